@@ -16,7 +16,7 @@ type Permission string
 // tokens, and management applications all others.
 //
 // [PermissionSessionCreate] and [PermissionSessionAuthorize] are for
-// [Client.Check] alone: they go with the type of a key, every public key having
+// [Client.HasPermission] alone: they go with the type of a key, every public key having
 // the one and every private key the other, and cannot be granted.
 const (
 	PermissionTokenCreate Permission = access.TokenCreate
@@ -132,27 +132,27 @@ type AccessRule struct {
 // Condition narrows an access rule. The Value for a container is a whole path
 // ending in /.
 type Condition struct {
-	Attribute Attribute `json:"attribute"`
-	Operator  Operator  `json:"operator"`
+	Attribute RuleAttribute `json:"attribute"`
+	Operator  RuleOperator  `json:"operator"`
 	Value     string    `json:"value"`
 }
 
-// Attribute is what a condition looks at.
-type Attribute string
+// RuleAttribute is what a condition looks at.
+type RuleAttribute string
 
 // The attributes of a token that a condition can look at.
 const (
-	AttributeID        Attribute = "id"
-	AttributeContainer Attribute = "container"
+	AttributeID        RuleAttribute = "id"
+	AttributeContainer RuleAttribute = "container"
 )
 
-// Operator is how a condition compares.
-type Operator string
+// RuleOperator is how a condition compares.
+type RuleOperator string
 
 // The comparisons. Both are byte for byte.
 const (
-	OperatorEquals     Operator = "equals"
-	OperatorStartsWith Operator = "starts_with"
+	OperatorEquals     RuleOperator = "equals"
+	OperatorStartsWith RuleOperator = "starts_with"
 )
 
 func readRules(r *form.Reader) []AccessRule {
@@ -162,7 +162,7 @@ func readRules(r *form.Reader) []AccessRule {
 			Transform: Transform(r.Text("transform")), Permissions: permissionsOf(r.Texts("permissions"))}
 		rule.Priority, _ = r.Int("priority")
 		r.Each("conditions", func(r *form.Reader) {
-			rule.Conditions = append(rule.Conditions, Condition{Attribute(r.Text("attribute")), Operator(r.Text("operator")), r.Text("value")})
+			rule.Conditions = append(rule.Conditions, Condition{RuleAttribute(r.Text("attribute")), RuleOperator(r.Text("operator")), r.Text("value")})
 		})
 		rules = append(rules, rule)
 	})
@@ -193,7 +193,7 @@ func rulesOf(rules []access.Rule) []AccessRule {
 		out[i] = AccessRule{Description: r.Description, Priority: r.Priority, Container: r.Container,
 			Transform: Transform(r.Transform.String()), Permissions: permissionsOf(r.Permissions)}
 		for _, c := range r.Conditions {
-			out[i].Conditions = append(out[i].Conditions, Condition{Attribute(c.Attribute), Operator(c.Operator), c.Value})
+			out[i].Conditions = append(out[i].Conditions, Condition{RuleAttribute(c.Attribute), RuleOperator(c.Operator), c.Value})
 		}
 	}
 	return out

@@ -294,8 +294,8 @@ func TestRevocationCountsAtOnce(t *testing.T) {
 			return second(v.Owner.RegenerateKey(t.Context(), id))
 		},
 		"delete in Once": func(t *testing.T, v *vaulttest.Vault, id uuid.UUID) error {
-			_, _, err := v.Owner.Once(t.Context(), vault.OnceKey{Key: "k"}, func(ctx contextT, c *vault.Client) (vault.Answer, error) {
-				return vault.Answer{}, c.DeleteApplication(ctx, id)
+			_, _, err := v.Owner.Once(t.Context(), vault.IdempotencyKey{Key: "k"}, func(ctx contextT, c *vault.Client) (vault.StoredResponse, error) {
+				return vault.StoredResponse{}, c.DeleteApplication(ctx, id)
 			})
 			return err
 		},
@@ -319,7 +319,7 @@ func TestRevocationCountsAtOnce(t *testing.T) {
 			wantError(t, "the key", err, vault.ErrUnauthenticated)
 			_, err = v.Private.CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeGeneric, Data: "x"})
 			wantError(t, "the client", err, vault.ErrUnauthenticated)
-			wantError(t, "Check", v.Private.Check(t.Context(), "token:create"), vault.ErrUnauthenticated)
+			wantError(t, "Check", v.Private.HasPermission(t.Context(), "token:create"), vault.ErrUnauthenticated)
 		})
 	}
 }
@@ -357,7 +357,7 @@ func TestRevocationReachesOtherNodes(t *testing.T) {
 	wantError(t, "on the node that did it", err, vault.ErrUnauthenticated)
 	eventually(t, "the other node still takes the key", func() bool {
 		asked := time.Now()
-		err := there.Check(t.Context(), "token:create")
+		err := there.HasPermission(t.Context(), "token:create")
 		if err == nil && asked.Sub(revoked) > time.Second {
 			t.Fatalf("the key works %s after it was revoked", asked.Sub(revoked))
 		}
@@ -413,7 +413,7 @@ func TestCheck(t *testing.T) {
 		"session:authorize2": {v.Public, vault.PermissionSessionAuthorize, vault.ErrForbidden},
 		"no such tenant":     {v.Vault.Tenant(uuid.New()), "token:read", vault.ErrNotFound},
 	} {
-		if err := tt.c.Check(t.Context(), tt.permission); !errors.Is(err, tt.want) {
+		if err := tt.c.HasPermission(t.Context(), tt.permission); !errors.Is(err, tt.want) {
 			t.Errorf("%s: %v, want %v", name, err, tt.want)
 		}
 	}
@@ -559,7 +559,7 @@ func TestExplainSession(t *testing.T) {
 		}
 	}
 	explained("token:read is refused\nThe session has not been authorized.\n")
-	grant := vault.Grant{Nonce: s.Nonce, Rules: []vault.AccessRule{{Priority: 7, Container: "/bank/", Transform: vault.TransformMask, Permissions: []vault.Permission{"token:read"}}}}
+	grant := vault.SessionGrant{Nonce: s.Nonce, Rules: []vault.AccessRule{{Priority: 7, Container: "/bank/", Transform: vault.TransformMask, Permissions: []vault.Permission{"token:read"}}}}
 	if err := authorizer.AuthorizeSession(ctx, grant); err != nil {
 		t.Fatal(err)
 	}
@@ -678,7 +678,7 @@ func TestMasked(t *testing.T) {
 func TestSystem(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
-	s, err := v.System(t.Context())
+	s, err := v.Info(t.Context())
 	if err != nil || len(s.Migrations) == 0 || len(s.Pools) == 0 || s.Config.MaxBytes != 5<<20 || s.Workers != nil {
 		t.Errorf("%+v, %v", s, err)
 	}

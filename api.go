@@ -70,7 +70,7 @@ type ImportAPI interface {
 // SessionAPI makes short-lived keys, and ends them.
 type SessionAPI interface {
 	CreateSession(ctx context.Context) (*Session, error)
-	AuthorizeSession(ctx context.Context, g Grant) error
+	AuthorizeSession(ctx context.Context, g SessionGrant) error
 	ListSessions(ctx context.Context, p ListSessionsParams) (*Page[SessionInfo], error)
 	DeleteSession(ctx context.Context, id uuid.UUID) error
 }

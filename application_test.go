@@ -119,7 +119,7 @@ func TestApplicationRules(t *testing.T) {
 	good := func() vault.ApplicationParams {
 		return vault.ApplicationParams{Name: "x", Type: vault.ApplicationPrivate, Rules: []vault.AccessRule{rule(1, "/", vault.TransformMask, "token:read")}}
 	}
-	condition := func(attribute vault.Attribute, operator vault.Operator, value string) []vault.Condition {
+	condition := func(attribute vault.RuleAttribute, operator vault.RuleOperator, value string) []vault.Condition {
 		return []vault.Condition{{Attribute: attribute, Operator: operator, Value: value}}
 	}
 	for name, tt := range map[string]struct {
@@ -304,7 +304,7 @@ func TestSessionHasNoAccessUntilAuthorized(t *testing.T) {
 		return second(c.CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeGeneric, Data: "x"}))
 	}
 	wantError(t, "before the authorization", create(), vault.ErrForbidden)
-	if err := v.Private.AuthorizeSession(t.Context(), vault.Grant{Nonce: s.Nonce, Permissions: []vault.Permission{"token:create"}}); err != nil {
+	if err := v.Private.AuthorizeSession(t.Context(), vault.SessionGrant{Nonce: s.Nonce, Permissions: []vault.Permission{"token:create"}}); err != nil {
 		t.Fatal(err)
 	}
 	if err := create(); err != nil {
@@ -329,11 +329,11 @@ func TestAuthorizationReachesOtherNodesAtOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := authenticated(t, vaults[0], s.SessionKey)
-	wantError(t, "before", c.Check(t.Context(), "token:read"), vault.ErrForbidden)
-	if err := vaults[1].Tenant(tenant.TenantID()).AuthorizeSession(t.Context(), vault.Grant{Nonce: s.Nonce, Permissions: []vault.Permission{"token:read"}}); err != nil {
+	wantError(t, "before", c.HasPermission(t.Context(), "token:read"), vault.ErrForbidden)
+	if err := vaults[1].Tenant(tenant.TenantID()).AuthorizeSession(t.Context(), vault.SessionGrant{Nonce: s.Nonce, Permissions: []vault.Permission{"token:read"}}); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.Check(t.Context(), "token:read"); err != nil {
+	if err := c.HasPermission(t.Context(), "token:read"); err != nil {
 		t.Errorf("after: %v", err)
 	}
 }
@@ -343,13 +343,13 @@ func TestSessionsNeedTheRightKind(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
 	s := newSession(t, v)
-	authorized := session(t, v, vault.Grant{Permissions: everything})
+	authorized := session(t, v, vault.SessionGrant{Permissions: everything})
 	for name, c := range map[string]*vault.Client{"private": v.Private, "management": v.Management, "tenant": v.Owner, "session": authorized} {
 		_, err := c.CreateSession(t.Context())
 		wantError(t, "created by "+name, err, vault.ErrForbidden)
 	}
 	for name, c := range map[string]*vault.Client{"public": v.Public, "management": v.Management, "session": authorized} {
-		err := c.AuthorizeSession(t.Context(), vault.Grant{Nonce: s.Nonce, Permissions: []vault.Permission{"token:create"}})
+		err := c.AuthorizeSession(t.Context(), vault.SessionGrant{Nonce: s.Nonce, Permissions: []vault.Permission{"token:create"}})
 		wantError(t, "authorized by "+name, err, vault.ErrForbidden)
 	}
 }
@@ -358,7 +358,7 @@ func TestNonceIsForOnce(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
 	s := newSession(t, v)
-	g := vault.Grant{Nonce: s.Nonce, Permissions: []vault.Permission{"token:create"}}
+	g := vault.SessionGrant{Nonce: s.Nonce, Permissions: []vault.Permission{"token:create"}}
 	var wins, conflicts atomic.Int32
 	var wg sync.WaitGroup
 	for range 8 {
@@ -379,7 +379,7 @@ func TestNonceIsForOnce(t *testing.T) {
 	g.Permissions = []vault.Permission{"token:read"}
 	wantError(t, "a used nonce", v.Private.AuthorizeSession(t.Context(), g), vault.ErrConflict)
 	c := authenticated(t, v.Vault, s.SessionKey)
-	wantError(t, "what the second grant would give", c.Check(t.Context(), "token:read"), vault.ErrForbidden)
+	wantError(t, "what the second grant would give", c.HasPermission(t.Context(), "token:read"), vault.ErrForbidden)
 }
 
 func TestUnknownNonces(t *testing.T) {
@@ -387,7 +387,7 @@ func TestUnknownNonces(t *testing.T) {
 	v := vaulttest.New(t)
 	s := newSession(t, v)
 	try := func(c *vault.Client, nonce string) error {
-		return c.AuthorizeSession(t.Context(), vault.Grant{Nonce: nonce, Permissions: []vault.Permission{"token:create"}})
+		return c.AuthorizeSession(t.Context(), vault.SessionGrant{Nonce: nonce, Permissions: []vault.Permission{"token:create"}})
 	}
 	_, other := v.NewTenant(t, "Other")
 	for name, err := range map[string]error{
@@ -412,22 +412,22 @@ func TestGrantRules(t *testing.T) {
 	v := vaulttest.New(t)
 	s := newSession(t, v)
 	for name, tt := range map[string]struct {
-		g     vault.Grant
+		g     vault.SessionGrant
 		field string
 	}{
-		"no nonce":              {vault.Grant{Permissions: []vault.Permission{"token:create"}}, "nonce"},
-		"nothing granted":       {vault.Grant{Nonce: s.Nonce}, "permissions"},
-		"a management right":    {vault.Grant{Nonce: s.Nonce, Permissions: []vault.Permission{"log:read"}}, "permissions[0]"},
-		"an unknown permission": {vault.Grant{Nonce: s.Nonce, Permissions: []vault.Permission{"token:see"}}, "permissions[0]"},
-		"a bad rule":            {vault.Grant{Nonce: s.Nonce, Rules: []vault.AccessRule{rule(1, "/x", vault.TransformMask, "token:read")}}, "rules[0].container"},
-		"expired":               {vault.Grant{Nonce: s.Nonce, Permissions: []vault.Permission{"token:create"}, ExpiresAt: vaulttest.Start}, "expires_at"},
+		"no nonce":              {vault.SessionGrant{Permissions: []vault.Permission{"token:create"}}, "nonce"},
+		"nothing granted":       {vault.SessionGrant{Nonce: s.Nonce}, "permissions"},
+		"a management right":    {vault.SessionGrant{Nonce: s.Nonce, Permissions: []vault.Permission{"log:read"}}, "permissions[0]"},
+		"an unknown permission": {vault.SessionGrant{Nonce: s.Nonce, Permissions: []vault.Permission{"token:see"}}, "permissions[0]"},
+		"a bad rule":            {vault.SessionGrant{Nonce: s.Nonce, Rules: []vault.AccessRule{rule(1, "/x", vault.TransformMask, "token:read")}}, "rules[0].container"},
+		"expired":               {vault.SessionGrant{Nonce: s.Nonce, Permissions: []vault.Permission{"token:create"}, ExpiresAt: vaulttest.Start}, "expires_at"},
 	} {
 		wantFields(t, name, v.Owner.AuthorizeSession(t.Context(), tt.g), tt.field)
 	}
-	var g vault.Grant
+	var g vault.SessionGrant
 	wantFields(t, "unknown fields", g.UnmarshalJSON([]byte(`{"nonce":"x","scope":"y"}`)), "scope")
 	wantFields(t, "a date alone", g.UnmarshalJSON([]byte(`{"nonce":"x","expires_at":"2026-01-01"}`)), "expires_at")
-	if err := v.Owner.AuthorizeSession(t.Context(), vault.Grant{Nonce: s.Nonce, Permissions: everything}); err != nil {
+	if err := v.Owner.AuthorizeSession(t.Context(), vault.SessionGrant{Nonce: s.Nonce, Permissions: everything}); err != nil {
 		t.Errorf("the nonce after refused grants: %v", err)
 	}
 }
@@ -455,7 +455,7 @@ func TestDateTimeFormats(t *testing.T) {
 		"":                                "",
 	} {
 		doc := []byte(`{"expires_at":"` + text + `"}`)
-		var g vault.Grant
+		var g vault.SessionGrant
 		var a vault.ApplicationParams
 		ofGrant, ofApplication := g.UnmarshalJSON(doc), a.UnmarshalJSON(doc)
 		switch {
@@ -480,21 +480,21 @@ func TestGrantLiesWithinTheAuthorizers(t *testing.T) {
 	user := holding(t, v, "token:read", "token:use")
 	for name, tt := range map[string]struct {
 		by      *vault.Client
-		g       vault.Grant
+		g       vault.SessionGrant
 		allowed bool
 	}{
-		"the same":                    {pci, vault.Grant{Rules: []vault.AccessRule{rule(1, "/pci/", vault.TransformMask, "token:read", "token:create")}}, true},
-		"narrower":                    {pci, vault.Grant{Rules: []vault.AccessRule{rule(1, "/pci/high/", vault.TransformRedact, "token:read")}}, true},
-		"wider container":             {pci, vault.Grant{Rules: []vault.AccessRule{rule(1, "/", vault.TransformMask, "token:read")}}, false},
-		"plain permissions are wider": {pci, vault.Grant{Permissions: []vault.Permission{"token:read"}}, false},
-		"another permission":          {pci, vault.Grant{Rules: []vault.AccessRule{rule(1, "/pci/", vault.TransformMask, "token:delete")}}, false},
-		"a stronger transform":        {pci, vault.Grant{Rules: []vault.AccessRule{rule(1, "/pci/", vault.TransformReveal, "token:read")}}, false},
-		"the best of read and use":    {pci, vault.Grant{Rules: []vault.AccessRule{rule(1, "/pci/low/", vault.TransformReveal, "token:read")}}, true},
-		"plain within plain":          {plain, vault.Grant{Permissions: []vault.Permission{"token:create"}}, true},
-		"reveal from plain read":      {plain, vault.Grant{Rules: []vault.AccessRule{rule(1, "/x/", vault.TransformReveal, "token:read")}}, false},
-		"reveal from plain use":       {user, vault.Grant{Rules: []vault.AccessRule{rule(1, "/x/", vault.TransformReveal, "token:read")}}, true},
-		"one good and one bad":        {plain, vault.Grant{Permissions: []vault.Permission{"token:create", "token:delete"}}, false},
-		"everything from the tenant":  {v.Owner, vault.Grant{Rules: []vault.AccessRule{rule(1, "/", vault.TransformReveal, everything...)}}, true},
+		"the same":                    {pci, vault.SessionGrant{Rules: []vault.AccessRule{rule(1, "/pci/", vault.TransformMask, "token:read", "token:create")}}, true},
+		"narrower":                    {pci, vault.SessionGrant{Rules: []vault.AccessRule{rule(1, "/pci/high/", vault.TransformRedact, "token:read")}}, true},
+		"wider container":             {pci, vault.SessionGrant{Rules: []vault.AccessRule{rule(1, "/", vault.TransformMask, "token:read")}}, false},
+		"plain permissions are wider": {pci, vault.SessionGrant{Permissions: []vault.Permission{"token:read"}}, false},
+		"another permission":          {pci, vault.SessionGrant{Rules: []vault.AccessRule{rule(1, "/pci/", vault.TransformMask, "token:delete")}}, false},
+		"a stronger transform":        {pci, vault.SessionGrant{Rules: []vault.AccessRule{rule(1, "/pci/", vault.TransformReveal, "token:read")}}, false},
+		"the best of read and use":    {pci, vault.SessionGrant{Rules: []vault.AccessRule{rule(1, "/pci/low/", vault.TransformReveal, "token:read")}}, true},
+		"plain within plain":          {plain, vault.SessionGrant{Permissions: []vault.Permission{"token:create"}}, true},
+		"reveal from plain read":      {plain, vault.SessionGrant{Rules: []vault.AccessRule{rule(1, "/x/", vault.TransformReveal, "token:read")}}, false},
+		"reveal from plain use":       {user, vault.SessionGrant{Rules: []vault.AccessRule{rule(1, "/x/", vault.TransformReveal, "token:read")}}, true},
+		"one good and one bad":        {plain, vault.SessionGrant{Permissions: []vault.Permission{"token:create", "token:delete"}}, false},
+		"everything from the tenant":  {v.Owner, vault.SessionGrant{Rules: []vault.AccessRule{rule(1, "/", vault.TransformReveal, everything...)}}, true},
 	} {
 		s := newSession(t, v)
 		tt.g.Nonce = s.Nonce
@@ -504,7 +504,7 @@ func TestGrantLiesWithinTheAuthorizers(t *testing.T) {
 		}
 		if !tt.allowed {
 			wantError(t, name, err, vault.ErrForbidden)
-			wantError(t, name+": the session", authenticated(t, v.Vault, s.SessionKey).Check(t.Context(), "token:read"), vault.ErrForbidden)
+			wantError(t, name+": the session", authenticated(t, v.Vault, s.SessionKey).HasPermission(t.Context(), "token:read"), vault.ErrForbidden)
 		}
 	}
 }
@@ -523,16 +523,16 @@ func TestSessionExpires(t *testing.T) {
 			t.Parallel()
 			v := vaulttest.New(t)
 			s := newSession(t, v)
-			if err := v.Private.AuthorizeSession(t.Context(), vault.Grant{Nonce: s.Nonce, Permissions: []vault.Permission{"token:create"}, ExpiresAt: tt.expires}); err != nil {
+			if err := v.Private.AuthorizeSession(t.Context(), vault.SessionGrant{Nonce: s.Nonce, Permissions: []vault.Permission{"token:create"}, ExpiresAt: tt.expires}); err != nil {
 				t.Fatal(err)
 			}
 			c := authenticated(t, v.Vault, s.SessionKey)
 			v.Clock.Advance(tt.life - time.Microsecond)
-			if err := c.Check(t.Context(), "token:create"); err != nil {
+			if err := c.HasPermission(t.Context(), "token:create"); err != nil {
 				t.Errorf("just before its end: %v", err)
 			}
 			v.Clock.Advance(time.Microsecond)
-			wantError(t, "the client", c.Check(t.Context(), "token:create"), vault.ErrUnauthenticated)
+			wantError(t, "the client", c.HasPermission(t.Context(), "token:create"), vault.ErrUnauthenticated)
 			_, err := v.Authenticate(t.Context(), s.SessionKey)
 			wantError(t, "the key", err, vault.ErrUnauthenticated)
 			if swept, err := v.Sweep(t.Context()); err != nil || swept.Sessions != 1 {
@@ -548,15 +548,15 @@ func TestSessionExpires(t *testing.T) {
 func TestSessionEndsWithItsApplication(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
-	c := session(t, v, vault.Grant{Permissions: everything})
+	c := session(t, v, vault.SessionGrant{Permissions: everything})
 	pending := newSession(t, v)
 	if err := v.Owner.DeleteApplication(t.Context(), v.Public.ApplicationID()); err != nil {
 		t.Fatal(err)
 	}
-	wantError(t, "the client", c.Check(t.Context(), "token:create"), vault.ErrUnauthenticated)
+	wantError(t, "the client", c.HasPermission(t.Context(), "token:create"), vault.ErrUnauthenticated)
 	_, err := v.Authenticate(t.Context(), pending.SessionKey)
 	wantError(t, "a session that waits", err, vault.ErrUnauthenticated)
-	grant := vault.Grant{Nonce: pending.Nonce, Permissions: []vault.Permission{"token:create"}}
+	grant := vault.SessionGrant{Nonce: pending.Nonce, Permissions: []vault.Permission{"token:create"}}
 	wantError(t, "its nonce", v.Private.AuthorizeSession(t.Context(), grant), vault.ErrNotFound)
 
 	app, err := v.Owner.CreateApplication(t.Context(), vault.ApplicationParams{Name: "x", Type: vault.ApplicationPublic, Permissions: []vault.Permission{"token:create"}, ExpiresAt: vaulttest.Start.Add(time.Minute)})
@@ -578,7 +578,7 @@ func TestSessionEndsWithItsApplication(t *testing.T) {
 func TestSessionActsForItsApplication(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
-	c := session(t, v, vault.Grant{Rules: []vault.AccessRule{rule(1, "/general/", vault.TransformReveal, "token:create", "token:read", "token:update")}})
+	c := session(t, v, vault.SessionGrant{Rules: []vault.AccessRule{rule(1, "/general/", vault.TransformReveal, "token:create", "token:read", "token:update")}})
 	tok := create(t, c, vault.TokenParams{Type: vault.TypeGeneric, Data: "secret"})
 	app := v.Public.ApplicationID()
 	same(t, "creator", tok.CreatedBy, app)
@@ -602,7 +602,7 @@ func TestSessionsAreListedAndEnded(t *testing.T) {
 	open := newSession(t, v)
 	authorized := newSession(t, v)
 	far := v.Clock.Now().Add(time.Hour)
-	if err := v.Private.AuthorizeSession(t.Context(), vault.Grant{Nonce: authorized.Nonce, Permissions: []vault.Permission{"token:read"}, ExpiresAt: far}); err != nil {
+	if err := v.Private.AuthorizeSession(t.Context(), vault.SessionGrant{Nonce: authorized.Nonce, Permissions: []vault.Permission{"token:read"}, ExpiresAt: far}); err != nil {
 		t.Fatal(err)
 	}
 	private, err := v.Private.OwnApplication(t.Context())
@@ -653,7 +653,7 @@ func TestMaxSessionLife(t *testing.T) {
 	}{"within": {time.Hour, true}, "beyond": {time.Hour + time.Second, false}} {
 		s := newSession(t, v)
 		end := v.Clock.Now().Add(c.life)
-		err := v.Private.AuthorizeSession(t.Context(), vault.Grant{Nonce: s.Nonce, Permissions: []vault.Permission{"token:read"}, ExpiresAt: end})
+		err := v.Private.AuthorizeSession(t.Context(), vault.SessionGrant{Nonce: s.Nonce, Permissions: []vault.Permission{"token:read"}, ExpiresAt: end})
 		if c.ok && err != nil {
 			t.Errorf("%s: %v", name, err)
 		}

@@ -134,11 +134,11 @@ func (c *Client) As(ctx context.Context, application uuid.UUID) (*Client, error)
 // application's to use by one goroutine at a time.
 func (c *Client) InTx(tx *sql.Tx) *Client { return c.with(c.caller.InTx(tx)) }
 
-// Check reports whether the client holds a permission on anything at all:
+// HasPermission reports whether the client holds a permission on anything at all:
 // nil, ErrForbidden, or ErrUnauthenticated when its key has died. Whether it
 // extends to a certain token is found out by the operation.
-func (c *Client) Check(ctx context.Context, permission Permission) error {
-	return runErr(ctx, c, &verbCheck, func(_ context.Context, op *operation) error {
+func (c *Client) HasPermission(ctx context.Context, permission Permission) error {
+	return runErr(ctx, c, &verbHasPermission, func(_ context.Context, op *operation) error {
 		switch permission {
 		case PermissionSessionCreate:
 			return sessions.MayCreate(op.Op)

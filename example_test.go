@@ -205,13 +205,13 @@ func ExampleClient_Once() {
 	}
 	c := v.Tenant(acme.ID)
 	for range 2 {
-		answer, replayed, err := c.Once(ctx, vault.OnceKey{Scope: "signup", Key: "message-17"},
-			func(ctx context.Context, c *vault.Client) (vault.Answer, error) {
+		answer, replayed, err := c.Once(ctx, vault.IdempotencyKey{Scope: "signup", Key: "message-17"},
+			func(ctx context.Context, c *vault.Client) (vault.StoredResponse, error) {
 				tok, err := c.CreateToken(ctx, vault.TokenParams{ID: "jane-ssn", Type: vault.TypeSocialSecurityNumber, Data: "123-45-6789"})
 				if err != nil {
-					return vault.Answer{}, err
+					return vault.StoredResponse{}, err
 				}
-				return vault.Answer{Body: []byte(tok.ID)}, nil
+				return vault.StoredResponse{Body: []byte(tok.ID)}, nil
 			})
 		if err != nil {
 			log.Fatal(err)
@@ -343,7 +343,7 @@ func ExampleClient_AuthorizeSession() {
 	}
 
 	// The backend, with the nonce.
-	err = backend.AuthorizeSession(ctx, vault.Grant{
+	err = backend.AuthorizeSession(ctx, vault.SessionGrant{
 		Nonce: session.Nonce,
 		Rules: []vault.AccessRule{{Priority: 1, Container: "/pci/", Transform: vault.TransformMask, Permissions: []vault.Permission{"token:read"}}},
 	})
@@ -366,7 +366,7 @@ func ExampleClient_AuthorizeSession() {
 // All tenants get new data keys, while this and other nodes go on serving. A
 // rotation takes at least 12 seconds, most of which is waiting: to rotate many
 // tenants, rotate several at once.
-func ExampleVault_RotateKeys() {
+func ExampleVault_RotateDataKeys() {
 	ctx := context.Background()
 	key, err := vault.ParseKey(os.Getenv("TOKENVAULT_MASTER_KEY"))
 	if err != nil {
@@ -387,7 +387,7 @@ func ExampleVault_RotateKeys() {
 			log.Fatal(err)
 		}
 		for _, t := range tenants.Data {
-			err := v.RotateKeys(ctx, t.ID, &vault.RotateOptions{
+			err := v.RotateDataKeys(ctx, t.ID, &vault.RotateOptions{
 				Progress: func(done int) { log.Printf("%s: %d rows", t.Name, done) },
 			})
 			if err != nil {

@@ -197,7 +197,7 @@ func entries(t testing.TB, v *vaulttest.Vault, p vault.ListLogsParams) []vault.L
 }
 
 // session opens a session and authorizes it.
-func session(t testing.TB, v *vaulttest.Vault, g vault.Grant) *vault.Client {
+func session(t testing.TB, v *vaulttest.Vault, g vault.SessionGrant) *vault.Client {
 	t.Helper()
 	s, err := v.Public.CreateSession(t.Context())
 	if err != nil {

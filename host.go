@@ -4,11 +4,11 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
+	"runtime"
 	"strings"
 	"sync"
 
@@ -20,6 +20,8 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
 	"github.com/seed-72ea4aab/vault/internal/limits"
 	"github.com/seed-72ea4aab/vault/internal/relay"
+	"github.com/seed-72ea4aab/vault/internal/runs"
+	"github.com/seed-72ea4aab/vault/internal/share"
 	"github.com/seed-72ea4aab/vault/script"
 )
 
@@ -40,6 +42,45 @@ type scriptHost struct {
 	client  *Client        // nil without an application
 	lineage limits.Lineage // of what the code asks for
 	broken  sync.Once
+}
+
+// newTurns returns the turns that calls of running code take at the database: so
+// many in all, and half of them for one tenant. The calls are short, so a few at a
+// time are enough, and each may hold a page.
+func newTurns() *share.Places[uuid.UUID] {
+	all := max(8, 4*runtime.GOMAXPROCS(0))
+	return share.New[uuid.UUID](share.Limits{Total: all, Each: all / 2})
+}
+
+// front is the vault as package runs sees it.
+type front struct{ *Vault }
+
+// Reactor implements runs.Front.
+func (f front) Reactor(ctx context.Context, op *core.Op, id uuid.UUID) (*runs.Reactor, error) {
+	r, err := reactors.Read(ctx, op, id)
+	if err != nil {
+		return nil, err
+	}
+	out := &runs.Reactor{ID: r.ID, Name: r.Name, Source: r.Code, Configuration: r.Configuration}
+	if r.Application != nil {
+		out.Application = r.Application.ID
+	}
+	return out, nil
+}
+
+// Tokenize implements runs.Front.
+func (f front) Tokenize(ctx context.Context, c core.Caller, document json.RawMessage) (json.RawMessage, error) {
+	out, err := (&Client{f.Vault, c}).Tokenize(ctx, JSON(document))
+	return json.RawMessage(out), internal(err)
+}
+
+// Host implements runs.Front.
+func (f front) Host(op *core.Op, entity core.Entity, app *core.Identity, from limits.Lineage) script.Host {
+	h := &scriptHost{v: f.Vault, tenant: op.Tenant(), entity: entity, lineage: from}
+	if app != nil {
+		h.client = f.Vault.Tenant(op.Tenant()).as(*app)
+	}
+	return h
 }
 
 // Log hands console output to the embedding program, if it asked for it. A
@@ -64,7 +105,7 @@ func (h *scriptHost) Log(line script.Line) {
 func (h *scriptHost) Call(ctx context.Context, op string, args json.RawMessage) (json.RawMessage, error) {
 	out, err := h.call(ctx, op, args)
 	if err != nil {
-		return nil, hostError(err)
+		return nil, runs.HostError(internal(err))
 	}
 	return out, nil
 }
@@ -85,11 +126,10 @@ func (h *scriptHost) call(ctx context.Context, op string, args json.RawMessage) 
 		return nil, &script.HostError{Status: http.StatusForbidden, Message: "the code has no application to act as; set one on the reactor or proxy"}
 	}
 	if !runsMore(op) {
-		give, err := h.v.turns.Take(ctx, h.tenant)
-		if err != nil {
+		if err := h.v.turns.Take(ctx, h.tenant); err != nil {
 			return nil, err
 		}
-		defer give()
+		defer h.v.turns.Give(h.tenant)
 	}
 	ctx, room := h.client.Admit(h.lineage.In(ctx), nil)
 	defer room.End()
@@ -202,7 +242,7 @@ var hostOperations = map[string]func(context.Context, *Client, JSON) (any, error
 	},
 	"sessions.create": func(ctx context.Context, c *Client, _ JSON) (any, error) { return c.CreateSession(ctx) },
 	"sessions.authorize": func(ctx context.Context, c *Client, args JSON) (any, error) {
-		var g Grant
+		var g SessionGrant
 		if err := g.UnmarshalJSON(args); err != nil {
 			return nil, err
 		}
@@ -243,60 +283,12 @@ func readTokenList(args JSON) (p ListTokensParams, err error) {
 func readLogList(args JSON) (p ListLogsParams, err error) {
 	err = readObject(args, func(r *form.Reader) {
 		p.EntityType, p.EntityID = r.Text("entity_type"), r.Text("entity_id")
-		p.Operation, p.ActorType = Operation(r.Text("operation")), ActorType(r.Text("actor_type"))
+		p.Operation, p.ActorType = LogOperation(r.Text("operation")), ActorType(r.Text("actor_type"))
 		p.ActorID, _ = r.ID("actor_id")
 		p.StartDate, p.EndDate = r.Moment("start_date"), r.Moment("end_date")
 		p.PageParams = readPage(r)
 	})
 	return p, err
-}
-
-// hostError returns what running code may know of an error: those that are made
-// for callers, and of any other that the operation failed.
-func hostError(err error) *script.HostError {
-	var host *script.HostError
-	if errors.As(err, &host) {
-		return host
-	}
-	if errors.Is(err, limits.ErrFull) {
-		return &script.HostError{
-			Status: http.StatusRequestEntityTooLarge, Code: "ERR_BODY_TOO_LARGE",
-			Message: fmt.Sprintf("the calls in progress hold more than %d MiB; wait for some of them to finish", limits.MaxBytes>>20),
-		}
-	}
-	var failed *script.Error
-	if errors.As(err, &failed) {
-		return &script.HostError{Status: failed.Status, Message: failed.Title, Errors: failed.Messages}
-	}
-	if fields := fieldsOf(err); fields != nil {
-		return &script.HostError{Status: http.StatusBadRequest, Message: "One or more validation errors occurred.", Errors: fields}
-	}
-	if errors.Is(err, ErrUnavailable) { // its own text may say where the database is
-		return &script.HostError{Status: http.StatusServiceUnavailable, Message: ErrUnavailable.Error()}
-	}
-	for _, known := range hostErrors {
-		if errors.Is(err, known.err) {
-			return &script.HostError{Status: known.status, Message: err.Error()}
-		}
-	}
-	return &script.HostError{Status: http.StatusInternalServerError, Message: "the operation failed"}
-}
-
-// hostErrors are the sentinels whose text is made for callers.
-var hostErrors = []struct {
-	err    error
-	status int
-}{
-	{ErrInvalid, http.StatusBadRequest},
-	{ErrUnauthenticated, http.StatusUnauthorized},
-	{ErrForbidden, http.StatusForbidden},
-	{ErrNotFound, http.StatusNotFound},
-	{ErrConflict, http.StatusConflict},
-	{ErrTooLarge, http.StatusRequestEntityTooLarge},
-	{ErrBusy, http.StatusTooManyRequests},
-	{ErrCode, http.StatusUnprocessableEntity},
-	{ErrTimeout, http.StatusRequestTimeout},
-	{ErrUnreachable, http.StatusBadGateway},
 }
 
 // proxyOperation lets running code send a request through a proxy, with the
@@ -349,7 +341,7 @@ func readAnswer(answer *ProxyAnswer, limit int64, counted *limits.Bytes) (JSON, 
 		return nil, err
 	}
 	if int64(len(raw)) > limit {
-		return nil, errBodyTooLarge(limit)
+		return nil, relay.TooLarge(limit)
 	}
 	m := &relay.Message{Header: answer.Header, Body: raw}
 	if err := m.Decode(limit); err != nil {

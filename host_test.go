@@ -354,21 +354,21 @@ func TestErrorsAreFew(t *testing.T) {
 func TestOnceTokenizeWithOneIDTwice(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
-	tokenize := func(runs *atomic.Int32, doc string) func(context.Context, *vault.Client) (vault.Answer, error) {
-		return func(ctx context.Context, c *vault.Client) (vault.Answer, error) {
+	tokenize := func(runs *atomic.Int32, doc string) func(context.Context, *vault.Client) (vault.StoredResponse, error) {
+		return func(ctx context.Context, c *vault.Client) (vault.StoredResponse, error) {
 			runs.Add(1)
 			out, err := c.Tokenize(ctx, vault.JSON(doc))
-			return vault.Answer{Status: 200, Body: out}, err
+			return vault.StoredResponse{Status: 200, Body: out}, err
 		}
 	}
 	var runs atomic.Int32
-	_, _, err := v.Private.Once(t.Context(), vault.OnceKey{Key: "fixed"},
+	_, _, err := v.Private.Once(t.Context(), vault.IdempotencyKey{Key: "fixed"},
 		tokenize(&runs, `[{"id":"same","type":"token","data":"a"},{"id":"same","type":"token","data":"b"}]`))
 	wantError(t, "one id twice", err, vault.ErrConflict)
 	same(t, "runs", runs.Load(), 1)
 	runs.Store(0)
 	const alias = `{"id":"{{ data | slice: 0, 5 }}","type":"token","data":"alike and different"}`
-	a, _, err := v.Private.Once(t.Context(), vault.OnceKey{Key: "alias"}, tokenize(&runs, `[`+alias+`,`+alias+`]`))
+	a, _, err := v.Private.Once(t.Context(), vault.IdempotencyKey{Key: "alias"}, tokenize(&runs, `[`+alias+`,`+alias+`]`))
 	if err != nil {
 		t.Fatalf("one alias twice: %v", err)
 	}
@@ -392,7 +392,7 @@ func TestOnceMakesRoom(t *testing.T) {
 	v.Clock.Advance(2 * time.Minute)
 	p.ExpiresAt = time.Time{}
 	var runs atomic.Int32
-	if _, _, err := v.Private.Once(t.Context(), vault.OnceKey{Key: "abc"}, creating(&runs, p)); err != nil {
+	if _, _, err := v.Private.Once(t.Context(), vault.IdempotencyKey{Key: "abc"}, creating(&runs, p)); err != nil {
 		t.Errorf("after %d runs: %v", runs.Load(), err)
 	}
 	_, total := list(t, v.Owner, vault.ListTokensParams{})
@@ -405,12 +405,12 @@ func TestOnceScopeIncludesTheUser(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
 	user, other := uuid.New(), uuid.New()
-	s := session(t, v, vault.Grant{Permissions: []vault.Permission{"token:create"}})
+	s := session(t, v, vault.SessionGrant{Permissions: []vault.Permission{"token:create"}})
 	var runs atomic.Int32
 	for _, c := range []*vault.Client{
 		v.Private.AsUser(user.String()), revealing(t, v).AsUser(user.String()), v.Owner.AsUser(user.String()), s.AsUser(user.String()), s.AsUser(other.String()), s,
 	} {
-		_, replayed, err := c.Once(t.Context(), vault.OnceKey{Key: "abc"}, creating(&runs, generic))
+		_, replayed, err := c.Once(t.Context(), vault.IdempotencyKey{Key: "abc"}, creating(&runs, generic))
 		if err != nil || replayed {
 			t.Errorf("replayed %v, %v", replayed, err)
 		}
@@ -560,7 +560,7 @@ func TestTry(t *testing.T) {
 		t.Fatal(err)
 	}
 	user := v.Owner.AsUser("ops")
-	trial, err := user.Try(ctx, vault.TrialParams{ReactorID: r.ID, Args: map[string]any{"amount": 12}})
+	trial, err := user.TestRun(ctx, vault.TestRunParams{ReactorID: r.ID, Args: map[string]any{"amount": 12}})
 	if err != nil || trial.Err != nil {
 		t.Fatal(err, trial)
 	}
@@ -579,7 +579,7 @@ func TestTry(t *testing.T) {
 	if diff := cmp.Diff(lines, trial.Lines); diff != "" || trial.Took <= 0 {
 		t.Errorf("took %s, lines (-want +got):\n%s", trial.Took, diff)
 	}
-	trial, err = user.Try(ctx, vault.TrialParams{ReactorID: r.ID, Args: map[string]any{"fail": true}})
+	trial, err = user.TestRun(ctx, vault.TestRunParams{ReactorID: r.ID, Args: map[string]any{"fail": true}})
 	if err != nil || trial.Err == nil || trial.Err.Status != 400 {
 		t.Fatalf("%+v, %v", trial, err)
 	}
@@ -588,10 +588,10 @@ func TestTry(t *testing.T) {
 	}
 	create(t, v.Owner, vault.TokenParams{ID: "tok", Type: vault.TypeGeneric, Data: "x"})
 	for _, args := range []any{"{{ tok }}", map[string]any{"a": []any{"{{ tok | last4 }}"}}, map[string]any{"a": "{{"}} {
-		_, err := user.Try(ctx, vault.TrialParams{ReactorID: r.ID, Args: args})
+		_, err := user.TestRun(ctx, vault.TestRunParams{ReactorID: r.ID, Args: args})
 		wantError(t, "expressions", err, vault.ErrInvalid)
 	}
-	_, err = v.Management.Try(ctx, vault.TrialParams{ReactorID: r.ID})
+	_, err = v.Management.TestRun(ctx, vault.TestRunParams{ReactorID: r.ID})
 	wantError(t, "a management key", err, vault.ErrForbidden)
 	tokens, err := v.Owner.ListTokens(ctx, vault.ListTokensParams{})
 	if err != nil || tokens.Pagination.TotalItems != 1 {
@@ -615,11 +615,11 @@ func TestTryTransform(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	trial, err := v.Owner.Try(t.Context(), vault.TrialParams{ProxyID: x.ID, Args: map[string]any{"body": 1}})
+	trial, err := v.Owner.TestRun(t.Context(), vault.TestRunParams{ProxyID: x.ID, Args: map[string]any{"body": 1}})
 	if err != nil || string(trial.Result) != `{"body":2,"headers":{}}` {
 		t.Errorf("%s, %v", trial.Result, err)
 	}
-	_, err = v.Owner.Try(t.Context(), vault.TrialParams{ProxyID: x.ID, Response: true})
+	_, err = v.Owner.TestRun(t.Context(), vault.TestRunParams{ProxyID: x.ID, Response: true})
 	wantError(t, "no such transform", err, vault.ErrNotFound)
 }
 
@@ -629,7 +629,7 @@ type told struct {
 	work []string
 }
 
-func (o *told) Start(ctx context.Context, w vault.Work) (context.Context, func(error)) {
+func (o *told) Start(ctx context.Context, w vault.Event) (context.Context, func(error)) {
 	return ctx, func(err error) {
 		o.mu.Lock()
 		defer o.mu.Unlock()
@@ -637,7 +637,7 @@ func (o *told) Start(ctx context.Context, w vault.Work) (context.Context, func(e
 		if err != nil {
 			line += " failed"
 		}
-		if w.Kind == vault.WorkCall || w.Kind == vault.WorkRun {
+		if w.Kind == vault.EventCall || w.Kind == vault.EventRun {
 			o.work = append(o.work, line)
 		}
 	}
@@ -654,9 +654,9 @@ func TestObserverOfCalls(t *testing.T) {
 	create(t, v.Owner, vault.TokenParams{ID: "tok", Type: vault.TypeGeneric, Data: "x"})
 	_, err := v.Owner.GetToken(ctx, "gone")
 	wantError(t, "GetToken", err, vault.ErrNotFound)
-	_, _, err = v.Owner.Once(ctx, vault.OnceKey{Key: "k"}, func(ctx context.Context, c *vault.Client) (vault.Answer, error) {
+	_, _, err = v.Owner.Once(ctx, vault.IdempotencyKey{Key: "k"}, func(ctx context.Context, c *vault.Client) (vault.StoredResponse, error) {
 		_, err := c.CreateToken(ctx, vault.TokenParams{Type: vault.TypeGeneric, Data: "y"})
-		return vault.Answer{Status: 201}, err
+		return vault.StoredResponse{Status: 201}, err
 	})
 	if err != nil {
 		t.Fatal(err)

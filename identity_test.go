@@ -61,7 +61,7 @@ func TestSessionEndsWithItsMakers(t *testing.T) {
 					t.Fatal(err)
 				}
 				far := v.Clock.Now().AddDate(100, 0, 0)
-				if err := prv.AuthorizeSession(t.Context(), vault.Grant{Nonce: s.Nonce, Permissions: []vault.Permission{"token:use"}, ExpiresAt: far}); err != nil {
+				if err := prv.AuthorizeSession(t.Context(), vault.SessionGrant{Nonce: s.Nonce, Permissions: []vault.Permission{"token:use"}, ExpiresAt: far}); err != nil {
 					t.Fatal(err)
 				}
 				c := authenticated(t, v.Vault, s.SessionKey)
@@ -94,7 +94,7 @@ func TestSessionIsCutWithItsAuthorizer(t *testing.T) {
 	app, prv := newApp(t, v, vault.ApplicationParams{Name: "prv", Type: vault.ApplicationPrivate,
 		Rules: []vault.AccessRule{rule(1, "/", vault.TransformReveal, "token:read", "token:use", "token:search")}})
 	s := newSession(t, v)
-	grant := vault.Grant{Nonce: s.Nonce, Rules: []vault.AccessRule{rule(1, "/", vault.TransformReveal, "token:read", "token:search")}}
+	grant := vault.SessionGrant{Nonce: s.Nonce, Rules: []vault.AccessRule{rule(1, "/", vault.TransformReveal, "token:read", "token:search")}}
 	if err := prv.AuthorizeSession(t.Context(), grant); err != nil {
 		t.Fatal(err)
 	}

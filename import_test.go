@@ -327,11 +327,11 @@ func TestImportWork(t *testing.T) {
 func TestImportInsideOnce(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
-	_, _, err := v.Owner.Once(t.Context(), vault.OnceKey{Key: "k"}, func(ctx context.Context, c *vault.Client) (vault.Answer, error) {
+	_, _, err := v.Owner.Once(t.Context(), vault.IdempotencyKey{Key: "k"}, func(ctx context.Context, c *vault.Client) (vault.StoredResponse, error) {
 		for _, err := range c.Import(ctx, rowsOf(aText("abc", "x")), vault.ImportOptions{}) {
-			return vault.Answer{}, err
+			return vault.StoredResponse{}, err
 		}
-		return vault.Answer{}, nil
+		return vault.StoredResponse{}, nil
 	})
 	if err == nil || !strings.Contains(err.Error(), "Import cannot be part of Once") {
 		t.Errorf("got %v, want a refusal", err)

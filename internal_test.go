@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -17,13 +16,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	_ "github.com/lib/pq" // the application's driver
 
-	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/pgtest"
 	"github.com/seed-72ea4aab/vault/internal/tokens"
-	"github.com/seed-72ea4aab/vault/script"
 	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/postgres"
 	"github.com/seed-72ea4aab/vault/storage/sqlite"
@@ -127,28 +123,6 @@ func TestCardDataValue(t *testing.T) {
 	}
 }
 
-// Running code reads errors that are made for callers, and nothing of others.
-func TestHostErrors(t *testing.T) {
-	t.Parallel()
-	fields := map[string][]string{"data": {"is required"}}
-	own := &script.HostError{Code: "EACCES", Message: "no"}
-	for name, c := range map[string]struct {
-		err  error
-		want *script.HostError
-	}{
-		"the host's own": {fmt.Errorf("fetch: %w", own), own},
-		"of code":        {&script.Error{Kind: script.Thrown, Status: 402, Title: "No Money", Messages: fields}, &script.HostError{Status: 402, Message: "No Money", Errors: fields}},
-		"of fields":      {&InvalidError{Fields: fields}, &script.HostError{Status: 400, Message: "One or more validation errors occurred.", Errors: fields}},
-		"of a sentinel":  {fault.New(ErrNotFound, "There is no such token."), &script.HostError{Status: 404, Message: "There is no such token."}},
-		"of the runtime": {script.ErrBusy, &script.HostError{Status: 429, Message: "too many requests"}},
-		"of the machine": {errors.New("secret of the database"), &script.HostError{Status: 500, Message: "the operation failed"}},
-	} {
-		if diff := cmp.Diff(c.want, hostError(c.err)); diff != "" {
-			t.Errorf("%s (-want +got)\n%s", name, diff)
-		}
-	}
-}
-
 // sharedDatabases open a store, and a pool of the application on its database.
 var sharedDatabases = map[string]func(t *testing.T) (Storage, *sql.DB){
 	"sqlite": func(t *testing.T) (Storage, *sql.DB) {
@@ -233,7 +207,7 @@ func TestRotationWaitsForATransaction(t *testing.T) {
 			var committed atomic.Bool
 			early, rotated := make(chan bool, 1), make(chan error, 1)
 			go func() {
-				err := v.RotateKeys(ctx, tenant.ID, nil)
+				err := v.RotateDataKeys(ctx, tenant.ID, nil)
 				early <- !committed.Load()
 				rotated <- err
 			}()
@@ -289,7 +263,7 @@ func TestTransactionAcrossARotation(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := v.RotateKeys(ctx, tenant.ID, nil); err != nil {
+			if err := v.RotateDataKeys(ctx, tenant.ID, nil); err != nil {
 				t.Fatal(err)
 			}
 			tx, err := db.BeginTx(ctx, nil)

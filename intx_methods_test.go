@@ -178,7 +178,7 @@ func TestWhatATransactionMadeWorksAfterIt(t *testing.T) {
 	t.Parallel()
 	inShops(t, nil, func(t *testing.T, s *shop) {
 		f := newInTxFixture(t, s)
-		err := f.private.AuthorizeSession(t.Context(), vault.Grant{Nonce: f.session.Nonce, Permissions: []vault.Permission{"token:create"}})
+		err := f.private.AuthorizeSession(t.Context(), vault.SessionGrant{Nonce: f.session.Nonce, Permissions: []vault.Permission{"token:create"}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -195,14 +195,14 @@ func TestWhatATransactionMadeWorksAfterIt(t *testing.T) {
 func TestInTxInsideOnce(t *testing.T) {
 	t.Parallel()
 	inShops(t, nil, func(t *testing.T, s *shop) {
-		_, _, err := s.Owner.Once(t.Context(), vault.OnceKey{Key: "k"}, func(ctx context.Context, c *vault.Client) (vault.Answer, error) {
+		_, _, err := s.Owner.Once(t.Context(), vault.IdempotencyKey{Key: "k"}, func(ctx context.Context, c *vault.Client) (vault.StoredResponse, error) {
 			tx, err := s.other(t).BeginTx(ctx, nil)
 			if err != nil {
-				return vault.Answer{}, err
+				return vault.StoredResponse{}, err
 			}
 			defer func() { _ = tx.Rollback() }()
 			_, err = c.InTx(tx).CreateToken(ctx, aCard("other"))
-			return vault.Answer{}, err
+			return vault.StoredResponse{}, err
 		})
 		if !errors.Is(err, vault.ErrInTx) {
 			t.Errorf("got %v, want ErrInTx", err)
@@ -286,7 +286,7 @@ var inTxTokens = []inTxCase{
 
 // inTxIdentities are calls about keys, applications and sessions.
 var inTxIdentities = []inTxCase{
-	{"Check", func(ctx context.Context, f *inTxFixture) error { return f.private.Check(ctx, "token:read") }},
+	{"Check", func(ctx context.Context, f *inTxFixture) error { return f.private.HasPermission(ctx, "token:read") }},
 	{"As", func(ctx context.Context, f *inTxFixture) error { _, err := f.owner.As(ctx, f.app.ID); return err }},
 	{"ListPermissions", func(ctx context.Context, f *inTxFixture) error { _, err := f.private.ListPermissions(ctx); return err }},
 	{"Explain", func(ctx context.Context, f *inTxFixture) error {
@@ -334,7 +334,7 @@ var inTxIdentities = []inTxCase{
 	{"DeleteApplication", func(ctx context.Context, f *inTxFixture) error { return f.owner.DeleteApplication(ctx, f.spare.ID) }},
 	{"CreateSession", func(ctx context.Context, f *inTxFixture) error { _, err := f.public.CreateSession(ctx); return err }},
 	{"AuthorizeSession", func(ctx context.Context, f *inTxFixture) error {
-		return f.private.AuthorizeSession(ctx, vault.Grant{Nonce: f.session.Nonce, Permissions: []vault.Permission{"token:create"}})
+		return f.private.AuthorizeSession(ctx, vault.SessionGrant{Nonce: f.session.Nonce, Permissions: []vault.Permission{"token:create"}})
 	}},
 	{"ListSessions", func(ctx context.Context, f *inTxFixture) error {
 		return pageOf[vault.SessionInfo](3)(f.owner.ListSessions(ctx, vault.ListSessionsParams{}))
@@ -451,11 +451,11 @@ var notInTx = []inTxCase{
 	{"RetryJob", func(ctx context.Context, f *inTxFixture) error { return f.owner.RetryJob(ctx, f.app.ID) }},
 	{"DiscardJob", func(ctx context.Context, f *inTxFixture) error { return f.owner.DiscardJob(ctx, f.app.ID) }},
 	{"Try", func(ctx context.Context, f *inTxFixture) error {
-		_, err := f.owner.Try(ctx, vault.TrialParams{ReactorID: f.reactor.ID})
+		_, err := f.owner.TestRun(ctx, vault.TestRunParams{ReactorID: f.reactor.ID})
 		return err
 	}},
 	{"Once", func(ctx context.Context, f *inTxFixture) error {
-		_, _, err := f.owner.Once(ctx, vault.OnceKey{Key: "k"}, func(context.Context, *vault.Client) (vault.Answer, error) { return vault.Answer{}, nil })
+		_, _, err := f.owner.Once(ctx, vault.IdempotencyKey{Key: "k"}, func(context.Context, *vault.Client) (vault.StoredResponse, error) { return vault.StoredResponse{}, nil })
 		return err
 	}},
 	{"React", func(ctx context.Context, f *inTxFixture) error {

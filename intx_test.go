@@ -603,7 +603,7 @@ func total(t testing.TB, c *vault.Client) int {
 }
 
 // entriesOf returns how many entries of an operation on cards the log has.
-func entriesOf(t testing.TB, c *vault.Client, operation vault.Operation) (n int) {
+func entriesOf(t testing.TB, c *vault.Client, operation vault.LogOperation) (n int) {
 	t.Helper()
 	page, err := c.ListLogs(t.Context(), vault.ListLogsParams{EntityType: "card_number", PageParams: vault.PageParams{Size: 100}})
 	if err != nil {

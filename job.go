@@ -1,407 +1,114 @@
 package vault
 
 import (
-	"bytes"
-	"cmp"
 	"context"
-	"encoding/json"
-	"errors"
-	"io"
-	"math/rand/v2"
+	"fmt"
 	"net/http"
 	"time"
 
 	"github.com/google/uuid"
 
-	"github.com/seed-72ea4aab/vault/internal/audit"
-	"github.com/seed-72ea4aab/vault/internal/core"
-	"github.com/seed-72ea4aab/vault/internal/expr"
-	"github.com/seed-72ea4aab/vault/internal/fault"
-	"github.com/seed-72ea4aab/vault/internal/jobs"
-	"github.com/seed-72ea4aab/vault/internal/jsonx"
-	"github.com/seed-72ea4aab/vault/internal/kept"
-	"github.com/seed-72ea4aab/vault/internal/limits"
-	"github.com/seed-72ea4aab/vault/internal/once"
-	"github.com/seed-72ea4aab/vault/internal/reveal"
-	"github.com/seed-72ea4aab/vault/internal/sealed"
-	"github.com/seed-72ea4aab/vault/internal/trace"
+	"github.com/seed-72ea4aab/vault/internal/runs"
 	"github.com/seed-72ea4aab/vault/internal/webhook"
-	"github.com/seed-72ea4aab/vault/script"
-	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// Bounds on work in the background.
-const (
-	maxRunTries = 10 // of a run for which there was no room
+// RunOutcome says how a run of tenants' code went. It holds nothing that the code
+// was given or wrote.
+type RunOutcome struct {
+	// Status is what a REST call would have been answered with: 200, or the status
+	// of the error. Zero means that the code has not run.
+	Status int `json:"status,omitempty"`
+	// Took is how long it ran.
+	Took time.Duration `json:"took,omitempty"`
+	// Line is the line of the code at which the error arose; 0 for none.
+	Line int `json:"line,omitempty"`
+}
 
-	// keepDeadJobs is how long a job that was given up can be tried again.
-	keepDeadJobs = 30 * 24 * time.Hour
-)
+// ErrorLine returns the line of tenants' code at which an error of a run arose.
+func ErrorLine(err error) (line int, ok bool) { return runs.ErrorLine(err) }
 
-// kindReact is the kind of the job of an asynchronous run.
-const kindReact = "react"
-
-// reactJob is an asynchronous run as it is sealed. Its arguments are not
-// detokenized before it runs.
-type reactJob struct {
-	Reactor     uuid.UUID     `json:"reactor"`
-	Args        JSON          `json:"args,omitempty"`
-	CallbackURL string        `json:"callback_url"`
-	Timeout     time.Duration `json:"timeout"`
-	Trace       trace.Trace   `json:"trace,omitzero"`
-	Caller      core.Stored   `json:"caller"`
-	// Depth is how many runs it is below.
-	Depth int `json:"depth,omitempty"`
-	// Result is the body of the callback, when the run is over, and Ended is when
-	// that was. Withdrawn says that an error has replaced it, because the caller or
-	// a token is gone, or rights were cut.
-	Result    JSON      `json:"result,omitempty"`
-	Ended     time.Time `json:"ended,omitzero"`
-	Withdrawn bool      `json:"withdrawn,omitempty"`
-	// Uses are the tokens that the result depends on, unless they are too many.
-	Uses    []kept.Use `json:"uses,omitempty"`
-	TooMany bool       `json:"too_many,omitempty"`
-	// Retried says that it had been given up.
-	Retried bool `json:"retried,omitempty"`
-	// Ran says how the run went.
+// JobInfo describes an asynchronous run: see [Client.ReactAsync]. It holds nothing
+// of its arguments or its result.
+type JobInfo struct {
+	ID        uuid.UUID `json:"id"`
+	ReactorID uuid.UUID `json:"reactor_id,omitzero"`
+	State     JobState  `json:"state"`
+	// Step is what is done next: run, or deliver.
+	Step     string `json:"step,omitempty"`
+	Attempts int    `json:"attempts"` // of that step, so far
+	// RunAt is when the step is due, and for a dead job when it is deleted.
+	RunAt     time.Time `json:"run_at"`
+	CreatedAt time.Time `json:"created_at"`
+	// Ran is how the run went, once it is over.
 	Ran RunOutcome `json:"ran,omitzero"`
 }
 
-// reactLater stores an asynchronous run. It is durable when this returns.
-func (op *operation) reactLater(ctx context.Context, r *Reactor, args jsonx.Value, p *ReactParams) (*Job, error) {
-	from := limits.LineageOf(ctx)
-	if err := leaveRun(from); err != nil {
-		return nil, err
-	}
-	if err := op.tryExpressions(ctx, args); err != nil {
-		return nil, fault.Under("args", err)
-	}
-	j := reactJob{Reactor: r.ID, Args: jsonOf(args), CallbackURL: p.CallbackURL, Timeout: cmp.Or(p.Timeout, minTimeout), Caller: op.Stored(), Depth: from.Depth, Trace: trace.Of(ctx)}
-	job, err := op.job(storage.Job{ID: storage.ID(op.NewID()), Kind: kindReact, RunAt: op.Now}, &j)
-	if err != nil {
-		return nil, err
-	}
-	ch := op.Change()
-	ch.InsertJobs = []storage.Job{job}
-	ch.Logs = []storage.Log{op.Entry(audit.React, kindReactor, r.ID.String())}
-	defer op.Afterwards(op.v.worker.Wake)
-	if err := op.Write(ctx, ch); err != nil {
-		return nil, err
-	}
-	return &Job{uuid.UUID(job.ID)}, nil
+// JobState is where a job is in its life.
+type JobState string
+
+// The states of a job.
+const (
+	JobWaiting JobState = "waiting" // for its time, or for a worker
+	JobRunning JobState = "running" // a node has it
+	JobDead    JobState = "dead"    // given up; it can be retried for 30 days
+)
+
+// ListJobsParams asks for jobs.
+type ListJobsParams struct {
+	Dead   bool      // those that were given up, or those that were not
+	Before uuid.UUID // jobs that are older than this one; zero for the newest
+	Size   int       // at most 100; zero means 20
 }
 
-// leaveRun counts a run that is left for later by another.
-func leaveRun(from limits.Lineage) error {
-	err := from.Leave()
-	switch {
-	case errors.Is(err, limits.ErrDepth):
-		return &script.Error{Kind: script.Depth, Status: http.StatusInternalServerError, Title: script.DefaultTitle,
-			Messages: map[string][]string{"error": {"reactors and proxies call each other more than 3 levels deep"}}}
-	case errors.Is(err, limits.ErrLeft):
-		return fault.New(ErrBusy, "A run may start at most %d asynchronous runs.", limits.MaxLeft)
-	}
-	return err
-}
-
-// tryExpressions finds out whether arguments can be detokenized now, and are an
-// object then. What they give is dropped: they are detokenized when the job
-// runs, and the use of the tokens is logged then. But a refusal tells something
-// of their data, so it is logged as a use of them, like that of a run.
-func (op *operation) tryExpressions(ctx context.Context, args jsonx.Value) error {
-	tree, err := expr.CompileTokenTree(args)
-	if err != nil {
-		return fault.Input(err)
-	}
-	if !tree.HasExpressions() {
-		return nil
-	}
-	used, err := reveal.Find(ctx, op.Op, tree, "")
-	if err != nil {
-		return err
-	}
-	out, err := tree.Eval(used.Env(ctx, args.Size()))
-	if err != nil {
-		err = fault.Input(err)
-	} else if err = checkDetokenized(out); err == nil {
-		return nil
-	}
-	return cmp.Or(used.Log(ctx, op.Op), err)
-}
-
-// job seals a job's payload.
-func (op *operation) job(job storage.Job, payload *reactJob) (storage.Job, error) {
-	plain, err := json.Marshal(payload)
-	if err != nil {
-		return job, err
-	}
-	place := sealed.JobPlace(job.ID)
-	job.KeyVersion = op.State.Ring.Version()
-	job.Payload, err = op.Seal(&place, plain)
-	return job, err
-}
-
-// system returns an operation of the vault itself for a tenant.
-func (v *Vault) system(tenant storage.ID) *operation {
-	return &operation{v.core.System(tenant), v}
-}
-
-// newWorker returns what carries out jobs on this node.
-func newWorker(v *Vault) *jobs.Worker {
-	return jobs.New(jobs.Config{
-		Queue: v.store, Owner: storage.ID(uuid.New()), Now: v.core.Now, Logger: v.cfg.Logger,
-		CarryOut: v.carryOut, Extend: v.extendLease,
+// ListJobs returns jobs of the tenant, newest first; fewer than asked for when
+// they would take much memory. Only the tenant itself may list them: see
+// [Vault.Tenant].
+func (c *Client) ListJobs(ctx context.Context, p ListJobsParams) ([]JobInfo, error) {
+	return run(ctx, c, &verbListJobs, func(ctx context.Context, op *operation) ([]JobInfo, error) {
+		found, err := runs.List(ctx, op.Op, runs.Filter(p))
+		if err != nil {
+			return nil, err
+		}
+		list := make([]JobInfo, len(found))
+		for i, j := range found {
+			list[i] = JobInfo{ID: j.ID, ReactorID: j.Reactor, State: JobState(j.State), Step: j.Step, Attempts: j.Attempts,
+				RunAt: j.RunAt, CreatedAt: j.CreatedAt, Ran: RunOutcome(j.Ran)}
+		}
+		return list, nil
 	})
+}
+
+// RetryJob makes a dead job due again: its result is sent as if for the first
+// time. When tokens that it was made of are gone or changed, or those who used
+// them may no longer see them, the callback says so instead, as a stored answer
+// would. Of several who retry or discard a job, one succeeds, and the others get
+// ErrNotFound. Only the tenant itself may do it, and the log has an entry.
+func (c *Client) RetryJob(ctx context.Context, id uuid.UUID) error {
+	return runErr(ctx, c, &verbRetryJob, func(ctx context.Context, op *operation) error { return c.v.runs.Retry(ctx, op.Op, id) })
+}
+
+// DiscardJob deletes a dead job with its result. See [Client.RetryJob] about who
+// may, and about others who do the same.
+func (c *Client) DiscardJob(ctx context.Context, id uuid.UUID) error {
+	return runErr(ctx, c, &verbDiscardJob, func(ctx context.Context, op *operation) error { return c.v.runs.Discard(ctx, op.Op, id) })
 }
 
 // Work carries out the jobs that are due (asynchronous runs and their
 // callbacks) and returns when none is left. The vault does so by itself every
 // Config.WorkEvery; any node may do any job.
-func (v *Vault) Work(ctx context.Context) error { return v.worker.Work(ctx) }
+func (v *Vault) Work(ctx context.Context) error { return v.runs.Worker.Work(ctx) }
 
-// extendLease makes a lease longer. The payload is written with it, so it has to be
-// sealed under the primary key: a rotation may be about to destroy the one that
-// it came under. When that has happened already, the lease is left to end, and
-// the row as the rotation sealed it.
-func (v *Vault) extendLease(ctx context.Context, job *storage.Job) error {
-	op := v.system(job.Tenant)
-	if err := op.Refresh(ctx); err != nil {
-		return err
-	}
-	if version := op.State.Ring.Version(); version != job.KeyVersion {
-		place := sealed.JobPlace(job.ID)
-		plain, err := op.Open(ctx, &place, job.KeyVersion, job.Payload)
-		if err != nil {
-			return err
-		}
-		if job.Payload, err = op.Seal(&place, plain); err != nil {
-			return err
-		}
-		job.KeyVersion = op.State.Ring.Version()
-	}
-	ch := op.Change()
-	ch.UpdateJobs = []storage.JobUpdate{{Owner: v.worker.Owner, Job: *job, Until: op.Now.Add(jobs.Lease)}}
-	return op.Write(ctx, ch)
-}
-
-// carryOut does the next step of a job: the run, or the delivery of its result.
-func (v *Vault) carryOut(ctx context.Context, job *storage.Job) error {
-	op := v.system(job.Tenant)
-	var err error
-	op.State, err = v.core.Tenants.Get(ctx, op.Tenant())
-	if errors.Is(err, ErrNotFound) {
-		return nil // the tenant is being deleted, and its jobs with it
-	}
-	if err != nil {
-		return err
-	}
-	place := sealed.JobPlace(job.ID)
-	plain, err := op.Open(ctx, &place, job.KeyVersion, job.Payload)
-	if err != nil {
-		return err
-	}
-	j := &leasedJob{operation: op, row: *job}
-	if err := json.Unmarshal(plain, &j.react); err != nil {
-		return errJobFormat
-	}
-	ctx = trace.With(ctx, j.react.Trace)
-	step, name := j.deliver, "deliver"
-	if j.react.Result == nil {
-		step, name = j.run, "run"
-	}
-	ctx, end := v.observe(ctx, WorkJob, name, j.Tenant(), uuid.UUID{})
-	err = step(ctx)
-	end(err)
-	return err
-}
-
-var errJobFormat = errors.New("vault: the payload of a job has a format that this version does not know")
-
-// leasedJob is a job that this node holds.
-type leasedJob struct {
-	*operation
-	row   storage.Job
-	react reactJob
-}
-
-// run runs the reactor and stores its result, to be delivered, together with
-// the tokens that it made.
-func (j *leasedJob) run(ctx context.Context) error {
-	caller, err := j.react.Caller.Identity(j.Tenant())
-	if err != nil {
-		return err
-	}
-	writes := &core.Pending{Leased: true}
-	client := j.client().as(caller)
-	client.caller = client.caller.Holding(writes)
-	began := time.Now()
-	result, err := client.runJob(limits.Lineage{Depth: j.react.Depth}.Tracking(&writes.Uses).In(ctx), &j.react)
-	if ctx.Err() != nil {
-		return ctx.Err() // the node stops, or has lost the job
-	}
-	if errors.Is(err, ErrBusy) && j.row.Attempts+1 < maxRunTries {
-		j.row.Attempts++
-		delay, _ := webhook.Delay(j.row.Attempts, rand.Float64()) //nolint:gosec // spreads load, protects nothing
-		return j.put(ctx, nil, delay)
-	}
-	j.react.Ran = outcomeOf(err, time.Since(began))
-	var answer any = result
-	done := writes
-	if err != nil {
-		done, answer = nil, callbackError(err)
-		j.react.Withdrawn = errors.Is(err, ErrUnauthenticated)
-	}
-	if j.react.Result, err = json.Marshal(answer); err != nil {
-		return err
-	}
-	var depends kept.Answer
-	depends.DependOn(&writes.Uses)
-	j.react.Uses, j.react.TooMany = depends.Uses, depends.TooMany
-	j.react.Args, j.react.Ended = nil, j.v.core.Now() // they are not needed any more
-	j.row.Attempts = 0
-	return j.put(ctx, done, 0)
-}
-
-// runJob runs the reactor of a job as its caller.
-func (c *Client) runJob(ctx context.Context, job *reactJob) (*ReactResult, error) {
-	return run(ctx, c, &verbJob, func(ctx context.Context, op *operation) (*ReactResult, error) {
-		r, err := reactors.Read(ctx, op.Op, job.Reactor)
-		if err != nil {
-			return nil, err
-		}
-		var args any
-		if job.Args != nil {
-			args = job.Args
-		}
-		doc, err := parseJSON("args", args)
-		if err != nil {
-			return nil, err
-		}
-		return op.runReactor(ctx, r, doc, job.Timeout)
-	})
-}
-
-// put stores the job as it is now, together with what its run wrote, and gives
-// it up until the delay has passed.
-func (j *leasedJob) put(ctx context.Context, writes *core.Pending, delay time.Duration) error {
-	if err := j.Refresh(ctx); err != nil {
-		return err
-	}
-	j.row.RunAt = j.v.core.Now().Add(delay)
-	row, err := j.job(j.row, &j.react)
-	if err != nil {
-		return err
-	}
-	ch := j.Change()
-	if writes != nil {
-		if ch, err = writes.Change(j.Op); err != nil {
-			return err
-		}
-		defer writes.Committed()
-	}
-	ch.UpdateJobs = []storage.JobUpdate{{Owner: j.v.worker.Owner, Job: row}}
-	defer j.v.worker.Wake()
-	return j.Write(ctx, ch)
-}
-
-// callbackTimeout bounds one try of a callback.
-const callbackTimeout = 15 * time.Second
-
-// deliver sends the result to the callback URL. A callback that fails is sent
-// again later; one that has failed too often is given up. A result that must not
-// be sent is replaced by an error that says so.
-func (j *leasedJob) deliver(ctx context.Context) error {
-	if !j.react.Withdrawn {
-		switch err := j.maySend(ctx); {
-		case errors.Is(err, ErrUnauthenticated), errors.Is(err, ErrForbidden), errors.Is(err, ErrWithdrawn):
-			return j.withdraw(ctx, err)
-		case err != nil:
-			return err
-		}
-	}
-	sent := j.send(ctx)
-	if sent == nil {
-		ch := &storage.Change{Tenant: j.row.Tenant, Now: j.Now} // seals nothing, so it is never too late
-		ch.DeleteJobs = []storage.JobDelete{{Owner: j.v.worker.Owner, ID: j.row.ID}}
-		return j.Vault.Store.Write(ctx, ch)
-	}
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
-	j.row.Attempts++
-	delay, again := webhook.Delay(j.row.Attempts, rand.Float64()) //nolint:gosec // spreads load, protects nothing
-	if again {
-		return j.put(ctx, nil, delay)
-	}
-	return j.giveUp(ctx)
-}
-
-// promptly is how soon after the run the first try counts as a part of the run.
-const promptly = time.Minute
-
-// isPrompt reports whether this is the first try, right after the run. Its result
-// is not judged by its tokens: a run may delete the tokens that it used.
-func (j *leasedJob) isPrompt() bool {
-	return j.row.Attempts == 0 && !j.react.Retried && j.Now.Sub(j.react.Ended) < promptly
-}
-
-// maySend asks whether the result may be sent. Its caller must exist, and every
-// further try is judged as the replay of a stored answer is.
-func (j *leasedJob) maySend(ctx context.Context) error {
-	caller, err := j.react.Caller.Identity(j.Tenant())
-	if err != nil {
-		return err
-	}
-	return runErr(ctx, j.client().as(caller), &verbJob, func(ctx context.Context, op *operation) error {
-		if j.isPrompt() {
-			return nil
-		}
-		return once.Judge(ctx, op.Op, j.react.Uses, j.react.TooMany)
-	})
-}
-
-// withdraw replaces the result by the error that says why it is not sent. Tries
-// at its delivery start from one.
-func (j *leasedJob) withdraw(ctx context.Context, why error) error {
-	failed := callbackError(why)
-	if !errors.Is(why, ErrUnauthenticated) {
-		failed.Title = ErrWithdrawn.Error()
-	}
-	var err error
-	if j.react.Result, err = json.Marshal(failed); err != nil {
-		return err
-	}
-	j.react.Withdrawn, j.react.Uses, j.react.TooMany = true, nil, false
-	j.row.Attempts = 0
-	return j.put(ctx, nil, 0)
-}
-
-// errNotTaken means that a receiver did not acknowledge a callback.
-var errNotTaken = errors.New("vault: the callback was not acknowledged")
-
-// send posts the callback once. Every status from 200 to 299 acknowledges it.
-func (j *leasedJob) send(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, callbackTimeout)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, j.react.CallbackURL, bytes.NewReader(j.react.Result))
-	if err != nil {
-		return err
-	}
-	secrets := j.State.Doc.WebhookSecrets(j.Now)
-	if req.Header, err = webhook.Sign(secrets, uuid.UUID(j.row.ID).String(), time.Now(), j.react.Result); err != nil {
-		return err
-	}
-	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set("User-Agent", "vault")
-	j.react.Trace.SetHeaders(req.Header)
-	res, err := j.v.egress.Do(req, j.Tenant().String())
-	if err != nil {
-		return err
-	}
-	defer res.Body.Close()
-	_, _ = io.CopyN(io.Discard, res.Body, 64<<10) // so that the connection can be used again
-	if res.StatusCode < 200 || res.StatusCode > 299 {
-		return errNotTaken
+// VerifyWebhook is for the receivers of callbacks: it returns nil when a request
+// with this header and body was signed with the tenant's webhook secret within
+// the last 5 minutes, and else an error that matches [ErrWebhook]. The body must
+// be the bytes as they arrived.
+//
+// While a secret is being rotated callbacks carry two signatures, and either of
+// the two secrets does. A callback may arrive more than once: its webhook-id, which
+// is the ID of the [Job], stays the same.
+func VerifyWebhook(secret string, header http.Header, body []byte) error {
+	if err := webhook.Verify(secret, header, body, time.Now()); err != nil {
+		return fmt.Errorf("%w: %w", ErrWebhook, err)
 	}
 	return nil
 }

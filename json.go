@@ -80,17 +80,6 @@ func publicJSON(x any) any {
 // parseJSON reads a Go value or JSON text that a caller gave for a field.
 func parseJSON(path string, x any) (jsonx.Value, error) { return core.ParseJSON(path, plainJSON(x)) }
 
-// jsonOf returns a value as JSON; nil for an absent one.
-func jsonOf(v jsonx.Value) JSON {
-	if v.IsZero() {
-		return nil
-	}
-	return v.JSON()
-}
-
-// stored lets pass whatever was accepted once, also through a merge.
-var stored = jsonx.Limits{Depth: 1000}
-
 // readObject reads a JSON object strictly: an unknown field, a duplicate key or
 // a wrong type is an InvalidError about all bad fields.
 func readObject(text []byte, read func(*form.Reader)) error {

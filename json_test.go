@@ -133,14 +133,14 @@ func secrets() []printable {
 			ResponseTransform: code, Configuration: some}, `vault.Proxy{id:"`+id.String()+`" name:"shown"}`),
 		of(vault.ProxyParams{Name: "shown", DestinationURL: secret, RequestTransform: code, ResponseTransform: code, Configuration: some},
 			`vault.ProxyParams{name:"shown"}`),
-		of(vault.Grant{Nonce: secret, Permissions: []vault.Permission{secret}}, `vault.Grant{nonce:"hidden"}`),
+		of(vault.SessionGrant{Nonce: secret, Permissions: []vault.Permission{secret}}, `vault.SessionGrant{nonce:"hidden"}`),
 		of(vault.SearchTokensParams{Query: "data:" + secret}, `vault.SearchTokensParams{query:"hidden"}`),
 		of(vault.CursorSearch{Query: "data:" + secret}, `vault.CursorSearch{query:"hidden"}`),
 		of(vault.ReactParams{Args: card, CallbackURL: "https://x/?key=" + secret}, `vault.ReactParams{args:"hidden"}`),
 		of(vault.ReactResult{Tokens: vault.JSON(`"S3cr3t"`), Raw: vault.JSON(`"S3cr3t"`)}, `vault.ReactResult{result:"hidden"}`),
 		of(vault.ProxyCall{Key: secret, URL: secret, Path: secret, Query: secret, Header: http.Header{"Authorization": {secret}},
 			Body: strings.NewReader(secret), KeepAlive: secret}, `vault.ProxyCall{method:"GET"}`),
-		of(vault.Answer{Status: 201, Header: http.Header{"Location": {secret}}, Body: []byte(secret)}, `vault.Answer{status:"201"}`),
+		of(vault.StoredResponse{Status: 201, Header: http.Header{"Location": {secret}}, Body: []byte(secret)}, `vault.StoredResponse{status:"201"}`),
 	}
 }
 

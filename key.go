@@ -15,7 +15,7 @@ import (
 
 // AEAD is the master key: it wraps the data keys of the tenants. It has the
 // methods of Tink's AEAD, so any Tink keyset or cloud KMS key fits; [NewKey]
-// and [ParseKey] make a local one, and [Keys] joins several for a change.
+// and [ParseKey] make a local one, and [JoinKeys] joins several for a change.
 //
 // A key that is an [AEADWithContext] too is called with the context of the
 // operation that needs it, so that a KMS is not asked for longer than its caller
@@ -116,10 +116,10 @@ func (k *Key) Decrypt(ciphertext, associatedData []byte) ([]byte, error) {
 	return k.aead.Decrypt(ciphertext, associatedData)
 }
 
-// Keys returns a master key that wraps with the first of several and opens what
+// JoinKeys returns a master key that wraps with the first of several and opens what
 // any of them has wrapped. It is for changing from one master key to another:
-// see [Vault.RewrapKeys]. A Tink keyset of several keys does the same.
-func Keys(primary AEAD, others ...AEAD) AEAD {
+// see [Vault.RewrapDataKeys]. A Tink keyset of several keys does the same.
+func JoinKeys(primary AEAD, others ...AEAD) AEAD {
 	all := []seal.AEAD{primary}
 	for _, other := range others {
 		all = append(all, other)
@@ -137,10 +137,10 @@ type RotateOptions struct {
 	User string
 }
 
-// RotateKeys gives a tenant a new data key, seals everything under it, and
+// RotateDataKeys gives a tenant a new data key, seals everything under it, and
 // destroys the old one. Reads and writes go on meanwhile, on every node.
 //
-// A rotation that was cut off goes on where it stopped when RotateKeys is
+// A rotation that was cut off goes on where it stopped when RotateDataKeys is
 // called again: what is already sealed under the new key is passed over. The
 // old key is destroyed only when no node can be using it any more (a node
 // seals with keys that it read at most ten seconds ago, and begins no write
@@ -150,7 +150,7 @@ type RotateOptions struct {
 //
 // Fingerprints and search indexes stay as they are: the key behind them is
 // wrapped again under the master key, never replaced.
-func (v *Vault) RotateKeys(ctx context.Context, tenant uuid.UUID, opts *RotateOptions) error {
+func (v *Vault) RotateDataKeys(ctx context.Context, tenant uuid.UUID, opts *RotateOptions) error {
 	var o rotation.Options
 	if opts != nil {
 		o = rotation.Options(*opts)
@@ -158,7 +158,7 @@ func (v *Vault) RotateKeys(ctx context.Context, tenant uuid.UUID, opts *RotateOp
 	return rotation.Rotate(ctx, v.core, tenant, o)
 }
 
-// RewrapKeys wraps the keys of every tenant again under the primary master key,
+// RewrapDataKeys wraps the keys of every tenant again under the primary master key,
 // while all nodes serve, and last the record by which [Open] recognizes the
 // right master key. So when it has returned nil, the vault opens with the new
 // key alone, and nothing in it is wrapped under another. One that was cut off
@@ -168,11 +168,11 @@ func (v *Vault) RotateKeys(ctx context.Context, tenant uuid.UUID, opts *RotateOp
 // to know the new key, and then to wrap with it, or it would wrap new tenants
 // under the old one or not be able to open them:
 //
-//	vault.Keys(old, next) // on every node, one after the other
-//	vault.Keys(next, old) // when the last has the first
-//	v.RewrapKeys(ctx)     // when the last has the second
+//	vault.JoinKeys(old, next) // on every node, one after the other
+//	vault.JoinKeys(next, old) // when the last has the first
+//	v.RewrapDataKeys(ctx)     // when the last has the second
 //	next                  // after that, on every node
 //
 // The data keys stay as they are. If the old master key may have
-// leaked, let [Vault.RotateKeys] replace them after the second step.
-func (v *Vault) RewrapKeys(ctx context.Context) error { return rotation.Rewrap(ctx, v.core) }
+// leaked, let [Vault.RotateDataKeys] replace them after the second step.
+func (v *Vault) RewrapDataKeys(ctx context.Context) error { return rotation.Rewrap(ctx, v.core) }

@@ -68,7 +68,7 @@ func TestMasterKeyIsChangedWhileNodesServe(t *testing.T) {
 	c := &changing{filepath.Join(t.TempDir(), "vault.db"), vault.NewKey(), vault.NewKey()}
 	behind := c.node(t, c.old)
 	tenants := []uuid.UUID{serves(t, behind)}
-	for _, key := range []vault.AEAD{vault.Keys(c.old, c.new), vault.Keys(c.new, c.old)} {
+	for _, key := range []vault.AEAD{vault.JoinKeys(c.old, c.new), vault.JoinKeys(c.new, c.old)} {
 		ahead := c.node(t, key)
 		for _, v := range []*vault.Vault{behind, ahead, behind} {
 			tenants = append(tenants, serves(t, v, tenants...))
@@ -81,10 +81,10 @@ func TestMasterKeyIsChangedWhileNodesServe(t *testing.T) {
 	if err := behind.DeleteTenant(t.Context(), deleted); err != nil {
 		t.Fatal(err)
 	}
-	other := c.node(t, vault.Keys(c.new, c.old))
+	other := c.node(t, vault.JoinKeys(c.new, c.old))
 	serves(t, other, tenants...)
 	for range 2 { // it can be called again
-		if err := behind.RewrapKeys(t.Context()); err != nil {
+		if err := behind.RewrapDataKeys(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -111,17 +111,17 @@ func TestRewrapKeysDoesNotLeaveATenantBehind(t *testing.T) {
 	t.Parallel()
 	c := &changing{filepath.Join(t.TempDir(), "vault.db"), vault.NewKey(), vault.NewKey()}
 	serves(t, c.node(t, c.old))
-	astray := c.node(t, vault.Keys(vault.NewKey(), c.old))
+	astray := c.node(t, vault.JoinKeys(vault.NewKey(), c.old))
 	lost := serves(t, astray)
-	v := c.node(t, vault.Keys(c.new, c.old))
-	if err := v.RewrapKeys(t.Context()); err == nil || !strings.Contains(err.Error(), lost.String()) {
+	v := c.node(t, vault.JoinKeys(c.new, c.old))
+	if err := v.RewrapDataKeys(t.Context()); err == nil || !strings.Contains(err.Error(), lost.String()) {
 		t.Errorf("a tenant under a third key: %v", err)
 	}
 	c.refuses(t, "the new key alone", c.new)
 	if err := astray.DeleteTenant(t.Context(), lost); err != nil {
 		t.Fatal(err)
 	}
-	if err := v.RewrapKeys(t.Context()); err != nil {
+	if err := v.RewrapDataKeys(t.Context()); err != nil {
 		t.Errorf("without it: %v", err)
 	}
 	c.node(t, c.new)
@@ -164,12 +164,12 @@ func TestOpenTellsABrokenKeyFromAWrongOne(t *testing.T) {
 	}{
 		"down":                      {&service{AEAD: right, sealing: down, opening: down}, []error{vault.ErrKeyUnavailable, down}},
 		"may seal alone":            {&service{AEAD: right, opening: down}, []error{vault.ErrKeyUnavailable, down}},
-		"down, and another key":     {vault.Keys(wrong, &service{AEAD: right, sealing: down, opening: down}), []error{vault.ErrKeyUnavailable, down}},
-		"down, and not needed":      {vault.Keys(right, &service{AEAD: wrong, sealing: down, opening: down}), nil},
+		"down, and another key":     {vault.JoinKeys(wrong, &service{AEAD: right, sealing: down, opening: down}), []error{vault.ErrKeyUnavailable, down}},
+		"down, and not needed":      {vault.JoinKeys(right, &service{AEAD: wrong, sealing: down, opening: down}), nil},
 		"back after a moment":       {&service{AEAD: right, sealing: down, opening: down, recovers: true}, nil},
 		"wrong":                     {&service{AEAD: wrong}, []error{vault.ErrWrongKey}},
 		"wrong, back after a while": {&service{AEAD: wrong, opening: down, recovers: true}, []error{vault.ErrWrongKey}},
-		"several wrong ones":        {vault.Keys(wrong, vault.NewKey()), []error{vault.ErrWrongKey}},
+		"several wrong ones":        {vault.JoinKeys(wrong, vault.NewKey()), []error{vault.ErrWrongKey}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -327,7 +327,7 @@ func TestRotateKeysWhileTheVaultServes(t *testing.T) {
 		t.Fatal(err)
 	}
 	var runs atomic.Int32
-	onceKey := vault.OnceKey{Key: "before"}
+	onceKey := vault.IdempotencyKey{Key: "before"}
 	if _, _, err := r.c.Once(t.Context(), onceKey, creating(&runs, generic)); err != nil {
 		t.Fatal(err)
 	}
@@ -335,7 +335,7 @@ func TestRotateKeysWhileTheVaultServes(t *testing.T) {
 
 	// The first attempt is cut off after its first batch.
 	cut, cancel := context.WithCancel(t.Context())
-	err = r.vaults[0].RotateKeys(cut, r.id, &vault.RotateOptions{Progress: func(int) { cancel() }})
+	err = r.vaults[0].RotateDataKeys(cut, r.id, &vault.RotateOptions{Progress: func(int) { cancel() }})
 	wantError(t, "a rotation that is cut off", err, context.Canceled)
 	same(t, "version after the cut", r.ring(t).Version(), 2)
 	if !r.ring(t).Retired() || r.below(t, 2) == 0 {
@@ -376,7 +376,7 @@ func TestRotateKeysWhileTheVaultServes(t *testing.T) {
 	busy.Wait()
 	var done []int
 	began := time.Now()
-	err = r.vaults[1].RotateKeys(t.Context(), r.id, &vault.RotateOptions{Progress: func(n int) { done = append(done, n) }})
+	err = r.vaults[1].RotateDataKeys(t.Context(), r.id, &vault.RotateOptions{Progress: func(n int) { done = append(done, n) }})
 	close(stop)
 	wg.Wait()
 	if err != nil {
@@ -426,7 +426,7 @@ func TestRotateKeysWhileTheVaultServes(t *testing.T) {
 func TestRotateKeysOfAMissingTenant(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
-	wantError(t, "rotate", v.RotateKeys(t.Context(), uuid.New(), nil), vault.ErrNotFound)
+	wantError(t, "rotate", v.RotateDataKeys(t.Context(), uuid.New(), nil), vault.ErrNotFound)
 }
 
 // tampered is a database in the hands of somebody who can write to it.
@@ -542,7 +542,7 @@ func TestRightsCannotBeMovedToAnotherKey(t *testing.T) {
 			return rec, key == weak
 		}
 		if c, err := v.Authenticate(t.Context(), v.PublicKey); err == nil {
-			t.Errorf("%s: somebody got in, with token:read: %v", name, c.Check(t.Context(), "token:read") == nil)
+			t.Errorf("%s: somebody got in, with token:read: %v", name, c.HasPermission(t.Context(), "token:read") == nil)
 		}
 	}
 	store.lookup = nil
@@ -655,7 +655,7 @@ func TestMasterKeyWithContext(t *testing.T) {
 	for name, wrap := range map[string]func(*kmsKey) vault.AEAD{
 		"both kinds of methods": func(k *kmsKey) vault.AEAD { return k },
 		"only with a context":   func(k *kmsKey) vault.AEAD { return vault.KeyWithContext(onlyContext{k}) },
-		"among several":         func(k *kmsKey) vault.AEAD { return vault.Keys(vault.KeyWithContext(onlyContext{k}), vault.NewKey()) },
+		"among several":         func(k *kmsKey) vault.AEAD { return vault.JoinKeys(vault.KeyWithContext(onlyContext{k}), vault.NewKey()) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -16,6 +16,7 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/form"
 	"github.com/seed-72ea4aab/vault/internal/jobs"
 	"github.com/seed-72ea4aab/vault/internal/keyring"
+	"github.com/seed-72ea4aab/vault/internal/runs"
 	"github.com/seed-72ea4aab/vault/internal/seal"
 	"github.com/seed-72ea4aab/vault/internal/tokens"
 	"github.com/seed-72ea4aab/vault/script"
@@ -131,7 +132,7 @@ func TestSlowWriteIsSealedAgain(t *testing.T) {
 			op := begun(t, v.Tenant(tenant))
 			b := prepared(t, op, TokenParams{ID: "late", Type: TypeCard, Data: CardData{Number: "4242424242424242", CVC: "987"}})
 			if rotates {
-				if err := v.RotateKeys(ctx, tenant, nil); err != nil {
+				if err := v.RotateDataKeys(ctx, tenant, nil); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -144,6 +145,72 @@ func TestSlowWriteIsSealedAgain(t *testing.T) {
 				t.Errorf("the token: %v", err)
 			}
 		})
+	}
+}
+
+// refusingStore answers the first creates with errors.
+type refusingStore struct {
+	storage.Storage
+	errs   []error
+	before func() // called before the first of them
+}
+
+func (s *refusingStore) Write(ctx context.Context, ch *storage.Change) error {
+	if len(ch.InsertTokens) == 0 || len(s.errs) == 0 {
+		return s.Storage.Write(ctx, ch)
+	}
+	err := s.errs[0]
+	s.errs = s.errs[1:]
+	if s.before != nil {
+		s.before()
+		s.before = nil
+	}
+	return err
+}
+
+// A batch that is late, sealed again, and then refused because of an id is written
+// under the newest keys, with all of its tokens.
+func TestRefusedBatchIsSealedUnderNewKeys(t *testing.T) {
+	t.Parallel()
+	db, err := sqlite.Open(t.Context(), ":memory:")
+	if err != nil {
+		t.Fatal(err)
+	}
+	store := &refusingStore{Storage: db}
+	v, err := Open(t.Context(), store, NewKey(), &Config{SweepEvery: -1, WorkEvery: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer v.Close()
+	v.core.Horizon = 0
+	tenant, err := v.CreateTenant(t.Context(), "Acme")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := v.Tenant(tenant.ID)
+	store.errs = []error{storage.ErrLate, &storage.Conflict{Kind: storage.TokenIDTaken, Index: 1}}
+	store.before = func() {
+		if err := v.RotateDataKeys(t.Context(), tenant.ID, nil); err != nil {
+			t.Errorf("rotate: %v", err)
+		}
+	}
+	out, err := c.Tokenize(t.Context(), []string{"a", "b", "c"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ids []string
+	if err := out.Decode(&ids); err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range ids {
+		row, err := db.Tokens(t.Context(), storage.ID(tenant.ID), []string{id})
+		if err != nil || len(row) != 1 || row[0].KeyVersion != 2 {
+			t.Errorf("%s: %v, and sealed under another key than 2", id, err)
+			continue
+		}
+		if _, err := c.GetToken(t.Context(), id); err != nil {
+			t.Errorf("%s: %v", id, err)
+		}
 	}
 }
 
@@ -179,20 +246,20 @@ func TestSlowCheckOfCodeIsNotTooLate(t *testing.T) {
 
 // slowWork writes through a client everything that can be sealed, and lets then
 // happen what the test wants.
-func slowWork(reactor uuid.UUID, then func(*core.Pending) error) func(context.Context, *Client) (Answer, error) {
-	return func(ctx context.Context, c *Client) (Answer, error) {
+func slowWork(reactor uuid.UUID, then func(*core.Pending) error) func(context.Context, *Client) (StoredResponse, error) {
+	return func(ctx context.Context, c *Client) (StoredResponse, error) {
 		_, err := c.CreateToken(ctx, TokenParams{ID: "made", Type: TypeCard, Data: CardData{Number: "4242424242424242", CVC: "987"}})
 		if err != nil {
-			return Answer{}, err
+			return StoredResponse{}, err
 		}
 		app, err := c.CreateApplication(ctx, ApplicationParams{Name: "new", Type: ApplicationPrivate, Permissions: []Permission{"token:read"}})
 		if err != nil {
-			return Answer{}, err
+			return StoredResponse{}, err
 		}
 		if _, err := c.ReactAsync(ctx, reactor, ReactParams{CallbackURL: "https://example.com/"}); err != nil {
-			return Answer{}, err
+			return StoredResponse{}, err
 		}
-		return Answer{Status: 200, Body: []byte(app.Key)}, then(c.caller.Pending())
+		return StoredResponse{Status: 200, Body: []byte(app.Key)}, then(c.caller.Pending())
 	}
 }
 
@@ -228,11 +295,11 @@ func heldWorkSurvives(t *testing.T, lease time.Duration, rotates bool) {
 			ch.Before = time.Now().Add(-time.Second) // what ten seconds of work come to
 		}
 		if rotates {
-			return v.RotateKeys(ctx, tenant, nil)
+			return v.RotateDataKeys(ctx, tenant, nil)
 		}
 		return nil
 	})
-	a, _, err := c.Once(ctx, OnceKey{Key: "k", Lease: lease}, work)
+	a, _, err := c.Once(ctx, IdempotencyKey{Key: "k", Lease: lease}, work)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -243,11 +310,11 @@ func heldWorkSurvives(t *testing.T, lease time.Duration, rotates bool) {
 	if _, err := v.Authenticate(ctx, string(a.Body)); err != nil {
 		t.Errorf("the application: %v", err)
 	}
-	if _, replayed, err := c.Once(ctx, OnceKey{Key: "k", Lease: lease}, work); err != nil || !replayed {
+	if _, replayed, err := c.Once(ctx, IdempotencyKey{Key: "k", Lease: lease}, work); err != nil || !replayed {
 		t.Errorf("the answer: replayed %v, %v", replayed, err)
 	}
 	// A rotation opens everything that there is, the job too.
-	if err := v.RotateKeys(ctx, tenant, nil); err != nil {
+	if err := v.RotateDataKeys(ctx, tenant, nil); err != nil {
 		t.Errorf("the rotation after it: %v", err)
 	}
 }
@@ -262,12 +329,12 @@ func TestHeldUpdatesAreNotTooLate(t *testing.T) {
 	if _, err := c.CreateToken(ctx, TokenParams{ID: "there", Type: TypeGeneric, Data: "x"}); err != nil {
 		t.Fatal(err)
 	}
-	_, _, err := c.Once(ctx, OnceKey{Key: "k", Lease: time.Hour}, func(ctx context.Context, c *Client) (Answer, error) {
+	_, _, err := c.Once(ctx, IdempotencyKey{Key: "k", Lease: time.Hour}, func(ctx context.Context, c *Client) (StoredResponse, error) {
 		_, err := c.PatchToken(ctx, "there", JSON(`{"data":"changed"}`))
 		for _, ch := range c.caller.Pending().Changes() {
 			ch.Before = time.Now().Add(-time.Second)
 		}
-		return Answer{Status: 200}, err
+		return StoredResponse{Status: 200}, err
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -279,7 +346,7 @@ func TestHeldUpdatesAreNotTooLate(t *testing.T) {
 
 // leased returns a vault without a horizon, and a job of a tenant that its
 // worker holds. The job's reactor panics when it is run.
-func leased(t *testing.T, payload reactJob) (*Vault, uuid.UUID, storage.Job) {
+func leased(t *testing.T, payload runs.Job) (*Vault, uuid.UUID, storage.Job) {
 	t.Helper()
 	ctx := t.Context()
 	store, err := sqlite.Open(ctx, ":memory:")
@@ -306,7 +373,7 @@ func leased(t *testing.T, payload reactJob) (*Vault, uuid.UUID, storage.Job) {
 		caller = caller.Masked()
 	}
 	payload.Reactor, payload.Caller = r.ID, caller.Stored()
-	job, err := op.job(storage.Job{ID: storage.ID(op.NewID()), Kind: kindReact, RunAt: op.Now}, &payload)
+	job, err := runs.Seal(op.Op, storage.Job{ID: storage.ID(op.NewID()), Kind: runs.Kind, RunAt: op.Now}, &payload)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -331,7 +398,7 @@ func (panicking) Run(context.Context, script.Program, json.RawMessage, script.Ho
 func lease(t *testing.T, v *Vault, tenant uuid.UUID) storage.Job {
 	t.Helper()
 	now := v.core.Now()
-	jobs, err := v.store.LeaseJobs(t.Context(), storage.Lease{Tenant: storage.ID(tenant), Owner: v.worker.Owner, Now: now, Until: now.Add(jobs.Lease), Limit: 2})
+	jobs, err := v.store.LeaseJobs(t.Context(), storage.Lease{Tenant: storage.ID(tenant), Owner: v.runs.Worker.Owner, Now: now, Until: now.Add(jobs.Lease), Limit: 2})
 	if err != nil || len(jobs) != 1 {
 		t.Fatalf("%d jobs, %v", len(jobs), err)
 	}
@@ -346,19 +413,19 @@ func TestLeaseOutlivesARotation(t *testing.T) {
 	for name, renewals := range map[string]bool{"renewed meanwhile": true, "not renewed in time": false} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			v, tenant, job := leased(t, reactJob{CallbackURL: "https://example.com/"})
+			v, tenant, job := leased(t, runs.Job{CallbackURL: "https://example.com/"})
 			progress := func(int) {
-				if err := v.extendLease(ctx, &job); renewals && err != nil {
+				if err := v.runs.Extend(ctx, &job); renewals && err != nil {
 					t.Errorf("a longer lease during the rotation: %v", err)
 				}
 			}
 			if !renewals {
 				progress = nil
 			}
-			if err := v.RotateKeys(ctx, tenant, &RotateOptions{Progress: progress}); err != nil {
+			if err := v.RotateDataKeys(ctx, tenant, &RotateOptions{Progress: progress}); err != nil {
 				t.Fatal(err)
 			}
-			if err := v.extendLease(ctx, &job); renewals != (err == nil) || !renewals && !errors.Is(err, seal.ErrNoKey) {
+			if err := v.runs.Extend(ctx, &job); renewals != (err == nil) || !renewals && !errors.Is(err, seal.ErrNoKey) {
 				t.Errorf("a longer lease after the rotation: %v", err)
 			}
 			left, err := v.store.SealedUnder(ctx, storage.ID(tenant), storage.SealedJobs, 2, 10)
@@ -373,42 +440,17 @@ func TestLeaseOutlivesARotation(t *testing.T) {
 func TestSlowReceiverIsCalledOnce(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
-	receiver := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	var late func()
+	receiver := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { late() }))
 	defer receiver.Close()
-	v, tenant, job := leased(t, reactJob{CallbackURL: receiver.URL, Result: JSON(`{"raw":1}`)})
+	v, tenant, job := leased(t, runs.Job{CallbackURL: receiver.URL, Result: json.RawMessage(`{"raw":1}`)})
 	state, err := v.core.Tenants.Reload(ctx, tenant)
 	if err != nil {
 		t.Fatal(err)
 	}
-	old := *state
-	old.ReadAt = old.ReadAt.Add(-keyring.MaxAge - time.Second) // as if the receiver had taken its time
-	op := v.system(job.Tenant)
-	op.State = &old
-	j := &leasedJob{operation: op, row: job, react: reactJob{CallbackURL: receiver.URL, Result: JSON(`{"raw":1}`)}}
-	if err := j.deliver(ctx); err != nil {
+	late = func() { state.ReadAt = state.ReadAt.Add(-keyring.MaxAge - time.Second) } // as if the receiver had taken its time
+	if err := v.runs.CarryOut(ctx, &job); err != nil {
 		t.Errorf("delivered, but not forgotten: %v", err)
-	}
-}
-
-// The first try is a part of the run only while it follows the run at once.
-func TestPromptDelivery(t *testing.T) {
-	t.Parallel()
-	ended := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	for name, c := range map[string]struct {
-		after    time.Duration
-		attempts int
-		retried  bool
-		want     bool
-	}{
-		"at once":     {time.Second, 0, false, true},
-		"held up":     {time.Hour, 0, false, false},
-		"tried again": {time.Second, 1, false, false},
-		"given up":    {time.Second, 0, true, false},
-	} {
-		j := &leasedJob{operation: &operation{Op: &core.Op{Now: ended.Add(c.after)}}, row: storage.Job{Attempts: c.attempts}, react: reactJob{Ended: ended, Retried: c.retried}}
-		if j.isPrompt() != c.want {
-			t.Errorf("%s: prompt is %v", name, !c.want)
-		}
 	}
 }
 
@@ -468,13 +510,13 @@ func TestUnsureCreateIsMadeOnce(t *testing.T) {
 func TestMaskedRunStaysMasked(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
-	v, tenant, job := leased(t, reactJob{CallbackURL: "https://example.com/", Args: JSON(`{"card":"{{ card }}"}`), Caller: core.Stored{Masked: true}})
+	v, tenant, job := leased(t, runs.Job{CallbackURL: "https://example.com/", Args: json.RawMessage(`{"card":"{{ card }}"}`), Caller: core.Stored{Masked: true}})
 	owner := v.Tenant(tenant)
 	_, err := owner.CreateToken(ctx, TokenParams{ID: "card", Type: TypeCardNumber, Data: "4242424242424242", SearchIndexes: []string{"{{ data }}"}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := v.carryOut(ctx, &job); err != nil {
+	if err := v.runs.CarryOut(ctx, &job); err != nil {
 		t.Fatal(err)
 	}
 	jobs, err := owner.ListJobs(ctx, ListJobsParams{})

@@ -284,12 +284,12 @@ func TestListLogsByOperationAndActor(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		p    vault.ListLogsParams
-		want []vault.Operation
+		want []vault.LogOperation
 	}{
-		"operation":         {vault.ListLogsParams{Operation: vault.OperationRead, EntityID: tok.ID}, []vault.Operation{"read"}},
-		"actor":             {vault.ListLogsParams{ActorID: user}, []vault.Operation{"read"}},
-		"application":       {vault.ListLogsParams{ActorID: v.Private.ApplicationID()}, []vault.Operation{"create"}},
-		"kind of actor":     {vault.ListLogsParams{ActorType: vault.ActorUser}, []vault.Operation{"read"}},
+		"operation":         {vault.ListLogsParams{Operation: vault.OperationRead, EntityID: tok.ID}, []vault.LogOperation{"read"}},
+		"actor":             {vault.ListLogsParams{ActorID: user}, []vault.LogOperation{"read"}},
+		"application":       {vault.ListLogsParams{ActorID: v.Private.ApplicationID()}, []vault.LogOperation{"create"}},
+		"kind of actor":     {vault.ListLogsParams{ActorType: vault.ActorUser}, []vault.LogOperation{"read"}},
 		"another operation": {vault.ListLogsParams{ActorID: user, Operation: vault.OperationCreate}, nil},
 		"unknown":           {vault.ListLogsParams{Operation: "nope"}, nil},
 	} {
@@ -297,7 +297,7 @@ func TestListLogsByOperationAndActor(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var got []vault.Operation
+		var got []vault.LogOperation
 		for _, e := range page.Data {
 			got = append(got, e.Operation)
 		}

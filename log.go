@@ -25,11 +25,11 @@ type LogEntry struct {
 	ActorType ActorType `json:"actor_type,omitempty"`
 	// ActorName is what the embedding program calls the user that acted: see
 	// [Client.AsUser]. It is empty for others.
-	ActorName  string    `json:"actor_name,omitempty"`
-	EntityType string    `json:"entity_type"` // see ListEntityTypes
-	EntityID   string    `json:"entity_id"`
-	Operation  Operation `json:"operation"`
-	Message    string    `json:"message"`
+	ActorName  string       `json:"actor_name,omitempty"`
+	EntityType string       `json:"entity_type"` // see ListEntityTypes
+	EntityID   string       `json:"entity_id"`
+	Operation  LogOperation `json:"operation"`
+	Message    string       `json:"message"`
 	// Origin is where the call came from: see [Client.From]. It is empty when
 	// unknown.
 	Origin    string    `json:"origin,omitempty"`
@@ -46,20 +46,20 @@ const (
 	ActorApplication ActorType = core.ActorApplication
 )
 
-// Operation is what a log entry reports to have been done.
-type Operation string
+// LogOperation is what a log entry reports to have been done.
+type LogOperation string
 
 // The operations. OperationUse is a detokenization or an invoked proxy,
 // OperationExpire a deletion by [Vault.Sweep], OperationReact a run of a reactor.
 const (
-	OperationCreate    Operation = audit.Create
-	OperationUpdate    Operation = audit.Update
-	OperationRead      Operation = audit.Read
-	OperationDelete    Operation = audit.Delete
-	OperationUse       Operation = audit.Use
-	OperationAuthorize Operation = audit.Authorize
-	OperationExpire    Operation = audit.Expire
-	OperationReact     Operation = audit.React
+	OperationCreate    LogOperation = audit.Create
+	OperationUpdate    LogOperation = audit.Update
+	OperationRead      LogOperation = audit.Read
+	OperationDelete    LogOperation = audit.Delete
+	OperationUse       LogOperation = audit.Use
+	OperationAuthorize LogOperation = audit.Authorize
+	OperationExpire    LogOperation = audit.Expire
+	OperationReact     LogOperation = audit.React
 )
 
 // EntityType names a kind of entity that log entries are about.
@@ -74,7 +74,7 @@ type ListLogsParams struct {
 	EntityID   string
 	StartDate  time.Time // created at or after it
 	EndDate    time.Time // created before it
-	Operation  Operation
+	Operation  LogOperation
 	ActorID    uuid.UUID
 	ActorType  ActorType
 	PageParams
@@ -127,7 +127,7 @@ func entriesOf(tenant uuid.UUID, rows []storage.Log) []LogEntry {
 		out[i] = LogEntry{
 			ID: uuid.UUID(row.ID), TenantID: tenant, ActorID: uuid.UUID(row.ActorID), ActorType: ActorType(row.ActorType), ActorName: row.ActorName,
 			EntityType: row.EntityType, EntityID: row.EntityID,
-			Operation: Operation(row.Operation), Message: row.Message, Origin: row.Origin, CreatedAt: row.CreatedAt,
+			Operation: LogOperation(row.Operation), Message: row.Message, Origin: row.Origin, CreatedAt: row.CreatedAt,
 		}
 	}
 	return out

@@ -88,7 +88,7 @@ func TestEntriesOfAdministration(t *testing.T) {
 	}
 	same(t, "application", operations(t, v, app.ID.String()), []string{"create", "read", "update", "update", "delete"})
 	same(t, "tenant", operations(t, v, v.Acme.ID.String()), []string{"create", "read", "update"})
-	session(t, v, vault.Grant{Permissions: everything})
+	session(t, v, vault.SessionGrant{Permissions: everything})
 	var got []string
 	for _, e := range entries(t, v, vault.ListLogsParams{EntityType: "session"}) {
 		got = append(got, string(e.Operation)+": "+e.Message)
@@ -348,10 +348,10 @@ func TestReadThenLog(t *testing.T) {
 			get(t, v.Private, id)
 		}},
 		"once": {read: func(t *testing.T, v *vaulttest.Vault, id string) {
-			_, _, err := v.Private.Once(t.Context(), vault.OnceKey{Scope: "s", Key: "k"},
-				func(ctx context.Context, c *vault.Client) (vault.Answer, error) {
+			_, _, err := v.Private.Once(t.Context(), vault.IdempotencyKey{Scope: "s", Key: "k"},
+				func(ctx context.Context, c *vault.Client) (vault.StoredResponse, error) {
 					_, err := c.GetToken(ctx, id)
-					return vault.Answer{Status: 200, Body: []byte("1")}, err
+					return vault.StoredResponse{Status: 200, Body: []byte("1")}, err
 				})
 			if err != nil {
 				t.Fatal(err)

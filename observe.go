@@ -21,32 +21,32 @@ type Observer interface {
 	// Start is called when a piece of work begins. It returns the context that
 	// the work goes on with, and a function that is called with the outcome when
 	// it has ended.
-	Start(ctx context.Context, w Work) (context.Context, func(error))
+	Start(ctx context.Context, w Event) (context.Context, func(error))
 }
 
-// WorkKind is a kind of work that an [Observer] is told of.
-type WorkKind string
+// EventKind is a kind of work that an [Observer] is told of.
+type EventKind string
 
 // The kinds of work.
 const (
-	WorkJob    WorkKind = "job"    // a step of an asynchronous run: run, deliver
-	WorkSweep  WorkKind = "sweep"  // a sweep of what has expired
-	WorkEgress WorkKind = "egress" // a request to a destination, until its answer begins; named by its method
-	WorkKey    WorkKind = "key"    // a call of the master key: encrypt, decrypt
-	WorkRun    WorkKind = "run"    // a run of tenants' code: reactor, proxy
-	// WorkCall is an operation of a client. Its names are create, read, update and
+	EventJob    EventKind = "job"    // a step of an asynchronous run: run, deliver
+	EventSweep  EventKind = "sweep"  // a sweep of what has expired
+	EventEgress EventKind = "egress" // a request to a destination, until its answer begins; named by its method
+	EventKey    EventKind = "key"    // a call of the master key: encrypt, decrypt
+	EventRun    EventKind = "run"    // a run of tenants' code: reactor, proxy
+	// EventCall is an operation of a client. Its names are create, read, update and
 	// delete for tokens, react, proxy, move for imports and exports, and admin for
 	// the rest; Method says which one it is.
-	WorkCall WorkKind = core.KindCall
+	EventCall EventKind = core.KindCall
 )
 
-// Work is a piece of work. It never holds a value.
-type Work struct {
-	Kind WorkKind
+// Event is a piece of work. It never holds a value.
+type Event struct {
+	Kind EventKind
 	// Name says more within the kind. It has few distinct values, so that it can
 	// label a metric.
 	Name string
-	// Method is the method of [Client] for a WorkCall, such as CreateToken, and
+	// Method is the method of [Client] for a EventCall, such as CreateToken, and
 	// empty for other work. An iterator is told of for each piece that it reads.
 	Method   string
 	TenantID uuid.UUID // zero for work that is not one tenant's
@@ -66,15 +66,15 @@ func teller(o Observer) func(context.Context, core.Event) (context.Context, func
 		return nil
 	}
 	return func(ctx context.Context, e core.Event) (context.Context, func(error)) {
-		return o.Start(ctx, Work{
-			Kind: WorkKind(e.Kind), Name: e.Name, Method: e.Method, TenantID: e.TenantID, EntityID: e.EntityID,
+		return o.Start(ctx, Event{
+			Kind: EventKind(e.Kind), Name: e.Name, Method: e.Method, TenantID: e.TenantID, EntityID: e.EntityID,
 			TraceID: e.Trace.ID, Traceparent: e.Trace.Parent, Header: e.Header,
 		})
 	}
 }
 
 // observe tells the observer, if there is one, of work that begins.
-func (v *Vault) observe(ctx context.Context, kind WorkKind, name string, tenant, entity uuid.UUID) (context.Context, func(error)) {
+func (v *Vault) observe(ctx context.Context, kind EventKind, name string, tenant, entity uuid.UUID) (context.Context, func(error)) {
 	return v.core.Tell(ctx, core.Event{Kind: string(kind), Name: name, TenantID: tenant, EntityID: entity})
 }
 
@@ -96,7 +96,7 @@ func Observers(all ...Observer) Observer {
 type observers []Observer
 
 // Start implements Observer.
-func (all observers) Start(ctx context.Context, w Work) (context.Context, func(error)) {
+func (all observers) Start(ctx context.Context, w Event) (context.Context, func(error)) {
 	ends := make([]func(error), len(all))
 	for i, o := range all {
 		ctx, ends[i] = o.Start(ctx, w)
@@ -147,7 +147,7 @@ func (v *Vault) observeEgress() egress.Observe {
 		if !egress.KnownMethod(name) {
 			name = "other"
 		}
-		return v.core.Tell(req.Context(), core.Event{Kind: string(WorkEgress), Name: name, TenantID: id, Header: req.Header})
+		return v.core.Tell(req.Context(), core.Event{Kind: string(EventEgress), Name: name, TenantID: id, Header: req.Header})
 	}
 }
 
@@ -178,7 +178,7 @@ func (k observedKey) DecryptWithContext(ctx context.Context, ciphertext, associa
 }
 
 func (k observedKey) told(ctx context.Context, name string, call func(context.Context) ([]byte, error)) ([]byte, error) {
-	ctx, end := k.tell(ctx, core.Event{Kind: string(WorkKey), Name: name, Trace: trace.Of(ctx)})
+	ctx, end := k.tell(ctx, core.Event{Kind: string(EventKey), Name: name, Trace: trace.Of(ctx)})
 	out, err := call(ctx)
 	end(err)
 	return out, err

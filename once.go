@@ -9,10 +9,10 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/once"
 )
 
-// OnceKey names a request that must be carried out at most once. The same key
+// IdempotencyKey names a request that must be carried out at most once. The same key
 // under another scope, or by another application, session or user, is another
 // request.
-type OnceKey struct {
+type IdempotencyKey struct {
 	// Scope says what kind of request it is, as a method and path do.
 	Scope string
 	// Key is chosen by the caller: 1 to 255 printable ASCII characters.
@@ -40,25 +40,25 @@ type OnceKey struct {
 // again from the start when others changed what it read, and it may run in vain
 // when another node has answered already. Its writes are held back until it
 // returns, and reads within it do not see them.
-func (c *Client) Once(ctx context.Context, key OnceKey, do func(context.Context, *Client) (Answer, error)) (answer Answer, replayed bool, err error) {
+func (c *Client) Once(ctx context.Context, key IdempotencyKey, do func(context.Context, *Client) (StoredResponse, error)) (answer StoredResponse, replayed bool, err error) {
 	ctx, end := c.v.core.TellOnce(ctx)
 	defer func() { end(err) }()
-	answer, err = run(ctx, c, &verbOnce, func(ctx context.Context, op *operation) (Answer, error) {
+	answer, err = run(ctx, c, &verbOnce, func(ctx context.Context, op *operation) (StoredResponse, error) {
 		work := func(ctx context.Context, caller core.Caller) (once.Response, error) {
 			a, err := do(ctx, c.with(caller))
 			return once.Response(a), err
 		}
 		stored, again, err := c.v.requests.Do(ctx, op.Op, once.Key(key), work)
 		replayed = again
-		return Answer(stored), err
+		return StoredResponse(stored), err
 	})
 	return answer, replayed, err
 }
 
-// Answer is the outcome of a request, kept for later requests with the same key.
+// StoredResponse is the outcome of a request, kept for later requests with the same key.
 // Printed or logged it shows its status alone, except as JSON and in unexported
 // fields: see [Token].
-type Answer struct {
+type StoredResponse struct {
 	Status int
 	Header http.Header
 	Body   []byte

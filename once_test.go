@@ -23,14 +23,14 @@ import (
 )
 
 // creating returns work that creates a token and counts its runs.
-func creating(runs *atomic.Int32, p vault.TokenParams) func(context.Context, *vault.Client) (vault.Answer, error) {
-	return func(ctx context.Context, c *vault.Client) (vault.Answer, error) {
+func creating(runs *atomic.Int32, p vault.TokenParams) func(context.Context, *vault.Client) (vault.StoredResponse, error) {
+	return func(ctx context.Context, c *vault.Client) (vault.StoredResponse, error) {
 		runs.Add(1)
 		tok, err := c.CreateToken(ctx, p)
 		if err != nil {
-			return vault.Answer{}, err
+			return vault.StoredResponse{}, err
 		}
-		return vault.Answer{Status: 201, Header: http.Header{"Location": {tok.ID}}, Body: []byte(`{"n":1}`)}, nil
+		return vault.StoredResponse{Status: 201, Header: http.Header{"Location": {tok.ID}}, Body: []byte(`{"n":1}`)}, nil
 	}
 }
 
@@ -46,7 +46,7 @@ func TestOnceReplays(t *testing.T) {
 			t.Parallel()
 			v := vaulttest.New(t)
 			var runs atomic.Int32
-			key := vault.OnceKey{Scope: "POST /tokens", Key: "abc", Lease: lease}
+			key := vault.IdempotencyKey{Scope: "POST /tokens", Key: "abc", Lease: lease}
 			first, replayed, err := v.Private.Once(t.Context(), key, creating(&runs, generic))
 			if err != nil || replayed {
 				t.Fatalf("the first: replayed %v, %v", replayed, err)
@@ -72,9 +72,9 @@ func TestOnceReplays(t *testing.T) {
 func TestOnceKeepsAnyAnswer(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
-	for i, want := range []vault.Answer{{}, {Status: 204}, {Status: 200, Body: []byte{0, 255, '"'}}, {Status: 201, Header: http.Header{"A": {"b", "c"}}, Body: []byte("x")}} {
+	for i, want := range []vault.StoredResponse{{}, {Status: 204}, {Status: 200, Body: []byte{0, 255, '"'}}, {Status: 201, Header: http.Header{"A": {"b", "c"}}, Body: []byte("x")}} {
 		for range 2 {
-			got, _, err := v.Private.Once(t.Context(), vault.OnceKey{Key: fmt.Sprint(i)}, func(context.Context, *vault.Client) (vault.Answer, error) { return want, nil })
+			got, _, err := v.Private.Once(t.Context(), vault.IdempotencyKey{Key: fmt.Sprint(i)}, func(context.Context, *vault.Client) (vault.StoredResponse, error) { return want, nil })
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -91,15 +91,15 @@ func TestOnceStoresWhatWasCreated(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
 	var id string
-	_, _, err := v.Private.Once(t.Context(), vault.OnceKey{Scope: "s", Key: "k"}, func(ctx context.Context, c *vault.Client) (vault.Answer, error) {
+	_, _, err := v.Private.Once(t.Context(), vault.IdempotencyKey{Scope: "s", Key: "k"}, func(ctx context.Context, c *vault.Client) (vault.StoredResponse, error) {
 		p := generic
 		p.Containers = []string{"/general/", "/general/high/"}
 		tok, err := c.CreateToken(ctx, p)
 		if err != nil {
-			return vault.Answer{}, err
+			return vault.StoredResponse{}, err
 		}
 		id, tok.Containers[0] = tok.ID, "/elsewhere/"
-		return vault.Answer{Status: 201}, nil
+		return vault.StoredResponse{Status: 201}, nil
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -116,7 +116,7 @@ func TestOnceScope(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
 	_, other := v.NewTenant(t, "Other")
-	session1, session2 := session(t, v, vault.Grant{Permissions: everything}), session(t, v, vault.Grant{Permissions: everything})
+	session1, session2 := session(t, v, vault.SessionGrant{Permissions: everything}), session(t, v, vault.SessionGrant{Permissions: everything})
 	var runs atomic.Int32
 	for name, tt := range map[string]struct {
 		c          *vault.Client
@@ -128,7 +128,7 @@ func TestOnceScope(t *testing.T) {
 	} {
 		before := runs.Load()
 		for want := range 2 {
-			_, replayed, err := tt.c.Once(t.Context(), vault.OnceKey{Scope: tt.scope, Key: tt.key}, creating(&runs, generic))
+			_, replayed, err := tt.c.Once(t.Context(), vault.IdempotencyKey{Scope: tt.scope, Key: tt.key}, creating(&runs, generic))
 			if err != nil || replayed != (want == 1) {
 				t.Errorf("%s, attempt %d: replayed %v, %v", name, want+1, replayed, err)
 			}
@@ -142,12 +142,12 @@ func TestOnceKeyIsPrintable(t *testing.T) {
 	v := vaulttest.New(t)
 	var runs atomic.Int32
 	for _, key := range []string{"", strings.Repeat("x", 256), "a\nb", "a\x00", "\x7f", "a\tb", "\xff"} {
-		_, _, err := v.Private.Once(t.Context(), vault.OnceKey{Key: key}, creating(&runs, generic))
+		_, _, err := v.Private.Once(t.Context(), vault.IdempotencyKey{Key: key}, creating(&runs, generic))
 		wantFields(t, key, err, "idempotency_key")
 	}
 	same(t, "runs", runs.Load(), 0)
 	for _, key := range []string{"x", strings.Repeat("x", 255), " !~", `"'{}`} {
-		if _, _, err := v.Private.Once(t.Context(), vault.OnceKey{Key: key}, creating(&runs, generic)); err != nil {
+		if _, _, err := v.Private.Once(t.Context(), vault.IdempotencyKey{Key: key}, creating(&runs, generic)); err != nil {
 			t.Errorf("%q: %v", key, err)
 		}
 	}
@@ -161,9 +161,9 @@ func TestOnceFailureStoresNothing(t *testing.T) {
 			t.Parallel()
 			v := vaulttest.New(t)
 			var runs atomic.Int32
-			key := vault.OnceKey{Key: "abc", Lease: lease}
+			key := vault.IdempotencyKey{Key: "abc", Lease: lease}
 			failure := errors.New("failed late")
-			_, replayed, err := v.Private.Once(t.Context(), key, func(ctx context.Context, c *vault.Client) (vault.Answer, error) {
+			_, replayed, err := v.Private.Once(t.Context(), key, func(ctx context.Context, c *vault.Client) (vault.StoredResponse, error) {
 				answer, err := creating(&runs, generic)(ctx, c)
 				if err != nil {
 					t.Error(err)
@@ -194,14 +194,14 @@ func TestOnceInProgress(t *testing.T) {
 			t.Parallel()
 			v := vaulttest.New(t)
 			var runs atomic.Int32
-			key := vault.OnceKey{Key: "abc", Lease: lease}
-			_, _, err := v.Private.Once(t.Context(), key, func(ctx context.Context, c *vault.Client) (vault.Answer, error) {
+			key := vault.IdempotencyKey{Key: "abc", Lease: lease}
+			_, _, err := v.Private.Once(t.Context(), key, func(ctx context.Context, c *vault.Client) (vault.StoredResponse, error) {
 				_, _, err := v.Private.Once(ctx, key, creating(&runs, generic))
 				wantError(t, "within", err, vault.ErrConflict)
-				if _, _, err := v.Private.Once(ctx, vault.OnceKey{Key: "other"}, creating(&runs, generic)); err != nil {
+				if _, _, err := v.Private.Once(ctx, vault.IdempotencyKey{Key: "other"}, creating(&runs, generic)); err != nil {
 					t.Errorf("another key within: %v", err)
 				}
-				return vault.Answer{}, nil
+				return vault.StoredResponse{}, nil
 			})
 			if err != nil {
 				t.Fatal(err)
@@ -224,7 +224,7 @@ func TestOnceAcrossNodes(t *testing.T) {
 			locations := make([]string, 8)
 			for i := range locations {
 				wg.Go(func() {
-					a, _, err := vaults[i%2].Tenant(tenant.TenantID()).Once(t.Context(), vault.OnceKey{Key: "abc", Lease: lease}, creating(&runs, generic))
+					a, _, err := vaults[i%2].Tenant(tenant.TenantID()).Once(t.Context(), vault.IdempotencyKey{Key: "abc", Lease: lease}, creating(&runs, generic))
 					if err != nil && !errors.Is(err, vault.ErrConflict) {
 						t.Error(err)
 					}
@@ -260,11 +260,11 @@ func TestOnceReplaysOnAnotherNode(t *testing.T) {
 			vaults, _ := nodes(t)
 			tenant := tenantOf(t, vaults[0])
 			var runs atomic.Int32
-			answers := make([]vault.Answer, 2)
+			answers := make([]vault.StoredResponse, 2)
 			for i := range answers {
 				var replayed bool
 				var err error
-				answers[i], replayed, err = vaults[i].Tenant(tenant.TenantID()).Once(t.Context(), vault.OnceKey{Key: "abc"}, creating(&runs, p))
+				answers[i], replayed, err = vaults[i].Tenant(tenant.TenantID()).Once(t.Context(), vault.IdempotencyKey{Key: "abc"}, creating(&runs, p))
 				if err != nil || replayed != (i == 1) {
 					t.Fatalf("node %d: replayed %v, %v", i, replayed, err)
 				}
@@ -283,9 +283,9 @@ func TestOnceLeaseExpires(t *testing.T) {
 	vaults, clock := nodes(t)
 	tenant := tenantOf(t, vaults[0])
 	there := vaults[1].Tenant(tenant.TenantID())
-	key := vault.OnceKey{Key: "abc", Lease: time.Minute}
+	key := vault.IdempotencyKey{Key: "abc", Lease: time.Minute}
 	var runs atomic.Int32
-	_, _, err := tenant.Once(t.Context(), key, func(ctx context.Context, c *vault.Client) (vault.Answer, error) {
+	_, _, err := tenant.Once(t.Context(), key, func(ctx context.Context, c *vault.Client) (vault.StoredResponse, error) {
 		clock.Advance(time.Minute - time.Microsecond)
 		_, _, err := there.Once(ctx, key, creating(&runs, generic))
 		wantError(t, "while the lease runs", err, vault.ErrConflict)
@@ -319,12 +319,12 @@ func TestOnceIsAtomic(t *testing.T) {
 				}
 				return nil
 			}
-			_, _, err := v.Private.Once(t.Context(), vault.OnceKey{Key: "abc", Lease: lease}, func(ctx context.Context, c *vault.Client) (vault.Answer, error) {
+			_, _, err := v.Private.Once(t.Context(), vault.IdempotencyKey{Key: "abc", Lease: lease}, func(ctx context.Context, c *vault.Client) (vault.StoredResponse, error) {
 				create(t, c, vault.TokenParams{ID: "one", Type: vault.TypeGeneric, Data: "x"})
 				create(t, c, vault.TokenParams{ID: "two", Type: vault.TypeGeneric, Data: "x"})
 				_, err := c.GetToken(ctx, "one")
 				wantError(t, "a held write", err, vault.ErrNotFound)
-				return vault.Answer{Body: []byte("s3cr3t")}, nil
+				return vault.StoredResponse{Body: []byte("s3cr3t")}, nil
 			})
 			if err != nil {
 				t.Fatal(err)
@@ -347,7 +347,7 @@ func TestOnceIsAtomic(t *testing.T) {
 				return nil
 			}
 			var runs atomic.Int32
-			key := vault.OnceKey{Key: "xyz", Lease: lease}
+			key := vault.IdempotencyKey{Key: "xyz", Lease: lease}
 			_, _, err = v.Private.Once(t.Context(), key, creating(&runs, generic))
 			wantError(t, "when the database fails", err, errDown)
 			store.before = nil
@@ -364,10 +364,10 @@ func TestOnceLogsUsesOfFailedWork(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
 	create(t, v.Owner, vault.TokenParams{ID: "tok", Type: vault.TypeGeneric, Data: "x"})
-	_, _, err := v.Private.Once(t.Context(), vault.OnceKey{Key: "abc", Lease: time.Minute}, func(ctx context.Context, c *vault.Client) (vault.Answer, error) {
+	_, _, err := v.Private.Once(t.Context(), vault.IdempotencyKey{Key: "abc", Lease: time.Minute}, func(ctx context.Context, c *vault.Client) (vault.StoredResponse, error) {
 		detokenize(t, c, `"{{ tok }}"`)
 		same(t, "log during the work", operations(t, v, "tok"), []string{"create", "use"})
-		return vault.Answer{}, errDown
+		return vault.StoredResponse{}, errDown
 	})
 	wantError(t, "the work", err, errDown)
 	same(t, "log after the work", operations(t, v, "tok"), []string{"create", "use"})
@@ -379,20 +379,20 @@ func TestOnceRunsAgainAfterAConflict(t *testing.T) {
 	v := vaulttest.New(t)
 	create(t, v.Owner, vault.TokenParams{ID: "tok", Type: vault.TypeGeneric, Data: map[string]int{"a": 1}})
 	runs := 0
-	_, _, err := v.Private.Once(t.Context(), vault.OnceKey{Key: "abc"}, func(ctx context.Context, c *vault.Client) (vault.Answer, error) {
+	_, _, err := v.Private.Once(t.Context(), vault.IdempotencyKey{Key: "abc"}, func(ctx context.Context, c *vault.Client) (vault.StoredResponse, error) {
 		_, err := c.PatchToken(ctx, "tok", vault.JSON(`{"data":{"c":3}}`))
 		if runs++; runs == 1 {
 			update(t, v.Owner, "tok", `{"data":{"b":2}}`)
 		}
-		return vault.Answer{}, err
+		return vault.StoredResponse{}, err
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	same(t, "runs", runs, 2)
 	wantData(t, "data", get(t, v.Owner, "tok").Data, `{"a":1,"b":2,"c":3}`)
-	_, _, err = v.Private.Once(t.Context(), vault.OnceKey{Key: "taken"}, func(ctx context.Context, c *vault.Client) (vault.Answer, error) {
-		return vault.Answer{}, second(c.CreateToken(ctx, vault.TokenParams{ID: "tok", Type: vault.TypeGeneric, Data: "x"}))
+	_, _, err = v.Private.Once(t.Context(), vault.IdempotencyKey{Key: "taken"}, func(ctx context.Context, c *vault.Client) (vault.StoredResponse, error) {
+		return vault.StoredResponse{}, second(c.CreateToken(ctx, vault.TokenParams{ID: "tok", Type: vault.TypeGeneric, Data: "x"}))
 	})
 	wantError(t, "a taken id", err, vault.ErrConflict)
 }
@@ -402,7 +402,7 @@ func TestOnceAuthenticatesBeforeItReplays(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
 	var runs atomic.Int32
-	key := vault.OnceKey{Key: "abc"}
+	key := vault.IdempotencyKey{Key: "abc"}
 	if _, _, err := v.Private.Once(t.Context(), key, creating(&runs, generic)); err != nil {
 		t.Fatal(err)
 	}
@@ -463,15 +463,15 @@ func newReplayWorld(t *testing.T) *replayWorld {
 }
 
 // react runs the reactor under an idempotency key, as the REST surface does.
-func (w *replayWorld) react(t *testing.T, args string) (vault.Answer, bool, error) {
+func (w *replayWorld) react(t *testing.T, args string) (vault.StoredResponse, bool, error) {
 	t.Helper()
-	key := vault.OnceKey{Scope: "react", Key: "k", Lease: time.Minute}
-	return w.caller.Once(t.Context(), key, func(ctx context.Context, c *vault.Client) (vault.Answer, error) {
+	key := vault.IdempotencyKey{Scope: "react", Key: "k", Lease: time.Minute}
+	return w.caller.Once(t.Context(), key, func(ctx context.Context, c *vault.Client) (vault.StoredResponse, error) {
 		out, err := c.React(ctx, w.reactor.ID, vault.ReactParams{Args: vault.JSON(args)})
 		if err != nil {
-			return vault.Answer{}, err
+			return vault.StoredResponse{}, err
 		}
-		return vault.Answer{Status: 200, Body: out.Raw}, nil
+		return vault.StoredResponse{Status: 200, Body: out.Raw}, nil
 	})
 }
 
@@ -524,7 +524,7 @@ func TestStoredAnswerOfARun(t *testing.T) {
 			return err
 		}, vault.ErrWithdrawn},
 		"changed by the run itself": {changing, nil, nil},
-		"the keys replaced":         {used, func(ctx context.Context, w *replayWorld) error { return w.RotateKeys(ctx, w.Owner.TenantID(), nil) }, nil},
+		"the keys replaced":         {used, func(ctx context.Context, w *replayWorld) error { return w.RotateDataKeys(ctx, w.Owner.TenantID(), nil) }, nil},
 		// The code reads with plain permissions, so it sees a mask without the cvc.
 		"masked, and the hour is over": {read, func(_ context.Context, w *replayWorld) error { w.Clock.Advance(61 * time.Minute); return nil }, nil},
 		"expired": {used, func(ctx context.Context, w *replayWorld) error {

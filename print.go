@@ -124,10 +124,10 @@ func (p ProxyParams) LogValue() slog.Value { return names("name", p.Name) }
 func (p ProxyParams) Format(f fmt.State, _ rune) { format(f, p) }
 
 // LogValue shows nothing of the nonce and the rights.
-func (g Grant) LogValue() slog.Value { return names("nonce", hidden) }
+func (g SessionGrant) LogValue() slog.Value { return names("nonce", hidden) }
 
 // Format prints what LogValue shows.
-func (g Grant) Format(f fmt.State, _ rune) { format(f, g) }
+func (g SessionGrant) Format(f fmt.State, _ rune) { format(f, g) }
 
 // LogValue shows nothing of the query, which may hold data.
 func (p SearchTokensParams) LogValue() slog.Value { return names("query", hidden) }
@@ -166,7 +166,7 @@ func (p ProxyCall) LogValue() slog.Value { return names("method", cmp.Or(p.Metho
 func (p ProxyCall) Format(f fmt.State, _ rune) { format(f, p) }
 
 // LogValue shows the status.
-func (a Answer) LogValue() slog.Value { return names("status", strconv.Itoa(a.Status)) }
+func (a StoredResponse) LogValue() slog.Value { return names("status", strconv.Itoa(a.Status)) }
 
 // Format prints what LogValue shows.
-func (a Answer) Format(f fmt.State, _ rune) { format(f, a) }
+func (a StoredResponse) Format(f fmt.State, _ rune) { format(f, a) }

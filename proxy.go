@@ -143,10 +143,10 @@ func (p *ProxyParams) checkFields(ctx context.Context, op *operation) error {
 
 // load lets the runtime look at transforms that are not the old ones.
 func (p *ProxyParams) load(ctx context.Context, op *operation, old *Proxy) error {
-	if err := op.loadCode(ctx, "request_transform.code", p.Name, p.RequestTransform.code(), old.RequestTransform.code()); err != nil {
+	if err := op.v.runs.Check(ctx, op.Op, "request_transform.code", p.Name, p.RequestTransform.code(), old.RequestTransform.code()); err != nil {
 		return err
 	}
-	return op.loadCode(ctx, "response_transform.code", p.Name, p.ResponseTransform.code(), old.ResponseTransform.code())
+	return op.v.runs.Check(ctx, op.Op, "response_transform.code", p.Name, p.ResponseTransform.code(), old.ResponseTransform.code())
 }
 
 // CreateProxy adds a proxy and gives it a key (permission proxy:create). Code

@@ -1,33 +1,16 @@
 package vault
 
 import (
-	"cmp"
 	"context"
-	"encoding/json"
-	"errors"
-	"net/http"
 	"time"
 
 	"github.com/google/uuid"
 
-	"github.com/seed-72ea4aab/vault/internal/admission"
-	"github.com/seed-72ea4aab/vault/internal/audit"
 	"github.com/seed-72ea4aab/vault/internal/core"
-	"github.com/seed-72ea4aab/vault/internal/expr"
 	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/form"
-	"github.com/seed-72ea4aab/vault/internal/jsonx"
-	"github.com/seed-72ea4aab/vault/internal/limits"
-	"github.com/seed-72ea4aab/vault/internal/reveal"
+	"github.com/seed-72ea4aab/vault/internal/runs"
 	"github.com/seed-72ea4aab/vault/script"
-)
-
-// How long a run of a reactor may take: synchronously, and, when the caller
-// chooses, asynchronously.
-const (
-	syncTimeout = 10 * time.Second
-	minTimeout  = 10 * time.Second
-	maxTimeout  = 210 * time.Second
 )
 
 // ReactParams invokes a reactor. What it holds is not shown when it is printed or
@@ -56,7 +39,7 @@ func (p *ReactParams) UnmarshalJSON(data []byte) error {
 		p.CallbackURL = r.OptionalText(r.Spelling("callback_url", "callbackUrl"))
 		if ms, ok := r.Int(r.Spelling("timeout_ms", "timeoutMs")); ok {
 			p.Timeout = -1 // given, and out of bounds
-			if most := int(maxTimeout / time.Millisecond); ms > 0 && ms <= most {
+			if most := int(runs.MaxTimeout / time.Millisecond); ms > 0 && ms <= most {
 				p.Timeout = time.Duration(ms) * time.Millisecond
 			}
 		}
@@ -96,18 +79,18 @@ type ReactResult struct {
 // A run takes at most 10 seconds. [Client.ReactAsync] is for longer ones, and for
 // those whose caller does not wait.
 func (c *Client) React(ctx context.Context, id uuid.UUID, p ReactParams) (*ReactResult, error) {
-	return run(ctx, c, &verbReact, func(ctx context.Context, op *operation) (*ReactResult, error) { return op.reactNow(ctx, id, p) })
+	return run(ctx, c, &verbReact, func(ctx context.Context, op *operation) (*ReactResult, error) {
+		out, err := c.v.runs.Now(ctx, op.Op, id, p.internal())
+		if err != nil {
+			return nil, err
+		}
+		return &ReactResult{JSON(out.Tokens), JSON(out.Raw)}, nil
+	})
 }
 
-func (op *operation) reactNow(ctx context.Context, id uuid.UUID, p ReactParams) (*ReactResult, error) {
-	r, args, err := op.reactorFor(ctx, id, &p, (*ReactParams).checkSync)
-	if err != nil {
-		return nil, err
-	}
-	if op.Pending() != nil {
-		ctx = limits.LineageOf(ctx).Tracking(&op.Pending().Uses).In(ctx)
-	}
-	return op.runReactor(ctx, r, args, syncTimeout)
+// internal returns the parameters as package runs takes them.
+func (p *ReactParams) internal() runs.Params {
+	return runs.Params{Args: plainJSON(p.Args), CallbackURL: p.CallbackURL, Timeout: p.Timeout}
 }
 
 // Job is a run that [Client.ReactAsync] has left for later.
@@ -125,190 +108,74 @@ type Job struct {
 // What the run gives, or the error that React would return, is sent to the URL
 // at least once, signed with the tenant's webhook secret: see [VerifyWebhook].
 func (c *Client) ReactAsync(ctx context.Context, id uuid.UUID, p ReactParams) (*Job, error) {
-	return run(ctx, c, &verbReactAsync, func(ctx context.Context, op *operation) (*Job, error) { return op.reactAsync(ctx, id, p) })
-}
-
-func (op *operation) reactAsync(ctx context.Context, id uuid.UUID, p ReactParams) (*Job, error) {
-	r, args, err := op.reactorFor(ctx, id, &p, (*ReactParams).checkAsync)
-	if err != nil {
-		return nil, err
-	}
-	return op.reactLater(ctx, r, args, &p)
-}
-
-// reactorFor checks parameters and reads the arguments, which are still to be
-// detokenized, and the reactor.
-func (op *operation) reactorFor(ctx context.Context, id uuid.UUID, p *ReactParams, check func(*ReactParams, *Vault, *form.Problems)) (*Reactor, jsonx.Value, error) {
-	args, err := op.checkReact(ctx, p, check)
-	if err != nil {
-		return nil, args, err
-	}
-	r, err := reactors.Read(ctx, op.Op, id)
-	return r, args, err
-}
-
-// checkSync checks what a run has besides its arguments when its caller waits.
-func (p *ReactParams) checkSync(_ *Vault, bad *form.Problems) {
-	if p.CallbackURL != "" {
-		bad.Add("callback_url", "is for asynchronous runs: use ReactAsync")
-	}
-	if p.Timeout != 0 {
-		bad.Add("timeout_ms", "is allowed only together with callback_url")
-	}
-}
-
-// checkAsync is checkSync for a run whose result is sent.
-func (p *ReactParams) checkAsync(v *Vault, bad *form.Problems) {
-	if p.CallbackURL == "" {
-		bad.Add("callback_url", "is required")
-	} else {
-		v.checkURL(bad, "callback_url", p.CallbackURL)
-	}
-	if p.Timeout != 0 && (p.Timeout < minTimeout || p.Timeout > maxTimeout) {
-		bad.Add("timeout_ms", "must be between %d and %d", minTimeout.Milliseconds(), maxTimeout.Milliseconds())
-	}
-}
-
-// checkReact checks parameters and reads the arguments.
-func (op *operation) checkReact(ctx context.Context, p *ReactParams, check func(*ReactParams, *Vault, *form.Problems)) (jsonx.Value, error) {
-	args, err := op.Document(ctx, plainJSON(p.Args))
-	bad := &form.Problems{}
-	if err != nil {
-		if !errors.Is(err, ErrInvalid) {
-			return args, err
-		}
-		bad.AddAll("args", fieldsOf(err))
-	} else if err := checkArgs(args); err != nil {
-		bad.AddAll("args", fieldsOf(err))
-	}
-	check(p, op.v, bad)
-	return args, fault.Of(bad)
-}
-
-// checkArgs checks what can be known of arguments before they are detokenized:
-// the syntax of expressions, and that they are an object or may become one.
-func checkArgs(args jsonx.Value) error {
-	tree, err := expr.CompileTokenTree(args)
-	if err != nil {
-		return fault.Input(err)
-	}
-	if args.Kind() == jsonx.String && tree.HasExpressions() {
-		return nil
-	}
-	return checkDetokenized(args)
-}
-
-// checkDetokenized refuses arguments that are no object.
-func checkDetokenized(args jsonx.Value) error {
-	if args.IsZero() || args.IsNull() || args.Kind() == jsonx.Object {
-		return nil
-	}
-	return fault.Field("", "must be an object after detokenization")
-}
-
-// runReactor detokenizes the arguments, runs the code, and tokenizes what it
-// asks for.
-func (op *operation) runReactor(ctx context.Context, r *Reactor, args jsonx.Value, timeout time.Duration) (*ReactResult, error) {
-	args, err := reveal.Detokenize(ctx, op.Op, args, "")
-	if err == nil {
-		err = checkDetokenized(args)
-	}
-	if err != nil {
-		return nil, fault.Under("args", err)
-	}
-	if args.IsZero() {
-		args = jsonx.NullValue()
-	}
-	if err := op.LogReads(ctx, audit.React, core.Entity{Type: kindReactor, ID: r.ID.String()}); err != nil {
-		return nil, err
-	}
-	out, err := op.runCode(ctx, codeRun{
-		entity: core.Entity{Type: kindReactor, ID: r.ID.String()}, name: r.Name, code: r.Code, args: args,
-		configuration: r.Configuration, application: r.Application, timeout: timeout,
-	})
-	if err != nil {
-		return nil, err
-	}
-	return op.reactResult(ctx, out)
-}
-
-// reactResult reads what the code returned.
-func (op *operation) reactResult(ctx context.Context, out JSON) (*ReactResult, error) {
-	v, err := jsonx.Parse(out, stored)
-	if err != nil || !v.IsNull() && v.Kind() != jsonx.Object {
-		return nil, badResult("the function must return an object with raw, tokenize or both")
-	}
-	result := &ReactResult{}
-	if raw := v.Get("raw"); !raw.IsZero() {
-		result.Raw = raw.JSON()
-	}
-	if doc := v.Get("tokenize"); !doc.IsZero() && !doc.IsNull() {
-		if result.Tokens, err = op.client().Tokenize(ctx, JSON(doc.JSON())); err != nil {
-			return nil, fault.Under("tokenize", err)
-		}
-	}
-	return result, nil
-}
-
-// codeRun is code to be run for a caller.
-type codeRun struct {
-	entity        core.Entity
-	name, code    string
-	args          jsonx.Value
-	configuration map[string]string
-	application   *ApplicationRef
-	timeout       time.Duration
-}
-
-// runCode runs code with a client of its own application, if it has one.
-func (op *operation) runCode(ctx context.Context, s codeRun) (JSON, error) {
-	if op.v.cfg.Runtime == nil {
-		return nil, ErrNoRuntime
-	}
-	admission.Of(ctx).Rest()
-	host := &scriptHost{v: op.v, tenant: op.Tenant(), entity: s.entity, lineage: limits.LineageOf(ctx).Below()}
-	if s.application != nil {
-		id, err := op.As(ctx, s.application.ID)
-		switch {
-		case err == nil:
-			host.client = op.v.Tenant(op.Tenant()).as(id.Scripted())
-		case !errors.Is(err, ErrNotFound) && !errors.Is(err, ErrUnauthenticated): // it may have gone
+	return run(ctx, c, &verbReactAsync, func(ctx context.Context, op *operation) (*Job, error) {
+		id, err := c.v.runs.Later(ctx, op.Op, id, p.internal())
+		if err != nil {
 			return nil, err
 		}
-	}
-	configuration := s.configuration
-	if configuration == nil {
-		configuration = map[string]string{}
-	}
-	input, err := json.Marshal(map[string]any{
-		"args": s.args, "configuration": configuration, "application": host.client != nil,
+		return &Job{id}, nil
 	})
-	if err != nil {
-		return nil, err
-	}
-	limited, cancel := context.WithTimeout(ctx, s.timeout)
-	defer cancel()
-	id, _ := uuid.Parse(s.entity.ID)
-	limited, end := op.v.observe(limited, WorkRun, s.entity.Type, op.Tenant(), id)
-	out, err := op.v.cfg.Runtime.Run(limited, script.Program{Tenant: op.Tenant().String(), Name: s.name, Source: s.code}, input, host)
-	end(err)
-	if err != nil {
-		return nil, cmp.Or(fault.CallerLeft(ctx), runtimeErr(err)) // the caller's deadline is not the code's fault
-	}
-	return JSON(out), nil
 }
 
-// runtimeErr returns an error of the runtime as one of the vault's. A vault
-// owns its runtime, so a closed runtime means a closed vault.
-func runtimeErr(err error) error {
-	if errors.Is(err, script.ErrClosed) {
-		return ErrClosed
-	}
-	return err
+// TestRunParams asks for a test run of the code of a reactor or a proxy.
+type TestRunParams struct {
+	ReactorID uuid.UUID // or a proxy
+	ProxyID   uuid.UUID
+	// Response chooses the response transform of a proxy, not that of requests.
+	Response bool
+	// Args is what the code gets as args, as it is: detokenization expressions in
+	// it are refused.
+	Args any
 }
 
-// badResult is an error about what code returned.
-func badResult(text string) error {
-	return &script.Error{Kind: script.Output, Status: http.StatusInternalServerError, Title: script.DefaultTitle,
-		Messages: map[string][]string{"error": {text}}}
+// TestRun is what came of a test run. It holds nothing of the vault's: see
+// [Client.TestRun].
+type TestRun struct {
+	Result JSON          // what the code returned; nil when it failed
+	Lines  []script.Line // what it wrote to its console, up to 1,000 lines
+	Took   time.Duration
+	Err    *script.Error // how the code failed; nil when it did not
+}
+
+// TestRun runs the code of a reactor or proxy on plain arguments, to see whether it
+// works. The code gets nothing of the vault's: no token is read, its client
+// instance is null, and each configuration value is its own name in angle
+// brackets, as <api_key>. It can send no requests, and what it returns is neither
+// tokenized nor sent. So the result may be shown to people who may not see data.
+// The log has an entry for the run. Only the tenant itself may try code.
+func (c *Client) TestRun(ctx context.Context, p TestRunParams) (*TestRun, error) {
+	return run(ctx, c, &verbTestRun, func(ctx context.Context, op *operation) (*TestRun, error) {
+		s, err := op.trialCode(ctx, &p)
+		if err != nil {
+			return nil, err
+		}
+		out, err := c.v.runs.Try(ctx, op.Op, s, plainJSON(p.Args))
+		if err != nil {
+			return nil, err
+		}
+		return &TestRun{JSON(out.Result), out.Lines, out.Took, out.Err}, nil
+	})
+}
+
+// trialCode reads the code of a test run.
+func (op *operation) trialCode(ctx context.Context, p *TestRunParams) (runs.Code, error) {
+	if p.ReactorID != (uuid.UUID{}) {
+		r, err := reactors.Read(ctx, op.Op, p.ReactorID)
+		if err != nil {
+			return runs.Code{}, err
+		}
+		return runs.Code{Entity: core.Entity{Type: kindReactor, ID: r.ID.String()}, Name: r.Name, Source: r.Code, Configuration: r.Configuration}, nil
+	}
+	x, err := proxies.Read(ctx, op.Op, p.ProxyID)
+	if err != nil {
+		return runs.Code{}, err
+	}
+	transform := x.RequestTransform
+	if p.Response {
+		transform = x.ResponseTransform
+	}
+	if transform == nil {
+		return runs.Code{}, fault.New(ErrNotFound, "The proxy has no such transform.")
+	}
+	return runs.Code{Entity: core.Entity{Type: kindProxy, ID: x.ID.String()}, Name: x.Name, Source: transform.Code, Configuration: x.Configuration}, nil
 }

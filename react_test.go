@@ -374,7 +374,7 @@ func TestGivenUpCallbackIsKeptAndSwept(t *testing.T) {
 	jobs("when it is given up", true, false)
 	sweep(t, w.Vault.Vault)
 	jobs("after a sweep", true, false)
-	if err := w.RotateKeys(t.Context(), w.Owner.TenantID(), nil); err != nil {
+	if err := w.RotateDataKeys(t.Context(), w.Owner.TenantID(), nil); err != nil {
 		t.Errorf("rotation: %v", err)
 	}
 	w.Clock.Advance(30*24*time.Hour - 2*time.Hour - time.Microsecond)

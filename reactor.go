@@ -15,7 +15,6 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/form"
 	"github.com/seed-72ea4aab/vault/internal/records"
-	"github.com/seed-72ea4aab/vault/script"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
@@ -114,7 +113,7 @@ func (p *ReactorParams) checkFields(ctx context.Context, op *operation) error {
 
 // load lets the runtime look at the code when it is new.
 func (p *ReactorParams) load(ctx context.Context, op *operation, oldCode string) error {
-	return op.loadCode(ctx, "code", p.Name, p.Code, oldCode)
+	return op.v.runs.Check(ctx, op.Op, "code", p.Name, p.Code, oldCode)
 }
 
 // CreateReactor adds a reactor (permission reactor:create). Code that cannot be
@@ -291,27 +290,4 @@ func (op *operation) checkScriptApplication(ctx context.Context, bad *form.Probl
 		bad.Add("application.id", "must be a public or private application")
 	}
 	return nil
-}
-
-// loadCode lets the runtime look at code that is not the old one. Its problems are
-// reported under the name of its field. Without a runtime code is stored as it is; it
-// cannot run either. The look may take as long as keys may be used unread, so
-// they are read again after it.
-func (op *operation) loadCode(ctx context.Context, field, name, code, old string) error {
-	if op.v.cfg.Runtime == nil || code == "" || code == old {
-		return nil
-	}
-	err := op.v.cfg.Runtime.Check(ctx, script.Program{Tenant: op.Tenant().String(), Name: name, Source: code})
-	if err == nil {
-		return op.Refresh(ctx)
-	}
-	failed, ok := errors.AsType[*script.Error](err)
-	if !ok || failed.Messages["code"] == nil {
-		return runtimeErr(err)
-	}
-	told := *failed
-	told.Messages = maps.Clone(failed.Messages)
-	delete(told.Messages, "code")
-	told.Messages[field] = failed.Messages["code"]
-	return &told
 }

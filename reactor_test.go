@@ -545,11 +545,11 @@ func TestADeadJobIsChangedOnce(t *testing.T) {
 			t.Parallel()
 			w, hook := newReactWorld(t, failing), newReceiver(t)
 			dead := deadJob(t, w, hook)
-			_, _, err := w.Owner.Once(t.Context(), vault.OnceKey{Key: "k"}, func(ctx context.Context, c *vault.Client) (vault.Answer, error) {
+			_, _, err := w.Owner.Once(t.Context(), vault.IdempotencyKey{Key: "k"}, func(ctx context.Context, c *vault.Client) (vault.StoredResponse, error) {
 				if _, err := c.CreateToken(ctx, vault.TokenParams{Type: vault.TypeGeneric, Data: "x"}); err != nil {
-					return vault.Answer{}, err
+					return vault.StoredResponse{}, err
 				}
-				return vault.Answer{Status: http.StatusNoContent}, change(ctx, c, dead.ID)
+				return vault.StoredResponse{Status: http.StatusNoContent}, change(ctx, c, dead.ID)
 			})
 			if err != nil {
 				t.Fatal(err)

@@ -49,12 +49,12 @@ func (d *detokenizer) RoundTrip(req *http.Request) (*http.Response, error) {
 		return d.base.RoundTrip(req)
 	}
 	defer req.Body.Close()
-	raw, err := readBody(req.Body, int64(d.client.v.cfg.MaxBytes))
+	raw, err := relay.ReadRequest(req.Body, int64(d.client.v.cfg.MaxBytes))
 	if err != nil {
 		return nil, err
 	}
 	body, err := run(req.Context(), d.client, &verbRoundTripper, func(ctx context.Context, op *operation) ([]byte, error) {
-		return op.detokenizeBody(ctx, req.Header, raw)
+		return relay.Detokenize(ctx, op.Op, req.Header, raw)
 	})
 	if err != nil {
 		return nil, err

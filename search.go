@@ -168,8 +168,11 @@ func (c *Client) tokensAfter(ctx context.Context, verb *core.Verb, asked tokens.
 	return run(ctx, c, verb, func(ctx context.Context, op *operation) (*CursorPage[Token], error) {
 		page := &CursorPage[Token]{Data: []Token{}}
 		next, err := tokens.After(ctx, op.Op, asked, (*form.Paging)(&p), after, func(t tokens.Token) { page.Data = append(page.Data, tokenOf(t)) })
+		if err != nil {
+			return nil, err
+		}
 		page.Pagination = CursorPagination{PageSize: p.Size, After: next}
-		return page, err
+		return page, nil
 	})
 }
 

@@ -23,9 +23,9 @@ type Session struct {
 	ExpiresAt  time.Time `json:"expires_at"`
 }
 
-// Grant authorizes a session: what it may do, and until when. It is not shown when
+// SessionGrant authorizes a session: what it may do, and until when. It is not shown when
 // it is printed or logged, except as JSON and in unexported fields: see [Token].
-type Grant struct {
+type SessionGrant struct {
 	Nonce       string       `json:"nonce"`
 	Permissions []Permission `json:"permissions,omitempty"`
 	Rules       []AccessRule `json:"rules,omitempty"`
@@ -35,7 +35,7 @@ type Grant struct {
 
 // UnmarshalJSON reads the JSON form strictly: an unknown field, a duplicate
 // key or a wrong type is an [InvalidError].
-func (g *Grant) UnmarshalJSON(data []byte) error {
+func (g *SessionGrant) UnmarshalJSON(data []byte) error {
 	return readObject(data, func(r *form.Reader) {
 		g.Nonce = r.Text("nonce")
 		g.Permissions = permissionsOf(r.Texts("permissions"))
@@ -63,7 +63,7 @@ func (c *Client) CreateSession(ctx context.Context) (*Session, error) {
 // client's rights are cut, so are those of the session, and when its application
 // is deleted or expires, or gets a new key, the session ends. An unknown or
 // expired nonce is ErrNotFound, a used one ErrConflict.
-func (c *Client) AuthorizeSession(ctx context.Context, g Grant) error {
+func (c *Client) AuthorizeSession(ctx context.Context, g SessionGrant) error {
 	return runErr(ctx, c, &verbAuthorizeSession, func(ctx context.Context, op *operation) error {
 		rights := core.Rights{Permissions: texts(g.Permissions), Rules: accessRules(g.Rules)}
 		return sessions.Authorize(ctx, op.Op, &sessions.Grant{Nonce: g.Nonce, Rights: rights, ExpiresAt: g.ExpiresAt}, op.v.cfg.MaxSessionLife)

@@ -22,7 +22,7 @@ type Stats struct {
 	// Sessions is how many sessions have not expired, up to 10,000.
 	Sessions int `json:"sessions"`
 	// Keys are the tenant's data keys, oldest first, destroyed ones included.
-	Keys []KeyStats `json:"keys"`
+	Keys []DataKeyStats `json:"keys"`
 	// RotatedAt is when the key that seals was made, if a rotation made it; else
 	// it is zero.
 	RotatedAt time.Time `json:"rotated_at,omitzero"`
@@ -35,24 +35,24 @@ type JobStats struct {
 	Dead    int `json:"dead"`    // given up; counted for 30 days
 }
 
-// KeyStats is a data key, without the key.
-type KeyStats struct {
+// DataKeyStats is a data key, without the key.
+type DataKeyStats struct {
 	Version int      `json:"version"`
-	State   KeyState `json:"state"`
+	State   DataKeyState `json:"state"`
 	// CreatedAt is zero for a key that an earlier version of this package made.
 	CreatedAt time.Time `json:"created_at,omitzero"`
 }
 
-// KeyState is where a data key is in its life: see [Vault.RotateKeys].
-type KeyState string
+// DataKeyState is where a data key is in its life: see [Vault.RotateDataKeys].
+type DataKeyState string
 
 // The states of a data key. It is pending until every node knows it, primary while
 // it seals, retired while it only opens what it sealed, and then destroyed.
 const (
-	KeyPending   KeyState = "pending"
-	KeyPrimary   KeyState = "primary"
-	KeyRetired   KeyState = "retired"
-	KeyDestroyed KeyState = "destroyed"
+	DataKeyPending   DataKeyState = "pending"
+	DataKeyPrimary   DataKeyState = "primary"
+	DataKeyRetired   DataKeyState = "retired"
+	DataKeyDestroyed DataKeyState = "destroyed"
 )
 
 // Stats returns figures about the tenant. They come from counters, so they cost
@@ -76,7 +76,7 @@ func (c *Client) Stats(ctx context.Context) (*Stats, error) {
 // addKeys lists the keys of a ring.
 func (s *Stats) addKeys(ring *seal.Ring) {
 	for _, k := range ring.Keys() {
-		s.Keys = append(s.Keys, KeyStats{k.Version, KeyState(k.State), k.Created})
+		s.Keys = append(s.Keys, DataKeyStats{k.Version, DataKeyState(k.State), k.Created})
 		if k.State == seal.Primary && k.Version > 1 {
 			s.RotatedAt = k.Created
 		}

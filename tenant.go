@@ -314,7 +314,7 @@ type Swept struct {
 // two million at most. The vault sweeps by itself every Config.SweepEvery;
 // several nodes may do so at once.
 func (v *Vault) Sweep(ctx context.Context) (swept Swept, err error) {
-	ctx, end := v.observe(ctx, WorkSweep, "sweep", uuid.UUID{}, uuid.UUID{})
+	ctx, end := v.observe(ctx, EventSweep, "sweep", uuid.UUID{}, uuid.UUID{})
 	defer func() { end(err) }()
 	done, err := sweep.Run(ctx, v.core, v.cfg.LogRetention)
 	return Swept(done), err

@@ -73,13 +73,13 @@ func TestDeleteTenant(t *testing.T) {
 	_, other := v.NewTenant(t, "Other")
 	theirs := create(t, other, generic)
 	tok := create(t, v.Owner, vault.TokenParams{ID: "tok", Type: vault.TypeGeneric, Data: "x", Metadata: map[string]string{"k": "v"}})
-	c := session(t, v, vault.Grant{Permissions: everything})
+	c := session(t, v, vault.SessionGrant{Permissions: everything})
 	if err := v.DeleteTenant(t.Context(), v.Acme.ID); err != nil {
 		t.Fatal(err)
 	}
 	_, err := v.Owner.GetToken(t.Context(), tok.ID)
 	wantError(t, "the tenant", err, vault.ErrNotFound)
-	wantError(t, "a session", c.Check(t.Context(), "token:read"), vault.ErrUnauthenticated)
+	wantError(t, "a session", c.HasPermission(t.Context(), "token:read"), vault.ErrUnauthenticated)
 	_, err = v.Authenticate(t.Context(), v.PrivateKey)
 	wantError(t, "a key", err, vault.ErrUnauthenticated)
 	wantError(t, "again", v.DeleteTenant(t.Context(), v.Acme.ID), vault.ErrNotFound)
@@ -221,7 +221,7 @@ func TestConfigBounds(t *testing.T) {
 func arguments(v *vaulttest.Vault) map[string][]any {
 	return map[string][]any{
 		"Authenticate":       {v.PrivateKey},
-		"AuthorizeSession":   {vault.Grant{Nonce: "x", Permissions: []vault.Permission{"token:read"}}},
+		"AuthorizeSession":   {vault.SessionGrant{Nonce: "x", Permissions: []vault.Permission{"token:read"}}},
 		"CreateApplication":  {vault.ApplicationParams{Name: "x", Type: vault.ApplicationPrivate, Permissions: everything}},
 		"CreateProxy":        {vault.ProxyParams{Name: "x", DestinationURL: "https://example.com/"}},
 		"CreateReactor":      {vault.ReactorParams{Name: "x", Code: "x", Configuration: map[string]string{}}},
@@ -233,7 +233,7 @@ func arguments(v *vaulttest.Vault) map[string][]any {
 		"EnsureTenant":       {"x"},
 		"Explain":            {vault.ExplainParams{ApplicationID: v.Public.ApplicationID(), Permission: "token:read", Containers: []string{"/"}}},
 		"InvokeProxy":        {vault.ProxyCall{Key: "x"}},
-		"Once":               {vault.OnceKey{Key: "x"}, func(context.Context, *vault.Client) (vault.Answer, error) { return vault.Answer{Status: 200}, nil }},
+		"Once":               {vault.IdempotencyKey{Key: "x"}, func(context.Context, *vault.Client) (vault.StoredResponse, error) { return vault.StoredResponse{Status: 200}, nil }},
 		"PatchApplication":   {uuid.UUID{}, vault.JSON(`{"name":"y"}`)},
 		"PatchProxy":         {uuid.UUID{}, vault.JSON(`{"name":"y"}`)},
 		"PatchReactor":       {uuid.UUID{}, vault.JSON(`{"name":"y"}`)},
@@ -287,7 +287,7 @@ func TestEveryOperationAfterClose(t *testing.T) {
 	v := vaulttest.New(t)
 	for _, c := range []*vault.Client{v.Public, v.Private, v.Management} {
 		get(t, v.Owner, create(t, v.Owner, generic).ID)
-		if err := c.Check(t.Context(), ""); err != nil {
+		if err := c.HasPermission(t.Context(), ""); err != nil {
 			t.Fatal(err) // it is known now whose key this is
 		}
 	}
@@ -464,7 +464,7 @@ func TestStats(t *testing.T) {
 			TokensByContainer: map[string]int{"/pci/high/": 1, "/a/": 2, "/b/": 1},
 			LogEntries:        before.LogEntries + 5,
 			Sessions:          1,
-			Keys:              []vault.KeyStats{{Version: 1, State: vault.KeyPrimary, CreatedAt: made}},
+			Keys:              []vault.DataKeyStats{{Version: 1, State: vault.DataKeyPrimary, CreatedAt: made}},
 		}
 		if diff := cmp.Diff(want, stats(t, s.Owner)); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
@@ -484,11 +484,11 @@ func TestStatsOfKeys(t *testing.T) {
 	made := v.Clock.Now()
 	v.Clock.Advance(time.Hour)
 	rotated := v.Clock.Now()
-	if err := v.RotateKeys(t.Context(), v.Owner.TenantID(), nil); err != nil {
+	if err := v.RotateDataKeys(t.Context(), v.Owner.TenantID(), nil); err != nil {
 		t.Fatal(err)
 	}
 	got := stats(t, v.Owner)
-	want := []vault.KeyStats{{Version: 1, State: vault.KeyDestroyed, CreatedAt: made}, {Version: 2, State: vault.KeyPrimary, CreatedAt: rotated}}
+	want := []vault.DataKeyStats{{Version: 1, State: vault.DataKeyDestroyed, CreatedAt: made}, {Version: 2, State: vault.DataKeyPrimary, CreatedAt: rotated}}
 	if diff := cmp.Diff(want, got.Keys); diff != "" || !got.RotatedAt.Equal(rotated) {
 		t.Errorf("rotated %s, keys (-want +got):\n%s", got.RotatedAt, diff)
 	}
@@ -506,7 +506,7 @@ func TestSweepDeletesWhatHasExpired(t *testing.T) {
 	}
 	create(t, other, vault.TokenParams{Type: vault.TypeCard, Data: vault.CardData{Number: visa, CVC: "987"}, ExpiresAt: soon})
 	create(t, other, vault.TokenParams{ID: "kept", Type: vault.TypeCard, Data: vault.CardData{Number: visa, CVC: "987"}})
-	session(t, v, vault.Grant{Permissions: everything})
+	session(t, v, vault.SessionGrant{Permissions: everything})
 	same(t, "nothing is due", sweep(t, v.Vault), vault.Swept{})
 	v.Clock.Advance(30 * time.Minute)
 	same(t, "after half an hour", sweep(t, v.Vault), vault.Swept{Tokens: chunk + 1, Sessions: 1})
@@ -545,7 +545,7 @@ func TestSweepDeletesIdempotencyRecords(t *testing.T) {
 		return nil
 	}
 	var runs atomic.Int32
-	if _, _, err := v.Private.Once(t.Context(), vault.OnceKey{Key: "abc"}, creating(&runs, generic)); err != nil {
+	if _, _, err := v.Private.Once(t.Context(), vault.IdempotencyKey{Key: "abc"}, creating(&runs, generic)); err != nil {
 		t.Fatal(err)
 	}
 	v.Clock.Advance(24*time.Hour - time.Microsecond)

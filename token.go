@@ -27,9 +27,9 @@ import (
 // JSON handler of slog writes a slice, a map or a struct that holds tokens, and
 // in an unexported field of a struct that is printed, because fmt calls no
 // methods there. The same holds for [TokenParams], [CardData], [BankData],
-// [Tenant], [Application], [Session], [Grant], [Reactor], [ReactorParams],
+// [Tenant], [Application], [Session], [SessionGrant], [Reactor], [ReactorParams],
 // [ReactParams], [ReactResult], [Proxy], [ProxyParams], [ProxyCall],
-// [SearchTokensParams], [CursorSearch], [ExportOptions] and [Answer]: they show names and ids, but
+// [SearchTokensParams], [CursorSearch], [ExportOptions] and [StoredResponse]: they show names and ids, but
 // no data, keys, secrets or configuration.
 type Token struct {
 	ID       string    `json:"id"`

@@ -240,18 +240,18 @@ func TestTokenIDExpressionFallsBackToUUID(t *testing.T) {
 			return field(t, out, "id"), err
 		},
 		"CreateToken in Once": func() (id string, err error) {
-			_, _, err = v.Private.Once(t.Context(), vault.OnceKey{Key: "1"}, func(ctx contextT, c *vault.Client) (vault.Answer, error) {
+			_, _, err = v.Private.Once(t.Context(), vault.IdempotencyKey{Key: "1"}, func(ctx contextT, c *vault.Client) (vault.StoredResponse, error) {
 				tok, err := c.CreateToken(ctx, p)
 				id = tok.ID
-				return vault.Answer{}, err
+				return vault.StoredResponse{}, err
 			})
 			return id, err
 		},
 		"Tokenize in Once": func() (id string, err error) {
-			_, _, err = v.Private.Once(t.Context(), vault.OnceKey{Key: "2"}, func(ctx contextT, c *vault.Client) (vault.Answer, error) {
+			_, _, err = v.Private.Once(t.Context(), vault.IdempotencyKey{Key: "2"}, func(ctx contextT, c *vault.Client) (vault.StoredResponse, error) {
 				out, err := c.Tokenize(ctx, vault.JSON(request))
 				id = field(t, out, "id")
-				return vault.Answer{}, err
+				return vault.StoredResponse{}, err
 			})
 			return id, err
 		},

@@ -491,8 +491,8 @@ func TestExpiredTokenMakesRoomForItsID(t *testing.T) {
 			return second(c.Tokenize(t.Context(), vault.JSON(`["x",{"id":"same","type":"token","data":"new"}]`)))
 		},
 		"Once": func(t *testing.T, c *vault.Client) error {
-			_, _, err := c.Once(t.Context(), vault.OnceKey{Key: "k"}, func(ctx contextT, c *vault.Client) (vault.Answer, error) {
-				return vault.Answer{}, second(c.CreateToken(ctx, vault.TokenParams{ID: "same", Type: vault.TypeGeneric, Data: "new"}))
+			_, _, err := c.Once(t.Context(), vault.IdempotencyKey{Key: "k"}, func(ctx contextT, c *vault.Client) (vault.StoredResponse, error) {
+				return vault.StoredResponse{}, second(c.CreateToken(ctx, vault.TokenParams{ID: "same", Type: vault.TypeGeneric, Data: "new"}))
 			})
 			return err
 		},

@@ -43,16 +43,19 @@ import (
 	"sync"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/seed-72ea4aab/vault/internal/cache"
 	"github.com/seed-72ea4aab/vault/internal/core"
 	"github.com/seed-72ea4aab/vault/internal/egress"
 	"github.com/seed-72ea4aab/vault/internal/evident"
 	"github.com/seed-72ea4aab/vault/internal/form"
-	"github.com/seed-72ea4aab/vault/internal/jobs"
 	"github.com/seed-72ea4aab/vault/internal/keyring"
-	"github.com/seed-72ea4aab/vault/internal/limits"
 	"github.com/seed-72ea4aab/vault/internal/logs"
 	"github.com/seed-72ea4aab/vault/internal/once"
+	"github.com/seed-72ea4aab/vault/internal/relay"
+	"github.com/seed-72ea4aab/vault/internal/runs"
+	"github.com/seed-72ea4aab/vault/internal/share"
 	"github.com/seed-72ea4aab/vault/script"
 	"github.com/seed-72ea4aab/vault/storage"
 )
@@ -222,10 +225,11 @@ type Vault struct {
 
 	core     *core.Vault
 	egress   *egress.Client
-	worker   *jobs.Worker
+	runs     *runs.Runs
+	relay    *relay.Relay
 	proxies  *cache.Cache[storage.Key, *Proxy]
 	requests once.Requests
-	turns    *limits.Turns
+	turns    *share.Places[uuid.UUID]
 
 	followers *logs.Followers
 	evidence  *evident.Keeper // nil without Config.Evidence
@@ -275,9 +279,10 @@ func open(ctx context.Context, store Storage, key AEAD, cfg *Config) (*Vault, er
 	})
 	v.proxies = cache.New[storage.Key, *Proxy]()
 	v.egress = c.Egress.client(v.observeEgress())
-	v.turns = limits.NewTurns()
+	v.turns = newTurns()
 	v.followers = logs.NewFollowers()
-	v.worker = newWorker(v)
+	v.runs = runs.New(runs.Config{Vault: v.core, Runtime: c.Runtime, Egress: v.egress, Front: front{v}})
+	v.relay = &relay.Relay{Egress: v.egress, Runs: v.runs, Timeout: c.ProxyTimeout}
 	check := keyring.Check{Store: store, Master: key, Now: v.core.Now}
 	if err := check.Verify(ctx); err != nil {
 		return nil, err
@@ -294,7 +299,7 @@ func open(ctx context.Context, store Storage, key AEAD, cfg *Config) (*Vault, er
 		v.done.Go(func() { v.sweepLoop(background) })
 	}
 	if c.WorkEvery > 0 {
-		v.done.Go(func() { v.worker.Loop(background, c.WorkEvery) })
+		v.done.Go(func() { v.runs.Worker.Loop(background, c.WorkEvery) })
 	}
 	return v, nil
 }
@@ -325,9 +330,9 @@ func (v *Vault) Close() error {
 // database that hangs is not waited for longer than the context allows.
 func (v *Vault) Ping(ctx context.Context) error { return v.core.Ping(ctx) }
 
-// System is how a vault is set up and how its database is connected, for a page
+// Info is how a vault is set up and how its database is connected, for a page
 // or a command that shows it. It holds no key and no address.
-type System struct {
+type Info struct {
 	// Config is what [Open] was given, with defaults in place of zero values.
 	Config Config
 	// Migrations are the versions of the schema that have run, oldest first; nil
@@ -341,13 +346,13 @@ type System struct {
 	Workers *script.Stats
 }
 
-// System returns how the vault is set up. The storages of this module and the
+// Info returns how the vault is set up. The storages of this module and the
 // worker processes of jsruntime say all of it.
-func (v *Vault) System(ctx context.Context) (*System, error) {
+func (v *Vault) Info(ctx context.Context) (*Info, error) {
 	if err := v.core.Alive(); err != nil {
 		return nil, err
 	}
-	out := &System{Config: v.cfg}
+	out := &Info{Config: v.cfg}
 	if s, ok := v.store.(interface{ Pools() map[string]sql.DBStats }); ok {
 		out.Pools = s.Pools()
 	}

@@ -36,7 +36,7 @@ var (
 
 	verbReact        = core.Verb{Name: "React", Kind: callReact, Permission: access.TokenUse, Where: core.OutsideTx, Large: true}
 	verbReactAsync   = core.Verb{Name: "ReactAsync", Kind: callReact, Permission: access.TokenUse, Where: core.OutsideTx, Large: true}
-	verbTry          = core.Verb{Name: "Try", Kind: callReact, Only: "try code", Where: core.OutsideTx}
+	verbTestRun      = core.Verb{Name: "TestRun", Kind: callReact, Only: "test code", Where: core.OutsideTx}
 	verbInvokeProxy  = core.Verb{Name: "InvokeProxy", Kind: callProxy, Where: core.OutsideTx, Large: true}
 	verbRoundTripper = core.Verb{Name: "RoundTripper", Kind: callProxy, Where: core.OutsideTx}
 	verbListJobs     = core.Verb{Name: "ListJobs", Kind: callAdmin, Only: "administer its jobs", Where: core.OutsideTx}
@@ -100,9 +100,8 @@ var (
 // Verbs that an [Observer] does not hear of: they ask for an identity, or are a
 // part of other work.
 var (
-	verbAs    = core.Verb{Name: "As", Only: "act as one of its applications"}
-	verbCheck = core.Verb{Name: "Check"}
-	verbOnce  = core.Verb{Name: "Once", Where: core.OutsideTx}
-	verbJob   = core.Verb{Name: "Work"}
-	verbFind  = core.Verb{Name: "FindProxy"}
+	verbAs            = core.Verb{Name: "As", Only: "act as one of its applications"}
+	verbHasPermission = core.Verb{Name: "HasPermission"}
+	verbOnce          = core.Verb{Name: "Once", Where: core.OutsideTx}
+	verbFind          = core.Verb{Name: "FindProxy"}
 )

@@ -129,7 +129,7 @@ func (q *request) programOf(c *vault.Client, kind string, id uuid.UUID, name str
 	if rec := q.opts.Recorder; rec != nil {
 		b.Runs = rec.runsOf(id, 20)
 	}
-	system, err := q.vault.System(q.r.Context())
+	system, err := q.vault.Info(q.r.Context())
 	if err != nil {
 		return nil, err
 	}
@@ -216,15 +216,15 @@ func (q *request) program(read func(*request, *vault.Client) (*programBody, erro
 }
 
 func (q *request) tryReactor() error {
-	return q.try((*request).reactorBody, vault.TrialParams{ReactorID: q.id("id")})
+	return q.try((*request).reactorBody, vault.TestRunParams{ReactorID: q.id("id")})
 }
 
 func (q *request) tryProxy() error {
-	return q.try((*request).proxyBody, vault.TrialParams{ProxyID: q.id("id"), Response: q.r.PostForm.Get("part") == "response"})
+	return q.try((*request).proxyBody, vault.TestRunParams{ProxyID: q.id("id"), Response: q.r.PostForm.Get("part") == "response"})
 }
 
 // try makes a test run and shows what came of it on the page.
-func (q *request) try(read func(*request, *vault.Client) (*programBody, error), p vault.TrialParams) error {
+func (q *request) try(read func(*request, *vault.Client) (*programBody, error), p vault.TestRunParams) error {
 	c, t, err := q.inTenant()
 	if err != nil {
 		return err
@@ -240,7 +240,7 @@ func (q *request) try(read func(*request, *vault.Client) (*programBody, error), 
 	s := &b.Sources[i]
 	s.Args = q.r.PostForm.Get("args")
 	p.Args = vault.JSON(s.Args)
-	trial, err := c.Try(q.r.Context(), p)
+	trial, err := c.TestRun(q.r.Context(), p)
 	status := http.StatusOK
 	switch bad := problemsOf(err); {
 	case bad != nil:
@@ -256,7 +256,7 @@ func (q *request) try(read func(*request, *vault.Client) (*programBody, error), 
 }
 
 // show puts a trial beside the code.
-func (s *source) show(t *vault.Trial) {
+func (s *source) show(t *vault.TestRun) {
 	v := &trialView{OK: t.Err == nil, Took: duration(t.Took), Result: indented(t.Result)}
 	for _, l := range t.Lines {
 		v.Lines = append(v.Lines, logLine{l.Level, l.Text})

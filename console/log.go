@@ -21,7 +21,7 @@ type logBody struct {
 	Entries     []vault.LogEntry
 	Pager       pager
 	EntityTypes []vault.EntityType
-	Operations  []vault.Operation
+	Operations  []vault.LogOperation
 	Problem     string
 }
 
@@ -43,7 +43,7 @@ func (f logFilter) Query() string {
 	return v.Encode()
 }
 
-var operations = []vault.Operation{"create", "read", "update", "delete", "use", "authorize", "expire", "react"}
+var operations = []vault.LogOperation{"create", "read", "update", "delete", "use", "authorize", "expire", "react"}
 
 // logFilter reads the form, and what it asks the vault for. Times that are none
 // are said to be.
@@ -51,7 +51,7 @@ func (q *request) logFilter() (f logFilter, p vault.ListLogsParams, problem stri
 	asked := q.r.URL.Query()
 	f = logFilter{Actor: strings.TrimSpace(asked.Get("actor")), EntityType: asked.Get("entity_type"), EntityID: strings.TrimSpace(asked.Get("entity_id")),
 		Operation: asked.Get("operation"), From: asked.Get("from"), To: asked.Get("to")}
-	p = vault.ListLogsParams{EntityType: f.EntityType, EntityID: f.EntityID, Operation: vault.Operation(f.Operation)}
+	p = vault.ListLogsParams{EntityType: f.EntityType, EntityID: f.EntityID, Operation: vault.LogOperation(f.Operation)}
 	if f.Actor != "" {
 		id, err := uuid.Parse(f.Actor)
 		if err != nil {

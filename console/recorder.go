@@ -62,11 +62,11 @@ type Run struct {
 func NewRecorder() *Recorder { return &Recorder{now: time.Now} }
 
 // Start implements [vault.Observer].
-func (r *Recorder) Start(ctx context.Context, w vault.Work) (context.Context, func(error)) {
-	if w.Kind != vault.WorkCall && w.Kind != vault.WorkRun {
+func (r *Recorder) Start(ctx context.Context, w vault.Event) (context.Context, func(error)) {
+	if w.Kind != vault.EventCall && w.Kind != vault.EventRun {
 		return ctx, func(error) {}
 	}
-	if w.Kind == vault.WorkRun {
+	if w.Kind == vault.EventRun {
 		r.mu.Lock()
 		r.running++
 		r.mu.Unlock()
@@ -76,7 +76,7 @@ func (r *Recorder) Start(ctx context.Context, w vault.Work) (context.Context, fu
 		took := time.Since(began)
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		if w.Kind == vault.WorkRun {
+		if w.Kind == vault.EventRun {
 			r.endRun(w, took, err)
 			return
 		}
@@ -110,7 +110,7 @@ func (r *Recorder) endCall(name string, took time.Duration, err error) {
 	m.took[bucketOf(took)]++
 }
 
-func (r *Recorder) endRun(w vault.Work, took time.Duration, err error) {
+func (r *Recorder) endRun(w vault.Event, took time.Duration, err error) {
 	r.running--
 	m := r.minute()
 	m.runs++

@@ -28,7 +28,7 @@ type fact struct{ Name, Value string }
 
 // system shows how the program is set up, and how it is.
 func (q *request) system() error {
-	s, err := q.vault.System(q.r.Context())
+	s, err := q.vault.Info(q.r.Context())
 	if err != nil {
 		return err
 	}
@@ -124,7 +124,7 @@ func egressFacts(p *vault.EgressPolicy) []fact {
 	}
 }
 
-func databaseFacts(s *vault.System) []fact {
+func databaseFacts(s *vault.Info) []fact {
 	versions := "unknown"
 	if len(s.Migrations) > 0 {
 		versions = strings.Trim(fmt.Sprint(s.Migrations), "[]")
@@ -141,7 +141,7 @@ func databaseFacts(s *vault.System) []fact {
 	return facts
 }
 
-func (q *request) runFacts(s *vault.System) []fact {
+func (q *request) runFacts(s *vault.Info) []fact {
 	facts := []fact{{"Runtime", yesNo(s.Config.Runtime != nil)}}
 	if w := s.Workers; w != nil {
 		facts = append(facts, fact{"Workers", fmt.Sprintf("%d busy of %d; %d idle, %d spare, %s started so far", w.Busy, w.Workers, w.Idle, w.Spare, number(w.Started))},

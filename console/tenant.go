@@ -141,7 +141,7 @@ func (q *request) rotate() error {
 	}
 	ctx := context.WithoutCancel(q.r.Context()) // it goes on when the browser leaves
 	q.rotations.start(t.ID, stats.Tokens, func(progress func(int)) error {
-		err := q.vault.RotateKeys(ctx, t.ID, &vault.RotateOptions{Progress: progress, User: q.user.ID})
+		err := q.vault.RotateDataKeys(ctx, t.ID, &vault.RotateOptions{Progress: progress, User: q.user.ID})
 		if err != nil {
 			q.opts.Logger.ErrorContext(ctx, "console: a rotation failed", "tenant", t.ID, "error", err)
 		}

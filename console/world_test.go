@@ -127,11 +127,11 @@ func (g *keyGate) shut() (open func()) {
 }
 
 // Start implements vault.Observer.
-func (g *keyGate) Start(ctx context.Context, w vault.Work) (context.Context, func(error)) {
+func (g *keyGate) Start(ctx context.Context, w vault.Event) (context.Context, func(error)) {
 	g.mu.Lock()
 	gate := g.open
 	g.mu.Unlock()
-	if gate != nil && w.Kind == vault.WorkKey && w.Name == "encrypt" {
+	if gate != nil && w.Kind == vault.EventKey && w.Name == "encrypt" {
 		<-gate
 	}
 	return ctx, func(error) {}
@@ -248,7 +248,7 @@ func (w *world) newSession() uuid.UUID {
 	ctx := w.t.Context()
 	s := must[*vault.Session](w.t)(w.Public.CreateSession(ctx))
 	w.secrets = append(w.secrets, s.SessionKey, s.Nonce)
-	if err := w.Private.AuthorizeSession(ctx, vault.Grant{Nonce: s.Nonce, Permissions: []vault.Permission{"token:read"}, ExpiresAt: w.Clock.Now().Add(24 * time.Hour)}); err != nil {
+	if err := w.Private.AuthorizeSession(ctx, vault.SessionGrant{Nonce: s.Nonce, Permissions: []vault.Permission{"token:read"}, ExpiresAt: w.Clock.Now().Add(24 * time.Hour)}); err != nil {
 		w.t.Fatal(err)
 	}
 	return must[*vault.Page[vault.SessionInfo]](w.t)(w.Owner.ListSessions(ctx, vault.ListSessionsParams{})).Data[0].ID

@@ -243,7 +243,7 @@ func TestMasterKeyChange(t *testing.T) {
 		return store
 	}
 	behind, tenant := filled(t, open(), old)
-	for _, key := range []vault.AEAD{vault.Keys(old, next), vault.Keys(next, old)} {
+	for _, key := range []vault.AEAD{vault.JoinKeys(old, next), vault.JoinKeys(next, old)} {
 		ahead, made := filled(t, open(), key)
 		if _, err := behind.Tenant(made).GetToken(t.Context(), "kept"); err != nil {
 			t.Errorf("a node that is a step behind: %v", err)
@@ -253,7 +253,7 @@ func TestMasterKeyChange(t *testing.T) {
 		}
 		behind = ahead
 	}
-	if err := behind.RewrapKeys(t.Context()); err != nil {
+	if err := behind.RewrapDataKeys(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	wantToken(t, open(), nil, next, tenant)

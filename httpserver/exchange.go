@@ -135,7 +135,7 @@ func (x *exchange) enter() error {
 		return err
 	}
 	if x.route.permission != "" {
-		if err := x.client.Check(x.ctx, x.route.permission); err != nil {
+		if err := x.client.HasPermission(x.ctx, x.route.permission); err != nil {
 			return err
 		}
 	}
@@ -253,7 +253,7 @@ func prefersBody(prefer []string) bool {
 // only a wish: a caller that may not see it gets a response without a body.
 func (x *exchange) mayRead() bool {
 	kind, _, _ := strings.Cut(string(x.route.permission), ":")
-	return x.client.Check(x.ctx, vault.Permission(kind+":read")) == nil
+	return x.client.HasPermission(x.ctx, vault.Permission(kind+":read")) == nil
 }
 
 func isMergePatch(contentType string) bool {
@@ -290,18 +290,18 @@ func (x *exchange) run(ctx context.Context, in *input) (answer, error) {
 // once runs the operation at most once for an idempotency key.
 func (x *exchange) once(key string, in *input) (answer, error) {
 	scope := x.r.Method + " " + x.r.URL.Path
-	stored, replayed, err := x.client.Once(x.ctx, vault.OnceKey{Scope: scope, Key: key, Lease: x.route.lease},
-		func(ctx context.Context, c *vault.Client) (vault.Answer, error) {
+	stored, replayed, err := x.client.Once(x.ctx, vault.IdempotencyKey{Scope: scope, Key: key, Lease: x.route.lease},
+		func(ctx context.Context, c *vault.Client) (vault.StoredResponse, error) {
 			within := *in
 			within.client = c
 			a, err := x.run(ctx, &within)
 			if err == nil {
-				return vault.Answer{Status: a.status, Header: a.keptHeader(), Body: a.body}, nil
+				return vault.StoredResponse{Status: a.status, Header: a.keptHeader(), Body: a.body}, nil
 			}
 			if a, _ := x.refuse(err); choseAnswer(err) && a.status < http.StatusBadRequest {
-				return vault.Answer{Status: a.status, Header: a.header, Body: a.body}, nil
+				return vault.StoredResponse{Status: a.status, Header: a.header, Body: a.body}, nil
 			}
-			return vault.Answer{}, err
+			return vault.StoredResponse{}, err
 		})
 	return answer{status: stored.Status, header: stored.Header, body: stored.Body, replayed: replayed}, err
 }

@@ -225,7 +225,7 @@ func eachMember(text string, add func(key, value string)) bool {
 func logFilter(p *params) (vault.ListLogsParams, error) {
 	f := vault.ListLogsParams{
 		EntityType: p.text("entity_type"), EntityID: p.text("entity_id"),
-		Operation: vault.Operation(p.text("operation")), ActorType: vault.ActorType(p.text("actor_type")),
+		Operation: vault.LogOperation(p.text("operation")), ActorType: vault.ActorType(p.text("actor_type")),
 	}
 	var errs [3]error
 	f.StartDate, errs[0] = p.date("start_date")

@@ -200,8 +200,8 @@ func TestResponseTransform(t *testing.T) {
 	const want = `{"seen":"body,headers","was":{"pan":"4242"}}`
 	for _, path := range []string{"/", "/gzip", "/deflate", "/raw"} {
 		res := w.invoke(x, "GET", path, "", "Accept-Encoding", "br").wantDestination(t, 200, want)
-		if diff := cmp.Diff([]string{"a=1", "b=2"}, res.Header["Set-Cookie"]); diff != "" {
-			t.Error(diff)
+		if cookies := res.Header["Set-Cookie"]; cookies != nil {
+			t.Errorf("the destination sets cookies of the API's origin: %q", cookies)
 		}
 		if res.Header.Get("X-New") != "1" || res.Header.Get("SVC-TRACE-ID") == "forged" || res.Header.Get("Content-Encoding") != "" || res.ContentLength != int64(len(want)) {
 			t.Errorf("%s: %v", path, res.Header)

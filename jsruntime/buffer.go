@@ -191,12 +191,16 @@ func brokenPrefix(b []byte) int {
 // encodingLabel returns the standard name for a label of an encoding, or
 // undefined.
 func (c *execution) encodingLabel(args []goja.Value) goja.Value {
-	enc, err := htmlindex.Get(arg(args, 0).String())
+	label := arg(args, 0).String()
+	if strings.TrimSpace(label) != label {
+		return goja.Undefined() // the standard knows fewer spaces, and the prelude took those off
+	}
+	enc, err := htmlindex.Get(label)
 	if err != nil {
 		return goja.Undefined()
 	}
 	name, err := htmlindex.Name(enc)
-	if err != nil {
+	if err != nil || name == "replacement" {
 		return goja.Undefined()
 	}
 	return c.vm.ToValue(name)

@@ -78,9 +78,27 @@ func compile(source string, maxSource int) (*compiled, *script.Error) {
 	return c, nil
 }
 
+// errCompiler means that the parser or the compiler of goja panicked.
+var errCompiler = errors.New("the code cannot be compiled: something in it is too much for the compiler")
+
+// recoverCompiler turns a panic of goja's parser or compiler into an error.
+func recoverCompiler(err *error) {
+	if p := recover(); p != nil {
+		*err = errCompiler
+	}
+}
+
+// parse parses a text.
+func parse(name, text string) (tree *ast.Program, err error) {
+	defer recoverCompiler(&err)
+	return goja.Parse(name, text, parser.WithDisableSourceMaps)
+}
+
 // assemble makes a program out of a tree.
-func assemble(tree *ast.Program) (*goja.Program, *patterns, error) {
+func assemble(tree *ast.Program) (_ *goja.Program, _ *patterns, err error) {
+	defer recoverCompiler(&err)
 	dropNames(tree)
+	repairNewTarget(tree)
 	nameClasses(tree)
 	htmlComments(tree)
 	patterns, err := takePatterns(tree)
@@ -110,7 +128,7 @@ func invalidCode(line int, text string) *script.Error {
 // parseWrapped parses code within its wrapper, and makes sure that the code
 // did not close the wrapper by itself.
 func parseWrapped(text string) (*ast.Program, error) {
-	tree, err := goja.Parse(fileName, text, parser.WithDisableSourceMaps)
+	tree, err := parse(fileName, text)
 	if err != nil {
 		return nil, err
 	}
@@ -136,6 +154,7 @@ func transform(source string, loader api.Loader, o api.TransformOptions) api.Tra
 	o.LogLevel = api.LogLevelSilent
 	o.LogLimit = 1
 	o.KeepNames = true
+	o.Charset = api.CharsetUTF8 // goja cannot read all escapes that esbuild writes
 	if o.Supported == nil {
 		o.Supported = supported
 	}

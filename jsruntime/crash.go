@@ -16,7 +16,7 @@ type crashes struct {
 	count atomic.Int64
 }
 
-// report logs a panic. tenant and name are those of the program.
+// report logs a panic in a program, given by its tenant and name.
 func (r *crashes) report(tenant, name, text, stack string) {
 	r.count.Add(1)
 	log := r.log
@@ -26,8 +26,8 @@ func (r *crashes) report(tenant, name, text, stack string) {
 	log.Error("jsruntime: the JavaScript engine failed", "tenant", tenant, "program", name, "panic", text, "stack", stack)
 }
 
-// panicText describes a panic without what it may hold of a tenant: an error of Go's
-// runtime says what went wrong, and of any other value only the type is shown.
+// panicText describes a panic without data of a tenant: it returns the text of an
+// error of Go's runtime, and only the type of any other value.
 func panicText(p any) string {
 	if err, ok := p.(runtime.Error); ok {
 		return err.Error()
@@ -39,7 +39,7 @@ func panicText(p any) string {
 const maxCrashFrames = 40
 
 // panicStack lists the functions and lines of the goroutine that panics, innermost
-// first, without arguments. It is to be called where the panic is recovered.
+// first, without arguments. Callers are the functions that recover from it.
 func panicStack() string {
 	pcs := make([]uintptr, maxCrashFrames)
 	frames := runtime.CallersFrames(pcs[:runtime.Callers(2, pcs)])

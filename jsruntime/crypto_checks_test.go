@@ -2,8 +2,6 @@ package jsruntime_test
 
 import (
 	"testing"
-
-	"github.com/seed-72ea4aab/vault/jsruntime"
 )
 
 // keysForChecks makes keys of every kind, and helpers to alter what they sign.
@@ -20,7 +18,7 @@ const refused = async (f) => { try { await f(); return 'accepted'; } catch (err)
 // libraries do. What is altered is refused.
 func TestCryptoChecks(t *testing.T) {
 	t.Parallel()
-	r := jsruntime.NewInProcess(nil)
+	r := newWorkers(t, nil)
 	for name, tt := range map[string]struct{ body, want string }{
 		"PSS without a salt": {`
 const pss = (saltLength) => ({ key: rsa.privateKey, padding: c.constants.RSA_PKCS1_PSS_PADDING, saltLength });

@@ -97,13 +97,12 @@ type execution struct {
 	enter    goja.Callable // runs the task, then the jobs of promises
 	started  time.Time
 
-	jump       func() // calls turn within the trampoline
-	turn       func()
-	jobs       jobFrames
-	rangeError goja.Value   // the class
-	overflow   *goja.Object // the last error of too many calls
-	counting   bool         // of frames is under way
-	broken     bool         // too many calls left goja half way through a call
+	jump     func() // calls turn within the trampoline
+	turn     func()
+	jobs     jobFrames
+	overflow *goja.Object // the last error of too many calls
+	counting bool         // of frames is under way
+	broken   bool         // too many calls left goja half way through a call
 
 	mu      sync.Mutex
 	stopped atomic.Pointer[script.ErrorKind]
@@ -128,7 +127,6 @@ func newExecution(code *compiled, p port, l limits) *execution {
 	c.vm.SetParserOptions(parser.WithDisableSourceMaps)
 	c.vm.SetRandSource(rand.Float64)
 	c.vm.SetPromiseRejectionTracker(c.trackRejection)
-	c.rangeError = c.vm.Get("RangeError")
 	c.jump = c.newTrampoline()
 	c.jobs.c = c
 	c.vm.SetAsyncContextTracker(&c.jobs)

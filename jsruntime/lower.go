@@ -93,7 +93,7 @@ func awaits(out api.TransformResult) bool {
 
 func lowerError(m api.Message) *script.Error {
 	if isPanic(m.Text) {
-		return invalidCode(0, "the code cannot be compiled: something in it is too much for the compiler")
+		return invalidCode(0, errCompiler.Error())
 	}
 	line := 0
 	if m.Location != nil {

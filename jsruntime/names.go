@@ -51,8 +51,8 @@ func nameOf(n any) string {
 	return ""
 }
 
-// unnamed returns the function of a call of the helper, if its name is the one that
-// it has without the call.
+// unnamed returns the function of a call of the helper, if the call does not change
+// its name.
 func unnamed(n ast.Expression, inferred string) ast.Expression {
 	args := callArguments(n, nameCall)
 	if len(args) != 2 {

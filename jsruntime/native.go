@@ -36,6 +36,7 @@ var coreNatives = map[string]native{
 	"sys":          func(c *execution, args []goja.Value) goja.Value { return c.native(arg(args, 0).String()) },
 	"module":       func(c *execution, args []goja.Value) goja.Value { return c.module(arg(args, 0).String()) },
 	"require":      func(c *execution, args []goja.Value) goja.Value { return c.require(args) },
+	"lazy":         (*execution).addLazy,
 	"require.from": (*execution).requireAt,
 	"module.names": func(c *execution, _ []goja.Value) goja.Value {
 		names := []any{}

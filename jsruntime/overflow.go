@@ -1,6 +1,7 @@
 package jsruntime
 
 import (
+	"errors"
 	"iter"
 	"runtime"
 	"slices"
@@ -101,12 +102,21 @@ func (c *execution) turnName(goja.FunctionCall) goja.Value {
 	c.broken = c.broken || starting
 	c.counting = true
 	defer func() { c.counting = false }()
-	overflow, err := c.vm.New(c.rangeError, c.vm.ToValue(stopTexts[script.Stack]))
-	if err != nil {
-		panic(err)
+	c.overflow = c.newRangeError(stopTexts[script.Stack])
+	panic(c.overflow)
+}
+
+// newRangeError makes a RangeError without a call of JavaScript, and whatever code has
+// made of the global of that name: it is the error of an array that cannot be.
+func (c *execution) newRangeError(text string) *goja.Object {
+	_, err := c.vm.New(c.vm.Get("Array"), c.vm.ToValue(-1))
+	if thrown, ok := errors.AsType[*goja.Exception](err); ok {
+		if o, ok := thrown.Value().(*goja.Object); ok && o.ClassName() == "Error" {
+			c.set(o, "message", text)
+			return o
+		}
 	}
-	c.overflow = overflow
-	panic(overflow)
+	return c.vm.NewTypeError(text)
 }
 
 // overflowing reports whether goja is about to end the run because of too many calls.

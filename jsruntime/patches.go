@@ -90,6 +90,8 @@ func (r *reach) visit(n any) {
 		r.names["RegExp"] = true
 	case *ast.Identifier:
 		r.name(n.Name.String())
+	case *ast.PropertyShort:
+		r.name(n.Name.Name.String())
 	case *ast.DotExpression:
 		r.name(n.Identifier.Name.String())
 	case *ast.StringLiteral:

@@ -54,6 +54,7 @@ func TestNeededPatches(t *testing.T) {
 		"// prepareStackTrace, RegExp, JSON\nexports.f = (a, i) => a[i] + a[0] + a[i + 1]": nil,
 		"JSON.stringify(1)":                  {"patch_json"},
 		"const { Proxy: P } = x":             {"patch_proxy"},
+		"module.exports = { Proxy }":         {"patch_proxy"},
 		"x['Proxy']":                         {"patch_proxy"},
 		"const k = 'toLocaleString'; x[k]()": {"patch_locale"},
 		"/a/.test(b)":                        {regexpPatch},

@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	"github.com/seed-72ea4aab/vault/internal/long"
-	"github.com/seed-72ea4aab/vault/jsruntime"
 	"github.com/seed-72ea4aab/vault/script"
 )
 
@@ -142,7 +141,7 @@ func TestRegexpsAgainstNode(t *testing.T) {
 	if err != nil {
 		t.Skip("there is no Node here to compare with")
 	}
-	in := jsruntime.NewInProcess(nil)
+	in := newWorkers(t, nil)
 	r := rand.New(rand.NewPCG(1, 2))
 	const batch = 500
 	for n := 0; n < long.Rounds(2_000, 50_000); n += batch {

@@ -3,14 +3,13 @@ package jsruntime_test
 import (
 	"testing"
 
-	"github.com/seed-72ea4aab/vault/jsruntime"
 	"github.com/seed-72ea4aab/vault/script"
 )
 
 // TestRegexps uses regular expressions whose outcome plain engines get wrong.
 func TestRegexps(t *testing.T) {
 	t.Parallel()
-	r := jsruntime.NewInProcess(nil)
+	r := newWorkers(t, nil)
 	for body, want := range map[string]string{
 		`return ':20:REF\r\n:21:X\r\n'.match(/^:(\d\d[A-Z]?):(.*)$/gm)`:                                                                 `[":20:REF",":21:X"]`,
 		`return 'a: 1\r\nb: 2'.split(/\r?\n/).map((l) => /^(\w): (.*)$/m.exec(l)[2])`:                                                   `["1","2"]`,

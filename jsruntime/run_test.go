@@ -49,6 +49,7 @@ func TestModuleForms(t *testing.T) {
 			"dynamic import":         `module.exports = async (r) => { const { join } = await import('path'); return join ? r.args.x : 0 }`,
 			"block function":         `module.exports = (r) => { { function f() { return r.args.x } } return f() }`,
 			"generator, for await":   `async function* g(x) { yield x } module.exports = async (r) => { for await (const v of g(r.args.x)) return v }`,
+			"code points":            `module.exports = (r) => ['\u{10FFFF}'.codePointAt(0), "\u{10ffff}x".length].join() === '1114111,3' && r.args.x`,
 			"comment at the end":     `module.exports = (r) => r.args.x // end`,
 			"strings with brackets":  `const s = [` + strings.Repeat(`'((((', `, 100) + `]; module.exports = (r) => r.args.x`,
 			"templates and regexps":  "const a = `${`${1}`}((`, b = /[/(]{2}\\//g, c = 4 / 2 / 1; module.exports = (r) => r.args.x",

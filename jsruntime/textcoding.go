@@ -6,6 +6,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/dop251/goja"
+	"golang.org/x/text/encoding"
+	"golang.org/x/text/encoding/charmap"
 	"golang.org/x/text/encoding/htmlindex"
 	xtransform "golang.org/x/text/transform"
 )
@@ -65,7 +67,7 @@ func (c *execution) decodeUTF16(b []byte, big, more, fatal bool) goja.Value {
 		return goja.Undefined()
 	}
 	text := string(utf16.Decode(units))
-	if odd {
+	if odd && (len(units) == 0 || units[len(units)-1]&0xfc00 != 0xd800) { // half a pair and half a unit are one mistake
 		text += "\ufffd"
 	}
 	if !more {
@@ -95,6 +97,13 @@ func (c *execution) decodeLegacy(b []byte, label string, more, fatal bool) goja.
 	if err != nil {
 		return goja.Undefined()
 	}
+	if table := singleByte(enc, label); table != nil {
+		text, ok := decodeBytes(b, table, fatal)
+		if !ok {
+			return goja.Undefined()
+		}
+		return c.vm.NewArray(text, len(b))
+	}
 	d := enc.NewDecoder()
 	var out []byte
 	buf := make([]byte, 4096)
@@ -118,6 +127,35 @@ func (c *execution) decodeLegacy(b []byte, label string, more, fatal bool) goja.
 		}
 	}
 	return c.vm.NewArray(text, used)
+}
+
+// singleByte returns the table of a single-byte encoding, or nil.
+func singleByte(enc encoding.Encoding, label string) *charmap.Charmap {
+	switch label {
+	case "iso-8859-6-e", "iso-8859-6-i":
+		return charmap.ISO8859_6
+	case "iso-8859-8-e", "iso-8859-8-i":
+		return charmap.ISO8859_8
+	}
+	table, _ := enc.(*charmap.Charmap)
+	return table
+}
+
+// decodeBytes decodes bytes by a table. By the standard, bytes from 0x80 to 0x9F that
+// an encoding leaves out are control characters.
+func decodeBytes(b []byte, table *charmap.Charmap, fatal bool) (string, bool) {
+	out := make([]rune, len(b))
+	for i, c := range b {
+		r := table.DecodeByte(c)
+		if r == utf8.RuneError && c >= 0x80 && c <= 0x9f {
+			r = rune(c)
+		}
+		if r == utf8.RuneError && fatal {
+			return "", false
+		}
+		out[i] = r
+	}
+	return string(out), true
 }
 
 // encodeInto takes text and the room for it in bytes. It returns the bytes of

@@ -12,7 +12,6 @@ import (
 	"sync"
 
 	"github.com/dop251/goja"
-	"github.com/dop251/goja/parser"
 )
 
 // unitCache is the units that a process has. It keeps them for its life: they are
@@ -96,7 +95,7 @@ func (u *unit) ready(name string) (bool, error) {
 }
 
 func (u *unit) compile(name, source string) error {
-	tree, err := goja.Parse("/app/"+name+".bundle", wrapHead+source+wrapTail, parser.WithDisableSourceMaps)
+	tree, err := parse("/app/"+name+".bundle", wrapHead+source+wrapTail)
 	if err != nil {
 		return fmt.Errorf("the package cannot be compiled: %s", cleanSyntaxError(err))
 	}

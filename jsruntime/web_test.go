@@ -41,6 +41,11 @@ func TestWebInterfaces(t *testing.T) {
 		{"byte streams fill a view", `const rs = new ReadableStream({ type: 'bytes', start(c) { c.enqueue(new Uint8Array([1, 2, 3])); c.close(); } }); const reader = rs.getReader({ mode: 'byob' }); const one = await reader.read(new Uint8Array(2)); const two = await reader.read(new Uint8Array(2)); return [[...one.value], [...two.value]];`, `[[1,2],[3]]`},
 		{"compression streams", `const text = await new Response(new Blob(['abcabc']).stream().pipeThrough(new CompressionStream('gzip')).pipeThrough(new DecompressionStream('gzip'))).text(); return [text];`, `["abcabc"]`},
 		{"pipeTo fails with its source", `const rs = new ReadableStream({ start(c) { c.error(new RangeError('x')); } }); return [await failure(() => rs.pipeTo(new WritableStream()))];`, `["RangeError"]`},
+		{"labels of encodings", `const name = (label) => { try { return new TextDecoder(label).encoding } catch (err) { return err.name } }; return ['\t\n\f\r UTF8 ', '\vutf-8', 'utf-8\u00a0', '\u2028utf-8', 'utf-8\0', 'latin1', 'iso-2022-kr', 'hz-gb-2312', 'replacement', 'x-user-defined'].map(name);`,
+			`["utf-8","RangeError","RangeError","RangeError","RangeError","windows-1252","RangeError","RangeError","RangeError","x-user-defined"]`},
+		{"bytes that a single-byte encoding leaves out", `const out = {}; for (const label of ['windows-1252', 'iso-8859-2', 'iso-8859-8-i', 'windows-1253', 'windows-874', 'koi8-u']) out[label] = [0x80, 0x81, 0x9f, 0xd2, 0xff].map((b) => new TextDecoder(label).decode(Uint8Array.of(b)).codePointAt(0).toString(16)).join(); return out;`,
+			`{"windows-1252":"20ac,81,178,d2,ff","iso-8859-2":"80,81,9f,147,2d9","iso-8859-8-i":"80,81,9f,fffd,fffd","windows-1253":"20ac,81,9f,fffd,fffd","windows-874":"20ac,81,9f,e32,fffd","koi8-u":"2500,2502,f7,440,42a"}`},
+		{"UTF-16 that ends early", `const d = (...bytes) => JSON.stringify(new TextDecoder('utf-16le').decode(Uint8Array.from(bytes))); return [d(0), d(0x3d, 0xd8), d(0x3d, 0xd8, 0x00), d(0x3d, 0xd8, 0x61, 0), d(0x61, 0, 0)];`, `["\"�\"","\"�\"","\"�\"","\"�a\"","\"a�\""]`},
 		{"DOMException", `const e = new DOMException('m', 'DataCloneError'); return [e.code, e.name, e instanceof Error, DOMException.ABORT_ERR];`, `[25,"DataCloneError",true,20]`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

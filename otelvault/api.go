@@ -113,7 +113,7 @@ func (a *api) CreateSession(ctx context.Context) (*vault.Session, error) {
 }
 
 // AuthorizeSession is the operation of that name, within a span.
-func (a *api) AuthorizeSession(ctx context.Context, g vault.Grant) error {
+func (a *api) AuthorizeSession(ctx context.Context, g vault.SessionGrant) error {
 	ctx, end := a.start(ctx, "AuthorizeSession")
 	err := a.API.AuthorizeSession(ctx, g)
 	end(err)

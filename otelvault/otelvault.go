@@ -89,15 +89,15 @@ func New(opts *Options) (*Telemetry, error) {
 
 // Start implements vault.Observer. A job continues the trace of the request that
 // it was left by, and a request to a destination carries the trace on.
-func (t *Telemetry) Start(ctx context.Context, w vault.Work) (context.Context, func(error)) {
-	if w.Kind == vault.WorkCall {
+func (t *Telemetry) Start(ctx context.Context, w vault.Event) (context.Context, func(error)) {
+	if w.Kind == vault.EventCall {
 		return ctx, func(error) {} // requests and t.API have spans of their own for it
 	}
-	if w.Kind == vault.WorkJob && w.Traceparent != "" {
+	if w.Kind == vault.EventJob && w.Traceparent != "" {
 		ctx = t.propagator.Extract(ctx, propagation.MapCarrier{"traceparent": w.Traceparent})
 	}
 	kind := trace.SpanKindInternal
-	if w.Kind == vault.WorkEgress || w.Kind == vault.WorkKey {
+	if w.Kind == vault.EventEgress || w.Kind == vault.EventKey {
 		kind = trace.SpanKindClient
 	}
 	attrs := []attribute.KeyValue{attribute.String("vault.work", string(w.Kind)), attribute.String("vault.work.name", w.Name)}

@@ -99,7 +99,7 @@ func (c *Client) CreateSession(ctx context.Context) (*vault.Session, error) {
 
 // AuthorizeSession gives a session its rights, once. See
 // [vault.Client.AuthorizeSession].
-func (c *Client) AuthorizeSession(ctx context.Context, g vault.Grant) error {
+func (c *Client) AuthorizeSession(ctx context.Context, g vault.SessionGrant) error {
 	body, err := encode(g)
 	if err != nil {
 		return err

@@ -22,7 +22,7 @@ func sessionLifecycle(w *world) {
 	session := w.as(s.SessionKey)
 	tok, err := session.GetToken(ctx, "tok")
 	w.saw("GetToken before", tok, err)
-	grant := vault.Grant{Nonce: s.Nonce, ExpiresAt: w.Clock.Now().Add(time.Hour).In(time.FixedZone("west", -3600)), Rules: []vault.AccessRule{
+	grant := vault.SessionGrant{Nonce: s.Nonce, ExpiresAt: w.Clock.Now().Add(time.Hour).In(time.FixedZone("west", -3600)), Rules: []vault.AccessRule{
 		{Description: "all", Priority: 1, Conditions: []vault.Condition{{Attribute: "id", Operator: "starts_with", Value: "to"}}, Transform: vault.TransformMask, Permissions: []vault.Permission{"token:read"}}}}
 	for range 2 {
 		w.saw("AuthorizeSession", nil, w.private.AuthorizeSession(ctx, grant))
@@ -41,7 +41,7 @@ func sessionLifecycle(w *world) {
 func authorizeRefused(w *world) {
 	ctx := w.t.Context()
 	s := must[*vault.Session](w.t)(w.Public.CreateSession(ctx))
-	for i, g := range []vault.Grant{
+	for i, g := range []vault.SessionGrant{
 		{}, {Nonce: "unknown", Permissions: []vault.Permission{"token:read"}}, {Nonce: s.Nonce}, {Nonce: s.Nonce, Permissions: []vault.Permission{"log:read", "nope"}},
 		{Nonce: s.Nonce, Permissions: []vault.Permission{"token:read"}, ExpiresAt: w.Clock.Now()},
 		{Nonce: s.Nonce, Rules: []vault.AccessRule{{Priority: 0, Container: "x", Transform: "nope", Permissions: []vault.Permission{}}}},
@@ -49,14 +49,14 @@ func authorizeRefused(w *world) {
 	} {
 		w.saw(fmt.Sprint("AuthorizeSession ", i), nil, w.private.AuthorizeSession(ctx, g))
 	}
-	w.saw("AuthorizeSession by a public key", nil, w.public.AuthorizeSession(ctx, vault.Grant{Nonce: s.Nonce, Permissions: []vault.Permission{"token:read"}}))
+	w.saw("AuthorizeSession by a public key", nil, w.public.AuthorizeSession(ctx, vault.SessionGrant{Nonce: s.Nonce, Permissions: []vault.Permission{"token:read"}}))
 }
 
 func listSessions(w *world) {
 	ctx := w.t.Context()
 	for range 3 {
 		s := must[*vault.Session](w.t)(w.Public.CreateSession(ctx))
-		if err := w.Private.AuthorizeSession(ctx, vault.Grant{Nonce: s.Nonce, Permissions: []vault.Permission{"token:read"}}); err != nil {
+		if err := w.Private.AuthorizeSession(ctx, vault.SessionGrant{Nonce: s.Nonce, Permissions: []vault.Permission{"token:read"}}); err != nil {
 			w.t.Fatal(err)
 		}
 		w.Clock.Advance(time.Second)
@@ -183,7 +183,7 @@ func explain(w *world) {
 	ctx := w.t.Context()
 	made := must[*vault.Application](w.t)(w.Management.CreateApplication(ctx, w.shop()))
 	session := must[*vault.Session](w.t)(w.Public.CreateSession(ctx))
-	if err := w.Private.AuthorizeSession(ctx, vault.Grant{Nonce: session.Nonce, Permissions: []vault.Permission{"token:read"}}); err != nil {
+	if err := w.Private.AuthorizeSession(ctx, vault.SessionGrant{Nonce: session.Nonce, Permissions: []vault.Permission{"token:read"}}); err != nil {
 		w.t.Fatal(err)
 	}
 	alive := must[*vault.Page[vault.SessionInfo]](w.t)(w.Management.ListSessions(ctx, vault.ListSessionsParams{}))

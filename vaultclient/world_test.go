@@ -82,7 +82,7 @@ func inProcess(t *testing.T, writeWait time.Duration) *world {
 func overHTTP(t *testing.T, writeWait time.Duration) *world {
 	t.Helper()
 	v, dest := newVault(t, writeWait)
-	srv := httptest.NewTLSServer(httpserver.Handler(v.Vault, nil))
+	srv := httptest.NewTLSServer(httpserver.Handler(v.Vault, &httpserver.Options{RawProxy: true}))
 	t.Cleanup(srv.Close)
 	w := &world{Vault: v, t: t, dest: dest}
 	w.as = func(key string) vault.API { return newClient(t, srv, key, nil) }

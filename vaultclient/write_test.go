@@ -85,7 +85,7 @@ func TestPagesThatAreNoSuccess(t *testing.T) {
 		"DeleteApplication": func(c *vaultclient.Client) error { return c.DeleteApplication(t.Context(), uuid.New()) },
 		"DeleteReactor":     func(c *vaultclient.Client) error { return c.DeleteReactor(t.Context(), uuid.New()) },
 		"DeleteProxy":       func(c *vaultclient.Client) error { return c.DeleteProxy(t.Context(), uuid.New()) },
-		"AuthorizeSession":  func(c *vaultclient.Client) error { return c.AuthorizeSession(t.Context(), vault.Grant{Nonce: "n"}) },
+		"AuthorizeSession":  func(c *vaultclient.Client) error { return c.AuthorizeSession(t.Context(), vault.SessionGrant{Nonce: "n"}) },
 		"PatchProxy": func(c *vaultclient.Client) error {
 			_, err := c.PatchProxy(t.Context(), uuid.New(), vault.JSON("{}"))
 			return err

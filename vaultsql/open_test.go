@@ -191,7 +191,7 @@ func TestOpenOfValuesThatLookLikeMasks(t *testing.T) {
 	}
 	session, err := v.Public.CreateSession(t.Context())
 	if err == nil {
-		err = v.Private.AuthorizeSession(t.Context(), vault.Grant{Nonce: session.Nonce, Permissions: []vault.Permission{use}})
+		err = v.Private.AuthorizeSession(t.Context(), vault.SessionGrant{Nonce: session.Nonce, Permissions: []vault.Permission{use}})
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -10,7 +10,7 @@
 //
 // It needs no set-up, takes a few milliseconds, and closes itself when the test
 // ends. Tests that use it can run in parallel, because they share nothing.
-// [vault.Vault.RotateKeys] does not wait, and may run beside other calls.
+// [vault.Vault.RotateDataKeys] does not wait, and may run beside other calls.
 //
 // Tests of reactors and proxies give it a runtime, and let it reach servers on
 // this machine; tests of HTTP put it behind a handler:

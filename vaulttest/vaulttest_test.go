@@ -77,7 +77,7 @@ func TestRotateKeysBesideWrites(t *testing.T) {
 		}()
 	}
 	for range 3 {
-		if err := v.RotateKeys(t.Context(), v.Acme.ID, nil); err != nil {
+		if err := v.RotateDataKeys(t.Context(), v.Acme.ID, nil); err != nil {
 			t.Errorf("rotate: %v", err)
 		}
 	}

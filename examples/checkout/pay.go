@@ -96,7 +96,7 @@ func (a *vaultAccess) authorize(ctx context.Context, order, nonce string) error 
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	end := time.Now().Add(sessionLife)
-	return a.client.AuthorizeSession(ctx, vault.Grant{Nonce: nonce, ExpiresAt: end, Rules: []vault.AccessRule{
+	return a.client.AuthorizeSession(ctx, vault.SessionGrant{Nonce: nonce, ExpiresAt: end, Rules: []vault.AccessRule{
 		{Priority: 1, Container: containerOf(order), Transform: vault.TransformMask, Permissions: []vault.Permission{"token:create"}},
 	}})
 }

@@ -1,7 +1,7 @@
 // Package access decides who may do what with which token, and how much of the
 // token's data they see.
 //
-// A [Grant] is compiled from access rules and plain permissions. It answers for
+// A [SessionGrant] is compiled from access rules and plain permissions. It answers for
 // one token ([Grant.Decide]), for all tokens at once as a condition that a
 // database can apply ([Grant.Filter]), and for a grant that its holder wants to
 // give to others ([Grant.Within]). The three agree, because each rule is

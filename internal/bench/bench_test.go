@@ -189,13 +189,13 @@ func BenchmarkTokenize(b *testing.B) {
 // BenchmarkOnce creates card tokens under idempotency keys. With a key or
 // without, the token becomes an answer.
 func BenchmarkOnce(b *testing.B) {
-	create := func(ctx context.Context, c *vault.Client) (vault.Answer, error) {
+	create := func(ctx context.Context, c *vault.Client) (vault.StoredResponse, error) {
 		token, err := c.CreateToken(ctx, cards()[rand.N(len(cards()))])
 		if err != nil {
-			return vault.Answer{}, err
+			return vault.StoredResponse{}, err
 		}
 		body, err := json.Marshal(token)
-		return vault.Answer{Status: 201, Body: body}, err
+		return vault.StoredResponse{Status: 201, Body: body}, err
 	}
 	eachCount(b, func(b *testing.B, on *backend, callers int) {
 		ctx := context.Background()
@@ -205,7 +205,7 @@ func BenchmarkOnce(b *testing.B) {
 			return err
 		}}
 		once := &contender{name: "with key", call: func() error {
-			_, _, err := u.Once(ctx, vault.OnceKey{Scope: "POST /tokens", Key: uuid.NewString()}, create)
+			_, _, err := u.Once(ctx, vault.IdempotencyKey{Scope: "POST /tokens", Key: uuid.NewString()}, create)
 			return err
 		}}
 		warmUp(b, plain, once)

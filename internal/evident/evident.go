@@ -33,6 +33,7 @@ type Config struct {
 type Keeper struct {
 	*ledger.Ledger
 	vault *core.Vault
+	store ledger.Store
 	ring  *seal.Ring // of the vault itself
 	every time.Duration
 	vkey  string
@@ -44,7 +45,7 @@ func Open(ctx context.Context, v *core.Vault, c Config) (*Keeper, error) {
 	if !ok {
 		return nil, errors.New("vault: Config.Evidence needs a storage that keeps the trees over the log (storage.TreeStorage)")
 	}
-	k := &Keeper{vault: v, every: c.Every}
+	k := &Keeper{vault: v, store: store, every: c.Every}
 	var err error
 	if k.ring, err = vaultRing(ctx, v); err != nil {
 		return nil, err
@@ -133,16 +134,44 @@ func (k *Keeper) Checkpoint(ctx context.Context) ([]byte, error) {
 	return k.Ledger.Checkpoint(ctx)
 }
 
+// An entry comes into the tree when the transactions that began before it have
+// ended. A proof waits for that, but not long.
+const (
+	proofWait  = 2 * time.Second
+	proofPause = 50 * time.Millisecond
+)
+
 // Proof returns the proof of an entry of the caller's log.
 func (k *Keeper) Proof(ctx context.Context, op *core.Op, id uuid.UUID) ([]byte, error) {
-	if _, err := k.Ledger.Checkpoint(ctx, op.Tenant()); err != nil {
-		return nil, err
+	over := time.After(proofWait)
+	for {
+		if _, err := k.Ledger.Checkpoint(ctx, op.Tenant()); err != nil {
+			return nil, err
+		}
+		proof, err := k.Ledger.Proof(ctx, op.Tenant(), id)
+		if !errors.Is(err, ledger.ErrNotSequenced) {
+			return proof, err
+		}
+		if err := k.mayCome(ctx, op, id); err != nil {
+			return nil, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-over:
+			return nil, fault.New(fault.ErrUnavailable, "The entry is not in the tree yet.")
+		case <-time.After(proofPause):
+		}
 	}
-	proof, err := k.Ledger.Proof(ctx, op.Tenant(), id)
-	if errors.Is(err, ledger.ErrNotSequenced) {
-		return nil, fault.New(fault.ErrNotFound, "The log has no such entry.")
+}
+
+// mayCome returns an error for an entry that does not exist.
+func (k *Keeper) mayCome(ctx context.Context, op *core.Op, id uuid.UUID) error {
+	rows, err := k.store.LogsByRef(ctx, op.TenantID(), []storage.LogRef{{ID: storage.ID(id), Seq: storage.AnySeq}})
+	if err == nil && len(rows) == 0 {
+		return fault.New(fault.ErrNotFound, "The log has no such entry.")
 	}
-	return proof, err
+	return err
 }
 
 // Consistency returns the proof that the caller's log continues what it was at a

@@ -109,10 +109,10 @@ func plantCanaries(t *testing.T, v *vault.Vault, key *vault.Key) map[string]stri
 func plantAnswers(t *testing.T, c *vault.Client) {
 	t.Helper()
 	for canary, lease := range map[string]time.Duration{"idempotent answer": 0, "leased answer": time.Hour} {
-		key := vault.OnceKey{Scope: "POST /" + canaries["path of a destination"], Key: canaries["idempotency key"] + canary, Lease: lease}
+		key := vault.IdempotencyKey{Scope: "POST /" + canaries["path of a destination"], Key: canaries["idempotency key"] + canary, Lease: lease}
 		for range 2 { // the second is answered as the first was
-			a, _, err := c.Once(t.Context(), key, func(context.Context, *vault.Client) (vault.Answer, error) {
-				return vault.Answer{Status: 201, Body: []byte(canaries[canary])}, nil
+			a, _, err := c.Once(t.Context(), key, func(context.Context, *vault.Client) (vault.StoredResponse, error) {
+				return vault.StoredResponse{Status: 201, Body: []byte(canaries[canary])}, nil
 			})
 			if err != nil || string(a.Body) != canaries[canary] {
 				t.Fatalf("%s: %v", canary, err)
@@ -212,7 +212,7 @@ func plantKeys(t *testing.T, v *vault.Vault, c *vault.Client, found map[string]s
 	}
 	found["session key"], found["session nonce"] = s.SessionKey, s.Nonce
 	rules[0].Description, rules[0].Conditions[0].Value = canaries["grant"], canaries["grant"]
-	if err := c.AuthorizeSession(ctx, vault.Grant{Nonce: s.Nonce, Permissions: []vault.Permission{"token:create"}, Rules: rules}); err != nil {
+	if err := c.AuthorizeSession(ctx, vault.SessionGrant{Nonce: s.Nonce, Permissions: []vault.Permission{"token:create"}, Rules: rules}); err != nil {
 		t.Fatal(err)
 	}
 	again, err := c.RegenerateKey(ctx, public.ID)

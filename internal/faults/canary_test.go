@@ -229,7 +229,7 @@ func TestErrorsCarryNoValues(t *testing.T) {
 			return err
 		},
 		"nonce": func() error {
-			return c.AuthorizeSession(ctx, vault.Grant{Nonce: canary, Permissions: []vault.Permission{"token:create"}})
+			return c.AuthorizeSession(ctx, vault.SessionGrant{Nonce: canary, Permissions: []vault.Permission{"token:create"}})
 		},
 		"api key":  func() error { _, err := v.Authenticate(ctx, canary); return err },
 		"token id": func() error { _, err := c.GetToken(ctx, canary); return err },
@@ -239,7 +239,7 @@ func TestErrorsCarryNoValues(t *testing.T) {
 			return err
 		},
 		"once": func() error {
-			_, _, err := c.Once(ctx, vault.OnceKey{Key: canary + "\n"}, nil)
+			_, _, err := c.Once(ctx, vault.IdempotencyKey{Key: canary + "\n"}, nil)
 			return err
 		},
 		"master key": func() error { _, err := vault.ParseKey(canary); return err },

@@ -110,8 +110,8 @@ func (w *writer) tokenize(ctx context.Context, n int) error {
 }
 
 // onceKey is a request of its own, with a lease or without.
-func onceKey(key string, lease time.Duration) vault.OnceKey {
-	return vault.OnceKey{Scope: "POST /tokens", Key: key, Lease: lease}
+func onceKey(key string, lease time.Duration) vault.IdempotencyKey {
+	return vault.IdempotencyKey{Scope: "POST /tokens", Key: key, Lease: lease}
 }
 
 func (w *writer) once(ctx context.Context, _ int) error { return w.createOnce(ctx, "once", 0) }
@@ -121,12 +121,12 @@ func (w *writer) lease(ctx context.Context, _ int) error {
 
 func (w *writer) createOnce(ctx context.Context, word string, lease time.Duration) error {
 	key := uuid.NewString()
-	answer, _, err := w.c.Once(ctx, onceKey(key, lease), func(ctx context.Context, c *vault.Client) (vault.Answer, error) {
+	answer, _, err := w.c.Once(ctx, onceKey(key, lease), func(ctx context.Context, c *vault.Client) (vault.StoredResponse, error) {
 		tok, err := c.CreateToken(ctx, vault.TokenParams{Type: vault.TypeGeneric, Data: key})
 		if err != nil {
-			return vault.Answer{}, err
+			return vault.StoredResponse{}, err
 		}
-		return vault.Answer{Status: 201, Body: []byte(tok.ID)}, nil
+		return vault.StoredResponse{Status: 201, Body: []byte(tok.ID)}, nil
 	})
 	return said(err, "%s %s %s", word, key, answer.Body)
 }
@@ -138,7 +138,7 @@ func (w *writer) session(ctx context.Context, _ int) error {
 	}
 	fmt.Printf("session %s\n", s.SessionKey)
 	later := time.Now().Add(time.Hour)
-	err = w.c.AuthorizeSession(ctx, vault.Grant{Nonce: s.Nonce, Permissions: []vault.Permission{"token:create"}, ExpiresAt: later})
+	err = w.c.AuthorizeSession(ctx, vault.SessionGrant{Nonce: s.Nonce, Permissions: []vault.Permission{"token:create"}, ExpiresAt: later})
 	return said(err, "authorize %s", s.SessionKey)
 }
 
@@ -213,7 +213,7 @@ var effects = map[string]func(t *testing.T, a *aftermath, names []string) string
 	},
 	"authorize": func(t *testing.T, a *aftermath, names []string) string {
 		c, err := a.v.Authenticate(t.Context(), names[0])
-		if err != nil || c.Check(t.Context(), "token:create") != nil {
+		if err != nil || c.HasPermission(t.Context(), "token:create") != nil {
 			return fmt.Sprintf("without its rights (%v)", err)
 		}
 		return a.entries("authorize session", a.done["authorize"])
@@ -272,8 +272,8 @@ func (a *aftermath) token(operation, id string) string {
 // that made.
 func (a *aftermath) replayed(t *testing.T, lease time.Duration, names []string) string {
 	t.Helper()
-	answer, replayed, err := a.c.Once(t.Context(), onceKey(names[0], lease), func(context.Context, *vault.Client) (vault.Answer, error) {
-		return vault.Answer{}, errors.New("it runs again")
+	answer, replayed, err := a.c.Once(t.Context(), onceKey(names[0], lease), func(context.Context, *vault.Client) (vault.StoredResponse, error) {
+		return vault.StoredResponse{}, errors.New("it runs again")
 	})
 	if err != nil || !replayed || string(answer.Body) != names[1] {
 		return fmt.Sprintf("not answered as before (%v)", err)

@@ -87,7 +87,7 @@ func writeUntilKilled(dsn string) error {
 	}
 	go func() {
 		for {
-			if err := v.RotateKeys(ctx, tenant, nil); err != nil {
+			if err := v.RotateDataKeys(ctx, tenant, nil); err != nil {
 				failed <- err
 				return
 			}
@@ -119,7 +119,7 @@ func TestAcknowledgedWritesSurviveAKill(t *testing.T) {
 			}
 			// The rotation that was cut off each time comes to its end.
 			v = openVault(t, dsn, key, &vault.Config{SweepEvery: -1, WorkEvery: -1})
-			if err := v.RotateKeys(t.Context(), tenant.ID, nil); err != nil {
+			if err := v.RotateDataKeys(t.Context(), tenant.ID, nil); err != nil {
 				t.Fatal(err)
 			}
 			verify(t, dsn, key, tenant.ID, done)

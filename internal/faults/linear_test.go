@@ -174,9 +174,9 @@ func carryOut(ctx context.Context, c *vault.Client, in step) (outcome, error) {
 		}
 		return outcome{}, c.DeleteToken(ctx, id)
 	default:
-		a, _, err := c.Once(ctx, onceKey(in.thing, 0), func(ctx context.Context, c *vault.Client) (vault.Answer, error) {
+		a, _, err := c.Once(ctx, onceKey(in.thing, 0), func(ctx context.Context, c *vault.Client) (vault.StoredResponse, error) {
 			out, err := create(ctx, c, vault.TokenParams{Data: in.thing})
-			return vault.Answer{Status: 201, Body: []byte(out.value)}, err
+			return vault.StoredResponse{Status: 201, Body: []byte(out.value)}, err
 		})
 		return outcome{value: string(a.Body)}, err
 	}

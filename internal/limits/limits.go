@@ -4,14 +4,9 @@
 package limits
 
 import (
-	"context"
 	"errors"
 	"io"
-	"runtime"
-	"sync"
 	"sync/atomic"
-
-	"github.com/google/uuid"
 )
 
 // MaxBytes bounds the arguments, and the answers from elsewhere, that the calls
@@ -55,76 +50,4 @@ func (r *countedReader) Read(p []byte) (int, error) {
 		return 0, full
 	}
 	return n, err
-}
-
-// Turns bounds the operations that are under way in the database: of all
-// tenants together, and of one tenant to half of that, so that the code of one
-// does not make that of the others wait. The operations are short, so a few at a
-// time are enough, and each may hold a page.
-type Turns struct {
-	all chan struct{}
-
-	mu      sync.Mutex
-	tenants map[uuid.UUID]*tenantTurns // of those whose code has or wants a turn
-}
-
-type tenantTurns struct {
-	taken chan struct{}
-	users int // that have or want a turn
-}
-
-// NewTurns returns the turns of a process.
-func NewTurns() *Turns {
-	return &Turns{all: make(chan struct{}, max(8, 4*runtime.GOMAXPROCS(0))), tenants: map[uuid.UUID]*tenantTurns{}}
-}
-
-// Take waits for a turn. The caller gives it back.
-func (t *Turns) Take(ctx context.Context, tenant uuid.UUID) (give func(), err error) {
-	own := t.enter(tenant)
-	if err := wait(ctx, own.taken); err != nil {
-		t.leave(tenant, own)
-		return nil, err
-	}
-	giveOwn := func() {
-		<-own.taken
-		t.leave(tenant, own)
-	}
-	if err := wait(ctx, t.all); err != nil {
-		giveOwn()
-		return nil, err
-	}
-	return func() {
-		<-t.all
-		giveOwn()
-	}, nil
-}
-
-// wait takes one of the places of a channel.
-func wait(ctx context.Context, places chan<- struct{}) error {
-	select {
-	case places <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
-func (t *Turns) enter(tenant uuid.UUID) *tenantTurns {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	own := t.tenants[tenant]
-	if own == nil {
-		own = &tenantTurns{taken: make(chan struct{}, cap(t.all)/2)}
-		t.tenants[tenant] = own
-	}
-	own.users++
-	return own
-}
-
-func (t *Turns) leave(tenant uuid.UUID, own *tenantTurns) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if own.users--; own.users == 0 {
-		delete(t.tenants, tenant)
-	}
 }

@@ -1,6 +1,6 @@
-// Package relay takes bodies and messages through a proxy: it finds the
-// expressions of a body by its type and fills them in, turns messages into what
-// code sees and back, and sends a request to its destination.
+// Package relay takes requests through a proxy: it finds the expressions of a body
+// by its type and fills them in, runs the transforms of the proxy on messages, and
+// sends the request to its destination.
 package relay
 
 import (

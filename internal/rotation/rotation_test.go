@@ -91,23 +91,23 @@ func TestRotationDestroysOnlyItsOwnKey(t *testing.T) {
 		if scans.Add(1) != 4 { // the last read before the first rotation destroys
 			return
 		}
-		if err := v.RotateKeys(ctx, c.TenantID(), nil); err != nil {
+		if err := v.RotateDataKeys(ctx, c.TenantID(), nil); err != nil {
 			t.Errorf("the rotation that joins in: %v", err)
 		}
 		cut, cancel := context.WithCancel(ctx)
 		h.lists = cancel
-		if err := v.RotateKeys(cut, c.TenantID(), nil); !errors.Is(err, context.Canceled) {
+		if err := v.RotateDataKeys(cut, c.TenantID(), nil); !errors.Is(err, context.Canceled) {
 			t.Errorf("the next rotation, cut off before its first row: %v", err)
 		}
 		h.lists = nil
 	}
-	if err := v.RotateKeys(ctx, c.TenantID(), nil); err != nil {
+	if err := v.RotateDataKeys(ctx, c.TenantID(), nil); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := c.GetToken(ctx, tok.ID); err != nil {
 		t.Errorf("the token can no longer be read: %v", err)
 	}
-	if err := v.RotateKeys(ctx, c.TenantID(), nil); err != nil {
+	if err := v.RotateDataKeys(ctx, c.TenantID(), nil); err != nil {
 		t.Errorf("going on with the rotation that was cut off: %v", err)
 	}
 	if _, err := c.GetToken(ctx, tok.ID); err != nil {
@@ -124,7 +124,7 @@ func TestRotationOvertakesAWrite(t *testing.T) {
 	var once sync.Once
 	h.inserts = func() {
 		once.Do(func() {
-			if err := v.RotateKeys(t.Context(), c.TenantID(), nil); err != nil {
+			if err := v.RotateDataKeys(t.Context(), c.TenantID(), nil); err != nil {
 				t.Error(err)
 			}
 		})
@@ -153,7 +153,7 @@ func TestRotationOfLargeRows(t *testing.T) {
 		}
 	}
 	last := 0
-	err := v.RotateKeys(ctx, c.TenantID(), &vault.RotateOptions{Progress: func(done int) {
+	err := v.RotateDataKeys(ctx, c.TenantID(), &vault.RotateOptions{Progress: func(done int) {
 		if done-last > 2 {
 			t.Errorf("%d rows of 2 kB in one batch", done-last)
 		}
@@ -207,7 +207,7 @@ func TestRotationsOnTwoNodes(t *testing.T) {
 		var wg sync.WaitGroup
 		for _, v := range nodes {
 			wg.Go(func() {
-				if err := v.RotateKeys(t.Context(), c.TenantID(), nil); err != nil {
+				if err := v.RotateDataKeys(t.Context(), c.TenantID(), nil); err != nil {
 					t.Errorf("rotate: %v", err)
 				}
 			})
@@ -259,7 +259,7 @@ func TestTenantIsDeletedDuringARotation(t *testing.T) {
 					}
 				})
 			})
-			if err := nodes[1].RotateKeys(t.Context(), c.TenantID(), nil); !errors.Is(err, vault.ErrNotFound) {
+			if err := nodes[1].RotateDataKeys(t.Context(), c.TenantID(), nil); !errors.Is(err, vault.ErrNotFound) {
 				t.Errorf("rotate: %v, want vault.ErrNotFound", err)
 			}
 			store.lists, store.sealed = nil, nil

@@ -108,7 +108,7 @@ func (r *rotation) run(ctx context.Context, v *vault.Vault, tenants []uuid.UUID)
 		slots <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-slots }()
-			err := v.RotateKeys(ctx, id, &vault.RotateOptions{Progress: func(done int) { r.report(i, done) }})
+			err := v.RotateDataKeys(ctx, id, &vault.RotateOptions{Progress: func(done int) { r.report(i, done) }})
 			failed[i] = r.failure(id, err)
 		})
 	}

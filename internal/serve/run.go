@@ -107,7 +107,7 @@ func openVault(ctx context.Context, cfg *Config, logger *slog.Logger) (*vault.Va
 	if cfg.console != nil {
 		config.Observer = cfg.console.recorder
 	}
-	v, err := vault.Open(ctx, store, vault.Keys(key, other...), config)
+	v, err := vault.Open(ctx, store, vault.JoinKeys(key, other...), config)
 	if errors.Is(err, vault.ErrWrongKey) {
 		if created {
 			err = errors.Join(err, os.Remove(cfg.keyFile)) // it opens nothing

@@ -21,17 +21,26 @@ class DOMException extends Error {
     } else {
       this.#name = `${options}`;
     }
-    if (typeof this.stack === 'string') Object.defineProperty(this, 'stack', { value: this.stack.replace(/^Error/, this.#name), configurable: true, writable: true });
+    const { stack } = this;
+    if (typeof stack === 'string' && stack.startsWith('Error')) Object.defineProperty(this, 'stack', { value: this.#name + stack.slice(5), configurable: true, writable: true });
   }
   get name() { return this.#name; }
   get code() { return legacyCodes[this.#name] || 0; }
 }
 for (const name of ['name', 'code']) Object.defineProperty(DOMException.prototype, name, { enumerable: true });
 Object.defineProperty(DOMException.prototype, Symbol.toStringTag, { value: 'DOMException', configurable: true });
-for (const name of Object.keys(legacyCodes)) {
-  const constant = name.replace(/Error$/, '').replace(/([a-z])([A-Z])/g, '$1_$2').replace(/^URLMismatch$/, 'URL_MISMATCH').toUpperCase() + '_ERR';
-  for (const target of [DOMException, DOMException.prototype]) Object.defineProperty(target, constant, { value: legacyCodes[name], enumerable: true });
-}
+const constants = {
+  INDEX_SIZE_ERR: { value: 1, enumerable: true }, HIERARCHY_REQUEST_ERR: { value: 3, enumerable: true }, WRONG_DOCUMENT_ERR: { value: 4, enumerable:
+  true }, INVALID_CHARACTER_ERR: { value: 5, enumerable: true }, NO_MODIFICATION_ALLOWED_ERR: { value: 7, enumerable: true }, NOT_FOUND_ERR: { value: 8,
+  enumerable: true }, NOT_SUPPORTED_ERR: { value: 9, enumerable: true }, IN_USE_ATTRIBUTE_ERR: { value: 10, enumerable: true }, INVALID_STATE_ERR: {
+  value: 11, enumerable: true }, SYNTAX_ERR: { value: 12, enumerable: true }, INVALID_MODIFICATION_ERR: { value: 13, enumerable: true }, NAMESPACE_ERR:
+  { value: 14, enumerable: true }, INVALID_ACCESS_ERR: { value: 15, enumerable: true }, TYPE_MISMATCH_ERR: { value: 17, enumerable: true },
+  SECURITY_ERR: { value: 18, enumerable: true }, NETWORK_ERR: { value: 19, enumerable: true }, ABORT_ERR: { value: 20, enumerable: true },
+  URL_MISMATCH_ERR: { value: 21, enumerable: true }, QUOTA_EXCEEDED_ERR: { value: 22, enumerable: true }, TIMEOUT_ERR: { value: 23, enumerable: true },
+  INVALID_NODE_TYPE_ERR: { value: 24, enumerable: true }, DATA_CLONE_ERR: { value: 25, enumerable: true },
+};
+Object.defineProperties(DOMException, constants);
+Object.defineProperties(DOMException.prototype, constants);
 
 const flags = new WeakMap();
 const stateOf = (event) => flags.get(event) || raise('ERR_INVALID_THIS', 'Event');

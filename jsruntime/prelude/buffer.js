@@ -311,40 +311,21 @@ function swap(buffer, size) {
   return buffer;
 }
 
-require('buffer_numbers')(proto, add);
+// What reads and writes numbers, and what is for one encoding, is seldom needed.
+const seldom = 'readUInt8 readUint8 writeUInt8 writeUint8 readInt8 writeInt8 readUIntLE readUintLE writeUIntLE writeUintLE readUIntBE readUintBE writeUIntBE '
+  + 'writeUintBE readIntLE writeIntLE readIntBE writeIntBE readUInt16LE readUint16LE writeUInt16LE writeUint16LE readUInt16BE readUint16BE writeUInt16BE '
+  + 'writeUint16BE readInt16LE writeInt16LE readInt16BE writeInt16BE readUInt32LE readUint32LE writeUInt32LE writeUint32LE readUInt32BE readUint32BE '
+  + 'writeUInt32BE writeUint32BE readInt32LE writeInt32LE readInt32BE writeInt32BE readBigUInt64LE readBigUint64LE writeBigUInt64LE writeBigUint64LE '
+  + 'readBigUInt64BE readBigUint64BE writeBigUInt64BE writeBigUint64BE readBigInt64LE writeBigInt64LE readBigInt64BE writeBigInt64BE readFloatLE '
+  + 'writeFloatLE readFloatBE writeFloatBE readDoubleLE writeDoubleLE readDoubleBE writeDoubleBE utf8Slice utf8Write hexSlice hexWrite base64Slice '
+  + 'base64Write base64urlSlice base64urlWrite latin1Slice latin1Write asciiSlice asciiWrite ucs2Slice ucs2Write utf16leSlice utf16leWrite';
+sys('lazy')(proto, seldom, () => require('buffer_numbers')(proto, add));
 
-for (const name of ['utf8', 'hex', 'base64', 'base64url', 'latin1', 'ascii', 'ucs2', 'utf16le']) {
-  add(proto, {
-    [name + 'Slice'](start, end) { return this.toString(name, start, end); },
-    [name + 'Write'](text, offset, length) { return this.write(text, offset, length, name); },
-  });
-}
-
+const more = () => require('buffer_more');
 const inspectName = Symbol.for('nodejs.util.inspect.custom');
-Object.defineProperty(proto, inspectName, {
-  value(depth, options) {
-    const max = module.exports.INSPECT_MAX_BYTES;
-    let shown = asPlain(this).subarray(0, max);
-    shown = decode(shown, 'hex').replace(/(..)(?=.)/g, '$1 ');
-    const more = this.length - max;
-    if (more > 0) shown += ` ... ${more} more byte${more > 1 ? 's' : ''}`;
-    const extras = Object.keys(this).filter((key) => !/^\d+$/.test(key));
-    if (extras.length && options) {
-      const { inspect } = require('inspect');
-      const text = extras.map((key) => `${key}: ${inspect(this[key], { ...options, breakLength: Infinity })}`).join(', ');
-      shown += (shown ? ', ' : '') + text;
-    }
-    return `<${this.constructor.name} ${shown}>`;
-  },
-  writable: true,
-  configurable: true,
-});
-Object.defineProperty(proto, 'inspect', { value: proto[inspectName], writable: true, enumerable: true, configurable: true });
-
-function invalidCharacter() {
-  const { DOMException } = require('abort');
-  throw new DOMException('Invalid character', 'InvalidCharacterError');
-}
+function inspectBuffer(depth, options) { return more().inspect(this, options, module.exports.INSPECT_MAX_BYTES); }
+Object.defineProperty(proto, inspectName, { value: inspectBuffer, writable: true, configurable: true });
+proto.inspect = inspectBuffer;
 
 function SlowBuffer(length) { return Buffer.allocUnsafeSlow(length); }
 Object.setPrototypeOf(SlowBuffer, Uint8Array);
@@ -356,31 +337,9 @@ module.exports = {
   kMaxLength,
   constants: { MAX_LENGTH: kMaxLength, MAX_STRING_LENGTH: 2 ** 29 - 24 },
   INSPECT_MAX_BYTES: 50,
-  atob(text) {
-    const clean = String(text).replace(/[\t\n\f\r ]/g, '');
-    const bare = clean.length % 4 === 0 ? clean.replace(/={1,2}$/, '') : clean;
-    if (bare.length % 4 === 1 || /[^A-Za-z0-9+/]/.test(bare)) invalidCharacter();
-    return decode(new Uint8Array(encode(bare, 'base64')), 'latin1');
-  },
-  btoa(text) {
-    text = String(text);
-    for (let i = 0; i < text.length; i++) if (text.charCodeAt(i) > 255) invalidCharacter();
-    return decode(new Uint8Array(encode(text, 'latin1')), 'base64');
-  },
-  transcode(source, from, to) {
-    if (!(source instanceof Uint8Array)) typeError('source', ['Buffer', 'Uint8Array'], source);
-    const known = (name) => (typeof name === 'string' && ['utf8', 'utf16le', 'latin1', 'ascii'].includes(encodings[name.toLowerCase()]) ? encodings[name.toLowerCase()] : undefined);
-    if (!known(from) || !known(to)) {
-      const err = new Error('Unable to transcode Buffer [U_ILLEGAL_ARGUMENT_ERROR]');
-      throw Object.assign(err, { code: 'U_ILLEGAL_ARGUMENT_ERROR', errno: 1 });
-    }
-    let text = decode(source, known(from));
-    if (known(to) === 'ascii' || known(to) === 'latin1') {
-      const most = known(to) === 'ascii' ? 127 : 255;
-      text = Array.from(text, (char) => (char.codePointAt(0) > most ? '?' : char)).join('');
-    }
-    return Buffer.from(text, to);
-  },
+  atob(text) { return more().atob(text); },
+  btoa(text) { return more().btoa(text); },
+  transcode(source, from, to) { return more().transcode(source, from, to); },
 };
 for (const name of ['Blob', 'File', 'resolveObjectURL']) {
   Object.defineProperty(module.exports, name, { get: () => require('blob')[name], enumerable: true, configurable: true });

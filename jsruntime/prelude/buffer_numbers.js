@@ -1,5 +1,5 @@
 'use strict';
-// Reading and writing numbers in a Buffer.
+// Reading and writing numbers in a Buffer, and texts in one encoding.
 const raise = (...args) => require('codes').raise(...args);
 const view = (buffer) => new DataView(buffer.buffer, buffer.byteOffset, buffer.byteLength);
 
@@ -90,5 +90,11 @@ module.exports = function install(proto, add) {
     }
   }
   for (const name of Object.keys(all)) if (name.includes('UInt')) all[name.replace('UInt', 'Uint')] = all[name];
+  for (const name of ['utf8', 'hex', 'base64', 'base64url', 'latin1', 'ascii', 'ucs2', 'utf16le']) {
+    Object.assign(all, {
+      [name + 'Slice'](start, end) { return this.toString(name, start, end); },
+      [name + 'Write'](text, offset, length) { return this.write(text, offset, length, name); },
+    });
+  }
   add(proto, all);
 };

@@ -27,16 +27,27 @@ function asStream(target, flush) {
     flush(done) { try { done(null, flush()); } catch (err) { done(err); } },
   });
 }
-const streamMethods = ['write', 'end', 'on', 'once', 'off', 'emit', 'pipe', 'unpipe', 'read', 'setEncoding', 'addListener', 'removeListener', 'removeAllListeners',
-  'listenerCount', 'prependListener', 'pause', 'resume', 'destroy', 'cork', 'uncork', 'listeners'];
+// Classes that can also be used as streams inherit from streamLike, which makes the
+// stream when it is first used.
 const streams = new WeakMap();
-function addStream(Class, flush) {
-  const streamOf = (self) => {
-    if (!streams.has(self)) streams.set(self, asStream(self, () => flush(self)));
-    return streams.get(self);
-  };
-  for (const name of streamMethods) {
-    Object.defineProperty(Class.prototype, name, {
+const kFlush = Symbol('kFlush');
+const streamOf = (self) => {
+  if (!streams.has(self)) streams.set(self, asStream(self, () => self[kFlush]()));
+  return streams.get(self);
+};
+const streamLike = {
+  get _readableState() { return streamOf(this)._readableState; },
+  get _writableState() { return streamOf(this)._writableState; },
+  get readable() { return streamOf(this).readable; },
+  get writable() { return streamOf(this).writable; },
+  get writableEnded() { return streamOf(this).writableEnded; },
+  get destroyed() { return streamOf(this).destroyed; },
+};
+const streamMethods = 'write end on once off emit pipe unpipe read setEncoding addListener removeListener removeAllListeners listenerCount prependListener '
+  + 'pause resume destroy cork uncork listeners';
+sys('lazy')(streamLike, streamMethods, () => {
+  for (const name of streamMethods.split(' ')) {
+    Object.defineProperty(streamLike, name, {
       value(...args) {
         const stream = streamOf(this);
         const out = stream[name](...args);
@@ -46,9 +57,10 @@ function addStream(Class, flush) {
       configurable: true,
     });
   }
-  for (const name of ['_readableState', '_writableState', 'readable', 'writable', 'writableEnded', 'destroyed']) {
-    Object.defineProperty(Class.prototype, name, { get() { return streamOf(this)[name]; }, configurable: true });
-  }
+});
+function addStream(Class, flush) {
+  Object.setPrototypeOf(Class.prototype, streamLike);
+  Object.defineProperty(Class.prototype, kFlush, { value() { return flush(this); } });
 }
 
 // The state of a hash or a cipher. A WeakMap would cost more than hashing a short text.
@@ -219,7 +231,8 @@ function randomUUID() {
   const b = Buffer.from(random(16));
   b[6] = (b[6] & 0x0f) | 0x40;
   b[8] = (b[8] & 0x3f) | 0x80;
-  return b.toString('hex').replace(/^(.{8})(.{4})(.{4})(.{4})/, '$1-$2-$3-$4-');
+  const hex = b.toString('hex');
+  return [hex.slice(0, 8), hex.slice(8, 12), hex.slice(12, 16), hex.slice(16, 20), hex.slice(20)].join('-');
 }
 
 function checkPbkdf2(iterations, length, digest) {

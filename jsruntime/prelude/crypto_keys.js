@@ -131,7 +131,7 @@ function verifyNow(name, data, key, signature) {
   return sys('key.verify')(rawOf(parsed), name || defaultDigest(parsed), data, signature, paddingFor(parsed, padding), saltLength, dsaEncoding === 'ieee-p1363');
 }
 
-const defaultDigest = (key) => (/ed25519/.test(key.asymmetricKeyType) ? '' : 'sha256');
+const defaultDigest = (key) => (key.asymmetricKeyType === 'ed25519' ? '' : 'sha256');
 
 // Sign and Verify can be called without new, like all of Node's.
 function signerOf(name, method) {

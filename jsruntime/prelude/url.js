@@ -1,7 +1,8 @@
 'use strict';
 // URL of the WHATWG standard, and what Node's url module has beside it.
 const { raise, make } = require('codes');
-const { URLSearchParams, bind, reset, toText } = require('url_params');
+const wellFormed = sys('text.wellFormed');
+const toText = (value) => wellFormed(`${value}`);
 const parseURL = sys('url.parse');
 const setPart = sys('url.set');
 const inspectName = Symbol.for('nodejs.util.inspect.custom');
@@ -26,7 +27,7 @@ class URL {
   #set(name, value) {
     const parts = setPart(this.#parts.href, name, toText(value));
     if (parts) this.#parts = parts;
-    if (this.#params && name === 'search') reset(this.#params, this.#parts.search);
+    if (this.#params && name === 'search') require('url_params').reset(this.#params, this.#parts.search);
   }
   get href() { check(this); return this.#parts.href; }
   set href(value) {
@@ -35,7 +36,7 @@ class URL {
     const parts = parseURL(text);
     if (!parts) invalid(text);
     this.#parts = parts;
-    if (this.#params) reset(this.#params, parts.search);
+    if (this.#params) require('url_params').reset(this.#params, parts.search);
   }
   get origin() { check(this); return this.#parts.origin; }
   get protocol() { check(this); return this.#parts.protocol; }
@@ -57,6 +58,7 @@ class URL {
   get searchParams() {
     check(this);
     if (!this.#params) {
+      const { URLSearchParams, bind } = require('url_params');
       this.#params = bind(new URLSearchParams(this.#parts.search), (text) => {
         const parts = setPart(this.#parts.href, 'search', text);
         if (parts) this.#parts = parts;
@@ -93,7 +95,7 @@ function fileURLToPath(path) {
   else if (!(path instanceof URL)) raise('ERR_INVALID_ARG_TYPE', 'path', ['string', 'URL'], path);
   if (path.protocol !== 'file:') raise('ERR_INVALID_URL_SCHEME', 'file');
   if (path.hostname !== '') raise('ERR_INVALID_FILE_URL_HOST', 'linux');
-  if (/%2f/i.test(path.pathname)) raise('ERR_INVALID_FILE_URL_PATH', 'must not include encoded / characters');
+  if (path.pathname.toLowerCase().includes('%2f')) raise('ERR_INVALID_FILE_URL_PATH', 'must not include encoded / characters');
   return decodeURIComponent(path.pathname);
 }
 
@@ -102,7 +104,7 @@ function pathToFileURL(path) {
   let full = resolve(path);
   if (typeof path === 'string' && path.endsWith('/') && full !== '/') full += '/';
   const url = new URL('file:///');
-  url.pathname = full.replace(/%/g, '%25').replace(/\\/g, '%5C').replace(/\n/g, '%0A').replace(/\r/g, '%0D').replace(/\t/g, '%09');
+  url.pathname = full.replaceAll('%', '%25').replaceAll('\\', '%5C').replaceAll('\n', '%0A').replaceAll('\r', '%0D').replaceAll('\t', '%09');
   return url;
 }
 
@@ -128,17 +130,18 @@ function urlToHttpOptions(url) {
   return options;
 }
 
-const legacy = require('url_legacy');
 module.exports = {
-  URL, URLSearchParams, fileURLToPath, pathToFileURL, urlToHttpOptions,
+  URL,
+  get URLSearchParams() { return require('url_params').URLSearchParams; },
+  fileURLToPath, pathToFileURL, urlToHttpOptions,
   domainToASCII: function domainToASCII(domain) { return hostOf(...arguments); },
   domainToUnicode: function domainToUnicode(domain) { return sys('url.unicode')(hostOf(...arguments)); },
-  Url: legacy.Url,
-  parse: legacy.parse,
-  resolve: legacy.resolve,
-  resolveObject: legacy.resolveObject,
+  get Url() { return require('url_legacy').Url; },
+  parse(...args) { return require('url_legacy').parse(...args); },
+  resolve(...args) { return require('url_legacy').resolve(...args); },
+  resolveObject(...args) { return require('url_legacy').resolveObject(...args); },
   format(value, options) {
-    if (!(value instanceof URL)) return legacy.format(value);
+    if (!(value instanceof URL)) return require('url_legacy').format(value);
     if (options !== undefined) require('validators').validateObject(options, 'options');
     return formatURL(value, options || {});
   },

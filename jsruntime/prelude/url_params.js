@@ -185,4 +185,4 @@ for (const name of ['append', 'delete', 'get', 'getAll', 'has', 'set', 'sort', '
 Object.defineProperty(URLSearchParams.prototype, Symbol.iterator, { value: URLSearchParams.prototype.entries, writable: true, configurable: true });
 Object.defineProperty(URLSearchParams.prototype, Symbol.toStringTag, { value: 'URLSearchParams', configurable: true });
 
-module.exports = { URLSearchParams, bind, reset, toText };
+module.exports = { URLSearchParams, bind, reset };

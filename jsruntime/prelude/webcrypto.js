@@ -134,7 +134,7 @@ function makeKey(algorithm, extractable, list) {
     return newKey(handle, describe({ ...algorithm, length: bits }, handle), extractable, wanted);
   }
   if (algorithm.name.startsWith('EC') && !curves.includes(algorithm.namedCurve)) refuse('NotSupportedError', 'Unrecognized namedCurve');
-  if (algorithm.name.startsWith('RSA') && Buffer.from(algorithm.publicExponent).toString('hex').replace(/^0+/, '') !== '10001') failed();
+  if (algorithm.name.startsWith('RSA') && BigInt('0x0' + Buffer.from(algorithm.publicExponent).toString('hex')) !== 65537n) failed();
   const own = wanted.filter((usage) => allowed[1].includes(usage));
   if (!own.length) refuse('SyntaxError', 'Usages cannot be empty when creating a key.');
   const type = algorithm.name.startsWith('RSA') ? 'rsa' : algorithm.name.startsWith('EC') ? 'ec' : algorithm.name.toLowerCase();

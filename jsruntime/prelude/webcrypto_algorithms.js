@@ -1,10 +1,9 @@
 'use strict';
 // What Web Crypto knows of its algorithms: which operation takes which, with
 // which parameters, and how a key may be used.
-const { DOMException } = require('abort');
 const { Buffer } = require('buffer');
 
-const refuse = (name, message) => { throw new DOMException(message, name); };
+const refuse = (name, message) => { throw new (require('abort').DOMException)(message, name); };
 const unsupported = () => refuse('NotSupportedError', 'Unrecognized algorithm name');
 const hashes = { 'SHA-1': 'sha1', 'SHA-256': 'sha256', 'SHA-384': 'sha384', 'SHA-512': 'sha512' };
 const aes = ['AES-CBC', 'AES-CTR', 'AES-GCM', 'AES-KW'];

@@ -44,7 +44,7 @@ function fromJwk(jwk, algorithm, extractable, wanted) {
   const want = jwkName(algorithm);
   if (jwk.alg !== undefined && want !== undefined && jwk.alg !== want) bad('JWK "alg" does not match the requested algorithm');
   if (algorithm.name.startsWith('EC') && jwk.crv !== algorithm.namedCurve) bad('JWK "crv" does not match the requested algorithm');
-  if (/^(Ed|X)25519$/.test(algorithm.name) && jwk.crv !== algorithm.name) bad('JWK "crv" does not match the requested algorithm');
+  if (['Ed25519', 'X25519'].includes(algorithm.name) && jwk.crv !== algorithm.name) bad('JWK "crv" does not match the requested algorithm');
   try {
     return jwk.d !== undefined ? node.createPrivateKey({ key: jwk, format: 'jwk' }) : node.createPublicKey({ key: jwk, format: 'jwk' });
   } catch {

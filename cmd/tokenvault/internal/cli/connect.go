@@ -241,7 +241,7 @@ func (c *call) masterKey() (vault.AEAD, error) {
 	if other == nil {
 		return key, nil
 	}
-	return vault.Keys(key, other), nil
+	return vault.JoinKeys(key, other), nil
 }
 
 // readKey reads a key from a file that was named on the command line, or from a

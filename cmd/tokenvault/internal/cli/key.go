@@ -67,7 +67,7 @@ func rewrap(c *call) error {
 	if err := c.confirm("Afterwards the old master key no longer opens this database. Do all servers have both keys?"); err != nil {
 		return err
 	}
-	if err := o.vault.RewrapKeys(c.ctx); err != nil {
+	if err := o.vault.RewrapDataKeys(c.ctx); err != nil {
 		return fmt.Errorf("%w\nrun it again to continue", err)
 	}
 	return c.say(map[string]any{"rewrapped": true}, "The keys of all tenants are wrapped with the new master key. The old one is needed for older backups only.")

@@ -79,7 +79,7 @@ func (p *logFlags) flags(f *flag.FlagSet) {
 }
 
 func (p *logFlags) params(now time.Time) (vault.ListLogsParams, error) {
-	list := vault.ListLogsParams{EntityType: p.entityType, EntityID: p.entityID, Operation: vault.Operation(p.operation)}
+	list := vault.ListLogsParams{EntityType: p.entityType, EntityID: p.entityID, Operation: vault.LogOperation(p.operation)}
 	var err error
 	if list.StartDate, err = parseTime("since", p.since, now, -1); err != nil {
 		return list, err

@@ -79,7 +79,7 @@ func (t *total) add(s *vault.Stats, now time.Time) {
 		t.TokensByContainer[container] += n
 	}
 	for _, key := range s.Keys {
-		if key.State == vault.KeyPrimary {
+		if key.State == vault.DataKeyPrimary {
 			t.KeysByAge[ageOf(key.CreatedAt, now)]++
 		}
 	}

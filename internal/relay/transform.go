@@ -1,4 +1,4 @@
-package vault
+package relay
 
 import (
 	"bytes"
@@ -8,12 +8,11 @@ import (
 	"net/http"
 	"strconv"
 
-	"github.com/google/uuid"
-
+	"github.com/seed-72ea4aab/vault/internal/audit"
 	"github.com/seed-72ea4aab/vault/internal/core"
 	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
-	"github.com/seed-72ea4aab/vault/internal/relay"
+	"github.com/seed-72ea4aab/vault/internal/runs"
 	"github.com/seed-72ea4aab/vault/internal/trace"
 )
 
@@ -41,24 +40,24 @@ func (inv *invocation) transformRequest(ctx context.Context) error {
 }
 
 // transformResponse runs the response transform: what it returns is the answer.
-func (inv *invocation) transformResponse(ctx context.Context, res *http.Response) (*ProxyAnswer, error) {
-	relay.Hurry(res)
-	raw, err := relay.ReadBody(res.Body, inv.MaxBody)
+func (inv *invocation) transformResponse(ctx context.Context, res *http.Response) (*Answer, error) {
+	Hurry(res)
+	raw, err := ReadBody(res.Body, inv.MaxBody)
 	res.Body.Close() // the code may need the place of this request for its own
-	if errors.Is(err, relay.ErrTooLarge) {
-		return nil, fault.New(ErrUnreachable, "The destination's response has more than %d bytes, which is too much for a response transform.", inv.MaxBody)
+	if errors.Is(err, ErrTooLarge) {
+		return nil, fault.New(fault.ErrUnreachable, "The destination's response has more than %d bytes, which is too much for a response transform.", inv.MaxBody)
 	}
 	if err != nil {
 		return nil, err
 	}
-	m := &relay.Message{Header: res.Header, Body: raw}
+	m := &Message{Header: res.Header, Body: raw}
 	m.Header.Del("Content-Length")
 	if err := m.Decode(inv.MaxBody); err != nil {
-		return nil, fault.New(ErrUnreachable, "The destination's response cannot be transformed: it %s.", err)
+		return nil, fault.New(fault.ErrUnreachable, "The destination's response cannot be transformed: it %s.", err)
 	}
 	body, err := m.Value()
 	if err != nil {
-		return nil, fault.New(ErrUnreachable, "The destination's response is not JSON, although its Content-Type says so.")
+		return nil, fault.New(fault.ErrUnreachable, "The destination's response is not JSON, although its Content-Type says so.")
 	}
 	args := jsonx.ObjectValue(jsonx.Member{Name: "body", Value: body}, jsonx.Member{Name: "headers", Value: m.HeaderValue()})
 	if err := inv.transform(ctx, inv.proxy.ResponseTransform, m, body, args); err != nil {
@@ -70,28 +69,24 @@ func (inv *invocation) transformResponse(ctx context.Context, res *http.Response
 	default:
 		m.Header.Set("Content-Length", strconv.Itoa(len(m.Body)))
 	}
-	return &ProxyAnswer{Status: res.StatusCode, Header: m.Header, Body: io.NopCloser(bytes.NewReader(m.Body))}, nil
+	return &Answer{Status: res.StatusCode, Header: m.Header, Body: io.NopCloser(bytes.NewReader(m.Body))}, nil
 }
 
 // transform runs code on a message and puts what it returns in its place.
-func (inv *invocation) transform(ctx context.Context, t *ProxyTransform, m *relay.Message, body, args jsonx.Value) error {
-	s := codeRun{
-		entity: core.Entity{Type: kindProxy, ID: inv.proxy.ID.String()}, name: inv.proxy.Name, code: t.Code, args: args,
-		configuration: inv.proxy.Configuration, timeout: syncTimeout,
-	}
-	if inv.proxy.ApplicationID != (uuid.UUID{}) {
-		s.application = &ApplicationRef{inv.proxy.ApplicationID}
-	}
-	out, err := inv.runCode(ctx, s)
+func (inv *invocation) transform(ctx context.Context, t *Transform, m *Message, body, args jsonx.Value) error {
+	out, err := inv.relay.Runs.Run(ctx, inv.Op, runs.Code{
+		Entity: core.Entity{Type: audit.Proxy, ID: inv.proxy.ID.String()}, Name: inv.proxy.Name, Source: t.Code, Args: args,
+		Configuration: inv.proxy.Configuration, Application: inv.proxy.Application, Timeout: runs.SyncTimeout,
+	})
 	if err != nil {
 		return err
 	}
-	result, err := jsonx.Parse(out, stored)
+	result, err := jsonx.Parse(out, runs.Returned)
 	if err != nil || result.Kind() != jsonx.Object {
-		return badResult("the function must return an object with body and headers")
+		return runs.BadResult("the function must return an object with body and headers")
 	}
 	if err := m.SetHeader(result.Get("headers"), trace.Prefix(ctx)); err != nil {
-		return badResult(err.Error())
+		return runs.BadResult(err.Error())
 	}
 	m.SetBody(result.Get("body"), body)
 	return nil

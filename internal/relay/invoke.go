@@ -1,0 +1,329 @@
+package relay
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/seed-72ea4aab/vault/internal/access"
+	"github.com/seed-72ea4aab/vault/internal/admission"
+	"github.com/seed-72ea4aab/vault/internal/audit"
+	"github.com/seed-72ea4aab/vault/internal/core"
+	"github.com/seed-72ea4aab/vault/internal/egress"
+	"github.com/seed-72ea4aab/vault/internal/fault"
+	"github.com/seed-72ea4aab/vault/internal/form"
+	"github.com/seed-72ea4aab/vault/internal/jsonx"
+	"github.com/seed-72ea4aab/vault/internal/reveal"
+	"github.com/seed-72ea4aab/vault/internal/runs"
+	"github.com/seed-72ea4aab/vault/internal/tokens"
+	"github.com/seed-72ea4aab/vault/internal/trace"
+	"github.com/seed-72ea4aab/vault/storage"
+)
+
+// Relay takes requests through proxies. All fields are required.
+type Relay struct {
+	Egress *egress.Client
+	Runs   *runs.Runs // runs the transforms
+	// Timeout is how long a destination may take to begin its answer, and between
+	// one piece of the answer and the next.
+	Timeout time.Duration
+}
+
+// Proxy is what an invocation needs of a proxy. One without an ID is not stored.
+type Proxy struct {
+	ID                                  uuid.UUID
+	Name, DestinationURL                string
+	RequestTransform, ResponseTransform *Transform
+	Configuration                       map[string]string
+	Application                         uuid.UUID // that the transforms act as; zero for none
+}
+
+// Transform is code that changes a request or a response.
+type Transform struct{ Code string }
+
+// Call is a request through a proxy.
+type Call struct {
+	Method        string // default GET
+	Path, Query   string // put behind those of the destination, as they are
+	Header        http.Header
+	Body          io.Reader // may be nil
+	ContentLength int64     // of Body; 0 and -1 mean that it is unknown
+	MaxBody       int64     // of a body that has to be held in memory
+
+	// KeepAlive and Connection, when set, are sent in the headers of these names.
+	KeepAlive, Connection string
+	// AsIs means that nothing is filled in: what looks like an expression is data.
+	AsIs bool
+}
+
+// Answer is the answer of a destination. Its body streams, unless a transform
+// made it, and must be closed.
+type Answer struct {
+	Status int
+	Header http.Header
+	Body   io.ReadCloser
+}
+
+// invocation is a request on its way through a proxy.
+type invocation struct {
+	*core.Op
+	*Call
+	relay *Relay
+	proxy *Proxy
+	out   Request // what goes to the destination
+}
+
+// ephemeral stands in the log for the id of a proxy that is not stored.
+const ephemeral = "ephemeral"
+
+// Invoke takes a request through a proxy to the destination, and the answer back.
+// The expressions of its body are replaced by the data of tokens, and the
+// transforms of the proxy run.
+func (r *Relay) Invoke(ctx context.Context, op *core.Op, x *Proxy, p *Call) (*Answer, error) {
+	if p.MaxBody <= 0 {
+		p.MaxBody = int64(op.Vault.MaxBytes)
+	}
+	p.Method = cmp.Or(p.Method, http.MethodGet)
+	inv := &invocation{Op: op, Call: p, relay: r, proxy: x}
+	if err := inv.prepare(ctx); err != nil {
+		return nil, err
+	}
+	if err := inv.checkPlaces(ctx); err != nil {
+		return nil, err
+	}
+	if err := inv.detokenizeOrStream(ctx); err != nil {
+		return nil, err
+	}
+	if x.RequestTransform != nil {
+		if err := inv.transformRequest(ctx); err != nil {
+			return nil, err
+		}
+	}
+	res, err := inv.send(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if res.StatusCode < 200 {
+		res.Body.Close()
+		return nil, fault.New(fault.ErrUnreachable, "The destination sent an invalid HTTP status.")
+	}
+	egress.RemoveHopByHop(res.Header)
+	DropPrefixed(res.Header, trace.Prefix(ctx))
+	if x.ResponseTransform != nil && res.StatusCode >= 200 && res.StatusCode <= 299 {
+		return inv.transformResponse(ctx, res)
+	}
+	if res.StatusCode == http.StatusNoContent {
+		res.Header.Del("Content-Length")
+	}
+	return &Answer{Status: res.StatusCode, Header: res.Header, Body: res.Body}, nil
+}
+
+// prepare finds out where the request goes and what headers it takes along.
+func (inv *invocation) prepare(ctx context.Context) error {
+	switch {
+	case inv.Method == http.MethodConnect:
+		return fault.Field("method", "must not be CONNECT")
+	case !egress.ValidMethod(inv.Method):
+		return fault.Field("method", "must be the name of an HTTP method")
+	}
+	if !slices.Contains([]string{"", "keep-alive", "close"}, strings.ToLower(inv.Connection)) {
+		return fault.Field(trace.Prefix(ctx)+"PROXY-CONNECTION", "must be keep-alive or close")
+	}
+	base, err := inv.relay.Egress.CheckURL(inv.proxy.DestinationURL)
+	if err != nil {
+		// The policy has changed since the proxy was written.
+		return fault.New(fault.ErrUnreachable, "The destination is not allowed: %s.", err)
+	}
+	target, bad := Extend(base, inv.Path, inv.Query)
+	if bad != nil {
+		return fault.Of(bad)
+	}
+	header := http.Header{}
+	for name, values := range inv.Header {
+		name = http.CanonicalHeaderKey(name)
+		header[name] = append(header[name], values...)
+	}
+	egress.RemoveHopByHop(header)
+	DropPrefixed(header, trace.Prefix(ctx))
+	for _, name := range []string{"Host", "Content-Length", "Expect"} {
+		header.Del(name)
+	}
+	inv.out = Request{Method: inv.Method, URL: target, Message: Message{Header: header}}
+	return inv.checkHeader()
+}
+
+// checkHeader checks the headers that go to the destination.
+func (inv *invocation) checkHeader() error {
+	if err := egress.CheckHeader(inv.out.Header); err != nil {
+		return fault.Field("headers", "%s", err.Error())
+	}
+	return nil
+}
+
+// checkPlaces refuses a request that has the expression of a token where nothing
+// is filled in: its sender expects the data there. Everything else that looks
+// like an expression may be the destination's own, and passes. It is a help, so
+// it reads no more tokens than fit into one call. It tells a caller which ids
+// exist; with token:use a body tells that too, and without it nothing does.
+func (inv *invocation) checkPlaces(ctx context.Context) error {
+	if inv.AsIs || !inv.Grant().Has(access.TokenUse) {
+		return nil
+	}
+	places := Places(inv.out.Header, inv.Query, reveal.AtOnce)
+	var ids []string
+	for _, p := range places {
+		ids = append(ids, p.IDs...)
+	}
+	slices.Sort(ids)
+	rows, err := tokens.Rows(ctx, inv.Op, slices.Compact(ids))
+	if err != nil {
+		return err
+	}
+	bad := &form.Problems{}
+	for _, p := range places {
+		if slices.ContainsFunc(rows, func(row storage.Token) bool {
+			return !tokens.Expired(&row, inv.Now) && slices.Contains(p.IDs, row.ID)
+		}) {
+			bad.Add(p.Path, "must not be an expression that names a token: only bodies are filled in")
+		}
+	}
+	return fault.Of(bad)
+}
+
+// send calls the destination and returns its answer, whose body is still to
+// come.
+func (inv *invocation) send(ctx context.Context) (*http.Response, error) {
+	admission.Of(ctx).Rest()
+	header := inv.out.Header
+	if inv.proxy.ResponseTransform != nil {
+		header.Set("Accept-Encoding", "identity") // what the transform can read
+	}
+	trace.Of(ctx).SetHeaders(header)
+	if inv.KeepAlive != "" {
+		header.Set("Keep-Alive", inv.KeepAlive)
+	}
+	switch connection := strings.ToLower(inv.Connection); connection {
+	case "close":
+		inv.out.Close = true
+	case "keep-alive":
+		header.Set("Connection", connection)
+	}
+	if err := inv.checkHeader(); err != nil {
+		return nil, err
+	}
+	sender := Sender{Client: inv.relay.Egress, Timeout: inv.relay.Timeout, Explain: sendError}
+	return sender.Send(ctx, inv.Tenant().String(), &inv.out)
+}
+
+// sendError says in the vault's own errors why there is no answer.
+func sendError(ctx context.Context, err error) error {
+	silent := errors.Is(context.Cause(ctx), ErrSilent)
+	switch left := fault.CallerLeft(ctx); {
+	case left != nil && !silent:
+		return left
+	case silent, errors.Is(err, context.DeadlineExceeded):
+		return fault.New(fault.ErrTimeout, "The destination did not respond in time.")
+	case errors.Is(err, egress.ErrBusy):
+		return fault.New(fault.ErrBusy, "This tenant has too many requests in progress; try again later.")
+	case errors.Is(err, egress.ErrForbidden):
+		return fault.New(fault.ErrUnreachable, "The destination is not allowed: %s.", err)
+	default:
+		return fault.New(fault.ErrUnreachable, "The destination could not be reached, or its response was cut off or is not HTTP.")
+	}
+}
+
+// detokenizeOrStream reads the body and replaces its expressions, or leaves a
+// body unread that has to be neither filled in nor transformed. It enters the
+// invocation in the log.
+func (inv *invocation) detokenizeOrStream(ctx context.Context) error {
+	entered := core.Entity{Type: audit.Proxy, ID: ephemeral}
+	if inv.proxy.ID != (uuid.UUID{}) {
+		entered.ID = inv.proxy.ID.String()
+	}
+	format, _ := FormatOf(inv.out.Header)
+	if format == Opaque && inv.proxy.RequestTransform == nil {
+		inv.out.Stream, inv.out.ContentLength = inv.Body, inv.ContentLength
+		return inv.LogReads(ctx, audit.Use, entered)
+	}
+	if inv.ContentLength > inv.MaxBody {
+		return TooLarge(inv.MaxBody)
+	}
+	raw, err := inv.readBody(ctx)
+	if err != nil {
+		return err
+	}
+	// What comes from a slow caller may take longer than keys may be used.
+	if err := inv.Refresh(ctx); err != nil {
+		return err
+	}
+	if inv.AsIs {
+		inv.out.Message.Body = raw
+		return inv.LogReads(ctx, audit.Use, entered)
+	}
+	inv.out.Message.Body, err = Detokenize(ctx, inv.Op, inv.out.Header, raw, entered)
+	return err
+}
+
+// TooLarge is the error about a body that has to be held in memory and is longer
+// than the limit.
+func TooLarge(limit int64) error {
+	return fault.New(fault.ErrTooLarge, "The body must have at most %d bytes.", limit)
+}
+
+// readBody reads the body of the request, and makes room for it.
+func (inv *invocation) readBody(ctx context.Context) ([]byte, error) {
+	room := admission.Of(ctx)
+	most := inv.MaxBody
+	if inv.ContentLength > 0 {
+		most = inv.ContentLength
+	}
+	if err := core.RoomError(room.Arrive(ctx, int(most))); err != nil {
+		return nil, err
+	}
+	raw, err := ReadRequest(inv.Body, inv.MaxBody)
+	if err != nil {
+		return nil, err
+	}
+	room.Arrived()
+	return raw, core.RoomError(room.Body(ctx, len(raw)+jsonx.Weight(raw)))
+}
+
+// ReadRequest reads the body of a request that has to be held in memory.
+func ReadRequest(r io.Reader, limit int64) ([]byte, error) {
+	raw, err := ReadBody(r, limit)
+	if errors.Is(err, ErrTooLarge) {
+		return nil, TooLarge(limit)
+	}
+	return raw, err
+}
+
+// Detokenize replaces the expressions of a body, and enters in the log that
+// the tokens were used, and whatever else is.
+func Detokenize(ctx context.Context, op *core.Op, header http.Header, raw []byte, also ...core.Entity) ([]byte, error) {
+	b, bad := Scan(header, raw)
+	if bad != nil {
+		return nil, fault.Of(bad)
+	}
+	if !b.HasExpressions() {
+		return raw, op.LogReads(ctx, audit.Use, also...)
+	}
+	if !op.Grant().Has(access.TokenUse) {
+		return nil, fault.PermissionOnToken(access.TokenUse)
+	}
+	used, err := reveal.Find(ctx, op, b, reveal.Root)
+	if err != nil {
+		return nil, err
+	}
+	out, bad := b.Fill(used.Env(ctx, len(raw)))
+	if bad != nil {
+		return nil, cmp.Or(ctx.Err(), fault.Of(bad))
+	}
+	return out, used.Log(ctx, op, also...)
+}

@@ -1,0 +1,200 @@
+package runs
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/seed-72ea4aab/vault/internal/audit"
+	"github.com/seed-72ea4aab/vault/internal/core"
+	"github.com/seed-72ea4aab/vault/internal/fault"
+	"github.com/seed-72ea4aab/vault/internal/form"
+	"github.com/seed-72ea4aab/vault/internal/kept"
+	"github.com/seed-72ea4aab/vault/internal/sealed"
+	"github.com/seed-72ea4aab/vault/storage"
+)
+
+// State is where a job is in its life.
+type State string
+
+// The states of a job.
+const (
+	Waiting State = "waiting" // for its time, or for a worker
+	Running State = "running" // a node has it
+	Dead    State = "dead"    // given up
+)
+
+// Info describes a job. It holds nothing of its arguments or its result.
+type Info struct {
+	ID, Reactor uuid.UUID
+	State       State
+	Step        string // what is done next: run, or deliver
+	Attempts    int    // of that step, so far
+	RunAt       time.Time
+	CreatedAt   time.Time
+	Ran         Outcome
+}
+
+// Filter asks for jobs.
+type Filter struct {
+	Dead   bool      // those that were given up, or those that were not
+	Before uuid.UUID // jobs that are older than this one; zero for the newest
+	Size   int       // at most 100; zero means 20
+}
+
+// maxPage bounds a list of jobs, and page is its default.
+const (
+	maxPage = 100
+	page    = 20
+)
+
+// List returns jobs of the tenant, newest first; fewer than asked for when they
+// would take much memory.
+func List(ctx context.Context, op *core.Op, p Filter) ([]Info, error) {
+	p.Size = cmp.Or(p.Size, page)
+	if p.Size < 1 || p.Size > maxPage {
+		bad := &form.Problems{}
+		bad.Add("size", "must be between 1 and %d", maxPage)
+		return nil, fault.Of(bad)
+	}
+	rows, err := op.Vault.Store.Jobs(ctx, storage.JobFilter{Tenant: op.TenantID(), Dead: p.Dead, Before: storage.ID(p.Before), Limit: p.Size})
+	if err != nil {
+		return nil, err
+	}
+	list := make([]Info, len(rows))
+	for i := range rows {
+		if list[i], _, err = info(ctx, op, &rows[i]); err != nil {
+			return nil, err
+		}
+	}
+	return list, nil
+}
+
+// Retry makes a dead job due again. Of several who retry or discard a job, one
+// succeeds, and the others get ErrNotFound.
+func (r *Runs) Retry(ctx context.Context, op *core.Op, id uuid.UUID) error {
+	return r.changeDead(ctx, op, id, func(row *storage.Job, job *Job, ch *storage.Change) (string, error) {
+		if job == nil {
+			return "", fault.New(fault.ErrConflict, "The job keeps nothing that could be sent again.")
+		}
+		holder := row.Owner
+		row.Dead, row.Attempts, row.RunAt, job.Retried = false, 0, op.Now, true
+		sealed, err := Seal(op, *row, job)
+		ch.UpdateJobs = []storage.JobUpdate{{Owner: holder, Job: sealed}}
+		return "Reactor callback retried", err
+	})
+}
+
+// Discard deletes a dead job with its result.
+func (r *Runs) Discard(ctx context.Context, op *core.Op, id uuid.UUID) error {
+	return r.changeDead(ctx, op, id, func(row *storage.Job, _ *Job, ch *storage.Change) (string, error) {
+		if row.Owner.IsZero() {
+			return "", fault.New(fault.ErrConflict, "The job keeps nothing, and is deleted by itself.")
+		}
+		ch.DeleteJobs = []storage.JobDelete{{Owner: row.Owner, ID: row.ID}}
+		return "Reactor callback discarded", nil
+	})
+}
+
+var errNoDead = fault.New(fault.ErrNotFound, "There is no such dead job.")
+
+// change describes what becomes of a dead job, and the message of its entry in
+// the log.
+type change func(*storage.Job, *Job, *storage.Change) (string, error)
+
+func (r *Runs) changeDead(ctx context.Context, op *core.Op, id uuid.UUID, change change) error {
+	rows, err := op.Vault.Store.Jobs(ctx, storage.JobFilter{Tenant: op.TenantID(), ID: storage.ID(id), Dead: true, Limit: 1})
+	if err != nil {
+		return err
+	}
+	if len(rows) == 0 || id == (uuid.UUID{}) {
+		return errNoDead
+	}
+	info, job, err := info(ctx, op, &rows[0])
+	if err != nil {
+		return err
+	}
+	ch := op.Change()
+	message, err := change(&rows[0], job, ch)
+	if err != nil {
+		return err
+	}
+	entry := op.Entry(audit.React, audit.Reactor, info.Reactor.String())
+	entry.Message = message
+	ch.Logs = []storage.Log{entry}
+	defer r.Worker.Wake()
+	if err := op.Write(ctx, ch); errors.Is(err, storage.ErrStale) {
+		return errNoDead // another was faster
+	} else if err != nil {
+		return err
+	}
+	return nil
+}
+
+// info describes a row, and returns what it holds; nil when nothing is left.
+func info(ctx context.Context, op *core.Op, row *storage.Job) (Info, *Job, error) {
+	id := uuid.UUID(row.ID)
+	info := Info{ID: id, State: Waiting, Attempts: row.Attempts, RunAt: row.RunAt}
+	sec, nsec := id.Time().UnixTime()
+	info.CreatedAt = time.Unix(sec, nsec).UTC()
+	switch {
+	case row.Dead:
+		info.State = Dead
+	case row.LeaseUntil.After(op.Now):
+		info.State = Running
+	}
+	if len(row.Payload) == 0 {
+		return info, nil, nil
+	}
+	place := sealed.JobPlace(row.ID)
+	plain, err := op.Open(ctx, &place, row.KeyVersion, row.Payload)
+	if err != nil {
+		return info, nil, err
+	}
+	job := &Job{}
+	if err := json.Unmarshal(plain, job); err != nil {
+		return info, nil, errJobFormat
+	}
+	info.Reactor, info.Ran, info.Step = job.Reactor, job.Ran, "run"
+	if job.Result != nil {
+		info.Step = "deliver"
+	}
+	return info, job, nil
+}
+
+// giveUp marks the job as dead. It stays held, by this node, so that of several
+// who revive or discard it one succeeds: see [Runs.Retry]. It leaves an entry
+// in the log.
+func (j *leased) giveUp(ctx context.Context) error {
+	if err := j.Refresh(ctx); err != nil {
+		return err
+	}
+	j.row.Dead, j.row.RunAt = true, j.Vault.Now().Add(keepDeadJobs)
+	update, err := j.abandoned()
+	if err != nil {
+		return err
+	}
+	ch := j.Change()
+	ch.UpdateJobs = []storage.JobUpdate{update}
+	entry := j.Entry(audit.React, audit.Reactor, j.react.Reactor.String())
+	entry.Message = "Reactor callback abandoned"
+	ch.Logs = []storage.Log{entry}
+	return j.Write(ctx, ch)
+}
+
+// abandoned is what is kept of a dead job. A result that may hold a cvc, or that
+// depends on more tokens than are known, could not be sent again, so it goes.
+func (j *leased) abandoned() (storage.JobUpdate, error) {
+	sawCVC := func(u kept.Use) bool { return !u.CVCEnds.IsZero() }
+	if j.react.TooMany || slices.ContainsFunc(j.react.Uses, sawCVC) {
+		j.row.Payload = nil
+		return storage.JobUpdate{Owner: j.runs.Worker.Owner, Job: j.row}, nil
+	}
+	row, err := Seal(j.Op, j.row, &j.react)
+	return storage.JobUpdate{Owner: j.runs.Worker.Owner, Job: row, Until: row.RunAt}, err
+}

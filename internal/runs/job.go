@@ -1,0 +1,399 @@
+package runs
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/seed-72ea4aab/vault/internal/audit"
+	"github.com/seed-72ea4aab/vault/internal/core"
+	"github.com/seed-72ea4aab/vault/internal/expr"
+	"github.com/seed-72ea4aab/vault/internal/fault"
+	"github.com/seed-72ea4aab/vault/internal/jobs"
+	"github.com/seed-72ea4aab/vault/internal/jsonx"
+	"github.com/seed-72ea4aab/vault/internal/kept"
+	"github.com/seed-72ea4aab/vault/internal/limits"
+	"github.com/seed-72ea4aab/vault/internal/once"
+	"github.com/seed-72ea4aab/vault/internal/reveal"
+	"github.com/seed-72ea4aab/vault/internal/sealed"
+	"github.com/seed-72ea4aab/vault/internal/trace"
+	"github.com/seed-72ea4aab/vault/internal/webhook"
+	"github.com/seed-72ea4aab/vault/script"
+	"github.com/seed-72ea4aab/vault/storage"
+)
+
+// Bounds on work in the background.
+const (
+	maxRunTries = 10 // of a run for which there was no room
+
+	// keepDeadJobs is how long a job that was given up can be tried again.
+	keepDeadJobs = 30 * 24 * time.Hour
+)
+
+// Kind is the kind of the job of an asynchronous run.
+const Kind = "react"
+
+// Job is an asynchronous run as it is sealed. Its arguments are not
+// detokenized before it runs.
+type Job struct {
+	Reactor     uuid.UUID       `json:"reactor"`
+	Args        json.RawMessage `json:"args,omitempty"`
+	CallbackURL string          `json:"callback_url"`
+	Timeout     time.Duration   `json:"timeout"`
+	Trace       trace.Trace     `json:"trace,omitzero"`
+	Caller      core.Stored     `json:"caller"`
+	// Depth is how many runs it is below.
+	Depth int `json:"depth,omitempty"`
+	// Result is the body of the callback, when the run is over, and Ended is when
+	// that was. Withdrawn says that an error has replaced it, because the caller or
+	// a token is gone, or rights were cut.
+	Result    json.RawMessage `json:"result,omitempty"`
+	Ended     time.Time       `json:"ended,omitzero"`
+	Withdrawn bool            `json:"withdrawn,omitempty"`
+	// Uses are the tokens that the result depends on, unless they are too many.
+	Uses    []kept.Use `json:"uses,omitempty"`
+	TooMany bool       `json:"too_many,omitempty"`
+	// Retried says that it had been given up.
+	Retried bool `json:"retried,omitempty"`
+	// Ran says how the run went.
+	Ran Outcome `json:"ran,omitzero"`
+}
+
+// leave stores an asynchronous run.
+func (r *Runs) leave(ctx context.Context, op *core.Op, reactor *Reactor, args jsonx.Value, p *Params) (uuid.UUID, error) {
+	from := limits.LineageOf(ctx)
+	if err := leaveRun(from); err != nil {
+		return uuid.UUID{}, err
+	}
+	if err := tryExpressions(ctx, op, args); err != nil {
+		return uuid.UUID{}, fault.Under("args", err)
+	}
+	j := Job{Reactor: reactor.ID, Args: textOf(args), CallbackURL: p.CallbackURL, Timeout: cmp.Or(p.Timeout, minTimeout), Caller: op.Stored(), Depth: from.Depth, Trace: trace.Of(ctx)}
+	job, err := Seal(op, storage.Job{ID: storage.ID(op.NewID()), Kind: Kind, RunAt: op.Now}, &j)
+	if err != nil {
+		return uuid.UUID{}, err
+	}
+	ch := op.Change()
+	ch.InsertJobs = []storage.Job{job}
+	ch.Logs = []storage.Log{op.Entry(audit.React, audit.Reactor, reactor.ID.String())}
+	defer op.Afterwards(r.Worker.Wake)
+	if err := op.Write(ctx, ch); err != nil {
+		return uuid.UUID{}, err
+	}
+	return uuid.UUID(job.ID), nil
+}
+
+// leaveRun counts a run that is left for later by another.
+func leaveRun(from limits.Lineage) error {
+	err := from.Leave()
+	switch {
+	case errors.Is(err, limits.ErrDepth):
+		return &script.Error{Kind: script.Depth, Status: http.StatusInternalServerError, Title: script.DefaultTitle,
+			Messages: map[string][]string{"error": {"reactors and proxies call each other more than 3 levels deep"}}}
+	case errors.Is(err, limits.ErrLeft):
+		return fault.New(fault.ErrBusy, "A run may start at most %d asynchronous runs.", limits.MaxLeft)
+	}
+	return err
+}
+
+// tryExpressions finds out whether arguments can be detokenized now, and are an
+// object then. What they give is dropped: they are detokenized when the job
+// runs, and the use of the tokens is logged then. But a refusal tells something
+// of their data, so it is logged as a use of them, like that of a run.
+func tryExpressions(ctx context.Context, op *core.Op, args jsonx.Value) error {
+	tree, err := expr.CompileTokenTree(args)
+	if err != nil {
+		return fault.Input(err)
+	}
+	if !tree.HasExpressions() {
+		return nil
+	}
+	used, err := reveal.Find(ctx, op, tree, "")
+	if err != nil {
+		return err
+	}
+	out, err := tree.Eval(used.Env(ctx, args.Size()))
+	if err != nil {
+		err = fault.Input(err)
+	} else if err = checkDetokenized(out); err == nil {
+		return nil
+	}
+	return cmp.Or(used.Log(ctx, op), err)
+}
+
+// Seal returns the row of a job with its sealed payload.
+func Seal(op *core.Op, job storage.Job, payload *Job) (storage.Job, error) {
+	plain, err := json.Marshal(payload)
+	if err != nil {
+		return job, err
+	}
+	place := sealed.JobPlace(job.ID)
+	job.KeyVersion = op.State.Ring.Version()
+	job.Payload, err = op.Seal(&place, plain)
+	return job, err
+}
+
+// Extend makes a lease longer. The payload is written with it, so it has to be
+// sealed under the primary key: a rotation may be about to destroy the one that
+// it came under. When that has happened already, the lease is left to end, and
+// the row as the rotation sealed it.
+func (r *Runs) Extend(ctx context.Context, job *storage.Job) error {
+	op := r.Vault.System(job.Tenant)
+	if err := op.Refresh(ctx); err != nil {
+		return err
+	}
+	if version := op.State.Ring.Version(); version != job.KeyVersion {
+		place := sealed.JobPlace(job.ID)
+		plain, err := op.Open(ctx, &place, job.KeyVersion, job.Payload)
+		if err != nil {
+			return err
+		}
+		if job.Payload, err = op.Seal(&place, plain); err != nil {
+			return err
+		}
+		job.KeyVersion = op.State.Ring.Version()
+	}
+	ch := op.Change()
+	ch.UpdateJobs = []storage.JobUpdate{{Owner: r.Worker.Owner, Job: *job, Until: op.Now.Add(jobs.Lease)}}
+	return op.Write(ctx, ch)
+}
+
+// CarryOut does the next step of a job: the run, or the delivery of its result.
+func (r *Runs) CarryOut(ctx context.Context, job *storage.Job) error {
+	op := r.Vault.System(job.Tenant)
+	var err error
+	op.State, err = r.Vault.Tenants.Get(ctx, op.Tenant())
+	if errors.Is(err, fault.ErrNotFound) {
+		return nil // the tenant is being deleted, and its jobs with it
+	}
+	if err != nil {
+		return err
+	}
+	place := sealed.JobPlace(job.ID)
+	plain, err := op.Open(ctx, &place, job.KeyVersion, job.Payload)
+	if err != nil {
+		return err
+	}
+	j := &leased{Op: op, runs: r, row: *job}
+	if err := json.Unmarshal(plain, &j.react); err != nil {
+		return errJobFormat
+	}
+	ctx = trace.With(ctx, j.react.Trace)
+	step, name := j.deliver, "deliver"
+	if j.react.Result == nil {
+		step, name = j.run, "run"
+	}
+	ctx, end := r.Vault.Tell(ctx, core.Event{Kind: KindJob, Name: name, TenantID: j.Tenant()})
+	err = step(ctx)
+	end(err)
+	return err
+}
+
+var errJobFormat = errors.New("vault: the payload of a job has a format that this version does not know")
+
+// leased is a job that this node holds.
+type leased struct {
+	*core.Op
+	runs  *Runs
+	row   storage.Job
+	react Job
+}
+
+// run runs the reactor and stores its result, to be delivered, together with
+// the tokens that it made.
+func (j *leased) run(ctx context.Context) error {
+	caller, err := j.react.Caller.Identity(j.Tenant())
+	if err != nil {
+		return err
+	}
+	writes := &core.Pending{Leased: true}
+	began := time.Now()
+	result, err := j.runAs(limits.Lineage{Depth: j.react.Depth}.Tracking(&writes.Uses).In(ctx), j.At(caller).Holding(writes))
+	if ctx.Err() != nil {
+		return ctx.Err() // the node stops, or has lost the job
+	}
+	if errors.Is(err, fault.ErrBusy) && j.row.Attempts+1 < maxRunTries {
+		j.row.Attempts++
+		delay, _ := webhook.Delay(j.row.Attempts, rand.Float64()) //nolint:gosec // spreads load, protects nothing
+		return j.put(ctx, nil, delay)
+	}
+	j.react.Ran = outcomeOf(err, time.Since(began))
+	var answer any = result
+	done := writes
+	if err != nil {
+		done, answer = nil, callbackError(err)
+		j.react.Withdrawn = errors.Is(err, fault.ErrUnauthenticated)
+	}
+	if j.react.Result, err = json.Marshal(answer); err != nil {
+		return err
+	}
+	var depends kept.Answer
+	depends.DependOn(&writes.Uses)
+	j.react.Uses, j.react.TooMany = depends.Uses, depends.TooMany
+	j.react.Args, j.react.Ended = nil, j.Vault.Now() // they are not needed any more
+	j.row.Attempts = 0
+	return j.put(ctx, done, 0)
+}
+
+// work is the verb of a job's steps, which needs no permission by itself.
+var work = core.Verb{Name: "Work"}
+
+// runAs runs the reactor of the job as its caller.
+func (j *leased) runAs(ctx context.Context, caller core.Caller) (*Result, error) {
+	return core.Do(ctx, caller, &work, func(ctx context.Context, op *core.Op) (*Result, error) {
+		reactor, err := j.runs.Front.Reactor(ctx, op, j.react.Reactor)
+		if err != nil {
+			return nil, err
+		}
+		var args any
+		if j.react.Args != nil {
+			args = j.react.Args
+		}
+		doc, err := core.ParseJSON("args", args)
+		if err != nil {
+			return nil, err
+		}
+		return j.runs.react(ctx, op, reactor, doc, j.react.Timeout)
+	})
+}
+
+// put stores the job as it is now, together with what its run wrote, and gives
+// it up until the delay has passed.
+func (j *leased) put(ctx context.Context, writes *core.Pending, delay time.Duration) error {
+	if err := j.Refresh(ctx); err != nil {
+		return err
+	}
+	j.row.RunAt = j.Vault.Now().Add(delay)
+	row, err := Seal(j.Op, j.row, &j.react)
+	if err != nil {
+		return err
+	}
+	ch := j.Change()
+	if writes != nil {
+		if ch, err = writes.Change(j.Op); err != nil {
+			return err
+		}
+		defer writes.Committed()
+	}
+	ch.UpdateJobs = []storage.JobUpdate{{Owner: j.runs.Worker.Owner, Job: row}}
+	defer j.runs.Worker.Wake()
+	return j.Write(ctx, ch)
+}
+
+// callbackTimeout bounds one try of a callback.
+const callbackTimeout = 15 * time.Second
+
+// deliver sends the result to the callback URL. A callback that fails is sent
+// again later; one that has failed too often is given up. A result that must not
+// be sent is replaced by an error that says so.
+func (j *leased) deliver(ctx context.Context) error {
+	if !j.react.Withdrawn {
+		switch err := j.maySend(ctx); {
+		case errors.Is(err, fault.ErrUnauthenticated), errors.Is(err, fault.ErrForbidden), errors.Is(err, fault.ErrWithdrawn):
+			return j.withdraw(ctx, err)
+		case err != nil:
+			return err
+		}
+	}
+	sent := j.send(ctx)
+	if sent == nil {
+		ch := &storage.Change{Tenant: j.row.Tenant, Now: j.Now} // seals nothing, so it is never too late
+		ch.DeleteJobs = []storage.JobDelete{{Owner: j.runs.Worker.Owner, ID: j.row.ID}}
+		return j.Vault.Store.Write(ctx, ch)
+	}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	j.row.Attempts++
+	delay, again := webhook.Delay(j.row.Attempts, rand.Float64()) //nolint:gosec // spreads load, protects nothing
+	if again {
+		return j.put(ctx, nil, delay)
+	}
+	return j.giveUp(ctx)
+}
+
+// promptly is how soon after the run the first try counts as a part of the run.
+const promptly = time.Minute
+
+// isPrompt reports whether this is the first try, right after the run. Its result
+// is not judged by its tokens: a run may delete the tokens that it used.
+func (j *leased) isPrompt() bool {
+	return j.row.Attempts == 0 && !j.react.Retried && j.Now.Sub(j.react.Ended) < promptly
+}
+
+// maySend asks whether the result may be sent. Its caller must exist, and every
+// further try is judged as the replay of a stored answer is.
+func (j *leased) maySend(ctx context.Context) error {
+	caller, err := j.react.Caller.Identity(j.Tenant())
+	if err != nil {
+		return err
+	}
+	return core.Run(ctx, j.At(caller), &work, func(ctx context.Context, op *core.Op) error {
+		if j.isPrompt() {
+			return nil
+		}
+		return once.Judge(ctx, op, j.react.Uses, j.react.TooMany)
+	})
+}
+
+// withdraw replaces the result by the error that says why it is not sent. Tries
+// at its delivery start from one.
+func (j *leased) withdraw(ctx context.Context, why error) error {
+	failed := callbackError(why)
+	if !errors.Is(why, fault.ErrUnauthenticated) {
+		failed.Title = fault.ErrWithdrawn.Error()
+	}
+	var err error
+	if j.react.Result, err = json.Marshal(failed); err != nil {
+		return err
+	}
+	j.react.Withdrawn, j.react.Uses, j.react.TooMany = true, nil, false
+	j.row.Attempts = 0
+	return j.put(ctx, nil, 0)
+}
+
+// errNotTaken means that a receiver did not acknowledge a callback.
+var errNotTaken = errors.New("vault: the callback was not acknowledged")
+
+// send posts the callback once. Every status from 200 to 299 acknowledges it.
+func (j *leased) send(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, callbackTimeout)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, j.react.CallbackURL, bytes.NewReader(j.react.Result))
+	if err != nil {
+		return err
+	}
+	secrets := j.State.Doc.WebhookSecrets(j.Now)
+	if req.Header, err = webhook.Sign(secrets, uuid.UUID(j.row.ID).String(), time.Now(), j.react.Result); err != nil {
+		return err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("User-Agent", "vault")
+	j.react.Trace.SetHeaders(req.Header)
+	res, err := j.runs.Egress.Do(req, j.Tenant().String())
+	if err != nil {
+		return err
+	}
+	defer res.Body.Close()
+	_, _ = io.CopyN(io.Discard, res.Body, 64<<10) // so that the connection can be used again
+	if res.StatusCode < 200 || res.StatusCode > 299 {
+		return errNotTaken
+	}
+	return nil
+}
+
+// textOf returns a value as JSON; nil for an absent one.
+func textOf(v jsonx.Value) json.RawMessage {
+	if v.IsZero() {
+		return nil
+	}
+	return v.JSON()
+}

@@ -1,0 +1,186 @@
+// Package runs runs the code of tenants: reactors for callers that wait, jobs
+// whose results are sent to a callback, and test runs.
+package runs
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"maps"
+	"net/http"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/seed-72ea4aab/vault/internal/admission"
+	"github.com/seed-72ea4aab/vault/internal/core"
+	"github.com/seed-72ea4aab/vault/internal/egress"
+	"github.com/seed-72ea4aab/vault/internal/fault"
+	"github.com/seed-72ea4aab/vault/internal/jobs"
+	"github.com/seed-72ea4aab/vault/internal/jsonx"
+	"github.com/seed-72ea4aab/vault/internal/limits"
+	"github.com/seed-72ea4aab/vault/script"
+	"github.com/seed-72ea4aab/vault/storage"
+)
+
+// Config is what runs depend on. All fields are required except Runtime.
+type Config struct {
+	Vault   *core.Vault
+	Runtime script.Runtime // nil when code cannot run
+	Egress  *egress.Client
+	Front   Front
+}
+
+// Front is what runs need of the vault's front: stored reactors, and what running
+// code can reach. Its errors are those of package fault.
+type Front interface {
+	// Reactor reads a reactor of the tenant.
+	Reactor(ctx context.Context, op *core.Op, id uuid.UUID) (*Reactor, error)
+	// Tokenize turns a document into tokens as the caller.
+	Tokenize(ctx context.Context, c core.Caller, document json.RawMessage) (json.RawMessage, error)
+	// Host returns what code of an entity can reach. App is the application that
+	// its client instance acts as, nil for none.
+	Host(op *core.Op, entity core.Entity, app *core.Identity, from limits.Lineage) script.Host
+}
+
+// Reactor is what a run needs of a reactor.
+type Reactor struct {
+	ID            uuid.UUID
+	Name, Source  string
+	Configuration map[string]string
+	Application   uuid.UUID // zero for none
+}
+
+// Runs runs the code of tenants and carries out their jobs. Make one with New.
+type Runs struct {
+	Config
+	// Worker carries out the jobs that are due.
+	Worker *jobs.Worker
+}
+
+// New returns the runs of a vault.
+func New(cfg Config) *Runs {
+	r := &Runs{Config: cfg}
+	r.Worker = jobs.New(jobs.Config{
+		Queue: cfg.Vault.Store, Owner: storage.ID(uuid.New()), Now: cfg.Vault.Now, Logger: cfg.Vault.Logger,
+		CarryOut: r.CarryOut, Extend: r.Extend,
+	})
+	return r
+}
+
+// The kinds of the events that an observer is told of.
+const (
+	KindRun = "run"
+	KindJob = "job"
+)
+
+// Returned are the limits of JSON that code returns.
+var Returned = jsonx.Limits{Depth: 1000}
+
+// Code is code to be run for a caller.
+type Code struct {
+	Entity        core.Entity // the reactor or the proxy
+	Name, Source  string
+	Args          jsonx.Value
+	Configuration map[string]string
+	Application   uuid.UUID // that the client instance acts as; zero for none
+	Timeout       time.Duration
+}
+
+// Run runs code with a client of its own application, if it has one, and returns
+// what the code returned.
+func (r *Runs) Run(ctx context.Context, op *core.Op, s Code) (json.RawMessage, error) {
+	if r.Runtime == nil {
+		return nil, fault.ErrNoRuntime
+	}
+	admission.Of(ctx).Rest()
+	app, err := applicationOf(ctx, op, s.Application)
+	if err != nil {
+		return nil, err
+	}
+	host := r.Front.Host(op, s.Entity, app, limits.LineageOf(ctx).Below())
+	input, err := s.input(app != nil)
+	if err != nil {
+		return nil, err
+	}
+	limited, cancel := context.WithTimeout(ctx, s.Timeout)
+	defer cancel()
+	id, _ := uuid.Parse(s.Entity.ID)
+	limited, end := r.Vault.Tell(limited, core.Event{Kind: KindRun, Name: s.Entity.Type, TenantID: op.Tenant(), EntityID: id})
+	out, err := r.Runtime.Run(limited, s.program(op), input, host)
+	end(err)
+	if err != nil {
+		return nil, cmp.Or(fault.CallerLeft(ctx), runtimeErr(err)) // the caller's deadline is not the code's fault
+	}
+	return out, nil
+}
+
+// applicationOf returns the identity of an application that code acts as; nil
+// without one, and when it has gone.
+func applicationOf(ctx context.Context, op *core.Op, id uuid.UUID) (*core.Identity, error) {
+	if id == (uuid.UUID{}) {
+		return nil, nil
+	}
+	app, err := op.As(ctx, id)
+	switch {
+	case err == nil:
+		app = app.Scripted()
+		return &app, nil
+	case errors.Is(err, fault.ErrNotFound), errors.Is(err, fault.ErrUnauthenticated):
+		return nil, nil
+	}
+	return nil, err
+}
+
+// program returns the code as the runtime takes it.
+func (s *Code) program(op *core.Op) script.Program {
+	return script.Program{Tenant: op.Tenant().String(), Name: s.Name, Source: s.Source}
+}
+
+// input returns what the code is called with.
+func (s *Code) input(application bool) (json.RawMessage, error) {
+	configuration := s.Configuration
+	if configuration == nil {
+		configuration = map[string]string{}
+	}
+	return json.Marshal(map[string]any{"args": s.Args, "configuration": configuration, "application": application})
+}
+
+// Check lets the runtime look at code that is not the old one. Its problems are
+// reported under the name of its field. Without a runtime, code is stored
+// unchecked. The keys are read again afterwards, because the look may take longer
+// than keys may be used.
+func (r *Runs) Check(ctx context.Context, op *core.Op, field, name, code, old string) error {
+	if r.Runtime == nil || code == "" || code == old {
+		return nil
+	}
+	err := r.Runtime.Check(ctx, script.Program{Tenant: op.Tenant().String(), Name: name, Source: code})
+	if err == nil {
+		return op.Refresh(ctx)
+	}
+	failed, ok := errors.AsType[*script.Error](err)
+	if !ok || failed.Messages["code"] == nil {
+		return runtimeErr(err)
+	}
+	told := *failed
+	told.Messages = maps.Clone(failed.Messages)
+	delete(told.Messages, "code")
+	told.Messages[field] = failed.Messages["code"]
+	return &told
+}
+
+// runtimeErr returns an error of the runtime as one of the vault's. A vault
+// owns its runtime, so a closed runtime means a closed vault.
+func runtimeErr(err error) error {
+	if errors.Is(err, script.ErrClosed) {
+		return fault.ErrClosed
+	}
+	return err
+}
+
+// BadResult is an error about what code returned.
+func BadResult(text string) error {
+	return &script.Error{Kind: script.Output, Status: http.StatusInternalServerError, Title: script.DefaultTitle,
+		Messages: map[string][]string{"error": {text}}}
+}

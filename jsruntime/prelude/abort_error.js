@@ -1,0 +1,10 @@
+'use strict';
+// AbortError is what an operation fails with that its signal ended.
+class AbortError extends Error {
+  constructor(message = 'The operation was aborted', options = undefined) {
+    super(message, options);
+    this.code = 'ABORT_ERR';
+    this.name = 'AbortError';
+  }
+}
+exports.AbortError = AbortError;
