@@ -134,7 +134,7 @@ func TestRequestsTakeFewAllocations(t *testing.T) {
 		most    float64
 	}{
 		{"create", aCreate, 80},
-		{"read", aRead(t), 44},
+		{"read", aRead(t), 50},
 	} {
 		if n := testing.AllocsPerRun(200, withoutStorage(t, tc.request)); n > tc.most {
 			t.Errorf("a %s takes %.0f allocations, want at most %.0f", tc.name, n, tc.most)

@@ -108,7 +108,7 @@ func (x *exchange) handle() (answer, error) {
 		}
 	}
 	if x.route.stream != nil {
-		if _, ok := x.r.Header[h.header.idempotencyKey]; ok {
+		if _, ok := x.r.Header[h.header.idempotencyKey]; ok && !x.route.reads {
 			return answer{}, invalid("", "An import takes no %s: rows with an id, or the parameter name for those without, are not imported twice.", h.header.idempotencyKey)
 		}
 		return x.route.stream(x)

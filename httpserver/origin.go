@@ -30,6 +30,9 @@ func originOf(r *http.Request, trusted []netip.Prefix) string {
 	if err != nil {
 		return host
 	}
+	if !contains(trusted, at) {
+		return at.Unmap().WithZone("").String()
+	}
 	hops := strings.Split(strings.Join(r.Header.Values("X-Forwarded-For"), ","), ",")
 	for _, hop := range slices.Backward(hops) {
 		if !contains(trusted, at) {

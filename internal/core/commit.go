@@ -16,6 +16,9 @@ import (
 // macLabel keeps the macs of log entries apart from other keyed hashes.
 const macLabel = "log"
 
+// macFields is the room for the fields of most entries, in bytes.
+const macFields = 512
+
 // Mac returns the keyed hash of the fields of a log entry under the keys of its
 // tenant: see [evidence.Entry.AppendMacFields]. Rotation does not change it.
 func Mac(ring *seal.Ring, fields []byte) evidence.Mac {
@@ -78,7 +81,7 @@ func (op *Op) stamp(ring *seal.Ring, ch *storage.Change) []ledger.Expected {
 	if op.Vault.Ledger != nil {
 		expected = make([]ledger.Expected, len(ch.Logs))
 	}
-	var buf []byte
+	buf := make([]byte, 0, macFields)
 	for i := range ch.Logs {
 		e := ledger.EntryOf(&ch.Logs[i])
 		buf = e.AppendMacFields(buf[:0])
@@ -95,7 +98,7 @@ func (op *Op) stamp(ring *seal.Ring, ch *storage.Change) []ledger.Expected {
 func (op *Op) ReadEntry(operation, entityType, entityID string) storage.Log {
 	row := op.Entry(operation, entityType, entityID)
 	e := ledger.EntryOf(&row)
-	row.Mac = storage.Hash(Mac(op.State.Ring, e.AppendMacFields(nil)))
+	row.Mac = storage.Hash(Mac(op.State.Ring, e.AppendMacFields(make([]byte, 0, macFields))))
 	return row
 }
 
