@@ -195,7 +195,7 @@ func withEvidence[T any](ctx context.Context, c *Client, verb *core.Verb, do fun
 // tenant's log that are committed (permission log:read).
 func (c *Client) LogCheckpoint(ctx context.Context) ([]byte, error) {
 	return withEvidence(ctx, c, &verbLogCheckpoint, func(ctx context.Context, op *core.Op, k *evident.Keeper) ([]byte, error) {
-		return k.Ledger.Checkpoint(ctx, op.Tenant())
+		return k.TenantCheckpoint(ctx, op.Tenant())
 	})
 }
 

@@ -134,6 +134,18 @@ func (k *Keeper) Checkpoint(ctx context.Context) ([]byte, error) {
 	return k.Ledger.Checkpoint(ctx)
 }
 
+// TenantCheckpoint puts all committed entries of a tenant into its tree, those from
+// before evidence began too, and returns the newest note.
+func (k *Keeper) TenantCheckpoint(ctx context.Context, tenant uuid.UUID) ([]byte, error) {
+	for more := true; more; {
+		var err error
+		if more, err = k.Import(ctx, tenant); err != nil {
+			return nil, err
+		}
+	}
+	return k.Ledger.Checkpoint(ctx, tenant)
+}
+
 // An entry comes into the tree when the transactions that began before it have
 // ended. A proof waits for that, but not long.
 const (
@@ -145,7 +157,7 @@ const (
 func (k *Keeper) Proof(ctx context.Context, op *core.Op, id uuid.UUID) ([]byte, error) {
 	over := time.After(proofWait)
 	for {
-		if _, err := k.Ledger.Checkpoint(ctx, op.Tenant()); err != nil {
+		if _, err := k.TenantCheckpoint(ctx, op.Tenant()); err != nil {
 			return nil, err
 		}
 		proof, err := k.Ledger.Proof(ctx, op.Tenant(), id)
@@ -177,7 +189,7 @@ func (k *Keeper) mayCome(ctx context.Context, op *core.Op, id uuid.UUID) error {
 // Consistency returns the proof that the caller's log continues what it was at a
 // size.
 func (k *Keeper) Consistency(ctx context.Context, op *core.Op, from int64) (to int64, hashes []evidence.Hash, err error) {
-	if _, err := k.Ledger.Checkpoint(ctx, op.Tenant()); err != nil {
+	if _, err := k.TenantCheckpoint(ctx, op.Tenant()); err != nil {
 		return 0, nil, err
 	}
 	to, hashes, err = k.Ledger.Consistency(ctx, op.Tenant(), from)
@@ -189,7 +201,7 @@ func (k *Keeper) Consistency(ctx context.Context, op *core.Op, from int64) (to i
 
 // Export writes the bundle of the caller's tenant.
 func (k *Keeper) Export(ctx context.Context, op *core.Op, w io.Writer) error {
-	if _, err := k.Ledger.Checkpoint(ctx, op.Tenant()); err != nil {
+	if _, err := k.TenantCheckpoint(ctx, op.Tenant()); err != nil {
 		return err
 	}
 	return k.Ledger.Export(ctx, op.Tenant(), w)

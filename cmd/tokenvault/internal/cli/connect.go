@@ -195,7 +195,7 @@ func (c *call) openVault() (*opened, error) {
 		return nil, err
 	}
 	v, err := vault.Open(c.ctx, store, key, &vault.Config{
-		SweepEvery: -1, WorkEvery: -1, Runtime: jsruntime.New(nil),
+		SweepEvery: -1, WorkEvery: -1, Evidence: c.evidence, Runtime: jsruntime.New(nil),
 		Logger: slog.New(slog.NewTextHandler(c.Err, nil)),
 		Egress: vault.EgressPolicy{AllowHTTP: c.target.allowPrivateEgress, AllowPrivate: c.target.allowPrivateEgress},
 	})
