@@ -102,7 +102,7 @@ func (v *Vault) createTenant(ctx context.Context, name string, unique storage.Ke
 		{Kind: kindRing, ID: storage.ID(t.ID), Body: wrapped, CreatedAt: now}, rec,
 	}
 	ch.Logs = []storage.Log{op.Entry(audit.Create, kindTenant, t.ID.String())}
-	if err := v.store.Write(ctx, ch); err != nil {
+	if err := op.Apply(ctx, ch); err != nil {
 		return nil, fmt.Errorf("vault: create tenant: %w", err)
 	}
 	return tenantOf(t), nil
