@@ -1,6 +1,7 @@
 package vault
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"net/http"
@@ -115,8 +116,8 @@ func (v *Vault) openEvidence(ctx context.Context) error {
 }
 
 // keeper returns what keeps the evidence. Without it the error is ErrNotFound.
-func (v *Vault) keeper() (*evident.Keeper, error) {
-	if err := v.core.Alive(); err != nil {
+func (v *Vault) keeper(ctx context.Context) (*evident.Keeper, error) {
+	if err := cmp.Or(v.core.Alive(), ctx.Err()); err != nil {
 		return nil, err
 	}
 	if v.evidence == nil {
@@ -129,7 +130,7 @@ func (v *Vault) keeper() (*evident.Keeper, error) {
 // returns the newest signed note. Without [Config].Evidence it is ErrNotFound, as
 // are the other methods about evidence.
 func (v *Vault) Checkpoint(ctx context.Context) ([]byte, error) {
-	k, err := v.keeper()
+	k, err := v.keeper(ctx)
 	if err != nil {
 		return nil, public(err)
 	}
@@ -140,7 +141,7 @@ func (v *Vault) Checkpoint(ctx context.Context) ([]byte, error) {
 // EvidenceKey returns the public key that signed notes are verified with, in the
 // form of golang.org/x/mod/sumdb/note. It is empty when the program's signer does not tell it.
 func (v *Vault) EvidenceKey() (string, error) {
-	k, err := v.keeper()
+	k, err := v.keeper(context.Background())
 	if err != nil {
 		return "", public(err)
 	}
@@ -159,7 +160,7 @@ type VerifyOptions struct {
 // VerifyLogs compares the log with the trees, the trees with the signed notes, and
 // those with the anchors. The report lists every difference. The options may be nil.
 func (v *Vault) VerifyLogs(ctx context.Context, o *VerifyOptions) (*evidence.Report, error) {
-	k, err := v.keeper()
+	k, err := v.keeper(ctx)
 	if err != nil {
 		return nil, public(err)
 	}
@@ -173,7 +174,7 @@ func (v *Vault) VerifyLogs(ctx context.Context, o *VerifyOptions) (*evidence.Rep
 // AcceptRestore accepts a database that is older than its newest note, or another
 // copy, for a reason that stays in the log. Until then nothing is signed.
 func (v *Vault) AcceptRestore(ctx context.Context, reason string) error {
-	k, err := v.keeper()
+	k, err := v.keeper(ctx)
 	if err != nil {
 		return public(err)
 	}
@@ -183,7 +184,7 @@ func (v *Vault) AcceptRestore(ctx context.Context, reason string) error {
 // withEvidence carries out a verb that needs evidence.
 func withEvidence[T any](ctx context.Context, c *Client, verb *core.Verb, do func(context.Context, *core.Op, *evident.Keeper) (T, error)) (T, error) {
 	return run(ctx, c, verb, func(ctx context.Context, op *operation) (none T, err error) {
-		k, err := op.v.keeper()
+		k, err := op.v.keeper(ctx)
 		if err != nil {
 			return none, err
 		}

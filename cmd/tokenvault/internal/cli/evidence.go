@@ -72,7 +72,7 @@ func evidenceCommands() []*command {
 			about: `With a FILE that log evidence has written, and the public key in --key, it needs
 				neither the database nor the master key. Without a FILE it verifies the log of
 				every tenant in the database. Exit 0: verified; 5: tampered with; 6: cannot tell.`,
-			example: "tokenvault log verify acme.ndjson --key \"$(cat log.pub)\"",
+			example: "tokenvault log verify acme.ndjson --key vault.example+5d3fa1c2+AXB1YmxpYw==",
 			setup: func(f *flag.FlagSet) action {
 				key := f.String("key", "", "public `key`, as log key prints it")
 				since := f.String("since", "", "`file` with an earlier note, which the log must continue")
@@ -82,7 +82,7 @@ func evidenceCommands() []*command {
 		},
 		{
 			name: "log accept-restore", reach: inProcess, summary: "accept a restored database, so that notes are signed again",
-			example: "tokenvault log accept-restore --reason \"disk failure, backup of Sunday\"",
+			example: "tokenvault log accept-restore --reason restored-after-disk-failure",
 			setup: func(f *flag.FlagSet) action {
 				reason := f.String("reason", "", "why, in a `text` that stays in the log")
 				anchor := f.String("anchor", "", "`file` of an anchor that is ahead of the database")
