@@ -241,16 +241,21 @@ type ListProxiesParams struct {
 	PageParams
 }
 
+// ProxyFilter is [ListProxiesParams] without a page, for [Client.AllProxies].
+type ProxyFilter struct {
+	IDs  []uuid.UUID
+	Name string
+}
+
 // ListProxies returns a page of proxies, newest first (permission proxy:read).
 func (c *Client) ListProxies(ctx context.Context, p ListProxiesParams) (*Page[Proxy], error) {
 	return listRecords(ctx, c, &verbListProxies, &proxies, records.List[Proxy]{IDs: p.IDs, Name: p.Name}, p.PageParams)
 }
 
-// AllProxies iterates over all proxies that meet the filters, newest first
-// (permission proxy:read): see [Client.AllTokens]. The page parameters do not
-// count.
-func (c *Client) AllProxies(ctx context.Context, p ListProxiesParams) iter.Seq2[*Proxy, error] {
-	return allRecords(ctx, c, &verbAllProxies, &proxies, records.List[Proxy]{IDs: p.IDs, Name: p.Name})
+// AllProxies iterates over all proxies that meet the filter, newest first
+// (permission proxy:read): see [Client.AllTokens].
+func (c *Client) AllProxies(ctx context.Context, f ProxyFilter) iter.Seq2[*Proxy, error] {
+	return allRecords(ctx, c, &verbAllProxies, &proxies, records.List[Proxy]{IDs: f.IDs, Name: f.Name})
 }
 
 // ReplaceProxy replaces everything of a proxy but its key (permission

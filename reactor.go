@@ -188,17 +188,22 @@ type ListReactorsParams struct {
 	PageParams
 }
 
+// ReactorFilter is [ListReactorsParams] without a page, for [Client.AllReactors].
+type ReactorFilter struct {
+	IDs  []uuid.UUID
+	Name string
+}
+
 // ListReactors returns a page of reactors, newest first (permission
 // reactor:read).
 func (c *Client) ListReactors(ctx context.Context, p ListReactorsParams) (*Page[Reactor], error) {
 	return listRecords(ctx, c, &verbListReactors, &reactors, records.List[Reactor]{IDs: p.IDs, Name: p.Name}, p.PageParams)
 }
 
-// AllReactors iterates over all reactors that meet the filters, newest first
-// (permission reactor:read): see [Client.AllTokens]. The page parameters do not
-// count.
-func (c *Client) AllReactors(ctx context.Context, p ListReactorsParams) iter.Seq2[*Reactor, error] {
-	return allRecords(ctx, c, &verbAllReactors, &reactors, records.List[Reactor]{IDs: p.IDs, Name: p.Name})
+// AllReactors iterates over all reactors that meet the filter, newest first
+// (permission reactor:read): see [Client.AllTokens].
+func (c *Client) AllReactors(ctx context.Context, f ReactorFilter) iter.Seq2[*Reactor, error] {
+	return allRecords(ctx, c, &verbAllReactors, &reactors, records.List[Reactor]{IDs: f.IDs, Name: f.Name})
 }
 
 // ReplaceReactor replaces everything of a reactor (permission reactor:update).

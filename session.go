@@ -109,8 +109,8 @@ func (c *Client) ListSessions(ctx context.Context, p ListSessionsParams) (*Page[
 }
 
 // AllSessions iterates over all sessions that are alive, newest first (permission
-// session:read): see [Client.AllTokens]. The page parameters do not count.
-func (c *Client) AllSessions(ctx context.Context, _ ListSessionsParams) iter.Seq2[*SessionInfo, error] {
+// session:read): see [Client.AllTokens].
+func (c *Client) AllSessions(ctx context.Context) iter.Seq2[*SessionInfo, error] {
 	return walk(ctx, c, &verbAllSessions, func(ctx context.Context, op *operation, w *find.Walk, before *storage.ID) ([]SessionInfo, bool, error) {
 		alive, more, err := sessions.Next(ctx, op.Op, w, before)
 		return sessionInfos(alive), more, err

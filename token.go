@@ -20,17 +20,6 @@ import (
 // ExpiresAt never expires, one without ModifiedAt was never changed. CreatedBy
 // and CreatedAt are zero only on a duplicate that its finder may not read: see
 // [Client.CreateToken].
-//
-// With fmt, whatever the verb, and with slog a token shows its id, tenant and
-// type, but no data; so it does in a slice, in a map, and in an exported field
-// of a struct. In two places it is shown in full: as JSON, which is also how the
-// JSON handler of slog writes a slice, a map or a struct that holds tokens, and
-// in an unexported field of a struct that is printed, because fmt calls no
-// methods there. The same holds for [TokenParams], [CardData], [BankData],
-// [Tenant], [Application], [Session], [SessionGrant], [Reactor], [ReactorParams],
-// [ReactParams], [ReactResult], [Proxy], [ProxyParams], [ProxyCall],
-// [SearchTokensParams], [ExportOptions] and [StoredResponse]: they show names and
-// ids, but no data, keys, secrets or configuration.
 type Token struct {
 	ID       string    `json:"id"`
 	TenantID uuid.UUID `json:"tenant_id"`
