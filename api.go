@@ -43,6 +43,7 @@ type API interface {
 	TokenListAPI
 	SessionAPI
 	ImportAPI
+	EraseAPI
 	RunAPI
 	AdminAPI
 }
@@ -72,6 +73,11 @@ type TokenListAPI interface {
 // ImportAPI stores many values.
 type ImportAPI interface {
 	Import(ctx context.Context, rows iter.Seq2[TokenParams, error], opts *ImportOptions) iter.Seq2[ImportResult, error]
+}
+
+// EraseAPI deletes many values.
+type EraseAPI interface {
+	EraseTokens(ctx context.Context, p EraseParams) (*Erasure, error)
 }
 
 // SessionAPI makes short-lived keys, and ends them.

@@ -64,9 +64,15 @@ var mayImport = map[string][]string{
 	"storage/postgres":                   {"storage", "github.com/jmoiron/sqlx", "github.com/lib/pq", "golang.org/x/sys"},
 	"storage/storagetest":                {"storage", "github.com/google/go-cmp"},
 	"storage/storagetest/internal/model": {"storage"},
+	"jsruntime":                          {"script", "jsruntime/internal/modules", "jsruntime/internal/workers"},
 	"jsruntime/internal/regex":           {"golang.org/x/text"},
-	"jsruntime": {"script", "jsruntime/internal", "github.com/andybalholm/brotli", "github.com/dop251/goja", "github.com/evanw/esbuild", "github.com/go-sourcemap/sourcemap",
-		"github.com/nlnwa/whatwg-url", "golang.org/x/crypto", "golang.org/x/net/idna", "golang.org/x/text", "golang.org/x/sys"},
+	"jsruntime/internal/native":          {"github.com/dop251/goja"},
+	"jsruntime/internal/compile":         {"script", "jsruntime/internal/regex", "github.com/dop251/goja", "github.com/evanw/esbuild", "github.com/go-sourcemap/sourcemap"},
+	"jsruntime/internal/modules":         {"jsruntime/internal/compile", "github.com/dop251/goja", "github.com/evanw/esbuild"},
+	"jsruntime/internal/crypto":          {"jsruntime/internal/native", "github.com/dop251/goja", "golang.org/x/crypto"},
+	"jsruntime/internal/node": {"script", "jsruntime/internal/compile", "jsruntime/internal/crypto", "jsruntime/internal/modules", "jsruntime/internal/native", "jsruntime/internal/regex",
+		"github.com/andybalholm/brotli", "github.com/dop251/goja", "github.com/nlnwa/whatwg-url", "golang.org/x/net/idna", "golang.org/x/text"},
+	"jsruntime/internal/workers": {"script", "jsruntime/internal/compile", "jsruntime/internal/modules", "jsruntime/internal/node", "golang.org/x/sys"},
 
 	// Rooms behind the front.
 	"internal/access":    {},
@@ -106,6 +112,7 @@ var mayImport = map[string][]string{
 	"internal/webhook":       {},
 
 	// Features: rooms with functions that take an operation.
+	"internal/erase":    feature("internal/runs", "internal/tokens"),
 	"internal/explain":  feature("internal/tokens"),
 	"internal/logs":     feature("internal/share"),
 	"internal/once":     feature("internal/cache", "internal/tokens"),

@@ -134,6 +134,13 @@ func (p SearchTokensParams) LogValue() slog.Value { return names("query", hidden
 func (p SearchTokensParams) Format(f fmt.State, _ rune) { format(f, p) }
 
 // LogValue shows nothing of the query, which may hold data.
+// LogValue shows the reason, and nothing of the query, which may hold data.
+func (p EraseParams) LogValue() slog.Value { return names("query", hidden, "reason", p.Reason) }
+
+// Format prints what LogValue shows.
+func (p EraseParams) Format(f fmt.State, _ rune) { format(f, p) }
+
+// LogValue shows nothing of the query, which may hold data.
 func (o ExportOptions) LogValue() slog.Value { return names("query", hidden) }
 
 // Format prints what LogValue shows.

@@ -164,6 +164,7 @@ var describedTypes = map[string]reflect.Type{
 	"Token": reflect.TypeFor[vault.Token](), "TokenPage": reflect.TypeFor[vault.Page[vault.Token]](),
 	"TokenParams": reflect.TypeFor[vault.TokenParams](), "TokenPatch": reflect.TypeFor[vault.TokenParams](),
 	"TokenSearch": reflect.TypeFor[vault.SearchTokensParams](), "TokenCursorSearch": reflect.TypeFor[cursorSearch](),
+	"EraseParams": reflect.TypeFor[vault.EraseParams](), "Erasure": reflect.TypeFor[vault.Erasure](),
 	"TokenCursorPage": reflect.TypeFor[cursorPage](), "CursorPagination": reflect.TypeOf(cursorPage{}.Pagination),
 	"ApplicationReplacement": reflect.TypeFor[vault.ApplicationParams](),
 	"Enrichments":            reflect.TypeFor[vault.Enrichments](), "CardEnrichment": reflect.TypeFor[vault.CardEnrichment](),

@@ -21,6 +21,8 @@ type operation struct {
 	lists bool // reads filters and a page from the query
 	reads bool // changes nothing
 	open  bool // needs no key
+	// repeats means that it does the same when it is repeated, or goes on.
+	repeats bool
 	// silent means that the response has a body only if the caller asks for
 	// one.
 	silent bool
@@ -116,6 +118,12 @@ func query[P, T any, D decoder[P]](do func(*vault.Client, context.Context, P) (*
 		t, err := do(in.client, ctx, p)
 		return output{body: t}, err
 	}}
+}
+
+// repeatable marks an operation that needs no idempotency key.
+func repeatable(op operation) operation {
+	op.repeats = true
+	return op
 }
 
 // perform runs an operation that takes parameters in the body and returns

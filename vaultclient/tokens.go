@@ -39,6 +39,16 @@ func (c *Client) DeleteToken(ctx context.Context, id string) error {
 	return c.remove(ctx, "DeleteToken", tokenPath(id))
 }
 
+// EraseTokens deletes all tokens that a query finds. See
+// [vault.Client.EraseTokens].
+func (c *Client) EraseTokens(ctx context.Context, p vault.EraseParams) (*vault.Erasure, error) {
+	body, err := encode(p)
+	if err != nil {
+		return nil, err
+	}
+	return call[vault.Erasure](ctx, c, &request{op: "EraseTokens", method: http.MethodPost, path: "/tokens/erase", typ: contentJSON, body: body})
+}
+
 // Bounds on the ids of tokens, and what they must not hold.
 const (
 	minTokenID, maxTokenID = 3, 400

@@ -336,7 +336,7 @@ func (r *rotation) resealRest(ctx context.Context, op *core.Op) error {
 			if err := op.Refresh(ctx); err != nil {
 				return err
 			}
-			rows, err := op.Vault.Store.SealedUnder(ctx, op.TenantID(), kind, version, chunk)
+			rows, err := op.Vault.Store.SealedRows(ctx, storage.SealedFilter{Tenant: op.TenantID(), Kind: kind, KeyBelow: version, Limit: chunk})
 			if err != nil {
 				return err
 			}
