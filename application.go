@@ -32,7 +32,7 @@ const (
 )
 
 // Application is a holder of an API key. The key is not shown when it is printed
-// or logged, except as JSON and in unexported fields: see [Token].
+// or logged, except as JSON and in unexported fields: see the package comment.
 type Application struct {
 	ID       uuid.UUID       `json:"id"`
 	TenantID uuid.UUID       `json:"tenant_id"`

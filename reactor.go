@@ -20,7 +20,7 @@ import (
 
 // Reactor is code of a tenant that runs with detokenized arguments. Code and
 // configuration are not shown when it is printed or logged, except as JSON and
-// in unexported fields: see [Token].
+// in unexported fields: see the package comment.
 type Reactor struct {
 	ID       uuid.UUID `json:"id"`
 	TenantID uuid.UUID `json:"tenant_id"`
@@ -44,7 +44,7 @@ type ApplicationRef struct {
 
 // ReactorParams describes a reactor. All but Application is required;
 // Configuration may be empty, but not nil. Printed or logged it shows its name
-// alone, except as JSON and in unexported fields: see [Token].
+// alone, except as JSON and in unexported fields: see the package comment.
 type ReactorParams struct {
 	Name          string            `json:"name"`
 	Code          string            `json:"code"`

@@ -51,7 +51,7 @@ func (c *Client) ListTokens(ctx context.Context, p ListTokensParams) (*Page[Toke
 
 // SearchTokensParams asks for tokens by a query. The query may hold data, so it is
 // not shown when it is printed or logged, except as JSON and in unexported
-// fields: see [Token].
+// fields: see the package comment.
 type SearchTokensParams struct {
 	// Query is made of terms, field:value, with AND, OR, NOT, parentheses and
 	// ranges: type:card AND metadata.user:"Jane Doe" AND created_at:[2026-01-01 TO *].

@@ -63,7 +63,7 @@ const (
 )
 
 // CardData is the data of a TypeCard token. It is not shown when it is printed or
-// logged, except as JSON and in unexported fields: see [Token].
+// logged, except as JSON and in unexported fields: see the package comment.
 type CardData struct {
 	Number          string `json:"number"` // without separators
 	ExpirationMonth int    `json:"expiration_month,omitempty"`
@@ -77,7 +77,7 @@ func (d CardData) value() jsonx.Value {
 }
 
 // BankData is the data of a TypeBank token. It is not shown when it is printed or
-// logged, except as JSON and in unexported fields: see [Token].
+// logged, except as JSON and in unexported fields: see the package comment.
 type BankData struct {
 	RoutingNumber string `json:"routing_number"`
 	AccountNumber string `json:"account_number"`
@@ -97,7 +97,7 @@ type CardEnrichment struct {
 
 // TokenParams describes a token to be created. Only Type and Data are
 // required. Data is not shown when it is printed or logged, except as JSON and
-// in unexported fields: see [Token].
+// in unexported fields: see the package comment.
 type TokenParams struct {
 	// ID names the token; it may be an expression. Default: a UUID.
 	ID   string
@@ -223,7 +223,7 @@ func (c *Client) DeleteToken(ctx context.Context, id string) error {
 
 // EraseParams says which tokens to erase, and why. The query may hold data, so it
 // is not shown when it is printed or logged, except as JSON and in unexported
-// fields: see [Token].
+// fields: see the package comment.
 type EraseParams struct {
 	// Query finds the tokens: see [SearchTokensParams].
 	Query string

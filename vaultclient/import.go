@@ -27,7 +27,7 @@ const contentLines = "application/x-ndjson"
 // result.
 func (c *Client) Import(ctx context.Context, rows iter.Seq2[vault.TokenParams, error], opts *vault.ImportOptions) iter.Seq2[vault.ImportResult, error] {
 	return func(yield func(vault.ImportResult, error) bool) {
-		opts := cmp.Or(opts, &vault.ImportOptions{})
+		opts := cmp.Or(opts, new(vault.ImportOptions))
 		ctx, cancel := context.WithCancel(ctx)
 		im := &sending{ctx: ctx, row: max(opts.FirstRow, 1), own: map[int]error{}, done: make(chan struct{})}
 		next := im.row // of the next result
