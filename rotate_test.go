@@ -16,7 +16,7 @@ import (
 func rotations(t *testing.T, c *vault.Owner) int {
 	t.Helper()
 	n := 0
-	for e, err := range c.AllLogs(t.Context(), vault.ListLogsParams{EntityType: "tenant"}) {
+	for e, err := range c.AllLogs(t.Context(), vault.LogFilter{EntityType: "tenant"}) {
 		if err != nil {
 			t.Fatal(err)
 		}

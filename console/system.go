@@ -119,7 +119,7 @@ func egressFacts(p *vault.EgressPolicy) []fact {
 	return []fact{
 		{"Plain http", yesNo(p.AllowHTTP)}, {"Private addresses", yesNo(p.AllowPrivate)},
 		{"Also allowed", list(len(p.AllowPrefixes), fmt.Sprint(p.AllowPrefixes))}, {"Refused", list(len(p.DenyPrefixes), fmt.Sprint(p.DenyPrefixes))},
-		{"Ports", ports}, {"Certificates of its own", yesNo(p.RootCAs != nil)}, {"Proxy of the environment", yesNo(p.UseEnvironmentProxy)},
+		{"Ports", ports}, {"Own certificate authorities", yesNo(p.RootCAs != nil)}, {"Proxy from environment variables", yesNo(p.UseEnvironmentProxy)},
 		{"Requests of a tenant at a time", conns},
 	}
 }

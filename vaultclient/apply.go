@@ -14,7 +14,7 @@ import (
 // the same new name at the same moment may create two; later calls use the older.
 func (c *Client) ApplyApplication(ctx context.Context, p vault.ApplicationParams) (*vault.Applied[vault.Application], error) {
 	return apply(ctx, applying[vault.Application, vault.ApplicationParams]{
-		there: c.AllApplications(ctx, vault.ListApplicationsParams{Name: p.Name}), name: func(a *vault.Application) string { return a.Name },
+		there: c.AllApplications(ctx, vault.ApplicationFilter{Name: p.Name}), name: func(a *vault.Application) string { return a.Name },
 		same:   func(a *vault.Application) bool { return a.Params().Same(p) },
 		create: c.CreateApplication, replace: c.ReplaceApplication, id: func(a *vault.Application) uuid.UUID { return a.ID },
 	}, p.Name, p)
@@ -24,7 +24,7 @@ func (c *Client) ApplyApplication(ctx context.Context, p vault.ApplicationParams
 // [Client.ApplyApplication].
 func (c *Client) ApplyReactor(ctx context.Context, p vault.ReactorParams) (*vault.Applied[vault.Reactor], error) {
 	return apply(ctx, applying[vault.Reactor, vault.ReactorParams]{
-		there: c.AllReactors(ctx, vault.ListReactorsParams{Name: p.Name}), name: func(r *vault.Reactor) string { return r.Name },
+		there: c.AllReactors(ctx, vault.ReactorFilter{Name: p.Name}), name: func(r *vault.Reactor) string { return r.Name },
 		same:   func(r *vault.Reactor) bool { return r.Params().Same(p) },
 		create: c.CreateReactor, replace: c.ReplaceReactor, id: func(r *vault.Reactor) uuid.UUID { return r.ID },
 	}, p.Name, p)
@@ -34,7 +34,7 @@ func (c *Client) ApplyReactor(ctx context.Context, p vault.ReactorParams) (*vaul
 // [Client.ApplyApplication].
 func (c *Client) ApplyProxy(ctx context.Context, p vault.ProxyParams) (*vault.Applied[vault.Proxy], error) {
 	return apply(ctx, applying[vault.Proxy, vault.ProxyParams]{
-		there: c.AllProxies(ctx, vault.ListProxiesParams{Name: p.Name}), name: func(x *vault.Proxy) string { return x.Name },
+		there: c.AllProxies(ctx, vault.ProxyFilter{Name: p.Name}), name: func(x *vault.Proxy) string { return x.Name },
 		same:   func(x *vault.Proxy) bool { return x.Params().Same(p) },
 		create: c.CreateProxy, replace: c.ReplaceProxy, id: func(x *vault.Proxy) uuid.UUID { return x.ID },
 	}, p.Name, p)

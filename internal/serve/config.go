@@ -21,6 +21,11 @@ import (
 // Config is what the flags of a server say.
 type Config struct {
 	Database
+	// Evidence is whether the server keeps evidence of the audit log, unless a flag
+	// says otherwise.
+	Evidence bool
+	evidence evidenceFlags
+
 	addr        string
 	masterKey   string // from the environment; wins over the file
 	otherKey    string // the second master key itself, from the environment
@@ -66,6 +71,7 @@ func (c *Config) Flags(f *flag.FlagSet) {
 	f.BoolVar(&c.requestLog, "request-log", true, "log a line for each request")
 	f.StringVar(&c.logFormat, "log-format", "text", "`format` of the lines that are logged: text or json")
 	f.StringVar(&c.modules, "modules", "", "`folder` with a node_modules, whose packages tenants' code may require")
+	c.evidenceFlags(f)
 	c.consoleFlags.flags(f)
 }
 
@@ -121,7 +127,7 @@ func parseFlags(args []string, stderr io.Writer) (*Config, error) {
 
 // check checks all flags, so that nothing is created before they are understood.
 func (c *Config) check() error {
-	return errors.Join(c.Database.check(), c.checkServer(), c.checkTasks(), c.consoleFlags.check(), c.options(nil).Check())
+	return errors.Join(c.Database.check(), c.checkServer(), c.checkTasks(), c.checkEvidence(), c.consoleFlags.check(), c.options(nil).Check())
 }
 
 func (c *Config) checkServer() error {
