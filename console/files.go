@@ -3,6 +3,7 @@ package console
 import (
 	"bytes"
 	"embed"
+	"encoding/json"
 	"html/template"
 	"io/fs"
 	"net/http"
@@ -12,6 +13,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
+	"github.com/seed-72ea4aab/vault"
 )
 
 //go:embed page
@@ -40,8 +43,17 @@ func serveFile(w http.ResponseWriter, r *http.Request) bool {
 
 var helpers = template.FuncMap{
 	"number": number, "duration": duration, "moment": moment, "machine": machine,
-	"pathEscape": pathEscape, "zero": func(id uuid.UUID) bool { return id == uuid.UUID{} },
+	"pathEscape": pathEscape, "plain": plain, "zero": func(id uuid.UUID) bool { return id == uuid.UUID{} },
 	"args": func(all ...any) []any { return all },
+}
+
+// plain is a mask as people write it: a string without the quotes of JSON.
+func plain(mask vault.JSON) string {
+	var text string
+	if json.Unmarshal(mask, &text) == nil {
+		return text
+	}
+	return string(mask)
 }
 
 // pathEscape makes text a segment of an address. The template's own escaping

@@ -89,7 +89,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		q.fail(http.StatusServiceUnavailable, "setup", "Sign-in is not set up yet", "")
 		return
 	case !q.identify():
-		q.fail(http.StatusForbidden, "refused", "You may not open the console", "")
+		q.fail(http.StatusForbidden, "refused", "You may not open the console", howToSignIn)
 		return
 	}
 	if _, pattern := h.mux.Handler(r); pattern == "" || !clean(r.URL.Path) {
@@ -98,6 +98,10 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	h.mux.ServeHTTP(&carrier{w, q}, r)
 }
+
+// howToSignIn is for people who are not signed in. It gives nothing away: it is the
+// same for everybody.
+const howToSignIn = "Sign in first. At a server of tokenvault, open the link that the command tokenvault console link prints; each link works once. Behind a proxy, sign in there."
 
 // clean reports whether the mux leaves a path as it is. It would redirect others,
 // without the prefix that the console is mounted at.
