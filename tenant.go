@@ -3,13 +3,13 @@ package vault
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault/internal/audit"
 	"github.com/seed-72ea4aab/vault/internal/core"
+	"github.com/seed-72ea4aab/vault/internal/erase"
 	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/form"
 	"github.com/seed-72ea4aab/vault/internal/keyring"
@@ -103,7 +103,7 @@ func (v *Vault) createTenant(ctx context.Context, name string, unique storage.Ke
 	}
 	ch.Logs = []storage.Log{op.RecordEntry(audit.Create, &rec)}
 	if err := v.store.Write(ctx, ch); err != nil {
-		return nil, fmt.Errorf("vault: create tenant: %w", err)
+		return nil, fault.Wrap(err, "create tenant")
 	}
 	return tenantOf(t), nil
 }
@@ -145,7 +145,7 @@ func (v *Vault) tenantNamed(ctx context.Context, name string) (t *Tenant, found 
 		err = fault.ErrAltered
 	}
 	if err != nil {
-		return nil, false, fmt.Errorf("find the tenant of a name: %w", err)
+		return nil, false, fault.Wrap(err, "find the tenant of a name")
 	}
 	c := v.Tenant(uuid.UUID(rec.Tenant))
 	t, err = c.GetTenant(ctx)
@@ -154,7 +154,7 @@ func (v *Vault) tenantNamed(ctx context.Context, name string) (t *Tenant, found 
 	}
 	state, err := v.core.Tenants.Get(ctx, t.ID)
 	if err == nil && state.Doc.Record.AltKey != key {
-		err = fmt.Errorf("find the tenant of a name: %w", fault.ErrAltered)
+		err = fault.Wrap(fault.ErrAltered, "find the tenant of a name")
 	}
 	return t, true, err
 }
@@ -312,7 +312,8 @@ type Swept struct {
 }
 
 // Sweep deletes what has expired: tokens, cvcs, sessions, idempotency records,
-// what is left of deleted tenants, and of callbacks that were given up 30 days
+// what is left of deleted tenants, of erased tokens (see [Client.EraseTokens]), and
+// of callbacks that were given up 30 days
 // ago; and then entries of the audit log that are older than Config.LogRetention,
 // two million at most. The vault sweeps by itself every Config.SweepEvery;
 // several nodes may do so at once. A node whose clock is more than 30 seconds off
@@ -321,7 +322,7 @@ func (v *Vault) Sweep(ctx context.Context) (swept Swept, err error) {
 	ctx, end := v.observe(ctx, EventSweep, "sweep", uuid.UUID{}, uuid.UUID{})
 	defer func() { end(err) }()
 	done, err := sweep.Run(ctx, v.core, v.cfg.LogRetention)
-	return Swept(done), err
+	return Swept(done), errors.Join(err, erase.Settle(ctx, v.core))
 }
 
 // sweepLoop sweeps until the vault is closed.

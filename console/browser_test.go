@@ -6,6 +6,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"sync"
 	"testing"
 
@@ -37,16 +39,40 @@ func newTab(t *testing.T, s browser.Screen) *tab {
 // tabTo presses Tab until what has the focus meets a condition on it, called e.
 func (p *tab) tabTo(condition string) {
 	p.T.Helper()
+	reached := fmt.Sprintf(reachedByTab, condition)
+	p.Press(strings.Repeat(kb.Tab, p.tabsTo(condition)))
 	for range 120 {
-		p.Press(kb.Tab)
-		if p.Value(`String(((e) => `+condition+`)(document.activeElement))`) == "true" {
-			if outline := p.Value(`getComputedStyle(document.activeElement).outlineStyle`); outline != "solid" {
-				p.T.Errorf("the outline of what has the focus (%s) is %s", condition, outline)
-			}
+		switch got := p.Value(reached); got {
+		case "solid":
+			return
+		case "":
+			p.Press(kb.Tab)
+		default:
+			p.T.Errorf("the outline of what has the focus (%s) is %s", condition, got)
 			return
 		}
 	}
 	p.T.Fatalf("not reached by Tab: %s; on %s", condition, p.Value(`location.href`))
+}
+
+// reachedByTab is the style of the outline of what has the focus, or nothing if
+// this does not meet a condition.
+const reachedByTab = `((e) => %s)(document.activeElement) ? getComputedStyle(document.activeElement).outlineStyle : ''`
+
+// tabsTo guesses how often Tab must be pressed to reach an element, so that the
+// browser can be told at once.
+func (p *tab) tabsTo(condition string) int {
+	p.T.Helper()
+	n, err := strconv.Atoi(p.Value(fmt.Sprintf(`(() => {
+		const stops = [...document.querySelectorAll('a[href], button, input, select, textarea, summary, [tabindex]')].filter((e) => !e.disabled && e.tabIndex >= 0 && e.checkVisibility() && e.type !== 'hidden')
+		const from = stops.indexOf(document.activeElement)
+		const to = stops.findIndex((e, i) => i > from && (%s))
+		return String(to < 0 ? 1 : Math.max(1, to - from))
+	})()`, condition)))
+	if err != nil {
+		p.T.Fatal(err)
+	}
+	return n
 }
 
 // enter presses Enter on what has the focus, and waits for the page that follows.
@@ -102,11 +128,18 @@ func axeSource(t *testing.T) string {
 	return axe.text
 }
 
-// violations judges the page with axe-core.
-func (p *tab) violations(source string) []string {
+// violations judges the page with axe-core, with all of its rules or with some.
+func (p *tab) violations(source string, rules ...string) []string {
 	p.T.Helper()
+	only, err := json.Marshal(map[string]any{"resultTypes": []string{"violations"}, "runOnly": map[string]any{"type": "rule", "values": rules}})
+	if err != nil {
+		p.T.Fatal(err)
+	}
+	if len(rules) == 0 {
+		only = []byte(`{"resultTypes": ["violations"]}`)
+	}
 	p.Run(source + "; undefined")
-	text := p.Value(`axe.run(document, {resultTypes: ['violations']}).then((r) => JSON.stringify(r.violations.map((v) => v.id + ': ' + v.nodes.map((n) => n.target.join(' ') + ' ' + n.failureSummary).slice(0, 3).join(' | '))))`)
+	text := p.Value(fmt.Sprintf(`axe.run(document, %s).then((r) => JSON.stringify(r.violations.map((v) => v.id + ': ' + v.nodes.map((n) => n.target.join(' ') + ' ' + n.failureSummary).slice(0, 3).join(' | '))))`, only))
 	var all []string
 	if err := json.Unmarshal([]byte(text), &all); err != nil {
 		p.T.Fatal(err)

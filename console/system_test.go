@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/seed-72ea4aab/vault/jsruntime"
 )
 
 // factPattern matches a line of the System page.
@@ -36,7 +38,7 @@ func (v *visitor) facts() map[string]map[string]string {
 // database, the policy for requests, and the workers.
 func TestSystemPage(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newWorldOn(t, jsruntime.New(nil))
 	all := w.as("viewer").facts()
 	for title, facts := range map[string]map[string]string{
 		"Program":         {"Version": `\S+`, "Go": regexp.QuoteMeta(runtime.Version()) + " on " + runtime.GOOS + "/.+", "Running for": `.*\ds`},

@@ -22,6 +22,7 @@ import (
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/console"
 	"github.com/seed-72ea4aab/vault/jsruntime"
+	"github.com/seed-72ea4aab/vault/script"
 	"github.com/seed-72ea4aab/vault/vaulttest"
 )
 
@@ -149,11 +150,18 @@ func roleOf(r *http.Request) (console.User, error) {
 	return console.User{ID: cookie.Value + "@example.com", Role: role}, nil
 }
 
+// newWorld makes a world whose reactors run in this process, which costs less than
+// workers do.
 func newWorld(t *testing.T) *world {
+	t.Helper()
+	return newWorldOn(t, jsruntime.NewInProcess(nil))
+}
+
+func newWorldOn(t *testing.T, runtime script.Runtime) *world {
 	t.Helper()
 	w := &world{t: t, rec: console.NewRecorder(), keys: &keyGate{}, sent: &record{}, stop: make(chan struct{})}
 	w.Vault = vaulttest.Open(t, ":memory:", &vault.Config{
-		Observer: vault.Observers(w.rec, w.keys), Runtime: jsruntime.New(nil), Egress: vault.EgressPolicy{AllowHTTP: true, AllowPrivate: true},
+		Observer: vault.Observers(w.rec, w.keys), Runtime: runtime, Egress: vault.EgressPolicy{AllowHTTP: true, AllowPrivate: true},
 	})
 	w.receiver = httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(http.StatusInternalServerError) }))
 	t.Cleanup(w.receiver.Close)

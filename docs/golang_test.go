@@ -49,6 +49,10 @@ func fragment(ctx context.Context, v *vault.Vault, c *vault.Owner, key vault.AEA
 %s
 return nil
 }
+`
+
+// mustFile is the part that all fragments share.
+const mustFile = `package fragment
 
 func must[T any](value T, err error) T {
 	if err != nil {
@@ -94,7 +98,8 @@ func Example() {
 // with a package clause is a file; any other is a fragment. A fragment that
 // ends in an Output comment is run as well.
 //
-// All blocks are built at once, as packages of a module beside this one.
+// All blocks are built at once in a module beside this one. Fragments are functions
+// of one package, because a package costs more to vet than a function.
 func TestGoBlocksBuild(t *testing.T) {
 	t.Parallel()
 	dir, all, examples := newModule(t), 0, 0
@@ -106,18 +111,23 @@ func TestGoBlocksBuild(t *testing.T) {
 			all++
 			block := fmt.Sprintf("%s_line_%d", strings.TrimSuffix(filepath.Base(file), ".md"), b.line)
 			name, text, isExample := source(t, b.text)
-			if isExample { // one program runs them all
+			switch {
+			case isExample: // one program runs them all
 				examples++
 				text = strings.Replace(text, "func Example()", "func Example_"+strings.ToLower(block)+"()", 1)
 				writeFile(t, filepath.Join(dir, "examples", block+"_test.go"), text)
-				continue
+			case strings.HasPrefix(b.text, "package "):
+				writeFile(t, filepath.Join(dir, block, name), text)
+			default:
+				text = strings.Replace(text, "func fragment(", "func "+block+"(", 1)
+				writeFile(t, filepath.Join(dir, "fragments", block+".go"), text)
 			}
-			writeFile(t, filepath.Join(dir, block, name), text)
 		}
 	}
 	if all < 5 || examples == 0 {
 		t.Fatalf("only %d Go blocks were found", all)
 	}
+	writeFile(t, filepath.Join(dir, "fragments", "must.go"), mustFile)
 	for _, args := range [][]string{{"vet", "./..."}, {"test", "-vet=off", "./examples"}} {
 		cmd := exec.CommandContext(t.Context(), "go", args...)
 		cmd.Dir, cmd.Env = dir, append(os.Environ(), "GOWORK=off", "GOFLAGS=-mod=mod")

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/bridge"
 )
 
 // contentLines is the content type of JSON lines.
@@ -44,9 +45,9 @@ type importStream struct {
 	dirty   bool  // results wait to be sent
 	broken  error // why the body cannot be read on
 
-	long     *vault.Admission // room for a line that is long; else nil
-	patience patience         // with the caller
-	reader   *lineReader      // nil until a line is waited for
+	long     *bridge.Admission // room for a line that is long; else nil
+	patience patience          // with the caller
+	reader   *lineReader       // nil until a line is waited for
 }
 
 // errUnreadable ends an import whose body cannot be read on.
@@ -133,7 +134,7 @@ func importOptions(query string) (opts vault.ImportOptions, err error) {
 // arrive makes room for a part of a line that is long.
 func (s *importStream) arrive(bytes int) error {
 	if s.long == nil {
-		_, s.long = s.client.Admit(s.ctx, nil)
+		_, s.long = bridge.Admit(s.ctx, bridge.Caller(s.client), nil)
 	}
 	return s.long.Arrive(s.ctx, bytes)
 }

@@ -25,10 +25,18 @@ const (
 // Entities that are not tokens. A token's entity type is its own type.
 const (
 	Application = "application"
+	Erasure     = "erasure"
 	Proxy       = "proxy"
 	Reactor     = "reactor"
 	Session     = "session"
 	Tenant      = "tenant"
+)
+
+// Messages of an erasure. The reason follows TokensErased.
+const (
+	TokenErased  = "Token erased"
+	TokensErased = "Tokens erased: "
+	JobErased    = "Reactor job erased with a token"
 )
 
 var pastTense = map[string]string{
@@ -65,7 +73,7 @@ func Message(entityType, operation string) string { return messages[[2]string{en
 func EntityTypes() []string {
 	return []string{
 		Application, token.Bank, token.Card, token.CardNumber, token.EmployerIDNumber,
-		Proxy, Reactor, Session, token.SocialSecurityNumber, Tenant, token.Generic,
+		Erasure, Proxy, Reactor, Session, token.SocialSecurityNumber, Tenant, token.Generic,
 		token.USBankAccountNumber, token.USBankRoutingNumber,
 	}
 }

@@ -226,7 +226,7 @@ func (op *Op) Record(ctx context.Context, kind string, id uuid.UUID) (*storage.R
 		return nil, err
 	}
 	if len(recs) == 0 {
-		return nil, fault.New(fault.ErrNotFound, "There is no such %s.", kind)
+		return nil, fault.New(fault.ErrNotFound, "%s not found", kind)
 	}
 	return &recs[0], nil
 }

@@ -8,13 +8,13 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"math"
 	"sync"
 	"time"
 
 	"github.com/google/uuid"
 
+	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/seal"
 	"github.com/seed-72ea4aab/vault/internal/sealed"
 	"github.com/seed-72ea4aab/vault/storage"
@@ -270,7 +270,7 @@ func (c *Cache[D]) read(ctx context.Context, store Records, tenant uuid.UUID, be
 	place.Tenant = tenant
 	plain, err := s.Ring.Open(&place, tenants[0].KeyVersion, tenants[0].Body)
 	if err != nil {
-		return nil, fmt.Errorf("vault: tenant %s: %w", tenant, err)
+		return nil, fault.Wrap(err, "tenant %s", tenant)
 	}
 	s.Doc, err = c.cfg.Decode(&tenants[0], plain)
 	return s, err
@@ -293,7 +293,7 @@ func (c *Cache[D]) ring(ctx context.Context, store Records, tenant uuid.UUID) (r
 		case err == nil:
 			return ring, recs[0].Rev, nil
 		case !errors.Is(err, errOlder):
-			return nil, 0, fmt.Errorf("vault: tenant %s: %w", tenant, err)
+			return nil, 0, fault.Wrap(err, "tenant %s", tenant)
 		case attempt > 0:
 			return nil, 0, c.cfg.Older(ctx, tenant)
 		}

@@ -87,10 +87,10 @@ func (s *Search) Condition(ctx context.Context, op *core.Op) (where storage.And,
 	least = access.Redact
 	if asksData {
 		if !op.MaySearchData() {
-			return nil, least, fault.New(fault.ErrForbidden, "A masked client may not search by data.")
+			return nil, least, fault.New(fault.ErrForbidden, "a masked client may not search by data")
 		}
 		if least = access.Mask; !op.Grant().Shows(access.TokenSearch, least) {
-			return nil, least, fault.New(fault.ErrForbidden, "Searching by data needs token:search with the transform mask or reveal.")
+			return nil, least, fault.New(fault.ErrForbidden, "searching by data needs token:search with the transform mask or reveal")
 		}
 	}
 	return where, least, nil
@@ -147,6 +147,40 @@ func restrict(ctx context.Context, op *core.Op, permission string, least access.
 		return where, nil
 	}
 	return append(storage.And{granted}, where...), nil
+}
+
+// Deletable returns the next rows of a list on which the caller also has the
+// permission to delete, newest first.
+func Deletable(ctx context.Context, op *core.Op, asked Query, walk *find.Walk) ([]storage.Token, error) {
+	where, least, err := asked.Condition(ctx, op)
+	if err != nil {
+		return nil, err
+	}
+	if where, err = restrict(ctx, op, asked.Permission(), least, where); err != nil {
+		return nil, err
+	}
+	if where, err = restrict(ctx, op, access.TokenDelete, access.Redact, where); err != nil {
+		return nil, err
+	}
+	rows, _, err := find.Next(walk, func(limit int) ([]storage.Token, error) {
+		rows, _, err := rowsOf(ctx, op, storage.TokenFilter{Tenant: op.TenantID(), Where: where, Now: op.Now, Limit: limit})
+		admission.Of(ctx).Free(core.CopyTimes * Size(rows))
+		return rows, err
+	})
+	return slices.DeleteFunc(rows, func(row storage.Token) bool {
+		_, ok := op.Grant().Decide(access.TokenDelete, row.ID, row.Containers)
+		return !ok
+	}), err
+}
+
+// Count returns how many tokens a list has.
+func Count(ctx context.Context, op *core.Op, asked Query) (int, error) {
+	where, err := Find(ctx, op, asked)
+	if err != nil {
+		return 0, err
+	}
+	_, total, err := op.DB().ListTokens(ctx, storage.TokenFilter{Tenant: op.TenantID(), Where: where, Now: op.Now, Count: true, Limit: 1, MaxBytes: op.MaxPageBytes()})
+	return total, err
 }
 
 // Page shows a page of a list and returns the total, which is counted up to

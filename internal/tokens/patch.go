@@ -115,7 +115,7 @@ func (op *patching) update(ctx context.Context, id string) (Token, error) {
 		return Token{}, fault.Of(bad)
 	}
 	if _, ok := op.Grant().Decide(access.TokenUpdate, row.ID, t.Row.Containers); !ok {
-		return Token{}, fault.New(fault.ErrForbidden, "The permission token:update is needed on the containers you move the token to.")
+		return Token{}, fault.New(fault.ErrForbidden, "permission token:update required on the containers that the token is moved to")
 	}
 	if err := op.mayLook(&old, t); err != nil {
 		return Token{}, err
@@ -293,10 +293,10 @@ func (op *patching) mayLook(old, t *Clear) error {
 		return nil
 	}
 	if op.looksAt(old, t) && op.Grant().Best(old.Row.ID, old.Row.Containers) != access.Reveal {
-		return fault.New(fault.ErrForbidden, "Changing mask, fingerprint_expression or search_indexes needs reveal access to the token's data.")
+		return fault.New(fault.ErrForbidden, "changing mask, fingerprint_expression or search_indexes needs reveal access to the token's data")
 	}
 	if op.sees(t.Row) > op.sees(old.Row) {
-		return fault.New(fault.ErrForbidden, "Moving this token would show you more of its data; that needs the same access where it is now.")
+		return fault.New(fault.ErrForbidden, "moving this token would show you more of its data; that needs the same access where it is now")
 	}
 	return nil
 }

@@ -100,7 +100,7 @@ func (t *Clear) seal(op *core.Op) error {
 	place := sealed.TokenPlace(row, &parts)
 	err := t.WithEncoded(func(plain []byte) (err error) {
 		if len(plain) > op.Vault.MaxBytes {
-			return fault.New(fault.ErrTooLarge, "A token must have at most %d bytes.", op.Vault.MaxBytes)
+			return fault.New(fault.ErrTooLarge, "a token must have at most %d bytes", op.Vault.MaxBytes)
 		}
 		row.Body, err = op.Seal(&place, plain)
 		return err

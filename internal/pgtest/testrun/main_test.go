@@ -169,16 +169,16 @@ func TestRaceDetectorWatchesConcurrentFiles(t *testing.T) {
 }
 
 // TestPlan checks the plan on this package, whose report has a goroutine, and on
-// one that has none.
+// two that have none. The second of them has more tests.
 func TestPlan(t *testing.T) {
 	t.Parallel()
-	got, err := groupsOf("../../..", false, []string{"./internal/pgtest/testrun", "./internal/query"})
+	got, err := groupsOf("../../..", false, []string{"./internal/pgtest/testrun", "./internal/form", "./internal/query"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := []group{
 		{dir: "../../..", race: true, packages: []string{module + "/internal/pgtest/testrun"}},
-		{dir: "../../..", packages: []string{module + "/internal/query"}},
+		{dir: "../../..", packages: []string{module + "/internal/query", module + "/internal/form"}},
 	}
 	if diff := cmp.Diff(want, got, cmp.AllowUnexported(group{})); diff != "" {
 		t.Errorf("plan (-want +got):\n%s", diff)

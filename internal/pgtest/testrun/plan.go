@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -8,8 +9,10 @@ import (
 	"go/parser"
 	"go/token"
 	"io"
+	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -48,12 +51,14 @@ func plan(o options) ([]group, error) {
 }
 
 // groupsOf returns the packages of a module that match patterns: those that are
-// concurrent, and the rest.
+// concurrent, and the rest. Packages with many tests come first, so that no core
+// waits for the last one.
 func groupsOf(dir string, long bool, patterns []string) ([]group, error) {
 	packages, err := list(dir, long, patterns)
 	if err != nil {
 		return nil, err
 	}
+	slices.SortStableFunc(packages, func(a, b listed) int { return cmp.Compare(b.size, a.size) })
 	race, rest := group{dir: dir, race: true}, group{dir: dir}
 	for _, p := range packages {
 		yes, err := p.concurrent()
@@ -79,6 +84,8 @@ func groupsOf(dir string, long bool, patterns []string) ([]group, error) {
 type listed struct {
 	ImportPath, Dir                    string
 	GoFiles, TestGoFiles, XTestGoFiles []string
+
+	size int64 // of the tests, in bytes
 }
 
 // list returns the packages that match patterns and have tests.
@@ -104,10 +111,25 @@ func list(dir string, long bool, patterns []string) ([]listed, error) {
 		} else if err != nil {
 			return nil, err
 		}
-		if len(p.TestGoFiles)+len(p.XTestGoFiles) > 0 {
+		if p.size, err = p.tests(); err != nil {
+			return nil, err
+		}
+		if p.size > 0 {
 			all = append(all, p)
 		}
 	}
+}
+
+// tests returns the size of the files with tests, in bytes.
+func (p *listed) tests() (size int64, err error) {
+	for _, name := range slices.Concat(p.TestGoFiles, p.XTestGoFiles) {
+		info, err := os.Stat(filepath.Join(p.Dir, name))
+		if err != nil {
+			return 0, err
+		}
+		size += info.Size()
+	}
+	return size, nil
 }
 
 // concurrent reports whether a file of the package, or of its tests, starts a

@@ -16,7 +16,6 @@ import (
 
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/internal/serve"
-	"github.com/seed-72ea4aab/vault/jsruntime"
 	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/postgres"
 	"github.com/seed-72ea4aab/vault/storage/sqlite"
@@ -183,7 +182,7 @@ func (c *call) openVault() (*opened, error) {
 		return nil, err
 	}
 	v, err := vault.Open(c.ctx, store, key, &vault.Config{
-		SweepEvery: -1, WorkEvery: -1, Runtime: jsruntime.New(nil),
+		SweepEvery: -1, WorkEvery: -1, Runtime: new(lateRuntime),
 		Logger: slog.New(slog.NewTextHandler(c.Err, nil)),
 		Egress: vault.EgressPolicy{AllowHTTP: c.target.allowPrivateEgress, AllowPrivate: c.target.allowPrivateEgress},
 	})

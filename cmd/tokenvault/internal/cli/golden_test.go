@@ -19,7 +19,6 @@ import (
 	"github.com/seed-72ea4aab/vault/cmd/tokenvault/internal/cli"
 	"github.com/seed-72ea4aab/vault/httpserver"
 	"github.com/seed-72ea4aab/vault/internal/keyring"
-	"github.com/seed-72ea4aab/vault/jsruntime"
 	"github.com/seed-72ea4aab/vault/storage/sqlite"
 )
 
@@ -119,7 +118,7 @@ func openVault(t *testing.T, file string, key *vault.Key) *vault.Vault {
 	if err != nil {
 		t.Fatal(err)
 	}
-	v, err := vault.Open(t.Context(), store, key, &vault.Config{SweepEvery: -1, WorkEvery: -1, Runtime: jsruntime.New(nil),
+	v, err := vault.Open(t.Context(), store, key, &vault.Config{SweepEvery: -1, WorkEvery: -1, Runtime: cli.LateRuntime(),
 		Egress: vault.EgressPolicy{AllowHTTP: true, AllowPrivate: true}})
 	if err != nil {
 		t.Fatal(err)

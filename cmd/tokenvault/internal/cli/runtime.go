@@ -1,0 +1,60 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"sync"
+
+	"github.com/seed-72ea4aab/vault/jsruntime"
+	"github.com/seed-72ea4aab/vault/script"
+)
+
+// lateRuntime is a runtime that starts no worker process before there is code to
+// run, because most commands run none.
+type lateRuntime struct {
+	mu      sync.Mutex
+	workers *jsruntime.Workers
+	closed  bool
+}
+
+// Check implements script.Runtime.
+func (r *lateRuntime) Check(ctx context.Context, p script.Program) error {
+	workers, err := r.start()
+	if err != nil {
+		return err
+	}
+	return workers.Check(ctx, p)
+}
+
+// Run implements script.Runtime.
+func (r *lateRuntime) Run(ctx context.Context, p script.Program, input json.RawMessage, host script.Host) (json.RawMessage, error) {
+	workers, err := r.start()
+	if err != nil {
+		return nil, err
+	}
+	return workers.Run(ctx, p, input, host)
+}
+
+// start starts the workers with the first call.
+func (r *lateRuntime) start() (*jsruntime.Workers, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed {
+		return nil, script.ErrClosed
+	}
+	if r.workers == nil {
+		r.workers = jsruntime.New(nil)
+	}
+	return r.workers, nil
+}
+
+// Close implements script.Runtime.
+func (r *lateRuntime) Close() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.closed = true
+	if r.workers == nil {
+		return nil
+	}
+	return r.workers.Close()
+}
