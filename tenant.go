@@ -32,6 +32,10 @@ type Tenant struct {
 	WebhookSecret string    `json:"webhook_secret,omitempty"`
 	CreatedAt     time.Time `json:"created_at,omitzero"`
 	ModifiedAt    time.Time `json:"modified_at,omitzero"`
+	// CreatedAs is the name that the program created the tenant under. A tenant can
+	// rename itself, so Name may be one that another tenant had. Empty when it is
+	// unknown.
+	CreatedAs string `json:"-"`
 }
 
 // TenantSettings are defaults that a tenant sets for itself.
@@ -86,7 +90,7 @@ func (v *Vault) createTenant(ctx context.Context, name string, unique storage.Ke
 	if err != nil {
 		return nil, err
 	}
-	t := &core.Tenant{ID: v.core.NewID(now), Name: name, WebhookSecret: webhook.NewSecret(), CreatedAt: now}
+	t := &core.Tenant{ID: v.core.NewID(now), Name: name, CreatedAs: name, WebhookSecret: webhook.NewSecret(), CreatedAt: now}
 	t.Record = storage.Record{AltKey: unique}
 	wrapped, err := keyring.Wrap(ctx, v.master, ring, storage.ID(t.ID))
 	if err != nil {
@@ -253,8 +257,12 @@ func (c *Client) RotateWebhookSecret(ctx context.Context) (*Tenant, error) {
 
 // tenantOf returns a tenant as callers see it.
 func tenantOf(t *core.Tenant) *Tenant {
-	return &Tenant{ID: t.ID, Name: t.Name, Settings: TenantSettings(t.Settings), WebhookSecret: t.WebhookSecret,
-		CreatedAt: t.CreatedAt, ModifiedAt: t.ModifiedAt}
+	out := &Tenant{ID: t.ID, Name: t.Name, Settings: TenantSettings(t.Settings), WebhookSecret: t.WebhookSecret,
+		CreatedAt: t.CreatedAt, ModifiedAt: t.ModifiedAt, CreatedAs: t.CreatedAs}
+	if out.CreatedAs == "" && t.ModifiedAt.IsZero() {
+		out.CreatedAs = t.Name
+	}
+	return out
 }
 
 // changeTenant reads the client's own tenant, changes it and stores it.
