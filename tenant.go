@@ -33,8 +33,8 @@ type Tenant struct {
 	CreatedAt     time.Time `json:"created_at,omitzero"`
 	ModifiedAt    time.Time `json:"modified_at,omitzero"`
 	// CreatedAs is the name that the program created the tenant under. A tenant can
-	// rename itself, so Name may be one that another tenant had. Empty when it is
-	// unknown.
+	// rename itself, so Name may be one that another tenant had. Only
+	// [Vault.Tenants] fills it in, if it is known.
 	CreatedAs string `json:"-"`
 }
 
@@ -187,7 +187,11 @@ func (v *Vault) Tenants(ctx context.Context, p PageParams) (*Page[Tenant], error
 		if err != nil {
 			return nil, err
 		}
-		page.Data = append(page.Data, *tenantOf(&state.Doc))
+		t := tenantOf(&state.Doc)
+		if t.CreatedAs = state.Doc.CreatedAs; t.CreatedAs == "" && t.ModifiedAt.IsZero() {
+			t.CreatedAs = t.Name
+		}
+		page.Data = append(page.Data, *t)
 	}
 	return page, nil
 }
@@ -257,12 +261,8 @@ func (c *Client) RotateWebhookSecret(ctx context.Context) (*Tenant, error) {
 
 // tenantOf returns a tenant as callers see it.
 func tenantOf(t *core.Tenant) *Tenant {
-	out := &Tenant{ID: t.ID, Name: t.Name, Settings: TenantSettings(t.Settings), WebhookSecret: t.WebhookSecret,
-		CreatedAt: t.CreatedAt, ModifiedAt: t.ModifiedAt, CreatedAs: t.CreatedAs}
-	if out.CreatedAs == "" && t.ModifiedAt.IsZero() {
-		out.CreatedAs = t.Name
-	}
-	return out
+	return &Tenant{ID: t.ID, Name: t.Name, Settings: TenantSettings(t.Settings), WebhookSecret: t.WebhookSecret,
+		CreatedAt: t.CreatedAt, ModifiedAt: t.ModifiedAt}
 }
 
 // changeTenant reads the client's own tenant, changes it and stores it.
