@@ -3,6 +3,7 @@ package vault
 import (
 	"context"
 	"errors"
+	"iter"
 	"time"
 
 	"github.com/google/uuid"
@@ -34,7 +35,7 @@ type Tenant struct {
 	ModifiedAt    time.Time `json:"modified_at,omitzero"`
 	// CreatedAs is the name that the program created the tenant under. A tenant can
 	// rename itself, so Name may be one that another tenant had. Only
-	// [Vault.Tenants] fills it in, if it is known.
+	// [Vault.Tenants] and [Vault.AllTenants] fill it in, if it is known.
 	CreatedAs string `json:"-"`
 }
 
@@ -106,7 +107,7 @@ func (v *Vault) createTenant(ctx context.Context, name string, unique storage.Ke
 		{Kind: kindRing, ID: storage.ID(t.ID), Body: wrapped, CreatedAt: now}, rec,
 	}
 	ch.Logs = []storage.Log{op.RecordEntry(audit.Create, &rec)}
-	if err := v.store.Write(ctx, ch); err != nil {
+	if err := op.Apply(ctx, ch); err != nil {
 		return nil, fault.Wrap(err, "create tenant")
 	}
 	return tenantOf(t), nil
@@ -179,21 +180,62 @@ func (v *Vault) Tenants(ctx context.Context, p PageParams) (*Page[Tenant], error
 		return nil, err
 	}
 	page := newPage[Tenant](p, total)
-	for i := range recs {
-		state, err := v.core.Tenants.Get(ctx, uuid.UUID(recs[i].Tenant))
-		if errors.Is(err, ErrNotFound) {
-			continue // deleted since the list was read
-		}
+	for t, err := range v.listed(ctx, recs) {
 		if err != nil {
 			return nil, err
-		}
-		t := tenantOf(&state.Doc)
-		if t.CreatedAs = state.Doc.CreatedAs; t.CreatedAs == "" && t.ModifiedAt.IsZero() {
-			t.CreatedAs = t.Name
 		}
 		page.Data = append(page.Data, *t)
 	}
 	return page, nil
+}
+
+// AllTenants iterates over all tenants, newest first. It gives nothing twice and
+// misses nothing that existed throughout: see [Client.AllTokens]. Like
+// [Vault.Tenants] it is for the embedding program.
+func (v *Vault) AllTenants(ctx context.Context) iter.Seq2[*Tenant, error] {
+	return func(yield func(*Tenant, error) bool) {
+		filter := storage.RecordFilter{Kind: kindTenant, Limit: form.MaxPageSize}
+		for {
+			recs, _, err := v.store.ListRecords(ctx, filter)
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			for t, err := range v.listed(ctx, recs) {
+				if !yield(t, err) || err != nil {
+					return
+				}
+			}
+			if len(recs) < filter.Limit {
+				return
+			}
+			filter.Before = recs[len(recs)-1].ID
+		}
+	}
+}
+
+// listed iterates over the tenants of records. It leaves out tenants that were
+// deleted since the records were read.
+func (v *Vault) listed(ctx context.Context, recs []storage.Record) iter.Seq2[*Tenant, error] {
+	return func(yield func(*Tenant, error) bool) {
+		for i := range recs {
+			state, err := v.core.Tenants.Get(ctx, uuid.UUID(recs[i].Tenant))
+			if errors.Is(err, ErrNotFound) {
+				continue
+			}
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			t := tenantOf(&state.Doc)
+			if t.CreatedAs = state.Doc.CreatedAs; t.CreatedAs == "" && t.ModifiedAt.IsZero() {
+				t.CreatedAs = t.Name
+			}
+			if !yield(t, nil) {
+				return
+			}
+		}
+	}
 }
 
 // GetTenant returns the client's own tenant (permission tenant:read).
