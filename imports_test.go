@@ -88,7 +88,7 @@ var mayImport = map[string][]string{
 	"internal/records": {"internal/audit", "internal/core", "internal/fault", "internal/find", "internal/form", "internal/jsonx", "storage", "github.com/google/uuid"},
 	"internal/sessions": {"internal/access", "internal/apikey", "internal/audit", "internal/core", "internal/fault", "internal/find", "internal/form", "internal/ids",
 		"internal/records", "storage", "github.com/google/uuid"},
-	"internal/egress":        {"script", "code.dny.dev/ssrf"},
+	"internal/egress":        {"script", "internal/share", "code.dny.dev/ssrf"},
 	"internal/expr":          {"internal/budget", "internal/jsonx", "internal/expr", "github.com/ncruces/go-strftime"},
 	"internal/expr/jsonpath": {"internal/budget", "internal/jsonx"},
 	"internal/fault":         {"internal/form", "script", "storage"},

@@ -33,6 +33,10 @@ type Tenant struct {
 	WebhookSecret string    `json:"webhook_secret,omitempty"`
 	CreatedAt     time.Time `json:"created_at,omitzero"`
 	ModifiedAt    time.Time `json:"modified_at,omitzero"`
+	// CreatedAs is the name that the program created the tenant under. A tenant can
+	// rename itself, so Name may be one that another tenant had. Only
+	// [Vault.Tenants] and [Vault.AllTenants] fill it in, if it is known.
+	CreatedAs string `json:"-"`
 }
 
 // TenantSettings are defaults that a tenant sets for itself.
@@ -87,7 +91,7 @@ func (v *Vault) createTenant(ctx context.Context, name string, unique storage.Ke
 	if err != nil {
 		return nil, err
 	}
-	t := &core.Tenant{ID: v.core.NewID(now), Name: name, WebhookSecret: webhook.NewSecret(), CreatedAt: now}
+	t := &core.Tenant{ID: v.core.NewID(now), Name: name, CreatedAs: name, WebhookSecret: webhook.NewSecret(), CreatedAt: now}
 	t.Record = storage.Record{AltKey: unique}
 	wrapped, err := keyring.Wrap(ctx, v.master, ring, storage.ID(t.ID))
 	if err != nil {
@@ -223,7 +227,11 @@ func (v *Vault) listed(ctx context.Context, recs []storage.Record) iter.Seq2[*Te
 				yield(nil, err)
 				return
 			}
-			if !yield(tenantOf(&state.Doc), nil) {
+			t := tenantOf(&state.Doc)
+			if t.CreatedAs = state.Doc.CreatedAs; t.CreatedAs == "" && t.ModifiedAt.IsZero() {
+				t.CreatedAs = t.Name
+			}
+			if !yield(t, nil) {
 				return
 			}
 		}

@@ -65,6 +65,11 @@ type ImportResult struct {
 	Err error `json:"-"`
 }
 
+// ErrImportPause is an error of rows for [Client.Import] which says that the next
+// row may take a while. Import then writes the rows it has, without waiting for more
+// of them, and goes on.
+var ErrImportPause = fault.ErrPause
+
 // Import creates tokens from rows, as fast as the database takes them and in
 // memory that does not grow with their number (permission token:create on each
 // container; token:update on tokens that are updated). Results come in the order
@@ -80,8 +85,8 @@ type ImportResult struct {
 //	}
 //
 // A row that cannot be imported is a result, and does not stop the rest. An error
-// of rows that matches [ErrInvalid] is that of a row too; any other ends the
-// import after the rows before it. Rows are read ahead of their results, by at
+// of rows that matches [ErrInvalid] is that of a row too, and [ErrImportPause] has
+// the rows so far written; any other ends the import after the rows before it. Rows are read ahead of their results, by at
 // most 4,000. When the loop ends early, rows that have no result yet may
 // have been imported or not.
 func (c *Client) Import(ctx context.Context, rows iter.Seq2[TokenParams, error], opts *ImportOptions) iter.Seq2[ImportResult, error] {

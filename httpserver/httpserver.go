@@ -61,6 +61,10 @@ type Options struct {
 	// long a large response may take to send. Default 30 seconds; shorter
 	// timeouts of the server apply too. It needs a ResponseWriter that can set
 	// deadlines, as that of net/http can.
+	//
+	// A body that is streamed through a proxy may take a second longer for each
+	// 1,024 bytes, and an import for each 128 bytes that are not blank lines, but
+	// no pause may be longer than BodyTimeout.
 	BodyTimeout time.Duration
 
 	// Origins lists the web origins whose pages may call the API, such as
@@ -185,7 +189,7 @@ func Handler(v *vault.Vault, opts *Options) http.Handler {
 	if err := opts.Check(); err != nil {
 		panic(err)
 	}
-	h := &handler{vault: v, opts: opts.withDefaults(), mux: http.NewServeMux()}
+	h := &handler{vault: v, opts: opts.withDefaults(), mux: http.NewServeMux(), importPause: defaultImportPause}
 	h.header = namesOf(h.opts.Prefix)
 	h.origins = newOrigins(&h.opts, h.header)
 	h.document = openAPI(h.opts.Prefix)
@@ -208,6 +212,8 @@ type handler struct {
 	mux      *http.ServeMux
 	unknown  *endpoint // handles every path that the API does not have
 	proxy    *endpoint // takes every method and path below /proxy
+
+	importPause time.Duration
 }
 
 // headerNames are the API's own headers in their canonical form.

@@ -2,11 +2,9 @@ package httpserver
 
 import (
 	"bufio"
-	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
-	"io"
 	"net/http"
 	"strconv"
 	"time"
@@ -47,7 +45,9 @@ type importStream struct {
 	dirty   bool  // results wait to be sent
 	broken  error // why the body cannot be read on
 
-	long *bridge.Admission // room for a line that is long; else nil
+	long     *bridge.Admission // room for a line that is long; else nil
+	patience patience          // with the caller
+	reader   *lineReader       // nil until a line is waited for
 }
 
 // errUnreadable ends an import whose body cannot be read on.
@@ -63,21 +63,21 @@ func (x *exchange) importTokens() (answer, error) {
 		s.in.Reset(x.r.Body)
 	}
 	s.out = bufio.NewWriterSize(x.w, smallBody)
+	s.patience = newPatience(x.handler.opts.BodyTimeout, minImportRate)
 	s.open()
 	defer s.close()
+	defer s.stop()
 	for result, err := range x.client.Import(x.ctx, s.rows, opts) {
 		if err != nil && s.broken != nil {
 			err = s.broken // also where the server has ended the context for it
 		}
 		if err != nil && !s.begun {
-			s.endLong()
 			return answer{}, err
 		}
 		s.write(result, err)
 	}
 	s.begin() // also without rows
 	s.flush()
-	s.endLong()
 	return answer{status: x.route.status, streamed: s.sent, sent: true}, nil
 }
 
@@ -129,61 +129,6 @@ func importOptions(query string) (opts *vault.ImportOptions, err error) {
 		return opts, invalid("resumed", "must be true or false")
 	}
 	return opts, p.refuseOthers()
-}
-
-// rows reads the rows of the body. What is to be sent goes out before a row is
-// waited for.
-func (s *importStream) rows(yield func(vault.TokenParams, error) bool) {
-	for {
-		s.flush()
-		line, err := s.line()
-		if errors.Is(err, io.EOF) {
-			return
-		}
-		var p vault.TokenParams
-		if err == nil {
-			p, err = s.parse(line)
-		}
-		if !yield(p, err) {
-			return
-		}
-	}
-}
-
-// line reads a line that is not blank. One that is too long is an error of its
-// row, and is passed over.
-func (s *importStream) line() ([]byte, error) {
-	limit := int(s.handler.opts.MaxBody)
-	var line []byte
-	s.endLong()
-	for {
-		_ = s.control.SetReadDeadline(time.Now().Add(s.handler.opts.BodyTimeout))
-		part, err := s.in.ReadSlice('\n')
-		if errors.Is(err, io.EOF) {
-			s.reachEnd()
-		}
-		if len(line) <= limit {
-			line = append(line, part...)
-		}
-		switch {
-		case errors.Is(err, bufio.ErrBufferFull):
-			if err := s.arrive(len(part)); err != nil {
-				s.broken = err
-				return nil, errUnreadable
-			}
-			continue
-		case err != nil && !errors.Is(err, io.EOF):
-			s.broken = bodyError(err, s.handler.opts.MaxBody)
-			return nil, errUnreadable
-		case len(line) > limit+1:
-			return nil, invalid("", "must have at most %d bytes", limit)
-		case len(bytes.TrimSpace(line)) > 0:
-			return line, nil
-		case err != nil:
-			return nil, io.EOF
-		}
-		line = line[:0]
-	}
 }
 
 // arrive makes room for a part of a line that is long.

@@ -36,7 +36,7 @@ func (h *handler) serveProxy(w http.ResponseWriter, r *http.Request, suffix stri
 	start := time.Now()
 	x := &exchange{endpoint: h.proxy, w: w, r: r}
 	x.ctx, x.trace = h.traced(r)
-	body := &incoming{x: x}
+	body := &incoming{x: x, patience: newPatience(x.bodyTimeout(), minUploadRate)}
 	defer body.end()
 	defer x.end()
 	res, a, cause := x.forward(suffix, body)
@@ -257,11 +257,12 @@ func (x *exchange) relayHeader(res *vault.ProxyAnswer) {
 	header[h.header.destinationStatus] = []string{strconv.Itoa(res.Status)}
 }
 
-// incoming is the body of a request. Each piece of it has to arrive in time;
-// the whole may take any time, because it may be streamed. The goroutine that
-// sends it to the destination may outlive the request.
+// incoming is the body of a request. It may be streamed, and so take any time, but
+// it has a minimum rate. The goroutine that sends it to the destination may outlive
+// the request.
 type incoming struct {
-	x *exchange
+	x        *exchange
+	patience patience // with the caller
 
 	mu    sync.Mutex
 	ended bool // the connection is no longer ours
@@ -269,10 +270,12 @@ type incoming struct {
 }
 
 func (b *incoming) Read(p []byte) (int, error) {
-	if !b.wait(time.Now().Add(b.x.bodyTimeout())) {
+	start := time.Now()
+	if !b.wait(b.patience.until(start)) {
 		return 0, io.ErrClosedPipe
 	}
 	n, err := b.x.r.Body.Read(p)
+	b.patience.note(time.Since(start), n)
 	switch {
 	case err == io.EOF:
 		b.wait(time.Time{})

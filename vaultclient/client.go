@@ -153,9 +153,6 @@ func (a *Anonymous) InvokeProxy(ctx context.Context, p vault.ProxyCall) (*vault.
 }
 
 // String returns the URL of the vault.
-func (a *Anonymous) String() string { return a.client.String() }
-
-// String returns the URL of the vault.
 func (c *Client) String() string { return "vaultclient " + c.base.String() }
 
 // GoString is String, so that no way of printing shows more.

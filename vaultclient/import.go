@@ -79,6 +79,12 @@ func (im *sending) send(rows iter.Seq2[vault.TokenParams, error], to *io.PipeWri
 	defer close(im.done)
 	out := bufio.NewWriter(to)
 	for p, err := range rows {
+		if errors.Is(err, vault.ErrImportPause) {
+			if out.Flush() != nil {
+				break
+			}
+			continue
+		}
 		var line []byte
 		if err == nil {
 			line, err = encode(p)

@@ -58,6 +58,7 @@ func New(bytes int64) *Process {
 type Room struct {
 	process *Process
 	payer   payer
+	app     uuid.UUID // zero for none
 	count   func(tokens int) error
 
 	mu      sync.Mutex
@@ -75,6 +76,13 @@ type Room struct {
 // request may work on.
 func (p *Process) Enter(tenant uuid.UUID, anonymous bool, count func(tokens int) error) *Room {
 	return &Room{process: p, payer: payer{tenant, anonymous}, count: count}
+}
+
+// For says which application makes the request, or which proxy a stranger calls. It
+// returns the room.
+func (r *Room) For(application uuid.UUID) *Room {
+	r.app = application
+	return r
 }
 
 type roomKey struct{}
@@ -113,7 +121,10 @@ func (r *Room) Arrive(ctx context.Context, bytes int) error {
 	if r == nil || bytes == 0 {
 		return nil
 	}
-	if err := r.process.memory.take(ctx, r.payer, int64(bytes), arriving); err != nil {
+	r.mu.Lock()
+	own := r.arrived
+	r.mu.Unlock()
+	if err := r.process.memory.take(ctx, ask{r.payer, int64(bytes), arriving, r.app, own}); err != nil {
 		return err
 	}
 	r.mu.Lock()
@@ -132,7 +143,7 @@ func (r *Room) Arrived() {
 	r.arrived, r.held = 0, r.held-bytes
 	r.mu.Unlock()
 	if bytes > 0 {
-		r.process.memory.give(r.payer, bytes, true)
+		r.process.memory.give(ask{payer: r.payer, bytes: bytes, use: arriving, app: r.app})
 	}
 }
 
@@ -147,7 +158,7 @@ func (r *Room) Hold(ctx context.Context, bytes int) error {
 			return ErrNever
 		}
 		r.Rest()
-		if err := r.process.memory.take(ctx, r.payer, int64(bytes), working); err != nil {
+		if err := r.process.memory.take(ctx, ask{payer: r.payer, bytes: int64(bytes)}); err != nil {
 			return err
 		}
 	}
@@ -181,7 +192,7 @@ func (r *Room) Free(bytes int) {
 	r.mu.Lock()
 	r.held -= int64(bytes)
 	r.mu.Unlock()
-	r.process.memory.give(r.payer, int64(bytes), false)
+	r.process.memory.give(ask{payer: r.payer, bytes: int64(bytes)})
 }
 
 // Held returns how many bytes the request holds.

@@ -120,6 +120,37 @@ func TestBodyIsPaidOnce(t *testing.T) {
 	p.empty(t)
 }
 
+// Bodies on their way make requests of their own application wait first. A request
+// that is the only one of its application may take what the tenant has.
+func TestBodiesOnTheirWayCountForTheirApplication(t *testing.T) {
+	t.Parallel()
+	p := newProcess(0)
+	tenant, slow, quick := uuid.New(), uuid.New(), uuid.New()
+	enter := func(app uuid.UUID) *Room { return p.Enter(tenant, false, nil).For(app) }
+	most := int(p.memory.share(payer{id: tenant}) / 4) // of one application
+	first := enter(slow)
+	for range 2 {
+		if err := first.Arrive(t.Context(), most*3/4); err != nil {
+			t.Fatalf("the only request of an application: %v", err)
+		}
+	}
+	second, other := enter(slow), enter(quick)
+	if err := second.Arrive(t.Context(), 1024); !errors.Is(err, ErrFull) {
+		t.Errorf("another request of the application: %v", err)
+	}
+	if err := other.Arrive(t.Context(), most/4); err != nil {
+		t.Errorf("a request of another application: %v", err)
+	}
+	first.Arrived()
+	if err := second.Arrive(t.Context(), 1024); err != nil {
+		t.Errorf("after the slow body has arrived: %v", err)
+	}
+	for _, r := range []*Room{first, second, other} {
+		r.Leave()
+	}
+	p.empty(t)
+}
+
 // What is given back goes to the first that finds it enough.
 func TestMemoryIsHandedOn(t *testing.T) {
 	t.Parallel()

@@ -35,16 +35,26 @@ type memory struct {
 	used     int64
 	onTheWay int64
 	held     map[payer]int64
-	coming   map[payer]int64 // the part of it that is on its way
-	waiting  []*wait         // in the order of their coming
+	coming   map[payer]int64     // the part of it that is on its way
+	apps     map[uuid.UUID]int64 // the part of that by application
+	waiting  []*wait             // in the order of their coming
 }
 
 // wait is a request that waits for memory.
 type wait struct {
-	payer   payer
-	bytes   int64
-	use     use
+	ask
 	granted chan struct{}
+}
+
+// ask is what a request asks for.
+type ask struct {
+	payer payer
+	bytes int64
+	use   use
+	// app is the application that sends a body, zero for none, and own what the
+	// request holds of that body already.
+	app uuid.UUID
+	own int64
 }
 
 // smallPart is the part of the limit up to which a request is a small one.
@@ -69,16 +79,17 @@ func (m *memory) bound(limit, bytes int64) int64 {
 func (m *memory) try(p payer, bytes int64) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if !m.fits(p, bytes, working) {
+	a := ask{payer: p, bytes: bytes}
+	if !m.fits(&a) {
 		return ErrFull
 	}
-	m.add(p, bytes, working)
+	m.add(&a)
 	return nil
 }
 
 // take waits for memory.
-func (m *memory) take(ctx context.Context, p payer, bytes int64, u use) error {
-	w, err := m.line(p, bytes, u)
+func (m *memory) take(ctx context.Context, a ask) error {
+	w, err := m.line(a)
 	if w == nil {
 		return err
 	}
@@ -95,17 +106,17 @@ func (m *memory) take(ctx context.Context, p payer, bytes int64, u use) error {
 }
 
 // line takes memory, or a place among those that wait for it.
-func (m *memory) line(p payer, bytes int64, u use) (*wait, error) {
+func (m *memory) line(a ask) (*wait, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if bytes > m.most(p, bytes, u) {
+	if a.bytes > m.most(a.payer, a.bytes, a.use) {
 		return nil, ErrNever
 	}
-	if m.fits(p, bytes, u) {
-		m.add(p, bytes, u)
+	if m.fits(&a) {
+		m.add(&a)
 		return nil, nil
 	}
-	w := &wait{p, bytes, u, make(chan struct{})}
+	w := &wait{a, make(chan struct{})}
 	m.waiting = append(m.waiting, w)
 	return w, nil
 }
@@ -131,47 +142,60 @@ func (m *memory) giveUp(w *wait, err error) error {
 }
 
 // give takes memory back and hands it to those that wait and find it enough.
-func (m *memory) give(p payer, bytes int64, wasArriving bool) {
+func (m *memory) give(a ask) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.used -= bytes
-	lower(m.held, p, bytes)
-	if wasArriving {
-		m.onTheWay -= bytes
-		lower(m.coming, p, bytes)
+	m.used -= a.bytes
+	lower(m.held, a.payer, a.bytes)
+	if a.use == arriving {
+		m.onTheWay -= a.bytes
+		lower(m.coming, a.payer, a.bytes)
+		lower(m.apps, a.app, a.bytes)
 	}
 	m.waiting = slices.DeleteFunc(m.waiting, func(w *wait) bool {
-		if !m.fits(w.payer, w.bytes, w.use) {
+		if !m.fits(&w.ask) {
 			return false
 		}
-		m.add(w.payer, w.bytes, w.use)
+		m.add(&w.ask)
 		close(w.granted)
 		return true
 	})
 }
 
-func (m *memory) fits(p payer, bytes int64, u use) bool {
-	if u == arriving && (m.coming[p]+bytes > m.share(p)/2 || m.onTheWay+bytes > m.limit/2) {
+func (m *memory) fits(a *ask) bool {
+	if a.use == arriving && !m.mayArrive(a) {
 		return false
 	}
-	return m.used+bytes <= m.bound(m.limit, bytes) && m.held[p]+bytes <= m.bound(m.share(p), bytes)
+	return m.used+a.bytes <= m.bound(m.limit, a.bytes) && m.held[a.payer]+a.bytes <= m.bound(m.share(a.payer), a.bytes)
 }
 
-func (m *memory) add(p payer, bytes int64, u use) {
-	m.used += bytes
-	m.held[p] += bytes
-	if u == arriving {
+// mayArrive reports whether there is memory for a body on its way. One application
+// has half of what its tenant has for that, so that its slow bodies make its own
+// requests wait first. A request that is its only one may take more.
+func (m *memory) mayArrive(a *ask) bool {
+	most := m.share(a.payer) / 2
+	if others := m.apps[a.app] - a.own; a.app != (uuid.UUID{}) && others > 0 && others+a.own+a.bytes > most/2 {
+		return false
+	}
+	return m.coming[a.payer]+a.bytes <= most && m.onTheWay+a.bytes <= m.limit/2
+}
+
+func (m *memory) add(a *ask) {
+	m.used += a.bytes
+	m.held[a.payer] += a.bytes
+	if a.use == arriving {
 		if m.coming == nil {
-			m.coming = map[payer]int64{}
+			m.coming, m.apps = map[payer]int64{}, map[uuid.UUID]int64{}
 		}
-		m.onTheWay += bytes
-		m.coming[p] += bytes
+		m.onTheWay += a.bytes
+		m.coming[a.payer] += a.bytes
+		m.apps[a.app] += a.bytes
 	}
 }
 
-// lower takes bytes from a payer, and forgets one that holds none.
-func lower(held map[payer]int64, p payer, bytes int64) {
-	if held[p] -= bytes; held[p] == 0 {
-		delete(held, p)
+// lower takes bytes from a holder, and forgets one that holds none.
+func lower[K comparable](held map[K]int64, of K, bytes int64) {
+	if held[of] -= bytes; held[of] == 0 {
+		delete(held, of)
 	}
 }

@@ -84,19 +84,21 @@ func (v *Vault) Authenticate(ctx context.Context, key string) (Caller, error) {
 // something since. So a request authenticates once.
 func (op *Op) renew(ctx context.Context) error {
 	who := op.who
+	if who.key.IsZero() && who.app == nil {
+		return nil
+	}
+	at := op.forIdentity(who.app.ID, who.session)
 	var err error
 	switch {
-	case who.key.IsZero() && who.app == nil:
-		return nil
-	case who.read.Fresh() && op.tx == nil:
+	case who.read.Fresh() && at.tx == nil:
 		return who.live(op.Vault.Now())
 	case who.key.IsZero():
-		who, err = op.follow(ctx, who.app.ID)
+		who, err = at.follow(ctx, who.app.ID)
 		if errors.Is(err, fault.ErrNotFound) {
 			return fault.ErrUnauthenticated // the application was deleted
 		}
-	case op.tx != nil: // reads of a transaction are not cached
-		who, err = op.Vault.identify(ctx, who.key, op.Place)
+	case at.tx != nil: // reads of a transaction are not cached
+		who, err = op.Vault.identify(ctx, who.key, at.Place)
 	default:
 		who, err = op.Vault.holder(ctx, who.key)
 	}
@@ -144,7 +146,7 @@ func (op *Op) follow(ctx context.Context, application uuid.UUID) (*principal, er
 // As returns an application of the tenant as an identity. An application that
 // has expired is ErrUnauthenticated.
 func (op *Op) As(ctx context.Context, application uuid.UUID) (Identity, error) {
-	who, err := op.follow(ctx, application)
+	who, err := op.forIdentity(application).follow(ctx, application)
 	if err != nil {
 		return Identity{}, err
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"sync"
 	"weak"
 
@@ -77,7 +78,8 @@ type txWork struct {
 	tx *sql.Tx
 
 	mu    sync.Mutex
-	store storage.Tx // nil until the first operation
+	store storage.Tx          // nil until the first operation
+	wrote map[storage.ID]bool // records that the transaction has written or deleted
 }
 
 // txWorks maps transactions to their work, so that all callers in one transaction
@@ -148,6 +150,38 @@ func (t *txWork) bind(ctx context.Context) error {
 func (t *txWork) beside() bool {
 	store, ok := t.v.Store.(storage.TxStorage)
 	return ok && store.Beside()
+}
+
+// noteWrote notes a record that the transaction has written or deleted.
+func (t *txWork) noteWrote(id storage.ID) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.wrote == nil {
+		t.wrote = map[storage.ID]bool{}
+	}
+	t.wrote[id] = true
+}
+
+// hasWritten reports whether the transaction has written one of some records.
+func (t *txWork) hasWritten(ids ...uuid.UUID) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return slices.ContainsFunc(ids, func(id uuid.UUID) bool { return t.wrote[storage.ID(id)] })
+}
+
+// forIdentity returns the operation that reads an application or a session. The
+// snapshot of a transaction may be older than a change of rights, so they are read
+// outside of it, except for records that the transaction has written itself: nobody
+// else can change those before it ends. Where the vault cannot read beside the
+// transaction, the transaction has the only lock, and nobody else can change
+// anything.
+func (op *Op) forIdentity(ids ...uuid.UUID) *Op {
+	if op.tx == nil || !op.tx.beside() || op.tx.hasWritten(ids...) {
+		return op
+	}
+	outside := *op
+	outside.tx = nil
+	return &outside
 }
 
 // state returns the keys of a tenant. Where the vault cannot read beside the

@@ -114,11 +114,17 @@ func (op *Op) noteRevision(kind string, id storage.ID, revision int64) {
 
 // NoteWritten remembers the revision of a record that a change has written.
 func (op *Op) NoteWritten(rec *storage.Record) {
+	if op.tx != nil {
+		op.tx.noteWrote(rec.ID)
+	}
 	op.Afterwards(func() { op.noteRevision(rec.Kind, rec.ID, rec.Rev) })
 }
 
 // NoteDeleted remembers that a change has deleted a record.
 func (op *Op) NoteDeleted(kind string, id storage.ID) {
+	if op.tx != nil {
+		op.tx.noteWrote(id)
+	}
 	op.Afterwards(func() { op.noteRevision(kind, id, goneRevision) })
 }
 

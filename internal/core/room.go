@@ -42,7 +42,11 @@ func (op *Op) Enter(ctx context.Context) (inside context.Context, leave func()) 
 // Room returns a new room for a request of the caller. If count is not nil, it is
 // called before the request works on more tokens, and may refuse that.
 func (c Caller) Room(count func(tokens int) error) *admission.Room {
-	return c.Vault.Admission.Enter(c.Tenant(), c.IsStranger(), count)
+	sender := c.ApplicationID()
+	if c.IsStranger() {
+		sender = c.Proxy()
+	}
+	return c.Vault.Admission.Enter(c.Tenant(), c.IsStranger(), count).For(sender)
 }
 
 // Hold makes room for more of an operation.

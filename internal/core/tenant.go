@@ -17,6 +17,7 @@ import (
 type Tenant struct {
 	ID             uuid.UUID      `json:"id"`
 	Name           string         `json:"name"`
+	CreatedAs      string         `json:"created_as,omitempty"` // the first name; empty in documents of earlier versions
 	Settings       TenantSettings `json:"settings"`
 	WebhookSecret  string         `json:"webhook_secret,omitempty"`
 	CreatedAt      time.Time      `json:"created_at,omitzero"`

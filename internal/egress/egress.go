@@ -18,6 +18,8 @@ import (
 	"net/url"
 	"sync"
 	"time"
+
+	"github.com/seed-72ea4aab/vault/internal/share"
 )
 
 // Policy says where requests may go and what they may cost. The zero value is
@@ -57,7 +59,8 @@ type Policy struct {
 
 	// MaxConnsPerTenant limits the requests that one tenant has in progress in
 	// this process, including those whose responses are still being read; 0
-	// means 100.
+	// means 100. Calls of its proxies without an API key do not count. They have
+	// half as many of their own.
 	MaxConnsPerTenant int
 	// DialTimeout bounds name lookup and connecting; 0 means 10 seconds.
 	DialTimeout time.Duration
@@ -96,7 +99,9 @@ func New(p Policy) *Client {
 		Dialer: net.Dialer{Timeout: p.DialTimeout, Control: c.guard.control},
 		lookup: p.Lookup,
 	}
-	c.pools.limit, c.pools.all = p.MaxConnsPerTenant, map[string]*pool{}
+	c.pools.all = map[string]*pool{}
+	c.pools.places = share.New[string](share.Limits{Each: p.MaxConnsPerTenant})
+	c.pools.strangers = share.New[string](share.Limits{Each: max(1, p.MaxConnsPerTenant/2)})
 	c.pools.connect = func() *http.Transport { return p.transport(d) }
 	return c
 }
@@ -146,17 +151,27 @@ func orDefault[T int | int64 | time.Duration](value *T, preset T) {
 // Their texts contain nothing of the request and nothing about the network
 // here.
 func (c *Client) Do(req *http.Request, tenant string) (*http.Response, error) {
+	return c.observed(req, tenant, false)
+}
+
+// DoForStranger is Do for a stranger who calls a proxy of a tenant. Strangers have
+// places of their own, so that they cannot take those of the tenant.
+func (c *Client) DoForStranger(req *http.Request, tenant string) (*http.Response, error) {
+	return c.observed(req, tenant, true)
+}
+
+func (c *Client) observed(req *http.Request, tenant string, stranger bool) (*http.Response, error) {
 	if c.observe == nil {
-		return c.do(req, tenant)
+		return c.do(req, tenant, stranger)
 	}
 	ctx, end := c.observe(req, tenant)
-	resp, err := c.do(req.WithContext(ctx), tenant)
+	resp, err := c.do(req.WithContext(ctx), tenant, stranger)
 	end(err)
 	return resp, err
 }
 
-func (c *Client) do(req *http.Request, tenant string) (*http.Response, error) {
-	connections, err := c.admit(req, tenant)
+func (c *Client) do(req *http.Request, tenant string, stranger bool) (*http.Response, error) {
+	connections, err := c.admit(req, tenant, stranger)
 	if err != nil {
 		if req.Body != nil {
 			req.Body.Close()
@@ -175,17 +190,17 @@ func (c *Client) do(req *http.Request, tenant string) (*http.Response, error) {
 		err = errSwitched
 	}
 	if err != nil {
-		c.pools.give(connections)
+		c.pools.give(connections, stranger)
 		return nil, explain(req.Context(), err)
 	}
-	release := sync.OnceFunc(func() { c.pools.give(connections) })
+	release := sync.OnceFunc(func() { c.pools.give(connections, stranger) })
 	resp.Body = &body{ReadCloser: resp.Body, ctx: req.Context(), release: release}
 	return resp, nil
 }
 
 // admit refuses a request that the policy forbids, and returns the tenant's
 // connections for one that it allows.
-func (c *Client) admit(req *http.Request, tenant string) (*pool, error) {
+func (c *Client) admit(req *http.Request, tenant string, stranger bool) (*pool, error) {
 	if err := c.guard.checkParsed(req.URL); err != nil {
 		return nil, err
 	}
@@ -195,7 +210,7 @@ func (c *Client) admit(req *http.Request, tenant string) (*pool, error) {
 	if err := CheckHeader(req.Header); err != nil {
 		return nil, err
 	}
-	if connections := c.pools.take(tenant); connections != nil {
+	if connections := c.pools.take(tenant, stranger); connections != nil {
 		return connections, nil
 	}
 	return nil, errTooMany

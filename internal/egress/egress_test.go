@@ -21,6 +21,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/seed-72ea4aab/vault/internal/share"
 	"go.uber.org/goleak"
 )
 
@@ -408,13 +410,14 @@ func TestConnectionsAreReused(t *testing.T) {
 // those with a request under way.
 func TestFewTenantsKeepConnections(t *testing.T) {
 	t.Parallel()
-	p := &pools{limit: 1, connect: func() *http.Transport { return new(http.Transport) }, all: map[string]*pool{}}
-	busy := p.take("busy")
+	p := &pools{connect: func() *http.Transport { return new(http.Transport) }, all: map[string]*pool{}}
+	p.places = share.New[string](share.Limits{Each: 1})
+	busy := p.take("busy", false)
 	for i := range maxResting + 10 {
-		p.give(p.take(strconv.Itoa(i)))
+		p.give(p.take(strconv.Itoa(i), false), false)
 	}
-	p.give(p.take("10")) // is the latest now
-	p.give(p.take("new"))
+	p.give(p.take("10", false), false) // is the latest now
+	p.give(p.take("new", false), false)
 	for tenant, want := range map[string]bool{"busy": true, "9": false, "10": true, "11": false, "12": true, "new": true} {
 		if _, kept := p.all[tenant]; kept != want {
 			t.Errorf("tenant %s is kept: %v, want %v", tenant, kept, want)
@@ -424,7 +427,7 @@ func TestFewTenantsKeepConnections(t *testing.T) {
 		t.Errorf("%d tenants rest, want %d", n, maxResting)
 	}
 	p.resting.Front().Value.(*pool).since = time.Now().Add(-idleTimeout)
-	p.give(busy)
+	p.give(busy, false)
 	if _, kept := p.all["12"]; kept || len(p.all) != maxResting {
 		t.Errorf("a tenant whose connections have ended is kept: %v, of %d", kept, len(p.all))
 	}

@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"sync"
 	"time"
+
+	"github.com/seed-72ea4aab/vault/internal/share"
 )
 
 // Limits on the connections of one tenant. An idle one is closed before the
@@ -25,7 +27,10 @@ const maxResting = 64
 // its response leaves behind on a connection could corrupt the next request,
 // which may carry another tenant's card.
 type pools struct {
-	limit   int // of one tenant's requests in progress
+	// places and strangers bound the requests that a tenant has in progress, and
+	// those in progress for strangers who call its proxies.
+	places, strangers *share.Places[string]
+
 	connect func() *http.Transport
 
 	mu      sync.Mutex
@@ -42,9 +47,20 @@ type pool struct {
 	since  time.Time     // when it began to rest
 }
 
+// of returns where a request takes its place.
+func (p *pools) of(stranger bool) *share.Places[string] {
+	if stranger {
+		return p.strangers
+	}
+	return p.places
+}
+
 // take counts a request and returns the connections for it, or nil if the
-// tenant has as many in progress as it may have.
-func (p *pools) take(tenant string) *pool {
+// tenant, or strangers at its proxies, have as many in progress as they may have.
+func (p *pools) take(tenant string, stranger bool) *pool {
+	if !p.of(stranger).Try(tenant) {
+		return nil
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	t := p.all[tenant]
@@ -52,8 +68,6 @@ func (p *pools) take(tenant string) *pool {
 	case t == nil:
 		t = &pool{Transport: p.connect(), tenant: tenant}
 		p.all[tenant] = t
-	case t.used >= p.limit:
-		return nil
 	case t.used == 0:
 		p.resting.Remove(t.place)
 	}
@@ -64,7 +78,8 @@ func (p *pools) take(tenant string) *pool {
 // give ends a request. Pools that have rested for long, and the oldest if there
 // are too many, are closed in the background, because a destination may be slow
 // to notice that a connection ends.
-func (p *pools) give(t *pool) {
+func (p *pools) give(t *pool, stranger bool) {
+	p.of(stranger).Give(t.tenant)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if t.used--; t.used > 0 {

@@ -37,6 +37,7 @@ var (
 	ErrClosed          = storage.ErrClosed
 	ErrInTx            = errors.New("vault: this cannot be done in a transaction of the application")
 	ErrWebhook         = errors.New("vault: the webhook cannot be trusted")
+	ErrPause           = errors.New("vault: no row is there for now")
 	ErrAltered         = errors.New("vault: the database was altered")
 )
 

@@ -26,9 +26,6 @@ func (p *Path) String() string {
 	return text
 }
 
-// Depth returns how many arrays and objects are around the value.
-func (p *Path) Depth() int { return len(p.steps) }
-
 // Visit is called by [Rewrite] with each value. It returns what takes the
 // value's place. If descend is true and the result is an array or object, its
 // children are visited next.

@@ -218,7 +218,7 @@ func (inv *invocation) send(ctx context.Context) (*http.Response, error) {
 	if err := inv.checkHeader(); err != nil {
 		return nil, err
 	}
-	sender := Sender{Client: inv.relay.Egress, Timeout: inv.relay.Timeout, Explain: sendError}
+	sender := Sender{Client: inv.relay.Egress, Stranger: inv.IsStranger(), Timeout: inv.relay.Timeout, Explain: sendError}
 	return sender.Send(ctx, inv.Tenant().String(), &inv.out)
 }
 

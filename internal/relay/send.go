@@ -29,6 +29,8 @@ type Request struct {
 // Sender sends requests.
 type Sender struct {
 	Client *egress.Client
+	// Stranger says that a stranger calls, who has places apart from the tenant's.
+	Stranger bool
 	// Timeout is how long a destination may be silent: before its answer, and
 	// between one piece of the answer and the next.
 	Timeout time.Duration
@@ -52,7 +54,11 @@ func (s *Sender) Send(ctx context.Context, tenant string, r *Request) (*http.Res
 		cancel(nil)
 		return nil, err
 	}
-	res, err := s.Client.Do(req, tenant)
+	do := s.Client.Do
+	if s.Stranger {
+		do = s.Client.DoForStranger
+	}
+	res, err := do(req, tenant)
 	wait.end()
 	if err != nil {
 		defer cancel(nil)

@@ -95,8 +95,12 @@ func Create(ctx context.Context, op *core.Op, longest time.Duration) (*Session, 
 	}
 	ch := op.Change()
 	ch.InsertRecords = []storage.Record{rec}
-	ch.Logs = []storage.Log{op.Entry(audit.Create, kind.Name, uuid.UUID(rec.ID).String())}
-	return s, op.Write(ctx, ch)
+	ch.Logs = []storage.Log{op.RecordEntry(audit.Create, &rec)}
+	if err := op.Write(ctx, ch); err != nil {
+		return nil, err
+	}
+	op.NoteWritten(&rec)
+	return s, nil
 }
 
 // nonceHash is the key that a nonce is looked up by. It includes the tenant, so
@@ -168,8 +172,12 @@ func authorize(ctx context.Context, op *core.Op, g *Grant) error {
 	}
 	ch := op.Change()
 	ch.UpdateRecords = []storage.RecordUpdate{{Rev: rec.Rev - 1, Record: *rec}}
-	ch.Logs = []storage.Log{op.Entry(audit.Authorize, kind.Name, uuid.UUID(rec.ID).String())}
-	return op.Write(ctx, ch)
+	ch.Logs = []storage.Log{op.RecordEntry(audit.Authorize, rec)}
+	if err := op.Write(ctx, ch); err != nil {
+		return err
+	}
+	op.NoteWritten(rec)
+	return nil
 }
 
 // waiting returns the session of a nonce, if it is alive.

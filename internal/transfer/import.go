@@ -65,7 +65,8 @@ type Result struct {
 
 // Import creates tokens from rows. It yields results in the order of the rows,
 // each when its row is durable, until yield returns false. An error of a row that
-// matches ErrInvalid is a result; any other ends the import.
+// matches ErrInvalid is a result, ErrPause has the rows so far written; any other
+// ends the import.
 func Import(ctx context.Context, op *core.Op, rows iter.Seq2[tokens.Params, error], opts *Options, yield func(Result) bool) error {
 	if err := opts.check(); err != nil {
 		return err
@@ -97,6 +98,12 @@ func (im *importer) run(ctx context.Context, rows iter.Seq2[tokens.Params, error
 	defer im.leave()
 	var ended error
 	for p, err := range rows {
+		if errors.Is(err, fault.ErrPause) {
+			if err := im.drain(ctx); err != nil {
+				return err
+			}
+			continue
+		}
 		if ended = im.add(ctx, p, err); ended != nil {
 			break
 		}
@@ -106,12 +113,20 @@ func (im *importer) run(ctx context.Context, rows iter.Seq2[tokens.Params, error
 			}
 		}
 	}
+	if err := im.drain(ctx); err != nil {
+		return err
+	}
+	return ended
+}
+
+// drain writes all rows that were gathered and yields their results.
+func (im *importer) drain(ctx context.Context) error {
 	for im.next != nil || im.written != nil {
 		if err := im.advance(ctx); err != nil {
 			return err
 		}
 	}
-	return ended
+	return nil
 }
 
 // leave waits for the batch that is being written, and gives back all room.

@@ -26,6 +26,16 @@ type command struct {
 	setup func(f *flag.FlagSet) action
 }
 
+// changes reports whether the command changes something of a tenant. Only the
+// commands listed here do not.
+func (cmd *command) changes() bool {
+	noun, verb, two := strings.Cut(cmd.name, " ")
+	if !two {
+		return noun != "stats" && noun != "doctor" && noun != "export" && noun != "detokenize"
+	}
+	return noun != "log" && verb != "get" && verb != "list" && verb != "search"
+}
+
 // action runs a command whose flags are parsed.
 type action func(c *call) error
 

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"flag"
 	"fmt"
@@ -115,7 +114,7 @@ func (c *call) open() (*opened, error) {
 	if c.target.tenant == "" {
 		return nil, usagef("say which tenant: --tenant with its id or name, or %s", variable("tenant"))
 	}
-	t, err := findTenant(c.ctx, o.vault, c.target.tenant)
+	t, err := c.findTenant(c.target.tenant)
 	if err != nil {
 		return nil, err
 	}
@@ -291,16 +290,27 @@ func (c *call) getenvForKeys(name string) string {
 	return c.getenv(name)
 }
 
-// findTenant returns the tenant with an id or a name.
-func findTenant(ctx context.Context, v *vault.Vault, which string) (*vault.Tenant, error) {
+// errNamesNoOne is about a name that may be another tenant's.
+var errNamesNoOne = errors.New("this name does not say for sure which tenant is meant: the tenant was renamed, or another one had the name; give its id, which tokenvault tenant list shows")
+
+// findTenant returns the tenant with an id or a name. A tenant can rename itself to
+// a name that another one gave up, so a command that changes something takes a name
+// only from the one tenant that was created under it.
+func (c *call) findTenant(which string) (*vault.Tenant, error) {
 	id, parsed := uuid.Parse(which)
 	var found *vault.Tenant
-	for t, err := range eachTenant(ctx, v) {
-		switch {
-		case err != nil:
+	namesakes := 0
+	for t, err := range eachTenant(c.ctx, c.opened.vault) {
+		if err != nil {
 			return nil, err
-		case parsed == nil && t.ID == id:
+		}
+		if parsed == nil && t.ID == id {
 			return t, nil
+		}
+		if t.CreatedAs == which {
+			namesakes++
+		}
+		switch {
 		case parsed == nil || t.Name != which:
 		case found != nil:
 			return nil, errors.New("several tenants have this name; name the one by its id")
@@ -310,6 +320,9 @@ func findTenant(ctx context.Context, v *vault.Vault, which string) (*vault.Tenan
 	}
 	if found == nil {
 		return nil, fmt.Errorf("%w; tokenvault tenant list shows all tenants", fault.ErrNoTenant)
+	}
+	if c.cmd.changes() && (found.CreatedAs != which || namesakes != 1) {
+		return nil, errNamesNoOne
 	}
 	return found, nil
 }

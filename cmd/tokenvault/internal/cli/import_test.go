@@ -284,6 +284,36 @@ func TestOpenPGP(t *testing.T) {
 	}
 }
 
+// An altered OpenPGP message says so only at its end. Nothing of it is imported,
+// whether it is a file or comes in.
+func TestAlteredOpenPGPImportsNothing(t *testing.T) {
+	t.Parallel()
+	key, err := openpgp.NewEntity("Processor", "", "p@example.com", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var rows strings.Builder
+	for i := range 3000 {
+		fmt.Fprintf(&rows, `{"id":"row-%d","type":"token","data":"x"}`+"\n", i)
+	}
+	message := encrypted(t, key, false, rows.String())
+	message[len(message)-5] ^= 1
+	for name, in := range map[string]string{"cards.jsonl.pgp": "", "-": string(message)} {
+		w := newWorld(t, local)
+		file := name
+		if name != "-" {
+			file = w.path(name, string(message))
+		}
+		out, code := w.run(strings.NewReader(in), "import", file, "--pgp-key", w.path("key.asc", privateKey(t, key, false)))
+		if code != 1 || !strings.Contains(out, "nothing was imported") {
+			t.Errorf("%s: exit %d\n%s", name, code, out)
+		}
+		if out, _ := w.run(nil, "token", "list", "--json"); strings.Contains(out, "row-") {
+			t.Errorf("%s: rows of an altered file are there: %.200s", name, out)
+		}
+	}
+}
+
 // encrypted encrypts a text to a key.
 func encrypted(t *testing.T, to *openpgp.Entity, armored bool, text string) []byte {
 	t.Helper()

@@ -12,6 +12,7 @@ import (
 	"iter"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 
@@ -41,15 +42,20 @@ type source struct {
 	fields    []field
 	typ       string
 
-	reader  io.Reader
-	file    io.Closer
-	counted atomic.Int64 // bytes of the file that have been read
+	reader io.Reader
+	file   *os.File // nil for what comes in
+	// temporary is the name of the file if it goes away with the source.
+	temporary string
+	counted   atomic.Int64 // bytes of the file that have been read
 }
 
 // close closes the file.
 func (s *source) close() {
 	if s.file != nil {
 		_ = s.file.Close()
+	}
+	if s.temporary != "" {
+		_ = os.Remove(s.temporary)
 	}
 }
 
@@ -87,27 +93,84 @@ func openSource(c *call, p *importFlags) (*source, error) {
 	if err != nil {
 		return nil, err
 	}
-	if name == "-" {
-		s.reader = s.count(c.In)
-	} else {
-		f, err := os.Open(filepath.Clean(name))
-		if err != nil {
-			return nil, err
-		}
-		s.file = f
-		if info, err := f.Stat(); err == nil && info.Mode().IsRegular() {
-			s.size, s.check = info.Size(), checkOf(f)
-		}
-		s.reader = s.count(f)
+	sealed := slices.Contains(layers, layerPGP)
+	raw, err := s.open(c, name, sealed)
+	if err == nil && sealed {
+		err = s.verify(c, layers, p)
 	}
-	s.reader = bufio.NewReaderSize(s.reader, 1<<20)
-	for _, layer := range layers {
-		if s.reader, err = c.unwrap(layer, s.reader, p); err != nil {
-			s.close()
-			return nil, err
-		}
+	if err == nil {
+		s.reader, err = s.unwrapped(c, raw, layers, p)
+	}
+	if err != nil {
+		s.close()
+		return nil, err
 	}
 	return s, nil
+}
+
+// open opens the file, or what comes in. With sealed, that must be read twice, so
+// what comes in is copied to a temporary file as it is: sealed.
+func (s *source) open(c *call, name string, sealed bool) (io.Reader, error) {
+	if name == "-" && !sealed {
+		return c.In, nil
+	}
+	if name == "-" {
+		return s.spool(c.In)
+	}
+	f, err := os.Open(filepath.Clean(name))
+	if err != nil {
+		return nil, err
+	}
+	s.file = f
+	if info, err := f.Stat(); err == nil && info.Mode().IsRegular() {
+		s.size, s.check = info.Size(), checkOf(f)
+		return f, nil
+	}
+	if !sealed {
+		return f, nil
+	}
+	defer func() { _ = f.Close() }() // a pipe
+	return s.spool(f)
+}
+
+// spool copies a stream to a temporary file that goes away with the source.
+func (s *source) spool(from io.Reader) (io.Reader, error) {
+	f, err := os.CreateTemp("", "tokenvault-import-*")
+	if err != nil {
+		return nil, err
+	}
+	s.file, s.temporary = f, f.Name()
+	if _, err := io.Copy(f, from); err != nil {
+		return nil, err
+	}
+	_, err = f.Seek(0, io.SeekStart)
+	return f, err
+}
+
+// verify reads the whole file, because an OpenPGP message says only at its end
+// whether it was altered. Nothing of an altered one may be imported.
+func (s *source) verify(c *call, layers []string, p *importFlags) error {
+	r, err := s.unwrapped(c, s.file, layers, p)
+	if err == nil {
+		_, err = io.Copy(io.Discard, r)
+	}
+	if err != nil {
+		return fmt.Errorf("the file is damaged or was altered, so nothing was imported: %w", err)
+	}
+	s.counted.Store(0)
+	_, err = s.file.Seek(0, io.SeekStart)
+	return err
+}
+
+// unwrapped takes the layers off.
+func (s *source) unwrapped(c *call, raw io.Reader, layers []string, p *importFlags) (r io.Reader, err error) {
+	r = bufio.NewReaderSize(s.count(raw), 1<<20)
+	for _, layer := range layers {
+		if r, err = c.unwrap(layer, r, p); err != nil {
+			return nil, err
+		}
+	}
+	return r, nil
 }
 
 // checkOf is two bytes of the hash of the first block of a file. They tell whether
@@ -210,8 +273,8 @@ func openAge(r io.Reader, file string) (io.Reader, error) {
 	return clear, nil
 }
 
-// openPGP decrypts an OpenPGP message. That it is whole is known when its end has
-// been read, so a message that was altered ends the import with an error.
+// openPGP decrypts an OpenPGP message. Whether it is whole is known when its end has
+// been read: see verify.
 func (c *call) openPGP(r io.Reader, file string) (io.Reader, error) {
 	if file == "" {
 		return nil, usagef("the file is sealed with OpenPGP: give the file with the private key in --pgp-key")

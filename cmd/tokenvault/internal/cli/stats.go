@@ -112,7 +112,7 @@ func stats(c *call) error {
 // statsTenants returns the tenants that the figures are about.
 func (c *call) statsTenants() ([]uuid.UUID, error) {
 	if c.target.tenant != "" {
-		t, err := findTenant(c.ctx, c.opened.vault, c.target.tenant)
+		t, err := c.findTenant(c.target.tenant)
 		if err != nil {
 			return nil, err
 		}

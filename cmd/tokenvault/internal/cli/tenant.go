@@ -183,7 +183,7 @@ func deleteTenant(c *call) error {
 	if err != nil {
 		return err
 	}
-	t, err := findTenant(c.ctx, o.vault, c.args[0])
+	t, err := c.findTenant(c.args[0])
 	if err != nil {
 		return err
 	}
@@ -213,7 +213,7 @@ func rotateTenants(c *call, all bool) error {
 			ids = append(ids, t.ID)
 		}
 	} else {
-		t, err := findTenant(c.ctx, o.vault, c.args[0])
+		t, err := c.findTenant(c.args[0])
 		if err != nil {
 			return err
 		}

@@ -1,0 +1,36 @@
+package cli_test
+
+import (
+	"strings"
+	"testing"
+)
+
+// A tenant renames itself to the name that another one gave up. Commands that change
+// something do not follow the name; commands that only read do.
+func TestATakenOverNameNeedsTheID(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, local)
+	delete(w.env, "TOKENVAULT_TENANT")
+	id := func(name string) string {
+		out := w.must("tenant", "create", name, "--json")
+		_, rest, _ := strings.Cut(out, `"id":"`)
+		id, _, _ := strings.Cut(rest, `"`)
+		return id
+	}
+	globex, mallory := id("Globex"), id("Mallory")
+	w.must("token", "create", "--type", "token", "--data", "x", "--tenant", "Globex")
+	w.must("tenant", "update", globex, "--name", "Globex Inc.")
+	w.must("tenant", "update", mallory, "--name", "Globex")
+	for _, args := range [][]string{
+		{"token", "create", "--type", "token", "--data", "x", "--tenant", "Globex"},
+		{"tenant", "delete", "Globex", "--yes"},
+		{"tenant", "update", "Globex Inc.", "--deduplicate-tokens=true"},
+	} {
+		if out, code := w.run(nil, args...); code == 0 || !strings.Contains(out, "give its id") {
+			t.Errorf("%q: exit %d\n%s", args, code, out)
+		}
+	}
+	w.must("token", "list", "--tenant", "Globex")
+	w.must("tenant", "update", mallory, "--deduplicate-tokens=true")
+	w.must("tenant", "delete", globex, "--yes")
+}

@@ -1,0 +1,155 @@
+package httpserver
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/seed-72ea4aab/vault"
+)
+
+// quickPause lets imports of a world wait for rows for a moment only.
+func quickPause(w *world) { w.h.(*handler).importPause = time.Millisecond }
+
+// Imports whose callers have stopped sending write the rows they have, so they hold
+// no memory that the requests of another tenant need.
+func TestSlowImportsHoldNoMemory(t *testing.T) {
+	t.Parallel()
+	w := smallVault(t)
+	quickPause(w)
+	srv := w.listen()
+	newKey := func(name string, kind vault.ApplicationType) string {
+		_, owner := w.NewTenant(t, name)
+		_, key := w.NewApplication(t, owner, kind, nil)
+		return key
+	}
+	row := fmt.Sprintf(`{"type":"token","data":%q}`+"\n", strings.Repeat("x", 10<<10))
+	const imports, rows = 8, 8
+	var open []*lines
+	for tenant := range 2 {
+		key := newKey(fmt.Sprint("Slow ", tenant), vault.ApplicationPublic)
+		for range imports {
+			body, to := io.Pipe()
+			req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, srv.URL+"/tokens/import", body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			req.Header.Set("SVC-API-KEY", key)
+			go func() { _, _ = io.WriteString(to, strings.Repeat(row, rows)) }()
+			l := &lines{to: to}
+			if l.res, err = srv.Client().Do(req); err != nil {
+				t.Fatal(err)
+			}
+			l.from = bufio.NewScanner(l.res.Body)
+			t.Cleanup(func() { _, _ = to.Close(), l.res.Body.Close() })
+			open = append(open, l)
+		}
+	}
+	for _, l := range open {
+		l.read(t, rows) // though the body has not ended
+	}
+	large := fmt.Sprintf(`{"type":"token","data":%q}`, strings.Repeat("x", 200<<10))
+	w.do("POST", "/tokens", newKey("Quick", vault.ApplicationPrivate), large).want(t, 201)
+}
+
+// drip sends a text again and again until the connection ends.
+func drip(to io.Writer, text string) {
+	for {
+		if _, err := io.WriteString(to, text); err != nil {
+			return
+		}
+		time.Sleep(5 * time.Millisecond) //nolint:forbidigo // a slow caller is the point
+	}
+}
+
+// Blank lines and single bytes do not keep a body alive: it has a minimum rate.
+func TestSlowBodiesAreGivenUp(t *testing.T) {
+	t.Parallel()
+	w := newProxyWorld(t, nil, &Options{BodyTimeout: 100 * time.Millisecond}, nil)
+	srv := w.listen()
+	x := w.proxy(anonymous)
+	const head = "POST %s HTTP/1.1\r\nHost: x\r\n%s: %s\r\nContent-Length: 1000000\r\n\r\n"
+	for name, test := range map[string]struct{ head, text string }{
+		"blank lines of an import": {fmt.Sprintf(head, "/tokens/import", "SVC-API-KEY", w.PublicKey), "\n"},
+		"upload through a proxy":   {fmt.Sprintf(head, "/proxy", "SVC-PROXY-KEY", x.Key), "x"},
+	} {
+		conn := rawConn(t, srv)
+		if _, err := io.WriteString(conn, test.head); err != nil {
+			t.Fatal(err)
+		}
+		go drip(conn, test.text)
+		if res := readAnswer(t, conn); !strings.Contains(res.body, "did not arrive in time") {
+			t.Errorf("%s: %d %s", name, res.StatusCode, res.body)
+		}
+	}
+}
+
+// The patience with a caller shrinks while it keeps the server waiting, and grows
+// with what it sends, up to where it began.
+func TestPatienceIsAMinimumRate(t *testing.T) {
+	t.Parallel()
+	start := time.Date(2031, 1, 2, 3, 4, 5, 0, time.UTC)
+	const second = time.Second
+	for _, test := range []struct {
+		name  string
+		waits []time.Duration
+		bytes int // after each wait
+		left  time.Duration
+	}{
+		{"nothing sent", []time.Duration{10 * second, 10 * second}, 0, 10 * second},
+		{"one byte every 12 seconds", []time.Duration{12 * second, 12 * second, 12 * second}, 1, 0},
+		{"at the rate", []time.Duration{second, second, second, second}, 100, 30 * second},
+		{"half the rate", []time.Duration{2 * second, 2 * second}, 100, 28 * second},
+		{"much at once", []time.Duration{0}, 1 << 30, 30 * second},
+	} {
+		p := newPatience(30*second, 100)
+		for _, wait := range test.waits {
+			p.note(wait, test.bytes)
+		}
+		if got := p.until(start).Sub(start); got != test.left {
+			t.Errorf("%s: %s are left, want %s", test.name, got, test.left)
+		}
+	}
+}
+
+// Strangers who call an open proxy leave the tenant the places it has for itself.
+func TestStrangersHavePlacesOfTheirOwn(t *testing.T) {
+	t.Parallel()
+	arrived, hold := make(chan struct{}), make(chan struct{})
+	dest := newDestination(t, func(_ http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/wait" {
+			arrived <- struct{}{}
+			<-hold
+		}
+	})
+	egress := trusting(dest.Server)
+	egress.MaxConnsPerTenant = 4
+	w := newProxyWorld(t, &vault.Config{Egress: egress}, nil, nil)
+	x := w.proxy(func(p *vault.ProxyParams) {
+		p.DestinationURL = dest.URL
+		anonymous(p)
+	})
+	stranger := func(path string) *response {
+		return w.call(w.request("POST", "/proxy"+path, "x", "SVC-PROXY-KEY", x.Key))
+	}
+	done := make(chan *response)
+	for range 2 {
+		go func() { done <- stranger("/wait") }()
+		<-arrived
+	}
+	stranger("").wantProxyError(t, 429)
+	for range 3 {
+		go func() { done <- w.invoke(x, "GET", "/wait", "") }()
+		<-arrived
+	}
+	w.invoke(x, "GET", "", "").wantDestination(t, 200, "")
+	close(hold)
+	for range 5 {
+		(<-done).wantDestination(t, 200, "")
+	}
+	stranger("").wantDestination(t, 200, "")
+}
