@@ -77,6 +77,9 @@ func (o *Owner) As(ctx context.Context, application uuid.UUID) (*Client, error) 
 	})
 }
 
+// From is [Client.From] for an owner.
+func (o *Owner) From(origin string) *Owner { return &Owner{o.Client.From(origin)} }
+
 // InTx is [Client.InTx] for an owner.
 func (o *Owner) InTx(tx *sql.Tx) *Owner { return &Owner{o.Client.InTx(tx)} }
 
@@ -95,6 +98,12 @@ func (c *Client) ApplicationID() uuid.UUID { return c.caller.ApplicationID() }
 // AsUser returns a client with the rights of c that acts for a user of the
 // embedding program: see [Owner.AsUser].
 func (c *Client) AsUser(subject string) *Client { return c.as(c.caller.AsUser(subject)) }
+
+// From returns a client whose log entries say where its calls come from, such as
+// the address of a caller: [LogEntry.Origin], at most 45 characters. Package
+// httpserver does this for every request. Clients that are made from c, and jobs
+// that it starts, keep the origin.
+func (c *Client) From(origin string) *Client { return c.as(c.caller.From(origin)) }
 
 // Masked returns a client with the rights of c, but for data: it sees of a token
 // what a mask shows at most, may use none, and may not search by data: such a

@@ -53,7 +53,7 @@ func feature(others ...string) []string { return append(others, below...) }
 // library: packages of this module by their folder, "." for the root, and others by
 // their path. A folder or a module stands for all packages in it, except ".".
 var mayImport = map[string][]string{
-	".": {"storage", "script", "internal", "github.com/google/uuid"},
+	".": {"evidence", "storage", "script", "internal", "github.com/google/uuid", "golang.org/x/mod"},
 
 	// Contracts, and those who fulfil them.
 	"storage":                            {},
@@ -83,8 +83,8 @@ var mayImport = map[string][]string{
 	"internal/browser":   {"github.com/chromedp/cdproto", "github.com/chromedp/chromedp"},
 	"internal/budget":    {"internal/admission"},
 	"internal/cache":     {},
-	"internal/core": {"internal/access", "internal/admission", "internal/apikey", "internal/audit", "internal/cache", "internal/fault", "internal/form",
-		"internal/ids", "internal/jsonx", "internal/kept", "internal/keyring", "internal/seal", "internal/sealed", "internal/trace", "storage", "github.com/google/uuid"},
+	"internal/core": {"evidence", "internal/access", "internal/admission", "internal/apikey", "internal/audit", "internal/cache", "internal/fault", "internal/form",
+		"internal/ids", "internal/jsonx", "internal/kept", "internal/keyring", "internal/ledger", "internal/seal", "internal/sealed", "internal/trace", "storage", "github.com/google/uuid"},
 	"internal/records": {"internal/audit", "internal/core", "internal/fault", "internal/find", "internal/form", "internal/jsonx", "storage", "github.com/google/uuid"},
 	"internal/sessions": {"internal/access", "internal/apikey", "internal/audit", "internal/core", "internal/fault", "internal/find", "internal/form", "internal/ids",
 		"internal/records", "storage", "github.com/google/uuid"},
@@ -100,6 +100,7 @@ var mayImport = map[string][]string{
 	"internal/kept":          {"internal/access", "github.com/google/uuid"},
 	"evidence":               {"internal/merkle", "github.com/google/uuid", "golang.org/x/mod"},
 	"internal/merkle":        {"golang.org/x/mod"},
+	"internal/evident":       {"evidence", "internal/core", "internal/fault", "internal/keyring", "internal/ledger", "internal/seal", "storage", "github.com/google/uuid", "golang.org/x/mod"},
 	"internal/ledger":        {"evidence", "internal/merkle", "storage", "github.com/google/uuid", "golang.org/x/mod"},
 	"internal/keyring":       {"internal/fault", "internal/seal", "internal/sealed", "storage", "github.com/google/uuid"},
 	"internal/limits":        {"internal/kept"},
@@ -119,7 +120,7 @@ var mayImport = map[string][]string{
 	"internal/relay":    feature("internal/egress", "internal/reveal", "internal/runs", "internal/tokens", "internal/trace"),
 	"internal/runs":     feature("internal/egress", "internal/jobs", "internal/once", "internal/reveal", "internal/trace", "internal/webhook", "script"),
 	"internal/rotation": feature("internal/keyring"),
-	"internal/sweep":    feature("internal/keyring", "internal/tokens"),
+	"internal/sweep":    feature("internal/keyring", "internal/ledger", "internal/tokens"),
 	"internal/tokens":   feature(),
 	"internal/reveal":   feature("internal/tokens"),
 	"internal/transfer": feature("internal/tokens"),
@@ -133,9 +134,9 @@ var mayImport = map[string][]string{
 	"vaulttest":      {".", "internal/keyring", "storage"},
 	"console":        {".", "internal/fault", "github.com/google/uuid"},
 	"cmd/tokenvault": {"cmd/tokenvault/internal/cli", "golang.org/x/crypto"},
-	"cmd/tokenvault/internal/cli": {".", "internal/fault", "internal/jsonx", "internal/serve", "internal/terminal", "internal/token", "jsruntime", "script", "storage", "vaultclient",
+	"cmd/tokenvault/internal/cli": {".", "evidence", "internal/fault", "internal/jsonx", "internal/serve", "internal/terminal", "internal/token", "jsruntime", "script", "storage", "vaultclient",
 		"filippo.io/age", "github.com/ProtonMail/go-crypto", "github.com/goccy/go-yaml", "github.com/google/uuid", "github.com/lib/pq", "golang.org/x/sys"},
-	"internal/serve": {".", "console", "httpserver", "internal/terminal", "jsruntime", "storage/postgres", "storage/sqlite",
+	"internal/serve": {"evidence", ".", "console", "httpserver", "internal/terminal", "jsruntime", "storage/postgres", "storage/sqlite",
 		"github.com/google/uuid", "github.com/prometheus/client_golang"},
 	"internal/terminal":              {"golang.org/x/sys"},
 	"internal/terminal/terminaltest": {"golang.org/x/sys"},

@@ -94,7 +94,7 @@ func (v *Vault) InvokeProxy(ctx context.Context, p ProxyCall) (*ProxyAnswer, err
 	if err != nil {
 		return nil, err
 	}
-	return run(ctx, v.Tenant(x.TenantID).as(caller), &verbInvokeProxy, func(ctx context.Context, op *operation) (*ProxyAnswer, error) {
+	return run(ctx, v.Tenant(x.TenantID).as(caller.From(p.Origin)), &verbInvokeProxy, func(ctx context.Context, op *operation) (*ProxyAnswer, error) {
 		return v.invoke(ctx, op.Op, x, &p)
 	})
 }

@@ -103,7 +103,7 @@ func (v *Vault) createTenant(ctx context.Context, name string, unique storage.Ke
 		{Kind: kindRing, ID: storage.ID(t.ID), Body: wrapped, CreatedAt: now}, rec,
 	}
 	ch.Logs = []storage.Log{op.RecordEntry(audit.Create, &rec)}
-	if err := v.store.Write(ctx, ch); err != nil {
+	if err := op.Apply(ctx, ch); err != nil {
 		return nil, fault.Wrap(err, "create tenant")
 	}
 	return tenantOf(t), nil

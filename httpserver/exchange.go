@@ -110,7 +110,7 @@ func (x *exchange) handle() (answer, error) {
 		}
 	}
 	if x.route.stream != nil {
-		if _, ok := x.r.Header[h.header.idempotencyKey]; ok {
+		if _, ok := x.r.Header[h.header.idempotencyKey]; ok && !x.route.reads {
 			return answer{}, invalid("", "An import takes no %s: rows with an id, or the parameter name for those without, are not imported twice.", h.header.idempotencyKey)
 		}
 		return x.route.stream(x)
@@ -192,7 +192,7 @@ func (x *exchange) caller() (*vault.Client, error) {
 			err = vault.ErrUnauthenticated // what the user acts as is gone; the path is there
 		}
 		if err != nil || client != nil {
-			return client, err
+			return x.from(client), err
 		}
 	}
 	keys, given := x.r.Header[h.header.apiKey]
@@ -202,7 +202,8 @@ func (x *exchange) caller() (*vault.Client, error) {
 	if len(keys) != 1 {
 		return nil, vault.ErrUnauthenticated // there is no way to know which one is meant
 	}
-	return h.vault.Authenticate(x.ctx, keys[0])
+	client, err := h.vault.Authenticate(x.ctx, keys[0])
+	return x.from(client), err
 }
 
 // slowDown asks the limiter.

@@ -35,6 +35,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"net/netip"
 	"strings"
 	"time"
 
@@ -65,6 +66,12 @@ type Options struct {
 	// Origins lists the web origins whose pages may call the API, such as
 	// "https://shop.example"; "*" means all. Default: none.
 	Origins []string
+
+	// TrustedProxies are the addresses of proxies in front of the API. A request
+	// from one of them comes from the last address in its X-Forwarded-For that is
+	// not a trusted proxy's; every other request comes from the address that it was
+	// sent from. Log entries have that address as their origin. Default: none.
+	TrustedProxies []netip.Prefix
 
 	// Authenticate, if set, is asked first who sends a request, so that a user of
 	// the program, with a session or an OIDC token of its own, can call the API

@@ -29,6 +29,8 @@ type operation struct {
 	// lease is set if the operation has effects outside of the vault. Its
 	// idempotency key is then claimed in advance, for this long.
 	lease time.Duration
+	// evidence means that it is there only when the vault keeps evidence.
+	evidence bool
 	// waits means that it may wait for something that has yet to happen.
 	waits bool
 	run   func(context.Context, *input) (output, error)

@@ -126,6 +126,7 @@ func (x *exchange) proxyCall(suffix string) (vault.ProxyCall, error) {
 	h := x.handler
 	call := vault.ProxyCall{
 		Method: x.r.Method, Path: suffix, Header: x.r.Header, MaxBody: h.opts.MaxBody,
+		Origin: originOf(x.r, h.opts.TrustedProxies),
 	}
 	var inQuery []string
 	call.Query, inQuery = cutParameter(x.r.URL.RawQuery, strings.ToLower(h.opts.Prefix+"PROXY-KEY"))

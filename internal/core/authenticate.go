@@ -148,7 +148,7 @@ func (op *Op) As(ctx context.Context, application uuid.UUID) (Identity, error) {
 	if err != nil {
 		return Identity{}, err
 	}
-	return Identity{who: who, grant: who.grant}, who.live(op.Vault.Now())
+	return Identity{who: who, grant: who.grant, origin: op.origin}, who.live(op.Vault.Now())
 }
 
 // ForgetIdentities makes this node read every identity again.

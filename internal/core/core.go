@@ -19,6 +19,7 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/ids"
 	"github.com/seed-72ea4aab/vault/internal/keyring"
+	"github.com/seed-72ea4aab/vault/internal/ledger"
 	"github.com/seed-72ea4aab/vault/internal/seal"
 	"github.com/seed-72ea4aab/vault/storage"
 )
@@ -57,6 +58,9 @@ type Vault struct {
 	Admission *admission.Process
 	// Skew is how the clock differs from the database's.
 	Skew Skew
+	// Ledger keeps the trees over the log; nil without evidence. It is set before
+	// the first operation.
+	Ledger *ledger.Ledger
 
 	ids  ids.Source
 	auth *cache.Cache[storage.Key, *principal]

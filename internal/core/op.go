@@ -117,7 +117,7 @@ func (op *Op) Write(ctx context.Context, ch *storage.Change) error {
 	}
 	defer written()
 	for range MaxAttempts {
-		err := op.Vault.Store.Write(ctx, ch)
+		err := op.commit(ctx, op.Vault.Store, ch)
 		if !errors.Is(err, storage.ErrLate) {
 			return err
 		}

@@ -229,18 +229,11 @@ func (r *Ring) Open(p *Place, version int, sealed []byte) ([]byte, error) {
 func (r *Ring) MAC(label string, parts ...string) [32]byte {
 	m := r.macs.Get().(*mac)
 	defer r.macs.Put(m)
-	m.hash.Reset()
 	buf := appendPart(m.buf[:0], label)
 	for _, p := range parts {
 		buf = appendPart(buf, p)
 	}
-	m.hash.Write(buf)
-	clear(buf)
-	if cap(buf) <= maxMACBuffer {
-		m.buf = buf
-	}
-	m.hash.Sum(m.sum[:0])
-	return m.sum
+	return m.of(buf)
 }
 
 // mac is what it takes to compute a MAC. It is reused, because every token has
@@ -251,6 +244,18 @@ type mac struct {
 	sum  [sha256.Size]byte
 }
 
+// of hashes what is in a buffer, and keeps the buffer for the next MAC.
+func (m *mac) of(buf []byte) [32]byte {
+	m.hash.Reset()
+	m.hash.Write(buf)
+	clear(buf)
+	if cap(buf) <= maxMACBuffer {
+		m.buf = buf
+	}
+	m.hash.Sum(m.sum[:0])
+	return m.sum
+}
+
 // maxMACBuffer bounds the memory that is kept for the next MAC.
 const maxMACBuffer = 4096
 
@@ -258,6 +263,14 @@ const maxMACBuffer = 4096
 // wide in an index.
 func (r *Ring) Hash(label string, parts ...string) (h [16]byte) {
 	sum := r.MAC(label, parts...)
+	return [16]byte(sum[:16])
+}
+
+// HashBytes is Hash of one part, which it does not keep.
+func (r *Ring) HashBytes(label string, part []byte) (h [16]byte) {
+	m := r.macs.Get().(*mac)
+	defer r.macs.Put(m)
+	sum := m.of(appendPart(appendPart(m.buf[:0], label), part))
 	return [16]byte(sum[:16])
 }
 
