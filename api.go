@@ -26,10 +26,12 @@ import (
 //
 // API leaves out the methods that only make sense in the process of the vault:
 //
+//   - the evidence of the audit log: [Client.LogCheckpoint], [Client.LogProof],
+//     [Client.LogConsistency], [Client.ExportEvidence];
 //   - the identity: [Client.TenantID], [Client.ApplicationID], [Client.AsUser],
 //     [Client.Masked], [Client.HasPermission];
-//   - the place of work: [Client.InTx] and [Client.Once], whose work runs in the
-//     process;
+//   - the place of work: [Client.From], [Client.InTx], and [Client.Once], whose work
+//     runs in the process;
 //   - the set-up of a program: [Client.EnsureApplication], [Client.EnsureReactor],
 //     [Client.EnsureProxy], [Client.PatchTenant], [Client.RotateWebhookSecret];
 //   - [Client.Export], which reads data in clear;
