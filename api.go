@@ -26,14 +26,14 @@ import (
 //
 // API leaves out the methods that only make sense in the process of the vault:
 //
-//   - the evidence of the audit log: [Client.LogCheckpoint], [Client.LogProof],
-//     [Client.LogConsistency], [Client.ExportEvidence];
 //   - the identity: [Client.TenantID], [Client.ApplicationID], [Client.AsUser],
-//     [Client.Masked], [Client.HasPermission];
-//   - the place of work: [Client.From], [Client.InTx], and [Client.Once], whose work
-//     runs in the process;
+//     [Client.From], [Client.Masked], [Client.HasPermission];
+//   - the place of work: [Client.InTx] and [Client.Once], whose work runs in the
+//     process;
 //   - the set-up of a program: [Client.EnsureApplication], [Client.EnsureReactor],
 //     [Client.EnsureProxy], [Client.PatchTenant], [Client.RotateWebhookSecret];
+//   - the evidence of the log: [Client.LogCheckpoint], [Client.LogProof],
+//     [Client.LogConsistency], [Client.ExportEvidence];
 //   - [Client.Export], which reads data in clear;
 //   - [Client.RoundTripper], because its requests leave from the program itself.
 //     Over HTTP, the data of tokens would have to come to the program first.
