@@ -2,9 +2,14 @@ package vault
 
 import (
 	"context"
+	"fmt"
 	"slices"
+	"strings"
+
+	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault/internal/access"
+	"github.com/seed-72ea4aab/vault/internal/explain"
 	"github.com/seed-72ea4aab/vault/internal/form"
 )
 
@@ -197,4 +202,196 @@ func rulesOf(rules []access.Rule) []AccessRule {
 		}
 	}
 	return out
+}
+
+// ExplainParams asks what a key may do, and why: that of an application or of a
+// session, with one permission, on a token or in containers.
+type ExplainParams struct {
+	ApplicationID uuid.UUID  `json:"application_id,omitzero"` // or a session
+	SessionID     uuid.UUID  `json:"session_id,omitzero"`
+	Permission    Permission `json:"permission"`
+	// Containers are those of the token in question. Rules about ids are asked as
+	// for a token whose id no rule names. They are left out for a permission that
+	// is not on tokens.
+	Containers []string `json:"containers,omitempty"`
+	// TokenID names a token instead. Only the tenant itself may ask about one, so
+	// that the holder of a management key does not learn which ids exist.
+	TokenID string `json:"-"`
+}
+
+// UnmarshalJSON reads the JSON form strictly: an unknown field, a duplicate
+// key or a wrong type is an [InvalidError].
+func (p *ExplainParams) UnmarshalJSON(data []byte) error {
+	return readObject(data, func(r *form.Reader) {
+		p.ApplicationID = readID(r, "application_id")
+		p.SessionID = readID(r, "session_id")
+		p.Permission = Permission(r.Text("permission"))
+		p.Containers = r.Texts("containers")
+	})
+}
+
+// readID reads the id of an entity; the zero id when it is absent.
+func readID(r *form.Reader, name string) uuid.UUID {
+	text := r.Text(name)
+	if text == "" {
+		return uuid.UUID{}
+	}
+	id, err := uuid.Parse(text)
+	if err != nil || len(text) != len(id.String()) {
+		r.Problem(name, "must be a UUID")
+	}
+	return id
+}
+
+// Explanation says what a key may do, and how that was decided.
+type Explanation struct {
+	Permission Permission `json:"permission"`
+	Allowed    bool       `json:"allowed"`
+	// Transform is how much of the token's data the caller gets; empty when it is
+	// not allowed, or the permission is not on tokens.
+	Transform Transform `json:"transform,omitempty"`
+	// Reason is one sentence.
+	Reason string `json:"reason"`
+	// Looks are how the rules were asked: for each container, those of the
+	// application or session, and for a session also those of its authorizer.
+	Looks []RuleLook `json:"looks,omitempty"`
+}
+
+// RuleHolder is whose rules were asked.
+type RuleHolder string
+
+// Whose rules are asked. A session has what it was granted, as far as its
+// authorizer could grant it now.
+const (
+	HolderApplication RuleHolder = explain.Application
+	HolderSession     RuleHolder = explain.Session
+	HolderAuthorizer  RuleHolder = explain.Authorizer
+)
+
+// RuleLook is how the rules of one holder were asked about one container. A token
+// in several containers needs the permission in each, and gets the strictest of
+// the transforms.
+type RuleLook struct {
+	Holder    RuleHolder `json:"holder"`
+	Container string     `json:"container"`
+	Allowed   bool       `json:"allowed"`
+	Transform Transform  `json:"transform,omitempty"`
+	// Best is the most that an authorizer sees of the token by reading or using
+	// it. A session may have this much, where the authorizer has the permission.
+	Best  Transform   `json:"best,omitempty"`
+	Rules []AskedRule `json:"rules,omitempty"` // in the order in which they are asked
+}
+
+// AskedRule is a rule and what came of asking it.
+type AskedRule struct {
+	// Priority is that of the rule; 0 stands for the plain permissions, which are
+	// asked after all rules.
+	Priority    int         `json:"priority"`
+	Description string      `json:"description,omitempty"`
+	Outcome     RuleOutcome `json:"outcome"`
+}
+
+// RuleOutcome is what came of asking a rule.
+type RuleOutcome string
+
+// The outcomes.
+const (
+	RuleDecides         RuleOutcome = "decides"
+	RuleOtherPermission RuleOutcome = "other_permission" // it does not carry the permission
+	RuleOtherContainer  RuleOutcome = "other_container"  // it does not cover the container
+	RuleOtherID         RuleOutcome = "other_id"         // it covers other ids only
+	RuleNotAsked        RuleOutcome = "not_asked"        // a rule before it decides
+)
+
+var ruleOutcomes = [...]RuleOutcome{
+	access.OtherPermission: RuleOtherPermission, access.OtherContainer: RuleOtherContainer, access.OtherID: RuleOtherID,
+	access.Decides: RuleDecides, access.NotAsked: RuleNotAsked,
+}
+
+// Explain says whether an application or a session may do something, how much it
+// would see, and which rule decides (permission application:read; for a session
+// session:read too). It asks the same rules in the same order as the operation
+// itself. An application or session that is unknown is ErrNotFound.
+func (c *Client) Explain(ctx context.Context, p ExplainParams) (*Explanation, error) {
+	return run(ctx, c, &verbExplain, func(ctx context.Context, op *operation) (*Explanation, error) {
+		a, err := explain.Ask(ctx, op.Op, explain.Question{
+			ApplicationID: p.ApplicationID, SessionID: p.SessionID, Permission: string(p.Permission), Containers: p.Containers, TokenID: p.TokenID,
+		})
+		if err != nil {
+			return nil, err
+		}
+		e := &Explanation{Permission: p.Permission, Allowed: a.Allowed, Transform: Transform(a.Transform.String()), Reason: a.Reason}
+		for _, l := range a.Looks {
+			e.Looks = append(e.Looks, lookOf(l))
+		}
+		return e, nil
+	})
+}
+
+func lookOf(l explain.Look) RuleLook {
+	out := RuleLook{Holder: RuleHolder(l.Holder), Container: l.Container, Allowed: l.Transform != access.None,
+		Transform: Transform(l.Transform.String()), Best: Transform(l.Best.String())}
+	for _, s := range l.Steps {
+		out.Rules = append(out.Rules, AskedRule{Priority: s.Priority, Description: l.Descriptions[s.Priority], Outcome: ruleOutcomes[s.Outcome]})
+	}
+	return out
+}
+
+var outcomeTexts = map[RuleOutcome]string{
+	RuleDecides: "decides", RuleOtherPermission: "does not carry the permission", RuleOtherContainer: "does not cover the container",
+	RuleOtherID: "covers other ids only", RuleNotAsked: "is not asked",
+}
+
+// Text says why a rule decides or does not, as a predicate.
+func (o RuleOutcome) Text() string { return outcomeTexts[o] }
+
+// String is the explanation as lines of text, the same for the same rules, fit
+// for a golden file:
+//
+//	token:read is allowed: mask
+//	Rule 2 of the application decides: mask.
+//
+//	application, /pci/high/: mask
+//	  rule 1 (support) does not carry the permission
+//	  rule 2 decides
+//	  the plain permission is not asked
+func (e *Explanation) String() string {
+	var b strings.Builder
+	switch {
+	case !e.Allowed:
+		fmt.Fprintf(&b, "%s is refused\n", e.Permission)
+	case e.Transform == "":
+		fmt.Fprintf(&b, "%s is allowed\n", e.Permission)
+	default:
+		fmt.Fprintf(&b, "%s is allowed: %s\n", e.Permission, e.Transform)
+	}
+	b.WriteString(e.Reason + "\n")
+	for i := range e.Looks {
+		e.Looks[i].write(&b)
+	}
+	return b.String()
+}
+
+func (l *RuleLook) write(b *strings.Builder) {
+	outcome := "refused"
+	if l.Allowed {
+		outcome = string(l.Transform)
+	}
+	if l.Best != "" {
+		outcome += ", sees at best " + string(l.Best)
+	}
+	fmt.Fprintf(b, "\n%s, %s: %s\n", l.Holder, l.Container, outcome)
+	for _, r := range l.Rules {
+		name := fmt.Sprintf("rule %d", r.Priority)
+		if r.Description != "" {
+			name += " (" + r.Description + ")"
+		}
+		if r.Priority == 0 {
+			name = "the plain permission"
+		}
+		fmt.Fprintf(b, "  %s %s\n", name, r.Outcome.Text())
+	}
+	if len(l.Rules) == 0 {
+		b.WriteString("  there are no rules\n")
+	}
 }

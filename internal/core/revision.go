@@ -147,7 +147,7 @@ func (op *Op) checkRevision(ctx context.Context, rec *storage.Record, doc []byte
 		return false, err
 	}
 	if len(now) == 0 {
-		return false, fault.New(fault.ErrNotFound, "There is no such %s.", rec.Kind)
+		return false, fault.New(fault.ErrNotFound, "%s not found", rec.Kind)
 	}
 	if now[0].Rev <= rec.Rev {
 		return false, op.rolledBack(ctx, rec)
