@@ -45,8 +45,9 @@ const timeToWrite = 2 * time.Second
 type State[D any] struct {
 	Doc     D
 	Ring    *seal.Ring
-	RingRev int64     // revision of the ring's record
-	ReadAt  time.Time // on the monotonic clock, when the query began
+	RingRev int64         // revision of the ring's record
+	Hold    *storage.Hold // of the ring's record at this revision
+	ReadAt  time.Time     // on the monotonic clock, when the query began
 }
 
 // WriteBefore is the last moment for a change that was sealed under these keys.
@@ -257,6 +258,7 @@ func (c *Cache[D]) read(ctx context.Context, store Records, tenant uuid.UUID, be
 		return nil, c.cfg.Missing
 	}
 	s := &State[D]{ReadAt: began, RingRev: rings[0].Rev}
+	s.Hold = &storage.Hold{Kind: KindRing, ID: own[0], Rev: s.RingRev}
 	if s.Ring, err = c.unwrap(ctx, tenant, rings[0].Body); err != nil {
 		return nil, fault.Wrap(err, "tenant %s", tenant)
 	}
