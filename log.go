@@ -30,7 +30,10 @@ type LogEntry struct {
 	EntityID   string       `json:"entity_id"`
 	Operation  LogOperation `json:"operation"`
 	Message    string       `json:"message"`
-	CreatedAt  time.Time    `json:"created_at,omitzero"`
+	// Origin is where the call came from: see [Client.From]. It is empty when
+	// unknown.
+	Origin    string    `json:"origin,omitempty"`
+	CreatedAt time.Time `json:"created_at,omitzero"`
 }
 
 // ActorType says what kind of actor a log entry names.
@@ -47,7 +50,8 @@ const (
 type LogOperation string
 
 // The operations. OperationUse is a detokenization or an invoked proxy,
-// OperationExpire a deletion by [Vault.Sweep], OperationReact a run of a reactor.
+// OperationExpire a deletion by [Vault.Sweep], OperationReact a run of a reactor,
+// OperationImport the rows that a batch of an import refused or skipped.
 const (
 	OperationCreate    LogOperation = audit.Create
 	OperationUpdate    LogOperation = audit.Update
@@ -57,6 +61,7 @@ const (
 	OperationAuthorize LogOperation = audit.Authorize
 	OperationExpire    LogOperation = audit.Expire
 	OperationReact     LogOperation = audit.React
+	OperationImport    LogOperation = audit.Import
 )
 
 // EntityType names a kind of entity that log entries are about.
@@ -124,7 +129,7 @@ func entriesOf(tenant uuid.UUID, rows []storage.Log) []LogEntry {
 		out[i] = LogEntry{
 			ID: uuid.UUID(row.ID), TenantID: tenant, ActorID: uuid.UUID(row.ActorID), ActorType: ActorType(row.ActorType), ActorName: row.ActorName,
 			EntityType: row.EntityType, EntityID: row.EntityID,
-			Operation: LogOperation(row.Operation), Message: row.Message, CreatedAt: row.CreatedAt,
+			Operation: LogOperation(row.Operation), Message: row.Message, Origin: row.Origin, CreatedAt: row.CreatedAt,
 		}
 	}
 	return out

@@ -387,6 +387,10 @@ type ProxyCall struct {
 	Key string
 	URL string
 
+	// Origin is where a call without an API key comes from: see [Client.From].
+	// A client has its own.
+	Origin string
+
 	// Method is that of HTTP. Default GET.
 	Method string
 	// Path is put behind the path of the destination, as it is: escaped, and

@@ -9,6 +9,7 @@ import (
 
 	"github.com/seed-72ea4aab/vault/internal/audit"
 	"github.com/seed-72ea4aab/vault/internal/core"
+	"github.com/seed-72ea4aab/vault/internal/erase"
 	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/form"
 	"github.com/seed-72ea4aab/vault/internal/keyring"
@@ -100,8 +101,8 @@ func (v *Vault) createTenant(ctx context.Context, name string, unique storage.Ke
 	ch.InsertRecords = []storage.Record{
 		{Kind: kindRing, ID: storage.ID(t.ID), Body: wrapped, CreatedAt: now}, rec,
 	}
-	ch.Logs = []storage.Log{op.Entry(audit.Create, kindTenant, t.ID.String())}
-	if err := v.store.Write(ctx, ch); err != nil {
+	ch.Logs = []storage.Log{op.RecordEntry(audit.Create, &rec)}
+	if err := op.Apply(ctx, ch); err != nil {
 		return nil, fault.Wrap(err, "create tenant")
 	}
 	return tenantOf(t), nil
@@ -269,13 +270,14 @@ func (op *operation) changeTenant(ctx context.Context, change func(*core.Tenant)
 		if err := change(&t); err != nil {
 			return nil, err
 		}
+		t.Record.Rev++
 		rec, err := op.tenantRecord(&t)
 		if err != nil {
 			return nil, err
 		}
 		ch := op.Change()
-		ch.UpdateRecords = []storage.RecordUpdate{{Rev: t.Record.Rev, Record: rec}}
-		ch.Logs = []storage.Log{op.Entry(audit.Update, kindTenant, t.ID.String())}
+		ch.UpdateRecords = []storage.RecordUpdate{{Rev: rec.Rev - 1, Record: rec}}
+		ch.Logs = []storage.Log{op.RecordEntry(audit.Update, &rec)}
 		return tenantOf(&t), op.Write(ctx, ch)
 	})
 }
@@ -284,7 +286,9 @@ func (op *operation) changeTenant(ctx context.Context, change func(*core.Tenant)
 // under: a tenant can change its name by itself, and must not be taken for
 // another one because of that.
 func (op *operation) tenantRecord(t *core.Tenant) (storage.Record, error) {
-	rec := storage.Record{Kind: kindTenant, ID: storage.ID(t.ID), Name: t.Name, AltKey: t.Record.AltKey, CreatedAt: t.CreatedAt}
+	rec := storage.Record{
+		Kind: kindTenant, ID: storage.ID(t.ID), Name: t.Name, AltKey: t.Record.AltKey, CreatedAt: t.CreatedAt, Rev: t.Record.Rev,
+	}
 	return rec, op.SealRecord(&rec, t)
 }
 
@@ -308,7 +312,8 @@ type Swept struct {
 }
 
 // Sweep deletes what has expired: tokens, cvcs, sessions, idempotency records,
-// what is left of deleted tenants, and of callbacks that were given up 30 days
+// what is left of deleted tenants, of erased tokens (see [Client.EraseTokens]), and
+// of callbacks that were given up 30 days
 // ago; and then entries of the audit log that are older than Config.LogRetention,
 // two million at most. The vault sweeps by itself every Config.SweepEvery;
 // several nodes may do so at once. A node whose clock is more than 30 seconds off
@@ -317,7 +322,7 @@ func (v *Vault) Sweep(ctx context.Context) (swept Swept, err error) {
 	ctx, end := v.observe(ctx, EventSweep, "sweep", uuid.UUID{}, uuid.UUID{})
 	defer func() { end(err) }()
 	done, err := sweep.Run(ctx, v.core, v.cfg.LogRetention)
-	return Swept(done), err
+	return Swept(done), errors.Join(err, erase.Settle(ctx, v.core))
 }
 
 // sweepLoop sweeps until the vault is closed.

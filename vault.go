@@ -48,6 +48,7 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/cache"
 	"github.com/seed-72ea4aab/vault/internal/core"
 	"github.com/seed-72ea4aab/vault/internal/egress"
+	"github.com/seed-72ea4aab/vault/internal/evident"
 	"github.com/seed-72ea4aab/vault/internal/form"
 	"github.com/seed-72ea4aab/vault/internal/keyring"
 	"github.com/seed-72ea4aab/vault/internal/logs"
@@ -142,6 +143,10 @@ type Config struct {
 	// jobs, sweeps, requests to destinations and calls of the master key.
 	Observer Observer
 
+	// Evidence, if set, makes every change of the audit log detectable. It needs a
+	// storage that keeps trees, as those of this module do.
+	Evidence *EvidenceConfig
+
 	// KeyAge is the longest time that a node works with keys and settings it
 	// has read before it reads them again. Default one second, at most ten. The
 	// master key is asked only for keys that have changed since.
@@ -227,6 +232,7 @@ type Vault struct {
 	turns    *share.Places[uuid.UUID]
 
 	followers *logs.Followers
+	evidence  *evident.Keeper // nil without Config.Evidence
 
 	stop    context.CancelFunc
 	done    sync.WaitGroup
@@ -281,8 +287,14 @@ func open(ctx context.Context, store Storage, key AEAD, cfg *Config) (*Vault, er
 	if err := check.Verify(ctx); err != nil {
 		return nil, err
 	}
+	if err := v.openEvidence(ctx); err != nil {
+		return nil, err
+	}
 	background, stop := context.WithCancel(context.Background())
 	v.stop = stop
+	if v.evidence != nil {
+		v.done.Go(func() { v.evidence.Run(background) })
+	}
 	if c.SweepEvery > 0 {
 		v.done.Go(func() { v.sweepLoop(background) })
 	}
@@ -310,6 +322,9 @@ func (v *Vault) Close() error {
 	v.closing.Do(func() {
 		v.stop()
 		v.done.Wait()
+		if v.evidence != nil {
+			v.evidence.Close()
+		}
 		v.core.Close()
 		v.egress.Close()
 		if v.cfg.Runtime != nil {

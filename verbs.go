@@ -31,6 +31,7 @@ var (
 	verbDetokenize        = core.Verb{Name: "Detokenize", Kind: callRead, Permission: access.TokenUse, Large: true}
 	verbPatchToken        = core.Verb{Name: "PatchToken", Kind: callUpdate, Permission: access.TokenUpdate, Large: true}
 	verbDeleteToken       = core.Verb{Name: "DeleteToken", Kind: callDelete, Permission: access.TokenDelete}
+	verbEraseTokens       = core.Verb{Name: "EraseTokens", Kind: callDelete, Permission: access.TokenDelete, Where: core.Alone, Large: true}
 	verbImport            = core.Verb{Name: "Import", Kind: callMove, Permission: access.TokenCreate, Where: core.Alone}
 	verbExport            = core.Verb{Name: "Export", Kind: callMove, Permission: access.TokenUse, Where: core.Alone}
 
@@ -90,6 +91,10 @@ var (
 	verbAllLogs         = core.Verb{Name: "AllLogs", Kind: callAdmin, Permission: access.LogRead}
 	verbNextLogs        = core.Verb{Name: "NextLogs", Kind: callAdmin, Permission: access.LogRead, Where: core.OutsideTx}
 	verbFollowLogs      = core.Verb{Name: "FollowLogs", Kind: callAdmin, Permission: access.LogRead, Where: core.OutsideTx}
+	verbLogCheckpoint   = core.Verb{Name: "LogCheckpoint", Kind: callAdmin, Permission: access.LogRead, Where: core.OutsideTx}
+	verbLogProof        = core.Verb{Name: "LogProof", Kind: callAdmin, Permission: access.LogRead, Where: core.OutsideTx}
+	verbLogConsistency  = core.Verb{Name: "LogConsistency", Kind: callAdmin, Permission: access.LogRead, Where: core.OutsideTx}
+	verbExportEvidence  = core.Verb{Name: "ExportEvidence", Kind: callAdmin, Permission: access.LogRead, Where: core.OutsideTx}
 	verbListEntityTypes = core.Verb{Name: "ListEntityTypes", Kind: callAdmin, Permission: access.LogRead}
 )
 

@@ -164,7 +164,7 @@ func (r *rotation) store(ctx context.Context, state *core.State, ring *seal.Ring
 	entry.Message = fmt.Sprintf(message, version)
 	ch.Logs = []storage.Log{entry}
 	defer r.v.Tenants.Forget(r.tenant)
-	return untilFree(ctx, func() error { return r.v.Store.Write(ctx, ch) })
+	return untilFree(ctx, func() error { return op.Apply(ctx, ch) })
 }
 
 // operation returns an operation of the tenant under certain keys.
@@ -336,7 +336,7 @@ func (r *rotation) resealRest(ctx context.Context, op *core.Op) error {
 			if err := op.Refresh(ctx); err != nil {
 				return err
 			}
-			rows, err := op.Vault.Store.SealedUnder(ctx, op.TenantID(), kind, version, chunk)
+			rows, err := op.Vault.Store.SealedRows(ctx, storage.SealedFilter{Tenant: op.TenantID(), Kind: kind, KeyBelow: version, Limit: chunk})
 			if err != nil {
 				return err
 			}

@@ -148,23 +148,32 @@ func info(ctx context.Context, op *core.Op, row *storage.Job) (Info, *Job, error
 	case row.LeaseUntil.After(op.Now):
 		info.State = Running
 	}
-	if len(row.Payload) == 0 {
-		return info, nil, nil
-	}
-	place := sealed.JobPlace(row.ID)
-	plain, err := op.Open(ctx, &place, row.KeyVersion, row.Payload)
-	if err != nil {
+	job, err := OpenJob(ctx, op, row)
+	if err != nil || job == nil {
 		return info, nil, err
-	}
-	job := &Job{}
-	if err := json.Unmarshal(plain, job); err != nil {
-		return info, nil, errJobFormat
 	}
 	info.Reactor, info.Ran, info.Step = job.Reactor, job.Ran, "run"
 	if job.Result != nil {
 		info.Step = "deliver"
 	}
 	return info, job, nil
+}
+
+// OpenJob returns what a row holds; nil when nothing is left.
+func OpenJob(ctx context.Context, op *core.Op, row *storage.Job) (*Job, error) {
+	if len(row.Payload) == 0 {
+		return nil, nil
+	}
+	place := sealed.JobPlace(row.ID)
+	plain, err := op.Open(ctx, &place, row.KeyVersion, row.Payload)
+	if err != nil {
+		return nil, err
+	}
+	job := &Job{}
+	if err := json.Unmarshal(plain, job); err != nil {
+		return nil, errJobFormat
+	}
+	return job, nil
 }
 
 // giveUp marks the job as dead. It stays held, by this node, so that of several

@@ -132,7 +132,7 @@ func eachTenant[T any](ctx context.Context, v *core.Vault, rows []T, tenant func
 		for _, r := range rows {
 			add(op, ch, r)
 		}
-		return v.Store.Write(ctx, ch)
+		return op.Apply(ctx, ch)
 	}
 	for t, group := range groups {
 		err := write(t, group)
@@ -220,6 +220,15 @@ func (s *sweep) logs(ctx context.Context) error {
 
 // deleteLogs deletes the entries of a tenant, in no more pieces than are left.
 func (s *sweep) deleteLogs(ctx context.Context, tenant storage.ID, before time.Time, pieces *int) error {
+	if l := s.v.Ledger; l != nil {
+		allowed, err := l.Retain(ctx, uuid.UUID(tenant), before)
+		if err != nil {
+			return err
+		}
+		if allowed.Before(before) {
+			before = allowed
+		}
+	}
 	for *pieces > 0 {
 		*pieces--
 		n, err := s.v.Store.DeleteLogs(ctx, tenant, before, chunk)

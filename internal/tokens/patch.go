@@ -123,9 +123,15 @@ func (op *patching) update(ctx context.Context, id string) (Token, error) {
 	if op.evaluate(ctx, t, bad); bad.Any() {
 		return Token{}, cmp.Or(op.steps.Canceled(), fault.Of(bad))
 	}
-	if op.dedup.IsZero() && t.Row.Fingerprint == old.Row.Fingerprint && t.Row.Expression == old.Row.Expression {
+	same := op.dedup.IsZero() && t.Row.Fingerprint == old.Row.Fingerprint && t.Row.Expression == old.Row.Expression
+	if same {
 		t.Row.Dedup = old.Row.Dedup // no more and no less of a duplicate than before
-	} else {
+	}
+	// Sealing can refuse the token, so it comes before the look for duplicates.
+	if err := cmp.Or(core.HoldCopies(ctx, t.Data), t.seal(op.Op)); err != nil {
+		return Token{}, err
+	}
+	if !same {
 		dup, err := duplicate(ctx, op.Op, t, t.Row.ID)
 		if err != nil {
 			return Token{}, err
@@ -175,11 +181,8 @@ func (op *patching) patchedView(ctx context.Context, t *Clear) Token {
 	return Token{ID: full.ID, TenantID: full.TenantID, Type: full.Type, Containers: full.Containers}
 }
 
-// saveToken writes a patched token and returns it as the caller may read it.
+// saveToken writes a patched and sealed token, and returns it as the caller may read it.
 func (op *patching) saveToken(ctx context.Context, old, t *Clear) (Token, error) {
-	if err := cmp.Or(core.HoldCopies(ctx, t.Data), t.seal(op.Op)); err != nil {
-		return Token{}, err
-	}
 	out := op.patchedView(ctx, t)
 	ch := op.Change()
 	ch.UpdateTokens = []storage.TokenUpdate{{Rev: old.Row.Rev, OldSet: old.Row.Set, Token: *t.Row}}

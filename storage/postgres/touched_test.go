@@ -335,7 +335,7 @@ func (s *touched) deleteRecords(t *testing.T, db *postgres.Store) {
 func (s *touched) reseal(t *testing.T, db *postgres.Store) {
 	c := s.change()
 	for _, kind := range []storage.SealedKind{storage.SealedClaims, storage.SealedJobs} {
-		sealed, err := db.SealedUnder(t.Context(), s.tenant, kind, 2, deletedAtOnce)
+		sealed, err := db.SealedRows(t.Context(), storage.SealedFilter{Tenant: s.tenant, Kind: kind, KeyBelow: 2, Limit: deletedAtOnce})
 		if err != nil || len(sealed) != deletedAtOnce {
 			t.Fatalf("%d rows, %v", len(sealed), err)
 		}
