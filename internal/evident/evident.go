@@ -171,7 +171,7 @@ func (k *Keeper) Proof(ctx context.Context, op *core.Op, id uuid.UUID) ([]byte, 
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		case <-over:
-			return nil, fault.New(fault.ErrUnavailable, "The entry is not in the tree yet.")
+			return nil, fault.New(fault.ErrUnavailable, "the entry is not in the tree yet")
 		case <-time.After(proofPause):
 		}
 	}
@@ -181,7 +181,7 @@ func (k *Keeper) Proof(ctx context.Context, op *core.Op, id uuid.UUID) ([]byte, 
 func (k *Keeper) mayCome(ctx context.Context, op *core.Op, id uuid.UUID) error {
 	rows, err := k.store.LogsByRef(ctx, op.TenantID(), []storage.LogRef{{ID: storage.ID(id), Seq: storage.AnySeq}})
 	if err == nil && len(rows) == 0 {
-		return fault.New(fault.ErrNotFound, "The log has no such entry.")
+		return fault.New(fault.ErrNotFound, "log entry not found")
 	}
 	return err
 }
