@@ -248,8 +248,8 @@ type Change struct {
 	Logs []Log
 
 	// Relaxed says that the change holds nothing but log entries of reads: it
-	// must survive a crash of the process when Write returns, and a power loss
-	// soon after.
+	// must survive a crash of the process when Write returns, and a crash of the
+	// database server or a power loss soon after.
 	Relaxed bool
 }
 
