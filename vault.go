@@ -90,8 +90,9 @@ type Config struct {
 	SweepEvery time.Duration
 
 	// StrictReadLogs makes log entries of reads as durable as those of writes.
-	// By default they survive a crash of the process, but a power loss may take
-	// those of the last second.
+	// By default they survive a crash of the process. A power loss, and on
+	// PostgreSQL also a crash of the database server, may take those of the last
+	// second, although the reads were answered.
 	StrictReadLogs bool
 
 	// LogRetention is how long entries of the audit log are kept: a sweep deletes

@@ -222,7 +222,9 @@ type Change struct {
 	// which must not change. A backend sets it.
 	Unsure bool
 
-	// Hold is heeded by [Tx.Write] alone. It may be nil.
+	// Hold names the keys that the change is sealed under, unless it is nil. If the
+	// record has another revision, Write gives up with ErrLate and writes nothing:
+	// the database may have been restored to a state that does not have these keys.
 	Hold *Hold
 
 	Claim *ClaimChange
@@ -246,8 +248,8 @@ type Change struct {
 	Logs []Log
 
 	// Relaxed says that the change holds nothing but log entries of reads: it
-	// must survive a crash of the process when Write returns, and a power loss
-	// soon after.
+	// must survive a crash of the process when Write returns, and a crash of the
+	// database server or a power loss soon after.
 	Relaxed bool
 }
 

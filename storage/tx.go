@@ -35,16 +35,16 @@ type Tx interface {
 
 	// Write applies a change as [Writer.Write] does, except that it is durable
 	// when the transaction is committed. A change that is refused leaves nothing,
-	// and the transaction can go on. Before and Relaxed do not count; Hold does,
-	// and if it does not hold the error is ErrLate.
+	// and the transaction can go on. Before and Relaxed do not count.
 	//
 	// Another transaction waits for this one only if it wants the same id,
 	// duplicate key or record.
 	Write(ctx context.Context, c *Change) error
 }
 
-// Hold names a record that must have this revision, and that nobody may change
-// or delete before the transaction ends: the keys that a change is sealed under.
+// Hold names a record that must have this revision when a change is written: the
+// keys that the change is sealed under. In a transaction of the application, nobody
+// may change or delete the record before the transaction ends.
 type Hold struct {
 	Kind string
 	ID   ID

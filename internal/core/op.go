@@ -98,8 +98,9 @@ func (op *Op) Start(ch *storage.Change) {
 // together with the response. Entries of reads are written at once when the work has
 // effects outside of the database, because it may pass on what it has read.
 //
-// An operation may have taken longer than keys may be used. Then the database
-// refuses its change, and it is sealed again under keys that are read now.
+// An operation may have taken longer than keys may be used, or the database may
+// have other keys than it had. Then the database refuses the change, and it is sealed
+// again under keys that are read now.
 func (op *Op) Write(ctx context.Context, ch *storage.Change) error {
 	if op.tx != nil {
 		return op.writeInTx(ctx, ch)
@@ -117,6 +118,9 @@ func (op *Op) Write(ctx context.Context, ch *storage.Change) error {
 	}
 	defer written()
 	for range MaxAttempts {
+		if op.State != nil && sealed.Any(ch) {
+			ch.Hold = op.State.Hold
+		}
 		err := op.commit(ctx, op.Vault.Store, ch)
 		if !errors.Is(err, storage.ErrLate) {
 			return err

@@ -14,7 +14,6 @@ import (
 
 	"github.com/seed-72ea4aab/vault/internal/admission"
 	"github.com/seed-72ea4aab/vault/internal/fault"
-	"github.com/seed-72ea4aab/vault/internal/keyring"
 	"github.com/seed-72ea4aab/vault/internal/sealed"
 	"github.com/seed-72ea4aab/vault/storage"
 )
@@ -212,7 +211,7 @@ func (op *Op) writeInTx(ctx context.Context, ch *storage.Change) error {
 	}
 	for range MaxAttempts {
 		if op.State != nil && sealed.Any(ch) {
-			ch.Hold = &storage.Hold{Kind: keyring.KindRing, ID: op.TenantID(), Rev: op.State.RingRev}
+			ch.Hold = op.State.Hold
 		}
 		err := op.commit(ctx, op.tx.store, ch)
 		if !errors.Is(err, storage.ErrLate) {

@@ -29,10 +29,18 @@ func (s *Skew) Ahead() time.Duration { return time.Duration(s.ahead.Load()) }
 // Err returns why nothing that has expired may be deleted, or nil.
 func (s *Skew) Err() error {
 	if ahead := s.Ahead(); ahead.Abs() > MaxSkew {
-		return fmt.Errorf("%w: the clock of this node is %s ahead of the database's, so it deletes nothing that has expired",
-			storage.ErrUnavailable, ahead.Round(time.Second))
+		return fmt.Errorf("%w: the clock of this node is %s the database's, so it deletes nothing that has expired",
+			storage.ErrUnavailable, difference(ahead))
 	}
 	return nil
+}
+
+// difference says how far a clock is ahead of another, or behind it.
+func difference(ahead time.Duration) string {
+	if ahead < 0 {
+		return ahead.Abs().Round(time.Second).String() + " behind"
+	}
+	return ahead.Round(time.Second).String() + " ahead of"
 }
 
 // Compare compares the clocks once. If the database does not answer, the
@@ -46,7 +54,7 @@ func (s *Skew) Compare(ctx context.Context, clock storage.Clock, logger *slog.Lo
 	}
 	s.ahead.Store(int64(ahead))
 	if s.Err() != nil {
-		logger.WarnContext(ctx, "the clock of this node differs from the database's; it deletes nothing that has expired", "ahead", ahead)
+		logger.WarnContext(ctx, "the clock of this node differs from the database's; it deletes nothing that has expired", "clock", difference(ahead)+" the database's")
 	}
 }
 

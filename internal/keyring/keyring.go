@@ -46,8 +46,9 @@ const timeToWrite = 2 * time.Second
 type State[D any] struct {
 	Doc     D
 	Ring    *seal.Ring
-	RingRev int64     // revision of the ring's record
-	ReadAt  time.Time // on the monotonic clock, when the query began
+	RingRev int64         // revision of the ring's record
+	Hold    *storage.Hold // of the ring's record at this revision
+	ReadAt  time.Time     // on the monotonic clock, when the query began
 }
 
 // WriteBefore is the last moment for a change that was sealed under these keys.
@@ -266,6 +267,7 @@ func (c *Cache[D]) read(ctx context.Context, store Records, tenant uuid.UUID, be
 	if s.Ring, s.RingRev, err = c.ring(ctx, store, tenant); err != nil {
 		return nil, err
 	}
+	s.Hold = &storage.Hold{Kind: KindRing, ID: own[0], Rev: s.RingRev}
 	place := sealed.RecordPlace(&tenants[0])
 	place.Tenant = tenant
 	plain, err := s.Ring.Open(&place, tenants[0].KeyVersion, tenants[0].Body)

@@ -44,6 +44,10 @@ func carefulText(f form) string {
 		}
 		ok = "1 / (CASE WHEN (SELECT count(*) FROM claimed) = (SELECT count(*) FROM wanted) THEN 1 ELSE 0 END)"
 	}
+	sets := from(groupSetColumns)
+	if f.holds {
+		ok += " / (CASE WHEN " + allHeld(n) + " THEN 1 ELSE 0 END)"
+	}
 	own := slices.Concat(tenantColumn, tokenColumns)
 	parts := []string{
 		"created AS (INSERT INTO vault_tokens (" + own.names("") + ") SELECT " + own.names("u.") + " FROM " + tokens + free +
@@ -58,7 +62,7 @@ func carefulText(f form) string {
 	}
 	parts = append(parts, claimed...)
 	parts = append(parts, "sets AS (INSERT INTO vault_container_sets ("+groupSetColumns.names("")+") SELECT u.* FROM "+
-		from(groupSetColumns)+` WHERE EXISTS (SELECT FROM created c WHERE c.tenant_id = u.tenant_id AND c.set_id = u.set_id)
+		sets+` WHERE EXISTS (SELECT FROM created c WHERE c.tenant_id = u.tenant_id AND c.set_id = u.set_id)
 		ORDER BY u.tenant_id, u.set_id ON CONFLICT DO NOTHING)`)
 	return "WITH " + strings.Join(parts, ",\n") + "\nSELECT g.ok, c.tenant_id, c.ord FROM (SELECT " + ok +
 		" AS ok) g LEFT JOIN created c ON true"
@@ -74,6 +78,7 @@ func (g *group) createCarefully(slot *slot, batch []*pending) (passed []*pending
 		args = g.claims.values(args)
 	}
 	args = g.sets.values(args)
+	args = g.holdArgs(args)
 	done := make(map[tokenKey]bool, len(batch))
 	text := carefulTexts.of(g.form(), carefulText)
 	err = slot.query(context.Background(), text, args, true, func(row []driver.Value) error {

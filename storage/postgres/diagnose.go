@@ -44,6 +44,23 @@ func diagnose(ctx context.Context, on asker, c *storage.Change) (*storage.Confli
 	return nil, nil
 }
 
+const holdQuery = "SELECT 1 FROM vault_records WHERE tenant_id = $1 AND kind = $2 AND id = $3 AND rev = $4::bigint"
+
+// holds reports whether the record that a change holds has its revision.
+func holds(ctx context.Context, on asker, c *storage.Change) (held bool, err error) {
+	h := c.Hold
+	if h == nil {
+		return true, nil
+	}
+	st := on.start(c.Tenant)
+	st.held(h)
+	err = on.query(ctx, holdQuery, st.args, false, func([]driver.Value) error {
+		held = true
+		return nil
+	})
+	return held, err
+}
+
 const claimQuery = "SELECT owner, lease_until, expires_at, answer IS NOT NULL FROM vault_claims WHERE tenant_id = $1 AND key = $2"
 
 func diagnoseClaim(ctx context.Context, on asker, c *storage.Change) (*storage.Conflict, error) {

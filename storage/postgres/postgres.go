@@ -6,7 +6,8 @@
 //
 // A write is acknowledged when its commit is on disk, and on the synchronous
 // standby where the server has one. Only the log entries of reads may be
-// committed a moment before they are on disk. Opening refuses a server whose
+// committed a moment before they are on disk, so that a crash of the server may
+// lose the last of them. Opening refuses a server whose
 // synchronous_commit or fsync is off, with ErrNotDurable, unless Options allow
 // it.
 //

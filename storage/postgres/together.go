@@ -56,6 +56,7 @@ var (
 	groupHashColumns  = slices.Concat(tenantColumn, hashColumns)
 	groupSetColumns   = slices.Concat(tenantColumn, setColumns)
 	groupCountColumns = slices.Concat(tenantColumn, countColumns)
+	groupHoldColumns  = slices.Concat(tenantColumn, recordDeleteColumns)
 
 	carefulTokenColumns = slices.Concat(groupTokenColumns, columns{{"claim", bytea}})
 	carefulLogColumns   = slices.Concat(groupLogColumns, columns{{"token", bytea}})
@@ -79,6 +80,7 @@ var (
 // group is the rows of a batch of creates.
 type group struct {
 	tokens, hashes, logs, claims, sets, counts *rows
+	holds                                      []held
 	sums                                       tally // that counts are
 	uniform                                    bool
 	special                                    bool // a token is not bare
@@ -142,6 +144,7 @@ func gather(batch []*pending, slot *slot) *group {
 			g.logs.optional(token)
 		}
 	}
+	g.addHolds(sorted)
 	g.addClaims(sorted)
 	g.addSets(sets)
 	g.sums, g.counts = sums, sums.tenantRows(slot.shard)
@@ -168,6 +171,47 @@ func (g *group) addToken(c *storage.Change) {
 		return
 	}
 	g.tokens.bytes(c.Claim.Key[:])
+}
+
+// addHolds adds what the changes of a batch hold. Changes of one tenant follow each
+// other, and most of them hold the same.
+func (g *group) addHolds(batch []*pending) {
+	for _, p := range batch {
+		c := p.change
+		if c.Hold == nil {
+			continue
+		}
+		if h := (held{c.Tenant, *c.Hold}); len(g.holds) == 0 || g.holds[len(g.holds)-1] != h {
+			g.holds = append(g.holds, h)
+		}
+	}
+}
+
+// holdArgs appends what the group holds as the parameters of allHeld.
+func (g *group) holdArgs(args []any) []any {
+	if len(g.holds) == 0 {
+		return args
+	}
+	r := newRows(groupHoldColumns, len(g.holds))
+	for i := range g.holds {
+		h := &g.holds[i]
+		r.bytes(h.tenant[:])
+		putRecordDelete(r, &storage.RecordDelete{Kind: h.Kind, ID: h.ID, Rev: h.Rev})
+	}
+	return r.values(args)
+}
+
+// held is a record of a tenant that a change holds.
+type held struct {
+	tenant storage.ID
+	storage.Hold
+}
+
+// allHeld is the condition that all records in the parameters after the first n have
+// their revisions. The offset keeps the planner from making this a join.
+func allHeld(n int) string {
+	return "NOT EXISTS (SELECT FROM " + groupHoldColumns.from(n, true, "u") + " WHERE NOT EXISTS (SELECT FROM vault_records r" +
+		" WHERE r.tenant_id = u.tenant_id AND r.kind = u.kind AND r.id = u.id AND r.rev = u.rev OFFSET 0))"
 }
 
 // addClaims adds the claims of a batch in the order of their keys, so that two
@@ -216,11 +260,11 @@ type tenantSet struct {
 // form is all that the texts of a group's statements depend on: which rows it
 // has, whether it is uniform, whether its tokens are bare, and whether its parts
 // are statements.
-type form struct{ tokens, hashes, claims, uniform, special, routed bool }
+type form struct{ tokens, hashes, claims, holds, uniform, special, routed bool }
 
 func (g *group) form() form {
 	return form{
-		tokens: g.tokens.n > 0, hashes: g.hashes.n > 0, claims: g.claims.n > 0,
+		tokens: g.tokens.n > 0, hashes: g.hashes.n > 0, claims: g.claims.n > 0, holds: len(g.holds) > 0,
 		uniform: g.uniform, special: g.special, routed: g.routed,
 	}
 }
@@ -305,7 +349,7 @@ func (g *group) createTrusting(slot *slot) error {
 	for i := range t.parts {
 		args = t.parts[i].args(g, args)
 	}
-	return slot.exec(t.text, args, true)
+	return slot.exec(t.text, g.holdArgs(args), true)
 }
 
 func (p *groupPart) args(g *group, args []any) []any {
@@ -315,6 +359,9 @@ func (p *groupPart) args(g *group, args []any) []any {
 func newTrusting(f form) *trusting {
 	t := &trusting{parts: f.parts()}
 	n, last := 0, len(t.parts)-1
+	if f.holds {
+		last++ // the guard is the statement proper
+	}
 	expressions := make([]string, last)
 	for i, p := range t.parts {
 		columns, shared := p.columns, p.shared
@@ -329,16 +376,24 @@ func newTrusting(f form) *trusting {
 		}
 		t.text = text
 	}
+	if f.holds {
+		t.text = "SELECT 1 / (CASE WHEN " + allHeld(n) + " THEN 1 ELSE 0 END)"
+	}
 	if last > 0 {
 		t.text = "WITH " + strings.Join(expressions, ",\n") + "\n" + t.text
 	}
 	return t
 }
 
-// steps are the parts as statements. The tokens come first, which are what there
-// may be a conflict about.
+// steps are the parts as statements. What is held comes first, and then the tokens,
+// which are what there may be a conflict about.
 func (t *trusting) steps(g *group) []step {
-	steps := make([]step, 0, len(t.parts))
+	steps := make([]step, 0, len(t.parts)+len(g.holds))
+	for i := range g.holds {
+		st := newStatement(g.holds[i].tenant)
+		st.held(&g.holds[i].Hold)
+		steps = append(steps, step{text: holdQuery, args: st.args, prepare: true, want: 1})
+	}
 	var sets step
 	for i, p := range slices.Backward(t.parts) {
 		one := step{text: t.texts[i], args: p.args(g, nil), prepare: true, want: anyRows}

@@ -162,7 +162,7 @@ func (t *txStore) apply(ctx context.Context, c *storage.Change) error {
 		s := t.start(c.Tenant)
 		s.apply(piece, shard-int64(i))
 		if i == 0 && c.Hold != nil {
-			s.hold(c.Hold)
+			s.hold(c.Hold, " FOR SHARE")
 		}
 		for _, p := range s.all() {
 			if err := p.do(ctx, t); err != nil {
@@ -188,35 +188,32 @@ func (t *txStore) run(ctx context.Context, text string, args []any, _ bool) (int
 	return result.RowsAffected()
 }
 
-// hold locks a record against changes until the transaction ends, provided that
-// it has its revision.
-func (s *statement) hold(h *storage.Hold) {
-	row := newRow(recordDeleteColumns)
-	putRecordDelete(row, &storage.RecordDelete{Kind: h.Kind, ID: h.ID, Rev: h.Rev})
+// hold adds the guard that a record has its revision. The record may be locked
+// against changes until the transaction ends.
+func (s *statement) hold(h *storage.Hold, lock string) {
 	first := len(s.args)
-	s.values(row)
+	s.held(h)
 	s.with("held", fmt.Sprintf("SELECT 1 FROM vault_records r WHERE r.tenant_id = $1"+
-		" AND r.kind = $%d::text AND r.id = $%d::bytea AND r.rev = $%d::bigint FOR SHARE", first+1, first+2, first+3))
+		" AND r.kind = $%d::text AND r.id = $%d::bytea AND r.rev = $%d::bigint", first+1, first+2, first+3)+lock)
 	s.expect("held", 1)
 }
 
-const holdQuery = "SELECT 1 FROM vault_records WHERE tenant_id = $1 AND kind = $2 AND id = $3 AND rev = $4"
+// held adds what a change holds as parameters.
+func (s *statement) held(h *storage.Hold) {
+	row := newRow(recordDeleteColumns)
+	putRecordDelete(row, &storage.RecordDelete{Kind: h.Kind, ID: h.ID, Rev: h.Rev})
+	s.values(row)
+}
 
 // why returns the reason for which a change was refused; nil when there is none
 // any more.
 func (t *txStore) why(ctx context.Context, c *storage.Change, refusal error) error {
-	if h := c.Hold; h != nil {
-		held := false
-		err := t.query(ctx, holdQuery, []any{c.Tenant[:], h.Kind, h.ID[:], h.Rev}, false, func([]driver.Value) error {
-			held = true
-			return nil
-		})
-		if err != nil {
-			return txError(err)
-		}
-		if !held {
-			return storage.ErrLate
-		}
+	held, err := holds(ctx, t, c)
+	switch {
+	case err != nil:
+		return txError(err)
+	case !held:
+		return storage.ErrLate
 	}
 	conflict, err := diagnose(ctx, t, c)
 	switch {

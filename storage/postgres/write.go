@@ -237,7 +237,15 @@ func (s *Store) attempt(slot *slot, p *pending) (done bool, err error) {
 			return err == nil, err
 		}
 	}
-	conflict, err := diagnose(context.Background(), slot, p.change)
+	held, err := holds(context.Background(), slot, p.change)
+	if err == nil && !held {
+		p.ambiguous = false
+		return true, storage.ErrLate
+	}
+	var conflict *storage.Conflict
+	if err == nil {
+		conflict, err = diagnose(context.Background(), slot, p.change)
+	}
 	switch {
 	case err != nil && (lost(err) || transient(err) || aborted(err)):
 		return false, err
@@ -260,9 +268,12 @@ func (s *slot) apply(c *storage.Change) error {
 		return errGuard // no statement would see what is wrong about another
 	}
 	var steps []step
-	for _, piece := range split(c) {
+	for i, piece := range split(c) {
 		st := s.start(c.Tenant)
 		st.apply(piece, s.shard)
+		if i == 0 && c.Hold != nil {
+			st.hold(c.Hold, "")
+		}
 		if onlyReadLogs(c) && !s.unsynced && !s.routed {
 			st.final = unsynced
 		}

@@ -135,14 +135,8 @@ func (t *txStore) Write(ctx context.Context, c *storage.Change) error {
 // applyHeld applies a change, and its counts at once, if what it holds has not
 // been changed. The lock of the transaction keeps it so.
 func (w *writer) applyHeld(c *storage.Change) error {
-	if h := c.Hold; h != nil {
-		held, err := w.found(stmtHold, nil, c.Tenant[:], h.Kind, h.ID[:], h.Rev)
-		if err != nil {
-			return err
-		}
-		if !held {
-			return storage.ErrLate
-		}
+	if err := w.hold(c); err != nil {
+		return err
 	}
 	if err := w.applyChange(c); err != nil {
 		return err

@@ -240,7 +240,26 @@ func (w *writer) apply(c *call) error {
 	if c.change.Late(time.Now()) {
 		return storage.ErrLate
 	}
+	if err := w.hold(c.change); err != nil {
+		return err
+	}
 	return w.applyChange(c.change)
+}
+
+// hold returns ErrLate if the record that a change holds has another revision.
+func (w *writer) hold(c *storage.Change) error {
+	h := c.Hold
+	if h == nil {
+		return nil
+	}
+	held, err := w.found(stmtHold, nil, c.Tenant[:], h.Kind, h.ID[:], h.Rev)
+	if err != nil {
+		return describe("holding a record", err)
+	}
+	if !held {
+		return storage.ErrLate
+	}
+	return nil
 }
 
 func (w *writer) commit() error {

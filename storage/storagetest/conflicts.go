@@ -1,6 +1,8 @@
 package storagetest
 
 import (
+	"errors"
+	"fmt"
 	"strings"
 
 	"github.com/seed-72ea4aab/vault/storage"
@@ -20,9 +22,38 @@ func conflictRules() []rule {
 		{"TokenStale: UpdateTokens and DeleteTokens, another revision", tokenStale},
 		{"RecordStale: UpdateRecords and DeleteRecords, another revision", recordStale},
 		{"JobStale: UpdateJobs and DeleteJobs, no longer the owner's", jobStale},
+		{"ErrLate: the record that a change holds has another revision, or is missing", holdStale},
 		{"guards are judged before anything is written", guardsComeFirst},
 		{"errors never carry a column's content", errorsHaveNoContent},
 	}
+}
+
+func holdStale(w *world) {
+	tenant, ring := w.id(), w.record("ring", "")
+	w.write(&storage.Change{Tenant: tenant, InsertRecords: []storage.Record{ring}})
+	held := storage.Hold{Kind: ring.Kind, ID: ring.ID, Rev: ring.Rev}
+	stale, missing := held, held
+	stale.Rev--
+	missing.ID = w.id()
+	w.unchanged(tenant, func() {
+		for _, n := range []int{1, 2, 1500} {
+			for _, h := range []storage.Hold{stale, missing} {
+				c := insert(tenant, w.tokenSeries("stale", n)...)
+				c.Hold, c.Logs = &h, []storage.Log{w.log("token", "")}
+				if err := w.store.Write(w.Context(), c); !errors.Is(err, storage.ErrLate) {
+					w.Errorf("%d tokens: got %v, want ErrLate", n, err)
+				}
+			}
+		}
+	})
+	var written []storage.Token
+	for _, n := range []int{1, 2} {
+		c := insert(tenant, w.tokenSeries(fmt.Sprintf("held%d-", n), n)...)
+		c.Hold, c.Logs = &held, []storage.Log{w.log("token", "")}
+		w.write(c)
+		written = append(written, c.InsertTokens...)
+	}
+	w.hasTokens(tenant, written...)
 }
 
 func tokenIDTaken(w *world) {

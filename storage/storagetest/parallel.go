@@ -19,6 +19,7 @@ func parallelRules() []rule {
 		{"of many finishers of one job one wins", raceForJob},
 		{"changes that have nothing in common all land", disjointWriters},
 		{"a refused change does not harm those written at the same time", mixedWriters},
+		{"a change that holds another revision does not harm those written at the same time", holdersInParallel},
 		{"changes of all shapes can be written at once", allShapes},
 		{"reads see a change whole or not at all", readersDuringWrites},
 		{"changes of many tenants at once stay apart", tenantsInParallel},
@@ -40,6 +41,36 @@ func (w *world) raceOf(kind storage.ConflictKind, change func(i int) *storage.Ch
 	return w.oneWinner(try(writers, func(i int) error {
 		return nodes[i%len(nodes)].Write(w.Context(), changes[i])
 	}), kind)
+}
+
+// holdersInParallel has two tenants, and every third change holds another revision.
+func holdersInParallel(w *world) {
+	tenants, rings := []storage.ID{w.id(), w.id()}, []storage.Record{w.record("ring", "a"), w.record("ring", "b")}
+	changes := make([]*storage.Change, writers)
+	for i, tenant := range tenants {
+		w.write(&storage.Change{Tenant: tenant, InsertRecords: []storage.Record{rings[i]}})
+	}
+	want := make([][]storage.Token, len(tenants))
+	for i := range changes {
+		of := i % len(tenants)
+		token, ring := w.token(fmt.Sprintf("t%02d", i)), rings[of]
+		c := insert(tenants[of], token)
+		c.Hold, c.Logs = &storage.Hold{Kind: ring.Kind, ID: ring.ID, Rev: ring.Rev}, []storage.Log{w.log("token", token.ID)}
+		if changes[i] = c; i%3 == 0 {
+			c.Hold.Rev++
+			continue
+		}
+		want[of] = append(want[of], token)
+	}
+	nodes := w.nodes()
+	for i, err := range try(writers, func(i int) error { return nodes[i%len(nodes)].Write(w.Context(), changes[i]) }) {
+		if stale := i%3 == 0; stale != errors.Is(err, storage.ErrLate) || !stale && err != nil {
+			w.Errorf("change %d: got %v", i, err)
+		}
+	}
+	for i, tenant := range tenants {
+		w.hasTokens(tenant, want[i]...)
+	}
 }
 
 func raceForID(w *world) {

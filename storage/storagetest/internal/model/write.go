@@ -20,6 +20,9 @@ func (s *Store) Write(ctx context.Context, c *storage.Change) error {
 	if c.Late(time.Now()) {
 		return storage.ErrLate
 	}
+	if h := c.Hold; h != nil && s.db.tenant(c.Tenant).records[recordID{h.Kind, h.ID}].Rev != h.Rev {
+		return storage.ErrLate
+	}
 	if conflict := s.db.judge(c); conflict != nil {
 		return conflict
 	}
