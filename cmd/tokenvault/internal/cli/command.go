@@ -47,6 +47,8 @@ type call struct {
 	args []string
 	// evidence is set by a command that is about the evidence of the log.
 	evidence *vault.EvidenceConfig
+	// deletes is set by a command that deletes what evidence is about.
+	deletes bool
 	act      action
 
 	target target
