@@ -49,7 +49,7 @@ type call struct {
 	evidence *vault.EvidenceConfig
 	// deletes is set by a command that deletes what evidence is about.
 	deletes bool
-	act      action
+	act     action
 
 	target target
 	json   bool
