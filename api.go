@@ -24,18 +24,26 @@ import (
 //		return &vault.Token{ID: "tok"}, nil
 //	}
 //
-// It leaves out what belongs to the program that has opened the vault: choosing
-// and asking for an identity (As, AsUser, Check, TenantID, ApplicationID,
-// ProxyID), Once, whose work runs in the vault's process, Stats, Export,
-// PatchTenant and RotateWebhookSecret. It leaves out RoundTripper too: its requests leave from
-// the program itself, so over HTTP the data of tokens would have to come to the
-// program first, which proxies are there to avoid. InvokeProxy has the vault
-// send the request.
+// API leaves out the methods that only make sense in the process of the vault:
+//
+//   - the identity: [Client.TenantID], [Client.ApplicationID], [Client.AsUser],
+//     [Client.Masked], [Client.HasPermission];
+//   - the place of work: [Client.InTx] and [Client.Once], whose work runs in the
+//     process;
+//   - the set-up of a program: [Client.EnsureApplication], [Client.EnsureReactor],
+//     [Client.EnsureProxy], [Client.PatchTenant], [Client.RotateWebhookSecret];
+//   - [Client.Export], which reads data in clear;
+//   - [Client.RoundTripper], because its requests leave from the program itself.
+//     Over HTTP, the data of tokens would have to come to the program first.
+//     InvokeProxy has the vault send the request.
+//
+// The methods of [Owner] are not part of it either.
 type API interface {
 	TokenAPI
 	TokenListAPI
 	SessionAPI
 	ImportAPI
+	EraseAPI
 	RunAPI
 	AdminAPI
 }
@@ -65,6 +73,11 @@ type TokenListAPI interface {
 // ImportAPI stores many values.
 type ImportAPI interface {
 	Import(ctx context.Context, rows iter.Seq2[TokenParams, error], opts ImportOptions) iter.Seq2[ImportResult, error]
+}
+
+// EraseAPI deletes many values.
+type EraseAPI interface {
+	EraseTokens(ctx context.Context, p EraseParams) (*Erasure, error)
 }
 
 // SessionAPI makes short-lived keys, and ends them.

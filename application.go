@@ -111,7 +111,7 @@ func (p *ApplicationParams) checkPlain(now time.Time, bad *form.Problems) {
 func (op *operation) mayGrant(permissions []Permission) error {
 	for _, p := range permissions {
 		if !op.Grant().MayGrant(string(p)) {
-			return fault.New(ErrForbidden, "The permission %s is needed to grant it, and to change an application that holds it.", p)
+			return fault.New(ErrForbidden, "permission %s required to grant it, or to change an application that holds it", p)
 		}
 	}
 	return nil
@@ -182,7 +182,7 @@ func (c *Client) EnsureApplication(ctx context.Context, p ApplicationParams) (*A
 			return op.newApplication(p)
 		})
 		if err == nil && p.Type != "" && app.Type != p.Type {
-			return nil, fault.New(ErrConflict, "There is an application of this name that has another type.")
+			return nil, fault.New(ErrConflict, "an application of another type has this name")
 		}
 		return app, err
 	})
@@ -200,7 +200,7 @@ func (c *Client) GetApplication(ctx context.Context, id uuid.UUID) (*Application
 func (c *Client) OwnApplication(ctx context.Context) (*Application, error) {
 	return run(ctx, c, &verbOwnApplication, func(ctx context.Context, op *operation) (*Application, error) {
 		if op.Application() == nil {
-			return nil, fault.New(ErrNotFound, "The tenant itself is not an application.")
+			return nil, fault.New(ErrNotFound, "the tenant itself is not an application")
 		}
 		return applications.Get(ctx, op.Op, op.Application().ID)
 	})

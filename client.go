@@ -3,9 +3,11 @@ package vault
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 
 	"github.com/google/uuid"
 
+	"github.com/seed-72ea4aab/vault/internal/bridge"
 	"github.com/seed-72ea4aab/vault/internal/core"
 	"github.com/seed-72ea4aab/vault/internal/sessions"
 )
@@ -92,10 +94,6 @@ func (c *Client) TenantID() uuid.UUID { return c.caller.Tenant() }
 // ApplicationID returns the application that the client acts as, or a zero id
 // when it is the tenant itself.
 func (c *Client) ApplicationID() uuid.UUID { return c.caller.ApplicationID() }
-
-// ProxyID returns the proxy that a [Vault.ProxyCaller] calls, or a zero id for
-// every other client.
-func (c *Client) ProxyID() uuid.UUID { return c.caller.Proxy() }
 
 // AsUser returns a client with the rights of c that acts for a user of the
 // embedding program: see [Owner.AsUser].
@@ -193,3 +191,16 @@ type operation struct {
 
 // client returns the caller of the operation as a client.
 func (op *operation) client() *Client { return &Client{op.v, op.Caller} }
+
+// Package httpserver reaches these through the bridge.
+func init() { //nolint:gochecknoinits // the bridge cannot import this package
+	bridge.Caller = func(client any) core.Caller { return client.(*Client).caller }
+	bridge.ProxyCaller = func(ctx context.Context, v any, key string) (any, error) { return v.(*Vault).proxyCaller(ctx, key) }
+	bridge.DecodeReplacement = func(data []byte, params json.Unmarshaler) error {
+		form := paramsForm
+		if _, ok := params.(*ProxyParams); ok {
+			form = proxyForm
+		}
+		return public(form.Replace(data, params))
+	}
+}

@@ -4,7 +4,6 @@ import (
 	"errors"
 
 	"github.com/seed-72ea4aab/vault/internal/fault"
-	"github.com/seed-72ea4aab/vault/internal/form"
 )
 
 // Errors that operations return; use errors.Is. An error's text
@@ -78,7 +77,7 @@ type InvalidError struct {
 }
 
 // Error lists the fields and their messages in the order of the paths.
-func (e *InvalidError) Error() string { return (*form.Problems)(e).String() }
+func (e *InvalidError) Error() string { return (*fault.Invalid)(e).Error() }
 
 // Is matches ErrInvalid.
 func (e *InvalidError) Is(target error) bool { return target == ErrInvalid }
@@ -91,7 +90,7 @@ type ConflictError struct {
 }
 
 // Error lists the fields and their messages in the order of the paths.
-func (e *ConflictError) Error() string { return form.Describe("conflict", e.Fields) }
+func (e *ConflictError) Error() string { return (*fault.Conflict)(e).Error() }
 
 // Is matches ErrConflict.
 func (e *ConflictError) Is(target error) bool { return target == ErrConflict }

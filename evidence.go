@@ -121,7 +121,7 @@ func (v *Vault) keeper(ctx context.Context) (*evident.Keeper, error) {
 		return nil, err
 	}
 	if v.evidence == nil {
-		return nil, fault.New(fault.ErrNotFound, "Evidence is off.")
+		return nil, fault.New(fault.ErrNotFound, "evidence is off")
 	}
 	return v.evidence, nil
 }

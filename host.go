@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/seed-72ea4aab/vault/internal/bridge"
 	"github.com/seed-72ea4aab/vault/internal/core"
 	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/form"
@@ -131,7 +132,7 @@ func (h *scriptHost) call(ctx context.Context, op string, args json.RawMessage) 
 		}
 		defer h.v.turns.Give(h.tenant)
 	}
-	ctx, room := h.client.Admit(h.lineage.In(ctx), nil)
+	ctx, room := bridge.Admit(h.lineage.In(ctx), h.client.caller, nil)
 	defer room.End()
 	if err := room.Parse(ctx, args); err != nil {
 		return nil, err
@@ -220,7 +221,7 @@ var hostOperations = map[string]func(context.Context, *Client, JSON) (any, error
 		}
 		id, err := uuid.Parse(text)
 		if err != nil {
-			return nil, fault.New(ErrNotFound, "There is no such reactor.")
+			return nil, fault.New(ErrNotFound, "reactor not found")
 		}
 		if p.CallbackURL == "" {
 			return c.React(ctx, id, p)
@@ -345,7 +346,7 @@ func readAnswer(answer *ProxyAnswer, limit int64, counted *limits.Bytes) (JSON, 
 	}
 	m := &relay.Message{Header: answer.Header, Body: raw}
 	if err := m.Decode(limit); err != nil {
-		return nil, fault.New(ErrUnreachable, "The destination's response cannot be read: it %s.", err)
+		return nil, fault.New(ErrUnreachable, "the destination's response cannot be read: it %s", err)
 	}
 	if err := counted.Hold(len(m.Body)); err != nil {
 		return nil, err

@@ -345,7 +345,7 @@ func TestResultIsWithdrawnWithItsTokens(t *testing.T) {
 			if hook.count() != 2 || got.Status != c.status || bytes.Contains(last, []byte(visa)) != (c.status == 0) {
 				t.Errorf("%d callbacks, the last is %+v", hook.count(), got)
 			}
-			if c.status != 0 && got.Title != vault.ErrWithdrawn.Error() {
+			if c.status != 0 && got.Title != "The stored answer was withdrawn." {
 				t.Errorf("the title is %q", got.Title)
 			}
 		})

@@ -300,7 +300,7 @@ func TestImportAsks(t *testing.T) {
 	create(t, v.Owner.Client, row("theirs", "/theirs/", "x"))
 	results := imported(t, c, rowsOf(row("own", "/mine/", "1"), row("other", "/theirs/", "2"), row("theirs", "/mine/", "3"), row("own", "/mine/", "4")),
 		vault.ImportOptions{OnDuplicate: vault.DuplicateUpdates})
-	const needs = "The permission token:%s is needed on each container of the token."
+	const needs = "Permission token:%s required on each container of the token."
 	wantOutcomes(t, results, "1 created own", "2 failed map[] "+fmt.Sprintf(needs, "create"), "3 failed map[] "+fmt.Sprintf(needs, "update"), "4 updated own")
 }
 

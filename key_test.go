@@ -304,7 +304,7 @@ func (r *rotating) below(t *testing.T, version int) int {
 			n++
 		}
 	}
-	claims, err := r.store.SealedUnder(t.Context(), tenant, storage.SealedClaims, version, 100)
+	claims, err := r.store.SealedRows(t.Context(), storage.SealedFilter{Tenant: tenant, Kind: storage.SealedClaims, KeyBelow: version, Limit: 100})
 	if err != nil {
 		t.Fatal(err)
 	}

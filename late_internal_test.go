@@ -428,7 +428,7 @@ func TestLeaseOutlivesARotation(t *testing.T) {
 			if err := v.runs.Extend(ctx, &job); renewals != (err == nil) || !renewals && !errors.Is(err, seal.ErrNoKey) {
 				t.Errorf("a longer lease after the rotation: %v", err)
 			}
-			left, err := v.store.SealedUnder(ctx, storage.ID(tenant), storage.SealedJobs, 2, 10)
+			left, err := v.store.SealedRows(ctx, storage.SealedFilter{Tenant: storage.ID(tenant), Kind: storage.SealedJobs, KeyBelow: 2, Limit: 10})
 			if err != nil || len(left) != 0 {
 				t.Errorf("%d jobs are sealed under a key that is no more, %v", len(left), err)
 			}

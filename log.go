@@ -50,7 +50,8 @@ const (
 type LogOperation string
 
 // The operations. OperationUse is a detokenization or an invoked proxy,
-// OperationExpire a deletion by [Vault.Sweep], OperationReact a run of a reactor.
+// OperationExpire a deletion by [Vault.Sweep], OperationReact a run of a reactor,
+// OperationImport the rows that a batch of an import refused or skipped.
 const (
 	OperationCreate    LogOperation = audit.Create
 	OperationUpdate    LogOperation = audit.Update
@@ -60,6 +61,7 @@ const (
 	OperationAuthorize LogOperation = audit.Authorize
 	OperationExpire    LogOperation = audit.Expire
 	OperationReact     LogOperation = audit.React
+	OperationImport    LogOperation = audit.Import
 )
 
 // EntityType names a kind of entity that log entries are about.

@@ -164,7 +164,7 @@ func TestEntityTypes(t *testing.T) {
 	same(t, "entity types", got, []vault.EntityType{
 		{DisplayName: "Application", Value: "application"}, {DisplayName: "Bank", Value: "bank"}, {DisplayName: "Card", Value: "card"},
 		{DisplayName: "Card Number", Value: "card_number"}, {DisplayName: "Employer ID Number", Value: "employer_id_number"},
-		{DisplayName: "Proxy", Value: "proxy"}, {DisplayName: "Reactor", Value: "reactor"}, {DisplayName: "Session", Value: "session"},
+		{DisplayName: "Erasure", Value: "erasure"}, {DisplayName: "Proxy", Value: "proxy"}, {DisplayName: "Reactor", Value: "reactor"}, {DisplayName: "Session", Value: "session"},
 		{DisplayName: "Social Security Number", Value: "social_security_number"}, {DisplayName: "Tenant", Value: "tenant"}, {DisplayName: "Token", Value: "token"},
 		{DisplayName: "US Bank Account Number", Value: "us_bank_account_number"}, {DisplayName: "US Bank Routing Number", Value: "us_bank_routing_number"},
 	})

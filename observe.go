@@ -34,6 +34,9 @@ const (
 	EventEgress EventKind = "egress" // a request to a destination, until its answer begins; named by its method
 	EventKey    EventKind = "key"    // a call of the master key: encrypt, decrypt
 	EventRun    EventKind = "run"    // a run of tenants' code: reactor, proxy
+	// EventAlarm is a row of the database that was altered or does not open:
+	// altered, unreadable, rolled_back. It ends at once, with an error.
+	EventAlarm EventKind = core.KindAlarm
 	// EventCall is an operation of a client. Its names are create, read, update and
 	// delete for tokens, react, proxy, move for imports and exports, and admin for
 	// the rest; Method says which one it is.

@@ -136,10 +136,11 @@ func (p SearchTokensParams) LogValue() slog.Value { return names("query", hidden
 func (p SearchTokensParams) Format(f fmt.State, _ rune) { format(f, p) }
 
 // LogValue shows nothing of the query, which may hold data.
-func (p CursorSearch) LogValue() slog.Value { return names("query", hidden) }
+// LogValue shows the reason, and nothing of the query, which may hold data.
+func (p EraseParams) LogValue() slog.Value { return names("query", hidden, "reason", p.Reason) }
 
 // Format prints what LogValue shows.
-func (p CursorSearch) Format(f fmt.State, _ rune) { format(f, p) }
+func (p EraseParams) Format(f fmt.State, _ rune) { format(f, p) }
 
 // LogValue shows nothing of the query, which may hold data.
 func (o ExportOptions) LogValue() slog.Value { return names("query", hidden) }

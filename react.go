@@ -175,7 +175,7 @@ func (op *operation) trialCode(ctx context.Context, p *TestRunParams) (runs.Code
 		transform = x.ResponseTransform
 	}
 	if transform == nil {
-		return runs.Code{}, fault.New(ErrNotFound, "The proxy has no such transform.")
+		return runs.Code{}, fault.New(ErrNotFound, "the proxy has no such transform")
 	}
 	return runs.Code{Entity: core.Entity{Type: kindProxy, ID: x.ID.String()}, Name: x.Name, Source: transform.Code, Configuration: x.Configuration}, nil
 }

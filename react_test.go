@@ -428,7 +428,7 @@ func TestChosenResponseIsDelivered(t *testing.T) {
 			if err := w.Work(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			same(t, "callback", string(hook.bodies[0]), `{"title":"CustomHttpResponseError","status":418,"detail":"the code failed (thrown)","errors":{"error":["x"]},`+
+			same(t, "callback", string(hook.bodies[0]), `{"title":"CustomHttpResponseError","status":418,"detail":"The code failed (thrown).","errors":{"error":["x"]},`+
 				`"response":{"status":418,"headers":{"X-Kind":"teapot"},"body":`+want+`}}`)
 		})
 	}

@@ -119,31 +119,6 @@ type CursorPagination struct {
 	After string `json:"after,omitempty"`
 }
 
-// CursorSearch is [Client.SearchTokensAfter] as JSON.
-type CursorSearch struct {
-	Query string
-	Size  int
-	Start string // the After of an earlier page, or ""
-}
-
-// UnmarshalJSON reads the JSON form strictly: an unknown field, a duplicate
-// key or a wrong type is an [InvalidError].
-func (p *CursorSearch) UnmarshalJSON(data []byte) error {
-	return readObject(data, func(r *form.Reader) {
-		p.Query, p.Start = r.Text("query"), r.Text("start")
-		p.Size = readCount(r, "size")
-	})
-}
-
-// MarshalJSON writes the JSON form, which UnmarshalJSON reads.
-func (p CursorSearch) MarshalJSON() ([]byte, error) {
-	w := &form.Writer{}
-	w.Text("query", p.Query)
-	w.Int("size", p.Size)
-	w.Text("start", p.Start)
-	return w.JSON(), nil
-}
-
 // ListTokensAfter returns the tokens that follow a place in the list of those
 // that meet the filters and that the client may read, newest first (permission
 // token:read). The place is the After of an earlier page, or "" for the start.

@@ -3,13 +3,13 @@ package vault
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault/internal/audit"
 	"github.com/seed-72ea4aab/vault/internal/core"
+	"github.com/seed-72ea4aab/vault/internal/erase"
 	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/form"
 	"github.com/seed-72ea4aab/vault/internal/keyring"
@@ -101,9 +101,9 @@ func (v *Vault) createTenant(ctx context.Context, name string, unique storage.Ke
 	ch.InsertRecords = []storage.Record{
 		{Kind: kindRing, ID: storage.ID(t.ID), Body: wrapped, CreatedAt: now}, rec,
 	}
-	ch.Logs = []storage.Log{op.Entry(audit.Create, kindTenant, t.ID.String())}
+	ch.Logs = []storage.Log{op.RecordEntry(audit.Create, &rec)}
 	if err := op.Apply(ctx, ch); err != nil {
-		return nil, fmt.Errorf("vault: create tenant: %w", err)
+		return nil, fault.Wrap(err, "create tenant")
 	}
 	return tenantOf(t), nil
 }
@@ -145,7 +145,7 @@ func (v *Vault) tenantNamed(ctx context.Context, name string) (t *Tenant, found 
 		err = fault.ErrAltered
 	}
 	if err != nil {
-		return nil, false, fmt.Errorf("find the tenant of a name: %w", err)
+		return nil, false, fault.Wrap(err, "find the tenant of a name")
 	}
 	c := v.Tenant(uuid.UUID(rec.Tenant))
 	t, err = c.GetTenant(ctx)
@@ -154,7 +154,7 @@ func (v *Vault) tenantNamed(ctx context.Context, name string) (t *Tenant, found 
 	}
 	state, err := v.core.Tenants.Get(ctx, t.ID)
 	if err == nil && state.Doc.Record.AltKey != key {
-		err = fmt.Errorf("find the tenant of a name: %w", fault.ErrAltered)
+		err = fault.Wrap(fault.ErrAltered, "find the tenant of a name")
 	}
 	return t, true, err
 }
@@ -270,13 +270,14 @@ func (op *operation) changeTenant(ctx context.Context, change func(*core.Tenant)
 		if err := change(&t); err != nil {
 			return nil, err
 		}
+		t.Record.Rev++
 		rec, err := op.tenantRecord(&t)
 		if err != nil {
 			return nil, err
 		}
 		ch := op.Change()
-		ch.UpdateRecords = []storage.RecordUpdate{{Rev: t.Record.Rev, Record: rec}}
-		ch.Logs = []storage.Log{op.Entry(audit.Update, kindTenant, t.ID.String())}
+		ch.UpdateRecords = []storage.RecordUpdate{{Rev: rec.Rev - 1, Record: rec}}
+		ch.Logs = []storage.Log{op.RecordEntry(audit.Update, &rec)}
 		return tenantOf(&t), op.Write(ctx, ch)
 	})
 }
@@ -285,7 +286,9 @@ func (op *operation) changeTenant(ctx context.Context, change func(*core.Tenant)
 // under: a tenant can change its name by itself, and must not be taken for
 // another one because of that.
 func (op *operation) tenantRecord(t *core.Tenant) (storage.Record, error) {
-	rec := storage.Record{Kind: kindTenant, ID: storage.ID(t.ID), Name: t.Name, AltKey: t.Record.AltKey, CreatedAt: t.CreatedAt}
+	rec := storage.Record{
+		Kind: kindTenant, ID: storage.ID(t.ID), Name: t.Name, AltKey: t.Record.AltKey, CreatedAt: t.CreatedAt, Rev: t.Record.Rev,
+	}
 	return rec, op.SealRecord(&rec, t)
 }
 
@@ -309,7 +312,8 @@ type Swept struct {
 }
 
 // Sweep deletes what has expired: tokens, cvcs, sessions, idempotency records,
-// what is left of deleted tenants, and of callbacks that were given up 30 days
+// what is left of deleted tenants, of erased tokens (see [Client.EraseTokens]), and
+// of callbacks that were given up 30 days
 // ago; and then entries of the audit log that are older than Config.LogRetention,
 // two million at most. The vault sweeps by itself every Config.SweepEvery;
 // several nodes may do so at once. A node whose clock is more than 30 seconds off
@@ -318,7 +322,7 @@ func (v *Vault) Sweep(ctx context.Context) (swept Swept, err error) {
 	ctx, end := v.observe(ctx, EventSweep, "sweep", uuid.UUID{}, uuid.UUID{})
 	defer func() { end(err) }()
 	done, err := sweep.Run(ctx, v.core, v.cfg.LogRetention)
-	return Swept(done), err
+	return Swept(done), errors.Join(err, erase.Settle(ctx, v.core))
 }
 
 // sweepLoop sweeps until the vault is closed.

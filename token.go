@@ -7,6 +7,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault/internal/core"
+	"github.com/seed-72ea4aab/vault/internal/erase"
 	"github.com/seed-72ea4aab/vault/internal/form"
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
 	"github.com/seed-72ea4aab/vault/internal/token"
@@ -29,8 +30,8 @@ import (
 // methods there. The same holds for [TokenParams], [CardData], [BankData],
 // [Tenant], [Application], [Session], [SessionGrant], [Reactor], [ReactorParams],
 // [ReactParams], [ReactResult], [Proxy], [ProxyParams], [ProxyCall],
-// [SearchTokensParams], [CursorSearch], [ExportOptions] and [StoredResponse]: they show names and ids, but
-// no data, keys, secrets or configuration.
+// [SearchTokensParams], [EraseParams], [ExportOptions] and [StoredResponse]: they
+// show names and ids, but no data, keys, secrets or configuration.
 type Token struct {
 	ID       string    `json:"id"`
 	TenantID uuid.UUID `json:"tenant_id"`
@@ -51,6 +52,9 @@ type Token struct {
 	CreatedAt             time.Time         `json:"created_at,omitzero"`
 	ModifiedBy            uuid.UUID         `json:"modified_by,omitzero"`
 	ModifiedAt            time.Time         `json:"modified_at,omitzero"`
+	// Unreadable is set in lists for a token whose row was altered or does not
+	// open. Such a token has only ID, TenantID, Type and CreatedAt.
+	Unreadable bool `json:"unreadable,omitempty"`
 }
 
 // TokenType says what a token holds, and with it how data is validated, masked
@@ -169,6 +173,7 @@ func tokenOf(t tokens.Token) Token {
 		ID: t.ID, TenantID: t.TenantID, Type: TokenType(t.Type), Data: JSON(t.Data), Mask: JSON(t.Mask), Fingerprint: t.Fingerprint,
 		Containers: t.Containers, Metadata: t.Metadata, SearchIndexes: t.SearchIndexes, FingerprintExpression: t.FingerprintExpression,
 		ExpiresAt: t.ExpiresAt, CreatedBy: t.CreatedBy, CreatedAt: t.CreatedAt, ModifiedBy: t.ModifiedBy, ModifiedAt: t.ModifiedAt,
+		Unreadable: t.Unreadable,
 	}
 	if e := t.Enrichments; e != nil {
 		out.Enrichments = &Enrichments{Card: (*CardEnrichment)(e.Card)}
@@ -225,4 +230,61 @@ func (c *Client) PatchToken(ctx context.Context, id string, patch any) (*Token, 
 // DeleteToken deletes a token (permission token:delete).
 func (c *Client) DeleteToken(ctx context.Context, id string) error {
 	return runErr(ctx, c, &verbDeleteToken, func(ctx context.Context, op *operation) error { return tokens.Delete(ctx, op.Op, id) })
+}
+
+// EraseParams says which tokens to erase, and why. The query may hold data, so it
+// is not shown when it is printed or logged, except as JSON and in unexported
+// fields: see [Token].
+type EraseParams struct {
+	// Query finds the tokens: see [SearchTokensParams].
+	Query string
+	// Reason stands in the log, for as long as the log is kept: name a case or a
+	// ticket, not a person. It has 1 to 500 characters.
+	Reason string
+}
+
+// UnmarshalJSON reads the JSON form strictly: an unknown field, a duplicate
+// key or a wrong type is an [InvalidError].
+func (p *EraseParams) UnmarshalJSON(data []byte) error {
+	return readObject(data, func(r *form.Reader) { p.Query, p.Reason = r.Text("query"), r.Text("reason") })
+}
+
+// MarshalJSON writes the JSON form, which UnmarshalJSON reads.
+func (p EraseParams) MarshalJSON() ([]byte, error) {
+	w := &form.Writer{}
+	w.Text("query", p.Query)
+	w.Text("reason", p.Reason)
+	return w.JSON(), nil
+}
+
+// Erasure is the outcome of [Client.EraseTokens].
+type Erasure struct {
+	ID     uuid.UUID `json:"id"`
+	Reason string    `json:"reason"`
+	// Count is how many tokens this call erased.
+	Count int `json:"count"`
+	// Left is how many tokens the query still finds: the time of the call was over,
+	// or the client may search but not delete them.
+	Left      int       `json:"left"`
+	CreatedAt time.Time `json:"created_at"`
+}
+
+// EraseTokens deletes all tokens that a query finds and that the client may search
+// and delete (permissions token:search and token:delete). With them go the stored
+// responses of idempotency keys that name or used them, and pending jobs and
+// undelivered results that use them. A request that is repeated with such a key
+// gets [ErrWithdrawn]. The log gets an entry for each token, and one for the
+// erasure with its reason.
+//
+// One call works for at most 30 seconds. While Left is not zero, call it again. The
+// same holds after an error or a crash: erased tokens stay erased, and a sweep
+// deletes what depends on them. A run of code that is using a token meanwhile may
+// still deliver its result; a sweep deletes what the run stored, within 20 minutes.
+//
+// EraseTokens cannot be part of [Client.Once] or [Client.InTx].
+func (c *Client) EraseTokens(ctx context.Context, p EraseParams) (*Erasure, error) {
+	return run(ctx, c, &verbEraseTokens, func(ctx context.Context, op *operation) (*Erasure, error) {
+		done, err := erase.Tokens(ctx, op.Op, erase.Params(p))
+		return (*Erasure)(done), err
+	})
 }

@@ -113,7 +113,7 @@ func resultOf(r transfer.Result) ImportResult {
 		out.Errors = conflict.Fields
 	}
 	if r.Err != nil && out.Errors == nil {
-		out.Detail = r.Err.Error()
+		out.Detail = fault.Detail(r.Err)
 	}
 	return out
 }

@@ -31,6 +31,7 @@ var (
 	verbDetokenize        = core.Verb{Name: "Detokenize", Kind: callRead, Permission: access.TokenUse, Large: true}
 	verbPatchToken        = core.Verb{Name: "PatchToken", Kind: callUpdate, Permission: access.TokenUpdate, Large: true}
 	verbDeleteToken       = core.Verb{Name: "DeleteToken", Kind: callDelete, Permission: access.TokenDelete}
+	verbEraseTokens       = core.Verb{Name: "EraseTokens", Kind: callDelete, Permission: access.TokenDelete, Where: core.Alone, Large: true}
 	verbImport            = core.Verb{Name: "Import", Kind: callMove, Permission: access.TokenCreate, Where: core.Alone}
 	verbExport            = core.Verb{Name: "Export", Kind: callMove, Permission: access.TokenUse, Where: core.Alone}
 

@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/fault"
 )
 
 // handler is the console.
@@ -274,7 +275,7 @@ func (q *request) failed(err error) {
 	case errors.Is(err, vault.ErrNotFound):
 		q.fail(http.StatusNotFound, "refused", "There is no such thing", "It may have been deleted, or have expired.")
 	case errors.Is(err, vault.ErrInvalid), errors.Is(err, vault.ErrConflict), errors.Is(err, vault.ErrForbidden):
-		q.fail(http.StatusBadRequest, "refused", "That did not work", err.Error())
+		q.fail(http.StatusBadRequest, "refused", "That did not work", fault.Detail(err))
 	case errors.Is(err, vault.ErrUnavailable), errors.Is(err, vault.ErrBusy), errors.Is(err, vault.ErrClosed):
 		q.fail(http.StatusServiceUnavailable, "refused", "The vault cannot serve this now", "Try again in a moment.")
 	default:

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/fault"
 )
 
 // smallBody is the most memory that is allocated for a body before it arrives,
@@ -22,7 +23,7 @@ func (x *exchange) body() ([]byte, error) {
 		return nil, nil
 	}
 	if x.r.ContentLength > limit {
-		return nil, tooLarge("The body must have at most %d bytes.", limit)
+		return nil, fault.New(vault.ErrTooLarge, "the body must have at most %d bytes", limit)
 	}
 	x.deadline(time.Now().Add(x.bodyTimeout()))
 	body, err := x.receive(http.MaxBytesReader(x.w, x.r.Body, limit))
@@ -65,7 +66,7 @@ func bodyError(err error, limit int64) error {
 	var over *http.MaxBytesError
 	switch {
 	case errors.As(err, &over):
-		return tooLarge("The body must have at most %d bytes.", limit)
+		return fault.New(vault.ErrTooLarge, "the body must have at most %d bytes", limit)
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return errSlowBody
 	case errors.Is(err, vault.ErrUnavailable), errors.Is(err, vault.ErrTooLarge):

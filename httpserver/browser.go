@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/fault"
 )
 
 // Headers that keep a browser from running a response as a page of the API's
@@ -42,7 +43,7 @@ func (h *handler) checkDestination(r *http.Request) error {
 	}
 	worker := r.Header.Get("Service-Worker") != "" // sent by browsers without Sec-Fetch-Dest
 	if dest := r.Header.Get("Sec-Fetch-Dest"); worker || slices.Contains(activeDestinations, strings.ToLower(dest)) {
-		return &worded{vault.ErrForbidden, "A browser may call a proxy with fetch only, not open it as a page, frame, script or worker."}
+		return fault.New(vault.ErrForbidden, "a browser may call a proxy with fetch only, not open it as a page, frame, script or worker")
 	}
 	return nil
 }

@@ -92,6 +92,9 @@ func appendToken(dst []byte, t *vault.Token) []byte {
 		dst = appendID(append(dst, `,"modified_by":`...), t.ModifiedBy)
 	}
 	dst = appendTime(dst, `,"modified_at":`, t.ModifiedAt)
+	if t.Unreadable {
+		dst = append(dst, `,"unreadable":true`...)
+	}
 	return append(dst, '}')
 }
 

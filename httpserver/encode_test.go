@@ -23,13 +23,14 @@ func wholeToken(text string) *vault.Token {
 		Fingerprint: text, Containers: []string{text, "/b/"}, Metadata: map[string]string{"b": text, text: "c", "a": ""},
 		SearchIndexes: []string{text}, FingerprintExpression: text,
 		ExpiresAt: at, CreatedBy: uuid.New(), CreatedAt: at.Add(time.Second), ModifiedBy: uuid.New(), ModifiedAt: at.In(time.FixedZone("east", 3600)),
+		Unreadable: true,
 	}
 }
 
 // plainToken is a token as most are.
 func plainToken(modified bool) *vault.Token {
 	tok := wholeToken("plain text")
-	tok.Enrichments = nil
+	tok.Enrichments, tok.Unreadable = nil, false
 	if !modified {
 		tok.ExpiresAt, tok.ModifiedBy, tok.ModifiedAt = time.Time{}, uuid.UUID{}, time.Time{}
 	}

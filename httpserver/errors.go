@@ -9,35 +9,36 @@ import (
 	"slices"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/script"
 )
 
 // Errors of the REST layer itself. Those of the vault pass through unchanged.
 var (
-	errNoRoute   = errors.New("no such path")
-	errMethod    = errors.New("method not allowed")
-	errMediaType = errors.New("unsupported media type")
-	errRateLimit = errors.New("rate limit reached")
-	errSlowBody  = errors.New("the body did not arrive in time")
-	errNotReady  = errors.New("the database is not responding, or cannot be written")
+	errNoRoute   = errors.New("httpserver: there is nothing at this path")
+	errMethod    = errors.New("httpserver: this path does not support the method; the Allow header lists the ones it supports")
+	errMediaType = errors.New("httpserver: the content type must be " + mergePatch)
+	errRateLimit = errors.New("httpserver: too many requests; try again after the number of seconds in the Retry-After header")
+	errSlowBody  = errors.New("httpserver: the body did not arrive in time")
+	errNotReady  = errors.New("httpserver: the database is not responding, or cannot be written")
 )
 
 // statuses is the one table from errors to statuses. The first row that matches
 // counts, and an error that matches no row is a 500. Where a row has no detail,
-// the error's own text is written for callers.
+// the error's own text is for callers, and [fault.Detail] makes a sentence of it.
 var statuses = []struct {
 	err    error
 	status int
 	detail string
 }{
-	{errNoRoute, http.StatusNotFound, "There is nothing at this path."},
-	{errMethod, http.StatusMethodNotAllowed, "This path does not support the method; the Allow header lists the ones it supports."},
-	{vault.ErrUnauthenticated, http.StatusUnauthorized, "The API key is missing, unknown, expired or revoked."},
-	{errRateLimit, http.StatusTooManyRequests, "Too many requests; try again after the number of seconds in the Retry-After header."},
+	{errNoRoute, http.StatusNotFound, ""},
+	{errMethod, http.StatusMethodNotAllowed, ""},
+	{vault.ErrUnauthenticated, http.StatusUnauthorized, fault.Detail(vault.ErrUnauthenticated)},
+	{errRateLimit, http.StatusTooManyRequests, ""},
 	{vault.ErrForbidden, http.StatusForbidden, ""},
-	{errMediaType, http.StatusUnsupportedMediaType, "The content type must be " + mergePatch + "."},
+	{errMediaType, http.StatusUnsupportedMediaType, ""},
 	{vault.ErrTooLarge, http.StatusRequestEntityTooLarge, ""},
-	{errSlowBody, http.StatusRequestTimeout, "The body did not arrive in time."},
+	{errSlowBody, http.StatusRequestTimeout, ""},
 	{vault.ErrInvalid, http.StatusBadRequest, "The request is invalid; errors lists what is wrong with each field."},
 	{vault.ErrNotFound, http.StatusNotFound, ""},
 	{vault.ErrConflict, http.StatusConflict, ""},
@@ -46,8 +47,8 @@ var statuses = []struct {
 	{vault.ErrTimeout, http.StatusRequestTimeout, ""},
 	{vault.ErrUnreachable, http.StatusBadGateway, ""},
 	{vault.ErrNoRuntime, http.StatusInternalServerError, "This server cannot run code: its vault was opened without a runtime."},
-	{errNotReady, http.StatusServiceUnavailable, "The database is not responding, or cannot be written."},
-	{vault.ErrUnavailable, http.StatusServiceUnavailable, "The vault cannot serve this now; try again."},
+	{errNotReady, http.StatusServiceUnavailable, fault.Detail(errNotReady)},
+	{vault.ErrUnavailable, http.StatusServiceUnavailable, fault.Detail(vault.ErrUnavailable)},
 }
 
 const (
@@ -62,20 +63,6 @@ type refusal struct {
 }
 
 func (r *refusal) Unwrap() error { return r.error }
-
-// tooLarge is an error about size.
-func tooLarge(format string, args ...any) error {
-	return &worded{vault.ErrTooLarge, fmt.Sprintf(format, args...)}
-}
-
-// worded is an error of one of the vault's kinds with a text of its own.
-type worded struct {
-	kind error
-	text string
-}
-
-func (e *worded) Error() string { return e.text }
-func (e *worded) Unwrap() error { return e.kind }
 
 // invalid is an error about one field or parameter.
 func invalid(path, format string, args ...any) error {
@@ -98,14 +85,14 @@ func describe(err error) errorBody {
 		if errors.Is(err, row.err) {
 			b.Status, b.Detail = row.status, row.detail
 			if b.Detail == "" {
-				b.Detail = err.Error()
+				b.Detail = fault.Detail(err)
 			}
 			break
 		}
 	}
 	b.Title = http.StatusText(b.Status)
 	if errors.Is(err, vault.ErrWithdrawn) {
-		b.Title = vault.ErrWithdrawn.Error()
+		b.Title = fault.Detail(vault.ErrWithdrawn)
 		b.Detail = "A token that the run used, or a cvc that it saw, no longer exists. The code does not run again under this idempotency key."
 	}
 	var bad *vault.InvalidError
@@ -118,7 +105,7 @@ func describe(err error) errorBody {
 	}
 	var failed *script.Error
 	if errors.As(err, &failed) && failed.Status != 0 {
-		b.Title, b.Status, b.Detail, b.Errors = failed.Title, failed.Status, failed.Error(), failed.Messages
+		b.Title, b.Status, b.Detail, b.Errors = failed.Title, failed.Status, fault.Detail(failed), failed.Messages
 	}
 	return b
 }

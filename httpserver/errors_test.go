@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/script"
 	"github.com/seed-72ea4aab/vault/vaulttest"
 )
@@ -30,7 +31,7 @@ func TestStatusOfEachError(t *testing.T) {
 		405: {errMethod},
 		408: {errSlowBody},
 		409: {vault.ErrConflict},
-		413: {vault.ErrTooLarge, tooLarge("x")},
+		413: {vault.ErrTooLarge, fault.New(vault.ErrTooLarge, "x")},
 		415: {errMediaType},
 		422: {vault.ErrCode, &script.Error{Kind: script.Invalid}},
 		429: {vault.ErrBusy, errRateLimit},
@@ -57,7 +58,7 @@ func TestWriteError(t *testing.T) {
 		err  error
 		want string
 	}{
-		"of the vault":   {vault.ErrForbidden, `{"title":"Forbidden","status":403,"detail":"` + vault.ErrForbidden.Error() + `"}`},
+		"of the vault":   {vault.ErrForbidden, `{"title":"Forbidden","status":403,"detail":"The caller has no permission for this."}`},
 		"about a field":  {invalid("a", "is bad"), `{"title":"One or more validation errors occurred.","status":400,"detail":"The request is invalid; errors lists what is wrong with each field.","errors":{"a":["is bad"]}}`},
 		"a large body":   {tooMuch, `{"title":"Request Entity Too Large","status":413,"detail":"The body must have at most 3 bytes."}`},
 		"a slow body":    {os.ErrDeadlineExceeded, `{"title":"Request Timeout","status":408,"detail":"The body did not arrive in time."}`},

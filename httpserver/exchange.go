@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/bridge"
+	"github.com/seed-72ea4aab/vault/internal/fault"
 )
 
 // mergePatch is the content type of RFC 7386.
@@ -31,7 +33,7 @@ type exchange struct {
 	route  *route        // nil until it is found
 	in     input         // what the operation needs of the request
 	client *vault.Client // nil until the key is known
-	room   *vault.Admission
+	room   *bridge.Admission
 	read   bool  // the body has been read to its end
 	cause  error // why a response that had begun could not be finished
 }
@@ -146,7 +148,7 @@ func (x *exchange) enter() error {
 // request is carried out.
 func (x *exchange) admit(c *vault.Client) error {
 	if x.handler.opts.RateLimit == nil {
-		x.ctx, x.room = c.Admit(x.ctx, nil)
+		x.ctx, x.room = bridge.Admit(x.ctx, bridge.Caller(c), nil)
 		return nil
 	}
 	count := func(tokens int) error { return x.handler.slowDown(x.r, c, tokens) }
@@ -156,7 +158,7 @@ func (x *exchange) admit(c *vault.Client) error {
 	if x.route != nil && x.route.stream != nil {
 		count = x.waitFor
 	}
-	x.ctx, x.room = c.Admit(x.ctx, count)
+	x.ctx, x.room = bridge.Admit(x.ctx, bridge.Caller(c), count)
 	return nil
 }
 
@@ -282,7 +284,7 @@ func (x *exchange) run(ctx context.Context, in *input) (answer, error) {
 		return answer{}, err
 	}
 	if limit := x.handler.opts.MaxResponse; x.route.reads && len(a.body) > limit {
-		return answer{}, tooLarge("The response would have more than %d bytes; ask for less at a time.", limit)
+		return answer{}, fault.New(vault.ErrTooLarge, "the response would have more than %d bytes; ask for less at a time", limit)
 	}
 	return a, nil
 }

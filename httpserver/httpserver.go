@@ -97,8 +97,8 @@ type Options struct {
 	// on. A tokenize of 4,000 values costs 4,000. Limiters in a database that
 	// several servers share fit as well; the request's context bounds them.
 	//
-	// For a call of a proxy without an API key the client is a
-	// [vault.Vault.ProxyCaller]: it has a ProxyID, and no application.
+	// For a call of a proxy without an API key the client belongs to the proxy's
+	// tenant, and has no application.
 	// [EachApplication] returns a function that gives every application, and
 	// every such proxy, the same limit. Default: no limit.
 	RateLimit func(r *http.Request, c *vault.Client, cost int) (retryAfter time.Duration, ok bool)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/bridge"
 )
 
 // contentLines is the content type of JSON lines.
@@ -46,7 +47,7 @@ type importStream struct {
 	dirty   bool  // results wait to be sent
 	broken  error // why the body cannot be read on
 
-	long *vault.Admission // room for a line that is long; else nil
+	long *bridge.Admission // room for a line that is long; else nil
 }
 
 // errUnreadable ends an import whose body cannot be read on.
@@ -188,7 +189,7 @@ func (s *importStream) line() ([]byte, error) {
 // arrive makes room for a part of a line that is long.
 func (s *importStream) arrive(bytes int) error {
 	if s.long == nil {
-		_, s.long = s.client.Admit(s.ctx, nil)
+		_, s.long = bridge.Admit(s.ctx, bridge.Caller(s.client), nil)
 	}
 	return s.long.Arrive(s.ctx, bytes)
 }

@@ -230,7 +230,8 @@ func TestAnImportThatStallsIsGivenUp(t *testing.T) {
 	}
 }
 
-// TestImportIsSlowedDown charges the limiter for each row, and waits for it.
+// TestImportIsSlowedDown charges the limiter for each line, also for refused ones,
+// and waits for it.
 func TestImportIsSlowedDown(t *testing.T) {
 	t.Parallel()
 	var charged, refused atomic.Int64
@@ -244,10 +245,11 @@ func TestImportIsSlowedDown(t *testing.T) {
 	var body strings.Builder
 	for i := range 2500 {
 		fmt.Fprintf(&body, `{"id":"row-%d","type":"token","data":"x"}`+"\n", i)
+		body.WriteString("null\n")
 	}
 	res := w.serve(request(t, "/tokens/import", w.PublicKey, body.String()))
-	if n := strings.Count(res.body, `"created"`); n != 2500 || charged.Load() != 2500 || refused.Load() < 2 {
-		t.Errorf("%d rows were imported, and %d charged, want 2500", n, charged.Load())
+	if n := strings.Count(res.body, `"created"`); n != 2500 || charged.Load() != 5000 || refused.Load() < 2 {
+		t.Errorf("%d rows were imported, and %d lines charged, want 2500 and 5000", n, charged.Load())
 	}
 }
 

@@ -31,6 +31,7 @@ func (h *handler) table() []route {
 		{post, "/tokens", "token:create", 201, create((*vault.Client).CreateToken, func(t *vault.Token) string { return t.ID })},
 		{get, "/tokens", "token:read", 200, list(tokenFilter, (*vault.Client).ListTokens)},
 		{post, "/tokens/search", "token:search", 200, readOnly(query((*vault.Client).SearchTokens))},
+		{post, "/tokens/erase", "token:delete", 200, repeatable(query((*vault.Client).EraseTokens))},
 		{post, "/tokens/import", "token:create", 200, importTokens()},
 		{get, "/tokens/{id}", "token:read", 200, read(tokenID, (*vault.Client).GetToken)},
 		{patch, "/tokens/{id}", "token:update", 200, update(tokenID, (*vault.Client).PatchToken)},
@@ -98,9 +99,10 @@ func (rt *route) location(id string) string {
 // once reports whether the route supports an idempotency key: it changes
 // something, and is not idempotent by itself as DELETE is. A POST that only
 // reads does not support one: the response may contain data that must not be
-// stored for a day. Nor does a POST that streams: its rows have ids for that.
+// stored for a day. Nor does a POST that streams, because its rows have ids for
+// that, or a POST that can be repeated by itself.
 func (rt *route) once() bool {
-	return !rt.reads && rt.stream == nil && rt.method != http.MethodGet && rt.method != http.MethodDelete
+	return !rt.reads && !rt.repeats && rt.stream == nil && rt.method != http.MethodGet && rt.method != http.MethodDelete
 }
 
 // endpoint is a path with its routes.

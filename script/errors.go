@@ -10,13 +10,13 @@ import (
 // Errors of a runtime, for use with errors.Is.
 var (
 	// ErrInvalid means that code cannot be used at all; see [Invalid].
-	ErrInvalid = errors.New("the code cannot be used")
+	ErrInvalid = errors.New("script: the code cannot be used")
 	// ErrBusy means that the runtime has as many runs in progress and waiting
 	// as it accepts; try again later.
-	ErrBusy = errors.New("too many requests")
+	ErrBusy = errors.New("script: too many requests")
 	// ErrTimeout means that the code was stopped at the end of its time; see
 	// [Timeout]. The vault uses it for destinations that do not answer, too.
-	ErrTimeout = errors.New("the destination or the code took too long")
+	ErrTimeout = errors.New("script: the destination or the code took too long")
 	// ErrClosed means that the runtime has been closed.
 	ErrClosed = errors.New("script: the runtime is closed")
 )
@@ -95,7 +95,7 @@ type Response struct {
 // code wrote.
 func (e *Error) Error() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "the code failed (%s)", e.Kind)
+	fmt.Fprintf(&b, "script: the code failed (%s)", e.Kind)
 	for i, f := range e.Frames {
 		if i == 0 {
 			b.WriteString(" at line ")

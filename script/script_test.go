@@ -12,10 +12,10 @@ func TestErrorText(t *testing.T) {
 	t.Parallel()
 	secret := map[string][]string{"error": {"4242424242424242"}}
 	for want, e := range map[string]*script.Error{
-		"the code failed (timeout)":                              {Kind: script.Timeout, Messages: secret},
-		"the code failed (memory)":                               {Kind: script.Memory, Messages: secret},
-		"the code failed (thrown) at line 3, called from line 7": {Kind: script.Thrown, Name: "4242424242424242", Messages: secret, Frames: []script.Frame{{Function: "4242424242424242", Line: 3}, {Line: 7}}},
-		"the code failed (invalid) at line 1":                    {Kind: script.Invalid, Title: "4242424242424242", Frames: []script.Frame{{Line: 1}}},
+		"script: the code failed (timeout)":                              {Kind: script.Timeout, Messages: secret},
+		"script: the code failed (memory)":                               {Kind: script.Memory, Messages: secret},
+		"script: the code failed (thrown) at line 3, called from line 7": {Kind: script.Thrown, Name: "4242424242424242", Messages: secret, Frames: []script.Frame{{Function: "4242424242424242", Line: 3}, {Line: 7}}},
+		"script: the code failed (invalid) at line 1":                    {Kind: script.Invalid, Title: "4242424242424242", Frames: []script.Frame{{Line: 1}}},
 	} {
 		if got := e.Error(); got != want {
 			t.Errorf("got %q, want %q", got, want)

@@ -164,7 +164,7 @@ type Lease struct {
 	Limit  int
 }
 
-// SealedKind names the rows that SealedUnder and Reseal are about.
+// SealedKind names the rows that SealedRows and Reseal are about.
 type SealedKind uint8
 
 // Rows that have no revision of their own.
@@ -180,6 +180,27 @@ type Sealed struct {
 	Key        Key
 	KeyVersion int
 	Body       []byte
+	// Replace makes Reseal replace a part that is sealed under the same key too.
+	// Without it, Reseal replaces older ones only.
+	Replace bool
+}
+
+// Below returns the version of the key that a stored part must be older than, so
+// that Reseal replaces it.
+func (s *Sealed) Below() int {
+	if s.Replace {
+		return s.KeyVersion + 1
+	}
+	return s.KeyVersion
+}
+
+// SealedFilter asks for sealed parts of claims or jobs.
+type SealedFilter struct {
+	Tenant   ID
+	Kind     SealedKind
+	KeyBelow int // sealed under an older key than this one, unless zero
+	After    Key // with a higher Key
+	Limit    int
 }
 
 // Change is a set of rows that are written together, or not at all.
@@ -321,7 +342,8 @@ type JobUpdate struct {
 	Until time.Time
 }
 
-// JobDelete deletes a job that Owner holds.
+// JobDelete deletes a job that Owner holds; with a zero Owner, a job that nobody
+// has leased.
 type JobDelete struct {
 	Owner ID
 	ID    ID

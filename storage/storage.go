@@ -184,11 +184,11 @@ type Queue interface {
 	// memory.
 	Jobs(ctx context.Context, f JobFilter) ([]Job, error)
 
-	// SealedUnder returns up to limit claims or jobs of the tenant that are
-	// sealed under an older key than version; fewer, but at least one, of those
-	// that would take much memory. A claim without an answer, or a job whose
-	// payload is empty, is not sealed.
-	SealedUnder(ctx context.Context, tenant ID, kind SealedKind, version, limit int) ([]Sealed, error)
+	// SealedRows returns claims or jobs of a tenant, in the order of their keys;
+	// fewer than the limit, but at least one, of those that would take much
+	// memory. A claim without an answer, or a job whose payload is empty, is not
+	// sealed.
+	SealedRows(ctx context.Context, f SealedFilter) ([]Sealed, error)
 }
 
 // Pruner deletes old entries of the log. An entry's ID is of the millisecond of
@@ -236,7 +236,7 @@ var (
 	// ErrUnavailable means that the database cannot do it now, and later it may:
 	// it is out of reach, hangs, or cannot be written. Nothing was changed, unless
 	// [Change].Unsure is set.
-	ErrUnavailable = errors.New("the vault cannot serve this now; try again")
+	ErrUnavailable = errors.New("storage: the vault cannot serve this now; try again")
 	// ErrOtherDatabase means that a transaction of the application is not on the
 	// database of the vault.
 	ErrOtherDatabase = errors.New("storage: the transaction is not on the vault's database")

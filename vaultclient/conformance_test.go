@@ -23,6 +23,7 @@ var scenarios = map[string]map[string]func(*world){
 	"ListTokens":   {"filters": listFilters, "refused": listRefused},
 	"AllTokens":    {"all": allTokens, "deleting": allDeleting, "refused": allRefused},
 	"SearchTokens": {"queries": searchQueries},
+	"EraseTokens":  {"erased": eraseTokens, "refused": eraseRefused},
 
 	"ListTokensAfter":   {"pages": listAfter, "refused": listAfterRefused},
 	"SearchTokensAfter": {"pages": searchAfter, "refused": searchAfterRefused},

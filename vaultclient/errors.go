@@ -11,18 +11,19 @@ import (
 	"time"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/script"
 )
 
 // ErrAnswer means that a response does not come from a vault: a redirect, a
 // page of some other server, JSON of another form. The call may or may not have
 // taken effect.
-var ErrAnswer = errors.New("the response is not from a vault")
+var ErrAnswer = errors.New("vaultclient: the response is not from a vault")
 
 // ErrUnseen means that a patch took effect, but that its result could not be
 // read afterwards. The error wraps the reason too: usually
 // [vault.ErrForbidden], because the key may change the entity but not read it.
-var ErrUnseen = errors.New("the change was made, but its result could not be read")
+var ErrUnseen = errors.New("vaultclient: the change was made, but its result could not be read")
 
 // unseenError is ErrUnseen with its cause.
 type unseenError struct {
@@ -31,7 +32,7 @@ type unseenError struct {
 }
 
 func (e *unseenError) Error() string {
-	return fmt.Sprintf("vaultclient: %s: %v: %v", e.op, ErrUnseen, e.cause)
+	return fmt.Sprintf("vaultclient: %s: the change was made, but its result could not be read: %v", e.op, e.cause)
 }
 
 func (e *unseenError) Unwrap() []error { return []error{ErrUnseen, e.cause} }
@@ -132,14 +133,14 @@ func known(op string, e *Error, body *errorBody, kinds map[int]error) error {
 		return &vault.InvalidError{Fields: body.Errors}
 	case errors.Is(kind, vault.ErrConflict) && len(body.Errors) > 0:
 		return &vault.ConflictError{Fields: body.Errors}
-	case errors.Is(kind, vault.ErrConflict) && body.Title == vault.ErrWithdrawn.Error():
+	case errors.Is(kind, vault.ErrConflict) && body.Title == fault.Detail(vault.ErrWithdrawn):
 		return vault.ErrWithdrawn
 	case errors.Is(kind, vault.ErrConflict) && e.RetryAfter > 0:
 		return vault.ErrInProgress
 	case errors.Is(kind, vault.ErrUnauthenticated):
 		return kind
 	default:
-		return &kindError{kind, detail}
+		return fault.FromDetail(kind, detail)
 	}
 }
 
@@ -174,7 +175,7 @@ func (c *Client) tooLarge(op string, a *answer) error {
 
 // failedCode is how the vault describes an error of tenant code: by its kind and
 // the lines in the code.
-var failedCode = regexp.MustCompile(`^the code failed \(([a-z]+)\)((?:(?: at|, called from) line [0-9]{1,9})*)$`)
+var failedCode = regexp.MustCompile(`^The code failed \(([a-z]+)\)((?:(?: at|, called from) line [0-9]{1,9})*)\.$`)
 
 var lineNumber = regexp.MustCompile(`[0-9]+`)
 

@@ -14,6 +14,7 @@ import (
 
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/internal/egress"
+	"github.com/seed-72ea4aab/vault/internal/fault"
 )
 
 // InvokeProxy sends a request through a proxy of the vault. See
@@ -265,7 +266,7 @@ func (b *answerBody) Read(p []byte) (int, error) {
 	case b.ctx.Err() != nil:
 		return n, b.ctx.Err()
 	default:
-		return n, &kindError{vault.ErrUnreachable, "The destination could not be reached, or its response was cut off or is not HTTP."}
+		return n, fault.New(vault.ErrUnreachable, "the destination could not be reached, or its response was cut off or is not HTTP")
 	}
 }
 

@@ -122,7 +122,7 @@ func reactErrors(w *world) {
 		"throw new CustomHttpResponseError({status: 200, headers: {}, body: {raw: 'like a result'}})",
 		"throw new CustomHttpResponseError({status: 404, headers: {}, body: {title: 'Not Found', status: 404, detail: 'like an error of the vault'}})",
 		"throw new CustomHttpResponseError({status: 400, headers: {}, body: {title: 'x', status: 400, detail: 'y', errors: {number: ['z']}}})",
-		"throw new CustomHttpResponseError({status: 422, headers: {}, body: {title: 'x', status: 422, detail: 'the code failed (invalid) at line 7'}})",
+		"throw new CustomHttpResponseError({status: 422, headers: {}, body: {title: 'x', status: 422, detail: 'The code failed (invalid) at line 7.'}})",
 		"const f = () => { throw new TypeError('inner') }\nf()",
 	} {
 		id := w.reactor("module.exports = async (req) => { " + body + " }")

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/seed-72ea4aab/vault"
 )
 
@@ -314,6 +316,30 @@ func searchQueries(w *world) {
 	}
 	page, err := w.public.SearchTokens(w.t.Context(), vault.SearchTokensParams{Query: "type:token"})
 	w.saw("SearchTokens by a public key", page, err)
+}
+
+func eraseTokens(w *world) {
+	w.fill(12)
+	for _, query := range []string{"id:tok-003 OR id:tok-004", "type:token", "type:token"} {
+		done, err := w.private.EraseTokens(w.t.Context(), vault.EraseParams{Query: query, Reason: "case 1"})
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		done.ID = uuid.Nil
+		w.saw("EraseTokens "+query, done, err)
+	}
+	page, err := w.private.ListTokens(w.t.Context(), vault.ListTokensParams{})
+	w.saw("ListTokens", page, err)
+}
+
+func eraseRefused(w *world) {
+	w.fill(3)
+	for _, p := range []vault.EraseParams{{}, {Query: "type:token"}, {Reason: "x"}, {Query: "nope:1", Reason: "x"}, {Query: "type:token", Reason: strings.Repeat("x", 501)}} {
+		done, err := w.private.EraseTokens(w.t.Context(), p)
+		w.saw("EraseTokens", done, err)
+	}
+	done, err := w.public.EraseTokens(w.t.Context(), vault.EraseParams{Query: "type:token", Reason: "x"})
+	w.saw("EraseTokens by a public key", done, err)
 }
 
 func tokenizeDocuments(w *world) {

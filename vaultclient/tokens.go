@@ -39,6 +39,16 @@ func (c *Client) DeleteToken(ctx context.Context, id string) error {
 	return c.remove(ctx, "DeleteToken", tokenPath(id))
 }
 
+// EraseTokens deletes all tokens that a query finds. See
+// [vault.Client.EraseTokens].
+func (c *Client) EraseTokens(ctx context.Context, p vault.EraseParams) (*vault.Erasure, error) {
+	body, err := encode(p)
+	if err != nil {
+		return nil, err
+	}
+	return call[vault.Erasure](ctx, c, &request{op: "EraseTokens", method: http.MethodPost, path: "/tokens/erase", typ: contentJSON, body: body})
+}
+
 // Bounds on the ids of tokens, and what they must not hold.
 const (
 	minTokenID, maxTokenID = 3, 400
@@ -165,11 +175,18 @@ func (c *Client) SearchTokensAfter(ctx context.Context, p vault.SearchTokensPara
 	return c.searchTokensAfter(ctx, "SearchTokensAfter", p, after)
 }
 
+// cursorSearch is the body of a search that continues after a place.
+type cursorSearch struct {
+	Query string `json:"query,omitempty"`
+	Size  int    `json:"size,omitempty"`
+	Start string `json:"start,omitempty"`
+}
+
 func (c *Client) searchTokensAfter(ctx context.Context, op string, p vault.SearchTokensParams, after string) (*vault.CursorPage[vault.Token], error) {
 	if p.Page != 0 {
 		return nil, errPage
 	}
-	body, err := encode(vault.CursorSearch{Query: p.Query, Size: p.Size, Start: after})
+	body, err := encode(cursorSearch{p.Query, p.Size, after})
 	if err != nil {
 		return nil, err
 	}

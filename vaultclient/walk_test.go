@@ -14,6 +14,7 @@ import (
 
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/httpserver"
+	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/long"
 	"github.com/seed-72ea4aab/vault/script"
 	"github.com/seed-72ea4aab/vault/vaulttest"
@@ -115,13 +116,13 @@ func TestScriptErrorsAreRead(t *testing.T) {
 			for i := range frames {
 				want.Frames = append(want.Frames, script.Frame{Line: i + 1})
 			}
-			got := scriptError(&errorBody{Detail: want.Error()})
+			got := scriptError(&errorBody{Detail: fault.Detail(want)})
 			if got == nil || got.Kind != kind || !slices.Equal(got.Frames, want.Frames) {
 				t.Errorf("%s is read as %+v", want, got)
 			}
 		}
 	}
-	for _, other := range []string{"", "There is no such token.", "the code failed", "the code failed (thrown) at line x", "x the code failed (thrown)"} {
+	for _, other := range []string{"", "Token not found.", "The code failed.", "The code failed (thrown) at line x.", "x The code failed (thrown)."} {
 		if got := scriptError(&errorBody{Detail: other}); got != nil {
 			t.Errorf("%q is read as %+v", other, got)
 		}

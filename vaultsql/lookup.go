@@ -39,12 +39,18 @@ func Lookup(ctx context.Context, c vault.API, row any, field string, value any) 
 		if err != nil {
 			return nil, s.wrap(err)
 		}
+		if tok.Unreadable {
+			return nil, s.wrap(errUnreadable)
+		}
 		if s.mayHold(tok) {
 			ids = append(ids, tok.ID)
 		}
 	}
 	return ids, nil
 }
+
+// errUnreadable is about a token whose row in the vault does not open.
+var errUnreadable = errors.New("the vault cannot read the token")
 
 // findField finds a field and its tag by name.
 func findField(row any, name string) (*sealing, error) {

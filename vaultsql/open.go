@@ -273,6 +273,9 @@ func (o *opener) read(ctx context.Context, ids []string, refused bool) error {
 	}
 	sets := map[string][]string{}
 	for i := range page.Data {
+		if page.Data[i].Unreadable {
+			return o.byID[page.Data[i].ID][0].wrap(errUnreadable)
+		}
 		t := shown{ID: page.Data[i].ID, Type: page.Data[i].Type, Data: page.Data[i].Data, Mask: page.Data[i].Mask}
 		if err := o.settle(&t, t.isPlain()); err != nil {
 			return err

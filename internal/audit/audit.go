@@ -3,6 +3,7 @@
 package audit
 
 import (
+	"fmt"
 	"strings"
 
 	"github.com/seed-72ea4aab/vault/internal/token"
@@ -18,15 +19,24 @@ const (
 	Authorize = "authorize"
 	Expire    = "expire"
 	React     = "react"
+	Import    = "import"
 )
 
 // Entities that are not tokens. A token's entity type is its own type.
 const (
 	Application = "application"
+	Erasure     = "erasure"
 	Proxy       = "proxy"
 	Reactor     = "reactor"
 	Session     = "session"
 	Tenant      = "tenant"
+)
+
+// Messages of an erasure. The reason follows TokensErased.
+const (
+	TokenErased  = "Token erased"
+	TokensErased = "Tokens erased: "
+	JobErased    = "Reactor job erased with a token"
 )
 
 var pastTense = map[string]string{
@@ -51,6 +61,11 @@ var messages = func() map[[2]string]string {
 	return all
 }()
 
+// ImportMessage returns the text of the entry about a batch of an import.
+func ImportMessage(rows, refused, skipped int) string {
+	return fmt.Sprintf("Import: of %d rows %d refused, %d skipped", rows, refused, skipped)
+}
+
 // Message returns the text of an entry.
 func Message(entityType, operation string) string { return messages[[2]string{entityType, operation}] }
 
@@ -58,7 +73,7 @@ func Message(entityType, operation string) string { return messages[[2]string{en
 func EntityTypes() []string {
 	return []string{
 		Application, token.Bank, token.Card, token.CardNumber, token.EmployerIDNumber,
-		Proxy, Reactor, Session, token.SocialSecurityNumber, Tenant, token.Generic,
+		Erasure, Proxy, Reactor, Session, token.SocialSecurityNumber, Tenant, token.Generic,
 		token.USBankAccountNumber, token.USBankRoutingNumber,
 	}
 }

@@ -62,20 +62,24 @@ type Vault struct {
 	// the first operation.
 	Ledger *ledger.Ledger
 
-	ids    ids.Source
-	auth   *cache.Cache[storage.Key, *principal]
-	apps   *cache.Cache[appKey, *principal]
-	txs    txWorks
-	pings  pings
-	closed atomic.Bool
+	ids  ids.Source
+	auth *cache.Cache[storage.Key, *principal]
+	apps *cache.Cache[appKey, *principal]
+	txs  txWorks
+
+	revisions revisions
+	pings     pings
+	closed    atomic.Bool
 }
 
 // New returns a Vault for a configuration.
 func New(cfg Config) *Vault {
-	return &Vault{
-		Config: cfg, Tenants: newTenants(&cfg), Admission: admission.New(cfg.MaxMemory), Horizon: keyring.Horizon,
+	v := &Vault{
+		Config: cfg, Admission: admission.New(cfg.MaxMemory), Horizon: keyring.Horizon,
 		auth: cache.New[storage.Key, *principal](), apps: cache.New[appKey, *principal](),
 	}
+	v.Tenants = v.newTenants()
+	return v
 }
 
 // Now is the vault's clock, in the precision that the database keeps.

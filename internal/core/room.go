@@ -66,9 +66,9 @@ func Turn(ctx context.Context) error { return admission.Of(ctx).Turn(ctx) }
 func RoomError(err error) error {
 	switch {
 	case errors.Is(err, admission.ErrFull):
-		return fault.New(fault.ErrUnavailable, "The server has no room for this request now; try again.")
+		return fault.New(fault.ErrUnavailable, "the server has no room for this request now; try again")
 	case errors.Is(err, admission.ErrNever):
-		return fault.New(fault.ErrTooLarge, "The request takes more memory than a tenant may use; send or ask for less at a time.")
+		return fault.New(fault.ErrTooLarge, "the request takes more memory than a tenant may use; send or ask for less at a time")
 	}
 	return err
 }
@@ -116,7 +116,7 @@ func (op *Op) PageError(err error) error {
 // Text, a json.RawMessage, is not parsed at all when it is too long.
 func (op *Op) Document(ctx context.Context, x any) (jsonx.Value, error) {
 	most := op.Vault.MaxBytes
-	tooLarge := fault.New(fault.ErrTooLarge, "The JSON must have at most %d bytes.", most)
+	tooLarge := fault.New(fault.ErrTooLarge, "the JSON must have at most %d bytes", most)
 	text, isText := x.(json.RawMessage)
 	if len(text) > most {
 		return jsonx.Value{}, tooLarge

@@ -88,7 +88,7 @@ func (op *Op) admit(ctx context.Context, verb *Verb) error {
 		return err
 	}
 	if verb.Only != "" && !op.IsOwner() {
-		return fault.New(fault.ErrForbidden, "Only the tenant itself may %s.", verb.Only)
+		return fault.New(fault.ErrForbidden, "only the tenant itself may %s", verb.Only)
 	}
 	return nil
 }

@@ -142,9 +142,9 @@ func (k *Keeper) Checkpoint(ctx context.Context) ([]byte, error) {
 func unsigned(err error) error {
 	switch {
 	case errors.Is(err, ledger.ErrSuspended):
-		return fault.New(fault.ErrUnavailable, "The database was restored or copied. Nothing is signed until the restore is accepted.")
+		return fault.New(fault.ErrUnavailable, "the database was restored or copied; nothing is signed until the restore is accepted")
 	case errors.Is(err, ledger.ErrTampered):
-		return fault.New(fault.ErrUnavailable, "The trees over the log were tampered with.")
+		return fault.New(fault.ErrUnavailable, "the trees over the log were tampered with")
 	default:
 		return err
 	}
@@ -188,7 +188,7 @@ func (k *Keeper) Proof(ctx context.Context, op *core.Op, id uuid.UUID) ([]byte, 
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		case <-over:
-			return nil, fault.New(fault.ErrUnavailable, "The entry is not in the tree yet.")
+			return nil, fault.New(fault.ErrUnavailable, "the entry is not in the tree yet")
 		case <-time.After(proofPause):
 		}
 	}
@@ -198,7 +198,7 @@ func (k *Keeper) Proof(ctx context.Context, op *core.Op, id uuid.UUID) ([]byte, 
 func (k *Keeper) mayCome(ctx context.Context, op *core.Op, id uuid.UUID) error {
 	rows, err := k.store.LogsByRef(ctx, op.TenantID(), []storage.LogRef{{ID: storage.ID(id), Seq: storage.AnySeq}})
 	if err == nil && len(rows) == 0 {
-		return fault.New(fault.ErrNotFound, "The log has no such entry.")
+		return fault.New(fault.ErrNotFound, "the log has no such entry")
 	}
 	return err
 }
@@ -235,7 +235,7 @@ func (k *Keeper) AcceptRestore(ctx context.Context, reason string) error {
 	}
 	_, err := k.Ledger.AcceptRestore(ctx, reason)
 	if errors.Is(err, ledger.ErrNotSuspended) {
-		return fault.New(fault.ErrConflict, "There is no restore to accept.")
+		return fault.New(fault.ErrConflict, "there is no restore to accept")
 	}
 	return err
 }

@@ -54,7 +54,7 @@ type Look struct {
 // the holder of a management key does not learn which ids exist.
 func Ask(ctx context.Context, op *core.Op, q Question) (*Answer, error) {
 	if q.TokenID != "" && !op.IsOwner() {
-		return nil, fault.New(fault.ErrForbidden, "Only the tenant itself may ask about a token; ask about containers.")
+		return nil, fault.New(fault.ErrForbidden, "only the tenant itself may ask about a token; ask about containers")
 	}
 	if err := q.check(); err != nil {
 		return nil, err

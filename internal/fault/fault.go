@@ -18,19 +18,19 @@ import (
 
 // The kinds of errors. The front documents them under the same names.
 var (
-	ErrInvalid         = errors.New("invalid input")
-	ErrUnauthenticated = errors.New("the API key is missing, unknown, expired or revoked")
-	ErrForbidden       = errors.New("the caller has no permission for this")
-	ErrNotFound        = errors.New("not found")
-	ErrConflict        = errors.New("conflict")
-	ErrInProgress      = New(ErrConflict, "A request with this idempotency key is being processed.")
-	ErrWithdrawn       = New(ErrConflict, "The stored answer was withdrawn.")
-	ErrTooLarge        = errors.New("too large")
+	ErrInvalid         = errors.New("vault: invalid input")
+	ErrUnauthenticated = errors.New("vault: the API key is missing, unknown, expired or revoked")
+	ErrForbidden       = errors.New("vault: the caller has no permission for this")
+	ErrNotFound        = errors.New("vault: not found")
+	ErrConflict        = errors.New("vault: conflict")
+	ErrInProgress      = New(ErrConflict, "a request with this idempotency key is being processed")
+	ErrWithdrawn       = New(ErrConflict, "the stored answer was withdrawn")
+	ErrTooLarge        = errors.New("vault: too large")
 	ErrBusy            = script.ErrBusy
 	ErrUnavailable     = storage.ErrUnavailable
 	ErrCode            = script.ErrInvalid
 	ErrTimeout         = script.ErrTimeout
-	ErrUnreachable     = errors.New("the destination could not be reached")
+	ErrUnreachable     = errors.New("vault: the destination could not be reached")
 	ErrNoRuntime       = errors.New("vault: Config.Runtime is not set, so code cannot run")
 	ErrWrongKey        = errors.New("vault: this is not the master key that the database was encrypted with")
 	ErrKeyUnavailable  = errors.New("vault: the master key does not work")
@@ -43,38 +43,38 @@ var (
 // Errors that several rooms return.
 var (
 	// ErrFaster means that others changed the same rows again and again.
-	ErrFaster = New(ErrConflict, "The request could not be completed because of concurrent changes; try again.")
+	ErrFaster = New(ErrConflict, "too many concurrent changes; try again")
 	// ErrNoToken and the like mean that the tenant has no such entity.
-	ErrNoToken  = New(ErrNotFound, "There is no such token.")
-	ErrNoProxy  = New(ErrNotFound, "There is no such proxy.")
-	ErrNoTenant = New(ErrNotFound, "There is no such tenant.")
+	ErrNoToken  = New(ErrNotFound, "token not found")
+	ErrNoProxy  = New(ErrNotFound, "proxy not found")
+	ErrNoTenant = New(ErrNotFound, "tenant not found")
 	// ErrTokenExists means that the id of a token is taken.
-	ErrTokenExists = New(ErrConflict, "A token with this id already exists.")
+	ErrTokenExists = New(ErrConflict, "a token with this id already exists")
 )
 
-// kindError is an error of a known kind with its own text.
+// kindError is an error of a known kind with its own text, which has no prefix.
 type kindError struct {
 	kind error
 	text string
 }
 
-func (e *kindError) Error() string { return e.text }
+func (e *kindError) Error() string { return prefix + e.text }
 func (e *kindError) Unwrap() error { return e.kind }
 
-// New returns an error that matches kind and reads as the text says. The text
-// names fields and rules, never a value.
+// New returns an error that matches kind and has its own text, after the name of
+// the package. The text names fields and rules, never a value.
 func New(kind error, format string, args ...any) error {
 	return &kindError{kind, fmt.Sprintf(format, args...)}
 }
 
 // Permission is the error for a missing permission.
 func Permission(permission string) error {
-	return New(ErrForbidden, "The permission %s is needed.", permission)
+	return New(ErrForbidden, "permission %s required", permission)
 }
 
 // PermissionOnToken is the error for a permission that does not cover a token.
 func PermissionOnToken(permission string) error {
-	return New(ErrForbidden, "The permission %s is needed on each container of the token.", permission)
+	return New(ErrForbidden, "permission %s required on each container of the token", permission)
 }
 
 // Invalid says what is wrong with an input. It matches ErrInvalid.
@@ -85,7 +85,7 @@ type Invalid struct { //nolint:errname // it reads as a kind of fault
 }
 
 // Error lists the fields and their messages in the order of the paths.
-func (e *Invalid) Error() string { return (*form.Problems)(e).String() }
+func (e *Invalid) Error() string { return prefix + (*form.Problems)(e).String() }
 
 // Is matches ErrInvalid.
 func (e *Invalid) Is(target error) bool { return target == ErrInvalid }
@@ -97,7 +97,7 @@ type Conflict struct { //nolint:errname // it reads as a kind of fault
 }
 
 // Error lists the fields and their messages in the order of the paths.
-func (e *Conflict) Error() string { return form.Describe("conflict", e.Fields) }
+func (e *Conflict) Error() string { return prefix + form.Describe("conflict", e.Fields) }
 
 // Is matches ErrConflict.
 func (e *Conflict) Is(target error) bool { return target == ErrConflict }

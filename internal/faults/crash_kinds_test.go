@@ -241,7 +241,7 @@ var effects = map[string]func(t *testing.T, a *aftermath, names []string) string
 		return a.entry("create", names[0]) + a.entry("update", names[0])
 	},
 	"react": func(t *testing.T, a *aftermath, names []string) string {
-		jobs, err := a.store.SealedUnder(t.Context(), storage.ID(a.c.TenantID()), storage.SealedJobs, 1<<30, 10_000)
+		jobs, err := a.store.SealedRows(t.Context(), storage.SealedFilter{Tenant: storage.ID(a.c.TenantID()), Kind: storage.SealedJobs, Limit: 10_000})
 		if err != nil || len(jobs) < a.done["react"] {
 			return fmt.Sprintf("only %d jobs (%v)", len(jobs), err)
 		}

@@ -37,6 +37,9 @@ func TestMain(m *testing.M) {
 		if os.Getenv(childImport) != "" {
 			work = importUntilKilled
 		}
+		if os.Getenv(childErase) != "" {
+			work = eraseUntilKilled
+		}
 		if err := work(dsn); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)

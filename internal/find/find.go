@@ -205,3 +205,54 @@ func (s *Search) containerCond(n query.InContainer) storage.Cond {
 	}
 	return in
 }
+
+// AsksHash reports whether a condition looks at keyed hashes of tokens.
+func AsksHash(where storage.Cond) bool {
+	switch c := where.(type) {
+	case storage.And:
+		return slices.ContainsFunc(c, AsksHash)
+	case storage.Or:
+		return slices.ContainsFunc(c, AsksHash)
+	case storage.Not:
+		return AsksHash(c.Cond)
+	case storage.HashIs, storage.FingerprintIs:
+		return true
+	default:
+		return false
+	}
+}
+
+// Possible reports whether a token with certain hashes can meet a condition,
+// whatever its other columns are.
+func Possible(where storage.Cond, has func(storage.Hash) bool) bool {
+	can, _ := outcomes(where, has)
+	return can
+}
+
+// outcomes reports whether a condition can hold, and whether it can fail.
+func outcomes(where storage.Cond, has func(storage.Hash) bool) (holds, fails bool) {
+	switch c := where.(type) {
+	case storage.And:
+		holds = true
+		for _, part := range c {
+			h, f := outcomes(part, has)
+			holds, fails = holds && h, fails || f
+		}
+		return holds, fails
+	case storage.Or:
+		fails = true
+		for _, part := range c {
+			h, f := outcomes(part, has)
+			holds, fails = holds || h, fails && f
+		}
+		return holds, fails
+	case storage.Not:
+		holds, fails = outcomes(c.Cond, has)
+		return fails, holds
+	case storage.HashIs:
+		holds = has(storage.Hash(c))
+		return holds, !holds
+	default:
+		return true, true
+	}
+}

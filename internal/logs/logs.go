@@ -117,13 +117,13 @@ func (f *Followers) enter(id core.Identity) (leave func(), err error) {
 	app, tenant := id.ApplicationID(), id.Tenant()
 	limited := app != uuid.UUID{}
 	if limited && !f.applications.Try(app) {
-		return nil, fault.New(fault.ErrBusy, "This application has %d followers of the log already; try again later.", MaxApplicationFollowers)
+		return nil, fault.New(fault.ErrBusy, "this application has %d followers of the log already; try again later", MaxApplicationFollowers)
 	}
 	if !f.tenants.Try(tenant) {
 		if limited {
 			f.applications.Give(app)
 		}
-		return nil, fault.New(fault.ErrBusy, "This tenant has %d followers of its log already; try again later.", MaxFollowers)
+		return nil, fault.New(fault.ErrBusy, "this tenant has %d followers of its log already; try again later", MaxFollowers)
 	}
 	return func() {
 		f.tenants.Give(tenant)

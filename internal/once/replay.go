@@ -88,7 +88,7 @@ func maySeeAgain(ctx context.Context, op *core.Op, use *kept.Use, row *storage.T
 	if use.As != (uuid.UUID{}) {
 		id, err := op.As(ctx, use.As)
 		if errors.Is(err, fault.ErrNotFound) || errors.Is(err, fault.ErrUnauthenticated) {
-			return fault.New(fault.ErrForbidden, "The application that the stored answer depends on no longer exists.")
+			return fault.New(fault.ErrForbidden, "the application that the stored answer depends on no longer exists")
 		}
 		if err != nil {
 			return err

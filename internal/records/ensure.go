@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
-	"fmt"
 
 	"github.com/google/uuid"
 
@@ -73,7 +72,7 @@ func (k *Kind[T]) named(ctx context.Context, op *core.Op, name string) (*storage
 		err = fault.ErrAltered
 	}
 	if err != nil {
-		return nil, fmt.Errorf("find the %s of a name: %w", k.Name, err)
+		return nil, fault.Wrap(err, "find the %s of a name", k.Name)
 	}
 	return &rec, nil
 }

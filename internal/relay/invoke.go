@@ -112,7 +112,7 @@ func (r *Relay) Invoke(ctx context.Context, op *core.Op, x *Proxy, p *Call) (*An
 	}
 	if res.StatusCode < 200 {
 		res.Body.Close()
-		return nil, fault.New(fault.ErrUnreachable, "The destination sent an invalid HTTP status.")
+		return nil, fault.New(fault.ErrUnreachable, "the destination sent an invalid HTTP status")
 	}
 	egress.RemoveHopByHop(res.Header)
 	DropPrefixed(res.Header, trace.Prefix(ctx))
@@ -139,7 +139,7 @@ func (inv *invocation) prepare(ctx context.Context) error {
 	base, err := inv.relay.Egress.CheckURL(inv.proxy.DestinationURL)
 	if err != nil {
 		// The policy has changed since the proxy was written.
-		return fault.New(fault.ErrUnreachable, "The destination is not allowed: %s.", err)
+		return fault.New(fault.ErrUnreachable, "the destination is not allowed: %s", err)
 	}
 	target, bad := Extend(base, inv.Path, inv.Query)
 	if bad != nil {
@@ -229,13 +229,13 @@ func sendError(ctx context.Context, err error) error {
 	case left != nil && !silent:
 		return left
 	case silent, errors.Is(err, context.DeadlineExceeded):
-		return fault.New(fault.ErrTimeout, "The destination did not respond in time.")
+		return fault.New(fault.ErrTimeout, "the destination did not respond in time")
 	case errors.Is(err, egress.ErrBusy):
-		return fault.New(fault.ErrBusy, "This tenant has too many requests in progress; try again later.")
+		return fault.New(fault.ErrBusy, "this tenant has too many requests in progress; try again later")
 	case errors.Is(err, egress.ErrForbidden):
-		return fault.New(fault.ErrUnreachable, "The destination is not allowed: %s.", err)
+		return fault.New(fault.ErrUnreachable, "the destination is not allowed: %s", err)
 	default:
-		return fault.New(fault.ErrUnreachable, "The destination could not be reached, or its response was cut off or is not HTTP.")
+		return fault.New(fault.ErrUnreachable, "the destination could not be reached, or its response was cut off or is not HTTP")
 	}
 }
 
@@ -274,7 +274,7 @@ func (inv *invocation) detokenizeOrStream(ctx context.Context) error {
 // TooLarge is the error about a body that has to be held in memory and is longer
 // than the limit.
 func TooLarge(limit int64) error {
-	return fault.New(fault.ErrTooLarge, "The body must have at most %d bytes.", limit)
+	return fault.New(fault.ErrTooLarge, "the body must have at most %d bytes", limit)
 }
 
 // readBody reads the body of the request, and makes room for it.

@@ -45,7 +45,7 @@ func (inv *invocation) transformResponse(ctx context.Context, res *http.Response
 	raw, err := ReadBody(res.Body, inv.MaxBody)
 	res.Body.Close() // the code may need the place of this request for its own
 	if errors.Is(err, ErrTooLarge) {
-		return nil, fault.New(fault.ErrUnreachable, "The destination's response has more than %d bytes, which is too much for a response transform.", inv.MaxBody)
+		return nil, fault.New(fault.ErrUnreachable, "the destination's response has more than %d bytes, which is too much for a response transform", inv.MaxBody)
 	}
 	if err != nil {
 		return nil, err
@@ -53,11 +53,11 @@ func (inv *invocation) transformResponse(ctx context.Context, res *http.Response
 	m := &Message{Header: res.Header, Body: raw}
 	m.Header.Del("Content-Length")
 	if err := m.Decode(inv.MaxBody); err != nil {
-		return nil, fault.New(fault.ErrUnreachable, "The destination's response cannot be transformed: it %s.", err)
+		return nil, fault.New(fault.ErrUnreachable, "the destination's response cannot be transformed: it %s", err)
 	}
 	body, err := m.Value()
 	if err != nil {
-		return nil, fault.New(fault.ErrUnreachable, "The destination's response is not JSON, although its Content-Type says so.")
+		return nil, fault.New(fault.ErrUnreachable, "the destination's response is not JSON, although its Content-Type says so")
 	}
 	args := jsonx.ObjectValue(jsonx.Member{Name: "body", Value: body}, jsonx.Member{Name: "headers", Value: m.HeaderValue()})
 	if err := inv.transform(ctx, inv.proxy.ResponseTransform, m, body, args); err != nil {

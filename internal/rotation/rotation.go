@@ -71,14 +71,14 @@ func Rewrap(ctx context.Context, v *core.Vault) error {
 	for {
 		tenants, _, err := v.Store.ListRecords(ctx, filter)
 		if err != nil {
-			return fmt.Errorf("vault: rewrap keys: %w", err)
+			return fault.Wrap(err, "rewrap keys")
 		}
 		if len(tenants) == 0 {
 			break
 		}
 		for i := range tenants {
 			if err := rewrapTenant(ctx, v, uuid.UUID(tenants[i].Tenant)); err != nil {
-				return fmt.Errorf("vault: rewrap keys of tenant %s: %w", uuid.UUID(tenants[i].Tenant), err)
+				return fault.Wrap(err, "rewrap keys of tenant %s", uuid.UUID(tenants[i].Tenant))
 			}
 		}
 		filter.Before = tenants[len(tenants)-1].ID
@@ -336,7 +336,7 @@ func (r *rotation) resealRest(ctx context.Context, op *core.Op) error {
 			if err := op.Refresh(ctx); err != nil {
 				return err
 			}
-			rows, err := op.Vault.Store.SealedUnder(ctx, op.TenantID(), kind, version, chunk)
+			rows, err := op.Vault.Store.SealedRows(ctx, storage.SealedFilter{Tenant: op.TenantID(), Kind: kind, KeyBelow: version, Limit: chunk})
 			if err != nil {
 				return err
 			}

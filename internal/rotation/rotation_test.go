@@ -67,11 +67,11 @@ func (h *hooked) ListTokens(ctx context.Context, f storage.TokenFilter) ([]stora
 	return h.Storage.ListTokens(ctx, f)
 }
 
-func (h *hooked) SealedUnder(ctx context.Context, tenant storage.ID, kind storage.SealedKind, version, limit int) ([]storage.Sealed, error) {
+func (h *hooked) SealedRows(ctx context.Context, f storage.SealedFilter) ([]storage.Sealed, error) {
 	if h.sealed != nil {
 		h.sealed()
 	}
-	return h.Storage.SealedUnder(ctx, tenant, kind, version, limit)
+	return h.Storage.SealedRows(ctx, f)
 }
 
 // A rotation that others have overtaken does not destroy the key that they

@@ -80,7 +80,7 @@ func List(ctx context.Context, op *core.Op, p Filter) ([]Info, error) {
 func (r *Runs) Retry(ctx context.Context, op *core.Op, id uuid.UUID) error {
 	return r.changeDead(ctx, op, id, func(row *storage.Job, job *Job, ch *storage.Change) (string, error) {
 		if job == nil {
-			return "", fault.New(fault.ErrConflict, "The job keeps nothing that could be sent again.")
+			return "", fault.New(fault.ErrConflict, "the job keeps nothing that could be sent again")
 		}
 		holder := row.Owner
 		row.Dead, row.Attempts, row.RunAt, job.Retried = false, 0, op.Now, true
@@ -94,14 +94,14 @@ func (r *Runs) Retry(ctx context.Context, op *core.Op, id uuid.UUID) error {
 func (r *Runs) Discard(ctx context.Context, op *core.Op, id uuid.UUID) error {
 	return r.changeDead(ctx, op, id, func(row *storage.Job, _ *Job, ch *storage.Change) (string, error) {
 		if row.Owner.IsZero() {
-			return "", fault.New(fault.ErrConflict, "The job keeps nothing, and is deleted by itself.")
+			return "", fault.New(fault.ErrConflict, "the job keeps nothing, and is deleted by itself")
 		}
 		ch.DeleteJobs = []storage.JobDelete{{Owner: row.Owner, ID: row.ID}}
 		return "Reactor callback discarded", nil
 	})
 }
 
-var errNoDead = fault.New(fault.ErrNotFound, "There is no such dead job.")
+var errNoDead = fault.New(fault.ErrNotFound, "dead job not found")
 
 // change describes what becomes of a dead job, and the message of its entry in
 // the log.
@@ -148,23 +148,32 @@ func info(ctx context.Context, op *core.Op, row *storage.Job) (Info, *Job, error
 	case row.LeaseUntil.After(op.Now):
 		info.State = Running
 	}
-	if len(row.Payload) == 0 {
-		return info, nil, nil
-	}
-	place := sealed.JobPlace(row.ID)
-	plain, err := op.Open(ctx, &place, row.KeyVersion, row.Payload)
-	if err != nil {
+	job, err := OpenJob(ctx, op, row)
+	if err != nil || job == nil {
 		return info, nil, err
-	}
-	job := &Job{}
-	if err := json.Unmarshal(plain, job); err != nil {
-		return info, nil, errJobFormat
 	}
 	info.Reactor, info.Ran, info.Step = job.Reactor, job.Ran, "run"
 	if job.Result != nil {
 		info.Step = "deliver"
 	}
 	return info, job, nil
+}
+
+// OpenJob returns what a row holds; nil when nothing is left.
+func OpenJob(ctx context.Context, op *core.Op, row *storage.Job) (*Job, error) {
+	if len(row.Payload) == 0 {
+		return nil, nil
+	}
+	place := sealed.JobPlace(row.ID)
+	plain, err := op.Open(ctx, &place, row.KeyVersion, row.Payload)
+	if err != nil {
+		return nil, err
+	}
+	job := &Job{}
+	if err := json.Unmarshal(plain, job); err != nil {
+		return nil, errJobFormat
+	}
+	return job, nil
 }
 
 // giveUp marks the job as dead. It stays held, by this node, so that of several

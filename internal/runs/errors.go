@@ -64,11 +64,11 @@ func HostError(err error) *script.HostError {
 		return &script.HostError{Status: http.StatusBadRequest, Message: "One or more validation errors occurred.", Errors: fields}
 	}
 	if errors.Is(err, fault.ErrUnavailable) { // its own text may say where the database is
-		return &script.HostError{Status: http.StatusServiceUnavailable, Message: fault.ErrUnavailable.Error()}
+		return &script.HostError{Status: http.StatusServiceUnavailable, Message: fault.Detail(fault.ErrUnavailable)}
 	}
 	for _, known := range hostErrors {
 		if errors.Is(err, known.err) {
-			return &script.HostError{Status: known.status, Message: err.Error()}
+			return &script.HostError{Status: known.status, Message: fault.Detail(err)}
 		}
 	}
 	return &script.HostError{Status: http.StatusInternalServerError, Message: "the operation failed"}
@@ -116,7 +116,7 @@ func callbackError(err error) failedRun {
 	var failed *script.Error
 	switch {
 	case errors.As(err, &failed):
-		out.Title, out.Detail = failed.Title, failed.Error()
+		out.Title, out.Detail = failed.Title, fault.Detail(failed)
 		if r := failed.Response; r != nil {
 			out.Response = &chosenResponse{r.Status, map[string]string{}, json.RawMessage(r.Body)}
 			for name, values := range r.Header {

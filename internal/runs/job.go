@@ -99,7 +99,7 @@ func leaveRun(from limits.Lineage) error {
 		return &script.Error{Kind: script.Depth, Status: http.StatusInternalServerError, Title: script.DefaultTitle,
 			Messages: map[string][]string{"error": {"reactors and proxies call each other more than 3 levels deep"}}}
 	case errors.Is(err, limits.ErrLeft):
-		return fault.New(fault.ErrBusy, "A run may start at most %d asynchronous runs.", limits.MaxLeft)
+		return fault.New(fault.ErrBusy, "a run may start at most %d asynchronous runs", limits.MaxLeft)
 	}
 	return err
 }
@@ -349,7 +349,7 @@ func (j *leased) maySend(ctx context.Context) error {
 func (j *leased) withdraw(ctx context.Context, why error) error {
 	failed := callbackError(why)
 	if !errors.Is(why, fault.ErrUnauthenticated) {
-		failed.Title = fault.ErrWithdrawn.Error()
+		failed.Title = fault.Detail(fault.ErrWithdrawn)
 	}
 	var err error
 	if j.react.Result, err = json.Marshal(failed); err != nil {

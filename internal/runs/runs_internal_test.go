@@ -48,8 +48,8 @@ func TestHostErrors(t *testing.T) {
 		"the host's own": {fmt.Errorf("fetch: %w", own), own},
 		"of code":        {&script.Error{Kind: script.Thrown, Status: 402, Title: "No Money", Messages: fields}, &script.HostError{Status: 402, Message: "No Money", Errors: fields}},
 		"of fields":      {&fault.Invalid{Fields: fields}, &script.HostError{Status: 400, Message: "One or more validation errors occurred.", Errors: fields}},
-		"of a sentinel":  {fault.New(fault.ErrNotFound, "There is no such token."), &script.HostError{Status: 404, Message: "There is no such token."}},
-		"of the runtime": {script.ErrBusy, &script.HostError{Status: 429, Message: "too many requests"}},
+		"of a sentinel":  {fault.ErrNoToken, &script.HostError{Status: 404, Message: "Token not found."}},
+		"of the runtime": {script.ErrBusy, &script.HostError{Status: 429, Message: "Too many requests."}},
 		"of the machine": {errors.New("secret of the database"), &script.HostError{Status: 500, Message: "the operation failed"}},
 	} {
 		if diff := cmp.Diff(c.want, HostError(c.err)); diff != "" {

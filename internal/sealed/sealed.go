@@ -8,6 +8,8 @@
 package sealed
 
 import (
+	"crypto/sha256"
+	"encoding/binary"
 	"strconv"
 	"strings"
 	"time"
@@ -38,6 +40,20 @@ func tokenPlace(row *storage.Token, field string, parts *Parts) seal.Place {
 	parts[0], parts[1] = row.Type, strings.Join(row.Containers, ",")
 	parts[2], parts[3] = string(row.Ord[:]), bindTime(row.ExpiresAt)
 	return seal.Place{Entity: "token", ID: row.ID, Field: field, Bound: parts[:4]}
+}
+
+// Columns returns a digest of the columns of a token that its place does not bind:
+// the keyed hashes that it is found by, and who wrote it when. The digest is sealed
+// in the body, so a body with other columns beside it is known to be altered.
+func Columns(row *storage.Token) (digest [16]byte) {
+	var buf [len(row.Fingerprint) + 5*len(row.Set) + 2*8]byte
+	b := append(buf[:0], row.Fingerprint[:]...)
+	b = append(append(append(b, row.Expression[:]...), row.Dedup[:]...), row.Set[:]...)
+	b = append(append(b, row.CreatedBy[:]...), row.ModifiedBy[:]...)
+	b = binary.BigEndian.AppendUint64(b, uint64(row.CreatedAt.UnixMicro()))
+	b = binary.BigEndian.AppendUint64(b, uint64(row.ModifiedAt.UnixMicro()))
+	sum := sha256.Sum256(b)
+	return [16]byte(sum[:])
 }
 
 // RecordPlace binds a record's document to everything that stands beside it in

@@ -38,6 +38,7 @@ type Config struct {
 	consoleURL  string // where a proxy in front serves the console
 
 	console *consolePages // nil for none
+	metrics *metrics      // set when the vault is opened
 
 	// allowPrivateEgress lets tenants' requests go to plain http and to private
 	// addresses. That is for development.

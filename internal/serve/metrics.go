@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/httpserver"
 )
 
@@ -18,6 +19,7 @@ type metrics struct {
 	requests *prometheus.CounterVec
 	replays  *prometheus.CounterVec
 	seconds  *prometheus.HistogramVec
+	alarms   *prometheus.CounterVec
 }
 
 func newMetrics() *metrics {
@@ -32,12 +34,23 @@ func newMetrics() *metrics {
 			Name: "vault_http_request_duration_seconds", Help: "How long requests took.",
 			Buckets: prometheus.ExponentialBuckets(0.0005, 2, 16),
 		}, []string{"method", "route"}),
+		alarms: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "vault_alarms_total", Help: "Rows of the database that were altered or do not open, by name of the alarm.",
+		}, []string{"name"}),
 	}
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(m.requests, m.replays, m.seconds,
+	registry.MustRegister(m.requests, m.replays, m.seconds, m.alarms,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.handler = promhttp.HandlerFor(registry, promhttp.HandlerOpts{})
 	return m
+}
+
+// Start implements vault.Observer. It counts alarms.
+func (m *metrics) Start(ctx context.Context, e vault.Event) (context.Context, func(error)) {
+	if e.Kind == vault.EventAlarm {
+		m.alarms.WithLabelValues(e.Name).Inc()
+	}
+	return ctx, func(error) {}
 }
 
 // Observe implements httpserver.Observer.

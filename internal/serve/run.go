@@ -104,8 +104,10 @@ func openVault(ctx context.Context, cfg *Config, logger *slog.Logger) (*vault.Va
 	if cfg.newTenant != "" || cfg.rotateKeys != "" {
 		config.SweepEvery, config.WorkEvery = -1, -1 // servers do that
 	}
+	cfg.metrics = newMetrics()
+	config.Observer = cfg.metrics
 	if cfg.console != nil {
-		config.Observer = cfg.console.recorder
+		config.Observer = vault.Observers(cfg.metrics, cfg.console.recorder)
 	}
 	v, err := vault.Open(ctx, store, vault.JoinKeys(key, other...), config)
 	if errors.Is(err, vault.ErrWrongKey) {

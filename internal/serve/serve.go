@@ -81,7 +81,7 @@ func serverCredentials(ctx context.Context, v *vault.Vault, cfg *Config, baseURL
 // newAPI puts the API and the metrics beside each other. A mux would redirect
 // from paths that are not clean, which the API never does.
 func newAPI(v *vault.Vault, cfg *Config, logger *slog.Logger) http.Handler {
-	m := newMetrics()
+	m := cfg.metrics
 	api := httpserver.Handler(v, &httpserver.Options{Prefix: cfg.prefix, Logger: logger, Observer: m})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/metrics" {

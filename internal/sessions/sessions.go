@@ -62,7 +62,7 @@ type Info struct {
 // MayCreate asks whether the caller may create sessions.
 func MayCreate(op *core.Op) error {
 	if app := op.Application(); app == nil || app.Type != string(access.Public) || op.Session() != (uuid.UUID{}) {
-		return fault.New(fault.ErrForbidden, "Creating a session needs the key of a public application.")
+		return fault.New(fault.ErrForbidden, "creating a session needs the key of a public application")
 	}
 	return nil
 }
@@ -70,7 +70,7 @@ func MayCreate(op *core.Op) error {
 // MayAuthorize asks whether the caller may authorize sessions.
 func MayAuthorize(op *core.Op) error {
 	if app := op.Application(); app != nil && (app.Type != string(access.Private) || op.Session() != (uuid.UUID{})) {
-		return fault.New(fault.ErrForbidden, "Authorizing a session needs the key of a private application.")
+		return fault.New(fault.ErrForbidden, "authorizing a session needs the key of a private application")
 	}
 	return nil
 }
@@ -117,7 +117,7 @@ func Authorize(ctx context.Context, op *core.Op, g *Grant, longest time.Duration
 		return err
 	}
 	if !granted.Within(op.Grant()) {
-		return fault.New(fault.ErrForbidden, "A session cannot be given more access than its authorizer has.")
+		return fault.New(fault.ErrForbidden, "a session cannot be given more access than its authorizer has")
 	}
 	_, err = core.RetryStale(func() (struct{}, error) { return struct{}{}, authorize(ctx, op, g) })
 	return err
@@ -144,7 +144,7 @@ func (g *Grant) check(now time.Time, longest time.Duration) (*access.Grant, erro
 	return access.New(rules, permissions)
 }
 
-var errUnknownNonce = fault.New(fault.ErrNotFound, "The nonce is unknown or its session has expired.")
+var errUnknownNonce = fault.New(fault.ErrNotFound, "the nonce is unknown or its session has expired")
 
 func authorize(ctx context.Context, op *core.Op, g *Grant) error {
 	rec, s, err := waiting(ctx, op, g.Nonce)
@@ -152,7 +152,7 @@ func authorize(ctx context.Context, op *core.Op, g *Grant) error {
 		return err
 	}
 	if s.Authorized {
-		return fault.New(fault.ErrConflict, "The nonce has already been used.")
+		return fault.New(fault.ErrConflict, "the nonce has already been used")
 	}
 	s.Authorized, s.Rights = true, g.Rights
 	s.AuthorizedBy, s.AuthorizerKey = op.Tenant(), ""
@@ -162,11 +162,12 @@ func authorize(ctx context.Context, op *core.Op, g *Grant) error {
 	if !g.ExpiresAt.IsZero() {
 		rec.ExpiresAt = g.ExpiresAt.UTC().Truncate(time.Microsecond)
 	}
+	rec.Rev++
 	if err := op.SealRecord(rec, s); err != nil {
 		return err
 	}
 	ch := op.Change()
-	ch.UpdateRecords = []storage.RecordUpdate{{Rev: rec.Rev, Record: *rec}}
+	ch.UpdateRecords = []storage.RecordUpdate{{Rev: rec.Rev - 1, Record: *rec}}
 	ch.Logs = []storage.Log{op.Entry(audit.Authorize, kind.Name, uuid.UUID(rec.ID).String())}
 	return op.Write(ctx, ch)
 }
@@ -245,7 +246,7 @@ func Delete(ctx context.Context, op *core.Op, id uuid.UUID) error {
 		return err
 	}
 	if info == nil {
-		return fault.New(fault.ErrNotFound, "There is no such session.")
+		return fault.New(fault.ErrNotFound, "session not found")
 	}
 	return kind.Delete(ctx, op, id, nil)
 }

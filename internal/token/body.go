@@ -28,6 +28,11 @@ type Body struct {
 	Fingerprint string   // the expression; empty: the default
 	Dedup       *bool
 
+	// Columns is a digest of the columns beside the body, and Hashes what the token
+	// is found by, joined. Bodies of earlier versions have neither: Columns is zero.
+	Columns [16]byte
+	Hashes  []byte
+
 	// CVC is empty without one, and once its hour has passed. It is sealed by
 	// itself: Encode leaves it out, and no expression sees it.
 	CVC   string

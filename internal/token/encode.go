@@ -17,10 +17,12 @@ const (
 	flagIndexes = 1 << iota // search indexes are given
 	flagDedupOn
 	flagDedupOff
+	flagColumns // the digest of columns and the hashes are the last field
 )
 
-// Encode appends the body: a version, flags, the place of the cvc, and each
-// field after its length. Absent fields have none.
+// Encode appends the body: a version, flags, the place of the cvc, each field
+// after its length, and the digest of columns with the hashes. Absent fields have
+// none. Earlier versions pass over what follows the fields.
 func (b *Body) Encode(dst []byte) []byte {
 	var flags byte
 	if b.Indexes != nil {
@@ -32,13 +34,20 @@ func (b *Body) Encode(dst []byte) []byte {
 	if b.Dedup != nil && !*b.Dedup {
 		flags |= flagDedupOff
 	}
+	if b.Columns != ([16]byte{}) {
+		flags |= flagColumns
+	}
 	dst = slices.Grow(dst, b.Data.Size()+128)
 	dst = append(dst, bodyVersion, flags, byte(b.CVCAt))
 	dst = endField(len(dst), b.Data.Append(dst))
 	dst = endField(len(dst), appendMask(dst, b.Mask))
 	dst = endField(len(dst), appendMetadata(dst, b.Metadata))
 	dst = endField(len(dst), appendIndexes(dst, b.Indexes))
-	return endField(len(dst), append(dst, b.Fingerprint...))
+	dst = endField(len(dst), append(dst, b.Fingerprint...))
+	if flags&flagColumns != 0 {
+		dst = append(append(dst, b.Columns[:]...), b.Hashes...)
+	}
+	return dst
 }
 
 // endField puts the length of the field that starts at a place before it.
@@ -77,12 +86,13 @@ func appendIndexes(dst []byte, indexes []string) []byte {
 	return form.TextsValue(indexes).Append(dst)
 }
 
-var errBody = errors.New("the sealed body has a format that this version does not know")
+// ErrBody means that a body was not written by this version or an earlier one.
+var ErrBody = errors.New("the sealed body has a format that this version does not know")
 
 // Decode reads what Encode wrote.
 func (b *Body) Decode(src []byte) error {
 	if len(src) < 3 || src[0] != bodyVersion {
-		return errBody
+		return ErrBody
 	}
 	flags := src[1]
 	b.CVCAt = int(src[2])
@@ -91,9 +101,15 @@ func (b *Body) Decode(src []byte) error {
 	for i := range fields {
 		n, width := binary.Uvarint(rest)
 		if width <= 0 || uint64(len(rest)-width) < n {
-			return errBody
+			return ErrBody
 		}
 		fields[i], rest = rest[width:width+int(n)], rest[width+int(n):]
+	}
+	if flags&flagColumns != 0 {
+		if len(rest) < len(b.Columns) {
+			return ErrBody
+		}
+		b.Columns, b.Hashes = [16]byte(rest), rest[len(b.Columns):]
 	}
 	if flags&flagIndexes != 0 {
 		b.Indexes = []string{}
@@ -109,17 +125,17 @@ func (b *Body) Decode(src []byte) error {
 func (b *Body) decodeJSON(fields [5][]byte) error {
 	var err error
 	if b.Data, err = jsonx.Parse(fields[0], stored); err != nil {
-		return errBody
+		return ErrBody
 	}
 	if len(fields[1]) > 0 {
 		if b.Mask, err = jsonx.Parse(fields[1], stored); err != nil {
-			return errBody
+			return ErrBody
 		}
 	}
 	if len(fields[2]) > 0 {
 		metadata, err := jsonx.Parse(fields[2], stored)
 		if err != nil {
-			return errBody
+			return ErrBody
 		}
 		b.Metadata = make(map[string]string, metadata.Len())
 		for _, m := range metadata.Members() {
@@ -129,7 +145,7 @@ func (b *Body) decodeJSON(fields [5][]byte) error {
 	if len(fields[3]) > 0 {
 		indexes, err := jsonx.Parse(fields[3], stored)
 		if err != nil {
-			return errBody
+			return ErrBody
 		}
 		for _, e := range indexes.Elems() {
 			b.Indexes = append(b.Indexes, e.Text())

@@ -24,6 +24,7 @@ func TestBodySurvivesItsEncoding(t *testing.T) {
 			"indexes":     {Data: jsonx.NullValue(), Indexes: []string{text, "b"}},
 			"no indexes":  {Data: jsonx.StringValue(text), Indexes: []string{}, Dedup: &yes},
 			"fingerprint": {Data: jsonx.StringValue(text), Fingerprint: text, Dedup: new(bool)},
+			"columns":     {Data: jsonx.StringValue(text), Columns: [16]byte{1}, Hashes: []byte(text)},
 		} {
 			var got Body
 			if err := got.Decode(b.Encode([]byte{})); err != nil {

@@ -19,9 +19,12 @@ import (
 //
 //   - Prepare checks parameters and evaluates expressions;
 //   - Add checks the right to create the token, and finds duplicates in the batch;
-//   - Save looks for existing tokens, names and seals the others, and writes them
-//     in one change. If a guard refuses the change, it resolves the conflict and
-//     tries again.
+//   - Save names and seals the items, looks for existing tokens, and writes the
+//     others in one change. If a guard refuses the change, it resolves the
+//     conflict and tries again.
+//
+// Everything that can refuse an item comes before the look for existing tokens.
+// So an item that will be refused never tells whether its value exists.
 //
 // An item that cannot be created fails the batch, unless Refused accepts the error.
 type Batch struct {
@@ -171,14 +174,15 @@ func (b *Batch) fill(ctx context.Context) error {
 		b.sent = make([]*Item, 0, len(b.items))
 	}
 	b.rows, b.logs, b.sent = b.rows[:0], b.logs[:0], b.sent[:0]
-	for i, n := range b.items {
+	if err := b.Seal(ctx); err != nil {
+		return err
+	}
+	if err := b.refuseTaken(ctx); err != nil {
+		return err
+	}
+	for _, n := range b.items {
 		if n.Settled || n.Same != nil {
 			continue
-		}
-		if i%core.TurnEvery == core.TurnEvery-1 && n.ring == nil {
-			if err := core.Turn(ctx); err != nil {
-				return err
-			}
 		}
 		if err := b.put(ctx, n); err != nil {
 			return err
@@ -189,7 +193,28 @@ func (b *Batch) fill(ctx context.Context) error {
 	return nil
 }
 
-// put adds an item to the change, or finds the token that it duplicates.
+// refuseTaken refuses deduplicated items whose given id is taken. It comes before
+// any look for duplicates: otherwise a caller with a taken id would learn whether
+// a value exists without creating a token.
+func (b *Batch) refuseTaken(ctx context.Context) error {
+	var ids []string
+	var byID map[string]*Item
+	for _, n := range b.items {
+		if n.Settled || n.Same != nil || n.fixedID == "" || n.Row.Dedup == (storage.Hash{}) {
+			continue
+		}
+		if byID == nil {
+			byID = map[string]*Item{}
+		}
+		byID[n.fixedID], ids = n, append(ids, n.fixedID)
+	}
+	if ids == nil {
+		return nil
+	}
+	return b.clear(ctx, byID, ids)
+}
+
+// put adds a sealed item to the change, or finds the token that it duplicates.
 func (b *Batch) put(ctx context.Context, n *Item) error {
 	var err error
 	if n.Existing, err = duplicate(ctx, b.op, &n.Clear, ""); err != nil {
@@ -200,9 +225,6 @@ func (b *Batch) put(ctx context.Context, n *Item) error {
 			return nil
 		}
 		return b.Found(ctx, n)
-	}
-	if err := b.seal(ctx, n); err != nil || n.Settled {
-		return err
 	}
 	b.rows = append(b.rows, *n.Row)
 	b.logs = append(b.logs, b.op.Entry(audit.Create, n.Row.Type, n.Row.ID))
@@ -223,8 +245,7 @@ func (b *Batch) resolve(ctx context.Context, conflict *storage.Conflict) error {
 	}
 }
 
-// clearIDs looks up which ids are taken. Expired tokens are deleted, a drawn id is
-// drawn again, and an item with a given id is refused.
+// clearIDs removes the reason why an id of the change was taken.
 func (b *Batch) clearIDs(ctx context.Context, taken *Item) error {
 	byID := map[string]*Item{}
 	var ids []string
@@ -236,6 +257,12 @@ func (b *Batch) clearIDs(ctx context.Context, taken *Item) error {
 	if taken.fixedID == "" {
 		b.rename(taken)
 	}
+	return b.clear(ctx, byID, ids)
+}
+
+// clear looks up which ids are taken. Expired tokens are deleted, a drawn id is
+// drawn again, and an item with a given id is refused.
+func (b *Batch) clear(ctx context.Context, byID map[string]*Item, ids []string) error {
 	found, err := Rows(ctx, b.op, ids)
 	if err != nil {
 		return err

@@ -87,10 +87,10 @@ func (s *Search) Condition(ctx context.Context, op *core.Op) (where storage.And,
 	least = access.Redact
 	if asksData {
 		if !op.MaySearchData() {
-			return nil, least, fault.New(fault.ErrForbidden, "A masked client may not search by data.")
+			return nil, least, fault.New(fault.ErrForbidden, "a masked client may not search by data")
 		}
 		if least = access.Mask; !op.Grant().Shows(access.TokenSearch, least) {
-			return nil, least, fault.New(fault.ErrForbidden, "Searching by data needs token:search with the transform mask or reveal.")
+			return nil, least, fault.New(fault.ErrForbidden, "searching by data needs token:search with the transform mask or reveal")
 		}
 	}
 	return where, least, nil
@@ -149,6 +149,40 @@ func restrict(ctx context.Context, op *core.Op, permission string, least access.
 	return append(storage.And{granted}, where...), nil
 }
 
+// Deletable returns the next rows of a list on which the caller also has the
+// permission to delete, newest first.
+func Deletable(ctx context.Context, op *core.Op, asked Query, walk *find.Walk) ([]storage.Token, error) {
+	where, least, err := asked.Condition(ctx, op)
+	if err != nil {
+		return nil, err
+	}
+	if where, err = restrict(ctx, op, asked.Permission(), least, where); err != nil {
+		return nil, err
+	}
+	if where, err = restrict(ctx, op, access.TokenDelete, access.Redact, where); err != nil {
+		return nil, err
+	}
+	rows, _, err := find.Next(walk, func(limit int) ([]storage.Token, error) {
+		rows, _, err := rowsOf(ctx, op, storage.TokenFilter{Tenant: op.TenantID(), Where: where, Now: op.Now, Limit: limit})
+		admission.Of(ctx).Free(core.CopyTimes * Size(rows))
+		return rows, err
+	})
+	return slices.DeleteFunc(rows, func(row storage.Token) bool {
+		_, ok := op.Grant().Decide(access.TokenDelete, row.ID, row.Containers)
+		return !ok
+	}), err
+}
+
+// Count returns how many tokens a list has.
+func Count(ctx context.Context, op *core.Op, asked Query) (int, error) {
+	where, err := Find(ctx, op, asked)
+	if err != nil {
+		return 0, err
+	}
+	_, total, err := op.DB().ListTokens(ctx, storage.TokenFilter{Tenant: op.TenantID(), Where: where, Now: op.Now, Count: true, Limit: 1, MaxBytes: op.MaxPageBytes()})
+	return total, err
+}
+
 // Page shows a page of a list and returns the total, which is counted up to
 // countUpTo; zero counts all.
 func Page(ctx context.Context, op *core.Op, asked Query, p *form.Paging, countUpTo int, show func(Token)) (total int, err error) {
@@ -164,7 +198,7 @@ func Page(ctx context.Context, op *core.Op, asked Query, p *form.Paging, countUp
 	if err != nil {
 		return 0, op.PageError(err)
 	}
-	return total, see(ctx, op, asked.Permission(), rows, show)
+	return total, see(ctx, op, asked.Permission(), filter.Where, rows, show)
 }
 
 // After shows the tokens that follow a place in a list, and returns the place
@@ -191,7 +225,7 @@ func After(ctx context.Context, op *core.Op, asked Query, p *form.Paging, after 
 	if more {
 		next = cursor(op, asked, rows[len(rows)-1].Ord)
 	}
-	return next, see(ctx, op, asked.Permission(), rows, show)
+	return next, see(ctx, op, asked.Permission(), where, rows, show)
 }
 
 // Piece shows the next piece of a list, moves before to its end, and reports
@@ -209,7 +243,7 @@ func Piece(ctx context.Context, op *core.Op, asked Query, walk *find.Walk, befor
 		return false, err
 	}
 	*before = rows[len(rows)-1].Ord
-	return more, see(ctx, op, asked.Permission(), rows, show)
+	return more, see(ctx, op, asked.Permission(), where, rows, show)
 }
 
 // rowsBefore reads rows of a list, and reports whether there are more. It asks

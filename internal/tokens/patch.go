@@ -115,7 +115,7 @@ func (op *patching) update(ctx context.Context, id string) (Token, error) {
 		return Token{}, fault.Of(bad)
 	}
 	if _, ok := op.Grant().Decide(access.TokenUpdate, row.ID, t.Row.Containers); !ok {
-		return Token{}, fault.New(fault.ErrForbidden, "The permission token:update is needed on the containers you move the token to.")
+		return Token{}, fault.New(fault.ErrForbidden, "permission token:update required on the containers that the token is moved to")
 	}
 	if err := op.mayLook(&old, t); err != nil {
 		return Token{}, err
@@ -123,9 +123,15 @@ func (op *patching) update(ctx context.Context, id string) (Token, error) {
 	if op.evaluate(ctx, t, bad); bad.Any() {
 		return Token{}, cmp.Or(op.steps.Canceled(), fault.Of(bad))
 	}
-	if op.dedup.IsZero() && t.Row.Fingerprint == old.Row.Fingerprint && t.Row.Expression == old.Row.Expression {
+	same := op.dedup.IsZero() && t.Row.Fingerprint == old.Row.Fingerprint && t.Row.Expression == old.Row.Expression
+	if same {
 		t.Row.Dedup = old.Row.Dedup // no more and no less of a duplicate than before
-	} else {
+	}
+	// Sealing can refuse the token, so it comes before the look for duplicates.
+	if err := cmp.Or(core.HoldCopies(ctx, t.Data), t.seal(op.Op)); err != nil {
+		return Token{}, err
+	}
+	if !same {
 		dup, err := duplicate(ctx, op.Op, t, t.Row.ID)
 		if err != nil {
 			return Token{}, err
@@ -175,11 +181,8 @@ func (op *patching) patchedView(ctx context.Context, t *Clear) Token {
 	return Token{ID: full.ID, TenantID: full.TenantID, Type: full.Type, Containers: full.Containers}
 }
 
-// saveToken writes a patched token and returns it as the caller may read it.
+// saveToken writes a patched and sealed token, and returns it as the caller may read it.
 func (op *patching) saveToken(ctx context.Context, old, t *Clear) (Token, error) {
-	if err := cmp.Or(core.HoldCopies(ctx, t.Data), t.seal(op.Op)); err != nil {
-		return Token{}, err
-	}
 	out := op.patchedView(ctx, t)
 	ch := op.Change()
 	ch.UpdateTokens = []storage.TokenUpdate{{Rev: old.Row.Rev, OldSet: old.Row.Set, Token: *t.Row}}
@@ -290,10 +293,10 @@ func (op *patching) mayLook(old, t *Clear) error {
 		return nil
 	}
 	if op.looksAt(old, t) && op.Grant().Best(old.Row.ID, old.Row.Containers) != access.Reveal {
-		return fault.New(fault.ErrForbidden, "Changing mask, fingerprint_expression or search_indexes needs reveal access to the token's data.")
+		return fault.New(fault.ErrForbidden, "changing mask, fingerprint_expression or search_indexes needs reveal access to the token's data")
 	}
 	if op.sees(t.Row) > op.sees(old.Row) {
-		return fault.New(fault.ErrForbidden, "Moving this token would show you more of its data; that needs the same access where it is now.")
+		return fault.New(fault.ErrForbidden, "moving this token would show you more of its data; that needs the same access where it is now")
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package tokens
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -13,6 +14,7 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/audit"
 	"github.com/seed-72ea4aab/vault/internal/core"
 	"github.com/seed-72ea4aab/vault/internal/fault"
+	"github.com/seed-72ea4aab/vault/internal/find"
 	"github.com/seed-72ea4aab/vault/internal/kept"
 	"github.com/seed-72ea4aab/vault/internal/limits"
 	"github.com/seed-72ea4aab/vault/internal/token"
@@ -187,9 +189,14 @@ func noteChange(ctx context.Context, from, to *storage.Token) {
 	}
 }
 
-// see opens rows of a list as the caller may see them, and logs the reads.
-func see(ctx context.Context, op *core.Op, permission string, rows []storage.Token, show func(Token)) error {
-	seen := make([]core.Entity, 0, len(rows))
+// see opens rows of a list as the caller may see them, and logs the reads. where
+// is the condition that they were found by.
+//
+// A row that does not open is shown as unreadable, so that it does not hide the
+// others. In a list that looks for hashes, a row whose hashes were altered is left
+// out, because nothing says that it belongs there.
+func see(ctx context.Context, op *core.Op, permission string, where storage.Cond, rows []storage.Token, show func(Token)) error {
+	seen, byHash := make([]core.Entity, 0, len(rows)), find.AsksHash(where)
 	for i := range rows {
 		if i%ManyRows == ManyRows-1 {
 			if err := core.Turn(ctx); err != nil {
@@ -200,17 +207,34 @@ func see(ctx context.Context, op *core.Op, permission string, rows []storage.Tok
 		if !ok {
 			continue // the condition and the rules disagree: show nothing
 		}
-		t, err := Open(ctx, op, &rows[i])
-		if err != nil {
+		t, err := openFound(ctx, op, &rows[i], byHash, where)
+		switch {
+		case err == nil:
+			show(t.View(ctx, transform))
+			NoteUse(ctx, op, permission, &t, transform)
+			seen = append(seen, t.Entity())
+		case !Unreadable(err):
 			return err
+		case !byHash || !errors.Is(err, fault.ErrAltered):
+			show(Token{ID: t.Row.ID, TenantID: op.Tenant(), Type: t.Row.Type, CreatedAt: t.Row.CreatedAt, Unreadable: true})
 		}
-		show(t.View(ctx, transform))
 		admission.Of(ctx).Free(Tree(&rows[i]))
-		NoteUse(ctx, op, permission, &t, transform)
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		seen = append(seen, t.Entity())
 	}
 	return op.LogReads(ctx, audit.Read, seen...)
+}
+
+// openFound opens a row of a list. With byHash, the row must meet the condition
+// also by the hashes that were sealed with it.
+func openFound(ctx context.Context, op *core.Op, row *storage.Token, byHash bool, where storage.Cond) (Clear, error) {
+	t, err := Open(ctx, op, row)
+	if err == nil && byHash && !t.foundBy(ctx, op, where) {
+		err = cmp.Or(ctx.Err(), fault.ErrAltered)
+		if errors.Is(err, fault.ErrAltered) {
+			err = op.Vault.Alarm(ctx, core.AlarmAltered, op.Tenant(), t.Entity(), err)
+		}
+	}
+	return t, err
 }

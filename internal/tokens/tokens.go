@@ -17,8 +17,11 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/access"
 	"github.com/seed-72ea4aab/vault/internal/core"
 	"github.com/seed-72ea4aab/vault/internal/fault"
+	"github.com/seed-72ea4aab/vault/internal/find"
+	"github.com/seed-72ea4aab/vault/internal/form"
 	"github.com/seed-72ea4aab/vault/internal/ids"
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
+	"github.com/seed-72ea4aab/vault/internal/seal"
 	"github.com/seed-72ea4aab/vault/internal/sealed"
 	"github.com/seed-72ea4aab/vault/internal/token"
 	"github.com/seed-72ea4aab/vault/storage"
@@ -43,6 +46,7 @@ type Token struct {
 	CreatedAt             time.Time         `json:"created_at,omitzero"`
 	ModifiedBy            uuid.UUID         `json:"modified_by,omitzero"`
 	ModifiedAt            time.Time         `json:"modified_at,omitzero"`
+	Unreadable            bool              `json:"unreadable,omitempty"`
 }
 
 // Enrichments is what the vault knows about a token's data beyond the data.
@@ -91,11 +95,12 @@ func (t *Clear) Enrichments() *Enrichments {
 func (t *Clear) seal(op *core.Op) error {
 	row := t.Row
 	row.KeyVersion = op.State.Ring.Version()
+	t.Columns, t.Hashes = sealed.Columns(row), joined(row.Hashes)
 	var parts sealed.Parts
 	place := sealed.TokenPlace(row, &parts)
 	err := t.WithEncoded(func(plain []byte) (err error) {
 		if len(plain) > op.Vault.MaxBytes {
-			return fault.New(fault.ErrTooLarge, "A token must have at most %d bytes.", op.Vault.MaxBytes)
+			return fault.New(fault.ErrTooLarge, "a token must have at most %d bytes", op.Vault.MaxBytes)
 		}
 		row.Body, err = op.Seal(&place, plain)
 		return err
@@ -113,12 +118,52 @@ func (t *Clear) seal(op *core.Op) error {
 	return err
 }
 
-// Open reads a row, which becomes part of the token.
+// joined returns hashes behind each other; nil for none.
+func joined(hashes []storage.Hash) []byte {
+	if len(hashes) == 0 {
+		return nil
+	}
+	out := make([]byte, 0, len(hashes)*len(hashes[0]))
+	for i := range hashes {
+		out = append(out, hashes[i][:]...)
+	}
+	return out
+}
+
+// Open reads a row, which becomes part of the token. A row that does not open, or
+// whose columns are not the ones it was sealed with, is an error that [Unreadable]
+// reports, and an alarm.
 func Open(ctx context.Context, op *core.Op, row *storage.Token) (Clear, error) {
 	t := Clear{Row: row}
+	err := t.open(ctx, op)
+	if err != nil && Unreadable(err) {
+		name := core.AlarmUnreadable
+		if errors.Is(err, fault.ErrAltered) {
+			name = core.AlarmAltered
+		}
+		err = op.Vault.Alarm(ctx, name, op.Tenant(), t.Entity(), err)
+	}
+	return t, err
+}
+
+var errType = errors.New("the type is unknown to this version")
+
+// Unreadable reports whether an error of Open is about the row itself, and not
+// about the database or the caller.
+func Unreadable(err error) bool {
+	for _, kind := range []error{seal.ErrOpen, seal.ErrNoKey, token.ErrBody, errType, fault.ErrAltered} {
+		if errors.Is(err, kind) {
+			return true
+		}
+	}
+	return false
+}
+
+func (t *Clear) open(ctx context.Context, op *core.Op) error {
+	row := t.Row
 	if tree := Tree(row); tree > 0 {
 		if err := cmp.Or(core.Hold(ctx, tree), core.Turn(ctx)); err != nil {
-			return t, err
+			return err
 		}
 	}
 	row.Tenant = op.TenantID()
@@ -126,25 +171,73 @@ func Open(ctx context.Context, op *core.Op, row *storage.Token) (Clear, error) {
 	place := sealed.TokenPlace(row, &parts)
 	plain, err := op.Open(ctx, &place, row.KeyVersion, row.Body)
 	if err != nil {
-		return t, err
+		return err
 	}
 	if t.Type = token.TypeOf(row.Type); t.Type == nil {
-		err = errors.New("the type is unknown to this version")
+		err = errType
 	} else {
 		err = t.Decode(plain)
 	}
+	if err == nil {
+		err = t.checkColumns(ctx, op)
+	}
 	if err != nil {
-		return t, fmt.Errorf("vault: token %s: %w", uuid.UUID(row.Ord), err)
+		return fmt.Errorf("vault: token %s: %w", uuid.UUID(row.Ord), err)
 	}
 	if row.CVC != nil && row.CVCExpiresAt.After(op.Now) {
 		place = sealed.CVCPlace(row, &parts)
 		cvc, err := op.Open(ctx, &place, row.KeyVersion, row.CVC)
 		if err != nil {
-			return t, err
+			return err
 		}
 		t.CVC = string(cvc)
 	}
-	return t, nil
+	return nil
+}
+
+// checkColumns compares the columns of the row with what was sealed, because
+// whoever writes to the database can change them. For a row of an earlier version,
+// which has none sealed, they are computed again.
+func (t *Clear) checkColumns(ctx context.Context, op *core.Op) error {
+	if t.Columns == ([16]byte{}) {
+		return t.recheckColumns(ctx, op)
+	}
+	if sealed.Columns(t.Row) != t.Columns {
+		return fault.ErrAltered
+	}
+	return nil
+}
+
+func (t *Clear) recheckColumns(ctx context.Context, op *core.Op) error {
+	row, ring := t.Row, op.State.Ring
+	steps, bad := t.Budget(ctx), &form.Problems{}
+	fingerprint := t.FingerprintHash(ring, steps, bad)
+	if err := steps.Canceled(); err != nil {
+		return err
+	}
+	unique := row.Dedup == storage.Hash{} || row.Dedup == t.DuplicateHash(ring, fingerprint)
+	if bad.Any() || row.Fingerprint != fingerprint || !unique ||
+		row.Expression != t.ExpressionHash(ring) || row.Set != token.SetHash(ring, row.Containers) {
+		return fault.ErrAltered
+	}
+	return nil
+}
+
+// foundBy reports whether the token can meet a condition that its row was found
+// by, going by the hashes that were sealed with it.
+func (t *Clear) foundBy(ctx context.Context, op *core.Op, where storage.Cond) bool {
+	hashes := t.Hashes
+	if t.Columns == ([16]byte{}) {
+		hashes = joined(token.Hashes[storage.Hash](&t.Body, op.State.Ring, t.Budget(ctx), &form.Problems{}))
+	}
+	return find.Possible(where, func(h storage.Hash) bool {
+		for rest := hashes; len(rest) >= len(h); rest = rest[len(h):] {
+			if storage.Hash(rest) == h {
+				return true
+			}
+		}
+		return false
+	})
 }
 
 // fill returns everything but the data.

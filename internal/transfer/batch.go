@@ -204,6 +204,9 @@ func (b *batch) refused(n *tokens.Item, err error) error {
 
 // found settles a row that has the content of an existing token.
 func (b *batch) found(ctx context.Context, n *tokens.Item) error {
+	if _, err := tokens.Open(ctx, b.op, n.Existing); err != nil {
+		return err // the columns that it was found by may be altered
+	}
 	b.rows[n.Index].settle(Skipped, n.Existing.ID)
 	return b.op.LogReads(ctx, audit.Read, core.Entity{Type: n.Existing.Type, ID: n.Existing.ID}) // its id was told
 }
@@ -239,8 +242,30 @@ func (b *batch) derivedID(row int) string {
 func (b *batch) save() {
 	defer close(b.done)
 	if b.err = b.tokens.Save(b.ctx); b.err == nil {
-		b.err = b.settleRest()
+		b.err = cmp.Or(b.settleRest(), b.logOutcome())
 	}
+}
+
+// logOutcome logs how many rows were refused and skipped, if any were. Those rows
+// leave no other entry, and their results may answer a guess.
+func (b *batch) logOutcome() error {
+	refused, skipped := 0, 0
+	for i := range b.rows {
+		switch b.rows[i].result.Outcome {
+		case Failed:
+			refused++
+		case Skipped:
+			skipped++
+		}
+	}
+	if refused+skipped == 0 {
+		return nil
+	}
+	entry := b.op.Entry(audit.Import, audit.Tenant, b.op.Tenant().String())
+	entry.Message = audit.ImportMessage(len(b.rows), refused, skipped)
+	ch := b.op.Change()
+	ch.Relaxed, ch.Logs = true, []storage.Log{entry}
+	return b.op.Write(b.ctx, ch)
 }
 
 // settleRest settles the rows in their order: a row may change the token of a row
@@ -301,6 +326,9 @@ func (b *batch) settleTaken(r *row) error {
 func (b *batch) settleDone(r *row, there *storage.Token) error {
 	if _, ok := b.op.Grant().Decide(access.TokenRead, there.ID, there.Containers); ok {
 		if err := b.op.LogReads(b.ctx, audit.Read, core.Entity{Type: there.Type, ID: there.ID}); err != nil {
+			return err
+		}
+		if _, err := tokens.Open(b.ctx, b.op, there); err != nil {
 			return err
 		}
 		if there.Type != r.item.Row.Type || there.Fingerprint != r.item.Row.Fingerprint {

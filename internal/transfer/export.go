@@ -51,7 +51,7 @@ func (q *exported) Binding() []string { return []string{"export", q.query} }
 // search for it by its data.
 func (q *exported) Condition(ctx context.Context, op *core.Op) (storage.And, access.Transform, error) {
 	if !op.Grant().Shows(access.TokenUse, access.Reveal) {
-		return nil, access.Reveal, fault.New(fault.ErrForbidden, "An export needs token:use with the transform reveal.")
+		return nil, access.Reveal, fault.New(fault.ErrForbidden, "an export needs token:use with the transform reveal")
 	}
 	if q.query == "" {
 		return nil, access.Reveal, nil

@@ -121,7 +121,7 @@ const (
 	keyTaken    = "EXISTS (SELECT 1 FROM vault_lookups l WHERE l.hash IN (u.key_hash, u.alt_hash)" +
 		" AND NOT (l.tenant_id = $1 AND l.kind = u.kind AND l.id = u.id))"
 	recordStale = "NOT EXISTS (SELECT 1 FROM vault_records r WHERE r.tenant_id = $1 AND r.kind = u.kind AND r.id = u.id AND r.rev = u.rev)"
-	jobStale    = "NOT EXISTS (SELECT 1 FROM vault_jobs j WHERE j.tenant_id = $1 AND j.id = u.id AND j.owner = u.owner)"
+	jobStale    = "NOT EXISTS (SELECT 1 FROM vault_jobs j WHERE j.tenant_id = $1 AND j.id = u.id AND j.owner IS NOT DISTINCT FROM u.owner)"
 )
 
 // checksOf are the guards of a change, but for its claim.

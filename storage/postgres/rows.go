@@ -61,8 +61,8 @@ var (
 	}
 	jobDeleteColumns = columns{{"id", bytea}, {"owner", bytea}}
 
-	resealClaimColumns = columns{{"key", bytea}, {"key_version", bigint}, {"body", bytea}}
-	resealJobColumns   = columns{{"id", bytea}, {"key_version", bigint}, {"body", bytea}}
+	resealClaimColumns = columns{{"key", bytea}, {"key_version", bigint}, {"body", bytea}, {"below", bigint}}
+	resealJobColumns   = columns{{"id", bytea}, {"key_version", bigint}, {"body", bytea}, {"below", bigint}}
 )
 
 func putToken(r *rows, t *storage.Token) {
@@ -256,7 +256,7 @@ func putJobUpdate(r *rows, u *storage.JobUpdate) {
 
 func putJobDelete(r *rows, d *storage.JobDelete) {
 	r.bytes(d.ID[:])
-	r.bytes(d.Owner[:])
+	r.id(&d.Owner)
 }
 
 func putSealed(r *rows, s *storage.Sealed) {
@@ -267,4 +267,5 @@ func putSealed(r *rows, s *storage.Sealed) {
 	}
 	r.int(int64(s.KeyVersion))
 	r.bytes(s.Body)
+	r.int(int64(s.Below()))
 }

@@ -134,7 +134,7 @@ func (s *statement) jobs(c *storage.Change) {
 	if len(c.DeleteJobs) > 0 {
 		from, found := s.find(rowsOf(jobDeleteColumns, c.DeleteJobs, putJobDelete), "vault_jobs", "j", "id")
 		s.with("finished", "DELETE FROM vault_jobs j USING "+from+
-			" WHERE "+found+" AND j.id = u.id AND j.owner = u.owner RETURNING 1")
+			" WHERE "+found+" AND j.id = u.id AND j.owner IS NOT DISTINCT FROM u.owner RETURNING 1")
 		s.expect("finished", len(c.DeleteJobs))
 	}
 }
@@ -153,12 +153,12 @@ func (s *statement) reseal(sealed []storage.Sealed) {
 		from, found := s.find(rowsOf(resealClaimColumns, claims, putSealed), "vault_claims", "c", "key")
 		s.with("resealed_claims", "UPDATE vault_claims c SET key_version = u.key_version, answer = u.body FROM "+
 			from+
-			" WHERE "+found+" AND c.key = u.key AND c.key_version < u.key_version AND c.answer IS NOT NULL")
+			" WHERE "+found+" AND c.key = u.key AND c.key_version < u.below AND c.answer IS NOT NULL")
 	}
 	if len(jobs) > 0 {
 		from, found := s.find(rowsOf(resealJobColumns, jobs, putSealed), "vault_jobs", "j", "id")
 		s.with("resealed_jobs", "UPDATE vault_jobs j SET key_version = u.key_version, payload = u.body FROM "+
 			from+
-			" WHERE "+found+" AND j.id = u.id AND j.key_version < u.key_version")
+			" WHERE "+found+" AND j.id = u.id AND j.key_version < u.below")
 	}
 }

@@ -200,7 +200,7 @@ func (w *writer) updateJobs(c *storage.Change) error {
 func (w *writer) deleteJobs(c *storage.Change) error {
 	for i := range c.DeleteJobs {
 		d := &c.DeleteJobs[i]
-		err := w.guarded(storage.JobStale, i, stmtDeleteJob, w.tenant, d.ID[:], d.Owner[:])
+		err := w.guarded(storage.JobStale, i, stmtDeleteJob, w.tenant, d.ID[:], optionalID(&d.Owner))
 		if err != nil {
 			return err
 		}
@@ -215,7 +215,7 @@ func (w *writer) reseal(c *storage.Change) error {
 		if s.Kind == storage.SealedJobs {
 			stmt, key = stmtResealJob, s.Key[:len(storage.ID{})]
 		}
-		if _, err := w.exec(stmt, bytesOf(s.Body), s.KeyVersion, w.tenant, key, s.KeyVersion); err != nil {
+		if _, err := w.exec(stmt, bytesOf(s.Body), s.KeyVersion, w.tenant, key, s.Below()); err != nil {
 			return describe("writing", err)
 		}
 	}

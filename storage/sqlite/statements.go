@@ -130,7 +130,7 @@ var statementText = [statementCount]string{
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 	stmtUpdateJob: `UPDATE vault_jobs SET run_at = ?, attempts = ?, dead = ?, key_version = ?, payload = ?,
 		owner = ?, lease_until = ? WHERE tenant_id = ? AND id = ? AND owner = ?`,
-	stmtDeleteJob: `DELETE FROM vault_jobs WHERE tenant_id = ? AND id = ? AND owner = ?`,
+	stmtDeleteJob: `DELETE FROM vault_jobs WHERE tenant_id = ? AND id = ? AND owner IS ?`,
 	stmtLeaseJobs: `UPDATE vault_jobs SET owner = ?, lease_until = ? WHERE rowid IN (
 		SELECT rowid FROM vault_jobs WHERE tenant_id = ? AND NOT dead AND run_at <= ?
 		AND (lease_until IS NULL OR lease_until <= ?) ORDER BY run_at, id LIMIT ?)

@@ -21,6 +21,7 @@ func jobRules() []rule {
 		{"JobUpdate with Until goes on holding the lease", jobRenewed},
 		{"JobUpdate and JobDelete are for a job that Owner holds", jobFenced},
 		{"JobDelete deletes the job", jobDelete},
+		{"JobDelete without an owner deletes a job that nobody has leased", jobDeleteFree},
 		{"Jobs returns jobs as they are, newest first, within the filter", jobsListed},
 		{"a dead job that was given up with a lease is its holder's", jobRevived},
 		{"no two callers get the same job", jobContention},
@@ -182,6 +183,18 @@ func jobBornLeased(w *world) {
 	w.insertJobs(tenant, job)
 	w.same("due", w.isDue(tenant), false)
 	w.write(&storage.Change{Tenant: tenant, DeleteJobs: []storage.JobDelete{{Owner: owner, ID: job.ID}}})
+}
+
+func jobDeleteFree(w *world) {
+	tenant, owner := w.id(), w.id()
+	free, held := w.job(later), w.job(earlier)
+	w.insertJobs(tenant, free, held)
+	w.lease(tenant, owner, 1)
+	w.refused(&storage.Change{Tenant: tenant, DeleteJobs: []storage.JobDelete{{ID: held.ID}}}, storage.JobStale, 0)
+	w.refused(&storage.Change{Tenant: tenant, DeleteJobs: []storage.JobDelete{{Owner: owner, ID: free.ID}}}, storage.JobStale, 0)
+	w.write(&storage.Change{Tenant: tenant, DeleteJobs: []storage.JobDelete{{ID: free.ID}}})
+	w.same("jobs", len(w.jobs(storage.JobFilter{Tenant: tenant, Limit: 10})), 1)
+	w.refused(&storage.Change{Tenant: tenant, DeleteJobs: []storage.JobDelete{{ID: free.ID}}}, storage.JobStale, 0)
 }
 
 func jobUpdate(w *world) {

@@ -161,8 +161,8 @@ func (w *world) otherCalls() map[string]func(ctx context.Context) error {
 			_, err := s.Jobs(ctx, storage.JobFilter{Tenant: tenant, Limit: 1})
 			return err
 		},
-		"SealedUnder": func(ctx context.Context) error {
-			_, err := s.SealedUnder(ctx, tenant, storage.SealedJobs, 2, 1)
+		"SealedRows": func(ctx context.Context) error {
+			_, err := s.SealedRows(ctx, storage.SealedFilter{Tenant: tenant, Kind: storage.SealedJobs, KeyBelow: 2, Limit: 1})
 			return err
 		},
 	}

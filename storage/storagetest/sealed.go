@@ -8,13 +8,15 @@ import (
 
 func sealedRules() []rule {
 	return []rule{
-		{"SealedUnder returns the claims that are sealed under an older key", sealedClaims},
-		{"SealedUnder returns the jobs that are sealed under an older key", sealedJobs},
-		{"SealedUnder returns up to limit rows", sealedLimit},
+		{"SealedRows returns the claims that are sealed under an older key", sealedClaims},
+		{"SealedRows returns the jobs that are sealed under an older key", sealedJobs},
+		{"SealedRows returns up to limit rows", sealedLimit},
+		{"SealedRows goes on after a key", sealedAfter},
 		{"a claim without an answer is not sealed", openClaimIsNotSealed},
 		{"a job whose payload is empty is not sealed", emptyJobIsNotSealed},
 		{"Reseal replaces the sealed part and nothing else", resealReplaces},
 		{"Reseal leaves rows that are sealed under the same or a newer key", resealOnlyOlder},
+		{"Reseal with Replace replaces what is sealed under the same key, not under a newer one", resealSame},
 		{"Reseal passes over rows that have gone", resealGone},
 		{"Reseal finds everything in rounds", resealRounds},
 	}
@@ -68,6 +70,31 @@ func sealedLimit(w *world) {
 	for _, kind := range []storage.SealedKind{storage.SealedClaims, storage.SealedJobs} {
 		w.same("rows", len(w.sealed(tenant, kind, 99, 3)), 3)
 		w.same("all rows", len(w.sealed(tenant, kind, 99, 5)), 5)
+	}
+}
+
+func sealedAfter(w *world) {
+	tenant := w.id()
+	for range 5 {
+		w.write(take(tenant, w.answered()))
+		w.insertJobs(tenant, w.job(now))
+	}
+	for _, kind := range []storage.SealedKind{storage.SealedClaims, storage.SealedJobs} {
+		f := storage.SealedFilter{Tenant: tenant, Kind: kind, Limit: 2}
+		var all []storage.Sealed
+		for {
+			rows, err := w.store.SealedRows(w.Context(), f)
+			if err != nil {
+				w.Fatal(err)
+			}
+			if len(rows) == 0 {
+				break
+			}
+			all = append(all, rows...)
+			f.After = rows[len(rows)-1].Key
+		}
+		w.same("rows", all, w.sealed(tenant, kind, 99, 99))
+		w.same("number", len(all), 5)
 	}
 }
 
@@ -133,6 +160,27 @@ func resealOnlyOlder(w *world) {
 				storage.Sealed{Kind: storage.SealedJobs, Key: jobKey(job.ID), KeyVersion: version, Body: []byte("x")})
 		}
 	})
+}
+
+func resealSame(w *world) {
+	tenant := w.id()
+	c, job := w.answered(), w.job(now)
+	c.KeyVersion, job.KeyVersion = 5, 5
+	w.write(take(tenant, c))
+	w.insertJobs(tenant, job)
+	replace := func(version int) {
+		w.reseal(tenant,
+			storage.Sealed{Kind: storage.SealedClaims, Key: c.Key, KeyVersion: version, Body: []byte("x"), Replace: true},
+			storage.Sealed{Kind: storage.SealedJobs, Key: jobKey(job.ID), KeyVersion: version, Body: []byte("x"), Replace: true})
+	}
+	w.unchanged(tenant, func() { replace(4) })
+	replace(5)
+	for _, kind := range []storage.SealedKind{storage.SealedClaims, storage.SealedJobs} {
+		rows := w.sealed(tenant, kind, 99, 10)
+		if len(rows) != 1 || string(rows[0].Body) != "x" || rows[0].KeyVersion != 5 {
+			w.Errorf("kind %d: %v", kind, rows)
+		}
+	}
 }
 
 func resealGone(w *world) {

@@ -1,7 +1,6 @@
 package storagetest
 
 import (
-	"bytes"
 	"slices"
 
 	"github.com/seed-72ea4aab/vault/storage"
@@ -47,11 +46,10 @@ func (s *state) rows() int {
 // keys.
 func (w *world) sealed(tenant storage.ID, kind storage.SealedKind, version, limit int) []storage.Sealed {
 	w.Helper()
-	rows, err := w.store.SealedUnder(w.Context(), tenant, kind, version, limit)
+	rows, err := w.store.SealedRows(w.Context(), storage.SealedFilter{Tenant: tenant, Kind: kind, KeyBelow: version, Limit: limit})
 	if err != nil {
-		w.Fatalf("sealed under: %v", err)
+		w.Fatalf("sealed rows: %v", err)
 	}
-	slices.SortFunc(rows, func(a, b storage.Sealed) int { return bytes.Compare(a.Key[:], b.Key[:]) })
 	return rows
 }
 

@@ -3,6 +3,7 @@ package sqlstore
 import (
 	"context"
 	"database/sql"
+	"math"
 	"time"
 
 	"github.com/seed-72ea4aab/vault/storage"
@@ -63,24 +64,29 @@ func (s *Store) DueTenants(ctx context.Context, now time.Time, after storage.ID,
 	return tenants, err
 }
 
-// SealedUnder implements [storage.Queue].
-func (s *Store) SealedUnder(ctx context.Context, tenant storage.ID, kind storage.SealedKind, version, limit int) ([]storage.Sealed, error) {
-	sealed := storage.Sealed{Kind: kind}
+// SealedRows implements [storage.Queue].
+func (s *Store) SealedRows(ctx context.Context, f storage.SealedFilter) ([]storage.Sealed, error) {
+	sealed := storage.Sealed{Kind: f.Kind}
 	var id storage.ID
 	var key sql.Scanner = (*keyColumn)(&sealed.Key)
+	var after any = f.After[:]
 	query := `SELECT key, key_version, answer FROM vault_claims
-		WHERE tenant_id = ? AND key_version < ? AND answer IS NOT NULL LIMIT ?`
-	if kind == storage.SealedJobs {
-		key = (*idColumn)(&id)
+		WHERE tenant_id = ? AND key_version < ? AND answer IS NOT NULL AND key > ? ORDER BY key LIMIT ?`
+	if f.Kind == storage.SealedJobs {
+		key, after = (*idColumn)(&id), s.dialect.ID(storage.ID(f.After[:len(id)]))
 		query = `SELECT id, key_version, payload FROM vault_jobs
-			WHERE tenant_id = ? AND key_version < ? AND length(payload) > 0 LIMIT ?`
+			WHERE tenant_id = ? AND key_version < ? AND length(payload) > 0 AND id > ? ORDER BY id LIMIT ?`
+	}
+	below := f.KeyBelow
+	if below == 0 {
+		below = math.MaxInt32
 	}
 	var found []storage.Sealed
 	size := pageBytes{most: s.piece}
 	restart := func() { found, size = nil, pageBytes{most: s.piece} }
-	err := s.until(ctx, query, []any{s.dialect.ID(tenant), version, max(limit, 0)},
+	err := s.until(ctx, query, []any{s.dialect.ID(f.Tenant), below, after, max(f.Limit, 0)},
 		[]sql.Scanner{key, (*intColumn)(&sealed.KeyVersion), (*blobColumn)(&sealed.Body)}, restart, func() error {
-			if kind == storage.SealedJobs {
+			if f.Kind == storage.SealedJobs {
 				copy(sealed.Key[:], id[:])
 			}
 			found = append(found, sealed)

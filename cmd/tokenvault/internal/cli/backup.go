@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/internal/serve"
@@ -169,6 +170,9 @@ func readEachTenant(ctx context.Context, v *vault.Vault) (*checked, error) {
 		page, err := v.Tenant(t.ID).ListTokens(ctx, vault.ListTokensParams{PageParams: vault.PageParams{Page: 1, Size: 1}})
 		if err != nil {
 			return nil, fmt.Errorf("tenant %s: %w", t.ID, err)
+		}
+		if slices.ContainsFunc(page.Data, func(t vault.Token) bool { return t.Unreadable }) {
+			return nil, fmt.Errorf("tenant %s: the newest token does not open", t.ID)
 		}
 		found.Tenants++
 		found.Tokens += page.Pagination.TotalItems

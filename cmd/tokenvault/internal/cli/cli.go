@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/serve"
 	"github.com/seed-72ea4aab/vault/script"
 )
@@ -43,7 +44,7 @@ func Run(ctx context.Context, args []string, getenv func(string) string, io Stre
 		return exitOK
 	}
 	if !errors.Is(err, errReported) {
-		fmt.Fprintln(p.Err, printable("tokenvault: "+strings.ReplaceAll(err.Error()+codeMessages(err), "\n", "\n  ")))
+		fmt.Fprintln(p.Err, printable("tokenvault: "+strings.ReplaceAll(fault.Text(err)+codeMessages(err), "\n", "\n  ")))
 	}
 	return exitCode(err)
 }

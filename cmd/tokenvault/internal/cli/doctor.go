@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/serve"
 	"github.com/seed-72ea4aab/vault/internal/terminal"
 )
@@ -266,6 +267,6 @@ func (e *examination) certificate(end, now time.Time) {
 
 // firstLine is the first line of an error.
 func firstLine(err error) string {
-	line, _, _ := strings.Cut(err.Error(), "\n")
+	line, _, _ := strings.Cut(fault.Text(err), "\n")
 	return line
 }

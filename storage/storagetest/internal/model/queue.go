@@ -89,33 +89,31 @@ func (s *Store) Jobs(ctx context.Context, f storage.JobFilter) ([]storage.Job, e
 	return page(jobs, 0, f.Limit), nil
 }
 
-// SealedUnder returns claims or jobs that are sealed under an older key.
-func (s *Store) SealedUnder(
-	ctx context.Context, id storage.ID, kind storage.SealedKind, version, limit int,
-) ([]storage.Sealed, error) {
+// SealedRows returns claims or jobs in the order of their keys.
+func (s *Store) SealedRows(ctx context.Context, f storage.SealedFilter) ([]storage.Sealed, error) {
 	leave, err := s.enter(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer leave()
-	t := s.db.tenant(id)
+	t := s.db.tenant(f.Tenant)
 	var rows []storage.Sealed
-	if kind == storage.SealedClaims {
+	add := func(key storage.Key, version int, body []byte) {
+		if len(body) > 0 && (f.KeyBelow == 0 || version < f.KeyBelow) && bytes.Compare(key[:], f.After[:]) > 0 {
+			rows = append(rows, storage.Sealed{Kind: f.Kind, Key: key, KeyVersion: version, Body: bytes.Clone(body)})
+		}
+	}
+	if f.Kind == storage.SealedClaims {
 		for key, c := range t.claims {
-			if c.Answer != nil && c.KeyVersion < version {
-				rows = append(rows, storage.Sealed{
-					Kind: kind, Key: key, KeyVersion: c.KeyVersion, Body: bytes.Clone(c.Answer),
-				})
-			}
+			add(key, c.KeyVersion, c.Answer)
 		}
-		return page(rows, 0, limit), nil
-	}
-	for id, j := range t.jobs {
-		if len(j.Payload) > 0 && j.KeyVersion < version {
-			row := storage.Sealed{Kind: kind, KeyVersion: j.KeyVersion, Body: bytes.Clone(j.Payload)}
-			copy(row.Key[:], id[:])
-			rows = append(rows, row)
+	} else {
+		for id, j := range t.jobs {
+			var key storage.Key
+			copy(key[:], id[:])
+			add(key, j.KeyVersion, j.Payload)
 		}
 	}
-	return page(rows, 0, limit), nil
+	slices.SortFunc(rows, func(a, b storage.Sealed) int { return bytes.Compare(a.Key[:], b.Key[:]) })
+	return page(rows, 0, f.Limit), nil
 }

@@ -134,14 +134,14 @@ func (t *tenant) reseal(sealed storage.Sealed) {
 	switch sealed.Kind {
 	case storage.SealedClaims:
 		row, ok := t.claims[sealed.Key]
-		if ok && row.Answer != nil && row.KeyVersion < sealed.KeyVersion {
+		if ok && row.Answer != nil && row.KeyVersion < sealed.Below() {
 			row.KeyVersion, row.Answer = sealed.KeyVersion, bytes.Clone(sealed.Body)
 			t.claims[sealed.Key] = row
 		}
 	case storage.SealedJobs:
 		id := storage.ID(sealed.Key[:16])
 		row, ok := t.jobs[id]
-		if ok && row.KeyVersion < sealed.KeyVersion {
+		if ok && row.KeyVersion < sealed.Below() {
 			row.KeyVersion, row.Payload = sealed.KeyVersion, bytes.Clone(sealed.Body)
 			t.jobs[id] = row
 		}

@@ -1,0 +1,77 @@
+package cli
+
+import (
+	"flag"
+	"fmt"
+
+	"github.com/seed-72ea4aab/vault"
+)
+
+func eraseCommands() []*command {
+	return []*command{{
+		name: "erase", args: "QUERY|-", min: 1, max: 1, reach: bothWays, asks: true, summary: "erase all tokens that a query finds",
+		about: `Deletes the tokens, and with them stored responses, undelivered results and
+			pending jobs that use them. The log gets an entry for each token, and one for the
+			erasure with the reason: name a case or a ticket, not a person. It can be stopped
+			at any time, and goes on when it is run again. It exits with 1 if tokens are left
+			that the key may search but not delete. Prefer - for a query that holds data: it
+			is then read from standard input.`,
+		example: `tokenvault erase 'metadata.customer:42' --reason 'case 4711' --tenant Acme`,
+		setup: func(f *flag.FlagSet) action {
+			reason := f.String("reason", "", "`text` for the log")
+			dry := f.Bool("dry-run", false, "say how many tokens there are, and erase none")
+			return func(c *call) error { return eraseTokens(c, *reason, *dry) }
+		},
+	}}
+}
+
+func eraseTokens(c *call, reason string, dry bool) error {
+	if reason == "" && !dry {
+		return usagef("--reason is needed")
+	}
+	query, err := c.textOrInput(c.args[0])
+	if err != nil {
+		return err
+	}
+	o, err := c.open()
+	if err != nil {
+		return err
+	}
+	page, err := o.api.SearchTokens(c.ctx, vault.SearchTokensParams{Query: query, PageParams: vault.PageParams{Size: 1}})
+	if err != nil {
+		return err
+	}
+	found, more := page.Pagination.TotalItems, ""
+	if page.Pagination.TotalIsCapped {
+		more = " or more"
+	}
+	if dry {
+		return c.say(map[string]any{"found": found}, "The query finds %s%s.", counted(found, "token"), more)
+	}
+	if c.canAsk() { // elsewhere --reason says that it is meant
+		if err := c.confirm(fmt.Sprintf("Erase %s%s?", counted(found, "token"), more)); err != nil {
+			return err
+		}
+	}
+	return eraseAll(c, o.api, vault.EraseParams{Query: query, Reason: reason})
+}
+
+// eraseAll repeats an erasure until a call erases nothing.
+func eraseAll(c *call, api vault.EraseAPI, p vault.EraseParams) error {
+	for {
+		done, err := api.EraseTokens(c.ctx, p)
+		if err != nil {
+			return err
+		}
+		fields := map[string]any{"id": done.ID, "reason": done.Reason, "count": done.Count, "left": done.Left, "created_at": done.CreatedAt}
+		if err := c.say(fields, "Erased %s (erasure %s).", counted(done.Count, "token"), done.ID); err != nil {
+			return err
+		}
+		switch {
+		case done.Left == 0:
+			return nil
+		case done.Count == 0:
+			return fmt.Errorf("%s may not be erased with this key", counted(done.Left, "token"))
+		}
+	}
+}

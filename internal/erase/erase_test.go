@@ -1,0 +1,450 @@
+package erase_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"go.uber.org/goleak"
+
+	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/pgtest"
+	"github.com/seed-72ea4aab/vault/script"
+	"github.com/seed-72ea4aab/vault/storage"
+	"github.com/seed-72ea4aab/vault/storage/postgres"
+	"github.com/seed-72ea4aab/vault/storage/sqlite"
+	"github.com/seed-72ea4aab/vault/vaulttest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// echo is a runtime whose code returns its arguments.
+type echo struct{}
+
+func (echo) Check(context.Context, script.Program) error { return nil }
+func (echo) Close() error                                { return nil }
+
+func (echo) Run(_ context.Context, _ script.Program, input json.RawMessage, _ script.Host) (json.RawMessage, error) {
+	var in struct{ Args json.RawMessage }
+	if err := json.Unmarshal(input, &in); err != nil {
+		return nil, err
+	}
+	return json.Marshal(map[string]any{"raw": in.Args})
+}
+
+// backends opens a storage of each kind.
+var backends = map[string]func(*testing.T) (vault.Storage, error){
+	"SQLite": func(t *testing.T) (vault.Storage, error) {
+		return sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "v.db"))
+	},
+	"PostgreSQL": func(t *testing.T) (vault.Storage, error) { return postgres.Open(t.Context(), pgtest.URL(t)) },
+}
+
+// onBoth runs a test on each backend.
+func onBoth(t *testing.T, test func(*testing.T, *world)) {
+	t.Helper()
+	for name, open := range backends {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			store, err := open(t)
+			if err != nil {
+				t.Fatal(err)
+			}
+			test(t, newWorld(t, store))
+		})
+	}
+}
+
+// world is a vault whose storage can fail, with a receiver of callbacks that
+// accepts none.
+type world struct {
+	*vaulttest.Vault
+	store *failing
+	inbox *httptest.Server
+}
+
+func newWorld(t *testing.T, store vault.Storage) *world {
+	t.Helper()
+	w := &world{store: &failing{Storage: store}}
+	w.store.left.Store(-1)
+	w.inbox = httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(http.StatusBadGateway) }))
+	t.Cleanup(w.inbox.Close)
+	w.Vault = vaulttest.OpenStorage(t, w.store, &vault.Config{Runtime: echo{}, Egress: vault.EgressPolicy{AllowHTTP: true, AllowPrivate: true}})
+	return w
+}
+
+// failing is a storage that refuses changes from some moment on.
+type failing struct {
+	vault.Storage
+	left atomic.Int64 // changes until then; negative for ever
+}
+
+var errPower = errors.New("the power is out")
+
+func (f *failing) Write(ctx context.Context, ch *storage.Change) error {
+	if n := f.left.Load(); n == 0 {
+		return errPower
+	} else if n > 0 {
+		f.left.Add(-1)
+	}
+	return f.Storage.Write(ctx, ch)
+}
+
+// jane has a few tokens of a person, and others.
+func (w *world) jane(t *testing.T, n int) {
+	t.Helper()
+	for i := range n {
+		for _, person := range []string{"jane", "joe"} {
+			_, err := w.Owner.CreateToken(t.Context(), vault.TokenParams{
+				ID: fmt.Sprintf("%s-%03d", person, i), Type: vault.TypeGeneric, Data: "secret", Metadata: map[string]string{"person": person},
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+var janes = vault.EraseParams{Query: "metadata.person:jane", Reason: "case 4711"}
+
+func (w *world) found(t *testing.T, query string) int {
+	t.Helper()
+	page, err := w.Owner.SearchTokens(t.Context(), vault.SearchTokensParams{Query: query})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return page.Pagination.TotalItems
+}
+
+func (w *world) jobs(t *testing.T) (n int) {
+	t.Helper()
+	for _, dead := range []bool{false, true} {
+		jobs, err := w.Owner.ListJobs(t.Context(), vault.ListJobsParams{Dead: dead})
+		if err != nil {
+			t.Fatal(err)
+		}
+		n += len(jobs)
+	}
+	return n
+}
+
+func (w *world) entries(t *testing.T, p vault.ListLogsParams) []vault.LogEntry {
+	t.Helper()
+	var all []vault.LogEntry
+	for e, err := range w.Management.AllLogs(t.Context(), p) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, *e)
+	}
+	return all
+}
+
+func TestEraseDeletesWhatIsFound(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, w *world) {
+		w.jane(t, 3)
+		done, err := w.Private.EraseTokens(t.Context(), janes)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if done.Count != 3 || done.Left != 0 || done.Reason != janes.Reason || done.ID == uuid.Nil || !done.CreatedAt.Equal(w.Clock.Now()) {
+			t.Errorf("the erasure: %+v", done)
+		}
+		if jane, joe := w.found(t, "metadata.person:jane"), w.found(t, "metadata.person:joe"); jane != 0 || joe != 3 {
+			t.Errorf("%d tokens of Jane and %d of Joe are left", jane, joe)
+		}
+		deleted := w.entries(t, vault.ListLogsParams{Operation: vault.OperationDelete})
+		if len(deleted) != 3 || deleted[0].Message != "Token erased" || deleted[0].ActorID != w.Private.ApplicationID() {
+			t.Errorf("entries of tokens: %+v", deleted)
+		}
+		own := w.entries(t, vault.ListLogsParams{EntityType: "erasure"})
+		if len(own) != 1 || own[0].EntityID != done.ID.String() || own[0].Message != "Tokens erased: case 4711" {
+			t.Errorf("entries of the erasure: %+v", own)
+		}
+		again, err := w.Private.EraseTokens(t.Context(), janes)
+		if err != nil || again.Count != 0 || again.Left != 0 || again.ID == done.ID {
+			t.Errorf("again: %+v, %v", again, err)
+		}
+	})
+}
+
+// kept stores a response for a request that creates a token, and for a run that
+// uses one.
+func (w *world) kept(t *testing.T, reactor uuid.UUID, key string) (created, ran func() error) {
+	once := func(lease time.Duration, do func(context.Context, *vault.Client) (any, error)) func() error {
+		return func() error {
+			_, _, err := w.Private.Once(t.Context(), vault.IdempotencyKey{Scope: "test", Key: fmt.Sprint(key, lease), Lease: lease},
+				func(ctx context.Context, c *vault.Client) (vault.StoredResponse, error) {
+					out, err := do(ctx, c)
+					if err != nil {
+						return vault.StoredResponse{}, err
+					}
+					body, err := json.Marshal(out)
+					return vault.StoredResponse{Status: 200, Body: body}, err
+				})
+			return err
+		}
+	}
+	created = once(0, func(ctx context.Context, c *vault.Client) (any, error) {
+		return c.CreateToken(ctx, vault.TokenParams{ID: key, Type: vault.TypeGeneric, Data: "x", Metadata: map[string]string{"person": strings.Split(key, "-")[0]}})
+	})
+	ran = once(time.Minute, func(ctx context.Context, c *vault.Client) (any, error) {
+		return c.React(ctx, reactor, vault.ReactParams{Args: map[string]any{"it": "{{ " + key + " }}"}})
+	})
+	return created, ran
+}
+
+// queue leaves a run with a token.
+func (w *world) queue(t *testing.T, reactor uuid.UUID, id string) {
+	t.Helper()
+	_, err := w.Private.ReactAsync(t.Context(), reactor, vault.ReactParams{Args: map[string]any{"it": "{{ " + id + " }}"}, CallbackURL: w.inbox.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (w *world) reactor(t *testing.T) uuid.UUID {
+	t.Helper()
+	r, err := w.Owner.CreateReactor(t.Context(), vault.ReactorParams{Name: "echo", Code: "x", Configuration: map[string]string{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r.ID
+}
+
+// dependents stores responses, an undelivered result and a pending job, for a
+// token of each of two people.
+func (w *world) dependents(t *testing.T) (responses map[string][]func() error) {
+	t.Helper()
+	reactor, responses := w.reactor(t), map[string][]func() error{}
+	for _, person := range []string{"jane", "joe"} {
+		created, ran := w.kept(t, reactor, person+"-x")
+		for _, f := range []func() error{created, ran} {
+			if err := f(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		responses[person] = []func() error{created, ran}
+		w.queue(t, reactor, person+"-x")
+	}
+	if err := w.Work(t.Context()); err != nil { // their results cannot be delivered
+		t.Fatal(err)
+	}
+	w.queue(t, reactor, "jane-x")
+	w.queue(t, reactor, "joe-x")
+	if n := w.jobs(t); n != 4 {
+		t.Fatalf("%d jobs", n)
+	}
+	return responses
+}
+
+// checkDependents checks that only what depends on Jane's token is gone.
+func (w *world) checkDependents(t *testing.T, responses map[string][]func() error) {
+	t.Helper()
+	for i := range responses["jane"] {
+		if err := responses["jane"][i](); !errors.Is(err, vault.ErrWithdrawn) {
+			t.Errorf("response %d of Jane: %v", i, err)
+		}
+		if err := responses["joe"][i](); err != nil {
+			t.Errorf("response %d of Joe: %v", i, err)
+		}
+	}
+	if n := w.jobs(t); n != 2 {
+		t.Errorf("%d jobs are left", n)
+	}
+}
+
+func TestEraseDeletesWhatDependsOnTokens(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, w *world) {
+		responses := w.dependents(t)
+		if _, err := w.Owner.EraseTokens(t.Context(), janes); err != nil {
+			t.Fatal(err)
+		}
+		w.checkDependents(t, responses)
+		if e := w.entries(t, vault.ListLogsParams{Operation: vault.OperationReact, EntityType: "reactor"}); !strings.HasPrefix(e[0].Message, "Reactor job erased") {
+			t.Errorf("the newest entry of the reactor: %q", e[0].Message)
+		}
+	})
+}
+
+// An erasure that fails at any of its writes goes on when it is repeated, and what
+// depends on erased tokens goes with a sweep even if it is not repeated.
+func TestEraseGoesOnAfterAFailure(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, w *world) {
+		w.jane(t, 250)
+		failed := 0
+		for n := int64(0); ; n++ {
+			w.store.left.Store(n)
+			_, err := w.Owner.EraseTokens(t.Context(), janes)
+			w.store.left.Store(-1)
+			if err == nil {
+				break
+			}
+			if !errors.Is(err, errPower) {
+				t.Fatal(err)
+			}
+			failed++
+		}
+		if w.found(t, janes.Query) != 0 || w.found(t, "metadata.person:joe") != 250 || failed < 2 {
+			t.Errorf("after %d failures %d tokens are left", failed, w.found(t, janes.Query))
+		}
+		if e := w.entries(t, vault.ListLogsParams{Operation: vault.OperationDelete}); len(e) != 250 {
+			t.Errorf("%d tokens have an entry", len(e))
+		}
+	})
+}
+
+func TestSweepSettlesAnErasure(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, w *world) {
+		responses := w.dependents(t)
+		w.store.left.Store(1) // the tokens go, and nothing else
+		if _, err := w.Owner.EraseTokens(t.Context(), janes); !errors.Is(err, errPower) {
+			t.Fatal(err)
+		}
+		w.store.left.Store(-1)
+		if n := w.found(t, janes.Query); n != 0 {
+			t.Errorf("%d tokens are left", n)
+		}
+		if n := w.jobs(t); n != 4 {
+			t.Errorf("%d jobs before the sweep", n)
+		}
+		if _, err := w.Sweep(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		w.checkDependents(t, responses)
+		w.notes(t, 1)
+		w.Clock.Advance(15 * time.Minute)
+		if _, err := w.Sweep(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		w.notes(t, 0)
+	})
+}
+
+// notes checks how many notes of erased tokens there are.
+func (w *world) notes(t *testing.T, want int) {
+	t.Helper()
+	recs, _, err := w.store.ListRecords(t.Context(), storage.RecordFilter{Kind: "erasure", Limit: 10})
+	if err != nil || len(recs) != want {
+		t.Errorf("%d notes, want %d: %v", len(recs), want, err)
+	}
+}
+
+// A call ends after 30 seconds and says what is left.
+func TestEraseTakesItsTime(t *testing.T) {
+	t.Parallel()
+	store, err := sqlite.Open(t.Context(), ":memory:")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := newWorld(t, store)
+	w.jane(t, 450)
+	slow := &slow{Storage: store, clock: w.Clock}
+	w.store.Storage = slow
+	slow.on.Store(true)
+	done, err := w.Owner.EraseTokens(t.Context(), janes)
+	if err != nil || done.Count != 200 || done.Left != 250 {
+		t.Errorf("the first call: %+v, %v", done, err)
+	}
+	slow.on.Store(false)
+	if done, err = w.Owner.EraseTokens(t.Context(), janes); err != nil || done.Count != 250 || done.Left != 0 {
+		t.Errorf("the second call: %+v, %v", done, err)
+	}
+}
+
+// slow is a storage whose deletions take a minute.
+type slow struct {
+	vault.Storage
+	clock *vaulttest.Clock
+	on    atomic.Bool
+}
+
+func (s *slow) Write(ctx context.Context, ch *storage.Change) error {
+	if s.on.Load() && len(ch.DeleteTokens) > 0 {
+		s.clock.Advance(time.Minute)
+	}
+	return s.Storage.Write(ctx, ch)
+}
+
+// Tokens that the caller may search and not delete are counted, and stay.
+func TestEraseRespectsRules(t *testing.T) {
+	t.Parallel()
+	w := &world{Vault: vaulttest.New(t)}
+	w.jane(t, 2)
+	_, err := w.Owner.CreateToken(t.Context(), vault.TokenParams{
+		ID: "jane-pii", Type: vault.TypeGeneric, Data: "x", Containers: []string{"/pii/high/"}, Metadata: map[string]string{"person": "jane"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rules := []vault.AccessRule{
+		{Priority: 1, Container: "/", Transform: vault.TransformMask, Permissions: []vault.Permission{"token:search"}},
+		{Priority: 2, Container: "/general/", Transform: vault.TransformMask, Permissions: []vault.Permission{"token:delete"}},
+	}
+	c, _ := w.NewApplication(t, w.Owner, vault.ApplicationPrivate, rules)
+	done, err := c.EraseTokens(t.Context(), janes)
+	if err != nil || done.Count != 2 || done.Left != 1 {
+		t.Errorf("%+v, %v", done, err)
+	}
+	if _, err := w.Owner.GetToken(t.Context(), "jane-pii"); err != nil {
+		t.Error(err)
+	}
+	for _, one := range rules {
+		c, _ := w.NewApplication(t, w.Owner, vault.ApplicationPrivate, []vault.AccessRule{one})
+		if _, err := c.EraseTokens(t.Context(), janes); !errors.Is(err, vault.ErrForbidden) {
+			t.Errorf("with %v alone: %v", one.Permissions, err)
+		}
+	}
+}
+
+func TestEraseRefusesBadInput(t *testing.T) {
+	t.Parallel()
+	v := vaulttest.New(t)
+	for field, p := range map[string]vault.EraseParams{
+		"query":  {Reason: "case"},
+		"reason": {Query: "type:card"},
+	} {
+		_, err := v.Owner.EraseTokens(t.Context(), p)
+		wantField(t, err, field)
+	}
+	for field, p := range map[string]vault.EraseParams{
+		"query":  {Query: "nope:4242424242424242", Reason: "case"},
+		"reason": {Query: "type:card", Reason: strings.Repeat("é", 501)},
+	} {
+		_, err := v.Owner.EraseTokens(t.Context(), p)
+		wantField(t, err, field)
+		if strings.Contains(err.Error(), "4242") {
+			t.Errorf("the error holds a value: %v", err)
+		}
+	}
+	_, err := v.Owner.EraseTokens(t.Context(), vault.EraseParams{Query: "type:card", Reason: "a\nb"})
+	wantField(t, err, "reason")
+	if _, err := v.Owner.Masked().EraseTokens(t.Context(), vault.EraseParams{Query: "data:8726", Reason: "case"}); !errors.Is(err, vault.ErrForbidden) {
+		t.Errorf("a masked client by data: %v", err)
+	}
+	printed := fmt.Sprintf("%v %+v %#v", janes, janes, &janes)
+	if strings.Contains(printed, "jane") {
+		t.Errorf("the query is printed: %s", printed)
+	}
+}
+
+func wantField(t *testing.T, err error, field string) {
+	t.Helper()
+	var invalid *vault.InvalidError
+	if !errors.As(err, &invalid) || len(invalid.Fields) != 1 || invalid.Fields[field] == nil {
+		t.Errorf("%v, want a problem with %s", err, field)
+	}
+}

@@ -1,0 +1,338 @@
+package erase
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/seed-72ea4aab/vault/internal/audit"
+	"github.com/seed-72ea4aab/vault/internal/core"
+	"github.com/seed-72ea4aab/vault/internal/expr"
+	"github.com/seed-72ea4aab/vault/internal/fault"
+	"github.com/seed-72ea4aab/vault/internal/jsonx"
+	"github.com/seed-72ea4aab/vault/internal/kept"
+	"github.com/seed-72ea4aab/vault/internal/runs"
+	"github.com/seed-72ea4aab/vault/internal/sealed"
+	"github.com/seed-72ea4aab/vault/storage"
+)
+
+// KindNote is the kind of the records that name erased tokens.
+const KindNote = "erasure"
+
+// noteLife is how long a note stays: longer than a run of code can take.
+const noteLife = 15 * time.Minute
+
+// rowsAtOnce bounds the rows of one read, and noteBytes their size.
+const (
+	rowsAtOnce = 200
+	noteBytes  = 16 << 20
+)
+
+// note names erased tokens.
+type note struct {
+	Tokens []erased `json:"tokens"`
+}
+
+type erased struct {
+	ID  string    `json:"id"`
+	Ord uuid.UUID `json:"ord"`
+}
+
+// Settle finishes the erasures of all tenants: it deletes stored responses,
+// results and jobs that depend on erased tokens.
+func Settle(ctx context.Context, v *core.Vault) error {
+	filter := storage.RecordFilter{Kind: KindNote, Limit: rowsAtOnce, MaxBytes: noteBytes}
+	seen := map[storage.ID]bool{}
+	var errs []error
+	for {
+		recs, err := someRecords(ctx, v.Store, &filter)
+		if err != nil || len(recs) == 0 {
+			return errors.Join(append(errs, err)...)
+		}
+		for i := range recs {
+			tenant := recs[i].Tenant
+			if seen[tenant] {
+				continue
+			}
+			seen[tenant] = true
+			if err := settleTenant(ctx, v, tenant); err != nil {
+				errs = append(errs, err)
+			}
+		}
+	}
+}
+
+func settleTenant(ctx context.Context, v *core.Vault, tenant storage.ID) error {
+	op := v.System(tenant)
+	err := op.Refresh(ctx)
+	if errors.Is(err, fault.ErrNotFound) {
+		return nil // the tenant is being deleted, and its notes with it
+	}
+	if err != nil {
+		return err
+	}
+	return settle(ctx, op, time.Time{})
+}
+
+// someRecords reads the records that a filter asks for, fewer when they are large,
+// and moves the filter to the ones after them.
+func someRecords(ctx context.Context, store storage.Storage, f *storage.RecordFilter) ([]storage.Record, error) {
+	limited := *f
+	for {
+		recs, _, err := store.ListRecords(ctx, limited)
+		if errors.Is(err, storage.ErrTooLarge) && limited.Limit > 1 {
+			limited.Limit /= 2
+			continue
+		}
+		if err == nil && len(recs) > 0 {
+			f.Before = recs[len(recs)-1].ID
+		}
+		return recs, err
+	}
+}
+
+// settling is the end of erasures of one tenant.
+type settling struct {
+	op   *core.Op
+	ids  map[string]bool
+	ords map[uuid.UUID]bool
+	old  []storage.RecordDelete // notes whose time is over
+	// until is when to stop; zero for never.
+	until time.Time
+}
+
+// errLater means that the time was over. A sweep goes on.
+var errLater = errors.New("vault: the rest is left to a sweep")
+
+// settle deletes what depends on the erased tokens of the operation's tenant, until
+// a time unless that is zero.
+func settle(ctx context.Context, op *core.Op, until time.Time) error {
+	s := &settling{op: op, ids: map[string]bool{}, ords: map[uuid.UUID]bool{}, until: until}
+	err := s.run(ctx)
+	if errors.Is(err, errLater) {
+		return nil
+	}
+	return err
+}
+
+func (s *settling) run(ctx context.Context) error {
+	if err := s.readNotes(ctx); err != nil || len(s.ids) == 0 {
+		return err
+	}
+	if err := s.claims(ctx); err != nil {
+		return err
+	}
+	for _, dead := range []bool{false, true} {
+		if err := s.jobs(ctx, dead); err != nil {
+			return err
+		}
+	}
+	return s.dropNotes(ctx)
+}
+
+// goOn returns errLater when the time is over, and reads keys that are too old
+// again.
+func (s *settling) goOn(ctx context.Context) error {
+	if !s.until.IsZero() && !s.op.Vault.Now().Before(s.until) {
+		return errLater
+	}
+	return s.op.Refresh(ctx)
+}
+
+func (s *settling) readNotes(ctx context.Context) error {
+	filter := storage.RecordFilter{Tenant: s.op.TenantID(), Kind: KindNote, Limit: rowsAtOnce, MaxBytes: noteBytes}
+	for {
+		recs, err := someRecords(ctx, s.op.Vault.Store, &filter)
+		if err != nil || len(recs) == 0 {
+			return err
+		}
+		for i := range recs {
+			var n note
+			if err := s.op.OpenRecord(ctx, &recs[i], &n); err != nil {
+				return err
+			}
+			for _, t := range n.Tokens {
+				s.ids[t.ID], s.ords[t.Ord] = true, true
+			}
+			if !recs[i].CreatedAt.Add(noteLife).After(s.op.Vault.Now()) {
+				s.old = append(s.old, storage.RecordDelete{Kind: KindNote, ID: recs[i].ID, Rev: recs[i].Rev})
+			}
+		}
+	}
+}
+
+// dropNotes deletes the notes whose time is over. Of several nodes that settle at
+// once, one deletes a note.
+func (s *settling) dropNotes(ctx context.Context) error {
+	for _, one := range s.old {
+		ch := &storage.Change{Tenant: s.op.TenantID(), Now: s.op.Now, DeleteRecords: []storage.RecordDelete{one}}
+		if err := s.op.Vault.Store.Write(ctx, ch); err != nil && !errors.Is(err, storage.ErrStale) {
+			return err
+		}
+	}
+	return nil
+}
+
+// claims empties stored responses. The key of a claim stays taken, because a
+// request that is sent again must not create the token again.
+func (s *settling) claims(ctx context.Context) error {
+	filter := storage.SealedFilter{Tenant: s.op.TenantID(), Kind: storage.SealedClaims, Limit: rowsAtOnce}
+	for {
+		if err := s.goOn(ctx); err != nil {
+			return err
+		}
+		rows, err := s.op.Vault.Store.SealedRows(ctx, filter)
+		if err != nil || len(rows) == 0 {
+			return err
+		}
+		filter.After = rows[len(rows)-1].Key
+		ch := s.op.Change()
+		for i := range rows {
+			withdrawn, err := s.withdraw(ctx, &rows[i])
+			if err != nil {
+				return err
+			}
+			if withdrawn {
+				ch.Reseal = append(ch.Reseal, rows[i])
+			}
+		}
+		if len(ch.Reseal) == 0 {
+			continue
+		}
+		if err := s.op.Write(ctx, ch); err != nil {
+			return err
+		}
+	}
+}
+
+// withdraw replaces a stored response by an empty one that is never given, if it
+// depends on an erased token.
+func (s *settling) withdraw(ctx context.Context, row *storage.Sealed) (bool, error) {
+	place := sealed.ClaimPlace(row.Key)
+	plain, err := s.op.Open(ctx, &place, row.KeyVersion, row.Body)
+	if err != nil {
+		return false, err
+	}
+	var a kept.Answer
+	if err := a.Decode(plain); err != nil {
+		return false, err
+	}
+	if !s.used(a.Uses) && !s.names(a.Body) && (!a.TooMany || len(a.Body) == 0) {
+		return false, nil
+	}
+	empty, err := (&kept.Answer{Status: a.Status, TooMany: true}).Encode()
+	if err != nil {
+		return false, err
+	}
+	row.KeyVersion, row.Replace = s.op.State.Ring.Version(), true
+	row.Body, err = s.op.Seal(&place, empty)
+	return true, err
+}
+
+func (s *settling) used(uses []kept.Use) bool {
+	for i := range uses {
+		if s.ords[uses[i].Ord] {
+			return true
+		}
+	}
+	return false
+}
+
+// names reports whether a string of a JSON document is the id of an erased token.
+func (s *settling) names(text []byte) bool {
+	var doc any
+	return json.Unmarshal(text, &doc) == nil && s.has(doc)
+}
+
+func (s *settling) has(doc any) bool {
+	switch x := doc.(type) {
+	case string:
+		return s.ids[x]
+	case []any:
+		for _, item := range x {
+			if s.has(item) {
+				return true
+			}
+		}
+	case map[string]any:
+		for _, item := range x {
+			if s.has(item) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// jobs deletes jobs that are to use an erased token, or whose result depends on
+// one. A node that is running such a job loses it.
+func (s *settling) jobs(ctx context.Context, dead bool) error {
+	filter := storage.JobFilter{Tenant: s.op.TenantID(), Dead: dead, Limit: rowsAtOnce}
+	for {
+		if err := s.goOn(ctx); err != nil {
+			return err
+		}
+		rows, err := s.op.Vault.Store.Jobs(ctx, filter)
+		if err != nil || len(rows) == 0 {
+			return err
+		}
+		filter.Before = rows[len(rows)-1].ID
+		for i := range rows {
+			if err := s.job(ctx, &rows[i]); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// job deletes a job if it depends on an erased token. A job that has just changed
+// hands is read again.
+func (s *settling) job(ctx context.Context, row *storage.Job) error {
+	for range core.MaxAttempts {
+		job, err := runs.OpenJob(ctx, s.op, row)
+		if err != nil {
+			return err
+		}
+		if job == nil || !s.used(job.Uses) && !s.expressed(job.Args) {
+			return nil
+		}
+		ch := s.op.Change()
+		ch.DeleteJobs = []storage.JobDelete{{Owner: row.Owner, ID: row.ID}}
+		entry := s.op.Entry(audit.React, audit.Reactor, job.Reactor.String())
+		entry.Message = audit.JobErased
+		ch.Logs = []storage.Log{entry}
+		if err = s.op.Write(ctx, ch); !errors.Is(err, storage.ErrStale) {
+			return err
+		}
+		rows, err := s.op.Vault.Store.Jobs(ctx, storage.JobFilter{Tenant: row.Tenant, ID: row.ID, Dead: row.Dead, Limit: 1})
+		if err != nil || len(rows) == 0 {
+			return err
+		}
+		row = &rows[0]
+	}
+	return fault.ErrFaster
+}
+
+// expressed reports whether arguments have an expression of an erased token.
+func (s *settling) expressed(args json.RawMessage) bool {
+	if args == nil {
+		return false
+	}
+	doc, err := jsonx.Parse(args, runs.Returned)
+	if err != nil {
+		return false
+	}
+	tree, err := expr.CompileTokenTree(doc)
+	if err != nil {
+		return false
+	}
+	for _, ref := range tree.Refs() {
+		if s.ids[ref.ID] {
+			return true
+		}
+	}
+	return false
+}

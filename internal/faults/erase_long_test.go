@@ -1,0 +1,75 @@
+//go:build long
+
+package faults
+
+import (
+	"os"
+	"os/exec"
+	"testing"
+
+	"github.com/seed-72ea4aab/vault"
+)
+
+// TestErasureSurvivesKills kills an erasure again and again. When it is repeated it
+// goes on, and in the end no token is left and each has one entry.
+func TestErasureSurvivesKills(t *testing.T) {
+	t.Parallel()
+	const rows = 20_000
+	for name, newDSN := range backends {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dsn, key := newDSN(t), vault.NewKey()
+			v := openVault(t, dsn, key, &vault.Config{SweepEvery: -1, WorkEvery: -1})
+			tenant, err := v.CreateTenant(t.Context(), "Acme")
+			must(t, err)
+			c := v.Tenant(tenant.ID)
+			for r, err := range c.Import(t.Context(), fileFrom(1, rows), vault.ImportOptions{}) {
+				must(t, err)
+				must(t, r.Err)
+			}
+			env := []string{childErase + "=1", childDSN + "=" + dsn, childKey + "=" + key.Text(), childTenant + "=" + tenant.ID.String()}
+			for _, kill := range []int{rows - 1, rows / 2, rows / 3, 100} {
+				eraseAndKill(t, c, kill, env)
+			}
+			done, err := c.EraseTokens(t.Context(), erasedTokens)
+			must(t, err)
+			if done.Left != 0 || count(t, c) != 0 {
+				t.Errorf("%d tokens are left", done.Left)
+			}
+			page, err := c.ListLogs(t.Context(), vault.ListLogsParams{EntityType: "token"})
+			must(t, err)
+			if page.Pagination.TotalItems != 2*rows {
+				t.Errorf("%d entries of tokens, want %d", page.Pagination.TotalItems, 2*rows)
+			}
+			if _, err := v.Sweep(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// eraseAndKill starts a child, and kills it when few enough tokens are left.
+func eraseAndKill(t *testing.T, c *vault.Owner, kill int, env []string) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), os.Args[0])
+	cmd.Env, cmd.Stderr = append(os.Environ(), env...), os.Stderr
+	must(t, cmd.Start())
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	for count(t, c) > kill {
+		select {
+		case err := <-ended:
+			t.Fatalf("the child stopped by itself: %v", err)
+		default:
+		}
+	}
+	_ = cmd.Process.Kill() // it may have come to its end
+	<-ended
+}
+
+func count(t *testing.T, c *vault.Owner) int {
+	t.Helper()
+	stats, err := c.Stats(t.Context())
+	must(t, err)
+	return stats.Tokens
+}
