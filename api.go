@@ -27,7 +27,10 @@ import (
 // API leaves out the methods that only make sense in the process of the vault:
 //
 //   - the identity: [Client.TenantID], [Client.ApplicationID], [Client.AsUser],
-//     [Client.Masked], [Client.HasPermission];
+//     [Client.From], [Client.Masked], [Client.HasPermission];
+//   - the evidence of the log: [Client.LogCheckpoint], [Client.LogProof],
+//     [Client.LogConsistency], [Client.ExportEvidence]. Over HTTP, an auditor gets
+//     them without a program;
 //   - the place of work: [Client.InTx] and [Client.Once], whose work runs in the
 //     process;
 //   - the set-up of a program: [Client.EnsureApplication], [Client.EnsureReactor],

@@ -198,7 +198,7 @@ func TestEvidenceIsRefused(t *testing.T) {
 	}
 	v := vaulttest.New(t)
 	_, err := v.Owner.LogProof(t.Context(), uuid.New())
-	if !errors.Is(err, vault.ErrNotFound) || err.Error() != "Evidence is off." {
+	if !errors.Is(err, vault.ErrNotFound) || err.Error() != "vault: evidence is off" {
 		t.Errorf("without evidence: %v", err)
 	}
 }
