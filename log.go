@@ -82,11 +82,25 @@ type ListLogsParams struct {
 	PageParams
 }
 
-// list returns the filters without the page.
+// LogFilter is [ListLogsParams] without a page, for [Client.AllLogs].
+type LogFilter struct {
+	EntityType string
+	EntityID   string
+	StartDate  time.Time // created at or after it
+	EndDate    time.Time // created before it
+	Operation  LogOperation
+	ActorID    uuid.UUID
+	ActorType  ActorType
+}
+
 func (p *ListLogsParams) list() *logs.List {
+	return (&LogFilter{p.EntityType, p.EntityID, p.StartDate, p.EndDate, p.Operation, p.ActorID, p.ActorType}).list()
+}
+
+func (f *LogFilter) list() *logs.List {
 	return &logs.List{
-		EntityType: p.EntityType, EntityID: p.EntityID, From: p.StartDate, To: p.EndDate,
-		Operation: string(p.Operation), ActorID: p.ActorID, ActorType: string(p.ActorType),
+		EntityType: f.EntityType, EntityID: f.EntityID, From: f.StartDate, To: f.EndDate,
+		Operation: string(f.Operation), ActorID: f.ActorID, ActorType: string(f.ActorType),
 	}
 }
 
@@ -114,11 +128,10 @@ func (c *Client) ListLogs(ctx context.Context, p ListLogsParams) (*Page[LogEntry
 }
 
 // AllLogs iterates over all entries of the tenant's audit log that meet the
-// filters, newest first (permission log:read): see [Client.AllTokens]. The page
-// parameters do not count.
-func (c *Client) AllLogs(ctx context.Context, p ListLogsParams) iter.Seq2[*LogEntry, error] {
+// filter, newest first (permission log:read): see [Client.AllTokens].
+func (c *Client) AllLogs(ctx context.Context, f LogFilter) iter.Seq2[*LogEntry, error] {
 	return walk(ctx, c, &verbAllLogs, func(ctx context.Context, op *operation, w *find.Walk, before *storage.ID) ([]LogEntry, bool, error) {
-		rows, more, err := logs.Next(ctx, op.Op, p.list(), w, before)
+		rows, more, err := logs.Next(ctx, op.Op, f.list(), w, before)
 		return entriesOf(op.Tenant(), rows), more, err
 	})
 }

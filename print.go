@@ -13,10 +13,8 @@ import (
 	"github.com/google/uuid"
 )
 
-// The types below hold data, keys, secrets or configuration. With fmt, whatever
-// the verb, and with slog they show names and ids alone, so that a value that
-// ends up in a log or an error by mistake leaks nothing. The doc comment of
-// [Token] says where that does not help.
+// The methods of this file are described once, in the package comment under
+// Printing.
 
 // names returns what a value shows: pairs of a name and a text. Empty texts are
 // left out.

@@ -3,6 +3,7 @@ package vault
 import (
 	"context"
 	"errors"
+	"iter"
 	"time"
 
 	"github.com/google/uuid"
@@ -175,17 +176,58 @@ func (v *Vault) Tenants(ctx context.Context, p PageParams) (*Page[Tenant], error
 		return nil, err
 	}
 	page := newPage[Tenant](p, total)
-	for i := range recs {
-		state, err := v.core.Tenants.Get(ctx, uuid.UUID(recs[i].Tenant))
-		if errors.Is(err, ErrNotFound) {
-			continue // deleted since the list was read
-		}
+	for t, err := range v.listed(ctx, recs) {
 		if err != nil {
 			return nil, err
 		}
-		page.Data = append(page.Data, *tenantOf(&state.Doc))
+		page.Data = append(page.Data, *t)
 	}
 	return page, nil
+}
+
+// AllTenants iterates over all tenants, newest first. It gives nothing twice and
+// misses nothing that existed throughout: see [Client.AllTokens]. Like
+// [Vault.Tenants] it is for the embedding program.
+func (v *Vault) AllTenants(ctx context.Context) iter.Seq2[*Tenant, error] {
+	return func(yield func(*Tenant, error) bool) {
+		filter := storage.RecordFilter{Kind: kindTenant, Limit: form.MaxPageSize}
+		for {
+			recs, _, err := v.store.ListRecords(ctx, filter)
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			for t, err := range v.listed(ctx, recs) {
+				if !yield(t, err) || err != nil {
+					return
+				}
+			}
+			if len(recs) < filter.Limit {
+				return
+			}
+			filter.Before = recs[len(recs)-1].ID
+		}
+	}
+}
+
+// listed iterates over the tenants of records. It leaves out tenants that were
+// deleted since the records were read.
+func (v *Vault) listed(ctx context.Context, recs []storage.Record) iter.Seq2[*Tenant, error] {
+	return func(yield func(*Tenant, error) bool) {
+		for i := range recs {
+			state, err := v.core.Tenants.Get(ctx, uuid.UUID(recs[i].Tenant))
+			if errors.Is(err, ErrNotFound) {
+				continue
+			}
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			if !yield(tenantOf(&state.Doc), nil) {
+				return
+			}
+		}
+	}
 }
 
 // GetTenant returns the client's own tenant (permission tenant:read).

@@ -30,6 +30,17 @@
 //     in one of them.
 //
 // The methods of Vault and Client are safe for concurrent use.
+//
+// # Printing
+//
+// Types that hold data, keys, secrets or configuration have the methods Format and
+// LogValue. With fmt, whatever the verb, and with slog they show names and ids
+// alone; so they do in a slice, in a map, and in an exported field of a struct. A
+// value that ends up in a log or an error by mistake leaks nothing.
+//
+// In two places they are shown in full: as JSON, which is also how the JSON handler
+// of slog writes a slice, a map or a struct that holds them, and in an unexported
+// field of a struct that is printed, because fmt calls no methods there.
 package vault
 
 import (

@@ -3,6 +3,7 @@ package docs_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"go/ast"
 	"go/parser"
@@ -175,9 +176,8 @@ func literalsOf(t *testing.T, file, name string, keys bool) []string {
 // TestModulesAndGlobalsAreListed compares the lists with the runtime.
 func TestModulesAndGlobalsAreListed(t *testing.T) {
 	t.Parallel()
-	const prelude = "../jsruntime/prelude.go"
 	listed := words(t, "reactors.md", "With or without the prefix `node:`:", "\n`http` and")
-	if diff := cmp.Diff(literalsOf(t, prelude, "publicModules", true), listed); diff != "" {
+	if diff := cmp.Diff(literalsOf(t, "../jsruntime/internal/modules/builtin.go", "Public", true), listed); diff != "" {
 		t.Errorf("modules (-runtime +document):\n%s", diff)
 	}
 	globals := words(t, "reactors.md", "Beyond those of the language:", "\nand the [error")
@@ -185,7 +185,7 @@ func TestModulesAndGlobalsAreListed(t *testing.T) {
 		globals = append(globals, strings.TrimSuffix(name, "({status, headers, body})"))
 	}
 	slices.Sort(globals)
-	if diff := cmp.Diff(literalsOf(t, prelude, "globalModules", false), globals); diff != "" {
+	if diff := cmp.Diff(literalsOf(t, "../jsruntime/internal/node/prelude.go", "globalModules", false), globals); diff != "" {
 		t.Errorf("globals (-runtime +document):\n%s", diff)
 	}
 }
@@ -204,6 +204,47 @@ func TestMissingModules(t *testing.T) {
 	});`, names)
 	if got != "[]" || len(names) < 5 {
 		t.Errorf("of %v, these are found: %s", names, got)
+	}
+}
+
+// bundleCommand is how the document runs esbuild.
+const bundleCommand = "npx esbuild "
+
+// TestBundles runs the command that bundles a package, with the esbuild that this
+// module requires, and runs what comes out of it.
+func TestBundles(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"reactor.js":                      "import { createHash } from 'crypto';\nimport { twice } from 'twice';\nexport default ({ args }) => [twice(args), createHash('sha256').update(args).digest('hex').length];",
+		"node_modules/twice/package.json": `{"name": "twice", "main": "main.js"}`,
+		"node_modules/twice/main.js":      "exports.twice = (x) => x?.repeat(2) ?? '';",
+	} {
+		path := filepath.Join(dir, filepath.FromSlash(name))
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(text), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, rest, ok := strings.Cut(readText(t, "reactors.md"), "    "+bundleCommand)
+	line, _, _ := strings.Cut(rest, "\n")
+	if !ok {
+		t.Fatal("the command was not found")
+	}
+	esbuild := filepath.Join(dir, "esbuild")
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", esbuild, "github.com/evanw/esbuild/cmd/esbuild").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	cmd := exec.CommandContext(t.Context(), esbuild, strings.Fields(line)...)
+	cmd.Dir = dir
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	code, err := os.ReadFile(filepath.Join(dir, "bundle.js"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := runJS(t, string(code), "ab"); got != `["abab",64]` {
+		t.Errorf("the bundle returned %s", got)
 	}
 }
 

@@ -115,12 +115,12 @@ func (s *importStream) close() {
 }
 
 // importOptions reads the options of an import from the query.
-func importOptions(query string) (opts vault.ImportOptions, err error) {
+func importOptions(query string) (opts *vault.ImportOptions, err error) {
 	p, err := parseQuery(query)
 	if err != nil {
 		return opts, err
 	}
-	opts = vault.ImportOptions{OnDuplicate: vault.OnDuplicate(p.text("on_duplicate")), Name: p.text("name"), FirstRow: p.count("first_row")}
+	opts = &vault.ImportOptions{OnDuplicate: vault.OnDuplicate(p.text("on_duplicate")), Name: p.text("name"), FirstRow: p.count("first_row")}
 	switch p.text("resumed") {
 	case "", "false":
 	case "true":

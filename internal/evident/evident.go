@@ -198,7 +198,7 @@ func (k *Keeper) Proof(ctx context.Context, op *core.Op, id uuid.UUID) ([]byte, 
 func (k *Keeper) mayCome(ctx context.Context, op *core.Op, id uuid.UUID) error {
 	rows, err := k.store.LogsByRef(ctx, op.TenantID(), []storage.LogRef{{ID: storage.ID(id), Seq: storage.AnySeq}})
 	if err == nil && len(rows) == 0 {
-		return fault.New(fault.ErrNotFound, "the log has no such entry")
+		return fault.New(fault.ErrNotFound, "log entry not found")
 	}
 	return err
 }

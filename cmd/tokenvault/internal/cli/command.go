@@ -76,7 +76,8 @@ func (c *call) typed(name string) bool { return c.sets[name] == fromLine }
 func commands() []*command {
 	return slices.Concat(
 		keyCommands(), tenantCommands(), appCommands(), sessionCommands(), tokenCommands(),
-		reactorCommands(), proxyCommands(), logCommands(), evidenceCommands(), databaseCommands(), moveCommands(), eraseCommands(), processCommands(),
+		reactorCommands(), proxyCommands(), logCommands(), evidenceCommands(),
+		databaseCommands(), moveCommands(), eraseCommands(), processCommands(),
 	)
 }
 

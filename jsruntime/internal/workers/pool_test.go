@@ -1,0 +1,282 @@
+package workers
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/seed-72ea4aab/vault/script"
+)
+
+// fakeHost answers calls with answer and counts what was logged.
+type fakeHost struct {
+	answer func(ctx context.Context, op string, args json.RawMessage) (json.RawMessage, error)
+	lines  atomic.Int64
+}
+
+func (h *fakeHost) Call(ctx context.Context, op string, args json.RawMessage) (json.RawMessage, error) {
+	return h.answer(ctx, op, args)
+}
+
+func (h *fakeHost) Log(script.Line) { h.lines.Add(1) }
+
+func newWorkers(t *testing.T, o *Options) *Pool {
+	t.Helper()
+	r := New(o)
+	t.Cleanup(func() { _ = r.Close() })
+	if err := r.Ready(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// eachRuntime runs a test with workers and in process.
+func eachRuntime(t *testing.T, o *Options, f func(t *testing.T, r script.Runtime)) {
+	t.Run("workers", func(t *testing.T) {
+		t.Parallel()
+		f(t, newWorkers(t, o))
+	})
+	t.Run("in process", func(t *testing.T) {
+		t.Parallel()
+		f(t, NewInProcess(o))
+	})
+}
+
+// blocking returns a host whose calls wait until release is closed, and the
+// channel on which they say that they have begun.
+func blocking() (host *fakeHost, begun chan string, release chan struct{}) {
+	begun, release = make(chan string, 100), make(chan struct{})
+	return &fakeHost{answer: func(ctx context.Context, op string, args json.RawMessage) (json.RawMessage, error) {
+		begun <- op
+		select {
+		case <-release:
+			return json.RawMessage(`1`), nil
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}}, begun, release
+}
+
+const seven = `module.exports = () => 7`
+
+const waits = `module.exports = ({ bt }) => bt.tokenize({})`
+
+func program(tenant, source string) script.Program {
+	return script.Program{Tenant: tenant, Name: "n", Source: source}
+}
+
+var withClient = json.RawMessage(`{"application":true}`)
+
+// TestTenantLimit fills one tenant's places and queue. The tenant is refused,
+// another one is not.
+func TestTenantLimit(t *testing.T) {
+	t.Parallel()
+	r := newWorkers(t, &Options{Workers: 4, TenantWorkers: 2, Queue: 2})
+	host, begun, release := blocking()
+	var wg sync.WaitGroup
+	results := make(chan error, 3)
+	start := func() {
+		wg.Add(1)
+		go func() {
+			defer wg.Done()
+			_, err := r.Run(context.Background(), program("greedy", waits), withClient, host)
+			results <- err
+		}()
+	}
+	start()
+	start()
+	<-begun
+	<-begun
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
+	defer cancel()
+	if _, err := r.Run(ctx, program("greedy", waits), withClient, host); !errors.Is(err, script.ErrBusy) {
+		t.Errorf("a run that waited to the end of its time got %v, want ErrBusy", err)
+	}
+	start() // waits in the queue
+	if out, err := r.Run(context.Background(), program("modest", "module.exports = () => 1"), nil, host); err != nil || string(out) != "1" {
+		t.Errorf("another tenant got %s, %v", out, err)
+	}
+	close(release)
+	wg.Wait()
+	for range 3 {
+		if err := <-results; err != nil {
+			t.Errorf("a run within the limits got %v", err)
+		}
+	}
+}
+
+// TestStats has a run in progress, one that waits, and then none.
+func TestStats(t *testing.T) {
+	t.Parallel()
+	r := newWorkers(t, &Options{Workers: 1, TenantWorkers: 1, Queue: 2})
+	host, begun, release := blocking()
+	var wg sync.WaitGroup
+	for range 2 {
+		wg.Go(func() {
+			if _, err := r.Run(context.Background(), program("t", waits), withClient, host); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	<-begun
+	for r.Stats().Waiting == 0 { // the other is on its way
+		runtime.Gosched()
+	}
+	if s := r.Stats(); s.Workers != 1 || s.Busy != 1 || s.Idle != 0 || s.Waiting != 1 || s.Started < 1 {
+		t.Errorf("with a run in progress: %+v", s)
+	}
+	close(release)
+	wg.Wait()
+	s := r.Stats()
+	if s.Busy != 0 || s.Idle != 1 || s.Waiting != 0 || s.Started < s.Idle+s.Spare {
+		t.Errorf("afterwards: %+v", s)
+	}
+}
+
+// TestNested runs code that runs code. No depth waits for a place that its
+// ancestors hold, and the fourth is refused.
+func TestNested(t *testing.T) {
+	t.Parallel()
+	eachRuntime(t, &Options{Workers: 1, TenantWorkers: 1, Queue: -1}, func(t *testing.T, r script.Runtime) {
+		source := `module.exports = async ({ bt }) => { try { return 1 + await bt.reactors.react('x') } catch (e) { return e.errors ? 1 : 100 } }`
+		var host *fakeHost
+		host = &fakeHost{answer: func(ctx context.Context, _ string, _ json.RawMessage) (json.RawMessage, error) {
+			out, err := r.Run(ctx, program("t", source), withClient, host)
+			if failed, ok := errors.AsType[*script.Error](err); ok {
+				return nil, &script.HostError{Status: failed.Status, Errors: failed.Messages}
+			}
+			return out, err
+		}}
+		out, err := r.Run(context.Background(), program("t", source), withClient, host)
+		if err != nil || string(out) != "3" {
+			t.Errorf("got %s, %v, want 3", out, err)
+		}
+	})
+}
+
+func TestDeadlineAndCancel(t *testing.T) {
+	t.Parallel()
+	eachRuntime(t, nil, func(t *testing.T, r script.Runtime) {
+		host, begun, _ := blocking()
+		ctx, cancel := context.WithCancel(context.Background())
+		done := make(chan error, 1)
+		go func() {
+			_, err := r.Run(ctx, program("t", waits), withClient, host)
+			done <- err
+		}()
+		<-begun
+		cancel()
+		if err := <-done; !errors.Is(err, context.Canceled) {
+			t.Errorf("a cancelled run got %v, want context.Canceled", err)
+		}
+		if out, err := r.Run(t.Context(), program("t", seven), nil, host); err != nil || string(out) != "7" {
+			t.Fatalf("got %s, %v", out, err)
+		}
+		ctx, cancel = context.WithTimeout(t.Context(), 300*time.Millisecond)
+		defer cancel()
+		_, err := r.Run(ctx, program("t", "module.exports = () => { setTimeout(() => {}, 1e9); return new Promise(() => {}) }"), nil, host)
+		if e, ok := errors.AsType[*script.Error](err); !ok || e.Kind != script.Timeout || e.Messages["error"][0] != "timed out" {
+			t.Errorf("got %v, want a timeout", err)
+		}
+		if out, err := r.Run(t.Context(), program("t", seven), nil, host); err != nil || string(out) != "7" {
+			t.Errorf("afterwards: %s, %v", out, err)
+		}
+	})
+}
+
+func TestClose(t *testing.T) {
+	t.Parallel()
+	r := New(nil)
+	host, begun, _ := blocking()
+	done := make(chan error, 1)
+	go func() {
+		_, err := r.Run(context.Background(), program("t", waits), withClient, host)
+		done <- err
+	}()
+	<-begun
+	if err := r.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := <-done; err == nil {
+		t.Error("the run in progress got no error")
+	}
+	if n := r.Stats().Crashes; n != 0 {
+		t.Errorf("Close counts as %d crashes", n)
+	}
+	if _, err := r.Run(context.Background(), program("t", waits), nil, host); !errors.Is(err, script.ErrClosed) {
+		t.Errorf("a run after Close got %v, want ErrClosed", err)
+	}
+}
+
+// TestFailedStart names programs that are no workers. Code is refused with an
+// error that shows why, and does not run anywhere.
+func TestFailedStart(t *testing.T) {
+	t.Parallel()
+	script := filepath.Join(t.TempDir(), "broken")
+	if err := os.WriteFile(script, []byte("#!/bin/sh\necho 'libfoo is missing' >&2\nexit 1\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct{ path, text string }{
+		"not there": {"/nonexistent/worker", "no such file"},
+		"broken":    {script, "libfoo is missing"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := New(&Options{WorkerPath: c.path})
+			defer r.Close()
+			host := &fakeHost{}
+			_, err := r.Run(context.Background(), program("t", "console.log('ran'); module.exports = () => 1"), nil, host)
+			if !errors.Is(err, ErrWorker) || !strings.Contains(err.Error(), c.text) {
+				t.Errorf("got %v, want ErrWorker with %q", err, c.text)
+			}
+			if err := r.Ready(context.Background()); !errors.Is(err, ErrWorker) {
+				t.Errorf("Ready got %v, want ErrWorker", err)
+			}
+			if host.lines.Load() != 0 {
+				t.Error("the code ran all the same")
+			}
+		})
+	}
+}
+
+// TestSharedEngine has many runs at a time use the same programs and packages, which
+// are compiled once and shared.
+func TestSharedEngine(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for _, name := range []string{"one", "two"} {
+		folder := filepath.Join(dir, "node_modules", name)
+		if err := os.MkdirAll(folder, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(folder, "index.js"), []byte("exports.re = /^x/m; exports.n = 1"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r := NewInProcess(&Options{Modules: dir, Workers: 8, TenantWorkers: 8, Queue: 100})
+	t.Cleanup(func() { _ = r.Close() })
+	var all sync.WaitGroup
+	for i := range 40 {
+		source := fmt.Sprintf(`module.exports = async () => {
+			const p = require(%q);
+			await null;
+			return [p.re.test('a\nx'), p.n + new URL('https://a.example/').href.length, Buffer.from('a').toString('hex'), %d]
+		}`, []string{"one", "two"}[i%2], i%3)
+		want := fmt.Sprintf(`[true,19,"61",%d]`, i%3)
+		all.Go(func() {
+			if out, err := r.Run(t.Context(), program("t", source), nil, &fakeHost{}); err != nil || string(out) != want {
+				t.Errorf("got %s, %v, want %s", out, err, want)
+			}
+		})
+	}
+	all.Wait()
+}
