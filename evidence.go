@@ -107,7 +107,7 @@ func (v *Vault) openEvidence(ctx context.Context) error {
 	}
 	if tell := c.OnAlarm; tell != nil {
 		keep.OnAlarm = func(a ledger.Alarm) {
-			tell(Alarm{Kind: AlarmKind(a.Kind), TenantID: a.Tenant, EntryID: a.Entry, Verdict: a.Verdict, Text: a.Text})
+			tell(alarmOf(a))
 		}
 	}
 	var err error
@@ -146,6 +146,42 @@ func (v *Vault) EvidenceKey() (string, error) {
 		return "", public(err)
 	}
 	return k.Key(), nil
+}
+
+// EvidenceStatus is the state of the evidence on this node.
+type EvidenceStatus struct {
+	Origin     string        // of the signed notes
+	Size       int64         // leaves of the vault's tree
+	Note       []byte        // the newest one; nil if there is none yet
+	SignedAt   time.Time     // when the note was signed
+	Suspended  string        // why nothing is signed; empty if notes are signed
+	Lag        time.Duration // age of the oldest entry of this node that is in no tree
+	Pending    int           // entries of this node that are in no tree
+	VerifiedAt time.Time     // when this node last verified everything; zero for never
+	VerifiedOK bool          // whether that found no tampering
+	Alarms     []Alarm       // those that last, oldest first, up to 100
+}
+
+// EvidenceStatus returns the state of the evidence on this node, without asking the
+// database.
+func (v *Vault) EvidenceStatus() (*EvidenceStatus, error) {
+	k, err := v.keeper(context.Background())
+	if err != nil {
+		return nil, public(err)
+	}
+	s := k.Status()
+	out := &EvidenceStatus{
+		Origin: s.Origin, Size: s.Size, Note: s.Note, SignedAt: s.SignedAt, Suspended: s.Suspended,
+		Lag: s.Lag, Pending: s.Pending, VerifiedAt: s.Verified, VerifiedOK: s.VerifiedOK,
+	}
+	for _, a := range s.Alarms {
+		out.Alarms = append(out.Alarms, alarmOf(a))
+	}
+	return out, nil
+}
+
+func alarmOf(a ledger.Alarm) Alarm {
+	return Alarm{Kind: AlarmKind(a.Kind), TenantID: a.Tenant, EntryID: a.Entry, Verdict: a.Verdict, Text: a.Text}
 }
 
 // VerifyOptions say what [Vault.VerifyLogs] verifies.

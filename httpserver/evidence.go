@@ -34,7 +34,7 @@ func logConsistency() operation {
 	return operation{reads: true, evidence: true, lists: true, stream: func(x *exchange) (answer, error) {
 		query, err := url.ParseQuery(x.r.URL.RawQuery)
 		if err != nil {
-			return answer{}, invalid("", "The query cannot be read.")
+			return answer{}, invalid("", "the query cannot be read")
 		}
 		from, err := strconv.ParseInt(query.Get("from"), 10, 64)
 		if err != nil || len(query["from"]) != 1 {

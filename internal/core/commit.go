@@ -104,6 +104,22 @@ func (op *Op) ReadEntry(operation, entityType, entityID string) storage.Log {
 	return row
 }
 
+// RecordErasure enters an erasure of tokens in the vault's tree, if there is
+// evidence. A ledger that signs nothing does not keep tokens from being erased: the
+// log has the erasure too.
+func (op *Op) RecordErasure(ctx context.Context, id uuid.UUID, reason string, count int64) error {
+	l := op.Vault.Ledger
+	if l == nil {
+		return nil
+	}
+	err := l.RecordErasure(ctx, op.Tenant(), id, reason, count)
+	if errors.Is(err, ledger.ErrSuspended) || errors.Is(err, ledger.ErrTampered) {
+		op.Vault.Logger.ErrorContext(ctx, "an erasure is not recorded in the tree", "tenant_id", op.Tenant(), "error", err)
+		return nil
+	}
+	return err
+}
+
 // LedgerMac computes macs for a ledger.
 func (v *Vault) LedgerMac(ctx context.Context, tenant uuid.UUID, fields []byte) (evidence.Mac, error) {
 	state, err := v.Tenants.Get(ctx, tenant)

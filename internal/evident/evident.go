@@ -121,6 +121,9 @@ func (k *Keeper) Close() {
 	ctx, cancel := context.WithTimeout(context.Background(), closeWait)
 	defer cancel()
 	_, err := k.Ledger.Checkpoint(ctx)
+	if errors.Is(err, ledger.ErrSuspended) {
+		err = nil // an alarm says so
+	}
 	if err := errors.Join(err, k.Ledger.Close(ctx)); err != nil {
 		k.vault.Logger.Error("the last checkpoint of the log failed", "error", err)
 	}
@@ -129,9 +132,22 @@ func (k *Keeper) Close() {
 // Checkpoint sequences everything that is committed, and returns the newest note.
 func (k *Keeper) Checkpoint(ctx context.Context) ([]byte, error) {
 	if err := k.Round(ctx); err != nil {
-		return nil, err
+		return nil, unsigned(err)
 	}
-	return k.Ledger.Checkpoint(ctx)
+	msg, err := k.Ledger.Checkpoint(ctx)
+	return msg, unsigned(err)
+}
+
+// unsigned tells callers why nothing is signed.
+func unsigned(err error) error {
+	switch {
+	case errors.Is(err, ledger.ErrSuspended):
+		return fault.New(fault.ErrUnavailable, "the database was restored or copied; nothing is signed until the restore is accepted")
+	case errors.Is(err, ledger.ErrTampered):
+		return fault.New(fault.ErrUnavailable, "the trees over the log were tampered with")
+	default:
+		return err
+	}
 }
 
 // TenantCheckpoint puts all committed entries of a tenant into its tree, those from
@@ -140,10 +156,11 @@ func (k *Keeper) TenantCheckpoint(ctx context.Context, tenant uuid.UUID) ([]byte
 	for more := true; more; {
 		var err error
 		if more, err = k.Import(ctx, tenant); err != nil {
-			return nil, err
+			return nil, unsigned(err)
 		}
 	}
-	return k.Ledger.Checkpoint(ctx, tenant)
+	msg, err := k.Ledger.Checkpoint(ctx, tenant)
+	return msg, unsigned(err)
 }
 
 // An entry comes into the tree when the transactions that began before it have
@@ -162,7 +179,7 @@ func (k *Keeper) Proof(ctx context.Context, op *core.Op, id uuid.UUID) ([]byte, 
 		}
 		proof, err := k.Ledger.Proof(ctx, op.Tenant(), id)
 		if !errors.Is(err, ledger.ErrNotSequenced) {
-			return proof, err
+			return proof, unsigned(err)
 		}
 		if err := k.mayCome(ctx, op, id); err != nil {
 			return nil, err
@@ -196,7 +213,7 @@ func (k *Keeper) Consistency(ctx context.Context, op *core.Op, from int64) (to i
 	if err != nil && (from < 0 || from > to) {
 		return 0, nil, fault.Field("from", "must be a size that the log has had")
 	}
-	return to, hashes, err
+	return to, hashes, unsigned(err)
 }
 
 // Export writes the bundle of the caller's tenant.
@@ -204,7 +221,7 @@ func (k *Keeper) Export(ctx context.Context, op *core.Op, w io.Writer) error {
 	if _, err := k.TenantCheckpoint(ctx, op.Tenant()); err != nil {
 		return err
 	}
-	return k.Ledger.Export(ctx, op.Tenant(), w)
+	return unsigned(k.Ledger.Export(ctx, op.Tenant(), w))
 }
 
 // AcceptRestore accepts a restored database.
@@ -212,6 +229,13 @@ func (k *Keeper) AcceptRestore(ctx context.Context, reason string) error {
 	if reason == "" {
 		return fault.Field("reason", "must not be empty")
 	}
+	// Signing a note compares the database with the anchors first.
+	if _, err := k.Ledger.Checkpoint(ctx); err != nil && !errors.Is(err, ledger.ErrSuspended) {
+		return err
+	}
 	_, err := k.Ledger.AcceptRestore(ctx, reason)
+	if errors.Is(err, ledger.ErrNotSuspended) {
+		return fault.New(fault.ErrConflict, "there is no restore to accept")
+	}
 	return err
 }

@@ -76,6 +76,9 @@ func (k *Keeper) storedSigner(ctx context.Context, origin string) (*signer, erro
 			return nil, err
 		}
 		if key == nil {
+			if err := k.noTree(ctx); err != nil {
+				return nil, err
+			}
 			err := k.createKey(ctx, origin)
 			if err != nil && !errors.Is(err, storage.ErrExists) {
 				return nil, err
@@ -88,6 +91,16 @@ func (k *Keeper) storedSigner(ctx context.Context, origin string) (*signer, erro
 		}
 		return s, err
 	}
+}
+
+// noTree returns an error if the log has notes that the program's signer, or a
+// stored key that is gone, has signed. Another key must not continue them unnoticed.
+func (k *Keeper) noTree(ctx context.Context) error {
+	trees, err := k.store.Trees(ctx, storage.TreeFilter{Tenants: []storage.ID{{}}})
+	if err == nil && len(trees) > 0 {
+		return errors.New("vault: the key that signs the notes of this log is not in the database; set Config.Evidence.Signer")
+	}
+	return err
 }
 
 func (key *storedKey) signer() (*signer, error) {

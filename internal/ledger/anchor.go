@@ -177,8 +177,12 @@ var (
 )
 
 // lastNote returns the last complete note of a text. It skips a note that a crash
-// has cut off.
+// has cut off. The empty line after the last note may be missing, because a file
+// with one note that somebody has saved is an anchor too.
 func lastNote(text []byte) []byte {
+	if bytes.HasSuffix(text, blank[:1]) && !bytes.HasSuffix(text, blank) {
+		text = append(text, '\n')
+	}
 	end := bytes.LastIndex(text, blank)
 	for end >= 0 {
 		start := bytes.LastIndex(text[:end], blank)

@@ -12,7 +12,9 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -79,8 +81,9 @@ type Ledger struct {
 	anchors []*anchored
 	alarms  alarms
 
-	mu    sync.Mutex // held while the vault's tree is in use
-	vault vaultTree
+	mu     sync.Mutex // held while the vault's tree is in use
+	vault  vaultTree
+	status atomic.Pointer[Status] // as last asked for
 
 	treesMu sync.Mutex
 	trees   map[uuid.UUID]*cached
@@ -131,6 +134,7 @@ func Open(ctx context.Context, c Config) (*Ledger, error) {
 	}
 	l := &Ledger{c: c, trees: map[uuid.UUID]*cached{}}
 	l.alarms.send = c.Alarm
+	l.status.Store(&Status{})
 	for _, a := range c.Anchors {
 		l.anchors = append(l.anchors, newAnchored(a, c.Keys))
 	}
@@ -164,14 +168,21 @@ type Status struct {
 	// whether it found no tampering.
 	Verified   time.Time
 	VerifiedOK bool
+	// Alarms are those that last, oldest first, up to maxShown.
+	Alarms []Alarm
 }
 
-// Status returns the state of the ledger.
+// Status returns the state of the ledger. It does not wait for the database: while
+// the vault's tree is in use, it returns the state from before.
 func (l *Ledger) Status() Status {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	s := l.vault.status()
+	if l.mu.TryLock() {
+		now := l.vault.status()
+		l.mu.Unlock()
+		l.status.Store(&now)
+	}
+	s := *l.status.Load()
 	s.Lag, s.Pending = l.pending.lag(l.c.Now())
+	s.Alarms = l.alarms.lasting()
 	return s
 }
 
@@ -210,28 +221,45 @@ type alarms struct {
 	mu    sync.Mutex
 	send  func(Alarm)
 	sent  map[Alarm]bool
+	shown []Alarm // of those, the oldest
 	queue []Alarm
 	busy  chan struct{} // closed when the queue is empty; nil when it is
 }
 
-// maxAlarms bounds how many alarms are remembered as sent.
-const maxAlarms = 10_000
+const (
+	// maxAlarms bounds how many alarms are remembered as sent.
+	maxAlarms = 10_000
+	// maxShown bounds how many alarms a status lists.
+	maxShown = 100
+)
 
 func (a *alarms) raise(alarm Alarm) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.sent[alarm] || a.send == nil {
+	if a.sent[alarm] {
 		return
 	}
 	if a.sent == nil || len(a.sent) >= maxAlarms {
 		a.sent = map[Alarm]bool{}
 	}
-	a.sent[alarm] = true
+	if a.sent[alarm] = true; len(a.shown) < maxShown {
+		a.shown = append(a.shown, alarm)
+	}
+	if a.send == nil {
+		return
+	}
 	a.queue = append(a.queue, alarm)
 	if a.busy == nil {
 		a.busy = make(chan struct{})
 		go a.deliver()
 	}
+}
+
+// lasting returns the alarms that are not over, oldest first.
+func (a *alarms) lasting() []Alarm {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return slices.Clone(a.shown)
 }
 
 func (a *alarms) deliver() {
@@ -275,6 +303,7 @@ func (a *alarms) over(kind AlarmKind, tenant uuid.UUID) {
 			delete(a.sent, alarm)
 		}
 	}
+	a.shown = slices.DeleteFunc(a.shown, func(alarm Alarm) bool { return alarm.Kind == kind && alarm.Tenant == tenant })
 }
 
 // cached is a tenant's tree as this node last saw it.

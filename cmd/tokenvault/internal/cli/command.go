@@ -57,7 +57,9 @@ type call struct {
 	args []string
 	// evidence is set by a command that is about the evidence of the log.
 	evidence *vault.EvidenceConfig
-	act      action
+	// deletes is set by a command that deletes what evidence is about.
+	deletes bool
+	act     action
 
 	target target
 	json   bool

@@ -213,6 +213,9 @@ func (c *call) openVault() (*opened, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := c.recordDeletions(store); err != nil {
+		return nil, errors.Join(err, store.Close())
+	}
 	v, err := vault.Open(c.ctx, store, key, &vault.Config{
 		SweepEvery: -1, WorkEvery: -1, Evidence: c.evidence, Runtime: new(lateRuntime),
 		Logger: slog.New(slog.NewTextHandler(c.Err, nil)),

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"flag"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/evidence"
+	"github.com/seed-72ea4aab/vault/storage"
 )
 
 // Verdicts of log verify, which have exit codes of their own.
@@ -71,7 +73,8 @@ func evidenceCommands() []*command {
 			name: "log verify", args: "[FILE]", max: 1, reach: inProcess, summary: "verify an exported log, or those in a database",
 			about: `With a FILE that log evidence has written, and the public key in --key, it needs
 				neither the database nor the master key. Without a FILE it verifies the log of
-				every tenant in the database. Exit 0: verified; 5: tampered with; 6: cannot tell.`,
+				every tenant in the database. The exit status is 0 if the log is verified, 5 if
+				somebody tampered with it, and 6 if the input does not allow a verdict.`,
 			example: "tokenvault log verify acme.ndjson --key vault.example+5d3fa1c2+AXB1YmxpYw==",
 			setup: func(f *flag.FlagSet) action {
 				key := f.String("key", "", "public `key`, as log key prints it")
@@ -110,6 +113,20 @@ func evidenceOf(anchor string) *vault.EvidenceConfig {
 		cfg.Anchors = []vault.Anchor{vault.AnchorFile(anchor)}
 	}
 	return cfg
+}
+
+// recordDeletions lets a command that deletes enter that in the trees over the log,
+// if the database has any.
+func (c *call) recordDeletions(store vault.Storage) error {
+	trees, ok := store.(storage.TreeStorage)
+	if !ok || !c.deletes {
+		return nil
+	}
+	begun, err := trees.Trees(c.ctx, storage.TreeFilter{Tenants: []storage.ID{{}}})
+	if len(begun) > 0 {
+		c.evidence = evidenceOf("")
+	}
+	return err
 }
 
 // evident is an action on a vault with evidence.
@@ -154,6 +171,12 @@ func exportEvidence(c *call, o *opened) (err error) {
 	return o.owner.ExportEvidence(c.ctx, to)
 }
 
+// readOnly is an anchor that keeps no new notes. It keeps the command from signing a
+// note that contradicts it.
+type readOnly struct{ vault.Anchor }
+
+func (readOnly) Put(context.Context, []byte) error { return nil }
+
 // verifyLogs verifies a bundle, or the logs in a database.
 func verifyLogs(c *call, key, since, anchor string) error {
 	var note []byte
@@ -166,14 +189,25 @@ func verifyLogs(c *call, key, since, anchor string) error {
 	if len(c.args) == 1 {
 		return verifyFile(c, key, note)
 	}
-	c.evidence = evidenceOf(anchor)
+	options := &vault.VerifyOptions{}
+	if note != nil {
+		options.Since = append(options.Since, note)
+	}
+	c.evidence = evidenceOf("")
+	if anchor != "" {
+		c.evidence.Anchors = []vault.Anchor{readOnly{vault.AnchorFile(anchor)}}
+		newest, err := vault.AnchorFile(anchor).Latest(c.ctx)
+		if err == nil && newest == nil {
+			err = fmt.Errorf("%w: the anchor has no note", errCannotTell)
+		}
+		if err != nil {
+			return err
+		}
+		options.Since = append(options.Since, newest)
+	}
 	o, err := c.openVault()
 	if err != nil {
 		return err
-	}
-	options := &vault.VerifyOptions{}
-	if note != nil {
-		options.Since = [][]byte{note}
 	}
 	return c.verdict(o.vault.VerifyLogs(c.ctx, options))
 }
@@ -196,13 +230,27 @@ func (c *call) verdict(report *evidence.Report, err error) error {
 		return fmt.Errorf("%w: %w", errCannotTell, err)
 	}
 	for _, f := range report.Findings {
-		if _, err := fmt.Fprintf(c.Out, "%s\ttenant %s\tleaf %d\tentry %s\n", f.Verdict, f.Tenant, f.Index, f.EntryID); err != nil {
+		if err := c.printFinding(f); err != nil {
 			return err
 		}
 	}
 	if !report.OK() {
 		return errTampered
 	}
-	_, err = fmt.Fprintln(c.Out, "verified")
-	return err
+	c.note("The log is verified.")
+	return nil
+}
+
+// printFinding prints a finding on one line.
+func (c *call) printFinding(f evidence.Finding) error {
+	if !c.json {
+		_, err := fmt.Fprintf(c.Out, "%s\ttenant %s\tleaf %d\tentry %s\n", f.Verdict, f.Tenant, f.Index, f.EntryID)
+		return err
+	}
+	return writeJSON(c.Out, struct {
+		Verdict evidence.Verdict `json:"verdict"`
+		Tenant  uuid.UUID        `json:"tenant_id,omitzero"`
+		Index   int64            `json:"index"`
+		EntryID uuid.UUID        `json:"entry_id,omitzero"`
+	}{f.Verdict, f.Tenant, f.Index, f.EntryID})
 }

@@ -1,0 +1,126 @@
+package cli_test
+
+import (
+	"bytes"
+	"database/sql"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/seed-72ea4aab/vault/cmd/tokenvault/internal/cli"
+	"github.com/seed-72ea4aab/vault/evidence"
+)
+
+// exits runs a command, expects its exit status, and returns what it prints.
+func (w *world) exits(want int, args ...string) string {
+	w.t.Helper()
+	var out, problems bytes.Buffer
+	code := cli.Run(w.t.Context(), args, func(name string) string { return w.env[name] }, cli.Streams{In: strings.NewReader(""), Out: &out, Err: &problems})
+	if code != want {
+		w.t.Fatalf("%q: exit %d, want %d\n%s%s", args, code, want, out.String(), problems.String())
+	}
+	return out.String()
+}
+
+func (w *world) sql(statement string, args ...any) {
+	w.t.Helper()
+	db, err := sql.Open("sqlite", w.env["DB"])
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	defer func() { _ = db.Close() }()
+	result, err := db.ExecContext(w.t.Context(), statement, args...)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if n, err := result.RowsAffected(); err != nil || n == 0 {
+		w.t.Fatalf("%s: %d rows, %v", statement, n, err)
+	}
+}
+
+func (w *world) write(name string, content []byte) string {
+	w.t.Helper()
+	path := filepath.Join(w.dir, name)
+	if err := os.WriteFile(path, content, 0o600); err != nil {
+		w.t.Fatal(err)
+	}
+	return path
+}
+
+func TestEvidenceCommands(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, local)
+	key := strings.TrimSpace(w.exits(0, "log", "key"))
+	note := w.write("begin.note", []byte(w.exits(0, "log", "checkpoint")))
+	w.exits(0, "token", "create", "--type", "token", "--data", "x")
+	entry := strings.Split(w.exits(0, "log", "list", "--limit", "1", "--json"), `"`)[3]
+	if err := evidence.VerifyProof([]byte(w.exits(0, "log", "prove", entry)), key); err != nil {
+		t.Error(err)
+	}
+	w.exits(2, "log", "prove", "no-id")
+	w.exits(3, "log", "prove", "0198c5a0-0000-7000-8000-000000000000")
+	file := filepath.Join(w.dir, "acme.ndjson")
+	w.exits(0, "log", "evidence", file)
+	w.exits(0, "log", "verify")
+	w.exits(0, "log", "verify", "--since", note)
+	w.exits(1, "log", "accept-restore", "--reason", "none")
+	w.exits(2, "log", "accept-restore")
+
+	bundle, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := w.exits(0, "log", "evidence"); !strings.Contains(got, entry) {
+		t.Error("standard output has no bundle")
+	}
+	w.env = map[string]string{"DIR": w.dir, "DB": w.env["DB"]} // neither a database nor a master key
+	w.exits(0, "log", "verify", file, "--key", key, "--since", note)
+	w.exits(2, "log", "verify", file)
+	changed := w.write("changed.ndjson", bytes.Replace(bundle, []byte(`"operation":"create"`), []byte(`"operation":"delete"`), 1))
+	if got := w.exits(5, "log", "verify", changed, "--key", key); !strings.Contains(got, "altered") {
+		t.Errorf("an altered line: %s", got)
+	}
+	if got := w.exits(5, "log", "verify", changed, "--key", key, "--json"); !strings.Contains(got, `"verdict":"altered"`) {
+		t.Errorf("an altered line: %s", got)
+	}
+	short := w.write("short.ndjson", bundle[:len(bundle)/2])
+	if code := cli.Run(t.Context(), []string{"log", "verify", short, "--key", key}, func(string) string { return "" }, cli.Streams{In: strings.NewReader(""), Out: &bytes.Buffer{}, Err: &bytes.Buffer{}}); code != 5 && code != 6 {
+		t.Errorf("half a bundle: exit %d", code)
+	}
+}
+
+// A database that is older than an anchor is found, and accepted for a reason.
+func TestRestoreCommands(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, local)
+	w.exits(0, "log", "checkpoint")
+	backup := filepath.Join(w.dir, "backup.db")
+	w.exits(0, "backup", backup)
+	w.exits(0, "token", "create", "--type", "token", "--data", "x")
+	anchor := w.write("anchor.notes", []byte(w.exits(0, "log", "checkpoint")))
+	w.exits(0, "log", "verify", "--anchor", anchor)
+	w.exits(6, "log", "verify", "--anchor", filepath.Join(w.dir, "none"))
+	w.exits(6, "log", "verify", "--anchor", w.write("empty", nil))
+	w.exits(5, "log", "verify", "--anchor", w.write("other", []byte("a\n1\nAAAA\n\n— a AAAA\n")))
+	w.env["TOKENVAULT_DB"] = backup
+	if got := w.exits(5, "log", "verify", "--anchor", anchor); !strings.Contains(got, "truncated") && !strings.Contains(got, "forked") {
+		t.Errorf("an older copy: %s", got)
+	}
+	w.exits(0, "log", "accept-restore", "--reason", "a test", "--anchor", anchor)
+	w.exits(0, "log", "verify")
+}
+
+// A deleted tenant is no tampering, although the tool deleted it.
+func TestDeletedTenantIsNoTampering(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, local)
+	w.exits(0, "tenant", "create", "Other")
+	w.exits(0, "log", "checkpoint")
+	w.exits(0, "tenant", "delete", "Other", "--yes")
+	w.exits(0, "log", "verify")
+	w.sql(`UPDATE vault_logs SET message = 'x' WHERE entity_type = 'application'`)
+	if got := w.exits(5, "log", "verify"); !strings.Contains(got, "altered") {
+		t.Errorf("findings: %s", got)
+	}
+}
