@@ -55,6 +55,7 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/relay"
 	"github.com/seed-72ea4aab/vault/internal/runs"
 	"github.com/seed-72ea4aab/vault/internal/share"
+	"github.com/seed-72ea4aab/vault/internal/sinks"
 	"github.com/seed-72ea4aab/vault/script"
 	"github.com/seed-72ea4aab/vault/storage"
 )
@@ -87,6 +88,15 @@ type Config struct {
 	// default, keeps them for as long as there is the tenant. The shortest is 24
 	// hours.
 	LogRetention time.Duration
+
+	// Sinks are the destinations that the audit log is sent to. A request never
+	// waits for them. All nodes should have the same.
+	Sinks []Sink
+
+	// SinkGrace is how long a sweep keeps entries beyond LogRetention that a sink
+	// has not taken. After it they are deleted, and Logger gets an error. Default 7
+	// days; a negative value means that retention does not wait.
+	SinkGrace time.Duration
 
 	// MaxSessionLife bounds how far in the future AuthorizeSession may set the end
 	// of a session. Zero, the default, sets no bound.
@@ -158,6 +168,7 @@ const (
 	defaultMaxPage    = 64 << 20
 	defaultKeyAge     = time.Second
 	defaultMaxMemory  = 1 << 30
+	defaultSinkGrace  = 7 * 24 * time.Hour
 )
 
 func (cfg *Config) withDefaults() (Config, error) {
@@ -195,6 +206,9 @@ func (cfg *Config) withDefaults() (Config, error) {
 	if c.KeyAge == 0 {
 		c.KeyAge = defaultKeyAge
 	}
+	if c.SinkGrace == 0 {
+		c.SinkGrace = defaultSinkGrace
+	}
 	if c.KeyAge < 0 || c.KeyAge > keyring.MaxAge {
 		return c, fmt.Errorf("vault: Config.KeyAge must be between 0 and %s", keyring.MaxAge)
 	}
@@ -227,6 +241,7 @@ type Vault struct {
 	turns    *share.Places[uuid.UUID]
 
 	followers *logs.Followers
+	sinks     *sinks.Sinks
 
 	stop    context.CancelFunc
 	done    sync.WaitGroup
@@ -281,6 +296,12 @@ func open(ctx context.Context, store Storage, key AEAD, cfg *Config) (*Vault, er
 	if err := check.Verify(ctx); err != nil {
 		return nil, err
 	}
+	if v.sinks, err = newSinks(v.core, c.Sinks); err != nil {
+		return nil, err
+	}
+	if err := v.sinks.Start(ctx); err != nil {
+		return nil, err
+	}
 	background, stop := context.WithCancel(context.Background())
 	v.stop = stop
 	if c.SweepEvery > 0 {
@@ -289,6 +310,9 @@ func open(ctx context.Context, store Storage, key AEAD, cfg *Config) (*Vault, er
 	if clock, ok := store.(storage.Clock); ok && (cfg == nil || cfg.Now == nil) {
 		v.core.Skew.Compare(ctx, clock, c.Logger)
 		v.done.Go(func() { v.core.Skew.Watch(background, clock, c.Logger) })
+	}
+	if len(c.Sinks) > 0 {
+		v.done.Go(func() { v.sinks.Loop(background) })
 	}
 	if c.WorkEvery > 0 {
 		v.done.Go(func() { v.runs.Worker.Loop(background, c.WorkEvery) })
@@ -315,7 +339,7 @@ func (v *Vault) Close() error {
 		if v.cfg.Runtime != nil {
 			err = v.cfg.Runtime.Close()
 		}
-		err = errors.Join(err, v.store.Close())
+		err = errors.Join(err, v.sinks.Close(), v.store.Close())
 	})
 	return err
 }
