@@ -83,10 +83,10 @@ func TestSwappedFingerprintsAreAnAlarm(t *testing.T) {
 	wantAlarm("a duplicate", err)
 	_, err = v.Owner.Tokenize(t.Context(), []any{number("", visa)})
 	wantAlarm("a duplicate in a document", err)
-	for r, err := range v.Owner.Import(t.Context(), rowsOf(number("", visa)), vault.ImportOptions{}) {
+	for r, err := range v.Owner.Import(t.Context(), rowsOf(number("", visa)), nil) {
 		wantAlarm("a duplicate in an import: "+string(r.Outcome), err)
 	}
-	for r, err := range v.Owner.Import(t.Context(), rowsOf(number("bbb", visa)), vault.ImportOptions{Resumed: true}) {
+	for r, err := range v.Owner.Import(t.Context(), rowsOf(number("bbb", visa)), &vault.ImportOptions{Resumed: true}) {
 		wantAlarm("a row that was imported before: "+string(r.Outcome), err)
 	}
 	_, err = v.Owner.GetToken(t.Context(), "aaa")
@@ -179,7 +179,7 @@ func TestUnreadableRowsStayInTheirList(t *testing.T) {
 	}
 	check("search", page.Data)
 	var all []vault.Token
-	for tok, err := range v.Owner.AllTokens(t.Context(), vault.ListTokensParams{}) {
+	for tok, err := range v.Owner.AllTokens(t.Context(), vault.TokenFilter{}) {
 		if err != nil {
 			t.Fatal(err)
 		}

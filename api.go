@@ -24,13 +24,22 @@ import (
 //		return &vault.Token{ID: "tok"}, nil
 //	}
 //
-// It leaves out what belongs to the program that has opened the vault: choosing
-// and asking for an identity (As, AsUser, Check, TenantID, ApplicationID,
-// ProxyID), Once, whose work runs in the vault's process, Stats, Export,
-// PatchTenant and RotateWebhookSecret. It leaves out RoundTripper too: its requests leave from
-// the program itself, so over HTTP the data of tokens would have to come to the
-// program first, which proxies are there to avoid. InvokeProxy has the vault
-// send the request.
+// API leaves out the methods that only make sense in the process of the vault:
+//
+//   - the identity: [Client.TenantID], [Client.ApplicationID], [Client.AsUser],
+//     [Client.From], [Client.Masked], [Client.HasPermission];
+//   - the place of work: [Client.InTx] and [Client.Once], whose work runs in the
+//     process;
+//   - the set-up of a program: [Client.EnsureApplication], [Client.EnsureReactor],
+//     [Client.EnsureProxy], [Client.PatchTenant], [Client.RotateWebhookSecret];
+//   - the evidence of the log: [Client.LogCheckpoint], [Client.LogProof],
+//     [Client.LogConsistency], [Client.ExportEvidence];
+//   - [Client.Export], which reads data in clear;
+//   - [Client.RoundTripper], because its requests leave from the program itself.
+//     Over HTTP, the data of tokens would have to come to the program first.
+//     InvokeProxy has the vault send the request.
+//
+// The methods of [Owner] are not part of it either.
 type API interface {
 	TokenAPI
 	TokenListAPI
@@ -56,16 +65,16 @@ type TokenAPI interface {
 // TokenListAPI finds tokens.
 type TokenListAPI interface {
 	ListTokens(ctx context.Context, p ListTokensParams) (*Page[Token], error)
-	AllTokens(ctx context.Context, p ListTokensParams) iter.Seq2[*Token, error]
+	AllTokens(ctx context.Context, f TokenFilter) iter.Seq2[*Token, error]
 	ListTokensAfter(ctx context.Context, p ListTokensParams, after string) (*CursorPage[Token], error)
 	SearchTokens(ctx context.Context, p SearchTokensParams) (*Page[Token], error)
-	SearchAllTokens(ctx context.Context, p SearchTokensParams) iter.Seq2[*Token, error]
+	SearchAllTokens(ctx context.Context, query string) iter.Seq2[*Token, error]
 	SearchTokensAfter(ctx context.Context, p SearchTokensParams, after string) (*CursorPage[Token], error)
 }
 
 // ImportAPI stores many values.
 type ImportAPI interface {
-	Import(ctx context.Context, rows iter.Seq2[TokenParams, error], opts ImportOptions) iter.Seq2[ImportResult, error]
+	Import(ctx context.Context, rows iter.Seq2[TokenParams, error], opts *ImportOptions) iter.Seq2[ImportResult, error]
 }
 
 // EraseAPI deletes many values.
@@ -148,9 +157,9 @@ type TenantAPI interface {
 
 // IterAPI goes through whole lists, piece by piece.
 type IterAPI interface {
-	AllApplications(ctx context.Context, p ListApplicationsParams) iter.Seq2[*Application, error]
-	AllReactors(ctx context.Context, p ListReactorsParams) iter.Seq2[*Reactor, error]
-	AllProxies(ctx context.Context, p ListProxiesParams) iter.Seq2[*Proxy, error]
-	AllSessions(ctx context.Context, p ListSessionsParams) iter.Seq2[*SessionInfo, error]
-	AllLogs(ctx context.Context, p ListLogsParams) iter.Seq2[*LogEntry, error]
+	AllApplications(ctx context.Context, f ApplicationFilter) iter.Seq2[*Application, error]
+	AllReactors(ctx context.Context, f ReactorFilter) iter.Seq2[*Reactor, error]
+	AllProxies(ctx context.Context, f ProxyFilter) iter.Seq2[*Proxy, error]
+	AllSessions(ctx context.Context) iter.Seq2[*SessionInfo, error]
+	AllLogs(ctx context.Context, f LogFilter) iter.Seq2[*LogEntry, error]
 }

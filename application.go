@@ -32,7 +32,7 @@ const (
 )
 
 // Application is a holder of an API key. The key is not shown when it is printed
-// or logged, except as JSON and in unexported fields: see [Token].
+// or logged, except as JSON and in unexported fields: see the package comment.
 type Application struct {
 	ID       uuid.UUID       `json:"id"`
 	TenantID uuid.UUID       `json:"tenant_id"`
@@ -215,11 +215,18 @@ type ListApplicationsParams struct {
 	PageParams
 }
 
-// list returns the filters without the page.
-func (p *ListApplicationsParams) list() records.List[Application] {
-	l := records.List[Application]{IDs: p.IDs, Name: p.Name}
-	if len(p.Types) > 0 {
-		l.Keep = func(app *Application) bool { return slices.Contains(p.Types, app.Type) }
+// ApplicationFilter is [ListApplicationsParams] without a page, for
+// [Client.AllApplications].
+type ApplicationFilter struct {
+	IDs   []uuid.UUID
+	Name  string
+	Types []ApplicationType
+}
+
+func (f *ApplicationFilter) list() records.List[Application] {
+	l := records.List[Application]{IDs: f.IDs, Name: f.Name}
+	if len(f.Types) > 0 {
+		l.Keep = func(app *Application) bool { return slices.Contains(f.Types, app.Type) }
 	}
 	return l
 }
@@ -228,14 +235,13 @@ func (p *ListApplicationsParams) list() records.List[Application] {
 // application:read). A filter by type reads all applications of the tenant,
 // because the database does not know their types.
 func (c *Client) ListApplications(ctx context.Context, p ListApplicationsParams) (*Page[Application], error) {
-	return listRecords(ctx, c, &verbListApplications, &applications, p.list(), p.PageParams)
+	return listRecords(ctx, c, &verbListApplications, &applications, (&ApplicationFilter{p.IDs, p.Name, p.Types}).list(), p.PageParams)
 }
 
-// AllApplications iterates over all applications that meet the filters, newest
-// first (permission application:read): see [Client.AllTokens]. The page
-// parameters do not count.
-func (c *Client) AllApplications(ctx context.Context, p ListApplicationsParams) iter.Seq2[*Application, error] {
-	return allRecords(ctx, c, &verbAllApplications, &applications, p.list())
+// AllApplications iterates over all applications that meet the filter, newest
+// first (permission application:read): see [Client.AllTokens].
+func (c *Client) AllApplications(ctx context.Context, f ApplicationFilter) iter.Seq2[*Application, error] {
+	return allRecords(ctx, c, &verbAllApplications, &applications, f.list())
 }
 
 // ReplaceApplication replaces everything of an application but its type and

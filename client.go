@@ -3,9 +3,11 @@ package vault
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 
 	"github.com/google/uuid"
 
+	"github.com/seed-72ea4aab/vault/internal/bridge"
 	"github.com/seed-72ea4aab/vault/internal/core"
 	"github.com/seed-72ea4aab/vault/internal/sessions"
 )
@@ -75,6 +77,9 @@ func (o *Owner) As(ctx context.Context, application uuid.UUID) (*Client, error) 
 	})
 }
 
+// From is [Client.From] for an owner.
+func (o *Owner) From(origin string) *Owner { return &Owner{o.Client.From(origin)} }
+
 // InTx is [Client.InTx] for an owner.
 func (o *Owner) InTx(tx *sql.Tx) *Owner { return &Owner{o.Client.InTx(tx)} }
 
@@ -90,13 +95,15 @@ func (c *Client) TenantID() uuid.UUID { return c.caller.Tenant() }
 // when it is the tenant itself.
 func (c *Client) ApplicationID() uuid.UUID { return c.caller.ApplicationID() }
 
-// ProxyID returns the proxy that a [Vault.ProxyCaller] calls, or a zero id for
-// every other client.
-func (c *Client) ProxyID() uuid.UUID { return c.caller.Proxy() }
-
 // AsUser returns a client with the rights of c that acts for a user of the
 // embedding program: see [Owner.AsUser].
 func (c *Client) AsUser(subject string) *Client { return c.as(c.caller.AsUser(subject)) }
+
+// From returns a client whose log entries say where its calls come from, such as
+// the address of a caller: [LogEntry.Origin], at most 45 characters. Package
+// httpserver does this for every request. Clients that are made from c, and jobs
+// that it starts, keep the origin.
+func (c *Client) From(origin string) *Client { return c.as(c.caller.From(origin)) }
 
 // Masked returns a client with the rights of c, but for data: it sees of a token
 // what a mask shows at most, may use none, and may not search by data: such a
@@ -184,3 +191,16 @@ type operation struct {
 
 // client returns the caller of the operation as a client.
 func (op *operation) client() *Client { return &Client{op.v, op.Caller} }
+
+// Package httpserver reaches these through the bridge.
+func init() { //nolint:gochecknoinits // the bridge cannot import this package
+	bridge.Caller = func(client any) core.Caller { return client.(*Client).caller }
+	bridge.ProxyCaller = func(ctx context.Context, v any, key string) (any, error) { return v.(*Vault).proxyCaller(ctx, key) }
+	bridge.DecodeReplacement = func(data []byte, params json.Unmarshaler) error {
+		form := paramsForm
+		if _, ok := params.(*ProxyParams); ok {
+			form = proxyForm
+		}
+		return public(form.Replace(data, params))
+	}
+}

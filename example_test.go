@@ -180,7 +180,7 @@ func ExampleClient_AllTokens() {
 		log.Fatal(err)
 	}
 	deleted := 0
-	for tok, err := range c.AllTokens(ctx, vault.ListTokensParams{Types: []vault.TokenType{vault.TypeGeneric}}) {
+	for tok, err := range c.AllTokens(ctx, vault.TokenFilter{Types: []vault.TokenType{vault.TypeGeneric}}) {
 		if err != nil {
 			log.Fatal(err)
 		}
@@ -606,7 +606,7 @@ func ExampleClient_Import() {
 			}
 		}
 	}
-	for result, err := range c.Import(ctx, rows, vault.ImportOptions{OnDuplicate: vault.DuplicateSkips}) {
+	for result, err := range c.Import(ctx, rows, &vault.ImportOptions{OnDuplicate: vault.DuplicateSkips}) {
 		if err != nil {
 			fmt.Println(err)
 			return
@@ -639,7 +639,7 @@ func ExampleClient_Export() {
 		return
 	}
 
-	for result, err := range target.Import(ctx, source.Export(ctx, vault.ExportOptions{Query: "type:card_number"}), vault.ImportOptions{}) {
+	for result, err := range target.Import(ctx, source.Export(ctx, &vault.ExportOptions{Query: "type:card_number"}), nil) {
 		if err != nil {
 			fmt.Println(err)
 			return

@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/seed-72ea4aab/vault/internal/bridge"
 	"github.com/seed-72ea4aab/vault/internal/core"
 	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/form"
@@ -131,7 +132,7 @@ func (h *scriptHost) call(ctx context.Context, op string, args json.RawMessage) 
 		}
 		defer h.v.turns.Give(h.tenant)
 	}
-	ctx, room := h.client.Admit(h.lineage.In(ctx), nil)
+	ctx, room := bridge.Admit(h.lineage.In(ctx), h.client.caller, nil)
 	defer room.End()
 	if err := room.Parse(ctx, args); err != nil {
 		return nil, err

@@ -30,7 +30,7 @@ func rowsOf(rows ...vault.TokenParams) iter.Seq2[vault.TokenParams, error] {
 }
 
 // imported returns the results of an import that comes to its end.
-func imported(t testing.TB, c *vault.Client, rows iter.Seq2[vault.TokenParams, error], opts vault.ImportOptions) []vault.ImportResult {
+func imported(t testing.TB, c *vault.Client, rows iter.Seq2[vault.TokenParams, error], opts *vault.ImportOptions) []vault.ImportResult {
 	t.Helper()
 	var all []vault.ImportResult
 	for result, err := range c.Import(t.Context(), rows, opts) {
@@ -79,7 +79,7 @@ func TestImport(t *testing.T) {
 		vault.TokenParams{ID: "text", Type: vault.TypeGeneric, Data: vault.JSON(`{"a": 1.10}`), Metadata: map[string]string{"k": "v"}, Containers: []string{"/a/"}},
 		vault.TokenParams{ID: "none", Type: "unknown", Data: "x"},
 		vault.TokenParams{ID: "no data", Type: vault.TypeGeneric},
-	), vault.ImportOptions{})
+	), nil)
 	wantOutcomes(t, results,
 		"1 created card",
 		"2 failed map[data.number:[must have a valid check digit (Luhn)]] ",
@@ -122,7 +122,7 @@ func TestImportOnDuplicate(t *testing.T) {
 			t.Parallel()
 			v := vaulttest.New(t)
 			create(t, v.Owner.Client, vault.TokenParams{ID: "there", Type: vault.TypeGeneric, Data: "old", Metadata: map[string]string{"kept": "yes"}})
-			wantOutcomes(t, imported(t, v.Owner.Client, rows, vault.ImportOptions{OnDuplicate: test.how}), test.want...)
+			wantOutcomes(t, imported(t, v.Owner.Client, rows, &vault.ImportOptions{OnDuplicate: test.how}), test.want...)
 			c := revealing(t, v)
 			there := get(t, c, "there")
 			wantData(t, "the token that was there", there.Data, test.there)
@@ -147,10 +147,10 @@ func TestImportMakesRoom(t *testing.T) {
 	wantOutcomes(t, imported(t, v.Owner.Client, rowsOf(aText("old", "new"),
 		vault.TokenParams{ID: "dup2", Type: vault.TypeGeneric, Data: "same", DeduplicateToken: &yes},
 		vault.TokenParams{ID: "dup3", Type: vault.TypeGeneric, Data: "same", DeduplicateToken: &yes},
-	), vault.ImportOptions{}), "1 created old", "2 created dup2", "3 skipped dup2")
+	), nil), "1 created old", "2 created dup2", "3 skipped dup2")
 	wantOutcomes(t, imported(t, v.Owner.Client, rowsOf(
 		vault.TokenParams{ID: "dup4", Type: vault.TypeGeneric, Data: "same", DeduplicateToken: &yes}),
-		vault.ImportOptions{}), "1 skipped dup2")
+		nil), "1 skipped dup2")
 }
 
 // TestImportResumes repeats an import that was cut off.
@@ -170,7 +170,7 @@ func TestImportResumes(t *testing.T) {
 			}
 		}
 	}
-	opts := vault.ImportOptions{Name: "cards.csv", Resumed: true}
+	opts := &vault.ImportOptions{Name: "cards.csv", Resumed: true}
 	imported(t, v.Owner.Client, rows(20), opts)
 	results := imported(t, v.Owner.Client, rows(50), opts)
 	for i, r := range results {
@@ -196,7 +196,7 @@ func TestImportResumes(t *testing.T) {
 		t.Errorf("got %d tokens and first row %d, want 60 and 41", n, results[0].Row)
 	}
 	// Under another name they are other rows, and an id that has other content is taken.
-	opts = vault.ImportOptions{Name: "other.csv", Resumed: true}
+	opts = &vault.ImportOptions{Name: "other.csv", Resumed: true}
 	wantOutcomes(t, imported(t, v.Owner.Client, rowsOf(aText("row-0", "something else")), opts), "1 failed map[id:[is the id of another token]] ")
 	imported(t, v.Owner.Client, rowsOf(vault.TokenParams{Type: vault.TypeGeneric, Data: "value 1"}), opts)
 	if _, n := list(t, v.Owner.Client, vault.ListTokensParams{}); n != 61 {
@@ -227,7 +227,7 @@ func TestImportBadRowAnywhere(t *testing.T) {
 		}
 	}
 	got := 0
-	for _, r := range imported(t, v.Owner.Client, rows, vault.ImportOptions{}) {
+	for _, r := range imported(t, v.Owner.Client, rows, nil) {
 		got++
 		if r.Row != got || (r.Outcome == vault.ImportFailed) != bad[r.Row] {
 			t.Errorf("result %d: row %d %s", got, r.Row, r.Outcome)
@@ -248,20 +248,20 @@ func TestImportEnds(t *testing.T) {
 		_ = yield(aText("before", "x"), nil) && yield(vault.TokenParams{}, broken) && yield(aText("after", "x"), nil)
 	}
 	var got []string
-	for r, err := range v.Owner.Import(t.Context(), rows, vault.ImportOptions{}) {
+	for r, err := range v.Owner.Import(t.Context(), rows, nil) {
 		got = append(got, fmt.Sprint(r.Outcome, err))
 	}
 	if diff := cmp.Diff([]string{"created<nil>", "the file is broken"}, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	for _, err := range v.Owner.Import(t.Context(), rows, vault.ImportOptions{OnDuplicate: "x", FirstRow: -1, Name: "\x00"}) {
+	for _, err := range v.Owner.Import(t.Context(), rows, &vault.ImportOptions{OnDuplicate: "x", FirstRow: -1, Name: "\x00"}) {
 		wantFields(t, "options", err, "on_duplicate", "first_row", "name")
 	}
-	for _, err := range holding(t, v, "token:read").Import(t.Context(), rowsOf(), vault.ImportOptions{}) {
+	for _, err := range holding(t, v, "token:read").Import(t.Context(), rowsOf(), nil) {
 		wantError(t, "without the permission", err, vault.ErrForbidden)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	for r, err := range v.Owner.Import(ctx, endless("c"), vault.ImportOptions{}) {
+	for r, err := range v.Owner.Import(ctx, endless("c"), nil) {
 		if err != nil {
 			wantError(t, "canceled", err, context.Canceled)
 			break
@@ -271,7 +271,7 @@ func TestImportEnds(t *testing.T) {
 		}
 	}
 	cancel()
-	for r, err := range v.Owner.Import(t.Context(), endless("d"), vault.ImportOptions{}) {
+	for r, err := range v.Owner.Import(t.Context(), endless("d"), nil) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -299,7 +299,7 @@ func TestImportAsks(t *testing.T) {
 	}
 	create(t, v.Owner.Client, row("theirs", "/theirs/", "x"))
 	results := imported(t, c, rowsOf(row("own", "/mine/", "1"), row("other", "/theirs/", "2"), row("theirs", "/mine/", "3"), row("own", "/mine/", "4")),
-		vault.ImportOptions{OnDuplicate: vault.DuplicateUpdates})
+		&vault.ImportOptions{OnDuplicate: vault.DuplicateUpdates})
 	const needs = "Permission token:%s required on each container of the token."
 	wantOutcomes(t, results, "1 created own", "2 failed map[] "+fmt.Sprintf(needs, "create"), "3 failed map[] "+fmt.Sprintf(needs, "update"), "4 updated own")
 }
@@ -316,7 +316,7 @@ func TestImportWork(t *testing.T) {
 	for i := range 300 {
 		rows = append(rows, heavy(fmt.Sprintf("row-%d", i)))
 	}
-	for _, r := range imported(t, v.Owner.Client, rowsOf(rows...), vault.ImportOptions{}) {
+	for _, r := range imported(t, v.Owner.Client, rowsOf(rows...), nil) {
 		if r.Outcome != vault.ImportCreated {
 			t.Fatalf("row %d: %v", r.Row, r.Err)
 		}
@@ -328,7 +328,7 @@ func TestImportInsideOnce(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
 	_, _, err := v.Owner.Once(t.Context(), vault.IdempotencyKey{Key: "k"}, func(ctx context.Context, c *vault.Owner) (vault.StoredResponse, error) {
-		for _, err := range c.Import(ctx, rowsOf(aText("abc", "x")), vault.ImportOptions{}) {
+		for _, err := range c.Import(ctx, rowsOf(aText("abc", "x")), nil) {
 			return vault.StoredResponse{}, err
 		}
 		return vault.StoredResponse{}, nil
@@ -355,7 +355,7 @@ func TestImportAndExportReadLittleAhead(t *testing.T) {
 			}
 		}
 	}
-	for r, err := range v.Owner.Import(t.Context(), source, vault.ImportOptions{}) {
+	for r, err := range v.Owner.Import(t.Context(), source, nil) {
 		if err != nil || r.Outcome != vault.ImportCreated {
 			t.Fatalf("row %d: %v %v", r.Row, err, r.Err)
 		}
@@ -368,7 +368,7 @@ func TestImportAndExportReadLittleAhead(t *testing.T) {
 	read := 0
 	var ahead atomic.Int64
 	store.listed = func(n int) { ahead.Add(int64(n)) }
-	for _, err := range v.Owner.Export(t.Context(), vault.ExportOptions{}) {
+	for _, err := range v.Owner.Export(t.Context(), nil) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -393,19 +393,19 @@ func TestResumedImportTellsNothing(t *testing.T) {
 	if _, err := v.Owner.CreateToken(t.Context(), secret); err != nil {
 		t.Fatal(err)
 	}
-	opts := vault.ImportOptions{Resumed: true}
+	opts := &vault.ImportOptions{Resumed: true}
 	guesses := []vault.TokenParams{secret, aText("known-id", "a guess"), {ID: "known-id", Type: vault.TypeCardNumber, Data: visa}}
 	for _, guess := range guesses {
 		wantOutcomes(t, imported(t, v.Public, rowsOf(guess), opts), "1 skipped known-id")
 	}
-	opts = vault.ImportOptions{OnDuplicate: vault.DuplicateUpdates}
+	opts = &vault.ImportOptions{OnDuplicate: vault.DuplicateUpdates}
 	blind := holding(t, v, "token:create")
 	for _, guess := range guesses {
 		got := imported(t, blind, rowsOf(guess), opts)
 		wantError(t, "update", got[0].Err, vault.ErrForbidden)
 	}
 	reader := holding(t, v, "token:create", "token:read")
-	got := imported(t, reader, rowsOf(guesses[1]), vault.ImportOptions{Resumed: true})
+	got := imported(t, reader, rowsOf(guesses[1]), &vault.ImportOptions{Resumed: true})
 	wantError(t, "other content", got[0].Err, vault.ErrConflict)
 }
 
@@ -413,7 +413,7 @@ func TestResumedImportTellsNothing(t *testing.T) {
 func exported(t testing.TB, c *vault.Client, query string) []string {
 	t.Helper()
 	var lines []string
-	for p, err := range c.Export(t.Context(), vault.ExportOptions{Query: query}) {
+	for p, err := range c.Export(t.Context(), &vault.ExportOptions{Query: query}) {
 		if err != nil {
 			t.Fatalf("after %d tokens: %v", len(lines), err)
 		}
@@ -456,7 +456,7 @@ func TestExportImport(t *testing.T) {
 	if diff := cmp.Diff([]string{"create", "use"}, operations(t, from, "full")); diff != "" {
 		t.Errorf("log (-want +got):\n%s", diff)
 	}
-	for _, r := range imported(t, to.Owner.Client, from.Owner.Export(t.Context(), vault.ExportOptions{}), vault.ImportOptions{}) {
+	for _, r := range imported(t, to.Owner.Client, from.Owner.Export(t.Context(), nil), nil) {
 		if r.Outcome != vault.ImportCreated {
 			t.Errorf("row %d: %v", r.Row, r.Err)
 		}
@@ -490,11 +490,11 @@ func TestExportRights(t *testing.T) {
 		"masked": private(t, v, rule(1, "/", vault.TransformMask, "token:use")),
 		"read":   private(t, v, rule(1, "/", vault.TransformReveal, "token:read", "token:search")),
 	} {
-		for _, err := range c.Export(t.Context(), vault.ExportOptions{}) {
+		for _, err := range c.Export(t.Context(), nil) {
 			wantError(t, what, err, vault.ErrForbidden)
 		}
 	}
-	for _, err := range v.Owner.Export(t.Context(), vault.ExportOptions{Query: "type:"}) {
+	for _, err := range v.Owner.Export(t.Context(), &vault.ExportOptions{Query: "type:"}) {
 		wantFields(t, "a bad query", err, "query")
 	}
 	if got := fmt.Sprintf("%v %+v", vault.ExportOptions{Query: visa}, []vault.ExportOptions{{Query: visa}}); got == "" || slices.Contains([]byte(got), '4') {
@@ -514,9 +514,9 @@ func TestExportOfMany(t *testing.T) {
 			}
 		}
 	}
-	imported(t, v.Owner.Client, rows, vault.ImportOptions{})
+	imported(t, v.Owner.Client, rows, nil)
 	i := 0
-	for p, err := range v.Owner.Export(t.Context(), vault.ExportOptions{}) {
+	for p, err := range v.Owner.Export(t.Context(), nil) {
 		if want := fmt.Sprintf("row-%04d", i); err != nil || p.ID != want {
 			t.Fatalf("%s, %v, want %s", p.ID, err, want)
 		}
@@ -527,13 +527,13 @@ func TestExportOfMany(t *testing.T) {
 	if err != nil || i != n || page.Pagination.TotalItems != n || used[0].EntityType != "token" {
 		t.Errorf("%d tokens and %d uses, %v, want %d", i, page.Pagination.TotalItems, err, n)
 	}
-	for range v.Owner.Export(t.Context(), vault.ExportOptions{}) {
+	for range v.Owner.Export(t.Context(), nil) {
 		break
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	var ended error
-	for _, err := range v.Owner.Export(ctx, vault.ExportOptions{}) {
+	for _, err := range v.Owner.Export(ctx, nil) {
 		cancel()
 		ended = err
 	}

@@ -8,6 +8,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -18,6 +19,7 @@ import (
 
 	_ "github.com/lib/pq" // the application's driver
 
+	"github.com/seed-72ea4aab/vault/internal/core"
 	"github.com/seed-72ea4aab/vault/internal/pgtest"
 	"github.com/seed-72ea4aab/vault/internal/tokens"
 	"github.com/seed-72ea4aab/vault/storage"
@@ -47,7 +49,7 @@ func TestVerbsAreMethods(t *testing.T) {
 	client := reflect.TypeFor[*Owner]()
 	for i := range client.NumMethod() {
 		m := client.Method(i)
-		if m.Name == "Admit" || m.Type.NumIn() < 2 || m.Type.In(1).String() != "context.Context" {
+		if m.Type.NumIn() < 2 || m.Type.In(1).String() != "context.Context" {
 			continue
 		}
 		if named["verb"+m.Name] != m.Name {
@@ -58,6 +60,45 @@ func TestVerbsAreMethods(t *testing.T) {
 	for variable, name := range named {
 		if _, ok := client.MethodByName(name); !ok && !slices.Contains(inside, name) {
 			t.Errorf("%s names %s, which is no method", variable, name)
+		}
+	}
+}
+
+// No API key has a method that only the tenant itself may call.
+func TestOwnerHasWhatKeysAreRefused(t *testing.T) {
+	t.Parallel()
+	client, owner := reflect.TypeFor[*Client](), reflect.TypeFor[*Owner]()
+	only := 0
+	for _, verb := range []core.Verb{verbAs, verbStats, verbListJobs, verbRetryJob, verbDiscardJob, verbTestRun} {
+		_, ofClient := client.MethodByName(verb.Name)
+		if _, ofOwner := owner.MethodByName(verb.Name); ofClient || !ofOwner || verb.Only == "" {
+			t.Errorf("%s is a method of Client, or not of Owner", verb.Name)
+		}
+		only++
+	}
+	text, err := os.ReadFile("verbs.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if all := strings.Count(string(text), "Only: "); all != only {
+		t.Errorf("%d verbs are for the tenant only, and %d are tested", all, only)
+	}
+}
+
+// The comment of API lists the methods of Client that API leaves out.
+func TestAPIListsWhatItLeavesOut(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("api.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	comment, _, _ := strings.Cut(string(text), "type API interface")
+	api, client := reflect.TypeFor[API](), reflect.TypeFor[*Client]()
+	for i := range client.NumMethod() {
+		name := client.Method(i).Name
+		_, has := api.MethodByName(name)
+		if listed := strings.Contains(comment, "[Client."+name+"]"); listed == has {
+			t.Errorf("%s is in API: %v; its comment says that it leaves it out: %v", name, has, listed)
 		}
 	}
 }

@@ -135,7 +135,6 @@ func secrets() []printable {
 			`vault.ProxyParams{name:"shown"}`),
 		of(vault.SessionGrant{Nonce: secret, Permissions: []vault.Permission{secret}}, `vault.SessionGrant{nonce:"hidden"}`),
 		of(vault.SearchTokensParams{Query: "data:" + secret}, `vault.SearchTokensParams{query:"hidden"}`),
-		of(vault.CursorSearch{Query: "data:" + secret}, `vault.CursorSearch{query:"hidden"}`),
 		of(vault.ReactParams{Args: card, CallbackURL: "https://x/?key=" + secret}, `vault.ReactParams{args:"hidden"}`),
 		of(vault.ReactResult{Tokens: vault.JSON(`"S3cr3t"`), Raw: vault.JSON(`"S3cr3t"`)}, `vault.ReactResult{result:"hidden"}`),
 		of(vault.ProxyCall{Key: secret, URL: secret, Path: secret, Query: secret, Header: http.Header{"Authorization": {secret}},

@@ -1,7 +1,6 @@
 package vault
 
 import (
-	"cmp"
 	"context"
 	"io"
 	"iter"
@@ -34,7 +33,10 @@ type LogEntry struct {
 	EntityID   string       `json:"entity_id"`
 	Operation  LogOperation `json:"operation"`
 	Message    string       `json:"message"`
-	CreatedAt  time.Time    `json:"created_at,omitzero"`
+	// Origin is where the call came from: see [Client.From]. It is empty when
+	// unknown.
+	Origin    string    `json:"origin,omitempty"`
+	CreatedAt time.Time `json:"created_at,omitzero"`
 }
 
 // ActorType says what kind of actor a log entry names.
@@ -83,11 +85,25 @@ type ListLogsParams struct {
 	PageParams
 }
 
-// list returns the filters without the page.
+// LogFilter is [ListLogsParams] without a page, for [Client.AllLogs].
+type LogFilter struct {
+	EntityType string
+	EntityID   string
+	StartDate  time.Time // created at or after it
+	EndDate    time.Time // created before it
+	Operation  LogOperation
+	ActorID    uuid.UUID
+	ActorType  ActorType
+}
+
 func (p *ListLogsParams) list() *logs.List {
+	return (&LogFilter{p.EntityType, p.EntityID, p.StartDate, p.EndDate, p.Operation, p.ActorID, p.ActorType}).list()
+}
+
+func (f *LogFilter) list() *logs.List {
 	return &logs.List{
-		EntityType: p.EntityType, EntityID: p.EntityID, From: p.StartDate, To: p.EndDate,
-		Operation: string(p.Operation), ActorID: p.ActorID, ActorType: string(p.ActorType),
+		EntityType: f.EntityType, EntityID: f.EntityID, From: f.StartDate, To: f.EndDate,
+		Operation: string(f.Operation), ActorID: f.ActorID, ActorType: string(f.ActorType),
 	}
 }
 
@@ -115,11 +131,10 @@ func (c *Client) ListLogs(ctx context.Context, p ListLogsParams) (*Page[LogEntry
 }
 
 // AllLogs iterates over all entries of the tenant's audit log that meet the
-// filters, newest first (permission log:read): see [Client.AllTokens]. The page
-// parameters do not count.
-func (c *Client) AllLogs(ctx context.Context, p ListLogsParams) iter.Seq2[*LogEntry, error] {
+// filter, newest first (permission log:read): see [Client.AllTokens].
+func (c *Client) AllLogs(ctx context.Context, f LogFilter) iter.Seq2[*LogEntry, error] {
 	return walk(ctx, c, &verbAllLogs, func(ctx context.Context, op *operation, w *find.Walk, before *storage.ID) ([]LogEntry, bool, error) {
-		rows, more, err := logs.Next(ctx, op.Op, p.list(), w, before)
+		rows, more, err := logs.Next(ctx, op.Op, f.list(), w, before)
 		return entriesOf(op.Tenant(), rows), more, err
 	})
 }
@@ -130,7 +145,7 @@ func entriesOf(tenant uuid.UUID, rows []storage.Log) []LogEntry {
 		out[i] = LogEntry{
 			ID: uuid.UUID(row.ID), TenantID: tenant, ActorID: uuid.UUID(row.ActorID), ActorType: ActorType(row.ActorType), ActorName: row.ActorName,
 			EntityType: row.EntityType, EntityID: row.EntityID,
-			Operation: LogOperation(row.Operation), Message: row.Message, CreatedAt: row.CreatedAt,
+			Operation: LogOperation(row.Operation), Message: row.Message, Origin: row.Origin, CreatedAt: row.CreatedAt,
 		}
 	}
 	return out
@@ -325,15 +340,17 @@ func LogHTTP(url string, opts *LogHTTPOptions) LogSender {
 	return sinks.NewHTTP(url, (*sinks.HTTPOptions)(opts))
 }
 
-// newSinks returns the sinks of a configuration.
-func newSinks(v *core.Vault, configured []Sink) (*sinks.Sinks, error) {
-	all := make([]sinks.Sink, len(configured))
-	for i, s := range configured {
+// openSinks prepares the sinks of the configuration.
+func (v *Vault) openSinks(ctx context.Context) (err error) {
+	all := make([]sinks.Sink, len(v.cfg.Sinks))
+	for i, s := range v.cfg.Sinks {
 		all[i] = sinks.Sink{Name: s.Name, Sender: s.Sender, Format: s.Format, FromStart: s.FromStart}
 	}
-	return sinks.New(sinks.Config{Vault: v, Sinks: all, Native: func(tenant uuid.UUID, row *storage.Log) any {
-		return entriesOf(tenant, []storage.Log{*row})[0]
-	}})
+	native := func(tenant uuid.UUID, row *storage.Log) any { return entriesOf(tenant, []storage.Log{*row})[0] }
+	if v.sinks, err = sinks.New(sinks.Config{Vault: v.core, Sinks: all, Native: native}); err != nil {
+		return err
+	}
+	return v.sinks.Start(ctx)
 }
 
 // SinkStatus is where a sink is, over all tenants and nodes.
@@ -378,7 +395,10 @@ func (v *Vault) SkipSink(ctx context.Context, name string) error {
 // it. The vault does so by itself; SendLogs is for a program that is about to end.
 // Logs that another node is sending are left to that node.
 func (v *Vault) SendLogs(ctx context.Context) error {
-	return cmp.Or(v.core.Alive(), public(v.sinks.Send(ctx)))
+	if err := v.core.Alive(); err != nil {
+		return err
+	}
+	return public(v.sinks.Send(ctx))
 }
 
 // SinkHealth is how the sending to a sink goes on this node.

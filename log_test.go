@@ -233,7 +233,7 @@ func dataOf(page *vault.Page[vault.Token], err error) (any, error) {
 }
 
 func firstOf(t *testing.T, c *vault.Client) (any, error) {
-	for tok, err := range c.AllTokens(t.Context(), vault.ListTokensParams{}) {
+	for tok, err := range c.AllTokens(t.Context(), vault.TokenFilter{}) {
 		return nilOr(tok, err)
 	}
 	return nil, nil

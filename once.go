@@ -57,7 +57,7 @@ func (c *Client) Once(ctx context.Context, key IdempotencyKey, do func(context.C
 
 // StoredResponse is the outcome of a request, kept for later requests with the same key.
 // Printed or logged it shows its status alone, except as JSON and in unexported
-// fields: see [Token].
+// fields: see the package comment.
 type StoredResponse struct {
 	Status int
 	Header http.Header

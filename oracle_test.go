@@ -37,7 +37,7 @@ func TestRefusedTokensTellNothingAboutValues(t *testing.T) {
 				refused(&p)
 				return p
 			}
-			hit, miss := imported(t, blind, rowsOf(row(secret)), vault.ImportOptions{}), imported(t, blind, rowsOf(row(guess)), vault.ImportOptions{})
+			hit, miss := imported(t, blind, rowsOf(row(secret)), nil), imported(t, blind, rowsOf(row(guess)), nil)
 			if diff := cmp.Diff(outcomes(miss), outcomes(hit)); diff != "" || hit[0].Outcome != vault.ImportFailed {
 				t.Errorf("import (-miss +hit):\n%s%v", diff, outcomes(hit))
 			}
@@ -67,9 +67,9 @@ func TestImportLogsRefusedAndSkippedRows(t *testing.T) {
 	for i := range 1200 {
 		rows = append(rows, aText("there", fmt.Sprint("guess ", i)))
 	}
-	imported(t, blind, rowsOf(rows...), vault.ImportOptions{})
-	imported(t, blind, rowsOf(aText("there", "x"), aText("new", "x"), vault.TokenParams{}), vault.ImportOptions{OnDuplicate: vault.DuplicateSkips})
-	imported(t, blind, rowsOf(aText("newer", "x")), vault.ImportOptions{})
+	imported(t, blind, rowsOf(rows...), nil)
+	imported(t, blind, rowsOf(aText("there", "x"), aText("new", "x"), vault.TokenParams{}), &vault.ImportOptions{OnDuplicate: vault.DuplicateSkips})
+	imported(t, blind, rowsOf(aText("newer", "x")), nil)
 	var got []string
 	for _, e := range entries(t, v, vault.ListLogsParams{Operation: vault.OperationImport}) {
 		if e.ActorID != blind.ApplicationID() || e.EntityType != "tenant" || e.EntityID != v.Acme.ID.String() {

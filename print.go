@@ -13,10 +13,8 @@ import (
 	"github.com/google/uuid"
 )
 
-// The types below hold data, keys, secrets or configuration. With fmt, whatever
-// the verb, and with slog they show names and ids alone, so that a value that
-// ends up in a log or an error by mistake leaks nothing. The doc comment of
-// [Token] says where that does not help.
+// The methods of this file are described once, in the package comment under
+// Printing.
 
 // names returns what a value shows: pairs of a name and a text. Empty texts are
 // left out.
@@ -136,11 +134,6 @@ func (p SearchTokensParams) LogValue() slog.Value { return names("query", hidden
 func (p SearchTokensParams) Format(f fmt.State, _ rune) { format(f, p) }
 
 // LogValue shows nothing of the query, which may hold data.
-func (p CursorSearch) LogValue() slog.Value { return names("query", hidden) }
-
-// Format prints what LogValue shows.
-func (p CursorSearch) Format(f fmt.State, _ rune) { format(f, p) }
-
 // LogValue shows the reason, and nothing of the query, which may hold data.
 func (p EraseParams) LogValue() slog.Value { return names("query", hidden, "reason", p.Reason) }
 

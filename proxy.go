@@ -25,7 +25,7 @@ import (
 
 // Proxy forwards requests to a destination, with tokens replaced by their data.
 // Key, destination, transforms and configuration are not shown when it is
-// printed or logged, except as JSON and in unexported fields: see [Token].
+// printed or logged, except as JSON and in unexported fields: see the package comment.
 type Proxy struct {
 	ID       uuid.UUID `json:"id"`
 	TenantID uuid.UUID `json:"tenant_id"`
@@ -55,7 +55,7 @@ type ProxyTransform struct {
 
 // ProxyParams describes a proxy. Only Name and DestinationURL are required.
 // Printed or logged it shows its name alone, except as JSON and in unexported
-// fields: see [Token].
+// fields: see the package comment.
 type ProxyParams struct {
 	Name              string            `json:"name"`
 	DestinationURL    string            `json:"destination_url"`
@@ -241,16 +241,21 @@ type ListProxiesParams struct {
 	PageParams
 }
 
+// ProxyFilter is [ListProxiesParams] without a page, for [Client.AllProxies].
+type ProxyFilter struct {
+	IDs  []uuid.UUID
+	Name string
+}
+
 // ListProxies returns a page of proxies, newest first (permission proxy:read).
 func (c *Client) ListProxies(ctx context.Context, p ListProxiesParams) (*Page[Proxy], error) {
 	return listRecords(ctx, c, &verbListProxies, &proxies, records.List[Proxy]{IDs: p.IDs, Name: p.Name}, p.PageParams)
 }
 
-// AllProxies iterates over all proxies that meet the filters, newest first
-// (permission proxy:read): see [Client.AllTokens]. The page parameters do not
-// count.
-func (c *Client) AllProxies(ctx context.Context, p ListProxiesParams) iter.Seq2[*Proxy, error] {
-	return allRecords(ctx, c, &verbAllProxies, &proxies, records.List[Proxy]{IDs: p.IDs, Name: p.Name})
+// AllProxies iterates over all proxies that meet the filter, newest first
+// (permission proxy:read): see [Client.AllTokens].
+func (c *Client) AllProxies(ctx context.Context, f ProxyFilter) iter.Seq2[*Proxy, error] {
+	return allRecords(ctx, c, &verbAllProxies, &proxies, records.List[Proxy]{IDs: f.IDs, Name: f.Name})
 }
 
 // ReplaceProxy replaces everything of a proxy but its key (permission
@@ -380,12 +385,16 @@ func proxyGone(err error) error {
 }
 
 // ProxyCall is a request that is to go through a proxy. Printed or logged it shows
-// its method alone, except in unexported fields: see [Token].
+// its method alone, except in unexported fields: see the package comment.
 type ProxyCall struct {
 	// Key is that of a stored proxy. Without one, URL is the destination of an
 	// ephemeral proxy, which has no transforms.
 	Key string
 	URL string
+
+	// Origin is where a call without an API key comes from: see [Client.From].
+	// A client has its own.
+	Origin string
 
 	// Method is that of HTTP. Default GET.
 	Method string

@@ -94,17 +94,13 @@ func (v *Vault) InvokeProxy(ctx context.Context, p ProxyCall) (*ProxyAnswer, err
 	if err != nil {
 		return nil, err
 	}
-	return run(ctx, v.Tenant(x.TenantID).as(caller), &verbInvokeProxy, func(ctx context.Context, op *operation) (*ProxyAnswer, error) {
+	return run(ctx, v.Tenant(x.TenantID).as(caller.From(p.Origin)), &verbInvokeProxy, func(ctx context.Context, op *operation) (*ProxyAnswer, error) {
 		return v.invoke(ctx, op.Op, x, &p)
 	})
 }
 
-// ProxyCaller returns who calls a proxy without an API key, so that such calls
-// can be counted before they are made: a client of the proxy's tenant that may
-// do nothing by itself, and whose [Client.ProxyID] is the proxy. It fails as
-// [Vault.InvokeProxy] does for an unknown key, and for a proxy that requires
-// authentication.
-func (v *Vault) ProxyCaller(ctx context.Context, key string) (*Client, error) {
+// proxyCaller returns a client for the caller of a proxy that has no API key.
+func (v *Vault) proxyCaller(ctx context.Context, key string) (*Client, error) {
 	x, err := v.openProxyOf(ctx, key)
 	if err != nil {
 		return nil, err

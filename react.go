@@ -14,7 +14,7 @@ import (
 )
 
 // ReactParams invokes a reactor. What it holds is not shown when it is printed or
-// logged, except as JSON and in unexported fields: see [Token].
+// logged, except as JSON and in unexported fields: see the package comment.
 type ReactParams struct {
 	// Args is an object that may hold detokenization expressions, or one
 	// expression that gives an object.

@@ -20,7 +20,7 @@ import (
 
 // Reactor is code of a tenant that runs with detokenized arguments. Code and
 // configuration are not shown when it is printed or logged, except as JSON and
-// in unexported fields: see [Token].
+// in unexported fields: see the package comment.
 type Reactor struct {
 	ID       uuid.UUID `json:"id"`
 	TenantID uuid.UUID `json:"tenant_id"`
@@ -44,7 +44,7 @@ type ApplicationRef struct {
 
 // ReactorParams describes a reactor. All but Application is required;
 // Configuration may be empty, but not nil. Printed or logged it shows its name
-// alone, except as JSON and in unexported fields: see [Token].
+// alone, except as JSON and in unexported fields: see the package comment.
 type ReactorParams struct {
 	Name          string            `json:"name"`
 	Code          string            `json:"code"`
@@ -188,17 +188,22 @@ type ListReactorsParams struct {
 	PageParams
 }
 
+// ReactorFilter is [ListReactorsParams] without a page, for [Client.AllReactors].
+type ReactorFilter struct {
+	IDs  []uuid.UUID
+	Name string
+}
+
 // ListReactors returns a page of reactors, newest first (permission
 // reactor:read).
 func (c *Client) ListReactors(ctx context.Context, p ListReactorsParams) (*Page[Reactor], error) {
 	return listRecords(ctx, c, &verbListReactors, &reactors, records.List[Reactor]{IDs: p.IDs, Name: p.Name}, p.PageParams)
 }
 
-// AllReactors iterates over all reactors that meet the filters, newest first
-// (permission reactor:read): see [Client.AllTokens]. The page parameters do not
-// count.
-func (c *Client) AllReactors(ctx context.Context, p ListReactorsParams) iter.Seq2[*Reactor, error] {
-	return allRecords(ctx, c, &verbAllReactors, &reactors, records.List[Reactor]{IDs: p.IDs, Name: p.Name})
+// AllReactors iterates over all reactors that meet the filter, newest first
+// (permission reactor:read): see [Client.AllTokens].
+func (c *Client) AllReactors(ctx context.Context, f ReactorFilter) iter.Seq2[*Reactor, error] {
+	return allRecords(ctx, c, &verbAllReactors, &reactors, records.List[Reactor]{IDs: f.IDs, Name: f.Name})
 }
 
 // ReplaceReactor replaces everything of a reactor (permission reactor:update).

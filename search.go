@@ -23,9 +23,20 @@ type ListTokensParams struct {
 	PageParams
 }
 
+// TokenFilter is [ListTokensParams] without a page, for [Client.AllTokens].
+type TokenFilter struct {
+	IDs      []string
+	Types    []TokenType
+	Metadata map[string]string
+}
+
 func (p *ListTokensParams) query() *tokens.List {
-	q := &tokens.List{IDs: p.IDs, Metadata: p.Metadata}
-	for _, t := range p.Types {
+	return (&TokenFilter{p.IDs, p.Types, p.Metadata}).query()
+}
+
+func (f *TokenFilter) query() *tokens.List {
+	q := &tokens.List{IDs: f.IDs, Metadata: f.Metadata}
+	for _, t := range f.Types {
 		q.Types = append(q.Types, string(t))
 	}
 	return q
@@ -40,7 +51,7 @@ func (c *Client) ListTokens(ctx context.Context, p ListTokensParams) (*Page[Toke
 
 // SearchTokensParams asks for tokens by a query. The query may hold data, so it is
 // not shown when it is printed or logged, except as JSON and in unexported
-// fields: see [Token].
+// fields: see the package comment.
 type SearchTokensParams struct {
 	// Query is made of terms, field:value, with AND, OR, NOT, parentheses and
 	// ranges: type:card AND metadata.user:"Jane Doe" AND created_at:[2026-01-01 TO *].
@@ -119,31 +130,6 @@ type CursorPagination struct {
 	After string `json:"after,omitempty"`
 }
 
-// CursorSearch is [Client.SearchTokensAfter] as JSON.
-type CursorSearch struct {
-	Query string
-	Size  int
-	Start string // the After of an earlier page, or ""
-}
-
-// UnmarshalJSON reads the JSON form strictly: an unknown field, a duplicate
-// key or a wrong type is an [InvalidError].
-func (p *CursorSearch) UnmarshalJSON(data []byte) error {
-	return readObject(data, func(r *form.Reader) {
-		p.Query, p.Start = r.Text("query"), r.Text("start")
-		p.Size = readCount(r, "size")
-	})
-}
-
-// MarshalJSON writes the JSON form, which UnmarshalJSON reads.
-func (p CursorSearch) MarshalJSON() ([]byte, error) {
-	w := &form.Writer{}
-	w.Text("query", p.Query)
-	w.Int("size", p.Size)
-	w.Text("start", p.Start)
-	return w.JSON(), nil
-}
-
 // ListTokensAfter returns the tokens that follow a place in the list of those
 // that meet the filters and that the client may read, newest first (permission
 // token:read). The place is the After of an earlier page, or "" for the start.
@@ -176,23 +162,22 @@ func (c *Client) tokensAfter(ctx context.Context, verb *core.Verb, asked tokens.
 	})
 }
 
-// AllTokens iterates over all tokens that meet the filters and that the client
-// may read, newest first (permission token:read). The page parameters do not
-// count.
+// AllTokens iterates over all tokens that meet the filter and that the client
+// may read, newest first (permission token:read).
 //
 // Like every iterator of [Client], it gives nothing twice and misses nothing that
 // existed throughout, whatever is written meanwhile, so a loop may delete what it
 // is given; what is created meanwhile is not seen. It reads piece by piece, with
 // the rights that the client has at that moment, and ends after an error.
-func (c *Client) AllTokens(ctx context.Context, p ListTokensParams) iter.Seq2[*Token, error] {
-	return c.allTokens(ctx, &verbAllTokens, p.query())
+func (c *Client) AllTokens(ctx context.Context, f TokenFilter) iter.Seq2[*Token, error] {
+	return c.allTokens(ctx, &verbAllTokens, f.query())
 }
 
 // SearchAllTokens iterates over all tokens that meet a query and that the client
 // may search, newest first (permission token:search): see [Client.SearchTokens]
 // and [Client.AllTokens].
-func (c *Client) SearchAllTokens(ctx context.Context, p SearchTokensParams) iter.Seq2[*Token, error] {
-	return c.allTokens(ctx, &verbSearchAllTokens, p.query())
+func (c *Client) SearchAllTokens(ctx context.Context, query string) iter.Seq2[*Token, error] {
+	return c.allTokens(ctx, &verbSearchAllTokens, &tokens.Search{Query: query})
 }
 
 func (c *Client) allTokens(ctx context.Context, verb *core.Verb, asked tokens.Query) iter.Seq2[*Token, error] {

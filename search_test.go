@@ -158,7 +158,7 @@ func TestListUnderRules(t *testing.T) {
 				same(t, "total", total, len(tt.want))
 			}
 			var walked []string
-			for tok, err := range c.AllTokens(t.Context(), vault.ListTokensParams{}) {
+			for tok, err := range c.AllTokens(t.Context(), vault.TokenFilter{}) {
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -262,7 +262,7 @@ func TestAllTokensWalksEverythingOnce(t *testing.T) {
 	v := vaulttest.New(t)
 	want := many(t, v, 205) // more than two batches
 	var got []string
-	for tok, err := range v.Owner.AllTokens(t.Context(), vault.ListTokensParams{}) {
+	for tok, err := range v.Owner.AllTokens(t.Context(), vault.TokenFilter{}) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -273,12 +273,12 @@ func TestAllTokensWalksEverythingOnce(t *testing.T) {
 	}
 	same(t, "tokens", got, want)
 	n := 0
-	for range v.Owner.AllTokens(t.Context(), vault.ListTokensParams{}) {
+	for range v.Owner.AllTokens(t.Context(), vault.TokenFilter{}) {
 		if n++; n == 3 {
 			break
 		}
 	}
-	for _, err := range v.Public.AllTokens(t.Context(), vault.ListTokensParams{}) {
+	for _, err := range v.Public.AllTokens(t.Context(), vault.TokenFilter{}) {
 		if !errors.Is(err, vault.ErrForbidden) {
 			t.Errorf("without the permission: %v", err)
 		}
@@ -327,7 +327,7 @@ func TestPagesAreBoundedInBytes(t *testing.T) {
 		t.Errorf("small items: %v", err)
 	}
 	var got []string
-	for tok, err := range v.Private.AllTokens(t.Context(), vault.ListTokensParams{}) {
+	for tok, err := range v.Private.AllTokens(t.Context(), vault.TokenFilter{}) {
 		if err != nil {
 			t.Fatal(err)
 		}

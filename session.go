@@ -16,7 +16,7 @@ import (
 
 // Session is a new session: a short-lived API key that has no access until a
 // private application authorizes it by the nonce. Neither is shown when it is
-// printed or logged, except as JSON and in unexported fields: see [Token].
+// printed or logged, except as JSON and in unexported fields: see the package comment.
 type Session struct {
 	SessionKey string    `json:"session_key"`
 	Nonce      string    `json:"nonce"`
@@ -24,7 +24,7 @@ type Session struct {
 }
 
 // SessionGrant authorizes a session: what it may do, and until when. It is not shown when
-// it is printed or logged, except as JSON and in unexported fields: see [Token].
+// it is printed or logged, except as JSON and in unexported fields: see the package comment.
 type SessionGrant struct {
 	Nonce       string       `json:"nonce"`
 	Permissions []Permission `json:"permissions,omitempty"`
@@ -109,8 +109,8 @@ func (c *Client) ListSessions(ctx context.Context, p ListSessionsParams) (*Page[
 }
 
 // AllSessions iterates over all sessions that are alive, newest first (permission
-// session:read): see [Client.AllTokens]. The page parameters do not count.
-func (c *Client) AllSessions(ctx context.Context, _ ListSessionsParams) iter.Seq2[*SessionInfo, error] {
+// session:read): see [Client.AllTokens].
+func (c *Client) AllSessions(ctx context.Context) iter.Seq2[*SessionInfo, error] {
 	return walk(ctx, c, &verbAllSessions, func(ctx context.Context, op *operation, w *find.Walk, before *storage.ID) ([]SessionInfo, bool, error) {
 		alive, more, err := sessions.Next(ctx, op.Op, w, before)
 		return sessionInfos(alive), more, err

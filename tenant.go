@@ -3,6 +3,7 @@ package vault
 import (
 	"context"
 	"errors"
+	"iter"
 	"time"
 
 	"github.com/google/uuid"
@@ -101,8 +102,8 @@ func (v *Vault) createTenant(ctx context.Context, name string, unique storage.Ke
 	ch.InsertRecords = []storage.Record{
 		{Kind: kindRing, ID: storage.ID(t.ID), Body: wrapped, CreatedAt: now}, rec,
 	}
-	ch.Logs = []storage.Log{op.Entry(audit.Create, kindTenant, t.ID.String())}
-	if err := v.store.Write(ctx, ch); err != nil {
+	ch.Logs = []storage.Log{op.RecordEntry(audit.Create, &rec)}
+	if err := op.Apply(ctx, ch); err != nil {
 		return nil, fault.Wrap(err, "create tenant")
 	}
 	return tenantOf(t), nil
@@ -175,17 +176,58 @@ func (v *Vault) Tenants(ctx context.Context, p PageParams) (*Page[Tenant], error
 		return nil, err
 	}
 	page := newPage[Tenant](p, total)
-	for i := range recs {
-		state, err := v.core.Tenants.Get(ctx, uuid.UUID(recs[i].Tenant))
-		if errors.Is(err, ErrNotFound) {
-			continue // deleted since the list was read
-		}
+	for t, err := range v.listed(ctx, recs) {
 		if err != nil {
 			return nil, err
 		}
-		page.Data = append(page.Data, *tenantOf(&state.Doc))
+		page.Data = append(page.Data, *t)
 	}
 	return page, nil
+}
+
+// AllTenants iterates over all tenants, newest first. It gives nothing twice and
+// misses nothing that existed throughout: see [Client.AllTokens]. Like
+// [Vault.Tenants] it is for the embedding program.
+func (v *Vault) AllTenants(ctx context.Context) iter.Seq2[*Tenant, error] {
+	return func(yield func(*Tenant, error) bool) {
+		filter := storage.RecordFilter{Kind: kindTenant, Limit: form.MaxPageSize}
+		for {
+			recs, _, err := v.store.ListRecords(ctx, filter)
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			for t, err := range v.listed(ctx, recs) {
+				if !yield(t, err) || err != nil {
+					return
+				}
+			}
+			if len(recs) < filter.Limit {
+				return
+			}
+			filter.Before = recs[len(recs)-1].ID
+		}
+	}
+}
+
+// listed iterates over the tenants of records. It leaves out tenants that were
+// deleted since the records were read.
+func (v *Vault) listed(ctx context.Context, recs []storage.Record) iter.Seq2[*Tenant, error] {
+	return func(yield func(*Tenant, error) bool) {
+		for i := range recs {
+			state, err := v.core.Tenants.Get(ctx, uuid.UUID(recs[i].Tenant))
+			if errors.Is(err, ErrNotFound) {
+				continue
+			}
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			if !yield(tenantOf(&state.Doc), nil) {
+				return
+			}
+		}
+	}
 }
 
 // GetTenant returns the client's own tenant (permission tenant:read).
@@ -270,13 +312,14 @@ func (op *operation) changeTenant(ctx context.Context, change func(*core.Tenant)
 		if err := change(&t); err != nil {
 			return nil, err
 		}
+		t.Record.Rev++
 		rec, err := op.tenantRecord(&t)
 		if err != nil {
 			return nil, err
 		}
 		ch := op.Change()
-		ch.UpdateRecords = []storage.RecordUpdate{{Rev: t.Record.Rev, Record: rec}}
-		ch.Logs = []storage.Log{op.Entry(audit.Update, kindTenant, t.ID.String())}
+		ch.UpdateRecords = []storage.RecordUpdate{{Rev: rec.Rev - 1, Record: rec}}
+		ch.Logs = []storage.Log{op.RecordEntry(audit.Update, &rec)}
 		return tenantOf(&t), op.Write(ctx, ch)
 	})
 }
@@ -285,7 +328,9 @@ func (op *operation) changeTenant(ctx context.Context, change func(*core.Tenant)
 // under: a tenant can change its name by itself, and must not be taken for
 // another one because of that.
 func (op *operation) tenantRecord(t *core.Tenant) (storage.Record, error) {
-	rec := storage.Record{Kind: kindTenant, ID: storage.ID(t.ID), Name: t.Name, AltKey: t.Record.AltKey, CreatedAt: t.CreatedAt}
+	rec := storage.Record{
+		Kind: kindTenant, ID: storage.ID(t.ID), Name: t.Name, AltKey: t.Record.AltKey, CreatedAt: t.CreatedAt, Rev: t.Record.Rev,
+	}
 	return rec, op.SealRecord(&rec, t)
 }
 

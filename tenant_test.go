@@ -231,6 +231,7 @@ func arguments(v *vaulttest.Vault) map[string][]any {
 		"EnsureProxy":       {vault.ProxyParams{Name: "x", DestinationURL: "https://example.com/"}},
 		"EnsureReactor":     {vault.ReactorParams{Name: "x", Code: "x", Configuration: map[string]string{}}},
 		"EnsureTenant":      {"x"},
+		"EraseTokens":       {vault.EraseParams{Query: "type:token", Reason: "x"}},
 		"Explain":           {vault.ExplainParams{ApplicationID: v.Public.ApplicationID(), Permission: "token:read", Containers: []string{"/"}}},
 		"InvokeProxy":       {vault.ProxyCall{Key: "x"}},
 		"Once": {vault.IdempotencyKey{Key: "x"}, func(context.Context, *vault.Client) (vault.StoredResponse, error) {

@@ -21,17 +21,6 @@ import (
 // ExpiresAt never expires, one without ModifiedAt was never changed. CreatedBy
 // and CreatedAt are zero only on a duplicate that its finder may not read: see
 // [Client.CreateToken].
-//
-// With fmt, whatever the verb, and with slog a token shows its id, tenant and
-// type, but no data; so it does in a slice, in a map, and in an exported field
-// of a struct. In two places it is shown in full: as JSON, which is also how the
-// JSON handler of slog writes a slice, a map or a struct that holds tokens, and
-// in an unexported field of a struct that is printed, because fmt calls no
-// methods there. The same holds for [TokenParams], [CardData], [BankData],
-// [Tenant], [Application], [Session], [SessionGrant], [Reactor], [ReactorParams],
-// [ReactParams], [ReactResult], [Proxy], [ProxyParams], [ProxyCall],
-// [SearchTokensParams], [CursorSearch], [EraseParams], [ExportOptions] and
-// [StoredResponse]: they show names and ids, but no data, keys, secrets or configuration.
 type Token struct {
 	ID       string    `json:"id"`
 	TenantID uuid.UUID `json:"tenant_id"`
@@ -74,7 +63,7 @@ const (
 )
 
 // CardData is the data of a TypeCard token. It is not shown when it is printed or
-// logged, except as JSON and in unexported fields: see [Token].
+// logged, except as JSON and in unexported fields: see the package comment.
 type CardData struct {
 	Number          string `json:"number"` // without separators
 	ExpirationMonth int    `json:"expiration_month,omitempty"`
@@ -88,7 +77,7 @@ func (d CardData) value() jsonx.Value {
 }
 
 // BankData is the data of a TypeBank token. It is not shown when it is printed or
-// logged, except as JSON and in unexported fields: see [Token].
+// logged, except as JSON and in unexported fields: see the package comment.
 type BankData struct {
 	RoutingNumber string `json:"routing_number"`
 	AccountNumber string `json:"account_number"`
@@ -108,7 +97,7 @@ type CardEnrichment struct {
 
 // TokenParams describes a token to be created. Only Type and Data are
 // required. Data is not shown when it is printed or logged, except as JSON and
-// in unexported fields: see [Token].
+// in unexported fields: see the package comment.
 type TokenParams struct {
 	// ID names the token; it may be an expression. Default: a UUID.
 	ID   string
@@ -234,7 +223,7 @@ func (c *Client) DeleteToken(ctx context.Context, id string) error {
 
 // EraseParams says which tokens to erase, and why. The query may hold data, so it
 // is not shown when it is printed or logged, except as JSON and in unexported
-// fields: see [Token].
+// fields: see the package comment.
 type EraseParams struct {
 	// Query finds the tokens: see [SearchTokensParams].
 	Query string

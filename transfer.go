@@ -70,7 +70,7 @@ type ImportResult struct {
 // container; token:update on tokens that are updated). Results come in the order
 // of the rows, each when its row is durable:
 //
-//	for result, err := range c.Import(ctx, rows, vault.ImportOptions{}) {
+//	for result, err := range c.Import(ctx, rows, nil) {
 //		if err != nil {
 //			return err // the import has ended
 //		}
@@ -84,9 +84,12 @@ type ImportResult struct {
 // import after the rows before it. Rows are read ahead of their results, by at
 // most 4,000. When the loop ends early, rows that have no result yet may
 // have been imported or not.
-func (c *Client) Import(ctx context.Context, rows iter.Seq2[TokenParams, error], opts ImportOptions) iter.Seq2[ImportResult, error] {
+func (c *Client) Import(ctx context.Context, rows iter.Seq2[TokenParams, error], opts *ImportOptions) iter.Seq2[ImportResult, error] {
 	return func(yield func(ImportResult, error) bool) {
-		inside := transfer.Options{OnDuplicate: string(opts.OnDuplicate), Name: opts.Name, FirstRow: opts.FirstRow, Resumed: opts.Resumed}
+		var inside transfer.Options
+		if opts != nil {
+			inside = transfer.Options{OnDuplicate: string(opts.OnDuplicate), Name: opts.Name, FirstRow: opts.FirstRow, Resumed: opts.Resumed}
+		}
 		err := runErr(ctx, c, &verbImport, func(ctx context.Context, op *operation) error {
 			return transfer.Import(ctx, op.Op, rowsInside(rows), &inside, func(r transfer.Result) bool { return yield(resultOf(r), nil) })
 		})
@@ -134,10 +137,14 @@ type ExportOptions struct {
 // A cvc is not exported. Memory does not grow with the number of tokens. Like
 // every iterator of [Client] it misses nothing that existed throughout and ends
 // after an error; tokens that are created meanwhile may come last.
-func (c *Client) Export(ctx context.Context, opts ExportOptions) iter.Seq2[TokenParams, error] {
+func (c *Client) Export(ctx context.Context, opts *ExportOptions) iter.Seq2[TokenParams, error] {
 	return func(yield func(TokenParams, error) bool) {
+		query := ""
+		if opts != nil {
+			query = opts.Query
+		}
 		err := runErr(ctx, c, &verbExport, func(ctx context.Context, op *operation) error {
-			return transfer.Export(ctx, op.Op, opts.Query, func(p tokens.Params) bool { return yield(paramsOf(p), nil) })
+			return transfer.Export(ctx, op.Op, query, func(p tokens.Params) bool { return yield(paramsOf(p), nil) })
 		})
 		if err != nil {
 			yield(TokenParams{}, err)

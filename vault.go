@@ -30,6 +30,17 @@
 //     in one of them.
 //
 // The methods of Vault and Client are safe for concurrent use.
+//
+// # Printing
+//
+// Types that hold data, keys, secrets or configuration have the methods Format and
+// LogValue. With fmt, whatever the verb, and with slog they show names and ids
+// alone; so they do in a slice, in a map, and in an exported field of a struct. A
+// value that ends up in a log or an error by mistake leaks nothing.
+//
+// In two places they are shown in full: as JSON, which is also how the JSON handler
+// of slog writes a slice, a map or a struct that holds them, and in an unexported
+// field of a struct that is printed, because fmt calls no methods there.
 package vault
 
 import (
@@ -48,6 +59,7 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/cache"
 	"github.com/seed-72ea4aab/vault/internal/core"
 	"github.com/seed-72ea4aab/vault/internal/egress"
+	"github.com/seed-72ea4aab/vault/internal/evident"
 	"github.com/seed-72ea4aab/vault/internal/form"
 	"github.com/seed-72ea4aab/vault/internal/keyring"
 	"github.com/seed-72ea4aab/vault/internal/logs"
@@ -152,6 +164,10 @@ type Config struct {
 	// jobs, sweeps, requests to destinations and calls of the master key.
 	Observer Observer
 
+	// Evidence, if set, makes every change of the audit log detectable. It needs a
+	// storage that keeps trees, as those of this module do.
+	Evidence *EvidenceConfig
+
 	// KeyAge is the longest time that a node works with keys and settings it
 	// has read before it reads them again. Default one second, at most ten. The
 	// master key is asked only for keys that have changed since.
@@ -242,6 +258,7 @@ type Vault struct {
 
 	followers *logs.Followers
 	sinks     *sinks.Sinks
+	evidence  *evident.Keeper // nil without Config.Evidence
 
 	stop    context.CancelFunc
 	done    sync.WaitGroup
@@ -296,14 +313,14 @@ func open(ctx context.Context, store Storage, key AEAD, cfg *Config) (*Vault, er
 	if err := check.Verify(ctx); err != nil {
 		return nil, err
 	}
-	if v.sinks, err = newSinks(v.core, c.Sinks); err != nil {
-		return nil, err
-	}
-	if err := v.sinks.Start(ctx); err != nil {
+	if err := errors.Join(v.openSinks(ctx), v.openEvidence(ctx)); err != nil {
 		return nil, err
 	}
 	background, stop := context.WithCancel(context.Background())
 	v.stop = stop
+	if v.evidence != nil {
+		v.done.Go(func() { v.evidence.Run(background) })
+	}
 	if c.SweepEvery > 0 {
 		v.done.Go(func() { v.sweepLoop(background) })
 	}
@@ -334,6 +351,9 @@ func (v *Vault) Close() error {
 	v.closing.Do(func() {
 		v.stop()
 		v.done.Wait()
+		if v.evidence != nil {
+			v.evidence.Close()
+		}
 		v.core.Close()
 		v.egress.Close()
 		if v.cfg.Runtime != nil {

@@ -91,6 +91,10 @@ var (
 	verbAllLogs         = core.Verb{Name: "AllLogs", Kind: callAdmin, Permission: access.LogRead}
 	verbNextLogs        = core.Verb{Name: "NextLogs", Kind: callAdmin, Permission: access.LogRead, Where: core.OutsideTx}
 	verbFollowLogs      = core.Verb{Name: "FollowLogs", Kind: callAdmin, Permission: access.LogRead, Where: core.OutsideTx}
+	verbLogCheckpoint   = core.Verb{Name: "LogCheckpoint", Kind: callAdmin, Permission: access.LogRead, Where: core.OutsideTx}
+	verbLogProof        = core.Verb{Name: "LogProof", Kind: callAdmin, Permission: access.LogRead, Where: core.OutsideTx}
+	verbLogConsistency  = core.Verb{Name: "LogConsistency", Kind: callAdmin, Permission: access.LogRead, Where: core.OutsideTx}
+	verbExportEvidence  = core.Verb{Name: "ExportEvidence", Kind: callAdmin, Permission: access.LogRead, Where: core.OutsideTx}
 	verbListEntityTypes = core.Verb{Name: "ListEntityTypes", Kind: callAdmin, Permission: access.LogRead}
 )
 

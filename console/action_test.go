@@ -59,7 +59,7 @@ func TestActionsAreAll(t *testing.T) {
 func (w *world) changes() []vault.LogEntry {
 	w.t.Helper()
 	var out []vault.LogEntry
-	for e, err := range w.Owner.AllLogs(w.t.Context(), vault.ListLogsParams{}) {
+	for e, err := range w.Owner.AllLogs(w.t.Context(), vault.LogFilter{}) {
 		if err != nil {
 			w.t.Fatal(err)
 		}

@@ -47,11 +47,11 @@ var operations = []vault.LogOperation{"create", "read", "update", "delete", "use
 
 // logFilter reads the form, and what it asks the vault for. Times that are none
 // are said to be.
-func (q *request) logFilter() (f logFilter, p vault.ListLogsParams, problem string) {
+func (q *request) logFilter() (f logFilter, p vault.LogFilter, problem string) {
 	asked := q.r.URL.Query()
 	f = logFilter{Actor: strings.TrimSpace(asked.Get("actor")), EntityType: asked.Get("entity_type"), EntityID: strings.TrimSpace(asked.Get("entity_id")),
 		Operation: asked.Get("operation"), From: asked.Get("from"), To: asked.Get("to")}
-	p = vault.ListLogsParams{EntityType: f.EntityType, EntityID: f.EntityID, Operation: vault.LogOperation(f.Operation)}
+	p = vault.LogFilter{EntityType: f.EntityType, EntityID: f.EntityID, Operation: vault.LogOperation(f.Operation)}
 	if f.Actor != "" {
 		id, err := uuid.Parse(f.Actor)
 		if err != nil {
@@ -91,12 +91,12 @@ func (q *request) log() error {
 	if b.EntityTypes, err = c.ListEntityTypes(q.r.Context()); err != nil {
 		return err
 	}
-	p.PageParams = q.pageParams()
 	status := http.StatusOK
 	if problem != "" {
 		status = http.StatusBadRequest
 	} else {
-		list, err := c.ListLogs(q.r.Context(), p)
+		list, err := c.ListLogs(q.r.Context(), vault.ListLogsParams{EntityType: p.EntityType, EntityID: p.EntityID, StartDate: p.StartDate, EndDate: p.EndDate,
+			Operation: p.Operation, ActorID: p.ActorID, PageParams: q.pageParams()})
 		if err != nil {
 			return err
 		}
@@ -106,7 +106,7 @@ func (q *request) log() error {
 }
 
 // matches reports whether an entry is one that the filter asks for.
-func matches(p *vault.ListLogsParams, e *vault.LogEntry) bool {
+func matches(p *vault.LogFilter, e *vault.LogEntry) bool {
 	return (p.EntityType == "" || p.EntityType == e.EntityType) && (p.EntityID == "" || p.EntityID == e.EntityID) &&
 		(p.Operation == "" || p.Operation == e.Operation) && (p.ActorID == uuid.UUID{} || p.ActorID == e.ActorID)
 }
@@ -129,7 +129,7 @@ func (q *request) logEvents() error {
 }
 
 // rendered turns batches into rows of HTML, of the entries that a filter asks for.
-func (q *request) rendered(p *vault.ListLogsParams, batches <-chan []vault.LogEntry) <-chan []byte {
+func (q *request) rendered(p *vault.LogFilter, batches <-chan []vault.LogEntry) <-chan []byte {
 	out := make(chan []byte)
 	go func() {
 		defer close(out)
@@ -157,7 +157,7 @@ func (q *request) rendered(p *vault.ListLogsParams, batches <-chan []vault.LogEn
 }
 
 // rows renders entries, newest first.
-func (q *request) rows(p *vault.ListLogsParams, batch []vault.LogEntry) []byte {
+func (q *request) rows(p *vault.LogFilter, batch []vault.LogEntry) []byte {
 	var html bytes.Buffer
 	for i := len(batch) - 1; i >= 0; i-- {
 		if matches(p, &batch[i]) {

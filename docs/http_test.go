@@ -83,8 +83,9 @@ func newWorld(t *testing.T) *world {
 	roots.AddCert(destination.Certificate())
 	roots.AddCert(receiver.Certificate())
 	w.Vault = vaulttest.Open(t, ":memory:", &vault.Config{
-		Runtime: jsruntime.New(nil),
-		Egress:  vault.EgressPolicy{AllowPrivate: true, RootCAs: roots},
+		Runtime:  jsruntime.New(nil),
+		Egress:   vault.EgressPolicy{AllowPrivate: true, RootCAs: roots},
+		Evidence: &vault.EvidenceConfig{Origin: "vault.example/log"},
 	})
 	w.server = httptest.NewServer(httpserver.Handler(w.Vault.Vault, &httpserver.Options{Observer: w}))
 	t.Cleanup(w.server.Close)

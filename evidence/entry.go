@@ -3,6 +3,7 @@ package evidence
 import (
 	"crypto/sha256"
 	"encoding/binary"
+	"encoding/hex"
 	"fmt"
 	"time"
 
@@ -38,33 +39,61 @@ const commitPrefix = "vault/log/1"
 
 // AppendFields appends the fields of an entry as commitments and macs hash
 // them.
-func (e *Entry) AppendFields(b []byte) []byte {
-	t := e.text()
-	return t.appendFields(b)
-}
+func (e *Entry) AppendFields(b []byte) []byte { return e.appendFields(b, e.EntityType) }
 
 // AppendMacFields appends the fields of an entry as its mac hashes them: all of
 // them, except that the type of an entity that was read is left out. A storage
 // that reads a token and enters that in one step only learns the type then.
 func (e *Entry) AppendMacFields(b []byte) []byte {
-	t := e.text()
-	if t.Operation == "read" {
-		t.EntityType = ""
+	if e.Operation == "read" {
+		return e.appendFields(b, "")
 	}
-	return t.appendFields(b)
+	return e.appendFields(b, e.EntityType)
+}
+
+// appendFields appends what entryText.appendFields does, without making the texts.
+func (e *Entry) appendFields(b []byte, entityType string) []byte {
+	b = appendID(b, e.ID)
+	b = binary.BigEndian.AppendUint32(b, uint32(len(timeLayout)))
+	b = e.CreatedAt.UTC().AppendFormat(b, timeLayout)
+	if e.ActorID == (uuid.UUID{}) {
+		b = appendField(b, "")
+	} else {
+		b = appendID(b, e.ActorID)
+	}
+	for _, field := range [...]string{e.ActorType, e.ActorName, entityType, e.EntityID, e.Operation, e.Message, e.Origin} {
+		b = appendField(b, field)
+	}
+	return b
+}
+
+func appendField(b []byte, field string) []byte {
+	return append(binary.BigEndian.AppendUint32(b, uint32(len(field))), field...)
+}
+
+// appendID appends the text of an id.
+func appendID(b []byte, id uuid.UUID) []byte {
+	b = binary.BigEndian.AppendUint32(b, 36)
+	for i, part := range [...][]byte{id[:4], id[4:6], id[6:8], id[8:10], id[10:]} {
+		if i > 0 {
+			b = append(b, '-')
+		}
+		b = hex.AppendEncode(b, part)
+	}
+	return b
 }
 
 // Commit returns the commitment to an entry.
 func (e *Entry) Commit(tenant uuid.UUID, mac Mac) Hash {
-	t := e.text()
-	return t.commit(tenant, mac)
+	var room [512]byte
+	return CommitFields(tenant, mac, e.AppendFields(room[:0]))
 }
 
 // CommitFields returns the commitment to the fields that [Entry.AppendFields]
 // has written.
 func CommitFields(tenant uuid.UUID, mac Mac, fields []byte) Hash {
-	b := make([]byte, 0, len(commitPrefix)+len(tenant)+len(mac)+len(fields))
-	b = append(b, commitPrefix...)
+	var room [640]byte
+	b := append(room[:0], commitPrefix...)
 	b = append(b, tenant[:]...)
 	b = append(b, mac[:]...)
 	return sha256.Sum256(append(b, fields...))
@@ -162,7 +191,7 @@ func (t *entryText) appendFields(b []byte) []byte {
 	for _, field := range [...]string{
 		t.ID, t.CreatedAt, t.ActorID, t.ActorType, t.ActorName, t.EntityType, t.EntityID, t.Operation, t.Message, t.Origin,
 	} {
-		b = append(binary.BigEndian.AppendUint32(b, uint32(len(field))), field...)
+		b = appendField(b, field)
 	}
 	return b
 }

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/bridge"
 	"github.com/seed-72ea4aab/vault/internal/fault"
 )
 
@@ -32,7 +33,7 @@ type exchange struct {
 	route  *route        // nil until it is found
 	in     input         // what the operation needs of the request
 	client *vault.Client // nil until the key is known
-	room   *vault.Admission
+	room   *bridge.Admission
 	read   bool  // the body has been read to its end
 	cause  error // why a response that had begun could not be finished
 }
@@ -109,7 +110,7 @@ func (x *exchange) handle() (answer, error) {
 		}
 	}
 	if x.route.stream != nil {
-		if _, ok := x.r.Header[h.header.idempotencyKey]; ok {
+		if _, ok := x.r.Header[h.header.idempotencyKey]; ok && !x.route.reads {
 			return answer{}, invalid("", "An import takes no %s: rows with an id, or the parameter name for those without, are not imported twice.", h.header.idempotencyKey)
 		}
 		return x.route.stream(x)
@@ -147,7 +148,7 @@ func (x *exchange) enter() error {
 // request is carried out.
 func (x *exchange) admit(c *vault.Client) error {
 	if x.handler.opts.RateLimit == nil {
-		x.ctx, x.room = c.Admit(x.ctx, nil)
+		x.ctx, x.room = bridge.Admit(x.ctx, bridge.Caller(c), nil)
 		return nil
 	}
 	count := func(tokens int) error { return x.handler.slowDown(x.r, c, tokens) }
@@ -157,7 +158,7 @@ func (x *exchange) admit(c *vault.Client) error {
 	if x.route != nil && x.route.stream != nil {
 		count = x.waitFor
 	}
-	x.ctx, x.room = c.Admit(x.ctx, count)
+	x.ctx, x.room = bridge.Admit(x.ctx, bridge.Caller(c), count)
 	return nil
 }
 
@@ -191,7 +192,7 @@ func (x *exchange) caller() (*vault.Client, error) {
 			err = vault.ErrUnauthenticated // what the user acts as is gone; the path is there
 		}
 		if err != nil || client != nil {
-			return client, err
+			return x.from(client), err
 		}
 	}
 	keys, given := x.r.Header[h.header.apiKey]
@@ -201,7 +202,8 @@ func (x *exchange) caller() (*vault.Client, error) {
 	if len(keys) != 1 {
 		return nil, vault.ErrUnauthenticated // there is no way to know which one is meant
 	}
-	return h.vault.Authenticate(x.ctx, keys[0])
+	client, err := h.vault.Authenticate(x.ctx, keys[0])
+	return x.from(client), err
 }
 
 // slowDown asks the limiter.

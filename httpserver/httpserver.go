@@ -35,6 +35,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"net/netip"
 	"strings"
 	"time"
 
@@ -66,6 +67,12 @@ type Options struct {
 	// "https://shop.example"; "*" means all. Default: none.
 	Origins []string
 
+	// TrustedProxies are the addresses of proxies in front of the API. A request
+	// from one of them comes from the last address in its X-Forwarded-For that is
+	// not a trusted proxy's; every other request comes from the address that it was
+	// sent from. Log entries have that address as their origin. Default: none.
+	TrustedProxies []netip.Prefix
+
 	// Authenticate, if set, is asked first who sends a request, so that a user of
 	// the program, with a session or an OIDC token of its own, can call the API
 	// beside holders of API keys. It returns the client to act as, for example
@@ -90,8 +97,8 @@ type Options struct {
 	// on. A tokenize of 4,000 values costs 4,000. Limiters in a database that
 	// several servers share fit as well; the request's context bounds them.
 	//
-	// For a call of a proxy without an API key the client is a
-	// [vault.Vault.ProxyCaller]: it has a ProxyID, and no application.
+	// For a call of a proxy without an API key the client belongs to the proxy's
+	// tenant, and has no application.
 	// [EachApplication] returns a function that gives every application, and
 	// every such proxy, the same limit. Default: no limit.
 	RateLimit func(r *http.Request, c *vault.Client, cost int) (retryAfter time.Duration, ok bool)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/bridge"
 )
 
 // contentLines is the content type of JSON lines.
@@ -46,7 +47,7 @@ type importStream struct {
 	dirty   bool  // results wait to be sent
 	broken  error // why the body cannot be read on
 
-	long *vault.Admission // room for a line that is long; else nil
+	long *bridge.Admission // room for a line that is long; else nil
 }
 
 // errUnreadable ends an import whose body cannot be read on.
@@ -114,12 +115,12 @@ func (s *importStream) close() {
 }
 
 // importOptions reads the options of an import from the query.
-func importOptions(query string) (opts vault.ImportOptions, err error) {
+func importOptions(query string) (opts *vault.ImportOptions, err error) {
 	p, err := parseQuery(query)
 	if err != nil {
 		return opts, err
 	}
-	opts = vault.ImportOptions{OnDuplicate: vault.OnDuplicate(p.text("on_duplicate")), Name: p.text("name"), FirstRow: p.count("first_row")}
+	opts = &vault.ImportOptions{OnDuplicate: vault.OnDuplicate(p.text("on_duplicate")), Name: p.text("name"), FirstRow: p.count("first_row")}
 	switch p.text("resumed") {
 	case "", "false":
 	case "true":
@@ -188,7 +189,7 @@ func (s *importStream) line() ([]byte, error) {
 // arrive makes room for a part of a line that is long.
 func (s *importStream) arrive(bytes int) error {
 	if s.long == nil {
-		_, s.long = s.client.Admit(s.ctx, nil)
+		_, s.long = bridge.Admit(s.ctx, bridge.Caller(s.client), nil)
 	}
 	return s.long.Arrive(s.ctx, bytes)
 }

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/bridge"
 )
 
 // EachApplication returns a function for [Options.RateLimit] that allows every
@@ -24,7 +25,7 @@ import (
 func EachApplication(perSecond rate.Limit, burst int) func(*http.Request, *vault.Client, int) (time.Duration, bool) {
 	l := &limiters{limit: perSecond, burst: burst, recent: map[uuid.UUID]*rate.Limiter{}}
 	return func(_ *http.Request, c *vault.Client, cost int) (time.Duration, bool) {
-		id := c.ProxyID()
+		id := bridge.ProxyID(c)
 		if id == (uuid.UUID{}) {
 			id = c.ApplicationID()
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/bridge"
 	"github.com/seed-72ea4aab/vault/internal/trace"
 )
 
@@ -100,5 +101,5 @@ func (h *handler) traced(r *http.Request) (context.Context, string) {
 	if t.ID == "" {
 		t.ID = uuid.NewString()
 	}
-	return trace.With(vault.OneWait(r.Context()), t), t.ID
+	return trace.With(bridge.OneWait(r.Context()), t), t.ID
 }

@@ -71,6 +71,7 @@ func (rt *route) statuses() []int {
 	add(rt.silent, 200)
 	add(rt.takes != noBody, 400, 408, 413)
 	add(rt.lists, 400)
+	add(rt.evidence, 404)
 	add(rt.reads && !rt.open, 413)
 	add(rt.once(), 400, 409)
 	add(strings.Contains(rt.path, "{id}") || rt.path == "/sessions/authorize" || rt.path == "/permissions/explain", 404)
@@ -119,15 +120,16 @@ func (rt *route) parameters() []string {
 	}
 	if rt.lists {
 		names = append(names, map[string][]string{
-			"/tokens":        {"id", "type", "metadata", "page", "size"},
-			"/v2/tokens":     {"id", "type", "metadata", "start", "size"},
-			"/logs":          {"entity_type", "entity_id", "start_date", "end_date", "operation", "actor_id", "actor_type", "page", "size"},
-			"/logs/follow":   {"cursor", "wait"},
-			"/tokens/import": {"on_duplicate", "name", "first_row", "resumed"},
-			"/sessions":      {"page", "size"},
-			"/applications":  {"id", "name", "type", "page", "size"},
-			"/reactors":      {"id", "name", "page", "size"},
-			"/proxies":       {"id", "name", "page", "size"},
+			"/tokens":           {"id", "type", "metadata", "page", "size"},
+			"/v2/tokens":        {"id", "type", "metadata", "start", "size"},
+			"/logs":             {"entity_type", "entity_id", "start_date", "end_date", "operation", "actor_id", "actor_type", "page", "size"},
+			"/logs/follow":      {"cursor", "wait"},
+			"/logs/consistency": {"from"},
+			"/tokens/import":    {"on_duplicate", "name", "first_row", "resumed"},
+			"/sessions":         {"page", "size"},
+			"/applications":     {"id", "name", "type", "page", "size"},
+			"/reactors":         {"id", "name", "page", "size"},
+			"/proxies":          {"id", "name", "page", "size"},
 		}[rt.path]...)
 	}
 	slices.Sort(names)
@@ -163,13 +165,14 @@ var describedTypes = map[string]reflect.Type{
 	"Error": reflect.TypeFor[errorBody](), "Health": reflect.TypeFor[health](), "Pagination": reflect.TypeFor[vault.Pagination](),
 	"Token": reflect.TypeFor[vault.Token](), "TokenPage": reflect.TypeFor[vault.Page[vault.Token]](),
 	"TokenParams": reflect.TypeFor[vault.TokenParams](), "TokenPatch": reflect.TypeFor[vault.TokenParams](),
-	"TokenSearch": reflect.TypeFor[vault.SearchTokensParams](), "TokenCursorSearch": reflect.TypeFor[vault.CursorSearch](),
+	"TokenSearch": reflect.TypeFor[vault.SearchTokensParams](), "TokenCursorSearch": reflect.TypeFor[cursorSearch](),
 	"EraseParams": reflect.TypeFor[vault.EraseParams](), "Erasure": reflect.TypeFor[vault.Erasure](),
 	"TokenCursorPage": reflect.TypeFor[cursorPage](), "CursorPagination": reflect.TypeOf(cursorPage{}.Pagination),
 	"ApplicationReplacement": reflect.TypeFor[vault.ApplicationParams](),
 	"Enrichments":            reflect.TypeFor[vault.Enrichments](), "CardEnrichment": reflect.TypeFor[vault.CardEnrichment](),
 	"LogEntry": reflect.TypeFor[vault.LogEntry](), "LogEntryPage": reflect.TypeFor[vault.Page[vault.LogEntry]](),
-	"LogBatch": reflect.TypeFor[vault.LogBatch](), "ImportLine": reflect.TypeFor[importLine](),
+	"LogConsistency": reflect.TypeFor[vault.LogConsistency](),
+	"LogBatch":       reflect.TypeFor[vault.LogBatch](), "ImportLine": reflect.TypeFor[importLine](),
 	"EntityType": reflect.TypeFor[vault.EntityType](), "Session": reflect.TypeFor[vault.Session](), "SessionInfo": reflect.TypeFor[vault.SessionInfo](),
 	"SessionInfoPage": reflect.TypeFor[vault.Page[vault.SessionInfo]](), "Grant": reflect.TypeFor[vault.SessionGrant](),
 	"AccessRule": reflect.TypeFor[vault.AccessRule](), "Condition": reflect.TypeFor[vault.Condition](),

@@ -11,6 +11,8 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/bridge"
+	"github.com/seed-72ea4aab/vault/internal/form"
 )
 
 // operation is what a route does, and what it needs of a request for that.
@@ -27,6 +29,8 @@ type operation struct {
 	// lease is set if the operation has effects outside of the vault. Its
 	// idempotency key is then claimed in advance, for this long.
 	lease time.Duration
+	// evidence means that it is there only when the vault keeps evidence.
+	evidence bool
 	// waits means that it may wait for something that has yet to happen.
 	waits bool
 	run   func(context.Context, *input) (output, error)
@@ -49,7 +53,7 @@ const (
 // input is a request as an operation sees it.
 type input struct {
 	client *vault.Client
-	room   *vault.Admission
+	room   *bridge.Admission
 	id     string // from the path
 	query  string // as it was sent
 	body   []byte
@@ -190,8 +194,31 @@ func listTokens(c *vault.Client, ctx context.Context, f cursorFilter) (*cursorPa
 	return cursorPageOf(c.ListTokensAfter(ctx, f.ListTokensParams, f.after))
 }
 
+// cursorSearch is SearchTokensAfter as JSON.
+type cursorSearch struct {
+	Query string
+	Size  int
+	Start string // the After of an earlier page, or ""
+}
+
+// UnmarshalJSON reads the JSON form strictly.
+func (p *cursorSearch) UnmarshalJSON(data []byte) error {
+	bad := form.ReadText(data, func(r *form.Reader) {
+		p.Query, p.Start = r.Text("query"), r.Text("start")
+		size, given := r.Int("size")
+		if given && size == 0 { // a zero that is sent is wrong; an absent size is not
+			size = -1
+		}
+		p.Size = size
+	})
+	if bad.Any() {
+		return (*vault.InvalidError)(bad)
+	}
+	return nil
+}
+
 // searchTokens is SearchTokensAfter as a query.
-func searchTokens(c *vault.Client, ctx context.Context, p vault.CursorSearch) (*cursorPage, error) { //nolint:revive // in the order of a method expression, like the others
+func searchTokens(c *vault.Client, ctx context.Context, p cursorSearch) (*cursorPage, error) { //nolint:revive // in the order of a method expression, like the others
 	asked := vault.SearchTokensParams{Query: p.Query, PageParams: vault.PageParams{Size: p.Size}}
 	return cursorPageOf(c.SearchTokensAfter(ctx, asked, p.Start))
 }
@@ -216,7 +243,7 @@ func read[ID, T any](id func(string) ID, do func(*vault.Client, context.Context,
 func replace[ID, P, T any, D decoder[P]](id func(string) ID, do func(*vault.Client, context.Context, ID, P) (*T, error)) operation {
 	return operation{takes: jsonBody, run: func(ctx context.Context, in *input) (output, error) {
 		var p P
-		err := in.room.Work(ctx, func() error { return vault.DecodeReplacement(in.body, D(&p)) })
+		err := in.room.Work(ctx, func() error { return bridge.DecodeReplacement(in.body, D(&p)) })
 		if err != nil {
 			return output{}, err
 		}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/bridge"
 )
 
 // proxyPath is where proxies are invoked, alone or with a suffix.
@@ -113,11 +114,11 @@ func (x *exchange) admitAnonymous(proxyKey string) error {
 	if proxyKey == "" {
 		return nil
 	}
-	caller, err := x.handler.vault.ProxyCaller(x.ctx, proxyKey)
+	caller, err := bridge.ProxyCaller(x.ctx, x.handler.vault, proxyKey)
 	if err != nil {
 		return err
 	}
-	return x.admit(caller)
+	return x.admit(caller.(*vault.Client))
 }
 
 // proxyCall reads which proxy to call and what to forward.
@@ -125,6 +126,7 @@ func (x *exchange) proxyCall(suffix string) (vault.ProxyCall, error) {
 	h := x.handler
 	call := vault.ProxyCall{
 		Method: x.r.Method, Path: suffix, Header: x.r.Header, MaxBody: h.opts.MaxBody,
+		Origin: originOf(x.r, h.opts.TrustedProxies),
 	}
 	var inQuery []string
 	call.Query, inQuery = cutParameter(x.r.URL.RawQuery, strings.ToLower(h.opts.Prefix+"PROXY-KEY"))

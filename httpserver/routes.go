@@ -42,6 +42,10 @@ func (h *handler) table() []route {
 
 		{get, "/logs", "log:read", 200, list(logFilter, (*vault.Client).ListLogs)},
 		{get, "/logs/follow", "log:read", 200, followLogs()},
+		{get, "/logs/checkpoint", "log:read", 200, logCheckpoint()},
+		{get, "/logs/consistency", "log:read", 200, logConsistency()},
+		{get, "/logs/evidence", "log:read", 200, logEvidence()},
+		{get, "/logs/{id}/proof", "log:read", 200, logProof()},
 		{get, "/logs/entity-types", "log:read", 200, plainList((*vault.Client).ListEntityTypes)},
 
 		{post, "/sessions", vault.PermissionSessionCreate, 201, open((*vault.Client).CreateSession)},

@@ -1,15 +1,17 @@
 //go:build unix
 
-package jsruntime
+package jsruntime_test
 
 import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,8 +19,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dop251/goja"
-
+	"github.com/seed-72ea4aab/vault/jsruntime"
 	"github.com/seed-72ea4aab/vault/script"
 )
 
@@ -49,7 +50,14 @@ var input1K = func() json.RawMessage {
 	return out
 }()
 
-type silentHost struct{ noHost }
+// silentHost refuses calls and drops the console.
+type silentHost struct{}
+
+func (silentHost) Call(context.Context, string, json.RawMessage) (json.RawMessage, error) {
+	return nil, errors.New("no host")
+}
+
+func (silentHost) Log(script.Line) {}
 
 // ratio runs two functions in turns and reports the ratio of their typical
 // times.
@@ -107,14 +115,14 @@ func mustRunOf(b *testing.B, r script.Runtime, tenant, source string) {
 	}
 }
 
-func benchRuntimes(b *testing.B) (*Workers, *InProcess) {
+func benchRuntimes(b *testing.B) (*jsruntime.Workers, *jsruntime.InProcess) {
 	b.Helper()
-	return benchWorkers(b, nil), NewInProcess(nil)
+	return benchWorkers(b, nil), jsruntime.NewInProcess(nil)
 }
 
-func benchWorkers(b *testing.B, o *Options) *Workers {
+func benchWorkers(b *testing.B, o *jsruntime.Options) *jsruntime.Workers {
 	b.Helper()
-	w := New(o)
+	w := jsruntime.New(o)
 	b.Cleanup(func() { _ = w.Close() })
 	if err := w.Ready(context.Background()); err != nil {
 		b.Fatal(err)
@@ -132,8 +140,8 @@ func BenchmarkTenants(b *testing.B) {
 		limit   float64 // when spare processes last
 		pressed float64 // when they do not
 	}{{1, 1.3, 1.3}, {10, 10, 60}, {100, 10, 60}} {
-		own, shared := benchWorkers(b, nil), benchWorkers(b, &Options{ShareWorkers: true})
-		take := func(r *Workers) func() {
+		own, shared := benchWorkers(b, nil), benchWorkers(b, &jsruntime.Options{ShareWorkers: true})
+		take := func(r *jsruntime.Workers) func() {
 			turn := 0
 			return func() {
 				turn++
@@ -141,11 +149,18 @@ func BenchmarkTenants(b *testing.B) {
 			}
 		}
 		b.Run(strconv.Itoa(c.tenants)+" tenants", func(b *testing.B) {
-			ratioAfter(b, c.limit, own.spares.Wait, take(own), take(shared))
+			ratioAfter(b, c.limit, func() { awaitSpares(own) }, take(own), take(shared))
 		})
 		b.Run(strconv.Itoa(c.tenants)+" tenants without a pause", func(b *testing.B) {
 			ratio(b, c.pressed, take(own), take(shared))
 		})
+	}
+}
+
+// awaitSpares returns when the runtime has its two spare processes.
+func awaitSpares(w *jsruntime.Workers) {
+	for w.Stats().Spare < 2 {
+		runtime.Gosched()
 	}
 }
 
@@ -222,41 +237,6 @@ func BenchmarkLargeCode(b *testing.B) {
 	}
 	fresh()
 	ratio(b, 0.2, func() { mustRun(b, w, source) }, fresh)
-}
-
-func BenchmarkInputAgainstUnmarshal(b *testing.B) {
-	vm := goja.New()
-	ratio(b, 2, func() {
-		if _, err := buildJSON(vm, input1K); err != nil {
-			b.Fatal(err)
-		}
-	}, func() {
-		var v any
-		if err := json.Unmarshal(input1K, &v); err != nil {
-			b.Fatal(err)
-		}
-	})
-}
-
-// BenchmarkPreludeAgainstBare compares a run with a run in a runtime without
-// the prelude.
-func BenchmarkPreludeAgainstBare(b *testing.B) {
-	code, bad := compile(noop, 1000)
-	if bad != nil {
-		b.Fatal(bad)
-	}
-	options := (&Options{}).withDefaults()
-	j := options.job(context.Background(), script.Program{}, input1K, false)
-	fresh := func() *execution { return newExecution(code, &directPort{host: silentHost{}}, j.limits) }
-	ratio(b, 1.5, func() {
-		if _, bad := fresh().do(j); bad != nil {
-			b.Fatal(bad)
-		}
-	}, func() {
-		if _, bad := fresh().perform(j); bad != nil {
-			b.Fatal(bad)
-		}
-	})
 }
 
 // nodeLoop is a persistent Node process that makes a context for each call.

@@ -1,6 +1,6 @@
 //go:build unix
 
-package jsruntime
+package jsruntime_test
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/seed-72ea4aab/vault/jsruntime"
 	"github.com/seed-72ea4aab/vault/script"
 )
 
@@ -96,7 +97,7 @@ func BenchmarkLoads(b *testing.B) {
 	if err != nil {
 		b.Skip("there is no Node here to compare with")
 	}
-	in := NewInProcess(nil)
+	in := jsruntime.NewInProcess(nil)
 	for _, load := range loads {
 		b.Run(load.name, func(b *testing.B) {
 			source := "module.exports = async () => {" + load.body + "\n}"

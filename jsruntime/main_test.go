@@ -10,15 +10,17 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/seed-72ea4aab/vault/jsruntime/internal/workers"
 )
 
 // TestMain gives runs time on a busy machine. The race detector watches the pool
 // in this process; workers, which would run many times slower under it, are a
 // program that was built without it.
 func TestMain(m *testing.M) {
-	defaultTimeout = 2 * time.Minute
-	if detectorMemory > 0 {
-		workerProgram = builtWorker
+	workers.DefaultTimeout = 2 * time.Minute
+	if workers.DetectorMemory > 0 {
+		workers.Program = builtWorker
 	}
 	code := m.Run()
 	builtPrograms.remove()

@@ -12,71 +12,70 @@ import (
 	"github.com/seed-72ea4aab/vault"
 )
 
-// AllTokens iterates over all tokens that meet the filters and that the key may
-// read, newest first. The page parameters are ignored. See
-// [vault.Client.AllTokens].
-func (c *Client) AllTokens(ctx context.Context, p vault.ListTokensParams) iter.Seq2[*vault.Token, error] {
+// AllTokens iterates over all tokens that meet the filter and that the key may
+// read, newest first. See [vault.Client.AllTokens].
+func (c *Client) AllTokens(ctx context.Context, f vault.TokenFilter) iter.Seq2[*vault.Token, error] {
 	return cursorWalk(func(size int, after string) (*vault.CursorPage[vault.Token], error) {
-		p.PageParams = vault.PageParams{Size: size}
+		p := vault.ListTokensParams{IDs: f.IDs, Types: f.Types, Metadata: f.Metadata, PageParams: vault.PageParams{Size: size}}
 		return c.listTokensAfter(ctx, "AllTokens", p, after)
 	})
 }
 
 // SearchAllTokens iterates over all tokens that meet a query and that the key may
-// search, newest first. The page parameters are ignored. See
-// [vault.Client.SearchAllTokens].
-func (c *Client) SearchAllTokens(ctx context.Context, p vault.SearchTokensParams) iter.Seq2[*vault.Token, error] {
+// search, newest first. See [vault.Client.SearchAllTokens].
+func (c *Client) SearchAllTokens(ctx context.Context, query string) iter.Seq2[*vault.Token, error] {
 	return cursorWalk(func(size int, after string) (*vault.CursorPage[vault.Token], error) {
-		p.PageParams = vault.PageParams{Size: size}
+		p := vault.SearchTokensParams{Query: query, PageParams: vault.PageParams{Size: size}}
 		return c.searchTokensAfter(ctx, "SearchAllTokens", p, after)
 	})
 }
 
-// AllApplications iterates over all applications that meet the filters, newest
-// first. The page parameters are ignored. See [vault.Client.AllApplications].
+// AllApplications iterates over all applications that meet the filter, newest
+// first. See [vault.Client.AllApplications].
 //
 // Pages overlap here and in the iterators below, so the audit log has more than
 // one entry for some reads.
-func (c *Client) AllApplications(ctx context.Context, p vault.ListApplicationsParams) iter.Seq2[*vault.Application, error] {
+func (c *Client) AllApplications(ctx context.Context, f vault.ApplicationFilter) iter.Seq2[*vault.Application, error] {
 	return pageWalk(func(a *vault.Application) uuid.UUID { return a.ID },
 		func(asked vault.PageParams) (*vault.Page[vault.Application], error) {
-			p.PageParams = asked
+			p := vault.ListApplicationsParams{IDs: f.IDs, Name: f.Name, Types: f.Types, PageParams: asked}
 			return c.listApplications(ctx, "AllApplications", p)
 		}, nil)
 }
 
-// AllReactors iterates over all reactors that meet the filters, newest first. The
-// page parameters are ignored. See [vault.Client.AllReactors].
-func (c *Client) AllReactors(ctx context.Context, p vault.ListReactorsParams) iter.Seq2[*vault.Reactor, error] {
+// AllReactors iterates over all reactors that meet the filter, newest first. See
+// [vault.Client.AllReactors].
+func (c *Client) AllReactors(ctx context.Context, f vault.ReactorFilter) iter.Seq2[*vault.Reactor, error] {
 	return pageWalk(func(r *vault.Reactor) uuid.UUID { return r.ID },
 		func(asked vault.PageParams) (*vault.Page[vault.Reactor], error) {
-			return list[vault.Reactor](ctx, c, "AllReactors", reactors, p.IDs, p.Name, asked)
+			return list[vault.Reactor](ctx, c, "AllReactors", reactors, f.IDs, f.Name, asked)
 		}, nil)
 }
 
-// AllProxies iterates over all proxies that meet the filters, newest first. The
-// page parameters are ignored. See [vault.Client.AllProxies].
-func (c *Client) AllProxies(ctx context.Context, p vault.ListProxiesParams) iter.Seq2[*vault.Proxy, error] {
+// AllProxies iterates over all proxies that meet the filter, newest first. See
+// [vault.Client.AllProxies].
+func (c *Client) AllProxies(ctx context.Context, f vault.ProxyFilter) iter.Seq2[*vault.Proxy, error] {
 	return pageWalk(func(x *vault.Proxy) uuid.UUID { return x.ID },
 		func(asked vault.PageParams) (*vault.Page[vault.Proxy], error) {
-			return list[vault.Proxy](ctx, c, "AllProxies", proxies, p.IDs, p.Name, asked)
+			return list[vault.Proxy](ctx, c, "AllProxies", proxies, f.IDs, f.Name, asked)
 		}, nil)
 }
 
-// AllSessions iterates over all sessions that are alive, newest first. The page
-// parameters are ignored. See [vault.Client.AllSessions].
-func (c *Client) AllSessions(ctx context.Context, _ vault.ListSessionsParams) iter.Seq2[*vault.SessionInfo, error] {
+// AllSessions iterates over all sessions that are alive, newest first. See
+// [vault.Client.AllSessions].
+func (c *Client) AllSessions(ctx context.Context) iter.Seq2[*vault.SessionInfo, error] {
 	return pageWalk(func(s *vault.SessionInfo) uuid.UUID { return s.ID },
 		func(asked vault.PageParams) (*vault.Page[vault.SessionInfo], error) {
 			return list[vault.SessionInfo](ctx, c, "AllSessions", "/sessions", nil, "", asked)
 		}, nil)
 }
 
-// AllLogs iterates over all entries of the audit log that meet the filters,
-// newest first. The page parameters are ignored. See [vault.Client.AllLogs].
-func (c *Client) AllLogs(ctx context.Context, p vault.ListLogsParams) iter.Seq2[*vault.LogEntry, error] {
+// AllLogs iterates over all entries of the audit log that meet the filter,
+// newest first. See [vault.Client.AllLogs].
+func (c *Client) AllLogs(ctx context.Context, f vault.LogFilter) iter.Seq2[*vault.LogEntry, error] {
 	return func(yield func(*vault.LogEntry, error) bool) {
-		p := p // its end moves
+		p := vault.ListLogsParams{EntityType: f.EntityType, EntityID: f.EntityID, StartDate: f.StartDate, EndDate: f.EndDate,
+			Operation: f.Operation, ActorID: f.ActorID, ActorType: f.ActorType} // its end moves
 		pageWalk(func(e *vault.LogEntry) uuid.UUID { return e.ID },
 			func(asked vault.PageParams) (*vault.Page[vault.LogEntry], error) {
 				p.PageParams = asked

@@ -2,6 +2,7 @@ package vaultclient
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -24,8 +25,9 @@ const contentLines = "application/x-ndjson"
 // loop, since results come while rows go out. It is not tried again: after an
 // error, repeat it with [vault.ImportOptions].Resumed from the row after the last
 // result.
-func (c *Client) Import(ctx context.Context, rows iter.Seq2[vault.TokenParams, error], opts vault.ImportOptions) iter.Seq2[vault.ImportResult, error] {
+func (c *Client) Import(ctx context.Context, rows iter.Seq2[vault.TokenParams, error], opts *vault.ImportOptions) iter.Seq2[vault.ImportResult, error] {
 	return func(yield func(vault.ImportResult, error) bool) {
+		opts := cmp.Or(opts, new(vault.ImportOptions))
 		ctx, cancel := context.WithCancel(ctx)
 		im := &sending{ctx: ctx, row: max(opts.FirstRow, 1), own: map[int]error{}, done: make(chan struct{})}
 		next := im.row // of the next result
@@ -138,7 +140,7 @@ type importLine struct {
 }
 
 // receive sends the body of an import and gives its results as they come.
-func (c *Client) receive(ctx context.Context, body io.Reader, opts vault.ImportOptions, take func(vault.ImportResult) bool) error {
+func (c *Client) receive(ctx context.Context, body io.Reader, opts *vault.ImportOptions, take func(vault.ImportResult) bool) error {
 	query := url.Values{}
 	for name, value := range map[string]string{"on_duplicate": string(opts.OnDuplicate), "name": opts.Name} {
 		if value != "" {

@@ -14,7 +14,7 @@ import (
 )
 
 // importAll records the results of an import.
-func importAll(w *world, c vault.API, rows iter.Seq2[vault.TokenParams, error], opts vault.ImportOptions) {
+func importAll(w *world, c vault.API, rows iter.Seq2[vault.TokenParams, error], opts *vault.ImportOptions) {
 	for r, err := range c.Import(w.t.Context(), rows, opts) {
 		w.saw("Import", []any{r.Row, r.Outcome, r.ID, r.Errors, r.Detail}, errors.Join(err, r.Err))
 	}
@@ -56,22 +56,22 @@ func importRows(w *world) {
 			}
 		}
 	}
-	importAll(w, w.private, rows, vault.ImportOptions{})
-	importAll(w, w.management, rows, vault.ImportOptions{})
-	importAll(w, w.private, rowsOf(), vault.ImportOptions{})
+	importAll(w, w.private, rows, nil)
+	importAll(w, w.management, rows, nil)
+	importAll(w, w.private, rowsOf(), nil)
 	limited, _ := w.NewApplication(w.t, w.Owner, vault.ApplicationPrivate, []vault.AccessRule{{Priority: 1, Container: "/a/", Transform: vault.TransformMask, Permissions: []vault.Permission{"token:create"}}})
-	importAll(w, limited, rowsOf(vault.TokenParams{ID: "in-a", Type: vault.TypeGeneric, Data: 1, Containers: []string{"/a/"}}, text("in-general", "x")), vault.ImportOptions{})
+	importAll(w, limited, rowsOf(vault.TokenParams{ID: "in-a", Type: vault.TypeGeneric, Data: 1, Containers: []string{"/a/"}}, text("in-general", "x")), nil)
 }
 
 func importOptions(w *world) {
 	w.token(text("there", "x"))
 	for _, how := range []vault.OnDuplicate{"", vault.DuplicateFails, vault.DuplicateSkips, vault.DuplicateUpdates, "other"} {
-		importAll(w, w.private, rowsOf(text("there", "y")), vault.ImportOptions{OnDuplicate: how})
+		importAll(w, w.private, rowsOf(text("there", "y")), &vault.ImportOptions{OnDuplicate: how})
 	}
 	for range 2 {
-		importAll(w, w.private, rowsOf(vault.TokenParams{Type: vault.TypeGeneric, Data: 1}), vault.ImportOptions{Name: "a file", FirstRow: 41, Resumed: true, OnDuplicate: vault.DuplicateFails})
+		importAll(w, w.private, rowsOf(vault.TokenParams{Type: vault.TypeGeneric, Data: 1}), &vault.ImportOptions{Name: "a file", FirstRow: 41, Resumed: true, OnDuplicate: vault.DuplicateFails})
 	}
-	importAll(w, w.private, rowsOf(text("row", "x")), vault.ImportOptions{FirstRow: -1, Name: "\x00"})
+	importAll(w, w.private, rowsOf(text("row", "x")), &vault.ImportOptions{FirstRow: -1, Name: "\x00"})
 }
 
 // importEnded ends imports in the middle.
@@ -79,12 +79,12 @@ func importEnded(w *world) {
 	broken := errors.New("the file is broken")
 	importAll(w, w.private, func(yield func(vault.TokenParams, error) bool) {
 		_ = yield(text("one", "x"), nil) && yield(vault.TokenParams{}, broken) && yield(text("two", "x"), nil)
-	}, vault.ImportOptions{})
+	}, nil)
 	n := 0
 	for r, err := range w.private.Import(w.t.Context(), func(yield func(vault.TokenParams, error) bool) {
 		for i := 0; yield(text(fmt.Sprintf("endless-%d", i), "x"), nil); i++ {
 		}
-	}, vault.ImportOptions{}) {
+	}, nil) {
 		if n++; err != nil || n == 1500 {
 			w.saw("Import", r.Row, err)
 			break
@@ -137,7 +137,7 @@ func TestImportLosesItsServer(t *testing.T) {
 	w := overHTTP(t, 0)
 	c := newClient(t, w.dest, "key", nil)
 	var got error
-	for _, err := range c.Import(t.Context(), rowsOf(text("row", "x")), vault.ImportOptions{}) {
+	for _, err := range c.Import(t.Context(), rowsOf(text("row", "x")), nil) {
 		got = err
 	}
 	if got == nil {
@@ -170,7 +170,7 @@ func TestImportMissesResults(t *testing.T) {
 				_, _ = io.WriteString(w, c.answer)
 			})
 			var got error
-			for _, err := range f.client(t, f.PrivateKey, vaultclient.Options{}).Import(t.Context(), c.rows, vault.ImportOptions{}) {
+			for _, err := range f.client(t, f.PrivateKey, vaultclient.Options{}).Import(t.Context(), c.rows, nil) {
 				got = err
 			}
 			if !errors.Is(got, c.want) {

@@ -175,11 +175,18 @@ func (c *Client) SearchTokensAfter(ctx context.Context, p vault.SearchTokensPara
 	return c.searchTokensAfter(ctx, "SearchTokensAfter", p, after)
 }
 
+// cursorSearch is the body of a search that continues after a place.
+type cursorSearch struct {
+	Query string `json:"query,omitempty"`
+	Size  int    `json:"size,omitempty"`
+	Start string `json:"start,omitempty"`
+}
+
 func (c *Client) searchTokensAfter(ctx context.Context, op string, p vault.SearchTokensParams, after string) (*vault.CursorPage[vault.Token], error) {
 	if p.Page != 0 {
 		return nil, errPage
 	}
-	body, err := encode(vault.CursorSearch{Query: p.Query, Size: p.Size, Start: after})
+	body, err := encode(cursorSearch{p.Query, p.Size, after})
 	if err != nil {
 		return nil, err
 	}

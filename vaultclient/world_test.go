@@ -73,7 +73,7 @@ func inProcess(t *testing.T, writeWait time.Duration) *world {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return c
+		return c.From("127.0.0.1") // as the server says of calls that reach it
 	}
 	return w.open()
 }

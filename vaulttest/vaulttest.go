@@ -73,7 +73,8 @@ func New(t testing.TB) *Vault {
 // Open is New on a SQLite database of the test's choice and with a
 // configuration, of which Now, SweepEvery and WorkEvery are set: nothing runs
 // in the background, and the test calls [vault.Vault.Sweep] and
-// [vault.Vault.Work] when it wants a sweep, or jobs to run.
+// [vault.Vault.Work] when it wants a sweep, or jobs to run. Evidence, if set, works
+// in the background only when the test sets its Every.
 func Open(t testing.TB, path string, cfg *vault.Config) *Vault {
 	t.Helper()
 	ctx := context.Background()
@@ -94,6 +95,11 @@ func OpenStorage(t testing.TB, store vault.Storage, cfg *vault.Config) *Vault {
 	}
 	clock := NewClock(Start)
 	c.Now, c.SweepEvery, c.WorkEvery = clock.Now, -1, -1
+	if c.Evidence != nil && c.Evidence.Every == 0 {
+		quiet := *c.Evidence
+		quiet.Every = -1
+		c.Evidence = &quiet
+	}
 	shared, isSQLite := store.(*sqlite.Store)
 	if isSQLite {
 		store = &gated{Store: shared}

@@ -78,7 +78,7 @@ func cardRows(n int) iter.Seq2[vault.TokenParams, error] {
 }
 
 func importCards(ctx context.Context, c *vault.Client, n int) error {
-	for result, err := range c.Import(ctx, cardRows(n), vault.ImportOptions{}) {
+	for result, err := range c.Import(ctx, cardRows(n), nil) {
 		if err != nil {
 			return err
 		}
@@ -173,7 +173,7 @@ func BenchmarkExport(b *testing.B) {
 				}
 				if !ok {
 					stop()
-					next, stop = iter.Pull2(u.Export(ctx, vault.ExportOptions{}))
+					next, stop = iter.Pull2(u.Export(ctx, nil))
 				}
 			}
 			return nil

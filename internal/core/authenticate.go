@@ -1,6 +1,7 @@
 package core
 
 import (
+	"cmp"
 	"context"
 	"encoding/hex"
 	"errors"
@@ -147,7 +148,7 @@ func (op *Op) As(ctx context.Context, application uuid.UUID) (Identity, error) {
 	if err != nil {
 		return Identity{}, err
 	}
-	return Identity{who: who, grant: who.grant}, who.live(op.Vault.Now())
+	return Identity{who: who, grant: who.grant, origin: op.origin}, who.live(op.Vault.Now())
 }
 
 // ForgetIdentities makes this node read every identity again.
@@ -176,8 +177,10 @@ func (op *Op) application(ctx context.Context, id uuid.UUID) (*Application, erro
 }
 
 func (op *Op) openApplication(ctx context.Context, rec *storage.Record) (*Application, error) {
-	app := &Application{key: rec.Key}
-	return app, op.OpenRecord(ctx, rec, app)
+	app := &Application{}
+	err := op.OpenRecord(ctx, rec, app)
+	app.key = rec.Key
+	return app, err
 }
 
 // identify reads the holder of a key. A record is sealed under the hash of its
@@ -186,6 +189,9 @@ func (op *Op) openApplication(ctx context.Context, rec *storage.Record) (*Applic
 func (v *Vault) identify(ctx context.Context, key storage.Key, place Place) (*principal, error) {
 	c := Caller{Vault: v, Place: place}
 	rec, err := Lookup(ctx, c.DB(), key)
+	if errors.Is(err, storage.ErrNotFound) && place.tx == nil {
+		err = cmp.Or(v.noteMissing(ctx, key), err)
+	}
 	if errors.Is(err, storage.ErrNotFound) || errors.Is(err, fault.ErrAltered) || err == nil && rec.Key != key {
 		return nil, fault.ErrUnauthenticated // unknown, or a nonce sent as a key
 	}
@@ -210,16 +216,23 @@ func (v *Vault) identify(ctx context.Context, key storage.Key, place Place) (*pr
 }
 
 func (op *Op) identifyApplication(ctx context.Context, rec *storage.Record) (*principal, error) {
+	key := rec.Key
 	app, err := op.openApplication(ctx, rec)
 	if err != nil {
 		op.Vault.Logger.ErrorContext(ctx, "an application's record cannot be decrypted", "tenant", op.Tenant(), "error", err)
 		return nil, fault.ErrUnauthenticated
 	}
+	if rec.Key != key {
+		return nil, fault.ErrUnauthenticated // the key was regenerated meanwhile
+	}
 	who, err := app.principal()
 	if err != nil {
 		return nil, err
 	}
-	who.key = rec.Key
+	who.key = key
+	if op.tx == nil {
+		op.Vault.revisions.noteKey(key, recordKey{op.TenantID(), rec.ID, rec.Kind})
+	}
 	return who, nil
 }
 

@@ -19,6 +19,7 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/ids"
 	"github.com/seed-72ea4aab/vault/internal/keyring"
+	"github.com/seed-72ea4aab/vault/internal/ledger"
 	"github.com/seed-72ea4aab/vault/internal/seal"
 	"github.com/seed-72ea4aab/vault/storage"
 )
@@ -57,21 +58,28 @@ type Vault struct {
 	Admission *admission.Process
 	// Skew is how the clock differs from the database's.
 	Skew Skew
+	// Ledger keeps the trees over the log; nil without evidence. It is set before
+	// the first operation.
+	Ledger *ledger.Ledger
 
-	ids    ids.Source
-	auth   *cache.Cache[storage.Key, *principal]
-	apps   *cache.Cache[appKey, *principal]
-	txs    txWorks
-	pings  pings
-	closed atomic.Bool
+	ids  ids.Source
+	auth *cache.Cache[storage.Key, *principal]
+	apps *cache.Cache[appKey, *principal]
+	txs  txWorks
+
+	revisions revisions
+	pings     pings
+	closed    atomic.Bool
 }
 
 // New returns a Vault for a configuration.
 func New(cfg Config) *Vault {
-	return &Vault{
-		Config: cfg, Tenants: newTenants(&cfg), Admission: admission.New(cfg.MaxMemory), Horizon: keyring.Horizon,
+	v := &Vault{
+		Config: cfg, Admission: admission.New(cfg.MaxMemory), Horizon: keyring.Horizon,
 		auth: cache.New[storage.Key, *principal](), apps: cache.New[appKey, *principal](),
 	}
+	v.Tenants = v.newTenants()
+	return v
 }
 
 // Now is the vault's clock, in the precision that the database keeps.

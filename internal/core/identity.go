@@ -32,6 +32,7 @@ type Identity struct {
 	who    *principal
 	manner *manner       // nil for an identity that acts in no special way
 	grant  *access.Grant // the principal's, within the limits of the manner
+	origin string        // where calls come from; empty when unknown
 }
 
 // principal is the key or application that an identity follows, as last read.
@@ -147,7 +148,13 @@ func (id Identity) AsUser(subject string) Identity {
 	if err != nil || len(subject) != len(u.String()) {
 		u = uuid.NewSHA1(id.Tenant(), []byte(subject))
 	}
-	return id.in(func(m *manner) { m.user = user{u, actorName(subject)} })
+	return id.in(func(m *manner) { m.user = user{u, oneLine(subject, maxActorName)} })
+}
+
+// From returns the identity with the origin of its calls.
+func (id Identity) From(origin string) Identity {
+	id.origin = oneLine(origin, maxOrigin)
+	return id
 }
 
 // WithUserOf returns the identity acting for the same user as another.
@@ -207,6 +214,9 @@ func (id Identity) Proxy() uuid.UUID {
 	return id.manner.proxy
 }
 
+// Origin returns where calls of the identity come from, or "".
+func (id Identity) Origin() string { return id.origin }
+
 // IsStranger reports whether a proxy is called without a key. Such calls have their
 // own share of the process.
 func (id Identity) IsStranger() bool { return id.Proxy() != uuid.UUID{} }
@@ -265,20 +275,23 @@ func (p *principal) endBy(end time.Time) {
 // Live returns ErrUnauthenticated once the identity has expired.
 func (id Identity) Live(now time.Time) error { return id.who.live(now) }
 
-// maxActorName bounds the name of a user in a log entry, in characters.
-const maxActorName = 200
+// Bounds on texts of the caller in a log entry, in characters.
+const (
+	maxActorName = 200
+	maxOrigin    = 45 // the longest text of an IPv6 address
+)
 
-// actorName returns a subject as it is entered in the log: on one line, and as
-// text that every database takes.
-func actorName(subject string) string {
+// oneLine returns a text as it is entered in the log: on one line, as text that
+// every database takes, and no longer than a number of characters.
+func oneLine(text string, limit int) string {
 	clean := strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) {
 			return utf8.RuneError
 		}
 		return r
-	}, strings.ToValidUTF8(subject, string(utf8.RuneError)))
-	if utf8.RuneCountInString(clean) <= maxActorName {
+	}, strings.ToValidUTF8(text, string(utf8.RuneError)))
+	if utf8.RuneCountInString(clean) <= limit {
 		return clean
 	}
-	return string([]rune(clean)[:maxActorName])
+	return string([]rune(clean)[:limit])
 }

@@ -31,6 +31,7 @@ func TestMannerOutlivesItsPrincipal(t *testing.T) {
 		Identity.Masked, Identity.Scripted,
 		func(id Identity) Identity { return id.AsUser("ops") },
 		func(id Identity) Identity { return id.Calling(proxy) },
+		func(id Identity) Identity { return id.From("192.0.2.7") },
 	}
 	for first := range derive {
 		who := revealing(tenant)
@@ -93,7 +94,7 @@ func TestMasked(t *testing.T) {
 func TestStoredKeepsTheManner(t *testing.T) {
 	t.Parallel()
 	who := revealing(uuid.New())
-	id := Identity{who: who, grant: who.grant}.Masked().AsUser("ops").Calling(uuid.New())
+	id := Identity{who: who, grant: who.grant}.Masked().AsUser("ops").Calling(uuid.New()).From("192.0.2.7")
 	for range 2 { // what was kept can be kept again
 		stored := id.Stored()
 		kept, err := stored.Identity(who.tenant)

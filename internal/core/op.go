@@ -117,7 +117,7 @@ func (op *Op) Write(ctx context.Context, ch *storage.Change) error {
 	}
 	defer written()
 	for range MaxAttempts {
-		err := op.Vault.Store.Write(ctx, ch)
+		err := op.commit(ctx, op.Vault.Store, ch)
 		if !errors.Is(err, storage.ErrLate) {
 			return err
 		}
@@ -179,7 +179,7 @@ func (op *Op) Open(ctx context.Context, p *seal.Place, version int, sealed []byt
 }
 
 // SealRecord fills in the record's sealed document. All other columns must be
-// set already.
+// set already, Rev to the revision that the record will have.
 func (op *Op) SealRecord(rec *storage.Record, doc any) error {
 	plain, err := json.Marshal(doc)
 	if err != nil {
@@ -187,18 +187,36 @@ func (op *Op) SealRecord(rec *storage.Record, doc any) error {
 	}
 	place := sealed.RecordPlace(rec)
 	rec.KeyVersion = op.State.Ring.Version()
-	rec.Body, err = op.Seal(&place, plain)
+	rec.Body, err = op.Seal(&place, appendRevision(plain, rec.Rev))
 	return err
 }
 
-// OpenRecord reads a record's sealed document.
+// OpenRecord reads a record's sealed document. A record that is older than one
+// this node has seen is ErrAltered, and an alarm. If a newer one was written since
+// the record was read, that one takes its place, so the caller looks at columns
+// afterwards.
 func (op *Op) OpenRecord(ctx context.Context, rec *storage.Record, doc any) error {
-	place := sealed.RecordPlace(rec)
-	plain, err := op.Open(ctx, &place, rec.KeyVersion, rec.Body)
-	if err != nil {
-		return err
+	for range MaxAttempts {
+		place := sealed.RecordPlace(rec)
+		plain, err := op.Open(ctx, &place, rec.KeyVersion, rec.Body)
+		if err != nil {
+			return err
+		}
+		again, err := op.checkRevision(ctx, rec, plain)
+		if err != nil {
+			return err
+		}
+		if !again {
+			return decodeRecord(rec, plain, doc)
+		}
 	}
-	return decodeRecord(rec, plain, doc)
+	return fault.ErrFaster
+}
+
+// RecordEntry returns the log entry of a change of a record. Rev is the revision
+// that the record gets.
+func (op *Op) RecordEntry(operation string, rec *storage.Record) storage.Log {
+	return op.Entry(operation, rec.Kind, uuid.UUID(rec.ID).String())
 }
 
 // Record returns one record of the tenant, or ErrNotFound.

@@ -174,13 +174,13 @@ func (op *Op) writeInTx(ctx context.Context, ch *storage.Change) error {
 	admission.Of(ctx).Rest()
 	if ch.Relaxed && op.Vault.StrictReadLogs && op.tx.beside() {
 		ch.Relaxed = false
-		return op.Vault.Store.Write(ctx, ch)
+		return op.commit(ctx, op.Vault.Store, ch)
 	}
 	for range MaxAttempts {
 		if op.State != nil && sealed.Any(ch) {
 			ch.Hold = &storage.Hold{Kind: keyring.KindRing, ID: op.TenantID(), Rev: op.State.RingRev}
 		}
-		err := op.tx.store.Write(ctx, ch)
+		err := op.commit(ctx, op.tx.store, ch)
 		if !errors.Is(err, storage.ErrLate) {
 			return err
 		}
@@ -199,7 +199,7 @@ func (op *Op) writeInTx(ctx context.Context, ch *storage.Change) error {
 func (op *Op) Apply(ctx context.Context, ch *storage.Change) error {
 	admission.Of(ctx).Rest()
 	if op.tx != nil {
-		return op.tx.store.Write(ctx, ch)
+		return op.commit(ctx, op.tx.store, ch)
 	}
-	return op.Vault.Store.Write(ctx, ch)
+	return op.commit(ctx, op.Vault.Store, ch)
 }

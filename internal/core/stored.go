@@ -26,13 +26,14 @@ type Stored struct {
 	Limits []Rights  `json:"limits,omitempty"`
 	Masked bool      `json:"masked,omitempty"`
 	Proxy  uuid.UUID `json:"proxy,omitzero"`
+	Origin string    `json:"origin,omitempty"`
 }
 
 // Stored returns the identity in the form in which it is stored.
 func (id Identity) Stored() Stored {
 	s := Stored{
 		Trusted: id.who.grant == unlimited, Key: id.who.key, Application: id.ApplicationID(),
-		Rights: id.who.rights, Creator: id.Creator(), Proxy: id.Proxy(),
+		Rights: id.who.rights, Creator: id.Creator(), Proxy: id.Proxy(), Origin: id.Origin(),
 	}
 	s.Actor, s.ActorType, s.ActorName = id.Actor()
 	if id.manner != nil {
@@ -63,6 +64,6 @@ func (s *Stored) Identity(tenant uuid.UUID) (Identity, error) {
 	if s.ActorType == ActorUser {
 		m.user = user{s.Actor, s.ActorName}
 	}
-	id.manner = &m
+	id.manner, id.origin = &m, s.Origin
 	return id.renewed(id.who), nil
 }

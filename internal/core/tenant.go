@@ -1,6 +1,7 @@
 package core
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"time"
@@ -45,9 +46,12 @@ func (t *Tenant) WebhookSecrets(now time.Time) []string {
 type State = keyring.State[Tenant]
 
 // newTenants returns the cache of keys and documents of tenants.
-func newTenants(cfg *Config) *keyring.Cache[Tenant] {
+func (v *Vault) newTenants() *keyring.Cache[Tenant] {
 	return keyring.New(keyring.Config[Tenant]{
-		Store: cfg.Store, Master: cfg.Master, Missing: fault.ErrNoTenant, Age: cfg.KeyAge,
+		Store: v.Store, Master: v.Master, Missing: fault.ErrNoTenant, Age: v.KeyAge,
+		Older: func(ctx context.Context, tenant uuid.UUID) error {
+			return v.Alarm(ctx, AlarmRolledBack, tenant, Entity{keyring.KindRing, tenant.String()}, fault.ErrAltered)
+		},
 		Decode: func(rec *storage.Record, plain []byte) (doc Tenant, err error) {
 			err = decodeRecord(rec, plain, &doc)
 			doc.ID, doc.Record = uuid.UUID(rec.ID), *rec

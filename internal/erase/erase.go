@@ -92,6 +92,11 @@ func Tokens(ctx context.Context, op *core.Op, p Params) (*Erasure, error) {
 	if err := settle(ctx, w.op, until); err != nil {
 		return nil, err
 	}
+	if l := op.Vault.Ledger; l != nil {
+		if err := l.RecordErasure(ctx, op.Tenant(), w.erasure.ID, p.Reason, int64(w.erasure.Count)); err != nil {
+			return nil, err
+		}
+	}
 	left, err := tokens.Count(ctx, w.op, w.search)
 	w.erasure.Left = left
 	return &w.erasure, err

@@ -23,7 +23,7 @@ func TestErasureSurvivesKills(t *testing.T) {
 			tenant, err := v.CreateTenant(t.Context(), "Acme")
 			must(t, err)
 			c := v.Tenant(tenant.ID)
-			for r, err := range c.Import(t.Context(), fileFrom(1, rows), vault.ImportOptions{}) {
+			for r, err := range c.Import(t.Context(), fileFrom(1, rows), nil) {
 				must(t, err)
 				must(t, r.Err)
 			}

@@ -71,7 +71,7 @@ func importUntilKilled(dsn string) error {
 		return err
 	}
 	out := bufio.NewWriterSize(os.Stdout, 64)
-	opts := vault.ImportOptions{Name: "the file", FirstRow: first, Resumed: true}
+	opts := &vault.ImportOptions{Name: "the file", FirstRow: first, Resumed: true}
 	for r, err := range v.Tenant(uuid.MustParse(os.Getenv(childTenant))).Import(ctx, fileFrom(first, last), opts) {
 		if err != nil || r.Outcome == vault.ImportFailed {
 			return fmt.Errorf("row %d: %w, %w", r.Row, err, r.Err)

@@ -37,7 +37,7 @@ func TestImportAndExportAreFlat(t *testing.T) {
 		}
 	}
 	n := 0
-	for r, err := range v.Owner.Import(t.Context(), source, vault.ImportOptions{}) {
+	for r, err := range v.Owner.Import(t.Context(), source, nil) {
 		if err != nil || r.Outcome != vault.ImportCreated {
 			t.Fatalf("row %d: %v %v", r.Row, err, r.Err)
 		}
@@ -47,7 +47,7 @@ func TestImportAndExportAreFlat(t *testing.T) {
 		t.Errorf("%d rows in, and %d MB of memory at most, want %d and 48", n, most>>20, rows)
 	}
 	n, most = 0, 0
-	for _, err := range v.Owner.Export(t.Context(), vault.ExportOptions{}) {
+	for _, err := range v.Owner.Export(t.Context(), nil) {
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -8,6 +8,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"math"
 	"sync"
 	"time"
 
@@ -63,6 +64,9 @@ type Config[D any] struct {
 	Master seal.AEAD
 	// Missing is the error about a tenant that does not exist.
 	Missing error
+	// Older returns the error about a ring that is older than one that this node
+	// has used. It is called each time such a ring is read.
+	Older func(ctx context.Context, tenant uuid.UUID) error
 	// Age is how long a state is used before it is read again.
 	Age time.Duration
 	// Decode reads the document of a tenant.
@@ -78,6 +82,7 @@ type Cache[D any] struct {
 	mu      sync.Mutex
 	states  map[uuid.UUID]*State[D]
 	rings   map[uuid.UUID]wrappedRing
+	newest  map[uuid.UUID]int64    // revisions of rings that were used
 	loads   map[uuid.UUID]*load[D] // under way, one of a tenant at a time
 	changed time.Time              // when this node last changed a tenant
 }
@@ -105,7 +110,8 @@ const maxTenants = 10_000
 // New returns an empty cache.
 func New[D any](cfg Config[D]) *Cache[D] {
 	return &Cache[D]{
-		cfg: cfg, states: map[uuid.UUID]*State[D]{}, rings: map[uuid.UUID]wrappedRing{}, loads: map[uuid.UUID]*load[D]{},
+		cfg: cfg, states: map[uuid.UUID]*State[D]{}, rings: map[uuid.UUID]wrappedRing{},
+		newest: map[uuid.UUID]int64{}, loads: map[uuid.UUID]*load[D]{},
 	}
 }
 
@@ -233,12 +239,16 @@ func (c *Cache[D]) Forget(tenant uuid.UUID) {
 	delete(c.states, tenant)
 }
 
-// Drop lets go of the keys of a tenant that is gone.
+// Drop lets go of the keys of a tenant that is gone. If this node has used them,
+// it does not use them again.
 func (c *Cache[D]) Drop(tenant uuid.UUID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.states, tenant)
 	delete(c.rings, tenant)
+	if _, used := c.newest[tenant]; used {
+		c.newest[tenant] = math.MaxInt64
+	}
 }
 
 // read reads the ring after the tenant's record, so that it knows the key which
@@ -249,16 +259,12 @@ func (c *Cache[D]) read(ctx context.Context, store Records, tenant uuid.UUID, be
 	if err != nil {
 		return nil, err
 	}
-	rings, err := store.Records(ctx, storage.ID(tenant), KindRing, own)
-	if err != nil {
-		return nil, err
-	}
-	if len(rings) == 0 || len(tenants) == 0 {
+	if len(tenants) == 0 {
 		return nil, c.cfg.Missing
 	}
-	s := &State[D]{ReadAt: began, RingRev: rings[0].Rev}
-	if s.Ring, err = c.unwrap(ctx, tenant, rings[0].Body); err != nil {
-		return nil, fault.Wrap(err, "tenant %s", tenant)
+	s := &State[D]{ReadAt: began}
+	if s.Ring, s.RingRev, err = c.ring(ctx, store, tenant); err != nil {
+		return nil, err
 	}
 	place := sealed.RecordPlace(&tenants[0])
 	place.Tenant = tenant
@@ -269,6 +275,33 @@ func (c *Cache[D]) read(ctx context.Context, store Records, tenant uuid.UUID, be
 	s.Doc, err = c.cfg.Decode(&tenants[0], plain)
 	return s, err
 }
+
+// ring reads the ring of a tenant. A ring that is older than one that this node has
+// used is read once more, because the tenant may have been deleted, or its ring
+// replaced, between the reading and the look at it.
+func (c *Cache[D]) ring(ctx context.Context, store Records, tenant uuid.UUID) (ring *seal.Ring, rev int64, err error) {
+	for attempt := 0; ; attempt++ {
+		recs, err := store.Records(ctx, storage.ID(tenant), KindRing, []storage.ID{storage.ID(tenant)})
+		if err != nil {
+			return nil, 0, err
+		}
+		if len(recs) == 0 {
+			return nil, 0, c.cfg.Missing
+		}
+		ring, err := c.unwrap(ctx, tenant, recs[0].Body)
+		switch {
+		case err == nil:
+			return ring, recs[0].Rev, nil
+		case !errors.Is(err, errOlder):
+			return nil, 0, fault.Wrap(err, "tenant %s", tenant)
+		case attempt > 0:
+			return nil, 0, c.cfg.Older(ctx, tenant)
+		}
+	}
+}
+
+// errOlder means that this node has used a newer ring.
+var errOlder = errors.New("the ring is older than one that was used")
 
 // unwrap opens a ring, unless it is the one that was opened last.
 func (c *Cache[D]) unwrap(ctx context.Context, tenant uuid.UUID, wrapped []byte) (*seal.Ring, error) {
@@ -282,8 +315,20 @@ func (c *Cache[D]) unwrap(ctx context.Context, tenant uuid.UUID, wrapped []byte)
 	if err != nil {
 		return nil, err
 	}
+	if !c.use(tenant, wrapped, ring) {
+		return nil, errOlder
+	}
+	return ring, nil
+}
+
+// use keeps a ring, unless this node has used a newer one.
+func (c *Cache[D]) use(tenant uuid.UUID, wrapped []byte, ring *seal.Ring) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if ring.Revision() < c.newest[tenant] {
+		return false
+	}
+	put(c.newest, tenant, ring.Revision())
 	put(c.rings, tenant, wrappedRing{wrapped, ring})
-	return ring, nil
+	return true
 }

@@ -72,6 +72,7 @@ func newWorld(t *testing.T, age time.Duration) *world {
 	w.wrap(t, w.ring)
 	w.Cache = New(Config[string]{
 		Store: w.store, Master: w.key, Missing: errMissing, Age: age,
+		Older:  func(context.Context, uuid.UUID) error { return errOlder },
 		Decode: func(_ *storage.Record, plain []byte) (string, error) { return string(plain), nil },
 	})
 	return w

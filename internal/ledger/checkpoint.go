@@ -31,11 +31,12 @@ func (l *Ledger) SequenceDirty(ctx context.Context) error {
 	dirty := l.pending.takeDirty()
 	for i, tenant := range dirty {
 		_, err := l.Sequence(ctx, tenant)
-		if errors.Is(err, ErrTampered) {
+		switch {
+		case errors.Is(err, ErrTampered):
 			tampered = err
-			continue
-		}
-		if err != nil {
+		case errors.Is(err, ErrGone):
+			l.Forget(tenant)
+		case err != nil:
 			for _, left := range dirty[i:] {
 				l.pending.markDirty(left)
 			}
@@ -68,6 +69,8 @@ func (l *Ledger) eachTenant(ctx context.Context, do func(uuid.UUID) error) error
 			switch {
 			case errors.Is(err, ErrTampered):
 				tampered = err
+			case errors.Is(err, ErrGone):
+				l.Forget(tenant)
 			case err != nil:
 				return err
 			}

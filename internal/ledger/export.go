@@ -145,7 +145,7 @@ func (x *exported) withEntries(batch *storage.Leaves) ([]evidence.Leaf, error) {
 			N: batch.First + int64(j), Kind: kindOf(batch), ID: uuid.UUID(ref.ID), C: evidence.Hash(batch.Hash[j]),
 		}
 		if row := byID[ref.ID]; row != nil {
-			e := entryOf(row)
+			e := EntryOf(row)
 			leaf.Entry = &e
 			mac, err := x.mac(leaf.Kind, row, &e)
 			if err != nil {

@@ -66,6 +66,8 @@ var (
 	ErrNotSuspended = errors.New("evidence: there is no restore to accept")
 	// ErrNotSequenced means that an entry is not in the tree, or not yet.
 	ErrNotSequenced = errors.New("evidence: the entry is not in the tree yet")
+	// ErrGone is what Config.Mac returns for a tenant that is deleted.
+	ErrGone = errors.New("evidence: the tenant is deleted")
 	// ErrTampered means that the rows of a tree contradict each other.
 	ErrTampered = errors.New("evidence: the tree was tampered with")
 )

@@ -138,7 +138,7 @@ func (l *Ledger) Erase(ctx context.Context, tenant uuid.UUID, ids ...uuid.UUID) 
 	}
 	var events []evidence.Event
 	for i := range rows {
-		left := entryOf(&rows[i]).Redacted()
+		left := EntryOf(&rows[i]).Redacted()
 		events = append(events, evidence.Event{
 			Kind: evidence.EventErased, Tenant: tenant, Entry: left.ID, After: left.Commit(tenant, evidence.Mac{}),
 		})
@@ -165,9 +165,14 @@ func (l *Ledger) DeleteTenant(ctx context.Context, tenant uuid.UUID) error {
 	if _, err := l.record(ctx, false, func() []evidence.Event { return []evidence.Event{e} }); err != nil {
 		return err
 	}
+	l.Forget(tenant)
+	return nil
+}
+
+// Forget lets go of what this node knows of a tenant that is deleted.
+func (l *Ledger) Forget(tenant uuid.UUID) {
 	l.pending.forget(tenant)
 	l.forgetTree(tenant)
-	return nil
 }
 
 // Watch looks for acknowledged entries that have not come into the tree in time,
@@ -176,7 +181,12 @@ func (l *Ledger) DeleteTenant(ctx context.Context, tenant uuid.UUID) error {
 func (l *Ledger) Watch(ctx context.Context) error {
 	now := l.c.Now()
 	for tenant, late := range l.pending.late(now) {
-		if _, err := l.Sequence(ctx, tenant); err != nil {
+		_, err := l.Sequence(ctx, tenant)
+		if errors.Is(err, ErrGone) {
+			l.Forget(tenant)
+			continue
+		}
+		if err != nil {
 			return err
 		}
 		if err := l.watchTenant(ctx, tenant, late); err != nil {

@@ -230,7 +230,7 @@ func (r *rig) logs(tenant uuid.UUID, n int) []storage.Log {
 			ID: storage.ID(id), ActorType: "user", ActorName: fmt.Sprint("user ", id[15]), EntityType: "token", EntityID: id.String(),
 			Operation: "create", Message: "Token created", Origin: "192.0.2.1", CreatedAt: at,
 		}
-		e := entryOf(&all[i])
+		e := EntryOf(&all[i])
 		all[i].Mac = storage.Hash(macOf(tenant, e.AppendMacFields(nil)))
 	}
 	return all
@@ -239,7 +239,7 @@ func (r *rig) logs(tenant uuid.UUID, n int) []storage.Log {
 func expected(tenant uuid.UUID, logs []storage.Log) []Expected {
 	all := make([]Expected, len(logs))
 	for i := range logs {
-		e := entryOf(&logs[i])
+		e := EntryOf(&logs[i])
 		all[i] = Expected{ID: e.ID, Commit: e.Commit(tenant, evidence.Mac(logs[i].Mac))}
 	}
 	return all

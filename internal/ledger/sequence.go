@@ -266,7 +266,7 @@ func (s *growth) append(ctx context.Context, page []storage.Log, kind evidence.K
 // judge returns the kind of an entry and the commitment to it. A row that the vault
 // did not write has no kind, and stays out of the tree.
 func (s *growth) judge(ctx context.Context, row *storage.Log, kind evidence.Kind) (evidence.Kind, evidence.Hash, error) {
-	e := entryOf(row)
+	e := EntryOf(row)
 	mac, err := s.l.mac(ctx, s.tenant, &e)
 	if err != nil {
 		return 0, evidence.Hash{}, err

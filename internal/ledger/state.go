@@ -117,8 +117,8 @@ func (l *Ledger) openState(ctx context.Context, tree *storage.Tree, into *state)
 // stateHash is what a head says about a state.
 func stateHash(b []byte) evidence.Hash { return sha256.Sum256(b) }
 
-// entryOf returns a row of the log as evidence sees it.
-func entryOf(l *storage.Log) evidence.Entry {
+// EntryOf returns a row of the log as evidence sees it.
+func EntryOf(l *storage.Log) evidence.Entry {
 	return evidence.Entry{
 		ID: uuid.UUID(l.ID), CreatedAt: l.CreatedAt, ActorID: uuid.UUID(l.ActorID), ActorType: l.ActorType,
 		ActorName: l.ActorName, EntityType: l.EntityType, EntityID: l.EntityID, Operation: l.Operation,

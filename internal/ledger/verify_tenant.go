@@ -239,7 +239,7 @@ func (t *tenantCheck) leaf(b *storage.Leaves, j int, row *storage.Log) error {
 		return nil
 	}
 	t.sum += t.hash(ref.ID)
-	e := entryOf(row)
+	e := EntryOf(row)
 	mac, err := t.l.mac(t.ctx, t.id, &e)
 	if err != nil {
 		return err
@@ -344,7 +344,7 @@ func (t *tenantCheck) isExpiring(l *storage.Log) (bool, error) {
 	if l.Mac == (storage.Hash{}) {
 		return true, nil // an old or an erased one
 	}
-	e := entryOf(l)
+	e := EntryOf(l)
 	mac, err := t.l.mac(t.ctx, t.id, &e)
 	return evidence.Mac(l.Mac) == mac, err
 }
@@ -383,7 +383,7 @@ func (t *tenantCheck) unsequenced(do func(*storage.Log) error) error {
 
 // newRow judges an entry that is not in the tree yet.
 func (t *tenantCheck) newRow(l *storage.Log) error {
-	e := entryOf(l)
+	e := EntryOf(l)
 	mac, err := t.l.mac(t.ctx, t.id, &e)
 	if err != nil {
 		return err

@@ -75,10 +75,11 @@ func (k *Kind[T]) create(ctx context.Context, op *core.Op, item *T, key storage.
 	}
 	ch := op.Change()
 	ch.InsertRecords = []storage.Record{rec}
-	ch.Logs = []storage.Log{op.Entry(audit.Create, k.Name, uuid.UUID(rec.ID).String())}
+	ch.Logs = []storage.Log{op.RecordEntry(audit.Create, &rec)}
 	if err := op.Write(ctx, ch); err != nil {
 		return nil, err
 	}
+	op.NoteWritten(&rec)
 	return item, nil
 }
 
@@ -97,16 +98,20 @@ func (k *Kind[T]) Update(ctx context.Context, op *core.Op, id uuid.UUID, change 
 		if err := change(item); err != nil {
 			return nil, err
 		}
-		rec, err := k.seal(op, item, func(rec *storage.Record) { keepNameKey(rec, old) })
+		rec, err := k.seal(op, item, func(rec *storage.Record) {
+			rec.Rev = old.Rev + 1
+			keepNameKey(rec, old)
+		})
 		if err != nil {
 			return nil, err
 		}
 		ch := op.Change()
 		ch.UpdateRecords = []storage.RecordUpdate{{Rev: old.Rev, Record: rec}}
-		ch.Logs = []storage.Log{op.Entry(audit.Update, k.Name, id.String())}
+		ch.Logs = []storage.Log{op.RecordEntry(audit.Update, &rec)}
 		if err := op.Write(ctx, ch); err != nil {
 			return nil, err
 		}
+		op.NoteWritten(&rec)
 		return item, k.dropReferences(ctx, op, item)
 	})
 }
@@ -133,8 +138,12 @@ func (k *Kind[T]) delete(ctx context.Context, op *core.Op, id uuid.UUID, may fun
 	}
 	ch := op.Change()
 	ch.DeleteRecords = []storage.RecordDelete{{Kind: k.Name, ID: rec.ID, Rev: rec.Rev}}
-	ch.Logs = []storage.Log{op.Entry(audit.Delete, k.Name, id.String())}
-	return op.Write(ctx, ch)
+	ch.Logs = []storage.Log{op.RecordEntry(audit.Delete, rec)}
+	if err := op.Write(ctx, ch); err != nil {
+		return err
+	}
+	op.NoteDeleted(k.Name, rec.ID)
+	return nil
 }
 
 // seal returns the record of an entity. adjust changes the columns first.

@@ -164,7 +164,7 @@ func (r *rotation) store(ctx context.Context, state *core.State, ring *seal.Ring
 	entry.Message = fmt.Sprintf(message, version)
 	ch.Logs = []storage.Log{entry}
 	defer r.v.Tenants.Forget(r.tenant)
-	return untilFree(ctx, func() error { return r.v.Store.Write(ctx, ch) })
+	return untilFree(ctx, func() error { return op.Apply(ctx, ch) })
 }
 
 // operation returns an operation of the tenant under certain keys.

@@ -228,7 +228,7 @@ func TestRotationsOnTwoNodes(t *testing.T) {
 	}
 	for _, v := range nodes {
 		n := 0
-		for _, err := range v.Tenant(c.TenantID()).AllTokens(t.Context(), vault.ListTokensParams{}) {
+		for _, err := range v.Tenant(c.TenantID()).AllTokens(t.Context(), vault.TokenFilter{}) {
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -40,6 +40,8 @@ type Ring struct {
 	macs  *sync.Pool // of *mac under the index key
 	names *nameHashes
 	seal  *dataKey // the primary
+
+	revision int64 // counts the changes of the ring
 }
 
 type dataKey struct {
@@ -54,11 +56,11 @@ type dataKey struct {
 
 // NewRing returns a ring with one primary key, version 1, made now.
 func NewRing(now time.Time) (*Ring, error) {
-	return newRing([]dataKey{{Version: 1, State: Primary, Key: RandomKey(), Created: now}}, RandomKey())
+	return newRing([]dataKey{{Version: 1, State: Primary, Key: RandomKey(), Created: now}}, RandomKey(), 1)
 }
 
-func newRing(keys []dataKey, index []byte) (*Ring, error) {
-	r := &Ring{keys: keys, index: index, names: &nameHashes{}}
+func newRing(keys []dataKey, index []byte, revision int64) (*Ring, error) {
+	r := &Ring{keys: keys, index: index, names: &nameHashes{}, revision: revision}
 	for i := range r.keys {
 		k := &r.keys[i]
 		if k.State == Destroyed {
@@ -83,13 +85,15 @@ func newRing(keys []dataKey, index []byte) (*Ring, error) {
 type stored struct {
 	Keys  []dataKey `json:"keys"`
 	Index []byte    `json:"index"`
+	// Revision is zero for a ring of an earlier version of this package.
+	Revision int64 `json:"revision,omitempty"`
 }
 
 const ringLabel = "vault ring v1"
 
 // Wrap returns the ring sealed under the master key for a tenant.
 func (r *Ring) Wrap(ctx context.Context, master AEAD, tenant [16]byte) ([]byte, error) {
-	plain, err := json.Marshal(stored{r.keys, r.index})
+	plain, err := json.Marshal(stored{r.keys, r.index, r.revision})
 	if err != nil {
 		return nil, fmt.Errorf("seal: encode ring: %w", err)
 	}
@@ -120,11 +124,15 @@ func Unwrap(ctx context.Context, master AEAD, tenant [16]byte, wrapped []byte) (
 	if json.Unmarshal(plain, &s) != nil {
 		return nil, fmt.Errorf("%w: what it decrypted is not a ring", ErrUnwrap)
 	}
-	return newRing(s.Keys, s.Index)
+	return newRing(s.Keys, s.Index, s.Revision)
 }
 
 // Version returns the version of the key that seals.
 func (r *Ring) Version() int { return r.seal.Version }
+
+// Revision counts the changes of the ring. A ring with a lower revision is an
+// older state of it.
+func (r *Ring) Revision() int64 { return r.revision }
 
 // KeyInfo is what may be known of a key.
 type KeyInfo struct {
@@ -157,7 +165,7 @@ func (r *Ring) Retired() bool {
 func (r *Ring) Add(now time.Time) (*Ring, error) {
 	v, _ := r.Newest()
 	keys := append(slices.Clone(r.keys), dataKey{Version: v + 1, State: Pending, Key: RandomKey(), Created: now})
-	return newRing(keys, r.index)
+	return newRing(keys, r.index, r.revision+1)
 }
 
 // Promote returns a ring in which the pending key seals and the one that did
@@ -173,7 +181,7 @@ func (r *Ring) Promote() (*Ring, error) {
 		case Retired, Destroyed: // stay as they are
 		}
 	}
-	return newRing(keys, r.index)
+	return newRing(keys, r.index, r.revision+1)
 }
 
 // Destroy returns a ring without the retired keys. Their versions stay listed,
@@ -185,7 +193,7 @@ func (r *Ring) Destroy() (*Ring, error) {
 			keys[i] = dataKey{Version: keys[i].Version, State: Destroyed, Created: keys[i].Created}
 		}
 	}
-	return newRing(keys, r.index)
+	return newRing(keys, r.index, r.revision+1)
 }
 
 // Seal encrypts plain for a place under the primary key, whose version the
@@ -221,18 +229,11 @@ func (r *Ring) Open(p *Place, version int, sealed []byte) ([]byte, error) {
 func (r *Ring) MAC(label string, parts ...string) [32]byte {
 	m := r.macs.Get().(*mac)
 	defer r.macs.Put(m)
-	m.hash.Reset()
 	buf := appendPart(m.buf[:0], label)
 	for _, p := range parts {
 		buf = appendPart(buf, p)
 	}
-	m.hash.Write(buf)
-	clear(buf)
-	if cap(buf) <= maxMACBuffer {
-		m.buf = buf
-	}
-	m.hash.Sum(m.sum[:0])
-	return m.sum
+	return m.of(buf)
 }
 
 // mac is what it takes to compute a MAC. It is reused, because every token has
@@ -243,6 +244,18 @@ type mac struct {
 	sum  [sha256.Size]byte
 }
 
+// of hashes what is in a buffer, and keeps the buffer for the next MAC.
+func (m *mac) of(buf []byte) [32]byte {
+	m.hash.Reset()
+	m.hash.Write(buf)
+	clear(buf)
+	if cap(buf) <= maxMACBuffer {
+		m.buf = buf
+	}
+	m.hash.Sum(m.sum[:0])
+	return m.sum
+}
+
 // maxMACBuffer bounds the memory that is kept for the next MAC.
 const maxMACBuffer = 4096
 
@@ -250,6 +263,14 @@ const maxMACBuffer = 4096
 // wide in an index.
 func (r *Ring) Hash(label string, parts ...string) (h [16]byte) {
 	sum := r.MAC(label, parts...)
+	return [16]byte(sum[:16])
+}
+
+// HashBytes is Hash of one part, which it does not keep.
+func (r *Ring) HashBytes(label string, part []byte) (h [16]byte) {
+	m := r.macs.Get().(*mac)
+	defer r.macs.Put(m)
+	sum := m.of(appendPart(appendPart(m.buf[:0], label), part))
 	return [16]byte(sum[:16])
 }
 

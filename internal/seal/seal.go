@@ -143,7 +143,7 @@ func (ad *associatedData) release() {
 	}
 }
 
-func appendPart(dst []byte, s string) []byte {
+func appendPart[T string | []byte](dst []byte, s T) []byte {
 	dst = binary.AppendUvarint(dst, uint64(len(s)))
 	return append(dst, s...)
 }

@@ -14,6 +14,11 @@ import (
 
 // Config is what the flags of a server say.
 type Config struct {
+	// Evidence is whether the server keeps evidence of the audit log, unless a flag
+	// says otherwise.
+	Evidence bool
+	evidence evidenceFlags
+
 	addr        string
 	db          string
 	pooler      bool // stands before a PostgreSQL
@@ -57,6 +62,7 @@ func (c *Config) Flags(f *flag.FlagSet) {
 	f.StringVar(&c.consoleAddr, "console", c.consoleAddr, "`address` of the console, such as 127.0.0.1:8081; its link is printed. Empty for none")
 	f.StringVar(&c.consoleURL, "console-url", "", "`URL` of the console behind a proxy, for its link; with https, its cookies are for TLS alone")
 	f.StringVar(&c.modules, "modules", "", "`folder` with a node_modules, whose packages tenants' code may require")
+	c.evidenceFlags(f)
 	f.BoolVar(&c.allowPrivateEgress, "allow-private-egress", false,
 		"for development: allow plain http and private addresses for proxies, callbacks and fetch")
 }
@@ -108,7 +114,7 @@ func (c *Config) check() error {
 	if _, err := uuid.Parse(c.rotateKeys); c.rotateKeys != "" && c.rotateKeys != everyTenant && err != nil {
 		return fmt.Errorf("-rotate-keys takes the id of a tenant, or %q", everyTenant)
 	}
-	return errors.Join(c.checkConsole(), (&httpserver.Options{Prefix: c.prefix}).Check())
+	return errors.Join(c.checkConsole(), c.checkEvidence(), (&httpserver.Options{Prefix: c.prefix}).Check())
 }
 
 // baseURL is the address at which a client on this machine reaches the server.

@@ -97,7 +97,7 @@ func openVault(ctx context.Context, cfg *Config, logger *slog.Logger) (*vault.Va
 		return nil, err
 	}
 	config := &vault.Config{
-		Logger:  logger,
+		Logger: logger, Evidence: cfg.evidenceConfig(),
 		Runtime: jsruntime.New(&jsruntime.Options{Modules: cfg.modules}),
 		Egress:  vault.EgressPolicy{AllowHTTP: cfg.allowPrivateEgress, AllowPrivate: cfg.allowPrivateEgress},
 	}

@@ -95,51 +95,25 @@ func findDemoTenant(ctx context.Context, v *vault.Vault) (*vault.Tenant, error) 
 
 // isDemo reports whether a tenant has an application of the demo tenant.
 func isDemo(ctx context.Context, c *vault.Client) (bool, error) {
-	for number := 1; ; number++ {
-		page, err := c.ListApplications(ctx, vault.ListApplicationsParams{PageParams: vault.PageParams{Page: number, Size: pageSize}})
-		if err != nil {
-			return false, err
-		}
-		if slices.ContainsFunc(page.Data, func(a vault.Application) bool { return a.CreatedBy == demoUser }) {
-			return true, nil
-		}
-		if number >= page.Pagination.TotalPages {
-			return false, nil
+	for a, err := range c.AllApplications(ctx, vault.ApplicationFilter{}) {
+		if err != nil || a.CreatedBy == demoUser {
+			return err == nil, err
 		}
 	}
+	return false, nil
 }
 
-// Bounds on listing.
-const (
-	pageSize  = 100
-	maxPasses = 10
-)
-
-// AllTenants returns every tenant once, oldest first. Pages shift while tenants
-// are created and deleted, so it lists them again until there is nothing new.
+// AllTenants returns every tenant, oldest first.
 func AllTenants(ctx context.Context, v *vault.Vault) ([]vault.Tenant, error) {
 	var all []vault.Tenant
-	seen := map[uuid.UUID]bool{}
-	for range maxPasses {
-		before := len(all)
-		for number, last := 1, 1; number <= last; number++ {
-			page, err := v.Tenants(ctx, vault.PageParams{Page: number, Size: pageSize})
-			if err != nil {
-				return nil, err
-			}
-			for _, t := range page.Data {
-				if !seen[t.ID] {
-					seen[t.ID], all = true, append(all, t)
-				}
-			}
-			last = page.Pagination.TotalPages
+	for t, err := range v.AllTenants(ctx) {
+		if err != nil {
+			return nil, err
 		}
-		if len(all) == before {
-			slices.SortFunc(all, func(a, b vault.Tenant) int { return a.CreatedAt.Compare(b.CreatedAt) })
-			return all, nil
-		}
+		all = append(all, *t)
 	}
-	return nil, errors.New("tenants are created faster than they can be listed; try again later")
+	slices.Reverse(all)
+	return all, nil
 }
 
 // issue adds an application of each type to the client's tenant, and reports how

@@ -162,11 +162,12 @@ func authorize(ctx context.Context, op *core.Op, g *Grant) error {
 	if !g.ExpiresAt.IsZero() {
 		rec.ExpiresAt = g.ExpiresAt.UTC().Truncate(time.Microsecond)
 	}
+	rec.Rev++
 	if err := op.SealRecord(rec, s); err != nil {
 		return err
 	}
 	ch := op.Change()
-	ch.UpdateRecords = []storage.RecordUpdate{{Rev: rec.Rev, Record: *rec}}
+	ch.UpdateRecords = []storage.RecordUpdate{{Rev: rec.Rev - 1, Record: *rec}}
 	ch.Logs = []storage.Log{op.Entry(audit.Authorize, kind.Name, uuid.UUID(rec.ID).String())}
 	return op.Write(ctx, ch)
 }

@@ -100,7 +100,7 @@ func (w *world) fill(t *testing.T, n int) {
 			}
 		}
 	}
-	for r, err := range w.acme.Import(t.Context(), rows, vault.ImportOptions{}) {
+	for r, err := range w.acme.Import(t.Context(), rows, nil) {
 		if err != nil || r.Err != nil {
 			t.Fatal(err, r.Err)
 		}

@@ -139,7 +139,7 @@ func eachTenant[T any](ctx context.Context, v *core.Vault, rows []T, tenant func
 		for _, r := range rows {
 			add(op, ch, r)
 		}
-		return v.Store.Write(ctx, ch)
+		return op.Apply(ctx, ch)
 	}
 	for t, group := range groups {
 		err := write(t, group)
@@ -231,6 +231,15 @@ func (s *sweep) deleteLogs(ctx context.Context, tenant storage.ID, before time.T
 		var err error
 		if before, err = s.r.Before(ctx, tenant, before); err != nil {
 			return err
+		}
+	}
+	if l := s.v.Ledger; l != nil {
+		allowed, err := l.Retain(ctx, uuid.UUID(tenant), before)
+		if err != nil {
+			return err
+		}
+		if allowed.Before(before) {
+			before = allowed
 		}
 	}
 	for *pieces > 0 {

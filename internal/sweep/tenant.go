@@ -10,6 +10,7 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/core"
 	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/keyring"
+	"github.com/seed-72ea4aab/vault/internal/ledger"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
@@ -17,6 +18,12 @@ import (
 // sealed under them, and then its rows. If it is cut off in between, the next
 // sweep deletes what is left.
 func DeleteTenant(ctx context.Context, v *core.Vault, id uuid.UUID) error {
+	if v.Ledger != nil {
+		if err := recordDeletion(ctx, v, id); err != nil {
+			return err
+		}
+		defer v.Ledger.Forget(id)
+	}
 	_, err := core.RetryStale(func() (struct{}, error) { return struct{}{}, dropTenant(ctx, v, id) })
 	if err != nil {
 		return err
@@ -25,6 +32,20 @@ func DeleteTenant(ctx context.Context, v *core.Vault, id uuid.UUID) error {
 	v.Tenants.Drop(id)
 	v.ForgetIdentities()
 	return purge(ctx, v, storage.ID(id))
+}
+
+// recordDeletion enters the end of a tenant's log in the vault's tree. A log that
+// was tampered with does not keep its tenant from being deleted.
+func recordDeletion(ctx context.Context, v *core.Vault, id uuid.UUID) error {
+	if _, err := v.Tenants.Reload(ctx, id); err != nil {
+		return err
+	}
+	err := v.Ledger.DeleteTenant(ctx, id)
+	if errors.Is(err, ledger.ErrTampered) || errors.Is(err, ledger.ErrSuspended) {
+		v.Logger.ErrorContext(ctx, "the end of a deleted tenant's log is not recorded", "tenant_id", id, "error", err)
+		return nil
+	}
+	return err
 }
 
 func dropTenant(ctx context.Context, v *core.Vault, id uuid.UUID) error {
@@ -42,7 +63,7 @@ func dropTenant(ctx context.Context, v *core.Vault, id uuid.UUID) error {
 	}
 	ch.InsertRecords = []storage.Record{{Kind: keyring.KindTombstone, ID: storage.ID(id), CreatedAt: op.Now}}
 	ch.Logs = []storage.Log{op.Entry(audit.Delete, keyring.KindTenant, id.String())}
-	return v.Store.Write(ctx, ch)
+	return op.Apply(ctx, ch)
 }
 
 // purge deletes the rows of a tenant whose keys are destroyed. Other nodes may

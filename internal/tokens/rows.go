@@ -126,14 +126,15 @@ func Get(ctx context.Context, op *core.Op, id string) (Token, error) {
 
 // rowToRead reads the row of a token that has not expired. When it cannot matter
 // to the grant which token that is, and the storage can, the entry that it was
-// read is made in the same step, and logged is true.
+// read is made in the same step, and logged is true. With evidence the ledger must
+// know the whole entry before it is written, so there are two steps.
 func rowToRead(ctx context.Context, op *core.Op, id string) (row *storage.Token, logged bool, err error) {
 	store, ok := op.Vault.Store.(storage.ReadLogger)
-	if !ok || op.Pending() != nil || op.InsideTx() || op.Vault.StrictReadLogs || !token.PossibleID(id) || !op.Grant().OnAll(access.TokenRead) {
+	if !ok || op.Vault.Ledger != nil || op.Pending() != nil || op.InsideTx() || op.Vault.StrictReadLogs || !token.PossibleID(id) || !op.Grant().OnAll(access.TokenRead) {
 		row, err = Row(ctx, op, id)
 		return row, false, err
 	}
-	t, err := store.ReadToken(ctx, storage.Reading{Tenant: op.TenantID(), ID: id, Entry: op.Entry(audit.Read, token.Generic, id)})
+	t, err := store.ReadToken(ctx, storage.Reading{Tenant: op.TenantID(), ID: id, Entry: op.ReadEntry(audit.Read, token.Generic, id)})
 	if errors.Is(err, storage.ErrNotFound) {
 		return nil, false, fault.ErrNoToken
 	}

@@ -16,17 +16,19 @@ import (
 // and the last. What another node is deleting is passed over, so that nodes
 // which sweep at once share the work. The array is made once; as part of a join,
 // which IN would become, the entries could be looked for again for each row, and
-// be more than the limit. Those below the mark, or without a number, are counted.
-const (
-	deleteLogsText = `WITH gone AS (DELETE FROM vault_logs WHERE tenant_id = $1 AND id = ANY(ARRAY(
-	SELECT id FROM vault_logs WHERE tenant_id = $1 AND id > $2 AND id < $3 AND created_at < $4::bigint
+// be more than the limit. The entries are read by their ctid, so that the planner
+// cannot look for them in another index that begins with the tenant. Those below
+// the mark, or without a number, are counted.
+func (s *Store) deleteLogsText() string {
+	return `WITH gone AS (DELETE FROM vault_logs WHERE ` + s.tenantIs("$1") + ` AND ctid = ANY(ARRAY(
+	SELECT ctid FROM vault_logs WHERE tenant_id = $1 AND id > $2 AND id < $3 AND created_at < $4::bigint
 	ORDER BY id LIMIT $5::bigint FOR UPDATE SKIP LOCKED)) RETURNING id, entity_type, created_at, xid)
 SELECT entity_type, ` + dayOfEntry + `, count(*), count(*) FILTER (WHERE xid IS NULL OR xid < $6::bigint),
 	(array_agg(id ORDER BY id DESC))[1] FROM gone GROUP BY 1, 2`
+}
 
-	// dropCountsText drops the counts of days that have no entry left.
-	dropCountsText = "DELETE FROM vault_log_counts WHERE tenant_id = $1 AND day < $2::bigint AND n = 0"
-)
+// dropCountsText drops the counts of days that have no entry left.
+const dropCountsText = "DELETE FROM vault_log_counts WHERE tenant_id = $1 AND day < $2::bigint AND n = 0"
 
 // pruned is the last entry that DeleteLogs has deleted. The index has deleted
 // entries until the server vacuums it: a call for the same tenant that begins
@@ -88,7 +90,7 @@ func (s *Store) DeleteLogs(ctx context.Context, tenant storage.ID, before time.T
 // deleteLogs deletes entries, takes those that are counted off the counts, and
 // returns how many there were, and the last.
 func (s *Store) deleteLogs(ctx context.Context, tx *sql.Tx, tenant storage.ID, args ...any) (n int, last []byte, err error) {
-	rows, err := tx.QueryContext(ctx, s.schema.in(deleteLogsText), append([]any{tenant[:]}, args...)...)
+	rows, err := tx.QueryContext(ctx, s.schema.in(s.deleteLogsText()), append([]any{tenant[:]}, args...)...)
 	if err != nil {
 		return 0, nil, err
 	}

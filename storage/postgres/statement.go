@@ -87,11 +87,16 @@ func (s *statement) find(r *rows, table, alias string, key ...string) (from, fou
 		s.joins = true
 		return from, s.at(table, alias, from, key...)
 	}
+	value := func(name string) string {
+		i := slices.IndexFunc(r.columns, func(c column) bool { return c.name == name })
+		return "$" + strconv.Itoa(first+i+1) + "::" + r.columns[i].kind.name
+	}
+	if table == "vault_tokens" {
+		return from, alias + ".ctid = (SELECT x.place FROM (" + tokenPlace(value("ord")) + ") x WHERE x.ord = " + value("ord") + ") AND " + s.tenantIs(alias)
+	}
 	found = alias + ".tenant_id = $1"
-	for i, c := range r.columns {
-		if slices.Contains(key, c.name) {
-			found += " AND " + alias + "." + c.name + " = $" + strconv.Itoa(first+i+1) + "::" + c.kind.name
-		}
+	for _, name := range key {
+		found += " AND " + alias + "." + name + " = " + value(name)
 	}
 	return from, found
 }
@@ -101,19 +106,36 @@ func (s *statement) find(r *rows, table, alias string, key ...string) (from, fou
 // underestimates the table, or the list, may join by a part of the key and walk
 // through all rows of the tenant for each row of the list. Here a subquery with
 // OFFSET, which is never made part of a join, looks up each whole key, and the rows
-// are read by their ctid. The tenant is compared in a form that no index serves,
-// except on Citus, which finds the shard by it.
+// are read by their ctid.
 func (s *statement) at(table, alias, from string, key ...string) string {
 	var same strings.Builder
 	for _, column := range key {
 		same.WriteString(" AND k." + column + " = u." + column)
 	}
-	tenant := alias + ".tenant_id || ''::bytea = $1"
-	if s.routed {
-		tenant = alias + ".tenant_id = $1"
+	lookup, match := "SELECT k.ctid AS place FROM "+table+" k WHERE k.tenant_id = $1"+same.String()+" OFFSET 0", ""
+	if table == "vault_tokens" {
+		lookup, match = tokenPlace("u.ord"), " WHERE x.ord = u.ord"
 	}
-	return alias + ".ctid = ANY (ARRAY(SELECT x.place FROM " + from + " CROSS JOIN LATERAL (SELECT k.ctid AS place FROM " +
-		table + " k WHERE k.tenant_id = $1" + same.String() + " OFFSET 0) x)) AND " + tenant
+	return alias + ".ctid = ANY (ARRAY(SELECT x.place FROM " + from + " CROSS JOIN LATERAL (" + lookup + ") x" + match + ")) AND " + s.tenantIs(alias)
+}
+
+// tokenPlace selects the place of the first token of the tenant from an ord on.
+// vault_tokens has several indexes that begin with the tenant. A planner that
+// expects no rows of a tenant, because ANALYZE has not seen it, finds all of them
+// equally cheap and may look for an ord in an index of something else. Only the
+// primary key has the tokens in this order.
+func tokenPlace(ord string) string {
+	return "SELECT k.ctid AS place, k.ord FROM vault_tokens k WHERE k.tenant_id = $1 AND k.ord >= " + ord + " ORDER BY k.ord LIMIT 1"
+}
+
+// tenantIs is the condition that a row which is read by its ctid belongs to the
+// tenant. The tenant is compared in a form that no index serves, except on Citus,
+// which finds the shard by it.
+func (s *statement) tenantIs(alias string) string {
+	if s.routed {
+		return alias + ".tenant_id = $1"
+	}
+	return alias + ".tenant_id || ''::bytea = $1"
 }
 
 // with adds a common table expression.

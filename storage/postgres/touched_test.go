@@ -27,19 +27,35 @@ const (
 func TestBlocksTouched(t *testing.T) {
 	t.Parallel()
 	n := long.Rounds(10_000, 200_000)
-	for hashes, expression := range map[string]string{
+	expressions := map[string]string{
 		"constant": `sha256('a') || sha256('b')`,
 		"distinct": `sha256(i::text::bytea) || sha256(('b' || i)::bytea)`,
+	}
+	for _, c := range []struct {
+		hashes, analyzed string
+		long             bool
+	}{
+		{"constant", "early", false},
+		{"distinct", "never", false},
+		{"distinct", "emptied", false},
+		{"constant", "never", true},
+		{"constant", "empty", true},
+		{"constant", "loaded", true},
+		{"constant", "emptied", true},
+		{"distinct", "empty", true},
+		{"distinct", "early", true},
+		{"distinct", "loaded", true},
 	} {
-		for _, analyzed := range []string{"never", "empty", "early", "loaded", "emptied"} {
-			t.Run(hashes+" metadata, analyzed "+analyzed, func(t *testing.T) {
-				t.Parallel()
-				s := newTouched(t, n, expression, analyzed)
-				for _, step := range s.steps() {
-					t.Run(step.name, func(t *testing.T) { s.within(t, step.rows, step.do) })
-				}
-			})
+		if c.long && !long.Run {
+			continue
 		}
+		t.Run(c.hashes+" metadata, analyzed "+c.analyzed, func(t *testing.T) {
+			t.Parallel()
+			s := newTouched(t, n, expressions[c.hashes], c.analyzed)
+			for _, step := range s.steps() {
+				t.Run(step.name, func(t *testing.T) { s.within(t, step.rows, step.do) })
+			}
+		})
 	}
 }
 
@@ -74,6 +90,7 @@ func newTouched(t *testing.T, n int, hashes, analyzed string) *touched {
 		s.tenant = newID()
 		s.load(t, late, late+5, hashes)
 	}
+	s.tenant = newID() // which ANALYZE has not seen
 	analyze("early")
 	s.load(t, 0, n, hashes)
 	analyze("loaded")
@@ -184,6 +201,7 @@ func (s *touched) steps() []touchedStep {
 	return []touchedStep{
 		{"sweep expired tokens", 3 * deletedAtOnce, s.sweepTokens},
 		{"delete tokens one by one", 20, s.deleteTokens},
+		{"read tokens", 3 * deletedAtOnce, s.readTokens},
 		{"rotate tokens", deletedAtOnce, func(t *testing.T, db *postgres.Store) { s.updateTokens(t, db, true) }},
 		{"replace metadata", deletedAtOnce, func(t *testing.T, db *postgres.Store) { s.updateTokens(t, db, false) }},
 		{"sweep in a transaction", deletedAtOnce, s.sweepInTx},
@@ -236,6 +254,27 @@ func (s *touched) sweepTokens(t *testing.T, db *postgres.Store) {
 func (s *touched) deleteTokens(t *testing.T, db *postgres.Store) {
 	for _, token := range s.expired(t, db).Tokens[:20] {
 		s.write(t, db, s.deletion([]storage.Token{token}))
+	}
+}
+
+// readTokens reads tokens by their ids, more often than a server plans a statement
+// with its parameters, and by what they are found by.
+func (s *touched) readTokens(t *testing.T, db *postgres.Store) {
+	found := s.expired(t, db).Tokens
+	for i := range deletedAtOnce {
+		token := &found[i]
+		before := storage.Log{ID: newID(), CreatedAt: time.UnixMicro(-1)} // the token expired
+		r := storage.Reading{Tenant: s.tenant, ID: token.ID, Entry: before}
+		if _, err := db.ReadToken(t.Context(), r); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := db.Tokens(t.Context(), s.tenant, []string{token.ID}); err != nil || len(got) != 1 {
+			t.Fatalf("%d tokens, %v", len(got), err)
+		}
+		d := storage.Duplicate{Fingerprint: token.Fingerprint, Expression: token.Expression}
+		if got, err := db.Duplicate(t.Context(), s.tenant, d); err != nil || got == nil {
+			t.Fatalf("duplicate %v, %v", got, err)
+		}
 	}
 }
 

@@ -17,7 +17,7 @@ import (
 func TestTxStorage(t *testing.T) {
 	t.Parallel()
 	storagetest.RunTx(t, storagetest.TxBackend{New: func(tb testing.TB) (storagetest.Opener, *sql.DB) {
-		path := filepath.Join(tb.TempDir(), "vault.db")
+		path := newVault(tb)
 		open := func(ctx context.Context) (storage.Storage, error) { return sqlite.Open(ctx, path) }
 		return open, application(tb, path)
 	}, Others: others})

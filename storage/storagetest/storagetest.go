@@ -15,6 +15,7 @@ package storagetest
 
 import (
 	"context"
+	"slices"
 	"testing"
 
 	"github.com/seed-72ea4aab/vault/storage"
@@ -35,13 +36,16 @@ type Backend struct {
 	// that is closed. The rules about several nodes and about reopening are
 	// then not part of the run.
 	Volatile bool
+
+	// Chapters names the chapters of the contract to check; all when empty.
+	Chapters []string
 }
 
 // Run checks every rule of the contract, each in a subtest on a database of
 // its own.
 func Run(t *testing.T, b Backend) {
 	t.Helper()
-	for _, c := range chapters() {
+	for _, c := range chosen(t, b.Chapters, chapters()) {
 		if c.durable && b.Volatile {
 			continue
 		}
@@ -63,6 +67,23 @@ type chapter struct {
 	durable bool // needs a database that outlives a handle
 	inTx    bool // is about nothing but reads and changes
 	rules   []rule
+}
+
+// chosen returns the chapters with these names, or all chapters.
+func chosen(t *testing.T, names []string, all []chapter) []chapter {
+	t.Helper()
+	if len(names) == 0 {
+		return all
+	}
+	var found []chapter
+	for _, name := range names {
+		i := slices.IndexFunc(all, func(c chapter) bool { return c.name == name })
+		if i < 0 {
+			t.Fatalf("there is no chapter %q", name)
+		}
+		found = append(found, all[i])
+	}
+	return found
 }
 
 // rule is a sentence of the contract and the test that it holds.

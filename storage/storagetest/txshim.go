@@ -22,6 +22,10 @@ type TxBackend struct {
 
 	// Volatile says what that of a [Backend] does.
 	Volatile bool
+
+	// Chapters names the chapters of the contract to check in transactions; all
+	// when empty. The rules about transactions themselves are always checked.
+	Chapters []string
 }
 
 // RunTx checks every rule about [storage.TxStorage], and that changes and reads in
@@ -47,7 +51,7 @@ func RunTx(t *testing.T, b TxBackend) {
 			return &txShim{s, db}, nil
 		}
 	}}
-	for _, c := range chapters() {
+	for _, c := range chosen(t, b.Chapters, chapters()) {
 		if !c.inTx {
 			continue
 		}

@@ -25,6 +25,8 @@ const (
 	exitUsage     = 2
 	exitNotFound  = 3
 	exitForbidden = 4
+	exitTampered  = 5
+	exitUnsure    = 6
 )
 
 // Streams are where the program reads and writes.
@@ -85,6 +87,10 @@ func exitCode(err error) int {
 	switch {
 	case errors.As(err, &usage), errors.As(err, &flags):
 		return exitUsage
+	case errors.Is(err, errTampered):
+		return exitTampered
+	case errors.Is(err, errCannotTell):
+		return exitUnsure
 	case errors.Is(err, vault.ErrNotFound):
 		return exitNotFound
 	case errors.Is(err, vault.ErrForbidden), errors.Is(err, vault.ErrUnauthenticated):

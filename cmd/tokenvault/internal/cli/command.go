@@ -7,6 +7,8 @@ import (
 	"io"
 	"slices"
 	"strings"
+
+	"github.com/seed-72ea4aab/vault"
 )
 
 // command is a row of the table of commands.
@@ -43,7 +45,9 @@ type call struct {
 	ctx  context.Context
 	cmd  *command
 	args []string
-	act  action
+	// evidence is set by a command that is about the evidence of the log.
+	evidence *vault.EvidenceConfig
+	act      action
 
 	target target
 	json   bool
@@ -70,7 +74,8 @@ func (c *call) typed(name string) bool { return c.sets[name] == fromLine }
 func commands() []*command {
 	return slices.Concat(
 		keyCommands(), tenantCommands(), appCommands(), sessionCommands(), tokenCommands(),
-		reactorCommands(), proxyCommands(), logCommands(), databaseCommands(), moveCommands(), eraseCommands(), processCommands(),
+		reactorCommands(), proxyCommands(), logCommands(), evidenceCommands(),
+		databaseCommands(), moveCommands(), eraseCommands(), processCommands(),
 	)
 }
 

@@ -130,12 +130,24 @@ func (c *call) open() (*opened, error) {
 
 // asTenant returns a client of a tenant that acts for the operator.
 func (c *call) asTenant(id uuid.UUID) *vault.Owner {
+	client := c.opened.vault.Tenant(id).From(processOrigin())
 	for _, name := range []string{c.target.actor, c.getenv("USER"), c.getenv("LOGNAME")} {
 		if name != "" {
-			return c.opened.vault.Tenant(id).AsUser(name)
+			return client.AsUser(name)
 		}
 	}
-	return c.opened.vault.Tenant(id)
+	return client
+}
+
+// processOrigin returns the host and the process, for the audit log. A long name
+// of the host is cut, so that the number of the process stays.
+func processOrigin() string {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "localhost"
+	}
+	process := fmt.Sprintf("/%d", os.Getpid())
+	return host[:min(len(host), 45-len(process))] + process
 }
 
 // connect makes a client over HTTP.
@@ -182,7 +194,7 @@ func (c *call) openVault() (*opened, error) {
 		return nil, err
 	}
 	v, err := vault.Open(c.ctx, store, key, &vault.Config{
-		SweepEvery: -1, WorkEvery: -1, Runtime: new(lateRuntime),
+		SweepEvery: -1, WorkEvery: -1, Evidence: c.evidence, Runtime: new(lateRuntime),
 		Logger: slog.New(slog.NewTextHandler(c.Err, nil)),
 		Egress: vault.EgressPolicy{AllowHTTP: c.target.allowPrivateEgress, AllowPrivate: c.target.allowPrivateEgress},
 	})

@@ -117,7 +117,7 @@ func exportTo(c *call, from *vault.Client, w io.Writer, recipients []age.Recipie
 	}
 	bar := terminal.NewProgress(c.Err)
 	defer bar.Clear()
-	for token, err := range from.Export(c.ctx, vault.ExportOptions{Query: query}) {
+	for token, err := range from.Export(c.ctx, &vault.ExportOptions{Query: query}) {
 		if err != nil {
 			return n, err
 		}

@@ -50,7 +50,7 @@ func importTokens(c *call, p *importFlags) error {
 		return err
 	}
 	run := &importing{c: c, src: src, state: state, bar: terminal.NewProgress(c.Err), first: state.Rows}
-	opts := vault.ImportOptions{OnDuplicate: on, Name: state.Name, FirstRow: state.Rows + 1, Resumed: state.resumed}
+	opts := &vault.ImportOptions{OnDuplicate: on, Name: state.Name, FirstRow: state.Rows + 1, Resumed: state.resumed}
 	err = run.run(o.api, opts)
 	run.bar.Clear()
 	if err != nil {
@@ -69,7 +69,7 @@ type importing struct {
 }
 
 // run imports all rows that are not done yet.
-func (r *importing) run(in vault.API, opts vault.ImportOptions) error {
+func (r *importing) run(in vault.API, opts *vault.ImportOptions) error {
 	if r.state.Done {
 		return nil
 	}

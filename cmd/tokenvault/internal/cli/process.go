@@ -20,7 +20,7 @@ func processCommands() []*command {
 				do not disturb each other.`,
 			example: "tokenvault serve\nTOKENVAULT_DB=postgres://vault@db/vault TOKENVAULT_DEMO=false tokenvault serve --addr :8080",
 			setup: func(f *flag.FlagSet) action {
-				cfg := &serve.Config{}
+				cfg := &serve.Config{Evidence: true}
 				cfg.Flags(f)
 				return func(c *call) error { return cfg.Serve(c.ctx, c.getenv, c.Out, c.Err) }
 			},

@@ -19,7 +19,7 @@ func sessionCommands() []*command {
 					if err != nil {
 						return err
 					}
-					return printAll(c, o.api.AllSessions(c.ctx, vault.ListSessionsParams{}), sessionColumns)
+					return printAll(c, o.api.AllSessions(c.ctx), sessionColumns)
 				}
 			},
 		},

@@ -76,7 +76,7 @@ func setupCreateToken(f *flag.FlagSet) action {
 }
 
 func setupListTokens(f *flag.FlagSet) action {
-	var p vault.ListTokensParams
+	var p vault.TokenFilter
 	var ids, types words
 	var metadata pairs
 	f.Var(&ids, "id", "only these `ids`, separated by commas")
@@ -100,7 +100,7 @@ func setupSearchTokens(f *flag.FlagSet) action {
 			return err
 		}
 		return c.printTokens(*limit, func(api vault.API) iter.Seq2[*vault.Token, error] {
-			return api.SearchAllTokens(c.ctx, vault.SearchTokensParams{Query: query})
+			return api.SearchAllTokens(c.ctx, query)
 		})
 	}
 }

@@ -1,0 +1,234 @@
+package vault
+
+import (
+	"cmp"
+	"context"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/google/uuid"
+	"golang.org/x/mod/sumdb/note"
+
+	"github.com/seed-72ea4aab/vault/evidence"
+	"github.com/seed-72ea4aab/vault/internal/core"
+	"github.com/seed-72ea4aab/vault/internal/evident"
+	"github.com/seed-72ea4aab/vault/internal/fault"
+	"github.com/seed-72ea4aab/vault/internal/ledger"
+)
+
+// EvidenceConfig turns the audit log into evidence: whoever changes, deletes or
+// invents entries in the database is found out, also by an auditor who has nothing
+// but an export and one public key. Package evidence has the formats.
+type EvidenceConfig struct {
+	// Origin names the log in its signed notes, such as "vault.example/log".
+	// Default: a random name that is made once and stored.
+	Origin string
+
+	// Signer signs notes with Ed25519, under the name of Origin. A signer with a
+	// method VerifierKey() string tells its public key. Default: a key that is
+	// made once and sealed under the master key.
+	Signer note.Signer
+
+	// Every is the time between checkpoints. Default one minute. With a negative
+	// value nothing runs in the background, and the program calls
+	// [Vault.Checkpoint] itself.
+	Every time.Duration
+
+	// Anchors keep signed notes outside of the database. Without one, a complete
+	// older copy of the database cannot be told from the newest.
+	Anchors []Anchor
+
+	// OnAlarm, if set, is called when something is wrong, never twice at once.
+	// Alarms also go to [Config].Logger.
+	OnAlarm func(Alarm)
+}
+
+// Anchor keeps signed notes where a writer of the database cannot change them. One
+// that hangs delays no request.
+type Anchor interface {
+	// Latest returns the newest note, or nil if there is none.
+	Latest(ctx context.Context) ([]byte, error)
+	// Put adds a note.
+	Put(ctx context.Context, msg []byte) error
+}
+
+// AnchorFile returns an anchor in a file, to which notes are appended. It suits
+// storage that cannot be rewritten, a repository, or a synced folder.
+func AnchorFile(path string) Anchor { return ledger.File(path) }
+
+// AnchorURL returns an anchor behind a URL: POST adds a note, and GET returns the
+// newest one, or 404. The client may be nil.
+func AnchorURL(url string, client *http.Client) Anchor {
+	if client == nil {
+		client = http.DefaultClient
+	}
+	return &ledger.HTTP{URL: url, Client: client}
+}
+
+// AlarmKind is the sort of an [Alarm].
+type AlarmKind string
+
+// The sorts of alarms.
+const (
+	// AlarmTampered means that the log was tampered with.
+	AlarmTampered AlarmKind = AlarmKind(ledger.AlarmTampered)
+	// AlarmMissing means that an acknowledged entry is gone.
+	AlarmMissing AlarmKind = AlarmKind(ledger.AlarmMissing)
+	// AlarmLag means that the tree is more than a minute behind the log.
+	AlarmLag AlarmKind = AlarmKind(ledger.AlarmLag)
+	// AlarmRestore means that the database is a restored or copied one: see
+	// [Vault.AcceptRestore].
+	AlarmRestore AlarmKind = AlarmKind(ledger.AlarmRestore)
+	// AlarmForked means that the database contradicts a signed note.
+	AlarmForked AlarmKind = AlarmKind(ledger.AlarmForked)
+	// AlarmAnchor means that an anchor does not respond.
+	AlarmAnchor AlarmKind = AlarmKind(ledger.AlarmAnchor)
+)
+
+// Alarm reports that something is wrong with the log.
+type Alarm struct {
+	Kind     AlarmKind
+	TenantID uuid.UUID        // zero if it is about the whole vault
+	EntryID  uuid.UUID        // zero if it is not about one entry
+	Verdict  evidence.Verdict // what was found, for AlarmTampered
+	Text     string
+}
+
+// openEvidence starts to keep evidence, if the configuration says so.
+func (v *Vault) openEvidence(ctx context.Context) error {
+	c := v.cfg.Evidence
+	if c == nil {
+		return nil
+	}
+	keep := evident.Config{Origin: c.Origin, Signer: c.Signer, Every: c.Every}
+	for _, a := range c.Anchors {
+		keep.Anchors = append(keep.Anchors, a)
+	}
+	if tell := c.OnAlarm; tell != nil {
+		keep.OnAlarm = func(a ledger.Alarm) {
+			tell(Alarm{Kind: AlarmKind(a.Kind), TenantID: a.Tenant, EntryID: a.Entry, Verdict: a.Verdict, Text: a.Text})
+		}
+	}
+	var err error
+	v.evidence, err = evident.Open(ctx, v.core, keep)
+	return err
+}
+
+// keeper returns what keeps the evidence. Without it the error is ErrNotFound.
+func (v *Vault) keeper(ctx context.Context) (*evident.Keeper, error) {
+	if err := cmp.Or(v.core.Alive(), ctx.Err()); err != nil {
+		return nil, err
+	}
+	if v.evidence == nil {
+		return nil, fault.New(fault.ErrNotFound, "evidence is off")
+	}
+	return v.evidence, nil
+}
+
+// Checkpoint puts everything that is committed into the trees over the log, and
+// returns the newest signed note. Without [Config].Evidence it is ErrNotFound, as
+// are the other methods about evidence.
+func (v *Vault) Checkpoint(ctx context.Context) ([]byte, error) {
+	k, err := v.keeper(ctx)
+	if err != nil {
+		return nil, public(err)
+	}
+	msg, err := k.Checkpoint(ctx)
+	return msg, public(err)
+}
+
+// EvidenceKey returns the public key that signed notes are verified with, in the
+// form of golang.org/x/mod/sumdb/note. It is empty when the program's signer does not tell it.
+func (v *Vault) EvidenceKey() (string, error) {
+	k, err := v.keeper(context.Background())
+	if err != nil {
+		return "", public(err)
+	}
+	return k.Key(), nil
+}
+
+// VerifyOptions say what [Vault.VerifyLogs] verifies.
+type VerifyOptions struct {
+	// Tenants are those to verify; nil for all.
+	Tenants []uuid.UUID
+	// Since are notes of earlier that the log must continue, besides those of the
+	// anchors.
+	Since [][]byte
+}
+
+// VerifyLogs compares the log with the trees, the trees with the signed notes, and
+// those with the anchors. The report lists every difference. The options may be nil.
+func (v *Vault) VerifyLogs(ctx context.Context, o *VerifyOptions) (*evidence.Report, error) {
+	k, err := v.keeper(ctx)
+	if err != nil {
+		return nil, public(err)
+	}
+	if o == nil {
+		o = &VerifyOptions{}
+	}
+	report, err := k.Verify(ctx, ledger.VerifyOptions(*o))
+	return report, public(err)
+}
+
+// AcceptRestore accepts a database that is older than its newest note, or another
+// copy, for a reason that stays in the log. Until then nothing is signed.
+func (v *Vault) AcceptRestore(ctx context.Context, reason string) error {
+	k, err := v.keeper(ctx)
+	if err != nil {
+		return public(err)
+	}
+	return public(k.AcceptRestore(ctx, reason))
+}
+
+// withEvidence carries out a verb that needs evidence.
+func withEvidence[T any](ctx context.Context, c *Client, verb *core.Verb, do func(context.Context, *core.Op, *evident.Keeper) (T, error)) (T, error) {
+	return run(ctx, c, verb, func(ctx context.Context, op *operation) (none T, err error) {
+		k, err := op.v.keeper(ctx)
+		if err != nil {
+			return none, err
+		}
+		return do(ctx, op.Op, k)
+	})
+}
+
+// LogCheckpoint returns the newest signed note, which covers all entries of the
+// tenant's log that are committed (permission log:read).
+func (c *Client) LogCheckpoint(ctx context.Context) ([]byte, error) {
+	return withEvidence(ctx, c, &verbLogCheckpoint, func(ctx context.Context, op *core.Op, k *evident.Keeper) ([]byte, error) {
+		return k.TenantCheckpoint(ctx, op.Tenant())
+	})
+}
+
+// LogProof returns the proof that an entry is in the tenant's log, for
+// [evidence.VerifyProof] (permission log:read).
+func (c *Client) LogProof(ctx context.Context, id uuid.UUID) ([]byte, error) {
+	return withEvidence(ctx, c, &verbLogProof, func(ctx context.Context, op *core.Op, k *evident.Keeper) ([]byte, error) {
+		return k.Proof(ctx, op, id)
+	})
+}
+
+// LogConsistency is the proof that a log continues what it was.
+type LogConsistency struct {
+	From   int64           `json:"from"`
+	To     int64           `json:"to"` // the size of the log's tree
+	Hashes []evidence.Hash `json:"hashes"`
+}
+
+// LogConsistency returns the proof that the tenant's log continues what it was at a
+// size (permission log:read).
+func (c *Client) LogConsistency(ctx context.Context, from int64) (*LogConsistency, error) {
+	return withEvidence(ctx, c, &verbLogConsistency, func(ctx context.Context, op *core.Op, k *evident.Keeper) (*LogConsistency, error) {
+		to, hashes, err := k.Consistency(ctx, op, from)
+		return &LogConsistency{From: from, To: to, Hashes: hashes}, err
+	})
+}
+
+// ExportEvidence writes the tenant's log with its proofs, for [evidence.Verify]
+// (permission log:read). After an error, what was written is not complete.
+func (c *Client) ExportEvidence(ctx context.Context, w io.Writer) error {
+	_, err := withEvidence(ctx, c, &verbExportEvidence, func(ctx context.Context, op *core.Op, k *evident.Keeper) (struct{}, error) {
+		return struct{}{}, k.Export(ctx, op, w)
+	})
+	return err
+}

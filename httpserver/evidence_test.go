@@ -1,0 +1,68 @@
+package httpserver_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/evidence"
+	"github.com/seed-72ea4aab/vault/httpserver"
+	"github.com/seed-72ea4aab/vault/vaulttest"
+)
+
+func getEvidence(t *testing.T, v *vaulttest.Vault, path string) *httptest.ResponseRecorder {
+	t.Helper()
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil)
+	r.Header.Set("SVC-API-KEY", v.ManagementKey)
+	w := httptest.NewRecorder()
+	httpserver.Handler(v.Vault, nil).ServeHTTP(w, r)
+	return w
+}
+
+func TestEvidence(t *testing.T) {
+	t.Parallel()
+	v := vaulttest.Open(t, ":memory:", &vault.Config{Evidence: &vault.EvidenceConfig{Origin: "vault.example"}})
+	key, err := v.EvidenceKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, err := v.Owner.ListLogs(t.Context(), vault.ListLogsParams{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := page.Data[0].ID.String()
+	for _, tc := range []struct {
+		path, kind string
+		status     int
+		good       func(body string) bool
+	}{
+		{"/logs/checkpoint", "text/plain; charset=utf-8", 200, func(b string) bool { return strings.HasPrefix(b, "vault.example\n") }},
+		{"/logs/" + id + "/proof", "text/plain; charset=utf-8", 200, func(b string) bool { return evidence.VerifyProof([]byte(b), key) == nil }},
+		{"/logs/evidence", "application/x-ndjson", 200, func(b string) bool {
+			report, err := evidence.Verify(strings.NewReader(b), key, nil)
+			return err == nil && report.OK()
+		}},
+		{"/logs/consistency?from=1", "application/json", 200, func(b string) bool { return strings.HasPrefix(b, `{"from":1,"to":4,"hashes":["`) }},
+		{"/logs/consistency?from=99", "application/json", 400, func(b string) bool { return strings.Contains(b, `"from"`) }},
+		{"/logs/consistency", "application/json", 400, func(b string) bool { return strings.Contains(b, `"from"`) }},
+		{"/logs/no-id/proof", "application/json", 404, func(b string) bool { return strings.Contains(b, "no such entry") }},
+	} {
+		w := getEvidence(t, v, tc.path)
+		if w.Code != tc.status || w.Header().Get("Content-Type") != tc.kind || !tc.good(w.Body.String()) {
+			t.Errorf("%s: %d %s\n%s", tc.path, w.Code, w.Header().Get("Content-Type"), w.Body)
+		}
+	}
+}
+
+func TestEvidenceIsOff(t *testing.T) {
+	t.Parallel()
+	v := vaulttest.New(t)
+	for _, path := range []string{"/logs/checkpoint", "/logs/evidence", "/logs/consistency?from=1", "/logs/x/proof"} {
+		w := getEvidence(t, v, path)
+		if w.Code != http.StatusNotFound || !strings.Contains(w.Body.String(), `"Evidence is off."`) {
+			t.Errorf("%s: %d %s", path, w.Code, w.Body)
+		}
+	}
+}

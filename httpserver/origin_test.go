@@ -1,0 +1,60 @@
+package httpserver_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"strings"
+	"testing"
+
+	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/httpserver"
+	"github.com/seed-72ea4aab/vault/vaulttest"
+)
+
+// Log entries say where a request came from. X-Forwarded-For counts only as far as
+// trusted proxies have written it.
+func TestOrigin(t *testing.T) {
+	t.Parallel()
+	trusted := []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}
+	for name, tc := range map[string]struct {
+		remote    string
+		forwarded []string
+		trusted   []netip.Prefix
+		want      string
+	}{
+		"direct":             {"192.0.2.7:4711", nil, nil, "192.0.2.7"},
+		"IPv6":               {"[2001:db8::7%eth0]:4711", nil, nil, "2001:db8::7"},
+		"mapped":             {"[::ffff:192.0.2.7]:4711", nil, nil, "192.0.2.7"},
+		"no proxy trusted":   {"10.0.0.1:4711", []string{"192.0.2.7"}, nil, "10.0.0.1"},
+		"another's header":   {"198.51.100.1:4711", []string{"192.0.2.7"}, trusted, "198.51.100.1"},
+		"a proxy":            {"10.0.0.1:4711", []string{"192.0.2.7"}, trusted, "192.0.2.7"},
+		"a forged hop":       {"10.0.0.1:4711", []string{"203.0.113.9, 192.0.2.7"}, trusted, "192.0.2.7"},
+		"two proxies":        {"10.0.0.1:4711", []string{"203.0.113.9, 192.0.2.7", "10.0.0.2"}, trusted, "192.0.2.7"},
+		"only proxies":       {"10.0.0.1:4711", []string{"10.0.0.3"}, trusted, "10.0.0.3"},
+		"no address":         {"10.0.0.1:4711", []string{"192.0.2.7, unknown"}, trusted, "10.0.0.1"},
+		"a proxy, no header": {"10.0.0.1:4711", nil, trusted, "10.0.0.1"},
+		"a socket":           {"@", nil, trusted, "@"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			v := vaulttest.New(t)
+			r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/tokens", strings.NewReader(`{"type":"token","data":"x"}`))
+			r.RemoteAddr, r.Header["X-Forwarded-For"] = tc.remote, tc.forwarded
+			r.Header.Set("Content-Type", "application/json")
+			r.Header.Set("SVC-API-KEY", v.PrivateKey)
+			w := httptest.NewRecorder()
+			httpserver.Handler(v.Vault, &httpserver.Options{TrustedProxies: tc.trusted}).ServeHTTP(w, r)
+			if w.Code != http.StatusCreated {
+				t.Fatalf("status %d: %s", w.Code, w.Body)
+			}
+			page, err := v.Owner.ListLogs(t.Context(), vault.ListLogsParams{EntityType: "token"})
+			if err != nil || len(page.Data) != 1 {
+				t.Fatalf("%v, %v", page, err)
+			}
+			if got := page.Data[0].Origin; got != tc.want {
+				t.Errorf("origin %q, want %q", got, tc.want)
+			}
+		})
+	}
+}

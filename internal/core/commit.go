@@ -1,0 +1,114 @@
+package core
+
+import (
+	"context"
+	"errors"
+
+	"github.com/google/uuid"
+
+	"github.com/seed-72ea4aab/vault/evidence"
+	"github.com/seed-72ea4aab/vault/internal/fault"
+	"github.com/seed-72ea4aab/vault/internal/ledger"
+	"github.com/seed-72ea4aab/vault/internal/seal"
+	"github.com/seed-72ea4aab/vault/storage"
+)
+
+// macLabel keeps the macs of log entries apart from other keyed hashes.
+const macLabel = "log"
+
+// macFields is the room for the fields of most entries, in bytes.
+const macFields = 512
+
+// Mac returns the keyed hash of the fields of a log entry under the keys of its
+// tenant: see [evidence.Entry.AppendMacFields]. Rotation does not change it.
+func Mac(ring *seal.Ring, fields []byte) evidence.Mac {
+	return ring.HashBytes(macLabel, fields)
+}
+
+// writer is the part of a storage that changes are written to.
+type writer interface {
+	Write(ctx context.Context, ch *storage.Change) error
+}
+
+// commit writes a change. Every change with log entries is written here, because
+// here each entry gets its mac, and the ledger learns of it.
+func (op *Op) commit(ctx context.Context, to writer, ch *storage.Change) error {
+	if len(ch.Logs) == 0 {
+		return to.Write(ctx, ch)
+	}
+	ring, err := op.ring(ctx)
+	if err != nil {
+		return err
+	}
+	if ring == nil {
+		return to.Write(ctx, ch) // the log of a deleted tenant, which is about to go
+	}
+	expected := op.stamp(ring, ch)
+	l := op.Vault.Ledger
+	if l == nil {
+		return to.Write(ctx, ch)
+	}
+	l.Expect(op.Tenant(), expected...)
+	err = to.Write(ctx, ch)
+	_, refused := fault.Guard(err)
+	switch {
+	case refused, errors.Is(err, storage.ErrLate):
+		l.Failed(op.Tenant(), expected...)
+	case err == nil && op.tx == nil:
+		l.Written(op.Tenant(), expected...)
+	}
+	return err
+}
+
+// ring returns the keys of the tenant, or nil for a tenant that is deleted.
+func (op *Op) ring(ctx context.Context) (*seal.Ring, error) {
+	if op.State != nil {
+		return op.State.Ring, nil
+	}
+	state, err := op.keys(ctx, op.Tenant(), false)
+	if errors.Is(err, fault.ErrNoTenant) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return state.Ring, nil
+}
+
+// stamp gives each entry its mac, and returns what the ledger is to expect.
+func (op *Op) stamp(ring *seal.Ring, ch *storage.Change) []ledger.Expected {
+	var expected []ledger.Expected
+	if op.Vault.Ledger != nil {
+		expected = make([]ledger.Expected, len(ch.Logs))
+	}
+	var room [macFields]byte
+	buf := room[:0]
+	for i := range ch.Logs {
+		e := ledger.EntryOf(&ch.Logs[i])
+		buf = e.AppendMacFields(buf[:0])
+		mac := Mac(ring, buf)
+		ch.Logs[i].Mac = storage.Hash(mac)
+		if expected != nil {
+			expected[i] = ledger.Expected{ID: e.ID, Commit: e.Commit(op.Tenant(), mac), Relaxed: ch.Relaxed}
+		}
+	}
+	return expected
+}
+
+// ReadEntry returns the log entry of a read that the storage enters by itself.
+func (op *Op) ReadEntry(operation, entityType, entityID string) storage.Log {
+	row := op.Entry(operation, entityType, entityID)
+	e := ledger.EntryOf(&row)
+	var room [macFields]byte
+	row.Mac = storage.Hash(Mac(op.State.Ring, e.AppendMacFields(room[:0])))
+	return row
+}
+
+// LedgerMac computes macs for a ledger.
+func (v *Vault) LedgerMac(ctx context.Context, tenant uuid.UUID, fields []byte) (evidence.Mac, error) {
+	state, err := v.Tenants.Get(ctx, tenant)
+	if err != nil {
+		return evidence.Mac{}, err
+	}
+	return Mac(state.Ring, fields), nil
+}

@@ -1,0 +1,169 @@
+package core
+
+import (
+	"bytes"
+	"context"
+	"math"
+	"strconv"
+	"sync"
+
+	"github.com/google/uuid"
+
+	"github.com/seed-72ea4aab/vault/internal/audit"
+	"github.com/seed-72ea4aab/vault/internal/fault"
+	"github.com/seed-72ea4aab/vault/storage"
+)
+
+// A sealed document ends with the revision that its record got when it was written.
+// Whoever writes to the database can restore an older record, but cannot give it a
+// newer revision. So a node that has seen a newer one knows that it is old.
+
+const revisionMember = `"sealed_revision":`
+
+// noRevision is the revision of a document of an earlier version.
+const noRevision = -1
+
+// goneRevision is the revision of a record that was deleted.
+const goneRevision = math.MaxInt64
+
+// appendRevision adds a revision to the JSON of a document.
+func appendRevision(doc []byte, revision int64) []byte {
+	doc = bytes.TrimSuffix(doc, []byte("}"))
+	if len(doc) > 1 {
+		doc = append(doc, ',')
+	}
+	doc = strconv.AppendInt(append(doc, revisionMember...), revision, 10)
+	return append(doc, '}')
+}
+
+// revisionOf returns the revision that a document ends with, or noRevision.
+func revisionOf(doc []byte) int64 {
+	i := bytes.LastIndex(doc, []byte(revisionMember))
+	if i < 1 || doc[i-1] != ',' && doc[i-1] != '{' {
+		return noRevision
+	}
+	text := bytes.TrimSuffix(doc[i+len(revisionMember):], []byte("}"))
+	revision, err := strconv.ParseInt(string(text), 10, 64)
+	if err != nil || revision < 0 {
+		return noRevision
+	}
+	return revision
+}
+
+// recordKey names a record.
+type recordKey struct {
+	tenant, id storage.ID
+	kind       string
+}
+
+// revisions is the newest revision that this node has seen of each application,
+// reactor and proxy. The zero value has seen none.
+type revisions struct {
+	mu   sync.Mutex
+	seen map[recordKey]int64
+	keys map[storage.Key]recordKey // applications by API key
+}
+
+// maxRevisions bounds what is remembered; beyond it, all is forgotten.
+const maxRevisions = 100_000
+
+// tracked reports whether nodes remember the revisions of a kind of records.
+// Sessions are too many, and any caller can create them.
+func tracked(kind string) bool {
+	return kind == audit.Application || kind == audit.Reactor || kind == audit.Proxy
+}
+
+// note remembers a revision. It reports whether none newer was seen.
+func (r *revisions) note(key recordKey, revision int64) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if seen, ok := r.seen[key]; ok && revision < seen {
+		return false
+	}
+	if r.seen == nil || len(r.seen) >= maxRevisions {
+		r.seen, r.keys = map[recordKey]int64{}, map[storage.Key]recordKey{}
+	}
+	r.seen[key] = revision
+	return true
+}
+
+// noteKey remembers whose an API key is.
+func (r *revisions) noteKey(key storage.Key, of recordKey) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.keys != nil && len(r.keys) < maxRevisions {
+		r.keys[key] = of
+	}
+}
+
+// holder returns the record that an API key was of.
+func (r *revisions) holder(key storage.Key) (recordKey, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	of, ok := r.keys[key]
+	return of, ok
+}
+
+// noteRevision remembers the revision of a record that was written or deleted. A
+// record of a transaction that is still open does not count.
+func (op *Op) noteRevision(kind string, id storage.ID, revision int64) {
+	if op.tx == nil && tracked(kind) {
+		op.Vault.revisions.note(recordKey{op.TenantID(), id, kind}, revision)
+	}
+}
+
+// NoteWritten remembers the revision of a record that a change has written.
+func (op *Op) NoteWritten(rec *storage.Record) {
+	op.Afterwards(func() { op.noteRevision(rec.Kind, rec.ID, rec.Rev) })
+}
+
+// NoteDeleted remembers that a change has deleted a record.
+func (op *Op) NoteDeleted(kind string, id storage.ID) {
+	op.Afterwards(func() { op.noteRevision(kind, id, goneRevision) })
+}
+
+// checkRevision refuses a record that is older than one this node has seen. It
+// reports whether the record was replaced by a newer one: a reader may have been
+// slow, so the record is read again before it is called old.
+func (op *Op) checkRevision(ctx context.Context, rec *storage.Record, doc []byte) (again bool, err error) {
+	revision := revisionOf(doc)
+	if revision > rec.Rev {
+		return false, op.rolledBack(ctx, rec)
+	}
+	if op.tx != nil || !tracked(rec.Kind) {
+		return false, nil
+	}
+	if op.Vault.revisions.note(recordKey{op.TenantID(), rec.ID, rec.Kind}, revision) {
+		return false, nil
+	}
+	now, err := op.Vault.Store.Records(ctx, op.TenantID(), rec.Kind, []storage.ID{rec.ID})
+	if err != nil {
+		return false, err
+	}
+	if len(now) == 0 {
+		return false, fault.New(fault.ErrNotFound, "There is no such %s.", rec.Kind)
+	}
+	if now[0].Rev <= rec.Rev {
+		return false, op.rolledBack(ctx, rec)
+	}
+	*rec = now[0]
+	return true, nil
+}
+
+func (op *Op) rolledBack(ctx context.Context, rec *storage.Record) error {
+	return op.Vault.Alarm(ctx, AlarmRolledBack, op.Tenant(), Entity{rec.Kind, uuid.UUID(rec.ID).String()}, fault.ErrAltered)
+}
+
+// noteMissing remembers that the application of an API key was deleted, if this
+// node knew the key and finds the application no more.
+func (v *Vault) noteMissing(ctx context.Context, key storage.Key) error {
+	of, known := v.revisions.holder(key)
+	if !known {
+		return nil
+	}
+	recs, err := v.Store.Records(ctx, of.tenant, of.kind, []storage.ID{of.id})
+	if err == nil && len(recs) == 0 {
+		v.revisions.note(of, goneRevision)
+	}
+	return err
+}

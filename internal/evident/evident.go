@@ -1,0 +1,217 @@
+// Package evident connects a vault with the ledger over its log: the key that
+// signs, the tenants, the background work, and what callers ask for.
+package evident
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/google/uuid"
+	"golang.org/x/mod/sumdb/note"
+
+	"github.com/seed-72ea4aab/vault/evidence"
+	"github.com/seed-72ea4aab/vault/internal/core"
+	"github.com/seed-72ea4aab/vault/internal/fault"
+	"github.com/seed-72ea4aab/vault/internal/ledger"
+	"github.com/seed-72ea4aab/vault/internal/seal"
+	"github.com/seed-72ea4aab/vault/storage"
+)
+
+// Config says how evidence is kept.
+type Config struct {
+	Origin  string        // the stored one, or a random one, when empty
+	Signer  note.Signer   // a key sealed in the database when nil
+	Every   time.Duration // between checkpoints; a minute when zero, never when negative
+	Anchors []ledger.Anchor
+	OnAlarm func(ledger.Alarm) // may be nil
+}
+
+// Keeper keeps the evidence of a vault.
+type Keeper struct {
+	*ledger.Ledger
+	vault *core.Vault
+	store ledger.Store
+	ring  *seal.Ring // of the vault itself
+	every time.Duration
+	vkey  string
+}
+
+// Open starts to keep evidence for a vault that does not work yet.
+func Open(ctx context.Context, v *core.Vault, c Config) (*Keeper, error) {
+	store, ok := v.Store.(ledger.Store)
+	if !ok {
+		return nil, errors.New("vault: Config.Evidence needs a storage that keeps the trees over the log (storage.TreeStorage)")
+	}
+	k := &Keeper{vault: v, store: store, every: c.Every}
+	var err error
+	if k.ring, err = vaultRing(ctx, v); err != nil {
+		return nil, err
+	}
+	signer, err := k.signer(ctx, &c)
+	if err != nil {
+		return nil, err
+	}
+	k.vkey = signer.vkey
+	lc := ledger.Config{
+		Store: store, Name: signer.Name(), Signers: []note.Signer{signer}, Keys: []note.Verifier{signer},
+		Mac: k.mac, Tenants: k.tenants, Anchors: c.Anchors, Now: v.Now,
+		Alarm: func(a ledger.Alarm) {
+			v.Logger.Error("evidence: "+a.Text, "alarm", string(a.Kind), "tenant_id", a.Tenant, "entry_id", a.Entry)
+			if c.OnAlarm != nil {
+				c.OnAlarm(a)
+			}
+		},
+	}
+	if s, ok := v.Store.(storage.Instanced); ok {
+		lc.Instance = s.Instance
+	}
+	if k.Ledger, err = ledger.Open(ctx, lc); err != nil {
+		return nil, fmt.Errorf("vault: %w", err)
+	}
+	v.Ledger = k.Ledger
+	return k, nil
+}
+
+// Key returns the public key in the form of package note; empty when the signer
+// does not tell it.
+func (k *Keeper) Key() string { return k.vkey }
+
+// mac computes keyed hashes for the ledger. Those of the vault's own tree are made
+// with the vault's ring.
+func (k *Keeper) mac(ctx context.Context, tenant uuid.UUID, data []byte) (evidence.Mac, error) {
+	if tenant == (uuid.UUID{}) {
+		return core.Mac(k.ring, data), nil
+	}
+	mac, err := k.vault.LedgerMac(ctx, tenant, data)
+	if errors.Is(err, fault.ErrNoTenant) {
+		return mac, ledger.ErrGone
+	}
+	return mac, err
+}
+
+// tenants returns the tenants that have a log. Deleted ones, whose rows are still
+// being deleted, are among them: the ledger passes over these.
+func (k *Keeper) tenants(ctx context.Context, after uuid.UUID, limit int) ([]uuid.UUID, error) {
+	ids, err := k.vault.Store.LogTenants(ctx, k.vault.Now().AddDate(100, 0, 0), storage.ID(after), limit)
+	all := make([]uuid.UUID, len(ids))
+	for i := range ids {
+		all[i] = uuid.UUID(ids[i])
+	}
+	return all, err
+}
+
+// Run keeps the trees up to date until the context ends.
+func (k *Keeper) Run(ctx context.Context) {
+	if k.every < 0 {
+		return
+	}
+	k.Ledger.Run(ctx, ledger.Schedule{Checkpoint: k.every}, func(err error) {
+		k.vault.Logger.ErrorContext(ctx, "evidence failed", "error", err)
+	})
+}
+
+// closeWait bounds how long the end of a vault waits for its last note.
+const closeWait = 5 * time.Second
+
+// Close signs the last note and hands it to the anchors.
+func (k *Keeper) Close() {
+	ctx, cancel := context.WithTimeout(context.Background(), closeWait)
+	defer cancel()
+	_, err := k.Ledger.Checkpoint(ctx)
+	if err := errors.Join(err, k.Ledger.Close(ctx)); err != nil {
+		k.vault.Logger.Error("the last checkpoint of the log failed", "error", err)
+	}
+}
+
+// Checkpoint sequences everything that is committed, and returns the newest note.
+func (k *Keeper) Checkpoint(ctx context.Context) ([]byte, error) {
+	if err := k.Round(ctx); err != nil {
+		return nil, err
+	}
+	return k.Ledger.Checkpoint(ctx)
+}
+
+// TenantCheckpoint puts all committed entries of a tenant into its tree, those from
+// before evidence began too, and returns the newest note.
+func (k *Keeper) TenantCheckpoint(ctx context.Context, tenant uuid.UUID) ([]byte, error) {
+	for more := true; more; {
+		var err error
+		if more, err = k.Import(ctx, tenant); err != nil {
+			return nil, err
+		}
+	}
+	return k.Ledger.Checkpoint(ctx, tenant)
+}
+
+// An entry comes into the tree when the transactions that began before it have
+// ended. A proof waits for that, but not long.
+const (
+	proofWait  = 2 * time.Second
+	proofPause = 50 * time.Millisecond
+)
+
+// Proof returns the proof of an entry of the caller's log.
+func (k *Keeper) Proof(ctx context.Context, op *core.Op, id uuid.UUID) ([]byte, error) {
+	over := time.After(proofWait)
+	for {
+		if _, err := k.TenantCheckpoint(ctx, op.Tenant()); err != nil {
+			return nil, err
+		}
+		proof, err := k.Ledger.Proof(ctx, op.Tenant(), id)
+		if !errors.Is(err, ledger.ErrNotSequenced) {
+			return proof, err
+		}
+		if err := k.mayCome(ctx, op, id); err != nil {
+			return nil, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-over:
+			return nil, fault.New(fault.ErrUnavailable, "the entry is not in the tree yet")
+		case <-time.After(proofPause):
+		}
+	}
+}
+
+// mayCome returns an error for an entry that does not exist.
+func (k *Keeper) mayCome(ctx context.Context, op *core.Op, id uuid.UUID) error {
+	rows, err := k.store.LogsByRef(ctx, op.TenantID(), []storage.LogRef{{ID: storage.ID(id), Seq: storage.AnySeq}})
+	if err == nil && len(rows) == 0 {
+		return fault.New(fault.ErrNotFound, "log entry not found")
+	}
+	return err
+}
+
+// Consistency returns the proof that the caller's log continues what it was at a
+// size.
+func (k *Keeper) Consistency(ctx context.Context, op *core.Op, from int64) (to int64, hashes []evidence.Hash, err error) {
+	if _, err := k.TenantCheckpoint(ctx, op.Tenant()); err != nil {
+		return 0, nil, err
+	}
+	to, hashes, err = k.Ledger.Consistency(ctx, op.Tenant(), from)
+	if err != nil && (from < 0 || from > to) {
+		return 0, nil, fault.Field("from", "must be a size that the log has had")
+	}
+	return to, hashes, err
+}
+
+// Export writes the bundle of the caller's tenant.
+func (k *Keeper) Export(ctx context.Context, op *core.Op, w io.Writer) error {
+	if _, err := k.TenantCheckpoint(ctx, op.Tenant()); err != nil {
+		return err
+	}
+	return k.Ledger.Export(ctx, op.Tenant(), w)
+}
+
+// AcceptRestore accepts a restored database.
+func (k *Keeper) AcceptRestore(ctx context.Context, reason string) error {
+	if reason == "" {
+		return fault.Field("reason", "must not be empty")
+	}
+	_, err := k.Ledger.AcceptRestore(ctx, reason)
+	return err
+}

@@ -1,0 +1,104 @@
+package compile
+
+import (
+	"reflect"
+
+	"github.com/dop251/goja/ast"
+)
+
+// Literal is a name that code requires in so many words, and the line where.
+type Literal struct {
+	Name string
+	Line int
+}
+
+// requiredNames returns the names that the code in a wrapper is certain to ask
+// for when it comes there: literals outside of try. Where the code declares a
+// require of its own, as bundlers do, that one is meant.
+func requiredNames(tree *ast.Program) []Literal {
+	statement, ok := tree.Body[0].(*ast.ExpressionStatement)
+	if !ok {
+		return nil
+	}
+	wrapper, ok := statement.Expression.(*ast.FunctionLiteral)
+	if !ok || declaresRequire(wrapper.DeclarationList, wrapper.Body) {
+		return nil
+	}
+	var out []Literal
+	walkUnless(reflect.ValueOf(wrapper.Body.List), hidesRequire, func(n any) {
+		call, ok := n.(*ast.CallExpression)
+		if !ok || len(call.ArgumentList) == 0 {
+			return
+		}
+		callee, ok := call.Callee.(*ast.Identifier)
+		name, isString := call.ArgumentList[0].(*ast.StringLiteral)
+		if ok && isString && (callee.Name == "require" && len(call.ArgumentList) == 1 || callee.Name == lowImport) {
+			out = append(out, Literal{name.Value.String(), tree.File.Position(int(call.Idx0()) - tree.File.Base()).Line})
+		}
+	})
+	return out
+}
+
+// hidesRequire tells whether a missing module is no certain error below a node:
+// in try, and where require is another function.
+func hidesRequire(n any) bool {
+	switch n := n.(type) {
+	case *ast.TryStatement:
+		return true
+	case *ast.FunctionLiteral:
+		return bindsRequire(n.ParameterList) || declaresRequire(n.DeclarationList, n.Body)
+	case *ast.ArrowFunctionLiteral:
+		body, _ := n.Body.(*ast.BlockStatement)
+		return bindsRequire(n.ParameterList) || declaresRequire(n.DeclarationList, body)
+	case *ast.BlockStatement:
+		return declaresRequire(nil, n)
+	}
+	return false
+}
+
+func bindsRequire(list *ast.ParameterList) bool {
+	if list == nil {
+		return false
+	}
+	for _, b := range list.List {
+		if isRequire(b.Target) {
+			return true
+		}
+	}
+	return isRequire(list.Rest)
+}
+
+func isRequire(n any) bool {
+	id, ok := n.(*ast.Identifier)
+	return ok && id != nil && id.Name == "require"
+}
+
+// declaresRequire tells whether variables or the statements of a block declare
+// a require.
+func declaresRequire(variables []*ast.VariableDeclaration, body *ast.BlockStatement) bool {
+	for _, v := range variables {
+		for _, b := range v.List {
+			if isRequire(b.Target) {
+				return true
+			}
+		}
+	}
+	if body == nil {
+		return false
+	}
+	for _, st := range body.List {
+		switch st := st.(type) {
+		case *ast.LexicalDeclaration:
+			for _, b := range st.List {
+				if isRequire(b.Target) {
+					return true
+				}
+			}
+		case *ast.FunctionDeclaration:
+			if isRequire(st.Function.Name) {
+				return true
+			}
+		}
+	}
+	return false
+}

@@ -1,0 +1,176 @@
+package compile
+
+import (
+	"maps"
+	"reflect"
+	"strings"
+
+	"github.com/dop251/goja/ast"
+	"github.com/evanw/esbuild/pkg/api"
+	"github.com/go-sourcemap/sourcemap"
+
+	"github.com/seed-72ea4aab/vault/script"
+)
+
+// Lowered code has an object of the prelude beside what other code has, for what
+// the compiler's own helpers do not do as the standard says.
+const (
+	lowHead    = "(function (exports, require, module, __filename, __dirname, __lowered) {"
+	asyncHead  = `(async function (exports, require, module, __filename, __dirname, __lowered) {"use strict";`
+	lowImport  = "__import"
+	importText = "const " + lowImport + " = __lowered.importer(require);"
+)
+
+// codeOptions are the options of esbuild for the tenant's code.
+var codeOptions = api.TransformOptions{
+	Sourcefile: FileName,
+	Sourcemap:  api.SourceMapExternal,
+	Banner:     lowHead + importText,
+	Footer:     WrapTail,
+	Supported:  codeSupported(),
+}
+
+// codeSupported are the features for the tenant's code: import() stays, since it
+// is replaced later on.
+func codeSupported() map[string]bool {
+	out := maps.Clone(supported)
+	out["dynamic-import"], out["import-attributes"] = true, true
+	return out
+}
+
+// awaitOptions are the options for code that awaits something at its top level.
+// esbuild leaves its imports and exports as they are.
+var awaitOptions = func() api.TransformOptions {
+	o := codeOptions
+	o.Format = api.FormatESModule
+	o.Banner, o.Footer = "", ""
+	return o
+}()
+
+// lower rewrites the source with esbuild and parses the outcome.
+func (c *Code) lower() (*ast.Program, *script.Error) {
+	out := tryLoaders(c.source, codeOptions)
+	text := string(out.Code)
+	if awaits(out) {
+		if module := tryLoaders(c.source, awaitOptions); len(module.Errors) == 0 {
+			out, c.Async = module, true
+			text = asyncHead + importText + moduleBody(string(out.Code)) + WrapTail
+		}
+	}
+	if len(out.Errors) > 0 {
+		return nil, lowerError(out.Errors[0])
+	}
+	text = ownHelpers(replaceImports(text))
+	c.Helpers = strings.Contains(text, "__lowered.")
+	tree, err := parseWrapped(text)
+	if err != nil {
+		return nil, Invalid(0, SyntaxMessage(err))
+	}
+	if strings.Contains(text, "__yieldStar") {
+		plainDelegates(tree)
+	}
+	if positions, err := sourcemap.Parse("", out.Map); err == nil {
+		tree.File.SetSourceMap(positions)
+	}
+	return tree, nil
+}
+
+// tryLoaders takes source for JavaScript, and if it is not, for TypeScript.
+func tryLoaders(source string, o api.TransformOptions) api.TransformResult {
+	out := Transform(source, api.LoaderJS, o)
+	if len(out.Errors) > 0 {
+		if ts := Transform(source, api.LoaderTS, o); len(ts.Errors) == 0 || awaits(ts) {
+			return ts
+		}
+	}
+	return out
+}
+
+// awaits tells whether esbuild refused code because of an await at its top level.
+func awaits(out api.TransformResult) bool {
+	return len(out.Errors) > 0 && strings.HasPrefix(out.Errors[0].Text, "Top-level await")
+}
+
+func lowerError(m api.Message) *script.Error {
+	if IsPanic(m.Text) {
+		return Invalid(0, errCompiler.Error())
+	}
+	line := 0
+	if m.Location != nil {
+		line = m.Location.Line
+	}
+	return Invalid(line, m.Text)
+}
+
+// ownHelpers puts helpers of the prelude in the place of those that esbuild
+// writes in front of the code.
+func ownHelpers(text string) string {
+	for name, own := range map[string]string{"__await": "Await", "__asyncGenerator": "generator", "__yieldStar": "yieldStar"} {
+		text = strings.Replace(text, "\nvar "+name+" = ", "\nvar "+name+" = __lowered."+own+", "+name+"_ = ", 1)
+	}
+	return text
+}
+
+// replaceImports turns every import() into a call of a function.
+func replaceImports(text string) string {
+	if !strings.Contains(text, "import(") {
+		return strings.Replace(text, importText, "", 1)
+	}
+	var b strings.Builder
+	done := 0
+	tokens(text, func(start, end, _ int) {
+		if text[start:end] == "import" && strings.HasPrefix(text[end:], "(") && !strings.HasSuffix(text[:start], ".") {
+			b.WriteString(text[done:start] + lowImport)
+			done = end
+		}
+	})
+	return b.String() + text[done:]
+}
+
+// tokens calls visit for the tokens of a text, with how deep in brackets they are.
+func tokens(text string, visit func(start, end, depth int)) {
+	s := &scanner{src: text, line: 1, stack: []level{{}}}
+	for s.pos < len(s.src) {
+		start, depth := s.pos, len(s.stack)-1
+		_ = s.next() // the bounds were checked before
+		visit(start, s.pos, depth)
+	}
+}
+
+// plainDelegates takes the helper for yield* out of generators that are not
+// asynchronous: esbuild writes it into some of those as well.
+func plainDelegates(tree *ast.Program) {
+	asynchronous := map[any]bool{}
+	walk(tree, func(n any) {
+		if args := callArguments(n, "__asyncGenerator"); len(args) == 3 {
+			asynchronous[args[2]] = true
+		}
+	})
+	walk(tree, func(n any) {
+		f, ok := n.(*ast.FunctionLiteral)
+		if !ok || !f.Generator || asynchronous[f] {
+			return
+		}
+		within := func(n any) bool { _, ok := n.(*ast.FunctionLiteral); return ok }
+		walkUnless(reflect.ValueOf(f.Body.List), within, func(n any) {
+			if y, ok := n.(*ast.YieldExpression); ok && y.Delegate {
+				if args := callArguments(y.Argument, "__yieldStar"); len(args) == 1 {
+					y.Argument = args[0]
+				}
+			}
+		})
+	})
+}
+
+// callArguments returns the arguments if a node is the call of a function by its
+// name.
+func callArguments(n any, name string) []ast.Expression {
+	call, ok := n.(*ast.CallExpression)
+	if !ok {
+		return nil
+	}
+	if callee, ok := call.Callee.(*ast.Identifier); !ok || callee.Name.String() != name {
+		return nil
+	}
+	return call.ArgumentList
+}

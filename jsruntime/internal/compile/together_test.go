@@ -1,0 +1,79 @@
+package compile_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/seed-72ea4aab/vault/jsruntime"
+	"github.com/seed-72ea4aab/vault/jsruntime/internal/compile"
+	"github.com/seed-72ea4aab/vault/script"
+)
+
+// noHost refuses calls and drops the console.
+type noHost struct{}
+
+func (noHost) Call(context.Context, string, json.RawMessage) (json.RawMessage, error) {
+	return nil, errors.New("no host")
+}
+
+func (noHost) Log(script.Line) {}
+
+// withPatches uses classes of the prelude that build on intrinsics.
+const withPatches = `module.exports = async () => {
+  const out = [];
+  const a = new AbortController();
+  a.signal.onabort = (e) => out.push(e.type);
+  a.abort();
+  out.push(a.signal.reason.name, a.signal.reason instanceof Error, a.signal.reason.stack.split('\n')[0]);
+  await new Promise((done) => { AbortSignal.timeout(1).onabort = done; setTimeout(() => {}, 60000); });
+  const e = new DOMException('m', 'DataCloneError');
+  out.push(e.name, e.code, String(e));
+  const key = await crypto.subtle.importKey('raw', new Uint8Array(16), 'AES-GCM', true, ['encrypt']);
+  try { await crypto.subtle.exportKey('spki', key); } catch (err) { out.push(err.name); }
+  out.push(Buffer.from(await crypto.subtle.digest('SHA-256', Buffer.from('a'))).toString('hex').slice(0, 8));
+  try { null.x; } catch (err) { out.push(err instanceof TypeError, new TypeError('t') instanceof Error, /^TypeError: t/.test(new TypeError('t').stack)); }
+  return out;
+};`
+
+// TestComputedNames reaches what patches repair by names that are made at run time.
+func TestComputedNames(t *testing.T) {
+	t.Parallel()
+	r := jsruntime.NewInProcess(nil)
+	for body, want := range map[string]string{
+		`return new (/x/.constructor)('\\p{Lu}', 'u').test('A')`:                                                     "true",
+		`return (function () { const k = ['Reg', 'Exp'].join(''); return new this[k]('\\p{Lu}', 'u').test('A') })()`: "true",
+		`const k = ['to', 'LocaleString'].join(''); return (1234.5)[k]('en-US')`:                                     `"1,234.5"`,
+		`return 'a\u2028b'[args]('a.b')`:                                                                             "null",
+		`const k = ['capture', 'StackTrace'].join(''); return typeof Error[k]`:                                       `"function"`,
+	} {
+		p := script.Program{Tenant: "t", Source: "module.exports = ({ args }) => {" + body + "}"}
+		if out, err := r.Run(t.Context(), p, json.RawMessage(`{"args":"match"}`), noHost{}); err != nil || string(out) != want {
+			t.Errorf("%s: got %s, %v, want %s", body, out, err, want)
+		}
+	}
+}
+
+// TestPatchesTogether runs the same code under each patch, and under all of them.
+func TestPatchesTogether(t *testing.T) {
+	t.Parallel()
+	r := jsruntime.NewInProcess(nil)
+	const want = `["abort","AbortError",true,"AbortError: This operation was aborted","DataCloneError",25,"DataCloneError: m","NotSupportedError","ca978112",true,true,true]`
+	sources := map[string]string{"none": "", "all": "globalThis;"}
+	for patch, names := range compile.Patches {
+		sources[patch] = "[" + "'" + strings.Join(append(strings.Fields(names), compile.Companions[patch]), "','") + "'];"
+	}
+	for name, source := range sources {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			out, err := r.Run(t.Context(), script.Program{Tenant: "t", Source: source + withPatches}, nil, noHost{})
+			if diff := cmp.Diff(want, string(out)); diff != "" {
+				t.Errorf("%v (-want +got):\n%s", err, diff)
+			}
+		})
+	}
+}

@@ -1,0 +1,134 @@
+package modules
+
+import (
+	"bytes"
+	"encoding/json"
+	"path"
+	"strings"
+)
+
+// manifest is what matters of a package.json.
+type manifest struct {
+	Name         string          `json:"name"`
+	Type         string          `json:"type"`
+	Main         json.RawMessage `json:"main"` // a string, but not in every package
+	Exports      json.RawMessage `json:"exports"`
+	Imports      json.RawMessage `json:"imports"`
+	Dependencies json.RawMessage `json:"dependencies"`
+}
+
+// main returns the file that stands for the package, if it names one.
+func (m *manifest) main() string {
+	var name string
+	_ = json.Unmarshal(m.Main, &name) // Node ignores what is no string, too
+	return name
+}
+
+// pair is a property of a JSON object. The order of conditions counts, which a
+// Go map would lose.
+type pair struct {
+	key   string
+	value json.RawMessage
+}
+
+// pairsOf returns the properties of a JSON object in their order, and nothing
+// for any other value.
+func pairsOf(raw json.RawMessage) []pair {
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	if start, err := dec.Token(); err != nil || start != json.Delim('{') {
+		return nil
+	}
+	var out []pair
+	for dec.More() {
+		key, err := dec.Token()
+		if err != nil {
+			return nil
+		}
+		p := pair{}
+		p.key, _ = key.(string)
+		if dec.Decode(&p.value) != nil {
+			return nil
+		}
+		out = append(out, p)
+	}
+	return out
+}
+
+// target returns what exports or imports have for a name such as "./sub", as a
+// path that begins with "./" or, in imports, the name of a package. conditions
+// are those that hold.
+func target(raw json.RawMessage, name string, conditions map[string]bool) (string, bool) {
+	pairs := pairsOf(raw)
+	if len(pairs) == 0 || !strings.HasPrefix(pairs[0].key, ".") && !strings.HasPrefix(pairs[0].key, "#") {
+		if name != "." {
+			return "", false
+		}
+		return chosen(raw, "", conditions) // one target, for the package itself
+	}
+	var best pair
+	var star string
+	for _, p := range pairs {
+		if p.key == name {
+			return chosen(p.value, "", conditions)
+		}
+		if rest, ok := matchPattern(p.key, name); ok && len(p.key) > len(best.key) {
+			best, star = p, rest
+		}
+	}
+	if best.key == "" {
+		return "", false
+	}
+	return chosen(best.value, star, conditions)
+}
+
+// matchPattern returns what the star of a key stands for in a name. A key that
+// ends in a slash stands for everything below it, as it did up to Node 16.
+func matchPattern(key, name string) (string, bool) {
+	head, tail, ok := strings.Cut(key, "*")
+	if !ok {
+		rest, below := strings.CutPrefix(name, key)
+		return rest, below && strings.HasSuffix(key, "/") && rest != ""
+	}
+	if len(name) <= len(head)+len(tail) || !strings.HasPrefix(name, head) || !strings.HasSuffix(name, tail) {
+		return "", false
+	}
+	return name[len(head) : len(name)-len(tail)], true
+}
+
+// chosen follows conditions and lists down to a path.
+func chosen(raw json.RawMessage, star string, conditions map[string]bool) (string, bool) {
+	var text string
+	if json.Unmarshal(raw, &text) == nil && text != "" {
+		if strings.HasSuffix(text, "/") {
+			return text + star, true
+		}
+		return strings.ReplaceAll(text, "*", star), true
+	}
+	var list []json.RawMessage
+	if json.Unmarshal(raw, &list) == nil {
+		for _, item := range list {
+			if found, ok := chosen(item, star, conditions); ok {
+				return found, true
+			}
+		}
+		return "", false
+	}
+	for _, p := range pairsOf(raw) {
+		if p.key != "default" && !conditions[p.key] {
+			continue
+		}
+		if string(p.value) == "null" {
+			return "", false
+		}
+		if found, ok := chosen(p.value, star, conditions); ok {
+			return found, true
+		}
+	}
+	return "", false
+}
+
+// below joins a relative path to a folder, and refuses one that leads out of it.
+func below(dir, relative string) (string, bool) {
+	joined := path.Join(dir, relative)
+	return joined, strings.HasPrefix(joined, dir+"/")
+}

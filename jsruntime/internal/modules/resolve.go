@@ -1,0 +1,257 @@
+package modules
+
+import (
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// folder is the operator's folder of packages. All reading goes through its
+// root, which refuses what lies outside, also behind symbolic links. Paths in it
+// are relative, with slashes.
+type folder struct {
+	root *os.Root
+
+	mu        sync.Mutex
+	manifests map[string]*manifest // by folder; nil where there is none
+}
+
+// ErrNotFound means that there is no such package or unit.
+var ErrNotFound = errors.New("not found")
+
+// The conditions of exports that hold: first those of the way in which a name is
+// asked for, then, for packages that know only the other way, those of that one.
+var (
+	requireConditions = []map[string]bool{{"node": true, "require": true}, {"node": true, "import": true}}
+	importConditions  = []map[string]bool{{"node": true, "import": true}, {"node": true, "require": true}}
+)
+
+// manifest returns the package.json of a folder, or nil.
+func (f *folder) manifest(dir string) *manifest {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if m, ok := f.manifests[dir]; ok {
+		return m
+	}
+	var m *manifest
+	if raw, err := f.root.ReadFile(path.Join(dir, "package.json")); err == nil {
+		m = &manifest{}
+		if json.Unmarshal(raw, m) != nil {
+			m = nil
+		}
+	}
+	if f.manifests == nil {
+		f.manifests = map[string]*manifest{}
+	}
+	f.manifests[dir] = m
+	return m
+}
+
+// resolve returns the file that a name stands for in a file of the given folder,
+// as Node does it, without symbolic links.
+func (f *folder) resolve(dir, name string, conditions []map[string]bool) (string, error) {
+	for _, set := range conditions {
+		found, err := f.resolveWith(dir, name, set)
+		if err == nil {
+			return f.real(found)
+		}
+	}
+	return "", ErrNotFound
+}
+
+func (f *folder) resolveWith(dir, name string, conditions map[string]bool) (string, error) {
+	switch {
+	case name == "." || name == ".." || strings.HasPrefix(name, "./") || strings.HasPrefix(name, "../"):
+		return f.file(path.Join(dir, name), strings.HasSuffix(name, "/"))
+	case strings.HasPrefix(name, "#"):
+		return f.imported(dir, name, conditions)
+	case name == "" || strings.HasPrefix(name, "/") || strings.ContainsAny(name, "\\\x00"):
+		return "", ErrNotFound
+	}
+	packageName, sub := splitName(name)
+	if own, m := f.scope(dir); m != nil && m.Name == packageName && len(m.Exports) > 0 {
+		return f.exported(own, m, sub, conditions)
+	}
+	for ; ; dir = path.Dir(dir) {
+		if path.Base(dir) != "node_modules" {
+			if found, err := f.inPackage(path.Join(dir, "node_modules", packageName), sub, conditions); err == nil {
+				return found, nil
+			}
+		}
+		if dir == "." {
+			return "", ErrNotFound
+		}
+	}
+}
+
+// splitName splits the name of a package from the path within it, "." or
+// "./sub".
+func splitName(name string) (packageName, sub string) {
+	parts := strings.SplitN(name, "/", 3)
+	n := 1
+	if strings.HasPrefix(name, "@") {
+		n = 2
+	}
+	if len(parts) <= n {
+		return name, "."
+	}
+	return strings.Join(parts[:n], "/"), "./" + strings.Join(parts[n:], "/")
+}
+
+// inPackage returns a file of a package: "." is the package itself.
+func (f *folder) inPackage(dir, sub string, conditions map[string]bool) (string, error) {
+	info, err := f.root.Stat(dir)
+	if err != nil || !info.IsDir() {
+		return "", ErrNotFound
+	}
+	if m := f.manifest(dir); m != nil && len(m.Exports) > 0 && string(m.Exports) != "null" {
+		return f.exported(dir, m, sub, conditions)
+	}
+	return f.file(path.Join(dir, sub), sub == ".")
+}
+
+// exported returns the file that a package exports under a path.
+func (f *folder) exported(dir string, m *manifest, sub string, conditions map[string]bool) (string, error) {
+	relative, ok := target(m.Exports, sub, conditions)
+	if !ok || !strings.HasPrefix(relative, "./") {
+		return "", ErrNotFound
+	}
+	full, ok := below(dir, relative)
+	if !ok {
+		return "", ErrNotFound
+	}
+	return f.regular(full)
+}
+
+// imported returns the file that a package has for a name that begins with #.
+func (f *folder) imported(dir, name string, conditions map[string]bool) (string, error) {
+	own, m := f.scope(dir)
+	if m == nil {
+		return "", ErrNotFound
+	}
+	relative, ok := target(m.Imports, name, conditions)
+	switch {
+	case !ok || strings.HasPrefix(relative, "#"):
+		return "", ErrNotFound
+	case !strings.HasPrefix(relative, "./"):
+		return f.resolveWith(own, relative, conditions)
+	}
+	full, ok := below(own, relative)
+	if !ok {
+		return "", ErrNotFound
+	}
+	return f.regular(full)
+}
+
+// scope returns the nearest folder upwards with a package.json, and that.
+func (f *folder) scope(dir string) (string, *manifest) {
+	for {
+		if m := f.manifest(dir); m != nil {
+			return dir, m
+		}
+		if dir == "." || path.Base(dir) == "node_modules" {
+			return "", nil
+		}
+		dir = path.Dir(dir)
+	}
+}
+
+// extensions are what a name may lack.
+var extensions = []string{"", ".js", ".json", ".node", ".cjs", ".mjs"}
+
+// file returns the file that a path without extension stands for, or that of a
+// folder.
+func (f *folder) file(name string, isFolder bool) (string, error) {
+	if !isFolder {
+		for _, extension := range extensions {
+			if found, err := f.regular(name + extension); err == nil {
+				return found, nil
+			}
+		}
+	}
+	if m := f.manifest(name); m != nil && m.main() != "" {
+		main := path.Join(name, m.main())
+		for _, candidate := range []string{main, path.Join(main, "index")} {
+			for _, extension := range extensions {
+				if found, err := f.regular(candidate + extension); err == nil {
+					return found, nil
+				}
+			}
+		}
+	}
+	for _, extension := range extensions[1:] {
+		if found, err := f.regular(path.Join(name, "index"+extension)); err == nil {
+			return found, nil
+		}
+	}
+	return "", ErrNotFound
+}
+
+// regular returns a path that is a file within the folder.
+func (f *folder) regular(name string) (string, error) {
+	if !fs.ValidPath(name) {
+		return "", ErrNotFound
+	}
+	info, err := f.root.Stat(name)
+	if err != nil || !info.Mode().IsRegular() {
+		return "", ErrNotFound
+	}
+	return name, nil
+}
+
+// maxLinks bounds the symbolic links on one path.
+const maxLinks = 40
+
+// real returns a path without symbolic links, by which a file is known however
+// it was reached. The root has made sure that none leads out.
+func (f *folder) real(name string) (string, error) {
+	rest := strings.Split(name, "/")
+	done := "."
+	for links := 0; len(rest) > 0; {
+		next := path.Join(done, rest[0])
+		info, err := f.root.Lstat(next)
+		if err != nil {
+			return "", ErrNotFound
+		}
+		if info.Mode()&fs.ModeSymlink == 0 {
+			done, rest = next, rest[1:]
+			continue
+		}
+		to, err := f.root.Readlink(next)
+		if links++; err != nil || path.IsAbs(to) || links > maxLinks {
+			return "", ErrNotFound
+		}
+		to = path.Join(done, to)
+		if !fs.ValidPath(to) {
+			return "", ErrNotFound
+		}
+		done, rest = ".", slices.Concat(strings.Split(to, "/"), rest[1:])
+	}
+	return done, nil
+}
+
+// packageOf returns the folder of the package that a file belongs to.
+func (f *folder) packageOf(file string) string {
+	parts := strings.Split(path.Dir(file), "/")
+	for i := len(parts) - 2; i >= 0; i-- {
+		if parts[i] != "node_modules" {
+			continue
+		}
+		n := 2
+		if strings.HasPrefix(parts[i+1], "@") {
+			n = 3
+		}
+		return strings.Join(parts[:min(i+n, len(parts))], "/")
+	}
+	for dir := path.Dir(file); dir != "."; dir = path.Dir(dir) { // a link to another place in the folder
+		if m := f.manifest(dir); m != nil && m.Name != "" {
+			return dir
+		}
+	}
+	return "."
+}

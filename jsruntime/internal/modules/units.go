@@ -1,0 +1,122 @@
+package modules
+
+import (
+	"encoding/json"
+	"fmt"
+	"sync"
+
+	"github.com/dop251/goja"
+
+	"github.com/seed-72ea4aab/vault/jsruntime/internal/compile"
+)
+
+// Units is the units that a process has. It keeps them for its life: they are
+// the operator's, and the same for every run. Its zero value is ready.
+type Units struct {
+	mu    sync.Mutex
+	units map[string]*Unit
+	found map[string]string // units by the place and name that they were asked for
+}
+
+// Unit is a unit, compiled when it is first needed.
+type Unit struct {
+	mu       sync.Mutex
+	text     string            // until it is compiled
+	Names    map[string]string // units by the names that it requires
+	Program  *goja.Program
+	patterns *compile.Patterns // in its text
+	Patches  []string
+	err      error
+}
+
+// maxFound bounds how many names are remembered.
+const maxFound = 1000
+
+// Add adds a unit as it travels, unless it is there already.
+func (c *Units) Add(name, text string, names []byte) {
+	u := c.entry(name)
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.Program == nil && u.err == nil {
+		u.text = text
+		u.err = json.Unmarshal(names, &u.Names)
+	}
+}
+
+func (c *Units) entry(name string) *Unit {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	u := c.units[name]
+	if u == nil {
+		if c.units == nil {
+			c.units = map[string]*Unit{}
+		}
+		u = &Unit{}
+		c.units[name] = u
+	}
+	return u
+}
+
+// Get returns a unit, compiled at most once. fetch is to add it, if it is not
+// there.
+func (c *Units) Get(name string, fetch func() error) (*Unit, error) {
+	u := c.entry(name)
+	ready, err := u.ready(name)
+	if ready {
+		return u, err
+	}
+	if err := fetch(); err != nil {
+		return nil, err
+	}
+	if ready, err = u.ready(name); !ready {
+		return nil, ErrNotFound
+	}
+	return u, err
+}
+
+// ready compiles the unit if there is a text to compile, and tells whether there
+// was.
+func (u *Unit) ready(name string) (bool, error) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.Program != nil || u.err != nil {
+		return true, u.err
+	}
+	if u.text == "" {
+		return false, nil
+	}
+	u.err = u.compile(name, u.text)
+	u.text = ""
+	return true, u.err
+}
+
+func (u *Unit) compile(name, source string) error {
+	tree, err := compile.Parse("/app/"+name+".bundle", compile.WrapHead+source+compile.WrapTail)
+	if err != nil {
+		return fmt.Errorf("the package cannot be compiled: %s", compile.SyntaxMessage(err))
+	}
+	program, patterns, err := compile.Assemble(tree)
+	if err != nil {
+		return fmt.Errorf("the package cannot be compiled: %s", compile.SyntaxMessage(err))
+	}
+	u.Program, u.patterns, u.Patches = program, patterns, compile.NeededPatches(tree)
+	return nil
+}
+
+// Remembered returns the unit that a name stood for before.
+func (c *Units) Remembered(key string) (string, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	name, ok := c.found[key]
+	return name, ok
+}
+
+// Remember keeps the unit that a name stands for.
+func (c *Units) Remember(key, name string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.found == nil || len(c.found) >= maxFound {
+		c.found = map[string]string{}
+	}
+	c.found[key] = name
+}

@@ -1,0 +1,193 @@
+package node
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/hex"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/dop251/goja"
+	"golang.org/x/text/encoding/htmlindex"
+
+	"github.com/seed-72ea4aab/vault/jsruntime/internal/native"
+)
+
+// bufferNatives turn text into bytes and back, for Buffer, TextEncoder and
+// their like.
+var bufferNatives = map[string]nativeFunc{
+	"buffer.encode": func(c *Execution, args []goja.Value) goja.Value {
+		return c.Buffer(encodeText(native.Arg(args, 0), native.Arg(args, 1).String()))
+	},
+	"buffer.decode": func(c *Execution, args []goja.Value) goja.Value {
+		return c.decodeText(c.BytesOf(native.Arg(args, 0)), native.Arg(args, 1).String())
+	},
+	// twin returns another buffer of the same bytes.
+	"buffer.twin": func(c *Execution, args []goja.Value) goja.Value { return c.Buffer(c.arrayBuffer(args).Bytes()) },
+	"buffer.detach": func(c *Execution, args []goja.Value) goja.Value {
+		return c.VM.ToValue(c.arrayBuffer(args).Detach())
+	},
+	"buffer.detached": func(c *Execution, args []goja.Value) goja.Value {
+		return c.VM.ToValue(c.arrayBuffer(args).Detached())
+	},
+	"buffer.compare": func(c *Execution, args []goja.Value) goja.Value {
+		return c.VM.ToValue(bytes.Compare(c.BytesOf(native.Arg(args, 0)), c.BytesOf(native.Arg(args, 1))))
+	},
+	"buffer.indexOf": func(c *Execution, args []goja.Value) goja.Value {
+		return c.VM.ToValue(bytes.Index(c.BytesOf(native.Arg(args, 0)), c.BytesOf(native.Arg(args, 1))))
+	},
+	"buffer.lastIndexOf": func(c *Execution, args []goja.Value) goja.Value {
+		return c.VM.ToValue(bytes.LastIndex(c.BytesOf(native.Arg(args, 0)), c.BytesOf(native.Arg(args, 1))))
+	},
+	// Go's strings have no lone surrogates: they become U+FFFD.
+	"text.wellFormed": func(c *Execution, args []goja.Value) goja.Value {
+		return c.VM.ToValue(native.Arg(args, 0).String())
+	},
+	"text.decode":     (*Execution).decodeStandard,
+	"text.encodeInto": (*Execution).encodeInto,
+	"text.label":      (*Execution).encodingLabel,
+}
+
+// encodeText returns the bytes of a string in an encoding of Node's.
+func encodeText(v goja.Value, encoding string) []byte {
+	s, ok := v.ToString().(goja.String)
+	if !ok {
+		return nil
+	}
+	switch encoding {
+	case "hex":
+		return decodeHex(s.String())
+	case "base64", "base64url":
+		return native.DecodeBase64(s.String())
+	case "latin1", "binary", "ascii":
+		out := make([]byte, s.Length())
+		for i := range out {
+			out[i] = byte(s.CharAt(i))
+		}
+		return out
+	case "utf16le", "ucs2", "utf-16le", "ucs-2":
+		out := make([]byte, 0, 2*s.Length())
+		for i := range s.Length() {
+			u := s.CharAt(i)
+			out = append(out, byte(u), byte(u>>8))
+		}
+		return out
+	}
+	return []byte(s.String())
+}
+
+// decodeHex reads pairs of digits up to the first byte that is not one.
+func decodeHex(s string) []byte {
+	n := 0
+	for n < len(s)&^1 && isHex(s[n]) && isHex(s[n+1]) {
+		n += 2
+	}
+	out, _ := hex.DecodeString(s[:n])
+	return out
+}
+
+func isHex(c byte) bool {
+	return '0' <= c && c <= '9' || 'a' <= c && c <= 'f' || 'A' <= c && c <= 'F'
+}
+
+// decodeText returns the string for bytes in an encoding of Node's.
+func (c *Execution) decodeText(b []byte, encoding string) goja.Value {
+	switch encoding {
+	case "hex":
+		return c.VM.ToValue(hex.EncodeToString(b))
+	case "base64":
+		return c.VM.ToValue(base64.StdEncoding.EncodeToString(b))
+	case "base64url":
+		return c.VM.ToValue(base64.RawURLEncoding.EncodeToString(b))
+	case "latin1", "binary", "ascii":
+		mask := byte(0xff)
+		if encoding == "ascii" {
+			mask = 0x7f
+		}
+		units := make([]uint16, len(b))
+		for i, x := range b {
+			units[i] = uint16(x & mask)
+		}
+		return goja.StringFromUTF16(units)
+	case "utf16le", "ucs2", "utf-16le", "ucs-2":
+		units := make([]uint16, len(b)/2)
+		for i := range units {
+			units[i] = uint16(b[2*i]) | uint16(b[2*i+1])<<8
+		}
+		return goja.StringFromUTF16(units)
+	}
+	return c.VM.ToValue(decodeUTF8(b))
+}
+
+// decodeUTF8 replaces what is no UTF-8 as the WHATWG standard says: one
+// replacement for each maximal part of a character.
+func decodeUTF8(b []byte) string {
+	if utf8.Valid(b) {
+		return string(b)
+	}
+	var out strings.Builder
+	for len(b) > 0 {
+		r, size := utf8.DecodeRune(b)
+		if r == utf8.RuneError && size <= 1 {
+			size = brokenPrefix(b)
+		}
+		out.WriteRune(r)
+		b = b[size:]
+	}
+	return out.String()
+}
+
+// brokenPrefix returns how many bytes of a broken character belong together.
+func brokenPrefix(b []byte) int {
+	lo, hi, need := byte(0x80), byte(0xbf), 0
+	switch c := b[0]; {
+	case c >= 0xc2 && c <= 0xdf:
+		need = 1
+	case c >= 0xe0 && c <= 0xef:
+		need = 2
+		if c == 0xe0 {
+			lo = 0xa0
+		} else if c == 0xed {
+			hi = 0x9f
+		}
+	case c >= 0xf0 && c <= 0xf4:
+		need = 3
+		if c == 0xf0 {
+			lo = 0x90
+		} else if c == 0xf4 {
+			hi = 0x8f
+		}
+	}
+	n := 1
+	for ; n <= need && n < len(b) && b[n] >= lo && b[n] <= hi; n++ {
+		lo, hi = 0x80, 0xbf
+	}
+	return n
+}
+
+// encodingLabel returns the standard name for a label of an encoding, or
+// undefined.
+func (c *Execution) encodingLabel(args []goja.Value) goja.Value {
+	label := native.Arg(args, 0).String()
+	if strings.TrimSpace(label) != label {
+		return goja.Undefined() // the standard knows fewer spaces, and the prelude took those off
+	}
+	enc, err := htmlindex.Get(label)
+	if err != nil {
+		return goja.Undefined()
+	}
+	name, err := htmlindex.Name(enc)
+	if err != nil || name == "replacement" {
+		return goja.Undefined()
+	}
+	return c.VM.ToValue(name)
+}
+
+// arrayBuffer returns the first argument, which the prelude knows to be one.
+func (c *Execution) arrayBuffer(args []goja.Value) goja.ArrayBuffer {
+	b, ok := native.Arg(args, 0).Export().(goja.ArrayBuffer)
+	if !ok {
+		panic(c.VM.NewTypeError("the argument must be an ArrayBuffer"))
+	}
+	return b
+}

@@ -1,0 +1,259 @@
+package node
+
+import (
+	"encoding/json"
+	"math"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/dop251/goja"
+
+	"github.com/seed-72ea4aab/vault/jsruntime/internal/native"
+	"github.com/seed-72ea4aab/vault/script"
+)
+
+// encoder writes a value as JSON.stringify would. Unlike goja's own it stops
+// as soon as the text is too long or the run is over, so that a small value
+// that stands for a huge text costs little.
+type encoder struct {
+	c     *Execution
+	out   []byte
+	stack []*goja.Object
+	nodes int
+	fail  *script.Error
+}
+
+// encode returns the JSON text of a result; undefined is null. It must run
+// within a macrotask, since toJSON and getters are code of the tenant.
+func (c *Execution) encode(v goja.Value) (json.RawMessage, *script.Error) {
+	e := &encoder{c: c}
+	if v == nil {
+		v = goja.Undefined()
+	}
+	var written bool
+	ex := c.VM.Try(func() { written = e.value("", v) })
+	switch {
+	case c.stopped.Load() != nil:
+		return nil, StopError(*c.stopped.Load())
+	case ex != nil:
+		return nil, c.failure(ex)
+	case e.fail != nil:
+		return nil, e.fail
+	case len(e.out) > c.limits.MaxOutput: // its last text was long once escaped
+		return nil, StopError(script.Output)
+	case !written:
+		return json.RawMessage("null"), nil
+	}
+	return e.out, nil
+}
+
+// full notes that encoding must end.
+func (e *encoder) full() bool {
+	e.nodes++
+	switch {
+	case e.fail != nil:
+		return true
+	case len(e.out) > e.c.limits.MaxOutput:
+		e.fail = StopError(script.Output)
+	case e.nodes%256 == 0 && e.c.stopped.Load() != nil:
+		e.fail = StopError(*e.c.stopped.Load())
+	}
+	return e.fail != nil
+}
+
+// value writes v and reports whether there was anything to write.
+func (e *encoder) value(key string, v goja.Value) bool {
+	if e.full() {
+		return true
+	}
+	o, ok := v.(*goja.Object)
+	if !ok {
+		return e.primitive(v)
+	}
+	if f, ok := goja.AssertFunction(o.Get("toJSON")); ok {
+		res, err := f(o, e.c.VM.ToValue(key))
+		if err != nil {
+			panic(err)
+		}
+		if o, ok = res.(*goja.Object); !ok {
+			return e.primitive(res)
+		}
+	}
+	switch o.ClassName() {
+	case "Function":
+		return false
+	case "Number":
+		return e.primitive(o.ToNumber())
+	case "String":
+		return e.primitive(o.ToString())
+	case "Boolean":
+		return e.primitive(e.c.VM.ToValue(o.Export()))
+	}
+	if _, ok := goja.AssertFunction(o); ok {
+		return false
+	}
+	e.nested(o)
+	return true
+}
+
+func (e *encoder) primitive(v goja.Value) bool {
+	switch {
+	case v == nil || goja.IsUndefined(v):
+		return false
+	case goja.IsNull(v):
+		e.out = append(e.out, "null"...)
+		return true
+	}
+	switch x := v.(type) {
+	case goja.String:
+		e.text(x)
+		return true
+	case *goja.Symbol:
+		return false
+	}
+	switch x := v.Export().(type) {
+	case bool:
+		e.out = strconv.AppendBool(e.out, x)
+	case int64:
+		e.out = strconv.AppendInt(e.out, x, 10)
+	case float64:
+		if math.IsNaN(x) || math.IsInf(x, 0) {
+			e.out = append(e.out, "null"...)
+		} else {
+			e.out = append(e.out, v.String()...)
+		}
+	default:
+		panic(e.c.VM.NewTypeError("Do not know how to serialize a BigInt"))
+	}
+	return true
+}
+
+// nested writes an array or an object.
+func (e *encoder) nested(o *goja.Object) {
+	for _, outer := range e.stack {
+		if outer == o {
+			panic(e.c.VM.NewTypeError("Converting circular structure to JSON"))
+		}
+	}
+	if len(e.stack) > native.MaxDepth {
+		e.fail = runtimeError(script.Output, "the result is nested too deeply")
+		return
+	}
+	e.stack = append(e.stack, o)
+	if o.ClassName() == "Array" {
+		e.array(o)
+	} else {
+		e.object(o)
+	}
+	e.stack = e.stack[:len(e.stack)-1]
+}
+
+func (e *encoder) array(o *goja.Object) {
+	n := o.Get("length").ToInteger()
+	e.out = append(e.out, '[')
+	for i := int64(0); i < n && e.fail == nil; i++ {
+		if i > 0 {
+			e.out = append(e.out, ',')
+		}
+		key := strconv.FormatInt(i, 10)
+		if !e.value(key, o.Get(key)) {
+			e.out = append(e.out, "null"...)
+		}
+	}
+	e.out = append(e.out, ']')
+}
+
+func (e *encoder) object(o *goja.Object) {
+	e.out = append(e.out, '{')
+	first := true
+	for _, key := range o.Keys() {
+		before := len(e.out)
+		if !first {
+			e.out = append(e.out, ',')
+		}
+		e.quote(key)
+		e.out = append(e.out, ':')
+		if !e.value(key, o.Get(key)) {
+			e.out = e.out[:before]
+			continue
+		}
+		if e.fail != nil {
+			return
+		}
+		first = false
+	}
+	e.out = append(e.out, '}')
+}
+
+// text writes a string. A surrogate that stands alone is written as an escape,
+// because it has no UTF-8.
+func (e *encoder) text(s goja.String) {
+	if s.Length() > e.c.limits.MaxOutput {
+		e.fail = StopError(script.Output)
+		return
+	}
+	plain := s.String()
+	if !strings.ContainsRune(plain, utf8.RuneError) {
+		e.quote(plain)
+		return
+	}
+	e.out = append(e.out, '"')
+	for i := 0; i < s.Length(); i++ {
+		u := rune(s.CharAt(i))
+		low := rune(0)
+		if i+1 < s.Length() {
+			low = rune(s.CharAt(i + 1))
+		}
+		switch {
+		case u < 0xd800 || u > 0xdfff:
+			e.char(u)
+		case u < 0xdc00 && low >= 0xdc00 && low <= 0xdfff:
+			e.char(0x10000 + (u-0xd800)<<10 + (low - 0xdc00))
+			i++
+		default:
+			e.out = append(e.out, `\u`...)
+			e.out = strconv.AppendInt(e.out, int64(u), 16)
+		}
+	}
+	e.out = append(e.out, '"')
+}
+
+func (e *encoder) quote(s string) {
+	e.out = append(e.out, '"')
+	start := 0
+	for i := range len(s) {
+		if c := s[i]; c < 0x20 || c == '"' || c == '\\' {
+			e.out = append(e.out, s[start:i]...)
+			e.char(rune(c))
+			start = i + 1
+		}
+	}
+	e.out = append(e.out, s[start:]...)
+	e.out = append(e.out, '"')
+}
+
+// char writes one character of a string, escaped where JSON asks for it.
+func (e *encoder) char(r rune) {
+	const hex = "0123456789abcdef"
+	switch r {
+	case '"', '\\':
+		e.out = append(e.out, '\\', byte(r))
+	case '\n':
+		e.out = append(e.out, `\n`...)
+	case '\r':
+		e.out = append(e.out, `\r`...)
+	case '\t':
+		e.out = append(e.out, `\t`...)
+	case '\b':
+		e.out = append(e.out, `\b`...)
+	case '\f':
+		e.out = append(e.out, `\f`...)
+	default:
+		if r < 0x20 {
+			e.out = append(e.out, '\\', 'u', '0', '0', hex[r>>4], hex[r&15])
+			return
+		}
+		e.out = utf8.AppendRune(e.out, r)
+	}
+}

@@ -1,0 +1,277 @@
+package node
+
+import (
+	"compress/flate"
+	"compress/gzip"
+	"compress/zlib"
+	"errors"
+	"io"
+	"iter"
+
+	"github.com/andybalholm/brotli"
+)
+
+// inflater decompresses. Go's readers pull their input, while the code pushes
+// it: the reader runs as a coroutine that yields when it needs more.
+type inflater struct {
+	next   func() (struct{}, bool)
+	stop   func()
+	in     []byte
+	out    []byte
+	total  int
+	taken  int
+	rest   int
+	over   bool // the stream has ended, but another may follow it
+	done   bool // nothing more is read
+	eof    bool // nothing more is written
+	err    error
+	closed bool
+}
+
+var errMoreInput = errors.New("stopped")
+
+func newInflater(mode string, dictionary []byte) *inflater {
+	f := &inflater{}
+	f.next, f.stop = iter.Pull(func(yield func(struct{}) bool) {
+		src := &pushed{f, yield}
+		f.err = f.inflate(src, mode, dictionary)
+		if errors.Is(f.err, io.EOF) {
+			f.err = io.ErrUnexpectedEOF
+		}
+		f.over, f.done = true, true
+	})
+	return f
+}
+
+func (f *inflater) write(b []byte, flush int) ([]byte, error) {
+	f.in, f.eof = b, flush == flushFinish
+	if !f.done && !f.closed {
+		f.next()
+	}
+	f.in, f.rest = nil, len(f.in)
+	out := f.out
+	f.out = nil
+	if f.err != nil {
+		return nil, f.err
+	}
+	if flush == flushFinish && !f.over {
+		return nil, io.ErrUnexpectedEOF
+	}
+	return out, nil
+}
+
+func (f *inflater) used() int   { return f.taken }
+func (f *inflater) ended() bool { return f.over }
+func (f *inflater) left() int   { return f.rest }
+
+func (f *inflater) close() {
+	if !f.closed {
+		f.closed = true
+		f.stop()
+	}
+}
+
+// pushed is the input of a reader: what was written, byte by byte, so that no
+// reader takes more than it needs.
+type pushed struct {
+	f     *inflater
+	yield func(struct{}) bool
+}
+
+// wait returns when there is input, or an error when there will be none.
+func (p *pushed) wait() error {
+	for len(p.f.in) == 0 {
+		if p.f.eof {
+			return io.EOF
+		}
+		if p.f.closed || !p.yield(struct{}{}) {
+			return errMoreInput
+		}
+	}
+	return nil
+}
+
+// ReadByte implements io.ByteReader.
+func (p *pushed) ReadByte() (byte, error) {
+	if err := p.wait(); err != nil {
+		return 0, err
+	}
+	b := p.f.in[0]
+	p.f.in = p.f.in[1:]
+	p.f.taken++
+	return b, nil
+}
+
+// Read implements io.Reader.
+func (p *pushed) Read(b []byte) (int, error) {
+	if err := p.wait(); err != nil {
+		return 0, err
+	}
+	n := copy(b, p.f.in)
+	p.f.in = p.f.in[n:]
+	p.f.taken += n
+	return n, nil
+}
+
+// inflate reads a whole stream.
+func (f *inflater) inflate(src *pushed, mode string, dictionary []byte) error {
+	switch mode {
+	case "unzip":
+		return f.unzip(src, dictionary)
+	case "gunzip":
+		return f.gunzip(&lookahead{pushed: src})
+	case "inflate":
+		return f.inflateZlib(src, dictionary)
+	case "unbrotli":
+		return f.unbrotli(src)
+	}
+	return f.copy(flate.NewReaderDict(src, dictionary))
+}
+
+// unbrotli reads ahead of what it needs, which does no harm: nothing may
+// follow a Brotli stream.
+func (f *inflater) unbrotli(src *pushed) error {
+	err := f.copy(brotli.NewReader(src))
+	if err != nil && !errors.Is(err, errInflated) && !errors.Is(err, errMoreInput) {
+		return errBrotli
+	}
+	return err
+}
+
+// unzip tells gzip and zlib apart by their first bytes.
+func (f *inflater) unzip(src *pushed, dictionary []byte) error {
+	first, err := src.ReadByte()
+	if err != nil {
+		return err
+	}
+	ahead := &lookahead{pushed: src, held: []byte{first}}
+	if first == 0x1f {
+		return f.gunzip(ahead)
+	}
+	return f.inflateZlib(ahead, dictionary)
+}
+
+func (f *inflater) inflateZlib(src byteReader, dictionary []byte) error {
+	head := make([]byte, 2)
+	if _, err := io.ReadFull(src, head); err != nil {
+		return err
+	}
+	if head[0]&0x0f == 8 && (int(head[0])<<8|int(head[1]))%31 == 0 && head[1]&0x20 != 0 && dictionary == nil {
+		return zlib.ErrDictionary
+	}
+	if head[0]&0x0f != 8 && (int(head[0])<<8|int(head[1]))%31 == 0 {
+		return errMethod
+	}
+	r, err := zlib.NewReaderDict(&lookahead{pushed: pushedOf(src), held: append(head, heldOf(src)...)}, dictionary)
+	if errors.Is(err, zlib.ErrDictionary) && dictionary != nil {
+		return errDictionary
+	}
+	if err != nil {
+		return err
+	}
+	return f.copy(r)
+}
+
+// byteReader is what Go's readers need to take no more than they use.
+type byteReader interface {
+	io.Reader
+	io.ByteReader
+}
+
+func pushedOf(src byteReader) *pushed {
+	if l, ok := src.(*lookahead); ok {
+		return l.pushed
+	}
+	return src.(*pushed)
+}
+
+func heldOf(src byteReader) []byte {
+	if l, ok := src.(*lookahead); ok {
+		return l.held
+	}
+	return nil
+}
+
+// lookahead is input of which some bytes were read already.
+type lookahead struct {
+	*pushed
+	held []byte
+}
+
+// ReadByte implements io.ByteReader.
+func (l *lookahead) ReadByte() (byte, error) {
+	if len(l.held) > 0 {
+		b := l.held[0]
+		l.held = l.held[1:]
+		return b, nil
+	}
+	return l.pushed.ReadByte()
+}
+
+// Read implements io.Reader.
+func (l *lookahead) Read(b []byte) (int, error) {
+	if len(l.held) > 0 {
+		n := copy(b, l.held)
+		l.held = l.held[n:]
+		return n, nil
+	}
+	return l.pushed.Read(b)
+}
+
+// gunzip reads one member after the other. What follows them and is none is
+// ignored, as in Node.
+func (f *inflater) gunzip(src *lookahead) error {
+	if err := src.checkHeader(); err != nil {
+		return err
+	}
+	r, err := gzip.NewReader(src)
+	for err == nil {
+		r.Multistream(false)
+		if err = f.copy(r); err != nil {
+			return err
+		}
+		f.over = true
+		if src.wait() != nil || f.in[0] != 0x1f || len(f.in) > 1 && f.in[1] != 0x8b {
+			return nil //nolint:nilerr // what comes after the end is not an error
+		}
+		f.over = false
+		if err = src.checkHeader(); err == nil {
+			err = r.Reset(src)
+		}
+	}
+	return err
+}
+
+// checkHeader says what is wrong with the first bytes of a member.
+func (l *lookahead) checkHeader() error {
+	head := make([]byte, 3)
+	if _, err := io.ReadFull(l, head); err != nil {
+		return err
+	}
+	l.held = append(head, l.held...)
+	switch {
+	case head[0] != 0x1f || head[1] != 0x8b:
+		return gzip.ErrHeader
+	case head[2] != 8:
+		return errMethod
+	}
+	return nil
+}
+
+// copy reads to the end of a stream.
+func (f *inflater) copy(r io.Reader) error {
+	buf := make([]byte, 16<<10)
+	for {
+		n, err := r.Read(buf)
+		f.out = append(f.out, buf[:n]...)
+		if f.total += n; f.total > maxInflated {
+			return errInflated
+		}
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}

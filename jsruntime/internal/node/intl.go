@@ -1,0 +1,115 @@
+package node
+
+import (
+	"math"
+	"strconv"
+	"strings"
+	"time"
+	_ "time/tzdata"
+
+	"github.com/dop251/goja"
+
+	"github.com/seed-72ea4aab/vault/jsruntime/internal/native"
+)
+
+// a worker cannot open files
+
+// intlNatives serve the prelude's Intl: exact decimal rounding and time zones.
+var intlNatives = map[string]nativeFunc{
+	"intl.round": (*Execution).intlRound,
+	"intl.time":  (*Execution).intlTime,
+	"intl.zone":  (*Execution).intlZone,
+}
+
+// intlRound takes a finite number and the least and most fraction digits, or,
+// when the last argument is given, significant digits. It returns the digits
+// of the absolute value, rounded half away from zero in decimal.
+func (c *Execution) intlRound(args []goja.Value) goja.Value {
+	digits := strings.TrimPrefix(native.Arg(args, 0).String(), "-")
+	if f, ok := native.Arg(args, 0).Export().(float64); ok {
+		digits = strconv.FormatFloat(math.Abs(f), 'f', -1, 64)
+	}
+	least, most := int(native.Arg(args, 1).ToInteger()), int(native.Arg(args, 2).ToInteger())
+	if native.Arg(args, 3).ToBoolean() {
+		return c.VM.ToValue(roundSignificant(digits, least, most))
+	}
+	return c.VM.ToValue(roundFraction(digits, least, most))
+}
+
+// roundFraction rounds a decimal to a number of fraction digits.
+func roundFraction(digits string, least, most int) string {
+	whole, fraction, _ := strings.Cut(digits, ".")
+	if len(fraction) > most {
+		up := fraction[most] >= '5'
+		number := []byte(whole + fraction[:most])
+		if up {
+			number = increment(number)
+		}
+		whole, fraction = string(number[:len(number)-most]), string(number[len(number)-most:])
+	}
+	for len(fraction) > least && strings.HasSuffix(fraction, "0") {
+		fraction = fraction[:len(fraction)-1]
+	}
+	fraction += strings.Repeat("0", max(0, least-len(fraction)))
+	if fraction == "" {
+		return whole
+	}
+	return whole + "." + fraction
+}
+
+// roundSignificant rounds a decimal to a number of significant digits.
+func roundSignificant(digits string, least, most int) string {
+	whole, fraction, _ := strings.Cut(digits, ".")
+	if whole != "0" && len(whole) >= most {
+		number := []byte(whole[:most])
+		if len(whole) > most && whole[most] >= '5' || len(whole) == most && fraction != "" && fraction[0] >= '5' {
+			number = increment(number)
+		}
+		return string(number) + strings.Repeat("0", len(whole)-most)
+	}
+	lead, shown := 0, len(whole)
+	if whole == "0" {
+		shown = 0
+		lead = len(fraction) - len(strings.TrimLeft(fraction, "0"))
+	}
+	return roundFraction(digits, max(0, lead+least-shown), lead+most-shown)
+}
+
+// increment adds one to a number of decimal digits.
+func increment(number []byte) []byte {
+	for i := len(number) - 1; i >= 0; i-- {
+		if number[i] != '9' {
+			number[i]++
+			return number
+		}
+		number[i] = '0'
+	}
+	return append([]byte{'1'}, number...)
+}
+
+// location returns a time zone by its name, or throws.
+func (c *Execution) location(name string) *time.Location {
+	if name == "" || strings.EqualFold(name, "utc") {
+		return time.UTC
+	}
+	loc, err := time.LoadLocation(name)
+	if err != nil || name == "Local" {
+		panic(c.NewError("RangeError", "", "Invalid time zone specified: "+native.Clip(name)))
+	}
+	return loc
+}
+
+// intlTime takes milliseconds and a time zone, and returns year, month, day,
+// weekday, hour, minute, second, millisecond, the zone's abbreviation and its
+// offset in minutes.
+func (c *Execution) intlTime(args []goja.Value) goja.Value {
+	t := time.UnixMilli(native.Arg(args, 0).ToInteger()).In(c.location(native.Arg(args, 1).String()))
+	zone, offset := t.Zone()
+	return c.VM.NewArray(t.Year(), int(t.Month()), t.Day(), int(t.Weekday()), t.Hour(), t.Minute(), t.Second(),
+		t.Nanosecond()/1e6, zone, offset/60)
+}
+
+// intlZone checks the name of a time zone and returns it in its proper form.
+func (c *Execution) intlZone(args []goja.Value) goja.Value {
+	return c.VM.ToValue(c.location(native.Arg(args, 0).String()).String())
+}

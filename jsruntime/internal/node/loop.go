@@ -1,0 +1,321 @@
+package node
+
+import (
+	"container/heap"
+	"errors"
+	"reflect"
+	"slices"
+	"time"
+
+	"github.com/dop251/goja"
+
+	"github.com/seed-72ea4aab/vault/jsruntime/internal/native"
+)
+
+// loop is the event loop of one run: callbacks that wait for their turn. It
+// ends with the run; nothing goes on in the background.
+type loop struct {
+	ticks      []goja.Callable
+	immediates []*timer
+	timers     timerHeap
+	byID       map[int]*timer
+	lastID     int
+	pending    map[int]goja.Callable // host calls without an answer yet
+	calls      int
+	replies    chan Reply
+	rejected   []*goja.Promise // without a handler
+}
+
+// timer is a callback of setTimeout, setInterval or setImmediate.
+type timer struct {
+	id     int
+	at     time.Time
+	every  time.Duration // 0 for once
+	f      goja.Callable
+	weak   bool // unref: does not keep the loop alive
+	gone   bool
+	atOnce bool // an immediate
+	index  int  // in the heap; -1 outside
+}
+
+// timerHeap orders timers by time, then by age.
+type timerHeap []*timer
+
+func (h timerHeap) Len() int { return len(h) }
+func (h timerHeap) Less(i, j int) bool {
+	return h[i].at.Before(h[j].at) || h[i].at.Equal(h[j].at) && h[i].id < h[j].id
+}
+func (h timerHeap) Swap(i, j int) {
+	h[i], h[j] = h[j], h[i]
+	h[i].index, h[j].index = i, j
+}
+
+// Push implements heap.Interface.
+func (h *timerHeap) Push(x any) {
+	t := x.(*timer)
+	t.index = len(*h)
+	*h = append(*h, t)
+}
+
+// Pop implements heap.Interface.
+func (h *timerHeap) Pop() any {
+	last := len(*h) - 1
+	t := (*h)[last]
+	*h = (*h)[:last]
+	t.index = -1
+	return t
+}
+
+var errDeadlock = errors.New("the function waits for a promise that nothing can settle")
+
+// settle returns a value, or waits for it if it is a promise.
+func (c *Execution) settle(v goja.Value) (goja.Value, error) {
+	p, ok := asPromise(v)
+	if !ok {
+		wrapped, err := c.adopt(v)
+		if err != nil || wrapped == nil {
+			return v, err
+		}
+		p = wrapped
+	}
+	for p.State() == goja.PromiseStatePending {
+		if err := c.reportRejections(); err != nil {
+			return nil, err
+		}
+		progress, err := c.step()
+		if err != nil {
+			return nil, err
+		}
+		if !progress && p.State() == goja.PromiseStatePending {
+			return nil, errDeadlock
+		}
+	}
+	if p.State() == goja.PromiseStateRejected {
+		return nil, &rejection{p.Result()}
+	}
+	return p.Result(), nil
+}
+
+// trackRejection keeps the promises that were rejected and that nothing handles.
+func (c *Execution) trackRejection(p *goja.Promise, op goja.PromiseRejectionOperation) {
+	if op == goja.PromiseRejectionReject {
+		c.loop.rejected = append(c.loop.rejected, p)
+		return
+	}
+	c.loop.rejected = slices.DeleteFunc(c.loop.rejected, func(other *goja.Promise) bool { return other == p })
+}
+
+// reportRejections tells the code, or the log, of rejections that are still
+// without a handler when all that was due has run.
+func (c *Execution) reportRejections() error {
+	if len(c.loop.rejected) == 0 {
+		return nil
+	}
+	var pairs []any
+	for _, p := range c.loop.rejected {
+		pairs = append(pairs, c.VM.NewArray(p.Result(), c.VM.ToValue(p)))
+	}
+	c.loop.rejected = nil
+	return c.macrotask(func() error {
+		report, _ := goja.AssertFunction(c.module("rejections"))
+		_, err := report(goja.Undefined(), c.VM.NewArray(pairs...))
+		return err
+	})
+}
+
+// rejection is the reason of a rejected promise.
+type rejection struct{ reason goja.Value }
+
+func (*rejection) Error() string { return "promise rejected" }
+
+// promiseType tells promises from other objects without running any code.
+var promiseType = reflect.TypeFor[*goja.Promise]()
+
+func asPromise(v goja.Value) (*goja.Promise, bool) {
+	o, ok := v.(*goja.Object)
+	if !ok || o.ExportType() != promiseType {
+		return nil, false
+	}
+	p, ok := o.Export().(*goja.Promise)
+	return p, ok
+}
+
+// adopt returns a promise that follows a thenable of another kind, or nil for
+// any other value.
+func (c *Execution) adopt(v goja.Value) (*goja.Promise, error) {
+	o, ok := v.(*goja.Object)
+	if !ok {
+		return nil, nil
+	}
+	var p *goja.Promise
+	err := c.macrotask(func() error {
+		then, err := c.get(o, "then")
+		if err != nil {
+			return err
+		}
+		if _, ok := goja.AssertFunction(then); !ok {
+			return nil
+		}
+		promise, resolve, _ := c.VM.NewPromise()
+		p = promise
+		return resolve(o)
+	})
+	return p, err
+}
+
+// step runs what is due, or waits for the next thing to happen. It reports
+// false when nothing can happen any more.
+func (c *Execution) step() (bool, error) {
+	if c.stopped.Load() != nil {
+		return false, ErrStopped
+	}
+	if ran, err := c.runDue(); ran || err != nil {
+		return ran, err
+	}
+	if len(c.loop.pending) == 0 && !c.loop.holdsTimer() {
+		return false, nil
+	}
+	var wake <-chan time.Time
+	if next := c.loop.next(); next != nil {
+		t := time.NewTimer(time.Until(next.at))
+		defer t.Stop()
+		wake = t.C
+	}
+	select {
+	case r := <-c.loop.replies:
+		return true, c.answer(r)
+	case <-wake:
+		return true, nil
+	case <-c.done:
+		return false, ErrStopped
+	}
+}
+
+// ErrStopped means that the run was stopped meanwhile.
+var ErrStopped = errors.New("stopped")
+
+// runDue runs the timers that are due, then the immediates, and reports
+// whether there were any.
+func (c *Execution) runDue() (bool, error) {
+	ran := false
+	now := time.Now()
+	for {
+		t := c.loop.next()
+		if t == nil || t.at.After(now) {
+			break
+		}
+		heap.Pop(&c.loop.timers)
+		if t.every > 0 {
+			t.at = now.Add(t.every)
+			heap.Push(&c.loop.timers, t)
+		} else {
+			c.loop.forget(t)
+		}
+		ran = true
+		if err := c.fire(t.f); err != nil {
+			return true, err
+		}
+	}
+	batch := c.loop.immediates
+	c.loop.immediates = nil
+	for _, t := range batch {
+		if t.gone {
+			continue
+		}
+		c.loop.forget(t)
+		ran = true
+		if err := c.fire(t.f); err != nil {
+			return true, err
+		}
+	}
+	return ran, nil
+}
+
+// fire runs one callback as a macrotask of its own.
+func (c *Execution) fire(f goja.Callable, args ...goja.Value) error {
+	return c.macrotask(func() error {
+		_, err := f(goja.Undefined(), args...)
+		return err
+	})
+}
+
+// answer passes the answer of a host call to its callback.
+func (c *Execution) answer(r Reply) error {
+	f, ok := c.loop.pending[r.ID]
+	if !ok {
+		return nil
+	}
+	delete(c.loop.pending, r.ID)
+	if r.Err != nil {
+		return c.fire(f, c.hostError(r.Err))
+	}
+	v, err := native.BuildJSON(c.VM, r.Result)
+	if err != nil {
+		return c.fire(f, c.hostError(FailedOperation()))
+	}
+	return c.fire(f, goja.Null(), v)
+}
+
+// runTicks runs the callbacks of process.nextTick, including those
+// that are added meanwhile.
+func (c *Execution) runTicks() error {
+	for len(c.loop.ticks) > 0 {
+		f := c.loop.ticks[0]
+		c.loop.ticks = c.loop.ticks[1:]
+		if _, err := f(goja.Undefined()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// next returns the earliest timer.
+func (l *loop) next() *timer {
+	if len(l.timers) == 0 {
+		return nil
+	}
+	return l.timers[0]
+}
+
+// holdsTimer tells whether a timer keeps the loop alive.
+func (l *loop) holdsTimer() bool {
+	for _, t := range l.byID {
+		if !t.weak {
+			return true
+		}
+	}
+	return false
+}
+
+// add schedules a callback and returns its timer, or nil when there are too
+// many.
+func (l *loop) add(f goja.Callable, delay time.Duration, repeat, atOnce bool) *timer {
+	if len(l.byID) >= maxTimers {
+		return nil
+	}
+	if l.byID == nil {
+		l.byID = map[int]*timer{}
+	}
+	l.lastID++
+	t := &timer{id: l.lastID, f: f, atOnce: atOnce, index: -1}
+	l.byID[t.id] = t
+	if atOnce {
+		l.immediates = append(l.immediates, t)
+		return t
+	}
+	t.at = time.Now().Add(delay)
+	if repeat {
+		t.every = delay
+	}
+	heap.Push(&l.timers, t)
+	return t
+}
+
+// forget drops a timer.
+func (l *loop) forget(t *timer) {
+	t.gone = true
+	delete(l.byID, t.id)
+	if t.index >= 0 {
+		heap.Remove(&l.timers, t.index)
+	}
+}

@@ -1,0 +1,188 @@
+package node
+
+import (
+	"embed"
+	"strings"
+	"sync"
+
+	"github.com/dop251/goja"
+	"github.com/dop251/goja/parser"
+
+	"github.com/seed-72ea4aab/vault/jsruntime/internal/compile"
+)
+
+// The prelude is what Node has and goja has not, in modules of our own. A
+// module is compiled once for the process and evaluated in a run when it is
+// first needed there.
+//
+//go:embed prelude/*.js
+var preludeFiles embed.FS
+
+// preludeProgram compiles a file of the prelude, once.
+func preludeProgram(name string) (*preludeFile, error) {
+	if p, ok := preludePrograms.Load(name); ok {
+		return p.(*preludeFile), nil
+	}
+	text, err := preludeFiles.ReadFile("prelude/" + name + ".js")
+	if err != nil {
+		return nil, err
+	}
+	tree, err := goja.Parse("vault:"+name, "(function (sys, require, module, exports) {"+string(text)+"\n})", parser.WithDisableSourceMaps)
+	if err != nil {
+		return nil, err
+	}
+	patterns, err := compile.TakePatterns(tree)
+	if err != nil {
+		return nil, err
+	}
+	p, err := goja.CompileAST(tree, true)
+	if err != nil {
+		return nil, err
+	}
+	file := &preludeFile{p, patterns}
+	preludePrograms.Store(name, file)
+	return file, nil
+}
+
+// preludeFile is a compiled file of the prelude.
+type preludeFile struct {
+	program  *goja.Program
+	patterns *compile.Patterns // in its text
+}
+
+var preludePrograms sync.Map // of *preludeFile by name
+
+// module returns the exports of a module of the prelude.
+func (c *Execution) module(name string) goja.Value {
+	if v, ok := c.modules[name]; ok {
+		return v.(*goja.Object).Get("exports")
+	}
+	p, err := preludeProgram(name)
+	if err != nil {
+		panic(c.NewError("Error", "MODULE_NOT_FOUND", "Cannot find module '"+name+"'"))
+	}
+	if p.patterns != nil {
+		c.installRegexps()
+	}
+	wrapper, err := c.VM.RunProgram(p.program)
+	if err != nil {
+		panic(err)
+	}
+	exports := c.VM.NewObject()
+	module := c.VM.NewObject()
+	c.Set(module, "exports", exports)
+	c.modules[name] = module
+	f, _ := goja.AssertFunction(wrapper)
+	if _, err = f(goja.Undefined(), c.native("sys"), c.native("module"), module, exports); err != nil {
+		delete(c.modules, name)
+		panic(err)
+	}
+	return module.Get("exports")
+}
+
+// globalModules maps the globals that the prelude adds to the module that
+// exports them under the same name.
+var globalModules = func() map[string]string {
+	out := map[string]string{}
+	for module, names := range map[string]string{
+		"abort":    "AbortController AbortSignal Event CustomEvent EventTarget DOMException",
+		"blob":     "Blob File",
+		"buffer":   "Buffer atob btoa",
+		"console":  "console",
+		"encoding": "TextEncoder TextDecoder",
+		"errors": "BadRequestError InvalidReactorConfigurationError AuthenticationError InvalidPaymentMethodError " +
+			"AuthorizationError RateLimitError ReactorRuntimeError ServiceUnavailableError CustomHttpResponseError",
+		"fetch":          "fetch Headers Request Response FormData",
+		"atomics":        "SharedArrayBuffer Atomics",
+		"clone":          "structuredClone",
+		"globals":        "queueMicrotask WebAssembly escape unescape",
+		"weak":           "WeakRef FinalizationRegistry",
+		"worker_threads": "MessageChannel MessagePort",
+		"intl":           "Intl",
+		"perf_hooks":     "performance",
+		"process":        "process",
+		"timers":         "setTimeout clearTimeout setInterval clearInterval setImmediate clearImmediate",
+		"url":            "URL URLSearchParams",
+		"webcrypto":      "crypto Crypto CryptoKey SubtleCrypto",
+		"webstreams": "ReadableStream ReadableStreamDefaultReader ReadableStreamBYOBReader ReadableStreamBYOBRequest " +
+			"ReadableByteStreamController ReadableStreamDefaultController TransformStream TransformStreamDefaultController " +
+			"WritableStream WritableStreamDefaultController WritableStreamDefaultWriter ByteLengthQueuingStrategy " +
+			"CountQueuingStrategy TextEncoderStream TextDecoderStream CompressionStream DecompressionStream",
+	} {
+		for _, name := range strings.Fields(names) {
+			out[name] = module
+		}
+	}
+	out["RegExp"] = "regexp" // in the place of the engine's
+	return out
+}()
+
+// wholeModules are globals that are a module and not a part of one.
+var wholeModules = map[string]bool{"console": true, "process": true, "Intl": true}
+
+// installGlobals gives the runtime the globals of the prelude. They are where
+// the global object inherits from, and come to life when they are first read,
+// so that a run pays for what it uses.
+func (c *Execution) installGlobals() {
+	global := c.VM.GlobalObject()
+	c.Set(global, "global", global)
+	if err := global.SetPrototype(c.VM.NewDynamicObject(lazyGlobals{c})); err != nil {
+		panic(err)
+	}
+	c.applyPatches(c.code.Patches)
+}
+
+// applyPatches repairs intrinsics for a program that is about to be loaded.
+func (c *Execution) applyPatches(patches []string) {
+	for _, file := range patches {
+		if file == compile.RegexpPatch {
+			c.installRegexps()
+		} else {
+			c.module(file)
+		}
+	}
+}
+
+// loadGlobal loads a global and makes it an ordinary property.
+func (c *Execution) loadGlobal(name string) goja.Value {
+	v := c.module(globalModules[name])
+	if !wholeModules[name] {
+		v = v.(*goja.Object).Get(name)
+	}
+	c.settleGlobal(name, v)
+	return v
+}
+
+func (c *Execution) settleGlobal(name string, v goja.Value) {
+	err := c.VM.GlobalObject().DefineDataProperty(name, v, goja.FLAG_TRUE, goja.FLAG_TRUE, goja.FLAG_FALSE)
+	if err != nil {
+		panic(err)
+	}
+}
+
+// lazyGlobals is what the global object inherits from. It has the globals of
+// the prelude, and shows nothing else of Go.
+type lazyGlobals struct{ c *Execution }
+
+// Get loads a global.
+func (l lazyGlobals) Get(name string) goja.Value {
+	if globalModules[name] == "" {
+		return nil
+	}
+	return l.c.loadGlobal(name)
+}
+
+// Set makes the name an ordinary property of the global object.
+func (l lazyGlobals) Set(name string, v goja.Value) bool {
+	l.c.settleGlobal(name, v)
+	return true
+}
+
+// Has tells whether there is such a global.
+func (l lazyGlobals) Has(name string) bool { return globalModules[name] != "" }
+
+// Delete has nothing to delete.
+func (l lazyGlobals) Delete(string) bool { return true }
+
+// Keys shows nothing: the globals of Node are not enumerable either.
+func (l lazyGlobals) Keys() []string { return nil }

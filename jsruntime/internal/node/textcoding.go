@@ -1,0 +1,177 @@
+package node
+
+import (
+	"errors"
+	"unicode/utf16"
+	"unicode/utf8"
+
+	"github.com/dop251/goja"
+	"golang.org/x/text/encoding"
+	"golang.org/x/text/encoding/charmap"
+	"golang.org/x/text/encoding/htmlindex"
+	xtransform "golang.org/x/text/transform"
+
+	"github.com/seed-72ea4aab/vault/jsruntime/internal/native"
+)
+
+// decodeStandard decodes bytes in an encoding of the WHATWG standard. It takes
+// bytes, encoding, whether more will follow, and whether broken bytes are an
+// error. It returns the text and how many bytes it used, or undefined.
+func (c *Execution) decodeStandard(args []goja.Value) goja.Value {
+	b, label := c.BytesOf(native.Arg(args, 0)), native.Arg(args, 1).String()
+	more, fatal := native.Arg(args, 2).ToBoolean(), native.Arg(args, 3).ToBoolean()
+	used := len(b)
+	switch label {
+	case "utf-8":
+		if more {
+			used -= incompleteUTF8(b)
+		}
+		if fatal && !utf8.Valid(b[:used]) {
+			return goja.Undefined()
+		}
+		return c.VM.NewArray(decodeUTF8(b[:used]), used)
+	case "utf-16le", "utf-16be":
+		return c.decodeUTF16(b, label == "utf-16be", more, fatal)
+	}
+	return c.decodeLegacy(b, label, more, fatal)
+}
+
+// incompleteUTF8 returns how many bytes at the end begin a character.
+func incompleteUTF8(b []byte) int {
+	for back := 1; back <= min(3, len(b)); back++ {
+		tail := b[len(b)-back:]
+		if utf8.RuneStart(tail[0]) {
+			if !utf8.FullRune(tail) && brokenPrefix(tail) == back {
+				return back
+			}
+			return 0
+		}
+	}
+	return 0
+}
+
+// decodeUTF16 replaces lone surrogates by U+FFFD.
+func (c *Execution) decodeUTF16(b []byte, big, more, fatal bool) goja.Value {
+	units := make([]uint16, len(b)/2)
+	for i := range units {
+		lo, hi := b[2*i], b[2*i+1]
+		if big {
+			lo, hi = hi, lo
+		}
+		units[i] = uint16(lo) | uint16(hi)<<8
+	}
+	used := 2 * len(units)
+	if n := len(units); more && n > 0 && units[n-1]&0xfc00 == 0xd800 {
+		units, used = units[:n-1], used-2
+	}
+	odd := !more && len(b)%2 == 1
+	if fatal && (odd || loneSurrogate(units)) {
+		return goja.Undefined()
+	}
+	text := string(utf16.Decode(units))
+	if odd && (len(units) == 0 || units[len(units)-1]&0xfc00 != 0xd800) { // half a pair and half a unit are one mistake
+		text += "\ufffd"
+	}
+	if !more {
+		used = len(b)
+	}
+	return c.VM.NewArray(text, used)
+}
+
+func loneSurrogate(units []uint16) bool {
+	for i := 0; i < len(units); i++ {
+		switch units[i] & 0xfc00 {
+		case 0xd800:
+			if i+1 == len(units) || units[i+1]&0xfc00 != 0xdc00 {
+				return true
+			}
+			i++
+		case 0xdc00:
+			return true
+		}
+	}
+	return false
+}
+
+// decodeLegacy decodes what is not Unicode.
+func (c *Execution) decodeLegacy(b []byte, label string, more, fatal bool) goja.Value {
+	enc, err := htmlindex.Get(label)
+	if err != nil {
+		return goja.Undefined()
+	}
+	if table := singleByte(enc, label); table != nil {
+		text, ok := decodeBytes(b, table, fatal)
+		if !ok {
+			return goja.Undefined()
+		}
+		return c.VM.NewArray(text, len(b))
+	}
+	d := enc.NewDecoder()
+	var out []byte
+	buf := make([]byte, 4096)
+	used := 0
+	for {
+		nDst, nSrc, err := d.Transform(buf, b[used:], !more)
+		out = append(out, buf[:nDst]...)
+		used += nSrc
+		if errors.Is(err, xtransform.ErrShortDst) {
+			continue
+		}
+		if err != nil && !errors.Is(err, xtransform.ErrShortSrc) {
+			return goja.Undefined()
+		}
+		break
+	}
+	text := string(out)
+	for _, r := range text {
+		if fatal && r == utf8.RuneError {
+			return goja.Undefined()
+		}
+	}
+	return c.VM.NewArray(text, used)
+}
+
+// singleByte returns the table of a single-byte encoding, or nil.
+func singleByte(enc encoding.Encoding, label string) *charmap.Charmap {
+	switch label {
+	case "iso-8859-6-e", "iso-8859-6-i":
+		return charmap.ISO8859_6
+	case "iso-8859-8-e", "iso-8859-8-i":
+		return charmap.ISO8859_8
+	}
+	table, _ := enc.(*charmap.Charmap)
+	return table
+}
+
+// decodeBytes decodes bytes by a table. By the standard, bytes from 0x80 to 0x9F that
+// an encoding leaves out are control characters.
+func decodeBytes(b []byte, table *charmap.Charmap, fatal bool) (string, bool) {
+	out := make([]rune, len(b))
+	for i, c := range b {
+		r := table.DecodeByte(c)
+		if r == utf8.RuneError && c >= 0x80 && c <= 0x9f {
+			r = rune(c)
+		}
+		if r == utf8.RuneError && fatal {
+			return "", false
+		}
+		out[i] = r
+	}
+	return string(out), true
+}
+
+// encodeInto takes text and the room for it in bytes. It returns the bytes of
+// the characters that fit, and how many units of UTF-16 these have.
+func (c *Execution) encodeInto(args []goja.Value) goja.Value {
+	text, room := native.Arg(args, 0).String(), int(native.Arg(args, 1).ToInteger())
+	read, n := 0, 0
+	for i, r := range text {
+		size := utf8.RuneLen(r)
+		if i+size > room {
+			break
+		}
+		n = i + size
+		read += utf16.RuneLen(r)
+	}
+	return c.VM.NewArray(c.Buffer([]byte(text[:n])), read)
+}

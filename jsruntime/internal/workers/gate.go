@@ -1,0 +1,222 @@
+package workers
+
+import (
+	"context"
+	"slices"
+	"sync"
+
+	"github.com/seed-72ea4aab/vault/jsruntime/internal/node"
+	"github.com/seed-72ea4aab/vault/script"
+)
+
+const (
+	// maxNested is how deep runs may be nested.
+	maxNested = 3
+	// nestedWidth is how many runs below one outermost run may go on at a
+	// time, on each level.
+	nestedWidth = 4
+)
+
+// gates let runs in, each depth through a gate of its own. A run waits only for
+// places of its own depth, and no run needs a place further out to finish, so runs
+// that wait for each other cannot deadlock.
+type gates [maxNested]*gate
+
+// gate lets runs of one depth in: so many in all, so many of one tenant, and a
+// bounded number that wait.
+type gate struct {
+	max, perTenant  int
+	queue, perQueue int
+
+	mu      sync.Mutex
+	closed  bool
+	total   int
+	running map[string]int
+	waiting []*waiter
+}
+
+type waiter struct {
+	tenant string
+	ready  chan struct{}
+	in     bool // was let in
+}
+
+// lineage says which run a context comes from: it is in the context that
+// Host.Call gets.
+type lineage struct {
+	depth  int // 0 outside of runs
+	family *family
+}
+
+// family is what all runs below one outermost run share.
+type family struct {
+	mu     sync.Mutex
+	levels [maxNested]chan struct{} // by the depth of the caller
+}
+
+// level returns the places of one depth.
+func (f *family) level(depth int) chan struct{} {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.levels[depth] == nil {
+		f.levels[depth] = make(chan struct{}, nestedWidth)
+	}
+	return f.levels[depth]
+}
+
+type lineageKey struct{}
+
+// enter waits for a place and returns a context for the host calls of the run,
+// and a function that gives the place back.
+func (g *gates) enter(ctx context.Context, tenant string) (context.Context, func(), error) {
+	origin, nested := ctx.Value(lineageKey{}).(lineage)
+	if !nested {
+		origin.family = &family{}
+	}
+	leaveFamily, err := origin.enter(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	gate := g[origin.depth]
+	if err := gate.take(ctx, tenant); err != nil {
+		leaveFamily()
+		return nil, nil, err
+	}
+	origin.depth++
+	return context.WithValue(ctx, lineageKey{}, origin), func() {
+		gate.leave(tenant)
+		leaveFamily()
+	}, nil
+}
+
+// enter waits for siblings, if there are so many that they have to take turns.
+func (l lineage) enter(ctx context.Context) (leave func(), err error) {
+	switch l.depth {
+	case 0:
+		return func() {}, nil
+	case maxNested:
+		return nil, node.StopError(script.Depth)
+	}
+	level := l.family.level(l.depth)
+	select {
+	case level <- struct{}{}:
+		return func() { <-level }, nil
+	case <-ctx.Done():
+		return nil, script.ErrBusy
+	}
+}
+
+// take takes a place, or waits for one in the queue.
+func (g *gate) take(ctx context.Context, tenant string) error {
+	g.mu.Lock()
+	if g.closed {
+		g.mu.Unlock()
+		return script.ErrClosed
+	}
+	if g.total < g.max && g.running[tenant] < g.perTenant {
+		g.admit(tenant)
+		g.mu.Unlock()
+		return nil
+	}
+	mine := 0
+	for _, w := range g.waiting {
+		if w.tenant == tenant {
+			mine++
+		}
+	}
+	if len(g.waiting) >= g.queue || mine >= g.perQueue {
+		g.mu.Unlock()
+		return script.ErrBusy
+	}
+	w := &waiter{tenant: tenant, ready: make(chan struct{})}
+	g.waiting = append(g.waiting, w)
+	g.mu.Unlock()
+	select {
+	case <-w.ready:
+		if !w.in {
+			return script.ErrClosed
+		}
+		return nil
+	case <-ctx.Done():
+		return g.abandon(ctx, w)
+	}
+}
+
+// abandon removes a waiter whose context ended from the queue. If its deadline
+// passed, the caller may try again later.
+func (g *gate) abandon(ctx context.Context, w *waiter) error {
+	g.mu.Lock()
+	i := slices.Index(g.waiting, w)
+	if i >= 0 {
+		g.waiting = slices.Delete(g.waiting, i, i+1)
+	}
+	g.mu.Unlock()
+	if i < 0 && w.in {
+		g.leave(w.tenant)
+	}
+	if ctx.Err() == context.Canceled {
+		return ctx.Err()
+	}
+	return script.ErrBusy
+}
+
+func (g *gate) admit(tenant string) {
+	if g.running == nil {
+		g.running = map[string]int{}
+	}
+	g.total++
+	g.running[tenant]++
+}
+
+// leave gives a place back and lets the next one in: of the tenants that wait,
+// the one with the fewest runs, and of its runs the oldest.
+func (g *gate) leave(tenant string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.total--
+	if g.running[tenant]--; g.running[tenant] == 0 {
+		delete(g.running, tenant)
+	}
+	best := -1
+	for i, w := range g.waiting {
+		n := g.running[w.tenant]
+		if n < g.perTenant && (best < 0 || n < g.running[g.waiting[best].tenant]) {
+			best = i
+		}
+	}
+	if best >= 0 && g.total < g.max {
+		w := g.waiting[best]
+		g.waiting = slices.Delete(g.waiting, best, best+1)
+		g.admit(w.tenant)
+		w.in = true
+		close(w.ready)
+	}
+}
+
+func (g *gates) close() {
+	for _, gate := range g {
+		gate.close()
+	}
+}
+
+// waiting counts the runs that wait, of every depth.
+func (g *gates) waiting() int {
+	n := 0
+	for _, gate := range g {
+		gate.mu.Lock()
+		n += len(gate.waiting)
+		gate.mu.Unlock()
+	}
+	return n
+}
+
+// close refuses all runs from now on, those that wait included.
+func (g *gate) close() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.closed = true
+	for _, w := range g.waiting {
+		close(w.ready)
+	}
+	g.waiting = nil
+}

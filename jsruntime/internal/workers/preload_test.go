@@ -1,0 +1,80 @@
+//go:build unix
+
+package workers
+
+import (
+	"crypto/sha256"
+	"os"
+	"path/filepath"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/seed-72ea4aab/vault/jsruntime/internal/modules"
+	"github.com/seed-72ea4aab/vault/jsruntime/internal/node"
+	"github.com/seed-72ea4aab/vault/script"
+)
+
+// TestSparesPreload has tenants use a package. The processes that wait for the
+// next tenant are sent it beforehand with what it needs, and nothing else.
+func TestSparesPreload(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"often":  "module.exports = require('needed') + 1",
+		"needed": "module.exports = 1",
+		"never":  "module.exports = 3",
+	} {
+		folder := filepath.Join(dir, "node_modules", name)
+		if err := os.MkdirAll(folder, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(folder, "index.js"), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r := New(&Options{Modules: dir})
+	t.Cleanup(func() { _ = r.Close() })
+	for tenant := range maxSpare + 2 { // the first ones take the spares that were there before any use
+		p := script.Program{Tenant: strconv.Itoa(tenant), Source: "module.exports = () => require('often')"}
+		if out, err := r.Run(t.Context(), p, nil, noHost{}); err != nil || string(out) != "2" {
+			t.Fatalf("got %s, %v, want 2", out, err)
+		}
+		r.spares.Wait()
+	}
+	want := map[string]bool{"node_modules/often/index.js": true, "node_modules/needed/index.js": true}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.spare) == 0 {
+		t.Error("there is no spare process")
+	}
+	for _, w := range r.spare {
+		if diff := cmp.Diff(want, w.units); diff != "" {
+			t.Errorf("a spare process was sent other units (-want +got):\n%s", diff)
+		}
+	}
+}
+
+// TestPreloadedUnits runs code in a worker that was sent a unit beforehand. The
+// worker asks which unit the name stands for, and not for the unit.
+func TestPreloadedUnits(t *testing.T) {
+	t.Parallel()
+	parent := serveParent(t)
+	expect, send := parent.expect, parent.send
+	unit := []byte("node_modules/often/index.js")
+	send(kindUnit, 0, unit, []byte("module.exports = 7"), []byte("{}"))
+	source := []byte("module.exports = () => require('often')")
+	hash := sha256.Sum256(source)
+	l := node.Limits{Timeout: 10 * time.Second, MaxSource: 1000, MaxOutput: 1000, MaxLog: 1000}
+	send(kindRun, flagPackages, encodeLimits(l), hash[:], []byte("{}"), source)
+	question := expect(kindAsk)
+	if got := string(question.part(0)); got != modules.AskFind {
+		t.Errorf("the worker asks for %s, want %s", got, modules.AskFind)
+	}
+	send(kindTell, question.id, nil, unit)
+	if f := expect(kindDone); string(f.part(0)) != "7" {
+		t.Errorf("got %s, want 7", f.part(0))
+	}
+}

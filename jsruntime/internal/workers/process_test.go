@@ -1,0 +1,127 @@
+package workers
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"runtime"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/seed-72ea4aab/vault/jsruntime/internal/modules"
+	"github.com/seed-72ea4aab/vault/jsruntime/internal/node"
+	"github.com/seed-72ea4aab/vault/script"
+)
+
+// recording is a link to a worker that sends everything at once, whatever it is
+// asked, and then hangs up.
+type recording struct{ *bytes.Reader }
+
+func (recording) Write(p []byte) (int, error) { return len(p), nil }
+func (recording) Close() error                { return nil }
+
+// said returns a link over which frames have come.
+func said(t *testing.T, frames ...frame) *link {
+	t.Helper()
+	var all bytes.Buffer
+	out := &link{rw: written{&all}}
+	for _, f := range frames {
+		if err := out.send(f.kind, f.id, f.parts...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return newLink(recording{bytes.NewReader(all.Bytes())})
+}
+
+type written struct{ *bytes.Buffer }
+
+func (written) Close() error { return nil }
+
+// slowLog is a host that takes a line of the console only when the worker is
+// dead.
+type slowLog struct {
+	w     *worker
+	begun func()
+}
+
+func (h slowLog) Call(context.Context, string, json.RawMessage) (json.RawMessage, error) {
+	return nil, nil
+}
+
+func (h slowLog) Log(script.Line) {
+	h.begun()
+	<-h.w.dead
+}
+
+// TestKilledAfterItsAnswer kills a worker whose answer is here but not read
+// yet: because its caller has gone, and because its time is up. The answer
+// counts; the worker is not given to the next run.
+func TestKilledAfterItsAnswer(t *testing.T) {
+	t.Parallel()
+	r := New(nil)
+	t.Cleanup(func() { _ = r.Close() })
+	for name, c := range map[string]struct {
+		timeout time.Duration
+		leaves  bool
+	}{"caller gone": {time.Minute, true}, "time up": {time.Millisecond, false}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w, err := r.starter.start(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			w.link = said(t, frame{kind: kindLog}, frame{kind: kindDone, parts: [][]byte{[]byte("1")}})
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			begun := func() {}
+			if c.leaves {
+				begun = cancel
+			}
+			out, healthy, err := w.run(ctx, node.Job{Limits: node.Limits{Timeout: c.timeout}}, slowLog{w, begun}, &modules.Store{}, func(string, string) {})
+			if string(out) != "1" || err != nil || healthy {
+				t.Errorf("got %q, %v, healthy: %v", out, err, healthy)
+			}
+		})
+	}
+}
+
+// fleeting is a host whose log ends the goroutine that calls it.
+type fleeting struct{ noHost }
+
+func (fleeting) Log(script.Line) { runtime.Goexit() }
+
+// TestLogEndsItsGoroutine has a console that takes the goroutine of the run
+// with it. The worker is not left behind, and its place is free.
+func TestLogEndsItsGoroutine(t *testing.T) {
+	t.Parallel()
+	r := New(&Options{Workers: 1})
+	t.Cleanup(func() { _ = r.Close() })
+	p := script.Program{Tenant: "t", Name: "n", Source: "module.exports = () => { console.log(1); return 1 }"}
+	var ended sync.WaitGroup
+	ended.Go(func() { _, _ = r.Run(context.Background(), p, nil, fleeting{}) })
+	ended.Wait()
+	if n := len(r.busy); n != 0 {
+		t.Errorf("%d workers are left behind", n)
+	}
+	if out, err := r.Run(t.Context(), p, nil, noHost{}); err != nil || string(out) != "1" {
+		t.Errorf("afterwards: %s, %v", out, err)
+	}
+}
+
+func TestCauseOfDeath(t *testing.T) {
+	t.Parallel()
+	for words, want := range map[string]script.ErrorKind{
+		"fatal error: runtime: out of memory\n\nruntime stack:": script.Memory,
+		"fatal error: runtime: cannot allocate memory":          script.Memory,
+		"SIGSEGV: segmentation violation\nPC=0x439bbd m=4 sigcode=1 addr=0x0\n\ngoroutine 0 gp=0x1baed2d47860 m=4 mp=0x1baed2d97808 [idle]:\nruntime.(*spanQueue).tryDrain(0x470003)": script.Memory,
+		"SIGSEGV: segmentation violation\nPC=0x439bbd m=4 sigcode=1 addr=0x10\n\ngoroutine 0 gp=0x1baed2d47860 m=4":                                                                   script.Crash,
+		"panic: runtime error: invalid memory address or nil pointer dereference\n[signal SIGSEGV: segmentation violation code=0x1 addr=0x0 pc=0x1]\n\ngoroutine 1 [running]:":        script.Crash,
+		"runtime: goroutine stack exceeds 67108864-byte limit": script.Stack,
+		"": script.Crash,
+	} {
+		if got := causeOfDeath(words); got != want {
+			t.Errorf("%q: got %s, want %s", words, got, want)
+		}
+	}
+}

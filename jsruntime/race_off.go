@@ -1,5 +1,0 @@
-//go:build !race
-
-package jsruntime
-
-const detectorMemory = 0
