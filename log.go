@@ -414,6 +414,14 @@ type SinkHealth struct {
 	Sent, Refused int64
 }
 
+// Lag is how old the oldest entry is that waits; zero if none does.
+func (h SinkHealth) Lag() time.Duration {
+	if h.Oldest.IsZero() {
+		return 0
+	}
+	return max(0, time.Since(h.Oldest))
+}
+
 // SinkHealth returns how the sending to the sinks of Config goes on this node, by
 // their names. It does not ask the database.
 func (v *Vault) SinkHealth() map[string]SinkHealth {

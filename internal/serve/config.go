@@ -37,6 +37,8 @@ type Config struct {
 	consoleAddr string // where the console listens; empty for none
 	consoleURL  string // where a proxy in front serves the console
 
+	sinks sinkList // destinations of the audit log
+
 	console *consolePages // nil for none
 	metrics *metrics      // set when the vault is opened
 
@@ -63,6 +65,7 @@ func (c *Config) Flags(f *flag.FlagSet) {
 	f.StringVar(&c.consoleURL, "console-url", "", "`URL` of the console behind a proxy, for its link; with https, its cookies are for TLS alone")
 	f.StringVar(&c.modules, "modules", "", "`folder` with a node_modules, whose packages tenants' code may require")
 	c.evidenceFlags(f)
+	f.Var(&c.sinks, "log-sink", "send the audit log to `NAME=DEST[,FORMAT]`: stdout, file:PATH or a URL; native, otlp or ocsf; may be given several times")
 	f.BoolVar(&c.allowPrivateEgress, "allow-private-egress", false,
 		"for development: allow plain http and private addresses for proxies, callbacks and fetch")
 }

@@ -103,6 +103,8 @@ func openVault(ctx context.Context, cfg *Config, logger *slog.Logger) (*vault.Va
 	}
 	if cfg.newTenant != "" || cfg.rotateKeys != "" {
 		config.SweepEvery, config.WorkEvery = -1, -1 // servers do that
+	} else {
+		config.Sinks = cfg.sinkConfig()
 	}
 	cfg.metrics = newMetrics()
 	config.Observer = cfg.metrics
@@ -115,6 +117,9 @@ func openVault(ctx context.Context, cfg *Config, logger *slog.Logger) (*vault.Va
 			err = errors.Join(err, os.Remove(cfg.keyFile)) // it opens nothing
 		}
 		return nil, fmt.Errorf("%w\nstart with the -key-file or %s that the database was created with", err, masterKeyVariable)
+	}
+	if err == nil {
+		cfg.metrics.watch(v)
 	}
 	return v, err
 }
