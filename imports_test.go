@@ -137,7 +137,7 @@ var mayImport = map[string][]string{
 	"cmd/tokenvault": {"cmd/tokenvault/internal/cli", "golang.org/x/crypto"},
 	"cmd/tokenvault/internal/cli": {".", "evidence", "internal/fault", "internal/jsonx", "internal/serve", "internal/terminal", "internal/token", "jsruntime", "script", "storage", "vaultclient",
 		"filippo.io/age", "github.com/ProtonMail/go-crypto", "github.com/goccy/go-yaml", "github.com/google/uuid", "github.com/lib/pq", "golang.org/x/sys"},
-	"internal/serve": {"evidence", ".", "console", "httpserver", "internal/terminal", "jsruntime", "storage/postgres", "storage/sqlite",
+	"internal/serve": {".", "console", "evidence", "httpserver", "internal/terminal", "jsruntime", "script", "storage/postgres", "storage/sqlite",
 		"github.com/google/uuid", "github.com/prometheus/client_golang"},
 	"internal/terminal":              {"golang.org/x/sys"},
 	"internal/terminal/terminaltest": {"golang.org/x/sys"},

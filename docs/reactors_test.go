@@ -3,6 +3,7 @@ package docs_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"go/ast"
 	"go/parser"
@@ -203,6 +204,47 @@ func TestMissingModules(t *testing.T) {
 	});`, names)
 	if got != "[]" || len(names) < 5 {
 		t.Errorf("of %v, these are found: %s", names, got)
+	}
+}
+
+// bundleCommand is how the document runs esbuild.
+const bundleCommand = "npx esbuild "
+
+// TestBundles runs the command that bundles a package, with the esbuild that this
+// module requires, and runs what comes out of it.
+func TestBundles(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"reactor.js":                      "import { createHash } from 'crypto';\nimport { twice } from 'twice';\nexport default ({ args }) => [twice(args), createHash('sha256').update(args).digest('hex').length];",
+		"node_modules/twice/package.json": `{"name": "twice", "main": "main.js"}`,
+		"node_modules/twice/main.js":      "exports.twice = (x) => x?.repeat(2) ?? '';",
+	} {
+		path := filepath.Join(dir, filepath.FromSlash(name))
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(text), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, rest, ok := strings.Cut(readText(t, "reactors.md"), "    "+bundleCommand)
+	line, _, _ := strings.Cut(rest, "\n")
+	if !ok {
+		t.Fatal("the command was not found")
+	}
+	esbuild := filepath.Join(dir, "esbuild")
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", esbuild, "github.com/evanw/esbuild/cmd/esbuild").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	cmd := exec.CommandContext(t.Context(), esbuild, strings.Fields(line)...)
+	cmd.Dir = dir
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	code, err := os.ReadFile(filepath.Join(dir, "bundle.js"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := runJS(t, string(code), "ab"); got != `["abab",64]` {
+		t.Errorf("the bundle returned %s", got)
 	}
 }
 

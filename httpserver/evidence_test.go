@@ -47,7 +47,7 @@ func TestEvidence(t *testing.T) {
 		{"/logs/consistency?from=1", "application/json", 200, func(b string) bool { return strings.HasPrefix(b, `{"from":1,"to":4,"hashes":["`) }},
 		{"/logs/consistency?from=99", "application/json", 400, func(b string) bool { return strings.Contains(b, `"from"`) }},
 		{"/logs/consistency", "application/json", 400, func(b string) bool { return strings.Contains(b, `"from"`) }},
-		{"/logs/no-id/proof", "application/json", 404, func(b string) bool { return strings.Contains(b, "no such entry") }},
+		{"/logs/no-id/proof", "application/json", 404, func(b string) bool { return strings.Contains(b, "Log entry not found.") }},
 	} {
 		w := getEvidence(t, v, tc.path)
 		if w.Code != tc.status || w.Header().Get("Content-Type") != tc.kind || !tc.good(w.Body.String()) {

@@ -57,6 +57,21 @@ func newWorkers(t testing.TB, o *jsruntime.Options) *jsruntime.Workers {
 	return r
 }
 
+// blocking returns a host whose calls wait until release is closed, and the
+// channel on which they say that they have begun.
+func blocking() (host *fakeHost, begun chan string, release chan struct{}) {
+	begun, release = make(chan string, 100), make(chan struct{})
+	return &fakeHost{answer: func(ctx context.Context, op string, args json.RawMessage) (json.RawMessage, error) {
+		begun <- op
+		select {
+		case <-release:
+			return json.RawMessage(`1`), nil
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}}, begun, release
+}
+
 // explain shows the parts of a script error that its text leaves out.
 func explain(err error) string {
 	var e *script.Error

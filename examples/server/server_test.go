@@ -53,7 +53,7 @@ func TestTheBannerCanBePasted(t *testing.T) {
 		}
 	}
 	if status, body := call(t, "GET", c.BaseURL+"/metrics", "", ""); status != 200 ||
-		!strings.Contains(body, `vault_http_requests_total{method="POST",route="/tokens",status="201"} 2`) {
+		!strings.Contains(body, `vault_http_requests_total{method="POST",route="/tokens",status="201"} 2`) || !strings.Contains(body, "vault_runtime_crashes_total 0") {
 		t.Errorf("metrics: %d\n%s", status, body)
 	}
 	for _, secret := range []string{"key_pub_", "key_prv_", "42424242"} {

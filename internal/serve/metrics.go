@@ -11,6 +11,7 @@ import (
 
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/httpserver"
+	"github.com/seed-72ea4aab/vault/script"
 )
 
 // metrics counts and times requests for Prometheus.
@@ -23,7 +24,8 @@ type metrics struct {
 	alarms   *prometheus.CounterVec
 }
 
-func newMetrics() *metrics {
+// newMetrics returns the metrics of a server whose runtime reports the given figures.
+func newMetrics(runtime func() script.Stats) *metrics {
 	m := &metrics{
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "vault_http_requests_total", Help: "Requests by method, route and status.",
@@ -41,6 +43,12 @@ func newMetrics() *metrics {
 	}
 	m.registry = prometheus.NewRegistry()
 	m.registry.MustRegister(m.requests, m.replays, m.seconds, m.alarms,
+		prometheus.NewCounterFunc(prometheus.CounterOpts{
+			Name: "vault_runtime_crashes_total", Help: "Failures of the JavaScript engine, which the log describes.",
+		}, func() float64 { return float64(runtime().Crashes) }),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "vault_runtime_waiting", Help: "Runs of code that wait for a worker.",
+		}, func() float64 { return float64(runtime().Waiting) }),
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.handler = promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})
 	return m

@@ -96,9 +96,10 @@ func openVault(ctx context.Context, cfg *Config, logger *slog.Logger) (*vault.Va
 	if err != nil {
 		return nil, err
 	}
+	runtime := jsruntime.New(&jsruntime.Options{Modules: cfg.modules, Logger: logger})
 	config := &vault.Config{
 		Logger: logger, Evidence: cfg.evidenceConfig(),
-		Runtime: jsruntime.New(&jsruntime.Options{Modules: cfg.modules}),
+		Runtime: runtime,
 		Egress:  vault.EgressPolicy{AllowHTTP: cfg.allowPrivateEgress, AllowPrivate: cfg.allowPrivateEgress},
 	}
 	if cfg.newTenant != "" || cfg.rotateKeys != "" {
@@ -106,7 +107,7 @@ func openVault(ctx context.Context, cfg *Config, logger *slog.Logger) (*vault.Va
 	} else {
 		config.Sinks = cfg.sinkConfig()
 	}
-	cfg.metrics = newMetrics()
+	cfg.metrics = newMetrics(runtime.Stats)
 	config.Observer = cfg.metrics
 	if cfg.console != nil {
 		config.Observer = vault.Observers(cfg.metrics, cfg.console.recorder)

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/script"
 	"github.com/seed-72ea4aab/vault/vaulttest"
 )
 
@@ -48,7 +49,7 @@ func TestSinkMetrics(t *testing.T) {
 	if err := v.SendLogs(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	m := newMetrics()
+	m := newMetrics(func() script.Stats { return script.Stats{} })
 	m.watch(v.Vault)
 	text := scrape(t, m)
 	for _, want := range []string{`vault_sink_lag_seconds{sink="file"} 0`, `vault_sink_lag_entries{sink="file"} 0`, `vault_sink_failures_total{sink="file"} 0`} {

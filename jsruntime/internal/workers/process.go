@@ -279,8 +279,10 @@ func (r *running) failed(body []byte) error {
 	return e
 }
 
-// died says why a worker is gone, as far as its standard error tells.
+// died says why a worker is gone, as far as its standard error tells. A worker that
+// this process killed did not crash.
 func (r *running) died(deadline time.Time) error {
+	killed := r.w.killed.Load()
 	r.w.kill()
 	if r.ctx.Err() == context.Canceled {
 		return r.ctx.Err()
@@ -294,7 +296,7 @@ func (r *running) died(deadline time.Time) error {
 	}
 	words := r.w.stderr.String()
 	cause := causeOfDeath(words)
-	if cause == script.Crash {
+	if cause == script.Crash && !killed {
 		r.crash(deathText(words), "")
 	}
 	return node.StopError(cause)

@@ -1,21 +1,55 @@
-package jsruntime_test
+package workers
 
 import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/seed-72ea4aab/vault/jsruntime"
 	"github.com/seed-72ea4aab/vault/script"
 )
+
+// fakeHost answers calls with answer and counts what was logged.
+type fakeHost struct {
+	answer func(ctx context.Context, op string, args json.RawMessage) (json.RawMessage, error)
+	lines  atomic.Int64
+}
+
+func (h *fakeHost) Call(ctx context.Context, op string, args json.RawMessage) (json.RawMessage, error) {
+	return h.answer(ctx, op, args)
+}
+
+func (h *fakeHost) Log(script.Line) { h.lines.Add(1) }
+
+func newWorkers(t *testing.T, o *Options) *Pool {
+	t.Helper()
+	r := New(o)
+	t.Cleanup(func() { _ = r.Close() })
+	if err := r.Ready(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// eachRuntime runs a test with workers and in process.
+func eachRuntime(t *testing.T, o *Options, f func(t *testing.T, r script.Runtime)) {
+	t.Run("workers", func(t *testing.T) {
+		t.Parallel()
+		f(t, newWorkers(t, o))
+	})
+	t.Run("in process", func(t *testing.T) {
+		t.Parallel()
+		f(t, NewInProcess(o))
+	})
+}
 
 // blocking returns a host whose calls wait until release is closed, and the
 // channel on which they say that they have begun.
@@ -32,6 +66,8 @@ func blocking() (host *fakeHost, begun chan string, release chan struct{}) {
 	}}, begun, release
 }
 
+const seven = `module.exports = () => 7`
+
 const waits = `module.exports = ({ bt }) => bt.tokenize({})`
 
 func program(tenant, source string) script.Program {
@@ -44,7 +80,7 @@ var withClient = json.RawMessage(`{"application":true}`)
 // another one is not.
 func TestTenantLimit(t *testing.T) {
 	t.Parallel()
-	r := newWorkers(t, &jsruntime.Options{Workers: 4, TenantWorkers: 2, Queue: 2})
+	r := newWorkers(t, &Options{Workers: 4, TenantWorkers: 2, Queue: 2})
 	host, begun, release := blocking()
 	var wg sync.WaitGroup
 	results := make(chan error, 3)
@@ -81,13 +117,13 @@ func TestTenantLimit(t *testing.T) {
 // TestStats has a run in progress, one that waits, and then none.
 func TestStats(t *testing.T) {
 	t.Parallel()
-	r := newWorkers(t, &jsruntime.Options{Workers: 1, TenantWorkers: 1, Queue: 2})
+	r := newWorkers(t, &Options{Workers: 1, TenantWorkers: 1, Queue: 2})
 	host, begun, release := blocking()
 	var wg sync.WaitGroup
 	for range 2 {
 		wg.Go(func() {
 			if _, err := r.Run(context.Background(), program("t", waits), withClient, host); err != nil {
-				t.Error(explain(err))
+				t.Error(err)
 			}
 		})
 	}
@@ -110,32 +146,26 @@ func TestStats(t *testing.T) {
 // ancestors hold, and the fourth is refused.
 func TestNested(t *testing.T) {
 	t.Parallel()
-	for name, r := range map[string]script.Runtime{
-		"workers":    newWorkers(t, &jsruntime.Options{Workers: 1, TenantWorkers: 1, Queue: -1}),
-		"in process": jsruntime.NewInProcess(&jsruntime.Options{Workers: 1, TenantWorkers: 1, Queue: -1}),
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			source := `module.exports = async ({ bt }) => { try { return 1 + await bt.reactors.react('x') } catch (e) { return e.errors ? 1 : 100 } }`
-			var host *fakeHost
-			host = &fakeHost{answer: func(ctx context.Context, _ string, _ json.RawMessage) (json.RawMessage, error) {
-				out, err := r.Run(ctx, program("t", source), withClient, host)
-				if failed, ok := errors.AsType[*script.Error](err); ok {
-					return nil, &script.HostError{Status: failed.Status, Errors: failed.Messages}
-				}
-				return out, err
-			}}
-			out, err := r.Run(context.Background(), program("t", source), withClient, host)
-			if err != nil || string(out) != "3" {
-				t.Errorf("got %s, %s, want 3", out, explain(err))
+	eachRuntime(t, &Options{Workers: 1, TenantWorkers: 1, Queue: -1}, func(t *testing.T, r script.Runtime) {
+		source := `module.exports = async ({ bt }) => { try { return 1 + await bt.reactors.react('x') } catch (e) { return e.errors ? 1 : 100 } }`
+		var host *fakeHost
+		host = &fakeHost{answer: func(ctx context.Context, _ string, _ json.RawMessage) (json.RawMessage, error) {
+			out, err := r.Run(ctx, program("t", source), withClient, host)
+			if failed, ok := errors.AsType[*script.Error](err); ok {
+				return nil, &script.HostError{Status: failed.Status, Errors: failed.Messages}
 			}
-		})
-	}
+			return out, err
+		}}
+		out, err := r.Run(context.Background(), program("t", source), withClient, host)
+		if err != nil || string(out) != "3" {
+			t.Errorf("got %s, %v, want 3", out, err)
+		}
+	})
 }
 
 func TestDeadlineAndCancel(t *testing.T) {
 	t.Parallel()
-	eachRuntime(t, func(t *testing.T, r script.Runtime) {
+	eachRuntime(t, nil, func(t *testing.T, r script.Runtime) {
 		host, begun, _ := blocking()
 		ctx, cancel := context.WithCancel(context.Background())
 		done := make(chan error, 1)
@@ -148,22 +178,24 @@ func TestDeadlineAndCancel(t *testing.T) {
 		if err := <-done; !errors.Is(err, context.Canceled) {
 			t.Errorf("a cancelled run got %v, want context.Canceled", err)
 		}
-		if out, err := runBody(r, "t", "return 7", patience); err != nil || out != "7" {
-			t.Fatalf("got %s, %s", out, explain(err))
+		if out, err := r.Run(t.Context(), program("t", seven), nil, host); err != nil || string(out) != "7" {
+			t.Fatalf("got %s, %v", out, err)
 		}
-		_, err := runBody(r, "t", "setTimeout(() => {}, 1e9); await new Promise(() => {})", loopTime)
-		if e := scriptError(t, err); e.Kind != script.Timeout || e.Messages["error"][0] != "timed out" {
-			t.Errorf("got %s, want a timeout", explain(err))
+		ctx, cancel = context.WithTimeout(t.Context(), 300*time.Millisecond)
+		defer cancel()
+		_, err := r.Run(ctx, program("t", "module.exports = () => { setTimeout(() => {}, 1e9); return new Promise(() => {}) }"), nil, host)
+		if e, ok := errors.AsType[*script.Error](err); !ok || e.Kind != script.Timeout || e.Messages["error"][0] != "timed out" {
+			t.Errorf("got %v, want a timeout", err)
 		}
-		if out, err := runBody(r, "t", "return 7", patience); err != nil || out != "7" {
-			t.Errorf("afterwards: %s, %s", out, explain(err))
+		if out, err := r.Run(t.Context(), program("t", seven), nil, host); err != nil || string(out) != "7" {
+			t.Errorf("afterwards: %s, %v", out, err)
 		}
 	})
 }
 
 func TestClose(t *testing.T) {
 	t.Parallel()
-	r := jsruntime.New(nil)
+	r := New(nil)
 	host, begun, _ := blocking()
 	done := make(chan error, 1)
 	go func() {
@@ -176,6 +208,9 @@ func TestClose(t *testing.T) {
 	}
 	if err := <-done; err == nil {
 		t.Error("the run in progress got no error")
+	}
+	if n := r.Stats().Crashes; n != 0 {
+		t.Errorf("Close counts as %d crashes", n)
 	}
 	if _, err := r.Run(context.Background(), program("t", waits), nil, host); !errors.Is(err, script.ErrClosed) {
 		t.Errorf("a run after Close got %v, want ErrClosed", err)
@@ -196,58 +231,52 @@ func TestFailedStart(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := jsruntime.New(&jsruntime.Options{WorkerPath: c.path})
+			r := New(&Options{WorkerPath: c.path})
 			defer r.Close()
 			host := &fakeHost{}
 			_, err := r.Run(context.Background(), program("t", "console.log('ran'); module.exports = () => 1"), nil, host)
-			if !errors.Is(err, jsruntime.ErrWorker) || !strings.Contains(err.Error(), c.text) {
+			if !errors.Is(err, ErrWorker) || !strings.Contains(err.Error(), c.text) {
 				t.Errorf("got %v, want ErrWorker with %q", err, c.text)
 			}
-			if err := r.Ready(context.Background()); !errors.Is(err, jsruntime.ErrWorker) {
+			if err := r.Ready(context.Background()); !errors.Is(err, ErrWorker) {
 				t.Errorf("Ready got %v, want ErrWorker", err)
 			}
-			if len(host.lines) != 0 {
+			if host.lines.Load() != 0 {
 				t.Error("the code ran all the same")
 			}
 		})
 	}
 }
 
-// TestStrayVariable sets the variable of workers without a descriptor. The
-// program goes on as if it were not there.
-func TestStrayVariable(t *testing.T) {
+// TestSharedEngine has many runs at a time use the same programs and packages, which
+// are compiled once and shared.
+func TestSharedEngine(t *testing.T) {
 	t.Parallel()
-	cmd := exec.Command(os.Args[0], "-test.run", "TestNothing")
-	cmd.Env = append(os.Environ(), "VAULT_JSRUNTIME_WORKER=1000000")
-	out, err := cmd.CombinedOutput()
-	if err != nil || !strings.Contains(string(out), "PASS") {
-		t.Errorf("got %v: %s", err, out)
-	}
-}
-
-// TestGarbageOfTheRunBefore has short runs that leave much garbage. It does not
-// count against the next run.
-func TestGarbageOfTheRunBefore(t *testing.T) {
-	t.Parallel()
-	r := newWorkers(t, &jsruntime.Options{Workers: 1})
-	for i, size := range []string{"120e6", "120e6", "120e6", "60e6", "120e6", "30e6", "30e6", "120e6"} {
-		if out, err := runBody(r, "t", "return new ArrayBuffer("+size+").byteLength", patience); err != nil {
-			t.Errorf("run %d: %s, %s", i+1, out, explain(err))
+	dir := t.TempDir()
+	for _, name := range []string{"one", "two"} {
+		folder := filepath.Join(dir, "node_modules", name)
+		if err := os.MkdirAll(folder, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(folder, "index.js"), []byte("exports.re = /^x/m; exports.n = 1"), 0o600); err != nil {
+			t.Fatal(err)
 		}
 	}
-}
-
-// TestWorkerIsBare looks at what code can see of its process.
-func TestWorkerIsBare(t *testing.T) {
-	t.Setenv("VAULT_TEST_SECRET", "s3cret")
-	r := newWorkers(t, nil)
-	out, err := runBody(r, "t", `return JSON.stringify([process.env, Object.keys(globalThis), process.argv, Object.getOwnPropertyNames(globalThis)])`, patience)
-	if err != nil {
-		t.Fatal(explain(err))
+	r := NewInProcess(&Options{Modules: dir, Workers: 8, TenantWorkers: 8, Queue: 100})
+	t.Cleanup(func() { _ = r.Close() })
+	var all sync.WaitGroup
+	for i := range 40 {
+		source := fmt.Sprintf(`module.exports = async () => {
+			const p = require(%q);
+			await null;
+			return [p.re.test('a\nx'), p.n + new URL('https://a.example/').href.length, Buffer.from('a').toString('hex'), %d]
+		}`, []string{"one", "two"}[i%2], i%3)
+		want := fmt.Sprintf(`[true,19,"61",%d]`, i%3)
+		all.Go(func() {
+			if out, err := r.Run(t.Context(), program("t", source), nil, &fakeHost{}); err != nil || string(out) != want {
+				t.Errorf("got %s, %v, want %s", out, err, want)
+			}
+		})
 	}
-	for _, word := range []string{"s3cret", "VAULT", os.Args[0], "sys"} {
-		if strings.Contains(out, `"`+word) {
-			t.Errorf("the code can see %q", word)
-		}
-	}
+	all.Wait()
 }
