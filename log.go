@@ -2,7 +2,9 @@ package vault
 
 import (
 	"context"
+	"io"
 	"iter"
+	"net/http"
 	"time"
 
 	"github.com/google/uuid"
@@ -12,6 +14,7 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/find"
 	"github.com/seed-72ea4aab/vault/internal/form"
 	"github.com/seed-72ea4aab/vault/internal/logs"
+	"github.com/seed-72ea4aab/vault/internal/sinks"
 	"github.com/seed-72ea4aab/vault/internal/tokens"
 	"github.com/seed-72ea4aab/vault/storage"
 )
@@ -244,4 +247,187 @@ func (c *Client) nextLogs(ctx context.Context, verb *core.Verb, cursor string, w
 		return nil, err
 	}
 	return &LogBatch{Data: entriesOf(c.TenantID(), batch.Rows), Cursor: batch.Cursor}, nil
+}
+
+// FollowLogs iterates over the entries of all tenants as they come, until the
+// context ends. Each batch has entries of one tenant, in commit order. The cursor is
+// that of an earlier batch, [LogsSince], or "" for what is entered from now on; it
+// grows with the number of tenants that have entries. The first batch comes at once
+// and has no entries. Otherwise it is like [Client.FollowLogs].
+//
+// [Config].Sinks does this for programs that only pass the entries on.
+func (v *Vault) FollowLogs(ctx context.Context, cursor string) iter.Seq2[*LogBatch, error] {
+	return func(yield func(*LogBatch, error) bool) {
+		at, err := sinks.ReadEverything(v.core, cursor)
+		if err != nil {
+			yield(nil, public(err))
+			return
+		}
+		give := func(data []LogEntry) bool {
+			place, err := at.Cursor()
+			return yield(&LogBatch{Data: data, Cursor: place}, err) && err == nil
+		}
+		if !give([]LogEntry{}) {
+			return
+		}
+		err = sinks.Follow(ctx, v.core, at, func(tenant uuid.UUID, rows []storage.Log) bool { return give(entriesOf(tenant, rows)) })
+		if err != nil {
+			yield(nil, public(err))
+		}
+	}
+}
+
+// LogSender sends a batch of log entries to a destination. It may be called again
+// with the same batch. An error that has a method Refused() bool which returns true
+// says that the destination does not take the content: smaller batches follow. After
+// any other error the batch is sent again, for ever, after a pause; a method
+// RetryAfter() time.Duration of the error makes the pause longer.
+type LogSender interface {
+	Send(ctx context.Context, batch []byte, contentType string) error
+}
+
+// The formats of a [Sink].
+const (
+	FormatNative = sinks.Native // JSON lines, each an entry as GET /logs shows it
+	FormatOTLP   = sinks.OTLP   // OTLP/HTTP in JSON, for /v1/logs of an OpenTelemetry collector
+	FormatOCSF   = sinks.OCSF   // JSON lines, each an OCSF event of the class API Activity (6003)
+)
+
+// Sink is a destination for the audit logs of all tenants. The entries of a tenant
+// come in commit order and at least once: an entry that was sent while a process
+// died is sent again, and has an id to tell it by.
+type Sink struct {
+	// Name tells the sink from others, on all nodes and after a restart: 1 to 64
+	// letters, digits, dots, dashes and underscores.
+	Name   string
+	Sender LogSender
+	// Format is FormatNative, FormatOTLP or FormatOCSF. Default FormatNative.
+	Format string
+	// FromStart makes a sink with a new name begin with the oldest entries. By
+	// default it begins with the entries from now on.
+	FromStart bool
+}
+
+// LogWriter returns a sender that writes batches to w. Nothing but the sender may
+// write to w at the same time.
+func LogWriter(w io.Writer) LogSender { return sinks.NewWriter(w) }
+
+// LogFile returns a sender that appends batches to a file and syncs it. A file that
+// was renamed or deleted, as programs that rotate logs do, is made again.
+func LogFile(path string) LogSender { return sinks.NewFile(path) }
+
+// LogHTTPOptions adjusts [LogHTTP].
+type LogHTTPOptions struct {
+	// Header is sent with each batch: for the token of the destination.
+	Header http.Header
+	// Secret, if set, signs batches as Standard Webhooks describes: whsec_ and at
+	// least 24 bytes in base64.
+	Secret string
+	// Gzip compresses batches.
+	Gzip bool
+	// AllowHTTP allows plain http to other hosts than loopback.
+	AllowHTTP bool
+	// Client sends the requests. Default: a client that follows no redirects.
+	Client *http.Client
+}
+
+// LogHTTP returns a sender that posts batches to a URL of the operator;
+// [Config].Egress does not apply to it. A 2xx response takes a batch, unless it
+// reports rejected records as OTLP does; 400 and 413 refuse it; everything else is
+// tried again. [Open] reports a URL that is not right. With FormatOTLP, a URL
+// without a path gets /v1/logs. opts may be nil.
+func LogHTTP(url string, opts *LogHTTPOptions) LogSender {
+	return sinks.NewHTTP(url, (*sinks.HTTPOptions)(opts))
+}
+
+// openSinks prepares the sinks of the configuration.
+func (v *Vault) openSinks(ctx context.Context) (err error) {
+	all := make([]sinks.Sink, len(v.cfg.Sinks))
+	for i, s := range v.cfg.Sinks {
+		all[i] = sinks.Sink{Name: s.Name, Sender: s.Sender, Format: s.Format, FromStart: s.FromStart}
+	}
+	native := func(tenant uuid.UUID, row *storage.Log) any { return entriesOf(tenant, []storage.Log{*row})[0] }
+	if v.sinks, err = sinks.New(sinks.Config{Vault: v.core, Sinks: all, Native: native}); err != nil {
+		return err
+	}
+	return v.sinks.Start(ctx)
+}
+
+// SinkStatus is where a sink is, over all tenants and nodes.
+type SinkStatus struct {
+	Name        string    `json:"name"`
+	Format      string    `json:"format"`
+	Sent        int64     `json:"sent"`    // entries that the destination took
+	Refused     int64     `json:"refused"` // entries that it refused, and that were passed over
+	LastSuccess time.Time `json:"last_success,omitzero"`
+	// Behind is how many entries wait, 10,000 at most. Oldest is when the oldest of
+	// them was created.
+	Behind int       `json:"behind"`
+	Oldest time.Time `json:"oldest,omitzero"`
+}
+
+// ListSinks returns the sinks that the database knows: those of Config.Sinks of all
+// nodes, and former ones.
+func (v *Vault) ListSinks(ctx context.Context) ([]SinkStatus, error) {
+	found, err := sinks.List(ctx, v.core)
+	if err != nil {
+		return nil, public(err)
+	}
+	all := make([]SinkStatus, len(found))
+	for i, s := range found {
+		all[i] = SinkStatus(s)
+	}
+	return all, nil
+}
+
+// ResetSink makes a sink send the entries again that were created at a time or
+// later; a zero time means all of them.
+func (v *Vault) ResetSink(ctx context.Context, name string, from time.Time) error {
+	return public(sinks.Reset(ctx, v.core, name, from))
+}
+
+// SkipSink makes a sink pass over the entries that wait for it.
+func (v *Vault) SkipSink(ctx context.Context, name string) error {
+	return public(sinks.Skip(ctx, v.core, name))
+}
+
+// SendLogs sends what waits for the sinks of Config now, and returns when they have
+// it. The vault does so by itself; SendLogs is for a program that is about to end.
+// Logs that another node is sending are left to that node.
+func (v *Vault) SendLogs(ctx context.Context) error {
+	if err := v.core.Alive(); err != nil {
+		return err
+	}
+	return public(v.sinks.Send(ctx))
+}
+
+// SinkHealth is how the sending to a sink goes on this node.
+type SinkHealth struct {
+	LastSuccess time.Time
+	Failures    int64  // batches that could not be sent
+	LastError   string // of the last of them
+	// Behind is how many entries wait, up to 500 of each tenant whose log this node
+	// sends, and Oldest is when the oldest of them was created.
+	Behind int
+	Oldest time.Time
+	// Sent entries were taken by the destination, Refused entries passed over.
+	Sent, Refused int64
+}
+
+// Lag is how old the oldest entry is that waits; zero if none does.
+func (h SinkHealth) Lag() time.Duration {
+	if h.Oldest.IsZero() {
+		return 0
+	}
+	return max(0, time.Since(h.Oldest))
+}
+
+// SinkHealth returns how the sending to the sinks of Config goes on this node, by
+// their names. It does not ask the database.
+func (v *Vault) SinkHealth() map[string]SinkHealth {
+	all := map[string]SinkHealth{}
+	for name, h := range v.sinks.Health() {
+		all[name] = SinkHealth(h)
+	}
+	return all
 }

@@ -371,8 +371,25 @@ type Swept struct {
 func (v *Vault) Sweep(ctx context.Context) (swept Swept, err error) {
 	ctx, end := v.observe(ctx, EventSweep, "sweep", uuid.UUID{}, uuid.UUID{})
 	defer func() { end(err) }()
-	done, err := sweep.Run(ctx, v.core, v.cfg.LogRetention)
+	done, err := sweep.Run(ctx, v.core, v.retention())
 	return Swept(done), errors.Join(err, erase.Settle(ctx, v.core))
+}
+
+// retention says which log entries a sweep deletes: those that are old enough and
+// that all sinks have, or that are past the grace.
+func (v *Vault) retention() sweep.Retention {
+	r := sweep.Retention{Keep: v.cfg.LogRetention}
+	if len(v.cfg.Sinks) == 0 || v.cfg.SinkGrace < 0 {
+		return r
+	}
+	r.Before = func(ctx context.Context, tenant storage.ID, before time.Time) (time.Time, error) {
+		at, overdue, err := v.sinks.Keep(ctx, tenant, before, before.Add(-v.cfg.SinkGrace))
+		if overdue {
+			v.cfg.Logger.ErrorContext(ctx, "log entries are deleted that a sink has not taken within Config.SinkGrace", "tenant", uuid.UUID(tenant))
+		}
+		return at, err
+	}
+	return r
 }
 
 // sweepLoop sweeps until the vault is closed.

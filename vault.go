@@ -67,6 +67,7 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/relay"
 	"github.com/seed-72ea4aab/vault/internal/runs"
 	"github.com/seed-72ea4aab/vault/internal/share"
+	"github.com/seed-72ea4aab/vault/internal/sinks"
 	"github.com/seed-72ea4aab/vault/script"
 	"github.com/seed-72ea4aab/vault/storage"
 )
@@ -100,6 +101,15 @@ type Config struct {
 	// default, keeps them for as long as there is the tenant. The shortest is 24
 	// hours.
 	LogRetention time.Duration
+
+	// Sinks are the destinations that the audit log is sent to. A request never
+	// waits for them. All nodes should have the same.
+	Sinks []Sink
+
+	// SinkGrace is how long a sweep keeps entries beyond LogRetention that a sink
+	// has not taken. After it they are deleted, and Logger gets an error. Default 7
+	// days; a negative value means that retention does not wait.
+	SinkGrace time.Duration
 
 	// MaxSessionLife bounds how far in the future AuthorizeSession may set the end
 	// of a session. Zero, the default, sets no bound.
@@ -175,6 +185,7 @@ const (
 	defaultMaxPage    = 64 << 20
 	defaultKeyAge     = time.Second
 	defaultMaxMemory  = 1 << 30
+	defaultSinkGrace  = 7 * 24 * time.Hour
 )
 
 func (cfg *Config) withDefaults() (Config, error) {
@@ -212,6 +223,9 @@ func (cfg *Config) withDefaults() (Config, error) {
 	if c.KeyAge == 0 {
 		c.KeyAge = defaultKeyAge
 	}
+	if c.SinkGrace == 0 {
+		c.SinkGrace = defaultSinkGrace
+	}
 	if c.KeyAge < 0 || c.KeyAge > keyring.MaxAge {
 		return c, fmt.Errorf("vault: Config.KeyAge must be between 0 and %s", keyring.MaxAge)
 	}
@@ -244,6 +258,7 @@ type Vault struct {
 	turns    *share.Places[uuid.UUID]
 
 	followers *logs.Followers
+	sinks     *sinks.Sinks
 	evidence  *evident.Keeper // nil without Config.Evidence
 
 	stop    context.CancelFunc
@@ -299,7 +314,7 @@ func open(ctx context.Context, store Storage, key AEAD, cfg *Config) (*Vault, er
 	if err := check.Verify(ctx); err != nil {
 		return nil, err
 	}
-	if err := v.openEvidence(ctx); err != nil {
+	if err := errors.Join(v.openSinks(ctx), v.openEvidence(ctx)); err != nil {
 		return nil, err
 	}
 	background, stop := context.WithCancel(context.Background())
@@ -313,6 +328,9 @@ func open(ctx context.Context, store Storage, key AEAD, cfg *Config) (*Vault, er
 	if clock, ok := store.(storage.Clock); ok && (cfg == nil || cfg.Now == nil) {
 		v.core.Skew.Compare(ctx, clock, c.Logger)
 		v.done.Go(func() { v.core.Skew.Watch(background, clock, c.Logger) })
+	}
+	if len(c.Sinks) > 0 {
+		v.done.Go(func() { v.sinks.Loop(background) })
 	}
 	if c.WorkEvery > 0 {
 		v.done.Go(func() { v.runs.Worker.Loop(background, c.WorkEvery) })
@@ -342,7 +360,7 @@ func (v *Vault) Close() error {
 		if v.cfg.Runtime != nil {
 			err = v.cfg.Runtime.Close()
 		}
-		err = errors.Join(err, v.store.Close())
+		err = errors.Join(err, v.sinks.Close(), v.store.Close())
 	})
 	return err
 }

@@ -191,6 +191,18 @@ const (
 // Since returns the cursor of a time.
 func Since(t time.Time) string { return sincePrefix + t.UTC().Format(time.RFC3339Nano) }
 
+// ReadSince returns the time of a cursor of Since, and whether it is one.
+func ReadSince(cursor string) (t time.Time, ok bool, err error) {
+	at, ok := strings.CutPrefix(cursor, sincePrefix)
+	if !ok {
+		return t, false, nil
+	}
+	if t, err = time.Parse(time.RFC3339Nano, at); err != nil || t.IsZero() {
+		return t, true, fault.Field("cursor", "must have a time as in %s2026-01-31T12:00:00Z", sincePrefix)
+	}
+	return t, true, nil
+}
+
 // writeCursor names a place in the log. Its hash, under the tenant's key, binds
 // it to the tenant.
 func writeCursor(op *core.Op, place storage.LogPlace) string {
@@ -204,13 +216,9 @@ func readCursor(op *core.Op, cursor string) (storage.LogFollowing, error) {
 	if cursor == "" {
 		return f, nil
 	}
-	if at, ok := strings.CutPrefix(cursor, sincePrefix); ok {
-		t, err := time.Parse(time.RFC3339Nano, at)
-		if err != nil || t.IsZero() {
-			return f, fault.Field("cursor", "must have a time as in %s2026-01-31T12:00:00Z", sincePrefix)
-		}
-		f.From = t
-		return f, nil
+	if since, ok, err := ReadSince(cursor); ok {
+		f.From = since
+		return f, err
 	}
 	raw, err := base64.RawURLEncoding.DecodeString(cursor)
 	size := len(raw) - len(storage.Hash{})

@@ -46,6 +46,7 @@ type Config struct {
 	strictReadLogs bool
 	requestLog     bool
 	logFormat      string
+	sinks          sinkList // destinations of the audit log
 
 	consoleFlags consoleFlags
 	console      *consolePages // nil for none
@@ -72,6 +73,7 @@ func (c *Config) Flags(f *flag.FlagSet) {
 	f.StringVar(&c.logFormat, "log-format", "text", "`format` of the lines that are logged: text or json")
 	f.StringVar(&c.modules, "modules", "", "`folder` with a node_modules, whose packages tenants' code may require")
 	c.evidenceFlags(f)
+	f.Var(&c.sinks, "log-sink", "send the audit log to `NAME=DEST[,FORMAT]`: stdout, file:PATH or a URL; native, otlp or ocsf; may be given several times")
 	c.consoleFlags.flags(f)
 }
 

@@ -17,6 +17,7 @@ import (
 // metrics counts and times requests for Prometheus.
 type metrics struct {
 	handler  http.Handler
+	registry *prometheus.Registry
 	requests *prometheus.CounterVec
 	replays  *prometheus.CounterVec
 	seconds  *prometheus.HistogramVec
@@ -40,8 +41,8 @@ func newMetrics(runtime func() script.Stats) *metrics {
 			Name: "vault_alarms_total", Help: "Rows of the database that were altered or do not open, by name of the alarm.",
 		}, []string{"name"}),
 	}
-	registry := prometheus.NewRegistry()
-	registry.MustRegister(m.requests, m.replays, m.seconds, m.alarms,
+	m.registry = prometheus.NewRegistry()
+	m.registry.MustRegister(m.requests, m.replays, m.seconds, m.alarms,
 		prometheus.NewCounterFunc(prometheus.CounterOpts{
 			Name: "vault_runtime_crashes_total", Help: "Failures of the JavaScript engine, which the log describes.",
 		}, func() float64 { return float64(runtime().Crashes) }),
@@ -49,9 +50,12 @@ func newMetrics(runtime func() script.Stats) *metrics {
 			Name: "vault_runtime_waiting", Help: "Runs of code that wait for a worker.",
 		}, func() float64 { return float64(runtime().Waiting) }),
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	m.handler = promhttp.HandlerFor(registry, promhttp.HandlerOpts{})
+	m.handler = promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})
 	return m
 }
+
+// watch adds the figures of an open vault's sinks.
+func (m *metrics) watch(v *vault.Vault) { m.registry.MustRegister(sinkMetrics{v}) }
 
 // Start implements vault.Observer. It counts alarms.
 func (m *metrics) Start(ctx context.Context, e vault.Event) (context.Context, func(error)) {

@@ -106,6 +106,8 @@ func openVault(ctx context.Context, cfg *Config, logger *slog.Logger) (*vault.Va
 	}
 	if cfg.newTenant != "" || cfg.rotateKeys != "" {
 		config.SweepEvery, config.WorkEvery = -1, -1 // servers do that
+	} else {
+		config.Sinks = cfg.sinkConfig()
 	}
 	cfg.metrics = newMetrics(runtime.Stats)
 	config.Observer = cfg.metrics
@@ -119,6 +121,9 @@ func openVault(ctx context.Context, cfg *Config, logger *slog.Logger) (*vault.Va
 			err = errors.Join(err, os.Remove(cfg.KeyFile)) // it opens nothing
 		}
 		return nil, nil, fmt.Errorf("%w\nstart with the --key-file or %s that the database was created with", err, masterKeyVariable)
+	}
+	if err == nil {
+		cfg.metrics.watch(v)
 	}
 	return v, joined, err
 }

@@ -31,17 +31,24 @@ const chunk = 200
 
 // sweep is a sweep in progress.
 type sweep struct {
-	v         *core.Vault
-	retention time.Duration
-	swept     Swept
+	v     *core.Vault
+	r     Retention
+	swept Swept
+}
+
+// Retention says how long log entries are kept.
+type Retention struct {
+	Keep time.Duration // zero for ever
+	// Before, if set, returns the time before which entries of a tenant may be
+	// deleted: the given time, or an earlier one.
+	Before func(ctx context.Context, tenant storage.ID, before time.Time) (time.Time, error)
 }
 
 // Run deletes what has expired, what is left of deleted tenants, and log entries
-// older than the retention, two million at most. A retention of zero keeps the
-// log. Several nodes may sweep at once. A node whose clock is wrong only finishes
+// older than the retention, two million at most. Several nodes may sweep at once. A node whose clock is wrong only finishes
 // the deletion of tenants.
-func Run(ctx context.Context, v *core.Vault, retention time.Duration) (Swept, error) {
-	s := &sweep{v: v, retention: retention}
+func Run(ctx context.Context, v *core.Vault, r Retention) (Swept, error) {
+	s := &sweep{v: v, r: r}
 	if err := v.Skew.Err(); err != nil {
 		return s.swept, errors.Join(err, s.tombstones(ctx))
 	}
@@ -195,10 +202,10 @@ const (
 // logs deletes the log entries whose retention is over, tenant by tenant.
 // What fails for one tenant does not keep the others' from being deleted.
 func (s *sweep) logs(ctx context.Context) error {
-	if s.retention == 0 {
+	if s.r.Keep == 0 {
 		return nil
 	}
-	before := s.v.Now().Add(-s.retention)
+	before := s.v.Now().Add(-s.r.Keep)
 	pieces := maxLogPieces
 	var errs []error
 	for after := (storage.ID{}); ; {
@@ -220,6 +227,12 @@ func (s *sweep) logs(ctx context.Context) error {
 
 // deleteLogs deletes the entries of a tenant, in no more pieces than are left.
 func (s *sweep) deleteLogs(ctx context.Context, tenant storage.ID, before time.Time, pieces *int) error {
+	if s.r.Before != nil {
+		var err error
+		if before, err = s.r.Before(ctx, tenant, before); err != nil {
+			return err
+		}
+	}
 	if l := s.v.Ledger; l != nil {
 		allowed, err := l.Retain(ctx, uuid.UUID(tenant), before)
 		if err != nil {

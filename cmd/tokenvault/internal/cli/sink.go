@@ -1,0 +1,87 @@
+package cli
+
+import (
+	"flag"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/seed-72ea4aab/vault"
+)
+
+func sinkCommands() []*command {
+	return []*command{
+		{
+			name: "sink list", reach: inProcess, summary: "list the destinations of the log, and how far behind they are",
+			example: "tokenvault sink list --json",
+			setup:   func(*flag.FlagSet) action { return listSinks },
+		},
+		{
+			name: "sink reset", args: "NAME", min: 1, max: 1, reach: inProcess, asks: true, summary: "send log entries to a destination again",
+			about:   "Servers send all entries again, or those since a time. An entry has an id to tell it by.",
+			example: "tokenvault sink reset siem --since 24h --yes",
+			setup: func(f *flag.FlagSet) action {
+				since := f.String("since", "", "`time` of the first entry, such as 2030-01-31T00:00:00Z, or a duration before now, such as 24h; by default all")
+				return func(c *call) error {
+					from, err := parseTime("since", *since, time.Now(), -1)
+					if err != nil {
+						return err
+					}
+					return changeSink(c, "Send log entries to %s again?", func(v *vault.Vault) error { return v.ResetSink(c.ctx, c.args[0], from) })
+				}
+			},
+		},
+		{
+			name: "sink skip", args: "NAME", min: 1, max: 1, reach: inProcess, asks: true, summary: "pass over the log entries that wait for a destination",
+			about:   "The destination never gets them, unless tokenvault sink reset sends them again.",
+			example: "tokenvault sink skip siem --yes",
+			setup: func(*flag.FlagSet) action {
+				return func(c *call) error {
+					return changeSink(c, "Pass over the entries that wait for %s?", func(v *vault.Vault) error { return v.SkipSink(c.ctx, c.args[0]) })
+				}
+			},
+		},
+	}
+}
+
+var sinkColumns = []column[vault.SinkStatus]{
+	{"NAME", func(s vault.SinkStatus) string { return s.Name }},
+	{"FORMAT", func(s vault.SinkStatus) string { return s.Format }},
+	{"SENT", func(s vault.SinkStatus) string { return strconv.FormatInt(s.Sent, 10) }},
+	{"REFUSED", func(s vault.SinkStatus) string { return strconv.FormatInt(s.Refused, 10) }},
+	{"BEHIND", func(s vault.SinkStatus) string { return strconv.Itoa(s.Behind) }},
+	{"OLDEST", func(s vault.SinkStatus) string { return timeText(s.Oldest) }},
+	{"LAST SUCCESS", func(s vault.SinkStatus) string { return timeText(s.LastSuccess) }},
+}
+
+func listSinks(c *call) error {
+	o, err := c.openVault()
+	if err != nil {
+		return err
+	}
+	all, err := o.vault.ListSinks(c.ctx)
+	if err != nil {
+		return err
+	}
+	return printAll(c, func(yield func(vault.SinkStatus, error) bool) {
+		for _, s := range all {
+			if !yield(s, nil) {
+				return
+			}
+		}
+	}, sinkColumns)
+}
+
+func changeSink(c *call, question string, change func(*vault.Vault) error) error {
+	o, err := c.openVault()
+	if err != nil {
+		return err
+	}
+	if err := c.confirm(fmt.Sprintf(question, printable(c.args[0]))); err != nil {
+		return err
+	}
+	if err := change(o.vault); err != nil {
+		return err
+	}
+	return c.say(map[string]any{"name": c.args[0], "changed": true}, "Moved the place of %s in the log.", printable(c.args[0]))
+}

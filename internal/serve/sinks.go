@@ -1,0 +1,105 @@
+package serve
+
+import (
+	"errors"
+	"os"
+	"strings"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/seed-72ea4aab/vault"
+)
+
+// sinkFlag is a destination of the log, as a flag names it.
+type sinkFlag struct{ name, dest, format string }
+
+// sinkList is a flag that may be given several times.
+type sinkList []sinkFlag
+
+// String leaves the destinations out: a URL may hold a token.
+func (l *sinkList) String() string {
+	names := make([]string, len(*l))
+	for i, s := range *l {
+		names[i] = s.name
+	}
+	return strings.Join(names, " ")
+}
+
+// Set adds a sink. In a variable of the environment, spaces separate several.
+func (l *sinkList) Set(text string) error {
+	for one := range strings.FieldsSeq(text) {
+		name, dest, ok := strings.Cut(one, "=")
+		s := sinkFlag{name: name, dest: dest}
+		for _, format := range []string{vault.FormatNative, vault.FormatOTLP, vault.FormatOCSF} {
+			if rest, found := strings.CutSuffix(dest, ","+format); found {
+				s.dest, s.format = rest, format
+			}
+		}
+		path, isFile := strings.CutPrefix(s.dest, "file:")
+		isURL := strings.HasPrefix(s.dest, "https://") || strings.HasPrefix(s.dest, "http://")
+		if !ok || name == "" || s.dest != "stdout" && (!isFile || path == "") && !isURL || strings.Contains(s.dest, ",") && !isURL {
+			return errors.New("must be NAME=DEST[,FORMAT], where DEST is stdout, file:PATH or a URL, and FORMAT native, otlp or ocsf")
+		}
+		*l = append(*l, s)
+	}
+	return nil
+}
+
+// sinkConfig returns the sinks of the vault.
+func (c *Config) sinkConfig() []vault.Sink {
+	var all []vault.Sink
+	for _, s := range c.sinks {
+		sink := vault.Sink{Name: s.name, Format: s.format}
+		path, isFile := strings.CutPrefix(s.dest, "file:")
+		switch {
+		case s.dest == "stdout":
+			sink.Sender = vault.LogWriter(os.Stdout)
+		case isFile:
+			sink.Sender = vault.LogFile(path)
+		default:
+			sink.Sender = vault.LogHTTP(s.dest, &vault.LogHTTPOptions{Gzip: true, AllowHTTP: c.allowPrivateEgress})
+		}
+		all = append(all, sink)
+	}
+	return all
+}
+
+// sinkMetrics reports how the sending to sinks goes.
+type sinkMetrics struct{ v *vault.Vault }
+
+var (
+	sinkLabels  = []string{"sink"}
+	sinkLag     = prometheus.NewDesc("vault_sink_lag_seconds", "Age of the oldest log entry that this node has not sent.", sinkLabels, nil)
+	sinkBehind  = prometheus.NewDesc("vault_sink_lag_entries", "Log entries that wait, up to 500 of each tenant.", sinkLabels, nil)
+	sinkSuccess = prometheus.NewDesc("vault_sink_last_success_timestamp_seconds", "When the sink last took a batch of this node.", sinkLabels, nil)
+	sinkFailed  = prometheus.NewDesc("vault_sink_failures_total", "Batches that could not be sent.", sinkLabels, nil)
+	sinkSent    = prometheus.NewDesc("vault_sink_entries_total", "Log entries that the sink took.", sinkLabels, nil)
+	sinkRefused = prometheus.NewDesc("vault_sink_refused_total", "Log entries that the sink refused, and that were passed over.", sinkLabels, nil)
+)
+
+// Describe implements prometheus.Collector.
+func (sinkMetrics) Describe(all chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{sinkLag, sinkBehind, sinkSuccess, sinkFailed, sinkSent, sinkRefused} {
+		all <- d
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (m sinkMetrics) Collect(all chan<- prometheus.Metric) {
+	for name, h := range m.v.SinkHealth() {
+		gauge := func(d *prometheus.Desc, value float64) {
+			all <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, name)
+		}
+		count := func(d *prometheus.Desc, n int64) {
+			all <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(n), name)
+		}
+		gauge(sinkLag, h.Lag().Seconds())
+		gauge(sinkBehind, float64(h.Behind))
+		if !h.LastSuccess.IsZero() {
+			gauge(sinkSuccess, float64(h.LastSuccess.UnixMilli())/1000)
+		}
+		count(sinkFailed, h.Failures)
+		count(sinkSent, h.Sent)
+		count(sinkRefused, h.Refused)
+	}
+}

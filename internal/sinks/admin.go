@@ -1,0 +1,198 @@
+package sinks
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"github.com/seed-72ea4aab/vault/internal/core"
+	"github.com/seed-72ea4aab/vault/internal/fault"
+	"github.com/seed-72ea4aab/vault/storage"
+)
+
+// Status is where a sink is, over all tenants and nodes.
+type Status struct {
+	Name, Format  string
+	Sent, Refused int64
+	LastSuccess   time.Time
+	// Behind is how many entries wait, up to MaxBehind, and Oldest is when the
+	// oldest of them was created.
+	Behind int
+	Oldest time.Time
+}
+
+// MaxBehind is where counting what waits ends.
+const MaxBehind = 10_000
+
+// List returns the sinks that the database knows.
+func List(ctx context.Context, v *core.Vault) ([]Status, error) {
+	recs, _, err := v.Store.ListRecords(ctx, storage.RecordFilter{Kind: KindSink, Limit: 1000})
+	if err != nil {
+		return nil, err
+	}
+	all := make([]Status, len(recs))
+	for i := range recs {
+		var begin beginning
+		if err := json.Unmarshal(recs[i].Body, &begin); err != nil {
+			return nil, err
+		}
+		all[i] = Status{Name: recs[i].Name, Format: begin.Format}
+		err := eachCursor(ctx, v, recs[i].Name, func(_ *core.Op, w *worker, f *follower) error { return all[i].add(ctx, w, f) })
+		if err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+// add counts the cursor of one tenant.
+func (s *Status) add(ctx context.Context, w *worker, f *follower) error {
+	s.Sent, s.Refused = s.Sent+f.cursor.Sent, s.Refused+f.cursor.Refused
+	if f.cursor.SentAt.After(s.LastSuccess) {
+		s.LastSuccess = f.cursor.SentAt
+	}
+	for s.Behind < MaxBehind {
+		rows, next, err := w.following(ctx, f, batchSize)
+		if err != nil || len(rows) == 0 {
+			return err
+		}
+		s.Behind = min(s.Behind+len(rows), MaxBehind)
+		for i := range rows {
+			if at := rows[i].CreatedAt; s.Oldest.IsZero() || at.Before(s.Oldest) {
+				s.Oldest = at
+			}
+		}
+		f.cursor.Place = next
+	}
+	return nil
+}
+
+// eachCursor calls do for each tenant with where a sink is in its log.
+func eachCursor(ctx context.Context, v *core.Vault, name string, do func(*core.Op, *worker, *follower) error) error {
+	w := &worker{Sinks: &Sinks{Config: Config{Vault: v}}, sink: Sink{Name: name}}
+	var tenants []storage.ID
+	tenantList := lister{store: v.Store}
+	err := tenantList.list(ctx, time.Now(), func(tenant storage.ID) bool {
+		tenants = append(tenants, tenant)
+		return false
+	})
+	if err != nil {
+		return err
+	}
+	for _, tenant := range tenants {
+		f := &follower{tenant: tenant}
+		op, err := w.open(ctx, f)
+		if errors.Is(err, fault.ErrNotFound) {
+			continue // it is being deleted
+		}
+		if err != nil {
+			return err
+		}
+		if err := w.readCursor(ctx, op, f); err != nil {
+			return err
+		}
+		if err := do(op, w, f); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sinkOf returns the record of a sink that exists.
+func sinkOf(ctx context.Context, v *core.Vault, name string) (*storage.Record, beginning, error) {
+	rec, begin, err := readSink(ctx, v.Store, name)
+	if err == nil && rec == nil {
+		err = fault.New(fault.ErrNotFound, "no such log sink")
+	}
+	return rec, begin, err
+}
+
+// Reset makes a sink send the entries again that were created at a time or later;
+// zero for all.
+func Reset(ctx context.Context, v *core.Vault, name string, from time.Time) error {
+	rec, begin, err := sinkOf(ctx, v, name)
+	if err != nil {
+		return err
+	}
+	if begin.Began = from.UTC(); from.IsZero() {
+		begin.Began = theBeginning
+	}
+	if err := writeSink(ctx, v, name, rec, begin); err != nil {
+		return err
+	}
+	return eachCursor(ctx, v, name, func(op *core.Op, w *worker, f *follower) error {
+		return again(func() error {
+			f.cursor.Place = nil
+			return w.writeCursor(ctx, op, f)
+		}, func() error { return w.readCursor(ctx, op, f) })
+	})
+}
+
+// Skip makes a sink pass over all entries that wait.
+func Skip(ctx context.Context, v *core.Vault, name string) error {
+	if _, _, err := sinkOf(ctx, v, name); err != nil {
+		return err
+	}
+	return eachCursor(ctx, v, name, func(op *core.Op, w *worker, f *follower) error {
+		return again(func() error {
+			_, end, err := v.Store.FollowLogs(ctx, storage.LogFollowing{Tenant: f.tenant, Limit: 1})
+			if err != nil {
+				return err
+			}
+			f.cursor.Place = end
+			return w.writeCursor(ctx, op, f)
+		}, func() error { return w.readCursor(ctx, op, f) })
+	})
+}
+
+// again repeats a change of a cursor that a node has moved meanwhile.
+func again(change, read func() error) error {
+	for range core.MaxAttempts {
+		if err := change(); !errors.Is(err, errLost) {
+			return err
+		}
+		if err := read(); err != nil {
+			return err
+		}
+	}
+	return fault.ErrFaster
+}
+
+// margin is how much older than entries before them entries can be: they come in
+// the order of their commits.
+const margin = time.Hour
+
+// Keep returns the time before which the entries of a tenant may be deleted: before
+// itself, or an earlier time while a sink has not sent older ones. It is never
+// earlier than floor; then overdue is true if entries are deleted unsent.
+func (s *Sinks) Keep(ctx context.Context, tenant storage.ID, before, floor time.Time) (at time.Time, overdue bool, err error) {
+	at = before
+	for _, w := range s.workers {
+		f := &follower{tenant: tenant}
+		op, err := w.open(ctx, f)
+		if errors.Is(err, fault.ErrNotFound) {
+			return before, false, nil // the tenant is being deleted
+		}
+		if err != nil {
+			return floor, false, err
+		}
+		copied := &worker{Sinks: s, sink: w.sink} // w belongs to its loop
+		if err := copied.readCursor(ctx, op, f); err != nil {
+			return floor, false, err
+		}
+		rows, _, err := copied.following(ctx, f, batchSize)
+		if err != nil {
+			return floor, false, err
+		}
+		for i := range rows {
+			if unsent := rows[i].CreatedAt.Add(-margin); unsent.Before(at) {
+				at = unsent
+			}
+		}
+	}
+	if at.Before(floor) {
+		return floor, true, nil
+	}
+	return at, false, nil
+}

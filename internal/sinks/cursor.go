@@ -1,0 +1,127 @@
+package sinks
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/seed-72ea4aab/vault/internal/core"
+	"github.com/seed-72ea4aab/vault/internal/fault"
+	"github.com/seed-72ea4aab/vault/storage"
+)
+
+// Cursor is where a sink is in the log of a tenant, and who sends it.
+type Cursor struct {
+	Sink  string `json:"sink"`
+	Place []byte `json:"place,omitempty"` // nil until something was sent
+
+	Owner uuid.UUID `json:"owner,omitzero"`
+	Until time.Time `json:"until,omitzero"` // the end of the lease
+
+	Sent    int64     `json:"sent"`    // entries
+	Refused int64     `json:"refused"` // entries that were passed over
+	SentAt  time.Time `json:"sent_at,omitzero"`
+	// Entry is when the last entry was created that was sent.
+	Entry time.Time `json:"entry,omitzero"`
+}
+
+// errLost means that another node has the log of a tenant.
+var errLost = errors.New("vault: another node sends this log")
+
+// follower follows the log of a tenant.
+type follower struct {
+	tenant storage.ID
+	cursor Cursor
+	rev    int64
+	exists bool // the database has the cursor
+	read   bool // it was read, and nobody is known to have changed it
+
+	next  time.Time // when to look again
+	pause time.Duration
+	// waiting is when the oldest entry was created that is not sent, as of the last
+	// look, and behind how many entries that look has found.
+	waiting time.Time
+	behind  int
+}
+
+// open returns an operation for the tenant of a follower.
+func (w *worker) open(ctx context.Context, f *follower) (*core.Op, error) {
+	op := w.Vault.System(f.tenant)
+	return op, op.Refresh(ctx)
+}
+
+// readCursor reads where the sink is.
+func (w *worker) readCursor(ctx context.Context, op *core.Op, f *follower) error {
+	f.cursor, f.rev, f.exists = Cursor{Sink: w.sink.Name}, 0, false
+	rec, err := op.Record(ctx, KindCursor, uuid.UUID(recordID(w.sink.Name)))
+	switch {
+	case errors.Is(err, fault.ErrNotFound):
+	case err != nil:
+		return err
+	default:
+		if err := op.OpenRecord(ctx, rec, &f.cursor); err != nil {
+			return err
+		}
+		f.rev, f.exists = rec.Rev, true
+	}
+	f.read = true
+	if f.cursor.Place == nil {
+		return w.start(ctx) // the sink may have been reset
+	}
+	return nil
+}
+
+// writeCursor stores the cursor of a follower. If another node was faster, the
+// error is errLost, and the cursor is read again before it is used.
+func (w *worker) writeCursor(ctx context.Context, op *core.Op, f *follower) error {
+	rec := storage.Record{Kind: KindCursor, ID: recordID(w.sink.Name), Name: w.sink.Name, CreatedAt: op.Now}
+	if err := op.SealRecord(&rec, &f.cursor); err != nil {
+		return err
+	}
+	ch := op.Change()
+	if f.exists {
+		ch.UpdateRecords = []storage.RecordUpdate{{Rev: f.rev, Record: rec}}
+	} else {
+		ch.InsertRecords = []storage.Record{rec}
+	}
+	f.read = false // until it is known to be written
+	err := op.Write(ctx, ch)
+	if _, refused := fault.Guard(err); refused {
+		return errLost
+	}
+	if err != nil {
+		return err
+	}
+	if f.exists {
+		f.rev++
+	}
+	f.read, f.exists = true, true
+	return nil
+}
+
+// hold makes sure that this node has the lease for long enough to send a batch. It
+// reports false if another node has it, or has moved the cursor.
+func (w *worker) hold(ctx context.Context, op *core.Op, f *follower) (bool, error) {
+	now := w.Vault.Now()
+	mine := f.cursor.Owner == uuid.UUID(w.owner)
+	if mine && f.cursor.Until.Sub(now) > sendTimeout {
+		return true, nil
+	}
+	if !mine { // the cursor may have moved since it was read
+		place := string(f.cursor.Place)
+		if err := w.readCursor(ctx, op, f); err != nil {
+			return false, err
+		}
+		if f.cursor.Owner != uuid.UUID(w.owner) && f.cursor.Until.After(now) {
+			f.next = w.now().Add(min(f.cursor.Until.Sub(now), lease))
+			return false, nil
+		}
+		if string(f.cursor.Place) != place {
+			return false, nil
+		}
+	}
+	f.cursor.Owner, f.cursor.Until = uuid.UUID(w.owner), now.Add(lease)
+	return true, w.writeCursor(ctx, op, f)
+}

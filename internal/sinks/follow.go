@@ -1,0 +1,100 @@
+package sinks
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/seed-72ea4aab/vault/internal/core"
+	"github.com/seed-72ea4aab/vault/internal/fault"
+	"github.com/seed-72ea4aab/vault/internal/logs"
+	"github.com/seed-72ea4aab/vault/storage"
+)
+
+// Everything is a place in the logs of all tenants. A log without a place begins
+// with the entries that were created at Since or later.
+type Everything struct {
+	Since  time.Time            `json:"since"`
+	Places map[uuid.UUID][]byte `json:"places,omitempty"`
+}
+
+// ReadEverything reads a cursor: one of Everything, one of [logs.Since], or "" for
+// entries from now on.
+func ReadEverything(v *core.Vault, cursor string) (*Everything, error) {
+	at := &Everything{Places: map[uuid.UUID][]byte{}}
+	if cursor == "" {
+		at.Since = v.Now()
+		return at, nil
+	}
+	if since, ok, err := logs.ReadSince(cursor); ok {
+		at.Since = since
+		return at, err
+	}
+	text, err := base64.RawURLEncoding.DecodeString(cursor)
+	if err != nil || json.Unmarshal(text, at) != nil || at.Since.IsZero() {
+		return nil, fault.Field("cursor", "must be the cursor of an earlier batch of all logs, or since: and a time")
+	}
+	if at.Places == nil {
+		at.Places = map[uuid.UUID][]byte{}
+	}
+	return at, nil
+}
+
+// Cursor returns the place as a text.
+func (at *Everything) Cursor() (string, error) {
+	text, err := json.Marshal(at)
+	return base64.RawURLEncoding.EncodeToString(text), err
+}
+
+// Follow calls give with the entries of all tenants as they come, until it returns
+// false or the context ends. It moves at before each call.
+func Follow(ctx context.Context, v *core.Vault, at *Everything, give func(tenant uuid.UUID, rows []storage.Log) bool) error {
+	known, tenants := map[storage.ID]bool{}, lister{store: v.Store}
+	pause := time.NewTimer(0)
+	defer pause.Stop()
+	for {
+		select {
+		case <-pause.C:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		if err := v.Alive(); err != nil {
+			return err
+		}
+		err := tenants.list(ctx, time.Now(), func(tenant storage.ID) (seen bool) {
+			seen, known[tenant] = known[tenant], true
+			return seen
+		})
+		if err != nil {
+			return err
+		}
+		for tenant := range known {
+			if on, err := at.follow(ctx, v, tenant, give); err != nil || !on {
+				return err
+			}
+		}
+		pause.Reset(tick)
+	}
+}
+
+// follow gives what a tenant's log has gained.
+func (at *Everything) follow(ctx context.Context, v *core.Vault, tenant storage.ID, give func(uuid.UUID, []storage.Log) bool) (on bool, err error) {
+	for {
+		id := uuid.UUID(tenant)
+		f := storage.LogFollowing{Tenant: tenant, After: at.Places[id], Limit: batchSize}
+		if f.After == nil {
+			f.From = at.Since
+		}
+		rows, next, err := v.Store.FollowLogs(ctx, f)
+		if err != nil || len(rows) == 0 {
+			return true, err
+		}
+		at.Places[id] = next
+		if !give(id, rows) {
+			return false, nil
+		}
+	}
+}

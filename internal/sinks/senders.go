@@ -1,0 +1,357 @@
+package sinks
+
+import (
+	"bytes"
+	"cmp"
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/seed-72ea4aab/vault/internal/webhook"
+)
+
+// patient runs one write at a time. A write that hangs does not keep its caller,
+// but the next write waits for it.
+type patient struct{ busy chan struct{} }
+
+func newPatient() patient { return patient{make(chan struct{}, 1)} }
+
+func (p patient) do(ctx context.Context, write func() error) error {
+	select {
+	case p.busy <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	done := make(chan error, 1)
+	go func() {
+		defer func() { <-p.busy }()
+		done <- write()
+	}()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Writer sends batches to an io.Writer.
+type Writer struct {
+	w io.Writer
+	patient
+}
+
+// NewWriter returns a sender to w.
+func NewWriter(w io.Writer) *Writer { return &Writer{w, newPatient()} }
+
+// Prepare reports a sender that cannot work.
+func (w *Writer) Prepare(string) error {
+	if w.w == nil {
+		return errors.New("there is no writer")
+	}
+	return nil
+}
+
+// Send implements Sender. The bytes of a batch belong to the caller again when it
+// returns, so a write that may outlast it has a copy.
+func (w *Writer) Send(ctx context.Context, batch []byte, _ string) error {
+	batch = bytes.Clone(batch)
+	return w.do(ctx, func() error {
+		_, err := w.w.Write(batch)
+		return err
+	})
+}
+
+// File appends batches to a file. A file that was moved away or deleted is made
+// again. A batch is on disk when it counts as sent.
+type File struct {
+	path string
+	patient
+
+	mu   sync.Mutex
+	file *os.File
+}
+
+// NewFile returns a sender to a file.
+func NewFile(path string) *File { return &File{path: path, patient: newPatient()} }
+
+// Prepare reports a file that cannot be opened.
+func (f *File) Prepare(string) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.open()
+}
+
+// Send implements Sender.
+func (f *File) Send(ctx context.Context, batch []byte, _ string) error {
+	batch = bytes.Clone(batch)
+	return f.do(ctx, func() error { return f.append(batch) })
+}
+
+// Close closes the file.
+func (f *File) Close() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.close()
+}
+
+func (f *File) close() error {
+	if f.file == nil {
+		return nil
+	}
+	err := f.file.Close()
+	f.file = nil
+	return err
+}
+
+// open opens the file, again if another file or none has its name by now.
+func (f *File) open() error {
+	if f.file != nil {
+		named, err := os.Stat(f.path)
+		own, ownErr := f.file.Stat()
+		if err == nil && ownErr == nil && os.SameFile(named, own) {
+			return nil
+		}
+		_ = f.close() // its batches are on disk
+	}
+	file, err := os.OpenFile(f.path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
+	if err == nil {
+		f.file = file
+	}
+	return err
+}
+
+func (f *File) append(batch []byte) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err := f.open(); err != nil {
+		return err
+	}
+	_, err := f.file.Write(batch)
+	if err == nil {
+		err = f.file.Sync()
+	}
+	if err != nil {
+		_ = f.close() // it is opened again
+	}
+	return err
+}
+
+// HTTPOptions adjusts HTTP. The zero value is safe.
+type HTTPOptions struct {
+	// Header is sent with each batch.
+	Header http.Header
+	// Secret signs batches as callbacks are signed; empty for none.
+	Secret string
+	// Gzip compresses batches.
+	Gzip bool
+	// AllowHTTP allows plain http to hosts other than loopback.
+	AllowHTTP bool
+	// Client sends the requests. Default: a client with a timeout of 10 seconds
+	// that follows no redirects.
+	Client *http.Client
+}
+
+// HTTP posts batches to a URL.
+type HTTP struct {
+	url  string
+	opts HTTPOptions
+}
+
+// NewHTTP returns a sender to a URL. Prepare reports what is wrong with it.
+func NewHTTP(address string, opts *HTTPOptions) *HTTP {
+	h := &HTTP{url: address}
+	if opts != nil {
+		h.opts = *opts
+	}
+	if h.opts.Client == nil {
+		h.opts.Client = &http.Client{
+			Timeout:       sendTimeout,
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		}
+	}
+	return h
+}
+
+// Prepare checks the URL and the secret. In the format OTLP a URL without a path
+// gets the path of the protocol.
+func (h *HTTP) Prepare(format string) error {
+	u, err := url.Parse(h.url)
+	if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" {
+		return errors.New("the destination must be an absolute https URL")
+	}
+	if u.Scheme == "http" && !h.opts.AllowHTTP && !isLoopback(u.Hostname()) {
+		return errors.New("plain http to another machine needs the option AllowHTTP")
+	}
+	if h.opts.Secret != "" {
+		if _, err := webhook.Sign([]string{h.opts.Secret}, "x", time.Time{}, nil); err != nil {
+			return err
+		}
+	}
+	if format == OTLP && strings.Trim(u.Path, "/") == "" {
+		u.Path = "/v1/logs"
+		h.url = u.String()
+	}
+	return nil
+}
+
+func isLoopback(host string) bool {
+	addr, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && addr.IsLoopback()
+}
+
+// Send implements Sender.
+func (h *HTTP) Send(ctx context.Context, batch []byte, contentType string) error {
+	req, err := h.request(ctx, batch, contentType)
+	if err != nil {
+		return err
+	}
+	res, err := h.opts.Client.Do(req)
+	if err != nil {
+		return networkError(err)
+	}
+	defer res.Body.Close()
+	const most = 64 << 10
+	body, err := io.ReadAll(io.LimitReader(res.Body, most))
+	if err != nil {
+		return networkError(err)
+	}
+	return judge(res, body)
+}
+
+// networkError says what went wrong, without the URL: it may hold a token.
+func networkError(err error) error {
+	var wrapped *url.Error
+	if errors.As(err, &wrapped) {
+		err = wrapped.Err
+	}
+	var op *net.OpError
+	if errors.As(err, &op) {
+		return fmt.Errorf("the destination is out of reach: %w", op.Err)
+	}
+	return fmt.Errorf("the destination is out of reach: %w", err)
+}
+
+func (h *HTTP) request(ctx context.Context, batch []byte, contentType string) (*http.Request, error) {
+	header := http.Header{}
+	if h.opts.Secret != "" {
+		var err error
+		if header, err = webhook.Sign([]string{h.opts.Secret}, uuid.NewString(), time.Now(), batch); err != nil {
+			return nil, err
+		}
+	}
+	header.Set("Content-Type", contentType)
+	header.Set("User-Agent", productName)
+	if h.opts.Gzip {
+		var err error
+		if batch, err = compress(batch); err != nil {
+			return nil, err
+		}
+		header.Set("Content-Encoding", "gzip")
+	}
+	for name, values := range h.opts.Header {
+		header[http.CanonicalHeaderKey(name)] = values
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, h.url, bytes.NewReader(batch))
+	if err != nil {
+		return nil, errors.New("the destination must be an absolute https URL")
+	}
+	req.Header = header
+	return req, nil
+}
+
+func compress(batch []byte) ([]byte, error) {
+	var out bytes.Buffer
+	z := gzip.NewWriter(&out)
+	_, err := z.Write(batch)
+	err = cmp.Or(err, z.Close())
+	return out.Bytes(), err
+}
+
+// judge reads a response. A 2xx takes the batch, unless it says that records were
+// rejected.
+func judge(res *http.Response, body []byte) error {
+	e := &httpError{status: res.StatusCode}
+	switch {
+	case res.StatusCode >= 200 && res.StatusCode <= 299:
+		if e.rejected = rejected(res.Header.Get("Content-Type"), body); e.rejected == 0 {
+			return nil
+		}
+		e.refused = true
+	case res.StatusCode == http.StatusBadRequest, res.StatusCode == http.StatusRequestEntityTooLarge:
+		e.refused = true
+	default:
+		e.after = retryAfter(res.Header.Get("Retry-After"))
+	}
+	return e
+}
+
+// rejected returns how many records an OTLP receiver did not take. JSON has the
+// number as a string; some receivers send a number.
+func rejected(contentType string, body []byte) int64 {
+	typ, _, err := mime.ParseMediaType(contentType)
+	if err != nil || typ != contentJSON {
+		return 0
+	}
+	var answer struct {
+		PartialSuccess struct {
+			Rejected json.RawMessage `json:"rejectedLogRecords"`
+		} `json:"partialSuccess"`
+	}
+	if json.Unmarshal(body, &answer) != nil {
+		return 0
+	}
+	n, err := strconv.ParseInt(strings.Trim(string(answer.PartialSuccess.Rejected), `"`), 10, 64)
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+func retryAfter(text string) time.Duration {
+	if seconds, err := strconv.ParseUint(text, 10, 31); err == nil {
+		return time.Duration(seconds) * time.Second
+	}
+	if date, err := http.ParseTime(text); err == nil {
+		return max(0, time.Until(date))
+	}
+	return 0
+}
+
+// httpError is a response that does not take a batch. It does not repeat the
+// response, which may repeat the batch.
+type httpError struct {
+	status   int
+	rejected int64
+	refused  bool
+	after    time.Duration
+}
+
+// Error implements error.
+func (e *httpError) Error() string {
+	if e.rejected != 0 {
+		return fmt.Sprintf("the destination rejected %d records", e.rejected)
+	}
+	return fmt.Sprintf("the destination responded with the status %d", e.status)
+}
+
+// Refused reports whether the content was refused.
+func (e *httpError) Refused() bool { return e.refused }
+
+// RetryAfter is how long the destination asks to wait.
+func (e *httpError) RetryAfter() time.Duration { return e.after }

@@ -1,0 +1,270 @@
+package sinks_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
+
+	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/vaulttest"
+)
+
+// sent opens a vault with a sink in a format, makes entries, and returns when they
+// are sent.
+func sent(t *testing.T, sender vault.LogSender, format string) *vaulttest.Vault {
+	t.Helper()
+	v := vaulttest.Open(t, ":memory:", &vault.Config{Sinks: []vault.Sink{{Name: "siem", Sender: sender, Format: format, FromStart: true}}})
+	tok, err := v.Private.CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeGeneric, Data: "secret-value"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := v.Owner.AsUser("jane").GetToken(t.Context(), tok.ID); err != nil {
+		t.Fatal(err)
+	}
+	if err := v.SendLogs(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+// entriesOf returns the log of a vault, oldest first.
+func entriesOf(t *testing.T, v *vaulttest.Vault) []vault.LogEntry {
+	t.Helper()
+	batch, err := v.Owner.NextLogs(t.Context(), vault.LogsSince(time.Unix(1, 0)), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return batch.Data
+}
+
+func TestNativeLinesAreEntries(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	v := sent(t, vault.LogWriter(&out), "")
+	var want bytes.Buffer
+	for _, e := range entriesOf(t, v) {
+		line, err := json.Marshal(e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want.Write(append(line, '\n'))
+	}
+	if out.String() != want.String() {
+		t.Errorf("got\n%s\nwant\n%s", &out, &want)
+	}
+}
+
+// The facts of OCSF 1.3.0 about the class API Activity: its ids, what is required,
+// and the ids of activities.
+func TestOCSFEvents(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	v := sent(t, vault.LogWriter(&out), vault.FormatOCSF)
+	activities := map[string]float64{"create": 1, "read": 2, "update": 3, "delete": 4}
+	dec := json.NewDecoder(&out)
+	for _, entry := range entriesOf(t, v) {
+		var e map[string]any
+		if err := dec.Decode(&e); err != nil {
+			t.Fatal(err)
+		}
+		for _, field := range []string{"activity_id", "actor", "api", "category_uid", "class_uid", "metadata", "severity_id", "src_endpoint", "time", "type_uid"} {
+			if e[field] == nil {
+				t.Errorf("no %s, which is required", field)
+			}
+		}
+		activity := activities[string(entry.Operation)]
+		for path, want := range map[string]any{
+			"class_uid": 6003.0, "category_uid": 6.0, "activity_id": activity, "type_uid": 600300 + activity, "severity_id": 1.0, "status_id": 1.0,
+			"time": float64(entry.CreatedAt.UnixMilli()), "message": entry.Message, "metadata.version": "1.3.0", "metadata.uid": entry.ID.String(),
+			"metadata.tenant_uid": entry.TenantID.String(), "metadata.product.vendor_name": "seed-72ea4aab", "metadata.product.name": "vault",
+			"api.operation": entry.EntityType + "." + string(entry.Operation),
+		} {
+			if got := at(e, path); got != want {
+				t.Errorf("%s is %v, want %v", path, got, want)
+			}
+		}
+		if at(e, "src_endpoint.ip") == nil && at(e, "src_endpoint.name") == nil {
+			t.Error("an endpoint without ip and name")
+		}
+		switch entry.ActorType {
+		case vault.ActorApplication:
+			if at(e, "actor.app_uid") != entry.ActorID.String() {
+				t.Errorf("the actor is %v", e["actor"])
+			}
+		case vault.ActorUser:
+			if at(e, "actor.user.uid") != entry.ActorID.String() || at(e, "actor.user.name") != "jane" {
+				t.Errorf("the actor is %v", e["actor"])
+			}
+		default:
+			if at(e, "actor.user.uid") != entry.TenantID.String() {
+				t.Errorf("the actor is %v", e["actor"])
+			}
+		}
+	}
+	if dec.More() {
+		t.Error("more events than entries")
+	}
+}
+
+// at returns a value in nested objects.
+func at(doc any, path string) any {
+	for name := range strings.SplitSeq(path, ".") {
+		object, ok := doc.(map[string]any)
+		if !ok {
+			return nil
+		}
+		doc = object[name]
+	}
+	return doc
+}
+
+// A file that was moved away is made again.
+func TestFileIsReopened(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "audit.jsonl")
+	v := sent(t, vault.LogFile(path), "")
+	if err := os.Rename(path, path+".1"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := v.Owner.CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeGeneric, Data: "x"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := v.SendLogs(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]int{path + ".1": len(entriesOf(t, v)) - 1, path: 1} {
+		text, err := os.ReadFile(name)
+		if err != nil || strings.Count(string(text), "\n") != want {
+			t.Errorf("%s has %d lines, want %d: %v", filepath.Base(name), strings.Count(string(text), "\n"), want, err)
+		}
+		if info, err := os.Stat(name); err != nil || info.Mode().Perm() != 0o600 {
+			t.Errorf("others may read %s: %v", filepath.Base(name), err)
+		}
+	}
+}
+
+// A batch by HTTP is signed, compressed, and has the operator's headers.
+func TestHTTPRequests(t *testing.T) {
+	t.Parallel()
+	secret := "whsec_" + strings.Repeat("QUJD", 10)
+	hook, err := standardwebhooks.NewWebhook(secret)
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := make(chan error, 10)
+	srv := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		z, err := gzip.NewReader(r.Body)
+		if err != nil {
+			seen <- err
+			return
+		}
+		body, err := io.ReadAll(z)
+		if err == nil {
+			err = hook.Verify(body, r.Header)
+		}
+		if r.Header.Get("Authorization") != "Bearer token" || r.Header.Get("Content-Type") != "application/json" || r.URL.Path != "/v1/logs" {
+			err = fmt.Errorf("%s %v", r.URL.Path, r.Header)
+		}
+		seen <- err
+	}))
+	defer srv.Close()
+	sent(t, vault.LogHTTP(srv.URL, &vault.LogHTTPOptions{
+		Secret: secret, Gzip: true, Header: http.Header{"authorization": {"Bearer token"}},
+	}), vault.FormatOTLP)
+	if err := <-seen; err != nil {
+		t.Error(err)
+	}
+}
+
+// What a response means for the batch.
+func TestHTTPResponses(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		status         int
+		header, body   string
+		taken, refused bool
+		after          time.Duration
+	}{
+		"200":               {status: 200, taken: true},
+		"204":               {status: 204, taken: true},
+		"200, all accepted": {status: 200, body: `{"partialSuccess":{}}`, taken: true},
+		"200, none":         {status: 200, body: `{"partialSuccess":{"rejectedLogRecords":"0"}}`, taken: true},
+		"200, a warning":    {status: 200, body: `{"partialSuccess":{"errorMessage":"slow"}}`, taken: true},
+		"200, some":         {status: 200, body: `{"partialSuccess":{"rejectedLogRecords":"2"}}`, refused: true},
+		"200, as a number":  {status: 200, body: `{"partialSuccess":{"rejectedLogRecords":2}}`, refused: true},
+		"200, not JSON":     {status: 200, body: `<html>`, taken: true},
+		"301":               {status: 301},
+		"400":               {status: 400, refused: true},
+		"401":               {status: 401},
+		"404":               {status: 404},
+		"413":               {status: 413, refused: true},
+		"429":               {status: 429, header: "7", after: 7 * time.Second},
+		"500":               {status: 500},
+		"503":               {status: 503, header: "120", after: 2 * time.Minute},
+		"503, nonsense":     {status: 503, header: "-1"},
+	} {
+		srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/json; charset=utf-8")
+			if c.header != "" {
+				w.Header().Set("Retry-After", c.header)
+			}
+			w.WriteHeader(c.status)
+			_, _ = io.WriteString(w, c.body)
+		}))
+		err := vault.LogHTTP(srv.URL, nil).Send(t.Context(), []byte("{}"), "application/json")
+		srv.Close()
+		var refusal interface{ Refused() bool }
+		var later interface{ RetryAfter() time.Duration }
+		switch {
+		case (err == nil) != c.taken:
+			t.Errorf("%s: %v", name, err)
+		case err != nil && (!errors.As(err, &refusal) || refusal.Refused() != c.refused):
+			t.Errorf("%s: refused or not: %v", name, err)
+		case err != nil && (!errors.As(err, &later) || later.RetryAfter() != c.after):
+			t.Errorf("%s: wait for another time", name)
+		}
+	}
+	err := vault.LogHTTP("http://127.0.0.1:1/?token=secret", nil).Send(t.Context(), []byte("{}"), "application/json")
+	if err == nil || strings.Contains(err.Error(), "secret") {
+		t.Errorf("nobody listens: %v", err)
+	}
+}
+
+// A writer that hangs does not keep its caller, and the next batch waits for it.
+func TestHangingWriter(t *testing.T) {
+	t.Parallel()
+	r, w := io.Pipe()
+	sender := vault.LogWriter(w)
+	ctx, cancel := context.WithCancel(t.Context())
+	time.AfterFunc(time.Millisecond, cancel)
+	for range 2 {
+		if err := sender.Send(ctx, []byte("one\n"), ""); !errors.Is(err, context.Canceled) {
+			t.Errorf("a write that hangs: %v", err)
+		}
+	}
+	got := make(chan string)
+	go func() {
+		all, _ := io.ReadAll(r)
+		got <- string(all)
+	}()
+	if err := sender.Send(t.Context(), []byte("two\n"), ""); err != nil {
+		t.Error(err)
+	}
+	_ = w.Close()
+	if all := <-got; all != "one\ntwo\n" {
+		t.Errorf("%q", all)
+	}
+}

@@ -1,0 +1,247 @@
+// Package sinks sends the audit log to destinations of the operator: a file, a
+// program's standard output, a SIEM.
+//
+// A request never waits for a sink, because its entry is in the database when the
+// request returns. A worker for each sink reads the log of every tenant in commit
+// order, sends it in batches, and moves a cursor when the destination has taken a
+// batch. The cursor is a sealed record of the tenant, with a lease: one node sends
+// the log of a tenant, and another node takes over when the lease has ended. What
+// was sent and not noted is sent again, so entries come at least once.
+//
+// A destination that is out of reach is tried for ever. A destination that refuses
+// a batch for its content gets smaller ones, until the refused entry is alone; that
+// entry is counted, logged by its id, and passed over.
+package sinks
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/seed-72ea4aab/vault/internal/core"
+	"github.com/seed-72ea4aab/vault/internal/fault"
+	"github.com/seed-72ea4aab/vault/storage"
+)
+
+// Sender sends a batch. An error with a method Refused() bool that returns true is
+// a refusal of the content; any other error means that the batch is sent again.
+// An error with a method RetryAfter() time.Duration says when.
+type Sender interface {
+	Send(ctx context.Context, batch []byte, contentType string) error
+}
+
+// Sink is a destination for the log.
+type Sink struct {
+	Name      string
+	Sender    Sender
+	Format    string // Native, OTLP or OCSF; empty means Native
+	FromStart bool   // a new sink gets the log from its beginning
+}
+
+// The kinds of records: of a sink, under no tenant, and of its cursor in the log of
+// a tenant.
+const (
+	KindSink   = "sink"
+	KindCursor = "sink_cursor"
+)
+
+// Bounds of a worker.
+const (
+	batchSize   = 500              // entries
+	sendTimeout = 10 * time.Second // of one batch
+	lease       = 20 * time.Second // longer than sendTimeout, and short enough for a take-over within 30 s
+	maxTurn     = 20               // batches of one tenant before the next has its turn
+
+	tick         = time.Second           // between looks at busy logs
+	longestPause = 15 * time.Second      // between looks at a quiet log of many
+	pausePer     = 50 * time.Millisecond // for each tenant: few logs are looked at every tick
+	listEvery    = time.Minute           // between looks at all tenants, not only new ones
+
+	firstRetry, longestRetry = time.Second, time.Minute
+	longestAsked             = time.Hour // that a destination may ask to wait
+)
+
+// Config is what sinks depend on. All fields are required.
+type Config struct {
+	Vault *core.Vault
+	Sinks []Sink
+	// Native returns an entry as the API shows it.
+	Native func(tenant uuid.UUID, row *storage.Log) any
+}
+
+// Sinks are the sinks of a vault.
+type Sinks struct {
+	Config
+	workers []*worker
+}
+
+var goodName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
+
+// New returns sinks that send nothing yet. It checks their names, formats and
+// senders.
+func New(cfg Config) (*Sinks, error) {
+	s := &Sinks{Config: cfg}
+	seen := map[string]bool{}
+	for _, sink := range cfg.Sinks {
+		switch {
+		case !goodName.MatchString(sink.Name):
+			return nil, errors.New("vault: the name of a log sink must have 1 to 64 letters, digits, dots, dashes or underscores")
+		case seen[sink.Name]:
+			return nil, fmt.Errorf("vault: there are two log sinks with the name %s", sink.Name)
+		case sink.Sender == nil:
+			return nil, fmt.Errorf("vault: the log sink %s has no sender", sink.Name)
+		}
+		seen[sink.Name] = true
+		encode, err := encoderOf(sink.Format)
+		if err != nil {
+			return nil, fmt.Errorf("vault: the log sink %s: %w", sink.Name, err)
+		}
+		if p, ok := sink.Sender.(interface{ Prepare(format string) error }); ok {
+			if err := p.Prepare(sink.Format); err != nil {
+				return nil, fmt.Errorf("vault: the log sink %s: %w", sink.Name, err)
+			}
+		}
+		s.workers = append(s.workers, &worker{
+			Sinks: s, sink: sink, encode: encode, owner: storage.ID(uuid.New()), followers: map[storage.ID]*follower{},
+			tenants: lister{store: cfg.Vault.Store}, now: time.Now,
+		})
+	}
+	return s, nil
+}
+
+// Start notes sinks that are new. It tells a worker where the log begins for it.
+func (s *Sinks) Start(ctx context.Context) error {
+	for _, w := range s.workers {
+		if err := w.start(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Loop sends until the context ends.
+func (s *Sinks) Loop(ctx context.Context) {
+	var all sync.WaitGroup
+	for _, w := range s.workers {
+		all.Go(func() { w.loop(ctx) })
+	}
+	all.Wait()
+}
+
+// Send sends what there is now, and returns when each sink has it or has failed. It
+// is for programs that run no loop.
+func (s *Sinks) Send(ctx context.Context) error {
+	var errs []error
+	for _, w := range s.workers {
+		w.hurry()
+		for {
+			more, err := w.pass(ctx)
+			if err != nil {
+				errs = append(errs, fmt.Errorf("vault: the log sink %s: %w", w.sink.Name, err))
+			}
+			if err != nil || !more {
+				break
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Close closes the files of sinks. Nothing is sent any more.
+func (s *Sinks) Close() error {
+	var errs []error
+	for _, w := range s.workers {
+		if file, ok := w.sink.Sender.(*File); ok {
+			errs = append(errs, file.Close())
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Health returns how sending went on this node, by the names of sinks.
+func (s *Sinks) Health() map[string]Health {
+	all := map[string]Health{}
+	for _, w := range s.workers {
+		w.mu.Lock()
+		all[w.sink.Name] = w.health
+		w.mu.Unlock()
+	}
+	return all
+}
+
+// recordID is the id of the records of a sink.
+func recordID(name string) storage.ID {
+	sum := sha256.Sum256([]byte("vault/sink/" + name))
+	return storage.ID(sum[:16])
+}
+
+// beginning is what the record of a sink holds. It belongs to no tenant, so it is
+// not sealed.
+type beginning struct {
+	Began  time.Time `json:"began"` // entries from then on are sent
+	Format string    `json:"format"`
+}
+
+// start reads where the log begins for the sink. For a sink that is new, that is
+// now, or the beginning.
+func (w *worker) start(ctx context.Context) error {
+	for range core.MaxAttempts {
+		rec, begin, err := readSink(ctx, w.Vault.Store, w.sink.Name)
+		if err != nil {
+			return err
+		}
+		if rec != nil {
+			w.began = begin.Began
+			return nil
+		}
+		begin = beginning{w.Vault.Now(), cmp.Or(w.sink.Format, Native)}
+		if w.sink.FromStart {
+			begin.Began = theBeginning
+		}
+		err = writeSink(ctx, w.Vault, w.sink.Name, nil, begin)
+		if err != nil && !errors.Is(err, storage.ErrExists) {
+			return err
+		}
+	}
+	return fault.ErrFaster
+}
+
+// theBeginning is before every entry.
+var theBeginning = time.Unix(1, 0).UTC()
+
+// readSink returns the record of a sink; nil if there is none.
+func readSink(ctx context.Context, store storage.Storage, name string) (*storage.Record, beginning, error) {
+	var begin beginning
+	recs, err := store.Records(ctx, storage.ID{}, KindSink, []storage.ID{recordID(name)})
+	if err != nil || len(recs) == 0 {
+		return nil, begin, err
+	}
+	err = json.Unmarshal(recs[0].Body, &begin)
+	return &recs[0], begin, err
+}
+
+// writeSink writes the record of a sink, in place of the one that was read.
+func writeSink(ctx context.Context, v *core.Vault, name string, was *storage.Record, begin beginning) error {
+	body, err := json.Marshal(begin)
+	if err != nil {
+		return err
+	}
+	now := v.Now()
+	rec := storage.Record{Kind: KindSink, ID: recordID(name), Name: name, CreatedAt: now, Body: body}
+	ch := &storage.Change{Now: now}
+	if was == nil {
+		ch.InsertRecords = []storage.Record{rec}
+	} else {
+		rec.CreatedAt = was.CreatedAt
+		ch.UpdateRecords = []storage.RecordUpdate{{Rev: was.Rev, Record: rec}}
+	}
+	return v.Store.Write(ctx, ch)
+}

@@ -1,0 +1,657 @@
+package sinks_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"go.uber.org/goleak"
+
+	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/long"
+	"github.com/seed-72ea4aab/vault/internal/pgtest"
+	"github.com/seed-72ea4aab/vault/storage"
+	"github.com/seed-72ea4aab/vault/storage/postgres"
+	"github.com/seed-72ea4aab/vault/storage/sqlite"
+	"github.com/seed-72ea4aab/vault/vaulttest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const batchSize = 500
+
+// world is a database, and a destination, that outlive the nodes of a test.
+type world struct {
+	open  func(context.Context) (vault.Storage, error)
+	key   *vault.Key
+	clock *vaulttest.Clock
+	dest  *destination
+	logs  bytes.Buffer
+	admin *vault.Vault // has no sinks
+	acme  *vault.Owner
+}
+
+func newWorld(t *testing.T, open func(context.Context) (vault.Storage, error)) *world {
+	t.Helper()
+	w := &world{open: open, key: vault.NewKey(), clock: vaulttest.NewClock(vaulttest.Start), dest: &destination{}}
+	w.admin, _ = w.node(t, false)
+	tenant, err := w.admin.CreateTenant(t.Context(), "Acme")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.acme = w.admin.Tenant(tenant.ID)
+	return w
+}
+
+// onBoth runs a test on each backend.
+func onBoth(t *testing.T, test func(*testing.T, *world)) {
+	t.Helper()
+	t.Run("SQLite", func(t *testing.T) {
+		t.Parallel()
+		path := filepath.Join(t.TempDir(), "v.db")
+		test(t, newWorld(t, func(ctx context.Context) (vault.Storage, error) { return sqlite.Open(ctx, path) }))
+	})
+	t.Run("PostgreSQL", func(t *testing.T) {
+		t.Parallel()
+		url := pgtest.URL(t)
+		test(t, newWorld(t, func(ctx context.Context) (vault.Storage, error) { return postgres.Open(ctx, url) }))
+	})
+}
+
+// node opens the vault once more, with a sink if asked for, whose log begins with
+// the oldest entry.
+func (w *world) node(t *testing.T, sends bool) (*vault.Vault, *failing) {
+	t.Helper()
+	store, err := w.open(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := &failing{Storage: store}
+	cfg := &vault.Config{Now: w.clock.Now, SweepEvery: -1, WorkEvery: -1, Logger: slog.New(slog.NewJSONHandler(&w.logs, nil))}
+	if sends {
+		cfg.Sinks = []vault.Sink{{Name: "siem", Sender: w.dest, FromStart: true}}
+	}
+	v, err := vault.Open(t.Context(), f, w.key, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = v.Close() })
+	return v, f
+}
+
+// fill makes entries.
+func (w *world) fill(t *testing.T, n int) {
+	t.Helper()
+	rows := func(yield func(vault.TokenParams, error) bool) {
+		for range n {
+			if !yield(vault.TokenParams{Type: vault.TypeGeneric, Data: "x"}, nil) {
+				return
+			}
+		}
+	}
+	for r, err := range w.acme.Import(t.Context(), rows, nil) {
+		if err != nil || r.Err != nil {
+			t.Fatal(err, r.Err)
+		}
+	}
+	visible(t, w.acme)
+}
+
+// visible waits until all entries of a tenant can be followed. On PostgreSQL they
+// are held back while an older transaction of any database is open.
+func visible(t *testing.T, c *vault.Owner) {
+	t.Helper()
+	for {
+		page, err := c.ListLogs(t.Context(), vault.ListLogsParams{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(entries(t, c)) == page.Pagination.TotalItems {
+			return
+		}
+		<-time.After(10 * time.Millisecond)
+	}
+}
+
+func (w *world) entries(t *testing.T) []uuid.UUID { return entries(t, w.acme) }
+
+// entries returns the ids of all entries of a tenant in commit order.
+func entries(t *testing.T, c *vault.Owner) (ids []uuid.UUID) {
+	t.Helper()
+	cursor := vault.LogsSince(time.Unix(1, 0))
+	for {
+		batch, err := c.NextLogs(t.Context(), cursor, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(batch.Data) == 0 {
+			return ids
+		}
+		for _, e := range batch.Data {
+			ids = append(ids, e.ID)
+		}
+		cursor = batch.Cursor
+	}
+}
+
+// check checks that the destination has every entry, in order, apart from entries
+// that came again, of which there are few enough.
+func (w *world) check(t *testing.T, again int) {
+	t.Helper()
+	want := w.entries(t)
+	w.dest.mu.Lock()
+	defer w.dest.mu.Unlock()
+	place, next, doubles := map[uuid.UUID]int{}, 0, 0
+	for i, id := range want {
+		place[id] = i
+	}
+	for _, e := range w.dest.got {
+		i, known := place[e.ID]
+		switch {
+		case !known:
+			t.Fatalf("an entry that is not in the log: %s", e.ID)
+		case i == next:
+			next++
+		case i < next:
+			doubles++
+		default:
+			t.Fatalf("entry %d came after entry %d", i, next-1)
+		}
+	}
+	if next != len(want) {
+		t.Errorf("%d of %d entries came", next, len(want))
+	}
+	if doubles > again {
+		t.Errorf("%d entries came again, at most %d may", doubles, again)
+	}
+}
+
+// destination takes batches as long as it is told to.
+type destination struct {
+	mu  sync.Mutex
+	got []vault.LogEntry
+	// before and after are called before and after a batch is taken; an error is
+	// the outcome.
+	before, after func(entries []vault.LogEntry) error
+	batches       int
+}
+
+func (d *destination) Send(ctx context.Context, batch []byte, contentType string) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if contentType != "application/x-ndjson" {
+		return errors.New("another content type: " + contentType)
+	}
+	d.batches++
+	var entries []vault.LogEntry
+	dec := json.NewDecoder(bytes.NewReader(batch))
+	for dec.More() {
+		var e vault.LogEntry
+		if err := dec.Decode(&e); err != nil {
+			return err
+		}
+		entries = append(entries, e)
+	}
+	if d.before != nil {
+		if err := d.before(entries); err != nil {
+			return err
+		}
+	}
+	d.got = append(d.got, entries...)
+	if d.after != nil {
+		return d.after(entries)
+	}
+	return ctx.Err()
+}
+
+// failing is a storage that fails at a write of a cursor.
+type failing struct {
+	vault.Storage
+	at, n   atomic.Int64 // fails at the at-th, unless zero
+	applied atomic.Bool  // the write takes effect nonetheless
+}
+
+var errKilled = errors.New("killed")
+
+func (f *failing) Write(ctx context.Context, ch *storage.Change) error {
+	cursor := len(ch.InsertRecords) > 0 && ch.InsertRecords[0].Kind == "sink_cursor" ||
+		len(ch.UpdateRecords) > 0 && ch.UpdateRecords[0].Record.Kind == "sink_cursor"
+	if !cursor || f.at.Load() == 0 || f.n.Add(1) < f.at.Load() {
+		return f.Storage.Write(ctx, ch)
+	}
+	if f.applied.Load() {
+		if err := f.Storage.Write(ctx, ch); err != nil {
+			return err
+		}
+	}
+	return errKilled
+}
+
+func TestSinkGetsEveryEntryInOrder(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, w *world) {
+		w.fill(t, 1200)
+		v, _ := w.node(t, true)
+		if err := v.SendLogs(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		w.fill(t, 3)
+		other, err := v.CreateTenant(t.Context(), "Later")
+		if err != nil {
+			t.Fatal(err)
+		}
+		visible(t, v.Tenant(other.ID))
+		if err := v.SendLogs(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		w.dest.mu.Lock()
+		all := len(w.dest.got)
+		w.dest.got = slices.DeleteFunc(w.dest.got, func(e vault.LogEntry) bool { return e.TenantID == other.ID && e.Message == "Tenant created" })
+		if len(w.dest.got) != all-1 {
+			t.Errorf("%d entries of a tenant that came later", all-len(w.dest.got))
+		}
+		w.dest.mu.Unlock()
+		w.check(t, 0)
+	})
+}
+
+// A node is killed at every step of its work: before or after it takes the lease,
+// sends a batch, or moves the cursor. The next node goes on when the lease is over.
+func TestSinkSurvivesKillsAtEveryStep(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, w *world) {
+		kills := 0
+		for at := int64(1); at <= 4; at++ {
+			for _, applied := range []bool{false, true} {
+				w.fill(t, 700)
+				v, f := w.node(t, true)
+				f.applied.Store(applied)
+				f.at.Store(at)
+				_ = v.SendLogs(t.Context())
+				_ = v.Close()
+				kills++
+				w.clock.Advance(20 * time.Second)
+			}
+		}
+		for _, after := range []bool{false, true} {
+			w.fill(t, long.Rounds(700, 20_000))
+			v, _ := w.node(t, true)
+			w.dest.failOnce(after)
+			_ = v.SendLogs(t.Context())
+			_ = v.Close()
+			kills++
+			w.clock.Advance(20 * time.Second)
+		}
+		v, _ := w.node(t, true)
+		if err := v.SendLogs(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		w.check(t, kills*batchSize)
+	})
+}
+
+// failOnce makes the destination fail at the next batch, after taking it or not.
+func (d *destination) failOnce(after bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.before, d.after = nil, nil
+	failed := false
+	fail := func([]vault.LogEntry) error {
+		if failed {
+			return nil
+		}
+		failed = true
+		return errKilled
+	}
+	if after {
+		d.after = fail
+	} else {
+		d.before = fail
+	}
+}
+
+// While a node has the lease no other sends; when the lease is over another does.
+func TestAnotherNodeTakesOver(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, w *world) {
+		w.fill(t, 10)
+		first, _ := w.node(t, true)
+		if err := first.SendLogs(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := first.Close(); err != nil {
+			t.Fatal(err)
+		}
+		w.fill(t, 10)
+		second, _ := w.node(t, true)
+		if err := second.SendLogs(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		w.dest.mu.Lock()
+		early := len(w.dest.got)
+		w.dest.mu.Unlock()
+		if early > 12 {
+			t.Errorf("%d entries came while the first node had the lease", early)
+		}
+		w.clock.Advance(29 * time.Second)
+		if err := second.SendLogs(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		w.check(t, 0)
+	})
+}
+
+// refusal is an error about the content.
+type refusal struct{ error }
+
+func (refusal) Refused() bool { return true }
+
+// A batch with an entry that the destination refuses is halved until the entry is
+// alone; it is counted, logged by its id, and passed over.
+func TestRefusedEntriesArePassedOver(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, w *world) {
+		w.fill(t, 600)
+		all := w.entries(t)
+		bad := map[uuid.UUID]bool{all[0]: true, all[77]: true, all[78]: true, all[550]: true}
+		w.dest.before = func(entries []vault.LogEntry) error {
+			for _, e := range entries {
+				if bad[e.ID] {
+					return refusal{errors.New("no")}
+				}
+			}
+			return nil
+		}
+		v, _ := w.node(t, true)
+		if err := v.SendLogs(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if len(w.dest.got) != len(all)-len(bad) {
+			t.Errorf("%d of %d entries came", len(w.dest.got), len(all)-len(bad))
+		}
+		for id := range bad {
+			if !strings.Contains(w.logs.String(), id.String()) {
+				t.Errorf("the entry %s is not in the program's log", id)
+			}
+		}
+		status, err := w.admin.ListSinks(t.Context())
+		if err != nil || len(status) != 1 || status[0].Refused != 4 || status[0].Sent != int64(len(all)-4) || status[0].Behind != 0 {
+			t.Errorf("%+v, %v", status, err)
+		}
+		if h := v.SinkHealth()["siem"]; h.Refused != 4 || h.Sent != int64(len(all)-4) {
+			t.Errorf("%+v", h)
+		}
+	})
+}
+
+// A destination that fails gets the same entries again, however long it takes.
+func TestFailuresAreRetried(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, w *world) {
+		w.fill(t, 20)
+		v, _ := w.node(t, true)
+		w.dest.mu.Lock()
+		w.dest.before = func([]vault.LogEntry) error { return errors.New("out of reach") }
+		w.dest.mu.Unlock()
+		for range 3 {
+			if err := v.SendLogs(t.Context()); err == nil {
+				t.Fatal("no error")
+			}
+			w.clock.Advance(time.Hour)
+		}
+		health := v.SinkHealth()["siem"]
+		if health.Failures < 3 || !strings.Contains(health.LastError, "out of reach") || health.Behind != len(w.entries(t)) || health.Oldest.IsZero() {
+			t.Errorf("%+v", health)
+		}
+		status, err := w.admin.ListSinks(t.Context())
+		if err != nil || status[0].Behind != len(w.entries(t)) || !status[0].LastSuccess.IsZero() {
+			t.Errorf("%+v, %v", status, err)
+		}
+		w.dest.mu.Lock()
+		w.dest.before = nil
+		w.dest.mu.Unlock()
+		if err := v.SendLogs(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		w.check(t, 0)
+	})
+}
+
+// Retention waits for a sink that is behind, up to the grace.
+func TestRetentionWaitsForSinks(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, memory(t))
+	w.dest.before = func([]vault.LogEntry) error { return errors.New("out of reach") }
+	store, err := w.open(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, err := vault.Open(t.Context(), store, w.key, &vault.Config{
+		Now: w.clock.Now, SweepEvery: -1, WorkEvery: -1, LogRetention: 24 * time.Hour, Logger: slog.New(slog.NewJSONHandler(&w.logs, nil)),
+		Sinks: []vault.Sink{{Name: "siem", Sender: w.dest, FromStart: true}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer v.Close()
+	w.fill(t, 10)
+	for _, step := range []struct {
+		advance time.Duration
+		deleted bool
+	}{{48 * time.Hour, false}, {5 * 24 * time.Hour, false}, {2 * 24 * time.Hour, true}} {
+		w.clock.Advance(step.advance)
+		swept, err := v.Sweep(t.Context())
+		if err != nil || (swept.Logs > 0) != step.deleted {
+			t.Errorf("after %s more, %d entries are deleted: %v", step.advance, swept.Logs, err)
+		}
+	}
+	if !strings.Contains(w.logs.String(), "SinkGrace") {
+		t.Error("no alarm")
+	}
+	w.dest.mu.Lock()
+	w.dest.before = nil
+	w.dest.mu.Unlock()
+	w.fill(t, 10)
+	if err := v.SendLogs(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.clock.Advance(25 * time.Hour)
+	if swept, err := v.Sweep(t.Context()); err != nil || swept.Logs == 0 {
+		t.Errorf("what was sent is kept: %+v, %v", swept, err)
+	}
+}
+
+// memory opens one SQLite database again and again.
+func memory(t *testing.T) func(context.Context) (vault.Storage, error) {
+	path := filepath.Join(t.TempDir(), "v.db")
+	return func(ctx context.Context) (vault.Storage, error) { return sqlite.Open(ctx, path) }
+}
+
+func TestResetAndSkip(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, memory(t))
+	w.fill(t, 10)
+	v, _ := w.node(t, true)
+	if err := v.SendLogs(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	all := len(w.dest.got)
+	if err := w.admin.ResetSink(t.Context(), "siem", time.Time{}); err != nil {
+		t.Fatal(err)
+	}
+	if status, err := w.admin.ListSinks(t.Context()); err != nil || status[0].Behind != all {
+		t.Errorf("after the reset: %+v, %v", status, err)
+	}
+	for range 2 { // the node finds out that its cursor was moved
+		_ = v.SendLogs(t.Context())
+	}
+	w.fill(t, 1)
+	_ = v.SendLogs(t.Context())
+	_ = v.SendLogs(t.Context())
+	if len(w.dest.got) < 2*all {
+		t.Errorf("%d entries came, want at least %d", len(w.dest.got), 2*all)
+	}
+	w.dest.mu.Lock()
+	w.dest.before = func([]vault.LogEntry) error { return errors.New("out of reach") }
+	w.dest.mu.Unlock()
+	w.fill(t, 10)
+	if err := w.admin.SkipSink(t.Context(), "siem"); err != nil {
+		t.Fatal(err)
+	}
+	if status, err := w.admin.ListSinks(t.Context()); err != nil || status[0].Behind != 0 {
+		t.Errorf("after the skip: %+v, %v", status, err)
+	}
+	for _, err := range []error{w.admin.SkipSink(t.Context(), "other"), w.admin.ResetSink(t.Context(), "other", time.Time{})} {
+		if !errors.Is(err, vault.ErrNotFound) {
+			t.Errorf("another sink: %v", err)
+		}
+	}
+}
+
+// A sink that is new begins with the entries from now on.
+func TestNewSinkBeginsNow(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, memory(t))
+	w.fill(t, 10)
+	w.clock.Advance(time.Second)
+	store, err := w.open(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, err := vault.Open(t.Context(), store, w.key, &vault.Config{
+		Now: w.clock.Now, SweepEvery: -1, WorkEvery: -1, Sinks: []vault.Sink{{Name: "siem", Sender: w.dest}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer v.Close()
+	w.clock.Advance(time.Second)
+	w.fill(t, 2)
+	if err := v.SendLogs(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if len(w.dest.got) != 2 {
+		t.Errorf("%d entries came", len(w.dest.got))
+	}
+}
+
+// The vault sends by itself, and a destination that hangs does not keep Close.
+func TestSinksRunInTheBackground(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, memory(t))
+	got := make(chan int, 100)
+	w.dest.after = func(entries []vault.LogEntry) error {
+		got <- len(entries)
+		return nil
+	}
+	v, _ := w.node(t, true)
+	if n := <-got; n == 0 {
+		t.Error("an empty batch")
+	}
+	w.fill(t, 1)
+	<-got
+	if err := v.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := v.SendLogs(t.Context()); !errors.Is(err, vault.ErrClosed) {
+		t.Errorf("after Close: %v", err)
+	}
+}
+
+func TestBadSinksAreRefused(t *testing.T) {
+	t.Parallel()
+	good := vault.LogWriter(&bytes.Buffer{})
+	for name, sinks := range map[string][]vault.Sink{
+		"no name":        {{Sender: good}},
+		"a bad name":     {{Name: "a b", Sender: good}},
+		"a long name":    {{Name: strings.Repeat("x", 65), Sender: good}},
+		"no sender":      {{Name: "a"}},
+		"a bad format":   {{Name: "a", Sender: good, Format: "cef"}},
+		"a name twice":   {{Name: "a", Sender: good}, {Name: "a", Sender: good}},
+		"no URL":         {{Name: "a", Sender: vault.LogHTTP("nonsense", nil)}},
+		"plain http":     {{Name: "a", Sender: vault.LogHTTP("http://siem.example.com/x?token=secret-token", nil)}},
+		"a bad secret":   {{Name: "a", Sender: vault.LogHTTP("https://siem.example.com", &vault.LogHTTPOptions{Secret: "x"})}},
+		"a folder":       {{Name: "a", Sender: vault.LogFile(t.TempDir())}},
+		"a nil writer":   {{Name: "a", Sender: vault.LogWriter(nil)}},
+		"another scheme": {{Name: "a", Sender: vault.LogHTTP("ftp://siem.example.com", nil)}},
+	} {
+		store, err := sqlite.Open(t.Context(), ":memory:")
+		if err != nil {
+			t.Fatal(err)
+		}
+		v, err := vault.Open(t.Context(), store, vault.NewKey(), &vault.Config{Sinks: sinks})
+		if err == nil {
+			t.Errorf("%s is not refused", name)
+			_ = v.Close()
+		} else if strings.Contains(err.Error(), "secret-token") {
+			t.Errorf("%s: the error holds the URL", name)
+		}
+	}
+}
+
+// All logs can be followed with one cursor.
+func TestFollowAllLogs(t *testing.T) {
+	t.Parallel()
+	v := vaulttest.New(t)
+	other, owner := v.NewTenant(t, "Other")
+	seen, cursor := map[string]int{}, vault.LogsSince(time.Unix(1, 0))
+	read := func(want int) {
+		n := 0
+		for batch, err := range v.FollowLogs(t.Context(), cursor) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, e := range batch.Data {
+				seen[fmt.Sprint(e.TenantID, e.ID)]++
+			}
+			cursor = batch.Cursor
+			if n += len(batch.Data); n >= want {
+				return
+			}
+		}
+	}
+	read(5) // two tenants and three applications
+	for _, c := range []*vault.Owner{v.Owner, owner} {
+		if _, err := c.CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeGeneric, Data: "x"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	read(2)
+	if len(seen) != 7 {
+		t.Errorf("%d entries", len(seen))
+	}
+	for id, n := range seen {
+		if n != 1 {
+			t.Errorf("%s came %d times", id, n)
+		}
+	}
+	if !strings.Contains(fmt.Sprint(seen), other.ID.String()) {
+		t.Error("no entry of the other tenant")
+	}
+	for _, bad := range []string{"nonsense", "since:never", "e30"} {
+		for _, err := range v.FollowLogs(t.Context(), bad) {
+			if !errors.Is(err, vault.ErrInvalid) {
+				t.Errorf("%s: %v", bad, err)
+			}
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	for _, err := range v.FollowLogs(ctx, "") {
+		cancel()
+		if err != nil && !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+	}
+}

@@ -1,0 +1,349 @@
+package sinks
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/seed-72ea4aab/vault/internal/core"
+	"github.com/seed-72ea4aab/vault/internal/fault"
+	"github.com/seed-72ea4aab/vault/internal/keyring"
+	"github.com/seed-72ea4aab/vault/storage"
+)
+
+// worker sends the logs of all tenants to one sink.
+type worker struct {
+	*Sinks
+	sink   Sink
+	encode encoder
+	owner  storage.ID // of leases
+	began  time.Time  // entries from then on are sent
+
+	now func() time.Time // for pauses; leases go by the clock of the vault
+
+	passing   sync.Mutex // held while entries are sent
+	tenants   lister
+	followers map[storage.ID]*follower
+	failed    int       // failures in a row
+	notBefore time.Time // when the destination may be tried again
+
+	mu     sync.Mutex
+	health Health
+}
+
+// Health is how the sending of this node went.
+type Health struct {
+	LastSuccess time.Time
+	Failures    int64
+	LastError   string // names no value
+	// Behind is how many entries wait, up to a batch of each tenant, and Oldest is
+	// when the oldest of them was created.
+	Behind int
+	Oldest time.Time
+	Sent   int64
+	// Refused entries were passed over.
+	Refused int64
+}
+
+// loop sends until the context ends.
+func (w *worker) loop(ctx context.Context) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+		}
+		more, err := w.pass(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		pause := tick
+		switch {
+		case err != nil:
+			w.Vault.Logger.ErrorContext(ctx, "sending log entries failed; it is tried again", "sink", w.sink.Name, "error", err)
+		case more:
+			pause = 0
+		}
+		timer.Reset(max(pause, w.rest()))
+	}
+}
+
+// rest is how long the destination is not to be tried.
+func (w *worker) rest() time.Duration {
+	w.passing.Lock()
+	defer w.passing.Unlock()
+	return w.notBefore.Sub(w.now())
+}
+
+// hurry ends all pauses.
+func (w *worker) hurry() {
+	w.passing.Lock()
+	defer w.passing.Unlock()
+	w.notBefore, w.tenants.listed = time.Time{}, time.Time{}
+	for _, f := range w.followers {
+		f.next = time.Time{}
+	}
+}
+
+// pass gives each tenant whose log may have grown a turn. It reports whether there
+// is more to send.
+func (w *worker) pass(ctx context.Context) (more bool, err error) {
+	w.passing.Lock()
+	defer w.passing.Unlock()
+	if w.now().Before(w.notBefore) {
+		return false, nil
+	}
+	if err := w.listTenants(ctx); err != nil {
+		return false, w.fail(err)
+	}
+	defer w.measure()
+	for _, f := range w.due() {
+		again, err := w.turn(ctx, f)
+		switch {
+		case errors.Is(err, errLost):
+			f.next = w.now().Add(tick)
+		case errors.Is(err, fault.ErrNotFound):
+			delete(w.followers, f.tenant) // the tenant is being deleted
+		case err != nil:
+			return false, w.fail(err)
+		}
+		more = more || again && err == nil
+	}
+	return more, nil
+}
+
+// due returns the followers whose time has come, in the order of their tenants.
+func (w *worker) due() []*follower {
+	now := w.now()
+	var all []*follower
+	for _, f := range w.followers {
+		if !f.next.After(now) {
+			all = append(all, f)
+		}
+	}
+	slices.SortFunc(all, func(a, b *follower) int { return bytes.Compare(a.tenant[:], b.tenant[:]) })
+	return all
+}
+
+// fail notes a failure, and says when the destination is tried again: later each
+// time, and not before it asks to.
+func (w *worker) fail(err error) error {
+	w.failed++
+	pause := min(firstRetry<<min(w.failed-1, 10), longestRetry)
+	pause = pause/2 + rand.N(pause/2+1) //nolint:gosec // spreads load, protects nothing
+	if asks, ok := errors.AsType[interface {
+		error
+		RetryAfter() time.Duration
+	}](err); ok {
+		pause = max(pause, min(asks.RetryAfter(), longestAsked))
+	}
+	w.notBefore = w.now().Add(pause)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.health.Failures++
+	w.health.LastError = err.Error()
+	return err
+}
+
+// listTenants finds tenants that are new.
+func (w *worker) listTenants(ctx context.Context) error {
+	return w.tenants.list(ctx, w.now(), func(tenant storage.ID) (known bool) {
+		if _, known = w.followers[tenant]; !known {
+			w.followers[tenant] = &follower{tenant: tenant}
+		}
+		return known
+	})
+}
+
+// lister finds tenants.
+type lister struct {
+	store  storage.Storage
+	listed time.Time // when all tenants were listed
+}
+
+// list calls see for tenants, newest first, up to one that is known. From time to
+// time it goes through all of them, because the clocks of nodes differ.
+func (l *lister) list(ctx context.Context, now time.Time, see func(storage.ID) (known bool)) error {
+	all := l.listed.IsZero() || now.Sub(l.listed) >= listEvery
+	filter := storage.RecordFilter{Kind: keyring.KindTenant, Limit: 100}
+	for {
+		recs, _, err := l.store.ListRecords(ctx, filter)
+		if err != nil {
+			return err
+		}
+		known := false
+		for i := range recs {
+			known = see(recs[i].Tenant)
+		}
+		if len(recs) < filter.Limit || known && !all {
+			break
+		}
+		filter.Before = recs[len(recs)-1].ID
+	}
+	if all {
+		l.listed = now
+	}
+	return nil
+}
+
+// turn sends batches of a tenant's log. It reports whether there are more.
+func (w *worker) turn(ctx context.Context, f *follower) (more bool, err error) {
+	for range maxTurn {
+		op, err := w.open(ctx, f)
+		if err != nil {
+			return false, err
+		}
+		if more, err = w.batch(ctx, op, f); err != nil || !more {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// batch sends the next batch of a tenant's log, and reports whether it did.
+func (w *worker) batch(ctx context.Context, op *core.Op, f *follower) (bool, error) {
+	if !f.read {
+		if err := w.readCursor(ctx, op, f); err != nil {
+			return false, err
+		}
+	}
+	rows, next, err := w.following(ctx, f, batchSize)
+	if err != nil {
+		return false, err
+	}
+	if len(rows) == 0 {
+		f.waiting, f.behind = time.Time{}, 0
+		f.pause = min(max(tick, f.pause*5/4), max(tick, time.Duration(len(w.followers))*pausePer), longestPause)
+		f.next = w.now().Add(f.pause)
+		return false, nil
+	}
+	f.pause, f.next = 0, time.Time{}
+	f.waiting, f.behind = rows[0].CreatedAt, len(rows)
+	if held, err := w.hold(ctx, op, f); err != nil || !held {
+		return false, err
+	}
+	d := delivery{worker: w, op: op, f: f}
+	sent := d.send(ctx, rows)
+	if d.done < len(rows) {
+		if d.done == 0 {
+			return false, sent
+		}
+		if _, next, err = w.following(ctx, f, d.done); err != nil {
+			return false, errors.Join(sent, err)
+		}
+	}
+	d.note(next, rows)
+	if err := op.Refresh(ctx); err != nil {
+		return false, errors.Join(sent, err)
+	}
+	return sent == nil, errors.Join(sent, w.writeCursor(ctx, op, f))
+}
+
+// following reads what comes after the cursor.
+func (w *worker) following(ctx context.Context, f *follower, limit int) ([]storage.Log, storage.LogPlace, error) {
+	after := storage.LogFollowing{Tenant: f.tenant, After: f.cursor.Place, Limit: limit}
+	if after.After == nil {
+		after.From = w.began
+	}
+	return w.Vault.Store.FollowLogs(ctx, after)
+}
+
+// measure notes how far behind the sink is.
+func (w *worker) measure() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.health.Behind, w.health.Oldest = 0, time.Time{}
+	for _, f := range w.followers {
+		if f.waiting.IsZero() || f.cursor.Owner != uuid.UUID(w.owner) {
+			continue
+		}
+		w.health.Behind += f.behind
+		if w.health.Oldest.IsZero() || f.waiting.Before(w.health.Oldest) {
+			w.health.Oldest = f.waiting
+		}
+	}
+}
+
+// delivery is a batch on its way.
+type delivery struct {
+	*worker
+	op   *core.Op
+	f    *follower
+	done int // entries that were taken or passed over
+	took int // entries that were taken
+}
+
+// send sends entries, in halves if they are refused.
+func (d *delivery) send(ctx context.Context, rows []storage.Log) error {
+	if held, err := d.hold(ctx, d.op, d.f); err != nil || !held {
+		return errors.Join(errLost, err)
+	}
+	body, contentType, err := d.encode(d.Sinks, uuid.UUID(d.f.tenant), rows)
+	if err != nil {
+		return err
+	}
+	limited, cancel := context.WithTimeout(ctx, sendTimeout)
+	defer cancel()
+	err = d.sink.Sender.Send(limited, body, contentType)
+	switch {
+	case err == nil:
+		d.done, d.took = d.done+len(rows), d.took+len(rows)
+		return nil
+	case !isRefusal(err):
+		return err
+	case len(rows) == 1:
+		d.passOver(ctx, &rows[0])
+		return nil
+	}
+	half := len(rows) / 2
+	if err := d.send(ctx, rows[:half]); err != nil {
+		return err
+	}
+	return d.send(ctx, rows[half:])
+}
+
+func isRefusal(err error) bool {
+	refusal, ok := errors.AsType[interface {
+		error
+		Refused() bool
+	}](err)
+	return ok && refusal.Refused()
+}
+
+// passOver gives an entry up.
+func (d *delivery) passOver(ctx context.Context, row *storage.Log) {
+	d.Vault.Logger.ErrorContext(ctx, "a log sink refused an entry, which is passed over",
+		"sink", d.sink.Name, "tenant", uuid.UUID(d.f.tenant), "entry", uuid.UUID(row.ID))
+	d.done++
+	d.f.cursor.Refused++
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.health.Refused++
+}
+
+// note moves the cursor behind what is done.
+func (d *delivery) note(place storage.LogPlace, rows []storage.Log) {
+	now := d.Vault.Now()
+	c := &d.f.cursor
+	c.Place, c.Sent, c.SentAt, c.Until = place, c.Sent+int64(d.took), now, now.Add(lease)
+	c.Entry = rows[d.done-1].CreatedAt
+	d.f.waiting, d.f.behind = time.Time{}, 0
+	if d.done < len(rows) {
+		d.f.waiting, d.f.behind = rows[d.done].CreatedAt, len(rows)-d.done
+	}
+	d.failed, d.notBefore = 0, time.Time{}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.health.Sent += int64(d.took)
+	if d.took > 0 {
+		d.health.LastSuccess = now
+	}
+}
