@@ -57,7 +57,7 @@ func (c *Config) sinkConfig() []vault.Sink {
 		case isFile:
 			sink.Sender = vault.LogFile(path)
 		default:
-			sink.Sender = vault.LogHTTP(s.dest, &vault.LogHTTPOptions{Gzip: true, AllowHTTP: c.allowPrivateEgress})
+			sink.Sender = vault.LogHTTP(s.dest, &vault.LogHTTPOptions{Gzip: true, AllowHTTP: c.AllowPrivateEgress})
 		}
 		all = append(all, sink)
 	}
