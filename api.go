@@ -44,8 +44,7 @@ type API interface {
 	TokenAPI
 	TokenListAPI
 	SessionAPI
-	ImportAPI
-	EraseAPI
+	BulkAPI
 	RunAPI
 	AdminAPI
 }
@@ -77,6 +76,12 @@ type ImportAPI interface {
 	Import(ctx context.Context, rows iter.Seq2[TokenParams, error], opts *ImportOptions) iter.Seq2[ImportResult, error]
 }
 
+// BulkAPI works on any number of tokens in one call.
+type BulkAPI interface {
+	ImportAPI
+	EraseAPI
+}
+
 // EraseAPI deletes many values.
 type EraseAPI interface {
 	EraseTokens(ctx context.Context, p EraseParams) (*Erasure, error)
@@ -99,13 +104,18 @@ type RunAPI interface {
 
 // AdminAPI administers a tenant, for the most part with a management key.
 type AdminAPI interface {
-	ApplicationAPI
-	KeyAPI
+	AccessAPI
 	ReactorAPI
 	ProxyAPI
 	TenantAPI
 	IterAPI
 	ApplyAPI
+}
+
+// AccessAPI administers applications and their keys.
+type AccessAPI interface {
+	ApplicationAPI
+	KeyAPI
 }
 
 // ApplicationAPI administers applications.

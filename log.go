@@ -1,6 +1,7 @@
 package vault
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"iter"
@@ -398,7 +399,7 @@ func (v *Vault) SendLogs(ctx context.Context) error {
 	if err := v.core.Alive(); err != nil {
 		return err
 	}
-	return public(v.sinks.Send(ctx))
+	return public(cmp.Or(ctx.Err(), v.sinks.Send(ctx)))
 }
 
 // SinkHealth is how the sending to a sink goes on this node.

@@ -125,8 +125,9 @@ func BenchmarkReadWithoutStorage(b *testing.B) {
 	}
 }
 
-// The bounds leave room for the race detector, under which pools lose a part of
-// what they keep.
+// The bounds leave room for the race detector, under which pools lose a quarter of
+// what they keep, keyed hashes of log entries included. Without it a read takes 41
+// allocations, and a create 68.
 func TestRequestsTakeFewAllocations(t *testing.T) {
 	for _, tc := range []struct {
 		name    string
@@ -134,7 +135,7 @@ func TestRequestsTakeFewAllocations(t *testing.T) {
 		most    float64
 	}{
 		{"create", aCreate, 80},
-		{"read", aRead(t), 44},
+		{"read", aRead(t), 50},
 	} {
 		if n := testing.AllocsPerRun(200, withoutStorage(t, tc.request)); n > tc.most {
 			t.Errorf("a %s takes %.0f allocations, want at most %.0f", tc.name, n, tc.most)

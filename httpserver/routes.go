@@ -24,7 +24,7 @@ type route struct {
 // table lists every route of the API.
 func (h *handler) table() []route {
 	const get, post, put, patch, del = http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete
-	return []route{
+	return append([]route{
 		{post, "/tokenize", "token:create", 200, document((*vault.Client).Tokenize)},
 		{post, "/detokenize", "token:use", 200, readOnly(document((*vault.Client).Detokenize))},
 
@@ -39,14 +39,6 @@ func (h *handler) table() []route {
 
 		{get, "/v2/tokens", "token:read", 200, list(tokenCursor, listTokens)},
 		{post, "/v2/tokens/search", "token:search", 200, readOnly(query(searchTokens))},
-
-		{get, "/logs", "log:read", 200, list(logFilter, (*vault.Client).ListLogs)},
-		{get, "/logs/follow", "log:read", 200, followLogs()},
-		{get, "/logs/checkpoint", "log:read", 200, logCheckpoint()},
-		{get, "/logs/consistency", "log:read", 200, logConsistency()},
-		{get, "/logs/evidence", "log:read", 200, logEvidence()},
-		{get, "/logs/{id}/proof", "log:read", 200, logProof()},
-		{get, "/logs/entity-types", "log:read", 200, plainList((*vault.Client).ListEntityTypes)},
 
 		{post, "/sessions", vault.PermissionSessionCreate, 201, open((*vault.Client).CreateSession)},
 		{get, "/sessions", "session:read", 200, list(sessionFilter, (*vault.Client).ListSessions)},
@@ -85,6 +77,20 @@ func (h *handler) table() []route {
 		{get, "/healthz", "", 200, keyless(h.alive)},
 		{get, "/readyz", "", 200, keyless(h.ready)},
 		{get, "/openapi.json", "", 200, keyless(h.openAPI)},
+	}, logRoutes()...)
+}
+
+// logRoutes lists the routes of the audit log and its evidence.
+func logRoutes() []route {
+	const get = http.MethodGet
+	return []route{
+		{get, "/logs", "log:read", 200, list(logFilter, (*vault.Client).ListLogs)},
+		{get, "/logs/follow", "log:read", 200, followLogs()},
+		{get, "/logs/checkpoint", "log:read", 200, logCheckpoint()},
+		{get, "/logs/consistency", "log:read", 200, logConsistency()},
+		{get, "/logs/evidence", "log:read", 200, logEvidence()},
+		{get, "/logs/{id}/proof", "log:read", 200, logProof()},
+		{get, "/logs/entity-types", "log:read", 200, plainList((*vault.Client).ListEntityTypes)},
 	}
 }
 

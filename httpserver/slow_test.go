@@ -62,7 +62,7 @@ func drip(to io.Writer, text string) {
 		if _, err := io.WriteString(to, text); err != nil {
 			return
 		}
-		time.Sleep(5 * time.Millisecond) //nolint:forbidigo // a slow caller is the point
+		time.Sleep(5 * time.Millisecond) // a slow caller is the point
 	}
 }
 

@@ -53,7 +53,7 @@ func OneWait(ctx context.Context) context.Context { return storage.OneWait(ctx) 
 //
 // A server asks for an Admission before it reads the body of a request.
 // Operations that are called without one make room for themselves.
-type Admission struct{ room *admission.Room }
+type Admission admission.Room
 
 // Admit returns the room for a request of a caller, and a context for the
 // operations that belong to the request. If count is not nil, it is called with the
@@ -62,25 +62,27 @@ type Admission struct{ room *admission.Room }
 // sent.
 func Admit(ctx context.Context, caller core.Caller, count func(tokens int) error) (context.Context, *Admission) {
 	room := caller.Room(count)
-	return room.In(ctx), &Admission{room}
+	return room.In(ctx), (*Admission)(room)
 }
+
+func (a *Admission) room() *admission.Room { return (*admission.Room)(a) }
 
 // Arrive makes room for a body of so many bytes that is about to be read.
 func (a *Admission) Arrive(ctx context.Context, bytes int) error {
-	return core.RoomError(a.room.Arrive(ctx, bytes))
+	return core.RoomError(a.room().Arrive(ctx, bytes))
 }
 
 // Parse makes room for the JSON of a body that has been read. For a large body it
 // also takes the tenant's turn, which lasts until the request waits for something,
 // pauses or ends.
 func (a *Admission) Parse(ctx context.Context, body []byte) error {
-	a.room.Arrived()
+	a.room().Arrived()
 	if len(body) >= core.LargeText {
-		if err := a.room.Turn(ctx); err != nil {
+		if err := a.room().Turn(ctx); err != nil {
 			return err
 		}
 	}
-	return core.RoomError(a.room.Body(ctx, len(body)+jsonx.Weight(body)))
+	return core.RoomError(a.room().Body(ctx, len(body)+jsonx.Weight(body)))
 }
 
 // Work runs work that takes as long as the request is large, such as reading or
@@ -88,8 +90,8 @@ func (a *Admission) Parse(ctx context.Context, body []byte) error {
 // for something or ends. The next request therefore begins when this one is nearly
 // done, and not all of them are held in memory at once.
 func (a *Admission) Work(ctx context.Context, work func() error) error {
-	if a.room.Held() >= largeRequest {
-		if err := a.room.Turn(ctx); err != nil {
+	if a.room().Held() >= largeRequest {
+		if err := a.room().Turn(ctx); err != nil {
 			return err
 		}
 	}
@@ -97,10 +99,10 @@ func (a *Admission) Work(ctx context.Context, work func() error) error {
 }
 
 // Pause ends the turn, before the server waits for its caller.
-func (a *Admission) Pause() { a.room.Rest() }
+func (a *Admission) Pause() { a.room().Rest() }
 
 // End gives back the room.
-func (a *Admission) End() { a.room.Leave() }
+func (a *Admission) End() { a.room().Leave() }
 
 // largeRequest is what a request holds, in bytes, when work on it needs a turn.
 const largeRequest = 128 << 10

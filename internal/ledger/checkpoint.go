@@ -114,7 +114,7 @@ func (l *Ledger) mayContinue(ctx context.Context) error {
 		if err != nil {
 			l.alarms.raise(Alarm{Kind: AlarmAnchor, Text: "an anchor does not respond"})
 		} else {
-			l.alarms.over(AlarmAnchor, uuid.UUID{})
+			l.alarms.over(AlarmAnchor)
 		}
 		if c == nil || *c == a.compared {
 			continue

@@ -11,6 +11,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"sync"
@@ -294,16 +295,14 @@ func (a *alarms) wait(ctx context.Context) error {
 	}
 }
 
-// over forgets alarms of a kind, so that they are sent when they come again.
-func (a *alarms) over(kind AlarmKind, tenant uuid.UUID) {
+// over forgets alarms of a kind about the whole vault, so that they are sent when
+// they come again.
+func (a *alarms) over(kind AlarmKind) {
+	is := func(alarm Alarm) bool { return alarm.Kind == kind && alarm.Tenant == uuid.UUID{} }
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for alarm := range a.sent {
-		if alarm.Kind == kind && alarm.Tenant == tenant {
-			delete(a.sent, alarm)
-		}
-	}
-	a.shown = slices.DeleteFunc(a.shown, func(alarm Alarm) bool { return alarm.Kind == kind && alarm.Tenant == tenant })
+	maps.DeleteFunc(a.sent, func(alarm Alarm, _ bool) bool { return is(alarm) })
+	a.shown = slices.DeleteFunc(a.shown, is)
 }
 
 // cached is a tenant's tree as this node last saw it.

@@ -196,7 +196,7 @@ func (l *Ledger) Watch(ctx context.Context) error {
 	if lag, _ := l.pending.lag(now); lag >= lagAfter {
 		l.alarms.raise(Alarm{Kind: AlarmLag, Text: "entries wait for more than a minute for their place in the tree"})
 	} else {
-		l.alarms.over(AlarmLag, uuid.UUID{})
+		l.alarms.over(AlarmLag)
 	}
 	return nil
 }

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"strings"
 
-	"github.com/google/uuid"
-
 	"github.com/seed-72ea4aab/vault/evidence"
 	"github.com/seed-72ea4aab/vault/storage"
 )
@@ -70,8 +68,8 @@ func (l *Ledger) acceptOnce(ctx context.Context, reason string, ahead []byte) ([
 	clear(l.trees)
 	l.treesMu.Unlock()
 	v.suspended, v.ahead = "", nil
-	l.alarms.over(AlarmRestore, uuid.UUID{})
-	l.alarms.over(AlarmForked, uuid.UUID{})
+	l.alarms.over(AlarmRestore)
+	l.alarms.over(AlarmForked)
 	for _, a := range l.anchors {
 		a.compared = evidence.Checkpoint{}
 	}

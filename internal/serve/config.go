@@ -10,6 +10,7 @@ import (
 	"math"
 	"net"
 	"os"
+	"strconv"
 	"strings"
 
 	"github.com/google/uuid"
@@ -172,7 +173,7 @@ func (c *Config) checkTasks() error {
 func checkAddress(name, addr string) error {
 	_, port, err := net.SplitHostPort(addr)
 	if err == nil {
-		_, err = net.LookupPort("tcp", port)
+		_, err = strconv.ParseUint(port, 10, 16)
 	}
 	if err != nil {
 		return fmt.Errorf("%s must be an address such as 127.0.0.1:8080 or :8080", name)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/netip"
+	"slices"
 	"strconv"
 	"time"
 
@@ -137,9 +138,9 @@ func idText(id storage.ID) string {
 // attributes returns pairs of a key and a text. Empty texts are left out.
 func attributes(pairs ...string) []otlpAttribute {
 	all := []otlpAttribute{}
-	for i := 0; i < len(pairs); i += 2 {
-		if pairs[i+1] != "" {
-			all = append(all, otlpAttribute{pairs[i], otlpValue{pairs[i+1]}})
+	for pair := range slices.Chunk(pairs, 2) {
+		if key, text := pair[0], pair[len(pair)-1]; text != "" {
+			all = append(all, otlpAttribute{key, otlpValue{text}})
 		}
 	}
 	return all

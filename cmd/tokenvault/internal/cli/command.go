@@ -86,7 +86,7 @@ func (c *call) typed(name string) bool { return c.sets[name] == fromLine }
 func commands() []*command {
 	return slices.Concat(
 		keyCommands(), tenantCommands(), appCommands(), sessionCommands(), tokenCommands(),
-		reactorCommands(), proxyCommands(), logCommands(), sinkCommands(), evidenceCommands(),
+		reactorCommands(), proxyCommands(), logCommands(), sinkCommands(), evidenceCommands(), auditCommands(),
 		databaseCommands(), moveCommands(), eraseCommands(), processCommands(),
 	)
 }

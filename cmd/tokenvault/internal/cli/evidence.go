@@ -5,7 +5,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 
@@ -69,6 +68,12 @@ func evidenceCommands() []*command {
 				}
 			},
 		},
+	}
+}
+
+// auditCommands judge a log, and a database that was restored.
+func auditCommands() []*command {
+	return []*command{
 		{
 			name: "log verify", args: "[FILE]", max: 1, reach: inProcess, summary: "verify an exported log, or those in a database",
 			about: `With a FILE that log evidence has written, and the public key in --key, it needs
@@ -159,7 +164,7 @@ func (c *call) printText(text []byte, err error) error {
 }
 
 func exportEvidence(c *call, o *opened) (err error) {
-	var to io.Writer = c.Out
+	to := c.Out
 	if len(c.args) == 1 {
 		file, failed := os.Create(filepath.Clean(c.args[0]))
 		if failed != nil {
