@@ -255,7 +255,7 @@ func startServer(t *testing.T, cmd *exec.Cmd) *server {
 func TestServeByEnvironment(t *testing.T) {
 	t.Parallel()
 	key := "TOKENVAULT_MASTER_KEY=" + vault.NewKey().Text()
-	db, schema := "TOKENVAULT_DB="+pgtest.URL(t), "TOKENVAULT_SCHEMA=vaulted"
+	db, schema := "TOKENVAULT_DB="+pgtest.URL(t), "TOKENVAULT_SCHEMA="+pgtest.Schema(t)
 	servers := make([]*server, 3)
 	var all sync.WaitGroup
 	for i := range servers {

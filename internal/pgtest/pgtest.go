@@ -42,6 +42,17 @@ func URL(t testing.TB) string {
 	return emptySchema(t, Server(t))
 }
 
+// Schema returns the name of an empty schema, which is dropped when the test ends,
+// beside the one that [URL] returns.
+func Schema(t testing.TB) string {
+	t.Helper()
+	address, err := url.Parse(URL(t))
+	if err != nil {
+		t.Fatalf("pgtest: %v", err)
+	}
+	return address.Query().Get("search_path")
+}
+
 // Server returns the URL of the server that all tests of this process use. Without
 // a server it skips the test, or fails it where a server is required.
 func Server(t testing.TB) string {

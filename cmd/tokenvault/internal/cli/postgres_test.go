@@ -13,7 +13,7 @@ import (
 func TestPostgres(t *testing.T) {
 	t.Parallel()
 	w := &world{t: t, dir: t.TempDir(), env: map[string]string{
-		"TOKENVAULT_DB": pgtest.URL(t), "TOKENVAULT_MASTER_KEY": vault.NewKey().Text(), "TOKENVAULT_TENANT": "Acme", "TOKENVAULT_SCHEMA": "vaulted", "USER": "jane",
+		"TOKENVAULT_DB": pgtest.URL(t), "TOKENVAULT_MASTER_KEY": vault.NewKey().Text(), "TOKENVAULT_TENANT": "Acme", "TOKENVAULT_SCHEMA": pgtest.Schema(t), "USER": "jane",
 	}}
 	check := func(wantCode int, says string, args ...string) {
 		t.Helper()
