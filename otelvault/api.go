@@ -293,3 +293,23 @@ func (a *api) ListLogs(ctx context.Context, p vault.ListLogsParams) (*vault.Page
 func (a *api) ListEntityTypes(ctx context.Context) ([]vault.EntityType, error) {
 	return observe(ctx, a, "ListEntityTypes", func(ctx context.Context) ([]vault.EntityType, error) { return a.API.ListEntityTypes(ctx) })
 }
+
+// ApplyApplication is the operation of that name, within a span.
+func (a *api) ApplyApplication(ctx context.Context, p vault.ApplicationParams) (*vault.Applied[vault.Application], error) {
+	return observe(ctx, a, "ApplyApplication", func(ctx context.Context) (*vault.Applied[vault.Application], error) { return a.API.ApplyApplication(ctx, p) })
+}
+
+// ApplyReactor is the operation of that name, within a span.
+func (a *api) ApplyReactor(ctx context.Context, p vault.ReactorParams) (*vault.Applied[vault.Reactor], error) {
+	return observe(ctx, a, "ApplyReactor", func(ctx context.Context) (*vault.Applied[vault.Reactor], error) { return a.API.ApplyReactor(ctx, p) })
+}
+
+// ApplyProxy is the operation of that name, within a span.
+func (a *api) ApplyProxy(ctx context.Context, p vault.ProxyParams) (*vault.Applied[vault.Proxy], error) {
+	return observe(ctx, a, "ApplyProxy", func(ctx context.Context) (*vault.Applied[vault.Proxy], error) { return a.API.ApplyProxy(ctx, p) })
+}
+
+// EraseTokens is the operation of that name, within a span.
+func (a *api) EraseTokens(ctx context.Context, p vault.EraseParams) (*vault.Erasure, error) {
+	return observe(ctx, a, "EraseTokens", func(ctx context.Context) (*vault.Erasure, error) { return a.API.EraseTokens(ctx, p) })
+}
