@@ -296,7 +296,9 @@ func (a *api) ListEntityTypes(ctx context.Context) ([]vault.EntityType, error) {
 
 // ApplyApplication is the operation of that name, within a span.
 func (a *api) ApplyApplication(ctx context.Context, p vault.ApplicationParams) (*vault.Applied[vault.Application], error) {
-	return observe(ctx, a, "ApplyApplication", func(ctx context.Context) (*vault.Applied[vault.Application], error) { return a.API.ApplyApplication(ctx, p) })
+	return observe(ctx, a, "ApplyApplication", func(ctx context.Context) (*vault.Applied[vault.Application], error) {
+		return a.API.ApplyApplication(ctx, p)
+	})
 }
 
 // ApplyReactor is the operation of that name, within a span.
