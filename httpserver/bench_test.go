@@ -135,7 +135,7 @@ func TestRequestsTakeFewAllocations(t *testing.T) {
 		most    float64
 	}{
 		{"create", aCreate, 80},
-		{"read", aRead(t), 50},
+		{"read", aRead(t), 47},
 	} {
 		if n := testing.AllocsPerRun(200, withoutStorage(t, tc.request)); n > tc.most {
 			t.Errorf("a %s takes %.0f allocations, want at most %.0f", tc.name, n, tc.most)

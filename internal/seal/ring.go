@@ -77,7 +77,7 @@ func newRing(keys []dataKey, index []byte, revision int64) (*Ring, error) {
 	if r.seal == nil || len(index) != KeySize {
 		return nil, errors.New("seal: a ring needs a primary key and an index key")
 	}
-	r.macs = &sync.Pool{New: func() any { return &mac{hash: hmac.New(sha256.New, index)} }}
+	r.macs = &sync.Pool{New: func() any { return &mac{hash: hmac.New(sha256.New, index), buf: make([]byte, 0, 512)} }}
 	return r, nil
 }
 

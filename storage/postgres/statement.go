@@ -1,7 +1,6 @@
 package postgres
 
 import (
-	"bytes"
 	"encoding/binary"
 	"slices"
 	"strconv"
@@ -375,81 +374,3 @@ func (s *statement) deleteTokens(deletes []storage.TokenDelete) {
 }
 
 const addToCounts = " ON CONFLICT (tenant_id, set_id, type, shard) DO UPDATE SET n = vault_token_counts.n + EXCLUDED.n"
-
-// countTokens adds up what a change does to the numbers of tokens. What an
-// update or a delete takes away is what the stored row says.
-func (s *statement) countTokens(c *storage.Change, shard int64) {
-	var moved []string
-	if len(c.UpdateTokens) > 0 {
-		moved = append(moved, "SELECT set_id, type, 1 FROM before WHERE set_id <> old_set_id",
-			"SELECT old_set_id, type, -1 FROM before WHERE set_id <> old_set_id")
-	}
-	if len(c.DeleteTokens) > 0 {
-		moved = append(moved, "SELECT set_id, type, -1 FROM going")
-	}
-	created := counts(c.InsertTokens)
-	switch {
-	case len(moved) == 0 && len(created) > 0 && (s.routed || len(c.InsertTokens) > 1): // else insertToken has counted it
-		s.write("counted", anyRows, func(s *statement) string { return s.insertCounts(created, shard) })
-	case len(moved) == 0:
-	case s.routed:
-		s.results = append(s.results, sumCounts("d.set_id, d.type, sum(d.n)::bigint, NULL::bytea", moved))
-		s.later(func() step { return s.countFound(created, shard) })
-	default:
-		if len(created) > 0 {
-			moved = append(moved, "SELECT u.set_id, u.type, u.n FROM "+s.rows(created.rows(shard)))
-		}
-		s.with("counted", "INSERT INTO vault_token_counts (tenant_id, set_id, type, shard, n) "+
-			sumCounts("$1::bytea, d.set_id, d.type, "+s.number(shard)+", sum(d.n)", moved)+" ORDER BY d.set_id, d.type"+addToCounts)
-	}
-}
-
-// sumCounts adds up what several queries say of the numbers of tokens.
-func sumCounts(columns string, moved []string) string {
-	return "SELECT " + columns + " FROM (" + strings.Join(moved, " UNION ALL ") +
-		") AS d(set_id, type, n) GROUP BY d.set_id, d.type HAVING sum(d.n) <> 0"
-}
-
-func (s *statement) insertCounts(sums tally, shard int64) string {
-	return s.insert("vault_token_counts", sums.rows(shard)) + addToCounts
-}
-
-// countFound is the statement for tokens that were created, and what was found
-// of others.
-func (s *statement) countFound(created tally, shard int64) step {
-	for _, c := range s.found.counts {
-		created.sum(c)
-	}
-	if len(created) == 0 {
-		return step{}
-	}
-	return s.step(anyRows, func(s *statement) string { return s.insertCounts(created, shard) })
-}
-
-// counts are the numbers of tokens by set and type.
-func counts(tokens []storage.Token) (sums tally) {
-	for i := range tokens {
-		sums.add(storage.ID{}, &tokens[i])
-	}
-	return sums
-}
-
-// insertSets makes sure that sets are known. Under a shard of its own one has a
-// row of its own, which no other writer waits for, unless there is one already.
-func (s *statement) insertSets(sets []storage.ContainerSet, shard int64) {
-	if shard < 0 && !s.routed {
-		from := s.rows(rowsOf(setColumns, sets, putSet))
-		s.with("sets", "INSERT INTO vault_container_sets (tenant_id, "+setColumns.names("")+", shard) SELECT $1::bytea, u.*, "+
-			s.number(shard)+" FROM "+from+" WHERE NOT EXISTS"+
-			" (SELECT FROM vault_container_sets k WHERE k.tenant_id = $1 AND k.set_id = u.set_id)")
-		return
-	}
-	slices.SortFunc(sets, func(a, b storage.ContainerSet) int { return bytes.Compare(a.Set[:], b.Set[:]) })
-	rows := rowsOf(shardedSetColumns, sets, func(r *rows, set *storage.ContainerSet) {
-		putSet(r, set)
-		r.int(min(shard, 0))
-	})
-	s.write("sets", anyRows, func(s *statement) string {
-		return s.insert("vault_container_sets", rows) + " ON CONFLICT DO NOTHING"
-	})
-}
