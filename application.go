@@ -34,8 +34,8 @@ const (
 type Application struct {
 	ID       uuid.UUID       `json:"id"`
 	TenantID uuid.UUID       `json:"tenant_id"`
-	Name     string          `json:"name"`
-	Type     ApplicationType `json:"type"`
+	Name     string          `json:"name,omitempty"`
+	Type     ApplicationType `json:"type,omitempty"`
 	// Key is the API key. It is known only in the answer that made it.
 	Key         string       `json:"key,omitempty"`
 	Permissions []Permission `json:"permissions,omitempty"`
@@ -45,6 +45,9 @@ type Application struct {
 	ModifiedBy  uuid.UUID    `json:"modified_by,omitzero"`
 	ModifiedAt  time.Time    `json:"modified_at,omitzero"`
 	ExpiresAt   time.Time    `json:"expires_at,omitzero"` // when the key stops working
+	// Unreadable is set in lists for an application whose row was altered or does not
+	// open. Only ID, TenantID and CreatedAt are set then; the type is sealed.
+	Unreadable bool `json:"unreadable,omitempty"`
 }
 
 // ApplicationParams describes an application. At least one of Permissions and
@@ -88,7 +91,7 @@ func applicationOf(a *applications.Application) *Application {
 	return &Application{
 		ID: a.ID, TenantID: a.TenantID, Name: a.Name, Type: ApplicationType(a.Type), Key: a.Key,
 		Permissions: permissionsOf(a.Permissions), Rules: rulesOf(a.Rules), ExpiresAt: a.ExpiresAt,
-		CreatedBy: a.CreatedBy, CreatedAt: a.CreatedAt, ModifiedBy: a.ModifiedBy, ModifiedAt: a.ModifiedAt,
+		CreatedBy: a.CreatedBy, CreatedAt: a.CreatedAt, ModifiedBy: a.ModifiedBy, ModifiedAt: a.ModifiedAt, Unreadable: a.Unreadable,
 	}
 }
 

@@ -25,10 +25,10 @@ import (
 type Proxy struct {
 	ID       uuid.UUID `json:"id"`
 	TenantID uuid.UUID `json:"tenant_id"`
-	Name     string    `json:"name"`
+	Name     string    `json:"name,omitempty"`
 	// Key invokes the proxy.
-	Key            string `json:"key"`
-	DestinationURL string `json:"destination_url"`
+	Key            string `json:"key,omitempty"`
+	DestinationURL string `json:"destination_url,omitempty"`
 	// RequireAuth says whether a caller needs an API key besides Key.
 	RequireAuth       bool            `json:"require_auth"`
 	RequestTransform  *ProxyTransform `json:"request_transform,omitempty"`
@@ -42,6 +42,10 @@ type Proxy struct {
 	CreatedAt     time.Time         `json:"created_at,omitzero"`
 	ModifiedBy    uuid.UUID         `json:"modified_by,omitzero"`
 	ModifiedAt    time.Time         `json:"modified_at,omitzero"`
+	// Unreadable is set in lists for a proxy whose row was altered or does not
+	// open. Only ID, TenantID and CreatedAt are set then, and RequireAuth is true,
+	// because nobody can invoke the proxy.
+	Unreadable bool `json:"unreadable,omitempty"`
 }
 
 // ProxyTransform is code that a proxy runs on a request or a response.
@@ -110,7 +114,7 @@ func proxyOf(x *relay.Proxy) *Proxy {
 		ID: x.ID, TenantID: x.TenantID, Name: x.Name, Key: x.Key, DestinationURL: x.DestinationURL, RequireAuth: x.RequireAuth,
 		RequestTransform: (*ProxyTransform)(x.RequestTransform), ResponseTransform: (*ProxyTransform)(x.ResponseTransform),
 		ApplicationID: x.ApplicationID, Configuration: x.Configuration,
-		CreatedBy: x.CreatedBy, CreatedAt: x.CreatedAt, ModifiedBy: x.ModifiedBy, ModifiedAt: x.ModifiedAt,
+		CreatedBy: x.CreatedBy, CreatedAt: x.CreatedAt, ModifiedBy: x.ModifiedBy, ModifiedAt: x.ModifiedAt, Unreadable: x.Unreadable,
 	}
 }
 

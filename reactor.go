@@ -26,17 +26,20 @@ import (
 type Reactor struct {
 	ID       uuid.UUID `json:"id"`
 	TenantID uuid.UUID `json:"tenant_id"`
-	Name     string    `json:"name"`
-	Code     string    `json:"code"`
+	Name     string    `json:"name,omitempty"`
+	Code     string    `json:"code,omitempty"`
 	// Configuration holds names and values that the code is given. It is sealed
 	// at rest.
-	Configuration map[string]string `json:"configuration"`
+	Configuration map[string]string `json:"configuration,omitzero"`
 	// Application is the one that the code's client acts as.
 	Application *ApplicationRef `json:"application,omitempty"`
 	CreatedBy   uuid.UUID       `json:"created_by,omitzero"`
 	CreatedAt   time.Time       `json:"created_at,omitzero"`
 	ModifiedBy  uuid.UUID       `json:"modified_by,omitzero"`
 	ModifiedAt  time.Time       `json:"modified_at,omitzero"`
+	// Unreadable is set in lists for a reactor whose row was altered or does not
+	// open. Only ID, TenantID and CreatedAt are set then.
+	Unreadable bool `json:"unreadable,omitempty"`
 }
 
 // ApplicationRef names an application.
@@ -86,7 +89,7 @@ func (p ReactorParams) Same(q ReactorParams) bool { return p.inside().Same(q.ins
 func reactorOf(r *runs.Reactor) *Reactor {
 	return &Reactor{
 		ID: r.ID, TenantID: r.TenantID, Name: r.Name, Code: r.Code, Configuration: r.Configuration, Application: (*ApplicationRef)(r.Application),
-		CreatedBy: r.CreatedBy, CreatedAt: r.CreatedAt, ModifiedBy: r.ModifiedBy, ModifiedAt: r.ModifiedAt,
+		CreatedBy: r.CreatedBy, CreatedAt: r.CreatedAt, ModifiedBy: r.ModifiedBy, ModifiedAt: r.ModifiedAt, Unreadable: r.Unreadable,
 	}
 }
 

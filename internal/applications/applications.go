@@ -24,8 +24,8 @@ import (
 type Application struct {
 	ID          uuid.UUID     `json:"id"`
 	TenantID    uuid.UUID     `json:"tenant_id"`
-	Name        string        `json:"name"`
-	Type        string        `json:"type"`
+	Name        string        `json:"name,omitempty"`
+	Type        string        `json:"type,omitempty"`
 	Key         string        `json:"key,omitempty"` // known only when it is made
 	Permissions []string      `json:"permissions,omitempty"`
 	Rules       []access.Rule `json:"rules,omitempty"`
@@ -34,6 +34,7 @@ type Application struct {
 	ModifiedBy  uuid.UUID     `json:"modified_by,omitzero"`
 	ModifiedAt  time.Time     `json:"modified_at,omitzero"`
 	ExpiresAt   time.Time     `json:"expires_at,omitzero"`
+	Unreadable  bool          `json:"unreadable,omitempty"`
 
 	hash storage.Key
 }
@@ -49,7 +50,10 @@ var Records = records.Kind[Application]{
 		doc.Key = "" // only its hash is kept
 		return &doc
 	},
-	Opened:   func(app *Application, rec *storage.Record) { app.hash = rec.Key },
+	Opened: func(app *Application, rec *storage.Record) { app.hash = rec.Key },
+	Unreadable: func(rec *storage.Record) Application {
+		return Application{ID: uuid.UUID(rec.ID), TenantID: uuid.UUID(rec.Tenant), CreatedAt: rec.CreatedAt, Unreadable: true}
+	},
 	Modified: func(app *Application, by uuid.UUID, at time.Time) { app.ModifiedBy, app.ModifiedAt = by, at },
 }
 

@@ -26,9 +26,9 @@ import (
 type Proxy struct {
 	ID                uuid.UUID         `json:"id"`
 	TenantID          uuid.UUID         `json:"tenant_id"`
-	Name              string            `json:"name"`
-	Key               string            `json:"key"`
-	DestinationURL    string            `json:"destination_url"`
+	Name              string            `json:"name,omitempty"`
+	Key               string            `json:"key,omitempty"`
+	DestinationURL    string            `json:"destination_url,omitempty"`
 	RequireAuth       bool              `json:"require_auth"`
 	RequestTransform  *Transform        `json:"request_transform,omitempty"`
 	ResponseTransform *Transform        `json:"response_transform,omitempty"`
@@ -38,6 +38,7 @@ type Proxy struct {
 	CreatedAt         time.Time         `json:"created_at,omitzero"`
 	ModifiedBy        uuid.UUID         `json:"modified_by,omitzero"`
 	ModifiedAt        time.Time         `json:"modified_at,omitzero"`
+	Unreadable        bool              `json:"unreadable,omitempty"`
 }
 
 // Transform is code that changes a request or a response.
@@ -59,6 +60,9 @@ var Proxies = records.Kind[Proxy]{
 		return storage.Record{ID: storage.ID(x.ID), Name: x.Name, Key: apikey.Hash(x.Key), CreatedAt: x.CreatedAt}
 	},
 	Document: func(x *Proxy) any { return x },
+	Unreadable: func(rec *storage.Record) Proxy {
+		return Proxy{ID: uuid.UUID(rec.ID), TenantID: uuid.UUID(rec.Tenant), RequireAuth: true, CreatedAt: rec.CreatedAt, Unreadable: true}
+	},
 	Modified: func(x *Proxy, by uuid.UUID, at time.Time) { x.ModifiedBy, x.ModifiedAt = by, at },
 	Application: func(x *Proxy) (uuid.UUID, func()) {
 		return x.ApplicationID, func() { x.ApplicationID = uuid.UUID{} }

@@ -24,14 +24,15 @@ import (
 type Reactor struct {
 	ID            uuid.UUID         `json:"id"`
 	TenantID      uuid.UUID         `json:"tenant_id"`
-	Name          string            `json:"name"`
-	Code          string            `json:"code"`
-	Configuration map[string]string `json:"configuration"`
+	Name          string            `json:"name,omitempty"`
+	Code          string            `json:"code,omitempty"`
+	Configuration map[string]string `json:"configuration,omitzero"`
 	Application   *Application      `json:"application,omitempty"`
 	CreatedBy     uuid.UUID         `json:"created_by,omitzero"`
 	CreatedAt     time.Time         `json:"created_at,omitzero"`
 	ModifiedBy    uuid.UUID         `json:"modified_by,omitzero"`
 	ModifiedAt    time.Time         `json:"modified_at,omitzero"`
+	Unreadable    bool              `json:"unreadable,omitempty"`
 }
 
 // Application names the application that code acts as.
@@ -58,7 +59,10 @@ var Reactors = records.Kind[Reactor]{
 	Columns: func(r *Reactor) storage.Record {
 		return storage.Record{ID: storage.ID(r.ID), Name: r.Name, CreatedAt: r.CreatedAt}
 	},
-	Document:    func(r *Reactor) any { return r },
+	Document: func(r *Reactor) any { return r },
+	Unreadable: func(rec *storage.Record) Reactor {
+		return Reactor{ID: uuid.UUID(rec.ID), TenantID: uuid.UUID(rec.Tenant), CreatedAt: rec.CreatedAt, Unreadable: true}
+	},
 	Modified:    func(r *Reactor, by uuid.UUID, at time.Time) { r.ModifiedBy, r.ModifiedAt = by, at },
 	Application: func(r *Reactor) (uuid.UUID, func()) { return r.Application.Named(), func() { r.Application = nil } },
 }
