@@ -4,6 +4,7 @@ package audit
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/seed-72ea4aab/vault/internal/token"
@@ -64,6 +65,25 @@ var messages = func() map[[2]string]string {
 // ImportMessage returns the text of the entry about a batch of an import.
 func ImportMessage(rows, refused, skipped int) string {
 	return fmt.Sprintf("Import: of %d rows %d refused, %d skipped", rows, refused, skipped)
+}
+
+// revisionMark precedes the revision at the end of a message.
+const revisionMark = " (revision "
+
+// WithRevision adds to a message the revision that a change gave to its row.
+func WithRevision(message string, revision int64) string {
+	return message + revisionMark + strconv.FormatInt(revision, 10) + ")"
+}
+
+// Revision returns the revision that a message ends with.
+func Revision(message string) (revision int64, ok bool) {
+	i := strings.LastIndex(message, revisionMark)
+	if i < 0 {
+		return 0, false
+	}
+	text, ok := strings.CutSuffix(message[i+len(revisionMark):], ")")
+	revision, err := strconv.ParseInt(text, 10, 64)
+	return revision, ok && err == nil && revision >= 0
 }
 
 // Message returns the text of an entry.
