@@ -70,7 +70,7 @@ func TestBesideAnApplication(t *testing.T) {
 	}
 }
 
-func TestNamesThatAreTaken(t *testing.T) {
+func TestTakenNamesAreRejected(t *testing.T) {
 	t.Parallel()
 	for name, theirs := range map[string]string{
 		"vault_jobs":       `CREATE TABLE Vault_Jobs (x INTEGER)`,

@@ -160,7 +160,7 @@ func TestOpenFails(t *testing.T) {
 	}
 }
 
-func TestNewerSchemas(t *testing.T) {
+func TestNewerMajorSchemaIsRejected(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		name    string

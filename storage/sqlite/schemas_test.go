@@ -41,8 +41,8 @@ func TestEverySchemaOpens(t *testing.T) {
 	}
 }
 
-// TestFormerSchema opens a database from before table names had a prefix.
-func TestFormerSchema(t *testing.T) {
+// TestFormerSchemaIsRejected opens a database from before table names had a prefix.
+func TestFormerSchemaIsRejected(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		change string

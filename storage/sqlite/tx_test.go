@@ -73,9 +73,9 @@ func TestTxOnACopy(t *testing.T) {
 	}
 }
 
-// TestTxThatMayNotWrite has the two ways in which an application's connection
+// TestReadOnlyTxIsRejected has the two ways in which an application's connection
 // cannot write.
-func TestTxThatMayNotWrite(t *testing.T) {
+func TestReadOnlyTxIsRejected(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "vault.db")
 	s, err := sqlite.Open(t.Context(), path)

@@ -128,9 +128,9 @@ func TestMigrateKnowsItsLimits(t *testing.T) {
 	}
 }
 
-// TestNamesThatAreTaken proves that somebody else's table is found before
+// TestTakenNamesAreRejected proves that somebody else's table is found before
 // anything is made.
-func TestNamesThatAreTaken(t *testing.T) {
+func TestTakenNamesAreRejected(t *testing.T) {
 	t.Parallel()
 	files := fstest.MapFS{
 		"1001_first.sql":  first(`CREATE TABLE vault_a (x INTEGER)`),

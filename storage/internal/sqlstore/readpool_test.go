@@ -178,7 +178,7 @@ func TestOldConnectionsAreReplaced(t *testing.T) {
 	}
 }
 
-func TestCloseWhileReading(t *testing.T) {
+func TestCloseDoesNotWaitForReads(t *testing.T) {
 	t.Parallel()
 	for name, d := range map[string]Dialect{"shared": {Conns: 2}, "apart": {Conns: 2, Lists: 1}} {
 		s := newPoolStore(t, d)
