@@ -194,7 +194,7 @@ func (p *proxy) serve() {
 	}
 }
 
-// pipe copies one direction, up to the message that is to be lost.
+// pipe copies one direction, up to the message to lose.
 func (p *proxy) pipe(dst, src net.Conn, lose int32) {
 	defer dst.Close()
 	defer src.Close()
