@@ -12,8 +12,8 @@ import (
 	"github.com/seed-72ea4aab/vault/vaulttest"
 )
 
-// Log entries say where a request came from. X-Forwarded-For counts only as far as
-// trusted proxies have written it.
+// Log entries have the origin of a request. X-Forwarded-For counts only as
+// far as trusted proxies have written it.
 func TestOrigin(t *testing.T) {
 	t.Parallel()
 	trusted := []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}
