@@ -137,6 +137,9 @@ type Finding struct {
 	Index   int64     // index of the leaf, or -1
 	EntryID uuid.UUID // zero if unknown
 	Verdict Verdict
+	// Row names the row that is older than the entry says, such as "key ring" or
+	// "application" and its id. It is empty when the finding is about the log.
+	Row string
 }
 
 // MaxFindings is the maximum number of findings in a report, for tampering
