@@ -100,7 +100,7 @@ var mayImport = map[string][]string{
 	"internal/kept":          {"internal/access", "github.com/google/uuid"},
 	"evidence":               {"internal/merkle", "github.com/google/uuid", "golang.org/x/mod"},
 	"internal/merkle":        {"golang.org/x/mod"},
-	"internal/evident":       {"evidence", "internal/core", "internal/fault", "internal/keyring", "internal/ledger", "internal/seal", "storage", "github.com/google/uuid", "golang.org/x/mod"},
+	"internal/evident":       {"evidence", "internal/audit", "internal/core", "internal/fault", "internal/keyring", "internal/ledger", "internal/seal", "storage", "github.com/google/uuid", "golang.org/x/mod"},
 	"internal/ledger":        {"evidence", "internal/merkle", "storage", "github.com/google/uuid", "golang.org/x/mod"},
 	"internal/keyring":       {"internal/fault", "internal/seal", "internal/sealed", "storage", "github.com/google/uuid"},
 	"internal/limits":        {"internal/kept"},

@@ -130,6 +130,9 @@ type Finding struct {
 	Index   int64     // of the leaf; -1 when the finding is not about one
 	EntryID uuid.UUID // zero when unknown
 	Verdict Verdict
+	// Row names the row that is older than the entry says, such as "key ring" or
+	// "application" and its id. It is empty when the finding is about the log.
+	Row string
 }
 
 // MaxFindings is how many findings a report lists of each sort, tampering or

@@ -39,11 +39,11 @@ func TestVerifyAcceptsWhatTheVaultWrote(t *testing.T) {
 	w := full(t)
 	r := verify(t, w.bundle(), w.vkey, nil)
 	want := []Finding{
-		{w.tenant, -1, r.Findings[0].EntryID, LostRead},
-		{w.tenant, 0, uuid.UUID{}, Expired},
-		{w.tenant, 2, w.leaves[2].ID, Expired},
-		{w.tenant, 3, w.leaves[3].ID, Expired},
-		{w.tenant, 5, w.leaves[5].ID, Erased},
+		{Tenant: w.tenant, Index: -1, EntryID: r.Findings[0].EntryID, Verdict: LostRead},
+		{Tenant: w.tenant, Index: 0, Verdict: Expired},
+		{Tenant: w.tenant, Index: 2, EntryID: w.leaves[2].ID, Verdict: Expired},
+		{Tenant: w.tenant, Index: 3, EntryID: w.leaves[3].ID, Verdict: Expired},
+		{Tenant: w.tenant, Index: 5, EntryID: w.leaves[5].ID, Verdict: Erased},
 	}
 	if diff := cmp.Diff(want, r.Findings); diff != "" || !r.OK() {
 		t.Errorf("OK is %v\n%s", r.OK(), diff)

@@ -138,6 +138,7 @@ func (x *exchange) enter() error {
 	}
 	if x.route.permission != "" {
 		if err := x.client.HasPermission(x.ctx, x.route.permission); err != nil {
+			bridge.Denied(x.ctx, x.client, x.route.method+" "+x.route.path, string(x.route.permission), err)
 			return err
 		}
 	}

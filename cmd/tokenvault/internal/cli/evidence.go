@@ -249,7 +249,11 @@ func (c *call) verdict(report *evidence.Report, err error) error {
 // printFinding prints a finding on one line.
 func (c *call) printFinding(f evidence.Finding) error {
 	if !c.json {
-		_, err := fmt.Fprintf(c.Out, "%s\ttenant %s\tleaf %d\tentry %s\n", f.Verdict, f.Tenant, f.Index, f.EntryID)
+		line := fmt.Sprintf("%s\ttenant %s\tleaf %d\tentry %s", f.Verdict, f.Tenant, f.Index, f.EntryID)
+		if f.Row != "" {
+			line += "\tolder row: " + f.Row
+		}
+		_, err := fmt.Fprintln(c.Out, line)
 		return err
 	}
 	return writeJSON(c.Out, struct {
@@ -257,5 +261,6 @@ func (c *call) printFinding(f evidence.Finding) error {
 		Tenant  uuid.UUID        `json:"tenant_id,omitzero"`
 		Index   int64            `json:"index"`
 		EntryID uuid.UUID        `json:"entry_id,omitzero"`
-	}{f.Verdict, f.Tenant, f.Index, f.EntryID})
+		Row     string           `json:"row,omitempty"`
+	}{f.Verdict, f.Tenant, f.Index, f.EntryID, f.Row})
 }
