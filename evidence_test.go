@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -396,5 +397,53 @@ func TestRowsBehindTheirLogAreFound(t *testing.T) {
 				t.Errorf("the log itself: %+v, %v", report, err)
 			}
 		})
+	}
+}
+
+// overtaken is a store on which another node works after the first look for the signing key.
+type overtaken struct {
+	*sqlite.Store
+	once  sync.Once
+	other func()
+}
+
+func (s *overtaken) Records(ctx context.Context, tenant storage.ID, kind string, ids []storage.ID) ([]storage.Record, error) {
+	recs, err := s.Store.Records(ctx, tenant, kind, ids)
+	if kind == "evidence" {
+		s.once.Do(s.other)
+	}
+	return recs, err
+}
+
+func TestNodesThatStartTogetherShareASigningKey(t *testing.T) {
+	t.Parallel()
+	path, key := filepath.Join(t.TempDir(), "vault.db"), vault.NewKey()
+	open := func(wrap func(*sqlite.Store) vault.Storage) *vault.Vault {
+		store, err := sqlite.Open(t.Context(), path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		v, err := vault.Open(t.Context(), wrap(store), key, &vault.Config{Evidence: &vault.EvidenceConfig{}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = v.Close() })
+		return v
+	}
+	var fast *vault.Vault
+	slow := open(func(s *sqlite.Store) vault.Storage {
+		return &overtaken{Store: s, other: func() {
+			fast = open(func(s *sqlite.Store) vault.Storage { return s })
+			if _, err := fast.Checkpoint(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}}
+	})
+	want, err := fast.EvidenceKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := slow.EvidenceKey(); err != nil || got != want {
+		t.Errorf("the slower node signs with %q (%v), the faster one with %q", got, err, want)
 	}
 }
