@@ -59,6 +59,8 @@ type call struct {
 	evidence *vault.EvidenceConfig
 	// deletes is set by a command that deletes what evidence is about.
 	deletes bool
+	// looks is set by a command that looks at the evidence, if there is any.
+	looks bool
 	act     action
 
 	target target

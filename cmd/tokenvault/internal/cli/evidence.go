@@ -34,6 +34,18 @@ func evidenceCommands() []*command {
 			},
 		},
 		{
+			name: "log rotate-key", reach: inProcess, summary: "replace the key of the log's signed notes, and print the public key",
+			about: `For a day, the former key signs too. It verifies notes of its time for ever: a
+				signed event in the log names both keys. Servers take the new key within a minute.`,
+			example: "tokenvault log rotate-key --db vault.db --key-file vault.key",
+			setup: func(*flag.FlagSet) action {
+				return evident(func(c *call, v *vault.Vault) error {
+					key, err := v.RotateEvidenceKey(c.ctx)
+					return c.printText([]byte(key+"\n"), err)
+				})
+			},
+		},
+		{
 			name: "log checkpoint", reach: inProcess, summary: "sign what the log holds, and print the note",
 			example: "tokenvault log checkpoint --db vault.db --key-file vault.key",
 			setup: func(*flag.FlagSet) action {
@@ -120,11 +132,11 @@ func evidenceOf(anchor string) *vault.EvidenceConfig {
 	return cfg
 }
 
-// recordDeletions lets a command that deletes enter that in the trees over the log,
-// if the database has any.
-func (c *call) recordDeletions(store vault.Storage) error {
+// useTrees lets a command work with the trees over the log, if the database has any:
+// a command that deletes enters that in the trees.
+func (c *call) useTrees(store vault.Storage) error {
 	trees, ok := store.(storage.TreeStorage)
-	if !ok || !c.deletes {
+	if !ok || !c.deletes && !c.looks {
 		return nil
 	}
 	begun, err := trees.Trees(c.ctx, storage.TreeFilter{Tenants: []storage.ID{{}}})
