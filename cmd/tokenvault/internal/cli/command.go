@@ -61,7 +61,7 @@ type call struct {
 	deletes bool
 	// looks is set by a command that looks at the evidence, if there is any.
 	looks bool
-	act     action
+	act   action
 
 	target target
 	json   bool

@@ -117,6 +117,7 @@ func TestRestoreCommands(t *testing.T) {
 		t.Errorf("the key %q becomes %q", before, after)
 	}
 	w.exits(0, "log", "verify")
+	w.env["DB"] = backup
 	w.sql(`UPDATE vault_log_events SET body = x'00' WHERE n = 0`)
 	if got := w.exits(1, "doctor", "--egress-url", ""); !strings.Contains(got, "nothing is signed") {
 		t.Errorf("doctor: %s", got)
