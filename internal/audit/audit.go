@@ -5,6 +5,7 @@ package audit
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/seed-72ea4aab/vault/internal/token"
@@ -91,6 +92,25 @@ func DeniedMessage(call, permission string, times int) string {
 		text += " (" + permission + ")"
 	}
 	return text
+}
+
+// revisionMark precedes the revision at the end of a message.
+const revisionMark = " (revision "
+
+// WithRevision adds to a message the revision that a change gave to its row.
+func WithRevision(message string, revision int64) string {
+	return message + revisionMark + strconv.FormatInt(revision, 10) + ")"
+}
+
+// Revision returns the revision that a message ends with.
+func Revision(message string) (revision int64, ok bool) {
+	i := strings.LastIndex(message, revisionMark)
+	if i < 0 {
+		return 0, false
+	}
+	text, ok := strings.CutSuffix(message[i+len(revisionMark):], ")")
+	revision, err := strconv.ParseInt(text, 10, 64)
+	return revision, ok && err == nil && revision >= 0
 }
 
 // Message returns the text of an entry.

@@ -94,7 +94,7 @@ func Open(ctx context.Context, v *core.Vault, c Config) (*Keeper, error) {
 	set := k.keys.Load()
 	lc := ledger.Config{
 		Store: k.store, Name: set.signers[0].Name(), Signers: set.signers, Keys: set.verifiers,
-		Mac: k.mac, Tenants: k.tenants, Anchors: c.Anchors, Refresh: k.refresh, Now: v.Now,
+		Mac: k.mac, Tenants: k.tenants, Compare: k.compare, Anchors: c.Anchors, Refresh: k.refresh, Now: v.Now,
 		Alarm: func(a ledger.Alarm) {
 			v.Logger.Error("evidence: "+a.Text, "alarm", string(a.Kind), "tenant_id", a.Tenant, "entry_id", a.Entry)
 			if c.OnAlarm != nil {
@@ -123,10 +123,14 @@ func (k *Keeper) mac(ctx context.Context, tenant uuid.UUID, data []byte) (eviden
 		return core.Mac(k.ring, data), nil
 	}
 	mac, err := k.vault.LedgerMac(ctx, tenant, data)
-	if errors.Is(err, fault.ErrNoTenant) {
+	switch {
+	case errors.Is(err, fault.ErrNoTenant):
 		return mac, ledger.ErrGone
+	case errors.Is(err, fault.ErrAltered):
+		return mac, fmt.Errorf("%w: the key ring of tenant %s is older than the one this node has used", ledger.ErrTampered, tenant)
+	default:
+		return mac, err
 	}
-	return mac, err
 }
 
 // tenants returns the tenants that have a log. Deleted ones, whose rows are still

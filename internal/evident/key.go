@@ -142,11 +142,15 @@ func (k *keys) verifiers() (all []note.Verifier, err error) {
 // public key of the program's signer if it is not known yet.
 func (k *Keeper) loadKeys(ctx context.Context) (*keyset, error) {
 	for {
+		trees, err := k.hasTrees(ctx) // first: another node may create the key, and then a tree
+		if err != nil {
+			return nil, err
+		}
 		doc, err := k.readKeys(ctx)
 		if err != nil {
 			return nil, err
 		}
-		changed, err := k.currentKeys(ctx, &doc)
+		changed, err := k.currentKeys(&doc, trees)
 		if err != nil {
 			return nil, err
 		}
@@ -163,7 +167,7 @@ func (k *Keeper) loadKeys(ctx context.Context) (*keyset, error) {
 
 // currentKeys brings the document up to date with the configuration. The document
 // is nil if there is none.
-func (k *Keeper) currentKeys(ctx context.Context, doc **keys) (changed bool, err error) {
+func (k *Keeper) currentKeys(doc **keys, trees bool) (changed bool, err error) {
 	d, own := *doc, k.own
 	if d != nil && d.Public != "" {
 		name, _, _ := strings.Cut(d.Public, "+")
@@ -172,14 +176,11 @@ func (k *Keeper) currentKeys(ctx context.Context, doc **keys) (changed bool, err
 		}
 	}
 	switch {
+	case own == nil && (d == nil && trees || d != nil && d.Private == ""):
+		return false, errNoKey
 	case own == nil && d == nil:
-		if err := k.noTree(ctx); err != nil {
-			return false, err
-		}
 		*doc, err = newKeys(k.origin)
 		return true, err
-	case own == nil && d.Private == "":
-		return false, errNoKey
 	case own == nil || own.vkey == "":
 		return false, nil
 	case d == nil:
@@ -207,14 +208,12 @@ func (k *Keeper) checkName(name string) error {
 
 var errNoKey = errors.New("vault: the key that signs the notes of this log is not in the database; set Config.Evidence.Signer")
 
-// noTree returns an error if the log has notes that the program's signer, or a
-// stored key that is gone, has signed. Another key must not continue them unnoticed.
-func (k *Keeper) noTree(ctx context.Context) error {
+// hasTrees reports whether the log has notes. If their key is not in the database,
+// the program's signer or a deleted key has signed them, and a new key must not
+// continue them.
+func (k *Keeper) hasTrees(ctx context.Context) (bool, error) {
 	trees, err := k.store.Trees(ctx, storage.TreeFilter{Tenants: []storage.ID{{}}})
-	if err == nil && len(trees) > 0 {
-		return errNoKey
-	}
-	return err
+	return len(trees) > 0, err
 }
 
 // newKeys returns a new key under an origin, or under a random one.
