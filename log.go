@@ -365,7 +365,12 @@ type SinkStatus struct {
 	// them was created.
 	Behind int       `json:"behind"`
 	Oldest time.Time `json:"oldest,omitzero"`
+	// Tenants is where the sink is in the log of each tenant.
+	Tenants []SinkTenantStatus `json:"tenants,omitempty"`
 }
+
+// SinkTenantStatus is where a sink is in the log of a tenant.
+type SinkTenantStatus = sinks.TenantStatus
 
 // ListSinks returns the sinks that the database knows: those of Config.Sinks of all
 // nodes, and former ones.
@@ -407,6 +412,9 @@ type SinkHealth struct {
 	LastSuccess time.Time
 	Failures    int64  // batches that could not be sent
 	LastError   string // of the last of them
+	// Failed counts the failures by tenant. Failures that are about no tenant, such
+	// as those of the database, are not among them.
+	Failed map[uuid.UUID]int64
 	// Behind is how many entries wait, up to 500 of each tenant whose log this node
 	// sends, and Oldest is when the oldest of them was created.
 	Behind int
