@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
+	"database/sql"
 	"errors"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -16,7 +18,9 @@ import (
 
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/evidence"
+	"github.com/seed-72ea4aab/vault/internal/keyring"
 	"github.com/seed-72ea4aab/vault/internal/pgtest"
+	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/postgres"
 	"github.com/seed-72ea4aab/vault/storage/sqlite"
 	"github.com/seed-72ea4aab/vault/vaulttest"
@@ -294,5 +298,152 @@ func TestOriginAndMac(t *testing.T) {
 	}
 	if n != macs || n < 6 {
 		t.Errorf("%d of %d entries have a mac", macs, n)
+	}
+}
+
+// ungated is a database on which rotations of keys do not wait.
+type ungated struct {
+	*sqlite.Store
+	keyring.Gate
+}
+
+func (u *ungated) Write(ctx context.Context, ch *storage.Change) error {
+	return u.Gate.Write(ctx, u.Store, ch)
+}
+
+// A database writer restores an older row while no node runs. No node has seen the
+// newer one, but the log has.
+func TestRowsBehindTheirLogAreFound(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		change func(*testing.T, *vault.Vault, *vault.Owner, *vault.Application)
+		row    string
+	}{
+		"key regenerated": {func(t *testing.T, _ *vault.Vault, o *vault.Owner, app *vault.Application) {
+			if _, err := o.RegenerateKey(t.Context(), app.ID); err != nil {
+				t.Fatal(err)
+			}
+		}, "application"},
+		"application deleted": {func(t *testing.T, _ *vault.Vault, o *vault.Owner, app *vault.Application) {
+			if err := o.DeleteApplication(t.Context(), app.ID); err != nil {
+				t.Fatal(err)
+			}
+		}, "application"},
+		"data key rotated": {func(t *testing.T, v *vault.Vault, o *vault.Owner, _ *vault.Application) {
+			if err := v.RotateDataKeys(t.Context(), o.TenantID(), nil); err != nil {
+				t.Fatal(err)
+			}
+		}, "key ring"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			path, key := filepath.Join(t.TempDir(), "vault.db"), vault.NewKey()
+			open := func() *vault.Vault {
+				store := &ungated{Store: onDisk(t, path).(*sqlite.Store)}
+				v, err := vault.Open(t.Context(), store, key, &vault.Config{SweepEvery: -1, WorkEvery: -1, KeyAge: time.Nanosecond, Evidence: &vault.EvidenceConfig{Every: -1}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				return v
+			}
+			v := open()
+			tenant, err := v.CreateTenant(t.Context(), "Acme")
+			if err != nil {
+				t.Fatal(err)
+			}
+			o := v.Tenant(tenant.ID)
+			app, err := o.CreateApplication(t.Context(), vault.ApplicationParams{Name: "a", Type: vault.ApplicationPrivate, Permissions: []vault.Permission{"token:read"}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			db, err := sql.Open("sqlite", path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer db.Close()
+			restore := copyRows(func(query string, args ...any) {
+				t.Helper()
+				if _, err := db.ExecContext(t.Context(), query, args...); err != nil {
+					t.Fatal(err)
+				}
+			})
+			test.change(t, v, o, app)
+			if report, err := v.VerifyLogs(t.Context(), nil); err != nil || !report.OK() {
+				t.Fatalf("before: %+v, %v", report, err)
+			}
+			if err := v.Close(); err != nil {
+				t.Fatal(err)
+			}
+			restore()
+
+			v = open()
+			defer v.Close()
+			report, err := v.VerifyLogs(t.Context(), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if report.OK() || len(report.Findings) != 1 || report.Findings[0].Verdict != evidence.Altered || !strings.HasPrefix(report.Findings[0].Row, test.row) {
+				t.Errorf("findings: %+v", report.Findings)
+			}
+			bundle := &bytes.Buffer{}
+			if err := v.Tenant(tenant.ID).ExportEvidence(t.Context(), bundle); err != nil {
+				t.Fatal(err)
+			}
+			public, err := v.EvidenceKey()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if report, err := evidence.Verify(bundle, public, nil); err != nil || !report.OK() {
+				t.Errorf("the log itself: %+v, %v", report, err)
+			}
+		})
+	}
+}
+
+// overtaken is a store on which another node works after the first look for the signing key.
+type overtaken struct {
+	*sqlite.Store
+	once  sync.Once
+	other func()
+}
+
+func (s *overtaken) Records(ctx context.Context, tenant storage.ID, kind string, ids []storage.ID) ([]storage.Record, error) {
+	recs, err := s.Store.Records(ctx, tenant, kind, ids)
+	if kind == "evidence" {
+		s.once.Do(s.other)
+	}
+	return recs, err
+}
+
+func TestNodesThatStartTogetherShareASigningKey(t *testing.T) {
+	t.Parallel()
+	path, key := filepath.Join(t.TempDir(), "vault.db"), vault.NewKey()
+	open := func(wrap func(*sqlite.Store) vault.Storage) *vault.Vault {
+		store, err := sqlite.Open(t.Context(), path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		v, err := vault.Open(t.Context(), wrap(store), key, &vault.Config{Evidence: &vault.EvidenceConfig{}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = v.Close() })
+		return v
+	}
+	var fast *vault.Vault
+	slow := open(func(s *sqlite.Store) vault.Storage {
+		return &overtaken{Store: s, other: func() {
+			fast = open(func(s *sqlite.Store) vault.Storage { return s })
+			if _, err := fast.Checkpoint(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}}
+	})
+	want, err := fast.EvidenceKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := slow.EvidenceKey(); err != nil || got != want {
+		t.Errorf("the slower node signs with %q (%v), the faster one with %q", got, err, want)
 	}
 }

@@ -17,13 +17,19 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	_ "github.com/lib/pq" // the application's driver
 
+	"github.com/seed-72ea4aab/vault/internal/applications"
 	"github.com/seed-72ea4aab/vault/internal/core"
 	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/pgtest"
+	"github.com/seed-72ea4aab/vault/internal/relay"
+	"github.com/seed-72ea4aab/vault/internal/runs"
 	"github.com/seed-72ea4aab/vault/internal/sealed"
+	"github.com/seed-72ea4aab/vault/internal/tenants"
 	"github.com/seed-72ea4aab/vault/internal/tokens"
+	"github.com/seed-72ea4aab/vault/internal/verbs"
 	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/postgres"
 	"github.com/seed-72ea4aab/vault/storage/sqlite"
@@ -33,13 +39,13 @@ import (
 // every verb is a method, or a part of other work.
 func TestVerbsAreMethods(t *testing.T) {
 	t.Parallel()
-	file, err := parser.ParseFile(token.NewFileSet(), "verbs.go", nil, parser.SkipObjectResolution)
+	file, err := parser.ParseFile(token.NewFileSet(), "internal/verbs/verbs.go", nil, parser.SkipObjectResolution)
 	if err != nil {
 		t.Fatal(err)
 	}
 	named := map[string]string{} // the Name of a verb by the name of its variable
 	ast.Inspect(file, func(n ast.Node) bool {
-		if v, ok := n.(*ast.ValueSpec); ok && strings.HasPrefix(v.Names[0].Name, "verb") {
+		if v, ok := n.(*ast.ValueSpec); ok && v.Names[0].IsExported() {
 			for _, e := range v.Values[0].(*ast.CompositeLit).Elts {
 				if kv := e.(*ast.KeyValueExpr); kv.Key.(*ast.Ident).Name == "Name" {
 					named[v.Names[0].Name] = strings.Trim(kv.Value.(*ast.BasicLit).Value, `"`)
@@ -54,7 +60,7 @@ func TestVerbsAreMethods(t *testing.T) {
 		if m.Type.NumIn() < 2 || m.Type.In(1).String() != "context.Context" {
 			continue
 		}
-		if named["verb"+m.Name] != m.Name {
+		if named[m.Name] != m.Name {
 			t.Errorf("%s has no verb of its name", m.Name)
 		}
 	}
@@ -71,14 +77,14 @@ func TestOwnerHasWhatKeysAreRefused(t *testing.T) {
 	t.Parallel()
 	client, owner := reflect.TypeFor[*Client](), reflect.TypeFor[*Owner]()
 	only := 0
-	for _, verb := range []core.Verb{verbAs, verbStats, verbListJobs, verbRetryJob, verbDiscardJob, verbTestRun} {
+	for _, verb := range []core.Verb{verbs.As, verbs.Stats, verbs.ListJobs, verbs.RetryJob, verbs.DiscardJob, verbs.TestRun} {
 		_, ofClient := client.MethodByName(verb.Name)
 		if _, ofOwner := owner.MethodByName(verb.Name); ofClient || !ofOwner || verb.Only == "" {
 			t.Errorf("%s is a method of Client, or not of Owner", verb.Name)
 		}
 		only++
 	}
-	text, err := os.ReadFile("verbs.go")
+	text, err := os.ReadFile("internal/verbs/verbs.go")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,16 +111,22 @@ func TestAPIListsWhatItLeavesOut(t *testing.T) {
 	}
 }
 
-// A token of a room has the fields and the JSON of a token of this package.
-func TestTokensAreTheSame(t *testing.T) {
+// A type of a room has the fields and the JSON of its type in this package.
+func TestRoomsHaveTheSameTypes(t *testing.T) {
 	t.Parallel()
-	ours, theirs := reflect.TypeFor[Token](), reflect.TypeFor[tokens.Token]()
-	if ours.NumField() != theirs.NumField() {
-		t.Fatalf("%d fields, and %d in package tokens", ours.NumField(), theirs.NumField())
-	}
-	for i := range ours.NumField() {
-		if o, th := ours.Field(i), theirs.Field(i); o.Name != th.Name || o.Tag != th.Tag {
-			t.Errorf("field %s `%s`, and %s `%s` in package tokens", o.Name, o.Tag, th.Name, th.Tag)
+	for _, pair := range [][2]reflect.Type{
+		{reflect.TypeFor[Token](), reflect.TypeFor[tokens.Token]()},
+		{reflect.TypeFor[Application](), reflect.TypeFor[applications.Application]()},
+		{reflect.TypeFor[ApplicationParams](), reflect.TypeFor[applications.Params]()},
+		{reflect.TypeFor[Reactor](), reflect.TypeFor[runs.Reactor]()},
+		{reflect.TypeFor[ReactorParams](), reflect.TypeFor[runs.ReactorParams]()},
+		{reflect.TypeFor[Proxy](), reflect.TypeFor[relay.Proxy]()},
+		{reflect.TypeFor[ProxyParams](), reflect.TypeFor[relay.Params]()},
+		{reflect.TypeFor[TenantParams](), reflect.TypeFor[tenants.Params]()},
+		{reflect.TypeFor[TenantSettings](), reflect.TypeFor[core.TenantSettings]()},
+	} {
+		if diff := cmp.Diff(fieldsAndTags(pair[0]), fieldsAndTags(pair[1])); diff != "" {
+			t.Errorf("%s and %s (-root +room):\n%s", pair[0], pair[1], diff)
 		}
 	}
 	params, read := reflect.TypeFor[TokenParams](), reflect.TypeFor[tokens.Params]()
@@ -123,6 +135,16 @@ func TestTokensAreTheSame(t *testing.T) {
 			t.Errorf("package tokens lacks the parameter %s, or has others", params.Field(i).Name)
 		}
 	}
+}
+
+// fieldsAndTags lists the exported fields of a type with their tags.
+func fieldsAndTags(typ reflect.Type) (all []string) {
+	for f := range typ.Fields() {
+		if f.IsExported() {
+			all = append(all, f.Name+" "+string(f.Tag))
+		}
+	}
+	return all
 }
 
 func TestCardDataValue(t *testing.T) {
@@ -317,7 +339,7 @@ func TestTransactionAcrossARotation(t *testing.T) {
 			c := v.Tenant(tenant.ID).InTx(tx)
 			op := begun(t, c.Client)
 			op.State = old // as a node has it that has not read them since
-			rec, err := applications.Create(ctx, op.Op, &Application{ID: op.NewID(), TenantID: op.Tenant(), Name: "A", Type: ApplicationPrivate, CreatedAt: op.Now, hash: [32]byte{1}})
+			rec, err := applications.Create(ctx, op, applications.Params{Name: "A", Type: string(ApplicationPrivate), Permissions: []string{string(PermissionTokenRead)}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -363,7 +385,7 @@ func TestColumnsOfOlderRowsAreComputedAgain(t *testing.T) {
 		if _, err := c.CreateToken(t.Context(), p); err != nil {
 			t.Fatal(err)
 		}
-		err := runErr(t.Context(), c.Client, &verbGetToken, func(ctx context.Context, op *operation) error {
+		err := runErr(t.Context(), c.Client, &verbs.GetToken, func(ctx context.Context, op *core.Op) error {
 			return rewrite(ctx, op, p.ID, change)
 		})
 		if err != nil {
@@ -380,12 +402,12 @@ func TestColumnsOfOlderRowsAreComputedAgain(t *testing.T) {
 }
 
 // rewrite writes a token as an earlier version did, with changed columns.
-func rewrite(ctx context.Context, op *operation, id string, change func(*storage.Token)) error {
-	row, err := tokens.Row(ctx, op.Op, id)
+func rewrite(ctx context.Context, op *core.Op, id string, change func(*storage.Token)) error {
+	row, err := tokens.Row(ctx, op, id)
 	if err != nil {
 		return err
 	}
-	t, err := tokens.Open(ctx, op.Op, row)
+	t, err := tokens.Open(ctx, op, row)
 	if err != nil {
 		return err
 	}

@@ -76,9 +76,9 @@ func slow(t *testing.T, cfg Config) (*Vault, *slowStore, uuid.UUID) {
 }
 
 // begun returns an operation of a client.
-func begun(t *testing.T, c *Client) *operation {
+func begun(t *testing.T, c *Client) *core.Op {
 	t.Helper()
-	op, err := run(t.Context(), c, &core.Verb{}, func(_ context.Context, op *operation) (*operation, error) { return op, nil })
+	op, err := run(t.Context(), c, &core.Verb{}, func(_ context.Context, op *core.Op) (*core.Op, error) { return op, nil })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,9 +86,9 @@ func begun(t *testing.T, c *Client) *operation {
 }
 
 // prepared returns a batch that is to create one token, sealed already.
-func prepared(t *testing.T, op *operation, p TokenParams) *tokens.Batch {
+func prepared(t *testing.T, op *core.Op, p TokenParams) *tokens.Batch {
 	t.Helper()
-	b, item, bad, inside := tokens.NewBatch(op.Op, 1), &tokens.Item{}, &form.Problems{}, p.inside()
+	b, item, bad, inside := tokens.NewBatch(op, 1), &tokens.Item{}, &form.Problems{}, p.inside()
 	if b.Prepare(t.Context(), item, &inside, nil, bad); bad.Any() {
 		t.Fatal(bad)
 	}
@@ -364,7 +364,7 @@ func leased(t *testing.T, payload runs.Job) (*Vault, uuid.UUID, storage.Job) {
 		t.Fatal(err)
 	}
 	op := begun(t, v.Tenant(tenant.ID).Client)
-	r, err := op.client().CreateReactor(ctx, ReactorParams{Name: "Panics", Code: "x", Configuration: map[string]string{}})
+	r, err := v.Tenant(tenant.ID).CreateReactor(ctx, ReactorParams{Name: "Panics", Code: "x", Configuration: map[string]string{}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -373,7 +373,7 @@ func leased(t *testing.T, payload runs.Job) (*Vault, uuid.UUID, storage.Job) {
 		caller = caller.Masked()
 	}
 	payload.Reactor, payload.Caller = r.ID, caller.Stored()
-	job, err := runs.Seal(op.Op, storage.Job{ID: storage.ID(op.NewID()), Kind: runs.Kind, RunAt: op.Now}, &payload)
+	job, err := runs.Seal(op, storage.Job{ID: storage.ID(op.NewID()), Kind: runs.Kind, RunAt: op.Now}, &payload)
 	if err != nil {
 		t.Fatal(err)
 	}

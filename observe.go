@@ -2,6 +2,7 @@ package vault
 
 import (
 	"context"
+	"database/sql"
 	"net/http"
 	"time"
 
@@ -11,9 +12,10 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/egress"
 	"github.com/seed-72ea4aab/vault/internal/keyring"
 	"github.com/seed-72ea4aab/vault/internal/seal"
-	"github.com/seed-72ea4aab/vault/internal/tokens"
+	"github.com/seed-72ea4aab/vault/internal/tenants"
 	"github.com/seed-72ea4aab/vault/internal/trace"
-	"github.com/seed-72ea4aab/vault/storage"
+	"github.com/seed-72ea4aab/vault/internal/verbs"
+	"github.com/seed-72ea4aab/vault/script"
 )
 
 // Observer is told of the work of a vault: what it does for callers, what it does
@@ -190,6 +192,45 @@ func (k observedKey) told(ctx context.Context, name string, call func(context.Co
 	return out, err
 }
 
+// Info is how a vault is set up and how its database is connected, for a page
+// or a command that shows it. It holds no key and no address.
+type Info struct {
+	// Config is what [Open] was given, with defaults in place of zero values.
+	Config Config
+	// Migrations are the versions of the schema that have run, oldest first; nil
+	// for a storage that does not say.
+	Migrations []int
+	// Pools are the pools of database connections, by name; nil for a storage that
+	// does not say.
+	Pools map[string]sql.DBStats
+	// Workers are the figures of Config.Runtime; nil for a runtime that does not
+	// report them, and without one.
+	Workers *script.Stats
+}
+
+// Info returns how the vault is set up. The storages of this module and the
+// worker processes of jsruntime say all of it.
+func (v *Vault) Info(ctx context.Context) (*Info, error) {
+	if err := v.core.Alive(); err != nil {
+		return nil, err
+	}
+	out := &Info{Config: v.cfg}
+	if s, ok := v.store.(interface{ Pools() map[string]sql.DBStats }); ok {
+		out.Pools = s.Pools()
+	}
+	if r, ok := v.cfg.Runtime.(script.Reporter); ok {
+		stats := r.Stats()
+		out.Workers = &stats
+	}
+	var err error
+	if s, ok := v.store.(interface {
+		SchemaVersions(ctx context.Context) ([]int, error)
+	}); ok {
+		out.Migrations, err = s.SchemaVersions(ctx)
+	}
+	return out, err
+}
+
 // Stats says how much a tenant has stored, and what is going on.
 type Stats struct {
 	Tokens int `json:"tokens"`
@@ -240,47 +281,24 @@ const (
 // the same however much is stored. Only the tenant itself may ask for them: see
 // [Vault.Tenant].
 func (o *Owner) Stats(ctx context.Context) (*Stats, error) {
-	return run(ctx, o.Client, &verbStats, func(ctx context.Context, op *operation) (*Stats, error) {
-		counts, err := op.Vault.Store.Count(ctx, storage.CountFilter{Tenant: op.TenantID(), Now: op.Now, Kind: kindSession, UpTo: tokens.MaxTotal})
+	return run(ctx, o.Client, &verbs.Stats, func(ctx context.Context, op *core.Op) (*Stats, error) {
+		counts, err := tenants.Count(ctx, op)
 		if err != nil {
 			return nil, err
 		}
-		if err := op.Reload(ctx); err != nil {
-			return nil, err
+		s := &Stats{
+			Tokens: counts.All, TokensByType: map[TokenType]int{}, TokensByContainer: counts.ByContainer, LogEntries: counts.Logs,
+			Sessions: counts.Records, Jobs: JobStats{counts.Waiting, counts.Running, counts.Dead},
 		}
-		s := &Stats{LogEntries: counts.Logs, Sessions: counts.Records, Jobs: JobStats{counts.Waiting, counts.Running, counts.Dead}}
-		s.addKeys(op.State.Ring)
-		return s, op.addTokens(ctx, s, counts.Tokens)
+		for typ, n := range counts.ByType {
+			s.TokensByType[TokenType(typ)] = n
+		}
+		for _, k := range op.State.Ring.Keys() {
+			s.Keys = append(s.Keys, DataKeyStats{k.Version, DataKeyState(k.State), k.Created})
+			if k.State == seal.Primary && k.Version > 1 {
+				s.RotatedAt = k.Created
+			}
+		}
+		return s, nil
 	})
-}
-
-// addKeys lists the keys of a ring.
-func (s *Stats) addKeys(ring *seal.Ring) {
-	for _, k := range ring.Keys() {
-		s.Keys = append(s.Keys, DataKeyStats{k.Version, DataKeyState(k.State), k.Created})
-		if k.State == seal.Primary && k.Version > 1 {
-			s.RotatedAt = k.Created
-		}
-	}
-}
-
-// addTokens sums up the numbers of tokens, which are by set of containers and type.
-func (op *operation) addTokens(ctx context.Context, s *Stats, counts []storage.TokenCount) error {
-	sets, err := op.DB().ContainerSets(ctx, op.TenantID())
-	if err != nil {
-		return err
-	}
-	containers := make(map[storage.Hash][]string, len(sets))
-	for _, set := range sets {
-		containers[set.Set] = set.Containers
-	}
-	s.TokensByType, s.TokensByContainer = map[TokenType]int{}, map[string]int{}
-	for _, c := range counts {
-		s.Tokens += c.N
-		s.TokensByType[TokenType(c.Type)] += c.N
-		for _, container := range containers[c.Set] {
-			s.TokensByContainer[container] += c.N
-		}
-	}
-	return nil
 }

@@ -46,7 +46,6 @@ package vault
 import (
 	"context"
 	"crypto/x509"
-	"database/sql"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -54,19 +53,14 @@ import (
 	"sync"
 	"time"
 
-	"github.com/google/uuid"
-
-	"github.com/seed-72ea4aab/vault/internal/cache"
 	"github.com/seed-72ea4aab/vault/internal/core"
 	"github.com/seed-72ea4aab/vault/internal/egress"
 	"github.com/seed-72ea4aab/vault/internal/evident"
-	"github.com/seed-72ea4aab/vault/internal/form"
 	"github.com/seed-72ea4aab/vault/internal/keyring"
 	"github.com/seed-72ea4aab/vault/internal/logs"
 	"github.com/seed-72ea4aab/vault/internal/once"
 	"github.com/seed-72ea4aab/vault/internal/relay"
 	"github.com/seed-72ea4aab/vault/internal/runs"
-	"github.com/seed-72ea4aab/vault/internal/share"
 	"github.com/seed-72ea4aab/vault/internal/sinks"
 	"github.com/seed-72ea4aab/vault/script"
 	"github.com/seed-72ea4aab/vault/storage"
@@ -95,6 +89,13 @@ type Config struct {
 	// PostgreSQL also a crash of the database server, may take those of the last
 	// second, although the reads were answered.
 	StrictReadLogs bool
+
+	// FullAudit also enters in the log: calls that end in ErrForbidden, as
+	// OperationDenied; each row that an import refuses; reads of the log, with the
+	// entity type "log"; and in every tenant's log, the start and the stop of this
+	// vault. Of the same denied calls of an application within a second, one entry
+	// reports the number.
+	FullAudit bool
 
 	// LogRetention is how long entries of the audit log are kept: a sweep deletes
 	// those of every tenant that are older, and no entry tells of it. Zero, the
@@ -253,9 +254,7 @@ type Vault struct {
 	egress   *egress.Client
 	runs     *runs.Runs
 	relay    *relay.Relay
-	proxies  *cache.Cache[storage.Key, *Proxy]
 	requests once.Requests
-	turns    *share.Places[uuid.UUID]
 
 	followers *logs.Followers
 	sinks     *sinks.Sinks
@@ -301,15 +300,13 @@ func open(ctx context.Context, store Storage, key AEAD, cfg *Config) (*Vault, er
 	}
 	v := &Vault{store: store, master: key, cfg: c}
 	v.core = core.New(core.Config{
-		Store: store, Master: key, Clock: c.Now, Logger: c.Logger, KeyAge: c.KeyAge, StrictReadLogs: c.StrictReadLogs,
+		Store: store, Master: key, Clock: c.Now, Logger: c.Logger, KeyAge: c.KeyAge, StrictReadLogs: c.StrictReadLogs, FullAudit: c.FullAudit,
 		MaxBytes: c.MaxBytes, MaxTokens: c.MaxTokens, MaxPageBytes: c.MaxPageBytes, MaxMemory: c.MaxMemory, Observe: tell,
 	})
-	v.proxies = cache.New[storage.Key, *Proxy]()
 	v.egress = c.Egress.client(v.observeEgress())
-	v.turns = newTurns()
 	v.followers = logs.NewFollowers()
-	v.runs = runs.New(runs.Config{Vault: v.core, Runtime: c.Runtime, Egress: v.egress, Front: front{v}})
-	v.relay = &relay.Relay{Egress: v.egress, Runs: v.runs, Timeout: c.ProxyTimeout}
+	v.runs = runs.New(runs.Config{Vault: v.core, Runtime: c.Runtime, Egress: v.egress, Operation: v.operation, Log: v.cfg.scriptLog()})
+	v.relay = relay.New(relay.Config{Vault: v.core, Egress: v.egress, Runs: v.runs, Timeout: c.ProxyTimeout})
 	check := keyring.Check{Store: store, Master: key, Now: v.core.Now}
 	if err := check.Verify(ctx); err != nil {
 		return nil, err
@@ -319,6 +316,9 @@ func open(ctx context.Context, store Storage, key AEAD, cfg *Config) (*Vault, er
 	}
 	background, stop := context.WithCancel(context.Background())
 	v.stop = stop
+	if c.FullAudit {
+		v.core.Audit(background, v.done.Go)
+	}
 	if v.evidence != nil {
 		v.done.Go(func() { v.evidence.Run(background) })
 	}
@@ -370,45 +370,6 @@ func (v *Vault) Close() error {
 // database that hangs is not waited for longer than the context allows.
 func (v *Vault) Ping(ctx context.Context) error { return v.core.Ping(ctx) }
 
-// Info is how a vault is set up and how its database is connected, for a page
-// or a command that shows it. It holds no key and no address.
-type Info struct {
-	// Config is what [Open] was given, with defaults in place of zero values.
-	Config Config
-	// Migrations are the versions of the schema that have run, oldest first; nil
-	// for a storage that does not say.
-	Migrations []int
-	// Pools are the pools of database connections, by name; nil for a storage that
-	// does not say.
-	Pools map[string]sql.DBStats
-	// Workers are the figures of Config.Runtime; nil for a runtime that does not
-	// report them, and without one.
-	Workers *script.Stats
-}
-
-// Info returns how the vault is set up. The storages of this module and the
-// worker processes of jsruntime say all of it.
-func (v *Vault) Info(ctx context.Context) (*Info, error) {
-	if err := v.core.Alive(); err != nil {
-		return nil, err
-	}
-	out := &Info{Config: v.cfg}
-	if s, ok := v.store.(interface{ Pools() map[string]sql.DBStats }); ok {
-		out.Pools = s.Pools()
-	}
-	if r, ok := v.cfg.Runtime.(script.Reporter); ok {
-		stats := r.Stats()
-		out.Workers = &stats
-	}
-	var err error
-	if s, ok := v.store.(interface {
-		SchemaVersions(ctx context.Context) ([]int, error)
-	}); ok {
-		out.Migrations, err = s.SchemaVersions(ctx)
-	}
-	return out, err
-}
-
 // EgressPolicy says where proxies, callbacks and the code of tenants may
 // connect to. The zero value allows https with TLS 1.2 or later to public
 // addresses, which are checked when they are dialed, so that a name which
@@ -439,11 +400,4 @@ func (p *EgressPolicy) client(observe egress.Observe) *egress.Client {
 		AllowHTTP: p.AllowHTTP, AllowPrivate: p.AllowPrivate, AllowPrefixes: p.AllowPrefixes, DenyPrefixes: p.DenyPrefixes,
 		Ports: p.Ports, RootCAs: p.RootCAs, UseEnvironmentProxy: p.UseEnvironmentProxy, MaxConnsPerTenant: p.MaxConnsPerTenant, Observe: observe,
 	})
-}
-
-// checkURL checks a URL that something will be sent to.
-func (v *Vault) checkURL(bad *form.Problems, path, text string) {
-	if _, err := v.egress.CheckURL(text); err != nil {
-		bad.Add(path, "must be an absolute URL that the egress policy allows: %s", err.Error())
-	}
 }

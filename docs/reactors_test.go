@@ -180,7 +180,7 @@ func TestModulesAndGlobalsAreListed(t *testing.T) {
 	if diff := cmp.Diff(literalsOf(t, "../jsruntime/internal/modules/builtin.go", "Public", true), listed); diff != "" {
 		t.Errorf("modules (-runtime +document):\n%s", diff)
 	}
-	globals := words(t, "reactors.md", "Beyond those of the language:", "\nand the [error")
+	globals := words(t, "reactors.md", "In addition to the globals of the language:", "\nand the [error")
 	for _, name := range words(t, "reactors.md", "| class | status | title |", "\n\nTheir argument") {
 		globals = append(globals, strings.TrimSuffix(name, "({status, headers, body})"))
 	}
@@ -193,7 +193,7 @@ func TestModulesAndGlobalsAreListed(t *testing.T) {
 // TestMissingModules requires the modules that the document says are missing.
 func TestMissingModules(t *testing.T) {
 	t.Parallel()
-	_, rest, _ := strings.Cut(readText(t, "reactors.md"), "(`MODULE_NOT_FOUND`), among it ")
+	_, rest, _ := strings.Cut(readText(t, "reactors.md"), "(`MODULE_NOT_FOUND`), for example ")
 	rest, _, ok := strings.Cut(rest, ". ")
 	if !ok {
 		t.Fatal("the list was not found")

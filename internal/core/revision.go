@@ -7,10 +7,9 @@ import (
 	"strconv"
 	"sync"
 
-	"github.com/google/uuid"
-
 	"github.com/seed-72ea4aab/vault/internal/audit"
 	"github.com/seed-72ea4aab/vault/internal/fault"
+	"github.com/seed-72ea4aab/vault/internal/sealed"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
@@ -128,13 +127,21 @@ func (op *Op) NoteDeleted(kind string, id storage.ID) {
 	op.Afterwards(func() { op.noteRevision(kind, id, goneRevision) })
 }
 
+// SealedRevision returns the revision that a record was sealed with: negative for a
+// document of an earlier version.
+func (op *Op) SealedRevision(ctx context.Context, rec *storage.Record) (int64, error) {
+	place := sealed.RecordPlace(rec)
+	doc, err := op.Open(ctx, &place, rec.KeyVersion, rec.Body)
+	return revisionOf(doc), err
+}
+
 // checkRevision refuses a record that is older than one this node has seen. It
 // reports whether the record was replaced by a newer one: a reader may have been
 // slow, so the record is read again before it is called old.
 func (op *Op) checkRevision(ctx context.Context, rec *storage.Record, doc []byte) (again bool, err error) {
 	revision := revisionOf(doc)
 	if revision > rec.Rev {
-		return false, op.rolledBack(ctx, rec)
+		return false, fault.ErrAltered
 	}
 	if op.tx != nil || !tracked(rec.Kind) {
 		return false, nil
@@ -150,14 +157,10 @@ func (op *Op) checkRevision(ctx context.Context, rec *storage.Record, doc []byte
 		return false, fault.New(fault.ErrNotFound, "%s not found", rec.Kind)
 	}
 	if now[0].Rev <= rec.Rev {
-		return false, op.rolledBack(ctx, rec)
+		return false, fault.ErrAltered
 	}
 	*rec = now[0]
 	return true, nil
-}
-
-func (op *Op) rolledBack(ctx context.Context, rec *storage.Record) error {
-	return op.Vault.Alarm(ctx, AlarmRolledBack, op.Tenant(), Entity{rec.Kind, uuid.UUID(rec.ID).String()}, fault.ErrAltered)
 }
 
 // noteMissing remembers that the application of an API key was deleted, if this

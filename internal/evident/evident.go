@@ -57,7 +57,7 @@ func Open(ctx context.Context, v *core.Vault, c Config) (*Keeper, error) {
 	k.vkey = signer.vkey
 	lc := ledger.Config{
 		Store: store, Name: signer.Name(), Signers: []note.Signer{signer}, Keys: []note.Verifier{signer},
-		Mac: k.mac, Tenants: k.tenants, Anchors: c.Anchors, Now: v.Now,
+		Mac: k.mac, Tenants: k.tenants, Compare: k.compare, Anchors: c.Anchors, Now: v.Now,
 		Alarm: func(a ledger.Alarm) {
 			v.Logger.Error("evidence: "+a.Text, "alarm", string(a.Kind), "tenant_id", a.Tenant, "entry_id", a.Entry)
 			if c.OnAlarm != nil {
@@ -86,10 +86,14 @@ func (k *Keeper) mac(ctx context.Context, tenant uuid.UUID, data []byte) (eviden
 		return core.Mac(k.ring, data), nil
 	}
 	mac, err := k.vault.LedgerMac(ctx, tenant, data)
-	if errors.Is(err, fault.ErrNoTenant) {
+	switch {
+	case errors.Is(err, fault.ErrNoTenant):
 		return mac, ledger.ErrGone
+	case errors.Is(err, fault.ErrAltered):
+		return mac, fmt.Errorf("%w: the key ring of tenant %s is older than the one this node has used", ledger.ErrTampered, tenant)
+	default:
+		return mac, err
 	}
-	return mac, err
 }
 
 // tenants returns the tenants that have a log. Deleted ones, whose rows are still
@@ -218,6 +222,9 @@ func (k *Keeper) Consistency(ctx context.Context, op *core.Op, from int64) (to i
 
 // Export writes the bundle of the caller's tenant.
 func (k *Keeper) Export(ctx context.Context, op *core.Op, w io.Writer) error {
+	if err := op.LogOwnRead(ctx); err != nil {
+		return err
+	}
 	if _, err := k.TenantCheckpoint(ctx, op.Tenant()); err != nil {
 		return err
 	}

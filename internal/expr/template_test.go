@@ -80,7 +80,7 @@ func TestInsertedDataIsNotEvaluated(t *testing.T) {
 	}
 }
 
-func TestCompileRefuses(t *testing.T) {
+func TestInvalidTemplatesAreRejected(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		source string

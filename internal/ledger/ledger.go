@@ -49,6 +49,9 @@ type Config struct {
 	// their ids, after the given one.
 	Tenants func(ctx context.Context, after uuid.UUID, limit int) ([]uuid.UUID, error)
 
+	// Compare begins to compare the rows of a tenant with its log. It may be nil.
+	Compare func(tenant uuid.UUID) Comparison
+
 	// Instance tells one copy of the database from another. It may be nil.
 	Instance func(ctx context.Context) (storage.Instance, error)
 	Anchors  []Anchor
@@ -58,6 +61,16 @@ type Config struct {
 	// be nil.
 	Published func(msg []byte)
 	Now       func() time.Time
+}
+
+// Comparison compares the rows that a log is about with the log. A verification
+// shows it the entries in their order.
+type Comparison interface {
+	// Entry takes in an entry that the vault wrote. The index is -1 for an entry
+	// that is not in the tree yet.
+	Entry(index int64, e *evidence.Entry)
+	// Behind returns a finding for each row that is older than the log says.
+	Behind(ctx context.Context) ([]evidence.Finding, error)
 }
 
 // Errors of a ledger, for errors.Is.

@@ -14,7 +14,7 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// Kind is a kind of entity that is stored as a record. T is its public type.
+// Kind is a kind of entity that is stored as a record. T is its type.
 type Kind[T any] struct {
 	// Name is the kind of the records, and the entity type in log entries.
 	Name string
@@ -25,6 +25,8 @@ type Kind[T any] struct {
 	// Opened fills in the fields of an entity that come from columns. It may be
 	// nil.
 	Opened func(*T, *storage.Record)
+	// Unreadable returns what a list shows of a record that does not open.
+	Unreadable func(*storage.Record) T
 	// Modified notes who changed an entity last, and when.
 	Modified func(item *T, by uuid.UUID, at time.Time)
 	// Application returns the application that an entity refers to, zero for

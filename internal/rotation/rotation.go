@@ -167,6 +167,9 @@ func (r *rotation) store(ctx context.Context, state *core.State, ring *seal.Ring
 	entry := op.Entry(audit.Update, keyring.KindTenant, r.tenant.String())
 	version, _ := ring.Newest()
 	entry.Message = fmt.Sprintf(message, version)
+	if r.v.Ledger != nil {
+		entry.Message = audit.WithRevision(entry.Message, ring.Revision())
+	}
 	ch.Logs = []storage.Log{entry}
 	defer r.v.Tenants.Forget(r.tenant)
 	return untilFree(ctx, func() error { return op.Apply(ctx, ch) })
