@@ -15,6 +15,7 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/evident"
 	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/ledger"
+	"github.com/seed-72ea4aab/vault/internal/verbs"
 )
 
 // EvidenceConfig turns the audit log into evidence: whoever changes, deletes or
@@ -219,19 +220,19 @@ func (v *Vault) AcceptRestore(ctx context.Context, reason string) error {
 
 // withEvidence carries out a verb that needs evidence.
 func withEvidence[T any](ctx context.Context, c *Client, verb *core.Verb, do func(context.Context, *core.Op, *evident.Keeper) (T, error)) (T, error) {
-	return run(ctx, c, verb, func(ctx context.Context, op *operation) (none T, err error) {
-		k, err := op.v.keeper(ctx)
+	return run(ctx, c, verb, func(ctx context.Context, op *core.Op) (none T, err error) {
+		k, err := c.v.keeper(ctx)
 		if err != nil {
 			return none, err
 		}
-		return do(ctx, op.Op, k)
+		return do(ctx, op, k)
 	})
 }
 
 // LogCheckpoint returns the newest signed note, which covers all entries of the
 // tenant's log that are committed (permission log:read).
 func (c *Client) LogCheckpoint(ctx context.Context) ([]byte, error) {
-	return withEvidence(ctx, c, &verbLogCheckpoint, func(ctx context.Context, op *core.Op, k *evident.Keeper) ([]byte, error) {
+	return withEvidence(ctx, c, &verbs.LogCheckpoint, func(ctx context.Context, op *core.Op, k *evident.Keeper) ([]byte, error) {
 		return k.TenantCheckpoint(ctx, op.Tenant())
 	})
 }
@@ -239,7 +240,7 @@ func (c *Client) LogCheckpoint(ctx context.Context) ([]byte, error) {
 // LogProof returns the proof that an entry is in the tenant's log, for
 // [evidence.VerifyProof] (permission log:read).
 func (c *Client) LogProof(ctx context.Context, id uuid.UUID) ([]byte, error) {
-	return withEvidence(ctx, c, &verbLogProof, func(ctx context.Context, op *core.Op, k *evident.Keeper) ([]byte, error) {
+	return withEvidence(ctx, c, &verbs.LogProof, func(ctx context.Context, op *core.Op, k *evident.Keeper) ([]byte, error) {
 		return k.Proof(ctx, op, id)
 	})
 }
@@ -254,7 +255,7 @@ type LogConsistency struct {
 // LogConsistency returns the proof that the tenant's log continues what it was at a
 // size (permission log:read).
 func (c *Client) LogConsistency(ctx context.Context, from int64) (*LogConsistency, error) {
-	return withEvidence(ctx, c, &verbLogConsistency, func(ctx context.Context, op *core.Op, k *evident.Keeper) (*LogConsistency, error) {
+	return withEvidence(ctx, c, &verbs.LogConsistency, func(ctx context.Context, op *core.Op, k *evident.Keeper) (*LogConsistency, error) {
 		to, hashes, err := k.Consistency(ctx, op, from)
 		return &LogConsistency{From: from, To: to, Hashes: hashes}, err
 	})
@@ -263,7 +264,7 @@ func (c *Client) LogConsistency(ctx context.Context, from int64) (*LogConsistenc
 // ExportEvidence writes the tenant's log with its proofs, for [evidence.Verify]
 // (permission log:read). After an error, what was written is not complete.
 func (c *Client) ExportEvidence(ctx context.Context, w io.Writer) error {
-	_, err := withEvidence(ctx, c, &verbExportEvidence, func(ctx context.Context, op *core.Op, k *evident.Keeper) (struct{}, error) {
+	_, err := withEvidence(ctx, c, &verbs.ExportEvidence, func(ctx context.Context, op *core.Op, k *evident.Keeper) (struct{}, error) {
 		return struct{}{}, k.Export(ctx, op, w)
 	})
 	return err

@@ -14,13 +14,10 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/seed-72ea4aab/vault/internal/audit"
 	"github.com/seed-72ea4aab/vault/internal/core"
 	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/form"
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
-	"github.com/seed-72ea4aab/vault/internal/keyring"
-	"github.com/seed-72ea4aab/vault/internal/records"
 	"github.com/seed-72ea4aab/vault/internal/tokens"
 )
 
@@ -127,8 +124,6 @@ func readCount(r *form.Reader, name string) int {
 	return n
 }
 
-func (p PageParams) offset() int { return (*form.Paging)(&p).Offset() }
-
 // Page is one page of a list.
 type Page[T any] struct {
 	Pagination Pagination `json:"pagination"`
@@ -187,24 +182,6 @@ func cappedPage[T any](p PageParams, total int) *Page[T] {
 	page.Pagination.TotalIsCapped = total > tokens.MaxTotal
 	return page
 }
-
-// Kinds of records.
-const (
-	kindTenant      = keyring.KindTenant
-	kindRing        = keyring.KindRing
-	kindTombstone   = keyring.KindTombstone
-	kindApplication = audit.Application
-	kindSession     = audit.Session
-	kindReactor     = audit.Reactor
-	kindProxy       = audit.Proxy
-)
-
-// paramsForm and proxyForm read parameters from JSON that may hold the fields of
-// a response too.
-var (
-	paramsForm = records.Form{Fields: fieldsOf}
-	proxyForm  = records.Form{Fields: fieldsOf, ApplicationID: true}
-)
 
 // The methods of this file are described once, in the package comment under
 // Printing.
@@ -326,7 +303,6 @@ func (p SearchTokensParams) LogValue() slog.Value { return names("query", hidden
 // Format prints what LogValue shows.
 func (p SearchTokensParams) Format(f fmt.State, _ rune) { format(f, p) }
 
-// LogValue shows nothing of the query, which may hold data.
 // LogValue shows the reason, and nothing of the query, which may hold data.
 func (p EraseParams) LogValue() slog.Value { return names("query", hidden, "reason", p.Reason) }
 

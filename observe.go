@@ -12,10 +12,10 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/egress"
 	"github.com/seed-72ea4aab/vault/internal/keyring"
 	"github.com/seed-72ea4aab/vault/internal/seal"
-	"github.com/seed-72ea4aab/vault/internal/tokens"
+	"github.com/seed-72ea4aab/vault/internal/tenants"
 	"github.com/seed-72ea4aab/vault/internal/trace"
+	"github.com/seed-72ea4aab/vault/internal/verbs"
 	"github.com/seed-72ea4aab/vault/script"
-	"github.com/seed-72ea4aab/vault/storage"
 )
 
 // Observer is told of the work of a vault: what it does for callers, what it does
@@ -281,47 +281,24 @@ const (
 // the same however much is stored. Only the tenant itself may ask for them: see
 // [Vault.Tenant].
 func (o *Owner) Stats(ctx context.Context) (*Stats, error) {
-	return run(ctx, o.Client, &verbStats, func(ctx context.Context, op *operation) (*Stats, error) {
-		counts, err := op.Vault.Store.Count(ctx, storage.CountFilter{Tenant: op.TenantID(), Now: op.Now, Kind: kindSession, UpTo: tokens.MaxTotal})
+	return run(ctx, o.Client, &verbs.Stats, func(ctx context.Context, op *core.Op) (*Stats, error) {
+		counts, err := tenants.Count(ctx, op)
 		if err != nil {
 			return nil, err
 		}
-		if err := op.Reload(ctx); err != nil {
-			return nil, err
+		s := &Stats{
+			Tokens: counts.All, TokensByType: map[TokenType]int{}, TokensByContainer: counts.ByContainer, LogEntries: counts.Logs,
+			Sessions: counts.Records, Jobs: JobStats{counts.Waiting, counts.Running, counts.Dead},
 		}
-		s := &Stats{LogEntries: counts.Logs, Sessions: counts.Records, Jobs: JobStats{counts.Waiting, counts.Running, counts.Dead}}
-		s.addKeys(op.State.Ring)
-		return s, op.addTokens(ctx, s, counts.Tokens)
+		for typ, n := range counts.ByType {
+			s.TokensByType[TokenType(typ)] = n
+		}
+		for _, k := range op.State.Ring.Keys() {
+			s.Keys = append(s.Keys, DataKeyStats{k.Version, DataKeyState(k.State), k.Created})
+			if k.State == seal.Primary && k.Version > 1 {
+				s.RotatedAt = k.Created
+			}
+		}
+		return s, nil
 	})
-}
-
-// addKeys lists the keys of a ring.
-func (s *Stats) addKeys(ring *seal.Ring) {
-	for _, k := range ring.Keys() {
-		s.Keys = append(s.Keys, DataKeyStats{k.Version, DataKeyState(k.State), k.Created})
-		if k.State == seal.Primary && k.Version > 1 {
-			s.RotatedAt = k.Created
-		}
-	}
-}
-
-// addTokens sums up the numbers of tokens, which are by set of containers and type.
-func (op *operation) addTokens(ctx context.Context, s *Stats, counts []storage.TokenCount) error {
-	sets, err := op.DB().ContainerSets(ctx, op.TenantID())
-	if err != nil {
-		return err
-	}
-	containers := make(map[storage.Hash][]string, len(sets))
-	for _, set := range sets {
-		containers[set.Set] = set.Containers
-	}
-	s.TokensByType, s.TokensByContainer = map[TokenType]int{}, map[string]int{}
-	for _, c := range counts {
-		s.Tokens += c.N
-		s.TokensByType[TokenType(c.Type)] += c.N
-		for _, container := range containers[c.Set] {
-			s.TokensByContainer[container] += c.N
-		}
-	}
-	return nil
 }

@@ -71,14 +71,18 @@ type storedKey struct {
 // storedSigner returns the key in the database, and makes one if there is none.
 func (k *Keeper) storedSigner(ctx context.Context, origin string) (*signer, error) {
 	for {
+		trees, err := k.hasTrees(ctx) // first: another node may create the key, and then a tree
+		if err != nil {
+			return nil, err
+		}
 		key, err := k.readKey(ctx)
 		if err != nil {
 			return nil, err
 		}
+		if key == nil && trees {
+			return nil, errors.New("vault: the key that signs the notes of this log is not in the database; set Config.Evidence.Signer")
+		}
 		if key == nil {
-			if err := k.noTree(ctx); err != nil {
-				return nil, err
-			}
 			err := k.createKey(ctx, origin)
 			if err != nil && !errors.Is(err, storage.ErrExists) {
 				return nil, err
@@ -93,14 +97,11 @@ func (k *Keeper) storedSigner(ctx context.Context, origin string) (*signer, erro
 	}
 }
 
-// noTree returns an error if the log has notes that the program's signer, or a
-// stored key that is gone, has signed. Another key must not continue them unnoticed.
-func (k *Keeper) noTree(ctx context.Context) error {
+// hasTrees reports whether the log has notes. If their key is not in the database, the
+// program's signer or a deleted key has signed them, and a new key must not continue them.
+func (k *Keeper) hasTrees(ctx context.Context) (bool, error) {
 	trees, err := k.store.Trees(ctx, storage.TreeFilter{Tenants: []storage.ID{{}}})
-	if err == nil && len(trees) > 0 {
-		return errors.New("vault: the key that signs the notes of this log is not in the database; set Config.Evidence.Signer")
-	}
-	return err
+	return len(trees) > 0, err
 }
 
 func (key *storedKey) signer() (*signer, error) {

@@ -15,6 +15,7 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/access"
 	"github.com/seed-72ea4aab/vault/internal/admission"
 	"github.com/seed-72ea4aab/vault/internal/audit"
+	"github.com/seed-72ea4aab/vault/internal/cache"
 	"github.com/seed-72ea4aab/vault/internal/core"
 	"github.com/seed-72ea4aab/vault/internal/egress"
 	"github.com/seed-72ea4aab/vault/internal/fault"
@@ -27,8 +28,9 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// Relay takes requests through proxies. All fields are required.
-type Relay struct {
+// Config is what a relay depends on. All fields are required.
+type Config struct {
+	Vault  *core.Vault
 	Egress *egress.Client
 	Runs   *runs.Runs // runs the transforms
 	// Timeout is how long a destination may take to begin its answer, and between
@@ -36,20 +38,18 @@ type Relay struct {
 	Timeout time.Duration
 }
 
-// Proxy is what an invocation needs of a proxy. One without an ID is not stored.
-type Proxy struct {
-	ID                                  uuid.UUID
-	Name, DestinationURL                string
-	RequestTransform, ResponseTransform *Transform
-	Configuration                       map[string]string
-	Application                         uuid.UUID // that the transforms act as; zero for none
+// Relay administers proxies and takes requests through them. Make one with New.
+type Relay struct {
+	Config
+	open *cache.Cache[storage.Key, *Proxy] // by the hashes of their keys
 }
 
-// Transform is code that changes a request or a response.
-type Transform struct{ Code string }
+// New returns the relay of a vault.
+func New(cfg Config) *Relay { return &Relay{Config: cfg, open: cache.New[storage.Key, *Proxy]()} }
 
 // Call is a request through a proxy.
 type Call struct {
+	Key, URL      string // of a stored proxy, or of the destination of an ephemeral one
 	Method        string // default GET
 	Path, Query   string // put behind those of the destination, as they are
 	Header        http.Header
@@ -59,8 +59,8 @@ type Call struct {
 
 	// KeepAlive and Connection, when set, are sent in the headers of these names.
 	KeepAlive, Connection string
-	// AsIs means that nothing is filled in: what looks like an expression is data.
-	AsIs bool
+	// asIs means that nothing is filled in: what looks like an expression is data.
+	asIs bool
 }
 
 // Answer is the answer of a destination. Its body streams, unless a transform
@@ -83,10 +83,10 @@ type invocation struct {
 // ephemeral stands in the log for the id of a proxy that is not stored.
 const ephemeral = "ephemeral"
 
-// Invoke takes a request through a proxy to the destination, and the answer back.
+// invoke takes a request through a proxy to the destination, and the answer back.
 // The expressions of its body are replaced by the data of tokens, and the
 // transforms of the proxy run.
-func (r *Relay) Invoke(ctx context.Context, op *core.Op, x *Proxy, p *Call) (*Answer, error) {
+func (r *Relay) invoke(ctx context.Context, op *core.Op, x *Proxy, p *Call) (*Answer, error) {
 	if p.MaxBody <= 0 {
 		p.MaxBody = int64(op.Vault.MaxBytes)
 	}
@@ -173,7 +173,7 @@ func (inv *invocation) checkHeader() error {
 // it reads no more tokens than fit into one call. It tells a caller which ids
 // exist; with token:use a body tells that too, and without it nothing does.
 func (inv *invocation) checkPlaces(ctx context.Context) error {
-	if inv.AsIs || !inv.Grant().Has(access.TokenUse) {
+	if inv.asIs || !inv.Grant().Has(access.TokenUse) {
 		return nil
 	}
 	places := Places(inv.out.Header, inv.Query, reveal.AtOnce)
@@ -263,7 +263,7 @@ func (inv *invocation) detokenizeOrStream(ctx context.Context) error {
 	if err := inv.Refresh(ctx); err != nil {
 		return err
 	}
-	if inv.AsIs {
+	if inv.asIs {
 		inv.out.Message.Body = raw
 		return inv.LogReads(ctx, audit.Use, entered)
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// Verdicts of log verify, which have exit codes of their own.
+// Verdicts of log verify, which have their own exit codes.
 var (
 	errTampered   = errors.New("the log was tampered with")
 	errCannotTell = errors.New("cannot tell whether the log was tampered with")
@@ -71,7 +71,8 @@ func evidenceCommands() []*command {
 	}
 }
 
-// auditCommands judge a log, and a database that was restored.
+// auditCommands returns the commands that verify a log or accept a restored
+// database.
 func auditCommands() []*command {
 	return []*command{
 		{
@@ -110,8 +111,7 @@ func auditCommands() []*command {
 	}
 }
 
-// evidenceOf returns the configuration of a command, which does nothing in the
-// background.
+// evidenceOf returns an evidence configuration without background work.
 func evidenceOf(anchor string) *vault.EvidenceConfig {
 	cfg := &vault.EvidenceConfig{Every: -1}
 	if anchor != "" {
@@ -120,8 +120,8 @@ func evidenceOf(anchor string) *vault.EvidenceConfig {
 	return cfg
 }
 
-// recordDeletions lets a command that deletes enter that in the trees over the log,
-// if the database has any.
+// recordDeletions enables evidence for a command that deletes data, if the
+// database has trees over the log. The deletions are then recorded there.
 func (c *call) recordDeletions(store vault.Storage) error {
 	trees, ok := store.(storage.TreeStorage)
 	if !ok || !c.deletes {
@@ -134,7 +134,7 @@ func (c *call) recordDeletions(store vault.Storage) error {
 	return err
 }
 
-// evident is an action on a vault with evidence.
+// evident returns an action on a vault with evidence.
 func evident(do func(*call, *vault.Vault) error) action {
 	return func(c *call) error {
 		c.evidence = evidenceOf("")
@@ -176,8 +176,8 @@ func exportEvidence(c *call, o *opened) (err error) {
 	return o.owner.ExportEvidence(c.ctx, to)
 }
 
-// readOnly is an anchor that keeps no new notes. It keeps the command from signing a
-// note that contradicts it.
+// readOnly is an anchor that stores no new notes. With it, the command cannot
+// sign a note that contradicts the anchor.
 type readOnly struct{ vault.Anchor }
 
 func (readOnly) Put(context.Context, []byte) error { return nil }
