@@ -37,7 +37,8 @@ const (
 // anchored calls an anchor, one call at a time, in the background.
 type anchored struct {
 	Anchor
-	keys []note.Verifier
+	keys func() []note.Verifier
+	now  func() time.Time
 
 	mu     sync.Mutex
 	next   []byte // the note to put
@@ -48,11 +49,29 @@ type anchored struct {
 	latest *evidence.Checkpoint
 	msg    []byte
 	err    error
+	failed int64     // number of failed calls
+	good   time.Time // when the last call succeeded
 
 	compared evidence.Checkpoint // the last note that the tree was compared with; guarded by Ledger.mu
 }
 
-func newAnchored(a Anchor, keys []note.Verifier) *anchored { return &anchored{Anchor: a, keys: keys} }
+// AnchorStatus is the state of an anchor.
+type AnchorStatus struct {
+	Size     int64     // tree size in its newest note; 0 without notes
+	GoodAt   time.Time // end of its last successful call
+	Failures int64     // number of failed calls
+	Err      error     // of the last call
+}
+
+func (a *anchored) status() AnchorStatus {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	s := AnchorStatus{GoodAt: a.good, Failures: a.failed, Err: a.err}
+	if a.latest != nil {
+		s.Size = a.latest.Size
+	}
+	return s
+}
 
 // kick starts a call of the anchor in the background. The call puts msg, unless
 // it is nil, and then reads the latest note.
@@ -97,11 +116,15 @@ func (a *anchored) call(msg []byte) {
 	got, looked := a.Latest(ctx)
 	var c *evidence.Checkpoint
 	if looked == nil && len(got) > 0 {
-		c, looked = evidence.OpenCheckpoint(got, a.keys...)
+		c, looked = evidence.OpenCheckpoint(got, a.keys()...)
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.once, a.err = true, errors.Join(err, looked)
+	if a.once, a.err = true, errors.Join(err, looked); a.err != nil {
+		a.failed++
+	} else {
+		a.good = a.now()
+	}
 	if c != nil {
 		a.latest, a.msg = c, got
 	}

@@ -59,6 +59,9 @@ type Config struct {
 	Anchors  []Anchor
 	// Alarm receives alarms, one call at a time. It may be nil.
 	Alarm func(Alarm)
+	// Refresh is called at the start of each round. It may call [Ledger.Use].
+	// It may be nil.
+	Refresh func(ctx context.Context) error
 	// Published receives every new note. It must not call the ledger. It may be
 	// nil.
 	Published func(msg []byte)
@@ -96,6 +99,7 @@ type Ledger struct {
 	pending pending
 	anchors []*anchored
 	alarms  alarms
+	signing atomic.Pointer[signing]
 
 	mu     sync.Mutex // guards vault and anchored.compared
 	vault  vaultTree
@@ -149,15 +153,31 @@ func Open(ctx context.Context, c Config) (*Ledger, error) {
 		return nil, errors.New("evidence: a signer and its key are required")
 	}
 	l := &Ledger{c: c, trees: map[uuid.UUID]*cached{}}
+	l.Use(c.Signers, c.Keys)
 	l.alarms.send = c.Alarm
 	l.status.Store(&Status{})
 	for _, a := range c.Anchors {
-		l.anchors = append(l.anchors, newAnchored(a, c.Keys))
+		l.anchors = append(l.anchors, &anchored{Anchor: a, keys: l.keys, now: c.Now})
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l, l.start(ctx)
 }
+
+// signing holds the keys that a ledger uses.
+type signing struct {
+	signers []note.Signer
+	keys    []note.Verifier
+}
+
+// Use replaces the signers and keys of the configuration.
+func (l *Ledger) Use(signers []note.Signer, keys []note.Verifier) {
+	l.signing.Store(&signing{signers, keys})
+}
+
+func (l *Ledger) signers() []note.Signer { return l.signing.Load().signers }
+
+func (l *Ledger) keys() []note.Verifier { return l.signing.Load().keys }
 
 // Close stops sending notes to anchors. It waits for notes and alarms that are
 // being sent, until ctx ends.
@@ -185,8 +205,11 @@ type Status struct {
 	// whether it found no tampering.
 	Verified   time.Time
 	VerifiedOK bool
-	// Alarms are the current alarms, oldest first, at most maxShown.
-	Alarms []Alarm
+	// Alarms are the current alarms, oldest first, at most maxShown. Raised
+	// counts all alarms since the start, by kind.
+	Alarms  []Alarm
+	Raised  map[AlarmKind]int64
+	Anchors []AnchorStatus
 }
 
 // Status returns the state of the ledger. It does not wait for the database:
@@ -199,7 +222,10 @@ func (l *Ledger) Status() Status {
 	}
 	s := *l.status.Load()
 	s.Lag, s.Pending = l.pending.lag(l.c.Now())
-	s.Alarms = l.alarms.lasting()
+	s.Alarms, s.Raised = l.alarms.lasting()
+	for _, a := range l.anchors {
+		s.Anchors = append(s.Anchors, a.status())
+	}
 	return s
 }
 
@@ -236,12 +262,13 @@ const (
 // alarms sends each alarm once while it lasts. It sends in the background, so
 // that the receiver may call the ledger.
 type alarms struct {
-	mu    sync.Mutex
-	send  func(Alarm)
-	sent  map[Alarm]bool
-	shown []Alarm // the oldest of sent
-	queue []Alarm
-	busy  chan struct{} // closed when the queue is empty; nil when idle
+	mu     sync.Mutex
+	send   func(Alarm)
+	sent   map[Alarm]bool
+	shown  []Alarm // the oldest of sent
+	raised map[AlarmKind]int64
+	queue  []Alarm
+	busy   chan struct{} // closed when the queue is empty; nil when idle
 }
 
 const (
@@ -260,6 +287,10 @@ func (a *alarms) raise(alarm Alarm) {
 	if a.sent == nil || len(a.sent) >= maxAlarms {
 		a.sent = map[Alarm]bool{}
 	}
+	if a.raised == nil {
+		a.raised = map[AlarmKind]int64{}
+	}
+	a.raised[alarm.Kind]++
 	if a.sent[alarm] = true; len(a.shown) < maxShown {
 		a.shown = append(a.shown, alarm)
 	}
@@ -273,11 +304,12 @@ func (a *alarms) raise(alarm Alarm) {
 	}
 }
 
-// lasting returns the current alarms, oldest first.
-func (a *alarms) lasting() []Alarm {
+// lasting returns the current alarms, oldest first, and the number of all
+// raised alarms by kind.
+func (a *alarms) lasting() ([]Alarm, map[AlarmKind]int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return slices.Clone(a.shown)
+	return slices.Clone(a.shown), maps.Clone(a.raised)
 }
 
 func (a *alarms) deliver() {

@@ -27,11 +27,16 @@ func (s Schedule) withDefaults() Schedule {
 	return s
 }
 
+// firstVerify is the longest time between the start of a node and its first
+// verification of everything. Without it, frequent restarts could postpone
+// verification for ever.
+const firstVerify = 10 * time.Minute
+
 // Run keeps the trees up to date until ctx ends. It passes errors to failed and
 // tries again in the next round.
 func (l *Ledger) Run(ctx context.Context, s Schedule, failed func(error)) {
 	s = s.withDefaults()
-	sequence, checkpoint, verify := time.NewTicker(s.Sequence), time.NewTicker(s.Checkpoint), time.NewTicker(s.Verify)
+	sequence, checkpoint, verify := time.NewTicker(s.Sequence), time.NewTicker(s.Checkpoint), time.NewTicker(min(firstVerify, s.Verify))
 	defer sequence.Stop()
 	defer checkpoint.Stop()
 	defer verify.Stop()
@@ -47,6 +52,7 @@ func (l *Ledger) Run(ctx context.Context, s Schedule, failed func(error)) {
 		case <-checkpoint.C:
 			err = l.Round(ctx)
 		case <-verify.C:
+			verify.Reset(s.Verify)
 			_, err = l.Verify(ctx, VerifyOptions{})
 		}
 		if err != nil && ctx.Err() == nil {
@@ -55,10 +61,15 @@ func (l *Ledger) Run(ctx context.Context, s Schedule, failed func(error)) {
 	}
 }
 
-// Round does the work that is due once a minute. It reads the anchors,
-// sequences all tenants, continues imports, looks for missing entries and signs
-// a note.
+// Round does the work that is due once a minute. It calls Config.Refresh, reads
+// the anchors, sequences all tenants, continues imports, looks for missing
+// entries and signs a note.
 func (l *Ledger) Round(ctx context.Context) error {
+	if l.c.Refresh != nil {
+		if err := l.c.Refresh(ctx); err != nil {
+			return err
+		}
+	}
 	for _, a := range l.anchors {
 		a.kick(nil)
 	}
