@@ -205,9 +205,9 @@ type SealedFilter struct {
 
 // Change is a set of rows that are all written together, or not at all.
 //
-// A backend checks the guards of the change before it writes anything: unique
-// keys (token ids, Dedup hashes, record ids and keys), expected revisions, the
-// claim, and the owners of jobs.
+// A backend checks the guards of the change before it writes anything. The
+// guards are unique keys (token ids, Dedup hashes, record ids and keys),
+// expected revisions, the claim, and the owners of jobs.
 type Change struct {
 	Tenant ID
 	// Now is the time at which a claim counts as live or not.
