@@ -57,8 +57,8 @@ type Duplicate struct {
 // Reading names a token to read and the log entry to write for it.
 type Reading struct {
 	Tenant ID
-	ID     string // its EntityType and EntityID are set from the token
-	Entry  Log    // the token sets its EntityType and EntityID
+	ID     string // of the token
+	Entry  Log    // EntityType and EntityID are ignored; they are the token's
 }
 
 // Expired lists the rows that a sweep should delete.
