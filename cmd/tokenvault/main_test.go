@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -18,6 +19,7 @@ import (
 	"time"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/browser"
 	"github.com/seed-72ea4aab/vault/internal/long"
 	"github.com/seed-72ea4aab/vault/internal/pgtest"
 	"github.com/seed-72ea4aab/vault/jsruntime"
@@ -38,7 +40,7 @@ func TestMain(m *testing.M) {
 	if out, err := exec.Command("go", "build", "-o", binary, ".").CombinedOutput(); err != nil {
 		panic("go build: " + err.Error() + "\n" + string(out))
 	}
-	code := m.Run()
+	code := browser.Main(m)
 	os.RemoveAll(folder)
 	os.Exit(code)
 }
@@ -221,7 +223,7 @@ func serve(t *testing.T, folder string, env ...string) *server {
 	return startServer(t, command(t, folder, append(env, "TOKENVAULT_ADDR=127.0.0.1:0"), "serve"))
 }
 
-// startServer starts a server and waits until it listens.
+// startServer starts a server and waits until it listens, with --console also there.
 func startServer(t *testing.T, cmd *exec.Cmd) *server {
 	t.Helper()
 	s := &server{Cmd: cmd, ended: make(chan error, 1)}
@@ -235,10 +237,15 @@ func startServer(t *testing.T, cmd *exec.Cmd) *server {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = s.Process.Kill() })
-	lines := bufio.NewScanner(out)
-	for lines.Scan() {
+	last := "listening at "
+	if slices.Contains(cmd.Args, "--console") {
+		last = "The console is at "
+	}
+	for lines := bufio.NewScanner(out); lines.Scan(); {
 		if _, url, ok := strings.Cut(lines.Text(), "listening at "); ok {
 			s.url = url
+		}
+		if strings.Contains(lines.Text(), last) {
 			break
 		}
 	}

@@ -35,30 +35,34 @@ func CheckName(name string) error {
 	return fault.Of(bad)
 }
 
-// Ensure returns the entity with a name. If it does not exist, Ensure creates
-// it. If another node was faster, it returns the entity of that node.
-func (k *Kind[T]) Ensure(ctx context.Context, op *core.Op, name string, build func() (*T, error)) (*T, error) {
+// Ensure returns the entity with a name, and reports whether it was created, which
+// needs a permission. If another node was faster, it returns the entity of that node.
+func (k *Kind[T]) Ensure(ctx context.Context, op *core.Op, name, permission string, build func() (*T, error)) (item *T, created bool, err error) {
 	if err := CheckName(name); err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	for range core.MaxAttempts {
 		rec, err := k.named(ctx, op, name)
 		if err != nil {
-			return nil, err
+			return nil, false, err
 		}
 		if rec != nil {
-			return k.show(ctx, op, rec)
+			item, err = k.show(ctx, op, rec)
+			return item, false, err
+		}
+		if err := op.Require(permission); err != nil {
+			return nil, false, err
 		}
 		item, err := build()
 		if err != nil {
-			return nil, err
+			return nil, false, err
 		}
 		item, err = k.create(ctx, op, item, NameKey(op.Tenant(), k.Name, name))
 		if !errors.Is(err, storage.ErrExists) {
-			return item, err
+			return item, err == nil, err
 		}
 	}
-	return nil, fault.ErrFaster
+	return nil, false, fault.ErrFaster
 }
 
 // named returns the record with exactly this name, or nil. Of several records

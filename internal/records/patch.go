@@ -6,6 +6,7 @@ import (
 	"maps"
 	"strings"
 
+	"github.com/seed-72ea4aab/vault/internal/core"
 	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/form"
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
@@ -25,6 +26,18 @@ type Form struct {
 // shownFields are the fields of responses that are not parameters.
 var shownFields = []string{
 	"id", "tenant_id", "created_by", "created_at", "modified_by", "modified_at", "key", "webhook_secret",
+}
+
+// PatchText returns a merge patch that a caller gave as JSON text.
+func PatchText(patch any) ([]byte, error) {
+	v, err := core.ParseJSON("", patch)
+	if err != nil {
+		return nil, err
+	}
+	if v.IsZero() {
+		v = jsonx.NullValue()
+	}
+	return v.JSON(), nil
 }
 
 // Merge applies a JSON merge patch to the JSON form of a value and reads the

@@ -14,7 +14,7 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// Kind is a kind of entity that is stored as a record. T is its public type.
+// Kind is a kind of entity that is stored as a record. T is its type.
 type Kind[T any] struct {
 	// Name is the kind of the records, and the entity type in log entries.
 	Name string

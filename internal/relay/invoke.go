@@ -15,6 +15,7 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/access"
 	"github.com/seed-72ea4aab/vault/internal/admission"
 	"github.com/seed-72ea4aab/vault/internal/audit"
+	"github.com/seed-72ea4aab/vault/internal/cache"
 	"github.com/seed-72ea4aab/vault/internal/core"
 	"github.com/seed-72ea4aab/vault/internal/egress"
 	"github.com/seed-72ea4aab/vault/internal/fault"
@@ -27,8 +28,9 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// Relay sends requests through proxies. All fields are required.
-type Relay struct {
+// Config is what a relay depends on. All fields are required.
+type Config struct {
+	Vault  *core.Vault
 	Egress *egress.Client
 	Runs   *runs.Runs // runs the transforms
 	// Timeout is how long a destination may take to start its response, and
@@ -36,21 +38,18 @@ type Relay struct {
 	Timeout time.Duration
 }
 
-// Proxy has the fields of a proxy that an invocation needs. A proxy without
-// an ID is not stored.
-type Proxy struct {
-	ID                                  uuid.UUID
-	Name, DestinationURL                string
-	RequestTransform, ResponseTransform *Transform
-	Configuration                       map[string]string
-	Application                         uuid.UUID // that the transforms act as; zero for none
+// Relay administers proxies and takes requests through them. Make one with New.
+type Relay struct {
+	Config
+	open *cache.Cache[storage.Key, *Proxy] // by the hashes of their keys
 }
 
-// Transform is code that changes a request or a response.
-type Transform struct{ Code string }
+// New returns the relay of a vault.
+func New(cfg Config) *Relay { return &Relay{Config: cfg, open: cache.New[storage.Key, *Proxy]()} }
 
 // Call is a request through a proxy.
 type Call struct {
+	Key, URL      string // of a stored proxy, or of the destination of an ephemeral one
 	Method        string // default GET
 	Path, Query   string // appended to the path and query of the destination, unchanged
 	Header        http.Header
@@ -61,9 +60,8 @@ type Call struct {
 	// KeepAlive and Connection, if not empty, are sent in the headers with
 	// these names.
 	KeepAlive, Connection string
-	// AsIs means that nothing is replaced: text that looks like an expression
-	// is data.
-	AsIs bool
+	// asIs means that nothing is filled in: what looks like an expression is data.
+	asIs bool
 }
 
 // Answer is the response of a destination. Its body is streamed, unless a
@@ -86,10 +84,10 @@ type invocation struct {
 // ephemeral is the id in the log for a proxy that is not stored.
 const ephemeral = "ephemeral"
 
-// Invoke sends a request through a proxy to the destination, and returns the
-// response. It replaces the expressions in the body by the data of tokens,
-// and runs the proxy's transforms.
-func (r *Relay) Invoke(ctx context.Context, op *core.Op, x *Proxy, p *Call) (*Answer, error) {
+// invoke takes a request through a proxy to the destination, and the answer back.
+// The expressions of its body are replaced by the data of tokens, and the
+// transforms of the proxy run.
+func (r *Relay) invoke(ctx context.Context, op *core.Op, x *Proxy, p *Call) (*Answer, error) {
 	if p.MaxBody <= 0 {
 		p.MaxBody = int64(op.Vault.MaxBytes)
 	}
@@ -179,7 +177,7 @@ func (inv *invocation) checkHeader() error {
 // call. It reveals which ids exist. A caller with token:use can learn that
 // from a body too, and for callers without it the check is skipped.
 func (inv *invocation) checkPlaces(ctx context.Context) error {
-	if inv.AsIs || !inv.Grant().Has(access.TokenUse) {
+	if inv.asIs || !inv.Grant().Has(access.TokenUse) {
 		return nil
 	}
 	places := Places(inv.out.Header, inv.Query, reveal.AtOnce)
@@ -269,7 +267,7 @@ func (inv *invocation) detokenizeOrStream(ctx context.Context) error {
 	if err := inv.Refresh(ctx); err != nil {
 		return err
 	}
-	if inv.AsIs {
+	if inv.asIs {
 		inv.out.Message.Body = raw
 		return inv.LogReads(ctx, audit.Use, entered)
 	}

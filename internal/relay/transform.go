@@ -78,7 +78,7 @@ func (inv *invocation) transformResponse(ctx context.Context, res *http.Response
 func (inv *invocation) transform(ctx context.Context, t *Transform, m *Message, body, args jsonx.Value) error {
 	out, err := inv.relay.Runs.Run(ctx, inv.Op, runs.Code{
 		Entity: core.Entity{Type: audit.Proxy, ID: inv.proxy.ID.String()}, Name: inv.proxy.Name, Source: t.Code, Args: args,
-		Configuration: inv.proxy.Configuration, Application: inv.proxy.Application, Timeout: runs.SyncTimeout,
+		Configuration: inv.proxy.Configuration, Application: inv.proxy.ApplicationID, Timeout: runs.SyncTimeout,
 	})
 	if err != nil {
 		return err

@@ -252,7 +252,7 @@ var work = core.Verb{Name: "Work"}
 // runAs runs the reactor of the job as its caller.
 func (j *leased) runAs(ctx context.Context, caller core.Caller) (*Result, error) {
 	return core.Do(ctx, caller, &work, func(ctx context.Context, op *core.Op) (*Result, error) {
-		reactor, err := j.runs.Front.Reactor(ctx, op, j.react.Reactor)
+		reactor, err := Reactors.Read(ctx, op, j.react.Reactor)
 		if err != nil {
 			return nil, err
 		}

@@ -16,6 +16,8 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
 	"github.com/seed-72ea4aab/vault/internal/limits"
 	"github.com/seed-72ea4aab/vault/internal/reveal"
+	"github.com/seed-72ea4aab/vault/internal/tokens"
+	"github.com/seed-72ea4aab/vault/internal/verbs"
 )
 
 // Time limits of a run: synchronous, and asynchronous if the caller sets one.
@@ -77,7 +79,7 @@ func (r *Runs) reactorFor(ctx context.Context, op *core.Op, id uuid.UUID, p *Par
 	if check(p, bad); bad.Any() {
 		return nil, args, fault.Of(bad)
 	}
-	reactor, err := r.Front.Reactor(ctx, op, id)
+	reactor, err := Reactors.Read(ctx, op, id)
 	return reactor, args, err
 }
 
@@ -142,8 +144,8 @@ func (r *Runs) react(ctx context.Context, op *core.Op, reactor *Reactor, args js
 		return nil, err
 	}
 	out, err := r.Run(ctx, op, Code{
-		Entity: entity, Name: reactor.Name, Source: reactor.Source, Args: args,
-		Configuration: reactor.Configuration, Application: reactor.Application, Timeout: timeout,
+		Entity: entity, Name: reactor.Name, Source: reactor.Code, Args: args,
+		Configuration: reactor.Configuration, Application: reactor.Application.Named(), Timeout: timeout,
 	})
 	if err != nil {
 		return nil, err
@@ -162,7 +164,10 @@ func (r *Runs) result(ctx context.Context, op *core.Op, out json.RawMessage) (*R
 		result.Raw = raw.JSON()
 	}
 	if doc := v.Get("tokenize"); !doc.IsZero() && !doc.IsNull() {
-		if result.Tokens, err = r.Front.Tokenize(ctx, op.Caller, doc.JSON()); err != nil {
+		result.Tokens, err = core.Do(ctx, op.Caller, &verbs.Tokenize, func(ctx context.Context, op *core.Op) (json.RawMessage, error) {
+			return tokens.Tokenize(ctx, op, json.RawMessage(doc.JSON()))
+		})
+		if err != nil {
 			return nil, fault.Under("tokenize", err)
 		}
 	}

@@ -20,37 +20,21 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/jobs"
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
 	"github.com/seed-72ea4aab/vault/internal/limits"
+	"github.com/seed-72ea4aab/vault/internal/share"
 	"github.com/seed-72ea4aab/vault/script"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// Config is the configuration of Runs. All fields are required except
-// Runtime.
+// Config is what runs depend on. All fields are required except Runtime and Log.
 type Config struct {
 	Vault   *core.Vault
 	Runtime script.Runtime // nil if code cannot run
 	Egress  *egress.Client
-	Front   Front
-}
-
-// Front provides what runs need of package vault: stored reactors, and the
-// host of running code. Its errors are errors of package fault.
-type Front interface {
-	// Reactor reads a reactor of the tenant.
-	Reactor(ctx context.Context, op *core.Op, id uuid.UUID) (*Reactor, error)
-	// Tokenize creates the tokens of a document as the caller.
-	Tokenize(ctx context.Context, c core.Caller, document json.RawMessage) (json.RawMessage, error)
-	// Host returns the host for the code of an entity. App is the application
-	// that its client instance acts as, or nil.
-	Host(op *core.Op, entity core.Entity, app *core.Identity, from limits.Lineage) script.Host
-}
-
-// Reactor has the fields of a reactor that a run needs.
-type Reactor struct {
-	ID            uuid.UUID
-	Name, Source  string
-	Configuration map[string]string
-	Application   uuid.UUID // zero for none
+	// Operation returns an operation of the client instance by its name; nil if there
+	// is none.
+	Operation func(name string) Operation
+	// Log takes what code writes to its console; nil if nobody does.
+	Log func(tenant uuid.UUID, entity core.Entity, line script.Line)
 }
 
 // Runs runs the code and the jobs of tenants. Create it with New.
@@ -58,11 +42,13 @@ type Runs struct {
 	Config
 	// Worker runs the due jobs.
 	Worker *jobs.Worker
+
+	turns *share.Places[uuid.UUID]
 }
 
 // New returns the Runs of a vault.
 func New(cfg Config) *Runs {
-	r := &Runs{Config: cfg}
+	r := &Runs{Config: cfg, turns: newTurns()}
 	r.Worker = jobs.New(jobs.Config{
 		Queue: cfg.Vault.Store, Owner: storage.ID(uuid.New()), Now: cfg.Vault.Now, Logger: cfg.Vault.Logger,
 		CarryOut: r.CarryOut, Extend: r.Extend,
@@ -100,7 +86,7 @@ func (r *Runs) Run(ctx context.Context, op *core.Op, s Code) (json.RawMessage, e
 	if err != nil {
 		return nil, err
 	}
-	host := r.Front.Host(op, s.Entity, app, limits.LineageOf(ctx).Below())
+	host := r.newHost(op, s.Entity, app, limits.LineageOf(ctx).Below())
 	input, err := s.input(app != nil)
 	if err != nil {
 		return nil, err
