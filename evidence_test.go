@@ -263,6 +263,182 @@ func TestEvidenceOutlivesTheProcess(t *testing.T) {
 	}
 }
 
+// telling is a signer that tells its public key.
+type telling struct {
+	note.Signer
+	key string
+}
+
+func (s telling) VerifierKey() string { return s.key }
+
+func newTelling(t *testing.T, name string) telling {
+	t.Helper()
+	private, public, err := note.GenerateKey(rand.Reader, name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := note.NewSigner(private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return telling{s, public}
+}
+
+// signedBy reports which of two keys have signed a note.
+func signedBy(t *testing.T, msg []byte, keys ...string) (signed []bool) {
+	t.Helper()
+	for _, key := range keys {
+		v, err := note.NewVerifier(key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = note.Open(msg, note.VerifierList(v))
+		signed = append(signed, err == nil)
+	}
+	return signed
+}
+
+// After a change of the key both sign for a day, on every node, and notes of the
+// former key stay good.
+func TestEvidenceKeyIsRotated(t *testing.T) {
+	t.Parallel()
+	ctx, path, key, clock := t.Context(), filepath.Join(t.TempDir(), "vault.db"), vault.NewKey(), vaulttest.NewClock(vaulttest.Start)
+	cfg := &vault.Config{Now: clock.Now, SweepEvery: -1, WorkEvery: -1, Evidence: &vault.EvidenceConfig{Every: -1}}
+	var nodes [2]*vault.Vault
+	for i := range nodes {
+		v, err := vault.Open(ctx, onDisk(t, path), key, cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer v.Close()
+		nodes[i] = v
+	}
+	a, b := nodes[0], nodes[1]
+	owner := a.Tenant(tenantOf(t, a).TenantID())
+	first, err := a.EvidenceKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	begin, err := a.Checkpoint(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, err := a.RotateEvidenceKey(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkBoth := func(want ...bool) {
+		t.Helper()
+		for _, v := range nodes {
+			if _, err := owner.RotateWebhookSecret(ctx); err != nil {
+				t.Fatal(err)
+			}
+			msg, err := v.Checkpoint(ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			same(t, "signatures", signedBy(t, msg, first, second), want)
+			if now, err := v.EvidenceKey(); err != nil || now != second {
+				t.Errorf("the key is %s, %v", now, err)
+			}
+			if report, err := v.VerifyLogs(ctx, nil); err != nil || !report.OK() {
+				t.Errorf("%v, %+v", err, report)
+			}
+		}
+	}
+	checkBoth(true, true)
+	clock.Advance(25 * time.Hour)
+	if _, err := b.Checkpoint(ctx); err != nil { // the first round forgets the key
+		t.Fatal(err)
+	}
+	checkBoth(false, true)
+	var bundle bytes.Buffer
+	if err := owner.ExportEvidence(ctx, &bundle); err != nil {
+		t.Fatal(err)
+	}
+	if report, err := evidence.Verify(&bundle, second, begin); err != nil || !report.OK() {
+		t.Errorf("since a note of the former key: %v, %+v", err, report)
+	}
+}
+
+// A program changes its signer. The public key of the former one is known.
+func TestSignerIsChanged(t *testing.T) {
+	t.Parallel()
+	ctx, path, key := t.Context(), filepath.Join(t.TempDir(), "vault.db"), vault.NewKey()
+	first, second := newTelling(t, "vault.example"), newTelling(t, "vault.example")
+	for _, e := range []vault.EvidenceConfig{{Signer: first}, {Signer: second, Previous: first}, {Signer: second}} {
+		e.Every = -1
+		v, err := vault.Open(ctx, onDisk(t, path), key, &vault.Config{Evidence: &e})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := v.CreateTenant(ctx, "Acme"); err != nil {
+			t.Fatal(err)
+		}
+		msg, err := v.Checkpoint(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		same(t, "signatures", signedBy(t, msg, first.key, second.key), []bool{e.Signer == first || e.Previous == first, e.Signer == second})
+		if report, err := v.VerifyLogs(ctx, nil); err != nil || !report.OK() {
+			t.Errorf("%v, %+v", err, report)
+		}
+		if _, err := v.RotateEvidenceKey(ctx); !errors.Is(err, vault.ErrConflict) {
+			t.Errorf("the program's key was rotated: %v", err)
+		}
+		if err := v.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, e := range map[string]vault.EvidenceConfig{
+		"without the signer": {}, "another name": {Signer: newTelling(t, "other.example")}, "another origin": {Origin: "other.example"},
+	} {
+		v, err := vault.Open(ctx, onDisk(t, path), key, &vault.Config{Evidence: &e})
+		if err == nil {
+			_ = v.Close()
+			t.Errorf("%s: no error", name)
+		}
+	}
+}
+
+// deadAnchor is an anchor that is out of reach.
+type deadAnchor struct{ vault.Anchor }
+
+func (deadAnchor) Latest(context.Context) ([]byte, error) { return nil, errDown }
+func (deadAnchor) Put(context.Context, []byte) error      { return errDown }
+
+func TestEvidenceStatus(t *testing.T) {
+	t.Parallel()
+	good := vault.AnchorFile(filepath.Join(t.TempDir(), "notes"))
+	v := vaulttest.Open(t, ":memory:", &vault.Config{Evidence: &vault.EvidenceConfig{Every: -1, Anchors: []vault.Anchor{good, deadAnchor{}}}})
+	for range 2 {
+		if _, err := v.Owner.RotateWebhookSecret(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := v.Checkpoint(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if report, err := v.VerifyLogs(t.Context(), nil); err != nil || !report.OK() {
+		t.Fatalf("%v, %+v", err, report)
+	}
+	var s *vault.EvidenceStatus
+	eventually(t, "the anchor has the note", func() bool {
+		var err error
+		s, err = v.EvidenceStatus()
+		return err == nil && s.Anchors[0].Size == s.Size && s.Anchors[1].Failures > 0
+	})
+	if s.Size == 0 || !s.SignedAt.Equal(v.Clock.Now()) || s.VerifiedAt.IsZero() || !s.VerifiedOK || s.Pending != 0 || s.Suspended != "" {
+		t.Errorf("status %+v", s)
+	}
+	if a := s.Anchors; a[0].Err != nil || a[0].GoodAt.IsZero() || !errors.Is(a[1].Err, errDown) || !a[1].GoodAt.IsZero() {
+		t.Errorf("anchors %+v", a)
+	}
+	if s.Raised[vault.AlarmAnchor] != 1 || len(s.Alarms) != 1 || s.Wrong() == "" {
+		t.Errorf("alarms %+v, %v", s.Raised, s.Alarms)
+	}
+}
+
 // onDisk opens a SQLite database, which the vault closes.
 func onDisk(t *testing.T, path string) vault.Storage {
 	t.Helper()

@@ -17,7 +17,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	_ "github.com/lib/pq" // the application's driver
 	"golang.org/x/mod/modfile"
 
 	"github.com/seed-72ea4aab/vault"

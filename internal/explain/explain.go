@@ -198,8 +198,8 @@ func (l *Look) shows() access.Transform {
 	return l.Transform
 }
 
-// reason returns a sentence about the deciding look: the first one that
-// refuses, or the first one with the strictest transform.
+// reason returns a sentence about the deciding look: the first look that
+// refuses, or the first look with the strictest transform.
 func (a *Answer) reason(permission string) string {
 	var strictest *Look
 	for i := range a.Looks {

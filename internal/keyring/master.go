@@ -102,8 +102,7 @@ type Several interface {
 }
 
 // try wraps and unwraps a ring with a master key, and returns the error. Of
-// several keys it tries each, because the failing one may be the one that is
-// needed.
+// several keys it tries each, because any of them may be needed.
 func try(ctx context.Context, key seal.AEAD) error {
 	if several, ok := key.(Several); ok {
 		for _, k := range several.Keys() {
