@@ -31,6 +31,9 @@ type Lineage struct {
 	Depth int        // how many runs it is below
 	Bytes *Bytes     // what the calls of the innermost one hold
 	Uses  *kept.Uses // collects the tokens that they use; nil when no answer is kept
+	// Stranger says that somebody without an API key, who calls a proxy, causes the
+	// runs.
+	Stranger bool
 
 	left *atomic.Int32 // what these runs have left for later
 }
