@@ -377,7 +377,12 @@ type SinkStatus struct {
 	// them was created.
 	Behind int       `json:"behind"`
 	Oldest time.Time `json:"oldest,omitzero"`
+	// Tenants is where the sink is in the log of each tenant.
+	Tenants []SinkTenantStatus `json:"tenants,omitempty"`
 }
+
+// SinkTenantStatus is where a sink is in the log of a tenant.
+type SinkTenantStatus = sinks.TenantStatus
 
 // ListSinks returns the sinks that the database knows: those of Config.Sinks of all
 // nodes, and former ones.
@@ -412,35 +417,4 @@ func (v *Vault) SendLogs(ctx context.Context) error {
 		return err
 	}
 	return public(cmp.Or(ctx.Err(), v.sinks.Send(ctx)))
-}
-
-// SinkHealth is how the sending to a sink goes on this node.
-type SinkHealth struct {
-	LastSuccess time.Time
-	Failures    int64  // batches that could not be sent
-	LastError   string // of the last of them
-	// Behind is how many entries wait, up to 500 of each tenant whose log this node
-	// sends, and Oldest is when the oldest of them was created.
-	Behind int
-	Oldest time.Time
-	// Sent entries were taken by the destination, Refused entries passed over.
-	Sent, Refused int64
-}
-
-// Lag is how old the oldest entry is that waits; zero if none does.
-func (h SinkHealth) Lag() time.Duration {
-	if h.Oldest.IsZero() {
-		return 0
-	}
-	return max(0, time.Since(h.Oldest))
-}
-
-// SinkHealth returns how the sending to the sinks of Config goes on this node, by
-// their names. It does not ask the database.
-func (v *Vault) SinkHealth() map[string]SinkHealth {
-	all := map[string]SinkHealth{}
-	for name, h := range v.sinks.Health() {
-		all[name] = SinkHealth(h)
-	}
-	return all
 }

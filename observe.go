@@ -302,3 +302,37 @@ func (o *Owner) Stats(ctx context.Context) (*Stats, error) {
 		return s, nil
 	})
 }
+
+// SinkHealth is how the sending to a sink goes on this node.
+type SinkHealth struct {
+	LastSuccess time.Time
+	Failures    int64  // batches that could not be sent
+	LastError   string // of the last of them
+	// Failed counts the failures by tenant. Failures that are about no tenant, such
+	// as those of the database, are not among them.
+	Failed map[uuid.UUID]int64
+	// Behind is how many entries wait, up to 500 of each tenant whose log this node
+	// sends, and Oldest is when the oldest of them was created.
+	Behind int
+	Oldest time.Time
+	// Sent entries were taken by the destination, Refused entries passed over.
+	Sent, Refused int64
+}
+
+// Lag is how old the oldest entry is that waits; zero if none does.
+func (h SinkHealth) Lag() time.Duration {
+	if h.Oldest.IsZero() {
+		return 0
+	}
+	return max(0, time.Since(h.Oldest))
+}
+
+// SinkHealth returns how the sending to the sinks of Config goes on this node, by
+// their names. It does not ask the database.
+func (v *Vault) SinkHealth() map[string]SinkHealth {
+	all := map[string]SinkHealth{}
+	for name, h := range v.sinks.Health() {
+		all[name] = SinkHealth(h)
+	}
+	return all
+}

@@ -59,7 +59,9 @@ type call struct {
 	evidence *vault.EvidenceConfig
 	// deletes is set by commands that delete data which evidence covers.
 	deletes bool
-	act     action
+	// looks is set by a command that looks at the evidence, if there is any.
+	looks bool
+	act   action
 
 	target target
 	json   bool
