@@ -15,6 +15,7 @@ import (
 
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/internal/long"
+	"github.com/seed-72ea4aab/vault/jsruntime"
 )
 
 // TestPagesInABrowser opens every page on every screen, as an owner. The short run
@@ -22,7 +23,8 @@ import (
 // the second screen it checks only what depends on the screen.
 func TestPagesInABrowser(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newWorldOn(t, jsruntime.NewInProcess(nil), trailed)
+	w.trail()
 	source := axeSource(t)
 	for name, s := range screens {
 		if s.Dark != s.Phone && !long.Run {
