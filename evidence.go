@@ -31,6 +31,11 @@ type EvidenceConfig struct {
 	// made once and sealed under the master key.
 	Signer note.Signer
 
+	// Previous is the signer that Signer has replaced. While it is set, both sign.
+	// Set it for a day, so that nobody meets a new key unprepared. The public keys
+	// of former signers that told them are stored, and go on verifying.
+	Previous note.Signer
+
 	// Every is the time between checkpoints. Default one minute. With a negative
 	// value nothing runs in the background, and the program calls
 	// [Vault.Checkpoint] itself.
@@ -102,7 +107,7 @@ func (v *Vault) openEvidence(ctx context.Context) error {
 	if c == nil {
 		return nil
 	}
-	keep := evident.Config{Origin: c.Origin, Signer: c.Signer, Every: c.Every}
+	keep := evident.Config{Origin: c.Origin, Signer: c.Signer, Previous: c.Previous, Every: c.Every}
 	for _, a := range c.Anchors {
 		keep.Anchors = append(keep.Anchors, a)
 	}
@@ -149,6 +154,18 @@ func (v *Vault) EvidenceKey() (string, error) {
 	return k.Key(), nil
 }
 
+// RotateEvidenceKey replaces the stored key that signs notes, and returns the new
+// public key. The former key also signs for a day, and verifies for ever: an event in
+// the log names both. With a Signer in [EvidenceConfig] it is ErrConflict.
+func (v *Vault) RotateEvidenceKey(ctx context.Context) (string, error) {
+	k, err := v.keeper(ctx)
+	if err != nil {
+		return "", public(err)
+	}
+	key, err := k.RotateKey(ctx)
+	return key, public(err)
+}
+
 // EvidenceStatus is the state of the evidence on this node.
 type EvidenceStatus struct {
 	Origin     string        // of the signed notes
@@ -161,6 +178,30 @@ type EvidenceStatus struct {
 	VerifiedAt time.Time     // when this node last verified everything; zero for never
 	VerifiedOK bool          // whether that found no tampering
 	Alarms     []Alarm       // those that last, oldest first, up to 100
+	// Raised counts the alarms since the start of this node, by kind.
+	Raised  map[AlarmKind]int64
+	Anchors []AnchorStatus // in the order of the configuration
+}
+
+// AnchorStatus is the state of an [Anchor] as this node knows it.
+type AnchorStatus struct {
+	Size     int64     // leaves of the vault's tree in the anchor's newest note; 0 for none
+	GoodAt   time.Time // when the anchor last responded
+	Failures int64     // calls that failed since the start of this node
+	Err      error     // of the last call; nil if it succeeded
+}
+
+// Wrong says in a few words what somebody should look at; it is empty if nothing is
+// wrong.
+func (s *EvidenceStatus) Wrong() string {
+	switch {
+	case s.Suspended != "":
+		return s.Suspended
+	case len(s.Alarms) > 0:
+		return s.Alarms[0].Text
+	default:
+		return ""
+	}
 }
 
 // EvidenceStatus returns the state of the evidence on this node, without asking the
@@ -177,6 +218,13 @@ func (v *Vault) EvidenceStatus() (*EvidenceStatus, error) {
 	}
 	for _, a := range s.Alarms {
 		out.Alarms = append(out.Alarms, alarmOf(a))
+	}
+	out.Raised = make(map[AlarmKind]int64, len(s.Raised))
+	for kind, n := range s.Raised {
+		out.Raised[AlarmKind(kind)] = n
+	}
+	for _, a := range s.Anchors {
+		out.Anchors = append(out.Anchors, AnchorStatus(a))
 	}
 	return out, nil
 }

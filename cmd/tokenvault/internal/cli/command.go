@@ -59,7 +59,9 @@ type call struct {
 	evidence *vault.EvidenceConfig
 	// deletes is set by commands that delete data which evidence covers.
 	deletes bool
-	act     action
+	// looks is set by commands that read existing evidence.
+	looks bool
+	act   action
 
 	target target
 	json   bool

@@ -215,7 +215,7 @@ func (c *call) openVault() (*opened, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := c.recordDeletions(store); err != nil {
+	if err := c.useTrees(store); err != nil {
 		return nil, errors.Join(err, store.Close())
 	}
 	v, err := vault.Open(c.ctx, store, key, &vault.Config{

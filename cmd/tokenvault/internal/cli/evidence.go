@@ -34,6 +34,18 @@ func evidenceCommands() []*command {
 			},
 		},
 		{
+			name: "log rotate-key", reach: inProcess, summary: "replace the key of the log's signed notes, and print the public key",
+			about: `For a day, the former key signs too. It verifies notes of its time for ever: a
+				signed event in the log names both keys. Servers take the new key within a minute.`,
+			example: "tokenvault log rotate-key --db vault.db --key-file vault.key",
+			setup: func(*flag.FlagSet) action {
+				return evident(func(c *call, v *vault.Vault) error {
+					key, err := v.RotateEvidenceKey(c.ctx)
+					return c.printText([]byte(key+"\n"), err)
+				})
+			},
+		},
+		{
 			name: "log checkpoint", reach: inProcess, summary: "sign what the log holds, and print the note",
 			example: "tokenvault log checkpoint --db vault.db --key-file vault.key",
 			setup: func(*flag.FlagSet) action {
@@ -120,11 +132,11 @@ func evidenceOf(anchor string) *vault.EvidenceConfig {
 	return cfg
 }
 
-// recordDeletions enables evidence for a command that deletes data, if the
-// database has trees over the log. The deletions are then recorded there.
-func (c *call) recordDeletions(store vault.Storage) error {
+// useTrees enables evidence for a command that deletes data or reads evidence, if
+// the database has trees over the log. Deletions are then recorded there.
+func (c *call) useTrees(store vault.Storage) error {
 	trees, ok := store.(storage.TreeStorage)
-	if !ok || !c.deletes {
+	if !ok || !c.deletes && !c.looks {
 		return nil
 	}
 	begun, err := trees.Trees(c.ctx, storage.TreeFilter{Tenants: []storage.ID{{}}})

@@ -110,6 +110,19 @@ func TestRestoreCommands(t *testing.T) {
 	}
 	w.exits(0, "log", "accept-restore", "--reason", "a test", "--anchor", anchor)
 	w.exits(0, "log", "verify")
+	if got := w.exits(0, "doctor", "--egress-url", ""); !strings.Contains(got, "the newest note was signed at ") {
+		t.Errorf("doctor: %s", got)
+	}
+	before, after := w.exits(0, "log", "key"), w.exits(0, "log", "rotate-key")
+	if before == after || after != w.exits(0, "log", "key") {
+		t.Errorf("the key %q becomes %q", before, after)
+	}
+	w.exits(0, "log", "verify")
+	w.env["DB"] = backup
+	w.sql(`UPDATE vault_log_events SET body = x'00' WHERE n = 0`)
+	if got := w.exits(1, "doctor", "--egress-url", ""); !strings.Contains(got, "nothing is signed") {
+		t.Errorf("doctor: %s", got)
+	}
 }
 
 // Deleting a tenant with the tool does not count as tampering.
