@@ -68,7 +68,7 @@ type Retry struct {
 	Sleep func(ctx context.Context, d time.Duration) error
 }
 
-// Defaults and bounds of Options.
+// Defaults and limits of Options.
 const (
 	defaultPrefix    = "SVC-"
 	defaultUserAgent = "vaultclient"

@@ -2,7 +2,7 @@ package access
 
 import "slices"
 
-// limit bounds a grant by the grant of another holder.
+// limit restricts a grant by the grant of another holder.
 type limit struct {
 	by *Grant
 	// delegated means that the other holder gave the grant. The transform is
