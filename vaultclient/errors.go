@@ -111,11 +111,11 @@ func (c *Client) refusal(r *request, a *answer) *Error {
 	e := &Error{Status: a.status, TraceID: a.trace, RetryAfter: a.retryAfter()}
 	var body errorBody
 	if !a.isJSON() || json.Unmarshal(a.body, &body) != nil || body.Title == "" || body.Status != a.status {
-		e.err = strange(r.op, a)
+		e.err = strange(r.verb.Name, a)
 		return e
 	}
 	e.own = a.trace != ""
-	e.err = known(r.op, e, &body, kinds)
+	e.err = known(r.verb.Name, e, &body, kinds)
 	return e
 }
 
@@ -163,7 +163,7 @@ func strange(op string, a *answer) error {
 // does not come from a vault.
 func notAVault(r *request, a *answer, why string) error {
 	return &Error{Status: a.status, TraceID: a.trace,
-		err: &kindError{ErrAnswer, fmt.Sprintf("vaultclient: %s: the response is not from a vault: %s", r.op, why)}}
+		err: &kindError{ErrAnswer, fmt.Sprintf("vaultclient: %s: the response is not from a vault: %s", r.verb.Name, why)}}
 }
 
 // tooLarge returns the error for a response that is larger than allowed.

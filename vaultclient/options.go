@@ -11,6 +11,8 @@ import (
 	"sync"
 	"time"
 	"unicode/utf8"
+
+	"github.com/seed-72ea4aab/vault"
 )
 
 // Options configures a [Client]. The zero value is safe and complete.
@@ -46,6 +48,13 @@ type Options struct {
 
 	// Retry configures how calls are retried.
 	Retry Retry
+
+	// Observer, if set, hears of each call as a [vault.EventCall], with all of its
+	// attempts. The event has no TenantID, because the client does not know it. An
+	// iterator is reported for each page that it reads. A call whose parameters
+	// cannot be sent is not reported. The module otelvault has an observer that
+	// makes spans.
+	Observer vault.Observer
 }
 
 // Retry configures how often a call is sent, and the pauses between attempts.
