@@ -6,9 +6,9 @@ import "slices"
 type limit struct {
 	by *Grant
 	// delegated means that the other holder gave the grant. The transform is
-	// then bounded by the best transform that the other holder has on the
-	// token, by this permission, by reading or by using it. The other holder
-	// is an application, whose grant has no limits.
+	// then at most the best transform that the other holder has on the token,
+	// by this permission, by reading or by using it. The other holder is an
+	// application, whose grant has no limits.
 	delegated bool
 }
 
