@@ -154,6 +154,7 @@ var mayImport = map[string][]string{
 	"internal/bench":          {},
 	"internal/faults":         {},
 	"internal/long":           {},
+	"internal/intxtest":       {".", "storage", "vaulttest", "github.com/google/uuid"},
 	"internal/pgtest":         {"github.com/lib/pq"},
 	"internal/pgtest/testrun": {"internal/pgtest"},
 	"internal/sentences":      {},

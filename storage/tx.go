@@ -13,13 +13,29 @@ type TxStorage interface {
 	// another database is refused with ErrOtherDatabase, and one that may not
 	// write with ErrReadOnly, before anything is written. It is asked once for
 	// each transaction.
-	InTx(ctx context.Context, tx *sql.Tx) (Tx, error)
+	InTx(ctx context.Context, tx SQLTx) (Tx, error)
 
 	// Beside reports whether the Storage itself can read and write while such a
 	// transaction is open. A database with one writer cannot: a call then waits,
 	// and fails with ErrUnavailable after a while.
 	Beside() bool
 }
+
+// SQLTx is a transaction of the application. [*sql.Tx] is one; adapters make one of
+// the transactions of other libraries.
+//
+// ExecContext and QueryContext run on the connection of the transaction and return
+// the errors of its driver. After the transaction has ended they fail with an error
+// that wraps [sql.ErrTxDone]. The vault calls neither Commit nor Rollback: they
+// are here because a transaction has them and a pool of connections does not.
+type SQLTx interface {
+	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+	Commit() error
+	Rollback() error
+}
+
+var _ SQLTx = (*sql.Tx)(nil)
 
 // Tx is a database inside a transaction of the application. Reads see what the
 // transaction has written, and others see it after the commit, which is the

@@ -25,7 +25,7 @@ func (s *Store) Beside() bool { return false }
 // _txlock=immediate: one that has read before may find that it cannot have the
 // lock any more. Files keep what is deleted in it unless the application's
 // connection has PRAGMA secure_delete.
-func (s *Store) InTx(ctx context.Context, tx *sql.Tx) (storage.Tx, error) {
+func (s *Store) InTx(ctx context.Context, tx storage.SQLTx) (storage.Tx, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}

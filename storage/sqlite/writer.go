@@ -41,7 +41,7 @@ type writer struct {
 	file  file
 	on    *direct.Conn // conn
 	stmts [statementCount]*direct.Stmt
-	tx    *sql.Tx // of the application, which it writes in instead; nil for its own
+	tx    storage.SQLTx // of the application, which it writes in instead; nil for its own
 
 	relaxed bool // synchronous is NORMAL
 	wrote   bool // the call under way has changed something

@@ -11,14 +11,14 @@ import (
 
 // TxBackend says how the suite gets at databases that an application shares.
 type TxBackend struct {
-	// New makes an empty database, as that of a [Backend] does, and returns how to
-	// open it, and a pool of the application's own on it: one whose transactions
-	// can write, and wait for each other.
-	New func(tb testing.TB) (Opener, *sql.DB)
+	// New makes an empty database, as New of a [Backend] does. It returns how to open
+	// the database, and how the application begins transactions on it, which can
+	// write, and wait for each other.
+	New func(tb testing.TB) (Opener, Begin)
 
-	// Others returns databases that are none of those that New has made: one
-	// without a vault, and one that holds another.
-	Others func(tb testing.TB) map[string]*sql.DB
+	// Others begins transactions on databases that New has not made: a database
+	// without a vault, and one that holds another vault.
+	Others func(tb testing.TB) map[string]Begin
 
 	// Volatile says what that of a [Backend] does.
 	Volatile bool
@@ -26,6 +26,15 @@ type TxBackend struct {
 	// Chapters names the chapters of the contract to check in transactions; all
 	// when empty. The rules about transactions themselves are always checked.
 	Chapters []string
+}
+
+// Begin begins a transaction of the application. The context is for the call alone:
+// when it ends later, the transaction stays open.
+type Begin func(ctx context.Context) (storage.SQLTx, error)
+
+// BeginOn begins transactions on a pool of [database/sql].
+func BeginOn(db *sql.DB) Begin {
+	return func(ctx context.Context) (storage.SQLTx, error) { return db.BeginTx(context.WithoutCancel(ctx), nil) }
 }
 
 // RunTx checks every rule about [storage.TxStorage], and that changes and reads in
@@ -42,13 +51,13 @@ func RunTx(t *testing.T, b TxBackend) {
 		}
 	})
 	inTx := Backend{Volatile: b.Volatile, New: func(tb testing.TB) Opener {
-		open, db := b.New(tb)
+		open, begin := b.New(tb)
 		return func(ctx context.Context) (storage.Storage, error) {
 			s, err := open(ctx)
 			if err != nil {
 				return nil, err
 			}
-			return &txShim{s, db}, nil
+			return &txShim{s, begin}, nil
 		}
 	}}
 	for _, c := range chosen(t, b.Chapters, chapters()) {
@@ -72,7 +81,7 @@ func RunTx(t *testing.T, b TxBackend) {
 // refused too, which must have left nothing to commit.
 type txShim struct {
 	storage.Storage
-	db *sql.DB
+	begin Begin
 }
 
 func within[T any](ctx context.Context, s *txShim, do func(storage.Tx) (T, error)) (T, error) {
@@ -80,7 +89,7 @@ func within[T any](ctx context.Context, s *txShim, do func(storage.Tx) (T, error
 	if err := ctx.Err(); err != nil {
 		return none, err
 	}
-	tx, err := s.db.BeginTx(context.WithoutCancel(ctx), nil)
+	tx, err := s.begin(context.WithoutCancel(ctx))
 	if err != nil {
 		return none, err
 	}

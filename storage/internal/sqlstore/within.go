@@ -5,20 +5,21 @@ import (
 	"database/sql"
 	"sync"
 
+	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/internal/direct"
 )
 
-// within is a transaction of the application's that a Store reads in. Its lock is
-// held for as long as a statement runs, since two cannot share a connection.
+// within is a transaction of the application that a Store reads in. Its lock is
+// held while a statement runs, because two cannot share a connection.
 type within struct {
 	lock sync.Locker
-	tx   *sql.Tx
+	tx   storage.SQLTx
 }
 
-// Within returns a Store that reads what a transaction of the application's sees,
-// on the connection of that. The lock is held for each statement. The dialect is
-// for that connection: nothing is prepared on it.
-func (s *Store) Within(tx *sql.Tx, lock sync.Locker, d Dialect) *Store {
+// Within returns a Store that reads in a transaction of the application, on the
+// connection of the transaction. The lock is held for each statement. The dialect is
+// the dialect of this connection, on which nothing is prepared.
+func (s *Store) Within(tx storage.SQLTx, lock sync.Locker, d Dialect) *Store {
 	return &Store{db: s.db, dialect: d, closed: s.closed, within: &within{lock, tx}, texts: s.texts, piece: s.piece}
 }
 
