@@ -12,7 +12,7 @@ import (
 )
 
 // released are the folders of the modules that users fetch, beside the root.
-var released = []string{"otelvault"}
+var released = []string{"otelvault", "vaultpgx"}
 
 // TestModulesResolve fetches the modules from a clone with the tags of a release,
 // as go get does for a user. Other modules come from the module cache, or from the
@@ -39,8 +39,11 @@ func TestModulesResolve(t *testing.T) {
 	for _, folder := range append([]string{""}, released...) {
 		goAsUser(t, user, clone, "get", strings.TrimSuffix("github.com/seed-72ea4aab/vault/"+folder, "/")+"@"+version)
 	}
-	if all := goAsUser(t, user, clone, "list", "-deps", "./..."); !strings.Contains(all, "github.com/seed-72ea4aab/vault/otelvault\n") {
-		t.Errorf("the packages of the user: %s", all)
+	packages := goAsUser(t, user, clone, "list", "-deps", "./...")
+	for _, folder := range released {
+		if !strings.Contains(packages, "github.com/seed-72ea4aab/vault/"+folder+"\n") {
+			t.Errorf("%s is not among the packages of the user: %s", folder, packages)
+		}
 	}
 	if all := goAsUser(t, user, clone, "list", "-m", "all"); !strings.Contains(all, "github.com/seed-72ea4aab/vault "+version+"\n") || strings.Contains(all, "=>") {
 		t.Errorf("the modules of the user: %s", all)
