@@ -64,8 +64,8 @@ func (t transaction) ExecContext(ctx context.Context, query string, args ...any)
 // and its connection is closed with the rows; neither ends the transaction.
 func (t transaction) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
 	db := sql.OpenDB(connector{t})
-	defer func() { _ = db.Close() }() // which fails only if a connection does not close
-	return db.QueryContext(ctx, query, args...)
+	defer func() { _ = db.Close() }()           // which fails only if a connection does not close
+	return db.QueryContext(ctx, query, args...) //nolint:sqlclosecheck // the caller closes them
 }
 
 // Commit implements [vault.Tx].
