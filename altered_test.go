@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/internal/fault"
@@ -140,58 +139,6 @@ func TestMovedSearchHashesFindNothing(t *testing.T) {
 	page, err := v.Owner.SearchTokens(t.Context(), vault.SearchTokensParams{Query: `data:"987-65-4321" OR metadata.owner:"joe"`})
 	if err != nil || len(page.Data) != 1 || page.Data[0].ID != "bbb" {
 		t.Errorf("a search for what is there finds %+v, %v", page, err)
-	}
-}
-
-// One row that does not open does not hide the others of its page.
-func TestUnreadableRowsStayInTheirList(t *testing.T) {
-	t.Parallel()
-	v, exec, heard := alarmed(t)
-	for _, id := range []string{"aaa", "bad", "ccc"} {
-		create(t, v.Owner.Client, aText(id, "x"))
-	}
-	want := []vault.Token{
-		{ID: "aaa"}, {ID: "bad", TenantID: v.Acme.ID, Type: vault.TypeGeneric, CreatedAt: get(t, v.Owner.Client, "bad").CreatedAt, Unreadable: true}, {ID: "ccc"},
-	}
-	exec(`UPDATE vault_tokens SET body = randomblob(100) WHERE id = 'bad'`)
-	check := func(how string, got []vault.Token) {
-		t.Helper()
-		for i := range got {
-			if !got[i].Unreadable {
-				got[i] = vault.Token{ID: got[i].ID}
-			}
-		}
-		byID := cmpopts.SortSlices(func(a, b vault.Token) bool { return a.ID < b.ID })
-		if diff := cmp.Diff(want, got, byID); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", how, diff)
-		}
-		if diff := cmp.Diff([]string{"unreadable"}, heard.take()); diff != "" {
-			t.Errorf("%s: alarms (-want +got):\n%s", how, diff)
-		}
-	}
-	page, err := v.Owner.ListTokens(t.Context(), vault.ListTokensParams{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	check("list", page.Data)
-	page, err = v.Owner.SearchTokens(t.Context(), vault.SearchTokensParams{Query: "type:token"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	check("search", page.Data)
-	var all []vault.Token
-	for tok, err := range v.Owner.AllTokens(t.Context(), vault.TokenFilter{}) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		all = append(all, *tok)
-	}
-	check("all", all)
-	if _, err := v.Owner.GetToken(t.Context(), "bad"); err == nil {
-		t.Error("the row itself can be read")
-	}
-	if diff := cmp.Diff([]string{"create", "read"}, operations(t, v, "bad")); diff != "" {
-		t.Errorf("log (-want +got):\n%s", diff) // it was read once, before
 	}
 }
 

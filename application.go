@@ -36,8 +36,8 @@ const (
 type Application struct {
 	ID       uuid.UUID       `json:"id"`
 	TenantID uuid.UUID       `json:"tenant_id"`
-	Name     string          `json:"name"`
-	Type     ApplicationType `json:"type"`
+	Name     string          `json:"name,omitempty"`
+	Type     ApplicationType `json:"type,omitempty"`
 	// Key is the API key. It is known only in the answer that made it.
 	Key         string       `json:"key,omitempty"`
 	Permissions []Permission `json:"permissions,omitempty"`
@@ -47,6 +47,9 @@ type Application struct {
 	ModifiedBy  uuid.UUID    `json:"modified_by,omitzero"`
 	ModifiedAt  time.Time    `json:"modified_at,omitzero"`
 	ExpiresAt   time.Time    `json:"expires_at,omitzero"` // when the key stops working
+	// Unreadable is set in lists for an application whose row was altered or does not
+	// open. Only ID, TenantID and CreatedAt are set then; the type is sealed.
+	Unreadable bool `json:"unreadable,omitempty"`
 
 	hash storage.Key
 }
@@ -160,7 +163,10 @@ var applications = records.Kind[Application]{
 		doc.Key = "" // only its hash is kept
 		return &doc
 	},
-	Opened:   func(app *Application, rec *storage.Record) { app.hash = rec.Key },
+	Opened: func(app *Application, rec *storage.Record) { app.hash = rec.Key },
+	Unreadable: func(rec *storage.Record) Application {
+		return Application{ID: uuid.UUID(rec.ID), TenantID: uuid.UUID(rec.Tenant), CreatedAt: rec.CreatedAt, Unreadable: true}
+	},
 	Modified: func(app *Application, by uuid.UUID, at time.Time) { app.ModifiedBy, app.ModifiedAt = by, at },
 }
 

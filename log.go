@@ -68,6 +68,14 @@ const (
 	OperationImport    LogOperation = audit.Import
 )
 
+// The operations that only [Config].FullAudit reports: calls that were denied, and
+// the start and the stop of a vault.
+const (
+	OperationDenied LogOperation = audit.Denied
+	OperationStart  LogOperation = audit.Start
+	OperationStop   LogOperation = audit.Stop
+)
+
 // EntityType names a kind of entity that log entries are about.
 type EntityType struct {
 	DisplayName string `json:"display_name"`
@@ -156,7 +164,7 @@ func entriesOf(tenant uuid.UUID, rows []storage.Log) []LogEntry {
 // (permission log:read).
 func (c *Client) ListEntityTypes(ctx context.Context) ([]EntityType, error) {
 	return run(ctx, c, &verbListEntityTypes, func(context.Context, *operation) (all []EntityType, err error) {
-		for _, value := range audit.EntityTypes() {
+		for _, value := range audit.EntityTypes(c.v.cfg.FullAudit) {
 			all = append(all, EntityType{audit.DisplayName(value), value})
 		}
 		return all, nil
@@ -241,8 +249,11 @@ func (c *Client) NextLogs(ctx context.Context, cursor string, wait time.Duration
 // nextLogs looks at the log until it has entries, each time with the rights that
 // the client has then.
 func (c *Client) nextLogs(ctx context.Context, verb *core.Verb, cursor string, wait time.Duration) (*LogBatch, error) {
+	begins := verb == &verbFollowLogs && wait == 0
 	batch, err := c.v.followers.Await(ctx, c.caller.Identity, cursor, wait, func(cursor string) (*logs.Batch, error) {
-		return run(ctx, c, verb, func(ctx context.Context, op *operation) (*logs.Batch, error) { return logs.After(ctx, op.Op, cursor) })
+		return run(ctx, c, verb, func(ctx context.Context, op *operation) (*logs.Batch, error) {
+			return logs.After(ctx, op.Op, cursor, begins)
+		})
 	})
 	if err != nil {
 		return nil, err

@@ -29,10 +29,10 @@ import (
 type Proxy struct {
 	ID       uuid.UUID `json:"id"`
 	TenantID uuid.UUID `json:"tenant_id"`
-	Name     string    `json:"name"`
+	Name     string    `json:"name,omitempty"`
 	// Key invokes the proxy.
-	Key            string `json:"key"`
-	DestinationURL string `json:"destination_url"`
+	Key            string `json:"key,omitempty"`
+	DestinationURL string `json:"destination_url,omitempty"`
 	// RequireAuth says whether a caller needs an API key besides Key.
 	RequireAuth       bool            `json:"require_auth"`
 	RequestTransform  *ProxyTransform `json:"request_transform,omitempty"`
@@ -46,6 +46,10 @@ type Proxy struct {
 	CreatedAt     time.Time         `json:"created_at,omitzero"`
 	ModifiedBy    uuid.UUID         `json:"modified_by,omitzero"`
 	ModifiedAt    time.Time         `json:"modified_at,omitzero"`
+	// Unreadable is set in lists for a proxy whose row was altered or does not
+	// open. Only ID, TenantID and CreatedAt are set then, and RequireAuth is true,
+	// because nobody can invoke the proxy.
+	Unreadable bool `json:"unreadable,omitempty"`
 }
 
 // ProxyTransform is code that a proxy runs on a request or a response.
@@ -205,6 +209,9 @@ var proxies = records.Kind[Proxy]{
 		return storage.Record{ID: storage.ID(x.ID), Name: x.Name, Key: apikey.Hash(x.Key), CreatedAt: x.CreatedAt}
 	},
 	Document: func(x *Proxy) any { return x },
+	Unreadable: func(rec *storage.Record) Proxy {
+		return Proxy{ID: uuid.UUID(rec.ID), TenantID: uuid.UUID(rec.Tenant), RequireAuth: true, CreatedAt: rec.CreatedAt, Unreadable: true}
+	},
 	Modified: func(x *Proxy, by uuid.UUID, at time.Time) { x.ModifiedBy, x.ModifiedAt = by, at },
 	Application: func(x *Proxy) (uuid.UUID, func()) {
 		return x.ApplicationID, func() { x.ApplicationID = uuid.UUID{} }

@@ -24,17 +24,20 @@ import (
 type Reactor struct {
 	ID       uuid.UUID `json:"id"`
 	TenantID uuid.UUID `json:"tenant_id"`
-	Name     string    `json:"name"`
-	Code     string    `json:"code"`
+	Name     string    `json:"name,omitempty"`
+	Code     string    `json:"code,omitempty"`
 	// Configuration holds names and values that the code is given. It is sealed
 	// at rest.
-	Configuration map[string]string `json:"configuration"`
+	Configuration map[string]string `json:"configuration,omitzero"`
 	// Application is the one that the code's client acts as.
 	Application *ApplicationRef `json:"application,omitempty"`
 	CreatedBy   uuid.UUID       `json:"created_by,omitzero"`
 	CreatedAt   time.Time       `json:"created_at,omitzero"`
 	ModifiedBy  uuid.UUID       `json:"modified_by,omitzero"`
 	ModifiedAt  time.Time       `json:"modified_at,omitzero"`
+	// Unreadable is set in lists for a reactor whose row was altered or does not
+	// open. Only ID, TenantID and CreatedAt are set then.
+	Unreadable bool `json:"unreadable,omitempty"`
 }
 
 // ApplicationRef names an application.
@@ -149,6 +152,9 @@ var reactors = records.Kind[Reactor]{
 		return storage.Record{ID: storage.ID(r.ID), Name: r.Name, CreatedAt: r.CreatedAt}
 	},
 	Document: func(r *Reactor) any { return r },
+	Unreadable: func(rec *storage.Record) Reactor {
+		return Reactor{ID: uuid.UUID(rec.ID), TenantID: uuid.UUID(rec.Tenant), CreatedAt: rec.CreatedAt, Unreadable: true}
+	},
 	Modified: func(r *Reactor, by uuid.UUID, at time.Time) { r.ModifiedBy, r.ModifiedAt = by, at },
 	Application: func(r *Reactor) (uuid.UUID, func()) {
 		if r.Application == nil {

@@ -73,14 +73,17 @@ func (c *Client) AuthorizeSession(ctx context.Context, g SessionGrant) error {
 // SessionInfo describes a session that is alive. It does not hold its key.
 type SessionInfo struct {
 	ID            uuid.UUID `json:"id"`
-	ApplicationID uuid.UUID `json:"application_id"` // that created it
+	ApplicationID uuid.UUID `json:"application_id,omitzero"` // that created it
 	// AuthorizedBy is the application that authorized it, or the tenant's id for
 	// the tenant itself. Zero means that it was not authorized, and has no access.
 	AuthorizedBy uuid.UUID    `json:"authorized_by,omitzero"`
 	Permissions  []Permission `json:"permissions,omitempty"`
 	Rules        []AccessRule `json:"rules,omitempty"`
 	CreatedAt    time.Time    `json:"created_at,omitzero"`
-	ExpiresAt    time.Time    `json:"expires_at"`
+	ExpiresAt    time.Time    `json:"expires_at,omitzero"`
+	// Unreadable is set when the row of the session, or of an application that it
+	// depends on, was altered or does not open. Only ID and CreatedAt are set then.
+	Unreadable bool `json:"unreadable,omitempty"`
 }
 
 // ListSessionsParams asks for a page of sessions.
@@ -122,7 +125,7 @@ func sessionInfos(alive []sessions.Info) []SessionInfo {
 	for i, s := range alive {
 		out[i] = SessionInfo{
 			ID: s.ID, ApplicationID: s.ApplicationID, AuthorizedBy: s.AuthorizedBy, Permissions: permissionsOf(s.Permissions),
-			Rules: rulesOf(s.Rules), CreatedAt: s.CreatedAt, ExpiresAt: s.ExpiresAt,
+			Rules: rulesOf(s.Rules), CreatedAt: s.CreatedAt, ExpiresAt: s.ExpiresAt, Unreadable: s.Unreadable,
 		}
 	}
 	return out

@@ -46,7 +46,6 @@ package vault
 import (
 	"context"
 	"crypto/x509"
-	"database/sql"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -95,6 +94,13 @@ type Config struct {
 	// PostgreSQL also a crash of the database server, may take those of the last
 	// second, although the reads were answered.
 	StrictReadLogs bool
+
+	// FullAudit also enters in the log: calls that end in ErrForbidden, as
+	// OperationDenied; each row that an import refuses; reads of the log, with the
+	// entity type "log"; and in every tenant's log, the start and the stop of this
+	// vault. Of the same denied calls of an application within a second, one entry
+	// reports the number.
+	FullAudit bool
 
 	// LogRetention is how long entries of the audit log are kept: a sweep deletes
 	// those of every tenant that are older, and no entry tells of it. Zero, the
@@ -301,7 +307,7 @@ func open(ctx context.Context, store Storage, key AEAD, cfg *Config) (*Vault, er
 	}
 	v := &Vault{store: store, master: key, cfg: c}
 	v.core = core.New(core.Config{
-		Store: store, Master: key, Clock: c.Now, Logger: c.Logger, KeyAge: c.KeyAge, StrictReadLogs: c.StrictReadLogs,
+		Store: store, Master: key, Clock: c.Now, Logger: c.Logger, KeyAge: c.KeyAge, StrictReadLogs: c.StrictReadLogs, FullAudit: c.FullAudit,
 		MaxBytes: c.MaxBytes, MaxTokens: c.MaxTokens, MaxPageBytes: c.MaxPageBytes, MaxMemory: c.MaxMemory, Observe: tell,
 	})
 	v.proxies = cache.New[storage.Key, *Proxy]()
@@ -319,6 +325,9 @@ func open(ctx context.Context, store Storage, key AEAD, cfg *Config) (*Vault, er
 	}
 	background, stop := context.WithCancel(context.Background())
 	v.stop = stop
+	if c.FullAudit {
+		v.core.Audit(background, v.done.Go)
+	}
 	if v.evidence != nil {
 		v.done.Go(func() { v.evidence.Run(background) })
 	}
@@ -369,45 +378,6 @@ func (v *Vault) Close() error {
 // the database is asked at most once a second, however often Ping is called. A
 // database that hangs is not waited for longer than the context allows.
 func (v *Vault) Ping(ctx context.Context) error { return v.core.Ping(ctx) }
-
-// Info is how a vault is set up and how its database is connected, for a page
-// or a command that shows it. It holds no key and no address.
-type Info struct {
-	// Config is what [Open] was given, with defaults in place of zero values.
-	Config Config
-	// Migrations are the versions of the schema that have run, oldest first; nil
-	// for a storage that does not say.
-	Migrations []int
-	// Pools are the pools of database connections, by name; nil for a storage that
-	// does not say.
-	Pools map[string]sql.DBStats
-	// Workers are the figures of Config.Runtime; nil for a runtime that does not
-	// report them, and without one.
-	Workers *script.Stats
-}
-
-// Info returns how the vault is set up. The storages of this module and the
-// worker processes of jsruntime say all of it.
-func (v *Vault) Info(ctx context.Context) (*Info, error) {
-	if err := v.core.Alive(); err != nil {
-		return nil, err
-	}
-	out := &Info{Config: v.cfg}
-	if s, ok := v.store.(interface{ Pools() map[string]sql.DBStats }); ok {
-		out.Pools = s.Pools()
-	}
-	if r, ok := v.cfg.Runtime.(script.Reporter); ok {
-		stats := r.Stats()
-		out.Workers = &stats
-	}
-	var err error
-	if s, ok := v.store.(interface {
-		SchemaVersions(ctx context.Context) ([]int, error)
-	}); ok {
-		out.Migrations, err = s.SchemaVersions(ctx)
-	}
-	return out, err
-}
 
 // EgressPolicy says where proxies, callbacks and the code of tenants may
 // connect to. The zero value allows https with TLS 1.2 or later to public

@@ -147,7 +147,7 @@ func TestCreateSessionTakesNoBody(t *testing.T) {
 		w.do("POST", path, c.key, `null`).want(t, c.good)
 		body := w.do("POST", path, c.key, `{"name":1}`).wantError(t, 400)
 		if _, ok := body["errors"].(map[string]any)["name"]; !ok {
-			t.Errorf("errors does not name the field: %v", body)
+			t.Errorf("errors do not name the field: %v", body)
 		}
 		w.do("POST", path, c.key, `[]`).wantError(t, 400)
 	}
@@ -196,8 +196,8 @@ func TestAuthorizeSessionRules(t *testing.T) {
 		`{"nonce":"`+nonce+`","rules":[{"priority":1,"container":"/","transform":"mask","permissions":["token:read"]}],"expires_at":"2026-01-01T13:00:00Z"}`).want(t, 200)
 }
 
-// TestAdministration walks a reactor, a proxy and an application through their
-// lives, which are alike.
+// TestAdministration creates, reads, changes and deletes a reactor, a proxy
+// and an application in the same way.
 func TestAdministration(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ path, body, changed, patch, field, patched string }{
@@ -219,10 +219,10 @@ func TestAdministration(t *testing.T) {
 			read := w.do("GET", at, w.ManagementKey, "").want(t, 200).decode(t)
 			created := made.decode(t)
 			if name == "application" {
-				delete(created, "key") // is shown once
+				delete(created, "key") // the key is shown only once
 			}
 			if diff := cmp.Diff(created, read); diff != "" {
-				t.Errorf("what is read is not what was made: %s", diff)
+				t.Errorf("GET differs from the created entity: %s", diff)
 			}
 			replaced := w.do("PUT", at, w.ManagementKey, c.changed).want(t, 200)
 			if replaced.text(t, "name") != "New" || replaced.text(t, "modified_at") == "" {
@@ -236,7 +236,7 @@ func TestAdministration(t *testing.T) {
 			}
 			shown := w.do("PATCH", at, w.ManagementKey, c.patch, "Prefer", "wait=1, Return=Representation").want(t, 200)
 			if diff := cmp.Diff(w.do("GET", at, w.ManagementKey, "").decode(t), shown.decode(t)); diff != "" {
-				t.Errorf("what PATCH shows is not what is read: %s", diff)
+				t.Errorf("PATCH shows something other than GET: %s", diff)
 			}
 			w.do("PUT", at, w.ManagementKey, `{"name":"x"}`).wantError(t, 400)
 			w.do("PATCH", at, w.ManagementKey, `{"nope":1}`).wantError(t, 400)
@@ -416,8 +416,9 @@ func TestListApplications(t *testing.T) {
 	}
 }
 
-// Who may change a thing but not read it sees nothing of it in the answer.
-func TestPreferShowsNothingToWhoMayNotRead(t *testing.T) {
+// A caller that may change an entity but not read it does not see it in the
+// response.
+func TestPreferShowsNothingWithoutReadPermission(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
 	at := w.do("POST", "/proxies", w.ManagementKey,

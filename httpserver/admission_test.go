@@ -17,15 +17,15 @@ import (
 	"github.com/seed-72ea4aab/vault/vaulttest"
 )
 
-// smallVault is a vault whose requests may hold 4 MiB, and those of one tenant
-// half of that.
+// smallVault returns a vault whose requests may hold 4 MiB in total, and 2
+// MiB for one tenant.
 func smallVault(t *testing.T) *world {
 	t.Helper()
 	return worldOf(t, vaulttest.Open(t, ":memory:", &vault.Config{MaxMemory: 4 << 20, SweepEvery: -1, WorkEvery: -1}), nil)
 }
 
-// A request that finds no room is told to come back; other tenants, and small
-// requests, are not concerned. One that could never fit is too large.
+// A request that finds no room gets a Retry-After. Other tenants and small
+// requests are not affected. A request that could never fit is too large.
 func TestMemoryOfATenantIsBounded(t *testing.T) {
 	t.Parallel()
 	w := smallVault(t)
@@ -59,8 +59,8 @@ func TestMemoryOfATenantIsBounded(t *testing.T) {
 	}
 }
 
-// Pages are read within the memory of their tenant, and what was held is free
-// again afterwards.
+// Pages are read within the memory limit of their tenant, and the memory is
+// released afterwards.
 func TestMemoryOfPagesIsBounded(t *testing.T) {
 	t.Parallel()
 	w := smallVault(t)
@@ -71,11 +71,11 @@ func TestMemoryOfPagesIsBounded(t *testing.T) {
 	for range 5 {
 		w.do("GET", "/tokens?size=4", w.PrivateKey, "").want(t, 200)
 	}
-	w.do("GET", "/tokens?size=8", w.PrivateKey, "").wantError(t, 413) // 8 times 60 KiB, 4 times over
+	w.do("GET", "/tokens?size=8", w.PrivateKey, "").wantError(t, 413) // 8 times 60 KiB, counted four times each
 }
 
-// Calls of a proxy without an API key have a share of their own.
-func TestAnonymousCallsHaveRoomOfTheirOwn(t *testing.T) {
+// Proxy calls without an API key have a separate share of memory.
+func TestAnonymousCallsHaveSeparateMemory(t *testing.T) {
 	t.Parallel()
 	w := smallVault(t)
 	open := false
@@ -96,7 +96,8 @@ func TestAnonymousCallsHaveRoomOfTheirOwn(t *testing.T) {
 	}
 }
 
-// counting is a limiter that allows so much and remembers what it was asked.
+// counting is a rate limiter that allows a number of tokens and records its
+// calls.
 type counting struct {
 	mu    sync.Mutex
 	left  int
@@ -134,7 +135,7 @@ func TestRateLimitsCountTokens(t *testing.T) {
 		c.asked = nil
 		res := w.do(step.method, step.path, step.key, step.body).want(t, step.status)
 		if diff := cmp.Diff(step.asked, c.asked); diff != "" {
-			t.Errorf("%s: the limiter was asked (-want +got)\n%s", step.name, diff)
+			t.Errorf("%s: calls of the limiter (-want +got)\n%s", step.name, diff)
 		}
 		if got := res.Header.Get("Retry-After"); (got == "2") != (step.status == 429) {
 			t.Errorf("%s: Retry-After %q", step.name, got)
@@ -146,7 +147,8 @@ func TestRateLimitsCountTokens(t *testing.T) {
 	}
 }
 
-// A batch larger than a burst is let in, and made up for afterwards.
+// A batch larger than a burst is admitted, and later requests wait for the
+// debt.
 func TestEachApplicationAllowsDebts(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
@@ -157,8 +159,8 @@ func TestEachApplicationAllowsDebts(t *testing.T) {
 		ok   bool
 	}{
 		{45, 0, true},                         // 20 of the burst, and 25 owed
-		{1, 2600 * time.Millisecond, false},   // 26 are missing at 10 a second
-		{100, 4500 * time.Millisecond, false}, // a whole burst is needed
+		{1, 2600 * time.Millisecond, false},   // 26 are missing, at 10 a second
+		{100, 4500 * time.Millisecond, false}, // needs a whole burst
 	} {
 		wait, ok := spend(l, step.cost, now)
 		if ok != step.ok || wait.Round(time.Millisecond) != step.wait {
@@ -170,15 +172,15 @@ func TestEachApplicationAllowsDebts(t *testing.T) {
 	}
 }
 
-// A page is the same, byte for byte, as encoding/json writes it, large or small.
-func TestPagesReadAsEncodingJSONWritesThem(t *testing.T) {
+// A page is encoded exactly as encoding/json would encode it, large or small.
+func TestPagesMatchEncodingJSON(t *testing.T) {
 	t.Parallel()
 	for _, letters := range []int{1, 30 << 10} {
-		pageReadsAsEncodingJSONWritesIt(t, letters)
+		pageMatchesEncodingJSON(t, letters)
 	}
 }
 
-func pageReadsAsEncodingJSONWritesIt(t *testing.T, letters int) {
+func pageMatchesEncodingJSON(t *testing.T, letters int) {
 	t.Helper()
 	w := newWorld(t, nil)
 	for i := range 3 {
@@ -197,6 +199,6 @@ func pageReadsAsEncodingJSONWritesIt(t *testing.T, letters int) {
 	}
 	cursor := w.do("GET", "/v2/tokens?size=2", w.PrivateKey, "").want(t, 200)
 	if !strings.Contains(cursor.body, `"after"`) || !strings.HasSuffix(cursor.body, "}]}") {
-		t.Error("the list by cursor is cut")
+		t.Error("the list by cursor is incomplete")
 	}
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/seed-72ea4aab/vault/vaulttest"
 )
 
-// signedIn lets users of the program in by a token of their own, with the rights
-// of an application.
+// signedIn authenticates users of the program by a bearer token, with the
+// rights of an application.
 func signedIn(v *vaulttest.Vault) func(*http.Request) (*vault.Client, error) {
 	return func(r *http.Request) (*vault.Client, error) {
 		subject, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
@@ -33,8 +33,8 @@ func signedIn(v *vaulttest.Vault) func(*http.Request) (*vault.Client, error) {
 	}
 }
 
-// A user of the program calls the API beside holders of keys: with the rights of
-// what it acts as, and in the log under its own name.
+// A user of the program can call the API next to holders of keys. It has the
+// rights of the application it acts as, and the log has its own name.
 func TestAuthenticate(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
@@ -72,18 +72,18 @@ func TestAuthenticate(t *testing.T) {
 		}
 	}
 	if janes != 2 {
-		t.Errorf("%d entries are of the user, want 2", janes)
+		t.Errorf("%d entries name the user, want 2", janes)
 	}
 	if res := w.do("GET", "/logs", "", "", "Authorization", "Bearer jane"); res.StatusCode != 403 {
-		t.Errorf("a user has more rights than what it acts as: %d", res.StatusCode)
+		t.Errorf("a user has more rights than its application: %d", res.StatusCode)
 	}
 	res := w.do("OPTIONS", "/tokens", "", "", "Origin", "https://shop.example", "Access-Control-Request-Method", "POST")
 	if allowed := res.Header.Get("Access-Control-Allow-Headers"); !strings.Contains(allowed, "Authorization") {
-		t.Errorf("pages may send %s, but not what users show", allowed)
+		t.Errorf("pages may send %s, but not the header that identifies users", allowed)
 	}
 }
 
-// Idempotency keys of two users do not meet, and proxies know users too.
+// Idempotency keys of two users are separate, and proxies accept users too.
 func TestAuthenticatedUsersAreKeptApart(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
@@ -94,7 +94,7 @@ func TestAuthenticatedUsersAreKeptApart(t *testing.T) {
 		ids = append(ids, res.Header.Get("Location"))
 	}
 	if ids[0] == ids[1] || ids[0] != ids[2] {
-		t.Errorf("the three requests made %q", ids)
+		t.Errorf("the three requests created %q", ids)
 	}
 	for bearer, status := range map[string]int{"Bearer jane": 404, "Bearer expired": 401, "Bearer broken": 500} {
 		if res := w.do("GET", "/proxy", "", "", "Authorization", bearer, "SVC-PROXY-KEY", "nope"); res.StatusCode != status {
@@ -103,7 +103,8 @@ func TestAuthenticatedUsersAreKeptApart(t *testing.T) {
 	}
 }
 
-// What a program knows its users by does not reach destinations.
+// The header that identifies a user of the program does not reach
+// destinations.
 func TestAuthenticateKeepsWhatItTakes(t *testing.T) {
 	t.Parallel()
 	var w *proxyWorld

@@ -17,7 +17,7 @@ import (
 	"testing"
 	"time"
 
-	_ "modernc.org/sqlite" // the driver of the bare handler
+	_ "modernc.org/sqlite" // the driver for the bare handler
 
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/storage"
@@ -25,7 +25,7 @@ import (
 	"github.com/seed-72ea4aab/vault/vaulttest"
 )
 
-// sink is a ResponseWriter that keeps the status alone.
+// sink is a ResponseWriter that keeps only the status.
 type sink struct {
 	header http.Header
 	status int
@@ -35,18 +35,18 @@ func (s *sink) Header() http.Header         { return s.header }
 func (s *sink) Write(p []byte) (int, error) { return len(p), nil }
 func (s *sink) WriteHeader(status int)      { s.status = status }
 
-// SetReadDeadline is what the ResponseWriter of net/http offers too.
+// SetReadDeadline exists because the ResponseWriter of net/http has it too.
 func (s *sink) SetReadDeadline(time.Time) error { return nil }
 
-// withoutStorage returns a function that puts one request through the handler,
-// over a storage that costs nothing.
+// withoutStorage returns a function that sends one request through the
+// handler, with a storage that costs nothing.
 func withoutStorage(tb testing.TB, request func(*vaulttest.Vault) sent) func() {
 	tb.Helper()
 	store, err := sqlite.Open(context.Background(), ":memory:")
 	if err != nil {
 		tb.Fatal(err)
 	}
-	// The vault is set up before its storage is taken away.
+	// The vault is set up while its storage still works.
 	lifted := &liftable{Storage: store}
 	v := vaulttest.OpenStorage(tb, lifted, nil)
 	s := request(v)
@@ -69,8 +69,8 @@ func withoutStorage(tb testing.TB, request func(*vaulttest.Vault) sent) func() {
 	}
 }
 
-// liftable is a storage whose writes, and whose reads of tokens, can be made to
-// cost nothing.
+// liftable is a storage whose writes and token reads can be switched off, so
+// that they cost nothing.
 type liftable struct {
 	vault.Storage
 	lifted atomic.Bool
@@ -95,7 +95,7 @@ func aCreate(v *vaulttest.Vault) sent {
 	return sent{"POST", "/tokens", v.PrivateKey, card, http.StatusCreated}
 }
 
-// aRead reads a card token in clear.
+// aRead reads a card token in plaintext.
 func aRead(tb testing.TB) func(*vaulttest.Vault) sent {
 	return func(v *vaulttest.Vault) sent {
 		tok, err := v.Private.CreateToken(context.Background(), vault.TokenParams{Type: vault.TypeCard, Data: vault.JSON(`{"number":"4242424242424242"}`)})
@@ -106,8 +106,8 @@ func aRead(tb testing.TB) func(*vaulttest.Vault) sent {
 	}
 }
 
-// BenchmarkCreateWithoutStorage is what a create costs besides its storage:
-// everything from the parsed request to the written answer.
+// BenchmarkCreateWithoutStorage measures a create without its storage:
+// everything from the parsed request to the written response.
 func BenchmarkCreateWithoutStorage(b *testing.B) {
 	create := withoutStorage(b, aCreate)
 	b.ReportAllocs()
@@ -116,7 +116,7 @@ func BenchmarkCreateWithoutStorage(b *testing.B) {
 	}
 }
 
-// BenchmarkReadWithoutStorage is what a read costs besides its storage.
+// BenchmarkReadWithoutStorage measures a read without its storage.
 func BenchmarkReadWithoutStorage(b *testing.B) {
 	read := withoutStorage(b, aRead(b))
 	b.ReportAllocs()
@@ -125,9 +125,9 @@ func BenchmarkReadWithoutStorage(b *testing.B) {
 	}
 }
 
-// The bounds leave room for the race detector, under which pools lose a quarter of
-// what they keep, keyed hashes of log entries included. Without it a read takes 41
-// allocations, and a create 68.
+// The bounds leave room for the race detector, under which pools lose a
+// quarter of their items, including the keyed hashes for log entries. Without
+// the detector, a read takes 41 allocations and a create 68.
 func TestRequestsTakeFewAllocations(t *testing.T) {
 	for _, tc := range []struct {
 		name    string
@@ -182,7 +182,7 @@ func BenchmarkLoopbackRead(b *testing.B) {
 		caller(b, "GET", bare.URL+"/tokens/"+tok.ID, v.PrivateKey, "", http.StatusOK))
 }
 
-// bareHandler answers with a token's row as it is.
+// bareHandler responds with a token's row as it is stored.
 func bareHandler(b *testing.B, file string, tenant [16]byte) http.Handler {
 	b.Helper()
 	db, err := sql.Open("sqlite", "file:"+file+"?_pragma=busy_timeout(10000)&_pragma=query_only(1)&_pragma=mmap_size(268435456)")
@@ -217,7 +217,7 @@ func bareHandler(b *testing.B, file string, tenant [16]byte) http.Handler {
 }
 
 // caller returns a function that sends one request over a kept-alive
-// connection and reads the answer.
+// connection and reads the response.
 func caller(b testing.TB, method, url, key, body string, want int) func() error {
 	transport := &http.Transport{MaxIdleConnsPerHost: callers}
 	b.Cleanup(transport.CloseIdleConnections)

@@ -11,12 +11,12 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/fault"
 )
 
-// smallBody is the most memory that is allocated for a body before it arrives,
-// based on its Content-Length. Beyond that, memory grows with the bytes that
-// have arrived.
+// smallBody is the most memory, in bytes, that a Content-Length header can
+// reserve. Beyond that, the buffer grows only with the bytes that have
+// arrived.
 const smallBody = 16 << 10
 
-// body reads the body, within bounds of size and time.
+// body reads the body, within the limits on size and time.
 func (x *exchange) body() ([]byte, error) {
 	limit := x.handler.opts.MaxBody
 	if x.r.Body == nil { // a request that did not come through a server
@@ -31,12 +31,12 @@ func (x *exchange) body() ([]byte, error) {
 		return nil, bodyError(err, limit)
 	}
 	x.read = true
-	x.deadline(time.Time{}) // else it would end the request while it is worked on
+	x.deadline(time.Time{}) // otherwise it would end the request while it is being handled
 	return body, x.room.Parse(x.ctx, body)
 }
 
-// receive reads a body to its end. Room is made for what has arrived, and not
-// for what was announced: announcing is free.
+// receive reads a body to its end. The buffer grows with the bytes that have
+// arrived, not with the announced length, because announcing costs nothing.
 func (x *exchange) receive(from io.Reader) ([]byte, error) {
 	size := smallBody
 	if n := x.r.ContentLength; n >= 0 && n < smallBody {
@@ -53,7 +53,7 @@ func (x *exchange) receive(from io.Reader) ([]byte, error) {
 			return nil, err
 		case len(body) == cap(body):
 			if err := x.room.Arrive(x.ctx, cap(body)); err != nil {
-				_, _ = io.Copy(io.Discard, from) // a caller that is still sending may not look for the response
+				_, _ = io.Copy(io.Discard, from) // a caller that is still sending may not read the response yet
 				return nil, err
 			}
 			body = append(make([]byte, 0, 2*cap(body)), body...)
@@ -61,7 +61,7 @@ func (x *exchange) receive(from io.Reader) ([]byte, error) {
 	}
 }
 
-// bodyError says why a body could not be read.
+// bodyError turns an error of reading a body into an error for the caller.
 func bodyError(err error, limit int64) error {
 	var over *http.MaxBytesError
 	switch {
@@ -76,15 +76,16 @@ func bodyError(err error, limit int64) error {
 	}
 }
 
-// deadline bounds reading from the connection, where that is possible.
+// deadline sets the read deadline of the connection. It has no effect if the
+// ResponseWriter cannot set one.
 func (x *exchange) deadline(t time.Time) {
 	if x.r.ContentLength != 0 {
 		_ = http.NewResponseController(x.w).SetReadDeadline(t)
 	}
 }
 
-// bodyTimeout is how long a body may take: what the options say, or less where
-// the server allows less.
+// bodyTimeout returns how long a body may take to arrive:
+// Options.BodyTimeout, or the server's ReadTimeout if that is shorter.
 func (x *exchange) bodyTimeout() time.Duration {
 	limit := x.handler.opts.BodyTimeout
 	if srv := x.server(); srv != nil && srv.ReadTimeout > 0 {
@@ -93,8 +94,8 @@ func (x *exchange) bodyTimeout() time.Duration {
 	return limit
 }
 
-// server returns the server that the request came through, if it is one of
-// net/http.
+// server returns the [http.Server] that received the request, or nil if
+// another kind of server did.
 func (x *exchange) server() *http.Server {
 	srv, _ := x.r.Context().Value(http.ServerContextKey).(*http.Server)
 	return srv

@@ -10,33 +10,33 @@ import (
 )
 
 // Headers that keep a browser from running a response as a page of the API's
-// own origin.
+// origin.
 const (
 	headerPolicy         = "Content-Security-Policy"
 	headerNoSniff        = "X-Content-Type-Options"
 	headerResourcePolicy = "Cross-Origin-Resource-Policy"
 )
 
-// originHeaders are response headers that act on the whole origin, or send the
-// browser elsewhere. A destination does not get to set them, because the origin
-// is the API's.
+// originHeaders are response headers that act on the whole origin or send the
+// browser elsewhere. A destination cannot set them, because the origin is the
+// API's.
 var originHeaders = []string{
 	"Accept-Ch", "Alt-Svc", "Clear-Site-Data", "Critical-Ch", "Nel", "Origin-Agent-Cluster",
 	"Public-Key-Pins", "Public-Key-Pins-Report-Only", "Refresh", "Report-To", "Reporting-Endpoints",
 	"Service-Worker-Allowed", "Set-Cookie", "Set-Cookie2", "Strict-Transport-Security",
 }
 
-// activeDestinations are the values of Sec-Fetch-Dest for which a browser runs
-// or displays what it gets. Pages of the program's own use fetch, whose value is
+// activeDestinations are the values of Sec-Fetch-Dest for which a browser
+// runs or displays the response. A program's own pages use fetch, which sends
 // "empty".
 var activeDestinations = []string{
 	"audioworklet", "document", "embed", "fencedframe", "frame", "iframe", "object",
 	"paintworklet", "script", "serviceworker", "sharedworker", "worker", "xslt",
 }
 
-// checkDestination refuses a request that a browser makes to run or display the
-// response of a proxy: a navigation, a frame, a script, a worker. The response
-// would have the rights of the API's origin.
+// checkDestination rejects a request with which a browser would run or
+// display the response of a proxy: a navigation, a frame, a script, a worker.
+// The response would have the rights of the API's origin.
 func (h *handler) checkDestination(r *http.Request) error {
 	if h.opts.RawProxy {
 		return nil
@@ -48,9 +48,10 @@ func (h *handler) checkDestination(r *http.Request) error {
 	return nil
 }
 
-// disarm takes from a response that a destination or a tenant's code chose what
-// would give it the rights of the API's origin in a browser. Policies of the
-// response stay; a browser applies every one of them.
+// disarm removes from a response everything that would give it the rights of
+// the API's origin in a browser. It is for responses that a destination or a
+// tenant's code chose. Policies of the response stay, because a browser
+// applies all of them.
 func (h *handler) disarm(header http.Header) {
 	if h.opts.RawProxy {
 		return

@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// hostileHeaders act on the origin of whoever relays them.
+// hostileHeaders act on the origin of the server that relays them.
 var hostileHeaders = map[string]string{
 	"Set-Cookie": "session=1", "Set-Cookie2": "session=1", "Service-Worker-Allowed": "/", "Clear-Site-Data": `"*"`,
 	"Strict-Transport-Security": "max-age=1", "Alt-Svc": `h3=":1"`, "Public-Key-Pins": "max-age=1", "Refresh": "0; url=/",

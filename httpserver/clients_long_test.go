@@ -20,7 +20,7 @@ import (
 	"github.com/seed-72ea4aab/vault/vaulttest"
 )
 
-// Versions of what other people's clients are made of, or with.
+// Versions of the third-party clients and of the tools that generate clients.
 const (
 	basisTheoryJS  = "@basis-theory/basis-theory-js@2.9.0"
 	nodeSDK        = "@basis-theory/node-sdk@5.7.0"
@@ -31,7 +31,7 @@ const (
 	installTimeout = 5 * time.Minute
 )
 
-// run runs a program of the machine and fails the test with what it says.
+// run runs a program of the machine and fails the test with its output.
 func run(t *testing.T, dir string, env []string, name string, args ...string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), installTimeout)
@@ -45,11 +45,11 @@ func run(t *testing.T, dir string, env []string, name string, args ...string) st
 	return string(out)
 }
 
-// install gives a directory packages from npm.
+// install installs npm packages into a new directory.
 func install(t *testing.T, packages ...string) string {
 	t.Helper()
 	if _, err := exec.LookPath("npm"); err != nil {
-		t.Skip("there is no npm on this machine, so clients in JavaScript cannot be tried")
+		t.Skip("there is no npm on this machine, so JavaScript clients cannot be tested")
 	}
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "package.json"), []byte(`{"private":true}`), 0o600); err != nil {
@@ -71,8 +71,8 @@ func copyInto(t *testing.T, dir, name string) {
 	}
 }
 
-// liveServer starts a server with the prefix that a client uses, and returns what
-// the client has to know.
+// liveServer starts a server with the header prefix that a client uses. It
+// returns the environment for the client.
 func liveServer(t *testing.T, prefix string) []string {
 	t.Helper()
 	v := vaulttest.Open(t, ":memory:", &vault.Config{
@@ -91,8 +91,8 @@ func liveServer(t *testing.T, prefix string) []string {
 	}
 }
 
-// TestVendorSDKs runs the vendor's SDKs as they are, with every resource that the
-// server offers: docs/migrating.md says what that is.
+// TestVendorSDKs runs the vendor's unchanged SDKs on every resource that the
+// server supports. docs/migrating.md lists them.
 func TestVendorSDKs(t *testing.T) {
 	t.Parallel()
 	dir := install(t, basisTheoryJS, nodeSDK)
@@ -103,15 +103,15 @@ func TestVendorSDKs(t *testing.T) {
 			out := run(t, dir, liveServer(t, "BT-"), "node", name)
 			for _, resource := range []string{"tokens", "tokenize", "applications", "reactors", "proxies", "sessions", "logs", "tenants", "permissions"} {
 				if !strings.Contains(out, "ok "+resource+"\n") {
-					t.Errorf("%s was not tried:\n%s", resource, out)
+					t.Errorf("%s was not tested:\n%s", resource, out)
 				}
 			}
 		})
 	}
 }
 
-// TestTypeScriptFromOpenAPI makes types of the document, and has the compiler
-// check a program that is written with them.
+// TestTypeScriptFromOpenAPI generates types from the document, and compiles a
+// program that uses them.
 func TestTypeScriptFromOpenAPI(t *testing.T) {
 	t.Parallel()
 	dir := install(t, openAPITypes, typescript)
@@ -124,8 +124,8 @@ func TestTypeScriptFromOpenAPI(t *testing.T) {
 	run(t, dir, nil, "npx", "--no-install", "tsc", "--noEmit", "--strict", "--target", "es2022", "use.ts")
 }
 
-// TestGoClientFromOpenAPI makes a client of the document, builds it, and has a
-// program use it against a live server.
+// TestGoClientFromOpenAPI generates a client from the document, builds it,
+// and runs a program that uses it against a live server.
 func TestGoClientFromOpenAPI(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -144,6 +144,6 @@ func TestGoClientFromOpenAPI(t *testing.T) {
 	run(t, dir, alone, "go", "get", oapiRuntime)
 	out := run(t, dir, append(alone, liveServer(t, "SVC-")...), "go", "run", ".")
 	if !strings.HasSuffix(out, "done\n") {
-		t.Errorf("the program says %q", out)
+		t.Errorf("the program printed %q", out)
 	}
 }

@@ -7,12 +7,13 @@ import (
 	"strings"
 )
 
-// origins knows which web pages may call the API. A nil one admits none.
+// origins holds the web origins that may call the API. A nil *origins admits
+// none.
 type origins struct {
 	all     bool
 	known   map[string]bool
-	headers string // that a page may send
-	exposed string // that a page may read
+	headers string // headers that a page may send
+	exposed string // headers that a page may read
 }
 
 // preflightAge is how long a browser may remember the response to a preflight,
@@ -37,7 +38,7 @@ func newOrigins(opts *Options, names headerNames) *origins {
 	return o
 }
 
-// checkOrigin refuses what no browser sends as an origin.
+// checkOrigin rejects text that no browser sends as an origin.
 func checkOrigin(origin string) error {
 	if origin == "*" {
 		return nil
@@ -49,8 +50,8 @@ func checkOrigin(origin string) error {
 	return nil
 }
 
-// admit lets a page of an allowed origin read the response, also one that is an
-// error, and reports whether the request comes from such a page.
+// admit lets a page of an allowed origin read the response, even an error. It
+// reports whether the request comes from such a page.
 func (o *origins) admit(header http.Header, r *http.Request) bool {
 	if o == nil {
 		return false

@@ -13,8 +13,8 @@ import (
 	"github.com/seed-72ea4aab/vault"
 )
 
-// encode writes a value as JSON, its strings as they are: an expression in a
-// mask stays readable. A value that is already JSON is not touched.
+// encode writes a value as JSON without escaping HTML, so that an expression
+// in a mask stays readable. A vault.JSON is returned unchanged.
 func encode(v any) ([]byte, error) {
 	switch v := v.(type) {
 	case nil:
@@ -33,11 +33,11 @@ func encode(v any) ([]byte, error) {
 	return bytes.TrimSuffix(buf.Bytes(), []byte("\n")), nil
 }
 
-// tokenSize returns how long a token is as JSON at most, if it has no enrichments
-// and its texts need no escapes.
+// tokenSize returns an upper bound for the length of a token as JSON, if it
+// has no enrichments and none of its strings needs escaping.
 func tokenSize(t *vault.Token) int {
 	const (
-		created  = 285 // the names, and who created it when
+		created  = 285 // the field names, created_by and created_at
 		modified = 115
 		expires  = 55
 	)
@@ -59,8 +59,8 @@ func tokenSize(t *vault.Token) int {
 	return size
 }
 
-// appendToken writes a token as encoding/json does, but without its reflection
-// and its copies: most responses are tokens.
+// appendToken writes a token like encoding/json, but without reflection and
+// copies, because most responses are tokens.
 func appendToken(dst []byte, t *vault.Token) []byte {
 	dst = appendText(append(dst, `{"id":`...), t.ID)
 	dst = appendID(append(dst, `,"tenant_id":`...), t.TenantID)
@@ -98,8 +98,8 @@ func appendToken(dst []byte, t *vault.Token) []byte {
 	return append(dst, '}')
 }
 
-// appendOther writes a value that is rare in tokens, and that encoding/json can
-// always write.
+// appendOther writes a value that is rare in tokens. encoding/json must be
+// able to encode it.
 func appendOther(dst []byte, v any) []byte {
 	text, _ := encode(v)
 	return append(dst, text...)

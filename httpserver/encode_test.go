@@ -13,7 +13,8 @@ import (
 	"github.com/seed-72ea4aab/vault"
 )
 
-// wholeToken is a token with every field, and the text in all that is text.
+// wholeToken returns a token with every field set, and text in all string
+// fields.
 func wholeToken(text string) *vault.Token {
 	data, _ := vault.EncodeJSON(text)
 	at := time.Date(2026, time.March, 1, 2, 3, 4, 5678000, time.UTC)
@@ -27,7 +28,7 @@ func wholeToken(text string) *vault.Token {
 	}
 }
 
-// plainToken is a token as most are.
+// plainToken returns a typical token.
 func plainToken(modified bool) *vault.Token {
 	tok := wholeToken("plain text")
 	tok.Enrichments, tok.Unreadable = nil, false
@@ -37,9 +38,9 @@ func plainToken(modified bool) *vault.Token {
 	return tok
 }
 
-// A token is written as encoding/json writes it, so that no field and no
-// character is forgotten.
-func TestTokensReadAsEncodingJSONWritesThem(t *testing.T) {
+// A token is encoded as encoding/json would encode it, so that no field and
+// no escape is missing.
+func TestTokensMatchEncodingJSON(t *testing.T) {
 	t.Parallel()
 	all := reflect.ValueOf(*wholeToken("text"))
 	for i := range all.NumField() {
@@ -86,7 +87,7 @@ func sameAsEncodingJSON(t *testing.T, tok *vault.Token) {
 		t.Fatal(err)
 	}
 	if tok.ID == "plain text" && tok.Enrichments == nil && (len(got) > tokenSize(tok) || len(got) < tokenSize(tok)-50) {
-		t.Errorf("%d bytes, but %d were expected", len(got), tokenSize(tok))
+		t.Errorf("%d bytes, more than the estimate of %d", len(got), tokenSize(tok))
 	}
 	if diff := cmp.Diff(want.String(), string(got)+"\n"); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

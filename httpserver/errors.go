@@ -13,7 +13,8 @@ import (
 	"github.com/seed-72ea4aab/vault/script"
 )
 
-// Errors of the REST layer itself. Those of the vault pass through unchanged.
+// Errors of the REST layer itself. Errors of the vault pass through
+// unchanged.
 var (
 	errNoRoute   = errors.New("httpserver: there is nothing at this path")
 	errMethod    = errors.New("httpserver: this path does not support the method; the Allow header lists the ones it supports")
@@ -23,9 +24,10 @@ var (
 	errNotReady  = errors.New("httpserver: the database is not responding, or cannot be written")
 )
 
-// statuses is the one table from errors to statuses. The first row that matches
-// counts, and an error that matches no row is a 500. Where a row has no detail,
-// the error's own text is for callers, and [fault.Detail] makes a sentence of it.
+// statuses maps errors to HTTP statuses. The first row that matches counts,
+// and an error that matches no row is a 500. Where a row has no detail, the
+// error's own text is for callers, and [fault.Detail] turns it into a
+// sentence.
 var statuses = []struct {
 	err    error
 	status int
@@ -64,12 +66,12 @@ type refusal struct {
 
 func (r *refusal) Unwrap() error { return r.error }
 
-// invalid is an error about one field or parameter.
+// invalid returns an error about one field or parameter.
 func invalid(path, format string, args ...any) error {
 	return &vault.InvalidError{Fields: map[string][]string{path: {fmt.Sprintf(format, args...)}}}
 }
 
-// errorBody is the body of every error.
+// errorBody is the body of every error response.
 type errorBody struct {
 	Title  string              `json:"title"`
 	Status int                 `json:"status"`
@@ -78,7 +80,7 @@ type errorBody struct {
 }
 
 // describe turns an error into the body that a caller sees. The cause of a
-// server error stays out of it.
+// server error is left out.
 func describe(err error) errorBody {
 	b := errorBody{Status: http.StatusInternalServerError, Detail: detailInternal}
 	for _, row := range statuses {
@@ -110,7 +112,7 @@ func describe(err error) errorBody {
 	return b
 }
 
-// Bounds on what an error repeats of a request's field names.
+// Bounds on the field names of a request that an error repeats.
 const (
 	maxErrors    = 100
 	maxErrorPath = 1000 // bytes
@@ -130,8 +132,8 @@ func firstFields(all map[string][]string) map[string][]string {
 }
 
 // refuse returns the response to a request that failed. The second result is
-// the cause if the server is to blame, and nil if the caller or a tenant's code
-// is.
+// the cause if the server is at fault, and nil if the caller or a tenant's
+// code is.
 func refuse(err error) (answer, error) {
 	var failed *script.Error
 	byCode := errors.As(err, &failed)
@@ -157,11 +159,11 @@ func refuse(err error) (answer, error) {
 	return a, err
 }
 
-// WriteError writes an error as a response, in the form of the REST API. It is for
-// a program's own handlers that call the vault. An error of the vault gets the
-// status that the REST API gives it, an error of [http.MaxBytesReader] gets a 413,
-// and a body that did not arrive in time gets a 408. Any other error gets a 500
-// that does not contain its text.
+// WriteError writes an error as a response, in the form of the REST API. It
+// is for a program's own handlers that call the vault. An error of the vault
+// gets the same status as in the REST API. An error of [http.MaxBytesReader]
+// gets a 413, and a body that did not arrive in time gets a 408. Any other
+// error gets a 500 that does not contain its text.
 func WriteError(w http.ResponseWriter, err error) {
 	var over *http.MaxBytesError
 	switch {
@@ -179,10 +181,11 @@ func WriteError(w http.ResponseWriter, err error) {
 	_, _ = w.Write(a.body) // if the caller has gone, there is no one to report the error to
 }
 
-// refuse returns the response to this request, which failed. A response that a
-// tenant's code built cannot set the server's own headers, and a header marks
-// it: otherwise its body could pass for an error of the vault. A browser that
-// shows it runs nothing of it: the page would belong to the vault's origin.
+// refuse returns the response to this request, which failed. A response that
+// a tenant's code built cannot set the server's own headers. A header marks
+// it, because otherwise its body could pass for an error of the vault. A
+// browser does not run it, because the page would belong to the vault's
+// origin.
 func (x *exchange) refuse(err error) (a answer, cause error) {
 	a, cause = refuse(err)
 	if choseAnswer(err) {
@@ -196,13 +199,13 @@ func (x *exchange) refuse(err error) (a answer, cause error) {
 	return a, cause
 }
 
-// owns reports whether a header is the server's to set.
+// owns reports whether only the server may set a header.
 func (h *handler) owns(name string) bool {
 	return hasPrefixFold(name, h.opts.Prefix) || hasPrefixFold(name, "Access-Control-") || slices.Contains(ownHeaders, name)
 }
 
-// ownHeaders are headers that a tenant's code does not set, whatever
-// [Options.RawProxy] says. Cookies would belong to the API's origin.
+// ownHeaders are headers that a tenant's code cannot set, even with
+// [Options.RawProxy]. Cookies would belong to the API's origin.
 var ownHeaders = []string{"Cache-Control", headerNoSniff, headerPolicy, headerResourcePolicy, "Set-Cookie", "Set-Cookie2"}
 
 // choseAnswer reports whether a tenant's code built the whole response.

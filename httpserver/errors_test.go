@@ -20,7 +20,7 @@ import (
 	"github.com/seed-72ea4aab/vault/vaulttest"
 )
 
-// TestStatusOfEachError holds the table from errors to statuses.
+// TestStatusOfEachError checks the table from errors to statuses.
 func TestStatusOfEachError(t *testing.T) {
 	t.Parallel()
 	for want, errs := range map[int][]error{
@@ -49,7 +49,7 @@ func TestStatusOfEachError(t *testing.T) {
 	}
 }
 
-// A program's own handlers answer as the API does.
+// A program's own handlers can respond with errors as the API does.
 func TestWriteError(t *testing.T) {
 	t.Parallel()
 	large := http.MaxBytesReader(httptest.NewRecorder(), io.NopCloser(strings.NewReader("large")), 3)
@@ -72,7 +72,7 @@ func TestWriteError(t *testing.T) {
 	}
 }
 
-// picky is a runtime that takes no code.
+// picky is a runtime that rejects all code.
 type picky struct{ err error }
 
 func (p picky) Check(context.Context, script.Program) error { return p.err }

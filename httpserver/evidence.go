@@ -11,7 +11,7 @@ import (
 // contentText is the content type of notes and proofs.
 const contentText = "text/plain; charset=utf-8"
 
-// plainText sends a text as it is.
+// plainText returns an operation that sends the text that do returns.
 func plainText(do func(*exchange) ([]byte, error)) operation {
 	return operation{reads: true, evidence: true, stream: func(x *exchange) (answer, error) {
 		text, err := do(x)
@@ -29,7 +29,8 @@ func logProof() operation {
 	return plainText(func(x *exchange) ([]byte, error) { return x.client.LogProof(x.ctx, entityID(x.r.PathValue("id"))) })
 }
 
-// logConsistency returns the proof that a log continues what it was.
+// logConsistency returns the proof that the log of today extends an earlier
+// log.
 func logConsistency() operation {
 	return operation{reads: true, evidence: true, lists: true, stream: func(x *exchange) (answer, error) {
 		query, err := url.ParseQuery(x.r.URL.RawQuery)
@@ -49,7 +50,7 @@ func logConsistency() operation {
 	}}
 }
 
-// logEvidence sends the bundle of a tenant as it is read.
+// logEvidence streams a tenant's evidence bundle while it is read.
 func logEvidence() operation {
 	return operation{reads: true, evidence: true, stream: func(x *exchange) (answer, error) {
 		b := &bundle{exchange: x}
@@ -59,13 +60,13 @@ func logEvidence() operation {
 			err = out.Flush()
 		}
 		if err != nil && b.begun {
-			panic(http.ErrAbortHandler) // half of a bundle must not look like a whole one
+			panic(http.ErrAbortHandler) // an incomplete bundle must not look like a complete one
 		}
 		return answer{status: http.StatusOK, streamed: b.sent, sent: b.begun}, err
 	}}
 }
 
-// bundle sends the header of the response with the first bytes.
+// bundle is a writer that sends the response header with the first bytes.
 type bundle struct {
 	*exchange
 	begun bool

@@ -15,7 +15,7 @@ import (
 	"github.com/seed-72ea4aab/vault/storage/sqlite"
 )
 
-// A program that has a mux already mounts the API below a path of its own.
+// A program with its own mux mounts the API below a path.
 func ExampleHandler() {
 	ctx := context.Background()
 	store, err := sqlite.Open(ctx, ":memory:") // or a path
@@ -49,8 +49,8 @@ func ExampleHandler() {
 	// Output: 200 true
 }
 
-// A browser form may tokenize with a public key, and each application may send
-// fifty requests a second.
+// A browser form may tokenize with a public key, and each application may
+// send fifty requests a second.
 func ExampleOptions() {
 	ctx := context.Background()
 	store, err := sqlite.Open(ctx, ":memory:") // or a path
@@ -69,23 +69,23 @@ func ExampleOptions() {
 	log.Print(srv.ListenAndServe())
 }
 
-// Users of the program call the API with tokens of their own, beside holders of
-// API keys.
+// Users of the program call the API with the program's own bearer tokens,
+// next to holders of API keys.
 func ExampleOptions_authenticate() {
 	var v *vault.Vault
 	var tenant, application uuid.UUID
-	verify := func(token string) (subject string, err error) { return "auth0|jane", nil } // by an OIDC library
+	verify := func(token string) (subject string, err error) { return "auth0|jane", nil } // with an OIDC library
 	handler := httpserver.Handler(v, &httpserver.Options{
 		Authenticate: func(r *http.Request) (*vault.Client, error) {
 			token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 			if !ok {
-				return nil, nil // look for an API key
+				return nil, nil // use the API key, if any
 			}
 			subject, err := verify(token)
 			if err != nil {
 				return nil, vault.ErrUnauthenticated
 			}
-			r.Header.Del("Authorization") // so that it does not go on to the destination of a proxy
+			r.Header.Del("Authorization") // so that it is not forwarded to the destination of a proxy
 			return v.Tenant(tenant).AsUser(subject).As(r.Context(), application)
 		},
 	})

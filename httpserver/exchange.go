@@ -20,7 +20,7 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/fault"
 )
 
-// mergePatch is the content type of RFC 7386.
+// mergePatch is the content type of a merge patch (RFC 7386).
 const mergePatch = "application/merge-patch+json"
 
 // exchange is one request and its response.
@@ -28,47 +28,47 @@ type exchange struct {
 	*endpoint
 	w      http.ResponseWriter
 	r      *http.Request
-	ctx    context.Context // the request's, with its trace id
+	ctx    context.Context // the request's context, with its trace id
 	trace  string
-	route  *route        // nil until it is found
-	in     input         // what the operation needs of the request
-	client *vault.Client // nil until the key is known
+	route  *route        // nil until the route is known
+	in     input         // the parts of the request that the operation needs
+	client *vault.Client // nil until the caller is identified
 	room   *bridge.Admission
 	read   bool  // the body has been read to its end
-	cause  error // why a response that had begun could not be finished
+	cause  error // why a response could not be completed after it was begun
 }
 
 // answer is a response before it is sent.
 type answer struct {
 	status   int
-	location string      // of what was created
-	header   http.Header // further headers, by canonical names
+	location string      // path of the created entity
+	header   http.Header // more headers, by canonical name
 	body     []byte
-	streamed int  // bytes of a body that was sent as it came
-	replayed bool // it is the stored response to an earlier request
-	sent     bool // it is sent already
+	streamed int  // bytes of a body that was streamed
+	replayed bool // the response was stored by an earlier request
+	sent     bool // the response has been sent
 }
 
-// ServeHTTP answers a request to the endpoint.
+// ServeHTTP handles a request to the endpoint.
 func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	start := time.Now()
 	x := &exchange{endpoint: e, w: w, r: r}
 	x.ctx, x.trace = e.handler.traced(r)
 	defer x.end()
 	a, cause := x.answer()
-	x.in = input{} // the caller may take its time for the response
+	x.in = input{} // free it now, because the caller may be slow to read the response
 	if !a.sent {
 		x.send(a)
 	}
 	cause = cmp.Or(cause, x.cause)
 	if cause != nil && r.Context().Err() != nil {
-		a.status, cause = statusGone, nil // the caller's doing, not the server's
+		a.status, cause = statusGone, nil // the caller's fault, not the server's
 	}
 	x.report(a, cause, time.Since(start))
 }
 
 // answer returns the response to the request, and the cause if the server
-// failed. A panic counts as such a failure and ends only this request.
+// failed. A panic counts as a server failure and ends only this request.
 func (x *exchange) answer() (a answer, cause error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -82,8 +82,8 @@ func (x *exchange) answer() (a answer, cause error) {
 	return a, nil
 }
 
-// panicError describes a panic. Its value may hold anything, so only its type
-// is named, unless it is an error of the Go runtime.
+// panicError describes a panic. The value of a panic may contain card data,
+// so only its type is named, except for errors of the Go runtime.
 func panicError(p any) error {
 	if err, ok := p.(runtime.Error); ok {
 		return fmt.Errorf("panic: %w\n%s", err, debug.Stack())
@@ -131,21 +131,22 @@ func (x *exchange) handle() (answer, error) {
 	return x.run(x.ctx, in)
 }
 
-// enter finds out who calls, and whether they may call this.
+// enter identifies the caller and checks that it may call this route.
 func (x *exchange) enter() error {
 	if err := x.identify(); err != nil {
 		return err
 	}
 	if x.route.permission != "" {
 		if err := x.client.HasPermission(x.ctx, x.route.permission); err != nil {
+			bridge.Denied(x.ctx, x.client, x.route.method+" "+x.route.path, string(x.route.permission), err)
 			return err
 		}
 	}
 	return x.admit(x.client)
 }
 
-// admit asks whether the caller calls too often, and opens the room in which its
-// request is carried out.
+// admit checks the rate limit and starts the admission in which the request
+// is handled.
 func (x *exchange) admit(c *vault.Client) error {
 	if x.handler.opts.RateLimit == nil {
 		x.ctx, x.room = bridge.Admit(x.ctx, bridge.Caller(c), nil)
@@ -162,14 +163,14 @@ func (x *exchange) admit(c *vault.Client) error {
 	return nil
 }
 
-// end gives back what the request held.
+// end releases what the request held.
 func (x *exchange) end() {
 	if x.room != nil {
 		x.room.End()
 	}
 }
 
-// identify finds out who calls.
+// identify sets the client of the request.
 func (x *exchange) identify() error {
 	client, err := x.caller()
 	if err != nil {
@@ -182,14 +183,14 @@ func (x *exchange) identify() error {
 	return nil
 }
 
-// caller returns who calls: whom the program says, or the holder of the API key.
-// It is nil for a request with neither.
+// caller returns the client that [Options.Authenticate] chose, or the client
+// of the API key. It returns nil for a request with neither.
 func (x *exchange) caller() (*vault.Client, error) {
 	h := x.handler
 	if h.opts.Authenticate != nil {
 		client, err := h.opts.Authenticate(x.r.WithContext(x.ctx))
 		if errors.Is(err, vault.ErrNotFound) {
-			err = vault.ErrUnauthenticated // what the user acts as is gone; the path is there
+			err = vault.ErrUnauthenticated // the application that the user acts as was deleted; the path exists
 		}
 		if err != nil || client != nil {
 			return x.from(client), err
@@ -200,13 +201,13 @@ func (x *exchange) caller() (*vault.Client, error) {
 		return nil, nil
 	}
 	if len(keys) != 1 {
-		return nil, vault.ErrUnauthenticated // there is no way to know which one is meant
+		return nil, vault.ErrUnauthenticated // it is unclear which key is meant
 	}
 	client, err := h.vault.Authenticate(x.ctx, keys[0])
 	return x.from(client), err
 }
 
-// slowDown asks the limiter.
+// slowDown returns an error if the rate limit is exceeded.
 func (h *handler) slowDown(r *http.Request, c *vault.Client, cost int) error {
 	wait, ok := h.opts.RateLimit(r, c, cost)
 	if ok {
@@ -216,10 +217,10 @@ func (h *handler) slowDown(r *http.Request, c *vault.Client, cost int) error {
 	return &refusal{errRateLimit, http.Header{headerRetryAfter: {strconv.Itoa(int(seconds))}}}
 }
 
-// maxRetryAfter bounds the seconds that Retry-After names.
+// maxRetryAfter is the largest value of Retry-After, in seconds.
 const maxRetryAfter = 3600
 
-// input reads what the operation needs of the request.
+// input reads the parts of the request that the operation needs.
 func (x *exchange) input(in *input) (err error) {
 	*in = input{client: x.client, room: x.room, id: x.r.PathValue("id")}
 	if x.route.lists {
@@ -237,7 +238,7 @@ func (x *exchange) input(in *input) (err error) {
 }
 
 // prefersBody reports whether the caller wants the changed entity in the
-// response, as in RFC 7240: the first of several such preferences counts.
+// response (RFC 7240). Of several such preferences the first one counts.
 func prefersBody(prefer []string) bool {
 	for _, header := range prefer {
 		for preference := range strings.SplitSeq(header, ",") {
@@ -251,8 +252,8 @@ func prefersBody(prefer []string) bool {
 	return false
 }
 
-// mayRead reports whether the caller may see what it changes. A preference is
-// only a wish: a caller that may not see it gets a response without a body.
+// mayRead reports whether the caller may read the entity that it changes. If
+// it may not, its preference is ignored and the response has no body.
 func (x *exchange) mayRead() bool {
 	kind, _, _ := strings.Cut(string(x.route.permission), ":")
 	return x.client.HasPermission(x.ctx, vault.Permission(kind+":read")) == nil
@@ -266,7 +267,6 @@ func isMergePatch(contentType string) bool {
 	return err == nil && typ == mergePatch
 }
 
-// run runs the operation.
 func (x *exchange) run(ctx context.Context, in *input) (answer, error) {
 	out, err := x.route.run(ctx, in)
 	if err != nil {
@@ -308,7 +308,7 @@ func (x *exchange) once(key string, in *input) (answer, error) {
 	return answer{status: stored.Status, header: stored.Header, body: stored.Body, replayed: replayed}, err
 }
 
-// keptHeader returns the headers that are stored with an answer.
+// keptHeader returns the headers that are stored with a response.
 func (a *answer) keptHeader() http.Header {
 	if a.location == "" {
 		return a.header
@@ -339,18 +339,18 @@ func mountOf(r *http.Request) string {
 	return mount
 }
 
-// lingerTimeout is how long to wait for the rest of a body that is not needed
-// any more.
+// lingerTimeout is how long to wait for the rest of a body that is no longer
+// needed.
 const lingerTimeout = 5 * time.Second
 
-// send writes the response. No cache on the way may store it.
+// send writes the response. It forbids caches to store it.
 func (x *exchange) send(a answer) {
 	if x.room != nil {
 		x.room.Pause()
 	}
 	if !x.read && x.r.ContentLength != 0 {
-		// The server reads and drops some of what is left, so that the caller
-		// gets to see the response. That must not take long.
+		// The server reads and drops some of the remaining body, so that the
+		// caller gets to see the response. That must not take long.
 		x.deadline(time.Now().Add(min(lingerTimeout, x.bodyTimeout())))
 	}
 	x.setHeaders(&a)
@@ -361,8 +361,8 @@ func (x *exchange) send(a answer) {
 	_, _ = x.w.Write(a.body) // if the caller has gone, there is no one to report the error to
 }
 
-// boundSending bounds the time that sending a response takes, on a server that
-// has no write timeout of its own.
+// boundSending bounds how long sending a response may take, on a server
+// without a write timeout.
 func (x *exchange) boundSending() (end func()) {
 	if srv := x.server(); srv == nil || srv.WriteTimeout != 0 {
 		return func() {}
@@ -372,12 +372,12 @@ func (x *exchange) boundSending() (end func()) {
 	return func() { _ = control.SetWriteDeadline(time.Time{}) }
 }
 
-// largeAnswer is the size in bytes from which sending a response is bounded in
-// time.
+// largeAnswer is the size in bytes above which sending a response has a time
+// limit.
 const largeAnswer = 64 << 10
 
-// setHeaders sets the headers of a response. Their values share one array,
-// which is all that they allocate.
+// setHeaders sets the headers of a response. All values share one array, so
+// that setting them needs a single allocation.
 func (x *exchange) setHeaders(a *answer) {
 	header, values := x.w.Header(), make([]string, 0, 7)
 	set := func(name, value string) {

@@ -14,7 +14,7 @@ import (
 
 var errBroken = errors.New("disk on fire")
 
-// breakableWorld is a world on a storage that can be made to fail.
+// breakableWorld returns a world on a storage that can be made to fail.
 func breakableWorld(t testing.TB) (*world, *breakable) {
 	t.Helper()
 	store, err := sqlite.Open(context.Background(), ":memory:")
@@ -25,15 +25,15 @@ func breakableWorld(t testing.TB) (*world, *breakable) {
 	return worldOf(t, vaulttest.OpenStorage(t, b, nil), nil), b
 }
 
-// breakable is a storage that can be made to fail, to panic, or to hold its
+// breakable is a storage that can be made to fail, to panic, or to block
 // writes.
 type breakable struct {
 	vault.Storage
 	broken atomic.Bool
 	panics atomic.Pointer[any]
-	trace  atomic.Pointer[string] // of the last read of tokens
+	trace  atomic.Pointer[string] // trace id of the last read of tokens
 
-	// While gate is set, each write announces itself there and waits for leave.
+	// While gate is set, each write sends on it and then waits for a value.
 	gate  atomic.Pointer[chan struct{}]
 	leave chan struct{}
 }

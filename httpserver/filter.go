@@ -17,14 +17,15 @@ import (
 // pair is a parameter of a query.
 type pair struct{ name, value string }
 
-// params are the parameters of a query in the order in which they were sent. It
-// notes which ones are asked for: all others are refused.
+// params are the parameters of a query, in the order in which they were sent.
+// They record which names an operation reads, so that all other names can be
+// rejected.
 type params struct {
 	sent  []pair
 	known []string
 }
 
-// maxPairs bounds the parameters of a query.
+// maxPairs is the most parameters that a query may have.
 const maxPairs = 2500
 
 // parseQuery reads a query.
@@ -50,7 +51,7 @@ func parseQuery(raw string) (*params, error) {
 	return all, nil
 }
 
-// first returns the first value of a parameter, and whether there is one.
+// first returns the first value of a parameter, and whether the query has it.
 func (p *params) first(name string) (string, bool) {
 	p.known = append(p.known, name)
 	for _, x := range p.sent {
@@ -79,8 +80,8 @@ func (p *params) all(name string) []string {
 	return values
 }
 
-// refuseOthers refuses the parameters that were not asked for: a filter that is
-// misspelled must not find everything.
+// refuseOthers rejects the parameters that the operation does not read,
+// because a misspelled filter must not find everything.
 func (p *params) refuseOthers() error {
 	bad := map[string][]string{}
 	for _, x := range p.sent {
@@ -94,10 +95,10 @@ func (p *params) refuseOthers() error {
 	return &vault.InvalidError{Fields: bad}
 }
 
-// anyKey ends the name of a parameter that is a map.
+// anyKey ends the name of a parameter with a key, such as metadata.<key>.
 const anyKey = ".<key>"
 
-// isParameter reports whether a parameter has a name that is known.
+// isParameter reports whether a parameter has the given known name.
 func isParameter(name, known string) bool {
 	prefix, isMap := strings.CutSuffix(known, anyKey)
 	if !isMap {
@@ -112,8 +113,8 @@ func (p *params) page() vault.PageParams {
 	return vault.PageParams{Page: p.count("page"), Size: p.count("size")}
 }
 
-// count reads a number. A value that is not one is passed on as one that the
-// vault rejects.
+// count reads a number. For an invalid number it returns -1, which the vault
+// rejects.
 func (p *params) count(name string) int {
 	value, given := p.first(name)
 	if !given {
@@ -145,20 +146,20 @@ func tokenFilter(p *params) (vault.ListTokensParams, error) {
 	return f, err
 }
 
-// tokenCursor reads the filters of tokens, and a place in the list.
+// tokenCursor reads the filters for tokens and a position in the list.
 func tokenCursor(p *params) (cursorFilter, error) {
 	f, err := tokensBy(p)
 	f.Size = p.count("size")
 	return cursorFilter{f, p.text("start")}, err
 }
 
-// cursorFilter is what a list of tokens by cursor takes.
+// cursorFilter holds the parameters of a list of tokens by cursor.
 type cursorFilter struct {
 	vault.ListTokensParams
 	after string
 }
 
-// tokensBy reads the filters of tokens.
+// tokensBy reads the filters for tokens.
 func tokensBy(p *params) (vault.ListTokensParams, error) {
 	f := vault.ListTokensParams{IDs: p.all("id")}
 	for _, t := range p.all("type") {
@@ -193,7 +194,7 @@ func (p *params) metadata() (map[string]string, error) {
 		case strings.HasPrefix(rest, "[") && strings.HasSuffix(rest, "]"):
 			add(rest[1:len(rest)-1], x.value)
 		default:
-			// some other parameter
+			// another parameter
 		}
 	}
 	return filters, nil
@@ -235,7 +236,8 @@ func logFilter(p *params) (vault.ListLogsParams, error) {
 	return f, cmp.Or(errs[:]...)
 }
 
-// id reads a parameter as a UUID; zero when it is absent or empty.
+// id reads a parameter as a UUID. An absent or empty parameter is the zero
+// UUID.
 func (p *params) id(name string) (uuid.UUID, error) {
 	text := p.text(name)
 	id, ok := parseUUID(text)
@@ -245,21 +247,22 @@ func (p *params) id(name string) (uuid.UUID, error) {
 	return id, nil
 }
 
-// dateLayouts are the forms of ISO 8601 that dates in queries may have. Without
-// an offset they are in UTC; a fraction of a second is allowed in all.
+// dateLayouts are the ISO 8601 forms that dates in queries may have. Without
+// an offset they are in UTC. Each form allows a fraction of a second.
 var dateLayouts = []string{
 	time.RFC3339, "2006-01-02T15:04:05Z0700", "2006-01-02T15:04:05Z07", "2006-01-02T15:04:05",
 	"2006-01-02T15:04Z07:00", "2006-01-02T15:04", time.DateOnly,
 	"20060102T150405Z0700", "20060102T150405Z07", "20060102T150405", "20060102",
 }
 
-// date reads a date or a date-time; zero when it is absent or empty.
+// date reads a date or a date-time. An absent or empty parameter is the zero
+// time.
 func (p *params) date(name string) (time.Time, error) {
 	text := p.text(name)
 	if text == "" {
 		return time.Time{}, nil
 	}
-	// An offset's plus that was not escaped arrives as a space.
+	// The plus of an offset arrives as a space if it was not escaped.
 	text = strings.ToUpper(strings.ReplaceAll(text, " ", "+"))
 	for _, layout := range dateLayouts {
 		t, err := time.Parse(layout, text)

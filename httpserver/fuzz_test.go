@@ -9,9 +9,9 @@ import (
 	"testing"
 )
 
-// FuzzRequests sends any method, path and body with a key that may do it. No
-// answer is a failure of the server; a refusal has the common form and leaves
-// nothing behind; and every other answer is as the OpenAPI document says.
+// FuzzRequests sends any method, path and body with a sufficient key. The
+// server must not fail. An error must have the common form and leave nothing
+// behind. Every other response must match the OpenAPI document.
 func FuzzRequests(f *testing.F) {
 	for _, c := range malformedBodies {
 		if len(c.body) < 10_000 {
@@ -44,7 +44,7 @@ func FuzzRequests(f *testing.F) {
 	})
 }
 
-// probe sends one request and looks at what came of it.
+// probe sends one request and checks the response and the log.
 func (w *world) probe(method string, target *url.URL, key string, body []byte) {
 	w.t.Helper()
 	before := w.totalLogs()
@@ -64,6 +64,6 @@ func (w *world) probe(method string, target *url.URL, key string, body []byte) {
 	res.wantError(w.t, res.StatusCode)
 	used := strings.Contains(target.Path, "detokenize") // logs the tokens that it read before it failed
 	if after := w.totalLogs(); after != before && !used {
-		w.t.Errorf("%s %s: refused with %d, and yet something was done", method, target, res.StatusCode)
+		w.t.Errorf("%s %s: rejected with %d, but something changed", method, target, res.StatusCode)
 	}
 }

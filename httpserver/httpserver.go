@@ -1,4 +1,4 @@
-// Package httpserver puts a vault behind REST.
+// Package httpserver serves a vault as a REST API.
 //
 //	http.ListenAndServe(addr, httpserver.Handler(v, nil))
 //
@@ -6,29 +6,29 @@
 //
 //	mux.Handle("/vault/", http.StripPrefix("/vault", httpserver.Handler(v, nil)))
 //
-// A request is checked in a fixed order, and the first check that fails decides
-// the response: the route (404, 405), the key (401), the permission (403), the
-// rate limit (429), the content type (415), the size (413), room in memory (503),
-// the body (400), and last the entity (404). A trailing slash makes no difference, and the API
-// never redirects.
+// Requests are checked in a fixed order, and the first check that fails
+// decides the response: the route (404, 405), the key (401), the permission
+// (403), the rate limit (429), the content type (415), the size (413), room
+// in memory (503), the body (400), and last the entity (404). A trailing
+// slash makes no difference, and the API never redirects.
 //
-// Below /proxy the path belongs to the destination of a proxy and is forwarded
-// unchanged. Requests and responses are streamed unless the vault has to look
-// into them. A response with the header SVC-PROXY-DESTINATION-STATUS comes from
-// the destination; one without it is an error of the proxy itself, under
-// proxy_error, or, with SVC-CUSTOM-RESPONSE, a response that the code of a
-// transform built. [Options.Prefix] changes the SVC- of this and all other
-// headers.
+// Below /proxy, the path belongs to the destination of a proxy and is
+// forwarded unchanged. Requests and responses are streamed unless the vault
+// has to inspect them. A response with the header
+// SVC-PROXY-DESTINATION-STATUS comes from the destination. A response with
+// SVC-CUSTOM-RESPONSE was built by the code of a transform. A response with
+// neither is an error of the proxy itself, under proxy_error.
+// [Options.Prefix] replaces the SVC- in the names of all headers.
 //
-// Every response has the trace id of its request. An error is JSON with title,
-// status, detail and, if fields are wrong, errors; it names fields and rules
-// and never repeats a value. The OpenAPI document is at /openapi.json.
+// Every response has the trace id of its request. An error is JSON with
+// title, status, detail and, if fields are wrong, errors. It names fields and
+// rules and never repeats a value. The OpenAPI document is at /openapi.json.
 //
-// The server around the handler is the program's own: its timeouts, its TLS,
-// its listener. examples/server shows a complete one. A middleware that wraps
-// the ResponseWriter must give its own an Unwrap method, as
-// [http.ResponseController] requires; without it there is no time limit on
-// bodies, and responses of proxies are not streamed.
+// The program provides the server: its timeouts, TLS and listener.
+// examples/server is a complete one. If middleware wraps the ResponseWriter,
+// its writer must have an Unwrap method, as [http.ResponseController]
+// requires. Otherwise bodies have no time limit, and responses of proxies are
+// not streamed.
 package httpserver
 
 import (
@@ -42,87 +42,95 @@ import (
 	"github.com/seed-72ea4aab/vault"
 )
 
-// Options adjusts a [Handler]. The zero value is safe and complete.
+// Options configures a [Handler]. The zero value is safe and complete.
 type Options struct {
-	// Prefix starts the name of every header of the API's own: with "BT-" the
-	// key is in BT-API-KEY. Default "SVC-".
+	// Prefix starts the name of each of the API's headers. With "BT-", the
+	// API key is in BT-API-KEY. Default "SVC-".
 	Prefix string
 
-	// MaxBody limits the body of a request, in bytes. Default 5 MiB. The vault
-	// has a limit of its own, [vault.Config.MaxBytes]. MaxBody does not apply
-	// to what a proxy streams.
+	// MaxBody limits the body of a request, in bytes. Default 5 MiB. The
+	// vault enforces [vault.Config.MaxBytes] as well. MaxBody does not apply
+	// to bodies that a proxy streams.
 	MaxBody int64
 
-	// MaxResponse limits the response to a read, in bytes: a larger one becomes
-	// a 413 that asks for a smaller page. Default 64 MiB.
+	// MaxResponse limits the response to a read, in bytes. A larger response
+	// becomes a 413 that tells the caller to request a smaller page. Default
+	// 64 MiB.
 	MaxResponse int
 
-	// BodyTimeout is how long the body of a request may take to arrive, and how
-	// long a large response may take to send. Default 30 seconds; shorter
-	// timeouts of the server apply too. It needs a ResponseWriter that can set
-	// deadlines, as that of net/http can.
+	// BodyTimeout is how long the body of a request may take to arrive, and
+	// how long a large response may take to send. Default 30 seconds; shorter
+	// timeouts of the server apply too. It needs a ResponseWriter that can
+	// set deadlines, such as the one of net/http.
 	//
-	// A body that is streamed through a proxy may take a second longer for each
-	// 1,024 bytes, and an import for each 128 bytes that are not blank lines, but
-	// no pause may be longer than BodyTimeout.
+	// A body that is streamed through a proxy gets one more second for each
+	// 1,024 bytes, and an import for each 128 bytes outside blank lines. No
+	// pause may be longer than BodyTimeout.
 	BodyTimeout time.Duration
 
 	// Origins lists the web origins whose pages may call the API, such as
 	// "https://shop.example"; "*" means all. Default: none.
 	Origins []string
 
-	// TrustedProxies are the addresses of proxies in front of the API. A request
-	// from one of them comes from the last address in its X-Forwarded-For that is
-	// not a trusted proxy's; every other request comes from the address that it was
-	// sent from. Log entries have that address as their origin. Default: none.
+	// TrustedProxies are the addresses of proxies in front of the API. They
+	// decide the origin in log entries. For a request from a trusted proxy,
+	// the origin is the last address in X-Forwarded-For that is not a trusted
+	// proxy. For any other request, it is the address of the sender. Default:
+	// none.
 	TrustedProxies []netip.Prefix
 
-	// Authenticate, if set, is asked first who sends a request, so that a user of
-	// the program, with a session or an OIDC token of its own, can call the API
-	// beside holders of API keys. It returns the client to act as, for example
+	// Authenticate, if set, is called first to identify the sender of a
+	// request. With it, users of the program can call the API with the
+	// program's own sessions or OIDC tokens, next to holders of API keys. It
+	// returns the client to act as, for example
 	//
 	//	return v.Tenant(tenant).AsUser(subject).As(r.Context(), application)
 	//
-	// and nil without an error for a request that is none of its own: then the
-	// API key decides. [vault.ErrUnauthenticated] is a 401, as are errors that
-	// wrap it, and [vault.ErrNotFound] of an application that is gone; an error
-	// that is none of the vault's is a 500. A client has all the rights that it
-	// has in Go: that of [vault.Vault.Tenant] may do everything.
+	// It returns nil without an error for a request that it does not
+	// recognize; then the API key decides. [vault.ErrUnauthenticated] and
+	// errors that wrap it become a 401. So does [vault.ErrNotFound], because
+	// it means that the application was deleted. An error that does not come
+	// from the vault becomes a 500. A client has all the rights that it has
+	// in Go: a client from [vault.Vault.Tenant] may do everything.
 	//
-	// Below /proxy, the headers of the request go on to the destination. What
-	// shows who the user is must not: there, Authenticate deletes it from the
-	// header of its request, r.Header.Del("Authorization").
+	// Below /proxy, the headers of the request are forwarded to the
+	// destination, including headers that identify the user. Authenticate must
+	// delete these headers from its request there:
+	// r.Header.Del("Authorization").
 	Authenticate func(*http.Request) (*vault.Client, error)
 
-	// RateLimit decides whether a caller may go on; if not, it says when to try
-	// again. It is asked twice: with cost 1, once the caller's permission is
-	// known, and, for a request that makes or uses several tokens, with the
-	// number of the others, once the body is parsed and before they are worked
-	// on. A tokenize of 4,000 values costs 4,000. Limiters in a database that
-	// several servers share fit as well; the request's context bounds them.
+	// RateLimit decides whether a caller may proceed. If not, it returns when
+	// to try again. It is called with cost 1 once the permission has been
+	// checked. For a request that creates or uses several tokens, it is
+	// called a second time, after the body is parsed and before work starts.
+	// The cost is then the number of the other tokens, so that tokenizing
+	// 4,000 values costs 4,000 in total. RateLimit may query a database that
+	// several servers share; the request's context bounds it.
 	//
-	// For a call of a proxy without an API key the client belongs to the proxy's
-	// tenant, and has no application.
-	// [EachApplication] returns a function that gives every application, and
-	// every such proxy, the same limit. Default: no limit.
+	// For a proxy call without an API key, the client belongs to the proxy's
+	// tenant and has no application. [EachApplication] returns a function
+	// that gives every application, and every such proxy, the same limit.
+	// Default: no limit.
 	RateLimit func(r *http.Request, c *vault.Client, cost int) (retryAfter time.Duration, ok bool)
 
-	// Logger gets one line for each request: trace id, route, status, duration,
-	// tenant and application, and for a 500 the cause. It never gets a body, a
-	// query, a header or a key. Default: nothing is logged.
+	// Logger gets one line for each request: trace id, route, status,
+	// duration, tenant and application, and for a 500 the cause. It never
+	// gets a body, a query, a header or a key. Default: no logging.
 	Logger *slog.Logger
 
-	// RawProxy passes the responses of proxies on as the destination sent them.
-	// By default a browser cannot run them as pages of the API's origin: they
-	// carry Content-Security-Policy: sandbox, X-Content-Type-Options: nosniff and
-	// Cross-Origin-Resource-Policy: same-origin, lose headers that act on the
-	// whole origin, such as Set-Cookie and Service-Worker-Allowed, and navigations,
-	// frames, scripts and workers are refused with 403. The same holds for
-	// responses that tenants' code builds, which cannot redirect either. Set
-	// RawProxy only where no browser reaches the API.
+	// RawProxy forwards the responses of proxies as the destination sent
+	// them. Set it only where no browser reaches the API.
+	//
+	// By default a browser cannot run these responses as pages of the API's
+	// origin. They get Content-Security-Policy: sandbox,
+	// X-Content-Type-Options: nosniff and Cross-Origin-Resource-Policy:
+	// same-origin. They lose headers that act on the whole origin, such as
+	// Set-Cookie and Service-Worker-Allowed. Navigations, frames, scripts and
+	// workers get a 403. The same holds for responses that tenants' code
+	// builds, and these cannot redirect either.
 	RawProxy bool
 
-	// Observer, if set, is called for each request when it is done.
+	// Observer, if set, is called after each request.
 	Observer Observer
 }
 
@@ -134,7 +142,7 @@ const (
 	defaultBodyTimeout = 30 * time.Second
 )
 
-// Check reports what is wrong with the options: a prefix that cannot start the
+// Check returns an error for invalid options: a prefix that cannot start the
 // name of a header, a negative limit, or an origin that no browser sends.
 func (o *Options) Check() error {
 	if o == nil {
@@ -182,9 +190,9 @@ func (o *Options) withDefaults() Options {
 	return c
 }
 
-// Handler returns the REST API of a vault. opts may be nil; it panics with what
-// [Options.Check] returns, as a bad pattern makes a mux panic. The handler
-// needs no closing, and works until the vault is closed.
+// Handler returns the REST API of a vault. opts may be nil. Handler panics if
+// [Options.Check] returns an error. The handler does not need to be closed;
+// it works until the vault is closed.
 func Handler(v *vault.Vault, opts *Options) http.Handler {
 	if err := opts.Check(); err != nil {
 		panic(err)
@@ -207,11 +215,11 @@ type handler struct {
 	vault    *vault.Vault
 	opts     Options
 	header   headerNames
-	origins  *origins // nil: cross-origin requests are off
+	origins  *origins // nil if cross-origin requests are off
 	document []byte   // the OpenAPI document
 	mux      *http.ServeMux
 	unknown  *endpoint // handles every path that the API does not have
-	proxy    *endpoint // takes every method and path below /proxy
+	proxy    *endpoint // handles every method and path below /proxy
 
 	importPause time.Duration
 }
@@ -224,10 +232,10 @@ func namesOf(prefix string) headerNames {
 	return headerNames{name("API-KEY"), name("IDEMPOTENCY-KEY"), name("IDEMPOTENT-REPLAYED"), name("TRACE-ID"), name("PROXY-DESTINATION-STATUS"), name("CUSTOM-RESPONSE"), name("JOB-ID")}
 }
 
-// ServeHTTP finds the endpoint of a path. The mux would redirect paths that are
-// not clean, so they never reach it: a trailing slash is removed, and a path
-// with empty or dot segments does not exist. The part after /proxy belongs to a
-// destination and is not touched.
+// ServeHTTP finds the endpoint of a path. It never passes an unclean path to
+// the mux, because the mux would redirect. A trailing slash is removed, and a
+// path with empty or dot segments does not exist. The part after /proxy
+// belongs to a destination and stays unchanged.
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if suffix, ok := proxySuffix(r.URL); ok {
 		h.serveProxy(w, r, suffix)

@@ -40,13 +40,13 @@ func TestIdempotencyReplaysByteForByte(t *testing.T) {
 		again := w.do(c.method, c.path+"/", c.key, "whatever", idempotencyKey, "key 1").want(t, c.status)
 		if first.body != again.body || first.Header.Get("Location") != again.Header.Get("Location") ||
 			first.Header.Get("Content-Type") != again.Header.Get("Content-Type") {
-			t.Errorf("%s: the answers differ:\n%v %s\n%v %s", name, first.Header, first.body, again.Header, again.body)
+			t.Errorf("%s: the responses differ:\n%v %s\n%v %s", name, first.Header, first.body, again.Header, again.body)
 		}
 		if first.Header.Get("SVC-IDEMPOTENT-REPLAYED") != "" || again.Header.Get("SVC-IDEMPOTENT-REPLAYED") != "true" {
 			t.Errorf("%s: replayed %q, then %q", name, first.Header.Get("SVC-IDEMPOTENT-REPLAYED"), again.Header.Get("SVC-IDEMPOTENT-REPLAYED"))
 		}
 		if now := w.totalLogs(); now != logged {
-			t.Errorf("%s: the replay did something", name)
+			t.Errorf("%s: the replay changed something", name)
 		}
 		if other := w.do(c.method, c.path, c.key, c.body, idempotencyKey, "key 2"); other.Header.Get("SVC-IDEMPOTENT-REPLAYED") != "" {
 			t.Errorf("%s: another key replays", name)
@@ -72,7 +72,7 @@ func TestIdempotencyStoresNoFailure(t *testing.T) {
 	w.do("POST", "/tokens", w.PrivateKey, `{"id":"taken","type":"token","data":1}`).want(t, 201)
 	taken := w.do("POST", "/tokens", w.PrivateKey, `{"id":"taken","type":"token","data":1}`, idempotencyKey, "k")
 	if taken.wantError(t, 409); taken.Header.Get("Retry-After") != "" {
-		t.Error("Retry-After, though trying again will not help")
+		t.Error("Retry-After although a retry cannot help")
 	}
 	if res := w.do("POST", "/tokens", w.PrivateKey, card, idempotencyKey, "k").want(t, 201); res.Header.Get("SVC-IDEMPOTENT-REPLAYED") != "" {
 		t.Error("a failure was stored")
@@ -86,7 +86,7 @@ func TestIdempotencyKeyInUseIs409(t *testing.T) {
 	store.gate.Store(&gate)
 	first := make(chan *response)
 	go func() { first <- w.do("POST", "/tokens", w.PrivateKey, card, idempotencyKey, "k") }()
-	<-gate // the first request is about to be written
+	<-gate // the first request is about to write
 	busy := w.do("POST", "/tokens", w.PrivateKey, card, idempotencyKey, "k")
 	busy.wantError(t, 409)
 	if busy.Header.Get("Retry-After") != "1" {
@@ -96,7 +96,7 @@ func TestIdempotencyKeyInUseIs409(t *testing.T) {
 	store.leave <- struct{}{}
 	made := (<-first).want(t, 201)
 	if again := w.do("POST", "/tokens", w.PrivateKey, card, idempotencyKey, "k").want(t, 201); again.body != made.body {
-		t.Error("not the answer of the first request")
+		t.Error("not the response of the first request")
 	}
 }
 
@@ -119,7 +119,7 @@ func TestIdempotencyUnderConcurrencyCreatesOnce(t *testing.T) {
 	wg.Wait()
 	for _, b := range bodies {
 		if b != bodies[0] {
-			t.Fatalf("two answers:\n%s\n%s", b, bodies[0])
+			t.Fatalf("the responses differ:\n%s\n%s", b, bodies[0])
 		}
 	}
 	if ids := w.do("GET", "/tokens", w.PrivateKey, "").idsOf(t); len(ids) != 1 {
@@ -137,8 +137,8 @@ func TestIdempotencyKeyIsIgnoredOnGETAndDELETE(t *testing.T) {
 	w.do("DELETE", "/tokens/"+id, w.PrivateKey, "", idempotencyKey, "k").wantError(t, 404)
 }
 
-// A response that shows plaintext is not stored: it may hold a cvc, which must
-// be gone after an hour.
+// A response with plaintext is not stored, because it may contain a cvc,
+// which must not exist for more than an hour.
 func TestIdempotencyKeyIsIgnoredOnReadsByPOST(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
@@ -234,13 +234,14 @@ func TestWithoutAnIdempotencyKeyARequestRepeats(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
 	if first := w.create(card); first == w.create(card) {
-		t.Error("the second request made no token")
+		t.Error("the second request created no token")
 	}
 }
 
-// An answer that a reactor's code chose is a success like any other: the code
-// does not run again for it. A failure of its choice is not stored.
-func TestAnswersThatCodeChoseAreReplayed(t *testing.T) {
+// A successful response that a reactor's code built is stored like any other,
+// so the code does not run again. An error response that it built is not
+// stored.
+func TestResponsesBuiltByCodeAreReplayed(t *testing.T) {
 	t.Parallel()
 	w := reactorWorld(t)
 	for status, replayed := range map[int]bool{200: true, 201: true, 302: true, 402: false, 500: false} {
@@ -259,7 +260,7 @@ func TestAnswersThatCodeChoseAreReplayed(t *testing.T) {
 		}
 		marked := answers[1].Header.Get("SVC-IDEMPOTENT-REPLAYED") == "true"
 		if same := answers[0].body == answers[1].body; same != replayed || marked != replayed {
-			t.Errorf("%d: the second answer is the first: %v, and marked so: %v; want %v", status, same, marked, replayed)
+			t.Errorf("%d: the responses are equal: %v, the second is marked as replayed: %v; want %v", status, same, marked, replayed)
 		}
 	}
 }

@@ -16,18 +16,18 @@ import (
 // contentLines is the content type of JSON lines.
 const contentLines = "application/x-ndjson"
 
-// importLine is a line of the response to an import: the result of a row, with
-// the status that it would have had by itself if it failed; or, as the last line,
-// why the import has ended before its rows did.
+// importLine is a line of the response to an import. It is either the result
+// of a row, with the status that a failed row would have had as a request, or
+// the last line, with the reason why the import ended early.
 type importLine struct {
 	vault.ImportResult
 	Status int        `json:"status,omitempty"`
 	Error  *errorBody `json:"error,omitempty"`
 }
 
-// importTokens imports the lines of a body while it arrives, and sends results
-// while it does. The body is read as fast as the database takes its rows and the
-// caller takes the results, so neither piles up.
+// importTokens imports the lines of a body and sends results while the body
+// arrives. It reads no faster than the database writes rows and the caller
+// reads results, so neither piles up.
 func importTokens() operation {
 	return operation{takes: linesBody, lists: true, stream: (*exchange).importTokens}
 }
@@ -39,18 +39,18 @@ type importStream struct {
 	in      *bufio.Reader
 	out     *bufio.Writer
 	sent    int   // bytes
-	begun   bool  // the header is sent
+	begun   bool  // the header has been sent
 	ended   bool  // the body has been read to its end
-	failed  bool  // the caller does not take the results
-	dirty   bool  // results wait to be sent
-	broken  error // why the body cannot be read on
+	failed  bool  // the caller does not read the results
+	dirty   bool  // there are results to send
+	broken  error // why the rest of the body cannot be read
 
-	long     *bridge.Admission // room for a line that is long; else nil
-	patience patience          // with the caller
-	reader   *lineReader       // nil until a line is waited for
+	long     *bridge.Admission // room for a long line, or nil
+	patience patience          // how long the caller may still keep us waiting
+	reader   *lineReader       // nil until the import has to wait for a line
 }
 
-// errUnreadable ends an import whose body cannot be read on.
+// errUnreadable ends an import if the rest of its body cannot be read.
 var errUnreadable = errors.New("the body cannot be read on")
 
 func (x *exchange) importTokens() (answer, error) {
@@ -69,30 +69,30 @@ func (x *exchange) importTokens() (answer, error) {
 	defer s.stop()
 	for result, err := range x.client.Import(x.ctx, s.rows, opts) {
 		if err != nil && s.broken != nil {
-			err = s.broken // also where the server has ended the context for it
+			err = s.broken // even if the server has canceled the context because of it
 		}
 		if err != nil && !s.begun {
 			return answer{}, err
 		}
 		s.write(result, err)
 	}
-	s.begin() // also without rows
+	s.begin() // an import without rows has not begun
 	s.flush()
 	return answer{status: x.route.status, streamed: s.sent, sent: true}, nil
 }
 
-// open lets results go out while rows come in. The server then does not look at
-// what is left of the body before it takes the next request from the connection,
-// so the connection ends with the response, unless the body has ended by the time
-// that the header is sent.
+// open allows sending results while rows still arrive. In this mode the
+// server does not drain the body before the next request. The connection is
+// therefore closed after the response, unless the body ends before the header
+// is sent.
 func (s *importStream) open() {
-	_ = s.control.EnableFullDuplex() // HTTP/2 has it always
+	_ = s.control.EnableFullDuplex() // HTTP/2 is always full duplex
 	if s.r.ProtoMajor == 1 {
 		s.w.Header().Set("Connection", "close")
 	}
 }
 
-// reachEnd notes that the body has been read to its end.
+// reachEnd records that the body has been read to its end.
 func (s *importStream) reachEnd() {
 	s.ended, s.read = true, true
 	if !s.begun {
@@ -100,8 +100,8 @@ func (s *importStream) reachEnd() {
 	}
 }
 
-// close bounds what the server still does with the connection: it reads some of a
-// body that has not ended, and sends the end of the response.
+// close bounds the time that the server still spends on the connection: it
+// reads some of an unfinished body, and sends the end of the response.
 func (s *importStream) close() {
 	var read, write time.Time
 	if !s.ended {
@@ -131,7 +131,7 @@ func importOptions(query string) (opts *vault.ImportOptions, err error) {
 	return opts, p.refuseOthers()
 }
 
-// arrive makes room for a part of a line that is long.
+// arrive reserves memory for a part of a long line.
 func (s *importStream) arrive(bytes int) error {
 	if s.long == nil {
 		_, s.long = bridge.Admit(s.ctx, bridge.Caller(s.client), nil)
@@ -146,7 +146,7 @@ func (s *importStream) endLong() {
 	}
 }
 
-// parse reads a row. A long one takes room and a turn, as a body does.
+// parse reads a row. A long row needs memory and a turn, as a body does.
 func (s *importStream) parse(line []byte) (p vault.TokenParams, err error) {
 	if s.long == nil {
 		return p, p.UnmarshalJSON(line)
@@ -171,7 +171,7 @@ func (s *importStream) begin() {
 	s.w.WriteHeader(s.route.status)
 }
 
-// write adds a line to the response: a result, or the error that has ended the
+// write adds a line to the response: a result, or the error that ended the
 // import.
 func (s *importStream) write(result vault.ImportResult, ended error) {
 	s.begin()
@@ -181,12 +181,12 @@ func (s *importStream) write(result vault.ImportResult, ended error) {
 		a, cause := s.refuse(ended)
 		s.cause = cause
 		line.Error = &errorBody{}
-		_ = json.Unmarshal(a.body, line.Error) // it has just been made
+		_ = json.Unmarshal(a.body, line.Error) // cannot fail, because refuse has just encoded it
 	case result.Err != nil:
 		line.Status = describe(result.Err).Status
 		line.Errors = firstFields(result.Errors)
 	}
-	text, _ := json.Marshal(&line) // numbers and texts
+	text, _ := json.Marshal(&line) // cannot fail for numbers and strings
 	if !s.dirty {
 		s.dirty = true
 		_ = s.control.SetWriteDeadline(time.Now().Add(s.handler.opts.BodyTimeout))
@@ -195,7 +195,7 @@ func (s *importStream) write(result vault.ImportResult, ended error) {
 	_, _ = s.out.Write(append(text, '\n')) // if the caller has gone, its context ends the import
 }
 
-// flush sends what was written.
+// flush sends the lines that write has added.
 func (s *importStream) flush() {
 	if !s.dirty {
 		return
@@ -204,8 +204,8 @@ func (s *importStream) flush() {
 	s.failed = cmp.Or(s.out.Flush(), s.control.Flush()) != nil
 }
 
-// waitFor asks the limiter until it agrees, so that a caller with too many rows
-// is slowed down and not cut off.
+// waitFor calls the rate limiter until it agrees, so that a caller with too
+// many rows is slowed down and not cut off.
 func (x *exchange) waitFor(tokens int) error {
 	for tokens > 0 {
 		wait, ok := x.handler.opts.RateLimit(x.r, x.client, tokens)
@@ -221,16 +221,16 @@ func (x *exchange) waitFor(tokens int) error {
 	return nil
 }
 
-// minLimitPause is the least time between two questions to the limiter.
+// minLimitPause is the least time between two calls of the rate limiter.
 const minLimitPause = 10 * time.Millisecond
 
-// logFollowing is what a follower of the log asks for.
+// logFollowing holds the parameters of a request that follows the log.
 type logFollowing struct {
 	cursor string
 	wait   time.Duration
 }
 
-// maxWait is how long a follower may wait for an entry.
+// maxWait is the longest time that a follower may wait for an entry.
 const maxWait = 30 * time.Second
 
 func readLogFollowing(p *params) (logFollowing, error) {

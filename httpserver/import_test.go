@@ -60,7 +60,7 @@ func TestImportLines(t *testing.T) {
 	}
 }
 
-// sameFields compares two lines, of which the second may be cut off.
+// sameFields compares two lines. The second one may be truncated.
 func sameFields(got, want string) bool {
 	var a, b map[string]any
 	if json.Unmarshal([]byte(want), &b) != nil {
@@ -90,7 +90,8 @@ func TestImportIsRefused(t *testing.T) {
 	small.do("GET", "/tokens/one", small.PrivateKey, "").wantError(t, 404)
 }
 
-// lines sends rows of an import over a connection, and reads results meanwhile.
+// lines sends rows of an import over a connection, and reads results while it
+// sends.
 type lines struct {
 	to   *io.PipeWriter
 	from *bufio.Scanner
@@ -115,7 +116,7 @@ func (l *lines) read(t testing.TB, n int) {
 	}
 }
 
-// importOver begins an import through a server.
+// importOver starts an import through a server.
 func importOver(t *testing.T, srv *httptest.Server, key string) *lines {
 	t.Helper()
 	body, to := io.Pipe()
@@ -139,8 +140,9 @@ func importOver(t *testing.T, srv *httptest.Server, key string) *lines {
 	return l
 }
 
-// TestImportStreams gets results while it still sends rows, through servers with
-// timeouts, which do not count for an import: each read and write has its own.
+// TestImportStreams reads results while it still sends rows. The servers have
+// timeouts, but these do not apply to an import: each read and write has a
+// separate deadline.
 func TestImportStreams(t *testing.T) {
 	t.Parallel()
 	for name, configure := range map[string]func(*httptest.Server){
@@ -162,7 +164,7 @@ func TestImportStreams(t *testing.T) {
 			if proto := l.res.Proto; !strings.HasPrefix(proto, name) && !strings.HasPrefix(proto, "HTTP/2") {
 				t.Fatalf("through %s", proto)
 			}
-			l.read(t, 1000) // though more rows are to come
+			l.read(t, 1000) // while more rows are to come
 			for _, until := range []*time.Time{limits.read.Load(), limits.write.Load()} {
 				if until == nil || time.Until(*until) < time.Hour {
 					t.Errorf("the timeout of the server ends the import: %v", until)
@@ -175,15 +177,16 @@ func TestImportStreams(t *testing.T) {
 			}
 			l.send(t, n, 5)
 			_ = l.to.Close()
-			l.read(t, 1005) // what was behind
+			l.read(t, 1005) // the remaining results
 			if l.from.Scan() {
-				t.Errorf("more than there were rows: %s", l.from.Text())
+				t.Errorf("a result without a row: %s", l.from.Text())
 			}
 		})
 	}
 }
 
-// TestImportEndsEarly says why when results have been sent already.
+// TestImportEndsEarly checks that an import that fails after some results
+// reports the reason.
 func TestImportEndsEarly(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
@@ -192,19 +195,19 @@ func TestImportEndsEarly(t *testing.T) {
 	srv := httptest.NewServer(limits)
 	t.Cleanup(srv.Close)
 	l := importOver(t, srv, w.PublicKey)
-	l.read(t, 2000) // all rows, though the body has not ended
+	l.read(t, 2000) // all rows, although the body has not ended
 	limits.bodyIsLate(t)
 	if !l.from.Scan() || !sameFields(l.from.Text(), `{"row":0,"outcome":"","error":{"title":"Request Timeout","status":408,"detail":"The body did not arrive in time."}}`) {
-		t.Errorf("the line after the results is %s, %v", l.from.Text(), l.from.Err())
+		t.Errorf("line after the results: %s, %v", l.from.Text(), l.from.Err())
 	}
 	if l.from.Scan() {
 		t.Errorf("another line: %s", l.from.Text())
 	}
 }
 
-// TestAnImportThatStallsIsGivenUp sends less than it announces, and then nothing.
-// The connection of a body that was sent whole lives.
-func TestAnImportThatStallsIsGivenUp(t *testing.T) {
+// TestStalledImportIsAborted sends less than it announced, and then
+// nothing. After a complete body, the connection stays open.
+func TestStalledImportIsAborted(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, &Options{BodyTimeout: 50 * time.Millisecond})
 	srv := w.listen()
@@ -225,13 +228,13 @@ func TestAnImportThatStallsIsGivenUp(t *testing.T) {
 	conn := rawConn(t, w.listen())
 	for range 2 {
 		if res := roundTrip(t, conn, importHead(5)+"null\n").want(t, 200); res.Close {
-			t.Error("the connection ends after a body that was sent whole")
+			t.Error("the connection ends after a complete body")
 		}
 	}
 }
 
-// TestImportIsSlowedDown charges the limiter for each line, also for refused ones,
-// and waits for it.
+// TestImportIsSlowedDown checks that an import charges the limiter for each
+// line, even a rejected one, and waits for it.
 func TestImportIsSlowedDown(t *testing.T) {
 	t.Parallel()
 	var charged, refused atomic.Int64
@@ -265,12 +268,12 @@ func TestFollowLogs(t *testing.T) {
 	w := newWorld(t, nil)
 	start := w.do("GET", "/logs/follow", w.ManagementKey, "").want(t, 200)
 	if start.decode(t)["data"] == nil {
-		t.Errorf("no list of entries: %s", start.body)
+		t.Errorf("entries are not a list: %s", start.body)
 	}
 	w.do("POST", "/tokens", w.PublicKey, `{"id":"tok","type":"token","data":"x"}`).want(t, 201)
 	next := w.do("GET", "/logs/follow?wait=30&cursor="+start.text(t, "cursor"), w.ManagementKey, "").want(t, 200)
 	if !strings.Contains(next.body, `"entity_id":"tok"`) {
-		t.Errorf("the entry did not come: %s", next.body)
+		t.Errorf("the entry is missing: %s", next.body)
 	}
 	since := w.do("GET", "/logs/follow?cursor=since:2025-01-01T00:00:00Z", w.ManagementKey, "").want(t, 200)
 	if !strings.Contains(since.body, `"entity_id":"tok"`) {

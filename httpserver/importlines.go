@@ -10,31 +10,32 @@ import (
 	"github.com/seed-72ea4aab/vault"
 )
 
-// defaultImportPause is how long an import waits for rows, in all since the first
-// row of a batch, before it writes the rows it has. Meanwhile they hold memory.
+// defaultImportPause is how long an import waits in total for further rows of
+// a batch before it writes the rows it has. Waiting rows use memory.
 const defaultImportPause = time.Second
 
-// minImportRate is how many bytes a second an import must send, on average, while
-// the server waits for rows. Blank lines do not count.
+// minImportRate is the average number of bytes a second that an import must
+// send while the server waits for rows. Blank lines do not count.
 const minImportRate = 128
 
 // importText is a line of the body as it was read.
 type importText struct {
 	bytes []byte
-	last  bool  // the body ends with it
-	err   error // of the row, or errUnreadable
+	last  bool  // the body ends with this line
+	err   error // error of the row, or errUnreadable
 }
 
-// lineReader reads lines while the import writes rows and sends results. It reads
-// one line each time it is asked, so it and the import never use the body at once.
+// lineReader reads lines while the import writes rows and sends results. It
+// reads one line per request on ask, so that it and the import never use the
+// body at the same time.
 type lineReader struct {
 	ask   chan struct{}
 	got   chan importText
-	asked bool // a line is on its way
+	asked bool // a line has been requested and not received
 }
 
-// rows reads the rows of the body. What is to be sent goes out before a row is
-// waited for. When rows are late, those that are there are written.
+// rows yields the rows of the body. It sends pending results before it waits
+// for a row. When rows are late, it makes the import write the rows it has.
 func (s *importStream) rows(yield func(vault.TokenParams, error) bool) {
 	idle, gathered := time.Duration(0), false
 	late := func() bool {
@@ -75,8 +76,8 @@ func (s *importStream) rows(yield func(vault.TokenParams, error) bool) {
 	}
 }
 
-// next returns the next line and how long it was waited for. When that takes longer
-// than a pause, it calls late, which reports whether to go on.
+// next returns the next line and how long it waited for it. If the wait is
+// longer than pause, it calls late, which reports whether to continue.
 func (s *importStream) next(late func() bool, pause time.Duration) (text importText, waited time.Duration, ok bool) {
 	s.endLong()
 	if s.buffered() {
@@ -118,14 +119,14 @@ func (s *importStream) stop() {
 	if s.reader != nil {
 		close(s.reader.ask)
 		if s.reader.asked {
-			_ = s.control.SetReadDeadline(time.Unix(1, 0)) // long past
+			_ = s.control.SetReadDeadline(time.Unix(1, 0)) // in the past
 			<-s.reader.got
 		}
 	}
 	s.endLong()
 }
 
-// line reads a line. One that is too long is an error of its row.
+// line reads a line. A line that is too long is an error of its row.
 func (s *importStream) line() importText {
 	limit := int(s.handler.opts.MaxBody)
 	var line []byte

@@ -12,15 +12,18 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/bridge"
 )
 
-// EachApplication returns a function for [Options.RateLimit] that allows every
-// application the given number of requests a second, and bursts of the given
-// size. A request with several tokens counts as many. One with more than a whole
-// burst is let in when a burst is free, and the application then waits until the
-// rest is made up for. A session counts as the application that created it, so opening more
-// sessions does not raise the limit. Calls of a proxy without an API key have
-// the same limit for each proxy, and do not count against its application.
+// EachApplication returns a function for [Options.RateLimit] that allows
+// every application perSecond requests a second, and bursts of the given
+// size. A request with several tokens counts once for each token. A request
+// with more tokens than burst is admitted when a whole burst is free; the
+// application then waits until the excess is paid off.
 //
-// The limits apply to one process; n processes behind a load balancer allow n
+// A session counts as the application that created it, so that opening more
+// sessions does not raise the limit. Proxy calls without an API key have the
+// same limit for each proxy, and do not count against the proxy's
+// application.
+//
+// The limits apply to one process: n processes behind a load balancer allow n
 // times as much.
 func EachApplication(perSecond rate.Limit, burst int) func(*http.Request, *vault.Client, int) (time.Duration, bool) {
 	l := &limiters{limit: perSecond, burst: burst, recent: map[uuid.UUID]*rate.Limiter{}}
@@ -33,7 +36,7 @@ func EachApplication(perSecond rate.Limit, burst int) func(*http.Request, *vault
 	}
 }
 
-// spend takes the cost of a request, or says when to try again.
+// spend takes the cost of a request, or returns how long to wait.
 func spend(l *rate.Limiter, cost int, now time.Time) (time.Duration, bool) {
 	at := min(cost, l.Burst())
 	if at <= 0 || !l.AllowN(now, at) {
@@ -41,13 +44,13 @@ func spend(l *rate.Limiter, cost int, now time.Time) (time.Duration, bool) {
 		return time.Duration(missing / max(float64(l.Limit()), 1.0/maxRetryAfter) * float64(time.Second)), false
 	}
 	for cost -= at; cost > 0; cost -= at {
-		l.ReserveN(now, min(cost, at)) // a debt, which later requests wait for
+		l.ReserveN(now, min(cost, at)) // a debt that later requests wait for
 	}
 	return 0, true
 }
 
-// limiters keeps the limiters of applications and proxies that were active
-// lately, in two generations: the current one and the one before.
+// limiters keeps the limiters of recently active applications and proxies in
+// two generations, the current and the previous one.
 type limiters struct {
 	limit rate.Limit
 	burst int
@@ -56,7 +59,7 @@ type limiters struct {
 	recent, old map[uuid.UUID]*rate.Limiter
 }
 
-// maxLimiters is the size of a generation.
+// maxLimiters is the largest number of limiters in a generation.
 const maxLimiters = 10_000
 
 func (l *limiters) of(id uuid.UUID) *rate.Limiter {

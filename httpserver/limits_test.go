@@ -22,7 +22,7 @@ func TestRateLimitAnswers429WithRetryAfter(t *testing.T) {
 	if got := res.Header.Get("Retry-After"); got != "10" {
 		t.Errorf("Retry-After %q", got)
 	}
-	w.do("GET", "/logs", w.ManagementKey, "").want(t, 200) // others are not slowed down
+	w.do("GET", "/logs", w.ManagementKey, "").want(t, 200) // other applications are not limited
 	w.do("GET", "/healthz", "", "").want(t, 200)
 	w.do("GET", "/tokens", "", "").wantError(t, 401)
 }
@@ -76,7 +76,7 @@ func TestCORSLetsAPageTokenize(t *testing.T) {
 			t.Errorf("%s is %q, want %q", name, got, want)
 		}
 	}
-	for key, status := range map[string]int{w.PublicKey: 201, "": 401} { // errors can be read too
+	for key, status := range map[string]int{w.PublicKey: 201, "": 401} { // a page can read errors too
 		res := w.do("POST", "/tokens", key, card, "Origin", "https://shop.example").want(t, status)
 		if res.Header.Get("Access-Control-Allow-Origin") != "https://shop.example" ||
 			!strings.Contains(res.Header.Get("Access-Control-Expose-Headers"), "Svc-Trace-Id") {
@@ -100,17 +100,17 @@ func TestCORSForAllOrigins(t *testing.T) {
 	}
 }
 
-func TestAnAnswerOverTheLimitIsRefused(t *testing.T) {
+func TestResponseOverTheLimitIsRefused(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, &Options{MaxResponse: 3000})
 	for range 10 {
-		w.create(card) // what was written is always answered
+		w.create(card) // the response to a write is never refused
 	}
 	w.do("GET", "/tokens", w.PrivateKey, "").wantError(t, 413)
 	w.do("GET", "/tokens?size=2", w.PrivateKey, "").want(t, 200)
 }
 
-func TestAPageThatHoldsTooMuchIsA400(t *testing.T) {
+func TestPageWithTooMuchDataIs400(t *testing.T) {
 	t.Parallel()
 	w := worldOf(t, vaulttest.Open(t, ":memory:", &vault.Config{MaxPageBytes: 3000}), nil)
 	for range 3 {

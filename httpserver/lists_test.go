@@ -8,8 +8,7 @@ import (
 	"testing"
 )
 
-// TestUnknownParametersAreRefused: a filter that is misspelled must not find
-// everything.
+// A misspelled filter must not find everything.
 func TestUnknownParametersAreRefused(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
@@ -32,7 +31,7 @@ func TestUnknownParametersAreRefused(t *testing.T) {
 	}
 	two := w.do("GET", "/tokens?one=1&two=2&page=0", w.PrivateKey, "").wantError(t, 400)["errors"].(map[string]any)
 	if two["one"] == nil || two["two"] == nil {
-		t.Errorf("both are named: %v", two)
+		t.Errorf("errors do not name both: %v", two)
 	}
 	w.do("GET", "/tokens?start=x", w.PrivateKey, "").wantError(t, 400)
 	w.do("GET", "/v2/tokens?page=1", w.PrivateKey, "").wantError(t, 400)
@@ -40,7 +39,7 @@ func TestUnknownParametersAreRefused(t *testing.T) {
 	w.do("GET", "/healthz?probe=1", "", "").want(t, 200)
 }
 
-// TestListsOverCursors reads lists to their end.
+// TestListsOverCursors reads lists to the end.
 func TestListsOverCursors(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
@@ -96,8 +95,8 @@ func TestListsOverCursors(t *testing.T) {
 	w.do("POST", "/v2/tokens/search", w.PublicKey, `{"query":"type:token"}`).wantError(t, 403)
 }
 
-// TestFiltersOfLogsAndApplications finds entries by who did what, and
-// applications by name and type.
+// TestFiltersOfLogsAndApplications finds log entries by actor and operation,
+// and applications by name and type.
 func TestFiltersOfLogsAndApplications(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)

@@ -21,14 +21,15 @@ import (
 	"github.com/seed-72ea4aab/vault/vaulttest"
 )
 
-// BenchmarkLoopback compares reads and creates over loopback with the same calls
-// in the process, by 1, 8 and 32 callers. The goal is 0.65.
+// BenchmarkLoopback compares reads and creates over loopback with the same
+// calls in the process, by 1, 8 and 32 callers. The goal is 0.65.
 //
-// The client shares the CPUs with the server, so it decides a part of the rate.
-// There are two: that of net/http, and a lean one, which sends the same bytes each
-// time and reads of the answer what it needs to find its end. The fourth rate is
-// that of a bare handler which answers the lean client with the same bytes out of
-// memory: what net/http leaves to any server.
+// The client shares the CPUs with the server, so it determines a part of the
+// rate. There are two clients: the client of net/http, and a lean one, which
+// sends the same bytes each time and reads only enough of the response to
+// find its end. The fourth rate is the rate of the lean client with a bare
+// handler that sends the same response from memory. It shows what net/http
+// leaves to any server.
 func BenchmarkLoopback(b *testing.B) {
 	for _, backend := range []struct {
 		name string
@@ -99,7 +100,7 @@ func overLoopback(b *testing.B, v *vaulttest.Vault, n int, s sent, inProcess fun
 	b.ReportMetric(0, "ns/op")
 }
 
-// repeating answers every request as the handler answers this one.
+// repeating returns a handler that sends the same response to every request.
 func repeating(b testing.TB, h http.Handler, s sent) http.Handler {
 	r := httptest.NewRequestWithContext(b.Context(), s.method, s.path, strings.NewReader(s.body))
 	r.Header.Set("SVC-API-KEY", s.key)
@@ -118,8 +119,8 @@ func repeating(b testing.TB, h http.Handler, s sent) http.Handler {
 	})
 }
 
-// leanCaller returns a function that sends a request over one of the connections
-// that are free, and reads the answer to its end.
+// leanCaller returns a function that sends a request over a free connection
+// and reads the response to its end.
 func leanCaller(b testing.TB, addr string, s sent) func() error {
 	text := fmt.Appendf(nil, "%s %s HTTP/1.1\r\nHost: vault\r\nSvc-Api-Key: %s\r\nContent-Length: %d\r\n\r\n%s", s.method, s.path, s.key, len(s.body), s.body)
 	status := fmt.Appendf(nil, "HTTP/1.1 %d ", s.want)
@@ -143,7 +144,7 @@ func leanCaller(b testing.TB, addr string, s sent) func() error {
 	}
 }
 
-// skipAnswer reads an answer that has the status.
+// skipAnswer reads a response and checks its status.
 func skipAnswer(r *bufio.Reader, status []byte) error {
 	line, err := r.ReadSlice('\n')
 	if err != nil || !bytes.HasPrefix(line, status) {
@@ -166,8 +167,8 @@ func skipAnswer(r *bufio.Reader, status []byte) error {
 	}
 }
 
-// turns lets n callers make calls of each kind in short rounds, so that anything
-// else that the machine does falls on all, and returns the rates.
+// turns lets n callers make calls of each kind in short rounds, so that other
+// load on the machine affects all kinds alike. It returns the rates.
 func turns(b *testing.B, n int, calls ...func() error) [][]float64 {
 	b.Helper()
 	rates := make([][]float64, len(calls))
@@ -175,7 +176,7 @@ func turns(b *testing.B, n int, calls ...func() error) [][]float64 {
 		for round := range rounds + 1 {
 			for i, call := range calls {
 				rate := rateOf(b, n, call)
-				if round > 0 { // the first one warms up
+				if round > 0 { // the first round warms up
 					rates[i] = append(rates[i], rate)
 				}
 			}

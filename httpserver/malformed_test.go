@@ -15,14 +15,14 @@ import (
 	"github.com/seed-72ea4aab/vault/vaulttest"
 )
 
-// malformed is a request with something wrong about it.
+// malformed is an invalid request.
 type malformed struct {
 	method, path, body string
 	want               int
-	field              string // that errors must name, if any
+	field              string // that errors must name, if not empty
 }
 
-// malformedBodies are bad bodies for POST /tokens, by what is wrong.
+// malformedBodies are invalid bodies for POST /tokens, by their defect.
 var malformedBodies = map[string]struct{ body, field string }{
 	"empty":                       {"", ""},
 	"space":                       {" \n ", ""},
@@ -103,7 +103,7 @@ var malformedBodies = map[string]struct{ body, field string }{
 	"account number too long":     {`{"type":"bank","data":{"routing_number":"021000021","account_number":"123456789012345678"}}`, "data.account_number"},
 }
 
-// malformedRequests are bad requests of every other kind.
+// malformedRequests are all other invalid requests.
 var malformedRequests = map[string]malformed{
 	"page 0":                    {"GET", "/tokens?page=0", "", 400, "page"},
 	"page -1":                   {"GET", "/tokens?page=-1", "", 400, "page"},
@@ -214,7 +214,7 @@ func (w *world) sendMalformed(t *testing.T) {
 		}
 		fields, _ := res.wantError(t, c.want)["errors"].(map[string]any)
 		if _, ok := fields[c.field]; c.want == 400 && c.field != "" && !ok {
-			t.Errorf("%s: errors does not name %s: %.300s", name, c.field, res.body)
+			t.Errorf("%s: errors do not name %s: %.300s", name, c.field, res.body)
 		}
 		if len(res.body) > 3000 {
 			t.Errorf("%s: an error of %d bytes", name, len(res.body))
@@ -244,8 +244,8 @@ func (w *world) keyFor(method, path string) string {
 	return w.ManagementKey
 }
 
-// state is a fingerprint of all that requests could have changed: everything
-// that changes leaves an entry in the log.
+// state returns a fingerprint of everything that requests could have changed.
+// Every change leaves an entry in the log.
 func (w *world) state() string {
 	w.t.Helper()
 	var page struct {
@@ -269,9 +269,10 @@ func (w *world) state() string {
 	}
 }
 
-// TestUnknownFieldsAreRefusedAlsoWhenNull: null is the same as absent, and in a
-// patch it removes, but only what a field of the object can be.
-func TestUnknownFieldsAreRefusedAlsoWhenNull(t *testing.T) {
+// A null field is the same as an absent field, and in a patch it removes the
+// field. But a field that the object cannot have is an error even if it is
+// null.
+func TestUnknownFieldsAreRefusedEvenIfNull(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
 	card := "/tokens/" + w.create(`{"type":"card","data":{"number":"4242424242424242"}}`)

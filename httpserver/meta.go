@@ -34,7 +34,7 @@ func (h *handler) alive(context.Context) (any, error) { return health{"ok"}, nil
 // readyTimeout is how long /readyz waits for the database.
 const readyTimeout = 4 * time.Second
 
-// ready reports whether the database answers and can be written.
+// ready checks that the database responds and accepts writes.
 func (h *handler) ready(ctx context.Context) (any, error) {
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()

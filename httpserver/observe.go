@@ -14,31 +14,31 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/trace"
 )
 
-// Observer counts and times requests. It is called after the response was sent,
-// by many goroutines at once.
+// Observer counts and times requests. It is called after the response was
+// sent, by many goroutines concurrently.
 type Observer interface {
-	// Observe gets the context of the request, with its trace: see
+	// Observe gets the context of the request, which has its trace: see
 	// [vault.TraceID].
 	Observe(context.Context, RequestInfo)
 }
 
-// RequestInfo describes a request that is done. Method and Route have few distinct
-// values, so that they can label a metric.
+// RequestInfo describes a completed request. Method and Route have few
+// distinct values, so that they can label a metric.
 type RequestInfo struct {
 	Method   string // "other" for methods that the API does not know
-	Route    string // the pattern of the path, like /tokens/{id}; "unmatched" for none
-	Status   int    // 499 when the caller left before the response
+	Route    string // the pattern of the path, such as /tokens/{id}, or "unmatched"
+	Status   int    // 499 if the caller left before the response
 	Duration time.Duration
-	Replayed bool // answered from an idempotency key
-	Bytes    int  // of the answer's body
+	Replayed bool // the response was stored under an idempotency key
+	Bytes    int  // size of the response body
 
-	// TenantID and ApplicationID say who called; zero for those who did not show
-	// who they are. TraceID is the one in the response.
+	// TenantID and ApplicationID identify the caller. They are zero if the
+	// caller was not authenticated. TraceID is the trace id in the response.
 	TenantID, ApplicationID uuid.UUID
 	TraceID                 string
 }
 
-// statusGone stands in logs and metrics for a request whose caller has left.
+// statusGone is the status in logs and metrics if the caller left early.
 const statusGone = 499
 
 // report logs a request and calls the observer.
@@ -58,7 +58,7 @@ func (x *exchange) report(a answer, cause error, took time.Duration) {
 	if cause != nil {
 		level = slog.LevelError
 	}
-	ctx := x.r.Context() // the attributes have the trace id already
+	ctx := x.r.Context() // without the trace id, which the attributes already have
 	if !opts.Logger.Enabled(ctx, level) {
 		return
 	}
@@ -75,7 +75,8 @@ func (x *exchange) report(a answer, cause error, took time.Duration) {
 	opts.Logger.LogAttrs(ctx, level, "request", attrs...)
 }
 
-// methodLabel keeps invented methods out of logs and metrics.
+// methodLabel returns "other" for unknown methods, to keep invented names out
+// of logs and metrics.
 func methodLabel(method string) string {
 	switch method {
 	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodOptions:
@@ -84,9 +85,9 @@ func methodLabel(method string) string {
 	return "other"
 }
 
-// traced returns the context of a request, with its trace, and the trace id: the
-// one that the request came with, that of its W3C trace context, one that the
-// program has put into the context, or a new one.
+// traced returns the context of a request, with its trace, and the trace id.
+// The id comes from the first of these that exists: the trace id header, the
+// W3C trace context, the request's context. Otherwise it is new.
 func (h *handler) traced(r *http.Request) (context.Context, string) {
 	t := trace.Trace{Prefix: h.opts.Prefix}
 	if sent := r.Header[h.header.traceID]; len(sent) == 1 {

@@ -16,7 +16,7 @@ import (
 	"github.com/seed-72ea4aab/vault"
 )
 
-// TestOpenAPIHasTheRoutesOfTheTable walks both, and fails when either has a
+// TestOpenAPIHasTheRoutesOfTheTable compares both, and fails if one has a
 // route, a status or a parameter that the other lacks.
 func TestOpenAPIHasTheRoutesOfTheTable(t *testing.T) {
 	t.Parallel()
@@ -24,7 +24,7 @@ func TestOpenAPIHasTheRoutesOfTheTable(t *testing.T) {
 	described := map[string]*openapi3.Operation{}
 	for path, item := range doc.Paths.Map() {
 		if path == proxyPath || strings.HasPrefix(path, proxyPath+"/") {
-			continue // takes every method and is no row of the table
+			continue // it takes every method and is not in the table
 		}
 		for method, op := range item.Operations() {
 			described[method+" "+path] = op
@@ -45,7 +45,7 @@ func TestOpenAPIHasTheRoutesOfTheTable(t *testing.T) {
 			t.Errorf("%s: parameters (table -, document +): %s", name, diff)
 		}
 		if open := op.Security != nil && len(*op.Security) == 0; open != rt.open {
-			t.Errorf("%s: the document says that a key is needed: %v", name, !open)
+			t.Errorf("%s: the document requires a key: %v", name, !open)
 		}
 		if p := string(rt.permission); strings.Contains(p, ":") && !strings.HasPrefix(p, "session:") && !strings.Contains(op.Description, p) {
 			t.Errorf("%s: the description does not name %s", name, rt.permission)
@@ -57,7 +57,7 @@ func TestOpenAPIHasTheRoutesOfTheTable(t *testing.T) {
 	}
 }
 
-// statuses returns the statuses that a route can answer with.
+// statuses returns the statuses that a route can respond with.
 func (rt *route) statuses() []int {
 	all := map[int]bool{rt.status: true, 500: true}
 	add := func(when bool, statuses ...int) {
@@ -94,7 +94,7 @@ func statusesOf(t *testing.T, op *openapi3.Operation) []int {
 	var out []int
 	for text := range op.Responses.Map() {
 		if text == "default" && op.OperationID == "react" {
-			continue // what code chooses to answer
+			continue // the response that a tenant's code chooses
 		}
 		n, err := strconv.Atoi(text)
 		if err != nil {
@@ -159,7 +159,7 @@ func checkRequestBody(t *testing.T, name string, rt *route, op *openapi3.Operati
 	}
 }
 
-// described are the Go types behind the schemas of the document. A patch has
+// describedTypes are the Go types of the schemas in the document. A patch has
 // the fields of its parameters.
 var describedTypes = map[string]reflect.Type{
 	"Error": reflect.TypeFor[errorBody](), "Health": reflect.TypeFor[health](), "Pagination": reflect.TypeFor[vault.Pagination](),
@@ -190,8 +190,8 @@ var describedTypes = map[string]reflect.Type{
 	"ProxyTransform": reflect.TypeFor[vault.ProxyTransform](), "ProxyError": reflect.TypeFor[proxyError](),
 }
 
-// TestOpenAPIHasTheFieldsOfTheTypes holds the schemas against the Go types, in
-// both directions.
+// TestOpenAPIHasTheFieldsOfTheTypes compares the schemas with the Go types,
+// in both directions.
 func TestOpenAPIHasTheFieldsOfTheTypes(t *testing.T) {
 	t.Parallel()
 	doc := theDocument(t)
@@ -203,7 +203,7 @@ func TestOpenAPIHasTheFieldsOfTheTypes(t *testing.T) {
 	for name, ref := range doc.Components.Schemas {
 		typ := describedTypes[name]
 		if typ == nil {
-			t.Errorf("no Go type is known for the schema %s", name)
+			t.Errorf("the schema %s has no Go type", name)
 			continue
 		}
 		want := jsonFields(typ)
@@ -221,8 +221,8 @@ func TestOpenAPIHasTheFieldsOfTheTypes(t *testing.T) {
 	}
 }
 
-// jsonFields returns the names of a type's fields in JSON. Types that read
-// themselves need no tags: their fields are named in snake case.
+// jsonFields returns the names of a type's fields in JSON. Types that decode
+// themselves have no tags; their fields are named in snake case.
 func jsonFields(typ reflect.Type) []string {
 	var names []string
 	for i := range typ.NumField() {
@@ -253,8 +253,8 @@ func snakeCase(name string) string {
 	return b.String()
 }
 
-// TestOpenAPIParametersAreAccepted sends each documented field of each body,
-// alone, and expects that the vault knows it.
+// TestOpenAPIParametersAreAccepted sends each documented field of each body
+// alone, and expects that the vault accepts the name.
 func TestOpenAPIParametersAreAccepted(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
@@ -276,8 +276,8 @@ func TestOpenAPIParametersAreAccepted(t *testing.T) {
 	}
 }
 
-// TestEveryRouteAnswersItsStatuses provokes the statuses that depend on nothing
-// but the route's place in the table.
+// TestEveryRouteAnswersItsStatuses provokes the statuses that depend only on
+// the route's row in the table.
 func TestEveryRouteAnswersItsStatuses(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, &Options{MaxBody: 10})
@@ -290,7 +290,7 @@ func TestEveryRouteAnswersItsStatuses(t *testing.T) {
 		}
 		path := strings.ReplaceAll(rt.path, "{id}", "3fa85f64-5717-4562-b3fc-2c963f66afa6")
 		w.do(rt.method, path, "", "").wantError(t, 401)
-		if rt.takes != noBody && rt.takes != linesBody { // of lines, each is bounded by itself: see TestImportIsRefused
+		if rt.takes != noBody && rt.takes != linesBody { // each line has its own limit: see TestImportIsRefused
 			w.do(rt.method, path, w.keyFor(rt.method, path), strings.Repeat(" ", 11)).wantError(t, 413)
 			w.do(rt.method, path, w.keyFor(rt.method, path), "[").wantError(t, 400)
 		}

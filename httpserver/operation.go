@@ -15,39 +15,40 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/form"
 )
 
-// operation is what a route does, and what it needs of a request for that.
+// operation is the work of a route, and the parts of a request that it needs.
 type operation struct {
 	takes bodyKind
 	lists bool // reads filters and a page from the query
 	reads bool // changes nothing
 	open  bool // needs no key
-	// repeats means that it does the same when it is repeated, or goes on.
+	// repeats means that repeating it is harmless: it does the same again, or
+	// continues.
 	repeats bool
-	// silent means that the response has a body only if the caller asks for
+	// silent means that the response has a body only if the caller prefers
 	// one.
 	silent bool
-	// lease is set if the operation has effects outside of the vault. Its
-	// idempotency key is then claimed in advance, for this long.
+	// lease is set if the operation has effects outside the vault. Its
+	// idempotency key is then claimed before it runs, for this long.
 	lease time.Duration
-	// evidence means that it is there only when the vault keeps evidence.
+	// evidence means that the route works only if the vault keeps evidence.
 	evidence bool
-	// waits means that it may wait for something that has yet to happen.
+	// waits means that it may wait for a future event.
 	waits bool
 	run   func(context.Context, *input) (output, error)
-	// stream, if set, is called instead. It reads the body and sends the
-	// response by itself.
+	// stream, if set, replaces run. It reads the body and sends the response
+	// itself.
 	stream func(*exchange) (answer, error)
 }
 
-// bodyKind says what body a route takes.
+// bodyKind is the kind of body that a route takes.
 type bodyKind uint8
 
 const (
 	noBody       bodyKind = iota // a body is ignored
 	jsonBody                     // JSON under any content type
 	patchBody                    // a merge patch under its own content type
-	noFieldsBody                 // nothing, or an object without fields
-	linesBody                    // JSON lines, which are worked on while they arrive
+	noFieldsBody                 // empty, or an object without fields
+	linesBody                    // JSON lines, which are handled while they arrive
 )
 
 // input is a request as an operation sees it.
@@ -57,20 +58,20 @@ type input struct {
 	id     string // from the path
 	query  string // as it was sent
 	body   []byte
-	shown  bool // the caller wants to see the result of a silent operation
+	shown  bool // the caller prefers to see the result of a silent operation
 }
 
-// output is the result of an operation: the id of what it created, if the
-// response has a Location, and the body. A vault.JSON is sent unchanged.
+// output is the result of an operation: the body and, if the response has a
+// Location, the id of the created entity. A vault.JSON is sent unchanged.
 type output struct {
 	created bool
 	id      string
 	body    any
-	status  int         // replaces the route's, unless zero
-	header  http.Header // further headers of the response
+	status  int         // replaces the route's status if not zero
+	header  http.Header // more headers of the response
 }
 
-// decoder is a type of parameters that reads its own JSON.
+// decoder is a parameter type that decodes its own JSON.
 type decoder[P any] interface {
 	*P
 	json.Unmarshaler
@@ -83,7 +84,8 @@ func decode[P any, D decoder[P]](ctx context.Context, in *input) (P, error) {
 	return p, err
 }
 
-// create makes an entity from the parameters in the body.
+// create returns an operation that creates an entity from the parameters in
+// the body.
 func create[P, T any, D decoder[P]](do func(*vault.Client, context.Context, P) (*T, error), id func(*T) string) operation {
 	return operation{takes: jsonBody, run: func(ctx context.Context, in *input) (output, error) {
 		p, err := decode[P, D](ctx, in)
@@ -98,7 +100,7 @@ func create[P, T any, D decoder[P]](do func(*vault.Client, context.Context, P) (
 	}}
 }
 
-// open makes an entity that takes no parameters and has no address.
+// open creates an entity that takes no parameters and has no address.
 func open[T any](do func(*vault.Client, context.Context) (*T, error)) operation {
 	return operation{takes: noFieldsBody, run: func(ctx context.Context, in *input) (output, error) {
 		if err := in.noFields(); err != nil {
@@ -148,7 +150,7 @@ func document(do func(*vault.Client, context.Context, any) (vault.JSON, error)) 
 	}}
 }
 
-// list returns the part of a list that the query asks for.
+// list returns the entities that match the query.
 func list[F, T any](filter func(*params) (F, error), do func(*vault.Client, context.Context, F) (T, error)) operation {
 	return operation{lists: true, reads: true, run: func(ctx context.Context, in *input) (output, error) {
 		asked, err := parseQuery(in.query)
@@ -164,14 +166,14 @@ func list[F, T any](filter func(*params) (F, error), do func(*vault.Client, cont
 	}}
 }
 
-// plainList is list without pages and filters.
+// plainList is list without pages or filters.
 func plainList[T any](do func(*vault.Client, context.Context) (T, error)) operation {
 	return list(func(*params) (none struct{}, err error) { return none, nil },
 		func(c *vault.Client, ctx context.Context, _ struct{}) (T, error) { return do(c, ctx) })
 }
 
-// cursorPage is the body of a list by cursor. The place where it goes on has a
-// second name, under which other clients of this family of APIs look for it.
+// cursorPage is the body of a list by cursor. The cursor also has the name
+// under which other clients of this family of APIs look for it.
 type cursorPage struct {
 	Pagination struct {
 		vault.CursorPagination
@@ -189,12 +191,12 @@ func cursorPageOf(page *vault.CursorPage[vault.Token], err error) (*cursorPage, 
 	return out, nil
 }
 
-// listTokens is ListTokensAfter as a list.
+// listTokens adapts ListTokensAfter to list.
 func listTokens(c *vault.Client, ctx context.Context, f cursorFilter) (*cursorPage, error) { //nolint:revive // in the order of a method expression, like the others
 	return cursorPageOf(c.ListTokensAfter(ctx, f.ListTokensParams, f.after))
 }
 
-// cursorSearch is SearchTokensAfter as JSON.
+// cursorSearch holds the parameters of SearchTokensAfter.
 type cursorSearch struct {
 	Query string
 	Size  int
@@ -206,7 +208,7 @@ func (p *cursorSearch) UnmarshalJSON(data []byte) error {
 	bad := form.ReadText(data, func(r *form.Reader) {
 		p.Query, p.Start = r.Text("query"), r.Text("start")
 		size, given := r.Int("size")
-		if given && size == 0 { // a zero that is sent is wrong; an absent size is not
+		if given && size == 0 { // an explicit zero is wrong; an absent size is not
 			size = -1
 		}
 		p.Size = size
@@ -217,7 +219,7 @@ func (p *cursorSearch) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// searchTokens is SearchTokensAfter as a query.
+// searchTokens adapts SearchTokensAfter to query.
 func searchTokens(c *vault.Client, ctx context.Context, p cursorSearch) (*cursorPage, error) { //nolint:revive // in the order of a method expression, like the others
 	asked := vault.SearchTokensParams{Query: p.Query, PageParams: vault.PageParams{Size: p.Size}}
 	return cursorPageOf(c.SearchTokensAfter(ctx, asked, p.Start))
@@ -266,7 +268,7 @@ func update[ID, T any](id func(string) ID, do func(*vault.Client, context.Contex
 	}}
 }
 
-// act does something to an entity that takes no parameters.
+// act performs an action on an entity that takes no parameters.
 func act[ID, T any](id func(string) ID, do func(*vault.Client, context.Context, ID) (*T, error)) operation {
 	return operation{takes: noFieldsBody, run: func(ctx context.Context, in *input) (output, error) {
 		if err := in.noFields(); err != nil {
@@ -284,7 +286,7 @@ func remove[ID any](id func(string) ID, do func(*vault.Client, context.Context, 
 	}}
 }
 
-// keyless is an operation that anyone may call.
+// keyless returns an operation that needs no key.
 func keyless(do func(context.Context) (any, error)) operation {
 	return operation{open: true, reads: true, run: func(ctx context.Context, _ *input) (output, error) {
 		body, err := do(ctx)
@@ -292,7 +294,7 @@ func keyless(do func(context.Context) (any, error)) operation {
 	}}
 }
 
-// silent leaves out the response body, unless the caller asks for it.
+// silent omits the response body unless the caller prefers it.
 func silent(op operation) operation {
 	run := op.run
 	op.silent = true
@@ -307,7 +309,7 @@ func silent(op operation) operation {
 	return op
 }
 
-// followLogs is NextLogs as a list.
+// followLogs adapts NextLogs to list.
 func followLogs() operation {
 	op := list(readLogFollowing, func(c *vault.Client, ctx context.Context, f logFollowing) (*vault.LogBatch, error) {
 		return c.NextLogs(ctx, f.cursor, f.wait)
@@ -322,17 +324,18 @@ func readOnly(op operation) operation {
 	return op
 }
 
-// tokenID takes the id of a token from a path: any text.
+// tokenID returns the id of a token from a path. Any text is valid.
 func tokenID(text string) string { return text }
 
-// entityID takes the id of another entity from a path. Text that is not a UUID
-// gives the zero UUID, which no entity has.
+// entityID returns the id of another entity from a path. Text that is not a
+// UUID gives the zero UUID, which no entity has.
 func entityID(text string) uuid.UUID {
 	id, _ := parseUUID(text)
 	return id
 }
 
-// parseUUID reads the one form of a UUID that the API writes, in either case.
+// parseUUID parses a UUID in the form that the API writes. Upper case is
+// allowed.
 func parseUUID(text string) (uuid.UUID, bool) {
 	const length = 36
 	if len(text) != length {
@@ -342,7 +345,7 @@ func parseUUID(text string) (uuid.UUID, bool) {
 	return id, err == nil
 }
 
-// noFields rejects a body with any field.
+// noFields rejects a body that has a field.
 func (in *input) noFields() error {
 	if len(bytes.TrimSpace(in.body)) == 0 {
 		return nil

@@ -18,13 +18,13 @@ func (x *exchange) from(c *vault.Client) *vault.Client {
 	return c.From(originOf(x.r, x.handler.opts.TrustedProxies))
 }
 
-// originOf returns the address that a request comes from. Each proxy appends the
-// address of its caller to X-Forwarded-For, so the list is read from its end for as
-// long as a trusted proxy has written it.
+// originOf returns the address that a request comes from. Each proxy appends
+// the address of its caller to X-Forwarded-For, so the list is read from its
+// end, for as long as the writer of an address is a trusted proxy.
 func originOf(r *http.Request, trusted []netip.Prefix) string {
 	host := r.RemoteAddr
 	if host == "" {
-		return "" // a request that came over no connection
+		return "" // not from a connection
 	}
 	if h, _, err := net.SplitHostPort(host); err == nil {
 		host = h
@@ -43,15 +43,15 @@ func originOf(r *http.Request, trusted []netip.Prefix) string {
 		}
 		next, err := netip.ParseAddr(strings.TrimSpace(hop))
 		if err != nil {
-			break // what is before it may be anybody's
+			break // earlier addresses may be forged
 		}
 		at = next
 	}
 	return textOf(at, "")
 }
 
-// textOf returns the text of an address. It is the given one, if that has the right
-// form already, so that most requests need no new text.
+// textOf returns an address as text. It returns given if that is already the
+// right text, so that most requests need no allocation.
 func textOf(at netip.Addr, given string) string {
 	var room [64]byte
 	text := at.Unmap().WithZone("").AppendTo(room[:0])

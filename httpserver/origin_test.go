@@ -12,8 +12,8 @@ import (
 	"github.com/seed-72ea4aab/vault/vaulttest"
 )
 
-// Log entries say where a request came from. X-Forwarded-For counts only as far as
-// trusted proxies have written it.
+// Log entries have the origin of a request. X-Forwarded-For counts only as
+// far as trusted proxies have written it.
 func TestOrigin(t *testing.T) {
 	t.Parallel()
 	trusted := []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}
@@ -56,5 +56,27 @@ func TestOrigin(t *testing.T) {
 				t.Errorf("origin %q, want %q", got, tc.want)
 			}
 		})
+	}
+}
+
+// A route that refuses a caller before it reads the body leaves an entry too.
+func TestDeniedRoutes(t *testing.T) {
+	t.Parallel()
+	v := vaulttest.Open(t, ":memory:", &vault.Config{FullAudit: true})
+	for range 2 {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/logs", nil)
+		r.Header.Set("SVC-API-KEY", v.PrivateKey)
+		w := httptest.NewRecorder()
+		httpserver.Handler(v.Vault, nil).ServeHTTP(w, r)
+		if w.Code != http.StatusForbidden {
+			t.Fatalf("status %d: %s", w.Code, w.Body)
+		}
+	}
+	page, err := v.Owner.ListLogs(t.Context(), vault.ListLogsParams{Operation: vault.OperationDenied})
+	if err != nil || len(page.Data) != 1 {
+		t.Fatalf("%v, %v", page, err)
+	}
+	if e := page.Data[0]; e.Message != "Denied: GET /logs (log:read)" || e.Origin != "192.0.2.1" || e.ActorID != v.Private.ApplicationID() {
+		t.Errorf("the entry is %+v", e)
 	}
 }

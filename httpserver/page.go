@@ -6,11 +6,11 @@ import (
 	"github.com/seed-72ea4aab/vault"
 )
 
-// encode writes the body of a response as JSON, in the tenant's turn if it is
-// large.
+// encode writes the body of a response as JSON. A large body waits for the
+// tenant's turn.
 func (x *exchange) encode(ctx context.Context, body any) (text []byte, err error) {
 	if x.room == nil {
-		return encode(body) // of a route without a key
+		return encode(body) // routes without a key
 	}
 	if head, tokens := splitPage(body); head != nil {
 		return x.encodePage(ctx, head, tokens)
@@ -33,9 +33,9 @@ func splitPage(body any) (head any, tokens []vault.Token) {
 	return nil, nil
 }
 
-// encodePage writes a page of tokens. A page may have 64 MiB, and a buffer that
-// grows to that size is moved as a whole each time, which takes up to 0.1 s and
-// cannot be interrupted: so it is made as large as it has to be.
+// encodePage writes a page of tokens into a buffer of the right size. A page
+// may have 64 MiB, and growing the buffer would copy it each time, which
+// takes up to 0.1 s and cannot be interrupted.
 func (x *exchange) encodePage(ctx context.Context, page any, tokens []vault.Token) ([]byte, error) {
 	const tail = "]}"
 	head, err := encode(page)

@@ -17,7 +17,7 @@ import (
 	"github.com/seed-72ea4aab/vault/vaulttest"
 )
 
-// TestOrderOfChecks sends requests with everything wrong, and puts it right one
+// TestOrderOfChecks sends requests with everything wrong, and corrects one
 // check after the other.
 func TestOrderOfChecks(t *testing.T) {
 	t.Parallel()
@@ -47,9 +47,10 @@ func TestOrderOfChecks(t *testing.T) {
 	w.do("TRACE", good, "", "").wantError(t, 405)
 }
 
-// TestPatchOfNothingSaysFirstWhatIsWrongWithThePatch patches entities that are
-// not there. Only what depends on the entity is left unsaid.
-func TestPatchOfNothingSaysFirstWhatIsWrongWithThePatch(t *testing.T) {
+// TestInvalidPatchIsReportedBeforeMissingEntity patches entities that do
+// not exist. Errors in the patch are reported first, unless they depend on
+// the entity.
+func TestInvalidPatchIsReportedBeforeMissingEntity(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
 	const id = "/3fa85f64-5717-4562-b3fc-2c963f66afa6"
@@ -85,9 +86,8 @@ func TestPatchOfNothingSaysFirstWhatIsWrongWithThePatch(t *testing.T) {
 	}
 }
 
-// TestPatchOfNothingInAnObjectChangesNothing: by RFC 7386 an empty object in a
-// patch leaves the object that stands there as it is.
-func TestPatchOfNothingInAnObjectChangesNothing(t *testing.T) {
+// By RFC 7386, an empty object in a patch leaves the object unchanged.
+func TestEmptyObjectInPatchChangesNothing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
 	at := w.do("POST", "/reactors", w.ManagementKey, `{"name":"r","code":"module.exports = () => 1","configuration":{"a":"b"},
@@ -152,7 +152,7 @@ func TestWrongMethodIs405WithAllow(t *testing.T) {
 	}
 }
 
-func TestARequestThatCameThroughNoServer(t *testing.T) {
+func TestRequestWithoutServer(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
 	req, err := http.NewRequestWithContext(t.Context(), "POST", "/sessions", nil)
@@ -216,9 +216,9 @@ func TestPrefixNamesEveryHeader(t *testing.T) {
 	}
 }
 
-// TestRequestsOfTheVendorsSDKs has requests as the vendor's SDKs send them. The
-// long run tries the SDKs themselves.
-func TestRequestsOfTheVendorsSDKs(t *testing.T) {
+// TestRequestsOfVendorSDKs sends requests as the vendor's SDKs send them.
+// The long run uses the SDKs themselves.
+func TestRequestsOfVendorSDKs(t *testing.T) {
 	t.Parallel()
 	const plain, form, patch = "application/json", "application/x-www-form-urlencoded", "application/merge-patch+json"
 	w := newWorld(t, &Options{Prefix: "BT-"})
@@ -298,8 +298,8 @@ func TestAuthenticationIsByTheKeyHeader(t *testing.T) {
 	w.send(r).wantError(t, 401)
 }
 
-// TestPermissionOfEachRoute calls every route with keys of each type: those
-// that may not hold its permission get 403, whatever else is wrong.
+// TestPermissionOfEachRoute calls every route with keys of each type. A key
+// that cannot have the permission gets 403, whatever else is wrong.
 func TestPermissionOfEachRoute(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
@@ -329,7 +329,7 @@ func TestPermissionOfEachRoute(t *testing.T) {
 	}
 }
 
-func TestTraceIDIsEchoedInEveryAnswer(t *testing.T) {
+func TestTraceIDIsEchoedInEveryResponse(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
 	for _, path := range []string{"/tokens", "/nope", "//", "/healthz", "/tokens/x/y/z"} {
@@ -373,7 +373,7 @@ func TestOneLogLineForEachRequestWithoutSecrets(t *testing.T) {
 	}
 }
 
-// observed collects what an observer is told.
+// observed collects the calls of an observer.
 type observed chan RequestInfo
 
 func (o observed) Observe(ctx context.Context, r RequestInfo) {
@@ -383,7 +383,7 @@ func (o observed) Observe(ctx context.Context, r RequestInfo) {
 	o <- r
 }
 
-func TestObserverIsToldOfEachRequest(t *testing.T) {
+func TestObserverIsCalledForEachRequest(t *testing.T) {
 	t.Parallel()
 	seen := make(observed, 10)
 	w := newWorld(t, &Options{Observer: seen})
@@ -399,7 +399,7 @@ func TestObserverIsToldOfEachRequest(t *testing.T) {
 		}
 		got = append(got, fmt.Sprint(r.Method, r.Route, r.Status, r.Replayed))
 		if known := r.TenantID == w.Acme.ID && r.ApplicationID == w.Private.ApplicationID(); known != (r.Status == 201) || r.TraceID == "" {
-			t.Errorf("who called, and under which trace: %+v", r)
+			t.Errorf("wrong caller or trace id: %+v", r)
 		}
 	}
 	want := []string{"POST/tokens201 false", "POST/tokens201 true", "GETunmatched404 false", "other/tokens/{id}405 false"}
@@ -423,14 +423,14 @@ func TestHealthAndReadiness(t *testing.T) {
 	}
 }
 
-func TestAFailureSaysNothingOfItsCause(t *testing.T) {
+func TestServerErrorHidesItsCause(t *testing.T) {
 	t.Parallel()
 	w, down := breakableWorld(t)
 	down.broken.Store(true)
 	res := w.do("GET", "/tokens/x", w.PrivateKey, "", "SVC-TRACE-ID", "find-me")
 	res.wantError(t, 500)
 	if strings.Contains(res.body, "disk") {
-		t.Errorf("the cause is in the answer: %s", res.body)
+		t.Errorf("the cause is in the response: %s", res.body)
 	}
 	if !strings.Contains(w.log.String(), `"trace_id":"find-me"`) || !strings.Contains(w.log.String(), errBroken.Error()) {
 		t.Errorf("the cause is not in the log: %s", w.log)
@@ -439,7 +439,7 @@ func TestAFailureSaysNothingOfItsCause(t *testing.T) {
 	w.do("GET", "/tokens/x", w.PrivateKey, "").wantError(t, 404)
 }
 
-func TestAPanicIsA500AndTheServerGoesOn(t *testing.T) {
+func TestPanicIs500AndTheServerContinues(t *testing.T) {
 	t.Parallel()
 	w, down := breakableWorld(t)
 	for _, value := range []any{"card 4242424242424242", errors.New("4242424242424242"), http.ErrAbortHandler} {
@@ -449,15 +449,15 @@ func TestAPanicIsA500AndTheServerGoesOn(t *testing.T) {
 		down.panics.Store(nil)
 		w.do("GET", "/tokens/x", w.PrivateKey, "").wantError(t, 404)
 		if strings.Contains(res.body+w.log.String(), "42424242") {
-			t.Error("what the panic held got out")
+			t.Error("the response has the value of the panic")
 		}
 	}
 	if !strings.Contains(w.log.String(), "panic with a value of type string") || !strings.Contains(w.log.String(), "exchange.go") {
-		t.Errorf("the log does not say where: %s", w.log)
+		t.Errorf("the log has no stack: %s", w.log)
 	}
 }
 
-func TestACallerThatLeftIsNoFailure(t *testing.T) {
+func TestCallerThatLeavesIsNotAnError(t *testing.T) {
 	t.Parallel()
 	seen := make(observed, 1)
 	w := newWorld(t, &Options{Observer: seen})
@@ -468,14 +468,14 @@ func TestACallerThatLeftIsNoFailure(t *testing.T) {
 	rec := httptest.NewRecorder()
 	w.h.ServeHTTP(rec, r)
 	if got := <-seen; got.Status != statusGone || rec.Code != http.StatusInternalServerError {
-		t.Errorf("observed as %d, answered with %d", got.Status, rec.Code)
+		t.Errorf("observed status %d, response status %d", got.Status, rec.Code)
 	}
 	if strings.Contains(w.log.String(), `"level":"ERROR"`) {
 		t.Errorf("logged as a failure: %s", w.log)
 	}
 }
 
-func TestAnswersAreNotCachedOrSniffed(t *testing.T) {
+func TestResponsesAreNotCachedOrSniffed(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
 	res := w.do("GET", "/permissions", w.PrivateKey, "").want(t, 200)
@@ -493,12 +493,12 @@ func TestTraceIDOfAContext(t *testing.T) {
 		t.Errorf("the storage was called under the trace id %q", got)
 	}
 	if got := vault.TraceID(context.Background()); got != "" {
-		t.Errorf("no request has the trace id %q", got)
+		t.Errorf("trace id %q outside of a request", got)
 	}
 }
 
-// The trace id is the caller's own, else that of its W3C trace context, else the
-// one that the program has put into the context, else a new one.
+// The trace id comes from the request, from its W3C trace context, or from
+// the context of the program, in this order. Otherwise it is new.
 func TestTraceID(t *testing.T) {
 	t.Parallel()
 	const id = "4bf92f3577b34da6a3ce929d0e0e4736"
@@ -507,7 +507,7 @@ func TestTraceID(t *testing.T) {
 	for name, c := range map[string]struct {
 		header http.Header
 		ctx    string
-		want   string // empty for a new one
+		want   string // empty for a new id
 	}{
 		"its own":              {http.Header{"Svc-Trace-Id": {"mine"}, "Traceparent": {parent}}, "program", "mine"},
 		"of the trace context": {http.Header{"Traceparent": {parent}}, "program", id},

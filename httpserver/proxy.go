@@ -18,8 +18,7 @@ import (
 // proxyPath is where proxies are invoked, alone or with a suffix.
 const proxyPath = "/proxy"
 
-// proxySuffix returns the part of the path after the path of proxies, as it was
-// sent.
+// proxySuffix returns the part of the path after /proxy, as it was sent.
 func proxySuffix(u *url.URL) (suffix string, ok bool) {
 	path := u.RawPath
 	if path == "" {
@@ -30,8 +29,8 @@ func proxySuffix(u *url.URL) (suffix string, ok bool) {
 }
 
 // serveProxy sends a request through a proxy. The response is the
-// destination's, with its status in a header of ours; without that header it is
-// an error of the proxy itself.
+// destination's, and one of our headers has its status. Without that header,
+// the response is an error of the proxy itself.
 func (h *handler) serveProxy(w http.ResponseWriter, r *http.Request, suffix string) {
 	start := time.Now()
 	x := &exchange{endpoint: h.proxy, w: w, r: r}
@@ -53,12 +52,12 @@ func (h *handler) serveProxy(w http.ResponseWriter, r *http.Request, suffix stri
 	}
 	x.report(a, cause, time.Since(start))
 	if broken {
-		panic(http.ErrAbortHandler) // so that the caller does not take half a response for a whole one
+		panic(http.ErrAbortHandler) // so that the caller does not mistake half a response for a whole one
 	}
 }
 
-// forward returns the destination's response, or one of ours if the destination
-// sent none.
+// forward returns the destination's response. If the destination sent none,
+// it returns a response of the server.
 func (x *exchange) forward(suffix string, body *incoming) (res *vault.ProxyAnswer, a answer, cause error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -77,8 +76,8 @@ func (x *exchange) forward(suffix string, body *incoming) (res *vault.ProxyAnswe
 	return res, answer{}, nil
 }
 
-// invoke calls the proxy as the application of the API key, or without an
-// identity if there is no key.
+// invoke calls the proxy as the caller, or without an identity if the request
+// has no key.
 func (x *exchange) invoke(suffix string, body *incoming) (*vault.ProxyAnswer, error) {
 	h := x.handler
 	err := h.checkDestination(x.r)
@@ -107,9 +106,9 @@ func (x *exchange) invoke(suffix string, body *incoming) (*vault.ProxyAnswer, er
 	return h.vault.InvokeProxy(x.ctx, call)
 }
 
-// admitAnonymous admits a call of a proxy without an API key. A key that no
-// proxy has is not counted, because there is no limit to how many of those a
-// caller can invent.
+// admitAnonymous admits a proxy call without an API key. A proxy key that
+// does not exist is not counted, because a caller can invent any number of
+// those.
 func (x *exchange) admitAnonymous(proxyKey string) error {
 	if proxyKey == "" {
 		return nil
@@ -121,7 +120,7 @@ func (x *exchange) admitAnonymous(proxyKey string) error {
 	return x.admit(caller.(*vault.Client))
 }
 
-// proxyCall reads which proxy to call and what to forward.
+// proxyCall reads from the request which proxy to call and what to forward.
 func (x *exchange) proxyCall(suffix string) (vault.ProxyCall, error) {
 	h := x.handler
 	call := vault.ProxyCall{
@@ -152,7 +151,8 @@ func (x *exchange) proxyCall(suffix string) (vault.ProxyCall, error) {
 	return call, nil
 }
 
-// cutParameter takes a parameter out of a query and leaves the rest as it was.
+// cutParameter removes a parameter from a query and leaves the rest
+// unchanged.
 func cutParameter(query, name string) (rest string, values []string) {
 	var kept []string
 	for pair := range strings.SplitSeq(query, "&") {
@@ -175,8 +175,8 @@ type proxyError struct {
 	ProxyError json.RawMessage `json:"proxy_error"`
 }
 
-// refuseProxy returns the response to a request that got no response from a
-// destination.
+// refuseProxy returns the response to a request that failed before the
+// destination responded.
 func (x *exchange) refuseProxy(err error) (answer, error) {
 	a, cause := x.refuse(err)
 	if choseAnswer(err) {
@@ -195,7 +195,7 @@ func hasPrefixFold(name, prefix string) bool {
 }
 
 // relay streams the destination's response to the caller. It returns how many
-// bytes of the body were sent, and whether it had to stop before the end.
+// bytes of the body were sent, and whether it had to stop early.
 func (x *exchange) relay(res *vault.ProxyAnswer) (sent int, broken bool) {
 	defer res.Body.Close()
 	control := http.NewResponseController(x.w)
@@ -209,7 +209,7 @@ func (x *exchange) relay(res *vault.ProxyAnswer) (sent int, broken bool) {
 	}
 	flush := res.Header.Get("Content-Length") == ""
 	if flush {
-		_ = control.Flush() // the first piece may take long to arrive
+		_ = control.Flush() // the first bytes may take long to arrive
 	}
 	buffer := buffers.Get().(*[]byte)
 	defer buffers.Put(buffer)
@@ -232,15 +232,15 @@ func (x *exchange) relay(res *vault.ProxyAnswer) (sent int, broken bool) {
 	}
 }
 
-// buffers are used to copy responses.
+// buffers holds the buffers for copying responses.
 var buffers = sync.Pool{New: func() any {
 	b := make([]byte, 32<<10)
 	return &b
 }}
 
-// relayHeader sets the headers of the destination's response, and ours. If
-// origins are configured, they decide which pages may read the response, and
-// not the destination.
+// relayHeader sets the destination's headers and ours. If [Options.Origins]
+// is set, it decides which pages may read the response, and the destination
+// does not.
 func (x *exchange) relayHeader(res *vault.ProxyAnswer) {
 	h, header := x.handler, x.w.Header()
 	h.disarm(res.Header)
@@ -257,15 +257,15 @@ func (x *exchange) relayHeader(res *vault.ProxyAnswer) {
 	header[h.header.destinationStatus] = []string{strconv.Itoa(res.Status)}
 }
 
-// incoming is the body of a request. It may be streamed, and so take any time, but
-// it has a minimum rate. The goroutine that sends it to the destination may outlive
-// the request.
+// incoming is the body of a request to a proxy. It may be streamed for any
+// length of time, but has a minimum rate. The goroutine that sends it to the
+// destination may outlive the request.
 type incoming struct {
 	x        *exchange
-	patience patience // with the caller
+	patience patience // how long the caller may still keep us waiting
 
 	mu    sync.Mutex
-	ended bool // the connection is no longer ours
+	ended bool // the server has the connection back
 	eof   bool
 }
 
@@ -288,7 +288,8 @@ func (b *incoming) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// wait sets the time by which the next piece has to arrive.
+// wait sets the time by which the next bytes must arrive. It reports whether
+// the connection may still be used.
 func (b *incoming) wait(until time.Time) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -304,8 +305,8 @@ func (b *incoming) isRead() bool {
 	return b.eof
 }
 
-// end takes the connection back. The server waits briefly for the rest of the
-// body.
+// end returns the connection to the server, which waits briefly for the rest
+// of the body.
 func (b *incoming) end() {
 	if !b.isRead() {
 		b.wait(time.Now().Add(min(lingerTimeout, b.x.bodyTimeout())))

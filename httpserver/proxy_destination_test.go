@@ -20,7 +20,7 @@ import (
 	"github.com/seed-72ea4aab/vault"
 )
 
-func TestProxyPassesOddAnswersBack(t *testing.T) {
+func TestProxyForwardsUnusualResponses(t *testing.T) {
 	t.Parallel()
 	var zipped bytes.Buffer
 	z := gzip.NewWriter(&zipped)
@@ -66,8 +66,8 @@ func TestProxyPassesOddAnswersBack(t *testing.T) {
 	}
 }
 
-// rawDestination accepts TLS connections and lets a function answer each by
-// hand, after the head of a request was read. It returns its URL.
+// rawDestination accepts TLS connections and calls a function to respond on
+// each, after it has read the head of a request. It returns its URL.
 func rawDestination(t testing.TB, certificates []tls.Certificate, answer func(net.Conn)) string {
 	t.Helper()
 	l, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: certificates})
@@ -99,7 +99,7 @@ func rawDestination(t testing.TB, certificates []tls.Certificate, answer func(ne
 	return "https://" + l.Addr().String()
 }
 
-// brokenWorld is a proxyWorld whose destination speaks by hand.
+// brokenWorld returns a proxyWorld whose destination writes raw responses.
 func brokenWorld(t testing.TB, timeout time.Duration, answer func(net.Conn)) (*proxyWorld, *vault.Proxy) {
 	t.Helper()
 	w := newProxyWorld(t, &vault.Config{ProxyTimeout: timeout}, nil, nil)
@@ -107,7 +107,7 @@ func brokenWorld(t testing.TB, timeout time.Duration, answer func(net.Conn)) (*p
 	return w, w.proxy(func(p *vault.ProxyParams) { p.DestinationURL = raw })
 }
 
-func TestProxyDestinationsThatMisbehaveBeforeTheAnswer(t *testing.T) {
+func TestProxyDestinationFailsBeforeItsResponse(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		answer string
@@ -142,11 +142,11 @@ func TestProxyDestinationThatIsSilentIs408(t *testing.T) {
 	w.invoke(x, "POST", "", strings.Repeat("x", 4<<20), "Content-Type", "image/png").wantProxyError(t, 408)
 }
 
-func TestProxyDestinationThatIsNotThereIs502(t *testing.T) {
+func TestUnreachableProxyDestinationIs502(t *testing.T) {
 	t.Parallel()
 	w := newProxyWorld(t, nil, nil, nil)
 	x := w.proxy(nil)
-	stranger := httptest.NewUnstartedServer(nil) // speaks no TLS
+	stranger := httptest.NewUnstartedServer(nil) // does not speak TLS
 	stranger.Start()
 	defer stranger.Close()
 	wrong := w.proxy(func(p *vault.ProxyParams) { p.DestinationURL = "https://" + stranger.Listener.Addr().String() })
@@ -155,8 +155,8 @@ func TestProxyDestinationThatIsNotThereIs502(t *testing.T) {
 	w.invoke(x, "GET", "", "").wantProxyError(t, 502)
 }
 
-// TestProxyAnswersThatBreakOffAreNotTakenForWhole holds that a caller can tell.
-func TestProxyAnswersThatBreakOffAreNotTakenForWhole(t *testing.T) {
+// A caller can tell that a response was cut off.
+func TestTruncatedProxyResponseIsNoticed(t *testing.T) {
 	t.Parallel()
 	for name, answer := range map[string]string{
 		"cut off":            "HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n" + strings.Repeat("x", 100_000),
@@ -169,11 +169,11 @@ func TestProxyAnswersThatBreakOffAreNotTakenForWhole(t *testing.T) {
 			w, x := brokenWorld(t, 0, func(c net.Conn) { _, _ = io.WriteString(c, answer) })
 			res, err := w.http.Do(w.request("GET", "/proxy", "", "SVC-API-KEY", w.PrivateKey, "SVC-PROXY-KEY", x.Key))
 			if err != nil {
-				return // it broke off before the head was sent
+				return // it was cut off before the head was sent
 			}
 			defer res.Body.Close()
 			if _, err := io.ReadAll(res.Body); err == nil {
-				t.Error("half an answer looks whole")
+				t.Error("half a response looks complete")
 			}
 		})
 	}
@@ -182,7 +182,7 @@ func TestProxyAnswersThatBreakOffAreNotTakenForWhole(t *testing.T) {
 		w, x := brokenWorld(t, 0, func(c net.Conn) {
 			_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabcHTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil")
 		})
-		for range 50 { // what is left over must not answer the next request
+		for range 50 { // the rest of one response must not become the next response
 			if res := w.invoke(x, "GET", "", ""); res.StatusCode == 502 {
 				res.wantProxyError(t, 502)
 			} else {
@@ -205,13 +205,13 @@ func TestProxyAnswersThatBreakOffAreNotTakenForWhole(t *testing.T) {
 		defer res.Body.Close()
 		// On a slow machine the time is up before the head has arrived.
 		if _, err := io.ReadAll(res.Body); err == nil && res.StatusCode == http.StatusOK {
-			t.Error("half an answer looks whole")
+			t.Error("half a response looks complete")
 		}
 	})
 }
 
-// TestProxyEndsTheRequestWhenTheCallerLeaves holds that the destination and the
-// tenant's limit are given free.
+// When the caller leaves, the connection to the destination and the tenant's
+// place become free.
 func TestProxyEndsTheRequestWhenTheCallerLeaves(t *testing.T) {
 	t.Parallel()
 	arrived, gone := make(chan struct{}), make(chan struct{})
@@ -260,7 +260,7 @@ func TestProxyBoundsTheRequestsOfATenant(t *testing.T) {
 	w.invoke(x, "GET", "", "").wantDestination(t, 200, "")
 }
 
-// endless is a stream of so many bytes.
+// endless is a stream with the given number of bytes.
 type endless int64
 
 func (e *endless) Read(p []byte) (int, error) {
@@ -272,8 +272,8 @@ func (e *endless) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// TestProxyStreamsAnswers has a destination wait with the rest of its answer until
-// the caller has read the beginning.
+// TestProxyStreamsAnswers has a destination that holds back the rest of its
+// response until the caller has read the beginning.
 func TestProxyStreamsAnswers(t *testing.T) {
 	t.Parallel()
 	const size = 1 << 20
@@ -323,8 +323,8 @@ func TestProxyStreamsRequestsBeyondTheLimitOfBodies(t *testing.T) {
 	}
 }
 
-// TestProxyStreamsBothWaysAtOnce lets a destination answer while it reads, which
-// a destination that echoes does.
+// TestProxyStreamsBothWaysAtOnce has a destination that responds while it
+// reads, as an echo server does.
 func TestProxyStreamsBothWaysAtOnce(t *testing.T) {
 	t.Parallel()
 	echo := httptest.NewTLSServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
@@ -382,7 +382,7 @@ func TestProxyOverHTTP2(t *testing.T) {
 	}
 }
 
-// flusher flushes what is written.
+// flusher flushes after each write.
 type flusher struct{ http.ResponseWriter }
 
 func (f flusher) Write(p []byte) (int, error) {

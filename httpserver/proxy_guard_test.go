@@ -18,8 +18,8 @@ import (
 	"github.com/seed-72ea4aab/vault/storage/sqlite"
 )
 
-// TestProxyReachesNoPrivateAddress asks for what only this machine can reach.
-// The policy is the default one, and a server listens on loopback.
+// TestProxyReachesNoPrivateAddress requests addresses that only this machine
+// can reach. The policy is the default one, and a server listens on loopback.
 func TestProxyReachesNoPrivateAddress(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
@@ -51,9 +51,9 @@ func TestProxyReachesNoPrivateAddress(t *testing.T) {
 	}
 }
 
-// TestProxyHeedsThePolicyOfNow stores a proxy under one policy and invokes it
+// TestProxyUsesTheCurrentPolicy stores a proxy under one policy and invokes it
 // under a stricter one.
-func TestProxyHeedsThePolicyOfNow(t *testing.T) {
+func TestProxyUsesTheCurrentPolicy(t *testing.T) {
 	t.Parallel()
 	dest := newDestination(t, nil)
 	path := t.TempDir() + "/vault.db"
@@ -89,8 +89,9 @@ func TestProxyHeedsThePolicyOfNow(t *testing.T) {
 	}
 }
 
-// TestProxySmuggling sends requests by hand that two servers could read
-// differently. None may arrive as more, or other, than one request.
+// TestProxySmuggling sends raw requests that two servers could parse
+// differently. None may arrive as more than one request, or as a different
+// one.
 func TestProxySmuggling(t *testing.T) { //nolint:tparallel // each case looks at what arrived since it began
 	t.Parallel()
 	w := newProxyWorld(t, nil, nil, nil)
@@ -126,7 +127,7 @@ func TestProxySmuggling(t *testing.T) { //nolint:tparallel // each case looks at
 			if _, err := io.WriteString(conn, tc.request); err != nil {
 				t.Fatal(err)
 			}
-			_, _ = io.ReadAll(conn) // whatever it says
+			_, _ = io.ReadAll(conn) // whatever the response is
 			var got []string
 			w.dest.mu.Lock()
 			for _, r := range w.dest.got[before:] {
@@ -147,7 +148,7 @@ func TestProxySmuggling(t *testing.T) { //nolint:tparallel // each case looks at
 	}
 }
 
-func TestProxyCallerThatIsSlowOrLeavesIsNotTheDestinationsFault(t *testing.T) {
+func TestSlowProxyCallerIsNotTheDestinationsFault(t *testing.T) {
 	t.Parallel()
 	w := newProxyWorld(t, nil, &Options{BodyTimeout: 100 * time.Millisecond}, nil)
 	x := w.proxy(nil)
@@ -179,7 +180,7 @@ func TestProxyCORS(t *testing.T) {
 		t.Errorf("headers: %v", res.Header)
 	}
 	if res := send(w, x, "GET", "https://evil.example"); res.Header.Get("Access-Control-Allow-Origin") != "" {
-		t.Error("the destination let a page in that the server does not know")
+		t.Error("the destination admitted a page of an unknown origin")
 	}
 	before := w.dest.count()
 	res = send(w, x, "OPTIONS", "https://shop.example", "Access-Control-Request-Method", "POST", "Access-Control-Request-Headers", "authorization, svc-proxy-key")
@@ -188,7 +189,7 @@ func TestProxyCORS(t *testing.T) {
 	}
 	plain := newProxyWorld(t, nil, nil, answer)
 	if res := send(plain, plain.proxy(anonymous), "OPTIONS", "https://shop.example", "Access-Control-Request-Method", "POST"); res.Header.Get("Access-Control-Allow-Origin") != "*" {
-		t.Error("without origins of our own, the destination decides")
+		t.Error("without configured origins the destination must decide")
 	}
 }
 
@@ -215,8 +216,7 @@ func TestProxyIsRateLimitedAndNotIdempotent(t *testing.T) {
 	}
 }
 
-// Calls without an API key are counted for each proxy, and not as calls of its
-// application.
+// Calls without an API key count for each proxy, and not for its application.
 func TestAnonymousProxyCallsAreRateLimited(t *testing.T) {
 	t.Parallel()
 	var asked atomic.Int32
@@ -260,7 +260,7 @@ func TestAnonymousProxyCallsAreRateLimited(t *testing.T) {
 	call(closed.Key).wantProxyError(t, 401)
 	call("").wantProxyError(t, 400)
 	if got := asked.Load(); got != before {
-		t.Errorf("%d calls of no proxy asked for a limiter", got-before)
+		t.Errorf("%d calls without a proxy reached the limiter", got-before)
 	}
 }
 
@@ -291,6 +291,6 @@ func TestProxyPanicsAreErrorsOfTheProxy(t *testing.T) {
 	}())
 	res.wantProxyError(t, 500)
 	if strings.Contains(res.body, errBroken.Error()) {
-		t.Error("the answer tells the cause")
+		t.Error("the response contains the cause")
 	}
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/seed-72ea4aab/vault"
 )
 
-// movingName answers every question about a name with one IPv4 address, which
-// can change. It stands in for the resolver of the system.
+// movingName replaces the resolver of the system. It resolves every name to
+// one IPv4 address, which can change.
 func movingName(t *testing.T) *atomic.Pointer[netip.Addr] {
 	t.Helper()
 	conn, err := net.ListenPacket("udp", "127.0.0.1:0")
@@ -57,9 +57,9 @@ func movingName(t *testing.T) *atomic.Pointer[netip.Addr] {
 	return &at
 }
 
-// The name of a destination moves to an address inside after the proxy was
-// stored and has been used: what counts is the address that is dialed. The test
-// has the resolver of the whole process, so it is not parallel.
+// The name of a destination moves to an internal address after the proxy was
+// stored and used. The address that is dialed must be checked. The test
+// replaces the resolver of the whole process, so it is not parallel.
 func TestProxyRebinding(t *testing.T) {
 	at := movingName(t)
 	good, bad := netip.MustParseAddr("127.0.0.1"), netip.MustParseAddr("127.0.0.2")

@@ -88,11 +88,11 @@ func TestProxyKeyInHeaderOrQuery(t *testing.T) {
 	send("/proxy?svc-proxy-key="+x.Key).wantDestination(t, 200, "")
 	send("/proxy?svc-proxy-key="+x.Key, "SVC-PROXY-KEY", other.Key).wantDestination(t, 200, "")
 	if got := w.dest.last(t).RequestURI; got != "/other" {
-		t.Errorf("the header must win; %s arrived", got)
+		t.Errorf("the header must take precedence; %s arrived", got)
 	}
 	send("/proxy", "SVC-PROXY-KEY", x.Key, "SVC-PROXY-URL", w.dest.URL+"/url").wantDestination(t, 200, "")
 	if got := w.dest.last(t).RequestURI; got != "/" {
-		t.Errorf("the key must beat the URL; %s arrived", got)
+		t.Errorf("the key must take precedence over the URL; %s arrived", got)
 	}
 	for name, tc := range map[string]struct {
 		status int
@@ -216,7 +216,7 @@ func TestProxyHeaderRules(t *testing.T) {
 	want = http.Header{"Svc-Proxy-Destination-Status": {"200"}, "Svc-Trace-Id": {"trace-7"}, "X-Two": {"a", "b"},
 		"Content-Security-Policy": {"sandbox"}, "Cross-Origin-Resource-Policy": {"same-origin"}, "X-Content-Type-Options": {"nosniff"}}
 	if diff := cmp.Diff(want, res.Header); diff != "" {
-		t.Errorf("headers of the answer (-want +got):\n%s", diff)
+		t.Errorf("headers of the response (-want +got):\n%s", diff)
 	}
 }
 
@@ -293,7 +293,7 @@ func TestAnonymousProxyDetokenizesAsItsApplication(t *testing.T) {
 	if got := w.dest.last(t).body; got != "secret" {
 		t.Errorf("arrived: %q", got)
 	}
-	send(able, "SVC-API-KEY", w.PublicKey).wantProxyError(t, 403) // the key is the identity
+	send(able, "SVC-API-KEY", w.PublicKey).wantProxyError(t, 403) // the key decides the identity
 	send(w.proxy(application(w.Public))).wantProxyError(t, 403)
 	send(w.proxy(anonymous)).wantProxyError(t, 403)
 	send(w.proxy(anonymous), "SVC-API-KEY", w.PrivateKey).wantDestination(t, 200, "")
@@ -335,8 +335,8 @@ func TestProxyLogsInvocationsAndTokens(t *testing.T) {
 	}
 }
 
-// How an expression is filled in goes by the type of the content; what is around
-// it arrives as it was.
+// The content type decides how an expression is replaced. The text around it
+// arrives unchanged.
 func TestProxyDetokenizesByContentType(t *testing.T) {
 	t.Parallel()
 	w := newProxyWorld(t, nil, nil, nil)
@@ -363,7 +363,7 @@ func TestProxyDetokenizesByContentType(t *testing.T) {
 
 const traceparent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 
-// A transform neither sees the trace id nor loses the trace.
+// A transform does not see the trace id and does not lose the trace.
 func TestTransformKeepsTheTrace(t *testing.T) {
 	t.Parallel()
 	w := newScriptWorld(t, nil)

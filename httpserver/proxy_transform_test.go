@@ -19,7 +19,7 @@ import (
 	"github.com/seed-72ea4aab/vault/jsruntime"
 )
 
-// newScriptWorld is a proxyWorld whose transforms are real JavaScript.
+// newScriptWorld returns a proxyWorld whose transforms are real JavaScript.
 func newScriptWorld(t testing.TB, answer http.HandlerFunc) *proxyWorld {
 	t.Helper()
 	dest := newDestination(t, answer)
@@ -29,7 +29,7 @@ func newScriptWorld(t testing.TB, answer http.HandlerFunc) *proxyWorld {
 	return w
 }
 
-// transforms stores a proxy with transforms, either of which may be empty.
+// transforms stores a proxy with transforms. Either may be empty.
 func (w *proxyWorld) transforms(request, response string) *vault.Proxy {
 	w.t.Helper()
 	return w.proxy(func(p *vault.ProxyParams) {
@@ -76,7 +76,7 @@ func TestRequestTransformResults(t *testing.T) { //nolint:tparallel // each case
 	w := newScriptWorld(t, nil)
 	for name, tc := range map[string]struct {
 		code, sent, want string
-		header           http.Header // some of what arrives
+		header           http.Header // some of the headers that arrive
 	}{
 		"unchanged JSON stays byte for byte": {`return req.args`, `{ "b":1,  "a":[] }`, `{ "b":1,  "a":[] }`, http.Header{"Content-Type": {"application/json"}}},
 		"text":                               {`return {body: 'plain', headers: {}}`, `{}`, `plain`, http.Header{"Content-Type": nil}},
@@ -224,8 +224,7 @@ func TestResponseTransform(t *testing.T) {
 	}
 }
 
-// TestTransformsCallProxies holds that code can call a proxy, and that a circle
-// of them ends.
+// Code can call a proxy, and a cycle of such calls ends.
 func TestTransformsCallProxies(t *testing.T) {
 	t.Parallel()
 	w := newScriptWorld(t, func(rw http.ResponseWriter, r *http.Request) {
@@ -240,7 +239,8 @@ func TestTransformsCallProxies(t *testing.T) {
 	}
 	w.token("tok", "secret")
 	for option, want := range map[string]string{"": "{{ tok }}", ", detokenize: true": "secret"} {
-		// The inner proxy has a transform too, which gets the body that the code sent.
+		// The inner proxy also has a transform, which gets the body that the
+		// code sent.
 		through := w.transforms(`return req.args`, "")
 		code := fmt.Sprintf(`await req.bt.proxy.post({proxyKey: %q, body: {n: '{{ ' + 'tok }}'}%s}); return {}`, through.Key, option)
 		w.invoke(w.transforms("", code), "GET", "", "")
@@ -257,9 +257,9 @@ func TestTransformsCallProxies(t *testing.T) {
 	w.invoke(circle, "GET", "", "").wantProxyError(t, 500)
 }
 
-// A transform sees a body when it is complete. A destination that sends it drop
-// by drop has no more time for that than for an answer.
-func TestTransformOfATrickleIs408(t *testing.T) {
+// A transform runs on a complete body. A destination that sends its body
+// slowly has the same time limit as for a response.
+func TestTransformOfASlowResponseIs408(t *testing.T) {
 	t.Parallel()
 	w := newProxyWorld(t, &vault.Config{Runtime: jsruntime.New(nil), ProxyTimeout: 200 * time.Millisecond}, nil, nil)
 	raw := rawDestination(t, w.dest.TLS.Certificates, func(c net.Conn) {

@@ -16,7 +16,7 @@ import (
 )
 
 // proxyWorld is a vault behind a real listener, and a destination behind TLS
-// with an authority of its own.
+// with its own certificate authority.
 type proxyWorld struct {
 	*world
 	front *httptest.Server
@@ -24,7 +24,7 @@ type proxyWorld struct {
 	http  *http.Client // follows no redirects, decompresses nothing
 }
 
-// destination is a server that keeps what it was sent.
+// destination is a server that records requests.
 type destination struct {
 	*httptest.Server
 	answer http.HandlerFunc
@@ -43,7 +43,7 @@ func newDestination(t testing.TB, answer http.HandlerFunc) *destination {
 	t.Helper()
 	d := &destination{answer: answer}
 	d.Server = httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		body, _ := io.ReadAll(r.Body) // a body that breaks off is what it is
+		body, _ := io.ReadAll(r.Body) // a truncated body is kept as it is
 		d.mu.Lock()
 		d.got = append(d.got, &received{r, string(body)})
 		d.mu.Unlock()
@@ -72,7 +72,7 @@ func (d *destination) count() int {
 	return len(d.got)
 }
 
-// trusting is an egress policy under which the servers of a test can be reached.
+// trusting returns an egress policy that allows the given servers.
 func trusting(servers ...*httptest.Server) vault.EgressPolicy {
 	pool := x509.NewCertPool()
 	for _, s := range servers {
@@ -114,7 +114,7 @@ func (w *proxyWorld) proxy(change func(*vault.ProxyParams)) *vault.Proxy {
 	return x
 }
 
-// anonymous is a proxy that everybody may call.
+// anonymous makes a proxy that can be called without a key.
 func anonymous(p *vault.ProxyParams) { p.RequireAuth = new(bool) }
 
 // token stores a generic token under an id.
@@ -138,7 +138,7 @@ func (w *proxyWorld) request(method, path, body string, header ...string) *http.
 	return r
 }
 
-// call sends a request and reads the whole answer.
+// call sends a request and reads the whole response.
 func (w *proxyWorld) call(r *http.Request) *response {
 	w.t.Helper()
 	res, err := w.http.Do(r)
@@ -148,7 +148,7 @@ func (w *proxyWorld) call(r *http.Request) *response {
 	defer res.Body.Close()
 	body, err := io.ReadAll(res.Body)
 	if err != nil {
-		w.t.Fatalf("the answer broke off: %v", err)
+		w.t.Fatalf("the response was cut off: %v", err)
 	}
 	return &response{res, string(body)}
 }
@@ -160,7 +160,7 @@ func (w *proxyWorld) invoke(x *vault.Proxy, method, suffix, body string, header 
 	return w.call(w.request(method, "/proxy"+suffix, body, header...))
 }
 
-// wantProxyError asks for an error of the proxy itself.
+// wantProxyError requires an error of the proxy itself.
 func (r *response) wantProxyError(t testing.TB, status int) map[string]any {
 	t.Helper()
 	if r.StatusCode != status {
@@ -181,7 +181,7 @@ func (r *response) wantProxyError(t testing.TB, status int) map[string]any {
 	return body.Error
 }
 
-// wantDestination asks for an answer of the destination.
+// wantDestination requires a response of the destination.
 func (r *response) wantDestination(t testing.TB, status int, body string) *response {
 	t.Helper()
 	if r.StatusCode != status || r.Header.Get("SVC-PROXY-DESTINATION-STATUS") != strconv.Itoa(status) {

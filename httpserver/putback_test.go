@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// entities are what can be read, changed and put back, by path.
+// entities returns bodies that create one entity of each kind, by path.
 func entities(t *testing.T, w *world) map[string]string {
 	t.Helper()
 	own := w.do("GET", "/applications/key", w.PrivateKey, "").text(t, "id")
@@ -24,7 +24,7 @@ func entities(t *testing.T, w *world) map[string]string {
 	}
 }
 
-// TestGetChangePutBack: what a GET shows can be changed and sent back as it is.
+// The body of a GET can be changed and sent back.
 func TestGetChangePutBack(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
@@ -41,7 +41,7 @@ func TestGetChangePutBack(t *testing.T) {
 				t.Fatal(err)
 			}
 			if status := w.do(method, path, w.ManagementKey, string(body)).StatusCode; status != 200 && status != 204 {
-				t.Errorf("%s of a %s that GET showed: status %d", method, name, status)
+				t.Errorf("%s with the body of GET, %s: status %d", method, name, status)
 			}
 			now := w.do("GET", path, w.ManagementKey, "").want(t, 200).decode(t)
 			for _, changing := range []map[string]any{shown, now} {
@@ -55,8 +55,8 @@ func TestGetChangePutBack(t *testing.T) {
 	}
 }
 
-// TestReadOnlyFieldsChangeNothing: values of read-only fields are ignored,
-// whatever they are, and other unknown fields are still refused.
+// Values of read-only fields are ignored, whatever they are. Other unknown
+// fields are still rejected.
 func TestReadOnlyFieldsChangeNothing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
@@ -97,8 +97,7 @@ func TestReadOnlyFieldsChangeNothing(t *testing.T) {
 	w.do("PUT", "/tenants/self", w.ManagementKey, `[]`).wantError(t, 400)
 }
 
-// TestApplicationIDOfProxy: a proxy shows application_id, and takes it where it
-// is changed.
+// A proxy shows application_id, and accepts it in a change.
 func TestApplicationIDOfProxy(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
@@ -139,8 +138,8 @@ func TestApplicationIDOfProxy(t *testing.T) {
 	w.do("POST", "/proxies", w.ManagementKey, `{`+rest+`,"application_id":"`+one+`"}`).wantError(t, 400)
 }
 
-// TestPutApplicationWithoutType keeps the type, and holds it to what that type
-// may be given.
+// TestPutApplicationWithoutType keeps the type, and checks the permissions
+// that the type may have.
 func TestPutApplicationWithoutType(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
@@ -165,7 +164,7 @@ func TestPutApplicationWithoutType(t *testing.T) {
 	w.do("PUT", "/applications/"+w.Acme.ID.String(), w.ManagementKey, `{"name":"b","permissions":["token:use"]}`).wantError(t, 404)
 }
 
-// TestSettingsAsText: settings may be the strings that other clients send.
+// Settings may be strings, as other clients send them.
 func TestSettingsAsText(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)

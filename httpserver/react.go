@@ -11,13 +11,13 @@ import (
 	"github.com/seed-72ea4aab/vault/script"
 )
 
-// reactLease is how long the idempotency key of a run is kept when its node
-// dies: a minute longer than a run can take.
+// reactLease is how long the idempotency key of a run is kept if its node
+// dies. It is a minute longer than a run can take.
 const reactLease = 70 * time.Second
 
-// react runs a reactor. Its code has effects elsewhere, so an idempotency key
-// is claimed before it runs. A run with a callback is accepted, and the
-// callback gets the result.
+// react runs a reactor. Its code has effects outside the vault, so the
+// idempotency key is claimed before it runs. A run with a callback URL is
+// accepted at once; the callback gets the result.
 func (h *handler) react() operation {
 	return operation{takes: jsonBody, lease: reactLease, run: func(ctx context.Context, in *input) (output, error) {
 		if len(bytes.TrimSpace(in.body)) == 0 {
@@ -39,8 +39,8 @@ func (h *handler) react() operation {
 	}}
 }
 
-// customAnswer is the response that tenant code built by throwing it. A body
-// that is a string is sent as text, any other as JSON.
+// customAnswer returns the response that a tenant's code built by throwing
+// it. A string body is sent as text, any other body as JSON.
 func customAnswer(r *script.Response) answer {
 	a := answer{status: r.Status, body: r.Body, header: http.Header{}}
 	var text string
@@ -56,7 +56,7 @@ func customAnswer(r *script.Response) answer {
 	return a
 }
 
-// computed are headers that the server sets by itself, or that are about its
+// computed are headers that the server computes, or that concern its
 // connection to the client.
 var computed = map[string]bool{
 	"Content-Length": true, "Transfer-Encoding": true, "Connection": true, "Trailer": true, "Upgrade": true,

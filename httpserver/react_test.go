@@ -16,7 +16,7 @@ import (
 	"github.com/seed-72ea4aab/vault/vaulttest"
 )
 
-// reactorWorld is a world with a JavaScript runtime.
+// reactorWorld returns a world with a JavaScript runtime.
 func reactorWorld(t *testing.T) *world {
 	t.Helper()
 	return worldOf(t, vaulttest.Open(t, ":memory:", &vault.Config{
@@ -60,7 +60,7 @@ func TestInvokeReactor(t *testing.T) {
 		t.Fatal(err)
 	}
 	if string(out.Raw) != `{"last4":"4242","key":"sk","bt":null}` || out.Tokens["note"] == "" {
-		t.Errorf("answer = %s", res.body)
+		t.Errorf("response = %s", res.body)
 	}
 	w.do("POST", path, w.PublicKey, `{}`).want(t, 403)
 	w.do("POST", strings.Replace(path, path[10:18], "00000000", 1), w.PrivateKey, `{}`).want(t, 404)
@@ -102,24 +102,25 @@ func TestErrorsOfReactorCodeAreTranslated(t *testing.T) {
 			}
 		}
 		if chose := res.Header.Get("SVC-CUSTOM-RESPONSE") == "true"; chose != (want.status == 418) {
-			t.Errorf("%s: marked as what code chose: %v", code, chose)
+			t.Errorf("%s: marked as a response of code: %v", code, chose)
 		}
 	}
 	broken, _ := json.Marshal(map[string]any{"name": "x", "code": "module.exports = (", "configuration": map[string]string{}})
 	w.do("POST", "/reactors", w.ManagementKey, string(broken)).want(t, 422)
 }
 
-// chosenPage is an answer by which code tries to act as the vault's origin in a
-// browser.
+// chosenPage is a response with which code tries to act as the vault's origin
+// in a browser.
 const chosenPage = `throw new CustomHttpResponseError({status: 200, body: '<script>steal()</script>', headers: {'content-type': 'text/html', 'X-Own': '1',
 	'set-cookie': 'session=1', 'Set-Cookie2': 'session=1', 'SET-COOKIE': 'other=1', location: '/console/', refresh: '0; url=/', 'clear-site-data': '"*"',
 	'strict-transport-security': 'max-age=1', 'service-worker-allowed': '/', 'content-security-policy': "default-src *", 'x-content-type-options': 'sniff'}})`
 
-// wantSandboxed checks that an answer of chosenPage can do nothing in a browser.
+// wantSandboxed checks that the response of chosenPage is harmless in a
+// browser.
 func wantSandboxed(t *testing.T, res *response) {
 	t.Helper()
 	if res.StatusCode != 200 || !strings.Contains(res.body, "steal") || res.Header.Get("Content-Type") != "text/html" || res.Header.Get("X-Own") != "1" {
-		t.Errorf("it is not what the code chose: %d %s %v", res.StatusCode, res.body, res.Header)
+		t.Errorf("not the response that the code built: %d %s %v", res.StatusCode, res.body, res.Header)
 	}
 	for name, want := range map[string][]string{
 		"Content-Security-Policy": {"sandbox"}, "X-Content-Type-Options": {"nosniff"}, "Cross-Origin-Resource-Policy": {"same-origin"},
@@ -135,7 +136,7 @@ func TestAnswersThatCodeChoseAreSandboxed(t *testing.T) {
 	t.Parallel()
 	w := reactorWorld(t)
 	path := w.newReactor(`module.exports = () => { ` + chosenPage + ` }`)
-	for _, key := range []string{"", "k", "k"} { // the last one is replayed
+	for _, key := range []string{"", "k", "k"} { // the last request is a replay
 		r := httptest.NewRequest("POST", path, strings.NewReader(`{}`))
 		r.Header.Set("SVC-API-KEY", w.PrivateKey)
 		if key != "" {
@@ -144,11 +145,11 @@ func TestAnswersThatCodeChoseAreSandboxed(t *testing.T) {
 		wantSandboxed(t, w.serve(r))
 	}
 	if policy := w.do("GET", "/permissions", w.PrivateKey, "").Header.Get("Content-Security-Policy"); policy != "" {
-		t.Errorf("an answer of the vault itself has the policy %s", policy)
+		t.Errorf("a response of the vault itself has the policy %s", policy)
 	}
 }
 
-// A repeated request gets the id of the one run that there is.
+// A repeated request gets the id of the first run, and no second run starts.
 func TestReplayOfAnAcceptedRunHasItsJob(t *testing.T) {
 	t.Parallel()
 	w := reactorWorld(t)
@@ -186,9 +187,9 @@ func TestReactWithCallbackIsAcceptedAndDelivered(t *testing.T) {
 	}
 }
 
-// TestArgsAreValidatedBeforeARunIsAccepted asks for runs that would be refused,
-// without a callback and with one. What can be checked from the body alone is
-// checked also where there is no such reactor.
+// TestArgsAreValidatedBeforeARunIsAccepted starts invalid runs without and
+// with a callback. Checks that need only the body come first, even if the
+// reactor does not exist.
 func TestArgsAreValidatedBeforeARunIsAccepted(t *testing.T) {
 	t.Parallel()
 	w := reactorWorld(t)
@@ -197,7 +198,7 @@ func TestArgsAreValidatedBeforeARunIsAccepted(t *testing.T) {
 	const missing = "/reactors/3fa85f64-5717-4562-b3fc-2c963f66afa6/react"
 	for args, c := range map[string]struct {
 		field   string
-		unfound int // the status where there is no such reactor
+		unfound int // the status if the reactor does not exist
 	}{
 		`"text"`:                   {"args", 400},
 		`5`:                        {"args", 400},
@@ -218,9 +219,9 @@ func TestArgsAreValidatedBeforeARunIsAccepted(t *testing.T) {
 	}
 }
 
-// TestBadCodeIsToldBeforeTheMissingEntity writes code that does not compile to
-// reactors and proxies that are not there.
-func TestBadCodeIsToldBeforeTheMissingEntity(t *testing.T) {
+// TestBadCodeIsReportedBeforeMissingEntity writes code that does not compile
+// to reactors and proxies that do not exist.
+func TestBadCodeIsReportedBeforeMissingEntity(t *testing.T) {
 	t.Parallel()
 	w := reactorWorld(t)
 	const id = "/3fa85f64-5717-4562-b3fc-2c963f66afa6"
@@ -237,8 +238,8 @@ func TestBadCodeIsToldBeforeTheMissingEntity(t *testing.T) {
 	w.do("PATCH", "/reactors"+id, w.ManagementKey, `{"code":"(","name":5}`).wantError(t, 400)
 }
 
-// TestErrorOfACallbackIsThatOfASynchronousRun runs code that fails both ways.
-func TestErrorOfACallbackIsThatOfASynchronousRun(t *testing.T) {
+// TestCallbackGetsTheErrorOfASynchronousRun runs failing code both ways.
+func TestCallbackGetsTheErrorOfASynchronousRun(t *testing.T) {
 	t.Parallel()
 	w := reactorWorld(t)
 	got := make(chan string, 1)
@@ -264,12 +265,12 @@ func TestErrorOfACallbackIsThatOfASynchronousRun(t *testing.T) {
 			t.Fatal(err)
 		}
 		if diff := cmp.Diff(strings.TrimSpace(answer.body), <-got); diff != "" {
-			t.Errorf("%s: the callback is not the answer: %s", code, diff)
+			t.Errorf("%s: the callback differs from the response: %s", code, diff)
 		}
 	}
 }
 
-func TestReactIsCarriedOutOnceForAnIdempotencyKey(t *testing.T) {
+func TestReactRunsOnceForAnIdempotencyKey(t *testing.T) {
 	t.Parallel()
 	w := reactorWorld(t)
 	path := w.newReactor(`module.exports = async () => ({raw: require('crypto').randomUUID()})`)
@@ -280,9 +281,9 @@ func TestReactIsCarriedOutOnceForAnIdempotencyKey(t *testing.T) {
 	}
 }
 
-// The stored answer of a run is withdrawn with its token: a 409 that says so, and
-// does not ask the caller to try again.
-func TestStoredAnswerIsWithdrawnWithItsToken(t *testing.T) {
+// When a token is deleted, the stored response of a run that used it is
+// withdrawn. A repeated request gets a 409 without Retry-After.
+func TestStoredResponseIsWithdrawnWithItsToken(t *testing.T) {
 	t.Parallel()
 	w := reactorWorld(t)
 	path := w.newReactor(`module.exports = async (req) => ({raw: req.args})`)
@@ -293,12 +294,12 @@ func TestStoredAnswerIsWithdrawnWithItsToken(t *testing.T) {
 	w.do("DELETE", "/tokens/"+id, w.PrivateKey, "").want(t, 204)
 	gone := w.do("POST", path, w.PrivateKey, body, "SVC-IDEMPOTENCY-KEY", "k")
 	if title := gone.wantError(t, 409)["title"]; title != "The stored answer was withdrawn." || gone.Header.Get("Retry-After") != "" {
-		t.Errorf("%s, and try again after %q", title, gone.Header.Get("Retry-After"))
+		t.Errorf("title %s, Retry-After %q", title, gone.Header.Get("Retry-After"))
 	}
 }
 
-// TestOtherSpellingsOfReact: callbackUrl and timeoutMs are understood too, and
-// never together with the documented names.
+// callbackUrl and timeoutMs are accepted too, but not together with the
+// documented names.
 func TestOtherSpellingsOfReact(t *testing.T) {
 	t.Parallel()
 	w := reactorWorld(t)

@@ -9,12 +9,12 @@ import (
 	"github.com/seed-72ea4aab/vault"
 )
 
-// route is a row of the table below: a method on a path, who may call it, the
-// status of success, and what it does.
+// route is a row of the table below: a method and path, the permission it
+// needs, the status of success, and the operation.
 type route struct {
 	method string
 	path   string
-	// permission is checked before the body is read; session:* stands for the
+	// permission is checked before the body is read; session:* checks the
 	// kind of key. It is empty for a route that any key may call.
 	permission vault.Permission
 	status     int
@@ -102,11 +102,10 @@ func (rt *route) location(id string) string {
 	return rt.path + "/" + url.PathEscape(id)
 }
 
-// once reports whether the route supports an idempotency key: it changes
-// something, and is not idempotent by itself as DELETE is. A POST that only
-// reads does not support one: the response may contain data that must not be
-// stored for a day. Nor does a POST that streams, because its rows have ids for
-// that, or a POST that can be repeated by itself.
+// once reports whether the route supports an idempotency key. Reads do not,
+// because the response may contain data that must not be stored for a day.
+// DELETE and other repeatable operations do not need one. A POST that streams
+// does not need one either, because its rows have ids.
 func (rt *route) once() bool {
 	return !rt.reads && !rt.repeats && rt.stream == nil && rt.method != http.MethodGet && rt.method != http.MethodDelete
 }
@@ -114,9 +113,9 @@ func (rt *route) once() bool {
 // endpoint is a path with its routes.
 type endpoint struct {
 	handler *handler
-	name    string // the mux's pattern
+	name    string // pattern in the mux
 	routes  map[string]*route
-	allow   string // the methods, as the Allow header lists them
+	allow   string // value of the Allow header
 }
 
 // endpoints groups the table by path. A path that has GET has HEAD too.

@@ -12,11 +12,11 @@ import (
 	"github.com/seed-72ea4aab/vault"
 )
 
-// quickPause lets imports of a world wait for rows for a moment only.
+// quickPause makes the imports of a world wait only a moment for rows.
 func quickPause(w *world) { w.h.(*handler).importPause = time.Millisecond }
 
-// Imports whose callers have stopped sending write the rows they have, so they hold
-// no memory that the requests of another tenant need.
+// Imports whose callers have stopped sending write the rows they have, so
+// that they hold no memory that another tenant needs.
 func TestSlowImportsHoldNoMemory(t *testing.T) {
 	t.Parallel()
 	w := smallVault(t)
@@ -50,24 +50,25 @@ func TestSlowImportsHoldNoMemory(t *testing.T) {
 		}
 	}
 	for _, l := range open {
-		l.read(t, rows) // though the body has not ended
+		l.read(t, rows) // although the body has not ended
 	}
 	large := fmt.Sprintf(`{"type":"token","data":%q}`, strings.Repeat("x", 200<<10))
 	w.do("POST", "/tokens", newKey("Quick", vault.ApplicationPrivate), large).want(t, 201)
 }
 
-// drip sends a text again and again until the connection ends.
+// drip sends a text repeatedly until the connection ends.
 func drip(to io.Writer, text string) {
 	for {
 		if _, err := io.WriteString(to, text); err != nil {
 			return
 		}
-		time.Sleep(5 * time.Millisecond) // a slow caller is the point
+		time.Sleep(5 * time.Millisecond) // the caller must be slow
 	}
 }
 
-// Blank lines and single bytes do not keep a body alive: it has a minimum rate.
-func TestSlowBodiesAreGivenUp(t *testing.T) {
+// Blank lines and single bytes do not keep a body alive, because it has a
+// minimum rate.
+func TestBodiesHaveAMinimumRate(t *testing.T) {
 	t.Parallel()
 	w := newProxyWorld(t, nil, &Options{BodyTimeout: 100 * time.Millisecond}, nil)
 	srv := w.listen()
@@ -88,8 +89,8 @@ func TestSlowBodiesAreGivenUp(t *testing.T) {
 	}
 }
 
-// The patience with a caller shrinks while it keeps the server waiting, and grows
-// with what it sends, up to where it began.
+// Patience shrinks while the server waits, and grows with the bytes that
+// arrive, up to its initial value.
 func TestPatienceIsAMinimumRate(t *testing.T) {
 	t.Parallel()
 	start := time.Date(2031, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -97,7 +98,7 @@ func TestPatienceIsAMinimumRate(t *testing.T) {
 	for _, test := range []struct {
 		name  string
 		waits []time.Duration
-		bytes int // after each wait
+		bytes int // that arrive after each wait
 		left  time.Duration
 	}{
 		{"nothing sent", []time.Duration{10 * second, 10 * second}, 0, 10 * second},
@@ -116,8 +117,8 @@ func TestPatienceIsAMinimumRate(t *testing.T) {
 	}
 }
 
-// Strangers who call an open proxy leave the tenant the places it has for itself.
-func TestStrangersHavePlacesOfTheirOwn(t *testing.T) {
+// Anonymous calls of an open proxy cannot use all the places of its tenant.
+func TestAnonymousCallsHaveSeparatePlaces(t *testing.T) {
 	t.Parallel()
 	arrived, hold := make(chan struct{}), make(chan struct{})
 	dest := newDestination(t, func(_ http.ResponseWriter, r *http.Request) {

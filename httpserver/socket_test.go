@@ -26,7 +26,7 @@ func (w *world) listen() *httptest.Server {
 	return srv
 }
 
-// rawConn opens a TLS connection that speaks HTTP/1.1 by hand.
+// rawConn opens a TLS connection for raw HTTP/1.1.
 func rawConn(t testing.TB, srv *httptest.Server) *tls.Conn {
 	t.Helper()
 	conf := srv.Client().Transport.(*http.Transport).TLSClientConfig.Clone()
@@ -39,8 +39,8 @@ func rawConn(t testing.TB, srv *httptest.Server) *tls.Conn {
 	return conn
 }
 
-// deadlines keeps the deadlines that a handler sets last, and lets a test choose
-// when the time of a body is up.
+// deadlines records the last deadlines that a handler sets, and lets a test
+// decide when a body is late.
 type deadlines struct {
 	http.Handler
 	read, write atomic.Pointer[time.Time]
@@ -53,7 +53,7 @@ func (d *deadlines) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	d.Handler.ServeHTTP(&deadlineWriter{w, d}, r)
 }
 
-// bodyIsLate makes what has not been read of the body late.
+// bodyIsLate makes the unread rest of the body late.
 func (d *deadlines) bodyIsLate(t testing.TB) {
 	t.Helper()
 	if until := d.read.Load(); until == nil || until.IsZero() {
@@ -85,12 +85,13 @@ func (w *deadlineWriter) SetWriteDeadline(until time.Time) error {
 	return w.d.conn.Load().SetWriteDeadline(until)
 }
 
-// head is the start of a request for a token that announces a body of a length.
+// head returns the start of a request that creates a token and announces a
+// body of the given length.
 func head(key string, length int) string {
 	return fmt.Sprintf("POST /tokens HTTP/1.1\r\nHost: x\r\nSVC-API-KEY: %s\r\nContent-Length: %d\r\n\r\n", key, length)
 }
 
-// roundTrip writes bytes and reads an answer.
+// roundTrip writes bytes and reads a response.
 func roundTrip(t testing.TB, conn net.Conn, sent string) *response {
 	t.Helper()
 	if _, err := io.WriteString(conn, sent); err != nil {
@@ -132,7 +133,7 @@ func TestOverTLSAndHTTP2(t *testing.T) {
 	}
 }
 
-func TestASlowBodyIsGivenUp(t *testing.T) {
+func TestSlowBodyIsAborted(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, &Options{BodyTimeout: 50 * time.Millisecond})
 	srv := w.listen()
@@ -145,7 +146,7 @@ func TestASlowBodyIsGivenUp(t *testing.T) {
 	}
 }
 
-func TestABodyTimeoutDoesNotEndTheWorkOnARequest(t *testing.T) {
+func TestBodyTimeoutDoesNotEndARequest(t *testing.T) {
 	t.Parallel()
 	w, store := breakableWorld(t)
 	limits := &deadlines{Handler: w.h}
@@ -159,12 +160,12 @@ func TestABodyTimeoutDoesNotEndTheWorkOnARequest(t *testing.T) {
 	}
 	<-gate
 	if got := limits.read.Load(); got == nil || !got.IsZero() {
-		t.Errorf("reading ends at %v while the request is worked on", got)
+		t.Errorf("the read deadline is %v while the request is handled", got)
 	}
 	store.gate.Store(nil)
 	store.leave <- struct{}{}
 	readAnswer(t, working).want(t, 201)
-	roundTrip(t, working, head(w.PrivateKey, len(card))+card).want(t, 201) // and the connection lives
+	roundTrip(t, working, head(w.PrivateKey, len(card))+card).want(t, 201) // and the connection is still open
 }
 
 func TestACutOffBodyChangesNothing(t *testing.T) {
@@ -172,7 +173,7 @@ func TestACutOffBodyChangesNothing(t *testing.T) {
 	w := newWorld(t, nil)
 	srv := w.listen()
 	before := w.state()
-	for _, sent := range []string{card[:40], card, ""} { // also one that would be complete
+	for _, sent := range []string{card[:40], card, ""} { // including a complete JSON object that is shorter than announced
 		conn := rawConn(t, srv)
 		if _, err := io.WriteString(conn, head(w.PrivateKey, len(card)+1)+sent); err != nil {
 			t.Fatal(err)
@@ -201,11 +202,11 @@ func TestABodyOfUnknownLengthIsBounded(t *testing.T) {
 	}
 	res := readAnswer(t, conn)
 	if res.wantError(t, 413); !res.Close {
-		t.Error("the connection stays open")
+		t.Error("the connection is still open")
 	}
 }
 
-func TestALargeAnswerThatIsNotTakenIsGivenUp(t *testing.T) {
+func TestLargeResponseThatIsNotReadIsAborted(t *testing.T) {
 	t.Parallel()
 	done := make(observed, 1)
 	w := newWorld(t, &Options{BodyTimeout: 50 * time.Millisecond, Observer: done})
@@ -228,12 +229,13 @@ func TestALargeAnswerThatIsNotTakenIsGivenUp(t *testing.T) {
 	if _, err := fmt.Fprintf(conn, "GET /tokens HTTP/1.1\r\nHost: x\r\nSVC-API-KEY: %s\r\n\r\n", w.PrivateKey); err != nil {
 		t.Fatal(err)
 	}
-	if r := <-done; r.Status != 200 || r.Bytes < 5<<20 { // nothing was read, and yet the request is over
+	if r := <-done; r.Status != 200 || r.Bytes < 5<<20 { // the client reads nothing, and yet the request ends
 		t.Errorf("status %d, %d bytes", r.Status, r.Bytes)
 	}
 }
 
-// TestAnnouncedBodiesTakeNoMemory is not parallel, since it looks at the heap.
+// TestAnnouncedBodiesTakeNoMemory is not parallel because it measures the
+// heap.
 func TestAnnouncedBodiesTakeNoMemory(t *testing.T) {
 	const clients = 100
 	arrived := make(chan struct{}, clients)

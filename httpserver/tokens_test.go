@@ -14,7 +14,7 @@ import (
 	"github.com/seed-72ea4aab/vault"
 )
 
-// create makes a token and returns its id.
+// create creates a token and returns its id.
 func (w *world) create(body string) string {
 	w.t.Helper()
 	return w.do("POST", "/tokens", w.PrivateKey, body).want(w.t, 201).text(w.t, "id")
@@ -90,7 +90,7 @@ func TestTokenizeIsAllOrNothing(t *testing.T) {
 	w := newWorld(t, nil)
 	body := w.do("POST", "/tokenize", w.PrivateKey, `["fine",{"type":"card","data":{"number":"1"}}]`).wantError(t, 400)
 	if _, ok := body["errors"].(map[string]any)["[1].data.number"]; !ok {
-		t.Errorf("errors does not name the path: %v", body["errors"])
+		t.Errorf("errors do not name the path: %v", body["errors"])
 	}
 	if ids := w.do("GET", "/tokens", w.PrivateKey, "").want(t, 200).idsOf(t); len(ids) != 0 {
 		t.Errorf("%d tokens were created", len(ids))
@@ -131,7 +131,7 @@ func TestCreateTokenAssignsAUUID(t *testing.T) {
 	}
 }
 
-// null is the same as absent, an empty string is not.
+// null is the same as absent; an empty string is not.
 func TestOptionalTextMustNotBeEmpty(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
@@ -299,7 +299,7 @@ func TestDeleteToken(t *testing.T) {
 	w.do("GET", "/tokens/"+id, w.PrivateKey, "").wantError(t, 404)
 }
 
-func TestExpiresAtIsReadInBothFormatsAndAnsweredAsISO8601(t *testing.T) {
+func TestExpiresAtAcceptsTwoFormatsAndReturnsISO8601(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
 	for sent, want := range map[string]string{
@@ -350,7 +350,7 @@ func TestDetokenizeNamesUnknownTokens(t *testing.T) {
 	w.do("POST", "/detokenize", w.PublicKey, `{}`).wantError(t, 403)
 }
 
-// TestTakenIDInABatch: a 409 about one value of a batch says which.
+// A 409 about one value of a batch names the value's path.
 func TestTakenIDInABatch(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)

@@ -28,8 +28,8 @@ func TestMain(m *testing.M) {
 // card is the body of a request that creates a card token.
 const card = `{"type":"card","data":{"number":"4242424242424242","expiration_month":12,"expiration_year":2030,"cvc":"123"}}`
 
-// world is a vault behind the handler, for one test. Every answer is held
-// against the OpenAPI document.
+// world is a vault behind the handler, for one test. Every response is
+// checked against the OpenAPI document.
 type world struct {
 	*vaulttest.Vault
 	t   testing.TB
@@ -56,13 +56,13 @@ func worldOf(t testing.TB, v *vaulttest.Vault, opts *Options) *world {
 	return w
 }
 
-// response is an answer with its body.
+// response is an HTTP response with its body.
 type response struct {
 	*http.Response
 	body string
 }
 
-// do sends a request through the handler. Further headers come in pairs.
+// do sends a request through the handler. More headers come in pairs.
 func (w *world) do(method, path, key, body string, header ...string) *response {
 	w.t.Helper()
 	r := httptest.NewRequest(method, path, strings.NewReader(body))
@@ -78,7 +78,7 @@ func (w *world) do(method, path, key, body string, header ...string) *response {
 	return w.send(r)
 }
 
-// send answers a request and validates the answer.
+// send handles a request and validates the response.
 func (w *world) send(r *http.Request) *response {
 	w.t.Helper()
 	res := w.serve(r)
@@ -86,14 +86,14 @@ func (w *world) send(r *http.Request) *response {
 	return res
 }
 
-// serve answers a request.
+// serve handles a request.
 func (w *world) serve(r *http.Request) *response {
 	rec := httptest.NewRecorder()
 	w.h.ServeHTTP(rec, r)
 	return &response{rec.Result(), rec.Body.String()}
 }
 
-// want fails the test unless the answer has the status.
+// want fails the test unless the response has the status.
 func (r *response) want(t testing.TB, status int) *response {
 	t.Helper()
 	if r.StatusCode != status {
@@ -107,7 +107,7 @@ func (r *response) decode(t testing.TB) map[string]any {
 	t.Helper()
 	var v map[string]any
 	if err := json.Unmarshal([]byte(r.body), &v); err != nil {
-		t.Fatalf("the body is no JSON object: %v\n%s", err, r.body)
+		t.Fatalf("the body is not a JSON object: %v\n%s", err, r.body)
 	}
 	return v
 }
@@ -122,7 +122,8 @@ func (r *response) text(t testing.TB, name string) string {
 	return s
 }
 
-// wantError fails the test unless the answer is an error of the common form.
+// wantError fails the test unless the response is an error of the common
+// form.
 func (r *response) wantError(t testing.TB, status int) map[string]any {
 	t.Helper()
 	body := r.want(t, status).decode(t)
@@ -163,8 +164,8 @@ var patterns = sync.OnceValue(func() *http.ServeMux {
 	return mux
 })
 
-// validate holds an answer against the OpenAPI document: its status must be
-// one of the operation's, and headers and body must have the form it gives.
+// validate checks a response against the OpenAPI document: its status must be
+// one of the operation's, and its headers and body must match the schema.
 func validate(t testing.TB, r *http.Request, res *response) {
 	t.Helper()
 	if res.Header.Get("SVC-TRACE-ID") == "" && r.Header.Get("X-Test-Prefix") == "" {
@@ -175,12 +176,12 @@ func validate(t testing.TB, r *http.Request, res *response) {
 		return
 	}
 	if strings.Contains(res.body, "1e400") {
-		return // the validator cannot read such a number
+		return // the validator cannot read this number
 	}
 	bodies := []string{res.body}
 	if res.Header.Get("Content-Type") == contentLines {
 		bodies = strings.SplitAfter(res.body, "\n")
-		bodies = bodies[:len(bodies)-1] // after the last line is nothing
+		bodies = bodies[:len(bodies)-1] // the empty text after the last line
 	}
 	for _, body := range bodies {
 		err := openapi3filter.ValidateResponse(context.Background(), &openapi3filter.ResponseValidationInput{
@@ -192,7 +193,7 @@ func validate(t testing.TB, r *http.Request, res *response) {
 		if err == nil {
 			continue
 		}
-		t.Errorf("%s %s, status %d, is not as openapi.json says: %v", r.Method, path, res.StatusCode, err)
+		t.Errorf("%s %s, status %d, does not match openapi.json: %v", r.Method, path, res.StatusCode, err)
 	}
 }
 

@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// Clock is a [Storage] whose database has its own clock, which several nodes share.
-// It is optional.
+// Clock is an optional interface of a [Storage] whose database has its own
+// clock, shared by several nodes.
 type Clock interface {
 	// ClockAhead returns how far the clock of this machine is ahead of the
-	// database's, as far as the time that the call takes allows to tell. It is
-	// negative for a clock that is behind.
+	// database's, within the accuracy that the duration of the call allows. It
+	// is negative if the clock is behind.
 	ClockAhead(ctx context.Context) (time.Duration, error)
 }

@@ -2,114 +2,117 @@ package storage
 
 import "time"
 
-// TokenFilter asks for a page of tokens.
+// TokenFilter selects a page of tokens.
 type TokenFilter struct {
 	Tenant ID
-	Where  Cond // nil: every token
-	// Now leaves out the tokens that have expired at it. Zero: none is left out.
+	Where  Cond // nil for every token
+	// Now excludes tokens that have expired by then. If zero, none are
+	// excluded.
 	Now time.Time
 
-	Before ID // only tokens with a lower Ord, unless zero
-	// OldestFirst turns the order around, and with it Before: only tokens with a
-	// higher Ord.
+	Before ID // only tokens with a lower Ord, if not zero
+	// OldestFirst reverses the order. Before then selects tokens with a higher
+	// Ord.
 	OldestFirst bool
 	Offset      int
 	Limit       int
-	// MaxBytes bounds the bytes of Body and CVC over all rows of the page, unless
-	// zero. A page of several rows that hold more fails with ErrTooLarge, as soon
-	// as that is known; one of a single row never does.
+	// MaxBytes limits the total size of Body and CVC over all rows of the page.
+	// Zero means no limit. A larger page of several rows fails with
+	// ErrTooLarge, as soon as its size is known. A page of one row never fails.
 	MaxBytes int
-	Count    bool // whether the total is asked for
-	// CountUpTo is where counting may stop, unless zero: a total that is not lower
-	// may be any number from it to the true one.
+	Count    bool // whether to count the tokens on all pages
+	// CountUpTo allows counting to stop at this number, if it is not zero. A
+	// total at or above it may be any number between it and the true total.
 	CountUpTo int
 }
 
-// RecordFilter asks for a page of records.
+// RecordFilter selects a page of records.
 type RecordFilter struct {
-	Tenant ID     // zero: of every tenant, as only the embedding program asks
-	Kind   string // empty: every kind
-	IDs    []ID   // nil: every id
-	// Name matches the whole name, without regard to case; '*' stands for any
-	// text, and no other character is special. Empty: every name.
+	Tenant ID     // zero for every tenant, which only the embedding program may use
+	Kind   string // empty for every kind
+	IDs    []ID   // nil for every id
+	// Name matches the whole name, ignoring case. '*' matches any text, and no
+	// other character is special. An empty Name matches every name.
 	Name string
-	// KeyBelow keeps the records that are sealed under an older key, unless zero.
+	// KeyBelow selects records that are sealed under an older key, if it is not
+	// zero.
 	KeyBelow int
 
-	// Before keeps the records with a lower ID, unless zero. The total is not
-	// counted then.
+	// Before selects records with a lower ID, if it is not zero. The total is
+	// then not counted.
 	Before ID
 	Offset int
 	Limit  int
-	// MaxBytes bounds the bytes of Body over all rows of the page, as that of a
-	// TokenFilter does.
+	// MaxBytes limits the total size of Body over all rows of the page, as in
+	// TokenFilter.
 	MaxBytes int
 }
 
-// LogFilter asks for a page of the log.
+// LogFilter selects a page of the log.
 type LogFilter struct {
 	Tenant     ID
-	EntityType string    // empty: all
-	EntityID   string    // empty: all
-	From       time.Time // created at or after it, unless zero
-	To         time.Time // created before it, unless zero
+	EntityType string    // empty for all
+	EntityID   string    // empty for all
+	From       time.Time // created at or after this time, if not zero
+	To         time.Time // created before this time, if not zero
 
-	Operation string // empty: all
-	ActorID   ID     // zero: all
-	ActorType string // empty: all
+	Operation string // empty for all
+	ActorID   ID     // zero for all
+	ActorType string // empty for all
 
-	// Before keeps the entries with a lower ID, unless zero. The total is not
-	// counted then, and is zero.
+	// Before selects entries with a lower ID, if it is not zero. The total is
+	// then not counted and is zero.
 	Before ID
 	Offset int
 	Limit  int
-	// CountUpTo is where counting may stop, as that of a TokenFilter.
+	// CountUpTo allows counting to stop, as in TokenFilter.
 	CountUpTo int
 }
 
-// LogFollowing asks for what comes after a place in the log.
+// LogFollowing selects entries after a place in the log.
 type LogFollowing struct {
 	Tenant ID
-	// After is a place that FollowLogs has returned. Without one, the entries are
-	// those that were created at From or later; without that too, there are none,
-	// and the place is that of the entries to come.
+	// After is a place that FollowLogs has returned. If it is nil, FollowLogs
+	// starts with the entries created at From or later. If both are unset,
+	// FollowLogs returns no entries and the place at the current end of the
+	// log.
 	After LogPlace
 	From  time.Time
-	// Until is a place that FollowLogs has returned for neither After nor From:
-	// the entries are those before it. When there are no more, the place after
-	// them is Until itself.
+	// Until is the place at an end of the log, which FollowLogs has returned
+	// for neither After nor From. FollowLogs returns only entries before it.
+	// After the last of them, the next place is Until itself.
 	Until LogPlace
 	Limit int
 }
 
-// LogPlace is a place in the log of a tenant. What is in it is the backend's
-// affair; it has at most 64 bytes, is good for as long as the database, and is
-// an error elsewhere only if it cannot be read.
+// LogPlace is a place in the log of a tenant. Its content is private to the
+// backend, it has at most 64 bytes, and it stays valid as long as the database
+// exists. In another database it is an error only if it cannot be decoded.
 type LogPlace []byte
 
-// CountFilter asks for numbers.
+// CountFilter selects what Count counts.
 type CountFilter struct {
 	Tenant ID
-	// Now is the moment at which what has expired does not count, and leases are
-	// judged.
+	// Now is the time at which Count decides what has expired and which leases
+	// are active.
 	Now time.Time
-	// Kind is the kind of the records that are counted.
+	// Kind is the kind of records to count.
 	Kind string
-	// UpTo is where the counting of jobs, and that of records, may stop.
+	// UpTo allows counting of jobs and records to stop at this number.
 	UpTo int
 }
 
-// Counts is how much a tenant has.
+// Counts holds the numbers of a tenant's rows.
 type Counts struct {
-	Tokens []TokenCount // of each set and type that has any
+	Tokens []TokenCount // by set and type, without zeros
 	Logs   int
 
-	Records          int // of the kind that was asked for, up to a number
-	Waiting, Running int // jobs, of up to a number
+	Records          int // of the filter's Kind, at most about UpTo
+	Waiting, Running int // jobs, at most about UpTo
 	Dead             int
 }
 
-// TokenCount is how many tokens there are of a set and a type.
+// TokenCount is the number of tokens of a set and a type.
 type TokenCount struct {
 	Set  Hash
 	Type string
@@ -120,33 +123,33 @@ type TokenCount struct {
 type Cond interface{ isCond() }
 
 type (
-	// And holds when every one of its conditions does; so an empty one always.
+	// And holds if all of its conditions hold. An empty And always holds.
 	And []Cond
-	// Or holds when one of its conditions does; so an empty one never.
+	// Or holds if one of its conditions holds. An empty Or never holds.
 	Or []Cond
-	// Not holds when its condition does not.
+	// Not holds if its condition does not hold.
 	Not struct{ Cond Cond }
 
-	// SetIn holds for tokens whose containers are one of these sets.
+	// SetIn holds for tokens whose set of containers is one of these.
 	SetIn []Hash
 	// TypeIn holds for tokens of one of these types.
 	TypeIn []string
 	// IDIn holds for tokens with one of these ids.
 	IDIn []string
-	// IDPrefix holds for tokens whose id starts with it, byte for byte.
+	// IDPrefix holds for tokens whose id starts with these bytes.
 	IDPrefix string
 	// HashIs holds for tokens that were stored with this hash.
 	HashIs Hash
 	// FingerprintIs holds for tokens with this fingerprint.
 	FingerprintIs Key
-	// ByIs holds for tokens that this actor made, or last changed.
+	// ByIs holds for tokens that this actor created or last modified.
 	ByIs struct {
 		Field Field
 		ID    ID
 	}
-	// TimeIn holds for tokens whose time lies between From and To. A zero end
-	// is open. An end belongs to the range unless it is marked as excluded.
-	// A token that was never modified is in no range of ModifiedAt.
+	// TimeIn holds for tokens whose time lies between From and To. A zero bound
+	// is open. A bound is part of the range unless it is excluded. A token that
+	// was never modified is in no range of ModifiedAt.
 	TimeIn struct {
 		Field       Field
 		From, To    time.Time
@@ -160,8 +163,7 @@ type (
 // Field names a column that ByIs and TimeIn compare.
 type Field uint8
 
-// CreatedBy, CreatedAt, ModifiedBy and ModifiedAt are the columns that ByIs
-// and TimeIn know.
+// Columns that ByIs and TimeIn compare.
 const (
 	CreatedBy Field = iota + 1
 	CreatedAt

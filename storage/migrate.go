@@ -1,23 +1,24 @@
 package storage
 
-// Migration is a step from one version of a schema to the next. Its SQL is to
-// be run in one transaction, in the order of the versions, each once.
+// Migration is a step from one version of a schema to the next. Run the SQL of
+// each migration once, in a transaction, in the order of the versions.
 type Migration struct {
 	Version int
 	SQL     string
 }
 
-// MigrateMode says what opening a database does about migrations that it lacks.
+// MigrateMode selects what opening a database does about missing migrations.
 type MigrateMode uint8
 
-// What opening does about the schema.
+// Modes of opening a database.
 const (
-	// MigrateAuto runs the migrations that are missing, and then serves.
+	// MigrateAuto runs the missing migrations and opens the database.
 	MigrateAuto MigrateMode = iota
-	// MigrateCheck serves, and runs none: a missing one is ErrOldSchema. The
-	// program then needs no right to create tables.
+	// MigrateCheck opens the database without running migrations. If one is
+	// missing, opening fails with ErrOldSchema. The program then needs no right
+	// to create tables.
 	MigrateCheck
-	// MigrateOnly runs the migrations that are missing, and does not serve: what
-	// was opened is closed already.
+	// MigrateOnly runs the missing migrations. The storage it returns is
+	// already closed.
 	MigrateOnly
 )

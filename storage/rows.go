@@ -7,24 +7,24 @@ import (
 
 // Token is a sealed token.
 type Token struct {
-	Tenant ID // filled by reads; a Write takes the tenant from its Change
+	Tenant ID // set by reads; Write uses the tenant of its Change
 
-	Ord  ID     // UUIDv7: the row's key under the tenant, and the order of lists
+	Ord  ID     // UUIDv7; the row's key under the tenant, and the order of lists
 	ID   string // unique under the tenant
 	Type string
 
-	// Set names the set of containers: equal sets have equal hashes.
+	// Set identifies the set of containers. Equal sets have equal hashes.
 	Set        Hash
 	Containers []string
 
 	Fingerprint Key    // keyed hash of type and value
-	Expression  Hash   // of the text of the fingerprint expression
-	Dedup       Hash   // unique under the tenant, unless zero
-	Hashes      []Hash // metadata pairs and search indexes; written, not read back
+	Expression  Hash   // hash of the text of the fingerprint expression
+	Dedup       Hash   // unique under the tenant, if not zero
+	Hashes      []Hash // metadata pairs and search indexes; reads do not return them
 
-	KeyVersion   int    // of the data key that Body and CVC are sealed under
+	KeyVersion   int    // version of the data key that seals Body and CVC
 	Body         []byte // sealed
-	CVC          []byte // sealed by itself; nil without one
+	CVC          []byte // sealed separately; nil without a CVC
 	CVCExpiresAt time.Time
 	ExpiresAt    time.Time
 
@@ -33,97 +33,98 @@ type Token struct {
 	ModifiedBy ID
 	ModifiedAt time.Time
 
-	// Rev counts the writes of this row. An insert stores it as given; an
-	// update names the revision it replaces.
+	// Rev counts the writes of this row. An insert stores it as given, and an
+	// update names the revision that it replaces.
 	Rev int64
 }
 
-// ContainerSet is a set of containers that tokens are in.
+// ContainerSet is a set of containers that holds tokens.
 type ContainerSet struct {
 	Set        Hash
 	Containers []string
 }
 
-// Duplicate asks for a token with the same content.
+// Duplicate describes the content of a token to look for.
 type Duplicate struct {
 	Fingerprint Key
 	Expression  Hash
-	Except      string // id of a token that does not count; may be empty
-	// Now leaves out the tokens that have expired at it. Zero: none is left out.
+	Except      string // id of a token to ignore; may be empty
+	// Now excludes tokens that have expired by then. If zero, none are
+	// excluded.
 	Now time.Time
 }
 
-// Reading asks for a token, and for an entry in the log that says so.
+// Reading names a token to read and the log entry to write for it.
 type Reading struct {
 	Tenant ID
-	ID     string // of the token
-	Entry  Log    // about the token: its EntityType and EntityID do not count
+	ID     string // its EntityType and EntityID are set from the token
+	Entry  Log    // the token sets its EntityType and EntityID
 }
 
-// Expired lists what a sweep should delete.
+// Expired lists the rows that a sweep should delete.
 type Expired struct {
-	Tokens  []Token  // ExpiresAt has come
-	CVCs    []Token  // CVCExpiresAt has come, ExpiresAt has not
-	Records []Record // ExpiresAt has come
+	Tokens  []Token  // ExpiresAt has passed
+	CVCs    []Token  // CVCExpiresAt has passed, ExpiresAt has not
+	Records []Record // ExpiresAt has passed
 }
 
-// Record is a sealed document: a tenant, an application, a session, a reactor,
-// a proxy, a ring of data keys.
+// Record is a sealed document, such as a tenant, an application, a session, a
+// reactor, a proxy, or a ring of data keys.
 type Record struct {
-	Tenant ID // filled by reads; a Write takes the tenant from its Change
+	Tenant ID // set by reads; Write uses the tenant of its Change
 
 	Kind string
 	ID   ID     // UUIDv7, unique under the tenant and kind
-	Name string // for lists that ask by name; may be empty
+	Name string // for lists that filter by name; may be empty
 
-	// Key and AltKey are what Lookup finds the record by, unless zero. They are
-	// unique across tenants.
+	// Key and AltKey are the keys that Lookup finds the record by, if they are
+	// not zero. They are unique across tenants.
 	Key, AltKey Key
 
 	ExpiresAt  time.Time
 	KeyVersion int
 	Body       []byte // sealed
 	CreatedAt  time.Time
-	Rev        int64 // as for Token
+	Rev        int64 // see Token.Rev
 }
 
-// Log is an entry of the audit log. It holds names and ids, never a value.
+// Log is an entry of the audit log. It holds names and ids, but no values.
 type Log struct {
-	ID         ID // UUIDv7 of CreatedAt: the entry's key under the tenant, and the order of lists
-	ActorID    ID // zero when the tenant itself acted
+	ID         ID // UUIDv7 of CreatedAt; the entry's key under the tenant, and the order of lists
+	ActorID    ID // zero if the tenant itself acted
 	ActorType  string
-	ActorName  string // what the embedding program calls a user; empty for others
+	ActorName  string // the embedding program's name for a user; empty for other actors
 	EntityType string
 	EntityID   string
 	Operation  string
 	Message    string
-	// Origin is where the call came from: at most 45 characters, empty when
-	// unknown.
+	// Origin says where the call came from, such as an IP address. It has at
+	// most 45 characters, and is empty if the origin is unknown.
 	Origin    string
 	CreatedAt time.Time
 
-	// Mac is a keyed hash over the other fields; zero for entries of versions
-	// that had none.
+	// Mac is a keyed hash over the other fields. It is zero for entries written
+	// by versions without it.
 	Mac Hash
 	// Seq is the number of the entry's transaction in the order of
-	// [Follower.FollowLogs], which returns it, as [TreeStorage.LogsByRef] does.
-	// Writes and other reads pass over it.
+	// [Follower.FollowLogs]. Only FollowLogs and [TreeStorage.LogsByRef] return
+	// it; writes and other reads ignore it.
 	Seq int64
 }
 
-// Claim is one idempotency key in use. While Answer is nil the work is in
-// progress, and the claim is live until LeaseUntil; with an answer it is live
+// Claim is an idempotency key in use. Without an Answer the work is in
+// progress, and the claim is live until LeaseUntil. With an Answer it is live
 // until ExpiresAt.
 type Claim struct {
 	Key        Key
-	Owner      ID // of the call that did, or does, the work
+	Owner      ID // the call that does or did the work
 	LeaseUntil time.Time
 	ExpiresAt  time.Time
 	KeyVersion int
 	Answer     []byte // sealed
 }
 
-// Live reports whether the claim still keeps others out.
+// Live reports whether the claim still blocks other calls.
 func (c *Claim) Live(now time.Time) bool {
 	if c.Answer != nil {
 		return c.ExpiresAt.After(now)
@@ -131,31 +132,31 @@ func (c *Claim) Live(now time.Time) bool {
 	return c.LeaseUntil.After(now)
 }
 
-// Job is work that some node will do.
+// Job is work for any node to do.
 type Job struct {
-	Tenant ID // filled by reads; a Write takes the tenant from its Change
+	Tenant ID // set by reads; Write uses the tenant of its Change
 
 	ID         ID
 	Kind       string
 	RunAt      time.Time
 	Attempts   int
 	Dead       bool // not due; kept until RunAt, so that it can be counted and revived
-	Owner      ID   // the holder of the lease; zero when there is no lease
+	Owner      ID   // holder of the lease; zero if there is no lease
 	LeaseUntil time.Time
 	KeyVersion int
-	Payload    []byte // sealed; empty when nothing is left of it
+	Payload    []byte // sealed; may be empty
 }
 
-// JobFilter asks for jobs to look at, without a lease.
+// JobFilter selects jobs to read without a lease.
 type JobFilter struct {
 	Tenant ID
-	ID     ID   // that one job; zero for any
-	Dead   bool // those that are dead, or those that are not
-	Before ID   // those with a lower ID; zero for all
+	ID     ID   // only this job; zero for any
+	Dead   bool // selects dead jobs if true, live jobs if false
+	Before ID   // only jobs with a lower ID; zero for all
 	Limit  int
 }
 
-// Lease asks for jobs.
+// Lease describes a lease on jobs of a tenant, from Now to Until.
 type Lease struct {
 	Tenant ID
 	Owner  ID
@@ -164,29 +165,28 @@ type Lease struct {
 	Limit  int
 }
 
-// SealedKind names the rows that SealedRows and Reseal are about.
+// SealedKind selects the rows of SealedRows and Reseal.
 type SealedKind uint8
 
-// Rows that have no revision of their own.
+// Kinds of sealed rows that have no revision.
 const (
 	SealedClaims SealedKind = iota + 1
 	SealedJobs
 )
 
-// Sealed is the sealed part of a claim or a job. Key holds the claim's key, or
-// the job's id in its first 16 bytes.
+// Sealed is the sealed part of a claim or a job. Key holds the key of the
+// claim, or the id of the job in its first 16 bytes.
 type Sealed struct {
 	Kind       SealedKind
 	Key        Key
 	KeyVersion int
 	Body       []byte
-	// Replace makes Reseal replace a part that is sealed under the same key too.
-	// Without it, Reseal replaces older ones only.
+	// Replace makes Reseal also replace a part that is sealed under the same
+	// key. Otherwise Reseal replaces only parts under older keys.
 	Replace bool
 }
 
-// Below returns the version of the key that a stored part must be older than, so
-// that Reseal replaces it.
+// Below returns the key version below which Reseal replaces a stored part.
 func (s *Sealed) Below() int {
 	if s.Replace {
 		return s.KeyVersion + 1
@@ -194,37 +194,38 @@ func (s *Sealed) Below() int {
 	return s.KeyVersion
 }
 
-// SealedFilter asks for sealed parts of claims or jobs.
+// SealedFilter selects sealed parts of claims or jobs.
 type SealedFilter struct {
 	Tenant   ID
 	Kind     SealedKind
-	KeyBelow int // sealed under an older key than this one, unless zero
-	After    Key // with a higher Key
+	KeyBelow int // only parts under an older key than this; zero for all
+	After    Key // only parts with a higher Key
 	Limit    int
 }
 
-// Change is a set of rows that are written together, or not at all.
+// Change is a set of rows that are all written together, or not at all.
 //
-// Its guards are judged before anything is written: every unique key (of token
-// ids, of Dedup hashes, of record ids and keys), every expected revision, the
-// claim, and the ownership of jobs.
+// A backend checks the guards of the change before it writes anything: unique
+// keys (token ids, Dedup hashes, record ids and keys), expected revisions, the
+// claim, and the owners of jobs.
 type Change struct {
 	Tenant ID
-	// Now is the moment by which claims are judged live.
+	// Now is the time at which a claim counts as live or not.
 	Now time.Time
-	// Before is the last moment, on the real clock, at which an attempt to apply
-	// the change may begin, unless zero. After it Write gives up with ErrLate:
-	// the keys that the change was sealed under may have been replaced.
+	// Before is the last time, on the real clock, at which an attempt to apply
+	// the change may begin. Zero means no limit. After it Write returns
+	// ErrLate, because the keys that seal the change may have been replaced.
 	Before time.Time
 
-	// Unsure says that an earlier Write of this change has failed without knowing
-	// whether it was applied: the next one finds out first, by its log entries,
-	// which must not change. A backend sets it.
+	// Unsure means that an earlier Write of this change failed without knowing
+	// whether the change was applied. The next Write first looks for the
+	// change's log entries, which must stay the same. The backend sets Unsure.
 	Unsure bool
 
-	// Hold names the keys that the change is sealed under, unless it is nil. If the
-	// record has another revision, Write gives up with ErrLate and writes nothing:
-	// the database may have been restored to a state that does not have these keys.
+	// Hold, if not nil, names the record of the keys that seal the change. If
+	// the record has another revision, Write returns ErrLate and writes
+	// nothing, because the database may have been restored to a state without
+	// these keys.
 	Hold *Hold
 
 	Claim *ClaimChange
@@ -242,23 +243,23 @@ type Change struct {
 	DeleteJobs []JobDelete
 
 	// Reseal replaces the sealed part of rows that are still sealed under an
-	// older key. Rows that have gone meanwhile are passed over.
+	// older key. It skips rows that have been deleted.
 	Reseal []Sealed
 
 	Logs []Log
 
-	// Relaxed says that the change holds nothing but log entries of reads: it
-	// must survive a crash of the process when Write returns, and a crash of the
-	// database server or a power loss soon after.
+	// Relaxed means that the change consists only of log entries of reads. When
+	// Write returns, it must survive a crash of the process. It must survive a
+	// crash of the database server or a power loss only some time later.
 	Relaxed bool
 }
 
-// Late reports whether no attempt to apply the change may begin any more.
+// Late reports whether it is too late to begin an attempt to apply the change.
 func (c *Change) Late(now time.Time) bool { return !c.Before.IsZero() && now.After(c.Before) }
 
-// Merge adds the writes of another change, so that both are applied or neither.
-// Tenant and Now stay as they are. The result ends with the change that ends
-// first, and is relaxed only if both are.
+// Merge adds the writes of another change, so that both are applied or neither
+// is. Tenant and Now do not change. The result has the earlier Before of the
+// two, and is Relaxed only if both are.
 func (c *Change) Merge(other *Change) {
 	if c.Before.IsZero() || !other.Before.IsZero() && other.Before.Before(c.Before) {
 		c.Before = other.Before
@@ -286,29 +287,29 @@ type ClaimChange struct {
 	Claim
 }
 
-// ClaimOp is what a Change does to a claim.
+// ClaimOp is the operation of a Change on a claim.
 type ClaimOp uint8
 
-// The life of a claim.
+// Operations on a claim.
 const (
-	// ClaimTake inserts the claim, with or without its answer, unless a live
-	// one has the key. A claim that is no longer live is replaced.
+	// ClaimTake inserts the claim, with or without its answer. It fails if the
+	// key has a live claim, and replaces a claim that is no longer live.
 	ClaimTake ClaimOp = iota + 1
-	// ClaimFinish stores the answer, and its expiry, of a claim in progress
-	// that is still its owner's.
+	// ClaimFinish stores the answer and the expiry of a claim in progress that
+	// its owner still holds.
 	ClaimFinish
-	// ClaimDrop deletes a claim in progress that is still its owner's.
+	// ClaimDrop deletes a claim in progress that its owner still holds.
 	ClaimDrop
 )
 
 // TokenUpdate replaces the row that has the token's Ord and the revision Rev.
 // Ord, ID, Type, CreatedBy and CreatedAt do not change. The stored revision
-// becomes Rev+1, whatever Token.Rev says.
+// becomes Rev+1; Token.Rev is ignored.
 type TokenUpdate struct {
 	Rev    int64
-	OldSet Hash // the set of the row that is replaced
+	OldSet Hash // the set of the replaced row
 	Token  Token
-	// KeepHashes says that Token.Hashes is not given and the stored ones stay.
+	// KeepHashes keeps the stored hashes; Token.Hashes is ignored.
 	KeepHashes bool
 }
 
@@ -339,13 +340,12 @@ type RecordDelete struct {
 type JobUpdate struct {
 	Owner ID
 	Job   Job
-	// Until is when the lease ends that Owner goes on holding. Zero gives the
-	// lease up.
+	// Until is the end of the lease that Owner keeps. Zero releases the lease.
 	Until time.Time
 }
 
-// JobDelete deletes a job that Owner holds; with a zero Owner, a job that nobody
-// has leased.
+// JobDelete deletes a job that Owner holds. A zero Owner deletes a job without
+// a lease.
 type JobDelete struct {
 	Owner ID
 	ID    ID

@@ -8,8 +8,8 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// A merged change has the writes of both. The test walks the fields of the
-// struct, so that a new field cannot be forgotten.
+// A merged change has the writes of both changes. The test walks the struct
+// fields, so that a new field cannot be forgotten.
 func TestMergeCoversEveryField(t *testing.T) {
 	t.Parallel()
 	early, late := time.Unix(1, 0), time.Unix(2, 0)
@@ -38,7 +38,7 @@ func TestMergeCoversEveryField(t *testing.T) {
 		switch {
 		case field.Type.Kind() == reflect.Slice:
 			if value.Len() != 2 {
-				t.Errorf("%s has %d elements, want those of both changes", field.Name, value.Len())
+				t.Errorf("%s has %d elements, want 2", field.Name, value.Len())
 			}
 		case !known:
 			t.Errorf("the test has no rule for the field %s", field.Name)
@@ -48,8 +48,8 @@ func TestMergeCoversEveryField(t *testing.T) {
 	}
 }
 
-// A change without an end takes the end of the other.
-func TestMergeKeepsTheEarlierEnd(t *testing.T) {
+// If only one of two changes has a Before, the merged change takes it.
+func TestMergeKeepsTheEarlierBefore(t *testing.T) {
 	t.Parallel()
 	early, late := time.Unix(1, 0), time.Unix(2, 0)
 	for _, c := range []struct{ one, other, want time.Time }{

@@ -1,33 +1,32 @@
 // Package storage is the contract between the vault and a database.
 //
-// The vault seals every value before a backend sees it. What crosses this
-// border is ciphertext, keyed hashes, and the few columns a database needs to
-// find and order rows; a backend cannot even name a plaintext type.
+// The vault seals every value before a backend sees it. A backend gets only
+// ciphertext, keyed hashes, and the few columns a database needs to find and
+// order rows. It cannot even name a plaintext type.
 //
 // A change is a value: the vault computes a [Change], and [Writer.Write]
-// applies it whole or not at all. Nothing of the vault's runs inside a
-// transaction, so no tenant's code and no encryption ever holds a lock.
+// applies all of it or none of it. No code of the vault runs inside a
+// transaction, so neither tenant code nor encryption ever holds a lock.
 //
-// To write a backend, implement [Storage] and run
-// storage/storagetest against it. The backends of this module are
-// storage/sqlite and storage/postgres.
+// To write a backend, implement [Storage] and run storage/storagetest against
+// it. This module has two backends, storage/sqlite and storage/postgres.
 //
 // # Rules for every backend
 //
-//   - The tenant is part of every key, and of every query that is given one. No
-//     row of one tenant is ever visible through, changed by, or in conflict
-//     with another tenant's call. What is given none is the vault's own work:
+//   - The tenant is part of every key, and of every query that names a tenant. A
+//     call for one tenant never sees, changes or conflicts with a row of another.
+//   - Some calls name no tenant, because they do the vault's own work:
 //     [TokenReader.Expired], [Pruner.LogTenants], [Queue.DueTenants],
 //     [Writer.Sweep], [TreeStorage.Trees] without tenants, and
-//     [RecordReader.ListRecords] without a tenant; and
-//     [RecordReader.Lookup], which is asked before the tenant is known: its
-//     hashes are unique across tenants.
-//   - Times keep microseconds and come back in UTC. A zero time is "none".
-//   - Returned slices and the bytes in them belong to the caller, and the
-//     arguments belong to the backend only until the call returns.
-//   - Methods are safe for concurrent use, by several processes on one
-//     database too.
-//   - Errors never carry a column's content.
+//     [RecordReader.ListRecords] without a tenant. [RecordReader.Lookup] runs
+//     before the tenant is known; its keys are unique across tenants.
+//   - Times have microsecond precision and are returned in UTC. A zero time means
+//     no time.
+//   - The caller owns returned slices and the bytes in them. A backend may use its
+//     arguments only until the call returns.
+//   - Methods are safe for concurrent use, also by several processes on one
+//     database.
+//   - Errors never contain the content of a column.
 package storage
 
 import (
@@ -37,8 +36,8 @@ import (
 	"time"
 )
 
-// ID is a UUID in its 16 bytes. Identifiers that a Storage is given to order
-// by are UUIDv7, so that their order is the order of creation.
+// ID holds the 16 bytes of a UUID. Ids that lists are ordered by are UUIDv7, so
+// their order is the order of creation.
 type ID [16]byte
 
 // IsZero reports whether the id is unset.
@@ -48,9 +47,9 @@ func (id ID) IsZero() bool { return id == ID{} }
 // index, or a set of containers. Equal hashes mean equal content.
 type Hash [16]byte
 
-// Key is a SHA-256 by which a row is found without its tenant or its content
-// being known: of an API key, a session's nonce, a proxy's key, or an
-// idempotency key.
+// Key is a SHA-256 hash that finds a row whose tenant and content are unknown.
+// It is the hash of an API key, a session nonce, a proxy key or an idempotency
+// key.
 type Key [32]byte
 
 // IsZero reports whether the key is unset.
@@ -62,11 +61,11 @@ type Storage interface {
 	Reader
 	Queue
 
-	// Ping reports whether the database answers and can be written. It does not
-	// wait for one that is out of reach.
+	// Ping reports whether the database responds and can be written. It does
+	// not wait for a database that is out of reach.
 	Ping(ctx context.Context) error
-	// Close waits for writes under way and releases the database. Calls that
-	// come later return ErrClosed.
+	// Close waits for running writes and releases the database. Later calls
+	// return ErrClosed.
 	Close() error
 }
 
@@ -74,26 +73,30 @@ type Storage interface {
 type Writer interface {
 	Pruner
 
-	// Write applies a change: when its guards hold, all of its rows are written
-	// and durable when Write returns nil; otherwise nothing is, and the error
-	// is a [*Conflict]. ctx counts only until the change is handed over: after
-	// that Write waits for the outcome, so that nil and error are never a guess.
+	// Write applies a change. If the guards of the change hold, Write returns
+	// nil once all rows are written and durable. Otherwise it writes nothing
+	// and returns a [*Conflict].
 	//
-	// After a lost connection the backend looks for the change's first log row
-	// before it tries again, so a change with a log row is applied at most once.
-	// A change without one must be safe to repeat. When it cannot find out in time
-	// it sets [Change].Unsure, and the error is ErrUnavailable or ErrLate.
+	// Canceling ctx has no effect after the change has been handed to the
+	// database. Write then waits for the outcome, so its result is never a
+	// guess.
+	//
+	// After a lost connection the backend looks for the first log row of the
+	// change before it tries again, so a change with a log row is applied at
+	// most once. A change without log rows must be safe to repeat. If the
+	// backend cannot determine the outcome in time, it sets [Change].Unsure and
+	// returns ErrUnavailable or ErrLate.
 	Write(ctx context.Context, c *Change) error
 
 	// Purge deletes up to limit rows of a tenant, of any kind, and reports
-	// whether there are more. Records go last, so that a purge which was cut off
-	// can be found again by the record that ordered it.
+	// whether more rows are left. It deletes records last, so that an
+	// interrupted purge can be resumed from the record that ordered it.
 	Purge(ctx context.Context, tenant ID, limit int) (more bool, err error)
 
-	// Sweep deletes up to limit claims that expired at or before now, and up to
-	// limit dead jobs whose RunAt has come, of any tenant, and makes what earlier
-	// changes deleted unreadable in the files where the database can. It reports
-	// whether more claims or jobs are due.
+	// Sweep deletes rows of all tenants: up to limit claims that expired at or
+	// before now, and up to limit dead jobs whose RunAt has passed. Where the
+	// database allows, it also makes rows that earlier changes deleted
+	// unreadable in its files. It reports whether more claims or jobs are due.
 	Sweep(ctx context.Context, now time.Time, limit int) (more bool, err error)
 }
 
@@ -107,163 +110,169 @@ type Reader interface {
 
 // TokenReader reads tokens and their log.
 type TokenReader interface {
-	// Tokens returns the tenant's tokens with these ids, in any order, expired
-	// ones too. Ids that do not exist are left out.
+	// Tokens returns the tenant's tokens with these ids, in any order,
+	// including expired tokens. It skips ids that do not exist.
 	Tokens(ctx context.Context, tenant ID, ids []string) ([]Token, error)
 
 	// Duplicate returns the oldest token with the same fingerprint and expression
 	// hash, or nil.
 	Duplicate(ctx context.Context, tenant ID, d Duplicate) (*Token, error)
 
-	// ListTokens returns a page of tokens, newest (highest Ord) first, and, if
-	// the filter asks for it, the number of tokens over all pages.
+	// ListTokens returns a page of tokens, newest (highest Ord) first. If the
+	// filter has Count set, it also returns the number of tokens on all pages.
 	ListTokens(ctx context.Context, f TokenFilter) (page []Token, total int, err error)
 
 	// ContainerSets returns every set of containers that a token of the tenant
 	// has ever been in.
 	ContainerSets(ctx context.Context, tenant ID) ([]ContainerSet, error)
 
-	// Expired returns rows of any tenant whose time has come: up to limit of each
-	// sort, and fewer, but at least one, of those that would take much memory.
+	// Expired returns rows of all tenants whose time has passed, up to limit
+	// rows of each kind. It returns fewer rows, but at least one, if they would
+	// take too much memory.
 	Expired(ctx context.Context, now time.Time, limit int) (Expired, error)
 
 	// ListLogs returns a page of the log, newest first, and the number of
-	// entries over all pages.
+	// entries on all pages.
 	ListLogs(ctx context.Context, f LogFilter) (page []Log, total int, err error)
 }
 
-// RecordReader reads records: sealed documents with a few columns beside them.
+// RecordReader reads records, which are sealed documents with a few unsealed
+// columns.
 type RecordReader interface {
 	// Records returns the tenant's records of a kind with these ids, in any
-	// order. Ids that do not exist are left out.
+	// order. It skips ids that do not exist.
 	Records(ctx context.Context, tenant ID, kind string, ids []ID) ([]Record, error)
 
-	// Lookup returns the record that has this key, of any tenant; or
+	// Lookup returns the record with this key, whatever its tenant, or
 	// ErrNotFound.
 	Lookup(ctx context.Context, key Key) (Record, error)
 
 	// ListRecords returns a page of records, newest (highest ID) first, and the
-	// number of records over all pages.
+	// number of records on all pages.
 	ListRecords(ctx context.Context, f RecordFilter) (page []Record, total int, err error)
 }
 
-// Follower reads the log in the order in which it came to be.
+// Follower reads the log in commit order.
 type Follower interface {
-	// FollowLogs returns up to a limit of the tenant's entries that come after a
-	// place, and the place after the last of them. Their order is one in which
-	// their transactions could have been committed, and no entry that becomes
-	// visible later comes before that place: so one who goes on from there misses
-	// nothing. An entry may therefore be held back while a transaction that began
-	// before its own is under way.
+	// FollowLogs returns up to f.Limit of the tenant's entries after a place,
+	// and the place after the last of them. The entries are in an order in
+	// which their transactions could have been committed. Entries that become
+	// visible later always come after the returned place, so a caller that
+	// continues there misses nothing.
+	//
+	// An entry may therefore be held back while an earlier transaction is still
+	// open.
 	FollowLogs(ctx context.Context, f LogFollowing) (page []Log, next LogPlace, err error)
 }
 
-// Counter counts what there is.
+// Counter counts a tenant's rows.
 type Counter interface {
-	// Count returns how much a tenant has. What it costs does not depend on that.
+	// Count returns how many rows a tenant has. Its cost does not depend on
+	// their number.
 	Count(ctx context.Context, f CountFilter) (Counts, error)
 }
 
 // Queue reads claims and leases jobs.
 type Queue interface {
-	// Claim returns the claim with this key, live or not; or ErrNotFound.
+	// Claim returns the claim with this key, live or not, or ErrNotFound.
 	Claim(ctx context.Context, tenant ID, key Key) (Claim, error)
 
-	// DueTenants returns up to limit tenants, in order of their ids and after
-	// the given one, that have a job which [Queue.LeaseJobs] would return.
+	// DueTenants returns up to limit tenants that have a job which
+	// [Queue.LeaseJobs] would return. They are ordered by id and come after the
+	// given id.
 	DueTenants(ctx context.Context, now time.Time, after ID, limit int) ([]ID, error)
 
-	// LeaseJobs gives the owner up to limit of the tenant's due jobs, oldest
-	// RunAt first, until the given time. A job is due when it is not dead, its
-	// RunAt has come, and that no running lease is on. No
-	// two callers get the same job.
+	// LeaseJobs leases up to limit of the tenant's due jobs to the owner,
+	// oldest RunAt first. A job is due when it is not dead, its RunAt has
+	// passed, and no lease on it is active. No two callers get the same job.
 	LeaseJobs(ctx context.Context, l Lease) ([]Job, error)
 
-	// Jobs returns the tenant's jobs that a filter asks for, newest (highest ID)
-	// first; fewer than its limit, but at least one, of those that would take much
-	// memory.
+	// Jobs returns the tenant's jobs that match a filter, newest (highest ID)
+	// first. It returns fewer jobs than the limit, but at least one, if they
+	// would take too much memory.
 	Jobs(ctx context.Context, f JobFilter) ([]Job, error)
 
-	// SealedRows returns claims or jobs of a tenant, in the order of their keys;
-	// fewer than the limit, but at least one, of those that would take much
-	// memory. A claim without an answer, or a job whose payload is empty, is not
-	// sealed.
+	// SealedRows returns the sealed parts of claims or jobs of a tenant, in the
+	// order of their keys. It returns fewer than the limit, but at least one,
+	// if they would take too much memory. A claim without an answer and a job
+	// with an empty payload have no sealed part.
 	SealedRows(ctx context.Context, f SealedFilter) ([]Sealed, error)
 }
 
-// Pruner deletes old entries of the log. An entry's ID is of the millisecond of
-// its CreatedAt, so a backend may look for them in the order of a key that ends
-// with the ID.
+// Pruner deletes old log entries. The timestamp in an entry's ID is the
+// millisecond of its CreatedAt, so a backend may find old entries by a key that
+// ends with the ID.
 type Pruner interface {
-	// LogTenants returns up to limit tenants, in order of their ids and after
-	// the given one, that have an entry which [Pruner.DeleteLogs] would delete.
+	// LogTenants returns up to limit tenants that have an entry which
+	// [Pruner.DeleteLogs] would delete. They are ordered by id and come after
+	// the given id.
 	LogTenants(ctx context.Context, before time.Time, after ID, limit int) ([]ID, error)
 
-	// DeleteLogs deletes up to limit log entries of the tenant that were created
-	// before a time, not at it, and returns how many. They are gone from every
-	// list and its total when it returns. Fewer than limit means that no more are
-	// left, but for those that another call is deleting at that moment.
+	// DeleteLogs deletes up to limit log entries of the tenant that were
+	// created before a time, and returns how many. When it returns, no list or
+	// total includes them. A result below limit means that no such entries are
+	// left, except entries that a concurrent call is deleting.
 	DeleteLogs(ctx context.Context, tenant ID, before time.Time, limit int) (deleted int, err error)
 }
 
-// ReadLogger is a [Storage] that reads a token and enters that in the log in one
-// round trip. No Storage has to be one: the vault then does the one after the
-// other.
+// ReadLogger is an optional interface of a [Storage] that can read a token and
+// log the read in one round trip. Without it, the vault takes two.
 type ReadLogger interface {
-	// ReadToken returns a token that has not expired at the entry's CreatedAt,
-	// and enters in the log that it was read. When it returns the token, the
-	// entry is in the log as after the Write of a relaxed change; when there is
-	// no such token, the log is as it was, and the error is ErrNotFound. After
-	// any other error the entry may be there or not.
+	// ReadToken returns a token that has not expired at the CreatedAt of the
+	// entry, and writes the entry to the log. When it returns the token, the
+	// entry is as durable as after the Write of a relaxed change.
+	//
+	// If there is no such token, it writes nothing and returns ErrNotFound.
+	// After any other error the entry may or may not have been written.
 	ReadToken(ctx context.Context, r Reading) (Token, error)
 }
 
-// Errors that a Storage returns, for errors.Is.
+// Errors that a Storage returns, for use with errors.Is.
 var (
 	// ErrNotFound means that there is no such row.
 	ErrNotFound = errors.New("storage: not found")
 	// ErrExists means that a unique key of the change is taken.
 	ErrExists = errors.New("storage: already exists")
-	// ErrStale means that a row has changed, or gone, since it was read.
+	// ErrStale means that a row was changed or deleted after it was read.
 	ErrStale = errors.New("storage: changed since it was read")
-	// ErrLate means that a change could not be applied before its time was up.
+	// ErrLate means that a change could not be applied before its deadline.
 	ErrLate = errors.New("storage: the time to apply the change has passed")
 	// ErrTooLarge means that the rows of a page hold more bytes than its filter
 	// allows.
 	ErrTooLarge = errors.New("storage: the page is too large")
 	// ErrClosed means that the storage has been closed.
 	ErrClosed = errors.New("storage: closed")
-	// ErrUnavailable means that the database cannot do it now, and later it may:
-	// it is out of reach, hangs, or cannot be written. Nothing was changed, unless
-	// [Change].Unsure is set.
+	// ErrUnavailable means that the database cannot do this now but may do it
+	// later, because it is out of reach, hangs, or cannot be written. Nothing
+	// was changed, unless [Change].Unsure is set.
 	ErrUnavailable = errors.New("storage: the vault cannot serve this now; try again")
-	// ErrOtherDatabase means that a transaction of the application is not on the
-	// database of the vault.
+	// ErrOtherDatabase means that a transaction of the application is not on
+	// the vault's database.
 	ErrOtherDatabase = errors.New("storage: the transaction is not on the vault's database")
-	// ErrReadOnly means that a transaction of the application may not write, as
-	// the vault has to even to read: each read is entered in the log.
+	// ErrReadOnly means that a transaction of the application is read-only. The
+	// vault writes even when it reads, because it logs each read.
 	ErrReadOnly = errors.New("storage: the transaction is read-only; the vault writes a log entry even for a read")
-	// ErrNewerSchema means that the database was migrated by a later version of
-	// its backend, to a schema that this one cannot work with. Opening it fails.
+	// ErrNewerSchema means that a later version of the backend has migrated the
+	// database to a schema that this version cannot use. Opening fails.
 	ErrNewerSchema = errors.New("storage: the database has a newer schema than this program supports")
-	// ErrOldSchema means that migrations have not run, and that opening was not
-	// to run them. Opening fails.
+	// ErrOldSchema means that the database lacks migrations and the mode does
+	// not allow running them. Opening fails.
 	ErrOldSchema = errors.New("storage: migrations have not run; run them, or open the database with MigrateAuto")
 	// ErrFormerSchema means that the database has the tables of a version whose
-	// table names had no prefix. This program does not read them, so the vault would
-	// seem empty. Opening fails, and changes nothing.
+	// table names had no prefix. This program does not read them, so the vault
+	// would seem empty. Opening fails and changes nothing.
 	ErrFormerSchema = errors.New("storage: the database has the tables of an earlier version that this program cannot read; " +
 		"move the data with that version, and then drop or rename its tables")
-	// ErrNameTaken means that the database has a table or an index of somebody
-	// else under a name that the vault needs. Opening fails, and changes nothing.
+	// ErrNameTaken means that a table or index that is not the vault's has a
+	// name that the vault needs. Opening fails and changes nothing.
 	ErrNameTaken = errors.New("storage: a table or index that is not the vault's has a name that the vault needs")
 )
 
-// Conflict says which guard of a change did not hold. It matches ErrExists or
-// ErrStale.
+// Conflict reports which guard of a change did not hold. It matches ErrExists
+// or ErrStale.
 type Conflict struct { //nolint:errname // it names what happened, and errors.As reads well with it
 	Kind  ConflictKind
-	Index int // of the row in its slice of the Change
+	Index int // index of the row in its slice of the Change
 }
 
 // ConflictKind names a guard.
@@ -275,11 +284,11 @@ const (
 	DuplicateTaken                         // InsertTokens, UpdateTokens: the Dedup hash is taken
 	KeyTaken                               // InsertRecords, UpdateRecords: a key, or the id, is taken
 	ClaimTaken                             // Claim: another claim on the key is live
-	ClaimLost                              // Claim: no longer the owner's to finish
-	TokenStale                             // UpdateTokens, DeleteTokens: another revision
-	RecordStale                            // UpdateRecords, DeleteRecords: another revision
-	JobStale                               // UpdateJobs, DeleteJobs: no longer the owner's
-	TreeStale                              // TreeChange: another size or state
+	ClaimLost                              // Claim: the owner has lost it and cannot finish it
+	TokenStale                             // UpdateTokens, DeleteTokens: the revision differs
+	RecordStale                            // UpdateRecords, DeleteRecords: the revision differs
+	JobStale                               // UpdateJobs, DeleteJobs: the owner has lost the lease
+	TreeStale                              // TreeChange: the size or state differs
 )
 
 var conflictText = [...]string{
@@ -288,7 +297,7 @@ var conflictText = [...]string{
 	RecordStale: "record changed", JobStale: "job lease lost", TreeStale: "tree changed",
 }
 
-// Error names the guard and the row's position, never the row.
+// Error names the guard and the position of the row, never its content.
 func (c *Conflict) Error() string {
 	return fmt.Sprintf("storage: %s (row %d)", conflictText[c.Kind], c.Index)
 }

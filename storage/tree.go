@@ -5,77 +5,78 @@ import (
 	"time"
 )
 
-// TreeStorage is a [Storage] that also keeps the Merkle trees over the log. No
-// Storage has to be one; the vault then cannot offer evidence.
+// TreeStorage is an optional interface of a [Storage] that also keeps the
+// Merkle trees over the log. Without it the vault cannot provide evidence.
 //
-// Each tenant has a tree, and so has the vault, under the tenant zero. A backend
-// does not compute hashes: it stores what it is given, and only adds, except for
-// what [TreeChange] says. The tables are vault_log_trees, vault_log_leaves,
-// vault_log_nodes, vault_log_events and vault_log_checkpoints.
+// Each tenant has a tree, and the vault itself has one under the zero tenant. A
+// backend does not compute hashes. It stores the rows it is given and never
+// changes them, except where [TreeChange] says so. The tables are
+// vault_log_trees, vault_log_leaves, vault_log_nodes, vault_log_events and
+// vault_log_checkpoints.
 type TreeStorage interface {
 	// Trees returns trees in the order of their tenants.
 	Trees(ctx context.Context, f TreeFilter) ([]Tree, error)
 
-	// ReadTree returns the rows of a tree that a query asks for. Rows that do not
-	// exist are left out.
+	// ReadTree returns the rows of a tree that match a query. It skips rows
+	// that do not exist.
 	ReadTree(ctx context.Context, q TreeQuery) (TreePart, error)
 
-	// TreeEvents returns the contents of the leaves of the vault's tree, from one
-	// index up to, but not including, another, in their order.
+	// TreeEvents returns the contents of leaves of the vault's tree in order,
+	// from the index from up to, but not including, to.
 	TreeEvents(ctx context.Context, from, to int64) ([]TreeEvent, error)
 
-	// Checkpoints returns up to limit notes over the vault's tree with a size
-	// below the given one, largest first.
+	// Checkpoints returns up to limit checkpoints of the vault's tree with a
+	// size below the given one, largest first.
 	Checkpoints(ctx context.Context, below int64, limit int) ([]Checkpoint, error)
 
-	// LogsByRef returns the tenant's log entries, in any order. Entries that do
-	// not exist are left out.
+	// LogsByRef returns the tenant's log entries with these refs, in any order.
+	// It skips entries that do not exist.
 	LogsByRef(ctx context.Context, tenant ID, refs []LogRef) ([]Log, error)
 
-	// WriteTree applies a change to a tree as [Writer.Write] does: whole, or not
-	// at all, and durable when it returns nil. If the tree is not as the change
-	// expects, the error is a [*Conflict] of the kind TreeStale. After any other
-	// error the change may be applied or not.
+	// WriteTree applies a change to a tree, all of it or none of it, and
+	// returns nil once the change is durable. If the tree differs from the one
+	// the change expects, the error is a [*Conflict] of kind TreeStale. After
+	// any other error the change may or may not have been applied.
 	WriteTree(ctx context.Context, c *TreeChange) error
 }
 
-// Instanced is a [Storage] that can tell one copy of a database from another. No
-// Storage has to be one.
+// Instanced is an optional interface of a [Storage] that can tell one copy of a
+// database from another.
 type Instanced interface {
 	Instance(ctx context.Context) (Instance, error)
 }
 
-// Instance is the server that a database is on.
+// Instance identifies the server of a database.
 type Instance struct {
-	// ID differs on a copy that is served elsewhere. It is empty if that cannot
-	// be known.
+	// ID differs if a copy of the database is served elsewhere. It is empty if
+	// the backend cannot know.
 	ID string
 	// Started is when the server last started, or recovered from a crash. It is
-	// zero if a crash cannot lose what a relaxed change has written.
+	// zero if a crash cannot lose a relaxed change.
 	Started time.Time
 }
 
-// TreeFilter asks for trees.
+// TreeFilter selects trees.
 type TreeFilter struct {
-	Tenants []ID // these; nil for those after After
+	Tenants []ID // nil for the tenants after After
 	After   ID
 	Limit   int
 }
 
-// Tree is the state of a tree.
+// Tree is the state of a Merkle tree.
 type Tree struct {
 	Tenant ID
-	Size   int64 // leaves
+	Size   int64 // number of leaves
 	Root   Key
-	State  []byte // what the vault keeps beside it, never nil
+	State  []byte // data of the vault, never nil
 }
 
-// TreeQuery asks for rows of a tree.
+// TreeQuery selects rows of a tree.
 type TreeQuery struct {
 	Tenant   ID
-	From, To int64 // leaves, from From up to, but not including, To
-	// Holding asks for the batches only that hold the leaf of a log entry, unless
-	// it is zero.
+	From, To int64 // leaves, excluding To
+	// Holding, if not zero, selects only batches that contain the leaf of this
+	// log entry.
 	Holding ID
 	Nodes   []NodeRange
 }
@@ -88,32 +89,33 @@ type NodeRange struct {
 
 // TreePart holds rows of a tree, in the order of the tree.
 type TreePart struct {
-	Leaves []Leaves // every batch that has a leaf in the range
-	Nodes  []Node   // ordered by level, then by number
+	Leaves []Leaves // every batch with a leaf in the range
+	Nodes  []Node   // ordered by level, then by N
 }
 
-// LeavesPerBlock is the number of leaves of a block. A batch of leaves lies in
-// one block.
+// LeavesPerBlock is the number of leaves in a block. A batch of leaves never
+// spans two blocks.
 const LeavesPerBlock = 256
 
 // Leaves is a batch of leaves of a tenant's tree.
 type Leaves struct {
-	First int64 // index of the first
+	First int64 // index of the first leaf
 	Kind  int
 	Refs  []LogRef
-	Hash  []Key // commitments, one for each of the Refs
+	Hash  []Key // commitments, one per element of Refs
 }
 
 // LogRef names a log entry.
 type LogRef struct {
 	ID  ID
-	Seq int64 // of the entry: see [Log]; AnySeq if it is not known
+	Seq int64 // see [Log]; AnySeq if unknown
 }
 
-// AnySeq stands for a number that is not known.
+// AnySeq is the Seq of a LogRef whose sequence number is unknown.
 const AnySeq = -1
 
-// Node is the root of a complete subtree: the Nth of its level, from 0 on.
+// Node is the root of a complete subtree. N is its position in the level, from
+// 0.
 type Node struct {
 	Level int
 	N     int64
@@ -135,20 +137,21 @@ type Checkpoint struct {
 
 // TreeChange changes a tree.
 type TreeChange struct {
-	// Was is the tree as it must be: its size and its state count. A tree that
-	// does not exist has the size 0 and the state nil.
+	// Was is the expected tree. Its size and state must match the stored ones.
+	// A tree that does not exist has size 0 and a nil state.
 	Was Tree
-	// Tree is the tree as it will be. It has the tenant of Was.
+	// Tree is the new tree. It has the tenant of Was.
 	Tree Tree
 
 	Leaves     []Leaves
 	Nodes      []Node
-	Events     []TreeEvent // of the vault's tree
-	Checkpoint *Checkpoint // of the vault's tree; one of the same size stays
+	Events     []TreeEvent // for the vault's tree
+	Checkpoint *Checkpoint // for the vault's tree; an existing one of the same size is kept
 
-	// PruneBelow deletes the batches of leaves below an index, which is a multiple
-	// of LeavesPerBlock.
+	// PruneBelow deletes the batches of leaves below this index, a multiple of
+	// LeavesPerBlock.
 	PruneBelow int64
-	// Erase removes ActorName, Origin and Mac from log entries of the tenant.
+	// Erase removes ActorName, Origin and Mac from these log entries of the
+	// tenant.
 	Erase []LogRef
 }

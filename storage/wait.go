@@ -6,11 +6,13 @@ import (
 	"time"
 )
 
-// OneWait returns a context for the calls that belong to one request. Those that
-// meet a database out of reach share one wait, which begins with the first call:
-// what one of them has waited the next cannot wait any more, but for a tenth, so
-// that a call late in a long request survives a lost connection. Without it each
-// call has a wait of its own. In a context that has a wait nothing changes.
+// OneWait returns a context for the calls of one request. Together they may
+// wait only once for a database that is out of reach. The time to wait starts
+// with the first call, and later calls get what is left of it.
+//
+// Each call may wait at least a tenth of the whole time, so that a call late in
+// a long request survives a lost connection. Calls without a shared wait may
+// each wait for the whole time. If ctx already has a wait, OneWait returns ctx.
 func OneWait(ctx context.Context) context.Context {
 	if waitOf(ctx) != nil {
 		return ctx
@@ -18,16 +20,16 @@ func OneWait(ctx context.Context) context.Context {
 	return &wait{Context: ctx}
 }
 
-// NoWait returns a context whose calls fail at once while the database is out of
-// reach.
+// NoWait returns a context whose calls fail at once while the database is out
+// of reach.
 func NoWait(ctx context.Context) context.Context {
 	w := &wait{Context: ctx}
 	w.began.Store(longAgo)
 	return w
 }
 
-// WaitUntil returns until when a call may be tried again, for a backend whose
-// requests wait for so long at the most. A backend asks when a call begins.
+// WaitUntil returns the time until which a backend may retry a call, where most
+// is the longest wait of a request. A backend calls it when a call begins.
 func WaitUntil(ctx context.Context, most time.Duration) time.Time {
 	now := time.Since(start)
 	until := now + most
@@ -40,16 +42,17 @@ func WaitUntil(ctx context.Context, most time.Duration) time.Time {
 	return start.Add(until)
 }
 
-// start is what the monotonic clock counts from here.
+// start is the origin of the times in wait.began. It lies in the past, so that
+// no call begins at zero.
 var start = time.Now().Add(-time.Second)
 
 const longAgo = -1 << 62
 
-// wait is the wait of a request. It is a context itself, which saves the request
-// an allocation.
+// wait is the shared wait of a request. It is itself a context, which saves the
+// request an allocation.
 type wait struct {
 	context.Context
-	began atomic.Int64 // after start; zero before the first call
+	began atomic.Int64 // time since start; zero before the first call
 }
 
 type waitKey struct{}

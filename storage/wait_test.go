@@ -9,8 +9,8 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// The calls of a request share one wait, which begins with the first of them.
-func TestOneWait(t *testing.T) {
+// The calls of a request share one wait, which starts with the first call.
+func TestCallsOfARequestShareOneWait(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const most = 20 * time.Second
@@ -28,14 +28,14 @@ func TestOneWait(t *testing.T) {
 			t.Errorf("the second call may wait until %s after the first, want %s", got, most)
 		}
 		if got := left(t.Context()); got != most+5*time.Second {
-			t.Errorf("a call of no request may wait until %s, want %s", got, most+5*time.Second)
+			t.Errorf("a call outside a request may wait until %s, want %s", got, most+5*time.Second)
 		}
 		time.Sleep(time.Minute)
 		if got, want := left(inner), 65*time.Second+most/10; got != want {
 			t.Errorf("a call late in its request may wait until %s, want %s", got, want)
 		}
 		if until := storage.WaitUntil(storage.NoWait(ctx), most); !until.Before(time.Now()) {
-			t.Errorf("a call that must not wait may wait until %s", until)
+			t.Errorf("a call with NoWait may wait until %s", until)
 		}
 	})
 }

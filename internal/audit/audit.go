@@ -4,6 +4,7 @@ package audit
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/seed-72ea4aab/vault/internal/token"
@@ -22,6 +23,13 @@ const (
 	Import    = "import"
 )
 
+// Operations that only a full audit reports.
+const (
+	Denied = "denied"
+	Start  = "start"
+	Stop   = "stop"
+)
+
 // Entities that are not tokens. A token's entity type is its own type.
 const (
 	Application = "application"
@@ -30,6 +38,7 @@ const (
 	Reactor     = "reactor"
 	Session     = "session"
 	Tenant      = "tenant"
+	Log         = "log" // only in a full audit
 )
 
 // Messages of an erasure. The reason follows TokensErased.
@@ -48,7 +57,7 @@ var pastTense = map[string]string{
 // operation.
 var messages = func() map[[2]string]string {
 	all := map[[2]string]string{}
-	for _, entityType := range EntityTypes() {
+	for _, entityType := range EntityTypes(true) {
 		noun := entityType
 		if token.TypeOf(entityType) != nil {
 			noun = "token"
@@ -58,6 +67,8 @@ var messages = func() map[[2]string]string {
 		}
 	}
 	all[[2]string{Proxy, Use}] = "Proxy invoked"
+	all[[2]string{Log, Start}] = "Vault started"
+	all[[2]string{Log, Stop}] = "Vault stopped"
 	return all
 }()
 
@@ -66,16 +77,37 @@ func ImportMessage(rows, refused, skipped int) string {
 	return fmt.Sprintf("Import: of %d rows %d refused, %d skipped", rows, refused, skipped)
 }
 
+// RefusedMessage returns the text of the entry about a refused row of an import.
+func RefusedMessage(row int) string { return fmt.Sprintf("Import: row %d refused", row) }
+
+// DeniedMessage returns the text of an entry about calls that were denied. The
+// permission may be empty.
+func DeniedMessage(call, permission string, times int) string {
+	text := "Denied: " + call
+	if times > 1 {
+		text = fmt.Sprintf("Denied %d times: %s", times, call)
+	}
+	if permission != "" {
+		text += " (" + permission + ")"
+	}
+	return text
+}
+
 // Message returns the text of an entry.
 func Message(entityType, operation string) string { return messages[[2]string{entityType, operation}] }
 
-// EntityTypes returns what entries can be about, in the order of their names.
-func EntityTypes() []string {
-	return []string{
-		Application, token.Bank, token.Card, token.CardNumber, token.EmployerIDNumber,
-		Erasure, Proxy, Reactor, Session, token.SocialSecurityNumber, Tenant, token.Generic,
+// EntityTypes returns what entries can be about, in the order of their names. In a
+// full audit, entries are about the log too.
+func EntityTypes(full bool) []string {
+	all := []string{
+		Application, token.Bank, token.Card, token.CardNumber, token.EmployerIDNumber, Erasure, Log,
+		Proxy, Reactor, Session, token.SocialSecurityNumber, Tenant, token.Generic,
 		token.USBankAccountNumber, token.USBankRoutingNumber,
 	}
+	if full {
+		return all
+	}
+	return slices.DeleteFunc(all, func(name string) bool { return name == Log })
 }
 
 // DisplayName writes a system name for people: us_bank_account_number becomes

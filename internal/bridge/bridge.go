@@ -37,6 +37,11 @@ var (
 // every other client.
 func ProxyID(client any) uuid.UUID { return Caller(client).Proxy() }
 
+// Denied enters in a full audit that a route refused a client.
+func Denied(ctx context.Context, client any, route, permission string, err error) {
+	Caller(client).Denied(ctx, route, permission, err)
+}
+
 // OneWait returns a context for the calls that belong to one request. While the
 // database is out of reach, they share one time limit.
 func OneWait(ctx context.Context) context.Context { return storage.OneWait(ctx) }

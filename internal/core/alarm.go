@@ -2,8 +2,13 @@ package core
 
 import (
 	"context"
+	"errors"
 
 	"github.com/google/uuid"
+
+	"github.com/seed-72ea4aab/vault/internal/fault"
+	"github.com/seed-72ea4aab/vault/internal/seal"
+	"github.com/seed-72ea4aab/vault/storage"
 )
 
 // KindAlarm is the kind of the event of an alarm.
@@ -24,4 +29,28 @@ func (v *Vault) Alarm(ctx context.Context, name string, tenant uuid.UUID, e Enti
 	_, end := v.Tell(ctx, Event{Kind: KindAlarm, Name: name, TenantID: tenant})
 	end(err)
 	return err
+}
+
+// alarmRecord reports a record that cannot be trusted. ErrAltered means that its
+// revision is too old.
+func (op *Op) alarmRecord(ctx context.Context, rec *storage.Record, err error) error {
+	name := AlarmUnreadable
+	if errors.Is(err, fault.ErrAltered) {
+		name = AlarmRolledBack
+	}
+	return op.Vault.Alarm(ctx, name, op.Tenant(), Entity{rec.Kind, uuid.UUID(rec.ID).String()}, err)
+}
+
+// errDocument means that a document opened and cannot be read.
+var errDocument = errors.New("the sealed document has a format that this version does not know")
+
+// Unreadable reports whether an error is about a row that does not open or that
+// was altered, and not about the database or the caller.
+func Unreadable(err error) bool {
+	for _, kind := range []error{seal.ErrOpen, seal.ErrNoKey, errDocument, fault.ErrAltered} {
+		if errors.Is(err, kind) {
+			return true
+		}
+	}
+	return false
 }

@@ -35,6 +35,8 @@ type Config struct {
 	KeyAge time.Duration
 	// StrictReadLogs makes log entries of reads as durable as log entries of writes.
 	StrictReadLogs bool
+	// FullAudit enters denied calls in the log.
+	FullAudit bool
 
 	MaxBytes     int   // of the JSON of one call
 	MaxTokens    int   // that one call makes
@@ -68,6 +70,7 @@ type Vault struct {
 	txs  txWorks
 
 	revisions revisions
+	denials   denials
 	pings     pings
 	closed    atomic.Bool
 }

@@ -195,26 +195,35 @@ func (op *Op) SealRecord(rec *storage.Record, doc any) error {
 	return err
 }
 
-// OpenRecord reads a record's sealed document. A record that is older than one
-// this node has seen is ErrAltered, and an alarm. If a newer one was written since
-// the record was read, that one takes its place, so the caller looks at columns
-// afterwards.
+// OpenRecord reads a record's sealed document. A record that does not open, or is
+// older than one this node has seen, is an error that [Unreadable] reports, and an
+// alarm. If a newer one was written since the record was read, that one takes its
+// place, so the caller looks at columns afterwards.
 func (op *Op) OpenRecord(ctx context.Context, rec *storage.Record, doc any) error {
 	for range MaxAttempts {
-		place := sealed.RecordPlace(rec)
-		plain, err := op.Open(ctx, &place, rec.KeyVersion, rec.Body)
-		if err != nil {
+		again, err := op.openRecord(ctx, rec, doc)
+		switch {
+		case err != nil && Unreadable(err):
+			return op.alarmRecord(ctx, rec, err)
+		case err != nil || !again:
 			return err
-		}
-		again, err := op.checkRevision(ctx, rec, plain)
-		if err != nil {
-			return err
-		}
-		if !again {
-			return decodeRecord(rec, plain, doc)
 		}
 	}
 	return fault.ErrFaster
+}
+
+// openRecord reads a record's document, or reports that a newer record has taken
+// its place.
+func (op *Op) openRecord(ctx context.Context, rec *storage.Record, doc any) (again bool, err error) {
+	place := sealed.RecordPlace(rec)
+	plain, err := op.Open(ctx, &place, rec.KeyVersion, rec.Body)
+	if err != nil {
+		return false, err
+	}
+	if again, err = op.checkRevision(ctx, rec, plain); again || err != nil {
+		return again, err
+	}
+	return false, decodeRecord(rec, plain, doc)
 }
 
 // RecordEntry returns the log entry of a change of a record. Rev is the revision

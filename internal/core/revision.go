@@ -7,8 +7,6 @@ import (
 	"strconv"
 	"sync"
 
-	"github.com/google/uuid"
-
 	"github.com/seed-72ea4aab/vault/internal/audit"
 	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/storage"
@@ -134,7 +132,7 @@ func (op *Op) NoteDeleted(kind string, id storage.ID) {
 func (op *Op) checkRevision(ctx context.Context, rec *storage.Record, doc []byte) (again bool, err error) {
 	revision := revisionOf(doc)
 	if revision > rec.Rev {
-		return false, op.rolledBack(ctx, rec)
+		return false, fault.ErrAltered
 	}
 	if op.tx != nil || !tracked(rec.Kind) {
 		return false, nil
@@ -150,14 +148,10 @@ func (op *Op) checkRevision(ctx context.Context, rec *storage.Record, doc []byte
 		return false, fault.New(fault.ErrNotFound, "%s not found", rec.Kind)
 	}
 	if now[0].Rev <= rec.Rev {
-		return false, op.rolledBack(ctx, rec)
+		return false, fault.ErrAltered
 	}
 	*rec = now[0]
 	return true, nil
-}
-
-func (op *Op) rolledBack(ctx context.Context, rec *storage.Record) error {
-	return op.Vault.Alarm(ctx, AlarmRolledBack, op.Tenant(), Entity{rec.Kind, uuid.UUID(rec.ID).String()}, fault.ErrAltered)
 }
 
 // noteMissing remembers that the application of an API key was deleted, if this

@@ -65,7 +65,7 @@ func (v *Vault) newTenants() *keyring.Cache[Tenant] {
 func decodeRecord(rec *storage.Record, plain []byte, doc any) error {
 	if err := json.Unmarshal(plain, doc); err != nil {
 		// The text of err may quote a value, so it stays out of the message.
-		return fmt.Errorf("vault: decode %s: the sealed document has a format that this version does not know", rec.Kind)
+		return fmt.Errorf("vault: decode %s: %w", rec.Kind, errDocument)
 	}
 	return nil
 }

@@ -55,6 +55,9 @@ func Do[T any](ctx context.Context, c Caller, verb *Verb, do func(context.Contex
 	op := &Op{Caller: c}
 	ctx, end := op.tellCall(ctx, verb)
 	out, err := doTold(ctx, op, verb, do)
+	if err != nil && verb.Kind != "" {
+		c.Denied(ctx, verb.Name, verb.Permission, err)
+	}
 	if end != nil {
 		end(err)
 	}

@@ -218,6 +218,9 @@ func (k *Keeper) Consistency(ctx context.Context, op *core.Op, from int64) (to i
 
 // Export writes the bundle of the caller's tenant.
 func (k *Keeper) Export(ctx context.Context, op *core.Op, w io.Writer) error {
+	if err := op.LogOwnRead(ctx); err != nil {
+		return err
+	}
 	if _, err := k.TenantCheckpoint(ctx, op.Tenant()); err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package faults
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"os"
 	"os/user"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/postgres"
 	"github.com/seed-72ea4aab/vault/storage/sqlite"
 )
@@ -86,6 +88,41 @@ func TestFullDisk(t *testing.T) {
 		dir := smallDisk(t, 8<<20)
 		fullDisk(t, dir, openNodes(t, 1, func() (vault.Storage, error) { return sqlite.Open(t.Context(), filepath.Join(dir, "vault.db")) }))
 	})
+}
+
+// A disk that is smaller than SQLite's log may grow takes three times its size in
+// writes, and survives a transaction that does not fit.
+func TestLogDoesNotFillASmallDisk(t *testing.T) {
+	t.Parallel()
+	const disk = 6 << 20
+	dir := smallDisk(t, disk)
+	store, err := sqlite.Open(t.Context(), filepath.Join(dir, "vault.db"))
+	must(t, err)
+	defer func() { must(t, store.Close()) }()
+	tenant := storage.ID{1}
+	write := func(n int, body int) error {
+		now, id := time.Now(), fmt.Sprint("token ", n)
+		ord := storage.ID{14: byte(n >> 8), 15: byte(n)}
+		err := store.Write(t.Context(), &storage.Change{Tenant: tenant, Now: now, InsertTokens: []storage.Token{{
+			Ord: ord, ID: id, Type: "token", KeyVersion: 1, Body: make([]byte, body), CreatedAt: now,
+		}}})
+		if err != nil {
+			return err
+		}
+		return store.Write(t.Context(), &storage.Change{Tenant: tenant, Now: now, DeleteTokens: []storage.TokenDelete{{Ord: ord, Rev: 0, Type: "token"}}})
+	}
+	const size = 100 << 10
+	for n := range 3 * disk / size {
+		if err := write(n, size); err != nil {
+			t.Fatalf("after %d KiB: %v", n*size>>10, err)
+		}
+		if n%60 != 0 {
+			continue
+		}
+		if err := write(n+10_000, disk); !errors.Is(err, storage.ErrUnavailable) {
+			t.Fatalf("a token as large as the disk: %v, want ErrUnavailable", err)
+		}
+	}
 }
 
 // A file that cannot be written is refused when it is opened, in words. What

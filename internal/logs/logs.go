@@ -2,6 +2,7 @@
 package logs
 
 import (
+	"bytes"
 	"context"
 	"crypto/subtle"
 	"encoding/base64"
@@ -59,8 +60,14 @@ func Page(ctx context.Context, op *core.Op, l *List, p form.Paging, countUpTo in
 	if l.Capped() {
 		filter.CountUpTo = countUpTo
 	}
-	return op.DB().ListLogs(ctx, filter)
+	if rows, total, err = op.DB().ListLogs(ctx, filter); err != nil {
+		return nil, 0, err
+	}
+	return rows, total, op.LogOwnRead(ctx)
 }
+
+// newest is behind all entries: where a walk begins.
+var newest = storage.ID(bytes.Repeat([]byte{0xff}, len(storage.ID{})))
 
 // Next returns the piece of a walk over the log that comes before an id, moves the
 // id to the end of the piece, and reports whether there may be another.
@@ -70,6 +77,11 @@ func Next(ctx context.Context, op *core.Op, l *List, w *find.Walk, before *stora
 		return nil, false, err
 	}
 	filter.Before = *before
+	if *before == newest {
+		if err := op.LogOwnRead(ctx); err != nil {
+			return nil, false, err
+		}
+	}
 	rows, more, err = find.Next(w, func(limit int) ([]storage.Log, error) {
 		filter.Limit = limit
 		rows, _, err := op.DB().ListLogs(ctx, filter)
@@ -169,8 +181,9 @@ type Batch struct {
 }
 
 // After returns the entries that come after a cursor: the cursor of an earlier
-// batch, one of Since, or "" for entries from now on.
-func After(ctx context.Context, op *core.Op, cursor string) (*Batch, error) {
+// batch, one of Since, or "" for entries from now on. The caller says whether a
+// follower begins; without the cursor of an earlier batch it does in any case.
+func After(ctx context.Context, op *core.Op, cursor string, begins bool) (*Batch, error) {
 	f, err := readCursor(op, cursor)
 	if err != nil {
 		return nil, err
@@ -178,6 +191,11 @@ func After(ctx context.Context, op *core.Op, cursor string) (*Batch, error) {
 	rows, next, err := op.Vault.Store.FollowLogs(ctx, f)
 	if err != nil {
 		return nil, err
+	}
+	if begins || f.After == nil {
+		if err := op.LogOwnRead(ctx); err != nil {
+			return nil, err
+		}
 	}
 	return &Batch{rows, writeCursor(op, next)}, nil
 }

@@ -2,6 +2,7 @@ package records
 
 import (
 	"context"
+	"errors"
 
 	"github.com/google/uuid"
 
@@ -77,6 +78,9 @@ func (k *Kind[T]) kept(ctx context.Context, op *core.Op, l List[T], filter stora
 		}
 		for i := range recs {
 			item, err := k.Open(ctx, op, &recs[i])
+			if skipped(err) {
+				continue
+			}
 			if err != nil {
 				return nil, 0, err
 			}
@@ -92,6 +96,12 @@ func (k *Kind[T]) kept(ctx context.Context, op *core.Op, l List[T], filter stora
 		}
 		filter.Before = recs[len(recs)-1].ID
 	}
+}
+
+// skipped reports whether an error of Open keeps a record out of a list that asks
+// for its content. A record that was deleted since it was read belongs to no list.
+func skipped(err error) bool {
+	return core.Unreadable(err) || errors.Is(err, fault.ErrNotFound)
 }
 
 // Next returns the piece of a walk over a list that comes before an id, moves the
@@ -125,19 +135,26 @@ func Piece(ctx context.Context, op *core.Op, filter storage.RecordFilter, w *fin
 
 // see opens records as a caller sees them, and logs that each was read. keep,
 // unless it is nil, reports which are part of the list.
+//
+// A record that does not open is shown as unreadable, so that it does not hide the
+// others, except in a list with keep, because nothing says that it belongs there.
 func (k *Kind[T]) see(ctx context.Context, op *core.Op, recs []storage.Record, keep func(*T) bool) ([]T, error) {
 	var seen []core.Entity
-	var items []*T
+	var items, opened []*T
 	for i := range recs {
 		item, err := k.Open(ctx, op, &recs[i])
-		if err != nil {
+		switch {
+		case err == nil && (keep == nil || keep(item)):
+			items, opened = append(items, item), append(opened, item)
+			seen = append(seen, core.Entity{Type: k.Name, ID: uuid.UUID(recs[i].ID).String()})
+		case core.Unreadable(err) && keep == nil:
+			bad := k.Unreadable(&recs[i])
+			items = append(items, &bad)
+		case err != nil && !skipped(err):
 			return nil, err
 		}
-		if keep == nil || keep(item) {
-			items, seen = append(items, item), append(seen, core.Entity{Type: k.Name, ID: uuid.UUID(recs[i].ID).String()})
-		}
 	}
-	if err := k.dropReferences(ctx, op, items...); err != nil {
+	if err := k.dropReferences(ctx, op, opened...); err != nil {
 		return nil, err
 	}
 	shown := make([]T, len(items))

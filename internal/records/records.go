@@ -25,6 +25,8 @@ type Kind[T any] struct {
 	// Opened fills in the fields of an entity that come from columns. It may be
 	// nil.
 	Opened func(*T, *storage.Record)
+	// Unreadable returns what a list shows of a record that does not open.
+	Unreadable func(*storage.Record) T
 	// Modified notes who changed an entity last, and when.
 	Modified func(item *T, by uuid.UUID, at time.Time)
 	// Application returns the application that an entity refers to, zero for

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"math"
 	"net"
+	"net/netip"
 	"os"
 	"strconv"
 	"strings"
@@ -45,6 +46,8 @@ type Config struct {
 	rateLimit      float64 // requests a second of each application; 0 for no limit
 	rateBurst      int
 	strictReadLogs bool
+	fullAudit      bool
+	proxies        networks // in front of the server
 	requestLog     bool
 	logFormat      string
 	sinks          sinkList // destinations of the audit log
@@ -70,6 +73,8 @@ func (c *Config) Flags(f *flag.FlagSet) {
 	f.Float64Var(&c.rateLimit, "rate-limit", 0, "`requests` a second that each application may send; a request with several tokens counts as many. 0 for no limit")
 	f.IntVar(&c.rateBurst, "rate-burst", 0, "`requests` that an application may send at once under --rate-limit; 0 for those of one second")
 	f.BoolVar(&c.strictReadLogs, "strict-read-logs", false, "make log entries of reads as durable as those of changes, at the price of a sync to disk")
+	f.BoolVar(&c.fullAudit, "full-audit", false, "also enter denied calls, refused rows of imports, reads of the log, and the start and stop of the server in the audit log")
+	f.Var(&c.proxies, "trusted-proxy", "`CIDR` or address of a proxy in front of the server, whose X-Forwarded-For is believed; may be given several times")
 	f.BoolVar(&c.requestLog, "request-log", true, "log a line for each request")
 	f.StringVar(&c.logFormat, "log-format", "text", "`format` of the lines that are logged: text or json")
 	f.StringVar(&c.modules, "modules", "", "`folder` with a node_modules, whose packages tenants' code may require")
@@ -91,6 +96,35 @@ func (l *list) Set(text string) error {
 			return errors.New("a part of the list is empty")
 		}
 		*l = append(*l, word)
+	}
+	return nil
+}
+
+// networks is a flag with addresses and networks, separated by commas. It may be
+// repeated.
+type networks []netip.Prefix
+
+// String implements flag.Value.
+func (l *networks) String() string {
+	texts := make([]string, len(*l))
+	for i, p := range *l {
+		texts[i] = p.String()
+	}
+	return strings.Join(texts, ",")
+}
+
+// Set implements flag.Value.
+func (l *networks) Set(text string) error {
+	for word := range strings.SplitSeq(text, ",") {
+		word = strings.TrimSpace(word)
+		p, err := netip.ParsePrefix(word)
+		if addr, bare := netip.ParseAddr(word); bare == nil {
+			p, err = addr.Prefix(addr.BitLen())
+		}
+		if err != nil {
+			return errors.New("takes addresses and networks, such as 10.0.0.7 or 10.0.0.0/24")
+		}
+		*l = append(*l, p.Masked())
 	}
 	return nil
 }
@@ -183,7 +217,7 @@ func checkAddress(name, addr string) error {
 
 // options are those of the REST API.
 func (c *Config) options(logger *slog.Logger) *httpserver.Options {
-	o := &httpserver.Options{Prefix: c.prefix, Origins: c.origins}
+	o := &httpserver.Options{Prefix: c.prefix, Origins: c.origins, TrustedProxies: c.proxies}
 	if c.requestLog {
 		o.Logger = logger
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"flag"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -26,7 +27,7 @@ func TestFlags(t *testing.T) {
 		{"-console-proxies", "10.0.0.1"}, {"-console-header", "X-User", "-console-proxies", "proxy.example"}, {"-console-header-role", "root"},
 		{"-addr", "8080"}, {"-addr", "127.0.0.1:http:1"}, {"-addr", "127.0.0.1:70000"}, {"-cors-origins", "shop.example"}, {"-cors-origins", "https://a.example,,"},
 		{"-rate-limit", "-1"}, {"-rate-limit", "NaN"}, {"-rate-burst", "10"}, {"-max-conns", "1"}, {"-log-format", "xml"}, {"-modules", "no-such-folder"},
-		{"-tls-cert", "no-such-file", "-tls-key", "no-such-file"},
+		{"-tls-cert", "no-such-file", "-tls-key", "no-such-file"}, {"-trusted-proxy", "proxy.example"}, {"-trusted-proxy", "10.0.0.0/40"},
 	} {
 		if _, err := parseFlags(bad, io.Discard); err == nil {
 			t.Errorf("%v was accepted", bad)
@@ -35,6 +36,10 @@ func TestFlags(t *testing.T) {
 	c, err := parseFlags([]string{"-allow-private-egress", "-prefix", "BT-"}, io.Discard)
 	if err != nil || !c.AllowPrivateEgress || c.prefix != "BT-" || c.addr != "127.0.0.1:8080" {
 		t.Errorf("%+v %v", c, err)
+	}
+	c, err = parseFlags([]string{"-full-audit", "-trusted-proxy", "10.0.0.7/8,::1", "-trusted-proxy", "192.0.2.7"}, io.Discard)
+	if got := c.options(nil).TrustedProxies; err != nil || !c.fullAudit || fmt.Sprint(got) != "[10.0.0.0/8 ::1/128 192.0.2.7/32]" {
+		t.Errorf("%v %v", got, err)
 	}
 	if err := Main(t.Context(), []string{"-help"}, os.Getenv, io.Discard, io.Discard); !errors.Is(err, flag.ErrHelp) {
 		t.Errorf("-help: %v", err)

@@ -20,12 +20,12 @@ import (
 
 // consoleFlags say where the console is, and who may enter.
 type consoleFlags struct {
-	addr     string // where it listens; empty for none
-	url      string // where a proxy in front serves it
-	linkFile string // gets the link, instead of the terminal
-	header   string // in which a proxy names the user
-	role     string // of users whom a header names
-	proxies  list   // whose headers are believed
+	addr     string   // where it listens; empty for none
+	url      string   // where a proxy in front serves it
+	linkFile string   // gets the link, instead of the terminal
+	header   string   // in which a proxy names the user
+	role     string   // of users whom a header names
+	proxies  networks // whose headers are believed
 }
 
 func (c *consoleFlags) flags(f *flag.FlagSet) {
@@ -57,9 +57,6 @@ func (c *consoleFlags) check() error {
 	if _, err := ParseRole(c.role); err != nil {
 		return fmt.Errorf("--console-header-role: %w", err)
 	}
-	if _, err := c.networks(); err != nil {
-		return err
-	}
 	return checkConsoleURL(c.url)
 }
 
@@ -81,23 +78,12 @@ func ParseRole(name string) (console.Role, error) {
 	return 0, errors.New("a role is viewer, operator or owner")
 }
 
-// networks are the addresses of proxies whose header is believed.
-func (c *consoleFlags) networks() ([]netip.Prefix, error) {
+// believed are the addresses of proxies whose header is believed.
+func (c *consoleFlags) believed() networks {
 	if len(c.proxies) == 0 {
-		return []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")}, nil
+		return networks{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")}
 	}
-	all := make([]netip.Prefix, len(c.proxies))
-	for i, text := range c.proxies {
-		network, err := netip.ParsePrefix(text)
-		if addr, bad := netip.ParseAddr(text); bad == nil {
-			network, err = addr.Prefix(addr.BitLen())
-		}
-		if err != nil {
-			return nil, errors.New("--console-proxies takes addresses and networks, such as 10.0.0.7 or 10.0.0.0/24")
-		}
-		all[i] = network
-	}
-	return all, nil
+	return c.proxies
 }
 
 // errNoHeader means that a request did not come from a proxy that names its user.
@@ -105,7 +91,7 @@ var errNoHeader = errors.New("serve: no proxy names the user of the request")
 
 // byHeader returns a function that takes the user from the header of a proxy.
 func (c *consoleFlags) byHeader() func(*http.Request) (console.User, error) {
-	networks, _ := c.networks() // checked before
+	proxies := c.believed()
 	role, _ := ParseRole(c.role)
 	return func(r *http.Request) (console.User, error) {
 		from, err := netip.ParseAddrPort(r.RemoteAddr)
@@ -114,7 +100,7 @@ func (c *consoleFlags) byHeader() func(*http.Request) (console.User, error) {
 		}
 		addr := from.Addr().Unmap()
 		values := r.Header.Values(c.header)
-		believed := slices.ContainsFunc(networks, func(n netip.Prefix) bool { return n.Contains(addr) })
+		believed := slices.ContainsFunc(proxies, func(n netip.Prefix) bool { return n.Contains(addr) })
 		if !believed || len(values) != 1 || values[0] == "" {
 			return console.User{}, errNoHeader
 		}

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/http/cookiejar"
 	"net/http/httptest"
+	"net/netip"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -104,7 +105,7 @@ func TestTheLinkIsNotPrintedForServices(t *testing.T) {
 // TestTheHeaderOfAProxy believes proxies, and nobody else.
 func TestTheHeaderOfAProxy(t *testing.T) {
 	t.Parallel()
-	flags := consoleFlags{addr: freePort, header: "X-User", role: "operator", proxies: list{"10.0.0.0/24", "192.0.2.7"}}
+	flags := consoleFlags{addr: freePort, header: "X-User", role: "operator", proxies: networks{netip.MustParsePrefix("10.0.0.0/24"), netip.MustParsePrefix("192.0.2.7/32")}}
 	if err := flags.check(); err != nil {
 		t.Fatal(err)
 	}

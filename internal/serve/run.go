@@ -100,9 +100,8 @@ func openVault(ctx context.Context, cfg *Config, logger *slog.Logger) (*vault.Va
 	}
 	runtime := jsruntime.New(&jsruntime.Options{Modules: cfg.modules, Logger: logger})
 	config := &vault.Config{
-		Logger: logger, Evidence: cfg.evidenceConfig(), StrictReadLogs: cfg.strictReadLogs,
-		Runtime: runtime,
-		Egress:  cfg.Egress(),
+		Logger: logger, Evidence: cfg.evidenceConfig(), StrictReadLogs: cfg.strictReadLogs, FullAudit: cfg.fullAudit,
+		Runtime: runtime, Egress: cfg.Egress(),
 	}
 	if cfg.newTenant != "" || cfg.rotateKeys != "" {
 		config.SweepEvery, config.WorkEvery = -1, -1 // servers do that

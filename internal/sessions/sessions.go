@@ -57,6 +57,9 @@ type Info struct {
 	AuthorizedBy  uuid.UUID // zero if nobody did
 	core.Rights
 	CreatedAt, ExpiresAt time.Time
+	// Unreadable says that the session, or an application that it depends on, does
+	// not open. Only ID and CreatedAt are set then.
+	Unreadable bool
 }
 
 // MayCreate asks whether the caller may create sessions.
@@ -250,10 +253,10 @@ func Delete(ctx context.Context, op *core.Op, id uuid.UUID) error {
 		return err
 	}
 	info, err := describe(ctx, op, rec)
-	if err != nil {
+	if err != nil && !core.Unreadable(err) {
 		return err
 	}
-	if info == nil {
+	if err == nil && info == nil {
 		return fault.New(fault.ErrNotFound, "session not found")
 	}
 	return kind.Delete(ctx, op, id, nil)
@@ -263,6 +266,9 @@ func aliveOf(ctx context.Context, op *core.Op, recs []storage.Record) ([]Info, e
 	var alive []Info
 	for i := range recs {
 		info, err := describe(ctx, op, &recs[i])
+		if core.Unreadable(err) {
+			info, err = &Info{ID: uuid.UUID(recs[i].ID), CreatedAt: recs[i].CreatedAt, Unreadable: true}, nil
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -294,9 +300,11 @@ func describe(ctx context.Context, op *core.Op, rec *storage.Record) (*Info, err
 }
 
 func logReads(ctx context.Context, op *core.Op, sessions []Info) error {
-	seen := make([]core.Entity, len(sessions))
+	seen := make([]core.Entity, 0, len(sessions))
 	for i := range sessions {
-		seen[i] = core.Entity{Type: kind.Name, ID: sessions[i].ID.String()}
+		if !sessions[i].Unreadable {
+			seen = append(seen, core.Entity{Type: kind.Name, ID: sessions[i].ID.String()})
+		}
 	}
 	return op.LogReads(ctx, audit.Read, seen...)
 }

@@ -21,7 +21,6 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/form"
 	"github.com/seed-72ea4aab/vault/internal/ids"
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
-	"github.com/seed-72ea4aab/vault/internal/seal"
 	"github.com/seed-72ea4aab/vault/internal/sealed"
 	"github.com/seed-72ea4aab/vault/internal/token"
 	"github.com/seed-72ea4aab/vault/storage"
@@ -151,12 +150,7 @@ var errType = errors.New("the type is unknown to this version")
 // Unreadable reports whether an error of Open is about the row itself, and not
 // about the database or the caller.
 func Unreadable(err error) bool {
-	for _, kind := range []error{seal.ErrOpen, seal.ErrNoKey, token.ErrBody, errType, fault.ErrAltered} {
-		if errors.Is(err, kind) {
-			return true
-		}
-	}
-	return false
+	return core.Unreadable(err) || errors.Is(err, token.ErrBody) || errors.Is(err, errType)
 }
 
 func (t *Clear) open(ctx context.Context, op *core.Op) error {

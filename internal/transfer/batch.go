@@ -264,8 +264,24 @@ func (b *batch) logOutcome() error {
 	entry := b.op.Entry(audit.Import, audit.Tenant, b.op.Tenant().String())
 	entry.Message = audit.ImportMessage(len(b.rows), refused, skipped)
 	ch := b.op.Change()
-	ch.Relaxed, ch.Logs = true, []storage.Log{entry}
+	ch.Relaxed, ch.Logs = true, append([]storage.Log{entry}, b.refusals()...)
 	return b.op.Write(b.ctx, ch)
+}
+
+// refusals returns an entry for each refused row in a full audit, and otherwise
+// none. The reasons stay out, because they name fields that the caller chose.
+func (b *batch) refusals() (all []storage.Log) {
+	if !b.op.Vault.FullAudit {
+		return nil
+	}
+	for i := range b.rows {
+		if r := &b.rows[i].result; r.Outcome == Failed {
+			e := b.op.Entry(audit.Import, audit.Tenant, b.op.Tenant().String())
+			e.Message = audit.RefusedMessage(r.Row)
+			all = append(all, e)
+		}
+	}
+	return all
 }
 
 // settleRest settles the rows in their order: a row may change the token of a row

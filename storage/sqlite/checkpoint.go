@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -33,6 +34,9 @@ const (
 	// truncateTimeout is for how long emptying the log, and all other writes
 	// with it, waits for readers.
 	truncateTimeout = 250 * time.Millisecond
+	// ampleSpace is twice the bytes of a log of autoCheckpoint pages: enough for the
+	// log, and for the database to take in its pages.
+	ampleSpace = 2 * autoCheckpoint * 4096
 )
 
 // checkpointer moves pages from the write-ahead log to the database while the
@@ -179,6 +183,24 @@ func (w *writer) truncate() error {
 		err = describe("emptying the write-ahead log", err)
 	}
 	return errors.Join(err, w.setBusyTimeout(0))
+}
+
+// makeRoom empties the write-ahead log after a transaction while the disk has less
+// than ampleSpace left. SQLite cannot move pages into a database that has no room
+// to grow, so a log that has filled the disk would stay there for ever. Pages that
+// a reader still needs stay in the log until a later transaction.
+//
+// The check takes about a microsecond for each transaction. While space is short,
+// each transaction syncs the database too.
+func (w *writer) makeRoom() {
+	if w.checkpoints == nil {
+		return
+	}
+	free, err := freeSpace(filepath.Dir(w.file.path))
+	if err != nil || free >= ampleSpace {
+		return
+	}
+	w.checkpoints.move("TRUNCATE")
 }
 
 func (w *writer) setBusyTimeout(d time.Duration) error {

@@ -119,6 +119,7 @@ func (w *writer) transact(g *group, apply func(*group) error) error {
 	w.counts.reset()
 	w.sets = w.sets[:0]
 	clear(w.seqs)
+	defer w.makeRoom()
 	err := w.begin(g)
 	if err == nil {
 		if err = apply(g); err == nil {

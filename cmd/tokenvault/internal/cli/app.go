@@ -77,7 +77,7 @@ func appCommands() []*command {
 
 var appColumns = []column[*vault.Application]{
 	{"ID", func(a *vault.Application) string { return a.ID.String() }},
-	{"NAME", func(a *vault.Application) string { return a.Name }},
+	{"NAME", func(a *vault.Application) string { return nameText(a.Name, a.Unreadable) }},
 	{"TYPE", func(a *vault.Application) string { return string(a.Type) }},
 	{"PERMISSIONS", func(a *vault.Application) string { return joined(a.Permissions) }},
 	{"CREATED", func(a *vault.Application) string { return timeText(a.CreatedAt) }},
@@ -214,6 +214,14 @@ func findApp(ctx context.Context, api vault.AdminAPI, which string) (*vault.Appl
 	}
 	return byName("application", which, api.AllApplications(ctx, vault.ApplicationFilter{Name: which}),
 		func(a *vault.Application) string { return a.Name })
+}
+
+// nameText returns a name for a table. A row that the vault cannot read has none.
+func nameText(name string, unreadable bool) string {
+	if unreadable {
+		return "(unreadable)"
+	}
+	return name
 }
 
 // byName returns the item that has exactly this name. The filters of lists read *

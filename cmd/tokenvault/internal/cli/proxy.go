@@ -76,7 +76,7 @@ func proxyCommands() []*command {
 
 var proxyColumns = []column[*vault.Proxy]{
 	{"ID", func(x *vault.Proxy) string { return x.ID.String() }},
-	{"NAME", func(x *vault.Proxy) string { return x.Name }},
+	{"NAME", func(x *vault.Proxy) string { return nameText(x.Name, x.Unreadable) }},
 	{"DESTINATION", func(x *vault.Proxy) string { return x.DestinationURL }},
 	{"AUTH", func(x *vault.Proxy) string { return strconv.FormatBool(x.RequireAuth) }},
 	{"CREATED", func(x *vault.Proxy) string { return timeText(x.CreatedAt) }},

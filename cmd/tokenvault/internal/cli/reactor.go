@@ -72,7 +72,7 @@ func reactorCommands() []*command {
 
 var reactorColumns = []column[*vault.Reactor]{
 	{"ID", func(r *vault.Reactor) string { return r.ID.String() }},
-	{"NAME", func(r *vault.Reactor) string { return r.Name }},
+	{"NAME", func(r *vault.Reactor) string { return nameText(r.Name, r.Unreadable) }},
 	{"APPLICATION", func(r *vault.Reactor) string { return refText(r.Application) }},
 	{"CREATED", func(r *vault.Reactor) string { return timeText(r.CreatedAt) }},
 	{"MODIFIED", func(r *vault.Reactor) string { return timeText(r.ModifiedAt) }},

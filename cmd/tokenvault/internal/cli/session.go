@@ -34,7 +34,7 @@ func sessionCommands() []*command {
 
 var sessionColumns = []column[*vault.SessionInfo]{
 	{"ID", func(s *vault.SessionInfo) string { return s.ID.String() }},
-	{"APPLICATION", func(s *vault.SessionInfo) string { return s.ApplicationID.String() }},
+	{"APPLICATION", func(s *vault.SessionInfo) string { return nameText(s.ApplicationID.String(), s.Unreadable) }},
 	{"PERMISSIONS", func(s *vault.SessionInfo) string { return joined(s.Permissions) }},
 	{"CREATED", func(s *vault.SessionInfo) string { return timeText(s.CreatedAt) }},
 	{"EXPIRES", func(s *vault.SessionInfo) string { return timeText(s.ExpiresAt) }},
