@@ -60,7 +60,7 @@ var mayImport = map[string][]string{
 	"script":                             {},
 	"storage/internal/direct":            {},
 	"storage/internal/sqlstore":          {"storage", "github.com/jmoiron/sqlx", "golang.org/x/text"},
-	"storage/sqlite":                     {"storage", "github.com/jmoiron/sqlx", "modernc.org/sqlite"},
+	"storage/sqlite":                     {"storage", "github.com/jmoiron/sqlx", "golang.org/x/sys", "modernc.org/sqlite"},
 	"storage/postgres":                   {"storage", "github.com/jmoiron/sqlx", "github.com/lib/pq", "golang.org/x/sys"},
 	"storage/storagetest":                {"storage", "github.com/google/go-cmp"},
 	"storage/storagetest/internal/model": {"storage"},
