@@ -10,7 +10,9 @@
 //
 // A destination that is out of reach is tried for ever. A destination that refuses
 // a batch for its content gets smaller ones, until the refused entry is alone; that
-// entry is counted, logged by its id, and passed over.
+// entry is counted, logged by its id, and passed over. A destination that refuses
+// one entry after the other is broken: it loses no more of them, and is tried again
+// like a destination out of reach.
 package sinks
 
 import (
@@ -59,6 +61,7 @@ const (
 	sendTimeout = 10 * time.Second // of one batch
 	lease       = 20 * time.Second // longer than sendTimeout, and short enough for a take-over within 30 s
 	maxTurn     = 20               // batches of one tenant before the next has its turn
+	maxRefusals = 10               // entries passed over in a row before the sink is taken to be broken
 
 	tick         = time.Second           // between looks at busy logs
 	longestPause = 15 * time.Second      // between looks at a quiet log of many

@@ -31,6 +31,7 @@ type worker struct {
 	tenants   lister
 	followers map[storage.ID]*follower
 	failed    int       // failures in a row
+	refusals  int       // entries passed over since the destination last took one
 	notBefore time.Time // when the destination may be tried again
 
 	mu     sync.Mutex
@@ -105,9 +106,13 @@ func (w *worker) pass(ctx context.Context) (more bool, err error) {
 		return false, w.fail(err)
 	}
 	defer w.measure()
+	var refuses error
 	for _, f := range w.due() {
 		again, err := w.turn(ctx, f)
 		switch {
+		case errors.Is(err, errRefusesAll):
+			refuses = err // unless it takes the entries of another tenant
+			f.next = w.now().Add(tick)
 		case errors.Is(err, errLost):
 			f.next = w.now().Add(tick)
 		case errors.Is(err, fault.ErrNotFound):
@@ -117,8 +122,14 @@ func (w *worker) pass(ctx context.Context) (more bool, err error) {
 		}
 		more = more || again && err == nil
 	}
+	if refuses != nil && w.refusals >= maxRefusals {
+		return false, w.fail(refuses)
+	}
 	return more, nil
 }
+
+// errRefusesAll means that the destination refuses whatever it gets.
+var errRefusesAll = errors.New("the destination refuses every entry; nothing more is passed over")
 
 // due returns the followers whose time has come, in the order of their tenants.
 func (w *worker) due() []*follower {
@@ -295,10 +306,12 @@ func (d *delivery) send(ctx context.Context, rows []storage.Log) error {
 	err = d.sink.Sender.Send(limited, body, contentType)
 	switch {
 	case err == nil:
-		d.done, d.took = d.done+len(rows), d.took+len(rows)
+		d.done, d.took, d.refusals = d.done+len(rows), d.took+len(rows), 0
 		return nil
 	case !isRefusal(err):
 		return err
+	case len(rows) == 1 && d.refusals >= maxRefusals:
+		return errRefusesAll
 	case len(rows) == 1:
 		d.passOver(ctx, &rows[0])
 		return nil
@@ -323,6 +336,7 @@ func (d *delivery) passOver(ctx context.Context, row *storage.Log) {
 	d.Vault.Logger.ErrorContext(ctx, "a log sink refused an entry, which is passed over",
 		"sink", d.sink.Name, "tenant", uuid.UUID(d.f.tenant), "entry", uuid.UUID(row.ID))
 	d.done++
+	d.refusals++
 	d.f.cursor.Refused++
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -334,12 +348,14 @@ func (d *delivery) note(place storage.LogPlace, rows []storage.Log) {
 	now := d.Vault.Now()
 	c := &d.f.cursor
 	c.Place, c.Sent, c.SentAt, c.Until = place, c.Sent+int64(d.took), now, now.Add(lease)
-	c.Entry = rows[d.done-1].CreatedAt
+	c.Entry, c.Refusals = rows[d.done-1].CreatedAt, d.refusals
 	d.f.waiting, d.f.behind = time.Time{}, 0
 	if d.done < len(rows) {
 		d.f.waiting, d.f.behind = rows[d.done].CreatedAt, len(rows)-d.done
 	}
-	d.failed, d.notBefore = 0, time.Time{}
+	if d.took > 0 {
+		d.failed, d.notBefore = 0, time.Time{}
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.health.Sent += int64(d.took)
