@@ -120,7 +120,7 @@ var mayImport = map[string][]string{
 	"internal/relay":    feature("internal/egress", "internal/reveal", "internal/runs", "internal/tokens", "internal/trace"),
 	"internal/runs":     feature("internal/egress", "internal/jobs", "internal/once", "internal/reveal", "internal/trace", "internal/webhook", "script"),
 	"internal/rotation": feature("internal/keyring"),
-	"internal/sinks":    feature("internal/keyring", "internal/logs", "internal/webhook"),
+	"internal/sinks":    feature("internal/keyring", "internal/ledger", "internal/logs", "internal/webhook"),
 	"internal/sweep":    feature("internal/keyring", "internal/ledger", "internal/tokens"),
 	"internal/tokens":   feature(),
 	"internal/reveal":   feature("internal/tokens"),

@@ -23,6 +23,8 @@ type Cursor struct {
 	Sent    int64     `json:"sent"`    // entries
 	Refused int64     `json:"refused"` // entries that were passed over
 	SentAt  time.Time `json:"sent_at,omitzero"`
+	// Leaf is where the next entry is expected in the tree over the log.
+	Leaf int64 `json:"leaf,omitzero"`
 	// Refusals is how many entries the sink had passed over in a row, so that a
 	// program which starts again and again does not count anew.
 	Refusals int `json:"refusals,omitzero"`

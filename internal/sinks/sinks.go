@@ -66,6 +66,7 @@ const (
 	tick         = time.Second           // between looks at busy logs
 	longestPause = 15 * time.Second      // between looks at a quiet log of many
 	pausePer     = 50 * time.Millisecond // for each tenant: few logs are looked at every tick
+	lookEvery    = 5 * time.Second       // between looks at the record of a sink
 	listEvery    = time.Minute           // between looks at all tenants, not only new ones
 
 	firstRetry, longestRetry = time.Second, time.Minute
@@ -191,6 +192,7 @@ func recordID(name string) storage.ID {
 type beginning struct {
 	Began  time.Time `json:"began"` // entries from then on are sent
 	Format string    `json:"format"`
+	Notes  notes     `json:"notes,omitzero"`
 }
 
 // start reads where the log begins for the sink. For a sink that is new, that is
@@ -202,10 +204,10 @@ func (w *worker) start(ctx context.Context) error {
 			return err
 		}
 		if rec != nil {
-			w.began = begin.Began
+			w.began, w.noted = begin.Began, begin.Notes
 			return nil
 		}
-		begin = beginning{w.Vault.Now(), cmp.Or(w.sink.Format, Native)}
+		begin = beginning{Began: w.Vault.Now(), Format: cmp.Or(w.sink.Format, Native)}
 		if w.sink.FromStart {
 			begin.Began = theBeginning
 		}

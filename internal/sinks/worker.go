@@ -32,6 +32,8 @@ type worker struct {
 	followers map[storage.ID]*follower
 	failed    int       // failures in a row
 	refusals  int       // entries passed over since the destination last took one
+	noted     notes     // how far the signed notes were sent
+	nextLook  time.Time // when to look at the record of the sink again
 	notBefore time.Time // when the destination may be tried again
 
 	mu     sync.Mutex
@@ -88,7 +90,7 @@ func (w *worker) rest() time.Duration {
 func (w *worker) hurry() {
 	w.passing.Lock()
 	defer w.passing.Unlock()
-	w.notBefore, w.tenants.listed = time.Time{}, time.Time{}
+	w.notBefore, w.tenants.listed, w.nextLook = time.Time{}, time.Time{}, time.Time{}
 	for _, f := range w.followers {
 		f.next = time.Time{}
 	}
@@ -102,7 +104,7 @@ func (w *worker) pass(ctx context.Context) (more bool, err error) {
 	if w.now().Before(w.notBefore) {
 		return false, nil
 	}
-	if err := w.listTenants(ctx); err != nil {
+	if err := errors.Join(w.look(ctx), w.listTenants(ctx)); err != nil {
 		return false, w.fail(err)
 	}
 	defer w.measure()
@@ -125,11 +127,34 @@ func (w *worker) pass(ctx context.Context) (more bool, err error) {
 	if refuses != nil && w.refusals >= maxRefusals {
 		return false, w.fail(refuses)
 	}
+	if err := w.sendNotes(ctx); err != nil && !errors.Is(err, errLost) {
+		return false, w.fail(err)
+	}
 	return more, nil
 }
 
 // errRefusesAll means that the destination refuses whatever it gets.
 var errRefusesAll = errors.New("the destination refuses every entry; nothing more is passed over")
+
+// look reads the record of the sink from time to time. A sink that was reset has
+// other cursors, and the logs of quiet tenants are sent again too.
+func (w *worker) look(ctx context.Context) error {
+	if w.now().Before(w.nextLook) {
+		return nil
+	}
+	rec, begin, err := readSink(ctx, w.Vault.Store, w.sink.Name)
+	if err != nil || rec == nil {
+		return err
+	}
+	if !begin.Began.Equal(w.began) {
+		for _, f := range w.followers {
+			f.read, f.next = false, time.Time{}
+		}
+	}
+	w.began, w.noted = begin.Began, begin.Notes
+	w.nextLook = w.now().Add(lookEvery)
+	return nil
+}
 
 // due returns the followers whose time has come, in the order of their tenants.
 func (w *worker) due() []*follower {
@@ -241,8 +266,12 @@ func (w *worker) batch(ctx context.Context, op *core.Op, f *follower) (bool, err
 	if held, err := w.hold(ctx, op, f); err != nil || !held {
 		return false, err
 	}
+	items, err := w.items(ctx, f, rows)
+	if err != nil {
+		return false, err
+	}
 	d := delivery{worker: w, op: op, f: f}
-	sent := d.send(ctx, rows)
+	sent := d.send(ctx, items)
 	if d.done < len(rows) {
 		if d.done == 0 {
 			return false, sent
@@ -251,7 +280,7 @@ func (w *worker) batch(ctx context.Context, op *core.Op, f *follower) (bool, err
 			return false, errors.Join(sent, err)
 		}
 	}
-	d.note(next, rows)
+	d.note(next, rows, items)
 	if err := op.Refresh(ctx); err != nil {
 		return false, errors.Join(sent, err)
 	}
@@ -293,17 +322,11 @@ type delivery struct {
 }
 
 // send sends entries, in halves if they are refused.
-func (d *delivery) send(ctx context.Context, rows []storage.Log) error {
+func (d *delivery) send(ctx context.Context, rows []item) error {
 	if held, err := d.hold(ctx, d.op, d.f); err != nil || !held {
 		return errors.Join(errLost, err)
 	}
-	body, contentType, err := d.encode(d.Sinks, uuid.UUID(d.f.tenant), rows)
-	if err != nil {
-		return err
-	}
-	limited, cancel := context.WithTimeout(ctx, sendTimeout)
-	defer cancel()
-	err = d.sink.Sender.Send(limited, body, contentType)
+	err := d.deliver(ctx, uuid.UUID(d.f.tenant), rows)
 	switch {
 	case err == nil:
 		d.done, d.took, d.refusals = d.done+len(rows), d.took+len(rows), 0
@@ -313,7 +336,7 @@ func (d *delivery) send(ctx context.Context, rows []storage.Log) error {
 	case len(rows) == 1 && d.refusals >= maxRefusals:
 		return errRefusesAll
 	case len(rows) == 1:
-		d.passOver(ctx, &rows[0])
+		d.passOver(ctx, rows[0].Log)
 		return nil
 	}
 	half := len(rows) / 2
@@ -321,6 +344,17 @@ func (d *delivery) send(ctx context.Context, rows []storage.Log) error {
 		return err
 	}
 	return d.send(ctx, rows[half:])
+}
+
+// deliver sends a batch, once.
+func (w *worker) deliver(ctx context.Context, tenant uuid.UUID, items []item) error {
+	body, contentType, err := w.encode(w.Sinks, tenant, items)
+	if err != nil {
+		return err
+	}
+	limited, cancel := context.WithTimeout(ctx, sendTimeout)
+	defer cancel()
+	return w.sink.Sender.Send(limited, body, contentType)
 }
 
 func isRefusal(err error) bool {
@@ -344,11 +378,14 @@ func (d *delivery) passOver(ctx context.Context, row *storage.Log) {
 }
 
 // note moves the cursor behind what is done.
-func (d *delivery) note(place storage.LogPlace, rows []storage.Log) {
+func (d *delivery) note(place storage.LogPlace, rows []storage.Log, items []item) {
 	now := d.Vault.Now()
 	c := &d.f.cursor
 	c.Place, c.Sent, c.SentAt, c.Until = place, c.Sent+int64(d.took), now, now.Add(lease)
 	c.Entry, c.Refusals = rows[d.done-1].CreatedAt, d.refusals
+	if leaf := items[d.done-1].leaf; leaf != nil {
+		c.Leaf = leaf.Index + 1
+	}
 	d.f.waiting, d.f.behind = time.Time{}, 0
 	if d.done < len(rows) {
 		d.f.waiting, d.f.behind = rows[d.done].CreatedAt, len(rows)-d.done
