@@ -9,8 +9,10 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault/internal/access"
+	"github.com/seed-72ea4aab/vault/internal/core"
 	"github.com/seed-72ea4aab/vault/internal/explain"
 	"github.com/seed-72ea4aab/vault/internal/form"
+	"github.com/seed-72ea4aab/vault/internal/verbs"
 )
 
 // Permission names something that a key may do.
@@ -67,7 +69,7 @@ type PermissionInfo struct {
 
 // ListPermissions returns all permissions. It needs none.
 func (c *Client) ListPermissions(ctx context.Context) ([]PermissionInfo, error) {
-	return run(ctx, c, &verbListPermissions, func(context.Context, *operation) (all []PermissionInfo, err error) {
+	return run(ctx, c, &verbs.ListPermissions, func(context.Context, *core.Op) (all []PermissionInfo, err error) {
 		for _, p := range access.Catalogue() {
 			types := make([]ApplicationType, len(p.ApplicationTypes))
 			for i, h := range p.ApplicationTypes {
@@ -159,20 +161,6 @@ const (
 	OperatorEquals     RuleOperator = "equals"
 	OperatorStartsWith RuleOperator = "starts_with"
 )
-
-func readRules(r *form.Reader) []AccessRule {
-	var rules []AccessRule
-	r.Each("rules", func(r *form.Reader) {
-		rule := AccessRule{Description: r.Text("description"), Container: r.Text("container"),
-			Transform: Transform(r.Text("transform")), Permissions: permissionsOf(r.Texts("permissions"))}
-		rule.Priority, _ = r.Int("priority")
-		r.Each("conditions", func(r *form.Reader) {
-			rule.Conditions = append(rule.Conditions, Condition{RuleAttribute(r.Text("attribute")), RuleOperator(r.Text("operator")), r.Text("value")})
-		})
-		rules = append(rules, rule)
-	})
-	return rules
-}
 
 // accessRules returns rules as package access reads them. A transform that it
 // does not know becomes one that it refuses.
@@ -313,8 +301,8 @@ var ruleOutcomes = [...]RuleOutcome{
 // session:read too). It asks the same rules in the same order as the operation
 // itself. An application or session that is unknown is ErrNotFound.
 func (c *Client) Explain(ctx context.Context, p ExplainParams) (*Explanation, error) {
-	return run(ctx, c, &verbExplain, func(ctx context.Context, op *operation) (*Explanation, error) {
-		a, err := explain.Ask(ctx, op.Op, explain.Question{
+	return run(ctx, c, &verbs.Explain, func(ctx context.Context, op *core.Op) (*Explanation, error) {
+		a, err := explain.Ask(ctx, op, explain.Question{
 			ApplicationID: p.ApplicationID, SessionID: p.SessionID, Permission: string(p.Permission), Containers: p.Containers, TokenID: p.TokenID,
 		})
 		if err != nil {

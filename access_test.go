@@ -2,6 +2,7 @@ package vault_test
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -679,5 +680,92 @@ func TestSystem(t *testing.T) {
 	s, err := v.Info(t.Context())
 	if err != nil || len(s.Migrations) == 0 || len(s.Pools) == 0 || s.Config.MaxBytes != 5<<20 || s.Workers != nil {
 		t.Errorf("%+v, %v", s, err)
+	}
+}
+
+// A client from As has the rights that its application has at each operation.
+func TestAsFollowsTheApplication(t *testing.T) {
+	t.Parallel()
+	v := vaulttest.New(t)
+	tok := create(t, v.Owner.Client, vault.TokenParams{Type: vault.TypeGeneric, Data: "secret"})
+	app, _ := newApp(t, v, vault.ApplicationParams{Name: "prv", Type: vault.ApplicationPrivate, Permissions: []vault.Permission{"token:read"}})
+	c, err := v.Owner.As(t.Context(), app.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	get(t, c, tok.ID)
+	if _, err := v.Owner.RegenerateKey(t.Context(), app.ID); err != nil {
+		t.Fatal(err)
+	}
+	get(t, c, tok.ID) // it has no key
+	if _, err := v.Owner.PatchApplication(t.Context(), app.ID, vault.JSON(`{"permissions":["token:create"]}`)); err != nil {
+		t.Fatal(err)
+	}
+	_, err = c.GetToken(t.Context(), tok.ID)
+	wantError(t, "without its permission", err, vault.ErrForbidden)
+	if err := v.Owner.DeleteApplication(t.Context(), app.ID); err != nil {
+		t.Fatal(err)
+	}
+	_, err = c.GetToken(t.Context(), tok.ID)
+	wantError(t, "without its application", err, vault.ErrUnauthenticated)
+}
+
+// The embedding program may act for one of its users, as the tenant or with a
+// key.
+func TestUserActor(t *testing.T) {
+	t.Parallel()
+	v := vaulttest.New(t)
+	user := uuid.New()
+	for name, c := range map[string]*vault.Client{"tenant": v.Owner.AsUser(user.String()).Client, "application": v.Private.AsUser(user.String())} {
+		tok := create(t, c, vault.TokenParams{ID: name, Type: vault.TypeGeneric, Data: "x"})
+		same(t, name+": creator", tok.CreatedBy, user)
+		get(t, c, name)
+		for _, e := range entries(t, v, vault.ListLogsParams{EntityID: name}) {
+			if e.ActorID != user || e.ActorType != "user" {
+				t.Errorf("%s: actor %v, a %s", name, e.ActorID, e.ActorType)
+			}
+		}
+	}
+	_, err := v.Public.AsUser(user.String()).GetToken(t.Context(), "tenant")
+	wantError(t, "a user of an application without the right", err, vault.ErrForbidden)
+	create(t, v.Owner.Client, vault.TokenParams{ID: "by-tenant", Type: vault.TypeGeneric, Data: "x"})
+	if e := entries(t, v, vault.ListLogsParams{EntityID: "by-tenant"})[0]; e.ActorID != (uuid.UUID{}) || e.ActorType != "" {
+		t.Errorf("the tenant itself is the actor %v, a %s", e.ActorID, e.ActorType)
+	}
+}
+
+// A user has the same id each time, one that depends on the tenant, and the log
+// says what the program calls it.
+func TestUserBySubject(t *testing.T) {
+	t.Parallel()
+	v := vaulttest.New(t)
+	other, elsewhere := v.NewTenant(t, "Other")
+	id := uuid.New()
+	long := strings.Repeat("ü", 300)
+	for n, c := range []struct {
+		subject, name string
+		id            uuid.UUID
+	}{
+		{"auth0|jane", "auth0|jane", uuid.NewSHA1(v.Acme.ID, []byte("auth0|jane"))},
+		{id.String(), id.String(), id},
+		{strings.ToUpper(id.String()), strings.ToUpper(id.String()), id},
+		{"{" + id.String() + "}", "{" + id.String() + "}", uuid.NewSHA1(v.Acme.ID, []byte("{"+id.String()+"}"))},
+		{long, long[:400], uuid.NewSHA1(v.Acme.ID, []byte(long))},
+		{"a\nb\x00\xff", "a\uFFFDb\uFFFD\uFFFD", uuid.NewSHA1(v.Acme.ID, []byte("a\nb\x00\xff"))},
+	} {
+		token := fmt.Sprintf("token-%d", n)
+		tok := create(t, v.Private.AsUser(c.subject), vault.TokenParams{ID: token, Type: vault.TypeGeneric, Data: "x"})
+		same(t, c.name+": creator", tok.CreatedBy, c.id)
+		get(t, v.Private.AsUser(c.subject), token)
+		for _, e := range entries(t, v, vault.ListLogsParams{EntityID: token}) {
+			if e.ActorID != c.id || e.ActorName != c.name || e.ActorType != vault.ActorUser {
+				t.Errorf("%q: actor %v %q, a %s", c.subject, e.ActorID, e.ActorName, e.ActorType)
+			}
+		}
+	}
+	tok := create(t, elsewhere.AsUser("auth0|jane").Client, generic)
+	same(t, "the id in another tenant", tok.CreatedBy, uuid.NewSHA1(other.ID, []byte("auth0|jane")))
+	if e := entries(t, v, vault.ListLogsParams{EntityType: "application"})[0]; e.ActorName != "" {
+		t.Errorf("one that is no user is called %q", e.ActorName)
 	}
 }

@@ -1,6 +1,7 @@
 package vault_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"regexp"
@@ -16,6 +17,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/script"
 	"github.com/seed-72ea4aab/vault/vaulttest"
 )
 
@@ -664,5 +666,193 @@ func TestMaxSessionLife(t *testing.T) {
 	short := vaulttest.Open(t, ":memory:", &vault.Config{MaxSessionLife: time.Minute})
 	if s := newSession(t, short); s.ExpiresAt.Sub(short.Clock.Now()) > time.Minute {
 		t.Errorf("a session lives until %s", s.ExpiresAt)
+	}
+}
+
+// ways are the ways in which an application loses what it gave.
+var ways = map[string]func(ctx context.Context, v *vaulttest.Vault, app uuid.UUID) error{
+	"deleted": func(ctx context.Context, v *vaulttest.Vault, app uuid.UUID) error {
+		return v.Owner.DeleteApplication(ctx, app)
+	},
+	"given a new key": func(ctx context.Context, v *vaulttest.Vault, app uuid.UUID) error {
+		_, err := v.Owner.RegenerateKey(ctx, app)
+		return err
+	},
+	"expired": func(ctx context.Context, v *vaulttest.Vault, app uuid.UUID) error {
+		_, err := v.Owner.PatchApplication(ctx, app, map[string]any{"expires_at": v.Clock.Now().Add(time.Second)})
+		v.Clock.Advance(time.Minute)
+		return err
+	},
+}
+
+// newApp makes an application and returns it with its client.
+func newApp(t *testing.T, v *vaulttest.Vault, p vault.ApplicationParams) (*vault.Application, *vault.Client) {
+	t.Helper()
+	app, err := v.Owner.CreateApplication(t.Context(), p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return app, authenticated(t, v.Vault, app.Key)
+}
+
+// A session ends with the key that made it and with the key that authorized it,
+// however long it was to live.
+func TestSessionEndsWithItsMakers(t *testing.T) {
+	t.Parallel()
+	for name, lose := range ways {
+		for who, creator := range map[string]bool{"creator": true, "authorizer": false} {
+			t.Run(who+" "+name, func(t *testing.T) {
+				t.Parallel()
+				v := vaulttest.New(t)
+				tok := create(t, v.Owner.Client, vault.TokenParams{Type: vault.TypeGeneric, Data: "secret"})
+				public, pub := newApp(t, v, vault.ApplicationParams{Name: "pub", Type: vault.ApplicationPublic, Permissions: []vault.Permission{"token:create"}})
+				private, prv := newApp(t, v, vault.ApplicationParams{Name: "prv", Type: vault.ApplicationPrivate, Permissions: []vault.Permission{"token:use"}})
+				s, err := pub.CreateSession(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				far := v.Clock.Now().AddDate(100, 0, 0)
+				if err := prv.AuthorizeSession(t.Context(), vault.SessionGrant{Nonce: s.Nonce, Permissions: []vault.Permission{"token:use"}, ExpiresAt: far}); err != nil {
+					t.Fatal(err)
+				}
+				c := authenticated(t, v.Vault, s.SessionKey)
+				if out, err := c.Detokenize(t.Context(), "{{"+tok.ID+"}}"); err != nil || string(out) != `"secret"` {
+					t.Fatalf("%s, %v", out, err)
+				}
+				gone := private.ID
+				if creator {
+					gone = public.ID
+				}
+				if err := lose(t.Context(), v, gone); err != nil {
+					t.Fatal(err)
+				}
+				_, err = c.Detokenize(t.Context(), "{{"+tok.ID+"}}")
+				wantError(t, "a session whose "+who+" was "+name, err, vault.ErrUnauthenticated)
+				_, err = v.Authenticate(t.Context(), s.SessionKey)
+				wantError(t, "its key", err, vault.ErrUnauthenticated)
+			})
+		}
+	}
+}
+
+// A session never has more than its authorizer could grant at that moment.
+func TestSessionIsCutWithItsAuthorizer(t *testing.T) {
+	t.Parallel()
+	v := vaulttest.New(t)
+	for _, name := range []string{"a", "b"} {
+		create(t, v.Owner.Client, vault.TokenParams{ID: "tok-" + name, Type: vault.TypeGeneric, Data: "secret", Containers: []string{"/" + name + "/"}})
+	}
+	app, prv := newApp(t, v, vault.ApplicationParams{Name: "prv", Type: vault.ApplicationPrivate,
+		Rules: []vault.AccessRule{rule(1, "/", vault.TransformReveal, "token:read", "token:use", "token:search")}})
+	s := newSession(t, v)
+	grant := vault.SessionGrant{Nonce: s.Nonce, Rules: []vault.AccessRule{rule(1, "/", vault.TransformReveal, "token:read", "token:search")}}
+	if err := prv.AuthorizeSession(t.Context(), grant); err != nil {
+		t.Fatal(err)
+	}
+	c := authenticated(t, v.Vault, s.SessionKey)
+	cut := func(rules ...vault.AccessRule) {
+		t.Helper()
+		if _, err := v.Owner.ReplaceApplication(t.Context(), app.ID, vault.ApplicationParams{Name: "prv", Type: vault.ApplicationPrivate, Rules: rules}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	wantData(t, "before", get(t, c, "tok-a").Data, `"secret"`)
+
+	cut(rule(1, "/a/", vault.TransformMask, "token:read", "token:use", "token:search"))
+	wantData(t, "masked for the authorizer", get(t, c, "tok-a").Data, `"XXcret"`)
+	_, err := c.GetToken(t.Context(), "tok-b")
+	wantError(t, "outside of the authorizer's containers", err, vault.ErrForbidden)
+	got, total := list(t, c, vault.ListTokensParams{})
+	if !slices.Equal(got, []string{"tok-a"}) || total != 1 {
+		t.Errorf("the session lists %v of %d", got, total)
+	}
+	if got := search(t, c, "type:token"); !slices.Equal(got, []string{"tok-a"}) {
+		t.Errorf("the session finds %v", got)
+	}
+
+	cut(rule(1, "/", vault.TransformReveal, "token:create"))
+	_, err = c.GetToken(t.Context(), "tok-a")
+	wantError(t, "without the authorizer's permission", err, vault.ErrForbidden)
+
+	cut(rule(1, "/", vault.TransformReveal, "token:read", "token:use", "token:search"))
+	wantData(t, "given back", get(t, c, "tok-b").Data, `"secret"`)
+}
+
+// An application that holds more than its changer could grant is out of reach.
+func TestApplicationsAreChangedByTheirEquals(t *testing.T) {
+	t.Parallel()
+	v := vaulttest.New(t)
+	strong, _ := newApp(t, v, vault.ApplicationParams{Name: "strong", Type: vault.ApplicationManagement, Permissions: []vault.Permission{"application:update", "log:read"}})
+	plain, _ := newApp(t, v, vault.ApplicationParams{Name: "plain", Type: vault.ApplicationPrivate, Permissions: []vault.Permission{"token:read"}})
+	_, weak := newApp(t, v, vault.ApplicationParams{Name: "weak", Type: vault.ApplicationManagement,
+		Permissions: []vault.Permission{"application:create", "application:read", "application:update", "application:delete"}})
+	for what, do := range map[string]func(uuid.UUID) error{
+		"rename": func(id uuid.UUID) error {
+			_, err := weak.PatchApplication(t.Context(), id, vault.JSON(`{"name":"mine"}`))
+			return err
+		},
+		"replace": func(id uuid.UUID) error {
+			_, err := weak.ReplaceApplication(t.Context(), id, vault.ApplicationParams{Name: "x", Type: vault.ApplicationManagement, Permissions: []vault.Permission{"application:read"}})
+			return err
+		},
+		"regenerate": func(id uuid.UUID) error {
+			_, err := weak.RegenerateKey(t.Context(), id)
+			return err
+		},
+		"delete": func(id uuid.UUID) error { return weak.DeleteApplication(t.Context(), id) },
+	} {
+		wantError(t, what, do(strong.ID), vault.ErrForbidden)
+	}
+	if _, err := weak.PatchApplication(t.Context(), plain.ID, vault.JSON(`{"name":"renamed"}`)); err != nil {
+		t.Errorf("an application that holds no more than its changer could grant: %v", err)
+	}
+	if err := weak.DeleteApplication(t.Context(), plain.ID); err != nil {
+		t.Errorf("its deletion: %v", err)
+	}
+}
+
+// A deleted application reads as absent in what refers to it, and is in the way
+// of no later patch.
+func TestDeletedApplicationIsAbsent(t *testing.T) {
+	t.Parallel()
+	w := newReactWorld(t, func(_ context.Context, in map[string]any, _ script.Host) (any, error) {
+		return map[string]any{"raw": map[string]any{"client": in["application"]}}, nil
+	})
+	app, _ := newApp(t, w.Vault, vault.ApplicationParams{Name: "prv", Type: vault.ApplicationPrivate, Permissions: []vault.Permission{"token:use"}})
+	ref := &vault.ApplicationRef{ID: app.ID}
+	r, err := w.Management.CreateReactor(t.Context(), vault.ReactorParams{Name: "r", Code: "code", Configuration: map[string]string{}, Application: ref})
+	if err != nil || r.Application == nil {
+		t.Fatalf("%v, %v", r, err)
+	}
+	x, err := w.Management.CreateProxy(t.Context(), vault.ProxyParams{Name: "x", DestinationURL: "https://example.com/", Application: ref})
+	if err != nil || x.ApplicationID == (uuid.UUID{}) {
+		t.Fatalf("%v, %v", x, err)
+	}
+	if err := w.Owner.DeleteApplication(t.Context(), app.ID); err != nil {
+		t.Fatal(err)
+	}
+	absent := func(what string, r *vault.Reactor, x *vault.Proxy, err error) {
+		t.Helper()
+		if err != nil || r != nil && r.Application != nil || x != nil && x.ApplicationID != (uuid.UUID{}) {
+			t.Errorf("%s: the application is there, or %v", what, err)
+		}
+	}
+	r, err = w.Management.GetReactor(t.Context(), r.ID)
+	absent("get", r, nil, err)
+	x, err = w.Management.GetProxy(t.Context(), x.ID)
+	absent("get", nil, x, err)
+	reactors, err := w.Management.ListReactors(t.Context(), vault.ListReactorsParams{IDs: []uuid.UUID{r.ID}})
+	absent("list", &reactors.Data[0], nil, err)
+	proxies, err := w.Management.ListProxies(t.Context(), vault.ListProxiesParams{})
+	absent("list", nil, &proxies.Data[0], err)
+	r, err = w.Management.PatchReactor(t.Context(), r.ID, vault.JSON(`{"name":"renamed"}`))
+	absent("patch", r, nil, err)
+	x, err = w.Management.PatchProxy(t.Context(), x.ID, vault.JSON(`{"name":"renamed"}`))
+	absent("patch", nil, x, err)
+	_, err = w.Management.PatchReactor(t.Context(), r.ID, vault.JSON(`{"application":{"id":"`+app.ID.String()+`"}}`))
+	wantFields(t, "a patch that names it", err, "application.id")
+	out, err := w.Private.React(t.Context(), r.ID, vault.ReactParams{})
+	if err != nil || string(out.Raw) != `{"client":false}` {
+		t.Errorf("the code runs with %s, %v", out.Raw, err)
 	}
 }

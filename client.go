@@ -11,7 +11,9 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/bridge"
 	"github.com/seed-72ea4aab/vault/internal/core"
 	"github.com/seed-72ea4aab/vault/internal/once"
+	"github.com/seed-72ea4aab/vault/internal/records"
 	"github.com/seed-72ea4aab/vault/internal/sessions"
+	"github.com/seed-72ea4aab/vault/internal/verbs"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
@@ -71,7 +73,7 @@ func (o *Owner) AsUser(subject string) *Owner { return &Owner{o.as(o.caller.AsUs
 // application's rights and no more. The client follows the application, but not
 // its key: a new key changes nothing.
 func (o *Owner) As(ctx context.Context, application uuid.UUID) (*Client, error) {
-	return run(ctx, o.Client, &verbAs, func(ctx context.Context, op *operation) (*Client, error) {
+	return run(ctx, o.Client, &verbs.As, func(ctx context.Context, op *core.Op) (*Client, error) {
 		id, err := op.As(ctx, application)
 		if err != nil {
 			return nil, err
@@ -114,7 +116,7 @@ func (c *Client) From(origin string) *Client { return c.as(c.caller.From(origin)
 func (c *Client) Masked() *Client { return c.as(c.caller.Masked()) }
 
 // Tx is a transaction of the application, for [Client.InTx]. [*sql.Tx] is a Tx, and
-// so is everything that embeds one, such as the transaction of sqlx. The module
+// so is every type that embeds it, such as the transaction of sqlx. The module
 // vaultpgx makes a Tx of a pgx.Tx.
 type Tx = storage.SQLTx
 
@@ -165,54 +167,50 @@ func (c *Client) InTx(tx Tx) *Client { return c.with(c.caller.InTx(tx)) }
 // nil, ErrForbidden, or ErrUnauthenticated when its key has died. Whether it
 // extends to a certain token is found out by the operation.
 func (c *Client) HasPermission(ctx context.Context, permission Permission) error {
-	_, err := core.Do(ctx, c.caller, &verbHasPermission, func(_ context.Context, op *core.Op) (struct{}, error) {
+	return runErr(ctx, c, &verbs.HasPermission, func(_ context.Context, op *core.Op) error {
 		switch permission {
 		case PermissionSessionCreate:
-			return struct{}{}, sessions.MayCreate(op)
+			return sessions.MayCreate(op)
 		case PermissionSessionAuthorize:
-			return struct{}{}, sessions.MayAuthorize(op)
+			return sessions.MayAuthorize(op)
 		default:
-			return struct{}{}, op.Require(string(permission))
+			return op.Require(string(permission))
 		}
 	})
-	return public(err)
 }
 
 // run carries out a verb for the client. Every operation of a client begins here,
 // and its errors leave here.
-func run[T any](ctx context.Context, c *Client, verb *core.Verb, do func(context.Context, *operation) (T, error)) (T, error) {
-	out, err := core.Do(ctx, c.caller, verb, func(ctx context.Context, op *core.Op) (T, error) {
-		return do(ctx, &operation{op, c.v})
-	})
+func run[T any](ctx context.Context, c *Client, verb *core.Verb, do func(context.Context, *core.Op) (T, error)) (T, error) {
+	out, err := core.Do(ctx, c.caller, verb, do)
 	return out, public(err)
 }
 
+// runTo is run for a verb whose result has another type in its room.
+func runTo[R, T any](ctx context.Context, c *Client, verb *core.Verb, show func(R) T, do func(context.Context, *core.Op) (R, error)) (out T, err error) {
+	in, err := core.Do(ctx, c.caller, verb, do)
+	if err != nil {
+		return out, public(err)
+	}
+	return show(in), nil
+}
+
 // runErr is run for a verb that gives nothing but an error.
-func runErr(ctx context.Context, c *Client, verb *core.Verb, do func(context.Context, *operation) error) error {
-	_, err := run(ctx, c, verb, func(ctx context.Context, op *operation) (struct{}, error) { return struct{}{}, do(ctx, op) })
-	return err
+func runErr(ctx context.Context, c *Client, verb *core.Verb, do func(context.Context, *core.Op) error) error {
+	return public(core.Run(ctx, c.caller, verb, do))
 }
-
-// operation is an operation of a client in progress, and the vault that it is
-// part of.
-type operation struct {
-	*core.Op
-	v *Vault
-}
-
-// client returns the caller of the operation as a client.
-func (op *operation) client() *Client { return &Client{op.v, op.Caller} }
 
 // Package httpserver reaches these through the bridge.
 func init() { //nolint:gochecknoinits // the bridge cannot import this package
 	bridge.Caller = func(client any) core.Caller { return client.(*Client).caller }
-	bridge.ProxyCaller = func(ctx context.Context, v any, key string) (any, error) { return v.(*Vault).proxyCaller(ctx, key) }
+	bridge.ProxyCaller = func(ctx context.Context, vault any, key string) (any, error) {
+		v := vault.(*Vault)
+		caller, err := v.relay.Stranger(ctx, key)
+		return &Client{v, caller}, err
+	}
 	bridge.DecodeReplacement = func(data []byte, params json.Unmarshaler) error {
-		form := paramsForm
-		if _, ok := params.(*ProxyParams); ok {
-			form = proxyForm
-		}
-		return public(form.Replace(data, params))
+		_, isProxy := params.(*ProxyParams)
+		return public(records.Form{Fields: fieldsOf, ApplicationID: isProxy}.Replace(data, params))
 	}
 }
 
@@ -250,12 +248,12 @@ type IdempotencyKey struct {
 func (c *Client) Once(ctx context.Context, key IdempotencyKey, do func(context.Context, *Client) (StoredResponse, error)) (answer StoredResponse, replayed bool, err error) {
 	ctx, end := c.v.core.TellOnce(ctx)
 	defer func() { end(err) }()
-	answer, err = run(ctx, c, &verbOnce, func(ctx context.Context, op *operation) (StoredResponse, error) {
+	answer, err = run(ctx, c, &verbs.Once, func(ctx context.Context, op *core.Op) (StoredResponse, error) {
 		work := func(ctx context.Context, caller core.Caller) (once.Response, error) {
 			a, err := do(ctx, c.with(caller))
 			return once.Response(a), err
 		}
-		stored, again, err := c.v.requests.Do(ctx, op.Op, once.Key(key), work)
+		stored, again, err := c.v.requests.Do(ctx, op, once.Key(key), work)
 		replayed = again
 		return StoredResponse(stored), err
 	})

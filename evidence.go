@@ -15,6 +15,7 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/evident"
 	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/ledger"
+	"github.com/seed-72ea4aab/vault/internal/verbs"
 )
 
 // EvidenceConfig turns the audit log into evidence: whoever changes, deletes or
@@ -29,6 +30,11 @@ type EvidenceConfig struct {
 	// method VerifierKey() string tells its public key. Default: a key that is
 	// made once and sealed under the master key.
 	Signer note.Signer
+
+	// Previous is the signer that Signer has replaced. While it is set, both sign.
+	// Set it for a day, so that nobody meets a new key unprepared. The public keys
+	// of former signers that told them are stored, and go on verifying.
+	Previous note.Signer
 
 	// Every is the time between checkpoints. Default one minute. With a negative
 	// value nothing runs in the background, and the program calls
@@ -101,7 +107,7 @@ func (v *Vault) openEvidence(ctx context.Context) error {
 	if c == nil {
 		return nil
 	}
-	keep := evident.Config{Origin: c.Origin, Signer: c.Signer, Every: c.Every}
+	keep := evident.Config{Origin: c.Origin, Signer: c.Signer, Previous: c.Previous, Every: c.Every}
 	for _, a := range c.Anchors {
 		keep.Anchors = append(keep.Anchors, a)
 	}
@@ -148,6 +154,18 @@ func (v *Vault) EvidenceKey() (string, error) {
 	return k.Key(), nil
 }
 
+// RotateEvidenceKey replaces the stored key that signs notes, and returns the new
+// public key. The former key also signs for a day, and verifies for ever: an event in
+// the log names both. With a Signer in [EvidenceConfig] it is ErrConflict.
+func (v *Vault) RotateEvidenceKey(ctx context.Context) (string, error) {
+	k, err := v.keeper(ctx)
+	if err != nil {
+		return "", public(err)
+	}
+	key, err := k.RotateKey(ctx)
+	return key, public(err)
+}
+
 // EvidenceStatus is the state of the evidence on this node.
 type EvidenceStatus struct {
 	Origin     string        // of the signed notes
@@ -160,6 +178,30 @@ type EvidenceStatus struct {
 	VerifiedAt time.Time     // when this node last verified everything; zero for never
 	VerifiedOK bool          // whether that found no tampering
 	Alarms     []Alarm       // those that last, oldest first, up to 100
+	// Raised counts the alarms since the start of this node, by kind.
+	Raised  map[AlarmKind]int64
+	Anchors []AnchorStatus // in the order of the configuration
+}
+
+// AnchorStatus is the state of an [Anchor] as this node knows it.
+type AnchorStatus struct {
+	Size     int64     // leaves of the vault's tree in the anchor's newest note; 0 for none
+	GoodAt   time.Time // when the anchor last responded
+	Failures int64     // calls that failed since the start of this node
+	Err      error     // of the last call; nil if it succeeded
+}
+
+// Wrong says in a few words what somebody should look at; it is empty if nothing is
+// wrong.
+func (s *EvidenceStatus) Wrong() string {
+	switch {
+	case s.Suspended != "":
+		return s.Suspended
+	case len(s.Alarms) > 0:
+		return s.Alarms[0].Text
+	default:
+		return ""
+	}
 }
 
 // EvidenceStatus returns the state of the evidence on this node, without asking the
@@ -176,6 +218,13 @@ func (v *Vault) EvidenceStatus() (*EvidenceStatus, error) {
 	}
 	for _, a := range s.Alarms {
 		out.Alarms = append(out.Alarms, alarmOf(a))
+	}
+	out.Raised = make(map[AlarmKind]int64, len(s.Raised))
+	for kind, n := range s.Raised {
+		out.Raised[AlarmKind(kind)] = n
+	}
+	for _, a := range s.Anchors {
+		out.Anchors = append(out.Anchors, AnchorStatus(a))
 	}
 	return out, nil
 }
@@ -219,19 +268,19 @@ func (v *Vault) AcceptRestore(ctx context.Context, reason string) error {
 
 // withEvidence carries out a verb that needs evidence.
 func withEvidence[T any](ctx context.Context, c *Client, verb *core.Verb, do func(context.Context, *core.Op, *evident.Keeper) (T, error)) (T, error) {
-	return run(ctx, c, verb, func(ctx context.Context, op *operation) (none T, err error) {
-		k, err := op.v.keeper(ctx)
+	return run(ctx, c, verb, func(ctx context.Context, op *core.Op) (none T, err error) {
+		k, err := c.v.keeper(ctx)
 		if err != nil {
 			return none, err
 		}
-		return do(ctx, op.Op, k)
+		return do(ctx, op, k)
 	})
 }
 
 // LogCheckpoint returns the newest signed note, which covers all entries of the
 // tenant's log that are committed (permission log:read).
 func (c *Client) LogCheckpoint(ctx context.Context) ([]byte, error) {
-	return withEvidence(ctx, c, &verbLogCheckpoint, func(ctx context.Context, op *core.Op, k *evident.Keeper) ([]byte, error) {
+	return withEvidence(ctx, c, &verbs.LogCheckpoint, func(ctx context.Context, op *core.Op, k *evident.Keeper) ([]byte, error) {
 		return k.TenantCheckpoint(ctx, op.Tenant())
 	})
 }
@@ -239,7 +288,7 @@ func (c *Client) LogCheckpoint(ctx context.Context) ([]byte, error) {
 // LogProof returns the proof that an entry is in the tenant's log, for
 // [evidence.VerifyProof] (permission log:read).
 func (c *Client) LogProof(ctx context.Context, id uuid.UUID) ([]byte, error) {
-	return withEvidence(ctx, c, &verbLogProof, func(ctx context.Context, op *core.Op, k *evident.Keeper) ([]byte, error) {
+	return withEvidence(ctx, c, &verbs.LogProof, func(ctx context.Context, op *core.Op, k *evident.Keeper) ([]byte, error) {
 		return k.Proof(ctx, op, id)
 	})
 }
@@ -254,7 +303,7 @@ type LogConsistency struct {
 // LogConsistency returns the proof that the tenant's log continues what it was at a
 // size (permission log:read).
 func (c *Client) LogConsistency(ctx context.Context, from int64) (*LogConsistency, error) {
-	return withEvidence(ctx, c, &verbLogConsistency, func(ctx context.Context, op *core.Op, k *evident.Keeper) (*LogConsistency, error) {
+	return withEvidence(ctx, c, &verbs.LogConsistency, func(ctx context.Context, op *core.Op, k *evident.Keeper) (*LogConsistency, error) {
 		to, hashes, err := k.Consistency(ctx, op, from)
 		return &LogConsistency{From: from, To: to, Hashes: hashes}, err
 	})
@@ -263,7 +312,7 @@ func (c *Client) LogConsistency(ctx context.Context, from int64) (*LogConsistenc
 // ExportEvidence writes the tenant's log with its proofs, for [evidence.Verify]
 // (permission log:read). After an error, what was written is not complete.
 func (c *Client) ExportEvidence(ctx context.Context, w io.Writer) error {
-	_, err := withEvidence(ctx, c, &verbExportEvidence, func(ctx context.Context, op *core.Op, k *evident.Keeper) (struct{}, error) {
+	_, err := withEvidence(ctx, c, &verbs.ExportEvidence, func(ctx context.Context, op *core.Op, k *evident.Keeper) (struct{}, error) {
 		return struct{}{}, k.Export(ctx, op, w)
 	})
 	return err

@@ -4,19 +4,28 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
+	"database/sql"
+	"encoding/json"
 	"errors"
+	"iter"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/google/uuid"
 	"golang.org/x/mod/sumdb/note"
 
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/evidence"
+	"github.com/seed-72ea4aab/vault/internal/fault"
+	"github.com/seed-72ea4aab/vault/internal/keyring"
 	"github.com/seed-72ea4aab/vault/internal/pgtest"
+	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/postgres"
 	"github.com/seed-72ea4aab/vault/storage/sqlite"
 	"github.com/seed-72ea4aab/vault/vaulttest"
@@ -254,6 +263,182 @@ func TestEvidenceOutlivesTheProcess(t *testing.T) {
 	}
 }
 
+// telling is a signer that tells its public key.
+type telling struct {
+	note.Signer
+	key string
+}
+
+func (s telling) VerifierKey() string { return s.key }
+
+func newTelling(t *testing.T, name string) telling {
+	t.Helper()
+	private, public, err := note.GenerateKey(rand.Reader, name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := note.NewSigner(private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return telling{s, public}
+}
+
+// signedBy reports which of two keys have signed a note.
+func signedBy(t *testing.T, msg []byte, keys ...string) (signed []bool) {
+	t.Helper()
+	for _, key := range keys {
+		v, err := note.NewVerifier(key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = note.Open(msg, note.VerifierList(v))
+		signed = append(signed, err == nil)
+	}
+	return signed
+}
+
+// After a change of the key both sign for a day, on every node, and notes of the
+// former key stay good.
+func TestEvidenceKeyIsRotated(t *testing.T) {
+	t.Parallel()
+	ctx, path, key, clock := t.Context(), filepath.Join(t.TempDir(), "vault.db"), vault.NewKey(), vaulttest.NewClock(vaulttest.Start)
+	cfg := &vault.Config{Now: clock.Now, SweepEvery: -1, WorkEvery: -1, Evidence: &vault.EvidenceConfig{Every: -1}}
+	var nodes [2]*vault.Vault
+	for i := range nodes {
+		v, err := vault.Open(ctx, onDisk(t, path), key, cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer v.Close()
+		nodes[i] = v
+	}
+	a, b := nodes[0], nodes[1]
+	owner := a.Tenant(tenantOf(t, a).TenantID())
+	first, err := a.EvidenceKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	begin, err := a.Checkpoint(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, err := a.RotateEvidenceKey(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkBoth := func(want ...bool) {
+		t.Helper()
+		for _, v := range nodes {
+			if _, err := owner.RotateWebhookSecret(ctx); err != nil {
+				t.Fatal(err)
+			}
+			msg, err := v.Checkpoint(ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			same(t, "signatures", signedBy(t, msg, first, second), want)
+			if now, err := v.EvidenceKey(); err != nil || now != second {
+				t.Errorf("the key is %s, %v", now, err)
+			}
+			if report, err := v.VerifyLogs(ctx, nil); err != nil || !report.OK() {
+				t.Errorf("%v, %+v", err, report)
+			}
+		}
+	}
+	checkBoth(true, true)
+	clock.Advance(25 * time.Hour)
+	if _, err := b.Checkpoint(ctx); err != nil { // the first round forgets the key
+		t.Fatal(err)
+	}
+	checkBoth(false, true)
+	var bundle bytes.Buffer
+	if err := owner.ExportEvidence(ctx, &bundle); err != nil {
+		t.Fatal(err)
+	}
+	if report, err := evidence.Verify(&bundle, second, begin); err != nil || !report.OK() {
+		t.Errorf("since a note of the former key: %v, %+v", err, report)
+	}
+}
+
+// A program changes its signer. The public key of the former one is known.
+func TestSignerIsChanged(t *testing.T) {
+	t.Parallel()
+	ctx, path, key := t.Context(), filepath.Join(t.TempDir(), "vault.db"), vault.NewKey()
+	first, second := newTelling(t, "vault.example"), newTelling(t, "vault.example")
+	for _, e := range []vault.EvidenceConfig{{Signer: first}, {Signer: second, Previous: first}, {Signer: second}} {
+		e.Every = -1
+		v, err := vault.Open(ctx, onDisk(t, path), key, &vault.Config{Evidence: &e})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := v.CreateTenant(ctx, "Acme"); err != nil {
+			t.Fatal(err)
+		}
+		msg, err := v.Checkpoint(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		same(t, "signatures", signedBy(t, msg, first.key, second.key), []bool{e.Signer == first || e.Previous == first, e.Signer == second})
+		if report, err := v.VerifyLogs(ctx, nil); err != nil || !report.OK() {
+			t.Errorf("%v, %+v", err, report)
+		}
+		if _, err := v.RotateEvidenceKey(ctx); !errors.Is(err, vault.ErrConflict) {
+			t.Errorf("the program's key was rotated: %v", err)
+		}
+		if err := v.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, e := range map[string]vault.EvidenceConfig{
+		"without the signer": {}, "another name": {Signer: newTelling(t, "other.example")}, "another origin": {Origin: "other.example"},
+	} {
+		v, err := vault.Open(ctx, onDisk(t, path), key, &vault.Config{Evidence: &e})
+		if err == nil {
+			_ = v.Close()
+			t.Errorf("%s: no error", name)
+		}
+	}
+}
+
+// deadAnchor is an anchor that is out of reach.
+type deadAnchor struct{ vault.Anchor }
+
+func (deadAnchor) Latest(context.Context) ([]byte, error) { return nil, errDown }
+func (deadAnchor) Put(context.Context, []byte) error      { return errDown }
+
+func TestEvidenceStatus(t *testing.T) {
+	t.Parallel()
+	good := vault.AnchorFile(filepath.Join(t.TempDir(), "notes"))
+	v := vaulttest.Open(t, ":memory:", &vault.Config{Evidence: &vault.EvidenceConfig{Every: -1, Anchors: []vault.Anchor{good, deadAnchor{}}}})
+	for range 2 {
+		if _, err := v.Owner.RotateWebhookSecret(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := v.Checkpoint(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if report, err := v.VerifyLogs(t.Context(), nil); err != nil || !report.OK() {
+		t.Fatalf("%v, %+v", err, report)
+	}
+	var s *vault.EvidenceStatus
+	eventually(t, "the anchor has the note", func() bool {
+		var err error
+		s, err = v.EvidenceStatus()
+		return err == nil && s.Anchors[0].Size == s.Size && s.Anchors[1].Failures > 0
+	})
+	if s.Size == 0 || !s.SignedAt.Equal(v.Clock.Now()) || s.VerifiedAt.IsZero() || !s.VerifiedOK || s.Pending != 0 || s.Suspended != "" {
+		t.Errorf("status %+v", s)
+	}
+	if a := s.Anchors; a[0].Err != nil || a[0].GoodAt.IsZero() || !errors.Is(a[1].Err, errDown) || !a[1].GoodAt.IsZero() {
+		t.Errorf("anchors %+v", a)
+	}
+	if s.Raised[vault.AlarmAnchor] != 1 || len(s.Alarms) != 1 || s.Wrong() == "" {
+		t.Errorf("alarms %+v, %v", s.Raised, s.Alarms)
+	}
+}
+
 // onDisk opens a SQLite database, which the vault closes.
 func onDisk(t *testing.T, path string) vault.Storage {
 	t.Helper()
@@ -294,5 +479,593 @@ func TestOriginAndMac(t *testing.T) {
 	}
 	if n != macs || n < 6 {
 		t.Errorf("%d of %d entries have a mac", macs, n)
+	}
+}
+
+// ungated is a database on which rotations of keys do not wait.
+type ungated struct {
+	*sqlite.Store
+	keyring.Gate
+}
+
+func (u *ungated) Write(ctx context.Context, ch *storage.Change) error {
+	return u.Gate.Write(ctx, u.Store, ch)
+}
+
+// A database writer restores an older row while no node runs. No node has seen the
+// newer one, but the log has.
+func TestRowsBehindTheirLogAreFound(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		change func(*testing.T, *vault.Vault, *vault.Owner, *vault.Application)
+		row    string
+	}{
+		"key regenerated": {func(t *testing.T, _ *vault.Vault, o *vault.Owner, app *vault.Application) {
+			if _, err := o.RegenerateKey(t.Context(), app.ID); err != nil {
+				t.Fatal(err)
+			}
+		}, "application"},
+		"application deleted": {func(t *testing.T, _ *vault.Vault, o *vault.Owner, app *vault.Application) {
+			if err := o.DeleteApplication(t.Context(), app.ID); err != nil {
+				t.Fatal(err)
+			}
+		}, "application"},
+		"data key rotated": {func(t *testing.T, v *vault.Vault, o *vault.Owner, _ *vault.Application) {
+			if err := v.RotateDataKeys(t.Context(), o.TenantID(), nil); err != nil {
+				t.Fatal(err)
+			}
+		}, "key ring"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			path, key := filepath.Join(t.TempDir(), "vault.db"), vault.NewKey()
+			open := func() *vault.Vault {
+				store := &ungated{Store: onDisk(t, path).(*sqlite.Store)}
+				v, err := vault.Open(t.Context(), store, key, &vault.Config{SweepEvery: -1, WorkEvery: -1, KeyAge: time.Nanosecond, Evidence: &vault.EvidenceConfig{Every: -1}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				return v
+			}
+			v := open()
+			tenant, err := v.CreateTenant(t.Context(), "Acme")
+			if err != nil {
+				t.Fatal(err)
+			}
+			o := v.Tenant(tenant.ID)
+			app, err := o.CreateApplication(t.Context(), vault.ApplicationParams{Name: "a", Type: vault.ApplicationPrivate, Permissions: []vault.Permission{"token:read"}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			db, err := sql.Open("sqlite", path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer db.Close()
+			restore := copyRows(func(query string, args ...any) {
+				t.Helper()
+				if _, err := db.ExecContext(t.Context(), query, args...); err != nil {
+					t.Fatal(err)
+				}
+			})
+			test.change(t, v, o, app)
+			if report, err := v.VerifyLogs(t.Context(), nil); err != nil || !report.OK() {
+				t.Fatalf("before: %+v, %v", report, err)
+			}
+			if err := v.Close(); err != nil {
+				t.Fatal(err)
+			}
+			restore()
+
+			v = open()
+			defer v.Close()
+			report, err := v.VerifyLogs(t.Context(), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if report.OK() || len(report.Findings) != 1 || report.Findings[0].Verdict != evidence.Altered || !strings.HasPrefix(report.Findings[0].Row, test.row) {
+				t.Errorf("findings: %+v", report.Findings)
+			}
+			bundle := &bytes.Buffer{}
+			if err := v.Tenant(tenant.ID).ExportEvidence(t.Context(), bundle); err != nil {
+				t.Fatal(err)
+			}
+			public, err := v.EvidenceKey()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if report, err := evidence.Verify(bundle, public, nil); err != nil || !report.OK() {
+				t.Errorf("the log itself: %+v, %v", report, err)
+			}
+		})
+	}
+}
+
+// overtaken is a store on which another node works after the first look for the signing key.
+type overtaken struct {
+	*sqlite.Store
+	once  sync.Once
+	other func()
+}
+
+func (s *overtaken) Records(ctx context.Context, tenant storage.ID, kind string, ids []storage.ID) ([]storage.Record, error) {
+	recs, err := s.Store.Records(ctx, tenant, kind, ids)
+	if kind == "evidence" {
+		s.once.Do(s.other)
+	}
+	return recs, err
+}
+
+func TestNodesThatStartTogetherShareASigningKey(t *testing.T) {
+	t.Parallel()
+	path, key := filepath.Join(t.TempDir(), "vault.db"), vault.NewKey()
+	open := func(wrap func(*sqlite.Store) vault.Storage) *vault.Vault {
+		store, err := sqlite.Open(t.Context(), path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		v, err := vault.Open(t.Context(), wrap(store), key, &vault.Config{Evidence: &vault.EvidenceConfig{}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = v.Close() })
+		return v
+	}
+	var fast *vault.Vault
+	slow := open(func(s *sqlite.Store) vault.Storage {
+		return &overtaken{Store: s, other: func() {
+			fast = open(func(s *sqlite.Store) vault.Storage { return s })
+			if _, err := fast.Checkpoint(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}}
+	})
+	want, err := fast.EvidenceKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := slow.EvidenceKey(); err != nil || got != want {
+		t.Errorf("the slower node signs with %q (%v), the faster one with %q", got, err, want)
+	}
+}
+
+// alarms is an observer that keeps the names of alarms.
+type alarms struct {
+	mu    sync.Mutex
+	names []string
+}
+
+func (a *alarms) Start(ctx context.Context, e vault.Event) (context.Context, func(error)) {
+	if e.Kind == vault.EventAlarm {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		a.names = append(a.names, e.Name)
+	}
+	return ctx, func(error) {}
+}
+
+// take returns the alarms since the last call.
+func (a *alarms) take() []string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	names := a.names
+	a.names = nil
+	return names
+}
+
+// alarmed returns a vault, a function that runs SQL on its database, and its
+// alarms.
+func alarmed(t testing.TB) (*vaulttest.Vault, func(sql string, args ...any), *alarms) {
+	t.Helper()
+	heard := &alarms{}
+	v := vaulttest.Open(t, ":memory:", &vault.Config{Observer: heard})
+	return v, func(sql string, args ...any) {
+		t.Helper()
+		if _, err := v.DB.ExecContext(t.Context(), sql, args...); err != nil {
+			t.Fatal(err)
+		}
+	}, heard
+}
+
+// A database writer swaps the fingerprints of two tokens, so that deduplication
+// finds the other one. That is an error and an alarm, and never a result.
+func TestSwappedFingerprintsAreAnAlarm(t *testing.T) {
+	t.Parallel()
+	v, exec, heard := alarmed(t)
+	yes := true
+	number := func(id, number string) vault.TokenParams {
+		return vault.TokenParams{ID: id, Type: vault.TypeCardNumber, Data: number, DeduplicateToken: &yes}
+	}
+	prints := map[string]string{}
+	for id, data := range map[string]string{"aaa": visa, "bbb": "4111111111111111"} {
+		create(t, v.Owner.Client, number(id, data))
+		var print string
+		if err := v.DB.QueryRowContext(t.Context(), `SELECT fingerprint FROM vault_tokens WHERE id = ?`, id).Scan(&print); err != nil {
+			t.Fatal(err)
+		}
+		prints[id] = print
+	}
+	fingerprint := get(t, v.Owner.Client, "aaa").Fingerprint
+	exec(`UPDATE vault_tokens SET fingerprint = ? WHERE id = 'aaa'`, []byte(prints["bbb"]))
+	exec(`UPDATE vault_tokens SET fingerprint = ? WHERE id = 'bbb'`, []byte(prints["aaa"]))
+	wantAlarm := func(what string, err error) {
+		t.Helper()
+		wantError(t, what, err, fault.ErrAltered)
+		if diff := cmp.Diff([]string{"altered"}, heard.take()); diff != "" {
+			t.Errorf("%s: alarms (-want +got):\n%s", what, diff)
+		}
+	}
+	_, err := v.Owner.CreateToken(t.Context(), number("", visa))
+	wantAlarm("a duplicate", err)
+	_, err = v.Owner.Tokenize(t.Context(), []any{number("", visa)})
+	wantAlarm("a duplicate in a document", err)
+	for r, err := range v.Owner.Import(t.Context(), rowsOf(number("", visa)), nil) {
+		wantAlarm("a duplicate in an import: "+string(r.Outcome), err)
+	}
+	for r, err := range v.Owner.Import(t.Context(), rowsOf(number("bbb", visa)), &vault.ImportOptions{Resumed: true}) {
+		wantAlarm("a row that was imported before: "+string(r.Outcome), err)
+	}
+	_, err = v.Owner.GetToken(t.Context(), "aaa")
+	wantAlarm("the token", err)
+	page, err := v.Owner.SearchTokens(t.Context(), vault.SearchTokensParams{Query: "fingerprint:" + fingerprint})
+	if err != nil || len(page.Data) > 0 {
+		t.Errorf("a search by fingerprint finds %+v, %v", page, err)
+	}
+	wantAlarm("a search by fingerprint", fault.ErrAltered)
+}
+
+// The columns that a body is sealed with cannot be changed beside it.
+func TestColumnsAreSealedWithTheBody(t *testing.T) {
+	t.Parallel()
+	for _, column := range []string{
+		"fingerprint = randomblob(32)", "expression = randomblob(16)", "dedup = randomblob(16)", "set_id = randomblob(16)",
+		"created_by = randomblob(16)", "modified_by = randomblob(16)", "created_at = created_at + 1", "modified_at = 1",
+	} {
+		v, exec, heard := alarmed(t)
+		create(t, v.Owner.Client, aText("aaa", "x"))
+		exec(`UPDATE vault_tokens SET ` + column)
+		_, err := v.Owner.GetToken(t.Context(), "aaa")
+		wantError(t, column, err, fault.ErrAltered)
+		if diff := cmp.Diff([]string{"altered"}, heard.take()); diff != "" {
+			t.Errorf("%s: alarms (-want +got):\n%s", column, diff)
+		}
+	}
+}
+
+// A database writer moves the hash of a search index to another token. The search
+// does not find that token.
+func TestMovedSearchHashesFindNothing(t *testing.T) {
+	t.Parallel()
+	v, exec, heard := alarmed(t)
+	ssn := func(id, number, owner string) vault.TokenParams {
+		return vault.TokenParams{ID: id, Type: vault.TypeSocialSecurityNumber, Data: number, Metadata: map[string]string{"owner": owner}}
+	}
+	create(t, v.Owner.Client, ssn("aaa", "123-45-6789", "jane"))
+	create(t, v.Owner.Client, ssn("bbb", "987-65-4321", "joe"))
+	exec(`UPDATE vault_token_hashes SET ord = (SELECT ord FROM vault_tokens WHERE id = 'bbb') WHERE ord = (SELECT ord FROM vault_tokens WHERE id = 'aaa')`)
+	for _, query := range []string{`data:"123-45-6789"`, `metadata.owner:"jane"`, `NOT type:card AND data:"123-45-6789"`} {
+		page, err := v.Owner.SearchTokens(t.Context(), vault.SearchTokensParams{Query: query})
+		if err != nil || len(page.Data) > 0 {
+			t.Errorf("%s finds %+v, %v", query, page, err)
+		}
+		if diff := cmp.Diff([]string{"altered"}, heard.take()); diff != "" {
+			t.Errorf("%s: alarms (-want +got):\n%s", query, diff)
+		}
+	}
+	page, err := v.Owner.SearchTokens(t.Context(), vault.SearchTokensParams{Query: `data:"987-65-4321" OR metadata.owner:"joe"`})
+	if err != nil || len(page.Data) != 1 || page.Data[0].ID != "bbb" {
+		t.Errorf("a search for what is there finds %+v, %v", page, err)
+	}
+}
+
+// tables are what a database writer copies and restores.
+var tables = []string{"vault_records", "vault_lookups"}
+
+// copyRows keeps copies of rows, and returns a function that brings them back.
+func copyRows(exec func(string, ...any)) (restore func()) {
+	for _, table := range tables {
+		exec(`DROP TABLE IF EXISTS old_` + table)
+		exec(`CREATE TABLE old_` + table + ` AS SELECT * FROM ` + table)
+	}
+	return func() {
+		for _, table := range tables {
+			exec(`INSERT OR REPLACE INTO ` + table + ` SELECT * FROM old_` + table)
+		}
+	}
+}
+
+// A database writer restores an older row of an application: one whose key was
+// regenerated, whose rights were cut, or that was deleted. A node that has seen the
+// newer row refuses it, with an alarm.
+func TestApplicationsAreNotRolledBack(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(*testing.T, *vaulttest.Vault, *vault.Application){
+		"key regenerated": func(t *testing.T, v *vaulttest.Vault, app *vault.Application) {
+			if _, err := v.Owner.RegenerateKey(t.Context(), app.ID); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"rights cut": func(t *testing.T, v *vaulttest.Vault, app *vault.Application) {
+			if _, err := v.Owner.PatchApplication(t.Context(), app.ID, vault.JSON(`{"permissions": ["token:create"]}`)); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"deleted": func(t *testing.T, v *vaulttest.Vault, app *vault.Application) {
+			if err := v.Owner.DeleteApplication(t.Context(), app.ID); err != nil {
+				t.Fatal(err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			v, exec, heard := alarmed(t)
+			app, err := v.Owner.CreateApplication(t.Context(), vault.ApplicationParams{Name: "a", Type: vault.ApplicationPrivate, Permissions: []vault.Permission{"token:read", "token:create"}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			create(t, v.Owner.Client, aText("secret", "x"))
+			c, err := v.Authenticate(t.Context(), app.Key)
+			if err != nil {
+				t.Fatal(err)
+			}
+			get(t, c, "secret")
+			restore := copyRows(exec)
+			change(t, v, app)
+			restore()
+			if c, err := v.Authenticate(t.Context(), app.Key); err == nil {
+				_, err = c.GetToken(t.Context(), "secret")
+				t.Errorf("the old key works: %v", err)
+			}
+			if _, err := v.Owner.GetApplication(t.Context(), app.ID); err == nil {
+				t.Error("the old application can be read")
+			}
+			if alarms := heard.take(); len(alarms) == 0 || alarms[0] != "rolled_back" {
+				t.Errorf("alarms: %q", alarms)
+			}
+		})
+	}
+}
+
+// A record cannot say that it is older than its sealed document.
+func TestRevisionsAreSealed(t *testing.T) {
+	t.Parallel()
+	v, exec, heard := alarmed(t)
+	for range 2 {
+		if _, err := v.Owner.PatchTenant(t.Context(), vault.JSON(`{"name":"Acme"}`)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	app, err := v.Owner.CreateApplication(t.Context(), vault.ApplicationParams{Name: "a", Type: vault.ApplicationPrivate, Permissions: []vault.Permission{"token:read"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := v.Owner.PatchApplication(t.Context(), app.ID, vault.JSON(`{"name":"b"}`)); err != nil {
+		t.Fatal(err)
+	}
+	exec(`UPDATE vault_records SET rev = 0 WHERE kind = 'application'`)
+	_, err = v.Owner.GetApplication(t.Context(), app.ID)
+	wantError(t, "a lower revision", err, fault.ErrAltered)
+	if diff := cmp.Diff([]string{"rolled_back"}, heard.take()); diff != "" {
+		t.Errorf("alarms (-want +got):\n%s", diff)
+	}
+}
+
+// A change that was rolled back with the application's transaction does not make
+// the stored row an old one.
+func TestTransactionsThatRollBackAreForgotten(t *testing.T) {
+	t.Parallel()
+	v, _, heard := alarmed(t)
+	app, err := v.Owner.CreateApplication(t.Context(), vault.ApplicationParams{Name: "a", Type: vault.ApplicationPrivate, Permissions: []vault.Permission{"token:read"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, change := range []func(*vault.Owner) error{
+		func(c *vault.Owner) error {
+			_, err := c.PatchApplication(t.Context(), app.ID, vault.JSON(`{"name":"b"}`))
+			return err
+		},
+		func(c *vault.Owner) error { return c.DeleteApplication(t.Context(), app.ID) },
+	} {
+		tx, err := v.DB.BeginTx(t.Context(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := change(v.Owner.InTx(tx)); err != nil {
+			t.Fatal(err)
+		}
+		if err := tx.Rollback(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := v.Authenticate(t.Context(), app.Key); err != nil {
+			t.Errorf("after a rollback: %v", err)
+		}
+	}
+	if alarms := heard.take(); len(alarms) > 0 {
+		t.Errorf("alarms: %q", alarms)
+	}
+}
+
+// A database writer restores the key ring from before a rotation, with the key
+// that was destroyed, or the keys of a deleted tenant. A node that has used the
+// newer ring refuses it.
+func TestKeyRingsAreNotRolledBack(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(*testing.T, *vaulttest.Vault){
+		"rotated": func(t *testing.T, v *vaulttest.Vault) {
+			if err := v.RotateDataKeys(t.Context(), v.Acme.ID, nil); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"deleted": func(t *testing.T, v *vaulttest.Vault) {
+			if err := v.DeleteTenant(t.Context(), v.Acme.ID); err != nil {
+				t.Fatal(err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			heard := &alarms{}
+			v := vaulttest.Open(t, ":memory:", &vault.Config{Observer: heard, KeyAge: time.Nanosecond})
+			exec := func(sql string, args ...any) {
+				t.Helper()
+				if _, err := v.DB.ExecContext(t.Context(), sql, args...); err != nil {
+					t.Fatal(err)
+				}
+			}
+			create(t, v.Owner.Client, aText("aaa", "x"))
+			restore := copyRows(exec)
+			change(t, v)
+			restore()
+			if tok, err := v.Owner.CreateToken(t.Context(), aText("bbb", "x")); err == nil {
+				t.Errorf("a token was created under old keys: %+v", tok)
+			}
+			if alarms := heard.take(); len(alarms) == 0 || alarms[0] != "rolled_back" {
+				t.Errorf("alarms: %q", alarms)
+			}
+		})
+	}
+}
+
+// One row that does not open does not hide the others of its page.
+func TestUnreadableRowsStayInTheirList(t *testing.T) {
+	t.Parallel()
+	v, exec, heard := alarmed(t)
+	for _, id := range []string{"aaa", "bad", "ccc"} {
+		create(t, v.Owner.Client, aText(id, "x"))
+	}
+	want := []vault.Token{
+		{ID: "aaa"}, {ID: "bad", TenantID: v.Acme.ID, Type: vault.TypeGeneric, CreatedAt: get(t, v.Owner.Client, "bad").CreatedAt, Unreadable: true}, {ID: "ccc"},
+	}
+	exec(`UPDATE vault_tokens SET body = randomblob(100) WHERE id = 'bad'`)
+	check := func(how string, got []vault.Token) {
+		t.Helper()
+		for i := range got {
+			if !got[i].Unreadable {
+				got[i] = vault.Token{ID: got[i].ID}
+			}
+		}
+		byID := cmpopts.SortSlices(func(a, b vault.Token) bool { return a.ID < b.ID })
+		if diff := cmp.Diff(want, got, byID); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", how, diff)
+		}
+		if diff := cmp.Diff([]string{"unreadable"}, heard.take()); diff != "" {
+			t.Errorf("%s: alarms (-want +got):\n%s", how, diff)
+		}
+	}
+	page, err := v.Owner.ListTokens(t.Context(), vault.ListTokensParams{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	check("list", page.Data)
+	page, err = v.Owner.SearchTokens(t.Context(), vault.SearchTokensParams{Query: "type:token"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	check("search", page.Data)
+	var all []vault.Token
+	for tok, err := range v.Owner.AllTokens(t.Context(), vault.TokenFilter{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, *tok)
+	}
+	check("all", all)
+	if _, err := v.Owner.GetToken(t.Context(), "bad"); err == nil {
+		t.Error("the row itself can be read")
+	}
+	if diff := cmp.Diff([]string{"create", "read"}, operations(t, v, "bad")); diff != "" {
+		t.Errorf("log (-want +got):\n%s", diff) // it was read once, before
+	}
+}
+
+// One application, reactor, proxy or session that does not open does not hide the
+// others of its page.
+func TestUnreadableRecordsStayInTheirList(t *testing.T) {
+	t.Parallel()
+	v, exec, heard := alarmed(t)
+	_, key := v.NewApplication(t, v.Owner, vault.ApplicationPublic, nil)
+	public := authenticated(t, v.Vault, key)
+	for range 2 {
+		private(t, v)
+		if _, err := v.Owner.CreateReactor(t.Context(), reactorParams("r")); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := v.Owner.CreateProxy(t.Context(), vault.ProxyParams{Name: "p", DestinationURL: "https://example.com"}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := public.CreateSession(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	tenant := `"tenant_id":"` + v.Acme.ID.String() + `",`
+	for _, kind := range []struct {
+		name, columns, more string
+		total               int
+		list, all           func() (any, error)
+	}{
+		{"session", "", "", 2, aPage(v.Owner.ListSessions, vault.ListSessionsParams{}), aWalk(v.Owner.AllSessions(t.Context()))},
+		{"application", tenant, "", 6, aPage(v.Owner.ListApplications, vault.ListApplicationsParams{}), aWalk(v.Owner.AllApplications(t.Context(), vault.ApplicationFilter{}))},
+		{"reactor", tenant, "", 2, aPage(v.Owner.ListReactors, vault.ListReactorsParams{}), aWalk(v.Owner.AllReactors(t.Context(), vault.ReactorFilter{}))},
+		{"proxy", tenant, `"require_auth":true,`, 2, aPage(v.Owner.ListProxies, vault.ListProxiesParams{}), aWalk(v.Owner.AllProxies(t.Context(), vault.ProxyFilter{}))},
+	} {
+		var id []byte
+		if err := v.DB.QueryRowContext(t.Context(), `SELECT max(id) FROM vault_records WHERE kind = ?`, kind.name).Scan(&id); err != nil {
+			t.Fatal(err)
+		}
+		exec(`UPDATE vault_records SET body = randomblob(100) WHERE kind = ? AND id = ?`, kind.name, id)
+		bad := uuid.UUID(id)
+		for how, ask := range map[string]func() (any, error){"list": kind.list, "all": kind.all} {
+			got, err := ask()
+			if err != nil {
+				t.Errorf("%s of %s: %v", how, kind.name, err)
+				continue
+			}
+			text, _ := json.Marshal(got)
+			want := `{"id":"` + bad.String() + `",` + kind.columns + kind.more + `"created_at":"` + v.Acme.CreatedAt.Format(time.RFC3339Nano) + `","unreadable":true}`
+			if !strings.Contains(string(text), want) || strings.Count(string(text), `"unreadable":true`) != 1 || strings.Count(string(text), `{"id"`) != kind.total {
+				t.Errorf("%s of %s: %s, want %s", how, kind.name, text, want)
+			}
+			if diff := cmp.Diff([]string{"unreadable"}, heard.take()); diff != "" {
+				t.Errorf("%s of %s: alarms (-want +got):\n%s", how, kind.name, diff)
+			}
+		}
+		if diff := cmp.Diff([]string{"create"}, operations(t, v, bad.String())); diff != "" {
+			t.Errorf("log of %s (-want +got):\n%s", kind.name, diff)
+		}
+	}
+	page, err := v.Owner.ListApplications(t.Context(), vault.ListApplicationsParams{Types: []vault.ApplicationType{vault.ApplicationPrivate}})
+	if err != nil || len(page.Data) != 2 || page.Data[0].Unreadable {
+		t.Errorf("applications of a type: %+v, %v", page, err)
+	}
+	list, err := v.Owner.ListSessions(t.Context(), vault.ListSessionsParams{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := v.Owner.DeleteSession(t.Context(), list.Data[0].ID); err != nil || !list.Data[0].Unreadable {
+		t.Errorf("an unreadable session (%t) cannot be ended: %v", list.Data[0].Unreadable, err)
+	}
+}
+
+// aPage and aWalk return functions that list entities.
+func aPage[P, T any](list func(context.Context, P) (*vault.Page[T], error), p P) func() (any, error) {
+	return func() (any, error) {
+		page, err := list(context.Background(), p)
+		if err != nil {
+			return nil, err
+		}
+		return page.Data, nil
+	}
+}
+
+func aWalk[T any](items iter.Seq2[*T, error]) func() (any, error) {
+	return func() (any, error) {
+		var all []*T
+		for item, err := range items {
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, item)
+		}
+		return all, nil
 	}
 }

@@ -1,13 +1,32 @@
 package vault_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"io"
+	"os"
 	"os/exec"
+	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/mod/modfile"
+
+	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/applications"
+	"github.com/seed-72ea4aab/vault/internal/core"
+	"github.com/seed-72ea4aab/vault/internal/relay"
+	"github.com/seed-72ea4aab/vault/internal/runs"
+	"github.com/seed-72ea4aab/vault/internal/tenants"
+	"github.com/seed-72ea4aab/vault/internal/tokens"
+	"github.com/seed-72ea4aab/vault/internal/verbs"
 )
 
 const module = "github.com/seed-72ea4aab/vault"
@@ -100,7 +119,7 @@ var mayImport = map[string][]string{
 	"internal/kept":          {"internal/access", "github.com/google/uuid"},
 	"evidence":               {"internal/merkle", "github.com/google/uuid", "golang.org/x/mod"},
 	"internal/merkle":        {"golang.org/x/mod"},
-	"internal/evident":       {"evidence", "internal/core", "internal/fault", "internal/keyring", "internal/ledger", "internal/seal", "storage", "github.com/google/uuid", "golang.org/x/mod"},
+	"internal/evident":       {"evidence", "internal/audit", "internal/core", "internal/fault", "internal/keyring", "internal/ledger", "internal/seal", "storage", "github.com/google/uuid", "golang.org/x/mod"},
 	"internal/ledger":        {"evidence", "internal/merkle", "storage", "github.com/google/uuid", "golang.org/x/mod"},
 	"internal/keyring":       {"internal/fault", "internal/seal", "internal/sealed", "storage", "github.com/google/uuid"},
 	"internal/limits":        {"internal/kept"},
@@ -112,13 +131,18 @@ var mayImport = map[string][]string{
 	"internal/trace":         {},
 	"internal/webhook":       {},
 
+	"internal/verbs": {"internal/access", "internal/core"},
+
 	// Features: rooms with functions that take an operation.
-	"internal/erase":    feature("internal/runs", "internal/tokens"),
-	"internal/explain":  feature("internal/tokens"),
-	"internal/logs":     feature("internal/share"),
-	"internal/once":     feature("internal/cache", "internal/tokens"),
-	"internal/relay":    feature("internal/egress", "internal/reveal", "internal/runs", "internal/tokens", "internal/trace"),
-	"internal/runs":     feature("internal/egress", "internal/jobs", "internal/once", "internal/reveal", "internal/trace", "internal/webhook", "script"),
+	"internal/applications": feature("internal/apikey", "internal/records"),
+	"internal/tenants":      feature("internal/keyring", "internal/records", "internal/tokens", "internal/verbs", "internal/webhook"),
+	"internal/erase":        feature("internal/runs", "internal/tokens"),
+	"internal/explain":      feature("internal/tokens"),
+	"internal/logs":         feature("internal/share"),
+	"internal/once":         feature("internal/cache", "internal/tokens"),
+	"internal/relay":        feature("internal/apikey", "internal/cache", "internal/egress", "internal/records", "internal/reveal", "internal/runs", "internal/tokens", "internal/trace", "internal/verbs"),
+	"internal/runs": feature("internal/applications", "internal/bridge", "internal/egress", "internal/jobs", "internal/once", "internal/records", "internal/reveal", "internal/share",
+		"internal/tokens", "internal/trace", "internal/verbs", "internal/webhook", "script"),
 	"internal/rotation": feature("internal/keyring"),
 	"internal/sinks":    feature("internal/keyring", "internal/ledger", "internal/logs", "internal/webhook"),
 	"internal/sweep":    feature("internal/keyring", "internal/ledger", "internal/tokens"),
@@ -237,4 +261,233 @@ func TestNeverReached(t *testing.T) {
 			t.Errorf("%s must not import the root", folder(path))
 		}
 	}
+}
+
+// released are the folders of the modules that users fetch, beside the root.
+var released = []string{"otelvault", "vaultpgx"}
+
+// TestModulesResolve fetches the modules from a clone with the tags of a release,
+// as go get does for a user. Other modules come from the module cache, or from the
+// proxy if they are not in it.
+func TestModulesResolve(t *testing.T) {
+	t.Parallel()
+	version := requiredVersion(t)
+	clone := filepath.Join(t.TempDir(), "clone.git")
+	if out, err := exec.CommandContext(t.Context(), "git", "clone", "--quiet", "--bare", ".", clone).CombinedOutput(); err != nil {
+		t.Skipf("this is no clone: %v\n%s", err, out)
+	}
+	for _, tag := range append([]string{version}, tagsOf(version)...) {
+		if out, err := exec.CommandContext(t.Context(), "git", "-C", clone, "tag", tag, "HEAD").CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+	}
+	user := t.TempDir()
+	writeGoFile(t, user, "go.mod", "module example.com/user\n\ngo 1.26.0\n")
+	var imports strings.Builder
+	for _, folder := range released {
+		imports.WriteString("import _ \"github.com/seed-72ea4aab/vault/" + folder + "\"\n")
+	}
+	writeGoFile(t, user, "user.go", "package user\n\nimport _ \"github.com/seed-72ea4aab/vault\"\n"+imports.String())
+	for _, folder := range append([]string{""}, released...) {
+		goAsUser(t, user, clone, "get", strings.TrimSuffix("github.com/seed-72ea4aab/vault/"+folder, "/")+"@"+version)
+	}
+	packages := goAsUser(t, user, clone, "list", "-deps", "./...")
+	for _, folder := range released {
+		if !strings.Contains(packages, "github.com/seed-72ea4aab/vault/"+folder+"\n") {
+			t.Errorf("%s is not among the packages of the user: %s", folder, packages)
+		}
+	}
+	if all := goAsUser(t, user, clone, "list", "-m", "all"); !strings.Contains(all, "github.com/seed-72ea4aab/vault "+version+"\n") || strings.Contains(all, "=>") {
+		t.Errorf("the modules of the user: %s", all)
+	}
+}
+
+// requiredVersion is the version of the vault that the other modules require: one
+// version for all, without a replacement.
+func requiredVersion(t *testing.T) string {
+	t.Helper()
+	version := ""
+	for _, folder := range released {
+		text, err := os.ReadFile(filepath.Join(folder, "go.mod"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		mod, err := modfile.Parse("go.mod", text, nil)
+		if err != nil || len(mod.Replace) > 0 {
+			t.Fatalf("%s: %d replacements, %v", folder, len(mod.Replace), err)
+		}
+		for _, r := range mod.Require {
+			if r.Mod.Path != "github.com/seed-72ea4aab/vault" {
+				continue
+			}
+			if version != "" && version != r.Mod.Version {
+				t.Errorf("%s requires %s, and others require %s", folder, r.Mod.Version, version)
+			}
+			version = r.Mod.Version
+		}
+	}
+	if strings.HasPrefix(version, "v0.0.0") || version == "" {
+		t.Fatalf("the modules require version %q of the vault, which will never be released", version)
+	}
+	return version
+}
+
+// tagsOf are the tags of the released modules in folders.
+func tagsOf(version string) []string {
+	tags := make([]string, len(released))
+	for i, folder := range released {
+		tags[i] = folder + "/" + version
+	}
+	return tags
+}
+
+// goAsUser runs the go command in a folder of a user. It knows the clone under the
+// name of the repository, and has a module cache of its own.
+func goAsUser(t *testing.T, folder, clone string, args ...string) string {
+	t.Helper()
+	cache, err := exec.CommandContext(t.Context(), "go", "env", "GOMODCACHE").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), "go", args...)
+	cmd.Dir = folder
+	cmd.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=-mod=mod -modcacherw", "GOMODCACHE="+filepath.Join(filepath.Dir(clone), "cache"),
+		"GOPRIVATE=github.com/seed-72ea4aab", "GONOSUMDB=*", "GOTOOLCHAIN=local",
+		"GOPROXY=file://"+filepath.ToSlash(filepath.Join(strings.TrimSpace(string(cache)), "cache", "download"))+","+goProxy(t),
+		"GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=url."+clone+".insteadOf", "GIT_CONFIG_VALUE_0=https://github.com/seed-72ea4aab/vault")
+	var out, problems bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &problems
+	if err := cmd.Run(); err != nil {
+		t.Fatalf("go %s: %v\n%s", strings.Join(args, " "), err, problems.String())
+	}
+	return out.String()
+}
+
+// goProxy is where modules come from that are not in the cache.
+func goProxy(t *testing.T) string {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), "go", "env", "GOPROXY").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(string(out))
+}
+
+func writeGoFile(t *testing.T, folder, name, text string) {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Every method of a client that takes a context is a verb of the same name, and
+// every verb is a method, or a part of other work.
+func TestVerbsAreMethods(t *testing.T) {
+	t.Parallel()
+	file, err := parser.ParseFile(token.NewFileSet(), "internal/verbs/verbs.go", nil, parser.SkipObjectResolution)
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := map[string]string{} // the Name of a verb by the name of its variable
+	ast.Inspect(file, func(n ast.Node) bool {
+		if v, ok := n.(*ast.ValueSpec); ok && v.Names[0].IsExported() {
+			for _, e := range v.Values[0].(*ast.CompositeLit).Elts {
+				if kv := e.(*ast.KeyValueExpr); kv.Key.(*ast.Ident).Name == "Name" {
+					named[v.Names[0].Name] = strings.Trim(kv.Value.(*ast.BasicLit).Value, `"`)
+				}
+			}
+		}
+		return true
+	})
+	client := reflect.TypeFor[*vault.Owner]()
+	for i := range client.NumMethod() {
+		m := client.Method(i)
+		if m.Type.NumIn() < 2 || m.Type.In(1).String() != "context.Context" {
+			continue
+		}
+		if named[m.Name] != m.Name {
+			t.Errorf("%s has no verb of its name", m.Name)
+		}
+	}
+	inside := []string{"RoundTripper", "Work", "FindProxy"}
+	for variable, name := range named {
+		if _, ok := client.MethodByName(name); !ok && !slices.Contains(inside, name) {
+			t.Errorf("%s names %s, which is no method", variable, name)
+		}
+	}
+}
+
+// No API key has a method that only the tenant itself may call.
+func TestOwnerHasWhatKeysAreRefused(t *testing.T) {
+	t.Parallel()
+	client, owner := reflect.TypeFor[*vault.Client](), reflect.TypeFor[*vault.Owner]()
+	only := 0
+	for _, verb := range []core.Verb{verbs.As, verbs.Stats, verbs.ListJobs, verbs.RetryJob, verbs.DiscardJob, verbs.TestRun} {
+		_, ofClient := client.MethodByName(verb.Name)
+		if _, ofOwner := owner.MethodByName(verb.Name); ofClient || !ofOwner || verb.Only == "" {
+			t.Errorf("%s is a method of Client, or not of Owner", verb.Name)
+		}
+		only++
+	}
+	text, err := os.ReadFile("internal/verbs/verbs.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if all := strings.Count(string(text), "Only: "); all != only {
+		t.Errorf("%d verbs are for the tenant only, and %d are tested", all, only)
+	}
+}
+
+// The comment of API lists the methods of Client that API leaves out.
+func TestAPIListsWhatItLeavesOut(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("api.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	comment, _, _ := strings.Cut(string(text), "type API interface")
+	api, client := reflect.TypeFor[vault.API](), reflect.TypeFor[*vault.Client]()
+	for i := range client.NumMethod() {
+		name := client.Method(i).Name
+		_, has := api.MethodByName(name)
+		if listed := strings.Contains(comment, "[Client."+name+"]"); listed == has {
+			t.Errorf("%s is in API: %v; its comment says that it leaves it out: %v", name, has, listed)
+		}
+	}
+}
+
+// A type of a room has the fields and the JSON of its type in this package.
+func TestRoomsHaveTheSameTypes(t *testing.T) {
+	t.Parallel()
+	for _, pair := range [][2]reflect.Type{
+		{reflect.TypeFor[vault.Token](), reflect.TypeFor[tokens.Token]()},
+		{reflect.TypeFor[vault.Application](), reflect.TypeFor[applications.Application]()},
+		{reflect.TypeFor[vault.ApplicationParams](), reflect.TypeFor[applications.Params]()},
+		{reflect.TypeFor[vault.Reactor](), reflect.TypeFor[runs.Reactor]()},
+		{reflect.TypeFor[vault.ReactorParams](), reflect.TypeFor[runs.ReactorParams]()},
+		{reflect.TypeFor[vault.Proxy](), reflect.TypeFor[relay.Proxy]()},
+		{reflect.TypeFor[vault.ProxyParams](), reflect.TypeFor[relay.Params]()},
+		{reflect.TypeFor[vault.TenantParams](), reflect.TypeFor[tenants.Params]()},
+		{reflect.TypeFor[vault.TenantSettings](), reflect.TypeFor[core.TenantSettings]()},
+	} {
+		if diff := cmp.Diff(fieldsAndTags(pair[0]), fieldsAndTags(pair[1])); diff != "" {
+			t.Errorf("%s and %s (-root +room):\n%s", pair[0], pair[1], diff)
+		}
+	}
+	params, read := reflect.TypeFor[vault.TokenParams](), reflect.TypeFor[tokens.Params]()
+	for i := range params.NumField() {
+		if _, ok := read.FieldByName(params.Field(i).Name); !ok || params.NumField() != read.NumField() {
+			t.Errorf("package tokens lacks the parameter %s, or has others", params.Field(i).Name)
+		}
+	}
+}
+
+// fieldsAndTags lists the exported fields of a type with their tags.
+func fieldsAndTags(typ reflect.Type) (all []string) {
+	for f := range typ.Fields() {
+		if f.IsExported() {
+			all = append(all, f.Name+" "+string(f.Tag))
+		}
+	}
+	return all
 }

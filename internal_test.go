@@ -5,125 +5,33 @@ import (
 	"database/sql"
 	"encoding/json"
 	"errors"
-	"go/ast"
-	"go/parser"
-	"go/token"
-	"os"
+	"net/http"
+	"net/http/httptest"
 	"path/filepath"
-	"reflect"
-	"slices"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	_ "github.com/lib/pq" // the application's driver
 
+	"github.com/seed-72ea4aab/vault/internal/applications"
 	"github.com/seed-72ea4aab/vault/internal/core"
 	"github.com/seed-72ea4aab/vault/internal/fault"
+	"github.com/seed-72ea4aab/vault/internal/form"
+	"github.com/seed-72ea4aab/vault/internal/jobs"
+	"github.com/seed-72ea4aab/vault/internal/keyring"
 	"github.com/seed-72ea4aab/vault/internal/pgtest"
+	"github.com/seed-72ea4aab/vault/internal/runs"
+	"github.com/seed-72ea4aab/vault/internal/seal"
 	"github.com/seed-72ea4aab/vault/internal/sealed"
 	"github.com/seed-72ea4aab/vault/internal/tokens"
+	"github.com/seed-72ea4aab/vault/internal/verbs"
+	"github.com/seed-72ea4aab/vault/script"
 	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/postgres"
 	"github.com/seed-72ea4aab/vault/storage/sqlite"
 )
-
-// Every method of a client that takes a context is a verb of the same name, and
-// every verb is a method, or a part of other work.
-func TestVerbsAreMethods(t *testing.T) {
-	t.Parallel()
-	file, err := parser.ParseFile(token.NewFileSet(), "verbs.go", nil, parser.SkipObjectResolution)
-	if err != nil {
-		t.Fatal(err)
-	}
-	named := map[string]string{} // the Name of a verb by the name of its variable
-	ast.Inspect(file, func(n ast.Node) bool {
-		if v, ok := n.(*ast.ValueSpec); ok && strings.HasPrefix(v.Names[0].Name, "verb") {
-			for _, e := range v.Values[0].(*ast.CompositeLit).Elts {
-				if kv := e.(*ast.KeyValueExpr); kv.Key.(*ast.Ident).Name == "Name" {
-					named[v.Names[0].Name] = strings.Trim(kv.Value.(*ast.BasicLit).Value, `"`)
-				}
-			}
-		}
-		return true
-	})
-	client := reflect.TypeFor[*Owner]()
-	for i := range client.NumMethod() {
-		m := client.Method(i)
-		if m.Type.NumIn() < 2 || m.Type.In(1).String() != "context.Context" {
-			continue
-		}
-		if named["verb"+m.Name] != m.Name {
-			t.Errorf("%s has no verb of its name", m.Name)
-		}
-	}
-	inside := []string{"RoundTripper", "Work", "FindProxy"}
-	for variable, name := range named {
-		if _, ok := client.MethodByName(name); !ok && !slices.Contains(inside, name) {
-			t.Errorf("%s names %s, which is no method", variable, name)
-		}
-	}
-}
-
-// No API key has a method that only the tenant itself may call.
-func TestOwnerHasWhatKeysAreRefused(t *testing.T) {
-	t.Parallel()
-	client, owner := reflect.TypeFor[*Client](), reflect.TypeFor[*Owner]()
-	only := 0
-	for _, verb := range []core.Verb{verbAs, verbStats, verbListJobs, verbRetryJob, verbDiscardJob, verbTestRun} {
-		_, ofClient := client.MethodByName(verb.Name)
-		if _, ofOwner := owner.MethodByName(verb.Name); ofClient || !ofOwner || verb.Only == "" {
-			t.Errorf("%s is a method of Client, or not of Owner", verb.Name)
-		}
-		only++
-	}
-	text, err := os.ReadFile("verbs.go")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if all := strings.Count(string(text), "Only: "); all != only {
-		t.Errorf("%d verbs are for the tenant only, and %d are tested", all, only)
-	}
-}
-
-// The comment of API lists the methods of Client that API leaves out.
-func TestAPIListsWhatItLeavesOut(t *testing.T) {
-	t.Parallel()
-	text, err := os.ReadFile("api.go")
-	if err != nil {
-		t.Fatal(err)
-	}
-	comment, _, _ := strings.Cut(string(text), "type API interface")
-	api, client := reflect.TypeFor[API](), reflect.TypeFor[*Client]()
-	for i := range client.NumMethod() {
-		name := client.Method(i).Name
-		_, has := api.MethodByName(name)
-		if listed := strings.Contains(comment, "[Client."+name+"]"); listed == has {
-			t.Errorf("%s is in API: %v; its comment says that it leaves it out: %v", name, has, listed)
-		}
-	}
-}
-
-// A token of a room has the fields and the JSON of a token of this package.
-func TestTokensAreTheSame(t *testing.T) {
-	t.Parallel()
-	ours, theirs := reflect.TypeFor[Token](), reflect.TypeFor[tokens.Token]()
-	if ours.NumField() != theirs.NumField() {
-		t.Fatalf("%d fields, and %d in package tokens", ours.NumField(), theirs.NumField())
-	}
-	for i := range ours.NumField() {
-		if o, th := ours.Field(i), theirs.Field(i); o.Name != th.Name || o.Tag != th.Tag {
-			t.Errorf("field %s `%s`, and %s `%s` in package tokens", o.Name, o.Tag, th.Name, th.Tag)
-		}
-	}
-	params, read := reflect.TypeFor[TokenParams](), reflect.TypeFor[tokens.Params]()
-	for i := range params.NumField() {
-		if _, ok := read.FieldByName(params.Field(i).Name); !ok || params.NumField() != read.NumField() {
-			t.Errorf("package tokens lacks the parameter %s, or has others", params.Field(i).Name)
-		}
-	}
-}
 
 func TestCardDataValue(t *testing.T) {
 	t.Parallel()
@@ -317,7 +225,7 @@ func TestTransactionAcrossARotation(t *testing.T) {
 			c := v.Tenant(tenant.ID).InTx(tx)
 			op := begun(t, c.Client)
 			op.State = old // as a node has it that has not read them since
-			rec, err := applications.Create(ctx, op.Op, &Application{ID: op.NewID(), TenantID: op.Tenant(), Name: "A", Type: ApplicationPrivate, CreatedAt: op.Now, hash: [32]byte{1}})
+			rec, err := applications.Create(ctx, op, applications.Params{Name: "A", Type: string(ApplicationPrivate), Permissions: []string{string(PermissionTokenRead)}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -363,7 +271,7 @@ func TestColumnsOfOlderRowsAreComputedAgain(t *testing.T) {
 		if _, err := c.CreateToken(t.Context(), p); err != nil {
 			t.Fatal(err)
 		}
-		err := runErr(t.Context(), c.Client, &verbGetToken, func(ctx context.Context, op *operation) error {
+		err := runErr(t.Context(), c.Client, &verbs.GetToken, func(ctx context.Context, op *core.Op) error {
 			return rewrite(ctx, op, p.ID, change)
 		})
 		if err != nil {
@@ -380,12 +288,12 @@ func TestColumnsOfOlderRowsAreComputedAgain(t *testing.T) {
 }
 
 // rewrite writes a token as an earlier version did, with changed columns.
-func rewrite(ctx context.Context, op *operation, id string, change func(*storage.Token)) error {
-	row, err := tokens.Row(ctx, op.Op, id)
+func rewrite(ctx context.Context, op *core.Op, id string, change func(*storage.Token)) error {
+	row, err := tokens.Row(ctx, op, id)
 	if err != nil {
 		return err
 	}
-	t, err := tokens.Open(ctx, op.Op, row)
+	t, err := tokens.Open(ctx, op, row)
 	if err != nil {
 		return err
 	}
@@ -404,4 +312,519 @@ func rewrite(ctx context.Context, op *operation, id string, change func(*storage
 	ch := op.Change()
 	ch.UpdateTokens = []storage.TokenUpdate{update}
 	return op.Write(ctx, ch)
+}
+
+// slowStore refuses changes that were sealed under keys read before a moment,
+// as a database does when ten seconds have passed since.
+type slowStore struct {
+	storage.Storage
+	moment atomic.Pointer[time.Time]
+	late   atomic.Int32
+}
+
+// tenSecondsPass makes everything late that is under way.
+func (s *slowStore) tenSecondsPass() {
+	now := time.Now()
+	s.moment.Store(&now)
+}
+
+func (s *slowStore) Write(ctx context.Context, ch *storage.Change) error {
+	if m := s.moment.Load(); m != nil && !ch.Before.IsZero() && ch.Before.Before(m.Add(keyring.MaxAge)) {
+		s.late.Add(1)
+		return storage.ErrLate
+	}
+	return s.Storage.Write(ctx, ch)
+}
+
+// ListTokens takes longer than keys may be used.
+func (s *slowStore) ListTokens(ctx context.Context, f storage.TokenFilter) ([]storage.Token, int, error) {
+	rows, total, err := s.Storage.ListTokens(ctx, f)
+	s.tenSecondsPass()
+	return rows, total, err
+}
+
+// slow opens a vault with a tenant on a slow store.
+func slow(t *testing.T, cfg Config) (*Vault, *slowStore, uuid.UUID) {
+	t.Helper()
+	db, err := sqlite.Open(t.Context(), ":memory:")
+	if err != nil {
+		t.Fatal(err)
+	}
+	store := &slowStore{Storage: db}
+	cfg.SweepEvery, cfg.WorkEvery, cfg.KeyAge = -1, -1, time.Nanosecond
+	v, err := Open(t.Context(), store, NewKey(), &cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { v.Close() })
+	v.core.Horizon = 0
+	tenant, err := v.CreateTenant(t.Context(), "Acme")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v, store, tenant.ID
+}
+
+// begun returns an operation of a client.
+func begun(t *testing.T, c *Client) *core.Op {
+	t.Helper()
+	op, err := run(t.Context(), c, &core.Verb{}, func(_ context.Context, op *core.Op) (*core.Op, error) { return op, nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	return op
+}
+
+// prepared returns a batch that is to create one token, sealed already.
+func prepared(t *testing.T, op *core.Op, p TokenParams) *tokens.Batch {
+	t.Helper()
+	b, item, bad, inside := tokens.NewBatch(op, 1), &tokens.Item{}, &form.Problems{}, p.inside()
+	if b.Prepare(t.Context(), item, &inside, nil, bad); bad.Any() {
+		t.Fatal(bad)
+	}
+	if err := errors.Join(b.Add(item), b.Seal(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// A read that takes longer than keys may be used is answered, with its entries
+// in the log.
+func TestSlowReadIsNotTooLate(t *testing.T) {
+	t.Parallel()
+	v, store, tenant := slow(t, Config{})
+	c := v.Tenant(tenant)
+	if _, err := c.CreateToken(t.Context(), TokenParams{Type: TypeGeneric, Data: "x"}); err != nil {
+		t.Fatal(err)
+	}
+	page, err := c.ListTokens(t.Context(), ListTokensParams{})
+	if err != nil || len(page.Data) != 1 {
+		t.Fatalf("the list: %v", err)
+	}
+	if store.late.Load() == 0 {
+		t.Error("nothing came too late, so nothing was tested")
+	}
+	logs, err := c.ListLogs(t.Context(), ListLogsParams{EntityType: "token"})
+	if err != nil || logs.Pagination.TotalItems != 2 {
+		t.Errorf("the log: %v", err)
+	}
+}
+
+// What was sealed too long ago is sealed again, also when a rotation has
+// replaced the key meanwhile.
+func TestSlowWriteIsSealedAgain(t *testing.T) {
+	t.Parallel()
+	for name, rotates := range map[string]bool{"slow": false, "slow, and a rotation": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			v, store, tenant := slow(t, Config{})
+			ctx := t.Context()
+			op := begun(t, v.Tenant(tenant).Client)
+			b := prepared(t, op, TokenParams{ID: "late", Type: TypeCard, Data: CardData{Number: "4242424242424242", CVC: "987"}})
+			if rotates {
+				if err := v.RotateDataKeys(ctx, tenant, nil); err != nil {
+					t.Fatal(err)
+				}
+			}
+			store.tenSecondsPass()
+			if err := b.Save(ctx); err != nil || store.late.Load() == 0 {
+				t.Fatalf("%v, and %d late", err, store.late.Load())
+			}
+			tok, err := v.Tenant(tenant).GetToken(ctx, "late")
+			if err != nil || string(tok.Data) != `{"number":"4242424242424242","cvc":"987"}` {
+				t.Errorf("the token: %v", err)
+			}
+		})
+	}
+}
+
+// refusingStore answers the first creates with errors.
+type refusingStore struct {
+	storage.Storage
+	errs   []error
+	before func() // called before the first of them
+}
+
+func (s *refusingStore) Write(ctx context.Context, ch *storage.Change) error {
+	if len(ch.InsertTokens) == 0 || len(s.errs) == 0 {
+		return s.Storage.Write(ctx, ch)
+	}
+	err := s.errs[0]
+	s.errs = s.errs[1:]
+	if s.before != nil {
+		s.before()
+		s.before = nil
+	}
+	return err
+}
+
+// A batch that is late, sealed again, and then refused because of an id is written
+// under the newest keys, with all of its tokens.
+func TestRefusedBatchIsSealedUnderNewKeys(t *testing.T) {
+	t.Parallel()
+	db, err := sqlite.Open(t.Context(), ":memory:")
+	if err != nil {
+		t.Fatal(err)
+	}
+	store := &refusingStore{Storage: db}
+	v, err := Open(t.Context(), store, NewKey(), &Config{SweepEvery: -1, WorkEvery: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer v.Close()
+	v.core.Horizon = 0
+	tenant, err := v.CreateTenant(t.Context(), "Acme")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := v.Tenant(tenant.ID)
+	store.errs = []error{storage.ErrLate, &storage.Conflict{Kind: storage.TokenIDTaken, Index: 1}}
+	store.before = func() {
+		if err := v.RotateDataKeys(t.Context(), tenant.ID, nil); err != nil {
+			t.Errorf("rotate: %v", err)
+		}
+	}
+	out, err := c.Tokenize(t.Context(), []string{"a", "b", "c"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ids []string
+	if err := out.Decode(&ids); err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range ids {
+		row, err := db.Tokens(t.Context(), storage.ID(tenant.ID), []string{id})
+		if err != nil || len(row) != 1 || row[0].KeyVersion != 2 {
+			t.Errorf("%s: %v, and sealed under another key than 2", id, err)
+			continue
+		}
+		if _, err := c.GetToken(t.Context(), id); err != nil {
+			t.Errorf("%s: %v", id, err)
+		}
+	}
+}
+
+// slowRuntime takes longer over a piece of code than keys may be used unread.
+type slowRuntime struct {
+	Runtime
+	during func()
+}
+
+func (r *slowRuntime) Check(context.Context, script.Program) error { r.during(); return nil }
+func (r *slowRuntime) Close() error                                { return nil }
+
+// Code that takes long to check is stored all the same.
+func TestSlowCheckOfCodeIsNotTooLate(t *testing.T) {
+	t.Parallel()
+	runtime := &slowRuntime{}
+	v, store, tenant := slow(t, Config{Runtime: runtime})
+	c := v.Tenant(tenant)
+	runtime.during = store.tenSecondsPass
+	configuration := map[string]string{}
+	r, err := c.CreateReactor(t.Context(), ReactorParams{Name: "r", Code: "x", Configuration: configuration})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.ReplaceReactor(t.Context(), r.ID, ReactorParams{Name: "r", Code: "y", Configuration: configuration}); err != nil {
+		t.Errorf("replace: %v", err)
+	}
+	code := &ProxyTransform{Code: "x"}
+	if _, err := c.CreateProxy(t.Context(), ProxyParams{Name: "p", DestinationURL: "https://example.com/", RequestTransform: code, ResponseTransform: code}); err != nil {
+		t.Errorf("proxy: %v", err)
+	}
+}
+
+// slowWork writes through a client everything that can be sealed, and lets then
+// happen what the test wants.
+func slowWork(reactor uuid.UUID, then func(*core.Pending) error) func(context.Context, *Owner) (StoredResponse, error) {
+	return func(ctx context.Context, c *Owner) (StoredResponse, error) {
+		_, err := c.CreateToken(ctx, TokenParams{ID: "made", Type: TypeCard, Data: CardData{Number: "4242424242424242", CVC: "987"}})
+		if err != nil {
+			return StoredResponse{}, err
+		}
+		app, err := c.CreateApplication(ctx, ApplicationParams{Name: "new", Type: ApplicationPrivate, Permissions: []Permission{"token:read"}})
+		if err != nil {
+			return StoredResponse{}, err
+		}
+		if _, err := c.ReactAsync(ctx, reactor, ReactParams{CallbackURL: "https://example.com/"}); err != nil {
+			return StoredResponse{}, err
+		}
+		return StoredResponse{Status: 200, Body: []byte(app.Key)}, then(c.caller.Pending())
+	}
+}
+
+// Work that takes longer than its keys may be used is not done in vain: with
+// effects outside of the database it cannot be done again.
+func TestHeldWritesAreNotTooLate(t *testing.T) {
+	t.Parallel()
+	for name, lease := range map[string]time.Duration{"at once": 0, "leased": time.Hour} {
+		for what, rotates := range map[string]bool{"slow work": false, "slow work and a rotation": true} {
+			t.Run(name+", "+what, func(t *testing.T) {
+				t.Parallel()
+				heldWorkSurvives(t, lease, rotates)
+			})
+		}
+	}
+}
+
+func heldWorkSurvives(t *testing.T, lease time.Duration, rotates bool) {
+	t.Helper()
+	ctx := t.Context()
+	v, _, tenant := slow(t, Config{})
+	c := v.Tenant(tenant)
+	reactor, err := c.CreateReactor(ctx, ReactorParams{Name: "r", Code: "x", Configuration: map[string]string{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	runs := 0
+	work := slowWork(reactor.ID, func(h *core.Pending) error {
+		if runs++; runs > 1 {
+			return errors.New("the work is done again")
+		}
+		for _, ch := range h.Changes() {
+			ch.Before = time.Now().Add(-time.Second) // what ten seconds of work come to
+		}
+		if rotates {
+			return v.RotateDataKeys(ctx, tenant, nil)
+		}
+		return nil
+	})
+	a, _, err := c.Once(ctx, IdempotencyKey{Key: "k", Lease: lease}, work)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tok, err := c.GetToken(ctx, "made")
+	if err != nil || string(tok.Data) != `{"number":"4242424242424242","cvc":"987"}` {
+		t.Errorf("the token that was made: %v", err)
+	}
+	if _, err := v.Authenticate(ctx, string(a.Body)); err != nil {
+		t.Errorf("the application: %v", err)
+	}
+	if _, replayed, err := c.Once(ctx, IdempotencyKey{Key: "k", Lease: lease}, work); err != nil || !replayed {
+		t.Errorf("the answer: replayed %v, %v", replayed, err)
+	}
+	// A rotation opens everything that there is, the job too.
+	if err := v.RotateDataKeys(ctx, tenant, nil); err != nil {
+		t.Errorf("the rotation after it: %v", err)
+	}
+}
+
+// What the work changed is not too late either, while nobody else has changed
+// it: a rotation does.
+func TestHeldUpdatesAreNotTooLate(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	v, _, tenant := slow(t, Config{})
+	c := v.Tenant(tenant)
+	if _, err := c.CreateToken(ctx, TokenParams{ID: "there", Type: TypeGeneric, Data: "x"}); err != nil {
+		t.Fatal(err)
+	}
+	_, _, err := c.Once(ctx, IdempotencyKey{Key: "k", Lease: time.Hour}, func(ctx context.Context, c *Owner) (StoredResponse, error) {
+		_, err := c.PatchToken(ctx, "there", JSON(`{"data":"changed"}`))
+		for _, ch := range c.caller.Pending().Changes() {
+			ch.Before = time.Now().Add(-time.Second)
+		}
+		return StoredResponse{Status: 200}, err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if tok, err := c.GetToken(ctx, "there"); err != nil || string(tok.Data) != `"changed"` {
+		t.Errorf("the token: %v", err)
+	}
+}
+
+// leased returns a vault without a horizon, and a job of a tenant that its
+// worker holds. The job's reactor panics when it is run.
+func leased(t *testing.T, payload runs.Job) (*Vault, uuid.UUID, storage.Job) {
+	t.Helper()
+	ctx := t.Context()
+	store, err := sqlite.Open(ctx, ":memory:")
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, err := Open(ctx, store, NewKey(), &Config{SweepEvery: -1, WorkEvery: -1, Runtime: panicking{}, Egress: EgressPolicy{AllowHTTP: true, AllowPrivate: true}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = v.Close() })
+	v.core.Horizon = 0
+	tenant, err := v.CreateTenant(ctx, "Acme")
+	if err != nil {
+		t.Fatal(err)
+	}
+	op := begun(t, v.Tenant(tenant.ID).Client)
+	r, err := v.Tenant(tenant.ID).CreateReactor(ctx, ReactorParams{Name: "Panics", Code: "x", Configuration: map[string]string{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	caller := op.Identity
+	if payload.Caller.Masked {
+		caller = caller.Masked()
+	}
+	payload.Reactor, payload.Caller = r.ID, caller.Stored()
+	job, err := runs.Seal(op, storage.Job{ID: storage.ID(op.NewID()), Kind: runs.Kind, RunAt: op.Now}, &payload)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ch := op.Change()
+	ch.InsertJobs = []storage.Job{job}
+	if err := store.Write(ctx, ch); err != nil {
+		t.Fatal(err)
+	}
+	return v, tenant.ID, lease(t, v, tenant.ID)
+}
+
+// panicking is a runtime that fails as no runtime should.
+type panicking struct{}
+
+func (panicking) Check(context.Context, script.Program) error { return nil }
+func (panicking) Close() error                                { return nil }
+func (panicking) Run(context.Context, script.Program, json.RawMessage, script.Host) (json.RawMessage, error) {
+	panic("4242424242424242")
+}
+
+// lease takes the one job that is due.
+func lease(t *testing.T, v *Vault, tenant uuid.UUID) storage.Job {
+	t.Helper()
+	now := v.core.Now()
+	jobs, err := v.store.LeaseJobs(t.Context(), storage.Lease{Tenant: storage.ID(tenant), Owner: v.runs.Worker.Owner, Now: now, Until: now.Add(jobs.Lease), Limit: 2})
+	if err != nil || len(jobs) != 1 {
+		t.Fatalf("%d jobs, %v", len(jobs), err)
+	}
+	return jobs[0]
+}
+
+// A job that runs while keys are rotated stays readable: a longer lease never
+// brings back what was sealed under the old key.
+func TestLeaseOutlivesARotation(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	for name, renewals := range map[string]bool{"renewed meanwhile": true, "not renewed in time": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			v, tenant, job := leased(t, runs.Job{CallbackURL: "https://example.com/"})
+			progress := func(int) {
+				if err := v.runs.Extend(ctx, &job); renewals && err != nil {
+					t.Errorf("a longer lease during the rotation: %v", err)
+				}
+			}
+			if !renewals {
+				progress = nil
+			}
+			if err := v.RotateDataKeys(ctx, tenant, &RotateOptions{Progress: progress}); err != nil {
+				t.Fatal(err)
+			}
+			if err := v.runs.Extend(ctx, &job); renewals != (err == nil) || !renewals && !errors.Is(err, seal.ErrNoKey) {
+				t.Errorf("a longer lease after the rotation: %v", err)
+			}
+			left, err := v.store.SealedRows(ctx, storage.SealedFilter{Tenant: storage.ID(tenant), Kind: storage.SealedJobs, KeyBelow: 2, Limit: 10})
+			if err != nil || len(left) != 0 {
+				t.Errorf("%d jobs are sealed under a key that is no more, %v", len(left), err)
+			}
+		})
+	}
+}
+
+// A callback that is acknowledged late is acknowledged all the same.
+func TestSlowReceiverIsCalledOnce(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	var late func()
+	receiver := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { late() }))
+	defer receiver.Close()
+	v, tenant, job := leased(t, runs.Job{CallbackURL: receiver.URL, Result: json.RawMessage(`{"raw":1}`)})
+	state, err := v.core.Tenants.Reload(ctx, tenant)
+	if err != nil {
+		t.Fatal(err)
+	}
+	late = func() { state.ReadAt = state.ReadAt.Add(-keyring.MaxAge - time.Second) } // as if the receiver had taken its time
+	if err := v.runs.CarryOut(ctx, &job); err != nil {
+		t.Errorf("delivered, but not forgotten: %v", err)
+	}
+}
+
+// unsureStore applies a change, and says that it came too late to know: as a
+// server does that goes on with a statement whose connection was given up.
+type unsureStore struct {
+	storage.Storage
+	armed atomic.Bool
+	entry atomic.Pointer[storage.ID] // of the change that it did so with
+}
+
+func (s *unsureStore) Write(ctx context.Context, ch *storage.Change) error {
+	if first := s.entry.Load(); first != nil && ch.Unsure && ch.Logs[0].ID == *first {
+		return nil // it is found by its entry
+	}
+	err := s.Storage.Write(ctx, ch)
+	if err == nil && s.armed.CompareAndSwap(true, false) {
+		s.entry.Store(&ch.Logs[0].ID)
+		ch.Unsure = true
+		return storage.ErrLate
+	}
+	return err
+}
+
+// A create that outlives its keys while nobody knows whether it was applied is
+// sealed again, and is still the same change: it is made once.
+func TestUnsureCreateIsMadeOnce(t *testing.T) {
+	t.Parallel()
+	db, err := sqlite.Open(t.Context(), ":memory:")
+	if err != nil {
+		t.Fatal(err)
+	}
+	store := &unsureStore{Storage: db}
+	v, err := Open(t.Context(), store, NewKey(), &Config{SweepEvery: -1, WorkEvery: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { v.Close() })
+	tenant, err := v.CreateTenant(t.Context(), "Acme")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := v.Tenant(tenant.ID)
+	store.armed.Store(true)
+	tok, err := c.CreateToken(t.Context(), TokenParams{Type: TypeGeneric, Data: "x"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, err := c.ListTokens(t.Context(), ListTokensParams{})
+	if err != nil || page.Pagination.TotalItems != 1 || page.Data[0].ID != tok.ID {
+		t.Errorf("%v, and %d tokens, want the one that was made", err, page.Pagination.TotalItems)
+	}
+}
+
+// A run that a masked client leaves for later stays masked: it never sees
+// plaintext, and does not search by data.
+func TestMaskedRunStaysMasked(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	v, tenant, job := leased(t, runs.Job{CallbackURL: "https://example.com/", Args: json.RawMessage(`{"card":"{{ card }}"}`), Caller: core.Stored{Masked: true}})
+	owner := v.Tenant(tenant)
+	_, err := owner.CreateToken(ctx, TokenParams{ID: "card", Type: TypeCardNumber, Data: "4242424242424242", SearchIndexes: []string{"{{ data }}"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := v.runs.CarryOut(ctx, &job); err != nil {
+		t.Fatal(err)
+	}
+	jobs, err := owner.ListJobs(ctx, ListJobsParams{})
+	if err != nil || len(jobs) != 1 || jobs[0].Ran.Status != http.StatusForbidden {
+		t.Errorf("the run: %+v, %v, want the status 403", jobs, err)
+	}
+	// The same identity, as the run has it.
+	stored := begun(t, owner.Masked()).Stored()
+	id, err := stored.Identity(tenant)
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := owner.as(id)
+	if _, err := run.SearchTokens(ctx, SearchTokensParams{Query: "data:4242424242424242"}); !errors.Is(err, ErrForbidden) {
+		t.Errorf("a search by data: %v", err)
+	}
+	tok, err := run.GetToken(ctx, "card")
+	if err != nil || string(tok.Data) != `"XXXXXXXXXXXX4242"` {
+		t.Errorf("it reads %s, %v", tok.Data, err)
+	}
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/logs"
 	"github.com/seed-72ea4aab/vault/internal/sinks"
 	"github.com/seed-72ea4aab/vault/internal/tokens"
+	"github.com/seed-72ea4aab/vault/internal/verbs"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
@@ -120,13 +121,13 @@ func (f *LogFilter) list() *logs.List {
 // log:read). With a filter by operation or actor the total is exact up to 10,000;
 // beyond that it is 10,000, and TotalIsCapped is set.
 func (c *Client) ListLogs(ctx context.Context, p ListLogsParams) (*Page[LogEntry], error) {
-	return run(ctx, c, &verbListLogs, func(ctx context.Context, op *operation) (*Page[LogEntry], error) {
+	return run(ctx, c, &verbs.ListLogs, func(ctx context.Context, op *core.Op) (*Page[LogEntry], error) {
 		asked := p.list()
 		p, err := p.normal()
 		if err != nil {
 			return nil, err
 		}
-		rows, total, err := logs.Page(ctx, op.Op, asked, form.Paging(p), tokens.MaxTotal+1)
+		rows, total, err := logs.Page(ctx, op, asked, form.Paging(p), tokens.MaxTotal+1)
 		if err != nil {
 			return nil, err
 		}
@@ -142,8 +143,8 @@ func (c *Client) ListLogs(ctx context.Context, p ListLogsParams) (*Page[LogEntry
 // AllLogs iterates over all entries of the tenant's audit log that meet the
 // filter, newest first (permission log:read): see [Client.AllTokens].
 func (c *Client) AllLogs(ctx context.Context, f LogFilter) iter.Seq2[*LogEntry, error] {
-	return walk(ctx, c, &verbAllLogs, func(ctx context.Context, op *operation, w *find.Walk, before *storage.ID) ([]LogEntry, bool, error) {
-		rows, more, err := logs.Next(ctx, op.Op, f.list(), w, before)
+	return walk(ctx, c, &verbs.AllLogs, func(ctx context.Context, op *core.Op, w *find.Walk, before *storage.ID) ([]LogEntry, bool, error) {
+		rows, more, err := logs.Next(ctx, op, f.list(), w, before)
 		return entriesOf(op.Tenant(), rows), more, err
 	})
 }
@@ -163,7 +164,7 @@ func entriesOf(tenant uuid.UUID, rows []storage.Log) []LogEntry {
 // ListEntityTypes returns the kinds of entities that log entries are about
 // (permission log:read).
 func (c *Client) ListEntityTypes(ctx context.Context) ([]EntityType, error) {
-	return run(ctx, c, &verbListEntityTypes, func(context.Context, *operation) (all []EntityType, err error) {
+	return run(ctx, c, &verbs.ListEntityTypes, func(context.Context, *core.Op) (all []EntityType, err error) {
 		for _, value := range audit.EntityTypes(c.v.cfg.FullAudit) {
 			all = append(all, EntityType{audit.DisplayName(value), value})
 		}
@@ -211,7 +212,7 @@ func (c *Client) FollowLogs(ctx context.Context, cursor string) iter.Seq2[*LogBa
 			if first {
 				wait = 0
 			}
-			batch, err := c.nextLogs(ctx, &verbFollowLogs, cursor, wait)
+			batch, err := c.nextLogs(ctx, &verbs.FollowLogs, cursor, wait)
 			if err != nil {
 				yield(nil, err)
 				return
@@ -243,16 +244,16 @@ const (
 // times a second, and less often, down to once a second, while nothing comes. At
 // most [MaxFollowers] calls may wait at once; one more is ErrBusy.
 func (c *Client) NextLogs(ctx context.Context, cursor string, wait time.Duration) (*LogBatch, error) {
-	return c.nextLogs(ctx, &verbNextLogs, cursor, wait)
+	return c.nextLogs(ctx, &verbs.NextLogs, cursor, wait)
 }
 
 // nextLogs looks at the log until it has entries, each time with the rights that
 // the client has then.
 func (c *Client) nextLogs(ctx context.Context, verb *core.Verb, cursor string, wait time.Duration) (*LogBatch, error) {
-	begins := verb == &verbFollowLogs && wait == 0
+	begins := verb == &verbs.FollowLogs && wait == 0
 	batch, err := c.v.followers.Await(ctx, c.caller.Identity, cursor, wait, func(cursor string) (*logs.Batch, error) {
-		return run(ctx, c, verb, func(ctx context.Context, op *operation) (*logs.Batch, error) {
-			return logs.After(ctx, op.Op, cursor, begins)
+		return run(ctx, c, verb, func(ctx context.Context, op *core.Op) (*logs.Batch, error) {
+			return logs.After(ctx, op, cursor, begins)
 		})
 	})
 	if err != nil {
@@ -376,7 +377,12 @@ type SinkStatus struct {
 	// them was created.
 	Behind int       `json:"behind"`
 	Oldest time.Time `json:"oldest,omitzero"`
+	// Tenants is where the sink is in the log of each tenant.
+	Tenants []SinkTenantStatus `json:"tenants,omitempty"`
 }
+
+// SinkTenantStatus is where a sink is in the log of a tenant.
+type SinkTenantStatus = sinks.TenantStatus
 
 // ListSinks returns the sinks that the database knows: those of Config.Sinks of all
 // nodes, and former ones.
@@ -411,35 +417,4 @@ func (v *Vault) SendLogs(ctx context.Context) error {
 		return err
 	}
 	return public(cmp.Or(ctx.Err(), v.sinks.Send(ctx)))
-}
-
-// SinkHealth is how the sending to a sink goes on this node.
-type SinkHealth struct {
-	LastSuccess time.Time
-	Failures    int64  // batches that could not be sent
-	LastError   string // of the last of them
-	// Behind is how many entries wait, up to 500 of each tenant whose log this node
-	// sends, and Oldest is when the oldest of them was created.
-	Behind int
-	Oldest time.Time
-	// Sent entries were taken by the destination, Refused entries passed over.
-	Sent, Refused int64
-}
-
-// Lag is how old the oldest entry is that waits; zero if none does.
-func (h SinkHealth) Lag() time.Duration {
-	if h.Oldest.IsZero() {
-		return 0
-	}
-	return max(0, time.Since(h.Oldest))
-}
-
-// SinkHealth returns how the sending to the sinks of Config goes on this node, by
-// their names. It does not ask the database.
-func (v *Vault) SinkHealth() map[string]SinkHealth {
-	all := map[string]SinkHealth{}
-	for name, h := range v.sinks.Health() {
-		all[name] = SinkHealth(h)
-	}
-	return all
 }

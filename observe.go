@@ -12,10 +12,10 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/egress"
 	"github.com/seed-72ea4aab/vault/internal/keyring"
 	"github.com/seed-72ea4aab/vault/internal/seal"
-	"github.com/seed-72ea4aab/vault/internal/tokens"
+	"github.com/seed-72ea4aab/vault/internal/tenants"
 	"github.com/seed-72ea4aab/vault/internal/trace"
+	"github.com/seed-72ea4aab/vault/internal/verbs"
 	"github.com/seed-72ea4aab/vault/script"
-	"github.com/seed-72ea4aab/vault/storage"
 )
 
 // Observer is told of the work of a vault: what it does for callers, what it does
@@ -281,47 +281,58 @@ const (
 // the same however much is stored. Only the tenant itself may ask for them: see
 // [Vault.Tenant].
 func (o *Owner) Stats(ctx context.Context) (*Stats, error) {
-	return run(ctx, o.Client, &verbStats, func(ctx context.Context, op *operation) (*Stats, error) {
-		counts, err := op.Vault.Store.Count(ctx, storage.CountFilter{Tenant: op.TenantID(), Now: op.Now, Kind: kindSession, UpTo: tokens.MaxTotal})
+	return run(ctx, o.Client, &verbs.Stats, func(ctx context.Context, op *core.Op) (*Stats, error) {
+		counts, err := tenants.Count(ctx, op)
 		if err != nil {
 			return nil, err
 		}
-		if err := op.Reload(ctx); err != nil {
-			return nil, err
+		s := &Stats{
+			Tokens: counts.All, TokensByType: map[TokenType]int{}, TokensByContainer: counts.ByContainer, LogEntries: counts.Logs,
+			Sessions: counts.Records, Jobs: JobStats{counts.Waiting, counts.Running, counts.Dead},
 		}
-		s := &Stats{LogEntries: counts.Logs, Sessions: counts.Records, Jobs: JobStats{counts.Waiting, counts.Running, counts.Dead}}
-		s.addKeys(op.State.Ring)
-		return s, op.addTokens(ctx, s, counts.Tokens)
+		for typ, n := range counts.ByType {
+			s.TokensByType[TokenType(typ)] = n
+		}
+		for _, k := range op.State.Ring.Keys() {
+			s.Keys = append(s.Keys, DataKeyStats{k.Version, DataKeyState(k.State), k.Created})
+			if k.State == seal.Primary && k.Version > 1 {
+				s.RotatedAt = k.Created
+			}
+		}
+		return s, nil
 	})
 }
 
-// addKeys lists the keys of a ring.
-func (s *Stats) addKeys(ring *seal.Ring) {
-	for _, k := range ring.Keys() {
-		s.Keys = append(s.Keys, DataKeyStats{k.Version, DataKeyState(k.State), k.Created})
-		if k.State == seal.Primary && k.Version > 1 {
-			s.RotatedAt = k.Created
-		}
-	}
+// SinkHealth is how the sending to a sink goes on this node.
+type SinkHealth struct {
+	LastSuccess time.Time
+	Failures    int64  // batches that could not be sent
+	LastError   string // of the last of them
+	// Failed counts the failures by tenant. Failures that are about no tenant, such
+	// as those of the database, are not among them.
+	Failed map[uuid.UUID]int64
+	// Behind is how many entries wait, up to 500 of each tenant whose log this node
+	// sends, and Oldest is when the oldest of them was created.
+	Behind int
+	Oldest time.Time
+	// Sent entries were taken by the destination, Refused entries passed over.
+	Sent, Refused int64
 }
 
-// addTokens sums up the numbers of tokens, which are by set of containers and type.
-func (op *operation) addTokens(ctx context.Context, s *Stats, counts []storage.TokenCount) error {
-	sets, err := op.DB().ContainerSets(ctx, op.TenantID())
-	if err != nil {
-		return err
+// Lag is how old the oldest entry is that waits; zero if none does.
+func (h SinkHealth) Lag() time.Duration {
+	if h.Oldest.IsZero() {
+		return 0
 	}
-	containers := make(map[storage.Hash][]string, len(sets))
-	for _, set := range sets {
-		containers[set.Set] = set.Containers
+	return max(0, time.Since(h.Oldest))
+}
+
+// SinkHealth returns how the sending to the sinks of Config goes on this node, by
+// their names. It does not ask the database.
+func (v *Vault) SinkHealth() map[string]SinkHealth {
+	all := map[string]SinkHealth{}
+	for name, h := range v.sinks.Health() {
+		all[name] = SinkHealth(h)
 	}
-	s.TokensByType, s.TokensByContainer = map[TokenType]int{}, map[string]int{}
-	for _, c := range counts {
-		s.Tokens += c.N
-		s.TokensByType[TokenType(c.Type)] += c.N
-		for _, container := range containers[c.Set] {
-			s.TokensByContainer[container] += c.N
-		}
-	}
-	return nil
+	return all
 }

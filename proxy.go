@@ -1,9 +1,8 @@
 package vault
 
 import (
-	"cmp"
+	"bytes"
 	"context"
-	"errors"
 	"io"
 	"iter"
 	"maps"
@@ -12,15 +11,12 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/seed-72ea4aab/vault/internal/access"
-	"github.com/seed-72ea4aab/vault/internal/apikey"
-	"github.com/seed-72ea4aab/vault/internal/cache"
 	"github.com/seed-72ea4aab/vault/internal/core"
-	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/form"
-	"github.com/seed-72ea4aab/vault/internal/ids"
 	"github.com/seed-72ea4aab/vault/internal/records"
-	"github.com/seed-72ea4aab/vault/storage"
+	"github.com/seed-72ea4aab/vault/internal/relay"
+	"github.com/seed-72ea4aab/vault/internal/runs"
+	"github.com/seed-72ea4aab/vault/internal/verbs"
 )
 
 // Proxy forwards requests to a destination, with tokens replaced by their data.
@@ -75,11 +71,10 @@ type ProxyParams struct {
 // key or a wrong type is an [InvalidError].
 func (p *ProxyParams) UnmarshalJSON(data []byte) error {
 	return readObject(data, func(r *form.Reader) {
-		p.Name, p.DestinationURL = r.Text("name"), r.Text("destination_url")
-		p.RequestTransform, p.ResponseTransform = readTransform(r, "request_transform"), readTransform(r, "response_transform")
-		p.Application = readApplicationRef(r)
-		p.Configuration = r.TextMap("configuration")
-		p.RequireAuth = r.OptionalBool("require_auth")
+		var in relay.Params
+		in.Read(r)
+		*p = ProxyParams{in.Name, in.DestinationURL, (*ProxyTransform)(in.RequestTransform), (*ProxyTransform)(in.ResponseTransform),
+			(*ApplicationRef)(in.Application), in.Configuration, in.RequireAuth}
 	})
 }
 
@@ -101,121 +96,35 @@ func (t *ProxyTransform) clone() *ProxyTransform {
 	return &ProxyTransform{t.Code}
 }
 
-func readTransform(r *form.Reader, name string) *ProxyTransform {
-	var t *ProxyTransform
-	r.Object(name, func(r *form.Reader) {
-		t = &ProxyTransform{r.Text("code")}
-		if t.Code == "" {
-			r.Problem("code", "is required")
-		}
-	})
-	return t
+// inside returns the parameters as rooms read them.
+func (p *ProxyParams) inside() *relay.Params {
+	return &relay.Params{
+		Name: p.Name, DestinationURL: p.DestinationURL, Configuration: p.Configuration, RequireAuth: p.RequireAuth,
+		RequestTransform: (*relay.Transform)(p.RequestTransform), ResponseTransform: (*relay.Transform)(p.ResponseTransform),
+		Application: (*runs.Application)(p.Application),
+	}
 }
 
-func (t *ProxyTransform) code() string {
-	if t == nil {
-		return ""
-	}
-	return t.Code
-}
+// Same reports whether p and q describe the same proxy.
+func (p ProxyParams) Same(q ProxyParams) bool { return p.inside().Same(q.inside()) }
 
-// check checks the parameters, and transforms that differ from the old ones.
-func (p *ProxyParams) check(ctx context.Context, op *operation, old *Proxy) error {
-	if err := p.checkFields(ctx, op); err != nil {
-		return err
+// proxyOf returns a proxy of a room.
+func proxyOf(x *relay.Proxy) *Proxy {
+	return &Proxy{
+		ID: x.ID, TenantID: x.TenantID, Name: x.Name, Key: x.Key, DestinationURL: x.DestinationURL, RequireAuth: x.RequireAuth,
+		RequestTransform: (*ProxyTransform)(x.RequestTransform), ResponseTransform: (*ProxyTransform)(x.ResponseTransform),
+		ApplicationID: x.ApplicationID, Configuration: x.Configuration,
+		CreatedBy: x.CreatedBy, CreatedAt: x.CreatedAt, ModifiedBy: x.ModifiedBy, ModifiedAt: x.ModifiedAt, Unreadable: x.Unreadable,
 	}
-	return p.load(ctx, op, old)
-}
-
-// checkFields checks everything but whether the transforms can be used.
-func (p *ProxyParams) checkFields(ctx context.Context, op *operation) error {
-	bad := &form.Problems{}
-	form.CheckName(bad, "name", p.Name)
-	if p.DestinationURL == "" {
-		bad.Add("destination_url", "is required")
-	} else {
-		op.v.checkURL(bad, "destination_url", p.DestinationURL)
-	}
-	checkCode(bad, "request_transform.code", p.RequestTransform.code())
-	checkCode(bad, "response_transform.code", p.ResponseTransform.code())
-	checkConfiguration(bad, p.Configuration)
-	if err := op.checkScriptApplication(ctx, bad, p.Application); err != nil {
-		return err
-	}
-	return fault.Of(bad)
-}
-
-// load lets the runtime look at transforms that are not the old ones.
-func (p *ProxyParams) load(ctx context.Context, op *operation, old *Proxy) error {
-	if err := op.v.runs.Check(ctx, op.Op, "request_transform.code", p.Name, p.RequestTransform.code(), old.RequestTransform.code()); err != nil {
-		return err
-	}
-	return op.v.runs.Check(ctx, op.Op, "response_transform.code", p.Name, p.ResponseTransform.code(), old.ResponseTransform.code())
 }
 
 // CreateProxy adds a proxy and gives it a key (permission proxy:create). Code
 // that cannot be used is ErrCode, and a [*script.Error] whose Messages say what is
 // wrong with it.
 func (c *Client) CreateProxy(ctx context.Context, p ProxyParams) (*Proxy, error) {
-	return run(ctx, c, &verbCreateProxy, func(ctx context.Context, op *operation) (*Proxy, error) {
-		x, err := op.newProxy(ctx, &p)
-		if err != nil {
-			return nil, err
-		}
-		if _, err := proxies.Create(ctx, op.Op, x); err != nil {
-			return nil, err
-		}
-		return x.seenBy(op), nil
+	return runTo(ctx, c, &verbs.CreateProxy, proxyOf, func(ctx context.Context, op *core.Op) (*relay.Proxy, error) {
+		return c.v.relay.Create(ctx, op, p.inside())
 	})
-}
-
-// newProxy returns a proxy that is still to be stored.
-func (op *operation) newProxy(ctx context.Context, p *ProxyParams) (*Proxy, error) {
-	if err := p.check(ctx, op, &Proxy{}); err != nil {
-		return nil, err
-	}
-	x := &Proxy{ID: op.NewID(), TenantID: op.Tenant(), Key: ids.Random58(proxyKeyLength), CreatedBy: op.Creator(), CreatedAt: op.Now}
-	x.set(p)
-	return x, nil
-}
-
-// seenBy returns a changed proxy as the caller may see it: with its
-// configuration only if it may read proxies.
-func (x *Proxy) seenBy(op *operation) *Proxy {
-	if op.Grant().Has(access.ProxyRead) {
-		return x
-	}
-	seen := *x
-	seen.Configuration = nil
-	return &seen
-}
-
-// proxyKeyLength gives a key 128 random bits.
-const proxyKeyLength = 22
-
-func (x *Proxy) set(p *ProxyParams) {
-	x.Name, x.DestinationURL, x.Configuration = p.Name, p.DestinationURL, p.Configuration
-	x.RequestTransform, x.ResponseTransform = p.RequestTransform, p.ResponseTransform
-	x.RequireAuth = p.RequireAuth == nil || *p.RequireAuth
-	x.ApplicationID = uuid.UUID{}
-	if p.Application != nil {
-		x.ApplicationID = p.Application.ID
-	}
-}
-
-var proxies = records.Kind[Proxy]{
-	Name: kindProxy,
-	Columns: func(x *Proxy) storage.Record {
-		return storage.Record{ID: storage.ID(x.ID), Name: x.Name, Key: apikey.Hash(x.Key), CreatedAt: x.CreatedAt}
-	},
-	Document: func(x *Proxy) any { return x },
-	Unreadable: func(rec *storage.Record) Proxy {
-		return Proxy{ID: uuid.UUID(rec.ID), TenantID: uuid.UUID(rec.Tenant), RequireAuth: true, CreatedAt: rec.CreatedAt, Unreadable: true}
-	},
-	Modified: func(x *Proxy, by uuid.UUID, at time.Time) { x.ModifiedBy, x.ModifiedAt = by, at },
-	Application: func(x *Proxy) (uuid.UUID, func()) {
-		return x.ApplicationID, func() { x.ApplicationID = uuid.UUID{} }
-	},
 }
 
 // EnsureProxy returns the proxy that has the name of p, and creates it when there
@@ -223,20 +132,29 @@ var proxies = records.Kind[Proxy]{
 // that start together get the same one, with the same key. A proxy that exists is
 // returned as it is, whatever else p says: [Client.ApplyProxy] changes it.
 func (c *Client) EnsureProxy(ctx context.Context, p ProxyParams) (*Proxy, error) {
-	return run(ctx, c, &verbEnsureProxy, func(ctx context.Context, op *operation) (*Proxy, error) {
-		return proxies.Ensure(ctx, op.Op, p.Name, func() (*Proxy, error) {
-			if err := op.Require(access.ProxyCreate); err != nil {
-				return nil, err
-			}
-			return op.newProxy(ctx, &p)
-		})
+	return runTo(ctx, c, &verbs.EnsureProxy, proxyOf, func(ctx context.Context, op *core.Op) (*relay.Proxy, error) {
+		x, _, err := c.v.relay.Ensure(ctx, op, p.inside())
+		return x, err
 	})
+}
+
+// ApplyProxy makes the proxy with the name of p what p says, as
+// [Client.ApplyApplication] does for applications (permissions proxy:read, and
+// proxy:create or proxy:update when something is to be done). The key of a proxy
+// stays.
+func (c *Client) ApplyProxy(ctx context.Context, p ProxyParams) (*Applied[Proxy], error) {
+	return applied(ctx, c, &verbs.ApplyProxy, proxyOf,
+		func(ctx context.Context, op *core.Op) (*relay.Proxy, bool, error) {
+			return c.v.relay.Ensure(ctx, op, p.inside())
+		},
+		func(x *Proxy) bool { return x.Params().Same(p) },
+		func(x *Proxy) (*Proxy, error) { return c.ReplaceProxy(ctx, x.ID, p) })
 }
 
 // GetProxy returns a proxy (permission proxy:read).
 func (c *Client) GetProxy(ctx context.Context, id uuid.UUID) (*Proxy, error) {
-	return run(ctx, c, &verbGetProxy, func(ctx context.Context, op *operation) (*Proxy, error) {
-		return proxies.Get(ctx, op.Op, id)
+	return runTo(ctx, c, &verbs.GetProxy, proxyOf, func(ctx context.Context, op *core.Op) (*relay.Proxy, error) {
+		return relay.Proxies.Get(ctx, op, id)
 	})
 }
 
@@ -256,139 +174,34 @@ type ProxyFilter struct {
 
 // ListProxies returns a page of proxies, newest first (permission proxy:read).
 func (c *Client) ListProxies(ctx context.Context, p ListProxiesParams) (*Page[Proxy], error) {
-	return listRecords(ctx, c, &verbListProxies, &proxies, records.List[Proxy]{IDs: p.IDs, Name: p.Name}, p.PageParams)
+	return listRecords(ctx, c, &verbs.ListProxies, &relay.Proxies, proxyOf, records.List[relay.Proxy]{IDs: p.IDs, Name: p.Name}, p.PageParams)
 }
 
 // AllProxies iterates over all proxies that meet the filter, newest first
 // (permission proxy:read): see [Client.AllTokens].
 func (c *Client) AllProxies(ctx context.Context, f ProxyFilter) iter.Seq2[*Proxy, error] {
-	return allRecords(ctx, c, &verbAllProxies, &proxies, records.List[Proxy]{IDs: f.IDs, Name: f.Name})
+	return allRecords(ctx, c, &verbs.AllProxies, &relay.Proxies, proxyOf, records.List[relay.Proxy]{IDs: f.IDs, Name: f.Name})
 }
 
 // ReplaceProxy replaces everything of a proxy but its key (permission
 // proxy:update).
 func (c *Client) ReplaceProxy(ctx context.Context, id uuid.UUID, p ProxyParams) (*Proxy, error) {
-	return run(ctx, c, &verbReplaceProxy, func(ctx context.Context, op *operation) (*Proxy, error) {
-		if err := p.check(ctx, op, &Proxy{}); err != nil {
-			return nil, err
-		}
-		x, err := op.updateProxy(ctx, id, func(x *Proxy) error {
-			x.set(&p)
-			return nil
-		})
-		if err != nil {
-			return nil, err
-		}
-		return x.seenBy(op), nil
+	return runTo(ctx, c, &verbs.ReplaceProxy, proxyOf, func(ctx context.Context, op *core.Op) (*relay.Proxy, error) {
+		return c.v.relay.Replace(ctx, op, id, p.inside())
 	})
 }
 
 // PatchProxy changes a proxy by a JSON merge patch (RFC 7386) of its
 // parameters, which [EncodeJSON] reads (permission proxy:update).
 func (c *Client) PatchProxy(ctx context.Context, id uuid.UUID, patch any) (*Proxy, error) {
-	return run(ctx, c, &verbPatchProxy, func(ctx context.Context, op *operation) (*Proxy, error) { return op.patchProxy(ctx, id, patch) })
-}
-
-func (op *operation) patchProxy(ctx context.Context, id uuid.UUID, patch any) (*Proxy, error) {
-	text, err := EncodeJSON(patch)
-	if err != nil {
-		return nil, err
-	}
-	x, err := op.updateProxy(ctx, id, func(x *Proxy) error {
-		var p ProxyParams
-		if err := proxyForm.Merge(&p, x.Params(), text); err != nil {
-			return err
-		}
-		kept := p.Application
-		if !records.Names(text, "application") && !records.Names(text, "application_id") {
-			p.Application = nil // it was checked when it was set, and may be gone
-		}
-		if err := p.check(ctx, op, x); err != nil {
-			return err
-		}
-		p.Application = kept
-		x.set(&p)
-		return nil
+	return runTo(ctx, c, &verbs.PatchProxy, proxyOf, func(ctx context.Context, op *core.Op) (*relay.Proxy, error) {
+		return c.v.relay.Patch(ctx, op, id, plainJSON(patch))
 	})
-	if errors.Is(err, ErrNotFound) {
-		var alone ProxyParams
-		err = cmp.Or(proxyForm.Fault(text, &alone,
-			func() error { return alone.checkFields(ctx, op) },
-			func() error { return alone.load(ctx, op, &Proxy{}) }), err)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return x.seenBy(op), nil
-}
-
-func (op *operation) updateProxy(ctx context.Context, id uuid.UUID, change func(*Proxy) error) (*Proxy, error) {
-	defer op.Afterwards(op.v.proxies.Clear)
-	return proxies.Update(ctx, op.Op, id, change)
 }
 
 // DeleteProxy deletes a proxy (permission proxy:delete).
 func (c *Client) DeleteProxy(ctx context.Context, id uuid.UUID) error {
-	return runErr(ctx, c, &verbDeleteProxy, func(ctx context.Context, op *operation) error {
-		defer op.Afterwards(op.v.proxies.Clear)
-		return proxies.Delete(ctx, op.Op, id, nil)
-	})
-}
-
-// openProxyOf finds a proxy that anybody may call.
-func (v *Vault) openProxyOf(ctx context.Context, key string) (*Proxy, error) {
-	x, err := v.proxyOf(ctx, key)
-	if err == nil && x.RequireAuth {
-		err = ErrUnauthenticated
-	}
-	return x, err
-}
-
-// maxProxyKey is longer than every key.
-const maxProxyKey = 100
-
-// proxyOf finds a proxy by its key. The proxy is used for up to a second, but on
-// the node that changes it not beyond the change; then it is dropped, because it
-// may hold secrets.
-func (v *Vault) proxyOf(ctx context.Context, key string) (*Proxy, error) {
-	if len(key) > maxProxyKey {
-		return nil, fault.ErrNoProxy
-	}
-	hash := apikey.Hash(key)
-	if x, ok := v.proxies.Get(hash); ok {
-		return x, v.mayStillOpen(ctx, x)
-	}
-	reading := v.proxies.Ask(hash)
-	rec, err := core.Lookup(ctx, v.store, hash)
-	if errors.Is(err, storage.ErrNotFound) || errors.Is(err, fault.ErrAltered) || err == nil && (rec.Kind != kindProxy || rec.Key != hash) {
-		return nil, fault.ErrNoProxy
-	}
-	if err != nil {
-		return nil, err
-	}
-	x, err := run(ctx, v.Tenant(uuid.UUID(rec.Tenant)).Client, &verbFind, func(ctx context.Context, op *operation) (*Proxy, error) {
-		return proxies.Open(ctx, op.Op, &rec)
-	})
-	if err != nil {
-		return nil, proxyGone(err)
-	}
-	reading.Keep(x)
-	time.AfterFunc(cache.MaxAge, func() { v.proxies.Drop(hash) })
-	return x, nil
-}
-
-// mayStillOpen asks whether the tenant of a proxy still exists.
-func (v *Vault) mayStillOpen(ctx context.Context, x *Proxy) error {
-	err := runErr(ctx, v.Tenant(x.TenantID).Client, &verbFind, func(context.Context, *operation) error { return nil })
-	return proxyGone(err)
-}
-
-// proxyGone says of a tenant that is being deleted that its proxies are gone.
-func proxyGone(err error) error {
-	if errors.Is(err, ErrNotFound) {
-		return fault.ErrNoProxy
-	}
-	return err
+	return runErr(ctx, c, &verbs.DeleteProxy, func(ctx context.Context, op *core.Op) error { return c.v.relay.Delete(ctx, op, id) })
 }
 
 // ProxyCall is a request that is to go through a proxy. Printed or logged it shows
@@ -427,10 +240,6 @@ type ProxyCall struct {
 	// KeepAlive and Connection, when set, are sent in the headers of these
 	// names. Connection is keep-alive or close.
 	KeepAlive, Connection string
-
-	// asIs means that nothing is filled in: what looks like an expression is
-	// data.
-	asIs bool
 }
 
 // ProxyAnswer is the answer of a destination.
@@ -442,4 +251,108 @@ type ProxyAnswer struct {
 	// fails with ErrUnreachable when the destination breaks off, and with
 	// ErrTimeout when it falls silent.
 	Body io.ReadCloser
+}
+
+// inside returns the call as package relay takes it.
+func (p *ProxyCall) inside() *relay.Call {
+	return &relay.Call{
+		Key: p.Key, URL: p.URL, Method: p.Method, Path: p.Path, Query: p.Query, Header: p.Header, Body: p.Body, ContentLength: p.ContentLength,
+		MaxBody: p.MaxBody, KeepAlive: p.KeepAlive, Connection: p.Connection,
+	}
+}
+
+// InvokeProxy sends a request through a proxy (permission token:use, unless
+// the proxy requires no authentication). The expressions of its body are
+// replaced by the data of tokens, as [Client.Detokenize] does, by the type of
+// the body: in the strings of JSON, in the values of a form, in each part of a
+// multipart body, and anywhere in other text. A body with a Content-Encoding
+// and one of a binary type is not looked at, and everything outside of
+// expressions is forwarded byte for byte. JSON is every type with json in its
+// name, such as application/x-ndjson with a document on each line and
+// application/json-seq, and a body without a type that reads as JSON; one that
+// has expressions and is not strict JSON is an [InvalidError].
+//
+// Headers and query are forwarded as they are. A value there that is nothing but
+// an expression which names a token is an [InvalidError].
+//
+// Then the request transform of the proxy runs, the destination is called, and
+// on a status from 200 to 299 the response transform runs. Redirects are
+// answers like others. A proxy of another tenant is ErrNotFound; a destination
+// that is silent is ErrTimeout, one that cannot be reached ErrUnreachable; an
+// error of a transform is a [*script.Error].
+//
+// The log gets an entry for the proxy ("ephemeral" for one that is not stored)
+// and for each token that is used.
+func (c *Client) InvokeProxy(ctx context.Context, p ProxyCall) (*ProxyAnswer, error) {
+	return run(ctx, c, &verbs.InvokeProxy, func(ctx context.Context, op *core.Op) (*ProxyAnswer, error) {
+		answer, err := c.v.relay.Call(ctx, op, p.inside())
+		return (*ProxyAnswer)(answer), err
+	})
+}
+
+// InvokeProxy is [Client.InvokeProxy] for a caller who shows no API key. Only a
+// proxy that requires no authentication takes such a call; others fail with
+// ErrUnauthenticated. Expressions are replaced with the rights of the proxy's
+// application; without one that holds token:use they are ErrForbidden.
+func (v *Vault) InvokeProxy(ctx context.Context, p ProxyCall) (*ProxyAnswer, error) {
+	answer, err := v.relay.CallOpen(ctx, p.inside(), p.Origin)
+	return (*ProxyAnswer)(answer), public(err)
+}
+
+// RoundTripper returns a transport that replaces the expressions in the bodies
+// of outbound requests by the data of tokens, by the rules of
+// [Client.InvokeProxy], and hands the requests to base; nil stands for
+// [http.DefaultTransport]. With it any Go client can be pointed through the
+// vault:
+//
+//	stripe.SetHTTPClient(&http.Client{Transport: c.RoundTripper(nil)})
+//
+// The client needs token:use on the tokens that a request names, and none for a
+// request that names none. A body that has to be looked at may have at most
+// [Config.MaxBytes]; others are not held in memory. Where requests go is up to
+// the program: the egress policy of the vault is not applied, and an
+// [http.Client] that follows a redirect with its body sends the data there too.
+func (c *Client) RoundTripper(base http.RoundTripper) http.RoundTripper {
+	if base == nil {
+		base = http.DefaultTransport
+	}
+	return &detokenizer{c, base}
+}
+
+// detokenizer is a transport that detokenizes.
+type detokenizer struct {
+	client *Client
+	base   http.RoundTripper
+}
+
+// RoundTrip sends a request with its expressions replaced. The request itself
+// is not changed.
+func (d *detokenizer) RoundTrip(req *http.Request) (*http.Response, error) {
+	if err := verbs.RoundTripper.Check(d.client.caller.Place); err != nil {
+		if req.Body != nil {
+			_ = req.Body.Close()
+		}
+		return nil, err
+	}
+	format, _ := relay.FormatOf(req.Header)
+	if req.Body == nil || req.Body == http.NoBody || format == relay.Opaque {
+		return d.base.RoundTrip(req)
+	}
+	defer req.Body.Close()
+	raw, err := relay.ReadRequest(req.Body, int64(d.client.v.cfg.MaxBytes))
+	if err != nil {
+		return nil, err
+	}
+	body, err := run(req.Context(), d.client, &verbs.RoundTripper, func(ctx context.Context, op *core.Op) ([]byte, error) {
+		return relay.Detokenize(ctx, op, req.Header, raw)
+	})
+	if err != nil {
+		return nil, err
+	}
+	out := req.Clone(req.Context())
+	out.ContentLength = int64(len(body))
+	out.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
+	out.Body, _ = out.GetBody()
+	out.Header.Del("Content-Length")
+	return d.base.RoundTrip(out)
 }

@@ -1,6 +1,7 @@
 package vault_test
 
 import (
+	"bytes"
 	"context"
 	"database/sql"
 	"encoding/json"
@@ -10,12 +11,14 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
 	webhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
 	"github.com/seed-72ea4aab/vault"
@@ -546,5 +549,224 @@ func TestAnotherNodeTakesOverAfterTheLease(t *testing.T) {
 	}
 	if hook.count() != 1 || string(hook.bodies[0]) != `{"raw":1}` {
 		t.Errorf("callbacks: %d, %s", hook.count(), hook.bodies)
+	}
+}
+
+// callback is the error in a callback.
+type callback struct {
+	Title  string
+	Status int
+	Raw    json.RawMessage
+}
+
+func callbackOf(t *testing.T, hook *receiver) (c callback) {
+	t.Helper()
+	if hook.count() == 0 {
+		t.Fatal("there was no callback")
+	}
+	if err := json.Unmarshal(hook.bodies[hook.count()-1], &c); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// A queued run whose caller is gone reads no token: its callback is a 401.
+func TestQueuedRunEndsWithItsCaller(t *testing.T) {
+	t.Parallel()
+	for name, lose := range ways {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newReactWorld(t, func(_ context.Context, in map[string]any, _ script.Host) (any, error) {
+				t.Error("the code runs")
+				return map[string]any{"raw": in["args"]}, nil
+			})
+			hook := newReceiver(t)
+			tok := create(t, w.Owner.Client, vault.TokenParams{Type: vault.TypeGeneric, Data: "secret"})
+			app, c := newApp(t, w.Vault, vault.ApplicationParams{Name: "prv", Type: vault.ApplicationPrivate, Permissions: []vault.Permission{"token:use"}})
+			if _, err := c.ReactAsync(t.Context(), w.reactor.ID, vault.ReactParams{Args: map[string]string{"x": "{{ " + tok.ID + " }}"}, CallbackURL: hook.URL}); err != nil {
+				t.Fatal(err)
+			}
+			if err := lose(t.Context(), w.Vault, app.ID); err != nil {
+				t.Fatal(err)
+			}
+			if err := w.Work(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if got := callbackOf(t, hook); got.Status != http.StatusUnauthorized || got.Raw != nil {
+				t.Errorf("the callback is %+v", got)
+			}
+			if ops := operations(t, w.Vault, tok.ID); slices.Contains(ops, "use") {
+				t.Errorf("the token was used: %v", ops)
+			}
+		})
+	}
+}
+
+// A queued run has the rights of when it runs, and never more than it had when
+// it was queued.
+func TestQueuedRunIsCutWithItsCaller(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		then, now string // containers
+		status    int
+	}{
+		"kept":    {"/a/", "/a/", 0},
+		"cut":     {"/a/", "/b/", http.StatusForbidden},
+		"widened": {"/b/", "/", http.StatusForbidden},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newReactWorld(t, func(ctx context.Context, in map[string]any, _ script.Host) (any, error) {
+				return map[string]any{"raw": in["args"]}, nil
+			})
+			hook := newReceiver(t)
+			create(t, w.Owner.Client, vault.TokenParams{ID: "tok", Type: vault.TypeGeneric, Data: "secret", Containers: []string{"/a/"}})
+			params := func(container string) vault.ApplicationParams {
+				return vault.ApplicationParams{Name: "prv", Type: vault.ApplicationPrivate, Rules: []vault.AccessRule{rule(1, container, vault.TransformReveal, "token:use")}}
+			}
+			// The expressions are checked when the run is queued, so the token is moved after that.
+			app, caller := newApp(t, w.Vault, params("/a/"))
+			if c.then != "/a/" {
+				update(t, w.Owner.Client, "tok", `{"containers":["/b/"]}`)
+				if _, err := w.Owner.ReplaceApplication(t.Context(), app.ID, params(c.then)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if _, err := caller.ReactAsync(t.Context(), w.reactor.ID, vault.ReactParams{Args: map[string]string{"x": "{{ tok }}"}, CallbackURL: hook.URL}); err != nil {
+				t.Fatal(err)
+			}
+			update(t, w.Owner.Client, "tok", `{"containers":["/a/"]}`)
+			if _, err := w.Owner.ReplaceApplication(t.Context(), app.ID, params(c.now)); err != nil {
+				t.Fatal(err)
+			}
+			if err := w.Work(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if got := callbackOf(t, hook); got.Status != c.status || (got.Raw == nil) != (c.status != 0) {
+				t.Errorf("the callback is %+v, want status %d", got, c.status)
+			}
+		})
+	}
+}
+
+// A result that waits for its delivery is not delivered when its caller is gone.
+func TestResultIsWithdrawnWithItsCaller(t *testing.T) {
+	t.Parallel()
+	for name, lose := range ways {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newReactWorld(t, func(_ context.Context, in map[string]any, _ script.Host) (any, error) {
+				return map[string]any{"raw": in["args"]}, nil
+			})
+			hook := newReceiver(t)
+			hook.answer(http.StatusServiceUnavailable)
+			tok := create(t, w.Owner.Client, vault.TokenParams{Type: vault.TypeGeneric, Data: "secret-4242"})
+			app, c := newApp(t, w.Vault, vault.ApplicationParams{Name: "prv", Type: vault.ApplicationPrivate, Permissions: []vault.Permission{"token:use"}})
+			if _, err := c.ReactAsync(t.Context(), w.reactor.ID, vault.ReactParams{Args: map[string]string{"x": "{{ " + tok.ID + " }}"}, CallbackURL: hook.URL}); err != nil {
+				t.Fatal(err)
+			}
+			if err := w.Work(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if hook.count() != 1 || !bytes.Contains(hook.bodies[0], []byte("secret-4242")) {
+				t.Fatalf("%d callbacks before", hook.count())
+			}
+			if err := lose(t.Context(), w.Vault, app.ID); err != nil {
+				t.Fatal(err)
+			}
+			hook.answer(http.StatusOK)
+			w.Clock.Advance(time.Hour)
+			if err := w.Work(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if got := callbackOf(t, hook); got.Status != http.StatusUnauthorized || bytes.Contains(hook.bodies[hook.count()-1], []byte("secret-4242")) {
+				t.Errorf("the callback is %+v", got)
+			}
+		})
+	}
+}
+
+// A result that is sent again is judged as a replay is: when a token that it was
+// made of is gone or changed, or rights were cut, the callback says so instead.
+func TestResultIsWithdrawnWithItsTokens(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		then   func(ctx context.Context, w *reactWorld, app uuid.UUID) error
+		status int // of the error; 0 for the result
+	}{
+		"nothing happened": {func(context.Context, *reactWorld, uuid.UUID) error { return nil }, 0},
+		"the token deleted": {func(ctx context.Context, w *reactWorld, _ uuid.UUID) error {
+			return w.Owner.DeleteToken(ctx, "card")
+		}, http.StatusConflict},
+		"the number replaced": {func(ctx context.Context, w *reactWorld, _ uuid.UUID) error {
+			_, err := w.Owner.PatchToken(ctx, "card", vault.JSON(`{"data":{"number":"`+mastercard+`"}}`))
+			return err
+		}, http.StatusConflict},
+		"the cvc's hour is over": {func(_ context.Context, w *reactWorld, _ uuid.UUID) error {
+			w.Clock.Advance(time.Hour)
+			return nil
+		}, http.StatusConflict},
+		"the caller's rules cut": {func(ctx context.Context, w *reactWorld, app uuid.UUID) error {
+			_, err := w.Owner.PatchApplication(ctx, app, vault.JSON(`{"rules":[{"priority":1,"container":"/","transform":"mask","permissions":["token:use"]}]}`))
+			return err
+		}, http.StatusForbidden},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newReactWorld(t, func(_ context.Context, in map[string]any, _ script.Host) (any, error) {
+				return map[string]any{"raw": in["args"]}, nil
+			})
+			hook := newReceiver(t)
+			hook.answer(http.StatusServiceUnavailable)
+			create(t, w.Owner.Client, vault.TokenParams{ID: "card", Type: vault.TypeCard, Data: vault.CardData{Number: visa, CVC: "987"}})
+			app, caller := newApp(t, w.Vault, vault.ApplicationParams{Name: "prv", Type: vault.ApplicationPrivate,
+				Rules: []vault.AccessRule{rule(1, "/", vault.TransformReveal, "token:use")}})
+			if _, err := caller.ReactAsync(t.Context(), w.reactor.ID, vault.ReactParams{Args: map[string]string{"x": "{{ card }}"}, CallbackURL: hook.URL}); err != nil {
+				t.Fatal(err)
+			}
+			work := func() {
+				if err := w.Work(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			work()
+			if hook.count() != 1 || !bytes.Contains(hook.bodies[0], []byte(visa)) {
+				t.Fatalf("%d callbacks before", hook.count())
+			}
+			if err := c.then(t.Context(), w, app.ID); err != nil {
+				t.Fatal(err)
+			}
+			hook.answer(http.StatusOK)
+			w.Clock.Advance(10 * time.Second)
+			work()
+			got, last := callbackOf(t, hook), hook.bodies[hook.count()-1]
+			if hook.count() != 2 || got.Status != c.status || bytes.Contains(last, []byte(visa)) != (c.status == 0) {
+				t.Errorf("%d callbacks, the last is %+v", hook.count(), got)
+			}
+			if c.status != 0 && got.Title != "The stored answer was withdrawn." {
+				t.Errorf("the title is %q", got.Title)
+			}
+		})
+	}
+}
+
+// The first callback follows the run at once and is not judged, because a run may
+// delete the tokens that it used.
+func TestFirstCallbackFollowsTheRun(t *testing.T) {
+	t.Parallel()
+	var w *reactWorld
+	w = newReactWorld(t, func(ctx context.Context, in map[string]any, _ script.Host) (any, error) {
+		return map[string]any{"raw": in["args"]}, w.Owner.DeleteToken(ctx, "card")
+	})
+	hook := newReceiver(t)
+	create(t, w.Owner.Client, vault.TokenParams{ID: "card", Type: vault.TypeCardNumber, Data: visa})
+	if _, err := w.Owner.ReactAsync(t.Context(), w.reactor.ID, vault.ReactParams{Args: map[string]string{"x": "{{ card }}"}, CallbackURL: hook.URL}); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Work(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := callbackOf(t, hook); hook.count() != 1 || got.Status != 0 || got.Raw == nil {
+		t.Errorf("%d callbacks, the last is %+v", hook.count(), got)
 	}
 }

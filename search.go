@@ -10,6 +10,7 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/form"
 	"github.com/seed-72ea4aab/vault/internal/records"
 	"github.com/seed-72ea4aab/vault/internal/tokens"
+	"github.com/seed-72ea4aab/vault/internal/verbs"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
@@ -46,7 +47,7 @@ func (f *TokenFilter) query() *tokens.List {
 // first (permission token:read). The total is exact, so far into a list of
 // millions [Client.ListTokensAfter] is faster.
 func (c *Client) ListTokens(ctx context.Context, p ListTokensParams) (*Page[Token], error) {
-	return c.pageOfTokens(ctx, &verbListTokens, p.query(), p.PageParams, 0)
+	return c.pageOfTokens(ctx, &verbs.ListTokens, p.query(), p.PageParams, 0)
 }
 
 // SearchTokensParams asks for tokens by a query. The query may hold data, so it is
@@ -93,15 +94,15 @@ func (p *SearchTokensParams) query() *tokens.Search { return &tokens.Search{Quer
 // The total is exact up to 10,000; beyond that it is 10,000, and TotalIsCapped is
 // set. Pages beyond are served.
 func (c *Client) SearchTokens(ctx context.Context, p SearchTokensParams) (*Page[Token], error) {
-	return c.pageOfTokens(ctx, &verbSearchTokens, p.query(), p.PageParams, tokens.MaxTotal+1)
+	return c.pageOfTokens(ctx, &verbs.SearchTokens, p.query(), p.PageParams, tokens.MaxTotal+1)
 }
 
 // pageOfTokens returns a page of a list. The total is counted up to countUpTo;
 // zero counts all.
 func (c *Client) pageOfTokens(ctx context.Context, verb *core.Verb, asked tokens.Query, p PageParams, countUpTo int) (*Page[Token], error) {
-	return run(ctx, c, verb, func(ctx context.Context, op *operation) (*Page[Token], error) {
+	return run(ctx, c, verb, func(ctx context.Context, op *core.Op) (*Page[Token], error) {
 		data := []Token{}
-		total, err := tokens.Page(ctx, op.Op, asked, (*form.Paging)(&p), countUpTo, func(t tokens.Token) { data = append(data, tokenOf(t)) })
+		total, err := tokens.Page(ctx, op, asked, (*form.Paging)(&p), countUpTo, func(t tokens.Token) { data = append(data, tokenOf(t)) })
 		if err != nil {
 			return nil, err
 		}
@@ -139,21 +140,21 @@ type CursorPagination struct {
 // written meanwhile. A place that is from another list, other filters or another
 // tenant is an [InvalidError].
 func (c *Client) ListTokensAfter(ctx context.Context, p ListTokensParams, after string) (*CursorPage[Token], error) {
-	return c.tokensAfter(ctx, &verbListTokensAfter, p.query(), p.PageParams, after)
+	return c.tokensAfter(ctx, &verbs.ListTokensAfter, p.query(), p.PageParams, after)
 }
 
 // SearchTokensAfter is [Client.ListTokensAfter] for the tokens that meet a query
 // and that the client may search (permission token:search): see
 // [Client.SearchTokens].
 func (c *Client) SearchTokensAfter(ctx context.Context, p SearchTokensParams, after string) (*CursorPage[Token], error) {
-	return c.tokensAfter(ctx, &verbSearchTokensAfter, p.query(), p.PageParams, after)
+	return c.tokensAfter(ctx, &verbs.SearchTokensAfter, p.query(), p.PageParams, after)
 }
 
 // tokensAfter returns a piece of a list of tokens.
 func (c *Client) tokensAfter(ctx context.Context, verb *core.Verb, asked tokens.Query, p PageParams, after string) (*CursorPage[Token], error) {
-	return run(ctx, c, verb, func(ctx context.Context, op *operation) (*CursorPage[Token], error) {
+	return run(ctx, c, verb, func(ctx context.Context, op *core.Op) (*CursorPage[Token], error) {
 		page := &CursorPage[Token]{Data: []Token{}}
-		next, err := tokens.After(ctx, op.Op, asked, (*form.Paging)(&p), after, func(t tokens.Token) { page.Data = append(page.Data, tokenOf(t)) })
+		next, err := tokens.After(ctx, op, asked, (*form.Paging)(&p), after, func(t tokens.Token) { page.Data = append(page.Data, tokenOf(t)) })
 		if err != nil {
 			return nil, err
 		}
@@ -170,19 +171,19 @@ func (c *Client) tokensAfter(ctx context.Context, verb *core.Verb, asked tokens.
 // is given; what is created meanwhile is not seen. It reads piece by piece, with
 // the rights that the client has at that moment, and ends after an error.
 func (c *Client) AllTokens(ctx context.Context, f TokenFilter) iter.Seq2[*Token, error] {
-	return c.allTokens(ctx, &verbAllTokens, f.query())
+	return c.allTokens(ctx, &verbs.AllTokens, f.query())
 }
 
 // SearchAllTokens iterates over all tokens that meet a query and that the client
 // may search, newest first (permission token:search): see [Client.SearchTokens]
 // and [Client.AllTokens].
 func (c *Client) SearchAllTokens(ctx context.Context, query string) iter.Seq2[*Token, error] {
-	return c.allTokens(ctx, &verbSearchAllTokens, &tokens.Search{Query: query})
+	return c.allTokens(ctx, &verbs.SearchAllTokens, &tokens.Search{Query: query})
 }
 
 func (c *Client) allTokens(ctx context.Context, verb *core.Verb, asked tokens.Query) iter.Seq2[*Token, error] {
-	return walk(ctx, c, verb, func(ctx context.Context, op *operation, w *find.Walk, before *storage.ID) (batch []Token, more bool, err error) {
-		more, err = tokens.Piece(ctx, op.Op, asked, w, before, func(t tokens.Token) { batch = append(batch, tokenOf(t)) })
+	return walk(ctx, c, verb, func(ctx context.Context, op *core.Op, w *find.Walk, before *storage.ID) (batch []Token, more bool, err error) {
+		more, err = tokens.Piece(ctx, op, asked, w, before, func(t tokens.Token) { batch = append(batch, tokenOf(t)) })
 		return batch, more, err
 	})
 }
@@ -191,12 +192,12 @@ func (c *Client) allTokens(ctx context.Context, verb *core.Verb, asked tokens.Qu
 // Next reads the piece that comes before an id, moves the id to its end, and
 // reports whether there may be another.
 func walk[T any](ctx context.Context, c *Client, verb *core.Verb,
-	next func(ctx context.Context, op *operation, w *find.Walk, before *storage.ID) ([]T, bool, error)) iter.Seq2[*T, error] {
+	next func(ctx context.Context, op *core.Op, w *find.Walk, before *storage.ID) ([]T, bool, error)) iter.Seq2[*T, error] {
 	return func(yield func(*T, error) bool) {
 		w, before := find.NewWalk(form.MaxPageSize), storage.ID(bytes.Repeat([]byte{0xff}, len(storage.ID{})))
 		for {
 			more := false
-			batch, err := run(ctx, c, verb, func(ctx context.Context, op *operation) (batch []T, err error) {
+			batch, err := run(ctx, c, verb, func(ctx context.Context, op *core.Op) (batch []T, err error) {
 				batch, more, err = next(ctx, op, &w, &before)
 				return batch, err
 			})
@@ -217,25 +218,35 @@ func walk[T any](ctx context.Context, c *Client, verb *core.Verb,
 }
 
 // allRecords iterates over the entities of a list.
-func allRecords[T any](ctx context.Context, c *Client, verb *core.Verb, kind *records.Kind[T], l records.List[T]) iter.Seq2[*T, error] {
-	return walk(ctx, c, verb, func(ctx context.Context, op *operation, w *find.Walk, before *storage.ID) ([]T, bool, error) {
-		return kind.Next(ctx, op.Op, l, w, before)
+func allRecords[R, T any](ctx context.Context, c *Client, verb *core.Verb, kind *records.Kind[R], show func(*R) *T, l records.List[R]) iter.Seq2[*T, error] {
+	return walk(ctx, c, verb, func(ctx context.Context, op *core.Op, w *find.Walk, before *storage.ID) ([]T, bool, error) {
+		items, more, err := kind.Next(ctx, op, l, w, before)
+		return shown(items, show), more, err
 	})
 }
 
 // listRecords returns a page of the entities of a list.
-func listRecords[T any](ctx context.Context, c *Client, verb *core.Verb, kind *records.Kind[T], l records.List[T], p PageParams) (*Page[T], error) {
-	return run(ctx, c, verb, func(ctx context.Context, op *operation) (*Page[T], error) {
+func listRecords[R, T any](ctx context.Context, c *Client, verb *core.Verb, kind *records.Kind[R], show func(*R) *T, l records.List[R], p PageParams) (*Page[T], error) {
+	return run(ctx, c, verb, func(ctx context.Context, op *core.Op) (*Page[T], error) {
 		p, err := p.normal()
 		if err != nil {
 			return nil, err
 		}
-		items, total, err := kind.List(ctx, op.Op, l, form.Paging(p))
+		items, total, err := kind.List(ctx, op, l, form.Paging(p))
 		if err != nil {
 			return nil, err
 		}
 		page := newPage[T](p, total)
-		page.Data = items
+		page.Data = shown(items, show)
 		return page, nil
 	})
+}
+
+// shown returns the entities of a room as callers see them.
+func shown[R, T any](items []R, show func(*R) *T) []T {
+	out := make([]T, len(items))
+	for i := range items {
+		out[i] = *show(&items[i])
+	}
+	return out
 }

@@ -7,10 +7,12 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/seed-72ea4aab/vault/internal/applications"
 	"github.com/seed-72ea4aab/vault/internal/core"
 	"github.com/seed-72ea4aab/vault/internal/find"
 	"github.com/seed-72ea4aab/vault/internal/form"
 	"github.com/seed-72ea4aab/vault/internal/sessions"
+	"github.com/seed-72ea4aab/vault/internal/verbs"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
@@ -39,7 +41,7 @@ func (g *SessionGrant) UnmarshalJSON(data []byte) error {
 	return readObject(data, func(r *form.Reader) {
 		g.Nonce = r.Text("nonce")
 		g.Permissions = permissionsOf(r.Texts("permissions"))
-		g.Rules = readRules(r)
+		g.Rules = rulesOf(applications.ReadRules(r))
 		g.ExpiresAt = r.Moment("expires_at")
 	})
 }
@@ -47,8 +49,8 @@ func (g *SessionGrant) UnmarshalJSON(data []byte) error {
 // CreateSession opens a session of the client's application, which must be a
 // public one. The session key has no access until it is authorized.
 func (c *Client) CreateSession(ctx context.Context) (*Session, error) {
-	return run(ctx, c, &verbCreateSession, func(ctx context.Context, op *operation) (*Session, error) {
-		s, err := sessions.Create(ctx, op.Op, op.v.cfg.MaxSessionLife)
+	return run(ctx, c, &verbs.CreateSession, func(ctx context.Context, op *core.Op) (*Session, error) {
+		s, err := sessions.Create(ctx, op, c.v.cfg.MaxSessionLife)
 		if err != nil {
 			return nil, err
 		}
@@ -64,9 +66,9 @@ func (c *Client) CreateSession(ctx context.Context) (*Session, error) {
 // is deleted or expires, or gets a new key, the session ends. An unknown or
 // expired nonce is ErrNotFound, a used one ErrConflict.
 func (c *Client) AuthorizeSession(ctx context.Context, g SessionGrant) error {
-	return runErr(ctx, c, &verbAuthorizeSession, func(ctx context.Context, op *operation) error {
+	return runErr(ctx, c, &verbs.AuthorizeSession, func(ctx context.Context, op *core.Op) error {
 		rights := core.Rights{Permissions: texts(g.Permissions), Rules: accessRules(g.Rules)}
-		return sessions.Authorize(ctx, op.Op, &sessions.Grant{Nonce: g.Nonce, Rights: rights, ExpiresAt: g.ExpiresAt}, op.v.cfg.MaxSessionLife)
+		return sessions.Authorize(ctx, op, &sessions.Grant{Nonce: g.Nonce, Rights: rights, ExpiresAt: g.ExpiresAt}, c.v.cfg.MaxSessionLife)
 	})
 }
 
@@ -96,12 +98,12 @@ type ListSessionsParams struct {
 // what they may do now also depends on their authorizer. It reads all sessions
 // of the tenant to count those that are alive.
 func (c *Client) ListSessions(ctx context.Context, p ListSessionsParams) (*Page[SessionInfo], error) {
-	return run(ctx, c, &verbListSessions, func(ctx context.Context, op *operation) (*Page[SessionInfo], error) {
+	return run(ctx, c, &verbs.ListSessions, func(ctx context.Context, op *core.Op) (*Page[SessionInfo], error) {
 		p, err := p.normal()
 		if err != nil {
 			return nil, err
 		}
-		alive, total, err := sessions.List(ctx, op.Op, form.Paging(p))
+		alive, total, err := sessions.List(ctx, op, form.Paging(p))
 		if err != nil {
 			return nil, err
 		}
@@ -114,8 +116,8 @@ func (c *Client) ListSessions(ctx context.Context, p ListSessionsParams) (*Page[
 // AllSessions iterates over all sessions that are alive, newest first (permission
 // session:read): see [Client.AllTokens].
 func (c *Client) AllSessions(ctx context.Context) iter.Seq2[*SessionInfo, error] {
-	return walk(ctx, c, &verbAllSessions, func(ctx context.Context, op *operation, w *find.Walk, before *storage.ID) ([]SessionInfo, bool, error) {
-		alive, more, err := sessions.Next(ctx, op.Op, w, before)
+	return walk(ctx, c, &verbs.AllSessions, func(ctx context.Context, op *core.Op, w *find.Walk, before *storage.ID) ([]SessionInfo, bool, error) {
+		alive, more, err := sessions.Next(ctx, op, w, before)
 		return sessionInfos(alive), more, err
 	})
 }
@@ -135,5 +137,5 @@ func sessionInfos(alive []sessions.Info) []SessionInfo {
 // node, and within a second on every other. One that has ended already is
 // ErrNotFound.
 func (c *Client) DeleteSession(ctx context.Context, id uuid.UUID) error {
-	return runErr(ctx, c, &verbDeleteSession, func(ctx context.Context, op *operation) error { return sessions.Delete(ctx, op.Op, id) })
+	return runErr(ctx, c, &verbs.DeleteSession, func(ctx context.Context, op *core.Op) error { return sessions.Delete(ctx, op, id) })
 }

@@ -8,16 +8,12 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/seed-72ea4aab/vault/internal/audit"
 	"github.com/seed-72ea4aab/vault/internal/core"
 	"github.com/seed-72ea4aab/vault/internal/erase"
-	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/form"
-	"github.com/seed-72ea4aab/vault/internal/keyring"
-	"github.com/seed-72ea4aab/vault/internal/records"
-	"github.com/seed-72ea4aab/vault/internal/seal"
 	"github.com/seed-72ea4aab/vault/internal/sweep"
-	"github.com/seed-72ea4aab/vault/internal/webhook"
+	"github.com/seed-72ea4aab/vault/internal/tenants"
+	"github.com/seed-72ea4aab/vault/internal/verbs"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
@@ -57,58 +53,22 @@ type TenantParams struct {
 // "false" too.
 func (p *TenantParams) UnmarshalJSON(data []byte) error {
 	return readObject(data, func(r *form.Reader) {
-		p.Name = r.Text("name")
-		r.Object("settings", func(r *form.Reader) {
-			p.Settings.DeduplicateTokens = r.BoolOrText("deduplicate_tokens")
-		})
+		var in tenants.Params
+		in.Read(r)
+		*p = TenantParams{in.Name, TenantSettings(in.Settings)}
 	})
-}
-
-func (p *TenantParams) validate() error {
-	bad := &form.Problems{}
-	form.CheckName(bad, "name", p.Name)
-	return fault.Of(bad)
 }
 
 // CreateTenant adds a tenant with keys of its own. Several may have one name;
 // [Vault.EnsureTenant] returns the first of them.
 func (v *Vault) CreateTenant(ctx context.Context, name string) (*Tenant, error) {
-	t, err := v.createTenant(ctx, name, tenantKey(name))
-	if errors.Is(err, storage.ErrExists) {
-		return v.createTenant(ctx, name, storage.Key{})
-	}
-	return t, err
+	return tenantOrErr(tenants.Create(ctx, v.core, name))
 }
 
-// createTenant adds a tenant that is unique by a key, unless it is zero.
-func (v *Vault) createTenant(ctx context.Context, name string, unique storage.Key) (*Tenant, error) {
-	params := TenantParams{Name: name}
-	if err := params.validate(); err != nil {
+// tenantOrErr returns what a room gave as callers see it.
+func tenantOrErr(t *core.Tenant, err error) (*Tenant, error) {
+	if err != nil {
 		return nil, public(err)
-	}
-	now := v.core.Now()
-	ring, err := seal.NewRing(now)
-	if err != nil {
-		return nil, err
-	}
-	t := &core.Tenant{ID: v.core.NewID(now), Name: name, CreatedAs: name, WebhookSecret: webhook.NewSecret(), CreatedAt: now}
-	t.Record = storage.Record{AltKey: unique}
-	wrapped, err := keyring.Wrap(ctx, v.master, ring, storage.ID(t.ID))
-	if err != nil {
-		return nil, err
-	}
-	op := &operation{&core.Op{Caller: v.core.Owner(t.ID), State: &core.State{Ring: ring, ReadAt: time.Now()}, Now: now}, v}
-	rec, err := op.tenantRecord(t)
-	if err != nil {
-		return nil, err
-	}
-	ch := op.Change()
-	ch.InsertRecords = []storage.Record{
-		{Kind: kindRing, ID: storage.ID(t.ID), Body: wrapped, CreatedAt: now}, rec,
-	}
-	ch.Logs = []storage.Log{op.RecordEntry(audit.Create, &rec)}
-	if err := op.Apply(ctx, ch); err != nil {
-		return nil, fault.Wrap(err, "create tenant")
 	}
 	return tenantOf(t), nil
 }
@@ -121,52 +81,8 @@ func (v *Vault) createTenant(ctx context.Context, name string, unique storage.Ke
 // program gave it, and not by the new one: a management key of the tenant can
 // change it, and must not get what the program keeps for another tenant.
 func (v *Vault) EnsureTenant(ctx context.Context, name string) (*Tenant, error) {
-	if err := records.CheckName(name); err != nil {
-		return nil, public(err)
-	}
-	for range core.MaxAttempts {
-		t, found, err := v.tenantNamed(ctx, name)
-		if err == nil && !found {
-			t, err = v.createTenant(ctx, name, tenantKey(name))
-		}
-		// It may have been created, or deleted, since it was looked for.
-		if !errors.Is(err, storage.ErrExists) && (!found || !errors.Is(err, ErrNotFound)) {
-			return t, err
-		}
-	}
-	return nil, fault.ErrFaster
+	return tenantOrErr(tenants.Ensure(ctx, v.core, name))
 }
-
-// tenantNamed returns the tenant that was created under a name. A tenant is
-// sealed together with the key of that name, so an entry of the index that leads
-// to another tenant is an error.
-func (v *Vault) tenantNamed(ctx context.Context, name string) (t *Tenant, found bool, err error) {
-	key := tenantKey(name)
-	rec, err := core.Lookup(ctx, v.store, key)
-	if errors.Is(err, storage.ErrNotFound) {
-		return nil, false, nil
-	}
-	if err == nil && (rec.Kind != kindTenant || rec.AltKey != key) {
-		err = fault.ErrAltered
-	}
-	if err != nil {
-		return nil, false, fault.Wrap(err, "find the tenant of a name")
-	}
-	c := v.Tenant(uuid.UUID(rec.Tenant))
-	t, err = c.GetTenant(ctx)
-	if err != nil {
-		return nil, true, err
-	}
-	state, err := v.core.Tenants.Get(ctx, t.ID)
-	if err == nil && state.Doc.Record.AltKey != key {
-		err = fault.Wrap(fault.ErrAltered, "find the tenant of a name")
-	}
-	return t, true, err
-}
-
-// tenantKey is the name key of a tenant. The first tenant of a name keeps it for
-// good.
-func tenantKey(name string) storage.Key { return records.NameKey(uuid.UUID{}, kindTenant, name) }
 
 // Tenants lists the tenants, newest first. It is for the embedding program:
 // no API key reaches it.
@@ -175,16 +91,13 @@ func (v *Vault) Tenants(ctx context.Context, p PageParams) (*Page[Tenant], error
 	if err != nil {
 		return nil, public(err)
 	}
-	recs, total, err := v.store.ListRecords(ctx, storage.RecordFilter{Kind: kindTenant, Offset: p.offset(), Limit: p.Size})
+	found, total, err := tenants.List(ctx, v.core, form.Paging(p))
 	if err != nil {
 		return nil, err
 	}
 	page := newPage[Tenant](p, total)
-	for t, err := range v.listed(ctx, recs) {
-		if err != nil {
-			return nil, err
-		}
-		page.Data = append(page.Data, *t)
+	for _, t := range found {
+		page.Data = append(page.Data, *listedTenant(t))
 	}
 	return page, nil
 }
@@ -194,152 +107,57 @@ func (v *Vault) Tenants(ctx context.Context, p PageParams) (*Page[Tenant], error
 // [Vault.Tenants] it is for the embedding program.
 func (v *Vault) AllTenants(ctx context.Context) iter.Seq2[*Tenant, error] {
 	return func(yield func(*Tenant, error) bool) {
-		filter := storage.RecordFilter{Kind: kindTenant, Limit: form.MaxPageSize}
-		for {
-			recs, _, err := v.store.ListRecords(ctx, filter)
+		for t, err := range tenants.All(ctx, v.core) {
 			if err != nil {
 				yield(nil, err)
 				return
 			}
-			for t, err := range v.listed(ctx, recs) {
-				if !yield(t, err) || err != nil {
-					return
-				}
-			}
-			if len(recs) < filter.Limit {
+			if !yield(listedTenant(t), nil) {
 				return
 			}
-			filter.Before = recs[len(recs)-1].ID
 		}
 	}
 }
 
-// listed iterates over the tenants of records. It leaves out tenants that were
-// deleted since the records were read.
-func (v *Vault) listed(ctx context.Context, recs []storage.Record) iter.Seq2[*Tenant, error] {
-	return func(yield func(*Tenant, error) bool) {
-		for i := range recs {
-			state, err := v.core.Tenants.Get(ctx, uuid.UUID(recs[i].Tenant))
-			if errors.Is(err, ErrNotFound) {
-				continue
-			}
-			if err != nil {
-				yield(nil, err)
-				return
-			}
-			t := tenantOf(&state.Doc)
-			if t.CreatedAs = state.Doc.CreatedAs; t.CreatedAs == "" && t.ModifiedAt.IsZero() {
-				t.CreatedAs = t.Name
-			}
-			if !yield(t, nil) {
-				return
-			}
-		}
-	}
+// listedTenant returns a tenant with the name that it was created under.
+func listedTenant(t *core.Tenant) *Tenant {
+	out := tenantOf(t)
+	out.CreatedAs = t.CreatedAs
+	return out
 }
 
 // GetTenant returns the client's own tenant (permission tenant:read).
 func (c *Client) GetTenant(ctx context.Context) (*Tenant, error) {
-	return run(ctx, c, &verbGetTenant, func(ctx context.Context, op *operation) (*Tenant, error) {
-		state, err := op.Vault.Tenants.Reload(ctx, op.Tenant())
-		if err != nil {
-			return nil, err
-		}
-		if err := op.LogReads(ctx, audit.Read, core.Entity{Type: kindTenant, ID: op.Tenant().String()}); err != nil {
-			return nil, err
-		}
-		return tenantOf(&state.Doc), nil
-	})
+	return runTo(ctx, c, &verbs.GetTenant, tenantOf, tenants.Get)
 }
 
 // ReplaceTenant replaces the name and the settings of the client's own tenant
 // (permission tenant:update).
 func (c *Client) ReplaceTenant(ctx context.Context, p TenantParams) (*Tenant, error) {
-	return run(ctx, c, &verbReplaceTenant, func(ctx context.Context, op *operation) (*Tenant, error) {
-		if err := p.validate(); err != nil {
-			return nil, err
-		}
-		return op.changeTenant(ctx, func(t *core.Tenant) error {
-			t.Name, t.Settings = p.Name, core.TenantSettings(p.Settings)
-			return nil
-		})
+	return runTo(ctx, c, &verbs.ReplaceTenant, tenantOf, func(ctx context.Context, op *core.Op) (*core.Tenant, error) {
+		return tenants.Replace(ctx, op, tenants.Params{Name: p.Name, Settings: core.TenantSettings(p.Settings)})
 	})
 }
 
 // PatchTenant changes the client's own tenant by a JSON merge patch (RFC 7386)
 // of its parameters, which [EncodeJSON] reads (permission tenant:update).
 func (c *Client) PatchTenant(ctx context.Context, patch any) (*Tenant, error) {
-	return run(ctx, c, &verbPatchTenant, func(ctx context.Context, op *operation) (*Tenant, error) {
-		text, err := EncodeJSON(patch)
-		if err != nil {
-			return nil, err
-		}
-		return op.changeTenant(ctx, func(t *core.Tenant) error {
-			var p TenantParams
-			if err := paramsForm.Merge(&p, TenantParams{t.Name, TenantSettings(t.Settings)}, text); err != nil {
-				return err
-			}
-			t.Name, t.Settings = p.Name, core.TenantSettings(p.Settings)
-			return p.validate()
-		})
+	return runTo(ctx, c, &verbs.PatchTenant, tenantOf, func(ctx context.Context, op *core.Op) (*core.Tenant, error) {
+		return tenants.Patch(ctx, op, plainJSON(patch))
 	})
 }
-
-// secretOverlap is how long callbacks are signed with the old secret too.
-const secretOverlap = 24 * time.Hour
 
 // RotateWebhookSecret gives the client's own tenant a new webhook secret
 // (permission tenant:update). For 24 hours callbacks are signed with the old
 // one as well, so that receivers can change over in their own time.
 func (c *Client) RotateWebhookSecret(ctx context.Context) (*Tenant, error) {
-	return run(ctx, c, &verbRotateWebhookSecret, func(ctx context.Context, op *operation) (*Tenant, error) {
-		return op.changeTenant(ctx, func(t *core.Tenant) error {
-			t.OldSecret, t.OldSecretUntil = t.WebhookSecret, op.Now.Add(secretOverlap)
-			t.WebhookSecret = webhook.NewSecret()
-			return nil
-		})
-	})
+	return runTo(ctx, c, &verbs.RotateWebhookSecret, tenantOf, tenants.RotateSecret)
 }
 
 // tenantOf returns a tenant as callers see it.
 func tenantOf(t *core.Tenant) *Tenant {
 	return &Tenant{ID: t.ID, Name: t.Name, Settings: TenantSettings(t.Settings), WebhookSecret: t.WebhookSecret,
 		CreatedAt: t.CreatedAt, ModifiedAt: t.ModifiedAt}
-}
-
-// changeTenant reads the client's own tenant, changes it and stores it.
-func (op *operation) changeTenant(ctx context.Context, change func(*core.Tenant) error) (*Tenant, error) {
-	defer op.Afterwards(func() { op.Vault.Tenants.Forget(op.Tenant()) })
-	return core.RetryStale(func() (*Tenant, error) {
-		var err error
-		if op.State, err = op.Vault.Tenants.Reload(ctx, op.Tenant()); err != nil {
-			return nil, err
-		}
-		t := op.State.Doc
-		t.ModifiedAt = op.Now
-		if err := change(&t); err != nil {
-			return nil, err
-		}
-		t.Record.Rev++
-		rec, err := op.tenantRecord(&t)
-		if err != nil {
-			return nil, err
-		}
-		ch := op.Change()
-		ch.UpdateRecords = []storage.RecordUpdate{{Rev: rec.Rev - 1, Record: rec}}
-		ch.Logs = []storage.Log{op.RecordEntry(audit.Update, &rec)}
-		return tenantOf(&t), op.Write(ctx, ch)
-	})
-}
-
-// tenantRecord seals a tenant. It keeps the key of the name that it was created
-// under: a tenant can change its name by itself, and must not be taken for
-// another one because of that.
-func (op *operation) tenantRecord(t *core.Tenant) (storage.Record, error) {
-	rec := storage.Record{
-		Kind: kindTenant, ID: storage.ID(t.ID), Name: t.Name, AltKey: t.Record.AltKey, CreatedAt: t.CreatedAt, Rev: t.Record.Rev,
-	}
-	return rec, op.SealRecord(&rec, t)
 }
 
 // DeleteTenant deletes a tenant's keys, without which nothing opens what was

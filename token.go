@@ -12,6 +12,7 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
 	"github.com/seed-72ea4aab/vault/internal/token"
 	"github.com/seed-72ea4aab/vault/internal/tokens"
+	"github.com/seed-72ea4aab/vault/internal/verbs"
 )
 
 // Token stands in for a value. How much of the value Data shows depends on who
@@ -170,14 +171,10 @@ func tokenOf(t tokens.Token) Token {
 	return out
 }
 
-// runToken is run for a verb that gives a token.
-func runToken(ctx context.Context, c *Client, verb *core.Verb, do func(context.Context, *core.Op) (tokens.Token, error)) (*Token, error) {
-	t, err := core.Do(ctx, c.caller, verb, do)
-	if err != nil {
-		return nil, public(err)
-	}
+// newToken returns a pointer to a token of a room.
+func newToken(t tokens.Token) *Token {
 	out := tokenOf(t)
-	return &out, nil
+	return &out
 }
 
 // CreateToken stores a value and returns the token that stands for it, with
@@ -187,7 +184,7 @@ func runToken(ctx context.Context, c *Client, verb *core.Verb, do func(context.C
 // nothing is stored; a client that may not read that token learns no more of
 // it than its id, type, fingerprint and containers.
 func (c *Client) CreateToken(ctx context.Context, p TokenParams) (*Token, error) {
-	return runToken(ctx, c, &verbCreateToken, func(ctx context.Context, op *core.Op) (tokens.Token, error) {
+	return runTo(ctx, c, &verbs.CreateToken, newToken, func(ctx context.Context, op *core.Op) (tokens.Token, error) {
 		inside := p.inside()
 		return tokens.Create(ctx, op, &inside)
 	})
@@ -195,7 +192,7 @@ func (c *Client) CreateToken(ctx context.Context, p TokenParams) (*Token, error)
 
 // GetToken returns a token as the client may see it (permission token:read).
 func (c *Client) GetToken(ctx context.Context, id string) (*Token, error) {
-	return runToken(ctx, c, &verbGetToken, func(ctx context.Context, op *core.Op) (tokens.Token, error) { return tokens.Get(ctx, op, id) })
+	return runTo(ctx, c, &verbs.GetToken, newToken, func(ctx context.Context, op *core.Op) (tokens.Token, error) { return tokens.Get(ctx, op, id) })
 }
 
 // PatchToken changes a token by a JSON merge patch (RFC 7386), which
@@ -211,14 +208,14 @@ func (c *Client) GetToken(ctx context.Context, id string) (*Token, error) {
 // the token a duplicate changes nothing and returns the existing token, as
 // CreateToken does.
 func (c *Client) PatchToken(ctx context.Context, id string, patch any) (*Token, error) {
-	return runToken(ctx, c, &verbPatchToken, func(ctx context.Context, op *core.Op) (tokens.Token, error) {
+	return runTo(ctx, c, &verbs.PatchToken, newToken, func(ctx context.Context, op *core.Op) (tokens.Token, error) {
 		return tokens.Patch(ctx, op, id, plainJSON(patch))
 	})
 }
 
 // DeleteToken deletes a token (permission token:delete).
 func (c *Client) DeleteToken(ctx context.Context, id string) error {
-	return runErr(ctx, c, &verbDeleteToken, func(ctx context.Context, op *operation) error { return tokens.Delete(ctx, op.Op, id) })
+	return runErr(ctx, c, &verbs.DeleteToken, func(ctx context.Context, op *core.Op) error { return tokens.Delete(ctx, op, id) })
 }
 
 // EraseParams says which tokens to erase, and why. The query may hold data, so it
@@ -272,8 +269,8 @@ type Erasure struct {
 //
 // EraseTokens cannot be part of [Client.Once] or [Client.InTx].
 func (c *Client) EraseTokens(ctx context.Context, p EraseParams) (*Erasure, error) {
-	return run(ctx, c, &verbEraseTokens, func(ctx context.Context, op *operation) (*Erasure, error) {
-		done, err := erase.Tokens(ctx, op.Op, erase.Params(p))
+	return run(ctx, c, &verbs.EraseTokens, func(ctx context.Context, op *core.Op) (*Erasure, error) {
+		done, err := erase.Tokens(ctx, op, erase.Params(p))
 		return (*Erasure)(done), err
 	})
 }

@@ -3,8 +3,10 @@ package vault
 import (
 	"context"
 
+	"github.com/seed-72ea4aab/vault/internal/core"
 	"github.com/seed-72ea4aab/vault/internal/reveal"
 	"github.com/seed-72ea4aab/vault/internal/tokens"
+	"github.com/seed-72ea4aab/vault/internal/verbs"
 )
 
 // Tokenize turns a whole document into tokens and returns the same structure
@@ -18,8 +20,8 @@ import (
 // All tokens are created, or none: the error names the path of every value
 // that is wrong.
 func (c *Client) Tokenize(ctx context.Context, document any) (JSON, error) {
-	return run(ctx, c, &verbTokenize, func(ctx context.Context, op *operation) (JSON, error) {
-		return tokens.Tokenize(ctx, op.Op, plainJSON(document))
+	return run(ctx, c, &verbs.Tokenize, func(ctx context.Context, op *core.Op) (JSON, error) {
+		return tokens.Tokenize(ctx, op, plainJSON(document))
 	})
 }
 
@@ -32,12 +34,12 @@ func (c *Client) Tokenize(ctx context.Context, document any) (JSON, error) {
 // is not evaluated again. At most 100 distinct tokens can be used at once. An
 // id that does not exist is an [InvalidError] that names it.
 func (c *Client) Detokenize(ctx context.Context, document any) (JSON, error) {
-	return run(ctx, c, &verbDetokenize, func(ctx context.Context, op *operation) (JSON, error) {
+	return run(ctx, c, &verbs.Detokenize, func(ctx context.Context, op *core.Op) (JSON, error) {
 		doc, err := op.Document(ctx, plainJSON(document))
 		if err != nil {
 			return nil, err
 		}
-		out, err := reveal.Detokenize(ctx, op.Op, doc, reveal.Root)
+		out, err := reveal.Detokenize(ctx, op, doc, reveal.Root)
 		if err != nil {
 			return nil, err
 		}

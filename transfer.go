@@ -5,9 +5,11 @@ import (
 	"errors"
 	"iter"
 
+	"github.com/seed-72ea4aab/vault/internal/core"
 	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/tokens"
 	"github.com/seed-72ea4aab/vault/internal/transfer"
+	"github.com/seed-72ea4aab/vault/internal/verbs"
 )
 
 // OnDuplicate says what becomes of a row of an import whose id is taken.
@@ -95,8 +97,8 @@ func (c *Client) Import(ctx context.Context, rows iter.Seq2[TokenParams, error],
 		if opts != nil {
 			inside = transfer.Options{OnDuplicate: string(opts.OnDuplicate), Name: opts.Name, FirstRow: opts.FirstRow, Resumed: opts.Resumed}
 		}
-		err := runErr(ctx, c, &verbImport, func(ctx context.Context, op *operation) error {
-			return transfer.Import(ctx, op.Op, rowsInside(rows), &inside, func(r transfer.Result) bool { return yield(resultOf(r), nil) })
+		err := runErr(ctx, c, &verbs.Import, func(ctx context.Context, op *core.Op) error {
+			return transfer.Import(ctx, op, rowsInside(rows), &inside, func(r transfer.Result) bool { return yield(resultOf(r), nil) })
 		})
 		if err != nil {
 			yield(ImportResult{}, err)
@@ -148,8 +150,8 @@ func (c *Client) Export(ctx context.Context, opts *ExportOptions) iter.Seq2[Toke
 		if opts != nil {
 			query = opts.Query
 		}
-		err := runErr(ctx, c, &verbExport, func(ctx context.Context, op *operation) error {
-			return transfer.Export(ctx, op.Op, query, func(p tokens.Params) bool { return yield(paramsOf(p), nil) })
+		err := runErr(ctx, c, &verbs.Export, func(ctx context.Context, op *core.Op) error {
+			return transfer.Export(ctx, op, query, func(p tokens.Params) bool { return yield(paramsOf(p), nil) })
 		})
 		if err != nil {
 			yield(TokenParams{}, err)

@@ -53,19 +53,14 @@ import (
 	"sync"
 	"time"
 
-	"github.com/google/uuid"
-
-	"github.com/seed-72ea4aab/vault/internal/cache"
 	"github.com/seed-72ea4aab/vault/internal/core"
 	"github.com/seed-72ea4aab/vault/internal/egress"
 	"github.com/seed-72ea4aab/vault/internal/evident"
-	"github.com/seed-72ea4aab/vault/internal/form"
 	"github.com/seed-72ea4aab/vault/internal/keyring"
 	"github.com/seed-72ea4aab/vault/internal/logs"
 	"github.com/seed-72ea4aab/vault/internal/once"
 	"github.com/seed-72ea4aab/vault/internal/relay"
 	"github.com/seed-72ea4aab/vault/internal/runs"
-	"github.com/seed-72ea4aab/vault/internal/share"
 	"github.com/seed-72ea4aab/vault/internal/sinks"
 	"github.com/seed-72ea4aab/vault/script"
 	"github.com/seed-72ea4aab/vault/storage"
@@ -259,9 +254,7 @@ type Vault struct {
 	egress   *egress.Client
 	runs     *runs.Runs
 	relay    *relay.Relay
-	proxies  *cache.Cache[storage.Key, *Proxy]
 	requests once.Requests
-	turns    *share.Places[uuid.UUID]
 
 	followers *logs.Followers
 	sinks     *sinks.Sinks
@@ -310,12 +303,10 @@ func open(ctx context.Context, store Storage, key AEAD, cfg *Config) (*Vault, er
 		Store: store, Master: key, Clock: c.Now, Logger: c.Logger, KeyAge: c.KeyAge, StrictReadLogs: c.StrictReadLogs, FullAudit: c.FullAudit,
 		MaxBytes: c.MaxBytes, MaxTokens: c.MaxTokens, MaxPageBytes: c.MaxPageBytes, MaxMemory: c.MaxMemory, Observe: tell,
 	})
-	v.proxies = cache.New[storage.Key, *Proxy]()
 	v.egress = c.Egress.client(v.observeEgress())
-	v.turns = newTurns()
 	v.followers = logs.NewFollowers()
-	v.runs = runs.New(runs.Config{Vault: v.core, Runtime: c.Runtime, Egress: v.egress, Front: front{v}})
-	v.relay = &relay.Relay{Egress: v.egress, Runs: v.runs, Timeout: c.ProxyTimeout}
+	v.runs = runs.New(runs.Config{Vault: v.core, Runtime: c.Runtime, Egress: v.egress, Operation: v.operation, Log: v.cfg.scriptLog()})
+	v.relay = relay.New(relay.Config{Vault: v.core, Egress: v.egress, Runs: v.runs, Timeout: c.ProxyTimeout})
 	check := keyring.Check{Store: store, Master: key, Now: v.core.Now}
 	if err := check.Verify(ctx); err != nil {
 		return nil, err
@@ -409,11 +400,4 @@ func (p *EgressPolicy) client(observe egress.Observe) *egress.Client {
 		AllowHTTP: p.AllowHTTP, AllowPrivate: p.AllowPrivate, AllowPrefixes: p.AllowPrefixes, DenyPrefixes: p.DenyPrefixes,
 		Ports: p.Ports, RootCAs: p.RootCAs, UseEnvironmentProxy: p.UseEnvironmentProxy, MaxConnsPerTenant: p.MaxConnsPerTenant, Observe: observe,
 	})
-}
-
-// checkURL checks a URL that something will be sent to.
-func (v *Vault) checkURL(bad *form.Problems, path, text string) {
-	if _, err := v.egress.CheckURL(text); err != nil {
-		bad.Add(path, "must be an absolute URL that the egress policy allows: %s", err.Error())
-	}
 }

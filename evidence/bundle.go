@@ -14,10 +14,10 @@ const bundleFormat = "vault-evidence/1"
 // maxLine bounds a line of a bundle, in bytes.
 const maxLine = 1 << 20
 
-// Header begins a bundle.
+// Header is the first line of a bundle.
 type Header struct {
 	Tenant uuid.UUID
-	Note   []byte // signed, over the vault's tree
+	Note   []byte // signed note over the vault's tree
 	Head   Proven // the tenant's newest head
 	Events int    // number of event lines that follow
 }
@@ -28,15 +28,16 @@ type Leaf struct {
 	Kind Kind
 	ID   uuid.UUID
 	C    Hash
-	// Mac and Entry are nil when the row of the entry does not exist. Mac is nil
-	// when the entry was erased.
+	// Mac and Entry are nil if the row of the entry does not exist. Mac is
+	// also nil if the entry was erased.
 	Mac   []byte
 	Entry *Entry
-	// Erased is the event that allowed the erasure, if the entry was erased.
+	// Erased is the event that allowed the erasure. It is nil if the entry
+	// was not erased.
 	Erased *Proven
 }
 
-// The lines of a bundle. The first key tells them apart.
+// The lines of a bundle. Each kind starts with a different key.
 type (
 	headerLine struct {
 		Bundle string    `json:"bundle"`
@@ -68,8 +69,8 @@ type (
 	}
 )
 
-// Writer writes a bundle. The methods must be called in the order of the lines;
-// see the package comment.
+// Writer writes a bundle. Its methods must be called in the order of the
+// lines; see the package comment.
 type Writer struct{ w io.Writer }
 
 // NewWriter returns a Writer.
@@ -83,7 +84,7 @@ func (w *Writer) Header(h *Header) error {
 // Event writes an event.
 func (w *Writer) Event(p Proven) error { return w.line(eventLine{p}) }
 
-// Pruned writes the roots that stand for the leaves below an index.
+// Pruned writes the roots that replace the leaves below an index.
 func (w *Writer) Pruned(below int64, roots []Hash) error {
 	return w.line(prunedLine{0, below, roots})
 }
@@ -98,7 +99,7 @@ func (w *Writer) Leaf(l *Leaf) error {
 	return w.line(line)
 }
 
-// History writes how the vault's tree grew up to a size.
+// History writes how the vault's tree grew to a size.
 func (w *Writer) History(size int64, hashes []Hash) error { return w.line(historyLine{size, hashes}) }
 
 func (w *Writer) line(v any) error {
@@ -106,18 +107,19 @@ func (w *Writer) line(v any) error {
 	return err
 }
 
-// encode returns the only form of a value that verification accepts.
+// encode returns the canonical JSON of a value. Verification accepts no other
+// form.
 func encode(v any) []byte {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
 	if err := e.Encode(v); err != nil {
-		panic(err) // unreachable: the types above can all be encoded
+		panic(err) // unreachable, because all types above can be encoded
 	}
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 }
 
-// decode reads a value from its only form, and reports whether it was in it.
+// decode reads a value. It reports whether the JSON is valid and canonical.
 func decode(b []byte, v any) bool {
 	return json.Unmarshal(b, v) == nil && bytes.Equal(encode(v), b)
 }

@@ -16,9 +16,9 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 )
 
-// Checkpoint states the size and the root of a tree: a C2SP tlog-checkpoint.
+// Checkpoint is the size and the root of a tree: a C2SP tlog-checkpoint.
 type Checkpoint struct {
-	Origin string // names the tree
+	Origin string // name of the tree
 	Size   int64
 	Root   Hash
 }
@@ -33,11 +33,11 @@ var (
 	ErrOrigin = errors.New("evidence: an origin has 1 to 255 bytes, and neither spaces, control characters nor plus signs")
 )
 
-// maxOrigin bounds the name of a tree, in bytes.
+// maxOrigin is the maximum length of the name of a tree, in bytes.
 const maxOrigin = 255
 
-// CheckOrigin reports whether a name can be the origin of a vault, and so the
-// name of its key.
+// CheckOrigin returns an error if a name cannot be the origin of a vault. The
+// origin is also the name of the vault's key.
 func CheckOrigin(name string) error {
 	bad := func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) || r == '+' }
 	if name == "" || len(name) > maxOrigin || !utf8.ValidString(name) || strings.ContainsFunc(name, bad) {
@@ -46,8 +46,8 @@ func CheckOrigin(name string) error {
 	return nil
 }
 
-// OriginAfter returns the origin of the vault's tree after a number of accepted
-// restores. Without any it is the name of the key.
+// OriginAfter returns the origin of the vault's tree after a number of
+// accepted restores. Without restores it is the name of the key.
 func OriginAfter(name string, restores int) string {
 	if restores == 0 {
 		return name
@@ -55,8 +55,8 @@ func OriginAfter(name string, restores int) string {
 	return name + "/" + strconv.Itoa(restores+1)
 }
 
-// Restores returns the number of accepted restores that the origin of a vault's tree
-// counts.
+// Restores returns the number of accepted restores from the origin of a
+// vault's tree.
 func Restores(name, origin string) (int, error) {
 	if origin == name {
 		return 0, nil
@@ -72,8 +72,8 @@ func Restores(name, origin string) (int, error) {
 // TenantOrigin returns the origin of a tenant's tree.
 func TenantOrigin(origin string, tenant uuid.UUID) string { return origin + "/" + tenant.String() }
 
-// splitOrigin splits the origin of a tenant's tree. The tenant is zero for the
-// vault's own.
+// splitOrigin splits the origin of a tenant's tree. The tenant is zero for
+// the vault's tree.
 func splitOrigin(origin string) (string, uuid.UUID) {
 	i := strings.LastIndexByte(origin, '/')
 	if i < 0 || len(origin)-i != 37 {
@@ -86,12 +86,12 @@ func splitOrigin(origin string) (string, uuid.UUID) {
 	return origin[:i], id
 }
 
-// Text returns the text that is signed.
+// Text returns the text to sign.
 func (c *Checkpoint) Text() string {
 	return fmt.Sprintf("%s\n%d\n%s\n", c.Origin, c.Size, base64.StdEncoding.EncodeToString(c.Root[:]))
 }
 
-// Sign returns a note that all signers have signed.
+// Sign returns a note with the signatures of all signers.
 func (c *Checkpoint) Sign(signers ...note.Signer) ([]byte, error) {
 	return note.Sign(&note.Note{Text: c.Text()}, signers...)
 }
@@ -115,7 +115,7 @@ func OpenCheckpoint(msg []byte, keys ...note.Verifier) (*Checkpoint, error) {
 	return parseCheckpoint(n.Text)
 }
 
-// distinct drops keys that occur twice, which would be ambiguous.
+// distinct drops duplicate keys, which would be ambiguous.
 func distinct(keys []note.Verifier) (all []note.Verifier) {
 	for _, k := range keys {
 		same := func(other note.Verifier) bool { return other.Name() == k.Name() && other.KeyHash() == k.KeyHash() }
@@ -126,7 +126,7 @@ func distinct(keys []note.Verifier) (all []note.Verifier) {
 	return all
 }
 
-// strictSignatures reports whether every signature is in its only encoding.
+// strictSignatures reports whether every signature is in canonical base64.
 func strictSignatures(lines []byte) bool {
 	for line := range bytes.Lines(bytes.TrimPrefix(lines, []byte("\n"))) {
 		text := bytes.TrimSuffix(line[bytes.LastIndexByte(line, ' ')+1:], []byte("\n"))
@@ -153,12 +153,12 @@ func parseCheckpoint(text string) (*Checkpoint, error) {
 	return &Checkpoint{Origin: lines[0], Size: size, Root: Hash(root)}, nil
 }
 
-// CheckConsistency reports whether a tree continues an older one, by the hashes
-// of a consistency proof.
+// CheckConsistency returns an error if the newer tree does not extend the
+// older one. The hashes are a consistency proof.
 func CheckConsistency(older, newer *Checkpoint, hashes []Hash) error {
 	switch {
 	case older.Size == 0 && len(hashes) == 0 && newer.Size >= 0:
-		return nil // every tree continues the empty one
+		return nil // every tree extends the empty one
 	case older.Size == newer.Size && older.Root == newer.Root && len(hashes) == 0:
 		return nil
 	}

@@ -15,7 +15,7 @@ import (
 type Entry struct {
 	ID         uuid.UUID
 	CreatedAt  time.Time
-	ActorID    uuid.UUID // zero when the tenant itself acted
+	ActorID    uuid.UUID // zero if the tenant itself acted
 	ActorType  string
 	ActorName  string
 	EntityType string
@@ -25,25 +25,25 @@ type Entry struct {
 	Origin     string
 }
 
-// Redacted returns what is left of an entry after it was erased.
+// Redacted returns the remaining fields of an entry after its erasure.
 func (e Entry) Redacted() Entry {
 	e.ActorName, e.Origin = "", ""
 	return e
 }
 
-// Mac is the keyed hash that the vault stores beside an entry.
+// Mac is the keyed hash that the vault stores with an entry.
 type Mac [16]byte
 
 // commitPrefix begins every commitment.
 const commitPrefix = "vault/log/1"
 
-// AppendFields appends the fields of an entry as commitments and macs hash
-// them.
+// AppendFields appends the fields of an entry in the form that commitments
+// hash.
 func (e *Entry) AppendFields(b []byte) []byte { return e.appendFields(b, e.EntityType) }
 
-// AppendMacFields appends the fields of an entry as its mac hashes them: all of
-// them, except that the type of an entity that was read is left out. A storage
-// that reads a token and enters that in one step only learns the type then.
+// AppendMacFields appends the fields of an entry in the form that its mac
+// hashes. For a read, the entity type is left out: a storage that reads a
+// token and logs the read in one step does not know the type before.
 func (e *Entry) AppendMacFields(b []byte) []byte {
 	if e.Operation == "read" {
 		return e.appendFields(b, "")
@@ -51,7 +51,8 @@ func (e *Entry) AppendMacFields(b []byte) []byte {
 	return e.appendFields(b, e.EntityType)
 }
 
-// appendFields appends what entryText.appendFields does, without making the texts.
+// appendFields appends the same bytes as entryText.appendFields, without
+// allocating the texts.
 func (e *Entry) appendFields(b []byte, entityType string) []byte {
 	b = appendID(b, e.ID)
 	b = binary.BigEndian.AppendUint32(b, uint32(len(timeLayout)))
@@ -89,8 +90,8 @@ func (e *Entry) Commit(tenant uuid.UUID, mac Mac) Hash {
 	return CommitFields(tenant, mac, e.AppendFields(room[:0]))
 }
 
-// CommitFields returns the commitment to the fields that [Entry.AppendFields]
-// has written.
+// CommitFields returns the commitment to the fields from
+// [Entry.AppendFields].
 func CommitFields(tenant uuid.UUID, mac Mac, fields []byte) Hash {
 	var room [640]byte
 	b := append(room[:0], commitPrefix...)
@@ -99,18 +100,18 @@ func CommitFields(tenant uuid.UUID, mac Mac, fields []byte) Hash {
 	return sha256.Sum256(append(b, fields...))
 }
 
-// Kind is the way in which an entry came into the tree.
+// Kind is the way in which an entry was added to the tree.
 type Kind byte
 
 // The kinds of leaves in a tenant's tree.
 const (
-	// KindEntry is an entry that was sequenced when it was written.
+	// KindEntry is an entry that was added soon after it was written.
 	KindEntry Kind = iota + 1
 	// KindImported is an entry that existed before evidence began. Its leaf
-	// attests the entry as it was on that day.
+	// attests the entry as it was at that time.
 	KindImported
-	// KindOld is an imported entry that has no mac in its row. The commitment
-	// uses the mac that the vault computed on that day.
+	// KindOld is an imported entry without a mac in its row. The commitment
+	// uses the mac that the vault computed when evidence began.
 	KindOld
 )
 
@@ -150,8 +151,8 @@ func LeafHash(k Kind, id uuid.UUID, commitment Hash) Hash {
 	return tlog.RecordHash(b[:])
 }
 
-// Millis returns the Unix time in milliseconds that an id holds. Ids of entries
-// are UUIDv7.
+// Millis returns the Unix time in milliseconds from an id. Ids of entries are
+// UUIDv7.
 func Millis(id uuid.UUID) int64 {
 	var ms [8]byte
 	copy(ms[2:], id[:6])
@@ -161,7 +162,7 @@ func Millis(id uuid.UUID) int64 {
 // timeLayout is the form of times in commitments: UTC, with microseconds.
 const timeLayout = "2006-01-02T15:04:05.000000Z"
 
-// entryText is an entry as a bundle shows it: the texts that are hashed.
+// entryText is an entry as it appears in a bundle: the texts that are hashed.
 type entryText struct {
 	ID         string `json:"id"`
 	CreatedAt  string `json:"created_at"`

@@ -8,7 +8,8 @@ import (
 	"github.com/google/uuid"
 )
 
-// An entry hashes the same whether its fields are appended or written as texts.
+// An entry has the same hash whether its fields are appended directly or as
+// texts.
 func TestAppendFields(t *testing.T) {
 	id := uuid.MustParse("0198c5a0-1234-7abc-8def-0123456789ab")
 	at := time.Date(2026, 3, 4, 5, 6, 7, 89_000, time.FixedZone("", 3600))

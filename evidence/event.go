@@ -10,13 +10,14 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 )
 
-// EventKind says what an event of the vault's tree records. A verifier ignores
-// kinds that it does not know.
+// EventKind is the kind of an event in the vault's tree. A verifier ignores
+// unknown kinds.
 type EventKind string
 
-// The kinds of events, with the fields that they use besides Time.
+// The kinds of events, and the fields that each uses besides Time.
 const (
-	// EventHead states a tenant's tree: Tenant, Size, Root, State.
+	// EventHead has the size and root of a tenant's tree: Tenant, Size, Root,
+	// State.
 	EventHead EventKind = "head"
 	// EventPruned allows the deletion of a tenant's old entries: Tenant, Below,
 	// Cutoff. Entries created before the cutoff may be missing, and leaves below
@@ -51,13 +52,13 @@ type Event struct {
 	Kind   EventKind `json:"kind"`
 	Time   time.Time `json:"time"`
 	Tenant uuid.UUID `json:"tenant,omitzero"`
-	// Prev is one more than the index of the previous event about the same tenant,
-	// or about the whole vault. Heads have none.
+	// Prev is one more than the index of the previous event about the same
+	// tenant, or about the whole vault. Heads do not have it.
 	Prev int64 `json:"prev,omitempty"`
 
 	Size int64 `json:"size,omitempty"`
 	Root Hash  `json:"root,omitzero"`
-	// State is a SHA-256 over what the vault keeps beside the tree.
+	// State is a SHA-256 over the state that the vault keeps with the tree.
 	State Hash `json:"state,omitzero"`
 
 	Below  int64 `json:"below,omitempty"`
@@ -101,7 +102,7 @@ type Proven struct {
 	Proof []Hash `json:"proof"`
 }
 
-// Open returns the event if its proof holds in the tree of a note.
+// Open returns the event if its proof is valid for the tree of a note.
 func (p *Proven) Open(in *Checkpoint) (*Event, error) {
 	if err := tlog.CheckRecord(p.Proof, in.Size, in.Root, p.Index, tlog.RecordHash([]byte(p.Body))); err != nil {
 		return nil, fmt.Errorf("evidence: the proof of an event does not hold")

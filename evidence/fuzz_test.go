@@ -54,7 +54,7 @@ func FuzzOpenCheckpoint(f *testing.F) {
 	f.Fuzz(func(t *testing.T, msg []byte) {
 		c, err := OpenCheckpoint(msg, key)
 		if err == nil && !bytes.HasPrefix(msg, []byte(c.Text())) {
-			t.Error("a checkpoint says what its note does not")
+			t.Error("a checkpoint differs from its note")
 		}
 	})
 }

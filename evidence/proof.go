@@ -15,22 +15,22 @@ import (
 )
 
 // Proof proves that an entry is in the log of a tenant. Its text is a C2SP
-// tlog-proof over the tenant's tree. The extra data is JSON and holds the entry
-// and the proof of the tenant's head in the vault's tree:
+// tlog-proof over the tenant's tree. The extra data is JSON. It has the
+// entry, and the proof of the tenant's head in the vault's tree:
 //
 //	{"kind":"entry","id":ID,"c":C,"mac":M,"entry":{...},"head":P,"note":N}
 type Proof struct {
 	Index    int64
 	Hashes   []Hash // inclusion in the tenant's tree
 	Note     []byte // over the tenant's tree
-	Leaf     Leaf   // N does not count
-	Head     Proven // of the tenant's tree in the vault's
+	Leaf     Leaf   // N is ignored
+	Head     Proven // head of the tenant's tree, in the vault's tree
 	HeadNote []byte // over the vault's tree
 }
 
 const proofHeader = "c2sp.org/tlog-proof@v1\n"
 
-// maxProof bounds the size of a proof in bytes.
+// maxProof is the maximum size of a proof in bytes.
 const maxProof = maxLine
 
 // proofExtra is the extra data of a proof.
@@ -64,26 +64,27 @@ func (p *Proof) Text() []byte {
 	return b.Bytes()
 }
 
-// Proved is what a proof has proved.
+// Proved is the content of a valid proof.
 type Proved struct {
 	Tenant uuid.UUID
 	Index  int64
-	ID     uuid.UUID // of the entry
+	ID     uuid.UUID // id of the entry
 	Kind   Kind
-	// Fields are the entry's fields by their names; nil when the proof does not
-	// hold them, because they were erased.
+	// Fields are the entry's fields by name. It is nil if the proof does not
+	// contain them, because they were erased.
 	Fields map[string]string
 }
 
 var errProof = errors.New("evidence: not a proof")
 
-// VerifyProof reports whether a proof of an entry holds under a key.
+// VerifyProof returns an error if the proof of an entry is not valid for a
+// key.
 func VerifyProof(proof []byte, vkey string) error {
 	_, err := OpenProof(proof, vkey)
 	return err
 }
 
-// OpenProof returns what a proof proves, if it holds under a key.
+// OpenProof returns the content of a proof if it is valid for a key.
 func OpenProof(proof []byte, vkey string) (*Proved, error) {
 	key, err := note.NewVerifier(vkey)
 	if err != nil {
@@ -104,7 +105,7 @@ func OpenProof(proof []byte, vkey string) (*Proved, error) {
 	return p.check(key.Name(), tree, vault)
 }
 
-// parsedProof is the text of a proof, read.
+// parsedProof is a parsed proof.
 type parsedProof struct {
 	extra  proofExtra
 	index  int64

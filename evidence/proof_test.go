@@ -42,7 +42,7 @@ func TestProofOfAnErasedEntry(t *testing.T) {
 	}
 }
 
-func TestEveryByteOfAProof(t *testing.T) {
+func TestEveryByteOfAProofMatters(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	for range 5 {
@@ -60,12 +60,12 @@ func TestEveryByteOfAProof(t *testing.T) {
 		}
 	}
 	if err := VerifyProof(text, "no key"); err == nil {
-		t.Error("a key that is none is accepted")
+		t.Error("an invalid key is accepted")
 	}
 }
 
-// TestProofOfAnotherHead splices two genuine proofs.
-func TestProofOfAnotherHead(t *testing.T) {
+// TestProofWithAnotherHeadIsRefused combines parts of two genuine proofs.
+func TestProofWithAnotherHeadIsRefused(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.enter(KindEntry)
@@ -94,8 +94,9 @@ func TestProofOfAnotherHead(t *testing.T) {
 	}
 }
 
-// TestOtherLibrary has an independent library check roots, proofs and notes.
-func TestOtherLibrary(t *testing.T) {
+// TestIndependentLibraryAgrees checks roots, proofs and notes with an independent
+// library.
+func TestIndependentLibraryAgrees(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	for n := range int64(40) {
@@ -157,7 +158,7 @@ func TestCheckpoint(t *testing.T) {
 			t.Errorf("byte %d (%q) may become %q", i, msg[i], bad[i])
 		}
 	}
-	// The last character of a signature has two bits that mean nothing.
+	// The last character of a signature has two unused bits.
 	i := bytes.LastIndexByte(msg, '=') - 1
 	for _, last := range []byte("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/") {
 		bad := slices.Clone(msg)
@@ -178,7 +179,7 @@ func TestOrigins(t *testing.T) {
 	for n := range 4 {
 		origin := OriginAfter(testOrigin, n)
 		if got, err := Restores(testOrigin, origin); err != nil || got != n || CheckOrigin(origin) != nil {
-			t.Errorf("%s tells of %d restores, %v", origin, got, err)
+			t.Errorf("%s has %d restores, %v", origin, got, err)
 		}
 		id := uuid.New()
 		if back, tenant := splitOrigin(TenantOrigin(origin, id)); back != origin || tenant != id {

@@ -13,14 +13,15 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/merkle"
 )
 
-// Verify checks a bundle against the public key of a vault. If since is not nil, it
-// is an earlier note of the vault, or of the tenant, whose log the bundle must
-// continue.
+// Verify checks a bundle with the public key of a vault. If since is not nil,
+// it is an earlier note of the vault or of the tenant, and the bundle must
+// extend its log.
 //
-// An error means that Verify cannot tell: the key or the earlier note is not
-// usable, the bundle could not be read or is no bundle at all, or the bundle is
-// genuine but does not reach back to the earlier note (ErrCannotTell). Tampering
-// is not an error: see [Report.OK]. Memory does not grow with the bundle.
+// An error means that Verify has no verdict. The key or the earlier note may
+// be unusable, or the bundle unreadable or of another format. [ErrCannotTell]
+// means that the bundle is genuine but does not reach back to the earlier
+// note. Tampering is not an error: see [Report.OK]. Memory does not grow with
+// the bundle.
 func Verify(bundle io.Reader, vkey string, since []byte) (*Report, error) {
 	key, err := note.NewVerifier(vkey)
 	if err != nil {
@@ -47,26 +48,26 @@ const (
 	wantHistory
 )
 
-// verification is a bundle being checked.
+// verification is the state of checking a bundle.
 type verification struct {
 	key    note.Verifier
 	report Report
 	step   step
 
-	recognized bool // some line is of a bundle
+	recognized bool // at least one line has the form of a bundle
 	signed     bool // the note and the head are genuine
 
 	tenant uuid.UUID
 	note   Checkpoint
 	head   Event
 	events struct{ want, have, last int64 }
-	pruned Event // the newest that concerns the tenant
+	pruned Event // newest pruned event of the tenant
 	keys   []note.Verifier
 
 	next    int64 // index of the next leaf
 	gaps    gaps
 	leaves  merkle.Frontier // of the tenant's tree
-	history merkle.Frontier // of the vault's
+	history merkle.Frontier // of the vault's tree
 	since   earlier
 }
 
@@ -117,8 +118,8 @@ var (
 	historyStart = []byte(`{"size":`)
 )
 
-// line checks one line. A line that is not what the step expects is checked as
-// what it looks like.
+// line checks one line. If the line is not of the kind that the step expects,
+// it is checked as the kind that it looks like.
 func (v *verification) line(b []byte) {
 	sort, ok := wantHeader, true
 	switch {
@@ -154,7 +155,7 @@ func (v *verification) line(b []byte) {
 	}
 }
 
-// unreadable records a line that cannot be read, where one is expected.
+// unreadable records an unreadable line where a line is expected.
 func (v *verification) unreadable() {
 	switch v.step {
 	case wantHeader:
@@ -168,7 +169,7 @@ func (v *verification) unreadable() {
 	}
 }
 
-// enter goes on to a later step.
+// enter continues with a later step.
 func (v *verification) enter(to step) {
 	if v.step == wantHeader && to > wantHeader && !v.signed {
 		v.find(-1, uuid.UUID{}, Missing) // the header
@@ -233,7 +234,7 @@ func (v *verification) eventLine(b []byte) {
 	}
 }
 
-// event takes in an event that is genuine.
+// event processes a genuine event.
 func (v *verification) event(index int64, e *Event) {
 	switch e.Kind {
 	case EventRestored:
@@ -291,7 +292,7 @@ func (v *verification) historyLine(b []byte) {
 	v.since.compare(v, false)
 }
 
-// finish checks what only the end of the bundle shows.
+// finish makes the checks that need the end of the bundle.
 func (v *verification) finish() {
 	cut := v.step < wantHistory
 	if cut && v.step == wantLeaves && v.next < v.head.Size {

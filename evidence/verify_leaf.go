@@ -4,7 +4,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// leafLine checks a leaf, or the roots that stand for pruned leaves.
+// leafLine checks a leaf, or the roots that replace pruned leaves.
 func (v *verification) leafLine(b []byte) {
 	var l leafLine
 	var p prunedLine
@@ -40,7 +40,7 @@ func (v *verification) place(n int64, id uuid.UUID) bool {
 	return true
 }
 
-// leaf checks a leaf at its place.
+// leaf checks a leaf in its position.
 func (v *verification) leaf(l *leafLine) {
 	v.report.Entries++
 	v.leaves.Add(LeafHash(l.Kind, l.ID, l.C))
@@ -61,7 +61,7 @@ func (v *verification) leaf(l *leafLine) {
 	}
 }
 
-// erased checks an entry that a person was removed from.
+// erased checks an entry from which a person was removed.
 func (v *verification) erased(l *leafLine) {
 	e, err := l.Erased.Open(&v.note)
 	if err != nil || e.Kind != EventErased || e.Tenant != v.tenant || e.Entry != l.ID ||
@@ -72,7 +72,7 @@ func (v *verification) erased(l *leafLine) {
 	v.find(l.N, l.ID, Erased)
 }
 
-// prunedLine takes in the roots of leaves that are gone.
+// prunedLine processes the roots of pruned leaves.
 func (v *verification) prunedLine(p *prunedLine) {
 	if !v.signed {
 		return
@@ -91,14 +91,14 @@ func (v *verification) prunedLine(p *prunedLine) {
 	v.since.compare(v, true)
 }
 
-// gap is a range of leaves that have not come yet.
+// gap is a range of leaves that have not appeared yet.
 type gap struct{ from, to int64 }
 
-// gaps are the leaves that were passed over. A leaf that comes later is out of
+// gaps are the leaves that were skipped. A leaf that appears later is out of
 // order; the others are missing.
 type gaps struct{ all []gap }
 
-// maxGaps bounds the memory of a hostile bundle.
+// maxGaps bounds the memory that a hostile bundle can use.
 const maxGaps = 10_000
 
 func (g *gaps) add(from, to int64) {

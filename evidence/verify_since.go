@@ -6,22 +6,22 @@ import (
 	"github.com/google/uuid"
 )
 
-// earlier is a note that the log must continue.
+// earlier is a note whose log the bundle must extend.
 type earlier struct {
 	note     []byte
-	restores int // that the newest note tells of
+	restores int // restores that the newest note counts
 
 	opened   bool
 	ofTenant bool
 	at       Checkpoint
-	past     int // restores that the earlier note tells of
+	past     int // restores that the earlier note counts
 	compared bool
-	excused  bool // a restore has removed what the earlier note covers
+	excused  bool // a restore removed entries that the earlier note covers
 	err      error
 }
 
-// open reads the earlier note. It must be signed by the key, or by a key that a
-// genuine event names.
+// open reads the earlier note. It must be signed by the key, or by a key from
+// a genuine event.
 func (s *earlier) open(v *verification) {
 	if len(s.note) == 0 {
 		return
@@ -47,8 +47,8 @@ func (s *earlier) open(v *verification) {
 	}
 }
 
-// compare compares the note with a tree that has just grown, the tenant's or the
-// vault's.
+// compare compares the note with the tenant's or the vault's tree, which has
+// just grown.
 func (s *earlier) compare(v *verification, ofTenant bool) {
 	if !s.opened || s.compared || s.excused || s.ofTenant != ofTenant {
 		return
@@ -64,13 +64,13 @@ func (s *earlier) compare(v *verification, ofTenant bool) {
 	switch {
 	case tree.Root() == s.at.Root || v.report.tampered:
 	case s.past < s.restores:
-		s.compared = false // a restore may have removed what the note is about
+		s.compared = false // a restore may have removed entries that the note covers
 	default:
 		v.find(-1, uuid.UUID{}, Forked)
 	}
 }
 
-// finish judges a note that is ahead of the bundle.
+// finish records a finding if the note is ahead of the bundle.
 func (s *earlier) finish(v *verification) {
 	size := v.note.Size
 	if s.ofTenant {
@@ -83,7 +83,7 @@ func (s *earlier) finish(v *verification) {
 	v.find(-1, uuid.UUID{}, Truncated)
 }
 
-// problem returns why a bundle that is good could not be compared with the
+// problem returns the reason why a good bundle could not be compared with the
 // earlier note.
 func (s *earlier) problem(r *Report) error {
 	switch {

@@ -34,30 +34,31 @@ func verdicts(r *Report) []Verdict {
 	return all
 }
 
-func TestVerifyAcceptsWhatTheVaultWrote(t *testing.T) {
+func TestVerifyAcceptsAGenuineBundle(t *testing.T) {
 	t.Parallel()
 	w := full(t)
 	r := verify(t, w.bundle(), w.vkey, nil)
 	want := []Finding{
-		{w.tenant, -1, r.Findings[0].EntryID, LostRead},
-		{w.tenant, 0, uuid.UUID{}, Expired},
-		{w.tenant, 2, w.leaves[2].ID, Expired},
-		{w.tenant, 3, w.leaves[3].ID, Expired},
-		{w.tenant, 5, w.leaves[5].ID, Erased},
+		{Tenant: w.tenant, Index: -1, EntryID: r.Findings[0].EntryID, Verdict: LostRead},
+		{Tenant: w.tenant, Index: 0, Verdict: Expired},
+		{Tenant: w.tenant, Index: 2, EntryID: w.leaves[2].ID, Verdict: Expired},
+		{Tenant: w.tenant, Index: 3, EntryID: w.leaves[3].ID, Verdict: Expired},
+		{Tenant: w.tenant, Index: 5, EntryID: w.leaves[5].ID, Verdict: Erased},
 	}
 	if diff := cmp.Diff(want, r.Findings); diff != "" || !r.OK() {
 		t.Errorf("OK is %v\n%s", r.OK(), diff)
 	}
 	if r.Entries != 7 || r.Size != w.vault.size || r.Origin != testOrigin {
-		t.Errorf("the report says %d entries, size %d, origin %s", r.Entries, r.Size, r.Origin)
+		t.Errorf("the report has %d entries, size %d, origin %s", r.Entries, r.Size, r.Origin)
 	}
 }
 
-// TestGolden pins the format, and gives the verifier in examples its input.
+// TestGolden pins the format, and writes the input for the verifier in
+// examples.
 func TestGolden(t *testing.T) {
 	t.Parallel()
 	w := full(t)
-	since := newWorld(t) // begins as w does
+	since := newWorld(t) // has the same start as w
 	for _, kind := range []Kind{KindImported, KindOld, KindEntry} {
 		since.enter(kind)
 	}
@@ -77,25 +78,25 @@ func TestGolden(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !bytes.Equal(golden, content) {
-			t.Errorf("%s differs from what is written today", path)
+			t.Errorf("%s differs from the current output", path)
 		}
 	}
 }
 
-func TestEveryByteOfABundle(t *testing.T) {
+func TestEveryByteOfABundleMatters(t *testing.T) {
 	t.Parallel()
 	w := full(t)
 	bundle := w.bundle()
 	for i := range bundle {
 		bad := slices.Clone(bundle)
-		bad[i] ^= []byte{0x01, 0x20}[i%2] // another character, or the same one in another case
+		bad[i] ^= []byte{0x01, 0x20}[i%2] // another character, or the same letter in another case
 		if r, err := Verify(bytes.NewReader(bad), w.vkey, nil); err == nil && r.OK() {
 			t.Fatalf("byte %d (%q) may become %q", i, bundle[i], bad[i])
 		}
 	}
 }
 
-func TestEveryEndOfABundle(t *testing.T) {
+func TestTruncatedBundleIsNoticed(t *testing.T) {
 	t.Parallel()
 	w := full(t)
 	bundle := w.bundle()
@@ -106,7 +107,7 @@ func TestEveryEndOfABundle(t *testing.T) {
 	}
 }
 
-func TestEveryLineOfABundle(t *testing.T) {
+func TestEveryLineOfABundleMatters(t *testing.T) {
 	t.Parallel()
 	w := full(t)
 	lines := bytes.SplitAfter(bytes.TrimSuffix(w.bundle(), []byte("\n")), []byte("\n"))
@@ -131,7 +132,7 @@ func TestEveryLineOfABundle(t *testing.T) {
 	}
 }
 
-// TestVerdicts tampers with a log in each way, and expects the word for it.
+// TestVerdicts tampers with a log in each way and checks the verdict.
 func TestVerdicts(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -239,12 +240,12 @@ func TestSince(t *testing.T) {
 	}
 }
 
-func TestSinceThatCannotBeCompared(t *testing.T) {
+func TestNoteThatCannotBeComparedHasNoVerdict(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.enter(KindEntry)
 	between := w.checkpoint()
-	w.sizes = nil // the bundle leaves it out
+	w.sizes = nil // so that the bundle does not have it
 	if r, err := Verify(bytes.NewReader(w.bundle()), w.vkey, between); !errors.Is(err, ErrCannotTell) || r == nil || !r.OK() {
 		t.Errorf("got %v, %v", r, err)
 	}
@@ -279,7 +280,7 @@ func TestRestoreStaysVisible(t *testing.T) {
 	w := newWorld(t)
 	w.enter(KindEntry)
 	before := w.checkpoint()
-	lost := newWorld(t) // the same history, which then goes on
+	lost := newWorld(t) // the same history, continued
 	lost.enter(KindEntry)
 	lost.checkpoint()
 	for range 3 {

@@ -31,7 +31,7 @@ func signer(t testing.TB, seed byte) (note.Signer, string) {
 	return s, vkey
 }
 
-// tree is a naive tree: all hashes, as tlog stores them.
+// tree is a simple tree: all hashes, as tlog stores them.
 type tree struct {
 	hashes []Hash
 	size   int64
@@ -92,8 +92,8 @@ type world struct {
 	log    tree
 	leaves []Leaf
 	head   int64   // index of the newest head
-	sizes  []int64 // of the vault's tree at checkpoints
-	events []int64 // indexes that a bundle shows
+	sizes  []int64 // sizes of the vault's tree at checkpoints
+	events []int64 // indexes of events in a bundle
 	pruned int64
 }
 
@@ -107,7 +107,7 @@ func newWorld(t testing.TB) *world {
 	return w
 }
 
-// id returns an id of the world's time.
+// id returns an id with the world's time.
 func (w *world) id(n int64) (id uuid.UUID) {
 	var ms [8]byte
 	binary.BigEndian.PutUint64(ms[:], uint64(w.now.UnixMilli()))
@@ -149,7 +149,7 @@ func (w *world) enter(kind Kind) {
 	w.log.add(LeafHash(kind, l.ID, l.C))
 }
 
-// checkpoint states the head of the log and signs a note.
+// checkpoint appends a head of the log and returns a signed note.
 func (w *world) checkpoint() []byte {
 	w.head = w.note(Event{Kind: EventHead, Tenant: w.tenant, Size: w.log.size, Root: w.log.root(w.log.size)}, false)
 	w.sizes = append(w.sizes, w.vault.size)
@@ -215,13 +215,13 @@ func (w *world) erase(n int64) {
 	left := l.Entry.Redacted()
 	index := w.note(Event{Kind: EventErased, Tenant: w.tenant, Entry: l.ID, After: left.Commit(w.tenant, Mac{})}, false)
 	w.checkpoint()
-	w.sizes = w.sizes[:len(w.sizes)-1] // the proof below is made for the final size
+	w.sizes = w.sizes[:len(w.sizes)-1] // because the proof below is for the final size
 	l.Mac, l.Entry = nil, &left
 	l.Erased = &Proven{Body: w.bodies[index], Index: index}
 }
 
-// proveErased brings the proofs of erased entries to the size that the next
-// bundle has.
+// proveErased updates the proofs of erased entries to the size of the next
+// bundle.
 func (w *world) proveErased() {
 	size := w.vault.size + 1 // the next bundle appends a head
 	copyOf := tree{append([]Hash{}, w.vault.hashes...), w.vault.size}
@@ -234,7 +234,7 @@ func (w *world) proveErased() {
 	}
 }
 
-// full returns a world in which everything has happened that a bundle shows.
+// full returns a world with every case that a bundle can have.
 func full(t testing.TB) *world {
 	w := newWorld(t)
 	w.enter(KindImported)

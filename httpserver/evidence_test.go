@@ -1,10 +1,15 @@
 package httpserver_test
 
 import (
+	"crypto/rand"
+	"errors"
 	"net/http"
 	"net/http/httptest"
+	"path/filepath"
 	"strings"
 	"testing"
+
+	"golang.org/x/mod/sumdb/note"
 
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/evidence"
@@ -66,3 +71,43 @@ func TestEvidenceIsOff(t *testing.T) {
 		}
 	}
 }
+
+// /readyz says what is wrong with the evidence. The vault serves all the same.
+func TestReadinessAfterARestore(t *testing.T) {
+	t.Parallel()
+	anchor := vault.AnchorFile(filepath.Join(t.TempDir(), "notes"))
+	cfg := func() *vault.Config {
+		return &vault.Config{Evidence: &vault.EvidenceConfig{Every: -1, Signer: signer, Anchors: []vault.Anchor{anchor}}}
+	}
+	before := vaulttest.Open(t, ":memory:", cfg())
+	if w := getEvidence(t, before, "/readyz"); w.Body.String() != `{"status":"ok"}` {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+	if _, err := before.Checkpoint(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := before.Close(); err != nil { // the anchor has the note
+		t.Fatal(err)
+	}
+	after := vaulttest.Open(t, ":memory:", cfg())
+	if _, err := after.Checkpoint(t.Context()); !errors.Is(err, vault.ErrUnavailable) {
+		t.Fatal(err)
+	}
+	w := getEvidence(t, after, "/readyz")
+	if w.Code != http.StatusOK || !strings.Contains(w.Body.String(), `"evidence":"the database `) {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+}
+
+// signer is a key that two vaults share.
+var signer = func() note.Signer {
+	key, _, err := note.GenerateKey(rand.Reader, "vault.example")
+	if err != nil {
+		panic(err)
+	}
+	s, err := note.NewSigner(key)
+	if err != nil {
+		panic(err)
+	}
+	return s
+}()

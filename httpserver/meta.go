@@ -26,10 +26,13 @@ func (h *handler) openAPI(context.Context) (any, error) { return vault.JSON(h.do
 // health is the body of /healthz and /readyz.
 type health struct {
 	Status string `json:"status"`
+	// Evidence is what is wrong with the evidence of the log, if anything is. The
+	// vault serves all the same.
+	Evidence string `json:"evidence,omitempty"`
 }
 
 // alive reports that the process is serving.
-func (h *handler) alive(context.Context) (any, error) { return health{"ok"}, nil }
+func (h *handler) alive(context.Context) (any, error) { return health{Status: "ok"}, nil }
 
 // readyTimeout is how long /readyz waits for the database.
 const readyTimeout = 4 * time.Second
@@ -41,5 +44,9 @@ func (h *handler) ready(ctx context.Context) (any, error) {
 	if err := h.vault.Ping(ctx); err != nil {
 		return nil, errors.Join(errNotReady, fmt.Errorf("ping: %w", err))
 	}
-	return health{"ok"}, nil
+	out := health{Status: "ok"}
+	if s, err := h.vault.EvidenceStatus(); err == nil {
+		out.Evidence = s.Wrong()
+	}
+	return out, nil
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/seed-72ea4aab/vault/storage/sqlite"
 )
 
-// A handler of the program's own gets tokens where its clients send cards.
+// The program's own handler gets tokens where its clients send cards.
 func ExampleRequests() {
 	ctx := context.Background()
 	store, err := sqlite.Open(ctx, ":memory:") // or a path

@@ -9,11 +9,11 @@ import (
 	"github.com/seed-72ea4aab/vault"
 )
 
-// maxFieldDepth bounds how deep a body may nest.
+// maxFieldDepth is how deeply a body may nest.
 const maxFieldDepth = 200
 
-// find returns the positions of the chosen values in a body, in order. A field
-// that occurs twice is found twice.
+// find returns the positions of the chosen values in a body, in order. A
+// field that occurs twice is found twice.
 func (t *tokenizing) find(body []byte) ([]foundValue, error) {
 	w := &fieldWalk{body: body, dec: json.NewDecoder(bytes.NewReader(body)), paths: t.paths}
 	all := make([]int, len(t.paths))
@@ -34,7 +34,7 @@ var (
 	errTooDeep   = invalid(fmt.Sprintf("is nested more than %d levels deep", maxFieldDepth))
 )
 
-// invalid is an error about a body as a whole.
+// invalid returns an error about a whole body.
 func invalid(message string) error {
 	return &vault.InvalidError{Fields: map[string][]string{"": {message}}}
 }
@@ -47,7 +47,8 @@ type fieldWalk struct {
 	found []foundValue
 }
 
-// value reads a value that is depth steps down the paths that are open.
+// value reads a value. Depth is the number of steps from the root of the
+// body, and open lists the paths that lead here.
 func (w *fieldWalk) value(open []int, depth int) error {
 	var deeper []int
 	for _, i := range open {
@@ -106,7 +107,7 @@ func (w *fieldWalk) end() error {
 	return nil
 }
 
-// along returns the paths whose next step is this one.
+// along returns the paths whose next step is the given one.
 func (w *fieldWalk) along(open []int, depth int, step string) []int {
 	var out []int
 	for _, i := range open {
@@ -117,7 +118,7 @@ func (w *fieldWalk) along(open []int, depth int, step string) []int {
 	return out
 }
 
-// take keeps a value that is to be replaced.
+// take records the position of a value that will be replaced.
 func (w *fieldWalk) take(field int) error {
 	var raw json.RawMessage
 	if err := w.dec.Decode(&raw); err != nil {

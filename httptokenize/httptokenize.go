@@ -1,6 +1,6 @@
-// Package httptokenize takes sensitive values out of requests to a program's own
-// handlers. A handler behind [Requests] receives tokens where its callers send
-// card numbers, so it never holds one.
+// Package httptokenize removes sensitive values from requests to a program's
+// own handlers. A handler behind [Requests] receives tokens where its callers
+// send card numbers, so it never holds a card number.
 package httptokenize
 
 import (
@@ -27,29 +27,30 @@ const maxBody = 5 << 20
 
 // Field is a field of JSON bodies that [Requests] replaces.
 type Field struct {
-	// Path leads to the field: names joined by dots, with [] after the name of
-	// an array for each of its elements, like "card", "buyer.ssn" or
-	// "payments[].card". Names match in any case, because encoding/json reads
-	// them that way.
+	// Path leads to the field: names joined by dots. [] after the name of an
+	// array stands for each of its elements. Examples: "card", "buyer.ssn",
+	// "payments[].card". Names match in any case, as in encoding/json.
 	Path string
 	// Type is the type of the token. Default: a generic token.
 	Type vault.TokenType
-	// Containers are where the token goes. Default: those of its type.
+	// Containers are the containers of the token. Default: the containers of
+	// its type.
 	Containers []string
-	// ID names the token; it may be an expression over the value. Default: a UUID.
+	// ID is the token's id. It may be an expression over the value. Default:
+	// a UUID.
 	ID string
 	// Mask is an expression, or any JSON with expressions in its strings.
-	// Default: that of the type.
+	// Default: the mask of the type.
 	Mask any
-	// Metadata returns what is stored with the token, and must not be sensitive.
-	// Default: nothing.
+	// Metadata returns the metadata of the token, which must not be
+	// sensitive. Default: none.
 	Metadata func(*http.Request) map[string]string
-	// ExpiresAt returns when the token ends: a handler outlives any one moment.
-	// Default: never.
+	// ExpiresAt returns when the token expires. It is a function because a
+	// handler lives longer than any fixed time. Default: never.
 	ExpiresAt func(*http.Request) time.Time
 }
 
-// params describes the token for a value in a request.
+// params returns the parameters of the token for a value in a request.
 func (f *Field) params(r *http.Request, value []byte) vault.TokenParams {
 	p := vault.TokenParams{ID: f.ID, Type: cmp.Or(f.Type, vault.TypeGeneric), Data: vault.JSON(value), Mask: f.Mask, Containers: f.Containers}
 	if f.Metadata != nil {
@@ -61,23 +62,22 @@ func (f *Field) params(r *http.Request, value []byte) vault.TokenParams {
 	return p
 }
 
-// Requests returns a handler that takes sensitive fields out of JSON bodies
-// before next sees them: each value becomes one token of c, which needs
-// token:create, and the token's id takes its place. The rest of the body stays
-// the same, byte for byte. A field that is missing or null is left alone.
-// [Token] tells next what became of a value.
+// Requests returns a handler that removes sensitive fields from JSON bodies
+// before next sees them. Each value becomes a token of c, which needs
+// token:create, and the token's id replaces the value. The rest of the body
+// stays the same, byte for byte. A missing or null field stays as it is. Next
+// can get the tokens with [Token].
 //
 //	mux.Handle("POST /orders", httptokenize.Requests(orders, c,
 //		httptokenize.Field{Path: "card", Type: vault.TypeCard},
 //		httptokenize.Field{Path: "buyer.ssn", Type: vault.TypeSocialSecurityNumber}))
 //
-// All tokens of a request are created, or none. A value that is not a valid
-// card, a body that is not JSON, and a body of more than 5 MiB get an error in
-// the form of the REST API and do not reach next. A body of another content
-// type, or with a Content-Encoding, gets a 415: nothing that cannot be inspected
-// gets through.
+// A request creates either all of its tokens or none. A body that has an
+// invalid value, is not JSON, or has more than 5 MiB does not reach next. It
+// gets an error in the form of the REST API. A body with another content type,
+// or with a Content-Encoding, gets a 415, because it cannot be inspected.
 //
-// Requests panics when a path is malformed, as a mux does for a bad pattern.
+// Requests panics if a path is malformed.
 func Requests(next http.Handler, c *vault.Client, fields ...Field) http.Handler {
 	t := &tokenizing{next: next, client: c, fields: fields}
 	for _, f := range fields {
@@ -114,10 +114,11 @@ type tokenizing struct {
 	next   http.Handler
 	client *vault.Client
 	fields []Field
-	paths  [][]string // of the fields
+	paths  [][]string // parsed paths of the fields
 }
 
-// ServeHTTP replaces the fields of a request and hands it on.
+// ServeHTTP replaces the fields of a request and passes it to the next
+// handler.
 func (t *tokenizing) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Body == nil || r.Body == http.NoBody {
 		t.next.ServeHTTP(w, r)
@@ -135,12 +136,12 @@ func (t *tokenizing) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	t.next.ServeHTTP(w, out)
 }
 
-// tokenizedKey is the context key of the tokens that a request made.
+// tokenizedKey is the context key of the tokens that a request created.
 type tokenizedKey struct{}
 
-// Token returns the token with this id that [Requests] made for this request. Its
-// data is masked, so a handler can show the last digits of a card without reading
-// the token. It is nil for every other id.
+// Token returns the token with this id that [Requests] created for this
+// request. Its data is masked, so a handler can show the last digits of a
+// card without reading the token. For any other id, Token returns nil.
 func Token(r *http.Request, id string) *vault.Token {
 	made, _ := r.Context().Value(tokenizedKey{}).([]vault.Token)
 	for i := range made {
@@ -156,7 +157,7 @@ var errNotJSON = errors.New("the body is not JSON")
 
 const answerNotJSON = `{"title":"Unsupported Media Type","status":415,"detail":"The body must be JSON, with the content type application/json and without a Content-Encoding."}`
 
-// refuse answers a request that does not reach the handler behind.
+// refuse responds to a request that does not reach the next handler.
 func refuse(w http.ResponseWriter, err error) {
 	if !errors.Is(err, errNotJSON) {
 		httpserver.WriteError(w, err)
@@ -167,7 +168,7 @@ func refuse(w http.ResponseWriter, err error) {
 	_, _ = io.WriteString(w, answerNotJSON) // if the caller has gone, there is no one to report the error to
 }
 
-// bodyError says why a body could not be read.
+// bodyError turns an error of reading a body into an error for the caller.
 func bodyError(err error) error {
 	var over *http.MaxBytesError
 	if errors.As(err, &over) || errors.Is(err, os.ErrDeadlineExceeded) {
@@ -177,7 +178,7 @@ func bodyError(err error) error {
 }
 
 // replace returns the body with ids in place of the chosen values, and the
-// tokens that have these ids.
+// tokens with these ids.
 func (t *tokenizing) replace(w http.ResponseWriter, r *http.Request) ([]byte, []vault.Token, error) {
 	typ, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if r.Header.Get("Content-Encoding") != "" || typ != "application/json" && !strings.HasSuffix(typ, "+json") {
@@ -207,7 +208,7 @@ func (t *tokenizing) replace(w http.ResponseWriter, r *http.Request) ([]byte, []
 	return replaced, made, err
 }
 
-// document asks for a token for each of the values.
+// document returns a document with a token request for each value.
 func (t *tokenizing) document(r *http.Request, body []byte, found []foundValue) (vault.JSON, error) {
 	document := []byte("[")
 	for i, f := range found {
@@ -230,13 +231,13 @@ func (t *tokenizing) document(r *http.Request, body []byte, found []foundValue) 
 	return append(document, ']'), nil
 }
 
-// foundValue is a value to be replaced.
+// foundValue is the position of a value to replace.
 type foundValue struct {
-	field      int // which of the fields
+	field      int // index in fields
 	start, end int
 }
 
-// splice puts the ids of tokens in the places of values.
+// splice replaces values in the body by the ids of their tokens.
 func splice(body []byte, found []foundValue, tokens []vault.Token) ([]byte, error) {
 	var out bytes.Buffer
 	last := 0
@@ -253,8 +254,8 @@ func splice(body []byte, found []foundValue, tokens []vault.Token) ([]byte, erro
 	return out.Bytes(), nil
 }
 
-// named translates the field names in an error of the vault into those of the
-// caller's body: [2].data.number is the number in the third value.
+// named translates the field names in an error of the vault to the names in
+// the caller's body: [2].data.number is the number in the third value.
 func (t *tokenizing) named(err error, found []foundValue) error {
 	var bad *vault.InvalidError
 	if !errors.As(err, &bad) {

@@ -17,8 +17,8 @@ import (
 	"github.com/seed-72ea4aab/vault/vaulttest"
 )
 
-// behind sends a body through the middleware and returns what the application
-// saw, or the answer when it saw nothing.
+// behind sends a body through the middleware. It returns the body that the
+// application saw, or the response if the application saw nothing.
 func behind(t testing.TB, c *vault.Client, contentType, body string, fields ...httptokenize.Field) (seen string, res *httptest.ResponseRecorder) {
 	t.Helper()
 	h := httptokenize.Requests(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
@@ -76,7 +76,7 @@ func TestRequestsReplaceFields(t *testing.T) {
 	}
 	seen, _ := behind(t, v.Private, "application/json", `{"card":{"number":"4242424242424242"},"card":{"number":"5555555555554444"}}`, fields...)
 	if strings.Contains(seen, "42424242") || strings.Contains(seen, "55555555") {
-		t.Errorf("a field that was given twice came through: %s", seen)
+		t.Errorf("a duplicate field was not replaced: %s", seen)
 	}
 }
 
@@ -116,7 +116,7 @@ func TestRequestsAreRefused(t *testing.T) {
 				t.Errorf("errors: %v", body.Errors)
 			}
 			if strings.Contains(res.Body.String(), "42424242") {
-				t.Error("the answer tells a value")
+				t.Error("the response repeats a value")
 			}
 		})
 	}
@@ -126,12 +126,12 @@ func TestRequestsAreRefused(t *testing.T) {
 	}
 }
 
-// A body that does not arrive whole does not reach the handler.
-func TestRequestsBreakOff(t *testing.T) {
+// An incomplete body does not reach the handler.
+func TestIncompleteRequestsAreRefused(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
 	h := httptokenize.Requests(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
-		t.Error("half a request was handed on")
+		t.Error("an incomplete request was passed on")
 	}), v.Private, httptokenize.Field{Path: "x"})
 	for err, status := range map[error]int{io.ErrUnexpectedEOF: 400, os.ErrDeadlineExceeded: 408} {
 		r := httptest.NewRequestWithContext(t.Context(), "POST", "/", io.MultiReader(strings.NewReader(`{"x":`), iotest.ErrReader(err)))
@@ -150,13 +150,13 @@ func TestRequestsWithoutABody(t *testing.T) {
 	h := httptokenize.Requests(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { called = true }), v.Private, httptokenize.Field{Path: "x"})
 	h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/", nil))
 	if !called {
-		t.Error("a request without a body was not handed on")
+		t.Error("a request without a body was not passed on")
 	}
 	for _, path := range []string{"", "a..b", "a.", "[a]", "a[", "a.[]", "a][b"} {
 		func() {
 			defer func() {
 				if recover() == nil {
-					t.Errorf("the path %q was taken", path)
+					t.Errorf("the path %q was accepted", path)
 				}
 			}()
 			httptokenize.Requests(h, v.Private, httptokenize.Field{Path: path})
@@ -164,9 +164,9 @@ func TestRequestsWithoutABody(t *testing.T) {
 	}
 }
 
-// A field says all that a token can have, and the handler behind sees the masked
-// token without reading it.
-func TestRequestsWithEverything(t *testing.T) {
+// A field can set everything that a token can have, and the next handler gets
+// the masked token without reading it.
+func TestRequestsWithEveryOption(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
 	field := httptokenize.Field{
@@ -188,7 +188,7 @@ func TestRequestsWithEverything(t *testing.T) {
 			}
 		}
 		if httptokenize.Token(r, "other") != nil {
-			t.Error("the handler sees a token that the request did not make")
+			t.Error("the handler sees a token that the request did not create")
 		}
 	}), v.Private, field)
 	r := httptest.NewRequestWithContext(t.Context(), "POST", "/orders", strings.NewReader(`{"items":[{"card":"4242424242424242"},{"card":"5555555555554444"}]}`))
@@ -207,6 +207,6 @@ func TestRequestsWithEverything(t *testing.T) {
 		t.Errorf("the token was read: %v, %v", logs, err)
 	}
 	if httptokenize.Token(r, "card-4242-x") != nil {
-		t.Error("a request that did not pass has tokens")
+		t.Error("a request outside of the middleware has tokens")
 	}
 }

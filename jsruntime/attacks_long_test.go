@@ -10,13 +10,13 @@ import (
 	"github.com/seed-72ea4aab/vault/script"
 )
 
-// attackLimit is the time that an attack is given.
+// attackLimit is the time limit of an attack.
 const attackLimit = 500 * time.Millisecond
 
-// TestAttacksInTime measures how soon an attack is over, and how long the next
-// tenant waits. On a machine that is busy with other things an attack has a few
-// tries to be seen contained in time.
-func TestAttacksInTime(t *testing.T) {
+// TestAttacksEndInTime measures how soon an attack is over, and how long the next
+// tenant waits. Each attack gets several tries, because the machine may be
+// busy.
+func TestAttacksEndInTime(t *testing.T) {
 	r := newWorkers(t, nil)
 	if _, err := runBody(r, "other", "return 1", patience); err != nil {
 		t.Fatal(explain(err))
@@ -34,8 +34,8 @@ func TestAttacksInTime(t *testing.T) {
 	}
 }
 
-// attackInTime runs one attack and then an innocent tenant's code. It returns what
-// took too long.
+// attackInTime runs one attack and then code of an innocent tenant. It returns
+// what took too long.
 func attackInTime(t *testing.T, r script.Runtime, body string) (late string) {
 	t.Helper()
 	start := time.Now()

@@ -13,14 +13,13 @@ import (
 	"github.com/seed-72ea4aab/vault/script"
 )
 
-// residentBytes returns the memory of this process as the operating system
-// counts it.
+// residentBytes returns the resident memory of this process.
 func residentBytes(t *testing.T) int64 {
 	t.Helper()
 	runtime.GC()
 	status, err := os.ReadFile("/proc/self/status")
 	if err != nil {
-		t.Skip("this system does not tell the memory of a process")
+		t.Skip("this system does not report the memory of a process")
 	}
 	for _, line := range strings.Split(string(status), "\n") {
 		if rest, ok := strings.CutPrefix(line, "VmRSS:"); ok {
@@ -35,7 +34,7 @@ func residentBytes(t *testing.T) int64 {
 	return 0
 }
 
-// shortAttacks are the attacks of the short run: one for each way in which code
+// shortAttacks are the attacks of the short run, one for each way in which code
 // takes an engine down.
 var shortAttacks = map[string]bool{
 	"while(true){}":                    true,
@@ -72,8 +71,8 @@ func attacks(t *testing.T) []snippet {
 	return out
 }
 
-// contained runs one attack, which ends in one way or another, and then an
-// innocent tenant's code, which notices nothing.
+// contained runs one attack, whatever its result, and then code of an innocent
+// tenant, which must not be affected.
 func contained(t *testing.T, r script.Runtime, attack, innocent, want string) {
 	t.Helper()
 	out, err := runBody(r, "attacker", attack, loopTime)
@@ -83,9 +82,9 @@ func contained(t *testing.T, r script.Runtime, attack, innocent, want string) {
 	}
 }
 
-// TestAttacks runs code that hangs or kills a plain engine. The process lives, and
-// the next tenant notices nothing. It does not run beside other tests, because it
-// measures memory.
+// TestAttacks runs code that hangs or kills a plain engine. The process
+// survives, and the next tenant is not affected. It does not run in parallel
+// with other tests, because it measures memory.
 func TestAttacks(t *testing.T) {
 	r := newWorkers(t, nil)
 	before := residentBytes(t)
@@ -97,8 +96,8 @@ func TestAttacks(t *testing.T) {
 	}
 }
 
-// TestAttacksWithPackages runs attacks where packages are: from the code of a
-// tenant that has loaded one, and from inside a package.
+// TestAttacksWithPackages runs attacks together with packages: from the code of
+// a tenant that has loaded one, and from inside a package.
 func TestAttacksWithPackages(t *testing.T) {
 	t.Parallel()
 	files := map[string]string{"node_modules/helper/index.js": "exports.twice = (n) => 2 * n;"}
@@ -123,7 +122,7 @@ func TestAttacksWithPackages(t *testing.T) {
 	}
 }
 
-// TestAttacksInProcess runs what the engine contains by itself.
+// TestAttacksInProcess runs the attacks that the engine itself contains.
 func TestAttacksInProcess(t *testing.T) {
 	t.Parallel()
 	r := jsruntime.NewInProcess(nil)

@@ -9,9 +9,9 @@ import (
 	"github.com/seed-72ea4aab/vault/jsruntime"
 )
 
-// TestStrayVariable sets the variable of workers without a descriptor. The
-// program goes on as if it were not there.
-func TestStrayVariable(t *testing.T) {
+// TestStrayWorkerVariableIsIgnored sets the environment variable of workers without a
+// descriptor. The program ignores it.
+func TestStrayWorkerVariableIsIgnored(t *testing.T) {
 	t.Parallel()
 	cmd := exec.Command(os.Args[0], "-test.run", "TestNothing")
 	cmd.Env = append(os.Environ(), "VAULT_JSRUNTIME_WORKER=1000000")
@@ -21,9 +21,9 @@ func TestStrayVariable(t *testing.T) {
 	}
 }
 
-// TestGarbageOfTheRunBefore has short runs that leave much garbage. It does not
-// count against the next run.
-func TestGarbageOfTheRunBefore(t *testing.T) {
+// TestGarbageDoesNotCountAgainstNextRun makes short runs that leave much garbage. It does
+// not count against the next run.
+func TestGarbageDoesNotCountAgainstNextRun(t *testing.T) {
 	t.Parallel()
 	r := newWorkers(t, &jsruntime.Options{Workers: 1})
 	for i, size := range []string{"120e6", "120e6", "120e6", "60e6", "120e6", "30e6", "30e6", "120e6"} {
@@ -33,7 +33,7 @@ func TestGarbageOfTheRunBefore(t *testing.T) {
 	}
 }
 
-// TestWorkerIsBare looks at what code can see of its process.
+// TestWorkerIsBare checks what code can see of its process.
 func TestWorkerIsBare(t *testing.T) {
 	t.Setenv("VAULT_TEST_SECRET", "s3cret")
 	r := newWorkers(t, nil)

@@ -23,8 +23,8 @@ import (
 	"github.com/seed-72ea4aab/vault/script"
 )
 
-// The benchmarks report ratios of two ways to do the same, taken in turns in
-// one run, so that they mean the same on every machine.
+// The benchmarks report the ratio of two ways to do the same, measured in turns
+// in one run, so that the ratio means the same on every machine.
 
 const noop = `module.exports = async (req) => ({ raw: req.args })`
 
@@ -50,7 +50,7 @@ var input1K = func() json.RawMessage {
 	return out
 }()
 
-// silentHost refuses calls and drops the console.
+// silentHost rejects calls and drops the console.
 type silentHost struct{}
 
 func (silentHost) Call(context.Context, string, json.RawMessage) (json.RawMessage, error) {
@@ -66,7 +66,8 @@ func ratio(b *testing.B, limit float64, measured, reference func()) {
 	ratioAfter(b, limit, func() {}, measured, reference)
 }
 
-// ratioAfter calls a function before each turn whose time does not count.
+// ratioAfter is like ratio, with a function that runs before each turn and is
+// not measured.
 func ratioAfter(b *testing.B, limit float64, prepare, measured, reference func()) {
 	b.Helper()
 	for range 20 {
@@ -88,8 +89,8 @@ func ratioAfter(b *testing.B, limit float64, prepare, measured, reference func()
 	b.ReportMetric(float64(typical(c).Microseconds()), "us/reference")
 }
 
-// report reports a ratio beside its limit. A ratio above the limit is not a
-// failure, because a busy machine moves it.
+// report reports a ratio and its limit. A ratio above the limit is not a
+// failure, because a busy machine changes it.
 func report(b *testing.B, limit, x float64) {
 	b.Helper()
 	b.ReportMetric(x, "ratio")
@@ -97,7 +98,7 @@ func report(b *testing.B, limit, x float64) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// typical returns the lower quartile, which noise moves little.
+// typical returns the lower quartile, which noise hardly changes.
 func typical(d []time.Duration) time.Duration {
 	slices.Sort(d)
 	return d[len(d)/4]
@@ -130,15 +131,15 @@ func benchWorkers(b *testing.B, o *jsruntime.Options) *jsruntime.Workers {
 	return w
 }
 
-// BenchmarkTenants compares tenants that have workers of their own with tenants
-// that share them, when they take turns: each as soon as the one before is done,
-// so that every process but the first few has to be waited for, and when spare
-// processes last.
+// BenchmarkTenants compares tenants with separate workers to tenants that share
+// workers, taking turns. In one case each turn starts as soon as the previous
+// one ends, so that all but the first few must wait for a process. In the
+// other, spare processes are always available.
 func BenchmarkTenants(b *testing.B) {
 	for _, c := range []struct {
 		tenants int
-		limit   float64 // when spare processes last
-		pressed float64 // when they do not
+		limit   float64 // if spare processes are available
+		pressed float64 // if not
 	}{{1, 1.3, 1.3}, {10, 10, 60}, {100, 10, 60}} {
 		own, shared := benchWorkers(b, nil), benchWorkers(b, &jsruntime.Options{ShareWorkers: true})
 		take := func(r *jsruntime.Workers) func() {
@@ -164,9 +165,8 @@ func awaitSpares(w *jsruntime.Workers) {
 	}
 }
 
-// BenchmarkWorkerAgainstInProcess compares CPU time, that of the worker
-// included: on a machine with other things to do, the time on the clock tells
-// more about those.
+// BenchmarkWorkerAgainstInProcess compares CPU time, including the worker's. On
+// a busy machine, elapsed time would say more about other processes.
 func BenchmarkWorkerAgainstInProcess(b *testing.B) {
 	w, in := benchRuntimes(b)
 	b.Run("noop 1KB", func(b *testing.B) {
@@ -220,8 +220,8 @@ func BenchmarkSecondCallAgainstFirst(b *testing.B) {
 	ratio(b, 0.2, func() { mustRun(b, w, source) }, fresh)
 }
 
-// BenchmarkLargeCode runs code of 500 KB: in a worker that has it compiled, against
-// one that has to compile it.
+// BenchmarkLargeCode runs code of 500 KB in a worker that has compiled it, and
+// compares that with a worker that has not.
 func BenchmarkLargeCode(b *testing.B) {
 	w, _ := benchRuntimes(b)
 	var pad strings.Builder
@@ -239,7 +239,7 @@ func BenchmarkLargeCode(b *testing.B) {
 	ratio(b, 0.2, func() { mustRun(b, w, source) }, fresh)
 }
 
-// nodeLoop is a persistent Node process that makes a context for each call.
+// nodeLoop is a persistent Node process that creates a context for each call.
 const nodeLoop = `
 const vm = require('vm');
 const script = new vm.Script('(function(module){' + process.argv[1] + '})');
@@ -258,7 +258,7 @@ async function once() {
   console.log((used.user + used.system) / 1000);
 })();`
 
-// BenchmarkNoopAgainstNode compares CPU time, that of the worker included.
+// BenchmarkNoopAgainstNode compares CPU time, including the worker's.
 func BenchmarkNoopAgainstNode(b *testing.B) {
 	node, err := exec.LookPath("node")
 	if err != nil {
@@ -278,13 +278,13 @@ func BenchmarkNoopAgainstNode(b *testing.B) {
 		ours := float64((cpuTime(b) - before).Microseconds()) / calls
 		ratios = append(ratios, ours/nodeTime(b, node))
 	}
-	for b.Loop() { // the rounds are enough, however often it is asked for
+	for b.Loop() { // a fixed number of rounds is enough
 	}
 	slices.Sort(ratios)
 	report(b, 1.0/3, ratios[rounds/2])
 }
 
-// nodeTime returns the CPU time in microseconds that a call takes in Node.
+// nodeTime returns the CPU time of a call in Node, in microseconds.
 func nodeTime(b *testing.B, node string) float64 {
 	b.Helper()
 	out, err := exec.Command(node, "-e", nodeLoop, noop, string(input1K)).Output()
@@ -298,7 +298,7 @@ func nodeTime(b *testing.B, node string) float64 {
 	return us
 }
 
-// cpuTime returns the CPU time of this process and of its children that live.
+// cpuTime returns the CPU time of this process and of its running children.
 func cpuTime(b *testing.B) time.Duration {
 	b.Helper()
 	var self syscall.Rusage
@@ -310,7 +310,7 @@ func cpuTime(b *testing.B) time.Duration {
 	for _, list := range lists {
 		pids, err := os.ReadFile(list)
 		if err != nil {
-			continue // a thread that ended meanwhile
+			continue // a thread that has ended
 		}
 		for _, pid := range bytes.Fields(pids) {
 			tasks, _ := filepath.Glob("/proc/" + string(pid) + "/task/*/schedstat")

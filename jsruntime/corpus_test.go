@@ -42,7 +42,7 @@ func readCorpus(t *testing.T, name string) []snippet {
 	return out
 }
 
-// asFunction makes code out of the body of a function.
+// asFunction returns code that exports a function with this body.
 func asFunction(body string) string {
 	return "module.exports = async function (req) {" + body + "\n};"
 }
@@ -77,8 +77,8 @@ func TestCorpora(t *testing.T) {
 	}
 }
 
-// TestCorporaInProcess runs the corpora of modules without workers: natives are the
-// same functions there, and this process sees which of them are covered.
+// TestCorporaInProcess runs the corpora of modules without workers. The native
+// functions are the same, and the coverage of this process includes them.
 func TestCorporaInProcess(t *testing.T) {
 	t.Parallel()
 	r := jsruntime.NewInProcess(nil)
@@ -96,8 +96,8 @@ func TestCorporaInProcess(t *testing.T) {
 	}
 }
 
-// nodeDiffers are the snippets of our own corpus whose outcome has changed
-// between Node 16 and later ones.
+// nodeDiffers are snippets of our own corpus whose result has changed between
+// Node 16 and later versions.
 var nodeDiffers = map[string]bool{"assert 2": true}
 
 // crossCheck runs every snippet of a corpus in Node.
@@ -118,7 +118,7 @@ for (const name of ['log', 'error', 'table', 'time', 'timeEnd']) console[name] =
   process.stdout.write(JSON.stringify(out));
 })();`
 
-// TestCorpusAgainstNode makes sure that our own corpora say what Node does.
+// TestCorpusAgainstNode checks that our own corpora agree with Node.
 func TestCorpusAgainstNode(t *testing.T) {
 	t.Parallel()
 	for _, file := range []string{"modules.jsonl", "inert.jsonl", "standard.jsonl"} {

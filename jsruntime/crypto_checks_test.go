@@ -4,7 +4,7 @@ import (
 	"testing"
 )
 
-// keysForChecks makes keys of every kind, and helpers to alter what they sign.
+// keysForChecks creates keys of every kind, and helpers to alter signatures.
 const keysForChecks = `const c = require('crypto');
 const rsa = c.generateKeyPairSync('rsa', { modulusLength: 2048 });
 const outcome = (f) => { try { return f(); } catch (err) { return err.code || err.name; } };
@@ -14,8 +14,8 @@ const subtle = c.webcrypto.subtle;
 const refused = async (f) => { try { await f(); return 'accepted'; } catch (err) { return err.name; } };
 `
 
-// TestCryptoChecks alters keys and signatures in the ways that tests of other
-// libraries do. What is altered is refused.
+// TestCryptoChecks alters keys and signatures as the tests of other libraries
+// do. Altered ones are rejected.
 func TestCryptoChecks(t *testing.T) {
 	t.Parallel()
 	r := newWorkers(t, nil)

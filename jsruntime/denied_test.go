@@ -4,7 +4,7 @@ import (
 	"testing"
 )
 
-// TestDeniedCalls calls what would touch the machine.
+// TestDeniedCalls calls functions that would touch the machine.
 func TestDeniedCalls(t *testing.T) {
 	t.Parallel()
 	r := newWorkers(t, nil)

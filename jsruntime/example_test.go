@@ -10,8 +10,8 @@ import (
 	"github.com/seed-72ea4aab/vault/storage/sqlite"
 )
 
-// The vault is given a runtime when it is opened, closes it when it is closed,
-// and runs the code of reactors and transforms in it. Nothing else in the
+// The vault gets a runtime when it is opened, runs the code of reactors and
+// transforms in it, and closes it when the vault is closed. Nothing else in the
 // program changes.
 func ExampleNew() {
 	ctx := context.Background()

@@ -13,7 +13,7 @@ import (
 	"github.com/seed-72ea4aab/vault/script"
 )
 
-// fakeHost answers calls with answer and keeps what was logged.
+// fakeHost responds to calls with answer and keeps the log.
 type fakeHost struct {
 	answer func(ctx context.Context, op string, args json.RawMessage) (json.RawMessage, error)
 
@@ -35,11 +35,11 @@ func (h *fakeHost) Log(line script.Line) {
 }
 
 const (
-	// patience is the time for what is expected to end. It does not depend on how
-	// busy the machine is.
+	// patience is the time limit for code that should end. It does not depend
+	// on how busy the machine is.
 	patience = 2 * time.Minute
-	// loopTime is the time for what is expected not to end. The worker is there
-	// before it begins.
+	// loopTime is the time limit for code that should not end. The worker is
+	// ready before it begins.
 	loopTime = 300 * time.Millisecond
 )
 
@@ -57,8 +57,8 @@ func newWorkers(t testing.TB, o *jsruntime.Options) *jsruntime.Workers {
 	return r
 }
 
-// blocking returns a host whose calls wait until release is closed, and the
-// channel on which they say that they have begun.
+// blocking returns a host whose calls wait until release is closed, and a
+// channel that receives each call that has begun.
 func blocking() (host *fakeHost, begun chan string, release chan struct{}) {
 	begun, release = make(chan string, 100), make(chan struct{})
 	return &fakeHost{answer: func(ctx context.Context, op string, args json.RawMessage) (json.RawMessage, error) {

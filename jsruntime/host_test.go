@@ -14,7 +14,7 @@ import (
 	"github.com/seed-72ea4aab/vault/script"
 )
 
-// echo answers every call with its operation and arguments.
+// echo responds to every call with its operation and arguments.
 func echo(_ context.Context, op string, args json.RawMessage) (json.RawMessage, error) {
 	return json.RawMessage(fmt.Sprintf(`{"op":%q,"args":%s}`, op, args)), nil
 }
@@ -95,7 +95,7 @@ func TestClientAnswers(t *testing.T) {
 	})
 }
 
-// web is a host that answers fetch like a small web server.
+// web is a host that responds to fetch like a small web server.
 func web(_ context.Context, op string, args json.RawMessage) (json.RawMessage, error) {
 	var req struct {
 		Method, URL, Body string
@@ -188,7 +188,7 @@ func TestHostCallLimit(t *testing.T) {
 	})
 }
 
-// badLog is a host whose log fails as no host's should.
+// badLog is a host whose log fails, which no host's should.
 type badLog struct {
 	fakeHost
 	fail func()
@@ -196,8 +196,8 @@ type badLog struct {
 
 func (h *badLog) Log(script.Line) { h.fail() }
 
-// TestBrokenLog has a console that panics. The run does not notice.
-func TestBrokenLog(t *testing.T) {
+// TestPanickingLogDoesNotAffectTheRun uses a console that panics. The run is not affected.
+func TestPanickingLogDoesNotAffectTheRun(t *testing.T) {
 	t.Parallel()
 	eachRuntime(t, func(t *testing.T, r script.Runtime) {
 		for name, fail := range map[string]func(){
@@ -213,9 +213,9 @@ func TestBrokenLog(t *testing.T) {
 	})
 }
 
-// TestCallsWithinArguments makes calls while the arguments of others are
-// written. They count too.
-func TestCallsWithinArguments(t *testing.T) {
+// TestCallsWithinArgumentsCount makes calls while the arguments of other calls are
+// serialized. They count too.
+func TestCallsWithinArgumentsCount(t *testing.T) {
 	t.Parallel()
 	eachRuntime(t, func(t *testing.T, r script.Runtime) {
 		host, begun, release := blocking()
@@ -228,7 +228,7 @@ func TestCallsWithinArguments(t *testing.T) {
 		close(release)
 		out, err := run(r, source, `{"application":true}`, host)
 		if err != nil || out != `"ERR_TOO_MANY_CALLS"` || len(begun) > 64 {
-			t.Errorf("got %s, %s after %d calls, want the last of 100 refused, and 64 carried out", out, explain(err), len(begun))
+			t.Errorf("got %s, %s after %d calls, want the last of 100 rejected, and 64 made", out, explain(err), len(begun))
 		}
 	})
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/seed-72ea4aab/vault/script"
 )
 
-// loads are work that tenants' code does: each is the body of a function that runs
-// here and in Node.
+// loads are typical work of tenants' code. Each is the body of a function that
+// runs here and in Node.
 var loads = []struct{ name, body string }{
 	{"XML of 8000 elements", `
 const escape = (s) => String(s).replace(/[&<>"]/g, (c) => ({ '&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;' })[c]);
@@ -77,7 +77,7 @@ for (let i = 0; i < 100000; i++) text += 'x';
 return text.length;`},
 }
 
-// nodeLoad runs a load in Node, and prints the least CPU time of a few turns in
+// nodeLoad runs a load in Node and prints the least CPU time of a few turns, in
 // microseconds.
 const nodeLoad = `
 const f = new Function('require', process.argv[1]);
@@ -90,8 +90,8 @@ for (let i = 0; i < 7; i++) {
 }
 console.log(least);`
 
-// BenchmarkLoads compares CPU time with Node's, without a worker, whose processes
-// come and go. Put the Node to compare with first in PATH.
+// BenchmarkLoads compares CPU time with Node's. It uses no workers, because
+// their processes come and go. Put the Node to compare with first in PATH.
 func BenchmarkLoads(b *testing.B) {
 	node, err := exec.LookPath("node")
 	if err != nil {
@@ -110,7 +110,7 @@ func BenchmarkLoads(b *testing.B) {
 			}
 			once()
 			ours := []float64{once(), once(), once()}
-			for b.Loop() { // these are enough, however often it is asked for
+			for b.Loop() { // a fixed number of rounds is enough
 			}
 			out, err := exec.Command(node, "-e", nodeLoad, load.body).Output()
 			if err != nil {

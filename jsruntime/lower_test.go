@@ -13,7 +13,7 @@ import (
 	"github.com/seed-72ea4aab/vault/script"
 )
 
-// TestTopLevelAwait runs modules that await something while they load.
+// TestTopLevelAwait runs modules that use await while they load.
 func TestTopLevelAwait(t *testing.T) {
 	t.Parallel()
 	r := jsruntime.NewInProcess(nil)
@@ -40,9 +40,9 @@ func TestTopLevelAwait(t *testing.T) {
 	}
 }
 
-// TestTopLevelAwaitFails looks at the errors of such modules: their line is that of
-// the source.
-func TestTopLevelAwaitFails(t *testing.T) {
+// TestTopLevelAwaitErrorsHaveTheirLine checks that the errors of such modules have the line
+// in the source.
+func TestTopLevelAwaitErrorsHaveTheirLine(t *testing.T) {
 	t.Parallel()
 	r := jsruntime.NewInProcess(nil)
 	const throws = "import {\n  sep,\n  join\n} from 'path';\nawait join(sep);\nundefined.x;\nexport default () => 1"
@@ -57,19 +57,19 @@ func TestTopLevelAwaitFails(t *testing.T) {
 	}
 	err = r.Check(context.Background(), script.Program{Tenant: "t", Source: "import x from 'no-such-package';\nawait x;\nexport default () => 1"})
 	if e := scriptError(t, err); e.Kind != script.Invalid || len(e.Frames) == 0 || e.Frames[0].Line != 1 {
-		t.Errorf("got %s, want a package that is not there", explain(err))
+		t.Errorf("got %s, want an error about a missing package", explain(err))
 	}
 }
 
-// TestCrashIsContained runs code that makes the engine panic. The run ends, and the
-// worker goes on.
+// TestCrashIsContained runs code that makes the engine panic. The run ends, and
+// the worker continues.
 func TestCrashIsContained(t *testing.T) {
 	t.Parallel()
 	var log lockedBuffer
 	r := newWorkers(t, &jsruntime.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	const body = "const secret = '4242424242424242'; return (0, eval)(`(function () { class A {}; const C = class extends A { x = eval('super.y') }; return new C().x })()`)"
 	if _, err := runBody(r, "t", body, patience); err == nil {
-		t.Log("the engine has learned it")
+		t.Log("the engine now supports it")
 	} else if e := scriptError(t, err); e.Kind != script.Crash {
 		t.Errorf("got %s, want a crash", explain(err))
 	}
@@ -85,7 +85,7 @@ func TestCrashIsContained(t *testing.T) {
 		}
 	}
 	if strings.Contains(log.String(), "4242") {
-		t.Errorf("the log holds what the code was given: %s", log.String())
+		t.Errorf("the log contains data that the code was given: %s", log.String())
 	}
 }
 

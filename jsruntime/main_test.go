@@ -14,9 +14,9 @@ import (
 	"github.com/seed-72ea4aab/vault/jsruntime/internal/workers"
 )
 
-// TestMain gives runs time on a busy machine. The race detector watches the pool
-// in this process; workers, which would run many times slower under it, are a
-// program that was built without it.
+// TestMain gives runs more time, for busy machines. The race detector watches
+// the pool in this process. Workers would run many times slower under it, so
+// they are a program built without it.
 func TestMain(m *testing.M) {
 	workers.DefaultTimeout = 2 * time.Minute
 	if workers.DetectorMemory > 0 {
@@ -27,8 +27,8 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// builtWorker returns the path of the worker of testdata, which the first test
-// that needs it builds.
+// builtWorker returns the path of the worker in testdata, built by the first
+// test that needs it.
 func builtWorker() string {
 	path, err := builtPrograms.build("worker")
 	if err != nil {
@@ -37,7 +37,7 @@ func builtWorker() string {
 	return path
 }
 
-// programs are the programs of testdata, each built once.
+// programs are the programs in testdata, each built once.
 type programs struct {
 	mu     sync.Mutex
 	folder string
@@ -46,8 +46,8 @@ type programs struct {
 
 var builtPrograms = programs{paths: map[string]string{}}
 
-// BuildProgram returns the path of a program of testdata, built without the race
-// detector.
+// BuildProgram returns the path of a program in testdata, built without the
+// race detector.
 func BuildProgram(t *testing.T, name string) string {
 	t.Helper()
 	path, err := builtPrograms.build(name)

@@ -32,13 +32,13 @@ import (
 	"github.com/seed-72ea4aab/vault/script"
 )
 
-// packagesDiffer are the packages whose use has another outcome here than in Node,
-// and the reason, which docs/reactors.md names too.
+// packagesDiffer lists the packages whose use has a different result here than
+// in Node, with the reason. docs/reactors.md lists them too.
 var packagesDiffer = map[string]string{}
 
-// TestPackagesAgainstNode installs packages that people use in such code, and
-// compares a small use of each with what Node makes of it: a few of them with the
-// Node that is there, and in the long run all of them with Node 16.
+// TestPackagesAgainstNode installs packages that are popular in such code, and
+// compares a small use of each with Node. The short run compares a few of them
+// with the installed Node, and the long run all of them with Node 16.
 func TestPackagesAgainstNode(t *testing.T) {
 	t.Parallel()
 	npm, err := exec.LookPath("npm")
@@ -64,7 +64,7 @@ func TestPackagesAgainstNode(t *testing.T) {
 	}
 }
 
-// use is the small use of a package.
+// use is a small use of a package.
 type use struct{ name, code string }
 
 // readUses returns the uses of the packages that are installed in a folder.
@@ -84,8 +84,8 @@ func readUses(t *testing.T, dir string) []use {
 	return out
 }
 
-// install installs packages of testdata, and in the long run Node 16. It returns
-// the folder of the packages and the path of Node.
+// install installs packages of testdata, and in the long run Node 16. It
+// returns the folder of the packages and the path of Node.
 func install(t *testing.T, npm string) (dir, node string) {
 	t.Helper()
 	dir = t.TempDir()
@@ -103,7 +103,7 @@ func install(t *testing.T, npm string) (dir, node string) {
 		}
 	}
 	if err := npmRun(t.Context(), npm, dir, "ci"); err != nil {
-		t.Fatalf("the packages cannot be installed; is the registry of npm within reach? %v", err)
+		t.Fatalf("the packages cannot be installed; is the npm registry reachable? %v", err)
 	}
 	if long.Run {
 		return dir, installNode(t, npm)
@@ -125,7 +125,7 @@ func installNode(t *testing.T, npm string) string {
 	}
 	name := "node-" + runtime.GOOS + "-" + arch
 	if err := npmRun(t.Context(), npm, dir, "install", "--no-save", name+"@16.20.2"); err != nil {
-		t.Fatalf("Node 16 cannot be installed; is the registry of npm within reach? %v", err)
+		t.Fatalf("Node 16 cannot be installed; is the npm registry reachable? %v", err)
 	}
 	return filepath.Join(dir, "node_modules", name, "bin", "node")
 }
@@ -139,7 +139,7 @@ func npmRun(ctx context.Context, npm, dir string, args ...string) error {
 	return nil
 }
 
-// useArgs are the arguments of all uses: keys, and a server to talk to.
+// useArgs returns the arguments of all uses: keys, and a server to connect to.
 func useArgs(t *testing.T) json.RawMessage {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(mirror))
@@ -186,7 +186,7 @@ func privatePEM(t *testing.T, key any) string {
 
 var statusPath = regexp.MustCompile(`/status/(\d{3})$`)
 
-// mirror answers with what it was sent, or with the status that the path asks for.
+// mirror responds with the request that it got, or with the status in the path.
 func mirror(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
@@ -223,7 +223,7 @@ const nodeRunner = `
   process.exit();
 })();`
 
-// runInNode returns what Node makes of the uses, by their names.
+// runInNode returns the results of the uses in Node, by name.
 func runInNode(t *testing.T, node, dir string, uses []use, args json.RawMessage) map[string]string {
 	t.Helper()
 	var files [][2]string
@@ -256,8 +256,8 @@ func runInNode(t *testing.T, node, dir string, uses []use, args json.RawMessage)
 	return got
 }
 
-// runHere returns what the runtime makes of the uses, by their names: two at a
-// time, which leaves the tests beside this one their share of the machine.
+// runHere returns the results of the uses in the runtime, by name. It runs two
+// at a time, to leave other tests their share of the machine.
 func runHere(r script.Runtime, uses []use, args json.RawMessage) map[string]string {
 	got := map[string]string{}
 	next := make(chan use)
@@ -281,10 +281,10 @@ func runHere(r script.Runtime, uses []use, args json.RawMessage) map[string]stri
 	return got
 }
 
-// useTimeout is the time to check and to run a use, on a machine that is busy.
+// useTimeout is the time limit to check and run a use, on a busy machine.
 const useTimeout = 2 * time.Minute
 
-// useHere returns what the runtime makes of a use.
+// useHere returns the result of a use in the runtime.
 func useHere(r script.Runtime, u use, args json.RawMessage) string {
 	ctx, cancel := context.WithTimeout(context.Background(), useTimeout)
 	defer cancel()
@@ -300,7 +300,7 @@ func useHere(r script.Runtime, u use, args json.RawMessage) string {
 	return string(out)
 }
 
-// fetchForReal carries out the operation fetch.
+// fetchForReal performs the operation fetch.
 func fetchForReal(ctx context.Context, op string, args json.RawMessage) (json.RawMessage, error) {
 	var in struct {
 		Method, URL, Body string

@@ -7,8 +7,9 @@ import (
 	"github.com/seed-72ea4aab/vault/script"
 )
 
-// TestObjectsPerRun holds what a run allocates, which is most of what it costs to
-// start. A run pays for the modules that it uses, and little for the rest.
+// TestObjectsPerRun limits the objects that a run allocates, which is most of
+// the cost of starting it. A run pays for the modules that it uses, and little
+// for the rest.
 func TestObjectsPerRun(t *testing.T) { //nolint:paralleltest // it counts the objects of this process
 	r := jsruntime.NewInProcess(nil)
 	for _, c := range []struct {

@@ -13,7 +13,7 @@ import (
 	"github.com/seed-72ea4aab/vault/script"
 )
 
-// writeFolder makes a folder with files.
+// writeFolder creates a folder with files.
 func writeFolder(t *testing.T, files map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -124,7 +124,7 @@ export default async () => [add(), plain.n, make()[1], (await import('@scope/pkg
 	}
 }
 
-// TestNamesAreChecked stores code that names packages.
+// TestNamesAreChecked checks code that names packages.
 func TestNamesAreChecked(t *testing.T) {
 	t.Parallel()
 	r := newWorkers(t, &jsruntime.Options{Modules: packageFolder(t)})
@@ -162,8 +162,9 @@ func TestNamesAreChecked(t *testing.T) {
 	}
 }
 
-// TestPackagesAreFresh gives every run its own instances and intrinsics.
-func TestPackagesAreFresh(t *testing.T) {
+// TestEveryRunHasFreshPackages checks that every run has its own instances of packages
+// and intrinsics.
+func TestEveryRunHasFreshPackages(t *testing.T) {
 	t.Parallel()
 	r := newWorkers(t, &jsruntime.Options{Modules: packageFolder(t)})
 	for range 2 {
@@ -179,8 +180,8 @@ func TestPackagesAreFresh(t *testing.T) {
 	}
 }
 
-// TestHostilePackages runs packages that try to reach out of the folder and to
-// take the worker down.
+// TestHostilePackages runs packages that try to reach outside of the folder and
+// to take the worker down.
 func TestHostilePackages(t *testing.T) {
 	t.Parallel()
 	dir := packageFolder(t)
@@ -221,8 +222,8 @@ func TestHostilePackages(t *testing.T) {
 	}
 }
 
-// TestModulesFolder reports a folder that cannot be used.
-func TestModulesFolder(t *testing.T) {
+// TestUnusableModulesFolderIsReported checks that an unusable folder is reported.
+func TestUnusableModulesFolderIsReported(t *testing.T) {
 	t.Parallel()
 	empty := t.TempDir()
 	for _, dir := range []string{empty, filepath.Join(empty, "missing")} {

@@ -20,8 +20,8 @@ type regexpCase struct {
 	Text    string `json:"t"`
 }
 
-// useRegexps is the body of a function that uses regular expressions in all ways
-// there are, and returns what came of each as JSON.
+// useRegexps is the body of a function that uses regular expressions in every
+// way, and returns the results as JSON.
 const useRegexps = `
 const units = (s) => JSON.stringify(s);
 return cases.map(({ p, f, t }) => {
@@ -40,7 +40,7 @@ return cases.map(({ p, f, t }) => {
   } catch (err) { return 'later ' + err.name; }
 }).map(units);`
 
-// regexpText returns a random text out of the characters that patterns are about.
+// regexpText returns a random text of the characters that occur in patterns.
 func regexpText(r *rand.Rand) string {
 	parts := []string{"a", "b", "c", "A", "B", "1", "2", "_", "-", " ", "\n", "\r\n", "\u2028", "é", "É", "ß", "ſ", "K", "k", "😀", "𝒜", "ab", "abc", "aa", ".", "[", "]", "{", "}", "\\", "/", "σ", "ς", "\u00a0", "\ufeff"}
 	var b strings.Builder
@@ -50,7 +50,7 @@ func regexpText(r *rand.Rand) string {
 	return b.String()
 }
 
-// regexpPattern returns a random pattern, most often one that is valid.
+// regexpPattern returns a random pattern, usually a valid one.
 func regexpPattern(r *rand.Rand, depth int) string {
 	pick := func(parts ...string) string { return parts[r.IntN(len(parts))] }
 	atoms := []func() string{
@@ -133,8 +133,8 @@ func regexpFlags(r *rand.Rand) string {
 	return b.String()
 }
 
-// TestRegexpsAgainstNode uses random regular expressions here and in Node: the
-// outcome is the same, or both refuse them.
+// TestRegexpsAgainstNode uses random regular expressions here and in Node. The
+// results are the same, or both reject the pattern.
 func TestRegexpsAgainstNode(t *testing.T) {
 	t.Parallel()
 	node, err := exec.LookPath("node")
@@ -183,13 +183,13 @@ func compareRegexps(t *testing.T, node string, in script.Runtime, cases []regexp
 		full := strings.ContainsAny(c.Flags, "uv")
 		switch {
 		case full && strings.Contains(want[i], `\ud`):
-			// No text has half of a pair, but V8 sometimes matches within one, which
-			// the language rules out.
+			// The texts contain no half surrogate pairs. But V8 sometimes
+			// matches within a pair, which the specification rules out.
 			if strings.Contains(got[i], `\ud`) {
 				t.Errorf("/%s/%s on %q: got %s, with half of a pair", c.Pattern, c.Flags, c.Text, got[i])
 			}
 		case strings.Contains(c.Flags, "v") && strings.Contains(c.Pattern, "[^]"):
-			// V8 takes it for half of a pair.
+			// V8 takes it for half of a surrogate pair.
 		case got[i] != want[i]:
 			t.Errorf("/%s/%s on %q: got\n%s, Node has\n%s", c.Pattern, c.Flags, c.Text, got[i], want[i])
 		}

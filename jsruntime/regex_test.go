@@ -6,7 +6,7 @@ import (
 	"github.com/seed-72ea4aab/vault/script"
 )
 
-// TestRegexps uses regular expressions whose outcome plain engines get wrong.
+// TestRegexps uses regular expressions that simple engines get wrong.
 func TestRegexps(t *testing.T) {
 	t.Parallel()
 	r := newWorkers(t, nil)
@@ -43,9 +43,9 @@ func TestRegexps(t *testing.T) {
 	}
 }
 
-// TestEndlessRegexp matches with exponential effort. The run ends at its time, in
-// the process of its worker or without one.
-func TestEndlessRegexp(t *testing.T) {
+// TestEndlessRegexpTimesOut uses a pattern that takes exponential time. The run ends at
+// its deadline, in a worker and in process.
+func TestEndlessRegexpTimesOut(t *testing.T) {
 	t.Parallel()
 	eachRuntime(t, func(t *testing.T, r script.Runtime) {
 		if out, err := runBody(r, "t", "return 7", patience); err != nil || out != "7" {

@@ -10,8 +10,9 @@ import (
 	"github.com/seed-72ea4aab/vault/script"
 )
 
-// TestUnhandledRejections rejects promises without a handler. The run goes on; who
-// asked for them is told, else the log is.
+// TestUnhandledRejections rejects promises without a handler. The run
+// continues. The rejection goes to the registered listener, or otherwise to the
+// log.
 func TestUnhandledRejections(t *testing.T) {
 	t.Parallel()
 	const wait = "await new Promise((done) => setTimeout(done, 1));"

@@ -69,10 +69,10 @@ func TestModuleForms(t *testing.T) {
 	})
 }
 
-// panics is code on which the bundler panics.
+// panics is code that makes the bundler panic.
 const panics = "async function* f(arguments, p = eval('var arguments')) {}\nmodule.exports = f"
 
-func TestCheckRefuses(t *testing.T) {
+func TestCheckRejectsBadCode(t *testing.T) {
 	t.Parallel()
 	eachRuntime(t, func(t *testing.T, r script.Runtime) {
 		for name, c := range map[string]struct {
@@ -121,8 +121,8 @@ func TestCheckRefuses(t *testing.T) {
 	})
 }
 
-// TestEndlessCheck checks code that loops at its top level.
-func TestEndlessCheck(t *testing.T) {
+// TestEndlessCheckTimesOut checks code that loops at its top level.
+func TestEndlessCheckTimesOut(t *testing.T) {
 	t.Parallel()
 	eachRuntime(t, func(t *testing.T, r script.Runtime) {
 		if out, err := runBody(r, "t", "return 1", patience); err != nil || out != "1" {
@@ -137,8 +137,8 @@ func TestEndlessCheck(t *testing.T) {
 	})
 }
 
-// TestEndlessError throws an error whose stack is never read to its end.
-func TestEndlessError(t *testing.T) {
+// TestEndlessErrorTimesOut throws an error whose stack never finishes evaluating.
+func TestEndlessErrorTimesOut(t *testing.T) {
 	t.Parallel()
 	eachRuntime(t, func(t *testing.T, r script.Runtime) {
 		if out, err := runBody(r, "t", "return 1", patience); err != nil || out != "1" {
@@ -234,18 +234,19 @@ func TestErrors(t *testing.T) {
 					t.Errorf("(-want +got)\n%s", diff)
 				}
 				if strings.Contains(err.Error(), "bad card") || strings.Contains(err.Error(), "boom") {
-					t.Errorf("the text %q holds what the code wrote", err)
+					t.Errorf("the text %q contains text of the code", err)
 				}
 			})
 		}
 	})
 }
 
-// branded is code that finds the symbol by which errors choose their answer.
+// branded is code that finds the symbol with which errors choose their
+// response.
 const branded = "const [brand] = Object.getOwnPropertySymbols(BadRequestError.prototype); "
 
-// TestHostileErrors throws what is no error, or more than one. The answer that
-// comes of it has a status that can be sent, and a bounded size.
+// TestHostileErrors throws values that are not errors, or have too much data.
+// The resulting error has a valid status and a limited size.
 func TestHostileErrors(t *testing.T) {
 	t.Parallel()
 	eachRuntime(t, func(t *testing.T, r script.Runtime) {
@@ -280,7 +281,7 @@ func TestHostileErrors(t *testing.T) {
 					t.Errorf("the status is %d", e.Status)
 				}
 				if e.Kind == script.Crash {
-					t.Error("the engine failed over it")
+					t.Error("the engine crashed")
 				}
 			})
 		}

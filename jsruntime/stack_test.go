@@ -6,7 +6,7 @@ import (
 	"github.com/seed-72ea4aab/vault/script"
 )
 
-// TestDeepCalls calls functions within functions thousands deep, and deeper than that.
+// TestDeepCalls nests function calls thousands deep, and too deep.
 func TestDeepCalls(t *testing.T) {
 	t.Parallel()
 	r := newWorkers(t, nil)
@@ -46,9 +46,10 @@ func TestDeepCalls(t *testing.T) {
 	}
 }
 
-// TestDeepCallsThatEndTheRun calls asynchronous functions and generators too deep,
-// which no catch sees. The run ends as what it is, and never as a crash.
-func TestDeepCallsThatEndTheRun(t *testing.T) {
+// TestTooDeepAsyncCallsEndTheRun nests calls of asynchronous functions and
+// generators too deep, which no catch can see. The run ends with the right
+// error, and never with a crash.
+func TestTooDeepAsyncCallsEndTheRun(t *testing.T) {
 	t.Parallel()
 	r := newWorkers(t, nil)
 	for _, body := range []string{

@@ -8,12 +8,12 @@ import (
 	"github.com/seed-72ea4aab/vault/jsruntime"
 )
 
-// failure is a helper of the snippets: the name of what a function or promise
-// fails with.
+// failure is a helper of the snippets. It returns the name of the error of a
+// function or promise.
 const failure = `const failure = async (f) => { try { await f(); return 'none'; } catch (err) { return err.name; } };`
 
-// TestWebInterfaces covers what browsers and later versions of Node have, by
-// the words of the standards.
+// TestWebInterfaces covers interfaces of browsers and later versions of Node,
+// according to the standards.
 func TestWebInterfaces(t *testing.T) {
 	t.Parallel()
 	r := newWorkers(t, &jsruntime.Options{TenantWorkers: 2})
@@ -58,7 +58,7 @@ func TestWebInterfaces(t *testing.T) {
 	}
 }
 
-// TestWebCryptoChecks covers what Web Crypto refuses, and with which name.
+// TestWebCryptoChecks covers what Web Crypto rejects, and with which error.
 func TestWebCryptoChecks(t *testing.T) {
 	t.Parallel()
 	r := newWorkers(t, &jsruntime.Options{TenantWorkers: 2})

@@ -10,9 +10,9 @@ import "os"
 //
 //	func main() { jsruntime.WorkerMain() }
 //
-// Importing this package is what makes a process that was started as a worker
-// one, before main begins. WorkerMain is reached only when the program was
-// started by hand; it says what the program is for, and exits with status 2.
+// A process that was started as a worker becomes one because it imports this
+// package, before main begins. WorkerMain runs only if the program was started
+// by hand. It prints what the program is for and exits with status 2.
 func WorkerMain() {
 	_, _ = os.Stderr.WriteString("This program runs the code of tenants. Set its path as WorkerPath in jsruntime.Options.\n")
 	os.Exit(2)

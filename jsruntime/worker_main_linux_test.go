@@ -12,11 +12,11 @@ import (
 	"github.com/seed-72ea4aab/vault/jsruntime"
 )
 
-// TestInitOfTheHost has a host whose init opens a file and a connection, and
-// which is started with descriptors of its parent. A worker has none of them. The
-// init runs in a worker that is the host started again, and does not run in one
-// that is a program of its own.
-func TestInitOfTheHost(t *testing.T) { //nolint:tparallel // the cases share the file that init writes
+// TestWorkerHasNoDescriptorsOfTheHost starts a host with descriptors of its parent. The host's
+// init opens a file and a connection. A worker has none of these. The init runs
+// in a worker that is the host itself, and does not run in a worker that is a
+// separate program.
+func TestWorkerHasNoDescriptorsOfTheHost(t *testing.T) { //nolint:tparallel // the cases share the file that init writes
 	t.Parallel()
 	host, worker := jsruntime.BuildProgram(t, "host"), jsruntime.BuildProgram(t, "worker")
 	folder := filepath.Dir(host)
@@ -27,7 +27,7 @@ func TestInitOfTheHost(t *testing.T) { //nolint:tparallel // the cases share the
 		t.Run(name, func(t *testing.T) {
 			cmd := exec.Command(host, c.args...)
 			cmd.Stderr = &bytes.Buffer{}
-			for range 3 { // as 3, 4 and 5; 3 is where a worker has its link
+			for range 3 { // as 3, 4 and 5; a worker has its link at 3
 				cmd.ExtraFiles = append(cmd.ExtraFiles, secretFile(t))
 			}
 			out, err := cmd.Output()
@@ -59,8 +59,8 @@ func secretFile(t *testing.T) *os.File {
 	return f
 }
 
-// checkDescriptors reads the descriptors of workers and looks for what they
-// should not have.
+// checkDescriptors reads the descriptors of workers and looks for unwanted
+// ones.
 func checkDescriptors(t *testing.T, out []byte) {
 	t.Helper()
 	var workers []map[string]string

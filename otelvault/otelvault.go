@@ -1,7 +1,7 @@
-// Package otelvault shows the work of a vault in OpenTelemetry: spans and
-// metrics of HTTP requests, of operations in process, of jobs, sweeps, requests
-// to destinations and calls of the master key, and metrics of the pools of
-// database connections.
+// Package otelvault reports the work of a vault to OpenTelemetry. It records
+// spans and metrics of HTTP requests, operations in process, jobs, sweeps,
+// requests to destinations and calls of the master key. It also records
+// metrics of database connection pools.
 //
 //	t, err := otelvault.New(nil)
 //	store, err := postgres.Open(ctx, url)
@@ -10,8 +10,9 @@
 //	handler := t.Handler(httpserver.Handler(v, &httpserver.Options{Observer: t}))
 //	c := t.API(v.Tenant(tenant)) // for operations in process
 //
-// It is a module of its own, so that a program without OpenTelemetry does not
-// get it. Spans and metrics hold names, ids and statuses, never a value.
+// It is a separate module, so that programs without OpenTelemetry do not
+// depend on it. Spans and metrics contain names, ids and statuses, never a
+// value.
 package otelvault
 
 import (
@@ -32,22 +33,22 @@ import (
 	"github.com/seed-72ea4aab/vault/httpserver"
 )
 
-// scope names this package to OpenTelemetry.
+// scope is the name of this package in OpenTelemetry.
 const scope = "github.com/seed-72ea4aab/vault/otelvault"
 
-// Options says where spans and metrics go. The zero value means the global
-// providers.
+// Options selects the destination of spans and metrics. The zero value means
+// the global providers.
 type Options struct {
 	TracerProvider trace.TracerProvider
 	MeterProvider  metric.MeterProvider
 }
 
-// Telemetry is a vault.Observer and an httpserver.Observer. It is safe for use by
-// many goroutines.
+// Telemetry is a [vault.Observer] and an [httpserver.Observer]. It is safe
+// for concurrent use.
 type Telemetry struct {
 	tracer trace.Tracer
 	meter  metric.Meter
-	// The W3C format, which the vault itself passes on too.
+	// The W3C format, which the vault itself also propagates.
 	propagator propagation.TraceContext
 
 	requests, work, operations metric.Float64Histogram
@@ -87,11 +88,11 @@ func New(opts *Options) (*Telemetry, error) {
 	return t, nil
 }
 
-// Start implements vault.Observer. A job continues the trace of the request that
-// it was left by, and a request to a destination carries the trace on.
+// Start implements [vault.Observer]. A job continues the trace of the request
+// that created it, and a request to a destination propagates the trace.
 func (t *Telemetry) Start(ctx context.Context, w vault.Event) (context.Context, func(error)) {
 	if w.Kind == vault.EventCall {
-		return ctx, func(error) {} // requests and t.API have spans of their own for it
+		return ctx, func(error) {} // requests and t.API have their own spans for it
 	}
 	if w.Kind == vault.EventJob && w.Traceparent != "" {
 		ctx = t.propagator.Extract(ctx, propagation.MapCarrier{"traceparent": w.Traceparent})
@@ -113,7 +114,8 @@ func (t *Telemetry) Start(ctx context.Context, w vault.Event) (context.Context, 
 	}
 }
 
-// who names the tenant and the trace id of the vault, as far as they are known.
+// who returns attributes for the tenant and the vault's trace id, if they are
+// known.
 func who(tenant uuid.UUID, traceID string) []attribute.KeyValue {
 	var attrs []attribute.KeyValue
 	if tenant != (uuid.UUID{}) {
@@ -127,9 +129,9 @@ func who(tenant uuid.UUID, traceID string) []attribute.KeyValue {
 
 func failed(err error) attribute.KeyValue { return attribute.Bool("error", err != nil) }
 
-// end ends a span. The texts of errors are made to be shown and hold no values,
-// but those of a master key or a database are not the vault's, so a span only
-// says that there was one.
+// end ends a span. Errors of the vault contain no values, but errors of a
+// master key or a database may, so the span records only that there was an
+// error.
 func end(span trace.Span, err error) {
 	if err != nil {
 		span.SetStatus(codes.Error, "failed")
@@ -137,10 +139,10 @@ func end(span trace.Span, err error) {
 	span.End()
 }
 
-// Handler returns a handler that gives each request a span around next, which
-// is the API of a vault. The span belongs to the trace of the request's
-// traceparent, and what the vault does for the request lies below it. To name
-// the span by its route, the Telemetry has to be the Observer of next too.
+// Handler wraps next, the API of a vault, in a handler that starts a span for
+// each request. The span continues the trace of the request's traceparent,
+// and is the parent of the vault's spans. To name the span by its route, use
+// the Telemetry also as the Observer of next.
 func (t *Telemetry) Handler(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx := t.propagator.Extract(r.Context(), propagation.HeaderCarrier(r.Header))
@@ -150,8 +152,8 @@ func (t *Telemetry) Handler(next http.Handler) http.Handler {
 	})
 }
 
-// Observe implements httpserver.Observer: it completes the span of a request and
-// records its duration.
+// Observe implements [httpserver.Observer]. It completes the span of a
+// request and records its duration.
 func (t *Telemetry) Observe(ctx context.Context, r httpserver.RequestInfo) {
 	attrs := []attribute.KeyValue{
 		attribute.String("http.request.method", r.Method), attribute.String("http.route", r.Route), attribute.Int("http.response.status_code", r.Status),
@@ -169,14 +171,15 @@ func (t *Telemetry) Observe(ctx context.Context, r httpserver.RequestInfo) {
 	}
 }
 
-// Pools is a storage that tells of its pools of connections: those of this module
-// do.
+// Pools is a storage that reports its connection pools. The storages of this
+// module do.
 type Pools interface {
 	Pools() map[string]sql.DBStats
 }
 
-// WatchPools reports the pools of a storage, until the program ends: open
-// connections, those in use, and how often and how long callers waited for one.
+// WatchPools reports the connection pools of a storage until the program
+// ends: open and used connections, and how often and how long callers waited
+// for one.
 func (t *Telemetry) WatchPools(store Pools) error {
 	open, err := t.meter.Int64ObservableGauge("vault.pool.open", metric.WithDescription("Open connections of a pool."))
 	if err != nil {

@@ -32,7 +32,7 @@ const (
 	traceparent = "00-" + traceID + "-00f067aa0ba902b7-01"
 )
 
-// runtime runs no code: every run returns an empty result.
+// runtime runs no code; every run returns the same result.
 type runtime struct{}
 
 func (runtime) Check(context.Context, script.Program) error { return nil }
@@ -51,7 +51,7 @@ type world struct {
 	dest   *httptest.Server
 
 	mu  sync.Mutex
-	got []http.Header // at the destination
+	got []http.Header // received by the destination
 }
 
 func newWorld(t *testing.T) *world {
@@ -108,7 +108,7 @@ func (w *world) do(t *testing.T, method, path, key, body string, header ...strin
 }
 
 // span returns the last span with a name. The server ends spans after it has
-// answered, so closing it waits for them.
+// responded, so it is closed first to wait for them.
 func (w *world) span(t *testing.T, name string) tracetest.SpanStub {
 	t.Helper()
 	w.api.Close()
@@ -134,8 +134,8 @@ func attributes(s tracetest.SpanStub) map[attribute.Key]string {
 	return all
 }
 
-// TestRequest finds the span of a request in the trace of its caller, named by
-// its route, with tenant and application, and its duration among the metrics.
+// The span of a request is in the trace of its caller, has the name of its
+// route and the ids of tenant and application. The metrics have its duration.
 func TestRequest(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -151,14 +151,14 @@ func TestRequest(t *testing.T) {
 		}
 	}
 	if s.SpanContext.TraceID().String() != traceID || s.Parent.SpanID().String() != traceparent[36:52] {
-		t.Errorf("the span is in trace %s below %s", s.SpanContext.TraceID(), s.Parent.SpanID())
+		t.Errorf("the span is in trace %s, with the parent %s", s.SpanContext.TraceID(), s.Parent.SpanID())
 	}
 	if w.metrics(t)["http.server.request.duration"] == 0 {
 		t.Error("the request is not counted")
 	}
 }
 
-// metrics returns how many points each metric has.
+// metrics returns the number of data points of each metric.
 func (w *world) metrics(t *testing.T) map[string]int {
 	t.Helper()
 	var all metricdata.ResourceMetrics
@@ -174,15 +174,15 @@ func (w *world) metrics(t *testing.T) map[string]int {
 	return points
 }
 
-// TestEgress finds a request to a destination below the request that asked for
-// it, and the destination in the same trace.
+// The span of a request to a destination is a child of the span of its
+// request, and the destination gets the same trace.
 func TestEgress(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.do(t, "GET", "/proxy", w.PrivateKey, "", "SVC-PROXY-URL", w.dest.URL)
 	out := w.span(t, "vault.egress GET")
 	if in := w.span(t, "GET /proxy"); out.Parent.SpanID() != in.SpanContext.SpanID() || attributes(out)["vault.tenant_id"] != w.Acme.ID.String() {
-		t.Errorf("the request out is below %s, not %s; %v", out.Parent.SpanID(), in.SpanContext.SpanID(), out.Attributes)
+		t.Errorf("the egress span has the parent %s, want %s; %v", out.Parent.SpanID(), in.SpanContext.SpanID(), out.Attributes)
 	}
 	want := "00-" + traceID + "-" + out.SpanContext.SpanID().String() + "-01"
 	if got := w.got[0].Get("traceparent"); got != want {
@@ -190,8 +190,8 @@ func TestEgress(t *testing.T) {
 	}
 }
 
-// TestJob finds the run of an asynchronous request, and its callback, in the
-// trace of the request.
+// The run of an asynchronous request, and its callback, are in the trace of
+// the request.
 func TestJob(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -213,8 +213,8 @@ func TestJob(t *testing.T) {
 	}
 }
 
-// TestSweepKeysAndPools finds what no caller asked for: sweeps, calls of the
-// master key, and the connections.
+// TestSweepKeysAndPools checks work without a caller: sweeps, calls of the
+// master key, and connection pools.
 func TestSweepKeysAndPools(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -233,14 +233,14 @@ func TestSweepKeysAndPools(t *testing.T) {
 	canceled, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := w.Sweep(canceled); err == nil {
-		t.Fatal("a sweep that is canceled succeeds")
+		t.Fatal("a canceled sweep succeeds")
 	}
 	if s := w.span(t, "vault.sweep sweep"); s.Status.Code != codes.Error || strings.Contains(s.Status.Description, "cancel") {
-		t.Errorf("the span of a sweep that failed: %+v", s.Status)
+		t.Errorf("the span of a failed sweep: %+v", s.Status)
 	}
 }
 
-// fake answers every operation with an error of its own.
+// fake returns errFake from every operation.
 type fake struct{ vault.API }
 
 var errFake = errors.New("4242")
@@ -248,8 +248,8 @@ var errFake = errors.New("4242")
 func (fake) GetToken(context.Context, string) (*vault.Token, error) { return nil, errFake }
 func (fake) DeleteToken(context.Context, string) error              { return errFake }
 
-// TestOperations finds a span around operations in process, which hand on what
-// they got, and puts nothing of an error into it.
+// Operations in process have a span and return their results unchanged. The
+// span contains nothing of an error.
 func TestOperations(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -273,8 +273,9 @@ func TestOperations(t *testing.T) {
 	}
 }
 
-// TestEveryOperationHasASpan calls each operation that is no iterator on an API
-// that has none: what panics inside of it was reached through a span of ours.
+// TestEveryOperationHasASpan calls each operation, except iterators, on an
+// API without methods. The operation panics, and must have started a span
+// before.
 func TestEveryOperationHasASpan(t *testing.T) {
 	t.Parallel()
 	typ := reflect.TypeFor[vault.API]()
@@ -289,8 +290,8 @@ func TestEveryOperationHasASpan(t *testing.T) {
 	}
 }
 
-// starts reports whether a method begins a span before it asks the API behind,
-// which has no such method and panics.
+// starts reports whether a method starts a span before it calls the wrapped
+// API, which panics.
 func starts(t *testing.T, name string) (started bool) {
 	t.Helper()
 	seen := &starting{}
@@ -311,7 +312,7 @@ func starts(t *testing.T, name string) (started bool) {
 	return false
 }
 
-// starting remembers the span that was started last.
+// starting records the name of the last span that was started.
 type starting struct{ name string }
 
 func (s *starting) OnStart(_ context.Context, span sdktrace.ReadWriteSpan) { s.name = span.Name() }

@@ -1,10 +1,10 @@
-// Package script is the contract between the vault and a runtime for the
-// JavaScript of tenants: the code of reactors and of proxy transforms.
+// Package script is the contract between the vault and a runtime for tenants'
+// JavaScript: the code of reactors and of proxy transforms.
 //
 // The vault decides which code runs, with which input and as which
 // application. A [Runtime] runs it. Running code reaches tokens and the
-// network only through the [Host] that the vault passes along. Only JSON and
-// text cross this border, so a runtime knows nothing of tokens, keys or
+// network only through the [Host] that the vault provides. Only JSON and text
+// cross this boundary, so a runtime knows nothing of tokens, keys or
 // databases.
 //
 // To write a runtime, implement [Runtime] and set it as Config.Runtime of the
@@ -13,12 +13,12 @@
 // # Rules for every runtime
 //
 //   - Methods are safe for concurrent use.
-//   - A run sees nothing of another: not its globals, and not its modules.
-//   - [Host.Call] gets a context that derives from the one of [Runtime.Run], so
-//     that what a run asked for ends with the run.
-//   - A call of the host may start another run and wait for it. Such a run must
-//     not wait for a place that the run around it holds.
-//   - What code wrote reaches the caller in an [Error], and the embedding program
+//   - A run does not see the globals or modules of another run.
+//   - The context of [Host.Call] derives from the context of [Runtime.Run], so that
+//     the operations of a run end with the run.
+//   - A call of the host may start another run and wait for it. That run must not
+//     wait for a place that the outer run holds.
+//   - Text from the code reaches the caller in an [Error], and the embedding program
 //     through [Host.Log]. Other errors do not repeat it.
 //
 // # The argument
@@ -27,14 +27,14 @@
 //
 //	{"args": ..., "configuration": {...}, "application": true}
 //
-// and the exported function is called with {args, configuration, bt, client}.
-// bt and client are the same object: the vault's client, or null unless
-// application is true.
+// The exported function is called with {args, configuration, bt, client}. bt
+// and client are the same object: the vault's client if application is true,
+// and null otherwise.
 //
 // # Operations of the host
 //
-// What the code asks for arrives at [Host.Call] as an operation and a JSON
-// object, and is answered in JSON:
+// A request of the code reaches [Host.Call] as an operation and a JSON
+// object. The result is JSON:
 //
 //	tokens.create     {type, data, ...}            a token
 //	tokens.retrieve   {id}                         a token
@@ -54,11 +54,12 @@
 //	fetch             {method, url, headers: [[name, value], ...], body}
 //	                  {status, status_text, url, headers: [[name, value], ...], body}
 //
-// Names are snake_case in JSON and camelCase in JavaScript, where data and
-// metadata are left as they are. The body of fetch is base64 both ways, and
-// absent when empty. That of proxy is sent as it is; expressions in it are
-// replaced only when detokenize is true, since data that came out of a token may
-// look like one. An error of Host.Call rejects the promise in the code.
+// Names are snake_case in JSON and camelCase in JavaScript, except inside
+// data and metadata, which stay unchanged. The body of fetch is base64 in
+// both directions, and absent if empty. The body of proxy is sent unchanged.
+// Expressions in it are replaced only if detokenize is true, because data
+// from a token may look like an expression. An error of Host.Call rejects the
+// promise in the code.
 package script
 
 import (
@@ -66,59 +67,61 @@ import (
 	"encoding/json"
 )
 
-// Runtime runs the code of tenants.
+// Runtime runs tenants' code.
 type Runtime interface {
-	// Check loads code without running its function. Code that does not
-	// compile, whose top level throws, or that exports no function is an
-	// *[Error] that matches [ErrInvalid].
+	// Check loads code without calling its function. It returns an *[Error]
+	// that matches [ErrInvalid] if the code does not compile, throws at the
+	// top level, or exports no function.
 	Check(ctx context.Context, p Program) error
 	// Run calls the function that the code exports with one argument, built
-	// from input and from what host offers, and returns its result as JSON.
-	// ctx carries the deadline. When the code fails, or is stopped for what it
-	// did, the error is an *[Error]. When ctx is canceled, it is that of ctx.
+	// from input and host. It returns the result as JSON. ctx carries the
+	// deadline.
+	//
+	// If the code fails, or is stopped because of what it did, the error is
+	// an *[Error]. If ctx is canceled, Run returns the error of ctx.
 	// [ErrBusy] and [ErrClosed] mean that the code did not run to its end for
 	// reasons of the runtime.
 	Run(ctx context.Context, p Program, input json.RawMessage, host Host) (json.RawMessage, error)
-	// Close stops what is running. Later calls return [ErrClosed].
+	// Close stops all runs. Later calls return [ErrClosed].
 	Close() error
 }
 
-// Reporter is a [Runtime] that says how busy it is. A runtime need not be one.
+// Reporter is an optional interface of a [Runtime] that reports its load.
 type Reporter interface {
-	// Stats returns the figures of this moment. It does not wait for runs.
+	// Stats returns the current figures. It does not wait for runs.
 	Stats() Stats
 }
 
 // Stats are the figures of a [Runtime] with workers.
 type Stats struct {
-	Workers int // that may be at work at a time, not counting runs inside of runs
+	Workers int // maximum number of busy workers, not counting runs inside of runs
 	Busy    int // workers that run code now
 	Idle    int // workers that wait for another run of their tenant
 	Spare   int // workers that have run nothing yet
-	Waiting int // runs that wait for a place
-	Started int // workers that were started so far
+	Waiting int // runs that wait for a worker
+	Started int // workers started so far
 	Crashes int // panics of the engine so far, which the runtime has logged
 }
 
-// Program is code to run, and whose it is.
+// Program is the code to run, and its owner.
 type Program struct {
-	Tenant string // whose code it is: a runtime keeps tenants apart by it
+	Tenant string // owner of the code; a runtime isolates tenants by it
 	Name   string // of the reactor or proxy, for messages
 	Source string
 }
 
-// Host is what running code can reach of the world.
+// Host gives running code access to the vault and the network.
 type Host interface {
-	// Call carries out an operation for the code: a client call or a fetch.
-	// The code may read an error that is a *[HostError]; of any other it
-	// learns only that the operation failed.
+	// Call performs an operation for the code: a client call or a fetch. The
+	// code can read an error that is a *[HostError]. For any other error it
+	// sees only that the operation failed.
 	Call(ctx context.Context, op string, args json.RawMessage) (json.RawMessage, error)
-	// Log takes what the code wrote to its console.
+	// Log receives a line that the code wrote to its console.
 	Log(Line)
 }
 
-// Line is what code wrote to its console in one call. Text may hold anything
-// that the code was given, line breaks and control characters.
+// Line is the text of one call of the console. Text may contain any data that
+// the code has, line breaks and control characters.
 type Line struct {
 	Level string // log, info, warn, error or debug
 	Text  string

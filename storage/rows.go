@@ -295,7 +295,7 @@ const (
 	// ClaimTake inserts the claim, with or without its answer. It fails if the
 	// key has a live claim, and replaces a claim that is no longer live.
 	ClaimTake ClaimOp = iota + 1
-	// ClaimFinish stores the answer and the expiry of a claim in progress that
+	// ClaimFinish stores the Answer and the expiry of a claim in progress that
 	// its owner still holds.
 	ClaimFinish
 	// ClaimDrop deletes a claim in progress that its owner still holds.

@@ -194,7 +194,7 @@ type Queue interface {
 
 	// SealedRows returns the sealed parts of claims or jobs of a tenant, in the
 	// order of their keys. It returns fewer than the limit, but at least one,
-	// if they would take too much memory. A claim without an answer and a job
+	// if they would take too much memory. A claim without an Answer and a job
 	// with an empty payload have no sealed part.
 	SealedRows(ctx context.Context, f SealedFilter) ([]Sealed, error)
 }

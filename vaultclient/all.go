@@ -12,8 +12,8 @@ import (
 	"github.com/seed-72ea4aab/vault"
 )
 
-// AllTokens iterates over all tokens that meet the filter and that the key may
-// read, newest first. See [vault.Client.AllTokens].
+// AllTokens iterates over all tokens that match the filter and that the key
+// may read, newest first. See [vault.Client.AllTokens].
 func (c *Client) AllTokens(ctx context.Context, f vault.TokenFilter) iter.Seq2[*vault.Token, error] {
 	return cursorWalk(func(size int, after string) (*vault.CursorPage[vault.Token], error) {
 		p := vault.ListTokensParams{IDs: f.IDs, Types: f.Types, Metadata: f.Metadata, PageParams: vault.PageParams{Size: size}}
@@ -21,8 +21,8 @@ func (c *Client) AllTokens(ctx context.Context, f vault.TokenFilter) iter.Seq2[*
 	})
 }
 
-// SearchAllTokens iterates over all tokens that meet a query and that the key may
-// search, newest first. See [vault.Client.SearchAllTokens].
+// SearchAllTokens iterates over all tokens that match a query and that the
+// key may search, newest first. See [vault.Client.SearchAllTokens].
 func (c *Client) SearchAllTokens(ctx context.Context, query string) iter.Seq2[*vault.Token, error] {
 	return cursorWalk(func(size int, after string) (*vault.CursorPage[vault.Token], error) {
 		p := vault.SearchTokensParams{Query: query, PageParams: vault.PageParams{Size: size}}
@@ -30,11 +30,11 @@ func (c *Client) SearchAllTokens(ctx context.Context, query string) iter.Seq2[*v
 	})
 }
 
-// AllApplications iterates over all applications that meet the filter, newest
-// first. See [vault.Client.AllApplications].
+// AllApplications iterates over all applications that match the filter,
+// newest first. See [vault.Client.AllApplications].
 //
-// Pages overlap here and in the iterators below, so the audit log has more than
-// one entry for some reads.
+// In this and the following iterators pages overlap, so the audit log may
+// have several entries for one read.
 func (c *Client) AllApplications(ctx context.Context, f vault.ApplicationFilter) iter.Seq2[*vault.Application, error] {
 	return pageWalk(func(a *vault.Application) uuid.UUID { return a.ID },
 		func(asked vault.PageParams) (*vault.Page[vault.Application], error) {
@@ -43,8 +43,8 @@ func (c *Client) AllApplications(ctx context.Context, f vault.ApplicationFilter)
 		}, nil)
 }
 
-// AllReactors iterates over all reactors that meet the filter, newest first. See
-// [vault.Client.AllReactors].
+// AllReactors iterates over all reactors that match the filter, newest first.
+// See [vault.Client.AllReactors].
 func (c *Client) AllReactors(ctx context.Context, f vault.ReactorFilter) iter.Seq2[*vault.Reactor, error] {
 	return pageWalk(func(r *vault.Reactor) uuid.UUID { return r.ID },
 		func(asked vault.PageParams) (*vault.Page[vault.Reactor], error) {
@@ -52,8 +52,8 @@ func (c *Client) AllReactors(ctx context.Context, f vault.ReactorFilter) iter.Se
 		}, nil)
 }
 
-// AllProxies iterates over all proxies that meet the filter, newest first. See
-// [vault.Client.AllProxies].
+// AllProxies iterates over all proxies that match the filter, newest first.
+// See [vault.Client.AllProxies].
 func (c *Client) AllProxies(ctx context.Context, f vault.ProxyFilter) iter.Seq2[*vault.Proxy, error] {
 	return pageWalk(func(x *vault.Proxy) uuid.UUID { return x.ID },
 		func(asked vault.PageParams) (*vault.Page[vault.Proxy], error) {
@@ -61,7 +61,7 @@ func (c *Client) AllProxies(ctx context.Context, f vault.ProxyFilter) iter.Seq2[
 		}, nil)
 }
 
-// AllSessions iterates over all sessions that are alive, newest first. See
+// AllSessions iterates over all active sessions, newest first. See
 // [vault.Client.AllSessions].
 func (c *Client) AllSessions(ctx context.Context) iter.Seq2[*vault.SessionInfo, error] {
 	return pageWalk(func(s *vault.SessionInfo) uuid.UUID { return s.ID },
@@ -70,12 +70,12 @@ func (c *Client) AllSessions(ctx context.Context) iter.Seq2[*vault.SessionInfo, 
 		}, nil)
 }
 
-// AllLogs iterates over all entries of the audit log that meet the filter,
+// AllLogs iterates over all entries of the audit log that match the filter,
 // newest first. See [vault.Client.AllLogs].
 func (c *Client) AllLogs(ctx context.Context, f vault.LogFilter) iter.Seq2[*vault.LogEntry, error] {
 	return func(yield func(*vault.LogEntry, error) bool) {
 		p := vault.ListLogsParams{EntityType: f.EntityType, EntityID: f.EntityID, StartDate: f.StartDate, EndDate: f.EndDate,
-			Operation: f.Operation, ActorID: f.ActorID, ActorType: f.ActorType} // its end moves
+			Operation: f.Operation, ActorID: f.ActorID, ActorType: f.ActorType} // moveEnd changes EndDate
 		pageWalk(func(e *vault.LogEntry) uuid.UUID { return e.ID },
 			func(asked vault.PageParams) (*vault.Page[vault.LogEntry], error) {
 				p.PageParams = asked
@@ -86,12 +86,12 @@ func (c *Client) AllLogs(ctx context.Context, f vault.LogFilter) iter.Seq2[*vaul
 	}
 }
 
-// moveEnd lets a list of the log end at the last entry seen, so that the vault
-// need not count its way there through the whole log. It returns how many entries
-// of the list are seen then, and whether the end has moved.
+// moveEnd sets the end of a log filter to the last entry seen, so that the
+// vault does not count through the whole log to find a page. It returns how
+// many entries of the new list were seen, and whether the end has moved.
 func moveEnd(end *time.Time, page []vault.LogEntry) (passed int, moved bool) {
 	last := page[len(page)-1].CreatedAt
-	next := last.Add(time.Microsecond) // the end itself is not part of the list
+	next := last.Add(time.Microsecond) // exclusive
 	if next.Equal(*end) {
 		return 0, false
 	}
@@ -102,17 +102,17 @@ func moveEnd(end *time.Time, page []vault.LogEntry) (passed int, moved bool) {
 	return passed, true
 }
 
-// pageSize is the most items that a page has.
+// pageSize is the maximum number of items on a page.
 const pageSize = 100
 
-// tooMuch reports whether a page of this size cannot be had, but a smaller one
-// may.
+// tooMuch reports whether a page of this size is too large, but a smaller
+// page may succeed.
 func tooMuch(err error, size int) bool {
 	var bad *vault.InvalidError
 	return size > 1 && (errors.Is(err, vault.ErrTooLarge) || errors.As(err, &bad) && bad.Fields["size"] != nil)
 }
 
-// cursorWalk goes through a list that is read by cursor.
+// cursorWalk iterates over a list by cursor.
 func cursorWalk(read func(size int, after string) (*vault.CursorPage[vault.Token], error)) iter.Seq2[*vault.Token, error] {
 	return func(yield func(*vault.Token, error) bool) {
 		for size, after := pageSize, ""; ; {
@@ -133,14 +133,14 @@ func cursorWalk(read func(size int, after string) (*vault.CursorPage[vault.Token
 			if after = page.Pagination.After; after == "" {
 				return
 			}
-			size = min(2*size, pageSize) // tokens that come later may be small again
+			size = min(2*size, pageSize) // later tokens may be smaller
 		}
 	}
 }
 
-// pageWalk goes through a list that is read by pages. Move, unless it is nil, may
-// change the list so that it starts further on: then it returns how many items of
-// the new one are seen already.
+// pageWalk iterates over a list by pages. If move is not nil, it may change
+// the list so that it starts later. It then returns how many items of the new
+// list were seen, and true.
 func pageWalk[T any](id func(*T) uuid.UUID, read func(vault.PageParams) (*vault.Page[T], error), move func([]T) (int, bool)) iter.Seq2[*T, error] {
 	return func(yield func(*T, error) bool) {
 		w := &walk[T]{id: id, size: pageSize}
@@ -172,21 +172,22 @@ func pageWalk[T any](id func(*T) uuid.UUID, read func(vault.PageParams) (*vault.
 	}
 }
 
-// walk goes through a list by pages although the list changes. It knows its
-// place by the id of the last item seen, since ids are in the order of lists. A
-// count of the items seen would not do: they may have been deleted since, or new
-// ones may have come before them.
+// walk iterates over a list by pages while the list changes. Its position is
+// the id of the last item seen, because lists are ordered by id. A count of
+// the items seen is not enough: items may be deleted, and new items may come
+// before them.
 type walk[T any] struct {
 	id      func(*T) uuid.UUID
 	started bool
-	last    uuid.UUID // of the items that were seen
-	passed  int       // how many items of the list are believed to be seen
-	size    int       // of a page that is small enough to be sent
+	last    uuid.UUID // id of the last item seen
+	passed  int       // estimated number of items seen
+	size    int       // page size that the server can send
 	asked   vault.PageParams
 }
 
-// window chooses the next page: of those that contain the last item seen, which
-// shows whether anything moved, the one with the most items after it.
+// window chooses the next page. It must contain the last item seen, which
+// shows whether the list has changed. Of these pages, window chooses the page
+// with the most items after that item.
 func (w *walk[T]) window() vault.PageParams {
 	w.asked = vault.PageParams{Page: 1, Size: w.size}
 	if w.passed == 0 {
@@ -203,14 +204,14 @@ func (w *walk[T]) window() vault.PageParams {
 		try(size)
 	}
 	for size := w.size + 1; most == 0; size++ {
-		try(size) // every smaller page ends with the last item seen
+		try(size) // on every smaller page, the last item seen comes last
 	}
 	return w.asked
 }
 
-// take returns the items of a page that were not seen yet, and whether there may
-// be more. If the page does not start with an item that was seen, it may have
-// skipped some, and the walk goes back.
+// take returns the new items of a page, and whether there may be more. If the
+// page does not start with an item that was seen, it may have skipped items,
+// and the walk goes back.
 func (w *walk[T]) take(page []T) (fresh []T, more bool) {
 	offset := (w.asked.Page - 1) * w.asked.Size
 	if offset > 0 && (len(page) == 0 || !w.has(&page[0])) {
@@ -227,7 +228,7 @@ func (w *walk[T]) take(page []T) (fresh []T, more bool) {
 	return fresh, len(page) == w.asked.Size
 }
 
-// has reports whether an item was seen, or is newer than all that were.
+// has reports whether an item was seen, or is newer than all items seen.
 func (w *walk[T]) has(item *T) bool {
 	id := w.id(item)
 	return w.started && bytes.Compare(id[:], w.last[:]) >= 0

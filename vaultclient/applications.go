@@ -13,7 +13,7 @@ import (
 
 const applications = "/applications"
 
-// CreateApplication adds an application. The result has its API key. See
+// CreateApplication creates an application. The result has its API key. See
 // [vault.Client.CreateApplication].
 func (c *Client) CreateApplication(ctx context.Context, p vault.ApplicationParams) (*vault.Application, error) {
 	return write[vault.Application](ctx, c, "CreateApplication", http.MethodPost, applications, p)
@@ -44,30 +44,32 @@ func (c *Client) listApplications(ctx context.Context, op string, p vault.ListAp
 	return get[vault.Page[vault.Application]](ctx, c, op, applications, query.Encode())
 }
 
-// ReplaceApplication replaces everything of an application but its type and its
-// key. See [vault.Client.ReplaceApplication].
+// ReplaceApplication replaces everything of an application except its type
+// and key. See [vault.Client.ReplaceApplication].
 func (c *Client) ReplaceApplication(ctx context.Context, id uuid.UUID, p vault.ApplicationParams) (*vault.Application, error) {
 	return write[vault.Application](ctx, c, "ReplaceApplication", http.MethodPut, below(applications, id), p)
 }
 
 // PatchApplication changes an application by a JSON merge patch. See
-// [vault.Client.PatchApplication], and [ErrUnseen] about a key that may not read
-// it.
+// [vault.Client.PatchApplication]. A key that may not read applications gets
+// [ErrUnseen].
 func (c *Client) PatchApplication(ctx context.Context, id uuid.UUID, patch any) (*vault.Application, error) {
 	return patchEntity[vault.Application](ctx, c, "PatchApplication", below(applications, id), patch)
 }
 
 // RegenerateKey gives an application a new API key. See
-// [vault.Client.RegenerateKey]. If it is the application of c, c stops working:
-// make a new client with the new key. If the response is lost in that case, so
-// is the new key, because the old one cannot ask again.
+// [vault.Client.RegenerateKey].
+//
+// If it is the application of c, c stops working; create a new client with
+// the new key. If the response is lost in that case, the new key is lost too,
+// because the old key cannot repeat the call.
 func (c *Client) RegenerateKey(ctx context.Context, id uuid.UUID) (*vault.Application, error) {
 	return call[vault.Application](ctx, c, &request{
 		op: "RegenerateKey", method: http.MethodPost, path: below(applications, id) + "/regenerate", once: true})
 }
 
-// DeleteApplication deletes an application, and with it its key and sessions.
-// See [vault.Client.DeleteApplication].
+// DeleteApplication deletes an application with its key and sessions. See
+// [vault.Client.DeleteApplication].
 func (c *Client) DeleteApplication(ctx context.Context, id uuid.UUID) error {
 	return c.remove(ctx, "DeleteApplication", below(applications, id))
 }
@@ -77,8 +79,9 @@ func (c *Client) ListPermissions(ctx context.Context) ([]vault.PermissionInfo, e
 	return plainList[vault.PermissionInfo](ctx, c, "ListPermissions", "/permissions")
 }
 
-// Explain says whether an application or a session may do something in
-// containers, and why. See [vault.Client.Explain]; over HTTP it takes no token.
+// Explain reports whether an application or a session may do something in
+// containers, and why. See [vault.Client.Explain]. Over HTTP it does not
+// accept a token id.
 func (c *Client) Explain(ctx context.Context, p vault.ExplainParams) (*vault.Explanation, error) {
 	if p.TokenID != "" {
 		return nil, fmt.Errorf("vaultclient: Explain: only the tenant itself may ask about a token; ask about containers: %w", vault.ErrForbidden)
@@ -97,7 +100,7 @@ func (c *Client) CreateSession(ctx context.Context) (*vault.Session, error) {
 	return call[vault.Session](ctx, c, &request{op: "CreateSession", method: http.MethodPost, path: "/sessions", once: true})
 }
 
-// AuthorizeSession gives a session its rights, once. See
+// AuthorizeSession grants a session its permissions, once. See
 // [vault.Client.AuthorizeSession].
 func (c *Client) AuthorizeSession(ctx context.Context, g vault.SessionGrant) error {
 	body, err := encode(g)
@@ -110,7 +113,7 @@ func (c *Client) AuthorizeSession(ctx context.Context, g vault.SessionGrant) err
 	return err
 }
 
-// ListSessions returns a page of the sessions that are alive, newest first. See
+// ListSessions returns a page of the active sessions, newest first. See
 // [vault.Client.ListSessions].
 func (c *Client) ListSessions(ctx context.Context, p vault.ListSessionsParams) (*vault.Page[vault.SessionInfo], error) {
 	return list[vault.SessionInfo](ctx, c, "ListSessions", "/sessions", nil, "", p.PageParams)
@@ -124,12 +127,12 @@ func (c *Client) DeleteSession(ctx context.Context, id uuid.UUID) error {
 // below returns the path of an entity in a collection.
 func below(collection string, id uuid.UUID) string { return collection + "/" + id.String() }
 
-// list returns a page of a collection that is filtered by ids and a name.
+// list returns a page of a collection, filtered by ids and name.
 func list[T any](ctx context.Context, c *Client, op, path string, ids []uuid.UUID, name string, p vault.PageParams) (*vault.Page[T], error) {
 	return get[vault.Page[T]](ctx, c, op, path, entityQuery(ids, name, p).Encode())
 }
 
-// entityQuery returns the parameters that ask for entities by ids and a name.
+// entityQuery returns the query parameters for entities by ids and name.
 func entityQuery(ids []uuid.UUID, name string, p vault.PageParams) url.Values {
 	query := pageQuery(p)
 	for _, id := range ids {

@@ -9,9 +9,12 @@ import (
 	"github.com/seed-72ea4aab/vault"
 )
 
-// ApplyApplication makes the application with the name of p what p says: see
-// [vault.Client.ApplyApplication]. It takes several requests, so programs that apply
-// the same new name at the same moment may create two; later calls use the older.
+// ApplyApplication creates or updates the application with the name of p, so
+// that it matches p. See [vault.Client.ApplyApplication].
+//
+// It sends several requests. If two programs apply the same new name at the
+// same time, they may create two applications; later calls then use the older
+// one.
 func (c *Client) ApplyApplication(ctx context.Context, p vault.ApplicationParams) (*vault.Applied[vault.Application], error) {
 	return apply(ctx, applying[vault.Application, vault.ApplicationParams]{
 		there: c.AllApplications(ctx, vault.ApplicationFilter{Name: p.Name}), name: func(a *vault.Application) string { return a.Name },
@@ -20,7 +23,7 @@ func (c *Client) ApplyApplication(ctx context.Context, p vault.ApplicationParams
 	}, p.Name, p)
 }
 
-// ApplyReactor makes the reactor with the name of p what p says: see
+// ApplyReactor creates or updates the reactor with the name of p. See
 // [Client.ApplyApplication].
 func (c *Client) ApplyReactor(ctx context.Context, p vault.ReactorParams) (*vault.Applied[vault.Reactor], error) {
 	return apply(ctx, applying[vault.Reactor, vault.ReactorParams]{
@@ -30,7 +33,7 @@ func (c *Client) ApplyReactor(ctx context.Context, p vault.ReactorParams) (*vaul
 	}, p.Name, p)
 }
 
-// ApplyProxy makes the proxy with the name of p what p says: see
+// ApplyProxy creates or updates the proxy with the name of p. See
 // [Client.ApplyApplication].
 func (c *Client) ApplyProxy(ctx context.Context, p vault.ProxyParams) (*vault.Applied[vault.Proxy], error) {
 	return apply(ctx, applying[vault.Proxy, vault.ProxyParams]{
@@ -40,9 +43,9 @@ func (c *Client) ApplyProxy(ctx context.Context, p vault.ProxyParams) (*vault.Ap
 	}, p.Name, p)
 }
 
-// applying is how entities of a kind are found, compared and changed.
+// applying finds, compares and changes entities of one kind.
 type applying[T, P any] struct {
-	there   iter.Seq2[*T, error] // newest first, with names that match
+	there   iter.Seq2[*T, error] // newest first, with matching names
 	name    func(*T) string
 	same    func(*T) bool
 	create  func(context.Context, P) (*T, error)
@@ -56,7 +59,7 @@ func apply[T, P any](ctx context.Context, a applying[T, P], name string, p P) (*
 		if err != nil {
 			return nil, err
 		}
-		if a.name(item) == name { // the filter takes * for any text, and ignores case
+		if a.name(item) == name { // the filter ignores case and treats * as a wildcard
 			found = item
 		}
 	}

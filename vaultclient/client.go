@@ -1,57 +1,57 @@
-// Package vaultclient is for Go programs whose vault is behind HTTP, as package
-// httpserver serves it. [Client] has the methods of [vault.Client] that the
-// REST surface can carry, with the same parameters, results and errors: both
-// are a [vault.API].
+// Package vaultclient calls a vault over HTTP, as package httpserver serves
+// it. [Client] has the methods of [vault.Client] that the REST API offers,
+// with the same parameters, results and errors. Both types implement
+// [vault.API].
 //
 //	c, err := vaultclient.New("https://vault.example/vault", key, nil)
 //	tok, err := c.CreateToken(ctx, vault.TokenParams{Type: vault.TypeCard, Data: vault.CardData{Number: "4242424242424242"}})
 //
 // # Retries
 //
-// A call whose response was lost is sent again, after a random pause that grows
-// with each attempt, as [Retry] describes. So is a call that the server was too
-// busy for, after the pause that the server asks for. A call that changes
-// something carries an idempotency key, the same on every attempt, so it takes
-// effect at most once however often it is sent. [WithIdempotencyKey] sets the
-// key of a call, so that it also works across restarts of the program.
+// If a response is lost, the client sends the call again after a random pause
+// that grows with each attempt; see [Retry]. If the server is too busy, the
+// client waits as long as the server requests and tries again. A call that
+// changes something has an idempotency key, the same on every attempt. It
+// therefore takes effect at most once, however often it is sent.
+// [WithIdempotencyKey] sets the key of a call, so that retries also work
+// across restarts of the program.
 //
-// Two calls carry no key of their own. With one, [Client.React] would make the
-// vault store the response, which may contain
-// plaintext, for a day: unless the program sets a key, the call is sent again
-// only if the client could not connect to the vault, or if the vault itself
-// said that it is too busy. [Client.InvokeProxy] supports no keys and is never
-// sent again. Neither is a call to which tenant code has responded, with any
-// status.
+// Two calls have no key by default. With a key, [Client.React] would make the
+// vault store the response for a day, and the response may contain plaintext.
+// Without a key, it is sent again only if the client could not connect to the
+// vault, or if the vault itself was too busy. [Client.InvokeProxy] does not
+// support keys and is never sent again. No call is sent again after tenant
+// code has responded to it, with any status.
 //
-// If an attempt to delete may or may not have succeeded, and the next one gets
-// "not found", the delete has succeeded: it returns no error.
+// If an attempt to delete may or may not have succeeded, and the next attempt
+// gets "not found", the delete has succeeded and returns no error.
 //
 // # Errors
 //
-// Check errors with errors.Is and errors.As against those of package vault, as
-// in process: [vault.ErrNotFound], [*vault.InvalidError] with its fields,
-// [*script.Error] and so on. Those that came as a response are also an
-// [*Error], with the status and the trace id. An error never contains the API
-// key, and nothing of a body except what the vault says about field names and
-// rules.
+// Check errors with errors.Is and errors.As against the errors of package
+// vault, as in process: [vault.ErrNotFound], [*vault.InvalidError] with its
+// fields, [*script.Error] and so on. An error that came as a response is also
+// an [*Error], with the status and the trace id. An error never contains the
+// API key. It repeats a body only where the vault names fields and rules.
 //
 // # Differences
 //
-// An empty list or map of an optional field comes back as nil, because the JSON
-// leaves it out. A [*vault.InvalidError] names at most 100 fields.
+// An empty list or map of an optional field is nil in results, because the
+// JSON omits it. A [*vault.InvalidError] names at most 100 fields.
 //
-// A [*script.Error] has the lines of its frames, but no functions, columns
-// or Name. If the code built the whole response, it is in Response, and Title
+// A [*script.Error] has the lines of its frames, but no functions, columns or
+// Name. If the code built the whole response, it is in Response, and Title
 // and Messages are empty.
 //
-// PatchApplication, PatchReactor and PatchProxy return the result only to a key
-// that may read it. With another key the change takes effect too, and the error
-// is [ErrUnseen].
+// PatchApplication, PatchReactor and PatchProxy return the result only to a
+// key that may read it. With another key the change also takes effect, but
+// the error is [ErrUnseen].
 //
-// InvokeProxy describes how headers and limits are treated.
+// [Client.InvokeProxy] documents how it treats headers and limits.
 //
-// The package imports package vault for its types, and so everything that a
-// vault in process needs, except databases and the JavaScript engine.
+// The package imports package vault for its types. It therefore has the same
+// dependencies as an embedded vault, except databases and the JavaScript
+// engine.
 package vaultclient
 
 import (
@@ -64,8 +64,8 @@ import (
 	"github.com/seed-72ea4aab/vault"
 )
 
-// Client calls a vault over HTTP with one API key. It is safe for use by many
-// goroutines, and need not be closed. Printing it shows the URL of the vault,
+// Client calls a vault over HTTP with one API key. It is safe for concurrent
+// use and does not need to be closed. Printing it shows the URL of the vault,
 // never the key.
 type Client struct {
 	base *url.URL
@@ -76,11 +76,11 @@ type Client struct {
 
 var _ vault.API = (*Client)(nil)
 
-// secret is text that cannot be printed by accident: fmt prints a function only
-// by its address.
+// secret is text that cannot be printed by accident, because fmt prints only
+// the address of a function.
 type secret func() string
 
-// headerNames are the API's own headers.
+// headerNames are the names of the API's headers.
 type headerNames struct {
 	apiKey, idempotencyKey, traceID                     string
 	proxyKey, proxyURL, proxyKeepAlive, proxyConnection string
@@ -97,13 +97,13 @@ func namesOf(prefix string) headerNames {
 	}
 }
 
-// New returns a client of the vault at a URL, which may have a path where the
-// handler is mounted below one. The key is that of an application or a session.
-// opts may be nil.
+// New returns a client for the vault at a URL. The URL may have a path, if
+// the handler is mounted below one. The key belongs to an application or a
+// session. opts may be nil.
 //
-// A URL of plain http is refused unless its host is this machine, because the
-// key would be sent unencrypted; see [Options.AllowPlainHTTP]. New sends
-// nothing: a wrong key fails at the first call.
+// New rejects plain http unless the host is this machine, because the key
+// would be sent unencrypted; see [Options.AllowPlainHTTP]. New sends no
+// request, so a wrong key fails at the first call.
 func New(baseURL, key string, opts *Options) (*Client, error) {
 	if err := checkKey(key); err != nil {
 		return nil, err
@@ -111,7 +111,7 @@ func New(baseURL, key string, opts *Options) (*Client, error) {
 	return newClient(baseURL, key, opts)
 }
 
-// newClient returns a client that has a key, or none.
+// newClient returns a client. The key may be empty.
 func newClient(baseURL, key string, opts *Options) (*Client, error) {
 	o, err := opts.complete()
 	if err != nil {
@@ -131,12 +131,12 @@ func newClient(baseURL, key string, opts *Options) (*Client, error) {
 	return &Client{base: base, key: func() string { return key }, opts: o, name: namesOf(o.Prefix)}, nil
 }
 
-// Anonymous calls a vault over HTTP without an API key. It can do one thing, as
-// [vault.Vault] can in process: invoke proxies that require no authentication.
+// Anonymous calls a vault over HTTP without an API key. It can only invoke
+// proxies that require no authentication, like [vault.Vault] in process.
 type Anonymous struct{ client *Client }
 
-// NewAnonymous is [New] without a key. It is a function of its own, so that a
-// key which is missing by mistake does not go unnoticed.
+// NewAnonymous is [New] without a key. It is a separate function, so that a
+// key that is missing by mistake does not go unnoticed.
 func NewAnonymous(baseURL string, opts *Options) (*Anonymous, error) {
 	c, err := newClient(baseURL, "", opts)
 	if err != nil {
@@ -145,9 +145,9 @@ func NewAnonymous(baseURL string, opts *Options) (*Anonymous, error) {
 	return &Anonymous{c}, nil
 }
 
-// InvokeProxy sends a request through a proxy that requires no authentication;
-// others fail with [vault.ErrUnauthenticated]. See [vault.Vault.InvokeProxy] and,
-// about the transport, [Client.InvokeProxy].
+// InvokeProxy sends a request through a proxy that requires no
+// authentication. Other proxies fail with [vault.ErrUnauthenticated]. See
+// [vault.Vault.InvokeProxy] and, for the transport, [Client.InvokeProxy].
 func (a *Anonymous) InvokeProxy(ctx context.Context, p vault.ProxyCall) (*vault.ProxyAnswer, error) {
 	return a.client.InvokeProxy(ctx, p)
 }
@@ -155,21 +155,20 @@ func (a *Anonymous) InvokeProxy(ctx context.Context, p vault.ProxyCall) (*vault.
 // String returns the URL of the vault.
 func (c *Client) String() string { return "vaultclient " + c.base.String() }
 
-// GoString is String, so that no way of printing shows more.
+// GoString returns String, so that no verb of fmt shows more.
 func (c *Client) GoString() string { return c.String() }
 
 // idempotencyKey is the context key that WithIdempotencyKey uses.
 type idempotencyKey struct{}
 
-// WithIdempotencyKey returns a context whose calls carry an idempotency key of
-// the program's choice, of 1 to 255 printable ASCII characters, in place of a
-// random one. For 24 hours the same call with the same key, also from another
-// process with the same API key, gets the response of the first one that
-// succeeded.
+// WithIdempotencyKey returns a context whose calls have this idempotency key
+// instead of a random one. The key has 1 to 255 printable ASCII characters.
+// For 24 hours, a call with the same key gets the response of the first call
+// that succeeded. This also holds for other processes with the same API key.
 //
-// The key belongs to one call: to the vault, a second CreateToken with the same
-// context is the same request, even with other parameters. Calls to different
-// endpoints do not affect each other.
+// Use a key for one call only. To the vault, a second CreateToken with the
+// same context is the same request, even with other parameters. Calls to
+// different endpoints do not affect each other.
 func WithIdempotencyKey(ctx context.Context, key string) context.Context {
 	return context.WithValue(ctx, idempotencyKey{}, key)
 }
@@ -180,9 +179,9 @@ const (
 	contentPatch = "application/merge-patch+json"
 )
 
-// request is a call on its way to the vault.
+// request is a call before it is sent.
 type request struct {
-	op     string // the method of Client, for messages
+	op     string // method of Client, for messages
 	method string
 	path   string // escaped, below the base URL
 	query  string
@@ -190,18 +189,18 @@ type request struct {
 	body   []byte
 	// once means that the endpoint supports an idempotency key.
 	once bool
-	// keyless means that the call carries one only if the caller gave it.
+	// keyless means that the call has a key only if the caller provided it.
 	keyless bool
-	// done is the status of success if the response has no body: only the
-	// status then distinguishes the vault's response from a page of some other
-	// server. It is 0 if there is a body to read.
+	// done is the status of success if the response has no body. Without a
+	// body, only the status distinguishes the vault's response from a page of
+	// another server. It is 0 if the response has a body.
 	done int
-	// shows asks for the changed entity in the response, which usually has no
-	// body.
+	// shows requests the changed entity in the response, which has no body by
+	// default.
 	shows bool
 }
 
-// get asks for what is at a path.
+// get reads the entity at a path.
 func get[T any](ctx context.Context, c *Client, op, path, query string) (*T, error) {
 	return call[T](ctx, c, &request{op: op, method: http.MethodGet, path: path, query: query})
 }
@@ -216,8 +215,8 @@ func write[T any](ctx context.Context, c *Client, op, method, path string, param
 }
 
 // patchEntity sends a merge patch and returns the patched entity. If the
-// response does not have it, a second request reads it: by then the change has
-// taken effect, even if that read fails.
+// response does not have the entity, a second request reads it. The change
+// has taken effect even if this read fails.
 func patchEntity[T any](ctx context.Context, c *Client, op, path string, patch any) (*T, error) {
 	body, err := document(patch)
 	if err != nil {
@@ -241,7 +240,7 @@ func patchEntity[T any](ctx context.Context, c *Client, op, path string, patch a
 	return patched, nil
 }
 
-// remove deletes what is at a path.
+// remove deletes the entity at a path.
 func (c *Client) remove(ctx context.Context, op, path string) error {
 	_, err := c.send(ctx, &request{op: op, method: http.MethodDelete, path: path, done: http.StatusNoContent})
 	return err
@@ -256,7 +255,7 @@ func call[T any](ctx context.Context, c *Client, r *request) (*T, error) {
 	return decode[T](r, a)
 }
 
-// decode reads a response that must be JSON.
+// decode decodes a response that must be JSON.
 func decode[T any](r *request, a *answer) (*T, error) {
 	if !a.isJSON() {
 		return nil, notAVault(r, a, "it is not JSON")
@@ -268,7 +267,7 @@ func decode[T any](r *request, a *answer) (*T, error) {
 	return &t, nil
 }
 
-// encode writes parameters as JSON, and rejects text that JSON would change.
+// encode encodes parameters as JSON. It rejects text that JSON would change.
 func encode(params any) ([]byte, error) {
 	if !isText(params) {
 		return nil, invalid("", "must be valid Unicode text")
@@ -285,8 +284,8 @@ func encode(params any) ([]byte, error) {
 	return bytes.TrimSuffix(buf.Bytes(), []byte("\n")), nil
 }
 
-// document writes any JSON that a caller gave. What is already JSON is not
-// touched.
+// document encodes any JSON that a caller provides. A vault.JSON stays
+// unchanged.
 func document(x any) ([]byte, error) {
 	if raw, ok := x.(vault.JSON); ok {
 		return raw, nil
@@ -294,7 +293,7 @@ func document(x any) ([]byte, error) {
 	return vault.EncodeJSON(x)
 }
 
-// invalid is an error about one field.
+// invalid returns an error about one field.
 func invalid(path, message string) error {
 	return &vault.InvalidError{Fields: map[string][]string{path: {message}}}
 }

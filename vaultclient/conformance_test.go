@@ -13,8 +13,8 @@ import (
 	"github.com/seed-72ea4aab/vault"
 )
 
-// scenarios are what is tried on both kinds of clients, by the method of
-// vault.API that each is about.
+// scenarios run on both kinds of clients. The key is the method of vault.API
+// under test.
 var scenarios = map[string]map[string]func(*world){
 	"CreateToken":  {"types": createTypes, "options": createOptions, "invalid": createInvalid, "taken": createTaken, "duplicate": createDuplicate, "unavailable": createUnavailable},
 	"GetToken":     {"transforms": getTransforms, "ids": getIDs, "expired": getExpired},
@@ -83,8 +83,8 @@ var scenarios = map[string]map[string]func(*world){
 }
 
 // TestConformance runs every scenario in process and over HTTP, and compares
-// what the calls gave: values to the last pointer, and errors as callers tell
-// them.
+// the results of the calls: values deeply, and errors as callers can
+// distinguish them.
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	for method, named := range scenarios {
@@ -99,7 +99,7 @@ func TestConformance(t *testing.T) {
 				run(near)
 				run(far)
 				if len(near.records) == 0 || !slices.ContainsFunc(near.records, func(r record) bool { return strings.HasPrefix(r.Call, method) }) {
-					t.Fatalf("the scenario calls no %s", method)
+					t.Fatalf("the scenario does not call %s", method)
 				}
 				compare(t, near, far)
 			})
@@ -107,16 +107,16 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-// omitted reports whether a path leads to an optional list or map, of which JSON
-// cannot tell whether it is empty or absent.
+// omitted reports whether a path leads to an optional list or map, which JSON
+// omits both if empty and if absent.
 func omitted(p cmp.Path) bool {
 	field, ok := p.Last().(cmp.StructField)
 	return ok && slices.Contains([]string{"Token.SearchIndexes", "Token.Metadata", "Proxy.Configuration", "Application.Rules"},
 		p.Index(-2).Type().Name()+"."+field.Name())
 }
 
-// compare fails the test where two worlds saw different things. Times must be
-// equal in their location too.
+// compare fails the test if two worlds recorded different results. Times must
+// have the same location too.
 func compare(t *testing.T, near, far *world) {
 	t.Helper()
 	a := newNamer(near.dest).of(reflect.ValueOf(near.records)).Interface()
@@ -129,18 +129,18 @@ func compare(t *testing.T, near, far *world) {
 	}
 }
 
-// TestEveryMethodHasAScenario fails when a method of the API is not compared.
+// TestEveryMethodHasAScenario fails if a method of the API has no scenario.
 func TestEveryMethodHasAScenario(t *testing.T) {
 	t.Parallel()
 	api := reflect.TypeFor[vault.API]()
 	for i := range api.NumMethod() {
 		if name := api.Method(i).Name; len(scenarios[name]) == 0 {
-			t.Errorf("no scenario is about %s", name)
+			t.Errorf("%s has no scenario", name)
 		}
 	}
 	for name := range scenarios {
 		if _, ok := api.MethodByName(name); !ok {
-			t.Errorf("%s is no method of the API", name)
+			t.Errorf("%s is not a method of the API", name)
 		}
 	}
 }

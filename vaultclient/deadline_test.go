@@ -17,8 +17,9 @@ import (
 	"github.com/seed-72ea4aab/vault/vaulttest"
 )
 
-// slowWorld is a vault with a proxy to a destination that does not answer, one
-// to a destination that stops in the middle, and a reactor that does not end.
+// slowWorld is a vault with a proxy to a destination that does not respond, a
+// proxy to a destination that stops in the middle, and a reactor that does
+// not end.
 type slowWorld struct {
 	*vaulttest.Vault
 	silent, half string // keys of proxies
@@ -36,7 +37,7 @@ func newSlowWorld(t *testing.T, patience time.Duration) *slowWorld {
 		select {
 		case <-release:
 		case <-r.Context().Done():
-			panic(http.ErrAbortHandler) // it stops, and does not end its answer
+			panic(http.ErrAbortHandler) // stop without ending the response
 		}
 	}))
 	t.Cleanup(dest.Close)
@@ -56,7 +57,8 @@ func newSlowWorld(t *testing.T, patience time.Duration) *slowWorld {
 	return w
 }
 
-// endless is a runtime for code that does not end. It stops the code after a time.
+// endless is a runtime for code that does not end. It stops the code after a
+// while.
 type endless time.Duration
 
 func (endless) Check(context.Context, script.Program) error { return nil }
@@ -74,7 +76,7 @@ func (patience endless) Run(ctx context.Context, _ script.Program, _ json.RawMes
 
 func (endless) Close() error { return nil }
 
-// invoke calls a proxy and reads its answer to the end.
+// invoke calls a proxy and reads the response to its end.
 func (w *slowWorld) invoke(ctx context.Context, c vault.API, key string) error {
 	answer, err := c.InvokeProxy(ctx, vault.ProxyCall{Key: key})
 	if err != nil {
@@ -85,9 +87,10 @@ func (w *slowWorld) invoke(ctx context.Context, c vault.API, key string) error {
 	return err
 }
 
-// A caller's own deadline is an error of the context, wherever the call is
-// waiting, in process and over HTTP, and never the destination's or the code's.
-func TestDeadlineOfTheCaller(t *testing.T) {
+// When the caller's deadline passes, the error is the error of the context,
+// wherever the call is waiting, in process and over HTTP. It is never an
+// error of the destination or the code.
+func TestCallerDeadlineIsAContextError(t *testing.T) {
 	t.Parallel()
 	w := newSlowWorld(t, time.Hour)
 	f := frontOf(t, w.Vault, pass)
@@ -110,9 +113,9 @@ func TestDeadlineOfTheCaller(t *testing.T) {
 	}
 }
 
-// A destination that is silent, and code that does not end, are ErrTimeout to a
-// caller that has time, and no error of its context.
-func TestTimeoutOfOthers(t *testing.T) {
+// A silent destination and code that does not end are ErrTimeout for a caller
+// that still has time, and not an error of its context.
+func TestDestinationTimeoutIsErrTimeout(t *testing.T) {
 	t.Parallel()
 	w := newSlowWorld(t, 100*time.Millisecond)
 	f := frontOf(t, w.Vault, pass)

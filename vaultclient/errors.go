@@ -16,13 +16,13 @@ import (
 )
 
 // ErrAnswer means that a response does not come from a vault: a redirect, a
-// page of some other server, JSON of another form. The call may or may not have
+// page of another server, JSON of another form. The call may or may not have
 // taken effect.
 var ErrAnswer = errors.New("vaultclient: the response is not from a vault")
 
-// ErrUnseen means that a patch took effect, but that its result could not be
-// read afterwards. The error wraps the reason too: usually
-// [vault.ErrForbidden], because the key may change the entity but not read it.
+// ErrUnseen means that a patch took effect, but its result could not be read.
+// The error also wraps the reason, usually [vault.ErrForbidden], because the
+// key may change the entity but not read it.
 var ErrUnseen = errors.New("vaultclient: the change was made, but its result could not be read")
 
 // unseenError is ErrUnseen with its cause.
@@ -37,31 +37,31 @@ func (e *unseenError) Error() string {
 
 func (e *unseenError) Unwrap() []error { return []error{ErrUnseen, e.cause} }
 
-// Error is a response that reports an error. It unwraps to the error that the
-// vault would return in process, or to ErrAnswer, and has the same text; an
-// internal error of the server unwraps to neither.
+// Error is an error response. It unwraps to the error that the vault would
+// return in process, or to [ErrAnswer], and has the same text. For an
+// internal error of the server, it unwraps to neither.
 type Error struct {
 	// Status is the status of the response.
 	Status int
-	// TraceID names the request in the server's log. It is empty if the
-	// response is not the vault's.
+	// TraceID identifies the request in the server's log. It is empty if the
+	// response is not from the vault.
 	TraceID string
-	// RetryAfter is how long the server asks to wait; 0 when it does not.
+	// RetryAfter is how long the server requests to wait, or 0.
 	RetryAfter time.Duration
 
 	err error
-	// own means that the response came from the vault itself, and not from a
+	// own means that the response came from the vault itself, not from a
 	// server in between.
 	own bool
 }
 
-// Error says why the vault rejected the call.
+// Error returns the reason why the vault rejected the call.
 func (e *Error) Error() string { return e.err.Error() }
 
 // Unwrap returns the error of package vault.
 func (e *Error) Unwrap() error { return e.err }
 
-// kindError is an error of a known kind with a text of its own.
+// kindError is an error of a known kind with its own text.
 type kindError struct {
 	kind error
 	text string
@@ -78,7 +78,7 @@ type errorBody struct {
 	Errors map[string][]string `json:"errors"`
 }
 
-// kinds are the errors that statuses stand for.
+// kinds maps statuses to errors.
 var kinds = map[int]error{
 	http.StatusBadRequest:            vault.ErrInvalid,
 	http.StatusUnauthorized:          vault.ErrUnauthenticated,
@@ -91,15 +91,14 @@ var kinds = map[int]error{
 	http.StatusServiceUnavailable:    vault.ErrUnavailable,
 }
 
-// proxyKinds are those that statuses stand for when a proxy could not do its
-// work.
+// proxyKinds maps statuses to errors if a proxy failed.
 var proxyKinds = map[int]error{
 	http.StatusRequestTimeout: vault.ErrTimeout,
 	http.StatusBadGateway:     vault.ErrUnreachable,
 }
 
-// strangeKinds are those of responses from a server in between. The meaning of
-// other statuses, a 404 above all, is not known then.
+// strangeKinds maps statuses to errors if the response came from a server in
+// between. The meaning of other statuses, such as 404, is then unknown.
 var strangeKinds = map[int]error{
 	http.StatusRequestEntityTooLarge:       vault.ErrTooLarge,
 	http.StatusRequestURITooLong:           vault.ErrTooLarge,
@@ -107,7 +106,7 @@ var strangeKinds = map[int]error{
 	http.StatusTooManyRequests:             vault.ErrBusy,
 }
 
-// refusal returns the error that a response stands for.
+// refusal returns the error for an error response.
 func (c *Client) refusal(r *request, a *answer) *Error {
 	e := &Error{Status: a.status, TraceID: a.trace, RetryAfter: a.retryAfter()}
 	var body errorBody
@@ -120,7 +119,7 @@ func (c *Client) refusal(r *request, a *answer) *Error {
 	return e
 }
 
-// known returns the error that the body of an error describes.
+// known returns the error that an error body describes.
 func known(op string, e *Error, body *errorBody, kinds map[int]error) error {
 	if failed := scriptError(body); failed != nil {
 		return failed
@@ -144,11 +143,11 @@ func known(op string, e *Error, body *errorBody, kinds map[int]error) error {
 	}
 }
 
-// maxDetail limits how much of a response is repeated, in bytes.
+// maxDetail is how many bytes of a response an error repeats.
 const maxDetail = 10_000
 
-// strange returns the error for a response that does not have the body of a
-// vault's error. Nothing of the body is repeated.
+// strange returns the error for a response without the error body of a vault.
+// The error repeats nothing of the body.
 func strange(op string, a *answer) error {
 	switch {
 	case strangeKinds[a.status] != nil:
@@ -160,21 +159,21 @@ func strange(op string, a *answer) error {
 	}
 }
 
-// notAVault is the error about a response that does not come from a vault
-// although its status reports success.
+// notAVault returns the error for a response with a status of success that
+// does not come from a vault.
 func notAVault(r *request, a *answer, why string) error {
 	return &Error{Status: a.status, TraceID: a.trace,
 		err: &kindError{ErrAnswer, fmt.Sprintf("vaultclient: %s: the response is not from a vault: %s", r.op, why)}}
 }
 
-// tooLarge is the error about a response that is larger than allowed.
+// tooLarge returns the error for a response that is larger than allowed.
 func (c *Client) tooLarge(op string, a *answer) error {
 	return &Error{Status: a.status, TraceID: a.trace, err: &kindError{vault.ErrTooLarge,
 		fmt.Sprintf("vaultclient: %s: the response has more than %d bytes; ask for less at a time, or raise Options.MaxAnswer", op, c.opts.MaxAnswer)}}
 }
 
-// failedCode is how the vault describes an error of tenant code: by its kind and
-// the lines in the code.
+// failedCode matches the vault's description of an error of tenant code: its
+// kind and the lines in the code.
 var failedCode = regexp.MustCompile(`^The code failed \(([a-z]+)\)((?:(?: at|, called from) line [0-9]{1,9})*)\.$`)
 
 var lineNumber = regexp.MustCompile(`[0-9]+`)
@@ -198,7 +197,7 @@ var byServer = map[string]bool{
 	"Cache-Control": true, "Content-Security-Policy": true, "X-Content-Type-Options": true, "Content-Length": true, "Date": true, "Vary": true,
 }
 
-// plainText is the content type of a body that code gave as a string.
+// plainText is the content type of a body that code returned as a string.
 const plainText = "text/plain; charset=utf-8"
 
 // isChosen reports whether tenant code built the whole response. Its body may
@@ -215,7 +214,7 @@ func (c *Client) chosen(a *answer) *Error {
 	}
 	switch res.Header.Get("Content-Type") {
 	case plainText:
-		res.Body, _ = vault.EncodeJSON(string(a.body)) // a string can always be written
+		res.Body, _ = vault.EncodeJSON(string(a.body)) // cannot fail for a string
 		fallthrough
 	case contentJSON:
 		res.Header.Del("Content-Type")
@@ -224,7 +223,7 @@ func (c *Client) chosen(a *answer) *Error {
 		err: &script.Error{Kind: script.Thrown, Status: a.status, Response: res}}
 }
 
-// isOwn reports whether a header is one of the API's own.
+// isOwn reports whether a header has the API's prefix.
 func (c *Client) isOwn(name string) bool { return hasPrefixFold(name, c.opts.Prefix) }
 
 func hasPrefixFold(name, prefix string) bool {

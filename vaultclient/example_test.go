@@ -13,7 +13,8 @@ import (
 	"github.com/seed-72ea4aab/vault/vaultclient"
 )
 
-// checkout works with a vault in the same process and with one behind HTTP.
+// checkout works with a vault in the same process and with a vault behind
+// HTTP.
 type checkout struct{ vault vault.TokenAPI }
 
 func (c *checkout) save(ctx context.Context, number string) (id string, err error) {
@@ -25,7 +26,8 @@ func (c *checkout) save(ctx context.Context, number string) (id string, err erro
 }
 
 func Example() {
-	// Some server has the vault; a program calls one that exists already.
+	// The example starts its own server; a program would call an existing
+	// one.
 	ctx := context.Background()
 	store, err := sqlite.Open(ctx, ":memory:")
 	if err != nil {
@@ -76,8 +78,9 @@ func Example() {
 	// map[data.number:[must have a valid check digit (Luhn)]]
 }
 
-// A job that may be started twice for one order makes one token: the key is the
-// order's, and the answer to the first call is kept for a day.
+// A job that is started twice for the same order creates one token, because
+// the order determines the idempotency key. The response to the first call is
+// kept for a day.
 func ExampleWithIdempotencyKey() {
 	ctx := context.Background()
 	store, err := sqlite.Open(ctx, ":memory:")

@@ -17,18 +17,18 @@ import (
 	"github.com/seed-72ea4aab/vault/vaulttest"
 )
 
-// fault is what happens to the n-th request, counted from 1, on its way to the
-// vault and back.
+// fault handles the n-th request, counted from 1, between the client and the
+// vault.
 type fault func(n int, w http.ResponseWriter, r *http.Request, vault http.Handler)
 
-// front is a vault behind a server on which things go wrong.
+// front is a vault behind a server that injects faults.
 type front struct {
 	*vaulttest.Vault
 	*httptest.Server
 
 	mu   sync.Mutex
 	seen []*http.Request
-	// pauses are those that the client has made between attempts.
+	// pauses are the pauses of the client between attempts.
 	pauses []time.Duration
 }
 
@@ -48,19 +48,20 @@ func frontOf(t *testing.T, v *vaulttest.Vault, happens fault) *front {
 		f.mu.Unlock()
 		happens(n, w, r, handler)
 	}))
-	f.Server.Config.ErrorLog = log.New(io.Discard, "", 0) // connections that break are what is tested
+	f.Server.Config.ErrorLog = log.New(io.Discard, "", 0) // broken connections are expected
 	f.Server.StartTLS()
 	t.Cleanup(f.Server.Close)
 	return f
 }
 
-// scripted is a vault that can run code.
+// scripted returns a vault that can run code.
 func scripted(t *testing.T) *vaulttest.Vault {
 	t.Helper()
 	return vaulttest.Open(t, ":memory:", &vault.Config{Runtime: jsruntime.New(&jsruntime.Options{Workers: 2}), Egress: vault.EgressPolicy{AllowPrivate: true}})
 }
 
-// client returns a client of the front that keeps its pauses instead of waiting.
+// client returns a client of the front that records its pauses instead of
+// waiting.
 func (f *front) client(t *testing.T, key string, opts vaultclient.Options) *vaultclient.Client {
 	t.Helper()
 	if opts.Retry.Sleep == nil {
@@ -100,7 +101,7 @@ func (f *front) tokens(t *testing.T) int {
 // pass lets a request through.
 func pass(_ int, w http.ResponseWriter, r *http.Request, vault http.Handler) { vault.ServeHTTP(w, r) }
 
-// first lets something happen to the first request, and others pass.
+// first injects a fault for the first request, and passes the others.
 func first(happens fault) fault {
 	return func(n int, w http.ResponseWriter, r *http.Request, vault http.Handler) {
 		if n == 1 {
@@ -114,14 +115,14 @@ func first(happens fault) fault {
 // cut drops the connection before the vault gets the request.
 func cut(int, http.ResponseWriter, *http.Request, http.Handler) { panic(http.ErrAbortHandler) }
 
-// lose has the request carried out, and drops the connection in place of the
-// answer.
+// lose passes the request to the vault, and drops the connection instead of
+// responding.
 func lose(_ int, _ http.ResponseWriter, r *http.Request, vault http.Handler) {
 	vault.ServeHTTP(httptest.NewRecorder(), r)
 	panic(http.ErrAbortHandler)
 }
 
-// half sends half of the answer.
+// half sends half of the response.
 func half(_ int, w http.ResponseWriter, r *http.Request, vault http.Handler) {
 	rec := httptest.NewRecorder()
 	vault.ServeHTTP(rec, r)
@@ -132,7 +133,7 @@ func half(_ int, w http.ResponseWriter, r *http.Request, vault http.Handler) {
 	panic(http.ErrAbortHandler)
 }
 
-// answer sends an answer of a server in between. Headers come in pairs.
+// answer responds like a server in between. Headers come in pairs.
 func answer(status int, header ...string) fault {
 	return func(_ int, w http.ResponseWriter, _ *http.Request, _ http.Handler) {
 		for i := 0; i+1 < len(header); i += 2 {
@@ -142,8 +143,8 @@ func answer(status int, header ...string) fault {
 	}
 }
 
-// afterwards has the request carried out, and answers with a status of a server
-// in between.
+// afterwards passes the request to the vault, and responds with another
+// status, like a server in between.
 func afterwards(status int) fault {
 	return func(n int, w http.ResponseWriter, r *http.Request, vault http.Handler) {
 		vault.ServeHTTP(httptest.NewRecorder(), r)
@@ -151,7 +152,7 @@ func afterwards(status int) fault {
 	}
 }
 
-// busy has the vault itself answer that there are too many requests.
+// busy makes the vault itself respond that there are too many requests.
 func busy(v *vaulttest.Vault) fault {
 	full := httpserver.Handler(v.Vault, &httpserver.Options{RateLimit: func(*http.Request, *vault.Client, int) (time.Duration, bool) {
 		return time.Second, false

@@ -20,17 +20,19 @@ import (
 
 const contentLines = "application/x-ndjson"
 
-// Import sends rows to the vault, which imports them while they arrive: see
-// [vault.Client.Import]. The rows are read by another goroutine than that of the
-// loop, since results come while rows go out. It is not tried again: after an
-// error, repeat it with [vault.ImportOptions].Resumed from the row after the last
-// result.
+// Import sends rows to the vault, which imports them while they arrive. See
+// [vault.Client.Import].
+//
+// Rows are read in another goroutine than the loop over the results, because
+// results arrive while rows are sent. An import is not retried. After an
+// error, repeat it with [vault.ImportOptions].Resumed, from the row after the
+// last result.
 func (c *Client) Import(ctx context.Context, rows iter.Seq2[vault.TokenParams, error], opts *vault.ImportOptions) iter.Seq2[vault.ImportResult, error] {
 	return func(yield func(vault.ImportResult, error) bool) {
 		opts := cmp.Or(opts, new(vault.ImportOptions))
 		ctx, cancel := context.WithCancel(ctx)
 		im := &sending{ctx: ctx, row: max(opts.FirstRow, 1), own: map[int]error{}, done: make(chan struct{})}
-		next := im.row // of the next result
+		next := im.row // row of the next result
 		body, to := io.Pipe()
 		go im.send(rows, to)
 		defer func() {
@@ -43,7 +45,7 @@ func (c *Client) Import(ctx context.Context, rows iter.Seq2[vault.TokenParams, e
 			return yield(im.known(r), nil)
 		})
 		if err == nil {
-			_ = body.Close() // the vault has ended the response, so it takes no more rows
+			_ = body.Close() // the vault has ended the response, so it reads no more rows
 			<-im.done
 			if next < im.row {
 				err = c.lost(ctx, "Import", io.ErrUnexpectedEOF)
@@ -62,19 +64,19 @@ func (c *Client) Import(ctx context.Context, rows iter.Seq2[vault.TokenParams, e
 // errLoopEnded means that the caller's loop wants no more results.
 var errLoopEnded = errors.New("vaultclient: the loop has ended")
 
-// sending is rows on their way to the vault.
+// sending is the state of an import while its rows are sent.
 type sending struct {
 	ctx  context.Context //nolint:containedctx // of one import
 	row  int
 	done chan struct{}
 
 	mu  sync.Mutex
-	own map[int]error // of rows that could not be sent, until their results come
-	err error         // what the rows ended with
+	own map[int]error // errors of rows that could not be sent, until their results arrive
+	err error         // error that ended the rows
 }
 
-// send writes rows as lines. A row that has an error of its own is sent as null,
-// so that it has a number all the same.
+// send writes rows as lines. A row with an error is sent as null, so that it
+// is counted.
 func (im *sending) send(rows iter.Seq2[vault.TokenParams, error], to *io.PipeWriter) {
 	defer close(im.done)
 	out := bufio.NewWriter(to)
@@ -103,7 +105,7 @@ func (im *sending) send(rows iter.Seq2[vault.TokenParams, error], to *io.PipeWri
 		}
 		im.row++
 		if _, err := out.Write(append(line, '\n')); err != nil {
-			break // the vault, or the loop, wants no more
+			break // the vault or the loop has ended
 		}
 	}
 	_ = to.CloseWithError(out.Flush())
@@ -120,7 +122,8 @@ func (im *sending) ended() error {
 	}
 }
 
-// known returns the result of a row with the error that it was not sent for.
+// known returns the result of a row. If the row could not be sent, the result
+// has the reason.
 func (im *sending) known(r vault.ImportResult) vault.ImportResult {
 	im.mu.Lock()
 	defer im.mu.Unlock()
@@ -145,7 +148,8 @@ type importLine struct {
 	Error  *errorBody `json:"error"`
 }
 
-// receive sends the body of an import and gives its results as they come.
+// receive sends the body of an import and passes on its results as they
+// arrive.
 func (c *Client) receive(ctx context.Context, body io.Reader, opts *vault.ImportOptions, take func(vault.ImportResult) bool) error {
 	query := url.Values{}
 	for name, value := range map[string]string{"on_duplicate": string(opts.OnDuplicate), "name": opts.Name} {
@@ -206,8 +210,8 @@ func (c *Client) results(ctx context.Context, r *request, a *answer, body io.Rea
 	}
 }
 
-// FollowLogs iterates over the entries of the audit log as they come: see
-// [vault.Client.FollowLogs].
+// FollowLogs iterates over the entries of the audit log as they are written.
+// See [vault.Client.FollowLogs].
 func (c *Client) FollowLogs(ctx context.Context, cursor string) iter.Seq2[*vault.LogBatch, error] {
 	return func(yield func(*vault.LogBatch, error) bool) {
 		for first := true; ; first = false {
@@ -228,14 +232,13 @@ func (c *Client) FollowLogs(ctx context.Context, cursor string) iter.Seq2[*vault
 	}
 }
 
-// NextLogs returns the entries that come after a cursor: see
-// [vault.Client.NextLogs]. It waits for whole seconds, and for no longer than
-// half of [Options].Timeout.
+// NextLogs returns the entries after a cursor. See [vault.Client.NextLogs].
+// It waits for whole seconds, and at most for half of [Options].Timeout.
 func (c *Client) NextLogs(ctx context.Context, cursor string, wait time.Duration) (*vault.LogBatch, error) {
 	return c.nextLogs(ctx, "NextLogs", cursor, wait)
 }
 
-// maxWait is how long the vault lets a follower wait.
+// maxWait is the longest wait for entries that the client requests.
 const maxWait = 20 * time.Second
 
 func (c *Client) nextLogs(ctx context.Context, op, cursor string, wait time.Duration) (*vault.LogBatch, error) {

@@ -18,17 +18,17 @@ import (
 )
 
 // InvokeProxy sends a request through a proxy of the vault. See
-// [vault.Client.InvokeProxy]. Only the context limits it, and it is never sent
-// a second time, unless the program's own Transport does that.
+// [vault.Client.InvokeProxy]. Only the context limits it. It is never sent a
+// second time, unless the program's own Transport does that.
 //
-// When it fails, the body is not read any more. InvokeProxy then waits for a
-// Read in progress, but for no more than a second, because a Read that blocks
-// cannot be interrupted.
+// After a failure, InvokeProxy stops reading the body. It waits at most one
+// second for a Read in progress, because a blocked Read cannot be
+// interrupted.
 //
-// Headers with the API's own prefix are not forwarded in either direction. The
-// server decides MaxBody. Without an Accept-Encoding the destination is
-// asked not to use one. If the destination goes silent in the middle of its
-// response, reading fails with [vault.ErrUnreachable].
+// Headers with the API's prefix are not forwarded in either direction. The
+// server decides MaxBody. If the call has no Accept-Encoding, the client
+// sends identity. If the destination stops in the middle of its response,
+// reading fails with [vault.ErrUnreachable].
 func (c *Client) InvokeProxy(ctx context.Context, p vault.ProxyCall) (*vault.ProxyAnswer, error) {
 	const op = "InvokeProxy"
 	body := newSentBody(p.Body)
@@ -55,8 +55,8 @@ func (c *Client) InvokeProxy(ctx context.Context, p vault.ProxyCall) (*vault.Pro
 // proxyPath is where proxies are invoked.
 const proxyPath = "/proxy"
 
-// proxyRequest builds the request to the vault. It rejects anything that could
-// be taken for something other than a request through this proxy.
+// proxyRequest builds the request to the vault. It rejects anything that a
+// server could mistake for a different request.
 func (c *Client) proxyRequest(ctx context.Context, p *vault.ProxyCall, body *sentBody) (*http.Request, error) {
 	if err := c.checkProxyCall(p); err != nil {
 		return nil, err
@@ -81,17 +81,17 @@ func (c *Client) proxyRequest(ctx context.Context, p *vault.ProxyCall, body *sen
 	return req, nil
 }
 
-// sendOnce keeps net/http from sending a request again by itself when a
-// connection breaks that has been used before. It does so with methods that it
-// takes for safe, if there is no body, and with a request that has one of two
-// headers, which it looks for under the canonical name only. What goes over the
-// wire stays the same.
+// sendOnce prevents net/http from sending a request again when a reused
+// connection breaks. Net/http does so in two cases: for methods that it
+// considers safe, if the request has no body, and for requests with one of
+// two headers, which it looks up only by canonical name. The bytes on the
+// wire stay the same.
 func sendOnce(req *http.Request) {
 	switch req.Method {
 	case "", http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace:
 		if req.Body == nil || req.Body == http.NoBody {
 			req.Body = io.NopCloser(strings.NewReader(""))
-			req.TransferEncoding = []string{"identity"} // so that nothing announces a body
+			req.TransferEncoding = []string{"identity"} // so that no header announces a body
 		}
 	}
 	for _, name := range []string{"Idempotency-Key", "X-Idempotency-Key"} {
@@ -124,12 +124,13 @@ func (c *Client) checkProxyCall(p *vault.ProxyCall) error {
 	return nil
 }
 
-// hasDotSegment reports whether a path could lead up to another endpoint of the
-// vault: a server in between may decode it, or treat backslashes as slashes.
+// hasDotSegment reports whether a path could lead to another endpoint of the
+// vault. A server in between may decode the path, or treat backslashes as
+// slashes.
 func hasDotSegment(path string) bool {
 	plain, err := url.PathUnescape(path)
 	if err != nil {
-		plain = path // rejected for that
+		plain = path // an invalid escape is rejected elsewhere
 	}
 	isSlash := func(r rune) bool { return r == '/' || r == '\\' }
 	return slices.ContainsFunc(strings.FieldsFunc(plain, isSlash), func(segment string) bool {
@@ -138,7 +139,7 @@ func hasDotSegment(path string) bool {
 	})
 }
 
-// proxyHeader returns the headers to forward, and those for the vault.
+// proxyHeader returns the headers to forward, and the headers for the vault.
 func (c *Client) proxyHeader(ctx context.Context, p *vault.ProxyCall) (http.Header, error) {
 	header := http.Header{}
 	for name, values := range p.Header {
@@ -151,10 +152,10 @@ func (c *Client) proxyHeader(ctx context.Context, p *vault.ProxyCall) (http.Head
 		header.Del(name)
 	}
 	if header.Get("Accept-Encoding") == "" {
-		header.Set("Accept-Encoding", "identity") // else net/http would ask for gzip, and unpack it
+		header.Set("Accept-Encoding", "identity") // otherwise net/http would request gzip and unpack it
 	}
 	if _, ok := header["User-Agent"]; !ok {
-		header["User-Agent"] = []string{""} // else net/http would name itself
+		header["User-Agent"] = []string{""} // otherwise net/http would send its own
 	}
 	destination := p.URL
 	if p.Key != "" {
@@ -175,20 +176,19 @@ func (c *Client) proxyHeader(ctx context.Context, p *vault.ProxyCall) (http.Head
 	return header, nil
 }
 
-// dropOwn removes the headers that are between the caller and the vault.
+// dropOwn removes the headers between the caller and the vault.
 func (c *Client) dropOwn(header http.Header) {
 	maps.DeleteFunc(header, func(name string, _ []string) bool { return c.isOwn(name) })
 }
 
-// allProxyKinds are the errors that the statuses of a proxy's own responses
-// stand for.
+// allProxyKinds maps the statuses of a proxy's own responses to errors.
 var allProxyKinds = func() map[int]error {
 	all := maps.Clone(kinds)
 	maps.Copy(all, proxyKinds)
 	return all
 }()
 
-// proxyRefusal returns the error that a response stands for if it is not the
+// proxyRefusal returns the error for a response that is not the
 // destination's.
 func (c *Client) proxyRefusal(ctx context.Context, op string, res *http.Response) error {
 	raw, err := io.ReadAll(io.LimitReader(res.Body, c.opts.MaxAnswer+1))
@@ -215,7 +215,7 @@ func (c *Client) proxyRefusal(ctx context.Context, op string, res *http.Response
 }
 
 // sentBody is the body of a request, which belongs to the caller. It is not
-// read any more once the response is closed, or if there is no response.
+// read after the response is closed, or if there is no response.
 type sentBody struct {
 	io.Reader
 	ended   atomic.Bool
@@ -233,10 +233,10 @@ func (b *sentBody) Read(p []byte) (int, error) {
 	return b.Reader.Read(p)
 }
 
-// lastRead is how long to wait for a Read of the caller's body.
+// lastRead is how long to wait for a Read in progress.
 const lastRead = time.Second
 
-// end keeps further Reads from starting, and waits for one in progress.
+// end prevents further Reads, and waits for a Read in progress.
 func (b *sentBody) end() {
 	b.ended.Store(true)
 	timer := time.NewTimer(lastRead)
@@ -248,7 +248,7 @@ func (b *sentBody) end() {
 	}
 }
 
-// Close does nothing: the body is not ours.
+// Close does nothing, because the body belongs to the caller.
 func (b *sentBody) Close() error { return nil }
 
 // answerBody is the body of a destination's response.

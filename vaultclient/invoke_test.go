@@ -22,8 +22,7 @@ import (
 	"github.com/seed-72ea4aab/vault/vaulttest"
 )
 
-// TestProxyIsNotChosenByAQuery finds that a query which comes from elsewhere
-// cannot send a request through another proxy.
+// An untrusted query cannot send a request through another proxy.
 func TestProxyIsNotChosenByAQuery(t *testing.T) {
 	t.Parallel()
 	f := newFront(t, pass)
@@ -40,15 +39,14 @@ func TestProxyIsNotChosenByAQuery(t *testing.T) {
 	}
 }
 
-// TestProxyIsNotChosenByAHeader finds that headers of the API's own are the
-// client's alone to set.
+// Only the client sets headers with the API's prefix.
 func TestProxyIsNotChosenByAHeader(t *testing.T) {
 	t.Parallel()
 	f := newFront(t, pass)
 	_, err := f.client(t, f.PrivateKey, vaultclient.Options{}).InvokeProxy(t.Context(), vault.ProxyCall{
 		URL: "https://localhost", Header: http.Header{"svc-proxy-key": {"other"}, "Svc-Api-Key": {"other"}, "SVC-Else": {"x"}}})
 	if !errors.Is(err, vault.ErrInvalid) && !errors.Is(err, vault.ErrUnreachable) {
-		t.Errorf("error %v, want that the destination is not allowed", err)
+		t.Errorf("error %v, want a forbidden destination", err)
 	}
 	for name, want := range map[string]string{"SVC-PROXY-KEY": "", "SVC-API-KEY": f.PrivateKey, "SVC-ELSE": "", "SVC-PROXY-URL": "https://localhost"} {
 		if got := f.headers(name); len(got) != 1 || got[0] != want {
@@ -57,9 +55,9 @@ func TestProxyIsNotChosenByAHeader(t *testing.T) {
 	}
 }
 
-// TestAnswersOfProxiesStream finds that a piece of an answer arrives before the
-// next one is sent, and that pieces of a request do too.
-func TestAnswersOfProxiesStream(t *testing.T) {
+// The start of a response arrives before the rest is sent. The same holds for
+// a request.
+func TestProxyResponsesStream(t *testing.T) {
 	t.Parallel()
 	arrived, release := make(chan string), make(chan struct{})
 	dest := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -117,8 +115,8 @@ func TestAnswersOfProxiesStream(t *testing.T) {
 	<-got
 }
 
-// TestInvokeProxyIsSentOnce breaks connections that have been used before, after
-// the request has arrived: net/http would send some of these again by itself.
+// TestInvokeProxyIsSentOnce breaks reused connections after the request has
+// arrived. By default, net/http would send some of these requests again.
 func TestInvokeProxyIsSentOnce(t *testing.T) {
 	t.Parallel()
 	for name, call := range map[string]vault.ProxyCall{
@@ -147,7 +145,7 @@ func TestInvokeProxyIsSentOnce(t *testing.T) {
 			}
 			a.Body.Close()
 			if _, err := c.InvokeProxy(t.Context(), call); err == nil {
-				t.Error("no error, though the connection broke")
+				t.Error("no error although the connection broke")
 			}
 			seen := srv.requests()
 			if len(seen) != 2 {
@@ -165,8 +163,8 @@ func TestInvokeProxyIsSentOnce(t *testing.T) {
 	}
 }
 
-// breaking is a server that answers the first request of each connection, and
-// drops the connection in place of the second answer.
+// breaking is a server that responds to the first request of each connection,
+// and drops the connection instead of responding to the second one.
 type breaking struct {
 	net.Listener
 	mu   sync.Mutex
@@ -216,7 +214,7 @@ func (b *breaking) requests() []*http.Request {
 	return slices.Clone(b.seen)
 }
 
-// heldBody is a body whose first Read takes until it is released.
+// heldBody is a body whose first Read blocks until it is released.
 type heldBody struct {
 	begun, release chan struct{}
 	first          sync.Once
@@ -248,9 +246,9 @@ func (b *heldBody) counts() (reads, ended int) {
 	return b.reads, b.ended
 }
 
-// TestBodyIsLeftAlone finds that the caller has its body back when a call has
-// failed, and that a Read which blocks does not hold up the call for long.
-func TestBodyIsLeftAlone(t *testing.T) {
+// After a failed call, the body is no longer used, and a blocked Read does
+// not delay the call for long.
+func TestBodyIsNotReadAfterFailure(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		refused, blocks bool
@@ -272,7 +270,7 @@ func TestBodyIsLeftAlone(t *testing.T) {
 				}
 				if !c.refused {
 					cancel()
-					_, _ = io.Copy(io.Discard, r.Body) // until the client has gone
+					_, _ = io.Copy(io.Discard, r.Body) // until the client has left
 					return
 				}
 				w.Header().Set("Connection", "close")
@@ -284,20 +282,20 @@ func TestBodyIsLeftAlone(t *testing.T) {
 			}
 			reads, ended := body.counts()
 			if under := reads - ended; (under == 1) != c.blocks {
-				t.Errorf("%d reads are under way", under)
+				t.Errorf("%d reads are in progress", under)
 			}
 			free()
-			f.Server.Close() // the connection has ended, so no more reads come
+			f.Server.Close() // the connection has ended, so no more reads start
 			if after, _ := body.counts(); after != reads {
-				t.Errorf("%d reads began after the call had failed", after-reads)
+				t.Errorf("%d reads started after the call failed", after-reads)
 			}
 		})
 	}
 }
 
-// TestRefusalOfAProxyIsBounded finds that what code answers in place of a proxy
-// is not cut off where it is too large.
-func TestRefusalOfAProxyIsBounded(t *testing.T) {
+// An oversized response that code built in place of a proxy's is an error,
+// and is not truncated.
+func TestProxyErrorResponseIsBounded(t *testing.T) {
 	t.Parallel()
 	f := newFront(t, func(_ int, w http.ResponseWriter, _ *http.Request, _ http.Handler) {
 		w.Header().Set("SVC-CUSTOM-RESPONSE", "true")
@@ -310,7 +308,8 @@ func TestRefusalOfAProxyIsBounded(t *testing.T) {
 	}
 }
 
-// A client without a key calls the proxies that take such calls, and no others.
+// A client without a key can call only proxies that require no
+// authentication.
 func TestAnonymous(t *testing.T) {
 	t.Parallel()
 	v, dest := newVault(t, 0)
@@ -341,9 +340,9 @@ func TestAnonymous(t *testing.T) {
 		t.Errorf("an unknown proxy: %v", err)
 	}
 	if _, err := vaultclient.NewAnonymous("http://vault.example", nil); err == nil {
-		t.Error("plain http was taken")
+		t.Error("plain http was accepted")
 	}
 	if _, err := vaultclient.New(f.URL, "", nil); err == nil {
-		t.Error("New takes a missing key")
+		t.Error("New accepts a missing key")
 	}
 }

@@ -11,12 +11,12 @@ import (
 	"github.com/google/uuid"
 )
 
-// namer gives what is random in a result a name by the order of its appearance,
-// so that the results of two vaults can be compared: equal stays equal, and
-// different stays different.
+// namer replaces random values in a result by names in the order of their
+// appearance, so that the results of two vaults can be compared. Equal values
+// get the same name, and different values get different names.
 type namer struct {
 	names map[string]string
-	dest  string // the URL of the destination, whose port is random too
+	dest  string // URL of the destination, whose port is random too
 }
 
 func newNamer(dest *httptest.Server) *namer {
@@ -31,10 +31,10 @@ var (
 // randomFields are fields of results whose text is random.
 var randomFields = map[string]bool{"Key": true, "SessionKey": true, "Nonce": true, "WebhookSecret": true, "Fingerprint": true}
 
-// kindOfKey is what keys and secrets start with.
+// kindOfKey matches the prefix of keys and secrets.
 var kindOfKey = regexp.MustCompile(`^(?:key_[a-z]+_|whsec_)?`)
 
-// name returns the name of a random text. Of a key, its kind stays.
+// name returns the name of a random text. A key keeps its prefix.
 func (n *namer) name(text string) string {
 	if text == "" {
 		return ""
@@ -59,8 +59,8 @@ func (n *namer) text(s string) string {
 	return randomFingerprint.ReplaceAllStringFunc(s, n.name)
 }
 
-// of returns a copy of a value with names for what is random. Unexported fields
-// are left out.
+// of returns a copy of a value with names for random values. Unexported
+// fields are left out.
 func (n *namer) of(v reflect.Value) reflect.Value {
 	out := reflect.New(v.Type()).Elem()
 	if id, ok := v.Interface().(uuid.UUID); ok {

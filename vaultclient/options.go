@@ -13,55 +13,58 @@ import (
 	"unicode/utf8"
 )
 
-// Options adjusts a [Client]. The zero value is safe and complete.
+// Options configures a [Client]. The zero value is safe and complete.
 type Options struct {
-	// Transport carries the requests: its TLS settings, proxies and pool of
-	// connections are the program's own. Default: one for all clients that
-	// trusts the system's authorities and keeps up to 100 idle connections to a
-	// host; to plain http on this machine it goes past every proxy that the
-	// environment names.
+	// Transport sends the requests, with its own TLS settings, proxies and
+	// connection pool. By default, all clients share a transport that trusts
+	// the system's certificate authorities and keeps up to 100 idle
+	// connections to a host. For plain http on this machine, the default
+	// ignores the proxies in the environment.
 	Transport http.RoundTripper
 
-	// Prefix starts the name of every header of the API's own, as it does at the
-	// server. Default "SVC-".
+	// Prefix starts the name of each of the API's headers. It must match the
+	// server's. Default "SVC-".
 	Prefix string
 
-	// UserAgent is sent with every call but those of proxies, whose headers are
-	// their caller's. Default "vaultclient".
+	// UserAgent is sent with every call except InvokeProxy, whose headers
+	// come from the caller. Default "vaultclient".
 	UserAgent string
 
-	// Timeout limits each attempt, from connecting to the end of the response.
-	// The context limits the whole call. InvokeProxy streams, and only its
-	// context limits it. Default 30 seconds.
+	// Timeout limits each attempt, from connecting to the end of the
+	// response. The context limits the whole call. InvokeProxy streams, so
+	// only its context limits it. Default 30 seconds.
 	Timeout time.Duration
 
-	// MaxAnswer limits responses, in bytes, except those of proxies, which are
-	// streamed. Default 64 MiB.
+	// MaxAnswer limits responses, in bytes. It does not apply to responses of
+	// proxies, which are streamed. Default 64 MiB.
 	MaxAnswer int64
 
-	// AllowPlainHTTP allows URLs of plain http to other machines. The API key
-	// and all data are then sent unencrypted: it is for networks that encrypt
+	// AllowPlainHTTP allows plain http to other machines. The API key and all
+	// data are then sent unencrypted. Set it only in networks that encrypt
 	// traffic themselves.
 	AllowPlainHTTP bool
 
-	// Retry says how often and after which pauses a call is sent again.
+	// Retry configures how calls are retried.
 	Retry Retry
 }
 
-// Retry says how calls are sent again. The zero value stands for the defaults.
+// Retry configures how often a call is sent, and the pauses between attempts.
+// The zero value means the defaults.
 type Retry struct {
-	// Attempts is how often a call is sent at most; 1 means that it is not
-	// retried. Default 4.
+	// Attempts is the maximum number of attempts; 1 means no retries. Default
+	// 4.
 	Attempts int
-	// MinDelay and MaxDelay bound the pauses: the one after the n-th attempt is
-	// random, between nothing and MinDelay times 2 to the n-1, and never more
-	// than MaxDelay. Default 100 milliseconds and 5 seconds. When the server
-	// asks for a longer pause than the random one, it gets it; when it asks for
-	// more than MaxDelay, the call fails at once and [Error.RetryAfter] says so.
+	// MinDelay and MaxDelay bound the pauses. The pause after the n-th
+	// attempt is random, between 0 and MinDelay times 2 to the n-1, and at
+	// most MaxDelay. Default 100 milliseconds and 5 seconds.
+	//
+	// If the server requests a longer pause than the random one, the client
+	// waits that long. If it requests more than MaxDelay, the call fails at
+	// once, with the pause in [Error.RetryAfter].
 	MinDelay, MaxDelay time.Duration
-	// Sleep waits until the time is over or the context is done, and then
-	// returns the context's error. Tests set it, so as not to wait. Default: a
-	// timer.
+	// Sleep waits for the given time. If the context is done first, it
+	// returns the context's error. Tests replace it in order not to wait.
+	// Default: a timer.
 	Sleep func(ctx context.Context, d time.Duration) error
 }
 
@@ -119,21 +122,21 @@ func isHeaderRune(r rune) bool {
 	return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '_'
 }
 
-// sharedTransport is for clients without a transport of their own.
-// directTransport is for those of them that use plain http on this machine:
-// their key must not leave it unencrypted through a proxy.
+// sharedTransport is for clients without their own transport. directTransport
+// is for clients without their own transport that use plain http on this
+// machine, because their key must not leave the machine unencrypted.
 var (
 	sharedTransport = sync.OnceValue(func() http.RoundTripper { return newTransport(func(*http.Transport) {}) })
 	directTransport = sync.OnceValue(func() http.RoundTripper { return newTransport(func(t *http.Transport) { t.Proxy = nil }) })
 )
 
-// newTransport returns a transport like the default of net/http, but one that
-// keeps more than two connections to a host: a program calls its vault from many
-// goroutines.
+// newTransport returns a transport like the default of net/http that keeps
+// more than two connections to a host, because a program calls its vault from
+// many goroutines.
 func newTransport(adjust func(*http.Transport)) http.RoundTripper {
 	standard, ok := http.DefaultTransport.(*http.Transport)
 	if !ok {
-		return http.DefaultTransport // the program has put one of its own there
+		return http.DefaultTransport // the program has replaced it
 	}
 	t := standard.Clone()
 	t.MaxIdleConnsPerHost = t.MaxIdleConns
@@ -153,8 +156,8 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// parseBase reads the URL of a vault. Errors do not contain the URL, because it
-// may contain a password by mistake.
+// parseBase parses the URL of a vault. Errors do not contain the URL, because
+// it may contain a password by mistake.
 func parseBase(text string, plain bool) (*url.URL, error) {
 	u, err := url.Parse(text)
 	switch {
@@ -184,9 +187,9 @@ func checkKey(key string) error {
 	return nil
 }
 
-// isText reports whether all strings of parameters are valid UTF-8. JSON cannot
-// represent others, so the vault would store something else. Fields of any type
-// are JSON already, or are converted to it.
+// isText reports whether all strings of parameters are valid UTF-8. JSON
+// cannot represent other strings, so the vault would store something else.
+// Fields of type any are JSON, or are converted to it.
 func isText(params any) bool { return textIn(reflect.ValueOf(params)) }
 
 func textIn(v reflect.Value) bool {
@@ -213,7 +216,7 @@ func textIn(v reflect.Value) bool {
 				return false
 			}
 		}
-	default: // numbers, booleans, and what is of any type
+	default: // numbers, booleans and fields of type any
 	}
 	return true
 }

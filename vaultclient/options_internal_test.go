@@ -5,14 +5,14 @@ import (
 	"testing"
 )
 
-// TestNoProxyInBetween finds that a key which would be sent unencrypted goes to
-// this machine alone, and to no proxy that the environment names.
-func TestNoProxyInBetween(t *testing.T) {
+// A key that would be sent unencrypted goes only to this machine, and never
+// to a proxy from the environment.
+func TestPlainHTTPBypassesProxies(t *testing.T) {
 	t.Parallel()
 	for url, want := range map[string]struct {
-		plain bool // is allowed
+		plain bool // plain http is allowed
 		host  string
-		proxy bool // may be in between
+		proxy bool // a proxy may be used
 	}{
 		"http://LOCALHOST:1":     {host: "localhost:1"},
 		"http://localhost":       {host: "localhost"},
@@ -34,6 +34,6 @@ func TestNoProxyInBetween(t *testing.T) {
 	}
 	own := &http.Transport{Proxy: http.ProxyFromEnvironment}
 	if c, err := New("http://localhost", "key", &Options{Transport: own}); err != nil || c.opts.Transport != own || own.Proxy == nil {
-		t.Errorf("the program's own transport was not taken as it is: %v", err)
+		t.Errorf("the program's own transport was replaced: %v", err)
 	}
 }

@@ -11,7 +11,7 @@ import (
 
 const proxies = "/proxies"
 
-// CreateProxy adds a proxy and gives it a key. See [vault.Client.CreateProxy].
+// CreateProxy creates a proxy with a key. See [vault.Client.CreateProxy].
 func (c *Client) CreateProxy(ctx context.Context, p vault.ProxyParams) (*vault.Proxy, error) {
 	return write[vault.Proxy](ctx, c, "CreateProxy", http.MethodPost, proxies, p)
 }
@@ -27,14 +27,15 @@ func (c *Client) ListProxies(ctx context.Context, p vault.ListProxiesParams) (*v
 	return list[vault.Proxy](ctx, c, "ListProxies", proxies, p.IDs, p.Name, p.PageParams)
 }
 
-// ReplaceProxy replaces everything of a proxy but its key. See
+// ReplaceProxy replaces everything of a proxy except its key. See
 // [vault.Client.ReplaceProxy].
 func (c *Client) ReplaceProxy(ctx context.Context, id uuid.UUID, p vault.ProxyParams) (*vault.Proxy, error) {
 	return write[vault.Proxy](ctx, c, "ReplaceProxy", http.MethodPut, below(proxies, id), p)
 }
 
 // PatchProxy changes a proxy by a JSON merge patch. See
-// [vault.Client.PatchProxy], and [ErrUnseen] about a key that may not read it.
+// [vault.Client.PatchProxy]. A key that may not read proxies gets
+// [ErrUnseen].
 func (c *Client) PatchProxy(ctx context.Context, id uuid.UUID, patch any) (*vault.Proxy, error) {
 	return patchEntity[vault.Proxy](ctx, c, "PatchProxy", below(proxies, id), patch)
 }

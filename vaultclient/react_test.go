@@ -11,9 +11,8 @@ import (
 	"github.com/seed-72ea4aab/vault/vaultclient"
 )
 
-// TestReactIsRepeatedOnlyWithAKey finds that code which may have run does not
-// run again, unless a key makes that safe.
-func TestReactIsRepeatedOnlyWithAKey(t *testing.T) {
+// Code that may have run is not run again without an idempotency key.
+func TestReactIsRetriedOnlyWithAKey(t *testing.T) {
 	t.Parallel()
 	v := scripted(t)
 	counting := must[*vault.Reactor](t)(v.Management.CreateReactor(t.Context(), vault.ReactorParams{Name: "r", Configuration: map[string]string{},
@@ -22,7 +21,7 @@ func TestReactIsRepeatedOnlyWithAKey(t *testing.T) {
 		happens fault
 		ctx     context.Context
 		params  vault.ReactParams
-		want    int // requests
+		want    int // number of requests
 		fails   bool
 	}{
 		"a lost answer":             {lose, t.Context(), vault.ReactParams{}, 1, true},
@@ -49,9 +48,9 @@ func TestReactIsRepeatedOnlyWithAKey(t *testing.T) {
 	}
 }
 
-// TestErrorsOfCodeAreFinal finds that what code answers is neither taken for a
-// server that is unwell nor for an error of the vault: the code runs once, with
-// and without an idempotency key, and nothing of its answer is in the error.
+// A response that code built is not mistaken for a failing server or an error
+// of the vault. The code runs once, with and without an idempotency key, and
+// the error contains nothing of its response.
 func TestErrorsOfCodeAreFinal(t *testing.T) {
 	t.Parallel()
 	v := scripted(t)

@@ -14,7 +14,7 @@ import (
 
 const reactors = "/reactors"
 
-// CreateReactor adds a reactor. See [vault.Client.CreateReactor].
+// CreateReactor creates a reactor. See [vault.Client.CreateReactor].
 func (c *Client) CreateReactor(ctx context.Context, p vault.ReactorParams) (*vault.Reactor, error) {
 	return write[vault.Reactor](ctx, c, "CreateReactor", http.MethodPost, reactors, p)
 }
@@ -37,7 +37,8 @@ func (c *Client) ReplaceReactor(ctx context.Context, id uuid.UUID, p vault.React
 }
 
 // PatchReactor changes a reactor by a JSON merge patch. See
-// [vault.Client.PatchReactor], and [ErrUnseen] about a key that may not read it.
+// [vault.Client.PatchReactor]. A key that may not read reactors gets
+// [ErrUnseen].
 func (c *Client) PatchReactor(ctx context.Context, id uuid.UUID, patch any) (*vault.Reactor, error) {
 	return patchEntity[vault.Reactor](ctx, c, "PatchReactor", below(reactors, id), patch)
 }
@@ -49,9 +50,10 @@ func (c *Client) DeleteReactor(ctx context.Context, id uuid.UUID) error {
 
 // React runs a reactor with detokenized arguments. See [vault.Client.React].
 //
-// The call carries an idempotency key only if [WithIdempotencyKey] gives it,
-// because the vault stores the response with the key, and code may respond with
-// plaintext. Code that has responded, even with an error, is not run again.
+// The call has an idempotency key only if [WithIdempotencyKey] sets one,
+// because the vault stores the response under the key, and the response may
+// contain plaintext. Code that has responded, even with an error, is not run
+// again.
 func (c *Client) React(ctx context.Context, id uuid.UUID, p vault.ReactParams) (*vault.ReactResult, error) {
 	if p.CallbackURL != "" {
 		return nil, invalid("callback_url", "is for asynchronous runs: use ReactAsync")
@@ -66,8 +68,8 @@ func (c *Client) React(ctx context.Context, id uuid.UUID, p vault.ReactParams) (
 	return nil, notAVault(r, a, "it is not the result of a reactor")
 }
 
-// ReactAsync leaves a run for later and has its result sent to the callback URL.
-// See [vault.Client.ReactAsync].
+// ReactAsync queues a run and has its result sent to the callback URL. See
+// [vault.Client.ReactAsync].
 func (c *Client) ReactAsync(ctx context.Context, id uuid.UUID, p vault.ReactParams) (*vault.Job, error) {
 	if p.CallbackURL == "" {
 		return nil, invalid("callback_url", "is required")
@@ -94,7 +96,8 @@ func (c *Client) sendReact(ctx context.Context, op string, id uuid.UUID, p vault
 	return r, a, err
 }
 
-// reactResult reads the result of a run, and reports whether the body is one.
+// reactResult decodes the result of a run. It reports whether the body is
+// such a result.
 func reactResult(a *answer) (*vault.ReactResult, bool) {
 	result := &vault.ReactResult{}
 	dec := json.NewDecoder(bytes.NewReader(a.body))

@@ -24,10 +24,10 @@ import (
 
 var generic = vault.TokenParams{Type: vault.TypeGeneric, Data: "secret"}
 
-// TestLostAnswersAreMadeUpFor breaks the first attempt in every way, and finds
-// that the call succeeds all the same, that it was carried out once, and that
-// both attempts carried the same idempotency key.
-func TestLostAnswersAreMadeUpFor(t *testing.T) {
+// TestLostResponsesAreRetried breaks the first attempt in every way. The call
+// must still succeed and take effect once, and both attempts must have the
+// same idempotency key.
+func TestLostResponsesAreRetried(t *testing.T) {
 	t.Parallel()
 	for name, happens := range map[string]fault{
 		"cut": cut, "lost": lose, "half an answer": half,
@@ -42,7 +42,7 @@ func TestLostAnswersAreMadeUpFor(t *testing.T) {
 				t.Fatal(err)
 			}
 			if got, err := f.Private.GetToken(t.Context(), tok.ID); err != nil || got.ID != tok.ID {
-				t.Errorf("the token is not there: %v", err)
+				t.Errorf("the token does not exist: %v", err)
 			}
 			if n := f.tokens(t); n != 1 {
 				t.Errorf("%d tokens were created", n)
@@ -55,9 +55,8 @@ func TestLostAnswersAreMadeUpFor(t *testing.T) {
 	}
 }
 
-// TestReadsAreSentAgain finds that calls that change nothing are repeated
-// without a key.
-func TestReadsAreSentAgain(t *testing.T) {
+// Calls that change nothing are retried without a key.
+func TestReadsAreRetried(t *testing.T) {
 	t.Parallel()
 	for name, call := range map[string]func(*vaultclient.Client) error{
 		"GetToken": func(c *vaultclient.Client) error { _, err := c.GetToken(t.Context(), "tok"); return err },
@@ -85,9 +84,9 @@ func TestReadsAreSentAgain(t *testing.T) {
 	}
 }
 
-// TestDeleteWhoseFateIsUnknown tells a token that a lost attempt has deleted
-// from one that was never there.
-func TestDeleteWhoseFateIsUnknown(t *testing.T) {
+// TestDeleteAfterLostResponse distinguishes a token that a lost attempt has
+// deleted from a token that never existed.
+func TestDeleteAfterLostResponse(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		happens fault
@@ -109,15 +108,14 @@ func TestDeleteWhoseFateIsUnknown(t *testing.T) {
 				t.Errorf("error %v, want %v", err, c.want)
 			}
 			if f.tokens(t) != 0 && c.id == "tok" {
-				t.Error("the token is still there")
+				t.Error("the token still exists")
 			}
 		})
 	}
 }
 
-// TestWhatIsNotSentAgain finds that an error which will not go away costs one
-// request.
-func TestWhatIsNotSentAgain(t *testing.T) {
+// A permanent error costs only one request.
+func TestPermanentErrorsAreNotRetried(t *testing.T) {
 	t.Parallel()
 	taken := vault.TokenParams{ID: "taken", Type: vault.TypeGeneric, Data: 1}
 	for name, c := range map[string]struct {
@@ -162,8 +160,7 @@ func TestWhatIsNotSentAgain(t *testing.T) {
 	}
 }
 
-// TestPauses finds that pauses grow no further than they may, and that there are
-// only so many.
+// Pauses grow up to their limit, and their number is limited.
 func TestPauses(t *testing.T) {
 	t.Parallel()
 	f := newFront(t, answer(503))
@@ -186,8 +183,7 @@ func TestPauses(t *testing.T) {
 	}
 }
 
-// TestRetryAfter finds that a server gets the pause that it asks for, up to a
-// bound.
+// The client waits as long as the server requests, up to a limit.
 func TestRetryAfter(t *testing.T) {
 	t.Parallel()
 	retry := vaultclient.Retry{MinDelay: 1, MaxDelay: time.Minute}
@@ -212,7 +208,7 @@ func TestRetryAfter(t *testing.T) {
 	}
 }
 
-// TestContextEndsRetries finds that a call does not outlive its context.
+// A call does not outlive its context.
 func TestContextEndsRetries(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -226,7 +222,7 @@ func TestContextEndsRetries(t *testing.T) {
 	if !errors.Is(err, context.Canceled) || f.count() != 2 {
 		t.Errorf("%d requests, error %v", f.count(), err)
 	}
-	// With a real timer, and a pause that is too long to wait for.
+	// This part uses a real timer, and a pause that is too long to wait for.
 	slow := newFront(t, answer(429, "Retry-After", "3600"))
 	ctx, cancel = context.WithCancel(t.Context())
 	c, err := vaultclient.New(slow.Server.URL, slow.PrivateKey, &vaultclient.Options{
@@ -235,11 +231,12 @@ func TestContextEndsRetries(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := c.GetToken(ctx, "tok"); !errors.Is(err, context.Canceled) || !errors.Is(err, vault.ErrBusy) {
-		t.Errorf("error %v, want that the caller has left and why it was waited", err)
+		t.Errorf("error %v, want the context's error and the reason for the pause", err)
 	}
 }
 
-// whenRead is a transport that calls a function when an answer has been read.
+// whenRead is a transport that calls a function when a response has been
+// read.
 type whenRead struct {
 	http.RoundTripper
 	do func()
@@ -263,9 +260,9 @@ func (c *closing) Close() error {
 	return c.ReadCloser.Close()
 }
 
-// TestRequestUnderWay loses the answer to a request that is still being worked
-// on: the client waits for it, and gets its answer.
-func TestRequestUnderWay(t *testing.T) {
+// TestRetryWhileFirstRequestIsInProgress loses the response to a request that the server is
+// still handling. The client waits and then gets the response.
+func TestRetryWhileFirstRequestIsInProgress(t *testing.T) {
 	t.Parallel()
 	store, err := sqlite.Open(t.Context(), ":memory:")
 	if err != nil {
@@ -285,9 +282,9 @@ func TestRequestUnderWay(t *testing.T) {
 	}))
 	var waits int
 	c := f.client(t, f.PrivateKey, vaultclient.Options{Retry: vaultclient.Retry{Sleep: func(_ context.Context, d time.Duration) error {
-		if waits++; waits == 2 { // after the answer that the first request is under way
+		if waits++; waits == 2 { // after the response that the first request is in progress
 			if d < time.Second {
-				t.Errorf("waited %s, though asked for a second", d)
+				t.Errorf("waited %s, want at least a second", d)
 			}
 			g.shut.Store(false)
 			close(g.open)
@@ -304,7 +301,7 @@ func TestRequestUnderWay(t *testing.T) {
 	}
 }
 
-// gate is a storage whose writes can be held back.
+// gate is a storage whose writes can be blocked.
 type gate struct {
 	vault.Storage
 	shut          atomic.Bool
@@ -319,9 +316,8 @@ func (g *gate) Write(ctx context.Context, c *storage.Change) error {
 	return g.Storage.Write(ctx, c)
 }
 
-// TestNobodyIsThere finds that a server that cannot be reached is tried again,
-// and that the error says what is wrong.
-func TestNobodyIsThere(t *testing.T) {
+// An unreachable server is retried, and the error names the reason.
+func TestUnreachableServerIsRetried(t *testing.T) {
 	t.Parallel()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -354,8 +350,8 @@ func TestUntrustedServer(t *testing.T) {
 	}
 }
 
-// TestIdempotencyKeys finds where keys go, and what a key of the caller's own
-// does.
+// TestIdempotencyKeys checks which calls have keys, and the effect of a key
+// that the caller chose.
 func TestIdempotencyKeys(t *testing.T) {
 	t.Parallel()
 	f := newFront(t, pass)
@@ -365,7 +361,7 @@ func TestIdempotencyKeys(t *testing.T) {
 	same := must[*vault.Token](t)(f.client(t, f.PrivateKey, vaultclient.Options{}).CreateToken(ctx, generic))
 	other := must[*vault.Token](t)(c.CreateToken(t.Context(), generic))
 	if diff := cmp.Diff(one, same); diff != "" || one.ID == other.ID {
-		t.Errorf("the second call with the key is another request: %s", diff)
+		t.Errorf("the second call with the key is not a replay: %s", diff)
 	}
 	for _, call := range []func() error{
 		func() error { _, err := c.PatchToken(ctx, one.ID, vault.JSON(`{"metadata":{"a":"b"}}`)); return err },
@@ -399,7 +395,7 @@ func TestIdempotencyKeys(t *testing.T) {
 	}
 }
 
-// TestOneAttempt finds that a client can be told to try once.
+// A client can be configured to try only once.
 func TestOneAttempt(t *testing.T) {
 	t.Parallel()
 	f := newFront(t, answer(503))

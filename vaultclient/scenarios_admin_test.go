@@ -11,7 +11,7 @@ import (
 	"github.com/seed-72ea4aab/vault/vaultclient"
 )
 
-// nobody is the id of nothing.
+// nobody is the id of no entity.
 var nobody = uuid.MustParse("00000000-0000-4000-8000-000000000000")
 
 func sessionLifecycle(w *world) {
@@ -82,7 +82,7 @@ func deleteSession(w *world) {
 	w.saw("DeleteSession by a private key", nil, w.private.DeleteSession(ctx, page.Data[0].ID))
 }
 
-// shop describes an application with everything that one can have.
+// shop returns parameters of an application with every field set.
 func (w *world) shop() vault.ApplicationParams {
 	return vault.ApplicationParams{Name: "Shop <&> ü", Type: vault.ApplicationPrivate, Permissions: []vault.Permission{"token:use", "token:read"},
 		ExpiresAt: w.Clock.Now().Add(time.Hour), Rules: []vault.AccessRule{
@@ -154,8 +154,8 @@ func patchApplication(w *world) {
 	w.saw("PatchApplication of none", app, err)
 	updater := must[*vault.Application](w.t)(w.Owner.CreateApplication(ctx, vault.ApplicationParams{Name: "x", Type: vault.ApplicationManagement, Permissions: []vault.Permission{"application:update"}}))
 	_, err = w.as(updater.Key).PatchApplication(ctx, made.ID, vault.JSON(`{"name":"by one who may not read"}`))
-	if err != nil && !errors.Is(err, vaultclient.ErrUnseen) { // in process what it made is shown
-		w.t.Errorf("PatchApplication by one who may not read: %v", err)
+	if err != nil && !errors.Is(err, vaultclient.ErrUnseen) { // in process, the result is returned
+		w.t.Errorf("PatchApplication without read permission: %v", err)
 	}
 	app, err = w.management.GetApplication(ctx, made.ID)
 	w.saw("GetApplication as patched by one who may not read", app, err)
@@ -253,8 +253,8 @@ func updateTenant(w *world) {
 	w.saw("ReplaceTenant by a private key", tenant, err)
 }
 
-// listLogs finds, besides the filters, that calls leave the same entries in both
-// ways.
+// listLogs checks the filters, and that calls leave the same log entries in
+// process and over HTTP.
 func listLogs(w *world) {
 	ctx := w.t.Context()
 	start := w.Clock.Now()

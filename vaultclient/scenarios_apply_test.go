@@ -6,7 +6,7 @@ import (
 	"github.com/seed-72ea4aab/vault"
 )
 
-// sawApplied notes what an Apply method returned.
+// sawApplied records the result of an Apply method.
 func sawApplied[T any](w *world, step string, got *vault.Applied[T], err error) {
 	w.t.Helper()
 	if got == nil {

@@ -15,7 +15,7 @@ import (
 
 const code = "module.exports = async (req) => ({raw: req.args})"
 
-// reactorParams describes a reactor with everything that one can have.
+// reactorParams returns parameters of a reactor with every field set.
 func (w *world) reactorParams() vault.ReactorParams {
 	app := must[*vault.Application](w.t)(w.Private.OwnApplication(w.t.Context()))
 	return vault.ReactorParams{Name: "Charge <&>", Code: code, Configuration: map[string]string{"KEY": "sk"}, Application: &vault.ApplicationRef{ID: app.ID}}
@@ -162,7 +162,7 @@ func reactLater(w *world) {
 	w.saw("ListLogs", logs, err)
 }
 
-// proxyParams describes a proxy with everything that one can have.
+// proxyParams returns parameters of a proxy with every field set.
 func (w *world) proxyParams() vault.ProxyParams {
 	app := must[*vault.Application](w.t)(w.Private.OwnApplication(w.t.Context()))
 	return vault.ProxyParams{Name: "Gateway <&>", DestinationURL: w.dest.URL + "/base?a=b", Configuration: map[string]string{"k": "v"},
@@ -241,8 +241,8 @@ func deleteProxy(w *world) {
 	}
 }
 
-// invoke calls a proxy and keeps the response. The server gives each request a
-// trace id, so that in process it needs one too.
+// invoke calls a proxy and records the response. The server gives each
+// request a trace id, so calls in process need one too.
 func (w *world) invoke(p vault.ProxyCall) {
 	ctx := vault.WithTraceparent(vault.WithTraceID(w.t.Context(), "trace-1"), "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", "a=1")
 	got, err := read(w.private.InvokeProxy(ctx, p))

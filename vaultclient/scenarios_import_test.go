@@ -47,7 +47,7 @@ func importRows(w *world) {
 			case 3:
 				p.ID = "row-0"
 			case 4:
-				p.Data = make(chan int) // no JSON
+				p.Data = make(chan int) // cannot be encoded as JSON
 			case 5:
 				p.Data = strings.Repeat("long ", 20_000)
 			}
@@ -74,7 +74,7 @@ func importOptions(w *world) {
 	importAll(w, w.private, rowsOf(text("row", "x")), &vault.ImportOptions{FirstRow: -1, Name: "\x00"})
 }
 
-// importEnded ends imports in the middle.
+// importEnded ends imports early.
 func importEnded(w *world) {
 	broken := errors.New("the file is broken")
 	importAll(w, w.private, func(yield func(vault.TokenParams, error) bool) {
@@ -131,8 +131,8 @@ func nextLogsRefused(w *world) {
 	w.saw("NextLogs", len(batch.Data), err)
 }
 
-// TestImportLosesItsServer meets a server that is none.
-func TestImportLosesItsServer(t *testing.T) {
+// TestImportIntoAServerThatIsNotAVault imports into a server that is not a vault.
+func TestImportIntoAServerThatIsNotAVault(t *testing.T) {
 	t.Parallel()
 	w := overHTTP(t, 0)
 	c := newClient(t, w.dest, "key", nil)
@@ -141,12 +141,12 @@ func TestImportLosesItsServer(t *testing.T) {
 		got = err
 	}
 	if got == nil {
-		t.Error("a server that is no vault took an import")
+		t.Error("a server that is not a vault accepted an import")
 	}
 }
 
-// TestImportMissesResults meets a response that ends well, but before the results
-// of all rows, as a proxy makes it of a connection that broke.
+// TestImportMissesResults gets a complete response without the results of all
+// rows. A proxy may send one after a broken connection.
 func TestImportMissesResults(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("the file is broken")

@@ -10,8 +10,8 @@ import (
 	"github.com/seed-72ea4aab/vault"
 )
 
-// cursorOf records a page by cursor, of which the cursor itself is each vault's
-// own.
+// cursorOf records a page by cursor, without the cursor, which differs
+// between vaults.
 func (w *world) cursorOf(call string, page *vault.CursorPage[vault.Token], err error) (after string) {
 	if err != nil {
 		w.saw(call, page, err)
@@ -88,7 +88,7 @@ func searchAll(w *world) {
 	}
 }
 
-// walked records everything that an iterator gives.
+// walked records every item of an iterator.
 func walked[T any](w *world, call string, all iter.Seq2[*T, error]) {
 	w.saw(call, nil, nil)
 	for item, err := range all {
@@ -139,7 +139,7 @@ func allSessions(w *world) {
 func allLogs(w *world) {
 	w.fill(110)
 	values := make([]int, 150)
-	must[vault.JSON](w.t)(w.Private.Tokenize(w.t.Context(), values)) // entries of one time
+	must[vault.JSON](w.t)(w.Private.Tokenize(w.t.Context(), values)) // entries with the same time
 	w.token(vault.TokenParams{Type: vault.TypeGeneric, Data: 1})
 	for _, p := range []vault.LogFilter{
 		{}, {EntityType: "card_number"}, {Operation: vault.OperationCreate}, {ActorID: w.Private.ApplicationID()},
@@ -149,7 +149,7 @@ func allLogs(w *world) {
 	}
 }
 
-// TestRemoteIteratorsDuringWrites: over HTTP, too, others may write meanwhile.
+// Over HTTP, too, other clients may write during an iteration.
 func TestRemoteIteratorsDuringWrites(t *testing.T) {
 	t.Parallel()
 	w := overHTTP(t, 0)

@@ -60,8 +60,8 @@ func createOptions(w *world) {
 	}
 }
 
-// createUnavailable calls while a transaction of another program has the write
-// lock, and after it.
+// createUnavailable creates a token while another program's transaction holds
+// the write lock, and again afterwards.
 func createUnavailable(w *world) {
 	ctx, p := w.t.Context(), vault.TokenParams{ID: "tok", Type: vault.TypeGeneric, Data: "x"}
 	proxy := must[*vault.Proxy](w.t)(w.management.CreateProxy(ctx, vault.ProxyParams{Name: "Echo", DestinationURL: w.dest.URL}))
@@ -69,7 +69,7 @@ func createUnavailable(w *world) {
 	_, err := w.private.CreateToken(ctx, p)
 	w.saw("CreateToken beside a transaction", nil, err)
 	if !errors.Is(err, vault.ErrUnavailable) {
-		w.t.Errorf("beside a transaction: got %v, want ErrUnavailable", err)
+		w.t.Errorf("during a transaction: got %v, want ErrUnavailable", err)
 	}
 	_, err = w.management.GetProxy(ctx, proxy.ID)
 	w.saw("GetProxy beside a transaction", nil, err)
@@ -215,7 +215,7 @@ func deleteTwice(w *world) {
 	w.saw("GetToken", tok, err)
 }
 
-// fill stores tokens, each a moment after the one before.
+// fill stores n tokens, each a moment after the previous one.
 func (w *world) fill(n int) {
 	w.t.Helper()
 	for i := range n {

@@ -37,7 +37,7 @@ func (a *answer) isJSON() bool {
 	return err == nil && typ == contentJSON
 }
 
-// retryAfter returns how long the server asks to wait.
+// retryAfter returns how long the server requests to wait.
 func (a *answer) retryAfter() time.Duration {
 	text := a.header.Get("Retry-After")
 	if seconds, err := strconv.ParseUint(text, 10, 31); err == nil {
@@ -49,17 +49,17 @@ func (a *answer) retryAfter() time.Duration {
 	return 0
 }
 
-// fate is what is known about a call that failed.
+// fate is what the client knows about a failed call.
 type fate uint8
 
 const (
-	final   fate = iota // sending it again would not help
+	final   fate = iota // retrying would not help
 	undone              // it has not taken effect
-	denied              // a server in between says that it has not
+	denied              // a server in between claims that it has not taken effect
 	unknown             // it may have taken effect
 )
 
-// send sends a request until it succeeds, or there is no point in going on.
+// send sends a request until it succeeds or retrying is pointless.
 func (c *Client) send(ctx context.Context, r *request) (*answer, error) {
 	key, err := r.idempotencyKey(ctx)
 	if err != nil {
@@ -73,7 +73,7 @@ func (c *Client) send(ctx context.Context, r *request) (*answer, error) {
 			return a, nil
 		}
 		if maybeDone && r.method == http.MethodDelete && errors.Is(err, vault.ErrNotFound) {
-			return a, nil // deleted by an attempt whose response was lost
+			return a, nil // an attempt whose response was lost has deleted it
 		}
 		maybeDone = maybeDone || fate == unknown
 		if fate == final || fate != undone && !repeatable || n >= c.opts.Retry.Attempts {
@@ -89,8 +89,8 @@ func (c *Client) send(ctx context.Context, r *request) (*answer, error) {
 	}
 }
 
-// pause returns how long to wait after the n-th attempt, and whether that is
-// worth it. The random part keeps clients that failed together from coming back
+// pause returns how long to wait after the n-th attempt, and whether to retry
+// at all. The random part keeps clients that failed together from retrying
 // together.
 func (c *Client) pause(n int, err error) (time.Duration, bool) {
 	retry := &c.opts.Retry
@@ -106,8 +106,8 @@ func (c *Client) pause(n int, err error) (time.Duration, bool) {
 	return pause, pause <= retry.MaxDelay
 }
 
-// idempotencyKey returns the key that all attempts carry: the caller's, or a
-// random one; "" for a call that carries none.
+// idempotencyKey returns the key for all attempts: the caller's or a random
+// one. It returns "" for a call without a key.
 func (r *request) idempotencyKey(ctx context.Context) (string, error) {
 	if !r.once {
 		return "", nil
@@ -127,8 +127,8 @@ func (r *request) idempotencyKey(ctx context.Context) (string, error) {
 	return key, nil
 }
 
-// attempt sends a request once. If the response reports an error, both are
-// returned.
+// attempt sends a request once. For an error response, it returns both the
+// response and the error.
 func (c *Client) attempt(ctx context.Context, r *request, key string) (*answer, fate, error) {
 	limited, cancel := context.WithTimeout(ctx, c.opts.Timeout)
 	defer cancel()
@@ -143,7 +143,7 @@ func (c *Client) attempt(ctx context.Context, r *request, key string) (*answer, 
 	defer res.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(res.Body, c.opts.MaxAnswer+1))
 	if err == nil {
-		err = limited.Err() // a server that sees us leave may cut off its response anywhere
+		err = limited.Err() // a server that sees the client leave may truncate its response
 	}
 	if err != nil {
 		return nil, fateOf(ctx, err), c.lost(ctx, r.op, err)
@@ -189,7 +189,8 @@ func (c *Client) request(ctx context.Context, r *request, key string) (*http.Req
 	return req, nil
 }
 
-// setTrace lets the request carry the trace of the call: see [vault.WithTraceID].
+// setTrace adds the trace of the call to the request: see
+// [vault.WithTraceID].
 func (c *Client) setTrace(ctx context.Context, header http.Header) {
 	t := trace.Of(ctx)
 	t.Prefix = c.opts.Prefix
@@ -209,8 +210,8 @@ func (c *Client) at(path, query string) (*url.URL, error) {
 	return &u, nil
 }
 
-// statusFate says what an error in the vault's form, or in none, means for the
-// call. After an error of tenant code nothing is sent again.
+// statusFate returns the fate of a call with an error response. After an
+// error of tenant code, a call is not retried.
 func statusFate(e *Error) fate {
 	var failed *script.Error
 	if errors.As(e, &failed) {
@@ -231,7 +232,7 @@ func statusFate(e *Error) fate {
 	return final
 }
 
-// fateOf says what an error of the transport means for the call.
+// fateOf returns the fate of a call after an error of the transport.
 func fateOf(ctx context.Context, err error) fate {
 	var untrusted *tls.CertificateVerificationError
 	var dial *net.OpError
@@ -245,8 +246,8 @@ func fateOf(ctx context.Context, err error) fate {
 	}
 }
 
-// lostError is an error of the network. It unwraps to its cause, but prints it
-// only if the cause is known to repeat nothing of a response.
+// lostError is a network error. It unwraps to its cause, but prints the cause
+// only if it cannot contain a part of a response.
 type lostError struct {
 	text  string
 	cause error

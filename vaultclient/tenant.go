@@ -17,7 +17,7 @@ func (c *Client) GetTenant(ctx context.Context) (*vault.Tenant, error) {
 	return get[vault.Tenant](ctx, c, "GetTenant", tenantSelf, "")
 }
 
-// ReplaceTenant changes the name and the settings of the tenant. See
+// ReplaceTenant changes the name and settings of the tenant. See
 // [vault.Client.ReplaceTenant].
 func (c *Client) ReplaceTenant(ctx context.Context, p vault.TenantParams) (*vault.Tenant, error) {
 	return write[vault.Tenant](ctx, c, "ReplaceTenant", http.MethodPut, tenantSelf, p)

@@ -13,8 +13,8 @@ import (
 	"github.com/seed-72ea4aab/vault"
 )
 
-// CreateToken stores a value and returns the token that stands for it, with its
-// data masked. See [vault.Client.CreateToken].
+// CreateToken stores a value and returns its token with masked data. See
+// [vault.Client.CreateToken].
 func (c *Client) CreateToken(ctx context.Context, p vault.TokenParams) (*vault.Token, error) {
 	return write[vault.Token](ctx, c, "CreateToken", http.MethodPost, "/tokens", p)
 }
@@ -39,7 +39,7 @@ func (c *Client) DeleteToken(ctx context.Context, id string) error {
 	return c.remove(ctx, "DeleteToken", tokenPath(id))
 }
 
-// EraseTokens deletes all tokens that a query finds. See
+// EraseTokens deletes all tokens that match a query. See
 // [vault.Client.EraseTokens].
 func (c *Client) EraseTokens(ctx context.Context, p vault.EraseParams) (*vault.Erasure, error) {
 	body, err := encode(p)
@@ -49,20 +49,20 @@ func (c *Client) EraseTokens(ctx context.Context, p vault.EraseParams) (*vault.E
 	return call[vault.Erasure](ctx, c, &request{op: "EraseTokens", method: http.MethodPost, path: "/tokens/erase", typ: contentJSON, body: body})
 }
 
-// Bounds on the ids of tokens, and what they must not hold.
+// Limits on token ids, and the characters that they must not contain.
 const (
 	minTokenID, maxTokenID = 3, 400
 	forbiddenInTokenID     = "#/\\+?[]|&=%<>{}^\"'`:"
 )
 
-// noToken replaces, in paths, every id that no token can have: it is such an id
-// itself, because it is too short.
+// noToken replaces impossible token ids in paths. No token can have it,
+// because it is too short.
 const noToken = "-"
 
-// tokenPath returns the path of a token. An id that no token can have is kept
-// out of it, because a server in between that cleans paths could send the
-// request elsewhere. The vault is asked anyway: a key that may not read tokens
-// gets another error than "not found".
+// tokenPath returns the path of a token. An impossible id is replaced,
+// because a server in between that cleans paths could route the request
+// elsewhere. The request is sent all the same, because a key that may not
+// read tokens gets a different error.
 func tokenPath(id string) string {
 	if !canBeTokenID(id) {
 		id = noToken
@@ -76,10 +76,11 @@ func canBeTokenID(id string) bool {
 		!strings.ContainsAny(id, forbiddenInTokenID) && !strings.ContainsFunc(id, unicode.IsControl)
 }
 
-// Tokenize turns a whole document into tokens, all or none, and returns the same
-// structure with tokens in place of values. See [vault.Client.Tokenize].
+// Tokenize creates tokens for all values in a document, or for none. It
+// returns the same structure with tokens in place of values. See
+// [vault.Client.Tokenize].
 func (c *Client) Tokenize(ctx context.Context, document any) (vault.JSON, error) {
-	if document == nil { // nothing, and not a JSON null
+	if document == nil { // nil, as opposed to a JSON null
 		return nil, invalid("data", "is required")
 	}
 	return c.transform(ctx, &request{op: "Tokenize", path: "/tokenize", once: true}, document)
@@ -91,7 +92,7 @@ func (c *Client) Detokenize(ctx context.Context, document any) (vault.JSON, erro
 	return c.transform(ctx, &request{op: "Detokenize", path: "/detokenize"}, document)
 }
 
-// transform sends a document and returns the one that comes back.
+// transform sends a document and returns the document in the response.
 func (c *Client) transform(ctx context.Context, r *request, x any) (vault.JSON, error) {
 	var err error
 	r.method, r.typ = http.MethodPost, contentJSON
@@ -114,8 +115,8 @@ func (c *Client) ListTokens(ctx context.Context, p vault.ListTokensParams) (*vau
 	return get[vault.Page[vault.Token]](ctx, c, "ListTokens", "/tokens", tokenQuery(p).Encode())
 }
 
-// ListTokensAfter returns the tokens that follow a place in a list, newest first.
-// See [vault.Client.ListTokensAfter].
+// ListTokensAfter returns the tokens after a position in a list, newest
+// first. See [vault.Client.ListTokensAfter].
 func (c *Client) ListTokensAfter(ctx context.Context, p vault.ListTokensParams, after string) (*vault.CursorPage[vault.Token], error) {
 	return c.listTokensAfter(ctx, "ListTokensAfter", p, after)
 }
@@ -131,10 +132,10 @@ func (c *Client) listTokensAfter(ctx context.Context, op string, p vault.ListTok
 	return get[vault.CursorPage[vault.Token]](ctx, c, op, "/v2/tokens", query.Encode())
 }
 
-// errPage refuses the number of a page where a list is read by cursor.
+// errPage rejects a page number for a list by cursor.
 var errPage = invalid("page", "is not for lists by cursor; leave it out")
 
-// tokenQuery returns the parameters that ask for tokens.
+// tokenQuery returns the query parameters for a list of tokens.
 func tokenQuery(p vault.ListTokensParams) url.Values {
 	query := pageQuery(p.PageParams)
 	query["id"] = p.IDs
@@ -147,7 +148,7 @@ func tokenQuery(p vault.ListTokensParams) url.Values {
 	return query
 }
 
-// pageQuery returns the parameters that ask for a page.
+// pageQuery returns the query parameters for a page.
 func pageQuery(p vault.PageParams) url.Values {
 	query := url.Values{}
 	for name, n := range map[string]int{"page": p.Page, "size": p.Size} {
@@ -158,8 +159,8 @@ func pageQuery(p vault.PageParams) url.Values {
 	return query
 }
 
-// SearchTokens returns a page of the tokens that meet a query and that the key
-// may search, newest first. See [vault.Client.SearchTokens].
+// SearchTokens returns a page of the tokens that match a query and that the
+// key may search, newest first. See [vault.Client.SearchTokens].
 func (c *Client) SearchTokens(ctx context.Context, p vault.SearchTokensParams) (*vault.Page[vault.Token], error) {
 	body, err := encode(p)
 	if err != nil {
@@ -169,13 +170,13 @@ func (c *Client) SearchTokens(ctx context.Context, p vault.SearchTokensParams) (
 		op: "SearchTokens", method: http.MethodPost, path: "/tokens/search", typ: contentJSON, body: body})
 }
 
-// SearchTokensAfter returns the tokens that follow a place in a list of those that
-// meet a query, newest first. See [vault.Client.SearchTokensAfter].
+// SearchTokensAfter returns the tokens after a position in the results of a
+// search, newest first. See [vault.Client.SearchTokensAfter].
 func (c *Client) SearchTokensAfter(ctx context.Context, p vault.SearchTokensParams, after string) (*vault.CursorPage[vault.Token], error) {
 	return c.searchTokensAfter(ctx, "SearchTokensAfter", p, after)
 }
 
-// cursorSearch is the body of a search that continues after a place.
+// cursorSearch is the body of a search that continues at a position.
 type cursorSearch struct {
 	Query string `json:"query,omitempty"`
 	Size  int    `json:"size,omitempty"`

@@ -56,7 +56,7 @@ func TestNewRefuses(t *testing.T) {
 		if err == nil || client != nil {
 			t.Errorf("%s: accepted", name)
 		} else if strings.Contains(err.Error(), "hunter2") {
-			t.Errorf("%s: the error repeats what may be secret: %v", name, err)
+			t.Errorf("%s: the error may repeat a secret: %v", name, err)
 		}
 	}
 	for _, url := range []string{"http://localhost:8080", "http://127.0.0.2", "http://[::1]:1/x/", "https://vault.example/a%2Fb"} {
@@ -69,8 +69,8 @@ func TestNewRefuses(t *testing.T) {
 	}
 }
 
-// TestMounted finds the handler below a path, with or without a slash behind it,
-// and under another prefix of headers.
+// A client works with a handler below a path, with or without a trailing
+// slash, and with another header prefix.
 func TestMounted(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
@@ -86,7 +86,7 @@ func TestMounted(t *testing.T) {
 		id := fmt.Sprint("umlaut ü ", i)
 		key := fmt.Sprint("create ", i)
 		ctx := vaultclient.WithIdempotencyKey(t.Context(), key)
-		for range 2 { // the second time by the key, or the id would be taken
+		for range 2 { // the second time with the idempotency key; otherwise the id would be taken
 			if tok, err := c.CreateToken(ctx, vault.TokenParams{ID: id, Type: vault.TypeGeneric, Data: "x"}); err != nil || tok.ID != id {
 				t.Errorf("%s: %v", path, err)
 			}
@@ -98,13 +98,12 @@ func TestMounted(t *testing.T) {
 		}
 	}
 	if _, err := newClient(t, srv, v.PrivateKey, nil).GetToken(t.Context(), "tok"); !errors.Is(err, vaultclient.ErrAnswer) || errors.Is(err, vault.ErrNotFound) {
-		t.Errorf("beside the mount: %v, want an answer of no vault", err)
+		t.Errorf("outside of the mount: %v, want ErrAnswer", err)
 	}
 }
 
-// TestPathsStayEscaped finds that neither the path of the vault nor an id is
-// read as something else, and that what no token can be called stays out of
-// paths.
+// The path of the vault and token ids stay escaped, and impossible token ids
+// are kept out of paths.
 func TestPathsStayEscaped(t *testing.T) {
 	t.Parallel()
 	f := newFront(t, answer(404))
@@ -130,8 +129,7 @@ func TestPathsStayEscaped(t *testing.T) {
 	}
 }
 
-// TestRedirectsAreNotFollowed finds that neither the key nor a body goes where a
-// redirect points to.
+// Neither the key nor a body is sent to the target of a redirect.
 func TestRedirectsAreNotFollowed(t *testing.T) {
 	t.Parallel()
 	var visits atomic.Int32
@@ -154,8 +152,8 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 	}
 }
 
-// TestAnswersThatAreNone sends answers that no vault gives.
-func TestAnswersThatAreNone(t *testing.T) {
+// TestResponsesThatAreNotFromAVault sends responses that no vault sends.
+func TestResponsesThatAreNotFromAVault(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		typ, body string
@@ -182,13 +180,13 @@ func TestAnswersThatAreNone(t *testing.T) {
 			t.Errorf("%s: %d requests, error %v, want %v", name, f.count(), err, c.want)
 		}
 		if err != nil && strings.Contains(err.Error(), "4242") {
-			t.Errorf("%s: the error repeats the answer: %v", name, err)
+			t.Errorf("%s: the error repeats the response: %v", name, err)
 		}
 	}
 }
 
-// TestEndlessAnswer finds that of an answer without end only so much is read.
-func TestEndlessAnswer(t *testing.T) {
+// Only a limited part of an endless response is read.
+func TestEndlessResponseIsBounded(t *testing.T) {
 	t.Parallel()
 	ended := make(chan struct{})
 	f := newFront(t, func(_ int, w http.ResponseWriter, _ *http.Request, _ http.Handler) {
@@ -207,9 +205,9 @@ func TestEndlessAnswer(t *testing.T) {
 	<-ended // the client has closed the connection
 }
 
-// TestSlowAnswers finds that each attempt has its own bound, whether the answer
-// does not begin or does not end.
-func TestSlowAnswers(t *testing.T) {
+// Each attempt has a time limit, whether the response does not start or does
+// not end.
+func TestSlowResponsesTimeOut(t *testing.T) {
 	t.Parallel()
 	for name, begins := range map[string]bool{"no answer": false, "an answer that stalls": true} {
 		f := newFront(t, func(_ int, w http.ResponseWriter, r *http.Request, _ http.Handler) {
@@ -228,9 +226,8 @@ func TestSlowAnswers(t *testing.T) {
 	}
 }
 
-// TestWhatIsNotHTTP finds that of bytes which are no answer none gets into the
-// error.
-func TestWhatIsNotHTTP(t *testing.T) {
+// If the server does not speak HTTP, the error contains none of its bytes.
+func TestServerThatDoesNotSpeakHTTP(t *testing.T) {
 	t.Parallel()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -263,12 +260,12 @@ func TestWhatIsNotHTTP(t *testing.T) {
 	}
 }
 
-// TestNothingShowsTheKey prints a client in every way, and the errors of calls
-// that fail in every way.
+// TestNothingShowsTheKey prints a client in every way, and the errors of
+// calls that fail in every way.
 func TestNothingShowsTheKey(t *testing.T) {
 	t.Parallel()
 	const body = "body-hunter2"
-	echoed := func(_ int, w http.ResponseWriter, r *http.Request, _ http.Handler) { // a server that tells all
+	echoed := func(_ int, w http.ResponseWriter, r *http.Request, _ http.Handler) { // a server that repeats everything
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(http.StatusTeapot)
 		sent, _ := io.ReadAll(r.Body)
@@ -297,12 +294,11 @@ func TestNothingShowsTheKey(t *testing.T) {
 		t.Errorf("a body or a key of a proxy is shown in %s", out.String())
 	}
 	if !strings.Contains(out.String(), "vaultclient https://127.0.0.1") {
-		t.Errorf("a client does not say where its vault is: %s", out.String())
+		t.Errorf("the printed client has no URL: %s", out.String())
 	}
 }
 
-// TestErrorHasTheTraceID finds that an error can be looked up in the server's
-// log.
+// The trace id in an error identifies the request in the server's log.
 func TestErrorHasTheTraceID(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
@@ -310,21 +306,21 @@ func TestErrorHasTheTraceID(t *testing.T) {
 	srv := httptest.NewTLSServer(httpserver.Handler(v.Vault, &httpserver.Options{Logger: slog.New(slog.NewJSONHandler(&log, nil))}))
 	c := newClient(t, srv, v.PrivateKey, nil)
 	_, err := c.GetToken(t.Context(), "nobody")
-	srv.Close() // and so all that is to be logged is
+	srv.Close() // so that everything is logged
 	var e *vaultclient.Error
 	if !errors.As(err, &e) || e.Status != 404 || e.TraceID == "" || !strings.Contains(log.String(), e.TraceID) {
 		t.Errorf("error %#v, log %s", e, log.String())
 	}
 }
 
-// TestFailureOfTheServer finds that a 500 is an error of no kind that names its
-// trace id, and is not sent again.
-func TestFailureOfTheServer(t *testing.T) {
+// A 500 is an error of no known kind. It names the trace id and is not
+// retried.
+func TestServerErrorIsNotRetried(t *testing.T) {
 	t.Parallel()
 	f := newFront(t, func(_ int, w http.ResponseWriter, r *http.Request, v http.Handler) {
 		ctx, cancel := context.WithCancel(r.Context())
 		cancel()
-		v.ServeHTTP(w, r.WithContext(ctx)) // the database cannot be asked any more
+		v.ServeHTTP(w, r.WithContext(ctx)) // the database no longer responds
 	})
 	_, err := f.client(t, f.PrivateKey, vaultclient.Options{}).ListTokens(t.Context(), vault.ListTokensParams{})
 	var e *vaultclient.Error
@@ -333,7 +329,7 @@ func TestFailureOfTheServer(t *testing.T) {
 	}
 }
 
-// TestAllTokensOfAnySize finds that tokens are fetched in pages that fit.
+// Iterators request pages that fit into the limit for responses.
 func TestAllTokensOfAnySize(t *testing.T) {
 	t.Parallel()
 	f := newFront(t, pass)
@@ -358,17 +354,17 @@ func TestAllTokensOfAnySize(t *testing.T) {
 	for _, limit := range []int64{20_000, 60_000, 1 << 20} {
 		got, err := collect(f.client(t, key, vaultclient.Options{MaxAnswer: limit}))
 		if diff := cmp.Diff(want, got); diff != "" || err != nil {
-			t.Errorf("answers of %d bytes: %v, -want +got %s", limit, err, diff)
+			t.Errorf("responses of %d bytes: %v, -want +got %s", limit, err, diff)
 		}
 	}
 	if _, err := collect(f.client(t, key, vaultclient.Options{MaxAnswer: 3000})); !errors.Is(err, vault.ErrTooLarge) {
-		t.Errorf("a token that fits in no answer: %v", err)
+		t.Errorf("a token that fits into no response: %v", err)
 	}
 }
 
-// TestManyAtOnce uses one client from many goroutines, on a server that fails
-// now and then.
-func TestManyAtOnce(t *testing.T) {
+// TestConcurrentCalls uses one client from many goroutines, with a server that
+// sometimes fails.
+func TestConcurrentCalls(t *testing.T) {
 	t.Parallel()
 	f := newFront(t, func(n int, w http.ResponseWriter, r *http.Request, v http.Handler) {
 		switch n % 5 {
@@ -403,12 +399,12 @@ func TestManyAtOnce(t *testing.T) {
 	distinct := 0
 	all.Range(func(any, any) bool { distinct++; return true })
 	if n := f.tokens(t); n != callers*each || distinct != n {
-		t.Errorf("%d tokens, %d answers, want %d", n, distinct, callers*each)
+		t.Errorf("%d tokens, %d responses, want %d", n, distinct, callers*each)
 	}
 }
 
-// TestTextThatIsNone finds that JSON is not left to replace what is not UTF-8.
-func TestTextThatIsNone(t *testing.T) {
+// Text that is not UTF-8 is rejected. JSON would replace it.
+func TestInvalidUTF8IsRefused(t *testing.T) {
 	t.Parallel()
 	f := newFront(t, pass)
 	c := f.client(t, f.ManagementKey, vaultclient.Options{})

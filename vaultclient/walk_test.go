@@ -20,11 +20,11 @@ import (
 	"github.com/seed-72ea4aab/vault/vaulttest"
 )
 
-// TestWalkThroughAListThatChanges walks through lists to which entries are added,
-// and from which others are taken, between any two pages. What is there all the
-// time is seen once, in order; nothing is seen twice, and nothing that is new.
-// Lists that can be moved, as the log can, are walked in the same way.
-func TestWalkThroughAListThatChanges(t *testing.T) {
+// TestWalkOverChangingList iterates over lists while entries are added
+// and removed between pages. Entries that exist all the time are seen once,
+// in order. No entry is seen twice, and no new entry is seen. The test
+// includes lists whose end can move, such as the log.
+func TestWalkOverChangingList(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(long.Rounds(40, 400)) {
 		random := rand.New(rand.NewPCG(seed, 1))
@@ -70,13 +70,13 @@ func TestWalkThroughAListThatChanges(t *testing.T) {
 			}
 		}
 		if !slices.Equal(got, want) {
-			t.Fatalf("seed %d: %d entries were seen, %d were there all the time", seed, len(got), len(want))
+			t.Fatalf("seed %d: %d entries were seen, %d existed all the time", seed, len(got), len(want))
 		}
 	}
 }
 
-// changingList is a list of the log, newest first. Some entries are of the same
-// time.
+// changingList is a list of log entries, newest first. Some entries have the
+// same time.
 type changingList struct {
 	random  *rand.Rand
 	now     time.Time
@@ -94,7 +94,7 @@ func (l *changingList) add(name string) {
 	l.entries = append([]vault.LogEntry{{ID: id, EntityID: name, CreatedAt: l.now}}, l.entries...)
 }
 
-// page returns a page as a vault does.
+// page returns a page as a vault would.
 func (l *changingList) page(p vault.PageParams, end time.Time) []vault.LogEntry {
 	list := slices.Clone(l.entries)
 	if !end.IsZero() {
@@ -104,7 +104,8 @@ func (l *changingList) page(p vault.PageParams, end time.Time) []vault.LogEntry 
 	return list[from:min(len(list), from+p.Size)]
 }
 
-// TestScriptErrorsAreRead reads what the vault says of every error of code.
+// TestScriptErrorsAreRead parses the vault's description of each error of
+// code.
 func TestScriptErrorsAreRead(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []script.ErrorKind{
@@ -129,7 +130,7 @@ func TestScriptErrorsAreRead(t *testing.T) {
 	}
 }
 
-// TestDefaults calls a vault on this machine with no options at all.
+// TestDefaults calls a vault on this machine without options.
 func TestDefaults(t *testing.T) {
 	t.Parallel()
 	t.Cleanup(sharedTransport().(*http.Transport).CloseIdleConnections)

@@ -26,28 +26,29 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// world is a vault for one test, reached in one of two ways.
+// world is a vault for one test, called in process or over HTTP.
 type world struct {
 	*vaulttest.Vault
 	t    *testing.T
-	dest *httptest.Server // echoes what it is sent
+	dest *httptest.Server // echoes requests
 	// as returns a client with an API key.
 	as func(key string) vault.API
-	// Clients of the applications of these types, with all their permissions.
+	// Clients with a key of each type and all its permissions.
 	public, private, management vault.API
 
 	records []record
 }
 
-// record is what a call gave.
+// record is the result of a call.
 type record struct {
 	Call  string
 	Value any
 	Err   *problem
 }
 
-// newVault opens a vault that can run code and reach the echoing destination. Its
-// writes wait for others for a time, or for the default time if that is zero.
+// newVault opens a vault that can run code and reach the echoing destination.
+// Its writes wait at most writeWait for other writers; zero means the
+// default.
 func newVault(t *testing.T, writeWait time.Duration) (*vaulttest.Vault, *httptest.Server) {
 	t.Helper()
 	dest := httptest.NewTLSServer(http.HandlerFunc(echo))
@@ -63,7 +64,7 @@ func newVault(t *testing.T, writeWait time.Duration) (*vaulttest.Vault, *httptes
 	}), dest
 }
 
-// inProcess is a world whose clients are the vault's own.
+// inProcess returns a world whose clients call the vault directly.
 func inProcess(t *testing.T, writeWait time.Duration) *world {
 	t.Helper()
 	v, dest := newVault(t, writeWait)
@@ -73,12 +74,12 @@ func inProcess(t *testing.T, writeWait time.Duration) *world {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return c.From("127.0.0.1") // as the server says of calls that reach it
+		return c.From("127.0.0.1") // the origin of calls through the server
 	}
 	return w.open()
 }
 
-// overHTTP is a world whose clients go through a server, over TLS.
+// overHTTP returns a world whose clients use a server, over TLS.
 func overHTTP(t *testing.T, writeWait time.Duration) *world {
 	t.Helper()
 	v, dest := newVault(t, writeWait)
@@ -94,7 +95,7 @@ func (w *world) open() *world {
 	return w
 }
 
-// newClient returns a client of a server that trusts its certificate and does
+// newClient returns a client that trusts the server's certificate and does
 // not wait between attempts.
 func newClient(t testing.TB, srv *httptest.Server, key string, opts *vaultclient.Options) *vaultclient.Client {
 	t.Helper()
@@ -115,12 +116,12 @@ func newClient(t testing.TB, srv *httptest.Server, key string, opts *vaultclient
 	return c
 }
 
-// saw keeps what a call gave, to be compared.
+// saw records the result of a call.
 func (w *world) saw(call string, value any, err error) {
 	w.records = append(w.records, record{call, value, problemOf(err)})
 }
 
-// must ends the test if something failed that the scenario builds on.
+// must fails the test if a step that the scenario depends on fails.
 func must[T any](t testing.TB) func(T, error) T {
 	return func(x T, err error) T {
 		t.Helper()
@@ -137,9 +138,9 @@ func (w *world) token(p vault.TokenParams) {
 	must[*vault.Token](w.t)(w.Private.CreateToken(w.t.Context(), p))
 }
 
-// echo answers with what it is sent, in part with what it is asked for.
+// echo sends the request back. Some paths select another response.
 func echo(w http.ResponseWriter, r *http.Request) {
-	body, _ := io.ReadAll(r.Body) // a body that breaks off is what it is
+	body, _ := io.ReadAll(r.Body) // a truncated body is kept as it is
 	w.Header().Set("X-Echo", "yes")
 	w.Header().Set("Set-Cookie", "a=b")
 	w.Header().Set("SVC-Forged", "destination")
@@ -169,7 +170,7 @@ func echo(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// problem is an error as a caller can tell it.
+// problem is the part of an error that a caller can distinguish.
 type problem struct {
 	Text   string
 	Kinds  []string
@@ -177,7 +178,7 @@ type problem struct {
 	Script *script.Error
 }
 
-// sentinels are the errors that a caller may ask for.
+// sentinels are the errors that a caller may check for.
 var sentinels = map[string]error{
 	"invalid": vault.ErrInvalid, "unauthenticated": vault.ErrUnauthenticated, "forbidden": vault.ErrForbidden,
 	"not found": vault.ErrNotFound, "conflict": vault.ErrConflict, "in progress": vault.ErrInProgress, "too large": vault.ErrTooLarge,
@@ -209,12 +210,13 @@ func problemOf(err error) *problem {
 		p.Script, p.Text = carried(failed), ""
 	}
 	if errors.Is(err, vault.ErrTooLarge) || errors.Is(err, vault.ErrUnavailable) {
-		p.Text = "" // says whose limit it is, or what is in the way
+		p.Text = "" // the text names whose limit it is, or the reason
 	}
 	return p
 }
 
-// carried leaves of an error of tenant code what REST can carry.
+// carried returns the parts of an error of tenant code that REST can
+// transport.
 func carried(e *script.Error) *script.Error {
 	out := &script.Error{Kind: e.Kind, Status: e.Status, Response: e.Response}
 	if e.Response != nil {
@@ -227,21 +229,21 @@ func carried(e *script.Error) *script.Error {
 	return out
 }
 
-// answered is the answer of a destination.
+// answered is the response of a destination.
 type answered struct {
 	Status int
 	Header http.Header
 	Body   string
-	Err    *problem // of reading the body
+	Err    *problem // error of reading the body
 }
 
-// read takes an answer of a destination as a whole.
+// read reads a whole response of a destination.
 func read(a *vault.ProxyAnswer, err error) (any, error) {
 	if err != nil {
 		return nil, err
 	}
 	defer a.Body.Close()
-	a.Header.Del("Date") // every server on the way may set one
+	a.Header.Del("Date") // every server in between may set one
 	body, err := io.ReadAll(a.Body)
 	return answered{a.Status, a.Header, string(body), problemOf(err)}, nil
 }

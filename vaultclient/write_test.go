@@ -11,9 +11,8 @@ import (
 	"github.com/seed-72ea4aab/vault/vaultclient"
 )
 
-// TestPatchOfAServerThatShowsNothing finds that the result of a patch is read
-// when the answer has none.
-func TestPatchOfAServerThatShowsNothing(t *testing.T) {
+// If the response to a patch has no body, the client reads the result.
+func TestPatchReadsTheResultItself(t *testing.T) {
 	t.Parallel()
 	f := newFront(t, func(_ int, w http.ResponseWriter, r *http.Request, v http.Handler) {
 		r.Header.Del("Prefer")
@@ -26,9 +25,9 @@ func TestPatchOfAServerThatShowsNothing(t *testing.T) {
 	}
 }
 
-// TestPatchByOneWhoMayNotRead finds that a key which may change a thing, but not
-// read it, can tell a change that was made from one that it may not make.
-func TestPatchByOneWhoMayNotRead(t *testing.T) {
+// A key that may change an entity but not read it can distinguish a change
+// that took effect from a change that was rejected.
+func TestPatchWithoutReadPermission(t *testing.T) {
 	t.Parallel()
 	f := frontOf(t, scripted(t), pass)
 	ctx, rename := t.Context(), vault.JSON(`{"name":"renamed"}`)
@@ -76,9 +75,9 @@ func TestPatchByOneWhoMayNotRead(t *testing.T) {
 	}
 }
 
-// TestPagesThatAreNoSuccess finds that a call without an answer to read is not
-// done because some server in between has something to show.
-func TestPagesThatAreNoSuccess(t *testing.T) {
+// A call without a response body does not succeed just because a server in
+// between sends a page.
+func TestForeignPageIsNotSuccess(t *testing.T) {
 	t.Parallel()
 	calls := map[string]func(*vaultclient.Client) error{
 		"DeleteToken":       func(c *vaultclient.Client) error { return c.DeleteToken(t.Context(), "tok") },

@@ -60,11 +60,11 @@ func startsHex(s string, i int) bool { return i == 0 || !isDigit(s[i-1]) && !isL
 // not a card number.
 const minHex = 32
 
-// uuidForm is where a UUID has its dashes.
+// uuidForm shows the positions of the dashes in a UUID.
 const uuidForm = "xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx"
 
-// identifier returns the length of the UUID or long hexadecimal number at the start
-// of s; 0 if there is no such number.
+// identifier returns the length of the UUID or long hexadecimal number at the
+// start of s, or 0.
 func identifier(s string) int {
 	n := 0
 	for n < len(s) && isHex(s[n]) {
@@ -84,15 +84,15 @@ func identifier(s string) int {
 	return len(uuidForm)
 }
 
-// keyKinds are the beginnings of API keys.
+// keyKinds are the prefixes of API keys.
 var keyKinds = []string{"key_pub_", "key_prv_", "key_mgt_", "key_sess_"}
 
-// minKey is the number of characters after the kind from which a text counts as an
-// API key. Keys in logs are often cut off.
+// minKey is the minimum number of characters after the prefix of an API key.
+// Keys in logs are often truncated.
 const minKey = 12
 
-// apiKey returns the place of the secret part of an API key that starts at i. To is
-// 0 if no key starts there.
+// apiKey returns the position of the secret part of an API key that starts at
+// i. To is 0 if no key starts there.
 func apiKey(s string, i int) (from, to int) {
 	for _, kind := range keyKinds {
 		if !strings.HasPrefix(s[i:], kind) {
@@ -155,7 +155,7 @@ func digitRun(s string, i int) digits {
 // Bounds on card numbers, and the number of digits that stay.
 const (
 	minCard, maxCard = 12, 19
-	minGroup         = 4 // of all groups but the last
+	minGroup         = 4 // minimum length of all groups except the last
 	shownDigits      = 4
 )
 
@@ -200,8 +200,8 @@ func (d *digits) card(i int) int {
 	return found
 }
 
-// isTime reports whether a number can be a Unix time of these decades in
-// milliseconds, microseconds or nanoseconds.
+// isTime reports whether a number may be a current Unix time in milliseconds,
+// microseconds or nanoseconds.
 func isTime(s string) bool { return s[0] == '1' && (len(s) == 13 || len(s) == 16 || len(s) == 19) }
 
 // socialSecurity returns 3 if the three groups from i form a social security number,

@@ -48,8 +48,8 @@ func (m *masker) value(v slog.Value) (slog.Value, bool) {
 	return masked, changed || valuer
 }
 
-// number masks a number by its digits. Most numbers are too small for a card number,
-// and need not be written.
+// number masks a number by its digits. Most numbers are too small for a card
+// number and do not need to be formatted.
 func (m *masker) number(v slog.Value, size float64) (slog.Value, bool) {
 	size = math.Abs(size)
 	if size < 1e11 && m.values.none() || size >= 1e20 {

@@ -19,7 +19,7 @@ import (
 	"sync/atomic"
 )
 
-// Options are settings of a handler. The zero Options are good.
+// Options configures a handler. The zero value is ready to use.
 type Options struct {
 	// Values are more texts to hide. Nil means none.
 	Values *Values
@@ -95,9 +95,10 @@ func (h *handler) WithGroup(name string) slog.Handler {
 	return &handler{h.next.WithGroup(h.mask.text(name)), h.mask}
 }
 
-// Values are texts that handlers hide, such as a password from a file or the name of
-// a customer. The texts stay in memory in plaintext. The zero Values is empty and
-// ready for use. Values are safe for concurrent use, and handlers may share them.
+// Values are texts that handlers hide, such as a password from a file or the
+// name of a customer. The texts stay in memory in plaintext. The zero value
+// is empty and ready to use. Values are safe for concurrent use, and handlers
+// may share them.
 type Values struct {
 	mu       sync.Mutex
 	counts   map[string]int

@@ -38,7 +38,7 @@ var withoutTime = &slog.HandlerOptions{ReplaceAttr: func(groups []string, a slog
 	return a
 }}
 
-// logged returns what a masked logger writes as text.
+// logged returns the text that a masked logger writes.
 func logged(opts *vaultlog.Options, message string, args ...any) string {
 	var out strings.Builder
 	slog.New(vaultlog.Handler(slog.NewTextHandler(&out, withoutTime), opts)).Info(message, args...)
@@ -101,7 +101,7 @@ type customer struct {
 	inner string
 }
 
-// Everything that can be in a record is masked, in text and in JSON.
+// Everything in a record is masked, in text and in JSON.
 func TestEveryValueIsMasked(t *testing.T) {
 	t.Parallel()
 	leak := fmt.Errorf("charging: %w", errors.New("declined "+card))
@@ -147,7 +147,7 @@ func slogOfGroup() string {
 	return out.String()
 }
 
-// capture keeps the values that a handler was given.
+// capture keeps the attributes of a record.
 type capture struct {
 	slog.Handler
 	attrs map[string]any
@@ -162,8 +162,9 @@ func (c *capture) Handle(_ context.Context, r slog.Record) error {
 	return nil
 }
 
-// A value without anything to mask is passed on as it is, beside one with.
-func TestOtherValuesStayAsTheyAre(t *testing.T) {
+// A value without anything to mask is passed on unchanged, next to a masked
+// value.
+func TestOtherValuesStayUnchanged(t *testing.T) {
 	t.Parallel()
 	c := &capture{attrs: map[string]any{}}
 	now := time.Now()
@@ -172,7 +173,7 @@ func TestOtherValuesStayAsTheyAre(t *testing.T) {
 	slog.New(vaultlog.Handler(c, nil)).Info("m", "err", io.EOF, "struct", customer{Name: "Jane"}, "n", 200, "d", time.Second, "t", now,
 		"b", true, "f", 1.5, "big", 1e300, "card", card)
 	if !errors.Is(c.attrs["err"].(error), io.EOF) {
-		t.Error("an error is another one")
+		t.Error("the error was replaced")
 	}
 	delete(c.attrs, "err")
 	delete(want, "err")
@@ -180,7 +181,7 @@ func TestOtherValuesStayAsTheyAre(t *testing.T) {
 		t.Errorf("attributes (-want +got):\n%s", diff)
 	}
 	if c.pc == 0 {
-		t.Error("the place of the call is gone")
+		t.Error("the PC of the record is lost")
 	}
 }
 
@@ -238,8 +239,8 @@ func TestValuesAreSafeForConcurrentUse(t *testing.T) {
 	wg.Wait()
 }
 
-// The keys that a vault makes are recognized.
-func TestKeysOfAVault(t *testing.T) {
+// The API keys that a vault creates are recognized.
+func TestVaultKeysAreMasked(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
 	session, err := v.Public.CreateSession(t.Context())
@@ -253,7 +254,7 @@ func TestKeysOfAVault(t *testing.T) {
 	}
 }
 
-// The handler keeps the rules of handlers.
+// The handler follows the rules of package slog for handlers.
 func TestHandlerRules(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
@@ -269,7 +270,7 @@ func TestHandlerRules(t *testing.T) {
 	})
 	h := vaultlog.Handler(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelWarn}), nil)
 	if h.Enabled(t.Context(), slog.LevelInfo) || !h.Enabled(t.Context(), slog.LevelWarn) {
-		t.Error("the level is not that of the next handler")
+		t.Error("Enabled differs from the next handler")
 	}
 }
 
@@ -284,8 +285,8 @@ type stdout struct{}
 
 func (stdout) Write(p []byte) (int, error) { return fmt.Print(string(p)) }
 
-// BenchmarkHandler shows what a record costs: with a handler that writes it as
-// JSON, and with the masking before it.
+// BenchmarkHandler measures a record with a JSON handler, and with masking
+// before it.
 //
 //	go test -run '^$' -bench . ./vaultlog
 func BenchmarkHandler(b *testing.B) {

@@ -8,11 +8,11 @@ import (
 	"github.com/seed-72ea4aab/vault/vaultsql"
 )
 
-// benchRows is how many rows the benchmarks read and write, with four columns each.
+// benchRows is the number of rows in the benchmarks, with four columns each.
 const benchRows = 1000
 
-// BenchmarkOpen reads a thousand rows: as they are, and with their four sealed
-// columns opened.
+// BenchmarkOpen reads a thousand rows, with and without opening their four
+// sealed columns.
 //
 //	go test -run '^$' -bench . -benchtime 5x ./vaultsql
 func BenchmarkOpen(b *testing.B) {
@@ -39,8 +39,8 @@ func BenchmarkOpen(b *testing.B) {
 	}
 }
 
-// BenchmarkSeal writes a thousand rows in a transaction: with ids that exist, and
-// with values that are sealed in it.
+// BenchmarkSeal writes a thousand rows in a transaction, with existing ids,
+// and with values that it seals in the transaction.
 func BenchmarkSeal(b *testing.B) {
 	for name, dsn := range databases {
 		w := newWorld(b, dsn(b))
@@ -63,7 +63,7 @@ func BenchmarkSeal(b *testing.B) {
 	}
 }
 
-// perRow reports the time of a row.
+// perRow reports the time for a row.
 func perRow(b *testing.B) {
 	b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N*benchRows), "µs/row")
 }
@@ -90,8 +90,8 @@ func (w *world) readFour(b *testing.B) []four {
 	return rows
 }
 
-// writeFour writes rows in a transaction, and seals them in it unless there is no
-// client.
+// writeFour writes rows in a transaction. If there is a client, it seals them
+// first.
 func (w *world) writeFour(b *testing.B, c *vault.Client) error {
 	b.Helper()
 	tx, err := w.db.BeginTx(b.Context(), nil)
@@ -118,7 +118,7 @@ func (w *world) writeFour(b *testing.B, c *vault.Client) error {
 	return insertFour(b, tx, rows)
 }
 
-// scanIDs gives a row ids of no tokens.
+// scanIDs gives a row ids that no token has.
 func scanIDs(r *four) error {
 	const id = "019b796d-d600-7000-8002-20a4fc064178"
 	for _, dst := range []sql.Scanner{&r.A, &r.B, &r.C, &r.D} {

@@ -32,8 +32,8 @@ func change(ctx context.Context, c vault.API, changed []*sealing) error {
 	return nil
 }
 
-// learn reads the old values of changed objects, unless they are known, because a
-// patch has to name every member that it removes.
+// learn reads the old values of changed objects if they are not known,
+// because a patch has to name every member that it removes.
 func learn(ctx context.Context, c vault.API, changed []*sealing) error {
 	o := newOpener(c)
 	for _, s := range changed {
@@ -107,7 +107,7 @@ func (s *sealing) patchData() (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	before, _ := old.(map[string]any) // nil if the old value is no object
+	before, _ := old.(map[string]any) // nil if the old value is not an object
 	patch := difference(before, object)
 	if !s.reads(merge(before, patch)) {
 		return nil, fmt.Errorf("%w: a change cannot put null into an object; leave the name out", vault.ErrInvalid)

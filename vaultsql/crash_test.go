@@ -35,7 +35,8 @@ func TestMain(m *testing.M) {
 // person is a row with two tokens.
 type person struct{ Name, Email vaultsql.Text }
 
-// openPeople opens a vault with a tenant and a table of people, or makes them.
+// openPeople opens a vault with a tenant and a table of people, and creates
+// them if needed.
 func openPeople(ctx context.Context, dsn string, key *vault.Key) (*vault.Vault, *vault.Client, *sql.DB, error) {
 	store, db, err := openStore(ctx, dsn)
 	if err != nil {
@@ -55,8 +56,8 @@ func openPeople(ctx context.Context, dsn string, key *vault.Key) (*vault.Vault, 
 	return v, v.Tenant(tenant.ID).Client, db, nil
 }
 
-// sealForever seals and writes people, and says after each step where it is, until
-// it is killed.
+// sealForever seals and writes people until it is killed. It prints each
+// step.
 func sealForever(ctx context.Context, dsn string) error {
 	key, err := vault.ParseKey(os.Getenv(childKey))
 	if err != nil {
@@ -97,8 +98,8 @@ func writePeople(ctx context.Context, c *vault.Client, db *sql.DB) error {
 	return tx.Commit()
 }
 
-// TestKillsDuringSeal kills a program that seals in transactions. There are never
-// rows without tokens, nor tokens without rows.
+// TestKillsDuringSeal kills a program that seals in transactions. Rows never
+// exist without tokens, nor tokens without rows.
 func TestKillsDuringSeal(t *testing.T) {
 	t.Parallel()
 	for name, newDSN := range databases {
@@ -113,7 +114,7 @@ func TestKillsDuringSeal(t *testing.T) {
 	}
 }
 
-// checkPeople counts rows and tokens.
+// checkPeople compares the number of rows and tokens.
 func checkPeople(t *testing.T, dsn string, key *vault.Key) {
 	t.Helper()
 	ctx := t.Context()
@@ -146,7 +147,7 @@ func checkPeople(t *testing.T, dsn string, key *vault.Key) {
 	}
 }
 
-// kill runs a child until it has said some lines, and kills it.
+// kill runs a child until it has printed some lines, and kills it.
 func kill(t *testing.T, dsn string, key *vault.Key, lines int) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), os.Args[0])

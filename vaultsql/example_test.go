@@ -19,8 +19,8 @@ type Customer struct {
 	Card  vaultsql.Card
 }
 
-// The table has ids of tokens in its columns. The tokens and the row are one
-// commit.
+// The table has token ids in its columns. The tokens and the row are written
+// in one commit.
 func Example() {
 	ctx := context.Background()
 	store := must(sqlite.Open(ctx, ":memory:"))
@@ -41,7 +41,7 @@ func Example() {
 	must(tx.ExecContext(ctx, "INSERT INTO customers (name, email, card) VALUES ($1, $2, $3)", jane.Name, jane.Email, jane.Card))
 	check(tx.Commit())
 
-	// The customer with an address, by the id of its token.
+	// Find the customer with an address by the id of its token.
 	ids := must(vaultsql.Lookup(ctx, c, Customer{}, "Email", "jane@example.com"))
 	var found Customer
 	check(db.QueryRowContext(ctx, "SELECT name, card FROM customers WHERE email = $1", ids[0]).Scan(&found.Name, &found.Card))
@@ -49,7 +49,7 @@ func Example() {
 	fmt.Println("before Open:", errors.Is(err, vaultsql.ErrSealed))
 
 	clerk := found
-	check(vaultsql.Open(ctx, c.Masked(), &clerk)) // who may see masks alone
+	check(vaultsql.Open(ctx, c.Masked(), &clerk)) // a client that sees only masks
 	fmt.Println("a clerk:", clerk.Name.Mask(), clerk.Card.Mask())
 
 	check(vaultsql.Open(ctx, c, &found))

@@ -12,15 +12,15 @@ import (
 )
 
 // Lookup returns the ids of the tokens that hold a value, for a WHERE clause
-// (permission token:search). A field with index has a token for each row, a field
-// with dedup at most one token for the value.
+// (permission token:search). A field with index has a token for each row. A
+// field with dedup has at most one token for the value.
 //
-// Row is a struct with the field, or a pointer to one. Name the field of a nested
-// struct with dots, as in Address.Street. The tag of the field must have index or
-// dedup. The value has the type of the field's values.
+// Row is a struct with the field, or a pointer to one. Name the field of a
+// nested struct with dots, as in Address.Street. The tag of the field must
+// have index or dedup. The value must have the type of the field's values.
 //
-// Values are compared byte for byte. Lookup refuses an empty text, which has no
-// index, and values of more than about 190 characters.
+// Values are compared byte for byte. Lookup rejects an empty text, which has
+// no index, and values of more than about 190 characters.
 func Lookup(ctx context.Context, c vault.API, row any, field string, value any) ([]string, error) {
 	s, err := findField(row, field)
 	if err != nil {
@@ -49,7 +49,7 @@ func Lookup(ctx context.Context, c vault.API, row any, field string, value any) 
 	return ids, nil
 }
 
-// errUnreadable is about a token whose row in the vault does not open.
+// errUnreadable is about a token whose row in the vault cannot be decrypted.
 var errUnreadable = errors.New("the vault cannot read the token")
 
 // findField finds a field and its tag by name.

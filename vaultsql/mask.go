@@ -37,9 +37,9 @@ const (
 	maskAccount    = "{{ data.account_number | reveal_last: 4 }}"
 )
 
-// isPlain reports whether the data of a token is certainly the value. The vault
-// returns either the value or its mask, without a note which of the two. Data that
-// the mask in force cannot have produced is the value.
+// isPlain reports whether the data of a token is certainly the value. The
+// vault returns either the value or its mask, and does not mark which. Data
+// that the current mask cannot have produced is the value.
 func (t *shown) isPlain() bool {
 	if t.Data == nil || t.Mask == nil {
 		return t.Data != nil // without a mask, the vault shows the value or nothing

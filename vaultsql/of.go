@@ -87,8 +87,8 @@ func (o *Of[T]) Set(v T) {
 // Get returns the value after Set, [Seal] or [Open]. An absent field returns the
 // zero T and no error.
 //
-// Before Open, Get returns [ErrSealed]. After Open it returns a [FieldError] that
-// matches [ErrMasked] if the caller may not see the value, and one that matches
+// Before Open, Get returns [ErrSealed]. After Open, the error is a [FieldError].
+// It matches [ErrMasked] if the caller may not see the value, and
 // [vault.ErrNotFound] if the token has expired or was deleted.
 func (o Of[T]) Get() (T, error) {
 	var zero T
@@ -106,8 +106,8 @@ func (o Of[T]) Get() (T, error) {
 	return zero, nil
 }
 
-// ID returns the token id, which is what the column holds. It is empty for an absent
-// field, and for a new value before Seal.
+// ID returns the token id, which is the content of the column. It is empty
+// for an absent field, and for a new value before Seal.
 func (o Of[T]) ID() string { return o.id }
 
 // IsZero reports whether the field is absent: the column is NULL, or Open found that

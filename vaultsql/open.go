@@ -12,18 +12,21 @@ import (
 	"github.com/seed-72ea4aab/vault"
 )
 
-// Open reads the values of the fields of dst from the vault. Each dst is a pointer to
-// a struct, or a slice of structs. Open skips values that are in memory already.
+// Open reads the values of the fields of dst from the vault. Each dst is a
+// pointer to a struct, or a slice of structs. Open skips values that are
+// already in memory.
 //
-// A caller with token:use on the tokens gets the values. A caller with token:read
-// gets the values that its rules reveal, and masks otherwise; [Of.Get] then returns
-// [ErrMasked]. A value that could be its own mask counts as masked, unless the rules
-// of the caller's application show that it is the value.
+// A caller with token:use on the tokens gets the values. A caller with
+// token:read gets the values that its rules reveal, and masks otherwise;
+// [Of.Get] then returns [ErrMasked]. A value that could be its own mask
+// counts as masked, unless the rules of the caller's application show that it
+// is the value.
 //
-// Each call reads 100 distinct tokens, from as many rows as needed. A field whose
-// token has expired or was deleted becomes absent. Open then still opens all other
-// fields, and returns a [FieldError] for each absent one; the error matches
-// [vault.ErrNotFound]. After any other error, some fields may be open.
+// Each call reads up to 100 distinct tokens, from any number of rows. A field
+// whose token has expired or was deleted becomes absent. Open then still
+// opens all other fields. It returns a [FieldError] for each absent field,
+// which matches [vault.ErrNotFound]. After any other error, some fields may
+// be open.
 func Open(ctx context.Context, c vault.API, dst ...any) error {
 	fields, err := collect(dst)
 	if err != nil {
@@ -38,7 +41,7 @@ func Open(ctx context.Context, c vault.API, dst ...any) error {
 	return o.run(ctx)
 }
 
-// batchSize is how many tokens a call can name.
+// batchSize is the maximum number of tokens in a call.
 const batchSize = 100
 
 // opener opens fields in as few calls as possible.
@@ -46,7 +49,7 @@ type opener struct {
 	c       vault.API
 	fields  []*field
 	byID    map[string][]*field
-	ids     map[*tag][]string // by tag: tokens of one field usually have the same containers
+	ids     map[*tag][]string // by tag, because tokens of one field usually have the same containers
 	kinds   []*tag
 	refused map[string]bool // sets of containers whose tokens the caller may not use
 	readers map[*tag]bool   // kinds with tokens that the caller may not use

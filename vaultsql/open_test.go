@@ -22,7 +22,7 @@ type four struct {
 	D vaultsql.Card
 }
 
-// sealFour returns sealed rows as they are read from a database.
+// sealFour returns sealed rows as if they were read from a database.
 func sealFour(t testing.TB, c vault.API, n int) []four {
 	t.Helper()
 	rows := make([]four, n)
@@ -55,12 +55,12 @@ func TestAThousandRowsOpenInFortyCalls(t *testing.T) {
 	c.expect(t, map[string]int{"Detokenize": 40})
 	for i, r := range rows {
 		if get(t, r.A) != fmt.Sprint("Jane ", i) || get(t, r.C) != fmt.Sprint("Main St ", i) || get(t, r.D).Number != number {
-			t.Fatalf("row %d has other values", i)
+			t.Fatalf("row %d has wrong values", i)
 		}
 	}
 }
 
-// rule returns a rule for all token permissions that are given.
+// rule returns an access rule with the given permissions.
 func rule(priority int, container string, transform vault.Transform, permissions ...vault.Permission) vault.AccessRule {
 	return vault.AccessRule{Priority: priority, Container: container, Transform: transform, Permissions: permissions}
 }
@@ -70,8 +70,8 @@ const (
 	read = vault.PermissionTokenRead
 )
 
-// TestOpenRespectsRights opens one row with other rights each time. Each field is
-// a value (v), masked (m), redacted (r), or an error (-).
+// TestOpenRespectsRights opens one row with different rights. Each field is a
+// value (v), masked (m), redacted (r), or an error (-).
 func TestOpenRespectsRights(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
@@ -118,7 +118,7 @@ func TestOpenRespectsRights(t *testing.T) {
 	}
 }
 
-// sees says in a letter what Open gave a field.
+// sees returns a letter for the state of a field after Open.
 func sees[T any](o vaultsql.Of[T]) string {
 	_, err := o.Get()
 	switch {
@@ -133,8 +133,9 @@ func sees[T any](o vaultsql.Of[T]) string {
 	}
 }
 
-// Tokens of one field in several containers are opened by the rights on each.
-func TestOpenTokensThatMoved(t *testing.T) {
+// Tokens of one field in several containers are opened with the rights on
+// each container.
+func TestOpenUsesRightsOnEachContainer(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
 	const rows, moved = 210, 5
@@ -162,8 +163,8 @@ func TestOpenTokensThatMoved(t *testing.T) {
 	}
 }
 
-// A caller who may only read opens page by page.
-func TestOpenOfManyMasks(t *testing.T) {
+// A caller that may only read opens page by page.
+func TestOpenReadsMasksByPage(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
 	rows := sealFour(t, v.Private, 100)
@@ -172,11 +173,11 @@ func TestOpenOfManyMasks(t *testing.T) {
 	c.expect(t, map[string]int{"Detokenize": 4, "ListTokens": 4})
 }
 
-// looksMasked are values that a mask could have written.
+// looksMasked are values that a mask could have produced.
 var looksMasked = []string{"", "X", "XX", "XXXX", "XXXXX", "XXXXXXJane", "Xé"}
 
-// A value that looks like a mask is told from one by the caller's rights.
-func TestOpenOfValuesThatLookLikeMasks(t *testing.T) {
+// The caller's rights distinguish a value that looks like a mask from a mask.
+func TestOpenDistinguishesValuesFromMasks(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
 	type row struct{ Text vaultsql.Text }
@@ -217,7 +218,7 @@ func TestOpenOfValuesThatLookLikeMasks(t *testing.T) {
 		for i := range rows {
 			got += sees(rows[i].Text)
 			if text, err := rows[i].Text.Get(); err == nil && i < len(looksMasked) && text != looksMasked[i] {
-				t.Errorf("%s: value %d is another", name, i)
+				t.Errorf("%s: value %d is wrong", name, i)
 			}
 		}
 		if got != tt.want {
@@ -226,7 +227,7 @@ func TestOpenOfValuesThatLookLikeMasks(t *testing.T) {
 	}
 }
 
-// Every type of token opens without a question about rights.
+// Every type of token opens without a query for rights.
 func TestOpenKnowsTheMasksOfTypes(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
@@ -266,7 +267,7 @@ func TestOpenKnowsTheMasksOfTypes(t *testing.T) {
 	open(t, c, &again)
 	c.expect(t, map[string]int{"Detokenize": 1})
 	if get(t, again.SSN) != "123-45-6789" || get(t, again.Bank).AccountNumber != "123" || get(t, again.Account) != "123" {
-		t.Error("the values are others")
+		t.Error("the values are wrong")
 	}
 	open(t, v.Private.Masked(), &masked)
 	got := sees(masked.Generic) + sees(masked.Object) + sees(masked.Card) + sees(masked.Bank) + sees(masked.Number) +
@@ -280,7 +281,7 @@ func TestOpenKnowsTheMasksOfTypes(t *testing.T) {
 }
 
 // Other text in a column does not become part of an expression.
-func TestOpenOfWhatIsNoID(t *testing.T) {
+func TestOpenIgnoresInvalidIDs(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
 	victim := vaultsql.NewText(secret)
@@ -296,8 +297,8 @@ func TestOpenOfWhatIsNoID(t *testing.T) {
 	}
 }
 
-// small is a vault that returns at most two tokens in one result. Its error names the
-// first token over the limit, as the vault does.
+// small is a vault that returns at most two tokens in a result. Its error
+// names the first token over the limit, as the vault does.
 type small struct{ vault.API }
 
 func (s small) Detokenize(ctx context.Context, document any) (vault.JSON, error) {
@@ -307,9 +308,9 @@ func (s small) Detokenize(ctx context.Context, document any) (vault.JSON, error)
 	return s.API.Detokenize(ctx, document)
 }
 
-// Large values open in smaller batches, because the vault bounds what a call reads
-// and what it returns.
-func TestOpenOfLargeValues(t *testing.T) {
+// Large values open in smaller batches, because the vault limits how much a
+// call reads and returns.
+func TestOpenReadsLargeValuesInBatches(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.Open(t, ":memory:", &vault.Config{MaxPageBytes: 100 << 10})
 	type row struct{ Text vaultsql.Text }
@@ -330,7 +331,7 @@ func TestOpenOfLargeValues(t *testing.T) {
 		for i := range got {
 			text, err := got[i].Text.Get()
 			if sees(got[i].Text) != tt.want || err == nil && text != get(t, rows[i].Text) {
-				t.Errorf("%s: row %d has another value", name, i)
+				t.Errorf("%s: row %d has a wrong value", name, i)
 			}
 		}
 	}

@@ -42,7 +42,7 @@ func newHidden() *hidden {
 	return h
 }
 
-// printings writes a value in every way that there is.
+// printings formats a value in every possible way.
 func printings(x any) map[string]string {
 	out := map[string]string{}
 	for _, verb := range "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz" {
@@ -70,7 +70,7 @@ func printings(x any) map[string]string {
 	return out
 }
 
-// forms are the ways in which a value can be recognized.
+// forms returns the forms in which a value can be recognized.
 func forms(value string) []string {
 	return []string{value, fmt.Sprintf("%x", value), fmt.Sprintf("%X", value), fmt.Sprintf("% x", value), fmt.Sprint([]byte(value)),
 		fmt.Sprintf("%b", []byte(value)), fmt.Sprintf("%o", []byte(value)), fmt.Sprintf("%c", []byte(value)), "c2VjcmV0LUphbm", fmt.Sprintf("%U", []rune(value))}
@@ -172,7 +172,7 @@ func TestColumn(t *testing.T) {
 		}
 	}
 	if _, err := text.Get(); !errors.Is(err, vaultsql.ErrSealed) {
-		t.Errorf("what was in memory is still there: %v", err)
+		t.Errorf("the old value is still in memory: %v", err)
 	}
 	text.Set(secret)
 	if v, err := text.Value(); v != nil || !errors.Is(err, vaultsql.ErrUnsealed) {

@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	_ "github.com/lib/pq" // the driver of the application's own connections
+	_ "github.com/lib/pq" // the driver for the application's own connections
 
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/httpserver"
@@ -25,7 +25,7 @@ import (
 	"github.com/seed-72ea4aab/vault/vaulttest"
 )
 
-// databases names a new database of each kind.
+// databases returns the DSN of a new database of each kind.
 var databases = map[string]func(testing.TB) string{
 	"sqlite":   func(t testing.TB) string { return filepath.Join(t.TempDir(), "app.db") },
 	"postgres": pgtest.URL,
@@ -74,9 +74,9 @@ func newWorld(t testing.TB, dsn string) *world {
 
 // kind is a type of field, with values for it.
 type kind struct {
-	typ    reflect.Type // of the field
+	typ    reflect.Type // type of the field
 	tags   []string
-	random func(r *rand.Rand) any // an Of
+	random func(r *rand.Rand) any // returns an Of
 }
 
 func kindOf[T any](random func(r *rand.Rand) T, tags ...string) kind {
@@ -122,8 +122,8 @@ func randomDigits(r *rand.Rand, n int) string {
 	return fmt.Sprintf("%0*d", n, r.Int64N(1_000_000_000))
 }
 
-// randomText returns short texts, so that there are equal ones and ones that look
-// like masks, and some that are special anywhere.
+// randomText returns short texts, so that some are equal, some look like
+// masks, and some contain special characters.
 func randomText(r *rand.Rand) string {
 	letters := []rune("XXXXab0 é日\U0001f600\"'\\{}<>&%_\n\t\u2028")
 	text := make([]rune, r.IntN(8))
@@ -156,7 +156,8 @@ func randomType(r *rand.Rand) (t reflect.Type, made []kind) {
 	return reflect.StructOf(fields), made
 }
 
-// leaves returns the fields of a row that are columns, behind pointers.
+// leaves returns the fields of a row that are columns, including those behind
+// pointers.
 func leaves(row reflect.Value) (all []reflect.Value) {
 	for i := range row.NumField() {
 		f := row.Field(i)
@@ -238,8 +239,8 @@ func valueOf(of reflect.Value) []any {
 	return []any{out[0].Interface(), out[1].Interface()}
 }
 
-// store seals rows and writes them to a table, in one transaction or through HTTP
-// before it, and reads them back.
+// store seals rows and writes them to a table in one transaction, or seals
+// them over HTTP before it. Then it reads them back.
 func (w *world) store(ctx context.Context, rows reflect.Value, columns int, table string, remote bool) (reflect.Value, error) {
 	names := make([]string, columns)
 	for i := range names {
@@ -249,7 +250,7 @@ func (w *world) store(ctx context.Context, rows reflect.Value, columns int, tabl
 	if _, err := w.db.ExecContext(ctx, "CREATE TABLE "+table+" (n integer, "+list+")"); err != nil {
 		return rows, err
 	}
-	if remote { // before the transaction, which would keep the vault from writing to SQLite
+	if remote { // before the transaction, which would block the vault's writes to SQLite
 		if err := vaultsql.Seal(ctx, w.remote, rows.Interface()); err != nil {
 			return rows, err
 		}

@@ -17,20 +17,25 @@ import (
 
 // Seal stores the new and changed values of dst in the vault (permissions
 // token:create for new values, token:update for changed ones). Each dst is a
-// pointer to a struct, or a slice of structs. Seal skips fields that did not change.
+// pointer to a struct, or a slice of structs. Seal skips fields that did not
+// change.
 //
-// One call creates the tokens of all new values, or none of them. A changed value
-// is written to its token with one call each, so the id stays. A Seal with changes
-// is atomic only with a client from [vault.Client.InTx]; otherwise, after an error,
-// another Seal continues where the first one stopped. A changed dedup field gets
-// another token, because other rows may share the old one.
+// One call creates the tokens of all new values, or none of them. A changed
+// value is written to its token with one call each, so the id stays. A
+// changed dedup field gets another token, because other rows may share the
+// old one.
 //
-// Seal sets the ids in dst even if the transaction is rolled back later. Repeat a
-// transaction with values that were not sealed: build them again, or copy them
-// before Seal.
+// A Seal with changes is atomic only with a client from [vault.Client.InTx].
+// Otherwise, after an error, a second Seal continues where the first one
+// stopped.
 //
-// Changes are JSON merge patches. To change an object, such as a map, Seal needs the
-// old value. If the field was not opened, Seal reads it (permission token:use).
+// Seal sets the ids in dst even if the transaction is rolled back later. To
+// repeat a transaction, use values that were not sealed: build them again, or
+// copy them before Seal.
+//
+// Changes are JSON merge patches. To change an object, such as a map, Seal
+// needs the old value. If the field was not opened, Seal reads it (permission
+// token:use).
 func Seal(ctx context.Context, c vault.API, dst ...any) error {
 	fields, err := collect(dst)
 	if err != nil {
@@ -120,7 +125,7 @@ func maskText(mask vault.JSON) string {
 	return string(mask)
 }
 
-// params describes the token to create for the value.
+// params returns the parameters of the token to create for the value.
 func (s *sealing) params() vault.TokenParams {
 	p := vault.TokenParams{
 		Type: s.typ(), Data: s.data, Containers: s.tag.containers, SearchIndexes: s.indexes(),
@@ -141,11 +146,12 @@ const (
 	maskNothing = "{{ data | reveal_last: 0 }}"
 )
 
-// sharedBy returns the fingerprint expression for a value in a dedup field. The
-// vault treats tokens as duplicates only if their expressions are equal. The text of
-// the expression keeps fields with different containers apart, and the text "42"
-// from the number 42. It also keeps dedup fields from sharing tokens that were
-// created by other means, because their owners may change them.
+// sharedBy returns the fingerprint expression for a value in a dedup field.
+// The vault treats tokens as duplicates only if their expressions are equal.
+// The text of the expression separates fields with different containers, and
+// the text "42" from the number 42. It also prevents dedup fields from
+// sharing tokens that were created by other means, because their owners may
+// change them.
 func (s *sealing) sharedBy() string {
 	kind := "json"
 	if s.data[0] == '"' {
@@ -154,8 +160,8 @@ func (s *sealing) sharedBy() string {
 	return strings.Join(append([]string{"vaultsql", kind}, s.tag.containers...), " ") + " " + wholeValue
 }
 
-// indexes returns the search indexes of the token; nil for the default of its type.
-// The vault refuses an empty text as an index.
+// indexes returns the search indexes of the token, or nil for the default of
+// its type. The vault rejects an empty text as an index.
 func (s *sealing) indexes() []string {
 	switch {
 	case !s.tag.index || hasOwnIndex(s.typ()):
@@ -245,7 +251,7 @@ func explain(new []*sealing, err error) error {
 	return errors.Join(all...)
 }
 
-// elementError has the messages about one element of an array.
+// elementError holds the messages about one element of an array.
 type elementError struct {
 	at     int
 	fields map[string][]string

@@ -80,7 +80,7 @@ func (c *counter) OwnApplication(ctx context.Context) (*vault.Application, error
 	return c.API.OwnApplication(ctx)
 }
 
-// expectCalls checks which calls were made since the last time.
+// expect checks which calls were made since the last check.
 func (c *counter) expect(t *testing.T, want map[string]int) {
 	t.Helper()
 	if diff := cmp.Diff(want, c.calls); diff != "" {
@@ -89,7 +89,7 @@ func (c *counter) expect(t *testing.T, want map[string]int) {
 	clear(c.calls)
 }
 
-// reread returns the customer as it is read from a database.
+// reread returns the customer as if it were read from a database.
 func (c *customer) reread(t testing.TB) *customer {
 	t.Helper()
 	out := &customer{ID: c.ID}
@@ -154,7 +154,7 @@ func TestSealAndOpen(t *testing.T) {
 	c.expect(t, map[string]int{"Detokenize": 1})
 	want := newCustomer()
 	if get(t, got.Name) != "Jane Doe" || get(t, got.Email) != "jane@example.com" || get(t, got.Card) != get(t, want.Card) {
-		t.Error("the values are not those that were sealed")
+		t.Error("the values differ from the sealed ones")
 	}
 	if diff := cmp.Diff(get(t, want.Photo), get(t, got.Photo)); diff != "" {
 		t.Error(diff)
@@ -211,7 +211,7 @@ func TestSealChanges(t *testing.T) {
 	}
 }
 
-func TestSealOfTheSameValueAsksNothing(t *testing.T) {
+func TestSealOfTheSameValueMakesNoCalls(t *testing.T) {
 	t.Parallel()
 	c := count(vaulttest.New(t).Private)
 	cust := newCustomer()
@@ -229,8 +229,9 @@ func TestSealOfTheSameValueAsksNothing(t *testing.T) {
 	}
 }
 
-// An object is changed by a patch, which has to name what it removes.
-func TestSealReadsAnObjectThatItChanges(t *testing.T) {
+// An object is changed by a patch, which has to name the members that it
+// removes.
+func TestSealReadsAChangedObject(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
 	cust := newCustomer()
@@ -238,7 +239,7 @@ func TestSealReadsAnObjectThatItChanges(t *testing.T) {
 	got := cust.reread(t)
 	c := count(v.Private)
 	got.Prefs.Set(map[string]any{"z": "only"})
-	got.Card.Set(vault.CardData{Number: number}) // whose names are known
+	got.Card.Set(vault.CardData{Number: number}) // its member names are known
 	seal(t, c, got)
 	c.expect(t, map[string]int{"Detokenize": 1, "PatchToken": 2})
 	again := cust.reread(t)
@@ -256,7 +257,7 @@ func TestSealReadsAnObjectThatItChanges(t *testing.T) {
 	masked := cust.reread(t)
 	masked.Prefs.Set(map[string]any{"y": 1})
 	if err := vaultsql.Seal(t.Context(), v.Private.Masked(), masked); !errors.Is(err, vaultsql.ErrMasked) || !strings.Contains(err.Error(), "customer.Prefs") {
-		t.Errorf("by a caller who cannot read it: %v", err)
+		t.Errorf("by a caller that cannot read it: %v", err)
 	}
 }
 
@@ -294,7 +295,7 @@ func TestDedupSharesTokens(t *testing.T) {
 	a.Name.Set("jane@example.com")
 	seal(t, v.Private, a, b)
 	if a.Email.ID() != b.Email.ID() || a.Email.ID() == other.ID || a.Email.ID() == a.Name.ID() {
-		t.Error("equal values of a dedup field do not share a token, or share it with others")
+		t.Error("equal values of a dedup field do not share a token, or share a foreign one")
 	}
 	type elsewhere struct {
 		Email vaultsql.Text `vault:"dedup,container=/pii/low/"`
@@ -313,7 +314,8 @@ func TestDedupSharesTokens(t *testing.T) {
 	if m.Text.ID() == m.Number.ID() {
 		t.Error("a text and a number share a token")
 	}
-	// Without dedup, equal values have tokens of their own, whatever the tenant says.
+	// Without dedup, each value has a separate token, whatever the tenant's
+	// setting.
 	if _, err := v.Owner.PatchTenant(ctx, vault.JSON(`{"settings":{"deduplicate_tokens":true}}`)); err != nil {
 		t.Fatal(err)
 	}
@@ -324,7 +326,7 @@ func TestDedupSharesTokens(t *testing.T) {
 	}
 }
 
-// A card that differs in its date is another value.
+// A card with another date is another value.
 func TestDedupOfCards(t *testing.T) {
 	t.Parallel()
 	type row struct {
@@ -376,7 +378,7 @@ func TestDedupWithExpiry(t *testing.T) {
 	c.expect(t, map[string]int{"Tokenize": 3, "PatchToken": 1})
 }
 
-func TestOpenNamesWhatIsGone(t *testing.T) {
+func TestOpenNamesMissingTokens(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
 	rows := []*customer{newCustomer(), newCustomer(), newCustomer()}
@@ -409,7 +411,7 @@ func TestOpenNamesWhatIsGone(t *testing.T) {
 	got[1].Name.Set("Jane again") // in another token
 	seal(t, v.Private, got[1])
 	if got[1].Name.ID() == rows[1].Name.ID() {
-		t.Error("a value got the id of a token that was deleted")
+		t.Error("a value has the id of a deleted token")
 	}
 }
 
@@ -435,7 +437,7 @@ func TestForget(t *testing.T) {
 		t.Errorf("the column is %v, %v", id, err)
 	}
 	if err := vaultsql.Open(t.Context(), c, shared); err == nil || !strings.Contains(err.Error(), "customer.Email") || strings.Contains(err.Error(), "customer.Name") {
-		t.Errorf("the token of a dedup field was deleted for all rows, and no other: %v", err)
+		t.Errorf("the wrong tokens were deleted: %v", err)
 	}
 	if err := vaultsql.Forget(t.Context(), v.Public, b); !errors.Is(err, vault.ErrForbidden) || !strings.Contains(err.Error(), "customer.Name") {
 		t.Errorf("without the permission: %v", err)
@@ -493,6 +495,6 @@ func TestLookup(t *testing.T) {
 		}
 	}
 	if _, err := vaultsql.Lookup(t.Context(), v.Private, 3, "Email", "x"); err == nil {
-		t.Error("a row that is no struct was taken")
+		t.Error("a row that is not a struct was accepted")
 	}
 }

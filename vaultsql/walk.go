@@ -239,7 +239,8 @@ func planOf(t reflect.Type, at string) ([]step, error) {
 	return p, nil
 }
 
-// stepOf returns the step for a struct field; nil if nothing in the field is sealed.
+// stepOf returns the step for a struct field, or nil if nothing in the field
+// is sealed.
 func stepOf(f reflect.StructField, at string) (*step, error) {
 	name := at + "." + f.Name
 	text, tagged := f.Tag.Lookup(tagKey)

@@ -35,7 +35,7 @@ type everywhere struct {
 	anys    []any
 }
 
-// Sealed fields are found wherever they can be.
+// Sealed fields are found in all supported places.
 func TestFieldsAreFound(t *testing.T) {
 	t.Parallel()
 	c := count(vaulttest.New(t).Private)
@@ -45,20 +45,20 @@ func TestFieldsAreFound(t *testing.T) {
 		List: []vaultsql.Text{text(number), text(number)}, Nodes: []*node{{Value: text("a")}, {Value: text("b")}},
 		Array: [2]vaultsql.Text{text("x"), text("y")}, Map: map[string]*vaultsql.Text{"m": &two}, private: 1, anys: []any{1}}
 	e.Nested.Deep = text("deep")
-	e.Nodes[1].Next = e.Nodes[1] // a circle
+	e.Nodes[1].Next = e.Nodes[1] // a cycle
 	seal(t, c, []any{&e, e.Nodes}, &e)
 	c.expect(t, map[string]int{"Tokenize": 1})
 	all := []vaultsql.Text{e.Base, e.node.Value, e.Nested.Deep, one, e.List[0], e.List[1], e.Nodes[0].Value, e.Nodes[1].Value, e.Array[0], e.Array[1], two}
 	seen := map[string]bool{e.Bytes.ID(): true}
 	for i, o := range all {
 		if o.ID() == "" || seen[o.ID()] {
-			t.Errorf("field %d has no token of its own", i)
+			t.Errorf("field %d has no separate token", i)
 		}
 		seen[o.ID()] = true
 	}
 	tok, err := c.GetToken(t.Context(), e.List[1].ID())
 	if err != nil || tok.Type != vault.TypeCardNumber {
-		t.Errorf("the tag of a slice is not that of its elements: %v", err)
+		t.Errorf("the tag of a slice does not apply to its elements: %v", err)
 	}
 }
 
@@ -152,8 +152,8 @@ func TestBadInputIsNamed(t *testing.T) {
 
 type none2 struct{ Name vaultsql.Text }
 
-// All that is wrong is named at once, and errors can be told apart.
-func TestSealNamesAllThatIsWrong(t *testing.T) {
+// An error names all invalid fields at once, and wraps distinct errors.
+func TestSealNamesAllInvalidFields(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
 	rows := []customer{*newCustomer(), *newCustomer(), *newCustomer()}
@@ -165,7 +165,7 @@ func TestSealNamesAllThatIsWrong(t *testing.T) {
 		t.Errorf("the error is %v", err)
 	}
 	if rows[1].Card.ID() != "" {
-		t.Error("a field has a token though nothing was sealed")
+		t.Error("a field has a token although nothing was sealed")
 	}
 	if err := vaultsql.Seal(t.Context(), v.Management, rows[1:2]); !errors.Is(err, vault.ErrForbidden) {
 		t.Errorf("without the permission: %v", err)

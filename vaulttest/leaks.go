@@ -21,7 +21,8 @@ import (
 	"github.com/seed-72ea4aab/vault"
 )
 
-// NoLeaks runs code with unique values, and fails the test if one of them leaks:
+// NoLeaks runs code with unique values, and fails the test if one of them
+// leaks:
 //
 //	vaulttest.NoLeaks(t, v, func(canary vaulttest.Canary) {
 //		shop := newShop(v.Owner, canary.Logger())
@@ -30,11 +31,11 @@ import (
 //		canary.Files(dir)
 //	})
 //
-// The code uses the values as a customer would, and hands its logs, output,
-// responses, files and traces to the canary. When the code has returned, NoLeaks
-// searches them for the values: in plain text, reversed, in base64, in hexadecimal,
-// encoded for URLs, and escaped in JSON. It also searches all tables of v.DB. A
-// failure names the place and the form, never the value.
+// The code uses the values as a customer would, and passes its logs, output,
+// responses, files and traces to the canary. When the code has returned,
+// NoLeaks searches them for the values. It finds plaintext, reversed text,
+// base64, hexadecimal, URL encoding and JSON escapes. It also searches all
+// tables of v.DB. A failure names the place and the form, never the value.
 func NoLeaks(t testing.TB, v *Vault, run func(canary Canary)) {
 	t.Helper()
 	l := &leaks{t: t}
@@ -62,12 +63,12 @@ func NoLeaks(t testing.TB, v *Vault, run func(canary Canary)) {
 	l.finish()
 }
 
-// Canary has unique values, as text and as tokens in the vault. Its methods take the
-// places to search, and are safe for concurrent use.
+// Canary has unique values, as text and as tokens in the vault. Its methods
+// accept places to search, and are safe for concurrent use.
 type Canary struct {
 	Card   string // a card number
 	SSN    string // a social security number, with dashes
-	Secret string // a text with quotes, letters outside of ASCII, and characters that URLs and JSON escape
+	Secret string // a text with quotes, letters outside ASCII, and characters that URLs and JSON escape
 
 	// The ids of tokens of the tenant Acme that hold the values.
 	CardToken, SSNToken, SecretToken string
@@ -101,7 +102,7 @@ func (l *leaks) Value(where string, x any) {
 func (l *leaks) Response(where string, r *http.Response) {
 	l.t.Helper()
 	body, err := io.ReadAll(r.Body)
-	_ = r.Body.Close() // the body is read
+	_ = r.Body.Close() // fully read
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	if err != nil {
 		l.t.Errorf("vaulttest: reading the body of %s: %v", where, err)
@@ -121,8 +122,8 @@ func (l *leaks) Writer(where string) io.Writer {
 	return w
 }
 
-// Logger returns a logger, of all levels, whose records are searched when the code
-// has returned, as text and as JSON.
+// Logger returns a logger for all levels. Its records are searched when the
+// code has returned, as text and as JSON.
 func (l *leaks) Logger() *slog.Logger {
 	opts := &slog.HandlerOptions{Level: slog.LevelDebug - 100, AddSource: true}
 	return slog.New(slog.NewMultiHandler(
@@ -270,12 +271,12 @@ func randomDigits(n int) string {
 	most := new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(n)), nil)
 	x, err := rand.Int(rand.Reader, most)
 	if err != nil {
-		panic(err) // the source of random numbers never fails
+		panic(err) // crypto/rand never returns an error
 	}
 	return fmt.Sprintf("%0*d", n, x)
 }
 
-// randomCard returns a card number with a checksum.
+// randomCard returns a card number with a valid checksum.
 func randomCard() string {
 	body := "424242" + randomDigits(9)
 	sum := 0

@@ -20,7 +20,7 @@ import (
 	"github.com/seed-72ea4aab/vault/vaulttest"
 )
 
-// failures is a test that keeps what it is told.
+// failures is a testing.TB that records failures.
 type failures struct {
 	testing.TB
 	messages []string
@@ -32,7 +32,8 @@ func (f *failures) Errorf(format string, args ...any) {
 	f.messages = append(f.messages, fmt.Sprintf(format, args...))
 }
 
-// leaked runs code under NoLeaks and returns the failures. None may hold a value.
+// leaked runs code under NoLeaks and returns the failures. None may contain a
+// value.
 func leaked(t *testing.T, v *vaulttest.Vault, run func(vaulttest.Canary)) string {
 	t.Helper()
 	f := &failures{TB: t}
@@ -44,7 +45,7 @@ func leaked(t *testing.T, v *vaulttest.Vault, run func(vaulttest.Canary)) string
 	all := strings.Join(f.messages, "\n")
 	for _, value := range values {
 		if strings.Contains(all, value) {
-			t.Error("a failure holds the value")
+			t.Error("a failure contains the value")
 		}
 	}
 	return all
@@ -75,7 +76,7 @@ func TestNoLeaksFindsEveryForm(t *testing.T) {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	}
-	for i := range 3 { // wherever it is in a longer text
+	for i := range 3 { // anywhere in a longer text
 		got := leaked(t, v, func(c vaulttest.Canary) {
 			for _, value := range []string{c.Card, c.SSN, c.Secret} {
 				c.Text("here", base64.URLEncoding.EncodeToString([]byte("xxx"[:i]+value+"yyy")))
@@ -139,7 +140,7 @@ func TestNoLeaksSearchesEverywhere(t *testing.T) {
 	}
 }
 
-// The vault itself leaks none of it.
+// The vault itself leaks no value.
 func TestNoLeaksOfTheVault(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)

@@ -12,8 +12,8 @@ import (
 
 // sought is one form of a value.
 type sought struct {
-	name string // of the value
-	how  string // the form
+	name string // name of the value
+	how  string // description of the form
 	form []byte
 }
 
@@ -66,8 +66,9 @@ func formsOf(name, value string) []sought {
 	return all
 }
 
-// base64Inside returns the base64 of a value inside a longer text, at an offset
-// within three bytes. It leaves out characters that depend on the text around it.
+// base64Inside returns the base64 of a value inside a longer text, where the
+// value starts at the given offset modulo 3. It leaves out characters that
+// depend on the text around it.
 func base64Inside(encoding *base64.Encoding, value []byte, offset int) []byte {
 	text := []byte(encoding.EncodeToString(append(make([]byte, offset), value...)))
 	text = text[(offset*8+5)/6:]
@@ -82,7 +83,7 @@ func jsonInside(value string, html bool) []byte {
 	var buf bytes.Buffer
 	e := json.NewEncoder(&buf)
 	e.SetEscapeHTML(html)
-	_ = e.Encode(value) // a string can always be written
+	_ = e.Encode(value) // cannot fail for a string
 	text := bytes.TrimSpace(buf.Bytes())
 	return text[1 : len(text)-1]
 }

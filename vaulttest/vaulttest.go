@@ -1,19 +1,20 @@
-// Package vaulttest gives a test a vault of its own: in memory, with a clock
-// that the test moves, a tenant, and an application of each type.
+// Package vaulttest provides a vault for a test: in memory, with a clock that
+// the test moves, a tenant, and an application of each type.
 //
 //	v := vaulttest.New(t)
 //	tok, err := v.Private.CreateToken(ctx, vault.TokenParams{Type: vault.TypeGeneric, Data: "secret"})
 //	v.Clock.Advance(time.Hour)
 //
-// An application that commits its own rows together with tokens has v.DB, a
+// For programs that commit their own rows together with tokens, v.DB is a
 // [database/sql] pool on the same database.
 //
-// It needs no set-up, takes a few milliseconds, and closes itself when the test
-// ends. Tests that use it can run in parallel, because they share nothing.
-// [vault.Vault.RotateDataKeys] does not wait, and may run beside other calls.
+// The vault needs no setup, opens in a few milliseconds, and closes when the
+// test ends. Tests that use it can run in parallel, because they share
+// nothing. [vault.Vault.RotateDataKeys] does not wait, and may run
+// concurrently with other calls.
 //
-// Tests of reactors and proxies give it a runtime, and let it reach servers on
-// this machine; tests of HTTP put it behind a handler:
+// Tests of reactors and proxies set a runtime and allow connections to this
+// machine. Tests of HTTP put the vault behind a handler:
 //
 //	v := vaulttest.Open(t, ":memory:", &vault.Config{
 //		Runtime: jsruntime.New(nil),
@@ -22,7 +23,7 @@
 //	srv := httptest.NewServer(httpserver.Handler(v.Vault, nil))
 //	defer srv.Close()
 //
-// [NoLeaks] tests that a program keeps values out of its logs, responses and
+// [NoLeaks] checks that a program keeps values out of its logs, responses and
 // tables.
 package vaulttest
 
@@ -39,7 +40,7 @@ import (
 	"github.com/seed-72ea4aab/vault/storage/sqlite"
 )
 
-// Start is the time that the clock of a new vault shows.
+// Start is the initial time of the clock of a new vault.
 var Start = time.Date(2026, time.January, 1, 12, 0, 0, 0, time.UTC)
 
 // Vault is a vault for one test.
@@ -48,33 +49,36 @@ type Vault struct {
 
 	// Clock is the vault's clock. It stands still until the test moves it.
 	Clock *Clock
-	// Acme is a tenant that exists already.
+	// Acme is the first tenant.
 	Acme *vault.Tenant
 	// Owner acts as Acme itself, as an embedding program does.
 	Owner *vault.Owner
 
-	// DB is a pool of connections to the same SQLite database, for an application
-	// under test that has its own tables beside the vault's, and transactions for
-	// [vault.Client.InTx]. Nil after OpenStorage on a storage that is not SQLite.
+	// DB is a connection pool on the same SQLite database. A program under
+	// test can use it for its own tables, and for transactions with
+	// [vault.Client.InTx]. It is nil after OpenStorage on a storage that is
+	// not SQLite.
 	DB *sql.DB
 
-	// Public, Private and Management act as applications of Acme that hold all
-	// permissions of their type; the keys are their API keys.
+	// Public, Private and Management act as applications of Acme with all
+	// permissions of their type. The keys are their API keys.
 	Public, Private, Management          *vault.Client
 	PublicKey, PrivateKey, ManagementKey string
 }
 
-// New opens a vault in memory. It fails the test if it cannot.
+// New opens a vault in memory. It fails the test on error.
 func New(t testing.TB) *Vault {
 	t.Helper()
 	return Open(t, ":memory:", nil)
 }
 
-// Open is New on a SQLite database of the test's choice and with a
-// configuration, of which Now, SweepEvery and WorkEvery are set: nothing runs
-// in the background, and the test calls [vault.Vault.Sweep] and
-// [vault.Vault.Work] when it wants a sweep, or jobs to run. Evidence, if set, works
-// in the background only when the test sets its Every.
+// Open opens a vault on a SQLite database with a configuration, which may be
+// nil.
+//
+// Open sets Now, SweepEvery and WorkEvery, so that nothing runs in the
+// background. The test calls [vault.Vault.Sweep] and [vault.Vault.Work] to
+// sweep or to run jobs. Evidence, if set, runs in the background only if the
+// test sets its Every.
 func Open(t testing.TB, path string, cfg *vault.Config) *Vault {
 	t.Helper()
 	ctx := context.Background()
@@ -85,8 +89,8 @@ func Open(t testing.TB, path string, cfg *vault.Config) *Vault {
 	return OpenStorage(t, store, cfg)
 }
 
-// OpenStorage is Open on any storage. On one that is not SQLite a rotation of
-// keys takes as long as in production.
+// OpenStorage is Open on any storage. If it is not SQLite, a key rotation
+// takes as long as in production.
 func OpenStorage(t testing.TB, store vault.Storage, cfg *vault.Config) *Vault {
 	t.Helper()
 	var c vault.Config
@@ -118,7 +122,7 @@ func OpenStorage(t testing.TB, store vault.Storage, cfg *vault.Config) *Vault {
 		if v.DB, err = shared.OpenDB(); err != nil {
 			t.Fatalf("vaulttest: %v", err)
 		}
-		t.Cleanup(func() { _ = v.DB.Close() }) // before the vault is
+		t.Cleanup(func() { _ = v.DB.Close() }) // before the vault is closed
 	}
 	v.Acme, v.Owner = v.NewTenant(t, "Acme")
 	v.Public, v.PublicKey = v.NewApplication(t, v.Owner, vault.ApplicationPublic, nil)
@@ -127,7 +131,7 @@ func OpenStorage(t testing.TB, store vault.Storage, cfg *vault.Config) *Vault {
 	return v
 }
 
-// gated is a SQLite database on which rotations of keys do not wait.
+// gated is a SQLite database on which key rotations do not wait.
 type gated struct {
 	*sqlite.Store
 	keyring.Gate
@@ -138,7 +142,7 @@ func (g *gated) Write(ctx context.Context, ch *storage.Change) error {
 	return g.Gate.Write(ctx, g.Store, ch)
 }
 
-// NewTenant adds another tenant and returns it with the client that acts as it.
+// NewTenant adds a tenant and returns it with a client that acts as it.
 func (v *Vault) NewTenant(t testing.TB, name string) (*vault.Tenant, *vault.Owner) {
 	t.Helper()
 	tenant, err := v.CreateTenant(context.Background(), name)
@@ -148,9 +152,9 @@ func (v *Vault) NewTenant(t testing.TB, name string) (*vault.Tenant, *vault.Owne
 	return tenant, v.Vault.Tenant(tenant.ID)
 }
 
-// NewApplication adds an application and returns a client that acts as it, and
-// its API key. Without rules it holds all permissions of its type; with rules
-// it holds those and nothing else.
+// NewApplication adds an application. It returns a client that acts as the
+// application, and its API key. Without rules the application has all
+// permissions of its type; otherwise it has only the rules.
 func (v *Vault) NewApplication(t testing.TB, tenant *vault.Owner, typ vault.ApplicationType, rules []vault.AccessRule) (*vault.Client, string) {
 	t.Helper()
 	ctx := context.Background()
@@ -175,17 +179,17 @@ type Clock struct {
 	now time.Time
 }
 
-// NewClock returns a clock that shows the given time.
+// NewClock returns a clock that shows now.
 func NewClock(now time.Time) *Clock { return &Clock{now: now} }
 
-// Now returns the time that the clock shows.
+// Now returns the current time of the clock.
 func (c *Clock) Now() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.now
 }
 
-// Advance moves the clock on, or back if d is negative.
+// Advance moves the clock forward by d, or back if d is negative.
 func (c *Clock) Advance(d time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

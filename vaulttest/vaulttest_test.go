@@ -37,10 +37,10 @@ func BenchmarkNew(b *testing.B) {
 	}
 }
 
-// A developer's own test: the code under test gets a client, and the test
-// looks at what it stored.
+// In a test, the code under test gets a client, and the test checks what it
+// stored.
 func Example() {
-	t := &testing.T{} // given by go test
+	t := &testing.T{} // provided by go test
 	v := vaulttest.New(t)
 	defer v.Close()
 
@@ -52,8 +52,8 @@ func Example() {
 	// Output: "XXXXXXXXXXXX4242"
 }
 
-// A rotation does not wait, and loses nothing that is written beside it.
-func TestRotateKeysBesideWrites(t *testing.T) {
+// A rotation does not wait, and loses no concurrent write.
+func TestRotateKeysDuringWrites(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
 	stop, written := make(chan struct{}), make(chan []string)

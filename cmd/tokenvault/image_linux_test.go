@@ -12,10 +12,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestTheProgramNeedsNoLibraries looks for packages with C code. Those of the
-// standard library do without it when CGO_ENABLED is 0, as for the image; another
-// one would not build then, or not work.
-func TestTheProgramNeedsNoLibraries(t *testing.T) {
+// TestProgramNeedsNoCLibraries looks for packages with C code. The standard
+// library works without C code if CGO_ENABLED is 0, as in the image. Other
+// packages would not build or not work.
+func TestProgramNeedsNoCLibraries(t *testing.T) {
 	t.Parallel()
 	list := exec.CommandContext(t.Context(), "go", "list", "-deps", "-f", "{{if and .CgoFiles (not .Standard)}}{{.ImportPath}}{{end}}", ".")
 	list.Env = append(os.Environ(), "CGO_ENABLED=1")
@@ -25,10 +25,10 @@ func TestTheProgramNeedsNoLibraries(t *testing.T) {
 	}
 }
 
-// TestTheImageHasTheProgramAlone reads the files that describe the image: a stage
-// builds the program, keys and data stay away from it, and the image holds the
-// program alone and starts it as a user without rights.
-func TestTheImageHasTheProgramAlone(t *testing.T) {
+// TestImageHasOnlyTheProgram checks the files that describe the image.
+// One stage builds the program, and keys and data are not sent to it. The
+// image contains only the program, and runs it as an unprivileged user.
+func TestImageHasOnlyTheProgram(t *testing.T) {
 	t.Parallel()
 	want := []string{"FROM golang:1.26 AS build", "WORKDIR /src", "COPY go.mod go.sum ./", "RUN go mod download", "COPY . .",
 		"RUN CGO_ENABLED=0 GOWORK=off go build -trimpath -ldflags=-s -o /tokenvault ./cmd/tokenvault",
@@ -44,11 +44,11 @@ func TestTheImageHasTheProgramAlone(t *testing.T) {
 	}
 	module, err := os.ReadFile("../../go.mod")
 	if err != nil || !strings.Contains(string(module), "\ngo 1.26") {
-		t.Errorf("the image builds with Go 1.26, and go.mod says otherwise (%v)", err)
+		t.Errorf("the image builds with Go 1.26, but go.mod has another version (%v)", err)
 	}
 }
 
-// instructions are the lines of a file that are neither empty nor comments.
+// instructions returns the lines of a file without empty lines and comments.
 func instructions(t *testing.T, file string) []string {
 	t.Helper()
 	text, err := os.ReadFile(file)
@@ -62,9 +62,9 @@ func instructions(t *testing.T, file string) []string {
 
 var variableForm = regexp.MustCompile(`\bTOKENVAULT_[A-Z_]+`)
 
-// TestVariablesOfDeploymentsExist looks for variables in the files that start a
-// vault elsewhere, and in the manual of tokenvault serve.
-func TestVariablesOfDeploymentsExist(t *testing.T) {
+// TestDeploymentVariablesExist checks that the manual of tokenvault serve
+// has every variable in the files that deploy a vault.
+func TestDeploymentVariablesExist(t *testing.T) {
 	t.Parallel()
 	manual := must(t, t.TempDir(), nil, "help", "serve")
 	known := append(variableForm.FindAllString(manual, -1), "TOKENVAULT_MASTER_KEY")

@@ -16,7 +16,8 @@ import (
 	"testing"
 )
 
-// built builds the program for the image, once, beside the one under test.
+// built builds the program for the image once, next to the program under
+// test.
 var built = sync.OnceValues(func() (string, error) {
 	path := binary + "-image"
 	build := exec.Command("go", "build", "-trimpath", "-ldflags=-s", "-o", path, ".")
@@ -25,7 +26,7 @@ var built = sync.OnceValues(func() (string, error) {
 	return path, build.Run()
 })
 
-// forImage returns the path of the program as the image has it.
+// forImage returns the path of the program for the image.
 func forImage(t *testing.T) string {
 	t.Helper()
 	path, err := built()
@@ -35,9 +36,9 @@ func forImage(t *testing.T) string {
 	return path
 }
 
-// TestTheProgramIsStatic looks for what would need a loader or a library, which an
-// image from scratch does not have.
-func TestTheProgramIsStatic(t *testing.T) {
+// TestProgramIsStatic checks that the program needs no loader and no
+// library, because an image from scratch has neither.
+func TestProgramIsStatic(t *testing.T) {
 	t.Parallel()
 	f, err := elf.Open(forImage(t))
 	if err != nil {
@@ -54,9 +55,9 @@ func TestTheProgramIsStatic(t *testing.T) {
 	}
 }
 
-// TestTheProgramNeedsNothingElse runs the program in a folder that has nothing but
-// the program, as an image from scratch does.
-func TestTheProgramNeedsNothingElse(t *testing.T) {
+// TestProgramRunsInAnEmptyImage runs the program in an otherwise empty
+// folder, as in an image from scratch.
+func TestProgramRunsInAnEmptyImage(t *testing.T) {
 	t.Parallel()
 	if os.Getuid() != 0 {
 		t.Skip("only root may change the root")
@@ -93,9 +94,9 @@ func TestTheProgramNeedsNothingElse(t *testing.T) {
 	}
 }
 
-// TestTheImageBuilds builds the image where buildah is installed. The program takes
-// the place of the stage that builds it, because this needs a base image.
-func TestTheImageBuilds(t *testing.T) {
+// TestImageBuilds builds the image if buildah is installed. The built
+// program replaces the build stage, because that needs a base image.
+func TestImageBuilds(t *testing.T) {
 	t.Parallel()
 	buildah, err := exec.LookPath("buildah")
 	if err != nil {

@@ -1,12 +1,12 @@
-// Command tokenvault is the operator's tool of a vault. It creates keys, tenants
-// and API keys, looks after databases, moves tokens in and out, and serves the
-// REST API.
+// Command tokenvault is the command-line tool for operators of a vault. It
+// creates keys, tenants and API keys, maintains databases, imports and
+// exports tokens, and serves the REST API.
 //
 //	go install github.com/seed-72ea4aab/vault/cmd/tokenvault@latest
 //	tokenvault --help
 //
-// It works on a database in its own process, with --db and the master key, or
-// through the REST API of a vault that runs elsewhere, with --url and an API key.
+// It opens a database in its own process, with --db and the master key. Or it
+// calls the REST API of a running vault, with --url and an API key.
 package main
 
 import (
@@ -15,7 +15,7 @@ import (
 	"os/signal"
 	"syscall"
 
-	_ "golang.org/x/crypto/x509roots/fallback" // an image from scratch has no certificates of authorities
+	_ "golang.org/x/crypto/x509roots/fallback" // an image from scratch has no CA certificates
 
 	"github.com/seed-72ea4aab/vault/cmd/tokenvault/internal/cli"
 )

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -18,15 +19,16 @@ import (
 	"time"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/browser"
 	"github.com/seed-72ea4aab/vault/internal/long"
 	"github.com/seed-72ea4aab/vault/internal/pgtest"
 	"github.com/seed-72ea4aab/vault/jsruntime"
 	"github.com/seed-72ea4aab/vault/script"
 )
 
-// binary is the program under test, built once. It has the same settings as go
-// vet, which has compiled the packages already; the long run also builds the
-// program for the image.
+// binary is the program under test, built once. It uses the same build
+// settings as go vet, which has already compiled the packages. The long run
+// also builds the program for the image.
 var binary string
 
 func TestMain(m *testing.M) {
@@ -38,12 +40,13 @@ func TestMain(m *testing.M) {
 	if out, err := exec.Command("go", "build", "-o", binary, ".").CombinedOutput(); err != nil {
 		panic("go build: " + err.Error() + "\n" + string(out))
 	}
-	code := m.Run()
+	code := browser.Main(m)
 	os.RemoveAll(folder)
 	os.Exit(code)
 }
 
-// command runs the program in a folder, with an environment of its own.
+// command returns a command that runs the program in a folder, with the given
+// environment.
 func command(t *testing.T, folder string, env []string, args ...string) *exec.Cmd {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), binary, args...)
@@ -65,7 +68,8 @@ func must(t *testing.T, folder string, env []string, args ...string) string {
 	return string(out)
 }
 
-// newDatabase makes a vault with a tenant, and returns the environment for it.
+// newDatabase creates a vault with a tenant, and returns the environment for
+// it.
 func newDatabase(t *testing.T, folder, db string) []string {
 	t.Helper()
 	env := []string{"TOKENVAULT_DB=" + db, "TOKENVAULT_MASTER_KEY=" + strings.TrimSpace(must(t, folder, nil, "key", "new")), "TOKENVAULT_TENANT=Acme"}
@@ -96,10 +100,11 @@ func TestExitCodes(t *testing.T) {
 	}
 }
 
-// TestAKilledImportIsResumed kills an import in the middle, more than once, and
-// finishes it: every row is there once. The rows come through a pipe that stays
-// open until the kill, so that no import can finish before it.
-func TestAKilledImportIsResumed(t *testing.T) {
+// TestKilledImportIsResumed kills an import in the middle, more than once,
+// and resumes it until it is done. Every row must exist once. The rows come
+// through a pipe that stays open until the kill, so that no import can finish
+// before it.
+func TestKilledImportIsResumed(t *testing.T) {
 	t.Parallel()
 	for name, db := range map[string]func() string{
 		"sqlite":   func() string { return "vault.db" },
@@ -134,7 +139,7 @@ func TestAKilledImportIsResumed(t *testing.T) {
 
 const csvHead = "id,data\n"
 
-// csvRows are rows of a file. Half of them have an id.
+// csvRows returns rows of a file. Half of them have an id.
 func csvRows(first, end int) string {
 	var rows strings.Builder
 	for n := first; n < end; n++ {
@@ -177,18 +182,18 @@ func killAt(t *testing.T, cmd *exec.Cmd, folder string, rows int) (sent int) {
 	return sent
 }
 
-// savedRows reads from the state how many rows are done.
+// savedRows returns the number of rows in the saved state.
 func savedRows(folder string) int {
 	var state struct{ Rows int }
 	if text, err := os.ReadFile(filepath.Join(folder, "state")); err == nil {
-		_ = json.Unmarshal(text, &state) // an older state does as well
+		_ = json.Unmarshal(text, &state) // on error, the previous state will do
 	}
 	return state.Rows
 }
 
-// TestTheProgramIsAWorker gives the program to a runtime as the one to run
-// tenants' code in.
-func TestTheProgramIsAWorker(t *testing.T) {
+// TestProgramIsAWorker lets a runtime use the program to run tenants'
+// code.
+func TestProgramIsAWorker(t *testing.T) {
 	t.Parallel()
 	out, err := command(t, t.TempDir(), nil, "worker").CombinedOutput()
 	var exit *exec.ExitError
@@ -205,20 +210,20 @@ func TestTheProgramIsAWorker(t *testing.T) {
 	}
 }
 
-// server is tokenvault serve, running.
+// server is a running tokenvault serve.
 type server struct {
 	*exec.Cmd
 	url   string
 	ended chan error
 }
 
-// serve starts a server that is configured by its environment.
+// serve starts a server with the given environment.
 func serve(t *testing.T, folder string, env ...string) *server {
 	t.Helper()
 	return startServer(t, command(t, folder, append(env, "TOKENVAULT_ADDR=127.0.0.1:0"), "serve"))
 }
 
-// startServer starts a server and waits until it listens.
+// startServer starts a server and waits until it listens, with --console also there.
 func startServer(t *testing.T, cmd *exec.Cmd) *server {
 	t.Helper()
 	s := &server{Cmd: cmd, ended: make(chan error, 1)}
@@ -232,10 +237,15 @@ func startServer(t *testing.T, cmd *exec.Cmd) *server {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = s.Process.Kill() })
-	lines := bufio.NewScanner(out)
-	for lines.Scan() {
+	last := "listening at "
+	if slices.Contains(cmd.Args, "--console") {
+		last = "The console is at "
+	}
+	for lines := bufio.NewScanner(out); lines.Scan(); {
 		if _, url, ok := strings.Cut(lines.Text(), "listening at "); ok {
 			s.url = url
+		}
+		if strings.Contains(lines.Text(), last) {
 			break
 		}
 	}
@@ -249,9 +259,9 @@ func startServer(t *testing.T, cmd *exec.Cmd) *server {
 	return s
 }
 
-// TestServeByEnvironment starts servers together on one database. They agree on
-// the demo tenant, and end with status 0. The other commands find the tables in
-// the same schema.
+// TestServeByEnvironment starts several servers on one database. They share
+// the demo tenant, and exit with status 0. The other commands find the tables
+// in the same schema.
 func TestServeByEnvironment(t *testing.T) {
 	t.Parallel()
 	key := "TOKENVAULT_MASTER_KEY=" + vault.NewKey().Text()
@@ -295,7 +305,7 @@ func TestServeByEnvironment(t *testing.T) {
 	_ = quiet.Process.Kill()
 }
 
-// TestBashCompletes asks a real bash for completions.
+// TestBashCompletes gets completions from a real bash.
 func TestBashCompletes(t *testing.T) {
 	t.Parallel()
 	bash, err := exec.LookPath("bash")
@@ -325,8 +335,8 @@ func TestBashCompletes(t *testing.T) {
 	}
 }
 
-// TestCommandsOfTheDocument runs the commands of operations.md in a shell.
-func TestCommandsOfTheDocument(t *testing.T) {
+// TestDocumentedCommands runs the commands of operations.md in a shell.
+func TestDocumentedCommands(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../../docs/operations.md")
 	if err != nil {

@@ -47,8 +47,8 @@ func TestLookupsCompareKeys(t *testing.T) {
 		"internal/core/authenticate.go": 1, // API keys and session keys
 		"internal/records/ensure.go":    1, // names of applications, reactors and proxies
 		"internal/sessions/sessions.go": 1, // nonces
-		"tenant.go":                     1, // names of tenants
-		"proxy.go":                      1, // proxy keys
+		"internal/tenants/tenants.go":   1, // names of tenants
+		"internal/relay/call.go":        1, // proxy keys
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("lookups of records by a key (-want +got):\n%s", diff)

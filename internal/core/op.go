@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/seed-72ea4aab/vault/internal/audit"
 	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/seal"
 	"github.com/seed-72ea4aab/vault/internal/sealed"
@@ -227,9 +228,14 @@ func (op *Op) openRecord(ctx context.Context, rec *storage.Record, doc any) (aga
 }
 
 // RecordEntry returns the log entry of a change of a record. Rev is the revision
-// that the record gets.
+// that the record gets. With evidence the entry carries the revision, so that an
+// older row contradicts the log.
 func (op *Op) RecordEntry(operation string, rec *storage.Record) storage.Log {
-	return op.Entry(operation, rec.Kind, uuid.UUID(rec.ID).String())
+	entry := op.Entry(operation, rec.Kind, uuid.UUID(rec.ID).String())
+	if op.Vault.Ledger != nil && tracked(rec.Kind) && operation != audit.Delete {
+		entry.Message = audit.WithRevision(entry.Message, rec.Rev)
+	}
+	return entry
 }
 
 // Record returns one record of the tenant, or ErrNotFound.

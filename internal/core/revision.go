@@ -9,6 +9,7 @@ import (
 
 	"github.com/seed-72ea4aab/vault/internal/audit"
 	"github.com/seed-72ea4aab/vault/internal/fault"
+	"github.com/seed-72ea4aab/vault/internal/sealed"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
@@ -124,6 +125,14 @@ func (op *Op) NoteDeleted(kind string, id storage.ID) {
 		op.tx.noteWrote(id)
 	}
 	op.Afterwards(func() { op.noteRevision(kind, id, goneRevision) })
+}
+
+// SealedRevision returns the revision that a record was sealed with: negative for a
+// document of an earlier version.
+func (op *Op) SealedRevision(ctx context.Context, rec *storage.Record) (int64, error) {
+	place := sealed.RecordPlace(rec)
+	doc, err := op.Open(ctx, &place, rec.KeyVersion, rec.Body)
+	return revisionOf(doc), err
 }
 
 // checkRevision refuses a record that is older than one this node has seen. It

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -22,42 +23,78 @@ import (
 
 // Config says how evidence is kept.
 type Config struct {
-	Origin  string        // the stored one, or a random one, when empty
-	Signer  note.Signer   // a key sealed in the database when nil
-	Every   time.Duration // between checkpoints; a minute when zero, never when negative
-	Anchors []ledger.Anchor
-	OnAlarm func(ledger.Alarm) // may be nil
+	Origin string      // the stored one, or a random one, when empty
+	Signer note.Signer // a key sealed in the database when nil
+	// Previous signs too, while the program changes its signer. It may be nil.
+	Previous note.Signer
+	Every    time.Duration // between checkpoints; a minute when zero, never when negative
+	Anchors  []ledger.Anchor
+	OnAlarm  func(ledger.Alarm) // may be nil
 }
 
 // Keeper keeps the evidence of a vault.
 type Keeper struct {
 	*ledger.Ledger
-	vault *core.Vault
-	store ledger.Store
-	ring  *seal.Ring // of the vault itself
-	every time.Duration
-	vkey  string
+	vault         *core.Vault
+	store         ledger.Store
+	ring          *seal.Ring // of the vault itself
+	every         time.Duration
+	origin        string  // of the configuration
+	own, previous *signer // of the program; may be nil
+	keys          atomic.Pointer[keyset]
 }
 
-// Open starts to keep evidence for a vault that does not work yet.
-func Open(ctx context.Context, v *core.Vault, c Config) (*Keeper, error) {
+// newKeeper checks a configuration and reads the keys.
+func newKeeper(ctx context.Context, v *core.Vault, c *Config) (*Keeper, error) {
 	store, ok := v.Store.(ledger.Store)
 	if !ok {
 		return nil, errors.New("vault: Config.Evidence needs a storage that keeps the trees over the log (storage.TreeStorage)")
 	}
-	k := &Keeper{vault: v, store: store, every: c.Every}
+	if c.Origin != "" {
+		if err := evidence.CheckOrigin(c.Origin); err != nil {
+			return nil, fmt.Errorf("vault: Config.Evidence.Origin: %w", err)
+		}
+	}
+	k := &Keeper{vault: v, store: store, every: c.Every, origin: c.Origin}
+	if err := k.ownSigners(c); err != nil {
+		return nil, err
+	}
 	var err error
 	if k.ring, err = vaultRing(ctx, v); err != nil {
 		return nil, err
 	}
-	signer, err := k.signer(ctx, &c)
+	_, err = k.loadKeys(ctx)
+	return k, err
+}
+
+// ownSigners takes in the signers of the program.
+func (k *Keeper) ownSigners(c *Config) (err error) {
+	switch {
+	case c.Signer == nil && c.Previous != nil:
+		return errors.New("vault: Config.Evidence.Previous needs a Signer")
+	case c.Signer == nil:
+		return nil
+	case c.Origin != "" && c.Signer.Name() != c.Origin:
+		return errors.New("vault: Config.Evidence.Signer must have the name of Config.Evidence.Origin")
+	case c.Previous != nil && c.Previous.Name() != c.Signer.Name():
+		return errors.New("vault: Config.Evidence.Previous must have the name of Config.Evidence.Signer")
+	}
+	if k.own, err = newSigner(c.Signer); err == nil && c.Previous != nil {
+		k.previous, err = newSigner(c.Previous)
+	}
+	return err
+}
+
+// Open starts to keep evidence for a vault that does not work yet.
+func Open(ctx context.Context, v *core.Vault, c Config) (*Keeper, error) {
+	k, err := newKeeper(ctx, v, &c)
 	if err != nil {
 		return nil, err
 	}
-	k.vkey = signer.vkey
+	set := k.keys.Load()
 	lc := ledger.Config{
-		Store: store, Name: signer.Name(), Signers: []note.Signer{signer}, Keys: []note.Verifier{signer},
-		Mac: k.mac, Tenants: k.tenants, Anchors: c.Anchors, Now: v.Now,
+		Store: k.store, Name: set.signers[0].Name(), Signers: set.signers, Keys: set.verifiers,
+		Mac: k.mac, Tenants: k.tenants, Compare: k.compare, Anchors: c.Anchors, Refresh: k.refresh, Now: v.Now,
 		Alarm: func(a ledger.Alarm) {
 			v.Logger.Error("evidence: "+a.Text, "alarm", string(a.Kind), "tenant_id", a.Tenant, "entry_id", a.Entry)
 			if c.OnAlarm != nil {
@@ -77,7 +114,7 @@ func Open(ctx context.Context, v *core.Vault, c Config) (*Keeper, error) {
 
 // Key returns the public key in the form of package note; empty when the signer
 // does not tell it.
-func (k *Keeper) Key() string { return k.vkey }
+func (k *Keeper) Key() string { return k.keys.Load().vkey }
 
 // mac computes keyed hashes for the ledger. Those of the vault's own tree are made
 // with the vault's ring.
@@ -86,10 +123,14 @@ func (k *Keeper) mac(ctx context.Context, tenant uuid.UUID, data []byte) (eviden
 		return core.Mac(k.ring, data), nil
 	}
 	mac, err := k.vault.LedgerMac(ctx, tenant, data)
-	if errors.Is(err, fault.ErrNoTenant) {
+	switch {
+	case errors.Is(err, fault.ErrNoTenant):
 		return mac, ledger.ErrGone
+	case errors.Is(err, fault.ErrAltered):
+		return mac, fmt.Errorf("%w: the key ring of tenant %s is older than the one this node has used", ledger.ErrTampered, tenant)
+	default:
+		return mac, err
 	}
-	return mac, err
 }
 
 // tenants returns the tenants that have a log. Deleted ones, whose rows are still

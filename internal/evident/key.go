@@ -7,25 +7,46 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
+	"time"
 
 	"golang.org/x/mod/sumdb/note"
 
 	"github.com/seed-72ea4aab/vault/evidence"
 	"github.com/seed-72ea4aab/vault/internal/core"
+	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/keyring"
+	"github.com/seed-72ea4aab/vault/internal/ledger"
 	"github.com/seed-72ea4aab/vault/internal/seal"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// kindEvidence is the kind of the record with the origin and the sealed key.
-const kindEvidence = "evidence"
+const (
+	// kindEvidence is the kind of the record with the keys of the log.
+	kindEvidence = "evidence"
+	// bothSign is how long the former key signs too after a change.
+	bothSign = 24 * time.Hour
+)
 
 // signer is a signer that can verify its own signatures.
 type signer struct {
 	note.Signer
 	vkey     string
 	verifier note.Verifier // nil for a signer that does not tell its public key
+}
+
+// newSigner returns the signer of a program.
+func newSigner(s note.Signer) (*signer, error) {
+	known, ok := s.(interface{ VerifierKey() string })
+	if !ok {
+		return &signer{Signer: s}, nil
+	}
+	verifier, err := note.NewVerifier(known.VerifierKey())
+	if err != nil {
+		return nil, fmt.Errorf("vault: the key of Config.Evidence.Signer: %w", err)
+	}
+	return &signer{s, known.VerifierKey(), verifier}, nil
 }
 
 // Verify implements [note.Verifier]. Ed25519 is deterministic, so a signer without a
@@ -38,83 +59,275 @@ func (s *signer) Verify(msg, sig []byte) bool {
 	return err == nil && bytes.Equal(again, sig)
 }
 
-// signer returns what signs notes: the program's signer, or the stored key.
-func (k *Keeper) signer(ctx context.Context, c *Config) (*signer, error) {
-	if c.Origin != "" {
-		if err := evidence.CheckOrigin(c.Origin); err != nil {
-			return nil, fmt.Errorf("vault: Config.Evidence.Origin: %w", err)
-		}
-	}
-	if c.Signer == nil {
-		return k.storedSigner(ctx, c.Origin)
-	}
-	if c.Origin != "" && c.Signer.Name() != c.Origin {
-		return nil, errors.New("vault: Config.Evidence.Signer must have the name of Config.Evidence.Origin")
-	}
-	s := &signer{Signer: c.Signer}
-	if known, ok := c.Signer.(interface{ VerifierKey() string }); ok {
-		s.vkey = known.VerifierKey()
-		var err error
-		if s.verifier, err = note.NewVerifier(s.vkey); err != nil {
-			return nil, fmt.Errorf("vault: the key of Config.Evidence.Signer: %w", err)
-		}
-	}
-	return s, nil
+// keys is the sealed document about the keys of the log.
+type keys struct {
+	Private string   `json:"private,omitempty"` // empty if the program has the signer
+	Public  string   `json:"public"`
+	Former  []former `json:"former,omitempty"` // newest first
+	// Announced says that an event of the tree names all of them.
+	Announced bool `json:"announced,omitempty"`
+
+	stored bool
+	rev    int64
 }
 
-// storedKey is the sealed document of the key.
-type storedKey struct {
-	Private string `json:"private"`
-	Public  string `json:"public"`
+// former is a key that was replaced. It signs too until a time, and verifies for
+// ever.
+type former struct {
+	Private string    `json:"private,omitempty"`
+	Public  string    `json:"public"`
+	Until   time.Time `json:"until,omitzero"`
 }
 
-// storedSigner returns the key in the database, and makes one if there is none.
-func (k *Keeper) storedSigner(ctx context.Context, origin string) (*signer, error) {
+// replace makes another key the current one.
+func (k *keys) replace(private, public string, now time.Time) {
+	k.Former = slices.Insert(k.Former, 0, former{k.Private, k.Public, now.Add(bothSign)})
+	k.Private, k.Public, k.Announced = private, public, false
+}
+
+// public returns all public keys, the current one first.
+func (k *keys) public() []string {
+	all := []string{k.Public}
+	for _, f := range k.Former {
+		all = append(all, f.Public)
+	}
+	return all
+}
+
+// expire forgets the private keys that sign no more, and reports whether there were
+// any.
+func (k *keys) expire(now time.Time) (any bool) {
+	for i := range k.Former {
+		if f := &k.Former[i]; f.Private != "" && !f.Until.After(now) {
+			f.Private, any = "", true
+		}
+	}
+	return any
+}
+
+var errFormat = errors.New("vault: the stored signing key has a format that this version does not know")
+
+// signers returns the stored keys that sign, the current one first.
+func (k *keys) signers() (all []note.Signer, err error) {
+	private := []string{k.Private}
+	for _, f := range k.Former {
+		private = append(private, f.Private)
+	}
+	for _, text := range private {
+		if text == "" {
+			continue
+		}
+		s, err := note.NewSigner(text)
+		if err != nil {
+			return nil, errFormat
+		}
+		all = append(all, s)
+	}
+	return all, nil
+}
+
+// verifiers returns all keys that verify.
+func (k *keys) verifiers() (all []note.Verifier, err error) {
+	for _, text := range k.public() {
+		v, err := note.NewVerifier(text)
+		if err != nil {
+			return nil, errFormat
+		}
+		all = append(all, v)
+	}
+	return all, nil
+}
+
+// loadKeys reads the keys of the log. It stores a new key if there is none, and the
+// public key of the program's signer if it is not known yet.
+func (k *Keeper) loadKeys(ctx context.Context) (*keyset, error) {
 	for {
-		key, err := k.readKey(ctx)
+		trees, err := k.hasTrees(ctx) // first: another node may create the key, and then a tree
 		if err != nil {
 			return nil, err
 		}
-		if key == nil {
-			if err := k.noTree(ctx); err != nil {
-				return nil, err
-			}
-			err := k.createKey(ctx, origin)
-			if err != nil && !errors.Is(err, storage.ErrExists) {
-				return nil, err
-			}
-			continue // another node may have been faster
+		doc, err := k.readKeys(ctx)
+		if err != nil {
+			return nil, err
 		}
-		s, err := key.signer()
-		if err == nil && origin != "" && s.Name() != origin {
-			return nil, fmt.Errorf("vault: the log of this database has the origin %q; Config.Evidence.Origin is another", s.Name())
+		changed, err := k.currentKeys(&doc, trees)
+		if err != nil {
+			return nil, err
 		}
-		return s, err
+		if !changed {
+			return k.take(doc)
+		}
+		// It is read again: another node may have been faster.
+		err = k.writeKeys(ctx, doc)
+		if err != nil && !errors.Is(err, storage.ErrExists) && !errors.Is(err, storage.ErrStale) {
+			return nil, err
+		}
 	}
 }
 
-// noTree returns an error if the log has notes that the program's signer, or a
-// stored key that is gone, has signed. Another key must not continue them unnoticed.
-func (k *Keeper) noTree(ctx context.Context) error {
+// currentKeys brings the document up to date with the configuration. The document
+// is nil if there is none.
+func (k *Keeper) currentKeys(doc **keys, trees bool) (changed bool, err error) {
+	d, own := *doc, k.own
+	if d != nil && d.Public != "" {
+		name, _, _ := strings.Cut(d.Public, "+")
+		if err := k.checkName(name); err != nil {
+			return false, err
+		}
+	}
+	switch {
+	case own == nil && (d == nil && trees || d != nil && d.Private == ""):
+		return false, errNoKey
+	case own == nil && d == nil:
+		*doc, err = newKeys(k.origin)
+		return true, err
+	case own == nil || own.vkey == "":
+		return false, nil
+	case d == nil:
+		*doc = &keys{Public: own.vkey}
+		return true, nil
+	case slices.Contains(d.public(), own.vkey):
+		return false, nil
+	default:
+		d.replace("", own.vkey, k.vault.Now())
+		return true, nil
+	}
+}
+
+// checkName compares the origin of the stored keys with the configuration.
+func (k *Keeper) checkName(name string) error {
+	asked := k.origin
+	if k.own != nil {
+		asked = k.own.Name()
+	}
+	if asked != "" && asked != name {
+		return fmt.Errorf("vault: the log of this database has the origin %q; Config.Evidence has another", name)
+	}
+	return nil
+}
+
+var errNoKey = errors.New("vault: the key that signs the notes of this log is not in the database; set Config.Evidence.Signer")
+
+// hasTrees reports whether the log has notes. If their key is not in the database,
+// the program's signer or a deleted key has signed them, and a new key must not
+// continue them.
+func (k *Keeper) hasTrees(ctx context.Context) (bool, error) {
 	trees, err := k.store.Trees(ctx, storage.TreeFilter{Tenants: []storage.ID{{}}})
-	if err == nil && len(trees) > 0 {
-		return errors.New("vault: the key that signs the notes of this log is not in the database; set Config.Evidence.Signer")
+	return len(trees) > 0, err
+}
+
+// newKeys returns a new key under an origin, or under a random one.
+func newKeys(origin string) (*keys, error) {
+	if origin == "" {
+		origin = "vault-" + strings.ToLower(rand.Text()[:16])
+	}
+	private, public, err := note.GenerateKey(rand.Reader, origin)
+	return &keys{Private: private, Public: public}, err
+}
+
+// keyset is the keys that a keeper uses.
+type keyset struct {
+	doc       *keys
+	vkey      string
+	signers   []note.Signer
+	verifiers []note.Verifier
+}
+
+// take makes the keeper use the keys of a document, which may be nil, and those of
+// the program.
+func (k *Keeper) take(doc *keys) (*keyset, error) {
+	set := &keyset{doc: doc}
+	if doc == nil {
+		set.doc = &keys{}
+	} else {
+		var err error
+		if set.signers, err = doc.signers(); err != nil {
+			return nil, err
+		}
+		if set.verifiers, err = doc.verifiers(); err != nil {
+			return nil, err
+		}
+		set.vkey = doc.Public
+	}
+	for _, s := range []*signer{k.previous, k.own} {
+		if s != nil {
+			set.signers, set.verifiers, set.vkey = slices.Insert(set.signers, 0, note.Signer(s)), append(set.verifiers, s), s.vkey
+		}
+	}
+	k.keys.Store(set)
+	return set, nil
+}
+
+// refresh takes in keys that another node has stored, announces a change of keys in
+// the tree, and forgets former keys that sign no more.
+func (k *Keeper) refresh(ctx context.Context) error {
+	set, err := k.loadKeys(ctx)
+	if err != nil {
+		return err
+	}
+	k.Use(set.signers, set.verifiers)
+	announced, err := k.announce(ctx, set.doc)
+	if err != nil || !set.doc.expire(k.vault.Now()) && !announced {
+		return err
+	}
+	if err := k.writeKeys(ctx, set.doc); err != nil && !errors.Is(err, storage.ErrStale) {
+		return err
+	}
+	if set, err = k.loadKeys(ctx); err == nil {
+		k.Use(set.signers, set.verifiers)
 	}
 	return err
 }
 
-func (key *storedKey) signer() (*signer, error) {
-	private, err := note.NewSigner(key.Private)
-	if err != nil {
-		return nil, errors.New("vault: the stored signing key has a format that this version does not know")
+// announce names the keys in an event of the tree after a change, and reports
+// whether it did. A ledger that signs nothing does so later.
+func (k *Keeper) announce(ctx context.Context, doc *keys) (bool, error) {
+	if doc.Announced || len(doc.Former) == 0 {
+		return false, nil
 	}
-	public, err := note.NewVerifier(key.Public)
-	return &signer{private, key.Public, public}, err
+	err := k.Record(ctx, evidence.Event{Kind: evidence.EventKeyChanged, Keys: doc.public()})
+	if errors.Is(err, ledger.ErrSuspended) {
+		return false, nil
+	}
+	doc.Announced = err == nil
+	return doc.Announced, err
+}
+
+// RotateKey replaces the stored key, and returns the new public key. Both keys sign
+// for a day.
+func (k *Keeper) RotateKey(ctx context.Context) (string, error) {
+	if k.own != nil {
+		return "", fault.New(fault.ErrConflict, "the program has the signing key; change Config.Evidence.Signer")
+	}
+	for range core.MaxAttempts {
+		doc, err := k.readKeys(ctx)
+		if err != nil {
+			return "", err
+		}
+		name, _, _ := strings.Cut(doc.Public, "+")
+		next, err := newKeys(name)
+		if err != nil {
+			return "", err
+		}
+		doc.expire(k.vault.Now())
+		doc.replace(next.Private, next.Public, k.vault.Now())
+		err = k.writeKeys(ctx, doc)
+		if errors.Is(err, storage.ErrStale) {
+			continue
+		}
+		if err != nil {
+			return "", err
+		}
+		_, err = k.Checkpoint(ctx)
+		return next.Public, err
+	}
+	return "", fault.ErrFaster
 }
 
 var keyPlace = seal.Place{Entity: kindEvidence, Field: "key"}
 
-func (k *Keeper) readKey(ctx context.Context) (*storedKey, error) {
+// readKeys returns the stored document, or nil if there is none.
+func (k *Keeper) readKeys(ctx context.Context) (*keys, error) {
 	recs, err := k.vault.Store.Records(ctx, storage.ID{}, kindEvidence, []storage.ID{{}})
 	if err != nil || len(recs) == 0 {
 		return nil, err
@@ -124,23 +337,16 @@ func (k *Keeper) readKey(ctx context.Context) (*storedKey, error) {
 	if err != nil {
 		return nil, fmt.Errorf("vault: the signing key of the log: %w", err)
 	}
-	key := &storedKey{}
-	if err := json.Unmarshal(plain, key); err != nil {
-		return nil, errors.New("vault: the stored signing key has a format that this version does not know")
+	doc := &keys{stored: true, rev: recs[0].Rev}
+	if err := json.Unmarshal(plain, doc); err != nil {
+		return nil, errFormat
 	}
-	return key, nil
+	return doc, nil
 }
 
-func (k *Keeper) createKey(ctx context.Context, origin string) error {
-	if origin == "" {
-		origin = "vault-" + strings.ToLower(rand.Text()[:16])
-	}
-	var key storedKey
-	var err error
-	if key.Private, key.Public, err = note.GenerateKey(rand.Reader, origin); err != nil {
-		return err
-	}
-	plain, err := json.Marshal(&key)
+// writeKeys stores the document, in place of the revision that was read.
+func (k *Keeper) writeKeys(ctx context.Context, doc *keys) error {
+	plain, err := json.Marshal(doc)
 	if err != nil {
 		return err
 	}
@@ -150,9 +356,14 @@ func (k *Keeper) createKey(ctx context.Context, origin string) error {
 		return err
 	}
 	now := k.vault.Now()
-	return k.vault.Store.Write(ctx, &storage.Change{Now: now, InsertRecords: []storage.Record{
-		{Kind: kindEvidence, KeyVersion: k.ring.Version(), Body: body, CreatedAt: now},
-	}})
+	rec := storage.Record{Kind: kindEvidence, KeyVersion: k.ring.Version(), Body: body, CreatedAt: now}
+	ch := &storage.Change{Now: now}
+	if !doc.stored {
+		ch.InsertRecords = []storage.Record{rec}
+	} else {
+		ch.UpdateRecords = []storage.RecordUpdate{{Rev: doc.rev, Record: rec}}
+	}
+	return k.vault.Store.Write(ctx, ch)
 }
 
 // vaultRing returns the keys of the vault itself, which the master key wraps and

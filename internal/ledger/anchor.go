@@ -36,7 +36,8 @@ const (
 // anchored calls an anchor, one call at a time, in the background.
 type anchored struct {
 	Anchor
-	keys []note.Verifier
+	keys func() []note.Verifier
+	now  func() time.Time
 
 	mu     sync.Mutex
 	next   []byte // to put
@@ -47,11 +48,29 @@ type anchored struct {
 	latest *evidence.Checkpoint
 	msg    []byte
 	err    error
+	failed int64     // calls
+	good   time.Time // when the last call succeeded
 
 	compared evidence.Checkpoint // the last one that the tree continues; the ledger's
 }
 
-func newAnchored(a Anchor, keys []note.Verifier) *anchored { return &anchored{Anchor: a, keys: keys} }
+// AnchorStatus is the state of an anchor.
+type AnchorStatus struct {
+	Size     int64     // of the newest note that it has; 0 for none
+	GoodAt   time.Time // when it last responded
+	Failures int64     // calls that failed
+	Err      error     // of the last call
+}
+
+func (a *anchored) status() AnchorStatus {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	s := AnchorStatus{GoodAt: a.good, Failures: a.failed, Err: a.err}
+	if a.latest != nil {
+		s.Size = a.latest.Size
+	}
+	return s
+}
 
 // kick looks at the anchor in the background, after putting a note if there is one.
 func (a *anchored) kick(msg []byte) {
@@ -95,11 +114,15 @@ func (a *anchored) call(msg []byte) {
 	got, looked := a.Latest(ctx)
 	var c *evidence.Checkpoint
 	if looked == nil && len(got) > 0 {
-		c, looked = evidence.OpenCheckpoint(got, a.keys...)
+		c, looked = evidence.OpenCheckpoint(got, a.keys()...)
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.once, a.err = true, errors.Join(err, looked)
+	if a.once, a.err = true, errors.Join(err, looked); a.err != nil {
+		a.failed++
+	} else {
+		a.good = a.now()
+	}
 	if c != nil {
 		a.latest, a.msg = c, got
 	}

@@ -107,15 +107,18 @@ func (l *Ledger) sign(ctx context.Context, always []uuid.UUID) ([]byte, error) {
 // mayContinue compares the tree with the notes of the anchors. The tree must not
 // grow before: then a restore would look like a fork.
 func (l *Ledger) mayContinue(ctx context.Context) error {
-	over := time.After(anchorWait)
-	for _, a := range l.anchors {
-		a.wait(over)
-		c, msg, err := a.newest()
-		if err != nil {
+	over, failing := time.After(anchorWait), false
+	defer func() {
+		if failing {
 			l.alarms.raise(Alarm{Kind: AlarmAnchor, Text: "an anchor does not respond"})
 		} else {
 			l.alarms.over(AlarmAnchor)
 		}
+	}()
+	for _, a := range l.anchors {
+		a.wait(over)
+		c, msg, err := a.newest()
+		failing = failing || err != nil
 		if c == nil || *c == a.compared {
 			continue
 		}
@@ -147,7 +150,7 @@ func (l *Ledger) signTree(ctx context.Context) ([]byte, error) {
 		}
 		return v.note, nil
 	}
-	msg, err := c.Sign(l.c.Signers...)
+	msg, err := c.Sign(l.signers()...)
 	if err != nil {
 		return nil, err
 	}

@@ -98,7 +98,7 @@ func (l *Ledger) Proof(ctx context.Context, tenant, id uuid.UUID) ([]byte, error
 		return nil, err
 	}
 	own := evidence.Checkpoint{Origin: evidence.TenantOrigin(x.at.Origin, tenant), Size: x.head.Size, Root: x.head.Root}
-	if p.Note, err = own.Sign(l.c.Signers...); err != nil {
+	if p.Note, err = own.Sign(l.signers()...); err != nil {
 		return nil, err
 	}
 	return p.Text(), nil
@@ -195,7 +195,7 @@ func (l *Ledger) TenantNote(ctx context.Context, tenant uuid.UUID) ([]byte, erro
 		return nil, err
 	}
 	own := evidence.Checkpoint{Origin: evidence.TenantOrigin(x.at.Origin, tenant), Size: x.head.Size, Root: x.head.Root}
-	return own.Sign(l.c.Signers...)
+	return own.Sign(l.signers()...)
 }
 
 // Export writes the bundle of a tenant.

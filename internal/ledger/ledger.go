@@ -49,15 +49,31 @@ type Config struct {
 	// their ids, after the given one.
 	Tenants func(ctx context.Context, after uuid.UUID, limit int) ([]uuid.UUID, error)
 
+	// Compare begins to compare the rows of a tenant with its log. It may be nil.
+	Compare func(tenant uuid.UUID) Comparison
+
 	// Instance tells one copy of the database from another. It may be nil.
 	Instance func(ctx context.Context) (storage.Instance, error)
 	Anchors  []Anchor
 	// Alarm is called when something is wrong, never twice at once. It may be nil.
 	Alarm func(Alarm)
+	// Refresh is called at the start of each round, and may call [Ledger.Use]. It may
+	// be nil.
+	Refresh func(ctx context.Context) error
 	// Published is called with every new note. It must not call the ledger, and may
 	// be nil.
 	Published func(msg []byte)
 	Now       func() time.Time
+}
+
+// Comparison compares the rows that a log is about with the log. A verification
+// shows it the entries in their order.
+type Comparison interface {
+	// Entry takes in an entry that the vault wrote. The index is -1 for an entry
+	// that is not in the tree yet.
+	Entry(index int64, e *evidence.Entry)
+	// Behind returns a finding for each row that is older than the log says.
+	Behind(ctx context.Context) ([]evidence.Finding, error)
 }
 
 // Errors of a ledger, for errors.Is.
@@ -81,6 +97,7 @@ type Ledger struct {
 	pending pending
 	anchors []*anchored
 	alarms  alarms
+	signing atomic.Pointer[signing]
 
 	mu     sync.Mutex // held while the vault's tree is in use
 	vault  vaultTree
@@ -134,15 +151,31 @@ func Open(ctx context.Context, c Config) (*Ledger, error) {
 		return nil, errors.New("evidence: a signer and its key are required")
 	}
 	l := &Ledger{c: c, trees: map[uuid.UUID]*cached{}}
+	l.Use(c.Signers, c.Keys)
 	l.alarms.send = c.Alarm
 	l.status.Store(&Status{})
 	for _, a := range c.Anchors {
-		l.anchors = append(l.anchors, newAnchored(a, c.Keys))
+		l.anchors = append(l.anchors, &anchored{Anchor: a, keys: l.keys, now: c.Now})
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l, l.start(ctx)
 }
+
+// signing are the keys of a ledger.
+type signing struct {
+	signers []note.Signer
+	keys    []note.Verifier
+}
+
+// Use replaces the signers and the keys of the configuration.
+func (l *Ledger) Use(signers []note.Signer, keys []note.Verifier) {
+	l.signing.Store(&signing{signers, keys})
+}
+
+func (l *Ledger) signers() []note.Signer { return l.signing.Load().signers }
+
+func (l *Ledger) keys() []note.Verifier { return l.signing.Load().keys }
 
 // Close stops handing notes to anchors, and waits for notes and alarms on their
 // way, but no longer than the context says.
@@ -169,8 +202,11 @@ type Status struct {
 	// whether it found no tampering.
 	Verified   time.Time
 	VerifiedOK bool
-	// Alarms are those that last, oldest first, up to maxShown.
-	Alarms []Alarm
+	// Alarms are those that last, oldest first, up to maxShown. Raised counts all of
+	// them by kind.
+	Alarms  []Alarm
+	Raised  map[AlarmKind]int64
+	Anchors []AnchorStatus
 }
 
 // Status returns the state of the ledger. It does not wait for the database: while
@@ -183,7 +219,10 @@ func (l *Ledger) Status() Status {
 	}
 	s := *l.status.Load()
 	s.Lag, s.Pending = l.pending.lag(l.c.Now())
-	s.Alarms = l.alarms.lasting()
+	s.Alarms, s.Raised = l.alarms.lasting()
+	for _, a := range l.anchors {
+		s.Anchors = append(s.Anchors, a.status())
+	}
 	return s
 }
 
@@ -219,12 +258,13 @@ const (
 // alarms sends each alarm once as long as it lasts, in the background: whoever gets
 // one may ask the ledger about it.
 type alarms struct {
-	mu    sync.Mutex
-	send  func(Alarm)
-	sent  map[Alarm]bool
-	shown []Alarm // of those, the oldest
-	queue []Alarm
-	busy  chan struct{} // closed when the queue is empty; nil when it is
+	mu     sync.Mutex
+	send   func(Alarm)
+	sent   map[Alarm]bool
+	shown  []Alarm // of those, the oldest
+	raised map[AlarmKind]int64
+	queue  []Alarm
+	busy   chan struct{} // closed when the queue is empty; nil when it is
 }
 
 const (
@@ -243,6 +283,10 @@ func (a *alarms) raise(alarm Alarm) {
 	if a.sent == nil || len(a.sent) >= maxAlarms {
 		a.sent = map[Alarm]bool{}
 	}
+	if a.raised == nil {
+		a.raised = map[AlarmKind]int64{}
+	}
+	a.raised[alarm.Kind]++
 	if a.sent[alarm] = true; len(a.shown) < maxShown {
 		a.shown = append(a.shown, alarm)
 	}
@@ -256,11 +300,12 @@ func (a *alarms) raise(alarm Alarm) {
 	}
 }
 
-// lasting returns the alarms that are not over, oldest first.
-func (a *alarms) lasting() []Alarm {
+// lasting returns the alarms that are not over, oldest first, and counts all that
+// were raised.
+func (a *alarms) lasting() ([]Alarm, map[AlarmKind]int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return slices.Clone(a.shown)
+	return slices.Clone(a.shown), maps.Clone(a.raised)
 }
 
 func (a *alarms) deliver() {

@@ -41,7 +41,7 @@ func (l *Ledger) acceptOnce(ctx context.Context, reason string, ahead []byte) ([
 	restores := v.state.Restores
 	if ahead != nil {
 		e.Notes = append(e.Notes, string(ahead))
-		if c, err := evidence.OpenCheckpoint(ahead, l.c.Keys...); err == nil {
+		if c, err := evidence.OpenCheckpoint(ahead, l.keys()...); err == nil {
 			if n, err := evidence.Restores(l.c.Name, c.Origin); err == nil {
 				restores = max(restores, n) // no origin is used twice
 			}

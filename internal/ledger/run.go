@@ -27,11 +27,15 @@ func (s Schedule) withDefaults() Schedule {
 	return s
 }
 
+// firstVerify is how long after its start a node verifies everything at the latest,
+// so that restarts do not put it off for ever.
+const firstVerify = 10 * time.Minute
+
 // Run keeps the trees up to date until the context ends. Errors go to failed; the
 // next round tries again.
 func (l *Ledger) Run(ctx context.Context, s Schedule, failed func(error)) {
 	s = s.withDefaults()
-	sequence, checkpoint, verify := time.NewTicker(s.Sequence), time.NewTicker(s.Checkpoint), time.NewTicker(s.Verify)
+	sequence, checkpoint, verify := time.NewTicker(s.Sequence), time.NewTicker(s.Checkpoint), time.NewTicker(min(firstVerify, s.Verify))
 	defer sequence.Stop()
 	defer checkpoint.Stop()
 	defer verify.Stop()
@@ -47,6 +51,7 @@ func (l *Ledger) Run(ctx context.Context, s Schedule, failed func(error)) {
 		case <-checkpoint.C:
 			err = l.Round(ctx)
 		case <-verify.C:
+			verify.Reset(s.Verify)
 			_, err = l.Verify(ctx, VerifyOptions{})
 		}
 		if err != nil && ctx.Err() == nil {
@@ -58,6 +63,11 @@ func (l *Ledger) Run(ctx context.Context, s Schedule, failed func(error)) {
 // Round does what is due once a minute: it sequences all tenants, goes on with
 // imports, looks for entries that are gone, looks at the anchors and signs a note.
 func (l *Ledger) Round(ctx context.Context) error {
+	if l.c.Refresh != nil {
+		if err := l.c.Refresh(ctx); err != nil {
+			return err
+		}
+	}
 	for _, a := range l.anchors {
 		a.kick(nil)
 	}

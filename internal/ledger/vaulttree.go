@@ -143,7 +143,7 @@ func (l *Ledger) recallNote(ctx context.Context, below int64) error {
 	if err != nil || len(notes) == 0 {
 		return err
 	}
-	c, err := evidence.OpenCheckpoint(notes[0].Note, l.c.Keys...)
+	c, err := evidence.OpenCheckpoint(notes[0].Note, l.keys()...)
 	if err != nil {
 		l.suspend(AlarmForked, "the newest note in the database is not signed by a known key", nil)
 		return nil //nolint:nilerr // the ledger is suspended instead

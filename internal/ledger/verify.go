@@ -123,7 +123,7 @@ func (v *verification) snapshot() (storage.Tree, []storage.Checkpoint, error) {
 func (v *verification) notes(o *VerifyOptions, stored []storage.Checkpoint) []noteAt {
 	var all []noteAt
 	add := func(msg []byte, size int64, stored bool) {
-		c, err := evidence.OpenCheckpoint(msg, v.l.c.Keys...)
+		c, err := evidence.OpenCheckpoint(msg, v.l.keys()...)
 		if err != nil || stored && c.Size != size {
 			v.findVault(evidence.BadSignature)
 			return

@@ -22,6 +22,8 @@ type tenantCheck struct {
 	cutoff int64
 	below  int64 // leaves below may be pruned
 
+	rowsOf Comparison // nil when only the log is verified
+
 	f     merkle.Frontier
 	nodes *[]storage.Node
 	seed  maphash.Seed
@@ -45,6 +47,9 @@ func (v *verification) tenant(tree *storage.Tree) error {
 	if t.head == nil {
 		t.head = &evidence.Event{} // it is new
 	}
+	if v.l.c.Compare != nil {
+		t.rowsOf = v.l.c.Compare(t.id)
+	}
 	if err := v.l.openState(v.ctx, tree, &t.state); errors.Is(err, ErrTampered) {
 		t.wrong(-1, evidence.Altered)
 		return nil
@@ -61,7 +66,30 @@ func (v *verification) tenant(tree *storage.Tree) error {
 		return err
 	}
 	t.compareHead()
-	return t.rows()
+	if err := t.rows(); err != nil {
+		return err
+	}
+	return t.behind()
+}
+
+// trusted shows an entry that the vault wrote to the comparison of rows.
+func (t *tenantCheck) trusted(index int64, e *evidence.Entry) {
+	if t.rowsOf != nil {
+		t.rowsOf.Entry(index, e)
+	}
+}
+
+// behind reports rows that are older than the log says. They are read after the
+// log, so that a row which changes meanwhile is newer than the log.
+func (t *tenantCheck) behind() error {
+	if t.rowsOf == nil {
+		return nil
+	}
+	found, err := t.rowsOf.Behind(t.ctx)
+	for _, f := range found {
+		t.report.Add(f)
+	}
+	return err
 }
 
 func (t *tenantCheck) wrong(index int64, verdict evidence.Verdict) {
@@ -253,7 +281,9 @@ func (t *tenantCheck) leaf(b *storage.Leaves, j int, row *storage.Log) error {
 	case row.Seq != ref.Seq:
 		t.find(t.id, n, id, evidence.Reordered)
 	case e.Commit(t.id, mac) == evidence.Hash(b.Hash[j]) && evidence.Mac(row.Mac) == stored && kind.Valid():
+		t.trusted(n, &e)
 	case erased && row.Mac == (storage.Hash{}) && e.Commit(t.id, evidence.Mac{}) == left:
+		t.trusted(n, &e)
 		t.find(t.id, n, id, evidence.Erased)
 	default:
 		t.find(t.id, n, id, evidence.Altered)
@@ -389,7 +419,10 @@ func (t *tenantCheck) newRow(l *storage.Log) error {
 		return err
 	}
 	verdict := evidence.Unsequenced
-	if l.Mac != (storage.Hash{}) && evidence.Mac(l.Mac) != mac {
+	switch {
+	case evidence.Mac(l.Mac) == mac:
+		t.trusted(-1, &e)
+	case l.Mac != (storage.Hash{}):
 		verdict = evidence.Forged
 	}
 	t.find(t.id, -1, e.ID, verdict)

@@ -2,7 +2,15 @@ package serve
 
 import (
 	"io"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
 	"testing"
+
+	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/script"
+	"github.com/seed-72ea4aab/vault/vaulttest"
 )
 
 func TestEvidenceFlags(t *testing.T) {
@@ -28,6 +36,31 @@ func TestEvidenceFlags(t *testing.T) {
 		e := c.evidenceConfig()
 		if (e != nil) != tc.on || e != nil && len(e.Anchors) != tc.anchors {
 			t.Errorf("%q: %+v", tc.args, e)
+		}
+	}
+}
+
+func TestEvidenceMetrics(t *testing.T) {
+	t.Parallel()
+	anchor := vault.AnchorFile(filepath.Join(t.TempDir(), "notes"))
+	v := vaulttest.Open(t, ":memory:", &vault.Config{Evidence: &vault.EvidenceConfig{Every: -1, Anchors: []vault.Anchor{anchor}}})
+	if _, err := v.Checkpoint(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := v.VerifyLogs(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	m := newMetrics(func() script.Stats { return script.Stats{} })
+	m.watch(v.Vault)
+	w := httptest.NewRecorder()
+	m.handler.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", nil))
+	for _, line := range []string{
+		"vault_evidence_size 2\n", "vault_evidence_lag_seconds 0\n", "vault_evidence_pending 0\n", "vault_evidence_suspended 0\n",
+		"vault_evidence_verified 1\n", "vault_evidence_last_checkpoint_timestamp_seconds ", "vault_evidence_last_verification_timestamp_seconds ",
+		`vault_evidence_alarms_total{kind="tampered"} 0`, `vault_evidence_anchor_failures_total{anchor="1"} 0`,
+	} {
+		if !strings.Contains(w.Body.String(), line) {
+			t.Errorf("%q is missing", line)
 		}
 	}
 }

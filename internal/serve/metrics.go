@@ -54,8 +54,8 @@ func newMetrics(runtime func() script.Stats) *metrics {
 	return m
 }
 
-// watch adds the figures of an open vault's sinks.
-func (m *metrics) watch(v *vault.Vault) { m.registry.MustRegister(sinkMetrics{v}) }
+// watch adds the figures of an open vault's sinks and evidence.
+func (m *metrics) watch(v *vault.Vault) { m.registry.MustRegister(sinkMetrics{v}, evidenceMetrics{v}) }
 
 // Start implements vault.Observer. It counts alarms.
 func (m *metrics) Start(ctx context.Context, e vault.Event) (context.Context, func(error)) {

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"testing"
 	"time"
+
+	"github.com/google/uuid"
 )
 
 type asksToWait time.Duration
@@ -20,7 +22,7 @@ func TestBackoffOverAnHour(t *testing.T) {
 	w := &worker{now: func() time.Time { return now }}
 	attempts := 0
 	for now.Sub(start) < time.Hour {
-		_ = w.fail(errors.New("out of reach"))
+		_ = w.fail(uuid.UUID{}, errors.New("out of reach"))
 		attempts++
 		pause := w.rest()
 		if pause <= 0 || pause > time.Minute {
@@ -45,7 +47,7 @@ func TestRetryAfter(t *testing.T) {
 	now := time.Unix(1_700_000_000, 0)
 	for asked, want := range map[time.Duration]time.Duration{10 * time.Minute: 10 * time.Minute, 48 * time.Hour: time.Hour} {
 		w := &worker{now: func() time.Time { return now }}
-		_ = w.fail(asksToWait(asked))
+		_ = w.fail(uuid.UUID{}, asksToWait(asked))
 		if got := w.rest(); got != want {
 			t.Errorf("asked for %v: a pause of %v, want %v", asked, got, want)
 		}

@@ -6,11 +6,11 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// A prepared plan that was made for empty tables may find a token by reading
-// all of its tenant's, since no index seems better than another. The server
-// makes new plans when it has analyzed the tables, which it does by itself, but
-// only after a minute or more; so the first rows that a store writes make it do
-// that, and then ten times as many, and so on.
+// A plan prepared for empty tables may find a token by reading all tokens of
+// its tenant, because no index seems better than another. The server makes new
+// plans after it has analyzed the tables, but it does so only after a minute or
+// more. So a store analyzes them itself after its first rows, after ten times
+// as many, and so on.
 const (
 	analyzeFirst = 500
 	analyzeLast  = 500_000
@@ -18,9 +18,8 @@ const (
 
 const analyzeText = "ANALYZE vault_tokens, vault_token_hashes, vault_logs, vault_records, vault_lookups, vault_claims, vault_jobs"
 
-// account adds the rows of a batch to those that were written, and has the
-// tables analyzed when it is time. It is called while a write is under way, so
-// that Close waits for it.
+// account adds the rows of a batch to the total and starts an ANALYZE when it
+// is due. It is called during a write, so that Close waits for it.
 func (s *Store) account(batch []*pending) {
 	var rows int64
 	for _, p := range batch {
@@ -31,7 +30,7 @@ func (s *Store) account(batch []*pending) {
 	for mark := int64(analyzeFirst); mark <= analyzeLast; mark *= 10 {
 		if after-rows < mark && mark <= after {
 			s.queue.busy.Go(func() {
-				// What fails here is done by the server later.
+				// If this fails, the server does it later.
 				ctx := storage.NoWait(context.Background())
 				_ = s.maintain(ctx, func(on execer) error {
 					_, err := on.ExecContext(ctx, s.schema.in(analyzeText))
@@ -43,7 +42,7 @@ func (s *Store) account(batch []*pending) {
 	}
 }
 
-// rows is how many rows a change writes, or a reading.
+// rows returns how many rows a change or a reading has written.
 func (p *pending) rows() int64 {
 	switch c := p.change; {
 	case c != nil:
@@ -55,7 +54,8 @@ func (p *pending) rows() int64 {
 	}
 }
 
-// entries is how many log entries a change has written, or a reading, and whose.
+// entries returns how many log entries a change or a reading has written, and
+// their tenant.
 func (p *pending) entries() (storage.ID, int) {
 	switch c := p.change; {
 	case c != nil:

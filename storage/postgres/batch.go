@@ -6,19 +6,20 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// maxGroupedLogs bounds the log entries of a change that shares a statement.
+// maxGroupedLogs limits the log entries of a change that shares a statement.
 const maxGroupedLogs = 8
 
-// onlyReadLogs reports whether a change may be committed unsynced.
+// onlyReadLogs reports whether a change may be committed without syncing.
 func onlyReadLogs(c *storage.Change) bool {
 	return c.Relaxed && c.Claim == nil && onlyLogs(c)
 }
 
-// onlyLogs reports whether nothing but a claim may be beside the log entries.
+// onlyLogs reports whether a change has only log entries, and at most a claim
+// besides.
 func onlyLogs(c *storage.Change) bool { return len(c.InsertTokens) == 0 && onlyCreates(c) }
 
-// onlyCreates reports whether nothing but a claim and log entries may be
-// beside the tokens that are created.
+// onlyCreates reports whether a change only creates tokens, with at most a
+// claim and log entries besides.
 func onlyCreates(c *storage.Change) bool {
 	return len(c.UpdateTokens) == 0 && len(c.DeleteTokens) == 0 &&
 		len(c.InsertRecords) == 0 && len(c.UpdateRecords) == 0 && len(c.DeleteRecords) == 0 &&
@@ -40,9 +41,9 @@ func classOf(c *storage.Change) class {
 	}
 }
 
-// batchRule tells which changes may share a statement with those that it has
-// accepted: those of one class, of which no two want the same claim, since a
-// statement cannot take one row twice.
+// batchRule decides which changes may share a statement with those it has
+// already accepted. They must be of one class and lane, and no two may take the
+// same claim, because a statement cannot insert a row twice.
 type batchRule struct {
 	class  class
 	lane   storage.ID

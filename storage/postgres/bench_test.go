@@ -14,7 +14,7 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// newID returns an id in the order of creation.
+// newID returns an id in order of creation.
 func newID() storage.ID { return storage.ID(uuid.Must(uuid.NewV7())) }
 
 func randomBytes(n int) []byte {
@@ -45,7 +45,7 @@ func sample(tenant storage.ID, n int) *storage.Change {
 	return c
 }
 
-// callers runs b.N calls spread over some goroutines.
+// callers runs b.N calls in n goroutines.
 func callers(b *testing.B, n int, call func() error) {
 	b.Helper()
 	var wg sync.WaitGroup
@@ -65,8 +65,8 @@ func callers(b *testing.B, n int, call func() error) {
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "ops/s")
 }
 
-// BenchmarkWrite is a create, a create with an idempotency claim, and the log
-// entry of a read, for several callers at once.
+// BenchmarkWrite measures a create, a create with an idempotency claim, and the
+// log entry of a read, with several concurrent callers.
 func BenchmarkWrite(b *testing.B) {
 	forms := map[string]func(*storage.Change){
 		"create": func(*storage.Change) {},
@@ -90,7 +90,7 @@ func BenchmarkWrite(b *testing.B) {
 	}
 }
 
-// BenchmarkJobs leases and finishes jobs by the hundred.
+// BenchmarkJobs leases and finishes jobs in batches of a hundred.
 func BenchmarkJobs(b *testing.B) {
 	const batch = 100
 	s := openAt(b, pgtest.URL(b), nil)

@@ -12,13 +12,13 @@ import (
 
 const tokenCreated = "EXISTS (SELECT FROM created c WHERE c.tenant_id = u.tenant_id AND c.ord = u.token)"
 
-// carefulText is the statement that creates the tokens of a batch. A change
-// whose token or claim is taken is passed over, with everything that belongs to
-// it, and the others are not: it returns the tokens that were created.
+// carefulText returns the statement that creates the tokens of a batch. It
+// skips a change whose token or claim is taken, with everything that belongs to
+// it, and writes the others. It returns the tokens that it created.
 //
-// A claim that is live is seen before its token is created. One that another
-// caller takes at the same moment is not, and then the whole statement fails:
-// its changes are written one by one.
+// The statement checks for a live claim before it creates the token. It does
+// not see a claim that another caller takes at the same time. Then the whole
+// statement fails, and its changes are written one by one.
 func carefulText(f form) string {
 	n := 0
 	from := func(cs columns) string {
@@ -34,7 +34,8 @@ func carefulText(f form) string {
 	if f.claims {
 		n++
 		now := "$" + strconv.Itoa(n) + "::bigint"
-		// The offset keeps the planner from making this a join with the table.
+		// OFFSET keeps the planner from turning this into a join with the
+		// table.
 		free = ` WHERE u.claim IS NULL OR NOT EXISTS (
 			SELECT FROM vault_claims WHERE vault_claims.tenant_id = u.tenant_id AND vault_claims.key = u.claim AND NOT (` + dead(now) + `) OFFSET 0)`
 		claimed = []string{
@@ -68,8 +69,8 @@ func carefulText(f form) string {
 		" AS ok) g LEFT JOIN created c ON true"
 }
 
-// createCarefully writes a batch of creates in one statement, and returns those
-// that it has passed over.
+// createCarefully writes a batch of creates in one statement and returns the
+// changes that it skipped.
 func (g *group) createCarefully(slot *slot, batch []*pending) (passed []*pending, err error) {
 	args := g.logs.values(g.tokens.values(nil))
 	args = append(args, slot.shard)
@@ -84,7 +85,7 @@ func (g *group) createCarefully(slot *slot, batch []*pending) (passed []*pending
 	err = slot.query(context.Background(), text, args, true, func(row []driver.Value) error {
 		tenant, _ := row[1].([]byte)
 		ord, created := row[2].([]byte)
-		if created { // else none was
+		if created { // otherwise nothing was created
 			done[tokenKey{storage.ID(tenant), storage.ID(ord)}] = true
 		}
 		return nil

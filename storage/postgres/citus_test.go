@@ -19,10 +19,10 @@ import (
 	"github.com/seed-72ea4aab/vault/storage/storagetest"
 )
 
-// shards is the setting of how many shards a table is distributed over.
+// shards is the setting for the number of shards of a table.
 const shards = "citus.shard_count"
 
-// onCitus returns the address of the cluster, and the options of a vault in an
+// onCitus returns the address of the cluster and the options of a vault in an
 // empty schema, which is not in the search path.
 func onCitus(tb testing.TB) (address string, o *postgres.Options) {
 	tb.Helper()
@@ -34,7 +34,7 @@ func onCitus(tb testing.TB) (address string, o *postgres.Options) {
 	return with(tb, own, "search_path", "public"), &postgres.Options{Schema: u.Query().Get("search_path")}
 }
 
-// distributed returns what onCitus does, of a vault that is distributed.
+// distributed is like onCitus, for a distributed vault.
 func distributed(tb testing.TB) (address string, o *postgres.Options) {
 	tb.Helper()
 	address, o = onCitus(tb)
@@ -59,8 +59,8 @@ func citusTxBackend(x *explained) storagetest.TxBackend {
 	}, Others: func(tb testing.TB) map[string]storagetest.Begin { return others(tb, "postgres") }}
 }
 
-// distributed makes a vault on Citus, whose statements are explained, and returns
-// what opens it, and its address.
+// distributed creates a vault on Citus whose statements are explained. It
+// returns an opener and the address.
 func (x *explained) distributed(tb testing.TB) (storagetest.Opener, string) {
 	tb.Helper()
 	address, o := distributed(tb)
@@ -74,8 +74,8 @@ var (
 	subPlan   = regexp.MustCompile(`Distributed Subplan|Citus INSERT \.\.\. SELECT`)
 )
 
-// oneTask has Citus explain a statement, and returns why it does not send it as it
-// is to the one place of its tenant.
+// oneTask makes Citus explain a statement. It returns an error if Citus does
+// not send the statement unchanged to the worker of its tenant.
 func oneTask(db *sql.DB, text string, parameters sent) error {
 	rows, err := db.Query("EXPLAIN (COSTS OFF) "+text, parameters...)
 	if err != nil {
@@ -97,8 +97,9 @@ func oneTask(db *sql.DB, text string, parameters sent) error {
 	return rows.Err()
 }
 
-// BenchmarkDistributed compares a vault on Citus, where there is one, with one on
-// a PostgreSQL: creates and reads by 24 callers of 6 tenants, and of one.
+// BenchmarkDistributed compares a vault on Citus, if available, with a vault on
+// PostgreSQL. It creates and reads tokens with 24 callers, of 6 tenants and of
+// one.
 func BenchmarkDistributed(b *testing.B) {
 	servers := map[string]func(testing.TB) *postgres.Store{"PostgreSQL": func(tb testing.TB) *postgres.Store {
 		return openAt(tb, pgtest.URL(tb), nil)
@@ -138,13 +139,13 @@ func BenchmarkDistributed(b *testing.B) {
 	}
 }
 
-// tenantOf is a tenant and a token of it.
+// tenantOf is a tenant with one of its tokens.
 type tenantOf struct {
 	id    storage.ID
 	token string
 }
 
-// byTenants runs b.N calls by 24 callers, as many of each tenant.
+// byTenants runs b.N calls with 24 callers, the same number for each tenant.
 func byTenants(b *testing.B, tenants []tenantOf, call func(tenantOf) error) {
 	b.Helper()
 	var wg sync.WaitGroup
@@ -172,7 +173,7 @@ func TestDistributeWithoutCitus(t *testing.T) {
 	}
 }
 
-// citusTests run where there is a Citus.
+// citusTests run if Citus is available.
 var citusTests = map[string]func(*testing.T){
 	"a vault in use is distributed": func(t *testing.T) {
 		address, o := onCitus(t)
@@ -184,7 +185,7 @@ var citusTests = map[string]func(*testing.T){
 		}
 		load(t, s, time.Second, nil) // so that there is something to move
 		load(t, s, 6*time.Second, func() {
-			for range 2 { // which changes nothing the second time
+			for range 2 { // the second call changes nothing
 				if err := postgres.Distribute(t.Context(), address, o); err != nil {
 					t.Error(err)
 				}
@@ -211,7 +212,7 @@ var citusTests = map[string]func(*testing.T){
 		load(t, openAt(t, address, o), 500*time.Millisecond, nil)
 		wantDistributed(t, db, o.Schema)
 	},
-	// This is what TestPartitioned goes by where there is no Citus.
+	// TestPartitioned relies on this where Citus is not available.
 	"updates and deletes may be part of a statement, and inserts may not": func(t *testing.T) {
 		address, o := distributed(t)
 		db := database(t, with(t, address, "search_path", o.Schema))
@@ -236,7 +237,8 @@ var citusTests = map[string]func(*testing.T){
 			for range 100 {
 				killed.Add(int64(number(t, db, `SELECT count(pg_terminate_backend(pid)) FROM (
 					SELECT pid FROM pg_stat_activity WHERE application_name = $1 ORDER BY random() LIMIT 1) a`, o.Schema)))
-				// A worker's too, in the middle of what the coordinator does.
+				// Also kill connections of workers while the coordinator uses
+				// them.
 				if _, err := db.Exec(`SELECT run_command_on_workers($$SELECT count(pg_terminate_backend(pid)) FROM (
 					SELECT pid FROM pg_stat_activity WHERE application_name LIKE 'citus_internal%' AND state <> 'idle'
 					ORDER BY random() LIMIT 1) a$$)`); err != nil {
@@ -250,7 +252,7 @@ var citusTests = map[string]func(*testing.T){
 	},
 }
 
-// TestCitus is not parallel, since it kills connections of the whole cluster.
+// TestCitus is not parallel, because it kills connections of the whole cluster.
 func TestCitus(t *testing.T) { //nolint:paralleltest // as it says
 	if !pgtest.HasCitus() {
 		return
@@ -260,8 +262,9 @@ func TestCitus(t *testing.T) { //nolint:paralleltest // as it says
 	}
 }
 
-// load creates and reads tokens of several tenants for a while, during which
-// something may happen, and checks that what was acknowledged is there, once.
+// load creates and reads tokens of several tenants for a while, and calls
+// meanwhile during that time. It then checks that each acknowledged write
+// exists exactly once.
 func load(t *testing.T, s *postgres.Store, d time.Duration, meanwhile func()) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), d)
@@ -315,8 +318,8 @@ func load(t *testing.T, s *postgres.Store, d time.Duration, meanwhile func()) {
 	}
 }
 
-// wantDistributed checks that all tables of a vault are where they belong, and
-// that no other is.
+// wantDistributed checks that all tables of a vault are distributed as they
+// should be, and that no other table is.
 func wantDistributed(t *testing.T, db *sql.DB, schema string) {
 	t.Helper()
 	rows, err := db.Query(`SELECT c.relname, COALESCE(p.partmethod::text, ''), COALESCE(p.colocationid, 0)

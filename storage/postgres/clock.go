@@ -28,10 +28,10 @@ func (s *Store) ClockAhead(ctx context.Context) (ahead time.Duration, err error)
 	return ahead, failed(err)
 }
 
-// clockAhead is the least difference that explains what a database said of the
-// time between two moments.
+// clockAhead returns the smallest difference that explains the time that a
+// database reported between two moments.
 func clockAhead(before, after, said time.Time) time.Duration {
-	before = before.Truncate(time.Microsecond).Round(0) // the wall clock, as the database has it
+	before = before.Truncate(time.Microsecond).Round(0) // the wall clock, with the precision of the database
 	switch after = after.Round(0); {
 	case said.Before(before):
 		return before.Sub(said)

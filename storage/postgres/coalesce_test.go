@@ -14,9 +14,10 @@ import (
 	"github.com/seed-72ea4aab/vault/storage/postgres"
 )
 
-// TestCoalescedRows lets unlike changes share statements, and reads back every
-// column that a statement may leave out, share among rows, or send for each.
-func TestCoalescedRows(t *testing.T) {
+// TestSharedStatementKeepsEveryColumn lets different changes share statements. It reads back
+// every column that a statement may leave out, share among rows, or send for
+// each row.
+func TestSharedStatementKeepsEveryColumn(t *testing.T) {
 	t.Parallel()
 	forms := map[string]func(i int, c *storage.Change){
 		"alike": func(int, *storage.Change) {},
@@ -51,7 +52,7 @@ func TestCoalescedRows(t *testing.T) {
 	for name, form := range forms {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := openAt(t, postgres.Vaults.URL(t), &postgres.Options{MaxConns: 2}) // one that writes
+			s := openAt(t, postgres.Vaults.URL(t), &postgres.Options{MaxConns: 2}) // one of them writes
 			tenant := newID()
 			changes := make([]*storage.Change, 60)
 			var work sync.WaitGroup
@@ -72,9 +73,9 @@ func TestCoalescedRows(t *testing.T) {
 	}
 }
 
-// TestCoalescedReads lets log entries of reads share statements, and reads back
+// TestSharedLogStatementKeepsEveryColumn lets log entries of reads share statements. It reads back
 // every column that a statement may share among them or send for each.
-func TestCoalescedReads(t *testing.T) {
+func TestSharedLogStatementKeepsEveryColumn(t *testing.T) {
 	t.Parallel()
 	forms := map[string]func(i int, c *storage.Change){
 		"alike":   func(int, *storage.Change) {},
@@ -95,7 +96,7 @@ func TestCoalescedReads(t *testing.T) {
 		},
 	}
 	for name, form := range forms {
-		for _, connections := range []int{2, 3} { // from three on, these have their own
+		for _, connections := range []int{2, 3} { // with three, reads have their own connection
 			t.Run(fmt.Sprintf("%s, %d connections", name, connections), func(t *testing.T) {
 				t.Parallel()
 				s := openAt(t, postgres.Vaults.URL(t), &postgres.Options{MaxConns: connections})
@@ -119,7 +120,7 @@ func TestCoalescedReads(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					slices.Reverse(logs) // they come newest first
+					slices.Reverse(logs) // lists return the newest first
 					if diff := cmp.Diff(c.Logs, logs); diff != "" {
 						t.Errorf("log (-want +got):\n%s", diff)
 					}
@@ -129,7 +130,7 @@ func TestCoalescedReads(t *testing.T) {
 	}
 }
 
-// stored checks that a change is in the database as it was given.
+// stored checks that a change is in the database as written.
 func stored(t *testing.T, s *postgres.Store, c *storage.Change) {
 	t.Helper()
 	want := c.InsertTokens[0]

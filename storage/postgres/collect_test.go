@@ -14,14 +14,14 @@ import (
 	"testing"
 )
 
-// collector stands between a program and a server, and keeps the statements that
-// the program sends, with their parameters.
+// collector is a proxy between a program and a server. It records the
+// statements that the program sends, with their parameters.
 type collector struct {
 	address string // of the server, through the collector
-	// cuts says, if it is set, at which commands the program loses its connection.
+	// cuts, if set, decides at which commands the program loses its connection.
 	cuts atomic.Pointer[func(command string) bool]
-	// most, if it is set, is how much the server says on a connection before the
-	// program loses it, and lost is how often that was.
+	// most, if set, is how many bytes the server may send on a connection
+	// before the program loses it. lost counts the lost connections.
 	most atomic.Int64
 	lost atomic.Int64
 
@@ -29,14 +29,15 @@ type collector struct {
 	sent map[string][]sent // by text
 }
 
-// sent are the parameters of a statement: text, or bytes in the binary format, or
-// nil.
+// sent holds the parameters of a statement: text, bytes in the binary format,
+// or nil.
 type sent []any
 
-// maxSent is how many parameters are kept of one text.
+// maxSent is how many sets of parameters are kept for each text.
 const maxSent = 3
 
-// collect starts a collector before a server, which ends with the test.
+// collect starts a collector in front of a server. It stops at the end of the
+// test.
 func collect(tb testing.TB, address string) *collector {
 	tb.Helper()
 	server, err := url.Parse(address)
@@ -77,7 +78,7 @@ func collect(tb testing.TB, address string) *collector {
 	return c
 }
 
-// serve passes on what a client and the server say, until one of them ends.
+// serve forwards data between a client and the server until one of them ends.
 func (c *collector) serve(client net.Conn, network, at string) {
 	defer client.Close()
 	server, err := net.Dial(network, at)
@@ -92,7 +93,7 @@ func (c *collector) serve(client net.Conn, network, at string) {
 	_ = c.listen(bufio.NewReader(io.TeeReader(client, server)))
 }
 
-// answer passes on what the server says.
+// answer forwards the server's responses.
 func (c *collector) answer(client io.Writer, server io.Reader) {
 	most := c.most.Load()
 	if most == 0 {
@@ -106,7 +107,7 @@ func (c *collector) answer(client io.Writer, server io.Reader) {
 
 var errCut = errors.New("the connection is cut")
 
-// listen reads what a client sends. The first message has no type.
+// listen reads the client's messages. The first message has no type.
 func (c *collector) listen(r *bufio.Reader) error {
 	if _, err := message(r); err != nil {
 		return err
@@ -150,7 +151,7 @@ func message(r io.Reader) ([]byte, error) {
 	return body, err
 }
 
-// parameters are those of a message that binds them: formats, then values.
+// parameters decodes the parameters of a Bind message: formats, then values.
 func parameters(raw []byte) sent {
 	short := func() (n int) {
 		n, raw = int(binary.BigEndian.Uint16(raw)), raw[2:]

@@ -28,7 +28,7 @@ type column struct {
 	kind kind
 }
 
-// columns are the columns of rows that a statement is given.
+// columns are the columns of rows that are parameters of a statement.
 type columns []column
 
 // names lists the columns, each with a prefix.
@@ -44,10 +44,10 @@ func (cs columns) names(prefix string) string {
 	return b.String()
 }
 
-// from is an item of a FROM list that yields rows of these columns under an
-// alias, out of the parameters after the first n. One row comes as scalars,
-// which the server plans and runs faster; several come as arrays, so that one
-// statement fits any number.
+// from returns a FROM item with rows of these columns under an alias. The rows
+// come from the parameters after the first n. A single row is passed as
+// scalars, which the server plans and runs faster. Several rows are passed as
+// arrays, so that one statement fits any number.
 func (cs columns) from(n int, many bool, alias string) string {
 	as := " AS " + alias + "(" + cs.names("") + ")"
 	if many {
@@ -56,8 +56,8 @@ func (cs columns) from(n int, many bool, alias string) string {
 	return "(VALUES (" + cs.places(n, "") + "))" + as
 }
 
-// places lists the parameters after the first n, as these columns or as arrays
-// of them.
+// places lists the placeholders of the parameters after the first n, cast to
+// the types of these columns or to arrays of them.
 func (cs columns) places(n int, suffix string) string {
 	var b strings.Builder
 	for i, c := range cs {
@@ -69,8 +69,8 @@ func (cs columns) places(n int, suffix string) string {
 	return b.String()
 }
 
-// unnested lists the elements of the parameters after the first n, which are
-// arrays of these columns, and scalars for the columns whose names are in shared.
+// unnested lists the elements of the parameters after the first n. They are
+// arrays of these columns, except that columns in shared are scalars.
 func (cs columns) unnested(n int, shared ...string) string {
 	values := make([]string, len(cs))
 	for i, c := range cs {
@@ -82,26 +82,28 @@ func (cs columns) unnested(n int, shared ...string) string {
 	return strings.Join(values, ", ")
 }
 
-// insert is an INSERT of rows of these columns, out of the parameters after the
-// first n: arrays, and scalars for the columns whose names are in shared. A list
-// of VALUES of which some are sets is one row to the planner: where tables are
-// distributed, it is sent whole to the place of its tenant.
+// insert returns an INSERT of rows of these columns. The parameters after the
+// first n are arrays, or scalars for columns in shared.
+//
+// A VALUES list that contains sets is a single row to the planner. If tables
+// are distributed, the coordinator therefore sends it whole to the worker of
+// its tenant.
 func (cs columns) insert(table string, n int, shared []string) string {
 	return "INSERT INTO " + table + " (" + cs.names("") + ") VALUES (" + cs.unnested(n, shared...) + ")"
 }
 
-// rows are rows on their way to the server: an array for each column, or, for
-// one row, scalars, all in the binary format. Its methods add the next value of
+// rows are rows on the way to the server, in the binary format. Each column is
+// an array, or, for a single row, a scalar. The methods add the next value of
 // the current row.
 type rows struct {
 	columns columns
-	n       int     // rows
-	arrays  []array // of each column
-	scalars []any   // in place of the arrays
-	next    int     // the column of the next value
+	n       int     // number of rows
+	arrays  []array // one per column
+	scalars []any   // instead of the arrays
+	next    int     // column of the next value
 }
 
-// newRows returns rows that are sent as arrays, with room for n of them.
+// newRows returns rows that are sent as arrays, with capacity for n rows.
 func newRows(cs columns, n int) *rows {
 	r := &rows{columns: cs, arrays: make([]array, len(cs))}
 	for i, c := range cs {
@@ -110,12 +112,12 @@ func newRows(cs columns, n int) *rows {
 	return r
 }
 
-// newRow returns rows that hold one, which is sent as scalars.
+// newRow returns rows for a single row, which is sent as scalars.
 func newRow(cs columns) *rows {
 	return &rows{columns: cs, scalars: make([]any, 0, len(cs))}
 }
 
-// rowsOf puts every value into rows; a single one as scalars.
+// rowsOf converts values to rows, and a single value to scalars.
 func rowsOf[T any](cs columns, values []T, put func(*rows, *T)) *rows {
 	r := newRow(cs)
 	if len(values) != 1 {
@@ -130,7 +132,7 @@ func rowsOf[T any](cs columns, values []T, put func(*rows, *T)) *rows {
 // many reports whether the rows are arrays.
 func (r *rows) many() bool { return r.scalars == nil }
 
-// column returns the array of the next value, and moves on.
+// column returns the array of the next value and advances to the next column.
 func (r *rows) column() *array {
 	a := &r.arrays[r.next]
 	if r.next++; r.next == len(r.arrays) {
@@ -159,7 +161,7 @@ func (r *rows) bytes(v []byte) {
 	if r.many() {
 		r.column().bytes(v)
 	} else {
-		r.scalar(append(make([]byte, 0, len(v)), v...)) // never nil, which is NULL
+		r.scalar(append(make([]byte, 0, len(v)), v...)) // never nil, which would be NULL
 	}
 }
 
@@ -187,7 +189,7 @@ func (r *rows) bool(v bool) {
 	}
 }
 
-// optional adds bytes of which nil are NULL.
+// optional adds bytes, or NULL for nil.
 func (r *rows) optional(v []byte) {
 	if v == nil {
 		r.null()
@@ -196,7 +198,7 @@ func (r *rows) optional(v []byte) {
 	}
 }
 
-// optionalText adds a text of which none is NULL.
+// optionalText adds a text, or NULL if it is empty.
 func (r *rows) optionalText(v string) {
 	if v == "" {
 		r.null()
@@ -205,7 +207,7 @@ func (r *rows) optionalText(v string) {
 	}
 }
 
-// id adds an id of which zero is NULL.
+// id adds an id, or NULL if it is zero.
 func (r *rows) id(v *storage.ID) {
 	if v.IsZero() {
 		r.null()
@@ -214,7 +216,7 @@ func (r *rows) id(v *storage.ID) {
 	}
 }
 
-// key adds a key of which zero is NULL.
+// key adds a key, or NULL if it is zero.
 func (r *rows) key(v *storage.Key) {
 	if v.IsZero() {
 		r.null()
@@ -223,7 +225,7 @@ func (r *rows) key(v *storage.Key) {
 	}
 }
 
-// hash adds a hash of which zero is NULL.
+// hash adds a hash, or NULL if it is zero.
 func (r *rows) hash(v *storage.Hash) {
 	if *v == (storage.Hash{}) {
 		r.null()
@@ -232,7 +234,7 @@ func (r *rows) hash(v *storage.Hash) {
 	}
 }
 
-// time adds a time of which zero is NULL.
+// time adds a time, or NULL if it is zero.
 func (r *rows) time(v time.Time) {
 	if v.IsZero() {
 		r.null()
@@ -241,7 +243,7 @@ func (r *rows) time(v time.Time) {
 	}
 }
 
-// values appends the parameters that the rows are: scalars, or arrays.
+// values appends the rows as parameters: scalars or arrays.
 func (r *rows) values(args []any) []any {
 	if r.many() {
 		return r.parameters(args, r.columns, nil)
@@ -249,8 +251,8 @@ func (r *rows) values(args []any) []any {
 	return append(args, r.scalars...)
 }
 
-// parameters appends the parameters of some of the columns of rows that are
-// arrays, in their order, as insert wants them.
+// parameters appends some columns of rows that are arrays, in their order, as
+// parameters of insert.
 func (r *rows) parameters(args []any, some columns, shared []string) []any {
 	for i, c := range r.columns {
 		switch {

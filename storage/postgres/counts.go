@@ -8,8 +8,8 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// countTokens adds up what a change does to the numbers of tokens. What an
-// update or a delete takes away is what the stored row says.
+// countTokens adds up how a change alters the numbers of tokens. For updates
+// and deletes it uses the set and type of the stored row.
 func (s *statement) countTokens(c *storage.Change, shard int64) {
 	var moved []string
 	if len(c.UpdateTokens) > 0 {
@@ -21,7 +21,7 @@ func (s *statement) countTokens(c *storage.Change, shard int64) {
 	}
 	created := counts(c.InsertTokens)
 	switch {
-	case len(moved) == 0 && len(created) > 0 && (s.routed || len(c.InsertTokens) > 1): // else insertToken has counted it
+	case len(moved) == 0 && len(created) > 0 && (s.routed || len(c.InsertTokens) > 1): // otherwise insertToken has counted it
 		s.write("counted", anyRows, func(s *statement) string { return s.insertCounts(created, shard) })
 	case len(moved) == 0:
 	case s.routed:
@@ -36,7 +36,7 @@ func (s *statement) countTokens(c *storage.Change, shard int64) {
 	}
 }
 
-// sumCounts adds up what several queries say of the numbers of tokens.
+// sumCounts adds up the numbers of tokens that several queries return.
 func sumCounts(columns string, moved []string) string {
 	return "SELECT " + columns + " FROM (" + strings.Join(moved, " UNION ALL ") +
 		") AS d(set_id, type, n) GROUP BY d.set_id, d.type HAVING sum(d.n) <> 0"
@@ -46,8 +46,8 @@ func (s *statement) insertCounts(sums tally, shard int64) string {
 	return s.insert("vault_token_counts", sums.rows(shard)) + addToCounts
 }
 
-// countFound is the statement for tokens that were created, and what was found
-// of others.
+// countFound returns the statement that counts created tokens together with the
+// found changes.
 func (s *statement) countFound(created tally, shard int64) step {
 	for _, c := range s.found.counts {
 		created.sum(c)
@@ -58,7 +58,7 @@ func (s *statement) countFound(created tally, shard int64) step {
 	return s.step(anyRows, func(s *statement) string { return s.insertCounts(created, shard) })
 }
 
-// counts are the numbers of tokens by set and type.
+// counts returns the numbers of tokens by set and type.
 func counts(tokens []storage.Token) (sums tally) {
 	for i := range tokens {
 		sums.add(storage.ID{}, &tokens[i])
@@ -66,8 +66,9 @@ func counts(tokens []storage.Token) (sums tally) {
 	return sums
 }
 
-// insertSets makes sure that sets are known. Under a shard of its own one has a
-// row of its own, which no other writer waits for, unless there is one already.
+// insertSets adds sets that do not exist yet. A negative shard gives a
+// transaction of the application its own rows, so that no other writer waits
+// for them.
 func (s *statement) insertSets(sets []storage.ContainerSet, shard int64) {
 	if shard < 0 && !s.routed {
 		from := s.rows(rowsOf(setColumns, sets, putSet))

@@ -9,19 +9,19 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// asker is a connection that can be asked: one of the vault's, or that of a
-// transaction of the application's.
+// asker is a connection for queries: one of the vault's, or one in a
+// transaction of the application.
 type asker interface {
 	// start begins a statement with parameters that the connection understands.
 	start(tenant storage.ID) *statement
-	// query runs a statement, prepared if that is wanted and possible, and calls
-	// row for each of its rows.
+	// query runs a statement and calls row for each of its rows. It prepares
+	// the statement if prepare is set and the connection allows it.
 	query(ctx context.Context, text string, args []any, prepare bool, row func([]driver.Value) error) error
 }
 
-// diagnose finds the guard for which a change was refused; nil when none of
-// them fails any more. The claim comes first: a request that is sent again
-// after it was answered meets its own token too.
+// diagnose finds the guard that made the server reject a change. It returns nil
+// if all guards hold now. It checks the claim first, because a request that is
+// repeated after it was answered also conflicts with its own token.
 func diagnose(ctx context.Context, on asker, c *storage.Change) (*storage.Conflict, error) {
 	if conflict, err := diagnoseClaim(ctx, on, c); conflict != nil || err != nil {
 		return conflict, err
@@ -46,7 +46,8 @@ func diagnose(ctx context.Context, on asker, c *storage.Change) (*storage.Confli
 
 const holdQuery = "SELECT 1 FROM vault_records WHERE tenant_id = $1 AND kind = $2 AND id = $3 AND rev = $4::bigint"
 
-// holds reports whether the record that a change holds has its revision.
+// holds reports whether the record that a change holds has the expected
+// revision.
 func holds(ctx context.Context, on asker, c *storage.Change) (held bool, err error) {
 	h := c.Hold
 	if h == nil {
@@ -92,7 +93,7 @@ func diagnoseClaim(ctx context.Context, on asker, c *storage.Change) (*storage.C
 	return nil, nil
 }
 
-// timeOf is the time in a column, which is zero when it is NULL.
+// timeOf returns the time in a column, or the zero time for NULL.
 func timeOf(column driver.Value) time.Time {
 	micros, ok := column.(int64)
 	if !ok {
@@ -102,14 +103,14 @@ func timeOf(column driver.Value) time.Time {
 }
 
 // check finds the first of some rows for which a condition on the database
-// holds. The condition sees the row as u.
+// holds. The condition refers to the row as u.
 type check struct {
 	kind      storage.ConflictKind
 	rows      *rows // as arrays
 	condition string
 }
 
-// checkOf puts every value into the rows of a check.
+// checkOf returns a check of all values.
 func checkOf[T any](kind storage.ConflictKind, cs columns, values []T, put func(*rows, *T), condition string) check {
 	r := newRows(append(cs[:len(cs):len(cs)], column{"i", bigint}), len(values))
 	for i := range values {
@@ -141,7 +142,7 @@ const (
 	jobStale    = "NOT EXISTS (SELECT 1 FROM vault_jobs j WHERE j.tenant_id = $1 AND j.id = u.id AND j.owner IS NOT DISTINCT FROM u.owner)"
 )
 
-// checksOf are the guards of a change, but for its claim.
+// checksOf returns the guards of a change, except its claim.
 func checksOf(c *storage.Change) []check {
 	return []check{
 		checkOf(storage.TokenIDTaken, tokenColumns, c.InsertTokens, putToken, tokenTaken),
@@ -158,7 +159,7 @@ func checksOf(c *storage.Change) []check {
 	}
 }
 
-// twice finds rows of a change that are in each other's way.
+// twice finds a row of a change that conflicts with another row of it.
 func twice(c *storage.Change) *storage.Conflict {
 	seen := seenKeys{}
 	for i := range c.InsertTokens {
@@ -232,11 +233,11 @@ func twiceJob(c *storage.Change, seen seenKeys) *storage.Conflict {
 	return nil
 }
 
-// seenKeys are keys that rows of a change have, each under the letter of its
+// seenKeys is a set of keys of rows, each prefixed with the letter of its key
 // space.
 type seenKeys map[string]struct{}
 
-// again notes a key and reports whether it was there already.
+// again adds a key and reports whether it was already there.
 func (s seenKeys) again(space byte, key []byte) bool {
 	k := string(space) + string(key)
 	_, ok := s[k]

@@ -13,29 +13,29 @@ import (
 )
 
 const (
-	// deadPeer is after how long a server that no longer answers at all, because
-	// its machine or the network is gone, is given up. A server that hangs still
-	// answers for its connections: that is what HangTimeout is for.
+	// deadPeer is how long it takes to give up on a server whose machine or
+	// network is down. The machine of a server that hangs still acknowledges
+	// packets; HangTimeout is for that case.
 	deadPeer = 15 * time.Second
-	// cancelTimeout bounds a request to the server to end a statement: the driver
-	// waits for it, even if the server hangs.
+	// cancelTimeout limits a request to cancel a statement, because the driver
+	// waits for it even if the server hangs.
 	cancelTimeout = time.Second
 	connectSlack  = 100 * time.Millisecond
-	// leastRate is how many bytes a second a server has to send of a large result
-	// once HangTimeout has passed.
+	// leastRate is how many bytes per second a server must send of a large
+	// result after HangTimeout.
 	leastRate = 1 << 20
 )
 
-// connector opens the connections of a pool, and knows the line of each.
+// connector opens the connections of a pool and knows the line of each.
 type connector struct {
 	*pq.Connector
 	dialer *dialer
-	lines  sync.Map // of driver.Conn to *line
+	lines  sync.Map // from driver.Conn to *line
 	hung   func(since time.Time)
 }
 
-// newConnector returns a connector that calls hung when a server was silent since
-// a moment.
+// newConnector returns a connector that calls hung when a server has been
+// silent since a given time.
 func newConnector(config pq.Config, silence time.Duration, hung func(since time.Time)) (*connector, error) {
 	inner, err := pq.NewConnectorConfig(config)
 	if err != nil {
@@ -46,7 +46,7 @@ func newConnector(config pq.Config, silence time.Duration, hung func(since time.
 	return c, nil
 }
 
-// connectError is why no connection could be opened. Nothing was sent.
+// connectError means that no connection could be opened, so nothing was sent.
 type connectError struct{ error }
 
 func (e *connectError) Unwrap() error { return e.error }
@@ -63,16 +63,16 @@ func (c *connector) Connect(ctx context.Context) (driver.Conn, error) {
 	return conn, nil
 }
 
-// cut returns what gives up a connection at once.
+// cut returns a function that closes a connection at once.
 func (c *connector) cut(conn any) func() {
 	l, ok := c.lines.Load(conn)
 	if !ok {
-		return func() {} // it is closed already
+		return func() {} // it is already closed
 	}
 	return func() { _ = l.(*line).Conn.Close() }
 }
 
-// cutAll gives up all connections at once.
+// cutAll closes all connections at once.
 func (c *connector) cutAll() {
 	c.lines.Range(func(_, l any) bool {
 		_ = l.(*line).Conn.Close()
@@ -80,8 +80,8 @@ func (c *connector) cutAll() {
 	})
 }
 
-// cutIdle gives up the connections that nobody uses, and that were not heard of
-// since a moment.
+// cutIdle closes the idle connections that have received nothing since the
+// given time.
 func (c *connector) cutIdle(since time.Time) {
 	c.lines.Range(func(_, l any) bool {
 		if l := l.(*line); !l.asked.Load() && l.heard.Load() < since.UnixNano() {
@@ -91,14 +91,15 @@ func (c *connector) cutIdle(since time.Time) {
 	})
 }
 
-// dialedKey is where a dialer leaves the line that it has opened for a
-// connector. Without it, the line is for the request to end a statement.
+// dialedKey is the context key under which a dialer stores the line it opened
+// for a connector. If it is missing, the line is for a request to cancel a
+// statement.
 type dialedKey struct{}
 
-// dialer connects to a server so that its death is noticed, and its silence.
+// dialer connects to a server and notices when it dies or stays silent.
 type dialer struct {
 	net.Dialer
-	silence atomic.Int64 // what lines wait for, as a time.Duration; 0 for any time
+	silence atomic.Int64 // time limit of lines, as a time.Duration; 0 for none
 }
 
 func newDialer(silence time.Duration) *dialer {
@@ -110,7 +111,7 @@ func newDialer(silence time.Duration) *dialer {
 	return d
 }
 
-// DialContext is what lib/pq opens a connection with.
+// DialContext is the method that lib/pq opens connections with.
 func (d *dialer) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
 	l := &line{silence: &d.silence}
 	dialed, ok := ctx.Value(dialedKey{}).(**line)
@@ -133,33 +134,33 @@ func (d *dialer) DialContext(ctx context.Context, network, address string) (net.
 	return l, nil
 }
 
-// DialTimeout is what lib/pq asks of a dialer beside Dial and DialContext.
+// DialTimeout is a method that lib/pq requires besides Dial and DialContext.
 func (d *dialer) DialTimeout(network, address string, timeout time.Duration) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
 	return d.DialContext(ctx, network, address)
 }
 
-// line is a connection whose server has so long to answer a statement. The driver
-// reads only when it has asked for something, so that silence means that a statement
-// takes as long as that, or that the server hangs: the kernel of its machine goes
-// on to acknowledge what is sent. The time counts from the question, so that a
-// server which sends a byte now and then has no more of it; a large result has a
-// second more for each leastRate bytes that have come. A line that was silent is
-// closed.
+// line is a connection with a time limit for each response of the server.
+//
+// The driver reads only after it has sent a request. So silence means that a
+// statement takes too long, or that the server hangs: the kernel of its machine
+// still acknowledges what is sent. The time counts from the request, so that
+// sending a byte now and then does not extend it. A large result gets one more
+// second for each leastRate bytes received. A line that stays silent is closed.
 type line struct {
 	net.Conn
 	silence *atomic.Int64
-	limit   time.Time // that the driver has set, while it connects; zero for none
-	connect time.Time // of the context that it connects with; zero for none
-	end     time.Time // of the line, whatever the driver sets; zero for none
+	limit   time.Time // deadline set by the driver while it connects; zero for none
+	connect time.Time // deadline of the context it connects with; zero for none
+	end     time.Time // deadline of the line, whatever the driver sets; zero for none
 	closed  func()    // may be nil
 
-	since time.Time // when the driver asked last
-	came  int64     // bytes, since then
+	since time.Time // when the driver last sent a request
+	came  int64     // bytes received since then
 
-	asked atomic.Bool           // something that was not answered yet
-	heard atomic.Int64          // when the server last said something, in nanoseconds
+	asked atomic.Bool           // a request is unanswered
+	heard atomic.Int64          // when the server last sent something, in Unix nanoseconds
 	hung  func(since time.Time) // nil while it connects
 }
 
@@ -189,7 +190,8 @@ func (l *line) Write(b []byte) (int, error) {
 	return n, l.giveUp(err)
 }
 
-// deadline is the earliest of the bounds on what began at a moment; zero without any.
+// deadline returns the earliest time limit for a request sent at the given
+// time, or zero if there is no limit.
 func (l *line) deadline(since time.Time) (first time.Time) {
 	if silence := time.Duration(l.silence.Load()); silence > 0 {
 		first = since.Add(silence)
@@ -197,7 +199,7 @@ func (l *line) deadline(since time.Time) (first time.Time) {
 	return earliest(earliest(first, l.limit), l.end)
 }
 
-// earliest is the earlier of two times that are not zero.
+// earliest returns the earlier of two times, ignoring zero times.
 func earliest(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b
@@ -205,8 +207,8 @@ func earliest(a, b time.Time) time.Time {
 	return a
 }
 
-// giveUp closes a line that was silent for too long. Those that were not heard of
-// for half as long, because nobody used them, would most likely be silent too.
+// giveUp closes a line that timed out. It also closes idle lines that have been
+// silent for half as long, because they would most likely time out too.
 func (l *line) giveUp(err error) error {
 	if n, ok := errors.AsType[net.Error](err); ok && n.Timeout() {
 		_ = l.Conn.Close()
@@ -217,8 +219,9 @@ func (l *line) giveUp(err error) error {
 	return err
 }
 
-// SetDeadline implements [net.Conn]. The driver sets one while it connects, and
-// does not look at its context then.
+// SetDeadline implements [net.Conn]. While the driver connects, it sets a
+// deadline and ignores its context, so SetDeadline applies the earlier of the
+// two.
 func (l *line) SetDeadline(t time.Time) error {
 	if l.limit = t; !t.IsZero() {
 		l.limit = earliest(t, l.connect)

@@ -7,9 +7,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// giveUpUnanswered bounds how long sent data may stay unacknowledged: keep-alive
-// probes do not help while a request is under way, and the system's own bound is
-// a quarter of an hour.
+// giveUpUnanswered limits how long sent data may stay unacknowledged.
+// Keep-alive probes do not help during a request, and the system's own limit is
+// 15 minutes.
 func giveUpUnanswered(network, _ string, c syscall.RawConn) error {
 	if !strings.HasPrefix(network, "tcp") {
 		return nil

@@ -4,5 +4,5 @@ package postgres
 
 import "syscall"
 
-// giveUpUnanswered leaves unacknowledged data to the system's own bound.
+// giveUpUnanswered leaves unacknowledged data to the system's own limit.
 func giveUpUnanswered(string, string, syscall.RawConn) error { return nil }

@@ -16,26 +16,29 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// errNoCitus is what Distribute says to a server that cannot distribute.
+// errNoCitus is the error of Distribute for a server that cannot distribute
+// tables.
 var errNoCitus = errors.New("postgres: the database has no extension citus: " +
 	"add citus to shared_preload_libraries, restart the server, run CREATE EXTENSION citus, and add the workers with citus_add_node")
 
 // Distribute spreads the tables of a vault over the workers of a Citus cluster.
-// The URL is that of its coordinator, and opts are those that the vault is
-// opened with; they may be nil. Rows go where the hash of their tenant says, all
-// rows of a tenant to one place; the small table that finds the tenant of an API
-// key is copied to every worker, and the table of migrations stays where it is.
+// The url names the coordinator. opts are the options of the vault; they may be
+// nil.
 //
-// The vault may be empty or filled, and may be in use: all tables are moved in
-// one transaction, for which changes and reads wait. Those that would have to
-// wait for longer than [Options].RetryFor fail with [storage.ErrUnavailable] and
-// leave nothing. Nodes that opened the vault before the extension was there must
-// be restarted first; see docs/scaling.md.
+// All rows of a tenant go to one worker, chosen by the hash of the tenant. The
+// small table that finds the tenant of an API key is copied to every worker.
+// The table of migrations stays on the coordinator.
 //
-// It brings the schema up to date as [Options].Migrate says. What is distributed
-// already stays as it is, so that Distribute may be repeated. Other tables of the
-// database are not touched. The number of shards is the server's setting
-// citus.shard_count, which the URL may set.
+// The vault may contain data and may be in use. Distribute moves all tables in
+// one transaction, and changes and reads wait for it. Calls that would wait
+// longer than [Options].RetryFor fail with [storage.ErrUnavailable] and change
+// nothing. Nodes that opened the vault before the extension existed must be
+// restarted first; see docs/scaling.md.
+//
+// Distribute migrates the schema according to [Options].Migrate. It may be
+// repeated, because it skips tables that are already distributed. It does not
+// touch other tables of the database. The number of shards is the server
+// setting citus.shard_count, which the URL may set.
 func Distribute(ctx context.Context, url string, opts *Options) error {
 	var o Options
 	if opts != nil {
@@ -45,7 +48,7 @@ func Distribute(ctx context.Context, url string, opts *Options) error {
 	if err != nil {
 		return err
 	}
-	// Tables are copied for as long as that takes, without a word from the server.
+	// The server sends nothing while it copies tables, however long that takes.
 	db, err := newPool(config, 2, 0, nil)
 	if err != nil {
 		return err
@@ -81,8 +84,8 @@ func hasCitus(ctx context.Context, db *sql.DB) (yes bool, err error) {
 	return yes, clean(err)
 }
 
-// followUp distributes the tables that later migrations have added to a vault
-// that is distributed. With [storage.MigrateCheck] that has to be done already.
+// followUp distributes tables that later migrations have added to a distributed
+// vault. With [storage.MigrateCheck] it only checks that they are distributed.
 func followUp(ctx context.Context, db *sql.DB, schema schemaName, mode storage.MigrateMode) error {
 	if yes, err := hasCitus(ctx, db); err != nil || !yes {
 		return err
@@ -91,7 +94,7 @@ func followUp(ctx context.Context, db *sql.DB, schema schemaName, mode storage.M
 	switch {
 	case err != nil:
 		return clean(err)
-	case len(left) == 0 || slices.Contains(left, anchor): // it is whole, or is not distributed
+	case len(left) == 0 || slices.Contains(left, anchor): // all tables are distributed, or the vault is not
 		return nil
 	case mode == storage.MigrateCheck:
 		return fmt.Errorf("%w: not distributed as the others are: %s; run postgres.Distribute",
@@ -101,18 +104,19 @@ func followUp(ctx context.Context, db *sql.DB, schema schemaName, mode storage.M
 }
 
 const (
-	// anchor is the table that the others are placed with.
+	// anchor is the table that the others are colocated with.
 	anchor = "vault_tokens"
-	// everywhere is the table that is not under tenants and that every worker has.
+	// everywhere is the reference table that every worker has. It is not keyed
+	// by tenant.
 	everywhere = "vault_lookups"
-	// local is the table that stays where it is.
+	// local is the table that is never distributed.
 	local = "vault_migrations"
 )
 
 var createdTable = regexp.MustCompile(`CREATE TABLE (?:\S+\.)?(vault_\w+)`)
 
-// tables are those that the migrations make and that can be distributed. The
-// anchor is the first.
+// tables returns the tables of the migrations that can be distributed, starting
+// with the anchor.
 func (n schemaName) tables() []string {
 	names := []string{anchor}
 	for _, m := range n.migrations() {
@@ -154,15 +158,15 @@ func undistributed(ctx context.Context, on rowsQueryer, schema schemaName) ([]st
 }
 
 const (
-	// spreadLock is for how long spread waits for a lock while it holds others,
-	// and spreadPause for how long it lets everybody else go on then.
+	// spreadLock is how long spread waits for a lock while it holds others.
+	// spreadPause is how long it then lets other transactions continue.
 	spreadLock  = 2 * time.Second
 	spreadPause = 200 * time.Millisecond
 )
 
-// spread distributes the tables that are not, all in one transaction: no
-// statement of the vault's can be about tables of which some are and some are
-// not. It tries again when others hold locks.
+// spread distributes the tables that are not yet distributed, all in one
+// transaction. No statement of the vault works if only some of its tables are
+// distributed. spread tries again if other transactions hold locks.
 func spread(ctx context.Context, db *sql.DB, schema schemaName) error {
 	for {
 		err := spreadOnce(ctx, db, schema)
@@ -185,7 +189,7 @@ func spreadOnce(ctx context.Context, db *sql.DB, schema schemaName) error {
 		return err
 	}
 	defer func() { _ = tx.Rollback() }() // does nothing after Commit
-	// A vault of many tables has more shards than there should be connections.
+	// The vault's tables have more shards than there should be connections.
 	settings := fmt.Sprintf("SET LOCAL lock_timeout = %d; SET LOCAL citus.multi_shard_modify_mode = 'sequential'; "+
 		"SET LOCAL client_min_messages = error", spreadLock.Milliseconds())
 	if _, err := tx.ExecContext(ctx, settings); err != nil {
@@ -210,8 +214,8 @@ func spreadOnce(ctx context.Context, db *sql.DB, schema schemaName) error {
 	return tx.Commit()
 }
 
-// distributeTable distributes one table, and removes the rows that it has left
-// behind on this server, where no statement sees them any more.
+// distributeTable distributes one table. It removes the rows left on the
+// coordinator, which no statement sees any more.
 func distributeTable(ctx context.Context, tx *sql.Tx, schema schemaName, table string) error {
 	name := pq.QuoteLiteral(schema.in(table))
 	with := "none"

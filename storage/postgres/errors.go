@@ -16,18 +16,18 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// ErrNotDurable means that the server acknowledges commits that are not yet on
-// disk: its synchronous_commit, or its fsync, is off.
+// ErrNotDurable means that synchronous_commit or fsync is off on the server, so
+// that it acknowledges commits before they are on disk.
 var ErrNotDurable = errors.New("postgres: the server confirms commits before they are on disk")
 
-// ServerError is an error that the server reported. It holds what kind of
-// error it was, and never a text that could quote a row.
+// ServerError is an error that the server reported. It identifies the kind of
+// error, but never contains text that could quote a row.
 type ServerError struct {
 	Code       string // SQLSTATE
-	Constraint string // the constraint that was violated, if one was
+	Constraint string // the violated constraint, if any
 }
 
-// Error names the code, and says what to do where that is known.
+// Error names the code and, if known, a remedy.
 func (e *ServerError) Error() string {
 	text := "postgres: the server reported SQLSTATE " + e.Code
 	if name := pqerror.Code(e.Code).Name(); name != "" {
@@ -51,7 +51,7 @@ func (e *ServerError) Error() string {
 	return text
 }
 
-// clean replaces an error of the driver by one that is safe to show.
+// clean replaces a driver error with an error that is safe to show.
 func clean(err error) error {
 	var server *pq.Error
 	switch {
@@ -71,7 +71,7 @@ func clean(err error) error {
 }
 
 // refused reports whether the server undid a statement because one of its
-// guards, or a unique key, did not hold.
+// guards or a unique key did not hold.
 func refused(err error) bool {
 	if errors.Is(err, errGuard) {
 		return true
@@ -84,8 +84,8 @@ func refused(err error) bool {
 	}
 }
 
-// failed is clean for what a call met while the database was open: what passes
-// is [storage.ErrUnavailable].
+// failed cleans the error of a call on an open database. Errors that may pass
+// become [storage.ErrUnavailable].
 func failed(err error) error {
 	if err == nil || errors.Is(err, storage.ErrUnavailable) || !passes(err) && !hopeless(err) {
 		return clean(err)
@@ -96,33 +96,33 @@ func failed(err error) error {
 // passes reports whether the same call may succeed later.
 func passes(err error) bool { return (lost(err) || transient(err)) && !hopeless(err) }
 
-// hopeless reports whether a refusal to connect will still be one in a moment:
-// somebody has to change something.
+// hopeless reports whether a rejected connection will stay rejected until
+// someone changes the configuration.
 func hopeless(err error) bool {
 	c := string(code(err))
 	return strings.HasPrefix(c, string(pqerror.ClassInvalidAuthorizationSpecification)) ||
 		strings.HasPrefix(c, string(pqerror.ClassInvalidCatalogName))
 }
 
-// transient reports whether the same statement may succeed when it is tried
-// again, and has certainly left nothing.
+// transient reports whether a statement certainly had no effect and may succeed
+// when tried again.
 func transient(err error) bool {
 	switch c := code(err); c {
 	case pqerror.TRSerializationFailure, pqerror.TRDeadlockDetected, pqerror.LockNotAvailable,
 		pqerror.ReadOnlySQLTransaction, pqerror.QueryCanceled, pqerror.IOError:
 		return true
-	default: // connections, memory, and room on the disk
+	default: // connections, memory, and disk space
 		return strings.HasPrefix(string(c), string(pqerror.ClassInsufficientResources))
 	}
 }
 
-// aborted reports whether a statement was not run because the session is in a
-// transaction that has failed. On a connection of the vault's own another one
-// helps: nothing leaves such a transaction behind on purpose.
+// aborted reports whether a statement did not run because its session is in a
+// failed transaction. For the vault's own connections, a new connection helps,
+// because nothing leaves such a transaction behind on purpose.
 func aborted(err error) bool { return code(err) == pqerror.InFailedSQLTransaction }
 
-// lost reports whether the connection is gone, or could not be opened. A
-// statement that was under way may or may not have been committed.
+// lost reports whether the connection was lost or could not be opened. A
+// running statement may or may not have been committed.
 func lost(err error) bool {
 	if _, ok := errors.AsType[*connectError](err); ok {
 		return true
@@ -143,8 +143,8 @@ func lost(err error) bool {
 		errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) || errors.As(err, &network)
 }
 
-// code is the SQLSTATE of an error, of whatever driver: a transaction of the
-// application's may be of another one.
+// code returns the SQLSTATE of an error of any driver, because a transaction of
+// the application may use another driver.
 func code(err error) pqerror.Code {
 	var server interface {
 		error
@@ -156,13 +156,13 @@ func code(err error) pqerror.Code {
 	return ""
 }
 
-// violates reports whether a statement violated a unique key. That of a
-// distributed table has the number of the shard at its end.
+// violates reports whether a statement violated a unique key. In a distributed
+// table, the name of the key ends with the number of the shard.
 func violates(err error, key string) bool {
 	var server *pq.Error
 	return errors.As(err, &server) && (server.Constraint == key || strings.HasPrefix(server.Constraint, key+"_"))
 }
 
-// errUnsettled ends the attempts at a change whose guards fail without a row
-// that explains it, again and again.
+// errUnsettled ends the attempts at a change whose guards keep failing without
+// a row that explains why.
 var errUnsettled = fmt.Errorf("postgres: other writers kept changing the same rows: %w", storage.ErrStale)

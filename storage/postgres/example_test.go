@@ -10,7 +10,7 @@ import (
 )
 
 // A node behind PgBouncer, with two hosts of which one accepts writes. The
-// password can come from PGPASSWORD or a password file, as lib/pq reads them.
+// password can come from PGPASSWORD or a password file, which lib/pq reads.
 func ExampleOpenOptions() {
 	ctx := context.Background()
 	store, err := postgres.OpenOptions(ctx, "postgres://vault@db1,db2/vault?port=6432,6432&sslmode=verify-full", &postgres.Options{
@@ -28,5 +28,5 @@ func ExampleOpenOptions() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer v.Close() // closes the store too
+	defer v.Close() // also closes the store
 }

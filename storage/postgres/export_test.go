@@ -10,15 +10,15 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// Vaults are schemas with the tables of a vault.
+// Vaults provides schemas with the tables of a vault.
 var Vaults = pgtest.Schemas{Keep: "vault_migrations", Fill: func(tb testing.TB, address string) {
 	if _, err := OpenOptions(tb.Context(), address, &Options{Migrate: storage.MigrateOnly}); err != nil {
 		tb.Fatal(err)
 	}
 }}
 
-// OpenRouted opens a database with the statements for distributed tables. It is
-// one server, so followers of the log need not wait.
+// OpenRouted opens a database with the statements for distributed tables. There
+// is only one server, so followers of the log need not wait.
 func OpenRouted(ctx context.Context, url string, opts *Options) (*Store, error) {
 	s, err := open(ctx, url, opts, func(context.Context, *sql.DB) (bool, error) { return true, nil })
 	if err == nil {
@@ -36,10 +36,11 @@ func OpenSettled(ctx context.Context, url string, opts *Options) (*Store, error)
 	return s, err
 }
 
-// CountLogsAfter is after how many entries tests have the log of a tenant counted.
+// CountLogsAfter is the number of entries after which tests count the log of a
+// tenant.
 const CountLogsAfter = 200
 
-// UseCountLogsAfter makes stores go by CountLogsAfter.
+// UseCountLogsAfter makes stores use CountLogsAfter.
 func UseCountLogsAfter() { countLogsAfter = CountLogsAfter }
 
 // SetHangTimeout changes how long the server may be silent from now on.
@@ -51,5 +52,5 @@ func SetHangTimeout(s *Store, d time.Duration) {
 	}
 }
 
-// NoAnalyze keeps a store from having the tables analyzed.
+// NoAnalyze keeps a store from analyzing the tables.
 func NoAnalyze(s *Store) { s.written.Store(analyzeLast) }

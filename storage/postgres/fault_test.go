@@ -35,7 +35,7 @@ func with(t testing.TB, address, name, value string) string {
 	return u.String()
 }
 
-// openAt opens a store that the end of the test closes.
+// openAt opens a store and closes it at the end of the test.
 func openAt(t testing.TB, address string, options *postgres.Options) *postgres.Store {
 	t.Helper()
 	s, err := postgres.OpenOptions(t.Context(), address, options)
@@ -50,7 +50,7 @@ func openAt(t testing.TB, address string, options *postgres.Options) *postgres.S
 	return s
 }
 
-// database connects past the store, to look at and to disturb the server.
+// database connects to the server directly, to inspect and disturb it.
 func database(t testing.TB, address string) *sql.DB {
 	t.Helper()
 	db, err := sql.Open("postgres", address)
@@ -69,9 +69,9 @@ func number(t testing.TB, db *sql.DB, query string, args ...any) (n int) {
 	return n
 }
 
-// TestNothingLostNothingDoubled kills every connection again and again while
+// TestKilledConnectionsLoseAndRepeatNothing kills every connection again and again while
 // writers create and update tokens.
-func TestNothingLostNothingDoubled(t *testing.T) {
+func TestKilledConnectionsLoseAndRepeatNothing(t *testing.T) {
 	t.Parallel()
 	address := postgres.Vaults.URL(t)
 	name := fmt.Sprintf("vault-%x", newID())
@@ -134,13 +134,13 @@ func TestNothingLostNothingDoubled(t *testing.T) {
 	}
 }
 
-// proxy stands between a store and the server, and can cut the line.
+// proxy sits between a store and the server, and can cut the connection.
 type proxy struct {
 	listener net.Listener
 	server   pq.Config
-	cut      atomic.Int32           // what to do with the next message: one of the below
+	cut      atomic.Int32           // what to do with the next message: one of the constants below
 	silent   sync.RWMutex           // held while nothing passes
-	dialed   atomic.Pointer[func()] // is called when a connection is opened, if it is set
+	dialed   atomic.Pointer[func()] // called when a connection is opened, if set
 	wait     sync.WaitGroup
 }
 
@@ -194,7 +194,7 @@ func (p *proxy) serve() {
 	}
 }
 
-// pipe copies one direction, until the message that is to be lost.
+// pipe copies one direction, up to the message to lose.
 func (p *proxy) pipe(dst, src net.Conn, lose int32) {
 	defer dst.Close()
 	defer src.Close()
@@ -213,18 +213,18 @@ func (p *proxy) pipe(dst, src net.Conn, lose int32) {
 	}
 }
 
-// TestAmbiguousCommit loses the line at the worst moments: before the server
-// has got a change, and after it has committed it.
-func TestAmbiguousCommit(t *testing.T) {
+// TestChangeIsAppliedOnceDespiteLostConnection cuts the connection at the worst times: before the server
+// has received a change, and after it has committed it.
+func TestChangeIsAppliedOnceDespiteLostConnection(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		cut         int32
-		connections int // from three on, logs of reads have their own
+		connections int // with three, logs of reads have their own
 	}{
-		"request lost":          {loseRequest, 2},
-		"answer lost":           {loseAnswer, 2},
-		"request lost of three": {loseRequest, 3},
-		"answer lost of three":  {loseAnswer, 3},
+		"request lost":           {loseRequest, 2},
+		"response lost":          {loseAnswer, 2},
+		"request lost of three":  {loseRequest, 3},
+		"response lost of three": {loseAnswer, 3},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -240,7 +240,7 @@ func TestAmbiguousCommit(t *testing.T) {
 			}
 			for what, c := range ambiguousChanges(tenant, warm.InsertTokens[0]) {
 				if what == "update" || what == "delete" {
-					continue // below, in their order
+					continue // tested below, in order
 				}
 				p.cut.Store(cut)
 				if err := s.Write(t.Context(), c); err != nil {
@@ -251,7 +251,7 @@ func TestAmbiguousCommit(t *testing.T) {
 				}
 			}
 			asked := storage.Reading{Tenant: tenant, ID: warm.InsertTokens[0].ID, Entry: sample(tenant, 1).Logs[0]}
-			for range 2 { // on a connection that is new, and on one that is not
+			for range 2 { // on a new connection, and on a used one
 				asked.Entry.ID = newID()
 				p.cut.Store(cut)
 				if token, err := s.ReadToken(t.Context(), asked); err != nil || token.ID != asked.ID {
@@ -272,7 +272,7 @@ func TestAmbiguousCommit(t *testing.T) {
 				t.Errorf("the counters say %d tokens", got)
 			}
 			if got := number(t, db, "SELECT count(*) FROM vault_tokens WHERE id = $1", warm.InsertTokens[0].ID); got != 0 {
-				t.Error("the deleted token is there")
+				t.Error("the deleted token still exists")
 			}
 		})
 	}
@@ -308,9 +308,10 @@ func ambiguousChanges(tenant storage.ID, stored storage.Token) map[string]*stora
 	}
 }
 
-// TestCoalescedConflicts lets many callers share few connections: a taken id,
-// Dedup hash or claim refuses its own change alone, and leaves nothing of it.
-func TestCoalescedConflicts(t *testing.T) {
+// TestConflictRejectsOnlyItsOwnChange lets many callers share few connections. A taken id,
+// Dedup hash or claim rejects only its own change and leaves nothing of it
+// behind.
+func TestConflictRejectsOnlyItsOwnChange(t *testing.T) {
 	t.Parallel()
 	address := postgres.Vaults.URL(t)
 	s := openAt(t, address, &postgres.Options{MaxConns: 2})
@@ -361,7 +362,7 @@ func TestCoalescedConflicts(t *testing.T) {
 	}
 }
 
-// spoil gives a change the wanted conflict with one that is stored.
+// spoil gives a change the wanted conflict with a stored change.
 func spoil(c, stored *storage.Change, want storage.ConflictKind, claim bool) {
 	key := storage.Key(randomBytes(32))
 	switch want {
@@ -434,7 +435,7 @@ func TestCloseLeavesNoConnection(t *testing.T) {
 	// A server ends a session some time after its client has gone.
 	for got := 1; got > 0; {
 		if got = number(t, db, sessions, name); t.Context().Err() != nil {
-			t.Fatalf("%d connections are still there", got)
+			t.Fatalf("%d connections are still open", got)
 		}
 	}
 }

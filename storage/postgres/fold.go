@@ -10,14 +10,14 @@ import (
 )
 
 const (
-	// foldAfter is after how many changes in transactions of the application's
-	// their counts are folded in, if no sweep has come before.
+	// foldAfter is the number of changes in transactions of the application
+	// after which their counts are folded, if no sweep comes first.
 	foldAfter = 1000
-	// foldAtOnce bounds the rows of one transaction that folds.
+	// foldAtOnce limits the rows of one transaction that folds.
 	foldAtOnce = 5000
 )
 
-// noteApart counts a change that has rows of its own in the counts.
+// noteApart records a change that added separate rows to the counts.
 func (s *Store) noteApart() {
 	if s.apart.Add(1)%foldAfter != 0 {
 		return
@@ -26,13 +26,13 @@ func (s *Store) noteApart() {
 	defer s.queue.mu.Unlock()
 	if !s.queue.closed {
 		s.queue.busy.Go(func() {
-			_ = s.fold(storage.NoWait(context.Background())) // what fails here the next sweep does
+			_ = s.fold(storage.NoWait(context.Background())) // if this fails, the next sweep does it
 		})
 	}
 }
 
-// folded are the tables that transactions of the application add rows of their
-// own to.
+// folded lists the tables that transactions of the application add separate
+// rows to.
 var folded = []struct {
 	table string
 	fold  func(s *Store, ctx context.Context, tx *sql.Tx, tenant storage.ID) (int, error)
@@ -41,10 +41,9 @@ var folded = []struct {
 	{"vault_container_sets", (*Store).foldSets},
 }
 
-// The rows of a tenant that transactions of the application have added to the
-// counts and the sets, taken out and put where the others are. What a transaction
-// that is not committed has added is not seen, and what another node is folding
-// is passed over.
+// These statements remove rows that transactions of the application have added
+// for a tenant, so that they can be added to the shared rows. They do not see
+// rows of uncommitted transactions, and skip rows that another node is folding.
 const (
 	takeCounts = `DELETE FROM vault_token_counts WHERE ctid = ANY (ARRAY(
 		SELECT ctid FROM vault_token_counts WHERE tenant_id = $1 AND shard < 0 LIMIT $2::bigint FOR UPDATE SKIP LOCKED))
@@ -56,8 +55,8 @@ const (
 	returnSets = " RETURNING set_id, containers"
 )
 
-// fold puts the rows of their own that committed transactions of the application
-// have added to where the others are.
+// fold merges the separate rows of committed transactions of the application
+// into the shared rows.
 func (s *Store) fold(ctx context.Context) error {
 	for _, f := range folded {
 		tenants, err := s.tenants(ctx, "SELECT DISTINCT tenant_id FROM "+f.table+" WHERE shard < 0")
@@ -75,7 +74,7 @@ func (s *Store) fold(ctx context.Context) error {
 	return nil
 }
 
-// tenants returns the ids that a query gives.
+// tenants returns the tenant ids that a query finds.
 func (s *Store) tenants(ctx context.Context, query string, args ...any) (found []storage.ID, err error) {
 	err = sqlstore.Do(ctx, s.reader, func(conn *sql.Conn) error {
 		found = nil
@@ -96,7 +95,7 @@ func (s *Store) tenants(ctx context.Context, query string, args ...any) (found [
 	return found, failed(err)
 }
 
-// inOwnTx runs a step of a fold in a transaction, and returns how many rows it
+// inOwnTx runs a step of a fold in a transaction and returns how many rows it
 // took.
 func (s *Store) inOwnTx(ctx context.Context, tenant storage.ID,
 	fold func(*Store, context.Context, *sql.Tx, storage.ID) (int, error),

@@ -12,16 +12,21 @@ import (
 	"github.com/seed-72ea4aab/vault/storage/internal/sqlstore"
 )
 
-// logPlace is a place in the log. A follower that begins at a time in the past
-// reads history first: by their ids, the entries of all transactions below xid,
-// which have ended, and of those whose numbers the server has not come to, which
-// are of another one that the database was restored from. After that, or at once,
-// it is live: it reads the entries of the transactions from xid on, in that order,
-// up to the oldest one that is open.
+// logPlace is a place in the log.
+//
+// A follower that starts at a time in the past first reads history, in the
+// order of ids. History has the entries of all transactions below xid, which
+// have ended. It also has the entries with transaction numbers that this server
+// has not reached, which come from a server that the database was restored
+// from.
+//
+// After history, or at once, the follower is live. It then reads the entries of
+// transactions from xid on, in the order of their numbers, up to the oldest
+// open one.
 type logPlace struct {
 	live    bool
-	cluster int64 // the server whose numbers these are
-	since   int64 // entries that were created before it do not count
+	cluster int64 // the server that assigned the transaction numbers
+	since   int64 // ignore entries created before this time
 	seen    int64 // about when the last entry was created, in microseconds
 	xid     int64
 	id      storage.ID // of the last entry
@@ -52,9 +57,10 @@ func decodePlace(b storage.LogPlace) (*logPlace, error) {
 	return p, nil
 }
 
-// logBounds are what the server says of its transactions: those below oldest have
-// ended, those from next on have not begun. What the ones below settled have
-// written can be seen everywhere; it is zero while that is not known.
+// logBounds describes the state of the server's transactions. Transactions
+// below oldest have ended, and transactions from next on have not begun.
+// Entries of transactions below settled are visible everywhere; settled is zero
+// while it is not known.
 type logBounds struct{ oldest, settled, next, cluster int64 }
 
 const logBoundsText = `SELECT txid_snapshot_xmin(s), txid_snapshot_xmax(s), c.system_identifier
@@ -71,17 +77,19 @@ func (s *Store) logBounds(ctx context.Context) (b logBounds, err error) {
 	return b, nil
 }
 
-// overlap is how far back a follower goes that finds itself on another server.
+// overlap is how far a follower goes back when it finds itself on another
+// server.
 const overlap = time.Hour
 
-// history is the place before the entries that were created since a time.
+// history returns the place before the entries that were created since a time.
 func (b *logBounds) history(since int64) *logPlace {
 	return &logPlace{cluster: b.cluster, since: since, seen: since, xid: b.settled, id: sqlstore.FirstID(since)}
 }
 
-// place is where to go on. The numbers of another server say nothing on this one,
-// nor do those that this one has not come to: it was restored. Then the follower
-// sees some entries again, lest it miss any.
+// place returns where to continue. Transaction numbers of another server mean
+// nothing here, nor do numbers that this server has not reached because it was
+// restored. The follower then goes back and sees some entries again, so that it
+// misses none.
 func (b *logBounds) place(f *storage.LogFollowing) (*logPlace, error) {
 	switch {
 	case f.After == nil && f.From.IsZero():
@@ -94,7 +102,7 @@ func (b *logBounds) place(f *storage.LogFollowing) (*logPlace, error) {
 		p = b.history(max(p.since, p.seen-overlap.Microseconds()))
 	}
 	if err == nil && !p.live && p.xid == 0 {
-		p.xid = b.settled // it was not known where history ends
+		p.xid = b.settled // the end of history was not known before
 	}
 	return p, err
 }
@@ -130,8 +138,8 @@ func (s *Store) FollowLogs(ctx context.Context, f storage.LogFollowing) ([]stora
 	return logs, p.encode(), err
 }
 
-// pastLogs reads history, after a place. It may return nothing before the end, when
-// all that it has read is for later.
+// pastLogs reads history after a place. It may return no entries before the end
+// of history, if all the entries it has read come later in the order.
 func (s *Store) pastLogs(ctx context.Context, f *storage.LogFollowing, p *logPlace, b *logBounds) ([]sqlstore.FollowedLog, error) {
 	page, err := sqlstore.Followed(ctx, s.reader, "COALESCE(l.xid, 0)", `l.tenant_id = ? AND l.id > ? AND l.created_at >= ?
 		AND (l.xid IS NULL OR l.xid < ? OR l.xid >= ?) ORDER BY l.id LIMIT ?`,
@@ -148,7 +156,7 @@ func (s *Store) pastLogs(ctx context.Context, f *storage.LogFollowing, p *logPla
 }
 
 // withoutNew drops the entries of transactions that have begun since the bounds
-// were read: they come when the follower is live.
+// were read. The follower gets them when it is live.
 func (s *Store) withoutNew(ctx context.Context, page []sqlstore.FollowedLog, b *logBounds) ([]sqlstore.FollowedLog, error) {
 	if !slices.ContainsFunc(page, func(l sqlstore.FollowedLog) bool { return l.Number >= b.next }) {
 		return page, nil
@@ -160,7 +168,7 @@ func (s *Store) withoutNew(ctx context.Context, page []sqlstore.FollowedLog, b *
 	return slices.DeleteFunc(page, func(l sqlstore.FollowedLog) bool { return l.Number >= b.next && l.Number < now.next }), nil
 }
 
-// liveLogs reads the entries of transactions that have settled, after a place.
+// liveLogs reads entries of settled transactions after a place.
 func (s *Store) liveLogs(ctx context.Context, f *storage.LogFollowing, p *logPlace, b *logBounds) ([]sqlstore.FollowedLog, error) {
 	page, err := sqlstore.Followed(ctx, s.reader, "l.xid", `l.tenant_id = ? AND l.xid >= ? AND l.xid < ?
 		AND (l.xid > ? OR l.id > ?) AND l.created_at >= ? ORDER BY l.xid, l.id LIMIT ?`,
@@ -171,8 +179,8 @@ func (s *Store) liveLogs(ctx context.Context, f *storage.LogFollowing, p *logPla
 	return page, err
 }
 
-// logsUntil reads the entries before a place that was live at once. They are those
-// of the history whose end is that place.
+// logsUntil reads the entries before a place that was live from the start. They
+// are the history that ends at that place.
 func (s *Store) logsUntil(ctx context.Context, f *storage.LogFollowing, p *logPlace, b *logBounds) ([]storage.Log, storage.LogPlace, error) {
 	until, err := decodePlace(f.Until)
 	if err != nil {

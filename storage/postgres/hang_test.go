@@ -11,9 +11,9 @@ import (
 	"github.com/seed-72ea4aab/vault/storage/postgres"
 )
 
-// A server that hangs acknowledges what is sent, and says nothing. The end of its
-// caller's context ends a read of it all the same.
-func TestContextEndsAReadOfASilentServer(t *testing.T) {
+// A hanging server acknowledges packets but sends nothing. A read still ends
+// with its caller's context.
+func TestContextEndsReadFromSilentServer(t *testing.T) {
 	t.Parallel()
 	p, through := newProxy(t, postgres.Vaults.URL(t))
 	s, tenant := openAt(t, through, &postgres.Options{HangTimeout: time.Hour}), newID()
@@ -51,14 +51,14 @@ func TestContextEndsAReadOfASilentServer(t *testing.T) {
 	p.silent.Unlock()
 	for name, read := range reads {
 		if err := read(t.Context()); err != nil {
-			t.Errorf("%s, when the server speaks again: %v", name, err)
+			t.Errorf("%s, after the server responds again: %v", name, err)
 		}
 	}
 }
 
-// A change whose server falls silent is written once, on another connection if it
-// has to be; and one whose caller waits no longer fails.
-func TestSilentServer(t *testing.T) {
+// A change whose server falls silent is written once, on another connection if
+// necessary. A change whose caller stops waiting fails.
+func TestChangeIsWrittenOnceDespiteSilentServer(t *testing.T) {
 	t.Parallel()
 	address := postgres.Vaults.URL(t)
 	p, through := newProxy(t, address)
@@ -72,22 +72,22 @@ func TestSilentServer(t *testing.T) {
 		postgres.SetHangTimeout(s, time.Hour)
 		p.silent.Unlock()
 	})
-	p.dialed.Store(&speak) // the connection was given up
+	p.dialed.Store(&speak) // the store has given up the connection
 	if err := s.Write(t.Context(), sample(tenant, 1)); err != nil {
-		t.Errorf("a server that was silent for a while: %v", err)
+		t.Errorf("after a silence: %v", err)
 	}
 	p.silent.Lock()
 	postgres.SetHangTimeout(s, 100*time.Millisecond)
 	lost := sample(tenant, 1)
 	if err := s.Write(storage.NoWait(t.Context()), lost); !errors.Is(err, storage.ErrUnavailable) || !lost.Unsure {
-		t.Errorf("a server that is silent: %v, unsure %v", err, lost.Unsure)
+		t.Errorf("silent server: %v, unsure %v", err, lost.Unsure)
 	}
 	if _, err := s.Tokens(storage.NoWait(t.Context()), tenant, []string{"x"}); !errors.Is(err, storage.ErrUnavailable) {
-		t.Errorf("a read of a server that is silent: %v", err)
+		t.Errorf("a read from a silent server: %v", err)
 	}
 	postgres.SetHangTimeout(s, time.Hour)
 	p.silent.Unlock()
 	if err := s.Write(t.Context(), lost); err != nil || number(t, database(t, address), "SELECT count(*) FROM vault_tokens") != 3 {
-		t.Errorf("the same change, when the server speaks again: %v", err)
+		t.Errorf("the same change, after the server responds again: %v", err)
 	}
 }

@@ -8,10 +8,10 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// TestALargeTokenIsEnteredWhenItIsRead runs the statement for readings on a
-// token whose body it leaves out. Should the token be deleted before the body is
-// read, then it was not read.
-func TestALargeTokenIsEnteredWhenItIsRead(t *testing.T) {
+// TestLargeTokenIsLoggedWhenItsBodyIsRead runs the statement for readings on a
+// token whose body it leaves out. If the token were deleted before its body is
+// read, it would not have been read, so there must be no log entry yet.
+func TestLargeTokenIsLoggedWhenItsBodyIsRead(t *testing.T) {
 	t.Parallel()
 	s, err := Open(t.Context(), Vaults.URL(t))
 	if err != nil {

@@ -9,9 +9,9 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// TestLeaseLimit leases from tables of several sizes that the server knows
-// nothing of, since it may plan for each in its own way.
-func TestLeaseLimit(t *testing.T) {
+// TestLeaseRespectsLimit leases jobs from tables of several sizes. The server has no
+// statistics for them and may plan each differently.
+func TestLeaseRespectsLimit(t *testing.T) {
 	t.Parallel()
 	for _, size := range []struct{ tenants, jobs int }{{1, 10}, {3, 300}, {40, 10}, {200, 10}} {
 		t.Run(fmt.Sprintf("%dx%d", size.tenants, size.jobs), func(t *testing.T) {

@@ -9,14 +9,14 @@ import (
 	"time"
 )
 
-// TestStatementDeadline reads from a server that trickles, and from a server that
-// sends a large result.
+// TestStatementDeadline reads from a server that trickles, and from a server
+// that sends a large result.
 func TestStatementDeadline(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
-		each    int // bytes of the result that come every second
+		each    int // bytes of the result per second
 		seconds int
-		want    time.Duration // at most, until the line is given up; zero if it is not
+		want    time.Duration // latest time at which the line is closed; zero if it stays open
 	}{
 		"a byte a second":           {each: 1, seconds: 60, want: 11 * time.Second},
 		"a large result":            {each: 2 * leastRate, seconds: 60},

@@ -9,25 +9,26 @@ import (
 	"github.com/seed-72ea4aab/vault/storage/internal/sqlstore"
 )
 
-// The total of a list of log entries is a sum over vault_log_counts, and a count
-// of the entries that these do not have yet. An entry has the number of the
-// transaction that wrote it; those below a tenant's mark are counted, and no
-// other. A mark moves up to the oldest transaction that is still open, so it
-// passes over none that commits late, and whoever writes does nothing for it: to
-// add to a counter in every statement cost 25 % of GetToken at one caller
-// (BenchmarkGet).
+// The total of a list of log entries is a sum over vault_log_counts plus a
+// count of the entries that the sums do not include yet. Each entry has the
+// number of the transaction that wrote it. The sums include exactly the entries
+// below the tenant's mark.
 //
-// What moves a mark, or deletes entries, locks it first and looks at the entries
-// in a statement that begins after that.
+// A mark moves up to the oldest open transaction, so it never skips a transaction that
+// commits late. Writers do nothing for it. Adding to a counter in every
+// statement made GetToken 25 % slower at one caller (BenchmarkGet).
+//
+// A transaction that moves a mark or deletes entries first locks the mark. It
+// then reads the entries in a later statement.
 const (
 	lockMark = `INSERT INTO vault_log_marks (tenant_id, xid) VALUES ($1, 0)
 		ON CONFLICT (tenant_id) DO UPDATE SET xid = vault_log_marks.xid RETURNING xid`
 
-	// oldestOpen is below the number of every transaction that the statement does
-	// not see the end of.
+	// oldestOpen is at most the number of the oldest transaction that is still
+	// open for this statement.
 	oldestOpen = "txid_snapshot_xmin(txid_current_snapshot())"
 
-	// uncounted holds for the entries l that the counts do not have.
+	// uncounted is the condition for entries l that the counts do not include.
 	uncounted = "l.xid >= COALESCE((SELECT m.xid FROM vault_log_marks m WHERE m.tenant_id = ?), 0)"
 
 	dayOfEntry   = "created_at / 86400000000 - CASE WHEN created_at % 86400000000 < 0 THEN 1 ELSE 0 END"
@@ -39,8 +40,8 @@ const (
 			WHERE tenant_id = $1 AND xid >= $2::bigint AND xid < ` + oldestOpen + toLogCounts + `)
 		UPDATE vault_log_marks SET xid = greatest(xid, ` + oldestOpen + `) WHERE tenant_id = $1`
 
-	// foreignMarks are those of a database that was restored from another server,
-	// where the numbers were higher.
+	// foreignMarks selects the marks of a database restored from another
+	// server, where transaction numbers were higher.
 	nextNumber   = "SELECT txid_snapshot_xmax(txid_current_snapshot())"
 	foreignMarks = "SELECT tenant_id FROM vault_log_marks WHERE xid > $1"
 	forgetCounts = "DELETE FROM vault_log_counts WHERE tenant_id = $1"
@@ -49,18 +50,18 @@ const (
 		UPDATE vault_log_marks SET xid = ` + oldestOpen + ` WHERE tenant_id = $1`
 )
 
-// countLogsAfter is after how many entries of a tenant its mark is moved. Tests
-// need fewer.
+// countLogsAfter is the number of entries of a tenant after which its mark
+// moves. Tests set it lower.
 var countLogsAfter = 4000
 
-// maxUncounted bounds the tenants that a node remembers the entries of. What it
-// forgets the next list of that tenant finds.
+// maxUncounted limits the tenants whose entries a node counts. If it forgets a
+// tenant, the next list of that tenant's log notices.
 const maxUncounted = 10_000
 
-// uncountedLogs is how many entries of each tenant have been written since its
-// mark was moved, as far as this node knows.
+// uncountedLogs counts the entries of each tenant written since its mark moved,
+// as far as this node knows.
 type uncountedLogs struct {
-	never bool // the tables are distributed: the log is counted when it is listed
+	never bool // tables are distributed, so the log is counted when it is listed
 	mu    sync.Mutex
 	n     map[storage.ID]int
 }
@@ -80,8 +81,8 @@ func (u *uncountedLogs) add(tenant storage.ID, entries int) bool {
 	return true
 }
 
-// noteLogs tells of entries that are not counted: of those that were written, or
-// of as many as a list has found.
+// noteLogs records uncounted entries, which were just written or found by a
+// list.
 func (s *Store) noteLogs(tenant storage.ID, entries int) {
 	if s.uncounted.never || !s.uncounted.add(tenant, entries) {
 		return
@@ -90,12 +91,12 @@ func (s *Store) noteLogs(tenant storage.ID, entries int) {
 	defer s.queue.mu.Unlock()
 	if !s.queue.closed {
 		s.queue.busy.Go(func() {
-			_ = s.countLogs(context.Background(), tenant) // what fails here the next one does
+			_ = s.countLogs(context.Background(), tenant) // if this fails, the next call does it
 		})
 	}
 }
 
-// countLogs moves the mark of a tenant as far as it can.
+// countLogs moves the mark of a tenant as far as possible.
 func (s *Store) countLogs(ctx context.Context, tenant storage.ID) error {
 	return s.marked(ctx, tenant, func(tx *sql.Tx, mark int64) error {
 		_, err := tx.ExecContext(ctx, s.schema.in(moveMark), tenant[:], mark)
@@ -103,7 +104,7 @@ func (s *Store) countLogs(ctx context.Context, tenant storage.ID) error {
 	})
 }
 
-// marked runs something in a transaction that holds the mark of a tenant.
+// marked runs do in a transaction that holds the lock on a tenant's mark.
 func (s *Store) marked(ctx context.Context, tenant storage.ID, do func(tx *sql.Tx, mark int64) error) error {
 	return failed(sqlstore.Do(ctx, s.reader, func(conn *sql.Conn) error {
 		return s.transact(ctx, conn, func(tx *sql.Tx) error {
@@ -116,8 +117,8 @@ func (s *Store) marked(ctx context.Context, tenant storage.ID, do func(tx *sql.T
 	}))
 }
 
-// checkMarks counts the log of every tenant again whose mark is of another
-// server: entries that are written here would be below it.
+// checkMarks recounts the log of each tenant whose mark comes from another
+// server. Otherwise new entries would be below the mark.
 func (s *Store) checkMarks(ctx context.Context) error {
 	s.uncounted.never = s.routed
 	var next int64
@@ -137,9 +138,9 @@ func (s *Store) checkMarks(ctx context.Context) error {
 	return nil
 }
 
-// What makes the log of a tenant one of which nothing is counted, where tables
-// are distributed: each server numbers its transactions by itself, and cannot say
-// which of the entries have ended on another.
+// uncountAll makes all log entries of a tenant uncounted, if tables are
+// distributed. Each server then numbers its own transactions and cannot know
+// which transactions have ended on another.
 var uncountAll = []string{
 	"UPDATE vault_logs SET xid = 0 WHERE tenant_id = $1 AND xid IS NULL",
 	"UPDATE vault_log_marks SET xid = 0 WHERE tenant_id = $1",

@@ -41,8 +41,8 @@ func countsOf(t *testing.T, db *sql.DB, query string) map[string]int {
 	return counts
 }
 
-// sameCounts holds vault_log_counts, with the entries from the mark on, against
-// the entries.
+// sameCounts compares vault_log_counts, plus the entries from the mark on, with
+// all entries.
 func sameCounts(t *testing.T, db *sql.DB, when string) {
 	t.Helper()
 	const entries = `SELECT tenant_id, entity_type, floor(created_at / 86400e6)::bigint AS day, 1 AS n FROM vault_logs l`
@@ -54,7 +54,7 @@ func sameCounts(t *testing.T, db *sql.DB, when string) {
 	}
 }
 
-// moveMark enters so much that the mark of the tenant is moved.
+// moveMark writes enough entries to move the mark of the tenant.
 func moveMark(t *testing.T, s *postgres.Store, db *sql.DB, tenant storage.ID) {
 	t.Helper()
 	const mark = "SELECT COALESCE(sum(xid), 0) FROM vault_log_marks WHERE tenant_id = $1"
@@ -62,7 +62,7 @@ func moveMark(t *testing.T, s *postgres.Store, db *sql.DB, tenant storage.ID) {
 	if err := s.Write(t.Context(), enter(tenant, false, make([]int, postgres.CountLogsAfter)...)); err != nil {
 		t.Fatal(err)
 	}
-	// Transactions of other tests may be open: a list tries again.
+	// Transactions of other tests may be open, so try again with a list.
 	for number(t, db, mark, tenant[:]) == before {
 		if _, _, err := s.ListLogs(t.Context(), storage.LogFilter{Tenant: tenant, Limit: 1}); err != nil {
 			t.Fatal(err)
@@ -70,7 +70,7 @@ func moveMark(t *testing.T, s *postgres.Store, db *sql.DB, tenant storage.ID) {
 	}
 }
 
-// enter returns a change that holds nothing but log entries of some days.
+// enter returns a change with log entries of some days and nothing else.
 func enter(tenant storage.ID, relaxed bool, days ...int) *storage.Change {
 	c := &storage.Change{Tenant: tenant, Now: time.Now(), Relaxed: relaxed}
 	for _, day := range days {
@@ -85,7 +85,7 @@ func enter(tenant storage.ID, relaxed bool, days ...int) *storage.Change {
 	return c
 }
 
-// together runs calls at once and fails at an error that is not expected.
+// together runs calls concurrently and returns how many of them failed.
 func together(t *testing.T, n int, call func(int) error) (failed int) {
 	t.Helper()
 	var wg sync.WaitGroup
@@ -102,9 +102,10 @@ func together(t *testing.T, n int, call func(int) error) (failed int) {
 	return failed
 }
 
-// TestLogCounts enters in every way there is, some of which are refused, and
-// compares the counts with the entries, and the total of a list with both.
-func TestLogCounts(t *testing.T) {
+// TestLogCountsMatchEntries writes log entries in every possible way, including rejected
+// changes. It compares the counts with the entries, and the total of a list
+// with both.
+func TestLogCountsMatchEntries(t *testing.T) {
 	t.Parallel()
 	address := postgres.Vaults.URL(t)
 	s, db := openAt(t, address, nil), database(t, address)
@@ -125,7 +126,7 @@ func TestLogCounts(t *testing.T) {
 		}
 	}
 	check("one by one")
-	// A transaction that another test has open holds the mark back for a while.
+	// An open transaction of another test holds the mark back for a while.
 	const counted = "SELECT COALESCE(sum(n), 0) FROM vault_log_counts"
 	for number(t, db, counted) < postgres.CountLogsAfter {
 		moveMark(t, s, db, tenants[0])
@@ -152,8 +153,8 @@ func TestLogCounts(t *testing.T) {
 	check("with a mark that has moved again")
 }
 
-// TestDeletesAndMarks deletes entries while marks are moved.
-func TestDeletesAndMarks(t *testing.T) {
+// TestCountsStayCorrectDuringDeletes deletes entries while marks move.
+func TestCountsStayCorrectDuringDeletes(t *testing.T) {
 	t.Parallel()
 	address := postgres.Vaults.URL(t)
 	s, db := openAt(t, address, nil), database(t, address)
@@ -177,10 +178,10 @@ func TestDeletesAndMarks(t *testing.T) {
 	sameCounts(t, db, "after all")
 }
 
-// TestMarksOfOpenTransactions leaves a transaction open that has entered
-// something: nothing waits for it, and it is counted when it commits, although
-// others that began later have been counted by then.
-func TestMarksOfOpenTransactions(t *testing.T) {
+// TestOpenTransactionIsCountedAfterCommit leaves a transaction with a log entry open.
+// Nothing waits for it. Its entry is counted after the commit, although later
+// transactions have been counted before.
+func TestOpenTransactionIsCountedAfterCommit(t *testing.T) {
 	t.Parallel()
 	address := postgres.Vaults.URL(t)
 	s, db := openAt(t, address, nil), database(t, address)
@@ -218,8 +219,8 @@ func TestMarksOfOpenTransactions(t *testing.T) {
 	}
 }
 
-// TestDeletedDaysAreNotCounted expects no counters of days that are gone.
-func TestDeletedDaysAreNotCounted(t *testing.T) {
+// TestDaysWithoutEntriesHaveNoCounts expects no counts of days without entries.
+func TestDaysWithoutEntriesHaveNoCounts(t *testing.T) {
 	t.Parallel()
 	address := postgres.Vaults.URL(t)
 	s, db := openAt(t, address, nil), database(t, address)
@@ -240,9 +241,9 @@ func TestDeletedDaysAreNotCounted(t *testing.T) {
 	sameCounts(t, db, "after the deletion")
 }
 
-// TestMarksOfAnotherServer opens a database that was restored from a server whose
-// transactions had higher numbers.
-func TestMarksOfAnotherServer(t *testing.T) {
+// TestRestoredDatabaseIsRecounted opens a database that was restored from a server
+// with higher transaction numbers.
+func TestRestoredDatabaseIsRecounted(t *testing.T) {
 	t.Parallel()
 	address := postgres.Vaults.URL(t)
 	s, db := openAt(t, address, nil), database(t, address)
@@ -261,8 +262,8 @@ func TestMarksOfAnotherServer(t *testing.T) {
 	sameCounts(t, db, "with a new mark")
 }
 
-// TestLogsOfAnOlderSchemaAreCounted runs the migrations on a log that has entries.
-func TestLogsOfAnOlderSchemaAreCounted(t *testing.T) {
+// TestMigrationCountsExistingLogs runs the migrations on a log with entries.
+func TestMigrationCountsExistingLogs(t *testing.T) {
 	t.Parallel()
 	address := pgtest.URL(t)
 	db := database(t, address)

@@ -11,10 +11,9 @@ import (
 	"github.com/seed-72ea4aab/vault/storage/internal/sqlstore"
 )
 
-// leaseQuery gives an owner jobs that no other lease is about to take: rows
-// that one has locked are passed over. The array is made once; as part of a
-// join, which IN would become, the jobs could be looked for again for each row,
-// and be more than the limit.
+// leaseQuery leases jobs to an owner. It skips rows that a concurrent lease has
+// locked. ARRAY evaluates the subquery once. IN would become a join, which
+// might run the subquery again for each row and exceed the limit.
 const leaseQuery = `UPDATE vault_jobs SET owner = $2::bytea, lease_until = $4::bigint
 	WHERE tenant_id = $1::bytea AND id = ANY(ARRAY(
 		SELECT id FROM vault_jobs
@@ -44,9 +43,8 @@ func (s *Store) LeaseJobs(ctx context.Context, l storage.Lease) ([]storage.Job, 
 	return jobs, nil
 }
 
-// purged are the tables that hold a tenant's rows, and the keys of
-// these rows. What records are found by goes first, so that keys stop working at
-// once; the records go last.
+// purged lists the tables with rows of tenants, and the keys of these rows.
+// Lookups come first, so that API keys stop working at once, and records last.
 var purged = []struct{ table, key string }{
 	{"vault_lookups", "hash"},
 	{"vault_jobs", "id"},
@@ -85,9 +83,10 @@ func (s *Store) Purge(ctx context.Context, tenant storage.ID, limit int) (more b
 	return s.exists(ctx, "SELECT "+strings.Join(any, " OR "), tenant[:])
 }
 
-// purgeText deletes some rows of a tenant. It reads the rows by their ctid instead
-// of joining the table to itself. On Citus, vault_lookups is a reference table: its
-// copies have different ctids, so its rows are deleted by their keys.
+// purgeText returns a statement that deletes some rows of a tenant. It reads
+// the rows by ctid instead of joining the table to itself. On Citus,
+// vault_lookups is a reference table whose copies have different ctids, so its
+// rows are deleted by key.
 func (s *Store) purgeText(table, key string) string {
 	if s.routed && table == "vault_lookups" {
 		return "DELETE FROM " + table + " WHERE tenant_id = $1 AND " + key + " = ANY (ARRAY(SELECT " + key +
@@ -97,10 +96,9 @@ func (s *Store) purgeText(table, key string) string {
 		" WHERE tenant_id = $1 LIMIT $2)) AND " + s.tenantIs("$1")
 }
 
-// tenantIs is the condition that rows which are read by their ctid belong to a
-// tenant. Citus needs the plain column to find the shard. Elsewhere the condition
-// has a form that no index serves, so that the planner cannot prefer an index on the
-// tenant.
+// tenantIs returns the condition that rows read by ctid belong to a tenant.
+// Citus needs the plain column to find the shard. Elsewhere no index can serve
+// the condition, so that the planner cannot prefer an index on the tenant.
 func (s *Store) tenantIs(place string) string {
 	if s.routed {
 		return "tenant_id = " + place
@@ -108,16 +106,16 @@ func (s *Store) tenantIs(place string) string {
 	return "tenant_id || ''::bytea = " + place
 }
 
-// swept are the rows that Sweep deletes: claims that are over (answered ones at
-// their expiry, others when their lease is over as well), and dead jobs whose
-// time is up. The time is the first parameter.
+// swept describes the rows that Sweep deletes. These are answered claims that
+// have expired, other claims that have expired and whose lease has ended, and
+// dead jobs whose RunAt has passed. The first parameter is the time.
 var swept = []struct{ table, key, where string }{
 	{"vault_claims", "key", "expires_at <= $1::bigint AND (answer IS NOT NULL OR lease_until IS NULL OR lease_until <= $1::bigint)"},
 	{"vault_jobs", "id", "dead AND run_at <= $1::bigint"},
 }
 
-// Sweep implements [storage.Writer]. What is deleted stays in the files until
-// the server vacuums them, which no statement of ours can hasten safely.
+// Sweep implements [storage.Writer]. Deleted rows stay in the files until the
+// server vacuums them, which the vault has no safe way to speed up.
 func (s *Store) Sweep(ctx context.Context, now time.Time, limit int) (more bool, err error) {
 	if err := s.ready(ctx); err != nil {
 		return false, err
@@ -133,7 +131,8 @@ func (s *Store) Sweep(ctx context.Context, now time.Time, limit int) (more bool,
 			return false, err
 		}
 		for _, d := range due {
-			// The subquery looks up each key; the rows are then read by their ctid.
+			// The subquery looks up each key, and the rows are then read by
+			// ctid.
 			_, err = s.delete(ctx, "DELETE FROM "+p.table+" WHERE ctid = ANY (ARRAY(SELECT x.place FROM unnest($3::bytea[]) AS u(key)"+
 				" CROSS JOIN LATERAL (SELECT k.ctid AS place FROM "+p.table+" k WHERE k.tenant_id = $2::bytea AND k."+p.key+" = u.key AND "+
 				p.where+" FOR UPDATE SKIP LOCKED) x)) AND "+s.tenantIs("$2::bytea"), at, d.tenant[:], d.keys.value())
@@ -150,14 +149,13 @@ func (s *Store) Sweep(ctx context.Context, now time.Time, limit int) (more bool,
 	return left, nil
 }
 
-// tenantKeys are keys of rows of one tenant.
+// tenantKeys holds keys of rows of one tenant.
 type tenantKeys struct {
 	tenant storage.ID
 	keys   array
 }
 
-// keysByTenant returns what a query for tenants and keys, in the order of the
-// tenants, gives.
+// keysByTenant runs a query that returns tenants and keys, ordered by tenant.
 func (s *Store) keysByTenant(ctx context.Context, query string, args ...any) (found []tenantKeys, err error) {
 	err = sqlstore.Do(ctx, s.reader, func(conn *sql.Conn) error {
 		found = nil
@@ -181,7 +179,7 @@ func (s *Store) keysByTenant(ctx context.Context, query string, args ...any) (fo
 	return found, failed(err)
 }
 
-// ready reports why a call should not even start.
+// ready returns an error if a call must not start.
 func (s *Store) ready(ctx context.Context) error {
 	s.queue.mu.Lock()
 	defer s.queue.mu.Unlock()
@@ -191,7 +189,7 @@ func (s *Store) ready(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// delete runs a statement that may be repeated.
+// delete runs a DELETE that is safe to repeat.
 func (s *Store) delete(ctx context.Context, query string, args ...any) (deleted int64, err error) {
 	err = s.maintain(ctx, func(on execer) error {
 		result, err := on.ExecContext(ctx, s.schema.in(query), args...)
@@ -210,8 +208,8 @@ type execer interface {
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 }
 
-// maintain runs something that may be repeated, and waits for locks, but not for
-// long.
+// maintain runs do, which must be safe to repeat, with a limit on the wait for
+// locks.
 func (s *Store) maintain(ctx context.Context, do func(execer) error) error {
 	return failed(sqlstore.Do(ctx, s.reader, func(conn *sql.Conn) error {
 		if s.dialect.Prepared {
@@ -221,8 +219,8 @@ func (s *Store) maintain(ctx context.Context, do func(execer) error) error {
 	}))
 }
 
-// transact runs something in a transaction. Behind a pooler the bound on locks
-// is one of the transaction.
+// transact runs do in a transaction. Behind a pooler it sets the lock timeout
+// for the transaction.
 func (s *Store) transact(ctx context.Context, conn *sql.Conn, do func(*sql.Tx) error) error {
 	tx, err := conn.BeginTx(ctx, nil)
 	if err != nil {

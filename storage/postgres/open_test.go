@@ -12,7 +12,7 @@ import (
 	"github.com/seed-72ea4aab/vault/storage/postgres"
 )
 
-func TestRefusesAsyncCommit(t *testing.T) {
+func TestAsyncCommitIsRejected(t *testing.T) {
 	t.Parallel()
 	address := with(t, postgres.Vaults.URL(t), "synchronous_commit", "off")
 	s, err := postgres.Open(t.Context(), address)
@@ -25,7 +25,7 @@ func TestRefusesAsyncCommit(t *testing.T) {
 	openAt(t, address, &postgres.Options{AllowAsyncCommit: true})
 }
 
-func TestNewerSchemas(t *testing.T) {
+func TestNewerMajorSchemaIsRejected(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		name    string
@@ -50,9 +50,9 @@ func TestNewerSchemas(t *testing.T) {
 	}
 }
 
-// TestOnlyReadLogsAreUnsynced proves that a change is not committed unsynced
-// because it claims to be a log of reads, and that the logs of reads are: on a
-// connection of their own, and on one that other changes use too.
+// TestOnlyReadLogsAreUnsynced checks that logs of reads are committed without
+// syncing, on their own connection and on a shared one. A change that only
+// claims to be a log of reads is synced.
 func TestOnlyReadLogsAreUnsynced(t *testing.T) {
 	t.Parallel()
 	for name, connections := range map[string]int{"own connection": 3, "shared connection": 2} {
@@ -126,8 +126,8 @@ func TestOpenErrors(t *testing.T) {
 	}
 }
 
-// withoutTLS is the address of a server that answers every request for TLS as
-// PostgreSQL does when it has none.
+// withoutTLS returns the address of a server that responds to every request for
+// TLS as PostgreSQL without TLS does.
 func withoutTLS(t *testing.T) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -150,9 +150,9 @@ func withoutTLS(t *testing.T) string {
 	return listener.Addr().String()
 }
 
-// TestRefusalsSayWhatToDo opens a server as nobody it knows, and a database that
-// it does not have.
-func TestRefusalsSayWhatToDo(t *testing.T) {
+// TestConnectionErrorsNameARemedy connects with an unknown role, and to a database that
+// does not exist.
+func TestConnectionErrorsNameARemedy(t *testing.T) {
 	t.Parallel()
 	address := postgres.Vaults.URL(t)
 	elsewhere, err := url.Parse(address)
@@ -178,8 +178,8 @@ func TestRefusalsSayWhatToDo(t *testing.T) {
 	}
 }
 
-// TestFailoverFindsThePrimary has a host that does not answer before the one
-// that does.
+// TestFailoverFindsThePrimary lists a host that does not respond before the
+// host that does.
 func TestFailoverFindsThePrimary(t *testing.T) {
 	t.Parallel()
 	p, through := newProxy(t, postgres.Vaults.URL(t))
@@ -195,9 +195,10 @@ func TestFailoverFindsThePrimary(t *testing.T) {
 	}
 }
 
-// TestReadOnlyServerIsPassedOver asks for a session that accepts writes, as
-// every connection of a store does unless its URL says otherwise.
-func TestReadOnlyServerIsPassedOver(t *testing.T) {
+// TestReadOnlyServerIsSkipped opens a read-only session. Every connection of
+// a store requires a session that accepts writes, unless its URL says
+// otherwise.
+func TestReadOnlyServerIsSkipped(t *testing.T) {
 	t.Parallel()
 	address := with(t, postgres.Vaults.URL(t), "default_transaction_read_only", "on")
 	s, err := postgres.Open(t.Context(), address)
@@ -207,9 +208,9 @@ func TestReadOnlyServerIsPassedOver(t *testing.T) {
 	}
 }
 
-// TestErrorsAreClean makes the server refuse a row, and looks for the row in
-// the error.
-func TestErrorsAreClean(t *testing.T) {
+// TestErrorsDoNotQuoteRows makes the server reject a row and looks for the row in the
+// error.
+func TestErrorsDoNotQuoteRows(t *testing.T) {
 	t.Parallel()
 	s := openAt(t, postgres.Vaults.URL(t), nil)
 	const canary = "canary"

@@ -19,16 +19,17 @@ import (
 	"github.com/seed-72ea4aab/vault/storage/storagetest"
 )
 
-// partitions returns over how many partitions the tables are spread. Every
-// connection reads the definition of each partition and its indexes.
+// partitions returns the number of partitions of each table. It is small,
+// because every connection reads the definition of each partition and its
+// indexes.
 func partitions() int { return long.Rounds(2, 4) }
 
-// global are the tables that are not under tenants.
+// global lists the tables that are not keyed by tenant.
 var global = []string{"vault_lookups", "vault_migrations"}
 
-// TestPartitioned runs the suite with the statements for distributed tables, on
-// tables that are partitioned by the hash of the tenant, as Citus places them.
-// The server explains every statement: one that is given a tenant must touch one
+// TestPartitioned runs the suite with the statements for distributed tables.
+// The tables are partitioned by the hash of the tenant, like Citus shards. The
+// server explains every statement, and a statement for a tenant must touch one
 // partition.
 func TestPartitioned(t *testing.T) {
 	t.Parallel()
@@ -43,8 +44,8 @@ func TestPartitioned(t *testing.T) {
 	}
 	var all, inTx []string
 	if !long.Run {
-		// Other chapters have no statements of their own, and reads in transactions
-		// are the same statements as outside.
+		// Other chapters use the same statements, and reads in transactions are
+		// the same as outside.
 		all = []string{
 			"Isolation", "Tokens", "Conflicts", "Atomic", "Records", "Logs", "Follow", "Count", "ReadLogger", "Prune", "Trees",
 			"Claims", "Jobs", "Sealed", "Expiry", "Paging", "Filters", "Model", "Counts", "Parallel", "Big",
@@ -67,13 +68,13 @@ func TestPartitioned(t *testing.T) {
 	})
 }
 
-// partitioned are schemas with the tables of a vault in partitions.
+// partitioned provides schemas with the tables of a vault in partitions.
 var partitioned = pgtest.Schemas{Fill: partition, Keep: "vault_migrations"}
 
 var createTable = regexp.MustCompile(`(?s)CREATE TABLE (vault_\w+) \(.*?\n\)[^;]*;`)
 
-// partition makes the tables of a vault, each in partitions. The server refuses
-// a unique key that lacks the tenant.
+// partition creates the tables of a vault, each in partitions. The server
+// rejects a unique key without the tenant.
 func partition(tb testing.TB, address string) {
 	tb.Helper()
 	db := database(tb, address)
@@ -96,19 +97,18 @@ func partition(tb testing.TB, address string) {
 	}
 }
 
-// explained are the statements that the server has explained, with how many
-// parameters.
+// explained counts the statements that the server has explained.
 type explained struct {
-	// judge has the server explain a statement that is given a tenant, and returns
-	// what is wrong about the plan.
+	// judge makes the server explain a statement for a tenant, and returns what
+	// is wrong with the plan.
 	judge func(db *sql.DB, text string, parameters sent) error
 
 	mu   sync.Mutex
 	seen map[string]int
 }
 
-// explain has statements explained and judged, of which there must be many when
-// the test ends.
+// explain returns a collection of explained statements. At the end of the test
+// there must be many.
 func explain(t *testing.T, judge func(*sql.DB, string, sent) error) *explained {
 	t.Helper()
 	x := &explained{judge: judge, seen: map[string]int{}}
@@ -120,8 +120,8 @@ func explain(t *testing.T, judge func(*sql.DB, string, sent) error) *explained {
 	return x
 }
 
-// spans are statements that no tenant is given to: the vault's own work over all
-// tenants.
+// spans lists statements without a tenant, which do the vault's own work over
+// all tenants.
 var spans = []string{
 	"FROM vault_tokens t WHERE t.expires_at <=", "FROM vault_tokens t WHERE t.cvc_expires_at <=", "FROM vault_records r WHERE r.expires_at <=",
 	"SELECT tenant_id, key FROM vault_claims WHERE expires_at <=", "SELECT tenant_id, id FROM vault_jobs WHERE dead",
@@ -131,8 +131,8 @@ var spans = []string{
 	"FROM vault_log_trees t WHERE t.tenant_id >", "FROM vault_log_trees t WHERE t.tenant_id = ANY",
 }
 
-// onlyGlobal reports whether a statement is about nothing but tables that are not
-// under tenants, those of the server included.
+// onlyGlobal reports whether a statement uses only tables that are not keyed by
+// tenant, including catalogs.
 func onlyGlobal(text string) bool {
 	return !slices.ContainsFunc(vaultTable.FindAllString(literal.ReplaceAllString(text, "''"), -1), func(name string) bool { return !slices.Contains(global, name) })
 }
@@ -141,11 +141,11 @@ var explainable = regexp.MustCompile(`^\s*(WITH|SELECT|INSERT|UPDATE|DELETE)\b`)
 
 var (
 	vaultTable = regexp.MustCompile(`\bvault_\w+`)
-	literal    = regexp.MustCompile(`'[^']*'`) // which may have the name of a schema in it
+	literal    = regexp.MustCompile(`'[^']*'`) // which may contain the name of a schema
 )
 
-// collected has what a collector gets until the end of a test explained, unless it
-// has been before. The statements name the schema.
+// collected explains the statements of a collector at the end of a test, unless
+// they have been explained before. The statements name the schema.
 func (x *explained) collected(tb testing.TB, c *collector, address, schema string) {
 	tb.Helper()
 	tb.Cleanup(func() {
@@ -173,7 +173,7 @@ func (x *explained) check(tb testing.TB, c *collector, db *sql.DB, schema string
 	}
 }
 
-// known counts a statement, and reports whether it was counted often enough.
+// known counts a statement and reports whether it was counted often enough.
 func (x *explained) known(text string) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -181,7 +181,7 @@ func (x *explained) known(text string) bool {
 	return x.seen[text] > 2*maxSent
 }
 
-// plan is a node of what the server explains.
+// plan is a node of a query plan.
 type plan struct {
 	Kind      string `json:"Node Type"`
 	Operation string
@@ -190,7 +190,7 @@ type plan struct {
 	Plans     []plan
 }
 
-// onePartition has the server explain a statement, and returns what keeps an
+// onePartition makes the server explain a statement. It returns what keeps an
 // engine from sending it to the one place of its tenant.
 func onePartition(db *sql.DB, text string, parameters sent) error {
 	var raw []byte
@@ -211,8 +211,8 @@ func onePartition(db *sql.DB, text string, parameters sent) error {
 	return nil
 }
 
-// ofFirst reports whether a statement lists rows that are all of the tenant in its
-// first parameter, which the plan does not show.
+// ofFirst reports whether a statement lists rows that all belong to the tenant
+// in its first parameter, which the plan does not show.
 func ofFirst(text string) bool {
 	_, rows, listed := strings.Cut(text, ") VALUES (")
 	return listed && strings.HasPrefix(text, "INSERT ") && strings.Count(rows, "), ($1::bytea, ") == strings.Count(rows, "), (") && strings.HasPrefix(rows, "$1::bytea, ")
@@ -220,10 +220,10 @@ func ofFirst(text string) bool {
 
 var partitionName = regexp.MustCompile(`^vault_\w+_(p\d+)$`)
 
-// walk notes the partitions that a plan touches. What it inserts has to be the
-// whole statement, and of one tenant, and so has what it writes to a table that is
-// not under tenants. To update and delete by a part of a statement is as good as by
-// the whole of it: what Citus makes of either is a test of TestCitus.
+// walk records the partitions that a plan touches. An insert must be the whole
+// statement and for one tenant. A write to a table that is not keyed by tenant
+// must also be the whole statement. An update or delete may be a part of a
+// statement; TestCitus checks how Citus treats both.
 func (p *plan) walk(touched map[string]bool, depth int) error {
 	if part := partitionName.FindStringSubmatch(p.Relation); part != nil {
 		touched[part[1]] = true
@@ -245,9 +245,9 @@ func (p *plan) walk(touched map[string]bool, depth int) error {
 	return nil
 }
 
-// TestUniqueKeys reads the unique keys of a vault: no two tenants meet in one, but
-// in that of the keys by which a tenant is found.
-func TestUniqueKeys(t *testing.T) {
+// TestUniqueKeysIncludeTheTenant reads the unique keys of a vault. Each of them includes the
+// tenant, except the key that finds a tenant.
+func TestUniqueKeysIncludeTheTenant(t *testing.T) {
 	t.Parallel()
 	address := postgres.Vaults.URL(t)
 	openAt(t, address, nil)

@@ -18,18 +18,19 @@ import (
 )
 
 const (
-	// writeEvery is how often Ping writes, unless a write has failed: what it
-	// writes is more than a page, and stays there until the server vacuums.
+	// writeEvery is how often Ping writes, unless a write has failed. A write
+	// fills more than a page, which stays in the table until the server vacuums
+	// it.
 	writeEvery = 30 * time.Second
 	pingBytes  = 8 << 10
 )
 
-// room is when the server was last known to have room for a write.
+// room records when the server was last known to have space for a write.
 type room struct{ known atomic.Int64 } // Unix time in nanoseconds; 0 for never
 
 func (r *room) isKnown() bool { return time.Since(time.Unix(0, r.known.Load())) < writeEvery }
 
-// note remembers how a write ended.
+// note records the result of a write.
 func (r *room) note(err error) {
 	switch {
 	case err == nil:
@@ -39,15 +40,17 @@ func (r *room) note(err error) {
 	}
 }
 
-// errReadOnly means that the server answers, and takes no writes.
+// errReadOnly means that the server responds but accepts no writes.
 var errReadOnly = fmt.Errorf("%w: postgres: the database is read-only", storage.ErrUnavailable)
 
 const readOnlyText = "SELECT pg_catalog.pg_is_in_recovery() OR current_setting('transaction_read_only') = 'on'"
 
-// Ping implements [storage.Storage]. It looks whether the server takes writes at
-// all, and, every so often, whether it has room for one: it writes more than a
-// page and rolls back. Where tables are distributed, it asks the coordinator and no
-// worker: without one of those, only some of the tenants cannot be served.
+// Ping implements [storage.Storage]. It checks whether the server accepts
+// writes. Every so often it also checks for disk space by writing more than a
+// page and rolling back.
+//
+// If tables are distributed, Ping checks only the coordinator, because the loss
+// of a worker affects only some tenants.
 func (s *Store) Ping(ctx context.Context) error {
 	if err := s.ready(ctx); err != nil {
 		return err
@@ -75,15 +78,16 @@ var errUndo = errors.New("postgres: undone")
 
 const (
 	pingText = "INSERT INTO vault_claims (tenant_id, key, owner, key_version, answer) VALUES ($1, $2, $1, 0, $3)"
-	// pingLocalText is for a table that is not distributed.
+	// pingLocalText writes to a table that is not distributed.
 	pingLocalText = "INSERT INTO vault_migrations VALUES ($1, $2)"
 )
 
-// writeNothing writes a claim of no tenant, or, where tables are distributed, a
-// migration that is none, and rolls back.
+// writeNothing writes a claim of the zero tenant and rolls back. If tables are
+// distributed, it writes a row with an unused version to the table of
+// migrations.
 func (s *Store) writeNothing(ctx context.Context, conn *sql.Conn) error {
 	var none storage.ID
-	random := make([]byte, pingBytes) // which the server cannot compress
+	random := make([]byte, pingBytes) // so that the server cannot compress it
 	rand.Read(random)
 	text, args := pingText, []any{none[:], random[:32], random}
 	if s.routed {

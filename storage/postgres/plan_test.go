@@ -9,8 +9,8 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// TestRecordsOfOneKindNeedNoScan lists the records of a rare kind over all
-// tenants among many of another.
+// TestRecordsOfOneKindNeedNoScan lists the records of a rare kind, over all
+// tenants, among many of another kind.
 func TestRecordsOfOneKindNeedNoScan(t *testing.T) {
 	t.Parallel()
 	address := pgtest.URL(t)

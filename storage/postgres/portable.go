@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// portable appends the parameters that the rows are, as any driver understands
-// them: scalars as Go has them, and arrays in the text format of the server. The
-// binary format needs a connection that was opened for it.
+// portable appends the rows as parameters that any driver understands: scalars
+// as Go values, and arrays in the server's text format. The binary format works
+// only on connections opened for it.
 func (r *rows) portable(args []any) []any {
 	for i, c := range r.columns {
 		if r.many() {
@@ -21,7 +21,7 @@ func (r *rows) portable(args []any) []any {
 	return args
 }
 
-// scalarOf is the Go value of a parameter in the binary format.
+// scalarOf returns the Go value of a parameter in the binary format.
 func scalarOf(k kind, v any) any {
 	raw, ok := v.([]byte)
 	if !ok {
@@ -39,11 +39,11 @@ func scalarOf(k kind, v any) any {
 	}
 }
 
-// arrayText is an array that is in the binary format as text.
+// arrayText converts an array from the binary format to text.
 func arrayText(raw []byte) string {
 	const elements = arrayHeader
 	if len(raw) < elements {
-		return "{}" // it has no dimension
+		return "{}" // it has no dimensions
 	}
 	oid, text := binary.BigEndian.Uint32(raw[8:]), []byte("{")
 	for rest := raw[elements:]; len(rest) > 0; {

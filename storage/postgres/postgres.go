@@ -1,46 +1,47 @@
-// Package postgres keeps a vault in PostgreSQL, through github.com/lib/pq.
+// Package postgres stores a vault in PostgreSQL, through github.com/lib/pq.
 //
 //	store, err := postgres.Open(ctx, "postgres://vault@db1,db2/vault?port=5432")
 //
 // # Durability
 //
-// A write is acknowledged when its commit is on disk, and on the synchronous
-// standby where the server has one. Only the log entries of reads may be
-// committed a moment before they are on disk, so that a crash of the server may
-// lose the last of them. Opening refuses a server whose
-// synchronous_commit or fsync is off, with ErrNotDurable, unless Options allow
-// it.
+// A write returns when its commit is on disk, and on the synchronous standby if
+// the server has one. Only the log entries of reads may be committed a moment
+// before they are on disk, so a crash of the server may lose the latest of
+// them. Opening fails with ErrNotDurable if synchronous_commit or fsync is off
+// on the server, unless Options.AllowAsyncCommit is set.
 //
 // # Writing
 //
-// A change is one statement and one round trip, whatever it holds, unless it
-// has more than a thousand tokens to create, or log entries: then it is a
-// transaction. Creates that arrive while one is under way share the next. Guards
-// are unique keys and revisions, judged at the READ COMMITTED level: no lock
-// outlives a change, and there is no advisory lock, no sequence, no trigger and
-// no function on the server. The tenant leads every key, so the same schema can
-// be distributed by tenant.
+// A change is one statement and one round trip, whatever it contains. Only a
+// change with more than a thousand new tokens or log entries takes a
+// transaction. Creates that arrive while another create is running share the
+// next statement.
+//
+// Guards are unique keys and revisions, checked at the READ COMMITTED level. No
+// lock outlives a change, and the server needs no advisory locks, sequences,
+// triggers or functions. The tenant is the first column of every key, so the
+// same schema can be distributed by tenant.
 //
 // # Citus
 //
-// Where the database has the extension citus, the vault writes a change by
-// several statements in a transaction, each of which is for one tenant, so that
-// it is sent whole to the worker that has the tenant's rows. [Distribute] spreads
-// the tables over the workers.
+// If the database has the citus extension, the vault writes a change as several
+// statements in a transaction. Each statement is for one tenant, so that Citus
+// can send it to the worker with the tenant's rows. [Distribute] spreads the
+// tables over the workers.
 //
 // # Outages
 //
-// With several hosts in the URL the one that accepts writes is found. While the
-// server is out of reach, hangs, or takes no writes, a request waits: reads and
-// writes are tried again for [Options].RetryFor, and then fail with
-// [storage.ErrUnavailable]. After a lost connection a change is never applied
-// twice: its first log entry tells whether it has been.
+// If the URL has several hosts, the vault uses the host that accepts writes.
+// While the server is out of reach, hangs, or accepts no writes, the vault
+// retries reads and writes for [Options].RetryFor. Then they fail with
+// [storage.ErrUnavailable]. A change is never applied twice after a lost
+// connection, because its first log entry shows whether it was applied.
 //
 // # Deleted rows
 //
-// PostgreSQL keeps the old version of a row until it vacuums the table, and
-// what was deleted is in its write-ahead log and backups for as long as those
-// are kept. It is sealed there, as everywhere.
+// PostgreSQL keeps the old version of a row until it vacuums the table. Deleted
+// rows also stay in the write-ahead log and in backups as long as those are
+// kept. They are sealed there, as everywhere.
 package postgres
 
 import (
@@ -60,30 +61,31 @@ import (
 	"github.com/seed-72ea4aab/vault/storage/internal/sqlstore"
 )
 
-// reader hides the field that the reads are promoted from.
+// reader is an alias, so that the embedded field of Store is not exported.
 type reader = sqlstore.Store
 
-// Store is a [storage.Storage] in a PostgreSQL database. Open makes one.
+// Store is a [storage.Storage] in a PostgreSQL database. Use Open to create
+// one.
 type Store struct {
 	*reader
 
-	readers   *pool // for everything but changes; its connections are those of reader
+	readers   *pool // for everything except changes; shares the connections of reader
 	writers   *pool // for changes
-	loggers   *pool // for the log entries of reads; nil when writers are
+	loggers   *pool // for log entries of reads; nil if writers write them
 	schema    schemaName
 	queue     queue
 	pruned    pruned
 	dialect   sqlstore.Dialect
 	place     place        // of the tables
-	routed    bool         // tables are, or may come to be, distributed
-	apart     atomic.Int64 // changes in transactions of the application's
+	routed    bool         // tables are distributed, or may become so
+	apart     atomic.Int64 // number of changes in transactions of the application
 	uncounted uncountedLogs
 	settling  settling
 	retryFor  time.Duration
 	waiters   waiters
 	room      room
-	written   atomic.Int64 // rows, since it was opened
-	careful   atomic.Int64 // for how many more batches conflicts are expected
+	written   atomic.Int64 // rows written since opening
+	careful   atomic.Int64 // number of batches for which conflicts are still expected
 }
 
 var (
@@ -92,45 +94,51 @@ var (
 	_ storage.TxStorage  = (*Store)(nil)
 )
 
-// Options change how a database is used. The zero value is right for a program
-// that talks to its servers directly.
+// Options configure the use of a database. The zero value suits a program that
+// connects directly to its servers.
 type Options struct {
-	// MaxConns bounds the connections to the server; 17 when zero, at least 2.
-	// Half of them read, and the others write. From 3 on, and without a pooler,
-	// one of these is for ReadToken and the log entries of other reads alone.
+	// MaxConns limits the connections to the server. It is at least 2; zero
+	// means 17. Half of the connections read and the others write. With at
+	// least 3 connections and no pooler, one of the writers serves only
+	// ReadToken and log entries of reads.
 	MaxConns int
 
-	// TransactionPooler says that a pooler such as PgBouncer, in transaction
-	// mode, stands between this program and the server. Statements are then not
-	// prepared, since the next one may reach another session.
+	// TransactionPooler means that a pooler such as PgBouncer in transaction
+	// mode sits between this program and the server. The vault then prepares no
+	// statements, because the next statement may reach another session.
 	TransactionPooler bool
 
-	// AllowAsyncCommit opens a server that acknowledges commits before they are
-	// on disk. What it acknowledged shortly before a crash may be gone after.
+	// AllowAsyncCommit accepts a server that acknowledges commits before they
+	// are on disk. A crash of such a server may lose the latest acknowledged
+	// writes.
 	AllowAsyncCommit bool
 
-	// Schema is where the tables are; it is created when it is missing. The
-	// current schema of the connection when empty. Statements name it, so the
-	// search path does not matter.
+	// Schema is the schema of the tables, created if it does not exist. If
+	// empty, it is the current schema of the connection. Statements name the
+	// schema, so the search path does not matter.
 	Schema string
 
-	// Migrate says what opening does about migrations that the database lacks.
-	// The default runs them. With [storage.MigrateCheck] the role needs no right
-	// to create or change tables.
+	// Migrate selects what opening does about missing migrations. The default
+	// runs them. With [storage.MigrateCheck] the role needs no right to create
+	// or change tables.
 	Migrate storage.MigrateMode
 
-	// RetryFor is how long a request waits for a database that is out of reach,
-	// before it fails with [storage.ErrUnavailable]: a failover, a restart, lost
-	// connections, a server without room for a connection or on its disk. It
-	// counts from the first call of a request ([storage.OneWait]), and of each call
-	// that is part of none. 20 seconds when zero.
+	// RetryFor is how long a request waits for a database that is out of reach
+	// before it fails with [storage.ErrUnavailable]. Causes include a failover,
+	// a restart, lost connections, and a server that is out of connections or
+	// disk space.
+	//
+	// The time starts with the first call of a request ([storage.OneWait]), or
+	// with the call itself if it belongs to no request. Zero means 20 seconds.
 	RetryFor time.Duration
 
-	// HangTimeout is how long a server may take to answer a statement, and a second
-	// more for each MiB of the result. Then the connection is given up, and what is
-	// left of RetryFor goes to another. It bounds every statement except those of
-	// migrations; what waits for a lock fails before, after five seconds at the most.
-	// 10 seconds when zero.
+	// HangTimeout is how long the server may take to respond to a statement,
+	// plus one second per MiB of the result. After that the vault closes the
+	// connection and uses the rest of RetryFor on another. Zero means 10
+	// seconds.
+	//
+	// It applies to every statement except migrations. A statement
+	// that waits for a lock fails earlier, after at most five seconds.
 	HangTimeout time.Duration
 }
 
@@ -138,30 +146,31 @@ const (
 	defaultMaxConns = 17
 	defaultRetryFor = 20 * time.Second
 	defaultHang     = 10 * time.Second
-	// maxLockTimeout is for how long any statement waits for a lock.
+	// maxLockTimeout is the longest time that any statement waits for a lock.
 	maxLockTimeout = 5 * time.Second
 	// connectTimeout applies to each host, unless the URL has connect_timeout.
 	connectTimeout = 5 * time.Second
-	// countShards is over how many rows a count of tokens is spread.
+	// countShards is the number of rows that hold each count of tokens.
 	countShards = 64
 )
 
-// Open opens the database with the default options. The URL, or the key=value
-// string, is one that lib/pq understands: several hosts are separated by
-// commas, with their ports in the parameter port.
+// Open opens the database with default options. The URL or key=value string is
+// in the format of lib/pq. Several hosts are separated by commas, with their
+// ports in the port parameter.
 //
-// Open brings the schema up to date, which several nodes may do at once, or
-// fails with [storage.ErrNewerSchema]. All tables and indexes begin with vault_,
-// so that the application may have its own beside them; if it has one under a
-// name that the vault needs, Open fails with [storage.ErrNameTaken].
+// Open migrates the schema, which several nodes may do concurrently. It fails
+// with [storage.ErrNewerSchema] if the schema is too new for this version. All
+// names of tables and indexes start with vault_, so that the application may
+// keep its own tables in the same schema. Open fails with
+// [storage.ErrNameTaken] if one of them has a name that the vault needs.
 func Open(ctx context.Context, url string) (*Store, error) { return OpenOptions(ctx, url, nil) }
 
-// OpenOptions opens the database as Open does. opts may be nil.
+// OpenOptions is like Open, with options. opts may be nil.
 func OpenOptions(ctx context.Context, url string, opts *Options) (*Store, error) {
 	return open(ctx, url, opts, hasCitus)
 }
 
-// open opens a database. The function says whether tables of it may be
+// open opens a database. The routed function reports whether its tables may be
 // distributed.
 func open(ctx context.Context, url string, opts *Options, routed func(context.Context, *sql.DB) (bool, error)) (*Store, error) {
 	var o Options
@@ -185,12 +194,13 @@ func open(ctx context.Context, url string, opts *Options, routed func(context.Co
 		return nil, err
 	}
 	if !o.TransactionPooler {
-		// A plan may be made while the tables are empty, and outlive that. What
-		// the vault looks for always has an index.
+		// The server may plan a statement while the tables are empty, and keep
+		// the plan. All lookups of the vault have an index.
 		config.Runtime["enable_seqscan"] = "off"
-		// Statements are short. To start parallel workers takes longer than most of
-		// them, and so does compiling; a server that overestimates what a list finds
-		// would do both: the first page of a log of a million took 10 ms, not 0.3.
+		// Statements are short. Starting parallel workers or compiling takes
+		// longer than most of them. A server that overestimates the result of a
+		// list would do both: the first page of a log of a million entries took
+		// 10 ms instead of 0.3 ms.
 		config.Runtime["max_parallel_workers_per_gather"] = "0"
 		config.Runtime["jit"] = "off"
 		config.Runtime["lock_timeout"] = milliseconds(min(maxLockTimeout, o.HangTimeout/2))
@@ -217,21 +227,23 @@ func open(ctx context.Context, url string, opts *Options, routed func(context.Co
 	return s, nil
 }
 
-// reading is how many connections read.
+// reading returns the number of connections that read.
 func (o *Options) reading() int { return o.MaxConns / 2 }
 
-// connectWriters makes the pools of the connections that write, and their slots.
+// connectWriters creates the pools of the connections that write, and their
+// slots.
 func (s *Store) connectWriters(config pq.Config, o Options) (err error) {
 	writing := o.MaxConns - o.reading()
 	if writing > 1 && !o.TransactionPooler && !s.routed {
 		writing--
-		// Log entries of reads are half of what GetToken costs: that their commits
-		// are not synced wins 40 % at 8 and 32 callers, and a connection of their
-		// own up to 53 % at 8 and nothing at 32 (BenchmarkGet).
+		// Log entries of reads are half of the cost of GetToken. Not syncing
+		// their commits makes it 40 % faster at 8 and 32 callers. A separate
+		// connection makes it up to 53 % faster at 8 callers, with no effect at
+		// 32 (BenchmarkGet).
 		relaxed := config.Clone()
 		relaxed.Runtime["synchronous_commit"] = "off"
-		// Its statements look up rows by their unique keys, one after the other,
-		// and are not worth a plan for every number of them.
+		// Its statements look up rows by unique key, one row after the other,
+		// so a custom plan for each number of rows is not worth its cost.
 		relaxed.Runtime["plan_cache_mode"] = "force_generic_plan"
 		if s.loggers, err = newPool(relaxed, 1, o.HangTimeout, s.hung); err != nil {
 			return err
@@ -259,21 +271,22 @@ func (s *Store) connectWriters(config pq.Config, o Options) (err error) {
 	return nil
 }
 
-// disconnect closes the pools there are.
+// disconnect closes the pools that exist.
 func (s *Store) disconnect() error {
 	var failed error
 	for _, db := range []*pool{s.readers, s.writers, s.loggers} {
 		if db == nil {
 			continue
 		}
-		if err := db.Close(); !lost(err) { // a connection that has gone is as closed as can be
+		if err := db.Close(); !lost(err) { // a lost connection is already closed
 			failed = errors.Join(failed, clean(err))
 		}
 	}
 	return failed
 }
 
-// pool is connections to the server, and their lines.
+// pool is a pool of connections to the server, with the connector that made
+// them.
 type pool struct {
 	*sql.DB
 	lines *connector
@@ -291,7 +304,8 @@ func newPool(config pq.Config, size int, silence time.Duration, hung func(since 
 	return &pool{db, lines}, nil
 }
 
-// hung gives up all connections that were not heard of since a server was.
+// hung closes all idle connections that have received nothing since the given
+// time.
 func (s *Store) hung(since time.Time) {
 	for _, p := range []*pool{s.readers, s.writers, s.loggers} {
 		if p != nil {
@@ -302,8 +316,7 @@ func (s *Store) hung(since time.Time) {
 
 func milliseconds(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
 
-// prepare checks the server, brings the schema up to date, and prepares the
-// reads.
+// prepare checks the server, migrates the schema, and prepares the reads.
 func (s *Store) prepare(ctx context.Context, o Options) error {
 	if err := checkServer(ctx, s.readers.DB, o.AllowAsyncCommit); err != nil {
 		return err
@@ -344,21 +357,21 @@ func (s *Store) prepare(ctx context.Context, o Options) error {
 // Close implements [storage.Storage].
 func (s *Store) Close() error {
 	for _, slot := range s.queue.close() {
-		slot.reset() // a connection that is in use is not the pool's to close
+		slot.reset() // the pool does not close a connection that is in use
 	}
 	s.reader.Close()
 	return s.disconnect()
 }
 
-// parse reads a URL, or a key=value string, and adds what the vault needs. Its
-// errors do not quote the text, which may hold a password.
+// parse reads a URL or a key=value string and adds the settings of the vault.
+// Its errors do not quote the string, which may contain a password.
 func parse(url string) (pq.Config, error) {
 	config, err := pq.NewConfig(url)
 	if err != nil {
 		return pq.Config{}, errors.New("postgres: the connection string is malformed: " +
 			"it must be a URL such as postgres://user@host/database, or key=value pairs, as lib/pq takes them")
 	}
-	config = config.Clone() // which makes the map of run-time parameters
+	config = config.Clone() // Clone creates the map of run-time parameters
 	config.BinaryParameters = true
 	if config.TargetSessionAttrs == "" {
 		config.TargetSessionAttrs = pq.TargetSessionAttrsReadWrite
@@ -372,7 +385,7 @@ func parse(url string) (pq.Config, error) {
 	return config, nil
 }
 
-// checkServer refuses a server that loses what it acknowledged.
+// checkServer rejects a server that can lose acknowledged writes.
 func checkServer(ctx context.Context, db *sql.DB, allowAsync bool) error {
 	var commit, sync sql.NullString
 	err := db.QueryRowContext(ctx,
@@ -402,7 +415,8 @@ func dialect(o *Options, schema schemaName) sqlstore.Dialect {
 	}
 }
 
-// in is a condition whose text does not depend on the number of values.
+// in returns an IN condition whose text does not depend on the number of
+// values.
 func in(column string, values []any) (string, []any) {
 	k := bytea
 	if _, ok := values[0].(string); ok {
@@ -420,7 +434,8 @@ func in(column string, values []any) (string, []any) {
 	return column + " = ANY(?::" + k.name + "[])", []any{a.value()}
 }
 
-// Pools returns the state of the pools of connections, by what they are for.
+// Pools returns the statistics of the connection pools by name: readers,
+// writers and, if it exists, loggers.
 func (s *Store) Pools() map[string]sql.DBStats {
 	pools := map[string]sql.DBStats{"readers": s.readers.Stats(), "writers": s.writers.Stats()}
 	if s.loggers != nil {

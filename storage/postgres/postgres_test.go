@@ -17,7 +17,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(suite{m}) }
 
-// suite runs the tests, and then drops the schemas that they have shared.
+// suite runs the tests and then drops the schemas that they have shared.
 type suite struct{ *testing.M }
 
 func (s suite) Run() int {
@@ -30,7 +30,7 @@ func (s suite) Run() int {
 	return status
 }
 
-// backend opens the databases whose addresses a function makes.
+// backend opens databases at the addresses that a function returns.
 func backend(address func(testing.TB) string, options *postgres.Options) storagetest.Backend {
 	return storagetest.Backend{New: func(tb testing.TB) storagetest.Opener {
 		url := address(tb)
@@ -40,8 +40,8 @@ func backend(address func(testing.TB) string, options *postgres.Options) storage
 	}}
 }
 
-// pooled opens databases through a pooler that all of them share, so the schema of
-// a database is not in the search path.
+// pooled opens databases through one pooler. They share it, so the schema of a
+// database is not in the search path.
 func pooled(pooler string) storagetest.Backend {
 	return storagetest.Backend{New: func(tb testing.TB) storagetest.Opener {
 		o := &postgres.Options{TransactionPooler: true, Schema: pgtest.SchemaOf(tb, postgres.Vaults.URL(tb))}
@@ -54,10 +54,10 @@ func TestStorage(t *testing.T) {
 	storagetest.Run(t, backend(postgres.Vaults.URL, nil))
 }
 
-// TestStorageElsewhere runs without prepared statements, through PgBouncer where
-// that is installed, and on Citus where there is one, which then explains what it
-// does: a statement that is given a tenant must be one task.
-func TestStorageElsewhere(t *testing.T) {
+// TestStorageWithPoolerAndCitus runs the suite without prepared statements, through
+// PgBouncer if it is installed. It also runs it on Citus if available. Citus
+// then explains the statements: a statement for a tenant must be one task.
+func TestStorageWithPoolerAndCitus(t *testing.T) {
 	t.Parallel()
 	backends := map[string]storagetest.Backend{"pooled": pooled(pgtest.Pooler(t, pgtest.Server(t)))}
 	if pgtest.HasCitus() {

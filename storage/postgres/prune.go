@@ -12,13 +12,15 @@ import (
 	"github.com/seed-72ea4aab/vault/storage/internal/sqlstore"
 )
 
-// deleteLogsText deletes entries in the order of their key, and returns how many
-// and the last. What another node is deleting is passed over, so that nodes
-// which sweep at once share the work. The array is made once; as part of a join,
-// which IN would become, the entries could be looked for again for each row, and
-// be more than the limit. The entries are read by their ctid, so that the planner
-// cannot look for them in another index that begins with the tenant. Those below
-// the mark, or without a number, are counted.
+// deleteLogsText returns a statement that deletes entries in the order of their
+// keys. It returns how many it deleted, how many of them were counted, and the
+// last one. Entries below the mark or without a transaction number are counted.
+//
+// It skips entries that another node is deleting, so that nodes that sweep
+// concurrently share the work. ARRAY evaluates the subquery once. IN would
+// become a join, which might run the subquery again for each row and exceed the
+// limit. The entries are read by ctid, so that the planner cannot use another
+// index that starts with the tenant.
 func (s *Store) deleteLogsText() string {
 	return `WITH gone AS (DELETE FROM vault_logs WHERE ` + s.tenantIs("$1") + ` AND ctid = ANY(ARRAY(
 	SELECT ctid FROM vault_logs WHERE tenant_id = $1 AND id > $2 AND id < $3 AND created_at < $4::bigint
@@ -27,19 +29,19 @@ SELECT entity_type, ` + dayOfEntry + `, count(*), count(*) FILTER (WHERE xid IS 
 	(array_agg(id ORDER BY id DESC))[1] FROM gone GROUP BY 1, 2`
 }
 
-// dropCountsText drops the counts of days that have no entry left.
+// dropCountsText deletes the counts of days without entries.
 const dropCountsText = "DELETE FROM vault_log_counts WHERE tenant_id = $1 AND day < $2::bigint AND n = 0"
 
-// pruned is the last entry that DeleteLogs has deleted. The index has deleted
-// entries until the server vacuums it: a call for the same tenant that begins
-// there need not walk over all that the calls before it have deleted.
+// pruned remembers the last entry that DeleteLogs deleted. Deleted entries stay
+// in the index until the server vacuums it. The next call for the same tenant
+// starts after this entry, so it does not scan the deleted ones again.
 type pruned struct {
 	mu     sync.Mutex
 	tenant storage.ID
 	last   storage.ID
 }
 
-// after returns where to begin: zero is the beginning.
+// after returns the entry to start after, or zero for the beginning.
 func (p *pruned) after(tenant storage.ID) storage.ID {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -56,8 +58,9 @@ func (p *pruned) note(tenant, last storage.ID) {
 }
 
 // DeleteLogs implements [storage.Pruner]. The entries stay in the files until
-// the server vacuums them. When the answer of the server is lost the statement
-// is repeated: then up to twice the limit are gone, and half of them counted.
+// the server vacuums them. If the server's response is lost, the statement is
+// repeated. Up to twice the limit may then be deleted, and only half of that
+// counted in the result.
 func (s *Store) DeleteLogs(ctx context.Context, tenant storage.ID, before time.Time, limit int) (int, error) {
 	bound, at := sqlstore.LogsBefore(before)
 	piece := func(after storage.ID, limit int) (n int, err error) {
@@ -77,7 +80,7 @@ func (s *Store) DeleteLogs(ctx context.Context, tenant storage.ID, before time.T
 		return n, err
 	}
 	if !after.IsZero() {
-		// Before that place may be entries that were locked then, or written since.
+		// Earlier entries may have been locked then, or written since.
 		more, err := piece(storage.ID{}, limit-n)
 		if n += more; err != nil || n >= limit {
 			return n, err
@@ -87,8 +90,8 @@ func (s *Store) DeleteLogs(ctx context.Context, tenant storage.ID, before time.T
 	return n, err
 }
 
-// deleteLogs deletes entries, takes those that are counted off the counts, and
-// returns how many there were, and the last.
+// deleteLogs deletes entries, subtracts the counted ones from the counts, and
+// returns the number of deleted entries and the last one.
 func (s *Store) deleteLogs(ctx context.Context, tx *sql.Tx, tenant storage.ID, args ...any) (n int, last []byte, err error) {
 	rows, err := tx.QueryContext(ctx, s.schema.in(s.deleteLogsText()), append([]any{tenant[:]}, args...)...)
 	if err != nil {

@@ -15,39 +15,39 @@ import (
 
 // queue hands changes and readings to the connections that write.
 //
-// There is no writing goroutine. A caller that may start a statement takes a
-// free connection and writes. The others wait: the caller that ends a statement
-// passes its connection to the first of them that may start one, and that one
-// writes everything that waits and fits into its statement.
+// There is no writer goroutine. A caller that may start a statement takes a
+// free connection and writes. Other callers wait. A caller that ends a
+// statement passes its connection to the first waiting caller that may start
+// one. That caller writes everything that waits and fits into its statement.
 //
-// Two rules say what may start a statement while a connection is free:
+// Two rules decide what may start a statement while a connection is free:
 //
-//   - A create may while no other create is being written, or when half of the
-//     callers that create tokens wait. Then two statements alternate: while the
-//     server works on one, the callers of the other prepare what they create
-//     next. A create that has waited for createWait may start one in any case.
-//     To start a statement whenever a connection is free would cost 30 % of
-//     CreateToken at 8 and at 32 callers (BenchmarkCreate).
-//   - Readings, and changes that hold nothing but log entries of reads, run one
-//     statement at a time, on a connection of their own if there is one. Their
-//     commits are not synced, so one is fast enough.
+//   - A create may start one if no other create is running, or if half of the
+//     callers that create tokens are waiting. Then two statements alternate: while
+//     the server works on one, the callers of the other prepare their next create.
+//     A create that has waited for createWait may always start one. Starting a
+//     statement whenever a connection is free would make CreateToken 30 % slower
+//     at 8 and at 32 callers (BenchmarkCreate).
+//   - Readings and changes that only log reads run one statement at a time, on
+//     their own connection if there is one. Their commits are not synced, so one
+//     connection is fast enough.
 //
-// Where tables are distributed, only changes of one tenant share a statement, and
-// each tenant has one for creates and one for reads under way.
+// If tables are distributed, only changes of one tenant share a statement. Each
+// tenant then has at most one running statement for creates and one for reads.
 type queue struct {
 	mu      sync.Mutex
 	free    []*slot    // connections for changes
-	forLogs *slot      // the connection for readings and logs of reads; nil when they use a free one
-	waiting []*pending // in the order of arrival
+	forLogs *slot      // the connection for readings and logs of reads; nil if they use a free one
+	waiting []*pending // in order of arrival
 	lanes   map[storage.ID]*lane
 	busy    sync.WaitGroup
 	closed  bool
 
-	// flush writes a batch and sets the errors of what is in it.
+	// flush writes a batch and sets the error of each item.
 	flush func(*slot, []*pending)
 }
 
-// setSchema says where the tables are that the connections write to.
+// setSchema sets the schema of the tables that the connections write to.
 func (q *queue) setSchema(schema schemaName) {
 	for _, s := range q.free {
 		s.schema = schema
@@ -57,12 +57,13 @@ func (q *queue) setSchema(schema schemaName) {
 	}
 }
 
-// lane is what may share statements: everything, or what one tenant asks for.
+// lane groups items that may share statements: all items, or the items of one
+// tenant.
 type lane struct {
-	running [classes]int // statements, by class
+	running [classes]int // running statements, by class
 	writing int          // creates in the running statements
-	enough  int          // how many creates that wait may start another statement
-	callers [classes]int // there were when the last statement ended
+	enough  int          // how many waiting creates may start another statement
+	callers [classes]int // number of callers when the last statement ended
 }
 
 // laneOf returns the lane of a change.
@@ -78,11 +79,11 @@ func (q *queue) laneOf(p *pending) *lane {
 	return l
 }
 
-// maxLanes bounds the lanes that are remembered when nothing is in them.
+// maxLanes is the number of lanes above which empty lanes are deleted.
 const maxLanes = 1000
 
-// leaveLane forgets the lane of a tenant when nothing runs or waits in it, and
-// there are many.
+// leaveLane deletes the lane of a tenant if nothing runs or waits in it and
+// there are many lanes.
 func (q *queue) leaveLane(p *pending) {
 	if len(q.lanes) > maxLanes && !p.lane.IsZero() && q.laneOf(p).running == [classes]int{} &&
 		!slices.ContainsFunc(q.waiting, func(w *pending) bool { return w.lane == p.lane }) {
@@ -90,30 +91,30 @@ func (q *queue) leaveLane(p *pending) {
 	}
 }
 
-// pending is a change, or a reading, on its way through the queue.
+// pending is a change or a reading in the queue.
 type pending struct {
 	change  *storage.Change // nil for a reading
 	reading *reading        // nil for a change
 	class   class
-	lane    storage.ID // the tenant, where only its changes share a statement
+	lane    storage.ID // the tenant, if only its changes may share a statement
 	overdue bool       // a create that has waited for createWait
 	err     error
-	// again says that the change may be tried again after its error, and locked
-	// that another transaction held what it needs.
+	// again means that the change may be tried again after its error. locked
+	// means that another transaction held a lock that it needs.
 	again, locked bool
-	until         time.Time // when its caller waits no longer
-	// ambiguous says that a connection was lost after the change had been sent:
-	// it may have been applied.
+	until         time.Time // when its caller stops waiting
+	// ambiguous means that a connection was lost after the change had been
+	// sent, so it may have been applied.
 	ambiguous bool
-	// refused says that a statement for several changes has passed this one
-	// over, for a reason that is still to be found.
+	// refused means that a statement for several changes skipped this one, for
+	// a reason not yet known.
 	refused bool
-	// turn ends the wait: with a slot, to write with, or with nil when the
-	// outcome is set. It is nil itself when there was nothing to wait for.
+	// turn ends the wait. It delivers a slot to write with, or nil if the
+	// outcome is set. It is nil if the caller did not have to wait.
 	turn chan *slot
 }
 
-// left is for how long the caller of a change still waits.
+// left returns how long the caller of a change still waits.
 func (p *pending) left() time.Duration {
 	if p.until.IsZero() {
 		return math.MaxInt64
@@ -121,18 +122,18 @@ func (p *pending) left() time.Duration {
 	return time.Until(p.until)
 }
 
-// class says what may share a statement.
+// class determines which items may share a statement.
 type class uint8
 
 const (
-	alone    class = iota // with nothing
-	creates               // with others that create a token, or only log
-	reads                 // with others that only log reads
-	readings              // with other readings
+	alone    class = iota // shares with nothing
+	creates               // shares with changes that create a token or only log
+	reads                 // shares with changes that only log reads
+	readings              // shares with readings
 	classes
 )
 
-// most is how many of a class share a statement.
+// most returns how many items of a class may share a statement.
 func (c class) most() int {
 	if c == readings {
 		return maxReadings
@@ -141,26 +142,27 @@ func (c class) most() int {
 }
 
 const (
-	// maxBatch bounds the changes that share a statement.
+	// maxBatch limits the changes that share a statement.
 	maxBatch = 100
-	// createWait bounds how long a create waits while a connection is free, so
-	// that a statement that hangs does not hold up the others. Without it,
+	// createWait limits how long a create waits while a connection is free, so
+	// that a hanging statement does not block other creates. Without it,
 	// CreateToken was 41 % slower at 8 callers on a slow disk, where the server
-	// syncs several commits at once, and as fast on a quick one, and at 32 and 128
-	// callers (BenchmarkCreate).
+	// syncs several commits at once. It made no difference on a fast disk, or
+	// at 32 and 128 callers (BenchmarkCreate).
 	createWait = time.Millisecond
-	// routedWait is createWait where tables are distributed. A transaction of
-	// several statements, each of which goes on to another server, takes longer,
-	// and one for four callers hardly longer than one for a single caller.
+	// routedWait replaces createWait if tables are distributed. Several
+	// statements that are forwarded to another server take longer, and a
+	// transaction for four callers takes hardly longer than one for a single
+	// caller.
 	routedWait = 25 * time.Millisecond
-	// routedPause is for how long the next statement waits for the callers of the
-	// last, where tables are distributed. Without it two statements alternate, each
-	// for some of the callers.
+	// routedPause is how long the next statement waits for the callers of the
+	// last one if tables are distributed. Without it two statements alternate,
+	// each with some of the callers.
 	routedPause = 3 * time.Millisecond
 )
 
-// write writes a change. When the context ends, a change that still waits is
-// given up; one that is being written is waited for.
+// write writes a change. When the context ends, write gives up a change that
+// still waits, but waits for a change that is being written.
 func (q *queue) write(ctx context.Context, p *pending) error {
 	s, err := q.enter(p)
 	if err != nil {
@@ -178,7 +180,7 @@ func (q *queue) write(ctx context.Context, p *pending) error {
 	return p.err
 }
 
-// enter returns a slot to write with, or nil when the change has to wait.
+// enter returns a slot to write with, or nil if the change has to wait.
 func (q *queue) enter(p *pending) (*slot, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -196,7 +198,7 @@ func (q *queue) enter(p *pending) (*slot, error) {
 
 var errNoTurn = fmt.Errorf("%w: all connections to the database are in use", storage.ErrUnavailable)
 
-// await waits for the turn of a change, for as long as its caller waits.
+// await waits for the turn of a change, as long as its caller waits.
 func (q *queue) await(ctx context.Context, p *pending) (*slot, error) {
 	first := p.left()
 	if p.class == creates {
@@ -229,7 +231,7 @@ func (q *queue) await(ctx context.Context, p *pending) (*slot, error) {
 	}
 }
 
-// patience is for how long a create waits while a connection is free.
+// patience returns how long a create waits while a connection is free.
 func (p *pending) patience() time.Duration {
 	if p.lane.IsZero() {
 		return createWait
@@ -237,8 +239,8 @@ func (p *pending) patience() time.Duration {
 	return routedWait
 }
 
-// startOverdue starts a create that has run out of patience, now or, when no
-// connection is free, as soon as one is.
+// startOverdue starts a create that has run out of patience. If no connection
+// is free, the create starts as soon as one is.
 func (q *queue) startOverdue(p *pending) *slot {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -249,8 +251,8 @@ func (q *queue) startOverdue(p *pending) *slot {
 	return q.start(p)
 }
 
-// start gives a change that waits a slot to write with. It returns nil when the
-// change has to wait on.
+// start gives a waiting change a slot to write with. It returns nil if the
+// change must keep waiting.
 func (q *queue) start(p *pending) *slot {
 	s := q.slotFor(p)
 	if s == nil || p.class == creates && !q.mayCreate(p) {
@@ -264,7 +266,7 @@ func (q *queue) start(p *pending) *slot {
 	return s
 }
 
-// slotFor returns a slot that is free for a change; nil when there is none.
+// slotFor returns a free slot for a change, or nil.
 func (q *queue) slotFor(p *pending) *slot {
 	logs, l := p.class == reads || p.class == readings, q.laneOf(p)
 	switch {
@@ -285,7 +287,7 @@ func (q *queue) mayCreate(p *pending) bool {
 	return l.running[creates] == 0 || p.overdue || p.lane.IsZero() && q.count(p) >= l.enough
 }
 
-// count returns how many wait that are of the class and the lane of another.
+// count returns how many waiting items have the class and lane of another.
 func (q *queue) count(like *pending) (n int) {
 	for _, p := range q.waiting {
 		if p.class == like.class && p.lane == like.lane {
@@ -295,12 +297,12 @@ func (q *queue) count(like *pending) (n int) {
 	return n
 }
 
-// gather returns the batch of a change: itself, and everything that waits and
-// may share its statement.
+// gather returns the batch of a change: the change, and everything that waits
+// and may share its statement.
 //
-// Callers that a statement of readings has woken are about to ask for their next
-// token, so they may run first. That wins 24 % of GetToken at 8 callers, and
-// nothing at 1, 32 and 128 (BenchmarkGet). For creates it would be a loss.
+// Callers woken by a statement of readings are about to read their next token,
+// so gather lets them run first. This makes GetToken 24 % faster at 8 callers,
+// with no effect at 1, 32 and 128 (BenchmarkGet). Creates would become slower.
 func (q *queue) gather(first *pending) []*pending {
 	if !first.lane.IsZero() {
 		q.expect(first)
@@ -323,7 +325,7 @@ func (q *queue) gather(first *pending) []*pending {
 	return batch
 }
 
-// expect waits for as many callers of a tenant as there were before, for a while.
+// expect waits a while for as many callers of a tenant as there were last time.
 func (q *queue) expect(first *pending) {
 	for end := time.Now().Add(routedPause); first.class != alone && time.Now().Before(end); sqlstore.Pause(context.Background(), routedPause/30) {
 		q.mu.Lock()
@@ -335,8 +337,8 @@ func (q *queue) expect(first *pending) {
 	}
 }
 
-// leave removes a change from those that wait. It returns false when a
-// statement already has it.
+// leave removes a change from the waiting ones. It returns false if a statement
+// already has it.
 func (q *queue) leave(p *pending) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -349,9 +351,9 @@ func (q *queue) leave(p *pending) bool {
 	return true
 }
 
-// lead writes a change, and what may share its statement, wakes the callers of
-// the others, and passes the slot on. A panic is an error of the batch; the slot
-// then begins with a new connection.
+// lead writes a change and everything that may share its statement, wakes the
+// other callers, and passes the slot on. A panic becomes an error of the whole
+// batch, and the slot starts over with a new connection.
 func (q *queue) lead(s *slot, first *pending) {
 	batch := q.gather(first)
 	defer func() {
@@ -369,7 +371,7 @@ func (q *queue) lead(s *slot, first *pending) {
 	q.flush(s, batch)
 }
 
-// pass frees the slot of a batch that is written, and starts what may start now.
+// pass frees the slot of a written batch and starts what may start now.
 func (q *queue) pass(s *slot, batch []*pending) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -393,8 +395,8 @@ func (q *queue) pass(s *slot, batch []*pending) {
 	}
 }
 
-// close refuses further changes, waits for those under way, and returns the
-// slots, once.
+// close rejects further changes, waits for running ones, and returns the slots.
+// A second call returns none.
 func (q *queue) close() []*slot {
 	q.mu.Lock()
 	q.closed = true

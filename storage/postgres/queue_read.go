@@ -7,21 +7,21 @@ import (
 )
 
 const (
-	// maxReadings bounds the readings that share a statement, which looks their
-	// tokens up one after the other.
+	// maxReadings limits the readings that share a statement, which looks up
+	// their tokens one after the other.
 	maxReadings = 32
-	// readingWait bounds how long a reading waits for its turn. Whatever the
-	// server has in its memory is read by then.
+	// readingWait limits how long a reading waits for its turn. It is long
+	// enough to read anything that the server has in memory.
 	readingWait = 20 * time.Millisecond
 )
 
-// errBusy means that a reading has waited for readingWait, and is not part of
-// any statement. It is then read on another connection, so that tokens which the
-// server has to fetch from its disk do not hold up all others.
+// errBusy means that a reading has waited for readingWait and is in no
+// statement yet. It is then read on another connection, so that a token on the
+// server's disk does not delay all the others.
 var errBusy = errors.New("postgres: the connection for reads is busy")
 
-// read is write for a reading. Only its caller needs the outcome, so it does not
-// wait for a statement of others when the context ends.
+// read is like write, for a reading. Only its caller needs the result, so when
+// the context ends, read does not wait for a statement of other callers.
 func (q *queue) read(ctx context.Context, p *pending) error {
 	s, err := q.enter(p)
 	if err != nil {
@@ -39,8 +39,8 @@ func (q *queue) read(ctx context.Context, p *pending) error {
 	return p.err
 }
 
-// awaitReading is await for a reading. When it returns an error, the reading is
-// no longer counted as busy, or will not be soon.
+// awaitReading is like await, for a reading. If it returns an error, the
+// reading leaves the busy count, now or soon.
 func (q *queue) awaitReading(ctx context.Context, p *pending) (*slot, error) {
 	timer := time.NewTimer(readingWait)
 	defer timer.Stop()
@@ -60,8 +60,8 @@ func (q *queue) awaitReading(ctx context.Context, p *pending) (*slot, error) {
 	}
 }
 
-// abandon sees a reading through whose caller has gone: others may be in its
-// batch.
+// abandon finishes a reading whose caller has gone, because its batch may
+// contain other readings.
 func (q *queue) abandon(p *pending) {
 	defer q.busy.Done()
 	if q.leave(p) {

@@ -10,15 +10,15 @@ import (
 	"time"
 )
 
-// ask starts a reading, which begins a statement if it is expected to.
+// ask starts a reading, which may begin a statement.
 func (q *manualQueue) ask(ctx context.Context) <-chan error {
 	done := make(chan error, 1)
 	q.calls.Go(func() { done <- q.read(ctx, &pending{reading: &reading{ctx: ctx}, class: readings}) })
 	return done
 }
 
-// TestReadingsShareAStatement lets readings wait for the one that is under way.
-// Log entries of reads use the same connection, in a statement of their own.
+// TestReadingsShareAStatement lets readings wait for a running statement. Log
+// entries of reads use the same connection, in a separate statement.
 func TestReadingsShareAStatement(t *testing.T) {
 	t.Parallel()
 	for name, forLogs := range map[string]bool{"own connection for logs": true, "none": false} {
@@ -45,9 +45,9 @@ func TestReadingsShareAStatement(t *testing.T) {
 	}
 }
 
-// TestReadingsAreNotWaitedFor ends the contexts of readings in every state but
-// that of the one that runs the statement.
-func TestReadingsAreNotWaitedFor(t *testing.T) {
+// TestCanceledReadingsDoNotWait ends the contexts of readings in every state
+// except leading a statement.
+func TestCanceledReadingsDoNotWait(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		q := newManualQueue(t, 1, true)
@@ -89,9 +89,9 @@ func TestReadingsAreNotWaitedFor(t *testing.T) {
 	})
 }
 
-// TestReadingsDoNotWaitLong lets a statement hang: readings that wait for it are
-// sent away, each time, and others are not.
-func TestReadingsDoNotWaitLong(t *testing.T) {
+// TestReadingsDoNotWaitForHangingStatement lets a statement hang. Readings that wait for it
+// fail with errBusy; other changes keep waiting.
+func TestReadingsDoNotWaitForHangingStatement(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		q := newManualQueue(t, 1, true)
@@ -114,9 +114,9 @@ func TestReadingsDoNotWaitLong(t *testing.T) {
 	})
 }
 
-// TestAnAbandonedReadingLeads gives a reading whose caller has gone its
-// turn: those after it are still served.
-func TestAnAbandonedReadingLeads(t *testing.T) {
+// TestAbandonedReadingServesItsBatch gives a reading its turn after its caller has
+// gone. The readings after it are still served.
+func TestAbandonedReadingServesItsBatch(t *testing.T) {
 	t.Parallel()
 	q := &queue{free: []*slot{{}}}
 	served := 0
@@ -132,8 +132,8 @@ func TestAnAbandonedReadingLeads(t *testing.T) {
 	}
 }
 
-// TestCutAfter ends the context of a reading: its connection is cut, not at once,
-// and never after the reading is over.
+// TestCutAfter ends the context of a reading. Its connection is cut after a
+// while, and never after the reading has finished.
 func TestCutAfter(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -144,19 +144,19 @@ func TestCutAfter(t *testing.T) {
 		time.Sleep(readGrace - time.Millisecond)
 		synctest.Wait()
 		if isCut.Load() {
-			t.Error("it is cut at once")
+			t.Error("the connection is cut at once")
 		}
 		time.Sleep(2 * time.Millisecond)
 		synctest.Wait()
 		if !isCut.Load() {
-			t.Error("it is not cut")
+			t.Error("the connection is not cut")
 		}
 		done()
 	})
 	for name, first := range map[string]string{"before": "done", "after": "end"} {
 		synctest.Test(t, func(t *testing.T) {
 			ctx, end := context.WithCancel(t.Context())
-			done := cutAfter(ctx, func() { t.Errorf("cut, though the reading was over %s its caller left", name) })
+			done := cutAfter(ctx, func() { t.Errorf("cut, although the reading had finished %s its caller left", name) })
 			if first == "end" {
 				end()
 				synctest.Wait()

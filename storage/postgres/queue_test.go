@@ -13,15 +13,15 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// manualQueue is a queue whose statements end when the test lets them.
+// manualQueue is a queue whose statements end when the test says so.
 type manualQueue struct {
 	queue
-	begun chan int      // the changes of a statement that has begun
+	begun chan int      // number of changes in a statement that has begun
 	end   chan struct{} // lets one statement end
 	calls sync.WaitGroup
 }
 
-// shared is the lane of what belongs to no tenant.
+// shared returns the lane of changes that belong to no tenant.
 func (q *queue) shared() *lane { return q.laneOf(&pending{}) }
 
 func newManualQueue(t *testing.T, slots int, forLogs bool) *manualQueue {
@@ -50,7 +50,7 @@ func newManualQueue(t *testing.T, slots int, forLogs bool) *manualQueue {
 	return q
 }
 
-// write lets changes of a class wait or begin, one after the other.
+// write makes changes of a class wait or begin, one after the other.
 func (q *manualQueue) write(t *testing.T, c class, changes int) {
 	t.Helper()
 	for range changes {
@@ -70,14 +70,14 @@ func (q *manualQueue) write(t *testing.T, c class, changes int) {
 	}
 }
 
-// arrived is how many changes wait.
+// arrived returns how many changes wait.
 func (q *manualQueue) arrived() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return len(q.waiting)
 }
 
-// begins starts a change that is expected to begin a statement at once.
+// begins starts a change that must begin a statement at once.
 func (q *manualQueue) begins(t *testing.T, c class, changes int) {
 	t.Helper()
 	q.calls.Go(func() {
@@ -95,9 +95,9 @@ func (q *manualQueue) expect(t *testing.T, changes int) {
 	}
 }
 
-// TestEveryWayOut leaves the queue because the caller no longer waits, and by a
-// panic: nothing of them stays in the queue.
-func TestEveryWayOut(t *testing.T) {
+// TestCanceledAndPanickingWritesLeaveTheQueue leaves the queue by a canceled context and by a panic.
+// Neither leaves anything in the queue.
+func TestCanceledAndPanickingWritesLeaveTheQueue(t *testing.T) {
 	t.Parallel()
 	q := newManualQueue(t, 1, false)
 	q.begins(t, creates, 1)
@@ -115,7 +115,7 @@ func TestEveryWayOut(t *testing.T) {
 	q.calls.Wait()
 	q.flush = func(*slot, []*pending) { panic("now") }
 	if err := q.queue.write(t.Context(), &pending{change: &storage.Change{}, class: creates}); err == nil {
-		t.Error("a panic is no error")
+		t.Error("a panic returns no error")
 	}
 	if q.shared().writing != 0 || q.shared().running != [classes]int{} || q.arrived() != 0 {
 		t.Errorf("%d creates are written in %v statements, %d wait", q.shared().writing, q.shared().running, q.arrived())
@@ -125,18 +125,18 @@ func TestEveryWayOut(t *testing.T) {
 func TestWaitingCreatesShareAStatement(t *testing.T) {
 	t.Parallel()
 	q := newManualQueue(t, 1, false)
-	q.begins(t, creates, 1) // a lone caller does not wait
+	q.begins(t, creates, 1) // a single caller does not wait
 	q.write(t, creates, 5)
 	q.end <- struct{}{}
 	q.expect(t, 5)
 	q.end <- struct{}{}
 }
 
-// TestHalfOfTheCreatesTakeAnotherConnection starts a second statement when half
-// of those that were there at the end of the last one wait.
-func TestHalfOfTheCreatesTakeAnotherConnection(t *testing.T) {
+// TestHalfOfTheCreatesStartASecondStatement starts a second statement when half
+// of the callers at the end of the last one are waiting.
+func TestHalfOfTheCreatesStartASecondStatement(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) { // so that none of them has waited for long
+	synctest.Test(t, func(t *testing.T) { // so that none of them waits long
 		q := newManualQueue(t, 2, false)
 		q.begins(t, creates, 1)
 		q.shared().enough = 5
@@ -149,14 +149,14 @@ func TestHalfOfTheCreatesTakeAnotherConnection(t *testing.T) {
 		q.end <- struct{}{}
 		q.calls.Wait()
 		if q.shared().enough != 1 {
-			t.Errorf("%d are enough after a lone caller, want 1", q.shared().enough)
+			t.Errorf("enough is %d after a single caller, want 1", q.shared().enough)
 		}
 	})
 }
 
-// TestCreatesDoNotWaitLong lets a statement hang: what waits for it gets a
-// connection that is free.
-func TestCreatesDoNotWaitLong(t *testing.T) {
+// TestCreatesDoNotWaitForHangingStatement lets a statement hang. Creates that wait for it get
+// a free connection.
+func TestCreatesDoNotWaitForHangingStatement(t *testing.T) {
 	t.Parallel()
 	q := newManualQueue(t, 3, false)
 	q.begins(t, creates, 1)
@@ -169,9 +169,9 @@ func TestCreatesDoNotWaitLong(t *testing.T) {
 	}
 }
 
-// TestOthersDoNotWait shows who takes a free connection while tokens are being
-// created.
-func TestOthersDoNotWait(t *testing.T) {
+// TestOtherChangesDoNotWaitForCreates checks which changes take a free connection while tokens
+// are being created.
+func TestOtherChangesDoNotWaitForCreates(t *testing.T) {
 	t.Parallel()
 	for name, forLogs := range map[string]bool{"own connection for logs": true, "none": false} {
 		t.Run(name, func(t *testing.T) {
@@ -196,9 +196,9 @@ func TestOthersDoNotWait(t *testing.T) {
 	}
 }
 
-// TestOverdueCreateTakesTheNextConnection lets a create wait for long while no
-// connection is free: when one becomes free, it does not wait for the other
-// create.
+// TestOverdueCreateTakesTheNextConnection makes a create wait long while no
+// connection is free. When one becomes free, the create does not wait for the
+// other create.
 func TestOverdueCreateTakesTheNextConnection(t *testing.T) {
 	t.Parallel()
 	q := newManualQueue(t, 2, false)
@@ -220,9 +220,9 @@ func TestOverdueCreateTakesTheNextConnection(t *testing.T) {
 	close(stuck)
 }
 
-// TestAPanicIsAnErrorOfItsBatch wakes everybody whose change was in a batch
-// that panicked, and the next one is written.
-func TestAPanicIsAnErrorOfItsBatch(t *testing.T) {
+// TestPanicFailsItsBatch checks that a panic wakes all callers of the
+// batch, and that the next change is written.
+func TestPanicFailsItsBatch(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]class{"creates": creates, "reads": reads, "alone": alone} {
 		q := &queue{free: []*slot{{}}}
@@ -243,9 +243,9 @@ func TestAPanicIsAnErrorOfItsBatch(t *testing.T) {
 	}
 }
 
-// TestLanes has changes of two tenants wait where only those of one may share a
-// statement.
-func TestLanes(t *testing.T) {
+// TestOnlyChangesOfOneTenantShareAStatement makes changes of two tenants wait in a queue where only changes of
+// one tenant may share a statement.
+func TestOnlyChangesOfOneTenantShareAStatement(t *testing.T) {
 	t.Parallel()
 	create := func(lane storage.ID) *pending {
 		return &pending{class: creates, lane: lane, change: &storage.Change{}}
@@ -254,11 +254,11 @@ func TestLanes(t *testing.T) {
 	q := &queue{free: []*slot{{}, {}, {}}}
 	first := create(own)
 	if q.start(first) == nil {
-		t.Fatal("the first create waits, though nothing runs")
+		t.Fatal("the first create waits, although nothing runs")
 	}
 	q.waiting = []*pending{create(own), create(other), create(own)}
 	if q.start(q.waiting[0]) != nil {
-		t.Error("a tenant has two statements under way")
+		t.Error("a tenant has two running statements")
 	}
 	if batch := q.gather(first); len(batch) != 3 || slices.ContainsFunc(batch, func(p *pending) bool { return p.lane != own }) {
 		t.Errorf("%d changes share a statement, want the 3 of one tenant", len(batch))

@@ -12,8 +12,8 @@ import (
 	"github.com/seed-72ea4aab/vault/storage/internal/sqlstore"
 )
 
-// ReadToken implements [storage.ReadLogger]. Readings that wait for a connection
-// share a statement, as changes do.
+// ReadToken implements [storage.ReadLogger]. Readings that wait for a
+// connection share a statement, as changes do.
 func (s *Store) ReadToken(ctx context.Context, r storage.Reading) (storage.Token, error) {
 	if err := ctx.Err(); err != nil {
 		return storage.Token{}, err
@@ -36,8 +36,8 @@ func (s *Store) ReadToken(ctx context.Context, r storage.Reading) (storage.Token
 	return p.reading.token, nil
 }
 
-// readInSteps reads a token and then writes the entry, unless that was entered
-// before, which is looked for if it may be.
+// readInSteps reads a token and then writes the log entry. If mayBeEntered is
+// set, it first checks whether the entry already exists.
 func (s *Store) readInSteps(ctx context.Context, r storage.Reading, mayBeEntered bool) (storage.Token, error) {
 	ctx = storage.OneWait(ctx)
 	t, err := s.readable(ctx, &r)
@@ -52,7 +52,7 @@ func (s *Store) readInSteps(ctx context.Context, r storage.Reading, mayBeEntered
 	return t, nil
 }
 
-// readable reads a token that has not expired, and nothing else.
+// readable reads a token that has not expired, without logging the read.
 func (s *Store) readable(ctx context.Context, r *storage.Reading) (storage.Token, error) {
 	found, err := s.Tokens(ctx, r.Tenant, []string{r.ID})
 	if err != nil {
@@ -64,33 +64,33 @@ func (s *Store) readable(ctx context.Context, r *storage.Reading) (storage.Token
 	return found[0], nil
 }
 
-// reading is a token that is asked for, and what was found.
+// reading is a request for a token, with its result.
 type reading struct {
 	storage.Reading
 	ctx   context.Context // of the caller
 	found bool
-	token storage.Token // its body is nil when that is large, and then nothing is entered
+	token storage.Token // its body is nil if it is large, and then nothing is logged
 }
 
-// errInSteps means that a statement for several readings has failed. What of it
-// came to pass is not known.
+// errInSteps means that a statement for several readings has failed. It is not
+// known whether it had any effect.
 var errInSteps = errors.New("postgres: a grouped read failed; the reads are repeated one by one")
 
-// readBatch reads the tokens of a batch, and enters that in the log, in one
-// statement. When that fails, each is read in steps: these try again.
+// readBatch reads the tokens of a batch and logs the reads in one statement. If
+// that fails, each caller reads in steps and retries.
 func (s *Store) readBatch(slot *slot, batch []*pending) {
 	if slot.readTogether(batch) == nil {
 		s.account(batch)
 		return
 	}
-	slot.reset() // a statement that was cancelled leaves a connection of no use
+	slot.reset() // a connection is useless after a canceled statement
 	for _, p := range batch {
 		p.err = errInSteps
 	}
 }
 
 func (s *slot) readTogether(batch []*pending) error {
-	ctx := context.Background() // the driver would watch another one, for a fifth of what a read costs
+	ctx := context.Background() // watching any other context would cost the driver a fifth of a read
 	if !s.connected() {
 		if err := s.connect(ctx); err != nil {
 			return err
@@ -119,9 +119,9 @@ func (s *slot) readTogether(batch []*pending) error {
 	})
 }
 
-// cutAfter cuts a connection when a context has ended a while ago, unless the
-// function that it returns is called before. Statements take much less than that,
-// so that a client that goes away does not cost the others their connection.
+// cutAfter cuts a connection some time after a context has ended, unless the
+// returned function is called before. Statements take much less time than that,
+// so a client that goes away does not cost other callers their connection.
 func cutAfter(ctx context.Context, cut func()) (done func()) {
 	if ctx.Done() == nil {
 		return func() {}
@@ -143,7 +143,7 @@ func cutAfter(ctx context.Context, cut func()) (done func()) {
 	}
 }
 
-// readGrace is how long a statement may go on after its caller has gone.
+// readGrace is how long a statement may continue after its caller has gone.
 const readGrace = time.Second
 
 var readingColumns = columns{
@@ -166,11 +166,13 @@ func putReading(rows *rows, r *storage.Reading) {
 	rows.hash(&r.Entry.Mac)
 }
 
-// readingText is the statement for one reading or many, in a session that is
-// unsynced or has to be made so. Each token is looked up by itself, whatever the
-// server believes of the table. The body of a large one is left out, so that
-// the others in the statement do not wait for it, and so is its entry: it may be
-// gone when the body is read.
+// readingText returns the statement for one or many readings, in a session that
+// is already unsynced or must be made so for the transaction. It looks up each
+// token separately, whatever the server's statistics are.
+//
+// It leaves out a large body, so that other readings in the statement do not
+// wait for it. It then writes no log entry either, because the token may be
+// deleted before its body is read.
 func readingText(many, sessionUnsynced bool) string {
 	from := "found"
 	if !sessionUnsynced {
@@ -186,9 +188,10 @@ func readingText(many, sessionUnsynced bool) string {
 		SELECT n, ` + sqlstore.TokenColumns + ` FROM found AS t`
 }
 
-// readColumns are those of a token whose body is left out when it is large.
+// readColumns are the columns of a token, with NULL for a large body.
 var readColumns = strings.Replace(sqlstore.TokenColumns, "t.body",
 	fmt.Sprintf("CASE WHEN octet_length(t.body) <= %d THEN t.body END AS body", maxSharedBody), 1)
 
-// maxSharedBody bounds the bodies that are read by a statement for several.
+// maxSharedBody limits the size of bodies that a statement for several readings
+// returns.
 const maxSharedBody = 64 << 10

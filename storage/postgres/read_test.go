@@ -20,10 +20,10 @@ func readable(t *testing.T, s *postgres.Store) storage.Reading {
 	return storage.Reading{Tenant: c.Tenant, ID: c.InsertTokens[0].ID, Entry: sample(c.Tenant, 1).Logs[0]}
 }
 
-// TestReadersOfALockedTableLeave locks the tokens before a connection knows the
-// statement that reads them, and after. A reader whose context ends does not
-// wait for the lock.
-func TestReadersOfALockedTableLeave(t *testing.T) {
+// TestCanceledReadDoesNotWaitForLock locks the tokens before and after a connection
+// has prepared the statement that reads them. A read whose context ends does
+// not wait for the lock.
+func TestCanceledReadDoesNotWaitForLock(t *testing.T) {
 	t.Parallel()
 	for name, before := range map[string]int{"statement unknown": 0, "statement known": 1} {
 		t.Run(name, func(t *testing.T) {
@@ -53,16 +53,16 @@ func TestReadersOfALockedTableLeave(t *testing.T) {
 			for number(t, db, "SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = 'vault_tokens'::regclass") == 0 {
 			}
 			leave()
-			if err := <-left; !errors.Is(err, context.Canceled) { // the lock stays until it has left
+			if err := <-left; !errors.Is(err, context.Canceled) { // the lock stays until the read has ended
 				t.Error(err)
 			}
 		})
 	}
 }
 
-// TestReadingsCountAsWritten makes enough entries by readings alone for the
-// tables to be analyzed.
-func TestReadingsCountAsWritten(t *testing.T) {
+// TestReadingsTriggerAnalyze writes enough log entries by readings alone to
+// make the store analyze the tables.
+func TestReadingsTriggerAnalyze(t *testing.T) {
 	t.Parallel()
 	address := pgtest.URL(t)
 	s, db := openAt(t, address, nil), database(t, address)
@@ -73,7 +73,7 @@ func TestReadingsCountAsWritten(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := s.Close(); err != nil { // which waits for that
+	if err := s.Close(); err != nil { // waits for the ANALYZE
 		t.Fatal(err)
 	}
 	if got := number(t, db, "SELECT reltuples::bigint FROM pg_class WHERE oid = 'vault_logs'::regclass"); got < 1 {

@@ -16,13 +16,13 @@ import (
 	"github.com/seed-72ea4aab/vault/storage/postgres"
 )
 
-// node is a store, and a look at its server past it.
+// node is a store, with a direct connection to its server.
 type node struct {
 	*postgres.Store
-	name   string // its connections have it
+	name   string // application name of its connections
 	db     *sql.DB
 	tenant storage.ID
-	token  storage.Token // is there
+	token  storage.Token // exists
 }
 
 func newNode(t *testing.T, options *postgres.Options) *node {
@@ -38,7 +38,6 @@ func newNode(t *testing.T, options *postgres.Options) *node {
 	return n
 }
 
-// read reads the token.
 func (n *node) read(ctx context.Context) error {
 	found, err := n.Tokens(ctx, n.tenant, []string{n.token.ID})
 	if err == nil && (len(found) != 1 || found[0].ID != n.token.ID) {
@@ -47,7 +46,7 @@ func (n *node) read(ctx context.Context) error {
 	return err
 }
 
-// list reads it in a list.
+// list lists the tokens.
 func (n *node) list(ctx context.Context) error {
 	page, _, err := n.ListTokens(ctx, storage.TokenFilter{Tenant: n.tenant, Now: time.Now(), Limit: 10})
 	if err == nil && len(page) != 1 {
@@ -56,7 +55,7 @@ func (n *node) list(ctx context.Context) error {
 	return err
 }
 
-// reads are calls that need a reading connection.
+// reads returns calls that need a reading connection.
 func (n *node) reads() map[string]func(context.Context) error {
 	return map[string]func(context.Context) error{
 		"a token": n.read, "a list": n.list, "ping": n.Ping,
@@ -77,7 +76,7 @@ func (n *node) reads() map[string]func(context.Context) error {
 	}
 }
 
-// sessions returns the processes that serve the store.
+// sessions returns the server processes of the store.
 func (n *node) sessions(t *testing.T) (pids []int64) {
 	t.Helper()
 	rows, err := n.db.QueryContext(t.Context(), "SELECT pid FROM pg_stat_activity WHERE application_name = $1 ORDER BY pid", n.name)
@@ -98,7 +97,7 @@ func (n *node) sessions(t *testing.T) (pids []int64) {
 	return pids
 }
 
-// lock keeps all from reading tokens until it is released.
+// lock keeps everyone from reading tokens until it is released.
 func (n *node) lock(t *testing.T) (release func()) {
 	t.Helper()
 	tx, err := n.db.BeginTx(t.Context(), nil)
@@ -116,7 +115,7 @@ func (n *node) lock(t *testing.T) (release func()) {
 	}
 }
 
-// blocked waits until so many statements of the store wait for a lock.
+// blocked waits until this many statements of the store wait for a lock.
 func (n *node) blocked(t *testing.T, statements int) {
 	t.Helper()
 	for got := -1; got != statements; {
@@ -172,7 +171,8 @@ func TestReadsSurviveALostConnection(t *testing.T) {
 	}
 }
 
-// A read that its caller has given up ends, and its connection serves the next.
+// A read that its caller has canceled ends, and its connection serves the next
+// read.
 func TestCancelledReadKeepsItsConnection(t *testing.T) {
 	t.Parallel()
 	n := newNode(t, &postgres.Options{MaxConns: 2})
@@ -198,9 +198,9 @@ func TestCancelledReadKeepsItsConnection(t *testing.T) {
 	}
 }
 
-// A read that the server cancels, as it does when its statement_timeout is over,
-// fails, and nothing after it.
-func TestReadThatTheServerCancels(t *testing.T) {
+// A read that the server cancels, for example because of statement_timeout,
+// fails. Later reads succeed.
+func TestReadCanceledByServerFailsAlone(t *testing.T) {
 	t.Parallel()
 	n := newNode(t, &postgres.Options{MaxConns: 2})
 	release := n.lock(t)
@@ -224,15 +224,15 @@ func TestReadThatTheServerCancels(t *testing.T) {
 	}
 }
 
-// With a single reading connection everything takes turns on it.
-func TestOneReadingConnection(t *testing.T) {
+// With a single reading connection, all reads take turns.
+func TestReadsTakeTurnsOnOneConnection(t *testing.T) {
 	t.Parallel()
 	n := newNode(t, &postgres.Options{MaxConns: 2})
 	release := n.lock(t)
 	var work sync.WaitGroup
 	work.Go(func() {
 		if err := n.list(t.Context()); err != nil {
-			t.Errorf("the list under way: %v", err)
+			t.Errorf("the running list: %v", err)
 		}
 	})
 	n.blocked(t, 1)
@@ -257,8 +257,8 @@ func TestOneReadingConnection(t *testing.T) {
 	}
 }
 
-// Close does not wait for reads, and leaves them no connection.
-func TestCloseWhileReading(t *testing.T) {
+// Close does not wait for reads, and leaves no connection open.
+func TestCloseDoesNotWaitForReads(t *testing.T) {
 	t.Parallel()
 	n := newNode(t, nil)
 	release := n.lock(t)
@@ -266,7 +266,7 @@ func TestCloseWhileReading(t *testing.T) {
 	for _, read := range []func(context.Context) error{n.read, n.list} {
 		work.Go(func() {
 			if err := read(t.Context()); err != nil && !errors.Is(err, storage.ErrClosed) {
-				t.Errorf("a read under way: %v", err)
+				t.Errorf("a running read: %v", err)
 			}
 		})
 	}

@@ -15,51 +15,51 @@ import (
 	"github.com/seed-72ea4aab/vault/storage/internal/sqlstore"
 )
 
-// Where tables are distributed, a statement is worth its while if the server can
-// send it as it is to the place of its tenant. One that writes to several tables
-// by common table expressions cannot be: each of them becomes a plan of its own,
-// with its rows on files in between, which made creates 7 to 12 times slower than
-// on one server. So a change is several statements there, in a transaction: one
-// for each table that rows are added to, and one for all that is updated or
-// deleted.
+// If tables are distributed, a statement is fast only if the coordinator can
+// send it unchanged to the worker of its tenant. It cannot do so with common
+// table expressions that write to several tables: each of them gets its own
+// plan, with intermediate rows in files, which made creates 7 to 12 times
+// slower than on a single server. So a change becomes several statements in a
+// transaction: one for each table that gets new rows, and one for all updates
+// and deletes.
 
-// step is a statement that is part of a change.
+// step is one of the statements of a change.
 type step struct {
 	text    string
 	args    []any
 	prepare bool
-	want    int // how many rows it has to write; anyRows when that does not matter
+	want    int // number of rows it must write, or anyRows
 
-	// row is called for each row that the statement returns, if it is set.
+	// row, if set, is called for each row that the statement returns.
 	row func([]driver.Value) error
-	// later makes the statement, if it is set, once those before it have run.
-	// The statement has no text when there is nothing to do.
+	// later, if set, builds the statement after the steps before it have run.
+	// The statement has no text if there is nothing to do.
 	later func() step
 }
 
 const anyRows = -1
 
-// errGuard means that a step has written other rows than it had to.
+// errGuard means that a step did not write the number of rows it must write.
 var errGuard = errors.New("postgres: a guard of the change does not hold")
 
-// runner is a connection that steps run on, in a transaction.
+// runner is a connection that runs steps in a transaction.
 type runner interface {
 	asker
-	// run runs a statement whose rows do not matter, and returns how many it has
-	// written.
+	// run runs a statement, ignores its result rows, and returns how many rows
+	// it wrote.
 	run(ctx context.Context, text string, args []any, prepare bool) (int64, error)
-	// number is that of the transaction, as a parameter.
+	// number returns the transaction number as a parameter.
 	number(ctx context.Context) (any, error)
 }
 
-// txNumber stands for the number of the transaction among the parameters of a
-// step. The default of the column is a function, which the server could not send
-// on together with the rows.
+// txNumber is a placeholder for the transaction number among the parameters of
+// a step. The column's default is a function, which the coordinator cannot
+// forward together with the rows.
 type txNumber struct{}
 
 var numberColumn = columns{{"xid", bigint}}
 
-// numbered reports whether the number of the transaction is a parameter.
+// numbered reports whether a parameter is the transaction number.
 func (p *step) numbered() bool { return slices.ContainsFunc(p.args, isTxNumber) }
 
 func isTxNumber(v any) bool {
@@ -67,7 +67,6 @@ func isTxNumber(v any) bool {
 	return ok
 }
 
-// do runs the step.
 func (p step) do(ctx context.Context, on runner) error {
 	if p.later != nil {
 		p = p.later()
@@ -93,8 +92,8 @@ func (p step) do(ctx context.Context, on runner) error {
 	return err
 }
 
-// inSteps runs steps in a transaction. A single one is its own, unless it has to
-// know the transaction's number.
+// inSteps runs steps in a transaction. A single step needs no explicit
+// transaction, unless it uses the transaction number.
 func (s *slot) inSteps(steps []step) error {
 	ctx := context.Background()
 	switch {
@@ -113,10 +112,10 @@ func (s *slot) inSteps(steps []step) error {
 	})
 }
 
-// begin begins a transaction. Where tables are distributed, the coordinator passes
-// a SET on to the worker that has the rows, together with everything else in the
-// same message, so the SET is sent alone. Then begin reads the number of the
-// coordinator's transaction, by which log entries are ordered.
+// begin begins a transaction. If tables are distributed, the coordinator
+// forwards a SET to the worker of the rows, along with everything else in the
+// same message. So begin sends the SET alone. begin also reads the number of
+// the coordinator's transaction, which orders log entries.
 func (s *slot) begin() error {
 	switch {
 	case s.routed:
@@ -128,7 +127,7 @@ func (s *slot) begin() error {
 	if err := s.conn.QueryRowContext(context.Background(), "BEGIN; SELECT txid_current()").Scan(&s.xid); err != nil {
 		return err
 	}
-	if !s.prepare { // else it is set for the session
+	if !s.prepare { // otherwise it is set for the session
 		if err := s.control("SET LOCAL " + tellOfSettings + " = 'local'"); err != nil {
 			return err
 		}
@@ -136,8 +135,8 @@ func (s *slot) begin() error {
 	return s.control(setLockTimeout("LOCAL ", s.lockTimeout))
 }
 
-// tellOfSettings is the setting that has the server tell others of what is set for
-// a transaction.
+// tellOfSettings is the setting that makes the coordinator forward settings of
+// a transaction to the workers.
 const tellOfSettings = "citus.propagate_set_commands"
 
 // number implements runner.
@@ -145,8 +144,8 @@ func (s *slot) number(context.Context) (any, error) {
 	return binary.BigEndian.AppendUint64(nil, uint64(s.xid)), nil
 }
 
-// commit ends a transaction. Where its rows are on another server than this one,
-// a commit that fails may have been done there.
+// commit ends a transaction. If the rows are on another server, a commit that
+// fails may still have happened there.
 func (s *slot) commit() error {
 	err := s.control("COMMIT")
 	if err != nil && s.routed && !transient(err) {
@@ -158,9 +157,9 @@ func (s *slot) commit() error {
 // errUncertain means that a transaction may or may not have been committed.
 var errUncertain = errors.New("postgres: the commit failed; the change may or may not have been applied")
 
-// uncertain marks an error that may mean that a worker is gone. What the server
-// cannot explain, as when a connection to a worker ends within a statement, is an
-// internal error to it.
+// uncertain marks an error that may mean that a worker is lost. The coordinator
+// reports failures that it cannot explain as internal errors, for example when
+// a connection to a worker ends within a statement.
 func uncertain(err error, routed bool) error {
 	if routed && code(err) == pqerror.InternalError {
 		return errors.Join(errUncertain, err)
@@ -168,8 +167,9 @@ func uncertain(err error, routed bool) error {
 	return err
 }
 
-// write adds a part that names no other part, and whose rows, if want is not
-// anyRows, have to be that many. Where tables are distributed, it is a statement.
+// write adds a part that refers to no other part. If want is not anyRows, the
+// part must write that many rows. If tables are distributed, the part becomes a
+// separate statement.
 func (s *statement) write(name string, want int, body func(*statement) string) {
 	switch {
 	case s.routed && len(s.parts) > 0:
@@ -197,10 +197,11 @@ func (s *statement) step(want int, body func(*statement) string) step {
 	return step{text: text, args: alone.args, prepare: true, want: want}
 }
 
-// later adds a statement that needs what was found, and so is made once that is.
+// later adds a statement that needs the found rows. It is built after they have
+// been found.
 func (s *statement) later(make func() step) { s.after = append(s.after, step{later: make}) }
 
-// insert is an INSERT of rows into a table, under the tenant.
+// insert returns an INSERT of rows into a table, under the tenant.
 func (s *statement) insert(table string, r *rows) string {
 	text := "INSERT INTO " + table + " (tenant_id, " + r.columns.names("") + ") VALUES ($1::bytea, "
 	if r.many() {
@@ -212,8 +213,8 @@ func (s *statement) insert(table string, r *rows) string {
 	return text + ")"
 }
 
-// found is what the parts that name each other have found: what happened to the
-// numbers of tokens, and keys that records had.
+// found holds the results of parts that refer to each other: changes of token
+// counts, and keys that records had.
 type found struct {
 	counts tally
 	keys   []foundKey
@@ -225,8 +226,8 @@ type foundKey struct {
 	id   storage.ID
 }
 
-// row takes a row of what was found: a number of tokens by set and type, or,
-// without a number, a key.
+// row adds a result row: a number of tokens by set and type or, if the number
+// is null, a key.
 func (f *found) row(row []driver.Value) error {
 	name, _ := row[1].([]byte)
 	n, counted := row[3].(int64)
@@ -245,7 +246,8 @@ func (f *found) row(row []driver.Value) error {
 	return nil
 }
 
-// foundText selects what is found, and the guards whether anything is or not.
+// foundText selects the found rows. It evaluates the guards even if there are
+// none.
 func (s *statement) foundText(guards []string) string {
 	guard := strings.Join(append(guards, "1")[:1], "")
 	results := append(s.results, "SELECT NULL::bytea, NULL::text, NULL::bigint, NULL::bytea WHERE false")
@@ -253,7 +255,7 @@ func (s *statement) foundText(guards []string) string {
 		strings.Join(results, " UNION ALL ") + ") AS f(name, kind, n, id) ON true"
 }
 
-// textOf is the text in a column, whatever the driver makes of it.
+// textOf returns the text in a column, as either type that a driver may return.
 func textOf(column driver.Value) string {
 	if raw, ok := column.([]byte); ok {
 		return string(raw)
@@ -262,9 +264,9 @@ func textOf(column driver.Value) string {
 	return text
 }
 
-// all returns the statements of a change: a single one, or, where tables are
-// distributed, those that add rows, one that updates and deletes, and those that
-// need what that has found.
+// all returns the statements of a change. Usually this is one statement. If
+// tables are distributed, these are the INSERTs, then one statement that
+// updates and deletes, and then the statements that need its results.
 func (s *statement) all() []step {
 	if len(s.parts) == 0 {
 		return s.steps
@@ -278,8 +280,8 @@ func (s *statement) all() []step {
 
 var routedReadText = "SELECT " + readColumns + " FROM vault_tokens t WHERE t.tenant_id = $1::bytea AND t.id = ANY($2::text[])"
 
-// readRouted reads the tokens of a batch, which are of one tenant, and then enters
-// that in the log.
+// readRouted reads the tokens of a batch, which are all of one tenant, and then
+// logs the reads.
 func (s *slot) readRouted(ctx context.Context, batch []*pending) error {
 	ids := newArray(oidText, len(batch))
 	for _, p := range batch {
@@ -312,13 +314,13 @@ func (s *slot) readRouted(ctx context.Context, batch []*pending) error {
 	return s.enterRouted(tenant, entries)
 }
 
-// maxListedLogs bounds the entries that a statement lists, and so the number of
-// its texts.
+// maxListedLogs limits the entries that a statement lists, and with them the
+// number of its texts.
 const maxListedLogs = 32
 
-// enterRouted enters reads of a tenant in the log. A few are listed in one
-// statement, which is a transaction of its own: the server then finds its number
-// by itself, for each of them.
+// enterRouted logs reads of a tenant. It lists a few of them in one statement
+// without an explicit transaction, so that the server fills in the transaction
+// number of each row.
 func (s *slot) enterRouted(tenant storage.ID, entries []*storage.Log) error {
 	if len(entries) > maxListedLogs {
 		st := s.start(tenant)
@@ -338,7 +340,7 @@ func (s *slot) enterRouted(tenant storage.ID, entries []*storage.Log) error {
 	return s.exec(listedLogs(len(entries)), args, true)
 }
 
-// listedLogs is the statement that enters n rows.
+// listedLogs returns the statement that inserts n log entries.
 func listedLogs(n int) string {
 	rows := make([]string, n)
 	for i := range rows {
@@ -347,8 +349,8 @@ func listedLogs(n int) string {
 	return "INSERT INTO vault_logs (tenant_id, " + logColumns.names("") + ") VALUES " + strings.Join(rows, ", ")
 }
 
-// take gives a reading the token that it asks for, unless that has expired. Each
-// has bytes of its own.
+// take gives a reading the token that it names, unless the token has expired.
+// It copies the bytes, because several readings may get the same token.
 func (r *reading) take(t *storage.Token) {
 	if r.ID != t.ID || !t.ExpiresAt.IsZero() && !t.ExpiresAt.After(r.Entry.CreatedAt) {
 		return

@@ -7,8 +7,8 @@ import (
 	"github.com/seed-72ea4aab/vault/storage/internal/sqlstore"
 )
 
-// The columns of what a Change writes, in the order of the functions below. A
-// tenant comes first where rows of several tenants share a statement.
+// The columns of the rows that a Change writes, in the order of the functions
+// below. If rows of several tenants share a statement, the tenant comes first.
 var (
 	tenantColumn = columns{{"tenant_id", bytea}}
 
@@ -18,7 +18,8 @@ var (
 		{"key_version", bigint}, {"body", bytea}, {"cvc", bytea}, {"cvc_expires_at", bigint}, {"expires_at", bigint},
 		{"created_by", bytea}, {"created_at", bigint}, {"modified_by", bytea}, {"modified_at", bigint}, {"rev", bigint},
 	}
-	// What an update names its row by, and what it replaces.
+	// The columns that find the row of an update, and the columns that it
+	// replaces.
 	tokenUpdateColumns = append(columns{{"ord", bytea}, {"old_rev", bigint}}, tokenReplaced...)
 	tokenReplaced      = columns{
 		{"set_id", bytea}, {"containers", text}, {"fingerprint", bytea}, {"expression", bytea}, {"dedup", bytea},
@@ -115,7 +116,7 @@ func putTokenDelete(r *rows, d *storage.TokenDelete) {
 	r.int(d.Rev)
 }
 
-// eachHash calls put for each of a token's hashes, once.
+// eachHash calls put for each distinct hash of a token.
 func eachHash(hashes []storage.Hash, put func(*storage.Hash)) {
 	for i := range hashes {
 		if !slices.Contains(hashes[:i], hashes[i]) {
@@ -124,7 +125,8 @@ func eachHash(hashes []storage.Hash, put func(*storage.Hash)) {
 	}
 }
 
-// newHashes are the hashes of tokens that do not keep those that they have.
+// newHashes returns the hashes of the updated tokens that do not keep their old
+// ones.
 func newHashes(updates []storage.TokenUpdate) *rows {
 	r := newRows(hashColumns, len(updates))
 	for i := range updates {
@@ -142,13 +144,13 @@ func putHashes(r *rows, t *storage.Token) {
 	})
 }
 
-// numberOfHashes counts a token's hashes, each once.
+// numberOfHashes counts the distinct hashes of a token.
 func numberOfHashes(hashes []storage.Hash) (n int) {
 	eachHash(hashes, func(*storage.Hash) { n++ })
 	return n
 }
 
-// joinHashes concatenates a token's hashes, each once.
+// joinHashes concatenates the distinct hashes of a token.
 func joinHashes(hashes []storage.Hash) []byte {
 	joined := make([]byte, 0, len(hashes)*len(storage.Hash{}))
 	eachHash(hashes, func(h *storage.Hash) { joined = append(joined, h[:]...) })
@@ -198,13 +200,13 @@ func putRecordDelete(r *rows, d *storage.RecordDelete) {
 	r.int(d.Rev)
 }
 
-// lookup is a key by which a record is found.
+// lookup is a key that finds a record.
 type lookup struct {
 	key    *storage.Key
 	record *storage.Record
 }
 
-// lookupsOf appends the keys by which a record is found.
+// lookupsOf appends the keys that find a record.
 func lookupsOf(lookups []lookup, r *storage.Record) []lookup {
 	if !r.Key.IsZero() {
 		lookups = append(lookups, lookup{&r.Key, r})

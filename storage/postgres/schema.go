@@ -30,11 +30,13 @@ var migrations = sync.OnceValues(func() ([]storage.Migration, error) {
 	return sqlstore.ReadMigrations(files)
 })
 
-// Migrations returns the SQL that makes the vault's tables, in order, in the
-// schema that [Options].Schema names; the first creates that if need be. With an
-// empty name they are made in the current schema of the connection that runs
-// them. Whoever runs them apart from the vault opens the database with
-// [storage.MigrateCheck] then.
+// Migrations returns the SQL that creates the vault's tables in the given
+// schema, in order. The first migration creates the schema if it does not
+// exist. An empty name means the current schema of the connection that runs
+// them.
+//
+// Use it to run migrations separately, and then open the database with
+// [storage.MigrateCheck].
 func Migrations(schema string) []storage.Migration {
 	name := schemaName("")
 	if schema != "" {
@@ -47,20 +49,21 @@ func Migrations(schema string) []storage.Migration {
 	return all
 }
 
-// schemaName is the schema of the vault's tables as statements name it: quoted,
-// with a dot behind. The empty one leaves names as they are.
+// schemaName is the quoted name of the schema, followed by a dot, as used in
+// statements. An empty schemaName leaves table names unqualified.
 type schemaName string
 
 func newSchemaName(schema string) schemaName { return schemaName(pq.QuoteIdentifier(schema) + ".") }
 
-// in returns a statement in which every table is named with its schema, so that
-// the search path of a connection does not matter. In a statement nothing but a
-// table begins with vault_.
+// in returns a statement with the schema added to every table name, so that the
+// search path of a connection does not matter. In statements only table names
+// start with vault_.
 func (n schemaName) in(statement string) string {
 	return strings.ReplaceAll(statement, "vault_", string(n)+"vault_")
 }
 
-// tableNames finds the tables in a migration, where indexes have names too.
+// tableNames finds the table names in a migration, where names of indexes also
+// start with vault_.
 var tableNames = regexp.MustCompile(`\b(TABLE|ON|INTO|FROM|UPDATE) vault_`)
 
 func (n schemaName) migrations() []storage.Migration {
@@ -78,8 +81,8 @@ func (n schemaName) migrations() []storage.Migration {
 	return named
 }
 
-// findSchema returns the schema that the tables are in, or are to be in. It
-// creates the one that the options name when that is missing and may be made.
+// findSchema returns the schema of the tables. It creates the schema of the
+// options if it does not exist and the mode allows it.
 func findSchema(ctx context.Context, db *sql.DB, o *Options) (string, error) {
 	if o.Schema == "" {
 		var current sql.NullString
@@ -96,15 +99,16 @@ func findSchema(ctx context.Context, db *sql.DB, o *Options) (string, error) {
 	if err == nil && !exists && o.Migrate != storage.MigrateCheck {
 		_, err = db.ExecContext(ctx, "CREATE SCHEMA IF NOT EXISTS "+pq.QuoteIdentifier(o.Schema))
 		if code(err) != "" && refused(err) {
-			err = nil // another node has created it at this moment
+			err = nil // another node has just created it
 		}
 	}
 	return o.Schema, clean(err)
 }
 
-// migrate brings the tables up to date, or checks that they are. An index on a
-// large table takes longer than a server may otherwise be silent; and what another
-// node migrates, or the application holds, is waited for until the context ends.
+// migrate runs migrations, or checks that they have run. Building an index on a
+// large table takes longer than the usual limit on silence, so migrate lifts
+// it. It waits for locks of other nodes and of the application until the
+// context ends.
 func (s *Store) migrate(ctx context.Context, schema string, o *Options) error {
 	s.readers.lines.dialer.silence.Store(0)
 	defer s.readers.lines.dialer.silence.Store(int64(o.HangTimeout))
@@ -117,7 +121,7 @@ func (s *Store) migrate(ctx context.Context, schema string, o *Options) error {
 	}
 }
 
-// migrate tries to bring the tables up to date, or checks that they are.
+// migrate makes one attempt to run migrations, or checks that they have run.
 func migrate(ctx context.Context, db *sql.DB, schema string, mode storage.MigrateMode) error {
 	in, name := pq.QuoteLiteral(schema), newSchemaName(schema)
 	m := sqlstore.Migrator{DB: sqlx.NewDb(db, "postgres"), All: name.migrations(), Catalog: sqlstore.Catalog{

@@ -14,7 +14,7 @@ import (
 	"github.com/seed-72ea4aab/vault/storage/postgres"
 )
 
-// relations lists what is in a schema: tables, indexes and constraints.
+// relations lists the tables, indexes and constraints of a schema.
 func relations(t *testing.T, db *sql.DB, schema string) []string {
 	t.Helper()
 	rows, err := db.Query(`SELECT c.relname FROM pg_class c WHERE c.relnamespace = $1::regnamespace
@@ -45,8 +45,8 @@ func currentSchema(t *testing.T, db *sql.DB) (name string) {
 	return name
 }
 
-// ownSchema returns the name of a schema that does not exist, and that the end
-// of the test drops.
+// ownSchema returns the name of a schema that does not exist yet. The schema is
+// dropped at the end of the test.
 func ownSchema(t *testing.T, db *sql.DB) string {
 	t.Helper()
 	name := currentSchema(t, db) + " Own"
@@ -58,8 +58,7 @@ func ownSchema(t *testing.T, db *sql.DB) string {
 	return name
 }
 
-// exercise uses every statement of a store that names a table in a way of its
-// own.
+// exercise runs every kind of statement that names a table.
 func exercise(t *testing.T, s *postgres.Store) {
 	t.Helper()
 	ctx, tenant, now := t.Context(), newID(), time.Now()
@@ -92,7 +91,7 @@ func exercise(t *testing.T, s *postgres.Store) {
 	}
 }
 
-func TestEverythingIsNamedVault(t *testing.T) {
+func TestAllNamesStartWithVault(t *testing.T) {
 	t.Parallel()
 	address := pgtest.URL(t)
 	openAt(t, address, nil)
@@ -108,9 +107,9 @@ func TestEverythingIsNamedVault(t *testing.T) {
 	}
 }
 
-// TestSchema proves that statements find the tables whatever the search path is,
-// beside tables of the same names in the schema that it leads to.
-func TestSchema(t *testing.T) {
+// TestStatementsIgnoreTheSearchPath checks that statements find the tables with any search path, even
+// if it leads to a schema with tables of the same names.
+func TestStatementsIgnoreTheSearchPath(t *testing.T) {
 	t.Parallel()
 	address := pgtest.URL(t)
 	db := database(t, address)
@@ -125,7 +124,7 @@ func TestSchema(t *testing.T) {
 	}
 }
 
-func TestNamesThatAreTaken(t *testing.T) {
+func TestTakenNamesAreRejected(t *testing.T) {
 	t.Parallel()
 	for name, theirs := range map[string]string{
 		"vault_jobs":       `CREATE TABLE vault_jobs (x int)`,
@@ -155,8 +154,8 @@ func TestNamesThatAreTaken(t *testing.T) {
 	}
 }
 
-// TestMigrationsByHand lets an operator run the migrations, and opens the vault
-// as a role that may create nothing.
+// TestMigrationsByHand runs the migrations as an operator, and opens the vault
+// with a role that may not create anything.
 func TestMigrationsByHand(t *testing.T) {
 	t.Parallel()
 	address := pgtest.URL(t)
@@ -205,8 +204,8 @@ func TestMigrateOnly(t *testing.T) {
 	exercise(t, openAt(t, address, &postgres.Options{Migrate: storage.MigrateCheck}))
 }
 
-// TestMigrationsEnterTheirVersion holds what the runner relies on.
-func TestMigrationsEnterTheirVersion(t *testing.T) {
+// TestMigrationsRecordTheirVersion checks what the migration runner relies on.
+func TestMigrationsRecordTheirVersion(t *testing.T) {
 	t.Parallel()
 	address := pgtest.URL(t)
 	db := database(t, address)

@@ -14,9 +14,10 @@ import (
 	"github.com/seed-72ea4aab/vault/storage/storagetest"
 )
 
-// schemas is the folder of the fixtures: for each migration a script that makes a
-// database as that migration has left it, with a few rows. Whoever adds a migration
-// adds a script with all migrations up to it and the rows of the one before.
+// schemas is the directory of the fixtures. For each migration it has a script
+// that creates a database as that migration left it, with a few rows. To add a
+// migration, add a script with all migrations up to it and the rows of the
+// previous script.
 const schemas = "testdata/schemas"
 
 func fixture(t *testing.T, name string) (address string) {
@@ -32,7 +33,7 @@ func fixture(t *testing.T, name string) (address string) {
 	return address
 }
 
-// TestEverySchemaOpens opens the database of every schema that there was.
+// TestEverySchemaOpens opens a database of every past schema.
 func TestEverySchemaOpens(t *testing.T) {
 	t.Parallel()
 	for _, m := range postgres.Migrations("") {
@@ -43,8 +44,8 @@ func TestEverySchemaOpens(t *testing.T) {
 	}
 }
 
-// TestFormerSchema opens a database from before table names had a prefix.
-func TestFormerSchema(t *testing.T) {
+// TestFormerSchemaIsRejected opens a database from before table names had a prefix.
+func TestFormerSchemaIsRejected(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		change string

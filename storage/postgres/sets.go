@@ -6,9 +6,9 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// setsOf returns the sets of containers that a change needs, each once. They
-// are written with every change: most are there already, which the server finds
-// out at no cost that could be measured.
+// setsOf returns the distinct sets of containers of a change. Every change
+// writes them. Most exist already, which costs the server too little to
+// measure.
 func setsOf(c *storage.Change) (sets []storage.ContainerSet) {
 	add := func(t *storage.Token) {
 		if !slices.ContainsFunc(sets, func(s storage.ContainerSet) bool { return s.Set == t.Set }) {

@@ -5,17 +5,17 @@ import (
 	"time"
 )
 
-// settling holds back how far followers of the log may read. Where tables are
-// distributed, a change that also writes vault_lookups is committed in two phases:
-// its transaction has ended here some moments before its entries can be seen on
-// the worker. So followers read up to a bound that was true a while ago.
+// settling limits how far followers of the log may read. If tables are
+// distributed, a change that also writes vault_lookups is committed in two
+// phases. Its transaction ends here some moments before its entries become
+// visible on the worker. So followers read only up to a bound from a while ago.
 type settling struct {
-	wait time.Duration // nothing is held back when zero
+	wait time.Duration // zero to hold nothing back
 	now  func() time.Time
 
 	mu      sync.Mutex
-	cluster int64       // that the bounds are of
-	seen    []seenBound // the oldest first
+	cluster int64       // the server of the bounds
+	seen    []seenBound // oldest first
 }
 
 type seenBound struct {
@@ -23,12 +23,11 @@ type seenBound struct {
 	oldest int64
 }
 
-// settleTime is for how long a bound is held back. To commit what is prepared
-// takes milliseconds.
+// settleTime is how long a bound is held back. Committing a prepared
+// transaction takes milliseconds.
 const settleTime = 10 * time.Second
 
-// bound notes a bound, and returns the latest of those that are old enough, or
-// zero when none is.
+// bound records a bound and returns the latest old enough bound, or zero.
 func (s *settling) bound(b *logBounds) int64 {
 	if s.wait == 0 {
 		return b.oldest
@@ -39,7 +38,8 @@ func (s *settling) bound(b *logBounds) int64 {
 	if s.cluster != b.cluster {
 		s.cluster, s.seen = b.cluster, nil
 	}
-	// A few are enough: a bound may be a tenth later than it could be.
+	// A few bounds are enough, because a delay of another tenth does not
+	// matter.
 	if n := len(s.seen); n == 0 || now.Sub(s.seen[n-1].at) >= s.wait/10 {
 		s.seen = append(s.seen, seenBound{now, b.oldest})
 	}

@@ -12,8 +12,8 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// TestBoundsSettle moves the clock, and wants the latest bound that has been known
-// for long enough.
+// TestBoundsSettle moves the clock and expects the latest bound that has been
+// known long enough.
 func TestBoundsSettle(t *testing.T) {
 	t.Parallel()
 	clock := time.Unix(1e9, 0)
@@ -23,7 +23,7 @@ func TestBoundsSettle(t *testing.T) {
 		cluster, oldest, want int64
 	}{
 		{0, 1, 100, 0},
-		{100 * time.Millisecond, 1, 101, 0}, // too soon to be noted
+		{100 * time.Millisecond, 1, 101, 0}, // too soon to be recorded
 		{4900 * time.Millisecond, 1, 150, 0},
 		{5 * time.Second, 1, 200, 100},
 		{5 * time.Second, 1, 300, 150},
@@ -40,11 +40,11 @@ func TestBoundsSettle(t *testing.T) {
 	}
 }
 
-// TestFollowersWaitForWhatSettles follows from a time and from now, on a node that
-// knows no bound yet: entries come when they have settled, each once.
-func TestFollowersWaitForWhatSettles(t *testing.T) {
+// TestFollowersWaitUntilEntriesSettle follows from a time and from now, on a node
+// that knows no bound yet. Entries arrive once, after they have settled.
+func TestFollowersWaitUntilEntriesSettle(t *testing.T) {
 	t.Parallel()
-	server, err := pgtest.Start() // of its own, where no other test has a transaction open
+	server, err := pgtest.Start() // a separate server, where no other test has an open transaction
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,7 +83,7 @@ func TestFollowersWaitForWhatSettles(t *testing.T) {
 	wantLogs(t, s, &fromNow, live.Logs...)
 }
 
-// wantLogs takes a step, and wants these entries.
+// wantLogs follows one step and expects these entries.
 func wantLogs(t *testing.T, s *Store, f *storage.LogFollowing, want ...storage.Log) {
 	t.Helper()
 	page, next, err := s.FollowLogs(t.Context(), *f)

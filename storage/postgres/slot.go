@@ -13,41 +13,41 @@ import (
 	"github.com/seed-72ea4aab/vault/storage/internal/direct"
 )
 
-// slot is a connection that writes. It is used by one goroutine at a time, and
-// is opened when it is first needed and again after it was lost.
+// slot is a connection that writes, for one goroutine at a time. It is opened
+// when first needed, and again after it was lost.
 type slot struct {
 	pool     *pool
 	schema   schemaName
-	prepare  bool // statements; not behind a pooler
+	prepare  bool // prepare statements; false behind a pooler
 	inTx     bool
-	shard    int64 // of the counters that its writes add to
+	shard    int64 // shard of the counters that its writes add to
 	unsynced bool  // its session does not wait for the disk
 	routed   bool  // the tables are distributed
 	conn     *sql.Conn
-	cut      func() // gives up conn at once
+	cut      func() // closes conn at once
 	direct   *direct.Conn
 	opened   time.Time
 	prepared map[string]*direct.Stmt
 
-	// lockTimeout is for how long statements in transactions of a routed slot wait
+	// lockTimeout is how long statements in transactions of a routed slot wait
 	// for a lock.
 	lockTimeout time.Duration
-	xid         int64 // of the transaction of a routed slot
+	xid         int64 // number of the current transaction of a routed slot
 }
 
 const (
-	// connLifetime bounds the age of a connection, so that a program follows
-	// its servers when they are moved.
+	// connLifetime limits the age of a connection, so that the program follows
+	// its servers when they move.
 	connLifetime = 30 * time.Minute
-	// maxPrepared bounds the prepared statements of a connection. The texts of
-	// real changes are far fewer.
+	// maxPrepared limits the prepared statements of a connection. Real changes
+	// have far fewer texts.
 	maxPrepared = 200
 )
 
 // connected reports whether there is a connection that is not too old.
 func (s *slot) connected() bool { return s.conn != nil && time.Since(s.opened) < connLifetime }
 
-// ensure makes sure that there is a connection. It tries once.
+// ensure opens a connection if there is no usable one. It tries once.
 func (s *slot) ensure(until time.Time) error {
 	if s.connected() {
 		return nil
@@ -60,7 +60,7 @@ func (s *slot) ensure(until time.Time) error {
 	return nil
 }
 
-// connect opens a connection, in place of the one there is.
+// connect opens a connection that replaces the current one.
 func (s *slot) connect(ctx context.Context) error {
 	s.reset()
 	conn, err := s.pool.Conn(ctx)
@@ -75,8 +75,8 @@ func (s *slot) connect(ctx context.Context) error {
 	return nil
 }
 
-// reset gives the connection up, and with it its prepared statements and any
-// open transaction.
+// reset closes the connection, with its prepared statements and any open
+// transaction.
 func (s *slot) reset() {
 	if s.conn == nil {
 		return
@@ -91,14 +91,14 @@ func (s *slot) start(tenant storage.ID) *statement {
 	return st
 }
 
-// exec runs a statement whose rows do not matter. It is prepared, for this time
-// and later ones, if that is wanted and possible.
+// exec runs a statement and ignores its rows. If prepare is set and the slot
+// allows it, the statement is prepared and kept for later calls.
 func (s *slot) exec(text string, args []any, prepare bool) error {
 	_, err := s.run(context.Background(), text, args, prepare)
 	return err
 }
 
-// run runs a statement as exec does, and returns how many rows it has written.
+// run runs a statement like exec and returns how many rows it wrote.
 func (s *slot) run(ctx context.Context, text string, args []any, prepare bool) (n int64, err error) {
 	err = s.bounded(func() error {
 		stmt, err := s.statement(ctx, text, prepare)
@@ -120,7 +120,7 @@ func (s *slot) run(ctx context.Context, text string, args []any, prepare bool) (
 	return n, err
 }
 
-// query runs a statement as exec does, and calls row for each of its rows.
+// query runs a statement like exec and calls row for each of its rows.
 func (s *slot) query(ctx context.Context, text string, args []any, prepare bool, row func([]driver.Value) error) error {
 	return s.bounded(func() error {
 		stmt, err := s.statement(ctx, text, prepare)
@@ -134,9 +134,9 @@ func (s *slot) query(ctx context.Context, text string, args []any, prepare bool,
 	})
 }
 
-// bounded runs a statement so that it waits for a lock no longer than it may.
-// That is a setting of the session, but behind a pooler of the transaction, so
-// there it needs one.
+// bounded runs a statement with a limit on its wait for locks. The limit is a
+// setting of the session. Behind a pooler it is a setting of the transaction,
+// so there the statement needs one.
 func (s *slot) bounded(do func() error) error {
 	if s.prepare || s.inTx {
 		return uncertain(do(), s.routed)
@@ -144,8 +144,8 @@ func (s *slot) bounded(do func() error) error {
 	return uncertain(s.transact(do), s.routed)
 }
 
-// transact runs statements in a transaction. One that was begun in part, as when
-// the server cancels what follows BEGIN, ends with the connection.
+// transact runs statements in a transaction. If begin fails it closes the
+// connection, which ends a transaction that was begun only in part.
 func (s *slot) transact(do func() error) error {
 	if s.conn == nil {
 		return errNoConn
@@ -172,14 +172,14 @@ func (s *slot) control(command string) error {
 	return err
 }
 
-// setLockTimeout is the statement that bounds the wait for a lock.
+// setLockTimeout returns the statement that limits the wait for a lock.
 func setLockTimeout(scope string, d time.Duration) string {
 	return "SET " + scope + "lock_timeout = " + strconv.FormatInt(d.Milliseconds(), 10)
 }
 
-// statement returns the prepared statement of a text, or nil when it is to be
-// sent as it is. There may be no connection any more: that of a transaction which
-// could not be rolled back has been given up.
+// statement returns the prepared statement of a text, or nil if the text is not
+// to be prepared. It fails if the connection was closed because a transaction
+// could not be rolled back.
 func (s *slot) statement(ctx context.Context, text string, prepare bool) (*direct.Stmt, error) {
 	if s.conn == nil {
 		return nil, errNoConn
@@ -198,8 +198,8 @@ func (s *slot) statement(ctx context.Context, text string, prepare bool) (*direc
 	return stmt, nil
 }
 
-// setLockTimeout changes for how long statements wait for a lock, where that is
-// bounded at all. What fails here has lost its connection.
+// setLockTimeout changes how long statements wait for a lock, if there is a
+// limit. If this fails, the connection is lost.
 func (s *slot) setLockTimeout(d time.Duration) {
 	if s.routed {
 		s.lockTimeout = d
@@ -210,7 +210,7 @@ func (s *slot) setLockTimeout(d time.Duration) {
 	}
 }
 
-// forget drops the connection after an error that makes it useless.
+// forget closes the connection after an error that makes it useless.
 func (s *slot) forget(err error) {
 	if lost(err) || aborted(err) || code(err) == pqerror.ReadOnlySQLTransaction {
 		s.reset()

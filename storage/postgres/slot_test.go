@@ -10,7 +10,7 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// oneWriter opens a store with one connection that writes.
+// oneWriter opens a store with one writing connection.
 func oneWriter(t *testing.T, open func(context.Context, string, *Options) (*Store, error)) (*Store, *slot) {
 	t.Helper()
 	s, err := open(t.Context(), Vaults.URL(t), &Options{MaxConns: 2})
@@ -25,7 +25,8 @@ func oneWriter(t *testing.T, open func(context.Context, string, *Options) (*Stor
 	return s, s.queue.free[0]
 }
 
-// newLogs is a change of several statements where tables are distributed.
+// newLogs returns a change that takes several statements if tables are
+// distributed.
 func newLogs(n int) *storage.Change {
 	now := time.Now().UTC().Truncate(time.Microsecond)
 	c := &storage.Change{Tenant: storage.ID(uuid.New()), Now: now}
@@ -35,30 +36,30 @@ func newLogs(n int) *storage.Change {
 	return c
 }
 
-// A transaction that fails while it is begun leaves nothing on the connection
-// that the next change would meet.
-func TestATransactionThatIsBegunInPart(t *testing.T) {
+// A transaction that fails while it begins leaves nothing on the connection for
+// the next change to trip over.
+func TestPartlyBegunTransactionIsDiscarded(t *testing.T) {
 	t.Parallel()
 	s, slot := oneWriter(t, OpenRouted)
 	if err := s.Write(t.Context(), newLogs(1)); err != nil {
 		t.Fatal(err)
 	}
-	slot.lockTimeout = -time.Second // which the server refuses after BEGIN
+	slot.lockTimeout = -time.Second // which the server rejects after BEGIN
 	if err := s.Write(storage.NoWait(t.Context()), newLogs(1)); err == nil {
-		t.Fatal("the transaction was begun")
+		t.Fatal("the transaction began")
 	}
 	slot.lockTimeout = lockTimeout
 	if slot.conn != nil {
-		t.Error("the connection is kept")
+		t.Error("the connection was kept")
 	}
 	if err := s.Write(t.Context(), newLogs(1)); err != nil {
 		t.Errorf("the next change: %v", err)
 	}
 }
 
-// A connection in a transaction that has failed, for whatever reason, is given
-// up, and the change is written on another.
-func TestAConnectionInAFailedTransaction(t *testing.T) {
+// A connection in a failed transaction is given up, whatever the reason, and
+// the change is written on another.
+func TestConnectionInFailedTransactionIsReplaced(t *testing.T) {
 	t.Parallel()
 	for name, open := range map[string]func(context.Context, string, *Options) (*Store, error){"one server": OpenOptions, "routed": OpenRouted} {
 		t.Run(name, func(t *testing.T) {

@@ -9,35 +9,36 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// statement is one SQL statement under construction that applies a change:
-// common table expressions, each of which writes to one table, and guards that
-// must hold at its end. A guard that does not hold raises an error, so that
-// nothing of the statement stays; the tenant is always its first parameter.
+// statement builds one SQL statement that applies a change. It has common table
+// expressions, each of which writes to one table, and guards that must hold at
+// the end. A guard that does not hold raises an error, which undoes the whole
+// statement. The tenant is always the first parameter.
 //
-// Its text depends only on which parts the change has, and on which of them
-// have more than one row: few texts, each prepared once.
+// The text depends only on which parts the change has, and on which of them
+// have more than one row. So there are few texts, each prepared once.
 type statement struct {
 	parts  []part
 	guards []string
 	args   []any
-	final  string // an expression to select beside the guards; may be empty
-	// portable says that the parameters are what any driver understands, and not
-	// in the binary format of this one.
+	final  string // an expression to select along with the guards; may be empty
+	// portable means that the parameters work with any driver. Otherwise they
+	// are in the binary format of lib/pq.
 	portable bool
-	// joins says that the statement looks for several rows at once. Which plan
-	// is good for it depends on the size of the tables, so that it is planned
-	// each time; any other finds its rows by their unique keys.
+	// joins means that the statement looks for several rows at once. The best
+	// plan then depends on the size of the tables, so the statement is planned
+	// each time. Other statements find their rows by unique key.
 	joins bool
 
-	// routed says that the tables are distributed, so that only parts that change
-	// rows which are there can be one statement; found is what those return. Parts
-	// that add rows are steps before it, or, if they need what was found, after.
+	// routed means that the tables are distributed. Only parts that change
+	// existing rows can then be in one statement, which returns them in found.
+	// Parts that add rows are steps before it, or after it if they need the
+	// found rows.
 	routed       bool
 	steps, after []step
 	found        found
-	results      []string // what is found, as queries
-	keys         []lookup // that updated records have
-	rekeys       bool     // in place of those that are found
+	results      []string // queries for the found rows
+	keys         []lookup // keys of updated records
+	rekeys       bool     // keys replace the found ones
 	tenant       storage.ID
 }
 
@@ -48,7 +49,7 @@ func newStatement(tenant storage.ID) *statement {
 	return &statement{args: []any{tenant[:]}, tenant: tenant}
 }
 
-// number adds a parameter and returns its place in the text.
+// number adds a parameter and returns its placeholder.
 func (s *statement) number(v int64) string {
 	if s.portable {
 		s.args = append(s.args, v)
@@ -58,8 +59,7 @@ func (s *statement) number(v int64) string {
 	return "$" + strconv.Itoa(len(s.args)) + "::bigint"
 }
 
-// rows adds rows as parameters and returns an item of a FROM list that yields
-// them as u.
+// rows adds rows as parameters and returns a FROM item u with these rows.
 func (s *statement) rows(r *rows) string {
 	from := r.columns.from(len(s.args), r.many(), "u")
 	s.values(r)
@@ -75,10 +75,10 @@ func (s *statement) values(r *rows) {
 	}
 }
 
-// find adds rows as parameters by which rows of a table, under an alias, are
-// looked for. Beside the item of a FROM list it returns a condition on the table
-// that leaves the planner no other way to them than the key. A single row's key is
-// repeated as parameters. Several rows are found by [statement.at].
+// find adds rows as parameters for a lookup in a table under an alias. It
+// returns a FROM item and a condition on the table that leaves the planner no
+// choice but to use the key. For a single row, the condition repeats the key as
+// parameters. For several rows, see [statement.at].
 func (s *statement) find(r *rows, table, alias string, key ...string) (from, found string) {
 	first := len(s.args)
 	from = s.rows(r)
@@ -100,12 +100,14 @@ func (s *statement) find(r *rows, table, alias string, key ...string) (from, fou
 	return from, found
 }
 
-// at is the condition that a row of a table, under an alias, has a key which an
-// item u of a FROM list has. A join would say the same, but a planner that
-// underestimates the table, or the list, may join by a part of the key and walk
-// through all rows of the tenant for each row of the list. Here a subquery with
-// OFFSET, which is never made part of a join, looks up each whole key, and the rows
-// are read by their ctid.
+// at returns the condition that a row of a table, under an alias, has the key
+// of a row of the FROM item u.
+//
+// A join would have the same result. But a planner that underestimates the
+// table or the list may join by a part of the key, and scan all rows of the
+// tenant for each row of the list. Here a subquery looks up each whole key, and
+// the rows are read by ctid. OFFSET keeps the planner from merging the subquery
+// into a join.
 func (s *statement) at(table, alias, from string, key ...string) string {
 	var same strings.Builder
 	for _, column := range key {
@@ -118,18 +120,19 @@ func (s *statement) at(table, alias, from string, key ...string) string {
 	return alias + ".ctid = ANY (ARRAY(SELECT x.place FROM " + from + " CROSS JOIN LATERAL (" + lookup + ") x" + match + ")) AND " + s.tenantIs(alias)
 }
 
-// tokenPlace selects the place of the first token of the tenant from an ord on.
-// vault_tokens has several indexes that begin with the tenant. A planner that
-// expects no rows of a tenant, because ANALYZE has not seen it, finds all of them
-// equally cheap and may look for an ord in an index of something else. Only the
-// primary key has the tokens in this order.
+// tokenPlace selects the ctid of the tenant's first token at or after an ord.
+//
+// vault_tokens has several indexes that start with the tenant. If ANALYZE has
+// not seen a tenant, the planner expects no rows and finds all these indexes
+// equally cheap, so it may look for an ord in the wrong one. Only the primary
+// key has the tokens in this order.
 func tokenPlace(ord string) string {
 	return "SELECT k.ctid AS place, k.ord FROM vault_tokens k WHERE k.tenant_id = $1 AND k.ord >= " + ord + " ORDER BY k.ord LIMIT 1"
 }
 
-// tenantIs is the condition that a row which is read by its ctid belongs to the
-// tenant. The tenant is compared in a form that no index serves, except on Citus,
-// which finds the shard by it.
+// tenantIs returns the condition that a row read by its ctid belongs to the
+// tenant. No index can serve the comparison, except on Citus, which uses it to
+// find the shard.
 func (s *statement) tenantIs(alias string) string {
 	if s.routed {
 		return alias + ".tenant_id = $1"
@@ -142,15 +145,16 @@ func (s *statement) with(name, body string) {
 	s.parts = append(s.parts, part{name, body})
 }
 
-// expect adds the guard that an expression has exactly n rows. Guards are
-// judged, and so their expressions run, in the order in which they are added.
+// expect adds the guard that an expression has exactly n rows. The server
+// checks guards, and so runs their expressions, in the order in which they are
+// added.
 func (s *statement) expect(name string, n int) {
 	s.guards = append(s.guards, "(SELECT count(*) FROM "+name+") = "+s.number(int64(n)))
 }
 
-// text returns the statement. Its last part is the statement proper, unless
-// there is something to select. The division by zero is the shortest way to
-// raise an error that needs no function on the server.
+// text returns the statement. Its last part is the main statement, unless there
+// is something to select. A division by zero is the shortest way to raise an
+// error without a function on the server.
 func (s *statement) text() string {
 	var list []string
 	if len(s.guards) > 0 {
@@ -176,13 +180,12 @@ func (s *statement) text() string {
 	return "WITH " + strings.Join(expressions, ",\n") + "\n" + proper
 }
 
-// unsynced makes the commit of the statement that selects it return before the
-// write-ahead log is on disk. It holds for this transaction alone, so it works
+// unsynced, when selected, makes the commit of the statement return before the
+// write-ahead log is on disk. It applies only to this transaction, so it works
 // behind a pooler and costs no round trip.
 const unsynced = "set_config('synchronous_commit', 'off', true)"
 
-// apply adds all that a change does. The shard is that of the counters that it
-// adds to.
+// apply adds all parts of a change. shard selects the counters to add to.
 func (s *statement) apply(c *storage.Change, shard int64) {
 	if len(c.InsertTokens) > 0 {
 		s.insertTokens(c, shard)
@@ -216,7 +219,8 @@ func (s *statement) apply(c *storage.Change, shard int64) {
 	}
 }
 
-// dead holds for a claim that no longer keeps others out at the given moment.
+// dead returns the condition that a claim no longer blocks others at the given
+// time.
 func dead(now string) string {
 	return "COALESCE(CASE WHEN vault_claims.answer IS NULL THEN vault_claims.lease_until ELSE vault_claims.expires_at END, " +
 		now + ") <= " + now
@@ -245,8 +249,8 @@ func (s *statement) claim(c *storage.Change) {
 	s.expect("claimed", 1)
 }
 
-// splitHashes joins a relation b that has a column of concatenated hashes to
-// them.
+// splitHashes joins a relation b to the elements of its column of concatenated
+// hashes; oneHash is one of them.
 const (
 	splitHashes = "generate_series(0, octet_length(b.hashes) / 16 - 1) AS k"
 	oneHash     = "substring(b.hashes FROM 16 * k + 1 FOR 16)"
@@ -264,15 +268,15 @@ func (s *statement) insertTokens(c *storage.Change, shard int64) {
 		putToken(tokens, t)
 		putHashes(hashes, t)
 	}
-	// Their ids are judged before a part below gives one up.
+	// Check the ids of the new tokens before a later part frees an id.
 	s.write("created", len(c.InsertTokens), func(s *statement) string { return s.insert("vault_tokens", tokens) })
 	if hashes.n > 0 {
 		s.write("hashed", anyRows, func(s *statement) string { return s.insert("vault_token_hashes", hashes) })
 	}
 }
 
-// insertToken is what most changes do, and so it takes everything from the
-// parameters, and returns nothing unless a guard asks for it.
+// insertToken inserts a single token, the most common change. It takes
+// everything from parameters and returns rows only for a guard.
 func (s *statement) insertToken(c *storage.Change, shard int64) {
 	row, t := newRow(tokenColumns), &c.InsertTokens[0]
 	putToken(row, t)
@@ -294,16 +298,16 @@ func (s *statement) insertToken(c *storage.Change, shard int64) {
 	s.with("counted", "INSERT INTO vault_token_counts (tenant_id, set_id, type, shard, n) VALUES ($1, "+
 		place("set_id")+", "+place("type")+", "+s.number(shard)+", 1)"+addToCounts)
 	if c.Claim != nil {
-		s.expect("created", 1) // so that every statement has its token before it wants its claim
+		s.expect("created", 1) // so that every statement locks its token before its claim
 	}
 }
 
-// maxListedHashes bounds the hashes of a token that a statement lists, and so
-// the number of its texts.
+// maxListedHashes limits the hashes of a token that a statement lists, and with
+// them the number of its texts.
 const maxListedHashes = 8
 
-// hashRows are the rows of a token's hashes, which come concatenated. A list of
-// a few is less work for the server than a function that returns them.
+// hashRows returns the rows for the concatenated hashes of a token. A short
+// list of values is cheaper for the server than a set-returning function.
 func hashRows(n int, hashes, ord string) string {
 	if n > maxListedHashes {
 		return "SELECT $1::bytea, substring(" + hashes + " FROM 16 * k + 1 FOR 16), " + ord +
@@ -316,8 +320,8 @@ func hashRows(n int, hashes, ord string) string {
 	return "VALUES " + strings.Join(rows, ", ")
 }
 
-// updateTokens locks the rows in the order of their keys, as every statement
-// does, so that no two of them wait for each other.
+// updateTokens locks the rows in the order of their keys, as all statements do,
+// so that two statements cannot deadlock.
 func (s *statement) updateTokens(updates []storage.TokenUpdate) {
 	from, found := s.find(rowsOf(tokenUpdateColumns, updates, putTokenUpdate), "vault_tokens", "t", "ord")
 	s.with("before", "SELECT t.type, t.set_id AS old_set_id, t.hashes AS old_hashes, "+tokenUpdateColumns.names("u.")+
@@ -344,7 +348,7 @@ func (s *statement) updateTokens(updates []storage.TokenUpdate) {
 	s.unhash("stale_hashes")
 	if hashes := newHashes(updates); hashes.n > 0 {
 		s.write("rehashed", anyRows, func(s *statement) string {
-			return s.insert("vault_token_hashes", hashes) + " ON CONFLICT DO NOTHING" // those that stay
+			return s.insert("vault_token_hashes", hashes) + " ON CONFLICT DO NOTHING" // keep the hashes that stay
 		})
 	}
 }

@@ -28,12 +28,12 @@ func (s *statement) insertLogs(logs []storage.Log) {
 	})
 }
 
-// callColumns are the columns of log entries that have one value in all entries of
-// a call, and are then sent once.
+// callColumns are the columns that have the same value in all log entries of a
+// call. They are sent once.
 var callColumns = []string{"created_at", "actor_id", "actor_type", "operation", "message", "actor_name", "origin"}
 
-// ofOneCall reports whether log entries, of which there are several, differ in
-// nothing but what they are about.
+// ofOneCall reports whether there are several log entries, and they differ only
+// in id, entity and Mac.
 func ofOneCall(logs []storage.Log) bool {
 	first := logs[0]
 	return len(logs) > 1 && !slices.ContainsFunc(logs, func(l storage.Log) bool {

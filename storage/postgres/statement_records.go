@@ -20,7 +20,7 @@ func (s *statement) insertRecords(records []storage.Record) {
 	}
 }
 
-// insertLookups adds keys in the order in which every statement takes them.
+// insertLookups adds keys in the order in which every statement locks them.
 func (s *statement) insertLookups(lookups []lookup) string {
 	slices.SortFunc(lookups, func(a, b lookup) int { return bytes.Compare(a.key[:], b.key[:]) })
 	return s.insert("vault_lookups", rowsOf(lookupColumns, lookups, putLookup))
@@ -51,7 +51,7 @@ func (s *statement) updateRecords(updates []storage.RecordUpdate) {
 		s.with("keys_after", "SELECT u.hash, u.kind, u.id FROM "+s.rows(rowsOf(lookupColumns, lookups, putLookup)))
 		s.with("rekeyed", insertLookups+"(SELECT * FROM keys_after EXCEPT SELECT * FROM keys_before) u ORDER BY u.hash RETURNING 1")
 		kept = " EXCEPT SELECT * FROM keys_after"
-		after = " AND (SELECT count(*) FROM rekeyed) >= 0" // a key is judged before another record gives it up
+		after = " AND (SELECT count(*) FROM rekeyed) >= 0" // check a key before another record gives it up
 	}
 	s.with("unkeyed", "DELETE FROM vault_lookups l WHERE l.hash = ANY (ARRAY("+
 		"SELECT o.hash FROM (SELECT * FROM keys_before"+kept+") o))"+after)
@@ -59,8 +59,8 @@ func (s *statement) updateRecords(updates []storage.RecordUpdate) {
 
 const insertLookups = "INSERT INTO vault_lookups (hash, tenant_id, kind, id) SELECT u.hash, $1::bytea, u.kind, u.id FROM "
 
-// rekey replaces the keys that a query finds by others, where tables are
-// distributed. A key is judged before another record gives it up.
+// rekey replaces the keys that a query finds, if tables are distributed. It
+// checks a key before another record gives it up.
 func (s *statement) rekey(before string, after []lookup) {
 	if s.results = append(s.results, before); !s.rekeys {
 		s.rekeys = true
@@ -70,7 +70,7 @@ func (s *statement) rekey(before string, after []lookup) {
 	s.keys = append(s.keys, after...)
 }
 
-// addKeys is the statement for the keys that were not found.
+// addKeys returns the statement that adds the keys that were not found.
 func (s *statement) addKeys() step {
 	added := slices.DeleteFunc(slices.Clone(s.keys), func(l lookup) bool {
 		return slices.Contains(s.found.keys, foundKey{*l.key, l.record.Kind, l.record.ID})
@@ -81,7 +81,8 @@ func (s *statement) addKeys() step {
 	return s.step(len(added), func(s *statement) string { return s.insertLookups(added) })
 }
 
-// dropKeys is the statement for the keys that were found and do not stay.
+// dropKeys returns the statement that deletes the found keys that are no longer
+// used.
 func (s *statement) dropKeys() step {
 	gone := newRows(columns{{"hash", bytea}}, len(s.found.keys))
 	for _, found := range s.found.keys {
@@ -93,7 +94,7 @@ func (s *statement) dropKeys() step {
 		return step{}
 	}
 	return s.step(anyRows, func(s *statement) string {
-		s.args = nil // the table is not under tenants
+		s.args = nil // the table is not keyed by tenant
 		s.values(gone)
 		return "DELETE FROM vault_lookups WHERE hash = ANY($1::bytea[])"
 	})
@@ -139,7 +140,7 @@ func (s *statement) jobs(c *storage.Change) {
 	}
 }
 
-// reseal has no guard: rows that have gone, or are newer, stay as they are.
+// reseal has no guard. It skips rows that were deleted or have a newer key.
 func (s *statement) reseal(sealed []storage.Sealed) {
 	var claims, jobs []storage.Sealed
 	for _, one := range sealed {

@@ -10,7 +10,7 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// tally is numbers of tokens.
+// tally holds numbers of tokens by tenant, set and type.
 type tally []count
 
 type count struct {
@@ -20,12 +20,12 @@ type count struct {
 	n      int64
 }
 
-// add counts a token.
 func (t *tally) add(tenant storage.ID, token *storage.Token) {
 	t.sum(count{tenant, token.Set, token.Type, 1})
 }
 
-// sum adds a number. The kinds of tokens in a change, or a batch, are few.
+// sum adds a number. A linear search is enough, because a change or a batch has
+// few sets and types.
 func (t *tally) sum(more count) {
 	for i := range *t {
 		if c := &(*t)[i]; c.set == more.set && c.kind == more.kind && c.tenant == more.tenant {
@@ -36,13 +36,13 @@ func (t *tally) sum(more count) {
 	*t = append(*t, more)
 }
 
-// rows are the numbers under a shard.
+// rows returns the numbers as rows under a shard.
 func (t tally) rows(shard int64) *rows {
 	slices.SortFunc(t, compareCounts)
 	return rowsOf(countColumns, t, func(r *rows, c *count) { c.put(r, shard) })
 }
 
-// tenantRows are the numbers under a shard, with their tenants.
+// tenantRows returns the numbers as rows under a shard, with their tenants.
 func (t tally) tenantRows(shard int64) *rows {
 	slices.SortFunc(t, compareCounts)
 	r := newRows(groupCountColumns, len(t))
@@ -60,13 +60,14 @@ func (c *count) put(r *rows, shard int64) {
 	r.int(c.n)
 }
 
-// compareCounts is the order in which every statement takes counts, so that no
-// two of them wait for each other.
+// compareCounts is the order in which every statement locks counts, so that two
+// statements cannot deadlock.
 func compareCounts(a, b count) int {
 	return cmp.Or(bytes.Compare(a.tenant[:], b.tenant[:]), bytes.Compare(a.set[:], b.set[:]), strings.Compare(a.kind, b.kind))
 }
 
-// below reports whether a count that is stored is more than what was added to it.
+// below reports whether a stored count is larger than the number just added to
+// it.
 func (t tally) below(row []driver.Value) bool {
 	set, _ := row[0].([]byte)
 	n, _ := row[2].(int64)

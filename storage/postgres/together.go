@@ -11,19 +11,19 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// carefulFor is for how many batches conflicts are expected after there was
+// carefulFor is the number of batches for which conflicts are expected after
 // one.
 const carefulFor = 64
 
-// createTogether writes a batch of creates in one statement, and returns those
-// that were passed over: a conflict keeps them, and them alone, from being
-// written.
+// createTogether writes a batch of creates in one statement. It returns the
+// changes that were not written because each of them has a conflict.
 //
-// The statement that fails as a whole at a conflict costs the server much less
-// than the one that passes over the changes which have one. So the first is
-// tried, which wins 6 to 17 % of CreateToken at 8 and 32 callers, in the mean
-// 12 % (BenchmarkCreate), unless there was a conflict not long ago: a caller that
-// causes them all the time does not make others wait for statements that fail.
+// There are two kinds of statements. A trusting statement fails as a whole at a
+// conflict; a careful statement skips the changes that conflict, but costs the
+// server much more. Trying the trusting statement first makes CreateToken 6 to
+// 17 % faster at 8 and 32 callers, 12 % on average (BenchmarkCreate). After a
+// conflict the next batches use the careful statement, so that a caller that
+// keeps causing conflicts does not make others wait for statements that fail.
 func (s *Store) createTogether(slot *slot, batch []*pending) (passed []*pending, err error) {
 	g := gather(batch, slot)
 	careful := s.careful.Load() > 0
@@ -37,7 +37,7 @@ func (s *Store) createTogether(slot *slot, batch []*pending) (passed []*pending,
 		careful = true
 	}
 	if careful && slot.routed {
-		return nil, errGuard // no statement passes over some: they are written one by one
+		return nil, errGuard // no routed statement can skip changes, so they are written one by one
 	}
 	if careful {
 		passed, err = g.createCarefully(slot, batch)
@@ -45,9 +45,9 @@ func (s *Store) createTogether(slot *slot, batch []*pending) (passed []*pending,
 	return passed, err
 }
 
-// The columns of what shares a statement. Those of the careful statement have
-// one more: a token names the claim that it needs, and a log entry and a claim
-// name their token.
+// The columns of rows that share a statement. The careful statement has one
+// more column per table: a token names the claim that it needs, and log entries
+// and claims name their token.
 var (
 	groupTokenColumns = slices.Concat(tenantColumn, tokenColumns)
 	bareTokenColumns  = slices.DeleteFunc(slices.Clone(groupTokenColumns), func(c column) bool { return slices.Contains(bare, c.name) })
@@ -63,9 +63,9 @@ var (
 	carefulClaimColumns = slices.Concat(groupClaimColumns, columns{{"token", bytea}})
 )
 
-// The columns that have one value in all rows of a uniform group. They are sent
-// as scalars, which saves the server the work of taking arrays apart: that wins
-// 11 to 14 % of CreateToken at 8 callers, 8 to 10 % at 32 and 6 % at 128
+// The columns that have the same value in all rows of a uniform group. They are
+// sent as scalars, so the server unpacks fewer arrays. This makes CreateToken
+// 11 to 14 % faster at 8 callers, 8 to 10 % at 32 and 6 % at 128
 // (BenchmarkCreate).
 var (
 	sharedTokenColumns = []string{"tenant_id", "type", "set_id", "containers", "expression", "key_version", "created_by", "rev"}
@@ -73,24 +73,25 @@ var (
 	sharedTenant       = []string{"tenant_id"}
 	sharedShard        = []string{"tenant_id", "shard"}
 
-	// bare are the columns that tokens without anything special have nothing in.
+	// bare lists the columns that are null in ordinary tokens.
 	bare = []string{"dedup", "cvc", "cvc_expires_at", "expires_at", "modified_by", "modified_at"}
 )
 
-// group is the rows of a batch of creates.
+// group holds the rows of a batch of creates.
 type group struct {
 	tokens, hashes, logs, claims, sets, counts *rows
 	holds                                      []held
-	sums                                       tally // that counts are
+	sums                                       tally // the counts as a tally
 	uniform                                    bool
-	special                                    bool // a token is not bare
-	routed                                     bool // all are of one tenant, and each part is a statement
-	// now is the earliest moment by which a change judges claims. A claim that
-	// only the later ones see dead is refused here and looked at again.
+	special                                    bool // some token is not bare
+	routed                                     bool // all rows are of one tenant, and each part is a statement
+	// now is the earliest time at which a change in the batch judges claims. A
+	// claim that is dead only for later changes is a conflict here, and is
+	// checked again.
 	now int64
 }
 
-// uniform reports whether the changes of a batch do not differ in the shared
+// uniform reports whether all changes of a batch are equal in the shared
 // columns.
 func uniform(batch []*pending) bool {
 	first := batch[0].change
@@ -115,7 +116,7 @@ func alikeLogs(a, b *storage.Log) bool {
 		a.Operation == b.Operation && a.Message == b.Message && a.ActorName == b.ActorName
 }
 
-// gather collects the rows of a batch that a slot is to write.
+// gather collects the rows of a batch for a slot to write.
 func gather(batch []*pending, slot *slot) *group {
 	n := len(batch)
 	g := &group{
@@ -151,7 +152,7 @@ func gather(batch []*pending, slot *slot) *group {
 	return g
 }
 
-// isBare reports whether a token has nothing in the columns that are bare.
+// isBare reports whether the bare columns of a token are all null.
 func isBare(t *storage.Token) bool {
 	return t.Dedup == storage.Hash{} && t.CVC == nil && t.CVCExpiresAt.IsZero() && t.ExpiresAt.IsZero() &&
 		t.ModifiedBy.IsZero() && t.ModifiedAt.IsZero()
@@ -173,8 +174,8 @@ func (g *group) addToken(c *storage.Change) {
 	g.tokens.bytes(c.Claim.Key[:])
 }
 
-// addHolds adds what the changes of a batch hold. Changes of one tenant follow each
-// other, and most of them hold the same.
+// addHolds adds the holds of a batch. Changes of one tenant are adjacent, and
+// most of them have the same hold.
 func (g *group) addHolds(batch []*pending) {
 	for _, p := range batch {
 		c := p.change
@@ -187,7 +188,7 @@ func (g *group) addHolds(batch []*pending) {
 	}
 }
 
-// holdArgs appends what the group holds as the parameters of allHeld.
+// holdArgs appends the holds of the group as parameters of allHeld.
 func (g *group) holdArgs(args []any) []any {
 	if len(g.holds) == 0 {
 		return args
@@ -201,21 +202,22 @@ func (g *group) holdArgs(args []any) []any {
 	return r.values(args)
 }
 
-// held is a record of a tenant that a change holds.
+// held is a hold of a change, with its tenant.
 type held struct {
 	tenant storage.ID
 	storage.Hold
 }
 
-// allHeld is the condition that all records in the parameters after the first n have
-// their revisions. The offset keeps the planner from making this a join.
+// allHeld returns the condition that all records in the parameters after the
+// first n have their revisions. OFFSET keeps the planner from turning it into a
+// join.
 func allHeld(n int) string {
 	return "NOT EXISTS (SELECT FROM " + groupHoldColumns.from(n, true, "u") + " WHERE NOT EXISTS (SELECT FROM vault_records r" +
 		" WHERE r.tenant_id = u.tenant_id AND r.kind = u.kind AND r.id = u.id AND r.rev = u.rev OFFSET 0))"
 }
 
 // addClaims adds the claims of a batch in the order of their keys, so that two
-// batches that want the same ones do not wait for each other.
+// batches with the same keys do not deadlock.
 func (g *group) addClaims(batch []*pending) {
 	batch = slices.DeleteFunc(slices.Clone(batch), func(p *pending) bool { return p.change.Claim == nil })
 	slices.SortStableFunc(batch, func(a, b *pending) int {
@@ -232,7 +234,7 @@ func (g *group) addClaims(batch []*pending) {
 	}
 }
 
-// addSets adds sets in the order in which every statement takes them.
+// addSets adds sets in the order in which every statement locks them.
 func (g *group) addSets(sets []tenantSet) {
 	slices.SortFunc(sets, func(a, b tenantSet) int {
 		return cmp.Or(bytes.Compare(a.tenant[:], b.tenant[:]), bytes.Compare(a.Set[:], b.Set[:]))
@@ -243,7 +245,7 @@ func (g *group) addSets(sets []tenantSet) {
 	}
 }
 
-// addSet adds the set of a token, unless it is among those that there are.
+// addSet adds the set of a token, if sets does not contain it.
 func addSet(sets []tenantSet, c *storage.Change) []tenantSet {
 	t := &c.InsertTokens[0]
 	if slices.ContainsFunc(sets, func(s tenantSet) bool { return s.Set == t.Set && s.tenant == c.Tenant }) {
@@ -257,9 +259,9 @@ type tenantSet struct {
 	storage.ContainerSet
 }
 
-// form is all that the texts of a group's statements depend on: which rows it
-// has, whether it is uniform, whether its tokens are bare, and whether its parts
-// are statements.
+// form is everything that the text of a group's statements depends on: which
+// rows it has, whether it is uniform, whether its tokens are bare, and whether
+// each part is a separate statement.
 type form struct{ tokens, hashes, claims, holds, uniform, special, routed bool }
 
 func (g *group) form() form {
@@ -269,17 +271,17 @@ func (g *group) form() form {
 	}
 }
 
-// groupPart is one of the inserts that write a group.
+// groupPart is one of the INSERTs that write a group.
 type groupPart struct {
 	name, table string
 	columns     columns
-	shared      []string // that are sent as scalars
+	shared      []string // columns sent as scalars
 	conflict    string
 	rows        func(*group) *rows
 }
 
-// parts returns the inserts that write a group of the form, of which the last is
-// the statement proper.
+// parts returns the INSERTs that write a group of this form. The last one is
+// the main statement.
 func (f form) parts() []groupPart {
 	var parts []groupPart
 	add := func(name, table string, cs columns, shared []string, conflict string, rows func(*group) *rows) {
@@ -310,15 +312,16 @@ func (f form) parts() []groupPart {
 	return parts
 }
 
-// trusting is what writes all of a group of one form, or nothing at a conflict.
+// trusting holds the statements that write all of a group of one form, or
+// nothing if there is a conflict.
 type trusting struct {
 	parts []groupPart
-	text  string   // of all of them
-	texts []string // of each, where it is a statement
+	text  string   // of all parts in one statement
+	texts []string // of each part as a statement
 }
 
-// known keeps what is made for a form, which is made once.
-type known[T any] struct{ forms sync.Map } // of form to T
+// known caches a value for each form.
+type known[T any] struct{ forms sync.Map } // from form to T
 
 func (k *known[T]) of(f form, compose func(form) T) T {
 	if v, ok := k.forms.Load(f); ok {
@@ -329,16 +332,16 @@ func (k *known[T]) of(f form, compose func(form) T) T {
 	return v
 }
 
-// The statements of batches. To compose them each time would cost 10 % of
-// CreateToken at 8 callers, and 4 % at 32 (BenchmarkCreate).
+// The statements of batches. Composing them each time would make CreateToken 10
+// % slower at 8 callers and 4 % at 32 (BenchmarkCreate).
 var (
 	trustingTexts known[*trusting]
 	carefulTexts  known[string]
 )
 
-// createTrusting writes all of a batch, or nothing at a conflict: in one
-// statement, unless the parts of it have to be. Any claim with the same key is a
-// conflict to it, even a dead one.
+// createTrusting writes all of a batch, or nothing if there is a conflict. It
+// takes one statement, or one for each part if the tables are distributed. Any
+// claim with the same key is a conflict here, even a dead one.
 func (g *group) createTrusting(slot *slot) error {
 	f := g.form()
 	t := trustingTexts.of(f, newTrusting)
@@ -360,7 +363,7 @@ func newTrusting(f form) *trusting {
 	t := &trusting{parts: f.parts()}
 	n, last := 0, len(t.parts)-1
 	if f.holds {
-		last++ // the guard is the statement proper
+		last++ // the guard is the main statement
 	}
 	expressions := make([]string, last)
 	for i, p := range t.parts {
@@ -385,8 +388,8 @@ func newTrusting(f form) *trusting {
 	return t
 }
 
-// steps are the parts as statements. What is held comes first, and then the tokens,
-// which are what there may be a conflict about.
+// steps returns the parts as separate statements. Holds come first, then the
+// tokens, because conflicts are about tokens.
 func (t *trusting) steps(g *group) []step {
 	steps := make([]step, 0, len(t.parts)+len(g.holds))
 	for i := range g.holds {
@@ -404,7 +407,7 @@ func (t *trusting) steps(g *group) []step {
 			sets = one
 			continue
 		case "counted":
-			// A set is there if tokens of it have been counted.
+			// If tokens of a set have already been counted, the set exists.
 			known := true
 			one.text += " RETURNING set_id, type, n"
 			one.row = func(row []driver.Value) error {
@@ -424,8 +427,8 @@ func (t *trusting) steps(g *group) []step {
 	return steps
 }
 
-// ordered sorts changes by the unique keys of their tokens, so that two
-// batches that want the same keys do not wait for each other.
+// ordered sorts changes by the unique keys of their tokens, so that two batches
+// with the same keys do not deadlock.
 func ordered(batch []*pending) []*pending {
 	sorted := slices.Clone(batch)
 	slices.SortStableFunc(sorted, func(a, b *pending) int {

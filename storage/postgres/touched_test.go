@@ -15,15 +15,15 @@ import (
 
 const (
 	deletedAtOnce = 200
-	// blocksPerRow bounds the blocks of tables and indexes that a statement visits
-	// for each row that it writes. A plan that walks through the index of a tenant
-	// visits hundreds.
+	// blocksPerRow limits the blocks of tables and indexes that a statement
+	// visits for each row that it writes. A plan that scans the index of a
+	// tenant visits hundreds.
 	blocksPerRow = 100
 )
 
-// TestBlocksTouched checks that the work of every statement that changes many rows
-// does not depend on the size of the vault, whatever the server knows about the
-// tables when it plans.
+// TestBlocksTouched checks that the work of every statement that changes many
+// rows does not depend on the size of the vault, whatever statistics the server
+// has when it plans.
 func TestBlocksTouched(t *testing.T) {
 	t.Parallel()
 	n := long.Rounds(10_000, 200_000)
@@ -68,7 +68,8 @@ type touched struct {
 	db            *sql.DB
 }
 
-// newTouched loads n tokens, log entries, records, claims and jobs of one tenant.
+// newTouched loads n tokens, log entries, records, claims and jobs of one
+// tenant.
 func newTouched(t *testing.T, n int, hashes, analyzed string) *touched {
 	t.Helper()
 	address := pgtest.URL(t)
@@ -94,7 +95,7 @@ func newTouched(t *testing.T, n int, hashes, analyzed string) *touched {
 	analyze("early")
 	s.load(t, 0, n, hashes)
 	analyze("loaded")
-	if analyzed == "emptied" { // as a server does that analyzes a table whose rows come back
+	if analyzed == "emptied" { // as if the server had analyzed the table while it was empty
 		s.exec(t, "BEGIN; DELETE FROM vault_token_hashes; "+eachTable("ANALYZE %I")+"; ROLLBACK")
 	}
 	if err := s.db.Close(); err != nil {
@@ -105,8 +106,8 @@ func newTouched(t *testing.T, n int, hashes, analyzed string) *touched {
 	return s
 }
 
-// eachTable is a statement that runs another for each table of the schema, and
-// leaves the other schemas of the server alone.
+// eachTable returns a statement that runs another one for each table of the
+// schema, and leaves other schemas alone.
 func eachTable(statement string) string {
 	return `DO $$ DECLARE r record; BEGIN
 		FOR r IN SELECT tablename FROM pg_tables WHERE schemaname = current_schema() LOOP
@@ -121,8 +122,8 @@ func (s *touched) exec(t *testing.T, text string) {
 	}
 }
 
-// load adds rows number first to last-1. All tokens have expired, all claims are
-// over, and half of the jobs are dead.
+// load adds rows number first to last-1. All tokens have expired, all claims
+// are over, and half of the jobs are dead.
 func (s *touched) load(t *testing.T, first, last int, hashes string) {
 	t.Helper()
 	r := strings.NewReplacer(
@@ -149,8 +150,8 @@ func (s *touched) load(t *testing.T, first, last int, hashes string) {
 	}
 }
 
-// within runs something on a store of its own, and checks the blocks that its
-// connections have visited. A server adds them up when a session ends.
+// within runs do on a separate store, and checks how many blocks its
+// connections visited. The server adds them up when a session ends.
 func (s *touched) within(t *testing.T, rows int, do func(*testing.T, *postgres.Store)) {
 	t.Helper()
 	store, err := postgres.Open(t.Context(), with(t, s.address, "application_name", s.name))
@@ -179,7 +180,7 @@ func (s *touched) settle(t *testing.T) {
 	t.Helper()
 	for number(t, s.db, "SELECT count(*) FROM pg_stat_activity, pg_sleep(0.01) WHERE application_name = $1", s.name) > 0 {
 		if t.Context().Err() != nil {
-			t.Fatal("sessions are still there")
+			t.Fatal("sessions are still open")
 		}
 	}
 }
@@ -190,7 +191,7 @@ func (s *touched) blocks(t *testing.T) int {
 		FROM pg_statio_user_tables WHERE schemaname = current_schema() AND relname <> 'vault_migrations'`)
 }
 
-// touchedStep is a call, or several, that write so many rows.
+// touchedStep is one or more calls that write this many rows.
 type touchedStep struct {
 	name string
 	rows int
@@ -225,7 +226,7 @@ func (s *touched) expired(t *testing.T, db *postgres.Store) storage.Expired {
 	return due
 }
 
-// change is an empty change with one log entry.
+// change returns an empty change with one log entry.
 func (s *touched) change() *storage.Change {
 	return &storage.Change{Tenant: s.tenant, Now: s.now, Logs: []storage.Log{{ID: newID(), CreatedAt: s.now}}}
 }
@@ -257,13 +258,13 @@ func (s *touched) deleteTokens(t *testing.T, db *postgres.Store) {
 	}
 }
 
-// readTokens reads tokens by their ids, more often than a server plans a statement
-// with its parameters, and by what they are found by.
+// readTokens reads tokens by id and by their other keys. It does so more often
+// than the server plans a statement with its parameters.
 func (s *touched) readTokens(t *testing.T, db *postgres.Store) {
 	found := s.expired(t, db).Tokens
 	for i := range deletedAtOnce {
 		token := &found[i]
-		before := storage.Log{ID: newID(), CreatedAt: time.UnixMicro(-1)} // the token expired
+		before := storage.Log{ID: newID(), CreatedAt: time.UnixMicro(-1)} // before the token expired
 		r := storage.Reading{Tenant: s.tenant, ID: token.ID, Entry: before}
 		if _, err := db.ReadToken(t.Context(), r); err != nil {
 			t.Fatal(err)

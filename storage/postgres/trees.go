@@ -23,8 +23,8 @@ const (
 	eraseLogsText   = `UPDATE vault_logs SET actor_name = NULL, origin = NULL, mac = NULL
 		WHERE tenant_id = $1::bytea AND id = ANY($2::bytea[])`
 
-	// The checkpointer starts again after a crash of the server, which the time of
-	// the postmaster does not show. Its row is visible to some roles only.
+	// The checkpointer restarts after a crash of the server, which the start
+	// time of the postmaster does not show. Only some roles can see its row.
 	instanceText = `SELECT c.system_identifier::text, GREATEST(pg_postmaster_start_time(),
 		(SELECT max(a.backend_start) FROM pg_stat_activity a WHERE a.backend_type = 'checkpointer'))
 		FROM pg_control_system() c`
@@ -42,8 +42,8 @@ func (s *Store) LogsByRef(ctx context.Context, tenant storage.ID, refs []storage
 	return sqlstore.LogsByID(ctx, s.reader, "COALESCE(l.xid, 0)", tenant, refs)
 }
 
-// Instance implements [storage.Instanced]. Where tables are distributed, it is the
-// coordinator.
+// Instance implements [storage.Instanced]. If tables are distributed, it
+// describes the coordinator.
 func (s *Store) Instance(ctx context.Context) (is storage.Instance, err error) {
 	if err := s.ready(ctx); err != nil {
 		return is, err
@@ -54,8 +54,8 @@ func (s *Store) Instance(ctx context.Context) (is storage.Instance, err error) {
 	return is, failed(err)
 }
 
-// WriteTree implements [storage.TreeStorage]. All rows are of one tenant, so where
-// tables are distributed one worker has them all.
+// WriteTree implements [storage.TreeStorage]. All rows are of one tenant, so if
+// tables are distributed, one worker has them all.
 func (s *Store) WriteTree(ctx context.Context, c *storage.TreeChange) error {
 	if err := s.ready(ctx); err != nil {
 		return err
@@ -99,7 +99,7 @@ func (s *Store) writeTree(ctx context.Context, tx *sql.Tx, c *storage.TreeChange
 	return s.amendTree(ctx, tx, c)
 }
 
-// moveTree brings a tree to its new state, if it is as the change expects.
+// moveTree sets the new state of a tree, if the tree is as the change expects.
 func (s *Store) moveTree(ctx context.Context, tx *sql.Tx, c *storage.TreeChange) error {
 	text := moveTreeText
 	args := []any{c.Was.Tenant[:], c.Tree.Size, c.Tree.Root[:], notNil(c.Tree.State), c.Was.Size, notNil(c.Was.State)}
@@ -116,7 +116,7 @@ func (s *Store) moveTree(ctx context.Context, tx *sql.Tx, c *storage.TreeChange)
 	return nil
 }
 
-// amendTree does the rest of a change.
+// amendTree writes the checkpoint, prunes leaves and erases log entries.
 func (s *Store) amendTree(ctx context.Context, tx *sql.Tx, c *storage.TreeChange) error {
 	if c.Checkpoint != nil {
 		row := newRow(noteColumns)
@@ -165,7 +165,7 @@ func putEvent(r *rows, e *storage.TreeEvent) {
 	r.bytes(e.Body)
 }
 
-// notNil returns bytes that are not NULL.
+// notNil returns b, or an empty slice for nil, which would be NULL.
 func notNil(b []byte) []byte {
 	if b == nil {
 		return []byte{}

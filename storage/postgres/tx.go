@@ -16,13 +16,13 @@ import (
 	"github.com/seed-72ea4aab/vault/storage/internal/direct"
 )
 
-// Beside implements [storage.TxStorage]: the vault goes on beside any
-// transaction.
+// Beside implements [storage.TxStorage]. It returns true, because the vault can
+// work beside any transaction.
 func (s *Store) Beside() bool { return true }
 
-// InTx implements [storage.TxStorage]. The transaction may be of any driver of
-// PostgreSQL for [database/sql], or of pgx itself through the module vaultpgx. Its
-// role needs the same rights on the tables as the vault's own role.
+// InTx implements [storage.TxStorage]. The transaction may use any PostgreSQL
+// driver for [database/sql], or pgx itself through the module vaultpgx. Its role
+// needs the same rights on the tables as the vault's own role.
 func (s *Store) InTx(ctx context.Context, tx storage.SQLTx) (storage.Tx, error) {
 	if err := s.ready(ctx); err != nil {
 		return nil, err
@@ -47,21 +47,22 @@ func (s *Store) InTx(ctx context.Context, tx storage.SQLTx) (storage.Tx, error) 
 	return t, nil
 }
 
-// portableIn is in with parameters that any driver understands.
+// portableIn is in, with parameters that any driver understands.
 func portableIn(column string, values []any) (string, []any) {
 	condition, args := in(column, values)
 	return condition, []any{arrayText(args[0].([]byte))}
 }
 
-// place tells the tables of a vault from all others: those of a copy are on a
-// server that was started at another time.
+// place distinguishes the tables of a vault from all others. The tables of a
+// copy are on a server that started at another time.
 type place struct {
 	mu sync.Mutex
-	at string // the server's start, the database, the table of migrations
+	at string // start time of the server, database, and table of migrations
 }
 
-// readPlace returns where a connection finds the tables, and whether it may not
-// write. It fails on no database, so that it leaves a transaction as it was.
+// readPlace returns where a connection finds the tables, and whether it is
+// read-only. It succeeds on any database, so that it does not abort a
+// transaction.
 func readPlace(ctx context.Context, on direct.Queryer, schema schemaName) (at string, readOnly bool, err error) {
 	err = direct.QueryRow(ctx, on, `SELECT concat_ws('/', extract(epoch FROM pg_catalog.pg_postmaster_start_time()),
 		(SELECT oid FROM pg_catalog.pg_database WHERE datname = current_database()),
@@ -81,8 +82,8 @@ func (p *place) read(ctx context.Context, db *sql.DB, schema schemaName) error {
 	return nil
 }
 
-// is reports whether this is the place. It looks again before it says no: the
-// server may have been started again.
+// is reports whether at is this place. Before it returns false it reads the
+// place again, because the server may have restarted.
 func (p *place) is(ctx context.Context, at string, db *sql.DB, schema schemaName) (bool, error) {
 	if p.known(at) {
 		return true, nil
@@ -99,7 +100,7 @@ func (p *place) known(at string) bool {
 	return p.at == at
 }
 
-// txStore is a database inside a transaction of the application's.
+// txStore is a database inside a transaction of the application.
 type txStore struct {
 	*reader
 	store *Store
@@ -107,9 +108,9 @@ type txStore struct {
 	mu    sync.Mutex // held while the connection is in use
 }
 
-// Write implements [storage.Tx]. Its statement stands between savepoints, so
-// that a guard which does not hold is no end of the transaction. What it adds to
-// counts, and new sets, are rows of its own.
+// Write implements [storage.Tx]. A savepoint surrounds its statement, so that a
+// guard that does not hold does not abort the transaction. It adds to counts
+// and sets in separate rows, which no other transaction waits for.
 func (t *txStore) Write(ctx context.Context, c *storage.Change) error {
 	if err := t.store.ready(ctx); err != nil {
 		return err
@@ -132,7 +133,7 @@ func (t *txStore) Write(ctx context.Context, c *storage.Change) error {
 	return errUnsettled
 }
 
-// try writes a change, and leaves the transaction as it was when that fails.
+// try writes a change. If that fails, it leaves the transaction as it was.
 func (t *txStore) try(ctx context.Context, c *storage.Change) error {
 	if _, err := t.tx.ExecContext(ctx, "SAVEPOINT vault_change"); err != nil {
 		return err
@@ -148,9 +149,9 @@ func (t *txStore) try(ctx context.Context, c *storage.Change) error {
 	return err
 }
 
-// apply writes the pieces of a change. The first holds what it has to.
+// apply writes the pieces of a change. The first piece includes the hold.
 func (t *txStore) apply(ctx context.Context, c *storage.Change) error {
-	shard := -1 - rand.Int64N(1<<62) //nolint:gosec // one that no other transaction has
+	shard := -1 - rand.Int64N(1<<62) //nolint:gosec // a shard that no other transaction has
 	if t.store.routed && twice(c) != nil {
 		return errGuard
 	}
@@ -184,8 +185,8 @@ func (t *txStore) run(ctx context.Context, text string, args []any, _ bool) (int
 	return result.RowsAffected()
 }
 
-// hold adds the guard that a record has its revision. The record may be locked
-// against changes until the transaction ends.
+// hold adds the guard that a record has its revision. lock may lock the record
+// until the transaction ends.
 func (s *statement) hold(h *storage.Hold, lock string) {
 	first := len(s.args)
 	s.held(h)
@@ -194,15 +195,15 @@ func (s *statement) hold(h *storage.Hold, lock string) {
 	s.expect("held", 1)
 }
 
-// held adds what a change holds as parameters.
+// held adds the hold of a change as parameters.
 func (s *statement) held(h *storage.Hold) {
 	row := newRow(recordDeleteColumns)
 	putRecordDelete(row, &storage.RecordDelete{Kind: h.Kind, ID: h.ID, Rev: h.Rev})
 	s.values(row)
 }
 
-// why returns the reason for which a change was refused; nil when there is none
-// any more.
+// why returns the reason why a change was rejected, or nil if the reason no
+// longer exists.
 func (t *txStore) why(ctx context.Context, c *storage.Change, refusal error) error {
 	held, err := holds(ctx, t, c)
 	switch {
@@ -218,13 +219,13 @@ func (t *txStore) why(ctx context.Context, c *storage.Change, refusal error) err
 	case conflict != nil:
 		return conflict
 	case len(c.Logs) > 0 && code(refusal) == pqerror.UniqueViolation && t.logged(ctx, c):
-		return txError(refusal) // an id of the log that another change has
+		return txError(refusal) // a log id that another change already has
 	default:
 		return nil
 	}
 }
 
-// logged reports whether the first log entry of a change is there already.
+// logged reports whether the first log entry of a change already exists.
 func (t *txStore) logged(ctx context.Context, c *storage.Change) (found bool) {
 	err := t.query(ctx, markerQuery, []any{c.Tenant[:], c.Logs[0].ID[:]}, false, func([]driver.Value) error {
 		found = true
@@ -243,8 +244,9 @@ func (t *txStore) query(ctx context.Context, text string, args []any, _ bool, ro
 	return direct.QueryTx(ctx, t.tx, t.store.schema.in(text), row, args...)
 }
 
-// txError says what went wrong in a transaction of the application's. That it has
-// to be repeated is the application's to know from its own driver's error.
+// txError returns the error for a failure in a transaction of the application.
+// It wraps the driver's error if the transaction must be repeated, so that the
+// application can tell.
 func txError(err error) error {
 	switch code(err) {
 	case pqerror.TRSerializationFailure, pqerror.TRDeadlockDetected:

@@ -11,9 +11,9 @@ import (
 	"github.com/seed-72ea4aab/vault/storage/postgres"
 )
 
-// TestStrangersAreAsFastAsUsual creates tokens of another tenant, and of the same
-// type and container, beside a transaction that stays open for 30 seconds.
-func TestStrangersAreAsFastAsUsual(t *testing.T) {
+// TestOtherWritersStayFastBesideATransaction creates tokens of another tenant, and of the
+// same type and container, while a transaction stays open for 30 seconds.
+func TestOtherWritersStayFastBesideATransaction(t *testing.T) {
 	t.Parallel()
 	address := postgres.Vaults.URL(t)
 	s, tenants := openAt(t, address, nil), []storage.ID{newID(), newID()}
@@ -31,7 +31,7 @@ func TestStrangersAreAsFastAsUsual(t *testing.T) {
 	if err := in.Write(t.Context(), sample(tenants[0], 1)); err != nil {
 		t.Fatal(err)
 	}
-	var first []time.Duration // in sets that the transaction has too, and no one had before
+	var first []time.Duration // in new sets that the transaction also uses
 	for i := range byte(5) {
 		mine, same := sample(tenants[0], 1), sample(tenants[0], 1)
 		mine.InsertTokens[0].Set, same.InsertTokens[0].Set = storage.Hash{7, i}, storage.Hash{7, i}
@@ -45,16 +45,16 @@ func TestStrangersAreAsFastAsUsual(t *testing.T) {
 		first = append(first, time.Since(began))
 	}
 	if took := slices.Min(first); took > 50*time.Millisecond+10*usual {
-		t.Errorf("the first token in a set that the transaction has too takes %s", took)
+		t.Errorf("the first token in a set that the transaction also uses takes %s", took)
 	}
 	besideUsual, besideSlow := creates(t, s, tenants, 30*time.Second)
 	if besideUsual > 3*usual+10*time.Millisecond || besideSlow > 3*slow+100*time.Millisecond {
-		t.Errorf("a create takes %s beside the transaction, and a slow one %s; otherwise %s and %s", besideUsual, besideSlow, usual, slow)
+		t.Errorf("beside the transaction a create takes %s, and a slow one %s; otherwise %s and %s", besideUsual, besideSlow, usual, slow)
 	}
 }
 
-// creates makes tokens of tenants in turn, 50 a second, and returns how long
-// they took: half of them, and all but one in a hundred.
+// creates writes tokens of the tenants in turn, 50 per second, and returns the
+// median and the 99th percentile of the time they took.
 func creates(t *testing.T, s *postgres.Store, tenants []storage.ID, during time.Duration) (half, most time.Duration) {
 	t.Helper()
 	var took []time.Duration

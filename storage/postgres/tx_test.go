@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	_ "github.com/jackc/pgx/v5/stdlib" // the other driver that applications use
+	_ "github.com/jackc/pgx/v5/stdlib" // another driver that applications use
 
 	"github.com/seed-72ea4aab/vault/internal/long"
 	"github.com/seed-72ea4aab/vault/internal/pgtest"
@@ -21,8 +21,8 @@ import (
 	"github.com/seed-72ea4aab/vault/storage/storagetest"
 )
 
-// TestTxStorage checks every chapter through one driver. The other driver differs by
-// how it sends parameters and reads rows.
+// TestTxStorage runs every chapter through one driver. The other driver differs
+// only in how it sends parameters and reads rows.
 func TestTxStorage(t *testing.T) {
 	t.Parallel()
 	chapters := map[string][]string{}
@@ -43,8 +43,8 @@ func TestTxStorage(t *testing.T) {
 	}
 }
 
-// others returns databases that are not the vault's. The second has a vault in a
-// schema of the same name.
+// others returns databases that are not the vault's. The second has a vault in
+// a schema of the same name.
 func others(tb testing.TB, driver string) map[string]storagetest.Begin {
 	tb.Helper()
 	address := pgtest.URL(tb)
@@ -79,9 +79,9 @@ func others(tb testing.TB, driver string) map[string]storagetest.Begin {
 	return all
 }
 
-// TestTxOfOtherConnections runs what has parameters of every kind on connections
-// that send them in other ways.
-func TestTxOfOtherConnections(t *testing.T) {
+// TestTxWithOtherConnectionSettings writes parameters of every kind on connections that
+// send them in other ways.
+func TestTxWithOtherConnectionSettings(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ driver, parameter, value string }{
 		"lib/pq, binary":   {"postgres", "binary_parameters", "yes"},
@@ -135,7 +135,7 @@ func TestTxOfOtherConnections(t *testing.T) {
 	}
 }
 
-func TestTxThatMayNotWrite(t *testing.T) {
+func TestReadOnlyTxIsRejected(t *testing.T) {
 	t.Parallel()
 	address := postgres.Vaults.URL(t)
 	s := openAt(t, address, nil)
@@ -153,9 +153,9 @@ func TestTxThatMayNotWrite(t *testing.T) {
 	}
 }
 
-// TestTxHasToBeRepeated proves that the application finds its own driver's error
-// of a conflict between transactions.
-func TestTxHasToBeRepeated(t *testing.T) {
+// TestTxConflictKeepsTheDriverError checks that the application gets its own driver's error
+// for a conflict between transactions.
+func TestTxConflictKeepsTheDriverError(t *testing.T) {
 	t.Parallel()
 	address := postgres.Vaults.URL(t)
 	s, tenant := openAt(t, address, nil), newID()
@@ -173,7 +173,7 @@ func TestTxHasToBeRepeated(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := in.Tokens(t.Context(), tenant, []string{token.ID}); err != nil { // its snapshot is from now
+		if _, err := in.Tokens(t.Context(), tenant, []string{token.ID}); err != nil { // its snapshot starts here
 			t.Fatal(err)
 		}
 		update := &storage.Change{Tenant: tenant, UpdateTokens: []storage.TokenUpdate{{Rev: token.Rev, OldSet: token.Set, Token: token}}}
@@ -192,9 +192,9 @@ func TestTxHasToBeRepeated(t *testing.T) {
 	}
 }
 
-// TestLockedChangesStandAside lets a batch of creates meet an id that an open
-// transaction has: only those that want it wait.
-func TestLockedChangesStandAside(t *testing.T) {
+// TestLockedChangesDoNotBlockOthers makes a batch of creates meet an id that an open
+// transaction holds. Only the creates that want the id wait.
+func TestLockedChangesDoNotBlockOthers(t *testing.T) {
 	t.Parallel()
 	address := postgres.Vaults.URL(t)
 	s, tenant := openAt(t, address, &postgres.Options{MaxConns: 4, RetryFor: time.Hour}), newID()
@@ -230,7 +230,7 @@ func TestLockedChangesStandAside(t *testing.T) {
 	}
 	strangers.Wait()
 	if len(waiting) > 0 {
-		t.Errorf("%d of those that want the id did not wait", len(waiting))
+		t.Errorf("%d changes that want the id did not wait", len(waiting))
 	}
 	if err := tx.Commit(); err != nil {
 		t.Fatal(err)
@@ -243,10 +243,11 @@ func TestLockedChangesStandAside(t *testing.T) {
 	}
 }
 
-// TestStrangersDoNotWait creates tokens beside an open transaction that has created
-// some too: of another tenant, of the same tenant in the same set of containers,
-// and in a set that both of them are the first to use. None of them meets a lock.
-func TestStrangersDoNotWait(t *testing.T) {
+// TestOtherWritersDoNotWaitForATransaction creates tokens beside an open transaction that has
+// also created some. They belong to another tenant, to the same tenant and set
+// of containers, and to a set that both use for the first time. None of them
+// meets a lock.
+func TestOtherWritersDoNotWaitForATransaction(t *testing.T) {
 	t.Parallel()
 	address := postgres.Vaults.URL(t)
 	s, own, other := openAt(t, address, nil), newID(), newID()
@@ -278,8 +279,9 @@ func TestStrangersDoNotWait(t *testing.T) {
 	}
 }
 
-// TestLockThatStays proves that a change gives up when its caller waits no longer.
-func TestLockThatStays(t *testing.T) {
+// TestChangeGivesUpOnALastingLock checks that a change gives up when its caller stops
+// waiting.
+func TestChangeGivesUpOnALastingLock(t *testing.T) {
 	t.Parallel()
 	address := postgres.Vaults.URL(t)
 	s, tenant := openAt(t, address, nil), newID()
@@ -301,9 +303,9 @@ func TestLockThatStays(t *testing.T) {
 	}
 }
 
-// TestFold proves that the rows that transactions add to counts and sets are
-// folded in by themselves after a while, and by a sweep.
-func TestFold(t *testing.T) {
+// TestCountsOfTransactionsAreFolded checks that the rows that transactions add to counts and sets are
+// folded automatically after a while, and by a sweep.
+func TestCountsOfTransactionsAreFolded(t *testing.T) {
 	t.Parallel()
 	address := postgres.Vaults.URL(t)
 	s, tenant, db := openAt(t, address, nil), newID(), database(t, address)
@@ -328,13 +330,13 @@ func TestFold(t *testing.T) {
 		return number(t, db, "SELECT count(*) FROM vault_token_counts WHERE shard < 0") + number(t, db, "SELECT count(*) FROM vault_container_sets WHERE shard < 0")
 	}
 	if got := apart(); got != 4 {
-		t.Errorf("%d rows apart, want 3 counts and a set", got)
+		t.Errorf("%d separate rows, want 3 counts and a set", got)
 	}
 	if _, err := s.Sweep(t.Context(), time.Now(), 10); err != nil {
 		t.Fatal(err)
 	}
 	if got := apart(); got != 0 {
-		t.Errorf("%d rows are still apart after a sweep", got)
+		t.Errorf("%d rows are still separate after a sweep", got)
 	}
 	if got := number(t, db, "SELECT sum(n) FROM vault_token_counts"); got != 6 {
 		t.Errorf("the counts say %d, want 6", got)

@@ -13,9 +13,9 @@ import (
 )
 
 // A change whose connection was lost may still be applied by a server that has
-// not noticed. When it comes too late to be tried again, the error does not say
-// that nothing was written, and the next Write finds it out first.
-func TestLateAfterALostConnectionIsNotKnown(t *testing.T) {
+// not noticed. If it is then too late to try again, the error does not claim
+// that nothing was written, and the next Write checks first.
+func TestLateChangeAfterLostConnectionIsUnsure(t *testing.T) {
 	t.Parallel()
 	s, tenant := openAt(t, postgres.Vaults.URL(t), nil), newID()
 	for _, unsure := range []bool{false, true} {
@@ -31,8 +31,9 @@ func TestLateAfterALostConnectionIsNotKnown(t *testing.T) {
 	}
 }
 
-// A change that was applied though its Write had failed is found by its log
-// entry, in whatever way it was sealed meanwhile, and is not in its own way.
+// A change that was applied although its Write failed is found by its log
+// entry, even if it was sealed again in between. It does not conflict with
+// itself.
 func TestUnsureChangeIsNotAppliedTwice(t *testing.T) {
 	t.Parallel()
 	address := postgres.Vaults.URL(t)
@@ -45,20 +46,20 @@ func TestUnsureChangeIsNotAppliedTwice(t *testing.T) {
 	again.Unsure, again.InsertTokens = true, []storage.Token{first.InsertTokens[0]}
 	again.InsertTokens[0].Body = []byte("sealed again")
 	if err := s.Write(t.Context(), &again); err != nil {
-		t.Errorf("the change is in its own way: %v", err)
+		t.Errorf("the change conflicts with itself: %v", err)
 	}
 	again.Unsure = false
 	if err := s.Write(t.Context(), &again); !errors.Is(err, storage.ErrExists) {
-		t.Errorf("a change that is known not to be applied: %v, want ErrExists", err)
+		t.Errorf("a change known not to be applied: %v, want ErrExists", err)
 	}
 	if got := number(t, database(t, address), "SELECT count(*) FROM vault_tokens"); got != 1 {
 		t.Errorf("%d tokens, want 1", got)
 	}
 }
 
-// A change that is refused, and whose connection is lost as it is rolled back, is
-// looked into on another connection.
-func TestRefusedAndLost(t *testing.T) {
+// If a change is rejected and its connection is lost during the rollback, the
+// conflict is diagnosed on another connection.
+func TestConflictIsFoundOnAnotherConnection(t *testing.T) {
 	t.Parallel()
 	c := collect(t, postgres.Vaults.URL(t))
 	var cut atomic.Int64
@@ -73,7 +74,7 @@ func TestRefusedAndLost(t *testing.T) {
 	if err := s.Write(t.Context(), first); err != nil {
 		t.Fatal(err)
 	}
-	again := sample(first.Tenant, 2) // not one that others could share a statement with
+	again := sample(first.Tenant, 2) // not a change that could share a statement
 	again.InsertTokens[1].ID = first.InsertTokens[0].ID
 	var conflict *storage.Conflict
 	if err := s.Write(t.Context(), again); !errors.As(err, &conflict) || conflict.Kind != storage.TokenIDTaken || conflict.Index != 1 {
@@ -86,7 +87,7 @@ func TestRefusedAndLost(t *testing.T) {
 
 // A list whose connection is lost after some of its rows is read again from the
 // beginning.
-func TestLostWhileListing(t *testing.T) {
+func TestInterruptedListStartsOver(t *testing.T) {
 	t.Parallel()
 	address := postgres.Vaults.URL(t)
 	const tokens = 200
@@ -95,7 +96,7 @@ func TestLostWhileListing(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := collect(t, address)
-	c.most.Store(400 << 10) // more than a list, and less than all of them
+	c.most.Store(400 << 10) // more than one list, and less than all of them
 	s := openAt(t, c.address, &postgres.Options{MaxConns: 2})
 	for range 4 {
 		page, _, err := s.ListTokens(t.Context(), storage.TokenFilter{Tenant: change.Tenant, Limit: tokens})
@@ -119,8 +120,9 @@ func TestLostWhileListing(t *testing.T) {
 	}
 }
 
-// A server that knows no reason for an error may have lost a worker, if it has any.
-func TestInternalError(t *testing.T) {
+// An internal error of the server may mean that it has lost a worker, if it has
+// any.
+func TestInternalErrorMayMeanALostWorker(t *testing.T) {
 	t.Parallel()
 	for name, open := range map[string]func(context.Context, string, *postgres.Options) (*postgres.Store, error){
 		"one server": postgres.OpenOptions, "distributed": postgres.OpenRouted,

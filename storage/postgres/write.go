@@ -22,9 +22,9 @@ func (s *Store) Write(ctx context.Context, c *storage.Change) error {
 	return s.write(ctx, &pending{change: c, class: classOf(c), ambiguous: c.Unsure})
 }
 
-// write writes a change, and tries again, for as long as its caller may wait,
-// after errors that pass: a lost connection, a failover, a lock of somebody else.
-// Between two tries it holds no connection, so that the others have it.
+// write writes a change. It retries after transient errors, such as a lost
+// connection, a failover or a foreign lock, for as long as its caller may wait.
+// Between two attempts it holds no connection, so that others can use it.
 func (s *Store) write(ctx context.Context, p *pending) error {
 	if s.routed {
 		p.lane = p.change.Tenant
@@ -32,8 +32,8 @@ func (s *Store) write(ctx context.Context, p *pending) error {
 	p.until = storage.WaitUntil(ctx, s.retryFor)
 	for wait := retryAtFirst; ; wait = min(2*wait, retryAtMost) {
 		if p.ambiguous {
-			// Whether it was applied is still to be found out, for the caller that
-			// has gone too: nil and error are never a guess.
+			// The change may have been applied. Find out even if the caller has
+			// gone, so that the result is never a guess.
 			ctx, p.class = context.WithoutCancel(ctx), alone
 		}
 		err := s.tryWrite(ctx, p)
@@ -55,9 +55,9 @@ func (s *Store) write(ctx context.Context, p *pending) error {
 	}
 }
 
-// tryWrite writes a change once. One that has met a lock is tried by itself, and
-// few of those are tried at once, so that the connections are there for all
-// others.
+// tryWrite writes a change once. It tries a change that has met a lock in a
+// statement alone, and only a few such changes at once, so that other changes
+// find free connections.
 func (s *Store) tryWrite(ctx context.Context, p *pending) error {
 	p.err, p.again, p.overdue, p.turn = nil, false, false, nil
 	if p.locked {
@@ -74,13 +74,14 @@ func (s *Store) tryWrite(ctx context.Context, p *pending) error {
 
 var errLocked = fmt.Errorf("%w: another transaction holds what the change needs", storage.ErrUnavailable)
 
-// waiters bounds how many connections are tried at once by changes that wait
-// for a lock.
+// waiters limits the number of connections that changes waiting for a lock may
+// use at once.
 type waiters chan struct{}
 
 const maxWaiters = 2
 
-// enter waits for a place until a moment. The end of the context comes first.
+// enter waits for a place until the given time or the end of the context, and
+// reports whether it got one.
 func (w waiters) enter(ctx context.Context, until time.Time) bool {
 	timer := time.NewTimer(time.Until(until))
 	defer timer.Stop()
@@ -96,16 +97,16 @@ func (w waiters) enter(ctx context.Context, until time.Time) bool {
 func (w waiters) leave() { <-w }
 
 const (
-	// lockTimeout is for how long a change waits for a lock, and shareTimeout for
-	// how long one waits that was part of a batch which has waited already.
+	// lockTimeout is how long a change waits for a lock. shareTimeout is how
+	// long it waits if it was part of a batch that has already waited.
 	lockTimeout  = 100 * time.Millisecond
 	shareTimeout = 5 * time.Millisecond
-	// lockPause is between one try and the next.
+	// lockPause is the pause between two attempts.
 	lockPause = 10 * time.Millisecond
 )
 
-// flush does what a batch asks for, in one statement if it can, and sets the
-// error of each of its changes or readings.
+// flush writes or reads a batch, in one statement if possible, and sets the
+// error of each change or reading in it.
 func (s *Store) flush(slot *slot, batch []*pending) {
 	if batch[0].class == readings {
 		s.readBatch(slot, batch)
@@ -133,19 +134,19 @@ func (s *Store) flush(slot *slot, batch []*pending) {
 	s.account(batch)
 }
 
-// errNoConn is the error of changes whose turn did not come before their
-// connection was lost.
+// errNoConn is the error of changes whose connection was lost before their
+// turn.
 var errNoConn = &connectError{errors.New("the connection was lost")}
 
-// putOff has the changes of a batch that were not sent tried again by their
-// callers.
+// putOff sets the error of changes that were not sent. Their callers try again
+// if the error is transient.
 func putOff(batch []*pending, err error) {
 	for _, p := range batch {
 		p.err, p.again = err, passes(err)
 	}
 }
 
-// latest is until when the most patient of a batch waits.
+// latest returns the latest time until which a caller of the batch waits.
 func latest(batch []*pending) (until time.Time) {
 	for _, p := range batch {
 		if p.until.After(until) {
@@ -157,9 +158,8 @@ func latest(batch []*pending) (until time.Time) {
 
 func late(p *pending) bool { return p.change.Late(time.Now()) }
 
-// together tries a batch as one statement, and returns the changes that are
-// left to be written one by one: all of them, when the statement failed, or met
-// a lock.
+// together tries a batch as one statement. It returns the changes that must be
+// written one by one: all of them if the statement failed or met a lock.
 func (s *Store) together(slot *slot, batch []*pending) (left []*pending, locked bool) {
 	var passed []*pending
 	var err error
@@ -181,11 +181,12 @@ func (s *Store) together(slot *slot, batch []*pending) (left []*pending, locked 
 	return passed, false
 }
 
-// maxAttempts bounds how often a change is tried that the server refuses
-// without a reason that can be found afterwards.
+// maxAttempts limits the attempts for a change that the server rejects for a
+// reason that cannot be found afterwards.
 const maxAttempts = 20
 
-// single writes one change, unless an error keeps it from that which passes.
+// single writes one change. It stops at a transient error, and the caller tries
+// again.
 func (s *Store) single(slot *slot, p *pending) {
 	for range maxAttempts {
 		done, err := s.attempt(slot, p)
@@ -202,8 +203,9 @@ func (s *Store) single(slot *slot, p *pending) {
 	p.err = errUnsettled
 }
 
-// attempt writes one change once. It is done when the outcome is known;
-// otherwise the change may be tried again, after the error if there is one.
+// attempt writes one change once. It is done when the outcome is known.
+// Otherwise the change may be tried again, after handling the error if there is
+// one.
 func (s *Store) attempt(slot *slot, p *pending) (done bool, err error) {
 	if p.ambiguous {
 		if applied, err := slot.applied(p.change); applied || err != nil {
@@ -230,8 +232,8 @@ func (s *Store) attempt(slot *slot, p *pending) (done bool, err error) {
 		return true, clean(err)
 	}
 	refusal := err
-	// What stands in the way may be this change itself: sent before, and
-	// committed after its connection had been given up for lost.
+	// The conflicting row may come from this change itself, sent earlier and
+	// committed after its connection was given up.
 	if p.ambiguous {
 		if applied, err := slot.applied(p.change); applied || err != nil {
 			return err == nil, err
@@ -255,17 +257,17 @@ func (s *Store) attempt(slot *slot, p *pending) (done bool, err error) {
 		p.ambiguous = false
 		return true, conflict
 	case violates(refusal, "vault_logs_pkey"):
-		return true, clean(refusal) // an id of the log that another change has
+		return true, clean(refusal) // a log id that another change already has
 	default:
-		return false, nil // it has gone meanwhile
+		return false, nil // the conflicting row has been deleted in the meantime
 	}
 }
 
-// apply writes one change: in one statement, or, when it is large or the tables
-// are distributed, in several inside a transaction.
+// apply writes one change. It takes one statement, or several in a transaction
+// if the change is large or the tables are distributed.
 func (s *slot) apply(c *storage.Change) error {
 	if s.routed && twice(c) != nil {
-		return errGuard // no statement would see what is wrong about another
+		return errGuard // separate statements would not see each other's conflict
 	}
 	var steps []step
 	for i, piece := range split(c) {
@@ -282,12 +284,12 @@ func (s *slot) apply(c *storage.Change) error {
 	return s.inSteps(steps)
 }
 
-// maxRows bounds the tokens, and the log entries, of one statement. Beyond it
+// maxRows limits the tokens and the log entries of one statement. With more,
 // the server would spill its intermediate rows to disk.
 const maxRows = 1000
 
-// split cuts a large change into pieces, the first of which has all the guards
-// but those on the tokens that follow.
+// split cuts a large change into pieces. The first piece has all the guards,
+// except the guards on tokens in later pieces.
 func split(c *storage.Change) []*storage.Change {
 	if len(c.InsertTokens) <= maxRows && len(c.Logs) <= maxRows {
 		return []*storage.Change{c}
@@ -307,8 +309,9 @@ func split(c *storage.Change) []*storage.Change {
 
 const markerQuery = "SELECT 1 FROM vault_logs WHERE tenant_id = $1 AND id = $2"
 
-// applied reports whether a change is in the database, which its first log
-// entry tells. A change without one is written again.
+// applied reports whether a change is in the database, by its first log entry.
+// It returns false for a change without log entries, which is then written
+// again.
 func (s *slot) applied(c *storage.Change) (bool, error) {
 	if len(c.Logs) == 0 {
 		return false, nil
@@ -326,7 +329,8 @@ const (
 	retryAtMost  = 500 * time.Millisecond
 )
 
-// unknownIf adds to an error that the change may have been applied, if so.
+// unknownIf adds to the error of an ambiguous change that it may have been
+// applied.
 func unknownIf(ambiguous bool, err error) error {
 	if !ambiguous {
 		return err

@@ -7,12 +7,11 @@ import (
 	"github.com/seed-72ea4aab/vault/storage/internal/sqlstore"
 )
 
-// applyChange writes the rows of a change. A guard that does not hold is a
-// [*storage.Conflict]; what has been written until then is rolled back by the
-// caller.
+// applyChange writes the rows of a change. If a guard does not hold, it returns
+// a [*storage.Conflict], and the caller rolls back what has been written.
 //
 // Inserts come first and deletes last, so that a change cannot take a key that
-// it frees itself: guards are about what was there before it.
+// it frees itself. Guards apply to the state before the change.
 func (w *writer) applyChange(c *storage.Change) error {
 	w.tenant = c.Tenant[:]
 	defer func() { w.tenant = nil }()
@@ -30,13 +29,13 @@ func (w *writer) applyChange(c *storage.Change) error {
 	return nil
 }
 
-// conflict refuses a change.
+// conflict returns the error of a guard that does not hold.
 func conflict(kind storage.ConflictKind, index int) error {
 	return &storage.Conflict{Kind: kind, Index: index}
 }
 
-// guarded runs a statement that changes one row if a guard holds, and is a
-// conflict if it does not.
+// guarded runs a statement that changes one row if a guard holds. Otherwise it
+// returns a conflict.
 func (w *writer) guarded(kind storage.ConflictKind, index int, stmt statementID, args ...any) error {
 	changed, err := w.exec(stmt, args...)
 	switch {
@@ -49,7 +48,7 @@ func (w *writer) guarded(kind storage.ConflictKind, index int, stmt statementID,
 	}
 }
 
-// insert runs an insert that no guard is about, of a row of a change.
+// insert inserts a row that no guard covers.
 func (w *writer) insert(what string, index int, stmt statementID, args ...any) error {
 	_, err := w.exec(stmt, args...)
 	switch {

@@ -30,7 +30,7 @@ func (w *writer) insertTokens(c *storage.Change) error {
 	return nil
 }
 
-// takenBy says which unique key kept a token out.
+// takenBy returns the conflict on the unique key that is taken.
 func (w *writer) takenBy(t *storage.Token, index int) error {
 	taken, err := w.found(stmtFindTakenToken, nil, w.tenant, t.ID, t.Ord[:])
 	switch {
@@ -61,7 +61,8 @@ func (w *writer) deleteHashes(ord any, hashes []storage.Hash) error {
 	return nil
 }
 
-// ensureSet stores which containers are in a set, unless that is known.
+// ensureSet stores the containers of a set, unless the set is known to be
+// stored.
 func (w *writer) ensureSet(tenant *storage.ID, set *storage.Hash, containers string) error {
 	key := setKey{*tenant, *set}
 	if _, known := w.knownSets[key]; known || len(w.sets) > 0 && w.sets[len(w.sets)-1] == key {
@@ -120,8 +121,8 @@ func (w *writer) updateToken(u *storage.TokenUpdate, index int) error {
 	return w.insertHashes(ord, without(t.Hashes, before))
 }
 
-// replaceToken runs the update itself. It changes no row either because there
-// is none with the revision, or because the new Dedup hash is taken.
+// replaceToken runs the update. It changes no row if no row has the revision,
+// or if the new Dedup hash is taken.
 func (w *writer) replaceToken(stmt statementID, args []any, u *storage.TokenUpdate, index int) error {
 	ord := any(u.Token.Ord[:])
 	n, err := w.exec(stmt, append(args, w.tenant, ord, u.Rev)...)

@@ -11,8 +11,8 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// benchmarkToken is a token as the vault stores it, in size and in what is
-// random about it.
+// benchmarkToken returns a token with the size and randomness of the vault's
+// tokens.
 func benchmarkToken() storage.Token {
 	t := storage.Token{
 		Ord: storage.ID(uuid.Must(uuid.NewV7())), ID: uuid.NewString(), Type: "card",
@@ -41,7 +41,7 @@ func benchmarkStore(b *testing.B) *Store {
 	return s
 }
 
-// parallel runs a benchmark with so many callers for each processor.
+// parallel runs a benchmark with several numbers of callers per processor.
 func parallel(b *testing.B, run func(b *testing.B)) {
 	for _, callers := range []int{1, 16, 64} {
 		b.Run(fmt.Sprintf("callers=%dxP", callers), func(b *testing.B) {

@@ -14,25 +14,25 @@ import (
 )
 
 const (
-	// checkpointRows is after how many rows the checkpointer is woken: often
-	// enough that few pages are left for a writer to move, and seldom enough that
-	// those which change all the time are not moved in vain.
+	// checkpointRows is the number of rows after which the checkpointer wakes.
+	// It is low enough to leave few pages for a writer to move. It is high
+	// enough that pages which change all the time are not moved in vain.
 	checkpointRows = 700
-	// checkpointPages is the same for transactions of nothing but log entries of
-	// reads, in pages, of which an entry touches about two and a transaction two
-	// more. If they are of many tenants it is half as many again, which must not
-	// come to autoCheckpoint.
+	// checkpointPages is the same limit, in pages, for transactions that only
+	// log reads. An entry touches about two pages and a transaction two more.
+	// With many tenants it is half as many again, which must stay below
+	// autoCheckpoint.
 	checkpointPages = 5_000
-	// autoCheckpoint is how many pages in the log make a writer move them itself.
-	// SQLite then syncs the database, which is the longest wait of a commit, and
-	// grows with it: at 4,000 it is a sixth shorter, and a tenth fewer tokens are
-	// created.
+	// autoCheckpoint is the number of pages in the log at which a writer moves
+	// them itself. SQLite then syncs the database, which is the longest wait of
+	// a commit and grows with this number. At 4,000 the wait is a sixth
+	// shorter, but callers create a tenth fewer tokens.
 	autoCheckpoint = 8_000
-	// idleAfter is after what time without a write the log is emptied, which
-	// otherwise keeps the size that it once had.
+	// idleAfter is the time without a write after which the log is emptied.
+	// Otherwise the log keeps its largest size.
 	idleAfter = 2 * time.Second
-	// truncateTimeout is for how long emptying the log, and all other writes
-	// with it, waits for readers.
+	// truncateTimeout is how long emptying the log waits for readers. All other
+	// writes wait with it.
 	truncateTimeout = 250 * time.Millisecond
 	// ampleSpace is twice the bytes of a log of autoCheckpoint pages: enough for the
 	// log, and for the database to take in its pages.
@@ -40,28 +40,29 @@ const (
 )
 
 // checkpointer moves pages from the write-ahead log to the database while the
-// writer goes on. It cannot empty the log: that is left to the writer, which
-// does it at the next commit that finds everything moved, and moves what is
-// left itself when the log has grown long (wal_autocheckpoint). When nothing is
-// written any more, the checkpointer empties the log and cuts its file off.
+// writer continues. It cannot empty the log. The writer does that at the next
+// commit after all pages have been moved, and moves the rest itself when the
+// log has grown long (wal_autocheckpoint). When writes stop, the checkpointer
+// empties the log and truncates its file.
 //
-// Over a writer that moves every 4,000 pages itself, 32 callers create 1, 10 and
-// 18 % more tokens in three quiet runs, and wait as long at worst: 28 to 58 ms. A
-// writer that moves every 1,000 pages halves that wait, for a fifth fewer tokens.
-// Reads were 11 % more with it at 8 callers, and 13 % fewer at 32, in one such run
+// Compared with a writer that moves every 4,000 pages itself, 32 callers
+// created 1, 10 and 18 % more tokens in three quiet runs. The longest wait was
+// the same, 28 to 58 ms. A writer that moves every 1,000 pages halves that
+// wait, but creates a fifth fewer tokens. In one such run there were 11 % more
+// reads with the checkpointer at 8 callers, and 13 % fewer at 32
 // (BenchmarkPauses).
 type checkpointer struct {
 	db   *sqlx.DB
 	conn *sql.Conn
 
-	moving sync.Mutex // held for the length of a checkpoint
-	filled float64    // how near the next wake is, from 0 to 1; the writer's
+	moving sync.Mutex // held during a checkpoint
+	filled float64    // how close the next wake-up is, from 0 to 1; used only by the writer
 	due    chan struct{}
 	ended  chan struct{}
 
 	commits atomic.Int64
 	asleep  atomic.Bool   // nothing has been written since the log was emptied
-	awake   chan struct{} // tells that this is over
+	awake   chan struct{} // signals the end of asleep
 }
 
 // startCheckpointer returns nil for a database in memory, which has no log.
@@ -90,15 +91,15 @@ func newCheckpointer(db *sqlx.DB, conn *sql.Conn) *checkpointer {
 	return c
 }
 
-// wrote tells how many rows a transaction has written, and whether those are
-// log entries of reads. It never waits.
+// wrote records how many rows a transaction has written, and whether they are
+// log entries of reads. It never blocks.
 func (c *checkpointer) wrote(rows int, reads bool) {
 	if c == nil {
 		return
 	}
 	c.commits.Add(1)
 	if c.asleep.Load() && c.asleep.CompareAndSwap(true, false) {
-		c.awake <- struct{}{} // there is room: it is taken before it sleeps again
+		c.awake <- struct{}{} // never blocks, because the value is received before asleep is set again
 	}
 	if reads {
 		c.filled += float64(2*rows+2) / checkpointPages
@@ -111,7 +112,7 @@ func (c *checkpointer) wrote(rows int, reads bool) {
 	c.filled = 0
 	select {
 	case c.due <- struct{}{}:
-	default: // one is under way and another will follow
+	default: // a checkpoint is running and another will follow
 	}
 }
 
@@ -136,22 +137,22 @@ func (c *checkpointer) work(idleAfter time.Duration) {
 				idle.Reset(idleAfter)
 				continue
 			}
-			c.move("PASSIVE") // first, since to empty the log keeps writers out
+			c.move("PASSIVE") // first, because emptying the log blocks writers
 			c.move("TRUNCATE")
 			c.asleep.Store(true)
 		}
 	}
 }
 
-// move moves pages. An error needs no report: they stay in the log, and the
-// writer gets the same error when it has to move them.
+// move moves pages. It ignores errors, because the pages stay in the log, and
+// the writer gets the same error when it has to move them.
 func (c *checkpointer) move(mode string) {
 	c.moving.Lock()
 	defer c.moving.Unlock()
 	_, _ = c.conn.ExecContext(background, `PRAGMA wal_checkpoint(`+mode+`)`)
 }
 
-// stop waits for a checkpoint under way and closes the connection.
+// stop waits for a running checkpoint and closes the connection.
 func (c *checkpointer) stop() error {
 	if c == nil {
 		return nil
@@ -162,8 +163,8 @@ func (c *checkpointer) stop() error {
 	return c.db.Close()
 }
 
-// truncate moves what is in the write-ahead log to the database and empties the
-// log. That it could not, because of a reader, is no error.
+// truncate moves all pages of the write-ahead log to the database and empties
+// the log. It is not an error if a reader prevents that.
 func (w *writer) truncate() error {
 	if w.file.memory {
 		return nil

@@ -19,8 +19,8 @@ func size(t *testing.T, path string) int64 {
 	return info.Size()
 }
 
-// Pages reach the database while it is written to, long before the writer
-// would move them itself, and not before there are enough.
+// Pages reach the database during writes, long before the writer would move
+// them itself, but not before there are enough.
 func TestPagesAreMovedInTheBackground(t *testing.T) {
 	t.Parallel()
 	path := newPath(t)
@@ -39,19 +39,19 @@ func TestPagesAreMovedInTheBackground(t *testing.T) {
 		t.Fatal(err)
 	}
 	if after := size(t, path); after <= before {
-		t.Errorf("the database has %d bytes before and %d after a checkpoint", before, after)
+		t.Errorf("the database has %d bytes before a checkpoint and %d after it", before, after)
 	}
-	s.writes.writer.checkpoints = nil // is stopped
+	s.writes.writer.checkpoints = nil // already stopped
 }
 
-// Log entries of reads wake the checkpointer later than rows of tokens, and
+// Log entries of reads wake the checkpointer later than rows of tokens do, but
 // before the log is so long that a commit has to move its pages.
 func TestReadsWakeTheCheckpointerByPages(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		rows  int
 		reads bool
-		want  int // transactions until it is woken
+		want  int // transactions until it wakes
 	}{
 		{1, false, checkpointRows},
 		{30, false, checkpointRows / 30},
@@ -70,8 +70,8 @@ func TestReadsWakeTheCheckpointerByPages(t *testing.T) {
 	}
 }
 
-// However much is written, the log stays small.
-func TestTheLogIsBounded(t *testing.T) {
+// The log stays small, however much is written.
+func TestLogSizeIsBounded(t *testing.T) {
 	t.Parallel()
 	path := newPath(t)
 	s := open(t, path)
@@ -89,13 +89,13 @@ func TestTheLogIsBounded(t *testing.T) {
 	}
 }
 
-// A log that is not written to is emptied, and again after it has been.
-func TestTheLogOfAnIdleDatabaseIsEmptied(t *testing.T) {
+// The log of an idle database is emptied, each time after it has been written.
+func TestIdleDatabaseEmptiesItsLog(t *testing.T) {
 	t.Parallel()
 	path := newPath(t)
 	s := open(t, path)
 	c := s.writes.writer.checkpoints
-	if err := c.stop(); err != nil { // it waits for too long
+	if err := c.stop(); err != nil { // it would wait too long
 		t.Fatal(err)
 	}
 	quick, err := startCheckpointer(t.Context(), s.writes.writer.file, time.Millisecond)

@@ -11,8 +11,8 @@ import (
 	"github.com/seed-72ea4aab/vault/storage/sqlite"
 )
 
-// A vault in a file is there again when the file is opened with the same master
-// key. Closing the vault closes the store.
+// A vault in a file can be opened again with the same master key. Closing the
+// vault closes the store.
 func ExampleOpen() {
 	folder, err := os.MkdirTemp("", "vault-")
 	if err != nil {
@@ -20,7 +20,7 @@ func ExampleOpen() {
 	}
 	defer os.RemoveAll(folder)
 	path := filepath.Join(folder, "vault.db")
-	key := vault.NewKey() // a program keeps it, apart from the file
+	key := vault.NewKey() // a program keeps the key, apart from the file
 	ctx := context.Background()
 
 	store, err := sqlite.Open(ctx, path)

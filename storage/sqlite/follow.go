@@ -12,12 +12,12 @@ import (
 	"github.com/seed-72ea4aab/vault/storage/internal/sqlstore"
 )
 
-// logPlace is a place in the log, whose order is that of commits: there is one
-// writer at a time.
+// logPlace is a place in the log. The log is in commit order, because there is
+// one writer at a time.
 type logPlace struct {
 	seq   int64
 	id    storage.ID // of the last entry
-	since int64      // entries that were created before it do not count
+	since int64      // ignore entries created before this time
 }
 
 func (p *logPlace) encode() storage.LogPlace {
@@ -32,7 +32,7 @@ func decodePlace(b storage.LogPlace) (*logPlace, error) {
 	return &logPlace{seq: seq, id: id, since: int64(binary.BigEndian.Uint64(rest))}, nil
 }
 
-// highestID is behind all entries of a transaction.
+// highestID sorts after all entries of a transaction.
 var highestID = storage.ID(bytes.Repeat([]byte{0xff}, len(storage.ID{})))
 
 const lastSeq = `SELECT COALESCE(max(seq), 0) FROM vault_logs WHERE tenant_id = ?`
@@ -49,7 +49,7 @@ func (s *Store) FollowLogs(ctx context.Context, f storage.LogFollowing) ([]stora
 			return nil, nil, err
 		}
 		p.id = highestID
-		return nil, p.encode(), nil // an entry written since is after the place
+		return nil, p.encode(), nil // entries written since then come after the place
 	default:
 		p.since = f.From.UnixMicro()
 		p.id = sqlstore.FirstID(p.since)
@@ -88,13 +88,13 @@ func plainLogs(page []sqlstore.FollowedLog) []storage.Log {
 	return logs
 }
 
-// seqs are the numbers that the transaction under way gives to the log entries of
+// seqs holds the sequence numbers of the current transaction in the logs of
 // tenants.
 type seqs map[storage.ID]int64
 
-// seqOf returns the number of the transaction under way in the log of a tenant:
-// higher than those of all before it. The clock keeps it so when those have been
-// deleted.
+// seqOf returns the number of the current transaction in the log of a tenant.
+// It is higher than all earlier numbers. It starts from the clock, so that this
+// holds even if those entries have been deleted.
 func (w *writer) seqOf(tenant storage.ID) (int64, error) {
 	if n, ok := w.seqs[tenant]; ok {
 		return n, nil

@@ -12,7 +12,7 @@ import (
 	"github.com/seed-72ea4aab/vault/storage/internal/direct"
 )
 
-// entries counts the log entries there are, and those that are counted.
+// entries returns the total of the log counters and the number of log entries.
 func entries(t *testing.T, s *Store) (counted, stored int) {
 	t.Helper()
 	return number(t, s, `SELECT COALESCE(sum(n), 0) FROM vault_log_counts`), number(t, s, `SELECT count(*) FROM vault_logs`)
@@ -26,9 +26,9 @@ func logs(n int) []storage.Log {
 	return all
 }
 
-// However many entries a transaction has, all are inserted, and when the id of
-// one is taken, its change is refused and no other.
-func TestEntriesOfAGroup(t *testing.T) {
+// All entries of a transaction are inserted, however many there are. If the id
+// of one entry is taken, only its change is rejected.
+func TestTakenLogIDRejectsOnlyItsChange(t *testing.T) {
 	t.Parallel()
 	for _, n := range []int{1, 5} {
 		for taken := -1; taken < n; taken += 2 {
@@ -60,9 +60,9 @@ func TestEntriesOfAGroup(t *testing.T) {
 	}
 }
 
-// The error of a change says which of its entries has an id that is taken, and
-// nothing of the change stays.
-func TestAnEntryThatIsTakenIsNamed(t *testing.T) {
+// The error of a change names the entry whose id is taken, and nothing of the
+// change is stored.
+func TestErrorNamesTheTakenLogEntry(t *testing.T) {
 	t.Parallel()
 	for _, taken := range []int{0, 5, 8, 10} {
 		s := open(t, newPath(t))
@@ -83,8 +83,8 @@ func TestAnEntryThatIsTakenIsNamed(t *testing.T) {
 	}
 }
 
-// What deletes rows in a transaction sees the entries of the calls before it.
-func TestEntriesAreThereForCallsAfterThem(t *testing.T) {
+// A call in a transaction sees the entries of the calls before it.
+func TestLaterCallsSeeEarlierLogEntries(t *testing.T) {
 	t.Parallel()
 	s := open(t, newPath(t))
 	seen := 0
@@ -101,9 +101,9 @@ func TestEntriesAreThereForCallsAfterThem(t *testing.T) {
 	}
 }
 
-// A call that fails leaves no entry for the next one to insert, even if it is
-// one that wrote a change.
-func TestEntriesOfAFailedCallAreForgotten(t *testing.T) {
+// A failed call leaves no entries for the next call to insert, even if it has
+// applied a change.
+func TestFailedCallLeavesNoLogEntries(t *testing.T) {
 	t.Parallel()
 	s := open(t, newPath(t))
 	fail := func(w *writer) error {

@@ -20,8 +20,8 @@ import (
 	"github.com/seed-72ea4aab/vault/storage/internal/sqlstore"
 )
 
-// childEnv makes the test binary write to the database that it names, as
-// another process would, instead of running the tests.
+// childEnv makes the test binary act as another process that writes to the
+// named database, instead of running the tests.
 const childEnv = "VAULT_TEST_SQLITE_CHILD"
 
 func TestMain(m *testing.M) {
@@ -37,8 +37,8 @@ func TestMain(m *testing.M) {
 
 const childTokens = 40
 
-// runChild inserts tokens of its own, and tries to insert tokens that every
-// child wants. It prints how many of those it got.
+// runChild inserts its own tokens, and tries to insert tokens that every child
+// wants. It prints how many of the latter it got.
 func runChild(path string) error {
 	ctx := context.Background()
 	s, err := Open(ctx, path)
@@ -62,8 +62,8 @@ func runChild(path string) error {
 	return s.Close()
 }
 
-// startChild runs runChild in a process of its own and returns a function that
-// waits for what it prints.
+// startChild runs runChild in a separate process. It returns a function that
+// waits for its output.
 func startChild(t *testing.T, path string) func() int {
 	t.Helper()
 	executable, err := os.Executable()
@@ -96,7 +96,7 @@ var (
 	ordinals atomic.Uint64
 )
 
-// newID returns an id that sorts after all before it, in this process.
+// newID returns an id that sorts after all earlier ones of this process.
 func newID() storage.ID {
 	var id storage.ID
 	binary.BigEndian.PutUint64(id[:], ordinals.Add(1))
@@ -121,7 +121,7 @@ func insert(tokens ...storage.Token) *storage.Change {
 
 func newPath(t *testing.T) string { return filepath.Join(t.TempDir(), "vault.db") }
 
-// open opens a database that the end of the test closes.
+// open opens a database and closes it at the end of the test.
 func open(t *testing.T, path string) *Store {
 	t.Helper()
 	s, err := Open(t.Context(), path)
@@ -143,7 +143,7 @@ func write(t *testing.T, s *Store, c *storage.Change) {
 	}
 }
 
-// number asks a reading connection of the store for a number.
+// number queries a number on a reading connection of the store.
 func number(t *testing.T, s *Store, query string, args ...any) (n int) {
 	t.Helper()
 	err := sqlstore.Do(t.Context(), s.reader, func(conn *sql.Conn) error {
@@ -155,7 +155,7 @@ func number(t *testing.T, s *Store, query string, args ...any) (n int) {
 	return n
 }
 
-// total returns how many tokens the counters and the table have.
+// total returns the number of tokens by the counters and in the table.
 func total(t *testing.T, s *Store) (counted, stored int) {
 	t.Helper()
 	_, counted, err := s.ListTokens(t.Context(), storage.TokenFilter{Tenant: tenant, Count: true})

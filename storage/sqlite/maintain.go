@@ -14,7 +14,7 @@ import (
 	"github.com/seed-72ea4aab/vault/storage/internal/sqlstore"
 )
 
-// maxPurge bounds the rows of one Purge, which all other writes wait for.
+// maxPurge limits the rows of one Purge, because all other writes wait for it.
 const maxPurge = 5000
 
 // LeaseJobs implements [storage.Queue].
@@ -40,9 +40,9 @@ func (s *Store) LeaseJobs(ctx context.Context, l storage.Lease) ([]storage.Job, 
 	return jobs, nil
 }
 
-// purged are the tables in the order in which Purge empties them, with the keys
-// of their rows. What records are found by comes first, so that keys stop
-// working at once, and the records come last; what lists need comes after what
+// purged lists the tables in the order in which Purge empties them, with the
+// keys of their rows. Lookups come first, so that API keys stop working at
+// once, and records come last. Rows that lists need come after the rows that
 // they list.
 var purged = []struct{ table, key string }{
 	{"vault_lookups", "hash"},
@@ -102,7 +102,7 @@ func (w *writer) purge(tenant storage.ID, limit int) (more bool, err error) {
 }
 
 // purgeTable deletes up to limit of the tenant's rows in a table and returns
-// how many it has deleted.
+// how many it deleted.
 func (w *writer) purgeTable(table, key string, tenant storage.ID, limit int) (int, error) {
 	where := fmt.Sprintf(`tenant_id = ? AND (%[2]s) IN (SELECT %[2]s FROM %[1]s WHERE tenant_id = ? LIMIT ?)`, table, key)
 	if table == "vault_tokens" {
@@ -116,8 +116,8 @@ func (w *writer) purgeTable(table, key string, tenant storage.ID, limit int) (in
 	return int(n), err
 }
 
-// purgeTokens keeps the counts right while it goes on. They are written at
-// once, since the purge may get to them yet.
+// purgeTokens deletes tokens and keeps the counts correct. It writes the counts
+// at once, because the same purge may delete them.
 func (w *writer) purgeTokens(where string, tenant storage.ID, limit int) (int, error) {
 	rows, err := w.conn.QueryContext(background, `DELETE FROM vault_tokens WHERE `+where+` RETURNING set_id, type`,
 		tenant[:], tenant[:], limit)
@@ -133,7 +133,7 @@ func (w *writer) purgeTokens(where string, tenant storage.ID, limit int) (int, e
 			return 0, err
 		}
 		var of storage.Hash
-		copy(of[:], set) // of a row that was tampered with it may be too short
+		copy(of[:], set) // a row that was tampered with may have a shorter set
 		w.counts.addToken(tenant, of, kind, -1)
 		n++
 	}
@@ -145,9 +145,9 @@ func (w *writer) purgeTokens(where string, tenant storage.ID, limit int) (int, e
 }
 
 // Sweep implements [storage.Writer]. Deleted bytes are overwritten in the
-// database when they are deleted; a sweep also empties the write-ahead log,
-// which holds older pages, unless a long read or a checkpoint of another process
-// is in the way: then the next sweep does.
+// database at once. A sweep also empties the write-ahead log, which holds older
+// pages. If a long read or a checkpoint of another process prevents that, the
+// next sweep does it.
 func (s *Store) Sweep(ctx context.Context, now time.Time, limit int) (bool, error) {
 	more := false
 	sweep := func(w *writer) (err error) {
@@ -160,7 +160,6 @@ func (s *Store) Sweep(ctx context.Context, now time.Time, limit int) (bool, erro
 	return more, s.writes.do(ctx, call{outside: (*writer).truncate, alone: true})
 }
 
-// sweep deletes claims and dead jobs, and reports whether more are due.
 func (w *writer) sweep(at int64, limit int) (more bool, err error) {
 	for _, kind := range []struct {
 		remove, left statementID

@@ -24,8 +24,9 @@ var migrations = sync.OnceValues(func() ([]storage.Migration, error) {
 	return sqlstore.ReadMigrations(files)
 })
 
-// Migrations returns the SQL that makes the schema, in order. Whoever runs it
-// apart from the vault opens the database with [storage.MigrateCheck] then.
+// Migrations returns the SQL that creates the schema, in order. Use it to run
+// migrations separately, and then open the database with
+// [storage.MigrateCheck].
 func Migrations() []storage.Migration {
 	all, err := migrations()
 	if err != nil {

@@ -44,8 +44,8 @@ func schemaOf(t *testing.T, db *sql.DB) []string {
 	return all
 }
 
-// TestBesideAnApplication opens a file in which an application has tables of the
-// names that one would think of, and its own table of migrations.
+// TestBesideAnApplication opens a file in which an application has tables with
+// obvious names, and its own table of migrations.
 func TestBesideAnApplication(t *testing.T) {
 	t.Parallel()
 	path := newPath(t)
@@ -61,7 +61,7 @@ func TestBesideAnApplication(t *testing.T) {
 		name, _, _ := strings.Cut(rest, " ")
 		theirs := kind == "table" && strings.HasSuffix(line, "(x INTEGER)")
 		if !theirs && !strings.HasPrefix(name, "vault_") && !strings.HasPrefix(name, "sqlite_") {
-			t.Errorf("the vault has made %s", name)
+			t.Errorf("the vault has created %s", name)
 		}
 	}
 	var n, sum int
@@ -70,7 +70,7 @@ func TestBesideAnApplication(t *testing.T) {
 	}
 }
 
-func TestNamesThatAreTaken(t *testing.T) {
+func TestTakenNamesAreRejected(t *testing.T) {
 	t.Parallel()
 	for name, theirs := range map[string]string{
 		"vault_jobs":       `CREATE TABLE Vault_Jobs (x INTEGER)`,

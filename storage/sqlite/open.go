@@ -25,25 +25,25 @@ import (
 )
 
 const (
-	busyTimeout = 10 * time.Second // of what is not the writer's
+	busyTimeout = 10 * time.Second // for every connection except the writer's
 	openPause   = 5 * time.Millisecond
-	maxReaders  = 4   // for single rows, and for lists
-	maxExpanded = 100 // values of a list that get a placeholder each
+	maxReaders  = 4   // for single rows, and as many for lists
+	maxExpanded = 100 // longest list whose values each get a placeholder
 )
 
-// file is where a database is.
+// file is the location of a database.
 type file struct {
 	path   string // empty in memory
 	uri    string // without settings
 	memory bool
 }
 
-// memories numbers the databases in memory, so that each has its own name.
+// memories numbers the databases in memory, so that each has a different name.
 var memories atomic.Int64
 
-// locate finds out where the database is, and creates an empty file that only
-// its owner can read if there is none. SQLite gives the files that it puts
-// beside it the same mode.
+// locate returns the location of the database. If the file does not exist,
+// locate creates an empty file that only its owner can read. SQLite gives its
+// other files the same mode.
 func locate(path string) (file, error) {
 	if path == ":memory:" {
 		return file{uri: fmt.Sprintf("file:/vault-%d?vfs=memdb&", memories.Add(1)), memory: true}, nil
@@ -56,8 +56,8 @@ func locate(path string) (file, error) {
 		return file{}, err
 	}
 	path = follow(path)
-	// A file that is there is not opened, not even to look at it: closing it
-	// would drop the locks that other connections of this process hold.
+	// Do not open an existing file, not even to inspect it. Closing it would
+	// drop the locks that other connections of this process hold.
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	switch {
 	case err == nil:
@@ -69,11 +69,11 @@ func locate(path string) (file, error) {
 	return file{path: path, uri: uri.String() + "?"}, err
 }
 
-// maxLinks bounds a chain of symbolic links.
+// maxLinks limits a chain of symbolic links.
 const maxLinks = 40
 
-// follow returns the file that a path stands for when it is a symbolic link,
-// whether that file exists or not. SQLite puts the log beside the file itself.
+// follow returns the target of a path that is a symbolic link, whether or not
+// the target exists. SQLite puts the log next to the target.
 func follow(path string) string {
 	for range maxLinks {
 		target, err := os.Readlink(path)
@@ -94,12 +94,12 @@ type setting struct{ name, value string }
 func commonSettings(wait time.Duration) []setting {
 	return []setting{
 		{"busy_timeout", strconv.FormatInt(wait.Milliseconds(), 10)},
-		{"temp_store", "2"}, // memory: nothing of a sort reaches a file
+		{"temp_store", "2"}, // memory, so that sorting writes nothing to a file
 	}
 }
 
-// writerSettings keep the cache small, of 2 MiB: a transaction that splits pages
-// of an index, as most do, looks at every cached page when it commits.
+// writerSettings keep the cache small, at 2 MiB. Most transactions split index
+// pages, and then look at every cached page when they commit.
 func (f file) writerSettings() []setting {
 	s := append(commonSettings(busyTimeout), setting{"secure_delete", "1"}, setting{"cache_size", "-2048"})
 	if f.memory {
@@ -108,21 +108,22 @@ func (f file) writerSettings() []setting {
 	return append(s, setting{"journal_mode", "wal"}, setting{"synchronous", "2"}, setting{"wal_autocheckpoint", strconv.Itoa(autoCheckpoint)})
 }
 
-// readerSettings leave memory mapping off. It makes reads quicker in a file
-// without writes, but SQLite maps the file again after every change, and there is
-// one for the log entry of each read.
+// readerSettings leave memory mapping off. It makes reads faster in a file
+// without writes. But SQLite maps the file again after every change, and each
+// read causes one, for its log entry.
 //
-// Likewise a write empties the caches of all other connections. Theirs are of 1 MiB:
-// to fill a larger one costs a long walk through an index more than it saves.
+// A write also empties the caches of all other connections. Reader caches are 1
+// MiB, because a long index scan spends more on filling a larger cache than it
+// saves.
 func (f file) readerSettings(o *Options) []setting {
 	wait := busyTimeout
 	if f.memory {
-		wait = o.WriteWait // as long as a writer does: it is what readers wait for there
+		wait = o.WriteWait // as long as a writer waits, because in memory readers wait for writers
 	}
 	return append(commonSettings(wait), setting{"query_only", "1"}, setting{"cache_size", "-1024"})
 }
 
-// appSettings are those of an application's own connections.
+// appSettings are the settings of an application's own connections.
 func (f file) appSettings(wait time.Duration) []setting {
 	s := append(commonSettings(wait), setting{"secure_delete", "1"}, setting{"foreign_keys", "1"})
 	if f.memory {
@@ -131,8 +132,9 @@ func (f file) appSettings(wait time.Duration) []setting {
 	return append(s, setting{"synchronous", "2"})
 }
 
-// writerTimeout is how long SQLite lets the writer wait. For other transactions
-// it waits in its own way; but to commit in memory is to wait for readers.
+// writerTimeout is how long SQLite lets the writer wait. For a file it is zero,
+// because the writer waits for other transactions in its own way. In memory a
+// commit waits for readers.
 func (f file) writerTimeout(o *Options) time.Duration {
 	if f.memory {
 		return min(busyTimeout, o.WriteWait)
@@ -140,8 +142,8 @@ func (f file) writerTimeout(o *Options) time.Duration {
 	return 0
 }
 
-// open returns a pool of connections that are opened when they are needed and
-// then kept; with 0 connections as many as the pool sees fit.
+// open returns a pool that opens connections when they are needed and keeps
+// them. With 0 connections the pool has no limit.
 func (f file) open(settings []setting, connections int) (*sqlx.DB, error) {
 	parameters := make([]string, len(settings), len(settings)+1)
 	for i, s := range settings {
@@ -159,8 +161,9 @@ func (f file) open(settings []setting, connections int) (*sqlx.DB, error) {
 	return sqlx.NewDb(db, "sqlite"), nil
 }
 
-// connect returns a connection that has its settings. Two processes that turn
-// a new database to WAL at once may find it busy in spite of the timeout.
+// connect returns a connection with its settings in effect. If two processes
+// switch a new database to WAL at the same time, it may be busy despite the
+// timeout.
 func connect(ctx context.Context, db *sqlx.DB, settings []setting) (*sql.Conn, error) {
 	deadline := time.Now().Add(busyTimeout)
 	for {
@@ -179,8 +182,8 @@ func connect(ctx context.Context, db *sqlx.DB, settings []setting) (*sql.Conn, e
 	}
 }
 
-// check makes sure that the settings have taken effect: SQLite ignores those
-// that it does not know, and does not fail for all that it refuses.
+// check verifies that the settings have taken effect. SQLite ignores unknown
+// settings and does not always fail for rejected values.
 func check(ctx context.Context, conn *sql.Conn, settings []setting) error {
 	for _, s := range settings {
 		var value string
@@ -202,7 +205,7 @@ func openWriter(ctx context.Context, f file, o *Options) (*writer, error) {
 	}
 	conn, err := connect(ctx, db, settings)
 	if err == nil {
-		err = conn.Close() // only the connection is needed, which the pool keeps
+		err = conn.Close() // only opens the connection, which the pool keeps
 	}
 	if err == nil {
 		err = migrate(ctx, db, o.Migrate)
@@ -236,8 +239,9 @@ func openReaders(ctx context.Context, f file, o *Options) (*sqlx.DB, error) {
 	return db, conn.Close()
 }
 
-// readersOfAKind is how many connections there are for single rows, and as many
-// for lists. More than can run at once would only share out what is cached.
+// readersOfAKind returns the number of connections for single rows, which is
+// also the number for lists. More than can run at once would only split the
+// cache.
 func readersOfAKind() int { return min(maxReaders, runtime.NumCPU()) }
 
 var dialect = sqlstore.Dialect{
@@ -253,8 +257,8 @@ var dialect = sqlstore.Dialect{
 	Error:           unavailable,
 }
 
-// in gives short lists a placeholder for each value. A long one, which could
-// have more values than a statement may have placeholders, becomes one text.
+// in gives each value of a short list a placeholder. A long list could have
+// more values than a statement may have placeholders, so it becomes one text.
 func in(column string, values []any) (string, []any) {
 	if len(values) <= maxExpanded {
 		return column + " IN (?" + strings.Repeat(", ?", len(values)-1) + ")", values
@@ -273,8 +277,8 @@ func in(column string, values []any) (string, []any) {
 	return column + " IN (SELECT " + decode + " FROM json_each(?))", []any{`["` + strings.Join(texts, `","`) + `"]`}
 }
 
-// describe says what went wrong. The texts of SQLite name tables and columns,
-// never what is in them.
+// describe adds what failed to an error. Errors of SQLite name tables and
+// columns, but never contain their content.
 func describe(doing string, err error) error {
 	switch codeOf(err) {
 	case sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY:

@@ -62,7 +62,7 @@ func TestSettings(t *testing.T) {
 	}
 }
 
-// A setting that has no effect must not go unnoticed.
+// A setting that has no effect must be noticed.
 func TestSettingsAreChecked(t *testing.T) {
 	t.Parallel()
 	f, err := locate(newPath(t))
@@ -75,7 +75,7 @@ func TestSettingsAreChecked(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := connect(t.Context(), db, []setting{wrong}); err == nil {
-			t.Errorf("PRAGMA %s was not refused", wrong.name)
+			t.Errorf("PRAGMA %s was not rejected", wrong.name)
 		}
 		if err := db.Close(); err != nil {
 			t.Error(err)
@@ -83,7 +83,7 @@ func TestSettingsAreChecked(t *testing.T) {
 	}
 }
 
-func TestFilesAreTheOwnersAlone(t *testing.T) {
+func TestOnlyTheOwnerCanReadFiles(t *testing.T) {
 	t.Parallel()
 	path := newPath(t)
 	write(t, open(t, path), insert(token("a")))
@@ -98,7 +98,7 @@ func TestFilesAreTheOwnersAlone(t *testing.T) {
 	}
 }
 
-func TestAFileThatIsThereKeepsItsMode(t *testing.T) {
+func TestExistingFileKeepsItsMode(t *testing.T) {
 	t.Parallel()
 	path := newPath(t)
 	if err := os.WriteFile(path, nil, 0o640); err != nil {
@@ -160,7 +160,7 @@ func TestOpenFails(t *testing.T) {
 	}
 }
 
-func TestNewerSchemas(t *testing.T) {
+func TestNewerMajorSchemaIsRejected(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		name    string
@@ -185,7 +185,7 @@ func TestNewerSchemas(t *testing.T) {
 	}
 }
 
-func TestOpenAtOnce(t *testing.T) {
+func TestConcurrentOpensMigrateOnce(t *testing.T) {
 	t.Parallel()
 	path := newPath(t)
 	wait := []func() int{startChild(t, path), startChild(t, path)}
@@ -244,7 +244,7 @@ func TestProcessesShareADatabase(t *testing.T) {
 	}
 }
 
-func TestMemoriesAreApart(t *testing.T) {
+func TestDatabasesInMemoryAreSeparate(t *testing.T) {
 	t.Parallel()
 	a, b := open(t, ":memory:"), open(t, ":memory:")
 	write(t, a, insert(token("a")))
@@ -256,8 +256,8 @@ func TestMemoriesAreApart(t *testing.T) {
 	}
 }
 
-// Files that stay open after Close are a connection that was not let go.
-func TestCloseLetsGoOfTheFiles(t *testing.T) {
+// Files that stay open after Close mean that a connection was not released.
+func TestCloseReleasesTheFiles(t *testing.T) {
 	t.Parallel()
 	if _, err := os.Stat("/proc/self/fd"); err != nil {
 		t.Skip("this system does not list open files under /proc")
@@ -278,7 +278,7 @@ func TestCloseLetsGoOfTheFiles(t *testing.T) {
 		t.Errorf("%d files are open after Close", n)
 	}
 	if _, err := os.Stat(path + "-wal"); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("the write-ahead log is still there: %v", err)
+		t.Errorf("the write-ahead log still exists: %v", err)
 	}
 }
 
@@ -297,9 +297,9 @@ func openFiles(t *testing.T, path string) int {
 	return n
 }
 
-// A list of values is found by its placeholders when it is short, and as one
-// text when it is long. Both must mean the same.
-func TestListsOfValues(t *testing.T) {
+// A short list of values is sent as placeholders, and a long one as a single
+// text. Both must find the same.
+func TestShortAndLongListsFindTheSame(t *testing.T) {
 	t.Parallel()
 	s := open(t, ":memory:")
 	ids := []string{"plain", `quote"d`, "größe", `back\slash`, "a,b", "null", " 1"}
@@ -325,9 +325,10 @@ func TestListsOfValues(t *testing.T) {
 	}
 }
 
-// A symbolic link stands for its file, also for one that is yet to be made:
-// that is its owner's alone, and the log beside it is the one that is synced.
-func TestSymbolicLinks(t *testing.T) {
+// A symbolic link stands for its target, even if the target does not exist yet.
+// The new file is readable only by its owner, and the log next to it is the one
+// that is synced.
+func TestSymbolicLinkOpensItsTarget(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	file, link := filepath.Join(dir, "real.db"), filepath.Join(dir, "link.db")

@@ -18,15 +18,16 @@ const (
 	pauseRounds = 10
 	pauseRound  = time.Second
 	pauseSeed   = 30_000 // tokens
-	// pauseCallers is how many call at once; one of pauseReaders reads.
+	// pauseCallers is the number of concurrent callers; one in pauseReaders
+	// reads.
 	pauseCallers = 32
 	pauseReaders = 8
 )
 
-// BenchmarkPauses shows how long calls wait while pages are moved from the
-// write-ahead log, and how long the log gets. The ways to move them take turns,
-// and another begins each time: what one has written may be synced in the round of
-// the next.
+// BenchmarkPauses measures how long calls wait while pages are moved from the
+// write-ahead log, and how long the log gets. The configurations take turns,
+// and a different one goes first each time, because the writes of one may be
+// synced in the round of the next.
 func BenchmarkPauses(b *testing.B) {
 	ways := []*pauses{{pages: autoCheckpoint}, {pages: 4000}, {pages: 1000, alone: true}, {pages: 4000, alone: true}, {pages: 8000, alone: true}}
 	for _, p := range ways {
@@ -43,10 +44,10 @@ func BenchmarkPauses(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// pauses are what callers see of one way to move pages.
+// pauses holds what callers observe with one way of moving pages.
 type pauses struct {
-	pages int  // in the log, that make the writer move them
-	alone bool // the checkpointer does not
+	pages int  // pages in the log at which the writer moves them
+	alone bool // without the checkpointer
 
 	store *Store
 	path  string
@@ -87,7 +88,7 @@ func (p *pauses) open(b *testing.B) {
 	}
 }
 
-// round has callers create and read, and looks at the log meanwhile.
+// round makes callers create and read tokens while it watches the log.
 func (p *pauses) round(b *testing.B) {
 	b.Helper()
 	ctx, cancel := context.WithTimeout(b.Context(), pauseRound)
@@ -119,7 +120,7 @@ func (p *pauses) round(b *testing.B) {
 	p.worst = append(p.worst, worst)
 }
 
-// caller makes calls until the time is over, and returns how long each has taken.
+// caller makes calls until the time is over, and returns how long each took.
 func (p *pauses) caller(ctx context.Context, reads bool) (calls []time.Duration, err error) {
 	for len(calls) == 0 || ctx.Err() == nil {
 		c := &storage.Change{Tenant: tenant, Logs: benchmarkLog(p.known), Relaxed: reads}

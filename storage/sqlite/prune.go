@@ -9,8 +9,8 @@ import (
 	"github.com/seed-72ea4aab/vault/storage/internal/sqlstore"
 )
 
-// The statements of DeleteLogs. They run some times in a sweep, and not often
-// enough to be kept.
+// The statements of DeleteLogs. They run a few times per sweep, too seldom to
+// keep them prepared.
 const (
 	oldTypesText = `SELECT DISTINCT entity_type FROM vault_log_counts WHERE tenant_id = ?1 AND day <= ?2`
 
@@ -25,7 +25,8 @@ const (
 // DeleteLogs implements [storage.Pruner].
 func (s *Store) DeleteLogs(ctx context.Context, tenant storage.ID, before time.Time, limit int) (int, error) {
 	deleted := 0
-	// Alone, since log_counts has the entries of a transaction when it commits.
+	// Alone, because log_counts includes the entries of a transaction only
+	// after its commit.
 	err := s.writes.do(ctx, call{alone: true, rows: max(limit, 1), inside: func(w *writer) (err error) {
 		deleted, err = w.deleteLogs(tenant, before, max(limit, 0))
 		return err
@@ -36,7 +37,7 @@ func (s *Store) DeleteLogs(ctx context.Context, tenant storage.ID, before time.T
 	return deleted, nil
 }
 
-// deleteLogs deletes entries type by type, each type in the order of the key.
+// deleteLogs deletes entries type by type, each type in key order.
 func (w *writer) deleteLogs(tenant storage.ID, before time.Time, limit int) (deleted int, err error) {
 	first, at := sqlstore.LogsBefore(before)
 	types, err := column[string](w, oldTypesText, tenant[:], sqlstore.LogDay(before))
@@ -59,8 +60,8 @@ func (w *writer) deleteLogs(tenant storage.ID, before time.Time, limit int) (del
 	return deleted, nil
 }
 
-// uncountLogs takes entries that were created at these times, and are deleted,
-// out of log_counts.
+// uncountLogs subtracts deleted entries, which were created at these times,
+// from log_counts.
 func (w *writer) uncountLogs(tenant storage.ID, entityType string, created []int64) error {
 	byDay := map[int64]int{}
 	for _, at := range created {
@@ -77,7 +78,7 @@ func (w *writer) uncountLogs(tenant storage.ID, entityType string, created []int
 	return nil
 }
 
-// column runs a statement and returns the values of its one column.
+// column runs a statement and returns the values of its only column.
 func column[T any](w *writer, query string, args ...any) ([]T, error) {
 	rows, err := w.conn.QueryContext(background, query, args...)
 	if err != nil {

@@ -11,20 +11,20 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// countedDay is a row of log_counts, or what it should be.
+// countedDay is an actual or expected row of log_counts.
 type countedDay struct {
 	Tenant, Type string
 	Day, N       int
 }
 
-// TestCountsOfDeletedLogs holds log_counts against the entries, while these are
-// deleted in pieces that end anywhere in a day.
-func TestCountsOfDeletedLogs(t *testing.T) {
+// TestDeletedLogsAreNotCounted compares log_counts with the entries while these are
+// deleted in batches that end anywhere in a day.
+func TestDeletedLogsAreNotCounted(t *testing.T) {
 	t.Parallel()
 	s := open(t, newPath(t))
 	end := time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
 	for i := range 120 {
-		// Two in a millisecond, of which the later one has the lower id.
+		// Two per millisecond. The later one has the lower id.
 		at := end.Add(-time.Duration(i/2) * time.Hour)
 		id := storage.ID{6: 0x70, 8: 0x80, 15: byte(i % 2)}
 		for n := range 6 {
@@ -36,7 +36,7 @@ func TestCountsOfDeletedLogs(t *testing.T) {
 		}
 		write(t, s, &storage.Change{Tenant: storage.ID{byte(1 + i/2%2)}, Logs: []storage.Log{entry}})
 	}
-	for deleted := 0; deleted < 59; { // all of the first tenant but the last
+	for deleted := 0; deleted < 59; { // all of the first tenant except the last
 		n, err := s.DeleteLogs(t.Context(), storage.ID{1}, end.Add(200*time.Microsecond), 7)
 		if err != nil || n == 0 {
 			t.Fatalf("%d entries were deleted after %d, %v", n, deleted, err)
@@ -46,8 +46,7 @@ func TestCountsOfDeletedLogs(t *testing.T) {
 	}
 }
 
-// TestDeleteLogsBesideAWrite deletes an entry in the moment in which it is
-// written.
+// TestDeleteLogsBesideAWrite deletes an entry while it is being written.
 func TestDeleteLogsBesideAWrite(t *testing.T) {
 	t.Parallel()
 	s := open(t, newPath(t))
@@ -74,7 +73,7 @@ func TestDeleteLogsBesideAWrite(t *testing.T) {
 	checkLogCounts(t, s)
 }
 
-// checkLogCounts holds log_counts against the entries.
+// checkLogCounts compares log_counts with the entries.
 func checkLogCounts(t *testing.T, s *Store) {
 	t.Helper()
 	counted := days(t, s, `SELECT hex(tenant_id), entity_type, day, n FROM vault_log_counts ORDER BY 1, 2, 3`)

@@ -16,9 +16,9 @@ const (
 
 // call is one caller's write.
 type call struct {
-	// One of these says what to do: a change, something else inside a
-	// transaction, which may be run again when that had to be rolled back, or
-	// something outside of any.
+	// One of these is set: a change, a function to run inside a transaction, or
+	// a function to run outside of any. inside may run again if its transaction
+	// is rolled back.
 	change  *storage.Change
 	inside  func(*writer) error
 	outside func(*writer) error
@@ -26,29 +26,29 @@ type call struct {
 	alone bool // shares its transaction with no other call
 	lazy  bool // need not be synced at once
 	rows  int
-	since time.Time // when it came
+	since time.Time // when it arrived
 	err   error
 	done  chan struct{}
 }
 
-// relaxed reports whether the call need not be synced at once: it asks for that,
-// and holds nothing but log entries. Without it, GetToken was 78 % slower at 8
-// callers, and 47 % at 32 (BenchmarkGet).
+// relaxed reports whether the call need not be synced at once. It must have
+// only log entries, and set Relaxed. Without this, GetToken was 78 % slower at
+// 8 callers, and 47 % at 32 (BenchmarkGet).
 func (c *call) relaxed() bool {
 	return c.lazy || c.change != nil && c.change.Relaxed && c.change.Claim == nil && c.rows == len(c.change.Logs)
 }
 
-// group is the calls that share a transaction.
+// group is a set of calls that share a transaction.
 type group struct {
 	calls []*call
 	rows  int
-	// more adds calls that have arrived since, and reports whether there were
-	// any; nil when a group is to stay as it is.
+	// more adds calls that have arrived since and reports whether there were
+	// any. It is nil if the group must not grow.
 	more func(*group) bool
 }
 
-// accepts reports whether a call may be in the group: one of bounded size, or
-// of one call that must be alone.
+// accepts reports whether a call may join the group. A group has limited size,
+// or a single call that must be alone.
 func (g *group) accepts(c *call) bool {
 	switch {
 	case len(g.calls) == 0:
@@ -60,13 +60,13 @@ func (g *group) accepts(c *call) bool {
 	}
 }
 
-// empty makes room for the next group.
+// empty prepares the group for reuse.
 func (g *group) empty() {
 	clear(g.calls)
 	g.calls, g.rows = g.calls[:0], 0
 }
 
-// giveUp lets go of the calls that came before a time.
+// giveUp ends the calls that arrived before a time.
 func (g *group) giveUp(before time.Time, err error) {
 	kept := g.calls[:0]
 	for _, c := range g.calls {
@@ -88,21 +88,23 @@ func (g *group) fail(err error) {
 	}
 }
 
-// queue hands writes to the writer in groups. A caller that finds it idle runs a
-// group itself. If other calls wait after that, a goroutine takes all that waits
-// at once, again and again, and ends when nothing does. A call that arrives while
-// the rows of a synced transaction are being written still joins it, unless it
-// must be alone; one that arrives during the commit is in the next one.
+// queue hands writes to the writer in groups. A caller that finds the queue
+// idle runs a group itself. If other calls are then waiting, a goroutine runs
+// them in groups until none are left.
 //
-// One transaction for all calls that wait makes 32 callers create twice as many
-// tokens as one does (BenchmarkGrouping).
+// A call that arrives while the rows of a synced transaction are being written
+// still joins it, unless it must be alone. A call that arrives during the
+// commit joins the next transaction.
+//
+// With one transaction for all waiting calls, 32 callers create twice as many
+// tokens as one caller (BenchmarkGrouping).
 type queue struct {
 	writer *writer
 
 	mu      sync.Mutex
 	idle    sync.Cond
 	waiting []*call
-	group   group // under way
+	group   group // running
 	working bool  // a caller or a goroutine runs groups
 	stopped bool
 }
@@ -116,8 +118,8 @@ func newQueue(w *writer) *queue {
 
 var doneChannels = sync.Pool{New: func() any { return make(chan struct{}, 1) }}
 
-// do runs a call and returns its outcome. The context counts only until the
-// call waits for its turn: what waits is written.
+// do runs a call and returns its outcome. Once the call is waiting, it will be
+// written, even if the context ends.
 func (q *queue) do(ctx context.Context, c call) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -141,30 +143,30 @@ func (q *queue) do(ctx context.Context, c call) error {
 	return unavailable(c.err)
 }
 
-// start begins to work. The caller runs the first group itself: to start a
-// goroutine for it would cost 7 to 13 % of GetToken at 1 caller, and nothing
-// that could be measured at 8 and more (BenchmarkGet).
+// start begins to work. The caller runs the first group itself. Starting a
+// goroutine for it would make GetToken 7 to 13 % slower at 1 caller, with no
+// measurable effect at 8 and more (BenchmarkGet).
 func (q *queue) start() {
 	if q.next() {
 		go q.drain()
 	}
 }
 
-// drain runs groups until nothing waits.
+// drain runs groups until nothing is waiting.
 func (q *queue) drain() {
 	for q.next() {
 	}
 }
 
-// next runs what waits, or as much of it as fits in a group, and reports
+// next runs the waiting calls, or as many as fit in a group, and reports
 // whether there is more to do.
 func (q *queue) next() bool {
 	g := &q.group
 	q.mu.Lock()
 	if !q.synced(q.waiting[0]) {
-		// It takes in no calls later, so the callers that the group before has
-		// woken may run first. That wins 19 % of GetToken at 32 callers, and 6 to
-		// 7 % at 8 and 128 (BenchmarkGet).
+		// No calls can join this group later, so let the callers woken by the
+		// previous group run first. This makes GetToken 19 % faster at 32
+		// callers, and 6 to 7 % at 8 and 128 (BenchmarkGet).
 		q.mu.Unlock()
 		runtime.Gosched()
 		q.mu.Lock()
@@ -186,15 +188,17 @@ func (q *queue) next() bool {
 	return false
 }
 
-// synced reports whether a transaction that begins with a call waits for the
+// synced reports whether a transaction that starts with this call waits for the
 // disk when it commits.
 func (q *queue) synced(first *call) bool { return !first.relaxed() && !q.writer.file.memory }
 
-// takeIn adds the calls to a group that have arrived since its transaction
-// began, which saves a sync: it wins 15 to 20 % of CreateToken at 8 callers, and
-// 7 to 10 % at 32 (BenchmarkCreate). It does not wait for any: the transaction
-// keeps other processes from writing. One in memory even keeps others from
-// reading, and what is not synced is soon done, so both stay as they were.
+// takeIn adds calls to a group that have arrived since its transaction began,
+// which saves a sync. This makes CreateToken 15 to 20 % faster at 8 callers,
+// and 7 to 10 % at 32 (BenchmarkCreate).
+//
+// It does not wait for calls, because the transaction blocks other processes
+// from writing. A transaction in memory even blocks readers, and an unsynced
+// transaction ends soon, so neither takes in more calls.
 func (q *queue) takeIn(g *group) bool {
 	if !q.synced(g.calls[0]) {
 		return false
@@ -204,8 +208,8 @@ func (q *queue) takeIn(g *group) bool {
 	return q.fill(g)
 }
 
-// fill moves what waits to a group, in the order in which it came, and reports
-// whether it was anything.
+// fill moves waiting calls to a group, in order of arrival, and reports whether
+// there were any.
 func (q *queue) fill(g *group) bool {
 	n := 0
 	for n < len(q.waiting) && g.accepts(q.waiting[n]) {
@@ -219,7 +223,7 @@ func (q *queue) fill(g *group) bool {
 	return n > 0
 }
 
-// stop refuses calls from now on and waits for those under way.
+// stop rejects further calls and waits for running ones.
 func (q *queue) stop() {
 	q.mu.Lock()
 	defer q.mu.Unlock()

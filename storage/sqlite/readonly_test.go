@@ -14,7 +14,7 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// shop is an application of a vault on a store, behind REST.
+// shop is an application that uses a vault through REST.
 type shop struct {
 	store   *Store
 	handler http.Handler
@@ -58,8 +58,8 @@ func (s *shop) create(id string) int {
 	return s.send("POST", "/tokens", fmt.Sprintf(`{"id":%q,"type":"token","data":"value"}`, id)).Code
 }
 
-// setReadOnly has the writer find a file that cannot be written, or can be again.
-// A disk cannot be made read-only for that: it refuses while a file is open.
+// setReadOnly makes the writer's file read-only, or writable again. The file
+// system cannot be made read-only for that, because it has open files.
 func (s *shop) setReadOnly(t *testing.T, on bool) {
 	t.Helper()
 	err := s.store.writes.do(t.Context(), call{alone: true, outside: func(w *writer) error {
@@ -101,7 +101,7 @@ func (s *shop) callers(stop <-chan struct{}) <-chan made {
 	return all
 }
 
-// refuses fails the test unless all that callers do is a 503.
+// refuses checks that every request of a caller gets a 503.
 func (s *shop) refuses(t *testing.T) {
 	t.Helper()
 	for _, r := range []struct{ method, path, body string }{
@@ -120,7 +120,8 @@ func (s *shop) refuses(t *testing.T) {
 	}
 }
 
-// check reads every token whose creation was acknowledged. Callers see the data masked.
+// check reads every token whose creation was acknowledged. Callers see the data
+// masked.
 func (s *shop) check(t *testing.T, told map[string]int) {
 	t.Helper()
 	for id, status := range told {
@@ -131,14 +132,14 @@ func (s *shop) check(t *testing.T, told map[string]int) {
 		}
 	}
 	if counted, stored := total(t, s.store); counted != stored {
-		t.Errorf("%d tokens are counted, and %d stored", counted, stored)
+		t.Errorf("%d tokens are counted, but %d are stored", counted, stored)
 	}
 }
 
-// A file that turns read-only under callers is a 503 for all that they do, since
-// reads are logged. What they were told is done is there when it can be written
-// again, and nothing else is.
-func TestFileThatTurnsReadOnly(t *testing.T) {
+// If a file becomes read-only, all requests get a 503, including reads, because
+// reads are logged. When the file is writable again, exactly the acknowledged
+// tokens exist.
+func TestReadOnlyFileIsUnavailable(t *testing.T) {
 	t.Parallel()
 	s, stop := openShop(t), make(chan struct{})
 	if status := s.create("first"); status != 201 {

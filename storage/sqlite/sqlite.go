@@ -1,11 +1,11 @@
-// Package sqlite keeps a vault in a SQLite database: one file, or memory.
+// Package sqlite stores a vault in a SQLite database: one file, or memory.
 //
 //	store, err := sqlite.Open(ctx, "vault.db")
 //
-// Writes of all callers share one connection and, when they come at the same
-// time, one transaction; reads have connections of their own and, but for a
-// database in memory, never wait for a write. What Write has acknowledged is on
-// the disk. Several processes may have the same file open.
+// All writes share one connection, and concurrent writes share a transaction.
+// Reads have separate connections and never wait for a write, except in a
+// database in memory. When Write returns, its change is on disk. Several
+// processes may have the same file open.
 package sqlite
 
 import (
@@ -26,7 +26,7 @@ import (
 
 var _ storage.Storage = (*Store)(nil)
 
-// reader hides the field that the reads are promoted from.
+// reader is an alias, so that the embedded field of Store is not exported.
 type reader = sqlstore.Store
 
 // Store is a [storage.Storage] in a SQLite database.
@@ -37,34 +37,34 @@ type Store struct {
 	identity identity
 	room     room
 	closing  sync.Once
-	closed   error // what closing returned
+	closed   error // the result of closing
 }
 
-// Open opens the database at the path, creating it, readable by its owner
-// alone, if there is none. The path ":memory:" stands for a new database in
-// memory, which is gone after Close.
+// Open opens the database at the path. If the file does not exist, Open creates
+// it, readable only by its owner. The path ":memory:" means a new database in
+// memory, which is lost after Close.
 //
-// Open brings the schema up to date, or fails with [storage.ErrNewerSchema]. All
-// tables and indexes begin with vault_, so that the application may have its own
-// in the same file; if it has one under a name that the vault needs, Open fails
-// with [storage.ErrNameTaken].
+// Open migrates the schema, and fails with [storage.ErrNewerSchema] if it is
+// too new for this version. All names of tables and indexes start with vault_,
+// so that the application may keep its own tables in the same file. Open fails
+// with [storage.ErrNameTaken] if one of them has a name that the vault needs.
 func Open(ctx context.Context, path string) (*Store, error) { return OpenOptions(ctx, path, nil) }
 
-// Options change how a database is used.
+// Options configure the use of a database.
 type Options struct {
-	// Migrate says what opening does about migrations that the database lacks.
-	// The default runs them.
+	// Migrate selects what opening does about missing migrations. The default
+	// runs them.
 	Migrate storage.MigrateMode
 
-	// WriteWait is how long a call waits while another process, or a transaction
-	// of the application, holds the write lock of the database, before it fails
-	// with [storage.ErrUnavailable]. 30 seconds when zero.
+	// WriteWait is how long a call waits while another process or a transaction
+	// of the application holds the write lock. Then it fails with
+	// [storage.ErrUnavailable]. Zero means 30 seconds.
 	WriteWait time.Duration
 }
 
 const defaultWriteWait = 30 * time.Second
 
-// OpenOptions opens the database as Open does. opts may be nil.
+// OpenOptions is like Open, with options. opts may be nil.
 func OpenOptions(ctx context.Context, path string, opts *Options) (*Store, error) {
 	var o Options
 	if opts != nil {
@@ -122,11 +122,11 @@ func (s *Store) Write(ctx context.Context, c *storage.Change) error {
 	return err
 }
 
-// room is when a change last found no room on the disk.
-type room struct{ lacking atomic.Int64 } // Unix time in nanoseconds; 0 when the last one found some
+// room records when a change last found the disk full.
+type room struct{ lacking atomic.Int64 } // Unix time in nanoseconds; 0 if the last change found space
 
-// believeFull is for how long a disk counts as full after a change found it so.
-// What Ping writes is small, and may fit where changes do not.
+// believeFull is how long a disk counts as full after a change found it full.
+// Ping writes little, which may fit where changes do not.
 const believeFull = 10 * time.Second
 
 func (r *room) note(err error) {
@@ -142,8 +142,9 @@ func (r *room) isLacking() bool { return time.Since(time.Unix(0, r.lacking.Load(
 
 var errNoRoom = fmt.Errorf("%w: sqlite: the last change found no room on the disk", storage.ErrUnavailable)
 
-// Ping implements [storage.Storage]. It writes a row as it is, without waiting for
-// the disk, unless a change has just found that full.
+// Ping implements [storage.Storage]. It writes a row unchanged, without waiting
+// for the disk. If a change has just found the disk full, it fails without
+// writing.
 func (s *Store) Ping(ctx context.Context) error {
 	if err := s.reader.Ping(ctx); err != nil {
 		return err
@@ -172,7 +173,7 @@ func rowsOf(c *storage.Change) int {
 		len(c.InsertJobs) + len(c.UpdateJobs) + len(c.DeleteJobs) + len(c.Reseal) + len(c.Logs)
 }
 
-// Pools returns the state of the pool of connections that read.
+// Pools returns the statistics of the connection pool of reads.
 func (s *Store) Pools() map[string]sql.DBStats {
 	return map[string]sql.DBStats{"readers": s.readers.Stats()}
 }

@@ -31,7 +31,7 @@ var migrated = sync.OnceValues(func() ([]byte, error) {
 	return os.ReadFile(path)
 })
 
-// newVault returns the path of a vault without rows. To copy its file takes a
+// newVault returns the path of a vault without rows. Copying its file takes a
 // fraction of the time of the migrations.
 func newVault(tb testing.TB) string {
 	tb.Helper()
@@ -54,13 +54,13 @@ func TestStorage(t *testing.T) {
 	}})
 }
 
-// inMemory is a backend whose databases live in their handles.
+// inMemory is a backend whose databases exist only while they are open.
 var inMemory = storagetest.Backend{Volatile: true, New: func(testing.TB) storagetest.Opener {
 	return func(ctx context.Context) (storage.Storage, error) { return sqlite.Open(ctx, ":memory:") }
 }}
 
-// inMemoryChapters are the chapters that the short run checks in memory, where a
-// store differs from others by its connections alone.
+// inMemoryChapters are the chapters that the short run checks in memory, where
+// only the connections of a store differ.
 var inMemoryChapters = []string{"Isolation", "Tokens", "Atomic", "ReadLogger", "Follow", "Expiry", "Model", "Parallel", "Context", "Close"}
 
 func TestStorageInMemory(t *testing.T) {
@@ -72,6 +72,6 @@ func TestStorageInMemory(t *testing.T) {
 	storagetest.Run(t, b)
 }
 
-// FuzzStorage compares what is written and read with the model, on histories
-// of any seed. Reads are the same code for both backends.
+// FuzzStorage compares writes and reads with the model, on histories from any
+// seed. Both backends share the code of reads.
 func FuzzStorage(f *testing.F) { storagetest.Fuzz(f, inMemory) }

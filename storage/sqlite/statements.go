@@ -2,7 +2,7 @@ package sqlite
 
 import "github.com/seed-72ea4aab/vault/storage/internal/sqlstore"
 
-// statementID names a statement of the writer. Each is prepared when it is
+// statementID names a statement of the writer. Each statement is prepared when
 // first needed, and kept.
 type statementID int
 
@@ -69,9 +69,9 @@ var statementText = [statementCount]string{
 	stmtSyncFull:   `PRAGMA synchronous = FULL`,
 	stmtSyncNormal: `PRAGMA synchronous = NORMAL`,
 
-	// It changes nothing, but takes the lock that lets one transaction write.
+	// Changes nothing, but takes the write lock.
 	stmtLock: `UPDATE vault_migrations SET version = version WHERE version = 0`,
-	// It changes nothing either, but is written to the file.
+	// Changes nothing, but writes to the file.
 	stmtTouch:    `UPDATE vault_migrations SET vault_id = vault_id WHERE version = 1001`,
 	stmtIdentity: `SELECT m.vault_id, l.file FROM vault_migrations m, pragma_database_list l WHERE l.name = 'main' LIMIT 1`,
 	stmtHold:     `SELECT 1 FROM vault_records WHERE tenant_id = ? AND kind = ? AND id = ? AND rev = ?`,
@@ -98,7 +98,7 @@ var statementText = [statementCount]string{
 	stmtInsertLog: `INSERT INTO vault_logs (tenant_id, id, created_at, actor_id, actor_type, entity_type, entity_id,
 		operation, message, actor_name, origin, mac, seq) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 	stmtLastSeq: lastSeq,
-	// Nothing reads first_id and last_id any more, but they may not be NULL.
+	// first_id and last_id are no longer read, but must not be NULL.
 	stmtCountLogs: `INSERT INTO vault_log_counts (tenant_id, entity_type, day, shard, n, first_id, last_id)
 		VALUES (?, ?, ?, 0, ?, x'', x'') ON CONFLICT DO UPDATE SET n = n + excluded.n`,
 
@@ -141,6 +141,6 @@ var statementText = [statementCount]string{
 	stmtResealJob: `UPDATE vault_jobs SET payload = ?, key_version = ? WHERE tenant_id = ? AND id = ? AND key_version < ?`,
 }
 
-// claimExpired holds for claims that may be swept. One whose lease
-// still runs is not among them, whatever it says.
+// claimExpired is the condition for claims that a sweep may delete. It excludes
+// claims whose lease is still active, whatever their expiry.
 const claimExpired = `expires_at <= ? AND (answer IS NOT NULL OR lease_until IS NULL OR lease_until <= ?)`

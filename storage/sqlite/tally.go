@@ -5,13 +5,13 @@ import (
 	"github.com/seed-72ea4aab/vault/storage/internal/sqlstore"
 )
 
-// tally collects by how much a transaction changes the numbers of rows, so that
-// each counter is written once.
+// tally collects the changes of row counts in a transaction, so that each
+// counter is written once.
 type tally struct {
 	tokens []tokenCount
 	logs   []logCount
 
-	// Where the sum of each counter is; only sums uses them.
+	// The index of the sum of each counter. Only sums uses them.
 	tokenSums map[tokenCounter]int
 	logSums   map[logCounter]int
 }
@@ -20,7 +20,7 @@ func newTally() tally {
 	return tally{tokenSums: map[tokenCounter]int{}, logSums: map[logCounter]int{}}
 }
 
-// tokenCount is a change of a row of token_counts.
+// tokenCount is a change to a row of token_counts.
 type tokenCount struct {
 	tokenCounter
 	by int
@@ -32,7 +32,7 @@ type tokenCounter struct {
 	kind   string
 }
 
-// logCount is a change of a row of log_counts.
+// logCount is a change to a row of log_counts.
 type logCount struct {
 	logCounter
 	by int
@@ -75,7 +75,7 @@ func (t *tally) sums() ([]tokenCount, []logCount) {
 	return t.tokens, t.logs
 }
 
-// summed joins the changes with the same key, in place. The map is left empty.
+// summed adds up changes with the same key, in place. It leaves the map empty.
 func summed[C any, K comparable](changes []C, at map[K]int, key func(*C) K, add func(sum, c *C)) []C {
 	defer clear(at)
 	n := 0
@@ -92,7 +92,7 @@ func summed[C any, K comparable](changes []C, at map[K]int, key func(*C) K, add 
 	return changes[:n]
 }
 
-// writeCounts writes what the transaction has changed.
+// writeCounts writes the counters that the transaction has changed.
 func (w *writer) writeCounts() error {
 	tokens, logs := w.counts.sums()
 	for i := range tokens {

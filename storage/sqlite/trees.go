@@ -9,8 +9,8 @@ import (
 
 var _ storage.TreeStorage = (*Store)(nil)
 
-// The statements of WriteTree. They run about once a second for a tenant, and are
-// not kept.
+// The statements of WriteTree. They run about once a second per tenant, too
+// seldom to keep them prepared.
 const (
 	moveTreeText = `UPDATE vault_log_trees SET size = ?2, root = ?3, state = ?4
 		WHERE tenant_id = ?1 AND size = ?5 AND state = ?6`
@@ -67,7 +67,7 @@ func (w *writer) writeTree(c *storage.TreeChange) error {
 	return w.amendTree(c)
 }
 
-// moveTree brings a tree to its new state, if it is as the change expects.
+// moveTree sets the new state of a tree, if the tree is as the change expects.
 func (w *writer) moveTree(c *storage.TreeChange) error {
 	text := moveTreeText
 	args := []any{c.Was.Tenant[:], c.Tree.Size, c.Tree.Root[:], bytesOf(c.Tree.State), c.Was.Size, bytesOf(c.Was.State)}
@@ -84,7 +84,7 @@ func (w *writer) moveTree(c *storage.TreeChange) error {
 	return nil
 }
 
-// amendTree does the rest of a change.
+// amendTree writes the checkpoint, prunes leaves and erases log entries.
 func (w *writer) amendTree(c *storage.TreeChange) error {
 	tenant := c.Was.Tenant[:]
 	if p := c.Checkpoint; p != nil {

@@ -17,14 +17,15 @@ import (
 
 var _ storage.TxStorage = (*Store)(nil)
 
-// Beside implements [storage.TxStorage]: a SQLite database has one writer.
+// Beside implements [storage.TxStorage]. It returns false, because a SQLite
+// database has one writer.
 func (s *Store) Beside() bool { return false }
 
 // InTx implements [storage.TxStorage]. It takes the write lock, which the
-// transaction keeps until it ends, so the application had best begin it with
-// _txlock=immediate: one that has read before may find that it cannot have the
-// lock any more. Files keep what is deleted in it unless the application's
-// connection has PRAGMA secure_delete.
+// transaction keeps until it ends. The application should begin the transaction
+// with _txlock=immediate, because a transaction that has already read may not
+// be able to get the lock any more. Deleted data stays in the files unless the
+// application's connection has PRAGMA secure_delete.
 func (s *Store) InTx(ctx context.Context, tx storage.SQLTx) (storage.Tx, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -40,11 +41,13 @@ func (s *Store) InTx(ctx context.Context, tx storage.SQLTx) (storage.Tx, error) 
 	return t, nil
 }
 
-// OpenDB opens a pool of connections to the same database for an application: its
-// own tables can be there, under names that do not begin with vault_, and the
-// transactions that [storage.TxStorage] is about. They begin with the write lock,
-// and wait for it as long as the vault does. For a database in memory there is no
-// other way to get at it. The caller closes the pool.
+// OpenDB opens a connection pool to the same database for an application. The
+// application may keep its own tables there, under names that do not start with
+// vault_, and begin transactions for [storage.TxStorage].
+//
+// Transactions begin with the write lock, and wait for it as long as the vault
+// does. This is the only way to connect to a database in memory. The caller
+// closes the pool.
 func (s *Store) OpenDB() (*sql.DB, error) {
 	f := s.writes.writer.file
 	db, err := f.open(f.appSettings(s.writes.writer.wait), 0)
@@ -54,8 +57,8 @@ func (s *Store) OpenDB() (*sql.DB, error) {
 	return db.DB, nil
 }
 
-// isOurs compares the database of a transaction with this one: by the id that it
-// got when it was made, which a copy has too, and so by its file.
+// isOurs checks that a transaction is on this database. It compares the id of
+// the database and, because a copy has the same id, also the file.
 func (s *Store) isOurs(w *writer) error {
 	theirs, err := readIdentity(w)
 	switch {
@@ -69,7 +72,7 @@ func (s *Store) isOurs(w *writer) error {
 	return nil
 }
 
-// identity tells a database from all others.
+// identity distinguishes a database from all others.
 type identity struct {
 	id   []byte
 	file string // empty in memory
@@ -98,15 +101,15 @@ func sameFile(a, b string) bool {
 	return err == nil && os.SameFile(one, other)
 }
 
-// txStore is a database inside a transaction of the application's.
+// txStore is a database inside a transaction of the application.
 type txStore struct {
 	*reader
 	mu sync.Mutex // held while the connection is in use
 	w  *writer
 }
 
-// Write implements [storage.Tx]. What it does not do is what the writer
-// remembers beyond a change: a rollback would make it untrue.
+// Write implements [storage.Tx]. Unlike the writer, it remembers nothing after
+// a change, because a rollback would make it wrong.
 func (t *txStore) Write(ctx context.Context, c *storage.Change) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -132,8 +135,8 @@ func (t *txStore) Write(ctx context.Context, c *storage.Change) error {
 	return txError(err)
 }
 
-// applyHeld applies a change, and its counts at once, if what it holds has not
-// been changed. The lock of the transaction keeps it so.
+// applyHeld applies a change and writes its counts, if the record that it holds
+// has not changed. The lock of the transaction keeps the record unchanged.
 func (w *writer) applyHeld(c *storage.Change) error {
 	if err := w.hold(c); err != nil {
 		return err
@@ -144,7 +147,7 @@ func (w *writer) applyHeld(c *storage.Change) error {
 	return w.writeCounts()
 }
 
-// txError says what went wrong in a transaction of the application's.
+// txError returns the error for a failure in a transaction of the application.
 func txError(err error) error {
 	if codeOf(err) == sqlite3.SQLITE_READONLY {
 		return storage.ErrReadOnly
@@ -152,8 +155,8 @@ func txError(err error) error {
 	return unavailable(err)
 }
 
-// unavailable marks what passes: another transaction is in the way, or the file
-// cannot be written, or not be read, for now.
+// unavailable marks transient errors: another transaction has the lock, or the
+// file cannot be read or written for now.
 func unavailable(err error) error {
 	switch codeOf(err) {
 	case sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_FULL, sqlite3.SQLITE_READONLY,

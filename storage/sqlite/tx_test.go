@@ -38,9 +38,9 @@ func others(tb testing.TB) map[string]storagetest.Begin {
 	}
 }
 
-// TestTxOnACopy proves that a copy of the file, which has the same id, is known
-// for another database, and a link to the file for the same.
-func TestTxOnACopy(t *testing.T) {
+// TestTxOnACopyIsRejected checks that a copy of the file, which has the same id, counts
+// as another database, and a link to the file as the same.
+func TestTxOnACopyIsRejected(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	path, copied, link := filepath.Join(dir, "vault.db"), filepath.Join(dir, "copy.db"), filepath.Join(dir, "link.db")
@@ -76,9 +76,9 @@ func TestTxOnACopy(t *testing.T) {
 	}
 }
 
-// TestTxThatMayNotWrite has the two ways in which an application's connection
-// cannot write.
-func TestTxThatMayNotWrite(t *testing.T) {
+// TestReadOnlyTxIsRejected covers the two ways in which an application's
+// connection cannot write.
+func TestReadOnlyTxIsRejected(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "vault.db")
 	s, err := sqlite.Open(t.Context(), path)
@@ -105,10 +105,10 @@ func TestTxThatMayNotWrite(t *testing.T) {
 	}
 }
 
-// TestTxThatBeganWithoutTheLock begins transactions as database/sql does by
-// default. One takes the lock when it needs it; another has read before a write
-// of the vault, and cannot have it any more.
-func TestTxThatBeganWithoutTheLock(t *testing.T) {
+// TestTxTakesTheLockLateIfItCan begins transactions as database/sql does by
+// default. One takes the lock when it needs it. The other has read before a
+// write of the vault, and cannot get the lock any more.
+func TestTxTakesTheLockLateIfItCan(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "vault.db")
 	s, err := sqlite.Open(t.Context(), path)
@@ -151,10 +151,10 @@ func TestTxThatBeganWithoutTheLock(t *testing.T) {
 	}
 }
 
-// TestWritesWaitForATransaction proves that a write beside an open transaction
-// of the application's gives up, that the next ones do too, and that none of them
-// is in the way of a write after the transaction.
-func TestWritesWaitForATransaction(t *testing.T) {
+// TestWritesGiveUpBesideATransaction checks that writes beside an open transaction
+// of the application give up, and that none of them blocks a write after the
+// transaction.
+func TestWritesGiveUpBesideATransaction(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "vault.db")
 	s, err := sqlite.OpenOptions(t.Context(), path, &sqlite.Options{WriteWait: 200 * time.Millisecond})
@@ -187,7 +187,7 @@ func TestWritesWaitForATransaction(t *testing.T) {
 	}
 }
 
-// logOnly is a change of one log entry.
+// logOnly returns a change with one log entry.
 func logOnly(n byte) *storage.Change {
 	now := time.Now().UTC().Truncate(time.Microsecond)
 	return &storage.Change{Tenant: storage.ID{1}, Now: now, Logs: []storage.Log{{

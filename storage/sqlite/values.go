@@ -2,10 +2,10 @@ package sqlite
 
 import "github.com/seed-72ea4aab/vault/storage"
 
-// The functions below return the values of columns that are NULL when absent.
-// They take pointers, so that the bytes need not be copied.
+// The functions below return column values that are NULL when absent. They take
+// pointers to avoid copying bytes.
 
-// optionalText returns a text of which none is NULL.
+// optionalText returns a text, or NULL if it is empty.
 func optionalText(text string) any {
 	if text == "" {
 		return nil
@@ -41,7 +41,7 @@ func optional(b []byte) any {
 	return b
 }
 
-// bytesOf is the value of a column that is never NULL.
+// bytesOf returns b, or an empty slice for nil, which would be NULL.
 func bytesOf(b []byte) []byte {
 	if b == nil {
 		return []byte{}
@@ -66,7 +66,7 @@ func splitHashes(joined []byte) []storage.Hash {
 	return hashes
 }
 
-// without returns the hashes that are not among the others.
+// without returns the hashes that are not in others.
 func without(hashes, others []storage.Hash) []storage.Hash {
 	skip := make(map[storage.Hash]struct{}, len(others))
 	for _, h := range others {

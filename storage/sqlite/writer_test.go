@@ -23,9 +23,9 @@ func isConflict(err error, kind storage.ConflictKind) bool {
 	return ok && c.Kind == kind
 }
 
-// A group is what callers that come at the same time share. Here it is made by
+// A group consists of calls that arrive at the same time. The test builds it by
 // hand, so that every run has the same one.
-func TestGroup(t *testing.T) {
+func TestConflictLeavesItsGroupIntact(t *testing.T) {
 	t.Parallel()
 	taken := func() *storage.Change { return insert(token("taken")) }
 	half := func() *storage.Change { return insert(token("half"), token("taken")) }
@@ -107,17 +107,17 @@ func TestGroup(t *testing.T) {
 	}
 }
 
-// Calls that wait while a transaction is under way are in the next one, or in
-// that one if its rows are still being written and it may share.
-func TestCallsThatWaitShareATransaction(t *testing.T) {
+// Calls that arrive during a transaction are in the next one. They join the
+// running one if its rows are still being written and it may be shared.
+func TestWaitingCallsShareATransaction(t *testing.T) {
 	t.Parallel()
 	const callers = 20
 	for name, test := range map[string]struct {
 		alone bool
-		want  int // calls in the transaction of those that waited
+		want  int // calls in the transaction of the waiting calls
 	}{
-		"the next":       {alone: true, want: callers + 1},
-		"that under way": {want: 1 + callers + 1},
+		"the next":    {alone: true, want: callers + 1},
+		"the running": {want: 1 + callers + 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -152,9 +152,9 @@ func TestCallsThatWaitShareATransaction(t *testing.T) {
 	}
 }
 
-// What must be synced does not join a transaction whose commit is not, and
-// none joins one in memory, which keeps others from reading.
-func TestNobodyJoinsATransactionThatIsNotSynced(t *testing.T) {
+// A call that must be synced does not join an unsynced transaction. No call
+// joins a transaction in memory, which blocks readers.
+func TestNoCallJoinsAnUnsyncedTransaction(t *testing.T) {
 	t.Parallel()
 	read := func() *call {
 		return &call{change: &storage.Change{Tenant: tenant, Relaxed: true, Logs: []storage.Log{logEntry()}}, rows: 1}
@@ -180,7 +180,7 @@ func TestNobodyJoinsATransactionThatIsNotSynced(t *testing.T) {
 	}
 }
 
-// waitUntilWaiting returns when so many calls wait.
+// waitUntilWaiting returns when this many calls are waiting.
 func waitUntilWaiting(q *queue, calls int) {
 	for {
 		q.mu.Lock()
@@ -281,8 +281,8 @@ func TestRelaxedWritesAreSyncedSoon(t *testing.T) {
 	}
 }
 
-// What was deleted must not be in the files after a sweep.
-func TestSweepLeavesNothingBehind(t *testing.T) {
+// Deleted data must not be in the files after a sweep.
+func TestSweepRemovesDeletedDataFromFiles(t *testing.T) {
 	t.Parallel()
 	path := newPath(t)
 	s := open(t, path)
@@ -291,7 +291,7 @@ func TestSweepLeavesNothingBehind(t *testing.T) {
 	victim.Body = []byte(secret)
 	write(t, s, insert(victim))
 	if n := filesWith(t, path, secret); n == 0 {
-		t.Fatal("the body is in no file before it is deleted: the test looks at the wrong files")
+		t.Fatal("no file has the body before it is deleted, so the test looks at the wrong files")
 	}
 	write(t, s, &storage.Change{Tenant: tenant, DeleteTokens: []storage.TokenDelete{
 		{Ord: victim.Ord, Set: victim.Set, Type: victim.Type},
@@ -324,9 +324,9 @@ func filesWith(t *testing.T, path, text string) int {
 	return n
 }
 
-// A panic is the error of a group. Later calls can still write, and
-// what the group had begun is gone.
-func TestAPanicEndsItsGroupAlone(t *testing.T) {
+// A panic becomes the error of its group. Later calls can still write, and the
+// changes of the group are undone.
+func TestPanicFailsOnlyItsGroup(t *testing.T) {
 	t.Parallel()
 	s := open(t, newPath(t))
 	half := func(w *writer) error {
@@ -336,7 +336,7 @@ func TestAPanicEndsItsGroupAlone(t *testing.T) {
 		panic("broken")
 	}
 	if err := s.writes.do(t.Context(), call{inside: half, rows: 1}); err == nil || strings.Contains(err.Error(), "broken") {
-		t.Errorf("the caller gets %v", err)
+		t.Errorf("got %v", err)
 	}
 	write(t, s, insert(token("next")))
 	if _, stored := total(t, s); stored != 1 {
@@ -344,7 +344,7 @@ func TestAPanicEndsItsGroupAlone(t *testing.T) {
 	}
 }
 
-// A log that cannot be emptied leaves the writer as impatient as it was.
+// A log that cannot be emptied leaves the writer's busy timeout as it was.
 func TestBusyTimeoutIsRestored(t *testing.T) {
 	t.Parallel()
 	s := open(t, newPath(t))
@@ -362,10 +362,10 @@ func TestBusyTimeoutIsRestored(t *testing.T) {
 	}
 }
 
-// A process that writes now and then gets its turn beside one that writes all the time
-// through another Store, as another process would. Waiting as SQLite does, it
-// came last among thousands.
-func TestNobodyKeepsTheFileForItself(t *testing.T) {
+// A process that writes now and then gets its turn beside a process that writes
+// all the time. Another Store stands for the other process. With SQLite's own
+// way of waiting, it came last among thousands.
+func TestBusyProcessDoesNotStarveOthers(t *testing.T) {
 	t.Parallel()
 	path := newPath(t)
 	busy, other := open(t, path), open(t, path)
@@ -391,6 +391,6 @@ func TestNobodyKeepsTheFileForItself(t *testing.T) {
 		}
 	}
 	if n := written.Load(); n > writes*mostOthers {
-		t.Errorf("%d tokens were written before %d of the other", n, writes)
+		t.Errorf("one store wrote %d tokens before the other wrote %d", n, writes)
 	}
 }

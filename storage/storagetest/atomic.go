@@ -59,26 +59,26 @@ func emptyChange(w *world) {
 	w.unchanged(tenant, func() { w.write(&storage.Change{Tenant: tenant, Now: now}) })
 }
 
-// refusals are changes of one tenant that must leave it as it is.
+// refusals is a tenant that rejected changes must leave as it is.
 type refusals struct {
 	*world
 	tenant storage.ID
-	old    *storage.Change // what the tenant has
+	old    *storage.Change // the rows of the tenant
 	before state
 }
 
-// refusals returns a tenant that has rows already.
+// refusals returns a tenant with rows.
 func (w *world) refusals() *refusals {
 	w.Helper()
 	tenant, old := w.busy()
 	return &refusals{world: w, tenant: tenant, old: old, before: w.state(tenant)}
 }
 
-// fresh returns a change that nothing of the tenant is in conflict with.
+// fresh returns a change that does not conflict with anything of the tenant.
 func (r *refusals) fresh() *storage.Change { return r.full(r.tenant, "new") }
 
-// leavesNothing writes a change that must be refused, and checks that none of
-// its rows can be found by any way.
+// leavesNothing writes a change that must be rejected, and checks that none of
+// its rows can be found in any way.
 func (r *refusals) leavesNothing(c *storage.Change, kind storage.ConflictKind, row int) {
 	r.Helper()
 	claim := r.claimed(r.tenant, c.Claim.Key)
@@ -98,7 +98,7 @@ func (r *refusals) leavesNothing(c *storage.Change, kind storage.ConflictKind, r
 	}
 }
 
-// full returns a change with three rows of each kind, and a claim.
+// full returns a change with three rows of each kind and a claim.
 func (w *world) full(tenant storage.ID, prefix string) *storage.Change {
 	c := &storage.Change{Tenant: tenant, Now: now, Claim: &storage.ClaimChange{Op: storage.ClaimTake, Claim: w.answered()}}
 	c.InsertTokens = w.tokenSeries(prefix, 3)
@@ -111,7 +111,7 @@ func (w *world) full(tenant storage.ID, prefix string) *storage.Change {
 	return c
 }
 
-// busy returns a tenant that has rows already.
+// busy returns a tenant with rows, and the change that wrote them.
 func (w *world) busy() (storage.ID, *storage.Change) {
 	tenant := w.id()
 	c := w.full(tenant, "old")

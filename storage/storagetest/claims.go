@@ -92,7 +92,7 @@ func claimNow(w *world) {
 	w.same("claim", w.claimed(tenant, c.Key), &other)
 }
 
-// finishOf returns a claim's change to an answer.
+// finishOf returns the change that finishes a claim with an Answer.
 func finishOf(tenant storage.ID, c storage.Claim) *storage.Change {
 	c.Answer, c.KeyVersion, c.ExpiresAt = []byte("the answer"), 6, later.AddDate(0, 0, 1)
 	return claimChange(tenant, storage.ClaimFinish, c)
@@ -105,7 +105,7 @@ func claimFinish(w *world) {
 		w.write(take(tenant, c))
 		finish := finishOf(tenant, c)
 		w.write(finish)
-		// The lease no longer counts once there is an answer.
+		// The lease does not matter once there is an Answer.
 		diff := cmp.Diff(&finish.Claim.Claim, w.claimed(tenant, c.Key), cmpopts.IgnoreFields(storage.Claim{}, "LeaseUntil"))
 		if diff != "" {
 			w.Errorf("claim (-want +got):\n%s", diff)
@@ -152,8 +152,8 @@ func claimDrop(w *world) {
 	w.write(take(tenant, other))
 }
 
-// race lets n takers, each with a token of its own, at one claim, and checks
-// that one of them wins and only its token is there.
+// race lets n writers, each with a different token, take one claim. It checks
+// that one of them succeeds and that only its token exists.
 func (w *world) race(tenant storage.ID, key storage.Key, n int) {
 	w.Helper()
 	nodes, tokens := w.nodes(), w.tokenSeries("t", n)
@@ -172,8 +172,8 @@ func (w *world) race(tenant storage.ID, key storage.Key, n int) {
 	w.hasTokens(tenant, tokens[winner])
 }
 
-// oneWinner returns the one writer that had no error; the others must have had
-// a conflict of this kind.
+// oneWinner returns the writer that had no error. All others must have had a
+// conflict of this kind.
 func (w *world) oneWinner(errs []error, kind storage.ConflictKind) int {
 	w.Helper()
 	winner := -1

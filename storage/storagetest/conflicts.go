@@ -254,8 +254,8 @@ func jobStale(w *world) {
 	})
 }
 
-// guardsComeFirst writes changes that would hold if a part of them were
-// written before the rest is judged.
+// guardsComeFirst writes changes that would be accepted if a part of them were
+// written before the other guards are checked.
 func guardsComeFirst(w *world) {
 	tenant, token, record := w.id(), w.token("a"), w.record("proxy", "a")
 	token.Dedup = w.hash()

@@ -21,11 +21,11 @@ func countRules() []rule {
 
 var types = []string{"token", "card", "bank"}
 
-// census is what the totals of a tenant should be.
+// census has the tokens that the totals of a tenant should count.
 type census []storage.Token
 
-// check compares the totals of sets and types, and of conditions that no
-// counter answers, with the tokens that there should be.
+// check compares totals with the expected tokens, by set and type and by
+// conditions that have no counters.
 func (c census) check(w *world, tenant storage.ID, at time.Time) {
 	w.Helper()
 	count := func(where storage.Cond, holds func(*storage.Token) bool) {

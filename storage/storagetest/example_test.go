@@ -10,8 +10,8 @@ import (
 	"github.com/seed-72ea4aab/vault/storage/storagetest"
 )
 
-// The body of TestStorage in the tests of a backend; sqlite.Open stands for the
-// backend's own way to open a database.
+// The body of TestStorage in the tests of a backend. Replace sqlite.Open with
+// the function that opens the backend's database.
 func ExampleRun() {
 	var t *testing.T // of func TestStorage(t *testing.T)
 	storagetest.Run(t, storagetest.Backend{New: func(tb testing.TB) storagetest.Opener {

@@ -82,8 +82,8 @@ func expiredCVCs(w *world) {
 	w.same("CVCs after one was removed", tokenIDs(w.expired().CVCs), []string{"card0001"})
 }
 
-// expiredDrains sweeps as the vault does: what Expired returns is deleted by
-// changes, until nothing is left.
+// expiredDrains sweeps as the vault does: it deletes the results of Expired
+// until nothing is left.
 func expiredDrains(w *world) {
 	for range 3 {
 		tenant := w.id()

@@ -28,7 +28,7 @@ func filterRules() []rule {
 	}
 }
 
-// abc stores the tokens a, b and c, after letting a function set them up.
+// abc stores the tokens a, b and c, after a function has set them up.
 func (w *world) abc(set func(t []storage.Token)) (tenant storage.ID, t []storage.Token) {
 	w.Helper()
 	tenant = w.id()
@@ -190,8 +190,7 @@ func filterHash(w *world) {
 	w.holdsFor(tenant, storage.Or{storage.HashIs(t[0].Hashes[1]), storage.HashIs(t[2].Hashes[0])}, "ac")
 }
 
-// filterManyHashes creates tokens that are alone in their change, with any
-// number of hashes.
+// filterManyHashes creates single tokens with different numbers of hashes.
 func filterManyHashes(w *world) {
 	tenant := w.id()
 	for n := range 20 {
@@ -201,7 +200,7 @@ func filterManyHashes(w *world) {
 			token.Hashes = append(token.Hashes, w.hash())
 		}
 		given := token.Hashes
-		token.Hashes = append(token.Hashes, token.Hashes...) // a repeated one is one
+		token.Hashes = append(token.Hashes, token.Hashes...) // repeated hashes count once
 		created := insert(tenant, token)
 		created.Logs = []storage.Log{w.log("token", token.ID)}
 		w.write(created)

@@ -8,9 +8,9 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// CheckFixture checks that a backend reads and changes the rows of a fixture, which
-// a database of an earlier schema has: a token with two hashes, its log entry, a
-// record with a key, a claim and a job, all of one tenant.
+// CheckFixture checks that a backend can read and change the rows of a fixture,
+// a database with an earlier schema. It has a token with two hashes, its log
+// entry, a record with a key, a claim and a job, all of one tenant.
 func CheckFixture(t *testing.T, db storage.Storage) {
 	t.Helper()
 	ctx, tenant, key := t.Context(), storage.ID{1}, storage.Key(bytes.Repeat([]byte{'k'}, len(storage.Key{})))

@@ -43,7 +43,7 @@ func (w *world) follower(f storage.LogFollowing) *follower {
 	return &follower{world: w, LogFollowing: f}
 }
 
-// step reads once, and reports whether there was something.
+// step reads once and reports whether there were entries.
 func (f *follower) step() bool {
 	f.Helper()
 	page, next, err := f.store.FollowLogs(f.Context(), f.LogFollowing)
@@ -58,7 +58,7 @@ func (f *follower) step() bool {
 	return len(page) > 0
 }
 
-// until reads until so many entries have come: a transaction of another test may
+// until reads until it has n entries, because a transaction of another test may
 // hold them back.
 func (f *follower) until(n int) []storage.Log {
 	f.Helper()
@@ -105,8 +105,8 @@ func followFromNow(w *world) {
 	w.writeLogs(tenant, entries[0])
 	before := w.follower(storage.LogFollowing{Tenant: tenant, From: earlier})
 	before.until(1)
-	// What has been read is over; whoever begins now gets it once more only while
-	// an older transaction is open.
+	// A follower does not get earlier entries, except once more while an older
+	// transaction is open.
 	f := w.follower(storage.LogFollowing{Tenant: tenant})
 	f.step()
 	w.writeLogs(tenant, entries[1], entries[2])
@@ -174,8 +174,8 @@ func followNodes(w *world) {
 	f.once(w.writeMeanwhile(tenant), 0)
 }
 
-// followCatchUp reads a page of the past before others write, and the rest of it
-// while they do.
+// followCatchUp reads a page of the past before others write, and the rest
+// while they write.
 func followCatchUp(w *world) {
 	const past = 40
 	tenant := w.id()
@@ -186,8 +186,8 @@ func followCatchUp(w *world) {
 	f.once(w.writeMeanwhile(tenant), 2*past)
 }
 
-// once reads what several nodes write, and what was there before, and wants each
-// entry once.
+// once reads the entries that several nodes write, and those from before. It
+// expects each entry once.
 func (f *follower) once(done <-chan []error, before int) {
 	f.Helper()
 	want := before + writers*eachWrites
@@ -197,7 +197,7 @@ func (f *follower) once(done <-chan []error, before int) {
 			f.Fatal(err)
 		}
 	}
-	last := f.log("token", "last") // by then all that comes before it has come
+	last := f.log("token", "last") // all earlier entries come before it
 	f.writeLogs(f.Tenant, last)
 	for want++; !slices.ContainsFunc(got, func(l storage.Log) bool { return l.ID == last.ID }); {
 		got = f.until(len(f.got) + 1)
@@ -213,7 +213,7 @@ func (f *follower) once(done <-chan []error, before int) {
 // eachWrites is how many entries each writer writes.
 const eachWrites = 20
 
-// writeMeanwhile has several nodes write entries at once.
+// writeMeanwhile lets several nodes write entries concurrently.
 func (w *world) writeMeanwhile(tenant storage.ID) <-chan []error {
 	nodes := w.nodes()
 	changes := make([][]storage.Change, writers)

@@ -8,8 +8,8 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// generator makes changes and questions from a seed. Values come from small
-// sets, so that questions have answers and changes have conflicts.
+// generator makes changes and queries from a seed. Values come from small sets,
+// so that queries have results and changes have conflicts.
 type generator struct {
 	*rand.Rand
 	*source
@@ -35,7 +35,7 @@ func newGenerator(seed uint64) *generator {
 
 func pick[T any](g *generator, of []T) T { return of[g.IntN(len(of))] }
 
-// some returns up to n values, perhaps none.
+// some returns up to n values, possibly none.
 func some[T any](g *generator, n int, make func() T) []T {
 	values := []T{}
 	for range g.IntN(n + 1) {
@@ -52,7 +52,7 @@ func (g *generator) text() string {
 
 func (g *generator) tokenID() string { return "i" + g.text() }
 
-// moment returns a time near now, or none.
+// moment returns a time close to now, or the zero time.
 func (g *generator) moment() time.Time {
 	if g.IntN(4) == 0 {
 		return time.Time{}
@@ -107,8 +107,8 @@ func (g *generator) newLog() storage.Log {
 	return entry
 }
 
-// change returns inserts, or updates and deletes of rows that exist, now and
-// then with a revision that is not theirs.
+// change returns inserts, or updates and deletes of existing rows. Some of them
+// have a wrong revision.
 func (g *generator) change(tenant storage.ID) *storage.Change {
 	c := &storage.Change{Tenant: tenant, Now: now, Logs: some(g, 2, g.newLog)}
 	if g.IntN(3) > 0 {
@@ -121,9 +121,9 @@ func (g *generator) change(tenant storage.ID) *storage.Change {
 	return c
 }
 
-// changeTokens adds updates and deletes of the tenant's tokens. A Dedup hash
-// that one row of the change gives up is not taken by another: which of them a
-// backend comes to first is its own affair.
+// changeTokens adds updates and deletes of the tenant's tokens. No row of the
+// change takes a Dedup hash that another row gives up, because the order in
+// which a backend handles them is undefined.
 func (g *generator) changeTokens(c *storage.Change) {
 	given := map[storage.Hash]bool{}
 	for _, ord := range sorted(keys(g.tokens[c.Tenant])) {
@@ -144,7 +144,7 @@ func (g *generator) changeTokens(c *storage.Change) {
 	}
 }
 
-// changeRecords is changeTokens for records and their keys.
+// changeRecords is like changeTokens, for records and their keys.
 func (g *generator) changeRecords(c *storage.Change) {
 	given := map[storage.Key]bool{}
 	for _, id := range sorted(keys(g.records[c.Tenant])) {
@@ -187,7 +187,7 @@ func keys[V any](m map[storage.ID]V) []storage.ID {
 	return ids
 }
 
-// written notes a change that was accepted, for later updates and deletes.
+// written records an accepted change, for later updates and deletes.
 func (g *generator) written(c *storage.Change) {
 	for _, token := range c.InsertTokens {
 		g.tokens[c.Tenant][token.Ord] = token
@@ -211,7 +211,7 @@ func (g *generator) written(c *storage.Change) {
 	}
 }
 
-// cond returns a condition that is nested up to a depth.
+// cond returns a condition with nesting up to a depth.
 func (g *generator) cond(depth int) storage.Cond {
 	if depth > 0 && g.IntN(2) == 0 {
 		inner := func() storage.Cond { return g.cond(depth - 1) }

@@ -8,10 +8,10 @@ import (
 	"github.com/seed-72ea4aab/vault/storage/storagetest/internal/model"
 )
 
-// TestGeneratorIsWorthItsTime shows that random histories are accepted and
-// refused, and that random questions have answers that are neither nothing nor
-// everything: only then does agreement with the model say much.
-func TestGeneratorIsWorthItsTime(t *testing.T) {
+// TestGeneratedHistoriesAreTelling checks that random histories are both accepted
+// and rejected, and that random queries find neither nothing nor everything.
+// Otherwise agreement with the model would mean little.
+func TestGeneratedHistoriesAreTelling(t *testing.T) {
 	t.Parallel()
 	var accepted, refused, telling, trivial int
 	for seed := range uint64(20) {

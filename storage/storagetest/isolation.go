@@ -18,7 +18,7 @@ func isolationRules() []rule {
 	}
 }
 
-// twin returns the same rows for another tenant; only the keys that are unique
+// twin returns the same rows for another tenant. Only keys that are unique
 // across tenants differ.
 func (w *world) twin(e example) example {
 	e.record.Key, e.record.AltKey = w.key(), w.key()

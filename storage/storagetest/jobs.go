@@ -69,7 +69,7 @@ func jobIDs(jobs []storage.Job) []storage.ID {
 	return ids
 }
 
-// isDue reports whether a tenant has jobs to lease, by the way that takes none.
+// isDue reports whether a tenant has jobs to lease, without leasing any.
 func (w *world) isDue(tenant storage.ID) bool {
 	w.Helper()
 	return slices.Contains(w.dueTenants(storage.ID{}, 1000), tenant)
@@ -240,7 +240,7 @@ func jobFenced(w *world) {
 	w.refused(&storage.Change{Tenant: tenant, UpdateJobs: []storage.JobUpdate{update}}, storage.JobStale, 0)
 	w.refused(&storage.Change{Tenant: tenant, DeleteJobs: []storage.JobDelete{remove}}, storage.JobStale, 0)
 	w.lease(tenant, owner, 10)
-	// The lease has run out, but no other worker has taken the job.
+	// The lease has expired, but no other worker has taken the job.
 	w.write(&storage.Change{Tenant: tenant, Now: later, UpdateJobs: []storage.JobUpdate{update}})
 	w.refused(&storage.Change{Tenant: tenant, UpdateJobs: []storage.JobUpdate{update}}, storage.JobStale, 0)
 	w.refused(&storage.Change{Tenant: tenant, DeleteJobs: []storage.JobDelete{remove}}, storage.JobStale, 0)

@@ -69,8 +69,8 @@ func lateWrite(w *world) {
 	w.write(inTime)
 }
 
-// calls are all methods of a Storage but for Write and Close, each as a
-// function of a context alone.
+// calls returns all methods of a Storage except Write and Close, each as a
+// function of only a context.
 func (w *world) calls() map[string]func(ctx context.Context) error {
 	calls := w.tokenCalls()
 	maps.Copy(calls, w.otherCalls())
@@ -241,8 +241,8 @@ func afterClose(w *world) {
 	}
 }
 
-// closeUnderWay closes the handle while writers are at it, and returns the
-// tokens that were acknowledged.
+// closeUnderWay closes the handle while writers use it, and returns the
+// acknowledged tokens.
 func (w *world) closeUnderWay(tenant storage.ID) []storage.Token {
 	w.Helper()
 	const n = 4 * writers

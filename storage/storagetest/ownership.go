@@ -66,7 +66,7 @@ func copyOf(c *storage.Change) *storage.Change {
 	return &out
 }
 
-// stands checks that what a change inserted is in the database as it was.
+// stands checks that the rows of a change are stored unchanged.
 func (w *world) stands(c *storage.Change) {
 	w.Helper()
 	w.hasTokens(c.Tenant, c.InsertTokens...)

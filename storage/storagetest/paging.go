@@ -23,8 +23,8 @@ func pagingRules() []rule {
 	}
 }
 
-// shuffledTokens stores n tokens of one moment, not in the order of their Ord,
-// and returns their ids newest first.
+// shuffledTokens stores n tokens of the same time, not in the order of their
+// Ord. It returns their ids, newest first.
 func (w *world) shuffledTokens(tenant storage.ID, n int) []string {
 	w.Helper()
 	tokens := w.tokenSeries("t", n)
@@ -168,7 +168,7 @@ func pagesWithoutExpired(w *world) {
 	}
 }
 
-// Rows of 100 bytes, and how many of them fit.
+// Rows of 100 bytes, and whether a page of them fits.
 var pageBounds = []struct {
 	limit, maxBytes int
 	fits            bool
@@ -214,7 +214,7 @@ func recordPageBytes(w *world) {
 	}
 }
 
-// pageFits compares a page of a list of four with what was asked for.
+// pageFits compares a page of a list of four rows with the expected result.
 func (w *world) pageFits(fits bool, err error, rows, total, wanted int) {
 	w.Helper()
 	switch {

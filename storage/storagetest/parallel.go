@@ -29,8 +29,8 @@ func parallelRules() []rule {
 
 const writers = 24
 
-// raceOf lets many writers, spread over nodes, at the same thing and returns
-// the one that won.
+// raceOf lets many writers on several nodes write conflicting changes, and
+// returns the one that succeeded.
 func (w *world) raceOf(kind storage.ConflictKind, change func(i int) *storage.Change) int {
 	w.Helper()
 	nodes := w.nodes()
@@ -43,7 +43,8 @@ func (w *world) raceOf(kind storage.ConflictKind, change func(i int) *storage.Ch
 	}), kind)
 }
 
-// holdersInParallel has two tenants, and every third change holds another revision.
+// holdersInParallel uses two tenants. Every third change holds a wrong
+// revision.
 func holdersInParallel(w *world) {
 	tenants, rings := []storage.ID{w.id(), w.id()}, []storage.Record{w.record("ring", "a"), w.record("ring", "b")}
 	changes := make([]*storage.Change, writers)
@@ -202,8 +203,8 @@ func disjointWriters(w *world) {
 	w.same("log entries", total, writers*each)
 }
 
-// mixedWriters writes simple creates, which a backend may put together, of
-// which every third must be refused for one reason or another.
+// mixedWriters writes simple creates, which a backend may group. Every third
+// must be rejected, for different reasons.
 func mixedWriters(w *world) {
 	tenant, nodes := w.id(), w.nodes()
 	taken := w.token("taken")
@@ -251,8 +252,8 @@ func mixedWriters(w *world) {
 	}
 }
 
-// allShapes writes changes with rows of every kind, to two tenants, of which
-// every third is refused for its last token.
+// allShapes writes changes with rows of every kind to two tenants. Every third
+// is rejected because of its last token.
 func allShapes(w *world) {
 	nodes, tenants := w.nodes(), []storage.ID{w.id(), w.id()}
 	taken, changes := w.token("taken"), make([]*storage.Change, writers)
@@ -295,8 +296,8 @@ func allShapes(w *world) {
 	}
 }
 
-// readersDuringWrites moves two tokens between sets together; no reader may
-// find them apart, and no total may be other than two.
+// readersDuringWrites moves two tokens together between sets. Readers must
+// always find both in one set, and a total of two.
 func readersDuringWrites(w *world) {
 	tenant := w.id()
 	pair := w.tokenSeries("t", 2)

@@ -9,7 +9,7 @@ import (
 )
 
 // propertyRules compare the backend with a model in memory, on histories and
-// questions that are made from a seed.
+// queries made from a seed.
 func propertyRules() []rule {
 	var rules []rule
 	for seed := range uint64(3) {
@@ -22,8 +22,8 @@ func propertyRules() []rule {
 }
 
 // Fuzz compares a backend with a model of the contract on random histories and
-// random questions, among them conditions of any shape. A backend calls it from
-// a fuzz target; the suite itself runs a few fixed seeds.
+// random queries, including conditions of any shape. A backend calls it from a
+// fuzz target. Run checks only a few fixed seeds.
 func Fuzz(f *testing.F, b Backend) {
 	for seed := range uint64(4) {
 		f.Add(seed)
@@ -31,8 +31,8 @@ func Fuzz(f *testing.F, b Backend) {
 	f.Fuzz(func(t *testing.T, seed uint64) { agreesWithModel(newWorld(t, b), seed) })
 }
 
-// agreesWithModel writes one history to the backend and to the model, and then
-// asks both the same.
+// agreesWithModel writes a history to the backend and to the model, and
+// compares the results of queries on both.
 func agreesWithModel(w *world, seed uint64) {
 	w.Logf("seed %d", seed)
 	m := &world{T: w.T, source: w.source, store: model.New().Open()}
@@ -66,7 +66,7 @@ func agreesWithModel(w *world, seed uint64) {
 	}
 }
 
-// describe shows of a change what helps to understand a failure.
+// describe summarizes a change for failure messages.
 func describe(c *storage.Change) string {
 	return fmt.Sprintf("a change with %d/%d/%d tokens and %d/%d/%d records inserted/updated/deleted",
 		len(c.InsertTokens), len(c.UpdateTokens), len(c.DeleteTokens),
@@ -78,14 +78,13 @@ func agreeOnTokens(w, m *world, f storage.TokenFilter) {
 	got, gotTotal := w.list(f)
 	want, wantTotal := m.list(f)
 	w.sameFor("page", f, got, want)
-	// Of a list that starts at a token, no total is promised.
+	// A list that starts at a token has no defined total.
 	if f.Count && f.Before.IsZero() {
 		w.sameTotal(f, f.CountUpTo, gotTotal, wantTotal)
 	}
 }
 
-// sameTotal compares totals, of which one may have been counted only up to a
-// bound.
+// sameTotal compares totals, which may have been counted only up to a limit.
 func (w *world) sameTotal(filter any, upTo, got, want int) {
 	w.Helper()
 	if upTo > 0 && want >= upTo && upTo <= got && got <= want {

@@ -23,15 +23,15 @@ func pruneRules() []rule {
 	}
 }
 
-// logAt returns an entry of a time.
+// logAt returns an entry with a time.
 func (s *source) logAt(entityType, entityID string, at time.Time) storage.Log {
 	entry := s.log(entityType, entityID)
 	entry.ID, entry.CreatedAt = idAt(at, s.last.Add(1)), at
 	return entry
 }
 
-// deleteLogs deletes what is older than a time, and checks that it is no more
-// than the limit.
+// deleteLogs deletes entries older than a time, and checks that it deletes no
+// more than the limit.
 func (w *world) deleteLogs(tenant storage.ID, before time.Time, limit int) int {
 	w.Helper()
 	deleted, err := w.store.DeleteLogs(w.Context(), tenant, before, limit)
@@ -60,8 +60,8 @@ func (w *world) logTenants(before time.Time, after storage.ID, limit int) []stor
 	return ids
 }
 
-// checkLogs compares the totals and the pages of filters with the entries that
-// the tenant has.
+// checkLogs compares the totals and pages of filters with the expected entries
+// of the tenant.
 func (w *world) checkLogs(tenant storage.ID, all []storage.Log) {
 	w.Helper()
 	filters := []storage.LogFilter{{}}
@@ -86,7 +86,7 @@ func (w *world) checkLogs(tenant storage.ID, all []storage.Log) {
 				want = append(want, e)
 			}
 		}
-		f.Tenant, f.Limit = tenant, 1 // so that the page does not tell the total
+		f.Tenant, f.Limit = tenant, 1 // so that the page does not reveal the total
 		page, total := w.logs(f)
 		w.sameFor("page", f, page, want[:min(1, len(want))])
 		w.sameFor("total", f, total, len(want))
@@ -107,7 +107,7 @@ func deleteLogsBefore(w *world) {
 	w.same("entries", w.allLogs(tenant), reversed(sortedLogs(left)))
 	w.same("deleted again", w.deleteLogs(tenant, now, 100), 0)
 
-	left = entries[4*len(types):] // those at now are before what comes a nanosecond later
+	left = entries[4*len(types):] // entries at now are older than a time one nanosecond later
 	zoned := now.Add(time.Nanosecond).In(time.FixedZone("", 5*3600))
 	w.same("deleted a nanosecond later", w.deleteLogs(tenant, zoned, 100), len(types))
 	w.same("entries", w.allLogs(tenant), reversed(sortedLogs(left)))
@@ -159,7 +159,7 @@ func deleteNoLogs(w *world) {
 	})
 }
 
-// days writes entries of several types, entities and days, ending now.
+// days writes entries of several types, entities and days, up to now.
 func (w *world) days(tenant storage.ID) []storage.Log {
 	w.Helper()
 	var entries []storage.Log
@@ -246,8 +246,8 @@ func logTenants(w *world) {
 	w.same("of a later time", len(w.logTenants(later, storage.ID{}, 100)), 9)
 }
 
-// deleteLogsInParallel has two nodes delete while others write: entries that are
-// kept, and some that are old already.
+// deleteLogsInParallel lets two nodes delete while others write entries, of
+// which some are already old.
 func deleteLogsInParallel(w *world) {
 	const writers, rounds = 4, 10
 	nodes, tenant := w.nodes(), w.id()

@@ -10,8 +10,7 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// readLogRules are about a [storage.ReadLogger]. For a Storage that is none,
-// there is nothing to hold.
+// readLogRules apply only to a [storage.ReadLogger].
 func readLogRules() []rule {
 	var rules []rule
 	for text, holds := range map[string]func(*world, storage.ReadLogger){
@@ -30,18 +29,19 @@ func readLogRules() []rule {
 	return rules
 }
 
-// reading asks for a token.
+// reading returns a reading of a token.
 func (w *world) reading(tenant storage.ID, id string) storage.Reading {
 	return storage.Reading{Tenant: tenant, ID: id, Entry: w.log("", "")}
 }
 
-// entryOf is the entry of a reading that found a token.
+// entryOf returns the log entry of a reading that found a token.
 func entryOf(r storage.Reading, t storage.Token) storage.Log {
 	r.Entry.EntityType, r.Entry.EntityID = t.Type, t.ID
 	return r.Entry
 }
 
-// asRead is a token as reads return it: without hashes, of its tenant.
+// asRead returns a token as reads return it, with its tenant and without
+// hashes.
 func asRead(tenant storage.ID, t storage.Token) storage.Token {
 	t.Tenant, t.Hashes = tenant, nil
 	return t
@@ -109,7 +109,7 @@ func readLarge(w *world, s storage.ReadLogger) {
 		if got.Body == nil || !bytes.Equal(got.Body, token.Body) {
 			w.Errorf("a body of %d bytes comes back as another, of %d", size, len(got.Body))
 		}
-		got.Body, token.Body = nil, nil // which would take long to compare
+		got.Body, token.Body = nil, nil // comparing them would take long
 		w.same("token", got, asRead(tenant, token))
 	}
 	if _, total := w.logs(storage.LogFilter{Tenant: tenant, Limit: 1}); total != 6 {

@@ -140,7 +140,7 @@ func recordDelete(w *world) {
 	w.insertRecords(tenant, storage.Record{Kind: row.Kind, ID: row.ID, Body: row.Body, CreatedAt: now, Rev: 1})
 }
 
-// recordSeries stores n records of a kind, oldest first.
+// recordSeries stores n records of a kind, and returns them oldest first.
 func (w *world) recordSeries(tenant storage.ID, kind string, n int) []storage.Record {
 	w.Helper()
 	rows := make([]storage.Record, n)

@@ -10,8 +10,7 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// The times of every test. They have microseconds, the least that a backend
-// keeps.
+// The times of every test. They have microseconds, the precision of a backend.
 var (
 	now      = time.Date(2026, 3, 4, 5, 6, 7, 89012000, time.UTC)
 	earlier  = now.Add(-time.Hour)
@@ -19,16 +18,16 @@ var (
 	leaseEnd = now.Add(time.Minute)
 )
 
-// source makes rows of which no two have anything in common by chance.
+// source makes rows that never share a value by chance.
 type source struct{ last atomic.Uint64 }
 
 func newSource() *source { return &source{} }
 
-// id returns a UUIDv7 of the moment now, higher than those before.
+// id returns a UUIDv7 of the time now, higher than all before it.
 func (s *source) id() storage.ID { return idAt(now, s.last.Add(1)) }
 
-// idAt returns the UUIDv7 of a moment. Of the same millisecond, a higher n
-// gives a higher id.
+// idAt returns a UUIDv7 of a time. In the same millisecond, a higher n gives a
+// higher id.
 func idAt(at time.Time, n uint64) storage.ID {
 	var id storage.ID
 	binary.BigEndian.PutUint64(id[:8], uint64(at.UnixMilli())<<16|0x7000|n>>20&0xfff)
@@ -40,7 +39,7 @@ func (s *source) hash() storage.Hash { return hashOf(s.last.Add(1)) }
 
 func (s *source) key() storage.Key { return keyOf(s.last.Add(1)) }
 
-// hashOf returns a hash that stands for n; its bytes look random.
+// hashOf returns a hash for n. Its bytes look random.
 func hashOf(n uint64) storage.Hash {
 	var h storage.Hash
 	binary.BigEndian.PutUint64(h[:8], (n+1)*0x9e3779b97f4a7c15)
@@ -63,7 +62,7 @@ var sets = []storage.ContainerSet{
 	{Set: hashOf(3 << 50), Containers: []string{"/bank/'quoted'/", "/größe/", "/a b/"}},
 }
 
-// token returns a token with a value in every column but for the two expiries
+// token returns a token with a value in every column, except the two expiries
 // and the dedup hash.
 func (s *source) token(id string) storage.Token {
 	n := s.last.Add(1)
@@ -101,7 +100,7 @@ func (s *source) tokenSeries(prefix string, n int) []storage.Token {
 	return tokens
 }
 
-// record returns a record with a value in every column but for the expiry.
+// record returns a record with a value in every column except the expiry.
 func (s *source) record(kind, name string) storage.Record {
 	n := s.last.Add(1)
 	return storage.Record{
@@ -125,7 +124,7 @@ func (s *source) claim() storage.Claim {
 	return storage.Claim{Key: s.key(), Owner: s.id(), LeaseUntil: leaseEnd, ExpiresAt: later}
 }
 
-// answered returns a claim with an answer that is live at now.
+// answered returns a claim with an Answer that is live at now.
 func (s *source) answered() storage.Claim {
 	c := s.claim()
 	c.KeyVersion, c.Answer = 3, []byte("sealed \x00\xff answer")
@@ -173,13 +172,13 @@ func tokenIDs(tokens []storage.Token) []string {
 
 func compareIDs(a, b storage.ID) int { return bytes.Compare(a[:], b[:]) }
 
-// ofTenant returns a row as reads give it out.
+// ofTenant returns a row as reads return it.
 func ofTenant(tenant storage.ID, t storage.Token) storage.Token {
 	t.Tenant = tenant
 	return t
 }
 
-// jobKey returns how Sealed names a job.
+// jobKey returns the key of a job in Sealed.
 func jobKey(id storage.ID) (key storage.Key) {
 	copy(key[:], id[:])
 	return key

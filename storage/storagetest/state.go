@@ -6,7 +6,7 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// state is everything of a tenant that can be read without changing it.
+// state has everything of a tenant that can be read without changing it.
 type state struct {
 	Tokens   []storage.Token
 	Total    int
@@ -21,7 +21,7 @@ type state struct {
 	Due      bool
 }
 
-// state reads a tenant whole.
+// state reads everything of a tenant.
 func (w *world) state(tenant storage.ID) state {
 	w.Helper()
 	s := state{BySet: map[storage.Hash]int{}, Sets: w.containers(tenant)}
@@ -37,12 +37,12 @@ func (w *world) state(tenant storage.ID) state {
 	return s
 }
 
-// rows counts the rows that a state shows.
+// rows counts the rows of a state.
 func (s *state) rows() int {
 	return len(s.Tokens) + len(s.Records) + len(s.Logs) + len(s.Answers) + len(s.Payloads)
 }
 
-// sealed returns rows that are sealed under an older key, in order of their
+// sealed returns rows that are sealed under an older key, in the order of their
 // keys.
 func (w *world) sealed(tenant storage.ID, kind storage.SealedKind, version, limit int) []storage.Sealed {
 	w.Helper()
@@ -61,7 +61,7 @@ func (w *world) unchanged(tenant storage.ID, do func()) {
 	w.same("state of the tenant", w.state(tenant), before)
 }
 
-// example is one row of every kind, to be written in one change.
+// example has one row of every kind, to be written in one change.
 type example struct {
 	token  storage.Token
 	record storage.Record

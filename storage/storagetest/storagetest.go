@@ -1,5 +1,5 @@
-// Package storagetest checks that a backend keeps the contract of package
-// storage. A backend's own test is short:
+// Package storagetest checks that a backend fulfills the contract of package
+// storage. The test of a backend is short:
 //
 //	func TestStorage(t *testing.T) {
 //		storagetest.Run(t, storagetest.Backend{New: func(tb testing.TB) storagetest.Opener {
@@ -8,9 +8,9 @@
 //		}})
 //	}
 //
-// Every rule of the contract is a subtest that is named after it and has a
-// database to itself, so that rules run in parallel and a failure names the
-// sentence that does not hold.
+// Every rule of the contract is a subtest, named after the rule, with its own
+// database. Rules therefore run in parallel, and a failure names the rule that
+// does not hold.
 package storagetest
 
 import (
@@ -21,28 +21,30 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// Opener opens one database. It is called several times: each call returns a
-// handle of its own, as another node would have it, or as the same node has it
-// after a restart. The suite closes every handle that it opened.
+// Opener opens a database. The suite calls it several times. Each call returns
+// a separate handle, as for another node, or for the same node after a restart.
+// The suite closes every handle that it opened.
 type Opener func(ctx context.Context) (storage.Storage, error)
 
-// Backend says how the suite gets at databases.
+// Backend tells the suite how to create and open databases.
 type Backend struct {
-	// New makes an empty database, which the end of the test removes, and
-	// returns how to open it. It is called from many tests at once.
+	// New creates an empty database and returns a function that opens it. The
+	// database is removed at the end of the test. Many tests call New
+	// concurrently.
 	New func(tb testing.TB) Opener
 
-	// Volatile says that a database lives in its one handle and is gone when
-	// that is closed. The rules about several nodes and about reopening are
-	// then not part of the run.
+	// Volatile means that a database exists only while its single handle is
+	// open. The suite then skips the rules about several nodes and about
+	// reopening.
 	Volatile bool
 
-	// Chapters names the chapters of the contract to check; all when empty.
+	// Chapters names the chapters of the contract to check. If empty, all are
+	// checked.
 	Chapters []string
 }
 
-// Run checks every rule of the contract, each in a subtest on a database of
-// its own.
+// Run checks every rule of the contract, each in a subtest with a separate
+// database.
 func Run(t *testing.T, b Backend) {
 	t.Helper()
 	for _, c := range chosen(t, b.Chapters, chapters()) {
@@ -61,11 +63,11 @@ func Run(t *testing.T, b Backend) {
 	}
 }
 
-// chapter is a group of rules about one thing.
+// chapter is a group of rules about one subject.
 type chapter struct {
 	name    string
 	durable bool // needs a database that outlives a handle
-	inTx    bool // is about nothing but reads and changes
+	inTx    bool // has only reads and changes
 	rules   []rule
 }
 
@@ -86,7 +88,7 @@ func chosen(t *testing.T, names []string, all []chapter) []chapter {
 	return found
 }
 
-// rule is a sentence of the contract and the test that it holds.
+// rule is a rule of the contract, with its test.
 type rule struct {
 	text  string
 	holds func(w *world)

@@ -14,13 +14,13 @@ var modelBackend = storagetest.Backend{New: func(testing.TB) storagetest.Opener 
 	return func(context.Context) (storage.Storage, error) { return db.Open(), nil }
 }}
 
-// TestModel shows that the suite asks for nothing that cannot be kept.
+// TestModel checks that the suite requires nothing impossible.
 func TestModel(t *testing.T) {
 	t.Parallel()
 	storagetest.Run(t, modelBackend)
 }
 
-// TestVolatileModel runs what is left for a database that cannot be reopened.
+// TestVolatileModel runs the rules for a database that cannot be reopened.
 func TestVolatileModel(t *testing.T) {
 	t.Parallel()
 	volatile := modelBackend

@@ -16,14 +16,14 @@ func timeRules() []rule {
 	}
 }
 
-// zoned is a moment with nanoseconds in a zone that is not UTC, and kept is
-// what is stored of it.
+// zoned is a time with nanoseconds in a zone other than UTC. kept is the same
+// time as stored.
 var (
 	zoned = time.Date(2031, 7, 8, 23, 59, 59, 123456789, time.FixedZone("NPT", 5*3600+45*60))
 	kept  = time.Date(2031, 7, 8, 18, 14, 59, 123456000, time.UTC)
 )
 
-// isKept checks that a time was stored as the contract says.
+// isKept checks that a time was stored according to the contract.
 func (w *world) isKept(what string, got time.Time) {
 	w.Helper()
 	if !got.Equal(kept) || got.Location() != time.UTC {

@@ -69,8 +69,8 @@ func tokensReturnsExpired(w *world) {
 	w.same("tokens", w.tokens(tenant, "old"), []storage.Token{ofTenant(tenant, token)})
 }
 
-// oddIDs differ only in ways that a database may take for no difference, or
-// take for syntax.
+// oddIDs differ only in ways that a database may ignore, or contain characters
+// that it may take for syntax.
 var oddIDs = []string{
 	"abc", "ABC", "abc ", "a%c", "a_c", "aXc", `a\c`, "a'c", `a"c`, "a--c", "a;c", "a$1c", "a?c", "a:c", "a{}c",
 	"\u00e9", "e\u0301", "ß", "ss", "SS", "ﬁ", "fi", "日本", "🙂", "🙃", "a\u200bc", "01", "1", "1.0", "NULL",
@@ -91,13 +91,13 @@ func idsAreBytes(w *world) {
 	}
 }
 
-// changed returns a token that differs from a stored one in all columns that
-// an update replaces.
+// changed returns a token that differs from a stored one in all columns that an
+// update replaces.
 func (w *world) changed(stored storage.Token) storage.Token {
 	next := w.token(stored.ID)
 	next.Ord, next.Type, next.CreatedBy, next.CreatedAt = stored.Ord, stored.Type, stored.CreatedBy, stored.CreatedAt
 	next.Dedup, next.CVC, next.CVCExpiresAt, next.ExpiresAt = w.hash(), []byte("new cvc"), later, later
-	next.Rev = 77 // not looked at
+	next.Rev = 77 // ignored
 	return next
 }
 
@@ -267,8 +267,8 @@ func (w *world) duplicate(tenant storage.ID, d storage.Duplicate) *storage.Token
 	return token
 }
 
-// alike returns tokens, oldest first, that have one content, and the question
-// that finds them.
+// alike returns tokens with the same content, oldest first, and the query that
+// finds them.
 func (w *world) alike(n int) ([]storage.Token, storage.Duplicate) {
 	tokens := w.tokenSeries("same", n)
 	for i := range tokens {

@@ -9,8 +9,7 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// treeRules are about a [storage.TreeStorage]. For a Storage that is none, there
-// is nothing to hold.
+// treeRules apply only to a [storage.TreeStorage].
 func treeRules() []rule {
 	var rules []rule
 	for text, holds := range map[string]func(*world, trees){
@@ -64,7 +63,7 @@ func (t trees) mustWrite(c *storage.TreeChange) {
 	}
 }
 
-// read returns the rows of a tree, and the tree itself.
+// read returns rows of a tree, and the tree itself.
 func (t trees) read(q storage.TreeQuery) (storage.TreePart, []storage.Tree) {
 	t.Helper()
 	part, err := t.ReadTree(t.Context(), q)
@@ -252,7 +251,8 @@ func treePrune(w *world, t trees) {
 	}
 }
 
-// followed returns a tenant's entries as a follower from the beginning gets them.
+// followed returns a tenant's entries as a follower from the beginning gets
+// them.
 func (t trees) followed(tenant storage.ID, n int) []storage.Log {
 	t.Helper()
 	return t.follower(storage.LogFollowing{Tenant: tenant, From: time.UnixMicro(1)}).until(n)

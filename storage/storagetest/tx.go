@@ -36,7 +36,7 @@ type txRule struct {
 	holds func(w *txWorld)
 }
 
-// txWorld is a world whose database an application shares.
+// txWorld is a world whose database is shared with an application.
 type txWorld struct {
 	*world
 	backend TxBackend
@@ -63,7 +63,7 @@ func (w *txWorld) txStorage() storage.TxStorage {
 	return s
 }
 
-// begin begins a transaction, which the end of the test rolls back.
+// begin begins a transaction, which is rolled back at the end of the test.
 func (w *txWorld) begin() (storage.SQLTx, storage.Tx) {
 	w.Helper()
 	tx, err := w.beginTx(context.Background())
@@ -126,8 +126,8 @@ func txRollback(w *txWorld) {
 	w.hasTokens(tenant, e.insert(tenant).InsertTokens...)
 }
 
-// txSavepoint lets the application undo a part of its transaction, which a
-// backend does not learn of.
+// txSavepoint lets the application undo a part of its transaction without
+// telling the backend.
 func txSavepoint(w *txWorld) {
 	tenant, kept, undone := w.id(), w.token("kept"), w.token("undone")
 	tx, in := w.begin()
@@ -186,7 +186,7 @@ func (w *txWorld) sameInTx(what string, err error, got, want any) {
 	w.same(what, got, want)
 }
 
-// txRefused breaks a guard of each sort in one transaction, and goes on.
+// txRefused breaks a guard of each kind in one transaction and continues.
 func txRefused(w *txWorld) {
 	tenant, old := w.id(), w.token("old")
 	old.Dedup = w.hash()
@@ -256,14 +256,14 @@ func txCounts(w *txWorld) {
 	}
 }
 
-// plus adds a token to those that are kept.
+// plus adds a token to the kept ones and returns it.
 func (w *txWorld) plus(kept *[]storage.Token) storage.Token {
 	t := w.mixed(1)[0]
 	*kept = append(*kept, t)
 	return t
 }
 
-// mixed returns tokens of several types and sets, with ids of their own.
+// mixed returns tokens of several types and sets, with different ids.
 func (w *txWorld) mixed(n int) []storage.Token {
 	tokens := w.mixedTokens(n)
 	for i := range tokens {

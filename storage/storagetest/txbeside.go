@@ -24,7 +24,7 @@ func txStrangers(w *txWorld) {
 		}
 		return w.store.Write(w.Context(), insert(of, t))
 	})
-	if err := errors.Join(errs...); err != nil { // those that wait for the transaction give up
+	if err := errors.Join(errs...); err != nil { // writes that wait for the transaction give up
 		w.Errorf("others waited: %v", err)
 	}
 	w.commit(tx)
@@ -63,7 +63,7 @@ func txShared(w *txWorld) {
 	tenant, tokens := w.id(), w.tokenSeries("t", 12)
 	tx, in := w.begin()
 	errs := try(len(tokens), func(i int) error {
-		if i%4 == 3 { // refused, between others that are not
+		if i%4 == 3 { // rejected, between others that are accepted
 			_ = in.Write(w.Context(), &storage.Change{Tenant: tenant, DeleteTokens: []storage.TokenDelete{deleteOf(tokens[i])}})
 		}
 		if _, err := in.Tokens(w.Context(), tenant, []string{tokens[i].ID}); err != nil {

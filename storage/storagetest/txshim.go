@@ -9,27 +9,29 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// TxBackend says how the suite gets at databases that an application shares.
+// TxBackend tells the suite how to create and open databases that an
+// application shares.
 type TxBackend struct {
-	// New makes an empty database, as New of a [Backend] does. It returns how to open
-	// the database, and how the application begins transactions on it, which can
-	// write, and wait for each other.
+	// New creates an empty database, like the New of [Backend]. It returns a
+	// function that opens the database, and one that begins transactions of the
+	// application on it. They can write, and wait for each other.
 	New func(tb testing.TB) (Opener, Begin)
 
-	// Others begins transactions on databases that New has not made: a database
-	// without a vault, and one that holds another vault.
+	// Others begins transactions on databases that New has not created: one
+	// without a vault, and one with another vault.
 	Others func(tb testing.TB) map[string]Begin
 
-	// Volatile says what that of a [Backend] does.
+	// Volatile has the same meaning as in [Backend].
 	Volatile bool
 
-	// Chapters names the chapters of the contract to check in transactions; all
-	// when empty. The rules about transactions themselves are always checked.
+	// Chapters names the chapters of the contract to check in transactions. If
+	// empty, all are checked. The rules about transactions themselves are
+	// always checked.
 	Chapters []string
 }
 
-// Begin begins a transaction of the application. The context is for the call alone:
-// when it ends later, the transaction stays open.
+// Begin begins a transaction of the application. The context is for the call
+// alone: the transaction stays open after the context ends.
 type Begin func(ctx context.Context) (storage.SQLTx, error)
 
 // BeginOn begins transactions on a pool of [database/sql].
@@ -37,8 +39,9 @@ func BeginOn(db *sql.DB) Begin {
 	return func(ctx context.Context) (storage.SQLTx, error) { return db.BeginTx(context.WithoutCancel(ctx), nil) }
 }
 
-// RunTx checks every rule about [storage.TxStorage], and that changes and reads in
-// transactions of the application keep the rules that they keep elsewhere.
+// RunTx checks every rule of [storage.TxStorage]. It also checks that changes
+// and reads in transactions of the application follow the same rules as
+// elsewhere.
 func RunTx(t *testing.T, b TxBackend) {
 	t.Helper()
 	t.Run("Transactions", func(t *testing.T) {
@@ -76,9 +79,9 @@ func RunTx(t *testing.T, b TxBackend) {
 	}
 }
 
-// txShim is a storage that does every read and write in a transaction of its
-// own on the connection of an application. It commits after a write that was
-// refused too, which must have left nothing to commit.
+// txShim is a storage that does every read and write in a separate transaction
+// on a connection of an application. It also commits after a rejected write,
+// which must have left nothing to commit.
 type txShim struct {
 	storage.Storage
 	begin Begin
@@ -89,7 +92,7 @@ func within[T any](ctx context.Context, s *txShim, do func(storage.Tx) (T, error
 	if err := ctx.Err(); err != nil {
 		return none, err
 	}
-	tx, err := s.begin(context.WithoutCancel(ctx))
+	tx, err := s.begin(ctx)
 	if err != nil {
 		return none, err
 	}
@@ -118,7 +121,7 @@ func (s *txShim) Duplicate(ctx context.Context, tenant storage.ID, d storage.Dup
 	return within(ctx, s, func(tx storage.Tx) (*storage.Token, error) { return tx.Duplicate(ctx, tenant, d) })
 }
 
-// page is what a list returns beside its error.
+// page is the result of a list, without the error.
 type page[T any] struct {
 	rows  []T
 	total int

@@ -13,7 +13,7 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// world is one test and the database that it has to itself.
+// world is a test with its database.
 type world struct {
 	*testing.T
 	*source
@@ -29,7 +29,7 @@ func newWorld(t *testing.T, b Backend) *world {
 	return w
 }
 
-// node opens the database once more, as another node does.
+// node opens the database again, as another node does.
 func (w *world) node() storage.Storage {
 	w.Helper()
 	s, err := w.open(w.Context())
@@ -44,8 +44,8 @@ func (w *world) node() storage.Storage {
 	return s
 }
 
-// nodes returns the handles over which writers are spread: two, where the
-// database can be opened twice.
+// nodes returns the handles that writers use: two, if the database can be
+// opened twice.
 func (w *world) nodes() []storage.Storage {
 	w.Helper()
 	if w.backend.Volatile {
@@ -71,7 +71,7 @@ func (w *world) write(c *storage.Change) {
 	}
 }
 
-// refused applies a change that must fail with a conflict of this kind, on one
+// refused applies a change that must fail with a conflict of this kind on one
 // of these rows.
 func (w *world) refused(c *storage.Change, kind storage.ConflictKind, rows ...int) {
 	w.Helper()
@@ -85,7 +85,7 @@ func (w *world) isConflict(err error, kind storage.ConflictKind, rows ...int) {
 	}
 }
 
-// conflictProblem says in what an error is not the expected conflict.
+// conflictProblem describes how an error differs from the expected conflict.
 func conflictProblem(err error, kind storage.ConflictKind, rows ...int) string {
 	want := (&storage.Conflict{Kind: kind}).Error()
 	var conflict *storage.Conflict
@@ -122,8 +122,8 @@ func (w *world) tokensOn(s storage.Storage, tenant storage.ID, ids ...string) []
 	return got
 }
 
-// hasTokens checks that exactly these of the tenant's tokens exist, with their
-// columns and the right total.
+// hasTokens checks that exactly these tokens of the tenant exist, with their
+// columns and the correct total.
 func (w *world) hasTokens(tenant storage.ID, want ...storage.Token) {
 	w.Helper()
 	want = slices.Clone(want)
@@ -147,7 +147,7 @@ func (w *world) list(f storage.TokenFilter) ([]storage.Token, int) {
 }
 
 // found returns the ids of all tokens for which a condition holds, newest
-// first, after checking that the total agrees.
+// first. It also checks the total.
 func (w *world) found(tenant storage.ID, where storage.Cond) []string {
 	w.Helper()
 	page, total := w.list(storage.TokenFilter{Tenant: tenant, Where: where, Limit: 1000, Count: true})
@@ -158,7 +158,7 @@ func (w *world) found(tenant storage.ID, where storage.Cond) []string {
 	return ids
 }
 
-// count returns the total of a filter, without reading a page of it.
+// count returns the total of a filter.
 func (w *world) count(f storage.TokenFilter) int {
 	w.Helper()
 	f.Limit, f.Count = 1, true
@@ -184,7 +184,7 @@ func (w *world) logs(f storage.LogFilter) ([]storage.Log, int) {
 	return page, total
 }
 
-// lookup returns the record that has the key, or nil.
+// lookup returns the record with the key, or nil.
 func (w *world) lookup(key storage.Key) *storage.Record {
 	w.Helper()
 	r, err := w.store.Lookup(w.Context(), key)
@@ -197,7 +197,7 @@ func (w *world) lookup(key storage.Key) *storage.Record {
 	return &r
 }
 
-// claimed returns the claim that has the key, or nil.
+// claimed returns the claim with the key, or nil.
 func (w *world) claimed(tenant storage.ID, key storage.Key) *storage.Claim {
 	w.Helper()
 	c, err := w.store.Claim(w.Context(), tenant, key)
@@ -210,7 +210,7 @@ func (w *world) claimed(tenant storage.ID, key storage.Key) *storage.Claim {
 	return &c
 }
 
-// lease takes jobs for an owner until the usual end of a lease.
+// lease leases jobs to an owner until leaseEnd.
 func (w *world) lease(tenant, owner storage.ID, limit int) []storage.Job {
 	w.Helper()
 	l := storage.Lease{Tenant: tenant, Owner: owner, Now: now, Until: leaseEnd, Limit: limit}
@@ -254,8 +254,8 @@ func (w *world) containers(tenant storage.ID) []string {
 	return texts
 }
 
-// exactly compares rows, without the hashes of tokens, which are not read back, and
-// without the numbers of log entries, which the database chooses.
+// exactly compares rows. It ignores the hashes of tokens, which reads do not
+// return, and the sequence numbers of log entries, which the database chooses.
 var exactly = cmp.Options{
 	cmpopts.IgnoreFields(storage.Token{}, "Hashes"),
 	cmpopts.IgnoreFields(storage.Log{}, "Seq"),
@@ -263,13 +263,13 @@ var exactly = cmp.Options{
 	cmpopts.EquateEmpty(),
 }
 
-// same fails the test, and goes on, when two values differ.
+// same reports an error if two values differ.
 func (w *world) same(what string, got, want any) {
 	w.Helper()
 	w.sameFor(what, nil, got, want)
 }
 
-// sameFor is same for a question, which is shown when the answers differ.
+// sameFor is like same, and includes the query in the message.
 func (w *world) sameFor(what string, question, got, want any) {
 	w.Helper()
 	if cmp.Equal(want, got, exactly) {
@@ -281,7 +281,8 @@ func (w *world) sameFor(what string, question, got, want any) {
 	w.Errorf("%s (-want +got):\n%s", what, cmp.Diff(want, got, exactly))
 }
 
-// try runs a function for each of n numbers at once and returns its errors.
+// try runs a function concurrently for each of n numbers and returns the
+// errors.
 func try(n int, do func(i int) error) []error {
 	errs, start, done := make([]error, n), make(chan struct{}), make(chan struct{})
 	for i := range n {

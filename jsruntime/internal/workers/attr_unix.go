@@ -4,9 +4,9 @@ package workers
 
 import "syscall"
 
-// processAttributes has nothing to add: a worker whose parent is gone ends
-// when it finds its link closed.
+// processAttributes adds nothing. A worker whose parent has ended stops when it
+// finds its link closed.
 func processAttributes() *syscall.SysProcAttr { return nil }
 
-// noNewPrivileges has nothing to do: only Linux has this.
+// noNewPrivileges does nothing, because only Linux supports it.
 func noNewPrivileges() error { return nil }

@@ -6,10 +6,10 @@ import (
 	"sync/atomic"
 )
 
-// crashes logs and counts the panics of the engine. Tenants learn only that their run
-// crashed.
+// crashes logs and counts the panics of the engine. Tenants learn only that
+// their run crashed.
 type crashes struct {
-	log   *slog.Logger // nil for the default one
+	log   *slog.Logger // nil for the default logger
 	count atomic.Int64
 }
 
@@ -23,8 +23,8 @@ func (r *crashes) report(tenant, name, text, stack string) {
 	log.Error("jsruntime: the JavaScript engine failed", "tenant", tenant, "program", name, "panic", text, "stack", stack)
 }
 
-// deathText is the first line of what a process wrote when it died, unless that line
-// may hold something of a tenant.
+// deathText returns the first line that a process wrote when it died, unless
+// that line may contain data of a tenant.
 func deathText(words string) string {
 	line, _, _ := strings.Cut(words, "\n")
 	for _, known := range []string{"fatal error: ", "runtime: ", "SIG", "panic: runtime error: "} {

@@ -7,9 +7,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// closeInherited closes every descriptor above the link: what the embedding
-// program was started with, and what the init functions of this process have
-// opened. Only the poller of the Go runtime keeps its own.
+// closeInherited closes every descriptor above the link. These were inherited
+// from the embedding program, or opened by init functions of this process. Only
+// the poller of the Go runtime keeps its descriptors.
 func closeInherited() error {
 	const directory = "/proc/self/fd"
 	entries, err := os.ReadDir(directory)
@@ -23,7 +23,7 @@ func closeInherited() error {
 		}
 		link, _ := os.Readlink(directory + "/" + e.Name())
 		if isInherited(fd) || link != "anon_inode:[eventpoll]" && link != "anon_inode:[eventfd]" {
-			_ = unix.Close(fd) // fails for the directory itself, which is closed already
+			_ = unix.Close(fd) // fails for the directory itself, which is already closed
 		}
 	}
 	return nil

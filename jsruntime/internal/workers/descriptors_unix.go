@@ -4,9 +4,9 @@ package workers
 
 import "golang.org/x/sys/unix"
 
-// closeInherited closes every descriptor above the link that the embedding
-// program was started with, and the files and sockets that the init functions of
-// this process have opened. The poller of the Go runtime uses neither.
+// closeInherited closes every descriptor above the link that was inherited from
+// the embedding program. It also closes files and sockets that init functions
+// of this process have opened. The poller of the Go runtime uses neither.
 func closeInherited() error {
 	var limit unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
@@ -20,7 +20,7 @@ func closeInherited() error {
 	return nil
 }
 
-// isFile tells whether a descriptor is a file, a device or a socket.
+// isFile reports whether a descriptor is a file, a device or a socket.
 func isFile(fd int) bool {
 	var stat unix.Stat_t
 	if unix.Fstat(fd, &stat) != nil {

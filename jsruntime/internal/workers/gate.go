@@ -12,18 +12,18 @@ import (
 const (
 	// maxNested is how deep runs may be nested.
 	maxNested = 3
-	// nestedWidth is how many runs below one outermost run may go on at a
-	// time, on each level.
+	// nestedWidth is how many runs below one outermost run may run
+	// concurrently, on each level.
 	nestedWidth = 4
 )
 
-// gates let runs in, each depth through a gate of its own. A run waits only for
-// places of its own depth, and no run needs a place further out to finish, so runs
-// that wait for each other cannot deadlock.
+// gates admit runs, with a separate gate for each depth. A run waits only for
+// places of its own depth, and no run needs a place further out to finish. So
+// runs that wait for each other cannot deadlock.
 type gates [maxNested]*gate
 
-// gate lets runs of one depth in: so many in all, so many of one tenant, and a
-// bounded number that wait.
+// gate admits runs of one depth. It limits the runs in total, the runs of each
+// tenant, and the runs that wait.
 type gate struct {
 	max, perTenant  int
 	queue, perQueue int
@@ -38,20 +38,20 @@ type gate struct {
 type waiter struct {
 	tenant string
 	ready  chan struct{}
-	in     bool // was let in
+	in     bool // was admitted
 }
 
-// lineage says which run a context comes from: it is in the context that
-// Host.Call gets.
+// lineage identifies the run that a context comes from. It is in the context of
+// Host.Call.
 type lineage struct {
 	depth  int // 0 outside of runs
 	family *family
 }
 
-// family is what all runs below one outermost run share.
+// family holds the state that all runs below one outermost run share.
 type family struct {
 	mu     sync.Mutex
-	levels [maxNested]chan struct{} // by the depth of the caller
+	levels [maxNested]chan struct{} // by depth of the caller
 }
 
 // level returns the places of one depth.
@@ -66,8 +66,8 @@ func (f *family) level(depth int) chan struct{} {
 
 type lineageKey struct{}
 
-// enter waits for a place and returns a context for the host calls of the run,
-// and a function that gives the place back.
+// enter waits for a place. It returns a context for the host calls of the run
+// and a function that releases the place.
 func (g *gates) enter(ctx context.Context, tenant string) (context.Context, func(), error) {
 	origin, nested := ctx.Value(lineageKey{}).(lineage)
 	if !nested {
@@ -89,7 +89,7 @@ func (g *gates) enter(ctx context.Context, tenant string) (context.Context, func
 	}, nil
 }
 
-// enter waits for siblings, if there are so many that they have to take turns.
+// enter waits for siblings if there are too many to run concurrently.
 func (l lineage) enter(ctx context.Context) (leave func(), err error) {
 	switch l.depth {
 	case 0:
@@ -142,8 +142,8 @@ func (g *gate) take(ctx context.Context, tenant string) error {
 	}
 }
 
-// abandon removes a waiter whose context ended from the queue. If its deadline
-// passed, the caller may try again later.
+// abandon removes a waiter whose context has ended from the queue. If its
+// deadline passed, the caller may try again later.
 func (g *gate) abandon(ctx context.Context, w *waiter) error {
 	g.mu.Lock()
 	i := slices.Index(g.waiting, w)
@@ -168,8 +168,8 @@ func (g *gate) admit(tenant string) {
 	g.running[tenant]++
 }
 
-// leave gives a place back and lets the next one in: of the tenants that wait,
-// the one with the fewest runs, and of its runs the oldest.
+// leave releases a place and admits the next run: the oldest run of the waiting
+// tenant with the fewest running ones.
 func (g *gate) leave(tenant string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -199,7 +199,7 @@ func (g *gates) close() {
 	}
 }
 
-// waiting counts the runs that wait, of every depth.
+// waiting counts the waiting runs of all depths.
 func (g *gates) waiting() int {
 	n := 0
 	for _, gate := range g {
@@ -210,7 +210,7 @@ func (g *gates) waiting() int {
 	return n
 }
 
-// close refuses all runs from now on, those that wait included.
+// close rejects all runs from now on, including waiting ones.
 func (g *gate) close() {
 	g.mu.Lock()
 	defer g.mu.Unlock()

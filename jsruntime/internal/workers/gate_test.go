@@ -56,7 +56,7 @@ func TestGateOrder(t *testing.T) {
 		}
 	}
 	if want := []string{"b", "a"}; !slices.Equal(got, want) {
-		t.Errorf("let in %v, want %v first: the tenant with the fewest runs comes first", got, want)
+		t.Errorf("admitted %v, want %v first, because the tenant with the fewest runs comes first", got, want)
 	}
 }
 
@@ -83,9 +83,9 @@ func TestGateQueueBound(t *testing.T) {
 	}
 }
 
-// TestNestedPlaces has two outermost runs that ask for four runs each. As many
-// go on as there are places, and the rest wait. What those ask for in turn has
-// places of its own, and does not wait for them.
+// TestNestedPlaces starts two outermost runs that each start four runs. As many
+// run as there are places, and the rest wait. Their own nested runs have
+// separate places and do not wait for them.
 func TestNestedPlaces(t *testing.T) {
 	t.Parallel()
 	g := Options{Workers: 2, TenantWorkers: 2, Queue: -1}.gates()
@@ -119,12 +119,12 @@ func TestNestedPlaces(t *testing.T) {
 	}
 	for range 2 * nestedWidth {
 		if n := len(inner); n > 2 {
-			t.Fatalf("%d runs within runs go on, want 2", n)
+			t.Fatalf("%d nested runs are running, want 2", n)
 		}
 		r := <-inner
 		ctx, leave := enter(r.ctx)
 		if _, _, err := g.enter(ctx, "t"); err == nil {
-			t.Error("a run of the fourth depth was let in")
+			t.Error("a run of the fourth depth was admitted")
 		}
 		leave()
 		r.leave()

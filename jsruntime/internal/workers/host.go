@@ -12,7 +12,7 @@ import (
 // noHost is the host of code that is only checked.
 type noHost struct{}
 
-// Call refuses.
+// Call always returns an error.
 func (noHost) Call(context.Context, string, json.RawMessage) (json.RawMessage, error) {
 	return nil, &script.HostError{Message: "not available while the code is loading"}
 }
@@ -20,7 +20,7 @@ func (noHost) Call(context.Context, string, json.RawMessage) (json.RawMessage, e
 // Log drops the line.
 func (noHost) Log(script.Line) {}
 
-// callHost carries out an operation for a run. A panic of the host is an
+// callHost performs an operation for a run. A panic of the host becomes an
 // error of the operation.
 func callHost(ctx context.Context, host script.Host, id int, op string, args json.RawMessage) (r node.Reply) {
 	defer func() {
@@ -38,7 +38,7 @@ func callHost(ctx context.Context, host script.Host, id int, op string, args jso
 	return node.Reply{ID: id, Result: result}
 }
 
-// hostError returns what the code may know of an error of the host.
+// hostError returns the part of a host error that the code may know.
 func hostError(err error) *script.HostError {
 	if known, ok := errors.AsType[*script.HostError](err); ok {
 		return known
@@ -46,8 +46,8 @@ func hostError(err error) *script.HostError {
 	return node.FailedOperation()
 }
 
-// logHost hands a line of the console to the host. A panic there loses the
-// line, and not the run.
+// logHost passes a line of the console to the host. A panic there loses the
+// line, but not the run.
 func logHost(host script.Host, level, line string) {
 	defer func() { _ = recover() }()
 	host.Log(script.Line{Level: level, Text: line})

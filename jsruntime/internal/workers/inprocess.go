@@ -9,7 +9,8 @@ import (
 	"github.com/seed-72ea4aab/vault/script"
 )
 
-// InProcess runs tenant code in the embedding process. It is a script.Runtime.
+// InProcess runs tenant code in the embedding process. It implements
+// script.Runtime.
 type InProcess struct {
 	options  Options
 	gates    *gates
@@ -20,12 +21,8 @@ type InProcess struct {
 
 var _ script.Runtime = (*InProcess)(nil)
 
-// NewInProcess returns a runtime without worker processes. It stops code at
-// its deadline wherever JavaScript itself runs, but it cannot interrupt
-// built-in functions and has no bound on memory: about one in three of the
-// attacks that [New] contains hangs or ends the process. Dates are in the time
-// zone of the process, where workers have UTC. Use it in tests, and for code
-// that is trusted like the program itself.
+// NewInProcess returns a runtime without worker processes. Package jsruntime
+// documents its limitations.
 func NewInProcess(opts *Options) *InProcess {
 	options := opts.withDefaults()
 	return &InProcess{options: options, gates: options.gates(), packages: modules.Open(options.Modules), crashes: crashes{log: options.Logger}}
@@ -42,7 +39,7 @@ func (r *InProcess) Run(ctx context.Context, p script.Program, input json.RawMes
 	return r.do(ctx, p, input, host, false)
 }
 
-// Close turns new runs away.
+// Close rejects new runs.
 func (r *InProcess) Close() error {
 	r.gates.close()
 	return r.packages.Close()

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// TestMain gives runs time on a busy machine. Under the race detector workers are a
-// program that was built without it.
+// TestMain gives runs more time, for busy machines. Under the race detector,
+// workers are a program built without it.
 func TestMain(m *testing.M) {
 	DefaultTimeout = 2 * time.Minute
 	folder, err := os.MkdirTemp("", "workers")

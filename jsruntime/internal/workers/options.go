@@ -12,8 +12,8 @@ import (
 	"github.com/seed-72ea4aab/vault/script"
 )
 
-// Options are the options of package jsruntime, which documents them. The fields are
-// the same, so that one converts to the other.
+// Options are the options of package jsruntime, which documents them. The
+// fields are the same, so that one converts to the other.
 type Options struct {
 	Workers                      int
 	TenantWorkers                int
@@ -28,8 +28,8 @@ type Options struct {
 	Logger                       *slog.Logger
 }
 
-// DefaultTimeout is the time of a run or a check whose context has no deadline.
-// Only tests, which must pass on a busy machine, set it.
+// DefaultTimeout is the time limit of a run or a check whose context has no
+// deadline. Only tests set it, because they must pass on a busy machine.
 var DefaultTimeout = 10 * time.Second
 
 // withDefaults returns the options with every field set.
@@ -56,8 +56,8 @@ func setDefault[T int | int64 | time.Duration](field *T, value T) {
 	}
 }
 
-// gates returns the gates that the options describe. The queues of nested runs are
-// large enough for all of them: each outermost run has a few.
+// gates returns the gates that the options describe. The queues of nested runs
+// have room for all of them, because each outermost run has only a few.
 func (o Options) gates() *gates {
 	queue := max(0, o.Queue)
 	g := gates{{max: o.Workers, perTenant: o.TenantWorkers, queue: queue, perQueue: (queue + 1) / 2}}
@@ -68,8 +68,8 @@ func (o Options) gates() *gates {
 	return &g
 }
 
-// job returns the job for a program. Its time is what is left of the context's; a
-// check has no more than its own.
+// job returns the job for a program. A run has the time that is left in its
+// context, and a check has at most CheckTimeout.
 func (o Options) job(ctx context.Context, p script.Program, input json.RawMessage, check bool) node.Job {
 	l := node.Limits{Timeout: o.Timeout, MaxSource: o.MaxSource, MaxOutput: o.MaxOutput, MaxLog: o.MaxLog}
 	deadline, ok := ctx.Deadline()

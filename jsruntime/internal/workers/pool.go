@@ -1,5 +1,5 @@
-// Package workers is behind package jsruntime, which documents it. It keeps the
-// processes in which code runs, one tenant's in each, and what is on both sides of the
+// Package workers implements package jsruntime, which documents it. It manages
+// the processes in which code runs, one tenant in each, and both sides of the
 // link to them.
 package workers
 
@@ -16,15 +16,14 @@ import (
 	"github.com/seed-72ea4aab/vault/script"
 )
 
-// ErrWorker means that no worker process could be started. The text says what
-// the attempt ended with.
+// ErrWorker means that no worker process could be started. The text gives the
+// reason.
 var ErrWorker = errors.New("jsruntime: a worker process cannot be started")
 
-// workerRuns is how many runs a worker serves before it makes room for a new
-// one.
+// workerRuns is how many runs a worker serves before it is replaced.
 const workerRuns = 20_000
 
-// Pool runs tenant code in worker processes. It is a script.Runtime.
+// Pool runs tenant code in worker processes. It implements script.Runtime.
 type Pool struct {
 	options  Options
 	gates    *gates
@@ -34,13 +33,13 @@ type Pool struct {
 
 	mu       sync.Mutex
 	closed   bool
-	spare    []*worker // have run nothing yet
-	idle     []*worker // have run code of their tenant; latest used last
+	spare    []*worker // have not run anything yet
+	idle     []*worker // have run code of their tenant; most recently used last
 	trimmer  *time.Timer
 	busy     map[*worker]bool
-	starting chan struct{} // while a spare is being started; closed when it is there
+	starting chan struct{} // not nil while a spare is starting; closed when it is ready
 	spares   sync.WaitGroup
-	started  int // workers so far
+	started  int // workers started so far
 }
 
 var (
@@ -48,9 +47,9 @@ var (
 	_ script.Reporter = (*Pool)(nil)
 )
 
-// New returns a runtime that isolates code in worker processes, and begins to
-// start the first of them. [Pool.Ready] and every call report whether that
-// works; code never runs in the embedding process instead.
+// New returns a runtime that isolates code in worker processes, and starts the
+// first of them in the background. [Pool.Ready] and every call report an error
+// if that fails. Code never runs in the embedding process instead.
 func New(opts *Options) *Pool {
 	options := opts.withDefaults()
 	w := &Pool{
@@ -65,9 +64,8 @@ func New(opts *Options) *Pool {
 	return w
 }
 
-// Ready starts a worker if none is idle, and returns the error if it cannot be
-// started, or if the folder of [Options.Modules] cannot be read. A program that
-// calls it early finds out before its first request.
+// Ready starts a worker if none is idle. It returns an error if no worker can
+// be started, or if the folder of [Options.Modules] cannot be read.
 func (r *Pool) Ready(ctx context.Context) error {
 	if r.packages.Err != nil {
 		return r.packages.Err
@@ -80,10 +78,9 @@ func (r *Pool) Ready(ctx context.Context) error {
 	return nil
 }
 
-// Seccomp returns nil if workers run under a filter of system calls, and else an
-// error that says what the operating system lacks. Workers start without a
-// filter, too, where there is none: a program that insists on it, or wants to log
-// it, asks here. It starts a worker if none is idle.
+// Seccomp returns nil if workers run under a filter of system calls. Otherwise
+// the error names what the operating system lacks. It starts a worker if none
+// is idle.
 func (r *Pool) Seccomp(ctx context.Context) error {
 	w, err := r.take(ctx, "")
 	if err != nil {
@@ -126,14 +123,14 @@ func (r *Pool) do(ctx context.Context, p script.Program, input json.RawMessage, 
 	}
 	r.keepSpare()
 	healthy := false
-	defer func() { r.put(w, healthy) }() // also when the host ends this goroutine
+	defer func() { r.put(w, healthy) }() // also if the host ends this goroutine
 	out, healthy, err := w.run(ctx, r.options.job(ctx, p, input, check), host, r.packages, func(text, stack string) {
 		r.crashes.report(p.Tenant, p.Name, text, stack)
 	})
 	return out, err
 }
 
-// Stats counts the workers, and the runs that wait for one.
+// Stats counts the workers and the runs that wait for one.
 func (r *Pool) Stats() script.Stats {
 	waiting := r.gates.waiting()
 	r.mu.Lock()
@@ -171,9 +168,9 @@ func (r *Pool) Close() error {
 	return r.packages.Close()
 }
 
-// take returns a worker for one run: one that has run this tenant's code if it
-// can, since it has that compiled, else a spare one, else a new one. A worker that
-// has run the code of another tenant is not for this one, unless workers are
+// take returns a worker for one run. It prefers a worker that has run this
+// tenant's code, because it has compiled it. Otherwise it returns a spare or a
+// new one. It does not use a worker of another tenant, unless workers are
 // shared.
 func (r *Pool) take(ctx context.Context, tenant string) (*worker, error) {
 	w, starting := r.takeWaiting(tenant)
@@ -206,8 +203,8 @@ func (r *Pool) take(ctx context.Context, tenant string) (*worker, error) {
 	return w, nil
 }
 
-// takeWaiting returns a worker that waits for a run of the tenant, or none and
-// the spare that is being started.
+// takeWaiting returns a worker that waits for a run of the tenant. If there is
+// none, it returns the channel of the spare that is starting.
 func (r *Pool) takeWaiting(tenant string) (*worker, <-chan struct{}) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -221,9 +218,9 @@ func (r *Pool) takeWaiting(tenant string) (*worker, <-chan struct{}) {
 	return w, nil
 }
 
-// pick takes a worker off its list: the tenant's own that was used last, or a
-// spare one. Shared workers take turns once there are as many as may be. It needs
-// the lock.
+// pick removes a worker from its list: the tenant's most recently used one, or
+// a spare. Shared workers take turns once there are as many as allowed. It
+// needs the lock.
 func (r *Pool) pick(tenant string) (w *worker) {
 	for i, w := range slices.Backward(r.idle) {
 		if w.tenant == tenant {
@@ -241,15 +238,15 @@ func (r *Pool) pick(tenant string) (w *worker) {
 	return w
 }
 
-// assign gives a worker to a run of a tenant. It needs the lock.
+// assign assigns a worker to a run of a tenant. It needs the lock.
 func (r *Pool) assign(w *worker, tenant string) {
 	w.tenant = tenant
 	r.busy[w] = true
 	r.evict()
 }
 
-// evict ends idle workers, the longest unused first, while they and the busy ones
-// are more than Workers. It needs the lock.
+// evict ends idle workers, least recently used first, while there are more idle
+// and busy ones than Workers. It needs the lock.
 func (r *Pool) evict() {
 	for len(r.idle) > 0 && len(r.idle)+len(r.busy) > r.options.Workers {
 		r.idle[0].kill()
@@ -257,8 +254,8 @@ func (r *Pool) evict() {
 	}
 }
 
-// put takes a worker back. One that was stopped by force, or that has served
-// for long, is ended and replaced.
+// put takes a worker back. It ends and replaces a worker that was stopped by
+// force or has served long.
 func (r *Pool) put(w *worker, healthy bool) {
 	r.mu.Lock()
 	delete(r.busy, w)
@@ -281,10 +278,11 @@ func (r *Pool) put(w *worker, healthy bool) {
 	r.keepSpare()
 }
 
-// idleTime is how long a worker may wait for work before it makes room.
+// idleTime is how long a worker may stay idle before it is ended.
 const idleTime = time.Minute
 
-// trim ends the workers that have waited for long, but for the one used last.
+// trim ends the workers that have been idle for long, except the most recently
+// used one.
 func (r *Pool) trim() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -301,12 +299,12 @@ func (r *Pool) trim() {
 	}
 }
 
-// maxSpare is how many workers are started ahead: for tenants that have none, and
-// for when code takes one down.
+// maxSpare is how many workers are started ahead, for tenants that have none
+// and for when code takes one down.
 const maxSpare = 2
 
-// keepSpare starts a worker in the background when too few are spare, so that
-// the next run finds one. Workers that are shared count as spare while they are
+// keepSpare starts a worker in the background if there are too few spare ones,
+// so that the next run finds one. Shared workers count as spare while they are
 // idle.
 func (r *Pool) keepSpare() {
 	r.mu.Lock()
@@ -344,7 +342,7 @@ func (r *Pool) startSpare() {
 		}
 		r.mu.Unlock()
 		switch {
-		case err != nil: // the next run will say so
+		case err != nil: // the next run will report it
 		case w != nil:
 			w.kill()
 		default:

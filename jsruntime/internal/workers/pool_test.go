@@ -17,7 +17,7 @@ import (
 	"github.com/seed-72ea4aab/vault/script"
 )
 
-// fakeHost answers calls with answer and counts what was logged.
+// fakeHost responds to calls with answer and counts log lines.
 type fakeHost struct {
 	answer func(ctx context.Context, op string, args json.RawMessage) (json.RawMessage, error)
 	lines  atomic.Int64
@@ -51,8 +51,8 @@ func eachRuntime(t *testing.T, o *Options, f func(t *testing.T, r script.Runtime
 	})
 }
 
-// blocking returns a host whose calls wait until release is closed, and the
-// channel on which they say that they have begun.
+// blocking returns a host whose calls wait until release is closed, and a
+// channel that receives each call that has begun.
 func blocking() (host *fakeHost, begun chan string, release chan struct{}) {
 	begun, release = make(chan string, 100), make(chan struct{})
 	return &fakeHost{answer: func(ctx context.Context, op string, args json.RawMessage) (json.RawMessage, error) {
@@ -76,8 +76,8 @@ func program(tenant, source string) script.Program {
 
 var withClient = json.RawMessage(`{"application":true}`)
 
-// TestTenantLimit fills one tenant's places and queue. The tenant is refused,
-// another one is not.
+// TestTenantLimit fills one tenant's places and queue. Further runs of the
+// tenant are rejected, but runs of another tenant are not.
 func TestTenantLimit(t *testing.T) {
 	t.Parallel()
 	r := newWorkers(t, &Options{Workers: 4, TenantWorkers: 2, Queue: 2})
@@ -99,7 +99,7 @@ func TestTenantLimit(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
 	defer cancel()
 	if _, err := r.Run(ctx, program("greedy", waits), withClient, host); !errors.Is(err, script.ErrBusy) {
-		t.Errorf("a run that waited to the end of its time got %v, want ErrBusy", err)
+		t.Errorf("a run that waited until its deadline got %v, want ErrBusy", err)
 	}
 	start() // waits in the queue
 	if out, err := r.Run(context.Background(), program("modest", "module.exports = () => 1"), nil, host); err != nil || string(out) != "1" {
@@ -114,7 +114,7 @@ func TestTenantLimit(t *testing.T) {
 	}
 }
 
-// TestStats has a run in progress, one that waits, and then none.
+// TestStats has a run in progress and a waiting one, and then none.
 func TestStats(t *testing.T) {
 	t.Parallel()
 	r := newWorkers(t, &Options{Workers: 1, TenantWorkers: 1, Queue: 2})
@@ -142,9 +142,9 @@ func TestStats(t *testing.T) {
 	}
 }
 
-// TestNested runs code that runs code. No depth waits for a place that its
-// ancestors hold, and the fourth is refused.
-func TestNested(t *testing.T) {
+// TestNestedRunsHaveTheirOwnPlaces runs code that runs code. No depth waits for a place that its
+// ancestors hold, and the fourth depth is rejected.
+func TestNestedRunsHaveTheirOwnPlaces(t *testing.T) {
 	t.Parallel()
 	eachRuntime(t, &Options{Workers: 1, TenantWorkers: 1, Queue: -1}, func(t *testing.T, r script.Runtime) {
 		source := `module.exports = async ({ bt }) => { try { return 1 + await bt.reactors.react('x') } catch (e) { return e.errors ? 1 : 100 } }`
@@ -217,9 +217,9 @@ func TestClose(t *testing.T) {
 	}
 }
 
-// TestFailedStart names programs that are no workers. Code is refused with an
-// error that shows why, and does not run anywhere.
-func TestFailedStart(t *testing.T) {
+// TestCodeDoesNotRunWithoutAWorker names programs that are not workers. Code is rejected with an
+// error that shows the reason, and does not run anywhere.
+func TestCodeDoesNotRunWithoutAWorker(t *testing.T) {
 	t.Parallel()
 	script := filepath.Join(t.TempDir(), "broken")
 	if err := os.WriteFile(script, []byte("#!/bin/sh\necho 'libfoo is missing' >&2\nexit 1\n"), 0o700); err != nil {
@@ -242,14 +242,14 @@ func TestFailedStart(t *testing.T) {
 				t.Errorf("Ready got %v, want ErrWorker", err)
 			}
 			if host.lines.Load() != 0 {
-				t.Error("the code ran all the same")
+				t.Error("the code ran anyway")
 			}
 		})
 	}
 }
 
-// TestSharedEngine has many runs at a time use the same programs and packages, which
-// are compiled once and shared.
+// TestSharedEngine runs the same programs and packages concurrently. They are
+// compiled once and shared.
 func TestSharedEngine(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -17,8 +17,8 @@ import (
 	"github.com/seed-72ea4aab/vault/script"
 )
 
-// TestSparesPreload has tenants use a package. The processes that wait for the
-// next tenant are sent it beforehand with what it needs, and nothing else.
+// TestSparesPreload lets tenants use a package. Spare processes then receive
+// the package and its dependencies ahead of time, and nothing else.
 func TestSparesPreload(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -37,7 +37,7 @@ func TestSparesPreload(t *testing.T) {
 	}
 	r := New(&Options{Modules: dir})
 	t.Cleanup(func() { _ = r.Close() })
-	for tenant := range maxSpare + 2 { // the first ones take the spares that were there before any use
+	for tenant := range maxSpare + 2 { // the first tenants take spares that started before any use
 		p := script.Program{Tenant: strconv.Itoa(tenant), Source: "module.exports = () => require('often')"}
 		if out, err := r.Run(t.Context(), p, nil, noHost{}); err != nil || string(out) != "2" {
 			t.Fatalf("got %s, %v, want 2", out, err)
@@ -57,8 +57,9 @@ func TestSparesPreload(t *testing.T) {
 	}
 }
 
-// TestPreloadedUnits runs code in a worker that was sent a unit beforehand. The
-// worker asks which unit the name stands for, and not for the unit.
+// TestPreloadedUnits runs code in a worker that was sent a unit ahead of time.
+// The worker asks which unit the name stands for, but does not request the
+// unit.
 func TestPreloadedUnits(t *testing.T) {
 	t.Parallel()
 	parent := serveParent(t)

@@ -19,28 +19,28 @@ import (
 )
 
 const (
-	// startTimeout is how long a worker may take to say that it is ready.
+	// startTimeout is how long a worker may take to report that it is ready.
 	startTimeout = 30 * time.Second
-	// grace is how long after its deadline a run may take to end by itself
-	// before its process is killed.
+	// grace is how long a run may take to end after its deadline before its
+	// process is killed.
 	grace = 100 * time.Millisecond
 )
 
-// worker is a worker process, seen from the embedding one.
+// worker is a worker process, as seen by the embedding process.
 type worker struct {
 	cmd     *exec.Cmd
 	link    *link
 	stderr  *head
-	dead    chan struct{} // closed when the process is gone
-	killed  atomic.Bool   // it is gone, or soon will be
-	tenant  string        // whose code it has run, once runs is more than 0
+	dead    chan struct{} // closed when the process has ended
+	killed  atomic.Bool   // it has ended or soon will
+	tenant  string        // tenant whose code it has run, if runs is above 0
 	runs    int
 	since   time.Time             // idle since
-	sent    map[compile.Hash]bool // sources that it was given
+	sent    map[compile.Hash]bool // sources that were sent to it
 	unitsMu sync.Mutex
-	units   map[string]bool // that it was given
-	// unfiltered says why the kernel does not filter its system calls; empty if
-	// it does.
+	units   map[string]bool // units that were sent to it
+	// unfiltered is the reason why the kernel does not filter its system calls;
+	// empty if it does.
 	unfiltered string
 }
 
@@ -56,8 +56,8 @@ func (w *worker) isDead() bool {
 	}
 }
 
-// kill ends the process at once. A pending read of its link fails now, and not
-// when the kernel has taken its memory back.
+// kill ends the process at once. It also closes the link, so that a pending
+// read fails now, and not when the kernel has reclaimed the memory.
 func (w *worker) kill() {
 	w.killed.Store(true)
 	_ = w.cmd.Process.Kill()
@@ -89,7 +89,7 @@ func (w *worker) handshake() error {
 	return fmt.Errorf("%w: %w; it wrote: %q", ErrWorker, err, w.stderr.String())
 }
 
-// running is one run in a worker, seen from the embedding process.
+// running is one run in a worker, as seen by the embedding process.
 type running struct {
 	w      *worker
 	number uint32 // among the runs of the worker
@@ -102,9 +102,9 @@ type running struct {
 	over   bool // no more replies
 }
 
-// run has the worker do a job, and serves its calls meanwhile. healthy tells
-// whether the worker can be used again: not when it was killed, even if its
-// answer had come just before.
+// run makes the worker do a job and serves its calls until it is done. healthy
+// reports whether the worker can be used again. It cannot if it was killed,
+// even if its result had already arrived.
 func (w *worker) run(ctx context.Context, j node.Job, host script.Host, store *modules.Store, crash func(text, stack string)) (out json.RawMessage, healthy bool, err error) {
 	w.runs++
 	hostCtx, cancel := context.WithCancel(ctx)
@@ -121,7 +121,7 @@ func (w *worker) run(ctx context.Context, j node.Job, host script.Host, store *m
 	return r.converse(j, deadline)
 }
 
-// converse sends the job and answers the worker until it is done.
+// converse sends the job and serves the worker until it is done.
 func (r *running) converse(j node.Job, deadline time.Time) (out json.RawMessage, healthy bool, err error) {
 	w := r.w
 	if err := w.sendJob(j); err != nil {
@@ -153,11 +153,11 @@ func (r *running) converse(j node.Job, deadline time.Time) (out json.RawMessage,
 	}
 }
 
-// maxSent bounds how many sources a parent remembers to have sent.
+// maxSent limits how many sent sources a parent remembers.
 const maxSent = 1000
 
-// sendJob sends a job, with its source only the first time. A worker that has
-// forgotten the source since asks for it.
+// sendJob sends a job. It includes the source only the first time. A worker
+// that has forgotten the source requests it.
 func (w *worker) sendJob(j node.Job) error {
 	flags := flagCheck*flag(j.Check) | flagPackages*flag(j.Packages)
 	parts := [][]byte{encodeLimits(j.Limits), j.Hash[:], j.Input}
@@ -175,14 +175,14 @@ func (w *worker) sendJob(j node.Job) error {
 func (w *worker) preload(units []string) {
 	for unit := range slices.Chunk(units, modules.UnitParts) {
 		if w.link.send(kindUnit, 0, []byte(unit[0]), []byte(unit[1]), []byte(unit[2])) != nil {
-			return // the next run finds out
+			return // the next run will notice
 		}
 		w.hasUnit(unit[0])
 	}
 }
 
-// hasUnit tells whether a unit was sent to the worker before. It will have been
-// from then on.
+// hasUnit reports whether a unit was already sent to the worker, and records
+// that it was.
 func (w *worker) hasUnit(name string) bool {
 	w.unitsMu.Lock()
 	defer w.unitsMu.Unlock()
@@ -194,7 +194,7 @@ func (w *worker) hasUnit(name string) bool {
 	return had
 }
 
-// tell answers a question of the worker, unless the run is over by then.
+// tell responds to a question of the worker, unless the run is over by then.
 func (r *running) tell(f frame) {
 	answer, err := []string{r.source}, error(nil)
 	if question := string(f.part(0)); question != node.AskSource {
@@ -221,7 +221,7 @@ func (r *running) tell(f frame) {
 	}
 }
 
-// cancelled asks the worker to stop a run whose caller has gone, and kills the
+// cancelled tells the worker to stop a run whose caller has gone, and kills the
 // worker if it does not.
 func (r *running) cancelled(deadline time.Time) {
 	if r.ctx.Err() == context.DeadlineExceeded && time.Until(deadline) <= 0 {
@@ -242,8 +242,8 @@ func (r *running) cancelled(deadline time.Time) {
 	})
 }
 
-// serve carries out one call of the code and sends the answer, unless the run
-// is over by then.
+// serve performs one call of the code and sends the response, unless the run is
+// over by then.
 func (r *running) serve(id int, op string, args json.RawMessage) {
 	answer := callHost(r.ctx, r.host, id, op, args)
 	kind, body := byte(kindReply), answer.Result
@@ -267,7 +267,7 @@ func (r *running) end() {
 	r.mu.Unlock()
 }
 
-// failed reads the error of a run that ended in an orderly way.
+// failed decodes the error of a run that ended normally.
 func (r *running) failed(body []byte) error {
 	if r.ctx.Err() == context.Canceled {
 		return r.ctx.Err()
@@ -279,8 +279,8 @@ func (r *running) failed(body []byte) error {
 	return e
 }
 
-// died says why a worker is gone, as far as its standard error tells. A worker that
-// this process killed did not crash.
+// died returns the reason why a worker has ended, as far as its standard error
+// reveals it. A worker that this process killed did not crash.
 func (r *running) died(deadline time.Time) error {
 	killed := r.w.killed.Load()
 	r.w.kill()
@@ -302,9 +302,9 @@ func (r *running) died(deadline time.Time) error {
 	return node.StopError(cause)
 }
 
-// causeOfDeath reads what Go writes when a process cannot go on. The
-// collector does not check the memory that it asks for itself: when there is
-// none, it takes address 0 for it, on the stack of the runtime.
+// causeOfDeath reads what Go writes when a process cannot continue. The garbage
+// collector does not check its own memory allocations. If one fails, it uses
+// address 0, on the stack of the runtime.
 func causeOfDeath(words string) script.ErrorKind {
 	switch {
 	case strings.Contains(words, "out of memory"), strings.Contains(words, "cannot allocate memory"),
@@ -325,7 +325,7 @@ type head struct {
 
 const maxHead = 2 << 10
 
-// Write keeps what there is room for, and takes everything.
+// Write keeps as much as there is room for, and accepts everything.
 func (h *head) Write(p []byte) (int, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -14,14 +14,14 @@ import (
 	"github.com/seed-72ea4aab/vault/script"
 )
 
-// recording is a link to a worker that sends everything at once, whatever it is
-// asked, and then hangs up.
+// recording is a link to a worker that sends everything at once, whatever it
+// receives, and then closes.
 type recording struct{ *bytes.Reader }
 
 func (recording) Write(p []byte) (int, error) { return len(p), nil }
 func (recording) Close() error                { return nil }
 
-// said returns a link over which frames have come.
+// said returns a link that delivers these frames.
 func said(t *testing.T, frames ...frame) *link {
 	t.Helper()
 	var all bytes.Buffer
@@ -38,8 +38,8 @@ type written struct{ *bytes.Buffer }
 
 func (written) Close() error { return nil }
 
-// slowLog is a host that takes a line of the console only when the worker is
-// dead.
+// slowLog is a host that accepts a line of the console only after the worker
+// has died.
 type slowLog struct {
 	w     *worker
 	begun func()
@@ -54,10 +54,10 @@ func (h slowLog) Log(script.Line) {
 	<-h.w.dead
 }
 
-// TestKilledAfterItsAnswer kills a worker whose answer is here but not read
-// yet: because its caller has gone, and because its time is up. The answer
-// counts; the worker is not given to the next run.
-func TestKilledAfterItsAnswer(t *testing.T) {
+// TestKilledWorkerIsNotReused kills a worker whose result has arrived but has not
+// been read yet, because its caller has gone or its time is up. The result
+// counts, but the worker is not used again.
+func TestKilledWorkerIsNotReused(t *testing.T) {
 	t.Parallel()
 	r := New(nil)
 	t.Cleanup(func() { _ = r.Close() })
@@ -91,9 +91,9 @@ type fleeting struct{ noHost }
 
 func (fleeting) Log(script.Line) { runtime.Goexit() }
 
-// TestLogEndsItsGoroutine has a console that takes the goroutine of the run
-// with it. The worker is not left behind, and its place is free.
-func TestLogEndsItsGoroutine(t *testing.T) {
+// TestWorkerIsReleasedIfLogEndsItsGoroutine uses a console that ends the goroutine of the run.
+// The worker is not leaked, and its place is free.
+func TestWorkerIsReleasedIfLogEndsItsGoroutine(t *testing.T) {
 	t.Parallel()
 	r := New(&Options{Workers: 1})
 	t.Cleanup(func() { _ = r.Close() })

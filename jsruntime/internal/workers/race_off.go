@@ -2,6 +2,6 @@
 
 package workers
 
-// DetectorMemory is what the race detector takes beside the program, in bytes. It is 0
-// without the detector.
+// DetectorMemory is the memory that the race detector needs in addition to the
+// program, in bytes. It is 0 without the detector.
 const DetectorMemory = 0

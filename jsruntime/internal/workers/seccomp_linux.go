@@ -11,8 +11,8 @@ import (
 )
 
 // allowedCalls are the system calls that a Go program needs to compute and to
-// talk over descriptors that it has: memory, threads, signals, clocks, reading
-// and writing. The last two are for programs that are linked with C.
+// use open descriptors: memory, threads, signals, clocks, reading and writing.
+// The last two are for programs linked with C.
 var allowedCalls = []uint32{
 	unix.SYS_READ, unix.SYS_WRITE, unix.SYS_CLOSE,
 	unix.SYS_EPOLL_CTL, unix.SYS_EPOLL_PWAIT,
@@ -24,14 +24,13 @@ var allowedCalls = []uint32{
 	unix.SYS_SET_ROBUST_LIST, unix.SYS_RSEQ,
 }
 
-// threadFlags are those with which Go and the C libraries start a thread.
+// threadFlags are the flags with which Go and the C libraries start a thread.
 const threadFlags = unix.CLONE_VM | unix.CLONE_FS | unix.CLONE_FILES | unix.CLONE_SIGHAND | unix.CLONE_THREAD |
 	unix.CLONE_SYSVSEM | unix.CLONE_SETTLS | unix.CLONE_PARENT_SETTID | unix.CLONE_CHILD_SETTID |
 	unix.CLONE_CHILD_CLEARTID | unix.CLONE_DETACHED
 
-// filterCalls has the kernel refuse every system call of this process, on all
-// of its threads and for good, that is not on the list. It needs
-// noNewPrivileges.
+// filterCalls makes the kernel reject every system call of this process that is
+// not on the list, on all threads and permanently. It requires noNewPrivileges.
 func filterCalls() error {
 	program := callFilter(uint32(unix.Getpid()))
 	whole := unix.SockFprog{Len: uint16(len(program)), Filter: &program[0]}
@@ -46,11 +45,12 @@ func filterCalls() error {
 	return nil
 }
 
-// callFilter returns the filter as a BPF program. What it refuses fails with
-// EPERM: the call has no effect, and a runtime or library that only tries a call
-// out goes on without it. Calls of another architecture, whose numbers mean other
-// things, end the process. clone3 keeps its flags in memory, where a filter cannot
-// see them; ENOSYS sends the C libraries back to clone.
+// callFilter returns the filter as a BPF program. Rejected calls fail with
+// EPERM. They have no effect, and a runtime or library that only tries a call
+// continues without it. Calls of another architecture, whose numbers have other
+// meanings, end the process. clone3 keeps its flags in memory, where a filter
+// cannot see them. It fails with ENOSYS, which makes the C libraries fall back
+// to clone.
 func callFilter(pid uint32) []unix.SockFilter {
 	p := []unix.SockFilter{
 		load(4), // the architecture
@@ -71,17 +71,17 @@ func callFilter(pid uint32) []unix.SockFilter {
 		refuse)
 }
 
-// check compares an argument of a call with a value: want says how the
-// comparison must come out.
+// check compares an argument of a call with a value. want is the required
+// result of the comparison.
 type check struct {
 	compare uint16
 	value   uint32
 	want    bool
 }
 
-// allowIf allows a call whose argument passes all checks, and refuses it
-// otherwise. It looks at the lower half of the argument; the kernel reads no more
-// of those that are checked.
+// allowIf allows a call if its argument passes all checks, and rejects it
+// otherwise. It checks the lower half of the argument, because the kernel reads
+// no more of these arguments.
 func allowIf(call uint32, arg int, checks ...check) []unix.SockFilter {
 	p := []unix.SockFilter{unless(call, len(checks)+3), load(uint32(16 + 8*arg))}
 	for i, c := range checks {

@@ -17,13 +17,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// probeEnv makes TestRefusedCalls a process under the filter.
+// probeEnv makes TestSystemCallsAreRejected a process under the filter.
 const probeEnv = "JSRUNTIME_TEST_PROBE"
 
 var null = [...]byte{'/', 'd', 'e', 'v', '/', 'n', 'u', 'l', 'l', 0}
 
-// probes are calls by which a process reaches out of itself. Each would have an
-// effect, or fail otherwise, without the filter.
+// probes are calls that reach outside of the process. Without the filter, each
+// would have an effect or fail in another way.
 func probes() map[string][]uintptr {
 	path := uintptr(unsafe.Pointer(&null))
 	parent := uintptr(os.Getppid())
@@ -90,15 +90,15 @@ func probes() map[string][]uintptr {
 	}
 }
 
-// TestRefusedCalls makes system calls under the filter, in a process of its own.
-// Each is refused with EPERM, but for clone3, which the C libraries may do
-// without. What Go itself needs goes on working.
-func TestRefusedCalls(t *testing.T) {
+// TestSystemCallsAreRejected makes system calls under the filter, in a separate process.
+// Each is rejected with EPERM, except clone3, which the C libraries can do
+// without. Calls that Go needs still work.
+func TestSystemCallsAreRejected(t *testing.T) {
 	t.Parallel()
 	if os.Getenv(probeEnv) != "" {
 		probe()
 	}
-	cmd := exec.Command(os.Args[0], "-test.run", "^TestRefusedCalls$")
+	cmd := exec.Command(os.Args[0], "-test.run", "^TestSystemCallsAreRejected$")
 	cmd.Env = append(os.Environ(), probeEnv+"=1")
 	out, err := cmd.Output()
 	if err != nil {
@@ -122,7 +122,7 @@ func TestRefusedCalls(t *testing.T) {
 	}
 }
 
-// probe makes the calls on a thread that was there before the filter.
+// probe makes the calls on a thread that existed before the filter.
 func probe() {
 	all, ready, filtered := probes(), make(chan struct{}), make(chan struct{})
 	got, done := map[string]int{}, make(chan struct{})
@@ -148,8 +148,8 @@ func probe() {
 	os.Exit(0)
 }
 
-// TestFilterInForce looks at every thread of a worker.
-func TestFilterInForce(t *testing.T) {
+// TestFilterCoversEveryThread checks every thread of a worker.
+func TestFilterCoversEveryThread(t *testing.T) {
 	t.Parallel()
 	r := New(nil)
 	t.Cleanup(func() { _ = r.Close() })
@@ -168,7 +168,7 @@ func TestFilterInForce(t *testing.T) {
 	for _, path := range threads {
 		status, err := os.ReadFile(path)
 		if err != nil {
-			continue // a thread that ended meanwhile
+			continue // a thread that has ended
 		}
 		for _, want := range []string{"NoNewPrivs:\t1\n", "Seccomp:\t2\n"} {
 			if !strings.Contains(string(status), want) {
@@ -177,13 +177,13 @@ func TestFilterInForce(t *testing.T) {
 		}
 	}
 	if own, err := os.ReadFile("/proc/self/status"); err != nil || !strings.Contains(string(own), "Seccomp:\t0\n") {
-		t.Errorf("the embedding process is filtered, too: %v", err)
+		t.Errorf("the embedding process is also filtered: %v", err)
 	}
 }
 
-// TestUnfiltered has workers on a system without filters. They start, and the
-// runtime says what is missing.
-func TestUnfiltered(t *testing.T) {
+// TestMissingFilterIsReported has workers on a system without filters. They start, and the
+// runtime reports what is missing.
+func TestMissingFilterIsReported(t *testing.T) {
 	t.Parallel()
 	r := New(nil)
 	t.Cleanup(func() { _ = r.Close() })

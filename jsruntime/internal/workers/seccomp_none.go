@@ -7,7 +7,7 @@ import (
 	"runtime"
 )
 
-// filterCalls has no filter to offer.
+// filterCalls returns an error, because there is no filter for this system.
 func filterCalls() error {
 	return errors.New("no filter of system calls for " + runtime.GOOS + "/" + runtime.GOARCH)
 }

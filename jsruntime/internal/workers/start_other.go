@@ -8,7 +8,7 @@ import (
 	"runtime"
 )
 
-// starter refuses: workers need a Unix.
+// starter always fails, because workers require Unix.
 type starter struct{}
 
 func newStarter(Options) *starter { return &starter{} }

@@ -15,18 +15,18 @@ import (
 	"github.com/seed-72ea4aab/vault/script"
 )
 
-// workerEnv is the variable that makes a process a worker. Its value is the
-// limit on memory.
+// workerEnv is the environment variable that makes a process a worker. Its
+// value is the memory limit.
 const workerEnv = "VAULT_JSRUNTIME_WORKER"
 
-// workerFD is where a worker finds its link.
+// workerFD is the descriptor of a worker's link.
 const workerFD = 3
 
-// starter starts worker processes, all from one operating system thread that
-// lives as long as it does: the kernel ends a worker when the thread that
-// started it ends, and with it when the embedding process dies. The thread also
-// hands down that no program it starts gains rights; the embedding process keeps
-// its own.
+// starter starts all worker processes from one operating system thread, which
+// lives as long as the starter. The kernel ends a worker when the thread that
+// started it ends, and so when the embedding process dies. The thread also
+// passes on that no program it starts may gain rights. The embedding process
+// itself keeps its rights.
 type starter struct {
 	path    string
 	memory  int64
@@ -55,10 +55,11 @@ func newStarter(o Options) *starter {
 	return s
 }
 
-// Program names the program to start when the options name none.
+// Program returns the path of the program to start if the options name none.
 var Program = selfPath
 
-// selfPath names the running program, also when its file has been replaced.
+// selfPath returns the path of the running program, even if its file has been
+// replaced.
 func selfPath() string {
 	if runtime.GOOS == "linux" {
 		return "/proc/self/exe"
@@ -100,8 +101,8 @@ func (s *starter) start(ctx context.Context) (*worker, error) {
 	return got.w, nil
 }
 
-// exec starts the process, with one end of a socket pair as its link, nothing
-// to read, and an environment that says only what it is.
+// exec starts the process with one end of a socket pair as its link. It has no
+// standard input, and an environment that only marks it as a worker.
 func (s *starter) exec() (*worker, error) {
 	ours, theirs, err := socketPair()
 	if err != nil {
@@ -130,8 +131,8 @@ func (s *starter) exec() (*worker, error) {
 	return w, nil
 }
 
-// socketPair returns two connected sockets that no other process started
-// meanwhile inherits. Ours can be closed while it is being read.
+// socketPair returns two connected sockets that no concurrently started process
+// inherits. ours can be closed during a read.
 func socketPair() (ours, theirs *os.File, err error) {
 	syscall.ForkLock.RLock()
 	fds, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)

@@ -25,9 +25,9 @@ func ranIn(t *testing.T, r *Pool, tenant string) int {
 	return r.idle[len(r.idle)-1].cmd.Process.Pid
 }
 
-// TestTenantsHaveTheirOwnWorkers has tenants take turns. Processes are named by
-// the order in which they are first seen. With two places the third tenant takes
-// that of the first, which then gets a new process.
+// TestTenantsHaveTheirOwnWorkers lets tenants take turns. Processes are
+// numbered in the order in which they first appear. With two places, the third
+// tenant takes the place of the first, which then gets a new process.
 func TestTenantsHaveTheirOwnWorkers(t *testing.T) {
 	t.Parallel()
 	turns := []string{"a", "b", "a", "b", "c", "c", "a"}
@@ -59,8 +59,8 @@ func TestTenantsHaveTheirOwnWorkers(t *testing.T) {
 }
 
 // TestProcessesAreBounded has many tenants whose runs wait for runs of other
-// tenants, three deep. None of them stands still, and there are never more
-// processes than Options.Workers says.
+// tenants, three deep. None of them blocks, and there are never more processes
+// than Options.Workers allows.
 func TestProcessesAreBounded(t *testing.T) {
 	t.Parallel()
 	const workers, most = 2, 3*2 + maxSpare
@@ -91,13 +91,13 @@ func TestProcessesAreBounded(t *testing.T) {
 	all.Wait()
 }
 
-// nestingHost answers a call with a run that is one deeper.
+// nestingHost responds to a call with a run that is one level deeper.
 type nestingHost struct {
 	noHost
 	run func(ctx context.Context, depth int, host script.Host) (json.RawMessage, error)
 }
 
-// Call runs the next depth, which the code names as the id of a reactor.
+// Call runs the next depth, which the code passes as the id of a reactor.
 func (h *nestingHost) Call(ctx context.Context, _ string, args json.RawMessage) (json.RawMessage, error) {
 	var named struct {
 		ID int `json:"id,string"`
@@ -108,8 +108,8 @@ func (h *nestingHost) Call(ctx context.Context, _ string, args json.RawMessage) 
 	return h.run(ctx, named.ID, h)
 }
 
-// TestReadyStartsNothing asks again and again whether workers are ready, as a
-// probe does. The spare ones stay.
+// TestReadyStartsNothing calls Ready again and again, as a probe does. The
+// spare workers stay.
 func TestReadyStartsNothing(t *testing.T) {
 	t.Parallel()
 	r := New(nil)

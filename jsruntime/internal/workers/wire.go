@@ -14,45 +14,44 @@ import (
 // The kinds of messages between the embedding process and a worker.
 const (
 	kindHello  = 'h' // worker: ready; parts protocol, why system calls are not filtered
-	kindRun    = 'r' // parent: a job, id its flags; parts limits, hash, input, source unless it was sent before
-	kindStop   = 's' // parent: stop the run of this number, counted from 1
-	kindReply  = 'a' // parent: answer to call id; part 0 the result
+	kindRun    = 'r' // parent: a job, id is its flags; parts limits, hash, input, and source unless it was sent before
+	kindStop   = 's' // parent: stop the run with this number, counted from 1
+	kindReply  = 'a' // parent: reply to call id; part 0 the result
 	kindRefuse = 'e' // parent: error of call id; part 0 the error
 	kindCall   = 'c' // worker: call id; parts operation, arguments
 	kindLog    = 'l' // worker: parts level, line
-	kindDone   = 'd' // worker: parts result, units that were used; id is 1 if the worker is spent
-	kindFailed = 'f' // worker: parts error, units that were used; id likewise
+	kindDone   = 'd' // worker: parts result, units that were used; id is 1 if the worker is used up
+	kindFailed = 'f' // worker: parts error, units that were used; id as for kindDone
 	kindCrash  = 'p' // worker: a panic of the engine; parts text, stack
 	kindAsk    = 'q' // worker: question id of the run; parts question, arguments
-	kindTell   = 't' // parent: answer to question id; parts error or nothing, answers
+	kindTell   = 't' // parent: reply to question id; parts error or nothing, then the reply
 	kindUnit   = 'u' // parent: a unit that is likely to be needed; parts name, text, names in it
 )
 
 // The flags of a job.
 const (
-	flagCheck    = 1 << iota // load the code only
+	flagCheck    = 1 << iota // only load the code
 	flagPackages             // there are packages
 )
 
-// protocol tells two builds of this package apart, should WorkerPath name an
+// protocol distinguishes builds of this package, in case WorkerPath names an
 // older binary.
 const protocol = "vault-jsruntime-5"
 
-// maxFrame bounds a message; results and inputs have tighter bounds of their
-// own.
+// maxFrame limits a message. Results and inputs have tighter limits.
 const maxFrame = 64 << 20
 
 var errFrame = errors.New("malformed message")
 
-// frame is a message. On the wire it is its length, kind, id, and the parts,
-// each after its length.
+// frame is a message. On the wire it has a length, kind, id, and parts, each
+// preceded by its length.
 type frame struct {
 	kind  byte
 	id    uint32
 	parts [][]byte
 }
 
-// part returns a part, or nothing.
+// part returns a part, or nil.
 func (f frame) part(i int) []byte {
 	if i < len(f.parts) {
 		return f.parts[i]
@@ -60,8 +59,7 @@ func (f frame) part(i int) []byte {
 	return nil
 }
 
-// link carries frames. Frames may be sent by several goroutines and are read
-// by one.
+// link carries frames. Several goroutines may send frames, and one reads them.
 type link struct {
 	rw  io.ReadWriteCloser
 	in  *bufio.Reader
@@ -96,7 +94,7 @@ func (l *link) send(kind byte, id uint32, parts ...[]byte) error {
 		l.out = b
 	}
 	_, err := l.rw.Write(b)
-	clear(b) // what passes may be a card number
+	clear(b) // it may have contained a card number
 	return err
 }
 
@@ -129,7 +127,7 @@ func (l *link) receive() (frame, error) {
 	return f, nil
 }
 
-// encodeLimits writes limits for the wire.
+// encodeLimits encodes limits for the wire.
 func encodeLimits(l node.Limits) []byte {
 	b := make([]byte, 0, 32)
 	for _, n := range []int{int(l.Timeout), l.MaxSource, l.MaxOutput, l.MaxLog} {
@@ -138,7 +136,7 @@ func encodeLimits(l node.Limits) []byte {
 	return b
 }
 
-// decodeLimits reads what encodeLimits wrote.
+// decodeLimits decodes the result of encodeLimits.
 func decodeLimits(b []byte) (l node.Limits, ok bool) {
 	if len(b) != 32 {
 		return l, false

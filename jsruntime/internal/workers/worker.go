@@ -16,7 +16,7 @@ import (
 
 func init() { becomeWorker() }
 
-// server is the worker's side of the link: it does one job after the other.
+// server is the worker's side of the link. It does one job after the other.
 type server struct {
 	link   *link
 	memory uint64
@@ -26,13 +26,13 @@ type server struct {
 	watcher *time.Timer
 	current *node.Execution
 	runs    uint32 // jobs received
-	halted  bool   // the parent asked to stop before the call was there
-	asked   uint32 // questions
+	halted  bool   // the parent requested a stop before the call existed
+	asked   uint32 // questions sent
 	asking  map[uint32]chan frame
 }
 
-// serveLink serves a parent until it hangs up. It first says whether system
-// calls are filtered, or why not.
+// serveLink serves a parent until it closes the link. It first reports whether
+// system calls are filtered, or why not.
 func serveLink(l *link, memory int64, unfiltered error) {
 	s := &server{link: l, memory: uint64(memory)}
 	reason := ""
@@ -70,7 +70,7 @@ func serveLink(l *link, memory int64, unfiltered error) {
 			s.engine.Units.Add(string(f.part(0)), string(f.part(1)), f.part(2))
 			select {
 			case units <- string(f.part(0)):
-			default: // it is compiled when it is needed
+			default: // it is compiled when needed
 			}
 		case kindTell:
 			s.told(f)
@@ -106,8 +106,8 @@ func (s *server) run(f frame) {
 		s.watcher.Stop()
 	}
 	s.mu.Unlock()
-	// A worker that is full is not worth keeping: it says so, and its parent
-	// ends it.
+	// A worker whose memory is mostly used up is not worth keeping. It reports
+	// that, and its parent ends it.
 	left := heapBytes()
 	spent := flag(left > s.memory/2 || bad != nil && bad.Kind == script.Memory)
 	if bad == nil {
@@ -120,7 +120,7 @@ func (s *server) run(f frame) {
 		_ = s.link.send(kindFailed, spent, body, c.UsedUnits())
 	}
 	if left > s.memory/4 {
-		runtime.GC() // what this run left must not count against the next one
+		runtime.GC() // garbage of this run must not count against the next one
 	}
 }
 
@@ -143,11 +143,11 @@ func (s *server) started(c *node.Execution) {
 	}
 }
 
-// watchEvery is how often the memory of a run is looked at.
+// watchEvery is how often the memory of a run is checked.
 const watchEvery = 3 * time.Millisecond
 
-// watch stops a call that grows step by step, in good time and in an orderly
-// way. Growth in one leap is left to the operating system.
+// watch stops a call whose memory grows gradually, early and in an orderly way.
+// The operating system handles sudden growth.
 func (s *server) watch(c *node.Execution) {
 	if heapBytes() > s.memory+s.memory/8 {
 		c.Stop(script.Memory)
@@ -167,8 +167,8 @@ func heapBytes() uint64 {
 	return sample[0].Value.Uint64()
 }
 
-// halt stops the run of a number. A parent may ask for it just when that run
-// ends by itself; the one after it goes on.
+// halt stops the run with a number. If that run has just ended, the next run
+// continues.
 func (s *server) halt(number uint32) {
 	s.mu.Lock()
 	c := s.current
@@ -195,7 +195,7 @@ func (s *server) Call(id int, op string, args json.RawMessage) {
 	_ = s.link.send(kindCall, uint32(id), []byte(op), args)
 }
 
-// Ask sends a question to the parent and waits for the answer.
+// Ask sends a question to the parent and waits for the reply.
 func (s *server) Ask(done <-chan struct{}, question string, args ...string) ([]string, error) {
 	answer := make(chan frame, 1)
 	s.mu.Lock()
@@ -221,7 +221,7 @@ func (s *server) Ask(done <-chan struct{}, question string, args ...string) ([]s
 	}
 }
 
-// answer reads the answer to a question.
+// answer decodes the reply to a question.
 func (f frame) answer() ([]string, error) {
 	if text := f.part(0); len(text) > 0 {
 		return nil, errors.New(string(text))
@@ -233,8 +233,8 @@ func (f frame) answer() ([]string, error) {
 	return out, nil
 }
 
-// told passes on the answer to a question. One that is not waited for any more
-// is dropped.
+// told passes on the reply to a question. It drops a reply that is no longer
+// expected.
 func (s *server) told(f frame) {
 	s.mu.Lock()
 	answer := s.asking[f.id]
@@ -245,10 +245,10 @@ func (s *server) told(f frame) {
 	}
 }
 
-// maxPreload bounds how many units are compiled before they are needed.
+// maxPreload limits how many units are compiled before they are needed.
 const maxPreload = 4096
 
-// preload compiles a unit before a run needs it, unless one has begun.
+// preload compiles a unit before a run needs it, unless a run has begun.
 func (s *server) preload(name string) {
 	s.mu.Lock()
 	begun := s.runs > 0

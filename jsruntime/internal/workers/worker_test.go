@@ -15,7 +15,7 @@ type testParent struct {
 	link *link
 }
 
-// serveParent starts a worker, and reads its greeting.
+// serveParent starts a worker and reads its greeting.
 func serveParent(t *testing.T) testParent {
 	t.Helper()
 	ours, theirs := net.Pipe()
@@ -42,10 +42,10 @@ func (p testParent) send(kind byte, id uint32, parts ...[]byte) {
 	}
 }
 
-// TestLateStop sends the stop of a run that has ended when the next one is
-// in progress. Only the stop of its own number ends a run. The worker asks once for
-// the source that it was not sent.
-func TestLateStop(t *testing.T) {
+// TestLateStopDoesNotEndTheNextRun sends the stop of a run that has ended while the next one is in
+// progress. A run ends only with the stop of its own number. The worker
+// requests a source once if it was not sent.
+func TestLateStopDoesNotEndTheNextRun(t *testing.T) {
 	t.Parallel()
 	parent := serveParent(t)
 	expect, send := parent.expect, parent.send

@@ -15,8 +15,8 @@ import (
 )
 
 // becomeWorker turns this process into a worker if it was started as one, and
-// then does not return. It acts only when the descriptor is the socket that a
-// parent hands over, so that a stray variable in an environment does nothing.
+// then does not return. It does so only if the descriptor is the socket of a
+// parent, so that a stray environment variable has no effect.
 func becomeWorker() {
 	memory, err := strconv.ParseInt(os.Getenv(workerEnv), 10, 64)
 	if err != nil || memory <= 0 {
@@ -31,8 +31,8 @@ func becomeWorker() {
 	if err := syscall.SetNonblock(workerFD, true); err != nil {
 		os.Exit(3)
 	}
-	// The file starts the poller of the Go runtime, which opens descriptors of
-	// its own; from then on no number of a closed one is used again.
+	// NewFile starts the poller of the Go runtime, which opens descriptors.
+	// After that, no number of a closed descriptor is reused.
 	l := newLink(os.NewFile(workerFD, "parent"))
 	if err := confine(memory); err != nil {
 		_, _ = os.Stderr.WriteString(err.Error())
@@ -42,11 +42,11 @@ func becomeWorker() {
 	os.Exit(0)
 }
 
-// confine takes from this process what it does not need and sets its bounds. If
-// that fails, the worker does not start: a worker without bounds is worse than
-// none.
+// confine removes what this process does not need and sets its limits. If that
+// fails, the worker does not start, because a worker without limits is worse
+// than none.
 func confine(memory int64) error {
-	runtime.GOMAXPROCS(1) // more would only spin while one thing is done at a time
+	runtime.GOMAXPROCS(1) // more would only spin, because one thing is done at a time
 	debug.SetGCPercent(400)
 	debug.SetMemoryLimit(memory)
 	debug.SetMaxStack(64 << 20)
@@ -61,23 +61,24 @@ func confine(memory int64) error {
 	return nil
 }
 
-// isInherited tells whether a descriptor was open before this program began.
-// Those survive only without the flag that Go sets on every one it opens.
+// isInherited reports whether a descriptor was open before this program began.
+// Go sets close-on-exec on every descriptor it opens, so inherited ones lack
+// that flag.
 func isInherited(fd int) bool {
 	flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0)
 	return err == nil && flags&unix.FD_CLOEXEC == 0
 }
 
-// resourceLimit is a bound that the operating system keeps.
+// resourceLimit is a limit that the operating system enforces.
 type resourceLimit struct {
 	name     string
 	resource int
 	value    uint64
 }
 
-// resourceLimits are: twice the heap of memory and what the stacks of threads
-// take, no core dumps, which would put card numbers on a disk, no files
-// written, and none opened.
+// resourceLimits returns these limits: twice the heap plus the stacks of
+// threads, no core dumps, which would put card numbers on a disk, and no files
+// written or opened.
 func resourceLimits(memory int64) []resourceLimit {
 	return []resourceLimit{
 		{"RLIMIT_DATA", syscall.RLIMIT_DATA, uint64(2*memory + 64<<20 + DetectorMemory)},

@@ -1,6 +1,6 @@
-// Host embeds jsruntime and has an init function with effects. It runs a program
-// in a worker, the one that its argument names or its own, and writes the
-// descriptors of every worker as JSON.
+// Host embeds jsruntime and has an init function with effects. It runs a
+// program in a worker, which is the program named by its argument or the host
+// itself. It writes the descriptors of every worker as JSON.
 package main
 
 import (
@@ -41,7 +41,8 @@ func main() {
 	_ = json.NewEncoder(os.Stdout).Encode(workers)
 }
 
-// descriptors returns what a worker has open, unless it is still starting.
+// descriptors returns the open descriptors of a worker, unless it is still
+// starting.
 func descriptors(pid string) map[string]string {
 	status, _ := os.ReadFile("/proc/" + pid + "/status")
 	if !strings.Contains(string(status), "Seccomp:\t2\n") {

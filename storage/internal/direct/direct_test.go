@@ -18,7 +18,7 @@ import (
 	"github.com/seed-72ea4aab/vault/storage/internal/direct"
 )
 
-// dialect is how to say the same things to each of the databases.
+// dialect has the same statements for each of the databases.
 type dialect struct {
 	name                          string
 	open                          func(t *testing.T) *sql.DB
@@ -54,8 +54,8 @@ func openDB(t *testing.T, driver, name string) *sql.DB {
 	return db
 }
 
-// openPostgres returns a database whose driver sends bytes as they are, and
-// returns them without a copy.
+// openPostgres returns a database whose driver sends bytes as they are and
+// returns them without copying.
 func openPostgres(t *testing.T) *sql.DB {
 	t.Helper()
 	config, err := pq.NewConfig(pgtest.URL(t))
@@ -72,7 +72,7 @@ func openPostgres(t *testing.T) *sql.DB {
 	return db
 }
 
-// onBoth runs a test on a connection to a database with an empty table.
+// onBoth runs a test on a connection to each database, with an empty table.
 func onBoth(t *testing.T, test func(t *testing.T, d dialect, conn *sql.Conn)) {
 	t.Helper()
 	t.Parallel()
@@ -92,7 +92,7 @@ func onBoth(t *testing.T, test func(t *testing.T, d dialect, conn *sql.Conn)) {
 	}
 }
 
-// prepare prepares a statement that the end of the test closes.
+// prepare prepares a statement and closes it at the end of the test.
 func prepare(t *testing.T, c *direct.Conn, text string) *direct.Stmt {
 	t.Helper()
 	stmt, err := c.Prepare(t.Context(), text)
@@ -137,8 +137,8 @@ func TestRows(t *testing.T) {
 	})
 }
 
-// What a statement was given and has returned is not kept when it has run.
-func TestNothingIsKept(t *testing.T) {
+// After a statement has run, its arguments and results are not kept.
+func TestArgumentsAndRowsAreNotKept(t *testing.T) {
 	onBoth(t, func(t *testing.T, d dialect, conn *sql.Conn) {
 		c := direct.NewConn(conn)
 		insert, read := prepare(t, c, d.insert), prepare(t, c, d.read)
@@ -156,9 +156,8 @@ func TestNothingIsKept(t *testing.T) {
 	})
 }
 
-// An error of the caller or of a statement leaves the connection as good as it
-// was.
-func TestErrorsLeaveTheConnection(t *testing.T) {
+// An error of the caller or of a statement leaves the connection usable.
+func TestErrorsLeaveTheConnectionUsable(t *testing.T) {
 	onBoth(t, func(t *testing.T, d dialect, conn *sql.Conn) {
 		c := direct.NewConn(conn)
 		numbers := prepare(t, c, d.numbers)
@@ -188,8 +187,9 @@ func TestErrorsLeaveTheConnection(t *testing.T) {
 	})
 }
 
-// PostgreSQL ends a statement with its context, and the connection goes on.
-func TestCancelledStatements(t *testing.T) {
+// PostgreSQL ends a statement with its context, and the connection stays
+// usable.
+func TestCanceledStatementLeavesTheConnectionUsable(t *testing.T) {
 	t.Parallel()
 	conn, err := openPostgres(t).Conn(t.Context())
 	if err != nil {
@@ -210,7 +210,7 @@ func TestCancelledStatements(t *testing.T) {
 	}
 }
 
-func TestLostConnections(t *testing.T) {
+func TestLostConnectionIsReported(t *testing.T) {
 	onBoth(t, func(t *testing.T, d dialect, conn *sql.Conn) {
 		c := direct.NewConn(conn)
 		numbers := prepare(t, c, d.numbers)
@@ -233,8 +233,8 @@ func TestLostConnections(t *testing.T) {
 	})
 }
 
-// A server that ends a connection is noticed by the next statement.
-func TestKilledConnections(t *testing.T) {
+// The next statement notices that the server has ended the connection.
+func TestKilledConnectionIsNoticed(t *testing.T) {
 	t.Parallel()
 	db := openPostgres(t)
 	conn, err := db.Conn(t.Context())

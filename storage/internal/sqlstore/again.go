@@ -6,16 +6,16 @@ import (
 	"time"
 )
 
-// on runs something on a connection, and again, for as long as its caller may
-// wait, while the database is out of reach, provided that it says that it may.
-// Between two tries it holds no connection.
+// on runs do on a connection. While the database is out of reach it retries, as
+// long as the caller may wait and do allows it. Between two attempts it holds
+// no connection.
 //
-// A connection that was kept, and turns out to be lost, as all are after a
-// failover, is replaced whether or not the caller may wait.
+// After a failover all kept connections are lost. on replaces a lost connection
+// once, even if the caller may not wait.
 //
-// A connection is given up after any error but the end of its reader's context,
-// which leaves it sound: with it goes whatever was wrong with it or its
-// statements.
+// It closes a connection after any error, which also discards bad statements.
+// The exception is the end of the caller's context, which leaves the connection
+// intact.
 func (s *Store) on(ctx context.Context, from *readPool, do func(*readConn) (again bool, err error)) error {
 	if err := s.ready(ctx); err != nil {
 		return err
@@ -47,7 +47,7 @@ const (
 	retryAtMost  = 500 * time.Millisecond
 )
 
-// Pause waits for so long, and reports whether the context lasted.
+// Pause waits for d, and reports whether the context lasted that long.
 func Pause(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -59,19 +59,19 @@ func Pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// passes reports whether the same may succeed later.
+// passes reports whether the same call may succeed later.
 func (s *Store) passes(err error) bool {
 	return s.dialect.Outage.Passes != nil && s.dialect.Outage.Passes(err)
 }
 
-// outcome is how one try ended.
+// outcome is the result of one attempt.
 type outcome struct {
 	err   error
-	again bool // it may be run again
-	lost  bool // its connection is of no use any more
+	again bool // may run again
+	lost  bool // the connection is no longer usable
 }
 
-// try runs something once.
+// try runs do once.
 func (s *Store) try(ctx context.Context, until time.Time, from *readPool, do func(*readConn) (bool, error)) (t outcome) {
 	c, err := from.take(ctx, until)
 	if err != nil {
@@ -99,17 +99,17 @@ func (s *Store) try(ctx context.Context, until time.Time, from *readPool, do fun
 	return t
 }
 
-// leash ends a statement whose caller has gone, though the driver goes on
+// leash ends a statement whose caller has gone, while the driver is still
 // waiting for its server.
 type leash struct {
-	cut func() // gives up the connection; nil when the driver does not wait
+	cut func() // closes the connection; nil if the driver does not wait
 
 	mu    sync.Mutex
-	runs  int // how many statements were begun and ended
+	runs  int // number of times a statement was begun or ended
 	isCut bool
 }
 
-// cutGrace is how long a server has to end a statement that was cancelled.
+// cutGrace is how long a server has to end a canceled statement.
 const cutGrace = time.Second
 
 // holding is a statement on a leash.
@@ -132,7 +132,7 @@ func (l *leash) hold(ctx context.Context) holding {
 	})}
 }
 
-// end cuts the connection if a statement still runs on it.
+// end cuts the connection if the statement still runs on it.
 func (l *leash) end(run int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -142,7 +142,7 @@ func (l *leash) end(run int) {
 	}
 }
 
-// free ends a statement, and reports whether its connection was cut.
+// free ends a statement and reports whether its connection was cut.
 func (l *leash) free(h holding) bool {
 	if h.stop == nil {
 		return false

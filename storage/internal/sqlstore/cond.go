@@ -9,7 +9,8 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// maxTerms bounds a condition: databases refuse expressions that are too deep.
+// maxTerms limits a condition, because databases reject expressions that are
+// too deep.
 const maxTerms = 500
 
 // clause is a piece of SQL with the arguments of its placeholders.
@@ -18,7 +19,7 @@ type clause struct {
 	args []any
 }
 
-// of is a clause on ord, on the table with an alias: {} stands for it.
+// of returns a clause on ord for the table with this alias, which replaces {}.
 func (c clause) of(alias string) clause {
 	return clause{strings.ReplaceAll(c.text, "{}", alias), c.args}
 }
@@ -28,7 +29,7 @@ var (
 	never  = clause{text: "1 = 0"}
 )
 
-// join joins clauses by an operator, in parentheses.
+// join joins clauses with an operator, in parentheses.
 func join(clauses []clause, operator string) clause {
 	texts := make([]string, len(clauses))
 	var args []any
@@ -39,8 +40,8 @@ func join(clauses []clause, operator string) clause {
 	return clause{"(" + strings.Join(texts, operator) + ")", args}
 }
 
-// compiler turns conditions on tokens into SQL on the table that alias names.
-// It is exact where SQL's NULL would not be: every clause is true or false.
+// compiler translates conditions on tokens to SQL on the table with this alias.
+// Unlike SQL with NULL, every clause is either true or false.
 type compiler struct {
 	dialect *Dialect
 	tenant  storage.ID
@@ -48,9 +49,10 @@ type compiler struct {
 	terms   int
 }
 
-// compile returns the clause of a condition on a tenant's rows of the table with
-// this alias: tokens, token_counts for a condition on nothing but set and type, or
-// any that has ord for one on nothing else.
+// compile returns the clause of a condition on a tenant's rows of the table
+// with this alias. The table is tokens. It may be token_counts if the condition
+// uses only set and type, or any table with an ord if the condition uses only
+// ord.
 func compile(d *Dialect, tenant storage.ID, alias string, cond storage.Cond) (clause, error) {
 	c := compiler{dialect: d, tenant: tenant, alias: alias}
 	return c.cond(cond)
@@ -79,7 +81,7 @@ func (c *compiler) cond(cond storage.Cond) (clause, error) {
 	}
 }
 
-// all compiles the parts of an And or an Or; empty is what it is without any.
+// all compiles the parts of an And or an Or. empty is the result without parts.
 func (c *compiler) all(parts []storage.Cond, operator string, empty clause) (clause, error) {
 	if len(parts) == 0 {
 		return empty, nil
@@ -105,8 +107,8 @@ func (c *compiler) term(cond storage.Cond) (clause, error) {
 	case storage.IDPrefix:
 		return c.prefix(string(cond)), nil
 	case storage.HashIs:
-		// As a value, and not as EXISTS, it is never made a join, which could read
-		// all rows of the hash.
+		// A scalar subquery, unlike EXISTS, never becomes a join, which could
+		// read all rows of the hash.
 		return clause{`COALESCE((SELECT 1 FROM vault_token_hashes h WHERE h.tenant_id = ? AND h.hash = ? AND h.ord = ` + c.column("ord") + `), 0) = 1`,
 			[]any{c.dialect.ID(c.tenant), cond[:]}}, nil
 	case storage.FingerprintIs:
@@ -128,8 +130,9 @@ func (c *compiler) in(column string, values []any) clause {
 	return clause{text, args}
 }
 
-// prefix asks for a range of ids: the column compares byte by byte, and so do
-// the code points of UTF-8. Ids are UTF-8, so no other prefix has one.
+// prefix returns a range of ids. The column compares byte by byte, which is
+// also the order of code points in UTF-8. Ids are UTF-8, so no id has a prefix
+// that is not.
 func (c *compiler) prefix(prefix string) clause {
 	switch {
 	case prefix == "":
@@ -144,8 +147,8 @@ func (c *compiler) prefix(prefix string) clause {
 	return clause{text, args}
 }
 
-// afterPrefix returns the lowest text above every text with the prefix. There
-// is none when the prefix consists of the highest code point alone.
+// afterPrefix returns the lowest text above every text with the prefix. It does
+// not exist if the prefix consists only of the highest code point.
 func afterPrefix(prefix string) (string, bool) {
 	for prefix != "" {
 		last, size := utf8.DecodeLastRuneInString(prefix)
@@ -153,7 +156,7 @@ func afterPrefix(prefix string) (string, bool) {
 		switch {
 		case last == utf8.MaxRune:
 			continue
-		case last == 0xD7FF: // the surrogates above it are in no text
+		case last == 0xD7FF: // the surrogates above it occur in no text
 			return prefix + "\uE000", true
 		}
 		return prefix + string(last+1), true
@@ -188,8 +191,9 @@ func (c *compiler) timeIn(in storage.TimeIn) (clause, error) {
 	}
 }
 
-// createdIn asks for a range of ords, which are of the millisecond of created_at;
-// in the first and the last millisecond, unless they are whole, the column tells.
+// createdIn returns a range of ords, whose timestamp is the millisecond of
+// created_at. In the first and last millisecond, if they are not whole, it
+// compares the column.
 func (c *compiler) createdIn(from, to int64) clause {
 	ord, column := c.column("ord"), c.column("created_at")
 	id := func(millis int64) any { return c.dialect.ID(idOfMillis(millis)) }
@@ -213,7 +217,8 @@ func (c *compiler) createdIn(from, to int64) clause {
 	return join(ends, " AND ")
 }
 
-// microsIn is the range of a TimeIn in microseconds: at or after from, before to.
+// microsIn returns the range of a TimeIn in microseconds: at or after from, and
+// before to.
 func microsIn(in storage.TimeIn) (from, to int64) {
 	from, to = -maxMicros, maxMicros
 	switch {
@@ -233,7 +238,7 @@ func microsIn(in storage.TimeIn) (from, to int64) {
 	return from, to
 }
 
-// onOrd reports whether a condition is about nothing but the ord of a token.
+// onOrd reports whether a condition uses only the ord of a token.
 func onOrd(cond storage.Cond) bool {
 	switch cond := cond.(type) {
 	case storage.HashIs:
@@ -264,7 +269,7 @@ func hashes(values []storage.Hash) []any {
 	return args
 }
 
-// conjuncts returns conditions that hold all together exactly when cond does.
+// conjuncts returns conditions whose conjunction is equivalent to cond.
 func conjuncts(cond storage.Cond) []storage.Cond {
 	switch cond := cond.(type) {
 	case nil:
@@ -283,8 +288,8 @@ func conjuncts(cond storage.Cond) []storage.Cond {
 	return []storage.Cond{cond}
 }
 
-// onSets reports whether a condition is about nothing but set and type, which
-// are what tokens are counted by.
+// onSets reports whether a condition uses only set and type, by which tokens
+// are counted.
 func onSets(cond storage.Cond) bool {
 	switch cond := cond.(type) {
 	case storage.SetIn, storage.TypeIn:

@@ -32,7 +32,7 @@ func FuzzAfterPrefix(f *testing.F) {
 	})
 }
 
-func TestCompileRefuses(t *testing.T) {
+func TestInvalidConditionsAreRejected(t *testing.T) {
 	t.Parallel()
 	deep := storage.Cond(storage.TypeIn{"card"})
 	for range maxTerms {
@@ -46,12 +46,12 @@ func TestCompileRefuses(t *testing.T) {
 		"too deep":                    deep,
 	} {
 		if _, err := compile(&Dialect{}, storage.ID{}, "t", cond); err == nil {
-			t.Errorf("%s was not refused", name)
+			t.Errorf("%s was not rejected", name)
 		}
 	}
 }
 
-// sample is what the conditions of TestDisjoint tell tokens apart by.
+// sample has the fields that the conditions of TestDisjoint use.
 type sample struct {
 	set  storage.Hash
 	kind string

@@ -34,8 +34,8 @@ func (s *Store) countLogs(ctx context.Context, tenant storage.ID) (int, error) {
 	return l.total(ctx)
 }
 
-// countTokens takes the tokens that have expired, but are still there, from the
-// counters: they are few.
+// countTokens subtracts expired tokens that are not deleted yet from the
+// counters. They are few.
 func (s *Store) countTokens(ctx context.Context, f storage.CountFilter) ([]storage.TokenCount, error) {
 	var all []storage.TokenCount
 	var c storage.TokenCount
@@ -48,7 +48,7 @@ func (s *Store) countTokens(ctx context.Context, f storage.CountFilter) ([]stora
 	return all, err
 }
 
-// countJobs looks at so many jobs, and no more.
+// countJobs looks at no more than f.UpTo jobs.
 func (s *Store) countJobs(ctx context.Context, f storage.CountFilter, n *storage.Counts) error {
 	var state, count int
 	return s.each(ctx, `SELECT f.state, count(*) FROM (

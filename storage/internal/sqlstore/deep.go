@@ -9,13 +9,12 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// skipFrom is the offset from which on it pays to look for a place near to it.
+// skipFrom is the offset from which looking for a nearby place is worthwhile.
 const skipFrom = 1000
 
-// skip moves the beginning of a list near to its offset, if nothing but sets and
-// types decides what is in it. Up to there tokens are skipped in an index, without
-// a look at whether they have expired, which few have: those are counted by
-// themselves.
+// skip moves the start of a list close to its offset, if the list depends only
+// on sets and types. It skips tokens in an index without checking whether they
+// have expired. Few have, and they are counted separately.
 func skip(ctx context.Context, lists []*tokenList, f *storage.TokenFilter) error {
 	l := lists[0]
 	if len(lists) > 1 || l.drive != nil || len(l.rest) > 0 || f.Offset < skipFrom || !l.filter.Before.IsZero() {
@@ -32,8 +31,8 @@ func skip(ctx context.Context, lists []*tokenList, f *storage.TokenFilter) error
 	return nil
 }
 
-// placeNear returns a token that is at an offset or not far before it, and how
-// many come up to it; zero if none is found.
+// placeNear returns a token at or shortly before an offset, and how many tokens
+// come up to it. It returns zero if it finds none.
 func (l *tokenList) placeNear(ctx context.Context, offset int) (storage.ID, int, error) {
 	switch {
 	case len(l.sets) == 0:
@@ -42,13 +41,13 @@ func (l *tokenList) placeNear(ctx context.Context, offset int) (storage.ID, int,
 		return l.placeIn(ctx, &l.pairs[0], offset)
 	case len(l.pairs) > 1:
 		return l.placeAmong(ctx, offset)
-	default: // of too many pairs
+	default: // too many pairs
 		return storage.ID{}, 0, nil
 	}
 }
 
-// placeIn is placeNear for one pair, or all tokens. The offset counts those that
-// have expired too.
+// placeIn is placeNear for one pair, or for all tokens. The offset includes
+// expired tokens.
 func (l *tokenList) placeIn(ctx context.Context, p *pair, offset int) (place storage.ID, before int, err error) {
 	place, err = l.tokenAt(ctx, p, offset-1)
 	if err != nil || place.IsZero() {
@@ -58,9 +57,9 @@ func (l *tokenList) placeIn(ctx context.Context, p *pair, offset int) (place sto
 	return place, offset - expired, err
 }
 
-// placeAmong is placeNear for a list that is merged from pairs, which need not be
-// sorted up to there. It takes a token of the largest pair, not quite as far into
-// it as the offset is into all.
+// placeAmong is placeNear for a list merged from pairs, without sorting the
+// list up to that place. It picks a token of the largest pair, slightly before
+// the same relative position.
 func (l *tokenList) placeAmong(ctx context.Context, offset int) (storage.ID, int, error) {
 	largest, tokens := l.pairs[0], 0
 	for _, p := range l.pairs {
@@ -83,13 +82,14 @@ func (l *tokenList) placeAmong(ctx context.Context, offset int) (storage.ID, int
 	return storage.ID{}, 0, nil
 }
 
-// upTo bounds ords to those that come up to a place in the list, and itself.
+// upTo limits ords to the tokens up to a place in the list, including the
+// place.
 func (l *tokenList) upTo(place storage.ID) clause {
 	return clause{"{}.ord " + beyond(!l.filter.OldestFirst) + "= ?", []any{l.store.dialect.ID(place)}}
 }
 
-// countUpTo counts the tokens of a list up to one that is so far into a pair. The
-// other pairs are counted in their index.
+// countUpTo counts the tokens of a list up to a place, which is at a known
+// position in one pair. It counts the other pairs in their index.
 func (l *tokenList) countUpTo(ctx context.Context, place storage.ID, of *pair, at int) (int, error) {
 	others := *l
 	others.pairs = slices.DeleteFunc(slices.Clone(l.pairs), func(p pair) bool { return p == *of })
@@ -102,8 +102,8 @@ func (l *tokenList) countUpTo(ctx context.Context, place storage.ID, of *pair, a
 	return at + 1 + n - expired, err
 }
 
-// expired counts the tokens in the sets of the list that have expired, within a
-// bound on their ords.
+// expired counts the expired tokens in the sets of the list, within a bound on
+// their ords.
 func (l *tokenList) expired(ctx context.Context, bound clause) (int, error) {
 	if l.filter.Now.IsZero() {
 		return 0, nil
@@ -112,20 +112,20 @@ func (l *tokenList) expired(ctx context.Context, bound clause) (int, error) {
 	return l.store.count(ctx, `SELECT count(*) FROM vault_tokens t WHERE `+where.text, where.args...)
 }
 
-// over is the condition of tokens t that have expired, within a bound on their
-// ords. It hides the bound from the database, which might find them by it: the
-// index of those that expire has fewer.
+// over returns the condition for expired tokens t within a bound on their ords.
+// It hides the bound from the database, so that the database uses the index on
+// expiry, which has fewer rows.
 func (l *tokenList) over(bound clause) clause {
 	within := join([]clause{bound.of("t"), l.before("t")}, " AND ")
 	return clause{"t.tenant_id = ? AND t.expires_at <= ? AND CASE WHEN " + within.text + " THEN 1 ELSE 0 END = 1",
 		append([]any{l.tenant, l.filter.Now.UnixMicro()}, within.args...)}
 }
 
-// allTokens is how many tokens a tenant has, those included that have expired.
+// allTokens selects the number of a tenant's tokens, including expired ones.
 const allTokens = `SELECT CAST(COALESCE(SUM(c.n), 0) AS bigint) FROM vault_token_counts c WHERE c.tenant_id = ?`
 
-// tokenAt returns the ord of a token of a pair, or of all tokens, as far into it
-// as that; zero when there are not so many. Those that have expired count too.
+// tokenAt returns the ord of the token at a position of a pair, or of all
+// tokens. It returns zero if there are not that many. Expired tokens count.
 func (l *tokenList) tokenAt(ctx context.Context, p *pair, at int) (storage.ID, error) {
 	direction := order(&l.filter)
 	where := join([]clause{{"t.tenant_id = ?", []any{l.tenant}}, l.before("t")}, " AND ")

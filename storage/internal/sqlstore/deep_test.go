@@ -8,7 +8,7 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// deepCase is a condition, and the numbers of the tokens that it holds for.
+// deepCase is a condition, and whether it holds for the token with a number.
 type deepCase struct {
 	where storage.Cond
 	is    func(i int) bool
@@ -22,7 +22,7 @@ var deepCases = map[string]deepCase{
 	"not a hash":   {storage.Not{Cond: storage.HashIs(tenth)}, func(i int) bool { return i%10 != 0 }},
 }
 
-// TestDeepPages holds pages far into a list against the tokens that must be there.
+// TestDeepPages compares pages far into a list with the expected tokens.
 func TestDeepPages(t *testing.T) {
 	t.Parallel()
 	const tokens = 30_000
@@ -44,7 +44,7 @@ func TestDeepPages(t *testing.T) {
 	}
 }
 
-// ids are those of the tokens, newest first, without the ones that have expired.
+// ids returns the ids of the tokens, newest first, without the expired ones.
 func (c *deepCase) ids(tokens int) (ids []string) {
 	for i := tokens - 1; i >= 0; i-- {
 		if i%5000 != 77 && c.is(i) {

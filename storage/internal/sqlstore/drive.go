@@ -9,28 +9,28 @@ import (
 )
 
 const (
-	// probeRows is how far the rows of indexes are counted at first in order to
-	// tell which of several should drive a query. If all have more, they are
-	// counted probeMore times as far, and so on: the cost is a multiple of the
-	// rarest term's rows.
+	// probeRows is how many rows of each index are counted at first to find the
+	// index with the fewest. If all have more, the limit grows by a factor of
+	// probeMore, and so on. The cost is a multiple of the rows of the rarest
+	// term.
 	probeRows = 100
 	probeMore = 4
 )
 
-// driver is a term of a conjunction that indexes answer: its tokens are those of
-// all parts together.
+// driver is a term of a conjunction that indexes can evaluate. Its tokens are
+// the union of its parts.
 type driver struct {
 	parts []clause // queries for ords
-	exact bool     // else the term must still be checked
-	// unordered says that the rows of a part do not come in the order of ords, so
-	// that all of them have to be read for a page.
+	exact bool     // if false, the term must still be checked
+	// unordered means that the rows of a part are not in the order of ords, so
+	// that a page needs all of them.
 	unordered bool
-	at        int // of the term among the conjuncts
-	rows      int // how many there are, as far as they were counted
+	at        int // index of the term among the conjuncts
+	rows      int // number of rows, as far as they were counted
 }
 
-// drivers returns the terms that an index can answer. A list of ids comes
-// alone: no other can be shorter.
+// drivers returns the terms that an index can evaluate. If one of them is a
+// list of ids, it is the only result, because no other can be shorter.
 func (s *Store) drivers(ctx context.Context, tenant storage.ID, terms []storage.Cond) ([]driver, error) {
 	var found []driver
 	for i, term := range terms {
@@ -50,7 +50,8 @@ func (s *Store) drivers(ctx context.Context, tenant storage.ID, terms []storage.
 	return found, nil
 }
 
-// driver returns the query for the tokens of a condition, if an index has one.
+// driver returns the query for the tokens of a condition, if an index supports
+// it.
 func (s *Store) driver(ctx context.Context, tenant storage.ID, cond storage.Cond) (driver, bool, error) {
 	switch cond := cond.(type) {
 	case storage.HashIs:
@@ -72,14 +73,15 @@ func (s *Store) driver(ctx context.Context, tenant storage.ID, cond storage.Cond
 	}
 }
 
-// tokenDriver drives by an index of tokens.
+// tokenDriver returns a driver that uses an index on tokens.
 func (s *Store) tokenDriver(tenant storage.ID, cond storage.Cond) (driver, bool, error) {
 	where, err := compile(&s.dialect, tenant, "f", cond)
 	return driver{exact: true, parts: []clause{{`SELECT f.ord FROM vault_tokens f WHERE f.tenant_id = ? AND ` + where.text,
 		append([]any{s.dialect.ID(tenant)}, where.args...)}}}, err == nil, err
 }
 
-// unionDriver drives by an Or when an index answers a term of each of its parts.
+// unionDriver returns a driver for an Or, if an index can evaluate a term of
+// each of its parts.
 func (s *Store) unionDriver(ctx context.Context, tenant storage.ID, parts storage.Or) (driver, bool, error) {
 	if len(parts) == 0 || len(parts) > maxPairs {
 		return driver{}, false, nil
@@ -102,8 +104,8 @@ func (s *Store) unionDriver(ctx context.Context, tenant storage.ID, parts storag
 	return union, len(union.parts) <= maxPairs, nil
 }
 
-// best returns the driver with the fewest rows. It counts as far as it needs to
-// tell, and no further than most, unless that is zero.
+// best returns the driver with the fewest rows. It counts only as far as
+// necessary, and up to most if that is not zero.
 func (s *Store) best(ctx context.Context, candidates []driver, most int) (driver, error) {
 	if len(candidates) == 1 {
 		return candidates[0], nil
@@ -132,8 +134,8 @@ func (s *Store) probe(ctx context.Context, d *driver, limit int) (err error) {
 	return err
 }
 
-// all is the query for what several queries return; of each only so much, unless
-// limit is zero, and what several have in common once, if that is wanted.
+// all returns the query for the union of several queries. If limit is not zero,
+// it limits the rows of each. If once is set, it removes duplicates.
 func all(parts []clause, limit int, once bool) clause {
 	if len(parts) == 1 && limit == 0 {
 		return parts[0]

@@ -9,7 +9,7 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// logDest returns where to scan logColumns to.
+// logDest returns the destinations for scanning logColumns.
 func logDest(e *storage.Log) []sql.Scanner {
 	return []sql.Scanner{
 		(*idColumn)(&e.ID), (*idColumn)(&e.ActorID), (*textColumn)(&e.ActorType), (*textColumn)(&e.EntityType),
@@ -18,15 +18,15 @@ func logDest(e *storage.Log) []sql.Scanner {
 	}
 }
 
-// FollowedLog is an entry of the log and the number of its transaction.
+// FollowedLog is a log entry with the number of its transaction.
 type FollowedLog struct {
 	storage.Log
 	Number int64
 }
 
-// Followed returns entries of the log, with the column that has the number of
-// their transaction. The condition is about vault_logs l, and ends in an order and
-// a limit.
+// Followed returns log entries. number is the column with the number of their
+// transaction. where is a condition on vault_logs l, followed by an order and a
+// limit.
 func Followed(ctx context.Context, s *Store, number, where string, args ...any) ([]FollowedLog, error) {
 	var page []FollowedLog
 	var e FollowedLog
@@ -39,13 +39,13 @@ func Followed(ctx context.Context, s *Store, number, where string, args ...any) 
 	return page, err
 }
 
-// Number runs a query whose answer is one number.
+// Number runs a query that returns one number.
 func Number(ctx context.Context, s *Store, query string, args ...any) (int64, error) {
 	n, err := s.count(ctx, query, args...)
 	return int64(n), err
 }
 
-// ErrPlace means that a place in the log cannot be read.
+// ErrPlace means that a place in the log cannot be decoded.
 var ErrPlace = errors.New("storage: this is not a place in the log")
 
 // AppendPlace encodes a part of a place in the log: a number and an id.
@@ -53,7 +53,7 @@ func AppendPlace(place storage.LogPlace, number int64, id storage.ID) storage.Lo
 	return append(binary.BigEndian.AppendUint64(place, uint64(number)), id[:]...)
 }
 
-// ReadPlace reads what AppendPlace encoded, and returns the rest.
+// ReadPlace decodes the result of AppendPlace and returns the rest.
 func ReadPlace(place storage.LogPlace) (number int64, id storage.ID, rest storage.LogPlace, err error) {
 	if len(place) < 8+len(id) {
 		return 0, id, nil, ErrPlace
@@ -63,6 +63,6 @@ func ReadPlace(place storage.LogPlace) (number int64, id storage.ID, rest storag
 	return number, id, place[8+len(id):], nil
 }
 
-// FirstID is an id that is not higher than that of any entry that was created at
-// a time or later: those are of the millisecond.
+// FirstID returns an id that is at most the id of any entry created at a time
+// or later. The timestamp of an entry's id is the millisecond of its creation.
 func FirstID(micros int64) storage.ID { return idOfMillis(max(micros/perMilli, 0)) }

@@ -9,8 +9,8 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// formerTables are the tables, with their columns, of the versions whose names had
-// no prefix.
+// formerTables are the tables of versions whose names had no prefix, with their
+// columns.
 var formerTables = []struct {
 	name    string
 	columns []string
@@ -40,8 +40,8 @@ var formerTables = []struct {
 	}},
 }
 
-// former refuses a database that has all tables of an unprefixed version with all
-// of their columns. An application may have some of these names.
+// former rejects a database with all tables of an unprefixed version and all of
+// their columns. An application may use some of these names.
 func (m *Migrator) former(ctx context.Context) error {
 	var columns []string
 	if err := m.DB.SelectContext(ctx, &columns, m.Catalog.Former); err != nil {

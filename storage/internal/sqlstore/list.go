@@ -8,28 +8,30 @@ import (
 )
 
 const (
-	// maxPairs is how many pairs of set and type a page is merged from.
+	// maxPairs is the largest number of pairs of set and type that a page is
+	// merged from.
 	maxPairs = 64
-	// preparedPairs is up to how many of them a page is prepared. Each is a part of
-	// its plan, which the server keeps in memory for every connection.
+	// preparedPairs is the largest number of pairs for which a page is
+	// prepared. Each pair is a part of the plan, which the server keeps in
+	// memory for every connection.
 	preparedPairs = 12
-	// fewRows is up to how many rows are sorted rather than looked for in a
-	// scan in the order of the list.
+	// fewRows is the number of rows up to which sorting is better than a scan
+	// in the order of the list.
 	fewRows = 20000
-	// enoughRows is how many rows of sets are worth reading an index instead,
-	// whatever that has.
+	// enoughRows is the number of tokens in the sets from which another index
+	// is used instead, however many rows it has.
 	enoughRows = 2000
-	// deepOffset is the offset from which on rows are skipped in an index,
-	// without a look at each of them.
+	// deepOffset is the offset from which rows are skipped in an index, without
+	// reading each row.
 	deepOffset = 256
 )
 
 // ListTokens implements [storage.TokenReader].
 //
-// A list finds the ords of its page first, by the index that leads to the
-// fewest rows, and then those rows, of which the whole condition must hold.
-// Totals come from token_counts as far as the filter is about set and type;
-// expired rows are subtracted.
+// A list first finds the ords of its page, using the index with the fewest
+// rows. Then it reads those rows and checks the whole condition. Totals come
+// from token_counts if the filter uses only set and type, minus the expired
+// rows.
 func (s *Store) ListTokens(ctx context.Context, f storage.TokenFilter) ([]storage.Token, int, error) {
 	if err := s.ready(ctx); err != nil {
 		return nil, 0, err
@@ -63,8 +65,8 @@ func (s *Store) ListTokens(ctx context.Context, f storage.TokenFilter) ([]storag
 	return page, total, nil
 }
 
-// pageOf reads the page of a list. One that is nearer to the end of all tokens, if
-// their total is known, is read from there.
+// pageOf reads the page of a list. If the total is known and the page is nearer
+// to the end, it reads from the end.
 func (s *Store) pageOf(ctx context.Context, lists []*tokenList, f storage.TokenFilter, total int) ([]storage.Token, error) {
 	if f.Limit == 0 {
 		return nil, nil
@@ -99,7 +101,7 @@ func (s *Store) pageOf(ctx context.Context, lists []*tokenList, f storage.TokenF
 	return page, err
 }
 
-// exactTotal reports whether all tokens of a filter are to be counted.
+// exactTotal reports whether all tokens of a filter must be counted.
 func exactTotal(f *storage.TokenFilter) bool { return f.Count && f.CountUpTo == 0 && f.Before.IsZero() }
 
 func sumTotals(ctx context.Context, lists []*tokenList) (total int, err error) {
@@ -113,8 +115,8 @@ func sumTotals(ctx context.Context, lists []*tokenList) (total int, err error) {
 	return total, nil
 }
 
-// tokenLists returns lists that have no token in common, and together those of
-// the filter. It leaves out those that have none.
+// tokenLists returns disjoint lists that together have the tokens of the
+// filter. It omits lists that are empty.
 func (s *Store) tokenLists(ctx context.Context, f storage.TokenFilter) ([]*tokenList, error) {
 	var lists []*tokenList
 	for _, where := range disjoint(f.Where) {
@@ -131,9 +133,9 @@ func (s *Store) tokenLists(ctx context.Context, f storage.TokenFilter) ([]*token
 	return lists, nil
 }
 
-// disjoint splits a condition that says "in these sets, or something else" into
-// two that exclude each other: tokens in sets are counted, and found in the
-// order of the list, by other means than those of something else.
+// disjoint splits a condition of the form "in these sets, or something else"
+// into two that exclude each other. Tokens in sets are counted, and found in
+// the order of the list, in different ways than others.
 func disjoint(where storage.Cond) []storage.Cond {
 	var sets, rest []storage.Cond
 	for _, term := range conjuncts(where) {
@@ -167,7 +169,7 @@ func disjoint(where storage.Cond) []storage.Cond {
 	}
 }
 
-// mergeOrds is the query for the ords of a page, as o, over all lists.
+// mergeOrds returns the query for the ords of a page over all lists, as o.
 func mergeOrds(lists []*tokenList, limit, offset int) clause {
 	if len(lists) == 1 {
 		return lists[0].ords(limit, offset)

@@ -14,7 +14,7 @@ const logColumns = `l.id, l.actor_id, l.actor_type, l.entity_type, l.entity_id, 
 
 const microsPerDay = int64(24 * time.Hour / time.Microsecond)
 
-// LogDay is the day of log_counts that a time is in.
+// LogDay returns the day of a time in log_counts.
 func LogDay(t time.Time) int64 { return dayOf(t.UnixMicro()) }
 
 func dayOf(micros int64) int64 {
@@ -60,13 +60,13 @@ type logList struct {
 	byType clause // tenant and type, on logs l or log_counts l
 	rest   clause // everything else, on logs l
 
-	uncounted bool // the filter is about more than log_counts knows
+	uncounted bool // the filter uses columns that log_counts does not have
 
 	timed    bool  // the filter has a time
 	from, to int64 // microseconds: at or after from, before to
 
-	types []string // of the entries in the list, if log_counts was asked
-	ids   clause   // between which they are, if that is known
+	types []string // types of the entries in the list, if log_counts was read
+	ids   clause   // range of their ids, if known
 }
 
 func (s *Store) newLogList(f storage.LogFilter) *logList {
@@ -99,10 +99,10 @@ func (s *Store) newLogList(f storage.LogFilter) *logList {
 	return l
 }
 
-// What the partial indexes of vault_logs are about: the index of operations leaves
-// out those of most entries, and that of types has those that are not of tokens.
-// With the conditions, which are in the words of the indexes, a database knows that
-// it may use them.
+// vault_logs has two partial indexes: one on operation, which skips the most
+// common operations, and one on entity_type, which covers everything except
+// tokens. The conditions repeat the WHERE clauses of these indexes, so that the
+// database knows that it may use them.
 var (
 	oftenOperations = []string{"create", "read", "use"}
 	seldomTypes     = []string{"application", "proxy", "reactor", "session", "tenant"}
@@ -111,8 +111,8 @@ var (
 	ofSeldomType      = `l.entity_type IN ('` + strings.Join(seldomTypes, "', '") + `')`
 )
 
-// logsBy are the conditions that log_counts knows nothing of. An index helps with
-// the operation, if that is not one of most entries.
+// logsBy returns the conditions on columns that log_counts does not have. An
+// index helps with the operation, unless it is one of the most common.
 func (s *Store) logsBy(f storage.LogFilter) []clause {
 	var all []clause
 	if f.Operation != "" {
@@ -133,12 +133,12 @@ func (s *Store) logsBy(f storage.LogFilter) []clause {
 	return all
 }
 
-// maxMicros is later than any time, and its negative earlier.
+// maxMicros is later than any time, and its negative is earlier.
 const maxMicros = int64(1) << 62
 
-// narrow finds out between which ids the entries of the list are, which are of
-// the millisecond of created_at, and of which types, where the log is kept by
-// type. It reports whether there may be any.
+// narrow finds the range of ids of the entries in the list, whose timestamps
+// are the milliseconds of created_at. If the log is stored by type, it also
+// finds their types. It reports whether there may be any entries.
 func (l *logList) narrow(ctx context.Context) (bool, error) {
 	if l.filter.EntityID != "" {
 		return true, nil
@@ -163,7 +163,7 @@ func (l *logList) narrow(ctx context.Context) (bool, error) {
 	return len(l.types) > 0, err
 }
 
-// where is the condition of the list on logs l.
+// where returns the condition of the list on logs l.
 func (l *logList) where() clause {
 	all := []clause{l.byType, l.rest, l.ids}
 	if len(l.types) > 1 {
@@ -198,13 +198,14 @@ func (l *logList) pageQuery(limit, offset int) clause {
 	}
 }
 
-// entries is the query for columns of a page of the entries of a condition.
+// entries returns the query for columns of a page of the entries that match a
+// condition.
 func (l *logList) entries(columns string, where clause, limit, offset int) clause {
 	return clause{`SELECT ` + columns + ` FROM vault_logs l WHERE ` + where.text + ` ORDER BY l.id DESC` + limited(limit, offset), where.args}
 }
 
 // mergedPage takes as many entries of each type as the page could need, each in
-// the order of a key that starts with the type, and sorts those.
+// the order of a key that starts with the type, and sorts them.
 func (l *logList) mergedPage(limit, offset int) clause {
 	texts := make([]string, len(l.types))
 	var args []any
@@ -217,8 +218,8 @@ func (l *logList) mergedPage(limit, offset int) clause {
 	return clause{`SELECT l.* FROM (` + strings.Join(texts, " UNION ALL ") + `) l ORDER BY l.id DESC` + limited(limit, offset), args}
 }
 
-// total counts the entries over all pages: from log_counts as far as the list
-// is about whole days, and row by row at its ends.
+// total counts the entries on all pages. It uses log_counts for whole days, and
+// counts rows for the partial days at the ends.
 func (l *logList) total(ctx context.Context) (int, error) {
 	where := l.where()
 	if most := l.filter.CountUpTo; most > 0 {
@@ -246,8 +247,8 @@ func (l *logList) total(ctx context.Context) (int, error) {
 	return total, nil
 }
 
-// countDays adds up the counts of whole days, and the entries of those days that
-// are not counted yet.
+// countDays adds up the counts of whole days, and the entries of those days
+// that are not counted yet.
 func (l *logList) countDays(ctx context.Context, first, last int64) (int, error) {
 	sum := clause{`SELECT CAST(COALESCE(SUM(l.n), 0) AS bigint) FROM vault_log_counts l WHERE ` + l.byType.text + ` AND l.day BETWEEN ? AND ?`,
 		slices.Concat(l.byType.args, []any{first, last})}
@@ -266,7 +267,7 @@ func (l *logList) countDays(ctx context.Context, first, last int64) (int, error)
 	return counted + found, err
 }
 
-// countDay counts the entries of one day, which is not whole.
+// countDay counts the entries of a partial day.
 func (l *logList) countDay(ctx context.Context, day int64) (int, error) {
 	part := *l
 	part.from, part.to = max(l.from, day*microsPerDay), min(l.to, (day+1)*microsPerDay)

@@ -17,13 +17,13 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// versionsPerMajor is how many migrations a major version of the schema has
-// room for. Within a major version migrations only add, so that a program that
-// does not know the latest of them still works.
+// versionsPerMajor is the number of migrations in a major version of the
+// schema. Within a major version, migrations only add to the schema, so that a
+// program that does not know the latest ones still works.
 const versionsPerMajor = 1000
 
-// migrateAttempts bounds how often a migration is tried: when two nodes run one
-// at once, one of them may fail, and finds it done next time.
+// migrateAttempts limits the attempts at a migration. If two nodes run one at
+// the same time, one of them may fail, and finds it done next time.
 const migrateAttempts = 5
 
 // SchemaVersions returns the versions of the migrations that have run, oldest
@@ -37,10 +37,10 @@ func (s *Store) SchemaVersions(ctx context.Context) ([]int, error) {
 	return all, err
 }
 
-// ReadMigrations returns the migrations of a folder in their order. The files
-// are named by version, as in 1001_initial.sql: the major version, then three
-// digits. Each begins with what enters its version in vault_migrations; the
-// first creates that table.
+// ReadMigrations returns the migrations of a directory in order. Each file name
+// starts with the version, as in 1001_initial.sql: the major version, then
+// three digits. Each migration begins by recording its version in
+// vault_migrations, which the first one creates.
 func ReadMigrations(files fs.FS) ([]storage.Migration, error) {
 	names, err := fs.Glob(files, "*.sql")
 	if err != nil {
@@ -66,35 +66,38 @@ func ReadMigrations(files fs.FS) ([]storage.Migration, error) {
 	return migrations, nil
 }
 
-// Catalog asks a database what is in it. Each query gives one column of text.
+// Catalog has the queries for the contents of a database. Each query returns
+// one column of text.
 type Catalog struct {
-	Names   string // of the tables and indexes that begin with vault_
-	Columns string // of vault_migrations; none when there is no such table
-	Table   string // vault_migrations, as statements name it
+	Names   string // names of tables and indexes that start with vault_
+	Columns string // columns of vault_migrations; no rows if the table does not exist
+	Table   string // vault_migrations, as used in statements
 
-	Former        string // table.column of the tables that have a name of [FormerNames]
-	FormerVersion string // schema_version, as statements name it
+	Former        string // table.column of the tables named in [FormerNames]
+	FormerVersion string // schema_version, as used in statements
 }
 
-// Migrator brings a database to the latest schema, or checks that it is there.
+// Migrator migrates a database to the latest schema, or checks that it is up to
+// date.
 type Migrator struct {
 	DB      *sqlx.DB
 	All     []storage.Migration
 	Catalog Catalog
 }
 
-// Run runs the migrations that are missing, each in one transaction, which a
-// second node that starts at the same time waits for. With
-// [storage.MigrateCheck] it changes nothing, and a missing one is
-// [storage.ErrOldSchema]. A schema of a later major version is
-// [storage.ErrNewerSchema]. A table or an index that has a name of the vault's,
-// and is not the vault's, is [storage.ErrNameTaken], and nothing is changed. The
-// tables of a version without prefixes are [storage.ErrFormerSchema].
+// Run runs the missing migrations, each in one transaction. A second node that
+// starts at the same time waits for it. With [storage.MigrateCheck], Run
+// changes nothing and returns [storage.ErrOldSchema] if a migration is missing.
+//
+// Run returns [storage.ErrNewerSchema] for a schema of a later major version,
+// and [storage.ErrFormerSchema] for the tables of a version without prefixes.
+// It returns [storage.ErrNameTaken], and changes nothing, if a table or index
+// that is not the vault's has a name that the vault needs.
 func (m *Migrator) Run(ctx context.Context, mode storage.MigrateMode) error {
 	if err := m.former(ctx); err != nil {
 		return err
 	}
-	var before []int // that had run when it failed
+	var before []int // versions that had run at the last failure
 	for failed := 0; ; {
 		done, err := m.versions(ctx)
 		if err != nil {
@@ -114,7 +117,8 @@ func (m *Migrator) Run(ctx context.Context, mode storage.MigrateMode) error {
 		if err == nil {
 			continue
 		}
-		// Another node may have been faster: then it is done the next time.
+		// Another node may have been faster. Then the next attempt finds it
+		// done.
 		if failed > 0 && slices.Equal(done, before) || failed == migrateAttempts || ctx.Err() != nil {
 			return err
 		}
@@ -135,7 +139,7 @@ func (m *Migrator) missing(done []int) []storage.Migration {
 	return slices.DeleteFunc(slices.Clone(m.All), func(one storage.Migration) bool { return slices.Contains(done, one.Version) })
 }
 
-// newer refuses a schema of a later major version.
+// newer rejects a schema of a later major version.
 func (m *Migrator) newer(done []int) error {
 	known := m.All[len(m.All)-1].Version
 	if latest := slices.Max(append(done, 0)); latest/versionsPerMajor > known/versionsPerMajor {
@@ -144,7 +148,7 @@ func (m *Migrator) newer(done []int) error {
 	return nil
 }
 
-// versions returns the migrations that have run.
+// versions returns the versions of the migrations that have run.
 func (m *Migrator) versions(ctx context.Context) ([]int, error) {
 	var columns []string
 	if err := m.DB.SelectContext(ctx, &columns, m.Catalog.Columns); err != nil {
@@ -164,11 +168,11 @@ func (m *Migrator) versions(ctx context.Context) ([]int, error) {
 	return done, nil
 }
 
-// created finds the names of what a migration creates.
+// created finds the names that a migration creates.
 var created = regexp.MustCompile(`CREATE (?:TABLE|INDEX|UNIQUE INDEX) (?:\S+\.)?(vault_\w+)`)
 
-// next runs the first of the migrations that are missing, unless a name that one
-// of them needs is taken.
+// next runs the first missing migration, unless a name that any of them needs
+// is taken.
 func (m *Migrator) next(ctx context.Context, missing []storage.Migration) error {
 	var names []string
 	if err := m.DB.SelectContext(ctx, &names, m.Catalog.Names); err != nil {
@@ -203,9 +207,9 @@ func (m *Migrator) apply(ctx context.Context, script string) error {
 
 var comments = regexp.MustCompile(`--[^\n]*`)
 
-// statements returns those of a migration: an engine that passes them on to other
-// servers has to get them one by one. No text in a migration has a semicolon, or
-// what begins a comment.
+// statements splits a migration, because an engine that forwards statements to
+// other servers needs them one by one. No text in a migration contains a
+// semicolon or the start of a comment.
 func statements(script string) []string {
 	all := strings.Split(comments.ReplaceAllString(script, ""), ";")
 	return slices.DeleteFunc(all, func(statement string) bool { return strings.TrimSpace(statement) == "" })

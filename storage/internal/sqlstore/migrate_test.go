@@ -28,18 +28,19 @@ func emptyDatabase(t *testing.T) *sqlx.DB {
 
 func script(text string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(text)} }
 
-// first is a script that makes the table of migrations, as the first one does.
+// first returns a script that creates the table of migrations, as the first
+// migration does.
 func first(text string) *fstest.MapFile {
 	return script(`CREATE TABLE vault_migrations (version INTEGER PRIMARY KEY, vault_id BLOB);
 		INSERT INTO vault_migrations VALUES (1001, 'x'); ` + text)
 }
 
-// next is a script that enters its version.
+// next returns a script that records its version.
 func next(version int, text string) *fstest.MapFile {
 	return script(fmt.Sprintf(`INSERT INTO vault_migrations VALUES (%d, 'x'); %s`, version, text))
 }
 
-// migrate runs the migrations of a folder on a SQLite database.
+// migrate runs the migrations of a directory on a SQLite database.
 func migrate(ctx context.Context, db *sqlx.DB, files fs.FS, mode storage.MigrateMode) error {
 	all, err := ReadMigrations(files)
 	if err != nil {
@@ -88,7 +89,7 @@ func TestMigrate(t *testing.T) {
 	}
 }
 
-func TestMigrationThatFails(t *testing.T) {
+func TestFailedMigrationIsRolledBack(t *testing.T) {
 	t.Parallel()
 	db := emptyDatabase(t)
 	files := fstest.MapFS{
@@ -107,7 +108,7 @@ func TestMigrationThatFails(t *testing.T) {
 	}
 }
 
-func TestMigrateKnowsItsLimits(t *testing.T) {
+func TestInvalidMigrationsAreRejected(t *testing.T) {
 	t.Parallel()
 	db := emptyDatabase(t)
 	old := fstest.MapFS{"1001_first.sql": first(`CREATE TABLE a (x INTEGER)`)}
@@ -123,14 +124,14 @@ func TestMigrateKnowsItsLimits(t *testing.T) {
 		"a name without a version": {"initial.sql": script(``)},
 	} {
 		if err := migrate(t.Context(), emptyDatabase(t), files, storage.MigrateAuto); err == nil {
-			t.Errorf("%s was not refused", name)
+			t.Errorf("%s was not rejected", name)
 		}
 	}
 }
 
-// TestNamesThatAreTaken proves that somebody else's table is found before
-// anything is made.
-func TestNamesThatAreTaken(t *testing.T) {
+// TestTakenNamesAreRejected checks that a foreign table is found before
+// anything is created.
+func TestTakenNamesAreRejected(t *testing.T) {
 	t.Parallel()
 	files := fstest.MapFS{
 		"1001_first.sql":  first(`CREATE TABLE vault_a (x INTEGER)`),

@@ -7,8 +7,8 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// Of rows that are large, a sweep and a rotation get as many as fit in memory,
-// and the rest when they ask again.
+// If rows are large, a sweep or a rotation gets as many as fit in memory, and
+// the rest with the next call.
 func TestLargeRowsComeInPieces(t *testing.T) {
 	t.Parallel()
 	s := newStore(t)

@@ -53,7 +53,7 @@ func openDB(t *testing.T) *sqlx.DB {
 	return db
 }
 
-// plan returns the steps by which SQLite would answer a query.
+// plan returns the steps of SQLite's plan for a query.
 func plan(t *testing.T, s *Store, query clause) string {
 	t.Helper()
 	var steps []struct {
@@ -70,7 +70,7 @@ func plan(t *testing.T, s *Store, query clause) string {
 	return strings.Join(details, "\n")
 }
 
-// countTokens makes a list believe that there are so many tokens.
+// countTokens makes a list believe that there are this many tokens.
 func countTokens(t *testing.T, s *Store, set storage.Hash, n int) {
 	t.Helper()
 	s.db.MustExec(`INSERT INTO vault_token_counts (tenant_id, set_id, type, n) VALUES (?, ?, 'card', ?)`, someTenant[:], set[:], n)
@@ -239,7 +239,7 @@ func TestWholeTotal(t *testing.T) {
 	}
 }
 
-func TestErrorsOfTheDriverAreReplaced(t *testing.T) {
+func TestDriverErrorsAreReplaced(t *testing.T) {
 	t.Parallel()
 	s := newStore(t)
 	s.dialect.Error = func(error) error { return context.DeadlineExceeded }

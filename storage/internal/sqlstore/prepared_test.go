@@ -8,14 +8,15 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// firstPage lists the first page of all tokens, or of those of a condition.
+// firstPage lists the first page of all tokens, or of the tokens that match a
+// condition.
 func (s *shelf) firstPage(ctx context.Context, size int, where storage.Cond) (shown, total int, err error) {
 	page, total, err := s.store.ListTokens(ctx, storage.TokenFilter{Tenant: someTenant, Where: where, Limit: size, Count: true, Now: sometime})
 	return len(page), total, err
 }
 
-// prepared is how many lists the idle connections have prepared, and how many
-// queries since the last time were not prepared.
+// prepared returns how many lists the idle connections have prepared, and how
+// many queries since the last call were not prepared.
 func (s *shelf) prepared() (lists, others int) {
 	s.store.lists.mu.Lock()
 	for _, c := range s.store.lists.idle {
@@ -30,13 +31,13 @@ func (s *shelf) prepared() (lists, others int) {
 	return lists, others
 }
 
-// Lists that one plan is good for are prepared once, and no others.
+// Only lists that one plan suits are prepared, and only once.
 func TestPreparedLists(t *testing.T) {
 	t.Parallel()
 	s := postgresShelf(t, 200)
 	ctx := t.Context()
 	s.to.take()
-	for range 7 { // the server keeps the plan from the sixth on
+	for range 7 { // the server keeps the plan from the sixth run on
 		if shown, total, err := s.firstPage(ctx, 20, nil); shown != 20 || total != 199 || err != nil {
 			t.Fatalf("%d tokens of %d, %v", shown, total, err)
 		}
@@ -44,8 +45,8 @@ func TestPreparedLists(t *testing.T) {
 			t.Fatalf("under rules: %d tokens of %d, %v", shown, total, err)
 		}
 	}
-	// Of both lists the page, and the total, which takes two, since a token has
-	// expired; of one also its pairs of set and type.
+	// For both lists the page and the total, which takes two queries because a
+	// token has expired. For one list also its pairs of set and type.
 	if lists, others := s.prepared(); lists != 7 || others != 0 {
 		t.Errorf("%d lists are prepared, want 7; %d queries were not", lists, others)
 	}
@@ -59,11 +60,11 @@ func TestPreparedLists(t *testing.T) {
 		t.Fatal(err)
 	}
 	if lists, others := s.prepared(); lists != 8 || others == 0 {
-		t.Errorf("%d lists are prepared after one of many pairs, want their look-up alone; %d queries were not", lists, others)
+		t.Errorf("%d lists are prepared after one of many pairs, want only the lookup of pairs; %d queries were not", lists, others)
 	}
 }
 
-// Pages of every size do not fill the server with statements.
+// Pages of many sizes do not fill the server with statements.
 func TestPreparedListsAreBounded(t *testing.T) {
 	t.Parallel()
 	s := postgresShelf(t, 200)
@@ -77,7 +78,7 @@ func TestPreparedListsAreBounded(t *testing.T) {
 	}
 }
 
-// A prepared list that ends early leaves a connection that serves the next.
+// A prepared list that ends early leaves its connection usable.
 func TestPreparedListsEndEarly(t *testing.T) {
 	t.Parallel()
 	s := postgresShelf(t, 200)
@@ -86,7 +87,7 @@ func TestPreparedListsEndEarly(t *testing.T) {
 		t.Fatalf("%d tokens, %v", len(page), err)
 	}
 	if lists, _ := s.prepared(); lists != 1 {
-		t.Errorf("%d lists are prepared: the connection has gone", lists)
+		t.Errorf("%d lists are prepared; the connection was closed", lists)
 	}
 	gone, cancel := context.WithCancel(t.Context())
 	go cancel()

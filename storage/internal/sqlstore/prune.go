@@ -9,10 +9,10 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// logTenantsQuery steps from tenant to tenant through the key of logs, so that
-// its cost is that of the tenants, not that of the entries; of each it looks for
-// one entry, as far as the id allows. As a value, and not as EXISTS, that is
-// never made a join, which could read all old entries.
+// logTenantsQuery steps from tenant to tenant through the key of logs, so its
+// cost depends on the number of tenants, not of entries. For each tenant it
+// looks for one entry below the id. A scalar subquery, unlike EXISTS, never
+// becomes a join, which could read all old entries.
 const logTenantsQuery = `
 WITH RECURSIVE logged(tenant) AS (
 	SELECT * FROM (SELECT l.tenant_id FROM vault_logs l WHERE l.tenant_id > ? ORDER BY l.tenant_id LIMIT 1) AS first
@@ -25,7 +25,7 @@ SELECT logged.tenant FROM logged WHERE logged.tenant IS NOT NULL AND (
 ) = 1 LIMIT ?`
 
 // countedTenantsQuery does the same through log_counts, from type to type of
-// each tenant, where the key of logs has the type before the id.
+// each tenant, if the key of logs has the type before the id.
 const countedTenantsQuery = `
 WITH RECURSIVE logged(tenant) AS (
 	SELECT * FROM (SELECT c.tenant_id FROM vault_log_counts c WHERE c.tenant_id > ? ORDER BY c.tenant_id LIMIT 1) AS first
@@ -44,8 +44,8 @@ SELECT logged.tenant FROM logged WHERE logged.tenant IS NOT NULL AND (
 	WHERE l.tenant_id = logged.tenant AND l.entity_type = types.name AND l.id < ? AND l.created_at < ? LIMIT 1
 ) = 1 LIMIT ?`
 
-// placedTenantsQuery does the same where tenants are in different places, each of
-// which looks through the key of its logs.
+// placedTenantsQuery does the same if tenants are on different servers. Each
+// server searches the key of its logs.
 const placedTenantsQuery = `
 SELECT DISTINCT l.tenant_id FROM vault_logs l WHERE l.tenant_id > ? AND l.id < ? AND l.created_at < ?
 ORDER BY l.tenant_id LIMIT ?`
@@ -67,9 +67,8 @@ func (s *Store) LogTenants(ctx context.Context, before time.Time, after storage.
 	return tenants, err
 }
 
-// LogsBefore returns the bounds of the entries that were created before a time:
-// each has a lower id than the first one, and a lower created_at than the
-// second.
+// LogsBefore returns the bounds of the entries that were created before a time.
+// Their ids are lower than first, and their created_at is lower than micros.
 func LogsBefore(t time.Time) (first storage.ID, micros int64) {
 	micros = max(microsUp(t), 0)
 	return idOfMillis((micros + perMilli - 1) / perMilli), micros
@@ -77,11 +76,12 @@ func LogsBefore(t time.Time) (first storage.ID, micros int64) {
 
 const (
 	perMilli = int64(time.Millisecond / time.Microsecond)
-	// maxMillis is the last time that a UUIDv7 has room for.
+	// maxMillis is the latest time that a UUIDv7 can hold.
 	maxMillis = int64(1)<<48 - 1
 )
 
-// idOfMillis is lower than every UUIDv7 of a time, and of no earlier one.
+// idOfMillis returns an id that is lower than every UUIDv7 of a time, and
+// higher than every UUIDv7 before it.
 func idOfMillis(millis int64) (id storage.ID) {
 	binary.BigEndian.PutUint64(id[:8], uint64(min(millis, maxMillis))<<16)
 	return id

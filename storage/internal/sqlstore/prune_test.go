@@ -8,8 +8,8 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// The search for tenants with old entries steps through keys: its cost does not
-// depend on how many entries there are.
+// The search for tenants with old entries steps through keys, so its cost does
+// not depend on the number of entries.
 func TestLogTenantsNeedsNoScan(t *testing.T) {
 	t.Parallel()
 	s := newStore(t)

@@ -31,8 +31,8 @@ func (s *Store) Claim(ctx context.Context, tenant storage.ID, key storage.Key) (
 	return c, nil
 }
 
-// dueTenantsQuery steps from tenant to tenant through the index of jobs that
-// are not dead, so that its cost is that of the tenants, not that of the jobs.
+// dueTenantsQuery steps from tenant to tenant through the index of live jobs,
+// so its cost depends on the number of tenants, not of jobs.
 const dueTenantsQuery = `
 WITH RECURSIVE waiting(tenant) AS (
 	SELECT * FROM (SELECT j.tenant_id FROM vault_jobs j WHERE j.tenant_id > ? AND NOT j.dead ORDER BY j.tenant_id LIMIT 1) AS first
@@ -45,8 +45,8 @@ SELECT waiting.tenant FROM waiting WHERE waiting.tenant IS NOT NULL AND EXISTS (
 	AND (j.lease_until IS NULL OR j.lease_until <= ?)
 ) LIMIT ?`
 
-// placedDueQuery does the same where tenants are in different places, each of
-// which looks through all of its waiting jobs.
+// placedDueQuery does the same if tenants are on different servers. Each server
+// looks through all of its waiting jobs.
 const placedDueQuery = `
 SELECT DISTINCT j.tenant_id FROM vault_jobs j WHERE j.tenant_id > ? AND NOT j.dead AND j.run_at <= ?
 AND (j.lease_until IS NULL OR j.lease_until <= ?) ORDER BY j.tenant_id LIMIT ?`
@@ -116,11 +116,11 @@ func (s *Store) Jobs(ctx context.Context, f storage.JobFilter) ([]storage.Job, e
 	return found, inPieces(err)
 }
 
-// JobColumns are what JobDest scans, for the statement by which a backend
-// leases jobs.
+// JobColumns are the columns that JobDest scans. Backends use them to lease
+// jobs.
 const JobColumns = `id, kind, run_at, attempts, dead, owner, lease_until, key_version, payload`
 
-// JobDest returns where to scan JobColumns to.
+// JobDest returns the destinations for scanning JobColumns.
 func JobDest(j *storage.Job) []sql.Scanner {
 	return []sql.Scanner{
 		(*idColumn)(&j.ID), (*textColumn)(&j.Kind), (*timeColumn)(&j.RunAt), (*intColumn)(&j.Attempts), (*booleanColumn)(&j.Dead),

@@ -11,20 +11,20 @@ import (
 	"github.com/seed-72ea4aab/vault/storage/internal/direct"
 )
 
-// readConn is a connection that reads, with the statements that are prepared on it.
-// One reader has it at a time.
+// readConn is a reading connection with its prepared statements. It serves one
+// reader at a time.
 type readConn struct {
 	conn     *sql.Conn
 	direct   *direct.Conn
 	prepared []*direct.Stmt
-	lists    map[string]*direct.Stmt // prepared when they are first needed
+	lists    map[string]*direct.Stmt // prepared when first needed
 	opened   time.Time
 	leash    leash
 }
 
-// close closes the statements first: SQLite would keep the connection, its
-// memory and its files for those that are left. What fails here fails because
-// the connection has gone.
+// close closes the statements first, because SQLite would otherwise keep the
+// connection, its memory and its files. It ignores errors, which mean that the
+// connection is lost.
 func (c *readConn) close() {
 	for _, stmt := range c.prepared {
 		_ = stmt.Close()
@@ -35,12 +35,11 @@ func (c *readConn) close() {
 	c.direct.Discard()
 }
 
-// maxLists bounds the lists that are prepared on a connection. There is a text for
-// each size of a page, and for each number of pairs of set and type.
+// maxLists limits the prepared lists of a connection. There is one text for
+// each page size and each number of pairs of set and type.
 const maxLists = 32
 
-// list runs a list that is prepared on the connection, and calls row for every
-// row.
+// list runs a list as a prepared statement and calls row for every row.
 func (c *readConn) list(ctx context.Context, text string, args []any, row func(direct.Row) error) error {
 	stmt := c.lists[text]
 	if stmt == nil {
@@ -63,14 +62,15 @@ func (c *readConn) list(ctx context.Context, text string, args []any, row func(d
 	return stmt.Query(ctx, row, args...)
 }
 
-// readPool is up to so many connections. Each is opened when no other is idle,
-// and then kept; the one that was used last is used next.
+// readPool is a pool with a limited number of connections. It opens a
+// connection if none is idle, and keeps it. It uses the most recently used
+// connection first.
 type readPool struct {
 	db       *sql.DB
-	texts    []string // of the statements to prepare on each
+	texts    []string // statements to prepare on each connection
 	lifetime time.Duration
 	cut      func(conn any) func() // may be nil
-	permits  chan struct{}         // what a reader holds
+	permits  chan struct{}         // held by readers
 
 	mu     sync.Mutex
 	idle   []*readConn
@@ -81,8 +81,8 @@ func newReadPool(db *sql.DB, most int, d *Dialect, texts []string) *readPool {
 	return &readPool{db: db, texts: texts, lifetime: d.Lifetime, cut: d.Outage.Cut, permits: make(chan struct{}, most)}
 }
 
-// take waits for a connection, which the caller gives back: until a moment,
-// unless that is zero.
+// take waits for a connection, until the given time if that is not zero. The
+// caller must give it back.
 func (p *readPool) take(ctx context.Context, until time.Time) (*readConn, error) {
 	if err := p.enter(ctx, until); err != nil {
 		return nil, err
@@ -123,8 +123,8 @@ func (p *readPool) enter(ctx context.Context, until time.Time) error {
 	}
 }
 
-// kept returns the idle connection that was used last, or nil. Connections that
-// have become too old are closed, whether they are used or not.
+// kept returns the most recently used idle connection, or nil. It closes idle
+// connections that are too old.
 func (p *readPool) kept() (*readConn, error) {
 	p.mu.Lock()
 	if p.closed {
@@ -162,13 +162,14 @@ func (p *readPool) expired() (old []*readConn) {
 	return old
 }
 
-// turnAtLeast is how long a call waits for its turn, and how long a connection may
-// take to be opened, when the call must not wait for the database.
+// turnAtLeast is how long a call waits for its turn, and for a connection to
+// open, even if it must not wait for the database.
 const turnAtLeast = 2 * time.Second
 
 var errNoAnswer = fmt.Errorf("%w: the database does not answer", storage.ErrUnavailable)
 
-// open opens a connection, until a moment at the latest, unless that is zero.
+// open opens a connection, until the given time at the latest if that is not
+// zero.
 func (p *readPool) open(ctx context.Context, until time.Time) (*readConn, error) {
 	if until.IsZero() {
 		return p.connect(ctx)
@@ -205,8 +206,8 @@ func (p *readPool) connect(ctx context.Context) (*readConn, error) {
 	return c, nil
 }
 
-// give takes a connection back, or nil for one that could not be opened, and
-// closes it unless it is to be kept.
+// give returns a connection to the pool, or closes it if keep is false. c is
+// nil if no connection could be opened.
 func (p *readPool) give(c *readConn, keep bool) {
 	if c != nil {
 		p.mu.Lock()
@@ -230,7 +231,8 @@ func (p *readPool) close() {
 	p.drop()
 }
 
-// drop closes the idle connections: when one is lost, the others mostly are.
+// drop closes the idle connections. When one connection is lost, the others
+// usually are too.
 func (p *readPool) drop() {
 	p.mu.Lock()
 	idle := p.idle

@@ -13,8 +13,8 @@ import (
 	"github.com/seed-72ea4aab/vault/storage/internal/direct"
 )
 
-// newPoolStore returns a Store whose connections have no statements, and may thus
-// be opened on a database without tables.
+// newPoolStore returns a Store whose connections have no prepared statements,
+// so that it needs no tables.
 func newPoolStore(t *testing.T, d Dialect) *Store {
 	t.Helper()
 	s, err := New(t.Context(), openDB(t), d)
@@ -25,11 +25,11 @@ func newPoolStore(t *testing.T, d Dialect) *Store {
 	return s
 }
 
-// open counts the connections that the Store has.
+// open counts the connections of the Store.
 func (s *Store) open() int { return s.db.Stats().OpenConnections }
 
-// A list that takes long holds up lists beyond the limit, for as long as their
-// callers wait, and no read of a single row.
+// A slow list delays further lists beyond the limit, as long as their callers
+// wait, but no read of a single row.
 func TestListsLeaveConnectionsForSingleRows(t *testing.T) {
 	t.Parallel()
 	s := newPoolStore(t, Dialect{Conns: 2, Lists: 1})
@@ -71,8 +71,9 @@ func TestOneConnectionIsEnough(t *testing.T) {
 	}
 }
 
-// The connection that was used last is used next, so that few do the work of few.
-func TestTheWarmConnectionIsUsed(t *testing.T) {
+// The most recently used connection is used next, so that few readers use few
+// connections.
+func TestMostRecentConnectionIsUsedFirst(t *testing.T) {
 	t.Parallel()
 	s := newPoolStore(t, Dialect{Conns: 3})
 	var taken []*readConn
@@ -95,13 +96,14 @@ func TestTheWarmConnectionIsUsed(t *testing.T) {
 	}
 }
 
-// What becomes of a connection, and of what runs on it.
+// These cases check whether a connection is kept after an error, and whether
+// its function runs again.
 func TestConnectionsAfterErrors(t *testing.T) {
 	t.Parallel()
 	broken, errLeft := errors.New("broken"), errors.New("left")
 	lose := func(l *readConn) { l.direct.Discard() }
 	for name, test := range map[string]struct {
-		again bool // it may be run again
+		again bool // may run again
 		do    func(l *readConn, leave func()) error
 		runs  int
 		kept  bool
@@ -135,7 +137,7 @@ func TestConnectionsAfterErrors(t *testing.T) {
 }
 
 // A lost connection is replaced before its reader notices.
-func TestALostConnectionIsReplaced(t *testing.T) {
+func TestLostConnectionIsReplaced(t *testing.T) {
 	t.Parallel()
 	s := newStore(t)
 	lost := s.points.idle[0]
@@ -178,7 +180,7 @@ func TestOldConnectionsAreReplaced(t *testing.T) {
 	}
 }
 
-func TestCloseWhileReading(t *testing.T) {
+func TestCloseDoesNotWaitForReads(t *testing.T) {
 	t.Parallel()
 	for name, d := range map[string]Dialect{"shared": {Conns: 2}, "apart": {Conns: 2, Lists: 1}} {
 		s := newPoolStore(t, d)
@@ -189,7 +191,7 @@ func TestCloseWhileReading(t *testing.T) {
 			got = append(got, n)
 		})
 		if diff := cmp.Diff([]int{1, 2}, got); diff != "" || err != nil {
-			t.Errorf("%s: the read under way: %v (-want +got):\n%s", name, err, diff)
+			t.Errorf("%s: the running read: %v (-want +got):\n%s", name, err, diff)
 		}
 		if _, err := s.count(t.Context(), "SELECT 1"); !errors.Is(err, storage.ErrClosed) {
 			t.Errorf("%s: a read after it: %v", name, err)
@@ -200,8 +202,8 @@ func TestCloseWhileReading(t *testing.T) {
 	}
 }
 
-// A panic gives its connection up, and lets another take its place.
-func TestAPanicGivesUpItsConnection(t *testing.T) {
+// A panic closes its connection, and another connection can take its place.
+func TestPanicClosesItsConnection(t *testing.T) {
 	t.Parallel()
 	s := newPoolStore(t, Dialect{Conns: 1})
 	func() {
@@ -216,9 +218,9 @@ func TestAPanicGivesUpItsConnection(t *testing.T) {
 	}
 }
 
-// A panic in the reading of a row is its reader's error, and leaves the
-// connection as it was.
-func TestAPanicInARowIsAnError(t *testing.T) {
+// A panic while reading a row becomes an error of the reader, and leaves the
+// connection intact.
+func TestPanicInARowIsAnError(t *testing.T) {
 	t.Parallel()
 	s := newStore(t)
 	key := storage.Key{1}

@@ -15,7 +15,7 @@ const recordByHash = `vault_lookups l
 	JOIN vault_records r ON r.tenant_id = l.tenant_id AND r.kind = l.kind AND r.id = l.id
 	WHERE l.hash = ?`
 
-// recordDest returns where to scan recordColumns to.
+// recordDest returns the destinations for scanning recordColumns.
 func recordDest(r *storage.Record) []sql.Scanner {
 	return []sql.Scanner{
 		(*idColumn)(&r.Tenant), (*textColumn)(&r.Kind), (*idColumn)(&r.ID), (*textColumn)(&r.Name),
@@ -40,8 +40,8 @@ func (s *Store) Lookup(ctx context.Context, key storage.Key) (storage.Record, er
 	return r, nil
 }
 
-// lookupInSteps finds the tenant first, and so the place of the record. Between
-// the two the record may have been given another key.
+// lookupInSteps first finds the tenant, and with it the server of the record.
+// The record may get another key between the two steps.
 func (s *Store) lookupInSteps(ctx context.Context, key storage.Key) (storage.Record, error) {
 	var r storage.Record
 	place := []sql.Scanner{(*idColumn)(&r.Tenant), (*textColumn)(&r.Kind), (*idColumn)(&r.ID)}
@@ -76,7 +76,7 @@ func (s *Store) Records(ctx context.Context, tenant storage.ID, kind string, ids
 	return found, nil
 }
 
-// ids are the driver's values of the ids, without repetitions.
+// ids returns the driver's values for the distinct ids.
 func (s *Store) ids(ids []storage.ID) []any {
 	seen := make(map[storage.ID]struct{}, len(ids))
 	args := make([]any, 0, len(ids))
@@ -89,8 +89,8 @@ func (s *Store) ids(ids []storage.ID) []any {
 	return args
 }
 
-// records returns the records that a condition holds for, up to a bound of
-// bytes unless that is zero.
+// records returns the records that match a condition, up to maxBytes if that is
+// not zero.
 func (s *Store) records(ctx context.Context, maxBytes int, where string, args ...any) ([]storage.Record, error) {
 	var found []storage.Record
 	var r storage.Record
@@ -158,8 +158,8 @@ func (s *Store) recordWhere(f storage.RecordFilter) (string, []any) {
 	return and(where), args
 }
 
-// nameIs is the condition that a name matches the wanted one, in which '*'
-// stands for any text.
+// nameIs returns the condition that a name matches the wanted one, in which '*'
+// matches any text.
 func nameIs(wanted string) (condition, pattern string) {
 	wanted = FoldName(wanted)
 	if !strings.Contains(wanted, "*") {
@@ -177,8 +177,8 @@ func nameIs(wanted string) (condition, pattern string) {
 		strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`, `*`, `%`).Replace(pattern)
 }
 
-// wholeTotal tells the number of rows over all pages from a page that shows
-// where the rows end.
+// wholeTotal derives the number of rows on all pages from a page that contains
+// the last row.
 func wholeTotal(got, offset, limit int, before storage.ID) (int, bool) {
 	offset = max(offset, 0)
 	if !before.IsZero() || got >= limit || got == 0 && offset > 0 {

@@ -8,18 +8,18 @@ import (
 	"github.com/seed-72ea4aab/vault/storage/internal/direct"
 )
 
-// rowReader takes the rows of a query, and takes them again after their connection
-// was lost.
+// rowReader reads the rows of a query, and reads them again after a lost
+// connection.
 type rowReader struct {
 	dest    []sql.Scanner
-	restart func() // forgets the rows so far; nil if they cannot be forgotten
+	restart func() // discards the rows read so far; nil if that is impossible
 	row     func() error
 
 	begun bool
-	ended error // by what a row has said
+	ended error // the error of a row
 }
 
-// read takes the rows of a result.
+// read reads the rows of a result.
 func (r *rowReader) read(rows *sql.Rows, err error) (again bool, _ error) {
 	if err != nil {
 		return r.again(), err
@@ -32,17 +32,17 @@ func (r *rowReader) read(rows *sql.Rows, err error) (again bool, _ error) {
 	return r.again(), errors.Join(rows.Err(), rows.Close())
 }
 
-// readPrepared takes the rows of a query that is prepared.
+// readPrepared reads the rows of a prepared query.
 func (r *rowReader) readPrepared(ctx context.Context, l *readConn, query string, args []any) (again bool, _ error) {
 	r.begin()
 	err := l.list(ctx, query, args, func(columns direct.Row) error { return r.take(Scan(columns, r.dest)) })
 	if r.ended != nil {
-		err = nil // it is not the connection's
+		err = nil // it is not an error of the connection
 	}
 	return r.again(), err
 }
 
-// begin forgets what was taken before the connection was lost.
+// begin discards the rows that were read before the connection was lost.
 func (r *rowReader) begin() {
 	if r.begun {
 		r.begun = false
@@ -50,7 +50,7 @@ func (r *rowReader) begin() {
 	}
 }
 
-// take takes a row that was scanned.
+// take handles a scanned row.
 func (r *rowReader) take(scanned error) error {
 	r.begun = true
 	if r.ended = scanned; scanned == nil {
@@ -59,6 +59,6 @@ func (r *rowReader) take(scanned error) error {
 	return r.ended
 }
 
-// again reports whether the query may be repeated. What a row has ended is over,
-// even if the connection is lost behind it.
+// again reports whether the query may be repeated. A query that a row has ended
+// is over, even if the connection is lost afterwards.
 func (r *rowReader) again() bool { return r.ended == nil && (!r.begun || r.restart != nil) }

@@ -5,16 +5,16 @@ import (
 	"testing"
 )
 
-// TestRowsAgain says which readings are repeated after a lost connection. If the
-// end of a piece that is full were not one, a rotation would take the rest for
-// nothing.
-func TestRowsAgain(t *testing.T) {
+// TestWhichReadsAreRepeated lists which reads are repeated after a lost connection. The end
+// of a full piece must end the read, otherwise a rotation would believe that
+// the rest does not exist.
+func TestWhichReadsAreRepeated(t *testing.T) {
 	t.Parallel()
 	full := errors.New("full")
 	forget := func() {}
 	for name, c := range map[string]struct {
 		restart func()
-		rows    []error // what each row says
+		rows    []error // the result of each row
 		again   bool
 	}{
 		"nothing read":                     {nil, nil, true},

@@ -13,7 +13,7 @@ import (
 	"github.com/seed-72ea4aab/vault/storage/internal/direct"
 )
 
-// Scan scans a row that a driver returned into as many columns.
+// Scan scans a row of a driver into the same number of columns.
 func Scan(row direct.Row, dest []sql.Scanner) error {
 	if len(row) != len(dest) {
 		return errColumn
@@ -33,8 +33,8 @@ func into(dest []sql.Scanner) func(direct.Row) error {
 
 var errColumn = errors.New("storage: a column has a value of the wrong type or length")
 
-// The types below scan a column straight into a field of a row, without the
-// reflection that database/sql needs for types it does not know.
+// The types below scan a column directly into a field of a row, without the
+// reflection that database/sql needs for unknown types.
 type (
 	idColumn           storage.ID
 	hashColumn         storage.Hash
@@ -60,8 +60,8 @@ func (c *idColumn) Scan(src any) error {
 func (c *hashColumn) Scan(src any) error { return copyFixed(c[:], src) }
 func (c *keyColumn) Scan(src any) error  { return copyFixed(c[:], src) }
 
-// Scan takes a value of the wrong length for one that no row has. A row that
-// somebody has changed must not keep the others from being read.
+// Scan replaces a value of the wrong length with a value that no row has. A row
+// that someone tampered with must not keep others from being read.
 func (c *macColumn) Scan(src any) error {
 	if src == nil {
 		*c = macColumn{}
@@ -119,7 +119,7 @@ func (c *booleanColumn) Scan(src any) error {
 	return nil
 }
 
-// Scan keeps the difference between NULL, which is nil, and no bytes.
+// Scan distinguishes NULL, which is nil, from an empty value.
 func (c *blobColumn) Scan(src any) error {
 	switch v := src.(type) {
 	case nil:
@@ -165,7 +165,7 @@ func (c *joinedColumn) Scan(src any) error {
 	return nil
 }
 
-// copyFixed fills dst from a column of exactly its length; NULL is all zeros.
+// copyFixed fills dst from a column of exactly its length. NULL becomes zeros.
 func copyFixed(dst []byte, src any) error {
 	switch v := src.(type) {
 	case nil:
@@ -206,7 +206,7 @@ func parseUUID(id *storage.ID, text string) error {
 	return nil
 }
 
-// Micros is the value of a time column: NULL for a zero time.
+// Micros returns the value of a time column: NULL for a zero time.
 func Micros(t time.Time) any {
 	if t.IsZero() {
 		return nil
@@ -214,9 +214,9 @@ func Micros(t time.Time) any {
 	return t.UnixMicro()
 }
 
-// microsUp is the first microsecond that is not before t. Columns hold whole
-// microseconds, so "at or after t" and "before t" compare with it, while "at or
-// before t" and "after t" compare with t.UnixMicro.
+// microsUp returns the first microsecond that is not before t. Columns hold
+// whole microseconds. So "at or after t" and "before t" compare with it, while
+// "at or before t" and "after t" compare with t.UnixMicro.
 func microsUp(t time.Time) int64 {
 	micros := t.UnixMicro()
 	if t.Nanosecond()%int(time.Microsecond) != 0 {
@@ -225,9 +225,9 @@ func microsUp(t time.Time) int64 {
 	return micros
 }
 
-// JoinContainers is the text of a containers column.
+// JoinContainers returns the value of a containers column.
 func JoinContainers(containers []string) string { return strings.Join(containers, ",") }
 
-// FoldName is the text of a name_fold column: names that differ only in case
-// have the same one.
+// FoldName returns the value of a name_fold column. Names that differ only in
+// case have the same value.
 func FoldName(name string) string { return cases.Fold().String(name) }

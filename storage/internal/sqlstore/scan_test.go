@@ -63,7 +63,7 @@ func sameTime(a, b timeColumn) bool {
 	return time.Time(a).Equal(time.Time(b)) && time.Time(a).Location() == time.Time(b).Location()
 }
 
-func TestScanRefuses(t *testing.T) {
+func TestScanRejectsWrongValues(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		name string
@@ -90,7 +90,7 @@ func TestScanRefuses(t *testing.T) {
 	}
 }
 
-// Scanned bytes belong to the caller: a driver may use its buffer again.
+// Scanned bytes belong to the caller, because a driver may reuse its buffer.
 func TestScanCopies(t *testing.T) {
 	t.Parallel()
 	src := []byte("abc")

@@ -1,12 +1,12 @@
-// Package sqlstore is what the SQL backends share: every read of
-// [storage.Storage], and the runner of migrations. A backend adds its writes.
+// Package sqlstore has the common parts of the SQL backends: every read of
+// [storage.Storage], and the migration runner. A backend adds its writes.
 //
 // # Schema
 //
-// Both backends have the same tables and columns. Times are bigint unix
-// microseconds, and what is absent is NULL: a zero time, a zero [storage.ID] in
-// created_by, modified_by, actor_id and owner, a zero dedup, key or alternative
-// key, and a nil cvc or answer.
+// Both backends have the same tables and columns. Times are Unix microseconds
+// in bigint columns. Absent values are NULL: a zero time, a zero [storage.ID]
+// in created_by, modified_by, actor_id and owner, a zero dedup, key or
+// alternative key, and a nil cvc or answer.
 //
 //	vault_tokens(tenant_id, ord, id, type, set_id, containers, fingerprint, expression,
 //	       dedup, hashes, key_version, body, cvc, cvc_expires_at, expires_at,
@@ -25,13 +25,14 @@
 //	     key_version, payload)
 //	vault_migrations(version, vault_id)
 //
-// A token's containers are joined by commas ([JoinContainers]), its hashes are
-// concatenated, and a record's name_fold is [FoldName] of its name. The sums of
-// n in vault_token_counts over all shards are the exact numbers of tokens by
-// set and type: a writer changes them in the transaction that changes the rows.
-// Likewise vault_log_counts, with the entries that a backend has not counted yet
-// ([Dialect].Uncounted), has the numbers of log entries by type and day
-// ([LogDay]).
+// A token's containers are joined with commas ([JoinContainers]), and its
+// hashes are concatenated. A record's name_fold is [FoldName] of its name.
+//
+// The sum of n in vault_token_counts over all shards is the exact number of
+// tokens by set and type. A writer changes it in the transaction that changes
+// the rows. In the same way, vault_log_counts has the number of log entries by
+// type and day ([LogDay]), except for entries that a backend has not counted
+// yet ([Dialect].Uncounted).
 package sqlstore
 
 import (
@@ -49,87 +50,91 @@ import (
 	"github.com/seed-72ea4aab/vault/storage/internal/direct"
 )
 
-// Dialect is what the databases disagree on. The style of placeholders is not
-// in it: queries are written with question marks, and sqlx knows the rest by
-// the name of the driver.
+// Dialect holds the differences between databases. It does not include the
+// style of placeholders: queries use question marks, and sqlx replaces them
+// according to the name of the driver.
 type Dialect struct {
-	// Prepared says that statements for single rows may be prepared, which a
-	// connection pooler between transactions does not allow.
+	// Prepared means that statements for single rows may be prepared. A
+	// transaction pooler does not allow that.
 	Prepared bool
 
-	// PreparedLists says that lists are prepared too, if one plan is good for all
-	// their values. Those with filters never are.
+	// PreparedLists means that lists are also prepared, if one plan suits all
+	// their values. Lists with filters are never prepared.
 	PreparedLists bool
 
-	// ID returns the driver's value for an id. What comes back from the
-	// database may be the 16 bytes or the text of a UUID.
+	// ID returns the driver's value for an id. The database may return the 16
+	// bytes or the text of a UUID.
 	ID func(storage.ID) any
 
-	// In returns a condition that holds when the column is one of the values,
-	// and its arguments. The values are not empty and all of one type: string,
-	// []byte for a hash, or what ID returns.
+	// In returns the condition that the column is one of the values, and its
+	// arguments. The values are not empty and all have the same type: string,
+	// []byte for a hash, or the result of ID.
 	In func(column string, values []any) (condition string, args []any)
 
-	// Uninterrupted says that statements for single rows are not cancelled with
-	// their context, for a driver that needs longer to cancel one than to run it.
+	// Uninterrupted means that statements for single rows are not canceled with
+	// their context. It is for a driver that takes longer to cancel a statement
+	// than to run it.
 	Uninterrupted bool
 
-	// Conns is how many connections the Store may have. Lists, unless zero, is
-	// how many of them are for lists alone, and the others are then for single
-	// rows alone, so that a slow list never holds up a single row.
+	// Conns is the number of connections of the Store. Lists, if not zero, is
+	// how many of them serve only lists. The others then serve only single
+	// rows, so that a slow list never delays a single row.
 	Conns, Lists int
 
-	// Lifetime, unless zero, is after what time a connection is replaced.
+	// Lifetime, if not zero, is the age at which a connection is replaced.
 	Lifetime time.Duration
 
-	// Outage says what reads do while the database is out of reach.
+	// Outage configures reads while the database is out of reach.
 	Outage Outage
 
-	// Error, unless nil, replaces an error of the driver, for a driver whose
-	// errors hold the content of columns.
+	// Error, if not nil, replaces an error of the driver, for a driver whose
+	// errors contain column values.
 	Error func(error) error
 
-	// Qualify, unless nil, returns a statement in which every table is named with
-	// its schema. In the statements of this package no other word begins with
+	// Qualify, if not nil, returns a statement with the schema added to every
+	// table name. In the statements of this package only table names start with
 	// vault_.
 	Qualify func(string) string
 
-	// LogsByType says that the key of vault_logs is (tenant_id, entity_type, id).
-	// Otherwise it is (tenant_id, id).
+	// LogsByType means that the key of vault_logs is (tenant_id, entity_type,
+	// id). Otherwise it is (tenant_id, id).
 	LogsByType bool
 
-	// Position is a condition on vault_log_leaves l: its ids have the bytes of the
-	// placeholder in them.
+	// Position is the condition that the ids of vault_log_leaves l contain the
+	// bytes of the placeholder.
 	Position string
 
-	// Uncounted, unless empty, is a condition on vault_logs l, with a placeholder
-	// for the tenant, that holds for the entries which vault_log_counts does not
-	// have yet. NoteLogs is then told how many a list has found.
+	// Uncounted, if not empty, is a condition on vault_logs l, with a
+	// placeholder for the tenant. It holds for the entries that
+	// vault_log_counts does not include yet. A list then passes the number of
+	// entries it found to NoteLogs.
 	Uncounted string
 	NoteLogs  func(tenant storage.ID, n int)
 
-	// CheckTenantLast says that the entries of an index are skipped quicker if it is
-	// not asked, at each of them, whether they still are the tenant's. If they are
-	// not in the end, they do not count.
+	// CheckTenantLast means that skipping entries of an index is faster without
+	// checking the tenant of each entry. If the last one turns out to belong to
+	// another tenant, the result is discarded.
 	CheckTenantLast bool
 
-	// Distributed says that rows are in the places of their tenants, so that a
-	// statement for one tenant is cheap, and one for all must be simple.
+	// Distributed means that rows are stored by tenant on different servers. A
+	// statement for one tenant is cheap, and a statement for all tenants must
+	// be simple.
 	Distributed bool
 }
 
-// Outage is how reads meet a database that may be out of reach for a while. The
-// zero value is for one that is not: they fail.
+// Outage configures how reads handle a database that is out of reach for a
+// while. With the zero value, reads fail.
 type Outage struct {
-	// Until returns until when a call that begins now is tried again.
+	// Until returns the time until which a call that begins now is retried.
 	Until func(context.Context) time.Time
 
-	// Passes reports whether the same call may succeed later, after an error of
+	// Passes reports whether the same call may succeed later, given an error of
 	// the driver.
 	Passes func(error) bool
 
-	// Cut returns what gives up a connection of the driver's at once, even if a
-	// statement is under way: its server may not hear that a caller has gone.
+	// Cut returns a function that closes a connection of the driver at once,
+	// even during a statement, because the server may not notice that a caller
+	// has gone.
 	Cut func(conn any) func()
 }
 
@@ -140,17 +145,17 @@ type Store struct {
 	closed  *atomic.Bool
 	within  *within // nil unless it reads in a transaction
 	points  *readPool
-	lists   *readPool // may be the same
+	lists   *readPool // may be the same as points
 	texts   [pointCount]string
 	piece   int // pieceBytes
 
-	preparing bool // what it is asked for, if the dialect allows it
+	preparing bool // prepare queries, if the dialect allows it
 }
 
 // New returns a Store that reads from a database whose migrations have run. It
-// takes connections out of the pool and keeps them, so that the pool must be as
-// large as Dialect.Conns, and nothing else may need one of those. The database
-// stays the caller's to close, after the Store.
+// takes connections from the pool and keeps them. The pool must have at least
+// Dialect.Conns connections, which nothing else may use. The caller closes the
+// database after the Store.
 func New(ctx context.Context, db *sqlx.DB, d Dialect) (*Store, error) {
 	s := &Store{db: db, dialect: d, closed: &atomic.Bool{}, piece: pieceBytes}
 	for i, p := range pointQueries {
@@ -168,33 +173,33 @@ func New(ctx context.Context, db *sqlx.DB, d Dialect) (*Store, error) {
 	if d.Lists > 0 {
 		s.lists = newReadPool(db.DB, d.Lists, &d, nil)
 	}
-	// What cannot be prepared is better known now.
+	// Find out now if a statement cannot be prepared.
 	if err := s.on(ctx, s.points, func(*readConn) (bool, error) { return true, nil }); err != nil {
 		return nil, s.fail(err)
 	}
 	return s, nil
 }
 
-// Close closes the connections, each when the read on it has ended. Later reads
-// return [storage.ErrClosed].
+// Close closes the connections, each after the read on it has ended. Later
+// reads return [storage.ErrClosed].
 func (s *Store) Close() {
 	s.closed.Store(true)
 	s.points.close()
 	s.lists.close()
 }
 
-// Ping reports whether the database answers.
+// Ping reports whether the database responds.
 func (s *Store) Ping(ctx context.Context) error {
 	return s.fail(Do(ctx, s, func(conn *sql.Conn) error { return conn.PingContext(ctx) }))
 }
 
-// Do runs something that may be repeated on a connection of a Store, and again
-// as reads are. It returns the driver's error.
+// Do runs a function that is safe to repeat on a connection of a Store, with
+// the same retries as reads. It returns the driver's error.
 func Do(ctx context.Context, s *Store, do func(*sql.Conn) error) error {
 	return s.on(ctx, s.lists, func(l *readConn) (bool, error) { return true, do(l.conn) })
 }
 
-// text returns a query as the database is to get it.
+// text returns a query in the form that the database expects.
 func (s *Store) text(query string) string {
 	if s.dialect.Qualify != nil {
 		query = s.dialect.Qualify(query)
@@ -202,7 +207,7 @@ func (s *Store) text(query string) string {
 	return s.db.Rebind(query)
 }
 
-// ready reports why a read should not even start.
+// ready returns an error if a read must not start.
 func (s *Store) ready(ctx context.Context) error {
 	if s.closed.Load() {
 		return storage.ErrClosed
@@ -210,7 +215,7 @@ func (s *Store) ready(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// fail is the error that a caller sees for one of the driver's.
+// fail returns the error that a caller sees for a driver error.
 func (s *Store) fail(err error) error {
 	switch {
 	case err == nil:
@@ -232,7 +237,8 @@ const (
 	pointDuplicate
 	pointLookup
 	pointClaim
-	// Those below are pointLookup in two steps, where rows are distributed.
+	// pointKey and pointRecord do the work of pointLookup in two steps, if rows
+	// are distributed.
 	pointKey
 	pointRecord
 	pointCount
@@ -249,8 +255,8 @@ var pointQueries = [pointCount]struct{ columns, from string }{
 	pointRecord:    {recordColumns, `vault_records r WHERE r.tenant_id = ? AND r.kind = ? AND r.id = ?`},
 }
 
-// one runs a point statement and calls scan with its row. It returns false when
-// there is none.
+// one runs a point statement and calls scan with its row. It returns false if
+// there is no row.
 func (s *Store) one(ctx context.Context, p point, scan func(direct.Row) error, args ...any) (found bool, err error) {
 	var malformed error
 	take := func(row direct.Row) error {
@@ -286,7 +292,8 @@ func (s *Store) one(ctx context.Context, p point, scan func(direct.Row) error, a
 	return found, nil
 }
 
-// running is the context of a statement that may not be one to cancel.
+// running returns the context for a statement that may have to run
+// uninterrupted.
 func (s *Store) running(ctx context.Context) context.Context {
 	if s.dialect.Uninterrupted {
 		return context.WithoutCancel(ctx)
@@ -294,8 +301,8 @@ func (s *Store) running(ctx context.Context) context.Context {
 	return ctx
 }
 
-// Each runs a query for a list of a Store and calls row for every row, after it
-// has been scanned into dest. The query may be repeated.
+// Each runs a query for a list on a Store and calls row for every row, after
+// scanning it into dest. The query may be repeated.
 func Each(ctx context.Context, s *Store, query string, args []any, dest []sql.Scanner, row func()) error {
 	return s.each(ctx, query, args, dest, row)
 }
@@ -307,9 +314,9 @@ func (s *Store) each(ctx context.Context, query string, args []any, dest []sql.S
 	})
 }
 
-// until is each for a row that may return an error, which ends the reading. When
-// the connection is lost after some of the rows, the query is repeated if restart
-// is not nil, which then forgets them.
+// until is like each, for a row function that may return an error, which ends
+// the reading. If the connection is lost after some of the rows, the query is
+// repeated if restart is not nil. restart discards those rows.
 func (s *Store) until(ctx context.Context, query string, args []any, dest []sql.Scanner, restart func(), row func() error) error {
 	query = s.text(query)
 	r := &rowReader{dest: dest, restart: restart, row: row}
@@ -329,8 +336,8 @@ func (s *Store) until(ctx context.Context, query string, args []any, dest []sql.
 	return cmp.Or(r.ended, s.fail(err))
 }
 
-// prepares returns the Store for queries that one plan is good for, whatever
-// their values, and whose texts are few: they are prepared, if possible.
+// prepares returns the Store for queries with few texts that one plan suits,
+// whatever their values. They are prepared if possible.
 func (s *Store) prepares() *Store {
 	if !s.dialect.PreparedLists || s.within != nil {
 		return s
@@ -340,18 +347,18 @@ func (s *Store) prepares() *Store {
 	return &p
 }
 
-// count runs a query whose answer is one number.
+// count runs a query that returns one number.
 func (s *Store) count(ctx context.Context, query string, args ...any) (int, error) {
 	var n int
 	err := s.each(ctx, query, args, []sql.Scanner{(*intColumn)(&n)}, func() {})
 	return n, err
 }
 
-// pieceBytes is how much is read at once of rows that the vault works through
-// piece by piece.
+// pieceBytes limits how much is read at once of rows that the vault processes
+// in pieces.
 const pieceBytes = 64 << 20
 
-// inPieces turns the end of a piece that is full into an ordinary one.
+// inPieces treats the end of a full piece as success.
 func inPieces(err error) error {
 	if errors.Is(err, storage.ErrTooLarge) {
 		return nil
@@ -359,7 +366,7 @@ func inPieces(err error) error {
 	return err
 }
 
-// pageBytes counts what the rows of a page hold against a bound, if there is
+// pageBytes checks the size of the rows of a page against a limit, if there is
 // one.
 type pageBytes struct{ most, rows, bytes int }
 

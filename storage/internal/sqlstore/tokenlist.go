@@ -9,7 +9,7 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// tokenList is a list of tokens and the way that was chosen to it.
+// tokenList is a list of tokens, with the chosen way to read it.
 type tokenList struct {
 	store  *Store
 	filter storage.TokenFilter
@@ -20,16 +20,16 @@ type tokenList struct {
 	sets, rest   []storage.Cond
 	setsOnTokens clause         // sets, on tokens t
 	setsOnCounts clause         // sets, on token_counts c
-	setsHold     bool           // for every token there is
-	residual     []storage.Cond // rest, less what drive answers
+	setsHold     bool           // sets hold for every token of the tenant
+	residual     []storage.Cond // rest, without the terms that drive evaluates
 
 	drive    *driver // the index that the list is read from, if any
-	unsorted bool    // it has too many rows to sort: a page is read as if there were none
-	pairs    []pair  // else the pairs that it is merged from, if any
-	empty    bool    // no token can be in it
+	unsorted bool    // drive has too many rows to sort, so a page is read without it
+	pairs    []pair  // otherwise the pairs that the list is merged from, if any
+	empty    bool    // no token can be in the list
 }
 
-// pair is a set and a type, and how many tokens have them.
+// pair is a set and a type, with the number of their tokens.
 type pair struct {
 	set  storage.Hash
 	kind string
@@ -105,8 +105,8 @@ func (l *tokenList) choose(ctx context.Context) error {
 	return nil
 }
 
-// findPairs looks up which pairs of set and type the list is about, and returns
-// how many tokens have them. When the pairs are too many to merge, it keeps none.
+// findPairs finds the pairs of set and type in the list, and returns how many
+// tokens they have. If there are too many pairs to merge, it keeps none.
 func (l *tokenList) findPairs(ctx context.Context) (int, error) {
 	args := append([]any{l.tenant}, l.setsOnCounts.args...)
 	var p pair
@@ -131,8 +131,8 @@ func (l *tokenList) findPairs(ctx context.Context) (int, error) {
 	return total, err
 }
 
-// findOthers looks whether all tokens are in the sets, when there are other
-// conditions, and so the tokens are counted.
+// findOthers checks whether all tokens are in the sets. It does so only if
+// there are other conditions, because then tokens are counted one by one.
 func (l *tokenList) findOthers(ctx context.Context, inSets int) error {
 	if len(l.rest) == 0 {
 		return nil
@@ -142,8 +142,8 @@ func (l *tokenList) findOthers(ctx context.Context, inSets int) error {
 	return err
 }
 
-// driveBySets reads the list from the index of sets if its pairs are too many
-// to merge, but its tokens few enough to sort.
+// driveBySets reads the list from the index on sets if there are too many pairs
+// to merge, but few enough tokens to sort.
 func (l *tokenList) driveBySets(tokens int) error {
 	if l.pairs != nil || len(l.sets) == 0 || tokens > fewRows {
 		return nil
@@ -154,9 +154,9 @@ func (l *tokenList) driveBySets(tokens int) error {
 	return err
 }
 
-// ords is the query for the ords of a page, as o, in the order of the list. Of
-// several parts it takes as many as the page could need of each, in the order of
-// an index, and sorts those.
+// ords returns the query for the ords of a page, as o, in the order of the
+// list. If there are several parts, it takes as many rows of each as the page
+// could need, in the order of an index, and sorts them.
 func (l *tokenList) ords(limit, offset int) clause {
 	parts := l.found(true, always)
 	if len(parts) == 1 {
@@ -176,8 +176,8 @@ func (l *tokenList) inOrder(part clause, limit, offset int) clause {
 	return clause{part.text + ` ORDER BY o ` + order(&l.filter) + limited(limit, offset), part.args}
 }
 
-// limited ends a query after some rows. The numbers are part of its text: the plan
-// of a prepared one depends on them.
+// limited ends a query after some rows. The numbers are part of the text,
+// because the plan of a prepared query depends on them.
 func limited(limit, offset int) string {
 	text := " LIMIT " + strconv.Itoa(limit)
 	if offset > 0 {
@@ -186,9 +186,9 @@ func limited(limit, offset int) string {
 	return text
 }
 
-// found are queries for the ords, as o, of the tokens in the list within a bound
-// on them, together: for a page, or in order to count them. A token may be in
-// several of them if they are those of a driver.
+// found returns queries whose union is the ords, as o, of the tokens in the
+// list within a bound. They are for a page, or for counting. The queries of a
+// driver may overlap.
 func (l *tokenList) found(paging bool, bound clause) []clause {
 	deep := !paging || l.filter.Offset >= deepOffset
 	switch {
@@ -211,9 +211,9 @@ func (l *tokenList) found(paging bool, bound clause) []clause {
 	}
 }
 
-// driven reads an index, and the token of each of its rows if there is something
-// that the ord does not tell. That is a value, and not a join, which a database
-// could begin with all tokens.
+// driven reads an index. It also reads the token of each row if a condition
+// uses more than the ord. It does so in a scalar subquery, because a database
+// could start a join with all tokens.
 func (l *tokenList) driven(part clause, deep bool, bound clause) clause {
 	others := slices.DeleteFunc(slices.Clone(l.residual), onOrd)
 	byOrd := slices.DeleteFunc(slices.Clone(l.residual), func(c storage.Cond) bool { return !onOrd(c) })
@@ -233,14 +233,14 @@ func (l *tokenList) driven(part clause, deep bool, bound clause) clause {
 	return clause{`SELECT d.ord AS o FROM (` + part.text + `) d WHERE ` + where.text, slices.Concat(part.args, where.args)}
 }
 
-// scanned reads the tokens that conditions hold for.
+// scanned reads the tokens that match the conditions.
 func (l *tokenList) scanned(conditions []clause, deep bool) clause {
 	where := join(append([]clause{{"t.tenant_id = ?", []any{l.tenant}}, l.live("t", deep), l.before("t")}, conditions...), " AND ")
 	return clause{`SELECT t.ord AS o FROM vault_tokens t WHERE ` + where.text, where.args}
 }
 
-// on is the conjunction of conditions, which newTokenList has compiled before, on
-// the table with an alias.
+// on returns the conjunction of conditions on the table with an alias.
+// newTokenList has compiled the same conditions before.
 func (l *tokenList) on(alias string, conds []storage.Cond) clause {
 	c, err := compile(&l.store.dialect, l.filter.Tenant, alias, storage.And(conds))
 	if err != nil {
@@ -249,9 +249,8 @@ func (l *tokenList) on(alias string, conds []storage.Cond) clause {
 	return c
 }
 
-// live leaves out expired tokens. Where many are passed over it does so without a
-// look at every row on the way: those that have expired, but are still there, are
-// few.
+// live excludes expired tokens. If many rows are skipped, it does so without
+// reading each row on the way, because few expired tokens are not deleted yet.
 func (l *tokenList) live(alias string, deep bool) clause {
 	if l.filter.Now.IsZero() {
 		return always
@@ -271,7 +270,8 @@ func (l *tokenList) before(alias string) clause {
 	return clause{alias + `.ord ` + beyond(l.filter.OldestFirst) + ` ?`, []any{l.store.dialect.ID(l.filter.Before)}}
 }
 
-// beyond compares the ord of a token that comes later in a list.
+// beyond returns the comparison for the ord of a token that comes later in a
+// list.
 func beyond(oldestFirst bool) string {
 	if oldestFirst {
 		return ">"
@@ -279,7 +279,7 @@ func beyond(oldestFirst bool) string {
 	return "<"
 }
 
-// order is the direction of a list.
+// order returns the direction of a list.
 func order(f *storage.TokenFilter) string {
 	if f.OldestFirst {
 		return "ASC"
@@ -287,8 +287,8 @@ func order(f *storage.TokenFilter) string {
 	return "DESC"
 }
 
-// total counts the tokens over all pages: those of the condition, less those of
-// them that have expired. Where rows have to be counted, it may stop early.
+// total counts the tokens on all pages, without the expired ones. If rows have
+// to be counted, it may stop early.
 func (l *tokenList) total(ctx context.Context) (int, error) {
 	if n, is, err := l.countWithout(ctx); is {
 		return n, err
@@ -301,8 +301,9 @@ func (l *tokenList) total(ctx context.Context) (int, error) {
 	if l.filter.Now.IsZero() {
 		return l.store.count(ctx, counted, args...)
 	}
-	// Mostly none has expired, and that is soon found out. A plan for a count of
-	// those at any time would be one for a third of all tokens.
+	// Usually no token has expired, which is quick to check. A plan for
+	// counting tokens that have expired at any time would expect a third of all
+	// tokens.
 	const expired = ` FROM vault_tokens t WHERE t.tenant_id = ? AND t.expires_at <= ?`
 	args = append(args, l.tenant, l.filter.Now.UnixMicro())
 	var n, some int
@@ -324,7 +325,7 @@ func (l *tokenList) count(ctx context.Context, bound clause) (int, error) {
 	}
 	each := 0
 	if overlap && len(parts) > 1 {
-		each = most // so that no more are compared than could count
+		each = most // so that no more rows are compared than could count
 	}
 	query := all(parts, each, overlap)
 	return l.store.count(ctx, `SELECT count(*) FROM (SELECT * FROM (`+query.text+`) f LIMIT ?) c`, append(query.args, most)...)

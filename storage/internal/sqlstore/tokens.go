@@ -23,11 +23,11 @@ const (
 		ORDER BY t.ord LIMIT 1`
 )
 
-// idsAtOnce bounds the ids that one query asks for.
+// idsAtOnce limits the ids in one query.
 const idsAtOnce = 1000
 
-// tokenDest returns where to scan tokenColumns to: an array, which for a single
-// token needs no memory of its own.
+// tokenDest returns the destinations for scanning tokenColumns. It returns an
+// array, which needs no allocation for a single token.
 func tokenDest(t *storage.Token) [18]sql.Scanner {
 	return [...]sql.Scanner{
 		(*idColumn)(&t.Ord), (*textColumn)(&t.ID), (*textColumn)(&t.Type), (*hashColumn)(&t.Set), (*joinedColumn)(&t.Containers),
@@ -42,8 +42,7 @@ func tokenDest(t *storage.Token) [18]sql.Scanner {
 // TokenColumns are the columns of a token t that [ScanToken] reads.
 const TokenColumns = tokenColumns
 
-// ScanToken reads a token, its tenant excepted, from a row that a driver
-// returned.
+// ScanToken reads a token from a row of a driver. It does not set the tenant.
 func ScanToken(row direct.Row, t *storage.Token) error {
 	dest := tokenDest(t)
 	return Scan(row, dest[:])
@@ -80,8 +79,8 @@ func (s *Store) token(ctx context.Context, tenant storage.ID, id string) ([]stor
 	return found, nil
 }
 
-// tokens appends what a query for tokenColumns of one tenant finds, up to a
-// bound of bytes unless that is zero.
+// tokens appends the results of a query for tokenColumns of one tenant, up to
+// maxBytes if that is not zero.
 func (s *Store) tokens(ctx context.Context, found []storage.Token, tenant storage.ID, maxBytes int, query string, args []any) ([]storage.Token, error) {
 	var t storage.Token
 	size, dest, before := pageBytes{most: maxBytes}, tokenDest(&t), len(found)
@@ -150,7 +149,7 @@ func (s *Store) tokensOfAll(ctx context.Context, where string, args ...any) ([]s
 	return found, inPieces(err)
 }
 
-// distinct returns the strings without repetitions, in their order.
+// distinct returns the distinct strings in their order.
 func distinct(values []string) []string {
 	seen := make(map[string]struct{}, len(values))
 	kept := make([]string, 0, len(values))
@@ -163,5 +162,4 @@ func distinct(values []string) []string {
 	return kept
 }
 
-// and joins conditions.
 func and(conditions []string) string { return strings.Join(conditions, " AND ") }

@@ -12,17 +12,18 @@ import (
 
 const (
 	shown = 20
-	few   = 100 // a constant for what every list looks at
+	few   = 100 // fixed work of every list
 )
 
-// upTo is where the total of a search ends: at a fraction of the tokens that there
-// are, so that counting them all would show.
+// upTo is where the total of a search ends. It is a fraction of all tokens, so
+// that counting them all would show.
 var upTo = long.Rounds(1001, 10_001)
 
-// TestRowsTouched holds every way to a list against what it may cost: a constant
-// for each row that is shown; for each row that the total of a search is counted
-// from, and these end at upTo; and, where an exact total is due, for each entry
-// that the index has of the rarest term. Nothing else may grow with the vault.
+// TestRowsTouched compares the cost of every kind of list with a budget. A list
+// may touch a constant number of rows for each row that it shows, and for each
+// row counted for the total of a search, up to upTo. If an exact total is
+// required, it may also touch each index entry of the rarest term. Nothing else
+// may grow with the vault.
 func TestRowsTouched(t *testing.T) {
 	t.Parallel()
 	sizes := []int{20_000}
@@ -50,7 +51,8 @@ func TestRowsTouched(t *testing.T) {
 	}
 }
 
-// tokenCase is a list, how many tokens are in it, and how many rows it may touch.
+// tokenCase is a list, with the number of its tokens and the number of rows it
+// may touch.
 type tokenCase struct {
 	name   string
 	filter storage.TokenFilter
@@ -73,7 +75,7 @@ func (s *shelf) hold(t *testing.T, test tokenCase) {
 	}
 	if f.CountUpTo > 0 && test.total >= f.CountUpTo {
 		if total < f.CountUpTo {
-			t.Errorf("the total is %d, want %d at least", total, f.CountUpTo)
+			t.Errorf("the total is %d, want at least %d", total, f.CountUpTo)
 		}
 	} else if total != test.total {
 		t.Errorf("the total is %d, want %d", total, test.total)
@@ -81,8 +83,8 @@ func (s *shelf) hold(t *testing.T, test tokenCase) {
 	s.within(t, test.budget, took)
 }
 
-// holdBehind looks for a token that is further on than there are any. It finds that
-// out without the tokens, above all without those of other tenants.
+// holdBehind looks for a token beyond the last one. That must not touch any
+// tokens, above all not tokens of other tenants.
 func (s *shelf) holdBehind(t *testing.T, n int) {
 	l, err := s.store.newTokenList(t.Context(), storage.TokenFilter{Tenant: someTenant})
 	if err != nil {
@@ -97,8 +99,8 @@ func (s *shelf) holdBehind(t *testing.T, n int) {
 	s.within(t, shown, time.Since(start))
 }
 
-// holdCount counts everything. Of the tokens it looks at those that have expired,
-// one of 5,000.
+// holdCount counts everything. It may touch only the expired tokens, one in
+// 5,000.
 func (s *shelf) holdCount(t *testing.T, n int) {
 	expired := n / 5000
 	s.to.take()
@@ -118,7 +120,7 @@ func (s *shelf) holdCount(t *testing.T, n int) {
 	s.within(t, expired, took)
 }
 
-// within checks the work of the queries since the last time.
+// within checks the work of the queries since the last call.
 func (s *shelf) within(t *testing.T, budget int, took time.Duration) {
 	t.Helper()
 	work, queries := 0, s.to.take()
@@ -135,7 +137,7 @@ func (s *shelf) within(t *testing.T, budget int, took time.Duration) {
 }
 
 func tokenCases(n int) []tokenCase {
-	// expired of those with number i % every == first, of every fourth or not.
+	// live counts the tokens that match and have not expired.
 	live := func(is func(i int) bool) (total int) {
 		for i := range n {
 			if i%5000 != 77 && is(i) {

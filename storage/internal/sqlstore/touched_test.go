@@ -26,10 +26,10 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// The tokens of TestRowsTouched, by their number: one is created each
-// millisecond. The first of 10 has the hash tenth, and so on; the second of 10
-// has alsoTenth, and every one but the first of 10 the hash most. Of 1,000 log
-// entries one is of a deletion, and another of an application.
+// The tokens of TestRowsTouched, by their number. One is created each
+// millisecond. The first of 10 has the hash tenth, and so on. The second of 10
+// has alsoTenth, and all except the first of 10 have the hash most. Of 1,000
+// log entries one is a deletion, and another is about an application.
 var (
 	tenth, alsoTenth, hundredth, thousandth, most = storage.Hash{0xa1}, storage.Hash{0xa2}, storage.Hash{0xa3}, storage.Hash{0xa4}, storage.Hash{0xa5}
 
@@ -37,9 +37,9 @@ var (
 	sometime   = time.Date(2027, 1, 1, 0, 0, 0, 0, time.UTC)
 )
 
-// loading are the statements that make $n tokens, and a log entry of each, for
-// SQLite; $series yields their numbers as i, and $blob(...) is what hexadecimal
-// digits stand for. One of 5,000 has expired.
+// loading has the statements that create $n tokens with a log entry each, for
+// SQLite. $series yields their numbers as i, and $blob(...) converts
+// hexadecimal digits to bytes. One in 5,000 has expired.
 var loading = []string{
 	`INSERT INTO vault_tokens (tenant_id, ord, id, type, set_id, containers, fingerprint, expression, hashes, key_version, body, created_at, rev, expires_at)
 		SELECT $tenant, $ord, 'token ' || i, CASE WHEN i % 4 = 0 THEN 'card' ELSE 'token' END, $set, '/set/', $blob($hex(i)), $set,
@@ -59,7 +59,7 @@ var loading = []string{
 		FROM vault_logs GROUP BY tenant_id, entity_type, created_at / 86400000000`,
 }
 
-// loader writes the statements of loading for a database.
+// loader adapts the statements of loading to a database.
 func loader(n int, pairs ...string) *strings.Replacer {
 	hash := func(h storage.Hash) string { return fmt.Sprintf("%x", h[:]) }
 	return strings.NewReplacer(slices.Concat(pairs, []string{
@@ -73,7 +73,7 @@ func setOf(i int) (set storage.Hash) {
 	return set
 }
 
-// recorder remembers the queries of its connections.
+// recorder records the queries of its connections.
 type recorder struct {
 	sqldriver.Connector
 	mu      sync.Mutex
@@ -150,13 +150,14 @@ func (c *recordedConn) CheckNamedValue(v *sqldriver.NamedValue) error {
 	return sqldriver.ErrSkip
 }
 
-// shelf is a database with many tokens, and how to find out what a query costs.
+// shelf is a database with many tokens, and a way to measure the cost of a
+// query.
 type shelf struct {
 	store *Store
 	to    *recorder
-	// work is how many rows a query touches, or a multiple of that.
+	// work returns how many rows a query touches, or a multiple of that.
 	work func(t *testing.T, q recorded) int
-	// each is how much work there may be for a row that has to be touched.
+	// each is the work allowed for each row that must be touched.
 	each int
 }
 
@@ -201,7 +202,7 @@ func sqliteShelf(t *testing.T, tokens int) *shelf {
 		}}
 	s := newShelf(t, sqliteConnector("file:"+path+"?_pragma=synchronous(off)&_pragma=journal_mode(wal)"), "sqlite", "../../sqlite/migrations", d, func(db *sqlx.DB) {
 		for _, statement := range loading {
-			// Twice: series and ord have placeholders of their own.
+			// Replace twice, because series and ord contain placeholders.
 			db.MustExec(to.Replace(to.Replace(statement)))
 		}
 	})
@@ -209,7 +210,8 @@ func sqliteShelf(t *testing.T, tokens int) *shelf {
 	return s
 }
 
-// sqliteSteps returns how many steps SQLite's machine takes for a query.
+// sqliteSteps returns how many steps SQLite's virtual machine takes for a
+// query.
 func sqliteSteps(t *testing.T, path string, q recorded) int {
 	t.Helper()
 	tls := libc.NewTLS()
@@ -299,8 +301,8 @@ type planNode struct {
 	Plans   []planNode
 }
 
-// postgresRows returns how many rows all scans of a query return or pass over. A
-// prepared one is also run with the plan for values that are not known.
+// postgresRows returns how many rows all scans of a query return or skip. For a
+// prepared query it also uses the plan for unknown values.
 func postgresRows(t *testing.T, db *sqlx.DB, q recorded) int {
 	t.Helper()
 	args := make([]any, len(q.args))

@@ -22,7 +22,7 @@ func (s *Store) Trees(ctx context.Context, f storage.TreeFilter) ([]storage.Tree
 		if f.Tenants != nil {
 			return nil, nil
 		}
-	case 1: // which a database whose rows are distributed finds in one place
+	case 1: // in a distributed database this query needs one server
 		where, args, limit = `t.tenant_id = ?`, []any{s.dialect.ID(f.Tenants[0])}, 1
 	default:
 		ids := make([]any, len(f.Tenants))
@@ -67,8 +67,8 @@ func (s *Store) ReadTree(ctx context.Context, q storage.TreeQuery) (part storage
 	return part, nil
 }
 
-// leaves reads batches. One that begins before the range lies in the block of its
-// first leaf.
+// leaves reads batches. A batch that begins before the range is in the block of
+// the range's first leaf.
 func (s *Store) leaves(ctx context.Context, q *storage.TreeQuery) ([]storage.Leaves, error) {
 	var all []storage.Leaves
 	var l leaves
@@ -92,8 +92,9 @@ func (s *Store) leaves(ctx context.Context, q *storage.TreeQuery) ([]storage.Lea
 // leaves is a batch that was read.
 type leaves struct{ storage.Leaves }
 
-// holds reports whether the batch has the leaf of an entry; zero stands for any.
-// The database has found the bytes of the id, maybe between two others.
+// holds reports whether the batch has the leaf of an entry; a zero id matches
+// any batch. The database may have found the bytes of the id across two
+// adjacent ids.
 func (l *leaves) holds(id storage.ID) bool {
 	return id.IsZero() || slices.ContainsFunc(l.Refs, func(r storage.LogRef) bool { return r.ID == id })
 }
@@ -108,8 +109,8 @@ func JoinLeaves(l *storage.Leaves) (ids, seqs, hashes []byte) {
 	return ids, seqs, hashes
 }
 
-// splitLeaves reads the columns of a batch. If somebody has shortened one of them,
-// what is missing is zero.
+// splitLeaves reads the columns of a batch. If someone has shortened one of
+// them, the missing values are zero.
 func splitLeaves(ids, seqs, hashes []byte) ([]storage.LogRef, []storage.Key) {
 	n := max((len(ids)+15)/16, (len(seqs)+7)/8, (len(hashes)+31)/32)
 	refs, commitments := make([]storage.LogRef, n), make([]storage.Key, n)
@@ -152,8 +153,8 @@ func (s *Store) Checkpoints(ctx context.Context, below int64, limit int) ([]stor
 	return all, err
 }
 
-// LogsByID returns log entries by their ids, where those are the key. The column
-// has the number of their transaction.
+// LogsByID returns log entries by id, if ids are the key. seq is the column
+// with the number of their transaction.
 func LogsByID(ctx context.Context, s *Store, seq string, tenant storage.ID, refs []storage.LogRef) ([]storage.Log, error) {
 	if err := s.ready(ctx); err != nil || len(refs) == 0 {
 		return nil, err
@@ -167,8 +168,8 @@ func LogsByID(ctx context.Context, s *Store, seq string, tenant storage.ID, refs
 	return plain(page), err
 }
 
-// LogsBySeq returns log entries by their numbers, where an index has those and the
-// ids. Entries without a number have 0, and are read by their ids alone.
+// LogsBySeq returns log entries by sequence number, if an index has the numbers
+// and ids. Entries without a number have 0, and are read by id alone.
 func LogsBySeq(ctx context.Context, s *Store, tenant storage.ID, refs []storage.LogRef) ([]storage.Log, error) {
 	if err := s.ready(ctx); err != nil {
 		return nil, err
@@ -209,8 +210,7 @@ func LogsBySeq(ctx context.Context, s *Store, tenant storage.ID, refs []storage.
 	return plain(found), nil
 }
 
-// logsByType returns log entries by their ids, where the key has their type before
-// those.
+// logsByType returns log entries by id, if the key has the type before the id.
 func (s *Store) logsByType(ctx context.Context, tenant storage.ID, refs []storage.LogRef) ([]FollowedLog, error) {
 	if len(refs) == 0 {
 		return nil, nil

@@ -10,15 +10,16 @@ import (
 )
 
 // within is a transaction of the application that a Store reads in. Its lock is
-// held while a statement runs, because two cannot share a connection.
+// held while a statement runs, because two statements cannot share a
+// connection.
 type within struct {
 	lock sync.Locker
 	tx   storage.SQLTx
 }
 
 // Within returns a Store that reads in a transaction of the application, on the
-// connection of the transaction. The lock is held for each statement. The dialect is
-// the dialect of this connection, on which nothing is prepared.
+// connection of that transaction. It holds the lock during each statement. The
+// dialect is for that connection; nothing is prepared on it.
 func (s *Store) Within(tx storage.SQLTx, lock sync.Locker, d Dialect) *Store {
 	return &Store{db: s.db, dialect: d, closed: s.closed, within: &within{lock, tx}, texts: s.texts, piece: s.piece}
 }

@@ -7,10 +7,10 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// countWithout counts the tokens that do not have a hash, and reports whether the
-// list is of these. Instead of looking each token up in the index of the hash, it
-// takes the entries there from the tokens, in a range that is long enough for as
-// many as count.
+// countWithout counts the tokens that do not have a hash, and reports whether
+// the list consists of these. It does not look up each token in the index of
+// the hash. Instead it subtracts the entries of the index from the tokens, in a
+// range that is long enough for CountUpTo.
 func (l *tokenList) countWithout(ctx context.Context) (n int, is bool, err error) {
 	hash, most := l.without(), l.filter.CountUpTo
 	if hash == nil || most == 0 {
@@ -32,8 +32,8 @@ func (l *tokenList) countWithout(ctx context.Context) (n int, is bool, err error
 	}
 }
 
-// without is the hash of a list whose tokens are all that do not have it; nil for
-// other lists.
+// without returns the hash of a list that consists of all tokens without that
+// hash. It returns nil for other lists.
 func (l *tokenList) without() *storage.HashIs {
 	if l.drive != nil || len(l.rest) != 1 || len(l.sets) > 0 && !l.setsHold || !l.filter.Before.IsZero() {
 		return nil
@@ -49,8 +49,8 @@ func (l *tokenList) without() *storage.HashIs {
 	return &hash
 }
 
-// lessHash takes from a number of tokens those within a bound that have the hash,
-// and those that do not but have expired.
+// lessHash subtracts from a number of tokens the tokens within a bound that
+// have the hash, and the others that have expired.
 func (l *tokenList) lessHash(ctx context.Context, tokens clause, hash *storage.HashIs, bound clause) (int, error) {
 	having := join([]clause{{"h.tenant_id = ? AND h.hash = ?", []any{l.tenant, hash[:]}}, bound.of("h")}, " AND ")
 	text := `SELECT (` + tokens.text + `) - (SELECT count(*) FROM vault_token_hashes h WHERE ` + having.text + `)`

@@ -9,9 +9,9 @@ import (
 	"github.com/seed-72ea4aab/vault/cmd/tokenvault/internal/cli"
 )
 
-// TestTheLogKnowsTheOperator runs commands as cron, systemd and containers do,
-// without USER.
-func TestTheLogKnowsTheOperator(t *testing.T) {
+// TestLogNamesTheOperator runs commands without USER, as cron, systemd and
+// containers do.
+func TestLogNamesTheOperator(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, local)
 	delete(w.env, "USER")
@@ -37,14 +37,14 @@ func TestTheLogKnowsTheOperator(t *testing.T) {
 		}
 	}
 	if out, code := run("", "export", "--clear", "--yes"); code != 2 || !strings.Contains(out, "--actor") || strings.Contains(out, `"x"`) {
-		t.Errorf("an export in clear by nobody: exit %d\n%s", code, out)
+		t.Errorf("a plaintext export without an operator: exit %d\n%s", code, out)
 	}
 	if out, code := run("", "export", "--clear", "--yes", "--actor", "jane"); code != 0 || !strings.Contains(out, `"x"`) {
-		t.Errorf("an export in clear by jane: exit %d\n%s", code, out)
+		t.Errorf("a plaintext export by jane: exit %d\n%s", code, out)
 	}
 }
 
-// TestConsoleLink prints a link for the user that the log will name.
+// TestConsoleLink prints a link for a user. The log will name that user.
 func TestConsoleLink(t *testing.T) {
 	t.Parallel()
 	w := &world{t: t, env: map[string]string{"TOKENVAULT_MASTER_KEY": vault.NewKey().Text(), "USER": "jane"}}
@@ -66,7 +66,7 @@ func TestConsoleLink(t *testing.T) {
 	}
 }
 
-// TestVersion finds the versions in what the program says of itself.
+// TestVersion checks the output of the version command.
 func TestVersion(t *testing.T) {
 	t.Parallel()
 	w := &world{t: t, env: map[string]string{}}

@@ -94,7 +94,7 @@ func joined(permissions []vault.Permission) string {
 	return strings.Join(texts, ",")
 }
 
-// rulesText is a line for each access rule.
+// rulesText returns one line for each access rule.
 func rulesText(rules []vault.AccessRule) string {
 	var b strings.Builder
 	for _, r := range rules {
@@ -110,7 +110,7 @@ func rulesText(rules []vault.AccessRule) string {
 	return "\n" + b.String()
 }
 
-// appFlags describe an application.
+// appFlags are the flags that describe an application.
 type appFlags struct {
 	name, typ, rules, expires string
 	permissions               words
@@ -149,8 +149,9 @@ func (p *appFlags) params(now time.Time) (vault.ApplicationParams, error) {
 	return app, nil
 }
 
-// parseTime reads a time: a date, a time, or a duration before or after now, as
-// the sign says. An empty text is no time.
+// parseTime parses a date, a time, or a duration relative to now. The sign is
+// 1 for durations after now and -1 for durations before. An empty text is the
+// zero time.
 func parseTime(name, text string, now time.Time, sign int) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
@@ -198,7 +199,7 @@ func (c *call) printKey(app *vault.Application) error {
 	return nil
 }
 
-// app opens the vault, and reads the application that the first argument names.
+// app opens the vault and reads the application in the first argument.
 func (c *call) app() (*opened, *vault.Application, error) {
 	o, err := c.open()
 	if err != nil {
@@ -224,8 +225,8 @@ func nameText(name string, unreadable bool) string {
 	return name
 }
 
-// byName returns the item that has exactly this name. The filters of lists read *
-// as any text, and do not mind case.
+// byName returns the item with exactly this name. It is needed because the
+// filters of lists ignore case and treat * as a wildcard.
 func byName[T any](kind, name string, items iter.Seq2[*T, error], nameOf func(*T) string) (*T, error) {
 	var found *T
 	for item, err := range items {

@@ -14,13 +14,13 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/terminal"
 )
 
-// Kinds of what can be applied.
+// Kinds of manifests.
 const (
 	reactorKind = "reactor"
 	proxyKind   = "proxy"
 )
 
-// planned is what applying a manifest would do.
+// planned is the effect of applying a manifest.
 type planned struct {
 	Name    string    `json:"name"`
 	Action  string    `json:"action"` // create, update or unchanged
@@ -30,7 +30,7 @@ type planned struct {
 	write   func() (uuid.UUID, error)
 }
 
-// What applying does.
+// Values of planned.Action.
 const (
 	actionCreate    = "create"
 	actionUpdate    = "update"
@@ -98,7 +98,7 @@ func apply(c *call, kind, path string, dry bool, plan func(*call, vault.API, *ma
 	return c.reportPlans(plans, changes, dry)
 }
 
-// carryOut makes the change.
+// carryOut makes the change, if there is one.
 func (p *planned) carryOut() (err error) {
 	if p.write != nil {
 		p.ID, err = p.write()
@@ -106,8 +106,8 @@ func (p *planned) carryOut() (err error) {
 	return err
 }
 
-// showPlan shows what would change of an item. With --json it goes to standard
-// error, so that the output is JSON alone.
+// showPlan shows the changes to an item. With --json it writes to standard
+// error, so that standard output has only JSON.
 func (c *call) showPlan(kind string, p *planned) {
 	w := c.Out
 	if c.json {
@@ -146,7 +146,7 @@ func (c *call) reportPlans(plans []*planned, changes int, dry bool) error {
 	return err
 }
 
-// changes collects what differs between what is there and what is described.
+// changes collects the differences between an existing item and its manifest.
 type changes struct {
 	names []string
 	diff  []string
@@ -166,7 +166,6 @@ func (d *changes) text(name, before, after string) {
 	}
 }
 
-// code compares code.
 func (d *changes) code(name, before, after string) {
 	lines := diffLines(before, after)
 	if before == after {
@@ -177,7 +176,7 @@ func (d *changes) code(name, before, after string) {
 	d.diff = append(d.diff, lines...)
 }
 
-// configuration compares names and values, and shows names alone.
+// configuration compares names and values. The diff shows only names.
 func (d *changes) configuration(before, after map[string]string) {
 	all := maps.Clone(after)
 	if all == nil {
@@ -203,8 +202,8 @@ func (d *changes) configuration(before, after map[string]string) {
 	}
 }
 
-// plan returns what is to be done about the changes to an item that is there, or
-// not if id is zero.
+// plan returns the plan for the changes to an item. If id is zero, the item
+// does not exist yet.
 func (d *changes) plan(name string, id uuid.UUID, write func() (uuid.UUID, error)) *planned {
 	p := &planned{Name: name, ID: id, Changed: d.names, diff: d.diff, write: write, Action: actionUpdate}
 	switch {
@@ -216,7 +215,8 @@ func (d *changes) plan(name string, id uuid.UUID, write func() (uuid.UUID, error
 	return p
 }
 
-// applicationRef finds the application that a manifest names; nil if none.
+// applicationRef finds the application in a manifest. It returns nil if the
+// manifest names none.
 func applicationRef(c *call, api vault.API, which string) (*vault.ApplicationRef, error) {
 	if which == "" {
 		return nil, nil
@@ -235,7 +235,7 @@ func refText(ref *vault.ApplicationRef) string {
 	return ref.ID.String()
 }
 
-// orNone returns nothing instead of an item that was not found.
+// orNone returns nil instead of an ErrNotFound.
 func orNone[T any](item *T, err error) (*T, error) {
 	if errors.Is(err, vault.ErrNotFound) {
 		return nil, nil

@@ -10,11 +10,11 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/terminal"
 )
 
-// errDeclined means that the operator said no.
+// errDeclined means that the operator answered no.
 var errDeclined = errors.New("nothing was done")
 
-// confirm asks before something that cannot be undone. Where there is no terminal
-// to ask on, --yes has to say so.
+// confirm asks for confirmation before an irreversible action. Without a
+// terminal, --yes is required.
 func (c *call) confirm(question string) error {
 	if c.yes {
 		return nil
@@ -36,9 +36,9 @@ func (c *call) confirm(question string) error {
 	return errDeclined
 }
 
-// readLine reads a line of input, until a signal ends the command. A terminal that
-// is being read cannot be interrupted, so the reader is left behind; the program
-// ends anyway.
+// readLine reads a line of input until a signal ends the command. Reading
+// from a terminal cannot be interrupted, so the goroutine keeps reading until
+// the program exits.
 func (c *call) readLine() (string, error) {
 	type answer struct {
 		text string
@@ -56,12 +56,12 @@ func (c *call) readLine() (string, error) {
 		}
 		return a.text, nil
 	case <-c.ctx.Done():
-		_, _ = io.WriteString(c.Err, "\n") // the question stays on its own line
+		_, _ = io.WriteString(c.Err, "\n") // so that the question keeps its line
 		return "", &interrupted{hint: errDeclined.Error()}
 	}
 }
 
-// canAsk reports whether a person can read a question and answer it.
+// canAsk reports whether a person can read a question and type a reply.
 func (c *call) canAsk() bool {
 	in, ok := c.In.(*os.File)
 	if !ok {
@@ -72,8 +72,8 @@ func (c *call) canAsk() bool {
 	return reads && answers
 }
 
-// confirmClear asks before clear data is printed to a terminal, where others may
-// see it, and scrollback keeps it.
+// confirmClear asks for confirmation before plaintext is printed to a
+// terminal, where others may see it and the scrollback keeps it.
 func (c *call) confirmClear() error {
 	if _, shown := terminal.Columns(c.Out); !shown {
 		return nil

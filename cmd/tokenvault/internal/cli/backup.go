@@ -58,7 +58,7 @@ func backup(c *call) error {
 	if err != nil {
 		return err
 	}
-	_, err = db.ExecContext(c.ctx, "VACUUM INTO ?", file) // into an empty file, which keeps its mode
+	_, err = db.ExecContext(c.ctx, "VACUUM INTO ?", file) // the file exists and is empty, so it keeps its mode
 	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return errors.Join(err, os.Remove(file))
 	}
@@ -72,7 +72,7 @@ func backup(c *call) error {
 	return c.say(map[string]any{"file": file, "bytes": info.Size()}, "Wrote %s to %s.", byteText(info.Size()), file)
 }
 
-// checked is what a backup was found to hold.
+// checked is the result of checking a backup.
 type checked struct {
 	Tenants int `json:"tenants"`
 	Tokens  int `json:"tokens"`
@@ -112,8 +112,8 @@ func restore(c *call, only bool) error {
 		"Restored %s with %s and %s.", c.target.Path, counted(found.Tenants, "tenant"), counted(found.Tokens, "token"))
 }
 
-// checkBackup checks a copy of the file, because opening a vault writes to it, and
-// reading a token does too.
+// checkBackup checks a copy of the file, because opening a vault and reading
+// a token both write to the database.
 func (c *call) checkBackup(file string) (found *checked, err error) {
 	key, err := c.masterKey()
 	if err != nil {
@@ -143,7 +143,7 @@ func (c *call) checkBackup(file string) (found *checked, err error) {
 	return readEachTenant(c.ctx, v)
 }
 
-// wholeFile has SQLite check the pages of a file.
+// wholeFile runs SQLite's integrity check on a file.
 func wholeFile(ctx context.Context, file string) error {
 	db, err := sql.Open("sqlite", file)
 	if err != nil {
@@ -181,7 +181,7 @@ func readEachTenant(ctx context.Context, v *vault.Vault) (*checked, error) {
 	return found, nil
 }
 
-// byteText is a size.
+// byteText returns a size as text.
 func byteText(n int64) string {
 	switch {
 	case n >= 1<<30:

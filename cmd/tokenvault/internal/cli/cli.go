@@ -1,5 +1,5 @@
-// Package cli is the command line of the program tokenvault: its commands, and
-// what they share. One table of commands drives parsing, help and completion.
+// Package cli is the command line of tokenvault: its commands and their
+// shared code. Parsing, help and completion all use one table of commands.
 package cli
 
 import (
@@ -29,20 +29,19 @@ const (
 	exitInterrupted = 130 // as shells report SIGINT
 )
 
-// Streams are where the program reads and writes.
+// Streams are the standard streams of the program.
 type Streams struct {
 	In       io.Reader
 	Out, Err io.Writer
 }
 
-// Run runs the program and returns its exit code. It ends when ctx does, at the
-// latest.
+// Run runs the program and returns its exit code. It stops when ctx is done.
 func Run(ctx context.Context, args []string, getenv func(string) string, io Streams) int {
 	p := &program{getenv: getenv, Streams: io, systemUser: systemUser}
 	return p.exit(ended(ctx, p.run(ctx, args)))
 }
 
-// exit reports an error, and returns the exit code for it.
+// exit prints an error and returns its exit code.
 func (p *program) exit(err error) int {
 	if err == nil || errors.Is(err, flag.ErrHelp) {
 		return exitOK
@@ -53,7 +52,8 @@ func (p *program) exit(err error) int {
 	return exitCode(err)
 }
 
-// codeMessages is what tenants' code says of its failure, as the API answers it.
+// codeMessages returns the messages of an error of tenants' code, as in a
+// response of the API.
 func codeMessages(err error) string {
 	var failed *script.Error
 	if !errors.As(err, &failed) {
@@ -73,7 +73,7 @@ type program struct {
 	systemUser func() string
 }
 
-// usageError says how the program was misused.
+// usageError is an error in the arguments of the program.
 type usageError struct{ text string }
 
 func (e *usageError) Error() string { return e.text }
@@ -82,10 +82,10 @@ func usagef(format string, args ...any) error {
 	return &usageError{fmt.Sprintf(format, args...)}
 }
 
-// errReported means that what failed has been reported, item by item.
+// errReported means that the failed items have already been reported.
 var errReported = errors.New("something failed")
 
-// exitCode maps an error to what scripts branch on.
+// exitCode returns the exit code for an error.
 func exitCode(err error) int {
 	var usage *usageError
 	var flags *serve.FlagError
@@ -138,7 +138,8 @@ func (p *program) run(ctx context.Context, args []string) error {
 	return errors.Join(err, c.close())
 }
 
-// find returns the command that the arguments begin with, and what follows it.
+// find returns the command that the arguments start with, and the other
+// arguments.
 func find(args []string) (*command, []string, error) {
 	for words := min(len(args), 2); words > 0; words-- {
 		name := strings.Join(args[:words], " ")
@@ -162,7 +163,7 @@ func find(args []string) (*command, []string, error) {
 	return nil, nil, unknownCommand(args)
 }
 
-// inGroup returns the second words of the commands that begin with a word.
+// inGroup returns the second words of the commands with a given first word.
 func inGroup(first string) []string {
 	var group []string
 	for _, cmd := range commands() {

@@ -14,20 +14,20 @@ import (
 // command is a row of the table of commands.
 type command struct {
 	name    string // one or two words
-	args    string // positional arguments, as the synopsis shows them
+	args    string // positional arguments, as in the synopsis
 	summary string // one line, without a full stop
 	about   string // paragraphs of the manual
-	example string // lines to paste
+	example string // lines to paste into a shell
 	reach   reach
-	min     int // of positional arguments
+	min     int // number of positional arguments
 	max     int
-	asks    bool // before it does what cannot be undone
-	// setup ties the command's own flags, and returns what runs it.
+	asks    bool // asks for confirmation before an irreversible action
+	// setup adds the command's own flags and returns its action.
 	setup func(f *flag.FlagSet) action
 }
 
-// changes reports whether the command changes something of a tenant. Only the
-// commands listed here do not.
+// changes reports whether the command changes data of a tenant. All commands
+// do, except those listed here.
 func (cmd *command) changes() bool {
 	noun, verb, two := strings.Cut(cmd.name, " ")
 	if !two {
@@ -36,39 +36,41 @@ func (cmd *command) changes() bool {
 	return noun != "log" && verb != "get" && verb != "list" && verb != "search"
 }
 
-// action runs a command whose flags are parsed.
+// action runs a command after its flags are parsed.
 type action func(c *call) error
 
-// reach says through which ways a command reaches a vault.
+// reach is the set of ways in which a command can access a vault.
 type reach uint8
 
 const (
-	nowhere   reach = 0         // it needs no vault
+	nowhere   reach = 0         // needs no vault
 	inProcess reach = 1 << iota // --db and the master key
 	overHTTP                    // --url and an API key
 	bothWays  = inProcess | overHTTP
 )
 
-// call is a command that is being run.
+// call is one run of a command.
 type call struct {
 	*program
 	ctx  context.Context
 	cmd  *command
 	args []string
-	// evidence is set by a command that is about the evidence of the log.
+	// evidence is set by commands that work with the evidence of the log.
 	evidence *vault.EvidenceConfig
-	// deletes is set by a command that deletes what evidence is about.
+	// deletes is set by commands that delete data which evidence covers.
 	deletes bool
-	act     action
+	// looks is set by a command that looks at the evidence, if there is any.
+	looks bool
+	act   action
 
 	target target
 	json   bool
 	yes    bool
-	sets   map[string]origin // where the values of flags come from
+	sets   map[string]origin // origins of the values of flags
 	opened *opened
 }
 
-// origin is where the value of a flag comes from.
+// origin is the source of the value of a flag.
 type origin uint8
 
 const (
@@ -77,12 +79,12 @@ const (
 	fromEnvironment
 )
 
-// given reports whether a flag was set at all, and typed whether it was set on the
-// command line.
+// given reports whether a flag was set at all. typed reports whether it was
+// set on the command line.
 func (c *call) given(name string) bool { return c.sets[name] != byDefault }
 func (c *call) typed(name string) bool { return c.sets[name] == fromLine }
 
-// commands is the table.
+// commands returns the table of commands.
 func commands() []*command {
 	return slices.Concat(
 		keyCommands(), tenantCommands(), appCommands(), sessionCommands(), tokenCommands(),
@@ -91,7 +93,7 @@ func commands() []*command {
 	)
 }
 
-// flagSet returns the flags of a command, tied to a call.
+// flagSet returns the flags of a command, bound to the call.
 func (c *call) flagSet() *flag.FlagSet {
 	f := flag.NewFlagSet("tokenvault "+c.cmd.name, flag.ContinueOnError)
 	f.SetOutput(io.Discard)
@@ -152,8 +154,8 @@ func (c *call) parseArgs(f *flag.FlagSet, args []string) error {
 	return nil
 }
 
-// flagProblem is what package flag says of a bad flag, without the value, which
-// may be data.
+// flagProblem returns the message of package flag about an invalid flag,
+// without the value, which may be sensitive.
 func flagProblem(err error) string {
 	text := err.Error()
 	if _, after, ok := strings.Cut(text, "for flag "); ok {
@@ -167,7 +169,7 @@ func flagProblem(err error) string {
 	return strings.ReplaceAll(text, ": -", ": --")
 }
 
-// readEnvironment sets the flags that were not given from their variables.
+// readEnvironment sets flags that were not given from environment variables.
 func (c *call) readEnvironment(f *flag.FlagSet) error {
 	var err error
 	f.VisitAll(func(fl *flag.Flag) {
@@ -183,12 +185,12 @@ func (c *call) readEnvironment(f *flag.FlagSet) error {
 	return err
 }
 
-// variable is the environment variable of a flag.
+// variable returns the environment variable for a flag.
 func variable(flagName string) string {
 	return "TOKENVAULT_" + strings.ToUpper(strings.ReplaceAll(flagName, "-", "_"))
 }
 
-// words is a flag that may be repeated, and whose values may be separated by
+// words is a flag that may be repeated, or have several values separated by
 // commas.
 type words []string
 
@@ -205,7 +207,7 @@ func (w *words) Set(text string) error {
 	return nil
 }
 
-// texts is a flag that may be repeated, whose values may hold anything.
+// texts is a flag that may be repeated. Its values may contain commas.
 type texts []string
 
 func (t *texts) String() string { return strings.Join(*t, " ") }

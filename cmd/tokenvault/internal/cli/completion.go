@@ -8,12 +8,13 @@ import (
 	"strings"
 )
 
-// completeWord is the hidden command that shells ask for completions: what is on
-// the line so far follows it, and the last word is the one to complete.
+// completeWord is the hidden command that shells call for completions. The
+// words on the line follow it. The last word is the one to complete.
 const completeWord = "__complete"
 
-// Scripts for the shells. Each asks the program itself, so that they never differ
-// from the commands that it has. Without an answer the shell completes files.
+// completionScripts are the scripts for the shells. Each calls the program
+// itself, so that completions always match its commands. If the program
+// prints nothing, the shell completes file names.
 var completionScripts = map[string]string{
 	"bash": `_tokenvault() {
     local words=("${COMP_WORDS[@]:1:COMP_CWORD}")
@@ -57,8 +58,8 @@ func completionCommand() *command {
 	}
 }
 
-// complete prints what the last of the words can be, one a line; nothing where it
-// is a file or anything else.
+// complete prints the possible last words, one on each line. It prints
+// nothing if the word is a file name or free text.
 func (p *program) complete(line []string) error {
 	if len(line) == 0 {
 		line = []string{""}
@@ -72,7 +73,7 @@ func (p *program) complete(line []string) error {
 	return nil
 }
 
-// candidates returns what can follow the words of a line.
+// candidates returns the words that can follow the words of a line.
 func (p *program) candidates(before []string, last string) []string {
 	cmd, rest, err := find(append(slices.Clone(before), ""))
 	if len(before) == 0 || err != nil {
@@ -89,7 +90,8 @@ func (p *program) candidates(before []string, last string) []string {
 	return append(flags, "--help")
 }
 
-// nextWords returns the words of commands that follow others.
+// nextWords returns the next words of the commands that start with the given
+// words.
 func nextWords(before []string) []string {
 	var words []string
 	for _, cmd := range commands() {

@@ -23,15 +23,15 @@ import (
 	"github.com/seed-72ea4aab/vault/vaultclient"
 )
 
-// Variables that hold keys. They are no flags, since arguments show in lists of
-// processes.
+// Environment variables with keys. There are no flags for keys, because
+// process lists show arguments.
 const (
 	masterKeyVariable = "TOKENVAULT_MASTER_KEY"
 	otherKeyVariable  = "TOKENVAULT_OTHER_MASTER_KEY"
 	apiKeyVariable    = "TOKENVAULT_API_KEY"
 )
 
-// target is the vault that a command is about.
+// target is the vault that a command works on.
 type target struct {
 	serve.Database
 	url, prefix   string
@@ -39,7 +39,7 @@ type target struct {
 	allowPlain    bool
 }
 
-// flags ties the target to the flags of the ways that a command can take.
+// flags adds the flags for the ways in which a command can access a vault.
 func (t *target) flags(f *flag.FlagSet, r reach) {
 	if r&inProcess != 0 {
 		t.Database.Flags(f)
@@ -53,19 +53,20 @@ func (t *target) flags(f *flag.FlagSet, r reach) {
 	f.StringVar(&t.tenant, "tenant", "", "`tenant`, by id or name; with --url the API key says which")
 }
 
-// opened is a vault that a command works with, either way.
+// opened is an open vault, in process or over HTTP.
 type opened struct {
 	api   vault.API
 	vault *vault.Vault // nil over HTTP
 	owner *vault.Owner
-	mask  bool // what api returns may be in clear
-	// name tells it from others: the id of the tenant, or the host of the URL.
+	mask  bool // api may return plaintext, which must be masked
+	// name identifies the vault: the id of the tenant, or the host of the
+	// URL.
 	name string
-	// client is the one over HTTP; nil in process.
+	// client is the HTTP client, or nil in process.
 	client *vaultclient.Client
 }
 
-// close closes what the command has opened.
+// close closes the vault, if the command has opened one.
 func (c *call) close() error {
 	if c.opened == nil || c.opened.vault == nil {
 		return nil
@@ -73,7 +74,7 @@ func (c *call) close() error {
 	return c.opened.vault.Close()
 }
 
-// way says which way leads to the vault: what is on the command line wins over
+// way returns how to access the vault. The command line takes precedence over
 // the environment.
 func (c *call) way() (reach, error) {
 	t, r := &c.target, c.cmd.reach
@@ -123,7 +124,7 @@ func (c *call) open() (*opened, error) {
 	return o, nil
 }
 
-// asTenant returns a client of a tenant that acts for the operator.
+// asTenant returns a client that acts as a tenant on behalf of the operator.
 func (c *call) asTenant(id uuid.UUID) *vault.Owner {
 	client := c.opened.vault.Tenant(id).From(processOrigin())
 	if name := c.operator(); name != "" {
@@ -132,8 +133,8 @@ func (c *call) asTenant(id uuid.UUID) *vault.Owner {
 	return client
 }
 
-// processOrigin returns the host and the process, for the audit log. A long name
-// of the host is cut, so that the number of the process stays.
+// processOrigin returns the host and the process id, for the audit log. A
+// long host name is truncated, so that the process id fits.
 func processOrigin() string {
 	host, err := os.Hostname()
 	if err != nil {
@@ -143,9 +144,10 @@ func processOrigin() string {
 	return host[:min(len(host), 45-len(process))] + process
 }
 
-// operator is who runs the command, for the audit log. Programs that cron, systemd
-// or a container starts often have no USER, so the operating system is asked last.
-// An image without /etc/passwd has no name for its user, but the user has a number.
+// operator returns who runs the command, for the audit log. Programs that
+// cron, systemd or a container starts often have no USER, so the operating
+// system is the last source. An image without /etc/passwd has no user names,
+// only a user id.
 func (c *call) operator() string {
 	if name := c.operatorName(); name != "" {
 		return name
@@ -156,12 +158,12 @@ func (c *call) operator() string {
 	return ""
 }
 
-// operatorName is the name of the operator, if one is known.
+// operatorName returns the name of the operator, if it is known.
 func (c *call) operatorName() string {
 	return cmp.Or(c.target.actor, c.getenv("USER"), c.getenv("LOGNAME"), c.systemUser())
 }
 
-// systemUser returns the name of the user whose rights this process has.
+// systemUser returns the name of the effective user of this process.
 func systemUser() string {
 	u, err := user.Current()
 	if err != nil || u.Username == u.Uid {
@@ -170,7 +172,7 @@ func systemUser() string {
 	return u.Username
 }
 
-// connect makes a client over HTTP.
+// connect creates a client over HTTP.
 func (c *call) connect() (*opened, error) {
 	if c.typed("tenant") {
 		return nil, usagef("--tenant goes with --db; with --url the API key in %s says which tenant it is", apiKeyVariable)
@@ -191,8 +193,8 @@ func (c *call) connect() (*opened, error) {
 	return c.opened, nil
 }
 
-// openVault opens the database with the master key. Jobs and sweeps are left to
-// servers.
+// openVault opens the database with the master key. It runs no jobs or
+// sweeps, which are the work of servers.
 func (c *call) openVault() (*opened, error) {
 	if c.opened != nil {
 		return c.opened, nil
@@ -213,7 +215,7 @@ func (c *call) openVault() (*opened, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := c.recordDeletions(store); err != nil {
+	if err := c.useTrees(store); err != nil {
 		return nil, errors.Join(err, store.Close())
 	}
 	v, err := vault.Open(c.ctx, store, key, &vault.Config{
@@ -231,8 +233,8 @@ func (c *call) openVault() (*opened, error) {
 	return c.opened, nil
 }
 
-// openStore opens the database. It makes no SQLite file: a missing one means that
-// --db is mistyped.
+// openStore opens the database. It does not create a SQLite file, because a
+// missing file means that --db is wrong.
 func (c *call) openStore(mode storage.MigrateMode) (vault.Storage, error) {
 	if _, err := os.Stat(c.target.Path); err != nil && !serve.IsPostgres(c.target.Path) && mode != storage.MigrateOnly {
 		return nil, fmt.Errorf("there is no database: %w\ntokenvault migrate up makes one", err)
@@ -240,7 +242,7 @@ func (c *call) openStore(mode storage.MigrateMode) (vault.Storage, error) {
 	return c.target.Open(c.ctx, mode)
 }
 
-// masterKey reads the master key, and the second one if there is one.
+// masterKey reads the master key, and the second master key if there is one.
 func (c *call) masterKey() (vault.AEAD, error) {
 	key, err := c.readKey(masterKeyVariable, "key-file", c.target.KeyFile)
 	if err != nil {
@@ -259,9 +261,9 @@ func (c *call) masterKey() (vault.AEAD, error) {
 	return vault.JoinKeys(key, other), nil
 }
 
-// readKey reads a key from a file that was named on the command line, or from a
-// variable, or from a file that the environment names. Nil means that there is
-// none.
+// readKey reads a key from a file on the command line, from an environment
+// variable, or from a file named in the environment, in this order. It
+// returns nil if there is no key.
 func (c *call) readKey(variable, flagName, file string) (*vault.Key, error) {
 	text := c.getenv(variable)
 	if file != "" && (text == "" || c.typed(flagName)) {
@@ -284,8 +286,8 @@ func (c *call) readKey(variable, flagName, file string) (*vault.Key, error) {
 	return key, nil
 }
 
-// getenvForKeys is getenv without the keys for which the command line names files:
-// the command line wins, as in every command.
+// getenvForKeys is getenv without the keys for which the command line names
+// files, because the command line takes precedence.
 func (c *call) getenvForKeys(name string) string {
 	if name == masterKeyVariable && c.typed("key-file") || name == otherKeyVariable && c.typed("other-key-file") {
 		return ""
@@ -293,12 +295,13 @@ func (c *call) getenvForKeys(name string) string {
 	return c.getenv(name)
 }
 
-// errNamesNoOne is about a name that may be another tenant's.
+// errNamesNoOne is about a name that may belong to another tenant.
 var errNamesNoOne = errors.New("this name does not say for sure which tenant is meant: the tenant was renamed, or another one had the name; give its id, which tokenvault tenant list shows")
 
-// findTenant returns the tenant with an id or a name. A tenant can rename itself to
-// a name that another one gave up, so a command that changes something takes a name
-// only from the one tenant that was created under it.
+// findTenant returns the tenant with an id or a name. A tenant can rename
+// itself to a name that another tenant no longer uses. A command that makes
+// changes therefore accepts a name only if the tenant, and no other tenant,
+// was created under it.
 func (c *call) findTenant(which string) (*vault.Tenant, error) {
 	id, parsed := uuid.Parse(which)
 	var found *vault.Tenant

@@ -5,11 +5,11 @@ import (
 	"strings"
 )
 
-// around is how many unchanged lines a diff shows around changes.
+// around is the number of unchanged lines around a change in a diff.
 const around = 3
 
-// maxCells bounds the work of comparing two texts line by line. Beyond it, what
-// lies between their common beginning and end is shown as replaced.
+// maxCells bounds the work of comparing two texts line by line. Above it,
+// everything between their common start and end is shown as replaced.
 const maxCells = 4 << 20
 
 // edit is a line of a diff: kept, removed or added.
@@ -18,8 +18,9 @@ type edit struct {
 	line string
 }
 
-// diffLines compares two texts line by line, and returns the lines of a diff with
-// some unchanged lines around each change. Equal texts have none.
+// diffLines compares two texts line by line. It returns the lines of a diff,
+// with some unchanged lines around each change, or nil if the texts are
+// equal.
 func diffLines(before, after string) []string {
 	if before == after {
 		return nil
@@ -60,7 +61,7 @@ func splitLines(s string) []string {
 	return strings.Split(strings.TrimSuffix(s, "\n"), "\n")
 }
 
-// edits turns the lines of a into those of b.
+// edits returns the edits that turn the lines of a into the lines of b.
 func edits(a, b []string) []edit {
 	var head, tail []edit
 	for len(a) > 0 && len(b) > 0 && a[0] == b[0] {
@@ -74,7 +75,7 @@ func edits(a, b []string) []edit {
 	return append(append(head, middle(a, b)...), tail...)
 }
 
-// middle keeps the longest sequence of lines that both have.
+// middle returns edits that keep the longest common subsequence of lines.
 func middle(a, b []string) []edit {
 	common := longest(a, b)
 	var all []edit
@@ -95,8 +96,8 @@ func middle(a, b []string) []edit {
 	return all
 }
 
-// longest says how many lines a[i:] and b[j:] have in common, in order; nil when
-// that would take too long.
+// longest returns a table of the number of common lines of a[i:] and b[j:],
+// in order. It returns nil if the table would be too large.
 func longest(a, b []string) [][]int32 {
 	if (len(a)+1)*(len(b)+1) > maxCells {
 		return nil

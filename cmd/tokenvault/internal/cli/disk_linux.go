@@ -6,13 +6,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// leastSpace is how much of a disk should be free.
+// leastSpace is the number of bytes that should be free on a disk.
 const leastSpace = 1 << 30
 
-// networkFiles are file systems on which SQLite's locks cannot be trusted.
+// networkFiles are file systems on which SQLite's locks are unreliable.
 var networkFiles = map[int64]string{unix.NFS_SUPER_MAGIC: "NFS", unix.SMB_SUPER_MAGIC: "SMB", 0xff534d42: "CIFS", unix.SMB2_SUPER_MAGIC: "SMB"}
 
-// disk looks at the disk that a file is on.
+// disk checks the disk of a file.
 func (e *examination) disk(file string) {
 	var fs unix.Statfs_t
 	if err := unix.Statfs(filepath.Dir(file), &fs); err != nil {

@@ -2,8 +2,10 @@ package cli
 
 import (
 	"context"
+	"encoding/json"
 	"flag"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"time"
@@ -119,6 +121,7 @@ func (e *examination) vault() {
 		return
 	}
 	e.keyFile()
+	e.c.looks = true
 	if _, err := e.c.openVault(); err != nil {
 		fix := "Give the --key-file or " + masterKeyVariable + " that the database was created with."
 		e.fail("key", fix, "the vault cannot be opened: %s", firstLine(err))
@@ -133,6 +136,31 @@ func (e *examination) vault() {
 		tenants++
 	}
 	e.ok("key", "the master key opens the database, which has %s", counted(tenants, "tenant"))
+	e.evidence()
+}
+
+// oldNote is the age of the newest note from which on no server seems to sign any.
+const oldNote = time.Hour
+
+// evidence looks at the evidence of the log, if the database has any.
+func (e *examination) evidence() {
+	if e.c.evidence == nil {
+		e.ok("evidence", "is off: nothing shows changes of the audit log in the database")
+		return
+	}
+	s, err := e.c.opened.vault.EvidenceStatus()
+	switch {
+	case err != nil:
+		e.fail("evidence", "Look at the error.", "cannot be read: %s", firstLine(err))
+	case s.Suspended != "":
+		e.fail("evidence", "Find out why. After a restore, run tokenvault log accept-restore.", "nothing is signed: %s", s.Suspended)
+	case s.Wrong() != "":
+		e.fail("evidence", "Run tokenvault log verify.", "%s", s.Wrong())
+	case time.Since(s.SignedAt) > oldNote:
+		e.warn("evidence", "Start a server, or run tokenvault log checkpoint.", "the newest note was signed at %s", timeText(s.SignedAt))
+	default:
+		e.ok("evidence", "the newest note was signed at %s", timeText(s.SignedAt))
+	}
 }
 
 // schema compares the migrations, and reports whether the vault can be opened.
@@ -225,6 +253,9 @@ func (e *examination) server() error {
 	return nil
 }
 
+// maxHealth bounds what is read of a server's response.
+const maxHealth = 64 << 10
+
 // probe asks a server whether it is well, and what time it has. It reports whether
 // the server answers.
 func (e *examination) probe(path string) bool {
@@ -240,12 +271,16 @@ func (e *examination) probe(path string) bool {
 		e.fail("server", "Start the server, or correct --url.", "%s does not answer", req.URL.Host)
 		return false
 	}
-	_ = res.Body.Close()
+	defer func() { _ = res.Body.Close() }()
 	if res.StatusCode != http.StatusOK {
 		e.fail("server", "Look at the server's log, and at its database.", "%s answers with %d", path, res.StatusCode)
 		return true
 	}
 	e.ok("server", "is ready: its database answers")
+	var is struct{ Evidence string }
+	if json.NewDecoder(io.LimitReader(res.Body, maxHealth)).Decode(&is) == nil && is.Evidence != "" {
+		e.fail("evidence", "Run tokenvault log verify at the database.", "%s", is.Evidence)
+	}
 	if date, err := http.ParseTime(res.Header.Get("Date")); err == nil {
 		e.clock(date.Add(time.Second/2), before, after, time.Second/2)
 	}

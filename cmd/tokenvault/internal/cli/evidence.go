@@ -15,7 +15,7 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// Verdicts of log verify, which have exit codes of their own.
+// Verdicts of log verify, which have their own exit codes.
 var (
 	errTampered   = errors.New("the log was tampered with")
 	errCannotTell = errors.New("cannot tell whether the log was tampered with")
@@ -29,6 +29,18 @@ func evidenceCommands() []*command {
 			setup: func(*flag.FlagSet) action {
 				return evident(func(c *call, v *vault.Vault) error {
 					key, err := v.EvidenceKey()
+					return c.printText([]byte(key+"\n"), err)
+				})
+			},
+		},
+		{
+			name: "log rotate-key", reach: inProcess, summary: "replace the key of the log's signed notes, and print the public key",
+			about: `For a day, the former key signs too. It verifies notes of its time for ever: a
+				signed event in the log names both keys. Servers take the new key within a minute.`,
+			example: "tokenvault log rotate-key --db vault.db --key-file vault.key",
+			setup: func(*flag.FlagSet) action {
+				return evident(func(c *call, v *vault.Vault) error {
+					key, err := v.RotateEvidenceKey(c.ctx)
 					return c.printText([]byte(key+"\n"), err)
 				})
 			},
@@ -71,7 +83,8 @@ func evidenceCommands() []*command {
 	}
 }
 
-// auditCommands judge a log, and a database that was restored.
+// auditCommands returns the commands that verify a log or accept a restored
+// database.
 func auditCommands() []*command {
 	return []*command{
 		{
@@ -110,8 +123,7 @@ func auditCommands() []*command {
 	}
 }
 
-// evidenceOf returns the configuration of a command, which does nothing in the
-// background.
+// evidenceOf returns an evidence configuration without background work.
 func evidenceOf(anchor string) *vault.EvidenceConfig {
 	cfg := &vault.EvidenceConfig{Every: -1}
 	if anchor != "" {
@@ -120,11 +132,11 @@ func evidenceOf(anchor string) *vault.EvidenceConfig {
 	return cfg
 }
 
-// recordDeletions lets a command that deletes enter that in the trees over the log,
-// if the database has any.
-func (c *call) recordDeletions(store vault.Storage) error {
+// useTrees enables evidence for a command that deletes data or looks at the evidence,
+// if the database has trees over the log. Deletions are then recorded there.
+func (c *call) useTrees(store vault.Storage) error {
 	trees, ok := store.(storage.TreeStorage)
-	if !ok || !c.deletes {
+	if !ok || !c.deletes && !c.looks {
 		return nil
 	}
 	begun, err := trees.Trees(c.ctx, storage.TreeFilter{Tenants: []storage.ID{{}}})
@@ -134,7 +146,7 @@ func (c *call) recordDeletions(store vault.Storage) error {
 	return err
 }
 
-// evident is an action on a vault with evidence.
+// evident returns an action on a vault with evidence.
 func evident(do func(*call, *vault.Vault) error) action {
 	return func(c *call) error {
 		c.evidence = evidenceOf("")
@@ -176,8 +188,8 @@ func exportEvidence(c *call, o *opened) (err error) {
 	return o.owner.ExportEvidence(c.ctx, to)
 }
 
-// readOnly is an anchor that keeps no new notes. It keeps the command from signing a
-// note that contradicts it.
+// readOnly is an anchor that stores no new notes. With it, the command cannot
+// sign a note that contradicts the anchor.
 type readOnly struct{ vault.Anchor }
 
 func (readOnly) Put(context.Context, []byte) error { return nil }
@@ -249,7 +261,11 @@ func (c *call) verdict(report *evidence.Report, err error) error {
 // printFinding prints a finding on one line.
 func (c *call) printFinding(f evidence.Finding) error {
 	if !c.json {
-		_, err := fmt.Fprintf(c.Out, "%s\ttenant %s\tleaf %d\tentry %s\n", f.Verdict, f.Tenant, f.Index, f.EntryID)
+		line := fmt.Sprintf("%s\ttenant %s\tleaf %d\tentry %s", f.Verdict, f.Tenant, f.Index, f.EntryID)
+		if f.Row != "" {
+			line += "\tolder row: " + f.Row
+		}
+		_, err := fmt.Fprintln(c.Out, line)
 		return err
 	}
 	return writeJSON(c.Out, struct {
@@ -257,5 +273,6 @@ func (c *call) printFinding(f evidence.Finding) error {
 		Tenant  uuid.UUID        `json:"tenant_id,omitzero"`
 		Index   int64            `json:"index"`
 		EntryID uuid.UUID        `json:"entry_id,omitzero"`
-	}{f.Verdict, f.Tenant, f.Index, f.EntryID})
+		Row     string           `json:"row,omitempty"`
+	}{f.Verdict, f.Tenant, f.Index, f.EntryID, f.Row})
 }

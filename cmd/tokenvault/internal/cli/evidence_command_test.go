@@ -12,7 +12,7 @@ import (
 	"github.com/seed-72ea4aab/vault/evidence"
 )
 
-// exits runs a command, expects its exit status, and returns what it prints.
+// exits runs a command, checks its exit status, and returns its output.
 func (w *world) exits(want int, args ...string) string {
 	w.t.Helper()
 	var out, problems bytes.Buffer
@@ -90,7 +90,8 @@ func TestEvidenceCommands(t *testing.T) {
 	}
 }
 
-// A database that is older than an anchor is found, and accepted for a reason.
+// A database that is older than an anchor is detected, and can be accepted
+// with a reason.
 func TestRestoreCommands(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, local)
@@ -109,10 +110,23 @@ func TestRestoreCommands(t *testing.T) {
 	}
 	w.exits(0, "log", "accept-restore", "--reason", "a test", "--anchor", anchor)
 	w.exits(0, "log", "verify")
+	if got := w.exits(0, "doctor", "--egress-url", ""); !strings.Contains(got, "the newest note was signed at ") {
+		t.Errorf("doctor: %s", got)
+	}
+	before, after := w.exits(0, "log", "key"), w.exits(0, "log", "rotate-key")
+	if before == after || after != w.exits(0, "log", "key") {
+		t.Errorf("the key %q becomes %q", before, after)
+	}
+	w.exits(0, "log", "verify")
+	w.env["DB"] = backup
+	w.sql(`UPDATE vault_log_events SET body = x'00' WHERE n = 0`)
+	if got := w.exits(1, "doctor", "--egress-url", ""); !strings.Contains(got, "nothing is signed") {
+		t.Errorf("doctor: %s", got)
+	}
 }
 
-// A deleted tenant is no tampering, although the tool deleted it.
-func TestDeletedTenantIsNoTampering(t *testing.T) {
+// Deleting a tenant with the tool does not count as tampering.
+func TestDeletedTenantIsNotTampering(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, local)
 	w.exits(0, "tenant", "create", "Other")

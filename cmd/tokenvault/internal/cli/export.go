@@ -16,7 +16,7 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/terminal"
 )
 
-// exportFlags say what to export, and for whom.
+// exportFlags select the tokens to export and the recipients.
 type exportFlags struct {
 	filter, recipientsFile string
 	recipients             words
@@ -30,7 +30,7 @@ func (p *exportFlags) flags(f *flag.FlagSet) {
 	f.BoolVar(&p.clear, "clear", false, "write the tokens in clear")
 }
 
-// seal returns what seals the output; nil with --clear.
+// seal returns the recipients of the output, or nil with --clear.
 func (p *exportFlags) seal() ([]age.Recipient, error) {
 	text := strings.Join(p.recipients, "\n")
 	if p.recipientsFile != "" {
@@ -104,7 +104,7 @@ func (c *call) exportFile() string {
 	return c.args[0]
 }
 
-// exportTo writes tokens, and returns how many.
+// exportTo writes tokens and returns their number.
 func exportTo(c *call, from *vault.Client, w io.Writer, recipients []age.Recipient, query string) (n int, err error) {
 	buffer := bufio.NewWriterSize(w, 1<<20)
 	var out io.Writer = buffer
@@ -135,8 +135,8 @@ func exportTo(c *call, from *vault.Client, w io.Writer, recipients []age.Recipie
 	return n, finish()
 }
 
-// newFile writes a file that only its owner can read. It has its name when it is
-// complete, and no file that is there is replaced.
+// newFile writes a file that only its owner can read. The file gets its name
+// when it is complete, and never replaces an existing file.
 func newFile(path string, write func(io.Writer) error) error {
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
 	if err != nil {
@@ -147,7 +147,7 @@ func newFile(path string, write func(io.Writer) error) error {
 	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return err
 	}
-	if err := os.Link(f.Name(), path); err != nil { // fails if there is one
+	if err := os.Link(f.Name(), path); err != nil { // fails if the file exists
 		return err
 	}
 	return syncFolder(path)

@@ -7,10 +7,11 @@ import (
 	"path/filepath"
 )
 
-// private is the mode of files that the program makes.
+// private is the mode of files that the program creates.
 const private = 0o600
 
-// replaceFile replaces a file, so that a crash leaves the old or the new one.
+// replaceFile replaces a file atomically: after a crash, either the old or
+// the new content exists.
 func replaceFile(path string, content []byte) error {
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
 	if err != nil {
@@ -26,7 +27,7 @@ func replaceFile(path string, content []byte) error {
 	return syncFolder(path)
 }
 
-// syncFolder makes the name of a new file as durable as the file.
+// syncFolder makes the name of a new file durable.
 func syncFolder(path string) error {
 	d, err := os.Open(filepath.Dir(path))
 	if err != nil {
@@ -35,8 +36,8 @@ func syncFolder(path string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// copyFile copies a file to a new one that only its owner can read. The copy is
-// on disk when it returns.
+// copyFile copies a file to a new file that only its owner can read. It syncs
+// the copy to disk.
 func copyFile(from, to string) (err error) {
 	in, err := os.Open(filepath.Clean(from))
 	if err != nil {

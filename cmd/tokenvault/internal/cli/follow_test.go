@@ -14,7 +14,7 @@ import (
 	"github.com/seed-72ea4aab/vault/cmd/tokenvault/internal/cli"
 )
 
-// following is a tokenvault log follow that runs.
+// following is a running tokenvault log follow.
 type following struct {
 	t     *testing.T
 	lines *bufio.Scanner
@@ -35,7 +35,7 @@ func (w *world) follow(args ...string) *following {
 	return f
 }
 
-// next returns the id of the next entity that was created.
+// next returns the id of the next created entity.
 func (f *following) next() string {
 	f.t.Helper()
 	for f.lines.Scan() {
@@ -51,19 +51,19 @@ func (f *following) next() string {
 	return ""
 }
 
-// end interrupts it, which is how following ends.
+// end interrupts the command, which is the only way to end it.
 func (f *following) end() {
 	f.t.Helper()
 	f.stop()
-	for f.lines.Scan() { // what is on its way
+	for f.lines.Scan() { // the remaining output
 	}
 	if code := <-f.ended; code != 0 {
 		f.t.Errorf("exit %d", code)
 	}
 }
 
-// TestFollowingSurvivesRestarts follows the log, stops, misses what happens
-// meanwhile, and has it after the restart.
+// TestFollowingSurvivesRestarts follows the log, stops, and restarts. After
+// the restart it gets the entries that it missed.
 func TestFollowingSurvivesRestarts(t *testing.T) {
 	t.Parallel()
 	for _, way := range []string{local, remote} {
@@ -108,8 +108,8 @@ func TestFollowingSurvivesRestarts(t *testing.T) {
 	}
 }
 
-// TestTheMasterKeyChanges goes over to a new key, as the manual says.
-func TestTheMasterKeyChanges(t *testing.T) {
+// TestChangeOfMasterKey changes the master key as the manual describes.
+func TestChangeOfMasterKey(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, local)
 	w.must("token", "create", "--data", "x", "--id", "tok-1")
@@ -129,7 +129,7 @@ func TestTheMasterKeyChanges(t *testing.T) {
 	}
 }
 
-// TestRotate gives a tenant, and then all, new keys.
+// TestRotate rotates the keys of one tenant, and then of all tenants.
 func TestRotate(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -29,19 +29,20 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// The ways in which scripts are run.
+// Ways in which scripts access a vault.
 const (
 	local  = "local"
 	remote = "remote"
 )
 
-// TestGolden runs the scripts in testdata, in process and over HTTP, and compares
-// what they print with the golden files beside them.
+// TestGolden runs the scripts in testdata, in process and over HTTP, and
+// compares their output with the golden files next to them.
 //
-// A script has a command on each line. "as TYPE" chooses the API key of the
-// commands over HTTP, "local" and "remote" before a command restrict it to one of
-// the ways, "NAME=field" keeps a field of its JSON, "file" writes a file, "env"
-// sets a variable, and text after <<< is standard input. $DIR is a folder.
+// A script has one command per line. "as TYPE" selects the API key for
+// commands over HTTP. "local" or "remote" before a command restricts it to
+// one way. "NAME=field" keeps a field of its JSON, "file" writes a file, and
+// "env" sets a variable. Text after <<< is standard input. $DIR is a
+// temporary folder.
 func TestGolden(t *testing.T) {
 	t.Parallel()
 	scripts, err := filepath.Glob("testdata/*.script")
@@ -61,7 +62,7 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// world is a vault in a folder of its own, and what a script has printed.
+// world is a vault in a temporary folder, and the output of a script.
 type world struct {
 	t      *testing.T
 	way    string
@@ -69,10 +70,11 @@ type world struct {
 	env    map[string]string
 	keys   map[string]string // API keys by type
 	out    strings.Builder
-	hidden []string // pairs of what differs from run to run and what stands for it
+	hidden []string // pairs of a value that differs between runs, and its replacement
 }
 
-// newWorld makes a vault with the tenant Acme, and applications of each type.
+// newWorld creates a vault with the tenant Acme and an application of each
+// type.
 func newWorld(t *testing.T, way string) *world {
 	t.Helper()
 	dir := t.TempDir()
@@ -131,7 +133,7 @@ func openVault(t *testing.T, file string, key *vault.Key) *vault.Vault {
 	return v
 }
 
-// newKey creates an application that holds all that its type may hold.
+// newKey creates an application with all permissions of its type.
 func newKey(t *testing.T, c *vault.Client, typ vault.ApplicationType) string {
 	t.Helper()
 	all, err := c.ListPermissions(t.Context())
@@ -211,7 +213,7 @@ func (w *world) play(script string) {
 	}
 }
 
-// command runs a command and notes what it prints.
+// command runs a command and records its output.
 func (w *world) command(line, keep string) {
 	w.t.Helper()
 	text, input, _ := strings.Cut(line, " <<< ")
@@ -235,8 +237,8 @@ func (w *world) command(line, keep string) {
 	}
 }
 
-// words splits a line as a shell does: at spaces, but not within single quotes,
-// where variables are left alone.
+// words splits a line at spaces, like a shell. Single quotes keep spaces and
+// prevent the expansion of variables.
 func (w *world) words(line string) []string {
 	var words []string
 	begun := false
@@ -280,8 +282,8 @@ var (
 	sizeForm        = regexp.MustCompile(`\d+\.\d KiB|"bytes":\d+`)
 )
 
-// compare compares what was printed with a golden file, after what differs from
-// run to run has been replaced.
+// compare compares the output with a golden file. Values that differ between
+// runs are replaced first.
 func (w *world) compare(golden string) {
 	w.t.Helper()
 	got := strings.NewReplacer(w.hidden...).Replace(w.out.String())
@@ -297,7 +299,7 @@ func (w *world) compare(golden string) {
 	got = timeForm.ReplaceAllString(got, "2026-01-01T12:00:00Z")
 	got = shownTimeForm.ReplaceAllString(got, "2026-01-01 12:00:00")
 	got = fingerprintForm.ReplaceAllString(got, "fingerprint")
-	got = appliedForm.ReplaceAllString(got, "${2}${3}\n") // however many there are
+	got = appliedForm.ReplaceAllString(got, "${2}${3}\n") // any number of lines
 	got = ranForm.ReplaceAllString(got, "ran some migrations")
 	got = originForm.ReplaceAllString(got, `"origin":"host"`)
 	got = sizeForm.ReplaceAllString(got, "(size)")

@@ -10,7 +10,7 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/terminal"
 )
 
-// help prints the manual of a command, or of a group of commands, or the
+// help prints the manual of a command, the commands of a group, or the
 // overview.
 func (p *program) help(args []string) error {
 	if len(args) == 0 {
@@ -57,7 +57,7 @@ func (p *program) overview(w io.Writer) {
 	fmt.Fprintf(w, "\n    tokenvault help COMMAND says more about one.\n\n%s\n%s", c.Bold("EXIT STATUS"), exitText)
 }
 
-// list prints a line for each command whose name begins with a prefix.
+// list prints a line for each command whose name starts with a prefix.
 func (p *program) list(w io.Writer, prefix string) {
 	width := 0
 	for _, cmd := range commands() {
@@ -71,7 +71,7 @@ func (p *program) list(w io.Writer, prefix string) {
 	}
 }
 
-// manual prints the page of a command.
+// manual prints the manual page of a command.
 func (p *program) manual(w io.Writer, cmd *command) {
 	c := terminal.NewPalette(w, p.getenv)
 	section := func(title string) { fmt.Fprintf(w, "\n%s\n", c.Bold(title)) }
@@ -109,7 +109,7 @@ func (p *program) manual(w io.Writer, cmd *command) {
 	fmt.Fprint(w, exitText)
 }
 
-// flags returns the flags of a command: its own, and those that it shares.
+// flags returns the command's own flags and its shared flags.
 func (c *call) flags() (own, shared []*flag.Flag) {
 	only := flag.NewFlagSet("", flag.ContinueOnError)
 	c.cmd.setup(only)
@@ -123,8 +123,8 @@ func (c *call) flags() (own, shared []*flag.Flag) {
 	return own, shared
 }
 
-// printFlag prints a flag with its variable and what it means, in lines of at
-// most 80 columns.
+// printFlag prints a flag with its environment variable and usage, in lines
+// of at most 80 columns.
 func printFlag(w io.Writer, c terminal.Palette, fl *flag.Flag) {
 	value, usage := flag.UnquoteUsage(fl)
 	head := "--" + fl.Name
@@ -143,7 +143,7 @@ func printFlag(w io.Writer, c terminal.Palette, fl *flag.Flag) {
 	}
 }
 
-// paragraphs are the parts of a text between empty lines.
+// paragraphs splits a text at empty lines.
 func paragraphs(text string) []string {
 	var all []string
 	for line := range strings.Lines(text) {

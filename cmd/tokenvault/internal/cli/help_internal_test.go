@@ -36,7 +36,7 @@ func TestManuals(t *testing.T) {
 	}
 }
 
-// exampleParses parses the part of a line that calls the program.
+// exampleParses parses the call of the program in a line.
 func exampleParses(t *testing.T, p *program, cmd *command, line string) {
 	t.Helper()
 	_, line, ok := strings.Cut(line, "tokenvault ")
@@ -67,7 +67,8 @@ func exampleParses(t *testing.T, p *program, cmd *command, line string) {
 	}
 }
 
-// TestEveryFlagHasAVariable sets a flag of each kind by its variable.
+// TestEveryFlagHasAVariable sets a flag of each kind by its environment
+// variable.
 func TestEveryFlagHasAVariable(t *testing.T) {
 	t.Parallel()
 	env := map[string]string{"TOKENVAULT_DB": "x.db", "TOKENVAULT_JSON": "true", "TOKENVAULT_LIMIT": "7", "TOKENVAULT_METADATA": "a=b", "TOKENVAULT_TYPE": "card,bank"}
@@ -108,8 +109,8 @@ func TestDiff(t *testing.T) {
 	}
 }
 
-// TestCompletionOfAnyLine completes what can be on a line, and what cannot: it never
-// fails.
+// TestCompletionOfAnyLine completes valid and invalid lines. It must never
+// fail.
 func TestCompletionOfAnyLine(t *testing.T) {
 	t.Parallel()
 	for _, line := range [][]string{nil, {""}, {"nonsense", ""}, {"token", "list", "--"}, {"token", "list", "x", "-"}, {"--db", "x", ""}} {

@@ -13,7 +13,7 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/terminal"
 )
 
-// importFlags say what to import, and how.
+// importFlags are the flags of an import.
 type importFlags struct {
 	typ, format, onDuplicate, state string
 	identity, pgpKey, delimiter     string
@@ -63,24 +63,24 @@ func importTokens(c *call, p *importFlags) error {
 	return run.report()
 }
 
-// importing is an import that is going on.
+// importing is the state of a running import.
 type importing struct {
 	c     *call
 	src   *source
 	state *importState
 	bar   *terminal.Progress
-	first int // rows that were done before
-	// resumed says that a row which was imported already is one of the run that was
-	// interrupted.
+	first int // rows done by earlier runs
+	// resumed means that a row that exists was imported by the interrupted
+	// run.
 	resumed bool
 }
 
-// run imports all rows that are not done yet.
+// run imports all remaining rows.
 func (r *importing) run(in vault.API, opts *vault.ImportOptions) error {
 	if r.state.Done {
 		return nil
 	}
-	if err := r.state.save(); err != nil { // before the first row, whose id may depend on it
+	if err := r.state.save(); err != nil { // before the first row, because ids of rows may depend on the state
 		return err
 	}
 	rows, err := r.src.rows(r.state.Rows)
@@ -106,7 +106,7 @@ func (r *importing) run(in vault.API, opts *vault.ImportOptions) error {
 	return r.state.save()
 }
 
-// failure says where an import has ended, and how to go on.
+// failure returns an error with the last row and how to continue.
 func (r *importing) failure(err error) error {
 	if r.c.ctx.Err() == nil {
 		return fmt.Errorf("after row %d: %w", r.state.Rows, err)
@@ -133,7 +133,7 @@ func (r *importing) count(result vault.ImportResult) error {
 	case vault.ImportUpdated:
 		s.Updated++
 	case vault.ImportSkipped:
-		if r.resumed { // the run before had created it, and could not note it any more
+		if r.resumed { // the previous run created it, but could not record that
 			s.Found++
 		} else {
 			s.Skipped++
@@ -148,10 +148,10 @@ func (r *importing) count(result vault.ImportResult) error {
 	return nil
 }
 
-// progressEvery is after how many rows the progress is computed again.
+// progressEvery is the number of rows between updates of the progress bar.
 const progressEvery = 100
 
-// progress shows how far it has got, how fast, and how long it will take.
+// progress shows the number of rows, the rate and the remaining time.
 func (r *importing) progress(done int) {
 	took := r.bar.Took().Seconds()
 	rate := float64(done) / max(took, 0.001)
@@ -164,7 +164,7 @@ func (r *importing) progress(done int) {
 	r.bar.Show("Importing", part, end)
 }
 
-// reportRow prints why a row failed: its number, and the paths and rules, never a
+// reportRow prints why a row failed: its number, paths and rules, never a
 // value.
 func (r *importing) reportRow(result vault.ImportResult) error {
 	if r.c.json {
@@ -191,7 +191,7 @@ func (r *importing) reportRow(result vault.ImportResult) error {
 	return nil
 }
 
-// report says what became of all rows.
+// report prints the totals of the import.
 func (r *importing) report() error {
 	s := r.state
 	figures := map[string]any{"rows": s.Rows, "created": s.Created, "updated": s.Updated, "skipped": s.Skipped, "failed": s.Failed}

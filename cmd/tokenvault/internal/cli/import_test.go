@@ -43,7 +43,7 @@ func (w *world) must(args ...string) string {
 	return out
 }
 
-// path returns a path in the folder, and writes the file if there is content.
+// path returns a path in the folder. If there is content, it writes the file.
 func (w *world) path(name, content string) string {
 	w.t.Helper()
 	path := filepath.Join(w.dir, name)
@@ -55,8 +55,9 @@ func (w *world) path(name, content string) string {
 	return path
 }
 
-// TestABadRowInEachPosition has rows of both formats, each of which is bad once.
-func TestABadRowInEachPosition(t *testing.T) {
+// TestBadRowInEachPosition imports files in both formats, with one bad row
+// in each position.
+func TestBadRowInEachPosition(t *testing.T) {
 	t.Parallel()
 	const rows = 9
 	w := newWorld(t, local)
@@ -92,7 +93,7 @@ func TestABadRowInEachPosition(t *testing.T) {
 				t.Errorf("%s, bad row %d: exit %d\n%s", format, bad, code, out)
 			}
 			if strings.Contains(out, "12,34") || strings.Contains(out, `"1"`) {
-				t.Errorf("%s: the report holds a value: %s", format, out)
+				t.Errorf("%s: the report contains a value: %s", format, out)
 			}
 		}
 	}
@@ -101,9 +102,9 @@ func TestABadRowInEachPosition(t *testing.T) {
 	}
 }
 
-// generator is a file that is made as it is read.
+// generator is a file whose content is generated as it is read.
 type generator struct {
-	row  func(n int) string // "" ends it
+	row  func(n int) string // "" ends the file
 	n    int
 	rest string
 	peak func()
@@ -122,9 +123,9 @@ func (g *generator) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// TestMemoryIsFlat imports a file that no memory would hold if it went on, and
-// looks at the heap while it does: the heap does not grow with the rows.
-func TestMemoryIsFlat(t *testing.T) {
+// TestImportMemoryIsConstant imports a large generated file and measures the heap. The
+// heap must not grow with the rows.
+func TestImportMemoryIsConstant(t *testing.T) {
 	const chunks, size = 4, 8000
 	rows := chunks * long.Rounds(750, 10_000)
 	w := newWorld(t, local)
@@ -151,14 +152,14 @@ func TestMemoryIsFlat(t *testing.T) {
 	}
 	t.Logf("heap %v", heaps)
 	first, last := heaps[0], heaps[len(heaps)-1]
-	if last > first+8<<20 { // a batch more or less; the rows between are 18 MB and more
+	if last > first+8<<20 { // about one batch; the rows in between are more than 18 MB
 		t.Errorf("the heap grew from %d to %d MiB", first>>20, last>>20)
 	}
 }
 
-// TestRowsWithoutAnEnd have a line, or a quote, that goes on for longer than any
-// row may be.
-func TestRowsWithoutAnEnd(t *testing.T) {
+// TestEndlessRowsAreRefused imports a line, and a quoted field, that is longer
+// than any row may be.
+func TestEndlessRowsAreRefused(t *testing.T) {
 	const megabytes = 64
 	w := newWorld(t, local)
 	filler := strings.Repeat("x", 1<<20)
@@ -195,9 +196,9 @@ func TestRowsWithoutAnEnd(t *testing.T) {
 	}
 }
 
-// TestAFileGoesOutSealedAndComesBackIn exports tokens for an age identity, and
-// imports them into another vault.
-func TestAFileGoesOutSealedAndComesBackIn(t *testing.T) {
+// TestSealedExportCanBeImported exports tokens for an age identity,
+// and imports them into another vault.
+func TestSealedExportCanBeImported(t *testing.T) {
 	t.Parallel()
 	from, to := newWorld(t, local), newWorld(t, local)
 	identity, err := age.GenerateX25519Identity()
@@ -241,8 +242,8 @@ func TestAFileGoesOutSealedAndComesBackIn(t *testing.T) {
 	}
 }
 
-// TestOpenPGP imports files as processors send them: encrypted, with and without
-// armor, compressed, and with a passphrase on the key.
+// TestOpenPGP imports files as payment processors send them: encrypted, with
+// and without armor, compressed, and with a passphrase on the key.
 func TestOpenPGP(t *testing.T) {
 	t.Parallel()
 	key, err := openpgp.NewEntity("Processor", "", "p@example.com", nil)
@@ -284,8 +285,8 @@ func TestOpenPGP(t *testing.T) {
 	}
 }
 
-// An altered OpenPGP message says so only at its end. Nothing of it is imported,
-// whether it is a file or comes in.
+// Only the end of an OpenPGP message shows that it was altered. No row of it
+// is imported, from a file or from standard input.
 func TestAlteredOpenPGPImportsNothing(t *testing.T) {
 	t.Parallel()
 	key, err := openpgp.NewEntity("Processor", "", "p@example.com", nil)
@@ -309,7 +310,7 @@ func TestAlteredOpenPGPImportsNothing(t *testing.T) {
 			t.Errorf("%s: exit %d\n%s", name, code, out)
 		}
 		if out, _ := w.run(nil, "token", "list", "--json"); strings.Contains(out, "row-") {
-			t.Errorf("%s: rows of an altered file are there: %.200s", name, out)
+			t.Errorf("%s: rows of an altered file were imported: %.200s", name, out)
 		}
 	}
 }
@@ -387,9 +388,9 @@ func TestGzip(t *testing.T) {
 	}
 }
 
-// TestAStateIsOfOneTarget resumes an import elsewhere, and with another file of the
-// same size.
-func TestAStateIsOfOneTarget(t *testing.T) {
+// TestStateBelongsToOneTarget resumes an import into another vault, and with
+// another file of the same size. Both must fail.
+func TestStateBelongsToOneTarget(t *testing.T) {
 	t.Parallel()
 	for _, way := range []string{local, remote} {
 		t.Run(way, func(t *testing.T) {

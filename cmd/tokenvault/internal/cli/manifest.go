@@ -14,16 +14,16 @@ import (
 
 // manifest describes a reactor or a proxy in a file of YAML or JSON.
 type manifest struct {
-	Kind          string         `yaml:"kind"` // reactor or proxy; by default what the command is about
-	Name          string         `yaml:"name"` // by default the name of the file
+	Kind          string         `yaml:"kind"` // reactor or proxy; the default is the command's kind
+	Name          string         `yaml:"name"` // the default is the name of the file
 	Application   string         `yaml:"application"`
 	Configuration map[string]any `yaml:"configuration"` // strings, or {env: VARIABLE}
 
-	// Of a reactor.
+	// Fields of a reactor.
 	Code     string `yaml:"code"`
 	CodeFile string `yaml:"code_file"`
 
-	// Of a proxy.
+	// Fields of a proxy.
 	DestinationURL    string        `yaml:"destination_url"`
 	RequireAuth       *bool         `yaml:"require_auth"`
 	RequestTransform  *manifestCode `yaml:"request_transform"`
@@ -32,23 +32,23 @@ type manifest struct {
 	file string
 }
 
-// manifestCode is the code of a transform, or the file that has it.
+// manifestCode is the code of a transform, or the name of its file.
 type manifestCode struct {
 	Code     string `yaml:"code"`
 	CodeFile string `yaml:"code_file"`
 }
 
-// What files can be.
+// Suffixes of manifests and code files.
 var (
 	manifestSuffixes = []string{".yaml", ".yml", ".json"}
 	codeSuffixes     = []string{".js", ".mjs", ".cjs", ".ts"}
 )
 
-// maxManifest is the longest file that is read.
+// maxManifest is the maximum size of a file.
 const maxManifest = 8 << 20
 
-// readManifests reads what a file, or all files of a folder, describe of a kind,
-// in the order of the files' names.
+// readManifests reads the manifests of a kind from a file, or from all files
+// of a folder, sorted by file name.
 func readManifests(path, kind string) ([]*manifest, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -82,8 +82,8 @@ func readManifests(path, kind string) ([]*manifest, error) {
 	return all, nil
 }
 
-// manifestFiles returns the manifests of a folder, and for reactors the code that
-// has none beside it.
+// manifestFiles returns the manifests in a folder. For reactors, it also
+// returns code files without a manifest.
 func manifestFiles(folder, kind string) ([]string, error) {
 	entries, err := os.ReadDir(folder)
 	if err != nil {
@@ -113,8 +113,8 @@ func stem(file string) string {
 	return strings.TrimSuffix(base, filepath.Ext(base))
 }
 
-// readManifest reads one file: a manifest, or the code of a reactor that needs no
-// more.
+// readManifest reads one file: a manifest, or the code of a reactor without a
+// manifest.
 func readManifest(file, kind string) (*manifest, error) {
 	m := &manifest{Kind: kind, Name: stem(file), file: file}
 	if slices.Contains(codeSuffixes, filepath.Ext(file)) {
@@ -126,7 +126,7 @@ func readManifest(file, kind string) (*manifest, error) {
 		return nil, err
 	}
 	if err := yaml.UnmarshalWithOptions(text, m, yaml.Strict()); err != nil {
-		return nil, errors.New(yaml.FormatError(err, false, false)) // without the source, which may hold secrets
+		return nil, errors.New(yaml.FormatError(err, false, false)) // without the source, which may contain secrets
 	}
 	return m, m.readCode()
 }
@@ -142,8 +142,8 @@ func readFile(path string) ([]byte, error) {
 	return os.ReadFile(filepath.Clean(path))
 }
 
-// readCode reads the files that hold code: those that the manifest names, or that
-// have its name.
+// readCode reads the code files that the manifest names, or that have its
+// name.
 func (m *manifest) readCode() error {
 	if m.Kind == reactorKind {
 		code, err := m.code(m.Code, m.CodeFile, "")
@@ -167,7 +167,7 @@ func (m *manifest) readCode() error {
 	return nil
 }
 
-// code returns code that is given, or read from a file beside the manifest.
+// code returns the given code, or reads it from a file next to the manifest.
 func (m *manifest) code(code, file, part string) (string, error) {
 	if code != "" && file != "" {
 		return "", errors.New("give code or code_file, not both")
@@ -189,8 +189,7 @@ func (m *manifest) code(code, file, part string) (string, error) {
 	return "", nil
 }
 
-// configuration returns the configuration with values from the environment filled
-// in.
+// configuration returns the configuration with values from the environment.
 func (m *manifest) configuration(getenv func(string) string) (map[string]string, error) {
 	all := map[string]string{}
 	for name, given := range m.Configuration {

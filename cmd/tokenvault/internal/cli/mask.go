@@ -12,9 +12,10 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/token"
 )
 
-// masked returns a token as the tool shows it: with its data masked, or without
-// when it has no mask, or one that fails. Tenants see their tokens in clear, and
-// so do keys whose rules reveal; a screen and a script's log are not to.
+// masked returns a token as the tool shows it. Its data is masked, or left
+// out if the token has no mask or the mask fails. Tenants see their tokens in
+// plaintext, and so do keys whose rules reveal. Plaintext must not appear on
+// a screen or in the log of a script.
 func masked(ctx context.Context, t *vault.Token) *vault.Token {
 	shown := *t
 	shown.Data = nil
@@ -30,18 +31,18 @@ func masked(ctx context.Context, t *vault.Token) *vault.Token {
 		return &shown
 	}
 	if t.Type == vault.TypeCard {
-		data = data.Without("cvc") // no expression sees it
+		data = data.Without("cvc") // expressions never see the cvc
 	}
 	shown.Data = (&token.Body{Data: data, Mask: mask}).MaskedText(ctx)
 	return &shown
 }
 
-// sessionKey begins the keys of sessions.
+// sessionKey is the prefix of session keys.
 const sessionKey = "key_sess_"
 
-// hides reports whether the API shows data that the tool has to mask. A key that
-// no rule lets reveal gets it masked already, and masks are not made to be applied
-// twice.
+// hides reports whether the tool must mask the data that the API returns. A
+// key whose rules reveal nothing already gets masked data, and masks must not
+// be applied twice.
 func (c *call) hides() (bool, error) {
 	o := c.opened
 	if o.client == nil || strings.HasPrefix(c.getenv(apiKeyVariable), sessionKey) {
@@ -129,7 +130,8 @@ func detokenizeCommand() *command {
 	}
 }
 
-// convert reads a document and prints what a call makes of it, on one line.
+// convert reads a document, passes it to a call, and prints the result on one
+// line.
 func (c *call) convert(do func(vault.API, vault.JSON) (vault.JSON, error)) error {
 	text := "-"
 	if len(c.args) > 0 {
@@ -151,8 +153,8 @@ func (c *call) convert(do func(vault.API, vault.JSON) (vault.JSON, error)) error
 	return err
 }
 
-// document reads a document from the command line or standard input: JSON of any
-// kind, or text that stands for a string.
+// document reads a document from the command line or standard input. It is
+// any JSON; other text becomes a JSON string.
 func (c *call) document(text string) (vault.JSON, error) {
 	text, err := c.textOrInput(text)
 	if err != nil {

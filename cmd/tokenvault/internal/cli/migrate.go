@@ -49,13 +49,14 @@ func databaseCommands() []*command {
 	}
 }
 
-// needDB says that there must be a database.
+// needDB returns an error if no database is given.
 func (c *call) needDB() error {
 	_, err := c.way()
 	return err
 }
 
-// migrations returns all that this program knows for the kind of database.
+// migrations returns all migrations that this program knows for the kind of
+// database.
 func (c *call) migrations() []storage.Migration {
 	if serve.IsPostgres(c.target.Path) {
 		return postgres.Migrations(c.target.Schema)
@@ -63,7 +64,7 @@ func (c *call) migrations() []storage.Migration {
 	return sqlite.Migrations()
 }
 
-// openSQL opens the database past the vault, to look at it.
+// openSQL opens the database directly, without a vault.
 func (c *call) openSQL() (*sql.DB, error) {
 	if serve.IsPostgres(c.target.Path) {
 		connector, err := pq.NewConnector(c.target.Path)
@@ -82,8 +83,8 @@ func (c *call) openSQL() (*sql.DB, error) {
 	return sql.Open("sqlite", (&url.URL{Scheme: "file", Path: path, RawQuery: "_pragma=busy_timeout(30000)"}).String())
 }
 
-// appliedMigrations returns the versions that the database has. One without a
-// vault, or no file at all, has none.
+// appliedMigrations returns the versions that the database has. A database
+// without a vault, or a missing file, has none.
 func (c *call) appliedMigrations(ctx context.Context) (map[int]bool, error) {
 	applied := map[int]bool{}
 	db, err := c.openSQL()
@@ -188,7 +189,7 @@ func migrateSQL(c *call, pending bool) error {
 	return nil
 }
 
-// terminated ends the last statement of SQL.
+// terminated adds a semicolon after the last statement, if it is missing.
 func terminated(text string) string {
 	text = strings.TrimSpace(text)
 	if !strings.HasSuffix(text, ";") {

@@ -22,11 +22,13 @@ type column[T any] struct {
 // gap is the space between columns.
 const gap = "  "
 
-// narrowest is how narrow a column may become to make a table fit its terminal.
+// narrowest is the minimum width of a column that is narrowed to fit the
+// terminal.
 const narrowest = 8
 
-// printAll prints items: one JSON object a line, or a table. Tables hold all of
-// their rows, so that the columns line up; JSON is written as it comes.
+// printAll prints items as one JSON object per line, or as a table. A table
+// holds all rows in memory so that its columns line up. JSON is written as it
+// arrives.
 func printAll[T any](c *call, items iter.Seq2[T, error], columns []column[T]) error {
 	if c.json {
 		out := bufio.NewWriter(c.Out)
@@ -63,8 +65,8 @@ func printAll[T any](c *call, items iter.Seq2[T, error], columns []column[T]) er
 	return failed
 }
 
-// printOne prints an item: one line of JSON, or a line for each column that has
-// something to say.
+// printOne prints an item as one line of JSON, or with one line for each
+// column that is not empty.
 func printOne[T any](c *call, item T, columns []column[T]) error {
 	if c.json {
 		return writeJSON(c.Out, item)
@@ -91,7 +93,7 @@ func printOne[T any](c *call, item T, columns []column[T]) error {
 	return nil
 }
 
-// say prints a sentence about what was done, or an object that says so.
+// say prints a sentence about the result, or an object with --json.
 func (c *call) say(object map[string]any, format string, args ...any) error {
 	if c.json {
 		return writeJSON(c.Out, object)
@@ -100,7 +102,7 @@ func (c *call) say(object map[string]any, format string, args ...any) error {
 	return err
 }
 
-// note tells a person something that is no part of the output.
+// note prints a message for a person to standard error.
 func (c *call) note(format string, args ...any) {
 	_, _ = fmt.Fprintf(c.Err, format+"\n", args...)
 }
@@ -111,8 +113,8 @@ func writeJSON(w io.Writer, x any) error {
 	return e.Encode(x)
 }
 
-// printTable prints rows whose first is the header, in the width of the terminal
-// if it is one.
+// printTable prints rows; the first one is the header. If the output is a
+// terminal, the table fits its width.
 func (c *call) printTable(rows [][]string) {
 	widths := make([]int, len(rows[0]))
 	for _, row := range rows {
@@ -158,7 +160,7 @@ func fit(widths []int, room int) {
 	}
 }
 
-// shorten cuts a text to a width, and marks that.
+// shorten truncates a text to a width and marks that with an ellipsis.
 func shorten(s string, width int) string {
 	if utf8.RuneCountInString(s) <= width {
 		return s
@@ -166,7 +168,7 @@ func shorten(s string, width int) string {
 	return string([]rune(s)[:max(width-1, 0)]) + "…"
 }
 
-// printable replaces control characters, which could draw on the terminal.
+// printable replaces control characters, which could manipulate the terminal.
 func printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' && r != '\n' && r != '\t' || r == 0x7f || r >= 0x80 && r < 0xa0 {
@@ -178,7 +180,7 @@ func printable(s string) string {
 
 func (c *call) palette() terminal.Palette { return terminal.NewPalette(c.Out, c.getenv) }
 
-// timeText is a time in a table.
+// timeText returns a time for a table.
 func timeText(t time.Time) string {
 	if t.IsZero() {
 		return ""
@@ -186,8 +188,8 @@ func timeText(t time.Time) string {
 	return t.UTC().Format("2006-01-02 15:04:05")
 }
 
-// limited stops after some items, and calls more if there are others. Zero means
-// that there is no limit.
+// limited stops after limit items, and calls more if there are others. Zero
+// means no limit.
 func limited[T any](items iter.Seq2[T, error], limit int, more func()) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		n := 0

@@ -9,7 +9,8 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/pgtest"
 )
 
-// TestPostgres does with a PostgreSQL what differs there, in a schema of its own.
+// TestPostgres runs the commands that differ on PostgreSQL, in a temporary
+// schema.
 func TestPostgres(t *testing.T) {
 	t.Parallel()
 	w := &world{t: t, dir: t.TempDir(), env: map[string]string{
@@ -46,8 +47,8 @@ func TestPostgres(t *testing.T) {
 	check(2, "postgres:// URL", "distribute", "--yes")
 }
 
-// TestPrintedMigrationsRun runs what migrate sql prints, as somebody would who may
-// change the schema when the vault may not.
+// TestPrintedMigrationsRun runs the output of migrate sql, as an
+// administrator would if the vault may not change the schema.
 func TestPrintedMigrationsRun(t *testing.T) {
 	t.Parallel()
 	url := pgtest.URL(t)

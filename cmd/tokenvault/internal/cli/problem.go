@@ -11,10 +11,10 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/fault"
 )
 
-// interrupted is an error of a command that a signal has ended.
+// interrupted is the error of a command that a signal has ended.
 type interrupted struct {
-	what string // was going on
-	hint string // how to go on, if that is possible
+	what string // what was in progress
+	hint string // how to continue, if possible
 }
 
 func (e *interrupted) Error() string {
@@ -28,8 +28,7 @@ func (e *interrupted) Error() string {
 	return text
 }
 
-// ended returns the error of a command, or that it was interrupted if a signal is
-// the reason.
+// ended returns err, or an interrupted error if a signal caused err.
 func ended(ctx context.Context, err error) error {
 	var already *interrupted
 	if err == nil || ctx.Err() == nil || errors.As(err, &already) || !errors.Is(err, ctx.Err()) {
@@ -38,10 +37,10 @@ func ended(ctx context.Context, err error) error {
 	return &interrupted{}
 }
 
-// packagePrefix matches the names of packages that errors of libraries begin with.
+// packagePrefix matches the package names at the start of errors.
 var packagePrefix = regexp.MustCompile(`(^|: |\n)(?:(?:vault|vaultclient|httpserver|jsruntime|postgres|sqlite|serve|console|pq|age|openpgp): )+`)
 
-// goNames are what errors of libraries call the settings that are flags here.
+// goNames replaces the Go names of settings in errors by the names of flags.
 var goNames = strings.NewReplacer(
 	"see Options.AllowPlainHTTP", "--allow-plain-http allows it",
 	"; turn it on, or set Options.AllowAsyncCommit", "; turn it on",
@@ -51,18 +50,19 @@ var goNames = strings.NewReplacer(
 	", or raise Options.MaxAnswer", "",
 )
 
-// told is an error as a person at a shell reads it: each thing is named once,
-// settings are called by their flags, and the name of no package is in it.
+// told returns the text of an error for a person at a shell. It has no
+// package names and no repetitions, and uses the names of flags for settings.
 func told(err error) string {
 	text := fault.Text(err)
-	if errors.Is(err, vault.ErrWrongKey) { // the cipher has nothing to add
+	if errors.Is(err, vault.ErrWrongKey) { // the cipher's error adds nothing
 		_, hint, _ := strings.Cut(text, "\n")
 		text = strings.TrimSpace(vault.ErrWrongKey.Error() + "\n" + hint)
 	}
 	return goNames.Replace(packagePrefix.ReplaceAllString(text, "$1"))
 }
 
-// suggestion returns the known word that somebody meant with another one, or "".
+// suggestion returns the known word that is most similar to a misspelled
+// word, or "".
 func suggestion(word string, known []string) string {
 	best, least := "", 3 // at most two typing errors
 	for _, k := range known {
@@ -73,8 +73,8 @@ func suggestion(word string, known []string) string {
 	return best
 }
 
-// distance is how many characters have to be inserted, left out, replaced, or
-// swapped with their neighbour to turn a into b.
+// distance returns how many characters must be inserted, deleted, replaced,
+// or swapped with a neighbor to turn a into b.
 func distance(a, b string) int {
 	rows := make([][]int, len(a)+1)
 	for i := range rows {
@@ -99,7 +99,7 @@ func distance(a, b string) int {
 	return rows[len(a)][len(b)]
 }
 
-// unknownCommand is the error for a command that does not exist.
+// unknownCommand returns the error for a command that does not exist.
 func unknownCommand(args []string) error {
 	var names, first []string
 	for _, cmd := range commands() {
@@ -126,7 +126,7 @@ var tokenTypes = []string{
 	string(vault.TypeUSBankRoutingNumber), string(vault.TypeSocialSecurityNumber), string(vault.TypeEmployerIDNumber),
 }
 
-// checkType checks the type that a flag gives to tokens.
+// checkType checks the value of a --type flag.
 func checkType(typ string) error {
 	if typ == "" || slices.Contains(tokenTypes, typ) {
 		return nil

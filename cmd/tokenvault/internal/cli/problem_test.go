@@ -13,8 +13,8 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/terminal/terminaltest"
 )
 
-// TestErrorsOfTheTool reads what the tool says of mistakes.
-func TestErrorsOfTheTool(t *testing.T) {
+// TestUsageErrors checks the messages for wrong usage.
+func TestUsageErrors(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, local)
 	rows := w.path("rows.csv", "id,data\na-1,x\n")
@@ -50,9 +50,9 @@ func TestErrorsOfTheTool(t *testing.T) {
 	}
 }
 
-// TestAnInterruptedImportGoesOn interrupts an import, and continues it. The summary
-// counts each row once.
-func TestAnInterruptedImportGoesOn(t *testing.T) {
+// TestInterruptedImportIsResumed interrupts an import and resumes it. The
+// summary counts each row once.
+func TestInterruptedImportIsResumed(t *testing.T) {
 	t.Parallel()
 	const rows = 3000
 	w := newWorld(t, local)
@@ -79,7 +79,7 @@ func TestAnInterruptedImportGoesOn(t *testing.T) {
 		t.Errorf("without a state: exit %d\n%s", code, out.String())
 	}
 	w.must("import", path, "--resume", state, "--on-duplicate", "skip")
-	forget(t, state, rows) // as if it had been killed before the state was saved
+	forget(t, state, rows) // as if the import was killed before it saved the state
 	got, code := w.run(strings.NewReader(""), "import", path, "--resume", state)
 	const want = "Imported 3000 rows: 1,000 created, 0 updated, 0 skipped, 0 failed, 2,000 found from the interrupted run.\n"
 	if code != 0 || got != want {
@@ -87,7 +87,7 @@ func TestAnInterruptedImportGoesOn(t *testing.T) {
 	}
 }
 
-// forget makes a state say that a third of the rows is done.
+// forget changes a state so that only a third of the rows is done.
 func forget(t *testing.T, state string, rows int) {
 	t.Helper()
 	text, err := os.ReadFile(state)
@@ -100,8 +100,8 @@ func forget(t *testing.T, state string, rows int) {
 	}
 }
 
-// TestAQuestionIsInterrupted presses Ctrl-C at a question.
-func TestAQuestionIsInterrupted(t *testing.T) {
+// TestInterruptAtAQuestion presses Ctrl-C at a question.
+func TestInterruptAtAQuestion(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, local)
 	w.must("token", "create", "--data", "secret-value", "--id", "tok-1")

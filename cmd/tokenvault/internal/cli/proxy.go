@@ -88,7 +88,7 @@ var proxyColumns = []column[*vault.Proxy]{
 	{"RESPONSE TRANSFORM", func(x *vault.Proxy) string { return codeText(x.ResponseTransform) }},
 }
 
-// namesText is the names of a configuration, whose values are secrets.
+// namesText returns the names of a configuration. Its values are secrets.
 func namesText(m map[string]string) string {
 	return strings.Join(slices.Sorted(maps.Keys(m)), ",")
 }
@@ -107,7 +107,7 @@ func codeText(t *vault.ProxyTransform) string {
 	return "\n" + strings.TrimRight(t.Code, "\n")
 }
 
-// proxy opens the vault, and reads the proxy that the first argument names.
+// proxy opens the vault and reads the proxy in the first argument.
 func (c *call) proxy() (*opened, *vault.Proxy, error) {
 	o, err := c.open()
 	if err != nil {
@@ -125,7 +125,7 @@ func findProxy(ctx context.Context, api vault.AdminAPI, which string) (*vault.Pr
 		func(x *vault.Proxy) string { return x.Name })
 }
 
-// planProxy compares a manifest with the proxy that has its name.
+// planProxy compares a manifest with the existing proxy of the same name.
 func planProxy(c *call, api vault.API, m *manifest) (*planned, error) {
 	if m.Code != "" || m.CodeFile != "" {
 		return nil, errors.New("a proxy has code in request_transform and response_transform alone; is it a reactor?")
@@ -194,7 +194,7 @@ func writeProxy(c *call, api vault.API, id uuid.UUID, p vault.ProxyParams) (*vau
 	return api.ReplaceProxy(c.ctx, id, p)
 }
 
-// proxyFlags describe a request.
+// proxyFlags are the flags that describe a request.
 type proxyFlags struct {
 	method, path, query, data string
 	headers                   texts
@@ -240,12 +240,11 @@ func runProxy(c *call, p *proxyFlags) error {
 	return c.send(o.api, request)
 }
 
-// proxyKeyVariable holds the key of a proxy. It is no flag, since arguments show in
-// lists of processes.
+// proxyKeyVariable is the environment variable with the key of a proxy. There
+// is no flag for it, because process lists show arguments.
 const proxyKeyVariable = "TOKENVAULT_PROXY_KEY"
 
-// proxyKey returns the key of the proxy that the argument or the environment
-// names.
+// proxyKey returns the key of the proxy in the argument or the environment.
 func (c *call) proxyKey(api vault.API) (string, error) {
 	if len(c.args) == 0 {
 		if key := c.getenv(proxyKeyVariable); key != "" {
@@ -260,7 +259,7 @@ func (c *call) proxyKey(api vault.API) (string, error) {
 	return x.Key, nil
 }
 
-// send sends a request and prints the answer.
+// send sends a request and prints the response.
 func (c *call) send(api vault.API, request vault.ProxyCall) error {
 	answer, err := api.InvokeProxy(c.ctx, request)
 	if err != nil {

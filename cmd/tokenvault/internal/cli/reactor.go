@@ -80,7 +80,7 @@ var reactorColumns = []column[*vault.Reactor]{
 	{"CODE", func(r *vault.Reactor) string { return "\n" + strings.TrimRight(r.Code, "\n") }},
 }
 
-// reactor opens the vault, and reads the reactor that the first argument names.
+// reactor opens the vault and reads the reactor in the first argument.
 func (c *call) reactor() (*opened, *vault.Reactor, error) {
 	o, err := c.open()
 	if err != nil {
@@ -98,7 +98,7 @@ func findReactor(ctx context.Context, api vault.AdminAPI, which string) (*vault.
 		func(r *vault.Reactor) string { return r.Name })
 }
 
-// planReactor compares a manifest with the reactor that has its name.
+// planReactor compares a manifest with the existing reactor of the same name.
 func planReactor(c *call, api vault.API, m *manifest) (*planned, error) {
 	if m.DestinationURL != "" || m.RequireAuth != nil || m.RequestTransform != nil || m.ResponseTransform != nil {
 		return nil, fmt.Errorf("a reactor has no destination_url, require_auth or transforms; is it a proxy?")
@@ -173,8 +173,8 @@ func runReactor(c *call, args string, p vault.ReactParams) error {
 	return writeJSON(c.Out, result)
 }
 
-// runnableReactor returns the id of the reactor to run. A key that may use tokens
-// may not read reactors, so an id is not looked up.
+// runnableReactor returns the id of the reactor to run. It does not look up
+// an id, because a key that may use tokens may not read reactors.
 func (c *call) runnableReactor() (*opened, uuid.UUID, error) {
 	o, err := c.open()
 	if err != nil {

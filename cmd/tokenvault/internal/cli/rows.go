@@ -16,16 +16,16 @@ import (
 	"github.com/seed-72ea4aab/vault"
 )
 
-// maxRow is the longest row, in bytes: that of a call, and some for what CSV has
-// around it.
+// maxRow is the maximum size of a row in bytes. It is the limit of a call,
+// plus some for the syntax of CSV.
 const maxRow = 6 << 20
 
-// badRow is a row that cannot be read.
+// badRow returns an error about an unreadable row.
 func badRow(rule string) error {
 	return &vault.InvalidError{Fields: map[string][]string{"": {rule}}}
 }
 
-// jsonRows reads a row from each line that is not empty.
+// jsonRows reads a row from each non-empty line.
 func (s *source) jsonRows() (iter.Seq2[vault.TokenParams, error], error) {
 	in := bufio.NewReaderSize(s.reader, 64<<10)
 	return func(yield func(vault.TokenParams, error) bool) {
@@ -67,7 +67,7 @@ func (s *source) jsonRow(line []byte, long bool) (vault.TokenParams, error) {
 	return row, err
 }
 
-// withType adds a type to an object that has none.
+// withType adds a type to an object without one.
 func withType(line []byte, typ string) []byte {
 	var fields map[string]json.RawMessage
 	if json.Unmarshal(line, &fields) != nil || fields == nil || fields["type"] != nil {
@@ -81,7 +81,8 @@ func withType(line []byte, typ string) []byte {
 	return append(head, rest...)
 }
 
-// readLine reads a line without its end. Of one that is too long it keeps nothing.
+// readLine reads a line without its newline. It discards a line that is too
+// long.
 func readLine(in *bufio.Reader) (line []byte, long bool, err error) {
 	for {
 		part, err := in.ReadSlice('\n')
@@ -97,13 +98,13 @@ func readLine(in *bufio.Reader) (line []byte, long bool, err error) {
 	}
 }
 
-// field says which field of a token a column is.
+// field maps a column to a field of a token.
 type field struct {
 	path   []string
 	column string
 }
 
-// parseMap reads --map.
+// parseMap parses the flag --map.
 func parseMap(columns words) ([]field, error) {
 	var fields []field
 	for _, word := range columns {
@@ -116,7 +117,8 @@ func parseMap(columns words) ([]field, error) {
 	return fields, nil
 }
 
-// Fields of a token that a column can be, and those that hold others.
+// plainFields are the fields of a token that a column can set. outerFields
+// are the fields whose members a column can set.
 var (
 	plainFields = []string{"id", "type", "data", "mask", "containers", "search_indexes", "fingerprint_expression", "deduplicate_token", "expires_at"}
 	outerFields = []string{"data", "mask", "metadata"}
@@ -161,8 +163,8 @@ func (s *source) csvRows() (iter.Seq2[vault.TokenParams, error], error) {
 	}, nil
 }
 
-// columns finds the fields of the columns. Without a map, columns are named as
-// fields are.
+// columns finds the field for each column. Without a map, columns have the
+// names of fields.
 func (s *source) columns(header []string) (map[int]*field, error) {
 	at := map[int]*field{}
 	fields := s.fields
@@ -192,13 +194,13 @@ func (s *source) columns(header []string) (map[int]*field, error) {
 	return at, nil
 }
 
-// overlap reports whether two fields cannot both be set.
+// overlap reports whether two fields exclude each other.
 func overlap(a, b []string) bool {
 	n := min(len(a), len(b))
 	return slices.Equal(a[:n], b[:n])
 }
 
-// csvRow makes a token of a record.
+// csvRow converts a record to a token.
 func (s *source) csvRow(record []string, at map[int]*field, err error) (vault.TokenParams, error) {
 	var row vault.TokenParams
 	var bad *csv.ParseError
@@ -227,7 +229,7 @@ func (s *source) csvRow(record []string, at map[int]*field, err error) (vault.To
 	return row, err
 }
 
-// set puts the text of a column where its field is.
+// set stores the text of a column at the path of its field.
 func set(object map[string]any, path []string, text string) {
 	for _, name := range path[:len(path)-1] {
 		inner, ok := object[name].(map[string]any)
@@ -240,8 +242,8 @@ func set(object map[string]any, path []string, text string) {
 	object[path[len(path)-1]] = cell(path, text)
 }
 
-// cell reads the text of a column as its field needs it: months and years of cards
-// are numbers, containers and indexes are lists, and all else is text.
+// cell converts the text of a column for its field. Months and years of cards
+// are numbers, containers and indexes are lists, and everything else is text.
 func cell(path []string, text string) any {
 	switch name := strings.Join(path, "."); name {
 	case "data.expiration_month", "data.expiration_year":
@@ -260,14 +262,15 @@ func cell(path []string, text string) any {
 	return text
 }
 
-// errRunaway means that a record does not end, most likely because of a quote.
+// errRunaway means that a record does not end, probably because a quote is
+// not closed.
 var errRunaway = fmt.Errorf("a row has more than %d bytes; a quote is probably not closed", maxRow)
 
-// boundedReader fails when a record is too long, so that a quote which is not
+// boundedReader fails if a record is too long, so that a quote that is not
 // closed does not fill the memory.
 type boundedReader struct {
 	r io.Reader
-	n int // bytes since the record began
+	n int // bytes since the start of the record
 }
 
 func (b *boundedReader) Read(p []byte) (int, error) {
@@ -279,7 +282,7 @@ func (b *boundedReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// skipMark skips the mark that some programs put before UTF-8.
+// skipMark skips the byte order mark that some programs write before UTF-8.
 func skipMark(r io.Reader) io.Reader {
 	b := bufio.NewReader(r)
 	if mark, _ := b.Peek(3); string(mark) == "\ufeff" {

@@ -9,7 +9,7 @@ import (
 	"github.com/seed-72ea4aab/vault/script"
 )
 
-// lateRuntime is a runtime that starts no worker process before there is code to
+// lateRuntime is a runtime that starts its workers only when there is code to
 // run, because most commands run none.
 type lateRuntime struct {
 	mu      sync.Mutex
@@ -35,7 +35,7 @@ func (r *lateRuntime) Run(ctx context.Context, p script.Program, input json.RawM
 	return workers.Run(ctx, p, input, host)
 }
 
-// start starts the workers with the first call.
+// start starts the workers at the first call.
 func (r *lateRuntime) start() (*jsruntime.Workers, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -30,26 +30,27 @@ const (
 	formatCSV   = "csv"
 )
 
-// passphraseVariable holds the passphrase of an OpenPGP key.
+// passphraseVariable is the environment variable with the passphrase of an
+// OpenPGP key.
 const passphraseVariable = "TOKENVAULT_PGP_PASSPHRASE"
 
-// source is a file to import, opened and decrypted as it is read.
+// source is a file to import. It is decrypted while it is read.
 type source struct {
 	format    string
 	delimiter rune
-	size      int64  // 0 when it is unknown
-	check     string // tells files apart; empty when it is not a regular one
+	size      int64  // 0 if unknown
+	check     string // distinguishes files; empty if it is not a regular file
 	fields    []field
 	typ       string
 
 	reader io.Reader
-	file   *os.File // nil for what comes in
-	// temporary is the name of the file if it goes away with the source.
+	file   *os.File // nil for standard input
+	// temporary is the name of a file to delete with the source, or "".
 	temporary string
-	counted   atomic.Int64 // bytes of the file that have been read
+	counted   atomic.Int64 // bytes of the file read so far
 }
 
-// close closes the file.
+// close closes the file, and deletes it if it is temporary.
 func (s *source) close() {
 	if s.file != nil {
 		_ = s.file.Close()
@@ -59,7 +60,7 @@ func (s *source) close() {
 	}
 }
 
-// part returns which part of the file has been read, or -1.
+// part returns the fraction of the file that has been read, or -1.
 func (s *source) part() float64 {
 	if s.size <= 0 {
 		return -1
@@ -67,7 +68,7 @@ func (s *source) part() float64 {
 	return min(1, float64(s.counted.Load())/float64(s.size))
 }
 
-// Read counts what is read of the file.
+// count returns a reader that counts the bytes of the file.
 func (s *source) count(r io.Reader) io.Reader { return &countingReader{r, &s.counted} }
 
 type countingReader struct {
@@ -81,7 +82,7 @@ func (c *countingReader) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// openSource opens what is to be imported.
+// openSource opens the file or stream to import.
 func openSource(c *call, p *importFlags) (*source, error) {
 	s := &source{typ: p.typ, delimiter: ','}
 	var err error
@@ -108,8 +109,8 @@ func openSource(c *call, p *importFlags) (*source, error) {
 	return s, nil
 }
 
-// open opens the file, or what comes in. With sealed, that must be read twice, so
-// what comes in is copied to a temporary file as it is: sealed.
+// open opens the file or standard input. A sealed source must be read twice,
+// so a stream is first copied to a temporary file, still sealed.
 func (s *source) open(c *call, name string, sealed bool) (io.Reader, error) {
 	if name == "-" && !sealed {
 		return c.In, nil
@@ -133,7 +134,7 @@ func (s *source) open(c *call, name string, sealed bool) (io.Reader, error) {
 	return s.spool(f)
 }
 
-// spool copies a stream to a temporary file that goes away with the source.
+// spool copies a stream to a temporary file, which close deletes.
 func (s *source) spool(from io.Reader) (io.Reader, error) {
 	f, err := os.CreateTemp("", "tokenvault-import-*")
 	if err != nil {
@@ -147,8 +148,9 @@ func (s *source) spool(from io.Reader) (io.Reader, error) {
 	return f, err
 }
 
-// verify reads the whole file, because an OpenPGP message says only at its end
-// whether it was altered. Nothing of an altered one may be imported.
+// verify reads the whole file, because only the end of an OpenPGP message
+// shows whether it was altered. No part of an altered message may be
+// imported.
 func (s *source) verify(c *call, layers []string, p *importFlags) error {
 	r, err := s.unwrapped(c, s.file, layers, p)
 	if err == nil {
@@ -162,7 +164,7 @@ func (s *source) verify(c *call, layers []string, p *importFlags) error {
 	return err
 }
 
-// unwrapped takes the layers off.
+// unwrapped returns a reader without the layers.
 func (s *source) unwrapped(c *call, raw io.Reader, layers []string, p *importFlags) (r io.Reader, err error) {
 	r = bufio.NewReaderSize(s.count(raw), 1<<20)
 	for _, layer := range layers {
@@ -173,24 +175,23 @@ func (s *source) unwrapped(c *call, raw io.Reader, layers []string, p *importFla
 	return r, nil
 }
 
-// checkOf is two bytes of the hash of the first block of a file. They tell whether
-// it is another file, and too little for a guess at what is in a small one.
+// checkOf returns two bytes of the hash of the first block of a file. They
+// distinguish files, but are too short to guess the content of a small file.
 func checkOf(f io.ReaderAt) string {
 	block := make([]byte, 64<<10)
-	n, _ := f.ReadAt(block, 0) // what cannot be read is reported when the rows are
+	n, _ := f.ReadAt(block, 0) // errors are reported when the rows are read
 	sum := sha256.Sum256(block[:n])
 	return hex.EncodeToString(sum[:2])
 }
 
-// Layers around the rows.
+// Layers around the rows, such as encryption.
 const (
 	layerGzip = ".gz"
 	layerAge  = ".age"
 	layerPGP  = ".pgp"
 )
 
-// name reads the name of a file from its end: what it is wrapped in, and the
-// format.
+// name parses the suffixes of a file name: its layers and its format.
 func (s *source) name(name string, p *importFlags) ([]string, error) {
 	var layers []string
 	seen := map[string]bool{}
@@ -242,7 +243,7 @@ func (s *source) setFormat(name string, p *importFlags) error {
 	return nil
 }
 
-// unwrap takes a layer off.
+// unwrap removes a layer.
 func (c *call) unwrap(layer string, r io.Reader, p *importFlags) (io.Reader, error) {
 	switch layer {
 	case layerGzip:
@@ -273,8 +274,8 @@ func openAge(r io.Reader, file string) (io.Reader, error) {
 	return clear, nil
 }
 
-// openPGP decrypts an OpenPGP message. Whether it is whole is known when its end has
-// been read: see verify.
+// openPGP decrypts an OpenPGP message. Only its end shows whether it is
+// intact: see verify.
 func (c *call) openPGP(r io.Reader, file string) (io.Reader, error) {
 	if file == "" {
 		return nil, usagef("the file is sealed with OpenPGP: give the file with the private key in --pgp-key")
@@ -294,7 +295,7 @@ func (c *call) openPGP(r io.Reader, file string) (io.Reader, error) {
 		}
 		asked = true
 		for _, k := range candidates {
-			_ = k.PrivateKey.Decrypt(passphrase) // those that it does not open stay closed
+			_ = k.PrivateKey.Decrypt(passphrase) // keys with another passphrase stay locked
 		}
 		return passphrase, nil
 	}
@@ -321,7 +322,7 @@ func readKeyRing(file string) (openpgp.EntityList, error) {
 	return keys, nil
 }
 
-// dearmored takes the armor off what is written as text.
+// dearmored removes the ASCII armor, if there is one.
 func dearmored(r io.Reader) (io.Reader, error) {
 	b := bufio.NewReader(r)
 	if start, _ := b.Peek(1); len(start) == 0 || start[0] != '-' {
@@ -334,7 +335,7 @@ func dearmored(r io.Reader) (io.Reader, error) {
 	return block.Body, nil
 }
 
-// rows returns the rows of the file after some that are done.
+// rows returns the rows of the file after the first done rows.
 func (s *source) rows(done int) (iter.Seq2[vault.TokenParams, error], error) {
 	read := s.jsonRows
 	if s.format == formatCSV {

@@ -11,31 +11,31 @@ import (
 	"github.com/google/uuid"
 )
 
-// importState is how far an import has got, as its file keeps it.
+// importState is the progress of an import, as stored in its file.
 type importState struct {
-	// Name is what ids of rows without one are made from.
+	// Name determines the ids of rows without an id.
 	Name string `json:"name"`
-	// Target is the tenant that is imported into, or the host of its vault.
+	// Target is the tenant of the import, or the host of its vault.
 	Target string `json:"target"`
-	// Bytes, Format and Check tell whether it is the same file.
+	// Bytes, Format and Check identify the imported file.
 	Bytes  int64  `json:"bytes"`
 	Format string `json:"format"`
 	Check  string `json:"check,omitempty"`
 
-	Rows    int  `json:"rows"` // that are done
+	Rows    int  `json:"rows"` // rows done
 	Created int  `json:"created"`
 	Updated int  `json:"updated"`
 	Skipped int  `json:"skipped"`
 	Failed  int  `json:"failed"`
-	Found   int  `json:"found,omitempty"` // created by a run that was interrupted before it could count them
+	Found   int  `json:"found,omitempty"` // created by an interrupted run that could not count them
 	Done    bool `json:"done"`
 
 	file    string
 	resumed bool
 }
 
-// openState reads the state of an import into a target, or begins one. Without a
-// file nothing is kept.
+// openState reads the state of an import, or starts a new one. Without a
+// file, nothing is stored.
 func openState(file, target string, src *source) (*importState, error) {
 	fresh := &importState{Target: target, Bytes: src.size, Format: src.format, Check: src.check, file: file}
 	if file == "" {

@@ -33,12 +33,12 @@ type total struct {
 	Jobs              vault.JobStats          `json:"jobs"`
 	LogEntries        int                     `json:"log_entries"`
 	Sessions          int                     `json:"sessions"`
-	// KeysByAge counts the keys that seal, by how old they are.
+	// KeysByAge counts the primary keys by age.
 	KeysByAge map[string]int `json:"keys_by_age"`
 	Tenants   int            `json:"tenants"`
 }
 
-// Ages of keys.
+// Age groups of keys.
 const (
 	ageMonth   = "under_30_days"
 	ageQuarter = "under_90_days"
@@ -109,7 +109,7 @@ func stats(c *call) error {
 	return nil
 }
 
-// statsTenants returns the tenants that the figures are about.
+// statsTenants returns the tenants to count.
 func (c *call) statsTenants() ([]uuid.UUID, error) {
 	if c.target.tenant != "" {
 		t, err := c.findTenant(c.target.tenant)
@@ -161,7 +161,7 @@ func (t *total) print(c *call) {
 // barWidth is the width of the longest bar.
 const barWidth = 20
 
-// maxBars is how many rows a chart has.
+// maxBars is the maximum number of rows in a chart.
 const maxBars = 20
 
 // printBars prints counts, the largest first, with a bar for each.
@@ -190,7 +190,7 @@ func printBars[K ~string](c *call, counts map[K]int) {
 	}
 }
 
-// grouped is a number with its thousands apart.
+// grouped returns a number with thousands separators.
 func grouped(n int) string {
 	text := fmt.Sprint(n)
 	for at := len(text) - 3; at > 0; at -= 3 {

@@ -80,8 +80,7 @@ var tenantColumns = []column[*vault.Tenant]{
 	{"MODIFIED", func(t *vault.Tenant) string { return timeText(t.ModifiedAt) }},
 }
 
-// tenantAPI opens the vault as the tenant that the argument names, if there is
-// one.
+// tenantAPI opens the vault as the tenant in the argument, if there is one.
 func (c *call) tenantAPI() (vault.API, error) {
 	if len(c.args) > 0 {
 		way, err := c.way()
@@ -230,7 +229,7 @@ func rotateTenants(c *call, all bool) error {
 		counted(len(ids), "tenant"), counted(rows, "row"))
 }
 
-// counted is a number of things.
+// counted returns a number with a noun, in the plural if needed.
 func counted(n int, thing string) string {
 	if n != 1 {
 		thing += "s"

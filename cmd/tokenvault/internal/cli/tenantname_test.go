@@ -5,9 +5,10 @@ import (
 	"testing"
 )
 
-// A tenant renames itself to the name that another one gave up. Commands that change
-// something do not follow the name; commands that only read do.
-func TestATakenOverNameNeedsTheID(t *testing.T) {
+// A tenant can rename itself to a name that another tenant no longer uses.
+// Commands that make changes do not accept such a name; commands that only
+// read do.
+func TestReusedNameNeedsTheID(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, local)
 	delete(w.env, "TOKENVAULT_TENANT")

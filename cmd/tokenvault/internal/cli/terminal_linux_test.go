@@ -14,12 +14,11 @@ import (
 
 var progressForm = regexp.MustCompile(`^Importing  \[=* *\]  [\d,]+ rows  [\d,]+/s  (\d+h)?(\d+m)?\d+s left  \d+s$`)
 
-// TestProgressOfAnImport has a terminal for standard error: there is a bar with
-// the rows, the rate and the time left, within the width, and it is gone at the
-// end.
+// If standard error is a terminal, an import shows a bar with the rows, the
+// rate and the remaining time. It fits the width and is erased at the end.
 func TestProgressOfAnImport(t *testing.T) {
 	t.Parallel()
-	const rows = 300 // the bar is drawn after the first hundred
+	const rows = 300 // the bar appears after the first hundred
 	w := newWorld(t, local)
 	var file strings.Builder
 	for n := range rows {
@@ -57,8 +56,8 @@ func TestProgressOfAnImport(t *testing.T) {
 	}
 }
 
-// TestQuestions answers what is asked before something that cannot be undone, or
-// before clear data is shown.
+// TestQuestions answers the questions before irreversible actions and before
+// plaintext is shown.
 func TestQuestions(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, local)
@@ -89,7 +88,7 @@ func TestQuestions(t *testing.T) {
 	}
 }
 
-// TestTablesFitTheTerminal lists something wide on narrow terminals.
+// TestTablesFitTheTerminal prints a wide table on narrow terminals.
 func TestTablesFitTheTerminal(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, local)

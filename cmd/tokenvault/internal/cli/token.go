@@ -117,7 +117,7 @@ func getToken(c *call) error {
 	return c.printToken(t)
 }
 
-// defaultLimit is how many items a list shows that may be very long.
+// defaultLimit is how many items a potentially long list shows.
 const defaultLimit = 100
 
 var tokenColumns = []column[*vault.Token]{
@@ -132,7 +132,7 @@ var tokenColumns = []column[*vault.Token]{
 	{"MODIFIED", func(t *vault.Token) string { return timeText(t.ModifiedAt) }},
 }
 
-// dataText is data in a table: a string without its quotes.
+// dataText returns data for a table: a string without its quotes.
 func dataText(data vault.JSON) string {
 	var text string
 	if json.Unmarshal(data, &text) == nil && data.String() != "null" {
@@ -150,7 +150,7 @@ func pairsText(m map[string]string) string {
 	return strings.Join(all, " ")
 }
 
-// tokenFlags describe a token, or what changes of one.
+// tokenFlags are the flags that describe a token, or changes to a token.
 type tokenFlags struct {
 	id, typ, data, mask, fingerprint, expires string
 	containers, indexes                       texts
@@ -169,7 +169,7 @@ func (p *tokenFlags) flags(f *flag.FlagSet) {
 	f.BoolVar(&p.dedup, "deduplicate", false, "whether a token with the same content is returned instead")
 }
 
-// textOrInput returns the text itself, or what standard input has for -.
+// textOrInput returns the text itself, or standard input for "-".
 func (c *call) textOrInput(text string) (string, error) {
 	if text != "-" {
 		return text, nil
@@ -184,11 +184,12 @@ func (c *call) textOrInput(text string) (string, error) {
 	return string(bytes.TrimRight(all, "\r\n")), nil
 }
 
-// maxInput is how much of standard input a command takes that holds it in memory.
+// maxInput is how many bytes of standard input a command reads into memory.
 const maxInput = 64 << 20
 
-// value reads data from the command line: a JSON string, unless it begins as
-// other JSON does. An expression begins as JSON too, and is a string.
+// value converts data from the command line to JSON. Text that starts like an
+// object, an array or a string must be JSON. All other text is a string,
+// including expressions, which start with {{.
 func value(text string) (vault.JSON, error) {
 	if text == "" || !strings.ContainsRune(`{["`, rune(text[0])) || strings.HasPrefix(text, "{{") {
 		return vault.EncodeJSON(text)
@@ -240,7 +241,7 @@ func createToken(c *call, p *tokenFlags) error {
 	if err != nil {
 		return err
 	}
-	return printOne(c, t, tokenColumns) // masked, whoever asks
+	return printOne(c, t, tokenColumns) // masked for every caller
 }
 
 func updateToken(c *call, p *tokenFlags, patch string) error {
@@ -274,7 +275,7 @@ func updateToken(c *call, p *tokenFlags, patch string) error {
 	if err != nil {
 		return err
 	}
-	return printOne(c, t, tokenColumns) // masked, whoever asks
+	return printOne(c, t, tokenColumns) // masked for every caller
 }
 
 // patch returns the merge patch that the flags describe.

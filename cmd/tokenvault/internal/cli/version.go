@@ -12,7 +12,7 @@ import (
 	"github.com/seed-72ea4aab/vault/storage/sqlite"
 )
 
-// version describes the program.
+// version is the version of the program.
 type version struct {
 	Version  string         `json:"version"`
 	Commit   string         `json:"commit,omitempty"`
@@ -21,7 +21,7 @@ type version struct {
 	Schema   map[string]int `json:"schema"` // the newest migration of each database
 }
 
-// newVersion describes the program from what the linker noted.
+// newVersion returns the version from the build information.
 func newVersion(info *debug.BuildInfo) version {
 	v := version{Version: "unknown", Go: runtime.Version(), Schema: map[string]int{
 		"sqlite": newest(sqlite.Migrations()), "postgres": newest(postgres.Migrations("")),
@@ -41,10 +41,10 @@ func newVersion(info *debug.BuildInfo) version {
 	return v
 }
 
-// newest is the version of the last migration.
+// newest returns the version of the last migration.
 func newest(all []storage.Migration) int { return all[len(all)-1].Version }
 
-// String is the version as people read it.
+// String returns the version for people.
 func (v version) String() string {
 	commit := cmp.Or(v.Commit, "unknown")
 	if v.Modified {

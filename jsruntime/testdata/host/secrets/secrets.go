@@ -1,6 +1,6 @@
-// Package secrets does in its init what programs do there: it opens a file and a
-// connection, and keeps a secret. It leaves a line in the file init.log beside
-// the program, with the name under which the process was started.
+// Package secrets does in its init what programs often do: it opens a file and
+// a connection, and keeps a secret. It appends the name under which the process
+// was started to the file init.log next to the program.
 package secrets
 
 import (
@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 )
 
-// Key, File and Conn are in every process that runs this init.
+// Key, File and Conn exist in every process that runs this init.
 var (
 	Key  string
 	File *os.File

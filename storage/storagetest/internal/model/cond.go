@@ -8,7 +8,7 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// Holds evaluates a condition on a token, which must carry its hashes.
+// Holds evaluates a condition on a token, which must have its hashes.
 func Holds(c storage.Cond, t *storage.Token) bool {
 	switch c := c.(type) {
 	case nil:
@@ -60,8 +60,8 @@ func beforeEnd(at, to time.Time, excluded bool) bool {
 	return to.IsZero() || at.Before(to) || !excluded && at.Equal(to)
 }
 
-// nameMatches reports whether a whole name matches a pattern in which '*' stands
-// for any text, without regard to case.
+// nameMatches reports whether a whole name matches a pattern in which '*'
+// matches any text, ignoring case.
 func nameMatches(pattern, name string) bool {
 	parts := strings.Split(strings.ToLower(pattern), "*")
 	name = strings.ToLower(name)

@@ -90,7 +90,7 @@ func judgeTokenRevs(t *tenant, c *storage.Change) *storage.Conflict {
 	return nil
 }
 
-// judgeRecords judges ids and keys. Keys are unique across tenants.
+// judgeRecords checks ids and keys. Keys are unique across tenants.
 func (db *DB) judgeRecords(t *tenant, c *storage.Change) *storage.Conflict {
 	added := map[storage.Key]recordRef{}
 	free := func(key storage.Key, by recordRef) bool {

@@ -1,6 +1,6 @@
-// Package model is the contract of package storage as plain Go: maps under one
-// mutex. It is what the conformance suite compares a backend with, and what
-// the suite itself is tried on. It favours being obviously right over speed.
+// Package model implements the contract of package storage in plain Go: maps
+// under one mutex. The conformance suite compares backends with it, and is
+// itself tested on it. It aims to be obviously correct, not fast.
 package model
 
 import (
@@ -26,7 +26,7 @@ type tenant struct {
 	sets    map[storage.Hash][]string
 	records map[recordID]storage.Record
 	logs    map[storage.ID]storage.Log
-	written []storage.ID // of the logs, in their order; those that are gone too
+	written []storage.ID // ids of all logs ever written, in order
 	claims  map[storage.Key]storage.Claim
 	jobs    map[storage.ID]storage.Job
 }
@@ -73,7 +73,8 @@ type Store struct {
 
 var _ storage.Storage = (*Store)(nil)
 
-// enter locks the database for one call, unless the call must not be served.
+// enter locks the database for one call, or returns an error if the call must
+// not be served.
 func (s *Store) enter(ctx context.Context) (leave func(), err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -96,7 +97,7 @@ func (s *Store) Ping(ctx context.Context) error {
 	return nil
 }
 
-// Close ends the handle; the database stays.
+// Close closes the handle; the database stays.
 func (s *Store) Close() error {
 	s.db.mu.Lock()
 	defer s.db.mu.Unlock()
@@ -104,7 +105,7 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// stored returns a time as the contract keeps it.
+// stored returns a time as the contract stores it.
 func stored(t time.Time) time.Time {
 	if t.IsZero() {
 		return time.Time{}
@@ -112,7 +113,7 @@ func stored(t time.Time) time.Time {
 	return t.UTC().Truncate(time.Microsecond)
 }
 
-// come reports whether a time that is not "none" has come at now.
+// come reports whether a time is set and has passed at now.
 func come(t, now time.Time) bool { return !t.IsZero() && !t.After(now) }
 
 func copyToken(t storage.Token) storage.Token {
@@ -127,7 +128,7 @@ func copyToken(t storage.Token) storage.Token {
 	return t
 }
 
-// readToken returns a token as reads give it out.
+// readToken returns a token as reads return it.
 func readToken(t storage.Token) storage.Token {
 	t = copyToken(t)
 	t.Hashes = nil

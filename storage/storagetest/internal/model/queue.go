@@ -47,7 +47,7 @@ func (s *Store) DueTenants(ctx context.Context, now time.Time, after storage.ID,
 	return page(ids, 0, limit), nil
 }
 
-// LeaseJobs gives due jobs to the owner.
+// LeaseJobs leases due jobs to the owner.
 func (s *Store) LeaseJobs(ctx context.Context, l storage.Lease) ([]storage.Job, error) {
 	leave, err := s.enter(ctx)
 	if err != nil {

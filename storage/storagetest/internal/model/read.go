@@ -11,7 +11,7 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// Tokens returns tokens by their ids.
+// Tokens returns tokens by id.
 func (s *Store) Tokens(ctx context.Context, id storage.ID, ids []string) ([]storage.Token, error) {
 	leave, err := s.enter(ctx)
 	if err != nil {
@@ -77,7 +77,7 @@ func (s *Store) ListTokens(ctx context.Context, f storage.TokenFilter) ([]storag
 	return rows, total, nil
 }
 
-// within reports whether a token lies beyond the place that a page begins at.
+// within reports whether a token comes after the place where a page begins.
 func within(ord storage.ID, f *storage.TokenFilter) bool {
 	if f.OldestFirst {
 		return bytes.Compare(ord[:], f.Before[:]) > 0
@@ -99,7 +99,7 @@ func (s *Store) ContainerSets(ctx context.Context, id storage.ID) ([]storage.Con
 	return sets, nil
 }
 
-// Expired returns up to limit rows of each sort whose time has come.
+// Expired returns up to limit rows of each kind whose time has passed.
 func (s *Store) Expired(ctx context.Context, now time.Time, limit int) (storage.Expired, error) {
 	leave, err := s.enter(ctx)
 	if err != nil {
@@ -171,7 +171,7 @@ func (s *Store) LogTenants(ctx context.Context, before time.Time, after storage.
 	return page(ids, 0, limit), nil
 }
 
-// Records returns records by their ids.
+// Records returns records by id.
 func (s *Store) Records(ctx context.Context, id storage.ID, kind string, ids []storage.ID) ([]storage.Record, error) {
 	leave, err := s.enter(ctx)
 	if err != nil {
@@ -187,7 +187,7 @@ func (s *Store) Records(ctx context.Context, id storage.ID, kind string, ids []s
 	return found, nil
 }
 
-// Lookup returns the record that has a key.
+// Lookup returns the record with a key.
 func (s *Store) Lookup(ctx context.Context, key storage.Key) (storage.Record, error) {
 	leave, err := s.enter(ctx)
 	if err != nil {
@@ -228,7 +228,8 @@ func (s *Store) ListRecords(ctx context.Context, f storage.RecordFilter) ([]stor
 	return rows, total, nil
 }
 
-// tooLarge reports whether several rows hold more than a bound, unless it is zero.
+// tooLarge reports whether several rows are larger than a limit, if that is not
+// zero.
 func tooLarge[T any](rows []T, most int, bytes func(*T) int) bool {
 	held := 0
 	for i := range rows {
@@ -261,8 +262,9 @@ func page[T any](rows []T, offset, limit int) []T {
 	return rows[:min(limit, len(rows))]
 }
 
-// FollowLogs returns entries in the order in which they were written. A place is
-// the number of entries before it, and the time that they must not be older than.
+// FollowLogs returns entries in the order in which they were written. A place
+// is the number of entries before it and the earliest time of entries to
+// return.
 func (s *Store) FollowLogs(ctx context.Context, f storage.LogFollowing) ([]storage.Log, storage.LogPlace, error) {
 	leave, err := s.enter(ctx)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// Write judges every guard, then writes every row.
+// Write checks every guard, then writes every row.
 func (s *Store) Write(ctx context.Context, c *storage.Change) error {
 	leave, err := s.enter(ctx)
 	if err != nil {
@@ -182,7 +182,7 @@ func purge[K comparable, V any](rows map[K]V, limit *int) {
 	*limit = max(*limit, 0)
 }
 
-// Sweep deletes claims of any tenant that have expired, and dead jobs.
+// Sweep deletes expired claims and dead jobs of all tenants.
 func (s *Store) Sweep(ctx context.Context, now time.Time, limit int) (more bool, err error) {
 	leave, err := s.enter(ctx)
 	if err != nil {
@@ -216,7 +216,7 @@ func (s *Store) DeleteLogs(ctx context.Context, id storage.ID, before time.Time,
 	return all - len(t.logs), nil
 }
 
-// countDown reports whether there was something left.
+// countDown decrements left and reports whether it was above zero.
 func countDown(left *int) bool {
 	*left--
 	return *left >= 0

@@ -1,0 +1,103 @@
+package applications
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/seed-72ea4aab/vault/internal/access"
+	"github.com/seed-72ea4aab/vault/internal/fault"
+	"github.com/seed-72ea4aab/vault/internal/form"
+)
+
+// Params describes an application. The front documents the fields.
+type Params struct {
+	Name        string        `json:"name"`
+	Type        string        `json:"type"`
+	Permissions []string      `json:"permissions,omitempty"`
+	Rules       []access.Rule `json:"rules,omitempty"`
+	ExpiresAt   time.Time     `json:"expires_at,omitzero"`
+}
+
+// Read reads the JSON form.
+func (p *Params) Read(r *form.Reader) {
+	p.Name, p.Type = r.Text("name"), r.Text("type")
+	p.Permissions = r.Texts("permissions")
+	p.Rules = ReadRules(r)
+	p.ExpiresAt = r.Moment("expires_at")
+}
+
+// UnmarshalJSON reads the JSON form strictly.
+func (p *Params) UnmarshalJSON(data []byte) error { return fault.Of(form.ReadText(data, p.Read)) }
+
+// ReadRules reads the field rules. A transform that is unknown becomes one that
+// [access.Check] refuses.
+func ReadRules(r *form.Reader) []access.Rule {
+	var rules []access.Rule
+	r.Each("rules", func(r *form.Reader) {
+		rule := access.Rule{Description: r.Text("description"), Container: r.Text("container")}
+		_ = rule.Transform.UnmarshalText([]byte(r.Text("transform")))
+		rule.Permissions = r.Texts("permissions")
+		rule.Priority, _ = r.Int("priority")
+		r.Each("conditions", func(r *form.Reader) {
+			rule.Conditions = append(rule.Conditions, access.Condition{
+				Attribute: access.Attribute(r.Text("attribute")), Operator: access.Operator(r.Text("operator")), Value: r.Text("value"),
+			})
+		})
+		rules = append(rules, rule)
+	})
+	return rules
+}
+
+// checked returns the parameters as they are stored.
+func (p Params) checked(now time.Time) (Params, error) {
+	bad := &form.Problems{}
+	p.problems(now, bad)
+	switch holder := access.Holder(p.Type); holder {
+	case access.Public, access.Private, access.Management:
+		rules, permissions, problems := access.Check(holder, p.Rules, p.Permissions)
+		bad.AddAll("", problems)
+		p.Rules, p.Permissions = rules, permissions
+	default:
+		bad.Add("type", "must be public, private or management")
+	}
+	return p, fault.Of(bad)
+}
+
+// checkPlain checks what does not depend on the type.
+func (p *Params) checkPlain(now time.Time) error {
+	bad := &form.Problems{}
+	p.problems(now, bad)
+	return fault.Of(bad)
+}
+
+func (p *Params) problems(now time.Time, bad *form.Problems) {
+	form.CheckName(bad, "name", p.Name)
+	if !p.ExpiresAt.IsZero() {
+		form.CheckExpiry(p.ExpiresAt, now, bad)
+	}
+}
+
+// Same reports whether p and q describe the same application. The order of
+// permissions and rules does not count, and neither does a type that is left out.
+func (p Params) Same(q Params) bool {
+	p.Type, q.Type = cmp.Or(p.Type, q.Type), cmp.Or(q.Type, p.Type)
+	a, b := p.plain(), q.plain()
+	return a.Name == b.Name && a.Type == b.Type && a.ExpiresAt.Equal(b.ExpiresAt) && slices.Equal(a.Permissions, b.Permissions) &&
+		slices.EqualFunc(a.Rules, b.Rules, func(x, y access.Rule) bool {
+			return x.Description == y.Description && x.Priority == y.Priority && x.Container == y.Container && x.Transform == y.Transform &&
+				slices.Equal(x.Conditions, y.Conditions) && slices.Equal(x.Permissions, y.Permissions)
+		})
+}
+
+// plain returns the parameters as they are stored, with lists in order. What is
+// wrong with them does not matter here.
+func (p Params) plain() Params {
+	p, _ = p.checked(time.Time{})
+	p.Permissions = slices.Sorted(slices.Values(p.Permissions))
+	p.Rules = slices.SortedFunc(slices.Values(p.Rules), func(a, b access.Rule) int { return a.Priority - b.Priority })
+	for i := range p.Rules {
+		p.Rules[i].Permissions = slices.Sorted(slices.Values(p.Rules[i].Permissions))
+	}
+	return p
+}

@@ -1,0 +1,225 @@
+package relay
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/seed-72ea4aab/vault/internal/access"
+	"github.com/seed-72ea4aab/vault/internal/apikey"
+	"github.com/seed-72ea4aab/vault/internal/audit"
+	"github.com/seed-72ea4aab/vault/internal/cache"
+	"github.com/seed-72ea4aab/vault/internal/core"
+	"github.com/seed-72ea4aab/vault/internal/fault"
+	"github.com/seed-72ea4aab/vault/internal/form"
+	"github.com/seed-72ea4aab/vault/internal/jsonx"
+	"github.com/seed-72ea4aab/vault/internal/limits"
+	"github.com/seed-72ea4aab/vault/internal/trace"
+	"github.com/seed-72ea4aab/vault/internal/verbs"
+	"github.com/seed-72ea4aab/vault/storage"
+)
+
+// Call takes a request of a caller through the proxy that it names.
+func (r *Relay) Call(ctx context.Context, op *core.Op, p *Call) (*Answer, error) {
+	if p.Key == "" && p.URL == "" {
+		return nil, errNoDestination(ctx)
+	}
+	x := &Proxy{DestinationURL: p.URL, RequireAuth: true}
+	if p.Key != "" {
+		var err error
+		if x, err = r.proxyOf(ctx, p.Key); err != nil {
+			return nil, err
+		}
+		if x.TenantID != op.Tenant() {
+			return nil, fault.ErrNoProxy
+		}
+	}
+	if x.RequireAuth {
+		if err := op.Require(access.TokenUse); err != nil {
+			return nil, err
+		}
+	}
+	if p.Key == "" {
+		bad := &form.Problems{}
+		if r.checkURL(bad, trace.Prefix(ctx)+"PROXY-URL", p.URL); bad.Any() {
+			return nil, fault.Of(bad)
+		}
+	}
+	return r.invoke(ctx, op, x, p)
+}
+
+func errNoDestination(ctx context.Context) error {
+	return fault.Field(trace.Prefix(ctx)+"PROXY-KEY", "must name a proxy by its key, or a destination by its URL")
+}
+
+// CallOpen is Call for somebody without an API key, who calls from an origin.
+func (r *Relay) CallOpen(ctx context.Context, p *Call, origin string) (*Answer, error) {
+	switch {
+	case p.Key == "" && p.URL == "":
+		return nil, errNoDestination(ctx)
+	case p.Key == "":
+		return nil, fault.ErrUnauthenticated
+	}
+	x, err := r.openProxyOf(ctx, p.Key)
+	if err != nil {
+		return nil, err
+	}
+	owner := r.Vault.Owner(x.TenantID)
+	caller, err := core.Do(ctx, owner, &verbs.Find, func(ctx context.Context, op *core.Op) (core.Identity, error) {
+		return anonymous(ctx, op, x)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return core.Do(ctx, owner.At(caller.From(origin)), &verbs.InvokeProxy, func(ctx context.Context, op *core.Op) (*Answer, error) {
+		return r.invoke(ctx, op, x, p)
+	})
+}
+
+// Stranger returns the caller of a proxy that has no API key.
+func (r *Relay) Stranger(ctx context.Context, key string) (core.Caller, error) {
+	x, err := r.openProxyOf(ctx, key)
+	if err != nil {
+		return core.Caller{}, err
+	}
+	return r.Vault.Owner(x.TenantID).At(core.Stranger(x.TenantID, x.ID)), nil
+}
+
+// anonymous returns who calls a proxy without an API key: the proxy's
+// application, if that may use tokens, else somebody who may do nothing.
+func anonymous(ctx context.Context, op *core.Op, x *Proxy) (core.Identity, error) {
+	stranger := core.Stranger(x.TenantID, x.ID)
+	if x.ApplicationID == (uuid.UUID{}) {
+		return stranger, nil
+	}
+	id, err := op.As(ctx, x.ApplicationID)
+	if errors.Is(err, fault.ErrNotFound) || errors.Is(err, fault.ErrUnauthenticated) || err == nil && !id.Grant().Has(access.TokenUse) {
+		return stranger, nil
+	}
+	return id.Calling(x.ID), err
+}
+
+// openProxyOf finds a proxy that anybody may call.
+func (r *Relay) openProxyOf(ctx context.Context, key string) (*Proxy, error) {
+	x, err := r.proxyOf(ctx, key)
+	if err == nil && x.RequireAuth {
+		err = fault.ErrUnauthenticated
+	}
+	return x, err
+}
+
+// maxKey is longer than every key.
+const maxKey = 100
+
+// proxyOf finds a proxy by its key. The proxy is used for up to a second, but on
+// the node that changes it not beyond the change; then it is dropped, because it
+// may hold secrets.
+func (r *Relay) proxyOf(ctx context.Context, key string) (*Proxy, error) {
+	if len(key) > maxKey {
+		return nil, fault.ErrNoProxy
+	}
+	hash := apikey.Hash(key)
+	if x, ok := r.open.Get(hash); ok {
+		return x, r.mayStillOpen(ctx, x)
+	}
+	reading := r.open.Ask(hash)
+	rec, err := core.Lookup(ctx, r.Vault.Store, hash)
+	if errors.Is(err, storage.ErrNotFound) || errors.Is(err, fault.ErrAltered) || err == nil && (rec.Kind != audit.Proxy || rec.Key != hash) {
+		return nil, fault.ErrNoProxy
+	}
+	if err != nil {
+		return nil, err
+	}
+	x, err := core.Do(ctx, r.Vault.Owner(uuid.UUID(rec.Tenant)), &verbs.Find, func(ctx context.Context, op *core.Op) (*Proxy, error) {
+		return Proxies.Open(ctx, op, &rec)
+	})
+	if err != nil {
+		return nil, gone(err)
+	}
+	reading.Keep(x)
+	time.AfterFunc(cache.MaxAge, func() { r.open.Drop(hash) })
+	return x, nil
+}
+
+// mayStillOpen asks whether the tenant of a proxy still exists.
+func (r *Relay) mayStillOpen(ctx context.Context, x *Proxy) error {
+	return gone(core.Run(ctx, r.Vault.Owner(x.TenantID), &verbs.Find, func(context.Context, *core.Op) error { return nil }))
+}
+
+// gone says of a tenant that is being deleted that its proxies are gone.
+func gone(err error) error {
+	if errors.Is(err, fault.ErrNotFound) {
+		return fault.ErrNoProxy
+	}
+	return err
+}
+
+// ScriptCall lets running code send a request through a proxy, with the options
+// proxyKey or proxyUrl, path, query, headers, body and detokenize. The body is sent
+// as it is, unless detokenize is true: code puts the data of tokens in it, and data
+// that reads like an expression must not become one. The result has status, headers
+// and body; the body is a value when it is JSON, else a string.
+func (r *Relay) ScriptCall(ctx context.Context, as core.Caller, method string, args json.RawMessage) (json.RawMessage, error) {
+	p := &Call{Method: method}
+	m := &Message{Header: http.Header{}}
+	if err := fault.Of(form.ReadText(args, func(r *form.Reader) { p.read(r, m) })); err != nil {
+		return nil, err
+	}
+	p.Header, p.Body, p.ContentLength = m.Header, bytes.NewReader(m.Body), int64(len(m.Body))
+	answer, err := core.Do(ctx, as, &verbs.InvokeProxy, func(ctx context.Context, op *core.Op) (*Answer, error) { return r.Call(ctx, op, p) })
+	if err != nil {
+		return nil, err
+	}
+	return answer.json(int64(r.Vault.MaxBytes), limits.LineageOf(ctx).Bytes)
+}
+
+// read reads the options of a call of running code.
+func (p *Call) read(r *form.Reader, m *Message) {
+	p.Key, p.URL, p.Path = r.Text("proxyKey"), r.Text("proxyUrl"), r.Text("path")
+	if v := r.Value("query"); v.Kind() == jsonx.Object {
+		pairs := url.Values{}
+		for name, value := range r.TextMap("query") {
+			pairs.Set(name, value)
+		}
+		p.Query = pairs.Encode()
+	} else {
+		p.Query = strings.TrimPrefix(r.Text("query"), "?")
+	}
+	if err := m.SetHeader(r.Value("headers"), ""); err != nil {
+		r.Problem("headers", "must be an object of header names and strings")
+	}
+	m.SetBody(r.Value("body"), jsonx.Value{})
+	p.asIs = !r.Bool("detokenize", false)
+}
+
+// json reads an answer for running code. What it holds of it counts, and a
+// body that is JSON stays a text: as a tree it would take many times the memory.
+func (a *Answer) json(limit int64, counted *limits.Bytes) (json.RawMessage, error) {
+	defer a.Body.Close()
+	raw, err := counted.Read(a.Body, limit+1)
+	defer func() { counted.Release(len(raw)) }()
+	if err != nil {
+		return nil, err
+	}
+	if int64(len(raw)) > limit {
+		return nil, TooLarge(limit)
+	}
+	m := &Message{Header: a.Header, Body: raw}
+	if err := m.Decode(limit); err != nil {
+		return nil, fault.New(fault.ErrUnreachable, "the destination's response cannot be read: it %s", err)
+	}
+	if err := counted.Hold(len(m.Body)); err != nil {
+		return nil, err
+	}
+	defer counted.Release(len(m.Body))
+	out := fmt.Appendf(nil, `{"status":%d,"headers":%s,"body":`, a.Status, m.HeaderValue().JSON())
+	return append(m.AppendValue(out), '}'), nil
+}

@@ -1,0 +1,291 @@
+package relay
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"maps"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/seed-72ea4aab/vault/internal/access"
+	"github.com/seed-72ea4aab/vault/internal/apikey"
+	"github.com/seed-72ea4aab/vault/internal/audit"
+	"github.com/seed-72ea4aab/vault/internal/core"
+	"github.com/seed-72ea4aab/vault/internal/fault"
+	"github.com/seed-72ea4aab/vault/internal/form"
+	"github.com/seed-72ea4aab/vault/internal/ids"
+	"github.com/seed-72ea4aab/vault/internal/records"
+	"github.com/seed-72ea4aab/vault/internal/runs"
+	"github.com/seed-72ea4aab/vault/storage"
+)
+
+// Proxy is a proxy as it is stored. The front documents the fields. A proxy without
+// an ID is not stored.
+type Proxy struct {
+	ID                uuid.UUID         `json:"id"`
+	TenantID          uuid.UUID         `json:"tenant_id"`
+	Name              string            `json:"name,omitempty"`
+	Key               string            `json:"key,omitempty"`
+	DestinationURL    string            `json:"destination_url,omitempty"`
+	RequireAuth       bool              `json:"require_auth"`
+	RequestTransform  *Transform        `json:"request_transform,omitempty"`
+	ResponseTransform *Transform        `json:"response_transform,omitempty"`
+	ApplicationID     uuid.UUID         `json:"application_id,omitzero"`
+	Configuration     map[string]string `json:"configuration,omitempty"`
+	CreatedBy         uuid.UUID         `json:"created_by,omitzero"`
+	CreatedAt         time.Time         `json:"created_at,omitzero"`
+	ModifiedBy        uuid.UUID         `json:"modified_by,omitzero"`
+	ModifiedAt        time.Time         `json:"modified_at,omitzero"`
+	Unreadable        bool              `json:"unreadable,omitempty"`
+}
+
+// Transform is code that changes a request or a response.
+type Transform struct {
+	Code string `json:"code"`
+}
+
+func (t *Transform) code() string {
+	if t == nil {
+		return ""
+	}
+	return t.Code
+}
+
+// Proxies are the records of proxies.
+var Proxies = records.Kind[Proxy]{
+	Name: audit.Proxy,
+	Columns: func(x *Proxy) storage.Record {
+		return storage.Record{ID: storage.ID(x.ID), Name: x.Name, Key: apikey.Hash(x.Key), CreatedAt: x.CreatedAt}
+	},
+	Document: func(x *Proxy) any { return x },
+	Unreadable: func(rec *storage.Record) Proxy {
+		return Proxy{ID: uuid.UUID(rec.ID), TenantID: uuid.UUID(rec.Tenant), RequireAuth: true, CreatedAt: rec.CreatedAt, Unreadable: true}
+	},
+	Modified: func(x *Proxy, by uuid.UUID, at time.Time) { x.ModifiedBy, x.ModifiedAt = by, at },
+	Application: func(x *Proxy) (uuid.UUID, func()) {
+		return x.ApplicationID, func() { x.ApplicationID = uuid.UUID{} }
+	},
+}
+
+// Params describes a proxy. The front documents the fields.
+type Params struct {
+	Name              string            `json:"name"`
+	DestinationURL    string            `json:"destination_url"`
+	RequestTransform  *Transform        `json:"request_transform,omitempty"`
+	ResponseTransform *Transform        `json:"response_transform,omitempty"`
+	Application       *runs.Application `json:"application,omitempty"`
+	Configuration     map[string]string `json:"configuration,omitempty"`
+	RequireAuth       *bool             `json:"require_auth,omitempty"`
+}
+
+// Read reads the JSON form.
+func (p *Params) Read(r *form.Reader) {
+	p.Name, p.DestinationURL = r.Text("name"), r.Text("destination_url")
+	p.RequestTransform, p.ResponseTransform = readTransform(r, "request_transform"), readTransform(r, "response_transform")
+	p.Application = runs.ReadApplication(r)
+	p.Configuration = r.TextMap("configuration")
+	p.RequireAuth = r.OptionalBool("require_auth")
+}
+
+// UnmarshalJSON reads the JSON form strictly.
+func (p *Params) UnmarshalJSON(data []byte) error { return fault.Of(form.ReadText(data, p.Read)) }
+
+func readTransform(r *form.Reader, name string) *Transform {
+	var t *Transform
+	r.Object(name, func(r *form.Reader) {
+		t = &Transform{r.Text("code")}
+		if t.Code == "" {
+			r.Problem("code", "is required")
+		}
+	})
+	return t
+}
+
+// Same reports whether p and q describe the same proxy.
+func (p *Params) Same(q *Params) bool {
+	required := func(b *bool) bool { return b == nil || *b }
+	return p.Name == q.Name && p.DestinationURL == q.DestinationURL && p.RequestTransform.code() == q.RequestTransform.code() &&
+		p.ResponseTransform.code() == q.ResponseTransform.code() && maps.Equal(p.Configuration, q.Configuration) &&
+		p.Application.Same(q.Application) && required(p.RequireAuth) == required(q.RequireAuth)
+}
+
+// params returns what describes the proxy.
+func (x *Proxy) params() Params {
+	p := Params{Name: x.Name, DestinationURL: x.DestinationURL, Configuration: maps.Clone(x.Configuration),
+		RequestTransform: x.RequestTransform, ResponseTransform: x.ResponseTransform, RequireAuth: new(x.RequireAuth)}
+	if x.ApplicationID != (uuid.UUID{}) {
+		p.Application = &runs.Application{ID: x.ApplicationID}
+	}
+	return p
+}
+
+// set changes what parameters describe.
+func (x *Proxy) set(p *Params) {
+	x.Name, x.DestinationURL, x.Configuration = p.Name, p.DestinationURL, p.Configuration
+	x.RequestTransform, x.ResponseTransform = p.RequestTransform, p.ResponseTransform
+	x.RequireAuth = p.RequireAuth == nil || *p.RequireAuth
+	x.ApplicationID = p.Application.Named()
+}
+
+// check checks the parameters, and transforms that differ from the old ones.
+func (r *Relay) check(ctx context.Context, op *core.Op, p *Params, old *Proxy) error {
+	if err := r.checkFields(ctx, op, p); err != nil {
+		return err
+	}
+	return r.checkCode(ctx, op, p, old)
+}
+
+// checkFields checks everything but whether the transforms can be used.
+func (r *Relay) checkFields(ctx context.Context, op *core.Op, p *Params) error {
+	bad := &form.Problems{}
+	form.CheckName(bad, "name", p.Name)
+	if p.DestinationURL == "" {
+		bad.Add("destination_url", "is required")
+	} else {
+		r.checkURL(bad, "destination_url", p.DestinationURL)
+	}
+	runs.CheckCode(bad, "request_transform.code", p.RequestTransform.code())
+	runs.CheckCode(bad, "response_transform.code", p.ResponseTransform.code())
+	runs.CheckConfiguration(bad, p.Configuration)
+	if err := runs.CheckApplication(ctx, op, bad, p.Application); err != nil {
+		return err
+	}
+	return fault.Of(bad)
+}
+
+// checkURL checks a URL that something will be sent to.
+func (r *Relay) checkURL(bad *form.Problems, path, text string) {
+	if _, err := r.Egress.CheckURL(text); err != nil {
+		bad.Add(path, "must be an absolute URL that the egress policy allows: %s", err.Error())
+	}
+}
+
+// checkCode lets the runtime look at transforms that are not the old ones.
+func (r *Relay) checkCode(ctx context.Context, op *core.Op, p *Params, old *Proxy) error {
+	if err := r.Runs.Check(ctx, op, "request_transform.code", p.Name, p.RequestTransform.code(), old.RequestTransform.code()); err != nil {
+		return err
+	}
+	return r.Runs.Check(ctx, op, "response_transform.code", p.Name, p.ResponseTransform.code(), old.ResponseTransform.code())
+}
+
+// Create adds a proxy and gives it a key.
+func (r *Relay) Create(ctx context.Context, op *core.Op, p *Params) (*Proxy, error) {
+	x, err := r.build(ctx, op, p)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := Proxies.Create(ctx, op, x); err != nil {
+		return nil, err
+	}
+	return x.seenBy(op), nil
+}
+
+// Ensure returns the proxy with the name of p, and creates it if there is none.
+func (r *Relay) Ensure(ctx context.Context, op *core.Op, p *Params) (x *Proxy, created bool, err error) {
+	return Proxies.Ensure(ctx, op, p.Name, access.ProxyCreate, func() (*Proxy, error) { return r.build(ctx, op, p) })
+}
+
+// keyLength gives a key 128 random bits.
+const keyLength = 22
+
+// build returns a proxy that is still to be stored.
+func (r *Relay) build(ctx context.Context, op *core.Op, p *Params) (*Proxy, error) {
+	if err := r.check(ctx, op, p, &Proxy{}); err != nil {
+		return nil, err
+	}
+	x := &Proxy{ID: op.NewID(), TenantID: op.Tenant(), Key: ids.Random58(keyLength), CreatedBy: op.Creator(), CreatedAt: op.Now}
+	x.set(p)
+	return x, nil
+}
+
+// seenBy returns a changed proxy as the caller may see it: with its
+// configuration only if it may read proxies.
+func (x *Proxy) seenBy(op *core.Op) *Proxy {
+	if op.Grant().Has(access.ProxyRead) {
+		return x
+	}
+	seen := *x
+	seen.Configuration = nil
+	return &seen
+}
+
+// Replace replaces everything of a proxy except its key.
+func (r *Relay) Replace(ctx context.Context, op *core.Op, id uuid.UUID, p *Params) (*Proxy, error) {
+	if err := r.check(ctx, op, p, &Proxy{}); err != nil {
+		return nil, err
+	}
+	return r.update(ctx, op, id, func(x *Proxy) error {
+		x.set(p)
+		return nil
+	})
+}
+
+// Patch changes a proxy by a JSON merge patch of its parameters.
+func (r *Relay) Patch(ctx context.Context, op *core.Op, id uuid.UUID, patch any) (*Proxy, error) {
+	text, err := records.PatchText(patch)
+	if err != nil {
+		return nil, err
+	}
+	form := records.Form{Fields: fault.Fields, ApplicationID: true}
+	x, err := r.update(ctx, op, id, func(x *Proxy) error {
+		var p Params
+		if err := form.Merge(&p, x.params(), text); err != nil {
+			return err
+		}
+		kept := p.Application
+		if !records.Names(text, "application") && !records.Names(text, "application_id") {
+			p.Application = nil // it was checked when it was set, and may be gone
+		}
+		if err := r.check(ctx, op, &p, x); err != nil {
+			return err
+		}
+		p.Application = kept
+		x.set(&p)
+		return nil
+	})
+	if errors.Is(err, fault.ErrNotFound) {
+		var alone Params
+		err = cmp.Or(form.Fault(text, &alone,
+			func() error { return r.checkFields(ctx, op, &alone) },
+			func() error { return r.checkCode(ctx, op, &alone, &Proxy{}) }), err)
+	}
+	return x, err
+}
+
+// update changes a proxy and returns it as the caller may see it.
+func (r *Relay) update(ctx context.Context, op *core.Op, id uuid.UUID, change func(*Proxy) error) (*Proxy, error) {
+	defer op.Afterwards(r.open.Clear)
+	x, err := Proxies.Update(ctx, op, id, change)
+	if err != nil {
+		return nil, err
+	}
+	return x.seenBy(op), nil
+}
+
+// Delete deletes a proxy.
+func (r *Relay) Delete(ctx context.Context, op *core.Op, id uuid.UUID) error {
+	defer op.Afterwards(r.open.Clear)
+	return Proxies.Delete(ctx, op, id, nil)
+}
+
+// TestCode returns the code of a reactor, or else of a transform of a proxy, for a
+// test run.
+func TestCode(ctx context.Context, op *core.Op, reactor, proxy uuid.UUID, response bool) (runs.Code, error) {
+	if reactor != (uuid.UUID{}) {
+		return runs.ReactorCode(ctx, op, reactor)
+	}
+	x, err := Proxies.Read(ctx, op, proxy)
+	if err != nil {
+		return runs.Code{}, err
+	}
+	transform := x.RequestTransform
+	if response {
+		transform = x.ResponseTransform
+	}
+	if transform == nil {
+		return runs.Code{}, fault.New(fault.ErrNotFound, "the proxy has no such transform")
+	}
+	return runs.Code{Entity: core.Entity{Type: audit.Proxy, ID: x.ID.String()}, Name: x.Name, Source: transform.Code, Configuration: x.Configuration}, nil
+}

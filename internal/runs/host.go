@@ -1,0 +1,134 @@
+package runs
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"runtime"
+	"strings"
+	"sync"
+
+	"github.com/google/uuid"
+
+	"github.com/seed-72ea4aab/vault/internal/bridge"
+	"github.com/seed-72ea4aab/vault/internal/core"
+	"github.com/seed-72ea4aab/vault/internal/limits"
+	"github.com/seed-72ea4aab/vault/internal/share"
+	"github.com/seed-72ea4aab/vault/script"
+)
+
+// Operation is an operation of the client instance that running code has. Its
+// arguments and results are those of the REST API, its errors those of package
+// fault.
+type Operation func(ctx context.Context, as core.Caller, args json.RawMessage) (any, error)
+
+// host is what running code can reach: the vault, as its application, and the
+// network, through the guarded client.
+type host struct {
+	runs    *Runs
+	tenant  uuid.UUID
+	entity  core.Entity
+	client  *core.Caller   // nil without an application
+	lineage limits.Lineage // of what the code asks for
+	broken  sync.Once
+}
+
+// newTurns returns the turns that calls of running code take at the database: so
+// many in all, and half of them for one tenant. The calls are short, so a few at a
+// time are enough, and each may hold a page.
+func newTurns() *share.Places[uuid.UUID] {
+	all := max(8, 4*runtime.GOMAXPROCS(0))
+	return share.New[uuid.UUID](share.Limits{Total: all, Each: all / 2})
+}
+
+// newHost returns what code of an entity can reach. App is the application that its
+// client instance acts as, nil for none.
+func (r *Runs) newHost(op *core.Op, entity core.Entity, app *core.Identity, from limits.Lineage) script.Host {
+	h := &host{runs: r, tenant: op.Tenant(), entity: entity, lineage: from}
+	if app != nil {
+		as := r.Vault.Owner(op.Tenant()).At(*app)
+		h.client = &as
+	}
+	return h
+}
+
+// Log hands console output to the embedding program, if it asked for it. A
+// panic there does not end the run. The logger hears of it once in a run, and gets only
+// the type: the value may hold the line.
+func (h *host) Log(line script.Line) {
+	if h.runs.Log == nil {
+		return
+	}
+	defer func() {
+		if p := recover(); p != nil {
+			h.broken.Do(func() {
+				h.runs.Vault.Logger.Error("Config.ScriptLog panicked", "tenant", h.tenant, "panic", fmt.Sprintf("%T", p))
+			})
+		}
+	}()
+	h.runs.Log(h.tenant, h.entity, line)
+}
+
+// Call carries out an operation of the client instance. Its errors are what the
+// code may know of them.
+func (h *host) Call(ctx context.Context, op string, args json.RawMessage) (json.RawMessage, error) {
+	out, err := h.call(ctx, op, args)
+	if err != nil {
+		return nil, HostError(err)
+	}
+	return out, nil
+}
+
+func (h *host) call(ctx context.Context, op string, args json.RawMessage) (json.RawMessage, error) {
+	if err := h.lineage.Bytes.Hold(len(args)); err != nil {
+		return nil, err
+	}
+	defer h.lineage.Bytes.Release(len(args))
+	if op == "fetch" {
+		return h.fetch(ctx, args)
+	}
+	do := h.runs.Operation(op)
+	if do == nil {
+		return nil, &script.HostError{Status: http.StatusNotFound, Message: "there is no such operation"}
+	}
+	if h.client == nil {
+		return nil, &script.HostError{Status: http.StatusForbidden, Message: "the code has no application to act as; set one on the reactor or proxy"}
+	}
+	if !runsMore(op) {
+		if err := h.runs.turns.Take(ctx, h.tenant); err != nil {
+			return nil, err
+		}
+		defer h.runs.turns.Give(h.tenant)
+	}
+	ctx, room := bridge.Admit(h.lineage.In(ctx), *h.client, nil)
+	defer room.End()
+	if err := room.Parse(ctx, args); err != nil {
+		return nil, err
+	}
+	out, err := do(ctx, *h.client, args)
+	if err != nil {
+		return nil, err
+	}
+	if raw, ok := out.(json.RawMessage); ok {
+		return raw, nil
+	}
+	return json.Marshal(out)
+}
+
+// fetch carries out a request of running code. What it reads counts as held
+// until the answer is written.
+func (h *host) fetch(ctx context.Context, args json.RawMessage) (json.RawMessage, error) {
+	read := 0
+	defer func() { h.lineage.Bytes.Release(read) }()
+	return h.runs.Egress.Fetch(ctx, h.tenant.String(), args, func(from io.Reader, limit int64) ([]byte, error) {
+		body, err := h.lineage.Bytes.Read(from, limit)
+		read = len(body)
+		return body, err
+	})
+}
+
+// runsMore reports whether an operation runs code, or waits for another
+// server. Such a call may take long, and what it waits for may need a turn.
+func runsMore(op string) bool { return op == "reactors.react" || strings.HasPrefix(op, "proxy.") }

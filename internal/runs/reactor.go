@@ -1,0 +1,257 @@
+package runs
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"maps"
+	"time"
+	"unicode/utf8"
+
+	"github.com/google/uuid"
+
+	"github.com/seed-72ea4aab/vault/internal/access"
+	"github.com/seed-72ea4aab/vault/internal/applications"
+	"github.com/seed-72ea4aab/vault/internal/audit"
+	"github.com/seed-72ea4aab/vault/internal/core"
+	"github.com/seed-72ea4aab/vault/internal/fault"
+	"github.com/seed-72ea4aab/vault/internal/form"
+	"github.com/seed-72ea4aab/vault/internal/records"
+	"github.com/seed-72ea4aab/vault/storage"
+)
+
+// Reactor is a reactor as it is stored. The front documents the fields.
+type Reactor struct {
+	ID            uuid.UUID         `json:"id"`
+	TenantID      uuid.UUID         `json:"tenant_id"`
+	Name          string            `json:"name,omitempty"`
+	Code          string            `json:"code,omitempty"`
+	Configuration map[string]string `json:"configuration,omitzero"`
+	Application   *Application      `json:"application,omitempty"`
+	CreatedBy     uuid.UUID         `json:"created_by,omitzero"`
+	CreatedAt     time.Time         `json:"created_at,omitzero"`
+	ModifiedBy    uuid.UUID         `json:"modified_by,omitzero"`
+	ModifiedAt    time.Time         `json:"modified_at,omitzero"`
+	Unreadable    bool              `json:"unreadable,omitempty"`
+}
+
+// Application names the application that code acts as.
+type Application struct {
+	ID uuid.UUID `json:"id"`
+}
+
+// Named returns the id of the application; zero for none.
+func (a *Application) Named() uuid.UUID {
+	if a == nil {
+		return uuid.UUID{}
+	}
+	return a.ID
+}
+
+// Same reports whether a and b name the same application.
+func (a *Application) Same(b *Application) bool {
+	return a == b || a != nil && b != nil && a.ID == b.ID
+}
+
+// Reactors are the records of reactors.
+var Reactors = records.Kind[Reactor]{
+	Name: audit.Reactor,
+	Columns: func(r *Reactor) storage.Record {
+		return storage.Record{ID: storage.ID(r.ID), Name: r.Name, CreatedAt: r.CreatedAt}
+	},
+	Document: func(r *Reactor) any { return r },
+	Unreadable: func(rec *storage.Record) Reactor {
+		return Reactor{ID: uuid.UUID(rec.ID), TenantID: uuid.UUID(rec.Tenant), CreatedAt: rec.CreatedAt, Unreadable: true}
+	},
+	Modified:    func(r *Reactor, by uuid.UUID, at time.Time) { r.ModifiedBy, r.ModifiedAt = by, at },
+	Application: func(r *Reactor) (uuid.UUID, func()) { return r.Application.Named(), func() { r.Application = nil } },
+}
+
+// ReactorParams describes a reactor. The front documents the fields.
+type ReactorParams struct {
+	Name          string            `json:"name"`
+	Code          string            `json:"code"`
+	Configuration map[string]string `json:"configuration"`
+	Application   *Application      `json:"application,omitempty"`
+}
+
+// Read reads the JSON form.
+func (p *ReactorParams) Read(r *form.Reader) {
+	p.Name, p.Code = r.Text("name"), r.Text("code")
+	p.Configuration = r.TextMap("configuration")
+	p.Application = ReadApplication(r)
+}
+
+// UnmarshalJSON reads the JSON form strictly.
+func (p *ReactorParams) UnmarshalJSON(data []byte) error {
+	return fault.Of(form.ReadText(data, p.Read))
+}
+
+// ReadApplication reads the field application.
+func ReadApplication(r *form.Reader) *Application {
+	var ref *Application
+	r.Object("application", func(r *form.Reader) {
+		id, ok := r.ID("id")
+		if ok {
+			ref = &Application{id}
+		} else if r.Value("id").IsZero() {
+			r.Problem("id", "is required")
+		}
+	})
+	return ref
+}
+
+// Same reports whether p and q describe the same reactor.
+func (p *ReactorParams) Same(q *ReactorParams) bool {
+	return p.Name == q.Name && p.Code == q.Code && maps.Equal(p.Configuration, q.Configuration) && p.Application.Same(q.Application)
+}
+
+// params returns what describes the reactor.
+func (r *Reactor) params() ReactorParams {
+	return ReactorParams{r.Name, r.Code, maps.Clone(r.Configuration), r.Application}
+}
+
+// set changes what parameters describe.
+func (r *Reactor) set(p *ReactorParams) {
+	r.Name, r.Code, r.Configuration, r.Application = p.Name, p.Code, p.Configuration, p.Application
+}
+
+// check checks the parameters, and the code when it is new.
+func (r *Runs) check(ctx context.Context, op *core.Op, p *ReactorParams, oldCode string) error {
+	if err := p.check(ctx, op); err != nil {
+		return err
+	}
+	return r.Check(ctx, op, "code", p.Name, p.Code, oldCode)
+}
+
+// check checks everything but whether the code can be used.
+func (p *ReactorParams) check(ctx context.Context, op *core.Op) error {
+	bad := &form.Problems{}
+	form.CheckName(bad, "name", p.Name)
+	if p.Code == "" {
+		bad.Add("code", "is required")
+	}
+	CheckCode(bad, "code", p.Code)
+	if p.Configuration == nil {
+		bad.Add("configuration", "is required")
+	}
+	CheckConfiguration(bad, p.Configuration)
+	if err := CheckApplication(ctx, op, bad, p.Application); err != nil {
+		return err
+	}
+	return fault.Of(bad)
+}
+
+// CreateReactor adds a reactor.
+func (r *Runs) CreateReactor(ctx context.Context, op *core.Op, p *ReactorParams) (*Reactor, error) {
+	reactor, err := r.build(ctx, op, p)
+	if err != nil {
+		return nil, err
+	}
+	return Reactors.Create(ctx, op, reactor)
+}
+
+// EnsureReactor returns the reactor with the name of p, and creates it if there is
+// none.
+func (r *Runs) EnsureReactor(ctx context.Context, op *core.Op, p *ReactorParams) (reactor *Reactor, created bool, err error) {
+	return Reactors.Ensure(ctx, op, p.Name, access.ReactorCreate, func() (*Reactor, error) { return r.build(ctx, op, p) })
+}
+
+// build returns a reactor that is still to be stored.
+func (r *Runs) build(ctx context.Context, op *core.Op, p *ReactorParams) (*Reactor, error) {
+	if err := r.check(ctx, op, p, ""); err != nil {
+		return nil, err
+	}
+	reactor := &Reactor{ID: op.NewID(), TenantID: op.Tenant(), CreatedBy: op.Creator(), CreatedAt: op.Now}
+	reactor.set(p)
+	return reactor, nil
+}
+
+// ReplaceReactor replaces everything of a reactor.
+func (r *Runs) ReplaceReactor(ctx context.Context, op *core.Op, id uuid.UUID, p *ReactorParams) (*Reactor, error) {
+	if err := r.check(ctx, op, p, ""); err != nil {
+		return nil, err
+	}
+	return Reactors.Update(ctx, op, id, func(reactor *Reactor) error {
+		reactor.set(p)
+		return nil
+	})
+}
+
+// PatchReactor changes a reactor by a JSON merge patch of its parameters.
+func (r *Runs) PatchReactor(ctx context.Context, op *core.Op, id uuid.UUID, patch any) (*Reactor, error) {
+	text, err := records.PatchText(patch)
+	if err != nil {
+		return nil, err
+	}
+	form := records.Form{Fields: fault.Fields}
+	reactor, err := Reactors.Update(ctx, op, id, func(reactor *Reactor) error {
+		var p ReactorParams
+		if err := form.Merge(&p, reactor.params(), text); err != nil {
+			return err
+		}
+		kept := p.Application
+		if !records.Names(text, "application") {
+			p.Application = nil // it was checked when it was set, and may be gone
+		}
+		if err := r.check(ctx, op, &p, reactor.Code); err != nil {
+			return err
+		}
+		p.Application = kept
+		reactor.set(&p)
+		return nil
+	})
+	if errors.Is(err, fault.ErrNotFound) {
+		var alone ReactorParams
+		err = cmp.Or(form.Fault(text, &alone,
+			func() error { return alone.check(ctx, op) },
+			func() error { return r.Check(ctx, op, "code", alone.Name, alone.Code, "") }), err)
+	}
+	return reactor, err
+}
+
+// Bounds on what reactors and proxies carry.
+const (
+	maxCode               = 1_000_000 // characters
+	maxConfiguration      = 25        // entries
+	maxConfigurationKey   = 200       // characters
+	maxConfigurationValue = 10_000    // characters
+)
+
+// CheckCode checks the size of code.
+func CheckCode(bad *form.Problems, path, code string) {
+	if utf8.RuneCountInString(code) > maxCode {
+		bad.Add(path, "must have at most %d characters", maxCode)
+	}
+}
+
+// CheckConfiguration checks the size of a configuration.
+func CheckConfiguration(bad *form.Problems, configuration map[string]string) {
+	form.CheckPairs(bad, "configuration", configuration, maxConfiguration, maxConfigurationKey, maxConfigurationValue)
+}
+
+// CheckApplication checks the application that code is to act as.
+func CheckApplication(ctx context.Context, op *core.Op, bad *form.Problems, ref *Application) error {
+	if ref == nil {
+		return nil
+	}
+	app, err := applications.Records.Read(ctx, op, ref.ID)
+	switch {
+	case errors.Is(err, fault.ErrNotFound):
+		bad.Add("application.id", "must be the id of an application of this tenant")
+	case err != nil:
+		return err
+	case app.Type == string(access.Management):
+		bad.Add("application.id", "must be a public or private application")
+	}
+	return nil
+}
+
+// ReactorCode returns the code of a reactor for a test run.
+func ReactorCode(ctx context.Context, op *core.Op, id uuid.UUID) (Code, error) {
+	r, err := Reactors.Read(ctx, op, id)
+	if err != nil {
+		return Code{}, err
+	}
+	return Code{Entity: core.Entity{Type: audit.Reactor, ID: r.ID.String()}, Name: r.Name, Source: r.Code, Configuration: r.Configuration}, nil
+}

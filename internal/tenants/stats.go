@@ -1,0 +1,46 @@
+package tenants
+
+import (
+	"context"
+
+	"github.com/seed-72ea4aab/vault/internal/audit"
+	"github.com/seed-72ea4aab/vault/internal/core"
+	"github.com/seed-72ea4aab/vault/internal/tokens"
+	"github.com/seed-72ea4aab/vault/storage"
+)
+
+// Stats says how much a tenant has stored, and what is going on.
+type Stats struct {
+	storage.Counts
+	All         int // tokens
+	ByType      map[string]int
+	ByContainer map[string]int
+}
+
+// Count returns the figures of the tenant of an operation. It reads the keys again.
+func Count(ctx context.Context, op *core.Op) (*Stats, error) {
+	counts, err := op.Vault.Store.Count(ctx, storage.CountFilter{Tenant: op.TenantID(), Now: op.Now, Kind: audit.Session, UpTo: tokens.MaxTotal})
+	if err != nil {
+		return nil, err
+	}
+	if err := op.Reload(ctx); err != nil {
+		return nil, err
+	}
+	sets, err := op.DB().ContainerSets(ctx, op.TenantID())
+	if err != nil {
+		return nil, err
+	}
+	containers := make(map[storage.Hash][]string, len(sets))
+	for _, set := range sets {
+		containers[set.Set] = set.Containers
+	}
+	s := &Stats{Counts: counts, ByType: map[string]int{}, ByContainer: map[string]int{}}
+	for _, c := range counts.Tokens {
+		s.All += c.N
+		s.ByType[c.Type] += c.N
+		for _, container := range containers[c.Set] {
+			s.ByContainer[container] += c.N
+		}
+	}
+	return s, nil
+}

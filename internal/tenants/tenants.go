@@ -1,0 +1,280 @@
+// Package tenants administers tenants: their names, settings and webhook secrets.
+package tenants
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/seed-72ea4aab/vault/internal/audit"
+	"github.com/seed-72ea4aab/vault/internal/core"
+	"github.com/seed-72ea4aab/vault/internal/fault"
+	"github.com/seed-72ea4aab/vault/internal/form"
+	"github.com/seed-72ea4aab/vault/internal/keyring"
+	"github.com/seed-72ea4aab/vault/internal/records"
+	"github.com/seed-72ea4aab/vault/internal/seal"
+	"github.com/seed-72ea4aab/vault/internal/verbs"
+	"github.com/seed-72ea4aab/vault/internal/webhook"
+	"github.com/seed-72ea4aab/vault/storage"
+)
+
+// Params is what can be changed of a tenant.
+type Params struct {
+	Name     string              `json:"name"`
+	Settings core.TenantSettings `json:"settings"`
+}
+
+// Read reads the JSON form.
+func (p *Params) Read(r *form.Reader) {
+	p.Name = r.Text("name")
+	r.Object("settings", func(r *form.Reader) {
+		p.Settings.DeduplicateTokens = r.BoolOrText("deduplicate_tokens")
+	})
+}
+
+// UnmarshalJSON reads the JSON form strictly.
+func (p *Params) UnmarshalJSON(data []byte) error { return fault.Of(form.ReadText(data, p.Read)) }
+
+// nameKey is the name key of a tenant. The first tenant of a name keeps it for good.
+func nameKey(name string) storage.Key {
+	return records.NameKey(uuid.UUID{}, keyring.KindTenant, name)
+}
+
+// Create adds a tenant with keys of its own. Several may have one name.
+func Create(ctx context.Context, v *core.Vault, name string) (*core.Tenant, error) {
+	t, err := create(ctx, v, name, nameKey(name))
+	if errors.Is(err, storage.ErrExists) {
+		return create(ctx, v, name, storage.Key{})
+	}
+	return t, err
+}
+
+// create adds a tenant that is unique by a key, unless it is zero.
+func create(ctx context.Context, v *core.Vault, name string, unique storage.Key) (*core.Tenant, error) {
+	if err := records.CheckName(name); err != nil {
+		return nil, err
+	}
+	now := v.Now()
+	ring, err := seal.NewRing(now)
+	if err != nil {
+		return nil, err
+	}
+	t := &core.Tenant{ID: v.NewID(now), Name: name, CreatedAs: name, WebhookSecret: webhook.NewSecret(), CreatedAt: now}
+	t.Record = storage.Record{AltKey: unique}
+	wrapped, err := keyring.Wrap(ctx, v.Master, ring, storage.ID(t.ID))
+	if err != nil {
+		return nil, err
+	}
+	op := &core.Op{Caller: v.Owner(t.ID), State: &core.State{Ring: ring, ReadAt: time.Now()}, Now: now}
+	rec, err := record(op, t)
+	if err != nil {
+		return nil, err
+	}
+	ch := op.Change()
+	ch.InsertRecords = []storage.Record{
+		{Kind: keyring.KindRing, ID: storage.ID(t.ID), Body: wrapped, CreatedAt: now}, rec,
+	}
+	ch.Logs = []storage.Log{op.RecordEntry(audit.Create, &rec)}
+	if err := op.Apply(ctx, ch); err != nil {
+		return nil, fault.Wrap(err, "create tenant")
+	}
+	return t, nil
+}
+
+// Ensure returns the tenant that was created under a name, and creates it if there
+// is none. Of several it returns the first.
+func Ensure(ctx context.Context, v *core.Vault, name string) (*core.Tenant, error) {
+	if err := records.CheckName(name); err != nil {
+		return nil, err
+	}
+	for range core.MaxAttempts {
+		t, found, err := named(ctx, v, name)
+		if err == nil && !found {
+			t, err = create(ctx, v, name, nameKey(name))
+		}
+		// It may have been created, or deleted, since it was looked for.
+		if !errors.Is(err, storage.ErrExists) && (!found || !errors.Is(err, fault.ErrNotFound)) {
+			return t, err
+		}
+	}
+	return nil, fault.ErrFaster
+}
+
+// named returns the tenant that was created under a name. A tenant is sealed
+// together with the key of that name, so an entry of the index that leads to
+// another tenant is an error.
+func named(ctx context.Context, v *core.Vault, name string) (t *core.Tenant, found bool, err error) {
+	key := nameKey(name)
+	rec, err := core.Lookup(ctx, v.Store, key)
+	if errors.Is(err, storage.ErrNotFound) {
+		return nil, false, nil
+	}
+	if err == nil && (rec.Kind != keyring.KindTenant || rec.AltKey != key) {
+		err = fault.ErrAltered
+	}
+	if err != nil {
+		return nil, false, fault.Wrap(err, "find the tenant of a name")
+	}
+	t, err = core.Do(ctx, v.Owner(uuid.UUID(rec.Tenant)), &verbs.GetTenant, Get)
+	if err != nil {
+		return nil, true, err
+	}
+	state, err := v.Tenants.Get(ctx, t.ID)
+	if err == nil && state.Doc.Record.AltKey != key {
+		err = fault.Wrap(fault.ErrAltered, "find the tenant of a name")
+	}
+	return t, true, err
+}
+
+// List returns a page of the tenants, newest first, and the number of all. p is
+// complete: see [form.Paging.Check].
+func List(ctx context.Context, v *core.Vault, p form.Paging) (page []*core.Tenant, total int, err error) {
+	recs, total, err := v.Store.ListRecords(ctx, storage.RecordFilter{Kind: keyring.KindTenant, Offset: p.Offset(), Limit: p.Size})
+	if err != nil {
+		return nil, 0, err
+	}
+	for t, err := range listed(ctx, v, recs) {
+		if err != nil {
+			return nil, 0, err
+		}
+		page = append(page, t)
+	}
+	return page, total, nil
+}
+
+// All iterates over all tenants, newest first.
+func All(ctx context.Context, v *core.Vault) iter.Seq2[*core.Tenant, error] {
+	return func(yield func(*core.Tenant, error) bool) {
+		filter := storage.RecordFilter{Kind: keyring.KindTenant, Limit: form.MaxPageSize}
+		for {
+			recs, _, err := v.Store.ListRecords(ctx, filter)
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			for t, err := range listed(ctx, v, recs) {
+				if !yield(t, err) || err != nil {
+					return
+				}
+			}
+			if len(recs) < filter.Limit {
+				return
+			}
+			filter.Before = recs[len(recs)-1].ID
+		}
+	}
+}
+
+// listed iterates over the tenants of records. It leaves out tenants that were
+// deleted since the records were read.
+func listed(ctx context.Context, v *core.Vault, recs []storage.Record) iter.Seq2[*core.Tenant, error] {
+	return func(yield func(*core.Tenant, error) bool) {
+		for i := range recs {
+			state, err := v.Tenants.Get(ctx, uuid.UUID(recs[i].Tenant))
+			if errors.Is(err, fault.ErrNotFound) {
+				continue
+			}
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			t := state.Doc
+			if t.CreatedAs == "" && t.ModifiedAt.IsZero() {
+				t.CreatedAs = t.Name
+			}
+			if !yield(&t, nil) {
+				return
+			}
+		}
+	}
+}
+
+// Get returns the tenant of an operation.
+func Get(ctx context.Context, op *core.Op) (*core.Tenant, error) {
+	state, err := op.Vault.Tenants.Reload(ctx, op.Tenant())
+	if err != nil {
+		return nil, err
+	}
+	if err := op.LogReads(ctx, audit.Read, core.Entity{Type: keyring.KindTenant, ID: op.Tenant().String()}); err != nil {
+		return nil, err
+	}
+	t := state.Doc
+	return &t, nil
+}
+
+// Replace replaces the name and the settings of the tenant of an operation.
+func Replace(ctx context.Context, op *core.Op, p Params) (*core.Tenant, error) {
+	if err := records.CheckName(p.Name); err != nil {
+		return nil, err
+	}
+	return change(ctx, op, func(t *core.Tenant) error {
+		t.Name, t.Settings = p.Name, p.Settings
+		return nil
+	})
+}
+
+// Patch changes the tenant of an operation by a JSON merge patch of its parameters.
+func Patch(ctx context.Context, op *core.Op, patch any) (*core.Tenant, error) {
+	text, err := records.PatchText(patch)
+	if err != nil {
+		return nil, err
+	}
+	return change(ctx, op, func(t *core.Tenant) error {
+		var p Params
+		if err := (records.Form{Fields: fault.Fields}).Merge(&p, Params{t.Name, t.Settings}, text); err != nil {
+			return err
+		}
+		t.Name, t.Settings = p.Name, p.Settings
+		return records.CheckName(p.Name)
+	})
+}
+
+// secretOverlap is how long callbacks are signed with the old secret too.
+const secretOverlap = 24 * time.Hour
+
+// RotateSecret gives the tenant of an operation a new webhook secret.
+func RotateSecret(ctx context.Context, op *core.Op) (*core.Tenant, error) {
+	return change(ctx, op, func(t *core.Tenant) error {
+		t.OldSecret, t.OldSecretUntil = t.WebhookSecret, op.Now.Add(secretOverlap)
+		t.WebhookSecret = webhook.NewSecret()
+		return nil
+	})
+}
+
+// change reads the tenant of an operation, changes it and stores it.
+func change(ctx context.Context, op *core.Op, change func(*core.Tenant) error) (*core.Tenant, error) {
+	defer op.Afterwards(func() { op.Vault.Tenants.Forget(op.Tenant()) })
+	return core.RetryStale(func() (*core.Tenant, error) {
+		var err error
+		if op.State, err = op.Vault.Tenants.Reload(ctx, op.Tenant()); err != nil {
+			return nil, err
+		}
+		t := op.State.Doc
+		t.ModifiedAt = op.Now
+		if err := change(&t); err != nil {
+			return nil, err
+		}
+		t.Record.Rev++
+		rec, err := record(op, &t)
+		if err != nil {
+			return nil, err
+		}
+		ch := op.Change()
+		ch.UpdateRecords = []storage.RecordUpdate{{Rev: rec.Rev - 1, Record: rec}}
+		ch.Logs = []storage.Log{op.RecordEntry(audit.Update, &rec)}
+		return &t, op.Write(ctx, ch)
+	})
+}
+
+// record seals a tenant. It keeps the key of the name that it was created under: a
+// tenant can change its name by itself, and must not be taken for another one
+// because of that.
+func record(op *core.Op, t *core.Tenant) (storage.Record, error) {
+	rec := storage.Record{
+		Kind: keyring.KindTenant, ID: storage.ID(t.ID), Name: t.Name, AltKey: t.Record.AltKey, CreatedAt: t.CreatedAt, Rev: t.Record.Rev,
+	}
+	return rec, op.SealRecord(&rec, t)
+}
