@@ -176,6 +176,49 @@ func TestEvidenceAfterDeletions(t *testing.T) {
 	}
 }
 
+// A process without evidence enters its deletions in the trees that another process
+// keeps. Without the signer it deletes nothing.
+func TestDeletionsWithoutEvidence(t *testing.T) {
+	t.Parallel()
+	for name, signer := range map[string]note.Signer{"a stored key": nil, "the program's signer": newSigner(t, "vault.example")} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ctx, path, key, clock := t.Context(), filepath.Join(t.TempDir(), "vault.db"), vault.NewKey(), vaulttest.NewClock(vaulttest.Start)
+			cfg := vault.Config{Now: clock.Now, SweepEvery: -1, WorkEvery: -1, LogRetention: 24 * time.Hour}
+			plain, err := vault.Open(ctx, onDisk(t, path), key, &cfg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer plain.Close()
+			cfg.Evidence = &vault.EvidenceConfig{Every: -1, Signer: signer}
+			v, err := vault.Open(ctx, onDisk(t, path), key, &cfg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer v.Close()
+			tenantOf(t, v)
+			gone := tenantOf(t, v)
+			if _, err := v.Checkpoint(ctx); err != nil {
+				t.Fatal(err)
+			}
+			clock.Advance(48 * time.Hour)
+			swept, err := plain.Sweep(ctx)
+			if deleted := plain.DeleteTenant(ctx, gone.TenantID()); (err != nil) != (signer != nil) || (deleted != nil) != (signer != nil) {
+				t.Fatal(err, deleted)
+			}
+			if (swept.Logs > 0) != (signer == nil) {
+				t.Errorf("%d entries are deleted", swept.Logs)
+			}
+			if _, err := v.Checkpoint(ctx); err != nil {
+				t.Fatal(err)
+			}
+			if report, err := v.VerifyLogs(ctx, nil); err != nil || !report.OK() {
+				t.Errorf("%v, %+v", err, report)
+			}
+		})
+	}
+}
+
 // plainStorage hides what a storage can do besides.
 type plainStorage struct{ vault.Storage }
 

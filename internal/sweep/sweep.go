@@ -14,6 +14,7 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/audit"
 	"github.com/seed-72ea4aab/vault/internal/core"
 	"github.com/seed-72ea4aab/vault/internal/keyring"
+	"github.com/seed-72ea4aab/vault/internal/ledger"
 	"github.com/seed-72ea4aab/vault/internal/tokens"
 	"github.com/seed-72ea4aab/vault/storage"
 )
@@ -31,9 +32,10 @@ const chunk = 200
 
 // sweep is a sweep in progress.
 type sweep struct {
-	v     *core.Vault
-	r     Retention
-	swept Swept
+	v      *core.Vault
+	r      Retention
+	ledger *ledger.Ledger // while log entries are deleted; may be nil
+	swept  Swept
 }
 
 // Retention says how long log entries are kept.
@@ -42,6 +44,9 @@ type Retention struct {
 	// Before, if set, returns the time before which entries of a tenant may be
 	// deleted: the given time, or an earlier one.
 	Before func(ctx context.Context, tenant storage.ID, before time.Time) (time.Time, error)
+	// Ledger, if set, returns the ledger that deletions are entered in, which may be
+	// nil, and a function that ends its use.
+	Ledger func(ctx context.Context) (*ledger.Ledger, func(), error)
 }
 
 // Run deletes what has expired, what is left of deleted tenants, and log entries
@@ -205,6 +210,14 @@ func (s *sweep) logs(ctx context.Context) error {
 	if s.r.Keep == 0 {
 		return nil
 	}
+	if s.r.Ledger != nil {
+		l, done, err := s.r.Ledger(ctx)
+		if err != nil {
+			return err
+		}
+		defer done()
+		s.ledger = l
+	}
 	before := s.v.Now().Add(-s.r.Keep)
 	pieces := maxLogPieces
 	var errs []error
@@ -233,7 +246,7 @@ func (s *sweep) deleteLogs(ctx context.Context, tenant storage.ID, before time.T
 			return err
 		}
 	}
-	if l := s.v.Ledger; l != nil {
+	if l := s.ledger; l != nil {
 		allowed, err := l.Retain(ctx, uuid.UUID(tenant), before)
 		if err != nil {
 			return err

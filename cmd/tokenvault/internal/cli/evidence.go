@@ -132,11 +132,11 @@ func evidenceOf(anchor string) *vault.EvidenceConfig {
 	return cfg
 }
 
-// useTrees enables evidence for a command that deletes data or looks at the evidence,
-// if the database has trees over the log. Deletions are then recorded there.
+// useTrees enables evidence for a command that looks at it, if the database has trees
+// over the log.
 func (c *call) useTrees(store vault.Storage) error {
 	trees, ok := store.(storage.TreeStorage)
-	if !ok || !c.deletes && !c.looks {
+	if !ok || !c.looks {
 		return nil
 	}
 	begun, err := trees.Trees(c.ctx, storage.TreeFilter{Tenants: []storage.ID{{}}})
