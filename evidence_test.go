@@ -59,7 +59,7 @@ func somethingLogged(t *testing.T, v *vaulttest.Vault) uuid.UUID {
 
 // settled signs a checkpoint over everything that is committed, and verifies the log
 // in place. On PostgreSQL a transaction of another test may hold entries back.
-func settled(t *testing.T, v *vaulttest.Vault) *evidence.Report {
+func settled(t testing.TB, v *vault.Vault) *evidence.Report {
 	t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
@@ -82,7 +82,7 @@ func settled(t *testing.T, v *vaulttest.Vault) *evidence.Report {
 func checkEvidence(t *testing.T, v *vaulttest.Vault, entry uuid.UUID) {
 	t.Helper()
 	ctx := t.Context()
-	if report := settled(t, v); len(report.Findings) > 0 {
+	if report := settled(t, v.Vault); len(report.Findings) > 0 {
 		t.Fatalf("in place: %+v", report)
 	}
 	key, err := v.EvidenceKey()

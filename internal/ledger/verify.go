@@ -93,7 +93,7 @@ func (v *verification) vault(o *VerifyOptions) error {
 		v.findVault(evidence.Truncated)
 		return nil
 	}
-	if decodeState(&tree, &v.state) != nil {
+	if decodeState(&tree, &v.state) != nil || !bytes.Equal(encodeState(&v.state), tree.State) {
 		v.findVault(evidence.Altered)
 	}
 	v.report.Origin, v.report.Size = evidence.OriginAfter(v.l.c.Name, v.state.Restores), tree.Size
@@ -207,7 +207,23 @@ func (v *verification) events(tree *storage.Tree, notes []noteAt) error {
 		v.findVault(evidence.Altered)
 	}
 	w.rest(restores)
+	if err := v.afterEvents(tree.Size); err != nil {
+		return err
+	}
 	return v.nodes(uuid.UUID{}, *nodes)
+}
+
+// afterEvents looks for events that are behind the end of the tree.
+func (v *verification) afterEvents(size int64) error {
+	events, err := v.l.c.Store.TreeEvents(v.ctx, size, newest)
+	if err != nil || len(events) == 0 {
+		return err
+	}
+	now, err := v.l.tree(v.ctx, uuid.UUID{}) // it may have grown
+	if last := events[len(events)-1].N; err == nil && last >= now.Size {
+		v.find(uuid.UUID{}, last, uuid.UUID{}, evidence.Forged)
+	}
+	return err
 }
 
 // isOfVault reports whether events of a kind are about the whole vault.
@@ -328,7 +344,22 @@ func (v *verification) nodesOf(tenant uuid.UUID, level int, count int64, want []
 			}
 		}
 	}
-	return nil
+	return v.afterNodes(tenant, level, count)
+}
+
+// afterNodes looks for nodes that are behind the end of the tree.
+func (v *verification) afterNodes(tenant uuid.UUID, level int, count int64) error {
+	part, err := v.l.c.Store.ReadTree(v.ctx, storage.TreeQuery{
+		Tenant: storage.ID(tenant), Nodes: []storage.NodeRange{{Level: level, From: count, To: newest}},
+	})
+	if err != nil || len(part.Nodes) == 0 {
+		return err
+	}
+	now, err := v.l.tree(v.ctx, tenant) // it may have grown
+	if last := part.Nodes[len(part.Nodes)-1].N; err == nil && last >= now.Size>>level {
+		v.find(tenant, -1, uuid.UUID{}, evidence.Forged)
+	}
+	return err
 }
 
 // tenants verifies the trees of tenants.
