@@ -96,6 +96,13 @@ func (v *verification) vault(o *VerifyOptions) error {
 	if decodeState(&tree, &v.state) != nil || !bytes.Equal(encodeState(&v.state), tree.State) {
 		v.findVault(evidence.Altered)
 	}
+	is, err := v.l.instance(v.ctx)
+	if err != nil {
+		return err
+	}
+	if is.ID != v.state.Instance { // a restore that nobody has accepted, or an altered state
+		v.findVault(evidence.Altered)
+	}
 	v.report.Origin, v.report.Size = evidence.OriginAfter(v.l.c.Name, v.state.Restores), tree.Size
 	return v.events(&tree, v.notes(o, stored))
 }
