@@ -17,7 +17,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	_ "github.com/lib/pq" // the application's driver
 	"golang.org/x/mod/modfile"
 
 	"github.com/seed-72ea4aab/vault"
@@ -156,7 +155,7 @@ var mayImport = map[string][]string{
 	"vaultsql":       {".", "internal/form", "internal/jsonx", "internal/token"},
 	"httptokenize":   {".", "httpserver"},
 	"httpserver":     {".", "script", "internal/bridge", "internal/fault", "internal/form", "internal/trace", "github.com/google/uuid", "golang.org/x/time"},
-	"vaultclient":    {".", "script", "internal/egress", "internal/fault", "internal/trace", "github.com/google/uuid"},
+	"vaultclient":    {".", "script", "internal/core", "internal/egress", "internal/fault", "internal/trace", "internal/verbs", "github.com/google/uuid"},
 	"vaulttest":      {".", "internal/keyring", "storage"},
 	"console":        {".", "internal/fault", "github.com/google/uuid"},
 	"cmd/tokenvault": {"cmd/tokenvault/internal/cli", "golang.org/x/crypto"},

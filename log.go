@@ -251,8 +251,10 @@ func (c *Client) NextLogs(ctx context.Context, cursor string, wait time.Duration
 // the client has then.
 func (c *Client) nextLogs(ctx context.Context, verb *core.Verb, cursor string, wait time.Duration) (*LogBatch, error) {
 	begins := verb == &verbs.FollowLogs && wait == 0
+	look := *verb // the observer hears of the first look alone
 	batch, err := c.v.followers.Await(ctx, c.caller.Identity, cursor, wait, func(cursor string) (*logs.Batch, error) {
-		return run(ctx, c, verb, func(ctx context.Context, op *core.Op) (*logs.Batch, error) {
+		defer func() { look.Again = true }()
+		return run(ctx, c, &look, func(ctx context.Context, op *core.Op) (*logs.Batch, error) {
 			return logs.After(ctx, op, cursor, begins)
 		})
 	})
@@ -272,7 +274,7 @@ func (c *Client) nextLogs(ctx context.Context, verb *core.Verb, cursor string, w
 func (v *Vault) FollowLogs(ctx context.Context, cursor string) iter.Seq2[*LogBatch, error] {
 	return func(yield func(*LogBatch, error) bool) {
 		at, err := sinks.ReadEverything(v.core, cursor)
-		if err != nil {
+		if err = cmp.Or(v.core.Alive(), ctx.Err(), err); err != nil {
 			yield(nil, public(err))
 			return
 		}
@@ -377,7 +379,12 @@ type SinkStatus struct {
 	// them was created.
 	Behind int       `json:"behind"`
 	Oldest time.Time `json:"oldest,omitzero"`
+	// Tenants is where the sink is in the log of each tenant.
+	Tenants []SinkTenantStatus `json:"tenants,omitempty"`
 }
+
+// SinkTenantStatus is where a sink is in the log of a tenant.
+type SinkTenantStatus = sinks.TenantStatus
 
 // ListSinks returns the sinks that the database knows: those of Config.Sinks of all
 // nodes, and former ones.
@@ -412,35 +419,4 @@ func (v *Vault) SendLogs(ctx context.Context) error {
 		return err
 	}
 	return public(cmp.Or(ctx.Err(), v.sinks.Send(ctx)))
-}
-
-// SinkHealth is how the sending to a sink goes on this node.
-type SinkHealth struct {
-	LastSuccess time.Time
-	Failures    int64  // batches that could not be sent
-	LastError   string // of the last of them
-	// Behind is how many entries wait, up to 500 of each tenant whose log this node
-	// sends, and Oldest is when the oldest of them was created.
-	Behind int
-	Oldest time.Time
-	// Sent entries were taken by the destination, Refused entries passed over.
-	Sent, Refused int64
-}
-
-// Lag is how old the oldest entry is that waits; zero if none does.
-func (h SinkHealth) Lag() time.Duration {
-	if h.Oldest.IsZero() {
-		return 0
-	}
-	return max(0, time.Since(h.Oldest))
-}
-
-// SinkHealth returns how the sending to the sinks of Config goes on this node, by
-// their names. It does not ask the database.
-func (v *Vault) SinkHealth() map[string]SinkHealth {
-	all := map[string]SinkHealth{}
-	for name, h := range v.sinks.Health() {
-		all[name] = SinkHealth(h)
-	}
-	return all
 }

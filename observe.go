@@ -42,9 +42,9 @@ const (
 	// EventAlarm is a row of the database that was altered or does not open:
 	// altered, unreadable, rolled_back. It ends at once, with an error.
 	EventAlarm EventKind = core.KindAlarm
-	// EventCall is an operation of a client. Its names are create, read, update and
-	// delete for tokens, react, proxy, move for imports and exports, and admin for
-	// the rest; Method says which one it is.
+	// EventCall is an operation of a client, in process or of package vaultclient. Its
+	// names are create, read, update and delete for tokens, react, proxy, move for
+	// imports and exports, and admin for the rest; Method says which one it is.
 	EventCall EventKind = core.KindCall
 )
 
@@ -54,8 +54,8 @@ type Event struct {
 	// Name says more within the kind. It has few distinct values, so that it can
 	// label a metric.
 	Name string
-	// Method is the method of [Client] for a EventCall, such as CreateToken, and
-	// empty for other work. An iterator is told of for each piece that it reads.
+	// Method is the method of [Client] for an EventCall, such as CreateToken, and
+	// empty for other work. An iterator is reported for each piece that it reads.
 	Method   string
 	TenantID uuid.UUID // zero for work that is not one tenant's
 	EntityID uuid.UUID // the reactor or proxy of a run; else zero
@@ -301,4 +301,38 @@ func (o *Owner) Stats(ctx context.Context) (*Stats, error) {
 		}
 		return s, nil
 	})
+}
+
+// SinkHealth is how the sending to a sink goes on this node.
+type SinkHealth struct {
+	LastSuccess time.Time
+	Failures    int64  // batches that could not be sent
+	LastError   string // of the last of them
+	// Failed counts the failures by tenant. Failures that are about no tenant, such
+	// as those of the database, are not among them.
+	Failed map[uuid.UUID]int64
+	// Behind is how many entries wait, up to 500 of each tenant whose log this node
+	// sends, and Oldest is when the oldest of them was created.
+	Behind int
+	Oldest time.Time
+	// Sent entries were taken by the destination, Refused entries passed over.
+	Sent, Refused int64
+}
+
+// Lag is how old the oldest entry is that waits; zero if none does.
+func (h SinkHealth) Lag() time.Duration {
+	if h.Oldest.IsZero() {
+		return 0
+	}
+	return max(0, time.Since(h.Oldest))
+}
+
+// SinkHealth returns how the sending to the sinks of Config goes on this node, by
+// their names. It does not ask the database.
+func (v *Vault) SinkHealth() map[string]SinkHealth {
+	all := map[string]SinkHealth{}
+	for name, h := range v.sinks.Health() {
+		all[name] = SinkHealth(h)
+	}
+	return all
 }

@@ -234,7 +234,7 @@ func TestRotation(t *testing.T) {
 	}
 	goOn()
 	rest := string(must[[]byte](t)(io.ReadAll(events))) // ends with the rotation
-	if !strings.Contains(rest, "The rotation is done") || !strings.HasSuffix(strings.TrimSpace(rest), "event: end\ndata:") {
+	if !strings.Contains(rest, "The rotation is complete") || !strings.HasSuffix(strings.TrimSpace(rest), "event: end\ndata:") {
 		t.Errorf("events: %s", rest)
 	}
 	found := 0
@@ -295,7 +295,7 @@ func TestEditorOfRules(t *testing.T) {
 		}
 		bad.Set(c.field, c.value)
 		status, body := v.post(page, bad)
-		if status != http.StatusBadRequest || !strings.Contains(body, c.says) || !strings.Contains(body, "Nothing was saved") {
+		if status != http.StatusBadRequest || !strings.Contains(body, c.says) || !strings.Contains(body, "Not saved.") {
 			t.Errorf("%s: %d, and nothing of %q", name, status, c.says)
 		}
 	}

@@ -25,15 +25,26 @@ func (q *request) applications() error {
 	if err != nil {
 		return err
 	}
+	rows := make([]applicationRow, len(list.Data))
+	for i := range list.Data {
+		rows[i] = applicationRow{&list.Data[i], idRef(list.Data[i].ID.String(), "")}
+	}
 	return q.show(http.StatusOK, "applications", q.view("applications", "Applications", t, struct {
-		Applications []vault.Application
-		Pager        pager
-	}{list.Data, q.pager(list.Pagination)}))
+		Rows  []applicationRow
+		Pager pager
+	}{rows, q.pager(list.Pagination)}))
+}
+
+// applicationRow is an application in a table.
+type applicationRow struct {
+	*vault.Application
+	Ref ref
 }
 
 // applicationBody is the page of an application: what it may do, as a form.
 type applicationBody struct {
 	Application *vault.Application
+	Ref         ref
 	Permissions []choice
 	Rules       []ruleForm
 	Blank       ruleForm // for another rule
@@ -78,10 +89,7 @@ func choices(all, held []vault.Permission) []choice {
 
 // formOf puts what an application may do in a form.
 func formOf(a *vault.Application) *applicationBody {
-	b := &applicationBody{Application: a, Shown: mark(a), RulesFit: a.Type != vault.ApplicationManagement, Permissions: choices(vault.AllPermissions(a.Type), a.Permissions)}
-	if !a.ExpiresAt.IsZero() {
-		b.Expires = a.ExpiresAt.UTC().Format(time.RFC3339)
-	}
+	b := &applicationBody{Application: a, Ref: idRef(a.ID.String(), ""), Shown: mark(a), Expires: inputTime(a.ExpiresAt), RulesFit: a.Type != vault.ApplicationManagement, Permissions: choices(vault.AllPermissions(a.Type), a.Permissions)}
 	can := vault.AllPermissions(a.Type)
 	for i, r := range a.Rules {
 		f := ruleForm{N: i, Priority: strconv.Itoa(r.Priority), Description: r.Description, Container: r.Container,
@@ -95,6 +103,14 @@ func formOf(a *vault.Application) *applicationBody {
 	}
 	b.Blank = ruleForm{N: len(a.Rules), Transform: string(vault.TransformMask), Permissions: choices(can, nil)}
 	return b
+}
+
+// inputTime writes a time for an input of a form; nothing for none.
+func inputTime(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format("2006-01-02T15:04:05")
 }
 
 // application shows one.
@@ -144,6 +160,7 @@ func (q *request) saveApplication() error {
 	if err != nil {
 		return err
 	}
+	q.names.forget(nameKey{t.ID, a.ID})
 	return q.seeOther(q.tenantPath()+"/applications/"+a.ID.String(), "saved")
 }
 
@@ -157,17 +174,17 @@ func readApplication(a *vault.Application, form url.Values) (vault.ApplicationPa
 	for _, value := range form["permissions"] {
 		p.Permissions = append(p.Permissions, vault.Permission(value))
 	}
-	if text := strings.TrimSpace(form.Get("expires_at")); text != "" {
-		at, err := time.Parse(time.RFC3339, text)
-		if err != nil {
-			bad["expires_at"] = []string{"must be a date and time such as 2030-01-31T00:00:00Z"}
-		}
-		p.ExpiresAt = at
+	text, ok := strings.TrimSpace(form.Get("expires_at")), true
+	if p.ExpiresAt, ok = readTime(text); !ok {
+		bad["expires_at"] = []string{timeProblem}
+	}
+	if text == inputTime(a.ExpiresAt) {
+		p.ExpiresAt = a.ExpiresAt // the form has no fractions of a second
 	}
 	for n := range maxRuleForms {
 		name := fmt.Sprintf("rule.%d.", n)
 		if form.Get(name+"priority") == "" {
-			continue // not filled in, or taken away
+			continue // not filled in, or deleted
 		}
 		r, err := readRule(form, name)
 		if err != "" {
@@ -209,5 +226,6 @@ func (q *request) deleteApplication() error {
 	if err := q.client().DeleteApplication(q.r.Context(), q.id("id")); err != nil {
 		return err
 	}
+	q.names.forget(nameKey{q.id("tenant"), q.id("id")})
 	return q.seeOther(path, "deleted")
 }

@@ -36,7 +36,7 @@ func TestOldFormsAreNotSaved(t *testing.T) {
 	for name, mark := range map[string][]string{"from before": {shown}, "without a mark": nil, "with another": {"x"}} {
 		form["shown"] = mark
 		status, body := v.post(page, form)
-		if status != http.StatusConflict || !strings.Contains(body, "was changed after you opened this page") || strings.Contains(body, `value="Saved"`) {
+		if status != http.StatusConflict || !strings.Contains(body, "has changed since you opened this page") || strings.Contains(body, `value="Saved"`) {
 			t.Errorf("a form %s: %d %s", name, status, body)
 		}
 		if !strings.Contains(body, `name="shown" value="`+w.shown()+`"`) {

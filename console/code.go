@@ -24,13 +24,8 @@ type codeBody struct {
 	MoreR, MoreP  int                  // that are not shown
 }
 
-// Name is what the reactor of a job is called.
-func (b *codeBody) Name(id uuid.UUID) string {
-	if name, ok := b.Names[id]; ok {
-		return name
-	}
-	return "deleted reactor"
-}
+// Name is what the reactor of a job is called; nothing if it was deleted.
+func (b *codeBody) Name(id uuid.UUID) string { return b.Names[id] }
 
 // code lists reactors, proxies and jobs.
 func (q *request) code() error {
@@ -69,7 +64,7 @@ type programBody struct {
 	Destination   string
 	RequireAuth   bool
 	Configuration []string // names, never values
-	Application   string   // id
+	Application   ref
 	Sources       []source
 	Runs          []Run
 	Dead          []vault.JobInfo
@@ -152,7 +147,7 @@ func (q *request) reactorBody(c *vault.Owner) (*programBody, error) {
 		return nil, err
 	}
 	if r.Application != nil {
-		b.Application = r.Application.ID.String()
+		b.Application = q.applicationRef(c, q.root()+q.tenantPath()+"/", r.Application.ID)
 	}
 	b.Sources = []source{{Title: "Code", Lines: linesOf(r.Code, lastBad(b.Runs)), Args: reactorArgs}}
 	return b, nil
@@ -176,7 +171,7 @@ func (q *request) proxyBody(c *vault.Owner) (*programBody, error) {
 	}
 	b.Destination, b.RequireAuth = plainURL(x.DestinationURL), x.RequireAuth
 	if x.ApplicationID != (uuid.UUID{}) {
-		b.Application = x.ApplicationID.String()
+		b.Application = q.applicationRef(c, q.root()+q.tenantPath()+"/", x.ApplicationID)
 	}
 	if x.RequestTransform != nil {
 		b.Sources = append(b.Sources, source{Title: "Request transform", Part: "request", Lines: linesOf(x.RequestTransform.Code, 0), Args: requestArgs})

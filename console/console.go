@@ -126,7 +126,7 @@ func (o *Options) withDefaults() Options {
 // that ends in a slash, with [http.StripPrefix]. opts may be nil. It needs no
 // closing, and works until the vault is closed.
 func Handler(v *vault.Vault, opts *Options) http.Handler {
-	h := &handler{vault: v, opts: opts.withDefaults(), mux: http.NewServeMux(), rotations: newRotations()}
+	h := &handler{vault: v, opts: opts.withDefaults(), mux: http.NewServeMux(), rotations: newRotations(), names: newNames()}
 	h.live = newHub(h)
 	h.logs = newFollowers(h)
 	for _, rt := range h.routes() {

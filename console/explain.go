@@ -19,7 +19,7 @@ type explainBody struct {
 	Token        string
 	Containers   string
 	Explanation  *vault.Explanation
-	Problem      string
+	Problems     problems
 }
 
 // explain asks, if the form is filled in.
@@ -62,11 +62,29 @@ func (b *explainBody) ask(q *request, c *vault.Owner) {
 	if b.Explanation, err = c.Explain(q.r.Context(), p); err == nil {
 		return
 	}
-	if bad := problemsOf(err); bad != nil {
-		for field, messages := range bad {
-			b.Problem += field + " " + strings.Join(messages, "; ") + ". "
-		}
-		return
+	b.Problems = problems{}
+	for field, messages := range problemsOf(err) {
+		b.Problems[explainField(field)] = messages
 	}
-	b.Problem = "There is no such application, session or token."
+	switch {
+	case len(b.Problems) > 0:
+	case b.Token != "":
+		b.Problems["token"] = []string{"there is no such token, or the application or session is gone"}
+	default:
+		b.Problems["holder"] = []string{"there is no such application or session"}
+	}
+}
+
+// explainField returns the field of the form that a problem is about.
+func explainField(path string) string {
+	switch name, _, _ := strings.Cut(path, "["); name {
+	case "application_id", "session_id":
+		return "holder"
+	case "token_id":
+		return "token"
+	case "permission", "containers":
+		return name
+	default:
+		return "other"
+	}
 }

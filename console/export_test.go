@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/seed-72ea4aab/vault"
 )
 
@@ -75,8 +77,11 @@ func (r *Recorder) At(t time.Time) {
 func (r *Recorder) Call(name string, took time.Duration, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.endCall(name, took, err)
+	r.endCall(vault.Event{Name: name}, took, err)
 }
+
+// ErrorsOf is how many calls of a tenant failed in the last day.
+func (r *Recorder) ErrorsOf(tenant uuid.UUID) int { return r.errorsOf(tenant) }
 
 // Forget makes a recorder new.
 func (r *Recorder) Forget() {
@@ -97,3 +102,11 @@ func (r *Recorder) Figures(day bool) (calls, creates, reads, errors int, p50, p9
 
 // SetClock has a link believe a clock.
 func (l *Link) SetClock(now func() time.Time) { l.now = now }
+
+// What pages write.
+var (
+	Mask   = mask
+	Short  = short
+	Lines  = lines
+	Origin = origin
+)

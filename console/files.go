@@ -3,18 +3,16 @@ package console
 import (
 	"bytes"
 	"embed"
-	"encoding/json"
 	"html/template"
 	"io/fs"
 	"net/http"
+	"net/url"
 	"path"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/google/uuid"
-
-	"github.com/seed-72ea4aab/vault"
 )
 
 //go:embed page
@@ -22,7 +20,7 @@ var files embed.FS
 
 // static are the files that pages load, by the end of their address. They hold
 // nothing of the vault's, so they are served to everyone.
-var static = map[string]string{"console.css": "text/css; charset=utf-8", "console.js": "text/javascript; charset=utf-8", "icon.svg": "image/svg+xml"}
+var static = map[string]string{"console.css": "text/css; charset=utf-8", "console.js": "text/javascript; charset=utf-8", "icon.svg": "image/svg+xml", "copy.svg": "image/svg+xml", "done.svg": "image/svg+xml"}
 
 // serveFile serves a static file, if the request is for one.
 func serveFile(w http.ResponseWriter, r *http.Request) bool {
@@ -42,18 +40,9 @@ func serveFile(w http.ResponseWriter, r *http.Request) bool {
 }
 
 var helpers = template.FuncMap{
-	"number": number, "duration": duration, "moment": moment, "machine": machine,
-	"pathEscape": pathEscape, "plain": plain, "zero": func(id uuid.UUID) bool { return id == uuid.UUID{} },
-	"args": func(all ...any) []any { return all },
-}
-
-// plain is a mask as people write it: a string without the quotes of JSON.
-func plain(mask vault.JSON) string {
-	var text string
-	if json.Unmarshal(mask, &text) == nil {
-		return text
-	}
-	return string(mask)
+	"number": number, "number64": func(n int64) string { return number(int(n)) }, "ago": ago, "seconds": seconds, "duration": duration, "moment": moment, "machine": machine,
+	"pathEscape": pathEscape, "mask": mask, "zero": func(id uuid.UUID) bool { return id == uuid.UUID{} },
+	"args": func(all ...any) []any { return all }, "idRef": func(id uuid.UUID) ref { return idRef(id.String(), "") },
 }
 
 // pathEscape makes text a segment of an address. The template's own escaping
@@ -80,3 +69,8 @@ var pages = func() map[string]*template.Template {
 	}
 	return all
 }()
+
+// query is a query as part of an address. A plain string would be escaped again.
+func query(v url.Values) template.URL {
+	return template.URL(v.Encode()) //nolint:gosec // it is encoded
+}

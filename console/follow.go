@@ -55,7 +55,7 @@ func (f *followers) join(tenant uuid.UUID) (batches <-chan []vault.LogEntry, lea
 // run hands entries to the screens. When it ends, so do they, and the browsers
 // ask again.
 func (f *followers) run(ctx context.Context, tenant uuid.UUID, one *follower) {
-	for batch, err := range f.h.vault.Tenant(tenant).FollowLogs(ctx, "") {
+	for batch, err := range f.h.vault.Tenant(tenant).From(fromConsole).FollowLogs(ctx, "") {
 		if err != nil {
 			break
 		}

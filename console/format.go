@@ -64,3 +64,39 @@ func moment(t time.Time) string {
 
 // machine writes a time for machines.
 func machine(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
+
+// days writes an age in days.
+func days(age time.Duration) string {
+	switch n := int(age / (24 * time.Hour)); n {
+	case 0:
+		return "under a day"
+	case 1:
+		return "1 day"
+	default:
+		return number(n) + " days"
+	}
+}
+
+// seconds writes a lag in seconds.
+func seconds(d time.Duration) string {
+	if d < 10*time.Second {
+		return fmt.Sprintf("%.1f s", d.Seconds())
+	}
+	return number(int(d.Seconds())) + " s"
+}
+
+// ago writes how long something has been, in one unit.
+func ago(d time.Duration) string {
+	switch {
+	case d < time.Second:
+		return "under a second"
+	case d < 2*time.Minute:
+		return fmt.Sprintf("%d s", int(d.Seconds()))
+	case d < 2*time.Hour:
+		return fmt.Sprintf("%d min", int(d.Minutes()))
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%d h", int(d.Hours()))
+	default:
+		return days(d)
+	}
+}

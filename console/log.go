@@ -2,11 +2,10 @@ package console
 
 import (
 	"bytes"
-	"encoding/csv"
-	"encoding/json"
-	"io"
+	"html/template"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -18,20 +17,37 @@ import (
 // logBody is the page of the audit log.
 type logBody struct {
 	Filter      logFilter
-	Entries     []vault.LogEntry
-	Pager       pager
+	Rows        []logRow
+	Older       template.URL // the query of the next page; empty for none
+	First       bool
 	EntityTypes []vault.EntityType
 	Operations  []vault.LogOperation
-	Problem     string
+	Problems    problems
+}
+
+// logRow is an entry in a table.
+type logRow struct {
+	*vault.LogEntry
+	Entity, Actor ref
+	Console       bool // it is of the console
+}
+
+// Where says where a call came from, without the mark of the console.
+func (r logRow) Where() string {
+	if r.Console {
+		return strings.TrimSpace(strings.TrimPrefix(r.Origin, fromConsole))
+	}
+	return r.Origin
 }
 
 // logFilter is what the form asks for, as it was filled in.
 type logFilter struct {
 	Actor, EntityType, EntityID, Operation, From, To string
+	Console                                          bool // also reads made in the console
 }
 
-// Query is the filter in an address.
-func (f logFilter) Query() string {
+// values is the filter in an address.
+func (f *logFilter) values() url.Values {
 	v := url.Values{}
 	for name, value := range map[string]string{
 		"actor": f.Actor, "entity_type": f.EntityType, "entity_id": f.EntityID, "operation": f.Operation, "from": f.From, "to": f.To,
@@ -40,17 +56,37 @@ func (f logFilter) Query() string {
 			v.Set(name, value)
 		}
 	}
-	return v.Encode()
+	if f.Console {
+		v.Set("console", "show")
+	}
+	return v
 }
 
-var operations = []vault.LogOperation{"create", "read", "update", "delete", "use", "authorize", "expire", "react"}
+// Query is the filter in an address.
+func (f *logFilter) Query() template.URL { return query(f.values()) }
 
-// logFilter reads the form, and what it asks the vault for. Times that are none
-// are said to be.
-func (q *request) logFilter() (f logFilter, p vault.LogFilter, problem string) {
+// Any reports whether the form leaves entries out.
+func (f *logFilter) Any() bool {
+	return *f != logFilter{Console: f.Console}
+}
+
+// Switched is the filter in an address, with or without reads made in the console.
+func (f *logFilter) Switched() template.URL {
+	other := *f
+	other.Console = !f.Console
+	return other.Query()
+}
+
+var operations = []vault.LogOperation{"create", "read", "update", "delete", "use", "authorize", "expire", "react", "import"}
+
+// timeProblem explains how to write a time.
+const timeProblem = "must be a date and time such as 2026-01-31T09:30"
+
+// logFilter reads the form, what it asks the vault for, and what is wrong with it.
+func (q *request) logFilter() (f logFilter, p vault.LogFilter, bad problems) {
 	asked := q.r.URL.Query()
 	f = logFilter{Actor: strings.TrimSpace(asked.Get("actor")), EntityType: asked.Get("entity_type"), EntityID: strings.TrimSpace(asked.Get("entity_id")),
-		Operation: asked.Get("operation"), From: asked.Get("from"), To: asked.Get("to")}
+		Operation: asked.Get("operation"), From: asked.Get("from"), To: asked.Get("to"), Console: asked.Get("console") == "show"}
 	p = vault.LogFilter{EntityType: f.EntityType, EntityID: f.EntityID, Operation: vault.LogOperation(f.Operation)}
 	if f.Actor != "" {
 		id, err := uuid.Parse(f.Actor)
@@ -59,13 +95,15 @@ func (q *request) logFilter() (f logFilter, p vault.LogFilter, problem string) {
 		}
 		p.ActorID = id
 	}
-	var ok, ok2 bool
-	p.StartDate, ok = readTime(f.From)
-	p.EndDate, ok2 = readTime(f.To)
-	if !ok || !ok2 {
-		problem = "A time is written as 2026-01-31T09:30, in UTC."
+	bad = problems{}
+	var ok bool
+	if p.StartDate, ok = readTime(f.From); !ok {
+		bad["from"] = []string{timeProblem}
 	}
-	return f, p, problem
+	if p.EndDate, ok = readTime(f.To); !ok {
+		bad["to"] = []string{timeProblem}
+	}
+	return f, p, bad
 }
 
 func readTime(text string) (time.Time, bool) {
@@ -86,23 +124,102 @@ func (q *request) log() error {
 	if err != nil {
 		return err
 	}
-	f, p, problem := q.logFilter()
-	b := &logBody{Filter: f, Operations: operations, Problem: problem}
+	f, p, bad := q.logFilter()
+	b := &logBody{Filter: f, Operations: operations, Problems: bad, First: q.r.URL.Query().Get("before") == ""}
 	if b.EntityTypes, err = c.ListEntityTypes(q.r.Context()); err != nil {
 		return err
 	}
-	status := http.StatusOK
-	if problem != "" {
-		status = http.StatusBadRequest
-	} else {
-		list, err := c.ListLogs(q.r.Context(), vault.ListLogsParams{EntityType: p.EntityType, EntityID: p.EntityID, StartDate: p.StartDate, EndDate: p.EndDate,
-			Operation: p.Operation, ActorID: p.ActorID, PageParams: q.pageParams()})
-		if err != nil {
-			return err
-		}
-		b.Entries, b.Pager = list.Data, q.pager(list.Pagination)
+	if len(bad) > 0 {
+		return q.show(http.StatusBadRequest, "log", q.view("log", "Log", t, b))
 	}
-	return q.show(status, "log", q.view("log", "Log", t, b))
+	before, _ := uuid.Parse(q.r.URL.Query().Get("before")) // anything else is the first page
+	entries, older, err := q.readLog(c, p, f.Console, before)
+	if err != nil {
+		return err
+	}
+	b.Rows = q.logRows(c, q.root()+q.tenantPath()+"/", entries)
+	if older != (uuid.UUID{}) {
+		next := f.values()
+		next.Set("before", older.String())
+		b.Older = query(next)
+	}
+	return q.show(http.StatusOK, "log", q.view("log", "Log", t, b))
+}
+
+// maxScan bounds the entries that a page of the log goes through, most of which may
+// be reads made in the console.
+const maxScan = 5000
+
+// readLog returns a page of entries, newest first, from the one before an id on; a
+// zero id means the newest. older is the id to go on from; zero if there is no more.
+func (q *request) readLog(c *vault.Owner, p vault.LogFilter, all bool, before uuid.UUID) (entries []vault.LogEntry, older uuid.UUID, err error) {
+	if before != (uuid.UUID{}) {
+		// The ids of entries begin with their milliseconds.
+		end := time.Unix(before.Time().UnixTime()).Truncate(time.Millisecond).Add(time.Millisecond)
+		if p.EndDate.IsZero() || end.Before(p.EndDate) {
+			p.EndDate = end
+		}
+	}
+	scanned := 0
+	for e, err := range c.AllLogs(q.r.Context(), p) {
+		switch {
+		case err != nil:
+			return nil, uuid.UUID{}, err
+		case before != (uuid.UUID{}) && bytes.Compare(e.ID[:], before[:]) >= 0:
+			continue
+		case len(entries) == listSize, scanned == maxScan:
+			return entries, older, nil
+		}
+		scanned++
+		older = e.ID
+		if all || !consoleRead(e) {
+			entries = append(entries, *e)
+		}
+	}
+	return entries, uuid.UUID{}, nil
+}
+
+// logRows are entries as tables show them. in leads to the pages of the tenant.
+func (q *request) logRows(c *vault.Owner, in string, entries []vault.LogEntry) []logRow {
+	rows := make([]logRow, len(entries))
+	for i := range entries {
+		e := &entries[i]
+		rows[i] = logRow{LogEntry: e, Entity: q.entity(c, in, e), Console: fromTheConsole(e)}
+		switch {
+		case e.ActorName != "":
+			rows[i].Actor = ref{Text: e.ActorName, Full: e.ActorName}
+		case e.ActorID != uuid.UUID{}:
+			rows[i].Actor = q.applicationRef(c, in, e.ActorID)
+		}
+	}
+	return rows
+}
+
+// entity refers to what an entry is about. Deleted things have no page.
+func (q *request) entity(c *vault.Owner, in string, e *vault.LogEntry) ref {
+	gone := e.Operation == vault.OperationDelete || e.Operation == vault.OperationExpire
+	id := idRef(e.EntityID, "")
+	switch e.EntityType {
+	case "tenant":
+		id.Href = strings.TrimSuffix(in, "/")
+	case "application":
+		if known, err := uuid.Parse(e.EntityID); err == nil && !gone {
+			return q.applicationRef(c, in, known)
+		}
+	case "session":
+		id.Href = in + "sessions"
+	case "reactor":
+		id.Href = in + "reactors/" + pathEscape(e.EntityID)
+	case "proxy":
+		id.Href = in + "proxies/" + pathEscape(e.EntityID)
+	case "erasure", "log":
+	default:
+		id.Href = in + "tokens/" + pathEscape(e.EntityID)
+	}
+	if gone || e.Operation == vault.OperationImport {
+		id.Href = ""
+	}
+	return id
 }
 
 // matches reports whether an entry is one that the filter asks for.
@@ -118,18 +235,20 @@ func (q *request) logEvents() error {
 	if err != nil {
 		return err
 	}
-	_, p, _ := q.logFilter()
+	f, p, _ := q.logFilter()
 	batches, leave := q.logs.join(c.TenantID())
 	defer leave()
 	s, err := q.stream()
 	if err != nil {
 		return err
 	}
-	return q.each(s, "entries", q.rendered(&p, batches))
+	return q.each(s, "entries", q.rendered(c, batches, func(e *vault.LogEntry) bool {
+		return matches(&p, e) && (f.Console || !consoleRead(e))
+	}))
 }
 
-// rendered turns batches into rows of HTML, of the entries that a filter asks for.
-func (q *request) rendered(p *vault.LogFilter, batches <-chan []vault.LogEntry) <-chan []byte {
+// rendered turns batches into rows of HTML, of the entries that are asked for.
+func (q *request) rendered(c *vault.Owner, batches <-chan []vault.LogEntry, asked func(*vault.LogEntry) bool) <-chan []byte {
 	out := make(chan []byte)
 	go func() {
 		defer close(out)
@@ -141,7 +260,7 @@ func (q *request) rendered(p *vault.LogFilter, batches <-chan []vault.LogEntry) 
 				if !ok {
 					return
 				}
-				html := q.rows(p, batch)
+				html := q.rows(c, batch, asked)
 				if len(html) == 0 {
 					continue
 				}
@@ -156,78 +275,19 @@ func (q *request) rendered(p *vault.LogFilter, batches <-chan []vault.LogEntry) 
 	return out
 }
 
-// rows renders entries, newest first.
-func (q *request) rows(p *vault.LogFilter, batch []vault.LogEntry) []byte {
-	var html bytes.Buffer
-	for i := len(batch) - 1; i >= 0; i-- {
-		if matches(p, &batch[i]) {
-			_ = pages["log"].ExecuteTemplate(&html, "entry", batch[i]) // writes to memory
+// rows renders entries, newest first. Their links are those of the page of the log,
+// which is one step above the stream.
+func (q *request) rows(c *vault.Owner, batch []vault.LogEntry, asked func(*vault.LogEntry) bool) []byte {
+	var shown []vault.LogEntry
+	for _, e := range slices.Backward(batch) {
+		if asked(&e) {
+			shown = append(shown, e)
 		}
+	}
+	in := strings.TrimPrefix(q.root(), "../") + q.tenantPath() + "/"
+	var html bytes.Buffer
+	for _, row := range q.logRows(c, in, shown) {
+		_ = pages["log"].ExecuteTemplate(&html, "entry", row) // writes to memory
 	}
 	return html.Bytes()
-}
-
-// export streams the entries that the form asks for.
-func (q *request) export(name, contentType string, write func(io.Writer, *vault.LogEntry) error) error {
-	c, t, err := q.inTenant()
-	if err != nil {
-		return err
-	}
-	_, p, problem := q.logFilter()
-	if problem != "" {
-		return q.log()
-	}
-	ctrl := http.NewResponseController(q.w)
-	q.w.Header().Set("Content-Type", contentType)
-	q.w.Header().Set("Content-Disposition", `attachment; filename="log-`+t.ID.String()+name+`"`)
-	n := 0
-	for entry, err := range c.AllLogs(q.r.Context(), p) {
-		if err != nil {
-			q.opts.Logger.ErrorContext(q.r.Context(), "console: an export failed", "error", err)
-			panic(http.ErrAbortHandler) // so that the browser does not take it for complete
-		}
-		if n++; n%500 == 1 {
-			if !q.mayStill() {
-				panic(http.ErrAbortHandler)
-			}
-			_ = ctrl.SetWriteDeadline(time.Now().Add(time.Minute)) // where the server can
-		}
-		if write(q.w, entry) != nil {
-			return errGone
-		}
-	}
-	return nil
-}
-
-// logLines exports JSON lines.
-func (q *request) logLines() error {
-	return q.export(".jsonl", "application/x-ndjson", func(w io.Writer, e *vault.LogEntry) error { return json.NewEncoder(w).Encode(e) })
-}
-
-// logCSV exports a table.
-func (q *request) logCSV() error {
-	first := true
-	return q.export(".csv", "text/csv; charset=utf-8", func(w io.Writer, e *vault.LogEntry) error {
-		table := csv.NewWriter(w)
-		if first {
-			_ = table.Write([]string{"created_at", "operation", "entity_type", "entity_id", "actor_type", "actor_id", "actor_name", "message", "id"})
-			first = false
-		}
-		actor := ""
-		if e.ActorID != (uuid.UUID{}) {
-			actor = e.ActorID.String()
-		}
-		_ = table.Write([]string{machine(e.CreatedAt), string(e.Operation), e.EntityType, cell(e.EntityID), string(e.ActorType),
-			actor, cell(e.ActorName), e.Message, e.ID.String()})
-		table.Flush()
-		return table.Error()
-	})
-}
-
-// cell keeps a spreadsheet from taking text for a formula.
-func cell(text string) string {
-	if text != "" && strings.ContainsRune("=+-@\t\r", rune(text[0])) {
-		return "'" + text
-	}
-	return text
 }

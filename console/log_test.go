@@ -31,7 +31,7 @@ func TestLogFilters(t *testing.T) {
 		_, lines := v.get(w.inTenant("log.jsonl?" + query))
 		_, table := v.get(w.inTenant("log.csv?" + query))
 		if want == "" {
-			if !strings.Contains(page, "No entries.") || lines != "" || table != "" {
+			if !strings.Contains(page, "No entry matches the filters.") || lines != "" || table != "" {
 				t.Errorf("%s: %q, %q", query, lines, table)
 			}
 			continue
@@ -54,8 +54,5 @@ func TestLogFilters(t *testing.T) {
 		if want == "formula" && records[1][6] != "'"+formula {
 			t.Errorf("a spreadsheet would take %q for a formula", records[1][6])
 		}
-	}
-	if _, page := v.get(w.inTenant("log?from=yesterday")); !strings.Contains(page, "A time is written as") {
-		t.Error("a time that is none is not explained")
 	}
 }

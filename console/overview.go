@@ -89,11 +89,7 @@ func (o *overview) add(ctx context.Context, v *vault.Vault, t *vault.Tenant, age
 	o.Waiting += s.Jobs.Waiting
 	o.Running += s.Jobs.Running
 	o.Dead += s.Jobs.Dead
-	made := t.CreatedAt
-	if !s.RotatedAt.IsZero() {
-		made = s.RotatedAt
-	}
-	ages[ageName(time.Since(made))]++
+	ages[ageName(time.Since(keyMade(t, s)))]++
 	return nil
 }
 

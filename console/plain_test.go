@@ -1,9 +1,13 @@
 package console_test
 
 import (
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/console"
 )
 
 // TestMasksAndSignIn finds masks without the quotes of JSON, and a page that tells
@@ -12,11 +16,56 @@ func TestMasksAndSignIn(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	_, body := w.as("viewer").get(w.inTenant("tokens"))
-	if !strings.Contains(body, `<code class="mask"><bdi>XXXX`) || strings.Contains(body, `<bdi>&#34;XXXX`) {
-		t.Error("the mask of a string has quotes, or there is none")
+	if !strings.Contains(body, `<bdi>XXXXXXXXXXXX5556, 12/2031</bdi>`) || strings.Contains(body, "&#34;number") {
+		t.Error("the mask of a card is JSON, or there is none")
 	}
 	stranger := &visitor{t: t, w: w, client: &http.Client{}}
-	if status, body := stranger.get(w.console("")); status != http.StatusForbidden || !strings.Contains(body, "tokenvault console link") {
+	if status, body := stranger.get(w.console("")); status != http.StatusForbidden || !strings.Contains(body, "<code>tokenvault console link</code>") {
 		t.Errorf("%d %s", status, body)
+	}
+}
+
+// TestMasks writes masks as text.
+func TestMasks(t *testing.T) {
+	t.Parallel()
+	for data, want := range map[string]string{
+		`"XXXX1234"`: "XXXX1234", `12`: "12", `1e400`: "1e400", `null`: "null", `true`: "true", `{}`: "{}",
+		`{"a":"x","b":{"c":[1,"y"]}}`: "a: x, b.c[0]: 1, b.c[1]: y", `["x"]`: "[0]: x", `{"a":`: `{"a":`,
+		`"` + strings.Repeat("é", 3000) + `"`:                 strings.Repeat("é", 2000) + "…",
+		strings.Repeat("[", 5000) + strings.Repeat("]", 5000): "…",
+	} {
+		if got := console.Mask(vault.JSON(data)); got != want {
+			t.Errorf("%.60s: %.60q, want %.60q", data, got, want)
+		}
+	}
+}
+
+// TestShortIDs cuts ids, never in the middle of a character.
+func TestShortIDs(t *testing.T) {
+	t.Parallel()
+	for id, want := range map[string]string{
+		"order-1": "order-1", "019b796d-d600-7000-8000-340127981af4": "019b796d…981af4",
+		strings.Repeat("é", 24): strings.Repeat("é", 24), strings.Repeat("é", 25): "éééééééé…éééééé",
+	} {
+		if got := console.Short(id); got != want {
+			t.Errorf("%s: %s, want %s", id, got, want)
+		}
+	}
+}
+
+// TestLatencyHasGaps draws minutes without calls as gaps, and a minute alone as a dot.
+func TestLatencyHasGaps(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		values []float64
+		want   []string
+	}{
+		{[]float64{0, 0, 0}, nil},
+		{[]float64{2, 2, 2}, []string{"100.0,2.0 300.0,2.0 500.0,2.0"}},
+		{[]float64{2, 0, 2, 1}, []string{"75.0,2.0 75.0,2.0", "375.0,2.0 525.0,50.0"}},
+	} {
+		if got := console.Lines(c.values, 2); fmt.Sprint(got) != fmt.Sprint(c.want) {
+			t.Errorf("%v: %q, want %q", c.values, got, c.want)
+		}
 	}
 }

@@ -19,7 +19,7 @@ type plot struct {
 type series struct {
 	Name, Class, Total string
 	Bars               []bar
-	Line               string // the points of a polyline
+	Lines              []string // the points of polylines, with gaps between them
 }
 
 type bar struct{ X, Y, W, H float64 }
@@ -89,11 +89,11 @@ func (f *figures) plot(id, title string, text func(float64) string, curves ...cu
 		}
 	}
 	p := plot{ID: id, Title: title, Most: text(most), From: clock(f.Points[0].At), To: "now"}
-	p.About = fmt.Sprintf("%s over time, from %s to now, at most %s", title, p.From, p.Most)
+	p.About = fmt.Sprintf("%s over time, from %s to now, peak %s", title, p.From, p.Most)
 	for _, c := range curves {
 		s := series{Name: c.name, Class: c.class}
 		if c.line {
-			s.Line = line(c.values, most)
+			s.Lines = lines(c.values, most)
 		} else {
 			s.Bars = bars(c.values, most)
 		}
@@ -116,16 +116,28 @@ func bars(values []float64, most float64) []bar {
 	return out
 }
 
-func line(values []float64, most float64) string {
-	if most == 0 {
-		return ""
-	}
+// lines draws values as lines. Where there is no value, there is a gap.
+func lines(values []float64, most float64) []string {
 	step := plotWidth / float64(len(values))
-	var b strings.Builder
-	for i, v := range values {
-		fmt.Fprintf(&b, "%.1f,%.1f ", (float64(i)+.5)*step, plotHeight-v/most*(plotHeight-4)-2)
+	var all, points []string
+	end := func() {
+		if len(points) == 1 {
+			points = append(points, points[0]) // a dot
+		}
+		if len(points) > 0 {
+			all = append(all, strings.Join(points, " "))
+		}
+		points = nil
 	}
-	return strings.TrimSpace(b.String())
+	for i, v := range values {
+		if v == 0 {
+			end()
+			continue
+		}
+		points = append(points, fmt.Sprintf("%.1f,%.1f", (float64(i)+.5)*step, plotHeight-v/most*(plotHeight-4)-2))
+	}
+	end()
+	return all
 }
 
 // rowsOf has a row for each point at which something happened, newest first.

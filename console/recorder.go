@@ -29,6 +29,7 @@ type Recorder struct {
 	runs    [runsKept]Run
 	ran     int // runs so far
 	running int // runs in progress
+	failed  map[uuid.UUID]*failures
 }
 
 const (
@@ -48,6 +49,17 @@ type minute struct {
 	took            [latencyBuckets]uint32
 }
 
+// failures counts the failed calls of a tenant by the hour.
+type failures struct {
+	last  int64 // the newest hour since 1970 with one
+	hours [hoursKept]uint32
+}
+
+const (
+	hoursKept   = 24
+	maxFailures = 500 // tenants whose failures are counted
+)
+
 // Run is a run of tenants' code. It holds nothing that the code was given or
 // wrote.
 type Run struct {
@@ -59,7 +71,9 @@ type Run struct {
 }
 
 // NewRecorder returns a recorder that has seen nothing yet.
-func NewRecorder() *Recorder { return &Recorder{now: time.Now} }
+func NewRecorder() *Recorder {
+	return &Recorder{now: time.Now, failed: map[uuid.UUID]*failures{}}
+}
 
 // Start implements [vault.Observer].
 func (r *Recorder) Start(ctx context.Context, w vault.Event) (context.Context, func(error)) {
@@ -80,7 +94,7 @@ func (r *Recorder) Start(ctx context.Context, w vault.Event) (context.Context, f
 			r.endRun(w, took, err)
 			return
 		}
-		r.endCall(w.Name, took, err)
+		r.endCall(w, took, err)
 	}
 }
 
@@ -94,9 +108,9 @@ func (r *Recorder) minute() *minute {
 	return m
 }
 
-func (r *Recorder) endCall(name string, took time.Duration, err error) {
+func (r *Recorder) endCall(w vault.Event, took time.Duration, err error) {
 	m := r.minute()
-	switch name {
+	switch w.Name {
 	case "create":
 		m.creates++
 	case "read":
@@ -106,8 +120,60 @@ func (r *Recorder) endCall(name string, took time.Duration, err error) {
 	}
 	if err != nil && !errors.Is(err, context.Canceled) {
 		m.errors++
+		r.fail(w.TenantID)
 	}
 	m.took[bucketOf(took)]++
+}
+
+// fail counts a failed call of a tenant. If too many tenants have some, it forgets
+// the tenant whose last is the oldest. The caller holds the lock.
+func (r *Recorder) fail(tenant uuid.UUID) {
+	hour := r.now().Unix() / 3600
+	f := r.failed[tenant]
+	if f == nil {
+		if len(r.failed) >= maxFailures {
+			delete(r.failed, r.quietest())
+		}
+		f = &failures{last: hour}
+		r.failed[tenant] = f
+	}
+	f.turn(hour)
+	f.hours[hour%hoursKept]++
+}
+
+// quietest returns the tenant that has not failed for longest.
+func (r *Recorder) quietest() (tenant uuid.UUID) {
+	oldest := int64(1<<63 - 1)
+	for id, f := range r.failed {
+		if f.last < oldest {
+			tenant, oldest = id, f.last
+		}
+	}
+	return tenant
+}
+
+// turn empties the hours that have passed since the newest one.
+func (f *failures) turn(hour int64) {
+	for h := max(f.last+1, hour-hoursKept+1); h <= hour; h++ {
+		f.hours[h%hoursKept] = 0
+	}
+	f.last = max(f.last, hour)
+}
+
+// errorsOf returns how many calls of a tenant have failed in the last 24 hours.
+func (r *Recorder) errorsOf(tenant uuid.UUID) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	f := r.failed[tenant]
+	if f == nil {
+		return 0
+	}
+	f.turn(r.now().Unix() / 3600)
+	sum := 0
+	for _, n := range f.hours {
+		sum += int(n)
+	}
+	return sum
 }
 
 func (r *Recorder) endRun(w vault.Event, took time.Duration, err error) {

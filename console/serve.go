@@ -23,6 +23,7 @@ type handler struct {
 	live      *hub
 	logs      *followers
 	rotations *rotations
+	names     *names
 }
 
 // route is a page or an action.
@@ -63,6 +64,8 @@ func (h *handler) routes() []route {
 		{"POST " + in + "/jobs/{id}/discard", Operator, (*request).discardJob},
 		{"GET " + in + "/sessions", Viewer, (*request).sessions},
 		{"POST " + in + "/sessions/{id}/end", Operator, (*request).endSession},
+		{"GET /evidence", Viewer, (*request).evidence},
+		{"GET /sinks", Viewer, (*request).sinks},
 		{"GET /system", Viewer, (*request).system},
 	}
 }
@@ -89,19 +92,15 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		q.fail(http.StatusServiceUnavailable, "setup", "Sign-in is not set up yet", "")
 		return
 	case !q.identify():
-		q.fail(http.StatusForbidden, "refused", "You may not open the console", howToSignIn)
+		q.fail(http.StatusForbidden, "signin", "You are not signed in", "")
 		return
 	}
 	if _, pattern := h.mux.Handler(r); pattern == "" || !clean(r.URL.Path) {
-		q.fail(http.StatusNotFound, "refused", "There is no such page", "")
+		q.fail(http.StatusNotFound, "refused", "Page not found", "The address may be mistyped, or from an older version.")
 		return
 	}
 	h.mux.ServeHTTP(&carrier{w, q}, r)
 }
-
-// howToSignIn is for people who are not signed in. It gives nothing away: it is the
-// same for everybody.
-const howToSignIn = "Sign in first. At a server of tokenvault, open the link that the command tokenvault console link prints; each link works once. Behind a proxy, sign in there."
 
 // clean reports whether the mux leaves a path as it is. It would redirect others,
 // without the prefix that the console is mounted at.
@@ -122,11 +121,11 @@ func (h *handler) guard(rt route) http.Handler {
 		q := w.(*carrier).request //nolint:forcetypeassert // ServeHTTP makes it
 		q.r, q.role = r, rt.role
 		if q.user.Role < rt.role {
-			q.fail(http.StatusForbidden, "refused", "This needs the role "+rt.role.String(), "You are signed in as "+q.user.Role.String()+".")
+			q.fail(http.StatusForbidden, "refused", "This needs the role "+rt.role.String(), "Your role is "+q.user.Role.String()+". Ask an owner of the console, or sign in with another link.")
 			return
 		}
 		if r.Method == http.MethodPost && !q.own() {
-			q.fail(http.StatusForbidden, "refused", "The request did not come from a page of the console", "Open the page again, and repeat what you did. A proxy in front must pass on the Host that the browser sent.")
+			q.fail(http.StatusForbidden, "refused", "The request did not come from the console", "Open the page again and repeat the action. If there is a proxy in front, it must pass on the Host header.")
 			return
 		}
 		if err := rt.serve(q); err != nil {
@@ -210,38 +209,6 @@ func (q *request) root() string {
 	return strings.Repeat("../", depth)
 }
 
-// view is what every page is made of.
-type view struct {
-	Title  string
-	Page   string // which entry of the navigation is current
-	Root   string
-	User   User
-	Form   string // the token of forms
-	Tenant *vault.Tenant
-	Done   string // what an action has done
-	Body   any
-}
-
-// May reports whether the user may do what needs a role.
-func (v view) May(role string) bool {
-	return v.User.Role >= map[string]Role{"operator": Operator, "owner": Owner}[role]
-}
-
-// In leads to the pages of the tenant.
-func (v view) In() string { return v.Root + "tenants/" + v.Tenant.ID.String() + "/" }
-
-// view returns the frame of a page.
-func (q *request) view(page, title string, tenant *vault.Tenant, body any) view {
-	return view{Title: title, Page: page, Root: q.root(), User: q.user, Form: q.formToken(), Tenant: tenant,
-		Done: done[q.r.URL.Query().Get("done")], Body: body}
-}
-
-// done are the messages after an action, by what is in the address.
-var done = map[string]string{
-	"saved": "Saved.", "deleted": "Deleted.", "ended": "The session has ended.", "retried": "The job is due again.",
-	"discarded": "The job was discarded.", "rotating": "The rotation has begun.",
-}
-
 // show renders a page.
 func (q *request) show(status int, name string, v view) error {
 	var b bytes.Buffer
@@ -265,7 +232,7 @@ var (
 
 // fail shows a page that says why there is no other.
 func (q *request) fail(status int, name, title, detail string) {
-	v := view{Title: title, Root: q.root(), User: q.user, Body: detail}
+	v := view{Title: title, Root: q.root(), User: q.user, Body: refusal{detail, q.ways()}}
 	if err := q.show(status, name, v); err != nil && !errors.Is(err, errGone) {
 		q.opts.Logger.ErrorContext(q.r.Context(), "console: a page failed", "error", err)
 	}
@@ -277,14 +244,14 @@ func (q *request) failed(err error) {
 	switch {
 	case errors.Is(err, errGone), errors.Is(err, errRevoked), q.r.Context().Err() != nil:
 	case errors.Is(err, vault.ErrNotFound):
-		q.fail(http.StatusNotFound, "refused", "There is no such thing", "It may have been deleted, or have expired.")
+		q.fail(http.StatusNotFound, "refused", "Not found", "It may have been deleted, or it may have expired.")
 	case errors.Is(err, vault.ErrInvalid), errors.Is(err, vault.ErrConflict), errors.Is(err, vault.ErrForbidden):
-		q.fail(http.StatusBadRequest, "refused", "That did not work", fault.Detail(err))
+		q.fail(http.StatusBadRequest, "refused", "The request was refused", fault.Detail(err))
 	case errors.Is(err, vault.ErrUnavailable), errors.Is(err, vault.ErrBusy), errors.Is(err, vault.ErrClosed):
-		q.fail(http.StatusServiceUnavailable, "refused", "The vault cannot serve this now", "Try again in a moment.")
+		q.fail(http.StatusServiceUnavailable, "refused", "The vault is not available", "Try again in a moment.")
 	default:
 		q.opts.Logger.ErrorContext(q.r.Context(), "console: a page failed", "error", err)
-		q.fail(http.StatusInternalServerError, "refused", "Something went wrong", "The program's log has the cause.")
+		q.fail(http.StatusInternalServerError, "refused", "Something went wrong", "The cause is in the program's log.")
 	}
 }
 
@@ -306,7 +273,9 @@ func (q *request) id(name string) uuid.UUID {
 }
 
 // client acts in the tenant of the path, for the user.
-func (q *request) client() *vault.Owner { return q.vault.Tenant(q.id("tenant")).AsUser(q.user.ID) }
+func (q *request) client() *vault.Owner {
+	return q.vault.Tenant(q.id("tenant")).AsUser(q.user.ID).From(origin(q.r))
+}
 
 // inTenant reads the tenant of the path.
 func (q *request) inTenant() (*vault.Owner, *vault.Tenant, error) {

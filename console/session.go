@@ -3,31 +3,19 @@ package console
 import (
 	"net/http"
 
-	"github.com/google/uuid"
-
 	"github.com/seed-72ea4aab/vault"
 )
 
-// sessionsBody is the page of the sessions that are alive.
+// sessionsBody is the page of active sessions.
 type sessionsBody struct {
-	Sessions []vault.SessionInfo
-	Names    map[uuid.UUID]string // of applications
-	Tenant   uuid.UUID
-	Pager    pager
+	Rows  []sessionRow
+	Pager pager
 }
 
-// Name is what an application is called.
-func (b *sessionsBody) Name(id uuid.UUID) string {
-	switch {
-	case id == uuid.UUID{}:
-		return ""
-	case id == b.Tenant:
-		return "the tenant itself"
-	case b.Names[id] != "":
-		return b.Names[id]
-	default:
-		return id.String()
-	}
+// sessionRow is a session in a table.
+type sessionRow struct {
+	*vault.SessionInfo
+	Ref, Creator, Authorizer ref
 }
 
 func (q *request) sessions() error {
@@ -39,16 +27,13 @@ func (q *request) sessions() error {
 	if err != nil {
 		return err
 	}
-	b := &sessionsBody{Sessions: list.Data, Names: map[uuid.UUID]string{}, Tenant: t.ID, Pager: q.pager(list.Pagination)}
-	for _, s := range b.Sessions {
-		for _, id := range []uuid.UUID{s.ApplicationID, s.AuthorizedBy} {
-			if _, known := b.Names[id]; known || id == t.ID || id == (uuid.UUID{}) {
-				continue
-			}
-			if a, err := c.GetApplication(q.r.Context(), id); err == nil {
-				b.Names[id] = a.Name
-			}
-		}
+	b := &sessionsBody{Pager: q.pager(list.Pagination)}
+	in := q.root() + q.tenantPath() + "/"
+	for i := range list.Data {
+		s := &list.Data[i]
+		b.Rows = append(b.Rows, sessionRow{
+			SessionInfo: s, Ref: idRef(s.ID.String(), ""), Creator: q.actorRef(c, in, s.ApplicationID), Authorizer: q.actorRef(c, in, s.AuthorizedBy),
+		})
 	}
 	return q.show(http.StatusOK, "sessions", q.view("sessions", "Sessions", t, b))
 }

@@ -3,10 +3,13 @@ package console
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"html/template"
 	"maps"
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/seed-72ea4aab/vault"
 )
@@ -15,7 +18,7 @@ import (
 type pager struct {
 	Page, Pages, Total int
 	Capped             bool
-	Query              string // of the page's address, without the page
+	Query              template.URL // of the page's address, without the page
 }
 
 // Previous is the number of the page before this one; 0 for none.
@@ -34,7 +37,7 @@ func (q *request) pager(p vault.Pagination) pager {
 	for _, name := range []string{"page", "done"} {
 		rest.Del(name)
 	}
-	return pager{Page: p.PageNumber, Pages: p.TotalPages, Total: p.TotalItems, Capped: p.TotalIsCapped, Query: rest.Encode()}
+	return pager{Page: p.PageNumber, Pages: p.TotalPages, Total: p.TotalItems, Capped: p.TotalIsCapped, Query: query(rest)}
 }
 
 // pageParams are those that the address asks for.
@@ -52,10 +55,53 @@ func (q *request) tenants() error {
 	if err != nil {
 		return err
 	}
-	return q.show(http.StatusOK, "tenants", q.view("tenants", "Tenants", nil, struct {
-		Tenants []vault.Tenant
-		Pager   pager
-	}{list.Data, q.pager(list.Pagination)}))
+	b := &tenantsBody{Pager: q.pager(list.Pagination), Recorded: q.opts.Recorder != nil}
+	for i := range list.Data {
+		row, err := q.tenantRow(&list.Data[i])
+		if errors.Is(err, vault.ErrNotFound) {
+			continue // it was deleted meanwhile
+		}
+		if err != nil {
+			return err
+		}
+		b.Rows = append(b.Rows, *row)
+	}
+	return q.show(http.StatusOK, "tenants", q.view("tenants", "Tenants", nil, b))
+}
+
+// tenantsBody is the page of all tenants.
+type tenantsBody struct {
+	Rows     []tenantRow
+	Pager    pager
+	Recorded bool // errors are known
+}
+
+// tenantRow is a tenant in a table.
+type tenantRow struct {
+	*vault.Tenant
+	Ref            ref
+	Tokens, Errors int
+	KeyAge         string
+}
+
+func (q *request) tenantRow(t *vault.Tenant) (*tenantRow, error) {
+	stats, err := q.vault.Tenant(t.ID).Stats(q.r.Context())
+	if err != nil {
+		return nil, err
+	}
+	row := &tenantRow{Tenant: t, Ref: idRef(t.ID.String(), ""), Tokens: stats.Tokens, KeyAge: days(time.Since(keyMade(t, stats)))}
+	if q.opts.Recorder != nil {
+		row.Errors = q.opts.Recorder.errorsOf(t.ID)
+	}
+	return row, nil
+}
+
+// keyMade is when the key that seals a tenant's data was made.
+func keyMade(t *vault.Tenant, s *vault.Stats) time.Time {
+	if s.RotatedAt.IsZero() {
+		return t.CreatedAt
+	}
+	return s.RotatedAt
 }
 
 // tenantBody is the page of a tenant.
@@ -155,6 +201,9 @@ type problems map[string][]string
 
 // Of returns what is wrong with a field, as one text.
 func (p problems) Of(field string) string { return strings.Join(p[field], "; ") }
+
+// Text returns what is wrong with a field and its parts, as one text.
+func (p problems) Text(field string) string { return strings.Join(p.Under(field), "; ") }
 
 // Under returns what is wrong with the parts of a field.
 func (p problems) Under(field string) []string {

@@ -2,6 +2,7 @@ package console
 
 import (
 	"errors"
+	"html/template"
 	"net/http"
 	"net/url"
 	"strings"
@@ -12,16 +13,23 @@ import (
 // tokensBody is the page that finds tokens.
 type tokensBody struct {
 	Query   string
-	Tokens  []vault.Token
+	Rows    []tokenRow
 	After   string // leads to the next page
 	Problem string
 	Help    []fieldHelp
 	First   bool
 }
 
+// tokenRow is a token in a table.
+type tokenRow struct {
+	*vault.Token
+	Ref  ref
+	Mask string // empty if nothing is shown
+}
+
 // Next is the query of the address of the next page.
-func (b *tokensBody) Next() string {
-	return url.Values{"q": {b.Query}, "after": {b.After}}.Encode()
+func (b *tokensBody) Next() template.URL {
+	return query(url.Values{"q": {b.Query}, "after": {b.After}})
 }
 
 // fieldHelp explains a field of the query language.
@@ -69,14 +77,22 @@ func (b *tokensBody) find(q *request, c *vault.Client, after string) error {
 	var page *vault.CursorPage[vault.Token]
 	var err error
 	if b.Query == "" {
-		page, err = c.ListTokensAfter(q.r.Context(), vault.ListTokensParams{PageParams: vault.PageParams{Size: 25}}, after)
+		page, err = c.ListTokensAfter(q.r.Context(), vault.ListTokensParams{PageParams: vault.PageParams{Size: listSize}}, after)
 	} else {
-		page, err = c.SearchTokensAfter(q.r.Context(), vault.SearchTokensParams{Query: b.Query, PageParams: vault.PageParams{Size: 25}}, after)
+		page, err = c.SearchTokensAfter(q.r.Context(), vault.SearchTokensParams{Query: b.Query, PageParams: vault.PageParams{Size: listSize}}, after)
 	}
 	if err != nil {
 		return err
 	}
-	b.Tokens, b.After = page.Data, page.Pagination.After
+	b.After = page.Pagination.After
+	for i := range page.Data {
+		t := &page.Data[i]
+		row := tokenRow{Token: t, Ref: idRef(t.ID, q.root()+q.tenantPath()+"/tokens/"+pathEscape(t.ID))}
+		if t.Data != nil {
+			row.Mask = briefMask(t)
+		}
+		b.Rows = append(b.Rows, row)
+	}
 	return nil
 }
 
@@ -115,9 +131,11 @@ func (q *request) token() error {
 	if err != nil {
 		return err
 	}
+	in := q.root() + q.tenantPath() + "/"
 	return q.show(http.StatusOK, "token", q.view("tokens", token.ID, t, struct {
-		Token *vault.Token
-		Log   []vault.LogEntry
-		Total int
-	}{token, log.Data, log.Pagination.TotalItems}))
+		Token   *vault.Token
+		Creator ref
+		Log     []logRow
+		Total   int
+	}{token, q.actorRef(c, in, token.CreatedBy), q.logRows(c, in, log.Data), log.Pagination.TotalItems}))
 }

@@ -327,6 +327,7 @@ func (w *world) pages() map[string]string {
 		"token": w.inTenant("tokens/order-1"), "long": w.inTenant("tokens/" + wide), "hostile": w.inTenant("tokens/" + url.PathEscape("a "+rightly)),
 		"log": w.inTenant("log"), "code": w.inTenant("code"), "reactor": w.inTenant("reactors/" + w.reactor.ID.String()),
 		"proxy": w.inTenant("proxies/" + w.proxy.ID.String()), "sessions": w.inTenant("sessions"), "system": w.console("system"),
+		"evidence": w.console("evidence"), "sinks": w.console("sinks"),
 		"missing": w.inTenant("tokens/no-such-token"),
 	}
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/expr"
 )
 
-// packages are what a fragment can use without importing it.
+// packages maps the package names that a fragment may use to their import paths.
 var packages = map[string]string{
 	"context": "context", "errors": "errors", "fmt": "fmt", "http": "net/http", "log": "log", "netip": "net/netip",
 	"os": "os", "slog": "log/slog", "strings": "strings", "time": "time",
@@ -37,9 +37,9 @@ var packages = map[string]string{
 	"postgres":    "github.com/seed-72ea4aab/vault/storage/postgres",
 }
 
-// fragment is what a block that is no complete file is put into: statements
-// that may use ctx, a vault v, a client c of a tenant, a master key, a pool db of
-// the application's, and must, which the first block of the README has.
+// fragment is the frame around a block that is not a complete file. Its statements
+// may use ctx, a vault v, a client c of a tenant, a master key, a pool db of the
+// application, and must, which the first block of the README declares.
 const fragment = `package fragment
 
 import (
@@ -51,7 +51,7 @@ return nil
 }
 `
 
-// mustFile is the part that all fragments share.
+// mustFile declares must for all fragments.
 const mustFile = `package fragment
 
 func must[T any](value T, err error) T {
@@ -62,8 +62,8 @@ func must[T any](value T, err error) T {
 }
 `
 
-// example is what a fragment is put into that ends in an Output comment: it is
-// run, on a vault in memory.
+// example is the frame around a fragment that ends in an Output comment. It runs
+// on a vault in memory.
 const example = `package fragment
 
 import (
@@ -95,11 +95,11 @@ func Example() {
 `
 
 // TestGoBlocksBuild vets every Go block of the documents. A block that begins
-// with a package clause is a file; any other is a fragment. A fragment that
-// ends in an Output comment is run as well.
+// with a package clause is a file; any other block is a fragment. A fragment that
+// ends in an Output comment also runs.
 //
-// All blocks are built at once in a module beside this one. Fragments are functions
-// of one package, because a package costs more to vet than a function.
+// All blocks are built together in a temporary module. Fragments are functions of
+// one package, because vetting a package costs more than vetting a function.
 func TestGoBlocksBuild(t *testing.T) {
 	t.Parallel()
 	dir, all, examples := newModule(t), 0, 0
@@ -112,7 +112,7 @@ func TestGoBlocksBuild(t *testing.T) {
 			block := fmt.Sprintf("%s_line_%d", strings.TrimSuffix(filepath.Base(file), ".md"), b.line)
 			name, text, isExample := source(t, b.text)
 			switch {
-			case isExample: // one program runs them all
+			case isExample: // one program runs all examples
 				examples++
 				text = strings.Replace(text, "func Example()", "func Example_"+strings.ToLower(block)+"()", 1)
 				writeFile(t, filepath.Join(dir, "examples", block+"_test.go"), text)
@@ -137,10 +137,10 @@ func TestGoBlocksBuild(t *testing.T) {
 	}
 }
 
-// TestTheReadmeGetsWhatItImports compares the go get command of the README with the
-// imports of its first program. A package that is not named would have no entry in
-// the go.sum of a reader's module, and the program would not build.
-func TestTheReadmeGetsWhatItImports(t *testing.T) {
+// TestReadmeGetsItsImports compares the go get command of the README with the
+// imports of its first program. Without go get, a package has no entry in the
+// go.sum of a reader's module, and the program does not build.
+func TestReadmeGetsItsImports(t *testing.T) {
 	t.Parallel()
 	text := readText(t, "../README.md")
 	_, rest, ok := strings.Cut(text, "`go get ")
@@ -166,8 +166,8 @@ func TestTheReadmeGetsWhatItImports(t *testing.T) {
 	}
 }
 
-// newModule returns the folder of a module that uses this one, and has what this
-// one has.
+// newModule returns the folder of a module that requires this one and all of its
+// dependencies.
 func newModule(t *testing.T) string {
 	t.Helper()
 	const path = "github.com/seed-72ea4aab/vault"
@@ -191,8 +191,8 @@ func writeFile(t *testing.T, path, text string) {
 	}
 }
 
-// source turns a block into a file. It returns the name and the text of the file,
-// and whether the block has an output to check.
+// source turns a block into a file. It returns the file's name and text, and
+// whether the block has an output to check.
 func source(t *testing.T, text string) (name, file string, run bool) {
 	t.Helper()
 	statements, output, isExample := strings.Cut(text, "// Output:")
@@ -207,7 +207,7 @@ func source(t *testing.T, text string) (name, file string, run bool) {
 	return "block.go", text, false
 }
 
-// importing fills a frame in and imports what the result uses.
+// importing fills in a frame and adds the imports that the result needs.
 func importing(t *testing.T, frame string, parts ...any) string {
 	t.Helper()
 	used := map[string]bool{}
@@ -246,7 +246,7 @@ func TestFiltersAreKnown(t *testing.T) {
 		}
 	}
 	if _, err := expr.Compile("{{ data | nope }}"); err == nil || !strings.Contains(err.Error(), "no filter") {
-		t.Errorf("a filter that is unknown gives %v, which this test does not recognize", err)
+		t.Errorf("an unknown filter gives %v, which this test does not recognize", err)
 	}
 	if len(names) < 40 {
 		t.Errorf("only %d filters were found", len(names))

@@ -27,7 +27,7 @@ import (
 	"github.com/seed-72ea4aab/vault/vaulttest"
 )
 
-// world is a server that the commands of http.md talk to.
+// world is the server for the commands of http.md.
 type world struct {
 	*vaulttest.Vault
 	server    *httptest.Server
@@ -35,10 +35,10 @@ type world struct {
 	callbacks *lines
 
 	mu   sync.Mutex
-	seen map[string]bool // "GET /tokens/{id}" was answered as it should be
+	seen map[string]bool // routes that succeeded, such as "GET /tokens/{id}"
 }
 
-// lines collects what a fake destination was sent.
+// lines collects the bodies sent to a fake destination.
 type lines struct {
 	mu  sync.Mutex
 	all []string
@@ -59,8 +59,8 @@ func (w *world) Observe(_ context.Context, r httpserver.RequestInfo) {
 	}
 }
 
-// newWorld starts a server, a destination that answers with what it got, and a
-// receiver of callbacks.
+// newWorld starts a server, a destination that echoes requests, and a receiver of
+// callbacks.
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	w := &world{seen: map[string]bool{}, callbacks: &lines{}}
@@ -96,7 +96,7 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// shell runs commands with the variables and returns what they print.
+// shell runs commands with the variables and returns their output.
 func (w *world) shell(t *testing.T, commands string) string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "sh", "-e", "-c", commands)
@@ -118,8 +118,8 @@ var (
 	captured      = regexp.MustCompile(`its (\w+) is \$(\w+)`)
 )
 
-// TestCurlLines runs the lines of http.md in their order.
-func TestCurlLines(t *testing.T) { //nolint:tparallel // the lines build on each other
+// TestCurlLines runs the commands of http.md in order.
+func TestCurlLines(t *testing.T) { //nolint:tparallel // the commands build on each other
 	t.Parallel()
 	w := newWorld(t)
 	blocks := blocksOf(t, "http.md")
@@ -155,46 +155,46 @@ func cutLast(s, sep string) (before, after string, found bool) {
 	return s[:i], s[i+len(sep):], true
 }
 
-// capture gives later lines the values that a comment names.
+// capture stores the values that a comment names for later commands.
 func (w *world) capture(t *testing.T, comment, body string) {
 	t.Helper()
 	for _, c := range captured.FindAllStringSubmatch(comment, -1) {
 		var fields map[string]any
 		if err := json.Unmarshal([]byte(body), &fields); err != nil {
-			t.Fatalf("the answer is not a JSON object: %v", err)
+			t.Fatalf("the response is not a JSON object: %v", err)
 		}
 		if page, ok := fields["data"].([]any); ok && len(page) > 0 && fields["pagination"] != nil {
-			fields, _ = page[0].(map[string]any) // of a page, the first item
+			fields, _ = page[0].(map[string]any) // the first item of a page
 		}
 		value, ok := fields[c[1]].(string)
 		if !ok {
-			t.Fatalf("the answer has no text %s", c[1])
+			t.Fatalf("the response has no text %s", c[1])
 		}
 		w.variables[c[2]] = value
 	}
 }
 
-// compare compares an answer with the block that shows it. A paragraph may
-// stand between the two.
+// compare compares a response with the block that shows it. A paragraph may be
+// between the command and the block.
 func (w *world) compare(t *testing.T, shown block, body string) {
 	t.Helper()
 	switch shown.lang {
 	case "json":
 		want, got := abridge(w.normal(t, shown.text), w.normal(t, body))
 		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("the answer differs from line %d (-shown +got):\n%s\n%s", shown.line, diff, body)
+			t.Errorf("the response differs from line %d (-shown +got):\n%s\n%s", shown.line, diff, body)
 		}
 	case "http":
 		body = strings.ReplaceAll(body, "\r", "")
 		for line := range strings.Lines(shown.text) {
 			if !strings.Contains(body+"\n", line) {
-				t.Errorf("line %d shows %q, which is not in the answer:\n%s", shown.line, line, body)
+				t.Errorf("line %d shows %q, which is not in the response:\n%s", shown.line, line, body)
 			}
 		}
 	}
 }
 
-// volatile are texts that differ from call to call, by their form.
+// volatile are the forms of texts that differ from call to call.
 var volatile = []struct {
 	form *regexp.Regexp
 	name string
@@ -206,8 +206,7 @@ var volatile = []struct {
 	{regexp.MustCompile(`^[1-9A-Za-z]{22,44}$`), "RANDOM"}, // nonces, proxy keys, fingerprints
 }
 
-// abridge leaves out of an answer what the document left out: the rest of an
-// array that ends in "...".
+// abridge cuts a response to the length of a shown array that ends in "...".
 func abridge(shown, got any) (want, kept any) {
 	all, ok := shown.([]any)
 	if !ok || len(all) == 0 || all[len(all)-1] != "..." {
@@ -220,7 +219,7 @@ func abridge(shown, got any) (want, kept any) {
 	return all, got
 }
 
-// normal reads JSON and puts the form of volatile texts in their place.
+// normal reads JSON and replaces volatile texts with their names.
 func (w *world) normal(t *testing.T, text string) any {
 	t.Helper()
 	var v any
@@ -256,8 +255,7 @@ func (w *world) normalValue(v any) any {
 	return v
 }
 
-// checkCallback makes sure that the asynchronous run of the document was
-// delivered.
+// checkCallback checks that the asynchronous run of the document was delivered.
 func (w *world) checkCallback(t *testing.T) {
 	t.Helper()
 	if err := w.Work(t.Context()); err != nil {
@@ -270,8 +268,8 @@ func (w *world) checkCallback(t *testing.T) {
 	}
 }
 
-// checkEveryEndpoint makes sure that the lines have called each endpoint of
-// the OpenAPI document with success.
+// checkEveryEndpoint checks that the commands have called each endpoint of the
+// OpenAPI document with success.
 func (w *world) checkEveryEndpoint(t *testing.T) {
 	t.Helper()
 	res, err := http.Get(w.server.URL + "/openapi.json")
@@ -288,7 +286,7 @@ func (w *world) checkEveryEndpoint(t *testing.T) {
 	if len(document.Paths) < 20 {
 		t.Fatalf("the OpenAPI document has only %d paths", len(document.Paths))
 	}
-	w.server.Close() // an observer hears of a request after its answer
+	w.server.Close() // an observer hears of a request after its response
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, path := range slices.Sorted(maps.Keys(document.Paths)) {
@@ -301,8 +299,8 @@ func (w *world) checkEveryEndpoint(t *testing.T) {
 	}
 }
 
-// TestVariablesOfTheSetUp runs the commands that read the credentials file.
-func TestVariablesOfTheSetUp(t *testing.T) {
+// TestSetUpReadsTheCredentials runs the commands that read the credentials file.
+func TestSetUpReadsTheCredentials(t *testing.T) {
 	t.Parallel()
 	var setUp string
 	for _, b := range blocksOf(t, "http.md") {

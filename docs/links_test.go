@@ -83,7 +83,7 @@ func anchor(heading string) string {
 	return out.String()
 }
 
-// test returns the name of the test that a link is about, or "".
+// test returns the name of the test that a link names, or "".
 func (l link) test() string {
 	name := testName.FindStringSubmatch(l.text)
 	if name == nil || !strings.HasSuffix(l.target, "_test.go") {
@@ -92,8 +92,8 @@ func (l link) test() string {
 	return name[1]
 }
 
-// TestLinksResolve follows every link that stays within the repository. Those
-// to tests are for TestNamedTestsExist.
+// TestLinksResolve follows every link within the repository. TestNamedTestsExist
+// follows the links to tests.
 func TestLinksResolve(t *testing.T) {
 	t.Parallel()
 	for _, l := range linksOf(t) {
@@ -119,8 +119,8 @@ func TestLinksResolve(t *testing.T) {
 
 var update = flag.Bool("update", false, "point links at the files that their tests are in now")
 
-// TestNamedTestsExist looks for every test that a link names, in the file that
-// it links to. After tests have moved, it corrects the links:
+// TestNamedTestsExist looks for every test that a link names in the linked file.
+// After tests have moved, it corrects the links:
 //
 //	go test ./docs -run TestNamedTestsExist -update
 func TestNamedTestsExist(t *testing.T) {
@@ -157,8 +157,8 @@ func TestNamedTestsExist(t *testing.T) {
 	}
 }
 
-// newHome picks the file that a test has moved to, out of those that have a test
-// of its name: the only one, or the only one in the folder that it was in.
+// newHome returns the file that a test has moved to: the only file with a test of
+// this name, or the only such file in the old folder.
 func newHome(name, old string, files []string) (string, error) {
 	beside := slices.DeleteFunc(slices.Clone(files), func(f string) bool { return filepath.Dir(f) != filepath.Dir(old) })
 	switch {
@@ -167,7 +167,7 @@ func newHome(name, old string, files []string) (string, error) {
 	case len(files) == 1:
 		return files[0], nil
 	case len(files) == 0:
-		return "", fmt.Errorf("there is no %s; it was in %s", name, old)
+		return "", fmt.Errorf("%s does not exist; it was in %s", name, old)
 	}
 	return "", fmt.Errorf("%s is no longer in %s; link to one of %s", name, old, strings.Join(files, ", "))
 }
@@ -192,8 +192,7 @@ func absolute(t *testing.T, path string) string {
 	return path
 }
 
-// filesOfTests returns the files of this repository that have a test of each
-// name.
+// filesOfTests returns the files of this repository that declare each test.
 func filesOfTests(t *testing.T) map[string][]string {
 	t.Helper()
 	all := map[string][]string{}
@@ -215,9 +214,9 @@ func filesOfTests(t *testing.T) map[string][]string {
 	return all
 }
 
-// TestEveryDocumentIsFound makes sure that a link leads to each document of this
+// TestEveryDocumentIsLinked checks that a link leads to each document of this
 // folder.
-func TestEveryDocumentIsFound(t *testing.T) {
+func TestEveryDocumentIsLinked(t *testing.T) {
 	t.Parallel()
 	linked := map[string]bool{}
 	for _, l := range linksOf(t) {

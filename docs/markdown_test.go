@@ -1,6 +1,6 @@
-// Package docs_test keeps the documentation true: it runs the commands that
-// the documents show, builds their Go, runs their JavaScript, follows their
-// links, and measures what they claim to be measured.
+// Package docs_test checks the documentation: it runs the commands of the
+// documents, builds their Go, runs their JavaScript, follows their links, and
+// repeats their measurements.
 package docs_test
 
 import (
@@ -13,15 +13,15 @@ import (
 // block is a fenced block of a document.
 type block struct {
 	file string
-	line int // of the opening fence, from 1 on
+	line int // of the opening fence; the first line is 1
 	lang string
 	text string
-	// adjacent says that nothing but blank lines stands between this block and
-	// the one before.
+	// adjacent is whether only blank lines are between this block and the block
+	// before it.
 	adjacent bool
 }
 
-// documents are all Markdown files that readers see, relative to this folder.
+// documents returns the Markdown files for readers, relative to this folder.
 func documents(t testing.TB) []string {
 	t.Helper()
 	var all []string

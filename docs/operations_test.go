@@ -21,7 +21,7 @@ import (
 	"github.com/seed-72ea4aab/vault/storage/sqlite"
 )
 
-// command returns the one block of operations.md that begins with a text.
+// command returns the only block of operations.md that begins with a text.
 func command(t *testing.T, begin string) string {
 	t.Helper()
 	var found []string
@@ -82,7 +82,7 @@ func filled(t *testing.T, store vault.Storage, key vault.AEAD) (*vault.Vault, uu
 	return v, acme.ID
 }
 
-// wantToken opens a store and reads what filled has put there.
+// wantToken opens a store and reads the token of filled.
 func wantToken(t *testing.T, store vault.Storage, err error, key vault.AEAD, tenant uuid.UUID) {
 	t.Helper()
 	if err != nil {
@@ -99,14 +99,14 @@ func wantToken(t *testing.T, store vault.Storage, err error, key vault.AEAD, ten
 	}
 }
 
-// cluster starts a PostgreSQL of this test alone, since roles and databases are
-// for all of a server. Where none can be started, pgtest says so.
+// cluster starts a PostgreSQL for this test alone, because roles and databases
+// belong to a whole server. If it cannot start, pgtest skips or fails the test.
 func cluster(t *testing.T) string {
 	t.Helper()
 	c, err := pgtest.Start()
 	if err != nil {
-		pgtest.URL(t) // skips or fails, unless there is a server elsewhere
-		t.Skipf("there is a PostgreSQL server, but none that this test may own: %v", err)
+		pgtest.URL(t) // skips or fails, unless a server runs elsewhere
+		t.Skipf("this test cannot start its own PostgreSQL server: %v", err)
 	}
 	t.Cleanup(func() {
 		if err := c.Stop(); err != nil {
@@ -116,7 +116,7 @@ func cluster(t *testing.T) string {
 	return c.URL
 }
 
-// as returns the address of a database of a cluster, for a role.
+// as returns the address of a database in a cluster, for a role.
 func as(t *testing.T, address, role, database string) string {
 	t.Helper()
 	u, err := url.Parse(address)
@@ -129,8 +129,8 @@ func as(t *testing.T, address, role, database string) string {
 	return u.String()
 }
 
-// TestPostgresOperations sets a database up as the document says, backs it up,
-// restores it, and runs the other statements.
+// TestPostgresOperations sets up a database with the commands of the document,
+// backs it up, restores it, and runs the other statements.
 func TestPostgresOperations(t *testing.T) {
 	t.Parallel()
 	server := cluster(t)
@@ -160,7 +160,7 @@ func TestPostgresOperations(t *testing.T) {
 	execute(t, db, command(t, "ALTER TABLE vault_logs"))
 }
 
-// checkActorQuery lets an application do something, and looks it up.
+// checkActorQuery reads a token as an application and looks up the entry.
 func checkActorQuery(t *testing.T, db *sql.DB, v *vault.Vault, tenant uuid.UUID) {
 	t.Helper()
 	app, err := v.Tenant(tenant).CreateApplication(t.Context(), vault.ApplicationParams{
@@ -213,7 +213,7 @@ func dumpAndRestore(t *testing.T, from, to string) {
 	}
 }
 
-// TestSQLiteBackup makes a backup while the vault is open.
+// TestSQLiteBackup makes a backup while the vault is open and opens the copy.
 func TestSQLiteBackup(t *testing.T) {
 	t.Parallel()
 	folder, key := t.TempDir(), vault.NewKey()
@@ -229,8 +229,8 @@ func TestSQLiteBackup(t *testing.T) {
 	wantToken(t, restored, err, key, tenant)
 }
 
-// TestMasterKeyChange follows the steps of the document, with one node that
-// stays a step behind the other.
+// TestMasterKeyChange follows the steps of the document with two nodes, one of
+// them a step behind.
 func TestMasterKeyChange(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "vault.db")

@@ -29,8 +29,8 @@ import (
 	"github.com/seed-72ea4aab/vault/script"
 )
 
-// snippet is a JavaScript block of reactors.md: how it is invoked, the code,
-// and the answer.
+// snippet is a JavaScript block of reactors.md: its invocation, the code, and the
+// response.
 var snippet = regexp.MustCompile(`(?s)^// (react|request_transform, proxy|response_transform, proxy) (\{[^\n]*\})\n(.*)\n// (\d{3}) (\{[^\n]*\})\n$`)
 
 // TestJavaScriptBlocksRun runs the code of reactors.md in reactors and
@@ -47,7 +47,7 @@ func TestJavaScriptBlocksRun(t *testing.T) {
 			t.Parallel()
 			m := snippet.FindStringSubmatch(b.text)
 			if m == nil {
-				t.Fatal("the block must begin with how it is invoked and end in a comment with its answer")
+				t.Fatal("the block must begin with its invocation and end in a comment with its response")
 			}
 			kind, body, code, status, answer := m[1], m[2], m[3], m[4], m[5]
 			w := newWorld(t)
@@ -61,7 +61,7 @@ func TestJavaScriptBlocksRun(t *testing.T) {
 				t.Fatalf("status %d, want %s: %s", got, status, text)
 			}
 			if diff := cmp.Diff(w.normal(t, answer), w.normal(t, text)); diff != "" {
-				t.Errorf("the answer differs (-shown +got):\n%s\n%s", diff, text)
+				t.Errorf("the response differs (-shown +got):\n%s\n%s", diff, text)
 			}
 		})
 	}
@@ -70,7 +70,7 @@ func TestJavaScriptBlocksRun(t *testing.T) {
 	}
 }
 
-// install makes a reactor or a proxy of the code and returns where to call it.
+// install creates a reactor or a proxy with the code and returns its path and key.
 func (w *world) install(t *testing.T, kind, code string) (path, proxyKey string) {
 	t.Helper()
 	app := &vault.ApplicationRef{ID: w.Private.ApplicationID()}
@@ -120,8 +120,7 @@ func (w *world) post(t *testing.T, path, proxyKey, body string) (int, string) {
 	return res.StatusCode, string(text)
 }
 
-// words returns the words in backquotes of the paragraphs under a heading, up
-// to a stop.
+// words returns the words in backquotes between a line and a stop.
 func words(t *testing.T, file, heading, stop string) []string {
 	t.Helper()
 	_, section, ok := strings.Cut(readText(t, file), "\n"+heading+"\n")
@@ -190,7 +189,7 @@ func TestModulesAndGlobalsAreListed(t *testing.T) {
 	}
 }
 
-// TestMissingModules requires the modules that the document says are missing.
+// TestMissingModules requires the modules that the document lists as missing.
 func TestMissingModules(t *testing.T) {
 	t.Parallel()
 	_, rest, _ := strings.Cut(readText(t, "reactors.md"), "(`MODULE_NOT_FOUND`), for example ")
@@ -207,11 +206,11 @@ func TestMissingModules(t *testing.T) {
 	}
 }
 
-// bundleCommand is how the document runs esbuild.
+// bundleCommand is the start of the document's esbuild command.
 const bundleCommand = "npx esbuild "
 
-// TestBundles runs the command that bundles a package, with the esbuild that this
-// module requires, and runs what comes out of it.
+// TestBundles bundles a package with the command of the document and the esbuild
+// that this module requires, and runs the bundle.
 func TestBundles(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -266,7 +265,7 @@ func runJS(t *testing.T, code string, args any) string {
 	return string(out)
 }
 
-// callback is a signed callback, and the secret that it was signed with.
+// callback is a signed callback with its secret.
 type callback struct {
 	secret, body string
 	header       http.Header
@@ -312,7 +311,7 @@ module.exports = ({ args: { secret, headers, body } }) => [
 ];`
 	got := runJS(t, code, map[string]any{"secret": c.secret, "headers": headers, "body": c.body})
 	if want := "[true,false,false,false,false]"; got != want {
-		t.Errorf("verify says %s, want %s", got, want)
+		t.Errorf("verify returned %s, want %s", got, want)
 	}
 }
 

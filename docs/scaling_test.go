@@ -18,12 +18,12 @@ import (
 	"github.com/seed-72ea4aab/vault/vaulttest"
 )
 
-// measured is how many tokens there are. In the short run pages that are not full
+// measured is the number of tokens. In the short run, pages that are not full
 // weigh more.
 var measured = long.Rounds(5_000, 20_000)
 
 const (
-	batch = 500 // of one Tokenize
+	batch = 500 // tokens of one Tokenize
 	// Pages of an index split a little differently each time.
 	tolerance      = 0.20 // of one relation
 	totalTolerance = 0.05
@@ -57,8 +57,8 @@ func luhn(digits string) string {
 	return digits + strconv.Itoa((10-sum%10)%10)
 }
 
-// relationSizes returns the bytes of each table and index that the search path
-// has, the bytes of out-of-line values with their table.
+// relationSizes returns the bytes of each table and index in the current schema.
+// Out-of-line values count with their table.
 func relationSizes(ctx context.Context, db *sql.DB) (map[string]float64, error) {
 	rows, err := db.QueryContext(ctx, `SELECT c.relname, CASE WHEN c.relkind = 'r' THEN pg_table_size(c.oid) ELSE pg_relation_size(c.oid) END
 		FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
@@ -79,11 +79,11 @@ func relationSizes(ctx context.Context, db *sql.DB) (map[string]float64, error) 
 	return sizes, rows.Err()
 }
 
-// sizeRow is a row of the table: a relation, what it is, and its bytes.
+// sizeRow is a row of the table: a relation, its description, and its bytes.
 var sizeRow = regexp.MustCompile("(?m)^\\| `?(\\w+)`? \\|[^|]*\\| ([\\d,]+) \\|$")
 
-// TestBytesPerToken creates tokens in PostgreSQL and compares what they take
-// with the table in scaling.md.
+// TestBytesPerToken creates tokens in PostgreSQL and compares their size with the
+// table in scaling.md.
 func TestBytesPerToken(t *testing.T) {
 	t.Parallel()
 	url := pgtest.URL(t)
@@ -120,8 +120,8 @@ func TestBytesPerToken(t *testing.T) {
 	compareSizes(t, sizes, documented)
 }
 
-// compareSizes compares bytes per token, of each relation that grows with the
-// tokens and of all together.
+// compareSizes compares the bytes per token of each relation that grows with the
+// tokens, and the total.
 func compareSizes(t *testing.T, sizes, documented map[string]float64) {
 	t.Helper()
 	total := 0.0

@@ -11,6 +11,8 @@ import (
 	"sync"
 	"time"
 	"unicode/utf8"
+
+	"github.com/seed-72ea4aab/vault"
 )
 
 // Options configures a [Client]. The zero value is safe and complete.
@@ -46,6 +48,13 @@ type Options struct {
 
 	// Retry configures how calls are retried.
 	Retry Retry
+
+	// Observer, if set, hears of each call as a [vault.EventCall], with all of its
+	// attempts. The event has no TenantID, because the client does not know it. An
+	// iterator is reported for each page that it reads. A call whose parameters
+	// cannot be sent is not reported. The module otelvault has an observer that
+	// makes spans.
+	Observer vault.Observer
 }
 
 // Retry configures how often a call is sent, and the pauses between attempts.
@@ -54,7 +63,7 @@ type Retry struct {
 	// Attempts is the maximum number of attempts; 1 means no retries. Default
 	// 4.
 	Attempts int
-	// MinDelay and MaxDelay bound the pauses. The pause after the n-th
+	// MinDelay and MaxDelay limit the pauses. The pause after the n-th
 	// attempt is random, between 0 and MinDelay times 2 to the n-1, and at
 	// most MaxDelay. Default 100 milliseconds and 5 seconds.
 	//

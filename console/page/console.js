@@ -2,8 +2,40 @@
 
 // Pages work without this file. It keeps them up to date, and helps with forms.
 
+document.documentElement.classList.add('js');
+
+// Copy buttons copy what their data-copy says. Browsers have a clipboard for pages
+// over TLS and on this machine; elsewhere a selection does it.
+const copy = async (text) => {
+  if (navigator.clipboard) {
+    await navigator.clipboard.writeText(text);
+    return;
+  }
+  const field = document.createElement('textarea');
+  field.value = text;
+  field.className = 'hidden';
+  document.body.append(field);
+  field.select();
+  document.execCommand('copy');
+  field.remove();
+};
+document.addEventListener('click', async (event) => {
+  const button = event.target.closest('.copy');
+  if (!button) return;
+  const status = document.getElementById('copied');
+  try {
+    await copy(button.dataset.copy);
+    button.classList.add('copied');
+    status.textContent = 'Copied.';
+    setTimeout(() => { button.classList.remove('copied'); status.textContent = ''; }, 2000);
+  } catch {
+    status.textContent = 'Copying failed.';
+  }
+  button.focus();
+});
+
 // On a phone the current page may be out of sight in the navigation.
-for (const link of document.querySelectorAll('header [aria-current]')) {
+for (const link of document.querySelectorAll('header nav > ul [aria-current]')) {
   const list = link.closest('ul');
   list.scrollLeft = link.offsetLeft - (list.clientWidth - link.offsetWidth) / 2;
 }
@@ -45,6 +77,8 @@ if (follow) {
       const rows = document.createElement('tbody');
       rows.innerHTML = event.data;
       count += rows.children.length;
+      document.getElementById('none')?.remove();
+      body.closest('[hidden]')?.removeAttribute('hidden');
       body.prepend(...rows.children);
       while (body.children.length > most) body.lastElementChild.remove();
       status.textContent = `Following: ${count} new ${count === 1 ? 'entry' : 'entries'}.`;

@@ -1,30 +1,30 @@
-// Package access decides who may do what with which token, and how much of the
-// token's data they see.
+// Package access decides which callers may perform which operations on which
+// tokens, and how much of a token's data they see.
 //
-// A [SessionGrant] is compiled from access rules and plain permissions. It answers for
-// one token ([Grant.Decide]), for all tokens at once as a condition that a
-// database can apply ([Grant.Filter]), and for a grant that its holder wants to
-// give to others ([Grant.Within]). The three agree, because each rule is
-// reduced to the same thing: a range of container paths and a range of token
-// ids.
+// A [Grant] is compiled from access rules and plain permissions. It supports
+// three questions: [Grant.Decide] decides on one token, [Grant.Filters]
+// returns conditions for all tokens that a database can apply, and
+// [Grant.Within] checks whether the holder may give a grant to others. The
+// three agree, because each rule is reduced to the same form: a range of
+// container paths and a range of token ids.
 //
 // # Rules
 //
-// A rule matches when it carries the needed permission and covers the token.
-// The rule with the lowest priority number is asked first, and the first match
-// decides. Plain permissions come after all rules. They work like rules on "/"
-// with transform mask, except token:use, which has reveal.
+// A rule matches if it has the required permission and covers the token.
+// Rules are checked in the order of their priority numbers, lowest first, and
+// the first match decides. Plain permissions come after all rules. They work
+// like rules on "/" with transform mask, except token:use, which has reveal.
 //
-// A rule on a container covers what is below it. A token in several containers
-// needs the permission in each of them, each judged by itself, and gets the
-// strictest of the transforms.
+// A rule on a container also covers all containers below it. A token in
+// several containers needs the permission in each of them. Each container is
+// decided separately, and the strictest transform applies.
 package access
 
-// Transform says how much of a token's data is shown. Transforms are ordered:
-// a larger one shows more.
+// Transform is how much of a token's data is shown. A larger transform shows
+// more.
 type Transform uint8
 
-// The transforms, strictest first. None is no access at all; a rule may not use
+// The transforms, strictest first. None means no access; a rule cannot have
 // it.
 const (
 	None Transform = iota
@@ -46,9 +46,9 @@ func (t Transform) String() string {
 // MarshalText returns the transform's name.
 func (t Transform) MarshalText() ([]byte, error) { return []byte(t.String()), nil }
 
-// UnmarshalText reads a transform's name. Unknown text gives None, not an
-// error: None allows nothing, and [Check] rejects it with the path of the rule,
-// which a decoder does not know.
+// UnmarshalText reads a transform's name. Unknown text gives None and no
+// error, because None allows nothing, and [Check] rejects it with the path of
+// the rule, which a decoder does not know.
 func (t *Transform) UnmarshalText(text []byte) error {
 	*t = None
 	for i, name := range transformTexts {
@@ -59,36 +59,37 @@ func (t *Transform) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Attribute names what a condition looks at.
+// Attribute is the attribute of a token that a condition checks.
 type Attribute string
 
-// The attributes of a token that a condition can look at.
+// The attributes of a token that a condition can check.
 const (
 	ID        Attribute = "id"
 	Container Attribute = "container"
 )
 
-// Operator names how a condition compares.
+// Operator is how a condition compares.
 type Operator string
 
-// The comparisons. Both are byte for byte.
+// The operators. Both compare byte for byte.
 const (
 	Equals     Operator = "equals"
 	StartsWith Operator = "starts_with"
 )
 
-// Condition narrows a rule. The value of a container condition is a whole path,
-// so starts_with "/pci/" covers "/pci/" and all below, and equals "/pci/" that
-// one container.
+// Condition restricts a rule. The value of a container condition is a whole
+// path: starts_with "/pci/" covers "/pci/" and everything below it, equals
+// "/pci/" only that container.
 type Condition struct {
 	Attribute Attribute `json:"attribute"`
 	Operator  Operator  `json:"operator"`
 	Value     string    `json:"value"`
 }
 
-// Rule grants permissions on some tokens. It has either a container, and covers
-// it and all below, or conditions, and covers the tokens that meet all of them.
-// A rule whose conditions are all about ids covers every container.
+// Rule grants permissions on some tokens. A rule with a container covers that
+// container and everything below it. A rule with conditions covers the tokens
+// that meet all of them. If all conditions are about ids, the rule covers
+// every container.
 type Rule struct {
 	Description string      `json:"description,omitempty"`
 	Priority    int         `json:"priority"`

@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 )
 
-// Bounds on what a grant and a token may hold.
+// Limits on grants and tokens.
 const (
 	maxContainers  = 10  // of a token
 	maxPathLength  = 200 // of a container, in bytes
@@ -21,8 +21,8 @@ const (
 	maxDescription = 500 // in characters
 )
 
-// Problems lists what is wrong with an input: messages by the dotted path of
-// the field. Messages name rules, never values.
+// Problems lists the errors in an input: messages by the dotted path of the
+// field. Messages name rules, never values.
 type Problems map[string][]string
 
 func (p *Problems) add(path, message string, args ...any) {
@@ -32,7 +32,8 @@ func (p *Problems) add(path, message string, args ...any) {
 	(*p)[path] = append((*p)[path], fmt.Sprintf(message, args...))
 }
 
-// first returns the first path in order that has a problem, with its message.
+// first returns the first path with a problem, in sorted order, and its
+// message.
 func (p Problems) first() string {
 	path := slices.Min(slices.Collect(maps.Keys(p)))
 	return path + ": " + p[path][0]
@@ -40,8 +41,8 @@ func (p Problems) first() string {
 
 const pathRule = "must start and end with '/', must not contain '//', and may use only letters, digits, '_' and '-' between the slashes"
 
-// cleanContainer returns a container path as it is stored, in lower case. It
-// reports false if the text is not such a path.
+// cleanContainer returns a container path in its stored form, which is lower
+// case. It reports false if the text is not a container path.
 func cleanContainer(path string) (string, bool) {
 	if len(path) == 0 || len(path) > maxPathLength || path[0] != '/' || path[len(path)-1] != '/' {
 		return "", false
@@ -59,9 +60,9 @@ func segmentRune(r rune) bool {
 	return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || r == '_' || r == '-'
 }
 
-// CheckContainers returns the containers of a token as they are stored: in
-// lower case, in the given order, each once. Paths of problems start with
-// "containers".
+// CheckContainers returns the containers of a token in their stored form:
+// lower case, without duplicates, in the given order. Paths of problems start
+// with "containers".
 func CheckContainers(paths []string) ([]string, Problems) {
 	var problems Problems
 	if len(paths) == 0 || len(paths) > maxContainers {
@@ -96,10 +97,10 @@ func (p *Problems) container(field, path string) string {
 	return clean
 }
 
-// Check returns rules and plain permissions as they are stored, with container
-// paths in lower case, for a key of the given kind. At least one of the two
-// must not be empty. Paths of problems start with "rules" or "permissions". The
-// arguments are not changed.
+// Check returns rules and plain permissions in their stored form, with
+// container paths in lower case, for a key of the given kind. At least one of
+// the two must not be empty. Paths of problems start with "rules" or
+// "permissions". Check does not change its arguments.
 func Check(holder Holder, rules []Rule, permissions []string) ([]Rule, []string, Problems) {
 	var problems Problems
 	if len(rules) == 0 && len(permissions) == 0 {
@@ -146,7 +147,7 @@ func (p *Problems) checkRules(rules []Rule) []Rule {
 	return clean
 }
 
-// checkRule looks at one rule by itself, and cleans its container paths.
+// checkRule checks one rule and normalizes its container paths.
 func (p *Problems) checkRule(path string, r *Rule) {
 	if !validText(r.Description, maxDescription) {
 		p.add(path+".description", "must be at most %d characters long, in valid UTF-8 and without control characters", maxDescription)

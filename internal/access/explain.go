@@ -1,40 +1,39 @@
 package access
 
-// Outcome is what came of asking a rule.
+// Outcome is the result of checking a rule.
 type Outcome uint8
 
-// The outcomes, in the order in which a rule is asked. A rule after the one that
-// decides is not asked.
+// The outcomes. Rules after the deciding rule are NotAsked.
 const (
-	OtherPermission Outcome = iota // it does not carry the permission
-	OtherContainer                 // it does not cover the container
-	OtherID                        // it covers other ids only
+	OtherPermission Outcome = iota // the rule lacks the permission
+	OtherContainer                 // the rule does not cover the container
+	OtherID                        // the rule covers only other ids
 	Decides
 	NotAsked
 )
 
-// Step is a rule and what came of asking it. Priority 0 stands for the plain
-// permissions, which come after all rules.
+// Step is a rule and its outcome. Priority 0 means the plain permissions,
+// which come after all rules.
 type Step struct {
 	Priority int
 	Outcome  Outcome
 }
 
-// Look is how one holder's rules were asked about one container.
+// Look is the evaluation of one holder's rules for one container.
 type Look struct {
-	// Limit is 0 for the grant's own rules, and counts the limits on them from 1.
+	// Limit is 0 for the grant's own rules. Its limits count from 1.
 	Limit     int
 	Container string
-	Transform Transform // None: no rule allows it
-	// Best is set for the limits of a grant that the holder delegated: the most
-	// that it sees of the token by reading or using it. Its transform counts as
-	// this, where its rules allow the permission at all.
+	Transform Transform // None if no rule allows it
+	// Best is set for the limits of a delegated grant. It is the most that
+	// the delegating holder sees of the token by reading or using it. Where
+	// its rules allow the permission at all, its transform counts as Best.
 	Best  Transform
 	Steps []Step
 }
 
-// Explain shows how [Grant.Decide] comes to its answer: a look for each container
-// and each holder whose rules are asked.
+// Explain shows how [Grant.Decide] reaches its decision. It returns a look
+// for each container and each holder whose rules apply.
 func (g *Grant) Explain(permission, id string, containers []string) []Look {
 	var looks []Look
 	for _, container := range containers {
@@ -60,7 +59,7 @@ func (g *Grant) look(permission, id, container string) Look {
 	for i := range g.rules {
 		r := &g.rules[i]
 		if r.priority == 0 && !r.permissions.has(p) {
-			continue // of the two that stand for plain permissions, the other one
+			continue // two compiled rules represent the plain permissions; the other one applies
 		}
 		outcome := NotAsked
 		if !decided {
@@ -74,7 +73,7 @@ func (g *Grant) look(permission, id, container string) Look {
 	return look
 }
 
-// ask says whether the rule decides, and if not, why.
+// ask returns whether the rule decides and, if not, why.
 func (c *compiled) ask(permission int, id, container string) Outcome {
 	switch {
 	case !c.permissions.has(permission):

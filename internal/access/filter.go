@@ -6,46 +6,48 @@ import (
 	"slices"
 )
 
-// Filter says which tokens a permission allows, in terms that a database knows:
-// the sets of containers that tokens are in, and the tokens' ids.
+// Filter describes the tokens that a permission allows, in terms that a
+// database can evaluate: the sets of containers that tokens are in, and the
+// tokens' ids.
 type Filter struct {
-	// All means every token, in any containers; there are no clauses.
+	// All means every token, in any containers. There are no clauses.
 	All bool
 	// Clauses each allow some tokens. Without All and clauses, no token is
 	// allowed.
 	Clauses []Clause
 }
 
-// Clause allows the tokens that are in one of its sets and whose id meets every
-// one of its conditions.
+// Clause allows the tokens that are in one of its sets and whose id meets all
+// of its conditions.
 type Clause struct {
-	Sets []int // indexes into the sets that Filter was given, ascending
-	IDs  []IDs // empty: any id
+	Sets []int // indexes into the sets passed to Filters, ascending
+	IDs  []IDs // empty for any id
 }
 
-// IDs is met by an id that is equal to one of Equal, starts with one of Prefixes,
-// byte for byte, or is in one of Ranges. At least one of them is not empty.
+// IDs is a condition on an id: it equals one of Equal, starts with one of
+// Prefixes, or is in one of Ranges. Comparisons are byte for byte. At least
+// one of the three is not empty.
 type IDs struct {
 	Equal    []string
 	Prefixes []string
 	Ranges   []IDRange
 }
 
-// IDRange is the ids that are in Within and in none of Except.
+// IDRange is the set of ids that are in Within and not in Except.
 type IDRange struct {
 	Within IDSpan
 	Except []IDSpan // not empty
 }
 
-// IDSpan is one id, or all that start with a text.
+// IDSpan is one id, or all ids that start with a text.
 type IDSpan struct {
 	Exact bool
 	Value string
 }
 
-// Filters returns the tokens on which Decide allows the permission with at least
-// a transform, among those whose containers are one of the given sets. A token
-// must meet one filter of each group.
+// Filters returns the tokens on which Decide allows the permission with at
+// least the given transform. Only tokens whose containers are one of the
+// given sets count. A token must meet one filter of each group.
 func (g *Grant) Filters(permission string, least Transform, sets [][]string) [][]Filter {
 	groups := [][]Filter{{g.filter(permission, least, sets)}}
 	for _, l := range g.limits {
@@ -57,7 +59,8 @@ func (g *Grant) Filters(permission string, least Transform, sets [][]string) [][
 		if least <= Redact {
 			continue
 		}
-		// One of its own ways has to show as much.
+		// At least one of the delegating holder's permissions must show as
+		// much.
 		groups = append(groups, []Filter{
 			l.by.filter(permission, least, sets), l.by.filter(TokenRead, least, sets), l.by.filter(TokenUse, least, sets),
 		})
@@ -69,7 +72,7 @@ func (g *Grant) Filters(permission string, least Transform, sets [][]string) [][
 func (g *Grant) filter(permission string, least Transform, sets [][]string) Filter {
 	p := position(permission)
 	var rules []compiled
-	hides := false // some rule shows less than it has to
+	hides := false // some rule shows less than required
 	for _, r := range g.rules {
 		if !r.permissions.has(p) || r.container.kind == empty || r.id.kind == empty {
 			continue
@@ -83,10 +86,10 @@ func (g *Grant) filter(permission string, least Transform, sets [][]string) Filt
 	return Filter{Clauses: clauses(rules, least, sets)}
 }
 
-// clauses groups the sets by what their tokens' ids have to meet.
+// clauses groups the sets by their conditions on ids.
 func clauses(rules []compiled, least Transform, sets [][]string) []Clause {
 	allowed := map[string][]idRange{} // by container
-	place := map[string]int{}         // of the clause with these conditions
+	place := map[string]int{}         // index of the clause with these conditions
 	var out []Clause
 	for i, set := range sets {
 		groups, ok := idGroups(rules, least, set, allowed)
@@ -108,9 +111,9 @@ func clauses(rules []compiled, least Transform, sets [][]string) []Clause {
 	return out
 }
 
-// idGroups returns what the id of a token in all these containers has to meet,
-// a condition for each container that has one. It reports false if no id can
-// meet it, as far as a single container shows that.
+// idGroups returns the conditions on the id of a token in all these
+// containers, at most one for each container. It reports false if a single
+// container shows that no id can meet them.
 func idGroups(rules []compiled, least Transform, containers []string, allowed map[string][]idRange) ([]IDs, bool) {
 	var groups []IDs
 	for _, container := range containers {
@@ -132,17 +135,18 @@ func idGroups(rules []compiled, least Transform, containers []string, allowed ma
 	return groups, len(containers) > 0
 }
 
-// idRange is ids that one rule allows, without those that rules before it hide.
+// idRange is the set of ids that one rule allows, except ids that earlier
+// rules hide.
 type idRange struct {
 	within span
 	except []span
 }
 
-// idRanges returns the ids that the rules allow in a container with at least a
-// transform, as ranges of which none lies in another that has no exceptions.
+// idRanges returns the ids that the rules allow in a container with at least
+// the given transform. No range lies in another range without exceptions.
 func idRanges(rules []compiled, least Transform, container string) []idRange {
 	var ranges []idRange
-	var decided, hidden []span // ids that rules before decide, and those that they hide
+	var decided, hidden []span // ids that earlier rules decide, and ids that they hide
 	for _, r := range rules {
 		if !r.container.covers(container) || slices.ContainsFunc(decided, r.id.within) {
 			continue

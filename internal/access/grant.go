@@ -6,35 +6,36 @@ import (
 	"slices"
 )
 
-// Grant is what a caller may do. It is immutable and safe for concurrent use.
-// The zero Grant allows nothing.
+// Grant is the set of operations that a caller may perform. It is immutable
+// and safe for concurrent use. The zero Grant allows nothing.
 type Grant struct {
-	rules     []compiled    // in the order in which they are asked
-	carried   permissionSet // by some rule or plainly
+	rules     []compiled    // in the order of evaluation
+	carried   permissionSet // all permissions of rules and plain permissions
 	unlimited bool
-	limits    []limit // that bound all of this
+	limits    []limit // limits on all of the above
 }
 
-// compiled is a rule reduced to the tokens that it covers: one in a container
-// of the first range, with an id of the second.
+// compiled is a rule in reduced form. It covers a token in a container of the
+// first range with an id of the second range.
 type compiled struct {
-	priority    int // of the rule; 0 for what stands for plain permissions
+	priority    int // priority of the rule; 0 for plain permissions
 	permissions permissionSet
 	container   span
 	id          span
 	transform   Transform
 }
 
-// everyPath is the range of all containers: each path starts with "/".
+// everyPath is the range of all containers, because each path starts with
+// "/".
 var everyPath = span{prefix, "/"}
 
 func (c *compiled) covers(id, container string) bool {
 	return c.container.covers(container) && c.id.covers(id)
 }
 
-// New compiles rules and plain permissions, as [Check] returned them. It fails
-// on what Check would reject for every kind of key, so that a damaged rule
-// never widens a grant by being skipped.
+// New compiles rules and plain permissions that [Check] returned. It fails if
+// Check would reject them for every kind of key, so that a damaged rule never
+// widens a grant by being skipped.
 func New(rules []Rule, permissions []string) (*Grant, error) {
 	var problems Problems
 	rules = problems.checkRules(rules)
@@ -77,7 +78,7 @@ func compile(r Rule) compiled {
 	return c
 }
 
-// plain returns the rules that plain permissions stand for.
+// plain returns rules that are equivalent to plain permissions.
 func plain(permissions permissionSet) []compiled {
 	const onTokens permissionSet = 1<<tokenPermissions - 1
 	const use permissionSet = 1 << posUse
@@ -87,9 +88,9 @@ func plain(permissions permissionSet) []compiled {
 	}
 }
 
-// Has reports whether some rule or plain permission carries the permission. It
-// is the check that comes before any token is known, and the only one for
-// permissions that are not on tokens.
+// Has reports whether a rule or plain permission has the permission. It is
+// the check before any token is known, and the only check for permissions
+// that are not on tokens.
 func (g *Grant) Has(permission string) bool {
 	if !g.carried.has(position(permission)) {
 		return false
@@ -103,8 +104,8 @@ func (g *Grant) Has(permission string) bool {
 }
 
 // Decide reports whether the grant allows the permission on a token, and the
-// transform that applies. Only an unlimited grant allows a token that is in no
-// container.
+// transform that applies. Only an unlimited grant allows a token without
+// containers.
 func (g *Grant) Decide(permission, id string, containers []string) (Transform, bool) {
 	strictest := g.own(permission, id, containers)
 	for i := range g.limits {
@@ -113,7 +114,7 @@ func (g *Grant) Decide(permission, id string, containers []string) (Transform, b
 	return strictest, strictest != None
 }
 
-// own is what the grant's own rules decide.
+// own returns the decision of the grant's own rules.
 func (g *Grant) own(permission, id string, containers []string) Transform {
 	p := position(permission)
 	switch {
@@ -147,26 +148,27 @@ func (g *Grant) OnAll(permission string) bool {
 	}) && !slices.ContainsFunc(g.limits, func(l limit) bool { return !l.by.OnAll(permission) })
 }
 
-// Shows reports whether the grant allows the permission with at least a
-// transform on anything at all.
+// Shows reports whether the grant allows the permission with at least the
+// given transform on any token.
 func (g *Grant) Shows(permission string, least Transform) bool {
 	p := position(permission)
 	own := slices.ContainsFunc(g.rules, func(r compiled) bool { return r.permissions.has(p) && r.transform >= least })
 	return own && !slices.ContainsFunc(g.limits, func(l limit) bool { return !l.shows(permission, least) })
 }
 
-// Best returns the transform with which the grant can see a token at best, by
-// reading or by using it. A caller that may not see a token's plaintext must
-// not be able to evaluate an expression of its own over the data either.
+// Best returns the most permissive transform that the grant has on a token,
+// by reading or by using it. A caller that may not see a token's plaintext
+// must not be able to evaluate its own expression over the data either.
 func (g *Grant) Best(id string, containers []string) Transform {
 	read, _ := g.Decide(TokenRead, id, containers)
 	use, _ := g.Decide(TokenUse, id, containers)
 	return max(read, use)
 }
 
-// MayGrant reports whether the holder of this grant may give the permission to
-// an application. Permissions on tokens come with the right to manage
-// applications; any other permission can be granted only by a holder of it.
+// MayGrant reports whether the holder of this grant may give the permission
+// to an application. Permissions on tokens come with the right to manage
+// applications. Any other permission can be granted only by a holder that has
+// it.
 func (g *Grant) MayGrant(permission string) bool {
 	return onTokens(permission) || g.Has(permission)
 }

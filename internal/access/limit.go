@@ -2,23 +2,24 @@ package access
 
 import "slices"
 
-// limit bounds a grant by what another holder may do.
+// limit bounds a grant by the grant of another holder.
 type limit struct {
 	by *Grant
-	// delegated is for a grant that the other gave: its transform is bounded by
-	// the best that the other has on the token, by this permission or by reading
-	// or using it. The other is an application, whose grant has no limits.
+	// delegated means that the other holder gave the grant. The transform is
+	// then bounded by the best transform that the other holder has on the
+	// token, by this permission, by reading or by using it. The other holder
+	// is an application, whose grant has no limits.
 	delegated bool
 }
 
-// Under returns the grant of a caller that may do what g and by both allow, with
-// the stricter transform.
+// Under returns the grant of a caller that may do only what both g and by
+// allow, with the stricter transform.
 func (g *Grant) Under(by *Grant) *Grant { return g.limited(limit{by: by}) }
 
-// DelegatedBy returns what is left of a grant that an authorizer gave, when the
-// authorizer may do no more than this now: each permission only where the
-// authorizer has it, and no transform beyond the best that it has there. Asking
-// both at each use needs no comparison of the two.
+// DelegatedBy limits a grant to what its authorizer may do now. Each
+// permission applies only where the authorizer has it, and no transform
+// exceeds the best that the authorizer has there. Both grants are evaluated
+// at each use, so they need not be compared with each other.
 func (g *Grant) DelegatedBy(authorizer *Grant) *Grant {
 	return g.limited(limit{by: authorizer, delegated: true})
 }

@@ -35,7 +35,7 @@ const (
 	TenantUpdate = "tenant:update"
 )
 
-// Holder is a kind of key, which limits the permissions that it can have.
+// Holder is a kind of key. It limits the permissions that the key can have.
 type Holder string
 
 // The kinds of keys: the three types of applications, and sessions.
@@ -53,8 +53,8 @@ type Permission struct {
 	ApplicationTypes []Holder `json:"application_types"`
 }
 
-// catalogue lists every permission. Those on tokens come first, so that their
-// positions index small arrays.
+// catalogue lists every permission. Permissions on tokens come first, so that
+// their positions index small arrays.
 var catalogue = [...]Permission{
 	{TokenCreate, "Create tokens", []Holder{Public, Private}},
 	{TokenRead, "Read and list tokens", []Holder{Private}},
@@ -89,11 +89,11 @@ const (
 	posDelete
 	posSearch
 	posUse
-	tokenPermissions // how many there are
+	tokenPermissions // number of permissions on tokens
 )
 
-// Catalogue returns every permission, with what it allows and which types of
-// applications may hold it. The caller owns the result.
+// Catalogue returns every permission, with a description and the types of
+// applications that may have it. The caller owns the result.
 func Catalogue() []Permission {
 	all := slices.Clone(catalogue[:])
 	for i := range all {
@@ -102,8 +102,8 @@ func Catalogue() []Permission {
 	return all
 }
 
-// MayHold reports whether a key of this kind can have the permission at all. A
-// session can have each permission on tokens, within what its authorizer has.
+// MayHold reports whether a key of this kind can have the permission at all.
+// A session can have each permission on tokens that its authorizer has.
 func (h Holder) MayHold(permission string) bool {
 	if h == Session {
 		return onTokens(permission)
@@ -112,10 +112,11 @@ func (h Holder) MayHold(permission string) bool {
 	return i >= 0 && slices.Contains(catalogue[i].ApplicationTypes, h)
 }
 
-// Known reports whether there is such a permission.
+// Known reports whether the permission exists.
 func Known(permission string) bool { return position(permission) >= 0 }
 
-// OnTokens reports whether a permission is one on tokens, which rules can carry.
+// OnTokens reports whether the permission is on tokens, so that rules can
+// have it.
 func OnTokens(permission string) bool { return onTokens(permission) }
 
 func onTokens(permission string) bool {
@@ -131,7 +132,7 @@ var positions = func() map[string]int {
 	return m
 }()
 
-// position returns the place of a permission in the catalogue, or -1.
+// position returns the index of a permission in the catalogue, or -1.
 func position(permission string) int {
 	if i, ok := positions[permission]; ok {
 		return i
@@ -139,7 +140,7 @@ func position(permission string) int {
 	return -1
 }
 
-// permissionSet holds permissions by their position in the catalogue.
+// permissionSet is a bit set of positions in the catalogue.
 type permissionSet uint32
 
 func setOf(permissions []string) permissionSet {

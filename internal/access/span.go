@@ -2,11 +2,11 @@ package access
 
 import "strings"
 
-// span is a set of strings: all that start with a prefix, one exactly, or none.
-// The zero span is the prefix "", which is every string.
+// span is a set of strings: all strings with a prefix, one exact string, or
+// none. The zero span is the prefix "", which covers every string.
 //
-// Spans are closed under intersection, and any two are nested or disjoint. That
-// is why rules can be compared with each other exactly.
+// Spans are closed under intersection, and any two are nested or disjoint.
+// Therefore rules can be compared with each other exactly.
 type span struct {
 	kind  spanKind
 	value string
@@ -62,8 +62,8 @@ func (s span) within(o span) bool {
 	}
 }
 
-// point returns a string that is in s and in no other span that lies inside s.
-// Values of conditions hold no NUL, so for a prefix one more NUL leaves every
+// point returns a string that is in s and in no narrower span. Values of
+// conditions contain no NUL, so a prefix followed by NUL is outside every
 // narrower span.
 func (s span) point() string {
 	if s.kind == prefix {

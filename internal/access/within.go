@@ -2,18 +2,17 @@ package access
 
 import "slices"
 
-// Within reports whether everything that g allows is within what the authorizer
-// may do, so that the authorizer may give it to others. For every token on
-// which g allows a permission, the authorizer must have that permission, and
-// the transform that g gives must be no stronger than the one that the
-// authorizer has for it, or the best that it has on the token by reading or
-// using it, as [Grant.Best] returns it.
+// Within reports whether the authorizer may do everything that g allows, and
+// may thus give g to others. For every token on which g allows a permission,
+// the authorizer must have that permission. The transform of g must not
+// exceed the authorizer's transform for the permission, or the best that it
+// has on the token by reading or using it, as [Grant.Best] returns it.
 //
-// The answer is exact, priorities included: a rule that redacts a container
-// before a later one reveals everything limits what can be given to others
-// there. Ranges of ids and containers divide all tokens into finitely many
-// classes that no rule of either grant tells apart, and one token of each is
-// tried.
+// The result is exact, including priorities: if a rule redacts a container
+// before a later rule reveals everything, it limits what can be given to
+// others there. Ranges of ids and containers divide all tokens into finitely
+// many classes that no rule of either grant distinguishes. Within checks one
+// token of each class.
 func (g *Grant) Within(authorizer *Grant) bool {
 	switch {
 	case authorizer.unlimited:
@@ -31,9 +30,10 @@ func (g *Grant) Within(authorizer *Grant) bool {
 }
 
 // points returns one string of each class into which the spans of both grants
-// divide the whole. A string that is some span's exact value is its own class.
-// Any other is in the class of the longest prefix that it has, whose point lies
-// in that prefix, in the shorter ones that contain it, and in nothing else.
+// divide the whole. A string that is the exact value of a span is its own
+// class. Any other string is in the class of its longest prefix. The point of
+// that class lies in the prefix and in the shorter prefixes that contain it,
+// and in no other span.
 func points(whole span, a, b *Grant, of func(compiled) span) []string {
 	all := []string{whole.point()}
 	for _, r := range slices.Concat(a.rules, b.rules) {
@@ -68,7 +68,7 @@ func (g *Grant) table(id string, containers []string) []transforms {
 	return out
 }
 
-// add takes the rule's transform for the permissions that no earlier rule
+// add sets the rule's transform for the permissions that no earlier rule
 // decided.
 func (t *transforms) add(r compiled) {
 	for p := range t {
@@ -78,11 +78,11 @@ func (t *transforms) add(r compiled) {
 	}
 }
 
-// withinOn compares two grants on the tokens that have one id, container by
-// container. A token may be in several of the containers at once, and then the
-// strictest transform counts, for reading and using each by itself. So it is
-// not enough that the authorizer sees as much in each container in some way:
-// one of the ways must serve in all the containers where the grant gives as
+// withinOn compares two grants on tokens with one id, container by container.
+// A token may be in several of the containers. The strictest transform then
+// counts, separately for reading and for using. So it is not enough that the
+// authorizer sees as much in each container by some permission. One
+// permission must be sufficient in all containers where the grant gives as
 // much.
 func withinOn(grant, authorizer []transforms) bool {
 	for p := range tokenPermissions {
@@ -99,8 +99,8 @@ func withinOn(grant, authorizer []transforms) bool {
 	return true
 }
 
-// serves reports whether, wherever the grant gives permission p with at least
-// this transform, the authorizer has the permission way with at least it too.
+// serves reports whether the authorizer has the permission way with at least
+// this level, wherever the grant gives permission p with at least this level.
 func serves(p int, level Transform, way int, grant, authorizer []transforms) bool {
 	for i := range grant {
 		if grant[i][p] >= level && authorizer[i][way] < level {

@@ -1,11 +1,11 @@
-// Package admission decides when a request may use the memory and the CPUs of
-// the process, so that no tenant takes them from the others.
+// Package admission controls when a request may use the memory and the CPUs
+// of the process, so that no tenant takes them from the others.
 //
-// A request has a [Room]. What it holds is charged there, first while its body
-// arrives, then when it is parsed, then for the rows that it reads; it waits
-// when its tenant, or the process, holds too much already. Before work that
-// takes long a request takes a turn: one tenant has at most all but one of the
-// CPUs, so that the short requests of others find one free.
+// A request has a [Room], which is charged for its memory: while the body
+// arrives, when it is parsed, and for the rows that it reads. The request
+// waits if its tenant or the process holds too much. Before long work, a
+// request takes a turn. One tenant may use all CPUs except one, so that short
+// requests of others find one free.
 package admission
 
 import (
@@ -20,14 +20,14 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/share"
 )
 
-// How long a request waits: for memory, and for the large changes of its tenant
-// that are ahead of it, each of which may wait for the database itself.
+// How long a request waits for memory, and for earlier large changes of its
+// tenant. Each of these changes may wait for the database itself.
 const (
 	patience      = 2 * time.Second
 	writePatience = 30 * time.Second
 )
 
-// The reasons for which a request is refused.
+// Errors of requests that are refused.
 var (
 	// ErrFull means that there was no room for a request while it waited.
 	ErrFull = share.ErrFull
@@ -35,14 +35,15 @@ var (
 	ErrNever = errors.New("needs more memory than a tenant may hold")
 )
 
-// Process is what the requests of a process share.
+// Process holds the resources that the requests of a process share.
 type Process struct {
 	memory memory
 	cpu    *share.Places[payer]
-	writes *share.Places[payer] // of large changes
+	writes *share.Places[payer] // places for large changes
 }
 
-// New returns a process whose requests may hold so many bytes together.
+// New returns a process whose requests may hold the given number of bytes in
+// total.
 func New(bytes int64) *Process {
 	p := &Process{}
 	p.memory = memory{limit: bytes, patience: patience, held: map[payer]int64{}}
@@ -52,34 +53,34 @@ func New(bytes int64) *Process {
 	return p
 }
 
-// Room is what one request holds. Its methods may be called on a nil Room, which
-// holds nothing and waits for nothing. Calls at the same time are safe; they
+// Room holds the resources of one request. A nil Room holds nothing, and its
+// methods do not wait. A Room is safe for concurrent use; concurrent calls
 // share one turn.
 type Room struct {
 	process *Process
 	payer   payer
-	app     uuid.UUID // zero for none
+	app     uuid.UUID // zero without an application
 	count   func(tokens int) error
 
 	mu      sync.Mutex
 	held    int64
-	arrived int64 // the part of it that was charged for a body on its way
-	paid    bool  // for the body
+	arrived int64 // the part of held for an arriving body
+	paid    bool  // the parsed body has been charged
 	turn    bool
-	breath  time.Time // the last one within the turn
+	breath  time.Time // the last pause within the turn
 
 	inside inside
 }
 
-// Enter returns a room for a request of a tenant; anonymous means that a stranger
-// calls one of its proxies. count, unless nil, is asked how many more tokens the
-// request may work on.
+// Enter returns a room for a request of a tenant. Anonymous means a call of
+// one of its proxies without an API key. If count is not nil, it is called
+// with the number of further tokens that the request wants to work on.
 func (p *Process) Enter(tenant uuid.UUID, anonymous bool, count func(tokens int) error) *Room {
 	return &Room{process: p, payer: payer{tenant, anonymous}, count: count}
 }
 
-// For says which application makes the request, or which proxy a stranger calls. It
-// returns the room.
+// For sets the application that makes the request, or the proxy of an
+// anonymous call. It returns the room.
 func (r *Room) For(application uuid.UUID) *Room {
 	r.app = application
 	return r
@@ -87,8 +88,8 @@ func (r *Room) For(application uuid.UUID) *Room {
 
 type roomKey struct{}
 
-// In returns the context of the request, which carries the room. It is part of
-// the room, so a request asks for it once.
+// In returns the context of the request, which carries the room. The context
+// is part of the room, so In must be called only once per request.
 func (r *Room) In(ctx context.Context) context.Context {
 	r.inside = inside{ctx, r}
 	return &r.inside
@@ -114,9 +115,9 @@ func Of(ctx context.Context) *Room {
 	return r
 }
 
-// Arrive charges for a body that is on its way, which may take long. Bodies on
-// their way have half of what a tenant may hold, so that those which have
-// arrived find memory to be worked on.
+// Arrive charges for a body that is arriving, which may take long. Arriving
+// bodies may use half of a tenant's memory, so that complete bodies find
+// memory to be handled.
 func (r *Room) Arrive(ctx context.Context, bytes int) error {
 	if r == nil || bytes == 0 {
 		return nil
@@ -133,7 +134,8 @@ func (r *Room) Arrive(ctx context.Context, bytes int) error {
 	return nil
 }
 
-// Arrived ends the charge for a body on its way; Hold follows for what has come.
+// Arrived ends the charge for an arriving body. Hold then charges for the
+// complete body.
 func (r *Room) Arrived() {
 	if r == nil {
 		return
@@ -147,8 +149,8 @@ func (r *Room) Arrived() {
 	}
 }
 
-// Hold charges for memory that the request is about to take. A request that
-// waits does not keep its turn.
+// Hold charges for memory that the request is about to allocate. While the
+// request waits, it gives up its turn.
 func (r *Room) Hold(ctx context.Context, bytes int) error {
 	if r == nil || bytes <= 0 {
 		return nil
@@ -168,8 +170,8 @@ func (r *Room) Hold(ctx context.Context, bytes int) error {
 	return nil
 }
 
-// Body charges for the parsed body of the request. It does so once: whoever
-// parses the body may ask, and the first one pays.
+// Body charges for the parsed body of the request. Only the first call has an
+// effect, so that every parser of the body may call it.
 func (r *Room) Body(ctx context.Context, bytes int) error {
 	if r == nil {
 		return nil
@@ -184,7 +186,7 @@ func (r *Room) Body(ctx context.Context, bytes int) error {
 	return r.Hold(ctx, bytes)
 }
 
-// Free gives back a part of what is held, when less was needed.
+// Free releases a part of the memory, if less was needed.
 func (r *Room) Free(bytes int) {
 	if r == nil || bytes <= 0 {
 		return
@@ -205,7 +207,7 @@ func (r *Room) Held() int {
 	return int(r.held)
 }
 
-// Count asks whether the request may work on so many tokens more.
+// Count checks whether the request may work on more tokens.
 func (r *Room) Count(tokens int) error {
 	if r == nil || r.count == nil || tokens <= 0 {
 		return nil
@@ -213,9 +215,9 @@ func (r *Room) Count(tokens int) error {
 	return r.count(tokens)
 }
 
-// Turn waits for the tenant's turn before work that takes long. Work that goes
-// on asks again every fraction of a millisecond: the turn passes to another
-// tenant that waits.
+// Turn waits for the tenant's turn before long work. Long work calls it again
+// every fraction of a millisecond, so that the turn can pass to a waiting
+// tenant.
 func (r *Room) Turn(ctx context.Context) error {
 	if r == nil {
 		return nil
@@ -235,9 +237,10 @@ func (r *Room) Turn(ctx context.Context) error {
 	return err
 }
 
-// Work that has its turn sleeps for a moment every millisecond. On a machine with
-// few CPUs it can be all that runs, besides the collector, and the scheduler then
-// looks at the network only every 10 ms; when nothing runs it looks at once.
+// Work that has its turn sleeps briefly every millisecond. On a machine with
+// few CPUs it may be all that runs besides the garbage collector. The
+// scheduler then polls the network only every 10 ms; if nothing runs, it
+// polls at once.
 const (
 	breathEvery = time.Millisecond
 	breath      = 20 * time.Microsecond
@@ -250,7 +253,7 @@ func (r *Room) breathe() {
 	}
 }
 
-// Rest ends the turn, before something that waits.
+// Rest ends the turn before the request waits for something.
 func (r *Room) Rest() {
 	if r == nil {
 		return
@@ -263,9 +266,10 @@ func (r *Room) Rest() {
 	}
 }
 
-// Write waits until a large change of the tenant may be written: one at a time,
-// so that no more than one is ahead of the short changes of others. After a while
-// it gives up, with ErrFull. The caller calls done when it is written.
+// Write waits until a large change of the tenant may be written. Only one is
+// written at a time, so that at most one is ahead of the short changes of
+// other tenants. Write fails with ErrFull if it waits too long. The caller
+// calls done after writing.
 func (r *Room) Write(ctx context.Context) (done func(), err error) {
 	if r == nil {
 		return func() {}, nil
@@ -277,7 +281,7 @@ func (r *Room) Write(ctx context.Context) (done func(), err error) {
 	return func() { r.process.writes.Give(r.payer) }, nil
 }
 
-// Leave gives back all that the request holds.
+// Leave releases everything that the request holds.
 func (r *Room) Leave() {
 	if r == nil {
 		return

@@ -9,24 +9,25 @@ import (
 	"github.com/google/uuid"
 )
 
-// use is what memory is taken for.
+// use is the purpose of memory.
 type use uint8
 
 const (
 	working  use = iota
-	arriving     // for a body that is on its way
+	arriving     // for a body that is still arriving
 )
 
-// payer is whose share a request counts against.
+// payer is the holder of the share that a request counts against.
 type payer struct {
 	id        uuid.UUID
-	anonymous bool // its share is half as large
+	anonymous bool // has half as large a share
 }
 
-// memory counts what requests hold. All of them may hold limit bytes together,
-// one tenant half of that, and calls of its proxies by strangers a quarter. So
-// one tenant never takes all that others need. Large requests leave the last eighth of both to
-// small ones, which therefore do not wait for them.
+// memory counts the memory of requests. All requests together may hold limit
+// bytes, one tenant half of that, and anonymous calls of its proxies a
+// quarter. One tenant thus never takes all memory. Large requests leave the
+// last eighth of each limit to small requests, which therefore do not wait
+// for large ones.
 type memory struct {
 	limit    int64
 	patience time.Duration
@@ -35,9 +36,9 @@ type memory struct {
 	used     int64
 	onTheWay int64
 	held     map[payer]int64
-	coming   map[payer]int64     // the part of it that is on its way
-	apps     map[uuid.UUID]int64 // the part of that by application
-	waiting  []*wait             // in the order of their coming
+	coming   map[payer]int64     // the part of held for arriving bodies
+	apps     map[uuid.UUID]int64 // the part of coming by application
+	waiting  []*wait             // in order of arrival
 }
 
 // wait is a request that waits for memory.
@@ -46,18 +47,18 @@ type wait struct {
 	granted chan struct{}
 }
 
-// ask is what a request asks for.
+// ask is a request for memory.
 type ask struct {
 	payer payer
 	bytes int64
 	use   use
-	// app is the application that sends a body, zero for none, and own what the
-	// request holds of that body already.
+	// app is the application that sends a body, or zero. own is how much
+	// memory the request already holds for that body.
 	app uuid.UUID
 	own int64
 }
 
-// smallPart is the part of the limit up to which a request is a small one.
+// smallPart determines which requests are small: up to limit/smallPart bytes.
 const smallPart = 1024
 
 func (m *memory) share(p payer) int64 {
@@ -67,7 +68,7 @@ func (m *memory) share(p payer) int64 {
 	return m.limit / 2
 }
 
-// bound returns how much of a limit may be in use once bytes are added.
+// bound returns how much of a limit may be in use after bytes are added.
 func (m *memory) bound(limit, bytes int64) int64 {
 	if bytes <= m.limit/smallPart {
 		return limit
@@ -75,7 +76,7 @@ func (m *memory) bound(limit, bytes int64) int64 {
 	return limit - limit/8
 }
 
-// try takes memory if there is some.
+// try takes memory if it is available.
 func (m *memory) try(p payer, bytes int64) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -105,7 +106,7 @@ func (m *memory) take(ctx context.Context, a ask) error {
 	}
 }
 
-// line takes memory, or a place among those that wait for it.
+// line takes memory, or joins the queue.
 func (m *memory) line(a ask) (*wait, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -121,7 +122,7 @@ func (m *memory) line(a ask) (*wait, error) {
 	return w, nil
 }
 
-// most returns the most that a tenant which holds nothing may take at once.
+// most returns the most that a tenant without other memory may take at once.
 func (m *memory) most(p payer, bytes int64, u use) int64 {
 	if u == arriving {
 		return m.share(p) / 2
@@ -129,7 +130,8 @@ func (m *memory) most(p payer, bytes int64, u use) int64 {
 	return m.bound(m.share(p), bytes)
 }
 
-// giveUp ends a wait. Memory that was given at the last moment is kept.
+// giveUp ends a wait. If memory was granted at the last moment, the request
+// keeps it.
 func (m *memory) giveUp(w *wait, err error) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -141,7 +143,7 @@ func (m *memory) giveUp(w *wait, err error) error {
 	return err
 }
 
-// give takes memory back and hands it to those that wait and find it enough.
+// give returns memory and grants it to waiting requests.
 func (m *memory) give(a ask) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -169,9 +171,10 @@ func (m *memory) fits(a *ask) bool {
 	return m.used+a.bytes <= m.bound(m.limit, a.bytes) && m.held[a.payer]+a.bytes <= m.bound(m.share(a.payer), a.bytes)
 }
 
-// mayArrive reports whether there is memory for a body on its way. One application
-// has half of what its tenant has for that, so that its slow bodies make its own
-// requests wait first. A request that is its only one may take more.
+// mayArrive reports whether there is memory for an arriving body. One
+// application may use half of its tenant's share for arriving bodies, so that
+// its slow bodies delay its own requests first. If it is the application's
+// only request, it may take more.
 func (m *memory) mayArrive(a *ask) bool {
 	most := m.share(a.payer) / 2
 	if others := m.apps[a.app] - a.own; a.app != (uuid.UUID{}) && others > 0 && others+a.own+a.bytes > most/2 {
@@ -193,7 +196,7 @@ func (m *memory) add(a *ask) {
 	}
 }
 
-// lower takes bytes from a holder, and forgets one that holds none.
+// lower subtracts bytes from a holder, and deletes a holder without memory.
 func lower[K comparable](held map[K]int64, of K, bytes int64) {
 	if held[of] -= bytes; held[of] == 0 {
 		delete(held, of)

@@ -1,8 +1,8 @@
-// Package apikey makes API keys and recognizes them.
+// Package apikey creates and validates API keys.
 //
-// A key reads key_<kind>_<32 random characters><6 characters of checksum>, in
-// base58, so that secret scanners know keys and typing errors are found before
-// anything is looked up. Only the SHA-256 of a key is stored.
+// A key has the form key_<kind>_<32 random characters><6 characters of
+// checksum>, in base58. Secret scanners can recognize keys, and typing errors
+// are found without a lookup. Only the SHA-256 of a key is stored.
 package apikey
 
 import (
@@ -12,7 +12,7 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/ids"
 )
 
-// The kinds of keys, as they stand in their text.
+// The kinds of keys, as they appear in the text of a key.
 const (
 	Public     = "pub"
 	Private    = "prv"
@@ -60,8 +60,8 @@ func checksum(body string) (check [checkLength]byte) {
 	return check
 }
 
-// Hash is what the database knows of an API key, or of the key of a proxy.
+// Hash returns the stored form of an API key, or of the key of a proxy.
 func Hash(text string) [32]byte {
-	var key [64]byte // longer than any, so that it stays off the heap
+	var key [64]byte // longer than any key, so that it stays off the heap
 	return sha256.Sum256(append(key[:0], text...))
 }

@@ -1,5 +1,5 @@
-// Package audit has the words of the audit log: what entries are about, what was
-// done, and how that reads.
+// Package audit defines the vocabulary of the audit log: entity types,
+// operations and messages.
 package audit
 
 import (
@@ -11,7 +11,7 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/token"
 )
 
-// Operations that entries report.
+// Operations of entries.
 const (
 	Create    = "create"
 	Update    = "update"
@@ -24,14 +24,14 @@ const (
 	Import    = "import"
 )
 
-// Operations that only a full audit reports.
+// Operations that only a full audit records.
 const (
 	Denied = "denied"
 	Start  = "start"
 	Stop   = "stop"
 )
 
-// Entities that are not tokens. A token's entity type is its own type.
+// Entity types other than tokens. The entity type of a token is its type.
 const (
 	Application = "application"
 	Erasure     = "erasure"
@@ -54,8 +54,7 @@ var pastTense = map[string]string{
 	Use: "used", Authorize: "authorized", Expire: "expired", React: "invoked",
 }
 
-// messages are the texts of entries, by the type of their entity and the
-// operation.
+// messages are the texts of entries by entity type and operation.
 var messages = func() map[[2]string]string {
 	all := map[[2]string]string{}
 	for _, entityType := range EntityTypes(true) {
@@ -73,16 +72,17 @@ var messages = func() map[[2]string]string {
 	return all
 }()
 
-// ImportMessage returns the text of the entry about a batch of an import.
+// ImportMessage returns the text of the entry for a batch of an import.
 func ImportMessage(rows, refused, skipped int) string {
 	return fmt.Sprintf("Import: of %d rows %d refused, %d skipped", rows, refused, skipped)
 }
 
-// RefusedMessage returns the text of the entry about a refused row of an import.
+// RefusedMessage returns the text of the entry for a refused row of an
+// import.
 func RefusedMessage(row int) string { return fmt.Sprintf("Import: row %d refused", row) }
 
-// DeniedMessage returns the text of an entry about calls that were denied. The
-// permission may be empty.
+// DeniedMessage returns the text of an entry for denied calls. The permission
+// may be empty.
 func DeniedMessage(call, permission string, times int) string {
 	text := "Denied: " + call
 	if times > 1 {
@@ -97,12 +97,12 @@ func DeniedMessage(call, permission string, times int) string {
 // revisionMark precedes the revision at the end of a message.
 const revisionMark = " (revision "
 
-// WithRevision adds to a message the revision that a change gave to its row.
+// WithRevision appends to a message the revision of the changed row.
 func WithRevision(message string, revision int64) string {
 	return message + revisionMark + strconv.FormatInt(revision, 10) + ")"
 }
 
-// Revision returns the revision that a message ends with.
+// Revision returns the revision at the end of a message.
 func Revision(message string) (revision int64, ok bool) {
 	i := strings.LastIndex(message, revisionMark)
 	if i < 0 {
@@ -116,8 +116,8 @@ func Revision(message string) (revision int64, ok bool) {
 // Message returns the text of an entry.
 func Message(entityType, operation string) string { return messages[[2]string{entityType, operation}] }
 
-// EntityTypes returns what entries can be about, in the order of their names. In a
-// full audit, entries are about the log too.
+// EntityTypes returns all entity types, sorted by name. The log is an entity
+// type only in a full audit.
 func EntityTypes(full bool) []string {
 	all := []string{
 		Application, token.Bank, token.Card, token.CardNumber, token.EmployerIDNumber, Erasure, Log,
@@ -130,8 +130,8 @@ func EntityTypes(full bool) []string {
 	return slices.DeleteFunc(all, func(name string) bool { return name == Log })
 }
 
-// DisplayName writes a system name for people: us_bank_account_number becomes
-// US Bank Account Number.
+// DisplayName returns a system name for people: us_bank_account_number
+// becomes US Bank Account Number.
 func DisplayName(name string) string {
 	words := strings.Split(name, "_")
 	for i, w := range words {

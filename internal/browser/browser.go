@@ -1,10 +1,10 @@
-// Package browser drives a real Chromium in tests. The tests of a package share
-// one process, which starts with the first tab; each tab has its own profile, as
-// private windows have.
+// Package browser drives a real Chromium in tests. The tests of a package
+// share one process, which starts with the first tab. Each tab has its own
+// profile, like a private window.
 //
-// The program is the one that VAULT_TEST_CHROMIUM names, or else a Chromium or
-// Chrome on the PATH. Without one, tests are skipped, or fail if
-// VAULT_TEST_REQUIRE_CHROMIUM or CI is set.
+// The program is $VAULT_TEST_CHROMIUM, or a Chromium or Chrome on the PATH.
+// Without a browser, tests are skipped, or fail if VAULT_TEST_REQUIRE_CHROMIUM
+// or CI is set.
 package browser
 
 import (
@@ -22,11 +22,12 @@ import (
 const (
 	// EnvPath names a Chromium that is not on the PATH.
 	EnvPath = "VAULT_TEST_CHROMIUM"
-	// EnvRequire makes a missing Chromium a failure when it is set. So does CI.
+	// EnvRequire, if set, makes a missing Chromium a failure. So does CI.
 	EnvRequire = "VAULT_TEST_REQUIRE_CHROMIUM"
 )
 
-// patience is when a wait for the browser is given up, however slow the machine.
+// patience is the time limit of a wait for the browser, even on a slow
+// machine.
 const patience = 3 * time.Minute
 
 // process is the Chromium that all tests of a package share.
@@ -38,7 +39,7 @@ var process struct {
 }
 
 // Main runs the tests of a package, stops the browser if they started it, and
-// returns the exit code. TestMain of a package that opens tabs calls it.
+// returns the exit code. A package that opens tabs calls it from TestMain.
 func Main(m *testing.M) int {
 	code := m.Run()
 	if process.stop != nil {
@@ -50,7 +51,8 @@ func Main(m *testing.M) int {
 	return code
 }
 
-// shared starts the browser if no test has done so, and returns its context.
+// shared returns the context of the browser. The first call starts the
+// browser.
 func shared(t *testing.T) context.Context {
 	t.Helper()
 	process.once.Do(start)

@@ -11,10 +11,10 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// Gap is the room that Beside leaves between two pictures, in pixels.
+// Gap is the space between two pictures in Beside, in pixels.
 const Gap = 16
 
-// Shot returns a picture of what the tab shows.
+// Shot returns a screenshot of the tab.
 func (p *Tab) Shot() image.Image {
 	p.T.Helper()
 	ctx, cancel := p.patient()
@@ -30,7 +30,7 @@ func (p *Tab) Shot() image.Image {
 	return shot
 }
 
-// Beside puts pictures of one height beside each other.
+// Beside puts pictures of the same height next to each other.
 func Beside(shots ...image.Image) image.Image {
 	width := -Gap
 	for _, s := range shots {

@@ -12,7 +12,7 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// Screen is what a page is shown on.
+// Screen is the screen of a tab.
 type Screen struct {
 	Width, Height int64
 	Phone, Dark   bool
@@ -21,17 +21,17 @@ type Screen struct {
 // Tab is a page in the browser. Its methods end the test when they fail.
 type Tab struct {
 	T   *testing.T
-	Ctx context.Context // for actions of chromedp that Tab has no method for
-	// Provoked says that the test itself makes the console complain.
+	Ctx context.Context // for actions of chromedp without a method of Tab
+	// Provoked means that the test expects messages in the console.
 	Provoked bool
 
 	mu    sync.Mutex
 	said  []string      // warnings and errors in the console
-	heard chan struct{} // closed when there is another
+	heard chan struct{} // closed when there is another message
 }
 
-// Open opens a tab with a new profile. When the test ends, the tab's console must
-// have reported nothing except responses that are errors.
+// Open opens a tab with a new profile. When the test ends, the tab's console
+// must have reported nothing except error responses.
 func Open(t *testing.T, s Screen) *Tab {
 	t.Helper()
 	return open(t, shared(t), s, chromedp.WithNewBrowserContext())
@@ -60,7 +60,7 @@ func open(t *testing.T, parent context.Context, s Screen, opts ...chromedp.Conte
 	return p
 }
 
-// emulate gives the tab its screen. Nothing moves on it.
+// emulate sets the screen of the tab, without animations.
 func (p *Tab) emulate(s Screen) {
 	p.T.Helper()
 	viewport := []chromedp.EmulateViewportOption{chromedp.EmulateScale(1)}
@@ -79,7 +79,7 @@ func (p *Tab) emulate(s Screen) {
 	}
 }
 
-// listen collects what a developer would see in the console.
+// listen collects the warnings and errors in the console.
 func (p *Tab) listen(messages iter.Seq2[chromedp.ConsoleMessage, error]) {
 	for m, err := range messages {
 		if err != nil {
@@ -102,8 +102,8 @@ func (p *Tab) Complaints() []string {
 	return slices.Clone(p.said)
 }
 
-// AwaitComplaint waits until the console has reported something, and then forgets
-// all that it has reported.
+// AwaitComplaint waits until the console has reported a text, and then clears
+// all messages.
 func (p *Tab) AwaitComplaint(part string) {
 	p.T.Helper()
 	ctx, cancel := p.patient()
@@ -129,7 +129,7 @@ func (p *Tab) patient() (context.Context, context.CancelFunc) {
 	return context.WithTimeout(p.Ctx, patience)
 }
 
-// Do carries out actions.
+// Do performs actions.
 func (p *Tab) Do(actions ...chromedp.Action[chromedp.Void]) {
 	p.T.Helper()
 	ctx, cancel := p.patient()
@@ -139,19 +139,19 @@ func (p *Tab) Do(actions ...chromedp.Action[chromedp.Void]) {
 	}
 }
 
-// Navigate opens a page, and waits until it is loaded.
+// Navigate opens a page and waits until it is loaded.
 func (p *Tab) Navigate(address string) {
 	p.T.Helper()
 	p.Do(chromedp.Navigate(address))
 }
 
-// Press presses keys, as characters or as constants of chromedp/kb.
+// Press presses keys, given as characters or as constants of chromedp/kb.
 func (p *Tab) Press(keys string) {
 	p.T.Helper()
 	p.Do(chromedp.KeyEvent(keys))
 }
 
-// Run evaluates statements.
+// Run evaluates JavaScript statements.
 func (p *Tab) Run(statements string) {
 	p.T.Helper()
 	p.Do(chromedp.Evaluate[chromedp.Void](statements))
@@ -179,7 +179,7 @@ func (p *Tab) Await(condition string) {
 		if err == nil {
 			return
 		}
-		if ctx.Err() != nil { // other errors mean that the page went away
+		if ctx.Err() != nil { // other errors mean that the page was left
 			p.T.Fatalf("%s: %v; the page says: %s", condition, err, p.Value(`document.body.innerText`))
 		}
 	}

@@ -1,9 +1,9 @@
-// Package budget bounds the work that the expressions of one request may
-// cause, ends it soon after the caller has gone, and takes the tenant's turn for
-// work that is not short.
+// Package budget limits the work that the expressions of one request may
+// cause, ends it soon after the caller has left, and takes the tenant's turn
+// for longer work.
 //
-// Work is counted in steps of about 50 ns: a value visited, a comparison, a few
-// bytes of text read or built. What costs more is priced higher.
+// Work is counted in steps of about 50 ns: a value visited, a comparison, a
+// few bytes of text read or built. More expensive work costs more steps.
 package budget
 
 import (
@@ -14,47 +14,48 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/admission"
 )
 
-// The sizes of budgets, and the price of text. A few passes over all that a
-// caller sent are paid for whatever its size; what is quadratic is not.
+// The sizes of budgets, and the price of text. A budget always covers a few
+// passes over everything that a caller sent, whatever its size, but not
+// quadratic work.
 const (
 	requestSteps = 2_000_000 // about 0.1 s
-	tokenSteps   = 500       // more for each token of a request
+	tokenSteps   = 500       // in addition for each token of a request
 	maskSteps    = 20_000    // about 1 ms
-	sentPerStep  = 8         // bytes of what was sent, for one step more
-	textPerStep  = 32        // bytes of text that are read or built in one step
+	sentPerStep  = 8         // bytes sent, for one more step
+	textPerStep  = 32        // bytes of text read or built in one step
 )
 
-// lookEvery is how many steps pass between looks at the context and at who
-// waits for a turn, about 0.2 ms.
+// lookEvery is the number of steps between two checks of the context and of
+// waiting tenants, about 0.2 ms.
 const lookEvery = 4096
 
-// The reasons for which a budget is spent.
+// The errors of budgets that are used up.
 var (
 	errRequest = errors.New("takes too much work: the expressions of one request may take 2,000,000 steps together, plus 500 for each token and one for each 8 bytes sent")
 	errMask    = errors.New("takes too much work: a mask may take 20,000 steps, plus one for each 8 bytes of the data")
 )
 
-// Budget is the number of steps that are left. A nil Budget never ends: it is
-// for the expressions that a type of token brings with it. A Budget serves one
-// goroutine.
+// Budget is a number of remaining steps. A nil Budget never ends; it is for
+// the built-in expressions of token types. A Budget is not safe for
+// concurrent use.
 type Budget struct {
 	ctx    context.Context
 	room   *admission.Room
-	spent  error // the reason to give when nothing is left
-	steps  int   // in all
+	spent  error // error when nothing is left
+	steps  int   // total
 	left   int
-	lookAt int   // when this is left, the context is looked at
-	err    error // why nothing may be spent any more
+	lookAt int   // value of left at which the context is checked next
+	err    error // why nothing more may be spent
 }
 
-// Request returns the budget of a request with so many tokens and bytes. It
-// ends with the context.
+// Request returns the budget of a request with the given number of tokens and
+// bytes. It ends with the context.
 func Request(ctx context.Context, tokens, bytes int) *Budget {
 	return newBudget(ctx, requestSteps+tokens*tokenSteps+bytes/sentPerStep, errRequest)
 }
 
-// Mask returns the budget for one evaluation of a mask over data of so many
-// bytes. It ends with the context.
+// Mask returns the budget for one evaluation of a mask over data with the
+// given number of bytes. It ends with the context.
 func Mask(ctx context.Context, bytes int) *Budget {
 	return newBudget(ctx, maskSteps+bytes/sentPerStep, errMask)
 }
@@ -63,10 +64,11 @@ func newBudget(ctx context.Context, steps int, spent error) *Budget {
 	return &Budget{ctx: ctx, room: admission.Of(ctx), spent: spent, steps: steps, left: steps, lookAt: max(0, steps-lookEvery)}
 }
 
-// Text returns how many steps it takes to read or build so many bytes of text.
+// Text returns the steps for reading or building the given number of bytes of
+// text.
 func Text(bytes int) int { return bytes / textPerStep }
 
-// AddToken makes room for one more token of the request, of so many bytes.
+// AddToken increases the budget for one more token of the given size.
 func (b *Budget) AddToken(bytes int) {
 	if b == nil || b.err != nil {
 		return
@@ -75,8 +77,8 @@ func (b *Budget) AddToken(bytes int) {
 	b.steps, b.left, b.lookAt = b.steps+more, b.left+more, b.lookAt+more
 }
 
-// Spend takes steps and reports whether the work may go on. Once it may not,
-// it never may again.
+// Spend takes steps and reports whether the work may continue. Once it has
+// returned false, it always returns false.
 func (b *Budget) Spend(steps int) bool {
 	if b == nil {
 		return true
@@ -85,7 +87,7 @@ func (b *Budget) Spend(steps int) bool {
 	return b.left >= b.lookAt || b.look()
 }
 
-// look finds out whether the work may go on.
+// look checks whether the work may continue.
 func (b *Budget) look() bool {
 	switch {
 	case b.err != nil:
@@ -105,12 +107,12 @@ func (b *Budget) look() bool {
 
 func (b *Budget) end(err error) { b.err, b.lookAt = err, math.MaxInt }
 
-// Lasts reports whether the work may go on. It is for work that was paid for at
-// once and takes long: unlike Spend it looks at the context each time.
+// Lasts reports whether the work may continue. It is for long work that was
+// paid for in advance: unlike Spend, it checks the context each time.
 func (b *Budget) Lasts() bool { return b == nil || b.look() }
 
-// Pay takes what another budget has spent, and ends with it. It returns why the
-// work may not go on; nil if it may.
+// Pay spends the steps of another budget, and ends if the other has ended. It
+// returns the reason why the work may not continue, or nil.
 func (b *Budget) Pay(other *Budget) error {
 	if b == nil || other == nil {
 		return nil
@@ -122,11 +124,11 @@ func (b *Budget) Pay(other *Budget) error {
 	return b.err
 }
 
-// Used returns how many steps were taken so far.
+// Used returns the number of steps taken so far.
 func (b *Budget) Used() int { return b.steps - b.left }
 
-// Err returns why the work may not go on: the context's error, or what to tell
-// the caller about the bounds. It is nil as long as the work may go on.
+// Err returns why the work may not continue: the context's error, or an error
+// about the limits for the caller. It is nil while the work may continue.
 func (b *Budget) Err() error {
 	if b == nil {
 		return nil
@@ -134,7 +136,8 @@ func (b *Budget) Err() error {
 	return b.err
 }
 
-// Canceled returns the context's error if the work ended for it, else nil.
+// Canceled returns the context's error if it ended the work, and nil
+// otherwise.
 func (b *Budget) Canceled() error {
 	err := b.Err()
 	if errors.Is(err, errRequest) || errors.Is(err, errMask) {

@@ -1,4 +1,4 @@
-// Package cache remembers for a short while what was read, and no longer than
+// Package cache keeps values that were read for a short time, and at most
 // until something is revoked on this node.
 package cache
 
@@ -8,14 +8,14 @@ import (
 	"time"
 )
 
-// MaxAge is how long a remembered value is used, counted on the real clock from
-// when it was asked for.
+// MaxAge is how long a value is used, on the real clock, from the start of
+// its reading.
 const MaxAge = time.Second
 
-// maxEntries bounds a cache; beyond it, the cache starts from empty.
+// maxEntries is the maximum size of a cache. A full cache is emptied.
 const maxEntries = 50_000
 
-// Cache remembers values by key for MaxAge.
+// Cache keeps values by key for MaxAge.
 type Cache[K comparable, V any] struct {
 	mu      sync.RWMutex
 	entries map[K]entry[V]
@@ -30,7 +30,7 @@ type entry[V any] struct {
 // New returns an empty cache.
 func New[K comparable, V any]() *Cache[K, V] { return &Cache[K, V]{entries: map[K]entry[V]{}} }
 
-// Get returns a value that is not too old.
+// Get returns a value if it is not too old.
 func (c *Cache[K, V]) Get(key K) (value V, ok bool) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -40,15 +40,16 @@ func (c *Cache[K, V]) Get(key K) (value V, ok bool) {
 	return value, false
 }
 
-// Ask begins the reading of a value that Get does not have. The reading's
-// Keep stores what it gave.
+// Ask starts reading a value that Get does not have. Keep then stores the
+// value.
 func (c *Cache[K, V]) Ask(key K) Reading[K, V] {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	return Reading[K, V]{c, key, Stamp{time.Now(), c.gen.Load(), &c.gen}}
 }
 
-// Stamp says when a value was asked for. The zero Stamp is never fresh.
+// Stamp is the time at which reading a value started. The zero Stamp is never
+// fresh.
 type Stamp struct {
 	asked time.Time
 	gen   uint64
@@ -60,14 +61,14 @@ func (s Stamp) Fresh() bool {
 	return s.now != nil && s.gen == s.now.Load() && time.Since(s.asked) < MaxAge
 }
 
-// Reading is a value on its way into a cache.
+// Reading is a value that is being read.
 type Reading[K comparable, V any] struct {
 	cache *Cache[K, V]
 	key   K
 	Stamp Stamp
 }
 
-// Keep stores a value, unless something was revoked since it was asked for.
+// Keep stores a value if nothing was revoked since its reading started.
 func (r Reading[K, V]) Keep(value V) {
 	c := r.cache
 	c.mu.Lock()
@@ -81,7 +82,7 @@ func (r Reading[K, V]) Keep(value V) {
 	c.entries[r.key] = entry[V]{value, r.Stamp.asked}
 }
 
-// Drop lets go of a value that is too old to be used.
+// Drop deletes a value that is too old.
 func (c *Cache[K, V]) Drop(key K) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -90,7 +91,7 @@ func (c *Cache[K, V]) Drop(key K) {
 	}
 }
 
-// Clear forgets everything, because something has changed.
+// Clear deletes all values, because something has changed.
 func (c *Cache[K, V]) Clear() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

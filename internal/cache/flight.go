@@ -2,21 +2,21 @@ package cache
 
 import "sync"
 
-// maxMet is how many keys a generation of Flights has.
+// maxMet is the maximum number of keys in a generation of Flights.
 const maxMet = 10_000
 
-// Flights knows the requests that this process is carrying out, by key, and
-// most of those that it has carried out. The zero value is ready to use.
+// Flights tracks the requests in progress in this process by key, and most of
+// the completed requests. The zero value is ready to use.
 type Flights[K comparable] struct {
 	mu   sync.Mutex
 	keys map[K]bool
-	// young and old are keys that were here before. When young is full it
-	// becomes old, and what was old is forgotten.
+	// young and old are keys of completed requests. When young is full it
+	// becomes old, and the previous old keys are dropped.
 	young, old map[K]bool
 }
 
-// Enter begins a request. It reports false when one with the same key is under
-// way.
+// Enter starts a request. It reports false if a request with the same key is
+// in progress.
 func (f *Flights[K]) Enter(key K) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -41,7 +41,7 @@ func (f *Flights[K]) Leave(key K) {
 	f.young[key] = true
 }
 
-// Met reports whether a key is remembered from an earlier request.
+// Met reports whether the key of an earlier request is known.
 func (f *Flights[K]) Met(key K) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -1,10 +1,10 @@
-// Package egress sends HTTP requests to destinations that tenants choose: where
-// their proxies point, where their callbacks go, what their code fetches. A
-// tenant must not reach through it what only this machine can reach, so a
-// request is refused before the first packet unless the [Policy] allows the
-// address that is really dialed. Checking at that moment, and not when a name
-// is first looked up, means that changing a DNS record in between gains an
-// attacker nothing.
+// Package egress sends HTTP requests to destinations that tenants choose: the
+// destinations of proxies, the URLs of callbacks and the URLs that code
+// fetches. A tenant must not reach addresses that only this machine can
+// reach. A request is therefore refused before the first packet unless the
+// [Policy] allows the address that is dialed. The check happens when dialing,
+// not when a name is first resolved, so an attacker gains nothing by changing
+// a DNS record in between.
 package egress
 
 import (
@@ -22,64 +22,66 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/share"
 )
 
-// Policy says where requests may go and what they may cost. The zero value is
-// the strict policy: https with TLS 1.2 or later, any port, public addresses
-// only, with the limits given at each field.
+// Policy defines where requests may go, and their limits. The zero value is
+// strict: https with TLS 1.2 or later, any port, only public addresses, and
+// the default limit of each field.
 type Policy struct {
-	// AllowHTTP admits plain http beside https.
+	// AllowHTTP allows plain http in addition to https.
 	AllowHTTP bool
-	// AllowPrivate admits every address: loopback, private networks, and the
+	// AllowPrivate allows every address: loopback, private networks, and the
 	// metadata services of clouds. It is for tests and closed networks.
 	AllowPrivate bool
-	// AllowPrefixes admits addresses that are not public, such as those of a
-	// payment gateway on a private line.
+	// AllowPrefixes allows addresses that are not public, such as a payment
+	// gateway on a private line.
 	AllowPrefixes []netip.Prefix
-	// DenyPrefixes refuses addresses, public ones too, and overrides everything
-	// that allows them. Public addresses of your own that trust this machine,
-	// and the prefix of a NAT64 gateway other than the well-known one, belong
-	// here.
+	// DenyPrefixes refuses addresses, even public ones. It overrides
+	// everything that allows them. List here your own public addresses that
+	// trust this machine, and the prefix of a NAT64 gateway other than the
+	// well-known one.
 	DenyPrefixes []netip.Prefix
-	// Ports are the only ports that may be reached. None means any port: real
-	// gateways use many, and on public addresses a port protects little.
+	// Ports lists the only ports that may be reached. Empty means any port,
+	// because real gateways use many, and on public addresses a port protects
+	// little.
 	Ports []uint16
 
-	// RootCAs verify destinations; nil means those of the system.
+	// RootCAs verifies destinations. Nil means the system's certificate
+	// authorities.
 	RootCAs *x509.CertPool
-	// Lookup resolves host names; nil means the resolver of the system. Its
-	// answers are held to the policy like any other.
+	// Lookup resolves host names. Nil means the system's resolver. The policy
+	// applies to its results too.
 	Lookup func(ctx context.Context, host string) ([]netip.Addr, error)
-	// UseEnvironmentProxy sends requests through the proxy that HTTPS_PROXY,
-	// HTTP_PROXY and NO_PROXY name. That proxy then resolves names and dials
-	// for us, so it must refuse private addresses itself. This policy applies
-	// to its own address: list it in AllowPrefixes if it is private.
+	// UseEnvironmentProxy sends requests through the proxy in HTTPS_PROXY,
+	// HTTP_PROXY and NO_PROXY. That proxy then resolves names and dials, so
+	// it must refuse private addresses itself. This policy applies to the
+	// proxy's own address: list it in AllowPrefixes if it is private.
 	UseEnvironmentProxy bool
 
-	// Observe, unless it is nil, is told of each request that is sent.
+	// Observe, if not nil, is called for each request that is sent.
 	Observe Observe
 
-	// MaxConnsPerTenant limits the requests that one tenant has in progress in
-	// this process, including those whose responses are still being read; 0
-	// means 100. Calls of its proxies without an API key do not count. They have
-	// half as many of their own.
+	// MaxConnsPerTenant limits the requests that one tenant has in progress
+	// in this process, including those whose responses are still being read.
+	// 0 means 100. Anonymous calls of its proxies do not count; they have a
+	// separate limit of half as many.
 	MaxConnsPerTenant int
-	// DialTimeout bounds name lookup and connecting; 0 means 10 seconds.
+	// DialTimeout limits name lookup and connecting. 0 means 10 seconds.
 	DialTimeout time.Duration
-	// TLSTimeout bounds the TLS handshake; 0 means 10 seconds.
+	// TLSTimeout limits the TLS handshake. 0 means 10 seconds.
 	TLSTimeout time.Duration
-	// HeaderTimeout limits the wait for the response headers once the request
-	// is written; 0 means 5 minutes, a safety net for callers whose contexts
-	// have no deadline. Only the context limits the body.
+	// HeaderTimeout limits the wait for the response headers after the
+	// request is written. 0 means 5 minutes, which is a safety net for
+	// contexts without a deadline. Only the context limits the body.
 	HeaderTimeout time.Duration
-	// MaxHeaderBytes limits the response headers; 0 means 64 KiB.
+	// MaxHeaderBytes limits the size of the response headers. 0 means 64 KiB.
 	MaxHeaderBytes int64
 }
 
-// Observe is called when a request is about to be sent. It returns the context
-// that the request goes on with, and a function that is called with the outcome
-// when its answer has begun. It may set headers of the request.
+// Observe is called before a request is sent. It returns the context for the
+// request, and a function that is called with the outcome when the response
+// starts. It may set headers of the request.
 type Observe func(req *http.Request, tenant string) (context.Context, func(error))
 
-// Client sends requests under a policy. It is safe for use by many goroutines.
+// Client sends requests under a policy. It is safe for concurrent use.
 type Client struct {
 	guard   guard
 	pools   pools
@@ -106,10 +108,10 @@ func New(p Policy) *Client {
 	return c
 }
 
-// transport returns a pool of connections that the dialer makes.
+// transport returns a connection pool that uses the dialer.
 func (p *Policy) transport(d *dialer) *http.Transport {
-	// Only HTTP/1.1: a connection then carries one request at a time, and a
-	// response that is not read waits at the destination, not in buffers here.
+	// Use only HTTP/1.1: a connection then has one request at a time, and an
+	// unread response waits at the destination, not in buffers here.
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
 	t := &http.Transport{
@@ -137,25 +139,25 @@ func orDefault[T int | int64 | time.Duration](value *T, preset T) {
 	}
 }
 
-// Do sends a request for a tenant and returns the destination's response as it
-// came: redirects are not followed, bodies not decompressed, cookies not kept.
-// No two tenants share a connection. The context of the request ends it, even
+// Do sends a request for a tenant and returns the destination's response
+// unchanged. It does not follow redirects, decompress bodies or keep cookies.
+// Tenants do not share connections. The context of the request ends it, even
 // while the body is read.
 //
-// The response body must be closed, which ends the request as far as the
-// tenant's limit is concerned. The body of the request is always closed.
+// The response body must be closed, which ends the request for the tenant's
+// limit. The body of the request is always closed.
 //
-// Errors are [ErrForbidden], [ErrBusy], [context.DeadlineExceeded] for anything
-// that took too long, [context.Canceled] when the caller gave up, and
-// [ErrUnreachable] for everything else, and so are those of reading the body.
-// Their texts contain nothing of the request and nothing about the network
-// here.
+// Errors, including errors of reading the body, are [ErrForbidden],
+// [ErrBusy], [context.DeadlineExceeded] for any timeout, [context.Canceled]
+// if the caller gave up, and [ErrUnreachable] for everything else. Their
+// texts contain nothing of the request and nothing about the network of this
+// machine.
 func (c *Client) Do(req *http.Request, tenant string) (*http.Response, error) {
 	return c.observed(req, tenant, false)
 }
 
-// DoForStranger is Do for a stranger who calls a proxy of a tenant. Strangers have
-// places of their own, so that they cannot take those of the tenant.
+// DoForStranger is Do for an anonymous call of a tenant's proxy. Anonymous
+// calls have a separate limit, so that they cannot use up the tenant's.
 func (c *Client) DoForStranger(req *http.Request, tenant string) (*http.Response, error) {
 	return c.observed(req, tenant, true)
 }
@@ -198,8 +200,8 @@ func (c *Client) do(req *http.Request, tenant string, stranger bool) (*http.Resp
 	return resp, nil
 }
 
-// admit refuses a request that the policy forbids, and returns the tenant's
-// connections for one that it allows.
+// admit refuses a request that the policy forbids. For an allowed request it
+// returns the tenant's connections.
 func (c *Client) admit(req *http.Request, tenant string, stranger bool) (*pool, error) {
 	if err := c.guard.checkParsed(req.URL); err != nil {
 		return nil, err
@@ -216,17 +218,17 @@ func (c *Client) admit(req *http.Request, tenant string, stranger bool) (*pool, 
 	return nil, errTooMany
 }
 
-// CheckURL checks a URL before it is stored, as far as that is possible without
-// asking the DNS: that it is absolute and https (or http, where the policy
-// admits it), at most [MaxURLLength] bytes, without credentials and fragment,
-// and that its host is a name or an address that the policy allows. The address
-// behind a name is checked whenever a request is sent.
+// CheckURL checks a URL before it is stored, without DNS lookups. The URL
+// must be absolute, https (or http, if the policy allows it), at most
+// [MaxURLLength] bytes, and without credentials or a fragment. Its host must
+// be a name or an allowed address. The address of a name is checked whenever
+// a request is sent.
 func (c *Client) CheckURL(text string) (*url.URL, error) { return c.guard.checkURL(text) }
 
-// Close closes the idle connections. Requests in progress go on.
+// Close closes the idle connections. Requests in progress continue.
 func (c *Client) Close() { c.pools.close() }
 
-// body is the body of a response; closing it frees the tenant's slot.
+// body is the body of a response. Closing it frees the tenant's place.
 type body struct {
 	io.ReadCloser
 	ctx     context.Context

@@ -6,13 +6,12 @@ import (
 	"net"
 )
 
-// The errors of a request, besides the two of package context.
+// The errors of a request, in addition to the two errors of package context.
 var (
-	// ErrForbidden means that the policy refuses the request, or that it cannot
-	// be sent safely. Nothing was sent.
+	// ErrForbidden means that the policy refuses the request, or that it
+	// cannot be sent safely. Nothing was sent.
 	ErrForbidden = errors.New("the destination is not allowed")
-	// ErrBusy means that the tenant has as many requests in progress as it may
-	// have.
+	// ErrBusy means that the tenant has too many requests in progress.
 	ErrBusy = errors.New("too many requests are in progress")
 	// ErrUnreachable means that the destination could not be found, connected
 	// to or trusted, or that its response was cut off or is not HTTP.
@@ -25,9 +24,9 @@ var (
 	errSwitched = &failure{kind: ErrUnreachable, text: "the destination switched to another protocol"}
 )
 
-// failure is an error whose text contains only our own words. Causes from the
-// network name addresses and quote what was received; the error unwraps to
-// them, for errors.Is and errors.As, but never prints them.
+// failure is an error with a fixed text. Errors from the network name
+// addresses and quote what was received. A failure unwraps to its cause, for
+// errors.Is and errors.As, but never prints it.
 type failure struct {
 	kind  error
 	text  string
@@ -45,7 +44,7 @@ func (f *failure) Unwrap() []error {
 
 func forbidden(text string) error { return &failure{kind: ErrForbidden, text: text} }
 
-// explain turns an error of the transport into one of ours.
+// explain turns an error of the transport into a failure.
 func explain(ctx context.Context, err error) error {
 	var known *failure
 	if errors.As(err, &known) {

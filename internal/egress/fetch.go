@@ -13,13 +13,13 @@ import (
 	"github.com/seed-72ea4aab/vault/script"
 )
 
-// Bounds on what is fetched for tenant code.
+// Limits on fetches of tenant code.
 const (
 	maxFetched   = 5 << 20
 	fetchTimeout = 30 * time.Second
 )
 
-// fetchRequest and fetchResponse are the fetch operation of running code.
+// fetchRequest and fetchResponse are the JSON of the fetch operation.
 type fetchRequest struct {
 	Method  string      `json:"method"`
 	URL     string      `json:"url"`
@@ -35,9 +35,9 @@ type fetchResponse struct {
 	Body       string      `json:"body,omitempty"` // base64
 }
 
-// Fetch carries out a request of running code, in the form that package script
-// describes. read reads up to a number of bytes of an answer; its errors are
-// returned as they are. All other errors are a *script.HostError.
+// Fetch performs a request of running code, in the form that package script
+// describes. It calls read to read a response up to a number of bytes, and
+// returns errors of read unchanged. All other errors are a *script.HostError.
 func (c *Client) Fetch(ctx context.Context, tenant string, args json.RawMessage, read func(io.Reader, int64) ([]byte, error)) (json.RawMessage, error) {
 	var in fetchRequest
 	if err := json.Unmarshal(args, &in); err != nil {
@@ -70,7 +70,7 @@ func (c *Client) Fetch(ctx context.Context, tenant string, args json.RawMessage,
 	return in.answer(res, body)
 }
 
-// brokenReader remembers why an answer broke off.
+// brokenReader records why a response was cut off.
 type brokenReader struct {
 	io.Reader
 	err error
@@ -113,7 +113,7 @@ func (f *fetchRequest) answer(res *http.Response, body []byte) (json.RawMessage,
 	return json.Marshal(out)
 }
 
-// fetchError says what went wrong as Node names it.
+// fetchError returns an error with the code that Node.js uses.
 func fetchError(err error) *script.HostError {
 	code := "ECONNREFUSED"
 	switch {

@@ -13,7 +13,7 @@ import (
 	"code.dny.dev/ssrf"
 )
 
-// MaxURLLength is the length of the longest URL that CheckURL accepts.
+// MaxURLLength is the maximum length of a URL in bytes.
 const MaxURLLength = 4096
 
 // publicMetadata are addresses outside the registries of special addresses at
@@ -22,16 +22,17 @@ var publicMetadata = []netip.Prefix{
 	netip.MustParsePrefix("168.63.129.16/32"), // Azure
 }
 
-// guard decides on URLs and addresses.
+// guard checks URLs and addresses.
 type guard struct {
 	http    bool
 	any     bool
 	allowed []netip.Prefix
 	denied  []netip.Prefix
 	ports   []uint16
-	// public knows the registries: it rejects IPv4 addresses with a special
-	// purpose, and of IPv6 all that is not global unicast or embeds an IPv4
-	// address (mapped, NAT64, 6to4, Teredo).
+	// public knows the registries of special addresses. It rejects
+	// special-purpose IPv4 addresses. It also rejects IPv6 addresses that are
+	// not global unicast or that embed an IPv4 address (mapped, NAT64, 6to4,
+	// Teredo).
 	public *ssrf.Guardian
 }
 
@@ -43,8 +44,8 @@ func newGuard(p Policy) guard {
 	}
 }
 
-// control checks the address of a socket that is about to connect. The dialer
-// calls it with the address that goes to the kernel, after every lookup.
+// control checks the address of a socket before it connects. The dialer calls
+// it after each lookup, with the address that it passes to the kernel.
 func (g guard) control(_, address string, _ syscall.RawConn) error {
 	target, err := netip.ParseAddrPort(address)
 	if err != nil {
@@ -79,7 +80,7 @@ func (g guard) checkURL(text string) (*url.URL, error) {
 	}
 	u, err := url.Parse(text)
 	if err != nil {
-		return nil, forbidden("the URL is malformed") // err quotes it
+		return nil, forbidden("the URL is malformed") // err quotes the URL
 	}
 	if err := g.checkParsed(u); err != nil {
 		return nil, err
@@ -125,9 +126,9 @@ func (g guard) checkPort(u *url.URL) error {
 	return nil
 }
 
-// checkHost checks a host without looking it up. A name that ends in a number
-// is read as an address by some resolvers (2130706433, 0177.0.0.1 and 0x7f.1
-// are all 127.0.0.1 to them), so only the usual form passes for one.
+// checkHost checks a host without a lookup. Some resolvers read a name that
+// ends in a number as an address: 2130706433, 0177.0.0.1 and 0x7f.1 are all
+// 127.0.0.1 to them. Only the usual form is accepted as an address.
 func (g guard) checkHost(host string) error {
 	if ip, err := netip.ParseAddr(host); err == nil {
 		return g.checkAddr(ip)
@@ -160,8 +161,8 @@ func isNumber(label string) bool {
 
 func consistsOf(text, alphabet string) bool { return strings.Trim(text, alphabet) == "" }
 
-// dialer connects to host:port addresses; Control sees each address it tries.
-// Its connections count what is read.
+// dialer connects to host:port addresses. Control checks each address that it
+// tries. Its connections count the bytes read.
 type dialer struct {
 	net.Dialer
 	lookup func(ctx context.Context, host string) ([]netip.Addr, error)

@@ -5,15 +5,15 @@ import (
 	"strings"
 )
 
-// hopByHop are the headers that concern one connection only (RFC 9110, 7.6.1),
-// with the older ones that are still in use.
+// hopByHop are the headers that concern only one connection (RFC 9110,
+// 7.6.1), including older ones that are still in use.
 var hopByHop = []string{
 	"Connection", "Keep-Alive", "Proxy-Authenticate", "Proxy-Authorization", "Proxy-Connection",
 	"Te", "Trailer", "Transfer-Encoding", "Upgrade",
 }
 
-// RemoveHopByHop removes the headers that must not be passed on: the
-// hop-by-hop ones and those that Connection names.
+// RemoveHopByHop removes the headers that must not be forwarded: hop-by-hop
+// headers, and headers that Connection lists.
 func RemoveHopByHop(h http.Header) {
 	for _, value := range h["Connection"] {
 		for name := range strings.SplitSeq(value, ",") {
@@ -25,10 +25,10 @@ func RemoveHopByHop(h http.Header) {
 	}
 }
 
-// CheckHeader refuses headers that could be read as more than one: names that
-// are not tokens or not in the form of [http.CanonicalHeaderKey] (net/http
-// would send "content-length" beside its own Content-Length), and values with
-// CR, LF or other control characters.
+// CheckHeader rejects headers that a server could read as more than one
+// header. Names must be tokens in the form of [http.CanonicalHeaderKey],
+// because net/http would send "content-length" in addition to its own
+// Content-Length. Values must not contain CR, LF or other control characters.
 func CheckHeader(h http.Header) error {
 	for name, values := range h {
 		if name == "" || strings.ContainsFunc(name, notToken) {
@@ -53,12 +53,13 @@ func ValidMethod(method string) bool {
 
 func isControl(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }
 
-// notToken tells characters that no token has (RFC 9110, 5.6.2).
+// notToken reports whether a character cannot be part of a token (RFC 9110,
+// 5.6.2).
 func notToken(r rune) bool {
 	return r <= ' ' || r >= 0x7f || strings.ContainsRune(`"(),/:;<=>?@[\]{}`, r)
 }
 
-// KnownMethod reports whether a method is one of those that HTTP itself defines.
+// KnownMethod reports whether HTTP itself defines the method.
 func KnownMethod(method string) bool {
 	switch method {
 	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodOptions, http.MethodTrace:

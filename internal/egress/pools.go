@@ -9,45 +9,45 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/share"
 )
 
-// Limits on the connections of one tenant. An idle one is closed before the
-// minute after which many servers drop it, so that few requests meet one that
-// is just being closed.
+// Limits on the connections of one tenant. Idle connections are closed before
+// the minute after which many servers drop them, so that few requests use a
+// connection that is just being closed.
 const (
 	maxIdleConns        = 128
 	maxIdleConnsPerHost = 64
 	idleTimeout         = 45 * time.Second
 )
 
-// maxResting is how many tenants without a request in progress keep
-// connections.
+// maxResting is the maximum number of tenants without requests in progress
+// that keep connections.
 const maxResting = 64
 
 // pools holds the connections of each tenant, and counts its requests in
-// progress. Tenants do not share connections: whatever one tenant's request or
-// its response leaves behind on a connection could corrupt the next request,
-// which may carry another tenant's card.
+// progress. Tenants do not share connections. Leftovers of one tenant's
+// request or response on a connection could corrupt the next request, which
+// may carry another tenant's card.
 type pools struct {
-	// places and strangers bound the requests that a tenant has in progress, and
-	// those in progress for strangers who call its proxies.
+	// places limits a tenant's requests in progress. strangers limits
+	// anonymous calls of its proxies.
 	places, strangers *share.Places[string]
 
 	connect func() *http.Transport
 
 	mu      sync.Mutex
 	all     map[string]*pool
-	resting list.List // of *pool without a request in progress, the longest idle first
+	resting list.List // *pool without a request in progress, longest idle first
 }
 
-// pool is what one tenant has.
+// pool holds the connections of one tenant.
 type pool struct {
 	*http.Transport
 	tenant string
 	used   int           // requests in progress
 	place  *list.Element // in resting, if used is 0
-	since  time.Time     // when it began to rest
+	since  time.Time     // start of the idle time
 }
 
-// of returns where a request takes its place.
+// of returns the places for a request.
 func (p *pools) of(stranger bool) *share.Places[string] {
 	if stranger {
 		return p.strangers
@@ -55,8 +55,8 @@ func (p *pools) of(stranger bool) *share.Places[string] {
 	return p.places
 }
 
-// take counts a request and returns the connections for it, or nil if the
-// tenant, or strangers at its proxies, have as many in progress as they may have.
+// take counts a request and returns its connections, or nil if the limit is
+// reached.
 func (p *pools) take(tenant string, stranger bool) *pool {
 	if !p.of(stranger).Try(tenant) {
 		return nil
@@ -75,9 +75,9 @@ func (p *pools) take(tenant string, stranger bool) *pool {
 	return t
 }
 
-// give ends a request. Pools that have rested for long, and the oldest if there
-// are too many, are closed in the background, because a destination may be slow
-// to notice that a connection ends.
+// give ends a request. Pools that have been idle for long are closed, and the
+// oldest if there are too many. This happens in the background, because a
+// destination may be slow to notice that a connection ends.
 func (p *pools) give(t *pool, stranger bool) {
 	p.of(stranger).Give(t.tenant)
 	p.mu.Lock()

@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 )
 
-// countedConn is a connection that knows how much has been read from it.
+// countedConn is a connection that counts the bytes read.
 type countedConn struct {
 	net.Conn
 	read atomic.Int64
@@ -22,21 +22,21 @@ func (c *countedConn) Read(p []byte) (int, error) {
 // exchange is a request and its response on a connection.
 //
 // A destination may send more than its response. net/http closes a connection
-// with bytes left over, but a request at that very moment may still get the
-// connection, and then the leftover bytes as its response. Such a response is
-// recognized by this: nothing was read from the network for it.
+// with leftover bytes, but a request at the same moment may still get the
+// connection, and read the leftover bytes as its response. Such a response
+// needs no bytes from the network, and is recognized by that.
 type exchange struct {
 	conn   net.Conn
 	count  *atomic.Int64 // nil for a new connection
 	before int64
 }
 
-// traced returns a context that gives the exchange its connection.
+// traced returns a context that reports the connection to the exchange.
 func (x *exchange) traced(ctx context.Context) context.Context {
 	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: x.begin})
 }
 
-// begin notes what has been read before the request is written.
+// begin records the number of bytes read before the request is written.
 func (x *exchange) begin(info httptrace.GotConnInfo) {
 	*x = exchange{conn: info.Conn}
 	if !info.Reused {
@@ -51,5 +51,5 @@ func (x *exchange) begin(info httptrace.GotConnInfo) {
 	}
 }
 
-// surplus reports whether the response was there before the request.
+// surplus reports whether the response arrived before the request was sent.
 func (x *exchange) surplus() bool { return x.count != nil && x.count.Load() == x.before }

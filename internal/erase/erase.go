@@ -1,12 +1,13 @@
-// Package erase deletes the tokens that a search finds, together with what the
-// vault stored because of them: responses of idempotency keys, undelivered results
-// and pending jobs.
+// Package erase deletes the tokens that a search finds, together with
+// everything that the vault stored because of them: responses of idempotency
+// keys, undelivered results and pending jobs.
 //
-// Tokens go first. The change that deletes a piece of them also inserts a note: a
-// sealed record with their ids. [Settle] reads the notes and deletes what depends
-// on the tokens. The call that erased the tokens settles, and so does every sweep,
-// so a process that is killed in between leaves nothing behind. A note stays for
-// [noteLife], because a run that was under way may still store its result.
+// Tokens are deleted first, in pieces. The change that deletes a piece also
+// inserts a note: a sealed record with the ids of the tokens. [Settle] reads
+// the notes and deletes everything that depends on the tokens. The call that
+// erased the tokens settles, and so does every sweep, so a killed process
+// leaves nothing behind. A note stays for [noteLife], because a run in
+// progress may still store its result.
 package erase
 
 import (
@@ -26,25 +27,25 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// MaxReason bounds the characters of a reason.
+// MaxReason is the maximum number of characters of a reason.
 const MaxReason = 500
 
 const (
 	// maxTime is how long one call deletes tokens.
 	maxTime = 30 * time.Second
-	// pieceSize is how many tokens one change deletes.
+	// pieceSize is the maximum number of tokens that one change deletes.
 	pieceSize = 200
 )
 
-// Params says what to erase, and why.
+// Params are the parameters of an erasure.
 type Params struct{ Query, Reason string }
 
-// Erasure is the outcome of a call.
+// Erasure is the result of a call.
 type Erasure struct {
 	ID        uuid.UUID
 	Reason    string
-	Count     int // tokens that were erased
-	Left      int // tokens that the search finds and that were not erased
+	Count     int // erased tokens
+	Left      int // tokens that the search still finds
 	CreatedAt time.Time
 }
 
@@ -64,8 +65,8 @@ func (p *Params) check() error {
 	return fault.Of(bad)
 }
 
-// Tokens erases the tokens that a query finds and that the caller may search and
-// delete, in pieces, until none is left or the time is over.
+// Tokens erases the tokens that match a query and that the caller may search
+// and delete. It works in pieces until no token is left or the time is over.
 func Tokens(ctx context.Context, op *core.Op, p Params) (*Erasure, error) {
 	if err := p.check(); err != nil {
 		return nil, err
@@ -84,7 +85,7 @@ func Tokens(ctx context.Context, op *core.Op, p Params) (*Erasure, error) {
 			break
 		}
 	}
-	if !w.entered { // nothing was found; the log says that somebody looked
+	if !w.entered { // nothing was found; the log still records the search
 		if err := w.op.Write(ctx, w.change()); err != nil {
 			return nil, err
 		}
@@ -106,10 +107,10 @@ type work struct {
 	search  *tokens.Search
 	walk    find.Walk
 	erasure Erasure
-	entered bool // the log has the erasure's own entry
+	entered bool // the log has the entry of the erasure
 }
 
-// piece erases some tokens with the rights and keys that the caller has now. It
+// piece erases some tokens with the caller's current rights and keys. It
 // reports whether it found any.
 func (w *work) piece(ctx context.Context) (bool, error) {
 	return core.RetryStale(func() (bool, error) {
@@ -129,8 +130,8 @@ func (w *work) piece(ctx context.Context) (bool, error) {
 	})
 }
 
-// erase deletes rows, with an entry for each of them and a note of their ids. If
-// others have changed some of the rows, nothing is deleted.
+// erase deletes rows, with a log entry for each row and a note of their ids.
+// If some of the rows have changed since, nothing is deleted.
 func (w *work) erase(ctx context.Context, rows []storage.Token) error {
 	op, ch := w.op, w.change()
 	var n note
@@ -155,8 +156,8 @@ func (w *work) erase(ctx context.Context, rows []storage.Token) error {
 	return nil
 }
 
-// change returns a change that has the erasure's own entry, unless the log has it
-// already.
+// change returns a change. It has the entry of the erasure, unless the log
+// already has it.
 func (w *work) change() *storage.Change {
 	ch := w.op.Change()
 	if !w.entered {

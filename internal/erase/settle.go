@@ -19,19 +19,21 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// KindNote is the kind of the records that name erased tokens.
+// KindNote is the kind of the records with the ids of erased tokens.
 const KindNote = "erasure"
 
-// noteLife is how long a note stays: longer than a run of code can take.
+// noteLife is how long a note is kept. It is longer than a run of code can
+// take.
 const noteLife = 15 * time.Minute
 
-// rowsAtOnce bounds the rows of one read, and noteBytes their size.
+// rowsAtOnce is the maximum number of rows of one read, and noteBytes their
+// maximum size.
 const (
 	rowsAtOnce = 200
 	noteBytes  = 16 << 20
 )
 
-// note names erased tokens.
+// note lists erased tokens.
 type note struct {
 	Tokens []erased `json:"tokens"`
 }
@@ -41,7 +43,7 @@ type erased struct {
 	Ord uuid.UUID `json:"ord"`
 }
 
-// Settle finishes the erasures of all tenants: it deletes stored responses,
+// Settle completes the erasures of all tenants. It deletes stored responses,
 // results and jobs that depend on erased tokens.
 func Settle(ctx context.Context, v *core.Vault) error {
 	filter := storage.RecordFilter{Kind: KindNote, Limit: rowsAtOnce, MaxBytes: noteBytes}
@@ -69,7 +71,7 @@ func settleTenant(ctx context.Context, v *core.Vault, tenant storage.ID) error {
 	op := v.System(tenant)
 	err := op.Refresh(ctx)
 	if errors.Is(err, fault.ErrNotFound) {
-		return nil // the tenant is being deleted, and its notes with it
+		return nil // the tenant and its notes are being deleted
 	}
 	if err != nil {
 		return err
@@ -77,8 +79,8 @@ func settleTenant(ctx context.Context, v *core.Vault, tenant storage.ID) error {
 	return settle(ctx, op, time.Time{})
 }
 
-// someRecords reads the records that a filter asks for, fewer when they are large,
-// and moves the filter to the ones after them.
+// someRecords reads the records that match a filter, fewer if they are large.
+// It moves the filter to the next records.
 func someRecords(ctx context.Context, store storage.Storage, f *storage.RecordFilter) ([]storage.Record, error) {
 	limited := *f
 	for {
@@ -94,21 +96,21 @@ func someRecords(ctx context.Context, store storage.Storage, f *storage.RecordFi
 	}
 }
 
-// settling is the end of erasures of one tenant.
+// settling completes the erasures of one tenant.
 type settling struct {
 	op   *core.Op
 	ids  map[string]bool
 	ords map[uuid.UUID]bool
-	old  []storage.RecordDelete // notes whose time is over
-	// until is when to stop; zero for never.
+	old  []storage.RecordDelete // expired notes
+	// until is when to stop. Zero means never.
 	until time.Time
 }
 
-// errLater means that the time was over. A sweep goes on.
+// errLater means that the time was over. A sweep continues.
 var errLater = errors.New("vault: the rest is left to a sweep")
 
-// settle deletes what depends on the erased tokens of the operation's tenant, until
-// a time unless that is zero.
+// settle deletes everything that depends on the erased tokens of the
+// operation's tenant. If until is not zero, it stops at that time.
 func settle(ctx context.Context, op *core.Op, until time.Time) error {
 	s := &settling{op: op, ids: map[string]bool{}, ords: map[uuid.UUID]bool{}, until: until}
 	err := s.run(ctx)
@@ -133,8 +135,8 @@ func (s *settling) run(ctx context.Context) error {
 	return s.dropNotes(ctx)
 }
 
-// goOn returns errLater when the time is over, and reads keys that are too old
-// again.
+// goOn returns errLater if the time is over. It reloads keys that are too
+// old.
 func (s *settling) goOn(ctx context.Context) error {
 	if !s.until.IsZero() && !s.op.Vault.Now().Before(s.until) {
 		return errLater
@@ -164,8 +166,8 @@ func (s *settling) readNotes(ctx context.Context) error {
 	}
 }
 
-// dropNotes deletes the notes whose time is over. Of several nodes that settle at
-// once, one deletes a note.
+// dropNotes deletes expired notes. If several nodes settle at the same time,
+// only one of them deletes a note.
 func (s *settling) dropNotes(ctx context.Context) error {
 	for _, one := range s.old {
 		ch := &storage.Change{Tenant: s.op.TenantID(), Now: s.op.Now, DeleteRecords: []storage.RecordDelete{one}}
@@ -177,7 +179,7 @@ func (s *settling) dropNotes(ctx context.Context) error {
 }
 
 // claims empties stored responses. The key of a claim stays taken, because a
-// request that is sent again must not create the token again.
+// repeated request must not create the token again.
 func (s *settling) claims(ctx context.Context) error {
 	filter := storage.SealedFilter{Tenant: s.op.TenantID(), Kind: storage.SealedClaims, Limit: rowsAtOnce}
 	for {
@@ -208,8 +210,8 @@ func (s *settling) claims(ctx context.Context) error {
 	}
 }
 
-// withdraw replaces a stored response by an empty one that is never given, if it
-// depends on an erased token.
+// withdraw replaces a stored response that depends on an erased token by an
+// empty response, which is never replayed.
 func (s *settling) withdraw(ctx context.Context, row *storage.Sealed) (bool, error) {
 	place := sealed.ClaimPlace(row.Key)
 	plain, err := s.op.Open(ctx, &place, row.KeyVersion, row.Body)
@@ -241,7 +243,8 @@ func (s *settling) used(uses []kept.Use) bool {
 	return false
 }
 
-// names reports whether a string of a JSON document is the id of an erased token.
+// names reports whether a string in a JSON document is the id of an erased
+// token.
 func (s *settling) names(text []byte) bool {
 	var doc any
 	return json.Unmarshal(text, &doc) == nil && s.has(doc)
@@ -267,7 +270,7 @@ func (s *settling) has(doc any) bool {
 	return false
 }
 
-// jobs deletes jobs that are to use an erased token, or whose result depends on
+// jobs deletes jobs that will use an erased token, or whose result depends on
 // one. A node that is running such a job loses it.
 func (s *settling) jobs(ctx context.Context, dead bool) error {
 	filter := storage.JobFilter{Tenant: s.op.TenantID(), Dead: dead, Limit: rowsAtOnce}
@@ -288,8 +291,8 @@ func (s *settling) jobs(ctx context.Context, dead bool) error {
 	}
 }
 
-// job deletes a job if it depends on an erased token. A job that has just changed
-// hands is read again.
+// job deletes a job if it depends on an erased token. If another node has
+// just taken the job, it is read again.
 func (s *settling) job(ctx context.Context, row *storage.Job) error {
 	for range core.MaxAttempts {
 		job, err := runs.OpenJob(ctx, s.op, row)
@@ -316,7 +319,8 @@ func (s *settling) job(ctx context.Context, row *storage.Job) error {
 	return fault.ErrFaster
 }
 
-// expressed reports whether arguments have an expression of an erased token.
+// expressed reports whether arguments have an expression with an erased
+// token.
 func (s *settling) expressed(args json.RawMessage) bool {
 	if args == nil {
 		return false

@@ -1,5 +1,5 @@
-// Package explain says what an application or a session may do, and why. It asks
-// the same rules in the same order as the operation itself.
+// Package explain explains what an application or a session may do, and why.
+// It evaluates the same rules in the same order as the operation itself.
 package explain
 
 import (
@@ -17,17 +17,17 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/tokens"
 )
 
-// Question asks about one permission of an application or a session, on a token or
-// in containers.
+// Question is about one permission of an application or a session, on a token
+// or in containers.
 type Question struct {
-	ApplicationID, SessionID uuid.UUID // one of them
+	ApplicationID, SessionID uuid.UUID // exactly one of them
 	Permission               string
 	Containers               []string
-	TokenID                  string // in place of containers
+	TokenID                  string // instead of containers
 }
 
-// The holders of rules. A session has what it was granted, as far as its
-// authorizer could grant it now.
+// The holders of rules. A session has the rules it was granted, limited to
+// what its authorizer could grant now.
 const (
 	Application = "application"
 	Session     = "session"
@@ -42,16 +42,17 @@ type Answer struct {
 	Looks     []Look
 }
 
-// Look is how the rules of one holder were asked about one container.
+// Look is the evaluation of one holder's rules for one container.
 type Look struct {
 	access.Look
 	Holder string
-	// Descriptions are those of the rules, by their priorities.
+	// Descriptions are the descriptions of the rules by priority.
 	Descriptions map[int]string
 }
 
-// Ask answers a question. Only the tenant itself may ask about a token, so that
-// the holder of a management key does not learn which ids exist.
+// Ask returns the explanation for a question. Only the tenant itself may ask
+// about a token, so that the holder of a management key does not learn which
+// ids exist.
 func Ask(ctx context.Context, op *core.Op, q Question) (*Answer, error) {
 	if q.TokenID != "" && !op.IsOwner() {
 		return nil, fault.New(fault.ErrForbidden, "only the tenant itself may ask about a token; ask about containers")
@@ -75,8 +76,8 @@ func Ask(ctx context.Context, op *core.Op, q Question) (*Answer, error) {
 	return h.explain(&q), op.LogReads(ctx, audit.Read, seen...)
 }
 
-// check checks the question, and puts the containers in the form in which they
-// are stored.
+// check validates the question, and converts the containers to their stored
+// form.
 func (q *Question) check() error {
 	bad := &form.Problems{}
 	if (q.ApplicationID == uuid.UUID{}) == (q.SessionID == uuid.UUID{}) {
@@ -99,13 +100,13 @@ func (q *Question) check() error {
 	return fault.Of(bad)
 }
 
-// holder has the rules that are explained.
+// holder has the rules to explain.
 type holder struct {
 	entity core.Entity
 	of     string
 	grant  *access.Grant
-	rules  [][]access.Rule // its own, and those of its authorizer
-	ended  string          // why it may do nothing; empty while it may
+	rules  [][]access.Rule // its own rules, and the rules of its authorizer
+	ended  string          // why it may do nothing, or empty
 }
 
 func find(ctx context.Context, op *core.Op, q *Question) (*holder, error) {
@@ -141,7 +142,7 @@ func findSession(ctx context.Context, op *core.Op, id uuid.UUID) (*holder, error
 	switch {
 	case errors.Is(err, fault.ErrUnauthenticated):
 		h.ended = "The session has ended."
-		return h, nil // the answer is that it has ended
+		return h, nil // the explanation is that it has ended
 	case err != nil:
 		return nil, err
 	case !s.Authorized:
@@ -189,7 +190,7 @@ func (h *holder) look(l access.Look) Look {
 	return out
 }
 
-// shows is the transform that the look comes to.
+// shows returns the resulting transform of the look.
 func (l *Look) shows() access.Transform {
 	if l.Transform != access.None {
 		return max(l.Best, l.Transform)
@@ -197,8 +198,8 @@ func (l *Look) shows() access.Transform {
 	return l.Transform
 }
 
-// reason says in a sentence which look decides: the first that refuses, or the
-// first with the strictest transform.
+// reason returns a sentence about the deciding look: the first look that
+// refuses, or the first look with the strictest transform.
 func (a *Answer) reason(permission string) string {
 	var strictest *Look
 	for i := range a.Looks {

@@ -2,17 +2,17 @@ package expr
 
 import "sync"
 
-// compiled holds the templates that Compile made last.
+// compiled holds the templates that Compile made most recently.
 var compiled templateCache
 
 const (
-	cacheEntries = 2048    // in each generation
-	cacheBytes   = 1 << 20 // of source in each generation
+	cacheEntries = 2048    // per generation
+	cacheBytes   = 1 << 20 // of source per generation
 )
 
-// templateCache keeps two generations: when the young one is full it becomes
-// the old one, and the old one is dropped. What is used stays, because a hit in
-// the old generation moves the template to the young one.
+// templateCache keeps two generations. When the young one is full, it becomes
+// the old one, and the old one is dropped. A hit in the old generation moves
+// the template to the young one, so templates in use stay.
 type templateCache struct {
 	mu         sync.RWMutex
 	young, old map[string]*Template

@@ -8,9 +8,9 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
 )
 
-// decimal is the exact number coef / 10^scale. One that was written without a
-// point and an exponent is an integer (scale 0) and stays one in arithmetic
-// with integers.
+// decimal is the exact number coef / 10^scale. A number written without a point
+// or exponent is an integer (scale 0), and stays one in arithmetic with
+// integers.
 type decimal struct {
 	coef    *big.Int
 	scale   int
@@ -58,8 +58,8 @@ func (d decimal) at(scale int) *big.Int {
 	return new(big.Int).Mul(d.coef, powerOfTen(scale-d.scale))
 }
 
-// value writes d as JSON: an integer as such, else with a point and at least
-// one digit after it, without further trailing zeros.
+// value returns d as JSON: an integer as such, otherwise with a point and at
+// least one digit after it, without further trailing zeros.
 func (d decimal) value() (jsonx.Value, error) {
 	s := d.coef.String()
 	if d.isPoint {
@@ -79,8 +79,8 @@ func (d decimal) value() (jsonx.Value, error) {
 	return jsonx.NumberValue(s)
 }
 
-// rescale returns d with at most places digits after the point, rounded by how,
-// which gets the quotient and remainder of its coefficient.
+// rescale returns d with at most places digits after the point. adjust rounds,
+// given the quotient and remainder of the coefficient.
 func (d decimal) rescale(places int, adjust func(quotient, remainder, divisor *big.Int)) decimal {
 	if d.scale <= places {
 		return d
@@ -91,7 +91,7 @@ func (d decimal) rescale(places int, adjust func(quotient, remainder, divisor *b
 	return decimal{coef: quotient, scale: places, isPoint: d.isPoint}
 }
 
-// halfAway rounds to the nearest, halves away from zero.
+// halfAway rounds to the nearest number, and halves away from zero.
 func halfAway(quotient, remainder, divisor *big.Int) {
 	twice := new(big.Int).Lsh(remainder, 1)
 	if twice.CmpAbs(divisor) >= 0 {
@@ -113,5 +113,5 @@ func up(quotient, remainder, _ *big.Int) {
 	}
 }
 
-// integer returns d without the point, which must have no digits after it.
+// integer returns d without the point. d must have no digits after it.
 func (d decimal) integer() decimal { return decimal{coef: d.coef, scale: d.scale} }

@@ -6,10 +6,11 @@
 //
 // A template is text with expressions in double braces. A template that is
 // exactly one expression yields the JSON value itself, so "{{ data.month }}"
-// stays a number. With text around it the result is a string: strings are
-// inserted as they are, null and what is missing as nothing, everything else as
-// stringify writes it. What is inserted is never evaluated again. There are no
-// tags, loops or assignments; "}}" and "{%" outside of an expression are text.
+// stays a number. With text around the expression, the result is a string:
+// strings are inserted unchanged, null and missing values as nothing, and
+// everything else as stringify writes it. Inserted text is never evaluated
+// again. There are no tags, loops or assignments; "}}" and "{%" outside of an
+// expression are text.
 //
 //	template   = { text | "{{" expression "}}" }
 //	expression = operand { "|" filter }
@@ -19,13 +20,13 @@
 //	literal    = 'text' | "text" | number | true | false | nil | null
 //	path       = ( "data" | "metadata" ) { "." name | "[" integer | 'text' "]" }
 //
-// [Compile] is for expressions over a token that is being written: a path that
-// leads nowhere yields null, a negative index counts from the end. Text in
-// quotes has no escapes; it ends at the next quote of its kind.
+// [Compile] is for expressions over a token that is being written. A path that
+// leads nowhere yields null, and a negative index counts from the end. Text in
+// quotes has no escapes and ends at the next quote of its kind.
 //
-// [CompileTokens] is for detokenization. There the operand before the first
-// filter is a token's id, all of the text up to the first "|" or "}}", or
-// "token:" and an id for the whole token instead of its data; arguments are
+// [CompileTokens] is for detokenization. The operand before the first filter is
+// a token's id: all of the text up to the first "|" or "}}". With "token:"
+// before the id, it is the whole token instead of its data. Arguments are
 // literals.
 //
 //	{{ 3f2a... | last4 }}
@@ -33,13 +34,13 @@
 //
 // # Filters
 //
-// Arguments in brackets are optional, with their default. They may be given by
-// place or by name (reveal_last: 4, char: '*'). Characters are Unicode code
-// points. Filters on text also take numbers (by their text) and booleans; an
-// array or object is an error.
+// Arguments in brackets are optional and show their default. They may be passed
+// by position or by name (reveal_last: 4, char: '*'). Characters are Unicode
+// code points. Filters on text also take numbers (by their text) and booleans;
+// an array or object is an error.
 //
-// Hiding. These fail closed: where a value is no longer than what would be
-// revealed, all of it is hidden. Null stays null.
+// Hiding. These fail closed: if a value is not longer than the part to reveal,
+// all of it is hidden. Null stays null.
 //
 //	reveal_last: length, [char='X']         all but the last characters replaced
 //	reveal: first, [last=0], [char='X'], [keep='']
@@ -67,8 +68,8 @@
 //	to_number           text that is a decimal number, true as 1, false as 0
 //	to_boolean          'true', 'false', '1', '0', 1 and 0
 //
-// Text: last4 (the last four characters, of a shorter value all of it: for
-// search indexes, where reveal_last is for masks), append, prepend, upcase,
+// Text: last4 (the last four characters, or all of a shorter value; for search
+// indexes, whereas reveal_last is for masks), append, prepend, upcase,
 // downcase, capitalize, strip, lstrip, rstrip, strip_newlines, remove,
 // remove_first, replace, replace_first, slice, truncate, split, escape,
 // url_encode, url_decode, base64_encode, base64_decode, pad_left: length,
@@ -76,30 +77,30 @@
 //
 // Numbers: plus, minus, times, divided_by, modulo, round: [places=0], floor,
 // ceil, abs. Arithmetic is exact, on numbers of up to 1,000 digits. Integers
-// give integers (divided_by rounds down); with a number that has a point the
-// result has one too, and a quotient is rounded to 20 places.
+// give integers (divided_by rounds down). If a number has a point, the result
+// has one too, and a quotient is rounded to 20 places.
 //
-// Arrays: join: [glue=' '], first, last, size, reverse, sort: [property],
-// uniq: [property], compact: [property], map: property, concat: array.
+// Arrays: join: [glue=' '], first, last, size, reverse, sort: [property], uniq:
+// [property], compact: [property], map: property, concat: array.
 //
 // Also default: value, [allow_false=false], and date: format, which takes
 // 'now', 'today', seconds since 1970 and common date forms, and formats by
 // strftime.
 //
-// These follow Liquid, except where Liquid would let a mistake pass: a filter
-// that does not fit its input is an error, so that a mask never shows by
-// accident what it was written to hide.
+// These follow Liquid, except that a filter that does not fit its input is an
+// error. So a mask never shows by accident what it should hide.
 //
-// # Bounds
+// # Limits
 //
-// A write-time template has at most 10,000 characters, an expression 10,000
-// bytes and 32 filters, a template or tree 10,000 expressions of about 1 MiB in
-// all. Text that a filter produces has at most 1 MiB, unless it is no longer
-// than its input; the values inserted into a tree have at most 16 MiB in all,
-// and over a token's own data 1 MiB more than the data has.
+// A write-time template has at most 10,000 characters. An expression has at
+// most 10,000 bytes and 32 filters. A template or tree has at most 10,000
+// expressions of about 1 MiB in total. Text that a filter produces has at most
+// 1 MiB, unless it is not longer than its input. The values inserted into a
+// tree have at most 16 MiB in total. If they come from the token's own data,
+// they have at most 1 MiB more than the data.
 //
-// All work is counted in steps of about 50 ns, which the expressions of one
-// request take from one budget. It ends soon after the caller has gone. Every
-// error but the context's is an [*Error], which names filters and rules and
-// never holds a value.
+// Work is counted in steps of about 50 ns, which the expressions of one request
+// take from one budget. It ends soon after the caller has gone. Every error
+// except the context's is an [*Error], which names filters and rules and never
+// contains a value.
 package expr

@@ -6,15 +6,15 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
 )
 
-// Error says what is wrong with an expression or why it could not be evaluated.
-// It names filters and rules, never a value.
+// Error describes what is wrong with an expression, or why it could not be
+// evaluated. It names filters and rules, never a value.
 type Error struct {
-	Path   string // where the template stands in a tree, like number or a[0]; "" if not in one
+	Path   string // position of the template in a tree, like number or a[0]; "" outside of a tree
 	Offset int    // bytes from the start of the template
 	Msg    string
 }
 
-// Error returns path, message and place in one line.
+// Error returns path, message and offset in one line.
 func (e *Error) Error() string {
 	text := fmt.Sprintf("%s (at byte %d of the expression)", e.Msg, e.Offset)
 	if e.Path != "" {
@@ -23,20 +23,21 @@ func (e *Error) Error() string {
 	return text
 }
 
-// under puts the place of a part of a tree before the path of a failure inside
-// it, so that a path costs nothing until something fails.
+// under prepends the position of a part of a tree to the path of a failure
+// inside it, so that a path costs nothing until something fails.
 func (e *Error) under(segment string) *Error {
 	e.Path = jsonx.JoinPath(segment, e.Path)
 	return e
 }
 
-// faultf makes an error whose place the caller knows and fills in. Its
-// arguments must be names, kinds and limits, never values.
+// faultf makes an error whose position the caller fills in. Its arguments must
+// be names, kinds and limits, never values.
 func faultf(format string, args ...any) *Error {
 	return &Error{Msg: fmt.Sprintf(format, args...)}
 }
 
-// needs is the fault of a filter whose input or argument is of a wrong kind.
+// needs returns the error of a filter whose input or argument has the wrong
+// kind.
 func needs(what string, v jsonx.Value) *Error {
 	return faultf("needs %s, not %s", what, article(v.Kind()))
 }

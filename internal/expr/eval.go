@@ -12,39 +12,39 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
 )
 
-const maxText = 1 << 20 // bytes of text that evaluation makes longer
+const maxText = 1 << 20 // limit on text that evaluation makes longer, in bytes
 
-// What is not priced by the text and the values it touches costs this many
-// steps.
+// The cost, in steps, of operations whose cost does not depend on text and
+// values.
 const (
 	expressionCost = 4
 	filterCost     = 2
 	containerCost  = 3 // of an array or object that becomes text
-	argumentCost   = 2 // of one that is a path
-	membersPerStep = 8 // looked at for a name
+	argumentCost   = 2 // of an argument that is a path
+	membersPerStep = 8 // searched for a name
 	weighedPerStep = 2 // children
 )
 
-// Env is what a template is evaluated against: the values that Lookup finds, or
-// the token that [Data] was given.
+// Env is the environment of an evaluation: the values that Lookup finds, or the
+// token passed to [Data].
 type Env struct {
-	// Lookup returns the value of a root: data, metadata or a token. It
-	// reports false for one that is not available, which fails the evaluation.
+	// Lookup returns the value of a root: data, metadata or a token. It returns
+	// false for a root that is not available, which fails the evaluation.
 	Lookup func(Ref) (jsonx.Value, bool)
-	// Now is the clock of the date filter, [time.Now] by default.
+	// Now is the clock of the date filter. The default is [time.Now].
 	Now func() time.Time
-	// Rand is the source of aliases, crypto/rand by default.
+	// Rand is the source of aliases. The default is crypto/rand.
 	Rand io.Reader
-	// Budget is what the evaluation takes its steps from. Nil is for the
-	// expressions of the vault's own, which are not charged.
+	// Budget is the budget of the evaluation. Nil is for expressions of the
+	// vault itself, which are not charged.
 	Budget *budget.Budget
 
-	data     jsonx.Value // whose size bounds what a tree inserts; absent where nothing but maxTree does
+	data     jsonx.Value // its size limits what a tree inserts; if absent, only maxTree does
 	metadata jsonx.Value
 }
 
-// Data returns an Env for a token that is being written. An absent metadata
-// makes the root unavailable.
+// Data returns an Env for a token that is being written. If metadata is absent,
+// that root is not available.
 func Data(data, metadata jsonx.Value, b *budget.Budget) Env {
 	return Env{Budget: b, data: data, metadata: metadata}
 }
@@ -64,9 +64,9 @@ func (env *Env) lookup(ref Ref) (jsonx.Value, bool) {
 }
 
 // Eval evaluates the template. A template that is exactly one expression gives
-// its value, null where a path leads nowhere; any other gives a string. A
-// failure is an [*Error], or the error of the context with which the budget
-// ended.
+// its value, or null if a path leads nowhere. Any other template gives a
+// string. The error is an [*Error], or the error of the context that ended the
+// budget.
 func (t *Template) Eval(env Env) (jsonx.Value, error) {
 	ev := newEvaluator(env)
 	defer ev.release()
@@ -80,11 +80,10 @@ func (t *Template) Eval(env Env) (jsonx.Value, error) {
 // evaluator is the state of one evaluation of a template or tree.
 type evaluator struct {
 	env  Env
-	text []byte // what Tree.JSON has written
+	text []byte // written by Tree.JSON
 }
 
-// evaluators are those that are not in use. They keep nothing of what they
-// evaluated.
+// evaluators are unused evaluators. They keep nothing of what they evaluated.
 var evaluators = sync.Pool{New: func() any { return new(evaluator) }}
 
 func newEvaluator(env Env) *evaluator {
@@ -93,16 +92,16 @@ func newEvaluator(env Env) *evaluator {
 	return ev
 }
 
-// maxSpareText bounds the memory that is kept for the text of the next tree.
+// maxSpareText limits the memory that is kept for the text of the next tree.
 const maxSpareText = 4096
 
-// release gives the evaluator back.
+// release returns the evaluator to the pool.
 func (ev *evaluator) release() {
 	ev.wipe()
 	evaluators.Put(ev)
 }
 
-// wipe makes the evaluator forget what it evaluated.
+// wipe removes everything that the evaluator evaluated.
 func (ev *evaluator) wipe() {
 	text := ev.text
 	if cap(text) > maxSpareText {
@@ -112,9 +111,10 @@ func (ev *evaluator) wipe() {
 	*ev = evaluator{text: text[:0]}
 }
 
-// failure returns why an evaluation failed: when the caller has gone, that.
+// failure returns the error of an evaluation. If the caller has gone, that is
+// the reason.
 func (ev *evaluator) failure(err error) error {
-	ev.env.Budget.Lasts() // looks at the context
+	ev.env.Budget.Lasts() // checks the context
 	if gone := ev.env.Budget.Canceled(); gone != nil {
 		return gone
 	}
@@ -129,11 +129,11 @@ func (ev *evaluator) spend(steps int) error {
 	return nil
 }
 
-// spendText takes what it costs to read or build bytes of text.
+// spendText pays for reading or building bytes of text.
 func (ev *evaluator) spendText(bytes int) error { return ev.spend(budget.Text(bytes)) }
 
-// weigh pays for the JSON of a value before it is written, and returns about how
-// many bytes that takes.
+// weigh pays for the JSON of a value before it is written, and returns its
+// approximate length in bytes.
 func (ev *evaluator) weigh(v jsonx.Value) (int, error) {
 	size := len("null") + len(v.Text())
 	if err := ev.spend(budget.Text(size)); err != nil {
@@ -201,8 +201,8 @@ func (ev *evaluator) template(t *Template) (jsonx.Value, *Error) {
 	return jsonx.StringValue(text), nil
 }
 
-// textOf evaluates a template to a text. Values go through escape before they
-// are inserted, unless it is nil.
+// textOf evaluates a template to a text. If escape is not nil, it is applied to
+// values before they are inserted.
 func (ev *evaluator) textOf(t *Template, escape func(string) string) (string, *Error) {
 	if t.count == 0 && len(t.parts) == 1 {
 		return t.parts[0].text, nil
@@ -233,7 +233,8 @@ func (ev *evaluator) textOf(t *Template, escape func(string) string) (string, *E
 	return b.String(), nil
 }
 
-// inserted returns a value as it is inserted into text, paid for.
+// inserted returns a value in the form in which it is inserted into text, and
+// pays for it.
 func (ev *evaluator) inserted(v jsonx.Value) (string, error) {
 	if v.IsNull() || v.IsZero() {
 		return "", nil
@@ -333,7 +334,7 @@ func (ev *evaluator) fill(f *application) ([]arg, error) {
 	return args, nil
 }
 
-// failed says which filter failed and where it is.
+// failed adds the name and position of the filter to an error.
 func (f *application) failed(err error) *Error {
 	var e *Error
 	if !errors.As(err, &e) {

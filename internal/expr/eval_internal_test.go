@@ -7,9 +7,8 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
 )
 
-// TestEvaluatorsForget: evaluators are used again, so nothing of a token may
-// stay in one.
-func TestEvaluatorsForget(t *testing.T) {
+// Evaluators are reused, so they must keep nothing of a token.
+func TestEvaluatorsKeepNothing(t *testing.T) {
 	t.Parallel()
 	data := jsonx.ObjectValue(jsonx.Member{Name: "number", Value: jsonx.StringValue("4242424242424242")})
 	ev := newEvaluator(Data(data, data, nil))
@@ -27,9 +26,9 @@ func TestEvaluatorsForget(t *testing.T) {
 	}
 	ev.wipe()
 	if !bytes.Equal(text, make([]byte, len(text))) {
-		t.Error("the text is still there")
+		t.Error("the evaluator still has the text")
 	}
 	if !ev.env.data.IsZero() || !ev.env.metadata.IsZero() || len(ev.text) > 0 {
-		t.Error("the evaluator still holds what it evaluated")
+		t.Error("the evaluator still has what it evaluated")
 	}
 }

@@ -2,7 +2,8 @@ package expr
 
 import "slices"
 
-// FilterNames returns the names of all filters, so that tests can miss none.
+// FilterNames returns the names of all filters, so that tests can cover all of
+// them.
 func FilterNames() []string {
 	names := make([]string, 0, len(filters))
 	for name := range filters {
@@ -19,5 +20,5 @@ func CacheLen() int {
 	return len(compiled.young) + len(compiled.old)
 }
 
-// CacheLimit is the most that CacheLen may return.
+// CacheLimit is the largest result of CacheLen.
 const CacheLimit = 2 * cacheEntries

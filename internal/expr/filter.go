@@ -7,16 +7,16 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
 )
 
-// filter is one entry of the table of filters. Its arguments are checked and
-// converted before apply sees them.
+// filter is an entry of the table of filters. Its arguments are checked and
+// converted before apply is called.
 type filter struct {
 	name   string
 	params []param
 	apply  func(ev *evaluator, in jsonx.Value, args []arg) (jsonx.Value, error)
 }
 
-// param describes one argument of a filter. One without fallback must be given,
-// unless it is optional.
+// param describes an argument of a filter. It is required unless it has a
+// fallback or is optional.
 type param struct {
 	name     string
 	kind     paramKind
@@ -28,7 +28,7 @@ type paramKind uint8
 
 const (
 	anyParam    paramKind = iota
-	textParam             // a string, number or boolean, by its text
+	textParam             // a string, number or boolean, as text
 	charParam             // text of exactly one character
 	countParam            // an integer from 0 to maxCount
 	offsetParam           // an integer, which may be negative
@@ -39,14 +39,14 @@ const (
 
 const maxCount = 1 << 20
 
-// arg is an argument as its kind gives it.
+// arg is an argument, converted according to its kind.
 type arg struct {
 	given   bool
 	value   jsonx.Value
-	text    string  // of textParam and charParam
-	n       int     // of countParam and offsetParam
-	yes     bool    // of flagParam
-	decimal decimal // of numberParam
+	text    string  // for textParam and charParam
+	n       int     // for countParam and offsetParam
+	yes     bool    // for flagParam
+	decimal decimal // for numberParam
 	path    *jsonpath.Path
 }
 
@@ -71,8 +71,8 @@ func (f *filter) usage() string {
 	return strings.Join(names, ", ")
 }
 
-// set takes one argument as it was written. A literal is converted at once, so
-// that a wrong one is found when the template is compiled.
+// set sets one argument. A literal is converted at once, so that a wrong one is
+// found when the template is compiled.
 func (a *application) set(i int, op operand) *Error {
 	p := &a.filter.params[i]
 	if a.args[i].given {
@@ -94,7 +94,7 @@ func (a *application) set(i int, op operand) *Error {
 	return nil
 }
 
-// finish fills in the defaults of the arguments that were not given.
+// finish fills in the defaults of missing arguments.
 func (a *application) finish() *Error {
 	for i := range a.filter.params {
 		p := &a.filter.params[i]
@@ -119,7 +119,7 @@ func (p *param) convert(v jsonx.Value) (arg, *Error) {
 	a := arg{given: true, value: v}
 	ok := true
 	switch p.kind {
-	case anyParam: // as it is
+	case anyParam: // unchanged
 	case textParam:
 		a.text, ok = scalarText(v)
 	case charParam:
@@ -187,7 +187,7 @@ func scalarText(v jsonx.Value) (string, bool) {
 	}
 }
 
-// integer returns an integer, also where it is written as text.
+// integer returns an integer, which may be written as text.
 func integer(v jsonx.Value) (int, bool) {
 	if v.Kind() == jsonx.String {
 		parsed, err := jsonx.NumberValue(v.Text())
@@ -200,7 +200,7 @@ func integer(v jsonx.Value) (int, bool) {
 	return int(n), ok
 }
 
-// boolean returns a boolean, also where it is written as text.
+// boolean returns a boolean, which may be written as text.
 func boolean(v jsonx.Value) (yes, ok bool) {
 	s, _ := scalarText(v)
 	return s == "true", s == "true" || s == "false"
@@ -220,7 +220,8 @@ func charCount(s string) int {
 // startsChar reports whether a byte of WTF-8 begins a character.
 func startsChar(c byte) bool { return c&0xC0 != 0x80 }
 
-// charWidth returns the bytes of the first character of s, which is not empty.
+// charWidth returns the number of bytes of the first character of s, which must
+// not be empty.
 func charWidth(s string) int {
 	if s[0] < 0x80 {
 		return 1

@@ -15,7 +15,7 @@ var filters = func() map[string]*filter {
 	return table
 }()
 
-// required makes a parameter that must be given.
+// required makes a required parameter.
 func required(name string, kind paramKind) param { return param{name: name, kind: kind} }
 
 // optional makes a parameter without a default.
@@ -55,8 +55,8 @@ func textFilter(name string, apply func(ev *evaluator, in string, args []arg) (s
 	}}
 }
 
-// secretFilter makes a filter from a function on text that hides it. Null
-// stays null, because there is nothing to hide.
+// secretFilter makes a filter from a function that hides text. Null stays null,
+// because there is nothing to hide.
 func secretFilter(name string, apply func(ev *evaluator, in string, args []arg) (string, error), params ...param) *filter {
 	f := textFilter(name, apply, params...)
 	onText := f.apply

@@ -47,7 +47,7 @@ func aliasLength(ev *evaluator, in string, args []arg) (string, error) {
 	return aliasBetween(ev, in, args, func(string) string { return decimalDigits + lowerLetters + upperLetters })
 }
 
-// alphabetLike returns the characters that have the form of c, "" to keep it.
+// alphabetLike returns the characters of the same kind as c, or "" to keep it.
 func alphabetLike(c string) string {
 	r, _ := jsonx.DecodeRune(c)
 	switch {
@@ -62,8 +62,8 @@ func alphabetLike(c string) string {
 	}
 }
 
-// aliasBetween keeps the first and last characters that args ask for, unless
-// that would be all of them.
+// aliasBetween keeps the first and last characters according to args, unless
+// that would keep all of them.
 func aliasBetween(ev *evaluator, in string, args []arg, alphabet func(c string) string) (string, error) {
 	first, last := args[0].n, args[1].n
 	total := charCount(in)
@@ -82,12 +82,13 @@ func aliasBetween(ev *evaluator, in string, args []arg, alphabet func(c string) 
 
 const (
 	aliasTries = 32
-	aliasCost  = 10 // steps of a try, beside one for each byte
+	aliasCost  = 10 // steps of an attempt, in addition to one per byte
 )
 
-// alias replaces characters at random. The function that alphabets makes gives
-// the alphabet for each character in turn, "" to keep it. A result that equals
-// the input is thrown away, since an alias goes where the value must not.
+// alias replaces characters at random. The function that alphabets returns
+// gives the alphabet for each character in turn, or "" to keep it. A result
+// that equals the input is discarded, because an alias is used where the value
+// must not appear.
 func alias(ev *evaluator, in string, alphabets func() func(i int, c string) string) (string, error) {
 	d := dice{source: ev.random()}
 	for range aliasTries {
@@ -130,8 +131,8 @@ type dice struct {
 var errRandom = errors.New("the source of random bytes failed")
 
 func (d *dice) pick(alphabet string) (byte, error) {
-	// Bytes from the last, incomplete run of the alphabet are thrown away, so
-	// that no character is likelier than another.
+	// Bytes from the last, incomplete run of the alphabet are discarded, so
+	// that no character is more likely than another.
 	usable := 256 - 256%len(alphabet)
 	for range 1000 {
 		if len(d.unread) == 0 {

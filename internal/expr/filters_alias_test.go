@@ -49,7 +49,7 @@ func TestAliasFilters(t *testing.T) {
 				}
 			}
 			if len(seen) < 5 {
-				t.Errorf("50 aliases took only %d values", len(seen))
+				t.Errorf("50 aliases have only %d values", len(seen))
 			}
 		})
 	}
@@ -70,8 +70,8 @@ func aliasOf(t *testing.T, use, data string, random io.Reader) string {
 	return v.Text()
 }
 
-// TestAliasIsUnbiased feeds every byte equally often: every digit must come
-// out equally often.
+// TestAliasIsUnbiased feeds every byte equally often. Every digit must then
+// occur equally often.
 func TestAliasIsUnbiased(t *testing.T) {
 	t.Parallel()
 	var all [256]byte
@@ -82,7 +82,7 @@ func TestAliasIsUnbiased(t *testing.T) {
 	got := aliasOf(t, "alias_preserve_format", strings.Repeat("5", 500), random)
 	for _, digit := range "0123456789" {
 		if n := strings.Count(got, string(digit)); n != 50 {
-			t.Errorf("the digit %c came %d times in 500", digit, n)
+			t.Errorf("the digit %c occurs %d times in 500", digit, n)
 		}
 	}
 }

@@ -8,7 +8,8 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
 )
 
-// uniqueCost is what it costs to put an element into a set, beside its JSON.
+// uniqueCost is the cost of adding an element to a set, in addition to its
+// JSON.
 const uniqueCost = 6
 
 func arrayFilters() []*filter {
@@ -37,7 +38,7 @@ func arrayFilters() []*filter {
 	}
 }
 
-// end returns an end of an array, null if it is empty, or of a string.
+// end returns an end of an array or of a string, or null for an empty array.
 func end(in, elem jsonx.Value, ofText func(string) string) (jsonx.Value, error) {
 	switch {
 	case in.Kind() == jsonx.String:
@@ -51,7 +52,7 @@ func end(in, elem jsonx.Value, ofText func(string) string) (jsonx.Value, error) 
 	}
 }
 
-// size counts the characters of text, and the children of an array or object.
+// size counts the characters of text, or the children of an array or object.
 func size(_ *evaluator, in jsonx.Value, _ []arg) (jsonx.Value, error) {
 	switch in.Kind() {
 	case jsonx.String:
@@ -86,8 +87,9 @@ func join(ev *evaluator, in []jsonx.Value, args []arg) (jsonx.Value, error) {
 	return jsonx.StringValue(b.String()), nil
 }
 
-// property returns the member of an element that an optional argument names,
-// null if there is no such member, or the element itself without the argument.
+// property returns the member of an element that an optional argument names, or
+// null if there is no such member. Without the argument it returns the element
+// itself.
 func property(ev *evaluator, elem jsonx.Value, name arg) (jsonx.Value, error) {
 	if err := ev.spend(1 + elem.Len()/membersPerStep); err != nil {
 		return jsonx.Value{}, err
@@ -119,7 +121,7 @@ func mapArray(ev *evaluator, in []jsonx.Value, args []arg) (jsonx.Value, error) 
 	return jsonx.ArrayValue(out...), nil
 }
 
-// compact drops the elements that are null, or whose property is.
+// compact removes the elements that are null, or whose property is null.
 func compact(ev *evaluator, in []jsonx.Value, args []arg) (jsonx.Value, error) {
 	var out []jsonx.Value
 	for _, e := range in {
@@ -137,8 +139,8 @@ func compact(ev *evaluator, in []jsonx.Value, args []arg) (jsonx.Value, error) {
 	return jsonx.ArrayValue(out...), nil
 }
 
-// uniq keeps the first of the elements that are the same JSON text, or whose
-// property is.
+// uniq keeps the first of elements with the same JSON text, or with the same
+// property.
 func uniq(ev *evaluator, in []jsonx.Value, args []arg) (jsonx.Value, error) {
 	seen := make(map[string]bool)
 	var out []jsonx.Value
@@ -163,13 +165,13 @@ func uniq(ev *evaluator, in []jsonx.Value, args []arg) (jsonx.Value, error) {
 	return jsonx.ArrayValue(out...), nil
 }
 
-const sortCost = 2 // of an element, beside the comparisons
+const sortCost = 2 // per element, in addition to the comparisons
 
 type sortItem struct{ key, elem jsonx.Value }
 
-// sort sorts items by their keys, equal ones in the order they have, with the
-// help of as much spare memory. Unlike those of package slices it stops when the
-// budget ends.
+// sort sorts items by their keys, stably, with a spare slice of the same
+// length. Unlike the functions of package slices, it stops when the budget
+// ends.
 func (ev *evaluator) sort(items, spare []sortItem) error {
 	if len(items) < 2 {
 		return nil
@@ -192,12 +194,13 @@ func (ev *evaluator) sort(items, spare []sortItem) error {
 			merged, right = append(merged, right[0]), right[1:]
 		}
 	}
-	copy(items[len(merged):], left) // what is left of the right half is in its place
+	copy(items[len(merged):], left) // the rest of the right half is already in place
 	copy(items, merged)
 	return nil
 }
 
-// sortArray sorts numbers by value or strings by code point, null at the end.
+// sortArray sorts numbers by value or strings by code point, with null at the
+// end.
 func sortArray(ev *evaluator, in []jsonx.Value, args []arg) (jsonx.Value, error) {
 	if err := ev.spend(sortCost * len(in)); err != nil {
 		return jsonx.Value{}, err
@@ -228,7 +231,7 @@ func sortArray(ev *evaluator, in []jsonx.Value, args []arg) (jsonx.Value, error)
 	return jsonx.ArrayValue(out...), nil
 }
 
-// What it costs to compare two keys, beside their text.
+// The cost of comparing two keys, in addition to their text.
 const (
 	compareCost       = 1
 	compareNumberCost = 4

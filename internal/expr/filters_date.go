@@ -8,7 +8,7 @@ import (
 	"github.com/ncruces/go-strftime"
 )
 
-// dateForms are the forms in which the date filter reads a date, besides
+// dateForms are the formats in which the date filter reads a date, besides
 // seconds since 1970. Without a zone they are in UTC.
 var dateForms = []string{
 	time.RFC3339,
@@ -35,15 +35,15 @@ var dateForms = []string{
 }
 
 const (
-	dateCost      = 80 // all forms may have to be tried
+	dateCost      = 80 // all formats may have to be tried
 	formatPerStep = 2  // bytes
 )
 
 const maxUnix = 253402300799 // the end of the year 9999
 
-// date formats a date by strftime. A value that is not a date is an error,
-// where Liquid would return it: a mask must not show by accident what it cannot
-// read.
+// date formats a date with strftime. A value that is not a date is an error,
+// whereas Liquid would return it. A mask must not show by accident what it
+// cannot read.
 func date(ev *evaluator, in string, args []arg) (string, error) {
 	if err := ev.spend(dateCost + len(args[0].text)/formatPerStep); err != nil {
 		return "", err

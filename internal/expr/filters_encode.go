@@ -45,7 +45,7 @@ func encodingFilters() []*filter {
 
 var htmlEscapes = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", `"`, "&quot;", "'", "&#39;")
 
-// urlDecode decodes %XX and +; as in Liquid, a % without two hexadecimal digits
+// urlDecode decodes %XX and +. As in Liquid, a % without two hexadecimal digits
 // stays.
 func urlDecode(s string) string {
 	if !strings.ContainsAny(s, "%+") {
@@ -68,7 +68,7 @@ func urlDecode(s string) string {
 
 func hexValue(c byte) int { return strings.IndexByte("0123456789abcdef", c|0x20) }
 
-// validText rejects decoded bytes that are not valid UTF-8, rather than change
+// validText rejects decoded bytes that are not valid UTF-8, instead of changing
 // them.
 func validText(s string) (string, error) {
 	if !utf8.ValidString(s) {

@@ -43,7 +43,7 @@ func revealLast(ev *evaluator, in string, args []arg) (string, error) {
 	return b.String(), nil
 }
 
-// writeTimes writes s n times, doubling what it has written.
+// writeTimes writes s n times, by doubling what it has written.
 func writeTimes(b *strings.Builder, s string, n int) {
 	start := b.Len()
 	for size := n * len(s); size > 0; {
@@ -60,7 +60,7 @@ func writeTimes(b *strings.Builder, s string, n int) {
 func reveal(ev *evaluator, in string, args []arg) (string, error) {
 	first, last, char, keep := args[0].n, args[1].n, args[2].text, args[3].text
 	total := charCount(in)
-	// Kept characters are visible anyway, so they do not count as hidden ones.
+	// Kept characters are visible anyway, so they do not count as hidden.
 	kept, err := charsOf(ev, keep)
 	if err != nil {
 		return "", err
@@ -77,8 +77,8 @@ func reveal(ev *evaluator, in string, args []arg) (string, error) {
 	})
 }
 
-// eachChar calls do with every character of s and its place, and pays a step for
-// so many of them.
+// eachChar calls do with every character of s and its position. It pays one
+// step for charsPerStep characters.
 func (ev *evaluator) eachChar(s string, charsPerStep int, do func(i int, c string)) error {
 	for i := 0; len(s) > 0; i++ {
 		if i%charsPerStep == 0 {
@@ -93,13 +93,13 @@ func (ev *evaluator) eachChar(s string, charsPerStep int, do func(i int, c strin
 	return nil
 }
 
-// How many characters are hidden, or looked up in a set, in one step.
+// The number of characters that are hidden, or looked up in a set, per step.
 const (
 	hiddenPerStep = 2
 	keptPerStep   = 2
 )
 
-// charsOf returns the characters of s, to be asked about one by one.
+// charsOf returns the set of characters of s.
 func charsOf(ev *evaluator, s string) (map[string]bool, error) {
 	if s == "" {
 		return nil, nil
@@ -123,8 +123,8 @@ func secretCount(ev *evaluator, s string, kept map[string]bool) (int, error) {
 	return n, err
 }
 
-// hide replaces every character of s by char, except where visible reports
-// true for its place and the character itself.
+// hide replaces every character of s with char, except where visible returns
+// true for its position and the character.
 func hide(ev *evaluator, s, char string, visible func(i int, c string) bool) (string, error) {
 	size := max(len(s), charCount(s)*len(char))
 	if err := ev.fits(size, len(s)); err != nil {
@@ -142,12 +142,12 @@ func hide(ev *evaluator, s, char string, visible func(i int, c string) bool) (st
 	return b.String(), err
 }
 
-// cardView says which digits of a card number may be seen, by their position
-// among the digits: those before first and those from last on.
+// cardView defines which digits of a card number are visible, by their position
+// among the digits: those before first, and those from last on.
 type cardView struct{ first, last int }
 
-// viewCard fails closed: a number that has no more digits than would be
-// revealed shows none of them.
+// viewCard fails closed: a number with no more digits than would be revealed
+// shows none of them.
 func viewCard(s string, revealBIN, revealLast4 bool) cardView {
 	digits := digitCount(s)
 	shownFirst, shownLast := 0, 0
@@ -165,8 +165,8 @@ func viewCard(s string, revealBIN, revealLast4 bool) cardView {
 
 func (v cardView) shows(digit int) bool { return digit < v.first || digit >= v.last }
 
-// binLength is the length of the BIN of a card number with the given number of
-// digits.
+// binLength returns the length of the BIN of a card number with the given
+// number of digits.
 func binLength(digits int) int {
 	if digits >= 16 {
 		return 8
@@ -202,8 +202,8 @@ func cardMask(ev *evaluator, in string, args []arg) (string, error) {
 	})
 }
 
-// cardBIN fails on a value that has no digits beyond the BIN, because that
-// would reveal all of it.
+// cardBIN fails for a value without digits beyond the BIN, because that would
+// reveal all of it.
 func cardBIN(ev *evaluator, in string, args []arg) (string, error) {
 	total := digitCount(in)
 	length := binLength(total)

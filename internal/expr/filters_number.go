@@ -21,8 +21,8 @@ func numberFilters() []*filter {
 	}
 }
 
-// numberCost is what arithmetic costs, beside a step for each digit of both
-// numbers. Those that an exponent stands for count too.
+// numberCost is the cost of arithmetic, in addition to one step for each digit
+// of both numbers. Digits that an exponent stands for count too.
 const numberCost = 12
 
 // spendDigits pays for arithmetic with a number.
@@ -91,7 +91,7 @@ func times(a, b decimal) (decimal, error) {
 
 const quotientPlaces = 20
 
-// dividedBy rounds down between integers, and to 20 places otherwise.
+// dividedBy rounds down for integers, and to 20 places otherwise.
 func dividedBy(a, b decimal) (decimal, error) {
 	if b.coef.Sign() == 0 {
 		return decimal{}, faultf("division by zero")
@@ -110,7 +110,7 @@ func dividedBy(a, b decimal) (decimal, error) {
 	return decimal{coef: quotient, scale: quotientPlaces, isPoint: true}, nil
 }
 
-// floorQuotient is x / y rounded towards negative infinity.
+// floorQuotient returns x / y rounded towards negative infinity.
 func floorQuotient(x, y *big.Int) *big.Int {
 	quotient, remainder := new(big.Int).QuoRem(x, y, new(big.Int))
 	if remainder.Sign()*y.Sign() < 0 {
@@ -119,7 +119,7 @@ func floorQuotient(x, y *big.Int) *big.Int {
 	return quotient
 }
 
-// modulo has the sign of the divisor, as in Liquid.
+// modulo returns a remainder with the sign of the divisor, as in Liquid.
 func modulo(a, b decimal) (decimal, error) {
 	if b.coef.Sign() == 0 {
 		return decimal{}, faultf("division by zero")
@@ -130,8 +130,8 @@ func modulo(a, b decimal) (decimal, error) {
 	return decimal{coef: remainder, scale: scale, isPoint: a.isPoint || b.isPoint}, nil
 }
 
-// round gives an integer, or a number with at most places digits after the
-// point. Halves go away from zero.
+// round returns an integer, or a number with at most places digits after the
+// point. It rounds halves away from zero.
 func round(ev *evaluator, in jsonx.Value, args []arg) (jsonx.Value, error) {
 	a, err := readInput(ev, in)
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
 )
 
-// filterCase is one use of a filter: the text behind "data | ", the data, and
-// either the JSON that results or a part of the message that it fails with.
+// filterCase is one use of a filter: the text after "data | ", the data, and
+// either the resulting JSON or a part of the error message.
 type filterCase struct {
 	use, data string
 	want      string
@@ -56,7 +56,7 @@ func runCases(t *testing.T, cases map[string][]filterCase) {
 			t.Run(c.use+" on "+c.data, func(t *testing.T) {
 				t.Parallel()
 				if !strings.HasPrefix(c.use, name) && !strings.Contains(c.use, "| "+name) {
-					t.Errorf("this is no case of %s", name)
+					t.Errorf("this is not a case of %s", name)
 				}
 				got, err := eval(t, "{{ data | "+c.use+" }}", c.data)
 				if c.fails != "" {

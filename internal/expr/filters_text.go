@@ -41,9 +41,9 @@ func textFilters() []*filter {
 	}...)
 }
 
-const changedPerStep = 4 // bytes that are looked at one by one
+const changedPerStep = 4 // bytes that are read one by one
 
-// trimmingFilters are those that change letters and space without arguments.
+// trimmingFilters are filters without arguments that change letters and space.
 func trimmingFilters() []*filter {
 	simple := func(name string, change func(string) string) *filter {
 		return textFilter(name, func(ev *evaluator, in string, _ []arg) (string, error) {
@@ -67,8 +67,8 @@ func trimmingFilters() []*filter {
 	}
 }
 
-// changeCase changes all letters of a text, in pieces, since that takes long for
-// a large text that is not ASCII.
+// changeCase changes all letters of a text in pieces, because that takes long
+// for a large text that is not ASCII.
 func changeCase(ev *evaluator, in string, change func(string) string) (string, error) {
 	const piece = 64 << 10
 	var b strings.Builder
@@ -99,8 +99,8 @@ func concat(ev *evaluator, a, b string) (string, error) {
 	return a + b, nil
 }
 
-// replace replaces the first n occurrences, all if n is negative. Empty text
-// occurs before every character and at the end, as in Liquid.
+// replace replaces the first n occurrences, or all if n is negative. As in
+// Liquid, empty text occurs before every character and at the end.
 func replace(ev *evaluator, in, search, replacement string, n int) (string, error) {
 	if err := ev.spendText(len(in) + len(search)); err != nil {
 		return "", err
@@ -118,7 +118,7 @@ func replace(ev *evaluator, in, search, replacement string, n int) (string, erro
 	return strings.Replace(in, search, replacement, n), nil
 }
 
-// truncate shortens to a length that includes the ellipsis.
+// truncate shortens text to a length that includes the ellipsis.
 func truncate(ev *evaluator, in string, args []arg) (string, error) {
 	length, ellipsis := args[0].n, args[1].text
 	if charCount(in) <= length {
@@ -171,13 +171,13 @@ func slice(ev *evaluator, in jsonx.Value, args []arg) (jsonx.Value, error) {
 }
 
 const (
-	splitCost  = 3 // of a part, paid before it is cut off
-	wordLength = 8 // of parts between white space, on the average
+	splitCost  = 3 // per part, paid before it is cut off
+	wordLength = 8 // average length of parts between white space
 )
 
-// split cuts text into an array. As in Liquid, empty parts at the end are
-// dropped, a single space cuts at every run of white space, and empty text cuts
-// between all characters.
+// split splits text into an array. As in Liquid, empty parts at the end are
+// dropped, a single space splits at every run of white space, and empty text
+// splits between all characters.
 func split(ev *evaluator, in jsonx.Value, args []arg) (jsonx.Value, error) {
 	s, ok := scalarText(in)
 	if !ok && !in.IsNull() {

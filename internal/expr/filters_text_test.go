@@ -196,14 +196,14 @@ func TestFiltersBoundTheirOutput(t *testing.T) {
 			t.Errorf("%s: %v", use, err)
 		}
 	}
-	// What does not grow passes at any size.
+	// Filters that do not make text longer accept any size.
 	for _, use := range []string{"reveal_last: 4", "stringify", "upcase", "last4", "card_mask", "remove: 'b'", "alias_preserve_length", "truncate: 9"} {
 		if _, err := eval(t, "{{ data | "+use+" }}", large); err != nil {
 			t.Errorf("%s: %v", use, err)
 		}
 	}
 	if _, err := eval(t, "{{ data }}{{ data }}", half); err == nil || !strings.Contains(err.Error(), "too long") {
-		t.Errorf("two halves in a text: %v", err)
+		t.Errorf("two halves in one text: %v", err)
 	}
 	twice := strings.Repeat(" | upcase | downcase", 16)
 	if _, err := eval(t, "{{ data"+twice+" }}", large); err == nil || !strings.Contains(err.Error(), "too much work") {

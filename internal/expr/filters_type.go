@@ -23,7 +23,8 @@ func jsonFilter(ev *evaluator, in jsonx.Value, args []arg) (jsonx.Value, error) 
 	return args[0].path.One(in, ev.env.Budget)
 }
 
-// stringify is the text of any value: a string as it is, else compact JSON.
+// stringify returns the text of any value: a string unchanged, otherwise
+// compact JSON.
 func stringify(ev *evaluator, v jsonx.Value) (jsonx.Value, error) {
 	if v.Kind() == jsonx.String {
 		return v, nil
@@ -42,8 +43,8 @@ func toString(ev *evaluator, in jsonx.Value, _ []arg) (jsonx.Value, error) {
 	return stringify(ev, in)
 }
 
-// toNumber keeps the text of a number, so that 1.10 stays 1.10; a plus sign,
-// leading zeros and spaces around it are dropped.
+// toNumber keeps the text of a number, so that 1.10 stays 1.10. It drops a plus
+// sign, leading zeros and surrounding spaces.
 func toNumber(_ *evaluator, in jsonx.Value, _ []arg) (jsonx.Value, error) {
 	switch in.Kind() {
 	case jsonx.Number:
@@ -64,8 +65,8 @@ func toNumber(_ *evaluator, in jsonx.Value, _ []arg) (jsonx.Value, error) {
 	}
 }
 
-// plainNumber writes a decimal number the way JSON requires. Text that is not a
-// number comes back as text that is not one either.
+// plainNumber writes a decimal number in the form that JSON requires. If the
+// text is not a number, the result is not one either.
 func plainNumber(s string) string {
 	s = strings.TrimSpace(s)
 	sign := ""
@@ -98,7 +99,7 @@ func toBoolean(_ *evaluator, in jsonx.Value, _ []arg) (jsonx.Value, error) {
 	}
 }
 
-// defaultFilter replaces null, false and what is empty. With allow_false, false
+// defaultFilter replaces null, false and empty values. With allow_false, false
 // stays.
 func defaultFilter(_ *evaluator, in jsonx.Value, args []arg) (jsonx.Value, error) {
 	var missing bool

@@ -177,7 +177,7 @@ var arrayCases = map[string][]filterCase{
 	},
 }
 
-// TestSortIsStable compares with the sort of the standard library.
+// TestSortIsStable compares sort with the standard library.
 func TestSortIsStable(t *testing.T) {
 	t.Parallel()
 	for n := range 70 {

@@ -59,8 +59,8 @@ func FuzzCompile(f *testing.F) {
 	})
 }
 
-// FuzzEval checks that no expression panics on any data, that what results is
-// JSON, and that no error holds the data.
+// FuzzEval checks that no expression panics on any data, that the result is
+// JSON, and that no error contains the data.
 func FuzzEval(f *testing.F) {
 	seedSources(f, func(s string) {
 		f.Add(s, []byte(`"`+canary+`"`))

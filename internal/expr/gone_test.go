@@ -11,7 +11,7 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
 )
 
-// gone is the context of a caller who leaves after so many looks at it.
+// gone is the context of a caller who leaves after a number of checks.
 type gone struct {
 	context.Context
 	after int
@@ -24,8 +24,8 @@ func (g *gone) Err() error {
 	return nil
 }
 
-// TestEvaluationEndsWithItsCaller leaves in the middle of evaluations that take
-// long.
+// TestEvaluationEndsWithItsCaller ends the context in the middle of long
+// evaluations.
 func TestEvaluationEndsWithItsCaller(t *testing.T) {
 	t.Parallel()
 	long := `"` + strings.Repeat("abcdefgh", 10_000) + `"`
@@ -55,12 +55,12 @@ func TestEvaluationEndsWithItsCaller(t *testing.T) {
 		}
 		looks, _ := run(1 << 30)
 		if looks < 3 {
-			t.Errorf("%s looks only %d times for its caller", use, looks)
+			t.Errorf("%s checks the context only %d times", use, looks)
 		}
 		if _, err := run(looks / 2); !errors.Is(err, context.Canceled) {
 			t.Errorf("%s: %v", use, err)
 		} else if fault := (*expr.Error)(nil); errors.As(err, &fault) {
-			t.Errorf("%s: the caller has gone, and the expression is blamed: %v", use, err)
+			t.Errorf("%s: the caller has gone, but the error blames the expression: %v", use, err)
 		}
 	}
 }

@@ -1,9 +1,9 @@
 package expr
 
-// List is templates for detokenization that belong to one document and are
-// evaluated together, within the bounds of one [Tree]: the strings of a JSON
-// text that stays the same around them, or the parts of a form. The zero value
-// is an empty list.
+// List has templates for detokenization that belong to one document and are
+// evaluated together, within the limits of one [Tree]. They are the strings of
+// a JSON text that otherwise stays the same, or the parts of a form. The zero
+// value is an empty list.
 type List struct {
 	items []item
 	total total
@@ -15,13 +15,13 @@ type item struct {
 	escape func(string) string // may be nil
 }
 
-// Add compiles a template as [CompileTokens] does and puts it at the end. A
-// failure is an [*Error].
+// Add compiles a template like [CompileTokens] and appends it. The error is an
+// [*Error].
 func (l *List) Add(source string) error { return l.add(source, item{}) }
 
 // AddText adds a template whose value is text, even if it is exactly one
-// expression. Each value goes through escape before it is inserted; nil leaves
-// values as they are.
+// expression. If escape is not nil, it is applied to each value before it is
+// inserted.
 func (l *List) AddText(source string, escape func(string) string) error {
 	return l.add(source, item{text: true, escape: escape})
 }
@@ -39,7 +39,8 @@ func (l *List) add(source string, it item) error {
 	return nil
 }
 
-// Refs returns what the templates refer to, each once, in order of appearance.
+// Refs returns the distinct references of the templates, in order of
+// appearance.
 func (l *List) Refs() []Ref {
 	var set refSet
 	for _, it := range l.items {
@@ -48,7 +49,7 @@ func (l *List) Refs() []Ref {
 	return set.refs
 }
 
-// Naming returns which of these ids each template names, in their order.
+// Naming returns which of these ids each template names, in order.
 func (l *List) Naming(ids []string) [][]string {
 	all := make([][]string, len(l.items))
 	for i, it := range l.items {
@@ -57,10 +58,10 @@ func (l *List) Naming(ids []string) [][]string {
 	return all
 }
 
-// Eval returns the replacements of the templates, in their order: the JSON of
-// the value for one that was added by Add, the text for one added by AddText. A
-// failure is as of [Template.Eval]; it is about the template after those whose
-// results are returned with it.
+// Eval returns the replacements of the templates in order. For a template added
+// with Add it is the JSON of the value, and for one added with AddText the
+// text. The error is as for [Template.Eval], and concerns the template after
+// those whose results are returned with it.
 func (l *List) Eval(env Env) ([]string, error) {
 	ev := newEvaluator(env)
 	defer ev.release()

@@ -11,7 +11,7 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
 )
 
-// tokens is an environment in which every id stands for a value.
+// tokens returns an environment in which every id stands for a value.
 func tokens(values map[string]jsonx.Value) expr.Env {
 	return expr.Env{Lookup: func(ref expr.Ref) (jsonx.Value, bool) {
 		v, ok := values[ref.ID]
@@ -50,11 +50,11 @@ func TestListGivesJSONAndText(t *testing.T) {
 	}
 }
 
-func TestListSaysWhichTemplateFailed(t *testing.T) {
+func TestListErrorNamesItsTemplate(t *testing.T) {
 	t.Parallel()
 	var l expr.List
 	if err := l.Add("{{ tok | nope }}"); err == nil {
-		t.Error("an unknown filter was taken")
+		t.Error("an unknown filter was accepted")
 	}
 	for _, source := range []string{"{{ tok }}", "{{ tok | plus: 1 }}", "{{ tok }}"} {
 		if err := l.Add(source); err != nil {
@@ -75,7 +75,7 @@ func TestListIsBoundedAsAWhole(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := many.Add("{{tok}}"); err == nil {
-		t.Error("10,001 expressions were taken")
+		t.Error("10,001 expressions were accepted")
 	}
 	var large expr.List
 	for range 20 {

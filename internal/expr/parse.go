@@ -9,7 +9,7 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
 )
 
-// parser reads one template. With tokens set, roots are token ids.
+// parser reads one template. If tokens is set, roots are token ids.
 type parser struct {
 	src    string
 	pos    int
@@ -52,7 +52,7 @@ func (p *parser) failAt(offset int, format string, args ...any) *Error {
 	return e
 }
 
-// expression reads {{ ... }}; the {{ is known to be at pos.
+// expression reads {{ ... }}. The {{ must be at pos.
 func (p *parser) expression() (*expression, *Error) {
 	e := &expression{offset: p.pos}
 	p.pos += len("{{")
@@ -112,7 +112,7 @@ func (p *parser) accept(token string) bool {
 }
 
 // name reads a run of letters, digits, _ and -, which does not start with a
-// digit or -; or "".
+// digit or -. It returns "" if there is none.
 func (p *parser) name() string {
 	start := p.pos
 	for p.pos < len(p.src) {
@@ -229,12 +229,12 @@ func (p *parser) subscript() (step, *Error) {
 	return s, nil
 }
 
-// Bounds on ids of tokens. An expression has to be able to name each of them.
+// Limits on token ids. An expression must be able to name each of them.
 const (
 	MinTokenID = 3 // characters
 	MaxTokenID = 400
-	// NotInTokenID lists characters that an id must not hold: those that mean
-	// something in URLs, expressions and queries.
+	// NotInTokenID lists characters that an id must not contain, because they
+	// have a meaning in URLs, expressions and queries.
 	NotInTokenID = "#/\\+?[]|&=%<>{}^:'\"`"
 )
 

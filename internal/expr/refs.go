@@ -1,7 +1,7 @@
 package expr
 
-// DistinctIDs returns the ids of tokens that expressions name, each once, in the
-// order in which they are named.
+// DistinctIDs returns the distinct ids of tokens that expressions name, in
+// order of appearance.
 func DistinctIDs(refs []Ref) []string {
 	var ids []string
 	known := map[string]bool{}

@@ -10,7 +10,7 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
 )
 
-// priced are uses of every filter and every construct of JSONPath, each on data
+// priced has uses of every filter and every construct of JSONPath, each on data
 // that makes it work hard.
 var priced = func() []struct{ use, data string } {
 	ones := list("1", 130)
@@ -97,8 +97,8 @@ func TestEveryFilterIsPriced(t *testing.T) {
 	}
 }
 
-// BenchmarkSteps shows what a step costs in each filter and construct: about 50
-// ns, and nowhere much more.
+// BenchmarkSteps shows the cost of a step in each filter and construct, which
+// should be about 50 ns and nowhere much more.
 func BenchmarkSteps(b *testing.B) {
 	for _, p := range priced {
 		name := p.use

@@ -9,15 +9,15 @@ import (
 )
 
 const (
-	maxSource      = 10_000  // characters of a template given to Compile
+	maxSource      = 10_000  // characters of a template for Compile
 	maxExpression  = 10_000  // bytes of one expression
 	maxExpressions = 10_000  // expressions of one template or tree
-	maxCompiled    = 1 << 20 // bytes of all expressions of one tree, with a few for each
+	maxCompiled    = 1 << 20 // bytes of all expressions of one tree, plus a few for each
 	maxFilters     = 32      // filters of one expression
 )
 
-// Ref names what an expression starts from: "data" or "metadata" in a template
-// made by [Compile], a token id in one made by [CompileTokens].
+// Ref names the root of an expression: "data" or "metadata" in a template made
+// by [Compile], or a token id in a template made by [CompileTokens].
 type Ref struct {
 	ID    string
 	Whole bool // the whole token ({{ token: id }}) instead of its data
@@ -28,8 +28,8 @@ type Template struct {
 	parts []part
 	whole bool // exactly one expression and no text
 	size  int  // bytes of text outside of expressions
-	count int  // expressions
-	cost  int  // steps to compile it and to begin its evaluation: about its bytes
+	count int  // number of expressions
+	cost  int  // steps to compile it and begin its evaluation: about its bytes
 }
 
 // part is literal text, or an expression if expr is not nil.
@@ -59,7 +59,7 @@ type step struct {
 }
 
 // application is one filter with its arguments in the order of its parameters.
-// Arguments that are paths are filled in at evaluation.
+// Arguments that are paths are filled in during evaluation.
 type application struct {
 	offset  int
 	filter  *filter
@@ -72,12 +72,13 @@ type dynamicArg struct {
 	operand operand
 }
 
-// HasExpression reports whether s holds an opening {{ and so must compile.
+// HasExpression reports whether s contains an opening {{ and so must be
+// compiled.
 func HasExpression(s string) bool { return strings.Contains(s, "{{") }
 
 // Compile compiles a template over the roots data and metadata. A text without
-// {{ is a template that yields itself. Templates are cached, so that compiling
-// the same source again is cheap. A failure is an [*Error].
+// {{ is a template that yields itself. Templates are cached, so compiling the
+// same source again is cheap. The error is an [*Error].
 func Compile(source string) (*Template, error) {
 	if t := compiled.get(source); t != nil {
 		return t, nil
@@ -85,7 +86,7 @@ func Compile(source string) (*Template, error) {
 	if len(source) > maxSource && utf8.RuneCountInString(source) > maxSource {
 		return nil, faultf("an expression may have at most %d characters", maxSource)
 	}
-	// A clone, because source may be a small part of a large request body.
+	// Clone, because source may be a small part of a large request body.
 	source = strings.Clone(source)
 	t, err := parse(source, false)
 	if err != nil {
@@ -96,8 +97,8 @@ func Compile(source string) (*Template, error) {
 }
 
 // CompileTokens compiles a template for detokenization, whose roots are token
-// ids. The source may be of any length: it may be the body of a request. It is
-// not cached. A failure is an [*Error].
+// ids. The source may have any length, because it may be the body of a request.
+// It is not cached. The error is an [*Error].
 func CompileTokens(source string) (*Template, error) {
 	t, err := parse(source, true)
 	if err != nil {
@@ -106,7 +107,7 @@ func CompileTokens(source string) (*Template, error) {
 	return t, nil
 }
 
-// Refs returns what the template refers to, each once, in order of appearance.
+// Refs returns the distinct references of the template, in order of appearance.
 func (t *Template) Refs() []Ref {
 	var set refSet
 	t.addRefs(&set)
@@ -135,7 +136,7 @@ func (t *Template) RefersTo(id string) bool {
 	return false
 }
 
-// naming returns those of the ids that the template names.
+// naming returns the ids that the template names.
 func (t *Template) naming(ids []string) (named []string) {
 	for _, id := range ids {
 		if t.RefersTo(id) {
@@ -159,7 +160,7 @@ func (t *Template) addRefs(set *refSet) {
 	}
 }
 
-// refSet collects refs in order, each once.
+// refSet collects distinct refs in order.
 type refSet struct {
 	refs []Ref
 	seen map[Ref]bool

@@ -203,7 +203,7 @@ func TestCompileTokens(t *testing.T) {
 	}
 }
 
-func TestCompileTokensRefuses(t *testing.T) {
+func TestInvalidTokenTemplatesAreRejected(t *testing.T) {
 	t.Parallel()
 	for _, source := range []string{
 		`{{`, `{{ }}`, `{{ ab }}`, `{{ | last4 }}`, `{{ abc`, `{{ abc }`, `{{ a{bc }}`, `{{ a}bc }}`, `{{ 'abc' }}`, `{{ "abc" }}`,

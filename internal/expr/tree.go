@@ -8,10 +8,10 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
 )
 
-// maxTree is how many bytes of JSON the evaluation of a tree may insert.
+// maxTree limits the bytes of JSON that the evaluation of a tree may insert.
 const maxTree = 16 << 20
 
-// Tree is a JSON value whose strings may be templates, compiled: a mask, or a
+// Tree is a compiled JSON value whose strings may be templates: a mask, or a
 // document to be detokenized. Keys are never templates. It is immutable and
 // safe for concurrent use.
 type Tree struct {
@@ -19,11 +19,11 @@ type Tree struct {
 	templates []*Template // of the strings with an expression, in document order
 }
 
-// CompileTree compiles every string of v that holds {{ with [Compile]. The
-// Path of an error says which one failed.
+// CompileTree compiles every string of v that contains {{ with [Compile]. The
+// Path of an error names the string that failed.
 //
-// A string with {% fails: there are no tags, and a mask that is meant to have one
-// would show its text.
+// A string with {% is an error. There are no tags, and a mask with one would
+// show its text.
 func CompileTree(v jsonx.Value) (*Tree, error) {
 	return compileTree(v, func(text string) (*Template, error) {
 		if offset := strings.Index(text, "{%"); offset >= 0 {
@@ -36,8 +36,8 @@ func CompileTree(v jsonx.Value) (*Tree, error) {
 	})
 }
 
-// CompileTokenTree compiles every string of v that holds {{ with
-// [CompileTokens]. The Path of an error says which one failed.
+// CompileTokenTree compiles every string of v that contains {{ with
+// [CompileTokens]. The Path of an error names the string that failed.
 func CompileTokenTree(v jsonx.Value) (*Tree, error) {
 	return compileTree(v, func(text string) (*Template, error) {
 		if !HasExpression(text) {
@@ -47,8 +47,8 @@ func CompileTokenTree(v jsonx.Value) (*Tree, error) {
 	})
 }
 
-// compileTree compiles the strings of a value. Compile returns nil for one that
-// is no template.
+// compileTree compiles the strings of a value. compile returns nil for a string
+// that is not a template.
 func compileTree(v jsonx.Value, compile func(string) (*Template, error)) (*Tree, error) {
 	t, total := &Tree{source: v}, total{}
 	if v.IsZero() {
@@ -80,8 +80,8 @@ func compileTree(v jsonx.Value, compile func(string) (*Template, error)) (*Tree,
 // total counts the expressions of a document.
 type total struct{ count, cost int }
 
-// add counts those of one more template. Whether it was too much to compile is
-// known only then, but it is at most one template that is compiled in vain.
+// add adds the expressions of another template. The limit is checked only after
+// compiling, but at most one template is compiled in vain.
 func (n *total) add(t *Template) error {
 	n.count, n.cost = n.count+t.count, n.cost+t.cost
 	switch {
@@ -97,7 +97,7 @@ func isTemplate(v jsonx.Value) bool {
 	return v.Kind() == jsonx.String && HasExpression(v.Text())
 }
 
-// at returns err with its place in the tree.
+// at returns err with its position in the tree.
 func at(path *jsonx.Path, err error) error {
 	var e *Error
 	if errors.As(err, &e) {
@@ -106,8 +106,8 @@ func at(path *jsonx.Path, err error) error {
 	return err
 }
 
-// Refs returns what the templates of the tree refer to, each once, in order of
-// appearance.
+// Refs returns the distinct references of the templates of the tree, in order
+// of appearance.
 func (t *Tree) Refs() []Ref {
 	var set refSet
 	for _, template := range t.templates {
@@ -116,8 +116,8 @@ func (t *Tree) Refs() []Ref {
 	return set.refs
 }
 
-// Naming returns where the templates stand that name one of these ids: by path,
-// those that they name.
+// Naming returns, by path, the templates that name one of these ids, with the
+// ids that they name.
 func (t *Tree) Naming(ids []string) map[string][]string {
 	places, rest := map[string][]string{}, t.templates
 	_, _ = jsonx.Rewrite(t.source, func(path *jsonx.Path, v jsonx.Value) (jsonx.Value, bool, error) {
@@ -133,12 +133,13 @@ func (t *Tree) Naming(ids []string) map[string][]string {
 	return places
 }
 
-// HasExpressions reports whether any string of the tree is a template; if not,
-// Eval returns the value that was compiled.
+// HasExpressions reports whether any string of the tree is a template. If not,
+// Eval returns the compiled value unchanged.
 func (t *Tree) HasExpressions() bool { return len(t.templates) > 0 }
 
-// Eval returns the tree with its templates evaluated; everything else stays as
-// it is. A failure is as of [Template.Eval]; the Path of an [*Error] says where.
+// Eval returns the tree with its templates evaluated; everything else stays
+// unchanged. The error is as for [Template.Eval], and the Path of an [*Error]
+// names the position.
 func (t *Tree) Eval(env Env) (jsonx.Value, error) {
 	if len(t.templates) == 0 {
 		return t.source, nil
@@ -162,8 +163,7 @@ func (t *Tree) Eval(env Env) (jsonx.Value, error) {
 	return out, nil
 }
 
-// JSON returns what Eval does as JSON text. It is for callers that need only
-// the text: no tree is built.
+// JSON returns the result of Eval as JSON text, without building a tree.
 func (t *Tree) JSON(env Env) ([]byte, error) {
 	if len(t.templates) == 0 {
 		return t.source.JSON(), nil
@@ -181,7 +181,7 @@ func (t *Tree) JSON(env Env) ([]byte, error) {
 type treeRun struct {
 	ev       *evaluator
 	rest     []*Template // still to be evaluated
-	inserted int         // bytes of JSON, so far
+	inserted int         // bytes of JSON so far
 }
 
 // next evaluates the next template.
@@ -249,8 +249,9 @@ func (r *treeRun) writeObject(members []jsonx.Member) *Error {
 	return nil
 }
 
-// room returns how many bytes of JSON a tree may insert, if so many are wanted.
-// Over a token's own data that is maxText more than the data has.
+// room returns how many bytes of JSON a tree may insert, if wanted bytes are
+// needed. From a token's own data, that is maxText more than the size of the
+// data.
 func (ev *evaluator) room(wanted int) int {
 	if ev.env.data.IsZero() {
 		return maxTree

@@ -38,7 +38,7 @@ func TestTree(t *testing.T) {
 	}
 }
 
-// evalTree evaluates a tree to a value, and to text, which must be the same.
+// evalTree evaluates a tree to a value and to text, which must be the same.
 func evalTree(t *testing.T, tree *expr.Tree, env expr.Env) (jsonx.Value, error) {
 	t.Helper()
 	v, err := tree.Eval(env)
@@ -47,7 +47,7 @@ func evalTree(t *testing.T, tree *expr.Tree, env expr.Env) (jsonx.Value, error) 
 		t.Errorf("as text the tree is %q, as a value %q", text, v.JSON())
 	}
 	if diff := cmp.Diff(err, textErr); diff != "" {
-		t.Errorf("as text the tree fails otherwise (-value +text):\n%s", diff)
+		t.Errorf("as text the tree fails differently (-value +text):\n%s", diff)
 	}
 	return v, err
 }
@@ -126,7 +126,7 @@ func TestTokenTree(t *testing.T) {
 	}
 }
 
-func TestTreeBoundsWhatItInserts(t *testing.T) {
+func TestInsertedValuesAreLimited(t *testing.T) {
 	t.Parallel()
 	refs := strings.Repeat(`"{{ tok-1 }}",`, 100)
 	tree, err := expr.CompileTokenTree(mustJSON(t, `[`+refs+`1]`))
@@ -149,9 +149,9 @@ func TestTreeBoundsWhatItInserts(t *testing.T) {
 	}
 }
 
-// TestMasksAreBoundedByTheData: what a token stores is evaluated each time that
-// it is read, so a small token must not make much work or much output.
-func TestMasksAreBoundedByTheData(t *testing.T) {
+// A token's mask is evaluated each time the token is read, so a small token
+// must not cause much work or output.
+func TestMaskWorkIsLimitedByTheData(t *testing.T) {
 	t.Parallel()
 	small, medium, large := `"x"`, `"`+strings.Repeat("a", 10_000)+`"`, `"`+strings.Repeat("a", 2<<20)+`"`
 	often := `[` + strings.Repeat(`"{{ data }}",`, 120) + `1]`
@@ -201,9 +201,9 @@ func TestEvaluationsShareABudget(t *testing.T) {
 	}
 }
 
-// TestDocumentsBoundWhatIsCompiled: compiling takes more time than reading, so
-// the expressions of a large body are bounded in length too.
-func TestDocumentsBoundWhatIsCompiled(t *testing.T) {
+// Compiling takes more time than reading, so the length of the expressions in a
+// large body is limited too.
+func TestCompiledLengthIsLimited(t *testing.T) {
 	t.Parallel()
 	long := "{{ tok-1 | append: '" + strings.Repeat("x", 900) + "' }}"
 	fits, tooLong := list(`"`+long+`"`, 1000), list(`"`+long+`"`, 2000)
@@ -221,6 +221,6 @@ func TestDocumentsBoundWhatIsCompiled(t *testing.T) {
 		}
 	}
 	if err == nil {
-		t.Error("2 MB of expressions were taken one by one")
+		t.Error("2 MB of expressions were accepted one by one")
 	}
 }

@@ -1,8 +1,9 @@
-// Package fault has the errors of the vault: their kinds, their texts, and the
-// problems of an input.
+// Package fault defines the errors of the vault: their kinds, their texts,
+// and the problems of an input.
 //
-// Rooms return these errors. The front re-exports the kinds by value and turns
-// Invalid and Conflict into its own types, which are the same structs.
+// Internal packages return these errors. Package vault re-exports the kinds
+// by value, and converts Invalid and Conflict to its own types, which are the
+// same structs.
 package fault
 
 import (
@@ -16,7 +17,7 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// The kinds of errors. The front documents them under the same names.
+// The kinds of errors. Package vault documents them under the same names.
 var (
 	ErrInvalid         = errors.New("vault: invalid input")
 	ErrUnauthenticated = errors.New("vault: the API key is missing, unknown, expired or revoked")
@@ -41,11 +42,12 @@ var (
 	ErrAltered         = errors.New("vault: the database was altered")
 )
 
-// Errors that several rooms return.
+// Errors that several packages return.
 var (
-	// ErrFaster means that others changed the same rows again and again.
+	// ErrFaster means that other callers changed the same rows again and
+	// again.
 	ErrFaster = New(ErrConflict, "too many concurrent changes; try again")
-	// ErrNoToken and the like mean that the tenant has no such entity.
+	// These errors mean that the tenant has no such entity.
 	ErrNoToken  = New(ErrNotFound, "token not found")
 	ErrNoProxy  = New(ErrNotFound, "proxy not found")
 	ErrNoTenant = New(ErrNotFound, "tenant not found")
@@ -68,42 +70,45 @@ func New(kind error, format string, args ...any) error {
 	return &kindError{kind, fmt.Sprintf(format, args...)}
 }
 
-// Permission is the error for a missing permission.
+// Permission returns the error for a missing permission.
 func Permission(permission string) error {
 	return New(ErrForbidden, "permission %s required", permission)
 }
 
-// PermissionOnToken is the error for a permission that does not cover a token.
+// PermissionOnToken returns the error for a permission that does not cover a
+// token.
 func PermissionOnToken(permission string) error {
 	return New(ErrForbidden, "permission %s required on each container of the token", permission)
 }
 
-// Invalid says what is wrong with an input. It matches ErrInvalid.
+// Invalid lists the problems of an input. It matches ErrInvalid.
 type Invalid struct { //nolint:errname // it reads as a kind of fault
-	// Fields maps the dotted path of a field (data.number, [2].data) to what is
-	// wrong with it. The path of the input as a whole is "".
+	// Fields maps the dotted path of a field (data.number, [2].data) to its
+	// problems. The path of the whole input is "".
 	Fields map[string][]string
 }
 
-// Error lists the fields and their messages in the order of the paths.
+// Error lists the fields and their messages, sorted by path.
 func (e *Invalid) Error() string { return prefix + (*form.Problems)(e).String() }
 
 // Is matches ErrInvalid.
 func (e *Invalid) Is(target error) bool { return target == ErrInvalid }
 
-// Conflict says which values of a batch are taken. It matches ErrConflict.
+// Conflict lists the values of a batch that are taken. It matches
+// ErrConflict.
 type Conflict struct { //nolint:errname // it reads as a kind of fault
-	// Fields maps the path of a value to what is wrong with it.
+	// Fields maps the path of a value to its problems.
 	Fields map[string][]string
 }
 
-// Error lists the fields and their messages in the order of the paths.
+// Error lists the fields and their messages, sorted by path.
 func (e *Conflict) Error() string { return prefix + form.Describe("conflict", e.Fields) }
 
 // Is matches ErrConflict.
 func (e *Conflict) Is(target error) bool { return target == ErrConflict }
 
-// Of returns the problems of an input as an error, or nil when there are none.
+// Of returns the problems of an input as an error, or nil if there are no
+// problems.
 func Of(bad *form.Problems) error {
 	if !bad.Any() {
 		return nil
@@ -116,8 +121,8 @@ func Field(path, format string, args ...any) error {
 	return Of(form.Problem(path, format, args...))
 }
 
-// Input returns the error of a parser as an Invalid about the whole input. The end of
-// a context stays as it is.
+// Input returns the error of a parser as an Invalid about the whole input. It
+// returns errors of a context unchanged.
 func Input(err error) error {
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return err
@@ -125,8 +130,8 @@ func Input(err error) error {
 	return Of(form.Of("", err))
 }
 
-// Under puts the problems of an input under the path of a field. Other errors stay as
-// they are.
+// Under moves the problems of an input below the path of a field. It returns
+// other errors unchanged.
 func Under(path string, err error) error {
 	inner, ok := errors.AsType[*Invalid](err)
 	if !ok {
@@ -145,9 +150,9 @@ func Fields(err error) map[string][]string {
 	return nil
 }
 
-// CallerLeft returns the error of a context that has ended, or whose deadline
-// has passed before its timer fired: connections watch the same deadline. It is
-// nil while the context goes on.
+// CallerLeft returns the error of a context that has ended. It also returns
+// an error if the deadline has passed but the timer has not fired, because
+// connections watch the same deadline. Otherwise it returns nil.
 func CallerLeft(ctx context.Context) error {
 	if deadline, ok := ctx.Deadline(); ok && !time.Now().Before(deadline) {
 		return context.DeadlineExceeded
@@ -155,7 +160,7 @@ func CallerLeft(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// Guard returns the guard that refused a change.
+// Guard returns the guard that rejected a change.
 func Guard(err error) (*storage.Conflict, bool) {
 	var c *storage.Conflict
 	return c, errors.As(err, &c)

@@ -10,11 +10,11 @@ import (
 // prefix starts the text of every error of the vault.
 const prefix = "vault: "
 
-// prefixes are the names of packages that start the text of an error.
+// prefixes are the package names at the start of error texts.
 var prefixes = []string{prefix, "script: ", "storage: ", "httpserver: "}
 
-// Text returns the text of an error without the names of packages that its parts
-// start with.
+// Text returns the text of an error without the package names at the start of
+// its parts.
 func Text(err error) string {
 	s := err.Error()
 	for _, p := range prefixes {
@@ -23,14 +23,14 @@ func Text(err error) string {
 	return s
 }
 
-// Wrap returns an error that says what failed, and wraps err. It names the vault
-// once, whether or not err names it too.
+// Wrap returns an error that describes what failed and wraps err. Its text
+// names the vault once, whether or not err names it too.
 func Wrap(err error, format string, args ...any) error {
 	return &kindError{err, fmt.Sprintf(format, args...) + ": " + Text(err)}
 }
 
-// Detail returns the text of an error as a sentence, for a response: as Text has it,
-// capitalised, with a full stop.
+// Detail returns the text of an error as a sentence for a response: the
+// result of Text, capitalized, with a full stop.
 func Detail(err error) string {
 	s := Text(err)
 	first, size := utf8.DecodeRuneInString(s)
@@ -41,8 +41,8 @@ func Detail(err error) string {
 	return s + "."
 }
 
-// FromDetail returns the error of a kind that the detail of a response describes.
-// It is the reverse of Detail. An empty detail gives the kind itself.
+// FromDetail returns the error of a kind from the detail of a response. It is
+// the inverse of Detail. For an empty detail it returns the kind itself.
 func FromDetail(kind error, detail string) error {
 	s := strings.TrimSuffix(detail, ".")
 	if s == "" {

@@ -1,6 +1,6 @@
 // Package find turns filters, searches and grants into conditions that a
-// storage can answer. What is searched for goes in as keyed hashes: nothing is
-// decrypted to be found.
+// storage can evaluate. Search values are passed as keyed hashes, so that
+// nothing has to be decrypted.
 package find
 
 import (
@@ -17,8 +17,8 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// List returns the condition of a list's filters. Empty ones filter nothing;
-// all others must hold.
+// List returns the condition for the filters of a list. Empty filters are
+// ignored; all others must match.
 func List(ring *seal.Ring, ids, types []string, metadata map[string]string) storage.And {
 	var where storage.And
 	if len(ids) > 0 {
@@ -27,15 +27,15 @@ func List(ring *seal.Ring, ids, types []string, metadata map[string]string) stor
 	if len(types) > 0 {
 		where = append(where, storage.TypeIn(types))
 	}
-	for _, key := range slices.Sorted(maps.Keys(metadata)) { // the same list is always the same condition
+	for _, key := range slices.Sorted(maps.Keys(metadata)) { // sorted, so that the same list always gives the same condition
 		where = append(where, storage.HashIs(token.MetadataHash(ring, key, metadata[key])))
 	}
 	return where
 }
 
-// Granted returns the condition that a grant has a permission on a token, with at
-// least a transform. Sets are all sets of containers of the tenant. It is nil
-// when the grant has it on every token.
+// Granted returns the condition that a grant has a permission on a token,
+// with at least the given transform. Sets are all container sets of the
+// tenant. The result is nil if the grant has the permission on every token.
 func Granted(grant *access.Grant, permission string, least access.Transform, sets []storage.ContainerSet) storage.Cond {
 	containers := make([][]string, len(sets))
 	for i := range sets {
@@ -57,7 +57,8 @@ func Granted(grant *access.Grant, permission string, least access.Transform, set
 	}
 }
 
-// groupCond is met by tokens that meet one of the filters; nil for all tokens.
+// groupCond returns the condition that a token meets one of the filters, or
+// nil for all tokens.
 func groupCond(group []access.Filter, sets []storage.ContainerSet) storage.Cond {
 	allowed := storage.Or{}
 	for _, f := range group {
@@ -110,17 +111,17 @@ func spanCond(s access.IDSpan) storage.Cond {
 	return storage.IDPrefix(s.Value)
 }
 
-// AsksContainer reports whether a search needs the sets of containers.
+// AsksContainer reports whether a search needs the container sets.
 func AsksContainer(n query.Node) bool {
 	return anyTerm(n, func(n query.Node) bool { _, ok := n.(query.InContainer); return ok })
 }
 
-// AsksData reports whether a search looks for data.
+// AsksData reports whether a search has a condition on data.
 func AsksData(n query.Node) bool {
 	return anyTerm(n, func(n query.Node) bool { _, ok := n.(query.DataIs); return ok })
 }
 
-// anyTerm reports whether some term of a query is of a kind.
+// anyTerm reports whether a query has a term of a kind.
 func anyTerm(n query.Node, is func(query.Node) bool) bool {
 	inside := func(n query.Node) bool { return anyTerm(n, is) }
 	switch n := n.(type) {
@@ -138,7 +139,7 @@ func anyTerm(n query.Node, is func(query.Node) bool) bool {
 // Search turns a query into a condition.
 type Search struct {
 	Ring *seal.Ring
-	Sets []storage.ContainerSet // needed if AsksContainer
+	Sets []storage.ContainerSet // required if AsksContainer is true
 }
 
 // Cond returns the condition of a query.
@@ -167,7 +168,7 @@ func (s *Search) Cond(n query.Node) storage.Cond {
 	case query.TimeIn:
 		return storage.TimeIn{Field: fields[n.Field], From: n.From, To: n.To, ExcludeTo: true}
 	default:
-		return storage.Or{} // unknown to this version: finds nothing
+		return storage.Or{} // unknown to this version, so it finds nothing
 	}
 }
 
@@ -184,7 +185,8 @@ var fields = map[query.Field]storage.Field{
 	query.ModifiedBy: storage.ModifiedBy, query.ModifiedAt: storage.ModifiedAt,
 }
 
-// fingerprintCond finds nothing for a text that is not a fingerprint.
+// fingerprintCond returns a condition that finds nothing if the text is not a
+// fingerprint.
 func fingerprintCond(text string) storage.Cond {
 	raw, err := base58.Decode(text)
 	if err != nil || len(raw) != len(storage.Key{}) {
@@ -206,7 +208,7 @@ func (s *Search) containerCond(n query.InContainer) storage.Cond {
 	return in
 }
 
-// AsksHash reports whether a condition looks at keyed hashes of tokens.
+// AsksHash reports whether a condition uses keyed hashes of tokens.
 func AsksHash(where storage.Cond) bool {
 	switch c := where.(type) {
 	case storage.And:

@@ -6,15 +6,15 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// Walk is the size of the next page of a walk over a list. The caller of a walk
-// does not choose it, so pages have fewer items where these are large.
+// Walk is the page size of a walk over a list. The caller does not choose it,
+// so pages have fewer items if the items are large.
 type Walk struct{ size, most int }
 
-// NewWalk returns a walk whose pages have at most so many items.
+// NewWalk returns a walk with at most the given number of items on a page.
 func NewWalk(most int) Walk { return Walk{most, most} }
 
-// Next reads a page, a smaller one while it holds too much, and reports whether
-// there may be another.
+// Next reads a page, and reports whether there may be another. If the page is
+// too large, it reads a smaller one.
 func Next[T any](w *Walk, read func(limit int) ([]T, error)) (rows []T, more bool, err error) {
 	for {
 		limit := w.size
@@ -23,7 +23,7 @@ func Next[T any](w *Walk, read func(limit int) ([]T, error)) (rows []T, more boo
 			w.size = limit / 2
 			continue
 		}
-		w.size = min(2*limit, w.most) // items that come later may be small again
+		w.size = min(2*limit, w.most) // later items may be smaller
 		return rows, len(rows) == limit, err
 	}
 }

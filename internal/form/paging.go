@@ -2,22 +2,22 @@ package form
 
 import "math"
 
-// Bounds on lists.
+// Limits on lists.
 const (
 	DefaultPageSize = 20
 	MaxPageSize     = 100
-	// MaxListValues bounds each repeated filter of a list.
+	// MaxListValues is the maximum number of values of each repeated filter.
 	MaxListValues = 1000
 )
 
-// Paging asks for a page of a list. Zero values mean the first page and the
+// Paging selects a page of a list. Zero values mean the first page and the
 // default size.
 type Paging struct {
 	Page int
 	Size int
 }
 
-// Check fills in the defaults and returns what is out of bounds.
+// Check sets the defaults and returns the problems.
 func (p *Paging) Check() *Problems {
 	bad := &Problems{}
 	if p.Page == 0 {
@@ -35,5 +35,5 @@ func (p *Paging) Check() *Problems {
 	return bad
 }
 
-// Offset is how many items are before the page.
+// Offset returns the number of items before the page.
 func (p *Paging) Offset() int { return (p.Page - 1) * p.Size }

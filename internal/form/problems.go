@@ -1,9 +1,9 @@
 // Package form reads and writes JSON objects field by field, strictly, and
-// collects what is wrong with an input.
+// collects the problems of an input.
 //
-// What is wrong is a list of Problems. It is not an error: the vault's front
-// turns it into its own InvalidError, which is the same struct, so that a list
-// cannot reach a caller by accident.
+// Problems is not an error. Package vault converts it to its own
+// InvalidError, which is the same struct, so that a list cannot reach a
+// caller by accident.
 package form
 
 import (
@@ -17,22 +17,22 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
 )
 
-// Problems is what is wrong with an input. The zero value is an empty list.
+// Problems lists the problems of an input. The zero value is an empty list.
 type Problems struct {
-	// Fields maps the dotted path of a field (data.number, [2].data) to what is
-	// wrong with it. The path of the input as a whole is "".
+	// Fields maps the dotted path of a field (data.number, [2].data) to its
+	// problems. The path of the whole input is "".
 	Fields map[string][]string
 }
 
-// maxProblems bounds the fields of a list, and the messages about each: a
-// document can have a million bad values.
+// maxProblems is the maximum number of fields in a list, and of messages
+// about each field, because a document can have a million bad values.
 const maxProblems = 1000
 
-// Any reports whether something is wrong.
+// Any reports whether there is a problem.
 func (p *Problems) Any() bool { return p != nil && len(p.Fields) > 0 }
 
-// Add records a message about a field. Messages name fields and rules; they
-// must never hold a value.
+// Add records a message about a field. Messages name fields and rules, and
+// must never contain a value.
 func (p *Problems) Add(path, format string, args ...any) {
 	if p.Fields == nil {
 		p.Fields = map[string][]string{}
@@ -44,7 +44,7 @@ func (p *Problems) Add(path, format string, args ...any) {
 	p.Fields[path] = append(p.Fields[path], fmt.Sprintf(format, args...))
 }
 
-// AddErr records what a parser said, under the path of its input.
+// AddErr records the error of a parser under the path of its input.
 func (p *Problems) AddErr(path string, err error) {
 	var syntax *jsonx.Error
 	var expression *expr.Error
@@ -58,7 +58,7 @@ func (p *Problems) AddErr(path string, err error) {
 	}
 }
 
-// AddAll records messages by path, each under the path of their input.
+// AddAll records messages by path, below the path of their input.
 func (p *Problems) AddAll(path string, fields map[string][]string) {
 	for at, messages := range fields {
 		for _, m := range messages {
@@ -67,11 +67,11 @@ func (p *Problems) AddAll(path string, fields map[string][]string) {
 	}
 }
 
-// unknownField is what is wrong with a field that an object does not have.
+// unknownField is the message about a field that an object does not have.
 const unknownField = "is not a field of this object"
 
-// AddUnknown records the unknown fields that another look at the same input
-// found, each once.
+// AddUnknown records the unknown fields from another reading of the same
+// input, each once.
 func (p *Problems) AddUnknown(fields map[string][]string) {
 	for path, messages := range fields {
 		if slices.Contains(messages, unknownField) && !slices.Contains(p.Fields[path], unknownField) {
@@ -80,10 +80,10 @@ func (p *Problems) AddUnknown(fields map[string][]string) {
 	}
 }
 
-// String lists the fields and their messages in the order of the paths.
+// String lists the fields and their messages, sorted by path.
 func (p *Problems) String() string { return Describe("invalid input", p.Fields) }
 
-// Describe lists fields and what is wrong with them, in the order of their paths.
+// Describe lists fields and their messages, sorted by path.
 func Describe(what string, fields map[string][]string) string {
 	var b strings.Builder
 	b.WriteString(what)
@@ -99,14 +99,14 @@ func Describe(what string, fields map[string][]string) string {
 	return b.String()
 }
 
-// Problem returns a list of one message about a field.
+// Problem returns a list with one message about a field.
 func Problem(path, format string, args ...any) *Problems {
 	p := &Problems{}
 	p.Add(path, format, args...)
 	return p
 }
 
-// Of returns what a parser said, under the path of its input.
+// Of returns the error of a parser as a list, under the path of its input.
 func Of(path string, err error) *Problems {
 	p := &Problems{}
 	p.AddErr(path, err)

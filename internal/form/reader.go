@@ -9,25 +9,25 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
 )
 
-// Reader takes the fields of an object one by one and collects what is wrong
-// with them. A field that is null is the same as one that is absent. Fields
-// that are not asked for are refused by name.
+// Reader reads the fields of an object one by one and collects their
+// problems. A null field is the same as an absent field. Fields that are not
+// read are rejected by name.
 type Reader struct {
 	object   jsonx.Value
 	path     string
 	problems *Problems
-	known    []string // the fields that were asked for: a dozen at most
+	known    []string // names of the fields that were read, a dozen at most
 }
 
-// NewReader returns a reader of a value that stands at a path of a larger one.
-// The names of the fields are noted in spare, so that a caller can keep them
-// off the heap; it may be nil. The caller ends with [Reader.RefuseOthers]; Read
+// NewReader returns a reader of a value at a path of a larger value. Spare
+// holds the names of the fields, so that a caller can keep them off the heap;
+// it may be nil. The caller must call [Reader.RefuseOthers] at the end. Read
 // does all of this at once.
 func NewReader(v jsonx.Value, path string, problems *Problems, spare []string) Reader {
 	return Reader{object: v, path: path, problems: problems, known: spare}
 }
 
-// Read has read take the fields of an object that stands at a path.
+// Read calls read with a reader of the object at a path.
 func Read(v jsonx.Value, path string, problems *Problems, read func(*Reader)) {
 	r := NewReader(v, path, problems, make([]string, 0, 12))
 	if r.IsObject() {
@@ -48,7 +48,7 @@ func ReadText(text []byte, read func(*Reader)) *Problems {
 	return p
 }
 
-// IsObject reports whether there is an object to read.
+// IsObject reports whether the value is an object.
 func (r *Reader) IsObject() bool {
 	if r.object.Kind() != jsonx.Object {
 		r.problems.Add(r.path, "must be an object")
@@ -57,7 +57,7 @@ func (r *Reader) IsObject() bool {
 	return true
 }
 
-// RefuseOthers refuses the fields that were not asked for.
+// RefuseOthers records a problem for each field that was not read.
 func (r *Reader) RefuseOthers() {
 	for _, m := range r.object.Members() {
 		if !slices.Contains(r.known, m.Name) {
@@ -74,14 +74,14 @@ func (r *Reader) Problem(name, format string, args ...any) {
 	r.problems.Add(r.At(name), format, args...)
 }
 
-// Given returns a field as it was sent: zero when it is absent, and null when
-// it is null.
+// Given returns a field as it was sent: zero if it is absent, and null if it
+// is null.
 func (r *Reader) Given(name string) jsonx.Value {
 	r.known = append(r.known, name)
 	return r.object.Get(name)
 }
 
-// Value returns a field, absent when it is null.
+// Value returns a field, or zero if it is absent or null.
 func (r *Reader) Value(name string) jsonx.Value {
 	v := r.Given(name)
 	if v.IsNull() {
@@ -90,8 +90,8 @@ func (r *Reader) Value(name string) jsonx.Value {
 	return v
 }
 
-// Spelling returns under which of two names a field is given, and refuses the
-// second one if it is under both.
+// Spelling returns which of two names a field has in the input. It rejects
+// the second name if both are present.
 func (r *Reader) Spelling(name, other string) string {
 	first, second := r.Value(name), r.Value(other)
 	switch {
@@ -105,7 +105,7 @@ func (r *Reader) Spelling(name, other string) string {
 	}
 }
 
-// kind returns a field that must be of a kind, if it is there.
+// kind returns a field that must have the given kind, if it is present.
 func (r *Reader) kind(name string, k jsonx.Kind) (jsonx.Value, bool) {
 	v := r.Value(name)
 	if v.IsZero() {
@@ -118,7 +118,7 @@ func (r *Reader) kind(name string, k jsonx.Kind) (jsonx.Value, bool) {
 	return v, true
 }
 
-// Text returns a string, empty when it is absent.
+// Text returns a string, or "" if it is absent.
 func (r *Reader) Text(name string) string {
 	v, ok := r.kind(name, jsonx.String)
 	if !ok {
@@ -127,8 +127,8 @@ func (r *Reader) Text(name string) string {
 	return v.Text()
 }
 
-// OptionalText returns a string that may be left out. In Go "" says that it is,
-// so a JSON "", which is there, has to be refused here.
+// OptionalText returns an optional string. In Go, "" means absent, so Reader
+// must reject a JSON "" here.
 func (r *Reader) OptionalText(name string) string {
 	v, ok := r.kind(name, jsonx.String)
 	if ok && v.Text() == "" {
@@ -140,7 +140,7 @@ func (r *Reader) OptionalText(name string) string {
 	return v.Text()
 }
 
-// JSON returns a field of any kind as JSON text, nil when it is absent.
+// JSON returns a field of any kind as JSON text, or nil if it is absent.
 func (r *Reader) JSON(name string) []byte {
 	v := r.Value(name)
 	if v.IsZero() {
@@ -149,7 +149,7 @@ func (r *Reader) JSON(name string) []byte {
 	return v.JSON()
 }
 
-// Bool returns a boolean, or what it is when it is absent.
+// Bool returns a boolean, or the given default if it is absent.
 func (r *Reader) Bool(name string, absent bool) bool {
 	if b := r.OptionalBool(name); b != nil {
 		return *b
@@ -157,8 +157,8 @@ func (r *Reader) Bool(name string, absent bool) bool {
 	return absent
 }
 
-// BoolOrText returns a boolean that may also be the string "true" or "false". It
-// is false when it is absent.
+// BoolOrText returns a boolean that may also be the string "true" or "false".
+// An absent field is false.
 func (r *Reader) BoolOrText(name string) bool {
 	v := r.Value(name)
 	if v.Kind() != jsonx.String {
@@ -171,7 +171,7 @@ func (r *Reader) BoolOrText(name string) bool {
 	return false
 }
 
-// OptionalBool returns a boolean, nil when it is absent.
+// OptionalBool returns a boolean, or nil if it is absent.
 func (r *Reader) OptionalBool(name string) *bool {
 	v, ok := r.kind(name, jsonx.Bool)
 	if !ok {
@@ -181,7 +181,7 @@ func (r *Reader) OptionalBool(name string) *bool {
 	return &b
 }
 
-// Int returns an integer, and whether it is there.
+// Int returns an integer, and whether it is present.
 func (r *Reader) Int(name string) (int, bool) {
 	v, ok := r.kind(name, jsonx.Number)
 	if !ok {
@@ -195,7 +195,7 @@ func (r *Reader) Int(name string) (int, bool) {
 	return int(n), true
 }
 
-// ID returns a UUID, and whether it is there.
+// ID returns a UUID, and whether it is present.
 func (r *Reader) ID(name string) (uuid.UUID, bool) {
 	v, ok := r.kind(name, jsonx.String)
 	if !ok {
@@ -209,7 +209,7 @@ func (r *Reader) ID(name string) (uuid.UUID, bool) {
 	return id, true
 }
 
-// Texts returns an array of strings; nil when it is absent.
+// Texts returns an array of strings, or nil if it is absent.
 func (r *Reader) Texts(name string) []string {
 	v, ok := r.kind(name, jsonx.Array)
 	if !ok {
@@ -226,7 +226,7 @@ func (r *Reader) Texts(name string) []string {
 	return out
 }
 
-// TextOrTexts returns one string, or an array of them.
+// TextOrTexts returns a string or an array of strings.
 func (r *Reader) TextOrTexts(name string) []string {
 	if v := r.Value(name); v.Kind() == jsonx.String {
 		return []string{v.Text()}
@@ -234,7 +234,7 @@ func (r *Reader) TextOrTexts(name string) []string {
 	return r.Texts(name)
 }
 
-// TextMap returns an object of strings; nil when it is absent.
+// TextMap returns an object of strings, or nil if it is absent.
 func (r *Reader) TextMap(name string) map[string]string {
 	v, ok := r.kind(name, jsonx.Object)
 	if !ok {
@@ -251,7 +251,8 @@ func (r *Reader) TextMap(name string) map[string]string {
 	return out
 }
 
-// Object reads a field that is an object itself. It reports whether it is there.
+// Object reads a field that is an object. It reports whether the field is
+// present.
 func (r *Reader) Object(name string, read func(*Reader)) bool {
 	v, ok := r.kind(name, jsonx.Object)
 	if ok {
@@ -271,20 +272,20 @@ func (r *Reader) Each(name string, read func(*Reader)) {
 	}
 }
 
-// Moment returns an ISO 8601 date-time, the zero time when it is absent. Without
-// an offset it is in UTC.
+// Moment returns an ISO 8601 date-time, or the zero time if it is absent.
+// Without an offset it is in UTC.
 func (r *Reader) Moment(name string) time.Time {
 	return r.time(name, dateTimeLayouts, "must be an ISO 8601 date-time")
 }
 
-// Expiry returns when a token expires, in one of the forms that the contract
-// knows, the zero time when it is absent.
+// Expiry returns the expiry of a token in one of its accepted forms, or the
+// zero time if it is absent.
 func (r *Reader) Expiry(name string) time.Time {
 	return r.time(name, expiryLayouts, "must be M/D/YYYY, M/D/YYYY h:mm:ss AM|PM +hh:mm, or an ISO 8601 date-time")
 }
 
-// time returns a time in one of the layouts. The zero time stands for an absent
-// one, so where it is given, the next moment takes its place.
+// time returns a time in one of the layouts. The zero time means absent, so
+// an explicit zero time becomes one microsecond later.
 func (r *Reader) time(name string, layouts []string, want string) time.Time {
 	v, ok := r.kind(name, jsonx.String)
 	if !ok {

@@ -8,8 +8,8 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
 )
 
-// maxName bounds the names of tenants, applications, reactors and proxies, in
-// characters.
+// maxName is the maximum number of characters in the names of tenants,
+// applications, reactors and proxies.
 const maxName = 200
 
 // CheckName checks the name of a tenant, application, reactor or proxy.
@@ -24,8 +24,8 @@ func CheckName(p *Problems, path, name string) {
 	}
 }
 
-// CheckText refuses what a text column cannot hold or a person cannot see. It
-// reports whether the text is fine.
+// CheckText rejects characters that a text column cannot store or a person
+// cannot see. It reports whether the text is valid.
 func CheckText(p *Problems, path, s string) bool {
 	msg := TextProblem(s)
 	if msg != "" {
@@ -34,7 +34,7 @@ func CheckText(p *Problems, path, s string) bool {
 	return msg == ""
 }
 
-// TextProblem says what CheckText has against a text; "" when nothing.
+// TextProblem returns the problem that CheckText finds in a text, or "".
 func TextProblem(s string) string {
 	switch {
 	case IsPlain(s):
@@ -48,10 +48,10 @@ func TextProblem(s string) string {
 	}
 }
 
-// Longer reports whether a text has more than so many characters.
+// Longer reports whether a text has more than the given number of characters.
 func Longer(s string, most int) bool { return len(s) > most && utf8.RuneCountInString(s) > most }
 
-// IsPlain reports whether a text is printable ASCII, as most are.
+// IsPlain reports whether a text is printable ASCII, as most texts are.
 func IsPlain(s string) bool {
 	for i := range len(s) {
 		if s[i] < ' ' || s[i] > '~' {
@@ -61,8 +61,8 @@ func IsPlain(s string) bool {
 	return true
 }
 
-// CheckPairs bounds an object of strings: its size, and the characters of names
-// and values.
+// CheckPairs checks the limits of an object of strings: the number of pairs,
+// and the lengths of names and values in characters.
 func CheckPairs(p *Problems, path string, pairs map[string]string, size, name, value int) {
 	if len(pairs) > size {
 		p.Add(path, "must have at most %d entries", size)

@@ -2,8 +2,8 @@ package form
 
 import "time"
 
-// dateTimeLayouts are the ways to write an ISO 8601 date-time: in the extended
-// format or in the basic one. Without an offset it is in UTC.
+// dateTimeLayouts are the layouts of an ISO 8601 date-time, in the extended
+// and the basic format. Without an offset it is in UTC.
 var dateTimeLayouts = []string{
 	time.RFC3339, "2006-01-02T15:04:05Z07", "2006-01-02T15:04:05",
 	"2006-01-02T15:04Z07:00", "2006-01-02T15:04Z07", "2006-01-02T15:04",
@@ -11,8 +11,8 @@ var dateTimeLayouts = []string{
 	"20060102T1504Z0700", "20060102T1504Z07", "20060102T1504",
 }
 
-// expiryLayouts are the ways to write a token's expires_at. Without an offset a
-// time is in UTC; a date alone is its midnight.
+// expiryLayouts are the layouts of a token's expires_at. Without an offset a
+// time is in UTC. A date means its midnight.
 var expiryLayouts = append([]string{
 	"1/2/2006 3:04:05 PM -07:00",
 	"1/2/2006 3:04:05 PM Z07:00",
@@ -21,8 +21,8 @@ var expiryLayouts = append([]string{
 	"2006-01-02", "20060102",
 }, dateTimeLayouts...)
 
-// parseTime reads a time in one of several layouts, in the precision that a
-// database keeps.
+// parseTime parses a time in one of several layouts, in the precision of a
+// database.
 func parseTime(text string, layouts []string) (time.Time, bool) {
 	for _, layout := range layouts {
 		if t, err := time.Parse(layout, text); err == nil {
@@ -32,8 +32,8 @@ func parseTime(text string, layouts []string) (time.Time, bool) {
 	return time.Time{}, false
 }
 
-// CheckExpiry checks expires_at: in the future, and while a year has four
-// digits, since ISO 8601 and JSON have no way to write a later one.
+// CheckExpiry checks that expires_at is in the future, and that its year has
+// four digits, because ISO 8601 and JSON cannot represent later years.
 func CheckExpiry(at, now time.Time, p *Problems) {
 	switch {
 	case !at.After(now):

@@ -6,7 +6,8 @@ import (
 	"math/bits"
 )
 
-// Alphabet58 is the digits of base58: those that cannot be taken for others.
+// Alphabet58 lists the digits of base58, which are characters that are not
+// mistaken for others.
 const Alphabet58 = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
 
 const (
@@ -14,16 +15,16 @@ const (
 	radixToThe10 = radixToThe5 * radixToThe5 // fits 64 bits
 )
 
-// Encode58 writes 32 bytes in base58. A general encoder gives the same, but
-// every token that is shown has a fingerprint, and the fixed length makes it a
-// matter of a dozen divisions and no memory but the text.
+// Encode58 encodes 32 bytes in base58. A general encoder has the same result.
+// But every token in a response has a fingerprint, and the fixed length needs
+// only a dozen divisions and one allocation.
 func Encode58(key [32]byte) string {
 	var number [len(key) / 8]uint64 // the key as one large number, highest part first
 	for i := range number {
 		number[i] = binary.BigEndian.Uint64(key[8*i:])
 	}
-	var digits [50]byte // a key has 44 at most; they come ten at a time
-	highest := 0        // part of the number that is not zero
+	var digits [50]byte // a key has at most 44 digits; they are computed ten at a time
+	highest := 0        // index of the highest part that is not zero
 	for end := len(digits); end > 0; end -= 10 {
 		rest := uint64(0)
 		for i := highest; i < len(number); i++ {
@@ -38,8 +39,8 @@ func Encode58(key [32]byte) string {
 			low, high = low/58, high/58
 		}
 	}
-	// The text starts with the highest digit, after one more for each zero byte
-	// that the key starts with.
+	// The text starts with one digit for each leading zero byte of the key,
+	// followed by the highest digit.
 	start := 0
 	for start < len(digits) && digits[start] == Alphabet58[0] {
 		start++
@@ -50,9 +51,9 @@ func Encode58(key [32]byte) string {
 	return string(digits[start:])
 }
 
-// Random58 returns n random base58 characters, each equally likely.
+// Random58 returns n random base58 characters with equal probability.
 func Random58(n int) string {
-	const fair = 256 - 256%58 // bytes from here on would favour some characters
+	const fair = 256 - 256%58 // larger bytes would favor some characters
 	out := make([]byte, 0, n)
 	var buf [64]byte
 	for {

@@ -1,5 +1,5 @@
-// Package ids makes what identifies things: UUIDs in the order of their
-// creation, and random text in base58.
+// Package ids creates identifiers: UUIDs in the order of their creation, and
+// random text in base58.
 package ids
 
 import (
@@ -11,19 +11,19 @@ import (
 	"github.com/google/uuid"
 )
 
-// Source makes UUIDv7s: 48 bits of milliseconds, 12 bits of the fraction below
-// one, 16 bits that count the ids of one such moment, and 46 random bits. The
-// count keeps what one process makes at one moment in order, so that lists are
-// in the order of creation even under a clock that stands still.
+// Source creates UUIDv7s: 48 bits of milliseconds, 12 bits of the fraction of
+// a millisecond, a 16-bit counter and 46 random bits. The counter numbers the
+// ids of the same moment, so that lists are in the order of creation even if
+// the clock stands still.
 //
-// The zero value is ready to use, by several goroutines at once.
+// The zero value is ready to use. A Source is safe for concurrent use.
 type Source struct {
 	mu    sync.Mutex
 	last  time.Time
 	count uint16
 }
 
-// At returns an id whose place in lists is that of a time.
+// At returns an id for a time. Ids are ordered by their times.
 func (s *Source) At(t time.Time) uuid.UUID {
 	s.mu.Lock()
 	if t.Equal(s.last) {

@@ -1,7 +1,7 @@
-// Package jobs carries out leased work. A Worker looks for jobs that are due,
-// tenant by tenant in turns, leases as many as it has room for, and renews the
-// leases while they run. When a node dies, its leases end and another node
-// takes the jobs.
+// Package jobs runs leased jobs. A Worker looks for due jobs, one tenant
+// after the other, leases as many as it has room for, and renews the leases
+// while the jobs run. If a node dies, its leases end and another node takes
+// the jobs.
 package jobs
 
 import (
@@ -24,44 +24,44 @@ const Lease = 15 * time.Second
 
 const (
 	renewEvery  = 5 * time.Second
-	maxJobs     = 16 // at a time on a node
-	maxOfTenant = 4  // of one tenant among them
+	maxJobs     = 16 // on a node at a time
+	maxOfTenant = 4  // of one tenant on a node at a time
 )
 
-// Queue is where jobs are kept: a part of a storage.
+// Queue holds the jobs. A storage implements it.
 type Queue interface {
 	DueTenants(ctx context.Context, now time.Time, after storage.ID, limit int) ([]storage.ID, error)
 	LeaseJobs(ctx context.Context, l storage.Lease) ([]storage.Job, error)
 }
 
-// Config is what a Worker needs. All fields are required.
+// Config is the configuration of a Worker. All fields are required.
 type Config struct {
 	Queue  Queue
-	Owner  storage.ID // of the leases
+	Owner  storage.ID // owner of the leases
 	Now    func() time.Time
 	Logger *slog.Logger
-	// CarryOut does the next step of a job. Its outcome must be written only
-	// while the lease is the owner's: a node that was thought dead changes
-	// nothing. An error means that the job is tried again later.
+	// CarryOut performs the next step of a job. It must write the outcome
+	// only while this node owns the lease, so that a node that was considered
+	// dead changes nothing. After an error the job is retried later.
 	CarryOut func(ctx context.Context, job *storage.Job) error
-	// Extend makes the lease of a running job longer. storage.ErrStale says that
+	// Extend extends the lease of a running job. storage.ErrStale means that
 	// another node has the job.
 	Extend func(ctx context.Context, job *storage.Job) error
 }
 
-// Worker carries out jobs on this node.
+// Worker runs jobs on this node.
 type Worker struct {
 	Config
 	woken chan struct{}
 
 	mu      sync.Mutex
-	running map[storage.ID]int // by tenant
+	running map[storage.ID]int // running jobs by tenant
 	total   int
-	served  storage.ID // the tenant that was served last
+	served  storage.ID // the tenant served last
 	jobs    sync.WaitGroup
 }
 
-// New returns a worker that does nothing yet.
+// New returns a worker that is not running yet.
 func New(cfg Config) *Worker {
 	return &Worker{Config: cfg, woken: make(chan struct{}, 1), running: map[storage.ID]int{}}
 }
@@ -74,7 +74,7 @@ func (w *Worker) Wake() {
 	}
 }
 
-// Work carries out the jobs that are due and returns when none is left.
+// Work runs the due jobs and returns when none is left.
 func (w *Worker) Work(ctx context.Context) error {
 	for {
 		started, err := w.dispatch(ctx)
@@ -85,8 +85,8 @@ func (w *Worker) Work(ctx context.Context) error {
 	}
 }
 
-// Loop works until the context ends, and then waits for what is running. It
-// looks for jobs every so often, and whenever it is woken.
+// Loop runs jobs until the context ends, and then waits for running jobs. It
+// looks for jobs at the given interval and whenever it is woken.
 func (w *Worker) Loop(ctx context.Context, every time.Duration) {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
@@ -105,8 +105,9 @@ func (w *Worker) Loop(ctx context.Context, every time.Duration) {
 }
 
 // dispatch leases due jobs, one tenant after the other, and starts them. It
-// goes on behind the tenant that was served last, and round to it: tenants with
-// much to do do not keep the others out. It returns how many jobs it started.
+// starts after the tenant served last and goes round once, so that tenants
+// with many jobs do not block the others. It returns the number of started
+// jobs.
 func (w *Worker) dispatch(ctx context.Context) (int, error) {
 	const atOnce = 100
 	served, started := w.lastServed(), 0
@@ -138,7 +139,7 @@ func (w *Worker) dispatch(ctx context.Context) (int, error) {
 	return started, nil
 }
 
-// start leases as many jobs of a tenant as there is room for.
+// start leases and starts as many jobs of a tenant as there is room for.
 func (w *Worker) start(ctx context.Context, tenant storage.ID) (int, error) {
 	room := w.reserve(tenant)
 	if room == 0 {
@@ -151,7 +152,7 @@ func (w *Worker) start(ctx context.Context, tenant storage.ID) (int, error) {
 	for i := range jobs {
 		job := jobs[i]
 		w.jobs.Go(func() {
-			defer w.Wake() // there is room for another
+			defer w.Wake() // there is room for another job
 			defer w.release(tenant, 1)
 			w.run(ctx, &job)
 		})
@@ -197,7 +198,7 @@ func (w *Worker) release(tenant storage.ID, n int) {
 	}
 }
 
-// run carries out one job and keeps its lease meanwhile.
+// run runs one job and renews its lease while it runs.
 func (w *Worker) run(ctx context.Context, job *storage.Job) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -211,9 +212,9 @@ func (w *Worker) run(ctx context.Context, job *storage.Job) {
 	}
 }
 
-// carryOut does the next step of a job. A panic ends this job alone, and not the
-// process: another node would take the job, and be next. What it panics with may
-// hold anything, so only its type is reported.
+// carryOut performs the next step of a job. A panic ends only this job, not
+// the process; otherwise another node would take the job and fail too. The
+// value of a panic may contain card data, so only its type is reported.
 func (w *Worker) carryOut(ctx context.Context, job *storage.Job) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -223,8 +224,8 @@ func (w *Worker) carryOut(ctx context.Context, job *storage.Job) (err error) {
 	return w.CarryOut(ctx, job)
 }
 
-// renew keeps the lease while the job runs. When it is lost, the run is
-// stopped: another node has it.
+// renew renews the lease while the job runs. If the lease is lost, it stops
+// the run, because another node has the job.
 func (w *Worker) renew(ctx context.Context, stop context.CancelFunc, job storage.Job) {
 	tick := time.NewTicker(renewEvery)
 	defer tick.Stop()

@@ -1,8 +1,8 @@
 package jsonx
 
-// Append appends v to dst as compact JSON: members in order, numbers as they
-// were written, and in strings only the escapes that JSON asks for. An absent
-// value is written as null.
+// Append appends v to dst as compact JSON, with members in order, numbers as
+// they were written, and only the escapes that JSON requires. An absent value
+// is written as null.
 func (v Value) Append(dst []byte) []byte {
 	switch v.Kind() {
 	case Bool:
@@ -34,7 +34,7 @@ func (v Value) Size() int {
 	case String:
 		return len(v.text()) + len(`""`)
 	case Array, Object:
-		size := len("[]") + v.Len() // a comma too many
+		size := len("[]") + v.Len() // one comma too many
 		for _, e := range v.Elems() {
 			size += e.Size()
 		}
@@ -47,11 +47,10 @@ func (v Value) Size() int {
 	}
 }
 
-// MarshalJSON lets a Value stand in anything that encoding/json writes.
+// MarshalJSON implements json.Marshaler.
 func (v Value) MarshalJSON() ([]byte, error) { return v.JSON(), nil }
 
-// UnmarshalJSON lets a Value stand in anything that encoding/json reads, with
-// the default [Limits].
+// UnmarshalJSON implements json.Unmarshaler, with the default [Limits].
 func (v *Value) UnmarshalJSON(data []byte) error {
 	parsed, err := Parse(data, Limits{})
 	if err != nil {
@@ -89,8 +88,8 @@ func appendObject(dst []byte, members []Member) []byte {
 const hexDigits = "0123456789abcdef"
 
 // escapeClass tells AppendString what to do with a byte: 0 copies it, 'u'
-// writes a \u00XX escape, 's' looks for an encoded surrogate, anything else is
-// the letter of a short escape.
+// writes a \u00XX escape, 's' checks for an encoded surrogate, and anything
+// else is the letter of a short escape.
 var escapeClass = func() (class [256]byte) {
 	for c := range ' ' {
 		class[c] = 'u'
@@ -101,7 +100,7 @@ var escapeClass = func() (class [256]byte) {
 	return class
 }()
 
-// AppendString appends s, held in WTF-8, to dst as a JSON string.
+// AppendString appends s, encoded in WTF-8, to dst as a JSON string.
 func AppendString(dst []byte, s string) []byte {
 	dst = append(dst, '"')
 	start := 0

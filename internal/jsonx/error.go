@@ -6,13 +6,12 @@ import (
 	"unicode/utf8"
 )
 
-// Error says what is wrong with a JSON text and where. It never contains a
-// value from the text; Path contains member names, shortened to a limited
-// length.
+// Error describes what is wrong with a JSON text and where. It never contains a
+// value of the text. Path contains member names, shortened to a limited length.
 type Error struct {
 	Path   string // dotted, like data.number or [2].data; "" for the whole text
 	Offset int    // bytes from the start of the text
-	Msg    string // the rule that was broken, to be read after the path
+	Msg    string // the violated rule, to be read after the path
 }
 
 // Error returns path, rule and offset in one line.
@@ -32,7 +31,7 @@ func (e *Error) Error() string {
 }
 
 const (
-	maxNameInPath = 64   // bytes of one member name shown in a path
+	maxNameInPath = 64   // bytes of one member name in a path
 	maxPath       = 1000 // bytes of a whole path
 )
 
@@ -46,8 +45,8 @@ func JoinIndex(path string, i int) string { return JoinPath(path, indexSegment(i
 
 func indexSegment(i int) string { return "[" + strconv.Itoa(i) + "]" }
 
-// nameSegment makes a member name fit for a message: bounded, valid UTF-8 and
-// without control characters.
+// nameSegment makes a member name suitable for a message: limited in length,
+// valid UTF-8 and without control characters.
 func nameSegment(name string) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7F {
@@ -58,7 +57,7 @@ func nameSegment(name string) string {
 }
 
 // JoinPath appends a path to another one: JoinPath("mask", "[0].a") is
-// mask[0].a. One that grows too long keeps its start.
+// mask[0].a. A path that is too long is cut at its end.
 func JoinPath(head, tail string) string {
 	switch {
 	case tail == "":

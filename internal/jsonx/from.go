@@ -8,16 +8,17 @@ import (
 	"unicode/utf8"
 )
 
-// errNotUTF8 is about text that JSON cannot carry as it is.
+// errNotUTF8 means that JSON cannot represent a text unchanged.
 var errNotUTF8 = errors.New("must be valid UTF-8")
 
-// errBytes is about a []byte, which may be JSON text, other text, or neither.
+// errBytes is the error for a []byte, which may be JSON text, other text, or
+// neither.
 var errBytes = errors.New("must not be a []byte: use vault.JSON for JSON text, or a string for any other text")
 
-// From returns the JSON of a Go value. A Value is taken as it is, a
-// [json.RawMessage] is parsed as JSON text, and everything else goes through
-// encoding/json, so struct tags and marshalers count. A []byte is refused,
-// because it does not say what it holds; inside other values it is base64, as in
+// From returns the JSON of a Go value. A Value is returned unchanged, and a
+// [json.RawMessage] is parsed as JSON text. Everything else goes through
+// encoding/json, so struct tags and marshalers apply. A []byte is rejected,
+// because its meaning is ambiguous. Inside other values it is base64, as in
 // encoding/json.
 func From(x any) (Value, error) {
 	switch x := x.(type) {
@@ -54,7 +55,7 @@ func marshaled(x any) (Value, error) {
 	enc := json.NewEncoder(&buf)
 	enc.SetEscapeHTML(false)
 	if err := enc.Encode(x); err != nil {
-		// The text of err may quote a value, so it stays out of the message.
+		// The text of err may quote a value, so it is not part of the message.
 		return Value{}, &Error{Msg: fmt.Sprintf("cannot be written as JSON (Go type %T)", x)}
 	}
 	return Parse(buf.Bytes(), Limits{})

@@ -11,8 +11,8 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/long"
 )
 
-// shapes are texts whose trees are large for their length: each is an array of
-// one piece, or a piece around itself.
+// shapes are texts whose trees are large for their length. Each is an array of
+// one piece, or a piece nested in itself.
 var shapes = map[string]func(size int) string{
 	"empty arrays":       arrayOf(`[]`),
 	"empty objects":      arrayOf(`{}`),
@@ -62,8 +62,8 @@ func largeObject(size int) string {
 	return "{" + b.String()[1:] + "}"
 }
 
-// TestTreesAreCompact measures what a tree takes beside its text, whatever its
-// shape: at most 20 times its length, the text included.
+// TestTreesAreCompact measures the memory of trees of all shapes. It is at most
+// 20 times the length of the text, including the text.
 func TestTreesAreCompact(t *testing.T) {
 	const most = 20
 	for _, name := range slices.Sorted(maps.Keys(shapes)) {
@@ -85,14 +85,14 @@ func TestTreesAreCompact(t *testing.T) {
 
 func heapBytes() int64 {
 	runtime.GC()
-	runtime.GC() // a pool keeps what it holds through one collection
+	runtime.GC() // a pool keeps its content through one collection
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return int64(m.HeapAlloc)
 }
 
-// BenchmarkParseShapes shows the time that trees of unusual shapes take, and
-// the memory that is allocated on the way.
+// BenchmarkParseShapes measures the time of parsing trees of unusual shapes,
+// and the memory allocated on the way.
 func BenchmarkParseShapes(b *testing.B) {
 	for _, name := range []string{"empty arrays", "digits", "arrays of one", "one member", "letters", "one large object"} {
 		text := []byte(shapes[name](1 << 20))
@@ -108,7 +108,7 @@ func BenchmarkParseShapes(b *testing.B) {
 	}
 }
 
-// BenchmarkParseOrdinary parses what callers send most.
+// BenchmarkParseOrdinary parses typical requests.
 func BenchmarkParseOrdinary(b *testing.B) {
 	for name, text := range map[string]string{
 		"card": `{"type":"card","data":{"number":"4242424242424242","expiration_month":12,"expiration_year":2030,"cvc":"123"},"containers":["/pci/high/"],"metadata":{"user":"jane"}}`,

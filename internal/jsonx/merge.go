@@ -1,10 +1,10 @@
 package jsonx
 
-// Merge returns target changed by a JSON merge patch (RFC 7386): the members
-// of an object patch are merged into target one by one, null removes a member,
-// and anything but an object takes target's place. Members that target has
-// keep their place; new ones follow in the order of the patch. An absent
-// target counts as an empty one, an absent patch changes nothing.
+// Merge returns target changed by a JSON merge patch (RFC 7386). The members of
+// an object patch are merged into target one by one, and null removes a member.
+// Any other patch replaces target. Existing members keep their position, and
+// new ones follow in the order of the patch. An absent target counts as an
+// empty object, and an absent patch changes nothing.
 func Merge(target, patch Value) Value {
 	if patch.IsZero() {
 		return target

@@ -52,7 +52,7 @@ func TestMergeAbsent(t *testing.T) {
 	}
 }
 
-// FuzzMerge holds Merge against the pseudo-code of RFC 7386 on Go maps.
+// FuzzMerge compares Merge with the pseudo-code of RFC 7386 on Go maps.
 func FuzzMerge(f *testing.F) {
 	f.Add([]byte(`{"a":{"b":1,"c":2},"d":[1]}`), []byte(`{"a":{"b":null,"x":{"y":null}},"d":{"e":1}}`))
 	f.Add([]byte(`[1]`), []byte(`{"a":null}`))
@@ -68,7 +68,8 @@ func FuzzMerge(f *testing.F) {
 		}
 		before := string(tv.JSON())
 		got := jsonx.Merge(tv, pv)
-		// encoding/json reads lone surrogates as U+FFFD, which can make two keys one.
+		// encoding/json reads lone surrogates as U+FFFD, which can make two
+		// keys equal.
 		if strings.Contains(before, `\ud`) || strings.Contains(string(pv.JSON()), `\ud`) {
 			t.Skip("not in the model")
 		}
@@ -128,7 +129,7 @@ func TestRewrite(t *testing.T) {
 	}
 }
 
-func TestRewriteSharesWhatStays(t *testing.T) {
+func TestRewriteSharesUnchangedParts(t *testing.T) {
 	t.Parallel()
 	v := mustParse(t, `{"a":[1,2],"b":{"c":[3]}}`)
 	keep := func(_ *jsonx.Path, v jsonx.Value) (jsonx.Value, bool, error) { return v, true, nil }

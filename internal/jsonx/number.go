@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// CompareNumbers compares two JSON numbers, given by their text, by value and
-// exactly: 1, 1.0 and 10e-1 are equal, and no size or precision is too large.
-// It returns a negative number if a is less, 0 if they are equal, a positive
+// CompareNumbers compares two JSON numbers, given as text, by their exact
+// values: 1, 1.0 and 10e-1 are equal, and no size or precision is too large. It
+// returns a negative number if a is less, 0 if they are equal, and a positive
 // number if a is greater.
 func CompareNumbers(a, b string) int {
 	if a == b {
@@ -24,8 +24,8 @@ func CompareNumbers(a, b string) int {
 	return strings.Compare(x.digits, y.digits) * x.sign
 }
 
-// decimal is a number as sign * 0.digits * 10^magnitude, where digits neither
-// starts nor ends with a zero, so that equal numbers are equal decimals.
+// decimal is a number as sign * 0.digits * 10^magnitude. digits neither starts
+// nor ends with a zero, so that equal numbers are equal decimals.
 type decimal struct {
 	sign      int
 	magnitude int64
@@ -55,8 +55,8 @@ func readDecimal(text string) decimal {
 	return d
 }
 
-// readExponent reads a signed run of digits; beyond any text that fits in
-// memory it stays at a bound, where the order no longer depends on it.
+// readExponent reads a signed run of digits. Beyond any text that fits in
+// memory, it stays at a limit where the order no longer depends on it.
 func readExponent(text string) int64 {
 	const bound = math.MaxInt64 / 100
 	sign, n := int64(1), int64(0)

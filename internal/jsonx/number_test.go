@@ -9,7 +9,7 @@ import (
 
 func TestCompareNumbers(t *testing.T) {
 	t.Parallel()
-	ordered := [][]string{ // each row is less than the next; a row's numbers are equal
+	ordered := [][]string{ // each row is less than the next, and its numbers are equal
 		{"-1e400"}, {"-12345678901234567891"}, {"-12345678901234567890"}, {"-10", "-1e1"}, {"-0.5", "-5e-1"},
 		{"0", "-0", "0.000", "0e999999999999999999999"}, {"1e-400"}, {"0.001", "1e-3", "0.1E-2"}, {"0.01"},
 		{"1", "1.0", "10e-1", "0.1e1", "1.000e+0"}, {"1.1"}, {"2"}, {"10"}, {"99"}, {"100", "1e2"},

@@ -1,17 +1,17 @@
 package jsonx
 
-// indexFrom is the number of members from which on a map finds a name faster
-// than a scan; it also keeps large objects from costing quadratic time.
+// indexFrom is the number of members from which a map finds a name faster than
+// a scan. It also keeps large objects from taking quadratic time.
 const indexFrom = 17
 
-// nameIndex finds members by name. It builds its map at the first look-up in a
+// nameIndex finds members by name. It builds its map at the first lookup in a
 // large object, so that small objects and unneeded indexes cost nothing.
 type nameIndex struct {
 	byName map[string]int
 }
 
-// find returns the place of name in members, or -1. Members may only be added
-// between calls if each is announced with added.
+// find returns the position of name in members, or -1. Each member added
+// between calls must be announced with added.
 func (x *nameIndex) find(members []Member, name string) int {
 	if len(members) < indexFrom {
 		for i := range members {
@@ -49,7 +49,7 @@ func newObjectBuilder(size int) *objectBuilder {
 	return &objectBuilder{members: make([]Member, 0, size)}
 }
 
-// add appends a member whose name is known to be new.
+// add appends a member whose name is new.
 func (b *objectBuilder) add(m Member) {
 	b.members = append(b.members, m)
 	b.index.added(m.Name, len(b.members)-1)

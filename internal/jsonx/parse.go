@@ -7,11 +7,11 @@ import (
 	"unicode/utf8"
 )
 
-// Limits bounds what [Parse] accepts beyond the length of its input, which its
-// callers bound. A zero field means its default.
+// Limits are limits of [Parse] beyond the length of its input, which callers
+// limit. A zero field means its default.
 type Limits struct {
-	Depth int // how deep arrays and objects may nest, 200 by default
-	Nodes int // how many values the tree may hold, 4,000,000 by default
+	Depth int // nesting depth of arrays and objects, 200 by default
+	Nodes int // number of values in the tree, 4,000,000 by default
 }
 
 const (
@@ -29,9 +29,9 @@ func (l Limits) orDefault() Limits {
 	return l
 }
 
-// Parse reads exactly one JSON value. It accepts RFC 8259 and nothing more,
-// and refuses duplicate keys in any object. A failure is an [*Error]. The
-// Value keeps one copy of data; data itself may be reused.
+// Parse reads exactly one JSON value. It accepts RFC 8259 and nothing more, and
+// rejects duplicate keys in any object. The error is an [*Error]. The Value
+// keeps one copy of data; data itself may be reused.
 func Parse(data []byte, lim Limits) (Value, error) {
 	p := parsers.Get().(*parser)
 	defer p.release()
@@ -53,8 +53,8 @@ func Parse(data []byte, lim Limits) (Value, error) {
 	return v, nil
 }
 
-// Compact checks data as [Parse] does and returns it without insignificant
-// white space and with minimal escapes; order and numbers stay as they are.
+// Compact checks data like [Parse] and returns it without insignificant white
+// space and with minimal escapes. Order and numbers do not change.
 func Compact(data []byte, lim Limits) ([]byte, error) {
 	v, err := Parse(data, lim)
 	if err != nil {
@@ -75,9 +75,9 @@ func firstInvalid(s string) int {
 }
 
 // parser reads src by recursive descent, at most lim.Depth deep. The children
-// of containers that are still open lie on two shared stacks and are copied to
-// a slice of the right size when their container closes. Whatever leaves a
-// stack is wiped, since parsers are reused.
+// of open containers are on two shared stacks. When a container closes, they
+// are copied to a slice of the right size. Popped stack entries are wiped,
+// because parsers are reused.
 type parser struct {
 	src     string
 	pos     int
@@ -89,10 +89,10 @@ type parser struct {
 
 var parsers = sync.Pool{New: func() any { return &parser{members: make([]Member, 0, 8)} }}
 
-// maxSpareStack bounds what is kept of a stack for the next parser.
+// maxSpareStack limits what is kept of a stack for the next parser.
 const maxSpareStack = 64
 
-// release makes the parser forget what it read and gives it back.
+// release wipes the parser and returns it to the pool.
 func (p *parser) release() {
 	p.wipe()
 	parsers.Put(p)
@@ -113,7 +113,7 @@ func (p *parser) wipe() {
 
 func (p *parser) fail(msg string) *Error { return &Error{Offset: p.pos, Msg: msg} }
 
-// under puts the path of the enclosing container's child before the path of a
+// under prepends the path of the enclosing container's child to the path of a
 // failure inside it, so that a path costs nothing until something fails.
 func (e *Error) under(segment string) *Error {
 	e.Path = JoinPath(segment, e.Path)
@@ -188,9 +188,10 @@ func (p *parser) literal(word string) *Error {
 }
 
 // pieceSize is the number of elements that an open array collects before they
-// leave the stack. A stack of millions would be moved as a whole each time that
-// it grows, which no other goroutine can interrupt: tens of milliseconds in
-// which a collection that wants to begin stops all of them.
+// leave the stack. A stack of millions would be copied as a whole each time it
+// grows. No other goroutine can interrupt that copy, which takes tens of
+// milliseconds. A garbage collection that is about to begin would stop all
+// goroutines during that time.
 const pieceSize = 4096
 
 func (p *parser) array(depth int) (Value, *Error) {
@@ -222,7 +223,7 @@ func (p *parser) array(depth int) (Value, *Error) {
 	return arrayValue(joined(pieces, last)), nil
 }
 
-// joined puts the pieces of an array together, and lets go of each.
+// joined joins the pieces of an array, and releases each.
 func joined(pieces [][]Value, last []Value) []Value {
 	all := make([]Value, 0, len(pieces)*pieceSize+len(last))
 	for i, piece := range pieces {
@@ -253,13 +254,13 @@ func (p *parser) object(depth int) (Value, *Error) {
 	return objectValue(taken(&p.members, base)), nil
 }
 
-// largeFrom is the number of children from which on a container may keep the
+// largeFrom is the number of children from which a container may keep the
 // memory in which they were collected.
 const largeFrom = 4096
 
-// taken takes what lies on a stack from base on. Mostly that is copied and
-// wiped. A container that is most of its stack keeps the memory itself, since a
-// copy would double what a large body takes.
+// taken takes the part of a stack from base on. Usually it copies and wipes
+// that part. A container that is most of its stack keeps the memory itself,
+// because a copy would double the memory of a large body.
 func taken[T any](stack *[]T, base int) []T {
 	all := *stack
 	if kids := all[base:]; len(kids) >= largeFrom && base < len(kids)/8 {

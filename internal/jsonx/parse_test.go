@@ -53,7 +53,7 @@ func TestParseNormalizesOnlyTheForm(t *testing.T) {
 	}
 }
 
-func TestParseRefuses(t *testing.T) {
+func TestInvalidTextIsRejected(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		name, text string
@@ -156,7 +156,7 @@ func TestParseBoundsNodes(t *testing.T) {
 	}
 }
 
-func TestErrorPathIsFitForMessages(t *testing.T) {
+func TestErrorPathIsShortAndPrintable(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("é", 300)
 	_, err := jsonx.Parse([]byte(`{"`+long+`":{"a\nb\u0000":x}}`), jsonx.Limits{})
@@ -180,9 +180,9 @@ func TestCompact(t *testing.T) {
 	}
 }
 
-// FuzzParse holds Parse against encoding/json: both accept the same texts, but
-// for those that only Parse refuses by rule, and what Parse writes back means
-// the same.
+// FuzzParse compares Parse with encoding/json. Both accept the same texts,
+// except texts that Parse rejects by rule, and the text that Parse writes back
+// has the same meaning.
 func FuzzParse(f *testing.F) {
 	for _, seed := range []string{
 		`{"a":[1,2.50,{"b":null}],"c":"\ud83d\ude00\ud800"}`, `"\u0000"`, `[1e400,-0,01]`, `{"a":1,"a":2}`,
@@ -196,7 +196,7 @@ func FuzzParse(f *testing.F) {
 			refusedByRule := !utf8.Valid(data) || strings.Contains(err.Error(), "duplicate key") ||
 				strings.Contains(err.Error(), "nested more than")
 			if json.Valid(data) && !refusedByRule {
-				t.Fatalf("valid JSON refused: %v", err)
+				t.Fatalf("valid JSON rejected: %v", err)
 			}
 			return
 		}
@@ -206,7 +206,7 @@ func FuzzParse(f *testing.F) {
 		written := v.Append(nil)
 		again, err := jsonx.Parse(written, jsonx.Limits{})
 		if err != nil {
-			t.Fatalf("what was written does not parse: %v", err)
+			t.Fatalf("the written JSON does not parse: %v", err)
 		}
 		if !again.Equal(v) || !bytes.Equal(again.Append(nil), written) {
 			t.Fatalf("writing %s changed it", written)

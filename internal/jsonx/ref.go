@@ -2,20 +2,20 @@ package jsonx
 
 import "unsafe"
 
-// A Value is a pointer and a length, as a string or a slice is, but for one of
-// three things: text, elements or members. The kind says which. That halves a
-// Value, and lets arrays and objects be without a header of their own, so that
-// the tree of a body takes at most 20 times its text whatever its shape
-// (TestTreesAreCompact). log/slog holds its values in the same way.
+// A Value is a pointer and a length, like a string or a slice. Depending on the
+// kind, it refers to text, elements or members. That halves the size of a
+// Value, and arrays and objects need no separate header. So the tree of a body
+// takes at most 20 times its text, whatever its shape (TestTreesAreCompact).
+// log/slog stores its values in the same way.
 //
-// This file alone turns pointers into text and slices. It is sound because a
+// Only this file converts pointers to text and slices. It is sound because a
 // Value is made here from a string or slice together with its length, and
 // neither changes afterwards.
 
 // ref points to the bytes of a text, or to the first element or member.
 type ref = unsafe.Pointer
 
-// meta holds the kind in its lowest byte, and above it the length of the text,
+// meta holds the kind in its lowest byte. Above it is the length of the text,
 // the number of children, or 1 for true.
 type meta uint64
 

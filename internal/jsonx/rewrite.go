@@ -2,8 +2,8 @@ package jsonx
 
 import "slices"
 
-// Path is the place of a value in a tree during [Rewrite]. It is valid only
-// until the visit that was given it returns; its text is built on demand.
+// Path is the position of a value in a tree during [Rewrite]. It is valid only
+// until the visit returns. Its text is built on demand.
 type Path struct {
 	steps []step
 }
@@ -26,14 +26,14 @@ func (p *Path) String() string {
 	return text
 }
 
-// Visit is called by [Rewrite] with each value. It returns what takes the
-// value's place. If descend is true and the result is an array or object, its
+// Visit is called by [Rewrite] with each value. It returns the replacement of
+// the value. If descend is true and the result is an array or object, its
 // children are visited next.
 type Visit func(path *Path, v Value) (result Value, descend bool, err error)
 
-// Rewrite returns v with every value replaced by what visit makes of it,
-// parents before children, in document order. Parts that do not change are
-// shared with v. It stops at the first error and returns it as it is.
+// Rewrite returns v with every value replaced by the result of visit, parents
+// before children, in document order. Unchanged parts are shared with v. It
+// stops at the first error and returns it.
 func Rewrite(v Value, visit Visit) (Value, error) {
 	return rewrite(&Path{}, v, visit)
 }

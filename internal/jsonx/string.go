@@ -1,6 +1,6 @@
 package jsonx
 
-// str reads the string at pos, which holds its opening quote.
+// str reads the string at pos, which must be its opening quote.
 func (p *parser) str() (string, *Error) {
 	start := p.pos + 1
 	for i := start; i < len(p.src); i++ {

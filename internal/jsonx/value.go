@@ -1,11 +1,11 @@
-// Package jsonx holds JSON exactly as it was written: object members keep
+// Package jsonx represents JSON exactly as it was written. Object members keep
 // their order, numbers keep their source text (1.10 and 1e400 come back byte
 // for byte), and strings keep lone surrogates.
 //
 // A [Value] is an immutable tree. [Parse] makes one from bytes, the
-// constructors make one from parts, [Value.Append] writes it back compactly.
-// Parsing is strict: duplicate keys, invalid UTF-8, trailing bytes and nesting
-// beyond a limit are errors that say where the fault is and never quote the
+// constructors make one from parts, and [Value.Append] writes it back
+// compactly. Parsing is strict. Duplicate keys, invalid UTF-8, trailing bytes
+// and too deep nesting are errors. Errors name the position and never quote the
 // input, because the input may be a card number.
 package jsonx
 
@@ -14,11 +14,11 @@ import (
 	"strconv"
 )
 
-// Kind tells what a [Value] is.
+// Kind is the kind of a [Value].
 type Kind uint8
 
-// The kinds of a Value. Invalid is the kind of the zero Value, which stands
-// for "absent" and differs from a JSON null.
+// The kinds of a Value. Invalid is the kind of the zero Value, which means
+// "absent" and differs from a JSON null.
 const (
 	Invalid Kind = iota
 	Null
@@ -31,7 +31,7 @@ const (
 
 var kindNames = [...]string{"absent", "null", "boolean", "number", "string", "array", "object"}
 
-// String returns the kind as JSON names it, for use in messages.
+// String returns JSON's name of the kind, for use in messages.
 func (k Kind) String() string {
 	if int(k) < len(kindNames) {
 		return kindNames[k]
@@ -39,13 +39,13 @@ func (k Kind) String() string {
 	return "unknown"
 }
 
-// Value is one JSON value. The zero Value is absent: it is what [Value.Get]
-// returns for a member that is not there, and [Value.IsZero] tells it from
-// null. Values are immutable and safe for concurrent use.
+// Value is a JSON value. The zero Value is absent. [Value.Get] returns it for a
+// member that does not exist, and [Value.IsZero] distinguishes it from null.
+// Values are immutable and safe for concurrent use.
 //
-// A Value takes 16 bytes and its children lie side by side, so that a tree is
-// small whatever its shape: see ref.go. Two Values that are == are equal; equal
-// ones need not be ==.
+// A Value takes 16 bytes and its children are adjacent in memory, so that a
+// tree is small whatever its shape: see ref.go. Values that are == are equal,
+// but equal Values need not be ==.
 type Value struct {
 	ref  ref
 	meta meta
@@ -75,8 +75,8 @@ func StringValue(s string) Value { return textValue(String, validWTF8(s)) }
 // IntValue returns a JSON number.
 func IntValue(n int64) Value { return textValue(Number, strconv.FormatInt(n, 10)) }
 
-// NumberValue returns the JSON number written as text, which is kept as it is.
-// It fails if text is not a number by the grammar of JSON.
+// NumberValue returns a JSON number with the given text. It fails if text is
+// not a JSON number.
 func NumberValue(text string) (Value, error) {
 	if end := scanNumber(text, 0); end != len(text) || end == 0 {
 		return Value{}, &Error{Msg: "is not a JSON number"}
@@ -89,8 +89,9 @@ func ArrayValue(elems ...Value) Value {
 	return arrayValue(slices.Clone(elems))
 }
 
-// ObjectValue returns a JSON object with members in the order given. Of two
-// members with the same name the later value counts, in the earlier place.
+// ObjectValue returns a JSON object with members in the given order. If two
+// members have the same name, the later value replaces the earlier one, in its
+// position.
 func ObjectValue(members ...Member) Value {
 	b := newObjectBuilder(len(members))
 	for _, m := range members {
@@ -125,7 +126,7 @@ func (v Value) Text() string {
 func (v Value) Bool() bool { return v.meta == metaOf(Bool, 1) }
 
 // Int returns the value of a number that is written as an integer and fits an
-// int64; ok is false for everything else, 1.0 and 1e3 included.
+// int64. ok is false for everything else, including 1.0 and 1e3.
 func (v Value) Int() (n int64, ok bool) {
 	if v.meta.kind() != Number {
 		return 0, false
@@ -135,7 +136,7 @@ func (v Value) Int() (n int64, ok bool) {
 }
 
 // Elems returns the elements of an array, and nil for other kinds. The slice
-// belongs to v: callers must not change it.
+// belongs to v, so callers must not change it.
 func (v Value) Elems() []Value {
 	if v.meta.kind() != Array {
 		return nil
@@ -144,7 +145,7 @@ func (v Value) Elems() []Value {
 }
 
 // Members returns the members of an object in order, and nil for other kinds.
-// The slice belongs to v: callers must not change it.
+// The slice belongs to v, so callers must not change it.
 func (v Value) Members() []Member {
 	if v.meta.kind() != Object {
 		return nil
@@ -162,8 +163,8 @@ func (v Value) Len() int {
 	}
 }
 
-// Get returns the member called name, or the zero Value if v is not an object
-// or has no such member.
+// Get returns the member with this name, or the zero Value if v is not an
+// object or has no such member.
 func (v Value) Get(name string) Value {
 	for _, m := range v.Members() {
 		if m.Name == name {
@@ -181,8 +182,9 @@ func (v Value) Index(i int) Value {
 	return Value{}
 }
 
-// With returns the object v with the member name set to x: replaced where it
-// stands, or added at the end. Anything but an object counts as an empty one.
+// With returns the object v with the member name set to x. An existing member
+// is replaced in its position, and a new one is added at the end. Any other
+// value counts as an empty object.
 func (v Value) With(name string, x Value) Value {
 	b := newObjectBuilder(v.Len() + 1)
 	for _, m := range v.Members() {
@@ -192,7 +194,7 @@ func (v Value) With(name string, x Value) Value {
 	return b.value()
 }
 
-// Without returns the object v without the named members; v itself if it has
+// Without returns the object v without the named members, or v itself if it has
 // none of them.
 func (v Value) Without(names ...string) Value {
 	listed := func(m Member) bool { return slices.Contains(names, m.Name) }
@@ -203,9 +205,9 @@ func (v Value) Without(names ...string) Value {
 	return objectValue(kept)
 }
 
-// Equal reports whether v and w are the same: numbers by their text, so 1.0
-// and 1 differ, and objects regardless of the order of their members. Absent
-// equals only absent.
+// Equal reports whether v and w are the same. It compares numbers by their
+// text, so 1.0 and 1 differ, and objects regardless of the order of their
+// members. Absent equals only absent.
 func (v Value) Equal(w Value) bool {
 	if v.meta != w.meta || v.ref == w.ref {
 		return v.meta == w.meta
@@ -223,7 +225,7 @@ func (v Value) Equal(w Value) bool {
 func equalMembers(a, b []Member) bool {
 	var index nameIndex
 	for i, m := range a {
-		j := i // members are mostly in the same order
+		j := i // members are usually in the same order
 		if b[j].Name != m.Name {
 			if j = index.find(b, m.Name); j < 0 {
 				return false

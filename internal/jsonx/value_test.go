@@ -21,10 +21,10 @@ func TestZeroValueIsAbsent(t *testing.T) {
 	}
 	null := jsonx.NullValue()
 	if null.IsZero() || !null.IsNull() || null.Equal(zero) {
-		t.Error("null is not told from absent")
+		t.Error("null is not distinguished from absent")
 	}
 	if got := mustParse(t, `{"a":null}`); got.Get("a").IsZero() || !got.Get("b").IsZero() {
-		t.Error("Get does not tell a null member from an absent one")
+		t.Error("Get does not distinguish a null member from an absent one")
 	}
 	for _, v := range []jsonx.Value{zero, null, jsonx.StringValue("x")} {
 		if v.Len() != 0 || v.Elems() != nil || v.Members() != nil || !v.Index(0).IsZero() || !v.Get("a").IsZero() {
@@ -208,8 +208,9 @@ func TestFrom(t *testing.T) {
 	}
 }
 
-// A []byte does not say what it holds, and an error must not say it either.
-func TestFromRefusesBytes(t *testing.T) {
+// A []byte does not reveal what it contains, and an error must not reveal it
+// either.
+func TestFromRejectsBytes(t *testing.T) {
 	t.Parallel()
 	for _, in := range [][]byte{nil, {}, []byte(`4242`)} {
 		if _, err := jsonx.From(in); err == nil || !strings.Contains(err.Error(), "use vault.JSON") || strings.Contains(err.Error(), "4242") {
@@ -222,7 +223,7 @@ type leaky struct{}
 
 func (leaky) MarshalJSON() ([]byte, error) { return nil, errors.New("4242424242424242 is wrong") }
 
-func TestFromRefuses(t *testing.T) {
+func TestFromRejectsUnsupportedValues(t *testing.T) {
 	t.Parallel()
 	for _, in := range []any{
 		math.NaN(), func() {}, make(chan int), leaky{}, json.RawMessage(`{"a":1,"a":1}`), json.RawMessage(`{`),

@@ -1,21 +1,21 @@
 package jsonx
 
-// What a value of a tree takes: itself, with what growing slices leave unused,
-// and the name of a member as much again.
+// The memory of a value of a tree, including the unused capacity of grown
+// slices. The name of a member takes as much again.
 const (
 	valueWeight  = 20
 	memberWeight = 20
 )
 
-// worstWeight is what a byte of text can become: "[]," is a value in an array,
-// and an array.
+// worstWeight is the largest weight of a byte of text: "[]," is a value in an
+// array, and an array.
 const worstWeight = 14
 
-// weighedFrom is the length from which on a text is looked at.
+// weighedFrom is the length from which a text is examined.
 const weighedFrom = 8 << 10
 
-// Weight returns about how many bytes the tree of a JSON text takes, its text
-// included, without parsing it. It never returns much less than that.
+// Weight returns the approximate memory of the tree of a JSON text, including
+// its text, without parsing it. It never returns much less than that.
 func Weight(data []byte) int {
 	if len(data) < weighedFrom {
 		return worstWeight * len(data)
@@ -41,8 +41,8 @@ func Weight(data []byte) int {
 	return weight
 }
 
-// Weight returns about how many bytes the value takes, as the function of the
-// same name does for its text.
+// Weight returns the approximate memory of the value, like the function Weight
+// for its text.
 func (v Value) Weight() int {
 	weight := valueWeight
 	if kind := v.Kind(); kind == Number || kind == String {

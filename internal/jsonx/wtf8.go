@@ -2,10 +2,10 @@ package jsonx
 
 import "unicode/utf8"
 
-// A JSON string may hold half of a surrogate pair, which UTF-8 cannot encode.
-// Strings are therefore held in WTF-8: UTF-8, plus lone surrogates in the
-// three bytes that the same scheme would give them. A pair of surrogates is
-// always joined into the character that it means.
+// A JSON string may contain half of a surrogate pair, which UTF-8 cannot
+// encode. Strings are therefore kept in WTF-8: UTF-8, plus lone surrogates in
+// the three bytes that the same scheme would give them. Pairs of surrogates are
+// always joined into one character.
 
 const (
 	surrogateMin = 0xD800
@@ -17,7 +17,7 @@ const (
 func IsSurrogate(r rune) bool { return r >= surrogateMin && r <= surrogateMax }
 
 // DecodeRune returns the first character of s and its width in bytes, like
-// [utf8.DecodeRuneInString], but it also knows lone surrogates.
+// [utf8.DecodeRuneInString], but also decodes lone surrogates.
 func DecodeRune(s string) (r rune, width int) {
 	r, width = utf8.DecodeRuneInString(s)
 	if r == utf8.RuneError && width == 1 && isEncodedSurrogate(s) {
@@ -30,7 +30,7 @@ func isEncodedSurrogate(s string) bool {
 	return len(s) >= 3 && s[0] == 0xED && s[1] >= 0xA0 && s[1] <= 0xBF && s[2]&0xC0 == 0x80
 }
 
-// AppendRune appends the encoding of r, like [utf8.AppendRune], but it also
+// AppendRune appends the encoding of r, like [utf8.AppendRune], but also
 // encodes lone surrogates.
 func AppendRune(dst []byte, r rune) []byte {
 	if IsSurrogate(r) {

@@ -1,5 +1,6 @@
-// Package kept writes the answers that idempotency keys keep, with what they
-// depend on: the tokens that a run of code used, and as whom.
+// Package kept encodes the responses that are stored under idempotency keys,
+// together with their dependencies: the tokens that a run of code used, and
+// the identity that used them.
 package kept
 
 import (
@@ -17,35 +18,37 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/access"
 )
 
-// maxUses is how many tokens an answer can depend on. One that depends on more
-// is not given again.
+// maxUses is the maximum number of tokens that a response can depend on. A
+// response with more dependencies is not replayed.
 const maxUses = 1000
 
-// Use is a token that a run of code used, as whom, and what it saw of it. The
-// answer of the run may hold its data, so it is given again only while that
-// identity may still see as much, and the data still exists.
+// Use is a token that a run of code used, with the identity of the run and
+// how much it saw. The response of the run may contain the token's data. It
+// is replayed only while that identity may still see as much, and the data
+// still exists.
 type Use struct {
-	// As is the application of the client instance; zero for the caller.
+	// As is the application of the client instance. Zero means the caller.
 	As         uuid.UUID        `json:"as,omitzero"`
 	Permission string           `json:"permission"`
 	ID         string           `json:"id"`
-	Ord        uuid.UUID        `json:"ord"` // tells it from a later token with the same id
+	Ord        uuid.UUID        `json:"ord"` // distinguishes it from a later token with the same id
 	Shown      access.Transform `json:"shown"`
-	// Modified is when the token had last been changed; zero for never.
+	// Modified is when the token was last changed. Zero means never.
 	Modified time.Time `json:"modified,omitzero"`
-	// CVCEnds is when the cvc ends that the run saw; zero when it saw none.
+	// CVCEnds is when the cvc expires that the run saw. Zero means that it
+	// saw none.
 	CVCEnds time.Time `json:"cvc_ends,omitzero"`
 }
 
-// Uses collects what a run uses, and the runs that it starts. The zero value is
-// ready to use, by several goroutines at once.
+// Uses collects the tokens that a run uses, including the runs that it
+// starts. The zero value is ready to use. Uses is safe for concurrent use.
 type Uses struct {
 	mu   sync.Mutex
 	all  []Use
-	over bool // there were more than can be kept
+	over bool // there were more than maxUses
 }
 
-// Add notes a use.
+// Add records a use.
 func (u *Uses) Add(use Use) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -58,8 +61,8 @@ func (u *Uses) Add(use Use) {
 	}
 }
 
-// Changed notes that a run has changed a token itself. An answer that depends on
-// the token as it was before now depends on the token as it is.
+// Changed records that a run itself has changed a token. A response that
+// depended on the previous state of the token now depends on the new state.
 func (u *Uses) Changed(ord uuid.UUID, from, to time.Time) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -70,32 +73,32 @@ func (u *Uses) Changed(ord uuid.UUID, from, to time.Time) {
 	}
 }
 
-// Answer is an answer with what it depends on.
+// Answer is a response with its dependencies.
 type Answer struct {
 	Status int
 	Header http.Header
 	Body   []byte
 
 	Uses []Use
-	// TooMany says that it depends on more tokens than can be kept.
+	// TooMany means that the response depends on more than maxUses tokens.
 	TooMany bool
 }
 
-// DependOn notes what the answer depends on.
+// DependOn sets the dependencies of the response.
 func (a *Answer) DependOn(u *Uses) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	a.Uses, a.TooMany = slices.Clone(u.all), u.over
 }
 
-// dependencies is what stands before the answer itself.
+// dependencies is the JSON before the encoded response.
 type dependencies struct {
 	Uses    []Use `json:"uses"`
 	TooMany bool  `json:"too_many,omitempty"`
 }
 
-// Encode writes the dependencies after their length, which is zero when there
-// are none, and then the answer.
+// Encode encodes the length of the dependencies, the dependencies, and the
+// response. The length is zero if there are no dependencies.
 func (a *Answer) Encode() ([]byte, error) {
 	if len(a.Uses) == 0 && !a.TooMany {
 		return append([]byte{0}, a.encodeAnswer()...), nil
@@ -108,7 +111,7 @@ func (a *Answer) Encode() ([]byte, error) {
 	return append(out, a.encodeAnswer()...), nil
 }
 
-// Decode reads what Encode wrote.
+// Decode decodes the output of Encode.
 func (a *Answer) Decode(src []byte) error {
 	n, width := binary.Uvarint(src)
 	if width <= 0 || n > uint64(len(src)-width) {
@@ -125,13 +128,12 @@ func (a *Answer) Decode(src []byte) error {
 	return a.decodeAnswer(rest)
 }
 
-// answerVersion is the first byte of an encoded answer.
+// answerVersion is the first byte of an encoded response.
 const answerVersion = 1
 
-// encodeAnswer writes the answer itself: a version, the status, the
-// values of headers in the order of their names, and the body, each text after
-// its length. The length of a body
-// has one added, so that zero means no body.
+// encodeAnswer encodes the response: a version, the status, the headers
+// sorted by name, and the body. Each text follows its length. The length of a
+// body is increased by one, so that zero means no body.
 func (a *Answer) encodeAnswer() []byte {
 	dst := make([]byte, 0, len(a.Body)+256)
 	dst = binary.AppendVarint(append(dst, answerVersion), int64(a.Status))
@@ -157,7 +159,7 @@ func appendField(dst []byte, field string) []byte {
 
 var errFormat = errors.New("vault: a stored answer has a format that this version does not know")
 
-// decodeAnswer reads what encodeAnswer wrote.
+// decodeAnswer decodes the output of encodeAnswer.
 func (a *Answer) decodeAnswer(src []byte) error {
 	if len(src) == 0 || src[0] != answerVersion {
 		return errFormat
@@ -185,10 +187,10 @@ func (a *Answer) decodeAnswer(src []byte) error {
 	return nil
 }
 
-// fieldsReader reads lengths and what they are the lengths of.
+// fieldsReader reads lengths and the texts after them.
 type fieldsReader struct {
 	rest []byte
-	bad  bool // something was missing
+	bad  bool // the input is too short
 }
 
 func (r *fieldsReader) number() uint64 {

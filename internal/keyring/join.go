@@ -7,23 +7,23 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/seal"
 )
 
-// Joined is a master key made of several: it wraps with the first and opens what
-// any of them has wrapped. Make one with [Join].
+// Joined is a master key that consists of several keys. It wraps with the
+// first key, and unwraps with any of them. Create it with [Join].
 type Joined struct{ all []seal.AEAD }
 
-// Join returns the master key that several make together. There must be at least
-// one.
+// Join returns a master key that consists of the given keys. There must be at
+// least one.
 func Join(all []seal.AEAD) *Joined { return &Joined{all} }
 
 // Keys implements [Several].
 func (j *Joined) Keys() []seal.AEAD { return j.all }
 
-// Encrypt seals with the first key.
+// Encrypt encrypts with the first key.
 func (j *Joined) Encrypt(plaintext, associatedData []byte) ([]byte, error) {
 	return j.EncryptWithContext(context.Background(), plaintext, associatedData)
 }
 
-// Decrypt opens with the first key that can.
+// Decrypt decrypts with the first key that succeeds.
 func (j *Joined) Decrypt(ciphertext, associatedData []byte) ([]byte, error) {
 	return j.DecryptWithContext(context.Background(), ciphertext, associatedData)
 }

@@ -1,7 +1,6 @@
-// Package keyring keeps the keys of tenants: it reads and unwraps them, shares
-// one reading among those who ask at the same time, and remembers the outcome
-// for a short while. It also checks that a master key is the one that a
-// database was set up with.
+// Package keyring reads, unwraps and caches the keys of tenants. Concurrent
+// callers share one read, and the result is kept for a short time. It also
+// checks that a master key belongs to a database.
 package keyring
 
 import (
@@ -20,92 +19,97 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// The kinds of records that a tenant's keys are read from.
+// The kinds of records with a tenant's keys.
 const (
 	KindTenant = "tenant"
 	KindRing   = "ring"
 )
 
-// KindTombstone is the kind of the record that a deleted tenant leaves.
+// KindTombstone is the kind of the record that a deleted tenant leaves
+// behind.
 const KindTombstone = "tombstone"
 
-// MaxAge is the longest time that a node may seal with keys that it has read.
-// A rotation waits for it, so nothing may be written under older ones.
+// MaxAge is the longest time that a node may seal with keys after reading
+// them. A rotation waits for it, so nothing may be written with older keys.
 const MaxAge = 10 * time.Second
 
-// Horizon is how long a rotation waits before it destroys a retired key: MaxAge,
-// and time for a write that began just before. Tests that do not look at the wait
-// itself shorten it before they open a vault; nothing else may change it.
+// Horizon is how long a rotation waits before it destroys a retired key:
+// MaxAge, plus time for a write that started just before. Tests that do not
+// check the wait shorten it before they open a vault. Nothing else may change
+// it.
 var Horizon = MaxAge + 2*time.Second
 
-// timeToWrite is what an operation has left of MaxAge, at the least, when it
-// begins.
+// timeToWrite is the least time before MaxAge that an operation has when it
+// starts.
 const timeToWrite = 2 * time.Second
 
-// State is what every operation needs of a tenant. D is its document.
+// State is what every operation needs of a tenant. D is the type of the
+// tenant's document.
 type State[D any] struct {
 	Doc     D
 	Ring    *seal.Ring
 	RingRev int64         // revision of the ring's record
-	Hold    *storage.Hold // of the ring's record at this revision
-	ReadAt  time.Time     // on the monotonic clock, when the query began
+	Hold    *storage.Hold // hold on the ring's record at this revision
+	ReadAt  time.Time     // start of the read, on the monotonic clock
 }
 
-// WriteBefore is the last moment for a change that was sealed under these keys.
+// WriteBefore returns the deadline for changes that were sealed with these
+// keys.
 func (s *State[D]) WriteBefore() time.Time { return s.ReadAt.Add(MaxAge) }
 
-// Records reads records: a part of a storage.
+// Records reads records. A storage implements it.
 type Records interface {
 	Records(ctx context.Context, tenant storage.ID, kind string, ids []storage.ID) ([]storage.Record, error)
 }
 
-// Config is what a Cache needs. All fields are required.
+// Config is the configuration of a Cache. All fields are required.
 type Config[D any] struct {
 	Store  Records
 	Master seal.AEAD
-	// Missing is the error about a tenant that does not exist.
+	// Missing is the error for a tenant that does not exist.
 	Missing error
-	// Older returns the error about a ring that is older than one that this node
-	// has used. It is called each time such a ring is read.
+	// Older returns the error for a ring that is older than a ring that this
+	// node has used. It is called each time such a ring is read.
 	Older func(ctx context.Context, tenant uuid.UUID) error
 	// Age is how long a state is used before it is read again.
 	Age time.Duration
-	// Decode reads the document of a tenant.
+	// Decode decodes the document of a tenant.
 	Decode func(rec *storage.Record, plain []byte) (D, error)
 }
 
-// Cache keeps the state of tenants for Config.Age. The ring in it is unwrapped
-// only when the wrapped bytes in the database are not those of the last time,
-// since with a key in a KMS every unwrapping is a call to it.
+// Cache keeps the states of tenants for Config.Age. It unwraps a ring only if
+// the wrapped bytes in the database have changed, because with a key in a KMS
+// each unwrap is a call of the KMS.
 type Cache[D any] struct {
 	cfg Config[D]
 
 	mu      sync.Mutex
 	states  map[uuid.UUID]*State[D]
 	rings   map[uuid.UUID]wrappedRing
-	newest  map[uuid.UUID]int64    // revisions of rings that were used
-	loads   map[uuid.UUID]*load[D] // under way, one of a tenant at a time
+	newest  map[uuid.UUID]int64    // revisions of the rings in use
+	loads   map[uuid.UUID]*load[D] // reads in progress, at most one per tenant
 	changed time.Time              // when this node last changed a tenant
 }
 
-// wrappedRing is a ring with the bytes that it was unwrapped from.
+// wrappedRing is a ring with its wrapped bytes.
 type wrappedRing struct {
 	wrapped []byte
 	ring    *seal.Ring
 }
 
-// load is a reading of a state that several callers may wait for. Its outcome
-// is set when done is closed.
+// load is a read of a state that several callers may wait for. Its result is
+// set when done is closed.
 type load[D any] struct {
 	began time.Time
 	done  chan struct{}
 
 	state *State[D]
 	err   error
-	cut   bool // it ended with the caller that ran it, and says nothing
+	cut   bool // its caller left, so there is no result
 }
 
-// maxTenants bounds each map of the cache; beyond it, it starts from empty.
+// maxTenants is the maximum size of each map of the cache. A full map is
+// emptied.
 const maxTenants = 10_000
 
 // New returns an empty cache.
@@ -116,8 +120,8 @@ func New[D any](cfg Config[D]) *Cache[D] {
 	}
 }
 
-// Get returns a state that is at most Config.Age old, leaves time to write, and
-// is not from before a change that this node has made.
+// Get returns a state that is at most Config.Age old, leaves time to write,
+// and is not older than the last change of this node.
 func (c *Cache[D]) Get(ctx context.Context, tenant uuid.UUID) (*State[D], error) {
 	s, after := c.known(tenant)
 	if s != nil {
@@ -126,8 +130,8 @@ func (c *Cache[D]) Get(ctx context.Context, tenant uuid.UUID) (*State[D], error)
 	return c.load(ctx, tenant, after)
 }
 
-// known returns a state that Get may return without reading, or nil and the
-// moment after which it has to be read.
+// known returns a state that Get may return without a read. Otherwise it
+// returns nil and the time after which the state must be read.
 func (c *Cache[D]) known(tenant uuid.UUID) (*State[D], time.Time) {
 	after := time.Now().Add(-min(c.cfg.Age, MaxAge-timeToWrite))
 	c.mu.Lock()
@@ -146,9 +150,9 @@ func (c *Cache[D]) Reload(ctx context.Context, tenant uuid.UUID) (*State[D], err
 	return c.load(ctx, tenant, time.Now())
 }
 
-// Read is Get, or with again Reload, for a caller that can only read from
-// somewhere else: where nothing is older than what the database has, and nothing
-// of these records can be rolled back.
+// Read is Get, or Reload if again is true, for a caller that must read from
+// another source. The source must not be older than the database, and its
+// records must not be rolled back.
 func (c *Cache[D]) Read(ctx context.Context, from Records, tenant uuid.UUID, again bool) (*State[D], error) {
 	if s, _ := c.known(tenant); s != nil && !again {
 		return s, nil
@@ -161,11 +165,11 @@ func (c *Cache[D]) Read(ctx context.Context, from Records, tenant uuid.UUID, aga
 	return s, nil
 }
 
-// load returns a state whose reading began after a moment. A caller that finds
-// a reading under way waits for it, and reads again only if that one began too
-// early, or was cut off together with its caller.
+// load returns a state whose read started after a moment. If a read is in
+// progress, the caller waits for it. The caller reads again only if that read
+// started too early, or was canceled with its own caller.
 func (c *Cache[D]) load(ctx context.Context, tenant uuid.UUID, after time.Time) (*State[D], error) {
-	storage.WaitUntil(ctx, 0) // its wait for the database begins, though another may read
+	storage.WaitUntil(ctx, 0) // the caller's time limit for the database starts, even if another caller reads
 	for {
 		l, mine := c.join(tenant)
 		if mine {
@@ -183,8 +187,7 @@ func (c *Cache[D]) load(ctx context.Context, tenant uuid.UUID, after time.Time) 
 	}
 }
 
-// join returns the reading that is under way, or a new one for the caller to
-// run.
+// join returns the read in progress, or a new one for the caller to run.
 func (c *Cache[D]) join(tenant uuid.UUID) (l *load[D], mine bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -196,9 +199,9 @@ func (c *Cache[D]) join(tenant uuid.UUID) (l *load[D], mine bool) {
 	return l, true
 }
 
-// run carries out a reading and wakes those who wait for it.
+// run performs a read and wakes the callers that wait for it.
 func (c *Cache[D]) run(ctx context.Context, tenant uuid.UUID, l *load[D]) {
-	l.cut = true // unless it comes to its end: a master key may panic
+	l.cut = true // unless it completes; a master key may panic
 	defer func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
@@ -215,7 +218,8 @@ func (c *Cache[D]) run(ctx context.Context, tenant uuid.UUID, l *load[D]) {
 	}
 }
 
-// keep stores a state, unless it may be from before a change of this node.
+// keep stores a state, unless it may be older than the last change of this
+// node.
 func (c *Cache[D]) keep(tenant uuid.UUID, s *State[D]) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -224,7 +228,7 @@ func (c *Cache[D]) keep(tenant uuid.UUID, s *State[D]) {
 	}
 }
 
-// put adds to a map of the cache within its bound.
+// put adds to a map of the cache. It empties a full map first.
 func put[T any](m map[uuid.UUID]T, tenant uuid.UUID, value T) {
 	if len(m) >= maxTenants {
 		clear(m)
@@ -240,8 +244,8 @@ func (c *Cache[D]) Forget(tenant uuid.UUID) {
 	delete(c.states, tenant)
 }
 
-// Drop lets go of the keys of a tenant that is gone. If this node has used them,
-// it does not use them again.
+// Drop removes the keys of a deleted tenant. This node does not use them
+// again.
 func (c *Cache[D]) Drop(tenant uuid.UUID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -252,8 +256,8 @@ func (c *Cache[D]) Drop(tenant uuid.UUID) {
 	}
 }
 
-// read reads the ring after the tenant's record, so that it knows the key which
-// the record is sealed under.
+// read reads the ring after the tenant's record, so that the ring has the key
+// that sealed the record.
 func (c *Cache[D]) read(ctx context.Context, store Records, tenant uuid.UUID, began time.Time) (*State[D], error) {
 	own := []storage.ID{storage.ID(tenant)}
 	tenants, err := store.Records(ctx, storage.ID(tenant), KindTenant, own)
@@ -278,9 +282,9 @@ func (c *Cache[D]) read(ctx context.Context, store Records, tenant uuid.UUID, be
 	return s, err
 }
 
-// ring reads the ring of a tenant. A ring that is older than one that this node has
-// used is read once more, because the tenant may have been deleted, or its ring
-// replaced, between the reading and the look at it.
+// ring reads the ring of a tenant. If the ring is older than a ring that this
+// node has used, it is read once more, because the tenant may have been
+// deleted, or its ring replaced, during the read.
 func (c *Cache[D]) ring(ctx context.Context, store Records, tenant uuid.UUID) (ring *seal.Ring, rev int64, err error) {
 	for attempt := 0; ; attempt++ {
 		recs, err := store.Records(ctx, storage.ID(tenant), KindRing, []storage.ID{storage.ID(tenant)})
@@ -305,7 +309,7 @@ func (c *Cache[D]) ring(ctx context.Context, store Records, tenant uuid.UUID) (r
 // errOlder means that this node has used a newer ring.
 var errOlder = errors.New("the ring is older than one that was used")
 
-// unwrap opens a ring, unless it is the one that was opened last.
+// unwrap unwraps a ring, unless it was the last one unwrapped.
 func (c *Cache[D]) unwrap(ctx context.Context, tenant uuid.UUID, wrapped []byte) (*seal.Ring, error) {
 	c.mu.Lock()
 	known := c.rings[tenant]
@@ -323,7 +327,7 @@ func (c *Cache[D]) unwrap(ctx context.Context, tenant uuid.UUID, wrapped []byte)
 	return ring, nil
 }
 
-// use keeps a ring, unless this node has used a newer one.
+// use stores a ring, unless this node has used a newer one.
 func (c *Cache[D]) use(tenant uuid.UUID, wrapped []byte, ring *seal.Ring) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -11,8 +11,8 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// Check is the record that tells the right master key from others: a ring that
-// holds no tenant's data.
+// Check verifies the master key with a record in the database: a wrapped ring
+// that seals no tenant's data.
 type Check struct {
 	Store interface {
 		Records
@@ -22,10 +22,10 @@ type Check struct {
 	Now    func() time.Time
 }
 
-// Verify proves that the master key is the one that the database was set up
-// with, and else fails with [fault.ErrWrongKey]. A new database gets a record. A
-// master key that neither opens what it has to nor what it has just sealed
-// itself, or seals nothing, is [fault.ErrKeyUnavailable].
+// Verify checks that the master key belongs to the database. Otherwise it
+// fails with [fault.ErrWrongKey]. A new database gets a record. A master key
+// that cannot unwrap what it has just wrapped fails with
+// [fault.ErrKeyUnavailable].
 func (c *Check) Verify(ctx context.Context) error {
 	ring, _, err := c.read(ctx)
 	if err != nil || ring != nil {
@@ -35,12 +35,12 @@ func (c *Check) Verify(ctx context.Context) error {
 	if !errors.Is(err, storage.ErrExists) {
 		return err
 	}
-	// Another node set the database up meanwhile: its key must be ours.
+	// Another node has set up the database: its key must be the same.
 	return c.Verify(ctx)
 }
 
-// Rewrap wraps the record under the master key that wraps now. It fails with
-// storage.ErrStale when another node was faster.
+// Rewrap wraps the record with the current master key. It fails with
+// storage.ErrStale if another node was faster.
 func (c *Check) Rewrap(ctx context.Context) error {
 	ring, rec, err := c.read(ctx)
 	if err != nil {
@@ -58,7 +58,7 @@ func (c *Check) Rewrap(ctx context.Context) error {
 	})
 }
 
-// read returns the ring, if there is one, and its record.
+// read returns the ring and its record, if they exist.
 func (c *Check) read(ctx context.Context) (*seal.Ring, *storage.Record, error) {
 	var none storage.ID
 	recs, err := c.Store.Records(ctx, none, KindRing, []storage.ID{none})
@@ -72,10 +72,9 @@ func (c *Check) read(ctx context.Context) (*seal.Ring, *storage.Record, error) {
 	return ring, &recs[0], err
 }
 
-// unwrap opens the ring. A key in a KMS refuses what another key sealed, and
-// whatever it is given while the service is down, and the errors of one service
-// are not those of the next. So a key that refuses has to show that it works at
-// all, before it is called the wrong one.
+// unwrap unwraps the ring. A key in a KMS fails for data of another key, and
+// for any data while the service is down. The errors differ between services.
+// So a failing key is called the wrong key only if it works otherwise.
 func (c *Check) unwrap(ctx context.Context, wrapped []byte) (*seal.Ring, error) {
 	var none storage.ID
 	ring, err := seal.Unwrap(ctx, c.Master, none, wrapped)
@@ -83,12 +82,12 @@ func (c *Check) unwrap(ctx context.Context, wrapped []byte) (*seal.Ring, error) 
 		return ring, err
 	}
 	if ctx.Err() != nil {
-		return nil, ctx.Err() // which says nothing about the key
+		return nil, ctx.Err() // no statement about the key
 	}
 	if broken := try(ctx, c.Master); broken != nil {
 		return nil, fmt.Errorf("%w: %w", fault.ErrKeyUnavailable, broken)
 	}
-	// It may have come back just now.
+	// The service may have recovered.
 	ring, err = seal.Unwrap(ctx, c.Master, none, wrapped)
 	if errors.Is(err, seal.ErrUnwrap) {
 		return nil, fmt.Errorf("%w: %w", fault.ErrWrongKey, err)
@@ -96,14 +95,14 @@ func (c *Check) unwrap(ctx context.Context, wrapped []byte) (*seal.Ring, error) 
 	return ring, err
 }
 
-// Several is a master key that is made of others.
+// Several is a master key that consists of several keys.
 type Several interface {
-	// Keys returns the others.
+	// Keys returns the keys.
 	Keys() []seal.AEAD
 }
 
-// try returns why a master key cannot seal a ring and open it again. Of several
-// keys each is tried: the one that does not work may be the one that is needed.
+// try wraps and unwraps a ring with a master key, and returns the error. Of
+// several keys it tries each, because any of them may be needed.
 func try(ctx context.Context, key seal.AEAD) error {
 	if several, ok := key.(Several); ok {
 		for _, k := range several.Keys() {
@@ -125,7 +124,7 @@ func try(ctx context.Context, key seal.AEAD) error {
 	return err
 }
 
-// Wrap seals a ring of a tenant under a master key.
+// Wrap wraps a ring of a tenant with a master key.
 func Wrap(ctx context.Context, master seal.AEAD, ring *seal.Ring, tenant storage.ID) ([]byte, error) {
 	wrapped, err := ring.Wrap(ctx, master, tenant)
 	if err != nil {
@@ -134,8 +133,7 @@ func Wrap(ctx context.Context, master seal.AEAD, ring *seal.Ring, tenant storage
 	return wrapped, nil
 }
 
-// create sets a database up, under a master key that can also open what it
-// seals.
+// create sets up a database, if the master key can unwrap what it wraps.
 func (c *Check) create(ctx context.Context) error {
 	ring, err := seal.NewRing(time.Now())
 	if err != nil {

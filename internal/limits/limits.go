@@ -1,6 +1,6 @@
-// Package limits bounds what the calls of running code hold and do at once. They
-// are carried out in the embedding process, whose memory and database are
-// shared by all tenants.
+// Package limits bounds the memory and the number of concurrent calls of
+// running code. The calls run in the embedding process, whose memory and
+// database all tenants share.
 package limits
 
 import (
@@ -9,19 +9,19 @@ import (
 	"sync/atomic"
 )
 
-// MaxBytes bounds the arguments, and the answers from elsewhere, that the calls
-// of one run hold at once. A run has 64 calls under way at most, each of which
-// may be large; this bounds all of them together.
+// MaxBytes limits the arguments and external responses that the calls of one
+// run hold at once. A run has at most 64 calls in progress, and each may be
+// large.
 const MaxBytes = 32 << 20
 
-// ErrFull means that the calls under way hold MaxBytes already.
+// ErrFull means that the calls in progress already hold MaxBytes.
 var ErrFull = errors.New("the calls in progress hold too much")
 
-// Bytes counts what the calls of a run hold.
+// Bytes counts the memory of the calls of a run.
 type Bytes struct{ count atomic.Int64 }
 
-// Hold counts n more bytes, or fails with ErrFull. A call that is alone may hold
-// what its own bounds allow.
+// Hold counts n more bytes, or fails with ErrFull. A single call may hold as
+// much as its own limits allow.
 func (b *Bytes) Hold(n int) error {
 	if count := b.count.Add(int64(n)); count > MaxBytes && count > int64(n) {
 		b.Release(n)
@@ -30,11 +30,11 @@ func (b *Bytes) Hold(n int) error {
 	return nil
 }
 
-// Release gives back what Hold counted.
+// Release releases bytes that Hold counted.
 func (b *Bytes) Release(n int) { b.count.Add(int64(-n)) }
 
-// Read reads up to limit bytes, which stay counted. The caller releases as many
-// as were read, also after an error.
+// Read reads up to limit bytes and counts them. The caller must release as
+// many bytes as were read, even after an error.
 func (b *Bytes) Read(from io.Reader, limit int64) ([]byte, error) {
 	return io.ReadAll(&countedReader{io.LimitReader(from, limit), b})
 }

@@ -8,15 +8,14 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/kept"
 )
 
-// MaxDepth is how many runs may have come of each other, this one included,
-// whether one waits for the other or has left it to be carried out later. Code
-// that starts itself again would otherwise go on forever, and the jobs that it
-// leaves would outlive the process.
+// MaxDepth is the maximum length of a chain of runs in which each run starts
+// the next, directly or as a job for later. Otherwise code that starts itself
+// would never end, and its jobs would outlive the process.
 const MaxDepth = 3
 
-// MaxLeft is how many runs may be left to be carried out later by a run and
-// those that it waits for. Each of them may leave as many: without a bound one
-// request could fill the database.
+// MaxLeft is the maximum number of jobs that a run and its nested runs may
+// create. Each job may create as many again, so without a limit one request
+// could fill the database.
 const MaxLeft = 100
 
 // ErrDepth and ErrLeft mean that a run has reached MaxDepth or MaxLeft.
@@ -25,14 +24,14 @@ var (
 	ErrLeft  = errors.New("a run has started too many others")
 )
 
-// Lineage is what a context knows of the runs that an operation comes from. Its
-// zero value is an operation that comes from none.
+// Lineage describes the chain of runs that led to an operation. The zero
+// value is an operation outside of any run.
 type Lineage struct {
-	Depth int        // how many runs it is below
-	Bytes *Bytes     // what the calls of the innermost one hold
-	Uses  *kept.Uses // collects the tokens that they use; nil when no answer is kept
+	Depth int        // number of runs above it
+	Bytes *Bytes     // memory of the calls of the innermost run
+	Uses  *kept.Uses // collects the tokens that they use; nil if no response is stored
 
-	left *atomic.Int32 // what these runs have left for later
+	left *atomic.Int32 // number of jobs that these runs have created
 }
 
 type lineageKey struct{}
@@ -54,7 +53,7 @@ func (l Lineage) Tracking(uses *kept.Uses) Lineage {
 	return l
 }
 
-// Below returns the lineage of what a new run will ask for.
+// Below returns the lineage for the operations of a new run.
 func (l Lineage) Below() Lineage {
 	l.Depth++
 	if l.left == nil {
@@ -64,7 +63,7 @@ func (l Lineage) Below() Lineage {
 	return l
 }
 
-// Leave counts a run that is left for later.
+// Leave counts a job that is created for later.
 func (l Lineage) Leave() error {
 	switch {
 	case l.Depth >= MaxDepth:

@@ -1,4 +1,4 @@
-// Package logs reads the audit log of a tenant: as a list, and as it grows.
+// Package logs lists and follows the audit log of a tenant.
 package logs
 
 import (
@@ -20,7 +20,7 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// List filters the log. Zero fields filter nothing.
+// List filters the log. Zero fields are ignored.
 type List struct {
 	EntityType, EntityID string
 	From, To             time.Time // created at or after From, before To
@@ -29,7 +29,7 @@ type List struct {
 	ActorType            string
 }
 
-// filter checks the filters and returns them as the storage reads them.
+// filter checks the filters and converts them for the storage.
 func (l *List) filter(op *core.Op) (storage.LogFilter, error) {
 	bad := &form.Problems{}
 	form.CheckText(bad, "entity_type", l.EntityType)
@@ -42,15 +42,15 @@ func (l *List) filter(op *core.Op) (storage.LogFilter, error) {
 	}, fault.Of(bad)
 }
 
-// Capped reports whether a page counts only up to a bound: the database has no
-// totals by operation or actor.
+// Capped reports whether the total is counted only up to a limit, because the
+// database has no totals by operation or actor.
 func (l *List) Capped() bool {
 	return l.Operation != "" || l.ActorType != "" || l.ActorID != uuid.UUID{}
 }
 
-// Page returns a page of the log, newest first, and the number of entries over
-// all pages. The number is counted up to countUpTo if the list is capped. p is
-// complete: see [form.Paging.Check].
+// Page returns a page of the log, newest first, and the total number of
+// entries. If the list is capped, the total is counted up to countUpTo. p
+// must be complete: see [form.Paging.Check].
 func Page(ctx context.Context, op *core.Op, l *List, p form.Paging, countUpTo int) (rows []storage.Log, total int, err error) {
 	filter, err := l.filter(op)
 	if err != nil {
@@ -66,11 +66,12 @@ func Page(ctx context.Context, op *core.Op, l *List, p form.Paging, countUpTo in
 	return rows, total, op.LogOwnRead(ctx)
 }
 
-// newest is behind all entries: where a walk begins.
+// newest sorts after all entries. A walk starts there.
 var newest = storage.ID(bytes.Repeat([]byte{0xff}, len(storage.ID{})))
 
-// Next returns the piece of a walk over the log that comes before an id, moves the
-// id to the end of the piece, and reports whether there may be another.
+// Next returns the next piece of a walk over the log, before an id. It moves
+// the id to the end of the piece, and reports whether there may be another
+// piece.
 func Next(ctx context.Context, op *core.Op, l *List, w *find.Walk, before *storage.ID) (rows []storage.Log, more bool, err error) {
 	filter, err := l.filter(op)
 	if err != nil {
@@ -93,30 +94,31 @@ func Next(ctx context.Context, op *core.Op, l *List, w *find.Walk, before *stora
 	return rows, more, err
 }
 
-// Bounds on the calls of one process that wait for entries of a log. Each of
-// them queries the database while it waits.
+// Limits on the calls of one process that wait for log entries. Each of them
+// queries the database while it waits.
 const (
-	MaxFollowers            = 64 // of a tenant
-	MaxApplicationFollowers = 16 // of one of its applications
+	MaxFollowers            = 64 // per tenant
+	MaxApplicationFollowers = 16 // per application
 )
 
-// Pauses between two looks at a log: at first, and while it stays quiet.
+// Pauses between two reads of the log: the first one, and the longest one
+// while no entries arrive.
 const (
 	firstPause = 250 * time.Millisecond
 	longPause  = time.Second
 )
 
-// batchSize is how many entries a batch has at most.
+// batchSize is the maximum number of entries in a batch.
 const batchSize = 500
 
-// Followers are the places of calls that wait. An application has few of its
-// tenant's places, so that a stolen key does not take them all.
+// Followers limits the calls that wait. An application may use only some of
+// its tenant's places, so that a stolen key does not take them all.
 type Followers struct {
 	tenants      *share.Places[uuid.UUID]
 	applications *share.Places[uuid.UUID]
 }
 
-// NewFollowers returns free places.
+// NewFollowers returns Followers without waiting calls.
 func NewFollowers() *Followers {
 	return &Followers{
 		tenants:      share.New[uuid.UUID](share.Limits{Each: MaxFollowers}),
@@ -124,7 +126,7 @@ func NewFollowers() *Followers {
 	}
 }
 
-// enter takes a place for a caller and returns what gives it back.
+// enter takes a place for a caller and returns a function that releases it.
 func (f *Followers) enter(id core.Identity) (leave func(), err error) {
 	app, tenant := id.ApplicationID(), id.Tenant()
 	limited := app != uuid.UUID{}
@@ -145,8 +147,8 @@ func (f *Followers) enter(id core.Identity) (leave func(), err error) {
 	}, nil
 }
 
-// Await returns the batch that look returns once it has entries. Look is called
-// again until then, or until wait is over, with the cursor of the last batch.
+// Await returns the first batch of look that has entries. It calls look with
+// the cursor of the last batch until then, or until wait is over.
 func (f *Followers) Await(ctx context.Context, id core.Identity, cursor string, wait time.Duration, look func(cursor string) (*Batch, error)) (*Batch, error) {
 	batch, err := look(cursor)
 	if err != nil || len(batch.Rows) > 0 || wait <= 0 {
@@ -173,16 +175,16 @@ func (f *Followers) Await(ctx context.Context, id core.Identity, cursor string, 
 	}
 }
 
-// Batch is entries in the order in which they were committed, and the cursor of
-// the place after them.
+// Batch is a list of entries in commit order, with the cursor after them.
 type Batch struct {
 	Rows   []storage.Log
 	Cursor string
 }
 
-// After returns the entries that come after a cursor: the cursor of an earlier
-// batch, one of Since, or "" for entries from now on. The caller says whether a
-// follower begins; without the cursor of an earlier batch it does in any case.
+// After returns the entries after a cursor. The cursor is from an earlier
+// batch or from Since; "" means entries from now on. Begins means that a
+// follower starts. A follower without the cursor of an earlier batch always
+// starts.
 func After(ctx context.Context, op *core.Op, cursor string, begins bool) (*Batch, error) {
 	f, err := readCursor(op, cursor)
 	if err != nil {
@@ -201,7 +203,7 @@ func After(ctx context.Context, op *core.Op, cursor string, begins bool) (*Batch
 }
 
 const (
-	// sincePrefix begins the cursor of a time.
+	// sincePrefix starts the cursor of a time.
 	sincePrefix = "since:"
 	labelCursor = "log cursor"
 )
@@ -209,7 +211,8 @@ const (
 // Since returns the cursor of a time.
 func Since(t time.Time) string { return sincePrefix + t.UTC().Format(time.RFC3339Nano) }
 
-// ReadSince returns the time of a cursor of Since, and whether it is one.
+// ReadSince returns the time of a cursor from Since, and whether it is such a
+// cursor.
 func ReadSince(cursor string) (t time.Time, ok bool, err error) {
 	at, ok := strings.CutPrefix(cursor, sincePrefix)
 	if !ok {
@@ -221,14 +224,14 @@ func ReadSince(cursor string) (t time.Time, ok bool, err error) {
 	return t, true, nil
 }
 
-// writeCursor names a place in the log. Its hash, under the tenant's key, binds
-// it to the tenant.
+// writeCursor encodes a position in the log. Its hash, with the tenant's key,
+// binds it to the tenant.
 func writeCursor(op *core.Op, place storage.LogPlace) string {
 	hash := op.State.Ring.Hash(labelCursor, string(place))
 	return base64.RawURLEncoding.EncodeToString(append(slices.Clip(place), hash[:]...))
 }
 
-// readCursor returns what a cursor asks for.
+// readCursor decodes a cursor.
 func readCursor(op *core.Op, cursor string) (storage.LogFollowing, error) {
 	f := storage.LogFollowing{Tenant: op.TenantID(), Limit: batchSize}
 	if cursor == "" {

@@ -1,6 +1,6 @@
-// Package merkle does the arithmetic of RFC 6962 trees that
-// golang.org/x/mod/sumdb/tlog leaves out: growing a tree leaf by leaf without
-// keeping its leaves, and naming the subtrees that cover a range.
+// Package merkle has operations on RFC 6962 trees that
+// golang.org/x/mod/sumdb/tlog lacks: growing a tree leaf by leaf without
+// keeping its leaves, and listing the subtrees that cover a range.
 package merkle
 
 import (
@@ -15,7 +15,7 @@ import (
 // Hash is the hash of a leaf or of a subtree.
 type Hash = tlog.Hash
 
-// Subtree names the complete subtree over the leaves from N<<Level up to, but
+// Subtree is the complete subtree over the leaves from N<<Level up to, but
 // not including, (N+1)<<Level.
 type Subtree struct {
 	Level int
@@ -25,8 +25,8 @@ type Subtree struct {
 // First returns the index of the subtree's first leaf.
 func (s Subtree) First() int64 { return s.N << s.Level }
 
-// Cover returns the largest complete subtrees that together cover the leaves
-// from one index up to, but not including, another. They are in tree order.
+// Cover returns the largest complete subtrees that cover the leaves from one
+// index up to, but not including, another. They are in tree order.
 func Cover(from, to int64) []Subtree {
 	var all []Subtree
 	for from < to {
@@ -40,10 +40,10 @@ func Cover(from, to int64) []Subtree {
 	return all
 }
 
-// Frontier is a tree that only keeps the roots of its largest complete
-// subtrees. Its zero value is the empty tree.
+// Frontier is a tree that keeps only the roots of its largest complete
+// subtrees. The zero value is the empty tree.
 type Frontier struct {
-	// Complete is called for each subtree that becomes complete, if it is not nil.
+	// Complete, if not nil, is called for each subtree that becomes complete.
 	Complete func(Subtree, Hash)
 
 	size  int64
@@ -53,7 +53,7 @@ type Frontier struct {
 // Size returns the number of leaves.
 func (f *Frontier) Size() int64 { return f.size }
 
-// Clone returns a copy that grows by itself, without the hook.
+// Clone returns an independent copy without the hook.
 func (f *Frontier) Clone() *Frontier {
 	return &Frontier{size: f.size, roots: slices.Clone(f.roots)}
 }
@@ -63,11 +63,11 @@ func (f *Frontier) Add(leaf Hash) { f.merge(0, leaf) }
 
 var errPlace = errors.New("merkle: a subtree does not fit here")
 
-// maxLevel bounds the height of a tree, so that sizes cannot overflow.
+// maxLevel is the maximum height of a tree, so that sizes cannot overflow.
 const maxLevel = 60
 
-// AddSubtree appends a complete subtree by its root. Its level must divide the
-// size of the tree.
+// AddSubtree appends a complete subtree by its root. The size of the tree
+// must be a multiple of the size of the subtree.
 func (f *Frontier) AddSubtree(level int, root Hash) error {
 	if level < 0 || level > maxLevel || f.size&(1<<level-1) != 0 || f.size > 1<<maxLevel {
 		return errPlace
@@ -76,8 +76,8 @@ func (f *Frontier) AddSubtree(level int, root Hash) error {
 	return nil
 }
 
-// AddRange appends the leaves up to a size by the roots of the subtrees that
-// [Cover] names.
+// AddRange appends the leaves up to a size, by the roots of the subtrees from
+// [Cover].
 func (f *Frontier) AddRange(to int64, roots []Hash) error {
 	if to < f.size || to > 1<<maxLevel {
 		return errPlace
@@ -106,7 +106,7 @@ func (f *Frontier) merge(level int, h Hash) {
 	f.roots = append(f.roots, h)
 }
 
-// note reports a subtree that begins at the end of the tree.
+// note reports a subtree that starts at the end of the tree.
 func (f *Frontier) note(level int, h Hash) {
 	if f.Complete != nil {
 		f.Complete(Subtree{level, f.size >> level}, h)

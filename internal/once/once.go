@@ -1,6 +1,6 @@
-// Package once carries out requests at most once for an idempotency key: it
-// claims the key, commits the response together with the changes of the request,
-// and returns the stored response to later requests with the same key.
+// Package once runs requests at most once for an idempotency key. It claims
+// the key, commits the response together with the changes of the request, and
+// returns the stored response to later requests with the same key.
 package once
 
 import (
@@ -22,21 +22,22 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// Key names a request that must be carried out at most once. The same key under
-// another scope, or by another application, session or user, is another request.
+// Key identifies a request that must run at most once. The same key with
+// another scope, or from another application, session or user, is another
+// request.
 type Key struct {
-	// Scope says what kind of request it is, as a method and path do.
+	// Scope is the kind of request, such as its method and path.
 	Scope string
 	// Key is chosen by the caller: 1 to 255 printable ASCII characters.
 	Key string
-	// Lease is for requests with effects outside of the database: the key is
-	// claimed before the work, and kept for this long if the process dies. Zero
-	// means that the work does nothing but change the vault.
+	// Lease is for requests with effects outside the database. The key is
+	// claimed before the work, and kept for this long if the process dies.
+	// Zero means that the work only changes the vault.
 	Lease time.Duration
 }
 
-// Response is the outcome of a request, stored for later requests with the same
-// key.
+// Response is the result of a request, stored for later requests with the
+// same key.
 type Response struct {
 	Status int
 	Header http.Header
@@ -46,21 +47,22 @@ type Response struct {
 // responseLife is how long a response is stored.
 const responseLife = 24 * time.Hour
 
-// Work does what a request asks for, as the caller that it is given, whose writes
-// are held back.
+// Work performs a request as the given caller, whose writes are held back.
 type Work = func(context.Context, core.Caller) (Response, error)
 
-// Requests are the requests that this process is carrying out. The zero value is
+// Requests tracks the requests in progress in this process. The zero value is
 // ready to use.
 type Requests struct{ flights cache.Flights[flight] }
 
-// Do carries out a request at most once for a key, across all nodes, and reports
-// whether the response is a stored one. What the work changes is committed
-// together with its response. Work that fails leaves nothing, its claim included.
-// While a request with the key is under way, others get ErrInProgress.
+// Do runs a request at most once for a key, across all nodes, and reports
+// whether the response is a stored one. The changes of the work are committed
+// together with its response. Work that fails leaves nothing behind,
+// including its claim. While a request with the key is in progress, others
+// get ErrInProgress.
 //
-// Unless the key has a lease, the work may run again from the start when others
-// changed what it read, and in vain when another node has responded already.
+// If the key has no lease, the work may run again from the start if the data
+// it read has changed. It may also run in vain if another node has already
+// responded.
 func (all *Requests) Do(ctx context.Context, op *core.Op, key Key, do Work) (response Response, replayed bool, err error) {
 	if err := key.check(); err != nil {
 		return Response{}, false, err
@@ -71,9 +73,9 @@ func (all *Requests) Do(ctx context.Context, op *core.Op, key Key, do Work) (res
 		return Response{}, false, fault.ErrInProgress
 	}
 	defer all.flights.Leave(name)
-	// A key that this node has not met is most likely new. Work without effects
-	// outside then begins at once: if the key is not new after all, the claim,
-	// which is taken together with the work's changes, will tell.
+	// A key that this node has not seen is most likely new. Work without
+	// external effects then starts at once. If the key is not new, the claim
+	// will fail, which is taken together with the work's changes.
 	if key.Lease > 0 || all.flights.Met(name) {
 		if stored, found, err := r.stored(ctx); err != nil || found {
 			return stored, found, err
@@ -85,7 +87,7 @@ func (all *Requests) Do(ctx context.Context, op *core.Op, key Key, do Work) (res
 	return r.runPending(ctx, do)
 }
 
-// check refuses a key that is too long or not plain.
+// check rejects a key that is too long or not printable ASCII.
 func (key *Key) check() error {
 	if len(key.Key) < 1 || len(key.Key) > 255 || !form.IsPlain(key.Key) {
 		return fault.Field("idempotency_key", "must have 1 to 255 printable ASCII characters")
@@ -93,7 +95,7 @@ func (key *Key) check() error {
 	return nil
 }
 
-// hash is what the database knows of a key. Who asks is part of it: the session
+// hash returns the stored form of a key. It includes the caller: the session
 // or application, and the user that it acts for.
 func (key *Key) hash(id core.Identity) storage.Key {
 	holder := id.ApplicationID()
@@ -104,14 +106,14 @@ func (key *Key) hash(id core.Identity) storage.Key {
 	return sha256.Sum256([]byte(holder.String() + actor.String() + "\x00" + key.Scope + "\x00" + key.Key))
 }
 
-// flight names a request that this process is carrying out, so that a second
-// one is refused at once. Across processes the claim decides.
+// flight identifies a request in progress in this process, so that a second
+// request is rejected at once. Across processes the claim decides.
 type flight struct {
 	tenant uuid.UUID
 	key    storage.Key
 }
 
-// request is a request with an idempotency key under way.
+// request is a request with an idempotency key in progress.
 type request struct {
 	*core.Op
 	key   storage.Key
@@ -119,8 +121,8 @@ type request struct {
 	owner uuid.UUID
 }
 
-// stored returns the stored response, if there is one, or ErrInProgress while
-// another request with the key is being processed.
+// stored returns the stored response, if it exists, or ErrInProgress while
+// another request with the key is in progress.
 func (r *request) stored(ctx context.Context) (Response, bool, error) {
 	claim, err := r.Vault.Store.Claim(ctx, r.TenantID(), r.key)
 	if errors.Is(err, storage.ErrNotFound) || err == nil && !claim.Live(r.Now) {
@@ -147,7 +149,7 @@ func (r *request) stored(ctx context.Context) (Response, bool, error) {
 	return Response{a.Status, a.Header, a.Body}, true, nil
 }
 
-// claim seals a response for the claim that stores it. The keys are read again,
+// claim returns the claim that stores a response. It reads the keys again,
 // because the work may have taken longer than keys may be used.
 func (r *request) claim(ctx context.Context, a Response, writes *core.Pending) (storage.Claim, error) {
 	if err := r.Refresh(ctx); err != nil {
@@ -167,8 +169,8 @@ func (r *request) claim(ctx context.Context, a Response, writes *core.Pending) (
 	}, err
 }
 
-// runPending runs do with its writes held back, and commits them together with
-// the claim and the response.
+// runPending runs do with its writes held back, and commits them together
+// with the claim and the response.
 func (r *request) runPending(ctx context.Context, do Work) (Response, bool, error) {
 	for range core.MaxAttempts {
 		writes := &core.Pending{}
@@ -200,8 +202,8 @@ func (r *request) runPending(ctx context.Context, do Work) (Response, bool, erro
 	return Response{}, false, fault.ErrFaster
 }
 
-// failed returns the outcome of work that failed. The work may have failed because
-// it was done before, and its own rows are in the way.
+// failed returns the result of failed work. The work may have failed because
+// an earlier request with the key has already created the same rows.
 func (r *request) failed(ctx context.Context, a Response, err error) (Response, bool, error) {
 	stored, found, lookup := r.stored(ctx)
 	if found || errors.Is(lookup, fault.ErrConflict) {
@@ -210,8 +212,8 @@ func (r *request) failed(ctx context.Context, a Response, err error) (Response, 
 	return a, false, err
 }
 
-// runLeased claims the key, runs do with its writes held back, and finishes the
-// claim with them, provided that it is still ours.
+// runLeased claims the key, runs do with its writes held back, and finishes
+// the claim together with them, if this node still owns the claim.
 func (r *request) runLeased(ctx context.Context, do Work) (Response, bool, error) {
 	ch := r.Change()
 	ch.Claim = &storage.ClaimChange{Op: storage.ClaimTake, Claim: storage.Claim{
@@ -257,19 +259,19 @@ func (r *request) finish(ctx context.Context, writes *core.Pending, a Response) 
 	defer writes.Committed()
 	err = r.Write(ctx, ch)
 	if _, refused := fault.Guard(err); refused {
-		return fault.ErrFaster // the work cannot be done again
+		return fault.ErrFaster // the work cannot be repeated
 	}
 	return err
 }
 
-// drop releases the claim after a failure, even when the caller has gone.
+// drop releases the claim after a failure, even if the caller has left.
 func (r *request) drop(ctx context.Context) error {
-	ch := &storage.Change{Tenant: r.TenantID(), Now: r.Now} // seals nothing, so it is never too late
+	ch := &storage.Change{Tenant: r.TenantID(), Now: r.Now} // seals nothing, so it is never late
 	ch.Claim = &storage.ClaimChange{Op: storage.ClaimDrop, Claim: storage.Claim{Key: r.key, Owner: storage.ID(r.owner)}}
 	admission.Of(ctx).Rest()
 	err := r.Vault.Store.Write(context.WithoutCancel(ctx), ch)
 	if errors.Is(err, storage.ErrStale) {
-		return nil // another owner has it by now
+		return nil // another owner has the claim now
 	}
 	return err
 }

@@ -15,13 +15,14 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// rowsAtOnce bounds how many rows are held while their columns are looked at.
+// rowsAtOnce is the maximum number of whole rows in memory.
 const rowsAtOnce = 16
 
-// Judge asks whether a stored response or result may be given again: those who
-// used its tokens must still be allowed to see as much of them, else it is
-// ErrForbidden, and the tokens must exist unchanged, else it is ErrWithdrawn.
-// Giving it again is a use of the tokens, and entered in the log.
+// Judge checks whether a stored response or result may be replayed. The
+// identities that used its tokens must still be allowed to see as much;
+// otherwise the error is ErrForbidden. The tokens must exist unchanged;
+// otherwise it is ErrWithdrawn. A replay is a use of the tokens and is
+// logged.
 func Judge(ctx context.Context, op *core.Op, uses []kept.Use, tooMany bool) error {
 	if tooMany {
 		return fault.ErrWithdrawn
@@ -60,7 +61,7 @@ func Judge(ctx context.Context, op *core.Op, uses []kept.Use, tooMany bool) erro
 	return op.LogReads(ctx, audit.Use, seen...)
 }
 
-// rowsOf reads the rows of tokens that were used, without opening them.
+// rowsOf reads the rows of the used tokens, without decrypting them.
 func rowsOf(ctx context.Context, op *core.Op, uses []kept.Use) (map[uuid.UUID]*storage.Token, error) {
 	var ids []string
 	for i := range uses {
@@ -75,14 +76,15 @@ func rowsOf(ctx context.Context, op *core.Op, uses []kept.Use) (map[uuid.UUID]*s
 			return nil, err
 		}
 		for i := range some {
-			some[i].Body = nil // only its columns are needed
+			some[i].Body = nil // only the columns are needed
 			rows[uuid.UUID(some[i].Ord)] = &some[i]
 		}
 	}
 	return rows, nil
 }
 
-// maySeeAgain asks whether the one that used a token may still see as much.
+// maySeeAgain checks whether the identity that used a token may still see as
+// much.
 func maySeeAgain(ctx context.Context, op *core.Op, use *kept.Use, row *storage.Token) error {
 	grant := op.Grant()
 	if use.As != (uuid.UUID{}) {

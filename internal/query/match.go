@@ -6,22 +6,22 @@ import (
 	"time"
 )
 
-// Doc is a token as a query sees it.
+// Doc is a token for the evaluation of a query.
 type Doc struct {
 	ID          string
 	Type        string
-	Data        []string // the values of its search indexes
+	Data        []string // values of its search indexes
 	Fingerprint string
 	Containers  []string // in lower case
 	Metadata    map[string]string
 	CreatedBy   [16]byte
 	CreatedAt   time.Time
-	ModifiedBy  [16]byte  // zero when it was never modified
-	ModifiedAt  time.Time // zero when it was never modified
+	ModifiedBy  [16]byte  // zero if never modified
+	ModifiedAt  time.Time // zero if never modified
 }
 
-// Match reports whether a query holds for a token. It defines what a query
-// means: databases that run queries are tested against it.
+// Match reports whether a token matches a query. It defines the meaning of
+// queries: databases that run queries are tested against it.
 func Match(n Node, d *Doc) bool {
 	holds := func(n Node) bool { return Match(n, d) }
 	switch n := n.(type) {
@@ -61,6 +61,6 @@ func (r TimeIn) holds(t time.Time) bool {
 	return !t.IsZero() && !t.Before(r.From) && (r.To.IsZero() || t.Before(r.To))
 }
 
-// Fold returns the form in which values of metadata are compared. An index that
-// finds them in a database must use the same form.
+// Fold returns the form in which metadata values are compared. A database
+// index must use the same form.
 func Fold(value string) string { return strings.ToLower(value) }

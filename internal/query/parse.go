@@ -9,7 +9,7 @@ import (
 
 const fieldNames = "id, type, data, fingerprint, container, metadata.<key>, created_by, created_at, modified_by, modified_at"
 
-// Parse reads a query. Its error is an [*Error].
+// Parse parses a query. Its error is an [*Error].
 func Parse(q string) (Node, error) {
 	if utf8.RuneCountInString(q) > MaxLength {
 		return nil, &Error{MaxLength, fmt.Sprintf("a query may have at most %d characters", MaxLength)}
@@ -39,8 +39,8 @@ func parse(q string) (Node, error) {
 	return n, nil
 }
 
-// parser reads the text from left to right. A method that takes a whole part of
-// the query also takes the space after it.
+// parser reads the text from left to right. A method that reads a whole part
+// of the query also skips the space after it.
 type parser struct {
 	text []rune
 	at   int
@@ -52,7 +52,7 @@ func (p *parser) errorf(format string, args ...any) *Error {
 
 func (p *parser) done() bool { return p.at == len(p.text) }
 
-// next reports whether the next character is one of these.
+// next reports whether the next character is one of chars.
 func (p *parser) next(chars string) bool {
 	return !p.done() && strings.ContainsRune(chars, p.text[p.at])
 }
@@ -65,7 +65,7 @@ func (p *parser) space() {
 	}
 }
 
-// word takes the given word where it stands by itself.
+// word reads the given word if it is a separate word.
 func (p *parser) word(w string) bool {
 	end := p.at + len(w)
 	if end > len(p.text) || string(p.text[p.at:end]) != w {
@@ -115,7 +115,7 @@ func (p *parser) and(depth int) (Node, error) {
 	return nodes, nil
 }
 
-// atOr reports whether the word OR comes next, and leaves it there.
+// atOr reports whether the next word is OR, without reading it.
 func (p *parser) atOr() bool {
 	ahead := *p
 	return ahead.word("OR")
@@ -178,7 +178,7 @@ func (p *parser) term() (Node, error) {
 	return build(v)
 }
 
-// field reads the name of a field up to its colon, and the key of metadata.
+// field reads the name of a field up to the colon, and the key for metadata.
 func (p *parser) field() (name, key string, err error) {
 	start := p.at
 	for !p.done() && (p.text[p.at] == '_' || unicode.IsLetter(p.text[p.at])) {

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// terms makes the node of each field from its value.
+// terms builds the node of each field from its value.
 var terms = map[string]func(value) (Node, error){
 	"id":          textTerm(func(v value) Node { return IDIs(v.text) }),
 	"type":        textTerm(func(v value) Node { return TypeIs(v.text) }),
@@ -22,7 +22,7 @@ var terms = map[string]func(value) (Node, error){
 
 const wildcardRule = "'*' works only at the end of a container and as an end of a range; put it in quotes to search for the character"
 
-// textTerm makes the terms whose value is any text but the empty one.
+// textTerm builds terms whose value is any non-empty text.
 func textTerm(node func(value) Node) func(value) (Node, error) {
 	return func(v value) (Node, error) {
 		if v.star >= 0 {
@@ -42,8 +42,8 @@ func metadataTerm(v value) (Node, error) {
 	return MetadataIs{v.key, v.text}, nil
 }
 
-// containerTerm makes the term of a path. No path holds a '*', so at the end of one
-// it is a wildcard in quotes too.
+// containerTerm builds the term of a path. Paths contain no '*', so a '*' at
+// the end is a wildcard even in quotes.
 func containerTerm(v value) (Node, error) {
 	path, isPrefix := strings.CutSuffix(v.text, "*")
 	other := func(r rune) bool {
@@ -58,7 +58,7 @@ func containerTerm(v value) (Node, error) {
 	return InContainer{strings.ToLower(path), isPrefix}, nil
 }
 
-// byTerm makes the terms whose value is a UUID.
+// byTerm builds terms whose value is a UUID.
 func byTerm(field Field) func(value) (Node, error) {
 	return func(v value) (Node, error) {
 		id, ok := parseUUID(v.text)
@@ -77,7 +77,7 @@ func parseUUID(s string) (id [16]byte, ok bool) {
 	return id, err == nil && n == len(id)
 }
 
-// timeTerm makes the terms whose value is a time or a range of times.
+// timeTerm builds terms whose value is a time or a range of times.
 func timeTerm(field Field) func(value) (Node, error) {
 	return func(v value) (Node, error) {
 		if !v.isRange {
@@ -118,12 +118,12 @@ func rangeTerm(field Field, v value) (Node, error) {
 
 const minYear = 1900
 
-// latest is the end of the last interval that is taken. Later times have years
-// of five digits, which not every database reads.
+// latest is the end of the latest interval. Later times have years of five
+// digits, which some databases cannot read.
 var latest = time.Date(9999, time.December, 31, 23, 59, 59, 999_999_000, time.UTC)
 
-// interval returns the time that a date or date-time covers, from its start up
-// to and without its end.
+// interval returns the start and the exclusive end of the time that a date or
+// date-time covers.
 func interval(v value) (start, end time.Time, err error) {
 	start, width, ok := parseTime(v.text)
 	if !ok {
@@ -137,7 +137,7 @@ func interval(v value) (start, end time.Time, err error) {
 	return start, end, nil
 }
 
-// parseTime returns the start of a date or date-time, and how long it is. Text
+// parseTime returns the start and the length of a date or date-time. Text
 // without an offset is in UTC.
 func parseTime(s string) (start time.Time, width time.Duration, ok bool) {
 	if t, err := time.Parse(time.DateOnly, s); err == nil {
@@ -162,8 +162,8 @@ func parseTime(s string) (start time.Time, width time.Duration, ok bool) {
 	return time.Time{}, 0, false
 }
 
-// precision returns how long the last digit of a fraction of a second is, down
-// to a microsecond, and otherwise the given width.
+// precision returns the length of the last digit of a fraction of a second,
+// down to a microsecond. Without a fraction it returns width.
 func precision(s string, width time.Duration) time.Duration {
 	point := strings.IndexAny(s, ".,")
 	if point < 0 {

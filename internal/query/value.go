@@ -2,20 +2,20 @@ package query
 
 import "strings"
 
-// value is what follows the colon of a term: text, or a range.
+// value is the part of a term after the colon: text, or a range.
 type value struct {
-	at   int    // where it starts
-	key  string // of metadata
+	at   int    // start position
+	key  string // key of metadata
 	text string
-	star int // where the first '*' outside of quotes is, or -1
+	star int // position of the first '*' outside of quotes, or -1
 
 	isRange  bool
 	from, to *value
-	// Whether an end does not belong to the range.
+	// withoutFrom and withoutTo mean that the end is excluded.
 	withoutFrom, withoutTo bool
 }
 
-// special ends a text outside of quotes, besides space.
+// special are the characters, besides space, that end unquoted text.
 const special = `()[]{}"`
 
 func (p *parser) value(field string) (value, error) {
@@ -44,8 +44,8 @@ func (p *parser) textValue() (value, error) {
 	return v, nil
 }
 
-// plain reads a text, quoted or not. An unquoted one ends at a space, a special
-// character, or one of the given ones.
+// plain reads a text, quoted or not. Unquoted text ends at a space, a special
+// character, or one of ends.
 func (p *parser) plain(ends string) (value, error) {
 	if p.next(`"`) {
 		return p.quotedText()
@@ -97,7 +97,7 @@ func (p *parser) quotedText() (value, error) {
 	return v, nil
 }
 
-// valueRange reads a range from its opening bracket to its closing one.
+// valueRange reads a range, including its brackets.
 func (p *parser) valueRange() (value, error) {
 	v := value{at: p.at, isRange: true, withoutFrom: p.next("{")}
 	p.at++
@@ -121,7 +121,7 @@ func (p *parser) valueRange() (value, error) {
 	return v, nil
 }
 
-// rangeEnd reads one end of a range. It is nil for an open one.
+// rangeEnd reads one end of a range. It returns nil for an open end.
 func (p *parser) rangeEnd() (*value, error) {
 	p.space()
 	v, err := p.plain("")

@@ -13,30 +13,31 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// NameKey is unique in the database, so that two programs cannot create the same
-// entity at the same time. Of applications, reactors and proxies only those that
-// Ensure created have one, and they lose it when they are renamed.
+// NameKey returns a key that is unique in the database, so that two programs
+// cannot create the same entity at the same time. Applications, reactors and
+// proxies have one only if Ensure created them. They lose it when they are
+// renamed.
 func NameKey(tenant uuid.UUID, kind, name string) storage.Key {
 	return sha256.Sum256([]byte("name\x00" + kind + "\x00" + tenant.String() + "\x00" + name))
 }
 
-// keepNameKey keeps the name key of a record that is written again, unless it was
-// renamed.
+// keepNameKey keeps the name key of an updated record, unless it was renamed.
 func keepNameKey(rec, old *storage.Record) {
 	if rec.Name == old.Name {
 		rec.AltKey = old.AltKey
 	}
 }
 
-// CheckName refuses a name that no entity can have.
+// CheckName rejects an invalid name.
 func CheckName(name string) error {
 	bad := &form.Problems{}
 	form.CheckName(bad, "name", name)
 	return fault.Of(bad)
 }
 
-// Ensure returns the entity with a name, and reports whether it was created, which
-// needs a permission. If another node was faster, it returns the entity of that node.
+// Ensure returns the entity with a name, and reports whether it has created it,
+// which needs the given permission. If another node was faster, it returns the
+// entity of that node.
 func (k *Kind[T]) Ensure(ctx context.Context, op *core.Op, name, permission string, build func() (*T, error)) (item *T, created bool, err error) {
 	if err := CheckName(name); err != nil {
 		return nil, false, err
@@ -65,8 +66,8 @@ func (k *Kind[T]) Ensure(ctx context.Context, op *core.Op, name, permission stri
 	return nil, false, fault.ErrFaster
 }
 
-// named returns the record with exactly this name, or nil. Of several it returns
-// the oldest, so that every node finds the same one.
+// named returns the record with exactly this name, or nil. Of several records
+// it returns the oldest, so that every node finds the same record.
 func (k *Kind[T]) named(ctx context.Context, op *core.Op, name string) (*storage.Record, error) {
 	rec, err := core.Lookup(ctx, op.DB(), NameKey(op.Tenant(), k.Name, name))
 	switch {
@@ -81,7 +82,7 @@ func (k *Kind[T]) named(ctx context.Context, op *core.Op, name string) (*storage
 	return &rec, nil
 }
 
-// oldest finds a record by its name in the list of all.
+// oldest finds the oldest record with a name in the list of all records.
 func (k *Kind[T]) oldest(ctx context.Context, op *core.Op, name string) (*storage.Record, error) {
 	var oldest *storage.Record
 	filter := storage.RecordFilter{Tenant: op.TenantID(), Kind: k.Name, Name: name, Limit: form.MaxPageSize}
@@ -90,7 +91,7 @@ func (k *Kind[T]) oldest(ctx context.Context, op *core.Op, name string) (*storag
 		if err != nil {
 			return nil, err
 		}
-		for i := range recs { // the filter takes * for any text, and ignores case
+		for i := range recs { // the filter ignores case and treats * as a wildcard
 			if recs[i].Name == name {
 				oldest = &recs[i]
 			}

@@ -14,24 +14,25 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// List asks for entities. Zero fields filter nothing.
+// List filters entities. Zero fields are ignored.
 type List[T any] struct {
 	IDs []uuid.UUID
-	// Name matches the whole name without regard to case; * stands for any text.
+	// Name matches the whole name, ignoring case. * matches any text.
 	Name string
-	// Keep, unless it is nil, reports whether an entity is part of the list. The
-	// database cannot ask it, so a list with Keep reads all entities.
+	// Keep, if not nil, reports whether an entity is part of the list. The
+	// database cannot evaluate it, so a list with Keep reads all entities.
 	Keep func(*T) bool
 }
 
-// maxNameFilter bounds the pattern for names, in characters: five times the
-// longest name. Databases have a bound too, but no good error for it.
+// maxNameFilter is the maximum length of a name pattern in characters: five
+// times the longest name. Databases have a limit too, but no good error for
+// it.
 const maxNameFilter = 1000
 
-// keepChunk is how many entities are read at a time for a list with Keep.
+// keepChunk is the number of entities read at a time for a list with Keep.
 const keepChunk = 100
 
-// filter checks the list and returns it as the storage reads it.
+// filter checks the list and converts it for the storage.
 func (k *Kind[T]) filter(op *core.Op, l List[T]) (storage.RecordFilter, error) {
 	bad := &form.Problems{}
 	form.CheckText(bad, "name", l.Name)
@@ -48,8 +49,9 @@ func (k *Kind[T]) filter(op *core.Op, l List[T]) (storage.RecordFilter, error) {
 	return filter, fault.Of(bad)
 }
 
-// List returns a page of entities, newest first, and the number over all pages.
-// It logs that each was read. p is complete: see [form.Paging.Check].
+// List returns a page of entities, newest first, and the total number over
+// all pages. It logs that each was read. p must be complete: see
+// [form.Paging.Check].
 func (k *Kind[T]) List(ctx context.Context, op *core.Op, l List[T], p form.Paging) (items []T, total int, err error) {
 	filter, err := k.filter(op, l)
 	if err != nil {
@@ -69,7 +71,7 @@ func (k *Kind[T]) List(ctx context.Context, op *core.Op, l List[T], p form.Pagin
 	return items, total, err
 }
 
-// kept reads all entities and returns the page of those that are part of the list.
+// kept reads all entities and returns a page of the entities in the list.
 func (k *Kind[T]) kept(ctx context.Context, op *core.Op, l List[T], filter storage.RecordFilter, p form.Paging) (page []storage.Record, total int, err error) {
 	for filter.Limit = keepChunk; ; {
 		recs, _, err := op.DB().ListRecords(ctx, filter)
@@ -98,14 +100,15 @@ func (k *Kind[T]) kept(ctx context.Context, op *core.Op, l List[T], filter stora
 	}
 }
 
-// skipped reports whether an error of Open keeps a record out of a list that asks
-// for its content. A record that was deleted since it was read belongs to no list.
+// skipped reports whether an error of Open keeps a record out of a list with
+// Keep. A record that was deleted since it was read belongs to no list.
 func skipped(err error) bool {
 	return core.Unreadable(err) || errors.Is(err, fault.ErrNotFound)
 }
 
-// Next returns the piece of a walk over a list that comes before an id, moves the
-// id to the end of the piece, and reports whether there may be another.
+// Next returns the next piece of a walk over a list, before an id. It moves
+// the id to the end of the piece, and reports whether there may be another
+// piece.
 func (k *Kind[T]) Next(ctx context.Context, op *core.Op, l List[T], w *find.Walk, before *storage.ID) (items []T, more bool, err error) {
 	filter, err := k.filter(op, l)
 	if err != nil {
@@ -119,7 +122,7 @@ func (k *Kind[T]) Next(ctx context.Context, op *core.Op, l List[T], w *find.Walk
 	return items, more, err
 }
 
-// Piece reads the records of a walk that come before an id: see [Kind.Next].
+// Piece reads the next records of a walk, before an id: see [Kind.Next].
 func Piece(ctx context.Context, op *core.Op, filter storage.RecordFilter, w *find.Walk, before *storage.ID) (recs []storage.Record, more bool, err error) {
 	filter.Before, filter.MaxBytes = *before, op.MaxPageBytes()
 	recs, more, err = find.Next(w, func(limit int) ([]storage.Record, error) {
@@ -133,11 +136,11 @@ func Piece(ctx context.Context, op *core.Op, filter storage.RecordFilter, w *fin
 	return recs, more, err
 }
 
-// see opens records as a caller sees them, and logs that each was read. keep,
-// unless it is nil, reports which are part of the list.
+// see opens records for a caller, and logs that each was read. If keep is not
+// nil, it reports which records are part of the list.
 //
-// A record that does not open is shown as unreadable, so that it does not hide the
-// others, except in a list with keep, because nothing says that it belongs there.
+// A record that cannot be opened is shown as unreadable, so that it does not
+// hide the others. A list with keep omits it, because keep cannot check it.
 func (k *Kind[T]) see(ctx context.Context, op *core.Op, recs []storage.Record, keep func(*T) bool) ([]T, error) {
 	var seen []core.Entity
 	var items, opened []*T

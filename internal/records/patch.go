@@ -12,22 +12,23 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
 )
 
-// Form reads the parameters of an entity from JSON that may also hold the fields
-// that responses show and callers cannot change.
+// Form reads the parameters of an entity from JSON, which may also contain
+// read-only fields of responses.
 type Form struct {
-	// Fields returns the problems that UnmarshalJSON of the parameters reported.
+	// Fields returns the problems that UnmarshalJSON of the parameters
+	// reported.
 	Fields func(error) map[string][]string
-	// ApplicationID says that the entity shows its application as application_id,
-	// and takes it as application.id.
+	// ApplicationID means that responses show the application as
+	// application_id, and parameters have it as application.id.
 	ApplicationID bool
 }
 
-// shownFields are what responses show of an entity beyond its parameters.
+// shownFields are the fields of responses that are not parameters.
 var shownFields = []string{
 	"id", "tenant_id", "created_by", "created_at", "modified_by", "modified_at", "key", "webhook_secret",
 }
 
-// PatchText returns a merge patch that a caller gave as JSON text.
+// PatchText returns a caller's merge patch as JSON text.
 func PatchText(patch any) ([]byte, error) {
 	v, err := core.ParseJSON("", patch)
 	if err != nil {
@@ -40,8 +41,8 @@ func PatchText(patch any) ([]byte, error) {
 }
 
 // Merge applies a JSON merge patch to the JSON form of a value and reads the
-// result into dst. It also reads the patch by itself, because merging a null
-// would leave no trace of an unknown field.
+// result into dst. It also reads the patch alone, because merging a null
+// would hide an unknown field.
 func (f Form) Merge(dst json.Unmarshaler, current any, patch []byte) error {
 	p, err := jsonx.Parse(patch, jsonx.Limits{})
 	if err != nil {
@@ -62,12 +63,12 @@ func (f Form) Merge(dst json.Unmarshaler, current any, patch []byte) error {
 	return fault.Of(bad)
 }
 
-// Replace reads a whole replacement into params. JSON that a Get returned can be
-// changed and put back: fields that cannot be changed are ignored.
+// Replace reads a whole replacement into params. It ignores read-only fields,
+// so that the JSON of a Get can be changed and put back.
 func (f Form) Replace(data []byte, params json.Unmarshaler) error {
 	v, err := jsonx.Parse(data, jsonx.Limits{})
 	if err != nil || v.Kind() != jsonx.Object {
-		return params.UnmarshalJSON(data) // reports what is wrong
+		return params.UnmarshalJSON(data) // reports the problem
 	}
 	for _, name := range []string{"application", "application_id"} {
 		if v.Get(name).IsNull() {
@@ -80,8 +81,8 @@ func (f Form) Replace(data []byte, params json.Unmarshaler) error {
 	return fault.Of(bad)
 }
 
-// withoutShown returns an object without the fields that cannot be changed, and
-// with application_id as application.
+// withoutShown returns an object without read-only fields, and with
+// application_id as application.
 func (f Form) withoutShown(v jsonx.Value, bad *form.Problems) jsonx.Value {
 	v = v.Without(shownFields...)
 	id := v.Get("application_id")
@@ -101,9 +102,9 @@ func (f Form) withoutShown(v jsonx.Value, bad *form.Problems) jsonx.Value {
 	return v.With("application", id)
 }
 
-// Fault returns what is wrong with a merge patch by itself, for an entity that
-// does not exist. It reads the patch into params and runs the checks on them.
-// Problems with fields that the patch does not name are not its fault.
+// Fault returns the problems of a merge patch alone, for an entity that does
+// not exist. It reads the patch into params and runs the checks on them. It
+// ignores problems with fields that are not in the patch.
 func (f Form) Fault(patch []byte, params json.Unmarshaler, checks ...func() error) error {
 	if err := f.Merge(params, struct{}{}, patch); err != nil {
 		return err
@@ -126,7 +127,8 @@ func (f Form) Fault(patch []byte, params json.Unmarshaler, checks ...func() erro
 	return nil
 }
 
-// Names reports whether a merge patch, which has been read before, has a field.
+// Names reports whether a merge patch, which has already been parsed once,
+// has a field.
 func Names(patch []byte, field string) bool {
 	v, _ := jsonx.Parse(patch, jsonx.Limits{})
 	return !v.Get(field).IsZero()

@@ -1,5 +1,5 @@
-// Package records stores entities as records: sealed documents with the few
-// columns that they are found by. Applications, reactors and proxies are records.
+// Package records stores entities as records: sealed documents with a few
+// columns for lookups. Applications, reactors and proxies are records.
 package records
 
 import (
@@ -22,15 +22,16 @@ type Kind[T any] struct {
 	Columns func(*T) storage.Record
 	// Document returns the part of an entity that is sealed.
 	Document func(*T) any
-	// Opened fills in the fields of an entity that come from columns. It may be
+	// Opened sets the fields of an entity that come from columns. It may be
 	// nil.
 	Opened func(*T, *storage.Record)
-	// Unreadable returns what a list shows of a record that does not open.
+	// Unreadable returns what a list shows for a record that cannot be
+	// opened.
 	Unreadable func(*storage.Record) T
-	// Modified notes who changed an entity last, and when.
+	// Modified sets who last changed an entity, and when.
 	Modified func(item *T, by uuid.UUID, at time.Time)
-	// Application returns the application that an entity refers to, zero for
-	// none, and a function that removes the reference. It may be nil.
+	// Application returns the application that an entity refers to, or zero,
+	// and a function that removes the reference. It may be nil.
 	Application func(*T) (id uuid.UUID, remove func())
 }
 
@@ -46,7 +47,7 @@ func (k *Kind[T]) Open(ctx context.Context, op *core.Op, rec *storage.Record) (*
 	return item, nil
 }
 
-// Read returns an entity for the vault's own use, without a log entry.
+// Read returns an entity for internal use, without a log entry.
 func (k *Kind[T]) Read(ctx context.Context, op *core.Op, id uuid.UUID) (*T, error) {
 	rec, err := op.Record(ctx, k.Name, id)
 	if err != nil {
@@ -69,7 +70,7 @@ func (k *Kind[T]) Create(ctx context.Context, op *core.Op, item *T) (*T, error) 
 	return k.create(ctx, op, item, storage.Key{})
 }
 
-// create stores an entity that is unique by a key, unless the key is zero.
+// create stores an entity. If the key is not zero, it must be unique.
 func (k *Kind[T]) create(ctx context.Context, op *core.Op, item *T, key storage.Key) (*T, error) {
 	rec, err := k.seal(op, item, func(rec *storage.Record) { rec.AltKey = key })
 	if err != nil {
@@ -85,7 +86,8 @@ func (k *Kind[T]) create(ctx context.Context, op *core.Op, item *T, key storage.
 	return item, nil
 }
 
-// Update reads an entity, changes it and stores it, again if others were faster.
+// Update reads, changes and stores an entity. It retries if the entity has
+// changed in between.
 func (k *Kind[T]) Update(ctx context.Context, op *core.Op, id uuid.UUID, change func(*T) error) (*T, error) {
 	return core.RetryStale(func() (*T, error) {
 		old, err := op.Record(ctx, k.Name, id)
@@ -118,7 +120,8 @@ func (k *Kind[T]) Update(ctx context.Context, op *core.Op, id uuid.UUID, change 
 	})
 }
 
-// Delete deletes an entity with its log entry. may, unless it is nil, can refuse.
+// Delete deletes an entity and writes a log entry. If may is not nil, it can
+// refuse.
 func (k *Kind[T]) Delete(ctx context.Context, op *core.Op, id uuid.UUID, may func(*T) error) error {
 	_, err := core.RetryStale(func() (struct{}, error) { return struct{}{}, k.delete(ctx, op, id, may) })
 	return err
@@ -148,7 +151,8 @@ func (k *Kind[T]) delete(ctx context.Context, op *core.Op, id uuid.UUID, may fun
 	return nil
 }
 
-// seal returns the record of an entity. adjust changes the columns first.
+// seal returns the record of an entity. It calls adjust to change the columns
+// first.
 func (k *Kind[T]) seal(op *core.Op, item *T, adjust func(*storage.Record)) (storage.Record, error) {
 	rec := k.Columns(item)
 	rec.Kind = k.Name
@@ -169,7 +173,7 @@ func (k *Kind[T]) show(ctx context.Context, op *core.Op, rec *storage.Record) (*
 }
 
 // dropReferences removes references to applications that no longer exist. The
-// stored entities keep them, because ids are never used again.
+// stored entities keep them, because ids are never reused.
 func (k *Kind[T]) dropReferences(ctx context.Context, op *core.Op, items ...*T) error {
 	if k.Application == nil {
 		return nil

@@ -28,17 +28,17 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// Config is what a relay depends on. All fields are required.
+// Config is the configuration of a Relay. All fields are required.
 type Config struct {
 	Vault  *core.Vault
 	Egress *egress.Client
 	Runs   *runs.Runs // runs the transforms
-	// Timeout is how long a destination may take to begin its answer, and between
-	// one piece of the answer and the next.
+	// Timeout is how long a destination may take to start its response, and
+	// between one part of the response and the next.
 	Timeout time.Duration
 }
 
-// Relay administers proxies and takes requests through them. Make one with New.
+// Relay manages proxies and sends requests through them. Create it with New.
 type Relay struct {
 	Config
 	open *cache.Cache[storage.Key, *Proxy] // by the hashes of their keys
@@ -49,43 +49,44 @@ func New(cfg Config) *Relay { return &Relay{Config: cfg, open: cache.New[storage
 
 // Call is a request through a proxy.
 type Call struct {
-	Key, URL      string // of a stored proxy, or of the destination of an ephemeral one
+	Key, URL      string // key of a stored proxy, or URL of an ephemeral one
 	Method        string // default GET
-	Path, Query   string // put behind those of the destination, as they are
+	Path, Query   string // appended to the path and query of the destination, unchanged
 	Header        http.Header
 	Body          io.Reader // may be nil
-	ContentLength int64     // of Body; 0 and -1 mean that it is unknown
-	MaxBody       int64     // of a body that has to be held in memory
+	ContentLength int64     // of Body; 0 and -1 mean unknown
+	MaxBody       int64     // limit for a body that has to be held in memory
 
-	// KeepAlive and Connection, when set, are sent in the headers of these names.
+	// KeepAlive and Connection, if not empty, are sent in the headers with
+	// these names.
 	KeepAlive, Connection string
-	// asIs means that nothing is filled in: what looks like an expression is data.
+	// asIs means that nothing is replaced: text that looks like an expression is data.
 	asIs bool
 }
 
-// Answer is the answer of a destination. Its body streams, unless a transform
-// made it, and must be closed.
+// Answer is the response of a destination. Its body is streamed, unless a
+// transform created it, and must be closed.
 type Answer struct {
 	Status int
 	Header http.Header
 	Body   io.ReadCloser
 }
 
-// invocation is a request on its way through a proxy.
+// invocation is a request through a proxy in progress.
 type invocation struct {
 	*core.Op
 	*Call
 	relay *Relay
 	proxy *Proxy
-	out   Request // what goes to the destination
+	out   Request // the request to the destination
 }
 
-// ephemeral stands in the log for the id of a proxy that is not stored.
+// ephemeral is the id in the log for a proxy that is not stored.
 const ephemeral = "ephemeral"
 
-// invoke takes a request through a proxy to the destination, and the answer back.
-// The expressions of its body are replaced by the data of tokens, and the
-// transforms of the proxy run.
+// invoke sends a request through a proxy to the destination, and returns the
+// response. It replaces the expressions in the body by the data of tokens, and runs
+// the proxy's transforms.
 func (r *Relay) invoke(ctx context.Context, op *core.Op, x *Proxy, p *Call) (*Answer, error) {
 	if p.MaxBody <= 0 {
 		p.MaxBody = int64(op.Vault.MaxBytes)
@@ -125,7 +126,7 @@ func (r *Relay) invoke(ctx context.Context, op *core.Op, x *Proxy, p *Call) (*An
 	return &Answer{Status: res.StatusCode, Header: res.Header, Body: res.Body}, nil
 }
 
-// prepare finds out where the request goes and what headers it takes along.
+// prepare determines the URL and the headers of the request.
 func (inv *invocation) prepare(ctx context.Context) error {
 	switch {
 	case inv.Method == http.MethodConnect:
@@ -159,7 +160,7 @@ func (inv *invocation) prepare(ctx context.Context) error {
 	return inv.checkHeader()
 }
 
-// checkHeader checks the headers that go to the destination.
+// checkHeader checks the headers for the destination.
 func (inv *invocation) checkHeader() error {
 	if err := egress.CheckHeader(inv.out.Header); err != nil {
 		return fault.Field("headers", "%s", err.Error())
@@ -167,11 +168,14 @@ func (inv *invocation) checkHeader() error {
 	return nil
 }
 
-// checkPlaces refuses a request that has the expression of a token where nothing
-// is filled in: its sender expects the data there. Everything else that looks
-// like an expression may be the destination's own, and passes. It is a help, so
-// it reads no more tokens than fit into one call. It tells a caller which ids
-// exist; with token:use a body tells that too, and without it nothing does.
+// checkPlaces rejects a request with a token expression in a place where
+// expressions are not replaced, because its sender expects the data there.
+// Any other text that looks like an expression may belong to the destination,
+// and passes.
+//
+// The check is only a help, so it reads no more tokens than fit into one
+// call. It reveals which ids exist. A caller with token:use can learn that
+// from a body too, and for callers without it the check is skipped.
 func (inv *invocation) checkPlaces(ctx context.Context) error {
 	if inv.asIs || !inv.Grant().Has(access.TokenUse) {
 		return nil
@@ -197,13 +201,13 @@ func (inv *invocation) checkPlaces(ctx context.Context) error {
 	return fault.Of(bad)
 }
 
-// send calls the destination and returns its answer, whose body is still to
-// come.
+// send calls the destination and returns its response. The body is not read
+// yet.
 func (inv *invocation) send(ctx context.Context) (*http.Response, error) {
 	admission.Of(ctx).Rest()
 	header := inv.out.Header
 	if inv.proxy.ResponseTransform != nil {
-		header.Set("Accept-Encoding", "identity") // what the transform can read
+		header.Set("Accept-Encoding", "identity") // so that the transform can read it
 	}
 	trace.Of(ctx).SetHeaders(header)
 	if inv.KeepAlive != "" {
@@ -222,7 +226,7 @@ func (inv *invocation) send(ctx context.Context) (*http.Response, error) {
 	return sender.Send(ctx, inv.Tenant().String(), &inv.out)
 }
 
-// sendError says in the vault's own errors why there is no answer.
+// sendError converts an error of sending to an error of the vault.
 func sendError(ctx context.Context, err error) error {
 	silent := errors.Is(context.Cause(ctx), ErrSilent)
 	switch left := fault.CallerLeft(ctx); {
@@ -239,9 +243,9 @@ func sendError(ctx context.Context, err error) error {
 	}
 }
 
-// detokenizeOrStream reads the body and replaces its expressions, or leaves a
-// body unread that has to be neither filled in nor transformed. It enters the
-// invocation in the log.
+// detokenizeOrStream reads the body and replaces its expressions. If the body
+// needs neither detokenization nor a transform, it is not read. The
+// invocation is logged.
 func (inv *invocation) detokenizeOrStream(ctx context.Context) error {
 	entered := core.Entity{Type: audit.Proxy, ID: ephemeral}
 	if inv.proxy.ID != (uuid.UUID{}) {
@@ -259,7 +263,7 @@ func (inv *invocation) detokenizeOrStream(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// What comes from a slow caller may take longer than keys may be used.
+	// A slow caller may take longer than keys may be used.
 	if err := inv.Refresh(ctx); err != nil {
 		return err
 	}
@@ -271,13 +275,13 @@ func (inv *invocation) detokenizeOrStream(ctx context.Context) error {
 	return err
 }
 
-// TooLarge is the error about a body that has to be held in memory and is longer
-// than the limit.
+// TooLarge returns the error for a body that has to be held in memory and is
+// longer than the limit.
 func TooLarge(limit int64) error {
 	return fault.New(fault.ErrTooLarge, "the body must have at most %d bytes", limit)
 }
 
-// readBody reads the body of the request, and makes room for it.
+// readBody reserves memory for the body of the request and reads it.
 func (inv *invocation) readBody(ctx context.Context) ([]byte, error) {
 	room := admission.Of(ctx)
 	most := inv.MaxBody
@@ -295,7 +299,7 @@ func (inv *invocation) readBody(ctx context.Context) ([]byte, error) {
 	return raw, core.RoomError(room.Body(ctx, len(raw)+jsonx.Weight(raw)))
 }
 
-// ReadRequest reads the body of a request that has to be held in memory.
+// ReadRequest reads the body of a request into memory.
 func ReadRequest(r io.Reader, limit int64) ([]byte, error) {
 	raw, err := ReadBody(r, limit)
 	if errors.Is(err, ErrTooLarge) {
@@ -304,8 +308,8 @@ func ReadRequest(r io.Reader, limit int64) ([]byte, error) {
 	return raw, err
 }
 
-// Detokenize replaces the expressions of a body, and enters in the log that
-// the tokens were used, and whatever else is.
+// Detokenize replaces the expressions of a body. It logs the use of the
+// tokens and of the other given entities.
 func Detokenize(ctx context.Context, op *core.Op, header http.Header, raw []byte, also ...core.Entity) ([]byte, error) {
 	b, bad := Scan(header, raw)
 	if bad != nil {

@@ -18,14 +18,14 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
 )
 
-// Message is a request or an answer on its way through a transform.
+// Message is a request or a response of a transform.
 type Message struct {
 	Header http.Header
 	Body   []byte
 }
 
-// Value returns the body as code sees it: the document when the type is
-// application/json, and null for an empty one; else a string.
+// Value returns the body as code sees it. If the type is application/json, it
+// is the document, or null for an empty body. Otherwise it is a string.
 func (m *Message) Value() (jsonx.Value, error) {
 	if !isJSON(m.Header) {
 		return jsonx.StringValue(string(m.Body)), nil
@@ -55,9 +55,9 @@ func (m *Message) HeaderValue() jsonx.Value {
 	return jsonx.ObjectValue(members...)
 }
 
-// SetBody takes the body that code returned. One that it did not change stays
-// as it was, byte for byte; so does one that it did not return. Text is taken
-// as it is, everything else as JSON, and null is no body.
+// SetBody sets the body that code returned. If code did not change or return
+// the body, it stays the same, byte for byte. A string becomes text, null an
+// empty body, and everything else JSON.
 func (m *Message) SetBody(result, given jsonx.Value) {
 	switch {
 	case result.IsZero() || result.Equal(given):
@@ -73,14 +73,14 @@ func (m *Message) SetBody(result, given jsonx.Value) {
 	}
 }
 
-// computed are headers that follow from what is sent.
+// computed are headers that are derived from the body and the URL.
 var computed = []string{"Content-Length", "Host", "Transfer-Encoding"}
 
 var errHeaders = errors.New("headers must be an object of strings")
 
-// SetHeader takes the headers that code returned: strings, numbers, booleans,
-// or arrays of them. Without any the headers stay. Those that start with a
-// prefix are the vault's own, and left out.
+// SetHeader sets the headers that code returned: strings, numbers, booleans,
+// or arrays of them. Without any, the headers stay. Headers with the prefix
+// belong to the vault and are left out.
 func (m *Message) SetHeader(result jsonx.Value, prefix string) error {
 	if result.IsZero() || result.IsNull() {
 		return nil
@@ -96,7 +96,7 @@ func (m *Message) SetHeader(result jsonx.Value, prefix string) error {
 			return errHeaders
 		}
 		if old := m.Header[name]; len(values) == 1 && values[0] == strings.Join(old, ", ") {
-			values = old // lines that code has seen as one, like those of Set-Cookie
+			values = old // several lines that code has seen as one, such as Set-Cookie
 		}
 		if len(values) > 0 {
 			header[name] = append(header[name], values...)
@@ -114,7 +114,7 @@ func (m *Message) SetHeader(result jsonx.Value, prefix string) error {
 	return nil
 }
 
-// headerTexts returns the lines of a header that code wrote.
+// headerTexts returns the lines of a header that code returned.
 func headerTexts(v jsonx.Value) ([]string, bool) {
 	switch v.Kind() {
 	case jsonx.Null:
@@ -138,7 +138,7 @@ func headerTexts(v jsonx.Value) ([]string, bool) {
 	}
 }
 
-// maxEncodings bounds how often a body may be compressed.
+// maxEncodings is how often a body may be compressed.
 const maxEncodings = 2
 
 // Decode decompresses the body, so that code can read it.
@@ -174,7 +174,7 @@ func decompress(encoding string, body []byte, limit int64) ([]byte, error) {
 	switch encoding {
 	case "gzip", "x-gzip":
 		r, err = gzip.NewReader(bytes.NewReader(body))
-	case "deflate": // zlib by the book, but some senders leave its frame out
+	case "deflate": // zlib according to the standard, but some senders omit its header
 		if r, err = zlib.NewReader(bytes.NewReader(body)); err != nil {
 			r, err = flate.NewReader(bytes.NewReader(body)), nil
 		}
@@ -193,8 +193,9 @@ func decompress(encoding string, body []byte, limit int64) ([]byte, error) {
 	return body, nil
 }
 
-// AppendValue writes the body as code sees it: as it is when it is the JSON that
-// its type says, null when it should be and is empty, else as a string.
+// AppendValue appends the body as code sees it. If the type is JSON, a valid
+// document is appended unchanged, and an empty body becomes null. Otherwise
+// it is a string.
 func (m *Message) AppendValue(out []byte) []byte {
 	switch {
 	case isJSON(m.Header) && len(bytes.TrimSpace(m.Body)) == 0:
@@ -206,11 +207,11 @@ func (m *Message) AppendValue(out []byte) []byte {
 	}
 }
 
-// ErrTooLarge means that a body is larger than it may be.
+// ErrTooLarge means that a body is larger than allowed.
 var ErrTooLarge = errors.New("the body is too large")
 
-// ReadBody reads a body that has to be held in memory. One that has more than
-// limit bytes is ErrTooLarge.
+// ReadBody reads a body into memory. It returns ErrTooLarge if the body has
+// more than limit bytes.
 func ReadBody(r io.Reader, limit int64) ([]byte, error) {
 	if r == nil {
 		return nil, nil

@@ -13,15 +13,15 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
 )
 
-// Bounds on a multipart body that holds expressions.
+// Limits on a multipart body with expressions.
 const (
 	maxParts    = 1000
-	maxBoundary = 70 // bytes, as RFC 2046 has it
+	maxBoundary = 70 // bytes, from RFC 2046
 )
 
-// scanParts looks for expressions in each part of a multipart body, by the
-// part's own type. Headers of parts, and parts that are encoded or have parts
-// themselves, are left alone.
+// scanParts finds expressions in each part of a multipart body, by the type
+// of the part. Headers of parts, encoded parts and nested multipart bodies
+// stay unchanged.
 func (b *Body) scanParts() *form.Problems {
 	if b.boundary == "" || len(b.boundary) > maxBoundary {
 		return form.Problem("", "must name a boundary of 1 to %d characters in the Content-Type", maxBoundary)
@@ -47,8 +47,8 @@ func (b *Body) scanParts() *form.Problems {
 
 // delimiter is a line between parts.
 type delimiter struct {
-	start int // of the line break before it, which belongs to it
-	next  int // where the part after it starts
+	start int // start of the line break before it, which belongs to it
+	next  int // start of the next part
 	last  bool
 }
 
@@ -64,7 +64,7 @@ func (b *Body) delimiter(from int) (delimiter, bool) {
 		at := i
 		i += len(mark)
 		if at > 0 && b.raw[at-1] != '\n' {
-			continue // before a look at the rest of the line, which may hold many of these
+			continue // check this first, because the rest of the line may contain many of these
 		}
 		rest := b.raw[i:]
 		after := bytes.TrimLeft(rest, " \t")
@@ -77,7 +77,7 @@ func (b *Body) delimiter(from int) (delimiter, bool) {
 	}
 }
 
-// scanPart scans one part, whose headers come first.
+// scanPart scans one part, which starts with its headers.
 func (b *Body) scanPart(start, end int) *form.Problems {
 	part := b.raw[start:max(start, end)]
 	header, body, ok := cutHeader(part)
@@ -97,7 +97,7 @@ func (b *Body) scanPart(start, end int) *form.Problems {
 	return b.scan(format, from, start+len(part), name)
 }
 
-// cutHeader parts the headers from the body.
+// cutHeader separates the headers from the body.
 func cutHeader(part []byte) (http.Header, []byte, bool) {
 	for _, empty := range []string{"\r\n", "\n"} {
 		if body, ok := bytes.CutPrefix(part, []byte(empty)); ok {

@@ -10,16 +10,16 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
 )
 
-// recordSeparator starts each text of a JSON text sequence (RFC 7464). It cannot
-// stand in a JSON text.
+// recordSeparator starts each text of a JSON text sequence (RFC 7464). It
+// cannot occur in a JSON text.
 const recordSeparator = 0x1E
 
-// lineTypes are names of types that have a JSON text on each line.
+// lineTypes matches names of types with a JSON text on each line.
 var lineTypes = regexp.MustCompile(`[nl]djson|json[-_]?l(ines)?\b|json-?stream|\bstream\+json`)
 
-// jsonFormat returns the format of a type that holds JSON: one that has json in
-// its name, whatever else it says. What is not strict JSON after all is refused
-// once it holds an expression, because there is no safe place in it for a value.
+// jsonFormat returns the format of a type that has json in its name. A body
+// that is not strict JSON is rejected if it has an expression, because it has
+// no safe place for a value.
 func jsonFormat(typ string) (format Format, ok bool) {
 	switch {
 	case !strings.Contains(typ, "json"):
@@ -33,8 +33,8 @@ func jsonFormat(typ string) (format Format, ok bool) {
 	}
 }
 
-// guessFormat returns the format of a text whose type is not known. One that a
-// reader may take for JSON is JSON.
+// guessFormat returns the format of a text of unknown type. Text that a
+// reader may take for JSON is treated as JSON.
 func guessFormat(raw []byte) Format {
 	text := bytes.TrimPrefix(raw, []byte("\ufeff"))
 	switch {
@@ -51,11 +51,11 @@ func guessFormat(raw []byte) Format {
 	return jsonLines
 }
 
-// trimSpace removes what is white space to JSON.
+// trimSpace removes JSON white space.
 func trimSpace(text []byte) []byte { return bytes.Trim(text, " \t\r\n") }
 
-// scanRecords finds the strings that hold expressions in each JSON text of a
-// body that has many.
+// scanRecords finds the strings with expressions in each JSON text of a body
+// with several texts.
 func (b *Body) scanRecords(format Format, start, end int, path string) *form.Problems {
 	separator := byte('\n')
 	if format == jsonSequence {

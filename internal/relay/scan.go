@@ -1,5 +1,5 @@
-// Package relay takes requests through a proxy: it finds the expressions of a body
-// by its type and fills them in, runs the transforms of the proxy on messages, and
+// Package relay sends requests through a proxy. It finds the expressions of a
+// body by its type and replaces them, runs the transforms of the proxy, and
 // sends the request to its destination.
 package relay
 
@@ -19,21 +19,21 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
 )
 
-// Format says how expressions stand in a body.
+// Format determines where expressions can be in a body.
 type Format uint8
 
-// The formats. A body that is Opaque is binary or encoded, and never looked at.
+// The formats. An Opaque body is binary or encoded, and is never scanned.
 const (
 	Opaque       Format = iota
-	text                // values are inserted as they are
-	unknown             // like text, unless it turns out to be binary
-	untyped             // like unknown, unless it turns out to be JSON
-	jsonText            // in the strings of a document, but not in keys
+	text                // values are inserted unchanged
+	unknown             // like text, unless it is binary
+	untyped             // like unknown, unless it is JSON
+	jsonText            // in the string values of a document, but not in keys
 	jsonLines           // a document on each line
 	jsonSequence        // a document after each record separator
-	formPairs           // in the values of pairs, form-encoded
+	formPairs           // in the values of form-encoded pairs
 	xmlText             // like text, with values escaped
-	multipart           // each part by its own type
+	multipart           // each part by its type
 )
 
 // binaryTypes are types outside of image, audio, video and font whose bodies
@@ -45,8 +45,8 @@ var binaryTypes = []string{
 	"application/x-protobuf", "application/vnd.google.protobuf", "application/grpc", "application/avro",
 }
 
-// FormatOf tells the format of a body by its headers. The boundary is that of a
-// multipart body.
+// FormatOf returns the format of a body from its headers, and the boundary of
+// a multipart body.
 func FormatOf(header http.Header) (format Format, boundary string) {
 	if e := header.Get("Content-Encoding"); e != "" && !strings.EqualFold(e, "identity") {
 		return Opaque, ""
@@ -78,23 +78,23 @@ func FormatOf(header http.Header) (format Format, boundary string) {
 	}
 }
 
-// Body is a scanned body, with the places at which values of tokens go.
+// Body is a scanned body, with the positions of expressions.
 type Body struct {
 	raw       []byte
 	spots     []spot    // in order
-	templates expr.List // of the spots
-	boundary  string    // of a multipart body
+	templates expr.List // templates of the spots
+	boundary  string    // boundary of a multipart body
 }
 
 // spot is a part of a body that is replaced.
 type spot struct {
 	start, end int
 	path       string              // for messages
-	encode     func(string) string // nil: nothing is left to be done
+	encode     func(string) string // nil if the value needs no encoding
 }
 
-// Scan finds the expressions of a body. Everything outside of them will
-// stay as it is, byte for byte.
+// Scan finds the expressions of a body. Everything outside of them stays the
+// same, byte for byte.
 func Scan(header http.Header, raw []byte) (*Body, *form.Problems) {
 	format, boundary := FormatOf(header)
 	b := &Body{raw: raw}
@@ -108,7 +108,7 @@ func Scan(header http.Header, raw []byte) (*Body, *form.Problems) {
 	return b, b.scanParts()
 }
 
-// scan looks for expressions in a part of the body that has one format.
+// scan finds expressions in a part of the body with one format.
 func (b *Body) scan(format Format, start, end int, path string) *form.Problems {
 	raw := b.raw[start:end]
 	if format == formPairs {
@@ -147,18 +147,18 @@ func (b *Body) addText(s spot, template string, escape func(string) string) *for
 
 func escapeXML(text string) string {
 	var out bytes.Buffer
-	_ = xml.EscapeText(&out, []byte(text)) // a buffer takes everything
+	_ = xml.EscapeText(&out, []byte(text)) // cannot fail for a buffer
 	return out.String()
 }
 
-// scanJSON finds the strings of a document that hold expressions.
+// scanJSON finds the strings of a document that have expressions.
 func (b *Body) scanJSON(start, end int, path string) *form.Problems {
 	raw := b.raw[start:end]
 	doc, err := jsonx.Parse(raw, jsonx.Limits{})
 	if err != nil {
 		return form.Of(path, err)
 	}
-	var places []string // of all strings that are values; "" for those without expressions
+	var places []string // paths of all string values; "" for strings without expressions
 	var found []bool
 	var bad *form.Problems
 	_, err = jsonx.Rewrite(doc, func(at *jsonx.Path, v jsonx.Value) (jsonx.Value, bool, error) {
@@ -189,8 +189,8 @@ func (b *Body) scanJSON(start, end int, path string) *form.Problems {
 	return nil
 }
 
-// valueStrings yields where the strings of a valid JSON text start and end that
-// are values, in order. A string before a colon is a key.
+// valueStrings yields the start and end of each string value in a valid JSON
+// text, in order. A string before a colon is a key.
 func valueStrings(raw []byte) func(yield func(from, to int) bool) {
 	return func(yield func(from, to int) bool) {
 		for i := 0; i < len(raw); i++ {
@@ -214,15 +214,14 @@ func valueStrings(raw []byte) func(yield func(from, to int) bool) {
 	}
 }
 
-// Braces stand in a form as they are or, as most encoders write them,
-// percent-encoded.
+// Braces in a form are literal or, with most encoders, percent-encoded.
 var (
 	opening = regexp.MustCompile(`(?i)(?:\{|%7b){2}`)
 	closing = regexp.MustCompile(`(?i)(?:\}|%7d){2}`)
 )
 
-// scanForm finds expressions in the values of name=value pairs. From the first
-// expression of a value to its last one is replaced, newly encoded.
+// scanForm finds expressions in the values of name=value pairs. The part of a
+// value from its first expression to its last is replaced and encoded again.
 func (b *Body) scanForm(start, end int, path string) *form.Problems {
 	if !opening.Match(b.raw[start:end]) {
 		return nil
@@ -254,11 +253,11 @@ func (b *Body) scanForm(start, end int, path string) *form.Problems {
 	return nil
 }
 
-// Refs returns the tokens that the expressions of the body name.
+// Refs returns the tokens in the expressions of the body.
 func (b *Body) Refs() []expr.Ref { return b.templates.Refs() }
 
-// Naming returns where the expressions stand that name one of these ids: by path,
-// those that they name.
+// Naming returns the expressions that name one of these ids: the named ids,
+// by path.
 func (b *Body) Naming(ids []string) map[string][]string {
 	places := map[string][]string{}
 	for i, named := range b.templates.Naming(ids) {
@@ -269,10 +268,10 @@ func (b *Body) Naming(ids []string) map[string][]string {
 	return places
 }
 
-// HasExpressions reports whether there is something to fill in.
+// HasExpressions reports whether the body has expressions.
 func (b *Body) HasExpressions() bool { return len(b.spots) > 0 }
 
-// Fill returns the body with values in the places of expressions.
+// Fill returns the body with values in place of expressions.
 func (b *Body) Fill(env expr.Env) ([]byte, *form.Problems) {
 	values, err := b.templates.Eval(env)
 	if err != nil {

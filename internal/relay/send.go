@@ -13,28 +13,29 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/egress"
 )
 
-// Request is what goes to a destination. Its method and headers must have been
-// checked.
+// Request is a request to a destination. Its method and headers must have
+// been checked.
 type Request struct {
 	Method string
 	URL    *url.URL
 	Message
-	// Stream, when set, is the body in place of Message.Body, and not held in
-	// memory. It has ContentLength bytes; 0 and -1 mean that this is unknown.
+	// Stream, if not nil, replaces Message.Body and is not held in memory. It
+	// has ContentLength bytes; 0 and -1 mean unknown.
 	Stream        io.Reader
 	ContentLength int64
-	Close         bool // the connection is not used again
+	Close         bool // do not reuse the connection
 }
 
 // Sender sends requests.
 type Sender struct {
 	Client *egress.Client
-	// Stranger says that a stranger calls, who has places apart from the tenant's.
+	// Stranger means an anonymous call, which does not use the tenant's
+	// places.
 	Stranger bool
-	// Timeout is how long a destination may be silent: before its answer, and
-	// between one piece of the answer and the next.
+	// Timeout is how long a destination may be silent, before its response
+	// and between one part of the response and the next.
 	Timeout time.Duration
-	// Explain turns an error of the connection into one for the caller.
+	// Explain converts an error of the connection to an error for the caller.
 	Explain func(ctx context.Context, err error) error
 }
 
@@ -42,8 +43,8 @@ type Sender struct {
 // silent for too long.
 var ErrSilent = errors.New("the destination was silent for too long")
 
-// Send calls the destination for a tenant and returns its answer, whose body is
-// still to come.
+// Send calls the destination for a tenant and returns its response. The body
+// is not read yet.
 func (s *Sender) Send(ctx context.Context, tenant string, r *Request) (*http.Response, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	wait := newStopwatch(s.Timeout, func() { cancel(ErrSilent) })
@@ -63,7 +64,7 @@ func (s *Sender) Send(ctx context.Context, tenant string, r *Request) (*http.Res
 	if err != nil {
 		defer cancel(nil)
 		if failed := body.failure(); failed != nil {
-			return nil, failed // the caller's body broke off, and not the destination
+			return nil, failed // reading the caller's body failed, not the destination
 		}
 		return nil, s.Explain(ctx, err)
 	}
@@ -71,8 +72,8 @@ func (s *Sender) Send(ctx context.Context, tenant string, r *Request) (*http.Res
 	return res, nil
 }
 
-// build makes the request. A body in memory can be sent again when an idle
-// connection turns out to be dead; a stream cannot.
+// build returns the HTTP request. A body in memory can be sent again if an
+// idle connection turns out to be dead; a stream cannot.
 func (r *Request) build(ctx context.Context, stream io.ReadCloser) (*http.Request, error) {
 	req, err := http.NewRequestWithContext(ctx, r.Method, "/", bytes.NewReader(r.Body))
 	if err != nil {
@@ -86,27 +87,27 @@ func (r *Request) build(ctx context.Context, stream io.ReadCloser) (*http.Reques
 		}
 	}
 	if _, ok := req.Header["User-Agent"]; !ok {
-		req.Header["User-Agent"] = []string{""} // else net/http would name itself
+		req.Header["User-Agent"] = []string{""} // otherwise net/http would send its own
 	}
 	return req, nil
 }
 
-// stopwatch ends a request when the destination has kept us waiting for too
-// long. Time that passes while we wait for the caller does not count.
+// stopwatch ends a request if the destination takes too long. Time spent
+// waiting for the caller does not count.
 type stopwatch struct {
 	limit time.Duration
 	timer *time.Timer
 
 	mu    sync.Mutex
-	ended bool // what is left of the request's body does not matter any more
+	ended bool // the rest of the request's body no longer matters
 }
 
-// newStopwatch starts to count. expire is called when the limit is reached.
+// newStopwatch starts a stopwatch. It calls expire when the limit is reached.
 func newStopwatch(limit time.Duration, expire func()) *stopwatch {
 	return &stopwatch{limit: limit, timer: time.AfterFunc(limit, expire)}
 }
 
-// pause and resume stand around reads of the request's body.
+// pause and resume are called before and after reading the request's body.
 func (w *stopwatch) pause() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -123,7 +124,7 @@ func (w *stopwatch) resume() {
 	}
 }
 
-// end stops waiting for an answer: there is one, or none will come.
+// end ends the wait: there is a response, or there will be none.
 func (w *stopwatch) end() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -131,7 +132,7 @@ func (w *stopwatch) end() {
 	w.timer.Stop()
 }
 
-// requestBody is the body of a request. It remembers why it could not be read.
+// requestBody is the body of a request. It records why reading it failed.
 type requestBody struct {
 	io.Reader
 	wait *stopwatch
@@ -152,7 +153,7 @@ func (b *requestBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Close does nothing: the body belongs to the caller.
+// Close does nothing, because the body belongs to the caller.
 func (b *requestBody) Close() error { return nil }
 
 func (b *requestBody) failure() error {
@@ -161,19 +162,19 @@ func (b *requestBody) failure() error {
 	return b.err
 }
 
-// answerBody is the body of an answer, as long as the destination does not fall
-// silent.
+// answerBody is the body of a response. Reading fails if the destination is
+// silent for too long.
 type answerBody struct {
 	io.ReadCloser
 	ctx     context.Context
 	cancel  context.CancelCauseFunc
 	wait    *stopwatch
 	explain func(context.Context, error) error
-	whole   bool // the time is for all of it, not for each piece
+	whole   bool // the time limit applies to the whole body, not to each part
 }
 
-// Hurry gives the destination no more time for the whole body of an answer than
-// it otherwise has for each piece: it is of no use before it is complete.
+// Hurry limits the time for the whole body of a response to the time for one
+// part. It is for responses that are useless until they are complete.
 func Hurry(res *http.Response) {
 	if b, ok := res.Body.(*answerBody); ok {
 		b.whole = true

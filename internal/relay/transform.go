@@ -16,7 +16,8 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/trace"
 )
 
-// transformRequest runs the request transform: what it returns is sent.
+// transformRequest runs the request transform and sets its result as the
+// request.
 func (inv *invocation) transformRequest(ctx context.Context) error {
 	m := &inv.out.Message
 	if err := m.Decode(inv.MaxBody); err != nil {
@@ -39,11 +40,12 @@ func (inv *invocation) transformRequest(ctx context.Context) error {
 	return inv.transform(ctx, inv.proxy.RequestTransform, m, body, args)
 }
 
-// transformResponse runs the response transform: what it returns is the answer.
+// transformResponse runs the response transform and returns its result as the
+// response.
 func (inv *invocation) transformResponse(ctx context.Context, res *http.Response) (*Answer, error) {
 	Hurry(res)
 	raw, err := ReadBody(res.Body, inv.MaxBody)
-	res.Body.Close() // the code may need the place of this request for its own
+	res.Body.Close() // the code may need the place of this request
 	if errors.Is(err, ErrTooLarge) {
 		return nil, fault.New(fault.ErrUnreachable, "the destination's response has more than %d bytes, which is too much for a response transform", inv.MaxBody)
 	}
@@ -72,7 +74,7 @@ func (inv *invocation) transformResponse(ctx context.Context, res *http.Response
 	return &Answer{Status: res.StatusCode, Header: m.Header, Body: io.NopCloser(bytes.NewReader(m.Body))}, nil
 }
 
-// transform runs code on a message and puts what it returns in its place.
+// transform runs code on a message and replaces the message by the result.
 func (inv *invocation) transform(ctx context.Context, t *Transform, m *Message, body, args jsonx.Value) error {
 	out, err := inv.relay.Runs.Run(ctx, inv.Op, runs.Code{
 		Entity: core.Entity{Type: audit.Proxy, ID: inv.proxy.ID.String()}, Name: inv.proxy.Name, Source: t.Code, Args: args,

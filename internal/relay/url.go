@@ -24,14 +24,14 @@ func DropPrefixed(header http.Header, prefix string) {
 	}
 }
 
-// Place is a value outside of the body that is an expression.
+// Place is an expression outside of the body.
 type Place struct {
 	Path string // for messages
 	IDs  []string
 }
 
-// Places returns the values of headers and of a query that are wholly one
-// well-formed expression, until they name enough tokens.
+// Places returns the values of headers and of a query that consist of one
+// well-formed expression. It stops when they name enough tokens.
 func Places(header http.Header, query string, enough int) []Place {
 	var found []Place
 	add := func(path, value string) {
@@ -66,7 +66,7 @@ func Places(header http.Header, query string, enough int) []Place {
 	return found
 }
 
-// Extend puts a path and a query behind those of a URL.
+// Extend appends a path and a query to a URL.
 func Extend(base *url.URL, path, query string) (*url.URL, *form.Problems) {
 	u := *base
 	if path != "" {
@@ -95,9 +95,9 @@ func Extend(base *url.URL, path, query string) (*url.URL, *form.Problems) {
 	return &u, nil
 }
 
-// hasDotSegment reports whether a path could lead upwards: also for a
-// destination that decodes it first, takes backslashes for slashes, or leaves
-// the parameters of a segment out ("..;x").
+// hasDotSegment reports whether a path could lead upwards. A destination may
+// decode the path first, treat backslashes as slashes, or ignore the
+// parameters of a segment ("..;x").
 func hasDotSegment(path string) bool {
 	plain, err := url.PathUnescape(path)
 	if err != nil {

@@ -1,5 +1,6 @@
-// Package reveal fills expressions with the data of tokens: it reads the tokens
-// that a document names, checks the right to use them, and logs the uses.
+// Package reveal replaces expressions by the data of tokens. It reads the
+// tokens that a document names, checks the permission to use them, and logs
+// the uses.
 package reveal
 
 import (
@@ -25,8 +26,8 @@ import (
 // Root is the path of an expression that is a whole document or text.
 const Root = "$"
 
-// MaxTokens bounds the distinct tokens of one request, and AtOnce is how many of
-// them are read before their size is looked at.
+// MaxTokens is the maximum number of distinct tokens of one request. AtOnce
+// is how many of them are read before their size is checked.
 const (
 	MaxTokens = 100
 	AtOnce    = 16
@@ -62,9 +63,10 @@ type Expressions interface {
 	Naming(ids []string) map[string][]string
 }
 
-// Used are the tokens that expressions name, as the caller may use them.
+// Used holds the tokens that expressions name, as far as the caller may use
+// them.
 type Used struct {
-	ids  []string // in the order in which they were named
+	ids  []string // in the order of their first expression
 	byID map[string]*usedToken
 }
 
@@ -74,8 +76,8 @@ type usedToken struct {
 	seen      map[bool]jsonx.Value // the data and the whole token, once computed
 }
 
-// Find reads the tokens that expressions name, and checks token:use on each. Root is
-// the path for problems of an expression that is the whole input.
+// Find reads the tokens that expressions name, and checks token:use on each.
+// Root is the path in problems with an expression that is the whole input.
 func Find(ctx context.Context, op *core.Op, from Expressions, root string) (*Used, error) {
 	used := &Used{ids: expr.DistinctIDs(from.Refs()), byID: map[string]*usedToken{}}
 	if len(used.ids) > MaxTokens {
@@ -107,7 +109,7 @@ func Find(ctx context.Context, op *core.Op, from Expressions, root string) (*Use
 	return used, nil
 }
 
-// open opens rows for expressions, if token:use allows it for each.
+// open decrypts rows for expressions, if token:use allows it for each.
 func (u *Used) open(ctx context.Context, op *core.Op, rows []storage.Token) error {
 	for i := range rows {
 		if tokens.Expired(&rows[i], op.Now) {
@@ -127,9 +129,9 @@ func (u *Used) open(ctx context.Context, op *core.Op, rows []storage.Token) erro
 	return nil
 }
 
-// missingTokens lists the expressions that name tokens which do not exist. An id may
-// hold dots, so a path into a token looks like an id; the message then shows how
-// such a path is written.
+// missingTokens returns an error that lists the expressions with tokens that
+// do not exist. An id may contain dots, so a path into a token looks like an
+// id. The message then shows how to write such a path.
 func missingTokens(from Expressions, missing []string, root string) error {
 	whole := map[string]bool{}
 	for _, ref := range from.Refs() {
@@ -151,8 +153,8 @@ func missingTokens(from Expressions, missing []string, root string) error {
 	return fault.Of(bad)
 }
 
-// isPath reports whether a text can be a path into a token: names with dots
-// between them.
+// isPath reports whether a text can be a path into a token: names separated
+// by dots.
 func isPath(text string) bool {
 	for name := range strings.SplitSeq(text, ".") {
 		if name == "" || strings.ContainsFunc(name, func(r rune) bool { return r != '_' && !unicode.IsLetter(r) && !unicode.IsDigit(r) }) {
@@ -162,7 +164,7 @@ func isPath(text string) bool {
 	return true
 }
 
-// Log logs the use of other entities, and then of the tokens.
+// Log logs the use of the other entities, and then of the tokens.
 func (u *Used) Log(ctx context.Context, op *core.Op, also ...core.Entity) error {
 	seen := slices.Clone(also)
 	for _, id := range u.ids {
@@ -171,8 +173,8 @@ func (u *Used) Log(ctx context.Context, op *core.Op, also ...core.Entity) error 
 	return op.LogReads(ctx, audit.Use, seen...)
 }
 
-// Env gives the expressions of a body of so many bytes the data of tokens, or the
-// whole of them, and their budget.
+// Env returns the environment for the expressions of a body with the given
+// number of bytes: the tokens and a budget.
 func (u *Used) Env(ctx context.Context, body int) expr.Env {
 	steps := budget.Request(ctx, 0, body)
 	for _, t := range u.byID {
@@ -192,8 +194,9 @@ func (u *Used) Env(ctx context.Context, body int) expr.Env {
 	}}
 }
 
-// see returns the token's data, or the whole token, as the caller may see it. Env
-// keeps the result, because a request may name one token in thousands of expressions.
+// see returns the token's data, or the whole token, as the caller may see it.
+// Env caches the result, because a request may name one token in thousands of
+// expressions.
 func (t *usedToken) see(ctx context.Context, whole bool) jsonx.Value {
 	if whole {
 		return t.whole(ctx)
@@ -201,8 +204,8 @@ func (t *usedToken) see(ctx context.Context, whole bool) jsonx.Value {
 	return t.Shown(ctx, t.transform)
 }
 
-// whole returns the token as a document. Enrichments reveal more of a number than
-// masks do, so they are only for callers that see the number.
+// whole returns the token as a document. Enrichments reveal more of a number
+// than masks, so only callers that see the number get them.
 func (t *usedToken) whole(ctx context.Context) jsonx.Value {
 	out := t.View(ctx, t.transform)
 	if t.transform == access.Reveal {

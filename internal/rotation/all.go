@@ -15,34 +15,34 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// AllOptions adjusts a rotation of all tenants.
+// AllOptions configures a rotation of all tenants.
 type AllOptions struct {
-	// OlderThan, unless zero, leaves out tenants whose data key was made at or after
-	// this time.
+	// OlderThan, if not zero, skips tenants whose data key was created at or
+	// after this time.
 	OlderThan time.Time
-	// Progress, unless nil, is called when something was done, by one goroutine at
-	// a time.
+	// Progress, if not nil, is called after each step, by one goroutine at a
+	// time.
 	Progress func(AllProgress)
-	// User, unless empty, is the user that log entries name.
+	// User, if not empty, is the user in log entries.
 	User string
 }
 
-// AllProgress is how far a rotation of all tenants has got.
+// AllProgress is the progress of a rotation of all tenants.
 type AllProgress struct {
-	Tenants int // that have only their new key
-	Rows    int // resealed
+	Tenants int // tenants that have only their new key
+	Rows    int // resealed rows
 }
 
 const (
-	// passSize is how many tenants share one wait.
+	// passSize is the number of tenants that share one wait.
 	passSize = 1000
-	// atOnce is how many tenants are resealed at a time.
+	// atOnce is the number of tenants that are resealed concurrently.
 	atOnce = 8
 )
 
-// RotateAll does for all tenants what Rotate does for one. The tenants of a pass
-// share the wait for nodes that may still use the old keys. A tenant that fails
-// does not keep the others from their keys.
+// RotateAll rotates the keys of all tenants; see Rotate. The tenants of a
+// pass share the wait for nodes that may still use the old keys. If one
+// tenant fails, the others still get their keys.
 func RotateAll(ctx context.Context, v *core.Vault, opts AllOptions) error {
 	a := &all{AllOptions: opts, v: v}
 	filter := storage.RecordFilter{Kind: keyring.KindTenant, Limit: chunk}
@@ -66,7 +66,7 @@ func RotateAll(ctx context.Context, v *core.Vault, opts AllOptions) error {
 	return errors.Join(failed...)
 }
 
-// all is a rotation of all tenants under way.
+// all is a rotation of all tenants in progress.
 type all struct {
 	AllOptions
 	v *core.Vault
@@ -75,7 +75,7 @@ type all struct {
 	now AllProgress
 }
 
-// rotation returns the rotation of a tenant, which reports to this one.
+// rotation returns the rotation of a tenant, which reports its progress to a.
 func (a *all) rotation(tenant uuid.UUID) *rotation {
 	r := &rotation{v: a.v, tenant: tenant, Options: Options{User: a.User}}
 	before := 0
@@ -97,7 +97,7 @@ func (a *all) report(more AllProgress) {
 	}
 }
 
-// pass rotates tenants with one wait, and returns what went wrong.
+// pass rotates tenants with one wait, and returns the errors.
 func (a *all) pass(ctx context.Context, tenants []*rotation) []error {
 	var failed []error
 	begin := func(r *rotation) (bool, error) {
@@ -114,7 +114,7 @@ func (a *all) pass(ctx context.Context, tenants []*rotation) []error {
 	if len(tenants) == 0 {
 		return failed
 	}
-	promoted := time.Now() // all of them, at the latest
+	promoted := time.Now() // by now all of them are promoted
 	for _, r := range tenants {
 		if err := r.wait(ctx, promoted); err != nil {
 			return append(failed, err)
@@ -130,8 +130,8 @@ func (a *all) pass(ctx context.Context, tenants []*rotation) []error {
 	return append(failed, errs...)
 }
 
-// due reports whether a tenant is to get a new key: if its key is old enough, or a
-// rotation was cut off.
+// due reports whether a tenant gets a new key: its key is old enough, or an
+// earlier rotation was interrupted.
 func (a *all) due(ctx context.Context, r *rotation) (bool, error) {
 	if a.OlderThan.IsZero() {
 		return true, nil
@@ -145,9 +145,9 @@ func (a *all) due(ctx context.Context, r *rotation) (bool, error) {
 	return newest.State == seal.Pending || state.Ring.Retired() || newest.Created.Before(a.OlderThan), nil
 }
 
-// each does something for tenants, some at a time. It returns those for which it
-// reported true, and errors with the ids of their tenants. A tenant that was deleted
-// meanwhile is passed over.
+// each calls do for tenants, some of them concurrently. It returns the
+// tenants for which do returned true, and errors with the ids of their
+// tenants. It skips tenants that were deleted in between.
 func each(tenants []*rotation, do func(*rotation) (bool, error)) (kept []*rotation, failed []error) {
 	var mu sync.Mutex
 	var wg sync.WaitGroup

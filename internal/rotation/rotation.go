@@ -1,6 +1,5 @@
-// Package rotation replaces the keys of tenants: a new data key for a tenant, or
-// a new master key around the data keys of all of them. Every node serves
-// meanwhile.
+// Package rotation replaces the keys of tenants: the data key of a tenant, or
+// the master key around the data keys of all tenants. All nodes keep serving.
 package rotation
 
 import (
@@ -21,25 +20,26 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// Options adjusts a rotation.
+// Options configures a rotation.
 type Options struct {
-	// Progress, unless nil, is called after each batch with the number of rows
-	// resealed so far.
+	// Progress, if not nil, is called after each batch with the number of
+	// rows resealed so far.
 	Progress func(done int)
-	// User, unless empty, is the user that log entries name.
+	// User, if not empty, is the user in log entries.
 	User string
 }
 
-// chunk bounds how many rows one change reseals. A change has fewer rows when
-// they are large, within Config.MaxPageBytes.
+// chunk is the maximum number of rows that one change reseals. A change has
+// fewer rows if they are large, within Config.MaxPageBytes.
 const chunk = 200
 
-// Rotate gives a tenant a new data key, reseals all of its rows under that key,
-// and destroys the old key. A rotation that was cut off is continued by the next
-// call.
+// Rotate gives a tenant a new data key, reseals all of its rows with that
+// key, and destroys the old key. The next call continues an interrupted
+// rotation.
 //
-// Rotate destroys the old key only when no node can use it any more, which takes
-// the horizon of the vault, and when a last scan has found no row under it.
+// Rotate destroys the old key only when no node can use it any more, which
+// takes the horizon of the vault, and a last scan has found no row that needs
+// it.
 func Rotate(ctx context.Context, v *core.Vault, tenant uuid.UUID, opts Options) error {
 	r := &rotation{Options: opts, v: v, tenant: tenant}
 	promoted, err := r.promote(ctx)
@@ -55,22 +55,22 @@ func Rotate(ctx context.Context, v *core.Vault, tenant uuid.UUID, opts Options) 
 	return r.finish(ctx)
 }
 
-// finish reseals what other nodes have sealed under the old key until now, and
-// destroys it.
+// finish reseals rows that other nodes have sealed with the old key in the
+// meantime, and destroys the old key.
 func (r *rotation) finish(ctx context.Context) error {
 	if err := r.reseal(ctx); err != nil {
 		return err
 	}
 	return r.step(ctx, "Data keys before %d destroyed", func(ring *seal.Ring) (*seal.Ring, error) {
 		if !ring.Retired() || ring.Version() != r.version {
-			return nil, nil // done, or the next rotation's to do
+			return nil, nil // done, or left to the next rotation
 		}
 		return ring.Destroy()
 	})
 }
 
-// Rewrap wraps the data keys of every tenant again under the primary master key,
-// and last the record by which a vault recognizes its master key.
+// Rewrap wraps the data keys of every tenant with the primary master key. The
+// record that identifies the master key comes last.
 func Rewrap(ctx context.Context, v *core.Vault) error {
 	filter := storage.RecordFilter{Kind: keyring.KindTenant, Limit: chunk}
 	for {
@@ -102,17 +102,17 @@ func rewrapTenant(ctx context.Context, v *core.Vault, tenant uuid.UUID) error {
 	return err
 }
 
-// rotation is a rotation under way.
+// rotation is a rotation in progress.
 type rotation struct {
 	Options
 	v       *core.Vault
 	tenant  uuid.UUID
 	done    int
-	version int // of the key that everything is to be under
+	version int // target key version of all rows
 }
 
-// promote makes a new key the one that seals, unless a rotation that was cut
-// off has done so already. It returns when that was certain.
+// promote makes a new key the primary one, unless an interrupted rotation has
+// already done so. It returns a time at which the promotion was complete.
 func (r *rotation) promote(ctx context.Context) (time.Time, error) {
 	err := r.step(ctx, "Data key %d made pending", func(ring *seal.Ring) (*seal.Ring, error) {
 		if _, state := ring.Newest(); state == seal.Pending || ring.Retired() {
@@ -134,8 +134,8 @@ func (r *rotation) promote(ctx context.Context) (time.Time, error) {
 	return time.Now(), err
 }
 
-// step changes the tenant's ring, with a log entry. A change that gives nil
-// leaves the ring as it is.
+// step changes the tenant's ring and writes a log entry. If change returns
+// nil, the ring stays unchanged.
 func (r *rotation) step(ctx context.Context, message string, change func(*seal.Ring) (*seal.Ring, error)) error {
 	_, err := core.RetryStale(func() (struct{}, error) {
 		state, err := r.v.Tenants.Reload(ctx, r.tenant)
@@ -175,14 +175,14 @@ func (r *rotation) store(ctx context.Context, state *core.State, ring *seal.Ring
 	return untilFree(ctx, func() error { return op.Apply(ctx, ch) })
 }
 
-// operation returns an operation of the tenant under certain keys.
+// operation returns an operation of the tenant with the given keys.
 func (r *rotation) operation(state *core.State) *core.Op {
 	return &core.Op{Caller: r.v.Owner(r.tenant), State: state, Now: r.v.Now()}
 }
 
-// untilFree lets a rotation wait, for as long as its context allows, for a
-// database that is out of reach, and for what a transaction of the application
-// holds: a tenant's ring, or a row.
+// untilFree retries a write until the context ends, while the database is
+// unreachable or an application's transaction holds the tenant's ring or a
+// row.
 func untilFree(ctx context.Context, write func() error) error {
 	for {
 		err := write()
@@ -199,7 +199,7 @@ func untilFree(ctx context.Context, write func() error) error {
 
 const untilFreePause = 100 * time.Millisecond
 
-// wait lets every node's knowledge of the old key grow too old to be used.
+// wait waits until every node's copy of the old key is too old to be used.
 func (r *rotation) wait(ctx context.Context, since time.Time) error {
 	if store, ok := r.v.Store.(keyring.Gated); ok {
 		r.v.Tenants.Forget(r.tenant)
@@ -216,7 +216,7 @@ func (r *rotation) wait(ctx context.Context, since time.Time) error {
 	}
 }
 
-// reseal seals everything under the new key that is under an older one.
+// reseal reseals everything that is sealed with an older key.
 func (r *rotation) reseal(ctx context.Context) error {
 	state, err := r.v.Tenants.Reload(ctx, r.tenant)
 	if err != nil {
@@ -231,7 +231,7 @@ func (r *rotation) reseal(ctx context.Context) error {
 	return nil
 }
 
-// resealer seals rows under the key that seals now.
+// resealer returns a resealer that uses the current primary key.
 func resealer(op *core.Op) *sealed.Resealer {
 	return &sealed.Resealer{Tenant: op.Tenant(), From: op.State.Ring, To: op.State.Ring}
 }
@@ -243,8 +243,8 @@ func (r *rotation) report(n int) {
 	}
 }
 
-// resealTokens walks the tokens from the newest to the oldest. New ones are
-// sealed under the new key by themselves.
+// resealTokens reseals tokens from the newest to the oldest. New tokens are
+// already sealed with the new key.
 func (r *rotation) resealTokens(ctx context.Context, op *core.Op) error {
 	filter := storage.TokenFilter{Tenant: op.TenantID(), Where: storage.KeyBelow(op.State.Ring.Version()), MaxBytes: op.Vault.MaxPageBytes}
 	walk := find.NewWalk(chunk)
@@ -296,7 +296,7 @@ func (r *rotation) resealRecords(ctx context.Context, op *core.Op) error {
 		var updates []storage.RecordUpdate
 		for _, rec := range recs {
 			if rec.Kind == keyring.KindRing || rec.Kind == keyring.KindTombstone {
-				continue // not sealed under a data key
+				continue // not sealed with a data key
 			}
 			if err := resealer(op).Record(&rec); err != nil {
 				return err
@@ -311,9 +311,9 @@ func (r *rotation) resealRecords(ctx context.Context, op *core.Op) error {
 	}
 }
 
-// writeEach writes updates in one change; or, when some of the rows were changed
-// meanwhile, one by one without those. A row that was changed is under the new
-// key, or the last scan finds it.
+// writeEach writes updates in one change. If some of the rows have changed,
+// it writes the updates one by one and skips those rows. A changed row has
+// the new key, or the last scan finds it.
 func writeEach[T any](ctx context.Context, op *core.Op, updates []T, put func(*storage.Change, []T)) error {
 	if len(updates) == 0 {
 		return nil
@@ -335,8 +335,8 @@ func writeEach[T any](ctx context.Context, op *core.Op, updates []T, put func(*s
 	return nil
 }
 
-// resealRest reseals claims and jobs. A resealed row is no longer found, so
-// there is no place to remember.
+// resealRest reseals claims and jobs. A resealed row no longer matches the
+// filter, so no position has to be kept.
 func (r *rotation) resealRest(ctx context.Context, op *core.Op) error {
 	version := op.State.Ring.Version()
 	for _, kind := range []storage.SealedKind{storage.SealedClaims, storage.SealedJobs} {

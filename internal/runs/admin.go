@@ -19,42 +19,42 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// State is where a job is in its life.
+// State is the state of a job.
 type State string
 
 // The states of a job.
 const (
 	Waiting State = "waiting" // for its time, or for a worker
-	Running State = "running" // a node has it
+	Running State = "running" // leased by a node
 	Dead    State = "dead"    // given up
 )
 
-// Info describes a job. It holds nothing of its arguments or its result.
+// Info describes a job. It contains nothing of its arguments or result.
 type Info struct {
 	ID, Reactor uuid.UUID
 	State       State
-	Step        string // what is done next: run, or deliver
-	Attempts    int    // of that step, so far
+	Step        string // next step: run or deliver
+	Attempts    int    // attempts of that step so far
 	RunAt       time.Time
 	CreatedAt   time.Time
 	Ran         Outcome
 }
 
-// Filter asks for jobs.
+// Filter selects jobs.
 type Filter struct {
-	Dead   bool      // those that were given up, or those that were not
-	Before uuid.UUID // jobs that are older than this one; zero for the newest
+	Dead   bool      // only dead jobs, or only others
+	Before uuid.UUID // only jobs older than this one; zero for the newest
 	Size   int       // at most 100; zero means 20
 }
 
-// maxPage bounds a list of jobs, and page is its default.
+// maxPage is the maximum size of a list of jobs, and page the default.
 const (
 	maxPage = 100
 	page    = 20
 )
 
-// List returns jobs of the tenant, newest first; fewer than asked for when they
-// would take much memory.
+// List returns jobs of the tenant, newest first. It returns fewer than
+// requested if they would take much memory.
 func List(ctx context.Context, op *core.Op, p Filter) ([]Info, error) {
 	p.Size = cmp.Or(p.Size, page)
 	if p.Size < 1 || p.Size > maxPage {
@@ -75,8 +75,8 @@ func List(ctx context.Context, op *core.Op, p Filter) ([]Info, error) {
 	return list, nil
 }
 
-// Retry makes a dead job due again. Of several who retry or discard a job, one
-// succeeds, and the others get ErrNotFound.
+// Retry makes a dead job due again. If several callers retry or discard a
+// job, one succeeds and the others get ErrNotFound.
 func (r *Runs) Retry(ctx context.Context, op *core.Op, id uuid.UUID) error {
 	return r.changeDead(ctx, op, id, func(row *storage.Job, job *Job, ch *storage.Change) (string, error) {
 		if job == nil {
@@ -103,8 +103,8 @@ func (r *Runs) Discard(ctx context.Context, op *core.Op, id uuid.UUID) error {
 
 var errNoDead = fault.New(fault.ErrNotFound, "dead job not found")
 
-// change describes what becomes of a dead job, and the message of its entry in
-// the log.
+// change sets the new state of a dead job, and returns the message of its log
+// entry.
 type change func(*storage.Job, *Job, *storage.Change) (string, error)
 
 func (r *Runs) changeDead(ctx context.Context, op *core.Op, id uuid.UUID, change change) error {
@@ -129,14 +129,14 @@ func (r *Runs) changeDead(ctx context.Context, op *core.Op, id uuid.UUID, change
 	ch.Logs = []storage.Log{entry}
 	defer r.Worker.Wake()
 	if err := op.Write(ctx, ch); errors.Is(err, storage.ErrStale) {
-		return errNoDead // another was faster
+		return errNoDead // another caller was faster
 	} else if err != nil {
 		return err
 	}
 	return nil
 }
 
-// info describes a row, and returns what it holds; nil when nothing is left.
+// info describes a row, and returns its payload, or nil if it was dropped.
 func info(ctx context.Context, op *core.Op, row *storage.Job) (Info, *Job, error) {
 	id := uuid.UUID(row.ID)
 	info := Info{ID: id, State: Waiting, Attempts: row.Attempts, RunAt: row.RunAt}
@@ -159,7 +159,7 @@ func info(ctx context.Context, op *core.Op, row *storage.Job) (Info, *Job, error
 	return info, job, nil
 }
 
-// OpenJob returns what a row holds; nil when nothing is left.
+// OpenJob returns the payload of a row, or nil if it was dropped.
 func OpenJob(ctx context.Context, op *core.Op, row *storage.Job) (*Job, error) {
 	if len(row.Payload) == 0 {
 		return nil, nil
@@ -176,9 +176,9 @@ func OpenJob(ctx context.Context, op *core.Op, row *storage.Job) (*Job, error) {
 	return job, nil
 }
 
-// giveUp marks the job as dead. It stays held, by this node, so that of several
-// who revive or discard it one succeeds: see [Runs.Retry]. It leaves an entry
-// in the log.
+// giveUp marks the job as dead. This node keeps owning it, so that only one
+// of several callers can revive or discard it: see [Runs.Retry]. It writes a
+// log entry.
 func (j *leased) giveUp(ctx context.Context) error {
 	if err := j.Refresh(ctx); err != nil {
 		return err
@@ -196,8 +196,9 @@ func (j *leased) giveUp(ctx context.Context) error {
 	return j.Write(ctx, ch)
 }
 
-// abandoned is what is kept of a dead job. A result that may hold a cvc, or that
-// depends on more tokens than are known, could not be sent again, so it goes.
+// abandoned returns the row of a dead job. A result that may contain a cvc,
+// or that depends on too many tokens, could not be sent again, so it is
+// dropped.
 func (j *leased) abandoned() (storage.JobUpdate, error) {
 	sawCVC := func(u kept.Use) bool { return !u.CVCEnds.IsZero() }
 	if j.react.TooMany || slices.ContainsFunc(j.react.Uses, sawCVC) {

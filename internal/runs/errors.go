@@ -14,14 +14,15 @@ import (
 	"github.com/seed-72ea4aab/vault/script"
 )
 
-// Outcome says how a run went. It holds nothing that the code was given or wrote.
+// Outcome is the outcome of a run. It contains nothing of the code's input or
+// output.
 type Outcome struct {
-	Status int           `json:"status,omitempty"` // of the response; zero when the code has not run
+	Status int           `json:"status,omitempty"` // status of the response; zero if the code has not run
 	Took   time.Duration `json:"took,omitempty"`
-	Line   int           `json:"line,omitempty"` // of the code, at which the error arose
+	Line   int           `json:"line,omitempty"` // line of the code with the error
 }
 
-// outcomeOf describes a run that gave this error, or none.
+// outcomeOf returns the outcome of a run with this error, which may be nil.
 func outcomeOf(err error, took time.Duration) Outcome {
 	out := Outcome{Status: 200, Took: took}
 	if err == nil {
@@ -34,7 +35,8 @@ func outcomeOf(err error, took time.Duration) Outcome {
 	return out
 }
 
-// ErrorLine returns the line of tenants' code at which an error of a run arose.
+// ErrorLine returns the line of tenants' code where an error of a run
+// occurred.
 func ErrorLine(err error) (line int, ok bool) {
 	var failed *script.Error
 	if !errors.As(err, &failed) || len(failed.Frames) == 0 {
@@ -43,8 +45,9 @@ func ErrorLine(err error) (line int, ok bool) {
 	return failed.Frames[0].Line, true
 }
 
-// HostError returns what running code may know of an error: those that are made
-// for callers, and of any other that the operation failed.
+// HostError returns the parts of an error that running code may see. For
+// errors that are not meant for callers, it is only that the operation
+// failed.
 func HostError(err error) *script.HostError {
 	var host *script.HostError
 	if errors.As(err, &host) {
@@ -63,7 +66,7 @@ func HostError(err error) *script.HostError {
 	if fields := fault.Fields(err); fields != nil {
 		return &script.HostError{Status: http.StatusBadRequest, Message: "One or more validation errors occurred.", Errors: fields}
 	}
-	if errors.Is(err, fault.ErrUnavailable) { // its own text may say where the database is
+	if errors.Is(err, fault.ErrUnavailable) { // its text may contain the address of the database
 		return &script.HostError{Status: http.StatusServiceUnavailable, Message: fault.Detail(fault.ErrUnavailable)}
 	}
 	for _, known := range hostErrors {
@@ -74,7 +77,7 @@ func HostError(err error) *script.HostError {
 	return &script.HostError{Status: http.StatusInternalServerError, Message: "the operation failed"}
 }
 
-// hostErrors are the sentinels whose text is made for callers.
+// hostErrors are the errors whose text is meant for callers.
 var hostErrors = []struct {
 	err    error
 	status int
@@ -91,13 +94,13 @@ var hostErrors = []struct {
 	{fault.ErrUnreachable, http.StatusBadGateway},
 }
 
-// failedRun is the body of a callback about a run that failed.
+// failedRun is the body of a callback for a failed run.
 type failedRun struct {
 	Title  string              `json:"title"`
 	Status int                 `json:"status"`
 	Detail string              `json:"detail"`
 	Errors map[string][]string `json:"errors,omitempty"`
-	// Response is what the code chose to answer with, if it did.
+	// Response is the response that the code built, if any.
 	Response *chosenResponse `json:"response,omitempty"`
 }
 
@@ -107,9 +110,9 @@ type chosenResponse struct {
 	Body    json.RawMessage   `json:"body"`
 }
 
-// callbackError describes why a run failed: the same error that a synchronous
-// run answers with. An answer that the code chose in full is a part of it, so
-// that receivers can tell it from a result.
+// callbackError describes why a run failed, with the same error as the
+// response of a synchronous run. A response that the code built is a part of
+// it, so that receivers can distinguish it from a result.
 func callbackError(err error) failedRun {
 	known := HostError(err)
 	out := failedRun{Title: http.StatusText(known.Status), Status: known.Status, Detail: known.Message, Errors: known.Errors}
@@ -122,7 +125,7 @@ func callbackError(err error) failedRun {
 			for name, values := range r.Header {
 				out.Response.Headers[name] = strings.Join(values, ", ")
 			}
-			if r.Body != nil && !json.Valid(r.Body) { // a job that cannot be written would be run for ever
+			if r.Body != nil && !json.Valid(r.Body) { // a job that cannot be written would run forever
 				out.Response.Body = jsonx.StringValue(string(r.Body)).JSON()
 			}
 		}

@@ -30,19 +30,19 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// Bounds on work in the background.
+// Limits on background work.
 const (
-	maxRunTries = 10 // of a run for which there was no room
+	maxRunTries = 10 // attempts of a run without a free place
 
-	// keepDeadJobs is how long a job that was given up can be tried again.
+	// keepDeadJobs is how long a dead job can be retried.
 	keepDeadJobs = 30 * 24 * time.Hour
 )
 
-// Kind is the kind of the job of an asynchronous run.
+// Kind is the kind of jobs for asynchronous runs.
 const Kind = "react"
 
-// Job is an asynchronous run as it is sealed. Its arguments are not
-// detokenized before it runs.
+// Job is the sealed payload of an asynchronous run. Its arguments are
+// detokenized only when it runs.
 type Job struct {
 	Reactor     uuid.UUID       `json:"reactor"`
 	Args        json.RawMessage `json:"args,omitempty"`
@@ -50,20 +50,21 @@ type Job struct {
 	Timeout     time.Duration   `json:"timeout"`
 	Trace       trace.Trace     `json:"trace,omitzero"`
 	Caller      core.Stored     `json:"caller"`
-	// Depth is how many runs it is below.
+	// Depth is the number of runs above it.
 	Depth int `json:"depth,omitempty"`
-	// Result is the body of the callback, when the run is over, and Ended is when
-	// that was. Withdrawn says that an error has replaced it, because the caller or
-	// a token is gone, or rights were cut.
+	// Result is the body of the callback after the run, and Ended is the end
+	// of the run. Withdrawn means that an error has replaced the result,
+	// because the caller or a token no longer exists, or rights were reduced.
 	Result    json.RawMessage `json:"result,omitempty"`
 	Ended     time.Time       `json:"ended,omitzero"`
 	Withdrawn bool            `json:"withdrawn,omitempty"`
-	// Uses are the tokens that the result depends on, unless they are too many.
+	// Uses are the tokens that the result depends on, unless there are too
+	// many.
 	Uses    []kept.Use `json:"uses,omitempty"`
 	TooMany bool       `json:"too_many,omitempty"`
-	// Retried says that it had been given up.
+	// Retried means that the job was dead before.
 	Retried bool `json:"retried,omitempty"`
-	// Ran says how the run went.
+	// Ran is the outcome of the run.
 	Ran Outcome `json:"ran,omitzero"`
 }
 
@@ -91,7 +92,7 @@ func (r *Runs) leave(ctx context.Context, op *core.Op, reactor *Reactor, args js
 	return uuid.UUID(job.ID), nil
 }
 
-// leaveRun counts a run that is left for later by another.
+// leaveRun counts an asynchronous run that another run creates.
 func leaveRun(from limits.Lineage) error {
 	err := from.Leave()
 	switch {
@@ -104,10 +105,11 @@ func leaveRun(from limits.Lineage) error {
 	return err
 }
 
-// tryExpressions finds out whether arguments can be detokenized now, and are an
-// object then. What they give is dropped: they are detokenized when the job
-// runs, and the use of the tokens is logged then. But a refusal tells something
-// of their data, so it is logged as a use of them, like that of a run.
+// tryExpressions checks whether arguments can be detokenized now, and are
+// then an object. The result is dropped, because the job detokenizes them
+// when it runs, and the uses are logged then. But an error reveals something
+// about their data, so it is logged as a use of the tokens, like an error of
+// a run.
 func tryExpressions(ctx context.Context, op *core.Op, args jsonx.Value) error {
 	tree, err := expr.CompileTokenTree(args)
 	if err != nil {
@@ -141,10 +143,10 @@ func Seal(op *core.Op, job storage.Job, payload *Job) (storage.Job, error) {
 	return job, err
 }
 
-// Extend makes a lease longer. The payload is written with it, so it has to be
-// sealed under the primary key: a rotation may be about to destroy the one that
-// it came under. When that has happened already, the lease is left to end, and
-// the row as the rotation sealed it.
+// Extend extends a lease. The payload is written with it and must be sealed
+// with the primary key, because a rotation may be about to destroy its key.
+// If the key is already destroyed, Extend lets the lease end and keeps the
+// row as the rotation sealed it.
 func (r *Runs) Extend(ctx context.Context, job *storage.Job) error {
 	op := r.Vault.System(job.Tenant)
 	if err := op.Refresh(ctx); err != nil {
@@ -166,13 +168,14 @@ func (r *Runs) Extend(ctx context.Context, job *storage.Job) error {
 	return op.Write(ctx, ch)
 }
 
-// CarryOut does the next step of a job: the run, or the delivery of its result.
+// CarryOut performs the next step of a job: the run, or the delivery of its
+// result.
 func (r *Runs) CarryOut(ctx context.Context, job *storage.Job) error {
 	op := r.Vault.System(job.Tenant)
 	var err error
 	op.State, err = r.Vault.Tenants.Get(ctx, op.Tenant())
 	if errors.Is(err, fault.ErrNotFound) {
-		return nil // the tenant is being deleted, and its jobs with it
+		return nil // the tenant and its jobs are being deleted
 	}
 	if err != nil {
 		return err
@@ -199,7 +202,7 @@ func (r *Runs) CarryOut(ctx context.Context, job *storage.Job) error {
 
 var errJobFormat = errors.New("vault: the payload of a job has a format that this version does not know")
 
-// leased is a job that this node holds.
+// leased is a job that this node has leased.
 type leased struct {
 	*core.Op
 	runs  *Runs
@@ -207,8 +210,8 @@ type leased struct {
 	react Job
 }
 
-// run runs the reactor and stores its result, to be delivered, together with
-// the tokens that it made.
+// run runs the reactor. It stores the result for delivery, together with the
+// tokens that the run created.
 func (j *leased) run(ctx context.Context) error {
 	caller, err := j.react.Caller.Identity(j.Tenant())
 	if err != nil {
@@ -238,12 +241,12 @@ func (j *leased) run(ctx context.Context) error {
 	var depends kept.Answer
 	depends.DependOn(&writes.Uses)
 	j.react.Uses, j.react.TooMany = depends.Uses, depends.TooMany
-	j.react.Args, j.react.Ended = nil, j.Vault.Now() // they are not needed any more
+	j.react.Args, j.react.Ended = nil, j.Vault.Now() // no longer needed
 	j.row.Attempts = 0
 	return j.put(ctx, done, 0)
 }
 
-// work is the verb of a job's steps, which needs no permission by itself.
+// work is the verb of a job's steps, which needs no permission.
 var work = core.Verb{Name: "Work"}
 
 // runAs runs the reactor of the job as its caller.
@@ -265,8 +268,8 @@ func (j *leased) runAs(ctx context.Context, caller core.Caller) (*Result, error)
 	})
 }
 
-// put stores the job as it is now, together with what its run wrote, and gives
-// it up until the delay has passed.
+// put stores the current state of the job, together with the writes of its
+// run, and releases it until the delay has passed.
 func (j *leased) put(ctx context.Context, writes *core.Pending, delay time.Duration) error {
 	if err := j.Refresh(ctx); err != nil {
 		return err
@@ -288,12 +291,12 @@ func (j *leased) put(ctx context.Context, writes *core.Pending, delay time.Durat
 	return j.Write(ctx, ch)
 }
 
-// callbackTimeout bounds one try of a callback.
+// callbackTimeout is the time limit of one attempt of a callback.
 const callbackTimeout = 15 * time.Second
 
-// deliver sends the result to the callback URL. A callback that fails is sent
-// again later; one that has failed too often is given up. A result that must not
-// be sent is replaced by an error that says so.
+// deliver sends the result to the callback URL. A failed callback is sent
+// again later, and given up after too many failures. A result that must not
+// be sent is replaced by an error.
 func (j *leased) deliver(ctx context.Context) error {
 	if !j.react.Withdrawn {
 		switch err := j.maySend(ctx); {
@@ -305,7 +308,7 @@ func (j *leased) deliver(ctx context.Context) error {
 	}
 	sent := j.send(ctx)
 	if sent == nil {
-		ch := &storage.Change{Tenant: j.row.Tenant, Now: j.Now} // seals nothing, so it is never too late
+		ch := &storage.Change{Tenant: j.row.Tenant, Now: j.Now} // seals nothing, so it is never late
 		ch.DeleteJobs = []storage.JobDelete{{Owner: j.runs.Worker.Owner, ID: j.row.ID}}
 		return j.Vault.Store.Write(ctx, ch)
 	}
@@ -320,17 +323,19 @@ func (j *leased) deliver(ctx context.Context) error {
 	return j.giveUp(ctx)
 }
 
-// promptly is how soon after the run the first try counts as a part of the run.
+// promptly is how soon after the run the first attempt counts as part of the
+// run.
 const promptly = time.Minute
 
-// isPrompt reports whether this is the first try, right after the run. Its result
-// is not judged by its tokens: a run may delete the tokens that it used.
+// isPrompt reports whether this is the first attempt, right after the run.
+// Its result does not depend on the tokens, because a run may delete the
+// tokens that it used.
 func (j *leased) isPrompt() bool {
 	return j.row.Attempts == 0 && !j.react.Retried && j.Now.Sub(j.react.Ended) < promptly
 }
 
-// maySend asks whether the result may be sent. Its caller must exist, and every
-// further try is judged as the replay of a stored answer is.
+// maySend checks whether the result may be sent. Its caller must exist, and
+// every further attempt is checked like the replay of a stored response.
 func (j *leased) maySend(ctx context.Context) error {
 	caller, err := j.react.Caller.Identity(j.Tenant())
 	if err != nil {
@@ -344,8 +349,8 @@ func (j *leased) maySend(ctx context.Context) error {
 	})
 }
 
-// withdraw replaces the result by the error that says why it is not sent. Tries
-// at its delivery start from one.
+// withdraw replaces the result by an error with the reason. The attempts of
+// its delivery start again.
 func (j *leased) withdraw(ctx context.Context, why error) error {
 	failed := callbackError(why)
 	if !errors.Is(why, fault.ErrUnauthenticated) {
@@ -383,14 +388,14 @@ func (j *leased) send(ctx context.Context) error {
 		return err
 	}
 	defer res.Body.Close()
-	_, _ = io.CopyN(io.Discard, res.Body, 64<<10) // so that the connection can be used again
+	_, _ = io.CopyN(io.Discard, res.Body, 64<<10) // so that the connection can be reused
 	if res.StatusCode < 200 || res.StatusCode > 299 {
 		return errNotTaken
 	}
 	return nil
 }
 
-// textOf returns a value as JSON; nil for an absent one.
+// textOf returns a value as JSON, or nil if it is absent.
 func textOf(v jsonx.Value) json.RawMessage {
 	if v.IsZero() {
 		return nil

@@ -20,22 +20,21 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/verbs"
 )
 
-// How long a run may take: synchronously, and, when the caller chooses,
-// asynchronously.
+// Time limits of a run: synchronous, and asynchronous if the caller sets one.
 const (
 	SyncTimeout = 10 * time.Second
 	minTimeout  = 10 * time.Second
 	MaxTimeout  = 210 * time.Second
 )
 
-// Params invokes a reactor.
+// Params are the parameters for invoking a reactor.
 type Params struct {
-	Args        any // an object, or an expression that gives one
+	Args        any // an object, or an expression that evaluates to one
 	CallbackURL string
 	Timeout     time.Duration
 }
 
-// Result is what a reactor gave.
+// Result is the result of a reactor.
 type Result struct {
 	Tokens json.RawMessage `json:"tokens,omitempty"` // the tokenize part, tokenized
 	Raw    json.RawMessage `json:"raw,omitempty"`
@@ -53,8 +52,8 @@ func (r *Runs) Now(ctx context.Context, op *core.Op, id uuid.UUID, p Params) (*R
 	return r.react(ctx, op, reactor, args, SyncTimeout)
 }
 
-// Later stores a run to be carried out later, and returns the id of its job. The
-// run is durable when Later returns.
+// Later stores a run for later, and returns the id of its job. The run is
+// durable when Later returns.
 func (r *Runs) Later(ctx context.Context, op *core.Op, id uuid.UUID, p Params) (uuid.UUID, error) {
 	reactor, args, err := r.reactorFor(ctx, op, id, &p, r.checkAsync)
 	if err != nil {
@@ -63,8 +62,8 @@ func (r *Runs) Later(ctx context.Context, op *core.Op, id uuid.UUID, p Params) (
 	return r.leave(ctx, op, reactor, args, &p)
 }
 
-// reactorFor checks parameters and reads the arguments, which are still to be
-// detokenized, and the reactor.
+// reactorFor checks the parameters, and reads the reactor and the arguments.
+// The arguments are not detokenized yet.
 func (r *Runs) reactorFor(ctx context.Context, op *core.Op, id uuid.UUID, p *Params, check func(*Params, *form.Problems)) (*Reactor, jsonx.Value, error) {
 	args, err := op.Document(ctx, p.Args)
 	bad := &form.Problems{}
@@ -84,7 +83,7 @@ func (r *Runs) reactorFor(ctx context.Context, op *core.Op, id uuid.UUID, p *Par
 	return reactor, args, err
 }
 
-// checkSync checks what a run has besides its arguments when its caller waits.
+// checkSync checks the other parameters of a synchronous run.
 func checkSync(p *Params, bad *form.Problems) {
 	if p.CallbackURL != "" {
 		bad.Add("callback_url", "is for asynchronous runs: use ReactAsync")
@@ -94,7 +93,7 @@ func checkSync(p *Params, bad *form.Problems) {
 	}
 }
 
-// checkAsync is checkSync for a run whose result is sent.
+// checkAsync checks the other parameters of an asynchronous run.
 func (r *Runs) checkAsync(p *Params, bad *form.Problems) {
 	if p.CallbackURL == "" {
 		bad.Add("callback_url", "is required")
@@ -106,8 +105,8 @@ func (r *Runs) checkAsync(p *Params, bad *form.Problems) {
 	}
 }
 
-// checkArgs checks what can be known of arguments before they are detokenized:
-// the syntax of expressions, and that they are an object or may become one.
+// checkArgs checks arguments before they are detokenized: the syntax of
+// expressions, and that they are an object or may become one.
 func checkArgs(args jsonx.Value) error {
 	tree, err := expr.CompileTokenTree(args)
 	if err != nil {
@@ -119,7 +118,7 @@ func checkArgs(args jsonx.Value) error {
 	return checkDetokenized(args)
 }
 
-// checkDetokenized refuses arguments that are no object.
+// checkDetokenized rejects arguments that are not an object.
 func checkDetokenized(args jsonx.Value) error {
 	if args.IsZero() || args.IsNull() || args.Kind() == jsonx.Object {
 		return nil
@@ -127,7 +126,8 @@ func checkDetokenized(args jsonx.Value) error {
 	return fault.Field("", "must be an object after detokenization")
 }
 
-// react detokenizes the arguments, runs the code, and tokenizes what it asks for.
+// react detokenizes the arguments, runs the code, and tokenizes the tokenize
+// part of its result.
 func (r *Runs) react(ctx context.Context, op *core.Op, reactor *Reactor, args jsonx.Value, timeout time.Duration) (*Result, error) {
 	args, err := reveal.Detokenize(ctx, op, args, "")
 	if err == nil {
@@ -153,7 +153,7 @@ func (r *Runs) react(ctx context.Context, op *core.Op, reactor *Reactor, args js
 	return r.result(ctx, op, out)
 }
 
-// result reads what the code returned.
+// result parses the result of the code.
 func (r *Runs) result(ctx context.Context, op *core.Op, out json.RawMessage) (*Result, error) {
 	v, err := jsonx.Parse(out, Returned)
 	if err != nil || !v.IsNull() && v.Kind() != jsonx.Object {

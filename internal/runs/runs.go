@@ -25,28 +25,28 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// Config is what runs depend on. All fields are required except Runtime and Log.
+// Config is the configuration of Runs. All fields are required except Runtime and
+// Log.
 type Config struct {
 	Vault   *core.Vault
-	Runtime script.Runtime // nil when code cannot run
+	Runtime script.Runtime // nil if code cannot run
 	Egress  *egress.Client
-	// Operation returns an operation of the client instance by its name; nil if there
-	// is none.
+	// Operation returns an operation of the client instance by its name, or nil.
 	Operation func(name string) Operation
-	// Log takes what code writes to its console; nil if nobody does.
+	// Log receives the console output of code. It may be nil.
 	Log func(tenant uuid.UUID, entity core.Entity, line script.Line)
 }
 
-// Runs runs the code of tenants and carries out their jobs. Make one with New.
+// Runs runs the code and the jobs of tenants. Create it with New.
 type Runs struct {
 	Config
-	// Worker carries out the jobs that are due.
+	// Worker runs the due jobs.
 	Worker *jobs.Worker
 
 	turns *share.Places[uuid.UUID]
 }
 
-// New returns the runs of a vault.
+// New returns the Runs of a vault.
 func New(cfg Config) *Runs {
 	r := &Runs{Config: cfg, turns: newTurns()}
 	r.Worker = jobs.New(jobs.Config{
@@ -56,16 +56,16 @@ func New(cfg Config) *Runs {
 	return r
 }
 
-// The kinds of the events that an observer is told of.
+// The kinds of events for observers.
 const (
 	KindRun = "run"
 	KindJob = "job"
 )
 
-// Returned are the limits of JSON that code returns.
+// Returned are the limits on JSON that code returns.
 var Returned = jsonx.Limits{Depth: 1000}
 
-// Code is code to be run for a caller.
+// Code is code to run for a caller.
 type Code struct {
 	Entity        core.Entity // the reactor or the proxy
 	Name, Source  string
@@ -75,8 +75,8 @@ type Code struct {
 	Timeout       time.Duration
 }
 
-// Run runs code with a client of its own application, if it has one, and returns
-// what the code returned.
+// Run runs code and returns its result. If the code has an application, it
+// gets a client that acts as that application.
 func (r *Runs) Run(ctx context.Context, op *core.Op, s Code) (json.RawMessage, error) {
 	if r.Runtime == nil {
 		return nil, fault.ErrNoRuntime
@@ -103,8 +103,8 @@ func (r *Runs) Run(ctx context.Context, op *core.Op, s Code) (json.RawMessage, e
 	return out, nil
 }
 
-// applicationOf returns the identity of an application that code acts as; nil
-// without one, and when it has gone.
+// applicationOf returns the identity of the application that code acts as. It
+// returns nil without an application, and if the application was deleted.
 func applicationOf(ctx context.Context, op *core.Op, id uuid.UUID) (*core.Identity, error) {
 	if id == (uuid.UUID{}) {
 		return nil, nil
@@ -120,12 +120,12 @@ func applicationOf(ctx context.Context, op *core.Op, id uuid.UUID) (*core.Identi
 	return nil, err
 }
 
-// program returns the code as the runtime takes it.
+// program returns the code for the runtime.
 func (s *Code) program(op *core.Op) script.Program {
 	return script.Program{Tenant: op.Tenant().String(), Name: s.Name, Source: s.Source}
 }
 
-// input returns what the code is called with.
+// input returns the input of the code.
 func (s *Code) input(application bool) (json.RawMessage, error) {
 	configuration := s.Configuration
 	if configuration == nil {
@@ -134,10 +134,10 @@ func (s *Code) input(application bool) (json.RawMessage, error) {
 	return json.Marshal(map[string]any{"args": s.Args, "configuration": configuration, "application": application})
 }
 
-// Check lets the runtime look at code that is not the old one. Its problems are
-// reported under the name of its field. Without a runtime, code is stored
-// unchecked. The keys are read again afterwards, because the look may take longer
-// than keys may be used.
+// Check lets the runtime check code if it differs from the old code. Problems
+// are reported under the name of the field. Without a runtime, code is stored
+// unchecked. The keys are read again afterwards, because the check may take
+// longer than keys may be used.
 func (r *Runs) Check(ctx context.Context, op *core.Op, field, name, code, old string) error {
 	if r.Runtime == nil || code == "" || code == old {
 		return nil
@@ -157,8 +157,8 @@ func (r *Runs) Check(ctx context.Context, op *core.Op, field, name, code, old st
 	return &told
 }
 
-// runtimeErr returns an error of the runtime as one of the vault's. A vault
-// owns its runtime, so a closed runtime means a closed vault.
+// runtimeErr converts an error of the runtime to an error of the vault. A
+// vault owns its runtime, so a closed runtime means a closed vault.
 func runtimeErr(err error) error {
 	if errors.Is(err, script.ErrClosed) {
 		return fault.ErrClosed
@@ -166,7 +166,7 @@ func runtimeErr(err error) error {
 	return err
 }
 
-// BadResult is an error about what code returned.
+// BadResult returns an error about the result of code.
 func BadResult(text string) error {
 	return &script.Error{Kind: script.Output, Status: http.StatusInternalServerError, Title: script.DefaultTitle,
 		Messages: map[string][]string{"error": {text}}}

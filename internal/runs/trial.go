@@ -17,23 +17,23 @@ import (
 	"github.com/seed-72ea4aab/vault/script"
 )
 
-// Trial is what came of a test run.
+// Trial is the result of a test run.
 type Trial struct {
-	Result json.RawMessage // what the code returned; nil when it failed
-	Lines  []script.Line   // what it wrote to its console
+	Result json.RawMessage // result of the code; nil if it failed
+	Lines  []script.Line   // its console output
 	Took   time.Duration
-	Err    *script.Error // how the code failed; nil when it did not
+	Err    *script.Error // nil if the code succeeded
 }
 
-// Bounds of a test run.
+// Limits of a test run.
 const (
 	maxTrialLines = 1_000
 	maxTrialText  = 1 << 20
 )
 
-// Try runs code on plain arguments, to see whether it works. The code gets
-// nothing of the vault's: each configuration value is its own name in angle
-// brackets, the client instance is null, and no request is sent.
+// Try runs code on plain arguments, to test it. The code has no access to the
+// vault: each configuration value is its own name in angle brackets, the
+// client instance is null, and requests are refused.
 func (r *Runs) Try(ctx context.Context, op *core.Op, s Code, args any) (*Trial, error) {
 	var err error
 	if s.Args, err = op.Document(ctx, args); err != nil {
@@ -77,19 +77,19 @@ func (r *Runs) try(ctx context.Context, op *core.Op, s Code) (*Trial, error) {
 	return nil, cmp.Or(fault.CallerLeft(ctx), runtimeErr(err))
 }
 
-// trialHost is what a test run can reach: a console, and nothing else.
+// trialHost is the host of a test run. It has only a console.
 type trialHost struct {
 	mu    sync.Mutex
 	lines []script.Line
 	text  int
 }
 
-// Call refuses everything.
+// Call refuses every operation.
 func (h *trialHost) Call(context.Context, string, json.RawMessage) (json.RawMessage, error) {
 	return nil, &script.HostError{Status: http.StatusForbidden, Message: "a test run sends no requests and has no client"}
 }
 
-// Log keeps a line while there is room.
+// Log keeps a line if there is room.
 func (h *trialHost) Log(line script.Line) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

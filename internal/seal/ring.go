@@ -14,13 +14,12 @@ import (
 	"time"
 )
 
-// State is where a data key is in its life.
+// State is the state of a data key.
 type State string
 
-// A data key starts as pending, so that every node knows it before anything is
-// encrypted with it; becomes primary, the one that encrypts; is retired, when
-// it only decrypts; and is destroyed when nothing is encrypted with it any
-// more.
+// A data key starts as pending, so that every node knows it before it is used
+// to encrypt. As primary it encrypts. As retired it only decrypts. It is
+// destroyed when nothing is encrypted with it any more.
 const (
 	Pending   State = "pending"
 	Primary   State = "primary"
@@ -32,16 +31,16 @@ const (
 // destroyed, or the ring is older than the bytes.
 var ErrNoKey = errors.New("seal: no such key version in the ring")
 
-// Ring is the set of keys of one tenant. It is immutable: the methods that
-// change the life of a key return a new ring.
+// Ring is the set of keys of one tenant. It is immutable: methods that change
+// the state of a key return a new ring.
 type Ring struct {
 	keys  []dataKey // by version, ascending
 	index []byte
-	macs  *sync.Pool // of *mac under the index key
+	macs  *sync.Pool // *mac with the index key
 	names *nameHashes
-	seal  *dataKey // the primary
+	seal  *dataKey // the primary key
 
-	revision int64 // counts the changes of the ring
+	revision int64 // number of changes of the ring
 }
 
 type dataKey struct {
@@ -54,7 +53,7 @@ type dataKey struct {
 	aead AEAD
 }
 
-// NewRing returns a ring with one primary key, version 1, made now.
+// NewRing returns a ring with one primary key, version 1, created now.
 func NewRing(now time.Time) (*Ring, error) {
 	return newRing([]dataKey{{Version: 1, State: Primary, Key: RandomKey(), Created: now}}, RandomKey(), 1)
 }
@@ -81,7 +80,7 @@ func newRing(keys []dataKey, index []byte, revision int64) (*Ring, error) {
 	return r, nil
 }
 
-// stored is a ring as it is wrapped.
+// stored is the wrapped form of a ring.
 type stored struct {
 	Keys  []dataKey `json:"keys"`
 	Index []byte    `json:"index"`
@@ -91,7 +90,7 @@ type stored struct {
 
 const ringLabel = "vault ring v1"
 
-// Wrap returns the ring sealed under the master key for a tenant.
+// Wrap returns the ring, encrypted with the master key for a tenant.
 func (r *Ring) Wrap(ctx context.Context, master AEAD, tenant [16]byte) ([]byte, error) {
 	plain, err := json.Marshal(stored{r.keys, r.index, r.revision})
 	if err != nil {
@@ -107,8 +106,8 @@ func (r *Ring) Wrap(ctx context.Context, master AEAD, tenant [16]byte) ([]byte, 
 }
 
 // ErrUnwrap means that the master key could not decrypt a ring: it is another
-// key, the ring was altered or moved, or the service that keeps the key failed.
-// A master key cannot tell us which.
+// key, the ring was altered or moved, or the service that keeps the key
+// failed. A master key does not report which.
 var ErrUnwrap = errors.New("seal: the master key could not decrypt the ring")
 
 // Unwrap decrypts a ring that Wrap returned. If the master key fails, the error
@@ -127,21 +126,21 @@ func Unwrap(ctx context.Context, master AEAD, tenant [16]byte, wrapped []byte) (
 	return newRing(s.Keys, s.Index, s.Revision)
 }
 
-// Version returns the version of the key that seals.
+// Version returns the version of the primary key.
 func (r *Ring) Version() int { return r.seal.Version }
 
-// Revision counts the changes of the ring. A ring with a lower revision is an
-// older state of it.
+// Revision returns the number of changes of the ring. A lower revision is an
+// older state of the ring.
 func (r *Ring) Revision() int64 { return r.revision }
 
-// KeyInfo is what may be known of a key.
+// KeyInfo is the public part of a key.
 type KeyInfo struct {
 	Version int
 	State   State
-	Created time.Time // zero where it is not known
+	Created time.Time // zero if unknown
 }
 
-// Keys returns what may be known of the keys, oldest first.
+// Keys returns the public parts of the keys, oldest first.
 func (r *Ring) Keys() []KeyInfo {
 	infos := make([]KeyInfo, len(r.keys))
 	for i, k := range r.keys {
@@ -156,20 +155,20 @@ func (r *Ring) Newest() (int, State) {
 	return k.Version, k.State
 }
 
-// Retired reports whether a key is kept only to open what it once sealed.
+// Retired reports whether the ring has a key that only decrypts.
 func (r *Ring) Retired() bool {
 	return slices.ContainsFunc(r.keys, func(k dataKey) bool { return k.State == Retired })
 }
 
-// Add returns a ring with a new pending key, made now.
+// Add returns a ring with a new pending key, created now.
 func (r *Ring) Add(now time.Time) (*Ring, error) {
 	v, _ := r.Newest()
 	keys := append(slices.Clone(r.keys), dataKey{Version: v + 1, State: Pending, Key: RandomKey(), Created: now})
 	return newRing(keys, r.index, r.revision+1)
 }
 
-// Promote returns a ring in which the pending key seals and the one that did
-// is retired.
+// Promote returns a ring in which the pending key is primary and the previous
+// primary key is retired.
 func (r *Ring) Promote() (*Ring, error) {
 	keys := slices.Clone(r.keys)
 	for i := range keys {
@@ -178,14 +177,14 @@ func (r *Ring) Promote() (*Ring, error) {
 			keys[i].State = Retired
 		case Pending:
 			keys[i].State = Primary
-		case Retired, Destroyed: // stay as they are
+		case Retired, Destroyed: // unchanged
 		}
 	}
 	return newRing(keys, r.index, r.revision+1)
 }
 
-// Destroy returns a ring without the retired keys. Their versions stay listed,
-// so that no number is used twice.
+// Destroy returns a ring without the retired keys. Their versions stay
+// listed, so that no number is used twice.
 func (r *Ring) Destroy() (*Ring, error) {
 	keys := slices.Clone(r.keys)
 	for i := range keys {
@@ -196,8 +195,8 @@ func (r *Ring) Destroy() (*Ring, error) {
 	return newRing(keys, r.index, r.revision+1)
 }
 
-// Seal encrypts plain for a place under the primary key, whose version the
-// caller stores beside the result.
+// Seal encrypts plain for a place with the primary key. The caller must store
+// the key's version with the result.
 func (r *Ring) Seal(p *Place, plain []byte) ([]byte, error) {
 	ad := p.associatedData(r.seal.Version)
 	defer ad.release()
@@ -208,7 +207,7 @@ func (r *Ring) Seal(p *Place, plain []byte) ([]byte, error) {
 	return sealed, nil
 }
 
-// Open decrypts what Seal returned for the same place.
+// Open decrypts the result of Seal for the same place.
 func (r *Ring) Open(p *Place, version int, sealed []byte) ([]byte, error) {
 	i, ok := slices.BinarySearchFunc(r.keys, version, func(k dataKey, v int) int { return k.Version - v })
 	if !ok || r.keys[i].aead == nil {
@@ -223,9 +222,9 @@ func (r *Ring) Open(p *Place, version int, sealed []byte) ([]byte, error) {
 	return plain, nil
 }
 
-// MAC returns the keyed hash of a label and parts. Labels keep kinds of values
-// apart: the same text hashes differently under another label. The key is the
-// tenant's and outlives every rotation.
+// MAC returns the keyed hash of a label and parts. Labels separate kinds of
+// values: the same text has another hash under another label. The key belongs
+// to the tenant and is not rotated.
 func (r *Ring) MAC(label string, parts ...string) [32]byte {
 	m := r.macs.Get().(*mac)
 	defer r.macs.Put(m)
@@ -236,15 +235,14 @@ func (r *Ring) MAC(label string, parts ...string) [32]byte {
 	return m.of(buf)
 }
 
-// mac is what it takes to compute a MAC. It is reused, because every token has
-// several.
+// mac computes a MAC. It is reused, because every token has several.
 type mac struct {
 	hash hash.Hash
 	buf  []byte
 	sum  [sha256.Size]byte
 }
 
-// of hashes what is in a buffer, and keeps the buffer for the next MAC.
+// of returns the hash of a buffer, and keeps the buffer for the next MAC.
 func (m *mac) of(buf []byte) [32]byte {
 	m.hash.Reset()
 	m.hash.Write(buf)
@@ -256,17 +254,17 @@ func (m *mac) of(buf []byte) [32]byte {
 	return m.sum
 }
 
-// maxMACBuffer bounds the memory that is kept for the next MAC.
+// maxMACBuffer is the maximum size of a buffer that is kept.
 const maxMACBuffer = 4096
 
-// Hash is the first half of MAC: long enough to avoid collisions, and half as
-// wide in an index.
+// Hash returns the first half of MAC, which is long enough to avoid
+// collisions and half as wide in an index.
 func (r *Ring) Hash(label string, parts ...string) (h [16]byte) {
 	sum := r.MAC(label, parts...)
 	return [16]byte(sum[:16])
 }
 
-// HashBytes is Hash of one part, which it does not keep.
+// HashBytes is Hash of one part. It does not keep the part.
 func (r *Ring) HashBytes(label string, part []byte) (h [16]byte) {
 	m := r.macs.Get().(*mac)
 	defer r.macs.Put(m)
@@ -274,8 +272,8 @@ func (r *Ring) HashBytes(label string, part []byte) (h [16]byte) {
 	return [16]byte(sum[:16])
 }
 
-// HashName is Hash of one part that is neither secret nor rare: the name of a
-// container, the text of an expression. It remembers what it has computed.
+// HashName is Hash of one part that is neither secret nor rare, such as the
+// name of a container or the text of an expression. It caches its results.
 func (r *Ring) HashName(label, name string) [16]byte {
 	key := [2]string{label, name}
 	if h, ok := r.names.get(key); ok {
@@ -292,8 +290,8 @@ type nameHashes struct {
 	hashes map[[2]string][16]byte
 }
 
-// maxNames bounds the names that are remembered, and maxNameLength what counts
-// as one. Beyond it, all are forgotten.
+// maxNames is the maximum number of cached names, and maxNameLength the
+// maximum length of a cached name. A full cache is emptied.
 const (
 	maxNames      = 1000
 	maxNameLength = 1000

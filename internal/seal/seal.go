@@ -1,15 +1,15 @@
-// Package seal keeps values secret at rest.
+// Package seal encrypts values at rest.
 //
 // A [Ring] holds the keys of one tenant: data keys, numbered by version, that
-// seal bytes with XAES-256-GCM, and one index key that turns searchable values
-// into keyed hashes. The ring itself is stored wrapped by the embedding
+// encrypt bytes with XAES-256-GCM, and one index key for keyed hashes of
+// searchable values. The ring itself is stored wrapped with the embedding
 // program's master key.
 //
-// XAES-256-GCM draws a 192-bit nonce, so nonces are random and there is no
-// count of messages to watch. Everything that decides who may see a value
-// (tenant, entity, field, type, containers, key version) is bound to the
-// ciphertext as associated data: sealed bytes that are moved to another place
-// cannot be decrypted there.
+// XAES-256-GCM has a 192-bit nonce, so nonces are random and messages need
+// not be counted. Everything that decides who may see a value (tenant,
+// entity, field, type, containers, key version) is bound to the ciphertext as
+// associated data. Sealed bytes that are moved to another place cannot be
+// decrypted there.
 package seal
 
 import (
@@ -27,31 +27,32 @@ import (
 	"github.com/tink-crypto/tink-go/v2/secretdata"
 )
 
-// KeySize is the length of every key in this package.
+// KeySize is the length of every key in this package, in bytes.
 const KeySize = 32
 
-// saltSize makes Tink's X-AES-GCM the XAES-256-GCM of c2sp.org: 12 bytes of
-// salt and 12 bytes of IV are its 24-byte nonce.
+// saltSize makes Tink's X-AES-GCM the XAES-256-GCM of c2sp.org, whose 24-byte
+// nonce is 12 bytes of salt and 12 bytes of IV.
 const saltSize = 12
 
-// ErrOpen means that this key did not seal the bytes for this place: they were
-// altered, moved, or sealed with another key.
+// ErrOpen means that this key did not seal the bytes for this place: they
+// were altered, moved, or sealed with another key.
 var ErrOpen = errors.New("seal: cannot decrypt: wrong key, or the bytes were altered or moved")
 
-// AEAD is what wraps a ring: the two methods of Tink's AEAD.
+// AEAD wraps rings. It has the two methods of Tink's AEAD.
 type AEAD interface {
 	Encrypt(plaintext, associatedData []byte) ([]byte, error)
 	Decrypt(ciphertext, associatedData []byte) ([]byte, error)
 }
 
-// AEADWithContext is an AEAD whose calls end with a context: the two methods of
-// Tink's AEADWithContext.
+// AEADWithContext is an AEAD whose methods take a context. It has the two
+// methods of Tink's AEADWithContext.
 type AEADWithContext interface {
 	EncryptWithContext(ctx context.Context, plaintext, associatedData []byte) ([]byte, error)
 	DecryptWithContext(ctx context.Context, ciphertext, associatedData []byte) ([]byte, error)
 }
 
-// Encrypt encrypts under a master key, with the context if the key takes one.
+// Encrypt encrypts with a master key. It passes the context if the key takes
+// one.
 func Encrypt(ctx context.Context, key AEAD, plaintext, associatedData []byte) ([]byte, error) {
 	if k, ok := key.(AEADWithContext); ok {
 		return k.EncryptWithContext(ctx, plaintext, associatedData)
@@ -59,7 +60,8 @@ func Encrypt(ctx context.Context, key AEAD, plaintext, associatedData []byte) ([
 	return key.Encrypt(plaintext, associatedData)
 }
 
-// Decrypt is Encrypt the other way round.
+// Decrypt decrypts with a master key. It passes the context if the key takes
+// one.
 func Decrypt(ctx context.Context, key AEAD, ciphertext, associatedData []byte) ([]byte, error) {
 	if k, ok := key.(AEADWithContext); ok {
 		return k.DecryptWithContext(ctx, ciphertext, associatedData)
@@ -67,7 +69,7 @@ func Decrypt(ctx context.Context, key AEAD, ciphertext, associatedData []byte) (
 	return key.Decrypt(ciphertext, associatedData)
 }
 
-// NewAEAD returns XAES-256-GCM under a key of KeySize bytes.
+// NewAEAD returns XAES-256-GCM with a key of KeySize bytes.
 func NewAEAD(key []byte) (AEAD, error) {
 	params, err := xaesgcm.NewParameters(xaesgcm.VariantNoPrefix, saltSize)
 	if err != nil {
@@ -99,17 +101,18 @@ func RandomKey() []byte {
 	return key
 }
 
-// Place says where sealed bytes belong. It becomes their associated data.
+// Place identifies where sealed bytes belong. It becomes their associated
+// data.
 type Place struct {
 	Tenant [16]byte
-	Entity string   // the kind of row: "token", "application", ...
-	ID     string   // of the row
-	Field  string   // of the row
+	Entity string   // the kind of row, such as "token"
+	ID     string   // id of the row
+	Field  string   // field of the row
 	Bound  []string // everything else that must not change without the bytes
 }
 
-// appendTo writes the place so that no two places have the same bytes: every
-// part is preceded by its length.
+// appendTo encodes the place. No two places have the same encoding, because
+// the length of each part precedes it.
 func (p *Place) appendTo(dst []byte, version int) []byte {
 	dst = append(dst, p.Tenant[:]...)
 	dst = binary.BigEndian.AppendUint32(dst, uint32(version))
@@ -122,13 +125,13 @@ func (p *Place) appendTo(dst []byte, version int) []byte {
 	return dst
 }
 
-// associatedData is a place in its bytes. They are names, never a value, and
-// the ciphers of this package do not keep them, so their memory is reused.
+// associatedData is an encoded place. It contains names, never a value, and
+// the ciphers of this package do not keep it, so its memory is reused.
 type associatedData struct{ bytes []byte }
 
 var spareData = sync.Pool{New: func() any { return &associatedData{make([]byte, 0, 256)} }}
 
-// maxSpareData bounds the memory that is kept for the next place.
+// maxSpareData is the maximum size of a buffer that is kept.
 const maxSpareData = 4096
 
 func (p *Place) associatedData(version int) *associatedData {

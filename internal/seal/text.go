@@ -10,19 +10,20 @@ import (
 	"github.com/mr-tron/base58"
 )
 
-// KeyPrefix starts the text of a key, so that secret scanners know it.
+// KeyPrefix starts the text of a key, so that secret scanners recognize it.
 const KeyPrefix = "vaultkey_"
 
-// keyCheck is how many bytes of checksum end the text of a key.
+// keyCheck is the number of checksum bytes at the end of the text of a key.
 const keyCheck = 4
 
-// KeyText writes a key as text: its prefix, and the key with a checksum in
+// KeyText returns a key as text: the prefix, and the key with a checksum in
 // base58.
 func KeyText(key []byte) string {
 	return KeyPrefix + base58.Encode(append(bytes.Clone(key), keyChecksum(key)...))
 }
 
-// ParseKeyText reads what KeyText wrote. Its errors do not hold the text.
+// ParseKeyText parses the result of KeyText. Its errors do not contain the
+// text.
 func ParseKeyText(text string) ([]byte, error) {
 	if text == "" {
 		return nil, errors.New("the master key is empty")

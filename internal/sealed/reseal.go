@@ -9,20 +9,20 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// Resealer seals rows of a tenant again: what From opens is sealed under the
-// primary key of To. What is under that key already stays as it is.
+// Resealer reseals rows of a tenant. It decrypts with From, and encrypts with
+// the primary key of To. Rows that already have that key stay unchanged.
 type Resealer struct {
 	Tenant   uuid.UUID
 	From, To *seal.Ring
 }
 
-// Any reports whether a change is about to write anything that is sealed.
+// Any reports whether a change writes sealed data.
 func Any(ch *storage.Change) bool {
 	return len(ch.InsertTokens)+len(ch.UpdateTokens)+len(ch.InsertRecords)+len(ch.UpdateRecords)+
 		len(ch.InsertJobs)+len(ch.UpdateJobs)+len(ch.Reseal) > 0 || ch.Claim != nil
 }
 
-// Change reseals everything that a change is about to write.
+// Change reseals everything that a change writes.
 func (r *Resealer) Change(ch *storage.Change) error {
 	for i := range ch.InsertTokens {
 		if err := r.Token(&ch.InsertTokens[i]); err != nil {
@@ -106,7 +106,7 @@ func (r *Resealer) Row(row *storage.Sealed) error {
 	return r.one(&place, &row.KeyVersion, &row.Body)
 }
 
-// one reseals a row that has one sealed part, unless nothing is left of it.
+// one reseals a row with one sealed part. It skips an empty part.
 func (r *Resealer) one(place *seal.Place, version *int, sealed *[]byte) error {
 	if *version == r.To.Version() || len(*sealed) == 0 {
 		return nil

@@ -1,10 +1,10 @@
-// Package sealed says where each sealed part of a row belongs, and seals rows
-// again under another key.
+// Package sealed defines the place of each sealed part of a row, and reseals
+// rows with another key.
 //
-// A place is bound to what stands beside the sealed bytes in clear. So an
-// attacker who can write to the database can neither move a token to a laxer
-// container, nor put their own key's hash beside the rights of another: what was
-// moved does not open.
+// A place binds the sealed bytes to the plaintext columns of the row. An
+// attacker who can write to the database can neither move a token to a less
+// strict container, nor put the hash of their own key next to the rights of
+// another key: the moved bytes cannot be decrypted.
 package sealed
 
 import (
@@ -20,15 +20,15 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// Parts is where TokenPlace and CVCPlace put what a field is bound to: the
-// caller's, so that a place needs no memory of its own.
+// Parts is the memory in which TokenPlace and CVCPlace store the bound
+// columns. The caller provides it, so that a place needs no allocation.
 type Parts [5]string
 
-// TokenPlace binds the body of a token to its row: to its id, its type, the
-// containers it is in, and the time that ends it.
+// TokenPlace binds the body of a token to its row: id, type, containers and
+// expiry.
 func TokenPlace(row *storage.Token, parts *Parts) seal.Place { return tokenPlace(row, "body", parts) }
 
-// CVCPlace binds a cvc to its row, and to its own end.
+// CVCPlace binds a cvc to its row and to its own expiry.
 func CVCPlace(row *storage.Token, parts *Parts) seal.Place {
 	p := tokenPlace(row, "cvc", parts)
 	parts[4] = bindTime(row.CVCExpiresAt)
@@ -42,9 +42,9 @@ func tokenPlace(row *storage.Token, field string, parts *Parts) seal.Place {
 	return seal.Place{Entity: "token", ID: row.ID, Field: field, Bound: parts[:4]}
 }
 
-// Columns returns a digest of the columns of a token that its place does not bind:
-// the keyed hashes that it is found by, and who wrote it when. The digest is sealed
-// in the body, so a body with other columns beside it is known to be altered.
+// Columns returns a digest of the columns of a token that its place does not
+// bind: the keyed hashes, and who wrote it and when. The digest is sealed in
+// the body, so altered columns are detected.
 func Columns(row *storage.Token) (digest [16]byte) {
 	var buf [len(row.Fingerprint) + 5*len(row.Set) + 2*8]byte
 	b := append(buf[:0], row.Fingerprint[:]...)
@@ -56,10 +56,10 @@ func Columns(row *storage.Token) (digest [16]byte) {
 	return [16]byte(sum[:])
 }
 
-// RecordPlace binds a record's document to everything that stands beside it in
-// clear. Its keys are among that: a document opens only under the key that it
-// was sealed with, so a hash that is put beside the rights of another key
-// does not gain them.
+// RecordPlace binds a record's document to all plaintext columns, including
+// its keys. A document can be decrypted only with the key columns that it was
+// sealed with. So a hash that is put next to the rights of another key does
+// not gain them.
 func RecordPlace(rec *storage.Record) seal.Place {
 	return seal.Place{
 		Entity: rec.Kind, ID: uuid.UUID(rec.ID).String(), Field: "body",
@@ -67,17 +67,17 @@ func RecordPlace(rec *storage.Record) seal.Place {
 	}
 }
 
-// ClaimPlace is where the answer of an idempotency claim belongs.
+// ClaimPlace returns the place of the response in an idempotency claim.
 func ClaimPlace(key storage.Key) seal.Place {
 	return seal.Place{Entity: "claim", ID: string(key[:]), Field: "answer"}
 }
 
-// JobPlace is where a job's payload belongs.
+// JobPlace returns the place of a job's payload.
 func JobPlace(id storage.ID) seal.Place {
 	return seal.Place{Entity: "job", ID: uuid.UUID(id).String(), Field: "payload"}
 }
 
-// rowPlace is where the sealed part of a claim or a job belongs.
+// rowPlace returns the place of the sealed part of a claim or a job.
 func rowPlace(row *storage.Sealed) seal.Place {
 	if row.Kind == storage.SealedClaims {
 		return ClaimPlace(row.Key)
@@ -85,8 +85,8 @@ func rowPlace(row *storage.Sealed) seal.Place {
 	return JobPlace(storage.ID(row.Key[:16]))
 }
 
-// bindTime writes a time for use as associated data, in the precision that the
-// database keeps.
+// bindTime encodes a time as associated data, in the precision of the
+// database.
 func bindTime(t time.Time) string {
 	if t.IsZero() {
 		return ""

@@ -1,6 +1,6 @@
-// Package sessions carries out the life of a session: a public application
-// creates it, a private application or the tenant itself authorizes it, and it
-// ends by time, by deletion, or with the key of either application.
+// Package sessions manages sessions. A public application creates a session,
+// and a private application or the tenant itself authorizes it. It ends by
+// time, by deletion, or with the key of either application.
 package sessions
 
 import (
@@ -24,16 +24,16 @@ import (
 )
 
 const (
-	// nonceLength gives a nonce 140 random bits.
+	// nonceLength is the length of a nonce, which has 140 random bits.
 	nonceLength = 24
-	// life is how long a session lives unless its authorization says otherwise.
+	// life is how long a session lives by default.
 	life = 3 * time.Minute
-	// chunk is how many sessions are read at a time.
+	// chunk is the number of sessions read at a time.
 	chunk = 500
 )
 
-// kind is how sessions are stored. They are deleted like other records; the rest
-// of their life is here.
+// kind stores sessions as records. It is used to delete them; this package
+// does the rest.
 var kind = records.Kind[core.Session]{Name: audit.Session}
 
 // Session is a new session with its secrets.
@@ -43,26 +43,26 @@ type Session struct {
 	ExpiresAt time.Time
 }
 
-// Grant is what a session is authorized to do, and until when.
+// Grant is the rights that a session gets, and their expiry.
 type Grant struct {
 	Nonce string
 	core.Rights
-	ExpiresAt time.Time // zero for the session's own end
+	ExpiresAt time.Time // zero for the session's own expiry
 }
 
-// Info describes a session that is alive.
+// Info describes an active session.
 type Info struct {
 	ID            uuid.UUID
-	ApplicationID uuid.UUID // created it
-	AuthorizedBy  uuid.UUID // zero if nobody did
+	ApplicationID uuid.UUID // that created it
+	AuthorizedBy  uuid.UUID // zero if it is not authorized
 	core.Rights
 	CreatedAt, ExpiresAt time.Time
-	// Unreadable says that the session, or an application that it depends on, does
-	// not open. Only ID and CreatedAt are set then.
+	// Unreadable means that the session, or an application that it depends
+	// on, cannot be decrypted. Only ID and CreatedAt are set then.
 	Unreadable bool
 }
 
-// MayCreate asks whether the caller may create sessions.
+// MayCreate checks whether the caller may create sessions.
 func MayCreate(op *core.Op) error {
 	if app := op.Application(); app == nil || app.Type != string(access.Public) || op.Session() != (uuid.UUID{}) {
 		return fault.New(fault.ErrForbidden, "creating a session needs the key of a public application")
@@ -70,7 +70,7 @@ func MayCreate(op *core.Op) error {
 	return nil
 }
 
-// MayAuthorize asks whether the caller may authorize sessions.
+// MayAuthorize checks whether the caller may authorize sessions.
 func MayAuthorize(op *core.Op) error {
 	if app := op.Application(); app != nil && (app.Type != string(access.Private) || op.Session() != (uuid.UUID{})) {
 		return fault.New(fault.ErrForbidden, "authorizing a session needs the key of a private application")
@@ -78,8 +78,8 @@ func MayAuthorize(op *core.Op) error {
 	return nil
 }
 
-// Create creates a session of the caller's application. longest bounds its life;
-// zero means no bound.
+// Create creates a session of the caller's application. longest limits its
+// life; zero means no limit.
 func Create(ctx context.Context, op *core.Op, longest time.Duration) (*Session, error) {
 	if err := MayCreate(op); err != nil {
 		return nil, err
@@ -106,15 +106,16 @@ func Create(ctx context.Context, op *core.Op, longest time.Duration) (*Session, 
 	return s, nil
 }
 
-// nonceHash is the key that a nonce is looked up by. It includes the tenant, so
-// that a nonce means nothing elsewhere, and no API key has the same hash.
+// nonceHash returns the lookup key of a nonce. It includes the tenant, so
+// that a nonce is useless elsewhere, and differs from the hash of any API
+// key.
 func nonceHash(op *core.Op, nonce string) storage.Key {
 	return sha256.Sum256([]byte("nonce\x00" + op.Tenant().String() + "\x00" + nonce))
 }
 
-// Authorize gives a session its rights, once. They must lie within those of the
-// caller. longest bounds how far in the future the session may end; zero means no
-// bound.
+// Authorize gives a session its rights, once. They must be within the
+// caller's rights. longest limits how far in the future the session may end;
+// zero means no limit.
 func Authorize(ctx context.Context, op *core.Op, g *Grant, longest time.Duration) error {
 	if err := MayAuthorize(op); err != nil {
 		return err
@@ -130,7 +131,7 @@ func Authorize(ctx context.Context, op *core.Op, g *Grant, longest time.Duration
 	return err
 }
 
-// check checks a grant, and returns it as package access reads it.
+// check validates a grant, and returns it as an access.Grant.
 func (g *Grant) check(now time.Time, longest time.Duration) (*access.Grant, error) {
 	bad := &form.Problems{}
 	if g.Nonce == "" {
@@ -183,7 +184,7 @@ func authorize(ctx context.Context, op *core.Op, g *Grant) error {
 	return nil
 }
 
-// waiting returns the session of a nonce, if it is alive.
+// waiting returns the session of a nonce, if it is active.
 func waiting(ctx context.Context, op *core.Op, nonce string) (*storage.Record, *core.Session, error) {
 	hash := nonceHash(op, nonce)
 	rec, err := core.Lookup(ctx, op.DB(), hash)
@@ -207,8 +208,8 @@ func waiting(ctx context.Context, op *core.Op, nonce string) (*storage.Record, *
 	return &rec, s, err
 }
 
-// List returns a page of the sessions that are alive, newest first, and the
-// number over all pages. p is complete: see [form.Paging.Check].
+// List returns a page of the active sessions, newest first, and the total
+// number over all pages. p must be complete: see [form.Paging.Check].
 func List(ctx context.Context, op *core.Op, p form.Paging) (page []Info, total int, err error) {
 	var alive []Info
 	filter := storage.RecordFilter{Tenant: op.TenantID(), Kind: kind.Name, Limit: chunk}
@@ -232,7 +233,7 @@ func List(ctx context.Context, op *core.Op, p form.Paging) (page []Info, total i
 	return page, len(alive), logReads(ctx, op, page)
 }
 
-// Next returns a piece of a walk over the sessions that are alive: see
+// Next returns the next piece of a walk over the active sessions: see
 // [records.Kind.Next].
 func Next(ctx context.Context, op *core.Op, w *find.Walk, before *storage.ID) (alive []Info, more bool, err error) {
 	recs, more, err := records.Piece(ctx, op, storage.RecordFilter{Tenant: op.TenantID(), Kind: kind.Name}, w, before)
@@ -245,7 +246,7 @@ func Next(ctx context.Context, op *core.Op, w *find.Walk, before *storage.ID) (a
 	return alive, more, logReads(ctx, op, alive)
 }
 
-// Delete ends a session. A session that has ended already is not found.
+// Delete ends a session. A session that has already ended is not found.
 func Delete(ctx context.Context, op *core.Op, id uuid.UUID) error {
 	defer op.Afterwards(op.Vault.ForgetIdentities)
 	rec, err := op.Record(ctx, kind.Name, id)
@@ -279,7 +280,7 @@ func aliveOf(ctx context.Context, op *core.Op, recs []storage.Record) ([]Info, e
 	return alive, nil
 }
 
-// describe returns the session of a record; nil if it has ended.
+// describe returns the session of a record, or nil if it has ended.
 func describe(ctx context.Context, op *core.Op, rec *storage.Record) (*Info, error) {
 	var s core.Session
 	if err := op.OpenRecord(ctx, rec, &s); err != nil {
@@ -287,7 +288,7 @@ func describe(ctx context.Context, op *core.Op, rec *storage.Record) (*Info, err
 	}
 	_, err := op.IdentifySession(ctx, rec)
 	if errors.Is(err, fault.ErrUnauthenticated) {
-		return nil, nil // it has ended, which is no failure
+		return nil, nil // it has ended, which is not an error
 	}
 	if err != nil {
 		return nil, err

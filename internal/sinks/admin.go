@@ -6,6 +6,8 @@ import (
 	"errors"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/seed-72ea4aab/vault/internal/core"
 	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/storage"
@@ -18,11 +20,25 @@ type Status struct {
 	LastSuccess   time.Time
 	// Behind is how many entries wait, up to MaxBehind, and Oldest is when the
 	// oldest of them was created.
-	Behind int
-	Oldest time.Time
+	Behind  int
+	Oldest  time.Time
+	Tenants []TenantStatus // in the order in which they were created, newest first
 }
 
-// MaxBehind is where counting what waits ends.
+// TenantStatus is where a sink is in the log of a tenant.
+type TenantStatus struct {
+	TenantID    uuid.UUID `json:"tenant_id"`
+	Sent        int64     `json:"sent"`    // entries that the destination took
+	Refused     int64     `json:"refused"` // entries that it refused, and that were passed over
+	LastSuccess time.Time `json:"last_success,omitzero"`
+	// Behind is how many entries wait, and Oldest is when the oldest of them was
+	// created. Counting ends at 10,000 entries of all tenants, and at 500 of each
+	// tenant after that.
+	Behind int       `json:"behind"`
+	Oldest time.Time `json:"oldest,omitzero"`
+}
+
+// MaxBehind is where counting what waits ends, except for a batch of each tenant.
 const MaxBehind = 10_000
 
 // List returns the sinks that the database knows.
@@ -48,19 +64,32 @@ func List(ctx context.Context, v *core.Vault) ([]Status, error) {
 
 // add counts the cursor of one tenant.
 func (s *Status) add(ctx context.Context, w *worker, f *follower) error {
-	s.Sent, s.Refused = s.Sent+f.cursor.Sent, s.Refused+f.cursor.Refused
-	if f.cursor.SentAt.After(s.LastSuccess) {
-		s.LastSuccess = f.cursor.SentAt
+	t := TenantStatus{TenantID: uuid.UUID(f.tenant), Sent: f.cursor.Sent, Refused: f.cursor.Refused, LastSuccess: f.cursor.SentAt}
+	if err := t.count(ctx, w, f, max(MaxBehind-s.Behind, batchSize)); err != nil {
+		return err
 	}
-	for s.Behind < MaxBehind {
+	s.Sent, s.Refused, s.Behind = s.Sent+t.Sent, s.Refused+t.Refused, min(s.Behind+t.Behind, MaxBehind)
+	if t.LastSuccess.After(s.LastSuccess) {
+		s.LastSuccess = t.LastSuccess
+	}
+	if !t.Oldest.IsZero() && (s.Oldest.IsZero() || t.Oldest.Before(s.Oldest)) {
+		s.Oldest = t.Oldest
+	}
+	s.Tenants = append(s.Tenants, t)
+	return nil
+}
+
+// count counts the entries that wait, up to most.
+func (t *TenantStatus) count(ctx context.Context, w *worker, f *follower, most int) error {
+	for t.Behind < most {
 		rows, next, err := w.following(ctx, f, batchSize)
 		if err != nil || len(rows) == 0 {
 			return err
 		}
-		s.Behind = min(s.Behind+len(rows), MaxBehind)
+		t.Behind = min(t.Behind+len(rows), most)
 		for i := range rows {
-			if at := rows[i].CreatedAt; s.Oldest.IsZero() || at.Before(s.Oldest) {
-				s.Oldest = at
+			if at := rows[i].CreatedAt; t.Oldest.IsZero() || at.Before(t.Oldest) {
+				t.Oldest = at
 			}
 		}
 		f.cursor.Place = next

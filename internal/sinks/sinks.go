@@ -20,6 +20,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"regexp"
 	"sync"
 	"time"
@@ -171,8 +172,10 @@ func (s *Sinks) Health() map[string]Health {
 	all := map[string]Health{}
 	for _, w := range s.workers {
 		w.mu.Lock()
-		all[w.sink.Name] = w.health
+		h := w.health
+		h.Failed = maps.Clone(h.Failed)
 		w.mu.Unlock()
+		all[w.sink.Name] = h
 	}
 	return all
 }

@@ -42,6 +42,9 @@ type Health struct {
 	LastSuccess time.Time
 	Failures    int64
 	LastError   string // names no value
+	// Failed counts the failures by tenant. Failures that are about no tenant are
+	// not among them.
+	Failed map[uuid.UUID]int64
 	// Behind is how many entries wait, up to a batch of each tenant, and Oldest is
 	// when the oldest of them was created.
 	Behind int
@@ -102,7 +105,7 @@ func (w *worker) pass(ctx context.Context) (more bool, err error) {
 		return false, nil
 	}
 	if err := w.listTenants(ctx); err != nil {
-		return false, w.fail(err)
+		return false, w.fail(uuid.UUID{}, err)
 	}
 	defer w.measure()
 	for _, f := range w.due() {
@@ -113,7 +116,7 @@ func (w *worker) pass(ctx context.Context) (more bool, err error) {
 		case errors.Is(err, fault.ErrNotFound):
 			delete(w.followers, f.tenant) // the tenant is being deleted
 		case err != nil:
-			return false, w.fail(err)
+			return false, w.fail(uuid.UUID(f.tenant), err)
 		}
 		more = more || again && err == nil
 	}
@@ -133,9 +136,9 @@ func (w *worker) due() []*follower {
 	return all
 }
 
-// fail notes a failure, and says when the destination is tried again: later each
-// time, and not before it asks to.
-func (w *worker) fail(err error) error {
+// fail notes a failure, which may be about a tenant, and says when the destination is
+// tried again: later each time, and not before it asks to.
+func (w *worker) fail(tenant uuid.UUID, err error) error {
 	w.failed++
 	pause := min(firstRetry<<min(w.failed-1, 10), longestRetry)
 	pause = pause/2 + rand.N(pause/2+1) //nolint:gosec // spreads load, protects nothing
@@ -150,6 +153,12 @@ func (w *worker) fail(err error) error {
 	defer w.mu.Unlock()
 	w.health.Failures++
 	w.health.LastError = err.Error()
+	if tenant != (uuid.UUID{}) {
+		if w.health.Failed == nil {
+			w.health.Failed = map[uuid.UUID]int64{}
+		}
+		w.health.Failed[tenant]++
+	}
 	return err
 }
 

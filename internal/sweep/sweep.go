@@ -1,6 +1,5 @@
-// Package sweep deletes what has had its time: tokens, cvcs and sessions that
-// have expired, log entries whose retention is over, and the rows of deleted
-// tenants.
+// Package sweep deletes expired data: tokens, cvcs and sessions that have
+// expired, log entries past their retention, and the rows of deleted tenants.
 package sweep
 
 import (
@@ -19,15 +18,15 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// Swept counts what a sweep deleted.
+// Swept counts the deletions of a sweep.
 type Swept struct {
 	Tokens   int // expired
-	CVCs     int // whose hour had passed
+	CVCs     int // expired after an hour
 	Sessions int // expired
-	Logs     int // entries of the audit log that are past their retention
+	Logs     int // entries of the audit log past their retention
 }
 
-// chunk bounds how many rows one change touches.
+// chunk is the maximum number of rows in one change.
 const chunk = 200
 
 // sweep is a sweep in progress.
@@ -38,31 +37,32 @@ type sweep struct {
 	swept  Swept
 }
 
-// Retention says how long log entries are kept.
+// Retention is how long log entries are kept.
 type Retention struct {
-	Keep time.Duration // zero for ever
-	// Before, if set, returns the time before which entries of a tenant may be
-	// deleted: the given time, or an earlier one.
+	Keep time.Duration // zero for forever
+	// Before, if not nil, returns the time before which entries of a tenant
+	// may be deleted: the given time, or an earlier one.
 	Before func(ctx context.Context, tenant storage.ID, before time.Time) (time.Time, error)
 	// Ledger, if set, returns the ledger that deletions are entered in, which may be
 	// nil, and a function that ends its use.
 	Ledger func(ctx context.Context) (*ledger.Ledger, func(), error)
 }
 
-// Run deletes what has expired, what is left of deleted tenants, and log entries
-// older than the retention, two million at most. Several nodes may sweep at once. A node whose clock is wrong only finishes
-// the deletion of tenants.
+// Run deletes expired rows, the rest of deleted tenants, and at most two
+// million log entries past their retention. Several nodes may sweep at the
+// same time. A node whose clock is wrong only completes the deletion of
+// tenants.
 func Run(ctx context.Context, v *core.Vault, r Retention) (Swept, error) {
 	s := &sweep{v: v, r: r}
 	if err := v.Skew.Err(); err != nil {
 		return s.swept, errors.Join(err, s.tombstones(ctx))
 	}
-	// What fails for one row does not keep the rest from being deleted.
+	// An error in one step does not stop the others.
 	err := errors.Join(s.expired(ctx), s.tombstones(ctx), s.store(ctx), s.logs(ctx))
 	return s.swept, err
 }
 
-// store lets the storage delete what it can without the vault.
+// store lets the storage delete rows that need no log entry.
 func (s *sweep) store(ctx context.Context) error {
 	for {
 		more, err := s.v.Store.Sweep(ctx, s.v.Now(), chunk)
@@ -72,7 +72,7 @@ func (s *sweep) store(ctx context.Context) error {
 	}
 }
 
-// expired deletes what has expired, with a log entry for each row.
+// expired deletes expired rows, with a log entry for each.
 func (s *sweep) expired(ctx context.Context) error {
 	for {
 		due, err := s.v.Store.Expired(ctx, s.v.Now(), chunk)
@@ -101,7 +101,7 @@ func (s *sweep) due(ctx context.Context, due storage.Expired) error {
 	return nil
 }
 
-// expireTokens deletes rows, with a log entry each.
+// expireTokens deletes tokens, with a log entry for each.
 func expireTokens(ctx context.Context, v *core.Vault, rows []storage.Token) error {
 	return eachTenant(ctx, v, rows, func(r *storage.Token) storage.ID { return r.Tenant }, func(op *core.Op, ch *storage.Change, r *storage.Token) {
 		ch.DeleteTokens = append(ch.DeleteTokens, tokens.Deletion(r))
@@ -109,8 +109,8 @@ func expireTokens(ctx context.Context, v *core.Vault, rows []storage.Token) erro
 	})
 }
 
-// dropCVCs removes cvcs from rows. The rest of a row stays sealed as it is, so
-// no key is needed.
+// dropCVCs removes cvcs from rows. The rest of a row stays sealed, so no key
+// is needed.
 func dropCVCs(ctx context.Context, v *core.Vault, rows []storage.Token) error {
 	return eachTenant(ctx, v, rows, func(r *storage.Token) storage.ID { return r.Tenant }, func(op *core.Op, ch *storage.Change, r *storage.Token) {
 		row := *r
@@ -122,7 +122,7 @@ func dropCVCs(ctx context.Context, v *core.Vault, rows []storage.Token) error {
 	})
 }
 
-// expireRecords deletes records, with a log entry each.
+// expireRecords deletes records, with a log entry for each.
 func expireRecords(ctx context.Context, v *core.Vault, recs []storage.Record) error {
 	return eachTenant(ctx, v, recs, func(r *storage.Record) storage.ID { return r.Tenant }, func(op *core.Op, ch *storage.Change, r *storage.Record) {
 		ch.DeleteRecords = append(ch.DeleteRecords, storage.RecordDelete{Kind: r.Kind, ID: r.ID, Rev: r.Rev})
@@ -130,8 +130,8 @@ func expireRecords(ctx context.Context, v *core.Vault, recs []storage.Record) er
 	})
 }
 
-// eachTenant writes one change for each tenant that has rows. If another node
-// was faster with some of them, the rest is written row by row.
+// eachTenant writes one change for each tenant with rows. If another node was
+// faster with some of them, the rest is written row by row.
 func eachTenant[T any](ctx context.Context, v *core.Vault, rows []T, tenant func(*T) storage.ID, add func(*core.Op, *storage.Change, *T)) error {
 	groups := map[storage.ID][]*T{}
 	for i := range rows {
@@ -163,8 +163,8 @@ func eachTenant[T any](ctx context.Context, v *core.Vault, rows []T, tenant func
 	return nil
 }
 
-// tombstones goes on with the deletion of tenants that was cut off, and
-// deletes what was written to deleted ones by nodes that did not know.
+// tombstones continues interrupted deletions of tenants. It also deletes rows
+// that nodes wrote before they knew of the deletion.
 func (s *sweep) tombstones(ctx context.Context) error {
 	filter := storage.RecordFilter{Kind: keyring.KindTombstone, Limit: chunk}
 	for {
@@ -196,16 +196,16 @@ func (s *sweep) tombstone(ctx context.Context, r *storage.Record) error {
 }
 
 const (
-	// maxLogPieces bounds what one sweep deletes of the log, to two million
-	// entries, so that what expires does not wait for a large backlog.
+	// maxLogPieces limits the log entries that one sweep deletes to two
+	// million, so that expired data does not wait for a large backlog.
 	maxLogPieces = 10_000
-	// maxLogFailures is for how many tenants it may fail before a sweep leaves
-	// the others to the next one.
+	// maxLogFailures is the number of tenants that may fail before a sweep
+	// leaves the others to the next one.
 	maxLogFailures = 10
 )
 
-// logs deletes the log entries whose retention is over, tenant by tenant.
-// What fails for one tenant does not keep the others' from being deleted.
+// logs deletes log entries past their retention, tenant by tenant. A failure
+// for one tenant does not stop the others.
 func (s *sweep) logs(ctx context.Context) error {
 	if s.r.Keep == 0 {
 		return nil
@@ -238,7 +238,8 @@ func (s *sweep) logs(ctx context.Context) error {
 	}
 }
 
-// deleteLogs deletes the entries of a tenant, in no more pieces than are left.
+// deleteLogs deletes the entries of a tenant, in at most the remaining
+// pieces.
 func (s *sweep) deleteLogs(ctx context.Context, tenant storage.ID, before time.Time, pieces *int) error {
 	if s.r.Before != nil {
 		var err error

@@ -14,10 +14,9 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// DeleteTenant deletes a tenant's keys, without which nothing opens what was
-// sealed under them, and then its rows. If it is cut off in between, the next
-// sweep deletes what is left. The end of its log is entered in the ledger, which may
-// be nil.
+// DeleteTenant deletes a tenant's keys, without which its data cannot be
+// decrypted, and then its rows. If it is interrupted, the next sweep deletes
+// the rest. The ledger, which may be nil, records the end of the tenant's log.
 func DeleteTenant(ctx context.Context, v *core.Vault, l *ledger.Ledger, id uuid.UUID) error {
 	if l != nil {
 		if err := recordDeletion(ctx, v, l, id); err != nil {
@@ -35,8 +34,8 @@ func DeleteTenant(ctx context.Context, v *core.Vault, l *ledger.Ledger, id uuid.
 	return purge(ctx, v, storage.ID(id))
 }
 
-// recordDeletion enters the end of a tenant's log in the vault's tree. A log that
-// was tampered with does not keep its tenant from being deleted.
+// recordDeletion records the end of a tenant's log in the vault's tree.
+// Tampering with a log does not prevent the deletion of its tenant.
 func recordDeletion(ctx context.Context, v *core.Vault, l *ledger.Ledger, id uuid.UUID) error {
 	if _, err := v.Tenants.Reload(ctx, id); err != nil {
 		return err
@@ -67,9 +66,9 @@ func dropTenant(ctx context.Context, v *core.Vault, id uuid.UUID) error {
 	return op.Apply(ctx, ch)
 }
 
-// purge deletes the rows of a tenant whose keys are destroyed. Other nodes may
-// not know of that yet and go on writing, so a record outside of the tenant
-// makes sweeps look again, until no node can.
+// purge deletes the rows of a tenant whose keys are destroyed. Other nodes
+// may not know that yet and still write. A record outside of the tenant makes
+// sweeps look again until no node can.
 func purge(ctx context.Context, v *core.Vault, tenant storage.ID) error {
 	now := v.Now()
 	err := v.Store.Write(ctx, &storage.Change{Now: now, InsertRecords: []storage.Record{{Kind: keyring.KindTombstone, ID: tenant, CreatedAt: now}}})

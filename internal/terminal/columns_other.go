@@ -4,5 +4,5 @@ package terminal
 
 import "io"
 
-// Columns knows no terminals here: output is plain.
+// Columns supports no terminals on this system, so output is plain.
 func Columns(io.Writer) (int, bool) { return 0, false }

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Columns returns the width of a terminal, 0 if it does not say, and whether w
-// is one.
+// Columns reports whether w is a terminal, and returns its width, or 0 if it
+// is unknown.
 func Columns(w io.Writer) (int, bool) {
 	f, ok := w.(*os.File)
 	if !ok {

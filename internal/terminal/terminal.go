@@ -1,5 +1,5 @@
-// Package terminal draws on terminals: colours, and lines that show progress.
-// What is written elsewhere stays plain.
+// Package terminal draws colors and progress lines on terminals. Other output
+// stays plain.
 package terminal
 
 import (
@@ -10,11 +10,11 @@ import (
 	"time"
 )
 
-// Palette colours text for a terminal. The zero Palette leaves it as it is.
+// Palette colors text for a terminal. The zero Palette leaves text unchanged.
 type Palette struct{ on bool }
 
-// NewPalette returns colours for a terminal whose owner has not turned them off
-// (https://no-color.org), and none for anything else.
+// NewPalette returns a palette with colors if w is a terminal and colors are
+// not turned off (https://no-color.org).
 func NewPalette(w io.Writer, getenv func(string) string) Palette {
 	_, terminal := Columns(w)
 	return Palette{terminal && getenv("NO_COLOR") == "" && getenv("TERM") != "dumb"}
@@ -26,13 +26,13 @@ func (p Palette) Bold(s string) string { return p.paint("1", s) }
 // Dim is for labels.
 func (p Palette) Dim(s string) string { return p.paint("2", s) }
 
-// Good is for what is right.
+// Good is for success.
 func (p Palette) Good(s string) string { return p.paint("32", s) }
 
-// Warn is for what needs attention.
+// Warn is for warnings.
 func (p Palette) Warn(s string) string { return p.paint("33", s) }
 
-// Bad is for what is wrong.
+// Bad is for errors.
 func (p Palette) Bad(s string) string { return p.paint("31", s) }
 
 // Link is for addresses.
@@ -48,28 +48,27 @@ func (p Palette) paint(code, s string) string {
 // drawEvery is how often a progress line is redrawn.
 const drawEvery = 100 * time.Millisecond
 
-// Progress is a line at the bottom of a terminal that shows how far something has
-// got. If the writer is not a terminal, it draws nothing. What is written to it
-// appears above the line.
+// Progress is a line at the bottom of a terminal that shows the progress of
+// work. If the writer is not a terminal, it draws nothing. Text that is
+// written to it appears above the line.
 type Progress struct {
 	w     io.Writer
 	began time.Time
 
 	mu      sync.Mutex
 	text    string
-	part    float64 // of the work, from 0 to 1; negative when it is unknown
-	end     string  // what follows the bar
+	part    float64 // done part of the work, from 0 to 1; negative if unknown
+	end     string  // text after the bar
 	drawn   bool
-	stop    chan struct{} // closed to stop drawing; nil while nothing draws
+	stop    chan struct{} // closed to stop drawing; nil while nothing is drawn
 	stopped chan struct{}
 }
 
 // NewProgress returns a line that is not shown yet.
 func NewProgress(w io.Writer) *Progress { return &Progress{w: w, began: time.Now()} }
 
-// Set says what is being done, and how many of how many steps are done. A total
-// of 0 means that it is unknown. The line is shown from the first call until
-// Clear.
+// Set sets the text of the line and the number of steps. A total of 0 means
+// unknown. The line is shown from the first call until Clear.
 func (p *Progress) Set(text string, done, total int) {
 	if total <= 0 {
 		p.Show(text, -1, "")
@@ -79,8 +78,9 @@ func (p *Progress) Set(text string, done, total int) {
 	p.Show(text, float64(done)/float64(total), fmt.Sprintf("%d of %d", done, total))
 }
 
-// Show is Set for what is not counted in steps: it says which part of the work is
-// done, from 0 to 1, or -1 if that is unknown, and what to put behind the bar.
+// Show is Set for work that is not counted in steps. Part is the done part of
+// the work, from 0 to 1, or -1 if it is unknown. End is the text after the
+// bar.
 func (p *Progress) Show(text string, part float64, end string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -91,10 +91,10 @@ func (p *Progress) Show(text string, part float64, end string) {
 	}
 }
 
-// Took returns the time since the line was made.
+// Took returns the time since NewProgress.
 func (p *Progress) Took() time.Duration { return time.Since(p.began) }
 
-// Write puts lines above the progress line.
+// Write writes lines above the progress line.
 func (p *Progress) Write(b []byte) (int, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -117,7 +117,7 @@ func (p *Progress) Clear() {
 	p.erase()
 }
 
-// Erase takes the line away until it is next drawn, so that something can be
+// Erase removes the line until it is drawn again, so that something can be
 // written to another stream of the same terminal.
 func (p *Progress) Erase() {
 	p.mu.Lock()
@@ -132,7 +132,7 @@ func (p *Progress) erase() {
 	}
 }
 
-// keepDrawing redraws the line regularly, so that the time it shows advances.
+// keepDrawing redraws the line regularly, so that its time advances.
 func (p *Progress) keepDrawing(stop <-chan struct{}, stopped chan<- struct{}) {
 	defer close(stopped)
 	tick := time.NewTicker(drawEvery)
@@ -157,14 +157,14 @@ func (p *Progress) draw() {
 
 // Widths of a progress line.
 const (
-	unknownWidth = 80 // of a terminal that does not say
+	unknownWidth = 80 // if the width of the terminal is unknown
 	maxBar       = 30
 	minBar       = 10
 )
 
-// line is the progress line for a terminal of the given width. The last column
-// stays free: some terminals wrap when it is used. The bar is left out if there
-// is no room for it, and what does not fit is cut off.
+// line returns the progress line for a terminal of the given width. The last
+// column stays free, because some terminals wrap when it is used. The bar is
+// left out if there is no room, and the line is truncated to the width.
 func (p *Progress) line(width int, took time.Duration) string {
 	if width <= 0 {
 		width = unknownWidth

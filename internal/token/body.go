@@ -1,6 +1,6 @@
-// Package token says what a token is: its types and their rules, its body and
-// how that is written, masks, fingerprints and indexes, and the rules for ids.
-// It knows no database and no rights.
+// Package token defines tokens: their types and rules, the encoding of their
+// body, masks, fingerprints and indexes, and the rules for ids. It does not
+// depend on databases or permissions.
 package token
 
 import (
@@ -16,30 +16,31 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
 )
 
-// Body is the content of a token in clear. It lives for the length of a call.
-// Mask, indexes and fingerprint expression are as the caller gave them; what is
-// not given is the type's default and computed each time.
+// Body is the content of a token in plaintext. It lives only during a call.
+// Mask, indexes and fingerprint expression are as the caller gave them. If
+// one is absent, the type's default is computed each time.
 type Body struct {
 	Type        *Type
 	Data        jsonx.Value // without the cvc
 	Mask        jsonx.Value
 	Metadata    map[string]string
-	Indexes     []string // nil: the default; empty: none
-	Fingerprint string   // the expression; empty: the default
+	Indexes     []string // nil: the default; empty: no indexes
+	Fingerprint string   // expression; empty: the default
 	Dedup       *bool
 
-	// Columns is a digest of the columns beside the body, and Hashes what the token
-	// is found by, joined. Bodies of earlier versions have neither: Columns is zero.
+	// Columns is a digest of the columns of the row, and Hashes the joined
+	// hashes by which the token is found. Bodies of earlier versions have
+	// neither, and Columns is zero.
 	Columns [16]byte
 	Hashes  []byte
 
-	// CVC is empty without one, and once its hour has passed. It is sealed by
-	// itself: Encode leaves it out, and no expression sees it.
+	// CVC is empty without a cvc, and after its hour. It is sealed
+	// separately: Encode leaves it out, and expressions do not see it.
 	CVC   string
-	CVCAt int // where among the members of the data it was given
+	CVCAt int // original index among the members of the data
 }
 
-// SetData validates data and takes the cvc out of it.
+// SetData validates data and separates the cvc from it.
 func (b *Body) SetData(data jsonx.Value, bad *form.Problems) {
 	b.Type.check(bad, "data", data)
 	if b.Type.Name == Card || b.Type.Name == Bank {
@@ -56,7 +57,7 @@ func (b *Body) SetData(data jsonx.Value, bad *form.Problems) {
 	b.Data = data
 }
 
-// withoutNulls leaves out members that are null: they are the same as absent.
+// withoutNulls removes null members, which are the same as absent members.
 func withoutNulls(v jsonx.Value) jsonx.Value {
 	var names []string
 	for _, m := range v.Members() {
@@ -70,7 +71,7 @@ func withoutNulls(v jsonx.Value) jsonx.Value {
 	return v.Without(names...)
 }
 
-// Plain returns the data with the cvc where it was given.
+// Plain returns the data with the cvc in its original position.
 func (b *Body) Plain() jsonx.Value {
 	if b.CVC == "" {
 		return b.Data
@@ -81,7 +82,7 @@ func (b *Body) Plain() jsonx.Value {
 	return jsonx.ObjectValue(slices.Insert(members, at, cvc)...)
 }
 
-// MaskInForce returns the mask, absent where there is none.
+// MaskInForce returns the effective mask, or the zero Value.
 func (b *Body) MaskInForce() jsonx.Value {
 	if !b.Mask.IsZero() {
 		return b.Mask
@@ -92,8 +93,8 @@ func (b *Body) MaskInForce() jsonx.Value {
 	return jsonx.Value{}
 }
 
-// MaskText returns the mask in force as JSON, which is the caller's to change;
-// nil where there is none.
+// MaskText returns the effective mask as JSON, or nil without a mask. The
+// caller may change the result.
 func (b *Body) MaskText() []byte {
 	if !b.Mask.IsZero() {
 		return b.Mask.JSON()
@@ -104,7 +105,7 @@ func (b *Body) MaskText() []byte {
 	return nil
 }
 
-// maskTree returns the mask in force, compiled; nil where there is none.
+// maskTree returns the compiled effective mask, or nil without a mask.
 func (b *Body) maskTree() (*expr.Tree, error) {
 	if !b.Mask.IsZero() {
 		return expr.CompileTree(b.Mask)
@@ -115,8 +116,8 @@ func (b *Body) maskTree() (*expr.Tree, error) {
 	return nil, nil
 }
 
-// Masked evaluates the mask, within the bounds of a mask. One that is absent, or
-// fails on this data, shows nothing.
+// Masked evaluates the mask, within the limits of a mask. A mask that is
+// absent or fails on this data shows nothing.
 func (b *Body) Masked(ctx context.Context) jsonx.Value {
 	tree, err := b.maskTree()
 	if err != nil || tree == nil {
@@ -129,8 +130,8 @@ func (b *Body) Masked(ctx context.Context) jsonx.Value {
 	return v
 }
 
-// MaskedText evaluates the mask to JSON text, within the bounds of a mask. It
-// returns nil for one that is absent or fails on this data.
+// MaskedText evaluates the mask to JSON text, within the limits of a mask. It
+// returns nil if the mask is absent or fails on this data.
 func (b *Body) MaskedText(ctx context.Context) []byte {
 	text, err := b.maskedText(b.maskBudget(ctx))
 	if err != nil {
@@ -139,9 +140,10 @@ func (b *Body) MaskedText(ctx context.Context) []byte {
 	return text
 }
 
-// NewMaskedText evaluates a mask that is being written to JSON text; nil where
-// there is no mask. The request pays for it: one that takes more than a mask may
-// take, or more than is left, ends the budget.
+// NewMaskedText evaluates a mask that is being written to JSON text. It
+// returns nil if there is no mask. The request pays for the evaluation: a
+// mask that exceeds the limits of a mask, or the rest of the budget, ends the
+// budget.
 func (b *Body) NewMaskedText(ctx context.Context, request *budget.Budget) ([]byte, error) {
 	own := b.maskBudget(ctx)
 	text, err := b.maskedText(own)
@@ -149,7 +151,7 @@ func (b *Body) NewMaskedText(ctx context.Context, request *budget.Budget) ([]byt
 	return text, cmp.Or(err, paid)
 }
 
-// maskedText evaluates the mask; nil where there is none.
+// maskedText evaluates the mask. It returns nil if there is no mask.
 func (b *Body) maskedText(own *budget.Budget) ([]byte, error) {
 	tree, err := b.maskTree()
 	if err != nil || tree == nil {
@@ -158,8 +160,8 @@ func (b *Body) maskedText(own *budget.Budget) ([]byte, error) {
 	return tree.JSON(expr.Data(b.Data, jsonx.Value{}, own))
 }
 
-// maskBudget returns what an evaluation of the mask may take. The type's own is
-// not counted.
+// maskBudget returns the budget of an evaluation of the mask. The type's
+// default mask is not counted.
 func (b *Body) maskBudget(ctx context.Context) *budget.Budget {
 	if b.Mask.IsZero() {
 		return nil
@@ -167,7 +169,7 @@ func (b *Body) maskBudget(ctx context.Context) *budget.Budget {
 	return budget.Mask(ctx, b.Data.Size())
 }
 
-// IndexesInForce returns the search indexes.
+// IndexesInForce returns the effective search indexes.
 func (b *Body) IndexesInForce() []string {
 	if b.Indexes == nil {
 		return b.Type.indexes
@@ -175,7 +177,7 @@ func (b *Body) IndexesInForce() []string {
 	return b.Indexes
 }
 
-// FingerprintInForce returns the fingerprint expression.
+// FingerprintInForce returns the effective fingerprint expression.
 func (b *Body) FingerprintInForce() string {
 	if b.Fingerprint == "" {
 		return b.Type.fingerprint.source
@@ -183,7 +185,7 @@ func (b *Body) FingerprintInForce() string {
 	return b.Fingerprint
 }
 
-// fingerprintTemplate returns the fingerprint expression in force, compiled.
+// fingerprintTemplate returns the compiled effective fingerprint expression.
 func (b *Body) fingerprintTemplate() (*expr.Template, error) {
 	if b.Fingerprint == "" {
 		return b.Type.fingerprint.template, nil
@@ -191,17 +193,17 @@ func (b *Body) fingerprintTemplate() (*expr.Template, error) {
 	return expr.Compile(b.Fingerprint)
 }
 
-// Budget returns what the expressions of a request may take that writes this
+// Budget returns the budget for the expressions of a request that writes this
 // token.
 func (b *Body) Budget(ctx context.Context) *budget.Budget {
 	return budget.Request(ctx, 1, b.Data.Size()+b.Mask.Size())
 }
 
-// errNoValue keeps tokens that lack a value from all having one fingerprint, or
-// asking for one id.
+// errNoValue prevents tokens without a value from sharing one fingerprint, or
+// requesting the same id.
 var errNoValue = errors.New("must produce a value for this data")
 
-// stringOf returns a string as it is, and anything else as compact JSON.
+// stringOf returns a string unchanged, and anything else as compact JSON.
 func stringOf(v jsonx.Value) string {
 	if v.Kind() == jsonx.String {
 		return v.Text()
@@ -209,7 +211,7 @@ func stringOf(v jsonx.Value) string {
 	return string(v.JSON())
 }
 
-// CardValue returns the data of a card. What is zero is left out.
+// CardValue returns the data of a card. It omits zero fields.
 func CardValue(number string, month, year int, cvc string) jsonx.Value {
 	members := append(make([]jsonx.Member, 0, 4), jsonx.Member{Name: "number", Value: jsonx.StringValue(number)})
 	if month != 0 {

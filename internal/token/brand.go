@@ -2,7 +2,7 @@ package token
 
 import "strconv"
 
-// CardNumber returns the number of a card, and whether the token holds one.
+// CardNumber returns the card number, and whether the token is a card.
 func (b *Body) CardNumber() (string, bool) {
 	if b.Type.Name != Card && b.Type.Name != CardNumber {
 		return "", false
@@ -10,8 +10,8 @@ func (b *Body) CardNumber() (string, bool) {
 	return b.Type.secret(b.Data), true
 }
 
-// BIN returns the digits that name the issuer of a card: 8 from 16 digits on,
-// else 6.
+// BIN returns the digits that identify the issuer of a card: 8 digits if the
+// number has at least 16, and 6 otherwise.
 func BIN(number string) string {
 	if len(number) >= 16 {
 		return number[:8]
@@ -19,14 +19,14 @@ func BIN(number string) string {
 	return number[:6]
 }
 
-// iinRange is a range of the leading six digits that a brand issues.
+// iinRange is a range of the first six digits that belongs to a brand.
 type iinRange struct {
 	from, to int
 	brand    string
 }
 
-// iinRanges lists the brands, narrower ranges before the wider ones that
-// enclose them.
+// iinRanges lists the ranges. Narrow ranges come before the wider ranges that
+// contain them.
 var iinRanges = []iinRange{
 	{340000, 349999, "american-express"},
 	{370000, 379999, "american-express"},
@@ -64,8 +64,8 @@ var iinRanges = []iinRange{
 	{600000, 699999, "maestro"},
 }
 
-// Brand returns the brand of a card by its leading digits: visa, mastercard,
-// and so on, or unknown.
+// Brand returns the brand of a card from its first digits, such as visa or
+// mastercard, or unknown.
 func Brand(number string) string {
 	iin, err := strconv.Atoi(number[:6])
 	if err != nil {

@@ -2,8 +2,8 @@ package token
 
 import "sync"
 
-// WithEncoded calls do with the encoded body. Its memory is cleared afterwards,
-// and kept for the next body.
+// WithEncoded calls do with the encoded body. Afterwards it clears the memory
+// and keeps it for the next body.
 func (b *Body) WithEncoded(do func(plain []byte) error) error {
 	spare := spareBuffers.Get().(*buffer)
 	plain := b.Encode(spare.bytes)
@@ -19,11 +19,11 @@ type buffer struct{ bytes []byte }
 
 var spareBuffers = sync.Pool{New: func() any { return &buffer{make([]byte, 0, 512)} }}
 
-// maxSpare bounds the memory that is kept for the next body.
+// maxSpare is the maximum size of a buffer that is kept.
 const maxSpare = 4096
 
-// wipe clears the body, which may have outgrown the buffer, and keeps its
-// memory, unless that is much.
+// wipe clears the body, which may have outgrown the buffer. It keeps the
+// memory if it is not too large.
 func (s *buffer) wipe(plain []byte) {
 	clear(plain)
 	s.bytes = nil

@@ -8,7 +8,7 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
 )
 
-// Bounds on what a token may carry.
+// Limits on the fields of a token.
 const (
 	MaxMetadata      = 50
 	maxMetadataKey   = 100
@@ -16,8 +16,8 @@ const (
 	maxIndexes       = 10
 )
 
-// Check checks everything of a body but its data, which SetData does, and what
-// only evaluating can tell, which Index does.
+// Check checks all fields of a body except the data, which SetData checks.
+// Index checks what only an evaluation can show.
 func (b *Body) Check(bad *form.Problems) {
 	checkMetadata(b.Metadata, bad)
 	if len(b.Indexes) > maxIndexes {
@@ -29,8 +29,8 @@ func (b *Body) Check(bad *form.Problems) {
 	}
 }
 
-// CheckIndexes checks that the index expressions compile, without evaluating
-// them.
+// CheckIndexes checks that the index expressions compile. It does not
+// evaluate them.
 func CheckIndexes(indexes []string, bad *form.Problems) {
 	for i, e := range indexes {
 		if _, err := expr.Compile(e); err != nil {
@@ -39,14 +39,14 @@ func CheckIndexes(indexes []string, bad *form.Problems) {
 	}
 }
 
-// checkMask refuses a mask that no data could be shown by: one that does not
-// compile, or refers to more than data.
+// checkMask rejects a mask that does not compile, or refers to more than
+// data.
 func (b *Body) checkMask(bad *form.Problems) {
 	tree, err := b.maskTree()
 	switch {
 	case err != nil:
 		bad.AddErr("mask", err)
-	case b.Mask.IsZero(): // the type's own
+	case b.Mask.IsZero(): // the type's default
 	case slices.ContainsFunc(tree.Refs(), func(r expr.Ref) bool { return r.ID != "data" }):
 		bad.Add("mask", "must refer only to data")
 	}

@@ -14,15 +14,16 @@ const bodyVersion = 1
 
 // Flags of an encoded body.
 const (
-	flagIndexes = 1 << iota // search indexes are given
+	flagIndexes = 1 << iota // the body has search indexes
 	flagDedupOn
 	flagDedupOff
 	flagColumns // the digest of columns and the hashes are the last field
 )
 
-// Encode appends the body: a version, flags, the place of the cvc, each field
-// after its length, and the digest of columns with the hashes. Absent fields have
-// none. Earlier versions pass over what follows the fields.
+// Encode appends the encoded body: a version, flags, the position of the cvc,
+// the fields, and the digest of columns with the hashes. Each field follows
+// its length. An absent field has length zero. Earlier versions ignore what
+// follows the fields.
 func (b *Body) Encode(dst []byte) []byte {
 	var flags byte
 	if b.Indexes != nil {
@@ -50,7 +51,7 @@ func (b *Body) Encode(dst []byte) []byte {
 	return dst
 }
 
-// endField puts the length of the field that starts at a place before it.
+// endField inserts the length of the field that starts at start.
 func endField(start int, dst []byte) []byte {
 	var length [binary.MaxVarintLen64]byte
 	width := binary.PutUvarint(length[:], uint64(len(dst)-start))
@@ -64,7 +65,7 @@ func appendMask(dst []byte, mask jsonx.Value) []byte {
 	return mask.Append(dst)
 }
 
-// appendMetadata writes metadata as a JSON object, in the order of its keys.
+// appendMetadata appends metadata as a JSON object, sorted by key.
 func appendMetadata(dst []byte, metadata map[string]string) []byte {
 	if len(metadata) == 0 {
 		return dst
@@ -86,10 +87,10 @@ func appendIndexes(dst []byte, indexes []string) []byte {
 	return form.TextsValue(indexes).Append(dst)
 }
 
-// ErrBody means that a body was not written by this version or an earlier one.
+// ErrBody means that neither this nor an earlier version wrote the body.
 var ErrBody = errors.New("the sealed body has a format that this version does not know")
 
-// Decode reads what Encode wrote.
+// Decode decodes the output of Encode.
 func (b *Body) Decode(src []byte) error {
 	if len(src) < 3 || src[0] != bodyVersion {
 		return ErrBody
@@ -154,5 +155,5 @@ func (b *Body) decodeJSON(fields [5][]byte) error {
 	return nil
 }
 
-// stored lets pass whatever was accepted once, also through a merge.
+// stored allows every document that was accepted once, also by a merge.
 var stored = jsonx.Limits{Depth: 1000}

@@ -12,19 +12,20 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
 )
 
-// Bounds on ids of tokens, in characters.
+// Limits on token ids, in characters.
 const (
 	minID, maxID = expr.MinTokenID, expr.MaxTokenID
 
-	// minTelling is how many digits an id does not share with a number by chance.
+	// minTelling is a number of digits that an id and a number do not share
+	// by chance.
 	minTelling = 8
 )
 
-// PossibleID reports whether a token can have an id. Ids that none can have are
-// not looked for: a database may refuse them as text.
+// PossibleID reports whether a token can have an id. Impossible ids are not
+// looked up, because a database may reject them as text.
 func PossibleID(id string) bool { return form.TextProblem(id) == "" && !form.Longer(id, maxID) }
 
-// IDProblem says what is wrong with an id for this token; "" when nothing is.
+// IDProblem returns the problem with an id for this token, or "".
 func (b *Body) IDProblem(id string) string {
 	n := utf8.RuneCountInString(id)
 	switch {
@@ -56,8 +57,8 @@ func (b *Body) Alias(t *expr.Template, steps *budget.Budget) (string, error) {
 	return stringOf(v), nil
 }
 
-// revealedBy reports whether an id gives the data away: it is the whole of it,
-// or holds its card or account number, with or without separators.
+// revealedBy reports whether an id reveals the data: it is the whole data, or
+// contains the card or account number, with or without separators.
 func (b *Body) revealedBy(id string) bool {
 	if id == stringOf(b.Data) {
 		return true
@@ -75,8 +76,8 @@ func (b *Body) revealedBy(id string) bool {
 	return strings.Contains(id, number) || len(number) >= minTelling && strings.Contains(digits, number)
 }
 
-// RevealedLater reports whether new data would stand in the id that the token
-// has already. A short number may stand in any id by chance.
+// RevealedLater reports whether the existing id of the token would contain
+// the new data. A short number may be in any id by chance.
 func (b *Body) RevealedLater(id string) bool {
 	if b.Type.secret != nil && len(b.secret()) < minTelling {
 		return false
@@ -84,7 +85,7 @@ func (b *Body) RevealedLater(id string) bool {
 	return b.revealedBy(id)
 }
 
-// secret returns the number that must not stand in the token's id.
+// secret returns the number that must not be in the token's id.
 func (b *Body) secret() string {
 	if b.Type.secret == nil {
 		return ""

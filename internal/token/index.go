@@ -11,8 +11,8 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/seal"
 )
 
-// Labels of keyed hashes. Each says what a hash is of, so that no hash of one
-// kind can be taken for one of another.
+// Labels of keyed hashes. They separate the kinds of hashes, so that no hash
+// of one kind can be used as another.
 const (
 	labelFingerprint = "fingerprint"
 	labelExpression  = "expression"
@@ -23,10 +23,10 @@ const (
 )
 
 // FingerprintHash evaluates the fingerprint expression and returns the
-// fingerprint: equal for tokens of one tenant and type with equal content.
+// fingerprint. It is equal for tokens of the same tenant, type and content.
 func (b *Body) FingerprintHash(ring *seal.Ring, steps *budget.Budget, bad *form.Problems) (fingerprint [32]byte) {
 	if steps.Err() != nil {
-		return fingerprint // the request is over
+		return fingerprint // the budget is used up
 	}
 	value, err := b.fingerprintValue(steps)
 	if err != nil {
@@ -36,22 +36,23 @@ func (b *Body) FingerprintHash(ring *seal.Ring, steps *budget.Budget, bad *form.
 	return ring.MAC(labelFingerprint, b.Type.Name, value)
 }
 
-// ExpressionHash names the fingerprint expression in force.
+// ExpressionHash returns a hash of the effective fingerprint expression.
 func (b *Body) ExpressionHash(ring *seal.Ring) [16]byte {
 	return ring.HashName(labelExpression, b.FingerprintInForce())
 }
 
-// DuplicateHash is equal for tokens with one fingerprint and one expression: a
-// constant expression must not capture other people's values.
+// DuplicateHash returns a hash that is equal for tokens with the same
+// fingerprint and the same expression, because a constant expression must not
+// capture other values.
 func (b *Body) DuplicateHash(ring *seal.Ring, fingerprint [32]byte) [16]byte {
 	return ring.Hash(labelDuplicate, string(fingerprint[:]), b.FingerprintInForce())
 }
 
-// fingerprintValue evaluates the fingerprint expression to the text that is
-// fingerprinted.
+// fingerprintValue evaluates the fingerprint expression to the text of the
+// fingerprint.
 func (b *Body) fingerprintValue(steps *budget.Budget) (string, error) {
 	if b.Fingerprint == "" {
-		steps = nil // the type's own is not counted
+		steps = nil // the type's default is not counted
 	}
 	t, err := b.fingerprintTemplate()
 	if err != nil {
@@ -71,8 +72,8 @@ func (b *Body) fingerprintValue(steps *budget.Budget) (string, error) {
 	return stringOf(v), nil
 }
 
-// Hashes returns what a token can be found by, under the keys of its tenant:
-// its metadata and the values of its search indexes.
+// Hashes returns the hashes by which a token can be found, with the keys of
+// its tenant: hashes of its metadata and of the values of its search indexes.
 func Hashes[H ~[16]byte](b *Body, ring *seal.Ring, steps *budget.Budget, bad *form.Problems) []H {
 	values := b.indexValues(steps, bad)
 	out := make([]H, 0, len(b.Metadata)+len(values))
@@ -90,15 +91,15 @@ func Hashes[H ~[16]byte](b *Body, ring *seal.Ring, steps *budget.Budget, bad *fo
 	return out
 }
 
-// MetadataHash is what tokens with a pair of metadata are found by.
+// MetadataHash returns the hash of a pair of metadata.
 func MetadataHash(ring *seal.Ring, key, value string) [16]byte {
 	return ring.Hash(labelMetadata, key, query.Fold(value))
 }
 
-// IndexHash is what tokens with a value of a search index are found by.
+// IndexHash returns the hash of a value of a search index.
 func IndexHash(ring *seal.Ring, value string) [16]byte { return ring.Hash(labelIndex, value) }
 
-// SetHash names a set of containers.
+// SetHash returns the hash of a set of containers.
 func SetHash(ring *seal.Ring, containers []string) [16]byte {
 	if len(containers) == 1 {
 		return ring.HashName(labelContainers, containers[0])
@@ -106,12 +107,12 @@ func SetHash(ring *seal.Ring, containers []string) [16]byte {
 	return ring.Hash(labelContainers, slices.Sorted(slices.Values(containers))...)
 }
 
-// indexValues evaluates the search indexes. Each must give one value. It stops
-// at one for which the budget does not last.
+// indexValues evaluates the search indexes. Each must have a value. It stops
+// when the budget is used up.
 func (b *Body) indexValues(steps *budget.Budget, bad *form.Problems) []string {
 	indexes := b.IndexesInForce()
 	if b.Indexes == nil {
-		steps = nil // the type's own are not counted
+		steps = nil // the type's defaults are not counted
 	}
 	if len(indexes) == 0 {
 		return nil

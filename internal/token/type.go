@@ -9,7 +9,7 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
 )
 
-// The types of tokens, as the API names them.
+// The token types, as named in the API.
 const (
 	Generic              = "token"
 	Card                 = "card"
@@ -21,23 +21,23 @@ const (
 	EmployerIDNumber     = "employer_id_number"
 )
 
-// Type is what a type of token brings with it.
+// Type holds the rules and defaults of a token type.
 type Type struct {
 	// Name is one of the constants above.
 	Name string
-	// Container is where tokens are unless they say otherwise.
+	// Container is the default container of tokens.
 	Container string
 
 	fingerprint typeExpression
 	indexes     []string
 	check       func(bad *form.Problems, path string, data jsonx.Value)
-	// mask returns nil where there is none, and the data is redacted.
+	// mask returns nil if there is no mask. The data is then redacted.
 	mask func(data jsonx.Value) *typeMask
-	// secret returns the number that must not stand in the token's id.
+	// secret returns the number that must not be in the token's id.
 	secret func(data jsonx.Value) string
 }
 
-// TypeOf returns a type by its name; nil for a name that is not one.
+// TypeOf returns the type with a name, or nil.
 func TypeOf(name string) *Type { return types[name] }
 
 // TypeNames lists the types for messages.
@@ -73,7 +73,7 @@ var types = named(map[string]*Type{
 	EmployerIDNumber:     nineDigits(),
 })
 
-// named puts the names of types into them.
+// named sets the names of types.
 func named(types map[string]*Type) map[string]*Type {
 	for name, t := range types {
 		t.Name = name
@@ -95,8 +95,7 @@ func nineDigits() *Type {
 	}
 }
 
-// typeExpression is an expression that a type brings with it, ready to be
-// evaluated.
+// typeExpression is a compiled default expression of a type.
 type typeExpression struct {
 	source   string
 	template *expr.Template
@@ -105,13 +104,12 @@ type typeExpression struct {
 func newTypeExpression(source string) typeExpression {
 	template, err := expr.Compile(source)
 	if err != nil {
-		panic("token: a type's own expression: " + err.Error()) // unreachable: the expressions are above
+		panic("token: a type's own expression: " + err.Error()) // unreachable, because the expressions are above
 	}
 	return typeExpression{source, template}
 }
 
-// typeMask is the mask that a type brings with it, ready to be evaluated and to
-// be shown.
+// typeMask is a default mask of a type, compiled and as text.
 type typeMask struct {
 	value jsonx.Value
 	tree  *expr.Tree
@@ -121,7 +119,7 @@ type typeMask struct {
 func newTypeMask(v jsonx.Value) *typeMask {
 	tree, err := expr.CompileTree(v)
 	if err != nil {
-		panic("token: a type's own mask: " + err.Error()) // unreachable: the masks are below
+		panic("token: a type's own mask: " + err.Error()) // unreachable, because the masks are below
 	}
 	return &typeMask{v, tree, v.JSON()}
 }
@@ -131,7 +129,7 @@ var (
 	nineDigitMask = newTypeMask(jsonx.StringValue("{{ data | reveal: 0, 4, 'X', '-' }}"))
 	bankMask      = newTypeMask(maskObject("{{ data.routing_number }}", "routing_number",
 		"{{ data.account_number | reveal_last: 4 }}", "account_number"))
-	// cardMasks are by whether the card has a month and a year.
+	// cardMasks has the masks by whether the card has a month and a year.
 	cardMasks = map[[2]bool]*typeMask{
 		{false, false}: newTypeMask(maskObject(numberLast4, "number")),
 		{true, false}:  newTypeMask(maskObject(numberLast4, "number", plainMonth, "expiration_month")),
@@ -141,8 +139,8 @@ var (
 	}
 )
 
-// maskObject returns an object of expressions, each before the name of its
-// member.
+// maskObject returns an object of expressions. The arguments are pairs of an
+// expression and a member name.
 func maskObject(pairs ...string) jsonx.Value {
 	var members []jsonx.Member
 	for i := 0; i < len(pairs); i += 2 {
@@ -153,7 +151,7 @@ func maskObject(pairs ...string) jsonx.Value {
 
 func maskLast4(jsonx.Value) *typeMask { return last4Mask }
 
-// maskGeneric masks text; anything else has no mask and is redacted.
+// maskGeneric masks text. Other data has no mask and is redacted.
 func maskGeneric(data jsonx.Value) *typeMask {
 	if data.Kind() == jsonx.String {
 		return last4Mask
@@ -161,7 +159,7 @@ func maskGeneric(data jsonx.Value) *typeMask {
 	return nil
 }
 
-// maskCard shows the last digits and when the card ends, never the cvc.
+// maskCard shows the last digits and the expiry, never the cvc.
 func maskCard(data jsonx.Value) *typeMask {
 	month, year := data.Get("expiration_month"), data.Get("expiration_year")
 	return cardMasks[[2]bool{!month.IsZero(), !year.IsZero()}]
@@ -173,7 +171,7 @@ func checkGeneric(*form.Problems, string, jsonx.Value) {}
 
 func checkCard(bad *form.Problems, path string, data jsonx.Value) {
 	var names [4]string
-	r := form.NewReader(data, path, bad, names[:0]) // form.Read would put it on the heap
+	r := form.NewReader(data, path, bad, names[:0]) // form.Read would allocate it on the heap
 	if !r.IsObject() {
 		return
 	}
@@ -237,7 +235,7 @@ func checkNineDigits(bad *form.Problems, path string, data jsonx.Value) {
 	}
 }
 
-// digitsCheck asks for a string of digits of a length.
+// digitsCheck requires a string of digits with a length in the given range.
 func digitsCheck(least, most int) func(*form.Problems, string, jsonx.Value) {
 	return func(bad *form.Problems, path string, data jsonx.Value) {
 		s := data.Text()

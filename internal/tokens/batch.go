@@ -14,35 +14,36 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// Batch creates tokens, all in one change. Its caller prepares items, adds them,
-// and saves the batch:
+// Batch creates tokens, all in one change. Its caller prepares items, adds
+// them, and saves the batch:
 //
-//   - Prepare checks parameters and evaluates expressions;
-//   - Add checks the right to create the token, and finds duplicates in the batch;
-//   - Save names and seals the items, looks for existing tokens, and writes the
-//     others in one change. If a guard refuses the change, it resolves the
-//     conflict and tries again.
+//   - Prepare checks parameters and evaluates expressions.
+//   - Add checks the permission to create the token, and finds duplicates in the batch.
+//   - Save names and seals the items, looks for existing tokens, and writes the others in one
+//     change. If a guard rejects the change, it resolves the conflict and tries again.
 //
-// Everything that can refuse an item comes before the look for existing tokens.
-// So an item that will be refused never tells whether its value exists.
+// Every check that can reject an item comes before the look for existing
+// tokens. So a rejected item never reveals whether its value exists.
 //
-// An item that cannot be created fails the batch, unless Refused accepts the error.
+// An item that cannot be created fails the batch, unless Refused accepts the
+// error.
 type Batch struct {
-	// Refused is called with an item that cannot be created. It returns nil to go on
-	// without the item, or the error of the batch. A nil Refused returns the error.
+	// Refused is called with an item that cannot be created. It returns nil
+	// to continue without the item, or the error of the batch. A nil Refused
+	// returns the error.
 	Refused func(*Item, error) error
 	// Found is called with an item whose Existing was found. It may be nil.
 	Found func(context.Context, *Item) error
 
 	op    *core.Op
 	items []*Item
-	names map[string]bool        // ids that items have
+	names map[string]bool        // ids of items
 	first map[storage.Hash]*Item // items by duplicate key
 
 	change *storage.Change
 	rows   []storage.Token
 	logs   []storage.Log
-	sent   []*Item // what the change creates
+	sent   []*Item // items that the change creates
 }
 
 // NewBatch returns an empty batch with room for n items.
@@ -50,15 +51,15 @@ func NewBatch(op *core.Op, n int) *Batch {
 	return &Batch{op: op, items: make([]*Item, 0, n)}
 }
 
-// Prepare checks parameters and evaluates their expressions within a budget; nil
-// stands for one of the item's own. When it finds problems, the item must not be
-// added.
+// Prepare checks parameters and evaluates their expressions within a budget.
+// Nil means a separate budget for the item. If it finds problems, the item
+// must not be added.
 func (b *Batch) Prepare(ctx context.Context, n *Item, p *Params, steps *budget.Budget, bad *form.Problems) {
 	n.use(b.op).steps = steps
 	n.prepare(ctx, p, bad)
 }
 
-// Add adds an item that was prepared.
+// Add adds a prepared item.
 func (b *Batch) Add(n *Item) error {
 	if err := n.MayCreate(b.op); err != nil {
 		return b.refuse(n, err)
@@ -86,8 +87,8 @@ func (b *Batch) refuse(n *Item, err error) error {
 	return err
 }
 
-// Seal names and seals the items ahead of Save, which does the same for items that
-// are not sealed yet.
+// Seal names and seals the items in advance. Save does the same for items
+// that are not sealed yet.
 func (b *Batch) Seal(ctx context.Context) error {
 	for i, n := range b.items {
 		if i%core.TurnEvery == 0 {
@@ -105,7 +106,7 @@ func (b *Batch) Seal(ctx context.Context) error {
 	return nil
 }
 
-// seal names an item and seals it, under the keys that the operation has now.
+// seal names and seals an item with the current keys of the operation.
 func (b *Batch) seal(ctx context.Context, n *Item) error {
 	if n.ring == b.op.State.Ring {
 		return nil
@@ -128,18 +129,18 @@ func (b *Batch) seal(ctx context.Context, n *Item) error {
 	return nil
 }
 
-// rename lets the next seal give the item another name.
+// rename makes the next seal give the item another name.
 func (b *Batch) rename(n *Item) {
 	delete(b.names, n.Row.ID)
 	n.ring = nil
 }
 
-// errRetry means that a conflict was resolved, and the write may succeed now.
+// errRetry means that a conflict was resolved and the write may succeed now.
 var errRetry = errors.New("try again")
 
-// Save creates the tokens of all items that are neither settled nor duplicates.
-// When it returns nil, every item is settled, has an Existing token, or is the Same
-// as another item.
+// Save creates the tokens of all items that are neither settled nor
+// duplicates. When it returns nil, every item is settled, has an Existing
+// token, or is the Same as another item.
 func (b *Batch) Save(ctx context.Context) error {
 	for range core.MaxAttempts {
 		if err := b.try(ctx); !errors.Is(err, errRetry) {
@@ -166,7 +167,7 @@ func (b *Batch) try(ctx context.Context) error {
 	return err
 }
 
-// fill fills in the change.
+// fill builds the change.
 func (b *Batch) fill(ctx context.Context) error {
 	if b.change == nil {
 		b.change = &storage.Change{}
@@ -193,9 +194,9 @@ func (b *Batch) fill(ctx context.Context) error {
 	return nil
 }
 
-// refuseTaken refuses deduplicated items whose given id is taken. It comes before
-// any look for duplicates: otherwise a caller with a taken id would learn whether
-// a value exists without creating a token.
+// refuseTaken rejects deduplicated items whose given id is taken. It must
+// come before any look for duplicates. Otherwise a caller with a taken id
+// would learn whether a value exists without creating a token.
 func (b *Batch) refuseTaken(ctx context.Context) error {
 	var ids []string
 	var byID map[string]*Item
@@ -214,7 +215,8 @@ func (b *Batch) refuseTaken(ctx context.Context) error {
 	return b.clear(ctx, byID, ids)
 }
 
-// put adds a sealed item to the change, or finds the token that it duplicates.
+// put adds a sealed item to the change, or finds the token that it
+// duplicates.
 func (b *Batch) put(ctx context.Context, n *Item) error {
 	var err error
 	if n.Existing, err = duplicate(ctx, b.op, &n.Clear, ""); err != nil {
@@ -232,8 +234,8 @@ func (b *Batch) put(ctx context.Context, n *Item) error {
 	return nil
 }
 
-// resolve removes the reason why a guard refused the change, or refuses the items
-// in question.
+// resolve removes the cause of a guard's conflict, or rejects the items in
+// question.
 func (b *Batch) resolve(ctx context.Context, conflict *storage.Conflict) error {
 	switch conflict.Kind {
 	case storage.DuplicateTaken:
@@ -245,7 +247,7 @@ func (b *Batch) resolve(ctx context.Context, conflict *storage.Conflict) error {
 	}
 }
 
-// clearIDs removes the reason why an id of the change was taken.
+// clearIDs resolves a conflict about a taken id.
 func (b *Batch) clearIDs(ctx context.Context, taken *Item) error {
 	byID := map[string]*Item{}
 	var ids []string
@@ -260,8 +262,8 @@ func (b *Batch) clearIDs(ctx context.Context, taken *Item) error {
 	return b.clear(ctx, byID, ids)
 }
 
-// clear looks up which ids are taken. Expired tokens are deleted, a drawn id is
-// drawn again, and an item with a given id is refused.
+// clear looks up which ids are taken. It deletes expired tokens, renames
+// items with a generated id, and rejects items with a given id.
 func (b *Batch) clear(ctx context.Context, byID map[string]*Item, ids []string) error {
 	found, err := Rows(ctx, b.op, ids)
 	if err != nil {
@@ -284,8 +286,8 @@ func (b *Batch) clear(ctx context.Context, byID map[string]*Item, ids []string) 
 	return nil
 }
 
-// duplicate returns a token with the same content, if the token is deduplicated and
-// such a token exists. Inside Once the write happens later, so expired tokens that
+// duplicate returns an existing token with the same content, if the token is
+// deduplicated. Inside Once the write happens later, so expired tokens that
 // would be in its way are deleted first.
 func duplicate(ctx context.Context, op *core.Op, t *Clear, except string) (*storage.Token, error) {
 	if t.Row.Dedup == (storage.Hash{}) {
@@ -308,8 +310,8 @@ func duplicate(ctx context.Context, op *core.Op, t *Clear, except string) (*stor
 	return nil, fault.ErrFaster
 }
 
-// clearDuplicate deletes the token that holds a duplicate key, if it has expired.
-// A token that has not expired is found by the next attempt.
+// clearDuplicate deletes the token that holds a duplicate key, if it has
+// expired. Otherwise the next attempt finds the token.
 func clearDuplicate(ctx context.Context, op *core.Op, t *Clear) error {
 	row, err := op.DB().Duplicate(ctx, op.TenantID(), storage.Duplicate{
 		Fingerprint: t.Row.Fingerprint, Expression: t.Row.Expression, Except: t.Row.ID,
@@ -320,8 +322,8 @@ func clearDuplicate(ctx context.Context, op *core.Op, t *Clear) error {
 	return expire(ctx, op, []storage.Token{*row})
 }
 
-// existing returns an existing token: masked for a caller that may read it, and
-// otherwise its name only.
+// existing returns an existing token: masked for a caller that may read it,
+// and otherwise only its name.
 func existing(ctx context.Context, op *core.Op, row *storage.Token) (Token, error) {
 	t, err := Open(ctx, op, row)
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// single is a batch that creates one token, in one piece of memory with its
-// change, its row and its log entry.
+// single is a batch that creates one token, in one allocation with its
+// change, row and log entry.
 type single struct {
 	Batch
 	change storage.Change
@@ -29,8 +29,8 @@ func newSingle(op *core.Op) *single {
 	return s
 }
 
-// Create stores a value and returns the token that stands for it, or the token
-// that it duplicates.
+// Create stores a value and returns its token, or the existing token that it
+// duplicates.
 func Create(ctx context.Context, op *core.Op, p *Params) (Token, error) {
 	s, bad := newSingle(op), &form.Problems{}
 	if s.Prepare(ctx, &s.item, p, nil, bad); bad.Any() {

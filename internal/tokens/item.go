@@ -26,33 +26,33 @@ const cvcLife = time.Hour
 type Item struct {
 	Clear
 	op      *core.Op
-	fixedID string          // the id that the caller gave
-	idExpr  *expr.Template  // or the expression that gives the id
+	fixedID string          // id that the caller gave
+	idExpr  *expr.Template  // or the expression for the id
 	shown   json.RawMessage // the evaluated mask
-	tries   int             // how many ids were drawn
-	steps   *budget.Budget  // of the request; nil: of this token alone
-	ring    *seal.Ring      // that the row is sealed with; nil when it is not yet
+	tries   int             // number of generated ids
+	steps   *budget.Budget  // budget of the request; nil: of this token alone
+	ring    *seal.Ring      // ring that sealed the row; nil if it is not sealed yet
 
 	// Index identifies the item for the owner of the batch.
 	Index int
-	// Same is the item before it in the batch that it duplicates.
+	// Same is the earlier item in the batch that it duplicates.
 	Same *Item
-	// Existing is the token that it duplicates.
+	// Existing is the existing token that it duplicates.
 	Existing *storage.Token
-	// Settled is set when the token was created, or cannot be.
+	// Settled means that the token was created, or cannot be created.
 	Settled bool
 
 	row [1]storage.Token
 }
 
-// use makes the item part of an operation. It returns the item.
+// use assigns the item to an operation and returns it.
 func (n *Item) use(op *core.Op) *Item {
 	n.op, n.Row = op, &n.row[0]
 	return n
 }
 
-// prepare checks parameters and evaluates their expressions, until one takes
-// too much. When it finds problems, the token must not be used.
+// prepare checks parameters and evaluates their expressions, until the budget
+// is used up. If it finds problems, the token must not be used.
 func (n *Item) prepare(ctx context.Context, p *Params, bad *form.Problems) {
 	n.check(p, bad)
 	if bad.Any() {
@@ -68,7 +68,7 @@ func (n *Item) prepare(ctx context.Context, p *Params, bad *form.Problems) {
 	n.index(n.op, n.steps, bad)
 }
 
-// check checks everything that needs no evaluation.
+// check makes all checks that need no evaluation.
 func (n *Item) check(p *Params, bad *form.Problems) {
 	n.Type = token.TypeOf(p.Type)
 	switch {
@@ -109,8 +109,8 @@ func (n *Item) check(p *Params, bad *form.Problems) {
 	n.checkID(p.ID, bad)
 }
 
-// checkPlace checks what create and patch have in common, and puts the token in
-// its containers.
+// checkPlace makes the checks that create and patch share, and sets the
+// containers of the token.
 func (t *Clear) checkPlace(op *core.Op, containers []string, bad *form.Problems) {
 	clean, problems := access.CheckContainers(containers)
 	bad.AddAll("", problems)
@@ -121,7 +121,7 @@ func (t *Clear) checkPlace(op *core.Op, containers []string, bad *form.Problems)
 	}
 }
 
-// index fills in the columns that are computed from the body: fingerprint,
+// index sets the columns that are computed from the body: fingerprint,
 // duplicate key and hashes.
 func (t *Clear) index(op *core.Op, steps *budget.Budget, bad *form.Problems) {
 	ring, row := op.State.Ring, t.Row
@@ -156,7 +156,7 @@ func (n *Item) checkID(id string, bad *form.Problems) {
 	}
 }
 
-// MayCreate checks the right of an operation to create the token.
+// MayCreate checks whether an operation may create the token.
 func (n *Item) MayCreate(op *core.Op) error {
 	if _, ok := op.Grant().Decide(access.TokenCreate, n.fixedID, n.Row.Containers); !ok {
 		return fault.PermissionOnToken(access.TokenCreate)
@@ -164,25 +164,26 @@ func (n *Item) MayCreate(op *core.Op) error {
 	return nil
 }
 
-// Canceled returns the error of a context that ended while expressions were
-// evaluated.
+// Canceled returns the error of a context that ended during the evaluation of
+// expressions.
 func (n *Item) Canceled() error { return n.steps.Canceled() }
 
-// GivenID returns the id that the caller gave as it is, or "".
+// GivenID returns the literal id that the caller gave, or "".
 func (n *Item) GivenID() string { return n.fixedID }
 
-// Created returns the new token as its creator sees it: masked.
+// Created returns the new token for its creator, with masked data.
 func (n *Item) Created() Token {
 	out := n.fill()
-	out.Data, out.Metadata = n.shown, maps.Clone(out.Metadata) // the parameters' map is the caller's
+	out.Data, out.Metadata = n.shown, maps.Clone(out.Metadata) // the map of the parameters belongs to the caller
 	return out
 }
 
-// maxAliasTries bounds how often an id is drawn before a UUID is taken instead.
+// maxAliasTries is how many ids are generated before a UUID is used instead.
 const maxAliasTries = 10
 
-// name gives the token its id and its place in lists. Inside Once the write happens
-// later, so the id is looked up first. Ids of other items of the batch are taken.
+// name gives the token its id and its position in lists. Inside Once the
+// write happens later, so it looks up the id first. Ids of other items of the
+// batch count as taken.
 func (n *Item) name(ctx context.Context, others map[string]bool) error {
 	for {
 		err := n.draw()
@@ -202,7 +203,7 @@ func (n *Item) name(ctx context.Context, others map[string]bool) error {
 	}
 }
 
-// draw names the token: as the caller said, or by another draw each time.
+// draw sets the id: the caller's id, or a newly generated one.
 func (n *Item) draw() error {
 	ord := n.op.NewID()
 	n.Row.Ord = storage.ID(ord)
@@ -217,8 +218,9 @@ func (n *Item) draw() error {
 	return n.alias(ord)
 }
 
-// alias evaluates an id expression. Aliases are random: an alias that contains the
-// data is drawn again, and an expression that always does that is refused.
+// alias evaluates an id expression. Aliases are random. An alias that
+// contains the data is generated again, and an expression that always
+// contains the data is rejected.
 func (n *Item) alias(ord uuid.UUID) error {
 	var problem string
 	for ; n.tries < maxAliasTries; n.tries++ {
@@ -239,7 +241,8 @@ func (n *Item) alias(ord uuid.UUID) error {
 	return nil
 }
 
-// isFree reports whether no token has the id. An expired token is deleted.
+// isFree reports whether no token has the id. It deletes an expired token
+// with the id.
 func (n *Item) isFree(ctx context.Context) (bool, error) {
 	rows, err := n.op.DB().Tokens(ctx, n.op.TenantID(), []string{n.Row.ID})
 	if err != nil || len(rows) == 0 {

@@ -20,21 +20,21 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// MaxTotal is up to where the totals of searches are exact.
+// MaxTotal is the limit up to which totals of searches are exact.
 const MaxTotal = 10_000
 
-// Query is a list of tokens that somebody asks for.
+// Query is a request for a list of tokens.
 type Query interface {
-	// Permission is needed on the tokens.
+	// Permission returns the permission that is needed on the tokens.
 	Permission() string
-	// Condition returns what tokens must meet, and the least transform that the
-	// caller must have on them.
+	// Condition returns the condition on tokens, and the least transform that
+	// the caller must have on them.
 	Condition(ctx context.Context, op *core.Op) (where storage.And, least access.Transform, err error)
-	// Binding tells the list from every other.
+	// Binding distinguishes the list from all others.
 	Binding() []string
 }
 
-// List asks for the tokens that meet filters. Zero fields filter nothing.
+// List requests the tokens that match filters. Zero fields are ignored.
 type List struct {
 	IDs, Types []string
 	Metadata   map[string]string
@@ -69,7 +69,7 @@ func (l *List) Condition(_ context.Context, op *core.Op) (storage.And, access.Tr
 	return find.List(op.State.Ring, l.IDs, l.Types, l.Metadata), access.Redact, fault.Of(bad)
 }
 
-// Search asks for the tokens that meet a query.
+// Search requests the tokens that match a query.
 type Search struct{ Query string }
 
 // Permission implements Query.
@@ -96,7 +96,8 @@ func (s *Search) Condition(ctx context.Context, op *core.Op) (where storage.And,
 	return where, least, nil
 }
 
-// ReadQuery turns a query into a condition, and reports whether it is about data.
+// ReadQuery converts a query to a condition, and reports whether it searches
+// data.
 func ReadQuery(ctx context.Context, op *core.Op, text string) (where storage.And, asksData bool, err error) {
 	bad := &form.Problems{}
 	if !form.CheckText(bad, "query", text) {
@@ -119,8 +120,8 @@ func ReadQuery(ctx context.Context, op *core.Op, text string) (where storage.And
 	return storage.And{search.Cond(node)}, find.AsksData(node), nil
 }
 
-// Find returns the condition of a list: what was asked for, and that the caller
-// has the permission on the token.
+// Find returns the condition of a list: the requested condition, and that the
+// caller has the permission on the token.
 func Find(ctx context.Context, op *core.Op, asked Query) (storage.Cond, error) {
 	where, least, err := asked.Condition(ctx, op)
 	if err != nil {
@@ -133,7 +134,7 @@ func Find(ctx context.Context, op *core.Op, asked Query) (storage.Cond, error) {
 }
 
 // restrict adds to a condition that the caller has a permission on the token,
-// with at least a transform.
+// with at least the given transform.
 func restrict(ctx context.Context, op *core.Op, permission string, least access.Transform, where storage.And) (storage.And, error) {
 	if op.Grant().OnAll(permission) && least <= access.Redact {
 		return where, nil
@@ -149,8 +150,8 @@ func restrict(ctx context.Context, op *core.Op, permission string, least access.
 	return append(storage.And{granted}, where...), nil
 }
 
-// Deletable returns the next rows of a list on which the caller also has the
-// permission to delete, newest first.
+// Deletable returns the next rows of a list that the caller may also delete,
+// newest first.
 func Deletable(ctx context.Context, op *core.Op, asked Query, walk *find.Walk) ([]storage.Token, error) {
 	where, least, err := asked.Condition(ctx, op)
 	if err != nil {
@@ -173,7 +174,7 @@ func Deletable(ctx context.Context, op *core.Op, asked Query, walk *find.Walk) (
 	}), err
 }
 
-// Count returns how many tokens a list has.
+// Count returns the number of tokens in a list.
 func Count(ctx context.Context, op *core.Op, asked Query) (int, error) {
 	where, err := Find(ctx, op, asked)
 	if err != nil {
@@ -183,8 +184,8 @@ func Count(ctx context.Context, op *core.Op, asked Query) (int, error) {
 	return total, err
 }
 
-// Page shows a page of a list and returns the total, which is counted up to
-// countUpTo; zero counts all.
+// Page shows a page of a list and returns the total. The total is counted up
+// to countUpTo; zero means no limit.
 func Page(ctx context.Context, op *core.Op, asked Query, p *form.Paging, countUpTo int, show func(Token)) (total int, err error) {
 	filter := storage.TokenFilter{Tenant: op.TenantID(), Now: op.Now, Count: true, CountUpTo: countUpTo}
 	if filter.Where, err = Find(ctx, op, asked); err != nil {
@@ -201,8 +202,8 @@ func Page(ctx context.Context, op *core.Op, asked Query, p *form.Paging, countUp
 	return total, see(ctx, op, asked.Permission(), filter.Where, rows, show)
 }
 
-// After shows the tokens that follow a place in a list, and returns the place
-// after them; "" when there are no more.
+// After shows the tokens after a position in a list, and returns the next
+// position, or "" if there are no more.
 func After(ctx context.Context, op *core.Op, asked Query, p *form.Paging, after string, show func(Token)) (next string, err error) {
 	if p.Page != 0 {
 		return "", fault.Field("page", "is not for lists by cursor; leave it out")
@@ -228,8 +229,8 @@ func After(ctx context.Context, op *core.Op, asked Query, p *form.Paging, after 
 	return next, see(ctx, op, asked.Permission(), where, rows, show)
 }
 
-// Piece shows the next piece of a list, moves before to its end, and reports
-// whether there may be another.
+// Piece shows the next piece of a list. It moves before to its end, and
+// reports whether there may be another piece.
 func Piece(ctx context.Context, op *core.Op, asked Query, walk *find.Walk, before *storage.ID, show func(Token)) (more bool, err error) {
 	where, err := Find(ctx, op, asked)
 	if err != nil {
@@ -246,8 +247,8 @@ func Piece(ctx context.Context, op *core.Op, asked Query, walk *find.Walk, befor
 	return more, see(ctx, op, asked.Permission(), where, rows, show)
 }
 
-// rowsBefore reads rows of a list, and reports whether there are more. It asks
-// for one more than it returns; where that is too much at once, only for those.
+// rowsBefore reads rows of a list, and reports whether there are more. It
+// requests one more row than it returns, unless that is too large.
 func rowsBefore(ctx context.Context, op *core.Op, where storage.Cond, before storage.ID, size int) (rows []storage.Token, more bool, err error) {
 	filter := storage.TokenFilter{Tenant: op.TenantID(), Where: where, Now: op.Now, Before: before, Limit: size + 1}
 	rows, _, err = rowsOf(ctx, op, filter)
@@ -260,15 +261,15 @@ func rowsBefore(ctx context.Context, op *core.Op, where storage.Cond, before sto
 	return rows[:min(len(rows), size)], more, err
 }
 
-// firstPage is how many sealed bytes a page may have before it is asked for
-// again, with room for nextPage times more.
+// firstPage is the limit of sealed bytes at the first read of a page. Each
+// further read has a limit nextPage times as large.
 const (
 	firstPage = 256 << 10
 	nextPage  = 16
 )
 
-// rowsOf reads rows of a list, and makes room for them beforehand. Most pages are
-// small, so a large one is asked for twice, and the largest three times.
+// rowsOf reads rows of a list, and reserves memory for them first. Most pages
+// are small, so a large page is read twice, and the largest ones three times.
 func rowsOf(ctx context.Context, op *core.Op, f storage.TokenFilter) ([]storage.Token, int, error) {
 	room := admission.Of(ctx)
 	most := op.MaxPageBytes()
@@ -287,14 +288,14 @@ func rowsOf(ctx context.Context, op *core.Op, f storage.TokenFilter) ([]storage.
 
 const labelCursor = "cursor"
 
-// cursor names a place in a list of tokens. Its hash binds it to the tenant,
-// whose key it is made with, and to the list.
+// cursor encodes a position in a list of tokens. Its hash binds it to the
+// tenant, whose key it uses, and to the list.
 func cursor(op *core.Op, asked Query, at storage.ID) string {
 	hash := op.State.Ring.Hash(labelCursor, append([]string{string(at[:])}, asked.Binding()...)...)
 	return base64.RawURLEncoding.EncodeToString(append(at[:], hash[:]...))
 }
 
-// readCursor returns the place that a cursor names; zero for the start.
+// readCursor decodes a cursor. Zero is the start of the list.
 func readCursor(op *core.Op, asked Query, text string) (at storage.ID, err error) {
 	if text == "" {
 		return at, nil

@@ -8,11 +8,12 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
 )
 
-// Params describes a token to be created. The front documents the fields.
+// Params are the parameters of a new token. Package vault documents the
+// fields.
 type Params struct {
 	ID                    string
 	Type                  string
-	Data                  any // as core.ParseJSON reads it
+	Data                  any // in the forms that core.ParseJSON accepts
 	Mask                  any
 	Containers            []string
 	Metadata              map[string]string
@@ -38,7 +39,7 @@ func (p *Params) Read(r *form.Reader) {
 	}
 }
 
-// JSON writes the JSON form, which Read reads.
+// JSON returns the JSON form, which Read accepts.
 func (p *Params) JSON() ([]byte, error) {
 	data, err := core.ParseJSON("data", p.Data)
 	if err != nil {

@@ -20,8 +20,8 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// Patch changes a token by a JSON merge patch and returns it as the caller may
-// read it.
+// Patch changes a token by a JSON merge patch and returns it as the caller
+// may read it.
 func Patch(ctx context.Context, op *core.Op, id string, merge any) (Token, error) {
 	text, _ := merge.(json.RawMessage)
 	if err := core.RoomForText(ctx, text); err != nil {
@@ -41,7 +41,8 @@ func Patch(ctx context.Context, op *core.Op, id string, merge any) (Token, error
 	return Token{}, fault.ErrFaster
 }
 
-// patch is a merge patch of a token. An absent field is zero, which is not null.
+// patch is a merge patch of a token. An absent field is zero, which differs
+// from null.
 type patch struct {
 	data, mask, metadata, containers jsonx.Value
 	indexes, fingerprint             jsonx.Value
@@ -52,7 +53,7 @@ type patch struct {
 	steps *budget.Budget // for all attempts
 }
 
-// patchTexts holds the replaced fields in their Go form.
+// patchTexts holds the replaced fields as Go values.
 type patchTexts struct {
 	containers, indexes []string
 	fingerprint         string
@@ -125,9 +126,10 @@ func (op *patching) update(ctx context.Context, id string) (Token, error) {
 	}
 	same := op.dedup.IsZero() && t.Row.Fingerprint == old.Row.Fingerprint && t.Row.Expression == old.Row.Expression
 	if same {
-		t.Row.Dedup = old.Row.Dedup // no more and no less of a duplicate than before
+		t.Row.Dedup = old.Row.Dedup // the deduplication does not change
 	}
-	// Sealing can refuse the token, so it comes before the look for duplicates.
+	// Sealing can reject the token, so it comes before the look for
+	// duplicates.
 	if err := cmp.Or(core.HoldCopies(ctx, t.Data), t.seal(op.Op)); err != nil {
 		return Token{}, err
 	}
@@ -144,7 +146,7 @@ func (op *patching) update(ctx context.Context, id string) (Token, error) {
 }
 
 // evaluate evaluates the expressions of a patched token. A mask that fails on
-// new data shows nothing, but one that takes too much is refused.
+// new data shows nothing, but a mask that exceeds the budget is rejected.
 func (op *patching) evaluate(ctx context.Context, t *Clear, bad *form.Problems) {
 	if op.steps == nil {
 		op.steps = t.Budget(ctx)
@@ -157,9 +159,9 @@ func (op *patching) evaluate(ctx context.Context, t *Clear, bad *form.Problems) 
 	t.index(op.Op, op.steps, bad)
 }
 
-// existingInstead returns the token that a patch would have duplicated. Without
-// the right to read it the fingerprint is left out too: with token:create it
-// would tell which value the token has.
+// existingInstead returns the token that a patch would have duplicated. For a
+// caller without read permission it also omits the fingerprint, which would
+// reveal the token's value to a caller with token:create.
 func (op *patching) existingInstead(ctx context.Context, row *storage.Token) (Token, error) {
 	t, err := existing(ctx, op.Op, row)
 	if err != nil {
@@ -171,8 +173,8 @@ func (op *patching) existingInstead(ctx context.Context, row *storage.Token) (To
 	return t, nil
 }
 
-// patchedView returns a patched token as the caller may read it: masked, or no
-// more than its name.
+// patchedView returns a patched token as the caller may read it: masked, or
+// only its name.
 func (op *patching) patchedView(ctx context.Context, t *Clear) Token {
 	if transform, ok := op.Grant().Decide(access.TokenRead, t.Row.ID, t.Row.Containers); ok {
 		return t.View(ctx, min(transform, access.Mask))
@@ -181,7 +183,8 @@ func (op *patching) patchedView(ctx context.Context, t *Clear) Token {
 	return Token{ID: full.ID, TenantID: full.TenantID, Type: full.Type, Containers: full.Containers}
 }
 
-// saveToken writes a patched and sealed token, and returns it as the caller may read it.
+// saveToken writes a patched and sealed token, and returns it as the caller
+// may read it.
 func (op *patching) saveToken(ctx context.Context, old, t *Clear) (Token, error) {
 	out := op.patchedView(ctx, t)
 	ch := op.Change()
@@ -204,8 +207,8 @@ func (op *patching) saveToken(ctx context.Context, old, t *Clear) (Token, error)
 	}
 }
 
-// modified returns when the patch changes the token: now, and later than every
-// change before, so that two states of a token never have the same time.
+// modified returns the time of the change. It is later than every earlier
+// change, so that two states of a token never have the same time.
 func (op *patching) modified(old *Clear) time.Time {
 	if earliest := old.Row.ModifiedAt.Add(time.Microsecond); earliest.After(op.Now) {
 		return earliest
@@ -213,7 +216,7 @@ func (op *patching) modified(old *Clear) time.Time {
 	return op.Now
 }
 
-// patched returns the token as the patch makes it.
+// patched returns the token after the patch.
 func (op *patching) patched(old *Clear, bad *form.Problems) *Clear {
 	t, row := *old, *old.Row
 	t.Row = &row
@@ -249,8 +252,8 @@ func (op *patching) patched(old *Clear, bad *form.Problems) *Clear {
 	return &t
 }
 
-// fault returns what is wrong with the patch whatever token it is for. What
-// data may hold depends on the token.
+// fault returns the problems of the patch that do not depend on the token.
+// The rules for data depend on the token.
 func (op *patching) fault() error {
 	bad := &form.Problems{}
 	generic := token.TypeOf(token.Generic)
@@ -264,8 +267,8 @@ func (op *patching) fault() error {
 	return fault.Of(bad)
 }
 
-// patchData merges data. A cvc in the patch starts a new hour; one that the
-// patch does not name keeps what is left of its own.
+// patchData merges data. A cvc in the patch starts a new hour. If the patch
+// has no cvc, the existing cvc keeps its expiry.
 func (op *patching) patchData(t *Clear, bad *form.Problems) {
 	if op.data.IsZero() {
 		return
@@ -285,9 +288,9 @@ func (op *patching) patchData(t *Clear, bad *form.Problems) {
 	}
 }
 
-// mayLook refuses a patch that would be a way to see what one may not read: a
-// new expression over data that was stored before, or a move to where the
-// client's rules show more of it.
+// mayLook rejects a patch that would show data which the caller may not read:
+// a new expression over stored data, or a move to a container where the
+// caller's rules show more.
 func (op *patching) mayLook(old, t *Clear) error {
 	if !old.KeepsData(op.data) {
 		return nil
@@ -301,14 +304,14 @@ func (op *patching) mayLook(old, t *Clear) error {
 	return nil
 }
 
-// sees returns the most that the client can see of a token: by reading or using
-// it, or by searching for its data.
+// sees returns the most that the caller can see of a token, by reading it,
+// using it, or searching its data.
 func (op *patching) sees(row *storage.Token) access.Transform {
 	search, _ := op.Grant().Decide(access.TokenSearch, row.ID, row.Containers)
 	return max(search, op.Grant().Best(row.ID, row.Containers))
 }
 
-// looksAt reports whether the patch changes what is evaluated over the data.
+// looksAt reports whether the patch changes an expression over the data.
 func (p *patch) looksAt(old, t *Clear) bool {
 	return !p.mask.IsZero() && !old.MaskInForce().Equal(t.MaskInForce()) ||
 		!p.fingerprint.IsZero() && old.FingerprintInForce() != t.FingerprintInForce() ||

@@ -33,7 +33,7 @@ func Row(ctx context.Context, op *core.Op, id string) (*storage.Token, error) {
 	return &rows[0], nil
 }
 
-// Rows reads rows by id, those that have expired included.
+// Rows reads rows by id, including expired ones.
 func Rows(ctx context.Context, op *core.Op, ids []string) ([]storage.Token, error) {
 	impossible := func(id string) bool { return !token.PossibleID(id) }
 	if slices.ContainsFunc(ids, impossible) {
@@ -45,19 +45,19 @@ func Rows(ctx context.Context, op *core.Op, ids []string) ([]storage.Token, erro
 	return op.DB().Tokens(ctx, op.TenantID(), ids)
 }
 
-// Expired reports whether a row is past its end.
+// Expired reports whether a row has expired.
 func Expired(row *storage.Token, now time.Time) bool {
 	return !row.ExpiresAt.IsZero() && !row.ExpiresAt.After(now)
 }
 
-// Deletion returns what deletes a row.
+// Deletion returns the deletion of a row.
 func Deletion(row *storage.Token) storage.TokenDelete {
 	return storage.TokenDelete{Ord: row.Ord, Rev: row.Rev, Set: row.Set, Type: row.Type}
 }
 
-// expire deletes rows that have expired and are in the way of an operation, with
-// a log entry each: at once, inside of Once too. A row that another was faster
-// with is passed over.
+// expire deletes expired rows that are in the way of an operation, with a log
+// entry for each. It deletes them at once, even inside of Once. It skips rows
+// that another operation has already changed.
 func expire(ctx context.Context, op *core.Op, expired []storage.Token) error {
 	if err := op.Vault.Skew.Err(); err != nil && len(expired) > 0 {
 		return err
@@ -75,16 +75,18 @@ func expire(ctx context.Context, op *core.Op, expired []storage.Token) error {
 	return nil
 }
 
-// Bounds on memory: see package admission.
+// Limits on memory: see package admission.
 const (
-	// treeTimes is how many times its sealed bytes the tree of a token takes, at
-	// most.
+	// treeTimes is the maximum ratio of the memory of a token's tree to its
+	// sealed bytes.
 	treeTimes = 14
-	// ManyRows is how many tokens of a page are opened without a turn.
+	// ManyRows is the number of tokens of a page that are opened without a
+	// turn.
 	ManyRows = 16
 )
 
-// Tree returns what the tree of a stored token takes, if it is large.
+// Tree returns the memory of the tree of a stored token, if it is large, or
+// 0.
 func Tree(row *storage.Token) int {
 	if len(row.Body) < core.LargeBody {
 		return 0
@@ -92,7 +94,7 @@ func Tree(row *storage.Token) int {
 	return treeTimes * len(row.Body)
 }
 
-// Size is how many sealed bytes rows have.
+// Size returns the number of sealed bytes of rows.
 func Size(rows []storage.Token) int {
 	size := 0
 	for i := range rows {
@@ -124,10 +126,10 @@ func Get(ctx context.Context, op *core.Op, id string) (Token, error) {
 	return t.View(ctx, transform), ctx.Err()
 }
 
-// rowToRead reads the row of a token that has not expired. When it cannot matter
-// to the grant which token that is, and the storage can, the entry that it was
-// read is made in the same step, and logged is true. With evidence the ledger must
-// know the whole entry before it is written, so there are two steps.
+// rowToRead reads the row of a token that has not expired. If the grant
+// allows every token, and the storage supports it, the read is logged in the
+// same step, and logged is true. With evidence the ledger must know the whole
+// entry before it is written, so there are two steps.
 func rowToRead(ctx context.Context, op *core.Op, id string) (row *storage.Token, logged bool, err error) {
 	store, ok := op.Vault.Store.(storage.ReadLogger)
 	if !ok || op.Vault.Ledger != nil || op.Pending() != nil || op.InsideTx() || op.Vault.StrictReadLogs || !token.PossibleID(id) || !op.Grant().OnAll(access.TokenRead) {
@@ -161,8 +163,8 @@ func deleteOnce(ctx context.Context, op *core.Op, id string) error {
 	return op.Write(ctx, ch)
 }
 
-// NoteUse notes a token that is about to be shown, if it is for a run whose
-// answer will be kept.
+// NoteUse records a token that is about to be shown, if it is for a run whose
+// response will be stored.
 func NoteUse(ctx context.Context, op *core.Op, permission string, t *Clear, shown access.Transform) {
 	if !op.IsScripted() && op.Pending() == nil {
 		return
@@ -181,20 +183,20 @@ func NoteUse(ctx context.Context, op *core.Op, permission string, t *Clear, show
 	uses.Add(use)
 }
 
-// noteChange notes that a token was changed by a run, if the answer of the run
-// will be kept.
+// noteChange records that a run changed a token, if the response of the run
+// will be stored.
 func noteChange(ctx context.Context, from, to *storage.Token) {
 	if uses := limits.LineageOf(ctx).Uses; uses != nil {
 		uses.Changed(uuid.UUID(to.Ord), from.ModifiedAt, to.ModifiedAt)
 	}
 }
 
-// see opens rows of a list as the caller may see them, and logs the reads. where
-// is the condition that they were found by.
+// see opens rows of a list as the caller may see them, and logs the reads.
+// Where is the condition of the list.
 //
-// A row that does not open is shown as unreadable, so that it does not hide the
-// others. In a list that looks for hashes, a row whose hashes were altered is left
-// out, because nothing says that it belongs there.
+// A row that cannot be opened is shown as unreadable, so that it does not
+// hide the others. A list with a condition on hashes omits rows whose hashes
+// were altered, because they may not belong to it.
 func see(ctx context.Context, op *core.Op, permission string, where storage.Cond, rows []storage.Token, show func(Token)) error {
 	seen, byHash := make([]core.Entity, 0, len(rows)), find.AsksHash(where)
 	for i := range rows {
@@ -205,7 +207,7 @@ func see(ctx context.Context, op *core.Op, permission string, where storage.Cond
 		}
 		transform, ok := op.Grant().Decide(permission, rows[i].ID, rows[i].Containers)
 		if !ok {
-			continue // the condition and the rules disagree: show nothing
+			continue // the condition and the rules disagree, so nothing is shown
 		}
 		t, err := openFound(ctx, op, &rows[i], byHash, where)
 		switch {
@@ -226,8 +228,8 @@ func see(ctx context.Context, op *core.Op, permission string, where storage.Cond
 	return op.LogReads(ctx, audit.Read, seen...)
 }
 
-// openFound opens a row of a list. With byHash, the row must meet the condition
-// also by the hashes that were sealed with it.
+// openFound opens a row of a list. With byHash, the hashes that were sealed
+// with the row must also meet the condition.
 func openFound(ctx context.Context, op *core.Op, row *storage.Token, byHash bool, where storage.Cond) (Clear, error) {
 	t, err := Open(ctx, op, row)
 	if err == nil && byHash && !t.foundBy(ctx, op, where) {

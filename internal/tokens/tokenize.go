@@ -14,8 +14,8 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/token"
 )
 
-// Tokenize turns a whole document into tokens and returns the same structure with
-// tokens in place of values. All tokens are created, or none.
+// Tokenize creates tokens for a whole document, and returns the same
+// structure with tokens in place of values. It creates all tokens or none.
 func Tokenize(ctx context.Context, op *core.Op, document any) ([]byte, error) {
 	doc, err := op.Document(ctx, document)
 	if err != nil {
@@ -44,12 +44,12 @@ func Tokenize(ctx context.Context, op *core.Op, document any) ([]byte, error) {
 	return w.answer(doc)
 }
 
-// tokenizer walks a document twice in the same order: once to prepare the
-// tokens, and, when they are stored, once to put them in their places.
+// tokenizer walks a document twice in the same order: first to prepare the
+// tokens, and after they are stored, to put them in their places.
 type tokenizer struct {
 	op     *core.Op
 	batch  *Batch
-	single bool // the document is one token request, which shows a card's mask under mask
+	single bool // the document is one token request; the mask of a card is then under mask
 	steps  *budget.Budget
 	bad    form.Problems
 	places []place
@@ -58,11 +58,11 @@ type tokenizer struct {
 	stopped error // why there was no room for more
 }
 
-// place is a place of the document that becomes a token.
+// place is a value in the document that becomes a token.
 type place struct {
 	item  *Item
-	path  string // given where the token's id can be refused
-	token *Token // when it is known
+	path  string // set if the token's id can be rejected
+	token *Token // set when it is known
 }
 
 // isRequest reports whether a value is a token request.
@@ -70,7 +70,7 @@ func isRequest(v jsonx.Value) bool {
 	return v.Kind() == jsonx.Object && !v.Get("type").IsZero() && !v.Get("data").IsZero()
 }
 
-// collect prepares the tokens of a document, until one takes too much.
+// collect prepares the tokens of a document, until the budget is used up.
 func (w *tokenizer) collect(ctx context.Context, doc jsonx.Value) {
 	_, _ = jsonx.Rewrite(doc, func(path *jsonx.Path, v jsonx.Value) (jsonx.Value, bool, error) {
 		switch {
@@ -104,7 +104,7 @@ func (w *tokenizer) collect(ctx context.Context, doc jsonx.Value) {
 // errEnough ends the count of a document's tokens.
 var errEnough = errors.New("enough")
 
-// tokensIn counts the tokens that a document becomes, up to most and one more.
+// tokensIn counts the tokens of a document, up to most plus one.
 func tokensIn(doc jsonx.Value, most int) int {
 	count := 0
 	_, _ = jsonx.Rewrite(doc, func(_ *jsonx.Path, v jsonx.Value) (jsonx.Value, bool, error) {
@@ -124,7 +124,7 @@ func tokensIn(doc jsonx.Value, most int) int {
 	return count
 }
 
-// add prepares the token of a request of so many bytes.
+// add prepares the token of a request with the given number of bytes.
 func (w *tokenizer) add(ctx context.Context, p *Params, path *jsonx.Path, size int) {
 	w.steps.AddToken(0)
 	at := place{item: &Item{Index: len(w.places)}}
@@ -132,7 +132,7 @@ func (w *tokenizer) add(ctx context.Context, p *Params, path *jsonx.Path, size i
 	w.batch.Prepare(ctx, at.item, p, w.steps, own)
 	if own.Any() {
 		w.bad.AddAll(path.String(), own.Fields)
-		w.steps.Spend(size) // bad expressions were compiled without being charged
+		w.steps.Spend(size) // compiling bad expressions was not charged
 	}
 	if p.ID != "" {
 		at.path = path.String()
@@ -140,7 +140,7 @@ func (w *tokenizer) add(ctx context.Context, p *Params, path *jsonx.Path, size i
 	w.places = append(w.places, at)
 }
 
-// refused puts an error under the path of its place.
+// refused moves an error below the path of its place.
 func (w *tokenizer) refused(n *Item, err error) error {
 	path := w.places[n.Index].path
 	if path != "" && errors.Is(err, fault.ErrTokenExists) {
@@ -149,7 +149,7 @@ func (w *tokenizer) refused(n *Item, err error) error {
 	return fault.Under(path, err)
 }
 
-// readExisting reads the tokens that existed before.
+// readExisting reads the tokens that already existed.
 func (w *tokenizer) readExisting(ctx context.Context) error {
 	for i := range w.places {
 		p := &w.places[i]

@@ -1,6 +1,6 @@
-// Package tokens works with tokens and their rows: it creates, reads, patches,
-// deletes, lists and searches them. All tokens are created by one [Batch],
-// whether one at a time, from a document, or by an import.
+// Package tokens creates, reads, patches, deletes, lists and searches tokens.
+// A [Batch] creates all tokens, whether one at a time, from a document, or by
+// an import.
 package tokens
 
 import (
@@ -26,8 +26,8 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// Token is a token as a caller sees it. The front has the same struct, with its
-// own types for some fields.
+// Token is a token as a caller sees it. Package vault has the same struct,
+// with its own types for some fields.
 type Token struct {
 	ID                    string            `json:"id"`
 	TenantID              uuid.UUID         `json:"tenant_id"`
@@ -48,7 +48,7 @@ type Token struct {
 	Unreadable            bool              `json:"unreadable,omitempty"`
 }
 
-// Enrichments is what the vault knows about a token's data beyond the data.
+// Enrichments is information that the vault derives from a token's data.
 type Enrichments struct {
 	Card *CardEnrichment `json:"card,omitempty"`
 }
@@ -69,16 +69,16 @@ func (t *Token) Value() (jsonx.Value, error) {
 	return jsonx.Parse(text, stored)
 }
 
-// stored lets pass whatever was accepted once, also through a merge.
+// stored allows every document that was accepted once, also by a merge.
 var stored = jsonx.Limits{Depth: 1000}
 
-// Clear is a token in plaintext, with its row. It lives for the length of a call.
+// Clear is a token in plaintext, with its row. It lives only during a call.
 type Clear struct {
 	Row *storage.Token
 	token.Body
 }
 
-// Entity names the token for the log.
+// Entity returns the entity of the token for the log.
 func (t *Clear) Entity() core.Entity { return core.Entity{Type: t.Row.Type, ID: t.Row.ID} }
 
 // Enrichments returns the enrichments of card types, and nil for others.
@@ -90,7 +90,7 @@ func (t *Clear) Enrichments() *Enrichments {
 	return &Enrichments{Card: &CardEnrichment{Brand: token.Brand(number), BIN: token.BIN(number), Last4: number[len(number)-4:]}}
 }
 
-// seal fills in the sealed columns. All other columns must be set already.
+// seal sets the sealed columns. All other columns must already be set.
 func (t *Clear) seal(op *core.Op) error {
 	row := t.Row
 	row.KeyVersion = op.State.Ring.Version()
@@ -117,7 +117,7 @@ func (t *Clear) seal(op *core.Op) error {
 	return err
 }
 
-// joined returns hashes behind each other; nil for none.
+// joined returns the concatenated hashes, or nil.
 func joined(hashes []storage.Hash) []byte {
 	if len(hashes) == 0 {
 		return nil
@@ -129,9 +129,9 @@ func joined(hashes []storage.Hash) []byte {
 	return out
 }
 
-// Open reads a row, which becomes part of the token. A row that does not open, or
-// whose columns are not the ones it was sealed with, is an error that [Unreadable]
-// reports, and an alarm.
+// Open decrypts a row, which becomes part of the token. A row that cannot be
+// decrypted, or whose columns were altered, raises an alarm and an error that
+// [Unreadable] reports.
 func Open(ctx context.Context, op *core.Op, row *storage.Token) (Clear, error) {
 	t := Clear{Row: row}
 	err := t.open(ctx, op)
@@ -147,8 +147,8 @@ func Open(ctx context.Context, op *core.Op, row *storage.Token) (Clear, error) {
 
 var errType = errors.New("the type is unknown to this version")
 
-// Unreadable reports whether an error of Open is about the row itself, and not
-// about the database or the caller.
+// Unreadable reports whether an error of Open is about the row itself, and
+// not about the database or the caller.
 func Unreadable(err error) bool {
 	return core.Unreadable(err) || errors.Is(err, token.ErrBody) || errors.Is(err, errType)
 }
@@ -189,9 +189,9 @@ func (t *Clear) open(ctx context.Context, op *core.Op) error {
 	return nil
 }
 
-// checkColumns compares the columns of the row with what was sealed, because
-// whoever writes to the database can change them. For a row of an earlier version,
-// which has none sealed, they are computed again.
+// checkColumns compares the columns of the row with the sealed digest,
+// because anyone who can write to the database can change them. For a row of
+// an earlier version, which has no digest, they are computed again.
 func (t *Clear) checkColumns(ctx context.Context, op *core.Op) error {
 	if t.Columns == ([16]byte{}) {
 		return t.recheckColumns(ctx, op)
@@ -217,8 +217,8 @@ func (t *Clear) recheckColumns(ctx context.Context, op *core.Op) error {
 	return nil
 }
 
-// foundBy reports whether the token can meet a condition that its row was found
-// by, going by the hashes that were sealed with it.
+// foundBy reports whether the hashes that were sealed with the token can meet
+// the condition that found its row.
 func (t *Clear) foundBy(ctx context.Context, op *core.Op, where storage.Cond) bool {
 	hashes := t.Hashes
 	if t.Columns == ([16]byte{}) {
@@ -234,7 +234,7 @@ func (t *Clear) foundBy(ctx context.Context, op *core.Op, where storage.Cond) bo
 	})
 }
 
-// fill returns everything but the data.
+// fill returns the token without its data.
 func (t *Clear) fill() Token {
 	row := t.Row
 	return Token{
@@ -246,8 +246,8 @@ func (t *Clear) fill() Token {
 	}
 }
 
-// View returns the token as a transform shows it. When the context has ended, a
-// mask may not have been evaluated: the caller asks for that.
+// View returns the token with a transform. If the context has ended, the mask
+// may not have been evaluated; the caller must check that.
 func (t *Clear) View(ctx context.Context, transform access.Transform) Token {
 	out := t.fill()
 	switch transform {
@@ -260,7 +260,7 @@ func (t *Clear) View(ctx context.Context, transform access.Transform) Token {
 	return out
 }
 
-// Shown returns the data that a transform leaves; absent when it is redacted.
+// Shown returns the data with a transform, or zero if it is redacted.
 func (t *Clear) Shown(ctx context.Context, transform access.Transform) jsonx.Value {
 	switch transform {
 	case access.Reveal:
@@ -272,7 +272,8 @@ func (t *Clear) Shown(ctx context.Context, transform access.Transform) jsonx.Val
 	}
 }
 
-// Params returns what would create the token again, except its cvc.
+// Params returns parameters that would create the token again, without its
+// cvc.
 func (t *Clear) Params() Params {
 	p := Params{
 		ID: t.Row.ID, Type: t.Row.Type, Data: json.RawMessage(t.Data.JSON()), Containers: t.Row.Containers,

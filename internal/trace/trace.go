@@ -1,7 +1,7 @@
-// Package trace joins the requests that belong to one call. A context carries
-// the trace id of the call, the W3C trace context that it came with, and the
-// prefix of the API's own headers, so that what the call sends out names the
-// same trace in the same way.
+// Package trace connects the requests that belong to one call. A context
+// carries the trace id of the call, its W3C trace context, and the prefix of
+// the API's headers, so that outgoing requests of the call have the same
+// trace in the same form.
 package trace
 
 import (
@@ -10,15 +10,15 @@ import (
 	"strings"
 )
 
-// DefaultPrefix starts the names of the API's own headers.
+// DefaultPrefix starts the names of the API's headers.
 const DefaultPrefix = "SVC-"
 
-// Trace is what the requests of one call have in common. Fields may be empty.
+// Trace is the trace of a call. Fields may be empty.
 type Trace struct {
 	ID     string `json:"id,omitempty"`
 	Parent string `json:"parent,omitempty"` // a W3C traceparent
-	State  string `json:"state,omitempty"`  // the W3C tracestate that goes with Parent
-	Prefix string `json:"prefix,omitempty"` // of the API's own headers; empty for the default
+	State  string `json:"state,omitempty"`  // the W3C tracestate of Parent
+	Prefix string `json:"prefix,omitempty"` // of the API's headers; empty for the default
 }
 
 type key struct{}
@@ -26,7 +26,7 @@ type key struct{}
 // With returns a context that carries a trace.
 func With(ctx context.Context, t Trace) context.Context { return &traced{ctx, t} }
 
-// traced is a context with its trace, in one piece of memory.
+// traced is a context with its trace, in one allocation.
 type traced struct {
 	context.Context
 	trace Trace
@@ -48,15 +48,15 @@ func Of(ctx context.Context) Trace {
 	return Trace{}
 }
 
-// SetID sets the trace id, if the text can be one.
+// SetID sets the trace id if it is valid.
 func (t *Trace) SetID(id string) {
 	if ValidID(id) {
 		t.ID = id
 	}
 }
 
-// SetParent carries on a W3C trace, whose state may be empty. Its id becomes the
-// trace id, unless there is one. A parent that is malformed changes nothing.
+// SetParent continues a W3C trace, whose state may be empty. If there is no
+// trace id yet, the trace takes its id. A malformed parent is ignored.
 func (t *Trace) SetParent(parent, state string) {
 	id, ok := ParentID(parent)
 	if !ok {
@@ -71,7 +71,7 @@ func (t *Trace) SetParent(parent, state string) {
 	}
 }
 
-// Prefix returns how the names of the API's own headers begin for a call.
+// Prefix returns the prefix of the API's headers for a call.
 func Prefix(ctx context.Context) string {
 	if p := Of(ctx).Prefix; p != "" {
 		return p
@@ -79,13 +79,13 @@ func Prefix(ctx context.Context) string {
 	return DefaultPrefix
 }
 
-// Names of the headers of W3C Trace Context, in their canonical form.
+// Names of the W3C Trace Context headers, in canonical form.
 const (
 	HeaderParent = "Traceparent"
 	HeaderState  = "Tracestate"
 )
 
-// SetHeaders puts the trace into the headers of a request.
+// SetHeaders sets the trace in the headers of a request.
 func (t Trace) SetHeaders(header http.Header) {
 	if t.ID != "" {
 		prefix := t.Prefix
@@ -98,17 +98,17 @@ func (t Trace) SetHeaders(header http.Header) {
 		return
 	}
 	header.Set(HeaderParent, t.Parent)
-	header.Del(HeaderState) // which belongs to another parent
+	header.Del(HeaderState) // it belongs to another parent
 	if t.State != "" {
 		header.Set(HeaderState, t.State)
 	}
 }
 
-// maxID bounds a trace id that a caller chose.
+// maxID is the maximum length of a trace id.
 const maxID = 128
 
-// ValidID reports whether a text can be a trace id: short, and of visible ASCII
-// characters, so that it can go into headers and logs.
+// ValidID reports whether a text can be a trace id. It must be short and
+// visible ASCII, so that it can be in headers and logs.
 func ValidID(s string) bool {
 	return s != "" && len(s) <= maxID && !strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' })
 }
@@ -123,8 +123,8 @@ const (
 	flagsStart   = 53
 )
 
-// ParentID returns the trace id of a traceparent, and whether it is well formed.
-// A later version may have more behind the parts that are known.
+// ParentID returns the trace id of a traceparent, and whether it is well
+// formed. Later versions may append more parts.
 func ParentID(parent string) (string, bool) {
 	if len(parent) < parentLength || len(parent) > maxID || parent[2] != '-' || parent[idEnd] != '-' || parent[spanEnd] != '-' {
 		return "", false
@@ -143,10 +143,10 @@ func isHex(s string) bool { return strings.Trim(s, "0123456789abcdef") == "" }
 
 func isZero(s string) bool { return strings.Trim(s, "0") == "" }
 
-// maxState is as long a tracestate as has to be passed on.
+// maxState is the maximum length of a tracestate that must be propagated.
 const maxState = 512
 
-// ValidState reports whether a text can be passed on as a tracestate.
+// ValidState reports whether a text can be propagated as a tracestate.
 func ValidState(s string) bool {
 	return len(s) <= maxState && !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r > '~' })
 }

@@ -21,16 +21,16 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// Bounds of a batch: a size that one change of the database handles well.
+// Limits of a batch: a size that suits one change of the database.
 const (
 	importRows  = 1000
 	importBytes = 1 << 20
 )
 
-// batch is rows that are written in one change. It has its own room, because it
-// is written while the next one is prepared.
+// batch is a set of rows that are written in one change. It has its own room,
+// because it is written while the next batch is prepared.
 type batch struct {
-	op    *core.Op // with the rights of the moment when it was prepared
+	op    *core.Op // with the rights at the time of its preparation
 	opts  *Options
 	ctx   context.Context //nolint:containedctx // of the import, with the room
 	room  *admission.Room
@@ -40,10 +40,10 @@ type batch struct {
 	tokens *tokens.Batch
 
 	err  error         // why it could not be written
-	done chan struct{} // closed when it is
+	done chan struct{} // closed when it is written
 }
 
-// row is a row on its way to a token. It has an outcome once it is settled.
+// row is a row that becomes a token. It has an outcome once it is settled.
 type row struct {
 	result Result
 	params tokens.Params
@@ -58,7 +58,7 @@ func newBatch(ctx context.Context, op *core.Op, opts *Options) *batch {
 
 func (b *batch) full() bool { return len(b.rows) == importRows || b.bytes >= importBytes }
 
-// add gathers a row, with its data parsed, so that it is known how large it is.
+// add adds a row. It parses the data first, to know its size.
 func (b *batch) add(number int, p tokens.Params, rowErr error) error {
 	text, _ := p.Data.(json.RawMessage)
 	if len(text) >= core.LargeText {
@@ -86,7 +86,7 @@ func (b *batch) add(number int, p tokens.Params, rowErr error) error {
 	return core.Hold(b.ctx, room)
 }
 
-// rowSize is how many bytes of text a row has beside its data.
+// rowSize returns the number of bytes of text in a row, without its data.
 func rowSize(p *tokens.Params) int {
 	size := len(p.ID) + len(p.FingerprintExpression) + sizeOfMask(p.Mask)
 	for _, texts := range [][]string{p.Containers, p.SearchIndexes} {
@@ -100,7 +100,7 @@ func rowSize(p *tokens.Params) int {
 	return size
 }
 
-// sizeOfFields is how many bytes the errors of a row take.
+// sizeOfFields returns the size of the errors of a row, in bytes.
 func sizeOfFields(fields map[string][]string) (size int) {
 	for path, messages := range fields {
 		size += len(path) + perText
@@ -111,7 +111,7 @@ func sizeOfFields(fields map[string][]string) (size int) {
 	return size
 }
 
-// perText is what a text takes beside its bytes.
+// perText is the overhead of a text.
 const perText = 16
 
 func sizeOfMask(mask any) int {
@@ -137,14 +137,15 @@ func (r *row) settle(outcome, id string) {
 	r.item.Settled = true
 }
 
-// fail settles a row with its error.
+// fail settles a row with an error.
 func (r *row) fail(err error) {
-	r.params, r.item = tokens.Params{}, tokens.Item{Index: r.item.Index} // it needs no memory any more
+	r.params, r.item = tokens.Params{}, tokens.Item{Index: r.item.Index} // no longer needs memory
 	r.settle(Failed, "")
 	r.result.Err = err
 }
 
-// refuse settles a row whose error is its own, and returns every other error.
+// refuse settles a row if the error concerns only the row, and returns any
+// other error.
 func (r *row) refuse(err error) error {
 	for _, kind := range []error{fault.ErrInvalid, fault.ErrForbidden, fault.ErrConflict, fault.ErrTooLarge, fault.ErrNotFound} {
 		if errors.Is(err, kind) {
@@ -155,8 +156,8 @@ func (r *row) refuse(err error) error {
 	return err
 }
 
-// prepare checks the rows and evaluates their expressions, in the tenant's turn.
-// Each row has its own budget of work.
+// prepare checks the rows and evaluates their expressions, in the tenant's
+// turn. Each row has a separate budget.
 func (b *batch) prepare(op *core.Op) error {
 	defer b.room.Rest()
 	b.op, b.tokens = op, tokens.NewBatch(op, len(b.rows))
@@ -191,8 +192,8 @@ func (b *batch) prepareRow(r *row) error {
 	return cmp.Or(b.tokens.Add(&r.item), b.ctx.Err())
 }
 
-// refused settles the row of a token that cannot be created. A row whose id is taken
-// is settled when the batch is written.
+// refused settles the row of a token that cannot be created. A row whose id
+// is taken is settled when the batch is written.
 func (b *batch) refused(n *tokens.Item, err error) error {
 	r := &b.rows[n.Index]
 	if errors.Is(err, fault.ErrTokenExists) {
@@ -202,16 +203,16 @@ func (b *batch) refused(n *tokens.Item, err error) error {
 	return r.refuse(err)
 }
 
-// found settles a row that has the content of an existing token.
+// found settles a row with the content of an existing token.
 func (b *batch) found(ctx context.Context, n *tokens.Item) error {
 	if _, err := tokens.Open(ctx, b.op, n.Existing); err != nil {
-		return err // the columns that it was found by may be altered
+		return err // the columns by which it was found may be altered
 	}
 	b.rows[n.Index].settle(Skipped, n.Existing.ID)
-	return b.op.LogReads(ctx, audit.Read, core.Entity{Type: n.Existing.Type, ID: n.Existing.ID}) // its id was told
+	return b.op.LogReads(ctx, audit.Read, core.Entity{Type: n.Existing.Type, ID: n.Existing.ID}) // because the caller learns its id
 }
 
-// recheck checks again whether the rows may be created, with current rights.
+// recheck checks again, with current rights, whether the rows may be created.
 func (b *batch) recheck(now *core.Op) error {
 	for i := range b.rows {
 		r := &b.rows[i]
@@ -229,8 +230,8 @@ func (b *batch) recheck(now *core.Op) error {
 
 const labelImport = "import"
 
-// derivedID returns the id of a row without one. It is the same each time and reveals
-// nothing: a hash under the tenant's key, in the form of a UUIDv8.
+// derivedID returns the id for a row without one. It is always the same and
+// reveals nothing: a hash with the tenant's key, in the form of a UUIDv8.
 func (b *batch) derivedID(row int) string {
 	id := uuid.UUID(b.op.State.Ring.Hash(labelImport, b.opts.Name, strconv.Itoa(row)))
 	binary.BigEndian.PutUint16(id[6:], binary.BigEndian.Uint16(id[6:])&0x0fff|0x8000)
@@ -238,7 +239,7 @@ func (b *batch) derivedID(row int) string {
 	return id.String()
 }
 
-// save writes the batch, and settles its rows.
+// save writes the batch and settles its rows.
 func (b *batch) save() {
 	defer close(b.done)
 	if b.err = b.tokens.Save(b.ctx); b.err == nil {
@@ -246,8 +247,8 @@ func (b *batch) save() {
 	}
 }
 
-// logOutcome logs how many rows were refused and skipped, if any were. Those rows
-// leave no other entry, and their results may answer a guess.
+// logOutcome logs how many rows were refused and skipped. These rows leave no
+// other entry, and their results may confirm a guess.
 func (b *batch) logOutcome() error {
 	refused, skipped := 0, 0
 	for i := range b.rows {
@@ -268,8 +269,8 @@ func (b *batch) logOutcome() error {
 	return b.op.Write(b.ctx, ch)
 }
 
-// refusals returns an entry for each refused row in a full audit, and otherwise
-// none. The reasons stay out, because they name fields that the caller chose.
+// refusals returns a log entry for each refused row if the audit is full. It
+// omits the reasons, because they name fields that the caller chose.
 func (b *batch) refusals() (all []storage.Log) {
 	if !b.op.Vault.FullAudit {
 		return nil
@@ -284,8 +285,8 @@ func (b *batch) refusals() (all []storage.Log) {
 	return all
 }
 
-// settleRest settles the rows in their order: a row may change the token of a row
-// before it.
+// settleRest settles the rows in order, because a row may change the token of
+// an earlier row.
 func (b *batch) settleRest() error {
 	for i := range b.rows {
 		r := &b.rows[i]
@@ -306,7 +307,7 @@ func (b *batch) settleRest() error {
 	return nil
 }
 
-// settleSame settles a row that duplicates a row before it.
+// settleSame settles a row that duplicates an earlier row.
 func (b *batch) settleSame(r, first *row) {
 	if first.result.Outcome == Failed {
 		r.fail(first.result.Err)
@@ -336,9 +337,9 @@ func (b *batch) settleTaken(r *row) error {
 	}
 }
 
-// settleDone settles a row that may have been imported before. For a caller that may
-// read the token with its id, the contents are compared, and that is logged. Other
-// callers could use the comparison to guess data.
+// settleDone settles a row that may already have been imported. If the caller
+// may read the existing token, the contents are compared, and that is logged.
+// Other callers could use the comparison to guess data.
 func (b *batch) settleDone(r *row, there *storage.Token) error {
 	if _, ok := b.op.Grant().Decide(access.TokenRead, there.ID, there.Containers); ok {
 		if err := b.op.LogReads(b.ctx, audit.Read, core.Entity{Type: there.Type, ID: there.ID}); err != nil {
@@ -355,7 +356,7 @@ func (b *batch) settleDone(r *row, there *storage.Token) error {
 	return nil
 }
 
-// updateTaken changes the token that has the id of a row.
+// updateTaken updates the existing token with the id of a row.
 func (b *batch) updateTaken(r *row, there *storage.Token) error {
 	if _, ok := b.op.Grant().Decide(access.TokenUpdate, there.ID, there.Containers); !ok {
 		return fault.PermissionOnToken(access.TokenUpdate)
@@ -364,7 +365,7 @@ func (b *batch) updateTaken(r *row, there *storage.Token) error {
 		return fault.Field("type", "is not that of the token with this id, and cannot change")
 	}
 	p := r.params
-	p.ID, p.Type = "", "" // which cannot change
+	p.ID, p.Type = "", "" // cannot change
 	patch, err := p.JSON()
 	if err != nil {
 		return err
@@ -379,7 +380,7 @@ func (b *batch) updateTaken(r *row, there *storage.Token) error {
 	}
 	r.settle(Updated, t.ID)
 	if t.ID != there.ID {
-		r.settle(Skipped, t.ID) // it would have become a duplicate of that
+		r.settle(Skipped, t.ID) // it would have become a duplicate of that token
 	}
 	return nil
 }

@@ -13,9 +13,9 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// Export yields tokens with their plaintext, oldest first, until yield returns
-// false. An empty query means all tokens. The use of a token is logged before it is
-// yielded.
+// Export yields tokens with their plaintext, oldest first, until yield
+// returns false. An empty query means all tokens. The use of a token is
+// logged before it is yielded.
 func Export(ctx context.Context, op *core.Op, query string, yield func(tokens.Params) bool) error {
 	ctx, cancel := context.WithCancel(ctx)
 	e := &exporter{op: op, asked: exported{query}, pages: make(chan page)}
@@ -38,7 +38,7 @@ func Export(ctx context.Context, op *core.Op, query string, yield func(tokens.Pa
 	return ctx.Err()
 }
 
-// exported is the list of tokens that an export goes through.
+// exported is the list of tokens of an export.
 type exported struct{ query string }
 
 // Permission implements tokens.Query.
@@ -47,8 +47,8 @@ func (q *exported) Permission() string { return access.TokenUse }
 // Binding implements tokens.Query.
 func (q *exported) Binding() []string { return []string{"export", q.query} }
 
-// Condition implements tokens.Query. A caller that may see all of a token may also
-// search for it by its data.
+// Condition implements tokens.Query. A caller that may see a whole token may
+// also search for it by its data.
 func (q *exported) Condition(ctx context.Context, op *core.Op) (storage.And, access.Transform, error) {
 	if !op.Grant().Shows(access.TokenUse, access.Reveal) {
 		return nil, access.Reveal, fault.New(fault.ErrForbidden, "an export needs token:use with the transform reveal")
@@ -60,22 +60,22 @@ func (q *exported) Condition(ctx context.Context, op *core.Op) (storage.And, acc
 	return where, access.Reveal, err
 }
 
-// exporter reads pages ahead of the loop that they are for. While the entries of
-// a page are written, the next one is read.
+// exporter reads pages ahead of its caller. While the log entries of a page
+// are written, the next page is read.
 type exporter struct {
 	op    *core.Op
 	asked exported
 	pages chan page
 }
 
-// page is tokens whose use is in the log when logged is closed.
+// page is a page of tokens. Their use is logged when logged is closed.
 type page struct {
 	tokens []tokens.Params
 	err    error
 	logged chan struct{}
 }
 
-// Bounds of what is read at once: tokens, and their sealed bytes.
+// Limits of one read: tokens, and their sealed bytes.
 const (
 	exportRows  = 4000
 	exportBytes = 4 << 20
@@ -109,8 +109,8 @@ func (e *exporter) run(ctx context.Context) {
 	}
 }
 
-// read reads a page and has its entries written. It reports whether there may be
-// another page.
+// read reads a page and starts writing its log entries. It reports whether
+// there may be another page.
 func (e *exporter) read(ctx context.Context, p *page, walk *find.Walk, last *storage.ID) (more bool) {
 	op, err := e.op.Again(ctx, access.TokenUse)
 	if err != nil {
@@ -147,7 +147,7 @@ func (e *exporter) open(ctx context.Context, op *core.Op, p *page, walk *find.Wa
 		}
 		transform, ok := op.Grant().Decide(access.TokenUse, rows[i].ID, rows[i].Containers)
 		if !ok || transform != access.Reveal {
-			continue // the condition and the rules disagree: show nothing
+			continue // the condition and the rules disagree, so nothing is shown
 		}
 		t, err := tokens.Open(ctx, op, &rows[i])
 		if err != nil {
@@ -158,7 +158,7 @@ func (e *exporter) open(ctx context.Context, op *core.Op, p *page, walk *find.Wa
 	return seen, more, ctx.Err()
 }
 
-// rows reads the rows of a page, and makes room for them.
+// rows reserves memory for a page and reads its rows.
 func (e *exporter) rows(ctx context.Context, op *core.Op, walk *find.Walk, last storage.ID) (rows []storage.Token, more bool, err error) {
 	where, err := tokens.Find(ctx, op, &e.asked)
 	if err != nil {

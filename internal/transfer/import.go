@@ -1,5 +1,5 @@
-// Package transfer moves many tokens in and out, in batches and in memory that
-// does not grow with their number.
+// Package transfer imports and exports many tokens, in batches and in
+// constant memory.
 package transfer
 
 import (
@@ -17,7 +17,7 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/tokens"
 )
 
-// What becomes of a row whose id is taken; "" stands for Fail.
+// What happens to a row whose id is taken. "" means Fail.
 const (
 	Fail   = "fail"
 	Skip   = "skip"
@@ -32,7 +32,7 @@ const (
 	Failed  = "failed"
 )
 
-// Options adjusts an import. The front documents the fields.
+// Options configures an import. Package vault documents the fields.
 type Options struct {
 	OnDuplicate string
 	Name        string
@@ -59,14 +59,14 @@ func (o *Options) check() error {
 type Result struct {
 	Row     int
 	Outcome string
-	ID      string // the token's, unless the row failed
+	ID      string // id of the token, unless the row failed
 	Err     error  // why it failed
 }
 
-// Import creates tokens from rows. It yields results in the order of the rows,
-// each when its row is durable, until yield returns false. An error of a row that
-// matches ErrInvalid is a result, ErrPause has the rows so far written; any other
-// ends the import.
+// Import creates tokens from rows. It yields results in the order of the
+// rows, each when its row is durable, until yield returns false. For an error
+// of a row that matches ErrInvalid, it yields a result. ErrPause makes it
+// write the rows so far. Any other error ends the import.
 func Import(ctx context.Context, op *core.Op, rows iter.Seq2[tokens.Params, error], opts *Options, yield func(Result) bool) error {
 	if err := opts.check(); err != nil {
 		return err
@@ -81,17 +81,17 @@ func Import(ctx context.Context, op *core.Op, rows iter.Seq2[tokens.Params, erro
 // errStopped means that the caller's loop has ended.
 var errStopped = errors.New("stopped")
 
-// importer reads rows and gives results in the goroutine of its caller. While it
-// gathers and prepares a batch, the one before is written.
+// importer reads rows and yields results in the goroutine of its caller.
+// While it collects and prepares a batch, the previous batch is written.
 type importer struct {
 	op    *core.Op
 	opts  *Options
 	yield func(Result) bool
-	row   int // the number of the next row
-	asked int // rows that were counted by the limiter
+	row   int // number of the next row
+	asked int // rows that the rate limiter has counted
 
-	next    *batch // being gathered; may be nil
-	written *batch // being written; may be nil
+	next    *batch // batch being collected; may be nil
+	written *batch // batch being written; may be nil
 }
 
 func (im *importer) run(ctx context.Context, rows iter.Seq2[tokens.Params, error]) error {
@@ -119,7 +119,7 @@ func (im *importer) run(ctx context.Context, rows iter.Seq2[tokens.Params, error
 	return ended
 }
 
-// drain writes all rows that were gathered and yields their results.
+// drain writes all collected rows and yields their results.
 func (im *importer) drain(ctx context.Context) error {
 	for im.next != nil || im.written != nil {
 		if err := im.advance(ctx); err != nil {
@@ -129,7 +129,7 @@ func (im *importer) drain(ctx context.Context) error {
 	return nil
 }
 
-// leave waits for the batch that is being written, and gives back all room.
+// leave waits for the batch that is being written, and releases all memory.
 func (im *importer) leave() {
 	if im.written != nil {
 		<-im.written.done
@@ -140,7 +140,7 @@ func (im *importer) leave() {
 	}
 }
 
-// add gathers a row. Its error ends the import.
+// add adds a row to the next batch. An error ends the import.
 func (im *importer) add(ctx context.Context, p tokens.Params, rowErr error) error {
 	if rowErr != nil && !errors.Is(rowErr, fault.ErrInvalid) {
 		return rowErr
@@ -148,20 +148,20 @@ func (im *importer) add(ctx context.Context, p tokens.Params, rowErr error) erro
 	if im.next == nil {
 		im.next = newBatch(ctx, im.op, im.opts)
 	}
-	defer im.next.room.Rest() // before the next row is waited for
+	defer im.next.room.Rest() // before it waits for the next row
 	err := im.next.add(im.row, p, rowErr)
 	im.row++
 	return err
 }
 
-// advance prepares the gathered batch, yields the results of the batch that is being
-// written, and starts to write the gathered one.
+// advance prepares the next batch, yields the results of the batch that is
+// being written, and starts writing the next batch.
 func (im *importer) advance(ctx context.Context) error {
 	next, before := im.next, im.written
 	var prepared time.Time
 	if next != nil {
 		if err := im.ask(ctx, len(next.rows)); err != nil {
-			return err // it may have waited long, so rights come after it
+			return err // this may have waited long, so rights are checked after it
 		}
 		prepared = time.Now()
 		op, err := im.op.Again(ctx, access.TokenCreate)
@@ -197,11 +197,11 @@ func (im *importer) advance(ctx context.Context) error {
 	return nil
 }
 
-// rightsAge is how old the rights may be under which a batch is written. Only a
-// batch that waits for a database that is out of reach has older ones.
+// rightsAge is the maximum age of the rights with which a batch is written.
+// Only a batch that waits for an unreachable database has older rights.
 const rightsAge = time.Second / 2
 
-// recheck checks the rights of a batch again, when they are too old.
+// recheck checks the rights of a batch again if they are too old.
 func (im *importer) recheck(ctx context.Context, b *batch, prepared time.Time) error {
 	if b == nil || time.Since(prepared) <= rightsAge {
 		return nil
@@ -213,8 +213,8 @@ func (im *importer) recheck(ctx context.Context, b *batch, prepared time.Time) e
 	return b.recheck(now)
 }
 
-// ask lets the limiter of the request count rows. The first row was counted when the
-// request came.
+// ask lets the rate limiter of the request count rows. The first row was
+// counted with the request.
 func (im *importer) ask(ctx context.Context, rows int) error {
 	cost := rows
 	if im.asked == 0 {

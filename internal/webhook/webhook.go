@@ -1,5 +1,6 @@
-// Package webhook signs callbacks as Standard Webhooks prescribes and says when
-// a failed one is tried again. See https://www.standardwebhooks.com.
+// Package webhook signs callbacks according to Standard Webhooks, and
+// determines when a failed callback is retried. See
+// https://www.standardwebhooks.com.
 package webhook
 
 import (
@@ -16,32 +17,32 @@ import (
 
 const (
 	prefix    = "whsec_"
-	secretLen = 32 // bytes; the standard asks for 24 to 64
+	secretLen = 32 // bytes; the standard requires 24 to 64
 )
 
-// MaxTries is how often a callback is sent at most.
+// MaxTries is the maximum number of attempts of a callback.
 const MaxTries = len(delays) + 1
 
-// delays come after the first, second, ... failed try.
+// delays are the pauses after the first, second, ... failed attempt.
 var delays = [...]time.Duration{
 	5 * time.Second, 12 * time.Second, 30 * time.Second,
 	time.Minute, 3 * time.Minute, 7 * time.Minute, 15 * time.Minute, 40 * time.Minute, 90 * time.Minute,
 }
 
-// ErrSecret means that a secret is not one that NewSecret could have returned.
+// ErrSecret means that NewSecret could not have returned a secret.
 var ErrSecret = errors.New("webhook: a secret must be " + prefix + " followed by at least 24 bytes in base64")
 
-// NewSecret returns a new signing secret, ready to be shown to its tenant.
+// NewSecret returns a new signing secret, in the form that a tenant sees.
 func NewSecret() string {
 	key := make([]byte, secretLen)
 	rand.Read(key) // never fails
 	return prefix + base64.StdEncoding.EncodeToString(key)
 }
 
-// Sign returns the headers that authenticate a callback. They carry a signature
-// for each secret, so that receivers can verify with an old or a new one while
-// secrets are rotated. The id stays the same when the callback is sent again;
-// it must have no dot, which separates what is signed.
+// Sign returns the headers that authenticate a callback. They have a
+// signature for each secret, so that receivers can verify with an old or a
+// new secret during a rotation. The id must stay the same when the callback
+// is sent again. It must not contain a dot, which separates the signed parts.
 func Sign(secrets []string, id string, at time.Time, body []byte) (http.Header, error) {
 	timestamp := strconv.FormatInt(at.Unix(), 10)
 	signatures := make([]string, len(secrets))
@@ -63,10 +64,10 @@ func Sign(secrets []string, id string, at time.Time, body []byte) (http.Header, 
 	return header, nil
 }
 
-// Delay returns how long to wait after a callback has failed for the tries-th
-// time, counted from 1, and whether to try again at all. A jitter from 0 to 1
-// moves the delay from 10 % less to 10 % more, so that callbacks that failed
-// together do not all return together; pass a random one.
+// Delay returns how long to wait after a number of failed attempts, and
+// whether to try again at all. A jitter from 0 to 1 changes the delay by -10
+// % to +10 %, so that callbacks that failed together are not retried
+// together. The caller passes a random jitter.
 func Delay(tries int, jitter float64) (time.Duration, bool) {
 	if tries < 1 || tries >= MaxTries {
 		return 0, false
@@ -75,19 +76,20 @@ func Delay(tries int, jitter float64) (time.Duration, bool) {
 	return time.Duration(float64(delays[tries-1]) * factor), true
 }
 
-// Tolerance is how far the time of a callback may be from the receiver's.
+// Tolerance is the maximum difference between the time of a callback and the
+// receiver's clock.
 const Tolerance = 5 * time.Minute
 
-// The reasons why a callback is not taken for one of the vault's.
+// The reasons why a callback is rejected.
 var (
 	ErrHeaders   = errors.New("webhook-id, webhook-timestamp or webhook-signature is missing, or occurs twice")
 	ErrTimestamp = errors.New("webhook-timestamp is not a time within 5 minutes of now")
 	ErrSignature = errors.New("no signature in webhook-signature is one of this body under this secret")
 )
 
-// Verify checks the headers that Sign returned against the body, at a moment of
-// the receiver's clock. Signatures are compared in constant time, and those of
-// versions other than v1 are passed over.
+// Verify checks the headers from Sign against the body, at a time of the
+// receiver's clock. It compares signatures in constant time, and ignores
+// versions other than v1.
 func Verify(secret string, header http.Header, body []byte, now time.Time) error {
 	var given [3]string
 	for i, name := range []string{"Webhook-Id", "Webhook-Timestamp", "Webhook-Signature"} {

@@ -1,8 +1,11 @@
-// Writes ../internal/regex/unicode.txt again, with the characters that this Node knows:
+// Rewrites ../internal/regex/unicode.txt with the characters that this Node
+// knows:
 //
 //	node testdata/unicode.js
 //
-// Lines that begin with s have texts, and are not touched. The names stay those that are in the file; add a line with names alone for a new property.
+// Lines that begin with s contain texts and are not changed. The property names
+// in the file stay as they are. To add a property, add a line with only its
+// names.
 'use strict';
 const fs = require('fs');
 const file = `${__dirname}/../internal/regex/unicode.txt`;

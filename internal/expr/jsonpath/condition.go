@@ -7,7 +7,7 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
 )
 
-// condition is a logical expression of a filter, judged for one value (@).
+// condition is a logical expression of a filter, evaluated for one value (@).
 type condition interface {
 	holds(s *search, current jsonx.Value) bool
 }
@@ -51,7 +51,7 @@ func (c exists) holds(s *search, current jsonx.Value) bool {
 	return found
 }
 
-// queryCost is what it costs to begin a query.
+// queryCost is the cost of starting a query.
 const queryCost = 2
 
 func (s *search) runQuery(q *query, current jsonx.Value, found func(jsonx.Value) bool) {
@@ -68,7 +68,7 @@ func (s *search) start(q *query, current jsonx.Value) jsonx.Value {
 	return s.root
 }
 
-// follow returns what a singular query finds; the zero Value if that is nothing.
+// follow returns the value that a singular query finds, or the zero Value.
 func (s *search) follow(q *query, current jsonx.Value) jsonx.Value {
 	v := s.start(q, current)
 	for _, sel := range q.single {
@@ -82,8 +82,8 @@ func (s *search) follow(q *query, current jsonx.Value) jsonx.Value {
 	return v
 }
 
-// operand is what a comparison or a function argument yields; the zero Value
-// stands for the RFC's Nothing.
+// operand is the result of a comparison operand or a function argument. The
+// zero Value stands for the RFC's Nothing.
 type operand interface {
 	value(s *search, current jsonx.Value) jsonx.Value
 }
@@ -135,10 +135,10 @@ func (c comparison) holds(s *search, current jsonx.Value) bool {
 	}
 }
 
-// numberCost is what it costs to compare two numbers, beside their text.
+// numberCost is the cost of comparing two numbers, in addition to their text.
 const numberCost = 4
 
-// less orders numbers by value and strings by code point; nothing else has an
+// less orders numbers by value and strings by code point. Other values have no
 // order.
 func (s *search) less(a, b jsonx.Value) bool {
 	if a.Kind() != b.Kind() {
@@ -154,8 +154,8 @@ func (s *search) less(a, b jsonx.Value) bool {
 	}
 }
 
-// compareNumbers compares by value. What it returns counts only as long as the
-// budget lasts.
+// compareNumbers compares by value. Its result is valid only while the budget
+// lasts.
 func (s *search) compareNumbers(a, b jsonx.Value) int {
 	if a == b || !s.spend(numberCost+budget.Text(len(a.Text())+len(b.Text()))) {
 		return 0

@@ -10,8 +10,8 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
 )
 
-// lengthOf is length(): the characters of a string, or the children of an
-// array or object.
+// lengthOf is length(): the number of characters of a string, or of children of
+// an array or object.
 type lengthOf struct{ arg operand }
 
 func (f lengthOf) value(s *search, current jsonx.Value) jsonx.Value {
@@ -68,15 +68,16 @@ func (m matches) holds(s *search, current jsonx.Value) bool {
 	return re != nil && re.matches(s, text.Text())
 }
 
-// A pattern costs time in proportion to its size times the length of the text,
-// so both its source and its compiled size are bounded. Compiling one costs far
-// more time and memory than its length suggests. So a pattern is compiled only
-// when a search reaches it, at the expense of the budget, and dropped after the
-// search: paths are cached, and may be full of patterns.
+// The time of a match is proportional to the size of the pattern times the
+// length of the text. The source and the compiled size of a pattern are
+// therefore limited. Compiling costs far more time and memory than the length
+// of the pattern suggests. So a pattern is compiled only when a search reaches
+// it, at the expense of the budget. It is dropped after the search, because
+// paths are cached and may be full of patterns.
 const (
 	maxPatternSource = 1000
 	maxPatternSize   = 2000
-	compileCost      = 10     // steps for each instruction, and for each byte of source
+	compileCost      = 10     // steps per instruction, and per byte of source
 	rangesPerStep    = 2      // of the characters that instructions match
 	matchCost        = 10     // steps to begin a match
 	matchedPerStep   = 6      // instructions times bytes
@@ -102,13 +103,13 @@ func (p *pattern) matches(s *search, text string) bool {
 	return p.MatchReader(&pieces{Reader: strings.NewReader(text), budget: s.budget})
 }
 
-// pieces reads a text as long as the work may go on.
+// pieces reads a text as long as the budget lasts.
 type pieces struct {
 	*strings.Reader
 	budget *budget.Budget
 }
 
-// pieceSize is how many bytes are read between looks at the budget.
+// pieceSize is how many bytes are read between checks of the budget.
 const pieceSize = 64
 
 // ReadRune reads the next character.
@@ -124,7 +125,7 @@ type patternKey struct {
 	whole  bool
 }
 
-// pattern returns a compiled pattern; nil if it is invalid or too expensive.
+// pattern returns a compiled pattern, or nil if it is invalid or too expensive.
 func (s *search) pattern(key patternKey) *pattern {
 	if len(key.source) > maxPatternSource {
 		return nil
@@ -147,8 +148,9 @@ func (s *search) pattern(key patternKey) *pattern {
 	return re
 }
 
-// compilePattern compiles an I-Regexp (RFC 9485); nil if it is not one, which
-// by RFC 9535 matches nothing. It also returns what compiling it costs.
+// compilePattern compiles an I-Regexp (RFC 9485). It returns nil if the source
+// is not one, which matches nothing according to RFC 9535. It also returns the
+// cost of compiling.
 func compilePattern(source string, whole bool) (*pattern, int) {
 	source = "(?:" + dotsWithoutLineEnds(source) + ")"
 	if whole {
@@ -176,8 +178,8 @@ func compilePattern(source string, whole bool) (*pattern, int) {
 	return &pattern{re, len(prog.Inst)}, cost
 }
 
-// dotsWithoutLineEnds writes the dots of an I-Regexp, which match neither line
-// feed nor carriage return, in the syntax of Go.
+// dotsWithoutLineEnds converts the dots of an I-Regexp, which match neither
+// line feed nor carriage return, to the syntax of Go.
 func dotsWithoutLineEnds(source string) string {
 	var b strings.Builder
 	inClass := false

@@ -14,7 +14,7 @@ const (
 	blanks     = " \t\n\r"
 )
 
-// Parse compiles a JSONPath, which must start with $. A failure is a
+// Parse compiles a JSONPath, which must start with $. The error is a
 // [*SyntaxError].
 func Parse(source string) (*Path, error) {
 	p := &parser{src: source}
@@ -67,8 +67,8 @@ func (p *parser) space() {
 	}
 }
 
-// segments reads as many segments as follow. White space counts only if a
-// segment follows it.
+// segments reads all following segments. White space counts only if a segment
+// follows it.
 func (p *parser) segments() ([]segment, *SyntaxError) {
 	var all []segment
 	for {
@@ -108,7 +108,7 @@ func (p *parser) segment() (segment, *SyntaxError) {
 	return seg, nil
 }
 
-// name reads a member name in its short form, or "".
+// name reads a member name in its short form, or returns "".
 func (p *parser) name() string {
 	start := p.pos
 	for p.pos < len(p.src) {
@@ -213,9 +213,9 @@ func (p *parser) optionalInteger() (*int64, *SyntaxError) {
 	return &n, nil
 }
 
-// quoted reads a string in single or double quotes. Its escapes are those of
-// JSON, with \' in place of \" inside single quotes; so the text is turned
-// into a JSON string, which jsonx reads.
+// quoted reads a string in single or double quotes. It uses the escapes of
+// JSON, with \' instead of \" inside single quotes. So the text is converted to
+// a JSON string, which jsonx reads.
 func (p *parser) quoted() (string, *SyntaxError) {
 	start := p.pos
 	quote := p.src[start]

@@ -42,8 +42,8 @@ func (p *parser) joined(op string, part func() (condition, *SyntaxError), join f
 	return join(all), nil
 }
 
-// basic reads a parenthesis, a comparison or a test, each of the first and
-// last perhaps negated.
+// basic reads a parenthesis, a comparison or a test. A parenthesis and a test
+// may be negated.
 func (p *parser) basic() (condition, *SyntaxError) {
 	negated := p.accept("!")
 	if negated {
@@ -128,8 +128,8 @@ func (p *parser) comparable(start int, term any) (operand, *SyntaxError) {
 	return nil, p.failAt(start, "the results of match and search cannot be compared")
 }
 
-// term reads a literal, a query or a function call: an operand, a condition,
-// or a *query.
+// term reads a literal, a query or a function call. It returns an operand, a
+// condition, or a *query.
 func (p *parser) term() (any, *SyntaxError) {
 	switch c := p.peek(); {
 	case c == '@' || c == '$':
@@ -177,7 +177,7 @@ func (p *parser) word() (any, *SyntaxError) {
 	}
 }
 
-// functionCall reads the arguments of a function and checks them against its type.
+// functionCall reads the arguments of a function and checks their types.
 func (p *parser) functionCall(start int, name string) (any, *SyntaxError) {
 	args, err := p.arguments()
 	if err != nil {

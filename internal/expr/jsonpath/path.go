@@ -1,9 +1,9 @@
-// Package jsonpath is JSONPath (RFC 9535) over exact JSON values: what a path
-// finds is the stored value itself, number text included.
+// Package jsonpath implements JSONPath (RFC 9535) over exact JSON values. A
+// path finds the stored values themselves, including the text of numbers.
 //
-// It is safe to run on paths and documents that are not trusted: a path is
-// bounded in length and nesting, every step of a search is counted against a
-// budget, and the regular expressions of match and search run in linear time.
+// It is safe to run on untrusted paths and documents. The length and nesting of
+// a path are limited. Every step of a search is charged to a budget. The
+// regular expressions of match and search run in linear time.
 package jsonpath
 
 import (
@@ -14,19 +14,19 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
 )
 
-// The ways in which [Path.One] may not find exactly one value.
+// Errors of [Path.One] if it does not find exactly one value.
 var (
 	ErrNone = errors.New("the JSONPath finds nothing")
 	ErrMany = errors.New("the JSONPath finds more than one value")
 )
 
-// SyntaxError says where and why a path is not valid.
+// SyntaxError describes where and why a path is not valid.
 type SyntaxError struct {
 	Offset int // bytes from the start of the path
 	Msg    string
 }
 
-// Error returns the rule that was broken and where.
+// Error returns the violated rule and its position.
 func (e *SyntaxError) Error() string {
 	return fmt.Sprintf("is not a valid JSONPath: %s (at byte %d of the path)", e.Msg, e.Offset)
 }
@@ -36,9 +36,9 @@ type Path struct {
 	query query
 }
 
-// Each calls found with every value that the path finds in doc, in the order
-// of RFC 9535, until found returns false. It takes its steps from a budget, and
-// returns the budget's error when that ends.
+// Each calls found with every value that the path finds in doc, in the order of
+// RFC 9535, until found returns false. It takes its steps from a budget, and
+// returns the budget's error when the budget ends.
 func (p *Path) Each(doc jsonx.Value, b *budget.Budget, found func(jsonx.Value) bool) error {
 	s := &search{root: doc, budget: b}
 	s.run(p.query.segments, doc, found)
@@ -98,15 +98,15 @@ type segment struct {
 	selectors []selector
 }
 
-// selector applies the rest of a path to those children of v that it selects,
-// and reports whether the search goes on.
+// selector applies the rest of a path to the children of v that it selects, and
+// reports whether to continue the search.
 type selector interface {
 	each(s *search, v jsonx.Value, rest []segment, found func(jsonx.Value) bool) bool
 }
 
-// childSelector is a selector of one child at most.
+// childSelector is a selector of at most one child.
 type childSelector interface {
-	// child returns the child of v; the zero Value if there is none.
+	// child returns the child of v, or the zero Value.
 	child(s *search, v jsonx.Value) jsonx.Value
 }
 
@@ -128,8 +128,8 @@ type search struct {
 // spend takes steps from the budget and reports whether it lasts.
 func (s *search) spend(steps int) bool { return s.budget.Spend(steps) }
 
-// run applies the segments to v, depth first, which visits values in the order
-// that RFC 9535 gives them. It reports whether the search goes on.
+// run applies the segments to v, depth first, which is the order of RFC 9535.
+// It reports whether to continue the search.
 func (s *search) run(segments []segment, v jsonx.Value, found func(jsonx.Value) bool) bool {
 	if !s.spend(1) {
 		return false
@@ -170,7 +170,7 @@ func (s *search) descend(segments []segment, v jsonx.Value, found func(jsonx.Val
 	return true
 }
 
-// membersPerStep is how many members are looked at for a name in one step.
+// membersPerStep is how many members are searched for a name per step.
 const membersPerStep = 8
 
 func (name nameSelector) child(s *search, v jsonx.Value) jsonx.Value {
@@ -259,7 +259,7 @@ func (sl sliceSelector) each(s *search, v jsonx.Value, rest []segment, found fun
 	return true
 }
 
-// bounds are those of RFC 9535, section 2.3.4.2.2.
+// bounds returns the bounds of RFC 9535, section 2.3.4.2.2.
 func (sl sliceSelector) bounds(size int64) (lower, upper, step int64) {
 	step = 1
 	if sl.step != nil {

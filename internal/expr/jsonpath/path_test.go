@@ -13,7 +13,7 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
 )
 
-// steps returns a budget of n steps, which must be 20,000 or more.
+// steps returns a budget of n steps, at least 20,000.
 func steps(t testing.TB, n int) *budget.Budget { return budget.Mask(t.Context(), 8*(n-20_000)) }
 
 func mustJSON(t testing.TB, text string) jsonx.Value {
@@ -51,7 +51,7 @@ const (
 	mixed = `{"a":[3,5,1,2,4,6,{"b":"j"},{"b":"k"},{"b":{}},{"b":"kilo"}],"o":{"p":1,"q":2,"r":3,"s":5,"t":{"u":6}},"e":"f"}`
 )
 
-// TestExamples holds the examples of RFC 9535.
+// TestExamples has the examples of RFC 9535.
 func TestExamples(t *testing.T) {
 	t.Parallel()
 	letters, nested := `["a","b","c","d","e","f","g"]`, `{"o":{"j":1,"k":2},"a":[5,3,[{"j":4},{"k":6}]]}`
@@ -179,7 +179,7 @@ func TestNamesAndStrings(t *testing.T) {
 	}
 }
 
-func TestParseRefuses(t *testing.T) {
+func TestInvalidPathsAreRejected(t *testing.T) {
 	t.Parallel()
 	for _, path := range []string{
 		``, `a`, ` $`, `$ `, `@`, `$.`, `$..`, `$...a`, `$.a b`, `$a`, `$. a`, `$.1a`, `$.a-b`, `$[`, `$[]`, `$[a]`, `$['a]`, `$['a'`, `$['a' 'b']`, `$['a',]`,
@@ -225,7 +225,7 @@ func TestOne(t *testing.T) {
 	}
 }
 
-// TestBudget runs paths that would take forever without one.
+// TestBudget runs paths that would take forever without a budget.
 func TestBudget(t *testing.T) {
 	t.Parallel()
 	wide := `[` + strings.Repeat(`{"a":[1,2,3],"s":"`+strings.Repeat("a", 1000)+`"},`, 300) + `1]`
@@ -251,7 +251,7 @@ func TestBudget(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		if _, err := p.One(mustJSON(t, doc), budget.Request(ctx, 0, 0)); !errors.Is(err, context.Canceled) {
-			t.Errorf("%s, for a caller who has gone: %v", path, err)
+			t.Errorf("%s, after the caller has gone: %v", path, err)
 		}
 	}
 	p, err := jsonpath.Parse(`$..[?@..*]`)
@@ -264,9 +264,9 @@ func TestBudget(t *testing.T) {
 	}
 }
 
-// TestPatternsAreCompiledOnTheBudget: a short pattern may compile to a large
-// program, so a path full of them must not be compiled for free.
-func TestPatternsAreCompiledOnTheBudget(t *testing.T) {
+// A short pattern may compile to a large program, so compiling must be charged
+// to the budget.
+func TestCompilingPatternsIsCharged(t *testing.T) {
 	t.Parallel()
 	var calls []string
 	for c := 'a'; c <= 'z'; c++ {

@@ -1,6 +1,6 @@
 //go:build linux
 
-// Package terminaltest gives a test a pseudo terminal.
+// Package terminaltest provides a pseudo terminal for tests.
 package terminaltest
 
 import (
@@ -15,15 +15,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Terminal is a pseudo terminal: what a program writes to its tty is what would
-// be drawn.
+// Terminal is a pseudo terminal. It records everything that a program writes
+// to its tty.
 type Terminal struct {
 	TTY    *os.File
 	master *os.File
-	drawn  chan string // gets everything once the tty is closed everywhere
+	drawn  chan string // receives the output after the tty is closed
 }
 
-// New opens a terminal of a width; 0 stands for one that does not say.
+// New opens a terminal with a width; 0 means unknown.
 func New(t *testing.T, width int) *Terminal {
 	t.Helper()
 	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
@@ -55,22 +55,21 @@ func New(t *testing.T, width int) *Terminal {
 	return d
 }
 
-// Type types a text, as a person at the terminal would.
+// Type types a text like a person at the terminal.
 func (d *Terminal) Type(text string) {
 	_, _ = d.master.WriteString(text)
 }
 
-// Finish closes the tty and returns all that was written to it.
+// Finish closes the tty and returns its output.
 func (d *Terminal) Finish() string {
 	_ = d.TTY.Close()
 	return <-d.drawn
 }
 
-// Colour matches what sets a colour.
+// Colour matches escape sequences for colors.
 var Colour = regexp.MustCompile(`\x1b\[[0-9;]*m`)
 
-// Screen is what is left to see of output: of a line that was drawn over, its
-// last state.
+// Screen returns the visible output: for a redrawn line, its last state.
 func Screen(output string) string {
 	var lines []string
 	for line := range strings.SplitSeq(Colour.ReplaceAllString(output, ""), "\r\n") {
@@ -80,7 +79,7 @@ func Screen(output string) string {
 	return strings.Join(lines, "\n")
 }
 
-// States are all states of progress lines.
+// States returns all states of progress lines.
 func States(output string) []string {
 	var all []string
 	for _, state := range strings.Split(output, "\r")[1:] {

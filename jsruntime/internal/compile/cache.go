@@ -8,35 +8,35 @@ import (
 	"github.com/seed-72ea4aab/vault/script"
 )
 
-// Bounds of the cache of compiled programs.
+// Limits of the cache of compiled programs.
 const (
 	maxPrograms     = 256
 	maxProgramBytes = 4 << 20 // of source; compiled code takes about five times as much
 )
 
-// Hash is the SHA-256 of a source, by which both processes know it.
+// Hash is the SHA-256 of a source, by which both processes identify it.
 type Hash = [sha256.Size]byte
 
-// Cache keeps what was compiled, by the hash of its source, and forgets
-// what was not used for longest. Its zero value is ready.
+// Cache keeps compiled programs by the hash of their source, and drops the
+// least recently used ones. The zero value is ready to use.
 type Cache struct {
 	mu      sync.Mutex
 	entries map[Hash]*list.Element
-	recent  list.List // of *cacheEntry, latest first
+	recent  list.List // of *cacheEntry, most recently used first
 	bytes   int
 }
 
 type cacheEntry struct {
 	hash  Hash
-	bytes int // of source, once that is known
+	bytes int // of source, once known
 	mu    sync.Mutex
 	done  bool
 	code  *Code
 	err   *script.Error
 }
 
-// Get returns the program for a source, compiled at most once. It asks for the
-// text only when it has to compile it.
+// Get returns the program for a source, compiled at most once. It calls text
+// only if it has to compile.
 func (c *Cache) Get(hash Hash, maxSource int, text func() (string, *script.Error)) (*Code, *script.Error) {
 	entry := c.entry(hash)
 	entry.mu.Lock()
@@ -69,12 +69,12 @@ func (c *Cache) entry(hash Hash) *cacheEntry {
 	return entry
 }
 
-// grow counts what an entry holds, and makes room for it.
+// grow records the size of an entry and makes room for it.
 func (c *Cache) grow(entry *cacheEntry, bytes int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.entries[entry.hash] == nil || c.entries[entry.hash].Value != entry {
-		return // it was forgotten meanwhile
+		return // it has been dropped
 	}
 	entry.bytes = bytes
 	c.bytes += bytes

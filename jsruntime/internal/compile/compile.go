@@ -1,6 +1,6 @@
-// Package compile makes programs for goja out of the code of tenants and packages. It
-// checks their bounds, lowers with esbuild what goja does not know, and repairs in the
-// syntax tree what goja gets wrong.
+// Package compile makes goja programs from the code of tenants and packages. It
+// checks limits, lowers with esbuild what goja does not support, and repairs in
+// the syntax tree what goja gets wrong.
 package compile
 
 import (
@@ -19,34 +19,33 @@ import (
 	"github.com/seed-72ea4aab/vault/script"
 )
 
-// FileName is what the tenant's code is called in stack traces and __filename.
+// FileName is the name of the tenant's code in stack traces and __filename.
 const FileName = "/app/index.js"
 
-// The code is the body of a function, as in Node: what it declares stays its
-// own, and it may use return. The head shares the first line with the code, so
-// that lines need no correction.
+// The code is the body of a function, as in Node. Its declarations are local,
+// and it may use return. The head shares the first line with the code, so that
+// line numbers need no correction.
 const (
 	WrapHead = "(function (exports, require, module, __filename, __dirname) {"
 	WrapTail = "\n})"
 )
 
-// Code is code that is ready to run in any number of runtimes. It is
-// immutable.
+// Code is code that is ready to run in any number of runtimes. It is immutable.
 type Code struct {
 	source   string
 	Program  *goja.Program
-	Names    []Literal // that it requires
-	Patches  []string  // of intrinsics, that the code might need
+	Names    []Literal // names that it requires
+	Patches  []string  // patches of intrinsics that the code might need
 	patterns *Patterns // in its text
-	Lowered  bool      // esbuild rewrote it; columns of line 1 are right as they are
-	Helpers  bool      // it uses helpers of the prelude
-	Async    bool      // it awaits something at its top level
+	Lowered  bool      // esbuild rewrote it; columns of line 1 need no correction
+	Helpers  bool      // uses helpers of the prelude
+	Async    bool      // uses await at its top level
 }
 
-// Compile turns source into a program. goja compiles most code as it is, which
-// keeps the text of functions and the columns of errors exact. What goja does
-// not know (modules, TypeScript, asynchronous generators) or gets wrong
-// (functions declared in blocks) is lowered first.
+// Compile compiles source into a program. goja compiles most code as it is,
+// which keeps the text of functions and the columns of errors exact. Code that
+// goja does not support (modules, TypeScript, asynchronous generators) or gets
+// wrong (functions declared in blocks) is lowered first.
 func Compile(source string, maxSource int) (*Code, *script.Error) {
 	if len(source) > maxSource {
 		return nil, Invalid(0, fmt.Sprintf("the code is longer than %d bytes", maxSource))
@@ -97,7 +96,7 @@ func Parse(name, text string) (tree *ast.Program, err error) {
 	return goja.Parse(name, text, parser.WithDisableSourceMaps)
 }
 
-// Assemble makes a program out of a tree.
+// Assemble makes a program from a tree.
 func Assemble(tree *ast.Program) (_ *goja.Program, _ *Patterns, err error) {
 	defer recoverCompiler(&err)
 	dropNames(tree)
@@ -112,7 +111,7 @@ func Assemble(tree *ast.Program) (_ *goja.Program, _ *Patterns, err error) {
 	return p, patterns, err
 }
 
-// Invalid is the error for code that cannot be used.
+// Invalid returns the error for code that cannot be used.
 func Invalid(line int, text string) *script.Error {
 	e := &script.Error{
 		Kind:     script.Invalid,
@@ -128,8 +127,8 @@ func Invalid(line int, text string) *script.Error {
 	return e
 }
 
-// parseWrapped parses code within its wrapper, and makes sure that the code
-// did not close the wrapper by itself.
+// parseWrapped parses code within its wrapper, and checks that the code did not
+// close the wrapper.
 func parseWrapped(text string) (*ast.Program, error) {
 	tree, err := Parse(FileName, text)
 	if err != nil {
@@ -145,9 +144,9 @@ func parseWrapped(text string) (*ast.Program, error) {
 	return nil, fmt.Errorf("SyntaxError: Unexpected token }")
 }
 
-// Transform lowers what goja cannot compile, and nothing else: goja's own
-// Async functions are better than esbuild's. The options have what differs from
-// use to use.
+// Transform lowers what goja cannot compile, and nothing else, because goja's
+// async functions are better than esbuild's. The options contain what differs
+// between uses.
 func Transform(source string, loader api.Loader, o api.TransformOptions) api.TransformResult {
 	o.Loader = loader
 	o.Format = cmp.Or(o.Format, api.FormatCommonJS)
@@ -166,7 +165,7 @@ func Transform(source string, loader api.Loader, o api.TransformOptions) api.Tra
 
 // supported lists the features in which goja differs from the target.
 var supported = map[string]bool{
-	"regexp-set-notation": true, // package regex has it
+	"regexp-set-notation": true, // package regex supports it
 	"async-generator":     false,
 	"for-await":           false,
 	"dynamic-import":      false,
@@ -175,11 +174,11 @@ var supported = map[string]bool{
 	"using":               false,
 }
 
-// IsPanic tells whether a message of esbuild is that of a panic, with which it
-// reports its own mistakes. Its text is of no use to those whose code it is.
+// IsPanic reports whether a message of esbuild describes a panic, by which it
+// reports its own bugs. The text is useless to the authors of the code.
 func IsPanic(text string) bool { return strings.HasPrefix(text, "panic:") }
 
-// parserPosition is what goja's parser and compiler put around their messages.
+// parserPosition matches what goja's parser and compiler add to their messages.
 var parserPosition = regexp.MustCompile(`^SyntaxError:\s*|^\S*index\.js: Line \d+:\d+\s*|\s*\(and \d+ more errors\)$|\s+at \S+:\d+:\d+$`)
 
 // SyntaxMessage returns the bare message of a parser or compiler error.

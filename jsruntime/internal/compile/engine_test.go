@@ -10,10 +10,11 @@ import (
 	"github.com/evanw/esbuild/pkg/api"
 )
 
-// These tests guard what this package takes from goja and esbuild without a promise
-// of theirs. One that fails after an upgrade says what has changed.
+// These tests guard undocumented behavior of goja and esbuild that this package
+// relies on. A failure after an upgrade shows what has changed.
 
-// everySyntax has an identifier named after each place where an expression can stand.
+// everySyntax has an identifier named after each place where an expression can
+// occur.
 const everySyntax = `(function (parameter = parameterDefault, { key: pattern = patternDefault, [computedPattern]: p2 }, ...rest) {
 	var declared = initializer, [element = elementDefault] = list;
 	let lexical; const constant = constantValue;
@@ -67,7 +68,7 @@ func TestEngineTree(t *testing.T) {
 	}
 	slices.Sort(missing)
 	if len(missing) > 0 {
-		t.Errorf("walk in tree.go does not reach %s: goja's syntax tree has nodes that it does not know, so that patches and regular expressions there are missed", strings.Join(missing, ", "))
+		t.Errorf("walk in tree.go does not reach %s: goja's syntax tree has unknown nodes, so that patches and regular expressions there are missed", strings.Join(missing, ", "))
 	}
 }
 
@@ -90,11 +91,11 @@ func TestCompilerOutput(t *testing.T) {
 	lowered := ownHelpers(string(Transform("async function* f() { yield* g(); for await (const x of y) await x }", api.LoaderJS, codeOptions).Code))
 	for _, helper := range []string{"__lowered.Await", "__lowered.generator", "__lowered.yieldStar"} {
 		if !strings.Contains(lowered, helper) {
-			t.Errorf("esbuild names its helpers otherwise; ownHelpers in lower.go does not put %s in place: %s", helper, lowered)
+			t.Errorf("esbuild uses other names for its helpers; ownHelpers in lower.go does not put %s in place: %s", helper, lowered)
 		}
 	}
 	if text := Transform("await 1; module.exports = 1", api.LoaderJS, codeOptions); !awaits(text) {
-		t.Errorf("esbuild words its refusal of await otherwise, which awaits in lower.go looks for: %v", text.Errors)
+		t.Errorf("esbuild rejects await with another message than awaits in lower.go looks for: %v", text.Errors)
 	}
 	if text := string(Transform("{ function f() {} }", api.LoaderJS, api.TransformOptions{}).Code); !strings.Contains(text, nameCall+"(") {
 		t.Errorf("esbuild keeps names in another way than names.go undoes: %s", text)

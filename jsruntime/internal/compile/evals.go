@@ -8,9 +8,9 @@ import (
 	"github.com/dop251/goja/unistring"
 )
 
-// nameClasses gives the class expressions that have no name, and in which code
-// calls eval, one of their own. goja needs a variable in the scope of such a
-// class: without one it looks for all others in the wrong place, and panics.
+// nameClasses gives a name to anonymous class expressions in which code calls
+// eval. goja needs a variable in the scope of such a class. Without one, it
+// looks for all other variables in the wrong place and panics.
 func nameClasses(tree *ast.Program) {
 	if !strings.Contains(tree.File.Source(), "eval") {
 		return
@@ -30,8 +30,8 @@ func nameClasses(tree *ast.Program) {
 	})
 }
 
-// nameClass names a class like the variable that it is assigned to, if it is one
-// that needs a name.
+// nameClass names a class after the variable that it is assigned to, if it
+// needs a name.
 func nameClass(n ast.Expression, target any) {
 	class, ok := n.(*ast.ClassLiteral)
 	name, isName := target.(*ast.Identifier)
@@ -40,7 +40,7 @@ func nameClass(n ast.Expression, target any) {
 	}
 }
 
-// callsEval tells whether the word eval stands where it is called, anywhere below.
+// callsEval reports whether eval is called anywhere below.
 func callsEval(class *ast.ClassLiteral) bool {
 	found := false
 	walkUnless(reflect.ValueOf(class.Body), func(any) bool { return found }, func(n any) {
@@ -52,8 +52,8 @@ func callsEval(class *ast.ClassLiteral) bool {
 	return found
 }
 
-// htmlComments turns comments as HTML has them, in texts that eval is called with,
-// into those of the language. goja does not know them.
+// htmlComments converts HTML comments in the literal arguments of eval to
+// JavaScript comments, because goja does not support them.
 func htmlComments(tree *ast.Program) {
 	if !strings.Contains(tree.File.Source(), "<!--") {
 		return

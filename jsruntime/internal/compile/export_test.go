@@ -1,7 +1,7 @@
 package compile
 
-// Patches are the names that call for each patch, and Companions the names that a
-// program must have, too.
+// Patches are the names that require each patch, and Companions the names that
+// a program must also contain.
 var (
 	Patches    = patches
 	Companions = companions

@@ -6,8 +6,8 @@ import (
 	"github.com/seed-72ea4aab/vault/script"
 )
 
-// FuzzScan makes sure that the scan ends, and that what it lets pass compiles
-// or fails without a panic.
+// FuzzScan checks that the scan ends, and that code which passes it compiles or
+// fails without a panic.
 func FuzzScan(f *testing.F) {
 	for _, s := range []string{
 		"a=>b=>c", "`${`${1}`}`", "/[/]/.test(x)/2", "'\\'", "/*", "//", "`", "`${", "}}}", "({[", "a\n++\nb", "!!!x", "'a\\\nb'", "x = /=/", "#!x",

@@ -6,15 +6,15 @@ import (
 	"github.com/dop251/goja/ast"
 )
 
-// Literal is a name that code requires in so many words, and the line where.
+// Literal is a name that code requires literally, and its line.
 type Literal struct {
 	Name string
 	Line int
 }
 
-// requiredNames returns the names that the code in a wrapper is certain to ask
-// for when it comes there: literals outside of try. Where the code declares a
-// require of its own, as bundlers do, that one is meant.
+// requiredNames returns the names that the code in a wrapper certainly requires
+// when it gets there: literals outside of try. If the code declares its own
+// require, as bundlers do, the call means that one.
 func requiredNames(tree *ast.Program) []Literal {
 	statement, ok := tree.Body[0].(*ast.ExpressionStatement)
 	if !ok {
@@ -39,8 +39,8 @@ func requiredNames(tree *ast.Program) []Literal {
 	return out
 }
 
-// hidesRequire tells whether a missing module is no certain error below a node:
-// in try, and where require is another function.
+// hidesRequire reports whether a missing module below a node is not certainly
+// an error: in try, and where require is another function.
 func hidesRequire(n any) bool {
 	switch n := n.(type) {
 	case *ast.TryStatement:
@@ -73,8 +73,8 @@ func isRequire(n any) bool {
 	return ok && id != nil && id.Name == "require"
 }
 
-// declaresRequire tells whether variables or the statements of a block declare
-// a require.
+// declaresRequire reports whether variables or the statements of a block
+// declare a require.
 func declaresRequire(variables []*ast.VariableDeclaration, body *ast.BlockStatement) bool {
 	for _, v := range variables {
 		for _, b := range v.List {

@@ -12,8 +12,8 @@ import (
 	"github.com/seed-72ea4aab/vault/script"
 )
 
-// Lowered code has an object of the prelude beside what other code has, for what
-// the compiler's own helpers do not do as the standard says.
+// Lowered code gets an additional object of the prelude, for what the
+// compiler's own helpers do not do according to the standard.
 const (
 	lowHead    = "(function (exports, require, module, __filename, __dirname, __lowered) {"
 	asyncHead  = `(async function (exports, require, module, __filename, __dirname, __lowered) {"use strict";`
@@ -30,16 +30,16 @@ var codeOptions = api.TransformOptions{
 	Supported:  codeSupported(),
 }
 
-// codeSupported are the features for the tenant's code: import() stays, since it
-// is replaced later on.
+// codeSupported are the features for the tenant's code. import() stays, because
+// it is replaced later.
 func codeSupported() map[string]bool {
 	out := maps.Clone(supported)
 	out["dynamic-import"], out["import-attributes"] = true, true
 	return out
 }
 
-// awaitOptions are the options for code that awaits something at its top level.
-// esbuild leaves its imports and exports as they are.
+// awaitOptions are the options for code that uses await at its top level.
+// esbuild leaves its imports and exports unchanged.
 var awaitOptions = func() api.TransformOptions {
 	o := codeOptions
 	o.Format = api.FormatESModule
@@ -47,7 +47,7 @@ var awaitOptions = func() api.TransformOptions {
 	return o
 }()
 
-// lower rewrites the source with esbuild and parses the outcome.
+// lower rewrites the source with esbuild and parses the result.
 func (c *Code) lower() (*ast.Program, *script.Error) {
 	out := tryLoaders(c.source, codeOptions)
 	text := string(out.Code)
@@ -75,7 +75,7 @@ func (c *Code) lower() (*ast.Program, *script.Error) {
 	return tree, nil
 }
 
-// tryLoaders takes source for JavaScript, and if it is not, for TypeScript.
+// tryLoaders treats source as JavaScript and, if that fails, as TypeScript.
 func tryLoaders(source string, o api.TransformOptions) api.TransformResult {
 	out := Transform(source, api.LoaderJS, o)
 	if len(out.Errors) > 0 {
@@ -86,7 +86,8 @@ func tryLoaders(source string, o api.TransformOptions) api.TransformResult {
 	return out
 }
 
-// awaits tells whether esbuild refused code because of an await at its top level.
+// awaits reports whether esbuild rejected code because of an await at its top
+// level.
 func awaits(out api.TransformResult) bool {
 	return len(out.Errors) > 0 && strings.HasPrefix(out.Errors[0].Text, "Top-level await")
 }
@@ -102,8 +103,8 @@ func lowerError(m api.Message) *script.Error {
 	return Invalid(line, m.Text)
 }
 
-// ownHelpers puts helpers of the prelude in the place of those that esbuild
-// writes in front of the code.
+// ownHelpers replaces the helpers that esbuild writes in front of the code with
+// helpers of the prelude.
 func ownHelpers(text string) string {
 	for name, own := range map[string]string{"__await": "Await", "__asyncGenerator": "generator", "__yieldStar": "yieldStar"} {
 		text = strings.Replace(text, "\nvar "+name+" = ", "\nvar "+name+" = __lowered."+own+", "+name+"_ = ", 1)
@@ -127,18 +128,19 @@ func replaceImports(text string) string {
 	return b.String() + text[done:]
 }
 
-// tokens calls visit for the tokens of a text, with how deep in brackets they are.
+// tokens calls visit for the tokens of a text, with their nesting depth in
+// brackets.
 func tokens(text string, visit func(start, end, depth int)) {
 	s := &scanner{src: text, line: 1, stack: []level{{}}}
 	for s.pos < len(s.src) {
 		start, depth := s.pos, len(s.stack)-1
-		_ = s.next() // the bounds were checked before
+		_ = s.next() // the limits were checked before
 		visit(start, s.pos, depth)
 	}
 }
 
-// plainDelegates takes the helper for yield* out of generators that are not
-// asynchronous: esbuild writes it into some of those as well.
+// plainDelegates removes the helper for yield* from generators that are not
+// asynchronous, because esbuild also adds it to some of those.
 func plainDelegates(tree *ast.Program) {
 	asynchronous := map[any]bool{}
 	walk(tree, func(n any) {
@@ -162,8 +164,8 @@ func plainDelegates(tree *ast.Program) {
 	})
 }
 
-// callArguments returns the arguments if a node is the call of a function by its
-// name.
+// callArguments returns the arguments if a node is a call of the named
+// function.
 func callArguments(n any, name string) []ast.Expression {
 	call, ok := n.(*ast.CallExpression)
 	if !ok {

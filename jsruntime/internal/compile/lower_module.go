@@ -7,7 +7,7 @@ import (
 )
 
 // moduleBody turns the imports and exports of a module, as esbuild writes them,
-// into calls. Imports come first, wherever they stand.
+// into calls. Imports come first, wherever they are.
 func moduleBody(text string) string {
 	var imports, body strings.Builder
 	done, start := 0, -1
@@ -18,7 +18,7 @@ func moduleBody(text string) string {
 			body.WriteString(text[done:start])
 			first, here := moduleStatement(text[start:to])
 			imports.WriteString(first)
-			body.WriteString(here + strings.Repeat("\n", strings.Count(text[start:to], "\n"))) // lines stay where they are
+			body.WriteString(here + strings.Repeat("\n", strings.Count(text[start:to], "\n"))) // keep line numbers
 			done, start = to, -1
 		case start < 0 && (word == "export" || word == "import") && (from == 0 || text[from-1] == '\n') && text[to] != '(' && text[to] != '.':
 			start = from
@@ -38,8 +38,8 @@ var (
 	importedPart = regexp.MustCompile(`^(\S+)(?: as (\S+))?$`)
 )
 
-// moduleStatement returns what takes the place of an import or an export: calls
-// that come first, and those that stay where they are.
+// moduleStatement returns the replacement of an import or an export: calls that
+// come first, and calls that stay in place.
 func moduleStatement(text string) (first, here string) {
 	const whole = "__lowered.toESM(require(%s))"
 	if m := plainImport.FindStringSubmatch(text); m != nil {
@@ -63,7 +63,7 @@ func moduleStatement(text string) (first, here string) {
 	}
 	m := namedImport.FindStringSubmatch(text)
 	if m == nil {
-		return "", text // the parser refuses it
+		return "", text // the parser rejects it
 	}
 	names := []string{}
 	if m[1] != "" {

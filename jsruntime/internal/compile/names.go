@@ -7,13 +7,14 @@ import (
 	"github.com/dop251/goja/file"
 )
 
-// esbuild renames functions and classes where names collide. It keeps what code sees
-// of them with a call for each function, which most functions do not need.
+// esbuild renames functions and classes if names collide. To preserve the
+// visible names, it adds a call for each function, which most functions do not
+// need.
 
 // nameCall is the helper of esbuild that sets the name of a function.
 const nameCall = "__name"
 
-// dropNames takes the helper away where a function has its name without it.
+// dropNames removes the helper where a function has its name without it.
 func dropNames(tree *ast.Program) {
 	if !strings.Contains(tree.File.Source(), nameCall+"(") {
 		return
@@ -40,7 +41,7 @@ func dropNames(tree *ast.Program) {
 	})
 }
 
-// nameOf returns the name that a function gets from where it is assigned to.
+// nameOf returns the name that a function gets from its assignment target.
 func nameOf(n any) string {
 	switch n := n.(type) {
 	case *ast.Identifier:
@@ -51,8 +52,8 @@ func nameOf(n any) string {
 	return ""
 }
 
-// unnamed returns the function of a call of the helper, if the call does not change
-// its name.
+// unnamed returns the function in a call of the helper, if the call does not
+// change its name.
 func unnamed(n ast.Expression, inferred string) ast.Expression {
 	args := callArguments(n, nameCall)
 	if len(args) != 2 {
@@ -78,7 +79,8 @@ func unnamed(n ast.Expression, inferred string) ast.Expression {
 	return args[0]
 }
 
-// dropStatement empties a call that names a declared function as it is declared.
+// dropStatement empties a call that gives a declared function the name it
+// already has.
 func dropStatement(n *ast.ExpressionStatement) {
 	args := callArguments(n.Expression, nameCall)
 	if len(args) == 2 && nameOf(args[1]) != "" && isIdentifier(args[0], nameOf(args[1])) {
@@ -86,7 +88,7 @@ func dropStatement(n *ast.ExpressionStatement) {
 	}
 }
 
-// dropStatic empties the block in which a class gets the name that it has.
+// dropStatic empties the block that gives a class the name it already has.
 func dropStatic(n *ast.ClassLiteral) {
 	if n.Name == nil {
 		return
@@ -115,5 +117,5 @@ func isIdentifier(n ast.Expression, name string) bool {
 	return ok && id.Name.String() == name
 }
 
-// nothing is an expression without an effect.
+// nothing returns an expression without effect.
 func nothing(at file.Idx) ast.Expression { return &ast.NullLiteral{Idx: at, Literal: "null"} }

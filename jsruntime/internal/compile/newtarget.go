@@ -9,12 +9,12 @@ import (
 	"github.com/dop251/goja/token"
 )
 
-// In goja a function that a constructor calls sees the new.target of the constructor.
-// So new.target in a function becomes undefined unless the function was called with
-// new, which its this shows.
+// In goja a function that a constructor calls sees the new.target of the
+// constructor. So new.target in a function becomes undefined unless the
+// function was called with new, which its this shows.
 
-// repairNewTarget repairs new.target in the functions of a tree. Constructors of
-// classes cannot be called, and need no repair.
+// repairNewTarget repairs new.target in the functions of a tree. Class
+// constructors cannot be called without new and need no repair.
 func repairNewTarget(tree *ast.Program) {
 	if !strings.Contains(tree.File.Source(), "new.target") {
 		return
@@ -33,8 +33,8 @@ func repairNewTarget(tree *ast.Program) {
 	})
 }
 
-// guardNewTarget replaces new.target below a value, but not in other functions and
-// classes. Arrow functions have the new.target of what is around them.
+// guardNewTarget replaces new.target below a value, but not in other functions
+// and classes. Arrow functions have the new.target of the surrounding code.
 func guardNewTarget(v reflect.Value) {
 	switch v.Kind() {
 	case reflect.Interface:
@@ -45,7 +45,7 @@ func guardNewTarget(v reflect.Value) {
 		}
 	case reflect.Slice:
 		if v.Type() == declarations {
-			return // these are in the tree a second time, where they are declared
+			return // these occur in the tree a second time, where they are declared
 		}
 		for i := range v.Len() {
 			guardNewTarget(v.Index(i))
@@ -60,7 +60,8 @@ func guardNewTarget(v reflect.Value) {
 	}
 }
 
-// guardSlot replaces what a slot for an expression holds, or looks below it.
+// guardSlot replaces the content of a slot for an expression, or looks below
+// it.
 func guardSlot(slot reflect.Value) {
 	if slot.IsNil() {
 		return
@@ -76,8 +77,8 @@ func guardSlot(slot reflect.Value) {
 	}
 }
 
-// guardedTarget is new.target !== undefined && this instanceof new.target ? new.target
-// : undefined.
+// guardedTarget returns new.target !== undefined && this instanceof new.target
+// ? new.target : undefined.
 func guardedTarget(n *ast.MetaProperty) ast.Expression {
 	undefined := &ast.UnaryExpression{Operator: token.VOID, Idx: n.Idx, Operand: &ast.NumberLiteral{Idx: n.Idx, Literal: "0", Value: int64(0)}}
 	return &ast.ConditionalExpression{

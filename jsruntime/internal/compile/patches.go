@@ -9,10 +9,10 @@ import (
 )
 
 // patches repair intrinsics of goja. Each is a file of the prelude, which a run
-// loads before a program that might reach what it repairs. A program reaches an
-// intrinsic by its name: as an identifier, as a property, or in a string. Where names
-// can be made at run time, a program might reach all of them; where it calls a method by
-// a name that a variable holds, it might reach computedNames.
+// loads before a program that might reach the intrinsic. A program reaches an
+// intrinsic by its name: as an identifier, as a property, or in a string. If a
+// program can create names at run time, it might reach all of them. If it calls
+// a method by a name in a variable, it might reach computedNames.
 var patches = map[string]string{
 	"patch_annexb": "__defineGetter__ __defineSetter__ __lookupGetter__ __lookupSetter__ getYear setYear toGMTString trimLeft trimRight " +
 		"anchor big blink bold fixed fontcolor fontsize italics link small strike sub sup",
@@ -32,13 +32,14 @@ var patches = map[string]string{
 // RegexpPatch stands for our own regular expressions, which are not a file.
 const RegexpPatch = "regexps"
 
-// companions are names that a program must have, too, to reach what a patch repairs.
+// companions are names that a program must also contain to reach what a patch
+// repairs.
 var companions = map[string]string{"patch_typed": "from", "patch_weak": "Symbol"}
 
-// makers are names by which a program can make other names, or code.
+// makers are names by which a program can create other names, or code.
 var makers = wordSet("eval Function constructor globalThis global Reflect")
 
-// patchesByName are the patches that a name calls for.
+// patchesByName maps names to the patches that they require.
 var patchesByName = func() map[string]string {
 	out := map[string]string{}
 	for patch, names := range patches {
@@ -57,8 +58,8 @@ func wordSet(words string) map[string]bool {
 	return out
 }
 
-// computedNames are what a program might call by a name that is not in its text: the
-// methods that have an effect in goja as well, but another one.
+// computedNames are methods that a program might call by a name that is not in
+// its text. goja has these methods, but with a different effect.
 var computedNames = []string{"match", "toLocaleString"}
 
 // intrinsics are objects that patches add properties to.
@@ -68,8 +69,8 @@ var intrinsics = wordSet("Error Symbol Object Array Date Number BigInt String Re
 type reach struct {
 	names  map[string]bool
 	all    bool
-	class  ast.Expression  // the key of the constructor of a class, which is no name
-	called map[string]bool // variables with methods that are called by computed names; "" for other objects
+	class  ast.Expression  // the key of a class constructor, which is not a name
+	called map[string]bool // variables whose methods are called by computed names; "" for other objects
 	tables map[string]bool // variables that hold an object literal
 	other  map[string]bool // variables that hold something else
 }
@@ -91,7 +92,7 @@ func NeededPatches(tree *ast.Program) []string {
 	return slices.Sorted(maps.Keys(needed))
 }
 
-// visit takes note of the names in a node.
+// visit records the names in a node.
 func (r *reach) visit(n any) {
 	switch n := n.(type) {
 	case *ast.MethodDefinition:
@@ -133,8 +134,8 @@ func (r *reach) visit(n any) {
 	}
 }
 
-// assigned takes note of what a variable holds. A method of an object literal is the
-// program's own, by whatever name it is called.
+// assigned records what a variable holds. A method of an object literal is
+// defined by the program, by whatever name it is called.
 func (r *reach) assigned(target any, value ast.Expression) {
 	if _, ok := value.(*ast.ObjectLiteral); ok {
 		r.tables[nameOf(target)] = true
@@ -154,7 +155,7 @@ func (r *reach) callsComputed() {
 	}
 }
 
-// pattern takes note of variables and computed names in a destructuring assignment.
+// pattern records variables and computed names in a destructuring assignment.
 func (r *reach) pattern(n *ast.ObjectPattern) {
 	for _, p := range n.Properties {
 		switch p := p.(type) {
@@ -168,7 +169,8 @@ func (r *reach) pattern(n *ast.ObjectPattern) {
 	}
 }
 
-// computed returns an access to a member whose name is in a variable or a property.
+// computed returns an access to a member whose name is in a variable or a
+// property.
 func computed(n ast.Expression) *ast.BracketExpression {
 	switch n := n.(type) {
 	case *ast.Optional:
@@ -191,8 +193,9 @@ func (r *reach) name(name string) {
 	}
 }
 
-// member looks at a computed name. A variable or a number is taken for an index: a
-// Name that a variable holds is somewhere in the program, unless it was made.
+// member checks a computed name. It treats a variable or a number as an index,
+// because a name in a variable also occurs elsewhere in the program, unless it
+// was created at run time.
 func (r *reach) member(n *ast.BracketExpression) {
 	switch key := n.Member.(type) {
 	case *ast.Identifier, *ast.DotExpression:

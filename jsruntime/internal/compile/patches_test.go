@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestNeededPatches looks at programs that reach intrinsics in different ways.
+// TestNeededPatches checks programs that reach intrinsics in different ways.
 func TestNeededPatches(t *testing.T) {
 	t.Parallel()
 	for source, want := range map[string][]string{

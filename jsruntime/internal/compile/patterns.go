@@ -15,13 +15,13 @@ import (
 	"github.com/seed-72ea4aab/vault/jsruntime/internal/regex"
 )
 
-// Regular expressions are matched by package regex, because the engine's own differ
-// from the language in many ways. A regular expression is still an object of the
-// engine, which gives it its class, its flags and its lastIndex. The engine sees a
-// mark in the place of the pattern, by which the program is found when the object is
-// used.
+// Package regex matches regular expressions, because the engine's own differ
+// from the language in many ways. A regular expression is still an object of
+// the engine, which gives it its class, its flags and its lastIndex. The engine
+// sees a mark instead of the pattern, which identifies the compiled program
+// when the object is used.
 
-// RegexpMark begins the pattern that the engine sees.
+// RegexpMark is the prefix of the pattern that the engine sees.
 const RegexpMark = "vault:"
 
 // Pattern is a regular expression with its text.
@@ -45,12 +45,13 @@ func (p *Pattern) Has(flag string) bool { return strings.Contains(p.Flags, flag)
 
 var errFlags = errors.New("Invalid regular expression flags")
 
-// engineFlags are the flags that the engine knows.
+// engineFlags returns the flags that the engine knows.
 func engineFlags(flags string) string {
 	return strings.NewReplacer("d", "", "v", "").Replace(flags)
 }
 
-// Patterns are the regular expressions in the text of one program, by the number in their mark.
+// Patterns are the regular expressions in the text of one program, by the
+// number in their mark.
 type Patterns struct {
 	id   uint64
 	list []*Pattern
@@ -58,11 +59,12 @@ type Patterns struct {
 
 var (
 	lastTable   atomic.Uint64
-	knownTables sync.Map // of weak.Pointer[Patterns] by id
+	knownTables sync.Map // from id to weak.Pointer[Patterns]
 )
 
-// TakePatterns compiles the regular expressions of a program and puts marks in their
-// place. It returns nil for a program without any. The program must keep the result alive.
+// TakePatterns compiles the regular expressions of a program and replaces them
+// with marks. It returns nil for a program without any. The program must keep
+// the result alive.
 func TakePatterns(tree *ast.Program) (*Patterns, error) {
 	var out *Patterns
 	var failed error
@@ -81,7 +83,7 @@ func TakePatterns(tree *ast.Program) (*Patterns, error) {
 	return out, failed
 }
 
-// literalError is a regular expression that cannot be used, and its line.
+// literalError is an error in a regular expression, with its line.
 type literalError struct {
 	error
 	line int
@@ -109,7 +111,7 @@ func (l *Patterns) take(lit *ast.RegExpLiteral) error {
 	return nil
 }
 
-// PatternOf returns the pattern that a mark stands for, or nil.
+// PatternOf returns the pattern of a mark, or nil.
 func PatternOf(mark string) *Pattern {
 	text, ok := strings.CutPrefix(mark, RegexpMark)
 	if !ok {

@@ -5,24 +5,24 @@ import (
 	"strings"
 )
 
-// Bounds on the shape of source text. The time of both compilers grows faster
-// than the nesting of the code, and neither can be interrupted, so that they
-// are only given code that people might write.
+// Limits on the shape of source text. The time of both compilers grows faster
+// than the nesting of the code, and neither can be interrupted. So they only
+// get code that people might write.
 const (
 	maxNesting = 200 // brackets within brackets
 	maxArrows  = 60  // a => b => c ... within one bracket
 	maxPrefix  = 200 // prefix operators in a row: !!!!x
 )
 
-// scanner walks over source text once, without building anything. It knows
+// scanner reads source text once, without building anything. It recognizes
 // strings, templates, comments and regular expressions only to skip them.
 type scanner struct {
 	src   string
 	pos   int
 	line  int
 	stack []level
-	// operand tells whether the last token ends an operand, which makes a
-	// following slash a division.
+	// operand reports whether the last token ends an operand, so that a
+	// following slash is a division.
 	operand bool
 	prefix  int
 }
@@ -33,13 +33,13 @@ type level struct {
 	arrows  int
 }
 
-// scanError is a bound that the source breaks, and the line where.
+// scanError is a limit that the source exceeds, with the line.
 type scanError struct {
 	line int
 	text string
 }
 
-// scan reports the first bound that the source breaks, or nil.
+// scan returns the first limit that the source exceeds, or nil.
 func scan(src string) *scanError {
 	s := &scanner{src: src, line: 1, stack: []level{{}}}
 	for s.pos < len(s.src) {
@@ -84,7 +84,7 @@ func (s *scanner) next() *scanError {
 	return nil
 }
 
-// seen records a token that is no prefix operator.
+// seen records a token that is not a prefix operator.
 func (s *scanner) seen(operand bool) {
 	s.operand = operand
 	s.prefix = 0
@@ -124,8 +124,8 @@ func (s *scanner) close(c byte) {
 	}
 }
 
-// template skips template text up to its end or to a substitution, whose end
-// brings the scanner back here.
+// template skips template text up to its end or to a substitution. The end of
+// the substitution brings the scanner back here.
 func (s *scanner) template() {
 	for s.pos < len(s.src) {
 		switch c := s.src[s.pos]; {
@@ -185,8 +185,8 @@ func (s *scanner) skipComment() {
 	s.pos += end + 4
 }
 
-// regexpEnd returns the position after the regular expression that starts
-// here, or 0 when the line ends before it does.
+// regexpEnd returns the position after the regular expression that starts here,
+// or 0 if the line ends first.
 func (s *scanner) regexpEnd() int {
 	class := false
 	for i := s.pos + 1; i < len(s.src); i++ {

@@ -14,7 +14,7 @@ import (
 	"github.com/seed-72ea4aab/vault/script"
 )
 
-// noHost refuses calls and drops the console.
+// noHost rejects calls and drops the console.
 type noHost struct{}
 
 func (noHost) Call(context.Context, string, json.RawMessage) (json.RawMessage, error) {
@@ -40,7 +40,8 @@ const withPatches = `module.exports = async () => {
   return out;
 };`
 
-// TestComputedNames reaches what patches repair by names that are made at run time.
+// TestComputedNames uses names created at run time to reach what patches
+// repair.
 func TestComputedNames(t *testing.T) {
 	t.Parallel()
 	r := jsruntime.NewInProcess(nil)
@@ -58,7 +59,7 @@ func TestComputedNames(t *testing.T) {
 	}
 }
 
-// TestPatchesTogether runs the same code under each patch, and under all of them.
+// TestPatchesTogether runs the same code with each patch, and with all of them.
 func TestPatchesTogether(t *testing.T) {
 	t.Parallel()
 	r := jsruntime.NewInProcess(nil)

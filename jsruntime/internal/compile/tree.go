@@ -6,7 +6,7 @@ import (
 	"github.com/dop251/goja/ast"
 )
 
-// needsLowering tells whether a tree holds a function declared within a
+// needsLowering reports whether a tree contains a function declared within a
 // block. Sloppy code may call such a function from outside of the block, which
 // goja does not support.
 func needsLowering(tree *ast.Program) bool {
@@ -32,14 +32,14 @@ func needsLowering(tree *ast.Program) bool {
 	return found
 }
 
-// walk calls visit for every node below root. The bodies of functions are
-// visited statement by statement, so that a *ast.BlockStatement is always a
-// block.
+// walk calls visit for every node below root. It visits the bodies of functions
+// statement by statement, so that a *ast.BlockStatement is always a block.
 func walk(root any, visit func(node any)) {
 	walkUnless(reflect.ValueOf(root), func(any) bool { return false }, visit)
 }
 
-// walkUnless leaves out the nodes for which skip returns true, with all below.
+// walkUnless is like walk, but skips nodes for which skip returns true, and
+// everything below them.
 func walkUnless(root reflect.Value, skip func(node any) bool, visit func(node any)) {
 	walkValue(root, walker{skip, visit})
 }
@@ -66,7 +66,7 @@ func walkValue(v reflect.Value, w walker) {
 		}
 	case reflect.Slice:
 		if v.Type() == declarations || v.Type().Elem().Kind() == reflect.Uint8 {
-			return // these are in the tree a second time, where they are declared
+			return // these occur in the tree a second time, where they are declared
 		}
 		for i := range v.Len() {
 			walkValue(v.Index(i), w)

@@ -14,11 +14,11 @@ import (
 	"github.com/seed-72ea4aab/vault/jsruntime/internal/native"
 )
 
-// cipherKind is what a name like aes-256-cbc stands for.
+// cipherKind describes a cipher with a name like aes-256-cbc.
 type cipherKind struct {
 	name  string
 	key   int // bytes
-	iv    int // bytes; -1 any
+	iv    int // bytes; -1 for any
 	mode  string
 	block func(key []byte) (cipher.Block, error)
 }
@@ -61,7 +61,7 @@ type cipherState struct {
 	nonce   []byte
 	aad     []byte
 	plain   []byte // of an AEAD, for the tag
-	rest    []byte // cbc, ecb: less than a block, or the last one
+	rest    []byte // cbc, ecb: less than a block, or the last block
 	tag     []byte
 	tagLen  int
 	done    bool
@@ -125,8 +125,8 @@ func (s *cipherState) start(key, iv []byte) (err error) {
 		if s.aead, err = cipher.NewGCMWithNonceSize(s.block, len(iv)); err != nil {
 			return err
 		}
-		// GCM is counter mode. Its first counter is what the first block of
-		// its key stream decrypts to.
+		// GCM is counter mode. Decrypting the first block of its key stream
+		// gives its first counter.
 		first := s.aead.Seal(nil, iv, make([]byte, 16), nil)[:16]
 		s.block.Decrypt(first, first)
 		s.stream = cipher.NewCTR(s.block, first)
@@ -158,7 +158,7 @@ func (c *State) cipherUpdate(args []goja.Value) goja.Value {
 	size := s.block.BlockSize()
 	ready := len(s.rest) / size * size
 	if !s.encrypt && s.padding && ready == len(s.rest) && ready > 0 {
-		ready -= size // the last block holds the padding
+		ready -= size // the last block has the padding
 	}
 	out := make([]byte, ready)
 	s.crypt(out, s.rest[:ready])
@@ -210,7 +210,7 @@ func (c *State) cipherFinal(args []goja.Value) goja.Value {
 	return c.Buffer(c.unpad(s, size))
 }
 
-// unpad decrypts the last block and takes its padding off.
+// unpad decrypts the last block and removes its padding.
 func (c *State) unpad(s *cipherState, size int) []byte {
 	if len(s.rest)%size != 0 || s.padding && len(s.rest) == 0 {
 		panic(c.NewError("Error", "ERR_OSSL_EVP_WRONG_FINAL_BLOCK_LENGTH", "error:0606506D:digital envelope routines:EVP_DecryptFinal_ex:wrong final block length"))

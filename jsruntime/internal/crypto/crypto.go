@@ -1,6 +1,6 @@
-// Package crypto has the functions behind the modules crypto and webcrypto of the
-// prelude: digests, ciphers, keys, signatures, key agreement and certificates. The
-// prelude, in package node, gives them the interface of Node.
+// Package crypto has the functions behind the modules crypto and webcrypto of
+// the prelude: digests, ciphers, keys, signatures, key agreement and
+// certificates. The prelude, in package node, gives them the interface of Node.
 package crypto
 
 import (
@@ -27,15 +27,15 @@ import (
 	"github.com/seed-72ea4aab/vault/jsruntime/internal/native"
 )
 
-// maxRandom bounds what one call of randomBytes and the derivation functions
-// may return.
+// maxRandom limits the result of one call of randomBytes and the derivation
+// functions.
 const maxRandom = 16 << 20
 
-// maxScryptMemory is what scrypt may use, whatever the code asks for.
+// maxScryptMemory is the memory limit of scrypt, whatever limit the code sets.
 const maxScryptMemory = 64 << 20
 
-// State is what the cryptography of one run keeps: hashes and ciphers that are
-// in use.
+// State is the state of the cryptography of one run: the hashes and ciphers in
+// use.
 type State struct {
 	native.Context
 	hashes  []hash.Hash
@@ -45,7 +45,7 @@ type State struct {
 // Native is a function that the prelude calls.
 type Native func(c *State, args []goja.Value) goja.Value
 
-// Natives returns the functions by the names that the prelude asks for.
+// Natives returns the functions by the names that the prelude uses.
 func Natives() map[string]Native {
 	all := map[string]Native{}
 	for _, part := range []map[string]Native{symmetricNatives, keyNatives, dhNatives, certificateNatives} {
@@ -54,8 +54,8 @@ func Natives() map[string]Native {
 	return all
 }
 
-// symmetricNatives are the symmetric half of Node's crypto. States of hashes and
-// ciphers stay in Go; the code holds their numbers.
+// symmetricNatives are the symmetric half of Node's crypto. States of hashes
+// and ciphers stay in Go; the code holds their numbers.
 var symmetricNatives = map[string]Native{
 	"hash.new":      (*State).hashNew,
 	"hash.update":   (*State).hashUpdate,
@@ -86,7 +86,7 @@ var symmetricNatives = map[string]Native{
 	"cipher.nopadding": (*State).cipherNoPadding,
 }
 
-// digests are the hash functions by the names that Node knows them under.
+// digests are the hash functions by their names in Node.
 var digests = map[string]func() hash.Hash{
 	"md5":        md5.New,
 	"sha1":       sha1.New,
@@ -103,14 +103,14 @@ var digests = map[string]func() hash.Hash{
 	"ripemd160":  ripemd160.New,
 }
 
-// cryptoHashes are those that signatures may use.
+// cryptoHashes are the hash functions that signatures may use.
 var cryptoHashes = map[string]crypto.Hash{
 	"md5": crypto.MD5, "sha1": crypto.SHA1, "sha224": crypto.SHA224, "sha256": crypto.SHA256, "sha384": crypto.SHA384,
 	"sha512": crypto.SHA512, "sha512-224": crypto.SHA512_224, "sha512-256": crypto.SHA512_256,
 	"sha3-256": crypto.SHA3_256, "sha3-384": crypto.SHA3_384, "sha3-512": crypto.SHA3_512,
 }
 
-// digestName brings a name of a digest into the form of the tables.
+// digestName normalizes the name of a digest for the tables.
 func digestName(name string) string {
 	name = strings.ToLower(name)
 	name = strings.TrimPrefix(name, "rsa-")
@@ -165,7 +165,6 @@ func (c *State) hashDigest(args []goja.Value) goja.Value {
 	return c.Buffer(c.hashState(args).Sum(nil))
 }
 
-// hashCopy copies the state of a hash.
 func (c *State) hashCopy(args []goja.Value) goja.Value {
 	state, ok := c.hashState(args).(encoding.BinaryMarshaler)
 	f := c.digest(native.Arg(args, 1).String())()
@@ -184,7 +183,7 @@ func (c *State) hashCopy(args []goja.Value) goja.Value {
 	return c.VM.ToValue(len(c.hashes) - 1)
 }
 
-// size reads a length that the code asks for.
+// size reads a length that the code requests.
 func (c *State) size(v goja.Value) int {
 	n := v.ToInteger()
 	if n < 0 || n > maxRandom {
@@ -195,7 +194,7 @@ func (c *State) size(v goja.Value) int {
 
 func (c *State) random(args []goja.Value) goja.Value {
 	b := make([]byte, c.size(native.Arg(args, 0)))
-	_, _ = rand.Read(b) // never fails: the process ends if the system has no randomness
+	_, _ = rand.Read(b) // never fails, because the process ends if the system has no randomness
 	return c.Buffer(b)
 }
 
@@ -221,7 +220,7 @@ func (c *State) pbkdf2(args []goja.Value) goja.Value {
 	return c.Buffer(out)
 }
 
-// scrypt takes password, salt, length, N, r, p and the memory that it may use.
+// scrypt takes password, salt, length, N, r, p and the memory limit.
 func (c *State) scrypt(args []goja.Value) goja.Value {
 	n, r, p := native.Arg(args, 3).ToInteger(), native.Arg(args, 4).ToInteger(), native.Arg(args, 5).ToInteger()
 	limit := min(native.Arg(args, 6).ToInteger(), maxScryptMemory)

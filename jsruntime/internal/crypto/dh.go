@@ -9,8 +9,8 @@ import (
 	"github.com/seed-72ea4aab/vault/jsruntime/internal/native"
 )
 
-// dhNatives are Diffie-Hellman over whole numbers. Numbers cross as bytes, the
-// highest first.
+// dhNatives implement Diffie-Hellman over integers. Numbers are passed as
+// bytes, most significant first.
 var dhNatives = map[string]Native{
 	"dh.group":    (*State).dhGroup,
 	"dh.prime":    (*State).dhPrime,
@@ -19,10 +19,10 @@ var dhNatives = map[string]Native{
 	"dh.check":    (*State).dhCheck,
 }
 
-// maxPrimeBits bounds the size of numbers, and so the time that they take.
+// maxPrimeBits limits the size of numbers, and so the time of operations.
 const maxPrimeBits = 8192
 
-// dhGroups are the groups of RFC 2412 and 3526: bits of the prime, and the
+// dhGroups are the groups of RFC 2412 and 3526: the bits of the prime, and the
 // number that their formula adds to the digits of pi.
 var dhGroups = map[string][2]int64{
 	"modp1": {768, 149686}, "modp2": {1024, 129093}, "modp5": {1536, 741804}, "modp14": {2048, 124476},
@@ -74,7 +74,7 @@ func arccot(x int64, unit *big.Int) *big.Int {
 	return sum
 }
 
-// dhPrime returns a random prime of so many bits.
+// dhPrime returns a random prime of the given number of bits.
 func (c *State) dhPrime(args []goja.Value) goja.Value {
 	bits := native.Arg(args, 0).ToInteger()
 	if bits < 2 || bits > maxPrimeBits {
@@ -109,7 +109,8 @@ func (c *State) dhGenerate(args []goja.Value) goja.Value {
 	return c.Buffer(x.Add(x, big.NewInt(1)).Bytes())
 }
 
-// dhPower takes base, exponent and prime, and pads the result to the prime.
+// dhPower takes base, exponent and prime, and pads the result to the length of
+// the prime.
 func (c *State) dhPower(args []goja.Value) goja.Value {
 	p := c.number(native.Arg(args, 2))
 	if p.Sign() == 0 {
@@ -119,7 +120,7 @@ func (c *State) dhPower(args []goja.Value) goja.Value {
 	return c.Buffer(r.FillBytes(make([]byte, (p.BitLen()+7)/8)))
 }
 
-// dhCheck returns what is wrong with a prime and a generator, in the bits that
+// dhCheck returns the problems of a prime and a generator, in the bits that
 // OpenSSL uses.
 func (c *State) dhCheck(args []goja.Value) goja.Value {
 	p, g := c.number(native.Arg(args, 0)), c.number(native.Arg(args, 1))

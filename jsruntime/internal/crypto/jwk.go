@@ -18,7 +18,7 @@ import (
 	"github.com/seed-72ea4aab/vault/jsruntime/internal/native"
 )
 
-// jwk is a JSON Web Key (RFC 7517) of the kinds that the prelude knows.
+// jwk is a JSON Web Key (RFC 7517) of the kinds that the prelude supports.
 type jwk struct {
 	Kty string `json:"kty"`
 	N   string `json:"n,omitempty"`
@@ -36,11 +36,11 @@ type jwk struct {
 
 func b64(b []byte) string { return base64.RawURLEncoding.EncodeToString(b) }
 
-// number reads a number of a JWK; what is malformed reads as zero, which no
-// key accepts.
+// number reads a number of a JWK. A malformed one becomes zero, which no key
+// accepts.
 func number(s string) *big.Int { return new(big.Int).SetBytes(native.DecodeBase64(s)) }
 
-// keyToJWK returns a key as the object of a JWK.
+// keyToJWK returns a key as a JWK object.
 func (c *State) keyToJWK(args []goja.Value) goja.Value {
 	out, err := toJWK(c.key(native.Arg(args, 0)))
 	if err != nil {
@@ -119,8 +119,8 @@ func (c *State) fromJWK(in *jwk) (any, error) {
 	return nil, errKey
 }
 
-// ecFromJWK reads a key on a curve. Its numbers have the length of the curve, and a
-// private key has the public one beside it.
+// ecFromJWK reads a key on a curve. Its numbers must have the length of the
+// curve, and a private key must include the public one.
 func ecFromJWK(curve elliptic.Curve, in *jwk) (any, error) {
 	x, y, d := native.DecodeBase64(in.X), native.DecodeBase64(in.Y), native.DecodeBase64(in.D)
 	size := (curve.Params().BitSize + 7) / 8
@@ -194,7 +194,7 @@ func okpFromJWK(in *jwk) (any, error) {
 	return key, nil
 }
 
-// ecdhCurve returns the curve of a name for plain ECDH.
+// ecdhCurve returns the named curve for plain ECDH.
 func (c *State) ecdhCurve(name string) ecdh.Curve {
 	switch c.curveOf(name) {
 	case elliptic.P256():

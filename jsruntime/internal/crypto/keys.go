@@ -17,7 +17,7 @@ import (
 	"github.com/seed-72ea4aab/vault/jsruntime/internal/native"
 )
 
-// keyNatives are the asymmetric half of Node's crypto. A key crosses as DER:
+// keyNatives are the asymmetric half of Node's crypto. A key is passed as DER:
 // PKCS #8 for a private key, SubjectPublicKeyInfo for a public one.
 var keyNatives = map[string]Native{
 	"key.parse":    (*State).keyParse,
@@ -40,7 +40,7 @@ var keyNatives = map[string]Native{
 
 var errKey = errors.New("not a key of a known kind")
 
-// keyError throws the error for key material that cannot be read.
+// keyError returns the error for key material that cannot be read.
 func (c *State) keyError() *goja.Object {
 	return c.NewError("Error", "ERR_OSSL_PEM_NO_START_LINE", "error:0909006C:PEM routines:get_name:no start line")
 }
@@ -59,8 +59,8 @@ func parsePEM(text []byte) (any, error) {
 	}
 }
 
-// parseDER reads a key; kind is the label of a PEM block, or what Node calls
-// the type: pkcs1, pkcs8, spki, sec1.
+// parseDER reads a key. kind is the label of a PEM block, or Node's name of the
+// type: pkcs1, pkcs8, spki, sec1.
 func parseDER(der []byte, kind string) (any, error) {
 	switch kind {
 	case "RSA PRIVATE KEY":
@@ -88,7 +88,7 @@ func parseDER(der []byte, kind string) (any, error) {
 	return nil, errKey
 }
 
-// anyDER reads a key of our own form.
+// anyDER reads a key in the form that keyNatives pass.
 func anyDER(der []byte) (any, error) {
 	if key, err := x509.ParsePKCS8PrivateKey(der); err == nil {
 		return key, nil
@@ -104,7 +104,7 @@ func publicOf(key any) (any, bool) {
 	return signer.Public(), true
 }
 
-// describeKey makes the object by which the prelude knows a key.
+// describeKey makes the object that represents a key in the prelude.
 func (c *State) describeKey(key any) goja.Value {
 	o := c.VM.NewObject()
 	if pss, ok := key.(pssKey); ok {
@@ -143,12 +143,12 @@ func (c *State) describeKey(key any) goja.Value {
 	return o
 }
 
-// nodeCurve returns OpenSSL's name for a curve.
+// nodeCurve returns OpenSSL's name of a curve.
 func nodeCurve(curve elliptic.Curve) string {
 	return map[string]string{"P-224": "secp224r1", "P-256": "prime256v1", "P-384": "secp384r1", "P-521": "secp521r1"}[curve.Params().Name]
 }
 
-// curveOf returns the curve for a name of OpenSSL's or of WebCrypto's.
+// curveOf returns the curve for a name of OpenSSL or WebCrypto.
 func (c *State) curveOf(name string) elliptic.Curve {
 	switch name {
 	case "P-224", "secp224r1":
@@ -197,8 +197,8 @@ func (c *State) keyPublic(args []goja.Value) goja.Value {
 	return c.describeKey(public)
 }
 
-// keyExport takes a key, the format (pem, der), the type (pkcs1, ...), and whether
-// it is for PSS alone.
+// keyExport takes a key, the format (pem, der), the type (pkcs1, ...), and
+// whether it is only for PSS.
 func (c *State) keyExport(args []goja.Value) goja.Value {
 	key := c.key(native.Arg(args, 0))
 	der, label, err := marshalKey(key, native.Arg(args, 2).String())

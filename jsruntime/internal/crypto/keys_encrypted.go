@@ -3,10 +3,10 @@ package crypto
 import (
 	"crypto/aes"
 	"crypto/cipher"
-	"crypto/des" //nolint:gosec // keys of old are read as they are
+	"crypto/des" //nolint:gosec // for reading old keys
 	"crypto/pbkdf2"
 	"crypto/rand"
-	"crypto/sha1" //nolint:gosec // likewise
+	"crypto/sha1" //nolint:gosec // for reading old keys
 	"crypto/sha256"
 	"crypto/sha512"
 	"crypto/x509"
@@ -22,8 +22,8 @@ import (
 	"github.com/seed-72ea4aab/vault/jsruntime/internal/native"
 )
 
-// Private keys that a passphrase protects: PKCS #8 with PBES2, which is what Node
-// and OpenSSL write, and the older way with headers in the PEM text.
+// Private keys protected by a passphrase: PKCS #8 with PBES2, which Node and
+// OpenSSL write, and the older form with headers in the PEM text.
 
 var (
 	oidPBES2  = asn1.ObjectIdentifier{1, 2, 840, 113549, 1, 5, 13}
@@ -74,10 +74,10 @@ type scryptParams struct {
 	Length  int `asn1:"optional"`
 }
 
-// maxKeyIterations bounds what the reading of a key may cost.
+// maxKeyIterations limits the cost of reading a key.
 const maxKeyIterations = 10_000_000
 
-// derive returns the key that a passphrase stands for.
+// derive returns the key for a passphrase.
 func derive(kdf pkix.AlgorithmIdentifier, passphrase []byte, size int) ([]byte, error) {
 	switch {
 	case kdf.Algorithm.Equal(oidPBKDF2):
@@ -175,8 +175,9 @@ func sealKey(der, passphrase []byte, name string) ([]byte, error) {
 	return asn1.Marshal(out)
 }
 
-// keyOpen takes an encrypted key, as PEM or DER, and the passphrase, and returns
-// PKCS #8, or what the older way protects, as PEM or DER of the same label.
+// keyOpen takes an encrypted key, as PEM or DER, and the passphrase. It returns
+// the decrypted key, as PEM or DER. This is PKCS #8 or, for the older form, a
+// key with the same label.
 func (c *State) keyOpen(args []goja.Value) goja.Value {
 	data, passphrase := c.BytesOf(native.Arg(args, 0)), c.BytesOf(native.Arg(args, 1))
 	label := "PRIVATE KEY"
@@ -201,7 +202,8 @@ func (c *State) keyOpen(args []goja.Value) goja.Value {
 	return c.Buffer(pem.EncodeToMemory(&pem.Block{Type: label, Bytes: der}))
 }
 
-// keySeal takes a private key, the format (pem, der), the cipher and the passphrase.
+// keySeal takes a private key, the format (pem, der), the cipher and the
+// passphrase.
 func (c *State) keySeal(args []goja.Value) goja.Value {
 	der, err := x509.MarshalPKCS8PrivateKey(c.key(native.Arg(args, 0)))
 	if err != nil {

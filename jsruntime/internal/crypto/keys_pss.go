@@ -5,8 +5,8 @@ import (
 	"encoding/asn1"
 )
 
-// RSA keys that are for PSS alone. Go reads keys for RSA in general, so that one
-// becomes the other at the border: only the name of the algorithm differs.
+// RSA keys that are only for PSS. Go reads general RSA keys, so the keys are
+// converted at the boundary. Only the name of the algorithm differs.
 
 var (
 	oidRSA = asn1.ObjectIdentifier{1, 2, 840, 113549, 1, 1, 1}
@@ -24,7 +24,7 @@ type privateInfo struct {
 	Key       []byte
 }
 
-// renamed returns a key with another name of its algorithm, if it has the first.
+// renamed returns a key with another algorithm name, if it has the name from.
 func renamed(der []byte, from, to pkix.AlgorithmIdentifier) ([]byte, bool) {
 	var public publicInfo
 	if _, err := asn1.Unmarshal(der, &public); err == nil && public.Algorithm.Algorithm.Equal(from.Algorithm) {
@@ -49,7 +49,8 @@ var (
 // pssKey marks a key for PSS.
 type pssKey struct{ any }
 
-// withPSS reads a key that is for PSS alone, where the parser knows only others.
+// withPSS reads a key that may be only for PSS, with a parser that does not
+// support those.
 func withPSS(der []byte, parse func([]byte) (any, error)) (any, error) {
 	if plain, ok := renamed(der, pssName, rsaName); ok {
 		key, err := parse(plain)

@@ -9,8 +9,8 @@ import (
 	"math/big"
 )
 
-// The standard library takes a salt length of 0 for "any". What follows is RSA-PSS
-// (RFC 8017, 9.1) without a salt, where a digest has one encoding only.
+// The standard library interprets a salt length of 0 as "any". This is RSA-PSS
+// (RFC 8017, 9.1) without a salt, where a digest has only one encoding.
 
 // pssEncoding encodes a digest, or returns nil if the key is too small for it.
 func pssEncoding(key *rsa.PublicKey, h crypto.Hash, digest []byte) []byte {
@@ -46,8 +46,8 @@ func maskOf(h crypto.Hash, seed []byte, n int) []byte {
 	return out[:n]
 }
 
-// signPSS signs a digest without a salt. A random factor hides the key from those who
-// measure time.
+// signPSS signs a digest without a salt. A random factor protects the key
+// against timing attacks.
 func signPSS(key *rsa.PrivateKey, h crypto.Hash, digest []byte) ([]byte, error) {
 	encoded := pssEncoding(&key.PublicKey, h, digest)
 	if encoded == nil {
@@ -73,7 +73,7 @@ func signPSS(key *rsa.PrivateKey, h crypto.Hash, digest []byte) ([]byte, error) 
 	return out, nil
 }
 
-// verifyPSS reports whether a signature is that of a digest without a salt.
+// verifyPSS reports whether sig is a signature of the digest without a salt.
 func verifyPSS(key *rsa.PublicKey, h crypto.Hash, digest, sig []byte) bool {
 	encoded := pssEncoding(key, h, digest)
 	s := new(big.Int).SetBytes(sig)

@@ -17,7 +17,7 @@ import (
 	"github.com/seed-72ea4aab/vault/jsruntime/internal/native"
 )
 
-// Paddings of RSA, by the numbers of OpenSSL.
+// Paddings of RSA, by their numbers in OpenSSL.
 const (
 	paddingPKCS1 = 1
 	paddingNone  = 3
@@ -25,18 +25,18 @@ const (
 	paddingPSS   = 6
 )
 
-// Lengths of a PSS salt that stand for a rule.
+// PSS salt lengths that stand for a rule.
 const (
 	saltDigest = -1
 	saltMax    = -2
 )
 
-// cryptoError throws what OpenSSL would say less clearly.
+// cryptoError returns an error that is clearer than OpenSSL's.
 func (c *State) cryptoError(text string) *goja.Object {
 	return c.NewError("Error", "ERR_CRYPTO_OPERATION_FAILED", text)
 }
 
-// hashed returns the digest of data and which it is.
+// hashed returns the digest of data and its hash function.
 func (c *State) hashed(name string, data []byte) (crypto.Hash, []byte) {
 	h, ok := cryptoHashes[digestName(name)]
 	if !ok {
@@ -84,11 +84,11 @@ func (c *State) keySign(args []goja.Value) goja.Value {
 	panic(c.cryptoError("the key cannot sign"))
 }
 
-// isZero reports whether a salt is to be empty.
+// isZero reports whether a salt must be empty.
 func isZero(v goja.Value) bool { return !goja.IsUndefined(v) && !goja.IsNull(v) && v.ToInteger() == 0 }
 
-// saltLength turns Node's salt length into Go's, unless it is 0. Node's default is the largest
-// when signing, and any when verifying.
+// saltLength converts Node's salt length to Go's, unless it is 0. Node's
+// default is the largest when signing, and any when verifying.
 func saltLength(v goja.Value, h crypto.Hash, key *rsa.PublicKey, sign bool) int {
 	if !goja.IsUndefined(v) {
 		switch n := int(v.ToInteger()); {
@@ -106,7 +106,7 @@ func saltLength(v goja.Value, h crypto.Hash, key *rsa.PublicKey, sign bool) int 
 
 type ecSignature struct{ R, S *big.Int }
 
-// plainSignature turns a DER signature into two numbers side by side.
+// plainSignature converts a DER signature to two concatenated numbers.
 func plainSignature(der []byte, curve elliptic.Curve) ([]byte, error) {
 	var sig ecSignature
 	if _, err := asn1.Unmarshal(der, &sig); err != nil {
@@ -188,7 +188,7 @@ func (c *State) keyEncrypt(args []goja.Value) goja.Value {
 		key := c.rsaPublic(native.Arg(args, 0))
 		switch native.Arg(args, 2).ToInteger() {
 		case paddingPKCS1:
-			out, err = rsa.EncryptPKCS1v15(rand.Reader, key, data) //nolint:staticcheck // Node offers it, and the code asked for it
+			out, err = rsa.EncryptPKCS1v15(rand.Reader, key, data) //nolint:staticcheck // Node offers it, and the code requested it
 		case paddingOAEP:
 			out, err = rsa.EncryptOAEP(c.digest(native.Arg(args, 3).String())(), rand.Reader, key, data, c.BytesOf(native.Arg(args, 4)))
 		case paddingNone:
@@ -203,7 +203,8 @@ func (c *State) keyEncrypt(args []goja.Value) goja.Value {
 	return c.Buffer(out)
 }
 
-// rawRSA is RSA without padding, as some terminals of payment networks ask for.
+// rawRSA is RSA without padding, which some terminals of payment networks
+// require.
 func rawRSA(key *rsa.PublicKey, data []byte) ([]byte, error) {
 	m := new(big.Int).SetBytes(data)
 	if m.Cmp(key.N) >= 0 || len(data) != key.Size() {
@@ -212,8 +213,8 @@ func rawRSA(key *rsa.PublicKey, data []byte) ([]byte, error) {
 	return new(big.Int).Exp(m, big.NewInt(int64(key.E)), key.N).FillBytes(make([]byte, key.Size())), nil
 }
 
-// keyDecrypt takes the same as keyEncrypt; the last says that data is to be
-// opened with the public key (publicDecrypt).
+// keyDecrypt takes the same arguments as keyEncrypt. The last means that the
+// public key decrypts the data (publicDecrypt).
 func (c *State) keyDecrypt(args []goja.Value) goja.Value {
 	data := c.BytesOf(native.Arg(args, 1))
 	var out []byte
@@ -224,7 +225,7 @@ func (c *State) keyDecrypt(args []goja.Value) goja.Value {
 		key := c.rsaPrivate(native.Arg(args, 0))
 		switch native.Arg(args, 2).ToInteger() {
 		case paddingPKCS1:
-			out, err = rsa.DecryptPKCS1v15(nil, key, data) //nolint:staticcheck // likewise
+			out, err = rsa.DecryptPKCS1v15(nil, key, data) //nolint:staticcheck // Node offers it, and the code requested it
 		case paddingOAEP:
 			out, err = rsa.DecryptOAEP(c.digest(native.Arg(args, 3).String())(), nil, key, data, c.BytesOf(native.Arg(args, 4)))
 		default:
@@ -237,8 +238,8 @@ func (c *State) keyDecrypt(args []goja.Value) goja.Value {
 	return c.Buffer(out)
 }
 
-// openPublic undoes privateEncrypt: RSA with the public key, and the padding of
-// a signature taken off.
+// openPublic reverses privateEncrypt: it applies RSA with the public key and
+// removes the padding of a signature.
 func openPublic(key *rsa.PublicKey, data []byte) ([]byte, error) {
 	if len(data) != key.Size() {
 		return nil, errKey

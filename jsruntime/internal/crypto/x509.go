@@ -36,8 +36,7 @@ func (c *State) certificate(v goja.Value) *x509.Certificate {
 	return cert
 }
 
-// certificateParse returns the parts of a certificate, worded as Node words
-// them.
+// certificateParse returns the parts of a certificate in Node's format.
 func (c *State) certificateParse(args []goja.Value) goja.Value {
 	cert := c.certificate(native.Arg(args, 0))
 	const layout = "Jan _2 15:04:05 2006 GMT"
@@ -58,7 +57,8 @@ func (c *State) certificateParse(args []goja.Value) goja.Value {
 	return o
 }
 
-// nameLines writes a name one part a line, in the order of the certificate.
+// nameLines writes a name with one part per line, in the order of the
+// certificate.
 func nameLines(name pkix.Name) string {
 	short := map[string]string{
 		"2.5.4.6": "C", "2.5.4.8": "ST", "2.5.4.7": "L", "2.5.4.10": "O", "2.5.4.11": "OU", "2.5.4.3": "CN",
@@ -96,8 +96,8 @@ func colons(b []byte) string {
 	return strings.ReplaceAll(strings.ToUpper(fmt.Sprintf("% x", b)), " ", ":")
 }
 
-// certificateCheck takes a certificate, what to check (host, email, ip) and
-// the value. It returns the name in the certificate that fits, or undefined.
+// certificateCheck takes a certificate, what to check (host, email, ip) and the
+// value. It returns the matching name in the certificate, or undefined.
 func (c *State) certificateCheck(args []goja.Value) goja.Value {
 	cert, value := c.certificate(native.Arg(args, 0)), native.Arg(args, 2).String()
 	names := []string{}
@@ -126,21 +126,21 @@ func (c *State) certificateCheck(args []goja.Value) goja.Value {
 	return goja.Undefined()
 }
 
-// matchesWildcard tells whether *.example stands for a host: the star is one
-// label.
+// matchesWildcard reports whether a pattern like *.example matches a host. The
+// star matches one label.
 func matchesWildcard(pattern, host string) bool {
 	tail, ok := strings.CutPrefix(pattern, "*.")
 	_, rest, found := strings.Cut(host, ".")
 	return ok && found && strings.EqualFold(tail, rest)
 }
 
-// certificateIssued tells whether the second certificate issued the first.
+// certificateIssued reports whether the second certificate issued the first.
 func (c *State) certificateIssued(args []goja.Value) goja.Value {
 	cert, issuer := c.certificate(native.Arg(args, 0)), c.certificate(native.Arg(args, 1))
 	return c.VM.ToValue(string(cert.RawIssuer) == string(issuer.RawSubject))
 }
 
-// certificateVerify tells whether a public key signed a certificate.
+// certificateVerify reports whether a public key signed a certificate.
 func (c *State) certificateVerify(args []goja.Value) goja.Value {
 	cert := c.certificate(native.Arg(args, 0))
 	key, err := anyDER(c.BytesOf(native.Arg(args, 1)))

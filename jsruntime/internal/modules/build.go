@@ -17,19 +17,19 @@ import (
 	"github.com/seed-72ea4aab/vault/jsruntime/internal/compile"
 )
 
-// A unit is a file of a package, made ready for goja, with the units that the
-// Names in it stand for. Its own name is its path. As in Node, a file has one
-// instance in a run, however it is reached: packages rely on it to share state
-// between their files.
+// A unit is a file of a package, prepared for goja, with the units that its
+// names refer to. The name of a unit is its path. As in Node, a file has one
+// instance in a run, however it is reached. Packages rely on that to share
+// state between their files.
 
-// built is a unit. It is not changed any more.
+// built is a unit. It is immutable.
 type built struct {
 	text  string
 	names map[string]string // units by the names that the text requires
 	err   error
 }
 
-// buildAll makes units of files, as many at a time as there are processors.
+// buildAll builds units from files, as many at a time as there are processors.
 func (f *folder) buildAll(files []string) []*built {
 	out := make([]*built, len(files))
 	var next atomic.Int64
@@ -45,8 +45,8 @@ func (f *folder) buildAll(files []string) []*built {
 	return out
 }
 
-// build makes a unit of a file. esbuild sees the text alone, and reads no file by
-// itself.
+// build builds a unit from a file. esbuild sees only the text and reads no
+// files.
 func (f *folder) build(file string) *built {
 	raw, err := f.root.ReadFile(file)
 	if err != nil {
@@ -82,7 +82,7 @@ func (f *folder) build(file string) *built {
 	return b
 }
 
-// isModule tells whether Node takes a file for an ES module.
+// isModule reports whether Node treats a file as an ES module.
 func (f *folder) isModule(file string) bool {
 	switch path.Ext(file) {
 	case ".mjs":
@@ -94,11 +94,11 @@ func (f *folder) isModule(file string) bool {
 	return false
 }
 
-// defaultImport is how esbuild writes the import of a module as a whole.
+// defaultImport matches esbuild's code for the import of a whole module.
 var defaultImport = regexp.MustCompile(`__toESM\(require\(("(?:[^"\\\n]|\\.)*")\)\)`)
 
-// wholeDefaults makes the default import of a CommonJS module all of its exports,
-// which is Node's way; esbuild takes the property default where there is one.
+// wholeDefaults makes the default import of a CommonJS module all of its
+// exports, as in Node. esbuild would use its property default, if there is one.
 func (f *folder) wholeDefaults(b *built) string {
 	return defaultImport.ReplaceAllStringFunc(b.text, func(call string) string {
 		name, err := strconv.Unquote(defaultImport.FindStringSubmatch(call)[1])
@@ -112,8 +112,8 @@ func (f *folder) wholeDefaults(b *built) string {
 // unitOptions are the options of esbuild for a unit.
 var unitOptions = api.TransformOptions{Define: map[string]string{"import.meta.url": "module.url"}}
 
-// buildError says which file of a package cannot be used. It repeats nothing of
-// the file.
+// buildError names the file of a package that cannot be used. It does not
+// repeat the file's content.
 func buildError(file string, m api.Message) error {
 	if m.Location != nil {
 		file = fmt.Sprintf("%s:%d", file, m.Location.Line)
@@ -124,12 +124,11 @@ func buildError(file string, m api.Message) error {
 	return fmt.Errorf("the package cannot be used: %s: %s", file, m.Text)
 }
 
-// requireCall is how esbuild writes a call of require with a literal name.
+// requireCall matches esbuild's code for a call of require with a literal name.
 var requireCall = regexp.MustCompile(`\brequire\(("(?:[^"\\\n]|\\.)*")\)`)
 
-// names returns the units that the names in a text stand for. What looks like a
-// call within a string does no harm; what leads nowhere is for require to say, when
-// it is run.
+// names returns the units that the names in a text refer to. A match inside a
+// string does no harm. require reports names that lead nowhere, when it runs.
 func (f *folder) names(file, text string, conditions []map[string]bool) map[string]string {
 	out := map[string]string{}
 	for _, m := range requireCall.FindAllStringSubmatch(text, -1) {
@@ -144,11 +143,12 @@ func (f *folder) names(file, text string, conditions []map[string]bool) map[stri
 	return out
 }
 
-// nativeText is what a compiled addon is replaced by. Packages that have one
-// often do without it when it cannot be loaded.
+// nativeText replaces a compiled addon. Packages with an addon often work
+// without it if it cannot be loaded.
 const nativeText = `throw Object.assign(new Error(%q + " is a native module, which cannot be loaded here"), { code: "ERR_DLOPEN_FAILED" });`
 
-// jsonModule returns JSON as a module. JSON is JavaScript, but for one property.
+// jsonModule returns JSON as a module. JSON is also JavaScript, except for one
+// property.
 func jsonModule(text string) (string, error) {
 	switch {
 	case !json.Valid([]byte(text)):

@@ -2,8 +2,8 @@ package modules
 
 import "strings"
 
-// Public maps what tenant code may require to files of the prelude.
-// Whatever else it asks for is not found.
+// Public maps the names that tenant code may require to files of the prelude.
+// Other names are not found.
 var Public = map[string]string{
 	"@vault/errors": "errors",
 	"@basis-theory/basis-theory-reactor-formulas-sdk-js": "errors",
@@ -53,19 +53,19 @@ var Public = map[string]string{
 	"worker_threads":   "worker_threads",
 }
 
-// StandIns are the public modules that take the place of packages. A package of
-// the operator with such a name takes precedence.
+// StandIns are the public modules that replace packages. A package of the
+// operator with the same name takes precedence.
 var StandIns = wordsOf("abort-controller axios node-fetch")
 
 // Own are the public modules that exist only here.
 var Own = wordsOf("@vault/errors @basis-theory/basis-theory-reactor-formulas-sdk-js")
 
-// coreModules are the modules of Node that are not there. A package of such a
-// name is never meant.
+// coreModules are the modules of Node that are not supported. Their names never
+// refer to packages.
 var coreModules = wordsOf("async_hooks dgram diagnostics_channel domain inspector path/win32 readline repl stream/consumers stream/web sys trace_events wasi")
 
-// isNodeModule tells whether a name is a module of Node, whatever packages there
-// are.
+// isNodeModule reports whether a name always means a module of Node, whatever
+// packages there are.
 func isNodeModule(name string) bool {
 	plain := strings.TrimPrefix(name, "node:")
 	return plain != name || coreModules[plain] || Public[plain] != "" && !StandIns[plain]

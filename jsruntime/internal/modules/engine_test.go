@@ -9,8 +9,8 @@ import (
 	"github.com/seed-72ea4aab/vault/jsruntime/internal/compile"
 )
 
-// These tests guard what this package takes from goja and esbuild without a promise
-// of theirs. One that fails after an upgrade says what has changed.
+// These tests guard undocumented behavior of goja and esbuild that this package
+// relies on. A failure after an upgrade shows what has changed.
 
 func TestCompilerWritesCommonJS(t *testing.T) {
 	t.Parallel()

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// manifest is what matters of a package.json.
+// manifest has the relevant fields of a package.json.
 type manifest struct {
 	Name         string          `json:"name"`
 	Type         string          `json:"type"`
@@ -17,22 +17,22 @@ type manifest struct {
 	Dependencies json.RawMessage `json:"dependencies"`
 }
 
-// main returns the file that stands for the package, if it names one.
+// main returns the main file of the package, if it names one.
 func (m *manifest) main() string {
 	var name string
-	_ = json.Unmarshal(m.Main, &name) // Node ignores what is no string, too
+	_ = json.Unmarshal(m.Main, &name) // Node also ignores a value that is not a string
 	return name
 }
 
-// pair is a property of a JSON object. The order of conditions counts, which a
-// Go map would lose.
+// pair is a property of a JSON object. The order of conditions matters, and a
+// Go map would lose it.
 type pair struct {
 	key   string
 	value json.RawMessage
 }
 
-// pairsOf returns the properties of a JSON object in their order, and nothing
-// for any other value.
+// pairsOf returns the properties of a JSON object in order, or nil for any
+// other value.
 func pairsOf(raw json.RawMessage) []pair {
 	dec := json.NewDecoder(bytes.NewReader(raw))
 	if start, err := dec.Token(); err != nil || start != json.Delim('{') {
@@ -54,9 +54,9 @@ func pairsOf(raw json.RawMessage) []pair {
 	return out
 }
 
-// target returns what exports or imports have for a name such as "./sub", as a
-// path that begins with "./" or, in imports, the name of a package. conditions
-// are those that hold.
+// target returns the target that exports or imports have for a name such as
+// "./sub". It is a path that starts with "./" or, in imports, the name of a
+// package. conditions are the active conditions.
 func target(raw json.RawMessage, name string, conditions map[string]bool) (string, bool) {
 	pairs := pairsOf(raw)
 	if len(pairs) == 0 || !strings.HasPrefix(pairs[0].key, ".") && !strings.HasPrefix(pairs[0].key, "#") {
@@ -81,8 +81,8 @@ func target(raw json.RawMessage, name string, conditions map[string]bool) (strin
 	return chosen(best.value, star, conditions)
 }
 
-// matchPattern returns what the star of a key stands for in a name. A key that
-// ends in a slash stands for everything below it, as it did up to Node 16.
+// matchPattern returns the part of a name that the star of a key matches. A key
+// that ends in a slash matches everything below it, as up to Node 16.
 func matchPattern(key, name string) (string, bool) {
 	head, tail, ok := strings.Cut(key, "*")
 	if !ok {
@@ -127,7 +127,8 @@ func chosen(raw json.RawMessage, star string, conditions map[string]bool) (strin
 	return "", false
 }
 
-// below joins a relative path to a folder, and refuses one that leads out of it.
+// below joins a relative path to a folder, and rejects a path that leads out of
+// it.
 func below(dir, relative string) (string, bool) {
 	joined := path.Join(dir, relative)
 	return joined, strings.HasPrefix(joined, dir+"/")

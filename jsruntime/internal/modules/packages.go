@@ -1,6 +1,7 @@
-// Package modules knows what code may require: the modules of Node that the prelude
-// has, and the packages in a folder of the operator. The embedding process finds and
-// builds packages with a [Store]; the process that runs code keeps them in [Units].
+// Package modules knows what code may require: the modules of Node in the
+// prelude, and the packages in a folder of the operator. The embedding process
+// finds and builds packages with a [Store]. The process that runs code keeps
+// them in [Units].
 package modules
 
 import (
@@ -20,29 +21,29 @@ import (
 // ErrModules means that the folder of [Options.Modules] cannot be used.
 var ErrModules = errors.New("jsruntime: the folder of packages cannot be used")
 
-// The questions about packages.
+// Questions about packages.
 const (
-	AskFind  = "find"  // which units names stand for, seen from a unit
+	AskFind  = "find"  // the units that names refer to, as seen from a unit
 	AskUnit  = "unit"  // the text of a unit
 	AskNames = "names" // the names of the packages
 )
 
-// Store is the operator's packages, kept by the embedding process: which there
-// are, the units that were asked for, and how often they are used.
+// Store has the operator's packages, for the embedding process: their names,
+// the units that were requested, and how often they are used.
 type Store struct {
-	Err    error // why there are none
+	Err    error // why there are no packages
 	folder *folder
 	names  []string
 
-	building sync.Mutex // one set of units at a time; it uses all processors
+	building sync.Mutex // one set of units at a time, because it uses all processors
 
 	mu    sync.Mutex
-	units map[string]*built // that were asked for
-	uses  map[string]int    // how many runs have required a unit in the tenant's code
+	units map[string]*built // requested units
+	uses  map[string]int    // number of runs in which the tenant's code required a unit
 }
 
-// Open reads which packages a folder has. Without a folder there are
-// none.
+// Open reads the names of the packages in a folder. An empty dir means no
+// packages.
 func Open(dir string) *Store {
 	p := &Store{units: map[string]*built{}, uses: map[string]int{}}
 	if dir == "" {
@@ -68,8 +69,8 @@ func (p *Store) Close() error {
 	return p.folder.root.Close()
 }
 
-// list returns the names of the packages, sorted: the dependencies of the
-// folder's package.json, if it has some, else everything in node_modules.
+// list returns the sorted names of the packages: the dependencies in the
+// folder's package.json if it has any, otherwise everything in node_modules.
 func (f *folder) list() ([]string, error) {
 	entries, err := fs.ReadDir(f.root.FS(), "node_modules")
 	if err != nil {
@@ -103,7 +104,7 @@ func (f *folder) list() ([]string, error) {
 	return all, nil
 }
 
-// declared returns those packages that the package.json of the folder names.
+// declared returns the packages that the package.json of the folder names.
 func (f *folder) declared(all []string) []string {
 	m := f.manifest(".")
 	if m == nil {
@@ -120,8 +121,8 @@ func (f *folder) declared(all []string) []string {
 
 var errQuestion = errors.New("unknown question")
 
-// Answer answers a question about packages. known tells which units the asker
-// has.
+// Answer responds to a question about packages. known reports which units the
+// asking process has.
 func (p *Store) Answer(question string, args []string, known func(unit string) bool) ([]string, error) {
 	switch {
 	case question == AskNames:
@@ -140,8 +141,8 @@ func (p *Store) Answer(question string, args []string, known func(unit string) b
 	return nil, errQuestion
 }
 
-// find returns the unit that a name stands for in the code of the tenant, or in a
-// Unit that has computed it.
+// find returns the unit that a name refers to in the code of the tenant, or in
+// a unit that computed the name.
 func (p *Store) find(from, name string) string {
 	dir := "."
 	if from != "" {
@@ -156,8 +157,8 @@ func (p *Store) find(from, name string) string {
 	return unit
 }
 
-// get returns units, and builds those that were not asked for before. A worker
-// could ask for anything: only files in packages are units.
+// get returns units, and builds those that were not requested before. A worker
+// could request anything, but only files in packages are units.
 func (p *Store) get(names ...string) []*built {
 	p.building.Lock()
 	defer p.building.Unlock()
@@ -188,17 +189,17 @@ func (p *Store) get(names ...string) []*built {
 	return out
 }
 
-// maxAnswer is about how many bytes of units go into one answer. What lies beyond
-// is asked for when it is needed.
+// maxAnswer is about how many bytes of units one response contains. Further
+// units are requested when needed.
 const maxAnswer = 512 << 10
 
-// UnitParts is how many strings a unit is when it travels.
+// UnitParts is the number of strings that represent a unit in transit.
 const UnitParts = 3
 
-// closure returns units as they travel: name, text, and the names in it, as JSON.
-// They are the one that was asked for, and those that it needs in turn as far as
-// there is room for them. Units that cannot be built are left out, for the run that
-// asks for them by name.
+// closure returns a unit and, as far as there is room, the units that it needs
+// in turn. Each is represented by its name, its text, and the names in it as
+// JSON. It omits units that cannot be built; a run that requests one by name
+// gets the error.
 func (p *Store) closure(name string, room int, known func(unit string) bool) ([]string, error) {
 	first := p.get(name)[0]
 	if first.err != nil {
@@ -206,7 +207,7 @@ func (p *Store) closure(name string, room int, known func(unit string) bool) ([]
 	}
 	var out []string
 	add := func(name string, b *built) {
-		names, _ := json.Marshal(b.names) // strings always have a form
+		names, _ := json.Marshal(b.names) // strings can always be encoded
 		out = append(out, name, b.text, string(names))
 		room -= len(b.text)
 	}
@@ -233,8 +234,7 @@ func (p *Store) closure(name string, room int, known func(unit string) bool) ([]
 // needs returns the units that a unit requires, sorted.
 func (b *built) needs() []string { return slices.Sorted(maps.Values(b.names)) }
 
-// Used counts the units that the code of a run has required, one name on each
-// line.
+// Used counts the units that the code of a run has required, one name per line.
 func (p *Store) Used(names []byte) {
 	if len(names) == 0 {
 		return
@@ -248,12 +248,12 @@ func (p *Store) Used(names []byte) {
 	}
 }
 
-// maxFavourites is how many bytes of units a spare worker compiles before it is
-// needed: a moment's work.
+// maxFavourites is how many bytes of units a spare worker compiles ahead of
+// time, which takes a moment.
 const maxFavourites = 1 << 20
 
-// Favourites returns the units that are used most and what they need, as they
-// travel, and as many as a spare worker should load.
+// Favourites returns the most used units and the units that they need, in
+// transit form, as many as a spare worker should load.
 func (p *Store) Favourites() []string {
 	p.mu.Lock()
 	names := slices.Collect(maps.Keys(p.uses))

@@ -11,21 +11,22 @@ import (
 	"sync"
 )
 
-// folder is the operator's folder of packages. All reading goes through its
-// root, which refuses what lies outside, also behind symbolic links. Paths in it
-// are relative, with slashes.
+// folder is the operator's folder of packages. All reads go through its root,
+// which rejects files outside of it, even behind symbolic links. Paths are
+// relative and use slashes.
 type folder struct {
 	root *os.Root
 
 	mu        sync.Mutex
-	manifests map[string]*manifest // by folder; nil where there is none
+	manifests map[string]*manifest // by folder; nil for a folder without one
 }
 
 // ErrNotFound means that there is no such package or unit.
 var ErrNotFound = errors.New("not found")
 
-// The conditions of exports that hold: first those of the way in which a name is
-// asked for, then, for packages that know only the other way, those of that one.
+// The active conditions of exports. The first set is for the way in which a
+// name is requested. The second set is for packages that support only the other
+// way.
 var (
 	requireConditions = []map[string]bool{{"node": true, "require": true}, {"node": true, "import": true}}
 	importConditions  = []map[string]bool{{"node": true, "import": true}, {"node": true, "require": true}}
@@ -52,8 +53,8 @@ func (f *folder) manifest(dir string) *manifest {
 	return m
 }
 
-// resolve returns the file that a name stands for in a file of the given folder,
-// as Node does it, without symbolic links.
+// resolve returns the file that a name refers to in a file of the given folder,
+// as Node does. Symbolic links are resolved.
 func (f *folder) resolve(dir, name string, conditions []map[string]bool) (string, error) {
 	for _, set := range conditions {
 		found, err := f.resolveWith(dir, name, set)
@@ -89,8 +90,8 @@ func (f *folder) resolveWith(dir, name string, conditions map[string]bool) (stri
 	}
 }
 
-// splitName splits the name of a package from the path within it, "." or
-// "./sub".
+// splitName splits a name into the package and the path within it, which is "."
+// or "./sub".
 func splitName(name string) (packageName, sub string) {
 	parts := strings.SplitN(name, "/", 3)
 	n := 1
@@ -103,7 +104,7 @@ func splitName(name string) (packageName, sub string) {
 	return strings.Join(parts[:n], "/"), "./" + strings.Join(parts[n:], "/")
 }
 
-// inPackage returns a file of a package: "." is the package itself.
+// inPackage returns a file of a package; "." is the package itself.
 func (f *folder) inPackage(dir, sub string, conditions map[string]bool) (string, error) {
 	info, err := f.root.Stat(dir)
 	if err != nil || !info.IsDir() {
@@ -128,7 +129,7 @@ func (f *folder) exported(dir string, m *manifest, sub string, conditions map[st
 	return f.regular(full)
 }
 
-// imported returns the file that a package has for a name that begins with #.
+// imported returns the file that a package has for a name that starts with #.
 func (f *folder) imported(dir, name string, conditions map[string]bool) (string, error) {
 	own, m := f.scope(dir)
 	if m == nil {
@@ -148,7 +149,8 @@ func (f *folder) imported(dir, name string, conditions map[string]bool) (string,
 	return f.regular(full)
 }
 
-// scope returns the nearest folder upwards with a package.json, and that.
+// scope returns the nearest folder upwards with a package.json, and its
+// manifest.
 func (f *folder) scope(dir string) (string, *manifest) {
 	for {
 		if m := f.manifest(dir); m != nil {
@@ -161,10 +163,10 @@ func (f *folder) scope(dir string) (string, *manifest) {
 	}
 }
 
-// extensions are what a name may lack.
+// extensions are the extensions that a name may omit.
 var extensions = []string{"", ".js", ".json", ".node", ".cjs", ".mjs"}
 
-// file returns the file that a path without extension stands for, or that of a
+// file returns the file of a path without extension, or the main file of a
 // folder.
 func (f *folder) file(name string, isFolder bool) (string, error) {
 	if !isFolder {
@@ -192,7 +194,7 @@ func (f *folder) file(name string, isFolder bool) (string, error) {
 	return "", ErrNotFound
 }
 
-// regular returns a path that is a file within the folder.
+// regular returns the path if it is a regular file within the folder.
 func (f *folder) regular(name string) (string, error) {
 	if !fs.ValidPath(name) {
 		return "", ErrNotFound
@@ -204,11 +206,11 @@ func (f *folder) regular(name string) (string, error) {
 	return name, nil
 }
 
-// maxLinks bounds the symbolic links on one path.
+// maxLinks limits the symbolic links on one path.
 const maxLinks = 40
 
-// real returns a path without symbolic links, by which a file is known however
-// it was reached. The root has made sure that none leads out.
+// real returns a path without symbolic links, which identifies a file however
+// it was reached. The root has made sure that no link leads out.
 func (f *folder) real(name string) (string, error) {
 	rest := strings.Split(name, "/")
 	done := "."

@@ -10,15 +10,16 @@ import (
 	"github.com/seed-72ea4aab/vault/jsruntime/internal/compile"
 )
 
-// Units is the units that a process has. It keeps them for its life: they are
-// the operator's, and the same for every run. Its zero value is ready.
+// Units has the units of a process. It keeps them for the life of the process,
+// because they belong to the operator and are the same for every run. The zero
+// value is ready to use.
 type Units struct {
 	mu    sync.Mutex
 	units map[string]*Unit
-	found map[string]string // units by the place and name that they were asked for
+	found map[string]string // units by the place and name of the request
 }
 
-// Unit is a unit, compiled when it is first needed.
+// Unit is a unit, compiled when first needed.
 type Unit struct {
 	mu       sync.Mutex
 	text     string            // until it is compiled
@@ -29,10 +30,10 @@ type Unit struct {
 	err      error
 }
 
-// maxFound bounds how many names are remembered.
+// maxFound limits how many names are remembered.
 const maxFound = 1000
 
-// Add adds a unit as it travels, unless it is there already.
+// Add adds a unit in transit form, unless it already exists.
 func (c *Units) Add(name, text string, names []byte) {
 	u := c.entry(name)
 	u.mu.Lock()
@@ -57,8 +58,8 @@ func (c *Units) entry(name string) *Unit {
 	return u
 }
 
-// Get returns a unit, compiled at most once. fetch is to add it, if it is not
-// there.
+// Get returns a unit, compiled at most once. If the unit does not exist, fetch
+// must add it.
 func (c *Units) Get(name string, fetch func() error) (*Unit, error) {
 	u := c.entry(name)
 	ready, err := u.ready(name)
@@ -74,8 +75,8 @@ func (c *Units) Get(name string, fetch func() error) (*Unit, error) {
 	return u, err
 }
 
-// ready compiles the unit if there is a text to compile, and tells whether there
-// was.
+// ready compiles the unit if there is text to compile, and reports whether the
+// unit is ready.
 func (u *Unit) ready(name string) (bool, error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -103,7 +104,7 @@ func (u *Unit) compile(name, source string) error {
 	return nil
 }
 
-// Remembered returns the unit that a name stood for before.
+// Remembered returns the unit that a name referred to before.
 func (c *Units) Remembered(key string) (string, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -111,7 +112,7 @@ func (c *Units) Remembered(key string) (string, bool) {
 	return name, ok
 }
 
-// Remember keeps the unit that a name stands for.
+// Remember stores the unit that a name refers to.
 func (c *Units) Remember(key, name string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -1,5 +1,6 @@
-// Package native has the values that go between Go and JavaScript: arguments, bytes,
-// errors and JSON. The packages whose functions the prelude calls build on it.
+// Package native has the values that pass between Go and JavaScript: arguments,
+// bytes, errors and JSON. The packages whose functions the prelude calls build
+// on it.
 package native
 
 import (
@@ -9,8 +10,8 @@ import (
 	"github.com/dop251/goja"
 )
 
-// Context is what natives need of a run: its runtime, and the values that go
-// between Go and JavaScript.
+// Context has what natives need of a run: its runtime, and methods for values
+// that pass between Go and JavaScript.
 type Context struct {
 	VM *goja.Runtime
 }
@@ -23,8 +24,8 @@ func Arg(args []goja.Value, i int) goja.Value {
 	return goja.Undefined()
 }
 
-// BytesOf returns the bytes of a Uint8Array (a Buffer included) or an
-// ArrayBuffer, shared with the code. The prelude makes sure of the type.
+// BytesOf returns the bytes of a Uint8Array, including a Buffer, or of an
+// ArrayBuffer. They are shared with the code. The prelude checks the type.
 func (c Context) BytesOf(v goja.Value) []byte {
 	switch b := v.Export().(type) {
 	case []byte:
@@ -35,7 +36,7 @@ func (c Context) BytesOf(v goja.Value) []byte {
 	panic(c.NewError("TypeError", "ERR_INVALID_ARG_TYPE", "The argument must be an instance of Buffer, TypedArray or ArrayBuffer"))
 }
 
-// Buffer hands bytes over to the code, as an ArrayBuffer.
+// Buffer passes bytes to the code, as an ArrayBuffer.
 func (c Context) Buffer(b []byte) goja.Value {
 	return c.VM.ToValue(c.VM.NewArrayBuffer(b))
 }
@@ -57,17 +58,17 @@ func (c Context) NewError(class, code, text string) *goja.Object {
 	return o
 }
 
-// Set sets a property of an object of our own, which cannot fail.
+// Set sets a property of an internal object, which cannot fail.
 func (c Context) Set(o *goja.Object, name string, v any) {
 	if err := o.Set(name, v); err != nil {
 		panic(err)
 	}
 }
 
-// maxMessage bounds a message or a name that is part of one, in bytes.
+// maxMessage limits a message, or a name that is part of one, in bytes.
 const maxMessage = 4 << 10
 
-// Clip bounds a text that goes into a message.
+// Clip limits a text that goes into a message.
 func Clip(s string) string {
 	if len(s) > maxMessage {
 		s = strings.ToValidUTF8(s[:maxMessage], "") + "..."
@@ -75,8 +76,8 @@ func Clip(s string) string {
 	return s
 }
 
-// DecodeBase64 reads both alphabets, padded or not, and skips what is in
-// neither, as Node does.
+// DecodeBase64 reads both alphabets, with or without padding, and skips other
+// characters, as Node does.
 func DecodeBase64(s string) []byte {
 	if end := strings.IndexByte(s, '='); end >= 0 {
 		s = s[:end]

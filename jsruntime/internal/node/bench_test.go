@@ -16,9 +16,9 @@ import (
 // input1K is an input of about one kilobyte.
 var input1K = json.RawMessage(`{"args":[` + strings.Repeat(`{"name":"customer","number":"4242424242424242","amount":1000,"ok":true},`, 13) + `1],"configuration":{"key":"value"}}`)
 
-// ratio runs two functions in turns and reports the ratio of their typical times
-// beside its limit. A ratio above the limit is not a failure, because a busy machine
-// moves it.
+// ratio runs two functions in turns and reports the ratio of their typical
+// times and its limit. A ratio above the limit is not a failure, because a busy
+// machine changes it.
 func ratio(b *testing.B, limit float64, measured, reference func()) {
 	b.Helper()
 	var a, c []time.Duration
@@ -50,8 +50,8 @@ func BenchmarkInputAgainstUnmarshal(b *testing.B) {
 	})
 }
 
-// BenchmarkPreludeAgainstBare compares a run with a run in a runtime without the
-// prelude.
+// BenchmarkPreludeAgainstBare compares a run with a run in a runtime without
+// the prelude.
 func BenchmarkPreludeAgainstBare(b *testing.B) {
 	code, bad := compile.Compile("module.exports = async (req) => ({ raw: req.args })", 1000)
 	if bad != nil {

@@ -13,8 +13,8 @@ import (
 	"github.com/seed-72ea4aab/vault/jsruntime/internal/native"
 )
 
-// bufferNatives turn text into bytes and back, for Buffer, TextEncoder and
-// their like.
+// bufferNatives convert between text and bytes, for Buffer, TextEncoder and
+// similar classes.
 var bufferNatives = map[string]nativeFunc{
 	"buffer.encode": func(c *Execution, args []goja.Value) goja.Value {
 		return c.Buffer(encodeText(native.Arg(args, 0), native.Arg(args, 1).String()))
@@ -22,7 +22,7 @@ var bufferNatives = map[string]nativeFunc{
 	"buffer.decode": func(c *Execution, args []goja.Value) goja.Value {
 		return c.decodeText(c.BytesOf(native.Arg(args, 0)), native.Arg(args, 1).String())
 	},
-	// twin returns another buffer of the same bytes.
+	// twin returns another buffer with the same bytes.
 	"buffer.twin": func(c *Execution, args []goja.Value) goja.Value { return c.Buffer(c.arrayBuffer(args).Bytes()) },
 	"buffer.detach": func(c *Execution, args []goja.Value) goja.Value {
 		return c.VM.ToValue(c.arrayBuffer(args).Detach())
@@ -39,7 +39,7 @@ var bufferNatives = map[string]nativeFunc{
 	"buffer.lastIndexOf": func(c *Execution, args []goja.Value) goja.Value {
 		return c.VM.ToValue(bytes.LastIndex(c.BytesOf(native.Arg(args, 0)), c.BytesOf(native.Arg(args, 1))))
 	},
-	// Go's strings have no lone surrogates: they become U+FFFD.
+	// Go strings have no lone surrogates, so these become U+FFFD.
 	"text.wellFormed": func(c *Execution, args []goja.Value) goja.Value {
 		return c.VM.ToValue(native.Arg(args, 0).String())
 	},
@@ -48,7 +48,7 @@ var bufferNatives = map[string]nativeFunc{
 	"text.label":      (*Execution).encodingLabel,
 }
 
-// encodeText returns the bytes of a string in an encoding of Node's.
+// encodeText returns the bytes of a string in one of Node's encodings.
 func encodeText(v goja.Value, encoding string) []byte {
 	s, ok := v.ToString().(goja.String)
 	if !ok {
@@ -76,7 +76,7 @@ func encodeText(v goja.Value, encoding string) []byte {
 	return []byte(s.String())
 }
 
-// decodeHex reads pairs of digits up to the first byte that is not one.
+// decodeHex reads pairs of digits up to the first invalid byte.
 func decodeHex(s string) []byte {
 	n := 0
 	for n < len(s)&^1 && isHex(s[n]) && isHex(s[n+1]) {
@@ -90,7 +90,7 @@ func isHex(c byte) bool {
 	return '0' <= c && c <= '9' || 'a' <= c && c <= 'f' || 'A' <= c && c <= 'F'
 }
 
-// decodeText returns the string for bytes in an encoding of Node's.
+// decodeText returns the string for bytes in one of Node's encodings.
 func (c *Execution) decodeText(b []byte, encoding string) goja.Value {
 	switch encoding {
 	case "hex":
@@ -119,7 +119,7 @@ func (c *Execution) decodeText(b []byte, encoding string) goja.Value {
 	return c.VM.ToValue(decodeUTF8(b))
 }
 
-// decodeUTF8 replaces what is no UTF-8 as the WHATWG standard says: one
+// decodeUTF8 replaces invalid UTF-8 according to the WHATWG standard: one
 // replacement for each maximal part of a character.
 func decodeUTF8(b []byte) string {
 	if utf8.Valid(b) {
@@ -170,7 +170,7 @@ func brokenPrefix(b []byte) int {
 func (c *Execution) encodingLabel(args []goja.Value) goja.Value {
 	label := native.Arg(args, 0).String()
 	if strings.TrimSpace(label) != label {
-		return goja.Undefined() // the standard knows fewer spaces, and the prelude took those off
+		return goja.Undefined() // the standard knows fewer spaces, and the prelude has removed those
 	}
 	enc, err := htmlindex.Get(label)
 	if err != nil {
@@ -183,7 +183,7 @@ func (c *Execution) encodingLabel(args []goja.Value) goja.Value {
 	return c.VM.ToValue(name)
 }
 
-// arrayBuffer returns the first argument, which the prelude knows to be one.
+// arrayBuffer returns the first argument, which must be an ArrayBuffer.
 func (c *Execution) arrayBuffer(args []goja.Value) goja.ArrayBuffer {
 	b, ok := native.Arg(args, 0).Export().(goja.ArrayBuffer)
 	if !ok {

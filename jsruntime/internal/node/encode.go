@@ -13,9 +13,9 @@ import (
 	"github.com/seed-72ea4aab/vault/script"
 )
 
-// encoder writes a value as JSON.stringify would. Unlike goja's own it stops
-// as soon as the text is too long or the run is over, so that a small value
-// that stands for a huge text costs little.
+// encoder writes a value like JSON.stringify. Unlike goja's own, it stops as
+// soon as the text is too long or the run is over, so that a small value with a
+// huge text costs little.
 type encoder struct {
 	c     *Execution
 	out   []byte
@@ -24,8 +24,8 @@ type encoder struct {
 	fail  *script.Error
 }
 
-// encode returns the JSON text of a result; undefined is null. It must run
-// within a macrotask, since toJSON and getters are code of the tenant.
+// encode returns the JSON text of a result; undefined becomes null. It must run
+// within a macrotask, because toJSON and getters are code of the tenant.
 func (c *Execution) encode(v goja.Value) (json.RawMessage, *script.Error) {
 	e := &encoder{c: c}
 	if v == nil {
@@ -40,7 +40,7 @@ func (c *Execution) encode(v goja.Value) (json.RawMessage, *script.Error) {
 		return nil, c.failure(ex)
 	case e.fail != nil:
 		return nil, e.fail
-	case len(e.out) > c.limits.MaxOutput: // its last text was long once escaped
+	case len(e.out) > c.limits.MaxOutput: // escaping made its last text too long
 		return nil, StopError(script.Output)
 	case !written:
 		return json.RawMessage("null"), nil
@@ -48,7 +48,7 @@ func (c *Execution) encode(v goja.Value) (json.RawMessage, *script.Error) {
 	return e.out, nil
 }
 
-// full notes that encoding must end.
+// full reports whether encoding must end.
 func (e *encoder) full() bool {
 	e.nodes++
 	switch {
@@ -186,8 +186,8 @@ func (e *encoder) object(o *goja.Object) {
 	e.out = append(e.out, '}')
 }
 
-// text writes a string. A surrogate that stands alone is written as an escape,
-// because it has no UTF-8.
+// text writes a string. It writes a lone surrogate as an escape, because it has
+// no UTF-8 encoding.
 func (e *encoder) text(s goja.String) {
 	if s.Length() > e.c.limits.MaxOutput {
 		e.fail = StopError(script.Output)
@@ -233,7 +233,7 @@ func (e *encoder) quote(s string) {
 	e.out = append(e.out, '"')
 }
 
-// char writes one character of a string, escaped where JSON asks for it.
+// char writes one character of a string, escaped if JSON requires it.
 func (e *encoder) char(r rune) {
 	const hex = "0123456789abcdef"
 	switch r {

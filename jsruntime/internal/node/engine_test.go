@@ -11,8 +11,8 @@ import (
 	"github.com/seed-72ea4aab/vault/script"
 )
 
-// These tests guard what this package takes from goja and esbuild without a promise
-// of theirs. One that fails after an upgrade says what has changed.
+// These tests guard undocumented behavior of goja and esbuild that this package
+// relies on. A failure after an upgrade shows what has changed.
 
 func TestEngineMakesRangeErrors(t *testing.T) {
 	t.Parallel()
@@ -51,9 +51,9 @@ func TestEngineMessages(t *testing.T) {
 	}
 }
 
-// TestPatchedNames makes sure that no patch is without effect: each repairs something
-// that goja still gets wrong.
-func TestPatchedNames(t *testing.T) {
+// TestEveryPatchIsNeeded checks that every patch is still needed, because it repairs
+// something that goja gets wrong.
+func TestEveryPatchIsNeeded(t *testing.T) {
 	t.Parallel()
 	vm := goja.New()
 	for patch, check := range map[string]string{
@@ -68,7 +68,7 @@ func TestPatchedNames(t *testing.T) {
 			t.Fatal(err)
 		}
 		if v.ToBoolean() {
-			t.Errorf("goja has what %s adds: take the patch out", patch)
+			t.Errorf("goja now has what %s adds; remove the patch", patch)
 		}
 	}
 }

@@ -1,6 +1,7 @@
-// Package node runs programs in goja as Node 16 would: it has the event loop, the
-// modules and globals of Node, and what a run may ask its host for. An [Engine]
-// compiles and runs, one runtime for each run.
+// Package node runs programs in goja as Node 16 would. It has the event loop,
+// the modules and globals of Node, and the operations that a run may request
+// from its host. An [Engine] compiles and runs programs, with one runtime for
+// each run.
 package node
 
 import (
@@ -22,20 +23,20 @@ import (
 	"github.com/seed-72ea4aab/vault/script"
 )
 
-// maxStack bounds calls within calls; beyond it a run ends. Where functions of Go
-// and of JavaScript call each other in turns, goja needs time quadratic in the depth
-// to unwind, more than a second for as many, so that this is about the most it can
-// take.
+// maxStack limits the depth of calls; beyond it a run ends. If functions of Go
+// and of JavaScript call each other in turns, goja needs time quadratic in the
+// depth to unwind. That is more than a second at this depth, so it cannot be
+// much larger.
 const maxStack = 4000
 
-// Bounds on what one run may have pending.
+// Limits on what one run may have pending.
 const (
 	maxTimers      = 10_000
 	maxHostPending = 64
 	maxHostCalls   = 10_000
 )
 
-// Limits bound one run. They travel to the worker with it.
+// Limits are the limits of one run. They are sent to the worker with it.
 type Limits struct {
 	Timeout   time.Duration
 	MaxSource int
@@ -43,74 +44,75 @@ type Limits struct {
 	MaxLog    int
 }
 
-// Job is one piece of work for an engine: to run code, or only to load it.
+// Job is a piece of work for an engine: running code, or only loading it.
 type Job struct {
 	Check    bool
-	Packages bool // the operator offers some
+	Packages bool // the operator offers packages
 	Hash     compile.Hash
-	Source   string // in a worker empty if the parent has sent it before
+	Source   string // empty in a worker if the parent has sent it before
 	Input    json.RawMessage
 	Limits   Limits
 }
 
-// port is how a run reaches the world. Answers to calls come back through
+// port connects a run to the outside. Replies to calls come back through
 // [Execution.Deliver].
 type port interface {
 	Call(id int, op string, args json.RawMessage)
 	Log(level, line string)
-	// Crashed takes a panic of the engine: its text and its stack.
+	// Crashed reports a panic of the engine, with its text and stack.
 	Crashed(text, stack string)
-	// Ask has a question about packages answered, unless done is closed first.
+	// Ask sends a question about packages and returns the reply, unless done is
+	// closed first.
 	Ask(done <-chan struct{}, question string, args ...string) ([]string, error)
 }
 
-// Reply answers a host call.
+// Reply is the reply to a host call.
 type Reply struct {
 	ID     int
 	Result json.RawMessage
 	Err    *script.HostError
 }
 
-// Engine compiles and runs code. It may be used by several goroutines.
+// Engine compiles and runs code. It is safe for concurrent use.
 type Engine struct {
 	cache compile.Cache
 	Units modules.Units
 }
 
-// Execution is one run of one program in a runtime of its own. It belongs to one
-// goroutine, but for deliver and stop.
+// Execution is one run of a program, with its own runtime. It belongs to one
+// goroutine, except for Deliver and Stop.
 type Execution struct {
 	native.Context
 	code   *compile.Code
 	units  *modules.Units // nil without packages
 	port   port
 	limits Limits
-	brand  *goja.Symbol // marks the error classes that choose an answer
+	brand  *goja.Symbol // marks the error classes that choose a response
 
 	loop     loop
 	regexps  regexps
 	natives  map[string]goja.Value
 	modules  map[string]goja.Value   // of the prelude
-	packages map[string]*goja.Object // the module object of each unit that was required
-	used     map[string]bool         // Units that the tenant's code has required
+	packages map[string]*goja.Object // the module object of each required unit
+	used     map[string]bool         // units that the tenant's code has required
 	crypto   crypto.State
 	zlibs    map[int]zlibState
 	lastZlib int
 	logged   int
-	taskErr  error         // what the task of a turn ended with
-	enter    goja.Callable // calls the trampoline, then runs the jobs of promises
+	taskErr  error         // the error of the task of a turn
+	enter    goja.Callable // calls the trampoline, then runs promise jobs
 	started  time.Time
 
 	trampoline *goja.Object
-	turn       func() // what the trampoline calls
+	turn       func() // called by the trampoline
 	jobs       jobFrames
-	overflow   *goja.Object // the last error of too many calls
-	counting   bool         // of frames is under way
-	broken     bool         // too many calls left goja half way through a call
+	overflow   *goja.Object // the last error about too many calls
+	counting   bool         // frames are being counted
+	broken     bool         // too many calls left goja in the middle of a call
 
 	mu      sync.Mutex
 	stopped atomic.Pointer[script.ErrorKind]
-	done    chan struct{} // closed by stop
+	done    chan struct{} // closed by Stop
 }
 
 // newExecution prepares a runtime for a program.
@@ -151,7 +153,7 @@ func (c *Execution) Stop(reason script.ErrorKind) {
 	close(c.done)
 }
 
-// Deliver passes on the answer to a host call. There is room for every call that
+// Deliver passes on the reply to a host call. There is room for every call that
 // can be pending.
 func (c *Execution) Deliver(r Reply) {
 	select {
@@ -160,8 +162,8 @@ func (c *Execution) Deliver(r Reply) {
 	}
 }
 
-// Run does the job and returns the result as JSON. It calls
-// started before any code of the tenant runs.
+// Run does the job and returns the result as JSON. It calls started before any
+// code of the tenant runs.
 func (e *Engine) Run(j Job, p port, started func(*Execution)) (json.RawMessage, *script.Error) {
 	begin := time.Now()
 	code, bad := e.cache.Get(j.Hash, j.Limits.MaxSource, func() (string, *script.Error) { return sourceOf(j, p) })
@@ -184,7 +186,7 @@ func (e *Engine) Run(j Job, p port, started func(*Execution)) (json.RawMessage, 
 // AskSource is the question for the source of a run.
 const AskSource = "source"
 
-// sourceOf returns the source of a job. The parent does not send it again when it
+// sourceOf returns the source of a job. The parent does not send it again if it
 // believes that the worker still has it compiled.
 func sourceOf(j Job, p port) (string, *script.Error) {
 	if j.Source != "" || j.Hash == sha256.Sum256(nil) {
@@ -197,8 +199,8 @@ func sourceOf(j Job, p port) (string, *script.Error) {
 	return answer[0], nil
 }
 
-// do loads the code, calls its function and waits for the outcome. A panic of
-// the engine is an error of this run and of nothing else.
+// do loads the code, calls its function and waits for the result. A panic of
+// the engine becomes an error of this run only.
 func (c *Execution) do(j Job) (out json.RawMessage, bad *script.Error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -209,8 +211,8 @@ func (c *Execution) do(j Job) (out json.RawMessage, bad *script.Error) {
 	return c.perform(j)
 }
 
-// panicked is the error of a run that a panic of the engine ended. A run that was
-// stopped meanwhile, or that called too deep, ended for that reason.
+// panicked returns the error of a run that a panic of the engine ended. If the
+// run was stopped or called too deep, that is the reason.
 func (c *Execution) panicked(p any) *script.Error {
 	switch kind := c.stopped.Load(); {
 	case kind != nil:
@@ -261,7 +263,7 @@ func (c *Execution) macrotask(f func() error) error {
 	})
 }
 
-// microtask runs f as a job of a promise: other jobs go before the callbacks of
+// microtask runs f as a promise job. Other jobs run before the callbacks of
 // process.nextTick.
 func (c *Execution) microtask(f func() error) error {
 	if err := c.enterTask(f); err != nil {
@@ -275,7 +277,7 @@ func (c *Execution) microtask(f func() error) error {
 	return nil
 }
 
-// enterTask runs f, then the jobs of promises.
+// enterTask runs f, then the promise jobs.
 func (c *Execution) enterTask(f func() error) error {
 	c.taskErr = nil
 	c.turn = func() { c.taskErr = f() }
@@ -286,7 +288,7 @@ func (c *Execution) enterTask(f func() error) error {
 }
 
 // native returns a function of the registry as a JavaScript function. A Go
-// panic in it is an error of the code that called it.
+// panic in it becomes an error of the calling code.
 func (c *Execution) native(name string) goja.Value {
 	if v, ok := c.natives[name]; ok {
 		return v
@@ -303,8 +305,8 @@ func (c *Execution) native(name string) goja.Value {
 	return v
 }
 
-// recoverNative turns Go's own panics into JavaScript errors. Those by which
-// goja throws pass.
+// recoverNative turns panics of Go into JavaScript errors. It passes on the
+// panics with which goja throws.
 func (c *Execution) recoverNative() {
 	switch p := recover().(type) {
 	case nil:

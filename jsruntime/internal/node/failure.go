@@ -15,14 +15,14 @@ import (
 	"github.com/seed-72ea4aab/vault/script"
 )
 
-// Bounds on what a thrown error may carry out.
+// Limits on the data of a thrown error.
 const (
 	maxMessages  = 100      // fields, and messages of a field
-	maxErrorText = 64 << 10 // bytes of all messages, about
+	maxErrorText = 64 << 10 // bytes of all messages, approximately
 	maxFrames    = 20
 )
 
-// stopTexts say in the answer why a run was stopped.
+// stopTexts are the messages for runs that were stopped.
 var stopTexts = map[script.ErrorKind]string{
 	script.Timeout:  "timed out",
 	script.Memory:   "out of memory",
@@ -33,7 +33,7 @@ var stopTexts = map[script.ErrorKind]string{
 	script.Depth:    "reactors and proxies call each other more than 3 levels deep",
 }
 
-// StopError is the error of a run that did not end by itself.
+// StopError returns the error of a run that was stopped.
 func StopError(kind script.ErrorKind) *script.Error {
 	return runtimeError(kind, stopTexts[kind])
 }
@@ -47,7 +47,7 @@ func runtimeError(kind script.ErrorKind, text string) *script.Error {
 	}
 }
 
-// failure says what ended a run.
+// failure returns the error that ended a run.
 func (c *Execution) failure(err error) *script.Error {
 	var interrupted *goja.InterruptedError
 	var overflow *goja.StackOverflowError
@@ -79,7 +79,7 @@ func (c *Execution) failure(err error) *script.Error {
 }
 
 // thrown describes a value that the code threw. Reading it may run code of the
-// tenant, which is still under the deadline.
+// tenant, which is still subject to the deadline.
 func (c *Execution) thrown(v goja.Value, stack []goja.StackFrame) (e *script.Error) {
 	e = runtimeError(script.Thrown, "")
 	e.Frames = c.frames(stack)
@@ -95,7 +95,7 @@ func (c *Execution) thrown(v goja.Value, stack []goja.StackFrame) (e *script.Err
 	return e
 }
 
-// describe reads name, message, position and answer of a thrown value into e.
+// describe reads name, message, position and response of a thrown value into e.
 func (c *Execution) describe(e *script.Error, v goja.Value) {
 	o, ok := v.(*goja.Object)
 	if !ok {
@@ -120,9 +120,9 @@ func (c *Execution) describe(e *script.Error, v goja.Value) {
 	}
 }
 
-// describeChosen reads the answer out of an error of the classes in
-// @vault/errors. Code can find their symbol and put it on an object of its own,
-// so the symbol is trusted only as far as its value makes a valid error.
+// describeChosen reads the response from an error of the classes in
+// @vault/errors. Code can find their symbol and put it on its own objects. So
+// the symbol is trusted only as far as its value makes a valid error.
 func (c *Execution) describeChosen(e *script.Error, o, class *goja.Object) {
 	status, ok := statusOf(class, http.StatusBadRequest)
 	if !ok {
@@ -159,8 +159,8 @@ func (c *Execution) describeChosen(e *script.Error, o, class *goja.Object) {
 	e.Response.Body = body
 }
 
-// statusOf reads the status of an answer: a number from least to 599. It is
-// read once, since an object may yield another number each time.
+// statusOf reads the status of a response: a number from least to 599. It reads
+// the status once, because an object may return a different number each time.
 func statusOf(o *goja.Object, least int64) (status int, ok bool) {
 	v := o.Get("status")
 	if v == nil {
@@ -170,12 +170,12 @@ func statusOf(o *goja.Object, least int64) (status int, ok bool) {
 	return int(n), least <= n && n <= 599
 }
 
-// customResponse is the title by which the prelude marks the one class that
-// makes its whole answer.
+// customResponse is the title with which the prelude marks the class that
+// defines its whole response.
 const customResponse = "CustomHttpResponseError"
 
 // messagesOf reads {field: message or messages}, a list, or a single message,
-// as far as they are not too many or too long.
+// up to the limits on number and length.
 func messagesOf(v goja.Value) map[string][]string {
 	o, ok := v.(*goja.Object)
 	if !ok {
@@ -204,7 +204,7 @@ func messagesOf(v goja.Value) map[string][]string {
 	return out
 }
 
-// listOf reads the texts of an array, and takes their length off the room.
+// listOf reads the texts of an array and subtracts their length from room.
 func listOf(o *goja.Object, room *int) []string {
 	out := []string{}
 	n := min(o.Get("length").ToInteger(), maxMessages)
@@ -227,7 +227,7 @@ func textOf(v goja.Value) string {
 	}
 }
 
-// frames keeps the places that are in the tenant's own code.
+// frames returns the places in the tenant's own code.
 func (c *Execution) frames(stack []goja.StackFrame) []script.Frame {
 	var out []script.Frame
 	for _, f := range stack {
@@ -252,11 +252,11 @@ func (c *Execution) frame(name string, line, column int) script.Frame {
 	return script.Frame{Function: native.Clip(name), Line: line, Column: column}
 }
 
-// traceLine is a line of a stack property, as goja writes it.
+// traceLine matches a line of a stack property, as goja writes it.
 var traceLine = regexp.MustCompile(`(?m)^\s*at (?:(.*) \()?(?:\S*/)?app/index\.js:(\d+):(\d+)`)
 
-// parseTrace reads the places out of the stack property of an error, the only
-// thing that a rejected promise keeps of them.
+// parseTrace reads the places from the stack property of an error, because a
+// rejected promise keeps nothing else of them.
 func (c *Execution) parseTrace(trace string) []script.Frame {
 	if len(trace) > 64<<10 {
 		trace = trace[:64<<10]
@@ -276,7 +276,7 @@ var (
 	gojaMember = regexp.MustCompile(`^Object has no member '(.*)'$`)
 )
 
-// nodeMessage puts goja's most frequent messages into the words of Node.
+// nodeMessage translates goja's most frequent messages to Node's.
 func nodeMessage(text string) string {
 	if m := gojaRead.FindStringSubmatch(text); m != nil {
 		return fmt.Sprintf("Cannot read properties of %s (reading '%s')", m[2], m[1])
@@ -287,8 +287,8 @@ func nodeMessage(text string) string {
 	return text
 }
 
-// FailedOperation is the error of an operation whose cause is not the code's to
-// know.
+// FailedOperation returns the error of an operation whose cause the code must
+// not know.
 func FailedOperation() *script.HostError {
 	return &script.HostError{Status: http.StatusInternalServerError, Message: "the operation failed"}
 }

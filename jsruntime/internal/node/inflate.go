@@ -11,8 +11,8 @@ import (
 	"github.com/andybalholm/brotli"
 )
 
-// inflater decompresses. Go's readers pull their input, while the code pushes
-// it: the reader runs as a coroutine that yields when it needs more.
+// inflater decompresses. Go's readers pull their input, but the code pushes it.
+// So the reader runs as a coroutine that yields when it needs more.
 type inflater struct {
 	next   func() (struct{}, bool)
 	stop   func()
@@ -21,7 +21,7 @@ type inflater struct {
 	total  int
 	taken  int
 	rest   int
-	over   bool // the stream has ended, but another may follow it
+	over   bool // the stream has ended, but another may follow
 	done   bool // nothing more is read
 	eof    bool // nothing more is written
 	err    error
@@ -71,14 +71,14 @@ func (f *inflater) close() {
 	}
 }
 
-// pushed is the input of a reader: what was written, byte by byte, so that no
+// pushed is the input of a reader: the written bytes, one by one, so that no
 // reader takes more than it needs.
 type pushed struct {
 	f     *inflater
 	yield func(struct{}) bool
 }
 
-// wait returns when there is input, or an error when there will be none.
+// wait returns when there is input, or an error if there will be none.
 func (p *pushed) wait() error {
 	for len(p.f.in) == 0 {
 		if p.f.eof {
@@ -128,7 +128,7 @@ func (f *inflater) inflate(src *pushed, mode string, dictionary []byte) error {
 	return f.copy(flate.NewReaderDict(src, dictionary))
 }
 
-// unbrotli reads ahead of what it needs, which does no harm: nothing may
+// unbrotli reads ahead of what it needs. That does no harm, because nothing may
 // follow a Brotli stream.
 func (f *inflater) unbrotli(src *pushed) error {
 	err := f.copy(brotli.NewReader(src))
@@ -138,7 +138,7 @@ func (f *inflater) unbrotli(src *pushed) error {
 	return err
 }
 
-// unzip tells gzip and zlib apart by their first bytes.
+// unzip distinguishes gzip and zlib by their first bytes.
 func (f *inflater) unzip(src *pushed, dictionary []byte) error {
 	first, err := src.ReadByte()
 	if err != nil {
@@ -172,7 +172,8 @@ func (f *inflater) inflateZlib(src byteReader, dictionary []byte) error {
 	return f.copy(r)
 }
 
-// byteReader is what Go's readers need to take no more than they use.
+// byteReader is the interface with which Go's readers take no more than they
+// use.
 type byteReader interface {
 	io.Reader
 	io.ByteReader
@@ -192,7 +193,7 @@ func heldOf(src byteReader) []byte {
 	return nil
 }
 
-// lookahead is input of which some bytes were read already.
+// lookahead is input of which some bytes have already been read.
 type lookahead struct {
 	*pushed
 	held []byte
@@ -218,8 +219,8 @@ func (l *lookahead) Read(b []byte) (int, error) {
 	return l.pushed.Read(b)
 }
 
-// gunzip reads one member after the other. What follows them and is none is
-// ignored, as in Node.
+// gunzip reads one member after the other. It ignores other data after them, as
+// Node does.
 func (f *inflater) gunzip(src *lookahead) error {
 	if err := src.checkHeader(); err != nil {
 		return err
@@ -232,7 +233,7 @@ func (f *inflater) gunzip(src *lookahead) error {
 		}
 		f.over = true
 		if src.wait() != nil || f.in[0] != 0x1f || len(f.in) > 1 && f.in[1] != 0x8b {
-			return nil //nolint:nilerr // what comes after the end is not an error
+			return nil //nolint:nilerr // data after the end is not an error
 		}
 		f.over = false
 		if err = src.checkHeader(); err == nil {
@@ -242,7 +243,7 @@ func (f *inflater) gunzip(src *lookahead) error {
 	return err
 }
 
-// checkHeader says what is wrong with the first bytes of a member.
+// checkHeader returns what is wrong with the first bytes of a member.
 func (l *lookahead) checkHeader() error {
 	head := make([]byte, 3)
 	if _, err := io.ReadFull(l, head); err != nil {

@@ -21,9 +21,9 @@ var intlNatives = map[string]nativeFunc{
 	"intl.zone":  (*Execution).intlZone,
 }
 
-// intlRound takes a finite number and the least and most fraction digits, or,
-// when the last argument is given, significant digits. It returns the digits
-// of the absolute value, rounded half away from zero in decimal.
+// intlRound takes a finite number and the minimum and maximum of fraction
+// digits or, if the last argument is true, of significant digits. It returns
+// the digits of the absolute value, rounded half away from zero in decimal.
 func (c *Execution) intlRound(args []goja.Value) goja.Value {
 	digits := strings.TrimPrefix(native.Arg(args, 0).String(), "-")
 	if f, ok := native.Arg(args, 0).Export().(float64); ok {
@@ -87,7 +87,7 @@ func increment(number []byte) []byte {
 	return append([]byte{'1'}, number...)
 }
 
-// location returns a time zone by its name, or throws.
+// location returns a time zone by name, or throws.
 func (c *Execution) location(name string) *time.Location {
 	if name == "" || strings.EqualFold(name, "utc") {
 		return time.UTC
@@ -99,7 +99,7 @@ func (c *Execution) location(name string) *time.Location {
 	return loc
 }
 
-// intlTime takes milliseconds and a time zone, and returns year, month, day,
+// intlTime takes milliseconds and a time zone. It returns year, month, day,
 // weekday, hour, minute, second, millisecond, the zone's abbreviation and its
 // offset in minutes.
 func (c *Execution) intlTime(args []goja.Value) goja.Value {
@@ -109,7 +109,7 @@ func (c *Execution) intlTime(args []goja.Value) goja.Value {
 		t.Nanosecond()/1e6, zone, offset/60)
 }
 
-// intlZone checks the name of a time zone and returns it in its proper form.
+// intlZone checks the name of a time zone and returns its canonical form.
 func (c *Execution) intlZone(args []goja.Value) goja.Value {
 	return c.VM.ToValue(c.location(native.Arg(args, 0).String()).String())
 }

@@ -9,17 +9,18 @@ import (
 	"github.com/seed-72ea4aab/vault/jsruntime/internal/native"
 )
 
-// lazyMethods stands between an object and its prototype. It has methods of the
-// object that a run often does not need, and adds them to the object when one of them
-// is first read.
+// lazyMethods sits between an object and its prototype. It has methods of the
+// object that a run often does not need, and adds them to the object when one
+// of them is first read.
 type lazyMethods struct {
 	c      *Execution
 	target *goja.Object
 	names  map[string]bool
-	load   goja.Callable // nil once it was called
+	load   goja.Callable // nil after it was called
 }
 
-// addLazy takes an object, the names of its methods, and a function that adds them.
+// addLazy takes an object, the names of its methods, and a function that adds
+// them.
 func (c *Execution) addLazy(args []goja.Value) goja.Value {
 	target := native.Arg(args, 0).ToObject(c.VM)
 	load, _ := goja.AssertFunction(native.Arg(args, 2))
@@ -29,8 +30,8 @@ func (c *Execution) addLazy(args []goja.Value) goja.Value {
 	return goja.Undefined()
 }
 
-// lazyNames returns the set of names in a list. There are few lists, and they are the
-// same for every run.
+// lazyNames returns the set of names in a list. There are few lists, and they
+// are the same for every run.
 func lazyNames(list string) map[string]bool {
 	if known, ok := lazyLists.Load(list); ok {
 		return known.(map[string]bool)
@@ -45,7 +46,7 @@ func lazyNames(list string) map[string]bool {
 
 var lazyLists sync.Map // of map[string]bool
 
-// Get adds the methods if one of them is meant.
+// Get adds the methods if name is one of them.
 func (l *lazyMethods) Get(name string) goja.Value {
 	if l.load == nil || !l.names[name] {
 		return nil
@@ -66,5 +67,5 @@ func (l *lazyMethods) Has(name string) bool { return l.load != nil && l.names[na
 // Delete has nothing to delete.
 func (l *lazyMethods) Delete(string) bool { return true }
 
-// Keys shows nothing before the methods are there.
+// Keys lists nothing before the methods have been added.
 func (l *lazyMethods) Keys() []string { return nil }

@@ -11,8 +11,8 @@ import (
 	"github.com/seed-72ea4aab/vault/script"
 )
 
-// load runs the top level of the code and returns the function that it
-// exports: module.exports itself, or its property default.
+// load runs the top level of the code and returns the function that it exports:
+// module.exports itself, or its property default.
 func (c *Execution) load(check bool) (goja.Callable, *script.Error) {
 	module := c.VM.NewObject()
 	exports := c.VM.NewObject()
@@ -54,8 +54,8 @@ func (c *Execution) load(check bool) (goja.Callable, *script.Error) {
 	return main, nil
 }
 
-// loadFailure is an error of the top level. A run reports it like any other
-// error of the code; a check says that the code cannot be used.
+// loadFailure returns an error of the top level. A run reports it like any
+// other error of the code. A check reports that the code cannot be used.
 func (c *Execution) loadFailure(err error, check bool) *script.Error {
 	e := c.failure(err)
 	if !check {
@@ -103,9 +103,9 @@ func (c *Execution) get(o *goja.Object, name string) (v goja.Value, err error) {
 	return v, nil
 }
 
-// request builds the argument of the function out of the input, an object with
-// args, configuration and application. The client is created when it is
-// first read.
+// request builds the argument of the function from the input, an object with
+// args, configuration and application. The client is created when it is first
+// read.
 func (c *Execution) request(input json.RawMessage) (goja.Value, error) {
 	if len(input) == 0 {
 		input = json.RawMessage("{}")
@@ -143,7 +143,7 @@ func (c *Execution) addClient(req *goja.Object, application bool) error {
 		req.DefineAccessorProperty("client", getter, nil, goja.FLAG_TRUE, goja.FLAG_TRUE))
 }
 
-// output writes the result as JSON, still under the deadline.
+// output writes the result as JSON, still subject to the deadline.
 func (c *Execution) output(v goja.Value) (json.RawMessage, *script.Error) {
 	var out json.RawMessage
 	var bad *script.Error

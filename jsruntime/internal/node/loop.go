@@ -13,14 +13,14 @@ import (
 )
 
 // loop is the event loop of one run: callbacks that wait for their turn. It
-// ends with the run; nothing goes on in the background.
+// ends with the run; nothing continues in the background.
 type loop struct {
 	ticks      []goja.Callable
 	immediates []*timer
 	timers     timerHeap
 	byID       map[int]*timer
 	lastID     int
-	pending    map[int]goja.Callable // host calls without an answer yet
+	pending    map[int]goja.Callable // host calls without a reply
 	calls      int
 	replies    chan Reply
 	rejected   []*goja.Promise // without a handler
@@ -96,7 +96,7 @@ func (c *Execution) settle(v goja.Value) (goja.Value, error) {
 	return p.Result(), nil
 }
 
-// trackRejection keeps the promises that were rejected and that nothing handles.
+// trackRejection keeps the rejected promises without a handler.
 func (c *Execution) trackRejection(p *goja.Promise, op goja.PromiseRejectionOperation) {
 	if op == goja.PromiseRejectionReject {
 		c.loop.rejected = append(c.loop.rejected, p)
@@ -105,8 +105,8 @@ func (c *Execution) trackRejection(p *goja.Promise, op goja.PromiseRejectionOper
 	c.loop.rejected = slices.DeleteFunc(c.loop.rejected, func(other *goja.Promise) bool { return other == p })
 }
 
-// reportRejections tells the code, or the log, of rejections that are still
-// without a handler when all that was due has run.
+// reportRejections reports rejections that still have no handler after
+// everything due has run, to the code or to the log.
 func (c *Execution) reportRejections() error {
 	if len(c.loop.rejected) == 0 {
 		return nil
@@ -128,7 +128,8 @@ type rejection struct{ reason goja.Value }
 
 func (*rejection) Error() string { return "promise rejected" }
 
-// promiseType tells promises from other objects without running any code.
+// promiseType distinguishes promises from other objects without running any
+// code.
 var promiseType = reflect.TypeFor[*goja.Promise]()
 
 func asPromise(v goja.Value) (*goja.Promise, bool) {
@@ -163,8 +164,8 @@ func (c *Execution) adopt(v goja.Value) (*goja.Promise, error) {
 	return p, err
 }
 
-// step runs what is due, or waits for the next thing to happen. It reports
-// false when nothing can happen any more.
+// step runs what is due, or waits for the next event. It returns false if
+// nothing more can happen.
 func (c *Execution) step() (bool, error) {
 	if c.stopped.Load() != nil {
 		return false, ErrStopped
@@ -191,11 +192,11 @@ func (c *Execution) step() (bool, error) {
 	}
 }
 
-// ErrStopped means that the run was stopped meanwhile.
+// ErrStopped means that the run was stopped.
 var ErrStopped = errors.New("stopped")
 
-// runDue runs the timers that are due, then the immediates, and reports
-// whether there were any.
+// runDue runs the due timers, then the immediates, and reports whether there
+// were any.
 func (c *Execution) runDue() (bool, error) {
 	ran := false
 	now := time.Now()
@@ -231,7 +232,7 @@ func (c *Execution) runDue() (bool, error) {
 	return ran, nil
 }
 
-// fire runs one callback as a macrotask of its own.
+// fire runs a callback as a separate macrotask.
 func (c *Execution) fire(f goja.Callable, args ...goja.Value) error {
 	return c.macrotask(func() error {
 		_, err := f(goja.Undefined(), args...)
@@ -239,7 +240,7 @@ func (c *Execution) fire(f goja.Callable, args ...goja.Value) error {
 	})
 }
 
-// answer passes the answer of a host call to its callback.
+// answer passes the reply to a host call to its callback.
 func (c *Execution) answer(r Reply) error {
 	f, ok := c.loop.pending[r.ID]
 	if !ok {
@@ -256,8 +257,8 @@ func (c *Execution) answer(r Reply) error {
 	return c.fire(f, goja.Null(), v)
 }
 
-// runTicks runs the callbacks of process.nextTick, including those
-// that are added meanwhile.
+// runTicks runs the callbacks of process.nextTick, including callbacks that
+// they add.
 func (c *Execution) runTicks() error {
 	for len(c.loop.ticks) > 0 {
 		f := c.loop.ticks[0]
@@ -277,7 +278,7 @@ func (l *loop) next() *timer {
 	return l.timers[0]
 }
 
-// holdsTimer tells whether a timer keeps the loop alive.
+// holdsTimer reports whether a timer keeps the loop alive.
 func (l *loop) holdsTimer() bool {
 	for _, t := range l.byID {
 		if !t.weak {
@@ -287,8 +288,7 @@ func (l *loop) holdsTimer() bool {
 	return false
 }
 
-// add schedules a callback and returns its timer, or nil when there are too
-// many.
+// add schedules a callback and returns its timer, or nil if there are too many.
 func (l *loop) add(f goja.Callable, delay time.Duration, repeat, atOnce bool) *timer {
 	if len(l.byID) >= maxTimers {
 		return nil
@@ -311,7 +311,7 @@ func (l *loop) add(f goja.Callable, delay time.Duration, repeat, atOnce bool) *t
 	return t
 }
 
-// forget drops a timer.
+// forget removes a timer.
 func (l *loop) forget(t *timer) {
 	t.gone = true
 	delete(l.byID, t.id)

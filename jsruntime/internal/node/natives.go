@@ -16,12 +16,12 @@ import (
 	"github.com/seed-72ea4aab/vault/script"
 )
 
-// nativeFunc is a function of Go that the prelude calls. It takes and returns
-// plain values and bytes, nothing by which code could reach into Go.
+// nativeFunc is a Go function that the prelude calls. It takes and returns
+// plain values and bytes, and nothing with which code could reach into Go.
 type nativeFunc func(c *Execution, args []goja.Value) goja.Value
 
-// natives is the registry, by the name that the prelude asks for. It is set by
-// init, because natives refer to the modules that refer to it.
+// natives is the registry, by the name that the prelude uses. init sets it,
+// because natives refer to the modules that refer to it.
 var natives map[string]nativeFunc
 
 func init() { natives = allNatives() }
@@ -73,7 +73,7 @@ var coreNatives = map[string]nativeFunc{
 	"promise":     (*Execution).promiseState,
 }
 
-// hostError makes the error with which a host call rejects.
+// hostError returns the error with which a host call rejects.
 func (c *Execution) hostError(e *script.HostError) goja.Value {
 	o := c.NewError("Error", e.Code, e.Message)
 	if e.Status != 0 {
@@ -93,7 +93,7 @@ func (c *Execution) hostError(e *script.HostError) goja.Value {
 	return o
 }
 
-// brandSymbol returns the symbol by which thrown errors are known as ours.
+// brandSymbol returns the symbol that identifies our error classes.
 func (c *Execution) brandSymbol([]goja.Value) goja.Value {
 	if c.brand == nil {
 		c.brand = goja.NewSymbol("vault.error")
@@ -101,7 +101,7 @@ func (c *Execution) brandSymbol([]goja.Value) goja.Value {
 	return c.brand
 }
 
-// logLine takes a line of console output, up to the bound of the run.
+// logLine takes a line of console output, up to the limit of the run.
 func (c *Execution) logLine(args []goja.Value) goja.Value {
 	level, line := native.Arg(args, 0).String(), native.Arg(args, 1).String()
 	room := c.limits.MaxLog - c.logged
@@ -116,7 +116,8 @@ func (c *Execution) logLine(args []goja.Value) goja.Value {
 	return goja.Undefined()
 }
 
-// hostCall starts an operation of the host: name, arguments, callback.
+// hostCall starts an operation of the host. It takes name, arguments and
+// callback.
 func (c *Execution) hostCall(args []goja.Value) goja.Value {
 	done, ok := goja.AssertFunction(native.Arg(args, 2))
 	if !ok {
@@ -126,7 +127,8 @@ func (c *Execution) hostCall(args []goja.Value) goja.Value {
 	if bad != nil {
 		panic(c.NewError("Error", "ERR_INVALID_ARG_VALUE", "the arguments cannot be written as JSON, or are too large"))
 	}
-	// Counted only now: a toJSON among the arguments may have made calls too.
+	// Count only now, because a toJSON among the arguments may also have made
+	// calls.
 	if len(c.loop.pending) >= maxHostPending || c.loop.calls >= maxHostCalls {
 		panic(c.NewError("Error", "ERR_TOO_MANY_CALLS", fmt.Sprintf(
 			"at most %d calls may be in progress at a time, and %d in a run", maxHostPending, maxHostCalls)))
@@ -149,8 +151,8 @@ func (c *Execution) addTick(args []goja.Value) goja.Value {
 	return goja.Undefined()
 }
 
-// addTimer takes callback, delay in milliseconds, and whether to repeat; a
-// delay below zero makes an immediate.
+// addTimer takes callback, delay in milliseconds, and whether to repeat. A
+// negative delay makes an immediate.
 func (c *Execution) addTimer(args []goja.Value) goja.Value {
 	f, ok := goja.AssertFunction(native.Arg(args, 0))
 	if !ok {

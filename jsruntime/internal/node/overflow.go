@@ -12,26 +12,27 @@ import (
 	"github.com/seed-72ea4aab/vault/script"
 )
 
-// Goja ends a run that calls too deep with an error that no catch sees. On the way
-// it captures the stack, for which it reads the names of the native functions in it.
-// Every turn of the event loop and every job of a promise begins in such a function,
-// the trampoline, and its name is a getter: when it is read because there are too
-// many calls, it throws the RangeError that code expects.
+// If a run calls too deep, goja ends it with an error that no catch sees. On
+// the way it captures the stack, and for that it reads the names of the native
+// functions in it. Every turn of the event loop and every promise job begins in
+// such a function, the trampoline. Its name is a getter: if it is read because
+// there are too many calls, it throws the RangeError that code expects.
 
 // trampolineName marks the trampoline's frame while frames are counted.
 const trampolineName = "(trampoline)"
 
-// callsTurn calls the trampoline, because only a function that JavaScript calls has a
-// frame. readsTurn makes an object whose property calls it: reading a property runs no
-// jobs of promises.
+// callsTurn calls the trampoline, because only a function that JavaScript calls
+// has a frame. readsTurn makes an object whose property calls it, because
+// reading a property does not run promise jobs.
 var (
 	callsTurn = goja.MustCompile("vault:turn", "(turn) => { turn(); }", true)
 	readsTurn = goja.MustCompile("vault:turn", "(turn) => ({ get turn() { turn(); } })", true)
 )
 
-// newTrampoline sets c.trampoline, a function that calls c.turn, and c.enter, which
-// calls the trampoline and then runs the jobs of promises. The getter of the function's
-// name is the function itself, which saves the objects of a second one.
+// newTrampoline sets c.trampoline, a function that calls c.turn, and c.enter,
+// which calls the trampoline and then runs the promise jobs. The getter of the
+// function's name is the function itself, which saves the objects of a second
+// function.
 func (c *Execution) newTrampoline() {
 	c.trampoline = c.VM.ToValue(func(fc goja.FunctionCall) goja.Value {
 		if !goja.IsUndefined(fc.This) {
@@ -46,7 +47,8 @@ func (c *Execution) newTrampoline() {
 	c.enter, _ = goja.AssertFunction(made)
 }
 
-// newJump returns a function that calls the trampoline and runs no jobs of promises.
+// newJump returns a function that calls the trampoline and does not run promise
+// jobs.
 func (c *Execution) newJump() func() {
 	made, err := c.VM.RunProgram(readsTurn)
 	c.must(err)
@@ -56,8 +58,9 @@ func (c *Execution) newJump() func() {
 	return func() { holder.(*goja.Object).Get("turn") }
 }
 
-// jobFrames puts the trampoline under the jobs of promises. Goja says when one begins
-// and ends, but runs it itself: so a coroutine waits within the trampoline meanwhile.
+// jobFrames puts the trampoline under the promise jobs. goja reports when a job
+// begins and ends, but runs it itself. So a coroutine waits within the
+// trampoline in the meantime.
 type jobFrames struct {
 	c    *Execution
 	jump func()
@@ -80,7 +83,7 @@ func (j *jobFrames) Resumed(any) {
 // Exited implements [goja.AsyncContextTracker].
 func (j *jobFrames) Exited() { j.next() }
 
-// wait yields in turns within the trampoline and outside of it.
+// wait yields alternately inside and outside of the trampoline.
 func (j *jobFrames) wait(yield func(struct{}) bool) {
 	more := true
 	for more {
@@ -90,7 +93,8 @@ func (j *jobFrames) wait(yield func(struct{}) bool) {
 	}
 }
 
-// close ends the coroutine. A run that was stopped leaves it within the trampoline.
+// close ends the coroutine. A run that was stopped leaves it within the
+// trampoline.
 func (j *jobFrames) close() {
 	if j.stop == nil {
 		return
@@ -99,8 +103,8 @@ func (j *jobFrames) close() {
 	j.stop()
 }
 
-// turnName is the name of the trampoline. It throws if it is read because there are
-// too many calls.
+// turnName returns the name of the trampoline. It throws if it is read because
+// there are too many calls.
 func (c *Execution) turnName() goja.Value {
 	if c.counting {
 		return c.VM.ToValue(trampolineName)
@@ -116,8 +120,8 @@ func (c *Execution) turnName() goja.Value {
 	panic(c.overflow)
 }
 
-// newRangeError makes a RangeError without a call of JavaScript, and whatever code has
-// made of the global of that name: it is the error of an array that cannot be.
+// newRangeError makes a RangeError without calling JavaScript, whatever code
+// has done to the global of that name. It is the error of an impossible array.
 func (c *Execution) newRangeError(text string) *goja.Object {
 	_, err := c.VM.New(c.VM.Get("Array"), c.VM.ToValue(-1))
 	if thrown, ok := errors.AsType[*goja.Exception](err); ok {
@@ -129,10 +133,10 @@ func (c *Execution) newRangeError(text string) *goja.Object {
 	return c.VM.NewTypeError(text)
 }
 
-// overflowing reports whether goja is about to end the run because of too many calls.
-// It captures stacks for other reasons, too; in this one it is about to make a call.
-// starting means that the call is of an asynchronous function or a generator, which
-// goja leaves half started.
+// overflowing reports whether goja is about to end the run because of too many
+// calls. goja also captures stacks for other reasons, but in this case it is
+// about to make a call. starting means that the call is of an asynchronous
+// function or a generator, which goja leaves half started.
 func overflowing() (tooMany, starting bool) {
 	var pcs [16]uintptr
 	frames := runtime.CallersFrames(pcs[:runtime.Callers(2, pcs[:])])
@@ -146,18 +150,18 @@ func overflowing() (tooMany, starting bool) {
 	}
 }
 
-// pushesCall is the method of goja that counts calls, and startsCall are those that
-// start functions which can pause.
+// pushesCall is the method of goja that counts calls. startsCall are the
+// methods that start functions that can pause.
 const pushesCall = "/goja.(*vm).pushCtx"
 
 var startsCall = []string{"goja.(*asyncRunner).start", "goja.(*generatorObject).init", "goja.(*generator).enter", "goja.(*generator).next"}
 
-// overflowed tells whether a value is the error of the last overflow.
+// overflowed reports whether a value is the error of the last overflow.
 func (c *Execution) overflowed(v goja.Value) bool {
 	return c.overflow != nil && c.overflow.SameAs(v)
 }
 
-// tooDeep is the error of a run that too many calls ended.
+// tooDeep returns the error of a run that ended because of too many calls.
 func (c *Execution) tooDeep(stack []goja.StackFrame) *script.Error {
 	e := StopError(script.Stack)
 	e.Name = "RangeError"

@@ -16,11 +16,12 @@ func panicText(p any) string {
 	return fmt.Sprintf("panic with a %T", p)
 }
 
-// maxCrashFrames bounds the stack of a report.
+// maxCrashFrames limits the stack of a report.
 const maxCrashFrames = 40
 
-// panicStack lists the functions and lines of the goroutine that panics, innermost
-// first, without arguments. Callers are the functions that recover from it.
+// panicStack lists the functions and lines of the panicking goroutine,
+// innermost first, without arguments. Only functions that recover from a panic
+// may call it.
 func panicStack() string {
 	pcs := make([]uintptr, maxCrashFrames)
 	frames := runtime.CallersFrames(pcs[:runtime.Callers(2, pcs)])

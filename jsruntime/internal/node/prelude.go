@@ -11,9 +11,9 @@ import (
 	"github.com/seed-72ea4aab/vault/jsruntime/internal/compile"
 )
 
-// The prelude is what Node has and goja has not, in modules of our own. A
-// module is compiled once for the process and evaluated in a run when it is
-// first needed there.
+// The prelude provides what Node has and goja lacks, as modules. A module is
+// compiled once per process and evaluated in a run when it is first needed
+// there.
 //
 //go:embed prelude/*.js
 var preludeFiles embed.FS
@@ -50,7 +50,7 @@ type preludeFile struct {
 	patterns *compile.Patterns // in its text
 }
 
-var preludePrograms sync.Map // of *preludeFile by name
+var preludePrograms sync.Map // from name to *preludeFile
 
 // module returns the exports of a module of the prelude.
 func (c *Execution) module(name string) goja.Value {
@@ -113,16 +113,16 @@ var globalModules = func() map[string]string {
 			out[name] = module
 		}
 	}
-	out["RegExp"] = "regexp" // in the place of the engine's
+	out["RegExp"] = "regexp" // replaces the engine's
 	return out
 }()
 
-// wholeModules are globals that are a module and not a part of one.
+// wholeModules are globals that are a whole module, not a part of one.
 var wholeModules = map[string]bool{"console": true, "process": true, "Intl": true}
 
-// installGlobals gives the runtime the globals of the prelude. They are where
-// the global object inherits from, and come to life when they are first read,
-// so that a run pays for what it uses.
+// installGlobals gives the runtime the globals of the prelude. The global
+// object inherits them, and they are loaded when first read, so that a run pays
+// only for what it uses.
 func (c *Execution) installGlobals() {
 	global := c.VM.GlobalObject()
 	c.Set(global, "global", global)
@@ -160,8 +160,8 @@ func (c *Execution) settleGlobal(name string, v goja.Value) {
 	}
 }
 
-// lazyGlobals is what the global object inherits from. It has the globals of
-// the prelude, and shows nothing else of Go.
+// lazyGlobals is the object that the global object inherits from. It has the
+// globals of the prelude, and exposes nothing else of Go.
 type lazyGlobals struct{ c *Execution }
 
 // Get loads a global.
@@ -178,11 +178,11 @@ func (l lazyGlobals) Set(name string, v goja.Value) bool {
 	return true
 }
 
-// Has tells whether there is such a global.
+// Has reports whether there is such a global.
 func (l lazyGlobals) Has(name string) bool { return globalModules[name] != "" }
 
 // Delete has nothing to delete.
 func (l lazyGlobals) Delete(string) bool { return true }
 
-// Keys shows nothing: the globals of Node are not enumerable either.
+// Keys lists nothing, because the globals of Node are not enumerable either.
 func (l lazyGlobals) Keys() []string { return nil }

@@ -10,7 +10,7 @@ import (
 	"github.com/seed-72ea4aab/vault/jsruntime/internal/native"
 )
 
-// complete puts the other methods of regular expressions in place.
+// complete installs the other methods of regular expressions.
 func (r *regexps) complete() {
 	r.flags = map[string]goja.Callable{}
 	for letter, name := range engineFlagNames {
@@ -42,8 +42,8 @@ func (r *regexps) accessor(name string, get func(this goja.Value) goja.Value) {
 	r.c.must(r.prototype.DefineAccessorProperty(name, f, nil, goja.FLAG_TRUE, goja.FLAG_FALSE))
 }
 
-// wrap puts a fast method in front of the engine's, which is for objects that code
-// has changed.
+// wrap puts a fast method in front of the engine's, which serves objects that
+// code has changed.
 func (r *regexps) wrap(symbol *goja.Symbol, name string, length int, fast func(o *goja.Object, p *compile.Pattern, args []goja.Value) goja.Value) {
 	general, _ := goja.AssertFunction(r.prototype.GetSymbol(symbol))
 	f := r.c.method(name, length, func(this goja.Value, args []goja.Value) goja.Value {
@@ -57,8 +57,8 @@ func (r *regexps) wrap(symbol *goja.Symbol, name string, length int, fast func(o
 	r.c.must(r.prototype.DefineDataPropertySymbol(symbol, f, goja.FLAG_TRUE, goja.FLAG_TRUE, goja.FLAG_FALSE))
 }
 
-// pristine reports whether code has changed nothing of a regular expression that
-// its methods read.
+// pristine reports whether code has not changed anything that the methods of a
+// regular expression read.
 func (r *regexps) pristine(o *goja.Object) bool {
 	if o.ClassName() != "RegExp" || o.Prototype() != r.prototype || len(o.GetOwnPropertyNames()) != 1 {
 		return false
@@ -67,8 +67,8 @@ func (r *regexps) pristine(o *goja.Object) bool {
 	return exec != nil && exec.SameAs(r.exec) && len(o.Symbols()) == 0
 }
 
-// sourceText is the text of a pattern, written so that it could stand between
-// slashes.
+// sourceText returns the text of a pattern, in a form that could be written
+// between slashes.
 func (r *regexps) sourceText(this goja.Value) goja.Value {
 	o, ok := this.(*goja.Object)
 	if ok && o.SameAs(r.prototype) {
@@ -77,7 +77,7 @@ func (r *regexps) sourceText(this goja.Value) goja.Value {
 	return escapeSource(r.patternOf(r.receiver(this, "source")).Source, r.c)
 }
 
-// escapeSource escapes slashes and the ends of lines.
+// escapeSource escapes slashes and line terminators.
 func escapeSource(source []uint16, c *Execution) goja.Value {
 	if len(source) == 0 {
 		return c.VM.ToValue("(?:)")
@@ -110,7 +110,7 @@ func escapeSource(source []uint16, c *Execution) goja.Value {
 // lineEnds are written as escapes in the source of a regular expression.
 var lineEnds = map[uint16]string{'\n': "n", '\r': "r", 0x2028: "u2028", 0x2029: "u2029"}
 
-// flagText joins the letters of the flags, as code finds them.
+// flagText joins the letters of the flags, as code sees them.
 func (r *regexps) flagText(this goja.Value) goja.Value {
 	o, ok := this.(*goja.Object)
 	if !ok {
@@ -128,7 +128,7 @@ func (r *regexps) flagText(this goja.Value) goja.Value {
 	return r.c.VM.ToValue(b.String())
 }
 
-// ownFlag is a flag that the engine does not know.
+// ownFlag returns a flag that the engine does not know.
 func (r *regexps) ownFlag(this goja.Value, name, letter string) goja.Value {
 	o, ok := this.(*goja.Object)
 	switch {
@@ -140,7 +140,7 @@ func (r *regexps) ownFlag(this goja.Value, name, letter string) goja.Value {
 	return r.c.VM.ToValue(r.patternOf(o).Has(letter))
 }
 
-// each calls visit for every match of a global pattern, from the beginning on.
+// each calls visit for every match of a global pattern, from the beginning.
 func (r *regexps) each(o *goja.Object, p *compile.Pattern, text goja.String, visit func(spans []int32)) {
 	r.c.must(o.Set("lastIndex", 0))
 	sticky := p.Has("y")
@@ -225,7 +225,7 @@ func (r *regexps) replace(o *goja.Object, p *compile.Pattern, args []goja.Value)
 	return b.String()
 }
 
-// replacement calls a function for the text that takes the place of a match.
+// replacement calls a function for the text that replaces a match.
 func (r *regexps) replacement(p *compile.Pattern, call goja.Callable, text goja.String, spans []int32) goja.String {
 	args := make([]goja.Value, 0, len(spans)/2+3)
 	for i := range len(spans) / 2 {
@@ -261,8 +261,8 @@ func (r *regexps) substitute(b *goja.StringBuilder, p *compile.Pattern, template
 	b.WriteSubstring(template, done, n)
 }
 
-// substitution returns how long a reference in a template is, 0 for none, and what
-// to write for it.
+// substitution returns the length of a reference in a template, 0 for none, and
+// what to write for it.
 func (r *regexps) substitution(p *compile.Pattern, template goja.String, at int, text goja.String, spans []int32) (int, func(b *goja.StringBuilder)) {
 	part := func(from, to int) func(b *goja.StringBuilder) {
 		return func(b *goja.StringBuilder) { b.WriteSubstring(text, from, to) }
@@ -306,7 +306,8 @@ func groupNumber(template goja.String, at, groups int) (number, width int) {
 	return 0, 0
 }
 
-// namedSubstitution reads $<name>. A name that no group has stands for nothing.
+// namedSubstitution reads $<name>. A name that no group has is replaced with
+// nothing.
 func (r *regexps) namedSubstitution(p *compile.Pattern, template goja.String, at int, text goja.String, spans []int32) (int, func(b *goja.StringBuilder)) {
 	names := p.Program.Groups()
 	if strings.Join(names, "") == "" {
@@ -398,7 +399,7 @@ var regexpNatives = map[string]nativeFunc{
 	},
 }
 
-// textOfUnits makes a string of code units.
+// textOfUnits makes a string from code units.
 func textOfUnits(units []uint16) goja.Value {
 	var b goja.StringBuilder
 	for i := 0; i < len(units); i++ {
@@ -414,7 +415,8 @@ func textOfUnits(units []uint16) goja.Value {
 	return b.String()
 }
 
-// lastPart returns a part of the last match, for RegExp.$1 and its like.
+// lastPart returns a part of the last match, for RegExp.$1 and similar
+// properties.
 func (r *regexps) lastPart(name string) goja.Value {
 	empty := r.c.VM.ToValue("")
 	text, spans := r.last.text, r.last.spans

@@ -24,11 +24,11 @@ type regexps struct {
 	known     map[string]*compile.Pattern // by mark, or by text and flags
 	made      []*compile.Pattern          // at run time, by the number in their mark
 
-	object *goja.Object // used last, and its pattern
+	object *goja.Object // most recently used, with its pattern
 	found  *compile.Pattern
-	text   goja.String // matched last, and its code units
+	text   goja.String // most recently matched, with its code units
 	units  []uint16
-	last   match // for RegExp.$1 and its like
+	last   match // for RegExp.$1 and similar properties
 }
 
 // match is where a regular expression matched.
@@ -40,10 +40,10 @@ type match struct {
 // engineFlagNames are the properties of the flags that the engine knows.
 var engineFlagNames = map[string]string{"g": "global", "i": "ignoreCase", "m": "multiline", "s": "dotAll", "u": "unicode", "y": "sticky"}
 
-// maxKnown bounds how many patterns are kept by their text.
+// maxKnown limits how many patterns are kept by their text.
 const maxKnown = 500
 
-// installRegexps puts our own methods in the place of the engine's. A run does so
+// installRegexps replaces the engine's methods with our own. A run does so
 // before it loads a program that might use regular expressions.
 func (c *Execution) installRegexps() {
 	r := &c.regexps
@@ -85,7 +85,7 @@ func (c *Execution) must(err error) {
 	}
 }
 
-// method makes a function of Go a method with a name and a length.
+// method makes a Go function a method with a name and a length.
 func (c *Execution) method(name string, length int, f func(this goja.Value, args []goja.Value) goja.Value) *goja.Object {
 	o := c.VM.ToValue(func(fc goja.FunctionCall) goja.Value {
 		defer c.recoverNative()
@@ -105,7 +105,7 @@ func (r *regexps) receiver(v goja.Value, method string) *goja.Object {
 	return o
 }
 
-// shown writes a value into a message, and runs no code for it.
+// shown formats a value for a message without running code.
 func (c *Execution) shown(v goja.Value) string {
 	switch v := v.(type) {
 	case *goja.Object:
@@ -160,8 +160,8 @@ func (r *regexps) madeOf(mark string) *compile.Pattern {
 	return p
 }
 
-// foreign returns the pattern of a regular expression that the engine made by
-// itself, in eval for example.
+// foreign returns the pattern of a regular expression that the engine made
+// itself, for example in eval.
 func (r *regexps) foreign(o *goja.Object, source goja.String) *compile.Pattern {
 	flags := ""
 	for _, letter := range "gimsuy" {
@@ -186,8 +186,9 @@ func (r *regexps) foreign(o *goja.Object, source goja.String) *compile.Pattern {
 	return p
 }
 
-// remember keeps a pattern by its text. When there are too many, those of run time
-// are compiled again if they are used again.
+// remember keeps a pattern by its text. If there are too many, it drops the
+// compiled patterns made at run time. They are compiled again if they are used
+// again.
 func (r *regexps) remember(key string, p *compile.Pattern) {
 	if len(r.known) >= maxKnown {
 		clear(r.known)
@@ -199,8 +200,8 @@ func (r *regexps) remember(key string, p *compile.Pattern) {
 	r.known[key] = p
 }
 
-// make compiles a regular expression at run time, and returns the pattern that the
-// Engine is to see.
+// make compiles a regular expression at run time, and returns the pattern that
+// the engine sees.
 func (r *regexps) make(args []goja.Value) goja.Value {
 	source, flags := native.Arg(args, 0).(goja.String), native.Arg(args, 1).String()
 	if !regex.ValidFlags(flags) {
@@ -254,8 +255,8 @@ func unitsOf(s goja.String) []uint16 {
 	return out
 }
 
-// subject returns the code units of the text to match, which is often that of the
-// match before.
+// subject returns the code units of the text to match, which is often the same
+// as for the previous match.
 func (r *regexps) subject(text goja.String) []uint16 {
 	if r.text == nil || !sameText(r.text, text) {
 		r.text, r.units = text, unitsOf(text)
@@ -263,8 +264,8 @@ func (r *regexps) subject(text goja.String) []uint16 {
 	return r.units
 }
 
-// sameText reports whether two strings are the same without reading long ones. The
-// Engine keeps strings beyond ASCII as slices.
+// sameText reports whether two strings are the same, without reading long ones.
+// The engine keeps strings beyond ASCII as slices.
 func sameText(a, b goja.String) bool {
 	if a.Length() != b.Length() {
 		return false
@@ -301,7 +302,7 @@ func (c *Execution) stringOf(v goja.Value) goja.String {
 	return c.VM.ToValue(v.String()).(goja.String)
 }
 
-// isStopped reports whether the run is to end.
+// isStopped reports whether the run must end.
 func (c *Execution) isStopped() bool { return c.stopped.Load() != nil }
 
 // matchAt does what exec does, and returns where the match is, or nil.
@@ -326,7 +327,7 @@ func (r *regexps) matchAt(o *goja.Object, text goja.String) (*compile.Pattern, [
 	return p, spans
 }
 
-// toLength is the length that a value stands for.
+// toLength converts a value to a length, as the language does.
 func toLength(v goja.Value) int64 {
 	if v == nil {
 		return 0
@@ -351,7 +352,7 @@ func (r *regexps) execute(this goja.Value, args []goja.Value) goja.Value {
 	return r.result(p, text, spans)
 }
 
-// test calls exec as it is found, as the language says.
+// test calls exec as it finds it, as the specification requires.
 func (r *regexps) test(this goja.Value, args []goja.Value) goja.Value {
 	o, ok := this.(*goja.Object)
 	if !ok {
@@ -366,7 +367,7 @@ func (r *regexps) test(this goja.Value, args []goja.Value) goja.Value {
 	return r.c.VM.ToValue(!goja.IsNull(r.callExec(o, exec, text)))
 }
 
-// callExec calls a method exec, or our own where there is none.
+// callExec calls a method exec, or our own if there is none.
 func (r *regexps) callExec(o *goja.Object, exec goja.Value, text goja.String) goja.Value {
 	f, ok := goja.AssertFunction(exec)
 	if !ok {
@@ -408,7 +409,7 @@ func (r *regexps) put(o *goja.Object, name string, v goja.Value) {
 	r.c.must(o.DefineDataProperty(name, v, goja.FLAG_TRUE, goja.FLAG_TRUE, goja.FLAG_TRUE))
 }
 
-// groups makes the object of the groups that have names, or undefined.
+// groups makes the object of the named groups, or undefined.
 func (r *regexps) groups(p *compile.Pattern, value func(i int) goja.Value) goja.Value {
 	var out *goja.Object
 	for i, name := range p.Program.Groups() {

@@ -17,13 +17,13 @@ import (
 	"github.com/seed-72ea4aab/vault/script"
 )
 
-// require is the function of that name for tenant code.
+// require is the function require of tenant code.
 func (c *Execution) require(args []goja.Value) goja.Value {
 	return c.requireFrom("", nil, args)
 }
 
-// requireFrom is require in the code of the tenant, or in a unit that knows some
-// names.
+// requireFrom is require in the code of the tenant, or in a unit that knows
+// some names.
 func (c *Execution) requireFrom(from string, known map[string]string, args []goja.Value) goja.Value {
 	text, ok := native.Arg(args, 0).(goja.String)
 	if !ok {
@@ -50,7 +50,7 @@ func (c *Execution) requireFrom(from string, known map[string]string, args []goj
 	panic(c.NewError("Error", "MODULE_NOT_FOUND", "Cannot find module '"+native.Clip(name)+"'\nRequire stack:\n- "+path.Join("/app", cmp.Or(from, "index.js"))))
 }
 
-// requireAt returns a function that requires from a path, as createRequire does.
+// requireAt returns a function that requires from a path, like createRequire.
 func (c *Execution) requireAt(args []goja.Value) goja.Value {
 	from := strings.TrimPrefix(path.Clean(native.Arg(args, 0).String()), "/app/")
 	if !strings.HasPrefix(from, "node_modules/") {
@@ -62,7 +62,7 @@ func (c *Execution) requireAt(args []goja.Value) goja.Value {
 	})
 }
 
-// find returns the unit that a name stands for, or nothing.
+// find returns the unit that a name refers to, or an empty string.
 func (c *Execution) find(from, name string) string {
 	if c.units == nil || len(name) > maxName || strings.HasPrefix(name, "node:") {
 		return ""
@@ -79,7 +79,7 @@ func (c *Execution) find(from, name string) string {
 	return answer[0]
 }
 
-// maxName bounds the name of a package with the path in it.
+// maxName limits the name of a package, including the path in it.
 const maxName = 500
 
 // instance returns the exports of a unit, which has one instance in a run.
@@ -117,7 +117,7 @@ func (c *Execution) instance(name string) goja.Value {
 	return module.Get("exports")
 }
 
-// fetch asks for a unit, which brings along what that needs.
+// fetch requests a unit, which brings along the units that it needs.
 func (c *Execution) fetch(name string) error {
 	answer, err := c.port.Ask(c.done, modules.AskUnit, name)
 	for unit := range slices.Chunk(answer, modules.UnitParts) {
@@ -128,8 +128,8 @@ func (c *Execution) fetch(name string) error {
 	return err
 }
 
-// UsedUnits names the units that the tenant's code has required, one on each
-// line. There is no run if the code did not compile.
+// UsedUnits names the units that the tenant's code has required, one per line.
+// c is nil if the code did not compile.
 func (c *Execution) UsedUnits() []byte {
 	if c == nil {
 		return nil
@@ -137,7 +137,7 @@ func (c *Execution) UsedUnits() []byte {
 	return []byte(strings.Join(slices.Sorted(maps.Keys(c.used)), "\n"))
 }
 
-// checkNames refuses code that names a package that is not there.
+// checkNames rejects code that names a package that does not exist.
 func (c *Execution) checkNames() *script.Error {
 	for _, l := range c.code.Names {
 		plain := strings.TrimPrefix(l.Name, "node:")

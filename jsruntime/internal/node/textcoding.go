@@ -15,7 +15,7 @@ import (
 )
 
 // decodeStandard decodes bytes in an encoding of the WHATWG standard. It takes
-// bytes, encoding, whether more will follow, and whether broken bytes are an
+// bytes, encoding, whether more will follow, and whether invalid bytes are an
 // error. It returns the text and how many bytes it used, or undefined.
 func (c *Execution) decodeStandard(args []goja.Value) goja.Value {
 	b, label := c.BytesOf(native.Arg(args, 0)), native.Arg(args, 1).String()
@@ -36,7 +36,8 @@ func (c *Execution) decodeStandard(args []goja.Value) goja.Value {
 	return c.decodeLegacy(b, label, more, fatal)
 }
 
-// incompleteUTF8 returns how many bytes at the end begin a character.
+// incompleteUTF8 returns how many bytes at the end are the start of a
+// character.
 func incompleteUTF8(b []byte) int {
 	for back := 1; back <= min(3, len(b)); back++ {
 		tail := b[len(b)-back:]
@@ -50,7 +51,7 @@ func incompleteUTF8(b []byte) int {
 	return 0
 }
 
-// decodeUTF16 replaces lone surrogates by U+FFFD.
+// decodeUTF16 replaces lone surrogates with U+FFFD.
 func (c *Execution) decodeUTF16(b []byte, big, more, fatal bool) goja.Value {
 	units := make([]uint16, len(b)/2)
 	for i := range units {
@@ -69,7 +70,7 @@ func (c *Execution) decodeUTF16(b []byte, big, more, fatal bool) goja.Value {
 		return goja.Undefined()
 	}
 	text := string(utf16.Decode(units))
-	if odd && (len(units) == 0 || units[len(units)-1]&0xfc00 != 0xd800) { // half a pair and half a unit are one mistake
+	if odd && (len(units) == 0 || units[len(units)-1]&0xfc00 != 0xd800) { // half a pair and half a unit count as one error
 		text += "\ufffd"
 	}
 	if !more {
@@ -93,7 +94,7 @@ func loneSurrogate(units []uint16) bool {
 	return false
 }
 
-// decodeLegacy decodes what is not Unicode.
+// decodeLegacy decodes encodings other than Unicode.
 func (c *Execution) decodeLegacy(b []byte, label string, more, fatal bool) goja.Value {
 	enc, err := htmlindex.Get(label)
 	if err != nil {
@@ -143,8 +144,8 @@ func singleByte(enc encoding.Encoding, label string) *charmap.Charmap {
 	return table
 }
 
-// decodeBytes decodes bytes by a table. By the standard, bytes from 0x80 to 0x9F that
-// an encoding leaves out are control characters.
+// decodeBytes decodes bytes with a table. According to the standard, bytes from
+// 0x80 to 0x9F that an encoding leaves out are control characters.
 func decodeBytes(b []byte, table *charmap.Charmap, fatal bool) (string, bool) {
 	out := make([]rune, len(b))
 	for i, c := range b {
@@ -161,7 +162,7 @@ func decodeBytes(b []byte, table *charmap.Charmap, fatal bool) (string, bool) {
 }
 
 // encodeInto takes text and the room for it in bytes. It returns the bytes of
-// the characters that fit, and how many units of UTF-16 these have.
+// the characters that fit, and their number of UTF-16 code units.
 func (c *Execution) encodeInto(args []goja.Value) goja.Value {
 	text, room := native.Arg(args, 0).String(), int(native.Arg(args, 1).ToInteger())
 	read, n := 0, 0

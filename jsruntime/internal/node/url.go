@@ -20,8 +20,8 @@ var urlNatives = map[string]nativeFunc{
 	},
 }
 
-// urlParse takes a URL and, if it is relative, its base, and returns its
-// parts, or undefined when it is not valid.
+// urlParse takes a URL and, if it is relative, its base. It returns the parts
+// of the URL, or undefined if it is not valid.
 func (c *Execution) urlParse(args []goja.Value) goja.Value {
 	var u *url.Url
 	var err error

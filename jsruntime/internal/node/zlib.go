@@ -14,10 +14,10 @@ import (
 	"github.com/seed-72ea4aab/vault/jsruntime/internal/native"
 )
 
-// maxInflated bounds what the compressed bytes of one stream may unfold to.
+// maxInflated limits the decompressed size of one stream.
 const maxInflated = 32 << 20
 
-// Kinds of flush, as Node numbers them.
+// Kinds of flush, by Node's numbers.
 const (
 	flushNone   = 0
 	flushFinish = 4
@@ -31,10 +31,11 @@ var zlibNatives = map[string]nativeFunc{
 	"zlib.close": (*Execution).zlibClose,
 }
 
-// zlibState is a stream in use. It takes bytes and returns what they come to.
+// zlibState is a stream in use. It takes bytes and returns output.
 type zlibState interface {
 	write(b []byte, flush int) (out []byte, err error)
-	// used tells how many bytes were taken, and ended whether no more will be.
+	// used returns how many bytes were taken, and ended whether no more will
+	// be.
 	used() int
 	ended() bool
 	left() int // bytes of the last write, after the end
@@ -63,9 +64,9 @@ func (c *Execution) zlibNew(args []goja.Value) goja.Value {
 	return c.VM.ToValue(c.lastZlib)
 }
 
-// zlibWrite takes number, bytes, kind of flush, and how much may come out. It
-// returns what came out, whether the stream has ended, how many bytes it has
-// taken in all, and how many of these it left.
+// zlibWrite takes number, bytes, kind of flush, and the limit of the output. It
+// returns the output, whether the stream has ended, how many bytes it has taken
+// in total, and how many of these it left.
 func (c *Execution) zlibWrite(args []goja.Value) goja.Value {
 	s, ok := c.zlibs[int(native.Arg(args, 0).ToInteger())]
 	if !ok {
@@ -87,14 +88,14 @@ func (c *Execution) zlibClose(args []goja.Value) goja.Value {
 	return goja.Undefined()
 }
 
-// closeStreams ends what a run has left open.
+// closeStreams closes the streams that a run has left open.
 func (c *Execution) closeStreams() {
 	for _, s := range c.zlibs {
 		s.close()
 	}
 }
 
-// zlibFailures are the errors with Node's words for them.
+// zlibFailures are the errors with Node's messages.
 var zlibFailures = []struct {
 	err   error
 	code  string
@@ -151,7 +152,7 @@ func newDeflater(mode string, level int, dictionary []byte) *deflater {
 	switch mode {
 	case "gzip":
 		w, _ := gzip.NewWriterLevel(&d.out, level)
-		w.OS = 3 // Unix, as Node says on Linux
+		w.OS = 3 // Unix, as Node writes on Linux
 		d.w = w
 	case "zlib":
 		d.w, _ = zlib.NewWriterLevelDict(&d.out, level, dictionary)

@@ -27,8 +27,8 @@ func (p *parser) class() node {
 	return p.closed(ranges, negated)
 }
 
-// span returns a range. A class at one of its ends makes the hyphen a character,
-// in old code.
+// span returns a range. In old code, a class at one of its ends makes the
+// hyphen a literal character.
 func (p *parser) span(from, to []runeRange, c, d rune) []runeRange {
 	switch {
 	case c >= 0 && d >= 0 && c > d:
@@ -41,7 +41,8 @@ func (p *parser) span(from, to []runeRange, c, d rune) []runeRange {
 	return slices.Concat(from, []runeRange{{'-', '-'}}, to)
 }
 
-// closed returns a class with the characters that differ in case alone.
+// closed returns a class that includes the characters that differ only in case,
+// if the flags ignore case.
 func (p *parser) closed(ranges []runeRange, negated bool) node {
 	if t := p.flags.folds(); t != nil {
 		ranges = t.close(ranges)
@@ -54,8 +55,8 @@ func (p *parser) closed(ranges []runeRange, negated bool) node {
 	return setNode{ranges}
 }
 
-// classAtom reads one part of a class, and returns it and its character, or -1 if
-// it is not a single one.
+// classAtom reads one part of a class. It returns the part and its character,
+// or -1 if it is not a single character.
 func (p *parser) classAtom() ([]runeRange, rune) {
 	c := p.peek(0)
 	next := p.peek(1)
@@ -75,7 +76,7 @@ func (p *parser) classAtom() ([]runeRange, rune) {
 	return []runeRange{{c, c}}, c
 }
 
-// classEscapes are the characters of \d, \s and \w, and all others.
+// classEscapes are the characters of \d, \s and \w, and their complements.
 var classEscapes = func() map[rune][]runeRange {
 	out := map[rune][]runeRange{
 		'd': {{'0', '9'}},
@@ -115,7 +116,7 @@ func (p *parser) property() runeSet {
 	return runeSet{ranges: ranges}
 }
 
-// inClass returns what V8 adds to a message about a class.
+// inClass returns the text that V8 adds to a message about a class.
 func (p *parser) inClass() string {
 	open := false
 	for i := 0; i < p.pos; i++ {
@@ -134,14 +135,14 @@ func (p *parser) inClass() string {
 	return ""
 }
 
-// runeSet is what a class stands for: characters, and with the flag v also texts
-// of several, or of none.
+// runeSet is the content of a class: characters and, with the flag v, also
+// texts of several characters or none.
 type runeSet struct {
 	ranges  []runeRange
 	strings []string
 }
 
-// textSet is the set of texts that spaces separate.
+// textSet returns the set of texts that are separated by spaces.
 func textSet(texts string) runeSet {
 	var out runeSet
 	for text := range strings.FieldsSeq(texts) {

@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// setTree returns what a set stands for: its longest texts come first.
+// setTree returns the node of a set. Its longest texts come first.
 func (p *parser) setTree(s runeSet) node {
 	chars := p.closed(s.ranges, false)
 	if len(s.strings) == 0 {
@@ -65,8 +65,8 @@ func (p *parser) setClass(depth int) runeSet {
 	return runeSet{ranges: complement(out.ranges)}
 }
 
-// setUnion reads operands that stand one after the other. Where an operator
-// follows, there may be only one.
+// setUnion reads adjacent operands. If an operator follows, there may be only
+// one.
 func (p *parser) setUnion(depth int) runeSet {
 	var out runeSet
 	for n := 0; ; n++ {
@@ -93,7 +93,7 @@ func (p *parser) setUnion(depth int) runeSet {
 				p.fail("Range out of order in character class")
 			}
 			operand = runeSet{ranges: []runeRange{{from, to}}}
-			n++ // a range is no operand of an operator
+			n++ // a range is not an operand of an operator
 		}
 		out.ranges = append(out.ranges, operand.ranges...)
 		out.strings = append(out.strings, operand.strings...)
@@ -123,8 +123,8 @@ func (p *parser) setOperation(operator string, out runeSet, depth int) runeSet {
 	return out
 }
 
-// hasText reports whether a text is among others, without regard to case if the
-// flags say so.
+// hasText reports whether a list contains a text, ignoring case if the flags
+// say so.
 func (p *parser) hasText(list []string, text string) bool {
 	t := p.flags.folds()
 	if t == nil {
@@ -134,11 +134,11 @@ func (p *parser) hasText(list []string, text string) bool {
 	return slices.ContainsFunc(list, func(s string) bool { return fold(s) == fold(text) })
 }
 
-// reservedDoubles may not stand twice in a class of the flag v.
+// reservedDoubles may not occur twice in a row in a class of the flag v.
 const reservedDoubles = "&!#$%*+,.:;<=>?@^`~"
 
-// setOperand reads a class, an escape or a character. The character is -1 for what
-// is not a single one.
+// setOperand reads a class, an escape or a character. The character is -1 if
+// the operand is not a single one.
 func (p *parser) setOperand(depth int) (runeSet, rune) {
 	c, next := p.peek(0), p.peek(1)
 	switch {

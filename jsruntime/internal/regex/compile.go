@@ -2,7 +2,7 @@ package regex
 
 import "slices"
 
-// op is what an instruction does.
+// op is the operation of an instruction.
 type op uint8
 
 const (
@@ -10,23 +10,22 @@ const (
 	opChar        // one code unit: a
 	opPoint       // one code point: a
 	opSet         // one character of sets[a]
-	opSplit       // go on, and return to a
-	opJump        // go on at a
-	opOpen        // begin a group, in the register a
-	opClose       // end the group a, which began in the register b
-	opReset       // forget the captures from a to b
-	opLoop        // a round of a loop, or go on at a
+	opSplit       // continue, and return to a
+	opJump        // continue at a
+	opOpen        // begin a group, in register a
+	opClose       // end the group a, which began in register b
+	opReset       // clear the captures from a to b
+	opLoop        // do a round of a loop, or continue at a
 	opLoopInit    // begin a loop
 	opLoopEnd     // end a round
-	opRun         // characters of one kind, as many as the loop says
-	opLook        // look around; what follows ends with opMatch, and then comes a
+	opRun         // a run of characters of one kind, as many as the loop says
+	opLook        // look around; the body ends with opMatch, and the program continues at a
 	opStart       // ^
 	opEnd         // $
 	opBoundary    // \b, or \B if a is 1
-	opBack        // what the group a has matched
+	opBack        // the text that group a has matched
 )
 
-// inst is an instruction.
 type inst struct {
 	op      op
 	behind  bool // go backwards, as within a lookbehind
@@ -35,17 +34,17 @@ type inst struct {
 	a, b    int32
 	min     int32
 	max     int32
-	counter int32 // registers: the rounds, and after it where the round began
+	counter int32 // first of two registers: the number of rounds, and where the round began
 }
 
-// assembler makes a program out of a tree.
+// assembler makes a program from a tree.
 type assembler struct {
 	p      *Program
 	behind bool
 	names  []string
 }
 
-// maxProgram bounds the instructions of a program.
+// maxProgram limits the instructions of a program.
 const maxProgram = 1 << 22
 
 // assemble compiles a tree.
@@ -125,7 +124,7 @@ func assertionInst(kind byte) inst {
 // single returns the instruction for one character.
 func (a *assembler) single(n node) inst {
 	if c, ok := n.(charNode); ok {
-		// By the flags u and v a surrogate must not be half of a pair.
+		// With the flags u and v a surrogate must not be half of a pair.
 		if a.p.flags.full() && (c.c > 0xffff || c.c >= 0xd800 && c.c <= 0xdfff) {
 			return inst{op: opPoint, a: c.c}
 		}
@@ -152,8 +151,9 @@ func (a *assembler) choice(n choice) {
 	}
 }
 
-// capture compiles a group. Where it began is kept in a register until its end is
-// known, since a reference within the group sees what the group matched before.
+// capture compiles a group. A register holds where the group began until its
+// end is known, because a reference within the group sees what the group
+// matched before.
 func (a *assembler) capture(n capture) {
 	begun := a.register(1)
 	a.emit(inst{op: opOpen, a: begun})
@@ -189,8 +189,8 @@ func (a *assembler) repetition(n repetition) {
 	a.p.code[loop].a = a.here()
 }
 
-// runBody returns the one character that is repeated, if that is all, and if its
-// width is known.
+// runBody returns the character of a repetition, if its body is a single
+// character of known width.
 func (a *assembler) runBody(n repetition) (node, bool) {
 	if a.behind {
 		return nil, false
@@ -262,5 +262,5 @@ func (a *assembler) first(n node) (ranges []runeRange, empty bool) {
 	return nil, true // an assertion
 }
 
-// maxFirst is how many ranges are worth looking at.
+// maxFirst is how many ranges are worth checking.
 const maxFirst = 10_000

@@ -34,7 +34,7 @@ func (p *parser) escape() node {
 	return p.literal(p.character(false))
 }
 
-// backReference reads a number, if there are as many groups.
+// backReference reads a number, if there are that many groups.
 func (p *parser) backReference() (int, bool) {
 	end := p.pos + 1
 	n := 0
@@ -63,8 +63,9 @@ func (p *parser) namedReference() node {
 	return reference{name: name}
 }
 
-// escapedClass returns the characters of \d, \s, \w and their opposites. By
-// Unicode, two letters beyond ASCII are the same as a letter of \w.
+// escapedClass returns the characters of \d, \s, \w and their complements.
+// According to Unicode, two letters beyond ASCII are equal to a letter of \w if
+// case is ignored.
 func (p *parser) escapedClass(c rune) []runeRange {
 	if p.flags.ignoreCase && p.flags.full() && (c == 'w' || c == 'W') {
 		words := unicodeFolds().close(classEscapes['w'])
@@ -102,8 +103,9 @@ func (p *parser) character(class bool) rune {
 	return -1
 }
 
-// controlLetter reads \c and a letter. Without the flags u and v a backslash
-// before anything else stands for itself; in a class digits count as letters.
+// controlLetter reads \c and a letter. Without the flags u and v, a backslash
+// before anything else stands for itself, and in a class digits count as
+// letters.
 func (p *parser) controlLetter(class bool) rune {
 	c := p.peek(2)
 	letter := (c|0x20) >= 'a' && (c|0x20) <= 'z' && c > 0
@@ -141,7 +143,7 @@ func (p *parser) octal(c rune) rune {
 	return v
 }
 
-// hexCharacter reads \x and \u with their digits, or just the letter where the
+// hexCharacter reads \x and \u with their digits, or only the letter if the
 // digits are missing.
 func (p *parser) hexCharacter(letter rune) rune {
 	if r := p.hexEscape(p.flags.full()); r >= 0 {
@@ -157,8 +159,8 @@ func (p *parser) hexCharacter(letter rune) rune {
 	return letter
 }
 
-// hexEscape reads \xhh and \uhhhh, and for the flags u and v a pair of those and
-// \u{h...}. It returns -1 for anything else, and then reads nothing.
+// hexEscape reads \xhh and \uhhhh and, with the flags u and v, a pair of those
+// and \u{h...}. For anything else it returns -1 and reads nothing.
 func (p *parser) hexEscape(full bool) rune {
 	start := p.pos
 	n := 4
@@ -196,7 +198,8 @@ func (p *parser) hexEscape(full bool) rune {
 	return v
 }
 
-// hexValue reads a number, or returns -1 when it is none or too large.
+// hexValue reads a hexadecimal number, or returns -1 if it is malformed or too
+// large.
 func hexValue(digits []rune) rune {
 	v := rune(0)
 	for _, c := range digits {

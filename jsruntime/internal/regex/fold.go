@@ -9,13 +9,13 @@ import (
 	"golang.org/x/text/language"
 )
 
-// foldTable has the characters that are the same without regard to case.
+// foldTable maps the characters that are equal if case is ignored.
 type foldTable struct {
 	canonical map[rune]rune
-	same      map[rune][]rune // by the canonical character, for classes of two and more
+	same      map[rune][]rune // by canonical character, for classes of two or more
 }
 
-// unicodeFolds is the simple case folding of Unicode, by the flags u and v.
+// unicodeFolds is the simple case folding of Unicode, for the flags u and v.
 var unicodeFolds = sync.OnceValue(func() *foldTable {
 	t := &foldTable{map[rune]rune{}, map[rune][]rune{}}
 	eachFoldable(func(c rune) {
@@ -29,8 +29,8 @@ var unicodeFolds = sync.OnceValue(func() *foldTable {
 	return t
 })
 
-// unitFolds maps a code unit to upper case, if that is one code unit and does not
-// become ASCII.
+// unitFolds maps a code unit to upper case, if that is one code unit and does
+// not become ASCII.
 var unitFolds = sync.OnceValue(func() *foldTable {
 	t := &foldTable{map[rune]rune{}, map[rune][]rune{}}
 	upper := cases.Upper(language.Und)
@@ -49,7 +49,8 @@ var unitFolds = sync.OnceValue(func() *foldTable {
 	return t
 })
 
-// eachFoldable calls visit for every character that differs from another in case.
+// eachFoldable calls visit for every character that differs from another in
+// case.
 func eachFoldable(visit func(c rune)) {
 	for _, r := range foldable {
 		for c := r.lo; c <= r.hi; c++ {
@@ -60,7 +61,7 @@ func eachFoldable(visit func(c rune)) {
 	}
 }
 
-// group finds the classes of characters that are the same.
+// group finds the classes of equal characters.
 func (t *foldTable) group() {
 	members := map[rune]map[rune]bool{}
 	for c, to := range t.canonical {
@@ -89,7 +90,7 @@ func (t *foldTable) of(c rune) rune {
 	return c
 }
 
-// close adds all characters that are the same as one of the ranges.
+// close adds all characters that are equal to a character in the ranges.
 func (t *foldTable) close(ranges []runeRange) []runeRange {
 	out := append([]runeRange(nil), ranges...)
 	done := map[rune]bool{}

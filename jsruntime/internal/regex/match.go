@@ -2,13 +2,13 @@ package regex
 
 import "unicode/utf16"
 
-// maxStack bounds the places to return to.
+// maxStack limits the backtracking stack.
 const maxStack = 3 << 20
 
-// stopEvery is how many steps go by before a match asks whether to stop.
+// stopEvery is the number of steps after which a match checks whether to stop.
 const stopEvery = 1 << 14
 
-// frame is something to return to, or to undo on the way there.
+// frame is a place to return to, or a change to undo on the way there.
 type frame struct {
 	kind frameKind
 	pc   int32
@@ -18,12 +18,12 @@ type frame struct {
 type frameKind int32
 
 const (
-	frameGo       frameKind = iota // go on at pc and position a
+	frameGo       frameKind = iota // continue at pc and position a
 	frameCapture                   // captures[a] was b
 	frameRegister                  // registers[a] was b
 	frameRound                     // begin a round of the loop at pc and position a
-	frameShorter                   // a run before pc from a to b: go on with one less
-	frameLonger                    // a lazy run at pc of b characters to a: go on with one more
+	frameShorter                   // a run before pc from a to b: continue with one less
+	frameLonger                    // a lazy run at pc of b characters to a: continue with one more
 )
 
 // matcher is one attempt to match.
@@ -39,9 +39,10 @@ type matcher struct {
 	err       error
 }
 
-// Match looks for the first match in a text from a position on, or only there if
-// it is sticky. It returns the beginning and the end of each capture, -1 for those
-// that took no part, or nil. stop may be nil; it is asked now and then.
+// Match looks for the first match in a text from a position on, or only at that
+// position if sticky is set. It returns the beginning and end of each capture,
+// or nil if there is no match. Captures that did not take part are -1. stop may
+// be nil; Match calls it now and then.
 func (p *Program) Match(text []uint16, from int, sticky bool, stop func() bool) ([]int32, error) {
 	m := &matcher{p: p, text: text, full: p.flags.full(), stop: stop}
 	m.captures = make([]int32, 2*p.groups)
@@ -79,7 +80,8 @@ func (p *Program) Match(text []uint16, from int, sticky bool, stop func() bool) 
 	return nil, nil
 }
 
-// insidePair reports whether a position is between the halves of a pair.
+// insidePair reports whether a position is between the halves of a surrogate
+// pair.
 func (m *matcher) insidePair(at int) bool {
 	return at > 0 && at < len(m.text) && isHigh(m.text[at-1]) && isLow(m.text[at])
 }
@@ -87,7 +89,7 @@ func (m *matcher) insidePair(at int) bool {
 func isHigh(u uint16) bool { return u&0xfc00 == 0xd800 }
 func isLow(u uint16) bool  { return u&0xfc00 == 0xdc00 }
 
-// next returns the character at a position and its width. There is one.
+// next returns the character at a position and its width. There must be one.
 func (m *matcher) next(at int32) (rune, int32) {
 	u := m.text[at]
 	if m.full && isHigh(u) && int(at)+1 < len(m.text) && isLow(m.text[at+1]) {
@@ -96,7 +98,8 @@ func (m *matcher) next(at int32) (rune, int32) {
 	return rune(u), 1
 }
 
-// previous returns the character before a position and its width. There is one.
+// previous returns the character before a position and its width. There must be
+// one.
 func (m *matcher) previous(at int32) (rune, int32) {
 	u := m.text[at-1]
 	if m.full && isLow(u) && at > 1 && isHigh(m.text[at-2]) {
@@ -105,7 +108,7 @@ func (m *matcher) previous(at int32) (rune, int32) {
 	return rune(u), 1
 }
 
-// read returns the character in the direction of an instruction.
+// read returns the next character in the direction of an instruction.
 func (m *matcher) read(i *inst, at int32) (rune, int32) {
 	if i.behind {
 		return m.previous(at)
@@ -113,7 +116,6 @@ func (m *matcher) read(i *inst, at int32) (rune, int32) {
 	return m.next(at)
 }
 
-// push remembers a frame.
 func (m *matcher) push(f frame) {
 	if len(m.stack) >= maxStack {
 		m.err = ErrTooComplex
@@ -134,8 +136,8 @@ func (m *matcher) setCapture(i, v int32) {
 	}
 }
 
-// run matches from an instruction on, and returns where the match ends. Without a
-// match everything is as it was before.
+// run matches from an instruction on, and returns where the match ends. Without
+// a match it leaves everything as it was.
 func (m *matcher) run(pc, pos int32) (end int32, ok bool) {
 	base := len(m.stack)
 	for {
@@ -158,7 +160,7 @@ func (m *matcher) run(pc, pos int32) (end int32, ok bool) {
 	}
 }
 
-// step carries out an instruction.
+// step executes an instruction.
 func (m *matcher) step(i *inst, pc, pos int32) (int32, int32, bool) {
 	switch i.op {
 	case opChar, opPoint, opSet:
@@ -284,8 +286,8 @@ func (m *matcher) repeat(i *inst, pc, pos int32) (int32, int32, bool) {
 	return pc + 1, pos, true
 }
 
-// look matches an assertion about what follows or precedes. No place within it is
-// returned to later on, but its captures are undone.
+// look matches a lookahead or lookbehind. The matcher never returns to a place
+// within it, but backtracking undoes its captures.
 func (m *matcher) look(i *inst, pc, pos int32) bool {
 	base := len(m.stack)
 	_, found := m.run(pc+1, pos)
@@ -312,7 +314,7 @@ func (m *matcher) look(i *inst, pc, pos int32) bool {
 	return true
 }
 
-// undo takes back a change.
+// undo reverts a change.
 func (m *matcher) undo(f frame) {
 	if f.kind == frameCapture {
 		m.captures[f.a] = f.b
@@ -321,7 +323,7 @@ func (m *matcher) undo(f frame) {
 	}
 }
 
-// back returns to the last place that is above base.
+// back returns to the last place above base.
 func (m *matcher) back(base int) (pc, pos int32, ok bool) {
 	for len(m.stack) > base {
 		top := len(m.stack) - 1
@@ -362,7 +364,8 @@ func (m *matcher) back(base int) (pc, pos int32, ok bool) {
 	return 0, 0, false
 }
 
-// reference matches what a group has matched, and returns how far to go.
+// reference matches the text that a group has matched, and returns how far to
+// move.
 func (m *matcher) reference(i *inst, pos int32) (int32, bool) {
 	from, to := m.captures[2*i.a], m.captures[2*i.a+1]
 	if from < 0 || to < 0 {
@@ -385,7 +388,7 @@ func (m *matcher) reference(i *inst, pos int32) (int32, bool) {
 	return length, true
 }
 
-// same compares texts of one length, without regard to case if the flags say so.
+// same compares texts of equal length, ignoring case if the flags say so.
 func (m *matcher) same(a, b []uint16) bool {
 	folds := m.p.flags.folds()
 	for k := range a {
@@ -423,7 +426,7 @@ func (m *matcher) asserts(i *inst, pos int32) bool {
 
 func isLineEnd(u uint16) bool { return u == '\n' || u == '\r' || u == 0x2028 || u == 0x2029 }
 
-// isWord reports whether a character is one of \w.
+// isWord reports whether a character is in \w.
 func (m *matcher) isWord(u uint16) bool {
 	switch {
 	case u >= 'a' && u <= 'z', u >= 'A' && u <= 'Z', u >= '0' && u <= '9', u == '_':

@@ -8,24 +8,24 @@ import (
 	"unicode/utf8"
 )
 
-// patternError describes a mistake in a regular expression, in V8's words.
+// patternError describes a mistake in a regular expression, with V8's message.
 type patternError string
 
-// parser reads a regular expression by the grammar of the language, with that of
-// Annex B unless it has the flag u or v.
+// parser reads a regular expression according to the grammar of the language.
+// Without the flags u and v, that includes Annex B.
 type parser struct {
 	src   []rune // code points with the flags u and v, otherwise code units
 	pos   int
 	flags flags
 
-	groups int      // seen so far
-	total  int      // in the whole pattern
+	groups int      // groups so far
+	total  int      // groups in the whole pattern
 	named  bool     // some group of the pattern has a name
 	names  []string // by group
 	asked  []string // names of references
 }
 
-// maxGroups bounds groups within groups.
+// maxGroups limits the nesting of groups.
 const maxGroups = 500
 
 func newParser(text []uint16, f flags) *parser {
@@ -42,7 +42,7 @@ func newParser(text []uint16, f flags) *parser {
 	return p
 }
 
-// decode joins surrogate pairs, and keeps surrogates that stand alone.
+// decode joins surrogate pairs and keeps lone surrogates.
 func decode(text []uint16) []rune {
 	out := make([]rune, 0, len(text))
 	for i := 0; i < len(text); i++ {
@@ -59,7 +59,7 @@ func decode(text []uint16) []rune {
 	return out
 }
 
-// countGroups looks ahead for groups, since references may come before them.
+// countGroups counts the groups ahead, because references may come before them.
 func (p *parser) countGroups() {
 	inClass := false
 	for i := 0; i < len(p.src); i++ {
@@ -188,7 +188,7 @@ func lonely(quantifier bool) string {
 	return "Lone quantifier brackets"
 }
 
-// literal is a character, without regard to case if the flags say so.
+// literal returns the node of a character, ignoring case if the flags say so.
 func (p *parser) literal(c rune) node {
 	if t := p.flags.folds(); t != nil {
 		if same := t.close([]runeRange{{c, c}}); len(same) > 1 || same[0].hi > same[0].lo {
@@ -198,7 +198,7 @@ func (p *parser) literal(c rune) node {
 	return charNode{c}
 }
 
-// dot is any character, but line terminators only by the flag s.
+// dot matches any character, but line terminators only with the flag s.
 func (p *parser) dot() node {
 	if p.flags.dotAll {
 		return setNode{complement(nil)}
@@ -250,7 +250,7 @@ func (p *parser) group(depth int) (body node, quantifiable bool) {
 	return look, quantifiable
 }
 
-// open begins a group that captures, and returns its number.
+// open begins a capturing group and returns its number.
 func (p *parser) open(name string) int {
 	if name != "" && slices.Contains(p.names, name) {
 		p.fail("Duplicate capture group name")
@@ -286,7 +286,7 @@ func (p *parser) groupName() string {
 	return name
 }
 
-// appendUnits appends a character, which may be half of a pair.
+// appendUnits appends a character, which may be half of a surrogate pair.
 func appendUnits(units []uint16, c rune) []uint16 {
 	if c < 0x10000 {
 		return append(units, uint16(c))
@@ -305,7 +305,7 @@ func isGroupName(name string) bool {
 	return name != ""
 }
 
-// quantifier reads a quantifier, if one follows. from is how many groups were seen
+// quantifier reads a quantifier, if one follows. from is the number of groups
 // before the body.
 func (p *parser) quantifier(body node, from int) node {
 	r := repetition{body: body, max: unlimited, from: from + 1, to: p.groups}
@@ -341,7 +341,7 @@ func (p *parser) quantifier(body node, from int) node {
 	return r
 }
 
-// number reads digits. Very large numbers are all the same.
+// number reads digits. All very large numbers become the same number.
 func number(digits string) int {
 	n := 0
 	for _, d := range digits {
@@ -350,7 +350,8 @@ func number(digits string) int {
 	return n
 }
 
-// quantifierLength returns how long the quantifier in braces is that follows, or 0.
+// quantifierLength returns the length of the quantifier in braces that follows,
+// or 0.
 func (p *parser) quantifierLength() int {
 	digits := func(n int) int {
 		for p.peek(n) >= '0' && p.peek(n) <= '9' {

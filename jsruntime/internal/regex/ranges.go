@@ -6,10 +6,10 @@ import (
 	"unicode/utf8"
 )
 
-// runeRange is the characters from lo to hi.
+// runeRange is the range of characters from lo to hi.
 type runeRange struct{ lo, hi rune }
 
-// normal sorts ranges and joins those that touch.
+// normal sorts ranges and joins adjacent ones.
 func normal(ranges []runeRange) []runeRange {
 	slices.SortFunc(ranges, func(a, b runeRange) int { return cmp.Compare(a.lo, b.lo) })
 	var out []runeRange
@@ -23,8 +23,8 @@ func normal(ranges []runeRange) []runeRange {
 	return out
 }
 
-// complement returns all other characters. Halves of surrogate pairs that stand
-// alone are among them, as in JavaScript.
+// complement returns all other characters, including lone surrogates, as in
+// JavaScript.
 func complement(ranges []runeRange) []runeRange {
 	var out []runeRange
 	next := rune(0)
@@ -37,7 +37,7 @@ func complement(ranges []runeRange) []runeRange {
 	return out
 }
 
-// intersect returns the characters that are in both. The ranges are normal.
+// intersect returns the characters that are in both. The ranges must be normal.
 func intersect(a, b []runeRange) []runeRange {
 	var out []runeRange
 	for len(a) > 0 && len(b) > 0 {
@@ -54,16 +54,16 @@ func intersect(a, b []runeRange) []runeRange {
 	return out
 }
 
-// foldable is where the characters are that have a case.
+// foldable covers all characters that have a case.
 var foldable = []runeRange{{'A', 0x24ff}, {0x2c00, 0x2dff}, {0xa640, 0xa7ff}, {0xab30, 0xabbf}, {0xfb00, 0xffff}, {0x10400, 0x1e9ff}}
 
-// set is a set of characters, made for asking.
+// set is a set of characters with fast lookup.
 type set struct {
 	low    [4]uint64 // the first 256
 	ranges []runeRange
 }
 
-// newSet makes a set of normal ranges.
+// newSet makes a set from normal ranges.
 func newSet(ranges []runeRange) *set {
 	s := &set{ranges: ranges}
 	for _, r := range ranges {

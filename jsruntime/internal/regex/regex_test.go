@@ -10,7 +10,7 @@ import (
 
 func units16(s string) []uint16 { return utf16.Encode([]rune(s)) }
 
-// TestMatch matches patterns, and looks at where their captures are.
+// TestMatch matches patterns and checks the positions of their captures.
 func TestMatch(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -50,9 +50,9 @@ func TestMatch(t *testing.T) {
 	}
 }
 
-// TestMatchStops has matches without an end in sight: one is told to stop, and one
-// has too many places to return to.
-func TestMatchStops(t *testing.T) {
+// TestEndlessMatchEnds starts matches that would not end. One is stopped, and one
+// needs too much backtracking.
+func TestEndlessMatchEnds(t *testing.T) {
 	t.Parallel()
 	endless, err := Compile(units16("^(a+)+$"), "")
 	if err != nil {
@@ -72,8 +72,8 @@ func TestMatchStops(t *testing.T) {
 	}
 }
 
-// TestRefused has patterns that are not valid, and V8's words for it.
-func TestRefused(t *testing.T) {
+// TestInvalidPatternsAreRejected has invalid patterns and V8's messages for them.
+func TestInvalidPatternsAreRejected(t *testing.T) {
 	t.Parallel()
 	for pattern, want := range map[string]string{
 		"(":              "/(/u: Unterminated group",
@@ -108,7 +108,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// FuzzCompile compiles what comes, and matches it against itself.
+// FuzzCompile compiles any pattern and matches it against itself.
 func FuzzCompile(f *testing.F) {
 	for _, seed := range []string{"a|b", "(?<a>.)\\k<a>", "[a-z-[]", "\\u{1F600}", "(?:)*", "a{2,3}?", "[^\\W]", "(?<=^.*)$"} {
 		f.Add(seed, "")

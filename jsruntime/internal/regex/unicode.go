@@ -1,15 +1,15 @@
 package regex
 
 import (
-	_ "embed" // of the table
+	_ "embed" // for unicodeTable
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
 )
 
-// unicodeTable has the characters of each property. Go's own tables are those of
-// an older Unicode, and lack some properties.
+// unicodeTable has the characters of each property. Go's own tables are of an
+// older Unicode version and lack some properties.
 //
 //go:embed unicode.txt
 var unicodeTable string
@@ -19,11 +19,11 @@ var propertyKinds = map[string]string{
 	"gc": "gc", "General_Category": "gc", "sc": "sc", "Script": "sc", "scx": "scx", "Script_Extensions": "scx",
 }
 
-// properties remembers the ranges by the property as it is written.
+// properties caches the ranges of each property, as written.
 var properties sync.Map
 
 // propertyRanges returns the characters with a property, written as in
-// ECMAScript: Name, Name=Value. ok is false when there is no such property.
+// ECMAScript: Name, Name=Value. ok is false if there is no such property.
 func propertyRanges(property string) (ranges []runeRange, ok bool) {
 	if known, ok := properties.Load(property); ok {
 		return known.([]runeRange), true
@@ -37,7 +37,7 @@ func propertyRanges(property string) (ranges []runeRange, ok bool) {
 	return ranges, true
 }
 
-// findProperty returns the ranges of a property as they are in the table.
+// findProperty returns the ranges of a property in the format of the table.
 func findProperty(property string) (string, bool) {
 	kind, name, pair := strings.Cut(property, "=")
 	if !pair {
@@ -48,7 +48,7 @@ func findProperty(property string) (string, bool) {
 	}
 	kind = propertyKinds[kind]
 	text, ok := tableLine(kind, name)
-	if !ok && kind == "scx" { // only scripts whose extensions differ have a line of their own
+	if !ok && kind == "scx" { // only scripts whose extensions differ have a separate line
 		return tableLine("sc", name)
 	}
 	return text, ok
@@ -68,7 +68,7 @@ func tableLine(kind, name string) (string, bool) {
 	return "", false
 }
 
-// parseRanges reads ranges as the table writes them.
+// parseRanges reads ranges in the format of the table.
 func parseRanges(text string) []runeRange {
 	var out []runeRange
 	last := rune(0)

@@ -6,8 +6,8 @@ import (
 	"unicode"
 )
 
-// TestUnicodeTable compares the table with Go's, which is of an older Unicode:
-// characters are added, and hardly ever change.
+// TestUnicodeTable compares the table with Go's, which is of an older Unicode
+// version. Characters are added, and hardly ever change.
 func TestUnicodeTable(t *testing.T) {
 	t.Parallel()
 	for name, table := range map[string]*unicode.RangeTable{
@@ -16,7 +16,7 @@ func TestUnicodeTable(t *testing.T) {
 	} {
 		ranges, ok := propertyRanges(name)
 		if !ok {
-			t.Errorf("there is no %s", name)
+			t.Errorf("there is no property %s", name)
 			continue
 		}
 		theirs := tableRanges(table)
@@ -31,8 +31,8 @@ func TestUnicodeTable(t *testing.T) {
 				}
 			}
 		}
-		if more > 4 { // of those that Go knows
-			t.Errorf("%s has %d characters that it should not have", name, more)
+		if more > 4 { // of the characters that Go knows
+			t.Errorf("%s has %d unexpected characters", name, more)
 		}
 	}
 	for _, name := range []string{"", "-", "gc", "Script", "gc=Greek", "sc=L", "Latin", "#", "sc=", "Other_Math"} {
@@ -61,7 +61,7 @@ func tableRanges(table *unicode.RangeTable) []runeRange {
 	return normal(out)
 }
 
-// TestRanges computes with ranges.
+// TestRanges checks operations on ranges.
 func TestRanges(t *testing.T) {
 	t.Parallel()
 	a := normal([]runeRange{{'m', 'z'}, {'a', 'c'}, {'d', 'f'}})

@@ -128,7 +128,7 @@ func evidenceOf(anchor string) *vault.EvidenceConfig {
 	return cfg
 }
 
-// useTrees enables evidence for a command that looks at it, if the database has trees
+// useTrees enables evidence for a command that reads it, if the database has trees
 // over the log.
 func (c *call) useTrees(store vault.Storage) error {
 	trees, ok := store.(storage.TreeStorage)

@@ -54,7 +54,7 @@ class Event {
       type: `${type}`, cancelable: !!cancelable, bubbles: !!bubbles, composed: !!composed, prevented: false, stopped: false, stoppedNow: false, passive: false,
       target: null, current: null, phase: 0, time: sys('hrtime')() / 1e6,
     });
-    // A program must not be able to pass off its own events as the host's.
+    // A program must not be able to pass its own events off as the host's.
     Object.defineProperty(this, 'isTrusted', { get: trusted, enumerable: true, configurable: false });
   }
   get type() { return stateOf(this).type; }
@@ -169,7 +169,7 @@ function dispatch(target, event, state) {
       if (typeof entry.listener === 'function') entry.listener.call(target, event);
       else if (entry.listener.handleEvent) entry.listener.handleEvent(event);
     } catch (err) {
-      // A listener that fails does not keep the others from being called.
+      // A failing listener does not keep others from being called.
       require('process').nextTick(() => { throw err; });
     }
     state.passive = false;
@@ -182,7 +182,7 @@ function dispatch(target, event, state) {
 for (const name of ['addEventListener', 'removeEventListener', 'dispatchEvent']) Object.defineProperty(EventTarget.prototype, name, { enumerable: true });
 Object.defineProperty(EventTarget.prototype, Symbol.toStringTag, { value: 'EventTarget', configurable: true });
 
-// listenersOf tells events.getEventListeners who listens.
+// listenersOf returns the listeners for events.getEventListeners.
 function listenersOf(target, type) {
   const map = listeners.get(target);
   return map && (map.get(`${type}`) || []).map((entry) => entry.listener);
@@ -238,7 +238,7 @@ class AbortSignal extends EventTarget {
     const done = all.find((signal) => signal.aborted);
     if (done) { Object.assign(signals.get(out), { aborted: true, reason: done.reason }); return out; }
     for (const signal of all) {
-      // A signal that follows others is followed through its sources.
+      // Follow a signal that depends on others through its sources.
       const { sources } = signals.get(signal);
       for (const source of sources.length ? sources : [signal]) {
         signals.get(source).followers.add(out);
@@ -252,8 +252,8 @@ class AbortSignal extends EventTarget {
   }
 }
 
-// trigger aborts a signal and those that follow it, all of them before any
-// listener is called.
+// trigger aborts a signal and its followers, all of them before any listener is
+// called.
 function trigger(signal, reason) {
   const state = signals.get(signal);
   if (state.aborted) return;

@@ -1,5 +1,5 @@
 'use strict';
-// AbortError is what an operation fails with that its signal ended.
+// AbortError is the error of an operation that its signal ended.
 class AbortError extends Error {
   constructor(message = 'The operation was aborted', options = undefined) {
     super(message, options);

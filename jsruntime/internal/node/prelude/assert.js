@@ -20,7 +20,7 @@ const show = (value) => inspect(value, {
 });
 const isComplex = (value) => (typeof value === 'object' && value !== null) || typeof value === 'function';
 
-// differences sets the lines of two texts against each other.
+// differences compares the lines of two texts.
 function differences(actual, expected, operator) {
   const a = show(actual).split('\n');
   const b = show(expected).split('\n');
@@ -40,8 +40,8 @@ function differences(actual, expected, operator) {
   return `${headings[key]}\n+ actual - expected\n\n${diffLines(a, b).join('\n')}`;
 }
 
-// diffLines marks what only one side has. Long texts are compared line by
-// line, because the best answer costs the square of their length.
+// diffLines marks the lines that only one side has. It compares long texts line
+// by line, because the best result costs quadratic time.
 function diffLines(a, b) {
   const out = [];
   let start = 0;
@@ -64,7 +64,7 @@ function notText(actual, operator) {
   return lines.length === 1 ? `${heading}${lines[0].length > 5 ? '\n\n' : ' '}${lines[0]}` : `${heading}\n\n${lines.join('\n')}\n`;
 }
 
-// textOf writes the message of an operator that has none of its own.
+// textOf writes the message of an operator without a specific one.
 function textOf(actual, expected, operator) {
   if (operator === 'deepStrictEqual' || operator === 'strictEqual') return differences(actual, expected, operator);
   if (operator === 'notDeepStrictEqual' || operator === 'notStrictEqual') return notText(actual, operator);
@@ -105,7 +105,7 @@ function fail(details) {
   throw new AssertionError(details);
 }
 
-// failWith throws with a text that is ours and counts as generated.
+// failWith throws with a standard text, which counts as generated.
 function failWith(details, standard) {
   if (details.message instanceof Error) throw details.message;
   const generated = details.message === undefined || details.message === null;

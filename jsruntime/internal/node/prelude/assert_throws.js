@@ -8,7 +8,7 @@ module.exports = ({ AssertionError, fail, failWith, deepEqual }) => {
   function compareKey(actual, expected, key, message, keys, operator) {
     if (key in actual && deepEqual(actual[key], expected[key], true)) return;
     if (message !== undefined && message !== null) fail({ actual, expected, message, operator });
-    // The two are shown with the keys that were asked for, and no others.
+    // Show both with only the expected keys.
     const pick = (from) => {
       const out = {};
       for (const name of keys) if (name in from) out[name] = typeof from[name] === 'string' && expected[name] instanceof RegExp && expected[name].test(from[name]) ? expected[name] : from[name];
@@ -34,7 +34,7 @@ module.exports = ({ AssertionError, fail, failWith, deepEqual }) => {
     }
   }
 
-  // check throws if what was thrown is not what was expected.
+  // check throws if the thrown value is not the expected one.
   function check(actual, expected, message, f) {
     const operator = f.name;
     if (typeof expected !== 'function') {

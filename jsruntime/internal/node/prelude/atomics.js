@@ -1,5 +1,6 @@
 'use strict';
-// Shared memory and Atomics. There is one thread, so that shared memory is memory.
+// Shared memory and Atomics. There is one thread, so shared memory is ordinary
+// memory.
 const shared = new WeakSet();
 const typedTag = Object.getOwnPropertyDescriptor(Object.getPrototypeOf(Uint8Array.prototype), Symbol.toStringTag).get;
 const isDetached = sys('buffer.detached');
@@ -58,8 +59,8 @@ Object.defineProperty(SharedArrayBuffer, Symbol.species, {
   get: Object.getOwnPropertyDescriptor({ get [Symbol.species]() { return this; } }, Symbol.species).get, configurable: true,
 });
 
-// integerArray checks that a value is a view that Atomics may use, and returns the
-// name of its class.
+// integerArray checks that Atomics may use a value, and returns the name of its
+// class.
 function integerArray(array, waitable) {
   const name = array !== null && typeof array === 'object' && ArrayBuffer.isView(array) ? typedTag.call(array) : undefined;
   const good = waitable ? /^(Int32|BigInt64)Array$/ : /^(Big)?(Int|Uint)(8|16|32|64)Array$/;
@@ -76,7 +77,7 @@ function position(array, index) {
   if (n < 0 || n >= length) throw new RangeError('Invalid atomic access index');
   return n;
 }
-// number converts a value to the type of an array, as much as is seen of it.
+// number converts a value to the type of an array, as far as code can see.
 const number = (name, value) => {
   if (name.startsWith('Big')) return BigInt.asIntN(4096, value);
   const n = +value;
@@ -135,7 +136,7 @@ const operations = {
     return old;
   },
   isLockFree(size) { const n = Math.trunc(+size) || 0; return n === 1 || n === 2 || n === 4 || n === 8; },
-  // There is nothing that could wake the one thread up.
+  // Nothing could wake up the only thread.
   wait(array, index, value, timeout) {
     const { equal, ms } = waiting(array, index, value, timeout);
     if (!equal) return 'not-equal';

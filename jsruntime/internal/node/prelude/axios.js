@@ -1,5 +1,5 @@
 'use strict';
-// axios: the calls that programs make of it, over the same client as fetch.
+// axios: the calls that programs usually make, with the same client as fetch.
 const { Buffer } = require('buffer');
 const { exchange, bodyOf } = require('fetch');
 const { URL, URLSearchParams } = require('url');
@@ -135,7 +135,7 @@ function headerObject(answer) {
   return out;
 }
 
-// limit makes a promise fail after the time of a call, or when it is cancelled.
+// limit makes a promise fail when a call times out or is canceled.
 function limit(config, promise) {
   return new Promise((resolve, reject) => {
     const timers = require('timers');

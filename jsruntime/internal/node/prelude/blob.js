@@ -1,5 +1,5 @@
 'use strict';
-// Blob and File: bytes that do not change.
+// Blob and File: immutable bytes.
 require('patch_symbol');
 const { Buffer } = require('buffer');
 const { raise } = require('codes');
@@ -78,7 +78,8 @@ for (const [Class, names] of [[Blob, ['size', 'type', 'slice', 'text', 'arrayBuf
   for (const name of names) Object.defineProperty(Class.prototype, name, { enumerable: true });
 }
 
-// copy makes another Blob or File of the same bytes, or nothing of anything else.
+// copy returns another Blob or File with the same bytes, or undefined for
+// anything else.
 function copy(blob) {
   if (!contents.has(blob)) return undefined;
   const { type } = blob;

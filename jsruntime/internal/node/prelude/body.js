@@ -1,5 +1,5 @@
 'use strict';
-// The body of requests and answers.
+// The body of requests and responses.
 require('patch_symbol');
 const { Buffer } = require('buffer');
 const { Blob, bytesOf } = require('blob');

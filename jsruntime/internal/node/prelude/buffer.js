@@ -8,7 +8,7 @@ const lastIndexOfBytes = sys('buffer.lastIndexOf');
 const kMaxLength = 2 ** 31 - 1;
 const { encodings, encodingOf } = require('buffer_encodings');
 
-// Errors and checks are needed only where an argument is wrong.
+// Errors and checks are loaded only if an argument is wrong.
 const raise = (...args) => require('codes').raise(...args);
 const typeError = (name, expected, value) => raise('ERR_INVALID_ARG_TYPE', name, expected, value);
 
@@ -17,7 +17,7 @@ function checkSize(size) {
   if (!(size >= 0 && size <= kMaxLength)) raise('ERR_INVALID_ARG_VALUE_RANGE', 'size', size);
 }
 
-// checkIndex checks a whole number that says where in a buffer.
+// checkIndex checks an integer position in a buffer.
 function checkIndex(value, name, min = 0, max = Number.MAX_SAFE_INTEGER) {
   if (typeof value !== 'number') typeError(name, 'number', value);
   if (!Number.isInteger(value)) raise('ERR_OUT_OF_RANGE', name, 'an integer', value);
@@ -44,14 +44,15 @@ Buffer.prototype = Object.create(Uint8Array.prototype, {
 const proto = Buffer.prototype;
 Buffer.poolSize = 8192;
 
-// Methods are enumerable, as in Node: packages copy them one by one.
+// Methods are enumerable, as in Node, because packages copy them one by one.
 const add = (target, methods) => {
   for (const key of Object.keys(methods)) {
     Object.defineProperty(target, key, { value: methods[key], writable: true, enumerable: true, configurable: true });
   }
 };
 
-// The functions on Buffer are ordinary ones: code writes new Buffer.from().
+// The functions on Buffer are ordinary functions, because code writes new
+// Buffer.from().
 add(Buffer, {
   from: function from(value, encodingOrOffset, length) {
     if (typeof value === 'string') return fromText(value, encodingOrOffset);
@@ -119,8 +120,7 @@ function fromText(value, encoding) {
   return fromBytes(encode(value, encodingOf(typeof encoding === 'string' ? encoding : undefined)));
 }
 
-// fromObject copies arrays, what looks like one, and what JSON makes of a
-// Buffer.
+// fromObject copies arrays, array-like objects, and the JSON form of a Buffer.
 function fromObject(value) {
   if (value instanceof Uint8Array) return wrap(Uint8Array.prototype.slice.call(asPlain(value)));
   if (value.length !== undefined || value.buffer instanceof ArrayBuffer) {
@@ -131,8 +131,8 @@ function fromObject(value) {
   return undefined;
 }
 
-// base64Length is the length in bytes, as Node counts it: without looking at
-// the digits.
+// base64Length returns the length in bytes as Node counts it, without looking
+// at the digits.
 function base64Length(text) {
   let length = text.length;
   if (length === 0) return 0;
@@ -160,7 +160,7 @@ function checkBytes(value, name) {
   return value;
 }
 
-// clamp resolves an index of slice and its like.
+// clamp resolves an index of slice and similar methods.
 function clamp(value, length, fallback) {
   if (value === undefined) return fallback;
   value = Math.trunc(+value) || 0;
@@ -292,7 +292,7 @@ function fillBytes(buffer, value, from, to, encoding) {
   return buffer;
 }
 
-// writeText writes whole characters only.
+// writeText writes only whole characters.
 function writeText(buffer, text, at, room, encoding) {
   const name = encodingOf(encoding);
   let bytes = new Uint8Array(encode(text, name));
@@ -311,7 +311,7 @@ function swap(buffer, size) {
   return buffer;
 }
 
-// What reads and writes numbers, and what is for one encoding, is seldom needed.
+// Methods for numbers and for single encodings are seldom needed.
 const seldom = 'readUInt8 readUint8 writeUInt8 writeUint8 readInt8 writeInt8 readUIntLE readUintLE writeUIntLE writeUintLE readUIntBE readUintBE writeUIntBE '
   + 'writeUintBE readIntLE writeIntLE readIntBE writeIntBE readUInt16LE readUint16LE writeUInt16LE writeUint16LE readUInt16BE readUint16BE writeUInt16BE '
   + 'writeUint16BE readInt16LE writeInt16LE readInt16BE writeInt16BE readUInt32LE readUint32LE writeUInt32LE writeUint32LE readUInt32BE readUint32BE '

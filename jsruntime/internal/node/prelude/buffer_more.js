@@ -1,5 +1,6 @@
 'use strict';
-// What of Buffer is seldom needed: how it is shown, and texts in other encodings.
+// Parts of Buffer that are seldom needed: formatting, and text in other
+// encodings.
 const { Buffer } = require('buffer');
 const { encodings } = require('buffer_encodings');
 const encode = sys('buffer.encode');

@@ -1,9 +1,9 @@
 'use strict';
-// Reading and writing numbers in a Buffer, and texts in one encoding.
+// Reading and writing numbers in a Buffer, and text in one encoding.
 const raise = (...args) => require('codes').raise(...args);
 const view = (buffer) => new DataView(buffer.buffer, buffer.byteOffset, buffer.byteLength);
 
-// outside says what is wrong with an offset, or with a size.
+// outside throws the error for a wrong offset or size.
 function outside(value, most, name) {
   if (typeof value !== 'number') raise('ERR_INVALID_ARG_TYPE', name || 'offset', 'number', value);
   if (Math.floor(value) !== value) raise('ERR_OUT_OF_RANGE', name || 'offset', 'an integer', value);

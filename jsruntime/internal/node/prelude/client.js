@@ -1,7 +1,7 @@
 'use strict';
-// The client instance: the vault's own operations, as the reactor's
-// application. Objects are camelCase here and snake_case in the vault; data
-// and metadata belong to the tenant and pass as they are.
+// The client instance: the vault's own operations, with the rights of the
+// reactor's application. Objects are camelCase here and snake_case in the
+// vault. data and metadata belong to the tenant and are not converted.
 const host = sys('host');
 const untouched = { data: true, metadata: true };
 const camel = (key) => key.replace(/_([a-z0-9])/g, (_, c) => c.toUpperCase());
@@ -17,7 +17,7 @@ function convert(value, rename) {
   return out;
 }
 
-// fromPage converts a list: its data are entities of the vault.
+// fromPage converts a list, whose data are entities of the vault.
 function fromPage(page) {
   if (page === null || typeof page !== 'object') return page;
   const out = convert(page, camel);
@@ -58,12 +58,14 @@ module.exports = {
   },
 };
 
-// toQuery converts a list filter, whose ids and types may be lists or single.
+// toQuery converts a list filter, whose ids and types may be lists or single
+// values.
 function toQuery(query) {
   return toWire(query === undefined ? {} : query);
 }
 
-// toReact converts the options of a call; args are the caller's own.
+// toReact converts the options of a call. args belong to the caller and are not
+// converted.
 function toReact(body) {
   const out = {};
   for (const key of Object.keys(body)) out[snake(key)] = body[key];

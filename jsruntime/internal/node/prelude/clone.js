@@ -1,5 +1,5 @@
 'use strict';
-// structuredClone: copies of values that HTML's algorithm can copy.
+// structuredClone copies the values that HTML's algorithm can copy.
 const classOf = sys('classOf');
 const twin = sys('buffer.twin');
 const detach = sys('buffer.detach');
@@ -24,7 +24,7 @@ exports.structuredClone = function structuredClone(value, options) {
 };
 Object.defineProperty(exports.structuredClone, 'length', { value: 1 });
 
-// transferList reads and checks the buffers that are to change hands.
+// transferList reads and checks the buffers to transfer.
 function transferList(options) {
   if (options === undefined || options === null) return [];
   if (typeof options !== 'object' && typeof options !== 'function') throw new TypeError('The "options" argument must be of type object');
@@ -51,8 +51,8 @@ function clone(value, seen) {
   throw uncloneable(value);
 }
 
-// The engine tells only some classes by name. The others are found by a method that
-// refuses all but its own.
+// The engine reports only some classes by name. The others are recognized by a
+// method that rejects all other classes.
 const accepts = (f) => (value) => { try { f.call(value); return true; } catch { return false; } };
 const size = (Class) => Object.getOwnPropertyDescriptor(Class.prototype, 'size').get;
 const kinds = [
@@ -134,7 +134,7 @@ function cloneError(value, seen) {
   return out;
 }
 
-// platform are the objects of the web that are more than their properties.
+// platform matches web objects that are more than their properties.
 const platform = /^(AbortController|AbortSignal|Event|CustomEvent|EventTarget|Headers|Request|Response|FormData|URL|URLSearchParams|ReadableStream.*|WritableStream.*|TransformStream.*|TextEncoder|TextDecoder|WeakRef|FinalizationRegistry|Generator|AsyncGenerator|.* Iterator|Performance|SubtleCrypto|Crypto)$/;
 
 function cloneObject(value, seen) {

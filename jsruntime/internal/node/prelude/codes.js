@@ -1,6 +1,6 @@
 'use strict';
-// Errors with Node's codes. The table of codes and texts is loaded for the first
-// error that is made of it.
+// Errors with Node's codes. The table of codes and texts is loaded for the
+// first error.
 const table = () => require('codes_table');
 const make = (code, ...args) => table().make(code, ...args);
 const raise = (code, ...args) => { throw table().make(code, ...args); };

@@ -23,7 +23,7 @@ function oneOf(list) {
   return `${list.slice(0, -1).join(', ')}, or ${list[list.length - 1]}`;
 }
 
-// expectation says which types and classes are allowed.
+// expectation lists the allowed types and classes.
 function expectation(expected) {
   const all = Array.isArray(expected) ? expected : [expected];
   let types = all.filter((name) => primitives.has(name)).map((name) => name.toLowerCase());
@@ -165,7 +165,7 @@ function decorate(err, code) {
   return err;
 }
 
-// make returns the error of a code. Its arguments are those of the text.
+// make returns the error of a code. The arguments are for its text.
 function make(code, ...args) {
   const [Class, text, shown] = table[code];
   return decorate(new Class(text(...args)), shown || code);

@@ -1,5 +1,5 @@
 'use strict';
-// console writes to the log of the embedding program, one line a call.
+// console writes to the log of the embedding program, one line per call.
 const log = sys('log');
 const counts = {};
 const times = {};

@@ -1,5 +1,5 @@
 'use strict';
-// Node's crypto, over Go's.
+// Node's crypto, implemented with Go's.
 const { Buffer } = require('buffer');
 const keys = require('crypto_keys');
 const { fail, toBytes, output } = keys;
@@ -13,7 +13,7 @@ const newCipher = sys('cipher.new');
 const updateCipher = sys('cipher.update');
 const finalCipher = sys('cipher.final');
 
-// asStream makes a stream of a hash or a cipher that is used as one.
+// asStream makes a stream from a hash or a cipher.
 function asStream(target, flush) {
   const { Transform } = require('stream');
   return new Transform({
@@ -27,8 +27,8 @@ function asStream(target, flush) {
     flush(done) { try { done(null, flush()); } catch (err) { done(err); } },
   });
 }
-// Classes that can also be used as streams inherit from streamLike, which makes the
-// stream when it is first used.
+// Classes that can also be used as streams inherit from streamLike, which
+// creates the stream when it is first used.
 const streams = new WeakMap();
 const kFlush = Symbol('kFlush');
 const streamOf = (self) => {
@@ -63,7 +63,8 @@ function addStream(Class, flush) {
   Object.defineProperty(Class.prototype, kFlush, { value() { return flush(this); } });
 }
 
-// The state of a hash or a cipher. A WeakMap would cost more than hashing a short text.
+// The state of a hash or a cipher. A WeakMap would cost more than hashing a
+// short text.
 const kState = Symbol('kState');
 const stateOf = (hash) => {
   const state = hash[kState];
@@ -132,7 +133,7 @@ function startCipher(cipher, name, key, iv, options, encrypt) {
   cipher[kState] = { id: newCipher(name, secret, iv === null ? new Uint8Array(0) : toBytes(iv, 'utf8', 'iv'), encrypt, length), decoder: null };
 }
 
-// cipherOutput keeps back what does not fill a character yet.
+// cipherOutput holds back bytes of an incomplete character.
 function cipherOutput(state, bytes, encoding, last) {
   if (!encoding || encoding === 'buffer') return Buffer.from(bytes);
   if (!Buffer.isEncoding(encoding)) raise('ERR_UNKNOWN_ENCODING', encoding);
@@ -175,7 +176,7 @@ for (const Class of [Cipheriv, Decipheriv]) {
   addStream(Class, (cipher) => cipher.final());
 }
 
-// later gives the outcome of a synchronous function to a callback.
+// later passes the result of a synchronous function to a callback.
 function later(callback, run) {
   validateCallback(callback);
   let value;

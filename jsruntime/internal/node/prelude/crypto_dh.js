@@ -1,5 +1,5 @@
 'use strict';
-// Diffie-Hellman over whole numbers, and over curves.
+// Diffie-Hellman over integers and over curves.
 const { Buffer } = require('buffer');
 const { raise, make } = require('codes');
 const { validateString, validateInt32 } = require('validators');

@@ -86,7 +86,7 @@ function secretBytes(key) {
   return toBytes(key, 'utf8', 'key');
 }
 
-// parseKey reads whatever Node takes for an asymmetric key.
+// parseKey reads any form of asymmetric key that Node accepts.
 function parseKey(input) {
   if (input instanceof KeyObject) return input;
   if (input && input.handle instanceof KeyObject) return input.handle;
@@ -133,7 +133,7 @@ function verifyNow(name, data, key, signature) {
 
 const defaultDigest = (key) => (key.asymmetricKeyType === 'ed25519' ? '' : 'sha256');
 
-// Sign and Verify can be called without new, like all of Node's.
+// Sign and Verify can be called without new, like all of Node's classes.
 function signerOf(name, method) {
   const Class = function (algorithm) {
     if (!(this instanceof Class)) return new Class(algorithm);
@@ -167,7 +167,7 @@ function rsa(op, key, data, padding, other) {
   return Buffer.from(sys(op)(rawOf(parseKey(key)), toBytes(data, options.encoding, 'buffer'), options.padding || padding, options.oaepHash || 'sha1', label, other));
 }
 
-// encoded exports a generated key as the options ask.
+// encoded exports a generated key according to the options.
 const encoded = (key, options) => (options ? key.export(options) : key);
 
 function generateKeyPairSync(type, options = {}) {
@@ -186,7 +186,7 @@ function generateKeySync(type, { length }) {
   return createSecretKey(Buffer.from(sys('crypto.random')(length >> 3)));
 }
 
-// later gives the outcome of a function to a callback.
+// later passes the result of a function to a callback.
 function later(callback, run) {
   let values = [];
   let failure = null;

@@ -1,6 +1,6 @@
 'use strict';
-// What the modules share that are there to be loaded: code has no machine to
-// touch, so that whatever would do so throws.
+// Shared by modules that can be loaded but not used. Code has no access to the
+// machine, so functions that need it throw.
 function denied(name) {
   const err = new Error(`${name} is not available: code has no access to the machine`);
   err.code = 'ERR_ACCESS_DENIED';
@@ -10,14 +10,15 @@ function denied(name) {
 
 const named = (f, name) => Object.defineProperty(f, 'name', { value: name.slice(name.lastIndexOf('.') + 1) });
 
-// refuse returns a function that throws; rejects one whose promise rejects.
+// refuse returns a function that throws. rejects returns a function whose
+// promise rejects.
 const refuse = (name) => named(function () { throw denied(name); }, name);
 const rejects = (name) => named(async function () { throw denied(name); }, name);
 
 // each makes an object of functions, one for each word.
 const each = (prefix, words, make = refuse) => Object.fromEntries(words.split(' ').map((word) => [word, make(prefix + word)]));
 
-// numbers reads NAME=1 NAME=2, texts NAME=text.
+// numbers reads NAME=1 NAME=2, and texts reads NAME=text.
 const texts = (words) => Object.fromEntries(words.split(' ').map((word) => word.split('=')));
 const numbers = (words) => Object.fromEntries(words.split(' ').map((word) => word.split('=')).map(([name, n]) => [name, +n]));
 

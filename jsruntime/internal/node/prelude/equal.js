@@ -28,7 +28,7 @@ function deepEqual(a, b, strict, seen) {
 
 const kinds = [[Map, 'Map'], [Set, 'Set'], [WeakMap, 'Weak'], [WeakSet, 'Weak'], [Promise, 'Promise']];
 
-// kindOf tells apart what is compared in its own way.
+// kindOf distinguishes the kinds of values that are compared differently.
 function kindOf(value) {
   if (ArrayBuffer.isView(value)) return value instanceof DataView ? 'DataView' : 'Typed';
   const name = classOf(value);
@@ -105,7 +105,7 @@ function sameKeys(a, b, strict, seen, only = () => true) {
   return keys.every((key) => deepEqual(a[key], b[key], strict, seen));
 }
 
-// pairOff matches each of the values with another one.
+// pairOff matches each value with a different one of the others.
 function pairOff(values, others, same) {
   const left = others.slice();
   return values.every((value) => {

@@ -1,5 +1,5 @@
 'use strict';
-// Errors by which tenant code chooses the answer to its caller.
+// Errors with which tenant code chooses the response to its caller.
 const brand = sys('brand')();
 
 function define(name, status, title) {

@@ -54,7 +54,7 @@ function add(emitter, name, listener, first) {
   return emitter;
 }
 
-// warnOfMany says once that a name has more listeners than expected.
+// warnOfMany warns once that a name has more listeners than expected.
 function warnOfMany(emitter, name, list) {
   const limit = limitOf(emitter);
   if (limit <= 0 || list.length <= limit || list.warned) return;
@@ -80,7 +80,7 @@ function onceOf(emitter, name, listener) {
   return wrapper;
 }
 
-// failUnheard throws the error that has no listener.
+// failUnheard throws an error event that has no listener.
 function failUnheard(args) {
   const [err] = args;
   if (err instanceof Error) throw err;
@@ -92,7 +92,7 @@ function failUnheard(args) {
   throw failure;
 }
 
-// routeRejection passes the rejection of a listener on, when asked to.
+// routeRejection passes on the rejection of a listener, if that is requested.
 function routeRejection(emitter, result, name, args) {
   if (result === undefined || result === null) return;
   try {
@@ -182,7 +182,7 @@ methods.off = methods.removeListener;
 methods.addListener = methods.on;
 for (const key of Object.keys(methods)) proto[key] = methods[key];
 
-// drop puts what is left of the listeners in place.
+// drop stores the remaining listeners.
 function drop(emitter, name, rest) {
   if (rest.length) { emitter._events[name] = rest.length === 1 ? rest[0] : rest; return; }
   delete emitter._events[name];
@@ -225,7 +225,8 @@ EventEmitter.getEventListeners = (emitter, name) => {
   return list;
 };
 
-// attach listens on emitters and event targets alike, and returns how to stop.
+// attach listens on emitters and event targets alike, and returns a function
+// that stops.
 function attach(emitter, name, listener, once) {
   if (typeof emitter.on === 'function') {
     emitter[once ? 'once' : 'on'](name, listener);

@@ -1,5 +1,5 @@
 'use strict';
-// fetch, as the egress client of the vault carries it out.
+// fetch, performed by the egress client of the vault.
 const { Buffer } = require('buffer');
 const { Headers, freeze } = require('headers');
 const { FormData } = require('formdata');
@@ -146,7 +146,7 @@ for (const Class of [Request, Response]) {
 
 const aborted = (signal) => (signal.reason !== undefined ? signal.reason : new (require('abort').DOMException)('The operation was aborted.', 'AbortError'));
 
-// exchange sends one request and resolves with the answer in plain parts.
+// exchange sends one request and resolves with the parts of the response.
 function exchange({ method, url, headers, body, signal }) {
   return new Promise((resolve, reject) => {
     if (signal && signal.aborted) return reject(aborted(signal));
@@ -168,7 +168,7 @@ function exchange({ method, url, headers, body, signal }) {
 
 async function fetch(input, init = {}) { return send(Response, input, init); }
 
-// send carries a request out and follows redirects.
+// send sends a request and follows redirects.
 async function send(Class, input, init) {
   const request = new Request(input, init);
   const { protocol } = new (require('url').URL)(request.url);

@@ -60,7 +60,7 @@ function encode(form) {
 
 const unquote = (text) => text.replace(/%0A/gi, '\n').replace(/%0D/gi, '\r').replace(/%22/g, '"');
 
-// decode reads a body by its content type.
+// decode parses a body according to its content type.
 function decode(bytes, type) {
   const form = new FormData();
   const [essence] = type.split(';');

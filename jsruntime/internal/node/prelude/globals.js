@@ -1,5 +1,5 @@
 'use strict';
-// Globals of the language and of Node that goja does not have.
+// Globals of the language and of Node that goja lacks.
 
 exports.queueMicrotask = function queueMicrotask(callback) {
   if (typeof callback !== 'function') {
@@ -11,7 +11,7 @@ exports.queueMicrotask = function queueMicrotask(callback) {
   Promise.resolve().then(callback).catch(fail);
 };
 
-// WebAssembly is there to be asked for, and cannot run anything.
+// WebAssembly exists for feature detection, and cannot run anything.
 const unsupported = () => { throw new Error('WebAssembly is not supported'); };
 exports.WebAssembly = Object.freeze({
   validate: () => false,

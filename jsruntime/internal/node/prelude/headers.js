@@ -43,7 +43,7 @@ class Headers {
       if (found && found.enumerable) this.append(name, init[name]);
     }
   }
-  // freeze makes the headers those of an answer, which nothing may change.
+  // freeze makes headers immutable, as for a response.
   static freeze(headers) { headers.#frozen = true; return headers; }
   #writable() { if (this.#frozen) throw new TypeError('Headers are immutable'); }
   append(name, value) {
@@ -84,7 +84,7 @@ function need(headers, args, count) {
   if (args.length < count) throw new TypeError(`${count} argument${count > 1 ? 's' : ''} required, but only ${args.length} present`);
 }
 
-// sorted lists names and values; cookies are never joined.
+// sorted lists names and values. Cookies are never joined.
 function sorted(headers) {
   const out = [];
   for (const name of [...entriesOf(headers).keys()].sort()) {
@@ -119,7 +119,7 @@ function iterate(headers, kind) {
 for (const name of Object.getOwnPropertyNames(Headers.prototype)) if (name !== 'constructor') Object.defineProperty(Headers.prototype, name, { enumerable: true });
 Object.defineProperty(Headers.prototype, Symbol.iterator, { value: Headers.prototype.entries, writable: true, configurable: true });
 Object.defineProperty(Headers.prototype, Symbol.toStringTag, { value: 'Headers', configurable: true });
-// What node-fetch has beside the standard.
+// Methods of node-fetch beyond the standard.
 Object.defineProperty(Headers.prototype, 'raw', { value() { return Object.fromEntries(entriesOf(this)); }, configurable: true, writable: true });
 Object.defineProperty(Headers.prototype, 'toJSON', { value() { return Object.fromEntries(this); }, configurable: true, writable: true });
 

@@ -53,7 +53,7 @@ for (const word of headers.split(' ')) {
 }
 for (const name of methods.split(' ')) constants['HTTP2_METHOD_' + constantName(name)] = name;
 
-// Settings travel as an identifier of two bytes and a value of four.
+// Settings are encoded as an identifier of two bytes and a value of four.
 const settings = [['headerTableSize', 1], ['enablePush', 2], ['maxConcurrentStreams', 3], ['initialWindowSize', 4],
   ['maxFrameSize', 5], ['maxHeaderListSize', 6], ['enableConnectProtocol', 8]];
 

@@ -40,7 +40,8 @@ class IncomingMessage extends Readable {
   setTimeout() { return this; }
 }
 
-// silentSocket is a socket on which nothing happens; the vault has the real one.
+// silentSocket returns a socket on which nothing happens. The vault has the
+// real one.
 function silentSocket() {
   const same = function () { return this; };
   return Object.assign(new EventEmitter(), {

@@ -32,7 +32,7 @@ function constructorName(value) {
 
 const keyText = (key) => (typeof key === 'symbol' ? `[${String(key)}]` : plainKey.test(key) ? key : quote(key));
 
-// Printer writes one value; it knows the values that it is within.
+// Printer writes one value. It keeps track of the enclosing values.
 class Printer {
   constructor(options) {
     this.depth = options.depth === undefined ? 2 : options.depth === null ? Infinity : options.depth;
@@ -168,7 +168,7 @@ class Printer {
     return `${head}${open}${pad}  ${output.join(`,${pad}  `)}${pad}${close}`;
   }
 
-  // columns lays many short items out as a table, like Node.
+  // columns lays out many short items as a table, like Node.
   columns(entries) {
     const more = /^\.\.\. /.test(entries[entries.length - 1]) ? 1 : 0;
     const count = entries.length - more;

@@ -1,7 +1,6 @@
 'use strict';
-// The part of Intl that programs use, for en-US. Other locales of English are
-// taken for en-US; what is asked for in another language is answered in
-// English.
+// The commonly used part of Intl, for en-US. Other English locales are treated
+// as en-US, and other languages get results in English.
 const round = sys('intl.round');
 const timeParts = sys('intl.time');
 const zoneOf = sys('intl.zone');
@@ -344,10 +343,10 @@ class Collator {
   resolvedOptions() { return { locale: 'en-US', usage: 'sort', ...this.#o }; }
 }
 
-// Intl's constructors may be called without new.
-// callable is a class that also works without new.
+// callable makes a class that also works without new, as Intl's constructors
+// do.
 function callable(Class) {
-  // In the engine, new.target of a caller that is a constructor is seen by the functions it calls.
+  // In the engine, functions that a constructor calls see its new.target.
   function Wrapped(...args) { return Reflect.construct(Class, args, this instanceof Wrapped ? new.target : Wrapped); }
   Object.defineProperty(Wrapped, 'name', { value: Class.name });
   Object.defineProperty(Wrapped, 'prototype', { value: Class.prototype, writable: false });

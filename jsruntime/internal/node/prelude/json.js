@@ -1,6 +1,6 @@
 'use strict';
-// JSON as the runtime reads it: faster than the engine's, and with surrogates
-// that stand alone. The engine words the errors, and calls revivers.
+// JSON as the runtime parses it: faster than the engine, and with lone
+// surrogates. The engine produces the error messages and calls revivers.
 const read = sys('json.parse');
 const engine = JSON.parse;
 

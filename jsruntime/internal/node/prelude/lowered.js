@@ -1,6 +1,6 @@
 'use strict';
-// What lowered code uses in place of the compiler's own helpers: asynchronous
-// generators that keep to the order of the standard, and import().
+// Replacements of the compiler's own helpers for lowered code: asynchronous
+// generators that follow the order of the standard, and import().
 require('patch_symbol');
 const resolved = Promise.resolve.bind(Promise);
 const { then } = Promise.prototype;
@@ -14,7 +14,7 @@ function after(value, good, bad) {
   apply(then, promise, [good, bad]);
 }
 
-// Markers that a generator yields to what drives it.
+// Markers that a generator yields to its driver.
 function Await(value) { this[0] = value; }
 class Yield { constructor(value) { this.value = value; } } // as it is, without waiting for it
 class Return { constructor(value) { this.value = value; } }
@@ -53,7 +53,7 @@ function settle(state, how, value) {
   drain(state);
 }
 
-// drain answers requests for as long as none has to wait.
+// drain handles requests as long as none of them has to wait.
 function drain(state) {
   if (state.running || state.queue.length === 0) return;
   const { kind, value } = state.queue[0];
@@ -70,7 +70,7 @@ function drain(state) {
   else run(state, kind, value);
 }
 
-// run resumes a generator, and goes on until it has an answer for its caller.
+// run resumes a generator and continues until it has a result for its caller.
 function run(state, kind, given) {
   let step;
   try {
@@ -92,7 +92,7 @@ function run(state, kind, given) {
   else after(value, (v) => settle(state, 'resolve', { value: v, done }), fail);
 }
 
-// fromSync makes an asynchronous iterator of another one.
+// fromSync makes an asynchronous iterator from a synchronous one.
 function fromSync(iterator) {
   const { next } = iterator;
   const answer = (result, closes) => {
@@ -125,8 +125,8 @@ function iteratorOf(value) {
   return iterator;
 }
 
-// delegate takes part in the yield* of a generator that is not asynchronous, on
-// behalf of one that is. Each message says how the generator was resumed.
+// delegate takes part in the yield* of a synchronous generator, on behalf of an
+// asynchronous one. Each message tells how the generator was resumed.
 function* delegate(value) {
   const iterator = iteratorOf(value);
   const { next } = iterator;
@@ -176,8 +176,8 @@ function yieldStar(value) {
   return it;
 }
 
-// toESM shows a module as import does: with all of it as default, unless it was an
-// ES module before.
+// toESM presents a module as import does: with all of it as default, unless it
+// already was an ES module.
 function toESM(exported) {
   const out = exported === undefined || exported === null ? {} : Object.create(Object.getPrototypeOf(exported));
   if (!exported || !exported.__esModule) Object.defineProperty(out, 'default', { value: exported, enumerable: true });
@@ -191,7 +191,7 @@ function toESM(exported) {
   return out;
 }
 
-// importer returns what import() calls. Its errors reject.
+// importer returns the function that import() calls. Errors become rejections.
 const importer = (require) => async (name, options) => {
   const text = `${name}`;
   if (options !== undefined) {
@@ -200,7 +200,7 @@ const importer = (require) => async (name, options) => {
     if (attributes !== undefined && !isObject(attributes)) throw new TypeError("The 'options' argument of import() must be an object");
     for (const key of Object.keys(attributes || {})) if (typeof attributes[key] !== 'string') throw new TypeError('Import attribute value must be a string');
   }
-  await null; // a module never loads at once
+  await null; // a module never loads synchronously
   return toESM(require(text));
 };
 

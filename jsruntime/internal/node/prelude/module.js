@@ -1,6 +1,6 @@
 'use strict';
-// What of Node's module system makes sense without files: require from another
-// place, and the names of the modules.
+// The parts of Node's module system that make sense without files: require from
+// another place, and the names of the modules.
 const from = sys('require.from');
 
 function createRequire(place) {

@@ -1,5 +1,5 @@
 'use strict';
-// net without a network: addresses can be told apart, and nothing connects.
+// net without a network: addresses can be parsed, and nothing connects.
 const { refuse } = require('denied');
 const { Duplex } = require('stream');
 const EventEmitter = require('events');

@@ -1,5 +1,5 @@
 'use strict';
-// node-fetch: fetch under its own roof.
+// node-fetch, based on fetch.
 const web = require('fetch');
 
 class FetchError extends Error {
@@ -14,7 +14,7 @@ class AbortError extends Error {
   constructor(message) { super(message); this.name = 'AbortError'; this.type = 'aborted'; }
 }
 
-// Its answers have a stream of Node's as their body.
+// Its responses have a Node stream as their body.
 class Response extends web.Response {
   get body() {
     if (!this._hasBody()) return null;

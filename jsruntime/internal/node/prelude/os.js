@@ -1,5 +1,5 @@
 'use strict';
-// os of a machine that does not exist: the same for all, and nothing of the host.
+// os of an imaginary machine: the same for all, and nothing of the host.
 const { each, numbers } = require('denied');
 
 const constants = Object.freeze(Object.assign(Object.create(null), {

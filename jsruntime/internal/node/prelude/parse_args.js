@@ -17,7 +17,7 @@ function checkOptions(options) {
   }
 }
 
-// store keeps the value of an option.
+// store stores the value of an option.
 function store(values, options, name, value) {
   const option = Object.prototype.hasOwnProperty.call(options, name) ? options[name] : {};
   const kept = value === undefined ? true : value;

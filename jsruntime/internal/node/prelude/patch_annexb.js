@@ -1,5 +1,5 @@
 'use strict';
-// Annex B of the language: what old code still uses.
+// Annex B of the language, which old code still uses.
 const add = (target, methods) => {
   for (const key of Object.keys(methods)) {
     if (target[key] === undefined) Object.defineProperty(target, key, { value: methods[key], writable: true, configurable: true });

@@ -1,3 +1,3 @@
 'use strict';
-// Names that with leaves alone, and that goja does not know of.
+// Unscopable names that goja lacks.
 Array.prototype[Symbol.unscopables].at = true;

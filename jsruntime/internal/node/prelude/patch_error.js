@@ -1,5 +1,5 @@
 'use strict';
-// V8's own additions to Error.
+// V8's additions to Error.
 const Native = Error;
 Native.stackTraceLimit = 10;
 
@@ -23,7 +23,8 @@ function frames(lines) {
   }));
 }
 
-// head is the first line of a trace. An error whose name cannot be read is an Error.
+// head returns the first line of a trace. An error whose name cannot be read is
+// an Error.
 function head(target) {
   try {
     return target instanceof Native || target.name || target.message ? Native.prototype.toString.call(target) : 'Error';
@@ -32,8 +33,8 @@ function head(target) {
   }
 }
 
-// define makes the stack of an object a getter, since the trace may be prepared by
-// code that has yet to be set.
+// define makes the stack of an object a getter, because the code that prepares
+// the trace may be set later.
 function define(target, lines) {
   let value;
   let set = false;

@@ -1,5 +1,5 @@
 'use strict';
-// toLocaleString and its like, which goja takes for other things.
+// toLocaleString and similar methods, which goja implements differently.
 const define = (target, methods) => {
   for (const key of Object.keys(methods)) Object.defineProperty(target, key, { value: methods[key], writable: true, configurable: true });
 };

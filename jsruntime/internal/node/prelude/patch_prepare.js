@@ -1,13 +1,13 @@
 'use strict';
-// Error.prepareStackTrace for errors that code makes. The classes are functions
-// in front of the native ones and share their prototypes, so that instanceof
-// knows those that the engine throws, too.
+// Error.prepareStackTrace for errors that code creates. The classes are
+// functions in front of the native ones and share their prototypes, so that
+// instanceof also recognizes errors that the engine throws.
 const { define } = require('patch_error');
 
 function wrap(Native, Parent) {
   function Wrapped(...args) {
-    // The error gets its class last: until its constructor has ended, nothing may
-    // read its name, which the stack begins with.
+    // The error gets its class last. Until its constructor has ended, nothing
+    // may read its name, which the stack begins with.
     const err = Reflect.construct(Native, args);
     const lines = err.stack.split('\n').slice(1).filter((line) => !line.includes('vault:patch_prepare'));
     define(err, lines);

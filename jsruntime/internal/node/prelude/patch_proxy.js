@@ -1,7 +1,7 @@
 'use strict';
-// x instanceof a proxy of a class, which goja refuses: it asks the proxy itself
-// and not its prototype property. A handler in front of the given one answers for
-// Symbol.hasInstance unless the class has a method of its own.
+// x instanceof a proxy of a class, which goja rejects because it checks the
+// proxy itself instead of its prototype property. A handler in front of the
+// given one provides Symbol.hasInstance, unless the class has its own method.
 const Native = Proxy;
 const standard = Function.prototype[Symbol.hasInstance];
 const proxies = new WeakSet();
@@ -18,8 +18,8 @@ function isInstance(value) {
   return false;
 }
 
-// front returns a handler whose traps are those of the given one, looked up when
-// they are needed and called as its methods.
+// front returns a handler with the traps of the given one, looked up when
+// needed and called as its methods.
 function front(handler) {
   const get = (target, key, receiver) => {
     const trap = handler.get;
@@ -43,7 +43,7 @@ function Wrapped(target, handler) {
   if (typeof target === 'function') proxies.add(proxy);
   return proxy;
 }
-// A bound function is a constructor without a prototype property, as Proxy is.
+// A bound function is a constructor without a prototype property, like Proxy.
 const Bound = Wrapped.bind(undefined);
 const members = {
   revocable(target, handler) {

@@ -1,5 +1,5 @@
 'use strict';
-// TypedArray.from of a string, which goja refuses.
+// TypedArray.from of a string, which goja rejects.
 const Typed = Object.getPrototypeOf(Uint8Array);
 const from = Typed.from;
 Object.defineProperty(Typed, 'from', {

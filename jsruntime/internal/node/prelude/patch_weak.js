@@ -1,6 +1,6 @@
 'use strict';
-// Symbols as keys of WeakMap and WeakSet, which goja refuses. They are kept as long
-// as the collection is.
+// Symbols as keys of WeakMap and WeakSet, which goja rejects. They are kept as
+// long as the collection.
 const allowed = (key) => typeof key === 'symbol' && Symbol.keyFor(key) === undefined;
 const { get: sideOf, set: putSide } = WeakMap.prototype;
 const sides = new WeakMap(); // the symbols of a collection

@@ -1,5 +1,5 @@
 'use strict';
-// Methods for halves of surrogate pairs that stand alone, which goja does not have.
+// Methods for lone surrogates, which goja lacks.
 const isLone = (c) => c.length === 1 && c >= '\ud800' && c <= '\udfff';
 const text = (value, name) => {
   if (value === undefined || value === null) throw new TypeError(`String.prototype.${name} called on null or undefined`);

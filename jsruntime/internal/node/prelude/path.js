@@ -23,7 +23,7 @@ function format(sep, parts) {
   return dir === parts.root ? dir + base : dir + sep + base;
 }
 
-// baseOf is the last segment, after trailing separators are gone.
+// baseOf returns the last segment, without trailing separators.
 function baseOf(rest, isSep) {
   let end = rest.length;
   while (end > 0 && isSep(rest[end - 1])) end--;
@@ -117,8 +117,8 @@ const posix = {
 const isSep = (c) => c === '/' || c === '\\';
 const isLetter = (c) => /^[A-Za-z]$/.test(c || '');
 
-// split cuts a Windows path into device, whether it is absolute, and the rest.
-// A device is a drive (C:) or a share (\\server\share).
+// split splits a Windows path into its device, whether it is absolute, and the
+// rest. A device is a drive (C:) or a share (\\server\share).
 function split(path) {
   if (isSep(path[0]) && isSep(path[1])) {
     const m = /^[\\/]{2}([^\\/]+)[\\/]+([^\\/]+)/.exec(path);
@@ -130,7 +130,7 @@ function split(path) {
   return { device: '', raw: '', absolute: isSep(path[0]), rest: path, share: false };
 }
 
-// rootOf is what stands before the first segment, as it is written.
+// rootOf returns the part before the first segment, as written.
 function rootOf(path) {
   const { raw, rest, share } = split(path);
   const slash = isSep(rest[0]) ? rest[0] : '';
@@ -181,7 +181,8 @@ const win32 = {
     const list = paths.filter((path) => path !== '');
     if (list.length === 0) return '.';
     let joined = list.join('\\');
-    // Only the first path can name a share; slashes that meet by chance do not.
+    // Only the first path can name a share. Slashes that become adjacent by
+    // joining do not.
     const first = list[0];
     let share = isSep(first[0]) && isSep(first[1]) && first.length > 2 && !isSep(first[2]);
     if (first.length === 2 && isSep(first[0]) && isSep(first[1])) share = true;

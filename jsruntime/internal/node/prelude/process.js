@@ -1,5 +1,5 @@
 'use strict';
-// A process to look at, not to act on: it tells nothing of the host.
+// A process object for inspection only. It reveals nothing of the host.
 const tick = sys('tick');
 const nanoseconds = sys('hrtime');
 const EventEmitter = require('events');

@@ -7,7 +7,7 @@ const most = 0x7fffffff;
 
 function fail(text) { throw new RangeError(text); }
 
-// adapt is the bias after a delta, as section 6.1 of the RFC has it.
+// adapt returns the bias after a delta, as in section 6.1 of the RFC.
 function adapt(delta, points, first) {
   let k = 0;
   delta = first ? Math.floor(delta / 700) : delta >> 1;
@@ -86,7 +86,7 @@ function encode(input) {
   return out.join('');
 }
 
-// labels changes each part of a domain, and leaves the user of an address alone.
+// labels changes each part of a domain, but not the user of an address.
 function labels(text, change) {
   const at = text.lastIndexOf('@');
   const parts = text.slice(at + 1).replace(/[\u3002\uFF0E\uFF61]/g, '.').split('.');

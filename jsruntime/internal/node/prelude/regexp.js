@@ -1,5 +1,5 @@
 'use strict';
-// RegExp, the class. Its methods are the runtime's own.
+// The class RegExp. Its methods are implemented by the runtime.
 const Native = sys('regexp.native')();
 const { prototype } = Native;
 const make = sys('regexp.make');
@@ -16,7 +16,7 @@ function isRegExp(value) {
 }
 
 function Wrapped(pattern, flags) {
-  // In the engine, new.target of a caller that is a constructor is seen by the functions it calls.
+  // In the engine, functions that a constructor calls see its new.target.
   const target = this instanceof Wrapped ? new.target : undefined;
   const like = isRegExp(pattern);
   if (!target && like && flags === undefined && pattern.constructor === Wrapped) return pattern;
@@ -32,7 +32,7 @@ function Wrapped(pattern, flags) {
   return create(pattern === undefined ? '' : `${pattern}`, flags === undefined ? '' : `${flags}`, target || Wrapped);
 }
 
-// engine are the flags that the engine knows.
+// engine returns the flags that the engine knows.
 const engine = (flags) => flags.replace('d', '').replace('v', '');
 
 function create(text, flags, target) {
@@ -72,7 +72,7 @@ const methods = {
 };
 for (const key of ['compile', matchAll]) Object.defineProperty(prototype, key, { ...Object.getOwnPropertyDescriptor(methods, key), enumerable: false });
 
-// Iterators share the prototype of the engine's own, but for next.
+// Iterators share the prototype of the engine's own, except for next.
 const iteratorPrototype = Object.getPrototypeOf(Object.getPrototypeOf([][Symbol.iterator]()));
 const states = new WeakMap();
 const Iterator = Object.create(iteratorPrototype, {
@@ -110,7 +110,7 @@ function step(state) {
   return { value: match, done: false };
 }
 
-// The parts of the last match, as old code reads them.
+// The parts of the last match, for old code.
 const parts = { input: '$_', lastMatch: '$&', lastParen: '$+', leftContext: '$`', rightContext: "$'" };
 for (let i = 1; i <= 9; i++) Object.defineProperty(Wrapped, '$' + i, { get: () => last(String(i)), set() {}, configurable: true });
 for (const name of Object.keys(parts)) {

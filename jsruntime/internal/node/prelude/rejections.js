@@ -1,6 +1,6 @@
 'use strict';
-// What becomes of rejections that nothing handles: those who asked for them get
-// them, else the log does. A run goes on.
+// Handles unhandled rejections: registered listeners get them, or otherwise the
+// log. The run continues.
 module.exports = function report(pairs) {
   const process = require('process');
   for (const [reason, promise] of pairs) {

@@ -1,5 +1,5 @@
 'use strict';
-// How streams of all kinds begin, fail and end.
+// How streams of all kinds start, fail and end.
 const { make } = require('codes');
 const tick = sys('tick');
 const kDestroy = Symbol('kDestroy');
@@ -16,8 +16,8 @@ function note(stream, err) {
   for (const state of statesOf(stream)) if (!state.errored) state.errored = err;
 }
 
-// follow calls back for the promise that a method may return, unless the
-// method has called back itself.
+// follow calls back for the promise that a method may return, unless the method
+// has already called back.
 function follow(result, callback, called) {
   if (result === undefined || result === null || typeof result.then !== 'function') return;
   result.then(() => { if (!called()) later(callback, null); }, (err) => { if (!called()) later(callback, err); });
@@ -35,7 +35,7 @@ function destroy(err, callback) {
   return this;
 }
 
-// aggregate joins the error of a constructor with that of destroy.
+// aggregate joins the error of a constructor with the error of destroy.
 function aggregate(inner, outer) {
   if (!inner || !outer || inner === outer) return inner || outer;
   const both = new AggregateError([outer, inner], outer.message);
@@ -74,8 +74,8 @@ function emitError(stream, err) {
   stream.emit('error', err);
 }
 
-// errorOrDestroy fails a stream: it destroys it, or only reports the error
-// where the stream does not destroy itself.
+// errorOrDestroy fails a stream. It destroys the stream, or only reports the
+// error if the stream does not destroy itself.
 function errorOrDestroy(stream, err, sync) {
   if (some(stream, 'destroyed')) return;
   if (some(stream, 'autoDestroy')) {
@@ -96,7 +96,7 @@ function undestroy() {
   if (w) Object.assign(w, { finalCalled: false, prefinished: false, ended: w.writable === false, ending: w.writable === false, finished: w.writable === false });
 }
 
-// construct calls _construct before anything else, and ready after it.
+// construct calls _construct before anything else, and then ready.
 function construct(stream, ready) {
   if (typeof stream._construct !== 'function') return;
   setAll(stream, 'constructed', false);

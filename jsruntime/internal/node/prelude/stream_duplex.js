@@ -41,7 +41,8 @@ const kCallback = Symbol('kCallback');
 
 function Transform(options) {
   if (!(this instanceof Transform)) return new Transform(options);
-  // A writable side that gets nothing read from it must not wait for it.
+  // A writable side must not wait for its readable side if nothing reads from
+  // it.
   const none = options && highWaterMarkOf(options, 'readableHighWaterMark', true) === 0;
   Duplex.call(this, none ? { ...options, highWaterMark: null, readableHighWaterMark: 0, writableHighWaterMark: options.writableHighWaterMark || 0 } : options);
   this._readableState.sync = false;
@@ -55,7 +56,7 @@ function Transform(options) {
 Object.setPrototypeOf(Transform.prototype, Duplex.prototype);
 Object.setPrototypeOf(Transform, Duplex);
 
-// flush ends the readable side after what _flush adds.
+// flush ends the readable side after the output of _flush.
 function flush(stream, callback) {
   const done = (err, data) => {
     if (err) { if (callback) callback(err); else stream.destroy(err); return; }

@@ -1,5 +1,5 @@
 'use strict';
-// finished, addAbortSignal, and what can be told of a stream from outside.
+// finished, addAbortSignal, and functions that inspect a stream.
 const { make, raise, AbortError } = require('codes');
 const { validateAbortSignal, validateFunction, validateObject } = require('validators');
 const { later } = require('stream_destroy');

@@ -1,5 +1,5 @@
 'use strict';
-// Streams out of other things: iterables, promises, functions, blobs.
+// Streams from other things: iterables, promises, functions, blobs.
 require('patch_symbol');
 const { Readable } = require('stream_readable');
 const { Duplex } = require('stream_duplex');
@@ -53,8 +53,8 @@ function readableFrom(source, options) {
   return stream;
 }
 
-// fromFunction runs an async generator function, or an async function, over
-// what is written to the stream.
+// fromFunction runs an async generator function, or an async function, on the
+// data written to the stream.
 function fromFunction(body) {
   const { value, write, final, destroy } = writeSide(body);
   if (value !== null && value !== undefined && typeof value[Symbol.asyncIterator] === 'function') {
@@ -82,7 +82,7 @@ function fromFunction(body) {
   return raise('ERR_INVALID_RETURN_VALUE', 'Iterable, AsyncIterable or AsyncFunction', 'body', value);
 }
 
-// writeSide calls a function with an iterable of what is written.
+// writeSide calls a function with an iterable of the written data.
 function writeSide(body) {
   const controller = new (require('abort').AbortController)();
   let give;
@@ -111,12 +111,12 @@ function writeSide(body) {
   };
 }
 
-// pair makes one stream out of a readable and the functions of a writable.
+// pair makes one stream from a readable and the functions of a writable.
 function pair(readable, writer) {
   return duplexOf({ readable, writable: new (require('stream_writable').Writable)({ objectMode: true, ...writer }) });
 }
 
-// duplexOf makes one stream out of two.
+// duplexOf makes one stream from two.
 function duplexOf({ readable, writable }) {
   const r = readable && typeof readable.read !== 'function' ? Readable.wrap(readable) : readable;
   const w = writable;

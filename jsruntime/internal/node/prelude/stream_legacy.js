@@ -6,8 +6,8 @@ function Stream(options) { EventEmitter.call(this, options); }
 Object.setPrototypeOf(Stream.prototype, EventEmitter.prototype);
 Object.setPrototypeOf(Stream, EventEmitter);
 
-// prependListener puts a listener before all others, on emitters that only
-// look like ours too.
+// prependListener puts a listener before all others, also on emitters that only
+// look like ours.
 function prependListener(emitter, event, listener) {
   if (typeof emitter.prependListener === 'function') return emitter.prependListener(event, listener);
   if (!emitter._events || !emitter._events[event]) return emitter.on(event, listener);

@@ -1,5 +1,5 @@
 'use strict';
-// The operators of Readable: map, filter and their family.
+// The operators of Readable: map, filter and similar ones.
 require('patch_symbol');
 const { make, raise, AbortError } = require('codes');
 const { validateAbortSignal, validateInteger, validateObject } = require('validators');
@@ -15,8 +15,8 @@ function checkOptions(options) {
   return options;
 }
 
-// generate makes a Readable out of a function that is asked for the next
-// value; it returns undefined at the end, or a list of values.
+// generate makes a Readable from a function that returns the next value. It
+// returns undefined at the end, or a list of values.
 function generate(stream, options, step) {
   const { Readable } = require('stream_readable');
   const iterator = stream[Symbol.asyncIterator]();

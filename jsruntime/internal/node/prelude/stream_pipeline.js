@@ -14,7 +14,7 @@ function once(callback) {
   return (...args) => { if (!called) { called = true; callback(...args); } };
 }
 
-// guard destroys a stream, unless it has ended by itself.
+// guard destroys a stream, unless it has already ended.
 function guard(stream, reading, writing) {
   let over = false;
   stream.on('close', () => { over = true; });
@@ -29,7 +29,8 @@ function guard(stream, reading, writing) {
   };
 }
 
-// pump writes what an iterable yields, no faster than the stream takes it.
+// pump writes the values of an iterable, no faster than the stream accepts
+// them.
 async function pump(iterable, stream, finish, end) {
   let failure;
   let resume = null;
@@ -77,7 +78,7 @@ function connect(from, to, finish, end) {
   }
   finished(from, { readable: true, writable: false }, (err) => {
     const r = from._readableState;
-    // A source that ended before it was closed has still to say so.
+    // A source that ended before it was closed has not reported it yet.
     if (err && err.code === 'ERR_STREAM_PREMATURE_CLOSE' && r && r.ended && !r.errored && !r.errorEmitted) from.once('end', finish).once('error', finish);
     else finish(err);
   });
@@ -196,8 +197,8 @@ function run(streams, callback, options = {}) {
   }
 }
 
-// compose joins streams into one that writes to the first and reads from the
-// last.
+// compose joins streams into one stream that writes to the first and reads from
+// the last.
 function compose(...streams) {
   if (streams.length === 0) raise('ERR_MISSING_ARGS', 'streams');
   if (streams.length === 1) return Duplex.from(streams[0]);

@@ -77,7 +77,7 @@ Readable.prototype[EventEmitter.captureRejectionSymbol] = function (err) { this.
 Readable.prototype.push = function push(chunk, encoding) { return addChunk(this, chunk, encoding, false); };
 Readable.prototype.unshift = function unshift(chunk, encoding) { return addChunk(this, chunk, encoding, true); };
 
-// convert makes bytes of text, or text of the stream's own encoding.
+// convert converts text to bytes, or to text in the stream's own encoding.
 function convert(state, chunk, encoding, front) {
   if (typeof chunk === 'string') {
     encoding = encoding || state.defaultEncoding;
@@ -208,8 +208,8 @@ Readable.prototype.read = function read(n) {
   return out;
 };
 
-// callRead asks the source for more if there is room, and tells whether it
-// answered at once.
+// callRead requests more from the source if there is room, and reports whether
+// it responded at once.
 function callRead(stream, state, n) {
   const wanted = state.needReadable || state.length === 0 || state.length - n < state.highWaterMark;
   if (!wanted || state.ended || state.reading || state.destroyed || state.errored || !state.constructed) return false;
@@ -343,7 +343,7 @@ function flow(stream) {
   while (stream._readableState.flowing && stream.read() !== null);
 }
 
-// shift takes n units off the front of the buffer.
+// shift removes n units from the front of the buffer.
 function shift(n, state) {
   if (state.length === 0) return null;
   if (state.objectMode) return state.buffer.shift();

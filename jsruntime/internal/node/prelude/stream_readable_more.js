@@ -1,5 +1,5 @@
 'use strict';
-// What a Readable offers beyond its core: properties, iteration, wrap, from.
+// Parts of Readable beyond its core: properties, iteration, wrap, from.
 const { Readable } = require('stream_readable');
 const { validateObject } = require('validators');
 const { destroyer, errorOrDestroy } = require('stream_destroy');
@@ -18,7 +18,7 @@ Readable.prototype.wrap = function wrap(stream) {
   return this;
 };
 
-// iterate reads a stream chunk by chunk. It is the source of all iteration.
+// iterate reads a stream chunk by chunk. All iteration builds on it.
 function iterate(stream, options = {}) {
   const state = stream._readableState;
   let wake = () => {};
@@ -112,7 +112,7 @@ Readable.wrap = (source, options) => new Readable({
   destroy(err, callback) { destroyer(source, err); callback(err); },
 }).wrap(source);
 
-// The operators come to life with their first use.
+// The operators are loaded when first used.
 for (const name of ['map', 'filter', 'forEach', 'toArray', 'some', 'every', 'find', 'flatMap', 'drop', 'take', 'reduce', 'asIndexedPairs']) {
   Object.defineProperty(Readable.prototype, name, {
     value: { [name](...args) { return require('stream_operators')[name].apply(this, args); } }[name],

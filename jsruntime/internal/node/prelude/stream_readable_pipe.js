@@ -1,5 +1,5 @@
 'use strict';
-// How a Readable feeds a Writable: pipe and unpipe.
+// pipe and unpipe, with which a Readable feeds a Writable.
 const { Readable } = require('stream_readable');
 const { prependListener } = require('stream_legacy');
 const { errorOrDestroy, later } = require('stream_destroy');

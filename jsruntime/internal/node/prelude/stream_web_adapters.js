@@ -1,5 +1,5 @@
 'use strict';
-// Node's streams as web streams, and the other way round.
+// Adapters between Node's streams and web streams.
 const { raise, AbortError } = require('codes');
 const { Readable } = require('stream_readable');
 const { Writable } = require('stream_writable');

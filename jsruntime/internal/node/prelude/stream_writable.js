@@ -90,7 +90,7 @@ Object.defineProperty(Writable, Symbol.hasInstance, {
 
 Writable.prototype.pipe = function pipe() { errorOrDestroy(this, make('ERR_STREAM_CANNOT_PIPE')); };
 
-// accept turns a chunk into what _write gets, or raises.
+// accept converts a chunk to the arguments of _write, or throws.
 function accept(state, chunk, encoding) {
   if (chunk === null) raise('ERR_STREAM_NULL_VALUES');
   if (state.objectMode) return [chunk, encoding];

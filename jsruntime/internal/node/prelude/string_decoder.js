@@ -1,5 +1,5 @@
 'use strict';
-// StringDecoder keeps the bytes of characters that are not complete yet.
+// StringDecoder keeps the bytes of incomplete characters.
 const { Buffer } = require('buffer');
 const { raise } = require('codes');
 const names = { 'utf-8': 'utf8', ucs2: 'utf16le', 'ucs-2': 'utf16le', 'utf-16le': 'utf16le', binary: 'latin1' };
@@ -15,7 +15,7 @@ function StringDecoder(encoding) {
   this[kRest] = empty;
 }
 
-// cut returns how many bytes at the end begin a character.
+// cut returns how many bytes at the end are the start of a character.
 function cut(bytes, length, encoding) {
   if (encoding === 'base64' || encoding === 'base64url') return length % 3;
   if (encoding === 'utf16le') {
@@ -33,8 +33,8 @@ function cut(bytes, length, encoding) {
   return 0;
 }
 
-// validStart tells whether bytes can begin a character at all: some second
-// bytes are never right.
+// validStart reports whether bytes can start a character, because some second
+// bytes are never valid.
 function validStart(part, first) {
   if (part.length < 2) return true;
   const second = part[1];

@@ -1,10 +1,10 @@
 'use strict';
-// Timers, as objects that Node's programs expect.
+// Timers, as objects that Node programs expect.
 const validateCallback = (callback) => { if (typeof callback !== 'function') require('validators').validateCallback(callback); };
 const add = sys('timer');
 const clear = sys('timer.clear');
 const weaken = sys('timer.weak');
-const known = Object.create(null); // timers by id; a Map takes longer to come to life
+const known = Object.create(null); // timers by id; a Map takes longer to create
 const maxDelay = 2 ** 31 - 1;
 const kDestroyed = Symbol('destroyed');
 
@@ -88,7 +88,7 @@ exports.clearTimeout = clearTimeout;
 exports.clearInterval = function clearInterval(timer) { clearTimeout(timer); };
 exports.clearImmediate = function clearImmediate(immediate) { require('timers_immediate').clearImmediate(immediate); };
 
-// The interface of old is seldom needed.
+// The old interface is seldom needed.
 exports.enroll = function enroll(item, delay) { require('timers_legacy').enroll(item, delay); };
 exports.unenroll = function unenroll(item) { require('timers_legacy').unenroll(item); };
 exports.active = exports._unrefActive = function active(item) { require('timers_legacy').active(item); };

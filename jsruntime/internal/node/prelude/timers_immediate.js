@@ -1,5 +1,5 @@
 'use strict';
-// Immediates, as objects that Node's programs expect.
+// Immediates, as objects that Node programs expect.
 const add = sys('timer');
 const clear = sys('timer.clear');
 const weaken = sys('timer.weak');

@@ -1,5 +1,6 @@
 'use strict';
-// The interface of timers of old: enroll sets a timeout of an object, active starts it.
+// The old interface of timers: enroll sets the timeout of an object, and active
+// starts it.
 const timers = require('timers');
 const { raise } = require('codes');
 const { validateNumber } = require('validators');

@@ -4,7 +4,7 @@ const timers = require('timers');
 const { make, AbortError } = require('codes');
 const { validateObject, validateBoolean, validateAbortSignal } = require('validators');
 
-// check returns what is wrong with the options, or undefined.
+// check returns the error in the options, or undefined.
 function check(options) {
   try {
     if (options !== undefined) validateObject(options, 'options');
@@ -45,7 +45,7 @@ function setImmediate(value, options) {
   return wait((done) => timers.setImmediate(done), timers.clearImmediate, value, options);
 }
 
-// setInterval yields the value each time that the delay has passed.
+// setInterval yields the value each time the delay has passed.
 function setInterval(delay, value, options) {
   const wrong = check(options);
   const { signal, ref = true } = (wrong ? undefined : options) || {};

@@ -24,7 +24,7 @@ class SecureContext { constructor() { this.context = {}; } }
 TLSSocket.prototype.connect = refuse('tls.TLSSocket.connect');
 Server.prototype.listen = refuse('tls.Server.listen');
 
-// convertALPNProtocols puts each name after its length.
+// convertALPNProtocols prefixes each name with its length.
 function convertALPNProtocols(protocols, out) {
   if (Array.isArray(protocols)) out.ALPNProtocols = Buffer.concat(protocols.map((name) => Buffer.from(String.fromCharCode(Buffer.byteLength(name)) + name, 'latin1')));
   else if (ArrayBuffer.isView(protocols)) out.ALPNProtocols = Buffer.from(protocols);

@@ -1,5 +1,5 @@
 'use strict';
-// URL of the WHATWG standard, and what Node's url module has beside it.
+// URL of the WHATWG standard, and the rest of Node's url module.
 const { raise, make } = require('codes');
 const wellFormed = sys('text.wellFormed');
 const toText = (value) => wellFormed(`${value}`);

@@ -1,5 +1,5 @@
 'use strict';
-// Node's legacy url module: a lenient parser of its own.
+// Node's legacy url module, which has a separate, lenient parser.
 const { raise } = require('codes');
 const { validateString } = require('validators');
 const querystring = require('querystring');
@@ -20,8 +20,8 @@ function parse(url, withQuery, slashesDenoteHost) {
   return out;
 }
 
-// normalize turns backslashes before the query into slashes, and drops white
-// space around the text.
+// normalize converts backslashes before the query to slashes, and removes
+// surrounding white space.
 function normalize(text) {
   const trimmed = text.replace(/^[\s\ufeff\u00a0]+|[\s\ufeff\u00a0]+$/g, '');
   const at = trimmed.search(/[?#]/);
@@ -67,7 +67,7 @@ Url.prototype._simple = function (m, rest, withQuery) {
   return this;
 };
 
-// _authority takes user and host off the front, and returns the rest.
+// _authority removes user and host from the front, and returns the rest.
 Url.prototype._authority = function (rest, url) {
   let end = rest.search(/[/?#]/);
   if (end < 0) end = rest.length;
@@ -160,7 +160,7 @@ function format(value) {
 
 Url.prototype.resolve = function (relative) { return this.resolveObject(parse(relative, false, true)).format(); };
 
-// finish fills in what a result takes over from the relative URL.
+// finish fills in the parts that a result takes from the relative URL.
 function finish(out) {
   if (out.pathname !== null || out.search !== null) out.path = (out.pathname ? out.pathname : '') + (out.search ? out.search : '');
   out.href = out.format();

@@ -9,7 +9,7 @@ const toText = (value) => wellFormed(`${value}`);
 const decodeForm = (text) => require('querystring').unescape(text.replace(/\+/g, ' '));
 const encodeForm = (text) => encodeURIComponent(text).replace(/%20|[!'()~]/g, (c) => (c === '%20' ? '+' : '%' + c.charCodeAt(0).toString(16).toUpperCase()));
 
-// parse reads what stands behind the question mark.
+// parse reads the text after the question mark.
 function parse(text) {
   return text.split('&').filter((part) => part !== '').map((part) => {
     const at = part.indexOf('=');
@@ -66,7 +66,7 @@ class URLSearchParams {
     }
     this.#list = parse(toText(init).replace(/^\?/, ''));
   }
-  // bind makes the parameters those of a URL, and reset changes them with it.
+  // bind connects the parameters to a URL, and reset changes them with it.
   static bind(params, changed) { params.#changed = changed; return params; }
   static reset(params, text) { params.#list = parse(text.replace(/^\?/, '')); }
   static listOf(params) { return params.#list; }
@@ -138,7 +138,7 @@ class URLSearchParams {
 const { bind, reset, listOf } = URLSearchParams;
 for (const name of ['bind', 'reset', 'listOf']) delete URLSearchParams[name];
 
-// listText shows pairs, or values alone, in the braces of a class.
+// listText formats pairs or values in the braces of a class.
 function listText(name, items, options) {
   const { inspect } = require('inspect');
   const shown = items.map((item) => (Array.isArray(item) ? `${inspect(item[0], options)} => ${inspect(item[1], options)}` : inspect(item, options)));

@@ -1,6 +1,6 @@
 'use strict';
-// v8: its way to write values as bytes, and nothing of its engine, which is not
-// here.
+// v8: its serialization of values. Functions of its engine, which is not used
+// here, are not available.
 const { refuse, each } = require('denied');
 const { Buffer } = require('buffer');
 const { DOMException } = require('abort');

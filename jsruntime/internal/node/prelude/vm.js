@@ -1,12 +1,12 @@
 'use strict';
-// vm within the one context that there is.
+// vm within the only context.
 const { refuse, rejects } = require('denied');
 
 const contexts = new WeakSet();
 const everywhere = (0, eval);
 
-// inside runs code with the properties of an object in scope. Names that the
-// object does not have are those of the language.
+// inside runs code with the properties of an object in scope. Other names are
+// those of the language.
 function inside(code, object) {
   const scope = new Proxy(object, {
     has: (target, key) => key !== 'code' && key !== 'scope' && typeof key === 'string' && (key in target || !(key in globalThis)),
@@ -23,7 +23,7 @@ class Script {
   #code;
   constructor(code) {
     this.#code = String(code);
-    Function(`if (0) { ${this.#code}\n}`); // what cannot be read is an error now
+    Function(`if (0) { ${this.#code}\n}`); // report a syntax error now
   }
   runInThisContext() { return everywhere(this.#code); }
   runInContext(context) { return runInContext(this.#code, context); }

@@ -1,9 +1,10 @@
 'use strict';
-// WeakRef and FinalizationRegistry. A run is short: both keep what they hold.
+// WeakRef and FinalizationRegistry. A run is short, so both keep what they
+// hold.
 const canBeHeld = (value) => (typeof value === 'object' && value !== null) || typeof value === 'function'
   || (typeof value === 'symbol' && Symbol.keyFor(value) === undefined);
 
-// adopt gives an object the prototype of its class where that of new.target is none.
+// adopt gives an object the prototype of its class if new.target has none.
 function adopt(object, target, prototype) {
   if (Object.getPrototypeOf(object) === Object.prototype && target.prototype !== Object.prototype) Object.setPrototypeOf(object, prototype);
 }

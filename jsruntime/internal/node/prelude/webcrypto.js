@@ -1,5 +1,5 @@
 'use strict';
-// Web Crypto, over Node's crypto.
+// Web Crypto, implemented with Node's crypto.
 const node = require('crypto');
 const { Buffer } = require('buffer');
 const { normalize, refuse, unsupported, hashes, aes, curves, usages, isPair, bytes, checkUsages } = require('webcrypto_algorithms');
@@ -22,7 +22,7 @@ class CryptoKey {
   get algorithm() { return partsOf(this).algorithm; }
   get usages() { return partsOf(this).usages; }
 }
-// Node's own functions take a CryptoKey for its handle.
+// Node's own functions accept a CryptoKey for its handle.
 Object.defineProperty(CryptoKey.prototype, 'handle', { get() { return partsOf(this).handle; } });
 const isKey = (value) => inner.has(value);
 const newKey = (handle, algorithm, extractable, allowed) => new CryptoKey(secret, { handle, type: handle.type, algorithm, extractable, usages: allowed });
@@ -288,6 +288,6 @@ for (const Class of [CryptoKey, SubtleCrypto, Crypto]) {
   Object.defineProperty(Class.prototype, Symbol.toStringTag, { value: Class.name, configurable: true });
 }
 const crypto = new Crypto(secret);
-// Node's webcrypto names the class of keys beside its functions.
+// Node's webcrypto exposes the class of keys along with its functions.
 Object.defineProperty(crypto, 'CryptoKey', { value: CryptoKey, writable: true, configurable: true });
 module.exports = { crypto, subtle, Crypto, CryptoKey, SubtleCrypto, isKey };

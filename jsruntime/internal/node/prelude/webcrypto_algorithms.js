@@ -1,6 +1,6 @@
 'use strict';
-// What Web Crypto knows of its algorithms: which operation takes which, with
-// which parameters, and how a key may be used.
+// The algorithms of Web Crypto: their operations and parameters, and the
+// allowed usages of keys.
 const { Buffer } = require('buffer');
 
 const refuse = (name, message) => { throw new (require('abort').DOMException)(message, name); };
@@ -23,18 +23,18 @@ operations.verify = operations.sign;
 operations.decrypt = operations.encrypt;
 operations.unwrapKey = operations.wrapKey;
 
-// usages of public and private, or of secret keys.
+// Usages of public and private keys, or of secret keys.
 const usages = {
   'RSASSA-PKCS1-v1_5': [['verify'], ['sign']], 'RSA-PSS': [['verify'], ['sign']], ECDSA: [['verify'], ['sign']], Ed25519: [['verify'], ['sign']],
   'RSA-OAEP': [['encrypt', 'wrapKey'], ['decrypt', 'unwrapKey']], ECDH: [[], ['deriveKey', 'deriveBits']], X25519: [[], ['deriveKey', 'deriveBits']],
   HMAC: ['sign', 'verify'], HKDF: ['deriveKey', 'deriveBits'], PBKDF2: ['deriveKey', 'deriveBits'], 'AES-KW': ['wrapKey', 'unwrapKey'],
   'AES-CBC': ['encrypt', 'decrypt', 'wrapKey', 'unwrapKey'], 'AES-CTR': ['encrypt', 'decrypt', 'wrapKey', 'unwrapKey'], 'AES-GCM': ['encrypt', 'decrypt', 'wrapKey', 'unwrapKey'],
 };
-// The last four belong to algorithms that are not there: no key may have them.
+// The last four belong to unsupported algorithms, so no key may have them.
 const allUsages = ['encrypt', 'decrypt', 'sign', 'verify', 'deriveKey', 'deriveBits', 'wrapKey', 'unwrapKey', 'encapsulateKey', 'encapsulateBits', 'decapsulateKey', 'decapsulateBits'];
 const isPair = (name) => Array.isArray(usages[name][0]);
 
-// bytes copies what the caller gives, which may change it meanwhile.
+// bytes copies data of the caller, who may change it later.
 function bytes(value, name = 'data') {
   if (value instanceof ArrayBuffer) return Buffer.from(new Uint8Array(value));
   if (ArrayBuffer.isView(value)) return Buffer.from(new Uint8Array(value.buffer, value.byteOffset, value.byteLength));
@@ -88,7 +88,7 @@ function members(name, operation) {
   return own[name] || [];
 }
 
-// normalize checks an algorithm for an operation, and copies what it says.
+// normalize checks an algorithm for an operation, and copies its members.
 function normalize(algorithm, operation) {
   if (typeof algorithm === 'string') algorithm = { name: algorithm };
   if (algorithm === null || typeof algorithm !== 'object') throw new TypeError('algorithm is not an object or a string.');
@@ -100,7 +100,7 @@ function normalize(algorithm, operation) {
   return out;
 }
 
-// checkUsages returns the usages without repetition, or refuses them.
+// checkUsages returns the distinct usages, or rejects them.
 function checkUsages(list, allowed) {
   const all = Array.from(list, (usage) => `${usage}`);
   for (const usage of all) {

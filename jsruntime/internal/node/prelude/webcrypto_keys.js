@@ -1,5 +1,5 @@
 'use strict';
-// Keys of Web Crypto in and out, and the key wrap of RFC 3394.
+// Import and export of Web Crypto keys, and the key wrap of RFC 3394.
 const node = require('crypto');
 const { Buffer } = require('buffer');
 const { refuse, curves, isPair, bytes, aes } = require('webcrypto_algorithms');
@@ -7,7 +7,7 @@ const { refuse, curves, isPair, bytes, aes } = require('webcrypto_algorithms');
 const bad = (message) => refuse('DataError', message);
 const rsaNames = { 'RSASSA-PKCS1-v1_5': 'RS', 'RSA-PSS': 'PS', 'RSA-OAEP': 'RSA-OAEP' };
 
-// jwkName is the alg member that goes with a key.
+// jwkName returns the alg member for a key.
 function jwkName(algorithm, length) {
   const { name, hash } = algorithm;
   const bits = hash ? hash.name.slice(4) : '';
@@ -93,7 +93,7 @@ function importHandle(format, data, algorithm, extractable, wanted) {
   return handle;
 }
 
-// checkKind refuses a key that is of another algorithm than it says.
+// checkKind rejects a key whose algorithm differs from the declared one.
 function checkKind(handle, algorithm) {
   const kind = handle.asymmetricKeyType;
   const want = algorithm.name.startsWith('RSA') ? 'rsa' : algorithm.name.startsWith('EC') ? 'ec' : algorithm.name.toLowerCase();

@@ -40,14 +40,14 @@ class TransformStream {
   get writable() { return (transforms.get(this) || raise('ERR_INVALID_THIS', 'TransformStream')).writable; }
 }
 
-// needs tells whether somebody waits to read.
+// needs reports whether a read is waiting.
 function needs(t) {
   const { reader } = readable.stateOf(t.readable);
   return !!reader && readable.readers.get(reader).requests.length > 0;
 }
 
 function closeReadable(t) {
-  try { t.out.close(); } catch { /* It has been closed by the transformer. */ }
+  try { t.out.close(); } catch { /* The transformer has already closed it. */ }
 }
 
 function failWritable(t, err) {
@@ -112,7 +112,7 @@ class TransformStreamDefaultController {
   }
 }
 
-// through makes a class whose two ends are those of a transform.
+// through makes a class whose two ends are the ends of a transform.
 function through(name, init, extra = {}) {
   const inner = new WeakMap();
   const of = (self) => inner.get(self) || raise('ERR_INVALID_THIS', name);

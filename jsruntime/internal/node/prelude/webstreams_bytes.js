@@ -28,7 +28,8 @@ class ByteSource extends Source {
     this.fill();
     return request.promise;
   }
-  // pullInto fills a view of the reader's, which loses the one it gave.
+  // pullInto fills a view of the reader, and detaches the buffer that it was
+  // given.
   pullInto(view, least) {
     const Type = view.constructor === DataView ? DataView : Object.getPrototypeOf(Object.getPrototypeOf(view)) === Object.getPrototypeOf(Uint8Array.prototype) ? view.constructor : Uint8Array;
     const entry = { bytes: bytesOf(view), filled: 0, least, Type, unit: view.BYTES_PER_ELEMENT || 1 };
@@ -53,7 +54,7 @@ class ByteSource extends Source {
     this.fill();
     return request.promise;
   }
-  // take moves bytes of the queue into a view.
+  // take moves bytes from the queue into a view.
   take(entry) {
     while (this.queue.length && entry.filled < entry.bytes.length) {
       const chunk = this.queue.first();
@@ -88,7 +89,7 @@ class ByteSource extends Source {
     }
     this.fill();
   }
-  // settle answers the requests whose views have enough.
+  // settle resolves the requests whose views are full enough.
   settle() {
     while (this.views.length && this.queue.length) {
       const entry = this.views[0];

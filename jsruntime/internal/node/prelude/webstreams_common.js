@@ -1,5 +1,5 @@
 'use strict';
-// What the streams of the WHATWG standard share.
+// Shared parts of the streams of the WHATWG standard.
 const { raise } = require('codes');
 
 const isObject = (value) => value !== null && (typeof value === 'object' || typeof value === 'function');
@@ -27,7 +27,7 @@ function strategyOf(strategy, standard) {
   return { highWaterMark: mark, size };
 }
 
-// Queue knows the sum of the sizes of its items.
+// Queue tracks the total size of its items.
 class Queue {
   constructor() { this.reset(); }
   reset() { this.items = []; this.total = 0; }

@@ -16,7 +16,7 @@ async function pipe(source, destination, options) {
   let last = Promise.resolve();
   const end = deferred();
   let over = false;
-  // finish waits for what was written, does the last thing, and settles.
+  // finish waits for pending writes, performs the last action, and settles.
   const finish = async (action, has, err) => {
     if (over) return;
     over = true;

@@ -142,7 +142,7 @@ function fail(stream, error) {
   for (const request of r.requests.splice(0)) request.reject(error);
 }
 
-// attach makes a reader the one of a stream.
+// attach makes a reader the reader of a stream.
 function attach(reader, stream, byob) {
   if (!isReadableStream(stream)) raise('ERR_INVALID_ARG_TYPE', 'stream', 'ReadableStream', stream);
   const state = stateOf(stream);
@@ -221,8 +221,8 @@ class ReadableStreamBYOBReader {
 }
 readerMethods(ReadableStreamBYOBReader, 'ReadableStreamBYOBReader');
 
-// Source is what both kinds of controller share: the queue, and calling the
-// source's own methods.
+// Source has the common parts of both kinds of controllers: the queue, and
+// calls of the source's own methods.
 class Source {
   constructor(controller, stream, source, highWaterMark, size) {
     Object.assign(this, { controller, stream, size, highWaterMark, started: false, pulling: false, again: false, closing: false, queue: new Queue(), views: [] });

@@ -43,7 +43,7 @@ class WritableStream {
 
 const desired = (state) => (state.state === 'errored' || state.state === 'erroring' ? null : state.state === 'closed' ? 0 : state.highWaterMark - state.queue.total);
 
-// setPressure tells the writer whether it should wait.
+// setPressure tells the writer whether to wait.
 function setPressure(state) {
   const pressure = desired(state) <= 0;
   if (state.state !== 'writable' || state.closing || pressure === state.pressure) return;
@@ -137,7 +137,7 @@ function rejectClosed(state) {
   if (w) { w.closed.reject(state.error); markHandled(w.closed.promise); }
 }
 
-// advance does the next thing in the queue.
+// advance performs the next step in the queue.
 function advance(state) {
   if (!state.started || state.writing || state.closeCalled) return;
   if (state.state === 'erroring') { finishErroring(state); return; }

@@ -1,5 +1,5 @@
 'use strict';
-// worker_threads of the one thread that there is. Channels work within it.
+// worker_threads with only one thread. Channels work within it.
 const { refuse } = require('denied');
 const { structuredClone } = require('clone');
 const { setImmediate } = require('timers');

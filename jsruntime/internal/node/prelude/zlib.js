@@ -1,6 +1,6 @@
 'use strict';
-// zlib: streams and whole buffers. The work is done in Go, bounded in what
-// data may unfold to.
+// zlib: streams and whole buffers. Go does the work, with a limit on the
+// decompressed size.
 const { Buffer, kMaxLength } = require('buffer');
 const { Transform } = require('stream');
 const { make, raise } = require('codes');
@@ -10,7 +10,7 @@ const write = sys('zlib.write');
 const close = sys('zlib.close');
 const { Z_NO_FLUSH, Z_FULL_FLUSH, Z_FINISH, Z_BLOCK, Z_MIN_CHUNK, Z_DEFAULT_CHUNK } = constants;
 
-// checkRange checks an option that is a number, and returns it or the default.
+// checkRange checks a numeric option, and returns it or the default.
 function checkRange(value, name, min, max, standard) {
   if (value === undefined || Number.isNaN(value)) return standard;
   if (typeof value !== 'number') raise('ERR_INVALID_ARG_TYPE', name, 'number', value);
@@ -26,7 +26,7 @@ function dictionaryOf(value) {
   return raise('ERR_INVALID_ARG_TYPE', 'options.dictionary', ['Buffer', 'TypedArray', 'DataView', 'ArrayBuffer'], value);
 }
 
-// base is what all streams of this module share.
+// base initializes what all streams of this module share.
 function base(stream, options, mode) {
   const brotli = modes[mode].brotli;
   const none = brotli ? constants.BROTLI_OPERATION_PROCESS : Z_NO_FLUSH;
@@ -49,7 +49,7 @@ function start(stream) {
 
 function setZlibOptions(stream, options, mode) {
   const inflating = modes[mode].inflates;
-  // Zero lets an inflating stream take the size out of the header.
+  // Zero lets a decompressing stream take the size from the header.
   if (!(inflating && (options.windowBits === undefined || options.windowBits === null || options.windowBits === 0))) {
     stream._windowBits = checkRange(options.windowBits, 'options.windowBits', mode === 'Gzip' ? 9 : 8, 15, 15);
   }
@@ -78,9 +78,9 @@ function ZlibBase(options, mode) {
 Object.setPrototypeOf(ZlibBase.prototype, Transform.prototype);
 Object.setPrototypeOf(ZlibBase, Transform);
 
-// step feeds the state, and returns what came out. It fails like a stream.
+// step feeds the state and returns the output. It fails like a stream.
 function step(stream, bytes, flag) {
-  // Brotli numbers its operations in another way: process, flush, finish.
+  // Brotli numbers its operations differently: process, flush, finish.
   if (stream._brotli) flag = [0, 2, 4, 0][flag];
   if (modes[stream._mode].inflates && flag !== Z_FINISH) flag = Z_NO_FLUSH;
   const before = stream.bytesWritten;

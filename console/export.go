@@ -1,0 +1,80 @@
+package console
+
+import (
+	"encoding/csv"
+	"encoding/json"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/seed-72ea4aab/vault"
+)
+
+// export streams the entries that the form asks for, reads made in the console
+// included.
+func (q *request) export(name, contentType string, write func(io.Writer, *vault.LogEntry) error) error {
+	c, t, err := q.inTenant()
+	if err != nil {
+		return err
+	}
+	_, p, bad := q.logFilter()
+	if len(bad) > 0 {
+		return q.log()
+	}
+	ctrl := http.NewResponseController(q.w)
+	q.w.Header().Set("Content-Type", contentType)
+	q.w.Header().Set("Content-Disposition", `attachment; filename="log-`+t.ID.String()+name+`"`)
+	n := 0
+	for entry, err := range c.AllLogs(q.r.Context(), p) {
+		if err != nil {
+			q.opts.Logger.ErrorContext(q.r.Context(), "console: an export failed", "error", err)
+			panic(http.ErrAbortHandler) // so that the browser does not take it for complete
+		}
+		if n++; n%500 == 1 {
+			if !q.mayStill() {
+				panic(http.ErrAbortHandler)
+			}
+			_ = ctrl.SetWriteDeadline(time.Now().Add(time.Minute)) // where the server can
+		}
+		if write(q.w, entry) != nil {
+			return errGone
+		}
+	}
+	return nil
+}
+
+// logLines exports JSON lines.
+func (q *request) logLines() error {
+	return q.export(".jsonl", "application/x-ndjson", func(w io.Writer, e *vault.LogEntry) error { return json.NewEncoder(w).Encode(e) })
+}
+
+// logCSV exports a table.
+func (q *request) logCSV() error {
+	first := true
+	return q.export(".csv", "text/csv; charset=utf-8", func(w io.Writer, e *vault.LogEntry) error {
+		table := csv.NewWriter(w)
+		if first {
+			_ = table.Write([]string{"created_at", "operation", "entity_type", "entity_id", "actor_type", "actor_id", "actor_name", "message", "id", "origin"})
+			first = false
+		}
+		actor := ""
+		if e.ActorID != (uuid.UUID{}) {
+			actor = e.ActorID.String()
+		}
+		_ = table.Write([]string{machine(e.CreatedAt), string(e.Operation), e.EntityType, cell(e.EntityID), string(e.ActorType),
+			actor, cell(e.ActorName), e.Message, e.ID.String(), cell(e.Origin)})
+		table.Flush()
+		return table.Error()
+	})
+}
+
+// cell keeps a spreadsheet from taking text for a formula.
+func cell(text string) string {
+	if text != "" && strings.ContainsRune("=+-@\t\r", rune(text[0])) {
+		return "'" + text
+	}
+	return text
+}

@@ -1,0 +1,110 @@
+package console_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/console"
+)
+
+// entriesOf returns the rows of a page of the log.
+func entriesOf(page string) []string {
+	_, rows, _ := strings.Cut(page, "<tbody>")
+	rows, _, _ = strings.Cut(rows, "</tbody>")
+	return strings.Split(rows, "<tr>")[1:]
+}
+
+// TestConsoleReadsAreMarked reads and changes things in the console. The log keeps
+// all of it, marked; the page of the log hides the reads until it is asked for them.
+func TestConsoleReadsAreMarked(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	v := w.as("owner")
+	for range 60 {
+		v.get(w.inTenant("tokens/order-2"))
+	}
+	v.post(strings.TrimSuffix(w.inTenant(""), "/"), url.Values{"name": {"Renamed"}})
+	logged := must[*vault.Page[vault.LogEntry]](t)(w.Owner.ListLogs(t.Context(), vault.ListLogsParams{EntityID: "order-2", Operation: "read"}))
+	if logged.Pagination.TotalItems != 60 || logged.Data[0].Origin != "console 127.0.0.1" || logged.Data[0].ActorName != "owner@example.com" {
+		t.Errorf("%d reads are logged, the newest as %+v", logged.Pagination.TotalItems, logged.Data[0])
+	}
+
+	_, page := v.get(w.inTenant("log"))
+	first := entriesOf(page)[0]
+	if !strings.Contains(first, "Tenant updated") || !strings.Contains(first, `<span class="tag">console</span> 127.0.0.1`) {
+		t.Errorf("a change made in the console is not shown first, or not marked: %s", first)
+	}
+	for _, row := range entriesOf(page) {
+		if strings.Contains(row, ">console<") && strings.Contains(row, ">read<") {
+			t.Errorf("a read of the console is shown: %s", row)
+		}
+	}
+	if !strings.Contains(page, `<a href="?console=show">Show them</a>`) {
+		t.Error("there is no way to show them")
+	}
+	if _, page = v.get(w.inTenant("log?console=show&entity_id=order-2")); len(entriesOf(page)) != 50 || !strings.Contains(entriesOf(page)[0], ">console<") {
+		t.Errorf("with them: %d rows", len(entriesOf(page)))
+	}
+	if _, lines := v.get(w.inTenant("log.jsonl?entity_id=order-2&operation=read")); strings.Count(lines, `"origin":"console 127.0.0.1"`) != 60 {
+		t.Error("an export leaves reads out")
+	}
+}
+
+var olderPattern = regexp.MustCompile(`href="\?([^"]*before=[^"]*)">Older`)
+
+// TestPagesOfTheLog goes through the log by the links to older entries, and finds
+// each entry once, in order, although reads of the console are between them.
+func TestPagesOfTheLog(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	v := w.as("viewer")
+	var want []string
+	for i := range 120 {
+		id := fmt.Sprintf("paged-%03d", i)
+		must[*vault.Token](t)(w.Owner.CreateToken(t.Context(), vault.TokenParams{ID: id, Type: vault.TypeGeneric, Data: "x"}))
+		want = append([]string{id}, want...)
+		if i%2 == 0 {
+			v.get(w.inTenant("tokens/" + id))
+		}
+	}
+	var got []string
+	for query := "from=2001-01-01T00:00"; query != ""; {
+		_, page := v.get(w.inTenant("log?" + query))
+		for _, row := range entriesOf(page) {
+			if _, rest, ok := strings.Cut(row, `title="paged-`); ok {
+				got = append(got, "paged-"+rest[:3])
+			}
+		}
+		older := olderPattern.FindStringSubmatch(page)
+		if query = ""; older != nil {
+			query = strings.ReplaceAll(older[1], "&amp;", "&")
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestOrigin writes where a request came from.
+func TestOrigin(t *testing.T) {
+	t.Parallel()
+	for addr, want := range map[string]string{
+		"192.0.2.7:99": "console 192.0.2.7", "[::ffff:192.0.2.7]:99": "console 192.0.2.7", "[2001:db8::1%eth0]:99": "console 2001:db8::1", "@": "console",
+		"[2001:db8:1234:5678:9abc:def0:123:567]:99":   "console 2001:db8:1234:5678:9abc:def0:123:567",
+		"[2a01:4f8b:1234:5678:9abc:def0:1234:5678]:9": "console 2a01:4f8b:1234:5678::/64",
+	} {
+		r := httptest.NewRequest(http.MethodGet, "/", nil)
+		r.RemoteAddr = addr
+		if got := console.Origin(r); got != want || len(got) > 45 {
+			t.Errorf("%s: %q, want %q", addr, got, want)
+		}
+	}
+}

@@ -1,0 +1,211 @@
+package console
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+	"unicode/utf8"
+
+	"github.com/google/uuid"
+
+	"github.com/seed-72ea4aab/vault"
+)
+
+// ref is something that a page names: its text, the full text behind it, and the
+// page about it.
+type ref struct {
+	Text string
+	Full string // the title, and what the copy button copies
+	Href string // empty if there is no page
+	ID   bool   // Text is an id, not a name
+}
+
+// Bounds of ids that are shown whole, and of the parts that are left of others, in
+// characters.
+const (
+	wholeID   = 24
+	firstOfID = 8
+	lastOfID  = 6
+)
+
+// short cuts the middle out of a long id. The full id is in a title beside it.
+func short(id string) string {
+	if utf8.RuneCountInString(id) <= wholeID {
+		return id
+	}
+	text := []rune(id)
+	return string(text[:firstOfID]) + "…" + string(text[len(text)-lastOfID:])
+}
+
+// idRef refers to something by its id.
+func idRef(id, href string) ref { return ref{Text: short(id), Full: id, Href: href, ID: true} }
+
+// names remembers what applications are called. Each look is a read in the audit
+// log, so a page does not look again within nameAge.
+type names struct {
+	mu  sync.Mutex
+	all map[nameKey]knownName
+}
+
+type nameKey struct{ tenant, application uuid.UUID }
+
+type knownName struct {
+	name string // empty if there is no such application
+	at   time.Time
+}
+
+const (
+	nameAge  = time.Minute
+	maxNames = 10_000
+)
+
+func newNames() *names { return &names{all: map[nameKey]knownName{}} }
+
+// get returns a name that is still believed.
+func (n *names) get(k nameKey) (name string, ok bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	known, ok := n.all[k]
+	return known.name, ok && time.Since(known.at) < nameAge
+}
+
+func (n *names) set(k nameKey, name string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if len(n.all) >= maxNames {
+		clear(n.all)
+	}
+	n.all[k] = knownName{name, time.Now()}
+}
+
+// forget makes the next page look again.
+func (n *names) forget(k nameKey) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	delete(n.all, k)
+}
+
+// applicationRef refers to an application by its name, or by its id if there is none
+// of that id. in leads to the pages of the tenant.
+func (q *request) applicationRef(c *vault.Owner, in string, id uuid.UUID) ref {
+	k := nameKey{c.TenantID(), id}
+	name, ok := q.names.get(k)
+	if !ok {
+		a, err := c.GetApplication(q.r.Context(), id)
+		switch {
+		case err == nil:
+			name = a.Name
+		case !errors.Is(err, vault.ErrNotFound):
+			return idRef(id.String(), "")
+		}
+		q.names.set(k, name)
+	}
+	if name == "" {
+		return idRef(id.String(), "")
+	}
+	return ref{Text: name, Full: id.String(), Href: in + "applications/" + id.String()}
+}
+
+// actorRef refers to an application, or to the tenant itself.
+func (q *request) actorRef(c *vault.Owner, in string, id uuid.UUID) ref {
+	switch id {
+	case uuid.UUID{}:
+		return ref{}
+	case c.TenantID():
+		return ref{Text: "Tenant", Full: id.String(), Href: strings.TrimSuffix(in, "/")}
+	default:
+		return q.applicationRef(c, in, id)
+	}
+}
+
+// mask is the data of a masked token as people write it, without the quotes and
+// braces of JSON: fields with their values. A long one is cut off.
+func mask(data vault.JSON) string {
+	f := flattener{from: json.NewDecoder(bytes.NewReader(data))}
+	f.from.UseNumber()
+	err := f.value("")
+	text := f.out.String()
+	switch {
+	case errors.Is(err, errLong), len(text) > maxMask:
+		letters := []rune(text)
+		return string(letters[:min(len(letters), maxMask)]) + "…"
+	case err != nil, text == "":
+		return string(data)
+	default:
+		return text
+	}
+}
+
+// briefMask is a mask for a table. A card is its number and date.
+func briefMask(t *vault.Token) string {
+	var card struct {
+		Number string `json:"number"`
+		Month  int    `json:"expiration_month"`
+		Year   int    `json:"expiration_year"`
+	}
+	if t.Type != vault.TypeCard || json.Unmarshal(t.Data, &card) != nil || card.Number == "" {
+		return mask(t.Data)
+	}
+	if card.Month == 0 {
+		return card.Number
+	}
+	return fmt.Sprintf("%s, %02d/%d", card.Number, card.Month, card.Year)
+}
+
+// maxMask is how many bytes of a mask a page shows at most.
+const maxMask = 2000
+
+var errLong = errors.New("console: the mask is long")
+
+// flattener writes the values of a JSON text, each after its path.
+type flattener struct {
+	from *json.Decoder
+	out  strings.Builder
+}
+
+func (f *flattener) value(path string) error {
+	if f.out.Len()+len(path) > maxMask {
+		return errLong
+	}
+	token, err := f.from.Token()
+	if err != nil {
+		return err
+	}
+	opens, ok := token.(json.Delim)
+	if !ok {
+		f.write(path, token)
+		return nil
+	}
+	for n := 0; f.from.More(); n++ {
+		below := fmt.Sprintf("%s[%d]", path, n)
+		if opens == '{' {
+			name, err := f.from.Token()
+			if err != nil {
+				return err
+			}
+			below = strings.TrimPrefix(fmt.Sprint(path, ".", name), ".")
+		}
+		if err := f.value(below); err != nil {
+			return err
+		}
+	}
+	_, err = f.from.Token()
+	return err
+}
+
+func (f *flattener) write(path string, value json.Token) {
+	if f.out.Len() > 0 {
+		f.out.WriteString(", ")
+	}
+	if path != "" {
+		f.out.WriteString(path + ": ")
+	}
+	if value == nil {
+		value = "null"
+	}
+	fmt.Fprint(&f.out, value)
+}

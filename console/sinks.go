@@ -1,0 +1,91 @@
+package console
+
+import (
+	"cmp"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/seed-72ea4aab/vault"
+)
+
+// sinksBody is the page of the log sinks.
+type sinksBody struct {
+	Sinks []sinkView
+}
+
+// sinkView is a sink with its tenants.
+type sinkView struct {
+	vault.SinkStatus
+	Here      bool // this node sends to it
+	Failures  int64
+	LastError string
+	Lag       time.Duration
+	Rows      []sinkRow
+	More      int // tenants that are not shown
+}
+
+// sinkRow is where a sink is in the log of a tenant.
+type sinkRow struct {
+	vault.SinkTenantStatus
+	Tenant   ref
+	Failures int64
+	Lag      time.Duration
+}
+
+// mostSinkRows bounds the tenants that are shown of a sink.
+const mostSinkRows = 100
+
+// sinks shows how far behind each sink is, as a whole and by tenant. Tenants with the
+// most lag come first.
+func (q *request) sinks() error {
+	all, err := q.vault.ListSinks(q.r.Context())
+	if err != nil {
+		return err
+	}
+	b := &sinksBody{}
+	health := q.vault.SinkHealth()
+	names := q.tenantNames()
+	for i := range all {
+		h, here := health[all[i].Name]
+		s := sinkView{SinkStatus: all[i], Here: here, Failures: h.Failures, LastError: h.LastError, Lag: lag(all[i].Oldest)}
+		for _, t := range all[i].Tenants {
+			row := sinkRow{SinkTenantStatus: t, Tenant: q.tenantRef(t.TenantID), Failures: h.Failed[t.TenantID], Lag: lag(t.Oldest)}
+			if name := names[t.TenantID]; name != "" {
+				row.Tenant.Text, row.Tenant.ID = name, false
+			}
+			s.Rows = append(s.Rows, row)
+		}
+		slices.SortStableFunc(s.Rows, func(a, b sinkRow) int {
+			return cmp.Or(cmp.Compare(b.Lag, a.Lag), cmp.Compare(b.Failures, a.Failures))
+		})
+		if len(s.Rows) > mostSinkRows {
+			s.Rows, s.More = s.Rows[:mostSinkRows], len(s.Rows)-mostSinkRows
+		}
+		b.Sinks = append(b.Sinks, s)
+	}
+	return q.show(http.StatusOK, "sinks", q.view("sinks", "Log sinks", nil, b))
+}
+
+// lag is how long the oldest entry has waited; zero if none waits.
+func lag(oldest time.Time) time.Duration {
+	if oldest.IsZero() {
+		return 0
+	}
+	return max(0, time.Since(oldest))
+}
+
+// tenantNames returns the names of the newest tenants. Others are named by their ids.
+func (q *request) tenantNames() map[uuid.UUID]string {
+	names := map[uuid.UUID]string{}
+	list, err := q.vault.Tenants(q.r.Context(), vault.PageParams{Size: 100})
+	if err != nil {
+		return names
+	}
+	for i := range list.Data {
+		names[list.Data[i].ID] = list.Data[i].Name
+	}
+	return names
+}

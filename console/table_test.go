@@ -1,0 +1,229 @@
+package console_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+
+	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/browser"
+)
+
+// laptop is a small screen that people work at.
+var laptop = browser.Screen{Width: 1280, Height: 800}
+
+// rowsOnScreen counts the rows of the first table that are on the screen as a whole,
+// and collects how high they are, and which ids have no title or copy button.
+const rowsOnScreen = `(() => {
+	const rows = [...document.querySelectorAll('table.rows')[0].tBodies[0].rows];
+	return JSON.stringify({
+		whole: rows.filter((r) => r.getBoundingClientRect().bottom <= innerHeight).length,
+		heights: [...new Set(rows.map((r) => Math.round(r.getBoundingClientRect().height)))],
+		wide: document.querySelector('table.rows').scrollWidth - document.querySelector('table.rows').parentElement.clientWidth,
+		bare: [...document.querySelectorAll('table.rows .id')].filter((e) => !e.closest('[title]') || !e.closest('.ref').querySelector('.copy').dataset.copy.startsWith(e.textContent.split('…')[0])).map((e) => e.textContent),
+	});
+})()`
+
+// TestTablesAreDense fills the tables of tokens, log entries and sessions, and finds
+// at least 16 rows of one line on a screen of 1280 by 800, all columns among them.
+func TestTablesAreDense(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for i := range 20 {
+		p := vault.TokenParams{Type: vault.TypeCard, Data: vault.CardData{Number: "4242424242424242", ExpirationMonth: 1, ExpirationYear: 2033}, Containers: []string{"/pci/high/", "/tests/"}}
+		if i%2 == 0 {
+			p = vault.TokenParams{Type: vault.TypeGeneric, Data: map[string]any{"x": i}, Metadata: map[string]string{"plan": wide}}
+		}
+		must[*vault.Token](t)(w.Private.CreateToken(t.Context(), p))
+		w.newSession()
+	}
+	p := newTab(t, laptop)
+	p.Navigate(w.server.URL + "/login/owner")
+	for _, page := range []string{"tokens", "log", "sessions", "log?console=show&entity_type=token"} {
+		p.Navigate(w.inTenant(page))
+		var got struct {
+			Whole, Wide int
+			Heights     []int
+			Bare        []string
+		}
+		if err := json.Unmarshal([]byte(p.Value(rowsOnScreen)), &got); err != nil {
+			t.Fatal(err)
+		}
+		if got.Whole < 16 || len(got.Heights) > 2 || got.Heights[0] > 36 { // the last row has no line below it
+			t.Errorf("%s: %d rows of heights %d", page, got.Whole, got.Heights)
+		}
+		if got.Wide > 0 {
+			t.Errorf("%s: the table is %d pixels wider than its place", page, got.Wide)
+		}
+		if len(got.Bare) > 0 {
+			t.Errorf("%s: ids without their full text: %q", page, got.Bare)
+		}
+	}
+	p.Do(chromedp.Click(".rows .copy"))
+	p.Await(`document.getElementById('copied').textContent !== ''`)
+	if said := p.Value(`document.getElementById('copied').textContent`); said != "Copied." {
+		t.Errorf("the copy button says %q", said)
+	}
+}
+
+// TestNamesForIDs finds the names of applications, with links, where the log,
+// sessions, tokens and reactors have ids.
+func TestNamesForIDs(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	app := must[*vault.Application](t)(w.Owner.PatchApplication(t.Context(), w.app.ID, map[string]any{"name": "Support desk"}))
+	private := w.Private.ApplicationID().String()
+	must[*vault.Token](t)(w.Private.CreateToken(t.Context(), vault.TokenParams{ID: "by-app", Type: vault.TypeGeneric, Data: "x"}))
+	v := w.as("viewer")
+	link := func(id, name string) string {
+		return fmt.Sprintf(`applications/%s" title="%s"><bdi>%s</bdi></a>`, id, id, name)
+	}
+	for page, want := range map[string]string{
+		"log?operation=create": link(private, "Test private"), "log?entity_type=application&operation=update": link(app.ID.String(), "Support desk"),
+		"sessions": link(private, "Test private"), "tokens/by-app": link(private, "Test private"),
+		"reactors/" + w.reactor.ID.String(): link(app.ID.String(), "Support desk"),
+	} {
+		if _, body := v.get(w.inTenant(page)); !strings.Contains(body, want) {
+			t.Errorf("%s lacks %s", page, want)
+		}
+	}
+	if err := w.Owner.DeleteApplication(t.Context(), w.Private.ApplicationID()); err != nil {
+		t.Fatal(err)
+	}
+	if status, body := w.as("owner").post(w.inTenant("applications/"+app.ID.String()), url.Values{"shown": {w.shown()}, "name": {"Renamed"}, "permissions": {"token:search"}}); status != http.StatusSeeOther {
+		t.Errorf("%d %s", status, body)
+	}
+	if _, body := v.get(w.inTenant("log?entity_type=application&operation=update")); !strings.Contains(body, link(app.ID.String(), "Renamed")) {
+		t.Error("a name that was changed in the console is not shown")
+	}
+}
+
+// TestTenantsPage finds tokens, errors and the age of the key of each tenant.
+func TestTenantsPage(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for range 3 {
+		if _, err := w.Owner.GetToken(t.Context(), "no-such-token"); err == nil {
+			t.Fatal("there is such a token")
+		}
+	}
+	errorsBefore := w.rec.ErrorsOf(w.Acme.ID)
+	if errorsBefore < 3 {
+		t.Errorf("%d errors are counted", errorsBefore)
+	}
+	_, body := w.as("viewer").get(w.console("tenants"))
+	for _, want := range []string{`<td class="num">4</td>`, fmt.Sprintf(`<td class="num bad">%d</td>`, errorsBefore), " days</td>"} {
+		if !strings.Contains(body, want) {
+			t.Errorf("the page lacks %s: %s", want, body)
+		}
+	}
+	w.rec.At(time.Now().Add(25 * time.Hour))
+	if n := w.rec.ErrorsOf(w.Acme.ID); n != 0 {
+		t.Errorf("after a day, %d errors", n)
+	}
+}
+
+// TestSwitchAndCrumbs goes to the same page of another tenant, and back to the pages
+// above.
+func TestSwitchAndCrumbs(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.name("Acme")
+	other := must[*vault.Tenant](t)(w.CreateTenant(t.Context(), "Other & Co"))
+	v := w.as("viewer")
+	_, body := v.get(w.inTenant("tokens/order-1"))
+	for _, want := range []string{
+		`<a href="../../../tenants/` + other.ID.String() + `/tokens"><bdi>Other &amp; Co</bdi></a>`,
+		`<a href="../../../tenants"><bdi>Tenants</bdi></a>`, `<a href="../../../tenants/` + w.Acme.ID.String() + `"><bdi>Acme</bdi></a>`,
+		`<a href="../../../tenants/` + w.Acme.ID.String() + `/tokens"><bdi>Tokens</bdi></a>`, `<li aria-current="page"><bdi>order-1</bdi></li>`,
+	} {
+		if !strings.Contains(body, want) {
+			t.Errorf("the page of a token lacks %s", want)
+		}
+	}
+	if status, _ := v.get(w.console("tenants/" + other.ID.String() + "/tokens")); status != http.StatusOK {
+		t.Errorf("the other tenant: %d", status)
+	}
+}
+
+// TestAWayOn finds a link or a command on pages that have nothing to show.
+func TestAWayOn(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	empty := must[*vault.Tenant](t)(w.CreateTenant(t.Context(), "Empty"))
+	v := w.as("viewer")
+	in := w.console("tenants/" + empty.ID.String() + "/")
+	for _, page := range []string{
+		in + "applications", in + "tokens", in + "tokens?q=type:card", in + "tokens?q=type:", in + "tokens?q=data:x", in + "log?operation=delete", in + "log?from=x",
+		in + "code", in + "sessions", in + "explain?holder=application+x", in + "tokens/none", in + "reactors/none", in + "applications/none", in + "nothing",
+		w.console("tenants/none"), w.console("nothing"), w.console("evidence"), w.console("sinks"),
+	} {
+		_, body := v.get(page)
+		_, main, _ := strings.Cut(body, `<main id="main"`)
+		if _, rest, ok := strings.Cut(main, "</nav>"); ok {
+			main = rest // without the links to the pages above
+		}
+		if !strings.Contains(main, "<a ") && !strings.Contains(main, "<code>") && !strings.Contains(main, "<form") {
+			t.Errorf("%s is a dead end: %s", page, main)
+		}
+	}
+	if _, body := v.get(in + "tokens/none"); !strings.Contains(body, `/tokens">Tokens</a>`) {
+		t.Error("a missing token does not lead to the tokens")
+	}
+	if status, body := v.post(w.inTenant("sessions/"+w.session.String()+"/end"), nil); status != http.StatusForbidden || !strings.Contains(body, `/sessions">Sessions</a>`) {
+		t.Errorf("an action that is not allowed: %d", status)
+	}
+}
+
+// TestMarkedFields sends forms with errors, and finds each field marked, with a
+// message that belongs to it.
+func TestMarkedFields(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	v := w.as("owner")
+	app := w.inTenant("applications/" + w.app.ID.String())
+	rule := func(name, value string) url.Values {
+		form := url.Values{"shown": {w.shown()}, "name": {"x"}, "rule.0.priority": {"1"}, "rule.0.container": {"/a/"}, "rule.0.transform": {"mask"}, "rule.0.permissions": {"token:read"}}
+		form.Set(name, value)
+		return form
+	}
+	for _, c := range []struct {
+		field, address string
+		form           url.Values // nil for a search
+	}{
+		{"from", w.inTenant("log?from=yesterday"), nil},
+		{"to", w.inTenant("log?to=2026-13-01"), nil},
+		{"q", w.inTenant("tokens?q=type:"), nil},
+		{"holder", w.inTenant("explain?holder=application+x&permission=token:read&containers=/a/"), nil},
+		{"token", w.inTenant("explain?holder=application+" + w.app.ID.String() + "&permission=token:read&token=none"), nil},
+		{"containers", w.inTenant("explain?holder=application+" + w.app.ID.String() + "&permission=token:read&containers=a"), nil},
+		{"name", strings.TrimSuffix(w.inTenant(""), "/"), url.Values{"name": {""}}},
+		{"name", app, rule("name", "")},
+		{"expires", app, rule("expires_at", "soon")},
+		{"rule-0-priority", app, rule("rule.0.priority", "-1")},
+		{"rule-0-container", app, rule("rule.0.container", "a")},
+		{"rule-0-conditions", app, rule("rule.0.conditions", "id")},
+		{"args-", w.inTenant("reactors/" + w.reactor.ID.String() + "/try"), url.Values{"args": {"{"}}},
+	} {
+		var body string
+		if c.form == nil {
+			_, body = v.get(c.address)
+		} else {
+			_, body = v.post(c.address, c.form)
+		}
+		_, tag, _ := strings.Cut(body, ` id="`+c.field+`"`)
+		tag, _, _ = strings.Cut(tag, ">")
+		_, message, _ := strings.Cut(tag, `aria-describedby="`)
+		message, _, _ = strings.Cut(message, `"`)
+		ids := strings.Fields(message)
+		if !strings.Contains(tag, `aria-invalid="true"`) || len(ids) == 0 || !strings.Contains(body, ` id="`+ids[len(ids)-1]+`"`) {
+			t.Errorf("%s at %s is not marked: %s", c.field, c.address, tag)
+		}
+	}
+}

@@ -1,0 +1,82 @@
+package console_test
+
+import (
+	"context"
+	"errors"
+	"html"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/console"
+	"github.com/seed-72ea4aab/vault/vaulttest"
+)
+
+// look reads a page of the console of a vault, on this machine.
+func look(t *testing.T, v *vaulttest.Vault, path string) string {
+	t.Helper()
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "http://localhost"+path, nil)
+	r.RemoteAddr = "127.0.0.1:1"
+	page := httptest.NewRecorder()
+	console.Handler(v.Vault, &console.Options{Authorize: console.LocalOnly}).ServeHTTP(page, r)
+	if page.Code != http.StatusOK {
+		t.Fatalf("%s: %d %s", path, page.Code, page.Body)
+	}
+	return page.Body.String()
+}
+
+// wants fails for each text that a page lacks.
+func wants(t *testing.T, page string, texts ...string) {
+	t.Helper()
+	for _, text := range texts {
+		if !strings.Contains(page, text) {
+			t.Errorf("the page lacks %q:\n%s", text, page)
+		}
+	}
+}
+
+// TestEvidencePage shows the newest checkpoint, the lag, the last verification and
+// alarms, or says that evidence is off.
+func TestEvidencePage(t *testing.T) {
+	t.Parallel()
+	wants(t, look(t, vaulttest.New(t), "/evidence"), "Evidence is off", "vault.Config.Evidence")
+	v := vaulttest.Open(t, ":memory:", &vault.Config{Evidence: &vault.EvidenceConfig{Origin: "vault.example/log"}})
+	wants(t, look(t, v, "/evidence"), "None yet", "Never")
+	note := string(must[[]byte](t)(v.Checkpoint(t.Context())))
+	if report, err := v.VerifyLogs(t.Context(), nil); err != nil || report == nil {
+		t.Fatal(err)
+	}
+	page := look(t, v, "/evidence")
+	wants(t, page, "vault.example/log", "0 entries wait", `<p class="figure good">Verified</p>`, `<p class="figure good">None</p>`)
+	wants(t, html.UnescapeString(page), note)
+}
+
+// deaf is a destination that takes nothing.
+type deaf struct{}
+
+func (deaf) Send(context.Context, []byte, string) error {
+	return errors.New("the destination is out of order")
+}
+
+// TestSinksPage shows a sink that works and one that does not, by tenant.
+func TestSinksPage(t *testing.T) {
+	t.Parallel()
+	wants(t, look(t, vaulttest.New(t), "/sinks"), "No log sinks", "--log-sink")
+	var sent strings.Builder
+	v := vaulttest.Open(t, ":memory:", &vault.Config{Sinks: []vault.Sink{
+		{Name: "good", Sender: vault.LogWriter(&sent), FromStart: true}, {Name: "bad", Sender: deaf{}, FromStart: true},
+	}})
+	must[*vault.Token](t)(v.Owner.CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeGeneric, Data: "x"}))
+	if err := v.SendLogs(t.Context()); err == nil {
+		t.Error("both sinks have taken everything")
+	}
+	page := look(t, v, "/sinks")
+	_, good, _ := strings.Cut(page, "<bdi>good</bdi>")
+	_, bad, _ := strings.Cut(page, "<bdi>bad</bdi>")
+	good, _, _ = strings.Cut(good, "</section>")
+	bad, _, _ = strings.Cut(bad, "</section>")
+	wants(t, good, "<dt>Lag</dt><dd>none</dd>", "<dt>Failures</dt><dd>0</dd>", "<bdi>Acme</bdi>", "<dt>Entries behind</dt><dd>0</dd>")
+	wants(t, bad, "the destination is out of order", `<dt>Failures</dt><dd class="bad">1</dd>`, `<td class="num bad">1</td>`, " s</dd>")
+}
