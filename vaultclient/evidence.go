@@ -11,30 +11,32 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/core"
+	"github.com/seed-72ea4aab/vault/internal/verbs"
 )
 
 // LogCheckpoint returns the newest signed note over the log. See
 // [vault.Client.LogCheckpoint].
 func (c *Client) LogCheckpoint(ctx context.Context) ([]byte, error) {
-	return c.text(ctx, "LogCheckpoint", "/logs/checkpoint")
+	return c.text(ctx, &verbs.LogCheckpoint, "/logs/checkpoint")
 }
 
 // LogProof returns the proof that an entry is in the log. See
 // [vault.Client.LogProof].
 func (c *Client) LogProof(ctx context.Context, id uuid.UUID) ([]byte, error) {
-	return c.text(ctx, "LogProof", "/logs/"+id.String()+"/proof")
+	return c.text(ctx, &verbs.LogProof, "/logs/"+id.String()+"/proof")
 }
 
 // LogConsistency returns the proof that the log extends an earlier log. See
 // [vault.Client.LogConsistency].
 func (c *Client) LogConsistency(ctx context.Context, from int64) (*vault.LogConsistency, error) {
 	query := url.Values{"from": {strconv.FormatInt(from, 10)}}
-	return get[vault.LogConsistency](ctx, c, "LogConsistency", "/logs/consistency", query.Encode())
+	return get[vault.LogConsistency](ctx, c, &verbs.LogConsistency, "/logs/consistency", query.Encode())
 }
 
 // text returns a response that is plain text.
-func (c *Client) text(ctx context.Context, op, path string) ([]byte, error) {
-	r := &request{op: op, method: http.MethodGet, path: path}
+func (c *Client) text(ctx context.Context, verb *core.Verb, path string) ([]byte, error) {
+	r := &request{verb: verb, method: http.MethodGet, path: path}
 	a, err := c.send(ctx, r)
 	if err != nil {
 		return nil, err
@@ -47,15 +49,17 @@ func (c *Client) text(ctx context.Context, op, path string) ([]byte, error) {
 
 // ExportEvidence writes the log with its proofs, as it arrives. It is not retried.
 // After an error, the output is incomplete. See [vault.Client.ExportEvidence].
-func (c *Client) ExportEvidence(ctx context.Context, w io.Writer) error {
-	r := &request{op: "ExportEvidence", method: http.MethodGet, path: "/logs/evidence"}
+func (c *Client) ExportEvidence(ctx context.Context, w io.Writer) (err error) {
+	ctx, end := c.tell(ctx, &verbs.ExportEvidence)
+	defer func() { end(err) }()
+	r := &request{verb: &verbs.ExportEvidence, method: http.MethodGet, path: "/logs/evidence"}
 	req, err := c.request(ctx, r, "")
 	if err != nil {
 		return err
 	}
 	res, err := c.opts.Transport.RoundTrip(req)
 	if err != nil {
-		return c.lost(ctx, r.op, err)
+		return c.lost(ctx, r.verb.Name, err)
 	}
 	defer res.Body.Close()
 	a := &answer{status: res.StatusCode, header: res.Header, trace: res.Header.Get(c.name.traceID)}
@@ -68,7 +72,7 @@ func (c *Client) ExportEvidence(ctx context.Context, w io.Writer) error {
 	}
 	to := &writer{Writer: w}
 	if _, err = io.Copy(to, res.Body); err != nil && to.err == nil {
-		return c.lost(ctx, r.op, err)
+		return c.lost(ctx, r.verb.Name, err)
 	}
 	return err
 }

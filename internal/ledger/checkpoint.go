@@ -158,7 +158,9 @@ func (l *Ledger) signTree(ctx context.Context) ([]byte, error) {
 	stored, st := storage.Checkpoint{Size: c.Size, Note: msg, At: l.c.Now().UTC()}, v.state
 	st.addNote(&stored)
 	change := &storage.TreeChange{Was: v.tree, Tree: v.tree, Checkpoint: &stored}
-	change.Tree.State = encodeState(&st)
+	if change.Tree.State, err = l.sealState(ctx, &v.tree, &st); err != nil {
+		return nil, err
+	}
 	if err := l.c.Store.WriteTree(ctx, change); err != nil {
 		return nil, err
 	}

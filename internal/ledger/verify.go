@@ -93,7 +93,11 @@ func (v *verification) vault(o *VerifyOptions) error {
 		v.findVault(evidence.Truncated)
 		return nil
 	}
-	if decodeState(&tree, &v.state) != nil || !bytes.Equal(encodeState(&v.state), tree.State) {
+	err = v.l.openState(v.ctx, &tree, &v.state)
+	if err != nil && !errors.Is(err, ErrTampered) {
+		return err
+	}
+	if err != nil {
 		v.findVault(evidence.Altered)
 	}
 	is, err := v.l.instance(v.ctx)
