@@ -2,9 +2,10 @@ package workers
 
 import (
 	"context"
-	"slices"
+	"errors"
 	"sync"
 
+	"github.com/seed-72ea4aab/vault/internal/share"
 	"github.com/seed-72ea4aab/vault/jsruntime/internal/node"
 	"github.com/seed-72ea4aab/vault/script"
 )
@@ -17,29 +18,13 @@ const (
 	nestedWidth = 4
 )
 
-// gates admit runs, with a separate gate for each depth. A run waits only for
+// gates admit runs, with separate places for each depth. A run waits only for
 // places of its own depth, and no run needs a place further out to finish. So
 // runs that wait for each other cannot deadlock.
 type gates [maxNested]*gate
 
-// gate admits runs of one depth. It limits the runs in total, the runs of each
-// tenant, and the runs that wait.
-type gate struct {
-	max, perTenant  int
-	queue, perQueue int
-
-	mu      sync.Mutex
-	closed  bool
-	total   int
-	running map[string]int
-	waiting []*waiter
-}
-
-type waiter struct {
-	tenant string
-	ready  chan struct{}
-	in     bool // was admitted
-}
+// gate admits runs of one depth. It divides the places among tenants.
+type gate struct{ *share.Places[string] }
 
 // lineage identifies the run that a context comes from. It is in the context of
 // Host.Call.
@@ -84,7 +69,7 @@ func (g *gates) enter(ctx context.Context, tenant string) (context.Context, func
 	}
 	origin.depth++
 	return context.WithValue(ctx, lineageKey{}, origin), func() {
-		gate.leave(tenant)
+		gate.Give(tenant)
 		leaveFamily()
 	}, nil
 }
@@ -106,96 +91,23 @@ func (l lineage) enter(ctx context.Context) (leave func(), err error) {
 	}
 }
 
-// take takes a place, or waits for one in the queue.
+// take takes a place, or waits for one in the queue. If the deadline passes, the
+// caller may try again later.
 func (g *gate) take(ctx context.Context, tenant string) error {
-	g.mu.Lock()
-	if g.closed {
-		g.mu.Unlock()
+	switch err := g.Take(ctx, tenant); {
+	case errors.Is(err, share.ErrClosed):
 		return script.ErrClosed
-	}
-	if g.total < g.max && g.running[tenant] < g.perTenant {
-		g.admit(tenant)
-		g.mu.Unlock()
-		return nil
-	}
-	mine := 0
-	for _, w := range g.waiting {
-		if w.tenant == tenant {
-			mine++
-		}
-	}
-	if len(g.waiting) >= g.queue || mine >= g.perQueue {
-		g.mu.Unlock()
+	case errors.Is(err, share.ErrFull), errors.Is(err, context.DeadlineExceeded):
 		return script.ErrBusy
-	}
-	w := &waiter{tenant: tenant, ready: make(chan struct{})}
-	g.waiting = append(g.waiting, w)
-	g.mu.Unlock()
-	select {
-	case <-w.ready:
-		if !w.in {
-			return script.ErrClosed
-		}
-		return nil
-	case <-ctx.Done():
-		return g.abandon(ctx, w)
+	default:
+		return err
 	}
 }
 
-// abandon removes a waiter whose context has ended from the queue. If its
-// deadline passed, the caller may try again later.
-func (g *gate) abandon(ctx context.Context, w *waiter) error {
-	g.mu.Lock()
-	i := slices.Index(g.waiting, w)
-	if i >= 0 {
-		g.waiting = slices.Delete(g.waiting, i, i+1)
-	}
-	g.mu.Unlock()
-	if i < 0 && w.in {
-		g.leave(w.tenant)
-	}
-	if ctx.Err() == context.Canceled {
-		return ctx.Err()
-	}
-	return script.ErrBusy
-}
-
-func (g *gate) admit(tenant string) {
-	if g.running == nil {
-		g.running = map[string]int{}
-	}
-	g.total++
-	g.running[tenant]++
-}
-
-// leave releases a place and admits the next run: the oldest run of the waiting
-// tenant with the fewest running ones.
-func (g *gate) leave(tenant string) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.total--
-	if g.running[tenant]--; g.running[tenant] == 0 {
-		delete(g.running, tenant)
-	}
-	best := -1
-	for i, w := range g.waiting {
-		n := g.running[w.tenant]
-		if n < g.perTenant && (best < 0 || n < g.running[g.waiting[best].tenant]) {
-			best = i
-		}
-	}
-	if best >= 0 && g.total < g.max {
-		w := g.waiting[best]
-		g.waiting = slices.Delete(g.waiting, best, best+1)
-		g.admit(w.tenant)
-		w.in = true
-		close(w.ready)
-	}
-}
-
+// close rejects all runs from now on, including waiting ones.
 func (g *gates) close() {
 	for _, gate := range g {
-		gate.close()
+		gate.Close()
 	}
 }
 
@@ -203,20 +115,7 @@ func (g *gates) close() {
 func (g *gates) waiting() int {
 	n := 0
 	for _, gate := range g {
-		gate.mu.Lock()
-		n += len(gate.waiting)
-		gate.mu.Unlock()
+		n += gate.Waiting()
 	}
 	return n
-}
-
-// close rejects all runs from now on, including waiting ones.
-func (g *gate) close() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.closed = true
-	for _, w := range g.waiting {
-		close(w.ready)
-	}
-	g.waiting = nil
 }

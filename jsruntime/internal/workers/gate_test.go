@@ -3,6 +3,7 @@ package workers
 import (
 	"context"
 	"errors"
+	"runtime"
 	"slices"
 	"testing"
 
@@ -12,9 +13,7 @@ import (
 // enqueue starts a waiter and returns once it is in the queue.
 func enqueue(t *testing.T, g *gate, tenant string, in chan<- string) {
 	t.Helper()
-	g.mu.Lock()
-	before := len(g.waiting)
-	g.mu.Unlock()
+	before := g.Waiting()
 	go func() {
 		if err := g.take(context.Background(), tenant); err == nil {
 			in <- tenant
@@ -22,13 +21,8 @@ func enqueue(t *testing.T, g *gate, tenant string, in chan<- string) {
 			in <- err.Error()
 		}
 	}()
-	for {
-		g.mu.Lock()
-		n := len(g.waiting)
-		g.mu.Unlock()
-		if n > before {
-			return
-		}
+	for g.Waiting() == before {
+		runtime.Gosched()
 	}
 }
 
@@ -46,11 +40,11 @@ func TestGateOrder(t *testing.T) {
 	}
 	var got []string
 	for range 3 {
-		g.leave("a")
+		g.Give("a")
 		next := <-in
 		got = append(got, next)
 		if next == "b" {
-			g.leave("b")
+			g.Give("b")
 			got = append(got, <-in)
 			break
 		}
@@ -75,7 +69,7 @@ func TestGateQueueBound(t *testing.T) {
 	if err := g.take(context.Background(), "c"); !errors.Is(err, script.ErrBusy) {
 		t.Errorf("a waiter beyond the queue got %v, want ErrBusy", err)
 	}
-	g.close()
+	g.Close()
 	for range 2 {
 		if got := <-in; got != script.ErrClosed.Error() {
 			t.Errorf("a waiter of a closed gate got %q", got)
@@ -112,10 +106,8 @@ func TestNestedPlaces(t *testing.T) {
 			}()
 		}
 	}
-	for waiting := 0; waiting < 2*nestedWidth-2; {
-		g[1].mu.Lock()
-		waiting = len(g[1].waiting)
-		g[1].mu.Unlock()
+	for g[1].Waiting() < 2*nestedWidth-2 {
+		runtime.Gosched()
 	}
 	for range 2 * nestedWidth {
 		if n := len(inner); n > 2 {
