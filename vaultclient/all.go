@@ -34,8 +34,8 @@ func (c *Client) SearchAllTokens(ctx context.Context, query string) iter.Seq2[*v
 // AllApplications iterates over all applications that match the filter,
 // newest first. See [vault.Client.AllApplications].
 //
-// In this and the following iterators pages overlap, so the audit log may
-// have several entries for one read.
+// Pages overlap, so the audit log may have several entries for one read. The
+// same holds for AllReactors, AllProxies, AllSessions and AllLogs.
 func (c *Client) AllApplications(ctx context.Context, f vault.ApplicationFilter) iter.Seq2[*vault.Application, error] {
 	return pageWalk(func(a *vault.Application) uuid.UUID { return a.ID },
 		func(asked vault.PageParams) (*vault.Page[vault.Application], error) {

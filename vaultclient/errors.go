@@ -16,8 +16,8 @@ import (
 )
 
 // ErrAnswer means that a response does not come from a vault: a redirect, a
-// page of another server, JSON of another form. The call may or may not have
-// taken effect.
+// page of another server, or JSON of another form. The call may or may not
+// have taken effect.
 var ErrAnswer = errors.New("vaultclient: the response is not from a vault")
 
 // ErrUnseen means that a patch took effect, but its result could not be read.
@@ -46,7 +46,7 @@ type Error struct {
 	// TraceID identifies the request in the server's log. It is empty if the
 	// response is not from the vault.
 	TraceID string
-	// RetryAfter is how long the server requests to wait, or 0.
+	// RetryAfter is the pause that the server requests, or 0.
 	RetryAfter time.Duration
 
 	err error

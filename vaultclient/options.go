@@ -63,7 +63,7 @@ type Retry struct {
 	// Attempts is the maximum number of attempts; 1 means no retries. Default
 	// 4.
 	Attempts int
-	// MinDelay and MaxDelay bound the pauses. The pause after the n-th
+	// MinDelay and MaxDelay limit the pauses. The pause after the n-th
 	// attempt is random, between 0 and MinDelay times 2 to the n-1, and at
 	// most MaxDelay. Default 100 milliseconds and 5 seconds.
 	//

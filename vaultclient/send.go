@@ -38,7 +38,7 @@ func (a *answer) isJSON() bool {
 	return err == nil && typ == contentJSON
 }
 
-// retryAfter returns how long the server requests to wait.
+// retryAfter returns the pause that the server requests.
 func (a *answer) retryAfter() time.Duration {
 	text := a.header.Get("Retry-After")
 	if seconds, err := strconv.ParseUint(text, 10, 31); err == nil {

@@ -11,11 +11,11 @@ import (
 	"github.com/seed-72ea4aab/vault/vaultsql"
 )
 
-// CreateWithPGX writes a customer and its tokens in one transaction. InTx takes a
-// transaction of database/sql, so the pool is opened as a database for it.
+// CreateWithPGX writes a customer and its tokens in one transaction. InTx
+// takes a transaction of database/sql, so the pool is opened as a *sql.DB.
 func CreateWithPGX(ctx context.Context, pool *pgxpool.Pool, c *vault.Client, cust *Customer) error {
 	db := stdlib.OpenDBFromPool(pool)
-	defer func() { _ = db.Close() }() // which leaves the pool open
+	defer func() { _ = db.Close() }() // leaves the pool open
 	tx, err := db.BeginTx(ctx, nil)
 	if err != nil {
 		return err
@@ -32,8 +32,8 @@ func CreateWithPGX(ctx context.Context, pool *pgxpool.Pool, c *vault.Client, cus
 	return tx.Commit()
 }
 
-// FindWithPGX returns the customers with an email address, opened. It uses the
-// interface of pgx itself.
+// FindWithPGX returns the customers with an email address, opened. It uses
+// pgx directly.
 func FindWithPGX(ctx context.Context, pool *pgxpool.Pool, c vault.API, email string) ([]Customer, error) {
 	ids, err := vaultsql.Lookup(ctx, c, Customer{}, "Email", email)
 	if err != nil {
@@ -50,8 +50,8 @@ func FindWithPGX(ctx context.Context, pool *pgxpool.Pool, c vault.API, email str
 	return found, vaultsql.Open(ctx, c, found)
 }
 
-// RenameWithPGX changes the name of a customer. The token stays, and so does the
-// row, which has its id.
+// RenameWithPGX changes the name of a customer. The token keeps its id, so
+// the row stays unchanged.
 func RenameWithPGX(ctx context.Context, pool *pgxpool.Pool, c vault.API, id int64, name string) error {
 	rows, err := pool.Query(ctx, `SELECT id, name, email, card FROM customers WHERE id = $1`, id)
 	if err != nil {

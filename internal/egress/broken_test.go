@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// TestBodyEndsWithContext leaves while an answer is being read.
+// TestBodyEndsWithContext cancels the context while a response is read.
 func TestBodyEndsWithContext(t *testing.T) {
 	t.Parallel()
 	url, policy := destination(t, nil, func(w http.ResponseWriter, r *http.Request) {
@@ -35,9 +35,9 @@ func TestBodyEndsWithContext(t *testing.T) {
 	}
 }
 
-// TestBrokenAnswers has destinations that hide the end of the answer, lie about
-// its length, answer too much or something else than HTTP.
-func TestBrokenAnswers(t *testing.T) {
+// TestBrokenResponses has destinations that hide the end of the response, send
+// a wrong length, send too much, or do not speak HTTP.
+func TestBrokenResponses(t *testing.T) {
 	t.Parallel()
 	for name, answer := range map[string]string{
 		"nothing":          "",
@@ -70,7 +70,7 @@ func TestBrokenAnswers(t *testing.T) {
 			if !errors.Is(err, ErrUnreachable) || strings.Contains(err.Error(), "42") {
 				t.Errorf("%v, want ErrUnreachable that quotes nothing", err)
 			}
-			wantNoneUnderWay(t, c)
+			wantNoneInProgress(t, c)
 		})
 	}
 }
