@@ -159,7 +159,7 @@ var mayImport = map[string][]string{
 	"vaulttest":      {".", "internal/keyring", "storage"},
 	"console":        {".", "internal/fault", "github.com/google/uuid"},
 	"cmd/tokenvault": {"cmd/tokenvault/internal/cli", "golang.org/x/crypto"},
-	"cmd/tokenvault/internal/cli": {".", "evidence", "internal/fault", "internal/jsonx", "internal/serve", "internal/terminal", "internal/token", "jsruntime", "script", "storage", "vaultclient",
+	"cmd/tokenvault/internal/cli": {".", "evidence", "internal/bridge", "internal/fault", "internal/jsonx", "internal/serve", "internal/terminal", "internal/token", "jsruntime", "script", "storage", "vaultclient",
 		"filippo.io/age", "github.com/ProtonMail/go-crypto", "github.com/goccy/go-yaml", "github.com/google/uuid", "github.com/lib/pq", "golang.org/x/sys"},
 	"internal/serve": {".", "console", "evidence", "httpserver", "internal/terminal", "jsruntime", "script", "storage", "storage/postgres", "storage/sqlite",
 		"github.com/google/uuid", "github.com/prometheus/client_golang", "golang.org/x/time"},

@@ -178,7 +178,7 @@ func TestMissingEntryRaisesAnAlarm(t *testing.T) {
 	}
 }
 
-func TestForgedEntryStaysOut(t *testing.T) {
+func TestForgedEntryStaysOutOfTheTree(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	l := r.open()

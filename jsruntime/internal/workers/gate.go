@@ -23,8 +23,19 @@ const (
 // runs that wait for each other cannot deadlock.
 type gates [maxNested]*gate
 
-// gate admits runs of one depth. It divides the places among tenants.
-type gate struct{ *share.Places[string] }
+// gate admits runs of one depth. It divides the places among tenants. Runs that
+// strangers cause get half of their tenant's places, so that the other half is free
+// for the tenant's own runs.
+type gate struct {
+	places    *share.Places[string]
+	strangers *share.Places[string] // for which they wait before they wait for places
+}
+
+// visitor is who a run is for.
+type visitor struct {
+	tenant   string
+	stranger bool
+}
 
 // lineage identifies the run that a context comes from. It is in the context of
 // Host.Call.
@@ -53,7 +64,7 @@ type lineageKey struct{}
 
 // enter waits for a place. It returns a context for the host calls of the run
 // and a function that releases the place.
-func (g *gates) enter(ctx context.Context, tenant string) (context.Context, func(), error) {
+func (g *gates) enter(ctx context.Context, p *script.Program) (context.Context, func(), error) {
 	origin, nested := ctx.Value(lineageKey{}).(lineage)
 	if !nested {
 		origin.family = &family{}
@@ -62,14 +73,14 @@ func (g *gates) enter(ctx context.Context, tenant string) (context.Context, func
 	if err != nil {
 		return nil, nil, err
 	}
-	gate := g[origin.depth]
-	if err := gate.take(ctx, tenant); err != nil {
+	gate, v := g[origin.depth], visitor{p.Tenant, p.Stranger}
+	if err := gate.take(ctx, v); err != nil {
 		leaveFamily()
 		return nil, nil, err
 	}
 	origin.depth++
 	return context.WithValue(ctx, lineageKey{}, origin), func() {
-		gate.Give(tenant)
+		gate.leave(v)
 		leaveFamily()
 	}, nil
 }
@@ -91,10 +102,24 @@ func (l lineage) enter(ctx context.Context) (leave func(), err error) {
 	}
 }
 
-// take takes a place, or waits for one in the queue. If the deadline passes, the
+// take takes a place, or waits for one in the queue.
+func (g *gate) take(ctx context.Context, v visitor) error {
+	if v.stranger {
+		if err := g.strangers.Take(ctx, v.tenant); err != nil {
+			return refusal(err)
+		}
+	}
+	err := g.places.Take(ctx, v.tenant)
+	if err != nil && v.stranger {
+		g.strangers.Give(v.tenant)
+	}
+	return refusal(err)
+}
+
+// refusal returns the error of a run that got no place. If the deadline passed, the
 // caller may try again later.
-func (g *gate) take(ctx context.Context, tenant string) error {
-	switch err := g.Take(ctx, tenant); {
+func refusal(err error) error {
+	switch {
 	case errors.Is(err, share.ErrClosed):
 		return script.ErrClosed
 	case errors.Is(err, share.ErrFull), errors.Is(err, context.DeadlineExceeded):
@@ -104,10 +129,26 @@ func (g *gate) take(ctx context.Context, tenant string) error {
 	}
 }
 
+// leave releases a place.
+func (g *gate) leave(v visitor) {
+	g.places.Give(v.tenant)
+	if v.stranger {
+		g.strangers.Give(v.tenant)
+	}
+}
+
 // close rejects all runs from now on, including waiting ones.
+func (g *gate) close() {
+	g.strangers.Close()
+	g.places.Close()
+}
+
+// waiting counts the waiting runs.
+func (g *gate) waiting() int { return g.strangers.Waiting() + g.places.Waiting() }
+
 func (g *gates) close() {
 	for _, gate := range g {
-		gate.Close()
+		gate.close()
 	}
 }
 
@@ -115,7 +156,7 @@ func (g *gates) close() {
 func (g *gates) waiting() int {
 	n := 0
 	for _, gate := range g {
-		n += gate.Waiting()
+		n += gate.waiting()
 	}
 	return n
 }

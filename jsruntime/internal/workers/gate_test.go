@@ -11,17 +11,17 @@ import (
 )
 
 // enqueue starts a waiter and returns once it is in the queue.
-func enqueue(t *testing.T, g *gate, tenant string, in chan<- string) {
+func enqueue(t *testing.T, g *gate, v visitor, in chan<- string) {
 	t.Helper()
-	before := g.Waiting()
+	before := g.waiting()
 	go func() {
-		if err := g.take(context.Background(), tenant); err == nil {
-			in <- tenant
+		if err := g.take(context.Background(), v); err == nil {
+			in <- v.tenant
 		} else {
 			in <- err.Error()
 		}
 	}()
-	for g.Waiting() == before {
+	for g.waiting() == before {
 		runtime.Gosched()
 	}
 }
@@ -30,21 +30,21 @@ func TestGateOrder(t *testing.T) {
 	t.Parallel()
 	g := Options{Workers: 2, TenantWorkers: 2, Queue: 6}.gates()[0]
 	for range 2 {
-		if err := g.take(context.Background(), "a"); err != nil {
+		if err := g.take(context.Background(), visitor{tenant: "a"}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	in := make(chan string, 6)
 	for _, tenant := range []string{"a", "a", "b"} {
-		enqueue(t, g, tenant, in)
+		enqueue(t, g, visitor{tenant: tenant}, in)
 	}
 	var got []string
 	for range 3 {
-		g.Give("a")
+		g.leave(visitor{tenant: "a"})
 		next := <-in
 		got = append(got, next)
 		if next == "b" {
-			g.Give("b")
+			g.leave(visitor{tenant: "b"})
 			got = append(got, <-in)
 			break
 		}
@@ -57,24 +57,65 @@ func TestGateOrder(t *testing.T) {
 func TestGateQueueBound(t *testing.T) {
 	t.Parallel()
 	g := Options{Workers: 1, TenantWorkers: 1, Queue: 2}.gates()[0]
-	if err := g.take(context.Background(), "a"); err != nil {
+	if err := g.take(context.Background(), visitor{tenant: "a"}); err != nil {
 		t.Fatal(err)
 	}
 	in := make(chan string, 4)
-	enqueue(t, g, "a", in)
-	if err := g.take(context.Background(), "a"); !errors.Is(err, script.ErrBusy) {
+	enqueue(t, g, visitor{tenant: "a"}, in)
+	if err := g.take(context.Background(), visitor{tenant: "a"}); !errors.Is(err, script.ErrBusy) {
 		t.Errorf("a second waiter of one tenant got %v, want ErrBusy", err)
 	}
-	enqueue(t, g, "b", in)
-	if err := g.take(context.Background(), "c"); !errors.Is(err, script.ErrBusy) {
+	enqueue(t, g, visitor{tenant: "b"}, in)
+	if err := g.take(context.Background(), visitor{tenant: "c"}); !errors.Is(err, script.ErrBusy) {
 		t.Errorf("a waiter beyond the queue got %v, want ErrBusy", err)
 	}
-	g.Close()
+	g.close()
 	for range 2 {
 		if got := <-in; got != script.ErrClosed.Error() {
 			t.Errorf("a waiter of a closed gate got %q", got)
 		}
 	}
+}
+
+// Runs that strangers cause leave half of their tenant's places and of its queue to
+// the tenant's own runs.
+func TestGateLeavesPlacesByStrangers(t *testing.T) {
+	t.Parallel()
+	g := Options{Workers: 8, TenantWorkers: 4, Queue: 8}.gates()[0]
+	stranger, owner := visitor{"a", true}, visitor{"a", false}
+	for range 2 {
+		if err := g.take(t.Context(), stranger); err != nil {
+			t.Fatal(err)
+		}
+	}
+	gone, leave := context.WithCancel(t.Context())
+	leave()
+	if err := g.take(gone, stranger); !errors.Is(err, context.Canceled) {
+		t.Errorf("a third stranger got %v, want to wait", err)
+	}
+	for range 2 {
+		if err := g.take(t.Context(), owner); err != nil {
+			t.Errorf("the tenant itself: %v", err)
+		}
+	}
+	in := make(chan string, 3)
+	for range 2 {
+		enqueue(t, g, stranger, in)
+	}
+	if err := g.take(t.Context(), stranger); !errors.Is(err, script.ErrBusy) {
+		t.Errorf("a stranger beyond the queue got %v, want ErrBusy", err)
+	}
+	enqueue(t, g, owner, in) // still has room to wait
+	g.leave(owner)
+	if <-in; g.waiting() != 2 {
+		t.Error("a stranger got the place of the tenant")
+	}
+	g.leave(stranger)
+	if <-in; g.waiting() != 1 {
+		t.Error("a stranger did not get the place of a stranger")
+	}
+	g.leave(stranger)
+	<-in
 }
 
 // TestNestedPlaces starts two outermost runs that each start four runs. As many
@@ -84,7 +125,7 @@ func TestNestedPlaces(t *testing.T) {
 	t.Parallel()
 	g := Options{Workers: 2, TenantWorkers: 2, Queue: -1}.gates()
 	enter := func(ctx context.Context) (context.Context, func()) {
-		ctx, leave, err := g.enter(ctx, "t")
+		ctx, leave, err := g.enter(ctx, &script.Program{Tenant: "t"})
 		if err != nil {
 			t.Error(err)
 			return nil, nil
@@ -106,7 +147,7 @@ func TestNestedPlaces(t *testing.T) {
 			}()
 		}
 	}
-	for g[1].Waiting() < 2*nestedWidth-2 {
+	for g[1].waiting() < 2*nestedWidth-2 {
 		runtime.Gosched()
 	}
 	for range 2 * nestedWidth {
@@ -115,7 +156,7 @@ func TestNestedPlaces(t *testing.T) {
 		}
 		r := <-inner
 		ctx, leave := enter(r.ctx)
-		if _, _, err := g.enter(ctx, "t"); err == nil {
+		if _, _, err := g.enter(ctx, &script.Program{Tenant: "t"}); err == nil {
 			t.Error("a run of the fourth depth was admitted")
 		}
 		leave()

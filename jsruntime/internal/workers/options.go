@@ -62,13 +62,13 @@ func setDefault[T int | int64 | time.Duration](field *T, value T) {
 func (o Options) gates() *gates {
 	var g gates
 	for depth := range g {
-		l := share.Limits{Total: o.Workers, Each: o.TenantWorkers, Queue: nestedWidth * o.Workers}
-		if depth == 0 && o.Queue > 0 {
-			l.Queue, l.QueueEach = o.Queue, (o.Queue+1)/2
-		} else if depth == 0 {
-			l.Queue = -1
+		all := share.Limits{Total: o.Workers, Each: o.TenantWorkers, Queue: nestedWidth * o.Workers}
+		strangers := share.Limits{Each: max(1, o.TenantWorkers/2), Queue: all.Queue}
+		if depth == 0 {
+			all.Queue, all.QueueEach = o.Queue, (o.Queue+1)/2
+			strangers.Queue, strangers.QueueEach = o.Queue, (o.Queue+3)/4
 		}
-		g[depth] = &gate{share.New[string](l)}
+		g[depth] = &gate{share.New[string](all), share.New[string](strangers)}
 	}
 	return &g
 }
