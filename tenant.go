@@ -170,6 +170,9 @@ func tenantOf(t *core.Tenant) *Tenant {
 // and the master key can still read it. For the data to be gone everywhere,
 // such copies have to be gone, or the master key they were made under.
 func (v *Vault) DeleteTenant(ctx context.Context, id uuid.UUID) error {
+	if err := tenants.GiveUpNames(ctx, v.core, id); err != nil {
+		return err
+	}
 	l, done, err := evident.Borrow(ctx, v.core)
 	if err != nil {
 		return public(err)

@@ -1,7 +1,7 @@
 // Package otelvault reports the work of a vault to OpenTelemetry. It records
 // spans and metrics of HTTP requests, operations, jobs, sweeps, requests to
-// destinations and calls of the master key. It also records metrics of database
-// connection pools.
+// destinations and calls of the master key. It also records metrics of
+// database connection pools.
 //
 //	t, err := otelvault.New(nil)
 //	store, err := postgres.Open(ctx, url)
@@ -114,8 +114,8 @@ func (t *Telemetry) Start(ctx context.Context, w vault.Event) (context.Context, 
 	}
 }
 
-// startCall starts the span of an operation, in process or over HTTP. Requests to
-// other servers continue the trace.
+// startCall starts the span of an operation, in process or over HTTP. The
+// requests that the operation sends continue the trace.
 func (t *Telemetry) startCall(ctx context.Context, w vault.Event) (context.Context, func(error)) {
 	operation := attribute.String("vault.operation", w.Method)
 	start := time.Now()

@@ -175,8 +175,9 @@ func (w *world) metrics(t *testing.T) map[string]int {
 	return points
 }
 
-// The span of a request to a destination is a child of the span of its operation,
-// which is a child of the span of its request. The destination gets the same trace.
+// A request to a destination has a span below the span of its operation. The
+// operation's span is below the span of its request. The destination gets the
+// same trace.
 func TestEgress(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -245,7 +246,7 @@ func TestSweepKeysAndPools(t *testing.T) {
 	}
 }
 
-// failing is a transport that fails.
+// failing is a transport whose requests all fail.
 type failing struct{}
 
 var errFailing = errors.New("4242")
@@ -262,8 +263,8 @@ func remote(t *testing.T, o vault.Observer) *vaultclient.Client {
 	return c
 }
 
-// Operations have a span in process and over HTTP. The span contains nothing of an
-// error.
+// Operations have a span in process and over HTTP. The span of a failed
+// operation does not contain the error.
 func TestOperations(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -286,7 +287,7 @@ func TestOperations(t *testing.T) {
 		}
 	}
 	if w.metrics(t)["vault.operation.duration"] == 0 {
-		t.Error("the operations are not counted")
+		t.Error("the metrics have no operations")
 	}
 }
 
@@ -308,16 +309,16 @@ func TestRemoteTrace(t *testing.T) {
 		}
 	}
 	if len(spans) != 3 {
-		t.Fatalf("%d spans", len(spans))
+		t.Fatalf("got %d spans, want 3", len(spans))
 	}
 	inside, request, outside := spans[0], spans[1], spans[2]
 	if inside.Parent.SpanID() != request.SpanContext.SpanID() || request.Parent.SpanID() != outside.SpanContext.SpanID() {
-		t.Errorf("%s below %s, %s below %s", inside.Name, inside.Parent.SpanID(), request.Name, request.Parent.SpanID())
+		t.Errorf("%s has the parent %s, and %s has the parent %s", inside.Name, inside.Parent.SpanID(), request.Name, request.Parent.SpanID())
 	}
 }
 
-// Every operation of a client over HTTP has a span. Package vault tests the same of
-// operations in process.
+// Every operation of a client over HTTP has a span. Package vault has the same
+// test for operations in process.
 func TestEveryOperationHasASpan(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

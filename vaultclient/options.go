@@ -49,11 +49,11 @@ type Options struct {
 	// Retry configures how calls are retried.
 	Retry Retry
 
-	// Observer, if set, hears of each call as a [vault.EventCall], with all of its
-	// attempts. The event has no TenantID, because the client does not know it. An
-	// iterator is reported for each page that it reads. A call whose parameters
-	// cannot be sent is not reported. The module otelvault has an observer that
-	// makes spans.
+	// Observer, if set, is notified of each call with a [vault.EventCall].
+	// One event covers all attempts of a call. An iterator has an event for
+	// each page that it reads. A call whose parameters cannot be sent has
+	// none. The event has no TenantID, because the client does not know it.
+	// The module otelvault has an observer that records spans.
 	Observer vault.Observer
 }
 
@@ -77,7 +77,7 @@ type Retry struct {
 	Sleep func(ctx context.Context, d time.Duration) error
 }
 
-// Defaults and bounds of Options.
+// Defaults and limits of Options.
 const (
 	defaultPrefix    = "SVC-"
 	defaultUserAgent = "vaultclient"

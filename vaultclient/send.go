@@ -60,8 +60,8 @@ const (
 	unknown             // it may have taken effect
 )
 
-// tell reports a call to the observer, if there is one. The function is called with
-// the outcome.
+// tell notifies the observer of a call, if there is an observer. The caller
+// must call the function with the result.
 func (c *Client) tell(ctx context.Context, verb *core.Verb) (context.Context, func(error)) {
 	if c.opts.Observer == nil {
 		return ctx, func(error) {}

@@ -178,7 +178,7 @@ func TestMissingEntryRaisesAnAlarm(t *testing.T) {
 	}
 }
 
-func TestForgedEntryStaysOut(t *testing.T) {
+func TestForgedEntryStaysOutOfTheTree(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	l := r.open()
@@ -225,6 +225,20 @@ func TestLostReads(t *testing.T) {
 	if len(r.all()) > 0 {
 		t.Error(r.all())
 	}
+}
+
+func TestEventBeforeTheFirstEntryRaisesNoAlarm(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	l := r.open()
+	tenant := r.id()
+	if err := l.RecordErasure(t.Context(), tenant, r.id(), "asked for", 3); err != nil {
+		t.Fatal(err)
+	}
+	if len(r.all()) > 0 {
+		t.Error(r.all())
+	}
+	r.isGood(l, tenant, nil, r.write(l, tenant, 2)...)
 }
 
 func TestWritesOfUnknownOutcomeRaiseNoAlarm(t *testing.T) {

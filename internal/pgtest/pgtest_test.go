@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 	select {}
 }
 
-func TestSchemasAreApart(t *testing.T) {
+func TestSchemasAreSeparate(t *testing.T) {
 	t.Parallel()
 	first, second := URL(t), URL(t)
 	for _, own := range []string{first, second} {

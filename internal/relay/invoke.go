@@ -21,6 +21,7 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/form"
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
+	"github.com/seed-72ea4aab/vault/internal/limits"
 	"github.com/seed-72ea4aab/vault/internal/reveal"
 	"github.com/seed-72ea4aab/vault/internal/runs"
 	"github.com/seed-72ea4aab/vault/internal/tokens"
@@ -222,7 +223,7 @@ func (inv *invocation) send(ctx context.Context) (*http.Response, error) {
 	if err := inv.checkHeader(); err != nil {
 		return nil, err
 	}
-	sender := Sender{Client: inv.relay.Egress, Stranger: inv.IsStranger(), Timeout: inv.relay.Timeout, Explain: sendError}
+	sender := Sender{Client: inv.relay.Egress, Stranger: inv.IsStranger() || limits.LineageOf(ctx).Stranger, Timeout: inv.relay.Timeout, Explain: sendError}
 	return sender.Send(ctx, inv.Tenant().String(), &inv.out)
 }
 

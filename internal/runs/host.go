@@ -123,7 +123,7 @@ func (h *host) call(ctx context.Context, op string, args json.RawMessage) (json.
 func (h *host) fetch(ctx context.Context, args json.RawMessage) (json.RawMessage, error) {
 	read := 0
 	defer func() { h.lineage.Bytes.Release(read) }()
-	return h.runs.Egress.Fetch(ctx, h.tenant.String(), args, func(from io.Reader, limit int64) ([]byte, error) {
+	return h.runs.Egress.Fetch(ctx, h.tenant.String(), h.lineage.Stranger, args, func(from io.Reader, limit int64) ([]byte, error) {
 		body, err := h.lineage.Bytes.Read(from, limit)
 		read = len(body)
 		return body, err

@@ -257,8 +257,14 @@ func change(ctx context.Context, op *core.Op, change func(*core.Tenant) error) (
 		}
 		t := op.State.Doc
 		t.ModifiedAt = op.Now
+		name := t.Name
 		if err := change(&t); err != nil {
 			return nil, err
+		}
+		if t.Name != name {
+			if err := giveUp(ctx, op, name); err != nil {
+				return nil, err
+			}
 		}
 		t.Record.Rev++
 		rec, err := record(op, &t)
