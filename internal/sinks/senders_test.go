@@ -137,6 +137,24 @@ func TestHTTPRequests(t *testing.T) {
 	}
 }
 
+// The user and the password of a URL are sent as such, and are in no error.
+func TestHTTPCredentials(t *testing.T) {
+	t.Parallel()
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if user, password, _ := r.BasicAuth(); user != "vault" || password != "s3cret" {
+			w.WriteHeader(http.StatusUnauthorized)
+		}
+	}))
+	url := strings.Replace(srv.URL, "http://", "http://vault:s3cret@", 1)
+	if err := vault.LogHTTP(url, nil).Send(t.Context(), []byte("{}"), "application/json"); err != nil {
+		t.Error(err)
+	}
+	srv.Close()
+	if err := vault.LogHTTP(url, nil).Send(t.Context(), []byte("{}"), "application/json"); err == nil || strings.Contains(err.Error(), "s3cret") {
+		t.Errorf("nobody listens: %v", err)
+	}
+}
+
 // What a response means for the batch.
 func TestHTTPResponses(t *testing.T) {
 	t.Parallel()
