@@ -13,6 +13,7 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/once"
 	"github.com/seed-72ea4aab/vault/internal/records"
 	"github.com/seed-72ea4aab/vault/internal/sessions"
+	"github.com/seed-72ea4aab/vault/internal/tenants"
 	"github.com/seed-72ea4aab/vault/internal/verbs"
 	"github.com/seed-72ea4aab/vault/storage"
 )
@@ -200,13 +201,16 @@ func runErr(ctx context.Context, c *Client, verb *core.Verb, do func(context.Con
 	return public(core.Run(ctx, c.caller, verb, do))
 }
 
-// Package httpserver reaches these through the bridge.
+// Packages httpserver and cli reach these through the bridge.
 func init() { //nolint:gochecknoinits // the bridge cannot import this package
 	bridge.Caller = func(client any) core.Caller { return client.(*Client).caller }
 	bridge.ProxyCaller = func(ctx context.Context, vault any, key string) (any, error) {
 		v := vault.(*Vault)
 		caller, err := v.relay.Stranger(ctx, key)
 		return &Client{v, caller}, err
+	}
+	bridge.NameOfAnother = func(ctx context.Context, vault any, name string, tenant uuid.UUID) (bool, error) {
+		return tenants.HadAnother(ctx, vault.(*Vault).core, name, tenant)
 	}
 	bridge.DecodeReplacement = func(data []byte, params json.Unmarshaler) error {
 		_, isProxy := params.(*ProxyParams)

@@ -45,7 +45,7 @@ func TestTablesAreDense(t *testing.T) {
 	}
 	p := newTab(t, laptop)
 	p.Navigate(w.server.URL + "/login/owner")
-	for _, page := range []string{"tokens", "log", "sessions", "log?console=show&entity_type=token"} {
+	for _, page := range []string{"tokens", "log", "sessions", "log?console=show"} {
 		p.Navigate(w.inTenant(page))
 		var got struct {
 			Whole, Wide int
@@ -222,6 +222,9 @@ func TestMarkedFields(t *testing.T) {
 		_, message, _ := strings.Cut(tag, `aria-describedby="`)
 		message, _, _ = strings.Cut(message, `"`)
 		ids := strings.Fields(message)
+		if strings.Contains(body, ">must ") || strings.Contains(body, ">is required") {
+			t.Errorf("%s at %s: the message is no sentence", c.field, c.address)
+		}
 		if !strings.Contains(tag, `aria-invalid="true"`) || len(ids) == 0 || !strings.Contains(body, ` id="`+ids[len(ids)-1]+`"`) {
 			t.Errorf("%s at %s is not marked: %s", c.field, c.address, tag)
 		}

@@ -2,6 +2,8 @@ package httpserver
 
 import (
 	"bufio"
+	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -9,7 +11,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/script"
 )
 
 // quickPause makes the imports of a world wait only a moment for rows.
@@ -153,4 +158,79 @@ func TestAnonymousCallsHaveSeparatePlaces(t *testing.T) {
 		(<-done).wantDestination(t, 200, "")
 	}
 	stranger("").wantDestination(t, 200, "")
+}
+
+// fetching is a runtime whose code fetches an address. Code with the id of a reactor
+// as its source invokes that reactor.
+type fetching struct{ address string }
+
+func (fetching) Check(context.Context, script.Program) error { return nil }
+
+func (f fetching) Run(ctx context.Context, p script.Program, _ json.RawMessage, host script.Host) (json.RawMessage, error) {
+	var err error
+	if _, bad := uuid.Parse(p.Source); bad == nil {
+		_, err = host.Call(ctx, "reactors.react", json.RawMessage(`{"id":"`+p.Source+`","body":{"args":{}}}`))
+	} else {
+		_, err = host.Call(ctx, "fetch", json.RawMessage(`{"method":"GET","url":"`+f.address+`"}`))
+	}
+	if err != nil {
+		return nil, script.ErrBusy
+	}
+	return json.RawMessage(`{"raw":{}}`), nil
+}
+
+func (fetching) Close() error { return nil }
+
+// The code of an open proxy, and the reactors that it invokes, cannot use all the
+// places of the tenant for its fetches.
+func TestFetchesOfStrangersHaveSeparatePlaces(t *testing.T) {
+	t.Parallel()
+	arrived, hold := make(chan struct{}), make(chan struct{})
+	dest := newDestination(t, func(_ http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/wait" {
+			arrived <- struct{}{}
+			<-hold
+		}
+	})
+	egress := trusting(dest.Server)
+	egress.MaxConnsPerTenant = 4
+	w := newProxyWorld(t, &vault.Config{Egress: egress, Runtime: fetching{dest.URL + "/wait"}}, nil, nil)
+	reactor, err := w.Management.CreateReactor(t.Context(), vault.ReactorParams{Name: "r", Code: "x", Configuration: map[string]string{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	app, err := w.Management.CreateApplication(t.Context(), vault.ApplicationParams{Name: "a", Type: vault.ApplicationPrivate, Permissions: []vault.Permission{"token:use"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	open := func(code string) *vault.Proxy {
+		return w.proxy(func(p *vault.ProxyParams) {
+			p.DestinationURL, p.RequestTransform, p.Application = dest.URL, &vault.ProxyTransform{Code: code}, &vault.ApplicationRef{ID: app.ID}
+			anonymous(p)
+		})
+	}
+	direct, nested := open("fetch"), open(reactor.ID.String())
+	stranger := func(x *vault.Proxy) *response {
+		return w.call(w.request("POST", "/proxy", "{}", "SVC-PROXY-KEY", x.Key, "Content-Type", "application/json"))
+	}
+	done := make(chan error, 6)
+	for _, x := range []*vault.Proxy{direct, nested} {
+		go func() { stranger(x); done <- nil }()
+		<-arrived
+	}
+	stranger(direct).wantProxyError(t, 429)
+	stranger(nested).wantProxyError(t, 429)
+	for range 4 {
+		go func() {
+			_, err := w.Private.React(context.WithoutCancel(t.Context()), reactor.ID, vault.ReactParams{Args: map[string]any{}})
+			done <- err
+		}()
+		<-arrived
+	}
+	close(hold)
+	for range 6 {
+		if err := <-done; err != nil {
+			t.Errorf("a reactor: %v", err)
+		}
+	}
 }

@@ -108,6 +108,9 @@ type Program struct {
 	Tenant string // owner of the code; a runtime isolates tenants by it
 	Name   string // of the reactor or proxy, for messages
 	Source string
+	// Stranger says that somebody without an API key, who calls a proxy, causes the
+	// run. A runtime leaves places of the tenant to its other runs.
+	Stranger bool
 }
 
 // Host gives running code access to the vault and the network.

@@ -29,8 +29,8 @@ func CreateWithPGX(ctx context.Context, pool *pgxpool.Pool, c *vault.Client, cus
 	return tx.Commit(ctx)
 }
 
-// FindWithPGX returns the customers with an email address, opened. It uses the
-// interface of pgx itself.
+// FindWithPGX returns the customers with an email address, opened. It uses
+// pgx directly.
 func FindWithPGX(ctx context.Context, pool *pgxpool.Pool, c vault.API, email string) ([]Customer, error) {
 	ids, err := vaultsql.Lookup(ctx, c, Customer{}, "Email", email)
 	if err != nil {
@@ -47,8 +47,8 @@ func FindWithPGX(ctx context.Context, pool *pgxpool.Pool, c vault.API, email str
 	return found, vaultsql.Open(ctx, c, found)
 }
 
-// RenameWithPGX changes the name of a customer. The token stays, and so does the
-// row, which has its id.
+// RenameWithPGX changes the name of a customer. The token keeps its id, so
+// the row stays unchanged.
 func RenameWithPGX(ctx context.Context, pool *pgxpool.Pool, c vault.API, id int64, name string) error {
 	rows, err := pool.Query(ctx, `SELECT id, name, email, card FROM customers WHERE id = $1`, id)
 	if err != nil {

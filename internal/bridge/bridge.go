@@ -1,7 +1,7 @@
-// Package bridge gives httpserver access to parts of a vault that package
-// vault does not export: the identity of a client, admission of requests, and
-// decoding of an entity that is put back. Package vault sets the functions
-// when it is initialized.
+// Package bridge gives httpserver and the command line access to parts of a vault
+// that package vault does not export: the identity of a client, admission of
+// requests, decoding of an entity that is put back, and former names of tenants.
+// Package vault sets the functions when it is initialized.
 package bridge
 
 import (
@@ -26,6 +26,9 @@ var (
 	// belongs to the proxy's tenant and has no permissions. An unknown key
 	// and a proxy that requires authentication fail as in Vault.InvokeProxy.
 	ProxyCaller func(ctx context.Context, vault any, key string) (client any, err error)
+	// NameOfAnother reports whether a tenant other than the given one had a name, and
+	// was renamed or deleted.
+	NameOfAnother func(ctx context.Context, vault any, name string, tenant uuid.UUID) (bool, error)
 	// DecodeReplacement reads parameters for a Replace method from the JSON
 	// of an entity. It ignores read-only fields, so that the result of a Get
 	// can be changed and put back. It reads the application_id of a proxy as

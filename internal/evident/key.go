@@ -369,12 +369,5 @@ func (k *Keeper) writeKeys(ctx context.Context, doc *keys) error {
 // vaultRing returns the keys of the vault itself, which the master key wraps and
 // the check of the master key has made.
 func vaultRing(ctx context.Context, v *core.Vault) (*seal.Ring, error) {
-	recs, err := v.Store.Records(ctx, storage.ID{}, keyring.KindRing, []storage.ID{{}})
-	if err != nil {
-		return nil, err
-	}
-	if len(recs) == 0 {
-		return nil, errors.New("vault: the record of the master key is gone")
-	}
-	return seal.Unwrap(ctx, v.Master, storage.ID{}, recs[0].Body)
+	return keyring.Own(ctx, v.Store, v.Master)
 }

@@ -72,6 +72,18 @@ func (c *Check) read(ctx context.Context) (*seal.Ring, *storage.Record, error) {
 	return ring, &recs[0], err
 }
 
+// Own returns the keys of the vault itself.
+func Own(ctx context.Context, store Records, master seal.AEAD) (*seal.Ring, error) {
+	recs, err := store.Records(ctx, storage.ID{}, KindRing, []storage.ID{{}})
+	if err != nil {
+		return nil, err
+	}
+	if len(recs) == 0 {
+		return nil, errors.New("vault: the record of the master key is gone")
+	}
+	return seal.Unwrap(ctx, master, storage.ID{}, recs[0].Body)
+}
+
 // unwrap unwraps the ring. A key in a KMS fails for data of another key, and
 // for any data while the service is down. The errors differ between services.
 // So a failing key is called the wrong key only if it works otherwise.

@@ -25,15 +25,15 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// Config is what runs depend on. All fields are required except Runtime and Log.
+// Config is the configuration of Runs. All fields are required except Runtime and
+// Log.
 type Config struct {
 	Vault   *core.Vault
 	Runtime script.Runtime // nil if code cannot run
 	Egress  *egress.Client
-	// Operation returns an operation of the client instance by its name; nil if there
-	// is none.
+	// Operation returns an operation of the client instance by its name, or nil.
 	Operation func(name string) Operation
-	// Log takes what code writes to its console; nil if nobody does.
+	// Log receives the console output of code. It may be nil.
 	Log func(tenant uuid.UUID, entity core.Entity, line script.Line)
 }
 
@@ -86,7 +86,9 @@ func (r *Runs) Run(ctx context.Context, op *core.Op, s Code) (json.RawMessage, e
 	if err != nil {
 		return nil, err
 	}
-	host := r.newHost(op, s.Entity, app, limits.LineageOf(ctx).Below())
+	from := limits.LineageOf(ctx).Below()
+	from.Stranger = from.Stranger || op.IsStranger()
+	host := r.newHost(op, s.Entity, app, from)
 	input, err := s.input(app != nil)
 	if err != nil {
 		return nil, err
@@ -95,7 +97,9 @@ func (r *Runs) Run(ctx context.Context, op *core.Op, s Code) (json.RawMessage, e
 	defer cancel()
 	id, _ := uuid.Parse(s.Entity.ID)
 	limited, end := r.Vault.Tell(limited, core.Event{Kind: KindRun, Name: s.Entity.Type, TenantID: op.Tenant(), EntityID: id})
-	out, err := r.Runtime.Run(limited, s.program(op), input, host)
+	program := s.program(op)
+	program.Stranger = from.Stranger
+	out, err := r.Runtime.Run(limited, program, input, host)
 	end(err)
 	if err != nil {
 		return nil, cmp.Or(fault.CallerLeft(ctx), runtimeErr(err)) // the caller's deadline is not the code's fault

@@ -23,22 +23,54 @@ const (
 type gates [maxNested]*gate
 
 // gate admits runs of one depth. It limits the runs in total, the runs of each
-// tenant, and the runs that wait.
+// tenant, and the runs that wait. Runs caused by strangers
+// ([script.Program].Stranger) may use half of their tenant's places. The other
+// half stays free for the tenant's own runs.
 type gate struct {
 	max, perTenant  int
 	queue, perQueue int
+	strangersQueue  int // limit of each tenant's waiting runs by strangers
 
-	mu      sync.Mutex
-	closed  bool
-	total   int
-	running map[string]int
-	waiting []*waiter
+	mu        sync.Mutex
+	closed    bool
+	total     int
+	running   map[string]int // by tenant
+	strangers map[string]int // runs caused by strangers, by tenant
+	waiting   []*waiter
+}
+
+// visitor is a run that needs a place.
+type visitor struct {
+	tenant   string
+	stranger bool
 }
 
 type waiter struct {
-	tenant string
-	ready  chan struct{}
-	in     bool // was admitted
+	visitor
+	ready chan struct{}
+	in    bool // was admitted
+}
+
+// fits reports whether a run may take a free place.
+func (g *gate) fits(v visitor) bool {
+	if v.stranger && g.strangers[v.tenant] >= max(1, g.perTenant/2) {
+		return false
+	}
+	return g.running[v.tenant] < g.perTenant
+}
+
+// queueFull reports whether the queue has no room for a run.
+func (g *gate) queueFull(v visitor) bool {
+	mine, strangers := 0, 0
+	for _, w := range g.waiting {
+		if w.tenant == v.tenant {
+			mine++
+			if w.stranger {
+				strangers++
+			}
+		}
+	}
+	return len(g.waiting) >= g.queue || mine >= g.perQueue || v.stranger && strangers >= g.strangersQueue
 }
 
 // lineage identifies the run that a context comes from. It is in the context of
@@ -68,7 +100,7 @@ type lineageKey struct{}
 
 // enter waits for a place. It returns a context for the host calls of the run
 // and a function that releases the place.
-func (g *gates) enter(ctx context.Context, tenant string) (context.Context, func(), error) {
+func (g *gates) enter(ctx context.Context, p *script.Program) (context.Context, func(), error) {
 	origin, nested := ctx.Value(lineageKey{}).(lineage)
 	if !nested {
 		origin.family = &family{}
@@ -77,14 +109,14 @@ func (g *gates) enter(ctx context.Context, tenant string) (context.Context, func
 	if err != nil {
 		return nil, nil, err
 	}
-	gate := g[origin.depth]
-	if err := gate.take(ctx, tenant); err != nil {
+	gate, v := g[origin.depth], visitor{p.Tenant, p.Stranger}
+	if err := gate.take(ctx, v); err != nil {
 		leaveFamily()
 		return nil, nil, err
 	}
 	origin.depth++
 	return context.WithValue(ctx, lineageKey{}, origin), func() {
-		gate.leave(tenant)
+		gate.leave(v)
 		leaveFamily()
 	}, nil
 }
@@ -107,28 +139,22 @@ func (l lineage) enter(ctx context.Context) (leave func(), err error) {
 }
 
 // take takes a place, or waits for one in the queue.
-func (g *gate) take(ctx context.Context, tenant string) error {
+func (g *gate) take(ctx context.Context, v visitor) error {
 	g.mu.Lock()
 	if g.closed {
 		g.mu.Unlock()
 		return script.ErrClosed
 	}
-	if g.total < g.max && g.running[tenant] < g.perTenant {
-		g.admit(tenant)
+	if g.total < g.max && g.fits(v) {
+		g.admit(v)
 		g.mu.Unlock()
 		return nil
 	}
-	mine := 0
-	for _, w := range g.waiting {
-		if w.tenant == tenant {
-			mine++
-		}
-	}
-	if len(g.waiting) >= g.queue || mine >= g.perQueue {
+	if g.queueFull(v) {
 		g.mu.Unlock()
 		return script.ErrBusy
 	}
-	w := &waiter{tenant: tenant, ready: make(chan struct{})}
+	w := &waiter{visitor: v, ready: make(chan struct{})}
 	g.waiting = append(g.waiting, w)
 	g.mu.Unlock()
 	select {
@@ -152,7 +178,7 @@ func (g *gate) abandon(ctx context.Context, w *waiter) error {
 	}
 	g.mu.Unlock()
 	if i < 0 && w.in {
-		g.leave(w.tenant)
+		g.leave(w.visitor)
 	}
 	if ctx.Err() == context.Canceled {
 		return ctx.Err()
@@ -160,36 +186,46 @@ func (g *gate) abandon(ctx context.Context, w *waiter) error {
 	return script.ErrBusy
 }
 
-func (g *gate) admit(tenant string) {
+func (g *gate) admit(v visitor) {
 	if g.running == nil {
-		g.running = map[string]int{}
+		g.running, g.strangers = map[string]int{}, map[string]int{}
 	}
 	g.total++
-	g.running[tenant]++
+	g.running[v.tenant]++
+	if v.stranger {
+		g.strangers[v.tenant]++
+	}
 }
 
 // leave releases a place and admits the next run: the oldest run of the waiting
 // tenant with the fewest running ones.
-func (g *gate) leave(tenant string) {
+func (g *gate) leave(v visitor) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.total--
-	if g.running[tenant]--; g.running[tenant] == 0 {
-		delete(g.running, tenant)
+	countDown(g.running, v.tenant)
+	if v.stranger {
+		countDown(g.strangers, v.tenant)
 	}
 	best := -1
 	for i, w := range g.waiting {
-		n := g.running[w.tenant]
-		if n < g.perTenant && (best < 0 || n < g.running[g.waiting[best].tenant]) {
+		if g.fits(w.visitor) && (best < 0 || g.running[w.tenant] < g.running[g.waiting[best].tenant]) {
 			best = i
 		}
 	}
 	if best >= 0 && g.total < g.max {
 		w := g.waiting[best]
 		g.waiting = slices.Delete(g.waiting, best, best+1)
-		g.admit(w.tenant)
+		g.admit(w.visitor)
 		w.in = true
 		close(w.ready)
+	}
+}
+
+// countDown lowers a counter and removes it at zero.
+func countDown(counters map[string]int, tenant string) {
+	if counters[tenant]--; counters[tenant] == 0 {
+		delete(counters, tenant)
 	}
 }
 

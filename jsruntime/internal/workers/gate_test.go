@@ -16,7 +16,7 @@ func enqueue(t *testing.T, g *gate, tenant string, in chan<- string) {
 	before := len(g.waiting)
 	g.mu.Unlock()
 	go func() {
-		if err := g.take(context.Background(), tenant); err == nil {
+		if err := g.take(context.Background(), visitor{tenant: tenant}); err == nil {
 			in <- tenant
 		} else {
 			in <- err.Error()
@@ -36,7 +36,7 @@ func TestGateOrder(t *testing.T) {
 	t.Parallel()
 	g := Options{Workers: 2, TenantWorkers: 2, Queue: 6}.gates()[0]
 	for range 2 {
-		if err := g.take(context.Background(), "a"); err != nil {
+		if err := g.take(context.Background(), visitor{tenant: "a"}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -46,11 +46,11 @@ func TestGateOrder(t *testing.T) {
 	}
 	var got []string
 	for range 3 {
-		g.leave("a")
+		g.leave(visitor{tenant: "a"})
 		next := <-in
 		got = append(got, next)
 		if next == "b" {
-			g.leave("b")
+			g.leave(visitor{tenant: "b"})
 			got = append(got, <-in)
 			break
 		}
@@ -63,16 +63,16 @@ func TestGateOrder(t *testing.T) {
 func TestGateQueueBound(t *testing.T) {
 	t.Parallel()
 	g := Options{Workers: 1, TenantWorkers: 1, Queue: 2}.gates()[0]
-	if err := g.take(context.Background(), "a"); err != nil {
+	if err := g.take(context.Background(), visitor{tenant: "a"}); err != nil {
 		t.Fatal(err)
 	}
 	in := make(chan string, 4)
 	enqueue(t, g, "a", in)
-	if err := g.take(context.Background(), "a"); !errors.Is(err, script.ErrBusy) {
+	if err := g.take(context.Background(), visitor{tenant: "a"}); !errors.Is(err, script.ErrBusy) {
 		t.Errorf("a second waiter of one tenant got %v, want ErrBusy", err)
 	}
 	enqueue(t, g, "b", in)
-	if err := g.take(context.Background(), "c"); !errors.Is(err, script.ErrBusy) {
+	if err := g.take(context.Background(), visitor{tenant: "c"}); !errors.Is(err, script.ErrBusy) {
 		t.Errorf("a waiter beyond the queue got %v, want ErrBusy", err)
 	}
 	g.close()
@@ -83,6 +83,43 @@ func TestGateQueueBound(t *testing.T) {
 	}
 }
 
+// Runs caused by strangers leave half of the tenant's places and half of its
+// queue to the tenant's own runs.
+func TestStrangersLeavePlacesForTheTenant(t *testing.T) {
+	t.Parallel()
+	g := Options{Workers: 8, TenantWorkers: 4, Queue: 8}.gates()[0]
+	stranger, owner := visitor{"a", true}, visitor{"a", false}
+	for range 2 {
+		if err := g.take(t.Context(), stranger); err != nil {
+			t.Fatal(err)
+		}
+	}
+	gone, leave := context.WithCancel(t.Context())
+	leave()
+	if err := g.take(gone, stranger); !errors.Is(err, context.Canceled) {
+		t.Errorf("a third stranger got %v, want to wait", err)
+	}
+	for range 2 {
+		if err := g.take(t.Context(), owner); err != nil {
+			t.Errorf("the tenant itself: %v", err)
+		}
+	}
+	for range 2 {
+		g.waiting = append(g.waiting, &waiter{visitor: stranger, ready: make(chan struct{})})
+	}
+	if !g.queueFull(stranger) || g.queueFull(owner) {
+		t.Errorf("the queue is full for strangers: %t, for the tenant: %t", g.queueFull(stranger), g.queueFull(owner))
+	}
+	g.leave(owner)
+	if g.waiting[0].in {
+		t.Error("a stranger got the place of the tenant")
+	}
+	g.leave(stranger)
+	if len(g.waiting) != 1 {
+		t.Error("a stranger did not get the place of a stranger")
+	}
+}
+
 // TestNestedPlaces starts two outermost runs that each start four runs. As many
 // run as there are places, and the rest wait. Their own nested runs have
 // separate places and do not wait for them.
@@ -90,7 +127,7 @@ func TestNestedPlaces(t *testing.T) {
 	t.Parallel()
 	g := Options{Workers: 2, TenantWorkers: 2, Queue: -1}.gates()
 	enter := func(ctx context.Context) (context.Context, func()) {
-		ctx, leave, err := g.enter(ctx, "t")
+		ctx, leave, err := g.enter(ctx, &script.Program{Tenant: "t"})
 		if err != nil {
 			t.Error(err)
 			return nil, nil
@@ -123,7 +160,7 @@ func TestNestedPlaces(t *testing.T) {
 		}
 		r := <-inner
 		ctx, leave := enter(r.ctx)
-		if _, _, err := g.enter(ctx, "t"); err == nil {
+		if _, _, err := g.enter(ctx, &script.Program{Tenant: "t"}); err == nil {
 			t.Error("a run of the fourth depth was admitted")
 		}
 		leave()

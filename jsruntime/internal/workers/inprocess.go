@@ -49,7 +49,7 @@ func (r *InProcess) do(ctx context.Context, p script.Program, input json.RawMess
 	if r.packages.Err != nil {
 		return nil, r.packages.Err
 	}
-	ctx, leave, err := r.gates.enter(ctx, p.Tenant)
+	ctx, leave, err := r.gates.enter(ctx, &p)
 	if err != nil {
 		return nil, err
 	}

@@ -60,10 +60,10 @@ func setDefault[T int | int64 | time.Duration](field *T, value T) {
 // have room for all of them, because each outermost run has only a few.
 func (o Options) gates() *gates {
 	queue := max(0, o.Queue)
-	g := gates{{max: o.Workers, perTenant: o.TenantWorkers, queue: queue, perQueue: (queue + 1) / 2}}
+	g := gates{{max: o.Workers, perTenant: o.TenantWorkers, queue: queue, perQueue: (queue + 1) / 2, strangersQueue: (queue + 3) / 4}}
 	for depth := 1; depth < maxNested; depth++ {
 		most := nestedWidth * o.Workers
-		g[depth] = &gate{max: o.Workers, perTenant: o.TenantWorkers, queue: most, perQueue: most}
+		g[depth] = &gate{max: o.Workers, perTenant: o.TenantWorkers, queue: most, perQueue: most, strangersQueue: most}
 	}
 	return &g
 }

@@ -112,7 +112,7 @@ func (r *Pool) do(ctx context.Context, p script.Program, input json.RawMessage, 
 	if r.packages.Err != nil {
 		return nil, r.packages.Err
 	}
-	ctx, leave, err := r.gates.enter(ctx, p.Tenant)
+	ctx, leave, err := r.gates.enter(ctx, &p)
 	if err != nil {
 		return nil, err
 	}

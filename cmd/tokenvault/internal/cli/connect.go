@@ -17,6 +17,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/bridge"
 	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/serve"
 	"github.com/seed-72ea4aab/vault/storage"
@@ -58,7 +59,6 @@ type opened struct {
 	api   vault.API
 	vault *vault.Vault // nil over HTTP
 	owner *vault.Owner
-	mask  bool // api may return plaintext, which must be masked
 	// name identifies the vault: the id of the tenant, or the host of the
 	// URL.
 	name string
@@ -120,7 +120,7 @@ func (c *call) open() (*opened, error) {
 		return nil, err
 	}
 	o.owner = c.asTenant(t.ID)
-	o.api, o.mask, o.name = o.owner, true, t.ID.String()
+	o.api, o.name = o.owner, t.ID.String()
 	return o, nil
 }
 
@@ -300,8 +300,8 @@ var errNamesNoOne = errors.New("this name does not say for sure which tenant is 
 
 // findTenant returns the tenant with an id or a name. A tenant can rename
 // itself to a name that another tenant no longer uses. A command that makes
-// changes therefore accepts a name only if the tenant, and no other tenant,
-// was created under it.
+// changes therefore accepts a name only if the tenant was created under it, and no
+// other tenant ever had it.
 func (c *call) findTenant(which string) (*vault.Tenant, error) {
 	id, parsed := uuid.Parse(which)
 	var found *vault.Tenant
@@ -327,7 +327,14 @@ func (c *call) findTenant(which string) (*vault.Tenant, error) {
 	if found == nil {
 		return nil, fmt.Errorf("%w; tokenvault tenant list shows all tenants", fault.ErrNoTenant)
 	}
-	if c.cmd.changes() && (found.CreatedAs != which || namesakes != 1) {
+	if !c.cmd.changes() {
+		return found, nil
+	}
+	another, err := bridge.NameOfAnother(c.ctx, c.opened.vault, which, found.ID)
+	if err != nil {
+		return nil, err
+	}
+	if another || found.CreatedAs != which || namesakes != 1 {
 		return nil, errNamesNoOne
 	}
 	return found, nil

@@ -34,4 +34,21 @@ func TestReusedNameNeedsTheID(t *testing.T) {
 	w.must("token", "list", "--tenant", "Globex")
 	w.must("tenant", "update", mallory, "--deduplicate-tokens=true")
 	w.must("tenant", "delete", globex, "--yes")
+	w.must("tenant", "delete", mallory, "--yes")
+
+	// The names of deleted tenants are remembered, and so are the names that
+	// tenants had in between.
+	for _, name := range []string{"Globex", "Globex Inc."} {
+		again := id(name)
+		if out, code := w.run(nil, "token", "create", "--type", "token", "--data", "x", "--tenant", name); code == 0 || !strings.Contains(out, "give its id") {
+			t.Errorf("%s is another tenant now: exit %d\n%s", name, code, out)
+		}
+		w.must("token", "create", "--type", "token", "--data", "x", "--tenant", again)
+	}
+
+	// A tenant that takes its own name back is the same one.
+	acme := id("Initech")
+	w.must("tenant", "update", acme, "--name", "Initrode")
+	w.must("tenant", "update", acme, "--name", "Initech")
+	w.must("token", "create", "--type", "token", "--data", "x", "--tenant", "Initech")
 }
