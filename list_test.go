@@ -409,12 +409,12 @@ func (f *tail) cards(last string) []string {
 // write early and commit late.
 func TestFollowLateCommits(t *testing.T) {
 	t.Parallel()
-	inShops(t, nil, func(t *testing.T, s *shop) {
+	shops.Each(t, nil, func(t *testing.T, s *shop) {
 		f := tailOf(t, s.Owner.Client, "")
-		late := s.begin(t)
+		late := s.BeginTx(t)
 		create(t, s.Owner.InTx(late).Client, aCard("late"))
-		if s.beside {
-			gone := s.begin(t)
+		if s.Beside {
+			gone := s.BeginTx(t)
 			create(t, s.Owner.InTx(gone).Client, aCard("never"))
 			create(t, s.Owner.Client, aCard("early"))
 			rollback(t, gone)
@@ -422,7 +422,7 @@ func TestFollowLateCommits(t *testing.T) {
 		commit(t, late)
 		create(t, s.Owner.Client, aCard("last"))
 		want := []string{"late create", "early create", "last create"}
-		if !s.beside {
+		if !s.Beside {
 			want = []string{"late create", "last create"}
 		}
 		got := f.cards("last create")

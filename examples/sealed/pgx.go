@@ -5,31 +5,28 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
-	"github.com/jackc/pgx/v5/stdlib"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/vaultpgx"
 	"github.com/seed-72ea4aab/vault/vaultsql"
 )
 
-// CreateWithPGX writes a customer and its tokens in one transaction. InTx
-// takes a transaction of database/sql, so the pool is opened as a *sql.DB.
+// CreateWithPGX writes a customer and its tokens in one transaction of pgx.
 func CreateWithPGX(ctx context.Context, pool *pgxpool.Pool, c *vault.Client, cust *Customer) error {
-	db := stdlib.OpenDBFromPool(pool)
-	defer func() { _ = db.Close() }() // leaves the pool open
-	tx, err := db.BeginTx(ctx, nil)
+	tx, err := pool.Begin(ctx)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = tx.Rollback() }() // does nothing after Commit
-	if err := vaultsql.Seal(ctx, c.InTx(tx), cust); err != nil {
+	defer func() { _ = tx.Rollback(ctx) }() // does nothing after Commit
+	if err := vaultsql.Seal(ctx, c.InTx(vaultpgx.Tx(tx)), cust); err != nil {
 		return err
 	}
-	err = tx.QueryRowContext(ctx, `INSERT INTO customers (name, email, card) VALUES ($1, $2, $3) RETURNING id`,
+	err = tx.QueryRow(ctx, `INSERT INTO customers (name, email, card) VALUES ($1, $2, $3) RETURNING id`,
 		cust.Name, cust.Email, cust.Card).Scan(&cust.ID)
 	if err != nil {
 		return err
 	}
-	return tx.Commit()
+	return tx.Commit(ctx)
 }
 
 // FindWithPGX returns the customers with an email address, opened. It uses

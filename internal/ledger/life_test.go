@@ -227,6 +227,20 @@ func TestLostReads(t *testing.T) {
 	}
 }
 
+func TestEventBeforeTheFirstEntryRaisesNoAlarm(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	l := r.open()
+	tenant := r.id()
+	if err := l.RecordErasure(t.Context(), tenant, r.id(), "asked for", 3); err != nil {
+		t.Fatal(err)
+	}
+	if len(r.all()) > 0 {
+		t.Error(r.all())
+	}
+	r.isGood(l, tenant, nil, r.write(l, tenant, 2)...)
+}
+
 func TestWritesOfUnknownOutcomeRaiseNoAlarm(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

@@ -90,6 +90,9 @@ func (l *Ledger) step(ctx context.Context, tenant uuid.UUID) (storage.Tree, bool
 // open reads a tenant's tree. If other nodes have appended entries that this
 // node wrote, it checks that they are unchanged.
 func (l *Ledger) open(ctx context.Context, tenant uuid.UUID) (*growth, error) {
+	// The cache is read before the row. It is written after a commit, so the row
+	// cannot be older, however many callers append at once.
+	known := l.cachedTree(tenant)
 	tree, err := l.tree(ctx, tenant)
 	if err != nil {
 		return nil, err
@@ -98,7 +101,7 @@ func (l *Ledger) open(ctx context.Context, tenant uuid.UUID) (*growth, error) {
 	if err := l.openState(ctx, &tree, &s.state); err != nil {
 		return nil, err
 	}
-	if s.frontier, err = l.catchUp(ctx, &tree); err != nil {
+	if s.frontier, err = l.catchUp(ctx, &tree, known); err != nil {
 		return nil, err
 	}
 	instance, err := l.instance(ctx)
@@ -117,14 +120,14 @@ func (l *Ledger) open(ctx context.Context, tenant uuid.UUID) (*growth, error) {
 }
 
 // catchUp returns the frontier of a stored tree. It raises an alarm if the tree
-// does not continue the state that this node knows.
-func (l *Ledger) catchUp(ctx context.Context, tree *storage.Tree) (*merkle.Frontier, error) {
+// does not continue the tree that this node knew before it read the row. A tree
+// that has not begun has no root.
+func (l *Ledger) catchUp(ctx context.Context, tree *storage.Tree, known *cached) (*merkle.Frontier, error) {
 	tenant, h := uuid.UUID(tree.Tenant), l.hashes(ctx, uuid.UUID(tree.Tenant))
-	known := l.cachedTree(tenant)
 	if known != nil && known.size <= tree.Size {
 		f := known.frontier.Clone()
 		err := l.readNew(ctx, tenant, f, tree.Size)
-		if err == nil && f.Root() == merkle.Hash(tree.Root) {
+		if err == nil && (tree.Size == 0 || f.Root() == merkle.Hash(tree.Root)) {
 			l.cacheTree(tenant, f.Clone())
 			return f, nil
 		}
