@@ -202,6 +202,9 @@ type Status struct {
 	// whether it found no tampering.
 	Verified   time.Time
 	VerifiedOK bool
+	// LacksErasures says that the newest restore may lack erasures: see
+	// [Ledger.ErasedAgain].
+	LacksErasures bool
 	// Alarms are those that last, oldest first, up to maxShown. Raised counts all of
 	// them by kind.
 	Alarms  []Alarm

@@ -44,6 +44,9 @@ type vaultState struct {
 	// them.
 	Signed int64  `json:"signed,omitempty"`
 	Notes  []byte `json:"notes,omitempty"`
+	// Lacks says that an older copy of the database was accepted, and that nobody
+	// has applied the erasures again that it may lack.
+	Lacks bool `json:"lacks,omitempty"`
 }
 
 // addNote adds a stored note to the hash over all of them.
