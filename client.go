@@ -2,7 +2,6 @@ package vault
 
 import (
 	"context"
-	"database/sql"
 	"encoding/json"
 	"net/http"
 	"time"
@@ -16,6 +15,7 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/sessions"
 	"github.com/seed-72ea4aab/vault/internal/tenants"
 	"github.com/seed-72ea4aab/vault/internal/verbs"
+	"github.com/seed-72ea4aab/vault/storage"
 )
 
 // Client is an identity at work in a vault: a tenant, one of its applications,
@@ -87,7 +87,7 @@ func (o *Owner) As(ctx context.Context, application uuid.UUID) (*Client, error) 
 func (o *Owner) From(origin string) *Owner { return &Owner{o.Client.From(origin)} }
 
 // InTx is [Client.InTx] for an owner.
-func (o *Owner) InTx(tx *sql.Tx) *Owner { return &Owner{o.Client.InTx(tx)} }
+func (o *Owner) InTx(tx Tx) *Owner { return &Owner{o.Client.InTx(tx)} }
 
 // Once is [Client.Once] for work that is given an owner.
 func (o *Owner) Once(ctx context.Context, key IdempotencyKey, do func(context.Context, *Owner) (StoredResponse, error)) (answer StoredResponse, replayed bool, err error) {
@@ -116,6 +116,11 @@ func (c *Client) From(origin string) *Client { return c.as(c.caller.From(origin)
 // query is ErrForbidden. It is for programs that show tokens to people.
 func (c *Client) Masked() *Client { return c.as(c.caller.Masked()) }
 
+// Tx is a transaction of the application, for [Client.InTx]. [*sql.Tx] is a Tx, and
+// so is every type that embeds it, such as the transaction of sqlx. The module
+// vaultpgx makes a Tx of a pgx.Tx.
+type Tx = storage.SQLTx
+
 // InTx returns a client that works in a transaction of the application, on a
 // connection that the application has opened to the vault's database:
 //
@@ -124,6 +129,9 @@ func (c *Client) Masked() *Client { return c.as(c.caller.Masked()) }
 //	card, err := c.InTx(tx).CreateToken(ctx, params)
 //	_, err = tx.ExecContext(ctx, `INSERT INTO orders (card) VALUES ($1)`, card.ID)
 //	err = tx.Commit()
+//
+// A transaction of pgx itself becomes a Tx through the module vaultpgx:
+// c.InTx(vaultpgx.Tx(tx)). Clients of one transaction share what it has written.
 //
 // What the client does with tokens, sessions, applications, reactors, proxies and
 // the log is part of the transaction, log entries included: nothing of it is
@@ -154,7 +162,7 @@ func (c *Client) Masked() *Client { return c.as(c.caller.Masked()) }
 //
 // The client is safe for concurrent use; the transaction itself is the
 // application's to use by one goroutine at a time.
-func (c *Client) InTx(tx *sql.Tx) *Client { return c.with(c.caller.InTx(tx)) }
+func (c *Client) InTx(tx Tx) *Client { return c.with(c.caller.InTx(tx)) }
 
 // HasPermission reports whether the client holds a permission on anything at all:
 // nil, ErrForbidden, or ErrUnauthenticated when its key has died. Whether it

@@ -144,7 +144,7 @@ var mayImport = map[string][]string{
 	"internal/runs": feature("internal/applications", "internal/bridge", "internal/egress", "internal/jobs", "internal/once", "internal/records", "internal/reveal", "internal/share",
 		"internal/tokens", "internal/trace", "internal/verbs", "internal/webhook", "script"),
 	"internal/rotation": feature("internal/keyring"),
-	"internal/sinks":    feature("internal/keyring", "internal/logs", "internal/webhook"),
+	"internal/sinks":    feature("internal/keyring", "internal/ledger", "internal/logs", "internal/webhook"),
 	"internal/sweep":    feature("internal/keyring", "internal/ledger", "internal/tokens"),
 	"internal/tokens":   feature(),
 	"internal/reveal":   feature("internal/tokens"),
@@ -155,7 +155,7 @@ var mayImport = map[string][]string{
 	"vaultsql":       {".", "internal/form", "internal/jsonx", "internal/token"},
 	"httptokenize":   {".", "httpserver"},
 	"httpserver":     {".", "script", "internal/bridge", "internal/fault", "internal/form", "internal/trace", "github.com/google/uuid", "golang.org/x/time"},
-	"vaultclient":    {".", "script", "internal/egress", "internal/fault", "internal/trace", "github.com/google/uuid"},
+	"vaultclient":    {".", "script", "internal/core", "internal/egress", "internal/fault", "internal/trace", "internal/verbs", "github.com/google/uuid"},
 	"vaulttest":      {".", "internal/keyring", "storage"},
 	"console":        {".", "internal/fault", "github.com/google/uuid"},
 	"cmd/tokenvault": {"cmd/tokenvault/internal/cli", "golang.org/x/crypto"},
@@ -178,6 +178,7 @@ var mayImport = map[string][]string{
 	"internal/bench":          {},
 	"internal/faults":         {},
 	"internal/long":           {},
+	"internal/intxtest":       {".", "storage", "vaulttest", "github.com/google/uuid"},
 	"internal/pgtest":         {"github.com/lib/pq"},
 	"internal/pgtest/testrun": {"internal/pgtest"},
 	"internal/sentences":      {},
@@ -263,7 +264,7 @@ func TestNeverReached(t *testing.T) {
 }
 
 // released are the folders of the modules that users fetch, beside the root.
-var released = []string{"otelvault"}
+var released = []string{"otelvault", "vaultpgx"}
 
 // TestModulesResolve fetches the modules from a clone with the tags of a release,
 // as go get does for a user. Other modules come from the module cache, or from the
@@ -290,8 +291,11 @@ func TestModulesResolve(t *testing.T) {
 	for _, folder := range append([]string{""}, released...) {
 		goAsUser(t, user, clone, "get", strings.TrimSuffix("github.com/seed-72ea4aab/vault/"+folder, "/")+"@"+version)
 	}
-	if all := goAsUser(t, user, clone, "list", "-deps", "./..."); !strings.Contains(all, "github.com/seed-72ea4aab/vault/otelvault\n") {
-		t.Errorf("the packages of the user: %s", all)
+	packages := goAsUser(t, user, clone, "list", "-deps", "./...")
+	for _, folder := range released {
+		if !strings.Contains(packages, "github.com/seed-72ea4aab/vault/"+folder+"\n") {
+			t.Errorf("%s is not among the packages of the user: %s", folder, packages)
+		}
 	}
 	if all := goAsUser(t, user, clone, "list", "-m", "all"); !strings.Contains(all, "github.com/seed-72ea4aab/vault "+version+"\n") || strings.Contains(all, "=>") {
 		t.Errorf("the modules of the user: %s", all)

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -14,394 +13,57 @@ import (
 	_ "github.com/jackc/pgx/v5/stdlib" // a driver that applications use
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/intxtest"
 	"github.com/seed-72ea4aab/vault/internal/pgtest"
-	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/postgres"
 	"github.com/seed-72ea4aab/vault/storage/sqlite"
 	"github.com/seed-72ea4aab/vault/vaulttest"
 )
 
-func TestInTxCommitsWithTheApplication(t *testing.T) {
+// TestInTx runs the suite of transactions on both databases through three drivers of
+// database/sql. The module vaultpgx runs it on transactions of pgx.
+func TestInTx(t *testing.T) {
 	t.Parallel()
-	inShops(t, nil, func(t *testing.T, s *shop) {
-		for name, c := range map[string]*vault.Client{"tenant": s.Owner.Client, "application": s.Private, "user": s.Owner.AsUser("jane").Client} {
-			before, logged, orders := total(t, s.Owner.Client), entriesOf(t, s.Owner.Client, vault.OperationCreate), s.orders(t)
-			tx := s.begin(t)
-			in := c.InTx(tx)
-			card := create(t, in, aCard("card-"+name))
-			s.order(t, tx, orders, card)
-			if got := get(t, in, card.ID); got.ID != card.ID {
-				t.Errorf("%s: the transaction does not see its own token", name)
-			}
-			if got := total(t, in); got != before+1 {
-				t.Errorf("%s: the transaction lists %d tokens, want %d", name, got, before+1)
-			}
-			if s.beside {
-				if _, err := c.GetToken(t.Context(), card.ID); !errors.Is(err, vault.ErrNotFound) {
-					t.Errorf("%s: before the commit: got %v, want ErrNotFound", name, err)
-				}
-			}
-			commit(t, tx)
-			get(t, c, card.ID)
-			if got := total(t, s.Owner.Client); got != before+1 || s.orders(t) != orders+1 {
-				t.Errorf("%s: %d tokens and %d orders after the commit", name, got, s.orders(t))
-			}
-			if got := entriesOf(t, s.Owner.Client, vault.OperationCreate); got != logged+1 {
-				t.Errorf("%s: %d entries of creation, want %d", name, got, logged+1)
-			}
-			wantUser := map[string]string{"user": "jane"}[name]
-			for _, e := range entries(t, s.Vault, vault.ListLogsParams{EntityID: card.ID}) {
-				if by := e.ActorName; by != wantUser && !(by == "" && e.Operation == vault.OperationRead) {
-					t.Errorf("%s: the entry of %s names %q", name, e.Operation, by)
-				}
-			}
-		}
-	})
+	intxtest.Run(t, shops)
 }
 
-// TestInTxRollback proves that a rollback leaves nothing, in caches neither.
-func TestInTxRollback(t *testing.T) {
+// A transaction may be of the application's own type, which may refer to its client.
+func TestInTxOfAnotherType(t *testing.T) {
 	t.Parallel()
-	inShops(t, nil, func(t *testing.T, s *shop) {
-		ctx := t.Context()
-		kept := create(t, s.Owner.Client, aCard("kept"))
-		logged := entriesOf(t, s.Owner.Client, vault.OperationCreate)
-		tx := s.begin(t)
-		c := s.Owner.InTx(tx)
-		s.order(t, tx, 1, create(t, c.Client, vault.TokenParams{ID: "gone", Type: vault.TypeCardNumber, Data: mastercard, Containers: []string{"/gone/"}}))
-		if err := c.DeleteToken(ctx, kept.ID); err != nil {
-			t.Fatal(err)
-		}
-		app, err := c.CreateApplication(ctx, vault.ApplicationParams{Name: "Gone", Type: vault.ApplicationPrivate, Permissions: everything})
-		if err != nil {
-			t.Fatal(err)
-		}
-		as, err := c.As(ctx, app.ID) // which must not be remembered
-		if err != nil {
-			t.Fatal(err)
-		}
-		get(t, as, "gone")
-		own := s.Private.InTx(tx)
-		if err := c.DeleteApplication(ctx, s.Private.ApplicationID()); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := own.GetToken(ctx, "gone"); !errors.Is(err, vault.ErrUnauthenticated) {
-			t.Errorf("an application that the transaction has deleted: got %v", err)
-		}
-		rollback(t, tx)
-
-		if _, err := s.Owner.GetToken(ctx, "gone"); !errors.Is(err, vault.ErrNotFound) {
-			t.Errorf("the token: got %v, want ErrNotFound", err)
-		}
-		if _, err := s.Authenticate(ctx, app.Key); !errors.Is(err, vault.ErrUnauthenticated) {
-			t.Errorf("the key: got %v, want ErrUnauthenticated", err)
-		}
-		if _, err := s.Owner.As(ctx, app.ID); !errors.Is(err, vault.ErrNotFound) {
-			t.Errorf("the application: got %v, want ErrNotFound", err)
-		}
-		if _, err := as.GetToken(ctx, "kept"); !errors.Is(err, sql.ErrTxDone) {
-			t.Errorf("a client of the transaction: got %v, want ErrTxDone", err)
-		}
-		get(t, s.Private, "kept")
-		if n := total(t, s.Owner.Client); n != 1 || s.orders(t) != 0 {
-			t.Errorf("%d tokens and %d orders are left, want 1 and none", n, s.orders(t))
-		}
-		if n := entriesOf(t, s.Owner.Client, vault.OperationCreate); n != logged {
-			t.Errorf("%d entries of creation, want %d", n, logged)
-		}
-		some := private(t, s.Vault, rule(1, "/gone/", vault.TransformMask, everything...))
-		if n := total(t, some); n != 0 {
-			t.Errorf("%d tokens in a container that was rolled back", n)
-		}
-		create(t, some, vault.TokenParams{ID: "gone", Type: vault.TypeCardNumber, Data: mastercard, Containers: []string{"/gone/"}})
-		if n := total(t, some); n != 1 {
-			t.Errorf("%d tokens in the container, want 1", n)
-		}
-	})
-}
-
-func TestInTxRefusals(t *testing.T) {
-	t.Parallel()
-	inShops(t, nil, func(t *testing.T, s *shop) {
-		ctx, yes := t.Context(), true
-		unique := func(id string, data string) vault.TokenParams {
-			return vault.TokenParams{ID: id, Type: vault.TypeCardNumber, Data: data, DeduplicateToken: &yes}
-		}
-		create(t, s.Owner.Client, aCard("taken"))
-		first := create(t, s.Owner.Client, unique("first", mastercard))
-		tx := s.begin(t)
-		c := s.Owner.InTx(tx)
-		if _, err := c.CreateToken(ctx, aCard("taken")); !errors.Is(err, vault.ErrConflict) {
-			t.Errorf("an id that is taken: got %v, want ErrConflict", err)
-		}
-		if dup := create(t, c.Client, unique("second", mastercard)); dup.ID != first.ID {
-			t.Errorf("a duplicate of what is committed became %s", dup.ID)
-		}
-		mine := create(t, c.Client, unique("mine", "4111111111111111"))
-		if dup := create(t, c.Client, unique("again", "4111111111111111")); dup.ID != mine.ID {
-			t.Errorf("a duplicate of what the transaction wrote became %s", dup.ID)
-		}
-		if err := c.DeleteToken(ctx, "nothing"); !errors.Is(err, vault.ErrNotFound) {
-			t.Errorf("got %v, want ErrNotFound", err)
-		}
-		if _, err := c.CreateToken(ctx, vault.TokenParams{Type: vault.TypeCardNumber, Data: "1234"}); !errors.Is(err, vault.ErrInvalid) {
-			t.Errorf("got %v, want ErrInvalid", err)
-		}
-		s.order(t, tx, 1, mine)
-		commit(t, tx)
-		if n := total(t, s.Owner.Client); n != 3 || s.orders(t) != 1 {
-			t.Errorf("%d tokens and %d orders, want 3 and 1", n, s.orders(t))
-		}
-	})
-}
-
-// TestInTxMakesRoom has an expired token in the way of a new one.
-func TestInTxMakesRoom(t *testing.T) {
-	t.Parallel()
-	inShops(t, nil, func(t *testing.T, s *shop) {
-		soon := s.Clock.Now().Add(time.Minute)
-		create(t, s.Owner.Client, vault.TokenParams{ID: "card", Type: vault.TypeCardNumber, Data: visa, ExpiresAt: soon})
-		s.Clock.Advance(time.Hour)
-		for _, end := range []func(testing.TB, *sql.Tx){rollback, commit} {
-			tx := s.begin(t)
-			create(t, s.Owner.InTx(tx).Client, aCard("card"))
-			end(t, tx)
-		}
-		get(t, s.Owner.Client, "card")
-		if n := entriesOf(t, s.Owner.Client, vault.OperationExpire); n != 1 {
-			t.Errorf("%d entries of expiry, want 1", n)
-		}
-	})
-}
-
-func TestTwoClientsOfOneTransaction(t *testing.T) {
-	t.Parallel()
-	inShops(t, nil, func(t *testing.T, s *shop) {
-		_, other := s.NewTenant(t, "Other")
-		tx := s.begin(t)
-		clients := []*vault.Client{s.Owner.InTx(tx).Client, s.Private.InTx(tx), other.InTx(tx).Client}
-		done := make(chan error)
-		for i, c := range clients {
-			go func() {
-				var err error
-				for n := 0; n < 5 && err == nil; n++ {
-					_, err = c.CreateToken(context.Background(), aCard(fmt.Sprintf("card-%d-%d", i, n)))
-					if _, again := c.CreateToken(context.Background(), aCard(fmt.Sprintf("card-%d-%d", i, n))); !errors.Is(again, vault.ErrConflict) {
-						err = errors.Join(err, fmt.Errorf("the same id again: %w", again))
-					}
-				}
-				done <- err
-			}()
-		}
-		for range clients {
-			if err := <-done; err != nil {
-				t.Error(err)
-			}
-		}
-		commit(t, tx)
-		if a, b := total(t, s.Owner.Client), total(t, other.Client); a != 10 || b != 5 {
-			t.Errorf("the tenants have %d and %d tokens, want 10 and 5", a, b)
-		}
-	})
-}
-
-// TestReadEntriesInATransaction proves what a rollback does to the entry of a
-// read.
-func TestReadEntriesInATransaction(t *testing.T) {
-	t.Parallel()
-	for _, strict := range []bool{false, true} {
-		t.Run(fmt.Sprintf("strict %v", strict), func(t *testing.T) {
-			t.Parallel()
-			inShops(t, &vault.Config{StrictReadLogs: strict}, func(t *testing.T, s *shop) {
-				create(t, s.Owner.Client, aCard("card"))
-				tx := s.begin(t)
-				get(t, s.Owner.InTx(tx).Client, "card")
-				rollback(t, tx)
-				want := 0
-				if strict && s.beside {
-					want = 1
-				}
-				if n := entriesOf(t, s.Owner.Client, vault.OperationRead); n != want {
-					t.Errorf("%d entries of the read after the rollback, want %d", n, want)
-				}
-				tx = s.begin(t)
-				get(t, s.Owner.InTx(tx).Client, "card")
-				commit(t, tx)
-				if n := entriesOf(t, s.Owner.Client, vault.OperationRead); n != want+1 {
-					t.Errorf("%d entries of the read after the commit, want %d", n, want+1)
-				}
-			})
-		})
-	}
-}
-
-// TestCallsOutsideOfInTx makes the mistake that is easy to make: a call to the
-// vault in the middle of a transaction, without InTx.
-func TestCallsOutsideOfInTx(t *testing.T) {
-	t.Parallel()
-	inShops(t, nil, func(t *testing.T, s *shop) {
-		create(t, s.Owner.Client, aCard("card"))
-		tx := s.begin(t)
-		create(t, s.Owner.InTx(tx).Client, aCard("inside"))
-		_, err := s.Owner.CreateToken(t.Context(), aCard("outside"))
-		_, readErr := s.Owner.GetToken(t.Context(), "card")
-		for what, err := range map[string]error{"a write": err, "a read": readErr} {
-			if s.beside && err != nil {
-				t.Errorf("%s beside the transaction: %v", what, err)
-			}
-			if !s.beside && !errors.Is(err, vault.ErrUnavailable) {
-				t.Errorf("%s beside the transaction: got %v, want ErrUnavailable", what, err)
-			}
-		}
-		commit(t, tx)
-		get(t, s.Owner.Client, "inside")
-		create(t, s.Owner.Client, aCard("after"))
-	})
-}
-
-// TestBadTransactions is about transactions that are of no use, or end badly.
-func TestBadTransactions(t *testing.T) {
-	t.Parallel()
-	for name, test := range map[string]func(t *testing.T, s *shop){
-		"none": func(t *testing.T, s *shop) {
-			if _, err := s.Owner.InTx(nil).CreateToken(t.Context(), aCard("card")); err == nil {
-				t.Error("a token was created in no transaction")
-			}
-		},
-		"finished": func(t *testing.T, s *shop) {
-			for _, end := range []func(testing.TB, *sql.Tx){commit, rollback} {
-				tx := s.begin(t)
-				c := s.Owner.InTx(tx)
-				end(t, tx)
-				if _, err := c.CreateToken(t.Context(), aCard("card")); !errors.Is(err, sql.ErrTxDone) {
-					t.Errorf("got %v, want ErrTxDone", err)
-				}
-			}
-		},
-		"of another database": func(t *testing.T, s *shop) {
-			tx, err := s.other(t).BeginTx(t.Context(), nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer func() { _ = tx.Rollback() }()
-			if _, err := s.Owner.InTx(tx).CreateToken(t.Context(), aCard("card")); !errors.Is(err, storage.ErrOtherDatabase) {
-				t.Errorf("got %v, want ErrOtherDatabase", err)
-			}
-		},
-		"cancelled": func(t *testing.T, s *shop) {
-			ctx, cancel := context.WithCancel(t.Context())
-			tx, err := s.db.BeginTx(ctx, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			c := s.Owner.InTx(tx)
-			create(t, c.Client, aCard("card"))
-			cancel()
-			for { // the rollback comes in the background
-				if _, err := c.CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeCardNumber, Data: visa}); err != nil {
-					break
-				}
-			}
-			if err := tx.Commit(); err == nil {
-				t.Error("it could be committed")
-			}
-		},
-		"a call that is cancelled": func(t *testing.T, s *shop) {
-			tx := s.begin(t)
-			gone, cancel := context.WithCancel(t.Context())
-			cancel()
-			if _, err := s.Owner.InTx(tx).CreateToken(gone, aCard("card")); !errors.Is(err, context.Canceled) {
-				t.Errorf("got %v, want Canceled", err)
-			}
-			rollback(t, tx)
-		},
-		"a commit that fails": func(t *testing.T, s *shop) {
-			s.exec(t, s.db, `CREATE TABLE parts (id integer PRIMARY KEY, of integer REFERENCES orders (id) DEFERRABLE INITIALLY DEFERRED)`)
-			tx := s.begin(t)
-			create(t, s.Owner.InTx(tx).Client, aCard("card"))
-			s.exec(t, tx, `INSERT INTO parts (id, of) VALUES (1, 77)`)
-			if err := tx.Commit(); err == nil {
-				t.Error("the commit did not fail")
-			}
-			_ = tx.Rollback()
-		},
-		"that may not write": func(t *testing.T, s *shop) {
-			tx := s.begin(t)
-			setting, again := `SET TRANSACTION READ ONLY`, `SELECT 1`
-			if !s.beside {
-				setting, again = `PRAGMA query_only = 1`, `PRAGMA query_only = 0`
-			}
-			s.exec(t, tx, setting)
-			if _, err := s.Owner.InTx(tx).CreateToken(t.Context(), aCard("card")); !errors.Is(err, storage.ErrReadOnly) {
-				t.Errorf("got %v, want ErrReadOnly", err)
-			}
-			s.exec(t, tx, again) // SQLite keeps it for the connection
-			rollback(t, tx)
-		},
-		"a lost connection": func(t *testing.T, s *shop) {
-			if !s.beside {
-				return // SQLite is in this process: TestAcknowledgedWritesSurviveAKill ends that
-			}
-			tx := s.begin(t)
-			c := s.Owner.InTx(tx)
-			create(t, c.Client, aCard("card"))
-			s.lose(t, tx)
-			if _, err := c.CreateToken(t.Context(), aCard("next")); err == nil {
-				t.Error("a token was created on a lost connection")
-			}
-			if err := tx.Commit(); err == nil {
-				t.Error("it could be committed")
-			}
-		},
-		"a panic": func(t *testing.T, s *shop) {
-			func() {
-				defer func() { _ = recover() }()
-				tx := s.begin(t)
-				defer func() { _ = tx.Rollback() }()
-				create(t, s.Owner.InTx(tx).Client, aCard("card"))
-				panic("the application's own")
-			}()
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			inShops(t, nil, func(t *testing.T, s *shop) {
-				test(t, s)
-				if n := total(t, s.Owner.Client); n != 0 {
-					t.Errorf("%d tokens are left, want none", n)
-				}
-				if n := entriesOf(t, s.Owner.Client, vault.OperationCreate); n != 0 {
-					t.Errorf("%d entries are left, want none", n)
-				}
-				create(t, s.Owner.Client, aCard("card"))
-				if n := total(t, s.Owner.Client); n != 1 {
-					t.Errorf("%d tokens, want 1", n)
-				}
-			})
-		})
-	}
-}
-
-// lose ends the connection of a transaction from outside.
-func (s *shop) lose(t testing.TB, tx *sql.Tx) {
-	t.Helper()
-	var pid int
-	if err := tx.QueryRowContext(t.Context(), `SELECT pg_backend_pid()`).Scan(&pid); err != nil {
+	s := newShopOnSQLite(t, ":memory:", nil)
+	tx, err := s.DB.BeginTx(t.Context(), nil)
+	if err != nil {
 		t.Fatal(err)
 	}
-	s.exec(t, s.db, `SELECT pg_terminate_backend($1)`, pid)
+	work := &unitOfWork{Tx: tx}
+	work.c = s.Owner.InTx(work)
+	app, err := work.c.CreateApplication(t.Context(), vault.ApplicationParams{Name: "App", Type: vault.ApplicationPrivate, Permissions: everything})
+	if err != nil {
+		t.Fatal(err)
+	}
+	as, err := s.Owner.InTx(work).As(t.Context(), app.ID) // which another client of the transaction made
+	if err != nil {
+		t.Fatal(err)
+	}
+	create(t, as, aCard("card"))
+	commit(t, work)
+	get(t, s.Owner.Client, "card")
+	if _, err := work.c.GetToken(t.Context(), "card"); !errors.Is(err, sql.ErrTxDone) {
+		t.Errorf("after the commit: got %v, want ErrTxDone", err)
+	}
 }
 
-// document returns one that becomes many tokens, the last of which has this id
-// unless it is "". It is large enough for its tenant's turns.
-func document(last string) []any {
-	const tokens = 300
-	doc := make([]any, tokens)
+type unitOfWork struct {
+	*sql.Tx
+	c *vault.Owner
+}
+
+// document returns one that becomes many tokens, and is large enough for its
+// tenant's turns.
+func document() []any {
+	doc := make([]any, 300)
 	for i := range doc {
 		doc[i] = fmt.Sprintf("value %d", i)
-	}
-	if last != "" {
-		doc[tokens-1] = map[string]any{"id": last, "type": "token", "data": "x"}
 	}
 	return doc
 }
@@ -412,19 +74,19 @@ func document(last string) []any {
 func TestLargeCallsBesideATransaction(t *testing.T) {
 	t.Parallel()
 	s := newShopOnSQLite(t, filepath.Join(t.TempDir(), "shop.db"), nil)
-	tx := s.begin(t)
+	tx := s.BeginTx(t)
 	in := s.Owner.InTx(tx)
 	create(t, in.Client, aCard("card"))
 	const callers = 3
 	outside := make(chan error, callers)
 	for range callers {
 		go func() {
-			_, err := s.Owner.Tokenize(context.Background(), document(""))
+			_, err := s.Owner.Tokenize(context.Background(), document())
 			outside <- err
 		}()
 	}
 	for range callers {
-		if _, err := in.Tokenize(t.Context(), document("")); err != nil {
+		if _, err := in.Tokenize(t.Context(), document()); err != nil {
 			t.Fatalf("in the transaction: %v", err)
 		}
 		if err := <-outside; !errors.Is(err, vault.ErrUnavailable) {
@@ -437,80 +99,16 @@ func TestLargeCallsBesideATransaction(t *testing.T) {
 	}
 }
 
-// TestTransactionsThatWaitKeepNoTurn has a transaction hold an id that others of
-// its tenant want, as many as the tenant has turns. They wait in the database,
-// and it must still find a turn to come to its end.
-func TestTransactionsThatWaitKeepNoTurn(t *testing.T) {
-	t.Parallel()
-	for _, driver := range []string{"postgres", "pgx"} {
-		t.Run(driver, func(t *testing.T) {
-			t.Parallel()
-			s := newShopOnPostgres(t, driver, nil)
-			first := s.begin(t)
-			in := s.Owner.InTx(first)
-			create(t, in.Client, aCard("wanted"))
-			callers := runtime.GOMAXPROCS(0)
-			waiting := make(chan error, callers)
-			for range callers {
-				tx := s.begin(t)
-				go func() {
-					_, err := s.Owner.InTx(tx).Tokenize(context.Background(), document("wanted"))
-					waiting <- errors.Join(err, tx.Rollback())
-				}()
-			}
-			eventually(t, "the others wait for the first", func() bool {
-				return s.waitingFor(t, first) >= max(1, callers-1)
-			})
-			if _, err := in.Tokenize(t.Context(), document("")); err != nil {
-				t.Errorf("the transaction that the others wait for: %v", err)
-			}
-			commit(t, first)
-			for range callers {
-				if err := <-waiting; !errors.Is(err, vault.ErrConflict) {
-					t.Errorf("after the commit: got %v, want ErrConflict", err)
-				}
-			}
-		})
-	}
-}
-
-// waitingFor returns how many connections wait for a transaction.
-func (s *shop) waitingFor(t testing.TB, tx *sql.Tx) (n int) {
-	t.Helper()
-	var pid int
-	if err := tx.QueryRowContext(t.Context(), `SELECT pg_backend_pid()`).Scan(&pid); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.db.QueryRowContext(t.Context(), `SELECT count(*) FROM pg_stat_activity WHERE $1 = ANY (pg_blocking_pids(pid))`, pid).Scan(&n); err != nil {
-		t.Fatal(err)
-	}
-	return n
-}
-
 // shop is an application that has its orders in the vault's database.
-type shop struct {
-	*vaulttest.Vault
-	db     *sql.DB
-	beside bool // the vault works while a transaction of the shop's is open
-	other  func(testing.TB) *sql.DB
-}
+type shop = intxtest.Shop
 
-// inShops runs a test on every database, through every driver.
-func inShops(t *testing.T, cfg *vault.Config, test func(t *testing.T, s *shop)) {
-	t.Helper()
-	for name, open := range map[string]func(*testing.T) *shop{
-		"sqlite": func(t *testing.T) *shop { return newShopOnSQLite(t, filepath.Join(t.TempDir(), "shop.db"), cfg) },
-		"memory": func(t *testing.T) *shop { return newShopOnSQLite(t, ":memory:", cfg) },
-		"lib/pq": func(t *testing.T) *shop { return newShopOnPostgres(t, "postgres", cfg) },
-		"pgx":    func(t *testing.T) *shop { return newShopOnPostgres(t, "pgx", cfg) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := open(t)
-			s.exec(t, s.db, `CREATE TABLE orders (id integer PRIMARY KEY, card text NOT NULL)`)
-			test(t, s)
-		})
-	}
+var shops = intxtest.Shops{
+	"sqlite": func(t *testing.T, cfg *vault.Config) *shop {
+		return newShopOnSQLite(t, filepath.Join(t.TempDir(), "shop.db"), cfg)
+	},
+	"memory": func(t *testing.T, cfg *vault.Config) *shop { return newShopOnSQLite(t, ":memory:", cfg) },
+	"lib/pq": func(t *testing.T, cfg *vault.Config) *shop { return newShopOnPostgres(t, "postgres", cfg) },
+	"pgx":    func(t *testing.T, cfg *vault.Config) *shop { return newShopOnPostgres(t, "pgx", cfg) },
 }
 
 func newShopOnSQLite(t *testing.T, path string, cfg *vault.Config) *shop {
@@ -520,7 +118,8 @@ func newShopOnSQLite(t *testing.T, path string, cfg *vault.Config) *shop {
 		t.Fatal(err)
 	}
 	v := vaulttest.OpenStorage(t, store, cfg)
-	return &shop{Vault: v, db: v.DB, other: func(t testing.TB) *sql.DB { return vaulttest.New(t).DB }}
+	other := func(t testing.TB) intxtest.Begin { return intxtest.On(vaulttest.New(t).DB) }
+	return &shop{Vault: v, DB: v.DB, Begin: intxtest.On(v.DB), Other: other, Ends: true}
 }
 
 func newShopOnPostgres(t *testing.T, driver string, cfg *vault.Config) *shop {
@@ -538,83 +137,25 @@ func newShopOnPostgres(t *testing.T, driver string, cfg *vault.Config) *shop {
 		t.Cleanup(func() { _ = db.Close() })
 		return db
 	}
-	other := func(testing.TB) *sql.DB { return open(strings.Replace(address, "/postgres?", "/template1?", 1)) }
-	return &shop{Vault: vaulttest.OpenStorage(t, store, cfg), db: open(address), beside: true, other: other}
-}
-
-// execer is a pool or a transaction.
-type execer interface {
-	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
-	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
-}
-
-func (s *shop) exec(t testing.TB, on execer, query string, args ...any) {
-	t.Helper()
-	if _, err := on.ExecContext(t.Context(), query, args...); err != nil {
-		t.Fatalf("%s: %v", query, err)
+	other := func(testing.TB) intxtest.Begin {
+		return intxtest.On(open(strings.Replace(address, "/postgres?", "/template1?", 1)))
 	}
+	db := open(address)
+	return &shop{Vault: vaulttest.OpenStorage(t, store, cfg), DB: db, Begin: intxtest.On(db), Other: other, Beside: true, Ends: true}
 }
 
-// order places an order in a transaction.
-func (s *shop) order(t testing.TB, tx *sql.Tx, id int, card *vault.Token) {
-	t.Helper()
-	s.exec(t, tx, `INSERT INTO orders (id, card) VALUES ($1, $2)`, id, card.ID)
-}
-
-func (s *shop) orders(t testing.TB) (n int) {
-	t.Helper()
-	if err := s.db.QueryRowContext(t.Context(), `SELECT count(*) FROM orders`).Scan(&n); err != nil {
-		t.Fatal(err)
-	}
-	return n
-}
-
-func (s *shop) begin(t testing.TB) *sql.Tx {
-	t.Helper()
-	tx, err := s.db.BeginTx(context.Background(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = tx.Rollback() })
-	return tx
-}
-
-func commit(t testing.TB, tx *sql.Tx) {
+func commit(t testing.TB, tx vault.Tx) {
 	t.Helper()
 	if err := tx.Commit(); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func rollback(t testing.TB, tx *sql.Tx) {
+func rollback(t testing.TB, tx vault.Tx) {
 	t.Helper()
 	if err := tx.Rollback(); err != nil {
 		t.Fatal(err)
 	}
-}
-
-func total(t testing.TB, c *vault.Client) int {
-	t.Helper()
-	page, err := c.ListTokens(t.Context(), vault.ListTokensParams{Types: []vault.TokenType{vault.TypeCardNumber}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return page.Pagination.TotalItems
-}
-
-// entriesOf returns how many entries of an operation on cards the log has.
-func entriesOf(t testing.TB, c *vault.Client, operation vault.LogOperation) (n int) {
-	t.Helper()
-	page, err := c.ListLogs(t.Context(), vault.ListLogsParams{EntityType: "card_number", PageParams: vault.PageParams{Size: 100}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, e := range page.Data {
-		if e.Operation == operation {
-			n++
-		}
-	}
-	return n
 }
 
 func aCard(id string) vault.TokenParams {

@@ -409,12 +409,12 @@ func (f *tail) cards(last string) []string {
 // write early and commit late.
 func TestFollowLateCommits(t *testing.T) {
 	t.Parallel()
-	inShops(t, nil, func(t *testing.T, s *shop) {
+	shops.Each(t, nil, func(t *testing.T, s *shop) {
 		f := tailOf(t, s.Owner.Client, "")
-		late := s.begin(t)
+		late := s.BeginTx(t)
 		create(t, s.Owner.InTx(late).Client, aCard("late"))
-		if s.beside {
-			gone := s.begin(t)
+		if s.Beside {
+			gone := s.BeginTx(t)
 			create(t, s.Owner.InTx(gone).Client, aCard("never"))
 			create(t, s.Owner.Client, aCard("early"))
 			rollback(t, gone)
@@ -422,7 +422,7 @@ func TestFollowLateCommits(t *testing.T) {
 		commit(t, late)
 		create(t, s.Owner.Client, aCard("last"))
 		want := []string{"late create", "early create", "last create"}
-		if !s.beside {
+		if !s.Beside {
 			want = []string{"late create", "last create"}
 		}
 		got := f.cards("last create")
@@ -619,6 +619,15 @@ func TestFollowersAreBounded(t *testing.T) {
 func TestOneApplicationLeavesPlacesToOtherFollowers(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
+	// It is there before the others wait, because they would see its log entry.
+	app, err := v.Owner.CreateApplication(t.Context(), vault.ApplicationParams{Name: "Auditor", Type: vault.ApplicationManagement, Permissions: []vault.Permission{vault.PermissionLogRead}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	auditor, err := v.Authenticate(t.Context(), app.Key)
+	if err != nil {
+		t.Fatal(err)
+	}
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, vault.MaxApplicationFollowers+1)
 	for range vault.MaxApplicationFollowers + 1 {
@@ -628,14 +637,6 @@ func TestOneApplicationLeavesPlacesToOtherFollowers(t *testing.T) {
 		}()
 	}
 	wantError(t, "one too many", <-ended, vault.ErrBusy)
-	app, err := v.Owner.CreateApplication(t.Context(), vault.ApplicationParams{Name: "Auditor", Type: vault.ApplicationManagement, Permissions: []vault.Permission{vault.PermissionLogRead}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	auditor, err := v.Authenticate(t.Context(), app.Key)
-	if err != nil {
-		t.Fatal(err)
-	}
 	for name, c := range map[string]*vault.Client{"another application": auditor, "the tenant itself": v.Owner.Client} {
 		if _, err := c.NextLogs(t.Context(), "", time.Millisecond); err != nil {
 			t.Errorf("%s: %v", name, err)

@@ -251,8 +251,10 @@ func (c *Client) NextLogs(ctx context.Context, cursor string, wait time.Duration
 // the client has then.
 func (c *Client) nextLogs(ctx context.Context, verb *core.Verb, cursor string, wait time.Duration) (*LogBatch, error) {
 	begins := verb == &verbs.FollowLogs && wait == 0
+	look := *verb // the observer hears of the first look alone
 	batch, err := c.v.followers.Await(ctx, c.caller.Identity, cursor, wait, func(cursor string) (*logs.Batch, error) {
-		return run(ctx, c, verb, func(ctx context.Context, op *core.Op) (*logs.Batch, error) {
+		defer func() { look.Again = true }()
+		return run(ctx, c, &look, func(ctx context.Context, op *core.Op) (*logs.Batch, error) {
 			return logs.After(ctx, op, cursor, begins)
 		})
 	})
@@ -272,7 +274,7 @@ func (c *Client) nextLogs(ctx context.Context, verb *core.Verb, cursor string, w
 func (v *Vault) FollowLogs(ctx context.Context, cursor string) iter.Seq2[*LogBatch, error] {
 	return func(yield func(*LogBatch, error) bool) {
 		at, err := sinks.ReadEverything(v.core, cursor)
-		if err != nil {
+		if err = cmp.Or(v.core.Alive(), ctx.Err(), err); err != nil {
 			yield(nil, public(err))
 			return
 		}

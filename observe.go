@@ -42,9 +42,9 @@ const (
 	// EventAlarm is a row of the database that was altered or does not open:
 	// altered, unreadable, rolled_back. It ends at once, with an error.
 	EventAlarm EventKind = core.KindAlarm
-	// EventCall is an operation of a client. Its names are create, read, update and
-	// delete for tokens, react, proxy, move for imports and exports, and admin for
-	// the rest; Method says which one it is.
+	// EventCall is an operation of a client, in process or of package vaultclient. Its
+	// names are create, read, update and delete for tokens, react, proxy, move for
+	// imports and exports, and admin for the rest; Method says which one it is.
 	EventCall EventKind = core.KindCall
 )
 
@@ -54,8 +54,8 @@ type Event struct {
 	// Name says more within the kind. It has few distinct values, so that it can
 	// label a metric.
 	Name string
-	// Method is the method of [Client] for a EventCall, such as CreateToken, and
-	// empty for other work. An iterator is told of for each piece that it reads.
+	// Method is the method of [Client] for an EventCall, such as CreateToken, and
+	// empty for other work. An iterator is reported for each piece that it reads.
 	Method   string
 	TenantID uuid.UUID // zero for work that is not one tenant's
 	EntityID uuid.UUID // the reactor or proxy of a run; else zero

@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -278,15 +278,17 @@ func callEach(ctx context.Context, of any, arguments map[string][]any, result fu
 			in = append(in, value)
 		}
 		out := receiver.Method(i).Call(in)
-		switch last := out[len(out)-1].Interface().(type) {
-		case nil:
-			result(method.Name, nil)
-		case error:
-			result(method.Name, last)
-		case iter.Seq2[*vault.Token, error]:
-			for _, err := range last {
-				result(method.Name, err)
+		switch last := out[len(out)-1]; {
+		case last.Kind() == reflect.Func: // an iterator
+			for _, err := range last.Seq2() {
+				failed, _ := err.Interface().(error)
+				result(method.Name, failed)
+				break // some go on until their context ends
 			}
+		case last.IsNil():
+			result(method.Name, nil)
+		default:
+			result(method.Name, last.Interface().(error))
 		}
 	}
 }
@@ -318,6 +320,27 @@ func TestEveryOperationAfterClose(t *testing.T) {
 	}
 	if called < 80 {
 		t.Errorf("only %d calls: the test does not find the methods", called)
+	}
+}
+
+// The observer hears of every operation, also of one that fails.
+func TestObserverHearsOfEveryOperation(t *testing.T) {
+	t.Parallel()
+	observer := &told{}
+	v := vaulttest.Open(t, ":memory:", &vault.Config{Observer: observer})
+	if err := v.Close(); err != nil {
+		t.Fatal(err)
+	}
+	observer.work = nil
+	var called, heard []string
+	callEach(t.Context(), v.Owner, arguments(v), func(method string, _ error) { called = append(called, method) })
+	notTold := []string{"As", "HasPermission", "Once"} // they ask for an identity, or the work in them is told
+	called = slices.DeleteFunc(called, func(method string) bool { return slices.Contains(notTold, method) })
+	for _, line := range observer.work {
+		heard = append(heard, strings.Fields(line)[2])
+	}
+	if diff := cmp.Diff(called, heard); diff != "" || len(called) < 60 {
+		t.Errorf("%d calls (-called +heard):\n%s", len(called), diff)
 	}
 }
 
@@ -458,7 +481,7 @@ func stats(t testing.TB, c *vault.Owner) *vault.Stats {
 
 func TestStats(t *testing.T) {
 	t.Parallel()
-	inShops(t, nil, func(t *testing.T, s *shop) {
+	shops.Each(t, nil, func(t *testing.T, s *shop) {
 		before := stats(t, s.Owner)
 		create(t, s.Owner.Client, aCard("one"))
 		create(t, s.Owner.Client, vault.TokenParams{Type: vault.TypeGeneric, Data: "x", Containers: []string{"/a/", "/b/"}})

@@ -109,6 +109,9 @@ func (c *Client) Import(ctx context.Context, rows iter.Seq2[TokenParams, error],
 // rowsInside returns rows as rooms read them.
 func rowsInside(rows iter.Seq2[TokenParams, error]) iter.Seq2[tokens.Params, error] {
 	return func(yield func(tokens.Params, error) bool) {
+		if rows == nil {
+			return // a nil iterator has no rows
+		}
 		for p, err := range rows {
 			if !yield(p.inside(), internal(err)) {
 				return

@@ -110,6 +110,9 @@ func inputTime(t time.Time) string {
 	if t.IsZero() {
 		return ""
 	}
+	if t.Second() == 0 {
+		return t.UTC().Format("2006-01-02T15:04")
+	}
 	return t.UTC().Format("2006-01-02T15:04:05")
 }
 
@@ -152,9 +155,6 @@ func (q *request) saveApplication() error {
 		filled.Name, filled.Permissions, filled.Rules, filled.ExpiresAt = p.Name, p.Permissions, p.Rules, p.ExpiresAt
 		body := formOf(&filled)
 		body.Problems, body.Shown = bad, mark(a)
-		if body.Expires == "" {
-			body.Expires = q.r.PostForm.Get("expires_at")
-		}
 		return q.show(http.StatusBadRequest, "application", q.view("applications", a.Name, t, body))
 	}
 	if err != nil {

@@ -88,3 +88,27 @@ func explainField(path string) string {
 		return "other"
 	}
 }
+
+// gets says what a caller gets of a token's data.
+func gets(t vault.Transform) string {
+	switch t {
+	case vault.TransformReveal:
+		return "the data in clear (reveal)"
+	case vault.TransformMask:
+		return "masked data (mask)"
+	default:
+		return "no data (redact)"
+	}
+}
+
+// outcome says why a rule decides or does not, after its name.
+func outcome(o vault.RuleOutcome) string {
+	switch o {
+	case vault.RuleNotAsked:
+		return "is not reached"
+	case vault.RuleOtherPermission:
+		return "does not have this permission"
+	default:
+		return o.Text()
+	}
+}

@@ -89,7 +89,7 @@ func seconds(d time.Duration) string {
 func ago(d time.Duration) string {
 	switch {
 	case d < time.Second:
-		return "under a second"
+		return "< 1 s"
 	case d < 2*time.Minute:
 		return fmt.Sprintf("%d s", int(d.Seconds()))
 	case d < 2*time.Hour:

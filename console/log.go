@@ -96,12 +96,15 @@ func (q *request) logFilter() (f logFilter, p vault.LogFilter, bad problems) {
 		p.ActorID = id
 	}
 	bad = problems{}
-	var ok bool
-	if p.StartDate, ok = readTime(f.From); !ok {
-		bad["from"] = []string{timeProblem}
-	}
-	if p.EndDate, ok = readTime(f.To); !ok {
-		bad["to"] = []string{timeProblem}
+	for name, field := range map[string]struct {
+		text *string
+		at   *time.Time
+	}{"from": {&f.From, &p.StartDate}, "to": {&f.To, &p.EndDate}} {
+		at, ok := readTime(*field.text)
+		if !ok {
+			bad[name] = []string{timeProblem}
+		}
+		*field.at, *field.text = at, inputTime(at)
 	}
 	return f, p, bad
 }

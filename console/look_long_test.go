@@ -19,6 +19,7 @@ import (
 
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/internal/browser"
+	"github.com/seed-72ea4aab/vault/jsruntime"
 )
 
 var (
@@ -50,6 +51,10 @@ func (w *world) show() {
 	}}))
 	must[*vault.Reactor](w.t)(w.Owner.PatchReactor(ctx, w.reactor.ID, map[string]any{"name": "Charge a card", "code": chargeCode}))
 	w.traffic()
+	w.empty = must[*vault.Tenant](w.t)(w.CreateTenant(ctx, "Initech")).ID
+	for range 14 {
+		must[*vault.Token](w.t)(w.Private.CreateToken(ctx, vault.TokenParams{Type: vault.TypeCard, Data: vault.CardData{Number: "4242424242424242", ExpirationMonth: 7, ExpirationYear: 2033}}))
+	}
 }
 
 const chargeCode = `// Charges the card that a token stands for.
@@ -90,8 +95,9 @@ func (w *world) traffic() {
 // one does with code, rules and tokens.
 func TestScreenshots(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newWorldOn(t, jsruntime.NewInProcess(nil), trailed)
 	w.show()
+	w.trail()
 	desktop, phone := newTab(t, browser.Screen{Width: 1180, Height: 860}), newTab(t, browser.Screen{Width: 390, Height: 860, Phone: true, Dark: true})
 	for _, p := range []*tab{desktop, phone} {
 		p.Navigate(w.server.URL + "/login/owner")
@@ -124,10 +130,18 @@ func (w *world) everyPage(t *testing.T) {
 	for kind, s := range screens {
 		p := newTab(t, s)
 		p.Navigate(w.server.URL + "/login/owner")
-		for name, address := range w.pages() {
+		all := w.pages()
+		empty := w.console("tenants/" + w.empty.String() + "/")
+		for name, path := range map[string]string{"empty tokens": "tokens", "empty log": "log?operation=delete", "empty sessions": "sessions", "empty code": "code", "bad search": "tokens?q=type:", "bad time": "log?from=x"} {
+			all[name] = empty + path
+		}
+		for name, address := range all {
 			p.Navigate(address)
 			write(t, filepath.Join(*shots, name+"-"+kind+".png"), p.Shot())
 		}
+		stranger := newTab(t, s)
+		stranger.Navigate(w.console(""))
+		write(t, filepath.Join(*shots, "signed out-"+kind+".png"), stranger.Shot())
 	}
 }
 

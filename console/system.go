@@ -37,7 +37,7 @@ func (q *request) system() error {
 		{"Settings", settingFacts(&s.Config)},
 		{"Egress policy", egressFacts(&s.Config.Egress)},
 		{"Database", databaseFacts(s)},
-		{"Code of tenants", q.runFacts(s)},
+		{"Reactor and proxy code", q.runFacts(s)},
 		{"Process", processFacts()},
 	}}
 	return q.show(http.StatusOK, "system", q.view("system", "System", nil, b))
@@ -78,7 +78,7 @@ func yesNo(b bool) string {
 // every writes how often something is done by itself.
 func every(d time.Duration) string {
 	if d < 0 {
-		return "not by itself"
+		return "not automatically"
 	}
 	return "every " + d.String()
 }
@@ -92,12 +92,12 @@ func orNone(d time.Duration, none string) string {
 
 func settingFacts(c *vault.Config) []fact {
 	return []fact{
-		{"Sweep of what has expired", every(c.SweepEvery)}, {"Look for jobs", every(c.WorkEvery)},
-		{"Log entries of reads are synced", yesNo(c.StrictReadLogs)}, {"Log entries are kept for", orNone(c.LogRetention, "as long as the tenant")},
-		{"Longest session", orNone(c.MaxSessionLife, "no bound")}, {"JSON of one call", bytesText(uint64(max(c.MaxBytes, 0)))},
-		{"Tokens of one call", number(c.MaxTokens)}, {"Sealed bytes of one page", bytesText(uint64(max(c.MaxPageBytes, 0)))},
-		{"Memory of all requests", bytesText(uint64(max(c.MaxMemory, 0)))}, {"A destination may take", c.ProxyTimeout.String()},
-		{"Keys are read again after", c.KeyAge.String()},
+		{"Deletes expired data", every(c.SweepEvery)}, {"Looks for jobs", every(c.WorkEvery)},
+		{"Strict read logs", yesNo(c.StrictReadLogs)}, {"Log retention", orNone(c.LogRetention, "until the tenant is deleted")},
+		{"Maximum session length", orNone(c.MaxSessionLife, "no limit")}, {"Maximum request body", bytesText(uint64(max(c.MaxBytes, 0)))},
+		{"Maximum tokens per request", number(c.MaxTokens)}, {"Maximum encrypted data per page", bytesText(uint64(max(c.MaxPageBytes, 0)))},
+		{"Memory for requests", bytesText(uint64(max(c.MaxMemory, 0)))}, {"Proxy timeout", c.ProxyTimeout.String()},
+		{"API keys are cached for", c.KeyAge.String()},
 	}
 }
 
@@ -117,10 +117,10 @@ func egressFacts(p *vault.EgressPolicy) []fact {
 		return strings.Trim(text, "[]")
 	}
 	return []fact{
-		{"Plain http", yesNo(p.AllowHTTP)}, {"Private addresses", yesNo(p.AllowPrivate)},
-		{"Also allowed", list(len(p.AllowPrefixes), fmt.Sprint(p.AllowPrefixes))}, {"Refused", list(len(p.DenyPrefixes), fmt.Sprint(p.DenyPrefixes))},
-		{"Ports", ports}, {"Own certificate authorities", yesNo(p.RootCAs != nil)}, {"Proxy from environment variables", yesNo(p.UseEnvironmentProxy)},
-		{"Requests of a tenant at a time", conns},
+		{"Plain HTTP allowed", yesNo(p.AllowHTTP)}, {"Private addresses allowed", yesNo(p.AllowPrivate)},
+		{"Other allowed networks", list(len(p.AllowPrefixes), fmt.Sprint(p.AllowPrefixes))}, {"Blocked networks", list(len(p.DenyPrefixes), fmt.Sprint(p.DenyPrefixes))},
+		{"Ports", ports}, {"Custom certificate authorities", yesNo(p.RootCAs != nil)}, {"Proxy from environment variables", yesNo(p.UseEnvironmentProxy)},
+		{"Concurrent requests per tenant", conns},
 	}
 }
 
@@ -129,22 +129,22 @@ func databaseFacts(s *vault.Info) []fact {
 	if len(s.Migrations) > 0 {
 		versions = strings.Trim(fmt.Sprint(s.Migrations), "[]")
 	}
-	facts := []fact{{"Migrations that have run", versions}}
+	facts := []fact{{"Migrations", versions}}
 	for _, name := range slices.Sorted(maps.Keys(s.Pools)) {
 		p := s.Pools[name]
-		most := "any number"
+		most := "unlimited"
 		if p.MaxOpenConnections > 0 {
 			most = number(p.MaxOpenConnections)
 		}
-		facts = append(facts, fact{"Connections, " + name, fmt.Sprintf("%d in use, %d idle, of %s; %s waits", p.InUse, p.Idle, most, number(int(p.WaitCount)))})
+		facts = append(facts, fact{"Connections, " + name, fmt.Sprintf("%d in use, %d idle, maximum %s, %s waits", p.InUse, p.Idle, most, number(int(p.WaitCount)))})
 	}
 	return facts
 }
 
 func (q *request) runFacts(s *vault.Info) []fact {
-	facts := []fact{{"Runtime", yesNo(s.Config.Runtime != nil)}}
+	facts := []fact{{"JavaScript runtime", yesNo(s.Config.Runtime != nil)}}
 	if w := s.Workers; w != nil {
-		facts = append(facts, fact{"Workers", fmt.Sprintf("%d busy of %d; %d idle, %d spare, %s started so far", w.Busy, w.Workers, w.Idle, w.Spare, number(w.Started))},
+		facts = append(facts, fact{"Workers", fmt.Sprintf("%d of %d busy, %d idle, %d spare, %s started so far", w.Busy, w.Workers, w.Idle, w.Spare, number(w.Started))},
 			fact{"Waiting for a worker", number(w.Waiting)})
 	}
 	if q.opts.Recorder == nil {
@@ -152,8 +152,8 @@ func (q *request) runFacts(s *vault.Info) []fact {
 	}
 	hour, day := q.opts.Recorder.figures(lastHour), q.opts.Recorder.figures(lastDay)
 	return append(facts, fact{"Running now", number(hour.Running)},
-		fact{"Runs of the last hour", fmt.Sprintf("%s, %s of them failed", number(hour.Runs), number(hour.RunErrors))},
-		fact{"Runs of the last day", fmt.Sprintf("%s, %s of them failed", number(day.Runs), number(day.RunErrors))})
+		fact{"Runs in the last hour", fmt.Sprintf("%s, %s failed", number(hour.Runs), number(hour.RunErrors))},
+		fact{"Runs in the last day", fmt.Sprintf("%s, %s failed", number(day.Runs), number(day.RunErrors))})
 }
 
 func processFacts() []fact {
@@ -166,7 +166,7 @@ func processFacts() []fact {
 		return samples[i].Value.Uint64()
 	}
 	return []fact{
-		{"Goroutines", number(runtime.NumGoroutine())}, {"Live objects", bytesText(value(0))}, {"Memory of the Go runtime", bytesText(value(1))},
-		{"Collections", number(int(value(2)))}, {"Processors", number(runtime.GOMAXPROCS(0))},
+		{"Goroutines", number(runtime.NumGoroutine())}, {"Heap", bytesText(value(0))}, {"Total memory", bytesText(value(1))},
+		{"Garbage collections", number(int(value(2)))}, {"CPUs", number(runtime.GOMAXPROCS(0))},
 	}
 }

@@ -41,12 +41,12 @@ func TestSystemPage(t *testing.T) {
 	w := newWorldOn(t, jsruntime.New(nil))
 	all := w.as("viewer").facts()
 	for title, facts := range map[string]map[string]string{
-		"Program":         {"Version": `\S+`, "Go": regexp.QuoteMeta(runtime.Version()) + " on " + runtime.GOOS + "/.+", "Running for": `.*\ds`},
-		"Settings":        {"JSON of one call": `5\.0 MiB`, "Sweep of what has expired": `not by itself`, "Tokens of one call": `[\d,]+`, "Log entries of reads are synced": `no`},
-		"Egress policy":   {"Plain http": "yes", "Private addresses": "yes", "Refused": "none", "Ports": "all", "Requests of a tenant at a time": "100"},
-		"Database":        {"Migrations that have run": `\d+( \d+)*`, "Connections, readers": `\d+ in use, \d+ idle, of .+ waits`},
-		"Code of tenants": {"Runtime": "yes", "Workers": `0 busy of [1-9]\d*; [1-9]\d* idle, \d+ spare, [1-9]\d* started so far`, "Waiting for a worker": "0", "Running now": "0", "Runs of the last hour": `\d+, \d+ of them failed`},
-		"Process":         {"Goroutines": `[\d,]+`, "Live objects": `.+B`, "Processors": `\d+`},
+		"Program":                {"Version": `\S+`, "Go": regexp.QuoteMeta(runtime.Version()) + " on " + runtime.GOOS + "/.+", "Running for": `.*\ds`},
+		"Settings":               {"Maximum request body": `5\.0 MiB`, "Deletes expired data": `not automatically`, "Maximum tokens per request": `[\d,]+`, "Strict read logs": `no`},
+		"Egress policy":          {"Plain HTTP allowed": "yes", "Private addresses allowed": "yes", "Blocked networks": "none", "Ports": "all", "Concurrent requests per tenant": "100"},
+		"Database":               {"Migrations": `\d+( \d+)*`, "Connections, readers": `\d+ in use, \d+ idle, maximum .+ waits`},
+		"Reactor and proxy code": {"JavaScript runtime": "yes", "Workers": `0 of [1-9]\d* busy, [1-9]\d* idle, \d+ spare, [1-9]\d* started so far`, "Waiting for a worker": "0", "Running now": "0", "Runs in the last hour": `\d+, \d+ failed`},
+		"Process":                {"Goroutines": `[\d,]+`, "Heap": `.+B`, "CPUs": `\d+`},
 	} {
 		for name, want := range facts {
 			if got, ok := all[title][name]; !ok || !regexp.MustCompile("^"+want+"$").MatchString(got) {

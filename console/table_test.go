@@ -45,7 +45,7 @@ func TestTablesAreDense(t *testing.T) {
 	}
 	p := newTab(t, laptop)
 	p.Navigate(w.server.URL + "/login/owner")
-	for _, page := range []string{"tokens", "log", "sessions", "log?console=show&entity_type=token"} {
+	for _, page := range []string{"tokens", "log", "sessions", "log?console=show"} {
 		p.Navigate(w.inTenant(page))
 		var got struct {
 			Whole, Wide int

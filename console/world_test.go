@@ -107,6 +107,7 @@ type world struct {
 	proxy    *vault.Proxy
 	session  uuid.UUID
 	dead     uuid.UUID
+	empty    uuid.UUID // a tenant without tokens, for pictures
 	stop     chan struct{}
 	receiver *httptest.Server
 }
@@ -157,12 +158,20 @@ func newWorld(t *testing.T) *world {
 	return newWorldOn(t, jsruntime.NewInProcess(nil))
 }
 
-func newWorldOn(t *testing.T, runtime script.Runtime) *world {
+// trailed keeps evidence and has two log sinks, one of which does not work.
+func trailed(c *vault.Config) {
+	c.Evidence = &vault.EvidenceConfig{Origin: "vault.example/log"}
+	c.Sinks = []vault.Sink{{Name: "archive", Sender: vault.LogWriter(io.Discard), FromStart: true}, {Name: "siem", Sender: deaf{}, Format: vault.FormatOCSF, FromStart: true}}
+}
+
+func newWorldOn(t *testing.T, runtime script.Runtime, adjust ...func(*vault.Config)) *world {
 	t.Helper()
 	w := &world{t: t, rec: console.NewRecorder(), keys: &keyGate{}, sent: &record{}, stop: make(chan struct{})}
-	w.Vault = vaulttest.Open(t, ":memory:", &vault.Config{
-		Observer: vault.Observers(w.rec, w.keys), Runtime: runtime, Egress: vault.EgressPolicy{AllowHTTP: true, AllowPrivate: true},
-	})
+	config := &vault.Config{Observer: vault.Observers(w.rec, w.keys), Runtime: runtime, Egress: vault.EgressPolicy{AllowHTTP: true, AllowPrivate: true}}
+	for _, a := range adjust {
+		a(config)
+	}
+	w.Vault = vaulttest.Open(t, ":memory:", config)
 	w.receiver = httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(http.StatusInternalServerError) }))
 	t.Cleanup(w.receiver.Close)
 	w.fill()

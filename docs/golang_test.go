@@ -51,7 +51,7 @@ return nil
 }
 `
 
-// mustFile declares must for all fragments.
+// mustFile declares must for fragments and examples.
 const mustFile = `package fragment
 
 func must[T any](value T, err error) T {
@@ -127,7 +127,9 @@ func TestGoBlocksBuild(t *testing.T) {
 	if all < 5 || examples == 0 {
 		t.Fatalf("only %d Go blocks were found", all)
 	}
-	writeFile(t, filepath.Join(dir, "fragments", "must.go"), mustFile)
+	for _, folder := range []string{"fragments", "examples"} {
+		writeFile(t, filepath.Join(dir, folder, "must.go"), mustFile)
+	}
 	for _, args := range [][]string{{"vet", "./..."}, {"test", "-vet=off", "./examples"}} {
 		cmd := exec.CommandContext(t.Context(), "go", args...)
 		cmd.Dir, cmd.Env = dir, append(os.Environ(), "GOWORK=off", "GOFLAGS=-mod=mod")

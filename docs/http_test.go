@@ -206,17 +206,51 @@ var volatile = []struct {
 	{regexp.MustCompile(`^[1-9A-Za-z]{22,44}$`), "RANDOM"}, // nonces, proxy keys, fingerprints
 }
 
-// abridge cuts a response to the length of a shown array that ends in "...".
+// rest marks what a document leaves out: the last element of an array, or a member
+// of an object.
+const rest = "..."
+
+// abridge removes from a response the elements and members that the document
+// leaves out.
 func abridge(shown, got any) (want, kept any) {
-	all, ok := shown.([]any)
-	if !ok || len(all) == 0 || all[len(all)-1] != "..." {
+	switch shown := shown.(type) {
+	case map[string]any:
+		return abridgeObject(shown, got)
+	case []any:
+		return abridgeArray(shown, got)
+	}
+	return shown, got
+}
+
+func abridgeObject(shown map[string]any, got any) (want, kept any) {
+	members, ok := got.(map[string]any)
+	if !ok {
 		return shown, got
 	}
-	all = all[:len(all)-1]
-	if g, ok := got.([]any); ok && len(g) > len(all) {
-		return all, g[:len(all)]
+	_, partial := shown[rest]
+	delete(shown, rest)
+	for name := range members {
+		if _, ok := shown[name]; ok {
+			shown[name], members[name] = abridge(shown[name], members[name])
+		} else if partial {
+			delete(members, name)
+		}
 	}
-	return all, got
+	return shown, members
+}
+
+func abridgeArray(shown []any, got any) (want, kept any) {
+	elements, ok := got.([]any)
+	if !ok {
+		return shown, got
+	}
+	if n := len(shown) - 1; n >= 0 && shown[n] == rest {
+		shown, elements = shown[:n], elements[:min(n, len(elements))]
+	}
+	for i := range min(len(shown), len(elements)) {
+		shown[i], elements[i] = abridge(shown[i], elements[i])
+	}
+	return shown, elements
 }
 
 // normal reads JSON and replaces volatile texts with their names.

@@ -11,7 +11,7 @@ import (
 // bundleFormat is the name of the format and its version.
 const bundleFormat = "vault-evidence/1"
 
-// maxLine bounds a line of a bundle, in bytes.
+// maxLine is the maximum length of a line of a bundle, in bytes.
 const maxLine = 1 << 20
 
 // Header is the first line of a bundle.

@@ -43,7 +43,7 @@ func (e *Entry) AppendFields(b []byte) []byte { return e.appendFields(b, e.Entit
 
 // AppendMacFields appends the fields of an entry in the form that its mac
 // hashes. For a read, the entity type is left out: a storage that reads a
-// token and logs the read in one step does not know the type before.
+// token and logs the read in one step does not know the type beforehand.
 func (e *Entry) AppendMacFields(b []byte) []byte {
 	if e.Operation == "read" {
 		return e.appendFields(b, "")

@@ -98,7 +98,7 @@ type gap struct{ from, to int64 }
 // order; the others are missing.
 type gaps struct{ all []gap }
 
-// maxGaps bounds the memory that a hostile bundle can use.
+// maxGaps limits the memory that a hostile bundle can use.
 const maxGaps = 10_000
 
 func (g *gaps) add(from, to int64) {

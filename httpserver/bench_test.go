@@ -125,7 +125,7 @@ func BenchmarkReadWithoutStorage(b *testing.B) {
 	}
 }
 
-// The bounds leave room for the race detector, under which pools lose a
+// The limits leave room for the race detector, under which pools lose a
 // quarter of their items, including the keyed hashes for log entries. Without
 // the detector, a read takes 41 allocations and a create 68.
 func TestRequestsTakeFewAllocations(t *testing.T) {

@@ -112,7 +112,7 @@ func describe(err error) errorBody {
 	return b
 }
 
-// Bounds on the field names of a request that an error repeats.
+// Limits on the field names of a request that an error repeats.
 const (
 	maxErrors    = 100
 	maxErrorPath = 1000 // bytes

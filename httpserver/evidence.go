@@ -29,7 +29,7 @@ func logProof() operation {
 	return plainText(func(x *exchange) ([]byte, error) { return x.client.LogProof(x.ctx, entityID(x.r.PathValue("id"))) })
 }
 
-// logConsistency returns the proof that the log of today extends an earlier
+// logConsistency returns the proof that the current log extends an earlier
 // log.
 func logConsistency() operation {
 	return operation{reads: true, evidence: true, lists: true, stream: func(x *exchange) (answer, error) {

@@ -72,7 +72,7 @@ func TestEvidenceIsOff(t *testing.T) {
 	}
 }
 
-// /readyz says what is wrong with the evidence. The vault serves all the same.
+// /readyz reports problems with the evidence. The vault still serves.
 func TestReadinessAfterARestore(t *testing.T) {
 	t.Parallel()
 	anchor := vault.AnchorFile(filepath.Join(t.TempDir(), "notes"))

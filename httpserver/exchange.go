@@ -361,7 +361,7 @@ func (x *exchange) send(a answer) {
 	_, _ = x.w.Write(a.body) // if the caller has gone, there is no one to report the error to
 }
 
-// boundSending bounds how long sending a response may take, on a server
+// boundSending limits how long sending a response may take, on a server
 // without a write timeout.
 func (x *exchange) boundSending() (end func()) {
 	if srv := x.server(); srv == nil || srv.WriteTimeout != 0 {

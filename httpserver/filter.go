@@ -25,7 +25,7 @@ type params struct {
 	known []string
 }
 
-// maxPairs is the most parameters that a query may have.
+// maxPairs is the maximum number of parameters of a query.
 const maxPairs = 2500
 
 // parseQuery reads a query.

@@ -105,7 +105,7 @@ type Options struct {
 	// called a second time, after the body is parsed and before work starts.
 	// The cost is then the number of the other tokens, so that tokenizing
 	// 4,000 values costs 4,000 in total. RateLimit may query a database that
-	// several servers share; the request's context bounds it.
+	// several servers share, with the context of r.
 	//
 	// For a proxy call without an API key, the client belongs to the proxy's
 	// tenant and has no application. [EachApplication] returns a function

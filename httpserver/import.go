@@ -100,8 +100,8 @@ func (s *importStream) reachEnd() {
 	}
 }
 
-// close bounds the time that the server still spends on the connection: it
-// reads some of an unfinished body, and sends the end of the response.
+// close limits the time that the server still spends on the connection, to
+// read some of an unfinished body and send the end of the response.
 func (s *importStream) close() {
 	var read, write time.Time
 	if !s.ended {

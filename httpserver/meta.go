@@ -26,8 +26,8 @@ func (h *handler) openAPI(context.Context) (any, error) { return vault.JSON(h.do
 // health is the body of /healthz and /readyz.
 type health struct {
 	Status string `json:"status"`
-	// Evidence is what is wrong with the evidence of the log, if anything is. The
-	// vault serves all the same.
+	// Evidence describes a problem with the evidence of the log, if there is one.
+	// The vault still serves.
 	Evidence string `json:"evidence,omitempty"`
 }
 

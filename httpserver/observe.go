@@ -29,7 +29,7 @@ type RequestInfo struct {
 	Route    string // the pattern of the path, such as /tokens/{id}, or "unmatched"
 	Status   int    // 499 if the caller left before the response
 	Duration time.Duration
-	Replayed bool // the response was stored under an idempotency key
+	Replayed bool // the response of an earlier request with the same idempotency key
 	Bytes    int  // size of the response body
 
 	// TenantID and ApplicationID identify the caller. They are zero if the

@@ -241,7 +241,7 @@ func read[ID, T any](id func(string) ID, do func(*vault.Client, context.Context,
 	}}
 }
 
-// replace writes the parameters in the body over an entity.
+// replace replaces an entity by the parameters in the body.
 func replace[ID, P, T any, D decoder[P]](id func(string) ID, do func(*vault.Client, context.Context, ID, P) (*T, error)) operation {
 	return operation{takes: jsonBody, run: func(ctx context.Context, in *input) (output, error) {
 		var p P

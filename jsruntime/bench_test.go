@@ -262,7 +262,7 @@ async function once() {
 func BenchmarkNoopAgainstNode(b *testing.B) {
 	node, err := exec.LookPath("node")
 	if err != nil {
-		b.Skip("there is no Node here to compare with")
+		b.Skip("Node is not installed")
 	}
 	w, _ := benchRuntimes(b)
 	for range 50 {

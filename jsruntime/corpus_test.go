@@ -133,7 +133,7 @@ func compareWithNode(t *testing.T, file string) {
 	t.Helper()
 	node, err := exec.LookPath("node")
 	if err != nil {
-		t.Skip("there is no Node here to compare with")
+		t.Skip("Node is not installed")
 	}
 	cmd := exec.Command(node, "-e", crossCheck, "testdata/"+file)
 	cmd.Env = append(os.Environ(), "TZ=UTC")

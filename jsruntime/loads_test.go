@@ -95,7 +95,7 @@ console.log(least);`
 func BenchmarkLoads(b *testing.B) {
 	node, err := exec.LookPath("node")
 	if err != nil {
-		b.Skip("there is no Node here to compare with")
+		b.Skip("Node is not installed")
 	}
 	in := jsruntime.NewInProcess(nil)
 	for _, load := range loads {

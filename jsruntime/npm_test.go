@@ -43,7 +43,7 @@ func TestPackagesAgainstNode(t *testing.T) {
 	t.Parallel()
 	npm, err := exec.LookPath("npm")
 	if err != nil {
-		t.Skip("there is no npm here to install packages with")
+		t.Skip("npm is not installed")
 	}
 	dir, node := install(t, npm)
 	uses := readUses(t, dir)
@@ -110,7 +110,7 @@ func install(t *testing.T, npm string) (dir, node string) {
 	}
 	node, err := exec.LookPath("node")
 	if err != nil {
-		t.Skip("there is no Node here to compare with")
+		t.Skip("Node is not installed")
 	}
 	return dir, node
 }

@@ -139,7 +139,7 @@ func TestRegexpsAgainstNode(t *testing.T) {
 	t.Parallel()
 	node, err := exec.LookPath("node")
 	if err != nil {
-		t.Skip("there is no Node here to compare with")
+		t.Skip("Node is not installed")
 	}
 	in := newWorkers(t, nil)
 	r := rand.New(rand.NewPCG(1, 2))

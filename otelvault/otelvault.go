@@ -1,14 +1,14 @@
 // Package otelvault reports the work of a vault to OpenTelemetry. It records
-// spans and metrics of HTTP requests, operations in process, jobs, sweeps,
-// requests to destinations and calls of the master key. It also records
-// metrics of database connection pools.
+// spans and metrics of HTTP requests, operations, jobs, sweeps, requests to
+// destinations and calls of the master key. It also records metrics of
+// database connection pools.
 //
 //	t, err := otelvault.New(nil)
 //	store, err := postgres.Open(ctx, url)
 //	err = t.WatchPools(store)
 //	v, err := vault.Open(ctx, store, key, &vault.Config{Observer: t})
 //	handler := t.Handler(httpserver.Handler(v, &httpserver.Options{Observer: t}))
-//	c := t.API(v.Tenant(tenant)) // for operations in process
+//	remote, err := vaultclient.New(url, key, &vaultclient.Options{Observer: t})
 //
 // It is a separate module, so that programs without OpenTelemetry do not
 // depend on it. Spans and metrics contain names, ids and statuses, never a
@@ -78,7 +78,7 @@ func New(opts *Options) (*Telemetry, error) {
 	}{
 		{&t.requests, "http.server.request.duration", "Duration of requests to the API of the vault."},
 		{&t.work, "vault.work.duration", "Duration of jobs, sweeps, requests to destinations and calls of the master key."},
-		{&t.operations, "vault.operation.duration", "Duration of operations in process."},
+		{&t.operations, "vault.operation.duration", "Duration of operations."},
 	} {
 		var err error
 		if *h.dst, err = t.meter.Float64Histogram(h.name, metric.WithUnit("s"), metric.WithDescription(h.about)); err != nil {
@@ -92,7 +92,7 @@ func New(opts *Options) (*Telemetry, error) {
 // that created it, and a request to a destination propagates the trace.
 func (t *Telemetry) Start(ctx context.Context, w vault.Event) (context.Context, func(error)) {
 	if w.Kind == vault.EventCall {
-		return ctx, func(error) {} // requests and t.API have their own spans for it
+		return t.startCall(ctx, w)
 	}
 	if w.Kind == vault.EventJob && w.Traceparent != "" {
 		ctx = t.propagator.Extract(ctx, propagation.MapCarrier{"traceparent": w.Traceparent})
@@ -110,6 +110,21 @@ func (t *Telemetry) Start(ctx context.Context, w vault.Event) (context.Context, 
 	}
 	return ctx, func(err error) {
 		t.work.Record(ctx, time.Since(start).Seconds(), metric.WithAttributes(append(attrs, failed(err))...))
+		end(span, err)
+	}
+}
+
+// startCall starts the span of an operation, in process or over HTTP. The
+// requests that the operation sends continue the trace.
+func (t *Telemetry) startCall(ctx context.Context, w vault.Event) (context.Context, func(error)) {
+	operation := attribute.String("vault.operation", w.Method)
+	start := time.Now()
+	ctx, span := t.tracer.Start(ctx, "vault."+w.Method, trace.WithAttributes(operation), trace.WithAttributes(who(w.TenantID, w.TraceID)...))
+	carried := propagation.MapCarrier{}
+	t.propagator.Inject(ctx, carried)
+	ctx = vault.WithTraceparent(ctx, carried["traceparent"], carried["tracestate"])
+	return ctx, func(err error) {
+		t.operations.Record(ctx, time.Since(start).Seconds(), metric.WithAttributes(operation, failed(err)))
 		end(span, err)
 	}
 }

@@ -24,6 +24,7 @@ import (
 	"github.com/seed-72ea4aab/vault/otelvault"
 	"github.com/seed-72ea4aab/vault/script"
 	"github.com/seed-72ea4aab/vault/storage/sqlite"
+	"github.com/seed-72ea4aab/vault/vaultclient"
 	"github.com/seed-72ea4aab/vault/vaulttest"
 )
 
@@ -174,15 +175,20 @@ func (w *world) metrics(t *testing.T) map[string]int {
 	return points
 }
 
-// The span of a request to a destination is a child of the span of its
-// request, and the destination gets the same trace.
+// A request to a destination has a span below the span of its operation. The
+// operation's span is below the span of its request. The destination gets the
+// same trace.
 func TestEgress(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.do(t, "GET", "/proxy", w.PrivateKey, "", "SVC-PROXY-URL", w.dest.URL)
 	out := w.span(t, "vault.egress GET")
-	if in := w.span(t, "GET /proxy"); out.Parent.SpanID() != in.SpanContext.SpanID() || attributes(out)["vault.tenant_id"] != w.Acme.ID.String() {
-		t.Errorf("the egress span has the parent %s, want %s; %v", out.Parent.SpanID(), in.SpanContext.SpanID(), out.Attributes)
+	call, in := w.span(t, "vault.InvokeProxy"), w.span(t, "GET /proxy")
+	if out.Parent.SpanID() != call.SpanContext.SpanID() || attributes(out)["vault.tenant_id"] != w.Acme.ID.String() {
+		t.Errorf("the egress span has the parent %s, want %s; %v", out.Parent.SpanID(), call.SpanContext.SpanID(), out.Attributes)
+	}
+	if call.Parent.SpanID() != in.SpanContext.SpanID() {
+		t.Errorf("the span of the operation has the parent %s, want %s", call.Parent.SpanID(), in.SpanContext.SpanID())
 	}
 	want := "00-" + traceID + "-" + out.SpanContext.SpanID().String() + "-01"
 	if got := w.got[0].Get("traceparent"); got != want {
@@ -240,30 +246,39 @@ func TestSweepKeysAndPools(t *testing.T) {
 	}
 }
 
-// fake returns errFake from every operation.
-type fake struct{ vault.API }
+// failing is a transport whose requests all fail.
+type failing struct{}
 
-var errFake = errors.New("4242")
+var errFailing = errors.New("4242")
 
-func (fake) GetToken(context.Context, string) (*vault.Token, error) { return nil, errFake }
-func (fake) DeleteToken(context.Context, string) error              { return errFake }
+func (failing) RoundTrip(*http.Request) (*http.Response, error) { return nil, errFailing }
 
-// Operations in process have a span and return their results unchanged. The
-// span contains nothing of an error.
+// remote returns a client over HTTP whose requests fail.
+func remote(t *testing.T, o vault.Observer) *vaultclient.Client {
+	t.Helper()
+	c, err := vaultclient.New("https://vault.example", "key", &vaultclient.Options{Transport: failing{}, Observer: o, Retry: vaultclient.Retry{Attempts: 1}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// Operations have a span in process and over HTTP. The span of a failed
+// operation does not contain the error.
 func TestOperations(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	tok, err := w.API(w.Private).CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeGeneric, Data: "x"})
-	if err != nil || tok.ID == "" {
-		t.Fatalf("%v, %v", tok, err)
+	if _, err := w.Private.CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeGeneric, Data: "x"}); err != nil {
+		t.Fatal(err)
 	}
-	if s := w.span(t, "vault.CreateToken"); attributes(s)["vault.tenant_id"] != w.Acme.ID.String() {
+	if s := w.span(t, "vault.CreateToken"); attributes(s)["vault.tenant_id"] != w.Acme.ID.String() || attributes(s)["vault.operation"] != "CreateToken" {
 		t.Errorf("%v", s.Attributes)
 	}
-	if _, err := w.API(fake{}).GetToken(t.Context(), "x"); !errors.Is(err, errFake) {
+	c := remote(t, w.Telemetry)
+	if _, err := c.GetToken(t.Context(), "x"); !errors.Is(err, errFailing) {
 		t.Errorf("GetToken: %v", err)
 	}
-	if err := w.API(fake{}).DeleteToken(t.Context(), "x"); !errors.Is(err, errFake) {
+	if err := c.DeleteToken(t.Context(), "x"); !errors.Is(err, errFailing) {
 		t.Errorf("DeleteToken: %v", err)
 	}
 	for _, name := range []string{"vault.GetToken", "vault.DeleteToken"} {
@@ -271,51 +286,59 @@ func TestOperations(t *testing.T) {
 			t.Errorf("%s: %+v", name, s)
 		}
 	}
-}
-
-// TestEveryOperationHasASpan calls each operation, except iterators, on an
-// API without methods. The operation panics, and must have started a span
-// before.
-func TestEveryOperationHasASpan(t *testing.T) {
-	t.Parallel()
-	typ := reflect.TypeFor[vault.API]()
-	for i := range typ.NumMethod() {
-		m := typ.Method(i)
-		if m.Type.NumOut() == 1 && m.Type.Out(0).Kind() == reflect.Func {
-			continue // an iterator
-		}
-		if !starts(t, m.Name) {
-			t.Errorf("%s has no span", m.Name)
-		}
+	if w.metrics(t)["vault.operation.duration"] == 0 {
+		t.Error("the metrics have no operations")
 	}
 }
 
-// starts reports whether a method starts a span before it calls the wrapped
-// API, which panics.
-func starts(t *testing.T, name string) (started bool) {
-	t.Helper()
-	seen := &starting{}
-	tel, err := otelvault.New(&otelvault.Options{TracerProvider: sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(seen))})
+// The server continues the trace of a client over HTTP.
+func TestRemoteTrace(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	c, err := vaultclient.New(w.api.URL, w.PrivateKey, &vaultclient.Options{Observer: w.Telemetry})
 	if err != nil {
 		t.Fatal(err)
 	}
-	method := reflect.ValueOf(tel.API(struct{ vault.API }{})).MethodByName(name)
-	args := []reflect.Value{reflect.ValueOf(t.Context())}
-	for i := 1; i < method.Type().NumIn(); i++ {
-		args = append(args, reflect.Zero(method.Type().In(i)))
+	if _, err := c.Tokenize(t.Context(), "x"); err != nil {
+		t.Fatal(err)
 	}
-	defer func() {
-		_ = recover()
-		started = seen.name == "vault."+name
-	}()
-	method.Call(args)
-	return false
+	var spans []tracetest.SpanStub // in the order in which they ended
+	for _, s := range w.spans.GetSpans() {
+		if s.Name == "vault.Tokenize" || s.Name == "POST /tokenize" {
+			spans = append(spans, s)
+		}
+	}
+	if len(spans) != 3 {
+		t.Fatalf("got %d spans, want 3", len(spans))
+	}
+	inside, request, outside := spans[0], spans[1], spans[2]
+	if inside.Parent.SpanID() != request.SpanContext.SpanID() || request.Parent.SpanID() != outside.SpanContext.SpanID() {
+		t.Errorf("%s has the parent %s, and %s has the parent %s", inside.Name, inside.Parent.SpanID(), request.Name, request.Parent.SpanID())
+	}
 }
 
-// starting records the name of the last span that was started.
-type starting struct{ name string }
-
-func (s *starting) OnStart(_ context.Context, span sdktrace.ReadWriteSpan) { s.name = span.Name() }
-func (s *starting) OnEnd(sdktrace.ReadOnlySpan)                            {}
-func (s *starting) Shutdown(context.Context) error                         { return nil }
-func (s *starting) ForceFlush(context.Context) error                       { return nil }
+// Every operation of a client over HTTP has a span. Package vault has the same
+// test for operations in process.
+func TestEveryOperationHasASpan(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	c := reflect.ValueOf(remote(t, w.Telemetry))
+	for m := range reflect.TypeFor[vault.API]().Methods() {
+		args := []reflect.Value{reflect.ValueOf(t.Context())}
+		for i := 1; i < m.Type.NumIn(); i++ {
+			args = append(args, reflect.Zero(m.Type.In(i)))
+			if m.Type.In(i).Kind() == reflect.Interface {
+				args[i] = reflect.ValueOf("x") // a document or a patch
+			}
+		}
+		if m.Name == "ReactAsync" {
+			args[2] = reflect.ValueOf(vault.ReactParams{CallbackURL: "https://example.com"})
+		}
+		out := c.MethodByName(m.Name).Call(args)
+		if out[0].Kind() == reflect.Func { // an iterator
+			for range out[0].Seq2() {
+			}
+		}
+		w.span(t, "vault."+m.Name)
+	}
+}

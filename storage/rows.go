@@ -57,8 +57,8 @@ type Duplicate struct {
 // Reading names a token to read and the log entry to write for it.
 type Reading struct {
 	Tenant ID
-	ID     string // its EntityType and EntityID are set from the token
-	Entry  Log    // the token sets its EntityType and EntityID
+	ID     string // of the token
+	Entry  Log    // EntityType and EntityID are ignored; they are the token's
 }
 
 // Expired lists the rows that a sweep should delete.
@@ -205,9 +205,9 @@ type SealedFilter struct {
 
 // Change is a set of rows that are all written together, or not at all.
 //
-// A backend checks the guards of the change before it writes anything: unique
-// keys (token ids, Dedup hashes, record ids and keys), expected revisions, the
-// claim, and the owners of jobs.
+// A backend checks the guards of the change before it writes anything. The
+// guards are unique keys (token ids, Dedup hashes, record ids and keys),
+// expected revisions, the claim, and the owners of jobs.
 type Change struct {
 	Tenant ID
 	// Now is the time at which a claim counts as live or not.

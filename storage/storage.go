@@ -82,10 +82,10 @@ type Writer interface {
 	// guess.
 	//
 	// After a lost connection the backend looks for the first log row of the
-	// change before it tries again, so a change with a log row is applied at
-	// most once. A change without log rows must be safe to repeat. If the
-	// backend cannot determine the outcome in time, it sets [Change].Unsure and
-	// returns ErrUnavailable or ErrLate.
+	// change before it tries again. A change with a log row is therefore
+	// applied at most once. A change without log rows must be safe to repeat.
+	// If the backend cannot determine the outcome in time, it sets
+	// [Change].Unsure and returns ErrUnavailable or ErrLate.
 	Write(ctx context.Context, c *Change) error
 
 	// Purge deletes up to limit rows of a tenant, of any kind, and reports

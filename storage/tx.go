@@ -13,13 +13,29 @@ type TxStorage interface {
 	// ErrOtherDatabase for a transaction on another database and ErrReadOnly
 	// for a read-only transaction, before it writes anything. The vault calls
 	// it once per transaction.
-	InTx(ctx context.Context, tx *sql.Tx) (Tx, error)
+	InTx(ctx context.Context, tx SQLTx) (Tx, error)
 
 	// Beside reports whether the Storage itself can read and write while such a
 	// transaction is open. A database with a single writer cannot. Its calls
 	// then wait for a while and fail with ErrUnavailable.
 	Beside() bool
 }
+
+// SQLTx is a transaction of the application: a [*sql.Tx], or an adapter for the
+// transactions of another library.
+//
+// ExecContext and QueryContext run on the connection of the transaction and return
+// the errors of its driver. After the transaction has ended they fail with an error
+// that wraps [sql.ErrTxDone]. The vault calls neither Commit nor Rollback. The
+// interface has them so that the compiler refuses a pool of connections.
+type SQLTx interface {
+	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+	Commit() error
+	Rollback() error
+}
+
+var _ SQLTx = (*sql.Tx)(nil)
 
 // Tx is a database inside a transaction of the application. Its reads see the
 // writes of the transaction; other connections see them after the commit. The

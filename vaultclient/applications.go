@@ -9,6 +9,8 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/core"
+	"github.com/seed-72ea4aab/vault/internal/verbs"
 )
 
 const applications = "/applications"
@@ -16,45 +18,45 @@ const applications = "/applications"
 // CreateApplication creates an application. The result has its API key. See
 // [vault.Client.CreateApplication].
 func (c *Client) CreateApplication(ctx context.Context, p vault.ApplicationParams) (*vault.Application, error) {
-	return write[vault.Application](ctx, c, "CreateApplication", http.MethodPost, applications, p)
+	return write[vault.Application](ctx, c, &verbs.CreateApplication, http.MethodPost, applications, p)
 }
 
 // GetApplication returns an application. See [vault.Client.GetApplication].
 func (c *Client) GetApplication(ctx context.Context, id uuid.UUID) (*vault.Application, error) {
-	return get[vault.Application](ctx, c, "GetApplication", below(applications, id), "")
+	return get[vault.Application](ctx, c, &verbs.GetApplication, below(applications, id), "")
 }
 
 // OwnApplication returns the application of the key. See
 // [vault.Client.OwnApplication].
 func (c *Client) OwnApplication(ctx context.Context) (*vault.Application, error) {
-	return get[vault.Application](ctx, c, "OwnApplication", applications+"/key", "")
+	return get[vault.Application](ctx, c, &verbs.OwnApplication, applications+"/key", "")
 }
 
 // ListApplications returns a page of applications, newest first. See
 // [vault.Client.ListApplications].
 func (c *Client) ListApplications(ctx context.Context, p vault.ListApplicationsParams) (*vault.Page[vault.Application], error) {
-	return c.listApplications(ctx, "ListApplications", p)
+	return c.listApplications(ctx, &verbs.ListApplications, p)
 }
 
-func (c *Client) listApplications(ctx context.Context, op string, p vault.ListApplicationsParams) (*vault.Page[vault.Application], error) {
+func (c *Client) listApplications(ctx context.Context, verb *core.Verb, p vault.ListApplicationsParams) (*vault.Page[vault.Application], error) {
 	query := entityQuery(p.IDs, p.Name, p.PageParams)
 	for _, t := range p.Types {
 		query.Add("type", string(t))
 	}
-	return get[vault.Page[vault.Application]](ctx, c, op, applications, query.Encode())
+	return get[vault.Page[vault.Application]](ctx, c, verb, applications, query.Encode())
 }
 
 // ReplaceApplication replaces everything of an application except its type
 // and key. See [vault.Client.ReplaceApplication].
 func (c *Client) ReplaceApplication(ctx context.Context, id uuid.UUID, p vault.ApplicationParams) (*vault.Application, error) {
-	return write[vault.Application](ctx, c, "ReplaceApplication", http.MethodPut, below(applications, id), p)
+	return write[vault.Application](ctx, c, &verbs.ReplaceApplication, http.MethodPut, below(applications, id), p)
 }
 
 // PatchApplication changes an application by a JSON merge patch. See
 // [vault.Client.PatchApplication]. A key that may not read applications gets
 // [ErrUnseen].
 func (c *Client) PatchApplication(ctx context.Context, id uuid.UUID, patch any) (*vault.Application, error) {
-	return patchEntity[vault.Application](ctx, c, "PatchApplication", below(applications, id), patch)
+	return patchEntity[vault.Application](ctx, c, &verbs.PatchApplication, below(applications, id), patch)
 }
 
 // RegenerateKey gives an application a new API key. See
@@ -65,18 +67,18 @@ func (c *Client) PatchApplication(ctx context.Context, id uuid.UUID, patch any) 
 // because the old key cannot repeat the call.
 func (c *Client) RegenerateKey(ctx context.Context, id uuid.UUID) (*vault.Application, error) {
 	return call[vault.Application](ctx, c, &request{
-		op: "RegenerateKey", method: http.MethodPost, path: below(applications, id) + "/regenerate", once: true})
+		verb: &verbs.RegenerateKey, method: http.MethodPost, path: below(applications, id) + "/regenerate", once: true})
 }
 
 // DeleteApplication deletes an application with its key and sessions. See
 // [vault.Client.DeleteApplication].
 func (c *Client) DeleteApplication(ctx context.Context, id uuid.UUID) error {
-	return c.remove(ctx, "DeleteApplication", below(applications, id))
+	return c.remove(ctx, &verbs.DeleteApplication, below(applications, id))
 }
 
 // ListPermissions returns all permissions. See [vault.Client.ListPermissions].
 func (c *Client) ListPermissions(ctx context.Context) ([]vault.PermissionInfo, error) {
-	return plainList[vault.PermissionInfo](ctx, c, "ListPermissions", "/permissions")
+	return plainList[vault.PermissionInfo](ctx, c, &verbs.ListPermissions, "/permissions")
 }
 
 // Explain reports whether an application or a session may do something in
@@ -91,13 +93,13 @@ func (c *Client) Explain(ctx context.Context, p vault.ExplainParams) (*vault.Exp
 		return nil, err
 	}
 	return call[vault.Explanation](ctx, c, &request{
-		op: "Explain", method: http.MethodPost, path: "/permissions/explain", typ: contentJSON, body: body})
+		verb: &verbs.Explain, method: http.MethodPost, path: "/permissions/explain", typ: contentJSON, body: body})
 }
 
 // CreateSession opens a session of the key's application. See
 // [vault.Client.CreateSession].
 func (c *Client) CreateSession(ctx context.Context) (*vault.Session, error) {
-	return call[vault.Session](ctx, c, &request{op: "CreateSession", method: http.MethodPost, path: "/sessions", once: true})
+	return call[vault.Session](ctx, c, &request{verb: &verbs.CreateSession, method: http.MethodPost, path: "/sessions", once: true})
 }
 
 // AuthorizeSession grants a session its permissions, once. See
@@ -108,7 +110,7 @@ func (c *Client) AuthorizeSession(ctx context.Context, g vault.SessionGrant) err
 		return err
 	}
 	_, err = c.send(ctx, &request{
-		op: "AuthorizeSession", method: http.MethodPost, path: "/sessions/authorize", typ: contentJSON, body: body, once: true,
+		verb: &verbs.AuthorizeSession, method: http.MethodPost, path: "/sessions/authorize", typ: contentJSON, body: body, once: true,
 		done: http.StatusOK})
 	return err
 }
@@ -116,20 +118,20 @@ func (c *Client) AuthorizeSession(ctx context.Context, g vault.SessionGrant) err
 // ListSessions returns a page of the active sessions, newest first. See
 // [vault.Client.ListSessions].
 func (c *Client) ListSessions(ctx context.Context, p vault.ListSessionsParams) (*vault.Page[vault.SessionInfo], error) {
-	return list[vault.SessionInfo](ctx, c, "ListSessions", "/sessions", nil, "", p.PageParams)
+	return list[vault.SessionInfo](ctx, c, &verbs.ListSessions, "/sessions", nil, "", p.PageParams)
 }
 
 // DeleteSession ends a session. See [vault.Client.DeleteSession].
 func (c *Client) DeleteSession(ctx context.Context, id uuid.UUID) error {
-	return c.remove(ctx, "DeleteSession", below("/sessions", id))
+	return c.remove(ctx, &verbs.DeleteSession, below("/sessions", id))
 }
 
 // below returns the path of an entity in a collection.
 func below(collection string, id uuid.UUID) string { return collection + "/" + id.String() }
 
 // list returns a page of a collection, filtered by ids and name.
-func list[T any](ctx context.Context, c *Client, op, path string, ids []uuid.UUID, name string, p vault.PageParams) (*vault.Page[T], error) {
-	return get[vault.Page[T]](ctx, c, op, path, entityQuery(ids, name, p).Encode())
+func list[T any](ctx context.Context, c *Client, verb *core.Verb, path string, ids []uuid.UUID, name string, p vault.PageParams) (*vault.Page[T], error) {
+	return get[vault.Page[T]](ctx, c, verb, path, entityQuery(ids, name, p).Encode())
 }
 
 // entityQuery returns the query parameters for entities by ids and name.
@@ -145,8 +147,8 @@ func entityQuery(ids []uuid.UUID, name string, p vault.PageParams) url.Values {
 }
 
 // plainList returns a list without pages.
-func plainList[T any](ctx context.Context, c *Client, op, path string) ([]T, error) {
-	all, err := get[[]T](ctx, c, op, path, "")
+func plainList[T any](ctx context.Context, c *Client, verb *core.Verb, path string) ([]T, error) {
+	all, err := get[[]T](ctx, c, verb, path, "")
 	if err != nil {
 		return nil, err
 	}

@@ -62,6 +62,7 @@ import (
 	"net/url"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/core"
 )
 
 // Client calls a vault over HTTP with one API key. It is safe for concurrent
@@ -181,7 +182,7 @@ const (
 
 // request is a call before it is sent.
 type request struct {
-	op     string // method of Client, for messages
+	verb   *core.Verb // method of Client
 	method string
 	path   string // escaped, below the base URL
 	query  string
@@ -201,28 +202,28 @@ type request struct {
 }
 
 // get reads the entity at a path.
-func get[T any](ctx context.Context, c *Client, op, path, query string) (*T, error) {
-	return call[T](ctx, c, &request{op: op, method: http.MethodGet, path: path, query: query})
+func get[T any](ctx context.Context, c *Client, verb *core.Verb, path, query string) (*T, error) {
+	return call[T](ctx, c, &request{verb: verb, method: http.MethodGet, path: path, query: query})
 }
 
 // write sends parameters that change something.
-func write[T any](ctx context.Context, c *Client, op, method, path string, params any) (*T, error) {
+func write[T any](ctx context.Context, c *Client, verb *core.Verb, method, path string, params any) (*T, error) {
 	body, err := encode(params)
 	if err != nil {
 		return nil, err
 	}
-	return call[T](ctx, c, &request{op: op, method: method, path: path, typ: contentJSON, body: body, once: true})
+	return call[T](ctx, c, &request{verb: verb, method: method, path: path, typ: contentJSON, body: body, once: true})
 }
 
 // patchEntity sends a merge patch and returns the patched entity. If the
 // response does not have the entity, a second request reads it. The change
 // has taken effect even if this read fails.
-func patchEntity[T any](ctx context.Context, c *Client, op, path string, patch any) (*T, error) {
+func patchEntity[T any](ctx context.Context, c *Client, verb *core.Verb, path string, patch any) (*T, error) {
 	body, err := document(patch)
 	if err != nil {
 		return nil, err
 	}
-	r := &request{op: op, method: http.MethodPatch, path: path, typ: contentPatch, body: body, once: true, shows: true}
+	r := &request{verb: verb, method: http.MethodPatch, path: path, typ: contentPatch, body: body, once: true, shows: true}
 	a, err := c.send(ctx, r)
 	if err != nil {
 		return nil, err
@@ -233,16 +234,16 @@ func patchEntity[T any](ctx context.Context, c *Client, op, path string, patch a
 	if a.trace == "" {
 		return nil, notAVault(r, a, "it has no trace id")
 	}
-	patched, err := get[T](ctx, c, op, path, "")
+	patched, err := get[T](ctx, c, verb, path, "")
 	if err != nil {
-		return nil, &unseenError{op, err}
+		return nil, &unseenError{verb.Name, err}
 	}
 	return patched, nil
 }
 
 // remove deletes the entity at a path.
-func (c *Client) remove(ctx context.Context, op, path string) error {
-	_, err := c.send(ctx, &request{op: op, method: http.MethodDelete, path: path, done: http.StatusNoContent})
+func (c *Client) remove(ctx context.Context, verb *core.Verb, path string) error {
+	_, err := c.send(ctx, &request{verb: verb, method: http.MethodDelete, path: path, done: http.StatusNoContent})
 	return err
 }
 

@@ -16,8 +16,8 @@ import (
 )
 
 // ErrAnswer means that a response does not come from a vault: a redirect, a
-// page of another server, JSON of another form. The call may or may not have
-// taken effect.
+// page of another server, or JSON of another form. The call may or may not
+// have taken effect.
 var ErrAnswer = errors.New("vaultclient: the response is not from a vault")
 
 // ErrUnseen means that a patch took effect, but its result could not be read.
@@ -46,7 +46,7 @@ type Error struct {
 	// TraceID identifies the request in the server's log. It is empty if the
 	// response is not from the vault.
 	TraceID string
-	// RetryAfter is how long the server requests to wait, or 0.
+	// RetryAfter is the pause that the server requests, or 0.
 	RetryAfter time.Duration
 
 	err error
@@ -111,11 +111,11 @@ func (c *Client) refusal(r *request, a *answer) *Error {
 	e := &Error{Status: a.status, TraceID: a.trace, RetryAfter: a.retryAfter()}
 	var body errorBody
 	if !a.isJSON() || json.Unmarshal(a.body, &body) != nil || body.Title == "" || body.Status != a.status {
-		e.err = strange(r.op, a)
+		e.err = strange(r.verb.Name, a)
 		return e
 	}
 	e.own = a.trace != ""
-	e.err = known(r.op, e, &body, kinds)
+	e.err = known(r.verb.Name, e, &body, kinds)
 	return e
 }
 
@@ -163,7 +163,7 @@ func strange(op string, a *answer) error {
 // does not come from a vault.
 func notAVault(r *request, a *answer, why string) error {
 	return &Error{Status: a.status, TraceID: a.trace,
-		err: &kindError{ErrAnswer, fmt.Sprintf("vaultclient: %s: the response is not from a vault: %s", r.op, why)}}
+		err: &kindError{ErrAnswer, fmt.Sprintf("vaultclient: %s: the response is not from a vault: %s", r.verb.Name, why)}}
 }
 
 // tooLarge returns the error for a response that is larger than allowed.

@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/core"
+	"github.com/seed-72ea4aab/vault/internal/verbs"
 )
 
 const contentLines = "application/x-ndjson"
@@ -28,8 +30,12 @@ const contentLines = "application/x-ndjson"
 // error, repeat it with [vault.ImportOptions].Resumed, from the row after the
 // last result.
 func (c *Client) Import(ctx context.Context, rows iter.Seq2[vault.TokenParams, error], opts *vault.ImportOptions) iter.Seq2[vault.ImportResult, error] {
+	if rows == nil {
+		rows = func(func(vault.TokenParams, error) bool) {} // a nil iterator has no rows
+	}
 	return func(yield func(vault.ImportResult, error) bool) {
 		opts := cmp.Or(opts, new(vault.ImportOptions))
+		ctx, end := c.tell(ctx, &verbs.Import)
 		ctx, cancel := context.WithCancel(ctx)
 		im := &sending{ctx: ctx, row: max(opts.FirstRow, 1), own: map[int]error{}, done: make(chan struct{})}
 		next := im.row // row of the next result
@@ -48,14 +54,16 @@ func (c *Client) Import(ctx context.Context, rows iter.Seq2[vault.TokenParams, e
 			_ = body.Close() // the vault has ended the response, so it reads no more rows
 			<-im.done
 			if next < im.row {
-				err = c.lost(ctx, "Import", io.ErrUnexpectedEOF)
+				err = c.lost(ctx, verbs.Import.Name, io.ErrUnexpectedEOF)
 			}
 		}
-		switch {
-		case errors.Is(err, errLoopEnded):
-		case im.ended() != nil:
-			yield(vault.ImportResult{}, im.ended())
-		case err != nil:
+		if errors.Is(err, errLoopEnded) {
+			end(nil)
+			return
+		}
+		err = cmp.Or(im.ended(), err)
+		end(err)
+		if err != nil {
 			yield(vault.ImportResult{}, err)
 		}
 	}
@@ -163,7 +171,7 @@ func (c *Client) receive(ctx context.Context, body io.Reader, opts *vault.Import
 	if opts.Resumed {
 		query.Set("resumed", "true")
 	}
-	r := &request{op: "Import", method: http.MethodPost, path: "/tokens/import", query: query.Encode(), typ: contentLines}
+	r := &request{verb: &verbs.Import, method: http.MethodPost, path: "/tokens/import", query: query.Encode(), typ: contentLines}
 	req, err := c.request(ctx, r, "")
 	if err != nil {
 		return err
@@ -171,7 +179,7 @@ func (c *Client) receive(ctx context.Context, body io.Reader, opts *vault.Import
 	req.Body, req.ContentLength, req.GetBody = io.NopCloser(body), -1, nil
 	res, err := c.opts.Transport.RoundTrip(req)
 	if err != nil {
-		return c.lost(ctx, r.op, err)
+		return c.lost(ctx, r.verb.Name, err)
 	}
 	defer res.Body.Close()
 	a := &answer{status: res.StatusCode, header: res.Header, trace: res.Header.Get(c.name.traceID)}
@@ -192,17 +200,17 @@ func (c *Client) results(ctx context.Context, r *request, a *answer, body io.Rea
 		case errors.Is(err, io.EOF):
 			return nil
 		case ctx.Err() != nil, errors.Is(err, io.ErrUnexpectedEOF):
-			return c.lost(ctx, r.op, err)
+			return c.lost(ctx, r.verb.Name, err)
 		case err != nil, line.Error == nil && line.Outcome == "":
 			return notAVault(r, a, "it has a line that is not the result of a row")
 		case line.Error != nil:
 			e := &Error{Status: line.Error.Status, TraceID: a.trace, own: true}
-			e.err = known(r.op, e, line.Error, kinds)
+			e.err = known(r.verb.Name, e, line.Error, kinds)
 			return e
 		}
 		if line.Outcome == vault.ImportFailed {
 			e := &Error{Status: line.Status, TraceID: a.trace, own: true}
-			line.Err = known(r.op, e, &errorBody{Status: line.Status, Detail: line.Detail, Errors: line.Errors}, kinds)
+			line.Err = known(r.verb.Name, e, &errorBody{Status: line.Status, Detail: line.Detail, Errors: line.Errors}, kinds)
 		}
 		if !take(line.ImportResult) {
 			return errLoopEnded
@@ -219,7 +227,7 @@ func (c *Client) FollowLogs(ctx context.Context, cursor string) iter.Seq2[*vault
 			if first {
 				wait = 0
 			}
-			batch, err := c.nextLogs(ctx, "FollowLogs", cursor, wait)
+			batch, err := c.nextLogs(ctx, &verbs.FollowLogs, cursor, wait)
 			if err != nil {
 				yield(nil, err)
 				return
@@ -235,17 +243,17 @@ func (c *Client) FollowLogs(ctx context.Context, cursor string) iter.Seq2[*vault
 // NextLogs returns the entries after a cursor. See [vault.Client.NextLogs].
 // It waits for whole seconds, and at most for half of [Options].Timeout.
 func (c *Client) NextLogs(ctx context.Context, cursor string, wait time.Duration) (*vault.LogBatch, error) {
-	return c.nextLogs(ctx, "NextLogs", cursor, wait)
+	return c.nextLogs(ctx, &verbs.NextLogs, cursor, wait)
 }
 
 // maxWait is the longest wait for entries that the client requests.
 const maxWait = 20 * time.Second
 
-func (c *Client) nextLogs(ctx context.Context, op, cursor string, wait time.Duration) (*vault.LogBatch, error) {
+func (c *Client) nextLogs(ctx context.Context, verb *core.Verb, cursor string, wait time.Duration) (*vault.LogBatch, error) {
 	wait = min(wait, maxWait, c.opts.Timeout/2)
 	query := url.Values{"wait": {fmt.Sprint(int(max(wait, 0).Seconds()))}}
 	if cursor != "" {
 		query.Set("cursor", cursor)
 	}
-	return get[vault.LogBatch](ctx, c, op, "/logs/follow", query.Encode())
+	return get[vault.LogBatch](ctx, c, verb, "/logs/follow", query.Encode())
 }

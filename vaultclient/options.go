@@ -11,6 +11,8 @@ import (
 	"sync"
 	"time"
 	"unicode/utf8"
+
+	"github.com/seed-72ea4aab/vault"
 )
 
 // Options configures a [Client]. The zero value is safe and complete.
@@ -46,6 +48,13 @@ type Options struct {
 
 	// Retry configures how calls are retried.
 	Retry Retry
+
+	// Observer, if set, is notified of each call with a [vault.EventCall].
+	// One event covers all attempts of a call. An iterator has an event for
+	// each page that it reads. A call whose parameters cannot be sent has
+	// none. The event has no TenantID, because the client does not know it.
+	// The module otelvault has an observer that records spans.
+	Observer vault.Observer
 }
 
 // Retry configures how often a call is sent, and the pauses between attempts.
@@ -54,7 +63,7 @@ type Retry struct {
 	// Attempts is the maximum number of attempts; 1 means no retries. Default
 	// 4.
 	Attempts int
-	// MinDelay and MaxDelay bound the pauses. The pause after the n-th
+	// MinDelay and MaxDelay limit the pauses. The pause after the n-th
 	// attempt is random, between 0 and MinDelay times 2 to the n-1, and at
 	// most MaxDelay. Default 100 milliseconds and 5 seconds.
 	//
@@ -68,7 +77,7 @@ type Retry struct {
 	Sleep func(ctx context.Context, d time.Duration) error
 }
 
-// Defaults and bounds of Options.
+// Defaults and limits of Options.
 const (
 	defaultPrefix    = "SVC-"
 	defaultUserAgent = "vaultclient"

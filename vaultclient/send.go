@@ -20,6 +20,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/core"
 	"github.com/seed-72ea4aab/vault/internal/trace"
 	"github.com/seed-72ea4aab/vault/script"
 )
@@ -37,7 +38,7 @@ func (a *answer) isJSON() bool {
 	return err == nil && typ == contentJSON
 }
 
-// retryAfter returns how long the server requests to wait.
+// retryAfter returns the pause that the server requests.
 func (a *answer) retryAfter() time.Duration {
 	text := a.header.Get("Retry-After")
 	if seconds, err := strconv.ParseUint(text, 10, 31); err == nil {
@@ -59,8 +60,27 @@ const (
 	unknown             // it may have taken effect
 )
 
+// tell notifies the observer of a call, if there is an observer. The caller
+// must call the function with the result.
+func (c *Client) tell(ctx context.Context, verb *core.Verb) (context.Context, func(error)) {
+	if c.opts.Observer == nil {
+		return ctx, func(error) {}
+	}
+	t := trace.Of(ctx)
+	return c.opts.Observer.Start(ctx, vault.Event{
+		Kind: vault.EventCall, Name: verb.Kind, Method: verb.Name, TraceID: t.ID, Traceparent: t.Parent,
+	})
+}
+
 // send sends a request until it succeeds or retrying is pointless.
 func (c *Client) send(ctx context.Context, r *request) (*answer, error) {
+	ctx, end := c.tell(ctx, r.verb)
+	a, err := c.attempts(ctx, r)
+	end(err)
+	return a, err
+}
+
+func (c *Client) attempts(ctx context.Context, r *request) (*answer, error) {
 	key, err := r.idempotencyKey(ctx)
 	if err != nil {
 		return nil, err
@@ -84,7 +104,7 @@ func (c *Client) send(ctx context.Context, r *request) (*answer, error) {
 			return nil, err
 		}
 		if stopped := c.opts.Retry.Sleep(ctx, pause); stopped != nil {
-			return nil, fmt.Errorf("vaultclient: %s: %w, while waiting to try again after: %w", r.op, stopped, err)
+			return nil, fmt.Errorf("vaultclient: %s: %w, while waiting to try again after: %w", r.verb.Name, stopped, err)
 		}
 	}
 }
@@ -138,7 +158,7 @@ func (c *Client) attempt(ctx context.Context, r *request, key string) (*answer, 
 	}
 	res, err := c.opts.Transport.RoundTrip(req)
 	if err != nil {
-		return nil, fateOf(ctx, err), c.lost(ctx, r.op, err)
+		return nil, fateOf(ctx, err), c.lost(ctx, r.verb.Name, err)
 	}
 	defer res.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(res.Body, c.opts.MaxAnswer+1))
@@ -146,11 +166,11 @@ func (c *Client) attempt(ctx context.Context, r *request, key string) (*answer, 
 		err = limited.Err() // a server that sees the client leave may truncate its response
 	}
 	if err != nil {
-		return nil, fateOf(ctx, err), c.lost(ctx, r.op, err)
+		return nil, fateOf(ctx, err), c.lost(ctx, r.verb.Name, err)
 	}
 	a := &answer{status: res.StatusCode, header: res.Header, trace: res.Header.Get(c.name.traceID), body: body}
 	if int64(len(body)) > c.opts.MaxAnswer {
-		return a, final, c.tooLarge(r.op, a)
+		return a, final, c.tooLarge(r.verb.Name, a)
 	}
 	switch {
 	case c.isChosen(a):
@@ -168,7 +188,7 @@ func (c *Client) attempt(ctx context.Context, r *request, key string) (*answer, 
 func (c *Client) request(ctx context.Context, r *request, key string) (*http.Request, error) {
 	req, err := http.NewRequestWithContext(ctx, r.method, "/", bytes.NewReader(r.body))
 	if err != nil {
-		return nil, fmt.Errorf("vaultclient: %s: the request cannot be built", r.op)
+		return nil, fmt.Errorf("vaultclient: %s: the request cannot be built", r.verb.Name)
 	}
 	req.URL, err = c.at(r.path, r.query)
 	if err != nil {

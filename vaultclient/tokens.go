@@ -11,17 +11,19 @@ import (
 	"unicode/utf8"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/core"
+	"github.com/seed-72ea4aab/vault/internal/verbs"
 )
 
 // CreateToken stores a value and returns its token with masked data. See
 // [vault.Client.CreateToken].
 func (c *Client) CreateToken(ctx context.Context, p vault.TokenParams) (*vault.Token, error) {
-	return write[vault.Token](ctx, c, "CreateToken", http.MethodPost, "/tokens", p)
+	return write[vault.Token](ctx, c, &verbs.CreateToken, http.MethodPost, "/tokens", p)
 }
 
 // GetToken returns a token as the key may see it. See [vault.Client.GetToken].
 func (c *Client) GetToken(ctx context.Context, id string) (*vault.Token, error) {
-	return get[vault.Token](ctx, c, "GetToken", tokenPath(id), "")
+	return get[vault.Token](ctx, c, &verbs.GetToken, tokenPath(id), "")
 }
 
 // PatchToken changes a token by a JSON merge patch and returns it masked. See
@@ -31,12 +33,12 @@ func (c *Client) PatchToken(ctx context.Context, id string, patch any) (*vault.T
 	if err != nil {
 		return nil, err
 	}
-	return call[vault.Token](ctx, c, &request{op: "PatchToken", method: http.MethodPatch, path: tokenPath(id), typ: contentPatch, body: body, once: true})
+	return call[vault.Token](ctx, c, &request{verb: &verbs.PatchToken, method: http.MethodPatch, path: tokenPath(id), typ: contentPatch, body: body, once: true})
 }
 
 // DeleteToken deletes a token. See [vault.Client.DeleteToken].
 func (c *Client) DeleteToken(ctx context.Context, id string) error {
-	return c.remove(ctx, "DeleteToken", tokenPath(id))
+	return c.remove(ctx, &verbs.DeleteToken, tokenPath(id))
 }
 
 // EraseTokens deletes all tokens that match a query. See
@@ -46,7 +48,7 @@ func (c *Client) EraseTokens(ctx context.Context, p vault.EraseParams) (*vault.E
 	if err != nil {
 		return nil, err
 	}
-	return call[vault.Erasure](ctx, c, &request{op: "EraseTokens", method: http.MethodPost, path: "/tokens/erase", typ: contentJSON, body: body})
+	return call[vault.Erasure](ctx, c, &request{verb: &verbs.EraseTokens, method: http.MethodPost, path: "/tokens/erase", typ: contentJSON, body: body})
 }
 
 // Limits on token ids, and the characters that they must not contain.
@@ -83,13 +85,13 @@ func (c *Client) Tokenize(ctx context.Context, document any) (vault.JSON, error)
 	if document == nil { // nil, as opposed to a JSON null
 		return nil, invalid("data", "is required")
 	}
-	return c.transform(ctx, &request{op: "Tokenize", path: "/tokenize", once: true}, document)
+	return c.transform(ctx, &request{verb: &verbs.Tokenize, path: "/tokenize", once: true}, document)
 }
 
 // Detokenize returns a document with its expressions replaced by the data of
 // tokens. See [vault.Client.Detokenize].
 func (c *Client) Detokenize(ctx context.Context, document any) (vault.JSON, error) {
-	return c.transform(ctx, &request{op: "Detokenize", path: "/detokenize"}, document)
+	return c.transform(ctx, &request{verb: &verbs.Detokenize, path: "/detokenize"}, document)
 }
 
 // transform sends a document and returns the document in the response.
@@ -112,16 +114,16 @@ func (c *Client) transform(ctx context.Context, r *request, x any) (vault.JSON, 
 // ListTokens returns a page of the tokens that the key may read, newest first.
 // See [vault.Client.ListTokens].
 func (c *Client) ListTokens(ctx context.Context, p vault.ListTokensParams) (*vault.Page[vault.Token], error) {
-	return get[vault.Page[vault.Token]](ctx, c, "ListTokens", "/tokens", tokenQuery(p).Encode())
+	return get[vault.Page[vault.Token]](ctx, c, &verbs.ListTokens, "/tokens", tokenQuery(p).Encode())
 }
 
 // ListTokensAfter returns the tokens after a position in a list, newest
 // first. See [vault.Client.ListTokensAfter].
 func (c *Client) ListTokensAfter(ctx context.Context, p vault.ListTokensParams, after string) (*vault.CursorPage[vault.Token], error) {
-	return c.listTokensAfter(ctx, "ListTokensAfter", p, after)
+	return c.listTokensAfter(ctx, &verbs.ListTokensAfter, p, after)
 }
 
-func (c *Client) listTokensAfter(ctx context.Context, op string, p vault.ListTokensParams, after string) (*vault.CursorPage[vault.Token], error) {
+func (c *Client) listTokensAfter(ctx context.Context, verb *core.Verb, p vault.ListTokensParams, after string) (*vault.CursorPage[vault.Token], error) {
 	if p.Page != 0 {
 		return nil, errPage
 	}
@@ -129,7 +131,7 @@ func (c *Client) listTokensAfter(ctx context.Context, op string, p vault.ListTok
 	if after != "" {
 		query.Set("start", after)
 	}
-	return get[vault.CursorPage[vault.Token]](ctx, c, op, "/v2/tokens", query.Encode())
+	return get[vault.CursorPage[vault.Token]](ctx, c, verb, "/v2/tokens", query.Encode())
 }
 
 // errPage rejects a page number for a list by cursor.
@@ -167,13 +169,13 @@ func (c *Client) SearchTokens(ctx context.Context, p vault.SearchTokensParams) (
 		return nil, err
 	}
 	return call[vault.Page[vault.Token]](ctx, c, &request{
-		op: "SearchTokens", method: http.MethodPost, path: "/tokens/search", typ: contentJSON, body: body})
+		verb: &verbs.SearchTokens, method: http.MethodPost, path: "/tokens/search", typ: contentJSON, body: body})
 }
 
 // SearchTokensAfter returns the tokens after a position in the results of a
 // search, newest first. See [vault.Client.SearchTokensAfter].
 func (c *Client) SearchTokensAfter(ctx context.Context, p vault.SearchTokensParams, after string) (*vault.CursorPage[vault.Token], error) {
-	return c.searchTokensAfter(ctx, "SearchTokensAfter", p, after)
+	return c.searchTokensAfter(ctx, &verbs.SearchTokensAfter, p, after)
 }
 
 // cursorSearch is the body of a search that continues at a position.
@@ -183,7 +185,7 @@ type cursorSearch struct {
 	Start string `json:"start,omitempty"`
 }
 
-func (c *Client) searchTokensAfter(ctx context.Context, op string, p vault.SearchTokensParams, after string) (*vault.CursorPage[vault.Token], error) {
+func (c *Client) searchTokensAfter(ctx context.Context, verb *core.Verb, p vault.SearchTokensParams, after string) (*vault.CursorPage[vault.Token], error) {
 	if p.Page != 0 {
 		return nil, errPage
 	}
@@ -192,5 +194,5 @@ func (c *Client) searchTokensAfter(ctx context.Context, op string, p vault.Searc
 		return nil, err
 	}
 	return call[vault.CursorPage[vault.Token]](ctx, c, &request{
-		op: op, method: http.MethodPost, path: "/v2/tokens/search", typ: contentJSON, body: body})
+		verb: verb, method: http.MethodPost, path: "/v2/tokens/search", typ: contentJSON, body: body})
 }

@@ -29,7 +29,7 @@
 //	container=/pii/high/    a container of the token; may be repeated
 //	index                   the whole value can be found with Lookup
 //	dedup                   equal values share one token; implies index
-//	expires=720h            the token ends this long after it is sealed
+//	expires=720h            the token expires this long after Seal
 //
 // Dedup fields with the same type and containers share tokens. They never share a
 // token that was created by other means. The duration of expires is measured on

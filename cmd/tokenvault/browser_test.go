@@ -20,8 +20,8 @@ import (
 	"github.com/seed-72ea4aab/vault/storage/sqlite"
 )
 
-// hostilePage is what a tenant's proxy relays. Its script tries to use the console
-// with the rights of whoever is signed in there, and reports what it got.
+// hostilePage is a page that a tenant's proxy relays. Its script tries to use
+// the console with the rights of the signed-in user, and reports the results.
 const hostilePage = `<!doctype html><title>harmless</title><script>
 document.title = 'owned';
 (async () => {
@@ -57,14 +57,14 @@ document.title = 'owned';
 })()
 </script><p>nothing to see</p>`
 
-// attack is a tenant that wants to use the console of its vault, and another tenant
-// with an application.
+// attack is a tenant that tries to use the console of its vault, and another
+// tenant with an application.
 type attack struct {
 	t       *testing.T
 	folder  string
 	env     []string
 	site    *httptest.Server // of the attacker
-	asked   chan string      // paths that the proxy asked for
+	asked   chan string      // paths that the proxy requested
 	reports chan map[string]string
 	key     string // of the open proxy
 	victim  string // path of the victim's application in the console
@@ -91,7 +91,7 @@ func newAttack(t *testing.T) *attack {
 	return a
 }
 
-// tenants makes the tenants.
+// tenants creates the tenants.
 func (a *attack) tenants() {
 	a.t.Helper()
 	mallory, err := a.v.CreateTenant(a.t.Context(), "Mallory")
@@ -134,18 +134,19 @@ func (a *attack) serve(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write([]byte(hostilePage))
 }
 
-// page is where the hostile page is, through an API, for the attack on a console.
+// page returns the URL of the hostile page, through an API, for the attack on
+// a console.
 func (a *attack) page(api, console string) string {
 	return api + "/proxy/page?" + url.Values{"svc-proxy-key": {a.key}, "victim": {console + a.victim}, "report": {a.site.URL + "/report"}}.Encode()
 }
 
-// survives reports whether the victim's application is still there.
+// survives reports whether the victim's application still exists.
 func (a *attack) survives() bool {
 	_, err := a.v.Authenticate(a.t.Context(), a.app.Key)
 	return err == nil
 }
 
-// signedIn starts the shipped server and signs an owner in at its console.
+// signedIn starts the shipped server and signs in an owner at its console.
 func (a *attack) signedIn() (tab *browser.Tab, api, console string) {
 	a.t.Helper()
 	s := startServer(a.t, command(a.t, a.folder, append(a.env, "TOKENVAULT_ADDR=127.0.0.1:0"), "serve",
@@ -164,9 +165,9 @@ func (a *attack) signedIn() (tab *browser.Tab, api, console string) {
 	return tab, s.url, console
 }
 
-// A tenant's proxy relays a page, and an owner who is signed in at the console
-// opens it. The shipped server does not give the page to the browser.
-func TestARelayedPageIsNoNavigation(t *testing.T) {
+// A tenant's proxy relays a page, and an owner who is signed in at the
+// console opens it. The shipped server does not deliver the page.
+func TestRelayedPageCannotBeOpened(t *testing.T) {
 	t.Parallel()
 	a := newAttack(t)
 	tab, api, console := a.signedIn()
@@ -179,9 +180,9 @@ func TestARelayedPageIsNoNavigation(t *testing.T) {
 	}
 }
 
-// A browser that does not say what it wants a response for gets the page in a
+// A browser that does not send the purpose of a request gets the page in a
 // sandbox, where no script runs, without cookies.
-func TestARelayedPageRunsNoScript(t *testing.T) {
+func TestRelayedPageRunsNoScript(t *testing.T) {
 	t.Parallel()
 	a := newAttack(t)
 	tab, api, console := a.signedIn()
@@ -212,9 +213,9 @@ func TestARelayedPageRunsNoScript(t *testing.T) {
 	}
 }
 
-// Where the API passes responses on as they are, the script runs. The console of the
-// shipped server is at another origin, so the script gets nothing there.
-func TestAScriptCannotReachTheConsole(t *testing.T) {
+// If the API forwards responses unchanged, the script runs. The console of
+// the shipped server has another origin, so the script gets nothing there.
+func TestScriptCannotReachTheConsole(t *testing.T) {
 	t.Parallel()
 	a := newAttack(t)
 	raw := httptest.NewServer(httpserver.Handler(a.v, &httpserver.Options{RawProxy: true}))
@@ -227,8 +228,9 @@ func TestAScriptCannotReachTheConsole(t *testing.T) {
 	}
 }
 
-// Without any of the layers the attack succeeds, so that the other tests can fail.
-func TestTheAttackWorksWithoutProtection(t *testing.T) {
+// Without any protection the attack succeeds, which shows that the other
+// tests can fail.
+func TestAttackWorksWithoutProtection(t *testing.T) {
 	t.Parallel()
 	a := newAttack(t)
 	mux := http.NewServeMux()
@@ -248,7 +250,7 @@ func TestTheAttackWorksWithoutProtection(t *testing.T) {
 	}
 }
 
-// withoutPolicy lets pages be framed.
+// withoutPolicy allows pages to be framed.
 func withoutPolicy(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h.ServeHTTP(&bare{w}, r)

@@ -223,7 +223,8 @@ func serve(t *testing.T, folder string, env ...string) *server {
 	return startServer(t, command(t, folder, append(env, "TOKENVAULT_ADDR=127.0.0.1:0"), "serve"))
 }
 
-// startServer starts a server and waits until it listens, with --console also there.
+// startServer starts a server and waits until it listens. With --console it also
+// waits for the console.
 func startServer(t *testing.T, cmd *exec.Cmd) *server {
 	t.Helper()
 	s := &server{Cmd: cmd, ended: make(chan error, 1)}

@@ -13,9 +13,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestOnlyTheAcquirerSaysWhatIsCharged has acquirers that answer neither 200 nor
-// 402.
-func TestOnlyTheAcquirerSaysWhatIsCharged(t *testing.T) {
+// TestOnlyTheAcquirerConfirmsACharge has acquirers that respond with
+// neither 200 nor 402.
+func TestOnlyTheAcquirerConfirmsACharge(t *testing.T) {
 	t.Parallel()
 	var strayed atomic.Int64
 	elsewhere := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { strayed.Add(1) }))
@@ -47,13 +47,13 @@ func TestOnlyTheAcquirerSaysWhatIsCharged(t *testing.T) {
 				t.Error("the order counts as paid, or as not charged")
 			}
 			if strayed.Load() > 0 {
-				t.Error("a request went elsewhere")
+				t.Error("a request was sent elsewhere")
 			}
 		})
 	}
 }
 
-func TestARefusalForAnotherReasonHasAMessage(t *testing.T) {
+func TestUnknownRefusalHasAMessage(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.acquirer.Handler = http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) {
@@ -70,9 +70,9 @@ func TestARefusalForAnotherReasonHasAMessage(t *testing.T) {
 	}
 }
 
-// TestACardPaysForItsOwnOrder has tokens that must not pay. The number alone, or
-// the token of another order, is not enough.
-func TestACardPaysForItsOwnOrder(t *testing.T) {
+// TestCardPaysOnlyForItsOrder pays with tokens that must not pay. The number
+// alone, or the token of another order, is not enough.
+func TestCardPaysOnlyForItsOrder(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t).start()
 	theirs := w.orderPage()
@@ -93,7 +93,7 @@ func TestACardPaysForItsOwnOrder(t *testing.T) {
 		order := w.orderPage()
 		token := w.newToken(order, fmt.Sprintf(body, containerOf(path.Base(order))))
 		if name == "deduplicated" && token != victim {
-			t.Fatal("there is no deduplication to try this with")
+			t.Fatal("the tokens were not deduplicated")
 		}
 		if res := w.pay(order, token); res.status != http.StatusBadRequest || !strings.Contains(string(res.body), "This card cannot be used.") {
 			t.Errorf("%s: %d %s", name, res.status, res.body)
@@ -103,10 +103,10 @@ func TestACardPaysForItsOwnOrder(t *testing.T) {
 		}
 	}
 	if got := w.charges(); len(got) != 1 || w.asked.Load() != 1 {
-		t.Errorf("charged %d times, asked for %d times", len(got), w.asked.Load())
+		t.Errorf("charged %d times, requested %d times", len(got), w.asked.Load())
 	}
 	if w.logs.contains(goodNumber) {
-		t.Error("a log holds the number")
+		t.Error("a log contains the number")
 	}
 }
 
@@ -125,7 +125,7 @@ func TestAttemptsToPayAreBounded(t *testing.T) {
 		}
 	}
 	if got := w.asked.Load(); got != maxAttempts {
-		t.Errorf("the acquirer was asked %d times", got)
+		t.Errorf("the acquirer received %d requests", got)
 	}
 	o := (&orders{}).add()
 	for range maxAttempts {
@@ -138,7 +138,7 @@ func TestAttemptsToPayAreBounded(t *testing.T) {
 	}
 }
 
-// TestOrdersInUseAreKept fills the shop up with orders.
+// TestOrdersInUseAreKept fills the shop with orders.
 func TestOrdersInUseAreKept(t *testing.T) {
 	t.Parallel()
 	var all orders
@@ -205,7 +205,7 @@ func TestOneVisitorDoesNotShutOutOthers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			refused := 0
-			for n := range 20 * c.atOnce { // faster than the limiter forgives
+			for n := range 20 * c.atOnce { // faster than the limiter refills
 				from := fmt.Sprintf("[2001:db8::%x]:1", n) // addresses of one customer
 				if status := visit(c.handler, c.method, c.target, from, c.key); status == http.StatusTooManyRequests {
 					refused++
@@ -235,7 +235,7 @@ func TestLimitersAreBounded(t *testing.T) {
 		r.RemoteAddr = fmt.Sprintf("10.%d.%d.%d:1", n>>16, n>>8&255, n&255)
 		e.of(r)
 		if n%(maxAddresses/2) == 0 && e.of(first) != kept {
-			t.Fatal("an address that comes often is forgotten")
+			t.Fatal("the limiter of a frequent address was dropped")
 		}
 	}
 	if len(e.recent) > maxAddresses || len(e.old) > maxAddresses {

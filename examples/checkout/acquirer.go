@@ -9,7 +9,7 @@ import (
 	"github.com/seed-72ea4aab/vault"
 )
 
-// charge is what the acquirer is asked to charge.
+// charge is a request to charge a card.
 type charge struct {
 	Order    string         `json:"order"`
 	Amount   int            `json:"amount"` // in cents
@@ -17,7 +17,7 @@ type charge struct {
 	Card     vault.CardData `json:"card"`
 }
 
-// Reasons for which the acquirer declines.
+// Reasons why the acquirer declines a card.
 const (
 	declined    = "card_declined"
 	expiredCard = "expired_card"
@@ -30,9 +30,9 @@ const (
 	declinedCode   = "000"
 )
 
-// acquirer stands for the company that moves the money. It accepts every card
-// that has not expired, except for one number and one code, and charges an order
-// once, however often it is asked to.
+// acquirer is a fake payment company that moves no money. It accepts every
+// card that has not expired, except for one number and one code. It charges
+// an order once, however often it receives the request.
 type acquirer struct {
 	mu      sync.Mutex
 	charged map[string]charge // by order
@@ -40,8 +40,8 @@ type acquirer struct {
 
 func newAcquirer() *acquirer { return &acquirer{charged: map[string]charge{}} }
 
-// ServeHTTP answers 200 for an order that is charged, and 402 with the reason
-// for one that is not.
+// ServeHTTP responds with 200 if an order is charged, and otherwise with 402
+// and the reason.
 func (a *acquirer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var c charge
 	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBody)).Decode(&c); err != nil || c.Order == "" || c.Card.Number == "" {
@@ -62,7 +62,7 @@ func (a *acquirer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, http.StatusOK, struct{}{})
 }
 
-// decision is the acquirer's answer when it declines a charge.
+// decision is the acquirer's response when it declines a charge.
 type decision struct {
 	Reason string `json:"reason"`
 }

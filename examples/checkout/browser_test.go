@@ -27,7 +27,7 @@ func newTab(t *testing.T, s browser.Screen) *tab {
 	return &tab{browser.Open(t, s)}
 }
 
-// focused is the id of what has the focus.
+// focused returns the id of the element with the focus.
 func (p *tab) focused() string { return p.Value(`document.activeElement.id`) }
 
 // tabTo presses Tab until the focus is on an element.
@@ -42,7 +42,8 @@ func (p *tab) tabTo(id string) {
 	p.T.Fatalf("%s is not reached by Tab; the focus is on %q", id, p.focused())
 }
 
-// fill types a card, by keyboard alone, and leaves the focus on the button.
+// fill types a card using only the keyboard, and leaves the focus on the
+// button.
 func (p *tab) fill(number, expiry, cvc string) {
 	p.T.Helper()
 	for _, field := range [][2]string{{"number", number}, {"expiry", expiry}, {"cvc", cvc}} {
@@ -53,8 +54,8 @@ func (p *tab) fill(number, expiry, cvc string) {
 	p.tabTo("pay")
 }
 
-// awaitError waits for a message beside a field, and checks that the focus is
-// there and that assistive software is told.
+// awaitError waits for a message next to a field. It checks that the field
+// has the focus and that assistive software is informed.
 func (p *tab) awaitError(id, message string) {
 	p.T.Helper()
 	p.Await(fmt.Sprintf(`document.getElementById('%s-error').textContent !== ''`, id))

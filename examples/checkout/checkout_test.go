@@ -22,7 +22,7 @@ const (
 	goodCode   = "7391"
 )
 
-func TestPayByKeyboardAndTheShopNeverSeesTheCard(t *testing.T) {
+func TestPayByKeyboard(t *testing.T) {
 	t.Parallel()
 	for name, s := range map[string]browser.Screen{"phone": phone, "desktop": desktop} {
 		t.Run(name, func(t *testing.T) {
@@ -43,43 +43,43 @@ func TestPayByKeyboardAndTheShopNeverSeesTheCard(t *testing.T) {
 			}
 			for _, secret := range []string{goodNumber, "4242 4242", "42424242"} {
 				if w.received.contains(secret) {
-					t.Errorf("the shop was sent %s", secret)
+					t.Errorf("the shop received %s", secret)
 				}
 				if w.logs.contains(secret) {
-					t.Errorf("a log holds %s", secret)
+					t.Errorf("a log contains %s", secret)
 				}
 			}
 			if w.received.holdsCode(goodCode) || w.logs.holdsCode(goodCode) {
 				t.Error("the shop has the security code")
 			}
-			// Else the two would prove nothing.
+			// Otherwise the two checks would prove nothing.
 			if !w.received.contains(`"token":"`) || !w.received.contains("XXXXXXXXXXXX4242") || !w.logs.contains("/payment") {
-				t.Error("the records do not hold what the shop gets")
+				t.Error("the records lack what the shop received")
 			}
 			if said := p.Complaints(); len(said) > 0 {
-				t.Errorf("the console says: %q", said)
+				t.Errorf("the console has messages: %q", said)
 			}
 		})
 	}
 }
 
-func TestWhatIsWrongStandsBesideTheField(t *testing.T) {
+func TestErrorsAreShownAtTheField(t *testing.T) {
 	t.Parallel()
 	w, p := newWorld(t).start(), newTab(t, phone)
 	p.Navigate(w.orderPage())
 	for _, c := range []struct{ number, expiry, cvc, field, message string }{
-		// The page's own.
+		// Errors of the page.
 		{"", goodExpiry, "123", "number", "Enter the card number."},
 		{goodNumber, "12", "123", "expiry", "Enter the expiry date as on the card, such as 09 / 30."},
 		{goodNumber, goodExpiry, "", "cvc", "Enter the security code."},
-		// The vault's.
+		// Errors of the vault.
 		{"4242424242424241", goodExpiry, "123", "number", "Check the card number: it must have a valid check digit (Luhn)."},
 		{"42424242424", goodExpiry, "123", "number", "Check the card number: it must be a string of 12 to 19 digits."},
 		{goodNumber, "1339", "123", "expiry", "Check the month: it must be a month from 1 to 12."},
 		{goodNumber, "120999", "123", "expiry", "Check the year: it must be a year of four digits."},
 		{goodNumber, goodExpiry, "12", "cvc", "Check the security code: it must be a string of 3 to 4 digits."},
-		{goodNumber, "1339", "12", "expiry", "Check the month: it must be a month from 1 to 12."}, // and the code: the first has the focus
-		// The acquirer's.
+		{goodNumber, "1339", "12", "expiry", "Check the month: it must be a month from 1 to 12."}, // the code is wrong too; the first field has the focus
+		// Errors of the acquirer.
 		{goodNumber, "0120", "123", "expiry", "This card has expired. Try another one."},
 		{declinedNumber, goodExpiry, "123", "number", "The bank declined this card. Try another one."},
 		{goodNumber, goodExpiry, declinedCode, "cvc", "The bank says this security code is wrong."},
@@ -88,7 +88,7 @@ func TestWhatIsWrongStandsBesideTheField(t *testing.T) {
 		p.fill(c.number, c.expiry, c.cvc)
 		p.Press(kb.Enter)
 		p.awaitError(c.field, c.message)
-		p.Press("1") // the message goes with the first key
+		p.Press("1") // the first key removes the message
 		if got := p.Value(`document.activeElement.getAttribute('aria-invalid') ?? 'gone'`); got != "gone" {
 			t.Errorf("%s: aria-invalid is still %q", c.message, got)
 		}
@@ -105,7 +105,7 @@ func TestWhatIsWrongStandsBesideTheField(t *testing.T) {
 	}
 }
 
-func TestTheCaretStaysWhileTheNumberIsGrouped(t *testing.T) {
+func TestCaretStaysWhileNumberIsGrouped(t *testing.T) {
 	t.Parallel()
 	w, p := newWorld(t).start(), newTab(t, desktop)
 	p.Navigate(w.orderPage())
@@ -116,10 +116,10 @@ func TestTheCaretStaysWhileTheNumberIsGrouped(t *testing.T) {
 		{left + left, "4242| 5"},
 		{"9", "4242 9|5"},
 		{kb.Backspace, "4242| 5"},
-		{kb.ArrowRight + kb.Backspace, "424|5"}, // a separator goes with its digit
+		{kb.ArrowRight + kb.Backspace, "424|5"}, // a separator is deleted with its digit
 		{"2", "4242| 5"},
 		{kb.Delete, "4242|"},
-		{kb.Home + kb.Delete + "37", "37|24 2"}, // grouped as that kind of card
+		{kb.Home + kb.Delete + "37", "37|24 2"}, // grouped like this kind of card
 		{kb.End + "123456789", "3724 212345 6789|"},
 	} {
 		p.Press(step.keys)
@@ -130,14 +130,14 @@ func TestTheCaretStaysWhileTheNumberIsGrouped(t *testing.T) {
 	}
 }
 
-func TestAnExpiredSessionIsExplainedAndTriedAgain(t *testing.T) {
+func TestExpiredSessionIsExplainedAndRetried(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	var late sync.Once
 	shop := w.shop.Handler
 	w.shop.Handler = http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		shop.ServeHTTP(rw, r)
-		if strings.HasSuffix(r.URL.Path, "/session") { // the page goes on only after the session's end
+		if strings.HasSuffix(r.URL.Path, "/session") { // the page continues only after the session has ended
 			late.Do(func() { w.skew.set(sessionLife + time.Second) })
 		}
 	})
@@ -155,7 +155,7 @@ func TestAnExpiredSessionIsExplainedAndTriedAgain(t *testing.T) {
 	p.awaitReceipt()
 }
 
-func TestAVaultThatIsDownIsExplained(t *testing.T) {
+func TestUnreachableVaultIsExplained(t *testing.T) {
 	t.Parallel()
 	w, p := newWorld(t).start(), newTab(t, desktop)
 	p.Navigate(w.orderPage())
@@ -170,7 +170,7 @@ func TestAVaultThatIsDownIsExplained(t *testing.T) {
 	}
 }
 
-func TestAnOrderIsPaidOnce(t *testing.T) {
+func TestOrderIsPaidOnce(t *testing.T) {
 	t.Parallel()
 	w, p := newWorld(t).start(), newTab(t, desktop)
 	order := w.orderPage()
@@ -181,14 +181,14 @@ func TestAnOrderIsPaidOnce(t *testing.T) {
 	for _, each := range []*tab{p, stale} {
 		each.fill(goodNumber, goodExpiry, goodCode)
 	}
-	// Pressed twice: the form is busy, and takes the first alone.
+	// Pressed twice: the form is busy and accepts only the first.
 	p.Run(`for (let i = 0; i < 2; i++) document.getElementById('card').requestSubmit()`)
 	p.awaitReceipt()
 	if o := w.store.orders.find(path.Base(order)); o.sessions != 1 || o.charges != 1 {
 		t.Errorf("the page opened %d sessions and tried %d times", o.sessions, o.charges)
 	}
 
-	// Back and forward lead past the form.
+	// Back and forward skip the form.
 	p.Do(chromedp.NavigateBack())
 	if got := p.Value(`location.href`); got != "about:blank" {
 		t.Errorf("back leads to %s", got)
@@ -200,14 +200,14 @@ func TestAnOrderIsPaidOnce(t *testing.T) {
 	stale.Press(kb.Enter)
 	stale.awaitReceipt()
 	if got := w.charges(); len(got) != 1 || w.asked.Load() != 1 {
-		t.Errorf("charged %d times, asked for %d times", len(got), w.asked.Load())
+		t.Errorf("charged %d times, requested %d times", len(got), w.asked.Load())
 	}
 	if got := len(w.store.orders.line); got != 1 {
 		t.Errorf("%d orders", got)
 	}
 }
 
-func TestTheBrowserEnforcesThePolicy(t *testing.T) {
+func TestBrowserEnforcesThePolicy(t *testing.T) {
 	t.Parallel()
 	w, p := newWorld(t).start(), newTab(t, desktop)
 	p.Provoked = true

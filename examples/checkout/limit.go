@@ -11,19 +11,20 @@ import (
 	"github.com/seed-72ea4aab/vault"
 )
 
-// Requests that one client address may send in a second, and at once.
+// Limits of requests for one client address, in a second and at once.
 const (
-	vaultPerSecond, vaultAtOnce   = 20, 50 // to the vault, by the page
-	ordersPerSecond, ordersAtOnce = 1, 20  // new ones
+	vaultPerSecond, vaultAtOnce   = 20, 50 // from the page to the vault
+	ordersPerSecond, ordersAtOnce = 1, 20  // new orders
 )
 
-// maxAddresses bounds the limiters that are kept: those of this many recent
-// addresses, and of as many before them.
+// maxAddresses is the maximum number of limiters for recent addresses. The
+// limiters of as many earlier addresses are kept too.
 const maxAddresses = 10_000
 
-// eachAddress has a limiter for every client address. All visitors use one public
-// key: a limit on the key would let one visitor shut out all others. Behind a
-// load balancer, take the address from the header that it sets.
+// eachAddress has a limiter for every client address. All visitors use one
+// public key, so with a limit on the key one visitor could shut out all
+// others. Behind a load balancer, take the address from the header that it
+// sets.
 type eachAddress struct {
 	limit rate.Limit
 	burst int
@@ -32,7 +33,7 @@ type eachAddress struct {
 	recent, old map[netip.Prefix]*rate.Limiter
 }
 
-// of returns the limiter of the address that a request comes from.
+// of returns the limiter for the address of a request.
 func (e *eachAddress) of(r *http.Request) *rate.Limiter {
 	from := network(r.RemoteAddr)
 	e.mu.Lock()
@@ -51,8 +52,9 @@ func (e *eachAddress) of(r *http.Request) *rate.Limiter {
 	return l
 }
 
-// network is what counts as one address. For IPv6 that is a network of 64 bits,
-// the least that a customer has. Everything that is not an address counts as one.
+// network returns the network that counts as one address. For IPv6 it has 64
+// bits, the smallest network that a customer has. All invalid addresses count
+// as one.
 func network(remote string) netip.Prefix {
 	peer, err := netip.ParseAddrPort(remote)
 	if err != nil {
@@ -66,9 +68,10 @@ func network(remote string) netip.Prefix {
 	return netip.PrefixFrom(addr, bits).Masked()
 }
 
-// limitPages limits what pages send to the vault, with the public key or in a
-// session. The shop's own server is not limited here: it asks for no more than
-// its visitors may, and one visitor must not use up what is meant for all.
+// limitPages limits the requests of pages to the vault, with the public key
+// or in a session. It does not limit the shop's server, which sends only as
+// many requests as its visitors cause. One visitor must not use up the limit
+// of all others.
 func limitPages(access *vaultAccess) func(*http.Request, *vault.Client, int) (time.Duration, bool) {
 	pages := &eachAddress{limit: vaultPerSecond, burst: vaultAtOnce}
 	return func(r *http.Request, c *vault.Client, cost int) (time.Duration, bool) {

@@ -9,8 +9,8 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/long"
 )
 
-// weakText is the text on a page that has less contrast than WCAG asks for at
-// level AA, 4.5 to 1, and the edges of inputs that have less than 3 to 1.
+// weakText finds text with less contrast than WCAG level AA requires, 4.5 to
+// 1, and edges of inputs with less than 3 to 1.
 const weakText = `(() => {
   const channels = (color) => (color.match(/[\d.]+/g) ?? []).map(Number);
   const light = (color) => {
@@ -38,8 +38,9 @@ const weakText = `(() => {
   return weak.join('; ');
 })()`
 
-// TestEveryoneCanReadThePages looks at contrast, width and labels. The short run
-// leaves out two of the screens: each width and each scheme stays.
+// TestEveryoneCanReadThePages checks contrast, width and labels. The short
+// run leaves out two of the screens, but covers each width and each color
+// scheme.
 func TestEveryoneCanReadThePages(t *testing.T) {
 	t.Parallel()
 	for name, s := range map[string]browser.Screen{
@@ -70,7 +71,7 @@ func TestEveryoneCanReadThePages(t *testing.T) {
 			check("empty")
 			p.tabTo("pay")
 			if outline := p.Value(`getComputedStyle(document.activeElement).outlineStyle`); outline != "solid" {
-				t.Errorf("the outline of what has the focus is %s", outline)
+				t.Errorf("the outline of the focused element is %s", outline)
 			}
 			p.Press(kb.Enter)
 			p.awaitError("number", "Enter the card number.")

@@ -1,34 +1,35 @@
-// Command checkout is a shop that takes card payments in a web page. Its server
-// never sees a card.
+// Command checkout is a shop that takes card payments in a web page. Its
+// server never sees a card.
 //
 //	go run ./examples/checkout
 //
 // It prints the address of the shop. There are three servers, each on its own
-// port: the shop, the vault, and an acquirer that moves no money. This is what
-// happens to the card:
+// port: the shop, the vault, and an acquirer that moves no money. This is
+// what happens to the card:
 //
 //   - The page opens a session at the vault with a public key, which alone cannot
 //     store a card, and sends the session's nonce to the shop.
 //   - The shop authorizes the session with its private key: to create tokens in
 //     the container of this order, for one minute.
-//   - The page sends the card to the vault with the session's key, and the token
-//     that it gets in return to the shop.
+//   - The page sends the card to the vault with the session's key, and sends the
+//     token that it gets to the shop.
 //   - The shop reads the masked token, and checks that it is a card of this
-//     order: the token of another order pays for nothing.
+//     order. The token of another order cannot pay for it.
 //   - The shop charges the card through a proxy of the vault, which replaces the
-//     token with the card on the way to the acquirer. Only the acquirer's own 200
-//     counts as paid.
+//     token with the card on the way to the acquirer. The order is paid only if
+//     the acquirer itself responds with 200.
 //
-// A visitor who writes their own page can send anything, including a card with a
-// mask that hides nothing. The shop refuses such a token and keeps nothing of it.
-// Visitors are limited in their attempts to pay an order, and client addresses in
-// new orders and requests to the vault.
+// A visitor who writes their own page can send anything, including a card
+// with a mask that hides nothing. The shop rejects such a token and keeps
+// nothing of it. There are limits on the attempts to pay an order, and for
+// each client address on new orders and requests to the vault.
 //
-// The vault answers only pages of the shop's origin. Someone who can change the
-// page can still read what is typed into it, so the page loads nothing from
-// elsewhere, and its content security policy allows no inline script.
+// The vault accepts requests only from pages of the shop's origin. Someone
+// who can change the page can still read what is typed into it. So the page
+// loads nothing from elsewhere, and its content security policy allows no
+// inline script.
 //
-// Everything is in memory and gone when the program ends.
+// Everything is in memory and lost when the program ends.
 package main
 
 import (
@@ -61,7 +62,7 @@ func main() {
 	}
 }
 
-// run is the program. It ends when ctx does.
+// run is the program. It ends when ctx is done.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	f := flag.NewFlagSet("checkout", flag.ContinueOnError)
 	f.SetOutput(stderr)
@@ -87,8 +88,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	return errors.Join(s.serve(ctx), v.Close())
 }
 
-// openVault opens a vault in memory. Proxies may reach this machine, because the
-// acquirer is here; a real one on the internet needs no such policy.
+// openVault opens a vault in memory. Proxies may reach this machine, because
+// the acquirer runs here. A real acquirer on the internet needs no such
+// policy.
 func openVault(ctx context.Context, cfg *vault.Config) (*vault.Vault, error) {
 	var c vault.Config
 	if cfg != nil {
@@ -130,5 +132,5 @@ func (l *listeners) close() {
 	}
 }
 
-// originOf is the web origin of a listener.
+// originOf returns the web origin of a listener.
 func originOf(l net.Listener) string { return "http://" + l.Addr().String() }

@@ -9,7 +9,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// Bounds on orders.
+// Limits on orders.
 const (
 	maxOrders   = 10_000
 	maxAttempts = 20 // to pay an order: as many sessions, and as many charges
@@ -18,17 +18,17 @@ const (
 // errTooOften means that there were too many attempts to pay an order.
 var errTooOften = errors.New("too many attempts to pay the order")
 
-// order is what a customer is about to buy, or has bought. Anyone who knows its
-// id may pay it and see its receipt.
+// order is an order of a customer. Anyone who knows its id may pay it and see
+// its receipt.
 type order struct {
 	id string
 
 	mu       sync.Mutex // held while the order is being paid
 	sessions int
 	until    time.Time   // when the last session ends
-	charges  int         // including tokens that were refused before a charge
-	open     bool        // a charge was requested, and it is not known whether it was made
-	paid     *maskedCard // nil until then
+	charges  int         // including tokens that were rejected before a charge
+	open     bool        // a charge was requested, and its result is unknown
+	paid     *maskedCard // nil until it is paid
 }
 
 // receipt returns the card that the order was paid with, or nil.
@@ -38,7 +38,7 @@ func (o *order) receipt() *maskedCard {
 	return o.paid
 }
 
-// session counts a session, and reports whether it is allowed.
+// session counts a session and reports whether it is allowed.
 func (o *order) session() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -51,8 +51,8 @@ func (o *order) session() bool {
 }
 
 // pay checks a card and charges it, unless the order is already paid or there
-// were too many attempts. Concurrent calls wait for each other, so an order is
-// paid once.
+// were too many attempts. Concurrent calls wait for each other, so an order
+// is paid once.
 func (o *order) pay(check func() (*maskedCard, error), charge func() error) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -76,8 +76,8 @@ func (o *order) pay(check func() (*maskedCard, error), charge func() error) erro
 	return nil
 }
 
-// mayGo reports whether the order can be forgotten: it is neither paid nor being
-// paid.
+// mayGo reports whether the order can be dropped: it is neither paid nor
+// being paid.
 func (o *order) mayGo() bool {
 	if !o.mu.TryLock() {
 		return false
@@ -86,16 +86,16 @@ func (o *order) mayGo() bool {
 	return o.paid == nil && !o.open && time.Now().After(o.until)
 }
 
-// orders are the orders of the shop, with the oldest first in line. A real shop
-// keeps them in a database.
+// orders are the orders of the shop, oldest first. A real shop keeps them in
+// a database.
 type orders struct {
 	mu   sync.Mutex
 	byID map[string]*order
 	line []string
 }
 
-// add creates an order. If there are too many, it replaces the oldest that may
-// go; if none may, add returns nil.
+// add creates an order. If there are too many, it replaces the oldest order
+// that can be dropped. If no order can be dropped, it returns nil.
 func (s *orders) add() *order {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -111,8 +111,8 @@ func (s *orders) add() *order {
 	return o
 }
 
-// forgetOne forgets the oldest order that may go, and reports whether there was
-// one.
+// forgetOne drops the oldest order that can be dropped, and reports whether
+// it found one.
 func (s *orders) forgetOne() bool {
 	i := slices.IndexFunc(s.line, func(id string) bool { return s.byID[id].mayGo() })
 	if i < 0 {
@@ -123,7 +123,7 @@ func (s *orders) forgetOne() bool {
 	return true
 }
 
-// find returns the order, or nil if there is no such order.
+// find returns the order, or nil if it does not exist.
 func (s *orders) find(id string) *order {
 	s.mu.Lock()
 	defer s.mu.Unlock()

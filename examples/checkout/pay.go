@@ -18,7 +18,7 @@ import (
 	"github.com/seed-72ea4aab/vault/vaultclient"
 )
 
-// vaultAccess is how the shop's server reaches the vault: over HTTP, as if the
+// vaultAccess is the shop server's access to the vault: over HTTP, as if the
 // vault ran elsewhere.
 type vaultAccess struct {
 	url        string
@@ -36,62 +36,63 @@ func (a *vaultAccess) connect(url string) (err error) {
 	return err
 }
 
-// Bounds on requests to the vault, all attempts together.
+// Limits on requests to the vault, for all attempts together.
 const (
 	callTimeout   = 10 * time.Second
-	chargeTimeout = 30 * time.Second // the vault gives the acquirer 25
+	chargeTimeout = 30 * time.Second // the vault waits 25 seconds for the acquirer
 	maxAnswer     = 64 << 10
 )
 
 // sessionLife is how long a session may create cards after it is authorized.
 const sessionLife = time.Minute
 
-// cards is the container that the vault keeps card tokens in.
+// cards is the container of card tokens in the vault.
 const cards = "/pci/high/"
 
-// containerOf is the container of an order's cards. Each order has its own, so
-// that a token pays only for the order it was created for. A session that asks
-// for deduplication may get the token of someone else who uses the same card, but
-// that one is in another container.
+// containerOf returns the container of an order's cards. Each order has its
+// own container, so that a token pays only for its own order. A session that
+// requests deduplication may get the token of another customer with the same
+// card, but that token is in another container.
 func containerOf(order string) string { return cards + order + "/" }
 
-// maskedCard is what the shop gets to see of a card.
+// maskedCard is the part of a card that the shop sees.
 type maskedCard struct {
 	Number string `json:"number"`
 	Month  int    `json:"expiration_month"`
 	Year   int    `json:"expiration_year"`
 }
 
-// Last4 is the end of the number, which the mask shows.
+// Last4 returns the last digits of the number, which the mask shows.
 func (c *maskedCard) Last4() string { return c.Number[max(0, len(c.Number)-4):] }
 
-// Expiry is the month in which the card expires, as the card shows it.
+// Expiry returns the expiry date in the form on the card.
 func (c *maskedCard) Expiry() string { return fmt.Sprintf("%02d/%02d", c.Month, c.Year%100) }
 
-// maskedNumber is a card number that shows only its last four digits.
+// maskedNumber matches a card number that shows only its last four digits.
 var maskedNumber = regexp.MustCompile(`^X{8,15}[0-9]{4}$`)
 
-// isMasked reports whether the card shows no more than its last four digits and
-// its date. A token's creator may choose its mask, and here that is a visitor.
+// isMasked reports whether the card shows only its last four digits and its
+// date. The creator of a token may choose its mask, and here the creator is a
+// visitor.
 func (c *maskedCard) isMasked() bool {
 	return maskedNumber.MatchString(c.Number) && 1 <= c.Month && c.Month <= 12 && 1000 <= c.Year && c.Year <= 9999
 }
 
 // errNotPayable means that a token is not a card of this order with the usual
-// mask. The error does not say what the token holds instead.
+// mask. The error does not reveal what the token holds instead.
 var errNotPayable = errors.New("the token is not a masked card of this order")
 
-// errNotCharged means that the acquirer's answer is neither a charge nor a
-// refusal.
+// errNotCharged means that the acquirer's response neither confirms nor
+// declines the charge.
 var errNotCharged = errors.New("the acquirer did not confirm the charge")
 
-// declinedError is the acquirer's refusal of a card.
+// declinedError means that the acquirer declined a card.
 type declinedError struct{ reason string }
 
 func (e *declinedError) Error() string { return "the acquirer declined the card" }
 
-// authorize lets the session with this nonce create card tokens for one order,
-// and nothing else.
+// authorize allows the session with this nonce only to create card tokens for
+// one order.
 func (a *vaultAccess) authorize(ctx context.Context, order, nonce string) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -113,14 +114,14 @@ func (a *vaultAccess) card(ctx context.Context, order string, token uuid.UUID) (
 		return nil, errNotPayable
 	}
 	card := &maskedCard{}
-	if t.Data.Decode(card) != nil || !card.isMasked() { // the cause could hold the number
+	if t.Data.Decode(card) != nil || !card.isMasked() { // the cause may contain the number
 		return nil, errNotPayable
 	}
 	return card, nil
 }
 
-// charge asks the acquirer to charge the price of an order. The vault replaces
-// the token with the card on the way.
+// charge requests the acquirer to charge the price of an order. The vault
+// replaces the token with the card on the way.
 func (a *vaultAccess) charge(ctx context.Context, order string, token uuid.UUID) error {
 	body, err := json.Marshal(map[string]any{
 		"order": order, "amount": price, "currency": currency, "card": "{{ " + token.String() + " }}",
@@ -130,8 +131,8 @@ func (a *vaultAccess) charge(ctx context.Context, order string, token uuid.UUID)
 	}
 	ctx, cancel := context.WithTimeout(ctx, chargeTimeout)
 	defer cancel()
-	// If the vault itself refuses, that is an error here. So the status is always
-	// the acquirer's own.
+	// A refusal of the vault itself is an error here. So the status is always
+	// the acquirer's.
 	res, err := a.client.InvokeProxy(ctx, vault.ProxyCall{Key: a.proxyKey, Method: http.MethodPost,
 		Header: http.Header{"Content-Type": {"application/json"}}, Body: bytes.NewReader(body), ContentLength: int64(len(body))})
 	if err != nil {
@@ -147,7 +148,7 @@ func (a *vaultAccess) charge(ctx context.Context, order string, token uuid.UUID)
 			return errNotCharged
 		}
 		return &declinedError{d.Reason}
-	default: // a redirect among others
+	default: // such as a redirect
 		return fmt.Errorf("%w: status %d", errNotCharged, res.Status)
 	}
 }

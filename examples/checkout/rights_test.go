@@ -17,18 +17,19 @@ import (
 
 const cardData = `{"number":"4242424242424242","expiration_month":12,"expiration_year":2039,"cvc":"7391"}`
 
-// cardFor is the body that the page of an order sends to the vault.
+// cardFor returns the body that the page of an order sends to the vault.
 func cardFor(order string) string {
 	return fmt.Sprintf(`{"type":"card","data":%s,"containers":[%q]}`, cardData, containerOf(path.Base(order)))
 }
 
-// answer is what a server said.
+// answer is an HTTP response.
 type answer struct {
 	status int
 	body   []byte
 }
 
-// expect reads an answer of this status into dst. Another status is an error.
+// expect decodes a response with this status into dst. Another status is an
+// error.
 func (a *answer) expect(status int, dst any) error {
 	if a.status != status {
 		return fmt.Errorf("%d %s", a.status, a.body)
@@ -36,7 +37,7 @@ func (a *answer) expect(status int, dst any) error {
 	return json.Unmarshal(a.body, dst)
 }
 
-// send sends a request and returns its answer.
+// send sends a request and returns the response.
 func (w *world) send(method, url, key, body string) *answer {
 	w.t.Helper()
 	req, err := http.NewRequestWithContext(w.t.Context(), method, url, strings.NewReader(body))
@@ -67,10 +68,10 @@ func (w *world) openSession(order string) (vault.Session, *answer) {
 	return s, w.send("POST", order+"/session", "", fmt.Sprintf(`{"nonce":%q}`, s.Nonce))
 }
 
-// newCard makes a card token as the page of an order does.
+// newCard creates a card token as the page of an order does.
 func (w *world) newCard(order string) string { return w.newToken(order, cardFor(order)) }
 
-// newToken makes a token in a session for an order.
+// newToken creates a token in a session for an order.
 func (w *world) newToken(order, body string) string {
 	w.t.Helper()
 	session, res := w.openSession(order)
@@ -90,7 +91,7 @@ func (w *world) pay(order, token string) *answer {
 	return w.send("POST", order+"/payment", "", fmt.Sprintf(`{"token":%q}`, token))
 }
 
-func TestEachKeyMayDoWhatItIsFor(t *testing.T) {
+func TestEachKeyHasOnlyItsPermissions(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t).start()
 	order, api := w.orderPage(), w.store.vault.url
@@ -116,12 +117,12 @@ func TestEachKeyMayDoWhatItIsFor(t *testing.T) {
 			t.Errorf("%s: %d %s", name, res.status, res.body)
 		}
 		if bytes.Contains(res.body, []byte(goodNumber)) {
-			t.Errorf("%s: the answer holds the number", name)
+			t.Errorf("%s: the response contains the number", name)
 		}
 	}
 }
 
-func TestTheVaultAnswersPagesOfTheShopAlone(t *testing.T) {
+func TestVaultAcceptsOnlyPagesOfTheShop(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t).start()
 	for origin, want := range map[string]string{originOf(w.listeners.shop): originOf(w.listeners.shop), "https://evil.example": ""} {
@@ -142,7 +143,7 @@ func TestTheVaultAnswersPagesOfTheShopAlone(t *testing.T) {
 	}
 }
 
-func TestWhatTheShopRefuses(t *testing.T) {
+func TestShopRefusesBadRequests(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t).start()
 	order := w.orderPage()
@@ -168,7 +169,7 @@ func TestWhatTheShopRefuses(t *testing.T) {
 	}
 }
 
-func TestPaymentsAtTheSameTimeChargeOnce(t *testing.T) {
+func TestConcurrentPaymentsChargeOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t).start()
 	order := w.orderPage()
@@ -183,10 +184,10 @@ func TestPaymentsAtTheSameTimeChargeOnce(t *testing.T) {
 	}
 	wg.Wait()
 	if got := w.charges(); len(got) != 1 || w.asked.Load() != 1 {
-		t.Errorf("charged %d times, asked for %d times", len(got), w.asked.Load())
+		t.Errorf("charged %d times, requested %d times", len(got), w.asked.Load())
 	}
 	if _, res := w.openSession(order); res.status != http.StatusConflict {
-		t.Errorf("a session for an order that is paid: %d", res.status)
+		t.Errorf("a session for a paid order: %d", res.status)
 	}
 }
 
@@ -216,7 +217,7 @@ func TestRunPrintsTheAddress(t *testing.T) {
 		t.Error(err)
 	}
 	if !out.contains("Ctrl-C") {
-		t.Error("the line is not whole")
+		t.Error("the line is incomplete")
 	}
 	for _, bad := range [][]string{{"-nope"}, {"-shop", "nowhere"}} {
 		if err := run(t.Context(), bad, io.Discard, io.Discard); err == nil {

@@ -17,7 +17,7 @@ import (
 
 var update = flag.Bool("update", false, "rewrite screenshot.png")
 
-// TestScreenshot makes the picture of the README: desktop and phone.
+// TestScreenshot creates the picture of the README: desktop and phone.
 func TestScreenshot(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t).start()

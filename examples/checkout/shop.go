@@ -13,13 +13,13 @@ import (
 	"github.com/google/uuid"
 )
 
-// What the shop sells.
+// The price of the shop's only product.
 const (
 	price    = 4200 // in cents
 	currency = "EUR"
 )
 
-// maxBody bounds what the shop and the acquirer read of a request.
+// maxBody is how many bytes of a request the shop and the acquirer read.
 const maxBody = 4 << 10
 
 //go:embed page
@@ -27,11 +27,11 @@ var files embed.FS
 
 var pages = template.Must(template.ParseFS(files, "page/*.html"))
 
-// shop is the shop's server. It gets nonces and tokens, and no cards.
+// shop is the shop's server. It gets nonces and tokens, but no cards.
 type shop struct {
 	vault  *vaultAccess
 	orders orders
-	visits *eachAddress // bounds new orders
+	visits *eachAddress // limits new orders
 	logger *slog.Logger
 }
 
@@ -42,7 +42,7 @@ func newShop(access *vaultAccess, logger *slog.Logger) *shop {
 func (s *shop) handler() http.Handler {
 	static, err := fs.Sub(files, "page")
 	if err != nil {
-		panic(err) // unreachable: the folder is embedded
+		panic(err) // unreachable, because the folder is embedded
 	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", s.newOrder)
@@ -55,9 +55,9 @@ func (s *shop) handler() http.Handler {
 	return s.logged(s.guarded(http.NewCrossOriginProtection().Handler(mux)))
 }
 
-// guarded sets the headers of every answer. They tell the browser to load and
-// run only the shop's own files, to talk only to the shop and its vault, and to
-// keep no copy.
+// guarded sets the headers of every response. They tell the browser to load
+// and run only the shop's own files, to connect only to the shop and its
+// vault, and to keep no copy.
 func (s *shop) guarded(next http.Handler) http.Handler {
 	policy := "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self' " + s.vault.url +
 		"; form-action 'none'; base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'"
@@ -78,7 +78,7 @@ func (s *shop) logged(next http.Handler) http.Handler {
 	})
 }
 
-// newOrder creates an order for the one thing that the shop sells.
+// newOrder creates an order for the shop's only product.
 func (s *shop) newOrder(w http.ResponseWriter, r *http.Request) {
 	if !s.visits.of(r).Allow() {
 		http.Error(w, "Too many requests. Try again in a moment.", http.StatusTooManyRequests)
@@ -119,7 +119,7 @@ func (s *shop) authorize(w http.ResponseWriter, r *http.Request) {
 	if o == nil {
 		return
 	}
-	if o.receipt() != nil { // no need for another card
+	if o.receipt() != nil { // no other card is needed
 		writeJSON(w, http.StatusConflict, problem{Message: "This order has already been paid."})
 		return
 	}
@@ -134,10 +134,10 @@ func (s *shop) authorize(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// pay pays for an order with a card, of which the shop gets only the token.
+// pay pays for an order with a card. The shop gets only its token.
 func (s *shop) pay(w http.ResponseWriter, r *http.Request) {
 	var in struct {
-		Token uuid.UUID `json:"token"` // only a UUID: it becomes part of an expression
+		Token uuid.UUID `json:"token"` // only a UUID, because it becomes part of an expression
 	}
 	o := s.read(w, r, &in)
 	if o == nil {
@@ -162,21 +162,21 @@ func (s *shop) pay(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// problem tells the page what to say, and next to which field.
+// problem is a message for the page, and the field that it belongs to.
 type problem struct {
-	Field   string `json:"field,omitempty"` // the id of an input; "" for the form
+	Field   string `json:"field,omitempty"` // the id of an input, or "" for the form
 	Message string `json:"message"`
 }
 
-// refusals put the acquirer's reasons into words for the customer.
+// refusals are messages to the customer for the acquirer's reasons.
 var refusals = map[string]problem{
 	declined:    {"number", "The bank declined this card. Try another one."},
 	expiredCard: {"expiry", "This card has expired. Try another one."},
 	wrongCode:   {"cvc", "The bank says this security code is wrong."},
 }
 
-// refusal puts a reason into words. The acquirer may have more reasons than the
-// shop knows.
+// refusal returns the message for a reason. The acquirer may have reasons
+// that the shop does not know.
 func refusal(reason string) problem {
 	if p, ok := refusals[reason]; ok {
 		return p
@@ -186,8 +186,8 @@ func refusal(reason string) problem {
 
 var tooOften = problem{Message: "There were too many attempts to pay for this order. Start a new one."}
 
-// read finds the order of a request and reads its body. If it cannot, it answers
-// the request itself and returns nil.
+// read finds the order of a request and decodes its body. On failure it
+// writes the response and returns nil.
 func (s *shop) read(w http.ResponseWriter, r *http.Request, body any) *order {
 	o := s.orders.find(r.PathValue("id"))
 	if o == nil {
@@ -201,8 +201,8 @@ func (s *shop) read(w http.ResponseWriter, r *http.Request, body any) *order {
 	return o
 }
 
-// fail answers when a call to the vault fails. The cause goes to the log; it
-// contains no card data, because the vault's errors never do.
+// fail responds to a request if a call to the vault fails. The log has the
+// cause. It contains no card data, because the vault's errors never do.
 func (s *shop) fail(w http.ResponseWriter, r *http.Request, what string, err error) {
 	s.logger.ErrorContext(r.Context(), what, "error", err)
 	writeJSON(w, http.StatusBadGateway, problem{Message: "We could not confirm the payment. Press Pay again: you will not be charged twice."})

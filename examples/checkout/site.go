@@ -20,8 +20,8 @@ type site struct {
 	bank                  *acquirer
 }
 
-// newSite sets up a new vault for the shop and puts each part on its server. The
-// vault answers only pages of the shop.
+// newSite sets up a new vault for the shop and creates a server for each
+// part. The vault accepts requests only from pages of the shop.
 func newSite(ctx context.Context, v *vault.Vault, l *listeners, logger *slog.Logger) (*site, error) {
 	access, err := setUp(ctx, v, originOf(l.acquirer))
 	if err != nil {
@@ -41,22 +41,23 @@ func newSite(ctx context.Context, v *vault.Vault, l *listeners, logger *slog.Log
 }
 
 // setUp creates the shop's tenant, its two applications, and the proxy to the
-// acquirer. Each application gets what it needs and no more.
+// acquirer. Each application gets only the permissions that it needs.
 func setUp(ctx context.Context, v *vault.Vault, acquirer string) (*vaultAccess, error) {
 	tenant, err := v.CreateTenant(ctx, "Shop")
 	if err != nil {
 		return nil, err
 	}
 	c := v.Tenant(tenant.ID)
-	// Everyone can see the public key in the page. Any public application may open
-	// sessions; the one permission that it must have leads nowhere.
+	// Everyone can see the public key in the page. Any public application may
+	// open sessions. It must have at least one permission, so it gets one on
+	// a container that is not used.
 	page, err := c.CreateApplication(ctx, vault.ApplicationParams{Name: "Checkout page", Type: vault.ApplicationPublic,
 		Rules: []vault.AccessRule{{Priority: 1, Container: "/nowhere/", Transform: vault.TransformRedact, Permissions: []vault.Permission{"token:create"}}}})
 	if err != nil {
 		return nil, err
 	}
-	// The server reads masked cards. It may use them in the clear, but only a proxy
-	// sees what it uses.
+	// The server reads masked cards. It may use them in plaintext, but only a
+	// proxy sees the plaintext.
 	server, err := c.CreateApplication(ctx, vault.ApplicationParams{Name: "Shop server", Type: vault.ApplicationPrivate,
 		Rules: []vault.AccessRule{
 			{Priority: 1, Container: cards, Transform: vault.TransformMask, Permissions: []vault.Permission{"token:create", "token:read"}},
@@ -72,7 +73,7 @@ func setUp(ctx context.Context, v *vault.Vault, acquirer string) (*vaultAccess, 
 	return &vaultAccess{page: page.ID, publicKey: page.Key, privateKey: server.Key, proxyKey: proxy.Key}, nil
 }
 
-// Bounds of a server.
+// Limits of a server.
 const (
 	readTimeout  = 10 * time.Second
 	writeTimeout = time.Minute
@@ -82,11 +83,11 @@ const (
 
 func newServer(h http.Handler) *http.Server {
 	return &http.Server{Handler: h, ReadTimeout: readTimeout, WriteTimeout: writeTimeout, IdleTimeout: writeTimeout,
-		MaxHeaderBytes: maxHeader, DisableGeneralOptionsHandler: true} // OPTIONS * is for the handlers too
+		MaxHeaderBytes: maxHeader, DisableGeneralOptionsHandler: true} // OPTIONS * also goes to the handlers
 }
 
-// serve runs the servers until ctx ends, or one of them fails, and then until
-// the requests in progress are done.
+// serve runs the servers until ctx ends or one of them fails. Then it waits
+// for the requests in progress.
 func (s *site) serve(ctx context.Context) error {
 	servers := map[*http.Server]net.Listener{s.shop: s.listeners.shop, s.vault: s.listeners.vault, s.acquirer: s.listeners.acquirer}
 	failed := make(chan error, len(servers))
@@ -104,7 +105,7 @@ func (s *site) serve(ctx context.Context) error {
 	}
 	drain, cancel := context.WithTimeout(context.Background(), drainTimeout)
 	defer cancel()
-	for _, server := range []*http.Server{s.shop, s.vault, s.acquirer} { // each needs the next
+	for _, server := range []*http.Server{s.shop, s.vault, s.acquirer} { // each depends on the next
 		err = errors.Join(err, server.Shutdown(drain))
 	}
 	return err

@@ -16,11 +16,12 @@ import (
 	"github.com/seed-72ea4aab/vault/vaultclient"
 )
 
-// world is a site under test, and a record of all that its shop was sent.
+// world is a site under test, and a record of everything that its shop
+// received.
 type world struct {
 	*site
 	t        *testing.T
-	received *record // bytes that reached the shop, by whatever connection
+	received *record // bytes that reached the shop, on any connection
 	logs     *record
 	skew     *skew
 	asked    atomic.Int64 // requests to the acquirer
@@ -44,15 +45,16 @@ func (r *record) contains(text string) bool {
 	return bytes.Contains(r.buf.Bytes(), []byte(text))
 }
 
-// holdsCode reports whether a security code is in the record by itself: not
-// within a longer number, nor within an id, where its digits may be by chance.
+// holdsCode reports whether the record contains a security code as a separate
+// number. It ignores longer numbers and ids, which may contain the digits by
+// chance.
 func (r *record) holdsCode(code string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return regexp.MustCompile(`(^|[^0-9a-f-])` + code + `($|[^0-9a-f-])`).Match(r.buf.Bytes())
 }
 
-// recordedConn notes what is read from a connection.
+// recordedConn records the bytes that are read from a connection.
 type recordedConn struct {
 	net.Conn
 	to *record
@@ -64,7 +66,7 @@ func (c *recordedConn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// recordedListener notes what is read from all connections.
+// recordedListener records the bytes that are read from all connections.
 type recordedListener struct {
 	net.Listener
 	to *record
@@ -96,7 +98,7 @@ func (s *skew) set(d time.Duration) {
 	s.ahead = d
 }
 
-// newWorld sets a site up. It serves once start is called.
+// newWorld sets up a site. It serves after start is called.
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	w := &world{t: t, received: &record{}, logs: &record{}, skew: &skew{}}
@@ -125,7 +127,8 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// recorded is a transport of the shop's server that notes what it reads.
+// recorded returns a transport for the shop's server that records what it
+// reads.
 func (w *world) recorded() http.RoundTripper {
 	return &http.Transport{
 		DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
@@ -153,12 +156,12 @@ func (w *world) start() *world {
 	return w
 }
 
-// orderPage makes an order and returns the address of its page.
+// orderPage creates an order and returns the address of its page.
 func (w *world) orderPage() string {
 	return originOf(w.listeners.shop) + "/orders/" + w.store.orders.add().id
 }
 
-// charges returns what the acquirer has charged.
+// charges returns the charges of the acquirer.
 func (w *world) charges() []charge {
 	w.bank.mu.Lock()
 	defer w.bank.mu.Unlock()

@@ -1,12 +1,12 @@
-// Command embed is a shop that charges cards without handling them: it keeps the
-// cards in a vault inside its own process, and a reactor sends them to the
-// payment gateway.
+// Command embed is a shop that charges cards without handling them. It keeps
+// the cards in a vault inside its own process, and a reactor sends them to
+// the payment gateway.
 //
 //	go run ./examples/embed
 //
 // The gateway is a fake one on this machine. Everything else is as in a real
-// shop: the shop knows a token, the reactor's code has the card for the length of
-// a call, and only the masked card and the receipt come back.
+// shop. The shop knows a token, and the reactor's code has the card only
+// during a call. Only the masked card and the receipt come back.
 package main
 
 import (
@@ -63,7 +63,8 @@ func run(ctx context.Context, out io.Writer) (err error) {
 	}
 	v, err := vault.Open(ctx, store, vault.NewKey(), &vault.Config{
 		Runtime: jsruntime.New(nil),
-		// The fake gateway is on this machine. A real one needs none of this.
+		// The fake gateway is on this machine. A real gateway needs no such
+		// policy.
 		Egress: vault.EgressPolicy{AllowHTTP: true, AllowPrivate: true},
 	})
 	if err != nil {
@@ -77,7 +78,7 @@ func run(ctx context.Context, out io.Writer) (err error) {
 	return sell(ctx, v.Tenant(shop.ID), gateway.URL, out)
 }
 
-// sell stores two cards and charges them; the gateway declines the second.
+// sell stores two cards and charges them. The gateway declines the second.
 func sell(ctx context.Context, c *vault.Owner, gateway string, out io.Writer) error {
 	reactor, err := c.CreateReactor(ctx, vault.ReactorParams{
 		Name: "Charge", Code: charge,
@@ -99,9 +100,9 @@ func sell(ctx context.Context, c *vault.Owner, gateway string, out io.Writer) er
 	return nil
 }
 
-// pay charges a card of which it knows only the token. If the gateway declines
-// the card, that is a result and not an error: the reactor answers with a 402,
-// and its messages are meant for the caller.
+// pay charges a card by its token. If the gateway declines the card, that is
+// a result and not an error: the reactor responds with a 402, and its
+// messages are for the caller.
 func pay(ctx context.Context, c *vault.Client, reactor uuid.UUID, card string, out io.Writer) error {
 	result, err := c.React(ctx, reactor, vault.ReactParams{
 		Args: map[string]any{"card": "{{ " + card + " }}", "amount": 1999},
@@ -118,7 +119,7 @@ func pay(ctx context.Context, c *vault.Client, reactor uuid.UUID, card string, o
 	return nil
 }
 
-// fakeGateway accepts every card but one.
+// fakeGateway accepts every card except one.
 func fakeGateway(w http.ResponseWriter, r *http.Request) {
 	var body struct{ Number string }
 	if r.Header.Get("Authorization") != "Bearer sk_test" || json.NewDecoder(r.Body).Decode(&body) != nil {

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks an exported audit log with nothing but Python and the vault's public key.
+"""Verifies an exported audit log with only Python and the vault's public key.
 
     verify.py BUNDLE VKEY [EARLIER_NOTE]
 
@@ -16,12 +16,12 @@ FIELDS = "id created_at actor_id actor_type actor_name entity_type entity_id ope
 
 
 def verify(lines, vkey, earlier):
-    def event(p):  # returns an event that the signed tree holds
+    def event(p):  # returns an event of the signed tree
         leaf = sha256(b"\0" + p["body"].encode()).digest()
         check(included(leaf, p["index"], size, [unb64(h) for h in p["proof"]], root), "an event is not in the tree")
         return json.loads(p["body"])
 
-    def compare(tree, suffix=""):  # an earlier origin may tell of what a restore has removed
+    def compare(tree, suffix=""):  # an earlier origin may cover entries that a restore removed
         nonlocal compared
         if since and since[1] == tree.size and since[0] in [name + suffix for name in origins]:
             check(tree.root() == since[2] or since[0] != origin + suffix, "forked")

@@ -1,5 +1,5 @@
-// Package evidence_test runs verify.py, which checks an exported audit log with
-// Python's standard library alone.
+// Package evidence_test runs verify.py, which verifies an exported audit log
+// with only Python's standard library.
 package evidence_test
 
 import (
@@ -44,7 +44,7 @@ func run(t *testing.T, bundle []byte, args ...string) (int, string) {
 	return 0, string(out)
 }
 
-// TestVerifyPy gives the script bundles, good and bad, and compares what it says
+// TestVerifyPy gives the script good and bad bundles, and compares its result
 // with the verdict of package evidence.
 func TestVerifyPy(t *testing.T) {
 	t.Parallel()
@@ -82,7 +82,7 @@ func TestVerifyPy(t *testing.T) {
 			}
 			r, err := evidence.Verify(bytes.NewReader(c.bundle), vkey, nil)
 			if ok := err == nil && r.OK(); ok != (c.want == 0) {
-				t.Errorf("package evidence says %v: %v", ok, err)
+				t.Errorf("verdict of package evidence: %v: %v", ok, err)
 			}
 		})
 	}

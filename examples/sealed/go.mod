@@ -2,14 +2,18 @@ module github.com/seed-72ea4aab/vault/examples/sealed
 
 go 1.26.0
 
-replace github.com/seed-72ea4aab/vault => ../../
+replace (
+	github.com/seed-72ea4aab/vault => ../../
+	github.com/seed-72ea4aab/vault/vaultpgx => ../../vaultpgx
+)
 
 require (
 	github.com/google/go-cmp v0.7.0
 	github.com/jackc/pgx/v5 v5.12.0
 	github.com/jmoiron/sqlx v1.4.0
 	github.com/lib/pq v1.12.3
-	github.com/seed-72ea4aab/vault v0.0.0-00010101000000-000000000000
+	github.com/seed-72ea4aab/vault v0.1.0
+	github.com/seed-72ea4aab/vault/vaultpgx v0.0.0-00010101000000-000000000000
 	gorm.io/driver/postgres v1.6.3
 	gorm.io/gorm v1.31.2
 )
@@ -29,6 +33,7 @@ require (
 	github.com/remyoudompheng/bigfft v0.0.0-20230129092748-24d4a6f8daec // indirect
 	github.com/tink-crypto/tink-go/v2 v2.9.0 // indirect
 	golang.org/x/crypto v0.58.0 // indirect
+	golang.org/x/mod v0.41.0 // indirect
 	golang.org/x/sync v0.24.0 // indirect
 	golang.org/x/sys v0.49.0 // indirect
 	golang.org/x/text v0.43.0 // indirect

@@ -2,7 +2,6 @@ package sealed
 
 import (
 	"context"
-	"database/sql"
 
 	"gorm.io/gorm"
 
@@ -13,7 +12,7 @@ import (
 // CreateWithGORM writes a customer and its tokens in one transaction.
 func CreateWithGORM(ctx context.Context, db *gorm.DB, c *vault.Client, cust *Customer) error {
 	return db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
-		if err := vaultsql.Seal(ctx, c.InTx(tx.Statement.ConnPool.(*sql.Tx)), cust); err != nil {
+		if err := vaultsql.Seal(ctx, c.InTx(tx.Statement.ConnPool.(vault.Tx)), cust); err != nil {
 			return err
 		}
 		return tx.Create(cust).Error

@@ -5,35 +5,32 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
-	"github.com/jackc/pgx/v5/stdlib"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/vaultpgx"
 	"github.com/seed-72ea4aab/vault/vaultsql"
 )
 
-// CreateWithPGX writes a customer and its tokens in one transaction. InTx takes a
-// transaction of database/sql, so the pool is opened as a database for it.
+// CreateWithPGX writes a customer and its tokens in one transaction of pgx.
 func CreateWithPGX(ctx context.Context, pool *pgxpool.Pool, c *vault.Client, cust *Customer) error {
-	db := stdlib.OpenDBFromPool(pool)
-	defer func() { _ = db.Close() }() // which leaves the pool open
-	tx, err := db.BeginTx(ctx, nil)
+	tx, err := pool.Begin(ctx)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = tx.Rollback() }() // does nothing after Commit
-	if err := vaultsql.Seal(ctx, c.InTx(tx), cust); err != nil {
+	defer func() { _ = tx.Rollback(ctx) }() // does nothing after Commit
+	if err := vaultsql.Seal(ctx, c.InTx(vaultpgx.Tx(tx)), cust); err != nil {
 		return err
 	}
-	err = tx.QueryRowContext(ctx, `INSERT INTO customers (name, email, card) VALUES ($1, $2, $3) RETURNING id`,
+	err = tx.QueryRow(ctx, `INSERT INTO customers (name, email, card) VALUES ($1, $2, $3) RETURNING id`,
 		cust.Name, cust.Email, cust.Card).Scan(&cust.ID)
 	if err != nil {
 		return err
 	}
-	return tx.Commit()
+	return tx.Commit(ctx)
 }
 
-// FindWithPGX returns the customers with an email address, opened. It uses the
-// interface of pgx itself.
+// FindWithPGX returns the customers with an email address, opened. It uses
+// pgx directly.
 func FindWithPGX(ctx context.Context, pool *pgxpool.Pool, c vault.API, email string) ([]Customer, error) {
 	ids, err := vaultsql.Lookup(ctx, c, Customer{}, "Email", email)
 	if err != nil {
@@ -50,8 +47,8 @@ func FindWithPGX(ctx context.Context, pool *pgxpool.Pool, c vault.API, email str
 	return found, vaultsql.Open(ctx, c, found)
 }
 
-// RenameWithPGX changes the name of a customer. The token stays, and so does the
-// row, which has its id.
+// RenameWithPGX changes the name of a customer. The token keeps its id, so
+// the row stays unchanged.
 func RenameWithPGX(ctx context.Context, pool *pgxpool.Pool, c vault.API, id int64, name string) error {
 	rows, err := pool.Query(ctx, `SELECT id, name, email, card FROM customers WHERE id = $1`, id)
 	if err != nil {

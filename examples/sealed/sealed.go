@@ -12,5 +12,5 @@ type Customer struct {
 	ID    int64
 	Name  vaultsql.Text `vault:"container=/pii/high/,index"`
 	Email vaultsql.Text `vault:"dedup"`
-	Card  vaultsql.Card // NULL for a customer without one
+	Card  vaultsql.Card // NULL for a customer without a card
 }

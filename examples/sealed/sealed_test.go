@@ -27,20 +27,20 @@ import (
 //go:embed schema.sql
 var schema string
 
-// library is one of the libraries, at work on a database.
+// library is one of the libraries with a database.
 type library struct {
 	create func(ctx context.Context, c *vault.Client, cust *sealed.Customer) error
 	find   func(ctx context.Context, c vault.API, email string) ([]sealed.Customer, error)
 }
 
-// world is a vault and a table of customers on one database.
+// world is a vault and a table of customers in one database.
 type world struct {
 	*vaulttest.Vault
 	db  *sql.DB
 	dsn string
 }
 
-// newWorld makes a world on PostgreSQL, or in memory with SQLite.
+// newWorld creates a world on PostgreSQL, or in memory with SQLite.
 func newWorld(t *testing.T, onSQLite bool) *world {
 	t.Helper()
 	if onSQLite {
@@ -70,7 +70,7 @@ func (w *world) exec(t *testing.T, statement string) {
 	}
 }
 
-// pool opens a pool of pgx.
+// pool opens a pgx pool.
 func (w *world) pool(t *testing.T) *pgxpool.Pool {
 	t.Helper()
 	pool, err := pgxpool.New(t.Context(), w.dsn)
@@ -116,7 +116,7 @@ func withGORM(t *testing.T, w *world) library {
 	var log strings.Builder
 	t.Cleanup(func() {
 		if strings.Contains(log.String(), "Jane") || !strings.Contains(log.String(), "INSERT") {
-			t.Error("the statements that GORM logs are not there, or show values")
+			t.Error("GORM logged no statements, or logged values")
 		}
 	})
 	db, err := gorm.Open(postgres.Open(w.dsn), &gorm.Config{Logger: logger.New(writer{&log}, logger.Config{LogLevel: logger.Info})})
@@ -187,7 +187,7 @@ func TestLibraries(t *testing.T) {
 	}
 }
 
-// check writes customers, and reads them again.
+// check writes customers and reads them back.
 func (l library) check(t *testing.T, w *world) {
 	t.Helper()
 	ctx := t.Context()
@@ -203,7 +203,7 @@ func (l library) check(t *testing.T, w *world) {
 	}
 	bad := sealed.Customer{Name: text("Jane Poe"), Email: text(email), Card: vaultsql.NewCard(vault.CardData{Number: "1"})}
 	if err := l.create(ctx, w.Private, &bad); err == nil || !strings.Contains(err.Error(), ".Card") {
-		t.Errorf("a card that is none: %v", err)
+		t.Errorf("an invalid card: %v", err)
 	}
 	found, err := l.find(ctx, w.Private, email)
 	if err != nil {
@@ -232,7 +232,7 @@ func (l library) check(t *testing.T, w *world) {
 	}
 }
 
-// A change is made in the token, so the row stays as it is.
+// A change is made in the token, so the row stays unchanged.
 func TestRename(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, false)
@@ -249,11 +249,11 @@ func TestRename(t *testing.T) {
 		t.Fatal(len(found), err)
 	}
 	if name, err := found[0].Name.Get(); name != "Jane Roe" || found[0].Name.ID() != cust.Name.ID() {
-		t.Errorf("the name is another, or in another token (%v)", err)
+		t.Errorf("the name or its token is wrong (%v)", err)
 	}
 }
 
-// Each library refuses to write a value that was not sealed.
+// Each library rejects writing a value that was not sealed.
 func TestUnsealedValuesAreNotWritten(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, false)

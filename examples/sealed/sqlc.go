@@ -11,8 +11,8 @@ import (
 
 //go:generate go run github.com/sqlc-dev/sqlc/cmd/sqlc@v1.31.1 generate
 
-// CreateWithSQLC writes a customer and its tokens in one transaction. sqlc.yaml says
-// which columns are sealed.
+// CreateWithSQLC writes a customer and its tokens in one transaction.
+// sqlc.yaml lists the sealed columns.
 func CreateWithSQLC(ctx context.Context, db *sql.DB, c *vault.Client, p *customers.CreateParams) (int64, error) {
 	tx, err := db.BeginTx(ctx, nil)
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestGeneratedCodeIsCurrent generates the code of sqlc again. Building sqlc takes
-// minutes.
+// TestGeneratedCodeIsCurrent generates the sqlc code again. Building sqlc
+// takes minutes.
 func TestGeneratedCodeIsCurrent(t *testing.T) {
 	t.Parallel()
 	out, err := exec.CommandContext(t.Context(), "go", "run", "github.com/sqlc-dev/sqlc/cmd/sqlc@v1.31.1", "diff").CombinedOutput()

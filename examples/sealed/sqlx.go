@@ -16,7 +16,7 @@ func CreateWithSQLX(ctx context.Context, db *sqlx.DB, c *vault.Client, cust *Cus
 		return err
 	}
 	defer func() { _ = tx.Rollback() }() // does nothing after Commit
-	if err := vaultsql.Seal(ctx, c.InTx(tx.Tx), cust); err != nil {
+	if err := vaultsql.Seal(ctx, c.InTx(tx), cust); err != nil {
 		return err
 	}
 	insert, err := tx.PrepareNamedContext(ctx, `INSERT INTO customers (name, email, card) VALUES (:name, :email, :card) RETURNING id`)

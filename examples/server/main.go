@@ -1,23 +1,25 @@
-// Command server runs a vault behind REST, ready for use:
+// Command server serves a vault as a REST API, ready to use:
 //
 //	go run ./examples/server
 //
-// It keeps its data in a SQLite file in the working directory, creates a demo
-// tenant with an application of each type on the first start, and prints the
-// address, the keys, curl commands to try, and a link that opens the console,
-// which has its own port. The flags turn it into a small service: -db also takes a
-// postgres:// URL (with -pooler, one that leads to PgBouncer in transaction mode),
-// -tls-cert and -tls-key turn on TLS, and the master key can come from a secret
-// store through TOKENVAULT_MASTER_KEY.
+// It keeps its data in a SQLite file in the working directory. On the first
+// start it creates a demo tenant with an application of each type. It prints
+// the address, the keys, curl commands to try, and a link that opens the
+// console, which has its own port.
 //
-// Two flags do one thing and exit, and may be used while a server has the same
-// database open: -new-tenant adds a tenant and prints its keys as one line of
-// JSON, and -rotate-keys gives one tenant, or all of them, new data keys. The
-// first also works before any server has run; the second creates neither a
-// database file nor a master key. On a terminal they show their progress.
+// Flags turn it into a small service. -db also accepts a postgres:// URL;
+// with -pooler, the URL may lead to PgBouncer in transaction mode. -tls-cert
+// and -tls-key enable TLS. The master key can come from a secret store
+// through TOKENVAULT_MASTER_KEY.
+//
+// Two flags perform one task and exit, even while a server has the same
+// database open. -new-tenant adds a tenant and prints its keys as one line of
+// JSON. It also works before any server has run. -rotate-keys gives one
+// tenant, or all tenants, new data keys. It creates neither a database file
+// nor a master key. On a terminal both show their progress.
 //
 // On SIGTERM and SIGINT it lets requests in progress finish before it exits.
-// Metrics for Prometheus are at /metrics; logs go to standard error.
+// Metrics for Prometheus are at /metrics. Logs go to standard error.
 package main
 
 import (

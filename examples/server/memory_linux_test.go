@@ -11,9 +11,9 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/long"
 )
 
-// TestLargeBodiesDoNotFillTheMemory sends many bodies of 5 MiB at once, whose JSON
-// takes as much memory as JSON of that size can. Each is stored or refused, and
-// the process stays below 1.5 GiB.
+// TestLargeBodiesDoNotFillTheMemory sends many bodies of 5 MiB at once, whose
+// JSON takes as much memory as JSON of that size can. Each is stored or
+// refused, and the process stays below 1.5 GiB.
 func TestLargeBodiesDoNotFillTheMemory(t *testing.T) {
 	const most = 3 << 29
 	requests := long.Rounds(20, 32)
@@ -34,9 +34,9 @@ func TestLargeBodiesDoNotFillTheMemory(t *testing.T) {
 	}
 	all.Wait()
 	peak := p.peak()
-	t.Logf("peak %d MiB, answers %v", peak>>20, statuses)
+	t.Logf("peak %d MiB, statuses %v", peak>>20, statuses)
 	if statuses[201] == 0 || statuses[201]+statuses[503] != requests {
-		t.Errorf("answers %v, want 201 or 503", statuses)
+		t.Errorf("statuses %v, want 201 or 503", statuses)
 	}
 	if peak > most {
 		t.Errorf("the process took %d MiB, want at most %d", peak>>20, most>>20)
@@ -47,7 +47,7 @@ func TestLargeBodiesDoNotFillTheMemory(t *testing.T) {
 	p.stop()
 }
 
-// peak returns the most memory that the process has had.
+// peak returns the peak memory of the process.
 func (p *process) peak() int64 {
 	p.t.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.Process.Pid))

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestModules gives tenants' code the packages of a folder, and only those.
+// TestModules gives tenants' code the packages of a folder, and no others.
 func TestModules(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
@@ -35,7 +35,7 @@ func TestModules(t *testing.T) {
 	}
 	status, body = create("const x = require('no-such-package'); module.exports = async () => x")
 	if status != 422 || !strings.Contains(body, "greeting") {
-		t.Errorf("a package that is not there: %d %s, want a 422 that lists those there are", status, body)
+		t.Errorf("a missing package: %d %s, want a 422 that lists the existing ones", status, body)
 	}
 	p.stop()
 }

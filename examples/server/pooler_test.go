@@ -8,8 +8,8 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/pgtest"
 )
 
-// The server works through PgBouncer in transaction mode, when it is told so, and
-// otherwise says what to do.
+// With the flag, the server works through PgBouncer in transaction mode.
+// Without it, the error names the flag.
 func TestPooler(t *testing.T) {
 	t.Parallel()
 	db := pgtest.Pooled(t)

@@ -42,7 +42,7 @@ type process struct {
 	ended  chan error
 }
 
-// lockedBuffer collects output while it is looked at.
+// lockedBuffer collects output that can be read concurrently.
 type lockedBuffer struct {
 	mu  sync.Mutex
 	buf bytes.Buffer
@@ -60,8 +60,8 @@ func (b *lockedBuffer) String() string {
 	return b.buf.String()
 }
 
-// command runs the program in a folder, without a master key in its environment
-// but for what is given.
+// command returns a command that runs the program in a folder. The
+// environment has only the given master key.
 func command(folder, masterKey string, args ...string) *exec.Cmd {
 	cmd := exec.Command(binary, args...)
 	cmd.Dir = folder
@@ -111,7 +111,7 @@ func (p *process) stop() {
 	}
 }
 
-// curlLines returns the lines of the banner that are to be pasted.
+// curlLines returns the lines of the banner to paste.
 func (p *process) curlLines() []string {
 	var lines []string
 	for line := range strings.Lines(p.banner) {
@@ -122,8 +122,8 @@ func (p *process) curlLines() []string {
 	return lines
 }
 
-// paste runs a line in a shell, as a person would; or, where curl is missing,
-// sends what curl would.
+// paste runs a line in a shell, as a person would. If curl is missing, it
+// sends the same request.
 func (p *process) paste(line string) string {
 	p.t.Helper()
 	if _, err := exec.LookPath("curl"); err != nil {
@@ -181,8 +181,8 @@ func (p *process) sendLine(line string) string {
 	return string(text) + end
 }
 
-// shellWords splits a line as a shell does, as far as the banner needs it: at
-// spaces, but not within single quotes.
+// shellWords splits a line at spaces, but not within single quotes, as a
+// shell does.
 func shellWords(line string) []string {
 	var words []string
 	for i, part := range strings.Split(line, "'") {
@@ -195,7 +195,8 @@ func shellWords(line string) []string {
 	return words
 }
 
-// credentials are what the credentials file and -new-tenant say.
+// credentials is the content of the credentials file, and the output of
+// -new-tenant.
 type credentials struct {
 	BaseURL       string `json:"base_url"`
 	TenantID      string `json:"tenant_id"`

@@ -14,9 +14,10 @@ import (
 	"github.com/seed-72ea4aab/vault"
 )
 
-// TestAProxyFromEndToEnd stores a card, makes a proxy, and calls it: the
-// destination gets the card, and the caller what the destination answers.
-func TestAProxyFromEndToEnd(t *testing.T) {
+// TestProxyEndToEnd stores a card, creates a proxy, and calls it. The
+// destination gets the card, and the caller gets the response of the
+// destination.
+func TestProxyEndToEnd(t *testing.T) {
 	t.Parallel()
 	received := make(chan string, 1)
 	destination := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -63,7 +64,7 @@ func TestAProxyFromEndToEnd(t *testing.T) {
 	}
 	p.stop()
 	if strings.Contains(p.stderr.String(), "4242424242424242") {
-		t.Error("the log holds the number")
+		t.Error("the log contains the number")
 	}
 }
 

@@ -15,20 +15,20 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/terminal/terminaltest"
 )
 
-// rotationRun is a run of -rotate-keys beside a server.
+// rotationRun is a run of -rotate-keys next to a server.
 type rotationRun struct {
 	name           string
 	server         *process
-	width          int // of the terminal; negative for none
+	width          int // of the terminal; negative for no terminal
 	terminal       *terminaltest.Terminal
 	stdout, stderr lockedBuffer
 	ended          chan error
 	over           bool
 }
 
-// TestRotateKeysBesideServers rotates on both databases and with and without a
-// terminal, all at once, while servers write. A rotation mostly waits.
-func TestRotateKeysBesideServers(t *testing.T) {
+// TestRotateKeysWhileServersRun rotates on both databases, with and without a
+// terminal, all concurrently while servers write. A rotation mostly waits.
+func TestRotateKeysWhileServersRun(t *testing.T) {
 	t.Parallel()
 	var runs []*rotationRun
 	for _, c := range []struct {
@@ -47,8 +47,8 @@ func TestRotateKeysBesideServers(t *testing.T) {
 		}
 		runs = append(runs, startRotation(t, c.name, p, c.width, "-db", c.db, "-rotate-keys", c.which))
 	}
-	if n := writeMeanwhile(t, runs); n < 10 {
-		t.Errorf("%d writes meanwhile", n)
+	if n := writeDuringRotations(t, runs); n < 10 {
+		t.Errorf("%d writes during the rotations", n)
 	}
 	for _, r := range runs {
 		r.checkVault(t)
@@ -57,7 +57,7 @@ func TestRotateKeysBesideServers(t *testing.T) {
 	}
 }
 
-// makeTokens gives a rotation something to do.
+// makeTokens creates tokens for a rotation.
 func makeTokens(t *testing.T, p *process) {
 	t.Helper()
 	c := p.credentials()
@@ -91,9 +91,9 @@ func startRotation(t *testing.T, name string, p *process, width int, args ...str
 	return r
 }
 
-// writeMeanwhile writes tokens to all servers and reads them until the last
-// rotation is over, and returns how many.
-func writeMeanwhile(t *testing.T, runs []*rotationRun) int {
+// writeDuringRotations writes tokens to all servers and reads them until the last
+// rotation is over. It returns their number.
+func writeDuringRotations(t *testing.T, runs []*rotationRun) int {
 	t.Helper()
 	pace := time.NewTicker(50 * time.Millisecond) // the machine has other tests to run
 	defer pace.Stop()
@@ -125,7 +125,8 @@ func writeMeanwhile(t *testing.T, runs []*rotationRun) int {
 	}
 }
 
-// checkVault checks that the old key is gone, and that nothing else is.
+// checkVault checks that the old key was destroyed, and nothing else was
+// lost.
 func (r *rotationRun) checkVault(t *testing.T) {
 	t.Helper()
 	c := r.server.credentials()
@@ -140,8 +141,8 @@ func (r *rotationRun) checkVault(t *testing.T) {
 
 var rotatedLine = regexp.MustCompile(`^Rotated the keys of (tenant [0-9a-f-]{36}|all tenants \([0-9]+\)): 1[0-9]{3} rows resealed in ([0-9]+m)?[0-9]+s\.\n$`)
 
-// checkOutput checks that there is one line, and that progress was seen on a
-// terminal, within its width, and is gone.
+// checkOutput checks that there is one line. On a terminal, progress must
+// have been drawn within its width, and erased.
 func (r *rotationRun) checkOutput(t *testing.T) {
 	t.Helper()
 	if got := r.stdout.String(); !rotatedLine.MatchString(got) {

@@ -13,7 +13,7 @@ import (
 
 const noTenant = "7f1a6f56-7a0e-4b5a-9c62-2f6a2b1f0c11"
 
-func TestRotateKeysOfATenantThatIsNotThere(t *testing.T) {
+func TestRotateKeysOfAMissingTenant(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
 	if out, err := command(folder, "", "-new-tenant", "Acme").CombinedOutput(); err != nil {
@@ -25,13 +25,13 @@ func TestRotateKeysOfATenantThatIsNotThere(t *testing.T) {
 	}
 }
 
-// TestRotateKeysMakesNothing starts where the database, the key or the tenants
-// are missing, as after a mistyped flag.
-func TestRotateKeysMakesNothing(t *testing.T) {
+// TestRotateKeysCreatesNothing runs without the database, the key or the
+// tenants, as after a mistyped flag.
+func TestRotateKeysCreatesNothing(t *testing.T) {
 	t.Parallel()
 	key := vault.NewKey().Text()
 	for name, c := range map[string]struct {
-		files         []string // that are there, and empty but for the key
+		files         []string // existing files, which are empty except for the key
 		masterKey, db string
 		which, says   string
 	}{
@@ -67,7 +67,7 @@ func TestRotateKeysMakesNothing(t *testing.T) {
 				left = append(left, entry.Name())
 			}
 			if diff := cmp.Diff(c.files, left); diff != "" {
-				t.Errorf("files were made: %s", diff)
+				t.Errorf("files were created: %s", diff)
 			}
 		})
 	}

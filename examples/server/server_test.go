@@ -26,14 +26,14 @@ import (
 
 const genericToken = `{"id":"a-token","type":"token","data":"secret-value"}`
 
-func TestTheBannerCanBePasted(t *testing.T) {
+func TestBannerCanBePasted(t *testing.T) {
 	t.Parallel()
 	p := start(t, t.TempDir())
 	lines := p.curlLines()
 	if len(lines) != 3 {
 		t.Fatalf("%d curl lines:\n%s", len(lines), p.banner)
 	}
-	for range 2 { // pasting twice does no harm
+	for range 2 { // pasting twice is harmless
 		for i, want := range []string{`"number":"XXXXXXXXXXXX4242"`, `"number":"XXXXXXXXXXXX4242"`, `"data":"XXX-XX-6789"`} {
 			out := p.paste(lines[i])
 			if !strings.Contains(out, want) || strings.Contains(out, "4242424242424242") || !strings.HasSuffix(out, "}\n") {
@@ -58,13 +58,13 @@ func TestTheBannerCanBePasted(t *testing.T) {
 	}
 	for _, secret := range []string{"key_pub_", "key_prv_", "42424242"} {
 		if strings.Contains(p.stderr.String(), secret) {
-			t.Errorf("the log holds %s", secret)
+			t.Errorf("the log contains %s", secret)
 		}
 	}
 	p.stop()
 }
 
-func TestWhatEachApplicationHolds(t *testing.T) {
+func TestPermissionsOfDemoApplications(t *testing.T) {
 	t.Parallel()
 	p := start(t, t.TempDir())
 	c := p.credentials()
@@ -88,7 +88,7 @@ func TestWhatEachApplicationHolds(t *testing.T) {
 	p.stop()
 }
 
-func TestARestartKeepsKeysAndTokens(t *testing.T) {
+func TestRestartKeepsKeysAndTokens(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
 	p := start(t, folder)
@@ -230,7 +230,7 @@ func TestSIGTERMLetsRequestsFinish(t *testing.T) {
 	}
 }
 
-// waitUntilClosed waits until the server takes no more connections.
+// waitUntilClosed waits until the server accepts no more connections.
 func (p *process) waitUntilClosed(addr string) {
 	p.t.Helper()
 	pace := time.NewTicker(10 * time.Millisecond)
@@ -245,16 +245,17 @@ func (p *process) waitUntilClosed(addr string) {
 	}
 }
 
-func TestTheMasterKeyOfTheEnvironmentWins(t *testing.T) {
+func TestMasterKeyFromEnvironmentTakesPrecedence(t *testing.T) {
 	t.Parallel()
 	folder, key := t.TempDir(), vault.NewKey().Text()
 	if out, err := command(folder, key, "-new-tenant", "Acme").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	if _, err := os.Stat(filepath.Join(folder, "vault.key")); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("a key file was made: %v", err)
+		t.Errorf("a key file was created: %v", err)
 	}
-	// Without it, a key would have to be made, and a new one opens nothing.
+	// Without it, a new key would have to be created, and it would open
+	// nothing.
 	out, err := command(folder, "", "-new-tenant", "Acme").CombinedOutput()
 	if err == nil || !strings.Contains(string(out), "TOKENVAULT_MASTER_KEY") {
 		t.Errorf("%v\n%s", err, out)
@@ -281,7 +282,7 @@ func TestConcurrentFirstStartsAgreeOnTheMasterKey(t *testing.T) {
 	wg.Wait()
 }
 
-func TestPrivateEgressIsAskedFor(t *testing.T) {
+func TestPrivateEgressNeedsAFlag(t *testing.T) {
 	t.Parallel()
 	for status, args := range map[int][]string{400: nil, 201: {"-allow-private-egress"}} {
 		p := start(t, t.TempDir(), args...)
@@ -294,7 +295,7 @@ func TestPrivateEgressIsAskedFor(t *testing.T) {
 	}
 }
 
-func TestAFileThatIsNotOursIsLeftAlone(t *testing.T) {
+func TestForeignFileIsNotChanged(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
 	file := filepath.Join(folder, "precious.txt")
@@ -306,6 +307,6 @@ func TestAFileThatIsNotOursIsLeftAlone(t *testing.T) {
 		t.Errorf("%v\n%s", err, out)
 	}
 	if text, _ := os.ReadFile(file); string(text) != "precious" {
-		t.Errorf("the file now holds %s", text)
+		t.Errorf("the file now contains %s", text)
 	}
 }

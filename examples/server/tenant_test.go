@@ -11,9 +11,9 @@ import (
 	"testing"
 )
 
-// TestTheDemoTenantIsKnownByWhatItCannotChange loses the credentials in a
-// database in which names tell nothing.
-func TestTheDemoTenantIsKnownByWhatItCannotChange(t *testing.T) {
+// TestDemoTenantIsFoundAfterRename loses the credentials in a
+// database where names are not sufficient to identify a tenant.
+func TestDemoTenantIsFoundAfterRename(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
 	newTenant := func(name string) string {
@@ -28,7 +28,7 @@ func TestTheDemoTenantIsKnownByWhatItCannotChange(t *testing.T) {
 	p := start(t, folder)
 	before := p.credentials()
 	if strings.Contains(older, before.TenantID) {
-		t.Error("a tenant of -new-tenant is taken for the demo tenant")
+		t.Error("a tenant of -new-tenant is treated as the demo tenant")
 	}
 	newTenant("Demo")
 	if status, body := call(t, "PUT", before.BaseURL+"/tenants/self", before.ManagementKey, `{"name":"Renamed"}`); status != http.StatusOK {
@@ -52,7 +52,7 @@ func TestTheDemoTenantIsKnownByWhatItCannotChange(t *testing.T) {
 	p.stop()
 }
 
-func TestOptionsOfTheWholeServerHaveATraceID(t *testing.T) {
+func TestServerWideOptionsHasATraceID(t *testing.T) {
 	t.Parallel()
 	p := start(t, t.TempDir())
 	conn, err := net.Dial("tcp", strings.TrimPrefix(p.credentials().BaseURL, "http://"))

@@ -35,7 +35,7 @@ func TestTLSAndAnotherPrefix(t *testing.T) {
 	p.stop()
 }
 
-// trusting is a transport that trusts a certificate.
+// trusting returns a transport that trusts a certificate.
 func trusting(t *testing.T, file string) *http.Transport {
 	t.Helper()
 	text, err := os.ReadFile(file)

@@ -15,8 +15,8 @@ import (
 	"github.com/seed-72ea4aab/vault/httpserver"
 )
 
-// newHandler puts the service's own routes, the vault's REST API and the metrics
-// on one mux, with the service's middleware around all of it.
+// newHandler puts the service's own routes, the vault's REST API and the
+// metrics on one mux, inside the service's middleware.
 func newHandler(v *vault.Vault, staff *vault.Client, token string, logger *slog.Logger) http.Handler {
 	d, m := &directory{staff}, newMetrics()
 	mux := http.NewServeMux()
@@ -47,17 +47,18 @@ func signedIn(token string, next http.HandlerFunc) http.Handler {
 	})
 }
 
-// directory is the service's own part. Everything it stores is in the vault.
+// directory is the service's own part. It stores everything in the vault.
 type directory struct{ client *vault.Client }
 
-// employee is an employee as callers send it and see it; they see a masked SSN.
+// employee is an employee in requests and responses. Responses have a masked
+// SSN.
 type employee struct {
 	ID   string `json:"id,omitempty"`
 	Name string `json:"name"`
 	SSN  string `json:"ssn"`
 }
 
-// maxBody bounds the body of a request to the directory.
+// maxBody is the maximum size of a request to the directory.
 const maxBody = 4 << 10
 
 func (d *directory) create(w http.ResponseWriter, r *http.Request) {
@@ -76,8 +77,8 @@ func (d *directory) show(w http.ResponseWriter, r *http.Request) {
 	answer(w, http.StatusOK, token, err)
 }
 
-// answer shows the employee of a token, or what went wrong. The vault's
-// validation errors can be shown to callers: they contain no values.
+// answer writes the employee of a token, or an error. The vault's validation
+// errors can be shown to callers, because they contain no values.
 func answer(w http.ResponseWriter, status int, token *vault.Token, err error) {
 	switch {
 	case errors.Is(err, vault.ErrInvalid):

@@ -1,4 +1,4 @@
-// Command service has a vault inside a larger server: a staff directory on
+// Command service embeds a vault in a larger server: a staff directory on
 // PostgreSQL that stores social security numbers as tokens.
 //
 //	export DATABASE_URL=postgres://localhost/staff
@@ -7,14 +7,14 @@
 //	go run ./examples/service
 //
 // The server has its own routes and middleware. Its route /employees uses the
-// vault in process, as an application that sees masked numbers. Payroll reads the
-// numbers in the clear through the REST API below /vault/, with the key that the
-// first start prints. The program also does the vault's background work, and
-// controls the shutdown: on SIGTERM it lets requests finish, then the background
-// work, and then closes the vault.
+// vault in process, as an application that sees masked numbers. Payroll reads
+// the plaintext numbers through the REST API below /vault/, with the key that
+// the first start prints. The program also does the vault's background work
+// and controls the shutdown. On SIGTERM it lets requests finish, then the
+// background work, and then closes the vault.
 //
-// Any number of processes may serve one database. Start the first one alone: it
-// creates the tenant.
+// Any number of processes may serve one database. Start the first one alone,
+// because it creates the tenant.
 package main
 
 import (
@@ -50,21 +50,21 @@ func main() {
 	}
 }
 
-// config is what the program needs to know.
+// config is the configuration of the program.
 type config struct {
 	addr, db, masterKey, staffToken string
 	sweepEvery, workEvery           time.Duration
 	egress                          vault.EgressPolicy
 }
 
-// Bounds of the server.
+// Limits of the server.
 const (
 	readTimeout  = 30 * time.Second
 	writeTimeout = 2 * time.Minute
 	drainTimeout = 30 * time.Second
 )
 
-// run is the program. It ends when ctx does.
+// run is the program. It ends when ctx is done.
 func run(ctx context.Context, cfg *config, stdout, stderr io.Writer) error {
 	if cfg.db == "" || cfg.masterKey == "" || cfg.staffToken == "" {
 		return errors.New("DATABASE_URL, TOKENVAULT_MASTER_KEY and STAFF_TOKEN must be set")
@@ -77,7 +77,7 @@ func run(ctx context.Context, cfg *config, stdout, stderr io.Writer) error {
 	return errors.Join(runWith(ctx, v, cfg, stdout, logger), v.Close())
 }
 
-// openVault opens the vault without background work of its own.
+// openVault opens the vault without its own background work.
 func openVault(ctx context.Context, cfg *config, logger *slog.Logger) (*vault.Vault, error) {
 	key, err := vault.ParseKey(cfg.masterKey)
 	if err != nil {
@@ -139,10 +139,10 @@ func every(ctx context.Context, interval time.Duration, do func()) {
 	}
 }
 
-// serve serves until ctx ends, and then until the requests in progress are done.
+// serve serves until ctx ends, and then waits for the requests in progress.
 func serve(ctx context.Context, l net.Listener, h http.Handler) error {
 	srv := &http.Server{Handler: h, ReadTimeout: readTimeout, WriteTimeout: writeTimeout,
-		DisableGeneralOptionsHandler: true} // OPTIONS * goes through the middleware too
+		DisableGeneralOptionsHandler: true} // OPTIONS * also goes through the middleware
 	failed := make(chan error, 1)
 	go func() { failed <- srv.Serve(l) }()
 	select {

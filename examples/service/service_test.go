@@ -133,9 +133,10 @@ func TestTwoNodesServeOneDirectory(t *testing.T) {
 	second.stop()
 }
 
-// TestTheBackgroundIsTheProgramsOwn gives the service a token that expires and
-// a job, by a vault of the test's own on the same database.
-func TestTheBackgroundIsTheProgramsOwn(t *testing.T) {
+// TestServiceDoesTheBackgroundWork creates a token that expires and a job
+// with another vault on the same database, and checks that the service
+// handles both.
+func TestServiceDoesTheBackgroundWork(t *testing.T) {
 	t.Parallel()
 	cfg := newConfig(t)
 	n := startNode(t, cfg)
@@ -172,8 +173,9 @@ func TestTheBackgroundIsTheProgramsOwn(t *testing.T) {
 	n.stop()
 }
 
-// createExpiring creates a token that expires soon, and returns its id. A slow
-// machine may take so long that the time is past: then the next try has more.
+// createExpiring creates a token that expires soon, and returns its id. On a
+// slow machine the time may already be over; then the next attempt uses a
+// longer time.
 func createExpiring(t *testing.T, c *vault.Client) string {
 	t.Helper()
 	for wait := 50 * time.Millisecond; ; wait *= 2 {
@@ -206,8 +208,9 @@ func awaitExpiry(t *testing.T, c *vault.Client, token string) {
 	}
 }
 
-// TestTheMiddlewareSeesEveryRequest sends one that net/http would answer itself.
-func TestTheMiddlewareSeesEveryRequest(t *testing.T) {
+// TestMiddlewareSeesEveryRequest sends a request that net/http would
+// handle itself.
+func TestMiddlewareSeesEveryRequest(t *testing.T) {
 	t.Parallel()
 	n := startNode(t, newConfig(t))
 	req := &http.Request{Method: http.MethodOptions, URL: &url.URL{Scheme: "http", Host: strings.TrimPrefix(n.url, "http://"), Opaque: "*"}}
@@ -216,12 +219,12 @@ func TestTheMiddlewareSeesEveryRequest(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer res.Body.Close()
-	if res.StatusCode != http.StatusBadRequest { // the mux's answer
+	if res.StatusCode != http.StatusBadRequest { // the response of the mux
 		t.Errorf("OPTIONS *: %d", res.StatusCode)
 	}
 }
 
-func TestWhatMustBeSet(t *testing.T) {
+func TestRequiredConfiguration(t *testing.T) {
 	t.Parallel()
 	for _, cfg := range []config{
 		{masterKey: "x", staffToken: "x"}, {db: "x", staffToken: "x"}, {db: "x", masterKey: "x"},

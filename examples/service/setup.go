@@ -8,20 +8,19 @@ import (
 	"github.com/seed-72ea4aab/vault"
 )
 
-// tenantName is the tenant that the directory works in.
+// tenantName is the tenant of the directory.
 const tenantName = "Staff directory"
 
-// Applications of the tenant, and what each may do with social security
-// numbers.
+// Applications of the tenant, and the container of social security numbers.
 const (
 	directoryName = "Directory"
 	payrollName   = "Payroll"
-	numbers       = "/pii/high/" // the container of the numbers
+	numbers       = "/pii/high/" // container of the numbers
 )
 
-// setUp returns the client that the directory acts as. On a new database it
-// creates the tenant and its applications, and prints payroll's key, which cannot
-// be read again.
+// setUp returns the client of the directory. On a new database it creates the
+// tenant and its applications, and prints payroll's key, which cannot be read
+// again.
 func setUp(ctx context.Context, v *vault.Vault, stdout io.Writer) (*vault.Client, error) {
 	tenants, err := v.Tenants(ctx, vault.PageParams{})
 	if err != nil {

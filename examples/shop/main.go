@@ -1,15 +1,16 @@
-// Command shop sells things to people who pay with cards. Its products and orders
-// are in the same database as the vault that keeps the cards, so that an order
-// and the token of its card are one commit: an order that fails leaves nothing,
-// and no crash leaves the one without the other. The card is a sealed field of the
-// order, and a test looks for it in everything that the shop writes.
+// Command shop sells products to customers who pay with cards. Its products
+// and orders are in the same database as the vault with the cards. An order
+// and the token of its card are written in one commit. A failed order leaves
+// nothing behind, and a crash never leaves only one of the two. The card is a
+// sealed field of the order, and a test searches for it in everything that
+// the shop writes.
 //
 //	go run ./examples/shop
 //	go run ./examples/shop -db shop.db -key shop.key
 //	go run ./examples/shop -db postgres://shop@localhost/shop -key shop.key
 //
-// Cards are charged through a proxy, which puts the number in on the way to the
-// payment gateway; here that is a fake one on this machine.
+// Cards are charged through a proxy, which inserts the number on the way to
+// the payment gateway. Here the gateway is a fake one on this machine.
 package main
 
 import (
@@ -35,7 +36,7 @@ func main() {
 	}
 }
 
-// run opens the shop and sells until it is sold out.
+// run opens the shop and sells until nothing is left.
 func run(ctx context.Context, db, keyFile string, out io.Writer) (err error) {
 	key, err := masterKey(db, keyFile)
 	if err != nil {
@@ -61,8 +62,8 @@ func run(ctx context.Context, db, keyFile string, out io.Writer) (err error) {
 	return err
 }
 
-// sell takes an order and charges its card. That the shop is sold out, or that
-// the gateway declines the card, is part of its day.
+// sell takes an order and charges its card. If the shop is sold out, or the
+// gateway declines the card, sell prints that and returns no error.
 func sell(ctx context.Context, s *shop, number string, out io.Writer) error {
 	o, err := s.buy(ctx, "book", vault.CardData{Number: number, CVC: "123"})
 	if errors.Is(err, errSoldOut) {
@@ -84,8 +85,8 @@ func sell(ctx context.Context, s *shop, number string, out io.Writer) error {
 	return nil
 }
 
-// masterKey reads the key of a vault, or makes one. A vault in memory needs none
-// that lasts.
+// masterKey reads the key of a vault, or creates one. A vault in memory needs
+// no permanent key.
 func masterKey(db, file string) (*vault.Key, error) {
 	if file == "" {
 		if db != ":memory:" {

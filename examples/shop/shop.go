@@ -12,7 +12,7 @@ import (
 	"strings"
 
 	"github.com/google/uuid"
-	_ "github.com/lib/pq" // the driver of the shop's own connections
+	_ "github.com/lib/pq" // the driver for the shop's own connections
 
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/storage/postgres"
@@ -21,18 +21,18 @@ import (
 	"github.com/seed-72ea4aab/vault/vaultsql"
 )
 
-// shop is products and orders, and a vault with the cards, in one database.
+// shop has products, orders, and a vault with the cards, in one database.
 type shop struct {
 	db    *sql.DB // the shop's own connections
 	vault *vault.Vault
 	cards *vault.Owner         // acts as the shop's tenant
-	proxy string               // the key of the proxy to the gateway
-	key   vault.Secret[string] // of the shop at the gateway
+	proxy string               // key of the proxy to the gateway
+	key   vault.Secret[string] // the shop's key at the gateway
 
-	between func() // is called in the middle of an order; a test sets it
+	between func() // called in the middle of an order; for tests
 }
 
-// order is an order that has been placed. The column of its card holds a token id.
+// order is a placed order. The card column holds a token id.
 type order struct {
 	ID     string
 	Card   vaultsql.Card
@@ -44,7 +44,7 @@ var (
 	errDeclined = errors.New("the gateway declined the card")
 )
 
-// open opens a shop, and sets one up where there is none.
+// open opens a shop, and sets up a new one if needed.
 func open(ctx context.Context, dsn string, key *vault.Key, gateway string) (*shop, error) {
 	s := &shop{between: func() {}, key: vault.NewSecret("sk_test")}
 	store, err := s.openStorage(ctx, dsn)
@@ -53,7 +53,8 @@ func open(ctx context.Context, dsn string, key *vault.Key, gateway string) (*sho
 	}
 	s.vault, err = vault.Open(ctx, store, key, &vault.Config{
 		Logger: slog.New(vaultlog.Handler(slog.NewTextHandler(os.Stderr, nil), nil)),
-		// The fake gateway is on this machine. A real one needs none of this.
+		// The fake gateway is on this machine. A real gateway needs no such
+		// policy.
 		Egress: vault.EgressPolicy{AllowHTTP: true, AllowPrivate: true},
 	})
 	if err != nil {
@@ -79,7 +80,7 @@ func (s *shop) openStorage(ctx context.Context, dsn string) (vault.Storage, erro
 	if err != nil {
 		return nil, err
 	}
-	s.db, err = store.OpenDB() // which begins transactions with the write lock
+	s.db, err = store.OpenDB() // starts transactions with the write lock
 	return store, err
 }
 
@@ -87,8 +88,8 @@ const tables = `
 CREATE TABLE IF NOT EXISTS products (id text PRIMARY KEY, price integer NOT NULL, stock integer NOT NULL CHECK (stock >= 0));
 CREATE TABLE IF NOT EXISTS orders (id text PRIMARY KEY, product text NOT NULL REFERENCES products (id), card text NOT NULL, charge text)`
 
-// setUp makes the tables, the tenant, and the proxy. The proxy belongs to this
-// run, since a fake gateway has another address each time.
+// setUp creates the tables, the tenant and the proxy. The proxy is for this
+// run only, because the fake gateway has another address each time.
 func (s *shop) setUp(ctx context.Context, gateway string) error {
 	if _, err := s.db.ExecContext(ctx, tables); err != nil {
 		return err
@@ -108,15 +109,15 @@ func (s *shop) setUp(ctx context.Context, gateway string) error {
 
 func (s *shop) close() error { return errors.Join(s.db.Close(), s.vault.Close()) }
 
-// stock puts a product on the shelf.
+// stock sets the price and the stock of a product.
 func (s *shop) stock(ctx context.Context, product string, price, n int) error {
 	_, err := s.db.ExecContext(ctx, `INSERT INTO products (id, price, stock) VALUES ($1, $2, $3)
 		ON CONFLICT (id) DO UPDATE SET price = excluded.price, stock = excluded.stock`, product, price, n)
 	return err
 }
 
-// buy places an order. The card's token, the order and the product's stock are
-// one commit; whatever fails takes all of it away.
+// buy places an order. The card's token, the order and the product's stock
+// are written in one commit, or not at all.
 func (s *shop) buy(ctx context.Context, product string, card vault.CardData) (*order, error) {
 	tx, err := s.db.BeginTx(ctx, nil)
 	if err != nil {
@@ -141,9 +142,9 @@ func (s *shop) buy(ctx context.Context, product string, card vault.CardData) (*o
 	return o, tx.Commit()
 }
 
-// charge sends the card of an order to the gateway, through the proxy, and notes
-// what the gateway says. It is not part of the order's transaction: money that
-// has moved cannot be rolled back.
+// charge sends the card of an order to the gateway through the proxy, and
+// stores the result. It is not part of the order's transaction, because a
+// payment cannot be rolled back.
 func (s *shop) charge(ctx context.Context, o *order) (receipt string, err error) {
 	body := fmt.Sprintf(`{"card": "{{ %s }}", "amount": %d}`, o.Card, o.Amount)
 	answer, err := s.cards.InvokeProxy(ctx, vault.ProxyCall{
@@ -165,7 +166,7 @@ func (s *shop) charge(ctx context.Context, o *order) (receipt string, err error)
 	return charge.ID, err
 }
 
-// count returns the numbers of orders and of cards, which are always the same.
+// count returns the numbers of orders and cards, which are always equal.
 func (s *shop) count(ctx context.Context) (orders, cards int, err error) {
 	if err := s.db.QueryRowContext(ctx, `SELECT count(*) FROM orders`).Scan(&orders); err != nil {
 		return 0, 0, err
@@ -177,7 +178,7 @@ func (s *shop) count(ctx context.Context) (orders, cards int, err error) {
 	return orders, page.Pagination.TotalItems, nil
 }
 
-// fakeGateway accepts every card but one.
+// fakeGateway accepts every card except one.
 type fakeGateway struct{}
 
 // ServeHTTP charges a card.

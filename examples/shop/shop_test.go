@@ -19,7 +19,7 @@ import (
 	"github.com/seed-72ea4aab/vault/vaulttest"
 )
 
-// What a child process is told: which database, and its key.
+// Environment of a child process: the database, and its key.
 const (
 	childDB  = "VAULT_SHOP_DB"
 	childKey = "VAULT_SHOP_KEY"
@@ -65,16 +65,16 @@ sold out
 	}
 }
 
-func TestADatabaseThatStaysNeedsAKey(t *testing.T) {
+func TestPersistentDatabaseNeedsAKey(t *testing.T) {
 	t.Parallel()
 	if err := run(t.Context(), filepath.Join(t.TempDir(), "shop.db"), "", &strings.Builder{}); err == nil {
 		t.Error("the shop opened without a key")
 	}
 }
 
-// TestTheShopLeaksNothing looks for the card of a customer in all that the shop
-// writes.
-func TestTheShopLeaksNothing(t *testing.T) {
+// TestShopLeaksNothing searches for the card of a customer in everything
+// that the shop writes.
+func TestShopLeaksNothing(t *testing.T) {
 	t.Parallel()
 	for name, newDSN := range databases {
 		t.Run(name, func(t *testing.T) {
@@ -99,8 +99,8 @@ func TestTheShopLeaksNothing(t *testing.T) {
 	}
 }
 
-// sellAndStop sells a book, and stops in the middle of the second order, when its
-// token is written and the order is not.
+// sellAndStop sells a book. It stops in the middle of the second order, after
+// the token is written and before the order is.
 func sellAndStop(db string) error {
 	ctx := context.Background()
 	key, err := vault.ParseKey(os.Getenv(childKey))
@@ -126,9 +126,9 @@ func sellAndStop(db string) error {
 	return errors.Join(err, errors.New("nothing killed it"))
 }
 
-// TestKilledBetween kills the shop between the token of a card and its order, and
-// counts both.
-func TestKilledBetween(t *testing.T) {
+// TestKillBetweenTokenAndOrder kills the shop after the token of a card is written and
+// before its order is, and counts both.
+func TestKillBetweenTokenAndOrder(t *testing.T) {
 	t.Parallel()
 	for name, newDSN := range databases {
 		t.Run(name, func(t *testing.T) {
@@ -152,7 +152,7 @@ func TestKilledBetween(t *testing.T) {
 	}
 }
 
-// kill runs a child until it is between, and kills it.
+// kill runs a child until it is between the two, and kills it.
 func kill(t *testing.T, dsn string, key *vault.Key) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), os.Args[0])

@@ -1,13 +1,14 @@
-// Package unittest shows how to test code that keeps cards in a vault, with the
-// vault of vaulttest: in memory, with a clock that the test moves.
+// Package unittest shows how to test code that keeps cards in a vault. It
+// uses the vault of package vaulttest, which is in memory and has a clock
+// that the test moves.
 //
 // The code is a wallet of customers' cards, in wallet.go. Its tests are in
 // wallet_test.go:
 //
 //	go test ./examples/unittest
 //
-// The wallet is given the client that it acts as, so a test decides which
-// application that is, and what it may do.
+// The wallet gets its client from outside, so a test decides which
+// application it acts as, and with which permissions.
 package unittest
 
 import (
@@ -19,14 +20,14 @@ import (
 	"github.com/seed-72ea4aab/vault"
 )
 
-// ErrNoCode means that the security code of a card has expired; the customer has
-// to enter it again.
+// ErrNoCode means that the security code of a card has expired. The customer
+// has to enter it again.
 var ErrNoCode = errors.New("the security code has expired")
 
 // Wallet keeps the cards of customers.
 type Wallet struct {
-	// Client is what the wallet acts as. It needs token:create to add cards,
-	// token:read to list them, and token:use to charge them.
+	// Client is the client that the wallet uses. It needs token:create to add
+	// cards, token:read to list them, and token:use to charge them.
 	Client *vault.Client
 }
 
@@ -41,8 +42,8 @@ func (w *Wallet) Add(ctx context.Context, customer string, card vault.CardData, 
 	return token.ID, nil
 }
 
-// List describes the cards of a customer, newest first, as far as the client may
-// see them.
+// List describes the cards of a customer, newest first, as far as the client
+// may see them.
 func (w *Wallet) List(ctx context.Context, customer string) ([]string, error) {
 	var all []string
 	for token, err := range w.Client.AllTokens(ctx, vault.TokenFilter{Metadata: map[string]string{"customer": customer}}) {
@@ -58,8 +59,8 @@ func (w *Wallet) List(ctx context.Context, customer string) ([]string, error) {
 	return all, nil
 }
 
-// Charge passes a card in the clear to the gateway, with the amount in cents. It
-// returns ErrNoCode if the security code has expired.
+// Charge passes a card in plaintext to the gateway, with the amount in cents.
+// It returns ErrNoCode if the security code has expired.
 func (w *Wallet) Charge(ctx context.Context, token string, amount int, gateway func(vault.CardData, int) error) error {
 	data, err := w.Client.Detokenize(ctx, "{{ "+token+" }}")
 	if err != nil {

@@ -50,16 +50,16 @@ func TestChargeGivesTheGatewayTheCard(t *testing.T) {
 		return declined
 	})
 	if !errors.Is(err, declined) {
-		t.Errorf("the gateway's answer became %v", err)
+		t.Errorf("the gateway's error became %v", err)
 	}
 	if diff := cmp.Diff(visa, got); diff != "" {
 		t.Errorf("the gateway got (-want +got):\n%s", diff)
 	}
 }
 
-// The code of a card is gone an hour after it was given. The test moves its clock
-// instead of waiting.
-func TestTheCodeIsGoneAfterAnHour(t *testing.T) {
+// The code of a card expires after an hour. The test moves its clock instead
+// of waiting.
+func TestCodeExpiresAfterAnHour(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
 	w := &Wallet{v.Private}
@@ -80,7 +80,7 @@ func TestTheCodeIsGoneAfterAnHour(t *testing.T) {
 	}
 }
 
-func TestACardIsKeptUntilItsTime(t *testing.T) {
+func TestCardExpires(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
 	w := &Wallet{v.Private}
@@ -94,9 +94,9 @@ func TestACardIsKeptUntilItsTime(t *testing.T) {
 	}
 }
 
-// Each type of application may do its part and no more: a public key, which is
+// Each type of application may only do its part. A public key, which is
 // visible in a web page, adds cards and must not read them.
-func TestWhatEachTypeOfApplicationMayDo(t *testing.T) {
+func TestRightsOfApplicationTypes(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
 	token := add(t, &Wallet{v.Private}, v)
@@ -125,13 +125,13 @@ func TestWhatEachTypeOfApplicationMayDo(t *testing.T) {
 }
 
 // A wallet of another tenant has none of this tenant's cards.
-func TestTenantsSeeTheirOwn(t *testing.T) {
+func TestTenantsSeeOnlyTheirCards(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
 	token := add(t, &Wallet{v.Private}, v)
 	_, other := v.NewTenant(t, "Other")
 	err := (&Wallet{other.Client}).Charge(t.Context(), token, 1999, func(vault.CardData, int) error { return nil })
 	if !errors.Is(err, vault.ErrInvalid) {
-		t.Errorf("charged: %v, want ErrInvalid, as for a token that is not there", err)
+		t.Errorf("charged: %v, want ErrInvalid, as for a token that does not exist", err)
 	}
 }

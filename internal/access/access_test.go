@@ -80,7 +80,7 @@ func TestCatalogue(t *testing.T) {
 	}
 }
 
-// TestPositions holds the order that the catalogue's table must have.
+// TestPositions checks the order of the catalogue.
 func TestPositions(t *testing.T) {
 	t.Parallel()
 	for i, p := range []string{TokenCreate, TokenRead, TokenUpdate, TokenDelete, TokenSearch, TokenUse} {

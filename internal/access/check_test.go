@@ -76,7 +76,7 @@ func TestCheckHolders(t *testing.T) {
 	for _, test := range []struct {
 		holder     Holder
 		permission string
-		onRules    string // the path of the problem in a rule, if any
+		onRules    string // path of the problem in a rule, or ""
 		plain      string
 	}{
 		{Public, TokenCreate, "", ""},
@@ -100,8 +100,8 @@ func TestCheckHolders(t *testing.T) {
 	}
 }
 
-// only reports whether the problems are the one at this path, or none if it is
-// empty.
+// only reports whether the only problem is at this path. An empty path means
+// no problem.
 func only(problems Problems, path string) bool {
 	if path == "" {
 		return problems == nil
@@ -128,7 +128,7 @@ func TestCheckProblems(t *testing.T) {
 	for name, test := range map[string]struct {
 		rules       []Rule
 		permissions []string
-		field       string // empty: no problem
+		field       string // empty for no problem
 	}{
 		"nothing at all":        {nil, nil, "permissions"},
 		"as many as can be":     {many(maxRules), nil, ""},
@@ -168,7 +168,7 @@ func TestCheckProblems(t *testing.T) {
 			t.Errorf("%s: %v, want a problem at %q", name, problems, test.field)
 		}
 		if problems != nil && (rules != nil || permissions != nil) {
-			t.Errorf("%s: refused, but returned", name)
+			t.Errorf("%s: refused, but there is a result", name)
 		}
 		if strings.Contains(fmt.Sprint(problems), secret) {
 			t.Errorf("%s: the problem names the value: %v", name, problems)

@@ -9,8 +9,8 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/long"
 )
 
-// TestExplainAgreesWithDecide puts the looks together as their documentation
-// says, and compares what comes out with the decision.
+// TestExplainAgreesWithDecide combines the looks as documented, and compares
+// the result with the decision.
 func TestExplainAgreesWithDecide(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(5, 6))
@@ -29,7 +29,7 @@ func TestExplainAgreesWithDecide(t *testing.T) {
 	}
 }
 
-// conclude is what looks amount to.
+// conclude returns the transform that results from looks.
 func conclude(looks []Look) Transform {
 	byLimit, best := map[int]Transform{}, map[int]Transform{}
 	for _, l := range looks {

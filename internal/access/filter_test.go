@@ -6,8 +6,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestFilter is about the form of filters; that they are right is shown by
-// TestFilterAgreesWithDecide.
+// TestFilter checks the form of filters. TestFiltersAgreeWithDecide checks
+// that they are correct.
 func TestFilter(t *testing.T) {
 	t.Parallel()
 	sets := [][]string{{"/a/"}, {"/b/"}, {"/a/", "/b/"}, {"/b/", "/a/"}, {"/a/x/"}, {"/c/"}, {}}

@@ -215,6 +215,6 @@ func TestNewRefusesDamagedGrants(t *testing.T) {
 		}
 	}
 	if _, err := New(nil, []string{"token:everything"}); err == nil {
-		t.Error("an unknown permission is taken")
+		t.Error("an unknown permission is accepted")
 	}
 }

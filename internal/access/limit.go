@@ -2,13 +2,13 @@ package access
 
 import "slices"
 
-// limit bounds a grant by the grant of another holder.
+// limit restricts a grant by the grant of another holder.
 type limit struct {
 	by *Grant
 	// delegated means that the other holder gave the grant. The transform is
-	// then bounded by the best transform that the other holder has on the
-	// token, by this permission, by reading or by using it. The other holder
-	// is an application, whose grant has no limits.
+	// then at most the best transform that the other holder has on the token,
+	// by this permission, by reading or by using it. The other holder is an
+	// application, whose grant has no limits.
 	delegated bool
 }
 

@@ -9,8 +9,8 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/long"
 )
 
-// The worlds of the property tests: rules speak of the letters a and b down to
-// the second level, tokens also of z, which no rule knows, and the third level.
+// The world of the property tests. Rules use the letters a and b down to the
+// second level. Tokens also use z, which is in no rule, and the third level.
 var (
 	ruleIDs    = []string{"a", "b", "aa", "ab", "ba"}
 	rulePaths  = []string{"/", "/a/", "/b/", "/a/a/", "/a/b/"}
@@ -19,7 +19,7 @@ var (
 	onToken    = []string{TokenCreate, TokenRead, TokenUpdate, TokenDelete, TokenSearch, TokenUse}
 )
 
-// worldSets is every set of one or two containers.
+// worldSets has every set of one or two containers.
 var worldSets = func() [][]string {
 	var sets [][]string
 	for i, a := range worldPaths {
@@ -33,7 +33,7 @@ var worldSets = func() [][]string {
 
 func pick[T any](r *rand.Rand, from []T) T { return from[r.IntN(len(from))] }
 
-// some returns each permission with the given chance in 10.
+// some returns each permission with a probability of chance in 10.
 func some(r *rand.Rand, chance int) []string {
 	return slices.DeleteFunc(slices.Clone(onToken), func(string) bool { return r.IntN(10) >= chance })
 }
@@ -57,7 +57,7 @@ func randomRule(r *rand.Rand, priority int) Rule {
 	return rule
 }
 
-// randomGrant returns a grant of few rules with shuffled priorities.
+// randomGrant returns a grant with a few rules and shuffled priorities.
 func randomGrant(t testing.TB, r *rand.Rand) ([]Rule, []string, *Grant) {
 	t.Helper()
 	var rules []Rule
@@ -68,7 +68,7 @@ func randomGrant(t testing.TB, r *rand.Rand) ([]Rule, []string, *Grant) {
 	return rules, permissions, mustNew(t, rules, permissions...)
 }
 
-// naive decides for one container by the text of the rules alone.
+// naive decides for one container directly from the rules.
 func naive(rules []Rule, permissions []string, permission, id, container string) Transform {
 	best, at := None, 0
 	for _, rule := range rules {
@@ -148,8 +148,8 @@ func allow(groups [][]Filter, id string, set int) bool {
 	return true
 }
 
-// Filters find the tokens that Decide allows, with every transform, also for
-// grants that others limit.
+// Filters match the tokens that Decide allows, with every transform, also for
+// limited grants.
 func TestFiltersAgreeWithDecide(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(3, 4))
@@ -195,10 +195,10 @@ func TestFiltersAgreeWithDecide(t *testing.T) {
 	}
 }
 
-// A limited grant allows no more than its own rules, and no more than what
-// limits it; one that was delegated within its authorizer's rights loses nothing
-// while those stay.
-func TestLimitsOnlyTakeAway(t *testing.T) {
+// A limited grant allows no more than its own rules and its limits. A
+// delegated grant within its authorizer's rights loses nothing while these
+// stay the same.
+func TestLimitsNeverWiden(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(5, 6))
 	kept := 0
@@ -234,7 +234,7 @@ func TestLimitsOnlyTakeAway(t *testing.T) {
 	}
 }
 
-// exceeds reports whether the grant gives more than the authorizer has on some
+// exceeds reports whether the grant gives more than the authorizer has on a
 // token of the world.
 func exceeds(g, authorizer *Grant) bool {
 	for _, id := range worldIDs {
@@ -263,10 +263,10 @@ func TestWithinIsExact(t *testing.T) {
 		got := g.Within(authorizer)
 		if g.carried&^authorizer.carried != 0 {
 			if got {
-				t.Fatalf("a permission that the authorizer lacks is within it\ngrant %+v %v\nauthorizer %+v %v",
+				t.Fatalf("a permission that the authorizer lacks is within its rights\ngrant %+v %v\nauthorizer %+v %v",
 					rules, permissions, theirRules, theirPermissions)
 			}
-			continue // refused by the permissions alone, also where no token could be meant
+			continue // refused because of permissions alone, even if no token is affected
 		}
 		over := exceeds(g, authorizer)
 		if got == over {
@@ -284,8 +284,7 @@ func TestWithinIsExact(t *testing.T) {
 	}
 }
 
-// TestOnAllHoldsForEveryToken compares what is said of all tokens with the
-// decision on each.
+// TestOnAllHoldsForEveryToken compares OnAll with the decision on each token.
 func TestOnAllHoldsForEveryToken(t *testing.T) {
 	t.Parallel()
 	r, certain := rand.New(rand.NewPCG(1, 2)), 0

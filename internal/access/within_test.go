@@ -102,7 +102,7 @@ func TestWithin(t *testing.T) {
 	}
 }
 
-// largest returns a grant as large as can be, of rules that differ.
+// largest returns a grant of maximum size with different rules.
 func largest(b *testing.B, name string, transform Transform) *Grant {
 	b.Helper()
 	rules := make([]Rule, maxRules)

@@ -16,18 +16,18 @@ import (
 
 const mib = 1 << 20
 
-// newProcess returns a process of 1 GiB whose requests wait for so long.
+// newProcess returns a process with 1 GiB and the given patience.
 func newProcess(patience time.Duration) *Process {
 	p := New(1 << 30)
 	p.memory.patience = patience
 	return p
 }
 
-// empty fails the test if something is still held, waited for or busy.
+// empty fails the test if memory or places are still in use or waited for.
 func (p *Process) empty(t *testing.T) {
 	t.Helper()
 	if m := &p.memory; m.used != 0 || m.onTheWay != 0 || len(m.held) != 0 || len(m.coming) != 0 || len(m.waiting) != 0 {
-		t.Errorf("memory is left: %d bytes, %d on the way, %d tenants, %d waiting", m.used, m.onTheWay, len(m.held), len(m.waiting))
+		t.Errorf("memory is still held: %d bytes, %d arriving, %d tenants, %d waiting", m.used, m.onTheWay, len(m.held), len(m.waiting))
 	}
 	for name, l := range map[string]*share.Places[payer]{"cpu": p.cpu, "writes": p.writes} {
 		if l.Taken() != 0 || l.Waiting() != 0 {
@@ -36,7 +36,7 @@ func (p *Process) empty(t *testing.T) {
 	}
 }
 
-// One tenant has half of the memory; large requests leave the last eighth of it
+// One tenant may use half of the memory. Large requests leave its last eighth
 // to small ones.
 func TestShares(t *testing.T) {
 	t.Parallel()
@@ -71,9 +71,9 @@ func TestShares(t *testing.T) {
 	p.empty(t)
 }
 
-// Bodies on their way have half of a share, so that those which have arrived can
-// be worked on.
-func TestBodiesOnTheirWay(t *testing.T) {
+// Arriving bodies may use half of a share, so that complete bodies can be
+// handled.
+func TestArrivingBodiesHaveHalfAShare(t *testing.T) {
 	t.Parallel()
 	p := newProcess(0)
 	tenant := uuid.New()
@@ -90,7 +90,7 @@ func TestBodiesOnTheirWay(t *testing.T) {
 	}
 	slow.Arrived()
 	if err := next.Arrive(t.Context(), 2*mib); err != nil {
-		t.Errorf("another body, when the first has come: %v", err)
+		t.Errorf("another body after the first has arrived: %v", err)
 	}
 	if slow.Held() != 0 || next.Held() != 102*mib {
 		t.Errorf("held: %d and %d", slow.Held(), next.Held())
@@ -99,8 +99,8 @@ func TestBodiesOnTheirWay(t *testing.T) {
 	p.empty(t)
 }
 
-// A body is paid for once, whoever parses it first.
-func TestBodyIsPaidOnce(t *testing.T) {
+// A body is charged once, even if it is parsed several times.
+func TestBodyIsChargedOnce(t *testing.T) {
 	t.Parallel()
 	p := newProcess(0)
 	r := p.Enter(uuid.New(), false, nil)
@@ -114,20 +114,20 @@ func TestBodyIsPaidOnce(t *testing.T) {
 	}
 	r.Free(mib / 2)
 	if r.Held() != mib/2 {
-		t.Errorf("held after giving back half: %d", r.Held())
+		t.Errorf("held after releasing half: %d", r.Held())
 	}
 	r.Leave()
 	p.empty(t)
 }
 
-// Bodies on their way make requests of their own application wait first. A request
-// that is the only one of its application may take what the tenant has.
-func TestBodiesOnTheirWayCountForTheirApplication(t *testing.T) {
+// Arriving bodies first delay requests of the same application. The only
+// request of an application may take as much as the tenant has.
+func TestArrivingBodiesCountForTheirApplication(t *testing.T) {
 	t.Parallel()
 	p := newProcess(0)
 	tenant, slow, quick := uuid.New(), uuid.New(), uuid.New()
 	enter := func(app uuid.UUID) *Room { return p.Enter(tenant, false, nil).For(app) }
-	most := int(p.memory.share(payer{id: tenant}) / 4) // of one application
+	most := int(p.memory.share(payer{id: tenant}) / 4) // limit for one application
 	first := enter(slow)
 	for range 2 {
 		if err := first.Arrive(t.Context(), most*3/4); err != nil {
@@ -151,8 +151,8 @@ func TestBodiesOnTheirWayCountForTheirApplication(t *testing.T) {
 	p.empty(t)
 }
 
-// What is given back goes to the first that finds it enough.
-func TestMemoryIsHandedOn(t *testing.T) {
+// Released memory goes to the first waiting request that it is enough for.
+func TestReleasedMemoryGoesToTheNext(t *testing.T) {
 	t.Parallel()
 	p := newProcess(time.Minute)
 	tenant := uuid.New()
@@ -176,14 +176,14 @@ func TestMemoryIsHandedOn(t *testing.T) {
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := p.Enter(tenant, false, nil).Hold(gone, 100*mib); !errors.Is(err, context.Canceled) {
-		t.Errorf("a caller that has gone: %v", err)
+		t.Errorf("a canceled caller: %v", err)
 	}
-	first.Free(40 * mib) // enough for the small one alone
+	first.Free(40 * mib) // enough only for the small request
 	for p.waiters() != 1 {
 		runtime.Gosched()
 	}
 	if large.Held() != 0 {
-		t.Error("the large one has what was too little for it")
+		t.Error("the large request was granted too little memory")
 	}
 	first.Leave()
 	waiting.Wait()
@@ -198,7 +198,7 @@ func (p *Process) waiters() int {
 	return len(p.memory.waiting)
 }
 
-// One tenant never has all CPUs, and a turn passes to a tenant that waits.
+// One tenant never has all CPUs, and a turn passes to a waiting tenant.
 func TestTurnsOfTenants(t *testing.T) {
 	t.Parallel()
 	p := New(1 << 30)
@@ -207,7 +207,7 @@ func TestTurnsOfTenants(t *testing.T) {
 	again := p.Enter(busy.payer.id, false, nil)
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
-	for _, r := range []*Room{busy, busy, other} { // who has a turn keeps it
+	for _, r := range []*Room{busy, busy, other} { // a room keeps its turn
 		if err := r.Turn(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -237,8 +237,8 @@ func TestTurnsOfTenants(t *testing.T) {
 	p.empty(t)
 }
 
-// Large changes of a tenant are written one at a time; those of another do not
-// wait for them.
+// Large changes of a tenant are written one at a time. Changes of another
+// tenant do not wait for them.
 func TestLargeWrites(t *testing.T) {
 	t.Parallel()
 	p := New(1 << 30)
@@ -262,9 +262,9 @@ func TestLargeWrites(t *testing.T) {
 	p.empty(t)
 }
 
-// A large change does not wait for ever for those ahead of it, which may wait for
+// A large change does not wait forever for earlier ones, which may wait for
 // the database.
-func TestLargeWritesDoNotWaitForEver(t *testing.T) {
+func TestLargeWritesTimeOut(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		p := newProcess(0)
@@ -285,12 +285,12 @@ func TestLargeWritesDoNotWaitForEver(t *testing.T) {
 	})
 }
 
-// A request without a room is not bounded.
-func TestNoRoom(t *testing.T) {
+// A request without a room has no limits.
+func TestNilRoomHasNoLimits(t *testing.T) {
 	t.Parallel()
 	r := Of(t.Context())
 	if r != nil {
-		t.Fatal("a room out of nowhere")
+		t.Fatal("a room without Enter")
 	}
 	done, err := r.Write(t.Context())
 	if err != nil {

@@ -39,7 +39,7 @@ func TestTypingErrorsAreFound(t *testing.T) {
 		"a wrong checksum": key[:len(key)-1] + other(key[len(key)-1]),
 	} {
 		if apikey.Valid(typed) {
-			t.Errorf("%s: taken for a key", name)
+			t.Errorf("%s: accepted as a key", name)
 		}
 	}
 }

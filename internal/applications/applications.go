@@ -1,4 +1,4 @@
-// Package applications administers the applications of a tenant: the holders of API
+// Package applications manages the applications of a tenant, which hold API
 // keys.
 package applications
 
@@ -20,13 +20,13 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// Application is an application as it is stored. The front documents the fields.
+// Application is a stored application. Package vault documents the fields.
 type Application struct {
 	ID          uuid.UUID     `json:"id"`
 	TenantID    uuid.UUID     `json:"tenant_id"`
 	Name        string        `json:"name,omitempty"`
 	Type        string        `json:"type,omitempty"`
-	Key         string        `json:"key,omitempty"` // known only when it is made
+	Key         string        `json:"key,omitempty"` // known only when it is created
 	Permissions []string      `json:"permissions,omitempty"`
 	Rules       []access.Rule `json:"rules,omitempty"`
 	CreatedBy   uuid.UUID     `json:"created_by,omitzero"`
@@ -39,7 +39,7 @@ type Application struct {
 	hash storage.Key
 }
 
-// Records are the records of applications.
+// Records stores applications as records.
 var Records = records.Kind[Application]{
 	Name: audit.Application,
 	Columns: func(app *Application) storage.Record {
@@ -47,7 +47,7 @@ var Records = records.Kind[Application]{
 	},
 	Document: func(app *Application) any {
 		doc := *app
-		doc.Key = "" // only its hash is kept
+		doc.Key = "" // only its hash is stored
 		return &doc
 	},
 	Opened: func(app *Application, rec *storage.Record) { app.hash = rec.Key },
@@ -57,7 +57,7 @@ var Records = records.Kind[Application]{
 	Modified: func(app *Application, by uuid.UUID, at time.Time) { app.ModifiedBy, app.ModifiedAt = by, at },
 }
 
-// params returns what describes the application.
+// params returns the parameters of the application.
 func (app *Application) params() Params {
 	return Params{app.Name, app.Type, slices.Clone(app.Permissions), slices.Clone(app.Rules), app.ExpiresAt}
 }
@@ -71,11 +71,11 @@ func (app *Application) setKey() {
 	app.hash = apikey.Hash(app.Key)
 }
 
-// mayGrant asks whether the caller may give permissions to an application, or
-// change one that holds them: otherwise it could take over an application that
-// has more rights than itself, or end it. Permissions on tokens go with the
-// right to administer applications; every other permission can be granted only
-// by a caller that holds it.
+// mayGrant checks whether the caller may give permissions to an application,
+// or change an application that has them. Otherwise it could take over or
+// disable an application with more rights. Permissions on tokens come with
+// the right to manage applications. Any other permission can be granted only
+// by a caller that has it.
 func mayGrant(op *core.Op, permissions []string) error {
 	for _, p := range permissions {
 		if !op.Grant().MayGrant(p) {
@@ -85,7 +85,7 @@ func mayGrant(op *core.Op, permissions []string) error {
 	return nil
 }
 
-// Create adds an application with a key.
+// Create creates an application with a key.
 func Create(ctx context.Context, op *core.Op, p Params) (*Application, error) {
 	app, err := build(op, p)
 	if err != nil {
@@ -94,13 +94,13 @@ func Create(ctx context.Context, op *core.Op, p Params) (*Application, error) {
 	return Records.Create(ctx, op, app)
 }
 
-// Ensure returns the application with the name of p, and creates it if there is
-// none.
+// Ensure returns the application with the name of p. If it does not exist,
+// Ensure creates it.
 func Ensure(ctx context.Context, op *core.Op, p Params) (app *Application, created bool, err error) {
 	return Records.Ensure(ctx, op, p.Name, access.ApplicationCreate, func() (*Application, error) { return build(op, p) })
 }
 
-// build returns an application that is still to be stored.
+// build returns an application that is not stored yet.
 func build(op *core.Op, p Params) (*Application, error) {
 	p, err := p.checked(op.Now)
 	if err != nil {
@@ -125,10 +125,10 @@ func Own(ctx context.Context, op *core.Op) (*Application, error) {
 	return Records.Get(ctx, op, op.Application().ID)
 }
 
-// Replace replaces everything of an application except its type and its key.
+// Replace replaces everything of an application except its type and key.
 func Replace(ctx context.Context, op *core.Op, id uuid.UUID, p Params) (*Application, error) {
 	var err error
-	if p.Type == "" { // what it may hold depends on the type that it has
+	if p.Type == "" { // the allowed permissions depend on its current type
 		err = p.checkPlain(op.Now)
 	} else {
 		p, err = p.checked(op.Now)
@@ -159,7 +159,7 @@ func Patch(ctx context.Context, op *core.Op, id uuid.UUID, patch any) (*Applicat
 			return p, err
 		}
 		if patched.Type != p.Type {
-			return p, errTypeIsFixed() // what another type may hold is beside the point
+			return p, errTypeIsFixed() // the permissions of another type do not matter
 		}
 		return patched.checked(op.Now)
 	})
@@ -192,7 +192,7 @@ func update(ctx context.Context, op *core.Op, id uuid.UUID, change func(Params) 
 	})
 }
 
-// save changes an application and forgets what this node believes of its key.
+// save changes an application and clears this node's cached identities.
 func save(ctx context.Context, op *core.Op, id uuid.UUID, change func(*Application) error) (*Application, error) {
 	defer op.Afterwards(op.Vault.ForgetIdentities)
 	return Records.Update(ctx, op, id, func(app *Application) error {

@@ -10,7 +10,8 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/form"
 )
 
-// Params describes an application. The front documents the fields.
+// Params are the parameters of an application. Package vault documents the
+// fields.
 type Params struct {
 	Name        string        `json:"name"`
 	Type        string        `json:"type"`
@@ -30,8 +31,8 @@ func (p *Params) Read(r *form.Reader) {
 // UnmarshalJSON reads the JSON form strictly.
 func (p *Params) UnmarshalJSON(data []byte) error { return fault.Of(form.ReadText(data, p.Read)) }
 
-// ReadRules reads the field rules. A transform that is unknown becomes one that
-// [access.Check] refuses.
+// ReadRules reads the field rules. An unknown transform becomes None, which
+// [access.Check] rejects.
 func ReadRules(r *form.Reader) []access.Rule {
 	var rules []access.Rule
 	r.Each("rules", func(r *form.Reader) {
@@ -49,7 +50,7 @@ func ReadRules(r *form.Reader) []access.Rule {
 	return rules
 }
 
-// checked returns the parameters as they are stored.
+// checked validates the parameters and returns them in their stored form.
 func (p Params) checked(now time.Time) (Params, error) {
 	bad := &form.Problems{}
 	p.problems(now, bad)
@@ -64,7 +65,7 @@ func (p Params) checked(now time.Time) (Params, error) {
 	return p, fault.Of(bad)
 }
 
-// checkPlain checks what does not depend on the type.
+// checkPlain makes the checks that do not depend on the type.
 func (p *Params) checkPlain(now time.Time) error {
 	bad := &form.Problems{}
 	p.problems(now, bad)
@@ -79,7 +80,7 @@ func (p *Params) problems(now time.Time, bad *form.Problems) {
 }
 
 // Same reports whether p and q describe the same application. The order of
-// permissions and rules does not count, and neither does a type that is left out.
+// permissions and rules does not count. A missing type matches any type.
 func (p Params) Same(q Params) bool {
 	p.Type, q.Type = cmp.Or(p.Type, q.Type), cmp.Or(q.Type, p.Type)
 	a, b := p.plain(), q.plain()
@@ -90,8 +91,8 @@ func (p Params) Same(q Params) bool {
 		})
 }
 
-// plain returns the parameters as they are stored, with lists in order. What is
-// wrong with them does not matter here.
+// plain returns the parameters in their stored form, with sorted lists. It
+// ignores problems.
 func (p Params) plain() Params {
 	p, _ = p.checked(time.Time{})
 	p.Permissions = slices.Sorted(slices.Values(p.Permissions))

@@ -20,23 +20,23 @@ var callerCounts = []int{1, 8, 32, 128}
 // backend is a database under test.
 type backend struct {
 	name string
-	// create names a new, empty database.
+	// create returns the address of a new, empty database.
 	create func(b *testing.B) string
 	open   func(ctx context.Context, dsn string) (storage.Storage, error)
-	// bareWriter and bareReader open a database that has its schema already.
+	// bareWriter and bareReader open a database whose schema exists.
 	bareWriter func(b *testing.B, dsn string) bareWriter
 	bareReader func(b *testing.B, dsn string) bareReader
 }
 
-// bareWriter writes rows through a driver.
+// bareWriter writes rows directly through a driver.
 type bareWriter interface {
-	// write writes one created token, in a group with what others write.
+	// write writes one new token, grouped with concurrent writes.
 	write(c *storage.Change) error
-	// writeMany writes many created tokens at once.
+	// writeMany writes many new tokens in one transaction.
 	writeMany(c *storage.Change) error
 }
 
-// bareReader reads a token through a driver.
+// bareReader reads a token directly through a driver.
 type bareReader func(tenant storage.ID, id string) error
 
 var onSQLite = &backend{
@@ -66,7 +66,7 @@ func each(b *testing.B, f func(b *testing.B, on *backend)) {
 	}
 }
 
-// eachCount runs a benchmark on every backend with every number of callers.
+// eachCount runs a benchmark on every backend and with every number of callers.
 func eachCount(b *testing.B, f func(b *testing.B, on *backend, callers int)) {
 	each(b, func(b *testing.B, on *backend) {
 		for _, callers := range callerCounts {
@@ -75,7 +75,7 @@ func eachCount(b *testing.B, f func(b *testing.B, on *backend, callers int)) {
 	})
 }
 
-// emptyDatabase names a database that has its schema and no rows.
+// emptyDatabase returns the address of a database with the schema but no rows.
 func (on *backend) emptyDatabase(b *testing.B) string {
 	b.Helper()
 	dsn := on.create(b)
@@ -89,8 +89,8 @@ func (on *backend) emptyDatabase(b *testing.B) string {
 	return dsn
 }
 
-// openStore opens a store that is closed when the benchmark ends, unless its
-// owner has closed it by then.
+// openStore opens a store and closes it when the benchmark ends, unless that
+// has happened already.
 func (on *backend) openStore(b *testing.B, dsn string) storage.Storage {
 	b.Helper()
 	store, err := on.open(b.Context(), dsn)
@@ -101,15 +101,15 @@ func (on *backend) openStore(b *testing.B, dsn string) storage.Storage {
 	return store
 }
 
-// user is an application at work in a vault, known by its API key.
+// user is an application that works in a vault with its API key.
 type user struct {
 	*vault.Client
 	vault  *vault.Vault
 	tenant storage.ID
 }
 
-// newUser opens a vault with one tenant, and returns an application of it that
-// may do everything with tokens.
+// newUser opens a vault with one tenant. It returns an application of that
+// tenant with all permissions for tokens.
 func newUser(b *testing.B, store storage.Storage) *user {
 	b.Helper()
 	ctx := b.Context()
@@ -129,7 +129,7 @@ func newUser(b *testing.B, store storage.Storage) *user {
 	return u
 }
 
-// application returns a client that acts as a new private application.
+// application returns a client of a new private application.
 func (u *user) application(b *testing.B, p vault.ApplicationParams) *vault.Client {
 	b.Helper()
 	p.Name, p.Type = "Bench", vault.ApplicationPrivate

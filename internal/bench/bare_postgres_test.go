@@ -13,7 +13,7 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// The numbers are those of storage/postgres.
+// The same numbers as in storage/postgres.
 const (
 	postgresConns   = 16
 	postgresWriters = 8
@@ -41,7 +41,7 @@ func openPostgres(b *testing.B, url string, binaryParameters bool) *sql.DB {
 	return db
 }
 
-// postgresConn is a connection that writes, with its statements.
+// postgresConn is a writing connection with its prepared statements.
 type postgresConn struct {
 	one, several *sql.Stmt
 	shard        int
@@ -66,7 +66,7 @@ const (
 		n AS (` + bareCount + `)
 		INSERT INTO vault_logs (` + bareLogColumns + `) VALUES ($1, $19, $20, $21, $22, $23, $24, $25, $26)`
 
-	// insertSeveral writes tokens of one tenant, set and type.
+	// insertSeveral writes tokens of the same tenant, set and type.
 	insertSeveral = `WITH t AS (INSERT INTO vault_tokens (` + bareTokenColumns + `)
 			SELECT $1, u.ord, u.id, $3, $2, u.containers, u.fingerprint, u.expression, u.hashes, u.key_version, u.body,
 				u.created_by, u.created_at, u.rev
@@ -81,14 +81,15 @@ const (
 				$25::text[], $26::text[]) AS u`
 )
 
-// openPostgresWriter returns a writer that sends groups as the driver's arrays.
+// openPostgresWriter returns a writer that sends groups in the driver's arrays.
 func openPostgresWriter(b *testing.B, url string) bareWriter {
 	b.Helper()
 	return openGroupWriter(b, url, driverArrays)
 }
 
-// openBinaryWriter returns a writer that encodes arrays by itself, as the vault
-// does: they are smaller, and faster to read, than those of the driver.
+// openBinaryWriter returns a writer that encodes arrays itself, as the vault
+// does. Its arrays are smaller than the driver's, and PostgreSQL reads them
+// faster.
 func openBinaryWriter(b *testing.B, url string) bareWriter {
 	b.Helper()
 	return openGroupWriter(b, url, binaryArrays)
@@ -132,7 +133,7 @@ func (conn *postgresConn) write(group []*storage.Change, arrays func([]*storage.
 	return err
 }
 
-// driverArrays are the parameters of insertSeveral after the first five.
+// driverArrays returns the parameters of insertSeveral after the first five.
 func driverArrays(group []*storage.Change) []any {
 	var ords, fingerprints, expressions, hashLists, bodies, creators, hashes, hashOrds, logIDs, actors pq.ByteaArray
 	var ids, containers pq.StringArray
@@ -159,7 +160,7 @@ func driverArrays(group []*storage.Change) []any {
 		hashes, hashOrds, logIDs, loggedAts, actors, logTexts[0], logTexts[1], logTexts[2], logTexts[3], logTexts[4]}
 }
 
-// binaryArrays are the same in the binary format.
+// binaryArrays returns the same parameters in the binary format.
 func binaryArrays(group []*storage.Change) []any {
 	const columns = 21
 	var arrays [columns]array
@@ -196,7 +197,7 @@ func binaryArrays(group []*storage.Change) []any {
 
 // array is a PostgreSQL array in the binary format.
 type array struct {
-	oid      uint32 // of the type of its elements
+	oid      uint32 // of the elements' type
 	elements int
 	buf      []byte
 }

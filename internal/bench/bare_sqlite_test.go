@@ -12,8 +12,8 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// The settings are those of storage/sqlite, but that the log is moved to the
-// database by the caller that finds it long.
+// The same settings as in storage/sqlite, with one difference: the caller that
+// finds the write-ahead log long moves it to the database.
 const (
 	sqliteCommon = "_pragma=busy_timeout(10000)&_pragma=temp_store(2)"
 	sqliteWriter = sqliteCommon + "&_pragma=cache_size(-2048)&_pragma=secure_delete(1)&_pragma=journal_mode(wal)&_pragma=synchronous(2)" +
@@ -36,7 +36,7 @@ func openSQLite(b *testing.B, path, settings string, conns int) *sql.DB {
 	return db
 }
 
-// prepareOn prepares a statement that is closed before its connection.
+// prepareOn prepares a statement and closes it before its connection.
 func prepareOn(b *testing.B, conn *sql.Conn, text string) *sql.Stmt {
 	b.Helper()
 	stmt, err := conn.PrepareContext(context.Background(), text)
@@ -47,7 +47,7 @@ func prepareOn(b *testing.B, conn *sql.Conn, text string) *sql.Stmt {
 	return stmt
 }
 
-// sqliteConn is the connection that writes, with its statements.
+// sqliteConn is the writing connection with its prepared statements.
 type sqliteConn struct {
 	begin, commit                               *sql.Stmt
 	token, hash, log, countTokens, countEntries *sql.Stmt
@@ -86,7 +86,7 @@ func (w *sqliteBare) write(c *storage.Change) error     { return w.do(c) }
 func (w *sqliteBare) writeMany(c *storage.Change) error { return w.do(c) }
 
 // writeSQLite writes the rows of a group in one transaction. An error ends the
-// benchmark, so nothing is rolled back.
+// benchmark, so there is no rollback.
 func writeSQLite(conn *sqliteConn, group []*storage.Change, more func() []*storage.Change) error {
 	if _, err := conn.begin.Exec(); err != nil {
 		return err
@@ -151,8 +151,8 @@ func openSQLiteReader(b *testing.B, path string) bareReader {
 	return preparedSelect(b, openSQLite(b, path, sqliteReader, sqliteReaders()), "? AND id = ?")
 }
 
-// openMappedReader returns a reader that maps the file. That serves it well
-// while there are no writes; the vault writes a log entry for each read, after which
+// openMappedReader returns a reader that maps the file. This helps only without
+// writes. The vault writes a log entry for each read, and after each write
 // SQLite would map the file again.
 func openMappedReader(b *testing.B, path string) bareReader {
 	b.Helper()

@@ -46,7 +46,7 @@ func BenchmarkCreate(b *testing.B) {
 	})
 }
 
-// bareCreate writes what CreateToken would.
+// bareCreate writes the rows that CreateToken would write.
 func bareCreate(b *testing.B, write func(*storage.Change) error) *contender {
 	b.Helper()
 	rows := newSupply(b, func(u *user) error { return createCard(context.Background(), u.Client) })
@@ -59,7 +59,7 @@ func bareCreate(b *testing.B, write func(*storage.Change) error) *contender {
 	}}
 }
 
-// BenchmarkGrouping shows what callers gain from sharing transactions.
+// BenchmarkGrouping measures how much callers gain from sharing transactions.
 func BenchmarkGrouping(b *testing.B) {
 	ctx := context.Background()
 	u := newUser(b, onSQLite.openStore(b, onSQLite.create(b)))
@@ -80,8 +80,8 @@ func BenchmarkGrouping(b *testing.B) {
 		value: many.over(one), unit: "x", goal: 2.0, rates: many.perSecond() + ", " + one.perSecond()})
 }
 
-// BenchmarkGet reads tokens by their ids. The bare reader's are in a database
-// without writes, so that what it has cached stays good.
+// BenchmarkGet reads tokens by id. The bare reader's database has no writes, so
+// its cache stays valid.
 func BenchmarkGet(b *testing.B) {
 	eachCount(b, func(b *testing.B, on *backend, callers int) {
 		ctx := context.Background()
@@ -127,7 +127,7 @@ func BenchmarkGet(b *testing.B) {
 	})
 }
 
-// leaves returns a document of n strings.
+// leaves returns a JSON array of n strings.
 func leaves(n int) vault.JSON {
 	document := make([]string, n)
 	for i := range document {
@@ -135,7 +135,7 @@ func leaves(n int) vault.JSON {
 	}
 	text, err := json.Marshal(document)
 	if err != nil {
-		panic(err) // strings encode
+		panic(err) // strings always encode
 	}
 	return text
 }
@@ -154,7 +154,7 @@ func createGeneric(b *testing.B, c *vault.Client, n int) []string {
 	return ids
 }
 
-// BenchmarkTokenize makes 1,000 tokens at once.
+// BenchmarkTokenize creates 1,000 tokens at once.
 func BenchmarkTokenize(b *testing.B) {
 	each(b, func(b *testing.B, on *backend) {
 		u := newUser(b, on.openStore(b, on.create(b)))
@@ -186,8 +186,8 @@ func BenchmarkTokenize(b *testing.B) {
 	})
 }
 
-// BenchmarkOnce creates card tokens under idempotency keys. With a key or
-// without, the token becomes an answer.
+// BenchmarkOnce creates card tokens with and without idempotency keys. Both
+// encode the token as a response.
 func BenchmarkOnce(b *testing.B) {
 	create := func(ctx context.Context, c *vault.Client) (vault.StoredResponse, error) {
 		token, err := c.CreateToken(ctx, cards()[rand.N(len(cards()))])

@@ -9,7 +9,7 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// writeMany copies the rows into their tables, in one transaction.
+// writeMany copies the rows to their tables in one transaction.
 func (w *postgresBare) writeMany(c *storage.Change) error {
 	tx, err := w.db.BeginTx(context.Background(), nil)
 	if err != nil {
@@ -52,8 +52,8 @@ func copyRows(tx *sql.Tx, table, columns string, rows int, row func(int) []any) 
 	return err
 }
 
-// openNaiveWriter returns the writer that comes to mind first: a transaction
-// with an insert for each table, on a pool, with nothing prepared.
+// openNaiveWriter returns a simple writer: a transaction with one INSERT per
+// table on a pool, without prepared statements.
 func openNaiveWriter(b *testing.B, url string) func(*storage.Change) error {
 	b.Helper()
 	db := openPostgres(b, url, false)

@@ -19,10 +19,11 @@ import (
 	"github.com/seed-72ea4aab/vault/httpserver"
 )
 
-// floodVariable has a process of this test send a flood, which it describes.
+// floodVariable makes this test binary send the flood that the variable
+// describes.
 const floodVariable = "VAULT_BENCH_FLOOD"
 
-// flood is one kind of request that a tenant sends many of at once.
+// flood is one kind of request that a tenant sends many times at once.
 type flood struct {
 	Name    string
 	Callers int
@@ -40,8 +41,8 @@ var floods = []flood{
 	{Name: "pages", Callers: 20, Method: "GET", Path: "/tokens?metadata.size=large&size=100"},
 }
 
-// body returns what the requests of a flood send: the most expensive of its
-// kind that is let in.
+// body returns the request body: the most expensive body that the vault accepts
+// for this flood.
 func (f *flood) body() string {
 	const most = 5<<20 - 100
 	switch f.Name {
@@ -59,7 +60,7 @@ func (f *flood) body() string {
 	return ""
 }
 
-// runFlood sends a flood until its process is killed, and prints the statuses.
+// runFlood sends a flood until its process is killed. It prints the statuses.
 func runFlood(job string) {
 	var f flood
 	if err := json.Unmarshal([]byte(job), &f); err != nil {
@@ -77,7 +78,7 @@ func runFlood(job string) {
 	callers.Wait()
 }
 
-// send sends one request.
+// send sends one request and returns its status or error.
 func (f *flood) send(body string) string {
 	req, err := http.NewRequest(f.Method, f.URL+f.Path, strings.NewReader(body))
 	if err != nil {
@@ -93,11 +94,11 @@ func (f *flood) send(body string) string {
 	return res.Status
 }
 
-// floodTime is how long each flood lasts, and how long it is quiet before.
+// floodTime is the length of each flood, and of the quiet time before it.
 const floodTime = 5 * time.Second
 
-// BenchmarkFlood measures how long short requests of a tenant take while it is
-// quiet, and while another tenant sends a flood.
+// BenchmarkFlood measures short requests of one tenant, first alone and then
+// while another tenant sends a flood.
 func BenchmarkFlood(b *testing.B) {
 	each(b, func(b *testing.B, on *backend) {
 		store, err := on.open(b.Context(), on.create(b))
@@ -134,7 +135,7 @@ func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond)
 
 func p99(times []time.Duration) time.Duration { return times[len(times)*99/100] }
 
-// keyOfNewTenant returns a private key of a tenant of its own.
+// keyOfNewTenant creates a tenant and returns a key of its private application.
 func keyOfNewTenant(b *testing.B, v *vault.Vault) string {
 	b.Helper()
 	tenant, err := v.CreateTenant(b.Context(), "Bench")
@@ -149,8 +150,8 @@ func keyOfNewTenant(b *testing.B, v *vault.Vault) string {
 	return app.Key
 }
 
-// timesOf creates and reads a token, again and again, and returns how long each
-// request took, in order.
+// timesOf creates and reads tokens for floodTime. It returns the durations of
+// all requests, sorted.
 func timesOf(b *testing.B, url, key string) []time.Duration {
 	b.Helper()
 	var times []time.Duration
@@ -161,7 +162,8 @@ func timesOf(b *testing.B, url, key string) []time.Duration {
 	return times
 }
 
-// createAndRead returns how long each of the two takes.
+// createAndRead creates and reads a token. It returns the duration of each
+// request.
 func createAndRead(b *testing.B, url, key string) []time.Duration {
 	b.Helper()
 	call := func(f flood, body, want string) time.Duration {
@@ -179,7 +181,7 @@ func createAndRead(b *testing.B, url, key string) []time.Duration {
 	}
 }
 
-// settle waits until what an earlier flood left has been worked off.
+// settle waits until the work that an earlier flood left behind is done.
 func settle(b *testing.B, url, key string) {
 	b.Helper()
 	for end, fast := time.Now().Add(time.Minute), 0; fast < 200 && time.Now().Before(end); fast++ {
@@ -189,8 +191,8 @@ func settle(b *testing.B, url, key string) {
 	}
 }
 
-// fillPage gives the hostile tenant a page of tokens that is as large as pages
-// may be.
+// fillPage creates tokens for the hostile tenant until a page has its maximum
+// size.
 func fillPage(b *testing.B, v *vault.Vault, key string) {
 	b.Helper()
 	c, err := v.Authenticate(b.Context(), key)
@@ -205,8 +207,8 @@ func fillPage(b *testing.B, v *vault.Vault, key string) {
 	}
 }
 
-// start sends a flood from another process, and returns when the first answer
-// has come. stop ends it and counts the answers.
+// start sends a flood from another process and returns after the first
+// response. stop ends the flood and counts the responses.
 func (f flood) start(b *testing.B) (stop func() string) {
 	b.Helper()
 	job, err := json.Marshal(f)
@@ -224,7 +226,7 @@ func (f flood) start(b *testing.B) (stop func() string) {
 	select {
 	case <-out.first:
 	case <-time.After(time.Minute):
-		b.Fatal("the flood got no answer")
+		b.Fatal("the flood got no response")
 	}
 	return func() string {
 		_ = cmd.Process.Kill()
@@ -233,7 +235,7 @@ func (f flood) start(b *testing.B) (stop func() string) {
 	}
 }
 
-// answers counts lines.
+// answers collects printed statuses and counts them.
 type answers struct {
 	mu    sync.Mutex
 	text  bytes.Buffer

@@ -8,23 +8,25 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// grouping spreads writes over connections. A caller that finds one free uses it,
-// unless another is in use and fewer than half of the usual number of callers
-// wait. The others wait; a caller that is done wakes those of its group and
-// passes the connection on, together with all that waits by then.
+// grouping distributes writes over connections. A caller uses a free
+// connection, unless another connection is in use and fewer than half of the
+// usual number of callers wait. Otherwise it waits. When a caller has finished,
+// it wakes the callers of its group. If enough jobs wait, it passes the
+// connection and these jobs to the first of their callers.
 type grouping[C any] struct {
-	// write writes a group, and what more returns, in one transaction.
+	// write writes a group, and everything that more returns, in one
+	// transaction.
 	write func(conn C, group []*storage.Change, more func() []*storage.Change) error
-	limit int           // of a group
-	late  bool          // a group takes in what arrives while it is written
-	gap   time.Duration // how long to wait for the next caller that was woken
+	limit int           // jobs in a group
+	late  bool          // jobs that arrive during the write join the group
+	gap   time.Duration // time to wait for the next woken caller
 
 	mu      sync.Mutex
 	free    []C
-	used    int // connections
-	here    int // callers
-	usual   int // callers, in sixteenths
-	last    int // jobs of the last group, and those that arrived since
+	used    int // connections in use
+	here    int // callers inside do
+	usual   int // number of callers, in sixteenths
+	last    int // jobs in the last group, plus later arrivals
 	waiting []*job[C]
 }
 
@@ -33,8 +35,8 @@ type job[C any] struct {
 	wake   chan wake[C]
 }
 
-// wake ends the wait of a job: it is written, or, with a group, has to write
-// that.
+// wake ends a job's wait. If it has a group, the job's caller must write the
+// group. Otherwise the job is done.
 type wake[C any] struct {
 	conn  C
 	group []*job[C]
@@ -61,7 +63,7 @@ func (g *grouping[C]) do(c *storage.Change) error {
 	return t.err
 }
 
-// lead writes a group whose first job is the caller's own.
+// lead writes a group whose first job is the caller's.
 func (g *grouping[C]) lead(conn C, group []*job[C]) error {
 	group = g.gather(group)
 	err := g.write(conn, changesOf(group), func() []*storage.Change {
@@ -105,10 +107,11 @@ func (g *grouping[C]) pass(conn C, group []*job[C]) {
 	first.wake <- wake[C]{conn: conn, group: group}
 }
 
-// enough is how many that wait are worth a second connection.
+// enough returns the number of waiting callers that justifies a second
+// connection.
 func (g *grouping[C]) enough() int { return min((g.usual+31)/32, 64) }
 
-// start takes a connection for a job and those that wait.
+// start takes a connection for a job and the waiting jobs.
 func (g *grouping[C]) start(first *job[C]) (C, []*job[C]) {
 	last := len(g.free) - 1
 	conn := g.free[last]
@@ -117,7 +120,7 @@ func (g *grouping[C]) start(first *job[C]) (C, []*job[C]) {
 	return conn, g.join([]*job[C]{first})
 }
 
-// join moves jobs that wait to a group.
+// join moves waiting jobs to a group, up to the limit.
 func (g *grouping[C]) join(group []*job[C]) []*job[C] {
 	n := min(g.limit-len(group), len(g.waiting))
 	group = append(group, g.waiting[:n]...)
@@ -125,7 +128,7 @@ func (g *grouping[C]) join(group []*job[C]) []*job[C] {
 	return group
 }
 
-// gather waits for callers that were woken, until there are enough.
+// gather waits for woken callers to return, until the group is large enough.
 func (g *grouping[C]) gather(group []*job[C]) []*job[C] {
 	if g.gap == 0 {
 		return group

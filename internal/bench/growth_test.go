@@ -17,7 +17,8 @@ import (
 	"github.com/seed-72ea4aab/vault"
 )
 
-// grown are the numbers of tokens that lists and searches are measured among.
+// grown returns the numbers of tokens among which lists and searches are
+// measured.
 func grown() []int {
 	sizes := []int{fewTokens}
 	if os.Getenv("VAULT_BENCH_MILLION") != "" {
@@ -29,10 +30,10 @@ func grown() []int {
 	return sizes
 }
 
-// BenchmarkGrowth measures calls that could cost more the more tokens there are.
-// The figures are medians, in milliseconds, and the goals those of the largest
-// tenant. The last page should cost what the first does; twice that is the goal,
-// since it is so short.
+// BenchmarkGrowth measures calls that could become slower with the number of
+// tokens. The figures are medians in milliseconds. The goals are for the
+// largest tenant. The last page should take as long as the first. The goal is
+// twice that time, because it is so short.
 func BenchmarkGrowth(b *testing.B) {
 	each(b, func(b *testing.B, on *backend) {
 		for _, n := range grown() {
@@ -62,8 +63,8 @@ const (
 	lastPage  = "the last page"
 )
 
-// growth is a tenant with tokens, and two that read them: one may read all, one
-// those in half of the containers.
+// growth is a tenant with tokens and two clients that read them: all may read
+// every token, halves only half of the containers.
 type growth struct {
 	tokens             int
 	admin, all, halves *vault.Client
@@ -74,7 +75,7 @@ func newGrowth(b *testing.B, on *backend, tokens int) *growth {
 	dsn := on.create(b)
 	u := newUser(b, on.openStore(b, dsn))
 	u.load(b, tokens)
-	if on == onPostgres { // as the server does by itself some time after so many writes
+	if on == onPostgres { // autovacuum would do it some time after so many writes
 		if _, err := openPostgres(b, dsn, false).Exec("VACUUM ANALYZE"); err != nil {
 			b.Fatal(err)
 		}
@@ -85,7 +86,7 @@ func newGrowth(b *testing.B, on *backend, tokens int) *growth {
 		}})}
 }
 
-// load creates tokens in batches, as many at once as there are processors: one
+// load creates tokens in batches, with one goroutine per processor: one batch
 // is sealed while another is written.
 func (u *user) load(b *testing.B, tokens int) {
 	b.Helper()
@@ -143,7 +144,7 @@ type growthCall struct {
 	call func() error
 }
 
-// grownPage is how many items a page has.
+// grownPage is the number of items in a page.
 const grownPage = 20
 
 func (g *growth) calls() []growthCall {
@@ -171,8 +172,8 @@ func (g *growth) calls() []growthCall {
 	}
 }
 
-// logs reads the first page of a list of log entries, of which there are at least
-// so many.
+// logs reads the first page of a log list that must have at least this many
+// entries.
 func (g *growth) logs(p vault.ListLogsParams, least int) func() error {
 	p.Size = grownPage
 	return func() error {
@@ -184,7 +185,7 @@ func (g *growth) logs(p vault.ListLogsParams, least int) func() error {
 	}
 }
 
-// list reads a page of a list that has so many tokens.
+// list reads a page of a list that must have total tokens.
 func (g *growth) list(c *vault.Client, p vault.ListTokensParams, number, total int) func() error {
 	p.Size, p.Page = grownPage, number
 	return func() error {
@@ -193,8 +194,8 @@ func (g *growth) list(c *vault.Client, p vault.ListTokensParams, number, total i
 	}
 }
 
-// search reads the first page of a search that finds so many tokens, of which
-// 10,000 are counted.
+// search reads the first page of a search that must find this many tokens. At
+// most 10,000 are counted.
 func (g *growth) search(query string, found int) func() error {
 	p := vault.SearchTokensParams{Query: query, PageParams: vault.PageParams{Size: grownPage}}
 	return func() error {
@@ -203,8 +204,8 @@ func (g *growth) search(query string, found int) func() error {
 	}
 }
 
-// checked makes sure that a page is full, unless there are fewer, and has the
-// total that it should have.
+// checked checks that a page has the right total, and is full unless the total
+// is smaller.
 func checked(page *vault.Page[vault.Token], err error, total int) error {
 	if err == nil && (len(page.Data) != min(grownPage, total) || page.Pagination.TotalItems != total) {
 		err = fmt.Errorf("bench: %d tokens of %d, want %d of %d", len(page.Data), page.Pagination.TotalItems, min(grownPage, total), total)
@@ -212,8 +213,8 @@ func checked(page *vault.Page[vault.Token], err error, total int) error {
 	return err
 }
 
-// medianMillis is how long a call takes, in milliseconds. A slow one is made fewer
-// times.
+// medianMillis returns the median duration of a call in milliseconds. Slow
+// calls are repeated less often.
 func medianMillis(b *testing.B, call func() error) float64 {
 	b.Helper()
 	const calls, enough, most = 21, 3, 2 * time.Second

@@ -17,12 +17,11 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/seal"
 )
 
-// importPiece is how many rows a contender moves before it is the turn of the
-// next one.
+// importPiece is the number of rows that a contender moves in one turn.
 const importPiece = 25_000
 
-// rowsToMove is how many rows are imported and exported: 1,000,000, unless
-// VAULT_BENCH_ROWS says otherwise.
+// rowsToMove returns the number of rows to import and export: 1,000,000, or the
+// value of VAULT_BENCH_ROWS.
 func rowsToMove(b *testing.B) int {
 	b.Helper()
 	text := os.Getenv("VAULT_BENCH_ROWS")
@@ -36,13 +35,13 @@ func rowsToMove(b *testing.B) int {
 	return n
 }
 
-// mover moves a piece of rows; prepare, unless nil, makes it ready.
+// mover moves rows in pieces. If prepare is not nil, it prepares a piece.
 type mover struct {
 	contender
 	move func() error
 }
 
-// takeTurns lets movers move all rows, piece by piece.
+// takeTurns lets the movers move all rows, one piece per turn.
 func takeTurns(b *testing.B, rows int, movers ...*mover) {
 	b.Helper()
 	for piece := range rows / importPiece {
@@ -64,7 +63,7 @@ func takeTurns(b *testing.B, rows int, movers ...*mover) {
 
 var cardIDs atomic.Int64
 
-// cardRows are rows as another vault would have exported them.
+// cardRows returns rows like an export of another vault.
 func cardRows(n int) iter.Seq2[vault.TokenParams, error] {
 	return func(yield func(vault.TokenParams, error) bool) {
 		for range n {
@@ -89,7 +88,7 @@ func importCards(ctx context.Context, c *vault.Client, n int) error {
 	return nil
 }
 
-// cardDocuments are documents of 1,000 rows each.
+// cardDocuments returns n documents of 1,000 rows each.
 func cardDocuments(b *testing.B, n int) []vault.JSON {
 	b.Helper()
 	documents := make([]vault.JSON, 0, n)
@@ -107,8 +106,8 @@ func cardDocuments(b *testing.B, n int) []vault.JSON {
 	return documents
 }
 
-// BenchmarkImport imports cards, against Tokenize in batches of 1,000 and a bare
-// writer that does the same.
+// BenchmarkImport compares an import of cards with Tokenize in batches of 1,000
+// and with a bare writer of such batches.
 func BenchmarkImport(b *testing.B) {
 	each(b, func(b *testing.B, on *backend) {
 		ctx := context.Background()
@@ -153,8 +152,8 @@ func BenchmarkImport(b *testing.B) {
 	})
 }
 
-// BenchmarkExport exports cards, against a scan that opens a body of the same
-// size for each row, and does nothing else.
+// BenchmarkExport compares an export of cards with a scan that only decrypts a
+// body of the same size for each row.
 func BenchmarkExport(b *testing.B) {
 	each(b, func(b *testing.B, on *backend) {
 		ctx, rows := context.Background(), min(rowsToMove(b), 8*importPiece)
@@ -187,12 +186,12 @@ func BenchmarkExport(b *testing.B) {
 	})
 }
 
-// scan reads all rows in their order through a driver, again and again.
+// scan reads all rows in order through a driver, and starts again at the end.
 type scan struct {
 	db     *sql.DB
 	open   *sql.Rows
 	aead   seal.AEAD
-	sealed map[int][]byte // by length, in place of the bodies, whose key only the vault has
+	sealed map[int][]byte // by length; replace the bodies, whose key only the vault has
 }
 
 func newScan(b *testing.B, on *backend, dsn string) *scan {
@@ -223,7 +222,7 @@ func (s *scan) rows(n int) error {
 	for n > 0 {
 		if s.open == nil {
 			var err error
-			if s.open, err = s.db.Query(scanText); err != nil { //nolint:rowserrcheck // below
+			if s.open, err = s.db.Query(scanText); err != nil { //nolint:rowserrcheck // a scan that ends early starts again
 				return err
 			}
 		}
@@ -245,9 +244,9 @@ func (s *scan) rows(n int) error {
 	return nil
 }
 
-// decrypt opens something of the same length.
+// decrypt decrypts a body of the same length.
 func (s *scan) decrypt(length int) error {
-	const added = 40 // by the sealing
+	const added = 40 // bytes that sealing adds
 	if s.sealed[length] == nil {
 		sealed, err := s.aead.Encrypt(make([]byte, max(length-added, 0)), nil)
 		if err != nil {

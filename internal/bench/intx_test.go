@@ -15,9 +15,10 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// BenchmarkInTx places an order together with a card's token, against the same
-// statements by hand: BEGIN, the order, the token, its hashes, the log entry, the
-// counts, COMMIT. Neither prepares anything, as an application does not either.
+// BenchmarkInTx places an order and creates a card token in one transaction.
+// The opponent runs the same statements by hand: BEGIN, the order, the token,
+// its hashes, the log entry, the counts, COMMIT. Neither prepares statements,
+// because an application does not either.
 func BenchmarkInTx(b *testing.B) {
 	each(b, func(b *testing.B, on *backend) {
 		counts := []int{1}
@@ -38,7 +39,7 @@ func BenchmarkInTx(b *testing.B) {
 	})
 }
 
-// openShop opens a database as an application does that has its orders there.
+// openShop opens a database like an application that keeps its orders there.
 func openShop(b *testing.B, on *backend, dsn string) *sql.DB {
 	b.Helper()
 	db := openPostgresOrSQLite(b, on, dsn)
@@ -81,7 +82,7 @@ func inTx(c *vault.Client, db *sql.DB) func() error {
 	}
 }
 
-// byHand places orders with the rows of a token that is sealed already.
+// byHand places orders with the rows of a token that is already sealed.
 func byHand(db *sql.DB, on *backend) func(*storage.Change) error {
 	var n atomic.Int64
 	return func(c *storage.Change) error {

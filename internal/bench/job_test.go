@@ -12,10 +12,10 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// jobBatch is how many jobs are leased, and completed, at a time.
+// jobBatch is the number of jobs that are leased and completed at a time.
 const jobBatch = 100
 
-// BenchmarkJobs leases jobs and completes them in batches.
+// BenchmarkJobs leases and completes jobs in batches.
 func BenchmarkJobs(b *testing.B) {
 	const jobs = 20 * jobBatch
 	each(b, func(b *testing.B, on *backend) {

@@ -10,8 +10,8 @@ import (
 )
 
 // BenchmarkDeleteLogs deletes 100,000 entries, half of a log, 200 at a time, as
-// a sweep does. Each is about an entity of its own. The longest piece is how
-// long another write may have to wait on SQLite.
+// a sweep does. Each entry is about a different entity. The duration of the
+// longest piece is the time that another write may have to wait on SQLite.
 func BenchmarkDeleteLogs(b *testing.B) {
 	const old, piece = 100_000, 200
 	each(b, func(b *testing.B, on *backend) {
@@ -37,8 +37,8 @@ func BenchmarkDeleteLogs(b *testing.B) {
 	})
 }
 
-// writeMonth writes so many entries from a month ago on, and as many of today.
-// It returns the time between them.
+// writeMonth writes old entries that start a month ago, and as many of today.
+// It returns a time between the two.
 func writeMonth(b *testing.B, store storage.Storage, tenant storage.ID, old int) time.Time {
 	b.Helper()
 	const batch = 1000
@@ -63,7 +63,7 @@ func writeMonth(b *testing.B, store storage.Storage, tenant storage.ID, old int)
 	return before
 }
 
-// idOf returns a UUIDv7 of a time.
+// idOf returns a UUIDv7 for a time.
 func idOf(at time.Time) storage.ID {
 	id := storage.ID(uuid.Must(uuid.NewV7()))
 	for i := range 6 {

@@ -8,14 +8,14 @@ import (
 	"text/tabwriter"
 )
 
-// figure is one line of the table.
+// figure is one row of the table.
 type figure struct {
 	what, backend, callers string
 	metric                 string // its name among the benchmark's metrics
 	value                  float64
 	unit                   string  // "x" for a ratio
 	goal                   float64 // zero for none
-	atMost                 bool    // the goal is a ceiling, not a floor
+	atMost                 bool    // the goal is a maximum, not a minimum
 	rates                  string
 }
 
@@ -31,14 +31,14 @@ var (
 	figures   []figure
 )
 
-// report keeps a figure for the table and gives it to the benchmark.
+// report adds a figure to the table and to the benchmark's metrics.
 func report(b *testing.B, f figure) {
 	b.Helper()
 	figuresMu.Lock()
 	defer figuresMu.Unlock()
 	figures = append(figures, f)
 	b.ReportMetric(f.value, f.metric)
-	b.ReportMetric(0, "ns/op") // how long the measuring took is of no interest
+	b.ReportMetric(0, "ns/op") // the time of the measurement itself means nothing
 }
 
 func TestMain(m *testing.M) {

@@ -13,13 +13,13 @@ import (
 
 const (
 	fewTokens = 10_000
-	// matching is how many tokens the metadata filter finds, in a small tenant
-	// as in a large one.
+	// matching is the number of tokens that the metadata filter finds, in small
+	// and large tenants.
 	matching  = 500
 	loadBatch = 10_000
 )
 
-// manyTokens is how many tokens the large tenant has.
+// manyTokens returns the number of tokens of the large tenant.
 func manyTokens() int {
 	if os.Getenv("VAULT_BENCH_MILLION") != "" {
 		return 1_000_000
@@ -27,7 +27,7 @@ func manyTokens() int {
 	return 100_000
 }
 
-// BenchmarkPage reads the first page of a list, with its total.
+// BenchmarkPage reads the first page of a list and its total.
 func BenchmarkPage(b *testing.B) {
 	each(b, func(b *testing.B, on *backend) {
 		few, many := newShelf(b, on, fewTokens), newShelf(b, on, manyTokens())
@@ -53,8 +53,8 @@ func BenchmarkPage(b *testing.B) {
 	})
 }
 
-// shelf is a vault that holds some tokens: half of them in containers that one
-// client's rules cover.
+// shelf is a vault with tokens. Half of them are in containers that the rules
+// of one client cover.
 type shelf struct {
 	tokens     int
 	all, ruled *vault.Client
@@ -73,7 +73,7 @@ func newShelf(b *testing.B, on *backend, tokens int) *shelf {
 			b.Fatal(err)
 		}
 	}
-	if on == onPostgres { // as the server does by itself some time after so many writes
+	if on == onPostgres { // autovacuum would do it some time after so many writes
 		if _, err := openPostgres(b, dsn, false).Exec("VACUUM ANALYZE vault_tokens, vault_token_hashes, vault_token_counts, vault_logs"); err != nil {
 			b.Fatal(err)
 		}
@@ -84,9 +84,9 @@ func newShelf(b *testing.B, on *backend, tokens int) *shelf {
 	return &shelf{tokens: tokens, all: u.Client, ruled: ruled}
 }
 
-// requests are token requests for a batch that starts at a token: every second
-// one in a container under /even/, and matching ones of all tokens, evenly
-// spread, with the metadata that is asked for.
+// requests returns the token requests of a batch that starts at token number
+// at. Every second token is in a container under /even/. The filtered metadata
+// is on matching tokens, distributed evenly.
 func requests(at, tokens int) []map[string]any {
 	every := tokens / matching
 	batch := make([]map[string]any, loadBatch)
@@ -114,7 +114,7 @@ func (s *shelf) list(c *vault.Client, p vault.ListTokensParams, want int) error 
 		return err
 	}
 	if len(page.Data) != p.Size || page.Pagination.TotalItems != want {
-		return fmt.Errorf("bench: %d tokens of %d, instead of %d of %d", len(page.Data), page.Pagination.TotalItems, p.Size, want)
+		return fmt.Errorf("bench: %d tokens of %d, want %d of %d", len(page.Data), page.Pagination.TotalItems, p.Size, want)
 	}
 	return nil
 }

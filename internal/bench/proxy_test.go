@@ -20,8 +20,8 @@ import (
 	"github.com/seed-72ea4aab/vault/vaulttest"
 )
 
-// BenchmarkProxy compares calls through a proxy with calls that go to the
-// destination directly, both over loopback and to the same TLS server.
+// BenchmarkProxy compares calls through a proxy with direct calls to the
+// destination. Both use loopback and the same TLS server.
 func BenchmarkProxy(b *testing.B) {
 	const callers = 32
 	dest := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -68,7 +68,7 @@ func BenchmarkProxy(b *testing.B) {
 	}
 }
 
-// clientFor returns a client that keeps a connection for each caller.
+// clientFor returns a client that keeps one connection per caller.
 func clientFor(b *testing.B, roots *x509.CertPool, callers int) *http.Client {
 	b.Helper()
 	transport := &http.Transport{MaxIdleConnsPerHost: callers, TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}}
@@ -76,7 +76,7 @@ func clientFor(b *testing.B, roots *x509.CertPool, callers int) *http.Client {
 	return &http.Client{Transport: transport}
 }
 
-// post returns a function that sends a JSON body and reads the answer.
+// post returns a function that sends a JSON body and reads the response.
 func post(client *http.Client, url, body string, header http.Header) func() error {
 	return func() error {
 		req, err := http.NewRequestWithContext(context.Background(), http.MethodPost, url, strings.NewReader(body))
@@ -100,7 +100,7 @@ func post(client *http.Client, url, body string, header http.Header) func() erro
 	}
 }
 
-// medianTime returns how long a call takes when nothing else goes on.
+// medianTime returns the median duration of a call without other load.
 func medianTime(b *testing.B, call func() error) time.Duration {
 	b.Helper()
 	const calls = 2000

@@ -13,12 +13,12 @@ import (
 
 const (
 	rounds = 40
-	// Rounds are short, so that contenders see the same machine, but long
-	// enough that many callers get several turns each.
+	// Rounds are short, so that contenders see the same load on the machine,
+	// but long enough for several calls of every caller.
 	roundTime     = 40 * time.Millisecond
 	timePerCaller = 1250 * time.Microsecond
 
-	// mostASecond is more calls than a contender manages.
+	// mostASecond is more calls per second than any contender can make.
 	mostASecond = 50_000
 
 	warmCalls   = 6000
@@ -26,29 +26,29 @@ const (
 	warmRounds  = 25 // at most
 )
 
-// contender is one way to do the work that a race is about.
+// contender is one of the ways to do the work of a race.
 type contender struct {
 	name string
-	// call does it once.
+	// call does the work once.
 	call func() error
-	// prepare makes ready for this many calls, in place of what is left from
-	// before; it may be nil. A call that finds too little prepared returns errDry.
+	// prepare prepares this many calls and drops what is left from before. It
+	// may be nil. A call without prepared work returns errDry.
 	prepare func(calls int) error
 
-	rates []float64 // calls a second, by round
+	rates []float64 // calls per second in each round
 }
 
-// errDry ends a round before its time.
-var errDry = errors.New("bench: nothing is prepared any more")
+// errDry ends a round early.
+var errDry = errors.New("bench: all prepared work is used up")
 
-// rate is the median of the rounds.
+// rate returns the median over the rounds, in calls per second.
 func (c *contender) rate() float64 { return median(c.rates) }
 
-// perSecond is the rate as the table shows it.
+// perSecond formats the rate for the table.
 func (c *contender) perSecond() string { return fmt.Sprintf("%s %.0f/s", c.name, c.rate()) }
 
-// over returns by what factor c was faster than another contender: the median
-// over the rounds, in each of which they ran one after the other.
+// over returns how many times faster c was than another contender: the median
+// over the rounds. In each round they run one after the other.
 func (c *contender) over(other *contender) float64 {
 	ratios := make([]float64, len(c.rates))
 	for i := range ratios {
@@ -66,11 +66,11 @@ func median(values []float64) float64 {
 	return sorted[middle]
 }
 
-// race lets contenders take turns, after a round that does not count. Which of
-// them begins changes from round to round.
+// race lets contenders take turns, after a round that does not count. A
+// different contender begins each round.
 //
-// To prepare is work, and leaves a heap behind. If one of them does, all do, so
-// that they begin their rounds alike.
+// Preparing takes work and leaves garbage on the heap. If one contender
+// prepares, all do, so that their rounds start under the same conditions.
 func race(b *testing.B, callers int, contenders ...*contender) {
 	b.Helper()
 	for _, c := range contenders {
@@ -95,8 +95,8 @@ func race(b *testing.B, callers int, contenders ...*contender) {
 	}
 }
 
-// warmUp lets contenders that write small rows do so until their files no
-// longer grow with every write, which makes a write several times as slow.
+// warmUp lets contenders write small rows until their files stop growing with
+// every write. A write that grows the file is several times as slow.
 func warmUp(b *testing.B, contenders ...*contender) {
 	b.Helper()
 	for _, c := range contenders {
@@ -112,9 +112,9 @@ func warmUp(b *testing.B, contenders ...*contender) {
 	}
 }
 
-// run is one round: as many calls as some callers manage. What the contender
-// has prepared is there in its own rounds alone: in those of others it would be
-// so much more that their garbage collector has to go through.
+// run runs one round and returns the calls per second. The prepared work exists
+// only during the contender's own round: in the others' rounds it would be
+// extra work for the garbage collector.
 func (c *contender) run(callers int, length time.Duration) (rate float64, err error) {
 	if c.prepare != nil {
 		if err := c.prepare(int(mostASecond * length.Seconds())); err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/seal"
 )
 
-// BenchmarkSeal compares a ring with the AEAD in it.
+// BenchmarkSeal compares a key ring with the AEAD inside it.
 func BenchmarkSeal(b *testing.B) {
 	ring, err := seal.NewRing(time.Now())
 	if err != nil {

@@ -10,9 +10,9 @@ import (
 	"github.com/seed-72ea4aab/vault"
 )
 
-// BenchmarkServer measures the CPU time that PostgreSQL takes for a call: what
-// others do on the machine hardly touches it. It needs the server on the same
-// machine, and Linux.
+// BenchmarkServer measures PostgreSQL's CPU time per call, which other load on
+// the machine hardly affects. It needs Linux, and the server on the same
+// machine.
 func BenchmarkServer(b *testing.B) {
 	ctx := context.Background()
 	s := newServed(b)
@@ -39,7 +39,7 @@ func BenchmarkServer(b *testing.B) {
 	}
 }
 
-// served is a shelf on PostgreSQL, and the schema that it is in.
+// served is a shelf on PostgreSQL and the address of its schema.
 type served struct {
 	shelf *shelf
 	dsn   string
@@ -58,8 +58,8 @@ func newServed(b *testing.B) *served {
 	return s
 }
 
-// millis is the CPU time that the server takes for a call, in milliseconds: the
-// median over some rounds.
+// millis returns the server's CPU time per call in milliseconds: the median
+// over several rounds.
 func (s *served) millis(b *testing.B, call func() error) float64 {
 	b.Helper()
 	const rounds, calls = 7, 200
@@ -82,7 +82,7 @@ func (s *served) millis(b *testing.B, call func() error) float64 {
 	return median(times)
 }
 
-// nanoseconds is the CPU time so far of each connection, by its process.
+// nanoseconds returns the CPU time so far of each connection, by process id.
 func (s *served) nanoseconds(b *testing.B) map[int]int64 {
 	b.Helper()
 	db := openPostgres(b, s.dsn, false)

@@ -13,8 +13,8 @@ import (
 	"github.com/seed-72ea4aab/vault/storage/sqlite"
 )
 
-// supply holds changes of a real vault, for a bare writer to write. They are
-// caught on their way to a storage that never gets them.
+// supply holds changes of a real vault for a bare writer. A catcher takes them
+// before they reach the storage.
 type supply struct {
 	changes []*storage.Change
 	next    atomic.Int64
@@ -23,8 +23,8 @@ type supply struct {
 	user    *user
 }
 
-// newSupply returns the changes that calls of create would make. The vault
-// that it is given is on a database in memory.
+// newSupply returns a supply of the changes that calls of create make. Their
+// vault is on a database in memory.
 func newSupply(b *testing.B, create func(*user) error) *supply {
 	b.Helper()
 	store, err := sqlite.Open(b.Context(), ":memory:")
@@ -37,7 +37,7 @@ func newSupply(b *testing.B, create func(*user) error) *supply {
 	return s
 }
 
-// prepare makes changes for this many calls.
+// prepare creates the changes of this many calls.
 func (s *supply) prepare(calls int) error {
 	s.catch.caught = make([]*storage.Change, 0, calls)
 	for range calls {
@@ -50,10 +50,11 @@ func (s *supply) prepare(calls int) error {
 	return nil
 }
 
-// prepareBatches makes changes of a thousand tokens each for this many tokens.
+// prepareBatches creates changes of a thousand tokens each, for this many
+// tokens.
 func (s *supply) prepareBatches(tokens int) error { return s.prepare(tokens / 1000) }
 
-// take returns a change that no other call gets.
+// take returns a change that no other call receives.
 func (s *supply) take() (*storage.Change, error) {
 	if i := int(s.next.Add(1)) - 1; i < len(s.changes) {
 		return s.changes[i], nil
@@ -61,7 +62,7 @@ func (s *supply) take() (*storage.Change, error) {
 	return nil, errDry
 }
 
-// catcher keeps the changes that create tokens instead of writing them.
+// catcher keeps changes that create tokens, instead of writing them.
 type catcher struct {
 	storage.Storage
 	caught []*storage.Change
@@ -85,7 +86,7 @@ func (w withoutReadLog) Write(ctx context.Context, change *storage.Change) error
 	return w.Storage.Write(ctx, change)
 }
 
-// cards are requests for tokens as a shop would make them.
+// cards returns token requests that a shop could send.
 var cards = sync.OnceValue(func() []vault.TokenParams {
 	params := make([]vault.TokenParams, 4096)
 	for i := range params {
@@ -105,7 +106,7 @@ func createCard(ctx context.Context, c *vault.Client) error {
 	return err
 }
 
-// cardNumber returns a random number of 16 digits that ends in its check digit.
+// cardNumber returns a random 16-digit number with a valid check digit.
 func cardNumber() string {
 	digits := []byte("400000000000000")
 	sum := 0

@@ -8,7 +8,7 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/budget"
 )
 
-// spend takes steps one by one and returns how many could be taken.
+// spend takes steps one by one and returns how many it could take.
 func spend(b *budget.Budget, most int) int {
 	for n := range most {
 		if !b.Spend(1) {
@@ -33,7 +33,7 @@ func TestSizes(t *testing.T) {
 			t.Errorf("%s has %d steps, not %d", name, got, c.want)
 		}
 		if c.budget.Err() == nil || c.budget.Canceled() != nil || c.budget.Spend(0) || c.budget.Lasts() {
-			t.Errorf("%s is spent, and does not say so", name)
+			t.Errorf("%s is used up, but Err is nil", name)
 		}
 	}
 }
@@ -48,11 +48,11 @@ func TestTokensAreAdded(t *testing.T) {
 	}
 	b.AddToken(8000)
 	if b.Spend(1) {
-		t.Error("what is spent came back")
+		t.Error("a budget that was used up has steps again")
 	}
 }
 
-func TestNoBudgetNeverEnds(t *testing.T) {
+func TestNilBudgetNeverEnds(t *testing.T) {
 	t.Parallel()
 	var b *budget.Budget
 	b.AddToken(1)
@@ -61,20 +61,20 @@ func TestNoBudgetNeverEnds(t *testing.T) {
 	}
 }
 
-func TestTheContextEndsIt(t *testing.T) {
+func TestContextEndsABudget(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	b := budget.Request(ctx, 0, 0)
 	spend(b, 10_000)
 	cancel()
 	if n := spend(b, 100_000); n > 4096 {
-		t.Errorf("%d steps were taken after the caller had gone", n)
+		t.Errorf("%d steps were taken after the caller had left", n)
 	}
 	if !errors.Is(b.Err(), context.Canceled) || !errors.Is(b.Canceled(), context.Canceled) {
 		t.Errorf("it ended with %v", b.Err())
 	}
 	if fresh := budget.Request(ctx, 0, 0); fresh.Lasts() {
-		t.Error("a look at the context did not find its end")
+		t.Error("Lasts did not notice the end of the context")
 	}
 }
 
@@ -88,13 +88,13 @@ func TestPaying(t *testing.T) {
 	}
 	mask.Spend(1 << 30)
 	if err := request.Pay(mask); err == nil || !errors.Is(err, mask.Err()) || request.Spend(0) || request.Canceled() != nil {
-		t.Errorf("a mask that takes too much gives %v", err)
+		t.Errorf("a mask over its budget: %v", err)
 	}
 	request = budget.Request(t.Context(), 0, 0)
 	request.Spend(1_990_000)
 	mask = budget.Mask(t.Context(), 0)
 	mask.Spend(15_000)
 	if err := request.Pay(mask); err == nil || errors.Is(err, mask.Err()) {
-		t.Errorf("a request that is spent by a mask gives %v", err)
+		t.Errorf("a request whose budget a mask used up: %v", err)
 	}
 }

@@ -1,5 +1,5 @@
-// Package cache keeps values that were read for a short time, and at most
-// until something is revoked on this node.
+// Package cache keeps values for a short time after they were read, and at
+// most until something is revoked on this node.
 package cache
 
 import (

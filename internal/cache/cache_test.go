@@ -8,8 +8,8 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/cache"
 )
 
-// A value is used for a second, counted from when it was asked for.
-func TestValuesGrowOld(t *testing.T) {
+// A value is used for a second from the start of its reading.
+func TestValuesExpire(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := cache.New[string, int]()
@@ -30,8 +30,9 @@ func TestValuesGrowOld(t *testing.T) {
 	})
 }
 
-// What was read before a revocation on this node is not used after it.
-func TestRevocationWins(t *testing.T) {
+// Values that were read before a revocation on this node are not used after
+// it.
+func TestRevocationClearsValues(t *testing.T) {
 	t.Parallel()
 	c := cache.New[string, int]()
 	c.Ask("a").Keep(1)
@@ -53,11 +54,11 @@ func TestFlights(t *testing.T) {
 	t.Parallel()
 	var f cache.Flights[int]
 	if f.Met(1) || !f.Enter(1) || f.Enter(1) || !f.Enter(2) {
-		t.Error("a key is not for one request at a time")
+		t.Error("two requests entered with one key")
 	}
 	f.Leave(1)
 	if !f.Met(1) || f.Met(2) || !f.Enter(1) {
-		t.Error("a key that has left is not remembered as such")
+		t.Error("the key of a completed request is not known")
 	}
 	const many = 25_000 // more than two generations
 	for i := range many {

@@ -36,7 +36,7 @@ func (v *Vault) Tell(ctx context.Context, e Event) (context.Context, func(error)
 
 // tellCall reports a verb to the observer. The function is nil without one.
 func (c *Caller) tellCall(ctx context.Context, verb *Verb) (context.Context, func(error)) {
-	if c.Vault.Observe == nil || verb.Kind == "" {
+	if c.Vault.Observe == nil || verb.Kind == "" || verb.Again {
 		return ctx, nil
 	}
 	held, _ := ctx.Value(heldCallKey{}).(*heldCall)

@@ -2,9 +2,9 @@ package core
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
+	"reflect"
 	"runtime"
 	"slices"
 	"sync"
@@ -33,7 +33,7 @@ func (p Place) InsideTx() bool { return p.tx != nil }
 func (p Place) Pending() *Pending { return p.pending }
 
 // InTx returns the caller at work in a transaction of the application.
-func (c Caller) InTx(tx *sql.Tx) Caller {
+func (c Caller) InTx(tx storage.SQLTx) Caller {
 	c.tx = c.Vault.txs.of(c.Vault, tx)
 	return c
 }
@@ -74,7 +74,7 @@ func (c Caller) keys(ctx context.Context, tenant uuid.UUID, again bool) (*State,
 // it.
 type txWork struct {
 	v  *Vault
-	tx *sql.Tx
+	tx storage.SQLTx
 
 	mu    sync.Mutex
 	store storage.Tx          // nil until the first operation
@@ -82,30 +82,59 @@ type txWork struct {
 }
 
 // txWorks maps transactions to their work, so that all callers in one transaction
-// share a lock. It keeps neither alive.
+// share a lock. It keeps neither the work nor a transaction that is a pointer alive.
 type txWorks struct {
 	mu  sync.Mutex
-	all map[weak.Pointer[sql.Tx]]weak.Pointer[txWork]
+	all map[any]weak.Pointer[txWork]
 }
 
-func (w *txWorks) of(v *Vault, tx *sql.Tx) *txWork {
-	key := weak.Make(tx)
+func (w *txWorks) of(v *Vault, tx storage.SQLTx) *txWork {
+	t := &txWork{v: v, tx: tx}
+	key, ok := keyOf(tx)
+	if !ok {
+		return t
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if known := w.all[key].Value(); known != nil {
 		return known
 	}
-	t := &txWork{v: v, tx: tx}
 	if w.all == nil {
-		w.all = map[weak.Pointer[sql.Tx]]weak.Pointer[txWork]{}
+		w.all = map[any]weak.Pointer[txWork]{}
 	}
 	w.all[key] = weak.Make(t)
 	runtime.AddCleanup(t, w.forget, key)
 	return t
 }
 
+// address identifies a transaction that is a pointer. Its type is a part of it,
+// because a struct and its first field have one address.
+type address struct {
+	of reflect.Type
+	at weak.Pointer[byte]
+}
+
+// keyOf returns a key under which a transaction is found again, if it has one: its
+// address, or its value if it is not a pointer.
+func keyOf(tx storage.SQLTx) (any, bool) {
+	switch v := reflect.ValueOf(tx); {
+	case noTx(tx):
+		return nil, false
+	case v.Kind() == reflect.Pointer:
+		return address{v.Type(), weak.Make((*byte)(v.UnsafePointer()))}, true
+	default:
+		return tx, v.Comparable()
+	}
+}
+
+// noTx reports whether a program gave no transaction at all, or a nil pointer.
+func noTx(tx storage.SQLTx) bool {
+	v := reflect.ValueOf(tx)
+	return tx == nil || v.Kind() == reflect.Pointer && v.IsNil()
+}
+
 // forget drops an entry whose work was collected.
-func (w *txWorks) forget(key weak.Pointer[sql.Tx]) {
+func (w *txWorks) forget(key any) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.all[key].Value() == nil {
@@ -132,7 +161,7 @@ func (t *txWork) bind(ctx context.Context) error {
 	}
 	store, ok := t.v.Store.(storage.TxStorage)
 	switch {
-	case t.tx == nil:
+	case noTx(t.tx):
 		return errors.New("vault: InTx was given no transaction")
 	case !ok:
 		return errors.New("vault: InTx needs a storage that can work in a transaction of the application (storage.TxStorage)")

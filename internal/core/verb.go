@@ -23,6 +23,8 @@ type Verb struct {
 	Only string
 	// Where is where it works.
 	Where Where
+	// Again means that the observer has heard of the call already: it looks once more.
+	Again bool
 	// Large gives the operation a room, because it may take much memory or CPU.
 	Large bool
 }

@@ -30,7 +30,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 type lookup = func(context.Context, string) ([]netip.Addr, error)
 
-// answers is a resolver that gives one answer after another, then the last.
+// answers returns a resolver that returns one result after another, and then
+// repeats the last.
 func answers(texts ...string) lookup {
 	var asked atomic.Int64
 	return func(context.Context, string) ([]netip.Addr, error) {
@@ -39,8 +40,8 @@ func answers(texts ...string) lookup {
 	}
 }
 
-// destination starts a TLS server on loopback. It returns its URL, by the name
-// example.com, and a policy that admits just it.
+// destination starts a TLS server on loopback. It returns its URL, with the
+// name example.com, and a policy that allows only this server.
 func destination(t *testing.T, settings *tls.Config, handler http.HandlerFunc) (string, Policy) {
 	t.Helper()
 	server := httptest.NewUnstartedServer(handler)
@@ -77,7 +78,7 @@ func request(t *testing.T, ctx context.Context, method, url string, body io.Read
 	return req
 }
 
-// readAll returns the body of an answer, which it closes.
+// readAll returns the body of a response and closes it.
 func readAll(t *testing.T, resp *http.Response, err error) string {
 	t.Helper()
 	if err != nil {
@@ -93,8 +94,9 @@ func readAll(t *testing.T, resp *http.Response, err error) string {
 
 func ok(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "ok") }
 
-// TestRefusedBeforeAnyPacket sends requests to a listener on loopback in every
-// spelling, then sees that the first to arrive there is a connection of its own.
+// TestRefusedBeforeAnyPacket sends requests to a listener on loopback in
+// every spelling. Then it checks that its own connection is the first to
+// arrive.
 func TestRefusedBeforeAnyPacket(t *testing.T) {
 	t.Parallel()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -112,7 +114,7 @@ func TestRefusedBeforeAnyPacket(t *testing.T) {
 			t.Errorf("%s: %v, want ErrForbidden", host, err)
 		}
 	}
-	// The dialer refuses by itself, even if the URL looked fine.
+	// The dialer refuses too, even if the URL is allowed.
 	for host, lookup := range map[string]lookup{
 		"127.0.0.1": nil, "localhost": nil, "0.0.0.0": nil, "[::ffff:127.0.0.1]": nil,
 		"2130706433": answers("127.0.0.1"), "a.example": answers("127.0.0.1"),
@@ -147,10 +149,10 @@ func TestRebinding(t *testing.T) {
 		t.Fatal(err)
 	}
 	req := request(t, t.Context(), "GET", url, nil)
-	req.Close = true // so that the next request looks the name up again
+	req.Close = true // so that the next request looks up the name again
 	resp, err := c.Do(req, "tenant")
 	if got := readAll(t, resp, err); got != "ok" {
-		t.Fatalf("the allowed address answers %q", got)
+		t.Fatalf("the allowed address responds with %q", got)
 	}
 	if _, err := get(t, c, url); !errors.Is(err, ErrForbidden) {
 		t.Errorf("after the name moved: %v, want ErrForbidden", err)
@@ -176,12 +178,12 @@ func TestLookupTriesAll(t *testing.T) {
 	} {
 		policy.Lookup = lookup
 		if _, err := get(t, newClient(t, policy), url); !errors.Is(err, ErrUnreachable) || strings.Contains(err.Error(), "10.0.0.2") {
-			t.Errorf("%s answer: %v, want ErrUnreachable", name, err)
+			t.Errorf("%s result: %v, want ErrUnreachable", name, err)
 		}
 	}
 }
 
-func TestAnswersPassUntouched(t *testing.T) {
+func TestResponsesAreUnchanged(t *testing.T) {
 	t.Parallel()
 	var paths atomic.Int64
 	url, policy := destination(t, nil, func(w http.ResponseWriter, r *http.Request) {
@@ -206,8 +208,8 @@ func TestAnswersPassUntouched(t *testing.T) {
 	}
 }
 
-// TestEnvironmentProxy runs in a process of its own, since net/http reads the
-// environment once in a process.
+// TestEnvironmentProxy runs in a separate process, because net/http reads the
+// environment only once.
 func TestEnvironmentProxy(t *testing.T) {
 	const alone = "EGRESS_TEST_ALONE"
 	if os.Getenv(alone) == "" {
@@ -233,11 +235,11 @@ func TestEnvironmentProxy(t *testing.T) {
 	url, policy := destination(t, nil, ok)
 	resp, err := get(t, newClient(t, policy), url)
 	if got := readAll(t, resp, err); got != "ok" || asked.Load() != 0 {
-		t.Errorf("unasked: answer %q, %d requests at the proxy", got, asked.Load())
+		t.Errorf("without UseEnvironmentProxy: response %q, %d requests at the proxy", got, asked.Load())
 	}
 	policy.UseEnvironmentProxy = true
 	if _, err := get(t, newClient(t, policy), url); !errors.Is(err, ErrUnreachable) || asked.Load() != 1 {
-		t.Errorf("asked for: %v, %d requests at the proxy", err, asked.Load())
+		t.Errorf("with UseEnvironmentProxy: %v, %d requests at the proxy", err, asked.Load())
 	}
 	policy.AllowPrefixes = nil
 	if _, err := get(t, newClient(t, policy), url); !errors.Is(err, ErrForbidden) || asked.Load() != 1 {
@@ -270,7 +272,7 @@ func TestTLS(t *testing.T) {
 			}
 			if test.want == nil {
 				if readAll(t, resp, err); resp.ProtoMajor != 1 {
-					t.Errorf("the answer came over %s", resp.Proto)
+					t.Errorf("the response came over %s", resp.Proto)
 				}
 			}
 		})
@@ -285,9 +287,9 @@ func TestDeadlines(t *testing.T) {
 	t.Parallel()
 	url, policy := destination(t, nil, func(w http.ResponseWriter, r *http.Request) {
 		<-r.Context().Done()
-		panic(http.ErrAbortHandler) // an answer might still reach a client that is about to hang up
+		panic(http.ErrAbortHandler) // a response might still reach a client that is about to hang up
 	})
-	silent, err := net.Listen("tcp", "127.0.0.1:0") // takes connections and says nothing
+	silent, err := net.Listen("tcp", "127.0.0.1:0") // accepts connections and sends nothing
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -338,7 +340,7 @@ func TestTenantLimit(t *testing.T) {
 	do := func(tenant, url string) (*http.Response, error) {
 		return c.Do(request(t, t.Context(), "GET", url, nil), tenant)
 	}
-	for range 3 { // what fails holds nothing
+	for range 3 { // failed requests hold nothing
 		if _, err := do("a", strings.Replace(url, "example.com", "example.org", 1)); !errors.Is(err, ErrUnreachable) {
 			t.Fatal(err)
 		}
@@ -359,7 +361,7 @@ func TestTenantLimit(t *testing.T) {
 	readAll(t, resp, err)
 
 	first.Body.Close()
-	first.Body.Close() // gives back one slot, not two
+	first.Body.Close() // releases one place, not two
 	third, err := do("a", url)
 	if err != nil {
 		t.Fatalf("after one was closed: %v", err)
@@ -369,15 +371,15 @@ func TestTenantLimit(t *testing.T) {
 	}
 	second.Body.Close()
 	third.Body.Close()
-	wantNoneUnderWay(t, c)
+	wantNoneInProgress(t, c)
 }
 
-// wantNoneUnderWay makes sure that every request was given back.
-func wantNoneUnderWay(t *testing.T, c *Client) {
+// wantNoneInProgress checks that no request is left in progress.
+func wantNoneInProgress(t *testing.T, c *Client) {
 	t.Helper()
 	for tenant, p := range c.pools.all {
 		if p.used != 0 {
-			t.Errorf("%d requests of tenant %s are left over", p.used, tenant)
+			t.Errorf("%d requests of tenant %s are still in progress", p.used, tenant)
 		}
 	}
 }
@@ -389,7 +391,7 @@ type closing struct {
 
 func (c *closing) Close() error { c.closed = true; return nil }
 
-// A tenant reuses its own connections, and no one else's.
+// A tenant reuses its own connections, and no other tenant's.
 func TestConnectionsAreReused(t *testing.T) {
 	t.Parallel()
 	url, policy := destination(t, nil, ok)
@@ -406,8 +408,8 @@ func TestConnectionsAreReused(t *testing.T) {
 	}
 }
 
-// Of many tenants that have been here, the latest keep their connections, and
-// those with a request under way.
+// Only the most recent tenants keep their connections, and tenants with a
+// request in progress.
 func TestFewTenantsKeepConnections(t *testing.T) {
 	t.Parallel()
 	p := &pools{connect: func() *http.Transport { return new(http.Transport) }, all: map[string]*pool{}}
@@ -416,7 +418,7 @@ func TestFewTenantsKeepConnections(t *testing.T) {
 	for i := range maxResting + 10 {
 		p.give(p.take(strconv.Itoa(i), false), false)
 	}
-	p.give(p.take("10", false), false) // is the latest now
+	p.give(p.take("10", false), false) // is now the most recent
 	p.give(p.take("new", false), false)
 	for tenant, want := range map[string]bool{"busy": true, "9": false, "10": true, "11": false, "12": true, "new": true} {
 		if _, kept := p.all[tenant]; kept != want {
@@ -424,7 +426,7 @@ func TestFewTenantsKeepConnections(t *testing.T) {
 		}
 	}
 	if n := p.resting.Len(); n != maxResting {
-		t.Errorf("%d tenants rest, want %d", n, maxResting)
+		t.Errorf("%d tenants are idle, want %d", n, maxResting)
 	}
 	p.resting.Front().Value.(*pool).since = time.Now().Add(-idleTimeout)
 	p.give(busy, false)

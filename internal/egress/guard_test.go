@@ -17,7 +17,7 @@ func prefixes(texts ...string) []netip.Prefix {
 	return all
 }
 
-// TestControl asks what the dialer asks, of addresses that no test may dial.
+// TestControl checks addresses that no test may dial, as the dialer would.
 func TestControl(t *testing.T) {
 	t.Parallel()
 	strict := newGuard(Policy{})
@@ -39,7 +39,7 @@ func TestControl(t *testing.T) {
 		if err := strict.control("tcp", address, nil); !errors.Is(err, ErrForbidden) {
 			t.Errorf("%s (%s): %v, want ErrForbidden", address, what, err)
 		} else if ip, _, ok := strings.Cut(address, ":"); ok && strings.Contains(err.Error(), ip) {
-			t.Errorf("%s (%s): the text tells the address: %v", address, what, err)
+			t.Errorf("%s (%s): the text contains the address: %v", address, what, err)
 		}
 	}
 	for _, address := range []string{"8.8.8.8:443", "168.63.129.17:8443", "[2606:4700::1111]:443", "[2a00:1450:4001::1]:9000"} {
@@ -108,7 +108,7 @@ func TestCheckURLRefuses(t *testing.T) {
 	t.Parallel()
 	open := Policy{AllowHTTP: true, AllowPrivate: true}
 	for text, policy := range map[string]Policy{
-		// Not a URL to send anything to, whatever the policy.
+		// Never allowed, under any policy.
 		"": open, "example.com": open, "/path": open, "//example.com/": open, "https:example.com": open, "https://": open,
 		"https:///path": open, "https://:443/": open, "ftp://example.com/": open, "file:///etc/passwd": open,
 		"gopher://example.com/": open, "https://user@example.com/": open, "https://user:hunter2@example.com/": open, "https://user:hunter2@exa mple.com/": open,
@@ -118,13 +118,14 @@ func TestCheckURLRefuses(t *testing.T) {
 		"https://example..com/": open, "https://.example.com/": open, "https://exam\\ple.com/": open,
 		"https://example.com/" + strings.Repeat("a", MaxURLLength): open,
 		"https://" + strings.Repeat("a", 64) + ".com/":             open, "https://" + strings.Repeat("a.", 127) + "com/": open,
-		// Full-width digits become 127.0.0.1 when a name is made ASCII.
+		// Full-width digits become 127.0.0.1 when a name is converted to
+		// ASCII.
 		"https://１２７.0.0.1/": open, "https://bücher.example/": open, "https://%31%32%37.0.0.1/": open,
 		// Spellings of 127.0.0.1 that some resolvers understand.
 		"https://2130706433/": open, "https://017700000001/": open, "https://0x7f000001/": open, "https://0177.0.0.1/": open,
 		"https://0x7f.1/": open, "https://127.1/": open, "https://127.0.0.1./": open, "https://0X7F.0.0.0X1/": open, "https://127.0.0.0x/": open,
 		"https://1.2.3.4.5/": open, "https://999.0.0.1/": open,
-		// What the strict policy refuses.
+		// Refused by the strict policy.
 		"http://example.com/": {}, "https://127.0.0.1/": {}, "https://[::1]/": {}, "https://0.0.0.0/": {},
 		"https://[::ffff:127.0.0.1]/": {}, "https://[::ffff:7f00:1]/": {}, "https://[64:ff9b::127.0.0.1]/": {}, "https://[64:ff9b::7f00:1]/": {},
 		"https://[2002:7f00:1::]/": {}, "https://[fe80::1%25lo]/": {}, "https://10.0.0.1:8443/": {}, "https://169.254.169.254/latest/": {},
@@ -141,8 +142,9 @@ func TestCheckURLRefuses(t *testing.T) {
 	}
 }
 
-// FuzzCheckURL reads what the strict policy accepts as browsers and fetch do:
-// they must see the same host, and no address that the policy refuses.
+// FuzzCheckURL parses URLs that the strict policy accepts as browsers and
+// fetch do. They must see the same host, and no address that the policy
+// refuses.
 func FuzzCheckURL(f *testing.F) {
 	for _, text := range []string{
 		"https://example.com/a?b", "https://127.1/", "https://0x7f.1/", "https://[::ffff:127.0.0.1]/", "https://[64:ff9b::1]/",

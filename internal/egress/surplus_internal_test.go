@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// TestSurplusIsWhatWasReadBefore goes through what an exchange can see of its
-// connection.
-func TestSurplusIsWhatWasReadBefore(t *testing.T) {
+// TestSurplusResponseIsDetected checks all states that an exchange can see
+// of its connection.
+func TestSurplusResponseIsDetected(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		reused, secured, reads bool

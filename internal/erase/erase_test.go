@@ -64,8 +64,8 @@ func onBoth(t *testing.T, test func(*testing.T, *world)) {
 	}
 }
 
-// world is a vault whose storage can fail, with a receiver of callbacks that
-// accepts none.
+// world is a vault whose storage can fail, and a receiver that rejects all
+// callbacks.
 type world struct {
 	*vaulttest.Vault
 	store *failing
@@ -82,10 +82,10 @@ func newWorld(t *testing.T, store vault.Storage) *world {
 	return w
 }
 
-// failing is a storage that refuses changes from some moment on.
+// failing is a storage that rejects changes after a number of changes.
 type failing struct {
 	vault.Storage
-	left atomic.Int64 // changes until then; negative for ever
+	left atomic.Int64 // remaining changes; negative for no limit
 }
 
 var errPower = errors.New("the power is out")
@@ -99,7 +99,7 @@ func (f *failing) Write(ctx context.Context, ch *storage.Change) error {
 	return f.Storage.Write(ctx, ch)
 }
 
-// jane has a few tokens of a person, and others.
+// jane creates tokens of Jane, and others.
 func (w *world) jane(t *testing.T, n int) {
 	t.Helper()
 	for i := range n {
@@ -149,7 +149,7 @@ func (w *world) entries(t *testing.T, p vault.LogFilter) []vault.LogEntry {
 	return all
 }
 
-func TestEraseDeletesWhatIsFound(t *testing.T) {
+func TestEraseDeletesFoundTokens(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, w *world) {
 		w.jane(t, 3)
@@ -178,8 +178,8 @@ func TestEraseDeletesWhatIsFound(t *testing.T) {
 	})
 }
 
-// kept stores a response for a request that creates a token, and for a run that
-// uses one.
+// kept stores a response for a request that creates a token, and for a run
+// that uses one.
 func (w *world) kept(t *testing.T, reactor uuid.UUID, key string) (created, ran func() error) {
 	once := func(lease time.Duration, do func(context.Context, *vault.Client) (any, error)) func() error {
 		return func() error {
@@ -204,7 +204,7 @@ func (w *world) kept(t *testing.T, reactor uuid.UUID, key string) (created, ran 
 	return created, ran
 }
 
-// queue leaves a run with a token.
+// queue starts an asynchronous run with a token.
 func (w *world) queue(t *testing.T, reactor uuid.UUID, id string) {
 	t.Helper()
 	_, err := w.Private.ReactAsync(t.Context(), reactor, vault.ReactParams{Args: map[string]any{"it": "{{ " + id + " }}"}, CallbackURL: w.inbox.URL})
@@ -248,7 +248,8 @@ func (w *world) dependents(t *testing.T) (responses map[string][]func() error) {
 	return responses
 }
 
-// checkDependents checks that only what depends on Jane's token is gone.
+// checkDependents checks that only the dependents of Jane's token were
+// deleted.
 func (w *world) checkDependents(t *testing.T, responses map[string][]func() error) {
 	t.Helper()
 	for i := range responses["jane"] {
@@ -264,7 +265,7 @@ func (w *world) checkDependents(t *testing.T, responses map[string][]func() erro
 	}
 }
 
-func TestEraseDeletesWhatDependsOnTokens(t *testing.T) {
+func TestEraseDeletesDependents(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, w *world) {
 		responses := w.dependents(t)
@@ -278,9 +279,9 @@ func TestEraseDeletesWhatDependsOnTokens(t *testing.T) {
 	})
 }
 
-// An erasure that fails at any of its writes goes on when it is repeated, and what
-// depends on erased tokens goes with a sweep even if it is not repeated.
-func TestEraseGoesOnAfterAFailure(t *testing.T) {
+// An erasure that fails at any of its writes continues when it is repeated.
+// Without a repetition, a sweep deletes the dependents of erased tokens.
+func TestEraseContinuesAfterAFailure(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, w *world) {
 		w.jane(t, 250)
@@ -310,7 +311,7 @@ func TestSweepSettlesAnErasure(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, w *world) {
 		responses := w.dependents(t)
-		w.store.left.Store(1) // the tokens go, and nothing else
+		w.store.left.Store(1) // only the tokens are deleted
 		if _, err := w.Owner.EraseTokens(t.Context(), janes); !errors.Is(err, errPower) {
 			t.Fatal(err)
 		}
@@ -334,7 +335,7 @@ func TestSweepSettlesAnErasure(t *testing.T) {
 	})
 }
 
-// notes checks how many notes of erased tokens there are.
+// notes checks the number of notes about erased tokens.
 func (w *world) notes(t *testing.T, want int) {
 	t.Helper()
 	recs, _, err := w.store.ListRecords(t.Context(), storage.RecordFilter{Kind: "erasure", Limit: 10})
@@ -343,8 +344,8 @@ func (w *world) notes(t *testing.T, want int) {
 	}
 }
 
-// A call ends after 30 seconds and says what is left.
-func TestEraseTakesItsTime(t *testing.T) {
+// A call ends after 30 seconds and reports how many tokens are left.
+func TestEraseHasATimeLimit(t *testing.T) {
 	t.Parallel()
 	store, err := sqlite.Open(t.Context(), ":memory:")
 	if err != nil {
@@ -379,7 +380,7 @@ func (s *slow) Write(ctx context.Context, ch *storage.Change) error {
 	return s.Storage.Write(ctx, ch)
 }
 
-// Tokens that the caller may search and not delete are counted, and stay.
+// Tokens that the caller may search but not delete are counted and stay.
 func TestEraseRespectsRules(t *testing.T) {
 	t.Parallel()
 	w := &world{Vault: vaulttest.New(t)}
@@ -427,7 +428,7 @@ func TestEraseRefusesBadInput(t *testing.T) {
 		_, err := v.Owner.EraseTokens(t.Context(), p)
 		wantField(t, err, field)
 		if strings.Contains(err.Error(), "4242") {
-			t.Errorf("the error holds a value: %v", err)
+			t.Errorf("the error contains a value: %v", err)
 		}
 	}
 	_, err := v.Owner.EraseTokens(t.Context(), vault.EraseParams{Query: "type:card", Reason: "a\nb"})

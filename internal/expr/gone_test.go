@@ -60,7 +60,7 @@ func TestEvaluationEndsWithItsCaller(t *testing.T) {
 		if _, err := run(looks / 2); !errors.Is(err, context.Canceled) {
 			t.Errorf("%s: %v", use, err)
 		} else if fault := (*expr.Error)(nil); errors.As(err, &fault) {
-			t.Errorf("%s: the caller has gone, but the error blames the expression: %v", use, err)
+			t.Errorf("%s: the caller left, but the error blames the expression: %v", use, err)
 		}
 	}
 }

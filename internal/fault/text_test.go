@@ -9,7 +9,7 @@ import (
 	"github.com/seed-72ea4aab/vault/script"
 )
 
-// An error of Go and the detail of a response are one text in two forms.
+// A Go error and the detail of a response are one text in two forms.
 func TestDetail(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

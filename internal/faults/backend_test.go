@@ -14,7 +14,7 @@ import (
 	"github.com/seed-72ea4aab/vault/storage/sqlite"
 )
 
-// schemas have the tables of a vault, without rows.
+// schemas lends schemas with the vault's tables and no rows.
 var schemas = pgtest.Schemas{Keep: "vault_migrations", Fill: func(tb testing.TB, address string) {
 	tb.Helper()
 	if _, err := postgres.OpenOptions(tb.Context(), address, &postgres.Options{Migrate: storage.MigrateOnly}); err != nil {
@@ -22,8 +22,8 @@ var schemas = pgtest.Schemas{Keep: "vault_migrations", Fill: func(tb testing.TB,
 	}
 }}
 
-// servers names, for each backend that is a server, a new database that outlives
-// a process.
+// servers returns a new database for each backend that is a server. The
+// database outlives a killed process.
 var servers = func() map[string]func(testing.TB) string {
 	all := map[string]func(testing.TB) string{"postgres": schemas.URL}
 	if pgtest.HasCitus() {
@@ -32,14 +32,14 @@ var servers = func() map[string]func(testing.TB) string {
 	return all
 }()
 
-// backends are the servers, and the backend that is none.
+// backends are the servers and SQLite.
 var backends = func() map[string]func(testing.TB) string {
 	all := maps.Clone(servers)
 	all["sqlite"] = func(t testing.TB) string { return filepath.Join(t.TempDir(), "vault.db") }
 	return all
 }()
 
-// distributed names a new database on Citus.
+// distributed returns the address of a new database on Citus.
 func distributed(t testing.TB) string {
 	t.Helper()
 	dsn := pgtest.Citus(t)
@@ -49,7 +49,7 @@ func distributed(t testing.TB) string {
 	return dsn
 }
 
-// openStore opens the database that a backend named.
+// openStore opens a database of one of the backends.
 func openStore(ctx context.Context, dsn string) (vault.Storage, error) {
 	if strings.Contains(dsn, "://") {
 		return postgres.Open(ctx, dsn)

@@ -13,7 +13,7 @@ import (
 	"github.com/seed-72ea4aab/vault/script"
 )
 
-// canaries are values that must be found nowhere but in answers.
+// canaries are values that may appear in responses and nowhere else.
 var canaries = map[string]string{
 	"token data":         "canary-data-5f1e",
 	"key in data":        "canary-name-99ab",
@@ -28,7 +28,7 @@ var canaries = map[string]string{
 	"configuration":      "canary-config-1d1d",
 	"reactor code":       "canary-code-e2e2",
 	"idempotent answer":  "canary-answer-f8f8",
-	"webhook secret":     "", // filled in by the test
+	"webhook secret":     "", // set by the test
 	"public key":         "",
 	"session key":        "",
 	"session nonce":      "",
@@ -55,8 +55,8 @@ var canaries = map[string]string{
 	"next webhook secret":   "",
 }
 
-// plantCanaries stores every canary in every way there is, and returns them
-// together with the secrets that the vault made itself.
+// plantCanaries stores every canary in every possible place. It returns the
+// canaries and the secrets that the vault generated itself.
 func plantCanaries(t *testing.T, v *vault.Vault, key *vault.Key) map[string]string {
 	t.Helper()
 	ctx := t.Context()
@@ -105,12 +105,12 @@ func plantCanaries(t *testing.T, v *vault.Vault, key *vault.Key) map[string]stri
 	return found
 }
 
-// plantAnswers stores answers of idempotency keys.
+// plantAnswers stores responses for idempotency keys.
 func plantAnswers(t *testing.T, c *vault.Client) {
 	t.Helper()
 	for canary, lease := range map[string]time.Duration{"idempotent answer": 0, "leased answer": time.Hour} {
 		key := vault.IdempotencyKey{Scope: "POST /" + canaries["path of a destination"], Key: canaries["idempotency key"] + canary, Lease: lease}
-		for range 2 { // the second is answered as the first was
+		for range 2 { // the second call gets the first response
 			a, _, err := c.Once(t.Context(), key, func(context.Context, *vault.Client) (vault.StoredResponse, error) {
 				return vault.StoredResponse{Status: 201, Body: []byte(canaries[canary])}, nil
 			})
@@ -121,7 +121,7 @@ func plantAnswers(t *testing.T, c *vault.Client) {
 	}
 }
 
-// plantChanges stores what is changed and deleted again.
+// plantChanges stores canaries in things that it then changes and deletes.
 func plantChanges(t *testing.T, c *vault.Client, found map[string]string) {
 	t.Helper()
 	ctx := t.Context()
@@ -147,7 +147,7 @@ func plantChanges(t *testing.T, c *vault.Client, found map[string]string) {
 	for _, query := range []string{`metadata.k:"` + canaries["patched metadata"] + `"`, "data:4242424242424242" + canaries["index expression"]} {
 		page, err := c.SearchTokens(ctx, vault.SearchTokensParams{Query: query})
 		if err != nil || page.Pagination.TotalItems != 1 {
-			t.Fatalf("a search finds %d tokens (%v)", page.Pagination.TotalItems, err)
+			t.Fatalf("the search found %d tokens (%v)", page.Pagination.TotalItems, err)
 		}
 	}
 	tenant, err := c.RotateWebhookSecret(ctx)
@@ -157,7 +157,7 @@ func plantChanges(t *testing.T, c *vault.Client, found map[string]string) {
 	found["next webhook secret"] = tenant.WebhookSecret
 }
 
-// failing is a runtime in which all code fails with a message.
+// failing is a runtime in which all code fails with a canary in its message.
 type failing struct{ vault.Runtime }
 
 func (failing) Check(context.Context, script.Program) error { return nil }
@@ -168,7 +168,7 @@ func (failing) Run(_ context.Context, _ script.Program, _ json.RawMessage, host 
 		Messages: map[string][]string{"error": {canaries["message of code"]}}}
 }
 
-// plantJobs stores runs for later, and carries one out whose callback fails.
+// plantJobs stores jobs for later and runs one whose callback fails.
 func plantJobs(t *testing.T, v *vault.Vault, c *vault.Client) {
 	t.Helper()
 	ctx := t.Context()

@@ -20,7 +20,7 @@ import (
 	"github.com/seed-72ea4aab/vault"
 )
 
-// forms returns the ways in which a value could stand in a file.
+// forms returns the ways in which a value could appear in a file.
 func forms(value string) [][]byte {
 	if value == "" {
 		return nil
@@ -34,13 +34,14 @@ func expectNone(t *testing.T, where string, content []byte, secrets map[string]s
 	for name, value := range secrets {
 		found := forms(value)
 		if name == "cvc" || name == "patched cvc" {
-			// Four digits stand in any file of this size, but not between the marks
-			// around a value: of JSON, of a row, of a dump of bytes.
+			// Any file of this size contains these four digits by chance, but
+			// not between the delimiters around a value: in JSON, in a row, or
+			// in dumped bytes.
 			found = [][]byte{[]byte(`"` + value + `"`), []byte("," + value + ","), []byte(`\x` + hex.EncodeToString([]byte(value)) + ",")}
 		}
 		for _, form := range found {
 			if bytes.Contains(content, form) {
-				t.Errorf("%s: found the %s", where, name)
+				t.Errorf("%s contains the %s", where, name)
 			}
 		}
 	}
@@ -66,7 +67,7 @@ func TestNoPlaintextInTheSQLiteFiles(t *testing.T) {
 			expectNone(t, filepath.Base(f), content, secrets)
 		}
 	}
-	checkFiles() // with the WAL
+	checkFiles() // including the WAL
 	db, err := sql.Open("sqlite", filepath.Join(dir, "vault.db"))
 	if err != nil {
 		t.Fatal(err)
@@ -105,7 +106,7 @@ func TestNoPlaintextInThePostgresTables(t *testing.T) {
 	}
 }
 
-// talkative is a configuration that logs all there is, and whose code and
+// talkative returns a configuration that logs everything. Its code and its
 // callbacks fail.
 func talkative(log io.Writer) *vault.Config {
 	return &vault.Config{
@@ -114,20 +115,20 @@ func talkative(log io.Writer) *vault.Config {
 	}
 }
 
-// expectNoneInTables looks at every column of every table.
+// expectNoneInTables checks every column of every table.
 func expectNoneInTables(t *testing.T, db *sql.DB, names string, secrets map[string]string) {
 	t.Helper()
 	tables := tableNames(t, db, names)
 	if len(tables) < 5 {
-		t.Fatalf("only %d tables: the test looks in the wrong place", len(tables))
+		t.Fatalf("only %d tables: wrong schema?", len(tables))
 	}
 	for _, table := range tables {
 		expectNone(t, table, dump(t, db, table), secrets)
 	}
 }
 
-// dump returns the rows of a table as text, bytes in hexadecimal and once more
-// as they are.
+// dump returns the rows of a table as text. Byte columns appear twice: in
+// hexadecimal and unchanged.
 func dump(t *testing.T, db *sql.DB, table string) []byte {
 	t.Helper()
 	rows, err := db.QueryContext(t.Context(), "SELECT * FROM "+table)
@@ -184,7 +185,7 @@ func tableNames(t *testing.T, db *sql.DB, query string) []string {
 	return names
 }
 
-// TestErrorsCarryNoValues sends bad input that holds a canary and reads the
+// TestErrorsCarryNoValues sends bad input that contains a canary and checks the
 // errors.
 func TestErrorsCarryNoValues(t *testing.T) {
 	t.Parallel()
@@ -248,12 +249,12 @@ func TestErrorsCarryNoValues(t *testing.T) {
 		if err == nil {
 			t.Errorf("%s: no error", name)
 		} else if strings.Contains(err.Error(), canary) {
-			t.Errorf("%s: the error holds the value", name)
+			t.Errorf("%s: the error contains the value", name)
 		}
 	}
 }
 
-// syncBuffer is a buffer that a logger and a test may share.
+// syncBuffer is a buffer for concurrent use by a logger and a test.
 type syncBuffer struct {
 	mu  sync.Mutex
 	buf bytes.Buffer

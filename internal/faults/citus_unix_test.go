@@ -17,8 +17,8 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/pgtest"
 )
 
-// citusOutages are what happens to a server of a Citus cluster, the coordinator
-// or a worker, while callers use the vault.
+// citusOutages are the outages of one server of a Citus cluster, coordinator or
+// worker, while callers use the vault.
 var citusOutages = map[string]func(*testing.T, *site){
 	"is stopped":         stopped,
 	"stays away":         away,
@@ -28,8 +28,8 @@ var citusOutages = map[string]func(*testing.T, *site){
 	"stops under keys":   keysLast,
 }
 
-// TestCitusOutages is not parallel: the servers are those of all tests.
-func TestCitusOutages(t *testing.T) { //nolint:paralleltest // as it says
+// TestCitusOutages is not parallel: all tests share these servers.
+func TestCitusOutages(t *testing.T) { //nolint:paralleltest // shared servers
 	if !pgtest.HasCitus() {
 		return
 	}
@@ -52,7 +52,8 @@ func TestCitusOutages(t *testing.T) { //nolint:paralleltest // as it says
 	t.Run("linearizable", func(t *testing.T) { linearizable(t, distributed(t), servers...) })
 }
 
-// placedOn returns what tells whether a worker has the rows of a tenant.
+// placedOn returns a function that reports whether the worker has a tenant's
+// rows.
 func placedOn(t *testing.T, s *site) func(uuid.UUID) bool {
 	t.Helper()
 	worker, err := url.Parse(s.server.URL)
@@ -68,14 +69,14 @@ func placedOn(t *testing.T, s *site) func(uuid.UUID) bool {
 	}
 }
 
-// citusServers are those of the cluster, as tests can stop and start them.
+// citusServers returns the cluster's servers. Tests can stop and start them.
 func citusServers(t *testing.T) []*pgtest.Cluster {
 	t.Helper()
 	var servers []*pgtest.Cluster
 	for _, address := range pgtest.CitusServers(t) {
 		c, err := pgtest.Adopt(t, address)
 		if errors.Is(err, pgtest.ErrElsewhere) {
-			t.Skipf("a test can stop servers of its own machine alone: %v", err)
+			t.Skipf("a test can stop only servers on its own machine: %v", err)
 		}
 		must(t, err)
 		servers = append(servers, c)
@@ -83,7 +84,7 @@ func citusServers(t *testing.T) []*pgtest.Cluster {
 	return servers
 }
 
-// sessionsEnd ends all sessions of a server again and again.
+// sessionsEnd ends all sessions of a server several times.
 func sessionsEnd(t *testing.T, s *site) {
 	t.Helper()
 	l := s.nodes(t, 2, nil).start()
@@ -96,13 +97,13 @@ func sessionsEnd(t *testing.T, s *site) {
 	l.served(t)
 }
 
-// keysLast makes API keys, each of which is written to all servers, while one of
-// them stops again and again. What was prepared there, and not committed, is what
-// the server's own recovery ends; a key that was acknowledged is known then.
+// keysLast creates API keys while one server stops several times. Each key is
+// written to all servers. Recovery then finishes the transactions that were
+// prepared but not committed. After that, every acknowledged key must work.
 func keysLast(t *testing.T, s *site) {
 	t.Helper()
 	n := s.nodes(t, 2, nil)
-	var made sync.Map // of key to name
+	var made sync.Map // name by key
 	var work sync.WaitGroup
 	stop := make(chan struct{})
 	for i := range 2 * len(n.vaults) {
@@ -136,7 +137,7 @@ func keysLast(t *testing.T, s *site) {
 	n.wantKeys(t, s, &made)
 }
 
-// wantKeys checks that all keys are known, and that no application was made twice.
+// wantKeys checks that all keys work and that no application was created twice.
 func (n *nodes) wantKeys(t *testing.T, s *site, made *sync.Map) {
 	t.Helper()
 	db, err := sql.Open("postgres", s.address)
@@ -152,7 +153,7 @@ func (n *nodes) wantKeys(t *testing.T, s *site, made *sync.Map) {
 	made.Range(func(key, name any) bool {
 		keys++
 		if _, err := n.vaults[0].Authenticate(t.Context(), key.(string)); err != nil || names[name.(string)] != 1 {
-			t.Errorf("a key that was acknowledged: %v, and %d applications", err, names[name.(string)])
+			t.Errorf("acknowledged key: error %v, %d applications, want 1", err, names[name.(string)])
 		}
 		return true
 	})
@@ -163,6 +164,6 @@ func (n *nodes) wantKeys(t *testing.T, s *site, made *sync.Map) {
 	}
 	t.Logf("%d keys were acknowledged, and %d applications are there", keys, len(names))
 	if keys < 20 {
-		t.Error("too few to tell")
+		t.Error("too few keys were created for a result")
 	}
 }

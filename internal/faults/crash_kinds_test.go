@@ -15,13 +15,13 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// writer is one of the callers in the child.
+// writer is one of the callers in the child process.
 type writer struct {
 	v       *vault.Vault
 	c       *vault.Client // the tenant
-	public  *vault.Client // opens sessions
-	reactor uuid.UUID     // is run later
-	shop    *sql.DB       // of an application that has its orders in the same database
+	public  *vault.Client // creates sessions
+	reactor uuid.UUID     // runs later
+	shop    *sql.DB       // an application with its orders in the same database
 }
 
 func newWriter(ctx context.Context, v *vault.Vault, shop *sql.DB, tenant uuid.UUID) (*writer, error) {
@@ -41,7 +41,7 @@ func newWriter(ctx context.Context, v *vault.Vault, shop *sql.DB, tenant uuid.UU
 	return w, nil
 }
 
-// writeForever does one kind of write after the other.
+// writeForever does all kinds of writes in turn.
 func (w *writer) writeForever(ctx context.Context) error {
 	kinds := []func(context.Context, int) error{
 		w.create, w.read, w.update, w.tokenize, w.delete, w.once, w.lease, w.session, w.regenerate, w.administer, w.react, w.order,
@@ -53,7 +53,7 @@ func (w *writer) writeForever(ctx context.Context) error {
 	}
 }
 
-// said reports what was acknowledged, unless it was not.
+// said prints an acknowledged operation. It prints nothing if err is not nil.
 func said(err error, format string, args ...any) error {
 	if err == nil {
 		fmt.Printf(format+"\n", args...)
@@ -109,7 +109,7 @@ func (w *writer) tokenize(ctx context.Context, n int) error {
 	return said(out.Decode(&ids), "create %s", strings.Join(ids, " "))
 }
 
-// onceKey is a request of its own, with a lease or without.
+// onceKey returns an idempotency key for POST /tokens.
 func onceKey(key string, lease time.Duration) vault.IdempotencyKey {
 	return vault.IdempotencyKey{Scope: "POST /tokens", Key: key, Lease: lease}
 }
@@ -170,19 +170,20 @@ func (w *writer) react(ctx context.Context, n int) error {
 	return said(err, "react %s", w.reactor)
 }
 
-// aftermath is what is there when a child was killed.
+// aftermath is the state of the database after the child was killed.
 type aftermath struct {
 	store  vault.Storage
 	v      *vault.Vault
 	c      *vault.Client
 	tokens map[string]vault.Token
-	orders map[string]bool // by the token of their card
-	logged map[string]int  // by operation, and id or type of the entity
-	done   map[string]int  // by line, and by its first word
+	orders map[string]bool // by the id of the card's token
+	logged map[string]int  // count by operation and the entity's id or type
+	done   map[string]int  // count by line and by the line's first word
 }
 
-// effects look for what an acknowledged operation did, by the first word of its
-// line and for what else the line names. They return what is amiss.
+// effects check what an acknowledged operation did. The key is the first word
+// of the operation's line; names are its other words. The functions return the
+// problem, or "".
 var effects = map[string]func(t *testing.T, a *aftermath, names []string) string{
 	"create": func(_ *testing.T, a *aftermath, ids []string) string {
 		for _, id := range ids {
@@ -214,7 +215,7 @@ var effects = map[string]func(t *testing.T, a *aftermath, names []string) string
 	"authorize": func(t *testing.T, a *aftermath, names []string) string {
 		c, err := a.v.Authenticate(t.Context(), names[0])
 		if err != nil || c.HasPermission(t.Context(), "token:create") != nil {
-			return fmt.Sprintf("without its rights (%v)", err)
+			return fmt.Sprintf("the session has lost its permissions (%v)", err)
 		}
 		return a.entries("authorize session", a.done["authorize"])
 	},
@@ -236,7 +237,7 @@ var effects = map[string]func(t *testing.T, a *aftermath, names []string) string
 	"proxy": func(t *testing.T, a *aftermath, names []string) string {
 		x, err := a.c.GetProxy(t.Context(), uuid.MustParse(names[0]))
 		if err != nil || x.Name != names[1] {
-			return fmt.Sprintf("not as it was left (%v)", err)
+			return fmt.Sprintf("not in its last state (%v)", err)
 		}
 		return a.entry("create", names[0]) + a.entry("update", names[0])
 	},
@@ -251,16 +252,17 @@ var effects = map[string]func(t *testing.T, a *aftermath, names []string) string
 
 func (a *aftermath) entry(operation, id string) string { return a.entries(operation+" "+id, 1) }
 
-// entries asks for some entries of the log, or more: others may have been
-// written without any caller having been told.
+// entries checks that the log has at least this many entries. More is possible:
+// an operation may be written without its caller learning of it.
 func (a *aftermath) entries(what string, atLeast int) string {
 	if got := a.logged[what]; got < atLeast {
-		return fmt.Sprintf("in the log %d times, not %d", got, atLeast)
+		return fmt.Sprintf("in the log %d times, want at least %d", got, atLeast)
 	}
 	return ""
 }
 
-// token asks for a token, unless it was deleted, and for its entry in the log.
+// token checks that a token exists or was deleted, and that it has its log
+// entry.
 func (a *aftermath) token(operation, id string) string {
 	if _, there := a.tokens[id]; !there && a.logged["delete "+id] == 0 {
 		return "lost"
@@ -268,15 +270,15 @@ func (a *aftermath) token(operation, id string) string {
 	return a.entry(operation, id)
 }
 
-// replayed asks for the answer to a request that was carried out, and for what
-// that made.
+// replayed checks that an idempotency key returns its stored response, and that
+// the token in that response exists.
 func (a *aftermath) replayed(t *testing.T, lease time.Duration, names []string) string {
 	t.Helper()
 	answer, replayed, err := a.c.Once(t.Context(), onceKey(names[0], lease), func(context.Context, *vault.Client) (vault.StoredResponse, error) {
-		return vault.StoredResponse{}, errors.New("it runs again")
+		return vault.StoredResponse{}, errors.New("the request ran again")
 	})
 	if err != nil || !replayed || string(answer.Body) != names[1] {
-		return fmt.Sprintf("not answered as before (%v)", err)
+		return fmt.Sprintf("the response is not the stored one (%v)", err)
 	}
 	return a.token("create", names[1])
 }

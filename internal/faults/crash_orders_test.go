@@ -7,14 +7,13 @@ import (
 	"strings"
 	"testing"
 
-	_ "github.com/lib/pq" // the drivers of the application
+	_ "github.com/lib/pq" // the application's drivers
 	_ "modernc.org/sqlite"
 
 	"github.com/seed-72ea4aab/vault"
 )
 
-// openShop opens the database that a backend named as an application does, which
-// has its orders there.
+// openShop opens the database like an application that keeps its orders there.
 func openShop(ctx context.Context, dsn string) (*sql.DB, error) {
 	driver := "postgres"
 	if !strings.Contains(dsn, "://") {
@@ -28,8 +27,8 @@ func openShop(ctx context.Context, dsn string) (*sql.DB, error) {
 	return db, err
 }
 
-// order places an order together with its token, and begins another that it
-// gives up.
+// order places an order together with its token. For even n it first begins
+// another order and rolls it back.
 func (w *writer) order(ctx context.Context, n int) error {
 	if n%2 == 0 {
 		tx, err := w.shop.BeginTx(ctx, nil)
@@ -64,7 +63,8 @@ func (w *writer) placeOrder(ctx context.Context, tx *sql.Tx, cancelled bool) (st
 	return tok.ID, err
 }
 
-// readRows reads tokens, orders and the log, until nothing moves between them.
+// readRows reads tokens, orders and the log. It repeats this until they are
+// consistent.
 func (a *aftermath) readRows(t *testing.T, dsn string) {
 	t.Helper()
 	for attempt := 1; ; attempt++ {
@@ -80,8 +80,8 @@ func (a *aftermath) readRows(t *testing.T, dsn string) {
 	}
 }
 
-// readOrders returns the cards of all orders, and says whether an order is there
-// without its token, a token without its order, or anything that was rolled back.
+// readOrders returns the cards of all orders. problem names an order without
+// its token, a token without its order, or a row that was rolled back.
 func readOrders(t *testing.T, dsn string, tokens map[string]vault.Token) (orders map[string]bool, problem string) {
 	t.Helper()
 	db, err := openShop(t.Context(), dsn)
@@ -117,10 +117,10 @@ func readOrders(t *testing.T, dsn string, tokens map[string]vault.Token) (orders
 	return orders, problem
 }
 
-// ordered asks for an order and its token.
+// ordered checks that an order and its token exist.
 func (a *aftermath) ordered(id string) string {
 	if !a.orders[id] {
-		return fmt.Sprintf("without its order (of %d)", len(a.orders))
+		return fmt.Sprintf("the order is missing (%d orders exist)", len(a.orders))
 	}
 	return a.token("create", id)
 }

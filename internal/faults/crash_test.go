@@ -21,7 +21,7 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/long"
 )
 
-// The child of TestAcknowledgedWritesSurviveAKill gets its orders by these.
+// The environment variables that configure the child process.
 const (
 	childDSN    = "VAULT_FAULTS_DSN"
 	childKey    = "VAULT_FAULTS_KEY"
@@ -47,7 +47,7 @@ func TestMain(m *testing.M) {
 		return
 	}
 	if !long.Run {
-		keyring.Horizon = 0 // the rotations of this process have the database to themselves
+		keyring.Horizon = 0 // no other process rotates keys on this database
 	}
 	status := m.Run()
 	if err := schemas.Drop(); err != nil {
@@ -57,9 +57,9 @@ func TestMain(m *testing.M) {
 	os.Exit(status)
 }
 
-// writeUntilKilled does writes of every kind, and rotates the tenant's keys,
-// until the process is killed. It prints a line for each operation, after it was
-// acknowledged and never before.
+// writeUntilKilled does all kinds of writes, and rotates the tenant's keys,
+// until the process is killed. It prints a line for each operation after it is
+// acknowledged, never before.
 func writeUntilKilled(dsn string) error {
 	ctx := context.Background()
 	key, err := vault.ParseKey(os.Getenv(childKey))
@@ -70,7 +70,7 @@ func writeUntilKilled(dsn string) error {
 	if err != nil {
 		return err
 	}
-	v, err := vault.Open(ctx, store, key, &vault.Config{WorkEvery: -1}) // jobs stay what they are
+	v, err := vault.Open(ctx, store, key, &vault.Config{WorkEvery: -1}) // jobs stay in their state
 	if err != nil {
 		return err
 	}
@@ -100,7 +100,7 @@ func writeUntilKilled(dsn string) error {
 }
 
 // TestAcknowledgedWritesSurviveAKill kills a process in the middle of its work,
-// again and again, and looks for all that it was told is done.
+// several times. Everything that was acknowledged must still be there.
 func TestAcknowledgedWritesSurviveAKill(t *testing.T) {
 	t.Parallel()
 	for name, newDSN := range backends {
@@ -120,7 +120,7 @@ func TestAcknowledgedWritesSurviveAKill(t *testing.T) {
 				done = append(done, runAndKill(t, dsn, key, tenant.ID, 110+rand.IntN(long.Rounds(50, 300)))...)
 				verify(t, dsn, key, tenant.ID, done)
 			}
-			// The rotation that was cut off each time comes to its end.
+			// Finish the rotation that every kill interrupted.
 			v = openVault(t, dsn, key, &vault.Config{SweepEvery: -1, WorkEvery: -1})
 			if err := v.RotateDataKeys(t.Context(), tenant.ID, nil); err != nil {
 				t.Fatal(err)
@@ -130,8 +130,8 @@ func TestAcknowledgedWritesSurviveAKill(t *testing.T) {
 	}
 }
 
-// runAndKill starts a child, lets it report some operations, kills it, and
-// returns all that it reported.
+// runAndKill starts a child and kills it after some operations. It returns all
+// lines that the child printed.
 func runAndKill(t *testing.T, dsn string, key *vault.Key, tenant uuid.UUID, operations int) []string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), os.Args[0])
@@ -150,7 +150,7 @@ func runAndKill(t *testing.T, dsn string, key *vault.Key, tenant uuid.UUID, oper
 	for {
 		line, err := r.ReadString('\n')
 		if errors.Is(err, io.EOF) {
-			break // a line that was cut off was not acknowledged to anybody
+			break // an incomplete line was not acknowledged to anybody
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -164,13 +164,14 @@ func runAndKill(t *testing.T, dsn string, key *vault.Key, tenant uuid.UUID, oper
 	}
 	_ = cmd.Wait()
 	if len(lines) < operations {
-		t.Fatalf("the child stopped by itself after %d operations", len(lines))
+		t.Fatalf("the child exited on its own after %d operations", len(lines))
 	}
 	gone(t, dsn, name)
 	return lines
 }
 
-// named gives the sessions of a server a name. A file has none.
+// named sets the application name of a server's sessions. SQLite has no
+// sessions.
 func named(dsn, name string) string {
 	if !strings.Contains(dsn, "://") {
 		return dsn
@@ -178,8 +179,8 @@ func named(dsn, name string) string {
 	return dsn + "&application_name=" + name
 }
 
-// gone waits until a server has ended the sessions of that name: it may still be
-// at the last statement of a client that was killed.
+// gone waits until a server has ended the sessions with this name: it may still
+// run the last statement of a killed client.
 func gone(t *testing.T, dsn, name string) {
 	t.Helper()
 	if !strings.Contains(dsn, "://") {
@@ -196,7 +197,7 @@ func gone(t *testing.T, dsn, name string) {
 }
 
 // verify checks that every operation has its effect and its log entry, that
-// every token has its entry, and that the count is that of the tokens.
+// every token has its log entry, and that the count of tokens is right.
 func verify(t *testing.T, dsn string, key *vault.Key, tenant uuid.UUID, done []string) {
 	t.Helper()
 	store, err := openStore(t.Context(), dsn)
@@ -218,13 +219,13 @@ func verify(t *testing.T, dsn string, key *vault.Key, tenant uuid.UUID, done []s
 	}
 	for word := range effects {
 		if len(done) > 200 && a.done[word] == 0 {
-			t.Errorf("no %s was acknowledged: the test proves nothing of it", word)
+			t.Errorf("no %s was acknowledged: it was not tested", word)
 		}
 	}
 	for _, line := range done {
 		word, rest, _ := strings.Cut(line, " ")
 		if problem := effects[word](t, a, strings.Fields(rest)); problem != "" {
-			t.Errorf("acknowledged, and %s: %s", problem, line)
+			t.Errorf("acknowledged, but %s: %s", problem, line)
 		}
 	}
 	for id := range a.tokens {
@@ -234,9 +235,9 @@ func verify(t *testing.T, dsn string, key *vault.Key, tenant uuid.UUID, done []s
 	}
 }
 
-// readTokens returns all tokens, and checks that they are as many as the total
-// says. A server may still be finishing the last statement of a client that was
-// killed, so the two are read until nothing moves between them.
+// readTokens returns all tokens and checks that their number equals the total.
+// A server may still run the last statement of a killed client, so it reads
+// again until the two agree.
 func readTokens(t *testing.T, c *vault.Client) map[string]vault.Token {
 	t.Helper()
 	for attempt := 1; ; attempt++ {
@@ -255,13 +256,13 @@ func readTokens(t *testing.T, c *vault.Client) map[string]vault.Token {
 			return tokens
 		}
 		if attempt == 5 {
-			t.Fatalf("total_items is %d, and there are %d tokens", page.Pagination.TotalItems, len(tokens))
+			t.Fatalf("total_items is %d, but there are %d tokens", page.Pagination.TotalItems, len(tokens))
 		}
 	}
 }
 
-// readLog counts the entries by operation and id of their entity, and by
-// operation and type.
+// readLog counts the log entries by operation and entity id, and by operation
+// and entity type.
 func readLog(t *testing.T, c *vault.Client) map[string]int {
 	t.Helper()
 	entries := map[string]int{}

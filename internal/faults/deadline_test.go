@@ -9,8 +9,8 @@ import (
 	"github.com/seed-72ea4aab/vault"
 )
 
-// An operation whose caller has no time left fails with the error of its context
-// on every backend, whatever it does.
+// On every backend, an operation whose deadline has passed fails with the
+// context's error.
 func TestDeadlineOnEveryBackend(t *testing.T) {
 	t.Parallel()
 	for name, newDSN := range backends {

@@ -1,5 +1,5 @@
-// Package faults holds the tests of what a vault promises when things go
-// wrong: that an acknowledged write survives a killed process and an outage of
-// the database, that callers are told what happens meanwhile, and that no value
-// reaches a file, an error or a log. It has no code of its own.
+// Package faults contains only tests. They check what a vault guarantees when
+// things fail. An acknowledged write survives a killed process and a database
+// outage. Callers get a clear error during the outage. No secret value appears
+// in a file, an error or a log.
 package faults

@@ -11,9 +11,9 @@ import (
 	"github.com/seed-72ea4aab/vault"
 )
 
-// Replicas that start together on one database, and ensure the same things, end
-// up with one of each.
-func TestReplicasThatStartTogetherEnsureTheSame(t *testing.T) {
+// Replicas that start together on one database and ensure the same things
+// create one of each.
+func TestConcurrentReplicasEnsureOneOfEach(t *testing.T) {
 	t.Parallel()
 	for name, newDSN := range backends {
 		t.Run(name, func(t *testing.T) {
@@ -43,7 +43,7 @@ func TestReplicasThatStartTogetherEnsureTheSame(t *testing.T) {
 				}
 			}
 			if keys != 1 {
-				t.Errorf("%d replicas got the API key, want the one that made it", keys)
+				t.Errorf("%d replicas got the API key, want only the one that created it", keys)
 			}
 			c := nodes[0].Tenant(found[0].ids[0])
 			wantOneOfEach(t, nodes[0], c.Client)
@@ -53,7 +53,7 @@ func TestReplicasThatStartTogetherEnsureTheSame(t *testing.T) {
 
 var quietNode = &vault.Config{SweepEvery: -1, WorkEvery: -1}
 
-// ensured is what a replica has found or made.
+// ensured is what a replica found or created.
 type ensured struct {
 	ids              [4]uuid.UUID // tenant, application, reactor, proxy
 	apiKey, proxyKey string
@@ -111,9 +111,9 @@ func total[T any](p *vault.Page[T], err error) (int, error) {
 	return p.Pagination.TotalItems, nil
 }
 
-// What is ensured is found by its name as it is now, however it was made; a tenant
-// by the name that it was created under.
-func TestEnsureGoesByTheName(t *testing.T) {
+// Ensure finds things by their current name, no matter who created them. It
+// finds a tenant by the name that the tenant was created with.
+func TestEnsureFindsThingsByName(t *testing.T) {
 	t.Parallel()
 	for name, newDSN := range backends {
 		t.Run(name, func(t *testing.T) {
@@ -126,15 +126,15 @@ func TestEnsureGoesByTheName(t *testing.T) {
 			got, err := v.EnsureTenant(ctx, "Acme")
 			must(t, err)
 			if got.ID != made.ID || got.ID == younger.ID {
-				t.Errorf("ensured %s, want the oldest of that name", got.ID)
+				t.Errorf("ensured %s, want the oldest with that name", got.ID)
 			}
 			shouted, err := v.EnsureTenant(ctx, "ACME")
 			must(t, err)
 			if shouted.ID == made.ID {
-				t.Error("a name in other letters was taken for the same")
+				t.Error("names that differ in case were treated as equal")
 			}
 			if _, err := v.EnsureTenant(ctx, ""); !errors.Is(err, vault.ErrInvalid) {
-				t.Errorf("no name: %v", err)
+				t.Errorf("without a name: %v", err)
 			}
 			renamedTenants(ctx, t, v, made, younger)
 			renamedAndDeleted(ctx, t, v, made.ID)
@@ -142,7 +142,7 @@ func TestEnsureGoesByTheName(t *testing.T) {
 	}
 }
 
-// renamedTenants has tenants take the names of others, as their own keys can.
+// renamedTenants gives tenants the names of others, as their own keys could.
 func renamedTenants(ctx context.Context, t *testing.T, v *vault.Vault, acme, other *vault.Tenant) {
 	t.Helper()
 	for tenant, name := range map[*vault.Tenant]string{acme: "Renamed", other: "Globex"} {
@@ -152,22 +152,22 @@ func renamedTenants(ctx context.Context, t *testing.T, v *vault.Vault, acme, oth
 	again, err := v.EnsureTenant(ctx, "Acme")
 	must(t, err)
 	if again.ID != acme.ID || again.Name != "Renamed" {
-		t.Errorf("ensured %v, want the one that was created as Acme", again)
+		t.Errorf("ensured %v, want the tenant that was created as Acme", again)
 	}
 	globex, err := v.EnsureTenant(ctx, "Globex")
 	must(t, err)
 	if globex.ID == other.ID {
-		t.Error("a tenant that took the name of another was taken for it")
+		t.Error("EnsureTenant found a tenant that was renamed to this name")
 	}
 	must(t, v.DeleteTenant(ctx, globex.ID))
 	reborn, err := v.EnsureTenant(ctx, "Globex")
 	must(t, err)
 	if reborn.ID == globex.ID || reborn.ID == other.ID {
-		t.Error("the name of a deleted tenant is not free")
+		t.Error("the name of a deleted tenant cannot be used again")
 	}
 }
 
-// renamedAndDeleted has ensured things change their names and end.
+// renamedAndDeleted renames and deletes ensured things.
 func renamedAndDeleted(ctx context.Context, t *testing.T, v *vault.Vault, tenant uuid.UUID) {
 	t.Helper()
 	c := v.Tenant(tenant)
@@ -181,7 +181,7 @@ func renamedAndDeleted(ctx context.Context, t *testing.T, v *vault.Vault, tenant
 	again, err := c.EnsureProxy(ctx, p)
 	must(t, err)
 	if again.ID != first.ID || again.DestinationURL != "https://example.org" {
-		t.Errorf("ensured %v, want the one there is as it is", again.Params())
+		t.Errorf("ensured %v, want the existing proxy unchanged", again.Params())
 	}
 	_, err = c.PatchProxy(ctx, first.ID, vault.JSON(`{"name":"Old gateway"}`))
 	must(t, err)
@@ -197,7 +197,7 @@ func renamedAndDeleted(ctx context.Context, t *testing.T, v *vault.Vault, tenant
 		t.Error("a deleted proxy is found")
 	}
 	if _, err := c.InvokeProxy(ctx, vault.ProxyCall{Key: "name\x00proxy\x00" + tenant.String() + "\x00Gateway"}); !errors.Is(err, vault.ErrNotFound) {
-		t.Errorf("a proxy was called by its name: %v", err)
+		t.Errorf("a proxy was called with its name: %v", err)
 	}
 	_, err = c.EnsureApplication(ctx, vault.ApplicationParams{Name: "Shop", Type: vault.ApplicationPublic, Permissions: []vault.Permission{vault.PermissionTokenCreate}})
 	must(t, err)

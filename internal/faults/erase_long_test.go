@@ -10,8 +10,9 @@ import (
 	"github.com/seed-72ea4aab/vault"
 )
 
-// TestErasureSurvivesKills kills an erasure again and again. When it is repeated it
-// goes on, and in the end no token is left and each has one entry.
+// TestErasureSurvivesKills kills an erasure several times. Each new erasure
+// continues the work. At the end no token is left, and each has one log entry
+// for its deletion.
 func TestErasureSurvivesKills(t *testing.T) {
 	t.Parallel()
 	const rows = 20_000
@@ -39,7 +40,7 @@ func TestErasureSurvivesKills(t *testing.T) {
 			page, err := c.ListLogs(t.Context(), vault.ListLogsParams{EntityType: "token"})
 			must(t, err)
 			if page.Pagination.TotalItems != 2*rows {
-				t.Errorf("%d entries of tokens, want %d", page.Pagination.TotalItems, 2*rows)
+				t.Errorf("%d log entries for tokens, want %d", page.Pagination.TotalItems, 2*rows)
 			}
 			if _, err := v.Sweep(t.Context()); err != nil {
 				t.Error(err)
@@ -48,7 +49,7 @@ func TestErasureSurvivesKills(t *testing.T) {
 	}
 }
 
-// eraseAndKill starts a child, and kills it when few enough tokens are left.
+// eraseAndKill starts a child and kills it when at most kill tokens are left.
 func eraseAndKill(t *testing.T, c *vault.Owner, kill int, env []string) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), os.Args[0])
@@ -59,11 +60,11 @@ func eraseAndKill(t *testing.T, c *vault.Owner, kill int, env []string) {
 	for count(t, c) > kill {
 		select {
 		case err := <-ended:
-			t.Fatalf("the child stopped by itself: %v", err)
+			t.Fatalf("the child exited on its own: %v", err)
 		default:
 		}
 	}
-	_ = cmd.Process.Kill() // it may have come to its end
+	_ = cmd.Process.Kill() // it may have finished
 	<-ended
 }
 

@@ -9,7 +9,7 @@ import (
 	"github.com/seed-72ea4aab/vault"
 )
 
-// childErase is set for a child that erases tokens.
+// childErase makes the child process erase tokens.
 const childErase = "VAULT_FAULTS_ERASE"
 
 var erasedTokens = vault.EraseParams{Query: "type:token", Reason: "case 4711"}

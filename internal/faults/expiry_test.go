@@ -11,10 +11,11 @@ import (
 	"github.com/seed-72ea4aab/vault/vaulttest"
 )
 
-// TestExpiryOnNodesWhoseClocksDiffer lets tokens expire while two nodes, one of
-// them a second ahead, sweep, change them, and create the same values again
-// with deduplication. Each value then has one token, and the count is theirs.
-func TestExpiryOnNodesWhoseClocksDiffer(t *testing.T) {
+// TestExpiryOnNodesWithDifferentClocks lets tokens expire on two nodes, one with
+// a clock a second ahead. Both sweep and change the tokens, and create the same
+// values again with deduplication. Afterwards each value must have one token,
+// and the count must be right.
+func TestExpiryOnNodesWithDifferentClocks(t *testing.T) {
 	t.Parallel()
 	for name, newDSN := range backends {
 		t.Run(name, func(t *testing.T) {
@@ -46,7 +47,7 @@ func TestExpiryOnNodesWhoseClocksDiffer(t *testing.T) {
 	}
 }
 
-// values is how many values the nodes contend for.
+// values is the number of values that the nodes compete for.
 const values = 12
 
 type expiring struct {
@@ -55,7 +56,7 @@ type expiring struct {
 	clients []*vault.Client
 }
 
-// create creates a token of a value on a node, or finds the one that is there.
+// create creates a token for a value on a node, or finds the existing one.
 func (e *expiring) create(node, value int, ends time.Time) string {
 	yes := true
 	tok, err := e.clients[node].CreateToken(e.t.Context(), vault.TokenParams{
@@ -76,7 +77,7 @@ func (e *expiring) createAll(ends time.Time, node int) []string {
 	return ids
 }
 
-// replaceAll lets both nodes do everything at once to tokens that have expired.
+// replaceAll lets both nodes do everything at once with expired tokens.
 func (e *expiring) replaceAll(round int, old []string) {
 	e.t.Helper()
 	made := [2][]string{make([]string, values), make([]string, values)}
@@ -91,7 +92,8 @@ func (e *expiring) replaceAll(round int, old []string) {
 		for i := range values {
 			wg.Go(func() { made[node][i] = e.create(node, i, ends) })
 			wg.Go(func() {
-				// It has expired on both nodes: to change it never succeeds.
+				// The token has expired on both nodes, so a change never
+				// succeeds.
 				if _, err := e.clients[node].PatchToken(e.t.Context(), old[i], vault.JSON(`{"metadata":{"a":"b"}}`)); err == nil {
 					e.t.Error("an expired token was changed")
 				}
@@ -101,7 +103,7 @@ func (e *expiring) replaceAll(round int, old []string) {
 	wg.Wait()
 	for i := range values {
 		if made[0][i] != made[1][i] || made[0][i] == old[i] {
-			e.t.Errorf("value %d has the tokens %q and %q, and had %q", i, made[0][i], made[1][i], old[i])
+			e.t.Errorf("value %d has the tokens %q and %q, previous token %q", i, made[0][i], made[1][i], old[i])
 		}
 	}
 	if tokens := readTokens(e.t, e.clients[1]); len(tokens) != values {
@@ -109,7 +111,7 @@ func (e *expiring) replaceAll(round int, old []string) {
 	}
 }
 
-// ends is when what a round has made expires: before the next one begins.
+// ends returns when the tokens of a round expire: before the next round begins.
 func (e *expiring) ends(round int) time.Time {
 	return vaulttest.Start.Add(time.Duration(round)*(time.Hour+time.Minute) + 30*time.Minute)
 }

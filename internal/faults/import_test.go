@@ -17,20 +17,20 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/long"
 )
 
-// A child gets the number of the row from which it imports on, and that of the
-// last.
+// The environment variables with the first and the last row that a child
+// imports.
 const (
 	childImport     = "VAULT_FAULTS_IMPORT"
 	childImportLast = "VAULT_FAULTS_IMPORT_LAST"
 )
 
-// importedRows is how many rows an import has that is killed.
+// importedRows is the number of rows of the import, by backend.
 var importedRows = map[string]int{"sqlite": long.Rounds(5000, 200_000), "postgres": long.Rounds(5000, 50_000), "citus": long.Rounds(5000, 20_000)}
 
-// savedEvery is how far back an import goes on that was killed.
+// savedEvery is how many rows a killed import repeats.
 var savedEvery = long.Rounds(300, 3000)
 
-// fileFrom are rows of a file. Some have an id, others get one.
+// fileFrom returns rows of a file. Every second row has an id.
 func fileFrom(first, last int) iter.Seq2[vault.TokenParams, error] {
 	return func(yield func(vault.TokenParams, error) bool) {
 		for row := first; row <= last; row++ {
@@ -45,8 +45,8 @@ func fileFrom(first, last int) iter.Seq2[vault.TokenParams, error] {
 	}
 }
 
-// importUntilKilled imports a file from a row on, and prints the number of each
-// row when it has its result.
+// importUntilKilled imports a file from a row on. It prints the number of each
+// row that has its result.
 func importUntilKilled(dsn string) error {
 	ctx := context.Background()
 	key, err := vault.ParseKey(os.Getenv(childKey))
@@ -81,9 +81,9 @@ func importUntilKilled(dsn string) error {
 	return out.Flush()
 }
 
-// TestImportSurvivesKills kills an import again and again. Each time it goes on
-// from a row that it had given the result of, some way back, as one that was saved
-// every so often. In the end there is a token for each row, and no other.
+// TestImportSurvivesKills kills an import several times. Each new import starts
+// some rows before the last result, as if progress were saved now and then. At
+// the end there is exactly one token for each row.
 func TestImportSurvivesKills(t *testing.T) {
 	t.Parallel()
 	for name, newDSN := range backends {
@@ -100,7 +100,7 @@ func TestImportSurvivesKills(t *testing.T) {
 				reached := importAndKill(t, childImport+"="+strconv.Itoa(saved+1), childImportLast+"="+strconv.Itoa(rows),
 					kill, childDSN+"="+dsn, childKey+"="+key.Text(), childTenant+"="+tenant.ID.String())
 				if reached < kill {
-					t.Fatalf("the child stopped by itself at row %d", reached)
+					t.Fatalf("the child exited on its own at row %d", reached)
 				}
 				saved = max(0, reached-savedEvery)
 			}
@@ -109,8 +109,8 @@ func TestImportSurvivesKills(t *testing.T) {
 	}
 }
 
-// importAndKill runs a child, kills it when it has reached a row, and returns which
-// one that was. One that is to reach the last row has come to its end by then.
+// importAndKill runs a child, kills it at a row, and returns the last row it
+// reached. If that is the last row of the file, the child ends on its own.
 func importAndKill(t *testing.T, first, last string, kill int, env ...string) (reached int) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), os.Args[0])
@@ -127,7 +127,7 @@ func importAndKill(t *testing.T, first, last string, kill int, env ...string) (r
 	for {
 		line, err := lines.ReadString('\n')
 		if err != nil {
-			break // a line that was cut off says nothing
+			break // an incomplete line counts for nothing
 		}
 		if reached, err = strconv.Atoi(strings.TrimSpace(line)); err != nil {
 			t.Fatal(err)
@@ -142,8 +142,8 @@ func importAndKill(t *testing.T, first, last string, kill int, env ...string) (r
 	return reached
 }
 
-// wantImported counts the tokens. Each row had a result, so as many as there are
-// rows means that none was stored twice.
+// wantImported counts the tokens. Every row had a result, so an equal number of
+// tokens means that no row was stored twice.
 func wantImported(t *testing.T, c *vault.Owner, rows int) {
 	t.Helper()
 	stats, err := c.Stats(t.Context())
@@ -155,7 +155,7 @@ func wantImported(t *testing.T, c *vault.Owner, rows int) {
 		t.Fatal(err)
 	}
 	if n := page.Pagination.TotalItems; stats.Tokens != rows || n != rows {
-		t.Errorf("%d tokens by the figures and %d by the list, want %d", stats.Tokens, n, rows)
+		t.Errorf("%d tokens in the statistics and %d in the list, want %d", stats.Tokens, n, rows)
 	}
 	for _, row := range []int{2, 1000, rows / 4 * 2, rows} {
 		if _, err := c.GetToken(t.Context(), fmt.Sprintf("row-%d", row)); err != nil {

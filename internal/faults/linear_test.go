@@ -19,24 +19,24 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/pgtest"
 )
 
-// step is one operation on a thing that several callers share: a token, a value
-// that is deduplicated, or a key of idempotency.
+// step is one operation on a thing that several callers share: a token, a
+// deduplicated value, or an idempotency key.
 type step struct {
 	kind  string
 	thing string
-	value string // what it writes, or the token that it deletes
+	value string // the value to write, or the token to delete
 }
 
-// outcome is what a caller was told. When it was told nothing, the operation may
-// have come to pass, or come to pass later.
+// outcome is what a caller learned. If the outcome is unknown, the operation
+// may have happened, or may still happen later.
 type outcome struct {
-	value   string // what was read, or the id of the token
-	refused bool   // there is no such token, or there is one already
+	value   string // the value read, or the token's id
+	refused bool   // no such token, or it exists already
 	unknown bool
 }
 
-// thing is the state of what callers share. A token that was made without its
-// maker being told its id has any id.
+// thing is the state of a shared thing. A token whose creator did not learn its
+// id has the value anyID.
 type thing struct {
 	there bool
 	value string
@@ -44,7 +44,7 @@ type thing struct {
 
 const anyID = "?"
 
-// steps are what each kind of operation does to a thing.
+// steps are the effects of each kind of operation on a thing.
 var steps = map[string]func(thing, step, outcome) (bool, thing){
 	"create": func(s thing, in step, out outcome) (bool, thing) {
 		if s.there {
@@ -74,7 +74,7 @@ var steps = map[string]func(thing, step, outcome) (bool, thing){
 	"once":  same,
 }
 
-// same is an operation that makes a token, or is told which one was made.
+// same is an operation that creates a token or returns the existing one.
 func same(s thing, _ step, out outcome) (bool, thing) {
 	switch {
 	case out.unknown && s.there:
@@ -88,7 +88,7 @@ func same(s thing, _ step, out outcome) (bool, thing) {
 	}
 }
 
-// model is a vault of which everything happens at one moment.
+// model is a vault in which every operation happens at a single moment.
 var model = porcupine.Model{
 	Partition: func(history []porcupine.Operation) (parts [][]porcupine.Operation) {
 		things := map[string][]porcupine.Operation{}
@@ -118,14 +118,14 @@ type history struct {
 	ops   []porcupine.Operation
 }
 
-// do carries out a step and enters it.
+// do runs a step and records it.
 func (h *history) do(t *testing.T, caller int, c *vault.Client, in step) outcome {
 	call := time.Since(h.began)
 	out, err := carryOut(t.Context(), c, in)
 	ret := time.Since(h.began)
 	switch {
 	case errors.Is(err, vault.ErrInProgress):
-		return outcome{unknown: true} // it has done nothing
+		return outcome{unknown: true} // it had no effect
 	case errors.Is(err, vault.ErrUnavailable) && in.kind == "get":
 		return outcome{unknown: true}
 	case errors.Is(err, vault.ErrUnavailable):
@@ -182,17 +182,16 @@ func carryOut(ctx context.Context, c *vault.Client, in step) (outcome, error) {
 	}
 }
 
-// TestLinearizable lets callers on two nodes do everything at once with a few
-// tokens, while connections and the server are killed, and looks for an order of
-// what they did that explains all that they were told.
+// TestLinearizable lets callers on two nodes work with a few tokens at once,
+// while connections and the server are killed. There must be an order of the
+// operations that explains every outcome.
 func TestLinearizable(t *testing.T) {
 	t.Parallel()
 	c := cluster(t)
 	linearizable(t, c.URL, c)
 }
 
-// linearizable does what TestLinearizable does with a database that is on some
-// servers.
+// linearizable runs the test on a database that is on these servers.
 func linearizable(t *testing.T, address string, servers ...*pgtest.Cluster) {
 	t.Helper()
 	master := vault.NewKey()
@@ -225,8 +224,8 @@ func linearizable(t *testing.T, address string, servers ...*pgtest.Cluster) {
 	t.Logf("%d operations in %d rounds of %s, checked in %s", total, rounds, worked, time.Since(began)-worked)
 }
 
-// killAfter ends all sessions of a server after some operations, and every eighth
-// time stops the server, until the channel is closed.
+// killAfter ends all sessions of a server after some operations. Every eighth
+// time it stops the server instead. It returns when the channel is closed.
 func killAfter(t *testing.T, done <-chan struct{}, servers []*pgtest.Cluster) {
 	for n := 1; ; n++ {
 		for range 30 + rand.IntN(60) {
@@ -245,13 +244,13 @@ func killAfter(t *testing.T, done <-chan struct{}, servers []*pgtest.Cluster) {
 	}
 }
 
-// endSessions ends those of the vault, and those that a coordinator has on a worker
-// for it.
+// endSessions ends the vault's sessions, and the sessions that a coordinator
+// opened for them on a worker.
 const endSessions = `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
 	WHERE application_name = 'vault' OR application_name LIKE 'citus_internal%'`
 
-// linearRound lets callers work on things that belong to the round. It sends on
-// done after each operation, and does not wait for a receiver.
+// linearRound lets callers work on the things of one round. It sends on done
+// after each operation, without waiting for a receiver.
 func linearRound(t *testing.T, round int, clients []*vault.Client, done chan<- struct{}) *history {
 	t.Helper()
 	h := &history{began: time.Now()}
@@ -277,23 +276,23 @@ func linearRound(t *testing.T, round int, clients []*vault.Client, done chan<- s
 	return h
 }
 
-// check looks for an order that explains what callers of a round were told. A
-// round is small, and each of its things is checked by itself, so that patience is
-// far more than it takes.
+// check looks for an order that explains every outcome of a round. A round is
+// small and each of its things is checked alone, so patience is far more time
+// than needed.
 func (h *history) check(t *testing.T, round int) {
 	t.Helper()
 	switch result, info := porcupine.CheckOperationsVerbose(model, h.ops, patience); result {
 	case porcupine.Illegal:
 		file := fmt.Sprintf("%s/history.html", t.ArtifactDir())
-		t.Errorf("round %d has no order that explains it; see %s (%v)", round, file, porcupine.VisualizePath(model, info, file))
+		t.Errorf("round %d: no order explains the outcomes; see %s (%v)", round, file, porcupine.VisualizePath(model, info, file))
 	case porcupine.Unknown:
-		t.Errorf("round %d: whether there is an order was not found out in %s", round, patience)
+		t.Errorf("round %d: the check did not finish in %s", round, patience)
 	default:
 	}
 }
 
-// randomStep is an operation on one of the things of a round. made are tokens
-// that the caller knows of, by the value that they were deduplicated by.
+// randomStep returns an operation on one of the round's things. made are the
+// tokens that the caller knows, by their deduplicated value.
 func randomStep(round int, value string, made map[string]string) step {
 	name := func(kind string, of int) string { return fmt.Sprintf("%s-%d-%d", kind, round, rand.IntN(of)) }
 	switch n := rand.IntN(100); {
@@ -317,9 +316,8 @@ func randomStep(round int, value string, made map[string]string) step {
 	}
 }
 
-// The check finds what it is for: an acknowledged write that is gone, and one
-// that came to pass twice.
-func TestLinearizableFinds(t *testing.T) {
+// The check detects a lost acknowledged write, and a write that happened twice.
+func TestLinearizabilityCheckFindsErrors(t *testing.T) {
 	t.Parallel()
 	op := func(from, to int64, in step, out outcome) porcupine.Operation {
 		return porcupine.Operation{Input: in, Call: from, Output: out, Return: to}

@@ -12,9 +12,9 @@ import (
 	"github.com/seed-72ea4aab/vault/vaulttest"
 )
 
-// TestImportAndExportAreFlat moves many large rows, of a shape that would fill
-// the memory soon if they were kept.
-func TestImportAndExportAreFlat(t *testing.T) {
+// TestImportAndExportUseLittleMemory moves many large rows, which would soon fill the
+// memory if they were kept.
+func TestImportAndExportUseLittleMemory(t *testing.T) {
 	v := vaulttest.Open(t, t.TempDir()+"/vault.db", nil)
 	const rows, size = 2500, 64 << 10 // 160 MB
 	text := strings.Repeat("x", size)
@@ -44,7 +44,7 @@ func TestImportAndExportAreFlat(t *testing.T) {
 		n++
 	}
 	if n != rows || most > 48<<20 {
-		t.Errorf("%d rows in, and %d MB of memory at most, want %d and 48", n, most>>20, rows)
+		t.Errorf("%d rows in with up to %d MB of memory, want %d with 48", n, most>>20, rows)
 	}
 	n, most = 0, 0
 	for _, err := range v.Owner.Export(t.Context(), nil) {
@@ -55,6 +55,6 @@ func TestImportAndExportAreFlat(t *testing.T) {
 		n++
 	}
 	if n != rows || most > 48<<20 {
-		t.Errorf("%d rows out, and %d MB of memory at most, want %d and 48", n, most>>20, rows)
+		t.Errorf("%d rows out with up to %d MB of memory, want %d with 48", n, most>>20, rows)
 	}
 }

@@ -19,11 +19,11 @@ import (
 	"github.com/seed-72ea4aab/vault/jsruntime"
 )
 
-// childWorks makes the child a node that works jobs, instead of one that writes.
-// Its value is by how much the clock of the node is ahead.
+// childWorks makes the child a node that runs jobs, instead of a writer. Its
+// value is how far the node's clock is ahead.
 const childWorks = "VAULT_FAULTS_WORKS"
 
-// workUntilKilled is a node: it runs asynchronous reactors until it is killed.
+// workUntilKilled runs asynchronous reactors until the process is killed.
 func workUntilKilled(dsn string) error {
 	ctx := context.Background()
 	key, err := vault.ParseKey(os.Getenv(childKey))
@@ -49,12 +49,12 @@ func workUntilKilled(dsn string) error {
 	select {}
 }
 
-// callbacks counts what a receiver of callbacks got, by number of the run.
+// callbacks counts the callbacks that a receiver got, by the number of the run.
 type callbacks struct {
 	*httptest.Server
 	mu      sync.Mutex
 	got     map[int]int
-	started chan struct{} // a run has begun on some node
+	started chan struct{} // closed when a run has started on any node
 	first   sync.Once
 	all     chan struct{}
 	want    int
@@ -83,17 +83,17 @@ func newCallbacks(t *testing.T, want int) *callbacks {
 	return c
 }
 
-// slowCode tells the test that it runs, takes a while, and answers.
+// slowCode tells the test that it has started, takes 300 ms, and responds.
 const slowCode = `module.exports = async (req) => {
 	await fetch(req.configuration.URL + '/started');
 	await new Promise((done) => setTimeout(done, 300));
 	return {raw: {N: req.args.n}};
 }`
 
-// TestEveryCallbackIsDeliveredThoughANodeIsKilled runs two nodes on one database
-// and kills one in the middle of its runs. In the short run the other's clock is
-// ahead, so that the leases of the first are over.
-func TestEveryCallbackIsDeliveredThoughANodeIsKilled(t *testing.T) {
+// TestEveryCallbackIsDeliveredAfterANodeIsKilled runs two nodes on one
+// database and kills one in the middle of its runs. In the short run the other
+// node's clock is ahead, so that the leases of the first have expired.
+func TestEveryCallbackIsDeliveredAfterANodeIsKilled(t *testing.T) {
 	t.Parallel()
 	for name, newDSN := range servers {
 		t.Run(name, func(t *testing.T) {
@@ -135,8 +135,8 @@ func deliverThoughKilled(t *testing.T, dsn string) {
 	<-all
 }
 
-// startNode starts a child that works jobs, whose clock is ahead by so much, and
-// ends it with the test.
+// startNode starts a child that runs jobs, with its clock ahead by this much.
+// The child ends with the test.
 func startNode(t *testing.T, dsn string, key *vault.Key, ahead time.Duration) *exec.Cmd {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])

@@ -19,7 +19,7 @@ import (
 	"github.com/seed-72ea4aab/vault/storage/sqlite"
 )
 
-// smallDisk is a disk of so many bytes. Only root can make one.
+// smallDisk mounts a disk of this many bytes. This needs root.
 func smallDisk(t *testing.T, bytes int) (dir string) {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "vaultdisk")
@@ -27,14 +27,14 @@ func smallDisk(t *testing.T, bytes int) (dir string) {
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	err = syscall.Mount("tmpfs", dir, "tmpfs", 0, "mode=0777,size="+strconv.Itoa(bytes))
 	if errors.Is(err, syscall.EPERM) {
-		t.Skip("a disk can be mounted by root alone")
+		t.Skip("only root can mount a disk")
 	}
 	must(t, err)
 	t.Cleanup(func() { must(t, syscall.Unmount(dir, syscall.MNT_DETACH)) })
 	return dir
 }
 
-// fill leaves no room on a disk, until it is called to an end.
+// fill fills a disk until empty is called.
 func fill(t *testing.T, dir string) (empty func()) {
 	t.Helper()
 	ballast, err := os.Create(filepath.Join(dir, "ballast"))
@@ -52,7 +52,7 @@ func fill(t *testing.T, dir string) (empty func()) {
 	}
 }
 
-// fullDisk lets callers work while a disk is full, and after.
+// fullDisk lets callers work while a disk is full, and afterwards.
 func fullDisk(t *testing.T, dir string, n *nodes) {
 	t.Helper()
 	l := n.start()
@@ -90,9 +90,9 @@ func TestFullDisk(t *testing.T) {
 	})
 }
 
-// A disk that is smaller than SQLite's log may grow takes three times its size in
-// writes, and survives a transaction that does not fit.
-func TestLogDoesNotFillASmallDisk(t *testing.T) {
+// A disk smaller than the maximum size of SQLite's write-ahead log accepts
+// three times its size in writes, and survives a transaction that does not fit.
+func TestWALDoesNotFillASmallDisk(t *testing.T) {
 	t.Parallel()
 	const disk = 6 << 20
 	dir := smallDisk(t, disk)
@@ -125,8 +125,8 @@ func TestLogDoesNotFillASmallDisk(t *testing.T) {
 	}
 }
 
-// A file that cannot be written is refused when it is opened, in words. What
-// callers see when it turns read-only later is a test of the storage.
+// Opening a file that cannot be written fails with a clear message. Package
+// sqlite tests a file that becomes read-only later.
 func TestReadOnlyFile(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -137,10 +137,10 @@ func TestReadOnlyFile(t *testing.T) {
 	must(t, os.Chmod(path, 0o400))
 	must(t, os.Chmod(dir, 0o500))
 	t.Cleanup(func() { must(t, os.Chmod(dir, 0o700)) })
-	if os.Geteuid() == 0 { // for whom modes do not count
+	if os.Geteuid() == 0 { // root ignores file modes
 		err := syscall.Mount(dir, dir, "", syscall.MS_BIND, "")
 		if errors.Is(err, syscall.EPERM) {
-			t.Skip("this root cannot mount a folder, and modes do not bind it")
+			t.Skip("this root user cannot mount a folder, and ignores file modes")
 		}
 		must(t, err)
 		t.Cleanup(func() { must(t, syscall.Unmount(dir, syscall.MNT_DETACH)) })
@@ -152,6 +152,6 @@ func TestReadOnlyFile(t *testing.T) {
 		t.Fatal("a file that cannot be written was opened")
 	}
 	if text := err.Error(); !strings.Contains(text, "must be writable") {
-		t.Errorf("the error is %q", text)
+		t.Errorf("unclear error: %q", text)
 	}
 }

@@ -9,10 +9,10 @@ import (
 	"github.com/seed-72ea4aab/vault/storage/postgres"
 )
 
-// TestFrozenServerForLong freezes a server for as long as docs/operations.md says,
-// with the default options. Callers are served when it comes back before their wait
-// is over, and refused in time otherwise.
-func TestFrozenServerForLong(t *testing.T) {
+// TestServerFrozenForLong freezes a server for the times that
+// docs/operations.md names, with the default options. Callers succeed if the
+// server returns before their wait ends. Otherwise they are refused in time.
+func TestServerFrozenForLong(t *testing.T) {
 	t.Parallel()
 	s := alone(cluster(t))
 	freezable(t, s.server)

@@ -20,8 +20,8 @@ import (
 	"github.com/seed-72ea4aab/vault/storage/postgres"
 )
 
-// soak is for how long tests with rounds go on; zero when their number of rounds
-// is enough. VAULT_SOAK=10m sets it.
+// soak returns how long tests with rounds continue, or zero if their number of
+// rounds is enough. VAULT_SOAK=10m sets it.
 func soak(t testing.TB) time.Duration {
 	t.Helper()
 	text := os.Getenv("VAULT_SOAK")
@@ -35,7 +35,7 @@ func soak(t testing.TB) time.Duration {
 	return d
 }
 
-// cluster starts a server of the test's own.
+// cluster starts a server for one test.
 func cluster(t *testing.T, settings ...string) *pgtest.Cluster {
 	t.Helper()
 	pgtest.URL(t) // skips, or fails, where there is no server
@@ -51,16 +51,16 @@ func cluster(t *testing.T, settings ...string) *pgtest.Cluster {
 	return c
 }
 
-// site is a database, and the server that something happens to.
+// site is a database and the server that an outage hits.
 type site struct {
 	address string
 	server  *pgtest.Cluster
-	master  *vault.Key           // of the vault there; nil until it has one
-	worker  bool                 // the server has some of the tenants, and another one is asked for them
-	has     func(uuid.UUID) bool // whether the server has a tenant's rows; nil when it has those of all
+	master  *vault.Key           // the vault's master key; nil before the first vault
+	worker  bool                 // a Citus worker: has only some tenants, and callers connect elsewhere
+	has     func(uuid.UUID) bool // reports whether the server has a tenant's rows; nil if it has all
 }
 
-// alone is a database that is on one server.
+// alone returns a database on a single server.
 func alone(c *pgtest.Cluster) *site { return &site{address: c.URL, server: c} }
 
 // nodes opens vaults whose tenant has its rows on the server.
@@ -72,7 +72,8 @@ func (s *site) nodes(t *testing.T, count int, o *postgres.Options) *nodes {
 	return openNodesFor(t, count, opener(t, s.address, o), s.master, s.has)
 }
 
-// ready waits for a status of /readyz, which says nothing of a worker.
+// ready waits for a status of /readyz. An outage of a worker does not change
+// that status.
 func (s *site) ready(t *testing.T, n *nodes, want int) {
 	t.Helper()
 	if s.worker {
@@ -86,9 +87,8 @@ func opener(t *testing.T, address string, o *postgres.Options) func() (vault.Sto
 	return func() (vault.Storage, error) { return postgres.OpenOptions(t.Context(), address, o) }
 }
 
-// A server that stops, as if its power were gone, is waited for by everybody,
-// those included whose keys have to be looked up again, and those that come when
-// it has been gone for a while.
+// All callers wait for a server that loses power and comes back: also callers
+// whose keys must be read again, and callers that arrive during the outage.
 func TestStoppedServer(t *testing.T) {
 	t.Parallel()
 	stopped(t, alone(cluster(t)))
@@ -100,7 +100,7 @@ func stopped(t *testing.T, s *site) {
 	l.wait(t, 20)
 	id := l.create(0)
 	must(t, c.Control("stop", "-m", "immediate"))
-	<-time.After(1200 * time.Millisecond) // keys are known for a second
+	<-time.After(1200 * time.Millisecond) // keys are cached for a second
 	latecomers := l.come(id)
 	must(t, c.Control("start"))
 	latecomers.Wait()
@@ -109,9 +109,9 @@ func stopped(t *testing.T, s *site) {
 	l.served(t)
 }
 
-// come lets requests begin on each node, and returns once they have: creates with
-// and without a key of idempotency, and a read. served tells whether one of them
-// had to be sent again.
+// come starts requests on each node and returns when they have begun: creates
+// with and without an idempotency key, and a read. served reports whether any
+// of them had to be sent again.
 func (l *load) come(id string) (ended *sync.WaitGroup) {
 	var begun sync.WaitGroup
 	ended = &sync.WaitGroup{}
@@ -132,8 +132,8 @@ func (l *load) come(id string) (ended *sync.WaitGroup) {
 	return ended
 }
 
-// A server that is gone for longer than its callers wait is a 503 for them.
-func TestServerThatStaysAway(t *testing.T) {
+// Callers get a 503 if an outage is longer than their wait.
+func TestServerDownForLong(t *testing.T) {
 	t.Parallel()
 	away(t, alone(cluster(t)))
 }
@@ -153,8 +153,8 @@ func away(t *testing.T, s *site) {
 	n.ready(t, http.StatusOK)
 }
 
-// A server that hangs has its connections, and says nothing. Callers are served
-// when that is over before their wait is, and refused otherwise.
+// A frozen server keeps its connections open but does not respond. Callers
+// succeed if it thaws before their wait ends, and are refused otherwise.
 func TestFrozenServer(t *testing.T) {
 	t.Parallel()
 	frozen(t, alone(cluster(t)))
@@ -182,7 +182,7 @@ func frozen(t *testing.T, s *site) {
 	}).refused(t, 10*time.Second)
 }
 
-// freezable skips the test where a server cannot be frozen.
+// freezable skips the test if a server cannot be frozen.
 func freezable(t *testing.T, c *pgtest.Cluster) {
 	t.Helper()
 	if err := c.Freeze(); err != nil {
@@ -191,8 +191,8 @@ func freezable(t *testing.T, c *pgtest.Cluster) {
 	must(t, c.Thaw())
 }
 
-// A primary fails, its synchronous standby takes over, and what was the primary
-// follows it, again and again.
+// A primary fails, its synchronous standby takes over, and the old primary
+// becomes the new standby. This happens several times.
 func TestFailover(t *testing.T) {
 	t.Parallel()
 	const setting = "synchronous_standby_names = '*'"
@@ -217,7 +217,7 @@ func TestFailover(t *testing.T) {
 	}
 }
 
-// follow makes a server a standby, and waits until its primary knows.
+// follow makes a server a standby and waits until its primary knows it.
 func follow(t *testing.T, standby, primary *pgtest.Cluster) {
 	t.Helper()
 	must(t, standby.Follow(primary))
@@ -240,8 +240,8 @@ func execOn(c *pgtest.Cluster, statement string) error {
 	return err
 }
 
-// A server that has no room for a connection is waited for.
-func TestNoConnectionIsFree(t *testing.T) {
+// Callers wait if the server has no free connection.
+func TestServerWithoutFreeConnections(t *testing.T) {
 	t.Parallel()
 	c := cluster(t, "max_connections = 30", "superuser_reserved_connections = 0")
 	held := func(schema string, wait time.Duration, hold func(*load)) *load {
@@ -259,8 +259,7 @@ func TestNoConnectionIsFree(t *testing.T) {
 	held("for long", time.Second, func(l *load) { l.waitForRefusal(t) }).refused(t, 6*time.Second)
 }
 
-// hog takes all connections of a server that allows 30, including those that others
-// have.
+// hog takes all connections of a server that allows 30, including the vault's.
 func hog(t *testing.T, c *pgtest.Cluster) (release func()) {
 	t.Helper()
 	db, err := sql.Open("postgres", c.URL)
@@ -286,8 +285,8 @@ func hog(t *testing.T, c *pgtest.Cluster) (release func()) {
 	}
 }
 
-// A database that answers and takes no writes is a 503, also for reads, which
-// are entered in the log, and is not ready.
+// A server that accepts no writes is a 503 and not ready. This holds for reads
+// too, because they write log entries.
 func TestReadOnlyServer(t *testing.T) {
 	t.Parallel()
 	readOnly(t, alone(cluster(t)))

@@ -18,23 +18,23 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/long"
 )
 
-// nodes are vaults on one database, each behind REST.
+// nodes are vaults on one database, each with its REST handler.
 type nodes struct {
 	vaults   []*vault.Vault
 	handlers []http.Handler
-	tenant   *vault.Client // the embedding program's, on the first node
+	tenant   *vault.Client // acts for the embedding program, on the first node
 	tenantID uuid.UUID
-	key      string // of an application that may do everything with tokens
+	key      string // of an application with all permissions for tokens
 }
 
-// openNodes opens vaults for a test, each on a store of its own.
+// openNodes opens vaults for a test, each with its own store.
 func openNodes(t *testing.T, count int, open func() (vault.Storage, error)) *nodes {
 	t.Helper()
 	return openNodesFor(t, count, open, vault.NewKey(), nil)
 }
 
-// openNodesFor opens vaults as openNodes does, under a master key, for a tenant that
-// fits. All do when the function is nil.
+// openNodesFor opens vaults like openNodes, but with this master key and a
+// tenant for which fits is true. fits may be nil.
 func openNodesFor(t *testing.T, count int, open func() (vault.Storage, error), master *vault.Key, fits func(uuid.UUID) bool) *nodes {
 	t.Helper()
 	n := &nodes{}
@@ -43,7 +43,8 @@ func openNodesFor(t *testing.T, count int, open func() (vault.Storage, error), m
 		if err != nil {
 			t.Fatal(err)
 		}
-		// Servers die here, and would take the entries of the last reads with them.
+		// Servers die here. Without strict read logs, the entries of the last
+		// reads would be lost.
 		v, err := vault.Open(t.Context(), store, master,
 			&vault.Config{SweepEvery: 100 * time.Millisecond, WorkEvery: 100 * time.Millisecond, StrictReadLogs: true})
 		if err != nil {
@@ -78,13 +79,13 @@ func (n *nodes) enroll(t *testing.T, v *vault.Vault, fits func(uuid.UUID) bool) 
 	n.key = app.Key
 }
 
-// answer is what a caller got.
+// answer is the response that a caller got.
 type answer struct {
 	*httptest.ResponseRecorder
 	took time.Duration
 }
 
-// send sends a request to a node. A key of idempotency may be empty.
+// send sends a request to a node. The idempotency key may be empty.
 func (n *nodes) send(node int, method, path, body, once string) answer {
 	r := httptest.NewRequest(method, path, strings.NewReader(body))
 	r.Header.Set("SVC-API-KEY", n.key)
@@ -99,8 +100,8 @@ func (n *nodes) send(node int, method, path, body, once string) answer {
 	return answer{w, time.Since(began)}
 }
 
-// ready waits until /readyz of the first node has a status. In the long run it may
-// be a second late, and takes five seconds at the most.
+// ready waits until /readyz of the first node returns a status. In the long
+// run, the status may be a second late, and a request may take five seconds.
 func (n *nodes) ready(t *testing.T, want int) {
 	t.Helper()
 	for began := time.Now(); ; <-time.After(50 * time.Millisecond) {
@@ -112,18 +113,18 @@ func (n *nodes) ready(t *testing.T, want int) {
 			return
 		}
 		if long.Run && time.Since(began) > 5*time.Second {
-			t.Errorf("/readyz is a %d, want %d", a.Code, want)
+			t.Errorf("/readyz returns %d, want %d", a.Code, want)
 			return
 		}
 	}
 }
 
-// ledger is what callers were told is done, and what they saw.
+// ledger records the acknowledged operations and the responses of callers.
 type ledger struct {
 	mu       sync.Mutex
-	tokens   map[string]string // the data of each token; empty when it is deleted
-	replays  map[string]string // the answer of each key of idempotency
-	entries  map[string]int    // how many updates and reads of each token the log must have
+	tokens   map[string]string // data by token id; empty if deleted
+	replays  map[string]string // response by idempotency key
+	entries  map[string]int    // minimum number of log entries, by operation and token
 	statuses map[int]int
 	longest  time.Duration
 	wrong    []string
@@ -133,8 +134,8 @@ func newLedger() *ledger {
 	return &ledger{tokens: map[string]string{}, replays: map[string]string{}, entries: map[string]int{}, statuses: map[int]int{}}
 }
 
-// saw counts an answer, and reports whether it is one of those that a request
-// ends with. Any other must be a 503 that says when to come again.
+// saw counts a response and reports whether its status is one of ends. Any
+// other status must be a 503 with a time to retry.
 func (l *ledger) saw(a answer, ends ...int) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -151,7 +152,8 @@ func (l *ledger) saw(a answer, ends ...int) bool {
 	return false
 }
 
-// done is how many tokens are known to be there, or to be gone.
+// done returns the number of tokens whose creation or deletion was
+// acknowledged.
 func (l *ledger) done() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -164,14 +166,14 @@ func (l *ledger) acknowledge(id, data string) {
 	l.tokens[id] = data
 }
 
-// entered expects one more entry of the log, for an operation on a token.
+// entered expects one more log entry for an operation on a token.
 func (l *ledger) entered(operation, id string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.entries[operation+" "+id]++
 }
 
-// load is callers at work.
+// load is a set of callers that send requests.
 type load struct {
 	*nodes
 	*ledger
@@ -181,7 +183,7 @@ type load struct {
 
 const callersOfANode = 6
 
-// start lets callers work on all nodes until the test ends them.
+// start starts callers on all nodes. They work until end is called.
 func (n *nodes) start() *load {
 	l := &load{nodes: n, ledger: newLedger(), stop: make(chan struct{})}
 	for node := range n.handlers {
@@ -192,13 +194,13 @@ func (n *nodes) start() *load {
 	return l
 }
 
-// end lets callers end what they have begun.
+// end lets callers finish their current request.
 func (l *load) end() {
 	close(l.stop)
 	l.work.Wait()
 }
 
-// call does everything that one does with a token, again and again.
+// call runs every operation on a token, in a loop.
 func (l *load) call(node int) {
 	pace := time.NewTicker(30 * time.Millisecond)
 	defer pace.Stop()
@@ -215,7 +217,7 @@ func (l *load) call(node int) {
 		l.entered("update", id)
 		l.read(node, id)
 		if n%3 == 0 {
-			// One that is tried again may have been deleted the first time.
+			// A repeated DELETE gets a 404 if the first one succeeded.
 			l.until(node, "DELETE", "/tokens/"+id, "", "", 204, 404)
 			l.acknowledge(id, "")
 		}
@@ -223,7 +225,7 @@ func (l *load) call(node int) {
 	}
 }
 
-// until sends a request until it is answered.
+// until repeats a request until its status is one of ends.
 func (l *load) until(node int, method, path, body, once string, ends ...int) answer {
 	for {
 		a := l.send(node, method, path, body, once)
@@ -240,8 +242,8 @@ func (l *load) until(node int, method, path, body, once string, ends ...int) ans
 	}
 }
 
-// create creates a token under a key of idempotency, which finds out what a 503
-// has left open.
+// create creates a token with an idempotency key, which resolves the unknown
+// result of a 503.
 func (l *load) create(node int) string {
 	once, data := uuid.NewString(), uuid.NewString()
 	a := l.until(node, "POST", "/tokens", tokenBody(data), once, 201)
@@ -258,7 +260,8 @@ func (l *load) read(node int, id string) {
 	l.entered("read", id)
 }
 
-// createAtRisk creates a token without a key. What a 503 has left open stays so.
+// createAtRisk creates a token without an idempotency key. The result of a 503
+// stays unknown.
 func (l *load) createAtRisk(node int) {
 	data := uuid.NewString()
 	if a := l.send(node, "POST", "/tokens", tokenBody(data), ""); l.saw(a, 201) {
@@ -266,7 +269,7 @@ func (l *load) createAtRisk(node int) {
 	}
 }
 
-// tokenBody is a token whose metadata tells it from those of all other requests.
+// tokenBody returns a token whose metadata identifies its request.
 func tokenBody(data string) string {
 	return fmt.Sprintf(`{"type":"token","data":%q,"metadata":{"request":%q}}`, data, data)
 }
@@ -277,17 +280,17 @@ func idOf(a answer) string {
 	return token.ID
 }
 
-// patience is how long callers may take for some work before a test gives up.
+// patience is the time after which a test gives up on its callers.
 const patience = 10 * time.Minute
 
-// wait lets callers get some more work done.
+// wait waits until callers have finished this many more tokens.
 func (l *load) wait(t *testing.T, more int) {
 	t.Helper()
 	want := l.done() + more
 	l.eventually(t, func() bool { return l.done() >= want })
 }
 
-// waitForRefusal waits until a caller has been told to come again.
+// waitForRefusal waits until a caller gets a 503.
 func (l *load) waitForRefusal(t *testing.T) {
 	t.Helper()
 	l.eventually(t, func() bool {
@@ -297,7 +300,7 @@ func (l *load) waitForRefusal(t *testing.T) {
 	})
 }
 
-// eventually waits until something holds.
+// eventually waits until a condition holds.
 func (l *load) eventually(t *testing.T, holds func() bool) {
 	t.Helper()
 	look := time.NewTicker(10 * time.Millisecond)
@@ -305,13 +308,13 @@ func (l *load) eventually(t *testing.T, holds func() bool) {
 	for began := time.Now(); !holds(); <-look.C {
 		if time.Since(began) > patience {
 			l.end()
-			t.Fatalf("no more than %d tokens in %s; callers saw %v, and %v", l.done(), patience, l.statuses, l.wrong)
+			t.Fatalf("only %d tokens in %s; callers got the statuses %v and the problems %v", l.done(), patience, l.statuses, l.wrong)
 		}
 	}
 }
 
-// check ends the callers, and looks for everything that they were told is done:
-// tokens, entries of the log, and the answers that keys of idempotency keep.
+// check ends the callers and checks everything that was acknowledged to them:
+// tokens, log entries, and the stored responses of idempotency keys.
 func (l *load) check(t *testing.T) {
 	t.Helper()
 	l.end()
@@ -326,14 +329,14 @@ func (l *load) check(t *testing.T) {
 	}
 	for request, count := range requests {
 		if count > 1 {
-			t.Errorf("request %s has made %d tokens", request, count)
+			t.Errorf("request %s created %d tokens", request, count)
 		}
 	}
 	for id, data := range l.tokens {
 		l.checkToken(t, id, data, found, logged)
 	}
 	for entry, want := range l.entries {
-		// What a 503 has left open may have an entry too.
+		// Requests that got a 503 may have entries too.
 		if got := logged[entry]; got < want {
 			t.Errorf("%s: %d entries in the log, want at least %d", entry, got, want)
 		}
@@ -341,7 +344,7 @@ func (l *load) check(t *testing.T) {
 	for once, body := range l.replays {
 		a := l.send(len(l.handlers)-1, "POST", "/tokens", tokenBody("another"), once)
 		if a.Code != 201 || a.Body.String() != body || a.Header().Get("SVC-IDEMPOTENT-REPLAYED") != "true" {
-			t.Errorf("a replay is a %d, replayed %q, and the same answer: %v", a.Code, a.Header().Get("SVC-IDEMPOTENT-REPLAYED"), a.Body.String() == body)
+			t.Errorf("a replay has status %d, replayed %q, same body: %v", a.Code, a.Header().Get("SVC-IDEMPOTENT-REPLAYED"), a.Body.String() == body)
 		}
 	}
 }
@@ -350,7 +353,7 @@ func (l *load) checkToken(t *testing.T, id, data string, found map[string]vault.
 	t.Helper()
 	tok, there := found[id]
 	if there != (data != "") || there && string(tok.Data) != fmt.Sprintf("%q", data) {
-		t.Errorf("token %s: there %v, want %v, with the data that was acknowledged", id, there, data != "")
+		t.Errorf("token %s: exists: %v, want %v, with the acknowledged data", id, there, data != "")
 	}
 	if got := logged["create "+id]; got != 1 {
 		t.Errorf("token %s: created %d times in the log", id, got)
@@ -360,29 +363,29 @@ func (l *load) checkToken(t *testing.T, id, data string, found map[string]vault.
 	}
 }
 
-// served fails the test if a caller had to come again.
+// served fails the test if a caller got an error.
 func (l *load) served(t *testing.T) {
 	t.Helper()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for status := range maps.Keys(l.statuses) {
 		if status >= 300 {
-			t.Errorf("callers saw %v, though the outage was shorter than their wait", l.statuses)
+			t.Errorf("callers got %v, but the outage was shorter than their wait", l.statuses)
 			return
 		}
 	}
 }
 
-// refused fails the test unless callers had to come again, in the long run after a
-// wait that was no longer than it may be.
+// refused fails the test if no caller got a 503. In the long run it also fails
+// if a caller waited too long.
 func (l *load) refused(t *testing.T, wait time.Duration) {
 	t.Helper()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.statuses[http.StatusServiceUnavailable] == 0 {
-		t.Errorf("callers saw %v, though the outage was longer than their wait", l.statuses)
+		t.Errorf("callers got %v, but the outage was longer than their wait", l.statuses)
 	}
 	if long.Run && l.longest > wait {
-		t.Errorf("a caller waited for %s, want %s at the most", l.longest, wait)
+		t.Errorf("a caller waited for %s, want at most %s", l.longest, wait)
 	}
 }

@@ -20,7 +20,8 @@ var sets = []storage.ContainerSet{
 	{Set: storage.Hash{3}, Containers: []string{"/pci/high/", "/bank/"}},
 }
 
-// A grant becomes the sets that it covers, and ids where a rule names them.
+// A grant becomes a condition on the sets that it covers, and on ids if a
+// rule names them.
 func TestGranted(t *testing.T) {
 	t.Parallel()
 	rule := func(r access.Rule) access.Rule {
@@ -45,7 +46,7 @@ func TestGranted(t *testing.T) {
 	}
 }
 
-// What is searched for goes into a condition as a hash, never as text.
+// Search values are in the condition as hashes, never as text.
 func TestSearch(t *testing.T) {
 	t.Parallel()
 	ring, err := seal.NewRing(time.Now())

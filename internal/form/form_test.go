@@ -106,7 +106,8 @@ func TestWriterIsReadBack(t *testing.T) {
 	}
 }
 
-// A document can have a million bad values; the list of them is bounded.
+// A document can have a million bad values, but the list of problems is
+// bounded.
 func TestProblemsAreBounded(t *testing.T) {
 	t.Parallel()
 	bad := &form.Problems{}
@@ -119,7 +120,7 @@ func TestProblemsAreBounded(t *testing.T) {
 	}
 }
 
-func TestProblemsOfOthers(t *testing.T) {
+func TestProblemsOfParsers(t *testing.T) {
 	t.Parallel()
 	bad := form.Of("args", &jsonx.Error{Path: "a[0]", Msg: "is wrong"})
 	bad.AddErr("other", errors.New("is bad"))

@@ -9,8 +9,8 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/ids"
 )
 
-// TestEncode58 holds Encode58 against a general encoder, on random keys and on
-// those at the edges: zeros in front, and the highest digits.
+// TestEncode58 compares Encode58 with a general encoder, on random keys and
+// on edge cases: leading zeros, and the highest digits.
 func TestEncode58(t *testing.T) {
 	t.Parallel()
 	check := func(key [32]byte) {
@@ -23,11 +23,11 @@ func TestEncode58(t *testing.T) {
 	check(key)
 	for i := range key {
 		key[i] = 0xff
-		check(key) // all bits up to a place
+		check(key) // all bits up to a position
 	}
 	for i := range key {
 		key[i] = 0
-		check(key) // all bits from a place on
+		check(key) // all bits from a position
 	}
 	for i := range key {
 		for _, b := range []byte{1, 57, 58, 0x80, 0xff} {

@@ -15,7 +15,7 @@ import (
 	"github.com/seed-72ea4aab/vault/storage/sqlite"
 )
 
-// newWorker returns a worker on a database of its own.
+// newWorker returns a worker on a new database.
 func newWorker(t *testing.T, carryOut func(context.Context, *storage.Job) error) (*Worker, storage.Storage, *bytes.Buffer) {
 	t.Helper()
 	store, err := sqlite.Open(t.Context(), ":memory:")
@@ -30,7 +30,7 @@ func newWorker(t *testing.T, carryOut func(context.Context, *storage.Job) error)
 	}), store, &lines
 }
 
-// add stores jobs of a tenant that are due.
+// add stores due jobs of a tenant.
 func add(t *testing.T, store storage.Storage, tenant storage.ID, n int) {
 	t.Helper()
 	now := time.Now().UTC().Truncate(time.Microsecond)
@@ -43,7 +43,8 @@ func add(t *testing.T, store storage.Storage, tenant storage.ID, n int) {
 	}
 }
 
-// A job that panics ends alone, and what it panicked with is in no line.
+// A job that panics ends alone, and no log line contains the value of the
+// panic.
 func TestJobPanicsAlone(t *testing.T) {
 	t.Parallel()
 	w, _, lines := newWorker(t, func(context.Context, *storage.Job) error { panic("4242424242424242") })
@@ -53,14 +54,14 @@ func TestJobPanicsAlone(t *testing.T) {
 	}
 }
 
-// gate holds jobs until a test lets them go.
+// gate blocks jobs until a test releases them.
 type gate struct {
 	store storage.Storage
 	begun chan storage.ID
 	end   map[storage.ID]chan struct{} // by tenant
 }
 
-// carryOut reports that a job began, waits, and finishes it.
+// carryOut reports the start of a job, waits, and finishes it.
 func (g *gate) carryOut(ctx context.Context, job *storage.Job) error {
 	g.begun <- job.Tenant
 	<-g.end[job.Tenant]
@@ -84,8 +85,8 @@ func (g *gate) began(t *testing.T, want ...storage.ID) {
 
 func compare(a, b storage.ID) int { return bytes.Compare(a[:], b[:]) }
 
-// Tenants that have more to do than there is room for do not keep one out whose
-// id comes after theirs.
+// Tenants with more jobs than there is room for do not block a tenant whose
+// id comes later.
 func TestTenantsTakeTurns(t *testing.T) {
 	t.Parallel()
 	g := &gate{begun: make(chan storage.ID, 100), end: map[storage.ID]chan struct{}{}}
@@ -128,8 +129,8 @@ func TestTenantsTakeTurns(t *testing.T) {
 	w.jobs.Wait()
 }
 
-// Work goes on until nothing is due.
-func TestWorkCarriesOutEverythingThatIsDue(t *testing.T) {
+// Work continues until no job is due.
+func TestWorkRunsAllDueJobs(t *testing.T) {
 	t.Parallel()
 	g := &gate{begun: make(chan storage.ID, 100), end: map[storage.ID]chan struct{}{}}
 	w, store, _ := newWorker(t, g.carryOut)
@@ -144,6 +145,6 @@ func TestWorkCarriesOutEverythingThatIsDue(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n := len(g.begun); n != 9*maxOfTenant {
-		t.Errorf("%d jobs were carried out, want %d", n, 9*maxOfTenant)
+		t.Errorf("%d jobs were run, want %d", n, 9*maxOfTenant)
 	}
 }

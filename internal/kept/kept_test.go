@@ -52,8 +52,8 @@ func TestAnswerReadsBack(t *testing.T) {
 	}
 }
 
-// A run that uses one token many times depends on it once, and one that uses
-// more than can be kept says so.
+// A run that uses one token many times depends on it once. A run that uses
+// too many tokens is marked.
 func TestUsesAreBounded(t *testing.T) {
 	t.Parallel()
 	var uses kept.Uses

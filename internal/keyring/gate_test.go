@@ -9,7 +9,7 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// written counts the changes that it is given.
+// written counts the changes that it receives.
 type written struct {
 	storage.Writer
 	n int
@@ -31,7 +31,7 @@ func TestGate(t *testing.T) {
 		t.Errorf("through an open gate: %v", err)
 	}
 	g.PassHorizon(promoted)
-	g.PassHorizon(old) // of a rotation that began earlier
+	g.PassHorizon(old) // of a rotation that started earlier
 	if err := write(under(old)); !errors.Is(err, storage.ErrLate) {
 		t.Errorf("under old keys: %v, want ErrLate", err)
 	}

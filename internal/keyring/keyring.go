@@ -43,8 +43,8 @@ var Horizon = MaxAge + 2*time.Second
 // starts.
 const timeToWrite = 2 * time.Second
 
-// State is what every operation needs of a tenant. D is the type of the
-// tenant's document.
+// State is the data of a tenant that every operation needs. D is the type of
+// the tenant's document.
 type State[D any] struct {
 	Doc     D
 	Ring    *seal.Ring

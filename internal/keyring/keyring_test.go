@@ -15,8 +15,8 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// countedKey is a master key that counts what it is asked to open, as a KMS
-// does on its bill, and may take its time for it.
+// countedKey is a master key that counts decryptions, like the bill of a KMS,
+// and can be slow.
 type countedKey struct {
 	seal.AEAD
 	opened atomic.Int32
@@ -33,8 +33,8 @@ func (k *countedKey) Decrypt(ciphertext, associatedData []byte) ([]byte, error) 
 	return k.AEAD.Decrypt(ciphertext, associatedData)
 }
 
-// records answers reads of records from memory: in a bubble of synctest there
-// is no place for the goroutines of a database.
+// records returns records from memory, because the goroutines of a database
+// cannot be in a synctest bubble.
 type records map[string][]storage.Record
 
 func (r records) Records(_ context.Context, _ storage.ID, kind string, _ []storage.ID) ([]storage.Record, error) {
@@ -43,7 +43,7 @@ func (r records) Records(_ context.Context, _ storage.ID, kind string, _ []stora
 
 var errMissing = errors.New("missing")
 
-// world is a cache and what it reads.
+// world is a cache and its source.
 type world struct {
 	*Cache[string]
 	key    *countedKey
@@ -88,7 +88,7 @@ func (w *world) wrap(t *testing.T, ring *seal.Ring) {
 	w.store[KindRing] = []storage.Record{{Kind: KindRing, ID: storage.ID(w.tenant), Body: wrapped}}
 }
 
-// A ring is unwrapped when a node sees it for the first time and when it has
+// A ring is unwrapped when a node reads it for the first time and when it has
 // been wrapped again, however often it is read.
 func TestRingIsUnwrappedWhenItChanged(t *testing.T) {
 	t.Parallel()
@@ -105,7 +105,7 @@ func TestRingIsUnwrappedWhenItChanged(t *testing.T) {
 			}
 		}
 		if got := w.key.opened.Load(); got != want {
-			t.Errorf("the master key was asked %d times, want %d", got, want)
+			t.Errorf("the master key was used %d times, want %d", got, want)
 		}
 	}
 	use(1)
@@ -113,16 +113,16 @@ func TestRingIsUnwrappedWhenItChanged(t *testing.T) {
 	use(2)
 	w.store[KindTenant] = nil
 	if _, err := w.Get(t.Context(), w.tenant); !errors.Is(err, errMissing) {
-		t.Errorf("a tenant that is gone: %v", err)
+		t.Errorf("a deleted tenant: %v", err)
 	}
 	if n := len(w.rings); n != 0 {
 		t.Errorf("%d rings of deleted tenants are kept", n)
 	}
 }
 
-// Operations that need the same keys at the same time ask for them once. One
-// that is cancelled does not wait.
-func TestOperationsShareOneUnwrapping(t *testing.T) {
+// Concurrent operations that need the same keys unwrap them once. A canceled
+// operation does not wait.
+func TestOperationsShareOneUnwrap(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, time.Second)
@@ -145,7 +145,7 @@ func TestOperationsShareOneUnwrapping(t *testing.T) {
 		}
 		cut, cancel := context.WithCancel(t.Context())
 		gone := make(chan error, 1)
-		synctest.Wait() // one asks the master key, the others wait for it
+		synctest.Wait() // one uses the master key, the others wait for it
 		go func() {
 			_, err := w.Get(cut, w.tenant)
 			gone <- err
@@ -162,14 +162,14 @@ func TestOperationsShareOneUnwrapping(t *testing.T) {
 			}
 		}
 		if got := w.key.opened.Load(); got != 1 {
-			t.Errorf("the master key was asked %d times, want once", got)
+			t.Errorf("the master key was used %d times, want once", got)
 		}
 	})
 }
 
-// A caller that gives up, or panics, while others wait for what it reads does
-// not take them with it.
-func TestSharedReadingOutlivesItsCaller(t *testing.T) {
+// If the caller that reads for others gives up or panics, the others still
+// get a result.
+func TestSharedReadOutlivesItsCaller(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func() error{
 		"cancelled": func() error { return context.Canceled },
@@ -194,7 +194,7 @@ func TestSharedReadingOutlivesItsCaller(t *testing.T) {
 						t.Error("the first caller succeeded")
 					}
 				}()
-				synctest.Wait() // it asks the master key
+				synctest.Wait() // it uses the master key
 				second := make(chan error, 1)
 				go func() {
 					_, err := w.Get(t.Context(), w.tenant)
@@ -204,15 +204,15 @@ func TestSharedReadingOutlivesItsCaller(t *testing.T) {
 				cancel()
 				close(release)
 				if err := <-second; err != nil {
-					t.Errorf("the one that waited: %v", err)
+					t.Errorf("the caller that waited: %v", err)
 				}
 			})
 		})
 	}
 }
 
-// However old keys may become, an operation begins with keys that it has the
-// time to write under; and what this node changed is read again.
+// However old keys may become, an operation starts with keys that leave time
+// to write. Changes of this node are read again.
 func TestKeysAreReadAgainInTime(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -244,10 +244,10 @@ func TestKeysAreReadAgainInTime(t *testing.T) {
 	})
 }
 
-// TestRotationsOutwaitEveryNode checks that a key is destroyed only when no node
-// can seal under it: keys in use are at most MaxAge old, and a write that began in
-// time still has to arrive.
-func TestRotationsOutwaitEveryNode(t *testing.T) {
+// TestRotationsWaitForEveryNode checks that a key is destroyed only when no
+// node can seal with it. Keys in use are at most MaxAge old, and a write that
+// started in time still has to arrive.
+func TestRotationsWaitForEveryNode(t *testing.T) {
 	t.Parallel()
 	if Horizon < MaxAge+timeToWrite {
 		t.Errorf("a rotation waits %s, and a node may seal under the old key for %s", Horizon, MaxAge+timeToWrite)

@@ -16,20 +16,21 @@ import (
 	"github.com/seed-72ea4aab/vault/evidence"
 )
 
-// Anchor keeps notes where a writer of the database cannot change them.
+// Anchor stores notes in a place where a writer of the database cannot change
+// them.
 type Anchor interface {
-	// Latest returns the newest note, or nil if there is none.
+	// Latest returns the newest note, or nil if the anchor has no notes.
 	Latest(ctx context.Context) ([]byte, error)
 	// Put adds a note.
 	Put(ctx context.Context, msg []byte) error
 }
 
 const (
-	// anchorTimeout bounds a call of an anchor.
+	// anchorTimeout is the limit for one call of an anchor.
 	anchorTimeout = 30 * time.Second
-	// anchorWait bounds how long the first checkpoint waits for anchors.
+	// anchorWait limits how long the first checkpoint waits for anchors.
 	anchorWait = 2 * time.Second
-	// maxNote bounds a note, in bytes.
+	// maxNote is the maximum size of a note, in bytes.
 	maxNote = 64 << 10
 )
 
@@ -40,25 +41,25 @@ type anchored struct {
 	now  func() time.Time
 
 	mu     sync.Mutex
-	next   []byte // to put
-	again  bool   // look at it again
+	next   []byte // the note to put
+	again  bool   // call the anchor once more
 	closed bool
-	busy   chan struct{} // closed when idle; nil when idle
-	once   bool          // the anchor has responded, or timed out
+	busy   chan struct{} // closed when the work ends; nil when idle
+	once   bool          // the anchor has responded or timed out
 	latest *evidence.Checkpoint
 	msg    []byte
 	err    error
-	failed int64     // calls
+	failed int64     // number of failed calls
 	good   time.Time // when the last call succeeded
 
-	compared evidence.Checkpoint // the last one that the tree continues; the ledger's
+	compared evidence.Checkpoint // the last note that the tree was compared with; guarded by Ledger.mu
 }
 
 // AnchorStatus is the state of an anchor.
 type AnchorStatus struct {
-	Size     int64     // of the newest note that it has; 0 for none
-	GoodAt   time.Time // when it last responded
-	Failures int64     // calls that failed
+	Size     int64     // tree size in its newest note; 0 without notes
+	GoodAt   time.Time // end of its last successful call
+	Failures int64     // number of failed calls
 	Err      error     // of the last call
 }
 
@@ -72,7 +73,8 @@ func (a *anchored) status() AnchorStatus {
 	return s
 }
 
-// kick looks at the anchor in the background, after putting a note if there is one.
+// kick starts a call of the anchor in the background. The call puts msg, unless
+// it is nil, and then reads the latest note.
 func (a *anchored) kick(msg []byte) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -128,7 +130,7 @@ func (a *anchored) call(msg []byte) {
 	}
 }
 
-// wait waits until the anchor has responded for the first time, but not long.
+// wait waits for the anchor's first response, until over at the latest.
 func (a *anchored) wait(over <-chan time.Time) {
 	a.mu.Lock()
 	busy, once := a.busy, a.once
@@ -140,19 +142,20 @@ func (a *anchored) wait(over <-chan time.Time) {
 	case <-busy:
 	case <-over:
 		a.mu.Lock()
-		a.once = true // no call waits for a hanging anchor again
+		a.once = true // no later call waits for a hanging anchor
 		a.mu.Unlock()
 	}
 }
 
-// newest returns the newest note that the anchor is known to have.
+// newest returns the newest note that the anchor is known to have, and the last
+// error.
 func (a *anchored) newest() (*evidence.Checkpoint, []byte, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.latest, a.msg, a.err
 }
 
-// drain waits until the anchor is idle, and stops using it.
+// drain waits until the anchor is idle. No call starts after that.
 func (a *anchored) drain(ctx context.Context) error {
 	a.mu.Lock()
 	a.closed = true
@@ -169,8 +172,9 @@ func (a *anchored) drain(ctx context.Context) error {
 	}
 }
 
-// File is an anchor in a file: notes are appended, each followed by an empty line,
-// and synced. It suits storage that cannot be rewritten, or a repository.
+// File is an anchor in a file. Notes are appended, each followed by an empty
+// line, and synced. Use it for storage that cannot be rewritten, or for a
+// repository.
 type File string
 
 // Latest implements [Anchor].
@@ -199,9 +203,9 @@ var (
 	signature = []byte("— ")
 )
 
-// lastNote returns the last complete note of a text. It skips a note that a crash
-// has cut off. The empty line after the last note may be missing, because a file
-// with one note that somebody has saved is an anchor too.
+// lastNote returns the last complete note of a text. It skips a note that a
+// crash cut off. The empty line after the last note may be missing, because a
+// file with a single saved note is an anchor too.
 func lastNote(text []byte) []byte {
 	if bytes.HasSuffix(text, blank[:1]) && !bytes.HasSuffix(text, blank) {
 		text = append(text, '\n')
@@ -230,7 +234,7 @@ func (f File) Put(_ context.Context, msg []byte) error {
 	if err != nil {
 		return fmt.Errorf("evidence: the anchor: %w", err)
 	}
-	// A note that a crash has cut off ends here.
+	// The separator ends a note that a crash cut off.
 	_, err = file.Write(append(append(separator(file), msg...), '\n'))
 	if err = errors.Join(err, file.Sync(), file.Close()); err != nil {
 		return fmt.Errorf("evidence: the anchor: %w", err)
@@ -238,7 +242,7 @@ func (f File) Put(_ context.Context, msg []byte) error {
 	return nil
 }
 
-// separator returns what ends an incomplete note at the end of a file.
+// separator returns the text that ends an incomplete note at the end of a file.
 func separator(file *os.File) []byte {
 	reader, err := os.Open(file.Name())
 	if err != nil {
@@ -256,8 +260,8 @@ func separator(file *os.File) []byte {
 	return nil
 }
 
-// HTTP is an anchor behind a URL: POST adds a note, which is signed, and GET
-// returns the newest one, or 404.
+// HTTP is an anchor at a URL. POST adds a note, which is signed. GET returns
+// the newest note, or 404.
 type HTTP struct {
 	URL    string
 	Client *http.Client

@@ -12,9 +12,9 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// Checkpoint sequences what this node has written, and what the given tenants have,
-// states their heads, and returns the newest note. It does not wait for anchors. A
-// tenant whose tree was tampered with does not keep the others from it.
+// Checkpoint sequences the tenants that this node has written to and the given
+// tenants. It records their tree heads and returns the newest note. It does not
+// wait for anchors. A tenant with a manipulated tree does not block the others.
 func (l *Ledger) Checkpoint(ctx context.Context, tenants ...uuid.UUID) ([]byte, error) {
 	for _, tenant := range tenants {
 		l.pending.markDirty(tenant)
@@ -54,8 +54,8 @@ func (l *Ledger) SequenceAll(ctx context.Context) error {
 	})
 }
 
-// eachTenant does something for every tenant. Tenants whose trees were tampered with
-// do not keep it from the others.
+// eachTenant calls do for every tenant. A tenant with a manipulated tree does
+// not block the others.
 func (l *Ledger) eachTenant(ctx context.Context, do func(uuid.UUID) error) error {
 	var tampered error
 	for after := (uuid.UUID{}); ; {
@@ -81,10 +81,10 @@ func (l *Ledger) eachTenant(ctx context.Context, do func(uuid.UUID) error) error
 	}
 }
 
-// maxTenants bounds a page of tenants.
+// maxTenants is the maximum number of tenants in a page.
 const maxTenants = 256
 
-// sign states the heads of trees that have changed, signs a note and publishes it.
+// sign records the heads of changed trees, signs a note and publishes it.
 func (l *Ledger) sign(ctx context.Context, always []uuid.UUID) ([]byte, error) {
 	heads, err := l.changed(ctx, always)
 	if err != nil {
@@ -98,14 +98,14 @@ func (l *Ledger) sign(ctx context.Context, always []uuid.UUID) ([]byte, error) {
 		}
 		msg, err := l.signTree(ctx)
 		if errors.Is(err, storage.ErrStale) && attempt < maxAttempts {
-			continue // another node has appended something
+			continue // another node has appended events
 		}
 		return msg, err
 	}
 }
 
-// mayContinue compares the tree with the notes of the anchors. The tree must not
-// grow before: then a restore would look like a fork.
+// mayContinue compares the tree with the anchors' notes. This must happen
+// before the tree grows: afterwards a restore would look like a fork.
 func (l *Ledger) mayContinue(ctx context.Context) error {
 	over, failing := time.After(anchorWait), false
 	defer func() {
@@ -133,8 +133,9 @@ func (l *Ledger) mayContinue(ctx context.Context) error {
 	return nil
 }
 
-// signTree signs a note over the vault's tree, unless the newest one covers it. The
-// tree is on the disk already; the note leaves this node when it is there too.
+// signTree signs a note over the vault's tree, unless the newest note already
+// covers it. The tree is already stored. The note is published after it is
+// stored too.
 func (l *Ledger) signTree(ctx context.Context) ([]byte, error) {
 	v := &l.vault
 	c := evidence.Checkpoint{Origin: v.origin, Size: v.tree.Size, Root: evidence.Hash(v.tree.Root)}
@@ -172,7 +173,8 @@ func (l *Ledger) signTree(ctx context.Context) ([]byte, error) {
 	return msg, nil
 }
 
-// changed returns the trees whose newest head may be out of date.
+// changed returns the trees whose newest head may be out of date, and the trees
+// of always.
 func (l *Ledger) changed(ctx context.Context, always []uuid.UUID) ([]storage.Tree, error) {
 	var all []storage.Tree
 	for after := (storage.ID{}); ; {
@@ -198,7 +200,7 @@ func (l *Ledger) changed(ctx context.Context, always []uuid.UUID) ([]storage.Tre
 	}
 }
 
-// fresh returns heads for the trees that have none of their present state.
+// fresh returns heads for the trees that have no head for their current state.
 func (v *vaultTree) fresh(trees []storage.Tree) []evidence.Event {
 	var events []evidence.Event
 	for _, t := range trees {

@@ -14,22 +14,22 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// exported is the state of a tenant's log at a note.
+// exported is the state of a tenant's log at the time of a note.
 type exported struct {
 	l      *Ledger
 	ctx    context.Context
 	tenant uuid.UUID
 	note   []byte
 	at     evidence.Checkpoint
-	index  int64 // of the head
+	index  int64 // of the tree head
 	head   *evidence.Event
 	state  state
-	last   int64 // one more than the newest event about the whole vault
+	last   int64 // index of the newest event about the whole vault, plus one
 	vault  *hashes
 	log    *hashes
 }
 
-// export brings the tenant's log under a note.
+// export signs a note that covers the tenant's log, and reads the log's state.
 func (l *Ledger) export(ctx context.Context, tenant uuid.UUID) (*exported, error) {
 	msg, err := l.Checkpoint(ctx, tenant)
 	if err != nil {
@@ -66,7 +66,7 @@ func (x *exported) event(index int64) (*evidence.Event, error) {
 	return evidence.ParseEvent(events[0].Body)
 }
 
-// proven returns an event with its proof.
+// proven returns an event with its inclusion proof.
 func (x *exported) proven(index int64) (evidence.Proven, error) {
 	events, err := x.l.c.Store.TreeEvents(x.ctx, index, index+1)
 	if err != nil {
@@ -104,7 +104,8 @@ func (l *Ledger) Proof(ctx context.Context, tenant, id uuid.UUID) ([]byte, error
 	return p.Text(), nil
 }
 
-// find returns the leaf of an entry, with the entry unless it was erased.
+// find returns the leaf of an entry. The leaf has the entry unless the entry
+// was erased or deleted.
 func (x *exported) find(id uuid.UUID) (*evidence.Leaf, error) {
 	part, err := x.l.c.Store.ReadTree(x.ctx, storage.TreeQuery{Tenant: storage.ID(x.tenant), To: x.head.Size, Holding: storage.ID(id)})
 	if err != nil {
@@ -158,8 +159,8 @@ func (x *exported) withEntries(batch *storage.Leaves) ([]evidence.Leaf, error) {
 	return leaves, nil
 }
 
-// mac returns the mac of a row. An old entry has none in its row, and the vault
-// computes it again.
+// mac returns the MAC of a row. An entry of [evidence.KindOld] has no MAC in
+// its row, so the vault computes it.
 func (x *exported) mac(kind evidence.Kind, row *storage.Log, e *evidence.Entry) ([]byte, error) {
 	if kind != evidence.KindOld {
 		if row.Mac == (storage.Hash{}) {
@@ -171,8 +172,8 @@ func (x *exported) mac(kind evidence.Kind, row *storage.Log, e *evidence.Entry) 
 	return mac[:], err
 }
 
-// Consistency returns the proof that the tenant's tree continues the one it had at
-// a size, and the size of the tree.
+// Consistency returns the size of the tenant's tree, and the proof that the
+// tree continues its earlier state with from leaves.
 func (l *Ledger) Consistency(ctx context.Context, tenant uuid.UUID, from int64) (to int64, hashes []evidence.Hash, err error) {
 	x, err := l.export(ctx, tenant)
 	if err != nil {
@@ -188,7 +189,7 @@ func (l *Ledger) Consistency(ctx context.Context, tenant uuid.UUID, from int64) 
 	return x.head.Size, append([]evidence.Hash{}, proof...), err
 }
 
-// TenantNote returns a note over the tenant's tree.
+// TenantNote returns a signed note over the tenant's tree.
 func (l *Ledger) TenantNote(ctx context.Context, tenant uuid.UUID) ([]byte, error) {
 	x, err := l.export(ctx, tenant)
 	if err != nil {
@@ -198,7 +199,7 @@ func (l *Ledger) TenantNote(ctx context.Context, tenant uuid.UUID) ([]byte, erro
 	return own.Sign(l.signers()...)
 }
 
-// Export writes the bundle of a tenant.
+// Export writes the tenant's bundle.
 func (l *Ledger) Export(ctx context.Context, tenant uuid.UUID, to io.Writer) error {
 	x, err := l.export(ctx, tenant)
 	if err != nil {
@@ -215,8 +216,8 @@ func (l *Ledger) Export(ctx context.Context, tenant uuid.UUID, to io.Writer) err
 	return x.writeHistory(w)
 }
 
-// writeHead writes the header and the events, and returns where the events of
-// erased entries are.
+// writeHead writes the header and the events. It returns the indexes of the
+// events that erased entries.
 func (x *exported) writeHead(w *evidence.Writer) (map[uuid.UUID]int64, error) {
 	erased := map[uuid.UUID]int64{}
 	var show []int64
@@ -259,7 +260,8 @@ func (x *exported) writeHead(w *evidence.Writer) (map[uuid.UUID]int64, error) {
 	return erased, nil
 }
 
-// chain visits events that name each other, newest first.
+// chain visits a chain of events from the newest on. Each event names the one
+// before it.
 func (x *exported) chain(last int64, do func(int64, *evidence.Event)) error {
 	for last > 0 {
 		index := last - 1
@@ -328,7 +330,7 @@ func (x *exported) writeBatch(w *evidence.Writer, batch *storage.Leaves, erased 
 	return nil
 }
 
-// isErased reports whether the row of a leaf has nothing left to erase.
+// isErased reports whether a leaf's row has nothing left to erase.
 func isErased(leaf *evidence.Leaf) bool {
 	return leaf.Entry.ActorName == "" && leaf.Entry.Origin == "" && (leaf.Mac == nil || leaf.Kind == evidence.KindOld)
 }
@@ -346,10 +348,10 @@ func (x *exported) cover(h *hashes, from, to int64) ([]evidence.Hash, error) {
 }
 
 const (
-	// recentNotes is how many of the newest notes a bundle reaches back to. Of the
-	// older ones, it reaches back to the newest of each day.
+	// recentNotes is how many of the newest notes a bundle includes in its
+	// history. Of older notes, it includes the newest of each day.
 	recentNotes = 4096
-	// maxNotes bounds all of them.
+	// maxNotes is the maximum number of notes that are read for the history.
 	maxNotes = 100_000
 )
 
@@ -376,7 +378,7 @@ func (x *exported) writeHistory(w *evidence.Writer) error {
 	return nil
 }
 
-// noteSizes returns the sizes of the notes that a bundle reaches back to, smallest
+// noteSizes returns the sizes of the notes in a bundle's history, smallest
 // first.
 func (x *exported) noteSizes() ([]int64, error) {
 	sizes := []int64{x.at.Size}

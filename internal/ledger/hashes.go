@@ -12,13 +12,14 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// levels are those whose complete subtrees are stored, besides the leaves.
+// levels are the tree levels whose complete subtrees are stored, in addition to
+// the leaves.
 var levels = [...]int{8, 16, 24}
 
 func isStored(level int) bool { return level == levels[0] || level == levels[1] || level == levels[2] }
 
-// below returns the highest stored level that is not above a level. The leaves have
-// level 0.
+// below returns the highest stored level at or below a level. Leaves have level
+// 0.
 func below(level int) int {
 	switch {
 	case level < levels[0]:
@@ -32,7 +33,7 @@ func below(level int) int {
 	}
 }
 
-// hashes reads the hashes of one tree.
+// hashes reads the hashes of one tree and caches them.
 type hashes struct {
 	ctx    context.Context
 	store  Store
@@ -58,7 +59,8 @@ func (h *hashes) ReadHashes(indexes []int64) ([]tlog.Hash, error) {
 	return all, nil
 }
 
-// subtree returns the root of a complete subtree, from the rows below it.
+// subtree returns the root of a complete subtree. It computes the root from the
+// stored rows below it.
 func (h *hashes) subtree(s merkle.Subtree) (merkle.Hash, error) {
 	if hash, ok := h.seen[s]; ok {
 		return hash, nil
@@ -66,7 +68,7 @@ func (h *hashes) subtree(s merkle.Subtree) (merkle.Hash, error) {
 	base := below(s.Level)
 	from := s.N << (s.Level - base)
 	to := (s.N + 1) << (s.Level - base)
-	// All of a block is read at once: proofs need most of it.
+	// It reads the whole block at once, because proofs need most of it.
 	var f merkle.Frontier
 	f.Complete = func(sub merkle.Subtree, hash merkle.Hash) {
 		h.seen[merkle.Subtree{Level: base + sub.Level, N: sub.N + from>>sub.Level}] = hash
@@ -97,8 +99,8 @@ func (h *hashes) eachNode(level int, from, to int64, do func(merkle.Hash)) error
 	return err
 }
 
-// eachLeaf calls do for the leaves from one index up to another, as far as they
-// follow each other, and returns the index after them.
+// eachLeaf calls do for the leaves from one index up to another. It stops at
+// the first gap and returns the index after the last leaf.
 func (h *hashes) eachLeaf(from, to int64, do func(int64, merkle.Hash)) (int64, error) {
 	if h.tenant == (uuid.UUID{}) {
 		return h.eachEvent(from, to, do)
@@ -138,7 +140,7 @@ func (h *hashes) eachEvent(from, to int64, do func(int64, merkle.Hash)) (int64, 
 	return from, err
 }
 
-// frontier returns the tree of a size, without its leaves.
+// frontier returns the frontier of the tree with the first size leaves.
 func (h *hashes) frontier(size int64) (*merkle.Frontier, error) {
 	f := &merkle.Frontier{}
 	for _, s := range merkle.Cover(0, size) {
@@ -153,7 +155,7 @@ func (h *hashes) frontier(size int64) (*merkle.Frontier, error) {
 	return f, nil
 }
 
-// root returns the root that the tree had at a size.
+// root returns the root of the tree with the first size leaves.
 func (h *hashes) root(size int64) (merkle.Hash, error) {
 	f, err := h.frontier(size)
 	if err != nil {
@@ -162,13 +164,14 @@ func (h *hashes) root(size int64) (merkle.Hash, error) {
 	return f.Root(), nil
 }
 
-// prove returns the proof that a leaf is in the tree of a size.
+// prove returns the proof that leaf n is in the tree with the first size
+// leaves.
 func (h *hashes) prove(size, n int64) ([]merkle.Hash, error) {
 	p, err := tlog.ProveRecord(size, n, h)
 	return append([]merkle.Hash{}, p...), err
 }
 
-// nodesOf collects the nodes to store when a frontier grows.
+// nodesOf collects the nodes that must be stored when a frontier grows.
 func nodesOf(f *merkle.Frontier) *[]storage.Node {
 	nodes := &[]storage.Node{}
 	f.Complete = func(s merkle.Subtree, hash merkle.Hash) {

@@ -1,10 +1,10 @@
-// Package ledger keeps the Merkle trees over the audit log: it sequences entries,
-// signs checkpoints, hands them to anchors, and verifies what the database holds.
+// Package ledger keeps Merkle trees over the audit log. It sequences entries,
+// signs checkpoints, sends them to anchors, and verifies the database.
 //
-// Writers do not wait for it. A node sequences the tenants it has written to about
-// once a second, and all tenants once a minute. Every change of a tree is guarded
-// by the tree's size, so that nodes need no leader: of two that append at once, one
-// reads again.
+// Writers do not wait for the ledger. A node sequences the tenants it has
+// written to about once a second, and all tenants once a minute. Every change
+// to a tree is conditional on the tree's size, so nodes need no leader. If two
+// nodes append at once, one of them reads the tree again.
 package ledger
 
 import (
@@ -32,60 +32,62 @@ type Store interface {
 	storage.Follower
 }
 
-// Config says how a ledger works. Fields without a remark are required.
+// Config configures a ledger. Fields are required unless their comment says
+// otherwise.
 type Config struct {
 	Store Store
-	// Name is the origin of the vault's tree, and the name of the signers.
+	// Name is the origin of the vault's tree and the name of the signers.
 	Name string
-	// Signers sign every note. During a change of keys there are two, the newer
-	// one first.
+	// Signers sign every note. During a key change there are two, the newer one
+	// first.
 	Signers []note.Signer
-	// Keys verify notes of now and earlier. Each signer needs one.
+	// Keys verify current and earlier notes. Each signer needs one.
 	Keys []note.Verifier
-	// Mac returns a keyed hash under the key of a tenant. For an entry, the data is
+	// Mac returns a MAC with the tenant's key. For an entry, the data is
 	// [evidence.Entry.AppendMacFields].
 	Mac func(ctx context.Context, tenant uuid.UUID, data []byte) (evidence.Mac, error)
-	// Tenants returns up to limit tenants that may have a log, in the order of
-	// their ids, after the given one.
+	// Tenants returns up to limit tenants that may have a log. They are ordered
+	// by id and start after the given one.
 	Tenants func(ctx context.Context, after uuid.UUID, limit int) ([]uuid.UUID, error)
 
-	// Compare begins to compare the rows of a tenant with its log. It may be nil.
+	// Compare starts a comparison of a tenant's rows with its log. It may be
+	// nil.
 	Compare func(tenant uuid.UUID) Comparison
 
-	// Instance tells one copy of the database from another. It may be nil.
+	// Instance identifies the server and copy of the database. It may be nil.
 	Instance func(ctx context.Context) (storage.Instance, error)
 	Anchors  []Anchor
-	// Alarm is called when something is wrong, never twice at once. It may be nil.
+	// Alarm receives alarms, one call at a time. It may be nil.
 	Alarm func(Alarm)
-	// Refresh is called at the start of each round, and may call [Ledger.Use]. It may
-	// be nil.
+	// Refresh is called at the start of each round. It may call [Ledger.Use].
+	// It may be nil.
 	Refresh func(ctx context.Context) error
-	// Published is called with every new note. It must not call the ledger, and may
-	// be nil.
+	// Published receives every new note. It must not call the ledger. It may be
+	// nil.
 	Published func(msg []byte)
 	Now       func() time.Time
 }
 
-// Comparison compares the rows that a log is about with the log. A verification
-// shows it the entries in their order.
+// Comparison compares rows with the log entries about them. A verification
+// passes it the entries in order.
 type Comparison interface {
-	// Entry takes in an entry that the vault wrote. The index is -1 for an entry
-	// that is not in the tree yet.
+	// Entry receives an entry that the vault wrote. The index is -1 if the
+	// entry is not in the tree yet.
 	Entry(index int64, e *evidence.Entry)
 	// Behind returns a finding for each row that is older than the log says.
 	Behind(ctx context.Context) ([]evidence.Finding, error)
 }
 
-// Errors of a ledger, for errors.Is.
+// Errors of a ledger.
 var (
-	// ErrSuspended means that no note is signed because the database is an older
-	// or another copy than the one that the newest note is about.
+	// ErrSuspended means that no note is signed. The database is an older state
+	// or another copy than the one in the newest note.
 	ErrSuspended = errors.New("evidence: the database is a restored or copied one; accept the restore first")
 	// ErrNotSuspended means that there is no restore to accept.
 	ErrNotSuspended = errors.New("evidence: there is no restore to accept")
-	// ErrNotSequenced means that an entry is not in the tree, or not yet.
+	// ErrNotSequenced means that an entry is not in the tree (yet).
 	ErrNotSequenced = errors.New("evidence: the entry is not in the tree yet")
-	// ErrGone is what Config.Mac returns for a tenant that is deleted.
+	// ErrGone is the error of Config.Mac for a deleted tenant.
 	ErrGone = errors.New("evidence: the tenant is deleted")
 	// ErrTampered means that the rows of a tree contradict each other.
 	ErrTampered = errors.New("evidence: the tree was tampered with")
@@ -99,9 +101,9 @@ type Ledger struct {
 	alarms  alarms
 	signing atomic.Pointer[signing]
 
-	mu     sync.Mutex // held while the vault's tree is in use
+	mu     sync.Mutex // guards vault and anchored.compared
 	vault  vaultTree
-	status atomic.Pointer[Status] // as last asked for
+	status atomic.Pointer[Status] // the last known
 
 	treesMu sync.Mutex
 	trees   map[uuid.UUID]*cached
@@ -113,10 +115,10 @@ type Ledger struct {
 	}
 }
 
-// instanceFor is for how long the server of the database is believed to be the same.
+// instanceFor is how long the identity of the database server is cached.
 const instanceFor = 5 * time.Second
 
-// instance returns the server that the database is on.
+// instance returns the identity of the database server.
 func (l *Ledger) instance(ctx context.Context) (storage.Instance, error) {
 	if l.c.Instance == nil {
 		return storage.Instance{}, nil
@@ -135,9 +137,9 @@ func (l *Ledger) instance(ctx context.Context) (storage.Instance, error) {
 	return is, err
 }
 
-// Open returns a ledger. It reads the newest note, and begins the vault's tree if
-// there is none. A database that is older than an anchor, or another copy, does not
-// fail: see [Ledger.Status].
+// Open returns a ledger. It reads the newest note, and begins the vault's tree
+// if it does not exist. A restored or copied database is not an error here:
+// [Ledger.Status] then has the reason why no notes are signed.
 func Open(ctx context.Context, c Config) (*Ledger, error) {
 	if err := evidence.CheckOrigin(c.Name); err != nil {
 		return nil, err
@@ -162,13 +164,13 @@ func Open(ctx context.Context, c Config) (*Ledger, error) {
 	return l, l.start(ctx)
 }
 
-// signing are the keys of a ledger.
+// signing holds the keys that a ledger uses.
 type signing struct {
 	signers []note.Signer
 	keys    []note.Verifier
 }
 
-// Use replaces the signers and the keys of the configuration.
+// Use replaces the signers and keys of the configuration.
 func (l *Ledger) Use(signers []note.Signer, keys []note.Verifier) {
 	l.signing.Store(&signing{signers, keys})
 }
@@ -177,8 +179,8 @@ func (l *Ledger) signers() []note.Signer { return l.signing.Load().signers }
 
 func (l *Ledger) keys() []note.Verifier { return l.signing.Load().keys }
 
-// Close stops handing notes to anchors, and waits for notes and alarms on their
-// way, but no longer than the context says.
+// Close stops sending notes to anchors. It waits for notes and alarms that are
+// being sent, until ctx ends.
 func (l *Ledger) Close(ctx context.Context) error {
 	for _, a := range l.anchors {
 		if err := a.drain(ctx); err != nil {
@@ -192,28 +194,29 @@ func (l *Ledger) Close(ctx context.Context) error {
 type Status struct {
 	Origin    string
 	Size      int64  // of the vault's tree
-	Note      []byte // the newest one, nil if there is none yet
+	Note      []byte // the newest; nil before the first
 	SignedAt  time.Time
-	Suspended string // why nothing is signed; empty if notes are signed
-	// Lag is the age of the oldest entry of this node that is not in a tree.
+	Suspended string // the reason why no notes are signed, or empty
+	// Lag is the age of this node's oldest acknowledged entry that is not in a
+	// tree. Pending is the number of such entries.
 	Lag     time.Duration
 	Pending int
-	// Verified is when a verification of everything last ended, and VerifiedOK
+	// Verified is the end of the last complete verification. VerifiedOK says
 	// whether it found no tampering.
 	Verified   time.Time
 	VerifiedOK bool
 	// LacksErasures says that the newest restore may lack erasures: see
 	// [Ledger.ErasedAgain].
 	LacksErasures bool
-	// Alarms are those that last, oldest first, up to maxShown. Raised counts all of
-	// them by kind.
+	// Alarms are the current alarms, oldest first, at most maxShown. Raised
+	// counts all alarms since the start, by kind.
 	Alarms  []Alarm
 	Raised  map[AlarmKind]int64
 	Anchors []AnchorStatus
 }
 
-// Status returns the state of the ledger. It does not wait for the database: while
-// the vault's tree is in use, it returns the state from before.
+// Status returns the state of the ledger. It does not wait for the database:
+// while the vault's tree is in use, it returns the previous state.
 func (l *Ledger) Status() Status {
 	if l.mu.TryLock() {
 		now := l.vault.status()
@@ -229,28 +232,29 @@ func (l *Ledger) Status() Status {
 	return s
 }
 
-// Alarm reports something that somebody should look at.
+// Alarm reports a problem that needs attention.
 type Alarm struct {
 	Kind   AlarmKind
-	Tenant uuid.UUID // zero if it is about the whole vault
-	Entry  uuid.UUID // zero if it is not about one
+	Tenant uuid.UUID // zero if the alarm is about the whole vault
+	Entry  uuid.UUID // zero if the alarm is not about one entry
 	// Verdict is set for AlarmTampered.
 	Verdict evidence.Verdict
 	Text    string
 }
 
-// AlarmKind is the sort of an alarm.
+// AlarmKind is the kind of an alarm.
 type AlarmKind string
 
-// The sorts of alarms.
+// The kinds of alarms.
 const (
 	// AlarmTampered means that verification found tampering.
 	AlarmTampered AlarmKind = "tampered"
-	// AlarmMissing means that an acknowledged entry has not come into the tree.
+	// AlarmMissing means that an acknowledged entry did not reach the tree in
+	// time.
 	AlarmMissing AlarmKind = "missing"
 	// AlarmLag means that the tree is more than a minute behind the log.
 	AlarmLag AlarmKind = "lag"
-	// AlarmRestore means that the database is a restored or copied one.
+	// AlarmRestore means that the database is restored or copied.
 	AlarmRestore AlarmKind = "restore"
 	// AlarmForked means that the database contradicts a signed note.
 	AlarmForked AlarmKind = "forked"
@@ -258,22 +262,22 @@ const (
 	AlarmAnchor AlarmKind = "anchor"
 )
 
-// alarms sends each alarm once as long as it lasts, in the background: whoever gets
-// one may ask the ledger about it.
+// alarms sends each alarm once while it lasts. It sends in the background, so
+// that the receiver may call the ledger.
 type alarms struct {
 	mu     sync.Mutex
 	send   func(Alarm)
 	sent   map[Alarm]bool
-	shown  []Alarm // of those, the oldest
+	shown  []Alarm // the oldest of sent
 	raised map[AlarmKind]int64
 	queue  []Alarm
-	busy   chan struct{} // closed when the queue is empty; nil when it is
+	busy   chan struct{} // closed when the queue is empty; nil when idle
 }
 
 const (
-	// maxAlarms bounds how many alarms are remembered as sent.
+	// maxAlarms is the maximum number of alarms that are remembered as sent.
 	maxAlarms = 10_000
-	// maxShown bounds how many alarms a status lists.
+	// maxShown is the maximum number of alarms in a status.
 	maxShown = 100
 )
 
@@ -303,8 +307,8 @@ func (a *alarms) raise(alarm Alarm) {
 	}
 }
 
-// lasting returns the alarms that are not over, oldest first, and counts all that
-// were raised.
+// lasting returns the current alarms, oldest first, and the number of all
+// raised alarms by kind.
 func (a *alarms) lasting() ([]Alarm, map[AlarmKind]int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -343,8 +347,8 @@ func (a *alarms) wait(ctx context.Context) error {
 	}
 }
 
-// over forgets alarms of a kind about the whole vault, so that they are sent when
-// they come again.
+// over forgets the alarms of a kind about the whole vault. They are sent again
+// if they recur.
 func (a *alarms) over(kind AlarmKind) {
 	is := func(alarm Alarm) bool { return alarm.Kind == kind && alarm.Tenant == uuid.UUID{} }
 	a.mu.Lock()
@@ -353,7 +357,7 @@ func (a *alarms) over(kind AlarmKind) {
 	a.shown = slices.DeleteFunc(a.shown, is)
 }
 
-// cached is a tenant's tree as this node last saw it.
+// cached is the last state of a tenant's tree that this node has seen.
 type cached struct {
 	size     int64
 	frontier *merkle.Frontier
@@ -382,12 +386,13 @@ func (l *Ledger) forgetTree(tenant uuid.UUID) {
 	delete(l.trees, tenant)
 }
 
-// mac returns the keyed hash of an entry.
+// mac returns the MAC of an entry.
 func (l *Ledger) mac(ctx context.Context, tenant uuid.UUID, e *evidence.Entry) (evidence.Mac, error) {
 	return l.c.Mac(ctx, tenant, e.AppendMacFields(nil))
 }
 
-// tree returns the stored tree of a tenant, which may not exist.
+// tree returns the stored tree of a tenant, or an empty tree if it does not
+// exist.
 func (l *Ledger) tree(ctx context.Context, tenant uuid.UUID) (storage.Tree, error) {
 	all, err := l.c.Store.Trees(ctx, storage.TreeFilter{Tenants: []storage.ID{storage.ID(tenant)}})
 	if err != nil || len(all) == 0 {
@@ -396,9 +401,10 @@ func (l *Ledger) tree(ctx context.Context, tenant uuid.UUID) (storage.Tree, erro
 	return all[0], nil
 }
 
-// maxAttempts bounds how often a change of a tree is tried again after another
-// node was faster.
+// maxAttempts limits how often a change to a tree is retried after another node
+// was faster.
 const maxAttempts = 50
 
-// newest asks [storage.TreeStorage.Checkpoints] for the newest.
+// newest makes [storage.TreeStorage.Checkpoints] begin at the newest
+// checkpoint.
 const newest = math.MaxInt64

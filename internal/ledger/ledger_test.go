@@ -31,7 +31,7 @@ func TestSequenceAndSign(t *testing.T) {
 	}
 	r.isGood(l, tenant, first, all...)
 	if again := r.checkpoint(l); string(again) != string(r.checkpoint(l)) {
-		t.Error("a note is signed although nothing has changed")
+		t.Error("a note was signed although nothing has changed")
 	}
 	for _, n := range []int{0, 1, 255, 256, 300, len(all) - 1} {
 		text, err := l.Proof(t.Context(), tenant, uuid.UUID(all[n].ID))
@@ -44,7 +44,7 @@ func TestSequenceAndSign(t *testing.T) {
 		}
 	}
 	if _, err := l.Proof(t.Context(), tenant, r.id()); !errors.Is(err, ErrNotSequenced) {
-		t.Errorf("the proof of an entry that does not exist: %v", err)
+		t.Errorf("proof of an entry that does not exist: %v", err)
 	}
 	if s := l.Status(); s.Lag != 0 || s.Pending != 0 || s.Suspended != "" || s.Origin != origin {
 		t.Errorf("status %+v", s)
@@ -79,11 +79,11 @@ func TestConsistency(t *testing.T) {
 		}
 	}
 	if _, _, err := l.Consistency(t.Context(), tenant, 1000); err == nil {
-		t.Error("a size behind the end is accepted")
+		t.Error("a size larger than the tree was accepted")
 	}
 }
 
-// TestNodesRace has several nodes write, sequence and sign at once.
+// TestNodesRace lets several nodes write, sequence and sign at once.
 func TestNodesRace(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -123,7 +123,7 @@ func TestNodesRace(t *testing.T) {
 	}
 }
 
-// broken is a store whose nth change of a tree fails, before or after it is applied.
+// broken is a store whose nth tree change fails, before or after it is applied.
 type broken struct {
 	Store
 	mu    sync.Mutex
@@ -148,7 +148,7 @@ func (b *broken) WriteTree(ctx context.Context, c *storage.TreeChange) error {
 	return err
 }
 
-// life does everything that changes trees, and returns the first error.
+// life makes every kind of tree change and returns the first error.
 func (r *rig) life(ctx context.Context, store Store, tenant uuid.UUID, logs [][]storage.Log) error {
 	l, err := Open(ctx, r.config(store))
 	if err != nil {
@@ -174,15 +174,15 @@ func (r *rig) life(ctx context.Context, store Store, tenant uuid.UUID, logs [][]
 	return err
 }
 
-// TestCrashAtEachStep stops a node at each change of a tree, before and after it is
-// applied, and lets another one go on.
+// TestCrashAtEachStep stops a node at each tree change, before and after it is
+// applied. Another node then continues.
 func TestCrashAtEachStep(t *testing.T) {
 	t.Parallel()
 	for _, after := range []bool{false, true} {
 		for step := 1; ; step++ {
 			r := newRig(t)
 			old := r.id()
-			before := r.write(nil, old, 5) // from before evidence began
+			before := r.write(nil, old, 5) // older than the vault's tree
 			r.advance(time.Hour)
 			logs := [][]storage.Log{r.logs(old, 3), r.logs(old, 300), r.logs(old, 7)}
 			store := &broken{Store: r.store, left: step, after: after}
@@ -197,7 +197,7 @@ func TestCrashAtEachStep(t *testing.T) {
 			ids := r.leafIDs(old)
 			slices.SortFunc(ids, func(a, b storage.ID) int { return slices.Compare(a[:], b[:]) })
 			if n := len(slices.Compact(ids)); n != len(ids) {
-				t.Fatalf("step %d: %d of %d entries are twice in the tree", step, len(ids)-n, len(ids))
+				t.Fatalf("step %d: %d of %d entries are in the tree twice", step, len(ids)-n, len(ids))
 			}
 			if err == nil {
 				tree, err := l.tree(t.Context(), old)

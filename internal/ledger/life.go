@@ -11,9 +11,10 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// about appends events about a tenant, each of which names the one before it, and
-// then changes the tenant's tree row, which names the last. amend sets what else
-// the change does. After a crash between the two, the events have no effect.
+// about appends events about a tenant, each with a link to the one before it.
+// It then links the last event in the tenant's tree row. amend makes the other
+// changes of that row. If a crash happens between the two steps, the events
+// have no effect.
 func (l *Ledger) about(ctx context.Context, tenant uuid.UUID, events []evidence.Event, amend func(*growth)) error {
 	for attempt := 0; ; attempt++ {
 		s, err := l.open(ctx, tenant)
@@ -33,8 +34,8 @@ func (l *Ledger) about(ctx context.Context, tenant uuid.UUID, events []evidence.
 	}
 }
 
-// recordAbout appends events to the vault's tree, and returns one more than the
-// index of the last.
+// recordAbout appends events to the vault's tree. It returns the index of the
+// last event, plus one.
 func (l *Ledger) recordAbout(ctx context.Context, prev int64, events []evidence.Event) (int64, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -50,8 +51,8 @@ func (l *Ledger) recordAbout(ctx context.Context, prev int64, events []evidence.
 	return index + int64(len(events)), err
 }
 
-// linkEvents changes the row of a tenant's tree, however it has grown meanwhile.
-// ErrStale means that another event has come between.
+// linkEvents changes the row of a tenant's tree, even if the tree has grown
+// since it was read. ErrStale means that another event was linked first.
 func (l *Ledger) linkEvents(ctx context.Context, tenant uuid.UUID, prev, last int64, amend func(*growth)) error {
 	for attempt := 0; ; attempt++ {
 		s, err := l.open(ctx, tenant)
@@ -71,10 +72,11 @@ func (l *Ledger) linkEvents(ctx context.Context, tenant uuid.UUID, prev, last in
 	}
 }
 
-// Retain allows the deletion of a tenant's entries from before a time, and deletes
-// the leaves of the blocks that hold no others. It returns the time before which
-// entries may be deleted: whole hours, so that an hour needs one event at most.
-// The caller deletes no entry of a later time.
+// Retain allows the deletion of a tenant's entries that are older than a time.
+// It deletes the leaves of complete blocks with only such entries. It returns
+// the cutoff: before, rounded down to a full hour, or a later cutoff of an
+// earlier call. With full hours, each hour needs at most one event. The caller
+// must not delete newer entries.
 func (l *Ledger) Retain(ctx context.Context, tenant uuid.UUID, before time.Time) (time.Time, error) {
 	cutoff := before.UTC().Truncate(time.Hour)
 	if _, err := l.Sequence(ctx, tenant); err != nil {
@@ -99,8 +101,8 @@ func (l *Ledger) Retain(ctx context.Context, tenant uuid.UUID, before time.Time)
 	return cutoff, err
 }
 
-// prunable returns the index of the first block that has an entry of a time or
-// later, or is not complete.
+// prunable returns the first leaf of the first block that is incomplete, or has
+// an entry at or after the cutoff.
 func (s *growth) prunable(ctx context.Context, cutoff int64) (int64, error) {
 	first := s.state.Pruned
 	for first+storage.LeavesPerBlock <= s.was.Size {
@@ -120,7 +122,8 @@ func (s *growth) prunable(ctx context.Context, cutoff int64) (int64, error) {
 	return first, nil
 }
 
-// Erase removes the names and origins from entries of a tenant, and records that.
+// Erase removes names and origins from entries of a tenant, and records this in
+// an event.
 func (l *Ledger) Erase(ctx context.Context, tenant uuid.UUID, ids ...uuid.UUID) error {
 	if _, err := l.Sequence(ctx, tenant); err != nil {
 		return err
@@ -181,15 +184,15 @@ func (l *Ledger) DeleteTenant(ctx context.Context, tenant uuid.UUID) error {
 	return nil
 }
 
-// Forget lets go of what this node knows of a tenant that is deleted.
+// Forget removes everything that this node remembers about a deleted tenant.
 func (l *Ledger) Forget(tenant uuid.UUID) {
 	l.pending.forget(tenant)
 	l.forgetTree(tenant)
 }
 
-// Watch looks for acknowledged entries that have not come into the tree in time,
-// and raises alarms. Entries of reads that a crash of the database has lost are
-// recorded instead.
+// Watch looks for acknowledged entries that did not reach the tree in time, and
+// raises alarms. Entries of reads that a database crash lost are recorded
+// instead.
 func (l *Ledger) Watch(ctx context.Context) error {
 	now := l.c.Now()
 	for tenant, late := range l.pending.late(now) {
@@ -213,7 +216,7 @@ func (l *Ledger) Watch(ctx context.Context) error {
 	return nil
 }
 
-// watchTenant tells entries that are held back from those that are gone.
+// watchTenant decides whether late entries are only held back or were deleted.
 func (l *Ledger) watchTenant(ctx context.Context, tenant uuid.UUID, late []waiting) error {
 	is, err := l.instance(ctx)
 	if err != nil {
@@ -222,7 +225,7 @@ func (l *Ledger) watchTenant(ctx context.Context, tenant uuid.UUID, late []waiti
 	var lost []uuid.UUID
 	for _, w := range late {
 		if _, waits := l.pending.commitment(tenant, w.ID); !waits {
-			continue // it has come
+			continue // it has arrived
 		}
 		rows, err := l.c.Store.LogsByRef(ctx, storage.ID(tenant), []storage.LogRef{{ID: storage.ID(w.ID), Seq: storage.AnySeq}})
 		if err != nil {
@@ -240,7 +243,7 @@ func (l *Ledger) watchTenant(ctx context.Context, tenant uuid.UUID, late []waiti
 	return l.recordLost(ctx, tenant, lost)
 }
 
-// maxLost bounds the entries of one event.
+// maxLost is the maximum number of entries in one event.
 const maxLost = 1000
 
 func (l *Ledger) recordLost(ctx context.Context, tenant uuid.UUID, lost []uuid.UUID) error {

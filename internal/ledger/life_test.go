@@ -34,12 +34,12 @@ func TestImport(t *testing.T) {
 	if _, err := l.Sequence(t.Context(), tenant); err != nil {
 		t.Fatal(err)
 	}
-	if n := len(r.leafIDs(tenant)); n > 10 { // what is new does not wait for what is old
+	if n := len(r.leafIDs(tenant)); n > 10 { // new entries do not wait for old ones
 		t.Errorf("%d leaves", n)
 	}
 	report := r.verify(l)
 	if !report.OK() {
-		t.Errorf("while the import goes on: %v", verdictsOf(report))
+		t.Errorf("during the import: %v", verdictsOf(report))
 	}
 	for more := true; more; {
 		var err error
@@ -49,10 +49,10 @@ func TestImport(t *testing.T) {
 	}
 	live = append(live, r.write(l, tenant, 5)...)
 	r.isGood(l, tenant, nil, append(old, live...)...)
-	kinds := map[string]int{"imported": len(old) + 10, "entry": 5} // the first ten came before the tree began
+	kinds := map[string]int{"imported": len(old) + 10, "entry": 5} // the first ten were written before the tree began
 	for kind, want := range kinds {
 		if n := bytes.Count(r.bundle(l, tenant), []byte(`"kind":"`+kind+`"`)); n != want {
-			t.Errorf("%d leaves are of the kind %s, want %d", n, kind, want)
+			t.Errorf("%d leaves have kind %s, want %d", n, kind, want)
 		}
 	}
 }
@@ -86,7 +86,7 @@ func TestRetain(t *testing.T) {
 	if got := verdictsOf(r.verify(l)); !slices.Equal(got, []evidence.Verdict{evidence.Expired}) {
 		t.Error(got)
 	}
-	// An entry that is younger than the cutoff must not be missing.
+	// An entry newer than the cutoff must not be missing.
 	r.exec("DELETE FROM vault_logs WHERE id = ?", logs[599].ID[:])
 	report := r.verify(l)
 	if report.OK() || !slices.Contains(report.Findings, evidence.Finding{Tenant: tenant, Index: 599, EntryID: uuid.UUID(logs[599].ID), Verdict: evidence.Missing}) {
@@ -108,10 +108,10 @@ func TestEraseNeedsItsEvent(t *testing.T) {
 	}
 	r.isGood(l, tenant, nil, logs...)
 	if b := r.bundle(l, tenant); bytes.Contains(b, []byte("user 1")) && bytes.Count(b, []byte(`"actor_name"`)) != 3 {
-		t.Error("the bundle still has the name")
+		t.Error("the bundle still contains the name")
 	}
 	if err := l.Erase(t.Context(), tenant, r.id()); !errors.Is(err, storage.ErrNotFound) {
-		t.Errorf("an entry that does not exist: %v", err)
+		t.Errorf("erasing an entry that does not exist: %v", err)
 	}
 	r.exec("UPDATE vault_logs SET actor_name = NULL, origin = NULL, mac = NULL WHERE id = ?", logs[2].ID[:])
 	report := r.verify(l)
@@ -144,7 +144,7 @@ func TestDeleteTenant(t *testing.T) {
 	r.isGood(l, other, nil)
 	r.exec("DELETE FROM vault_log_trees WHERE tenant_id = ?", other[:])
 	if got := verdictsOf(r.verify(l)); !slices.Contains(got, evidence.Truncated) {
-		t.Errorf("a tree that is gone: %v", got)
+		t.Errorf("deleted tree: %v", got)
 	}
 }
 
@@ -170,15 +170,15 @@ func TestMissingEntryRaisesAnAlarm(t *testing.T) {
 		if got := r.raised(kind); len(got) != 1 || got[0].Entry != uuid.UUID(logs[1].ID) {
 			t.Errorf("%s: %v", name, r.all())
 		}
-		if name == "altered" { // it is in the tree as it was written
+		if name == "altered" { // the tree has it as it was written
 			if report := r.verify(l); report.OK() {
-				t.Error("an altered entry is not found")
+				t.Error("an altered entry was not found")
 			}
 		}
 	}
 }
 
-func TestForgedEntryStaysOut(t *testing.T) {
+func TestForgedEntryStaysOutOfTheTree(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	l := r.open()
@@ -227,7 +227,21 @@ func TestLostReads(t *testing.T) {
 	}
 }
 
-func TestUnsureWritesRaiseNoAlarm(t *testing.T) {
+func TestEventBeforeTheFirstEntryRaisesNoAlarm(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	l := r.open()
+	tenant := r.id()
+	if err := l.RecordErasure(t.Context(), tenant, r.id(), "asked for", 3); err != nil {
+		t.Fatal(err)
+	}
+	if len(r.all()) > 0 {
+		t.Error(r.all())
+	}
+	r.isGood(l, tenant, nil, r.write(l, tenant, 2)...)
+}
+
+func TestWritesOfUnknownOutcomeRaiseNoAlarm(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	l := r.open()

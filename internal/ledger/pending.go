@@ -10,15 +10,16 @@ import (
 )
 
 const (
-	// missingAfter is how long an acknowledged entry may take to come into the tree.
+	// missingAfter is how long an acknowledged entry may take to reach the
+	// tree.
 	missingAfter = 30 * time.Second
-	// lagAfter is how far the tree may be behind the log.
+	// lagAfter is how far the tree may fall behind the log.
 	lagAfter = time.Minute
-	// unsureFor is how long the commitment to an entry is kept that nobody has
-	// acknowledged: its transaction may be the application's, or have failed.
+	// unsureFor is how long the commitment of an unacknowledged entry is kept.
+	// Its transaction may be the application's, or may have failed.
 	unsureFor = 10 * time.Minute
-	// maxPending bounds the entries that a node remembers. Others are sequenced
-	// from their rows.
+	// maxPending is the maximum number of entries that a node remembers.
+	// Further entries are sequenced from their rows alone.
 	maxPending = 1 << 20
 )
 
@@ -26,7 +27,7 @@ const (
 type Expected struct {
 	ID     uuid.UUID
 	Commit evidence.Hash
-	// Relaxed says that a crash of the database may lose the entry.
+	// Relaxed is set if a database crash may lose the entry.
 	Relaxed bool
 }
 
@@ -37,18 +38,18 @@ type waiting struct {
 	acked bool
 }
 
-// pending are the entries of this node that are not in a tree yet.
+// pending are this node's entries that are not in a tree yet.
 type pending struct {
 	mu    sync.Mutex
 	n     int
 	by    map[uuid.UUID]map[uuid.UUID]*waiting // by tenant and id
-	dirty map[uuid.UUID]struct{}               // tenants with something to sequence
+	dirty map[uuid.UUID]struct{}               // tenants with entries to sequence
 }
 
-// Expect remembers what is about to be written, so that an entry comes into the
-// tree as this node wrote it, whatever happens to its row. It must be called before
-// the write begins. The caller reports the outcome by [Ledger.Written] or
-// [Ledger.Failed]; for a write whose outcome it never learns, it calls neither.
+// Expect remembers entries that are about to be written. They then enter the
+// tree as this node wrote them, even if their rows are changed. Call it before
+// the write begins. Report the outcome with [Ledger.Written] or
+// [Ledger.Failed]; if you never learn the outcome, call neither.
 func (l *Ledger) Expect(tenant uuid.UUID, entries ...Expected) {
 	now := l.c.Now()
 	p := &l.pending
@@ -71,8 +72,8 @@ func (l *Ledger) Expect(tenant uuid.UUID, entries ...Expected) {
 	}
 }
 
-// Written reports that entries are in the database. An alarm is raised if they do
-// not come into the tree.
+// Written reports that entries are in the database. If they do not reach the
+// tree, an alarm is raised.
 func (l *Ledger) Written(tenant uuid.UUID, entries ...Expected) {
 	now := l.c.Now()
 	p := &l.pending
@@ -111,7 +112,7 @@ func (p *pending) remove(tenant, id uuid.UUID) {
 	}
 }
 
-// commitment returns what this node wrote.
+// commitment returns the commitment to an entry that this node wrote.
 func (p *pending) commitment(tenant, id uuid.UUID) (evidence.Hash, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -121,8 +122,8 @@ func (p *pending) commitment(tenant, id uuid.UUID) (evidence.Hash, bool) {
 	return evidence.Hash{}, false
 }
 
-// sequenced forgets an entry that is in the tree, and reports whether the tree has
-// it as this node wrote it.
+// sequenced forgets an entry that is in the tree. It reports whether the tree
+// has the entry as this node wrote it.
 func (p *pending) sequenced(tenant, id uuid.UUID, commit evidence.Hash) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -134,7 +135,8 @@ func (p *pending) sequenced(tenant, id uuid.UUID, commit evidence.Hash) bool {
 	return w.Commit == commit
 }
 
-// takeDirty returns the tenants with something to sequence.
+// takeDirty returns the tenants with entries to sequence. Tenants with pending
+// entries stay in the set.
 func (p *pending) takeDirty() []uuid.UUID {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -143,7 +145,7 @@ func (p *pending) takeDirty() []uuid.UUID {
 		all = append(all, tenant)
 	}
 	clear(p.dirty)
-	for tenant := range p.by { // may be held back
+	for tenant := range p.by { // their entries may be held back
 		p.dirty[tenant] = struct{}{}
 	}
 	return all
@@ -167,8 +169,8 @@ func (p *pending) forget(tenant uuid.UUID) {
 	delete(p.dirty, tenant)
 }
 
-// late returns the acknowledged entries that are overdue, by tenant, and forgets
-// those that nobody has acknowledged for long.
+// late returns the overdue acknowledged entries by tenant. It forgets entries
+// that were not acknowledged for unsureFor.
 func (p *pending) late(now time.Time) map[uuid.UUID][]waiting {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -187,7 +189,8 @@ func (p *pending) late(now time.Time) map[uuid.UUID][]waiting {
 	return late
 }
 
-// lag returns the age of the oldest acknowledged entry, and how many there are.
+// lag returns the age of the oldest acknowledged entry and the number of
+// acknowledged entries.
 func (p *pending) lag(now time.Time) (lag time.Duration, n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -14,7 +14,7 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// TestPostgres lives through the life of a log on PostgreSQL.
+// TestPostgres runs every operation on a log on PostgreSQL.
 func TestPostgres(t *testing.T) {
 	t.Parallel()
 	r := newRigOn(t, pgtest.URL(t), true)

@@ -10,7 +10,7 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// naive is a tree that keeps everything.
+// naive is a tree that keeps every hash.
 type naive struct {
 	hashes []tlog.Hash
 	size   int64
@@ -26,7 +26,7 @@ func (n *naive) ReadHashes(indexes []int64) ([]tlog.Hash, error) {
 	return all, nil
 }
 
-// follow takes in the leaves that were appended since, before they may be pruned.
+// follow adds the new leaves. It must run before they can be pruned.
 func (n *naive) follow(r *rig, tenant uuid.UUID) {
 	r.Helper()
 	part, err := r.store.ReadTree(r.Context(), storage.TreeQuery{Tenant: storage.ID(tenant), From: n.size, To: 1 << 40})
@@ -40,7 +40,7 @@ func (n *naive) follow(r *rig, tenant uuid.UUID) {
 				continue
 			}
 			if n.seen[b.Refs[j].ID] {
-				r.Fatalf("entry %x is twice in the tree", b.Refs[j].ID)
+				r.Fatalf("entry %x is in the tree twice", b.Refs[j].ID)
 			}
 			n.seen[b.Refs[j].ID] = true
 			more, err := tlog.StoredHashesForRecordHash(n.size, leafOf(b, j), n)
@@ -52,13 +52,13 @@ func (n *naive) follow(r *rig, tenant uuid.UUID) {
 	}
 }
 
-// live does what the bytes say, each with one of several nodes.
+// live runs the operations that the bytes encode, each on one of two nodes.
 func live(r *rig, program []byte) {
 	tenant := r.id()
 	old := r.write(nil, tenant, 7)
 	r.advance(time.Hour)
 	nodes := []*Ledger{r.open(), r.open()}
-	r.settle(nodes[0], tenant, int64(len(old))) // before any of it may be deleted
+	r.settle(nodes[0], tenant, int64(len(old))) // before any entry may be deleted
 	model := &naive{seen: map[storage.ID]bool{}}
 	all := old
 	for _, b := range program {
@@ -72,7 +72,7 @@ func live(r *rig, program []byte) {
 			if err := l.Round(r.Context()); err != nil {
 				r.Fatal(err)
 			}
-		case 5: // another node starts, and the first one is gone
+		case 5: // a new node replaces the old one
 			nodes[b&1] = r.open()
 		case 6:
 			if err := l.Erase(r.Context(), tenant, uuid.UUID(all[len(all)-1].ID)); err != nil {
@@ -101,12 +101,12 @@ func live(r *rig, program []byte) {
 		r.Fatal(err)
 	}
 	if root, err := tlog.TreeHash(model.size, model); err != nil || model.size != int64(len(all)) || root != tlog.Hash(tree.Root) {
-		r.Errorf("the root of %d leaves is not that of the naive tree of %d: %v", tree.Size, model.size, err)
+		r.Errorf("the root of %d leaves differs from the naive tree with %d: %v", tree.Size, model.size, err)
 	}
 	r.isGood(nodes[0], tenant, nil)
 }
 
-// FuzzLife lives random lives.
+// FuzzLife runs random operations.
 func FuzzLife(f *testing.F) {
 	f.Add([]byte{0x00, 0x06, 0xf1, 0x07, 0xe2, 0x0a, 0x0c, 0x06})
 	f.Add([]byte{0xf0, 0xf1, 0x08, 0xf4, 0x0c, 0x0d, 0x0e, 0x0f, 0xf0, 0x09})

@@ -9,9 +9,10 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// AcceptRestore accepts the database as it is, although it does not continue the
-// newest note. The vault's tree goes on under another origin, and its first leaf
-// there holds both notes. It returns the first note of that origin.
+// AcceptRestore accepts the current database although it does not continue the
+// newest note. The vault's tree continues with a new origin. Its first event
+// there contains both notes: the note ahead of the database and the newest
+// stored note. AcceptRestore returns the first note of the new origin.
 func (l *Ledger) AcceptRestore(ctx context.Context, reason string) ([]byte, error) {
 	if strings.TrimSpace(reason) == "" {
 		return nil, errors.New("evidence: a restore needs a reason")
@@ -44,7 +45,7 @@ func (l *Ledger) acceptOnce(ctx context.Context, reason string, ahead []byte) ([
 		e.Notes = append(e.Notes, string(ahead))
 		if c, err := evidence.OpenCheckpoint(ahead, l.keys()...); err == nil {
 			if n, err := evidence.Restores(l.c.Name, c.Origin); err == nil {
-				restores = max(restores, n) // no origin is used twice
+				restores = max(restores, n) // never use an origin twice
 			}
 		}
 	}

@@ -42,7 +42,7 @@ func (m *memory) Put(_ context.Context, msg []byte) error {
 	return nil
 }
 
-// backUp copies the database, as a backup does.
+// backUp copies the database like a backup.
 func (r *rig) backUp() string {
 	r.Helper()
 	path := filepath.Join(r.TempDir(), "backup.db")
@@ -50,7 +50,7 @@ func (r *rig) backUp() string {
 	return path
 }
 
-// restore puts a backup in the place of the database.
+// restore replaces the database with a backup.
 func (r *rig) restore(path string) {
 	r.Helper()
 	if err := r.store.Close(); err != nil {
@@ -94,16 +94,16 @@ func TestRestore(t *testing.T) {
 	l = r.open()
 	r.write(l, tenant, 1)
 	if _, err := l.Checkpoint(t.Context()); !errors.Is(err, ErrSuspended) {
-		t.Fatalf("a note is signed over a restored database: %v", err)
+		t.Fatalf("a note was signed over a restored database: %v", err)
 	}
 	if l.Status().Suspended == "" || len(r.raised(AlarmRestore)) != 1 {
 		t.Errorf("status %+v, alarms %v", l.Status(), r.all())
 	}
 	if report := r.verify(l); report.OK() || !slices.Contains(verdictsOf(report), evidence.Truncated) {
-		t.Errorf("before it is accepted: %v", verdictsOf(report))
+		t.Errorf("before AcceptRestore: %v", verdictsOf(report))
 	}
 	if _, err := l.AcceptRestore(t.Context(), " "); err == nil {
-		t.Error("a restore without a reason is accepted")
+		t.Error("a restore without a reason was accepted")
 	}
 	first, err := l.AcceptRestore(t.Context(), "disk failure")
 	if err != nil {
@@ -113,7 +113,7 @@ func TestRestore(t *testing.T) {
 		t.Errorf("the first note is %q", first)
 	}
 	if _, err := l.AcceptRestore(t.Context(), "again"); !errors.Is(err, ErrNotSuspended) {
-		t.Errorf("a second time: %v", err)
+		t.Errorf("accepted again: %v", err)
 	}
 	more := r.write(l, tenant, 5)
 	for _, since := range [][]byte{before, first, ahead} {
@@ -127,7 +127,7 @@ func TestRestore(t *testing.T) {
 		t.Errorf("restores %v", report.Restores)
 	}
 	r.close(l)
-	l = r.open() // the old notes in the anchor do not stop it again
+	l = r.open() // the anchor's old notes do not suspend it again
 	r.write(l, tenant, 1)
 	r.checkpoint(l)
 	if l.Status().Suspended != "" {
@@ -148,8 +148,8 @@ func TestRestore(t *testing.T) {
 	r.isGood(l, tenant, before)
 }
 
-// TestRestoreUnderARunningNode puts a backup back while a node runs, without an
-// anchor. The node itself remembers.
+// TestRestoreUnderARunningNode restores a backup while a node runs without an
+// anchor. The node itself remembers the newer state.
 func TestRestoreUnderARunningNode(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -182,7 +182,7 @@ func TestCopyForStaging(t *testing.T) {
 	r.server.ID = "staging"
 	l = r.open()
 	if _, err := l.Checkpoint(t.Context()); !errors.Is(err, ErrSuspended) {
-		t.Fatalf("a copy signs: %v", err)
+		t.Fatalf("a copy signed a note: %v", err)
 	}
 	if _, err := l.AcceptRestore(t.Context(), "staging"); err != nil {
 		t.Fatal(err)
@@ -225,7 +225,7 @@ func (h hanging) Put(context.Context, []byte) error {
 	return errors.New("stopped")
 }
 
-// TestHangingAnchor signs note after note although an anchor hangs.
+// TestHangingAnchor signs several notes although an anchor hangs.
 func TestHangingAnchor(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -243,7 +243,7 @@ func TestHangingAnchor(t *testing.T) {
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := l.Close(ended); err == nil {
-		t.Error("closing does not say that an anchor hangs")
+		t.Error("Close returned no error for a hanging anchor")
 	}
 	close(h.stop)
 	if err := l.Close(context.Background()); err != nil {
@@ -276,7 +276,7 @@ func TestFileAnchor(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// A crash may cut the last note off anywhere.
+	// A crash may cut off the last note anywhere.
 	for cut := range len(last) + 1 {
 		if err := os.WriteFile(string(f), whole[:len(whole)-cut], 0o600); err != nil {
 			t.Fatal(err)
@@ -296,7 +296,7 @@ func TestFileAnchor(t *testing.T) {
 		}
 	}
 	if err := File(t.TempDir()).Put(t.Context(), last); err == nil {
-		t.Error("a directory is accepted")
+		t.Error("a directory was accepted")
 	}
 }
 
@@ -338,7 +338,7 @@ func TestHTTPAnchor(t *testing.T) {
 	}
 	h.URL = "http://\x00"
 	if err := h.Put(t.Context(), nil); err == nil {
-		t.Error("a bad URL is accepted")
+		t.Error("a bad URL was accepted")
 	}
 }
 
@@ -369,9 +369,9 @@ func TestKeyChange(t *testing.T) {
 	if err := l.Record(t.Context(), evidence.Event{Kind: evidence.EventKeyChanged, Keys: []string{r.vkey, vkey}}); err != nil {
 		t.Fatal(err)
 	}
-	r.isGood(l, tenant, first) // under the old key
+	r.isGood(l, tenant, first) // with the old key
 	r.vkey = vkey
-	r.isGood(l, tenant, first) // and under the new one
+	r.isGood(l, tenant, first) // and with the new key
 }
 
 func TestOpenRefuses(t *testing.T) {
@@ -387,12 +387,12 @@ func TestOpenRefuses(t *testing.T) {
 		c := r.config(r.store)
 		change(&c)
 		if _, err := Open(t.Context(), c); err == nil {
-			t.Errorf("%s is accepted", name)
+			t.Errorf("%s: no error", name)
 		}
 	}
 }
 
-// TestRun runs the loop, and stops it.
+// TestRun starts and stops the loop.
 func TestRun(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

@@ -30,16 +30,16 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const origin = "vault.example/log"
 
-// database is a storage with trees.
+// database is a storage with tree storage.
 type database interface {
 	storage.Storage
 	storage.TreeStorage
 }
 
-// rig is a database, a clock and a key.
+// rig is a database, a clock and a signing key for a test.
 type rig struct {
 	*testing.T
-	path    string // of SQLite, or the URL of PostgreSQL
+	path    string // a file for SQLite, a URL for PostgreSQL
 	pg      bool
 	store   database
 	signer  note.Signer
@@ -83,7 +83,7 @@ func newRigOn(t *testing.T, path string, pg bool) *rig {
 	return r
 }
 
-// reopen opens the database, again if need be.
+// reopen opens the database, and closes it first if it is open.
 func (r *rig) reopen() {
 	r.Helper()
 	if r.store != nil {
@@ -102,7 +102,7 @@ func (r *rig) reopen() {
 	}
 }
 
-// db opens the database as somebody else does.
+// db opens the database like another program.
 func (r *rig) db() *sql.DB {
 	r.Helper()
 	var db *sql.DB
@@ -139,7 +139,7 @@ func (r *rig) advance(d time.Duration) {
 	r.now = r.now.Add(d)
 }
 
-// id returns an id of the rig's time.
+// id returns a UUIDv7 for the rig's current time.
 func (r *rig) id() (id uuid.UUID) {
 	at := r.clock()
 	r.mu.Lock()
@@ -220,7 +220,7 @@ func (r *rig) open() *Ledger {
 	return l
 }
 
-// logs returns new entries, with their macs.
+// logs returns new entries with their MACs.
 func (r *rig) logs(tenant uuid.UUID, n int) []storage.Log {
 	all := make([]storage.Log, n)
 	for i := range all {
@@ -245,7 +245,7 @@ func expected(tenant uuid.UUID, logs []storage.Log) []Expected {
 	return all
 }
 
-// write writes entries as a vault does, with a ledger or without one.
+// write writes entries like a vault, with or without a ledger.
 func (r *rig) write(l *Ledger, tenant uuid.UUID, n int) []storage.Log {
 	r.Helper()
 	logs := r.logs(tenant, n)
@@ -267,8 +267,8 @@ func (r *rig) put(l *Ledger, tenant uuid.UUID, logs []storage.Log) {
 	}
 }
 
-// settle sequences a tenant until its tree has a size: another transaction on the
-// same server may hold entries back.
+// settle sequences a tenant until its tree has this size. On PostgreSQL,
+// transactions of other tests may hold entries back.
 func (r *rig) settle(l *Ledger, tenant uuid.UUID, size int64) {
 	r.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
@@ -288,7 +288,7 @@ func (r *rig) settle(l *Ledger, tenant uuid.UUID, size int64) {
 	}
 }
 
-// checkpoint returns a new note.
+// checkpoint signs and returns a note.
 func (r *rig) checkpoint(l *Ledger) []byte {
 	r.Helper()
 	msg, err := l.Checkpoint(r.Context())
@@ -298,7 +298,7 @@ func (r *rig) checkpoint(l *Ledger) []byte {
 	return msg
 }
 
-// verify verifies in place.
+// verify verifies the database in place.
 func (r *rig) verify(l *Ledger) *evidence.Report {
 	r.Helper()
 	report, err := l.Verify(r.Context(), VerifyOptions{})
@@ -308,7 +308,8 @@ func (r *rig) verify(l *Ledger) *evidence.Report {
 	return report
 }
 
-// isGood checks the log of a tenant in every way.
+// isGood checks a tenant's log in every way: in place, as a bundle, and leaf by
+// leaf.
 func (r *rig) isGood(l *Ledger, tenant uuid.UUID, since []byte, want ...storage.Log) {
 	r.Helper()
 	if report := r.verify(l); !report.OK() {
@@ -324,7 +325,7 @@ func (r *rig) isGood(l *Ledger, tenant uuid.UUID, since []byte, want ...storage.
 	}
 	ids := r.leafIDs(tenant)
 	if report.Entries != int64(len(ids)) {
-		r.Errorf("the bundle has %d entries, and the tree %d", report.Entries, len(ids))
+		r.Errorf("the bundle has %d entries, the tree %d", report.Entries, len(ids))
 	}
 	for _, l := range want {
 		n := 0
@@ -334,7 +335,7 @@ func (r *rig) isGood(l *Ledger, tenant uuid.UUID, since []byte, want ...storage.
 			}
 		}
 		if n != 1 {
-			r.Errorf("entry %x is %d times in the tree", l.ID, n)
+			r.Errorf("entry %x is in the tree %d times", l.ID, n)
 		}
 	}
 	if want != nil && len(ids) != len(want) {
@@ -350,7 +351,7 @@ func (r *rig) leafIDs(tenant uuid.UUID) (ids []storage.ID) {
 	}
 	for _, b := range part.Leaves {
 		if b.First%storage.LeavesPerBlock+int64(len(b.Refs)) > storage.LeavesPerBlock {
-			r.Errorf("a batch of %d leaves at %d lies in two blocks", len(b.Refs), b.First)
+			r.Errorf("a batch of %d leaves at %d spans two blocks", len(b.Refs), b.First)
 		}
 		for _, ref := range b.Refs {
 			ids = append(ids, ref.ID)

@@ -8,11 +8,11 @@ import (
 	"github.com/google/uuid"
 )
 
-// Schedule says how often [Ledger.Run] does what.
+// Schedule sets the intervals of [Ledger.Run].
 type Schedule struct {
-	Sequence   time.Duration // what this node has written; 1 s when zero
-	Checkpoint time.Duration // all tenants, and a note; 1 min when zero
-	Verify     time.Duration // everything; 12 h when zero
+	Sequence   time.Duration // sequence the tenants this node has written to; 1 s if zero
+	Checkpoint time.Duration // sequence all tenants and sign a note; 1 min if zero
+	Verify     time.Duration // verify everything; 12 h if zero
 }
 
 func (s Schedule) withDefaults() Schedule {
@@ -27,12 +27,13 @@ func (s Schedule) withDefaults() Schedule {
 	return s
 }
 
-// firstVerify is how long after its start a node verifies everything at the latest,
-// so that restarts do not put it off for ever.
+// firstVerify is the longest time between the start of a node and its first
+// verification of everything. Without it, frequent restarts could postpone
+// verification for ever.
 const firstVerify = 10 * time.Minute
 
-// Run keeps the trees up to date until the context ends. Errors go to failed; the
-// next round tries again.
+// Run keeps the trees up to date until ctx ends. It passes errors to failed and
+// tries again in the next round.
 func (l *Ledger) Run(ctx context.Context, s Schedule, failed func(error)) {
 	s = s.withDefaults()
 	sequence, checkpoint, verify := time.NewTicker(s.Sequence), time.NewTicker(s.Checkpoint), time.NewTicker(min(firstVerify, s.Verify))
@@ -60,8 +61,9 @@ func (l *Ledger) Run(ctx context.Context, s Schedule, failed func(error)) {
 	}
 }
 
-// Round does what is due once a minute: it sequences all tenants, goes on with
-// imports, looks for entries that are gone, looks at the anchors and signs a note.
+// Round does the work that is due once a minute. It calls Config.Refresh, reads
+// the anchors, sequences all tenants, continues imports, looks for missing
+// entries and signs a note.
 func (l *Ledger) Round(ctx context.Context) error {
 	if l.c.Refresh != nil {
 		if err := l.c.Refresh(ctx); err != nil {
@@ -84,10 +86,10 @@ func (l *Ledger) Round(ctx context.Context) error {
 	return err
 }
 
-// importSteps bounds how much of each tenant's old log a round imports.
+// importSteps limits how many steps of each tenant's import a round does.
 const importSteps = 100
 
-// importSome goes on with imports.
+// importSome continues the imports of all tenants.
 func (l *Ledger) importSome(ctx context.Context) error {
 	return l.eachTenant(ctx, func(tenant uuid.UUID) error {
 		for range importSteps {

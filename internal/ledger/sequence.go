@@ -16,13 +16,13 @@ import (
 )
 
 const (
-	// maxStep bounds the entries that one change appends.
+	// maxStep is the maximum number of entries that one change appends.
 	maxStep = 2048
-	// importStep bounds the entries of one step of an import.
+	// importStep is the maximum number of entries in one step of an import.
 	importStep = 1024
 )
 
-// Sequence appends the tenant's new entries to its tree, and returns the tree.
+// Sequence appends the tenant's new entries to its tree and returns the tree.
 func (l *Ledger) Sequence(ctx context.Context, tenant uuid.UUID) (storage.Tree, error) {
 	for attempt := 0; ; {
 		tree, more, err := l.step(ctx, tenant)
@@ -35,7 +35,7 @@ func (l *Ledger) Sequence(ctx context.Context, tenant uuid.UUID) (storage.Tree, 
 	}
 }
 
-// Import appends some of the tenant's entries from before evidence began, and
+// Import appends some of the tenant's entries that are older than the tree. It
 // reports whether there are more.
 func (l *Ledger) Import(ctx context.Context, tenant uuid.UUID) (more bool, err error) {
 	for attempt := 0; ; attempt++ {
@@ -54,7 +54,7 @@ func (l *Ledger) Import(ctx context.Context, tenant uuid.UUID) (more bool, err e
 	}
 }
 
-// growth is the tree of a tenant, about to grow.
+// growth is a tenant's tree that is about to grow.
 type growth struct {
 	l        *Ledger
 	tenant   uuid.UUID
@@ -63,10 +63,10 @@ type growth struct {
 	frontier *merkle.Frontier
 	change   *storage.TreeChange
 	nodes    *[]storage.Node
-	seen     map[storage.ID]struct{} // in the tree already, after a restore
+	seen     map[storage.ID]struct{} // already in the tree; set after a restore
 }
 
-// step appends the next entries of a tenant, and reports whether there may be more.
+// step appends a tenant's next entries and reports whether there may be more.
 func (l *Ledger) step(ctx context.Context, tenant uuid.UUID) (storage.Tree, bool, error) {
 	s, err := l.open(ctx, tenant)
 	if err != nil {
@@ -87,9 +87,12 @@ func (l *Ledger) step(ctx context.Context, tenant uuid.UUID) (storage.Tree, bool
 	return tree, len(page) == maxStep, err
 }
 
-// open reads the tree of a tenant. What other nodes have appended since is compared
-// with what this node wrote.
+// open reads a tenant's tree. If other nodes have appended entries that this
+// node wrote, it checks that they are unchanged.
 func (l *Ledger) open(ctx context.Context, tenant uuid.UUID) (*growth, error) {
+	// The cache is read before the row. It is written after a commit, so the row
+	// cannot be older, however many callers append at once.
+	known := l.cachedTree(tenant)
 	tree, err := l.tree(ctx, tenant)
 	if err != nil {
 		return nil, err
@@ -98,7 +101,7 @@ func (l *Ledger) open(ctx context.Context, tenant uuid.UUID) (*growth, error) {
 	if err := l.openState(ctx, &tree, &s.state); err != nil {
 		return nil, err
 	}
-	if s.frontier, err = l.catchUp(ctx, &tree); err != nil {
+	if s.frontier, err = l.catchUp(ctx, &tree, known); err != nil {
 		return nil, err
 	}
 	instance, err := l.instance(ctx)
@@ -116,14 +119,15 @@ func (l *Ledger) open(ctx context.Context, tenant uuid.UUID) (*growth, error) {
 	return s, err
 }
 
-// catchUp returns the frontier of a stored tree.
-func (l *Ledger) catchUp(ctx context.Context, tree *storage.Tree) (*merkle.Frontier, error) {
+// catchUp returns the frontier of a stored tree. It raises an alarm if the tree
+// does not continue the tree that this node knew before it read the row. A tree
+// that has not begun has no root.
+func (l *Ledger) catchUp(ctx context.Context, tree *storage.Tree, known *cached) (*merkle.Frontier, error) {
 	tenant, h := uuid.UUID(tree.Tenant), l.hashes(ctx, uuid.UUID(tree.Tenant))
-	known := l.cachedTree(tenant)
 	if known != nil && known.size <= tree.Size {
 		f := known.frontier.Clone()
 		err := l.readNew(ctx, tenant, f, tree.Size)
-		if err == nil && f.Root() == merkle.Hash(tree.Root) {
+		if err == nil && (tree.Size == 0 || f.Root() == merkle.Hash(tree.Root)) {
 			l.cacheTree(tenant, f.Clone())
 			return f, nil
 		}
@@ -148,7 +152,7 @@ func (l *Ledger) catchUp(ctx context.Context, tree *storage.Tree) (*merkle.Front
 	return f, err
 }
 
-// readNew grows a frontier by the leaves that were appended since.
+// readNew adds the leaves up to index to, exclusive, to a frontier.
 func (l *Ledger) readNew(ctx context.Context, tenant uuid.UUID, f *merkle.Frontier, to int64) error {
 	for f.Size() < to {
 		from, end := f.Size(), min(to, f.Size()+maxStep)
@@ -173,15 +177,16 @@ func (l *Ledger) readNew(ctx context.Context, tenant uuid.UUID, f *merkle.Fronti
 	return nil
 }
 
-// arrived notes that an entry is in the tree.
+// arrived records that an entry is in the tree. It raises an alarm if the tree
+// has another version of the entry.
 func (l *Ledger) arrived(tenant, id uuid.UUID, commit evidence.Hash) {
 	if !l.pending.sequenced(tenant, id, commit) {
 		l.alarms.raise(Alarm{Kind: AlarmTampered, Tenant: tenant, Entry: id, Verdict: evidence.Altered, Text: "an entry was altered before it was sequenced"})
 	}
 }
 
-// begin decides where a new tree begins. A tenant that is older than the vault's
-// tree has a log to import.
+// begin decides where a new tree begins. If the tenant is older than the
+// vault's tree, its existing log must be imported.
 func (s *growth) begin(ctx context.Context) error {
 	part, err := s.l.c.Store.ReadTree(ctx, storage.TreeQuery{
 		Tenant: s.was.Tenant, To: 1, Nodes: []storage.NodeRange{{Level: levels[0], To: 1}},
@@ -190,7 +195,7 @@ func (s *growth) begin(ctx context.Context) error {
 		return err
 	}
 	if len(part.Leaves)+len(part.Nodes) > 0 {
-		// Another node may have begun the tree since it was read here.
+		// Another node may have begun the tree after we read it.
 		if now, err := s.l.tree(ctx, s.tenant); err != nil || now.State != nil {
 			return cmp.Or(err, storage.ErrStale)
 		}
@@ -213,7 +218,7 @@ func (s *growth) begin(ctx context.Context) error {
 	return nil
 }
 
-// beginning is before every entry.
+// beginning is a time before every entry.
 var beginning = time.UnixMicro(1)
 
 func (s *growth) following(limit int) storage.LogFollowing {
@@ -224,7 +229,7 @@ func (s *growth) following(limit int) storage.LogFollowing {
 	return f
 }
 
-// importOld appends the next entries from before evidence began.
+// importOld appends the next entries that are older than the tree.
 func (s *growth) importOld(ctx context.Context) error {
 	f := storage.LogFollowing{Tenant: storage.ID(s.tenant), After: s.state.Old, Until: s.state.Until, Limit: importStep}
 	if f.After == nil {
@@ -263,8 +268,8 @@ func (s *growth) append(ctx context.Context, page []storage.Log, kind evidence.K
 	return nil
 }
 
-// judge returns the kind of an entry and the commitment to it. A row that the vault
-// did not write has no kind, and stays out of the tree.
+// judge returns the kind of an entry and the commitment to it. The kind is zero
+// for a row that the vault did not write. Such a row stays out of the tree.
 func (s *growth) judge(ctx context.Context, row *storage.Log, kind evidence.Kind) (evidence.Kind, evidence.Hash, error) {
 	e := EntryOf(row)
 	mac, err := s.l.mac(ctx, s.tenant, &e)
@@ -289,7 +294,8 @@ func (s *growth) judge(ctx context.Context, row *storage.Log, kind evidence.Kind
 	}
 }
 
-// add appends a leaf. A batch has one kind and lies in one block.
+// add appends a leaf. All leaves of a batch have the same kind and are in the
+// same block.
 func (s *growth) add(kind evidence.Kind, row *storage.Log, commit evidence.Hash) {
 	n := s.frontier.Size()
 	batches := s.change.Leaves
@@ -303,7 +309,7 @@ func (s *growth) add(kind evidence.Kind, row *storage.Log, commit evidence.Hash)
 	s.frontier.Add(evidence.LeafHash(kind, uuid.UUID(row.ID), commit))
 }
 
-// write stores the tree as it has grown.
+// write stores the grown tree.
 func (s *growth) write(ctx context.Context) (storage.Tree, error) {
 	s.change.Nodes = *s.nodes
 	s.change.Tree = storage.Tree{Tenant: s.was.Tenant, Size: s.frontier.Size(), Root: storage.Key(s.frontier.Root())}
@@ -324,8 +330,9 @@ func (s *growth) write(ctx context.Context) (storage.Tree, error) {
 	return s.change.Tree, nil
 }
 
-// findSeen finds the entries that are in the tree already. On another server places
-// mean nothing, and FollowLogs returns some entries again.
+// findSeen finds the entries that are already in the tree. Log positions of
+// another server are meaningless here, so FollowLogs returns some entries
+// again.
 func (s *growth) findSeen(ctx context.Context) error {
 	s.seen = map[storage.ID]struct{}{}
 	for from := s.state.Pruned; from < s.was.Size; from += maxStep {

@@ -15,33 +15,34 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// state is what is stored beside the tree of a tenant. The tenant's heads sign it.
+// state is stored with a tenant's tree. The tenant's tree heads cover it.
 type state struct {
-	// Place is where sequencing goes on in the log.
+	// Place is the position in the log where sequencing continues.
 	Place []byte `json:"place"`
-	// Old is where the import of entries from before goes on, and Until where it
-	// ends. Both are empty when there is nothing left to import.
+	// Old is the position where the import of older entries continues, and
+	// Until the position where it ends. Both are empty if nothing is left to
+	// import.
 	Old   []byte `json:"old,omitempty"`
 	Until []byte `json:"until,omitempty"`
-	// Instance is the server whose places these are.
+	// Instance is the server for which the positions are valid.
 	Instance string `json:"instance,omitempty"`
-	// Pruned is the index below which leaves are gone, and Cutoff the time, in
-	// milliseconds, before which entries may be.
+	// Leaves below the index Pruned are deleted. Entries from before Cutoff, in
+	// milliseconds, may be deleted.
 	Pruned int64 `json:"pruned,omitempty"`
 	Cutoff int64 `json:"cutoff,omitempty"`
-	// Last is one more than the index of the newest event about the tenant. Each
+	// Last is the index of the newest event about the tenant, plus one. Each
 	// event names the one before it.
 	Last int64 `json:"last,omitempty"`
 }
 
-// vaultState is what is stored beside the vault's tree.
+// vaultState is stored with the vault's tree.
 type vaultState struct {
 	Restores int    `json:"restores"`
 	Instance string `json:"instance,omitempty"`
-	// Last is one more than the index of the newest event about the whole vault.
+	// Last is the index of the newest event about the whole vault, plus one.
 	Last int64 `json:"last"`
-	// Signed is the size of the newest stored note, and Notes a hash over all of
-	// them.
+	// Signed is the size of the tree in the newest stored note. Notes is a hash
+	// over all stored notes.
 	Signed int64  `json:"signed,omitempty"`
 	Notes  []byte `json:"notes,omitempty"`
 	// Lacks says that an older copy of the database was accepted, and that nobody
@@ -49,7 +50,7 @@ type vaultState struct {
 	Lacks bool `json:"lacks,omitempty"`
 }
 
-// addNote adds a stored note to the hash over all of them.
+// addNote adds a stored note to the hash over all notes.
 func (s *vaultState) addNote(c *storage.Checkpoint) {
 	b := binary.BigEndian.AppendUint64(slices.Clone(s.Notes), uint64(c.Size))
 	b = binary.BigEndian.AppendUint64(b, uint64(c.At.UnixMicro()))
@@ -57,7 +58,7 @@ func (s *vaultState) addNote(c *storage.Checkpoint) {
 	s.Signed, s.Notes = c.Size, sum[:]
 }
 
-// kindOf returns the kind of a batch of leaves; 0 if it is none.
+// kindOf returns the kind of a batch of leaves, or 0 if the kind is not valid.
 func kindOf(b *storage.Leaves) evidence.Kind {
 	if k := evidence.Kind(b.Kind); int(k) == b.Kind && k.Valid() {
 		return k
@@ -83,11 +84,12 @@ func decodeState(tree *storage.Tree, into any) error {
 	return nil
 }
 
-// stateLabel begins the data that the mac of a state is over. The fields of an
-// entry begin otherwise.
+// stateLabel is the prefix of the data for a state's MAC. No entry's data
+// begins with it.
 const stateLabel = "vault/tree/1"
 
-// sealState returns a state with a mac over it, and over the tree that it is of.
+// sealState returns the encoded state after its MAC. The MAC also covers the
+// size and root of the tree.
 func (l *Ledger) sealState(ctx context.Context, tree *storage.Tree, s *state) ([]byte, error) {
 	return l.sealedState(ctx, tree, encodeState(s))
 }
@@ -99,7 +101,8 @@ func (l *Ledger) sealedState(ctx context.Context, tree *storage.Tree, text []byt
 	return append(mac[:], text...), err
 }
 
-// openState reads the state of a tenant's tree, if the vault wrote it.
+// openState reads the state of a tenant's tree. It returns ErrTampered if the
+// vault did not write the state.
 func (l *Ledger) openState(ctx context.Context, tree *storage.Tree, into *state) error {
 	if tree.State == nil {
 		return nil
@@ -117,10 +120,10 @@ func (l *Ledger) openState(ctx context.Context, tree *storage.Tree, into *state)
 	return decodeState(&storage.Tree{State: text}, into)
 }
 
-// stateHash is what a head says about a state.
+// stateHash returns the hash of a state for a tree head.
 func stateHash(b []byte) evidence.Hash { return sha256.Sum256(b) }
 
-// EntryOf returns a row of the log as evidence sees it.
+// EntryOf converts a row of the log to an entry.
 func EntryOf(l *storage.Log) evidence.Entry {
 	return evidence.Entry{
 		ID: uuid.UUID(l.ID), CreatedAt: l.CreatedAt, ActorID: uuid.UUID(l.ActorID), ActorType: l.ActorType,

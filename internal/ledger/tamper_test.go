@@ -14,7 +14,8 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// small fills a rig with a short log that has something of everything.
+// small fills a rig with a short log that contains every kind of entry and
+// event.
 func small(r *rig) (*Ledger, uuid.UUID) {
 	r.Helper()
 	tenant := r.id()
@@ -37,7 +38,7 @@ func small(r *rig) (*Ledger, uuid.UUID) {
 	return l, tenant
 }
 
-// column is a value that somebody may change.
+// column is a value that an attacker could change.
 type column struct {
 	table, name string
 	names       []string
@@ -45,7 +46,7 @@ type column struct {
 	value       any
 }
 
-// columns returns every value of the tables of the log.
+// columns returns every value in the log's tables.
 func (r *rig) columns(db *sql.DB) (all []column) {
 	r.Helper()
 	for _, table := range []string{"vault_logs", "vault_log_leaves", "vault_log_trees", "vault_log_nodes", "vault_log_events", "vault_log_checkpoints"} {
@@ -107,13 +108,14 @@ func (c *column) changed() (all []any) {
 	return append(all, nil)
 }
 
-// TestEveryByte changes every byte of the log tables, and sets every column to NULL.
+// TestEveryByte changes bytes in all columns of the log's tables, and sets
+// every column to NULL.
 func TestEveryByte(t *testing.T) {
 	t.Parallel()
 	everyByte(newRig(t), 16)
 }
 
-// everyByte changes one of so many bytes, and every number.
+// everyByte changes every stride-th byte and every number.
 func everyByte(r *rig, stride int) {
 	small(r)
 	db := r.db()
@@ -142,7 +144,8 @@ var keys = map[string][]string{
 	"vault_log_nodes": {"tenant_id", "level", "n"}, "vault_log_events": {"tenant_id", "n"}, "vault_log_checkpoints": {"tenant_id", "size"},
 }
 
-// where is a condition for the row of a column, which has another value now.
+// where returns a condition for a column's row after the column has changed to
+// now.
 func (c *column) where(now any) (string, []any) {
 	text, args := "1 = 1", []any{}
 	for _, key := range keys[c.table] {
@@ -155,7 +158,7 @@ func (c *column) where(now any) (string, []any) {
 	return text, args
 }
 
-// tamper changes a column, and reports whether the database let that happen.
+// tamper changes a column and reports whether the database allowed it.
 func (r *rig) tamper(db *sql.DB, c *column, value any) bool {
 	where, args := c.where(c.value)
 	_, err := db.Exec(r.sql(fmt.Sprintf("UPDATE %s SET %s = ? WHERE %s", c.table, c.name, where)), append([]any{value}, args...)...)
@@ -170,20 +173,20 @@ func (r *rig) undo(db *sql.DB, c *column, value any) {
 		r.Fatal(err)
 	}
 	if n, _ := result.RowsAffected(); n != 1 {
-		r.Fatalf("%s.%s cannot be put back", c.table, c.name)
+		r.Fatalf("%s.%s cannot be restored", c.table, c.name)
 	}
 }
 
-// mustFind verifies with a node that has just started.
+// mustFind verifies with a newly started node.
 func (r *rig) mustFind(c *column, value any) {
 	r.Helper()
 	l, err := Open(r.Context(), r.config(frozen{r.store}))
 	if err != nil {
-		return // it refuses to work with such a database
+		return // the node refuses this database
 	}
 	defer func() { _ = l.Close(context.Background()) }()
 	report, err := l.Verify(r.Context(), VerifyOptions{})
 	if err == nil && report.OK() && l.Status().Suspended == "" {
-		r.Errorf("%s.%s may become %v instead of %v", c.table, c.name, value, c.value)
+		r.Errorf("%s.%s: a change to %v from %v was not found", c.table, c.name, value, c.value)
 	}
 }

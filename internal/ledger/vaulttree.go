@@ -14,14 +14,14 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// vaultTree is the vault's own tree as this node knows it. It never shrinks: what a
-// node has seen once, the database must continue.
+// vaultTree is the vault's own tree, as this node knows it. It never shrinks:
+// the database must continue every state that a node has seen.
 type vaultTree struct {
 	tree     storage.Tree
 	state    vaultState
 	frontier *merkle.Frontier
-	heads    map[uuid.UUID]head // the newest that this node knows
-	began    time.Time          // when evidence began
+	heads    map[uuid.UUID]head // the newest known to this node
+	began    time.Time          // when the tree began
 
 	origin   string
 	signed   evidence.Checkpoint
@@ -35,7 +35,7 @@ type vaultTree struct {
 	verifiedOK bool
 }
 
-// head is the newest head of a tenant.
+// head is a tenant's newest tree head.
 type head struct {
 	index, size int64
 	state       evidence.Hash
@@ -73,7 +73,7 @@ func (l *Ledger) start(ctx context.Context) error {
 	}
 }
 
-// load reads the vault's tree anew.
+// load reads the vault's tree from the database.
 func (l *Ledger) load(ctx context.Context) error {
 	v := vaultTree{heads: map[uuid.UUID]head{}, verified: l.vault.verified, verifiedOK: l.vault.verifiedOK}
 	var err error
@@ -94,7 +94,7 @@ func (l *Ledger) load(ctx context.Context) error {
 	return nil
 }
 
-// begin stores the first event.
+// begin stores the first event of a new tree.
 func (l *Ledger) begin(ctx context.Context) error {
 	is, err := l.instance(ctx)
 	if err != nil {
@@ -104,11 +104,11 @@ func (l *Ledger) begin(ctx context.Context) error {
 	return l.push(ctx, []evidence.Event{{Kind: evidence.EventStarted, Origin: l.vault.origin, Instance: is.ID}}, true)
 }
 
-// headsToRecall is how many events are searched for heads when a node starts.
+// headsToRecall is how many of the newest events are searched for heads when a
+// node starts.
 const headsToRecall = 4096
 
-// recall reads what a node needs to know: when evidence began, the newest heads,
-// and the newest note.
+// recall reads when the tree began, the newest heads, and the newest note.
 func (l *Ledger) recall(ctx context.Context) error {
 	v := &l.vault
 	first, err := l.c.Store.TreeEvents(ctx, 0, 1)
@@ -137,7 +137,8 @@ func (l *Ledger) recall(ctx context.Context) error {
 	return l.recallNote(ctx, newest)
 }
 
-// recallNote compares the newest stored note below a size with the tree.
+// recallNote reads the newest stored note below a size and compares it with the
+// tree.
 func (l *Ledger) recallNote(ctx context.Context, below int64) error {
 	notes, err := l.c.Store.Checkpoints(ctx, below, 1)
 	if err != nil || len(notes) == 0 {
@@ -157,9 +158,9 @@ func (l *Ledger) recallNote(ctx context.Context, below int64) error {
 	return nil
 }
 
-// compare suspends the ledger if the tree does not continue a note. A note that is
-// ahead of the tree may be of another node: the tree is stored before its note, so
-// it is read again then.
+// compare suspends the ledger if the tree does not continue a note. If a note
+// is ahead of the tree, another node may have signed it. A tree is stored
+// before its note, so compare then reads the tree again.
 func (l *Ledger) compare(ctx context.Context, c *evidence.Checkpoint, msg []byte) error {
 	v := &l.vault
 	restores, err := evidence.Restores(l.c.Name, c.Origin)
@@ -173,7 +174,7 @@ func (l *Ledger) compare(ctx context.Context, c *evidence.Checkpoint, msg []byte
 		l.suspend(AlarmForked, "a note is about another log", msg)
 		return nil //nolint:nilerr // the ledger is suspended instead
 	case restores < v.state.Restores:
-		return nil // an accepted restore is between them
+		return nil // a restore was accepted after this note
 	case restores > v.state.Restores || c.Size > v.tree.Size:
 		l.suspend(AlarmRestore, "the database is older than a note", msg)
 		return nil
@@ -190,7 +191,7 @@ func (l *Ledger) compare(ctx context.Context, c *evidence.Checkpoint, msg []byte
 	return nil
 }
 
-// suspend stops signing.
+// suspend stops signing and raises an alarm.
 func (l *Ledger) suspend(kind AlarmKind, why string, ahead []byte) {
 	if l.vault.suspended == "" {
 		l.vault.suspended, l.vault.ahead = why, ahead
@@ -212,7 +213,7 @@ func (v *vaultTree) noteHead(n int64, body []byte) {
 	}
 }
 
-// refresh takes in what other nodes have appended to the vault's tree.
+// refresh reads the events that other nodes have appended to the vault's tree.
 func (l *Ledger) refresh(ctx context.Context) error {
 	v := &l.vault
 	tree, err := l.tree(ctx, uuid.UUID{})
@@ -251,7 +252,8 @@ func (l *Ledger) refresh(ctx context.Context) error {
 	return nil
 }
 
-// push appends events. Those about the whole vault name the one before them.
+// push appends events. Each event about the whole vault names the one before
+// it.
 func (l *Ledger) push(ctx context.Context, events []evidence.Event, ofVault bool) error {
 	v := &l.vault
 	f, st := v.frontier.Clone(), v.state
@@ -281,8 +283,9 @@ func (l *Ledger) push(ctx context.Context, events []evidence.Event, ofVault bool
 	return nil
 }
 
-// record appends events, after those of other nodes, and returns the index of the
-// first. make returns the events for the tree as it is then.
+// record appends events to the current tree and returns the index of the first.
+// The function events returns the events for the tree as it is then. It may be
+// called several times.
 func (l *Ledger) record(ctx context.Context, ofVault bool, events func() []evidence.Event) (int64, error) {
 	for attempt := 0; ; attempt++ {
 		if l.vault.suspended != "" {
@@ -306,8 +309,8 @@ func (l *Ledger) record(ctx context.Context, ofVault bool, events func() []evide
 	}
 }
 
-// Record appends an event about the whole vault: a changed signing key, evidence
-// that stops, or a kind that a later version adds.
+// Record appends an event about the whole vault: a changed signing key, the end
+// of evidence, or a kind that a later version adds.
 func (l *Ledger) Record(ctx context.Context, e evidence.Event) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -315,7 +318,7 @@ func (l *Ledger) Record(ctx context.Context, e evidence.Event) error {
 	return err
 }
 
-// started returns when evidence began.
+// started returns when the vault's tree began.
 func (l *Ledger) started(context.Context) (time.Time, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -14,17 +14,17 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// VerifyOptions say what to verify.
+// VerifyOptions select what to verify.
 type VerifyOptions struct {
 	Tenants []uuid.UUID // nil for all
-	// Since are notes that the vault's tree must continue, besides those of the
-	// anchors.
+	// Since are further notes that the vault's tree must continue. The anchors'
+	// notes are always checked.
 	Since [][]byte
 }
 
-// Verify compares the log with the trees, the trees with the notes, and the notes
-// with the anchors, row by row. Any difference is tampering, except for entries that
-// are too new to be in a tree.
+// Verify compares the log with the trees, the trees with the notes, and the
+// notes with the anchors, row by row. Any difference is tampering, except
+// entries that are too new to be in a tree.
 func (l *Ledger) Verify(ctx context.Context, o VerifyOptions) (*evidence.Report, error) {
 	if err := l.beforeVerify(ctx, &o); err != nil && !errors.Is(err, ErrSuspended) && !errors.Is(err, ErrTampered) {
 		return nil, err
@@ -49,7 +49,7 @@ func (l *Ledger) Verify(ctx context.Context, o VerifyOptions) (*evidence.Report,
 	return v.report, nil
 }
 
-// beforeVerify brings everything under a note that can be.
+// beforeVerify sequences all entries that it can, and signs a note over them.
 func (l *Ledger) beforeVerify(ctx context.Context, o *VerifyOptions) error {
 	var errs []error
 	if o.Tenants == nil {
@@ -77,10 +77,10 @@ func (v *verification) findVault(verdict evidence.Verdict) {
 	v.find(uuid.UUID{}, -1, uuid.UUID{}, verdict)
 }
 
-// noteAt is a note, and where it comes from.
+// noteAt is a checkpoint and its source.
 type noteAt struct {
 	at     evidence.Checkpoint
-	stored bool // in the database
+	stored bool // from the database
 }
 
 // vault verifies the vault's tree.
@@ -100,8 +100,7 @@ func (v *verification) vault(o *VerifyOptions) error {
 	return v.events(&tree, v.notes(o, stored))
 }
 
-// snapshot returns the vault's tree and the notes over it, as they are at one
-// moment.
+// snapshot returns the vault's tree and the notes over it, as of one moment.
 func (v *verification) snapshot() (storage.Tree, []storage.Checkpoint, error) {
 	for attempt := 0; ; attempt++ {
 		tree, err := v.l.tree(v.ctx, uuid.UUID{})
@@ -171,9 +170,9 @@ func (v *verification) stored() ([]storage.Checkpoint, error) {
 	}
 }
 
-// events hashes the events, and compares the tree with the notes on the way.
+// events hashes the events and compares the tree with the notes at each size.
 func (v *verification) events(tree *storage.Tree, notes []noteAt) error {
-	var restores []int64 // sizes of the tree at accepted restores
+	var restores []int64 // tree sizes at accepted restores
 	var last int64
 	w := &walk{v: v, notes: notes}
 	nodes := nodesOf(&w.f)
@@ -217,7 +216,7 @@ func isOfVault(k evidence.EventKind) bool {
 	}, k)
 }
 
-// event takes in an event of the vault's tree.
+// event evaluates an event of the vault's tree.
 func (v *verification) event(n int64, body []byte) *evidence.Event {
 	e, err := evidence.ParseEvent(body)
 	if err != nil {
@@ -238,16 +237,16 @@ func (v *verification) event(n int64, body []byte) *evidence.Event {
 	return e
 }
 
-// walk grows the vault's tree past notes.
+// walk grows the vault's tree event by event and compares it with the notes.
 type walk struct {
 	v     *verification
 	f     merkle.Frontier
 	notes []noteAt
-	left  []noteAt // of an earlier origin, to be judged at the end
+	left  []noteAt // contradicting notes from elsewhere; judged at the end
 	wrong bool
 }
 
-// compare compares the tree with the notes of its size.
+// compare compares the tree with the notes of its current size.
 func (w *walk) compare() {
 	for len(w.notes) > 0 && w.notes[0].at.Size <= w.f.Size() {
 		n := w.notes[0]
@@ -263,7 +262,7 @@ func (w *walk) compare() {
 	}
 }
 
-// fork reports a note that the tree contradicts, once.
+// fork reports once that the tree contradicts a note.
 func (w *walk) fork() {
 	if !w.wrong {
 		w.v.findVault(evidence.Forked)
@@ -271,8 +270,9 @@ func (w *walk) fork() {
 	w.wrong = true
 }
 
-// rest judges the notes that the tree does not reach, or contradicts. A restore
-// explains those of an earlier origin that are larger than the tree was then.
+// rest judges the notes that the tree does not reach or contradicts. If a
+// restore was accepted, notes of an earlier origin may be larger than the tree
+// at the restore.
 func (w *walk) rest(restores []int64) {
 	for _, n := range append(w.left, w.notes...) {
 		past, err := evidence.Restores(w.v.l.c.Name, n.at.Origin)
@@ -288,7 +288,7 @@ func (w *walk) rest(restores []int64) {
 	}
 }
 
-// nodes compares the stored nodes of a tree with computed ones.
+// nodes compares the stored nodes of a tree with the computed nodes.
 func (v *verification) nodes(tenant uuid.UUID, want []storage.Node) error {
 	counts := map[int]int64{}
 	for _, n := range want {
@@ -322,7 +322,7 @@ func (v *verification) nodesOf(tenant uuid.UUID, level int, count int64, want []
 			stored[n.N] = n.Hash
 		}
 		for n := from; n < to; n++ {
-			// A node over pruned leaves was not computed, but read.
+			// Nodes over pruned leaves are read, not computed.
 			if hash, ok := computed[n]; ok && stored[n] != hash {
 				v.find(tenant, n<<level, uuid.UUID{}, evidence.Altered)
 			}

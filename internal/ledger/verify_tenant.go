@@ -18,23 +18,24 @@ type tenantCheck struct {
 	tree   *storage.Tree
 	head   *evidence.Event
 	state  state
-	erased map[uuid.UUID]evidence.Hash // what must be left of entries
+	erased map[uuid.UUID]evidence.Hash // commitment after the erasure, by entry
 	cutoff int64
-	below  int64 // leaves below may be pruned
+	below  int64 // leaves below this index may be pruned
 
-	rowsOf Comparison // nil when only the log is verified
+	rowsOf Comparison // nil if only the log is verified
 
 	f     merkle.Frontier
 	nodes *[]storage.Node
 	seed  maphash.Seed
-	sum   uint64 // over the entries that are in the tree and in the log
+	sum   uint64 // over the ids of entries in both the tree and the log
 	bad   bool   // the tree itself is wrong
-	gaps  int    // blocks in a row without leaves
-	end   int64  // where the leaves end
+	gaps  int    // consecutive blocks with missing leaves
+	end   int64  // index after the last leaf
 }
 
-// maxGaps is how many blocks in a row may lack leaves before the rest is taken to be
-// missing too. Somebody may have written any number into the size of a tree.
+// maxGaps is how many consecutive blocks may lack leaves. After that, the rest
+// counts as missing too: an attacker may have stored any number as the tree's
+// size.
 const maxGaps = 64
 
 // tenant verifies the log of a tenant.
@@ -42,10 +43,10 @@ func (v *verification) tenant(tree *storage.Tree) error {
 	t := &tenantCheck{verification: v, id: uuid.UUID(tree.Tenant), tree: tree, head: v.heads[uuid.UUID(tree.Tenant)],
 		erased: map[uuid.UUID]evidence.Hash{}, seed: maphash.MakeSeed()}
 	if v.deleted[t.id] {
-		return nil // its rows are about to go
+		return nil // its rows will be deleted
 	}
 	if t.head == nil {
-		t.head = &evidence.Event{} // it is new
+		t.head = &evidence.Event{} // a new tenant
 	}
 	if v.l.c.Compare != nil {
 		t.rowsOf = v.l.c.Compare(t.id)
@@ -72,15 +73,15 @@ func (v *verification) tenant(tree *storage.Tree) error {
 	return t.behind()
 }
 
-// trusted shows an entry that the vault wrote to the comparison of rows.
+// trusted passes an entry that the vault wrote to the row comparison.
 func (t *tenantCheck) trusted(index int64, e *evidence.Entry) {
 	if t.rowsOf != nil {
 		t.rowsOf.Entry(index, e)
 	}
 }
 
-// behind reports rows that are older than the log says. They are read after the
-// log, so that a row which changes meanwhile is newer than the log.
+// behind reports rows that are older than the log says. It reads the rows after
+// the log. If a row changes during the verification, it is newer than the log.
 func (t *tenantCheck) behind() error {
 	if t.rowsOf == nil {
 		return nil
@@ -138,7 +139,7 @@ func (t *tenantCheck) events() error {
 	return err
 }
 
-// leaves hashes the leaves, and compares each with its entry.
+// leaves hashes the leaves and compares each with its entry.
 func (t *tenantCheck) leaves() error {
 	t.nodes = nodesOf(&t.f)
 	if err := t.prunedLeaves(); err != nil {
@@ -164,7 +165,7 @@ func (t *tenantCheck) leaves() error {
 	return t.afterTree()
 }
 
-// afterTree looks for leaves that are behind the end of the tree.
+// afterTree looks for leaves after the end of the tree.
 func (t *tenantCheck) afterTree() error {
 	part, err := t.l.c.Store.ReadTree(t.ctx, storage.TreeQuery{Tenant: t.tree.Tenant, From: t.tree.Size, To: newest})
 	if err != nil {
@@ -173,7 +174,7 @@ func (t *tenantCheck) afterTree() error {
 	if len(part.Leaves) == 0 {
 		return nil
 	}
-	now, err := t.l.tree(t.ctx, t.id) // it may have grown
+	now, err := t.l.tree(t.ctx, t.id) // the tree may have grown
 	last := &part.Leaves[len(part.Leaves)-1]
 	if err == nil && last.First+int64(len(last.Refs)) > now.Size {
 		t.wrong(last.First, evidence.Forged)
@@ -181,7 +182,7 @@ func (t *tenantCheck) afterTree() error {
 	return err
 }
 
-// prunedLeaves begins with the roots of blocks whose leaves are gone.
+// prunedLeaves starts the tree with the block roots of the pruned leaves.
 func (t *tenantCheck) prunedLeaves() error {
 	first := t.state.Pruned
 	if first == 0 {
@@ -231,8 +232,8 @@ func (t *tenantCheck) batch(b *storage.Leaves, end int64) error {
 	return nil
 }
 
-// block reports leaves that are missing from the tree, and goes on behind them with
-// the root of their block.
+// block reports missing leaves and continues after their block. From then on,
+// the hashes are meaningless.
 func (t *tenantCheck) block(from, to int64) error {
 	if t.f.Size() == to {
 		t.gaps = 0
@@ -247,10 +248,10 @@ func (t *tenantCheck) block(from, to int64) error {
 	if f == nil {
 		f = &merkle.Frontier{}
 	}
-	for f.Size() < to { // the hashes do not count any more
+	for f.Size() < to { // any hash will do
 		f.Add(merkle.Hash{})
 	}
-	t.f, t.nodes = *f, &[]storage.Node{} // nor do those of nodes
+	t.f, t.nodes = *f, &[]storage.Node{} // computed nodes are wrong from here on
 	return nil
 }
 
@@ -293,15 +294,16 @@ func (t *tenantCheck) leaf(b *storage.Leaves, j int, row *storage.Log) error {
 
 func (t *tenantCheck) hash(id storage.ID) uint64 { return maphash.Bytes(t.seed, id[:]) }
 
-// rows looks for entries that are in the log and not in the tree. The entries of
-// both are added up first, which takes no memory, and only compared one by one if
-// the sums differ.
+// rows looks for entries that are in the log but not in the tree. It first
+// compares sums over the ids of both, which needs no memory. Only if the sums
+// differ does it compare the ids one by one.
 func (t *tenantCheck) rows() error {
 	var all, later uint64
 	if err := t.follow(t.everything(), func(l *storage.Log) { all += t.hash(l.ID) }); err != nil {
 		return err
 	}
-	// Read after the others, so that nothing is in those only because it is new.
+	// These entries are read last. A new entry can then not be in all and
+	// missing here.
 	err := t.unsequenced(func(l *storage.Log) error {
 		later += t.hash(l.ID)
 		return t.newRow(l)
@@ -318,12 +320,12 @@ func (t *tenantCheck) rows() error {
 	return nil
 }
 
-// maxCompared bounds how many ids are in memory at once.
+// maxCompared limits how many ids are in memory at once.
 const maxCompared = 1 << 20
 
-// compareRows looks for forged entries among those that are in a part.
+// compareRows looks for forged entries among the ids for which in is true.
 func (t *tenantCheck) compareRows(in func(storage.ID) bool) error {
-	seen := map[storage.ID]int{} // how much more often they occur in the log
+	seen := map[storage.ID]int{} // occurrences in the log minus occurrences in the tree
 	rows := map[storage.ID]bool{}
 	var failed error
 	if err := t.follow(t.everything(), func(l *storage.Log) {
@@ -358,28 +360,28 @@ func (t *tenantCheck) compareRows(in func(storage.ID) bool) error {
 		return err
 	}
 	for id, n := range seen {
-		if n > 0 || n < 0 && rows[id] { // it has no leaf, or two
+		if n > 0 || n < 0 && rows[id] { // it has no leaf, or two leaves
 			t.find(t.id, -1, uuid.UUID(id), evidence.Forged)
 		}
 	}
 	return nil
 }
 
-// isExpiring reports whether an entry may be deleted at any moment. Its leaf may be
-// gone already.
+// isExpiring reports whether an entry may be deleted at any moment. Its leaf
+// may already be deleted.
 func (t *tenantCheck) isExpiring(l *storage.Log) (bool, error) {
 	if evidence.Millis(uuid.UUID(l.ID)) >= t.cutoff {
 		return false, nil
 	}
 	if l.Mac == (storage.Hash{}) {
-		return true, nil // an old or an erased one
+		return true, nil // an old or erased entry
 	}
 	e := EntryOf(l)
 	mac, err := t.l.mac(t.ctx, t.id, &e)
 	return evidence.Mac(l.Mac) == mac, err
 }
 
-// everything is a query for all entries.
+// everything returns a query for all entries.
 func (t *tenantCheck) everything() storage.LogFollowing {
 	return storage.LogFollowing{From: beginning}
 }
@@ -429,7 +431,7 @@ func (t *tenantCheck) newRow(l *storage.Log) error {
 	return nil
 }
 
-// follow calls do for entries, until there are no more.
+// follow calls do for every entry that a query returns, page by page.
 func (t *tenantCheck) follow(f storage.LogFollowing, do func(*storage.Log)) error {
 	f.Tenant, f.Limit = t.tree.Tenant, maxStep
 	for {

@@ -1,4 +1,4 @@
-// Package limits bounds the memory and the number of concurrent calls of
+// Package limits restricts the memory and the number of concurrent calls of
 // running code. The calls run in the embedding process, whose memory and
 // database all tenants share.
 package limits

@@ -1,9 +1,9 @@
-// Package long tells tests how much to do. The short run protects every change
-// and takes minutes; the long run ("./test.sh -long", the build tag "long") adds
-// what needs time or luck.
+// Package long tells tests how much to do. The short run checks every change
+// and takes minutes. The long run ("./test.sh -long", build tag "long") adds
+// the tests that need time or luck.
 //
-// A test that belongs to the long run alone is in a file named *_long_test.go
-// with the build constraint "long". A test of both runs takes its number of
+// Tests that run only in the long run are in files named *_long_test.go with
+// the build constraint "long". A test that runs in both takes its number of
 // rounds from [Rounds].
 package long
 

@@ -63,7 +63,7 @@ func TestCoverAndAddRange(t *testing.T) {
 	}
 }
 
-func TestAddRangeRefusesWhatDoesNotFit(t *testing.T) {
+func TestAddRangeRefusesWrongRanges(t *testing.T) {
 	t.Parallel()
 	var f Frontier
 	f.Add(leaf(0))

@@ -74,8 +74,8 @@ func (all *Requests) Do(ctx context.Context, op *core.Op, key Key, do Work) (res
 	}
 	defer all.flights.Leave(name)
 	// A key that this node has not seen is most likely new. Work without
-	// external effects then starts at once. If the key is not new, the claim
-	// will fail, which is taken together with the work's changes.
+	// external effects then starts at once. If the key is not new after all,
+	// its claim fails, which is committed together with the work's changes.
 	if key.Lease > 0 || all.flights.Met(name) {
 		if stored, found, err := r.stored(ctx); err != nil || found {
 			return stored, found, err

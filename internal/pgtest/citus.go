@@ -10,17 +10,18 @@ import (
 	"testing"
 )
 
-// EnvCitus names the coordinator of a Citus cluster.
+// EnvCitus is the environment variable with the URL of a Citus cluster's
+// coordinator.
 const EnvCitus = "VAULT_TEST_CITUS"
 
-// ErrElsewhere means that a server does not run on this machine.
+// ErrElsewhere means that the server runs on another machine.
 var ErrElsewhere = errors.New("the server runs on another machine")
 
-// HasCitus reports whether there is a Citus cluster.
+// HasCitus reports whether [EnvCitus] names a Citus cluster.
 func HasCitus() bool { return os.Getenv(EnvCitus) != "" }
 
-// Citus returns the address of an empty schema on the cluster, as URL does. A
-// table that is distributed there has few shards, which takes less time.
+// Citus returns the address of an empty schema on the Citus cluster, like
+// [URL]. Distributed tables get only four shards there, to save time.
 func Citus(t testing.TB) string {
 	t.Helper()
 	server, err := withParameter(os.Getenv(EnvCitus), "citus.shard_count", "4")
@@ -30,8 +31,8 @@ func Citus(t testing.TB) string {
 	return emptySchema(t, server)
 }
 
-// CitusServers returns the addresses of the cluster's servers, that of the
-// coordinator first.
+// CitusServers returns the addresses of the cluster's servers, the
+// coordinator's address first.
 func CitusServers(t testing.TB) []string {
 	t.Helper()
 	coordinator := os.Getenv(EnvCitus)
@@ -43,7 +44,7 @@ func CitusServers(t testing.TB) []string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = db.Close() }() // what it has read is read
+	defer func() { _ = db.Close() }() // reading is over by then
 	rows, err := db.QueryContext(t.Context(), "SELECT nodename, nodeport FROM pg_dist_node WHERE groupid > 0 AND isactive ORDER BY groupid")
 	if err != nil {
 		t.Fatal(err)

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Cluster is a running server. There is none on this system.
+// Cluster is a running server. This operating system does not support it.
 type Cluster struct {
 	URL, Dir string
 }
@@ -29,14 +29,14 @@ func (*Cluster) Control(...string) error { return errNoCluster }
 // Follow always fails.
 func (*Cluster) Follow(*Cluster) error { return errNoCluster }
 
-// Pooled is URL, since a pooler cannot be started on this system.
+// Pooled is the same as [URL]: PgBouncer cannot be started on this system.
 func Pooled(t testing.TB) string {
 	t.Helper()
 	return Pooler(t, URL(t))
 }
 
-// Pooler returns the address as it is, since a pooler cannot be started on this
-// system. The test's log says so.
+// Pooler returns the address unchanged, because PgBouncer cannot be started on
+// this system. It says so in the test's log.
 func Pooler(t testing.TB, address string) string {
 	t.Helper()
 	t.Log("pgtest: PgBouncer cannot be started here: this test runs on PostgreSQL itself, without a pooler")

@@ -19,8 +19,8 @@ import (
 	"testing"
 )
 
-// binaryFolders are where packages put the server's programs when they do not
-// put them on the PATH; of several versions the highest is used.
+// binaryFolders are the places where packages install the server's programs if
+// these are not in the PATH. The highest version found is used.
 var binaryFolders = []string{
 	"/usr/lib/postgresql/*/bin",
 	"/usr/pgsql-*/bin",
@@ -29,12 +29,13 @@ var binaryFolders = []string{
 	"/home/linuxbrew/.linuxbrew/opt/postgresql*/bin",
 }
 
-// superuser owns a private cluster; when the tests run as root, the operating
-// system's user of this name runs it, since a server refuses to run as root.
+// superuser owns a private cluster. A server refuses to run as root, so when
+// the tests run as root, the operating system's user of this name runs the
+// server.
 const superuser = "postgres"
 
-// initializer makes the files of a cluster, which are copied for every cluster of
-// this process: initdb takes a second, and a copy a twentieth of that.
+// initializer creates the files of a cluster once per process. Every cluster
+// starts on a copy: initdb takes a second, a copy a twentieth of that.
 const initializer = `
 bin=$2
 cd "$dir" &&
@@ -43,7 +44,7 @@ echo ready || { echo failed; tail -n 5 "$dir/log"; }
 cat >/dev/null
 `
 
-// keeper runs a cluster on a copy of files that are those of another.
+// keeper runs a server on a copy of the initial files.
 const keeper = `
 bin=$2 files=$3 settings=$4
 cd "$dir" &&
@@ -55,7 +56,7 @@ cat >/dev/null
 "$bin/pg_ctl" --silent -w -D "$dir/data" -m immediate stop >/dev/null 2>&1
 `
 
-// settings keep durability as it is in production and everything else small.
+// settings keep the durability of production and make everything else small.
 const settings = `
 listen_addresses = ''
 unix_socket_directories = '%s'
@@ -70,17 +71,17 @@ logging_collector = off
 
 // Cluster is a running server.
 type Cluster struct {
-	URL string // of its own database, as superuser
-	Dir string // that a private one is in, and that its socket is in
+	URL string // of a superuser
+	Dir string // holds a private cluster and its socket; only logs if adopted
 
-	kept *kept  // nil for one that runs by itself
-	data string // its folder
+	kept *kept  // nil if the server was adopted
+	data string // the data directory
 	bin  string
 }
 
-// Start creates a cluster in a temporary folder and runs it, reachable through
-// a unix socket there. Further lines of settings win over the usual ones. It is
-// stopped and removed by Stop, or when this process ends.
+// Start creates a cluster in a temporary folder and starts its server, which
+// listens on a unix socket there. The further settings override the usual ones.
+// The cluster is stopped and removed by Stop, or when this process ends.
 func Start(further ...string) (*Cluster, error) {
 	bin, err := findBinaries()
 	if err != nil {
@@ -103,8 +104,9 @@ func Start(further ...string) (*Cluster, error) {
 	}.Encode()}, nil
 }
 
-// initialized is a folder with the files of a new cluster. It stays reachable for
-// the same reason as private, and goes away with this process.
+// initialized is a folder with the files of a new cluster. It must stay
+// reachable for the same reason as private, and is removed when this process
+// ends.
 var initialized struct {
 	once sync.Once
 	data string
@@ -125,12 +127,12 @@ func initialFiles(bin string) (string, error) {
 	return f.data, f.err
 }
 
-// memoryFolder is a file system in memory, which most Linux machines have.
+// memoryFolder is a file system in memory, present on most Linux machines.
 const memoryFolder = "/dev/shm"
 
-// folder returns where clusters are made: in memory where there is room, since
-// tests stop servers and never machines, so that fsync has nothing to protect.
-// A benchmark measures a disk.
+// folder returns the place for clusters: a file system in memory if it has
+// room. Tests stop servers but never the machine, so fsync has nothing to
+// protect there. Benchmarks use the disk.
 func folder() string {
 	bench := flag.Lookup("test.bench")
 	if bench != nil && bench.Value.String() != "" || !hasRoom(memoryFolder) {
@@ -139,9 +141,9 @@ func folder() string {
 	return memoryFolder
 }
 
-// Adopt returns a server that runs on this machine by itself, under the address
-// of a superuser, or ErrElsewhere. Nothing stops it but Control, and what is written
-// meanwhile, its log included, is in a folder that goes with the test.
+// Adopt returns a server that already runs on this machine, or [ErrElsewhere].
+// The address must be a superuser's. Only Control stops the server. If Control
+// starts it again, its log goes to a folder that is removed when the test ends.
 func Adopt(t testing.TB, address string) (*Cluster, error) {
 	t.Helper()
 	db, err := sql.Open("postgres", address)
@@ -170,14 +172,14 @@ func Adopt(t testing.TB, address string) (*Cluster, error) {
 	return &Cluster{URL: address, Dir: dir, data: data, bin: filepath.Dir(program)}, nil
 }
 
-// Control runs pg_ctl: "stop", "-m", "immediate" is as good as a loss of power,
-// and "start" and "promote" are what they say.
+// Control runs pg_ctl with the arguments. "stop", "-m", "immediate" is
+// equivalent to a power loss; "start" and "promote" also work.
 func (c *Cluster) Control(args ...string) error {
 	return c.run("pg_ctl", append([]string{"--silent", "-w", "-D", c.data, "-l", filepath.Join(c.Dir, "log")}, args...)...)
 }
 
-// Follow makes a cluster that does not run a standby of another one, with all
-// that is in that, and runs it.
+// Follow turns a stopped cluster into a standby of the primary, with a copy of
+// its data, and starts it.
 func (c *Cluster) Follow(primary *Cluster) error {
 	if err := c.run("rm", "-rf", c.data); err != nil {
 		return err
@@ -192,7 +194,7 @@ func (c *Cluster) Follow(primary *Cluster) error {
 	return c.Control("start")
 }
 
-// run runs a program as the user of the server.
+// run runs a program as the server's user.
 func (c *Cluster) run(name string, args ...string) error {
 	if own := filepath.Join(c.bin, name); hasProgram(own) {
 		name = own
@@ -208,7 +210,7 @@ func (c *Cluster) run(name string, args ...string) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = out.Close() }() // a server that it starts keeps it
+	defer func() { _ = out.Close() }() // a server that pg_ctl started keeps its own descriptor
 	cmd.Stdout, cmd.Stderr = out, out
 	if err := cmd.Run(); err != nil {
 		said, _ := os.ReadFile(out.Name())
@@ -217,10 +219,10 @@ func (c *Cluster) run(name string, args ...string) error {
 	return nil
 }
 
-// Stop stops the server and waits until its folder has gone.
+// Stop stops the server and waits until its folder is removed.
 func (c *Cluster) Stop() error { return c.kept.stop() }
 
-// findBinaries returns the folder that holds the server's programs.
+// findBinaries returns the folder with the server's programs.
 func findBinaries() (string, error) {
 	if path, err := exec.LookPath("pg_ctl"); err == nil {
 		if path, err = filepath.EvalSymlinks(path); err == nil && hasServer(filepath.Dir(path)) {
@@ -259,7 +261,7 @@ func hasProgram(path string) bool {
 	return err == nil
 }
 
-// versionOf reads the version out of a folder such as .../postgresql@17/bin.
+// versionOf returns the version in a path such as .../postgresql@17/bin, or 0.
 func versionOf(folder string) float64 {
 	name := filepath.Base(filepath.Dir(folder))
 	v, err := strconv.ParseFloat(strings.TrimLeft(name, "abcdefghijklmnopqrstuvwxyz-@"), 64)

@@ -10,14 +10,15 @@ import (
 	"syscall"
 )
 
-// Freeze stops all processes of the server, as SIGSTOP does: it still has its
-// connections, and says nothing. Thaw lets them go on.
+// Freeze suspends all processes of the server with SIGSTOP: connections stay
+// open, but nothing answers.
 func (c *Cluster) Freeze() error { return c.signal(syscall.SIGSTOP) }
 
-// Thaw is the end of Freeze.
+// Thaw resumes the processes that Freeze suspended.
 func (c *Cluster) Thaw() error { return c.signal(syscall.SIGCONT) }
 
-// hasRoom reports whether a file system has room for the clusters of a run.
+// hasRoom reports whether a file system has room for the clusters of a test
+// run.
 func hasRoom(dir string) bool {
 	const room = 4 << 30
 	var fs syscall.Statfs_t
@@ -34,7 +35,7 @@ func (c *Cluster) signal(s syscall.Signal) error {
 	if err != nil {
 		return err
 	}
-	// The server itself comes first, so that it starts no others.
+	// The server's main process comes first, so that it starts no further ones.
 	if err := syscall.Kill(server, s); err != nil {
 		return err
 	}
@@ -55,7 +56,7 @@ func (c *Cluster) signal(s syscall.Signal) error {
 	return errors.Join(failed...)
 }
 
-// parentOf reads a process and its parent; zero for one that has gone.
+// parentOf returns a process and its parent, or zeros if it no longer exists.
 func parentOf(file string) (pid, parent int) {
 	stat, err := os.ReadFile(file)
 	if err != nil {

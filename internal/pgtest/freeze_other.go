@@ -12,5 +12,5 @@ func (*Cluster) Freeze() error { return errNoFreeze }
 // Thaw always fails.
 func (*Cluster) Thaw() error { return errNoFreeze }
 
-// hasRoom reports whether a file system in memory has room.
+// hasRoom reports that a file system has no room: clusters go to the disk.
 func hasRoom(string) bool { return false }

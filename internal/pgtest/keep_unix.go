@@ -15,17 +15,18 @@ import (
 	"syscall"
 )
 
-// kept is a server that a shell runs for us.
+// kept is a server that a shell runs in the background.
 type kept struct {
 	shell *exec.Cmd
-	alive io.Closer // the pipe that keeps it alive
+	alive io.Closer // the shell's standard input; closing it ends the shell
 }
 
-// keep runs a script that starts a server in a folder, with the folder as its
-// first argument. The script says "ready", or "failed" and why, and then waits
-// for the end of its input before it stops the server. That comes when we
-// close the pipe, or when this process dies in any way; the folder goes with
-// the server. As root, all of it runs as the user that may run a server.
+// keep runs a script that starts a server in a folder. The folder is the
+// script's first argument. The script prints "ready", or "failed" and the
+// reason. Then it waits for the end of its input and stops the server. The
+// input ends when we close the pipe or when this process dies, however it dies.
+// The folder is then removed. If we are root, everything runs as the user of
+// serverCredential.
 func keep(dir, script string, args ...string) (*kept, error) {
 	credential, err := serverCredential(dir)
 	if err != nil {
@@ -42,7 +43,7 @@ func keep(dir, script string, args ...string) (*kept, error) {
 	return k, nil
 }
 
-// start runs the shell until it says that the server is ready.
+// start starts the shell and waits until it says that the server is ready.
 func (k *kept) start() error {
 	in, err := k.shell.StdinPipe()
 	if err != nil {
@@ -65,11 +66,11 @@ func (k *kept) start() error {
 	return errors.Join(fmt.Errorf("the server did not start: %s", strings.TrimSpace(string(reason))), err, k.shell.Wait())
 }
 
-// stop stops the server and waits until its folder has gone.
+// stop stops the server and waits until its folder is removed.
 func (k *kept) stop() error { return errors.Join(k.alive.Close(), k.shell.Wait()) }
 
-// serverCredential returns the user that a server runs as (nil: our own), and
-// gives that user the folder.
+// serverCredential returns the user for the server, or nil for our own user. It
+// makes that user the owner of the folder.
 func serverCredential(dir string) (*syscall.Credential, error) {
 	if os.Geteuid() != 0 {
 		return nil, nil

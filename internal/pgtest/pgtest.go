@@ -1,14 +1,16 @@
-// Package pgtest gives tests a schema of their own on a real PostgreSQL: as
-// good as a database of their own, and created and dropped in a tenth of the
-// time. [URL] returns an empty schema. [Schemas] lends schemas that have tables.
+// Package pgtest gives every test its own schema on a real PostgreSQL server. A
+// schema isolates as well as a database, and takes a tenth of the time to
+// create and drop. [URL] returns an empty schema. [Schemas] lends schemas that
+// already have tables.
 //
-// The server is the one that VAULT_TEST_POSTGRES names (a URL of a role that
-// may create schemas), or else a private one: it looks for the binaries and
-// creates a cluster in a temporary folder, in memory if possible; server and
-// folder go away with the test process, however it ends.
+// VAULT_TEST_POSTGRES names the server: the URL of a role that may create
+// schemas. If it is not set, pgtest looks for the PostgreSQL programs and
+// creates a private cluster in a temporary folder, in memory if possible.
+// Server and folder disappear with the test process, however it ends.
 //
-// There is no private Citus cluster: tests that need one run where VAULT_TEST_CITUS
-// names its coordinator (a URL of a role that may create schemas).
+// There is no private Citus cluster. VAULT_TEST_CITUS names a coordinator: the
+// URL of a role that may create schemas. Tests that need Citus run only if it
+// is set.
 package pgtest
 
 import (
@@ -26,24 +28,25 @@ import (
 )
 
 const (
-	// EnvServer names a running server.
+	// EnvServer is the environment variable with the URL of a running server.
 	EnvServer = "VAULT_TEST_POSTGRES"
-	// PoolerPort is the port in an address that leads to a pooler: see Pooled.
+	// PoolerPort is the port in every address of a pooler: see [Pooled].
 	PoolerPort = "6432"
-	// EnvRequire makes a missing server a failure when it is set. So does CI.
+	// EnvRequire is an environment variable. If it or CI is set, tests without
+	// a server fail instead of being skipped.
 	EnvRequire = "VAULT_TEST_REQUIRE_POSTGRES"
 )
 
-// URL returns the address of an empty schema, which is dropped when the test
-// ends: a database URL whose search_path is that schema alone. Without a server
-// the test is skipped, or fails where a server is required.
+// URL returns a database URL whose search_path is one new, empty schema. The
+// schema is dropped when the test ends. Without a server the test is skipped,
+// or fails if [EnvRequire] is set.
 func URL(t testing.TB) string {
 	t.Helper()
 	return emptySchema(t, Server(t))
 }
 
-// Schema returns the name of an empty schema, which is dropped when the test ends,
-// beside the one that [URL] returns.
+// Schema returns the name of another empty schema, which is dropped when the
+// test ends.
 func Schema(t testing.TB) string {
 	t.Helper()
 	address, err := url.Parse(URL(t))
@@ -53,8 +56,8 @@ func Schema(t testing.TB) string {
 	return address.Query().Get("search_path")
 }
 
-// Server returns the URL of the server that all tests of this process use. Without
-// a server it skips the test, or fails it where a server is required.
+// Server returns the URL of the server that all tests of this process share.
+// Without a server it skips the test, or fails it if [EnvRequire] is set.
 func Server(t testing.TB) string {
 	t.Helper()
 	server, err := sharedServer()
@@ -69,8 +72,8 @@ func Server(t testing.TB) string {
 	return ""
 }
 
-// emptySchema makes a schema on a server, which is dropped when the test ends, and
-// returns its address.
+// emptySchema creates a schema, drops it when the test ends, and returns its
+// address.
 func emptySchema(t testing.TB, server string) string {
 	t.Helper()
 	name := "vault_test_" + randomName()
@@ -89,7 +92,8 @@ func emptySchema(t testing.TB, server string) string {
 	return own
 }
 
-// sharedServer returns the URL of the server that all tests of this process use.
+// sharedServer returns the URL of the server that all tests of this process
+// share.
 var sharedServer = sync.OnceValues(func() (string, error) {
 	if server := os.Getenv(EnvServer); server != "" {
 		return server, nil
@@ -101,8 +105,8 @@ var sharedServer = sync.OnceValues(func() (string, error) {
 	return private.URL, nil
 })
 
-// private is kept reachable: its server runs for as long as its pipe is open,
-// and an unreachable pipe is closed by the garbage collector.
+// private keeps the cluster reachable. The server runs while its pipe is open,
+// and the garbage collector closes an unreachable pipe.
 var private *Cluster
 
 // admin runs one statement on the server.
@@ -116,7 +120,7 @@ func admin(server, statement string) error {
 	return err
 }
 
-// withParameter returns the server's URL with a parameter in it.
+// withParameter returns the server's URL with a query parameter set.
 func withParameter(server, name, value string) (string, error) {
 	u, err := url.Parse(server)
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 
 const envChild = "PGTEST_CHILD"
 
-// TestMain lets this binary be its own child: a process that starts a cluster,
-// names its folder, and hangs.
+// TestMain lets this binary run as its own child: a process that starts a
+// cluster, prints its address and hangs.
 func TestMain(m *testing.M) {
 	if os.Getenv(envChild) == "" {
 		os.Exit(m.Run())
@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 	select {}
 }
 
-func TestSchemasAreApart(t *testing.T) {
+func TestSchemasAreSeparate(t *testing.T) {
 	t.Parallel()
 	first, second := URL(t), URL(t)
 	for _, own := range []string{first, second} {
@@ -66,7 +66,7 @@ func TestServerOutlivesTheGarbageCollector(t *testing.T) {
 	t.Parallel()
 	own := URL(t)
 	runtime.GC()
-	runtime.GC() // finalizers of the first have been queued
+	runtime.GC() // queues the finalizers
 	db, err := sql.Open("postgres", own)
 	if err != nil {
 		t.Fatal(err)

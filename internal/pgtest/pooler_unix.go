@@ -13,9 +13,9 @@ import (
 	"github.com/lib/pq"
 )
 
-// poolerSettings let every client in as the server's user, and give it a
-// session for one transaction at a time: fewer sessions than clients, so that
-// consecutive statements meet different ones.
+// poolerSettings accept every client as the server's user. A client has a
+// session for one transaction at a time. There are fewer sessions than clients,
+// so consecutive statements of a client meet different sessions.
 const poolerSettings = `[databases]
 vault = host='%s' port=%d dbname='%s' user='%s'%s%s
 [pgbouncer]
@@ -27,7 +27,7 @@ listen_port = ` + PoolerPort + `
 auth_type = any
 `
 
-// pooler runs PgBouncer in the folder.
+// pooler runs PgBouncer in its folder.
 const pooler = `
 program=$2
 "$program" "$dir/settings" >"$dir/log" 2>&1 &
@@ -40,17 +40,17 @@ cat >/dev/null
 kill -KILL $! 2>/dev/null
 `
 
-// Pooled returns the address of an empty schema as URL does, through PgBouncer
-// where it is installed: see [Pooler].
+// Pooled returns the address of an empty schema, like [URL], but through
+// PgBouncer if it is installed: see [Pooler].
 func Pooled(t testing.TB) string {
 	t.Helper()
 	return Pooler(t, URL(t))
 }
 
-// Pooler starts PgBouncer in transaction mode and returns the address of a server,
-// and of its schema if the address names one, through it. The end of the test
-// stops it. Where PgBouncer is not installed, the address stays what it is, and
-// the test's log says so.
+// Pooler starts PgBouncer in transaction mode in front of a server. It returns
+// the address through PgBouncer, with the same schema if the given address
+// names one. PgBouncer stops when the test ends. If it is not installed, Pooler
+// returns the address unchanged and says so in the test's log.
 func Pooler(t testing.TB, address string) string {
 	t.Helper()
 	program, err := exec.LookPath("pgbouncer")
@@ -85,7 +85,8 @@ func Pooler(t testing.TB, address string) string {
 	}.Encode()
 }
 
-// settingsOfPooler is the file that PgBouncer reads, for a socket in a folder.
+// settingsOfPooler returns PgBouncer's configuration file, with a socket in a
+// folder.
 func settingsOfPooler(config *pq.Config, dir string) string {
 	password, path := "", ""
 	if config.Password != "" {

@@ -11,27 +11,27 @@ import (
 	"testing"
 )
 
-// Schemas lends schemas to tests, one test at a time. To fill a schema with
-// tables takes a hundred times as long as to delete the few rows of a test, so a
-// schema that comes back is emptied and lent again. A schema whose tables,
-// indexes, triggers or functions a test has changed is dropped.
+// Schemas lends schemas to tests, each to one test at a time. Filling a schema
+// with tables takes a hundred times as long as deleting the few rows of a test.
+// A returned schema is therefore emptied and lent again. It is dropped if the
+// test failed, or changed its tables, indexes, triggers or functions.
 type Schemas struct {
-	// Fill makes the tables in an empty schema.
+	// Fill creates the tables in an empty schema.
 	Fill func(tb testing.TB, address string)
-	// Keep names the table whose rows are part of what Fill made.
+	// Keep names the table whose rows belong to what Fill created.
 	Keep string
 
 	mu    sync.Mutex
 	db    *sql.DB
-	shape string // of a schema after Fill
+	shape string // of every schema after Fill
 	free  []*schema
 }
 
-// schema is one that Schemas lends.
+// schema is a schema that Schemas lends.
 type schema struct{ name, address string }
 
-// URL returns the address of a schema with the tables that Fill made and no rows
-// in them, as the function [URL] does. The end of the test returns it.
+// URL returns the address of a schema with the tables of Fill and no rows in
+// them, like the function [URL]. The schema is returned when the test ends.
 func (s *Schemas) URL(t testing.TB) string {
 	t.Helper()
 	one := s.take()
@@ -46,7 +46,7 @@ func (s *Schemas) URL(t testing.TB) string {
 	return one.address
 }
 
-// take returns a schema that is free, or nil.
+// take returns a free schema, or nil.
 func (s *Schemas) take() *schema {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -58,7 +58,7 @@ func (s *Schemas) take() *schema {
 	return one
 }
 
-// fill makes another schema.
+// fill creates another schema and fills it.
 func (s *Schemas) fill(t testing.TB) *schema {
 	t.Helper()
 	server := Server(t)
@@ -84,7 +84,7 @@ func (s *Schemas) fill(t testing.TB) *schema {
 	return one
 }
 
-// connect opens the connections to the server that all schemas share.
+// connect opens the database handle that all schemas share.
 func (s *Schemas) connect(server string) (err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -94,7 +94,8 @@ func (s *Schemas) connect(server string) (err error) {
 	return err
 }
 
-// giveBack empties a schema, or drops it if it is no longer what it was.
+// giveBack empties a schema for the next test. It drops the schema if the test
+// failed or changed its shape.
 func (s *Schemas) giveBack(one *schema, failed bool) error {
 	ctx := context.Background()
 	shape, large, err := s.look(ctx, one)
@@ -117,7 +118,7 @@ func (s *Schemas) giveBack(one *schema, failed bool) error {
 	return nil
 }
 
-// Drop drops all schemas, when no test uses one of them any more.
+// Drop drops all schemas. Call it when no test uses them any more.
 func (s *Schemas) Drop() error {
 	if s.db == nil {
 		return nil
@@ -130,12 +131,13 @@ func (s *Schemas) Drop() error {
 	return errors.Join(errors.Join(failed...), s.db.Close())
 }
 
-// largeSchema is from how many bytes on a table is truncated. Its rows would take
-// longer to delete, and their dead versions longer to read past.
+// largeSchema is the size of a table, in bytes, above which tables are
+// truncated: deleting many rows takes longer, and so does reading past their
+// dead versions.
 const largeSchema = 256 << 10
 
-// shapeText describes all that is in a schema except its rows, and tells whether a
-// table of it is large.
+// shapeText describes everything in a schema except its rows. It also says
+// whether one of the tables is large.
 const shapeText = `SELECT
 	(SELECT md5(string_agg(concat_ws(' ', relname, relkind, relnatts, relhastriggers, relhasrules), ',' ORDER BY relname))
 		FROM pg_class WHERE relnamespace = $1::regnamespace)
@@ -144,7 +146,7 @@ const shapeText = `SELECT
 	EXISTS (SELECT FROM pg_class c LEFT JOIN pg_class t ON t.oid = c.reltoastrelid
 		WHERE c.relnamespace = $1::regnamespace AND c.relkind = 'r' AND pg_relation_size(c.oid) + COALESCE(pg_relation_size(t.oid), 0) > $2)`
 
-// emptySchemaText removes all rows, except those of one table.
+// emptySchemaText removes the rows of all tables except one.
 const emptySchemaText = `DO $$ DECLARE tables text[] := ARRAY(SELECT oid::regclass FROM pg_class
 		WHERE relnamespace = '%s'::regnamespace AND relkind IN ('r', 'p') AND NOT relispartition AND relname <> '%s');
 	one text;
@@ -158,14 +160,15 @@ BEGIN
 	END LOOP;
 END $$`
 
-// look describes a schema, and tells whether a table of it is large.
+// look returns the description of a schema, and whether one of its tables is
+// large.
 func (s *Schemas) look(ctx context.Context, one *schema) (shape string, large bool, err error) {
 	row := s.db.QueryRowContext(ctx, fmt.Sprintf(shapeText, one.name, s.Keep), one.name, largeSchema)
 	err = row.Scan(&shape, &large)
 	return shape, large, err
 }
 
-// SchemaOf returns the schema that an address of URL leads to.
+// SchemaOf returns the schema in an address that URL returned.
 func SchemaOf(t testing.TB, address string) string {
 	t.Helper()
 	u, err := url.Parse(address)

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// fillNotes makes two tables, one of which has a row that stays.
+// fillNotes creates two tables. One has a row that stays.
 func fillNotes(tb testing.TB, address string) {
 	tb.Helper()
 	run(tb, address, `CREATE TABLE notes (n int, filler bytea); CREATE TABLE version AS SELECT 1 AS version`)
@@ -31,10 +31,10 @@ func rowsOf(tb testing.TB, address, table string) (n int) {
 	return n
 }
 
-// TestSchemasAreLentAgain has tests write to a schema, one after the other. Each
-// finds it as it was, or another one if the test before it has changed more than
-// rows.
-func TestSchemasAreLentAgain(t *testing.T) { //nolint:tparallel // its subtests come one after the other
+// TestSchemasAreLentAgain lets tests write to a schema, one after the other.
+// Each test gets an empty schema. It gets a new one if the previous test
+// changed more than rows.
+func TestSchemasAreLentAgain(t *testing.T) { //nolint:tparallel // its subtests run in sequence
 	t.Parallel()
 	s := &Schemas{Fill: fillNotes, Keep: "version"}
 	t.Cleanup(func() {
@@ -45,7 +45,7 @@ func TestSchemasAreLentAgain(t *testing.T) { //nolint:tparallel // its subtests 
 	var last string
 	for _, test := range []struct {
 		name, does string
-		again      bool // the same schema serves the next test
+		again      bool // the next test gets the same schema
 	}{
 		{"few rows", `INSERT INTO notes VALUES (1)`, true},
 		{"many rows", `INSERT INTO notes SELECT i, decode(repeat('00', 1000), 'hex') FROM generate_series(1, 1000) i`, true},
@@ -56,7 +56,7 @@ func TestSchemasAreLentAgain(t *testing.T) { //nolint:tparallel // its subtests 
 		{"a row that stays", `INSERT INTO version VALUES (2)`, false},
 		{"the last", `SELECT`, true},
 	} {
-		t.Run(test.name, func(t *testing.T) { //nolint:paralleltest // one after the other, as it says
+		t.Run(test.name, func(t *testing.T) { //nolint:paralleltest // in sequence
 			own := s.URL(t)
 			if got := rowsOf(t, own, "notes"); got != 0 {
 				t.Errorf("%d notes, want none", got)
@@ -65,10 +65,10 @@ func TestSchemasAreLentAgain(t *testing.T) { //nolint:tparallel // its subtests 
 				t.Errorf("%d versions, want one", got)
 			}
 			if last != "" && own != last {
-				t.Error("another schema than before")
+				t.Error("not the schema of the previous test")
 			}
 			if other := s.URL(t); other == own {
-				t.Error("the same schema twice at a time")
+				t.Error("two schemas in use have the same address")
 			}
 			run(t, own, test.does)
 			last = ""

@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// format writes a node as a query that means the same.
+// format returns a query with the same meaning as a node.
 func format(n Node) string {
 	switch n := n.(type) {
 	case And:
@@ -83,12 +83,12 @@ func FuzzParse(f *testing.F) {
 			return
 		}
 		if utf8.RuneCountInString(q) > MaxLength {
-			t.Fatalf("a query of %d characters was taken", utf8.RuneCountInString(q))
+			t.Fatalf("a query of %d characters was accepted", utf8.RuneCountInString(q))
 		}
 		Match(n, &Doc{CreatedAt: time.Unix(0, 0)})
 		text := format(n)
 		if strings.Contains(text, formatTime(latest)+" TO "+formatTime(latest)) {
-			return // the last moment that there is holds nothing, and no text says so
+			return // an empty range at the latest time cannot be written as a query
 		}
 		again, err := parse(text)
 		if err != nil {

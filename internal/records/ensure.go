@@ -35,8 +35,9 @@ func CheckName(name string) error {
 	return fault.Of(bad)
 }
 
-// Ensure returns the entity with a name, and reports whether it was created, which
-// needs a permission. If another node was faster, it returns the entity of that node.
+// Ensure returns the entity with a name, and reports whether it has created it,
+// which needs the given permission. If another node was faster, it returns the
+// entity of that node.
 func (k *Kind[T]) Ensure(ctx context.Context, op *core.Op, name, permission string, build func() (*T, error)) (item *T, created bool, err error) {
 	if err := CheckName(name); err != nil {
 		return nil, false, err

@@ -28,7 +28,7 @@ var shownFields = []string{
 	"id", "tenant_id", "created_by", "created_at", "modified_by", "modified_at", "key", "webhook_secret",
 }
 
-// PatchText returns a merge patch that a caller gave as JSON text.
+// PatchText returns a caller's merge patch as JSON text.
 func PatchText(patch any) ([]byte, error) {
 	v, err := core.ParseJSON("", patch)
 	if err != nil {

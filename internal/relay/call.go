@@ -27,7 +27,7 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// Call takes a request of a caller through the proxy that it names.
+// Call sends a request of a caller through the proxy that it names.
 func (r *Relay) Call(ctx context.Context, op *core.Op, p *Call) (*Answer, error) {
 	if p.Key == "" && p.URL == "" {
 		return nil, errNoDestination(ctx)
@@ -60,7 +60,8 @@ func errNoDestination(ctx context.Context) error {
 	return fault.Field(trace.Prefix(ctx)+"PROXY-KEY", "must name a proxy by its key, or a destination by its URL")
 }
 
-// CallOpen is Call for somebody without an API key, who calls from an origin.
+// CallOpen is Call without an API key. The caller comes from the given
+// origin.
 func (r *Relay) CallOpen(ctx context.Context, p *Call, origin string) (*Answer, error) {
 	switch {
 	case p.Key == "" && p.URL == "":
@@ -84,7 +85,7 @@ func (r *Relay) CallOpen(ctx context.Context, p *Call, origin string) (*Answer, 
 	})
 }
 
-// Stranger returns the caller of a proxy that has no API key.
+// Stranger returns the caller of a proxy without an API key.
 func (r *Relay) Stranger(ctx context.Context, key string) (core.Caller, error) {
 	x, err := r.openProxyOf(ctx, key)
 	if err != nil {
@@ -93,8 +94,9 @@ func (r *Relay) Stranger(ctx context.Context, key string) (core.Caller, error) {
 	return r.Vault.Owner(x.TenantID).At(core.Stranger(x.TenantID, x.ID)), nil
 }
 
-// anonymous returns who calls a proxy without an API key: the proxy's
-// application, if that may use tokens, else somebody who may do nothing.
+// anonymous returns the identity for a proxy call without an API key. It is
+// the proxy's application if that may use tokens, and otherwise an identity
+// without permissions.
 func anonymous(ctx context.Context, op *core.Op, x *Proxy) (core.Identity, error) {
 	stranger := core.Stranger(x.TenantID, x.ID)
 	if x.ApplicationID == (uuid.UUID{}) {
@@ -107,7 +109,7 @@ func anonymous(ctx context.Context, op *core.Op, x *Proxy) (core.Identity, error
 	return id.Calling(x.ID), err
 }
 
-// openProxyOf finds a proxy that anybody may call.
+// openProxyOf finds a proxy that requires no authentication.
 func (r *Relay) openProxyOf(ctx context.Context, key string) (*Proxy, error) {
 	x, err := r.proxyOf(ctx, key)
 	if err == nil && x.RequireAuth {
@@ -116,12 +118,12 @@ func (r *Relay) openProxyOf(ctx context.Context, key string) (*Proxy, error) {
 	return x, err
 }
 
-// maxKey is longer than every key.
+// maxKey is longer than any key.
 const maxKey = 100
 
-// proxyOf finds a proxy by its key. The proxy is used for up to a second, but on
-// the node that changes it not beyond the change; then it is dropped, because it
-// may hold secrets.
+// proxyOf finds a proxy by its key. It caches the proxy for up to a second,
+// and on the node that changes the proxy at most until the change. The cached
+// proxy is then dropped, because it may contain secrets.
 func (r *Relay) proxyOf(ctx context.Context, key string) (*Proxy, error) {
 	if len(key) > maxKey {
 		return nil, fault.ErrNoProxy
@@ -149,12 +151,12 @@ func (r *Relay) proxyOf(ctx context.Context, key string) (*Proxy, error) {
 	return x, nil
 }
 
-// mayStillOpen asks whether the tenant of a proxy still exists.
+// mayStillOpen checks that the tenant of a proxy still exists.
 func (r *Relay) mayStillOpen(ctx context.Context, x *Proxy) error {
 	return gone(core.Run(ctx, r.Vault.Owner(x.TenantID), &verbs.Find, func(context.Context, *core.Op) error { return nil }))
 }
 
-// gone says of a tenant that is being deleted that its proxies are gone.
+// gone converts the error for a tenant that is being deleted to ErrNoProxy.
 func gone(err error) error {
 	if errors.Is(err, fault.ErrNotFound) {
 		return fault.ErrNoProxy
@@ -162,11 +164,12 @@ func gone(err error) error {
 	return err
 }
 
-// ScriptCall lets running code send a request through a proxy, with the options
-// proxyKey or proxyUrl, path, query, headers, body and detokenize. The body is sent
-// as it is, unless detokenize is true: code puts the data of tokens in it, and data
-// that reads like an expression must not become one. The result has status, headers
-// and body; the body is a value when it is JSON, else a string.
+// ScriptCall lets running code send a request through a proxy. Its options
+// are proxyKey or proxyUrl, path, query, headers, body and detokenize. The
+// body is sent unchanged unless detokenize is true, because code may put the
+// data of tokens in it, and data that looks like an expression must not
+// become one. The result has status, headers and body. A JSON body becomes a
+// value, any other body a string.
 func (r *Relay) ScriptCall(ctx context.Context, as core.Caller, method string, args json.RawMessage) (json.RawMessage, error) {
 	p := &Call{Method: method}
 	m := &Message{Header: http.Header{}}
@@ -200,8 +203,8 @@ func (p *Call) read(r *form.Reader, m *Message) {
 	p.asIs = !r.Bool("detokenize", false)
 }
 
-// json reads an answer for running code. What it holds of it counts, and a
-// body that is JSON stays a text: as a tree it would take many times the memory.
+// json returns a response for running code. Its memory is counted. A JSON
+// body stays text, because a tree would take many times the memory.
 func (a *Answer) json(limit int64, counted *limits.Bytes) (json.RawMessage, error) {
 	defer a.Body.Close()
 	raw, err := counted.Read(a.Body, limit+1)

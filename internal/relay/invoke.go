@@ -29,7 +29,7 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// Config is what a relay depends on. All fields are required.
+// Config is the configuration of a Relay. All fields are required.
 type Config struct {
 	Vault  *core.Vault
 	Egress *egress.Client
@@ -39,7 +39,7 @@ type Config struct {
 	Timeout time.Duration
 }
 
-// Relay administers proxies and takes requests through them. Make one with New.
+// Relay manages proxies and sends requests through them. Create it with New.
 type Relay struct {
 	Config
 	open *cache.Cache[storage.Key, *Proxy] // by the hashes of their keys
@@ -50,7 +50,7 @@ func New(cfg Config) *Relay { return &Relay{Config: cfg, open: cache.New[storage
 
 // Call is a request through a proxy.
 type Call struct {
-	Key, URL      string // of a stored proxy, or of the destination of an ephemeral one
+	Key, URL      string // key of a stored proxy, or URL of an ephemeral one
 	Method        string // default GET
 	Path, Query   string // appended to the path and query of the destination, unchanged
 	Header        http.Header
@@ -61,7 +61,7 @@ type Call struct {
 	// KeepAlive and Connection, if not empty, are sent in the headers with
 	// these names.
 	KeepAlive, Connection string
-	// asIs means that nothing is filled in: what looks like an expression is data.
+	// asIs means that nothing is replaced: text that looks like an expression is data.
 	asIs bool
 }
 
@@ -85,9 +85,9 @@ type invocation struct {
 // ephemeral is the id in the log for a proxy that is not stored.
 const ephemeral = "ephemeral"
 
-// invoke takes a request through a proxy to the destination, and the answer back.
-// The expressions of its body are replaced by the data of tokens, and the
-// transforms of the proxy run.
+// invoke sends a request through a proxy to the destination, and returns the
+// response. It replaces the expressions in the body by the data of tokens, and runs
+// the proxy's transforms.
 func (r *Relay) invoke(ctx context.Context, op *core.Op, x *Proxy, p *Call) (*Answer, error) {
 	if p.MaxBody <= 0 {
 		p.MaxBody = int64(op.Vault.MaxBytes)

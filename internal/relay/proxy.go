@@ -21,8 +21,8 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// Proxy is a proxy as it is stored. The front documents the fields. A proxy without
-// an ID is not stored.
+// Proxy is a proxy. Package vault documents the fields. A proxy without an ID
+// is not stored.
 type Proxy struct {
 	ID                uuid.UUID         `json:"id"`
 	TenantID          uuid.UUID         `json:"tenant_id"`
@@ -53,7 +53,7 @@ func (t *Transform) code() string {
 	return t.Code
 }
 
-// Proxies are the records of proxies.
+// Proxies stores proxies as records.
 var Proxies = records.Kind[Proxy]{
 	Name: audit.Proxy,
 	Columns: func(x *Proxy) storage.Record {
@@ -69,7 +69,7 @@ var Proxies = records.Kind[Proxy]{
 	},
 }
 
-// Params describes a proxy. The front documents the fields.
+// Params are the parameters of a proxy. Package vault documents the fields.
 type Params struct {
 	Name              string            `json:"name"`
 	DestinationURL    string            `json:"destination_url"`
@@ -111,7 +111,7 @@ func (p *Params) Same(q *Params) bool {
 		p.Application.Same(q.Application) && required(p.RequireAuth) == required(q.RequireAuth)
 }
 
-// params returns what describes the proxy.
+// params returns the parameters of the proxy.
 func (x *Proxy) params() Params {
 	p := Params{Name: x.Name, DestinationURL: x.DestinationURL, Configuration: maps.Clone(x.Configuration),
 		RequestTransform: x.RequestTransform, ResponseTransform: x.ResponseTransform, RequireAuth: new(x.RequireAuth)}
@@ -121,7 +121,7 @@ func (x *Proxy) params() Params {
 	return p
 }
 
-// set changes what parameters describe.
+// set sets the fields of the proxy from parameters.
 func (x *Proxy) set(p *Params) {
 	x.Name, x.DestinationURL, x.Configuration = p.Name, p.DestinationURL, p.Configuration
 	x.RequestTransform, x.ResponseTransform = p.RequestTransform, p.ResponseTransform
@@ -137,7 +137,7 @@ func (r *Relay) check(ctx context.Context, op *core.Op, p *Params, old *Proxy) e
 	return r.checkCode(ctx, op, p, old)
 }
 
-// checkFields checks everything but whether the transforms can be used.
+// checkFields makes all checks except whether the transforms can be used.
 func (r *Relay) checkFields(ctx context.Context, op *core.Op, p *Params) error {
 	bad := &form.Problems{}
 	form.CheckName(bad, "name", p.Name)
@@ -155,14 +155,14 @@ func (r *Relay) checkFields(ctx context.Context, op *core.Op, p *Params) error {
 	return fault.Of(bad)
 }
 
-// checkURL checks a URL that something will be sent to.
+// checkURL checks the URL of a destination.
 func (r *Relay) checkURL(bad *form.Problems, path, text string) {
 	if _, err := r.Egress.CheckURL(text); err != nil {
 		bad.Add(path, "must be an absolute URL that the egress policy allows: %s", err.Error())
 	}
 }
 
-// checkCode lets the runtime look at transforms that are not the old ones.
+// checkCode lets the runtime check transforms that differ from the old ones.
 func (r *Relay) checkCode(ctx context.Context, op *core.Op, p *Params, old *Proxy) error {
 	if err := r.Runs.Check(ctx, op, "request_transform.code", p.Name, p.RequestTransform.code(), old.RequestTransform.code()); err != nil {
 		return err
@@ -170,7 +170,7 @@ func (r *Relay) checkCode(ctx context.Context, op *core.Op, p *Params, old *Prox
 	return r.Runs.Check(ctx, op, "response_transform.code", p.Name, p.ResponseTransform.code(), old.ResponseTransform.code())
 }
 
-// Create adds a proxy and gives it a key.
+// Create creates a proxy with a key.
 func (r *Relay) Create(ctx context.Context, op *core.Op, p *Params) (*Proxy, error) {
 	x, err := r.build(ctx, op, p)
 	if err != nil {
@@ -182,15 +182,16 @@ func (r *Relay) Create(ctx context.Context, op *core.Op, p *Params) (*Proxy, err
 	return x.seenBy(op), nil
 }
 
-// Ensure returns the proxy with the name of p, and creates it if there is none.
+// Ensure returns the proxy with the name of p. If it does not exist, Ensure
+// creates it.
 func (r *Relay) Ensure(ctx context.Context, op *core.Op, p *Params) (x *Proxy, created bool, err error) {
 	return Proxies.Ensure(ctx, op, p.Name, access.ProxyCreate, func() (*Proxy, error) { return r.build(ctx, op, p) })
 }
 
-// keyLength gives a key 128 random bits.
+// keyLength is the length of a key, which has 128 random bits.
 const keyLength = 22
 
-// build returns a proxy that is still to be stored.
+// build returns a proxy that is not stored yet.
 func (r *Relay) build(ctx context.Context, op *core.Op, p *Params) (*Proxy, error) {
 	if err := r.check(ctx, op, p, &Proxy{}); err != nil {
 		return nil, err
@@ -200,8 +201,8 @@ func (r *Relay) build(ctx context.Context, op *core.Op, p *Params) (*Proxy, erro
 	return x, nil
 }
 
-// seenBy returns a changed proxy as the caller may see it: with its
-// configuration only if it may read proxies.
+// seenBy returns a changed proxy as the caller may see it. Only a caller that
+// may read proxies sees the configuration.
 func (x *Proxy) seenBy(op *core.Op) *Proxy {
 	if op.Grant().Has(access.ProxyRead) {
 		return x
@@ -236,7 +237,7 @@ func (r *Relay) Patch(ctx context.Context, op *core.Op, id uuid.UUID, patch any)
 		}
 		kept := p.Application
 		if !records.Names(text, "application") && !records.Names(text, "application_id") {
-			p.Application = nil // it was checked when it was set, and may be gone
+			p.Application = nil // it was checked when it was set, and may have been deleted since
 		}
 		if err := r.check(ctx, op, &p, x); err != nil {
 			return err
@@ -270,8 +271,8 @@ func (r *Relay) Delete(ctx context.Context, op *core.Op, id uuid.UUID) error {
 	return Proxies.Delete(ctx, op, id, nil)
 }
 
-// TestCode returns the code of a reactor, or else of a transform of a proxy, for a
-// test run.
+// TestCode returns the code of a reactor or of a proxy's transform for a test
+// run.
 func TestCode(ctx context.Context, op *core.Op, reactor, proxy uuid.UUID, response bool) (runs.Code, error) {
 	if reactor != (uuid.UUID{}) {
 		return runs.ReactorCode(ctx, op, reactor)

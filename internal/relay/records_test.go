@@ -17,13 +17,13 @@ import (
 )
 
 // breakouts are contents of tokens that end a string, a line, a record or an
-// expression where they are inserted as they are.
+// expression if they are inserted unchanged.
 var breakouts = []string{
 	`","admin":true,"x":"`, "\"}\n{\"admin\":true,\"x\":\"", "\"}\r\n\x1e{\"admin\":true}\n", `\`, `\"`, "}}", "{{ tok }}", "*/", "' + x + '",
 	"\u2028\u2029\x00\x1e",
 }
 
-// fill fills a body of a type in with the value of the token tok.
+// fill replaces the expressions of a body by the value of the token tok.
 func fill(t *testing.T, header http.Header, body string, tok jsonx.Value) (string, *form.Problems) {
 	t.Helper()
 	b, bad := relay.Scan(header, []byte(body))
@@ -41,7 +41,7 @@ func ofType(typ string) http.Header {
 	return http.Header{"Content-Type": {typ}}
 }
 
-// Types that hold JSON, by what parts their texts.
+// Types that contain JSON, by the separator of their texts.
 var (
 	documents = []string{"", "application/json", "application/json5", "application/x-json", "text/json", "text/x-json", "text/json; charset=utf-8",
 		"application/jsonc", "application/x-amz-json-1.1", "application/vnd.api+json", "application/json, application/json", "json", "Application/JSON5"}
@@ -82,15 +82,15 @@ func TestValuesCannotBreakOutOfJSON(t *testing.T) {
 	}
 }
 
-// wantAround compares what stands around an expression.
+// wantAround compares the text around an expression.
 func wantAround(t *testing.T, typ, got, before, after string) {
 	t.Helper()
 	if !strings.HasPrefix(got, before) || !strings.HasSuffix(got, after) {
-		t.Errorf("%q: what stands around the expression has changed: %q", typ, got)
+		t.Errorf("%q: the text around the expression has changed: %q", typ, got)
 	}
 }
 
-// texts reads the JSON texts of a body as its receiver does.
+// texts parses the JSON texts of a body as its receiver does.
 func texts(t *testing.T, typ, body, sep string) (all []any) {
 	t.Helper()
 	pieces := []string{body}
@@ -123,7 +123,7 @@ func TestObjectsStayOnTheirLine(t *testing.T) {
 	}
 }
 
-func TestWhatIsNotStrictJSONIsRefused(t *testing.T) {
+func TestInvalidJSONIsRefused(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct{ typ, body, path string }{
 		"JSON5, single quotes":      {"application/json5", `{'x':'{{ tok }}'}`, ""},
@@ -160,7 +160,7 @@ func TestWhatIsNotStrictJSONIsRefused(t *testing.T) {
 	}
 }
 
-// What nobody takes for JSON is text, as ever.
+// Text that no reader takes for JSON is treated as text.
 func TestUntypedTextIsText(t *testing.T) {
 	t.Parallel()
 	const content = `a"b` + "\n"
@@ -175,7 +175,7 @@ func TestUntypedTextIsText(t *testing.T) {
 	}
 }
 
-func TestPartsOfJSONUnderAnotherName(t *testing.T) {
+func TestPartsWithOtherJSONTypes(t *testing.T) {
 	t.Parallel()
 	header := ofType("multipart/form-data; boundary=XX")
 	for typ, body := range map[string]string{"application/x-ndjson": "1\r\n{\"x\":%}", "application/json-seq": "\x1e{\"x\":%}\n", "text/x-json": `{"x":%}`, "": `{"x":%}`} {

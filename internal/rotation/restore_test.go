@@ -9,7 +9,7 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// restore puts back records that were read before.
+// restore restores records that were read earlier.
 func restore(t *testing.T, store storage.Storage, before []storage.Record) {
 	t.Helper()
 	now, _, err := store.ListRecords(t.Context(), storage.RecordFilter{Limit: 100})
@@ -29,10 +29,10 @@ func restore(t *testing.T, store storage.Storage, before []storage.Record) {
 	}
 }
 
-// A database that is restored while a vault serves it may not have the keys which
-// the vault knows. The vault must not acknowledge a token under such a key. Once it
-// is restarted it uses the restored keys.
-func TestRestoreBehindARotation(t *testing.T) {
+// A database that is restored while a vault serves it may lack keys that the
+// vault knows. The vault must not acknowledge a token with such a key. After
+// a restart it uses the restored keys.
+func TestRestoreAfterARotation(t *testing.T) {
 	t.Parallel()
 	h := onMemory(t)
 	key := vault.NewKey()

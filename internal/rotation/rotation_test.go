@@ -16,8 +16,8 @@ import (
 	"github.com/seed-72ea4aab/vault/storage/sqlite"
 )
 
-// hooked calls a function before a read that every scan of a rotation makes, and
-// before a token is inserted. Rotations on it do not wait.
+// hooked calls a function before a read that every scan of a rotation makes,
+// and before a token is inserted. Rotations on it do not wait.
 type hooked struct {
 	storage.Storage
 	*keyring.Gate
@@ -74,8 +74,8 @@ func (h *hooked) SealedRows(ctx context.Context, f storage.SealedFilter) ([]stor
 	return h.Storage.SealedRows(ctx, f)
 }
 
-// A rotation that others have overtaken does not destroy the key that they
-// have just retired.
+// A rotation that other rotations have overtaken does not destroy the key
+// that they have just retired.
 func TestRotationDestroysOnlyItsOwnKey(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
@@ -88,7 +88,7 @@ func TestRotationDestroysOnlyItsOwnKey(t *testing.T) {
 
 	var scans atomic.Int32
 	h.sealed = func() {
-		if scans.Add(1) != 4 { // the last read before the first rotation destroys
+		if scans.Add(1) != 4 { // the last read before the first rotation destroys the key
 			return
 		}
 		if err := v.RotateDataKeys(ctx, c.TenantID(), nil); err != nil {
@@ -97,7 +97,7 @@ func TestRotationDestroysOnlyItsOwnKey(t *testing.T) {
 		cut, cancel := context.WithCancel(ctx)
 		h.lists = cancel
 		if err := v.RotateDataKeys(cut, c.TenantID(), nil); !errors.Is(err, context.Canceled) {
-			t.Errorf("the next rotation, cut off before its first row: %v", err)
+			t.Errorf("the next rotation, interrupted before its first row: %v", err)
 		}
 		h.lists = nil
 	}
@@ -108,15 +108,15 @@ func TestRotationDestroysOnlyItsOwnKey(t *testing.T) {
 		t.Errorf("the token can no longer be read: %v", err)
 	}
 	if err := v.RotateDataKeys(ctx, c.TenantID(), nil); err != nil {
-		t.Errorf("going on with the rotation that was cut off: %v", err)
+		t.Errorf("continuing the interrupted rotation: %v", err)
 	}
 	if _, err := c.GetToken(ctx, tok.ID); err != nil {
 		t.Errorf("the token after it: %v", err)
 	}
 }
 
-// A write that a rotation overtakes is sealed again, also when the rotation does
-// not wait.
+// A write that a rotation overtakes is sealed again, even if the rotation
+// does not wait.
 func TestRotationOvertakesAWrite(t *testing.T) {
 	t.Parallel()
 	h := onMemory(t)
@@ -137,7 +137,7 @@ func TestRotationOvertakesAWrite(t *testing.T) {
 	}
 }
 
-// Rows that are too large to be sealed again together are sealed in smaller
+// Rows that are too large to be resealed together are resealed in smaller
 // batches.
 func TestRotationOfLargeRows(t *testing.T) {
 	t.Parallel()
@@ -167,10 +167,11 @@ func TestRotationOfLargeRows(t *testing.T) {
 	}
 }
 
-// batch is how many rows a rotation reseals in one change.
+// batch is the number of rows that a rotation reseals in one change.
 const batch = 200
 
-// rotatingNodes are two vaults on one database, whose rotations wait for nobody.
+// rotatingNodes returns two vaults on one database whose rotations do not
+// wait.
 func rotatingNodes(t *testing.T) (nodes [2]*vault.Vault, store *hooked, key *vault.Key, c *vault.Client) {
 	t.Helper()
 	path, gate := filepath.Join(t.TempDir(), "vault.db"), &keyring.Gate{}
@@ -199,7 +200,7 @@ func rotatingNodes(t *testing.T) (nodes [2]*vault.Vault, store *hooked, key *vau
 	return nodes, store, key, c
 }
 
-// Rotations of one tenant on two nodes at once do not get into each other's way.
+// Concurrent rotations of one tenant on two nodes do not disturb each other.
 func TestRotationsOnTwoNodes(t *testing.T) {
 	t.Parallel()
 	nodes, store, key, c := rotatingNodes(t)
@@ -240,8 +241,7 @@ func TestRotationsOnTwoNodes(t *testing.T) {
 	}
 }
 
-// A tenant that is deleted while its keys are rotated is gone, wherever the
-// rotation is.
+// A tenant can be deleted during any step of a rotation.
 func TestTenantIsDeletedDuringARotation(t *testing.T) {
 	t.Parallel()
 	for name, hook := range map[string]func(*hooked, func()){

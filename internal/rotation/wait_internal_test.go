@@ -11,8 +11,8 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/keyring"
 )
 
-// The old key is destroyed when no node can use it any more: keys are used for
-// MaxAge, and a write that began before may take a little longer.
+// The old key is destroyed when no node can use it any more. Keys are used
+// for MaxAge, and a write that started before may take a little longer.
 func TestRotationWaits(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -19,32 +19,32 @@ import (
 	"github.com/seed-72ea4aab/vault/script"
 )
 
-// Operation is an operation of the client instance that running code has. Its
-// arguments and results are those of the REST API, its errors those of package
-// fault.
+// Operation is an operation of the client instance of running code. Its
+// arguments and results are those of the REST API. Its errors are errors of
+// package fault.
 type Operation func(ctx context.Context, as core.Caller, args json.RawMessage) (any, error)
 
-// host is what running code can reach: the vault, as its application, and the
+// host gives running code access to the vault, as its application, and to the
 // network, through the guarded client.
 type host struct {
 	runs    *Runs
 	tenant  uuid.UUID
 	entity  core.Entity
 	client  *core.Caller   // nil without an application
-	lineage limits.Lineage // of what the code asks for
+	lineage limits.Lineage // lineage for the operations of the code
 	broken  sync.Once
 }
 
-// newTurns returns the turns that calls of running code take at the database: so
-// many in all, and half of them for one tenant. The calls are short, so a few at a
-// time are enough, and each may hold a page.
+// newTurns returns the places for database calls of running code. One tenant
+// may use half of them. The calls are short, so a few at a time are enough.
+// Each may hold a page.
 func newTurns() *share.Places[uuid.UUID] {
 	all := max(8, 4*runtime.GOMAXPROCS(0))
 	return share.New[uuid.UUID](share.Limits{Total: all, Each: all / 2})
 }
 
-// newHost returns what code of an entity can reach. App is the application that its
-// client instance acts as, nil for none.
+// newHost returns the host for the code of an entity. App is the application
+// that its client instance acts as, or nil.
 func (r *Runs) newHost(op *core.Op, entity core.Entity, app *core.Identity, from limits.Lineage) script.Host {
 	h := &host{runs: r, tenant: op.Tenant(), entity: entity, lineage: from}
 	if app != nil {
@@ -54,9 +54,10 @@ func (r *Runs) newHost(op *core.Op, entity core.Entity, app *core.Identity, from
 	return h
 }
 
-// Log hands console output to the embedding program, if it asked for it. A
-// panic there does not end the run. The logger hears of it once in a run, and gets only
-// the type: the value may hold the line.
+// Log passes console output to the embedding program, if it has set a
+// function for it. A panic in that function does not end the run. It is
+// logged once per run, with only the type of the value, because the value may
+// contain the line.
 func (h *host) Log(line script.Line) {
 	if h.runs.Log == nil {
 		return
@@ -71,8 +72,8 @@ func (h *host) Log(line script.Line) {
 	h.runs.Log(h.tenant, h.entity, line)
 }
 
-// Call carries out an operation of the client instance. Its errors are what the
-// code may know of them.
+// Call performs an operation of the client instance. Its errors contain only
+// what the code may see.
 func (h *host) Call(ctx context.Context, op string, args json.RawMessage) (json.RawMessage, error) {
 	out, err := h.call(ctx, op, args)
 	if err != nil {
@@ -117,8 +118,8 @@ func (h *host) call(ctx context.Context, op string, args json.RawMessage) (json.
 	return json.Marshal(out)
 }
 
-// fetch carries out a request of running code. What it reads counts as held
-// until the answer is written.
+// fetch performs a request of running code. The memory of the response counts
+// until the result is written.
 func (h *host) fetch(ctx context.Context, args json.RawMessage) (json.RawMessage, error) {
 	read := 0
 	defer func() { h.lineage.Bytes.Release(read) }()
@@ -129,6 +130,6 @@ func (h *host) fetch(ctx context.Context, args json.RawMessage) (json.RawMessage
 	})
 }
 
-// runsMore reports whether an operation runs code, or waits for another
-// server. Such a call may take long, and what it waits for may need a turn.
+// runsMore reports whether an operation runs code or waits for another
+// server. Such a call may take long, and the nested work may need a turn.
 func runsMore(op string) bool { return op == "reactors.react" || strings.HasPrefix(op, "proxy.") }

@@ -20,7 +20,7 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// Reactor is a reactor as it is stored. The front documents the fields.
+// Reactor is a stored reactor. Package vault documents the fields.
 type Reactor struct {
 	ID            uuid.UUID         `json:"id"`
 	TenantID      uuid.UUID         `json:"tenant_id"`
@@ -35,12 +35,12 @@ type Reactor struct {
 	Unreadable    bool              `json:"unreadable,omitempty"`
 }
 
-// Application names the application that code acts as.
+// Application refers to the application that code acts as.
 type Application struct {
 	ID uuid.UUID `json:"id"`
 }
 
-// Named returns the id of the application; zero for none.
+// Named returns the id of the application, or zero.
 func (a *Application) Named() uuid.UUID {
 	if a == nil {
 		return uuid.UUID{}
@@ -53,7 +53,7 @@ func (a *Application) Same(b *Application) bool {
 	return a == b || a != nil && b != nil && a.ID == b.ID
 }
 
-// Reactors are the records of reactors.
+// Reactors stores reactors as records.
 var Reactors = records.Kind[Reactor]{
 	Name: audit.Reactor,
 	Columns: func(r *Reactor) storage.Record {
@@ -67,7 +67,8 @@ var Reactors = records.Kind[Reactor]{
 	Application: func(r *Reactor) (uuid.UUID, func()) { return r.Application.Named(), func() { r.Application = nil } },
 }
 
-// ReactorParams describes a reactor. The front documents the fields.
+// ReactorParams are the parameters of a reactor. Package vault documents the
+// fields.
 type ReactorParams struct {
 	Name          string            `json:"name"`
 	Code          string            `json:"code"`
@@ -106,17 +107,17 @@ func (p *ReactorParams) Same(q *ReactorParams) bool {
 	return p.Name == q.Name && p.Code == q.Code && maps.Equal(p.Configuration, q.Configuration) && p.Application.Same(q.Application)
 }
 
-// params returns what describes the reactor.
+// params returns the parameters of the reactor.
 func (r *Reactor) params() ReactorParams {
 	return ReactorParams{r.Name, r.Code, maps.Clone(r.Configuration), r.Application}
 }
 
-// set changes what parameters describe.
+// set sets the fields of the reactor from parameters.
 func (r *Reactor) set(p *ReactorParams) {
 	r.Name, r.Code, r.Configuration, r.Application = p.Name, p.Code, p.Configuration, p.Application
 }
 
-// check checks the parameters, and the code when it is new.
+// check checks the parameters, and the code if it has changed.
 func (r *Runs) check(ctx context.Context, op *core.Op, p *ReactorParams, oldCode string) error {
 	if err := p.check(ctx, op); err != nil {
 		return err
@@ -124,7 +125,7 @@ func (r *Runs) check(ctx context.Context, op *core.Op, p *ReactorParams, oldCode
 	return r.Check(ctx, op, "code", p.Name, p.Code, oldCode)
 }
 
-// check checks everything but whether the code can be used.
+// check makes all checks except whether the code can be used.
 func (p *ReactorParams) check(ctx context.Context, op *core.Op) error {
 	bad := &form.Problems{}
 	form.CheckName(bad, "name", p.Name)
@@ -142,7 +143,7 @@ func (p *ReactorParams) check(ctx context.Context, op *core.Op) error {
 	return fault.Of(bad)
 }
 
-// CreateReactor adds a reactor.
+// CreateReactor creates a reactor.
 func (r *Runs) CreateReactor(ctx context.Context, op *core.Op, p *ReactorParams) (*Reactor, error) {
 	reactor, err := r.build(ctx, op, p)
 	if err != nil {
@@ -151,13 +152,13 @@ func (r *Runs) CreateReactor(ctx context.Context, op *core.Op, p *ReactorParams)
 	return Reactors.Create(ctx, op, reactor)
 }
 
-// EnsureReactor returns the reactor with the name of p, and creates it if there is
-// none.
+// EnsureReactor returns the reactor with the name of p. If it does not exist,
+// EnsureReactor creates it.
 func (r *Runs) EnsureReactor(ctx context.Context, op *core.Op, p *ReactorParams) (reactor *Reactor, created bool, err error) {
 	return Reactors.Ensure(ctx, op, p.Name, access.ReactorCreate, func() (*Reactor, error) { return r.build(ctx, op, p) })
 }
 
-// build returns a reactor that is still to be stored.
+// build returns a reactor that is not stored yet.
 func (r *Runs) build(ctx context.Context, op *core.Op, p *ReactorParams) (*Reactor, error) {
 	if err := r.check(ctx, op, p, ""); err != nil {
 		return nil, err
@@ -192,7 +193,7 @@ func (r *Runs) PatchReactor(ctx context.Context, op *core.Op, id uuid.UUID, patc
 		}
 		kept := p.Application
 		if !records.Names(text, "application") {
-			p.Application = nil // it was checked when it was set, and may be gone
+			p.Application = nil // it was checked when it was set, and may have been deleted since
 		}
 		if err := r.check(ctx, op, &p, reactor.Code); err != nil {
 			return err
@@ -210,7 +211,7 @@ func (r *Runs) PatchReactor(ctx context.Context, op *core.Op, id uuid.UUID, patc
 	return reactor, err
 }
 
-// Bounds on what reactors and proxies carry.
+// Limits of reactors and proxies.
 const (
 	maxCode               = 1_000_000 // characters
 	maxConfiguration      = 25        // entries
@@ -230,7 +231,7 @@ func CheckConfiguration(bad *form.Problems, configuration map[string]string) {
 	form.CheckPairs(bad, "configuration", configuration, maxConfiguration, maxConfigurationKey, maxConfigurationValue)
 }
 
-// CheckApplication checks the application that code is to act as.
+// CheckApplication checks the application that code will act as.
 func CheckApplication(ctx context.Context, op *core.Op, bad *form.Problems, ref *Application) error {
 	if ref == nil {
 		return nil

@@ -25,15 +25,15 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// Config is what runs depend on. All fields are required except Runtime and Log.
+// Config is the configuration of Runs. All fields are required except Runtime and
+// Log.
 type Config struct {
 	Vault   *core.Vault
 	Runtime script.Runtime // nil if code cannot run
 	Egress  *egress.Client
-	// Operation returns an operation of the client instance by its name; nil if there
-	// is none.
+	// Operation returns an operation of the client instance by its name, or nil.
 	Operation func(name string) Operation
-	// Log takes what code writes to its console; nil if nobody does.
+	// Log receives the console output of code. It may be nil.
 	Log func(tenant uuid.UUID, entity core.Entity, line script.Line)
 }
 

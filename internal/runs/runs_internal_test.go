@@ -14,7 +14,7 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// The first try is a part of the run only while it follows the run at once.
+// The first attempt is part of the run only if it follows the run at once.
 func TestPromptDelivery(t *testing.T) {
 	t.Parallel()
 	ended := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -36,7 +36,8 @@ func TestPromptDelivery(t *testing.T) {
 	}
 }
 
-// Running code reads errors that are made for callers, and nothing of others.
+// Running code sees errors that are meant for callers, and nothing of other
+// errors.
 func TestHostErrors(t *testing.T) {
 	t.Parallel()
 	fields := map[string][]string{"data": {"is required"}}

@@ -21,7 +21,7 @@ func newRing(t *testing.T) *seal.Ring {
 	return ring
 }
 
-// next returns the ring with a new key that seals.
+// next returns the ring with a new primary key.
 func next(t *testing.T, ring *seal.Ring) *seal.Ring {
 	t.Helper()
 	added, err := ring.Add(time.Now())
@@ -40,8 +40,8 @@ func token() storage.Token {
 	return storage.Token{Ord: storage.ID(uuid.New()), ID: "id", Type: "card", Containers: []string{"/pci/high/"}, ExpiresAt: at, CVCExpiresAt: at}
 }
 
-// A field opens in its own row alone: changing any column that it is bound to
-// closes it.
+// A field can be decrypted only in its own row. Changing any bound column
+// prevents it.
 func TestTokenIsBoundToItsRow(t *testing.T) {
 	t.Parallel()
 	ring := newRing(t)
@@ -77,7 +77,7 @@ func TestTokenIsBoundToItsRow(t *testing.T) {
 	}
 }
 
-// The rights of a key do not open under the hash of another.
+// The rights of a key cannot be decrypted with the hash of another key.
 func TestRecordIsBoundToItsKeys(t *testing.T) {
 	t.Parallel()
 	ring := newRing(t)
@@ -106,8 +106,9 @@ func TestRecordIsBoundToItsKeys(t *testing.T) {
 	}
 }
 
-// Everything that a change writes is under the new key afterwards, and opens.
-func TestChangeIsResealedWhole(t *testing.T) {
+// Everything that a change writes has the new key afterwards, and can be
+// decrypted.
+func TestWholeChangeIsResealed(t *testing.T) {
 	t.Parallel()
 	tenant := uuid.New()
 	old := newRing(t)
@@ -164,6 +165,6 @@ func TestChangeIsResealedWhole(t *testing.T) {
 	opens("answer", sealed.ClaimPlace(claim.Key), ch.Claim.Claim.KeyVersion, ch.Claim.Claim.Answer)
 	opens("answer", sealed.ClaimPlace(claim.Key), ch.Reseal[0].KeyVersion, ch.Reseal[0].Body)
 	if err := r.Change(ch); err != nil {
-		t.Errorf("again: %v", err) // what is under the key already stays
+		t.Errorf("again: %v", err) // data that has the key already stays
 	}
 }

@@ -20,9 +20,9 @@ const root = "../.."
 // openAPI is the document whose descriptions are listed too.
 const openAPI = "httpserver/openapi.json"
 
-// skipped are the folders whose text no user sees: storagetest is a test suite,
-// and its texts are the names of its tests and how they failed.
-var skipped = []string{"storage/storagetest", "internal/bench", "internal/faults", "internal/sentences"}
+// skipped are the folders whose text no user sees. storagetest is a test
+// suite; its texts are test names and failures.
+var skipped = []string{"storage/storagetest", "internal/bench", "internal/faults", "internal/intxtest", "internal/sentences"}
 
 // table has the sentences of each folder.
 type table map[string]map[string]bool
@@ -37,12 +37,12 @@ func (t table) add(folder, text string) {
 	t[folder][oneLine(text)] = true
 }
 
-// oneLine writes a text as one line of the list.
+// oneLine returns a text as one line of the list.
 func oneLine(text string) string {
 	return strings.NewReplacer("\n", `\n`, "\t", `\t`).Replace(strings.TrimSpace(text))
 }
 
-// collect reads the module.
+// collect reads the sentences of the module.
 func collect(t *testing.T) table {
 	t.Helper()
 	all := table{}
@@ -68,7 +68,7 @@ func collect(t *testing.T) table {
 	return all
 }
 
-// leftOut reports whether a folder has nothing for the list.
+// leftOut reports whether a folder is skipped.
 func leftOut(folder string) bool {
 	base := filepath.Base(folder)
 	return base == "testdata" || strings.HasPrefix(base, ".") || slices.Contains(skipped, folder)
@@ -84,7 +84,7 @@ func read(all table, path, folder string) error {
 		switch n := n.(type) {
 		case *ast.ImportSpec:
 			return false
-		case *ast.Field: // its tag is not prose, and its type holds no text
+		case *ast.Field: // its tag is not prose, and its type has no text
 			return false
 		case ast.Expr:
 			if text, ok := literal(n); ok {
@@ -97,8 +97,8 @@ func read(all table, path, folder string) error {
 	return nil
 }
 
-// literal returns the text of a string literal, or of several that are added
-// up. "…" stands for what is not a literal.
+// literal returns the text of a string literal, or of a concatenation of
+// literals. "…" replaces other operands.
 func literal(e ast.Expr) (text string, ok bool) {
 	switch e := e.(type) {
 	case *ast.BasicLit:

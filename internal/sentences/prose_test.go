@@ -6,23 +6,23 @@ import (
 	"testing"
 )
 
-// A text is prose when two words of it stand side by side, one of which may be
-// an abbreviation, a verb of fmt, or what was left out of a concatenation.
+// A text is prose if it has two adjacent words. One of them may be an
+// abbreviation, a verb of fmt, or an omitted part of a concatenation.
 var (
 	word  = regexp.MustCompile(`^[A-Za-z]?[a-z]+('[a-z]+)?(-[a-z]+)*$`)
 	other = regexp.MustCompile(`^([A-Z]{2,}[0-9]*|%[-+# 0-9.\[\]]*[a-zA-Z]|…)$`)
 )
 
-// code is what only SQL, JavaScript, a shell script or a regular expression
-// has. AND, OR, NOT and TO alone do not make a text SQL: messages about the
-// search language name them.
+// code matches text that only SQL, JavaScript, a shell script or a regular
+// expression has. AND, OR, NOT and TO alone do not make a text SQL, because
+// messages about the search language contain them.
 var code = regexp.MustCompile(`^\^|\(\?|\$[\w!]|=>|^\(function|[<=]+ \?|PRAGMA \w|` +
 	`\b(SELECT|INSERT|UPDATE|DELETE|FROM|WHERE|VALUES|RETURNING|CREATE|DROP|ORDER BY|AS|JOIN|SAVEPOINT|ROLLBACK|RELEASE|ANALYZE|CASE)\b`)
 
 // names are texts of several words that are not sentences.
 var names = map[string]bool{
 	"vault ring v1":                           true, // associated data of sealed rings
-	"Buffer atob btoa Blob":                   true, // globals of JavaScript, as are the next ones
+	"Buffer atob btoa Blob":                   true, // globals of JavaScript, like the next ones
 	"fetch Headers Request Response FormData": true,
 	"structuredClone queueMicrotask WeakRef FinalizationRegistry SharedArrayBuffer Atomics WebAssembly escape unescape": true,
 }

@@ -19,8 +19,9 @@ const (
 		"… stands for text that is put in; %s, %d and so on are verbs of fmt.\n"
 )
 
-// TestSentences holds the list against the code. A sentence that is new or gone
-// shows in the diff of the list, where a reviewer reads it beside the others.
+// TestSentences compares the list with the code. The diff of the list shows
+// new and removed sentences, so that a reviewer can read them next to the
+// others.
 func TestSentences(t *testing.T) {
 	t.Parallel()
 	got := render(collect(t))
@@ -42,11 +43,11 @@ func TestSentences(t *testing.T) {
 	}
 	for _, s := range slices.Sorted(maps.Keys(before)) {
 		if !after[s] {
-			t.Errorf("gone: %s", s)
+			t.Errorf("removed: %s", s)
 		}
 	}
 	if t.Failed() || string(want) != got {
-		t.Errorf("%s is not what the code says; write it with %s, and read the diff", golden, howTo)
+		t.Errorf("%s differs from the code; update it with %s, and read the diff", golden, howTo)
 	}
 }
 

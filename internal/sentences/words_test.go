@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// translated are words and phrases that read as if they were translated. Say
+// translated are words and phrases that read as if they were translated. Use
 // "again" or "new" for anew, "anyone who" for whoever, "no one" or a passive
 // for nobody, "invalid" for is none, and put the actor first.
 var translated = regexp.MustCompile(`(?i)\b(anew|whoever|somebody|nobody|who comes|told of|(is|are) none|` +

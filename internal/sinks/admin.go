@@ -147,6 +147,7 @@ func Reset(ctx context.Context, v *core.Vault, name string, from time.Time) erro
 	if begin.Began = from.UTC(); from.IsZero() {
 		begin.Began = theBeginning
 	}
+	begin.Notes.Size = 0
 	if err := writeSink(ctx, v, name, rec, begin); err != nil {
 		return err
 	}

@@ -23,6 +23,11 @@ type Cursor struct {
 	Sent    int64     `json:"sent"`    // entries
 	Refused int64     `json:"refused"` // entries that were passed over
 	SentAt  time.Time `json:"sent_at,omitzero"`
+	// Leaf is where the next entry is expected in the tree over the log.
+	Leaf int64 `json:"leaf,omitzero"`
+	// Refusals is how many entries the sink had passed over in a row, so that a
+	// program which starts again and again does not count anew.
+	Refusals int `json:"refusals,omitzero"`
 	// Entry is when the last entry was created that was sent.
 	Entry time.Time `json:"entry,omitzero"`
 }
@@ -37,6 +42,7 @@ type follower struct {
 	rev    int64
 	exists bool // the database has the cursor
 	read   bool // it was read, and nobody is known to have changed it
+	seen   bool // it was read at some time
 
 	next  time.Time // when to look again
 	pause time.Duration
@@ -65,8 +71,11 @@ func (w *worker) readCursor(ctx context.Context, op *core.Op, f *follower) error
 			return err
 		}
 		f.rev, f.exists = rec.Rev, true
+		if !f.seen {
+			w.refusals = max(w.refusals, f.cursor.Refusals)
+		}
 	}
-	f.read = true
+	f.read, f.seen = true, true
 	if f.cursor.Place == nil {
 		return w.start(ctx) // the sink may have been reset
 	}

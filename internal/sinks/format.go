@@ -13,6 +13,7 @@ import (
 
 	"github.com/seed-72ea4aab/vault/internal/audit"
 	"github.com/seed-72ea4aab/vault/internal/core"
+	"github.com/seed-72ea4aab/vault/internal/ledger"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
@@ -23,8 +24,15 @@ const (
 	OCSF   = "ocsf"   // JSON lines, each an event of the class API Activity
 )
 
-// encoder writes a batch.
-type encoder func(s *Sinks, tenant uuid.UUID, rows []storage.Log) (body []byte, contentType string, err error)
+// item is an entry of the log, or a signed note over it.
+type item struct {
+	*storage.Log
+	leaf *ledger.Located     // of an entry; nil if it is in no tree
+	note *storage.Checkpoint // nil for an entry
+}
+
+// encoder writes a batch. Notes belong to no tenant.
+type encoder func(s *Sinks, tenant uuid.UUID, items []item) (body []byte, contentType string, err error)
 
 func encoderOf(format string) (encoder, error) {
 	switch format {
@@ -44,19 +52,53 @@ const (
 )
 
 // lines encodes one value on each line.
-func lines(rows []storage.Log, value func(*storage.Log) any) ([]byte, string, error) {
+func lines(items []item, value func(*item) (any, error)) ([]byte, string, error) {
 	var out bytes.Buffer
 	enc := json.NewEncoder(&out)
-	for i := range rows {
-		if err := enc.Encode(value(&rows[i])); err != nil {
+	for i := range items {
+		v, err := value(&items[i])
+		if err != nil {
+			return nil, "", err
+		}
+		if err := enc.Encode(v); err != nil {
 			return nil, "", err
 		}
 	}
 	return out.Bytes(), contentLines, nil
 }
 
-func encodeNative(s *Sinks, tenant uuid.UUID, rows []storage.Log) ([]byte, string, error) {
-	return lines(rows, func(row *storage.Log) any { return s.Native(tenant, row) })
+// nativeNote is a signed note among the entries.
+type nativeNote struct {
+	Checkpoint string    `json:"checkpoint"` // the text of the note
+	Size       int64     `json:"size"`       // of the tree
+	CreatedAt  time.Time `json:"created_at"`
+}
+
+// nativeLeaf is what an entry has in addition when it is in a tree.
+type nativeLeaf struct {
+	Index int64  `json:"index"`
+	Hash  string `json:"leaf_hash"`
+}
+
+func encodeNative(s *Sinks, tenant uuid.UUID, items []item) ([]byte, string, error) {
+	return lines(items, func(it *item) (any, error) {
+		switch {
+		case it.note != nil:
+			return nativeNote{string(it.note.Note), it.note.Size, it.note.At.UTC()}, nil
+		case it.leaf == nil:
+			return s.Native(tenant, it.Log), nil
+		}
+		entry, err := json.Marshal(s.Native(tenant, it.Log))
+		if err != nil {
+			return nil, err
+		}
+		leaf, err := json.Marshal(nativeLeaf{it.leaf.Index, it.leaf.Leaf.String()})
+		if err != nil {
+			return nil, err
+		}
+		leaf[0] = ','
+		return json.RawMessage(append(bytes.TrimSuffix(entry, []byte("}")), leaf...)), nil
+	})
 }
 
 // productName names the vault to destinations.
@@ -103,27 +145,39 @@ type (
 // severityInfo is SEVERITY_NUMBER_INFO.
 const severityInfo = 9
 
-func encodeOTLP(s *Sinks, tenant uuid.UUID, rows []storage.Log) ([]byte, string, error) {
+func encodeOTLP(s *Sinks, tenant uuid.UUID, items []item) ([]byte, string, error) {
 	observed := nanos(s.Vault.Now())
-	records := make([]otlpRecord, len(rows))
-	for i := range rows {
-		row := &rows[i]
-		records[i] = otlpRecord{
-			Time: nanos(row.CreatedAt), Observed: observed, Severity: severityInfo, Text: "INFO",
-			Body: otlpValue{row.Message}, EventName: "vault." + row.EntityType + "." + row.Operation,
-			Attributes: attributes(
-				"log.record.uid", uuid.UUID(row.ID).String(), "vault.operation", row.Operation,
-				"vault.entity.type", row.EntityType, "vault.entity.id", row.EntityID,
-				"vault.actor.type", row.ActorType, "vault.actor.id", idText(row.ActorID), "vault.actor.name", row.ActorName,
-				"client.address", row.Origin,
-			),
+	records := make([]otlpRecord, len(items))
+	for i := range items {
+		r := &records[i]
+		*r = otlpRecord{Observed: observed, Severity: severityInfo, Text: "INFO"}
+		if note := items[i].note; note != nil {
+			r.Time, r.Body, r.EventName = nanos(note.At), otlpValue{string(note.Note)}, "vault.log.checkpoint"
+			r.Attributes = attributes("vault.log.size", strconv.FormatInt(note.Size, 10))
+			continue
 		}
+		r.entry(&items[i])
 	}
 	body, err := json.Marshal(otlpRequest{[]otlpResourceLogs{{
-		Resource:  otlpResource{attributes("service.name", productName, "vault.tenant.id", tenant.String())},
+		Resource:  otlpResource{attributes("service.name", productName, "vault.tenant.id", idText(storage.ID(tenant)))},
 		ScopeLogs: []otlpScopeLogs{{Scope: otlpScope{"github.com/seed-72ea4aab/vault"}, LogRecords: records}},
 	}}})
 	return append(body, '\n'), contentJSON, err
+}
+
+// entry fills in the record of an entry.
+func (r *otlpRecord) entry(it *item) {
+	var index, hash string
+	if it.leaf != nil {
+		index, hash = strconv.FormatInt(it.leaf.Index, 10), it.leaf.Leaf.String()
+	}
+	r.Time, r.Body, r.EventName = nanos(it.CreatedAt), otlpValue{it.Message}, "vault."+it.EntityType+"."+it.Operation
+	r.Attributes = attributes(
+		"log.record.uid", uuid.UUID(it.ID).String(), "vault.operation", it.Operation,
+		"vault.entity.type", it.EntityType, "vault.entity.id", it.EntityID,
+		"vault.actor.type", it.ActorType, "vault.actor.id", idText(it.ActorID), "vault.actor.name", it.ActorName,
+		"client.address", it.Origin, "vault.log.index", index, "vault.log.leaf_hash", hash,
+	)
 }
 
 func nanos(t time.Time) string { return strconv.FormatInt(t.UnixNano(), 10) }
@@ -162,26 +216,29 @@ const ocsfOther = 99
 
 type (
 	ocsfEvent struct {
-		ActivityID int            `json:"activity_id"`
-		Activity   string         `json:"activity_name"`
-		Category   int            `json:"category_uid"`
-		Class      int            `json:"class_uid"`
-		ClassName  string         `json:"class_name"`
-		Type       int            `json:"type_uid"`
-		Time       int64          `json:"time"` // milliseconds
-		Severity   int            `json:"severity_id"`
-		Status     int            `json:"status_id"`
-		Message    string         `json:"message"`
-		Metadata   ocsfMetadata   `json:"metadata"`
-		Actor      ocsfActor      `json:"actor"`
-		API        ocsfAPI        `json:"api"`
-		Source     ocsfEndpoint   `json:"src_endpoint"`
-		Resources  []ocsfResource `json:"resources"`
+		ActivityID   int            `json:"activity_id"`
+		Activity     string         `json:"activity_name"`
+		Category     int            `json:"category_uid"`
+		CategoryName string         `json:"category_name"`
+		Class        int            `json:"class_uid"`
+		ClassName    string         `json:"class_name"`
+		Type         int            `json:"type_uid"`
+		Time         int64          `json:"time"` // milliseconds
+		Severity     int            `json:"severity_id"`
+		Status       int            `json:"status_id"`
+		Message      string         `json:"message"`
+		Metadata     ocsfMetadata   `json:"metadata"`
+		Actor        ocsfActor      `json:"actor"`
+		API          ocsfAPI        `json:"api"`
+		Source       ocsfEndpoint   `json:"src_endpoint"`
+		Resources    []ocsfResource `json:"resources"`
+		// Unmapped has what the schema has no place for.
+		Unmapped map[string]any `json:"unmapped,omitempty"`
 	}
 	ocsfMetadata struct {
 		Version string      `json:"version"`
 		UID     string      `json:"uid"`
-		Tenant  string      `json:"tenant_uid"`
+		Tenant  string      `json:"tenant_uid,omitempty"`
 		Log     string      `json:"log_name"`
 		Product ocsfProduct `json:"product"`
 	}
@@ -214,23 +271,45 @@ type (
 	}
 )
 
-func encodeOCSF(_ *Sinks, tenant uuid.UUID, rows []storage.Log) ([]byte, string, error) {
-	return lines(rows, func(row *storage.Log) any {
-		activity, ok := ocsfActivities[row.Operation]
+func encodeOCSF(_ *Sinks, tenant uuid.UUID, items []item) ([]byte, string, error) {
+	return lines(items, func(it *item) (any, error) {
+		if it.note != nil {
+			return ocsfNote(it.note), nil
+		}
+		activity, ok := ocsfActivities[it.Operation]
 		if !ok {
 			activity = ocsfOther
 		}
-		return ocsfEvent{
-			ActivityID: activity, Activity: row.Operation, Category: ocsfCategory, Class: ocsfClass, ClassName: "API Activity",
-			Type: ocsfClass*100 + activity, Time: row.CreatedAt.UnixMilli(), Severity: 1, Status: 1, Message: row.Message,
-			Metadata: ocsfMetadata{
-				Version: ocsfVersion, UID: uuid.UUID(row.ID).String(), Tenant: tenant.String(), Log: "audit",
-				Product: ocsfProduct{productName, "seed-72ea4aab"},
-			},
-			Actor: ocsfActorOf(tenant, row), API: ocsfAPI{row.EntityType + "." + row.Operation, ocsfService{productName}},
-			Source: ocsfSource(row.Origin), Resources: []ocsfResource{{row.EntityType, row.EntityID}},
+		e := newOCSF(activity, it.Operation, it.CreatedAt, uuid.UUID(it.ID).String())
+		e.Metadata.Tenant, e.Message, e.API.Operation = tenant.String(), it.Message, it.EntityType+"."+it.Operation
+		e.Actor, e.Source = ocsfActorOf(tenant, it.Log), ocsfSource(it.Origin)
+		e.Resources = []ocsfResource{{it.EntityType, it.EntityID}}
+		if it.leaf != nil {
+			e.Unmapped = map[string]any{"index": it.leaf.Index, "leaf_hash": it.leaf.Leaf.String()}
 		}
+		return e, nil
 	})
+}
+
+// newOCSF returns an event with the fields that all events share.
+func newOCSF(activity int, name string, at time.Time, uid string) *ocsfEvent {
+	return &ocsfEvent{
+		ActivityID: activity, Activity: name, Category: ocsfCategory, CategoryName: "Application Activity",
+		Class: ocsfClass, ClassName: "API Activity", Type: ocsfClass*100 + activity, Time: at.UnixMilli(), Severity: 1, Status: 1,
+		Metadata: ocsfMetadata{Version: ocsfVersion, UID: uid, Log: "audit", Product: ocsfProduct{productName, "seed-72ea4aab"}},
+		API:      ocsfAPI{Service: ocsfService{productName}},
+	}
+}
+
+// ocsfNote is the event of a signed note, which the vault itself has made.
+func ocsfNote(note *storage.Checkpoint) *ocsfEvent {
+	size := strconv.FormatInt(note.Size, 10)
+	e := newOCSF(ocsfOther, "checkpoint", note.At, "checkpoint-"+size)
+	e.Message, e.API.Operation, e.Source = "Checkpoint signed", "log.checkpoint", ocsfSource("")
+	e.Actor.User = &ocsfUser{UID: productName}
+	e.Resources = []ocsfResource{{"checkpoint", size}}
+	e.Unmapped = map[string]any{"checkpoint": string(note.Note), "size": note.Size}
+	return e
 }
 
 func ocsfActorOf(tenant uuid.UUID, row *storage.Log) ocsfActor {

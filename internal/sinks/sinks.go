@@ -10,7 +10,9 @@
 //
 // A destination that is out of reach is tried for ever. A destination that refuses
 // a batch for its content gets smaller ones, until the refused entry is alone; that
-// entry is counted, logged by its id, and passed over.
+// entry is counted, logged by its id, and passed over. A destination that refuses
+// one entry after the other is broken: it loses no more of them, and is tried again
+// like a destination out of reach.
 package sinks
 
 import (
@@ -60,10 +62,12 @@ const (
 	sendTimeout = 10 * time.Second // of one batch
 	lease       = 20 * time.Second // longer than sendTimeout, and short enough for a take-over within 30 s
 	maxTurn     = 20               // batches of one tenant before the next has its turn
+	maxRefusals = 10               // entries passed over in a row before the sink is taken to be broken
 
 	tick         = time.Second           // between looks at busy logs
 	longestPause = 15 * time.Second      // between looks at a quiet log of many
 	pausePer     = 50 * time.Millisecond // for each tenant: few logs are looked at every tick
+	lookEvery    = 5 * time.Second       // between looks at the record of a sink
 	listEvery    = time.Minute           // between looks at all tenants, not only new ones
 
 	firstRetry, longestRetry = time.Second, time.Minute
@@ -191,6 +195,7 @@ func recordID(name string) storage.ID {
 type beginning struct {
 	Began  time.Time `json:"began"` // entries from then on are sent
 	Format string    `json:"format"`
+	Notes  notes     `json:"notes,omitzero"`
 }
 
 // start reads where the log begins for the sink. For a sink that is new, that is
@@ -202,10 +207,10 @@ func (w *worker) start(ctx context.Context) error {
 			return err
 		}
 		if rec != nil {
-			w.began = begin.Began
+			w.began, w.noted = begin.Began, begin.Notes
 			return nil
 		}
-		begin = beginning{w.Vault.Now(), cmp.Or(w.sink.Format, Native)}
+		begin = beginning{Began: w.Vault.Now(), Format: cmp.Or(w.sink.Format, Native)}
 		if w.sink.FromStart {
 			begin.Began = theBeginning
 		}

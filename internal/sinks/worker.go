@@ -31,6 +31,9 @@ type worker struct {
 	tenants   lister
 	followers map[storage.ID]*follower
 	failed    int       // failures in a row
+	refusals  int       // entries passed over since the destination last took one
+	noted     notes     // how far the signed notes were sent
+	nextLook  time.Time // when to look at the record of the sink again
 	notBefore time.Time // when the destination may be tried again
 
 	mu     sync.Mutex
@@ -90,7 +93,7 @@ func (w *worker) rest() time.Duration {
 func (w *worker) hurry() {
 	w.passing.Lock()
 	defer w.passing.Unlock()
-	w.notBefore, w.tenants.listed = time.Time{}, time.Time{}
+	w.notBefore, w.tenants.listed, w.nextLook = time.Time{}, time.Time{}, time.Time{}
 	for _, f := range w.followers {
 		f.next = time.Time{}
 	}
@@ -104,13 +107,17 @@ func (w *worker) pass(ctx context.Context) (more bool, err error) {
 	if w.now().Before(w.notBefore) {
 		return false, nil
 	}
-	if err := w.listTenants(ctx); err != nil {
+	if err := errors.Join(w.look(ctx), w.listTenants(ctx)); err != nil {
 		return false, w.fail(uuid.UUID{}, err)
 	}
 	defer w.measure()
+	var refuses error
 	for _, f := range w.due() {
 		again, err := w.turn(ctx, f)
 		switch {
+		case errors.Is(err, errRefusesAll):
+			refuses = err // unless it takes the entries of another tenant
+			f.next = w.now().Add(tick)
 		case errors.Is(err, errLost):
 			f.next = w.now().Add(tick)
 		case errors.Is(err, fault.ErrNotFound):
@@ -120,7 +127,36 @@ func (w *worker) pass(ctx context.Context) (more bool, err error) {
 		}
 		more = more || again && err == nil
 	}
+	if refuses != nil && w.refusals >= maxRefusals {
+		return false, w.fail(uuid.UUID{}, refuses)
+	}
+	if err := w.sendNotes(ctx); err != nil && !errors.Is(err, errLost) {
+		return false, w.fail(uuid.UUID{}, err)
+	}
 	return more, nil
+}
+
+// errRefusesAll means that the destination refuses whatever it gets.
+var errRefusesAll = errors.New("the destination refuses every entry; nothing more is passed over")
+
+// look reads the record of the sink from time to time. A sink that was reset has
+// other cursors, and the logs of quiet tenants are sent again too.
+func (w *worker) look(ctx context.Context) error {
+	if w.now().Before(w.nextLook) {
+		return nil
+	}
+	rec, begin, err := readSink(ctx, w.Vault.Store, w.sink.Name)
+	if err != nil || rec == nil {
+		return err
+	}
+	if !begin.Began.Equal(w.began) {
+		for _, f := range w.followers {
+			f.read, f.next = false, time.Time{}
+		}
+	}
+	w.began, w.noted = begin.Began, begin.Notes
+	w.nextLook = w.now().Add(lookEvery)
+	return nil
 }
 
 // due returns the followers whose time has come, in the order of their tenants.
@@ -239,8 +275,12 @@ func (w *worker) batch(ctx context.Context, op *core.Op, f *follower) (bool, err
 	if held, err := w.hold(ctx, op, f); err != nil || !held {
 		return false, err
 	}
+	items, err := w.items(ctx, f, rows)
+	if err != nil {
+		return false, err
+	}
 	d := delivery{worker: w, op: op, f: f}
-	sent := d.send(ctx, rows)
+	sent := d.send(ctx, items)
 	if d.done < len(rows) {
 		if d.done == 0 {
 			return false, sent
@@ -249,7 +289,7 @@ func (w *worker) batch(ctx context.Context, op *core.Op, f *follower) (bool, err
 			return false, errors.Join(sent, err)
 		}
 	}
-	d.note(next, rows)
+	d.note(next, rows, items)
 	if err := op.Refresh(ctx); err != nil {
 		return false, errors.Join(sent, err)
 	}
@@ -291,25 +331,21 @@ type delivery struct {
 }
 
 // send sends entries, in halves if they are refused.
-func (d *delivery) send(ctx context.Context, rows []storage.Log) error {
+func (d *delivery) send(ctx context.Context, rows []item) error {
 	if held, err := d.hold(ctx, d.op, d.f); err != nil || !held {
 		return errors.Join(errLost, err)
 	}
-	body, contentType, err := d.encode(d.Sinks, uuid.UUID(d.f.tenant), rows)
-	if err != nil {
-		return err
-	}
-	limited, cancel := context.WithTimeout(ctx, sendTimeout)
-	defer cancel()
-	err = d.sink.Sender.Send(limited, body, contentType)
+	err := d.deliver(ctx, uuid.UUID(d.f.tenant), rows)
 	switch {
 	case err == nil:
-		d.done, d.took = d.done+len(rows), d.took+len(rows)
+		d.done, d.took, d.refusals = d.done+len(rows), d.took+len(rows), 0
 		return nil
 	case !isRefusal(err):
 		return err
+	case len(rows) == 1 && d.refusals >= maxRefusals:
+		return errRefusesAll
 	case len(rows) == 1:
-		d.passOver(ctx, &rows[0])
+		d.passOver(ctx, rows[0].Log)
 		return nil
 	}
 	half := len(rows) / 2
@@ -317,6 +353,17 @@ func (d *delivery) send(ctx context.Context, rows []storage.Log) error {
 		return err
 	}
 	return d.send(ctx, rows[half:])
+}
+
+// deliver sends a batch, once.
+func (w *worker) deliver(ctx context.Context, tenant uuid.UUID, items []item) error {
+	body, contentType, err := w.encode(w.Sinks, tenant, items)
+	if err != nil {
+		return err
+	}
+	limited, cancel := context.WithTimeout(ctx, sendTimeout)
+	defer cancel()
+	return w.sink.Sender.Send(limited, body, contentType)
 }
 
 func isRefusal(err error) bool {
@@ -332,6 +379,7 @@ func (d *delivery) passOver(ctx context.Context, row *storage.Log) {
 	d.Vault.Logger.ErrorContext(ctx, "a log sink refused an entry, which is passed over",
 		"sink", d.sink.Name, "tenant", uuid.UUID(d.f.tenant), "entry", uuid.UUID(row.ID))
 	d.done++
+	d.refusals++
 	d.f.cursor.Refused++
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -339,16 +387,21 @@ func (d *delivery) passOver(ctx context.Context, row *storage.Log) {
 }
 
 // note moves the cursor behind what is done.
-func (d *delivery) note(place storage.LogPlace, rows []storage.Log) {
+func (d *delivery) note(place storage.LogPlace, rows []storage.Log, items []item) {
 	now := d.Vault.Now()
 	c := &d.f.cursor
 	c.Place, c.Sent, c.SentAt, c.Until = place, c.Sent+int64(d.took), now, now.Add(lease)
-	c.Entry = rows[d.done-1].CreatedAt
+	c.Entry, c.Refusals = rows[d.done-1].CreatedAt, d.refusals
+	if leaf := items[d.done-1].leaf; leaf != nil {
+		c.Leaf = leaf.Index + 1
+	}
 	d.f.waiting, d.f.behind = time.Time{}, 0
 	if d.done < len(rows) {
 		d.f.waiting, d.f.behind = rows[d.done].CreatedAt, len(rows)-d.done
 	}
-	d.failed, d.notBefore = 0, time.Time{}
+	if d.took > 0 {
+		d.failed, d.notBefore = 0, time.Time{}
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.health.Sent += int64(d.took)

@@ -9,15 +9,16 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// Stats says how much a tenant has stored, and what is going on.
+// Stats counts the stored data and the jobs of a tenant.
 type Stats struct {
 	storage.Counts
-	All         int // tokens
+	All         int // number of tokens
 	ByType      map[string]int
 	ByContainer map[string]int
 }
 
-// Count returns the figures of the tenant of an operation. It reads the keys again.
+// Count returns the figures of the operation's tenant. It reads the keys
+// again.
 func Count(ctx context.Context, op *core.Op) (*Stats, error) {
 	counts, err := op.Vault.Store.Count(ctx, storage.CountFilter{Tenant: op.TenantID(), Now: op.Now, Kind: audit.Session, UpTo: tokens.MaxTotal})
 	if err != nil {

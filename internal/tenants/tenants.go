@@ -1,4 +1,4 @@
-// Package tenants administers tenants: their names, settings and webhook secrets.
+// Package tenants manages tenants: their names, settings and webhook secrets.
 package tenants
 
 import (
@@ -21,7 +21,7 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// Params is what can be changed of a tenant.
+// Params are the parameters of a tenant.
 type Params struct {
 	Name     string              `json:"name"`
 	Settings core.TenantSettings `json:"settings"`
@@ -38,12 +38,14 @@ func (p *Params) Read(r *form.Reader) {
 // UnmarshalJSON reads the JSON form strictly.
 func (p *Params) UnmarshalJSON(data []byte) error { return fault.Of(form.ReadText(data, p.Read)) }
 
-// nameKey is the name key of a tenant. The first tenant of a name keeps it for good.
+// nameKey returns the name key of a tenant. The first tenant with a name
+// keeps it permanently.
 func nameKey(name string) storage.Key {
 	return records.NameKey(uuid.UUID{}, keyring.KindTenant, name)
 }
 
-// Create adds a tenant with keys of its own. Several may have one name.
+// Create creates a tenant with its own keys. Several tenants may have the
+// same name.
 func Create(ctx context.Context, v *core.Vault, name string) (*core.Tenant, error) {
 	t, err := create(ctx, v, name, nameKey(name))
 	if errors.Is(err, storage.ErrExists) {
@@ -52,7 +54,7 @@ func Create(ctx context.Context, v *core.Vault, name string) (*core.Tenant, erro
 	return t, err
 }
 
-// create adds a tenant that is unique by a key, unless it is zero.
+// create creates a tenant. If unique is not zero, it must be unique.
 func create(ctx context.Context, v *core.Vault, name string, unique storage.Key) (*core.Tenant, error) {
 	if err := records.CheckName(name); err != nil {
 		return nil, err
@@ -84,8 +86,8 @@ func create(ctx context.Context, v *core.Vault, name string, unique storage.Key)
 	return t, nil
 }
 
-// Ensure returns the tenant that was created under a name, and creates it if there
-// is none. Of several it returns the first.
+// Ensure returns the first tenant that was created under a name. If there is
+// no such tenant, Ensure creates it.
 func Ensure(ctx context.Context, v *core.Vault, name string) (*core.Tenant, error) {
 	if err := records.CheckName(name); err != nil {
 		return nil, err
@@ -95,7 +97,7 @@ func Ensure(ctx context.Context, v *core.Vault, name string) (*core.Tenant, erro
 		if err == nil && !found {
 			t, err = create(ctx, v, name, nameKey(name))
 		}
-		// It may have been created, or deleted, since it was looked for.
+		// It may have been created or deleted after the lookup.
 		if !errors.Is(err, storage.ErrExists) && (!found || !errors.Is(err, fault.ErrNotFound)) {
 			return t, err
 		}
@@ -104,8 +106,8 @@ func Ensure(ctx context.Context, v *core.Vault, name string) (*core.Tenant, erro
 }
 
 // named returns the tenant that was created under a name. A tenant is sealed
-// together with the key of that name, so an entry of the index that leads to
-// another tenant is an error.
+// together with the key of that name, so an index entry that leads to another
+// tenant is an error.
 func named(ctx context.Context, v *core.Vault, name string) (t *core.Tenant, found bool, err error) {
 	key := nameKey(name)
 	rec, err := core.Lookup(ctx, v.Store, key)
@@ -129,8 +131,8 @@ func named(ctx context.Context, v *core.Vault, name string) (t *core.Tenant, fou
 	return t, true, err
 }
 
-// List returns a page of the tenants, newest first, and the number of all. p is
-// complete: see [form.Paging.Check].
+// List returns a page of the tenants, newest first, and the total number. p
+// must be complete: see [form.Paging.Check].
 func List(ctx context.Context, v *core.Vault, p form.Paging) (page []*core.Tenant, total int, err error) {
 	recs, total, err := v.Store.ListRecords(ctx, storage.RecordFilter{Kind: keyring.KindTenant, Offset: p.Offset(), Limit: p.Size})
 	if err != nil {
@@ -168,8 +170,8 @@ func All(ctx context.Context, v *core.Vault) iter.Seq2[*core.Tenant, error] {
 	}
 }
 
-// listed iterates over the tenants of records. It leaves out tenants that were
-// deleted since the records were read.
+// listed iterates over the tenants of records. It skips tenants that were
+// deleted after the records were read.
 func listed(ctx context.Context, v *core.Vault, recs []storage.Record) iter.Seq2[*core.Tenant, error] {
 	return func(yield func(*core.Tenant, error) bool) {
 		for i := range recs {
@@ -192,7 +194,7 @@ func listed(ctx context.Context, v *core.Vault, recs []storage.Record) iter.Seq2
 	}
 }
 
-// Get returns the tenant of an operation.
+// Get returns the operation's tenant.
 func Get(ctx context.Context, op *core.Op) (*core.Tenant, error) {
 	state, err := op.Vault.Tenants.Reload(ctx, op.Tenant())
 	if err != nil {
@@ -205,7 +207,7 @@ func Get(ctx context.Context, op *core.Op) (*core.Tenant, error) {
 	return &t, nil
 }
 
-// Replace replaces the name and the settings of the tenant of an operation.
+// Replace replaces the name and the settings of the operation's tenant.
 func Replace(ctx context.Context, op *core.Op, p Params) (*core.Tenant, error) {
 	if err := records.CheckName(p.Name); err != nil {
 		return nil, err
@@ -216,7 +218,8 @@ func Replace(ctx context.Context, op *core.Op, p Params) (*core.Tenant, error) {
 	})
 }
 
-// Patch changes the tenant of an operation by a JSON merge patch of its parameters.
+// Patch changes the operation's tenant by a JSON merge patch of its
+// parameters.
 func Patch(ctx context.Context, op *core.Op, patch any) (*core.Tenant, error) {
 	text, err := records.PatchText(patch)
 	if err != nil {
@@ -232,10 +235,10 @@ func Patch(ctx context.Context, op *core.Op, patch any) (*core.Tenant, error) {
 	})
 }
 
-// secretOverlap is how long callbacks are signed with the old secret too.
+// secretOverlap is how long callbacks are also signed with the old secret.
 const secretOverlap = 24 * time.Hour
 
-// RotateSecret gives the tenant of an operation a new webhook secret.
+// RotateSecret gives the operation's tenant a new webhook secret.
 func RotateSecret(ctx context.Context, op *core.Op) (*core.Tenant, error) {
 	return change(ctx, op, func(t *core.Tenant) error {
 		t.OldSecret, t.OldSecretUntil = t.WebhookSecret, op.Now.Add(secretOverlap)
@@ -244,7 +247,7 @@ func RotateSecret(ctx context.Context, op *core.Op) (*core.Tenant, error) {
 	})
 }
 
-// change reads the tenant of an operation, changes it and stores it.
+// change reads, changes and stores the operation's tenant.
 func change(ctx context.Context, op *core.Op, change func(*core.Tenant) error) (*core.Tenant, error) {
 	defer op.Afterwards(func() { op.Vault.Tenants.Forget(op.Tenant()) })
 	return core.RetryStale(func() (*core.Tenant, error) {
@@ -275,9 +278,9 @@ func change(ctx context.Context, op *core.Op, change func(*core.Tenant) error) (
 	})
 }
 
-// record seals a tenant. It keeps the key of the name that it was created under: a
-// tenant can change its name by itself, and must not be taken for another one
-// because of that.
+// record seals a tenant. It keeps the key of the original name, because a
+// tenant can rename itself and must not be mistaken for another tenant
+// afterwards.
 func record(op *core.Op, t *core.Tenant) (storage.Record, error) {
 	rec := storage.Record{
 		Kind: keyring.KindTenant, ID: storage.ID(t.ID), Name: t.Name, AltKey: t.Record.AltKey, CreatedAt: t.CreatedAt, Rev: t.Record.Rev,

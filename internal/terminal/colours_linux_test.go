@@ -8,7 +8,7 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/terminal/terminaltest"
 )
 
-func TestWhoWantsColours(t *testing.T) {
+func TestColours(t *testing.T) {
 	t.Parallel()
 	d := terminaltest.New(t, 80)
 	for _, c := range []struct {

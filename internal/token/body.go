@@ -82,7 +82,7 @@ func (b *Body) Plain() jsonx.Value {
 	return jsonx.ObjectValue(slices.Insert(members, at, cvc)...)
 }
 
-// MaskInForce returns the effective mask, or zero if there is none.
+// MaskInForce returns the effective mask, or the zero Value.
 func (b *Body) MaskInForce() jsonx.Value {
 	if !b.Mask.IsZero() {
 		return b.Mask
@@ -93,7 +93,7 @@ func (b *Body) MaskInForce() jsonx.Value {
 	return jsonx.Value{}
 }
 
-// MaskText returns the effective mask as JSON, or nil if there is none. The
+// MaskText returns the effective mask as JSON, or nil without a mask. The
 // caller may change the result.
 func (b *Body) MaskText() []byte {
 	if !b.Mask.IsZero() {
@@ -105,7 +105,7 @@ func (b *Body) MaskText() []byte {
 	return nil
 }
 
-// maskTree returns the compiled effective mask, or nil if there is none.
+// maskTree returns the compiled effective mask, or nil without a mask.
 func (b *Body) maskTree() (*expr.Tree, error) {
 	if !b.Mask.IsZero() {
 		return expr.CompileTree(b.Mask)

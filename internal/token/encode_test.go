@@ -10,8 +10,8 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
 )
 
-// TestBodySurvivesItsEncoding encodes bodies whose fields are as long as one, two
-// and three bytes of length can say, behind each other.
+// TestBodySurvivesItsEncoding encodes bodies whose fields have lengths of
+// one, two and three bytes.
 func TestBodySurvivesItsEncoding(t *testing.T) {
 	t.Parallel()
 	yes := true
@@ -37,9 +37,9 @@ func TestBodySurvivesItsEncoding(t *testing.T) {
 	}
 }
 
-// TestBodyBuffersForget: the buffers of bodies are used again, so nothing of a
-// body may stay in one.
-func TestBodyBuffersForget(t *testing.T) {
+// The buffers of bodies are reused, so no part of a body may stay in a
+// buffer.
+func TestBodyBuffersAreCleared(t *testing.T) {
 	t.Parallel()
 	for _, n := range []int{10, 1000, 10_000} {
 		b := Body{Data: jsonx.StringValue(strings.Repeat("4242", n/4))}
@@ -50,7 +50,7 @@ func TestBodyBuffersForget(t *testing.T) {
 		}
 		spare.wipe(plain)
 		if !bytes.Equal(plain, make([]byte, len(plain))) || len(spare.bytes) > 0 || cap(spare.bytes) > maxSpare {
-			t.Errorf("a body of %d bytes is still there", n)
+			t.Errorf("a body of %d bytes is still in the buffer", n)
 		}
 	}
 }

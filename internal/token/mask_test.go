@@ -9,8 +9,7 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
 )
 
-// TestStoredMasksAreBounded: a mask that takes too much, stored by an earlier
-// version, shows nothing.
+// A stored mask of an earlier version that exceeds its budget shows nothing.
 func TestStoredMasksAreBounded(t *testing.T) {
 	t.Parallel()
 	objects, err := jsonx.Parse([]byte("["+strings.TrimSuffix(strings.Repeat(`{"k":1},`, 900), ",")+"]"), jsonx.Limits{})
@@ -19,17 +18,17 @@ func TestStoredMasksAreBounded(t *testing.T) {
 	}
 	b := Body{Type: TypeOf(Generic), Data: objects, Mask: jsonx.StringValue("{{ data | size }}")}
 	if got := b.MaskedText(t.Context()); string(got) != "900" || b.Masked(t.Context()).Text() != "900" {
-		t.Errorf("a light mask gives %s", got)
+		t.Errorf("a mask within its budget gives %s", got)
 	}
 	b.Mask = jsonx.StringValue("{{ data | json: '$[?@.k && count($[?count($[?@.zz])==1])==0].k' }}")
 	if got := b.MaskedText(t.Context()); got != nil || !b.Masked(t.Context()).IsZero() {
-		t.Errorf("a heavy mask gives %s", got)
+		t.Errorf("a mask over its budget gives %s", got)
 	}
 }
 
-// TestDefaultsAreFree: what a type brings with it is evaluated over data of any
-// size, and no request pays for it.
-func TestDefaultsAreFree(t *testing.T) {
+// The defaults of a type are evaluated over data of any size, and are not
+// charged to the request.
+func TestTypeDefaultsAreNotCharged(t *testing.T) {
 	t.Parallel()
 	text := jsonx.StringValue(strings.Repeat("4", 4<<20))
 	b := Body{Type: TypeOf(Generic), Data: text}

@@ -19,10 +19,10 @@ import (
 //
 //   - Prepare checks parameters and evaluates expressions.
 //   - Add checks the permission to create the token, and finds duplicates in the batch.
-//   - Save names and seals the items, looks for existing tokens, and writes the others in one
+//   - Save names and seals the items, searches for existing tokens, and writes the others in one
 //     change. If a guard rejects the change, it resolves the conflict and tries again.
 //
-// Every check that can reject an item comes before the look for existing
+// Every check that can reject an item comes before the search for existing
 // tokens. So a rejected item never reveals whether its value exists.
 //
 // An item that cannot be created fails the batch, unless Refused accepts the
@@ -195,7 +195,7 @@ func (b *Batch) fill(ctx context.Context) error {
 }
 
 // refuseTaken rejects deduplicated items whose given id is taken. It must
-// come before any look for duplicates. Otherwise a caller with a taken id
+// come before any search for duplicates. Otherwise a caller with a taken id
 // would learn whether a value exists without creating a token.
 func (b *Batch) refuseTaken(ctx context.Context) error {
 	var ids []string
@@ -288,7 +288,7 @@ func (b *Batch) clear(ctx context.Context, byID map[string]*Item, ids []string) 
 
 // duplicate returns an existing token with the same content, if the token is
 // deduplicated. Inside Once the write happens later, so expired tokens that
-// would be in its way are deleted first.
+// would conflict with it are deleted first.
 func duplicate(ctx context.Context, op *core.Op, t *Clear, except string) (*storage.Token, error) {
 	if t.Row.Dedup == (storage.Hash{}) {
 		return nil, nil

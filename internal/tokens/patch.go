@@ -128,7 +128,7 @@ func (op *patching) update(ctx context.Context, id string) (Token, error) {
 	if same {
 		t.Row.Dedup = old.Row.Dedup // the deduplication does not change
 	}
-	// Sealing can reject the token, so it comes before the look for
+	// Sealing can reject the token, so it comes before the search for
 	// duplicates.
 	if err := cmp.Or(core.HoldCopies(ctx, t.Data), t.seal(op.Op)); err != nil {
 		return Token{}, err

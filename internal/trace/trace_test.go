@@ -80,6 +80,6 @@ func TestSetHeaders(t *testing.T) {
 	}
 	ctx := trace.With(t.Context(), trace.Trace{Prefix: "BT-"})
 	if trace.Prefix(ctx) != "BT-" || trace.Prefix(t.Context()) != "SVC-" {
-		t.Error("the prefix is not that of the context")
+		t.Error("the prefix differs from the context's")
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/tokens"
 )
 
-// A batch is full by all that its rows hold, whatever part of a row that is in.
+// The size of a batch includes all parts of its rows.
 func TestImportBatchesCountWholeRows(t *testing.T) {
 	t.Parallel()
 	tree, err := jsonx.Parse([]byte("["+strings.Repeat("[],", 100_000)+"[]]"), jsonx.Limits{})

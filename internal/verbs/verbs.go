@@ -1,5 +1,5 @@
-// Package verbs describes the verbs of a client: what each of them needs, and where
-// it can work.
+// Package verbs describes the verbs of a client: the permission that each
+// needs, and where it can be used.
 package verbs
 
 import (
@@ -7,7 +7,7 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/core"
 )
 
-// How an observer names the verbs.
+// The kinds of verbs for observers.
 const (
 	kindCreate = "create"
 	kindRead   = "read"
@@ -16,7 +16,7 @@ const (
 	kindReact  = "react"
 	kindProxy  = "proxy"
 	kindMove   = "move"  // import and export
-	kindAdmin  = "admin" // everything that is not about tokens
+	kindAdmin  = "admin" // everything except tokens
 )
 
 // The verbs of a client.
@@ -103,8 +103,8 @@ var (
 	ListEntityTypes = core.Verb{Name: "ListEntityTypes", Kind: kindAdmin, Permission: access.LogRead}
 )
 
-// Verbs that an observer does not hear of: they ask for an identity, or are a part
-// of other work.
+// Verbs that observers do not see, because they only look up an identity or
+// are part of other work.
 var (
 	As            = core.Verb{Name: "As", Only: "act as one of its applications"}
 	HasPermission = core.Verb{Name: "HasPermission"}

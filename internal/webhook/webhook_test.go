@@ -11,8 +11,8 @@ import (
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 )
 
-// TestSignVerifies lets the reference library judge: each secret verifies a
-// callback, another secret or a changed body does not.
+// TestSignVerifies checks with the reference library that each secret
+// verifies a callback, and that another secret or a changed body does not.
 func TestSignVerifies(t *testing.T) {
 	t.Parallel()
 	old, current, other := NewSecret(), NewSecret(), NewSecret()
@@ -40,7 +40,7 @@ func TestSignVerifies(t *testing.T) {
 	}
 }
 
-// TestSignVector is the example of the standard's own test suites.
+// TestSignVector is the example of the standard's test suites.
 func TestSignVector(t *testing.T) {
 	t.Parallel()
 	header, err := Sign([]string{"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"}, "msg_p5jXN8AQM9LWM0D4loKWxJek",

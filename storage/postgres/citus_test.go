@@ -53,10 +53,10 @@ func citusBackend(x *explained) storagetest.Backend {
 }
 
 func citusTxBackend(x *explained) storagetest.TxBackend {
-	return storagetest.TxBackend{New: func(tb testing.TB) (storagetest.Opener, *sql.DB) {
+	return storagetest.TxBackend{New: func(tb testing.TB) (storagetest.Opener, storagetest.Begin) {
 		open, address := x.distributed(tb)
-		return open, application(tb, "postgres", address)
-	}, Others: func(tb testing.TB) map[string]*sql.DB { return others(tb, "postgres") }}
+		return open, storagetest.BeginOn(application(tb, "postgres", address))
+	}, Others: func(tb testing.TB) map[string]storagetest.Begin { return others(tb, "postgres") }}
 }
 
 // distributed creates a vault on Citus whose statements are explained. It

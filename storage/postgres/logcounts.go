@@ -40,8 +40,9 @@ const (
 			WHERE tenant_id = $1 AND xid >= $2::bigint AND xid < ` + oldestOpen + toLogCounts + `)
 		UPDATE vault_log_marks SET xid = greatest(xid, ` + oldestOpen + `) WHERE tenant_id = $1`
 
-	// foreignMarks selects the marks of a database restored from another
-	// server, where transaction numbers were higher.
+	// These statements count again in a database that was restored from another
+	// server, where transaction numbers were higher. foreignMarks selects the
+	// marks from that server.
 	nextNumber   = "SELECT txid_snapshot_xmax(txid_current_snapshot())"
 	foreignMarks = "SELECT tenant_id FROM vault_log_marks WHERE xid > $1"
 	forgetCounts = "DELETE FROM vault_log_counts WHERE tenant_id = $1"

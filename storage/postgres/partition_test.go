@@ -61,10 +61,10 @@ func TestPartitioned(t *testing.T) {
 	})
 	t.Run("Tx", func(t *testing.T) {
 		t.Parallel()
-		storagetest.RunTx(t, storagetest.TxBackend{New: func(tb testing.TB) (storagetest.Opener, *sql.DB) {
+		storagetest.RunTx(t, storagetest.TxBackend{New: func(tb testing.TB) (storagetest.Opener, storagetest.Begin) {
 			open, address := world(tb)
-			return open, application(tb, "postgres", address)
-		}, Others: func(tb testing.TB) map[string]*sql.DB { return others(tb, "postgres") }, Chapters: inTx})
+			return open, storagetest.BeginOn(application(tb, "postgres", address))
+		}, Others: func(tb testing.TB) map[string]storagetest.Begin { return others(tb, "postgres") }, Chapters: inTx})
 	})
 }
 

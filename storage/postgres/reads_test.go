@@ -173,7 +173,7 @@ func TestReadsSurviveALostConnection(t *testing.T) {
 
 // A read that its caller has canceled ends, and its connection serves the next
 // read.
-func TestCancelledReadKeepsItsConnection(t *testing.T) {
+func TestCanceledReadKeepsItsConnection(t *testing.T) {
 	t.Parallel()
 	n := newNode(t, &postgres.Options{MaxConns: 2})
 	if err := n.read(t.Context()); err != nil {

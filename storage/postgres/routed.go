@@ -17,9 +17,9 @@ import (
 
 // If tables are distributed, a statement is fast only if the coordinator can
 // send it unchanged to the worker of its tenant. It cannot do so with common
-// table expressions that write to several tables: each of them gets its own
-// plan, with intermediate rows in files, which made creates 7 to 12 times
-// slower than on a single server. So a change becomes several statements in a
+// table expressions that write to several tables. Each of them gets its own
+// plan, with intermediate rows in files. Creates were 7 to 12 times slower that
+// way than on a single server. So a change becomes several statements in a
 // transaction: one for each table that gets new rows, and one for all updates
 // and deletes.
 

@@ -103,8 +103,8 @@ func (s *statement) find(r *rows, table, alias string, key ...string) (from, fou
 // at returns the condition that a row of a table, under an alias, has the key
 // of a row of the FROM item u.
 //
-// A join would have the same result. But a planner that underestimates the
-// table or the list may join by a part of the key, and scan all rows of the
+// A join would have the same result. But if a planner underestimates the table
+// or the list, it may join by a part of the key. It then scans all rows of the
 // tenant for each row of the list. Here a subquery looks up each whole key, and
 // the rows are read by ctid. OFFSET keeps the planner from merging the subquery
 // into a join.

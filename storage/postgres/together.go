@@ -259,9 +259,9 @@ type tenantSet struct {
 	storage.ContainerSet
 }
 
-// form is everything that the text of a group's statements depends on: which
-// rows it has, whether it is uniform, whether its tokens are bare, and whether
-// each part is a separate statement.
+// form is everything that determines the text of a group's statements: its
+// kinds of rows, whether it is uniform, whether its tokens are bare, and
+// whether each part is a separate statement.
 type form struct{ tokens, hashes, claims, holds, uniform, special, routed bool }
 
 func (g *group) form() form {

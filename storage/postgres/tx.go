@@ -21,9 +21,9 @@ import (
 func (s *Store) Beside() bool { return true }
 
 // InTx implements [storage.TxStorage]. The transaction may use any PostgreSQL
-// driver for [database/sql]. Its role needs the same rights on the tables as
-// the vault's own role.
-func (s *Store) InTx(ctx context.Context, tx *sql.Tx) (storage.Tx, error) {
+// driver for [database/sql], or pgx itself through the module vaultpgx. Its role
+// needs the same rights on the tables as the vault's own role.
+func (s *Store) InTx(ctx context.Context, tx storage.SQLTx) (storage.Tx, error) {
 	if err := s.ready(ctx); err != nil {
 		return nil, err
 	}
@@ -60,18 +60,14 @@ type place struct {
 	at string // start time of the server, database, and table of migrations
 }
 
-type queryer interface {
-	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
-}
-
 // readPlace returns where a connection finds the tables, and whether it is
 // read-only. It succeeds on any database, so that it does not abort a
 // transaction.
-func readPlace(ctx context.Context, on queryer, schema schemaName) (at string, readOnly bool, err error) {
-	err = on.QueryRowContext(ctx, `SELECT concat_ws('/', extract(epoch FROM pg_catalog.pg_postmaster_start_time()),
+func readPlace(ctx context.Context, on direct.Queryer, schema schemaName) (at string, readOnly bool, err error) {
+	err = direct.QueryRow(ctx, on, `SELECT concat_ws('/', extract(epoch FROM pg_catalog.pg_postmaster_start_time()),
 		(SELECT oid FROM pg_catalog.pg_database WHERE datname = current_database()),
 		coalesce(pg_catalog.to_regclass(`+pq.QuoteLiteral(schema.in("vault_migrations"))+`)::oid, 0)),
-		current_setting('transaction_read_only') = 'on'`).Scan(&at, &readOnly)
+		current_setting('transaction_read_only') = 'on'`, &at, &readOnly)
 	return at, readOnly, err
 }
 
@@ -108,7 +104,7 @@ func (p *place) known(at string) bool {
 type txStore struct {
 	*reader
 	store *Store
-	tx    *sql.Tx
+	tx    storage.SQLTx
 	mu    sync.Mutex // held while the connection is in use
 }
 
@@ -177,7 +173,7 @@ func (t *txStore) apply(ctx context.Context, c *storage.Change) error {
 // number implements runner.
 func (t *txStore) number(ctx context.Context) (any, error) {
 	var n int64
-	err := t.tx.QueryRowContext(ctx, "SELECT txid_current()").Scan(&n)
+	err := direct.QueryRow(ctx, t.tx, "SELECT txid_current()", &n)
 	return n, err
 }
 

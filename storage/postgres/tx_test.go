@@ -32,23 +32,23 @@ func TestTxStorage(t *testing.T) {
 	for _, driver := range []string{"postgres", "pgx"} {
 		t.Run(driver, func(t *testing.T) {
 			t.Parallel()
-			storagetest.RunTx(t, storagetest.TxBackend{New: func(tb testing.TB) (storagetest.Opener, *sql.DB) {
+			storagetest.RunTx(t, storagetest.TxBackend{New: func(tb testing.TB) (storagetest.Opener, storagetest.Begin) {
 				address := postgres.Vaults.URL(tb)
 				open := func(ctx context.Context) (storage.Storage, error) {
 					return postgres.OpenOptions(ctx, address, &postgres.Options{MaxConns: 6})
 				}
-				return open, application(tb, driver, address)
-			}, Others: func(tb testing.TB) map[string]*sql.DB { return others(tb, driver) }, Chapters: chapters[driver]})
+				return open, storagetest.BeginOn(application(tb, driver, address))
+			}, Others: func(tb testing.TB) map[string]storagetest.Begin { return others(tb, driver) }, Chapters: chapters[driver]})
 		})
 	}
 }
 
 // others returns databases that are not the vault's. The second has a vault in
 // a schema of the same name.
-func others(tb testing.TB, driver string) map[string]*sql.DB {
+func others(tb testing.TB, driver string) map[string]storagetest.Begin {
 	tb.Helper()
 	address := pgtest.URL(tb)
-	all := map[string]*sql.DB{}
+	all := map[string]storagetest.Begin{}
 	for _, name := range []string{"empty", "another vault"} {
 		db := database(tb, address)
 		var own string
@@ -74,7 +74,7 @@ func others(tb testing.TB, driver string) map[string]*sql.DB {
 				tb.Fatal(err)
 			}
 		}
-		all[name] = application(tb, driver, u.String())
+		all[name] = storagetest.BeginOn(application(tb, driver, u.String()))
 	}
 	return all
 }

@@ -186,13 +186,13 @@ func (w *writer) truncate() error {
 	return errors.Join(err, w.setBusyTimeout(0))
 }
 
-// makeRoom empties the write-ahead log after a transaction while the disk has less
-// than ampleSpace left. SQLite cannot move pages into a database that has no room
-// to grow, so a log that has filled the disk would stay there for ever. Pages that
-// a reader still needs stay in the log until a later transaction.
+// makeRoom empties the write-ahead log after a transaction while the disk has
+// less than ampleSpace left. SQLite cannot move pages to a database that has no
+// room to grow, so a log that has filled the disk would stay there for ever.
+// Pages that a reader still needs stay in the log until a later transaction.
 //
-// The check takes about a microsecond for each transaction. While space is short,
-// each transaction syncs the database too.
+// The check takes about a microsecond per transaction. While space is short,
+// each transaction also syncs the database.
 func (w *writer) makeRoom() {
 	if w.checkpoints == nil {
 		return

@@ -26,7 +26,7 @@ func (s *Store) Beside() bool { return false }
 // with _txlock=immediate, because a transaction that has already read may not
 // be able to get the lock any more. Deleted data stays in the files unless the
 // application's connection has PRAGMA secure_delete.
-func (s *Store) InTx(ctx context.Context, tx *sql.Tx) (storage.Tx, error) {
+func (s *Store) InTx(ctx context.Context, tx storage.SQLTx) (storage.Tx, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}

@@ -16,15 +16,15 @@ import (
 
 func TestTxStorage(t *testing.T) {
 	t.Parallel()
-	storagetest.RunTx(t, storagetest.TxBackend{New: func(tb testing.TB) (storagetest.Opener, *sql.DB) {
+	storagetest.RunTx(t, storagetest.TxBackend{New: func(tb testing.TB) (storagetest.Opener, storagetest.Begin) {
 		path := newVault(tb)
 		open := func(ctx context.Context) (storage.Storage, error) { return sqlite.Open(ctx, path) }
-		return open, application(tb, path)
+		return open, storagetest.BeginOn(application(tb, path))
 	}, Others: others})
 }
 
 // others returns databases that are not the vault's.
-func others(tb testing.TB) map[string]*sql.DB {
+func others(tb testing.TB) map[string]storagetest.Begin {
 	tb.Helper()
 	empty, another := filepath.Join(tb.TempDir(), "empty.db"), filepath.Join(tb.TempDir(), "another.db")
 	s, err := sqlite.Open(tb.Context(), another)
@@ -32,7 +32,10 @@ func others(tb testing.TB) map[string]*sql.DB {
 		tb.Fatal(err)
 	}
 	tb.Cleanup(func() { _ = s.Close() })
-	return map[string]*sql.DB{"empty": application(tb, empty), "another vault": application(tb, another)}
+	return map[string]storagetest.Begin{
+		"empty":         storagetest.BeginOn(application(tb, empty)),
+		"another vault": storagetest.BeginOn(application(tb, another)),
+	}
 }
 
 // TestTxOnACopyIsRejected checks that a copy of the file, which has the same id, counts

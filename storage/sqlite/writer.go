@@ -43,7 +43,7 @@ type writer struct {
 	file  file
 	on    *direct.Conn // conn
 	stmts [statementCount]*direct.Stmt
-	tx    *sql.Tx // a transaction of the application to write in; nil for its own
+	tx    storage.SQLTx // a transaction of the application to write in; nil for its own
 
 	relaxed bool // synchronous is NORMAL
 	wrote   bool // the current call has changed something

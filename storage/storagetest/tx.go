@@ -40,7 +40,7 @@ type txRule struct {
 type txWorld struct {
 	*world
 	backend TxBackend
-	db      *sql.DB
+	beginTx Begin
 }
 
 func newTxWorld(t *testing.T, b TxBackend) *txWorld {
@@ -48,7 +48,7 @@ func newTxWorld(t *testing.T, b TxBackend) *txWorld {
 	w := &txWorld{backend: b}
 	w.world = newWorld(t, Backend{Volatile: b.Volatile, New: func(tb testing.TB) Opener {
 		var open Opener
-		open, w.db = b.New(tb)
+		open, w.beginTx = b.New(tb)
 		return open
 	}})
 	return w
@@ -64,9 +64,9 @@ func (w *txWorld) txStorage() storage.TxStorage {
 }
 
 // begin begins a transaction, which is rolled back at the end of the test.
-func (w *txWorld) begin() (*sql.Tx, storage.Tx) {
+func (w *txWorld) begin() (storage.SQLTx, storage.Tx) {
 	w.Helper()
-	tx, err := w.db.BeginTx(context.Background(), nil)
+	tx, err := w.beginTx(context.Background())
 	if err != nil {
 		w.Fatalf("begin: %v", err)
 	}
@@ -85,14 +85,14 @@ func (w *txWorld) apply(in storage.Tx, c *storage.Change) {
 	}
 }
 
-func (w *txWorld) commit(tx *sql.Tx) {
+func (w *txWorld) commit(tx storage.SQLTx) {
 	w.Helper()
 	if err := tx.Commit(); err != nil {
 		w.Fatalf("commit: %v", err)
 	}
 }
 
-func (w *txWorld) rollback(tx *sql.Tx) {
+func (w *txWorld) rollback(tx storage.SQLTx) {
 	w.Helper()
 	if err := tx.Rollback(); err != nil {
 		w.Fatalf("rollback: %v", err)
@@ -140,7 +140,7 @@ func txSavepoint(w *txWorld) {
 	w.same("number of container sets", len(w.containers(tenant)), 1)
 }
 
-func (w *txWorld) exec(tx *sql.Tx, statement string) {
+func (w *txWorld) exec(tx storage.SQLTx, statement string) {
 	w.Helper()
 	if _, err := tx.ExecContext(w.Context(), statement); err != nil {
 		w.Fatalf("%s: %v", statement, err)
@@ -293,7 +293,7 @@ func txSets(w *txWorld) {
 
 func txEnded(w *txWorld) {
 	tenant := w.id()
-	for name, end := range map[string]func(*sql.Tx) error{"commit": (*sql.Tx).Commit, "rollback": (*sql.Tx).Rollback} {
+	for name, end := range map[string]func(storage.SQLTx) error{"commit": storage.SQLTx.Commit, "rollback": storage.SQLTx.Rollback} {
 		tx, in := w.begin()
 		if err := end(tx); err != nil {
 			w.Fatal(err)
@@ -312,8 +312,8 @@ func txEnded(w *txWorld) {
 }
 
 func txOther(w *txWorld) {
-	for name, db := range w.backend.Others(w.T) {
-		tx, err := db.BeginTx(w.Context(), nil)
+	for name, begin := range w.backend.Others(w.T) {
+		tx, err := begin(w.Context())
 		if err != nil {
 			w.Fatal(err)
 		}

@@ -13,13 +13,13 @@ import (
 // application shares.
 type TxBackend struct {
 	// New creates an empty database, like the New of [Backend]. It returns a
-	// function that opens the database, and a pool of the application on it.
-	// Transactions of the pool can write, and wait for each other.
-	New func(tb testing.TB) (Opener, *sql.DB)
+	// function that opens the database, and one that begins transactions of the
+	// application on it. They can write, and wait for each other.
+	New func(tb testing.TB) (Opener, Begin)
 
-	// Others returns databases that New has not created: one without a vault,
-	// and one with another vault.
-	Others func(tb testing.TB) map[string]*sql.DB
+	// Others begins transactions on databases that New has not created: one
+	// without a vault, and one with another vault.
+	Others func(tb testing.TB) map[string]Begin
 
 	// Volatile has the same meaning as in [Backend].
 	Volatile bool
@@ -28,6 +28,15 @@ type TxBackend struct {
 	// empty, all are checked. The rules about transactions themselves are
 	// always checked.
 	Chapters []string
+}
+
+// Begin begins a transaction of the application. The context is for the call
+// alone: the transaction stays open after the context ends.
+type Begin func(ctx context.Context) (storage.SQLTx, error)
+
+// BeginOn begins transactions on a pool of [database/sql].
+func BeginOn(db *sql.DB) Begin {
+	return func(ctx context.Context) (storage.SQLTx, error) { return db.BeginTx(context.WithoutCancel(ctx), nil) }
 }
 
 // RunTx checks every rule of [storage.TxStorage]. It also checks that changes
@@ -45,13 +54,13 @@ func RunTx(t *testing.T, b TxBackend) {
 		}
 	})
 	inTx := Backend{Volatile: b.Volatile, New: func(tb testing.TB) Opener {
-		open, db := b.New(tb)
+		open, begin := b.New(tb)
 		return func(ctx context.Context) (storage.Storage, error) {
 			s, err := open(ctx)
 			if err != nil {
 				return nil, err
 			}
-			return &txShim{s, db}, nil
+			return &txShim{s, begin}, nil
 		}
 	}}
 	for _, c := range chosen(t, b.Chapters, chapters()) {
@@ -75,7 +84,7 @@ func RunTx(t *testing.T, b TxBackend) {
 // which must have left nothing to commit.
 type txShim struct {
 	storage.Storage
-	db *sql.DB
+	begin Begin
 }
 
 func within[T any](ctx context.Context, s *txShim, do func(storage.Tx) (T, error)) (T, error) {
@@ -83,7 +92,7 @@ func within[T any](ctx context.Context, s *txShim, do func(storage.Tx) (T, error
 	if err := ctx.Err(); err != nil {
 		return none, err
 	}
-	tx, err := s.db.BeginTx(context.WithoutCancel(ctx), nil)
+	tx, err := s.begin(ctx)
 	if err != nil {
 		return none, err
 	}

@@ -11,10 +11,10 @@ const notice = document.getElementById('notice');
 const status = document.getElementById('status');
 const payText = document.getElementById('pay-text');
 const payLabel = payText.textContent;
-const timeout = 30000; // ms for an answer
+const timeout = 30000; // ms for a response
 
-// The fields that the vault's errors name, with the input that each belongs to and
-// what a customer calls it.
+// The fields in the vault's errors, with the input of each and its name for a
+// customer.
 const fields = {
   'data.number': [number, 'card number'],
   'data.expiration_month': [expiry, 'month'],
@@ -78,7 +78,7 @@ keepFormat(number, groupNumber);
 keepFormat(expiry, splitExpiry);
 keepFormat(cvc, (digits) => digits);
 
-// say shows what is wrong with an input, or nothing.
+// say shows the problem of an input, or clears it.
 function say(input, message) {
   document.getElementById(`${input.id}-error`).textContent = message;
   if (message) input.setAttribute('aria-invalid', 'true');
@@ -101,8 +101,8 @@ function setBusy(busy) {
   for (const input of inputs) input.readOnly = busy;
 }
 
-// readCard returns the card in the form that the vault takes. It checks only for
-// what a payment needs and the vault does not require; the vault checks the rest.
+// readCard returns the card in the form that the vault expects. It checks only what
+// a payment needs and the vault does not require; the vault checks the rest.
 function readCard() {
   const about = new Map();
   const date = digitsOf(expiry.value);
@@ -119,8 +119,8 @@ function readCard() {
   };
 }
 
-// post sends JSON and returns the status and body. If there is no answer, it
-// throws a Problem with the given message.
+// post sends JSON and returns the status and body. Without a response it throws a
+// Problem with the given message.
 async function post(url, headers, body, silence) {
   try {
     const res = await fetch(url, {
@@ -137,7 +137,7 @@ async function post(url, headers, body, silence) {
   }
 }
 
-// toVault calls the vault and returns the body of its answer.
+// toVault calls the vault and returns the body of its response.
 async function toVault(path, apiKey, body) {
   const res = await post(vault + path, { 'SVC-API-KEY': apiKey }, body, texts.unreachable);
   if (res.status < 300) return res.body;
@@ -187,8 +187,8 @@ form.addEventListener('submit', async (event) => {
   }
 });
 
-// A page that the browser kept while the customer was elsewhere may belong to an
-// order that has been paid since.
+// If the browser restores this page from its cache, the order may have been paid in
+// the meantime.
 window.addEventListener('pageshow', (event) => {
   if (event.persisted) location.reload();
 });

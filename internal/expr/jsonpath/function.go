@@ -69,11 +69,11 @@ func (m matches) holds(s *search, current jsonx.Value) bool {
 }
 
 // The time of a match is proportional to the size of the pattern times the
-// length of the text, so both the source and the compiled size of a pattern are
-// limited. Compiling costs far more time and memory than the length of the
-// pattern suggests. So a pattern is compiled only when a search reaches it, at
-// the expense of the budget. It is dropped after the search, because paths are
-// cached and may be full of patterns.
+// length of the text. The source and the compiled size of a pattern are
+// therefore limited. Compiling costs far more time and memory than the length
+// of the pattern suggests. So a pattern is compiled only when a search reaches
+// it, at the expense of the budget. It is dropped after the search, because
+// paths are cached and may be full of patterns.
 const (
 	maxPatternSource = 1000
 	maxPatternSize   = 2000

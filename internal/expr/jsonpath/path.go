@@ -2,7 +2,7 @@
 // path finds the stored values themselves, including the text of numbers.
 //
 // It is safe to run on untrusted paths and documents. The length and nesting of
-// a path are limited, every step of a search is charged to a budget, and the
+// a path are limited. Every step of a search is charged to a budget. The
 // regular expressions of match and search run in linear time.
 package jsonpath
 

@@ -251,7 +251,7 @@ func TestBudget(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		if _, err := p.One(mustJSON(t, doc), budget.Request(ctx, 0, 0)); !errors.Is(err, context.Canceled) {
-			t.Errorf("%s, after the caller has gone: %v", path, err)
+			t.Errorf("%s, after the caller left: %v", path, err)
 		}
 	}
 	p, err := jsonpath.Parse(`$..[?@..*]`)

@@ -1,13 +1,13 @@
-// Command testrun runs the tests of this repository beside a PostgreSQL server
-// that all packages share. It shows what runs, and ends with the slowest tests
+// Command testrun runs the tests of this repository with one PostgreSQL server
+// for all packages. It shows what is running, and at the end the slowest tests
 // and one line of totals.
 //
 //	go run ./internal/pgtest/testrun [-long] [-events FILE] [go test flags] [packages]
 //
-// Without packages it tests the whole repository, the modules beside the main
-// one included. A package runs under the race detector if its own files are
-// concurrent: see [concurrent]. With -long the tests that need time or luck run
-// too. -events writes what "go test -json" prints to a file.
+// Without packages it tests the whole repository, including the modules beside
+// the main one. A package runs with the race detector if its own files are
+// concurrent: see [concurrent]. With -long it also runs the tests that need
+// time or luck. -events writes the output of "go test -json" to a file.
 package main
 
 import (
@@ -36,16 +36,16 @@ func main() {
 	}
 }
 
-// options are the arguments of the command.
+// options are the command's arguments.
 type options struct {
 	long     bool
 	events   string   // a file; empty for none
-	flags    []string // for go test
+	flags    []string // passed to go test
 	packages []string // empty for all
 }
 
-// parseOptions splits arguments. A flag that is not ours goes to go test, in
-// the form -name=value.
+// parseOptions splits the arguments. Flags that testrun does not know go to go
+// test. They must have the form -name=value.
 func parseOptions(args []string) (options, error) {
 	var o options
 	for _, arg := range args {
@@ -68,8 +68,8 @@ func parseOptions(args []string) (options, error) {
 
 // run reports whether every test passed.
 func run(args []string) (ok bool, err error) {
-	// An interrupt reaches the tests through the terminal. They end, and then
-	// this process does.
+	// The terminal sends an interrupt to the tests too. They end first, then
+	// this process.
 	signal.Ignore(os.Interrupt)
 	sum := totals{failed: 1}
 	defer func() { fmt.Println(sum) }()
@@ -106,8 +106,8 @@ func run(args []string) (ok bool, err error) {
 	return sum.failed == 0, nil
 }
 
-// server returns the environment of the tests, with a PostgreSQL server in it,
-// and what stops that server.
+// server returns the environment for the tests, with the URL of a PostgreSQL
+// server, and a function that stops the server.
 func server() (env []string, stop func() error, err error) {
 	env = append(os.Environ(), pgtest.EnvRequire+"=1")
 	if os.Getenv(pgtest.EnvServer) != "" {
@@ -120,7 +120,7 @@ func server() (env []string, stop func() error, err error) {
 	return append(env, pgtest.EnvServer+"="+cluster.URL), cluster.Stop, nil
 }
 
-// run runs the tests of a group and adds them to the report.
+// run runs the tests of a group and adds their results to the report.
 func (r *report) run(g group, o options, env []string, events io.Writer) error {
 	cmd := exec.Command("go", g.arguments(o)...) //nolint:noctx // runs until the tests end
 	cmd.Dir, cmd.Env, cmd.Stderr = g.dir, env, os.Stderr
@@ -136,12 +136,12 @@ func (r *report) run(g group, o options, env []string, events io.Writer) error {
 		return err
 	}
 	if cmd.Wait() != nil && r.sum.failed == before {
-		r.sum.failed++ // not a test: the build, or go test itself
+		r.sum.failed++ // the build or go test itself failed, not a test
 	}
 	return nil
 }
 
-// arguments returns the arguments of "go" that run a group.
+// arguments returns the arguments for "go" that test a group.
 func (g group) arguments(o options) []string {
 	timeout := 30 * time.Minute
 	args := []string{"test", "-json", "-vet=off"}
@@ -151,8 +151,9 @@ func (g group) arguments(o options) []string {
 	}
 	args = append(args, "-timeout="+timeout.String(), "-p="+strconv.Itoa(max(2, runtime.GOMAXPROCS(0))))
 	if g.race {
-		// The race detector watches our code. SQLite is translated from C and runs
-		// on one goroutine at a time; watching it would take twenty times as long.
+		// The race detector checks our code. SQLite is translated from C and
+		// runs on one goroutine at a time; checking it would take twenty times
+		// as long.
 		args = append(args, "-race", "-gcflags=modernc.org/...=-race=false")
 	}
 	return slices.Concat(args, o.flags, g.packages)

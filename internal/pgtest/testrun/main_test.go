@@ -139,7 +139,7 @@ func TestOptions(t *testing.T) {
 		})
 	}
 	if _, err := parseOptions([]string{"-events"}); err == nil {
-		t.Error("-events without a file is no error")
+		t.Error("-events without a file: no error")
 	}
 }
 
@@ -168,8 +168,8 @@ func TestRaceDetectorWatchesConcurrentFiles(t *testing.T) {
 	}
 }
 
-// TestPlan checks the plan on this package, whose report has a goroutine, and on
-// two that have none. The second of them has more tests.
+// TestPlan plans this package, whose report starts a goroutine, and two
+// packages without goroutines. The second of these has more tests.
 func TestPlan(t *testing.T) {
 	t.Parallel()
 	got, err := groupsOf("../../..", false, []string{"./internal/pgtest/testrun", "./internal/form", "./internal/query"})
@@ -184,7 +184,7 @@ func TestPlan(t *testing.T) {
 		t.Errorf("plan (-want +got):\n%s", diff)
 	}
 	if _, err := groupsOf("../../..", false, []string{"./nowhere"}); err == nil {
-		t.Error("a package that does not exist is no error")
+		t.Error("a package that does not exist: no error")
 	}
 }
 

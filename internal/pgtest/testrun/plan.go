@@ -16,14 +16,14 @@ import (
 	"strings"
 )
 
-// group is packages that one "go test" runs.
+// group is a set of packages for one "go test".
 type group struct {
 	dir      string // of their module
 	race     bool
 	packages []string
 }
 
-// plan returns the groups to run, one after the other.
+// plan returns the groups to run, in order.
 func plan(o options) ([]group, error) {
 	dirs := []string{"."}
 	patterns := o.packages
@@ -50,9 +50,9 @@ func plan(o options) ([]group, error) {
 	return all, nil
 }
 
-// groupsOf returns the packages of a module that match patterns: those that are
-// concurrent, and the rest. Packages with many tests come first, so that no core
-// waits for the last one.
+// groupsOf returns the packages of a module that match patterns, in two groups:
+// concurrent packages and the rest. Packages with many tests come first, so
+// that no core waits for the last one.
 func groupsOf(dir string, long bool, patterns []string) ([]group, error) {
 	packages, err := list(dir, long, patterns)
 	if err != nil {
@@ -94,7 +94,7 @@ func list(dir string, long bool, patterns []string) ([]listed, error) {
 	if long {
 		args = append(args, "-tags=long")
 	}
-	cmd := exec.Command("go", append(args, patterns...)...) //nolint:noctx // ends by itself
+	cmd := exec.Command("go", append(args, patterns...)...) //nolint:noctx // ends on its own
 	cmd.Dir = dir
 	out, err := cmd.Output()
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
@@ -120,7 +120,7 @@ func list(dir string, long bool, patterns []string) ([]listed, error) {
 	}
 }
 
-// tests returns the size of the files with tests, in bytes.
+// tests returns the size of the test files, in bytes.
 func (p *listed) tests() (size int64, err error) {
 	for _, name := range slices.Concat(p.TestGoFiles, p.XTestGoFiles) {
 		info, err := os.Stat(filepath.Join(p.Dir, name))
@@ -132,8 +132,8 @@ func (p *listed) tests() (size int64, err error) {
 	return size, nil
 }
 
-// concurrent reports whether a file of the package, or of its tests, starts a
-// goroutine or imports sync or sync/atomic.
+// concurrent reports whether a file of the package or of its tests is
+// concurrent.
 func (p *listed) concurrent() (bool, error) {
 	for _, files := range [][]string{p.GoFiles, p.TestGoFiles, p.XTestGoFiles} {
 		for _, name := range files {

@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// totals counts tests, subtests among them, and packages that failed without
-// a failing test.
+// totals counts tests, including subtests, and packages that failed although
+// none of their tests did.
 type totals struct{ passed, failed, skipped int }
 
 func (sum totals) String() string {
@@ -31,23 +31,24 @@ type event struct {
 	Elapsed    float64
 }
 
-// timed is a test and how long it ran, in seconds.
+// timed is a test and its duration in seconds.
 type timed struct {
 	name    string
 	seconds float64
 }
 
-// slowest is how many tests the report ends with.
+// slowest is the number of tests listed at the end of the report.
 const slowest = 10
 
-// Between two status lines: on a terminal the line is drawn again, elsewhere it
-// is printed, so that a log shows what takes long.
+// redraw and reprint are the times between two status lines. A terminal redraws
+// the line. Elsewhere each line is printed, so that a log shows what takes
+// long.
 const (
 	redraw  = time.Second
 	reprint = 30 * time.Second
 )
 
-// report shows a run of tests while it goes on.
+// report shows the progress of a test run.
 type report struct {
 	w        io.Writer
 	terminal bool
@@ -60,7 +61,7 @@ type report struct {
 	times   []timed
 	sum     totals
 
-	mu      sync.Mutex // guards what the clock shows
+	mu      sync.Mutex // guards running, shown and writes to w
 	running []string   // packages
 	shown   time.Time  // when the last line was printed
 }
@@ -74,7 +75,7 @@ func newReport(w io.Writer, terminal bool) *report {
 }
 
 // read shows the events of a run until they end: a line for each package, and
-// everything that a failing test or build printed.
+// all output of failing tests and builds.
 func (r *report) read(events io.Reader) error {
 	done := make(chan struct{})
 	var clock sync.WaitGroup
@@ -122,8 +123,8 @@ func (r *report) take(e event) {
 	}
 }
 
-// count adds the end of a test to the totals. A package counts only when it
-// failed and none of its tests did.
+// count adds the result of a test to the totals. A failed package counts only
+// if none of its tests failed.
 func (r *report) count(e event) {
 	switch {
 	case e.Action == "fail" && (e.Test != "" || !r.failing[e.Package]):
@@ -139,8 +140,8 @@ func (r *report) count(e event) {
 	}
 }
 
-// show prints the end of a package, and what a test printed that failed or was
-// skipped.
+// show prints the result of a package, and the output of a failed or skipped
+// test.
 func (r *report) show(e event, said []string) {
 	if e.Action == "fail" || e.Action == "skip" && e.Test != "" {
 		r.print(strings.Join(said, ""))
@@ -165,7 +166,7 @@ func (r *report) finish() totals {
 	return r.sum
 }
 
-// tick keeps the status line up to date until done is closed.
+// tick updates the status line until done is closed.
 func (r *report) tick(done <-chan struct{}) {
 	t := time.NewTicker(redraw)
 	defer t.Stop()
@@ -179,7 +180,7 @@ func (r *report) tick(done <-chan struct{}) {
 	}
 }
 
-// status shows which packages run and for how long the run has gone on.
+// status shows the running packages and the time since the start.
 func (r *report) status() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -195,7 +196,7 @@ func (r *report) status() {
 	r.shown = r.now()
 }
 
-// print prints text in place of the status line.
+// print replaces the status line with text.
 func (r *report) print(text string) {
 	if text == "" {
 		return
@@ -228,7 +229,7 @@ func (r *report) elapsed() string {
 // module is the path of the main module.
 const module = "github.com/seed-72ea4aab/vault"
 
-// short returns the path of a package in this repository.
+// short returns a package's path within this repository.
 func short(pkg string) string {
 	if pkg == module {
 		return "."

@@ -79,7 +79,7 @@ func TestProcessesAreBounded(t *testing.T) {
 				n := len(r.busy) + len(r.idle) + len(r.spare)
 				r.mu.Unlock()
 				if n > most {
-					t.Errorf("there are %d processes, want at most %d", n, most)
+					t.Errorf("%d processes, want at most %d", n, most)
 				}
 				return run(ctx, fmt.Sprintf("tenant %d", (i+depth)%5), depth, h)
 			}}

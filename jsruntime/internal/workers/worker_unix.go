@@ -76,9 +76,9 @@ type resourceLimit struct {
 	value    uint64
 }
 
-// resourceLimits returns these limits: twice the heap plus the stacks of
-// threads, no core dumps, which would put card numbers on a disk, and no files
-// written or opened.
+// resourceLimits returns the limits of a worker. Its memory is twice the heap
+// plus the stacks of threads. It can write and open no files. It dumps no core,
+// because that would put card numbers on a disk.
 func resourceLimits(memory int64) []resourceLimit {
 	return []resourceLimit{
 		{"RLIMIT_DATA", syscall.RLIMIT_DATA, uint64(2*memory + 64<<20 + DetectorMemory)},

@@ -7,6 +7,7 @@
 package direct
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"database/sql/driver"
@@ -161,9 +162,30 @@ func (c *Conn) each(row func(Row) error, query func() (driver.Rows, error)) (err
 	}
 }
 
+// Queryer is a pool, or a transaction of the application.
+type Queryer interface {
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+}
+
+// QueryRow runs a statement without arguments and scans its only row.
+func QueryRow(ctx context.Context, on Queryer, text string, places ...any) error {
+	rows, err := on.QueryContext(ctx, text)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	if !rows.Next() {
+		return cmp.Or(rows.Err(), sql.ErrNoRows)
+	}
+	if err := rows.Scan(places...); err != nil {
+		return err
+	}
+	return rows.Close()
+}
+
 // QueryTx runs a statement in a transaction of the application, through
 // [database/sql], and calls row like [Stmt.Query].
-func QueryTx(ctx context.Context, tx *sql.Tx, text string, row func(Row) error, args ...any) error {
+func QueryTx(ctx context.Context, tx Queryer, text string, row func(Row) error, args ...any) error {
 	rows, err := tx.QueryContext(ctx, text, args...)
 	if err != nil {
 		return err

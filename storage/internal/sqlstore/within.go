@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"sync"
 
+	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/internal/direct"
 )
 
@@ -13,13 +14,13 @@ import (
 // connection.
 type within struct {
 	lock sync.Locker
-	tx   *sql.Tx
+	tx   storage.SQLTx
 }
 
 // Within returns a Store that reads in a transaction of the application, on the
 // connection of that transaction. It holds the lock during each statement. The
 // dialect is for that connection; nothing is prepared on it.
-func (s *Store) Within(tx *sql.Tx, lock sync.Locker, d Dialect) *Store {
+func (s *Store) Within(tx storage.SQLTx, lock sync.Locker, d Dialect) *Store {
 	return &Store{db: s.db, dialect: d, closed: s.closed, within: &within{lock, tx}, texts: s.texts, piece: s.piece}
 }
 

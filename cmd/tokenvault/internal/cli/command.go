@@ -59,7 +59,7 @@ type call struct {
 	evidence *vault.EvidenceConfig
 	// deletes is set by commands that delete data which evidence covers.
 	deletes bool
-	// looks is set by a command that looks at the evidence, if there is any.
+	// looks is set by commands that read existing evidence.
 	looks bool
 	act   action
 

@@ -59,7 +59,6 @@ type opened struct {
 	api   vault.API
 	vault *vault.Vault // nil over HTTP
 	owner *vault.Owner
-	mask  bool // api may return plaintext, which must be masked
 	// name identifies the vault: the id of the tenant, or the host of the
 	// URL.
 	name string
@@ -121,7 +120,7 @@ func (c *call) open() (*opened, error) {
 		return nil, err
 	}
 	o.owner = c.asTenant(t.ID)
-	o.api, o.mask, o.name = o.owner, true, t.ID.String()
+	o.api, o.name = o.owner, t.ID.String()
 	return o, nil
 }
 

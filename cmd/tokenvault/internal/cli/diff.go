@@ -8,7 +8,7 @@ import (
 // around is the number of unchanged lines around a change in a diff.
 const around = 3
 
-// maxCells bounds the work of comparing two texts line by line. Above it,
+// maxCells limits the work of comparing two texts line by line. Above it,
 // everything between their common start and end is shown as replaced.
 const maxCells = 4 << 20
 

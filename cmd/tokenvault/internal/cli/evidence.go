@@ -132,8 +132,8 @@ func evidenceOf(anchor string) *vault.EvidenceConfig {
 	return cfg
 }
 
-// useTrees enables evidence for a command that deletes data or looks at the evidence,
-// if the database has trees over the log. Deletions are then recorded there.
+// useTrees enables evidence for a command that deletes data or reads evidence, if
+// the database has trees over the log. Deletions are then recorded there.
 func (c *call) useTrees(store vault.Storage) error {
 	trees, ok := store.(storage.TreeStorage)
 	if !ok || !c.deletes && !c.looks {

@@ -174,7 +174,8 @@ func runReactor(c *call, args string, p vault.ReactParams) error {
 }
 
 // runnableReactor returns the id of the reactor to run. It does not look up
-// an id, because a key that may use tokens may not read reactors.
+// an id, because a key that may run a reactor is not always allowed to read
+// it.
 func (c *call) runnableReactor() (*opened, uuid.UUID, error) {
 	o, err := c.open()
 	if err != nil {

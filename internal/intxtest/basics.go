@@ -1,0 +1,257 @@
+package intxtest
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/seed-72ea4aab/vault"
+)
+
+// commits proves that a commit of the application is one of the vault too.
+func commits(t *testing.T, shops Shops) {
+	t.Helper()
+	shops.Each(t, nil, func(t *testing.T, s *Shop) {
+		for name, c := range map[string]*vault.Client{"tenant": s.Owner.Client, "application": s.Private, "user": s.Owner.AsUser("jane").Client} {
+			before, logged, orders := total(t, s.Owner.Client), entriesOf(t, s.Owner.Client, vault.OperationCreate), s.orders(t)
+			tx := s.BeginTx(t)
+			in := c.InTx(tx)
+			card := create(t, in, aCard("card-"+name))
+			s.order(t, tx, orders, card)
+			if got := get(t, in, card.ID); got.ID != card.ID {
+				t.Errorf("%s: the transaction does not see its own token", name)
+			}
+			if got := total(t, in); got != before+1 {
+				t.Errorf("%s: the transaction lists %d tokens, want %d", name, got, before+1)
+			}
+			if s.Beside {
+				if _, err := c.GetToken(t.Context(), card.ID); !errors.Is(err, vault.ErrNotFound) {
+					t.Errorf("%s: before the commit: got %v, want ErrNotFound", name, err)
+				}
+			}
+			commit(t, tx)
+			get(t, c, card.ID)
+			if got := total(t, s.Owner.Client); got != before+1 || s.orders(t) != orders+1 {
+				t.Errorf("%s: %d tokens and %d orders after the commit", name, got, s.orders(t))
+			}
+			if got := entriesOf(t, s.Owner.Client, vault.OperationCreate); got != logged+1 {
+				t.Errorf("%s: %d entries of creation, want %d", name, got, logged+1)
+			}
+			wantUser := map[string]string{"user": "jane"}[name]
+			page, err := s.Owner.ListLogs(t.Context(), vault.ListLogsParams{EntityID: card.ID})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, e := range page.Data {
+				if by := e.ActorName; by != wantUser && !(by == "" && e.Operation == vault.OperationRead) {
+					t.Errorf("%s: the entry of %s names %q", name, e.Operation, by)
+				}
+			}
+		}
+	})
+}
+
+// rollsBack proves that a rollback leaves nothing, in caches neither.
+func rollsBack(t *testing.T, shops Shops) {
+	t.Helper()
+	shops.Each(t, nil, func(t *testing.T, s *Shop) {
+		ctx := t.Context()
+		kept := create(t, s.Owner.Client, aCard("kept"))
+		logged := entriesOf(t, s.Owner.Client, vault.OperationCreate)
+		tx := s.BeginTx(t)
+		c := s.Owner.InTx(tx)
+		s.order(t, tx, 1, create(t, c.Client, vault.TokenParams{ID: "gone", Type: vault.TypeCardNumber, Data: mastercard, Containers: []string{"/gone/"}}))
+		if err := c.DeleteToken(ctx, kept.ID); err != nil {
+			t.Fatal(err)
+		}
+		app, err := c.CreateApplication(ctx, vault.ApplicationParams{Name: "Gone", Type: vault.ApplicationPrivate, Permissions: everything})
+		if err != nil {
+			t.Fatal(err)
+		}
+		as, err := c.As(ctx, app.ID) // which must not be remembered
+		if err != nil {
+			t.Fatal(err)
+		}
+		get(t, as, "gone")
+		own := s.Private.InTx(tx)
+		if err := c.DeleteApplication(ctx, s.Private.ApplicationID()); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := own.GetToken(ctx, "gone"); !errors.Is(err, vault.ErrUnauthenticated) {
+			t.Errorf("an application that the transaction has deleted: got %v", err)
+		}
+		rollback(t, tx)
+
+		if _, err := s.Owner.GetToken(ctx, "gone"); !errors.Is(err, vault.ErrNotFound) {
+			t.Errorf("the token: got %v, want ErrNotFound", err)
+		}
+		if _, err := s.Authenticate(ctx, app.Key); !errors.Is(err, vault.ErrUnauthenticated) {
+			t.Errorf("the key: got %v, want ErrUnauthenticated", err)
+		}
+		if _, err := s.Owner.As(ctx, app.ID); !errors.Is(err, vault.ErrNotFound) {
+			t.Errorf("the application: got %v, want ErrNotFound", err)
+		}
+		if _, err := as.GetToken(ctx, "kept"); !errors.Is(err, sql.ErrTxDone) {
+			t.Errorf("a client of the transaction: got %v, want ErrTxDone", err)
+		}
+		get(t, s.Private, "kept")
+		if n := total(t, s.Owner.Client); n != 1 || s.orders(t) != 0 {
+			t.Errorf("%d tokens and %d orders are left, want 1 and none", n, s.orders(t))
+		}
+		if n := entriesOf(t, s.Owner.Client, vault.OperationCreate); n != logged {
+			t.Errorf("%d entries of creation, want %d", n, logged)
+		}
+		some, _ := s.NewApplication(t, s.Owner, vault.ApplicationPrivate, []vault.AccessRule{{Priority: 1, Container: "/gone/", Transform: vault.TransformMask, Permissions: everything}})
+		if n := total(t, some); n != 0 {
+			t.Errorf("%d tokens in a container that was rolled back", n)
+		}
+		create(t, some, vault.TokenParams{ID: "gone", Type: vault.TypeCardNumber, Data: mastercard, Containers: []string{"/gone/"}})
+		if n := total(t, some); n != 1 {
+			t.Errorf("%d tokens in the container, want 1", n)
+		}
+	})
+}
+
+// refusals proves that a call which is refused leaves the transaction usable.
+func refusals(t *testing.T, shops Shops) {
+	t.Helper()
+	shops.Each(t, nil, func(t *testing.T, s *Shop) {
+		ctx, yes := t.Context(), true
+		unique := func(id string, data string) vault.TokenParams {
+			return vault.TokenParams{ID: id, Type: vault.TypeCardNumber, Data: data, DeduplicateToken: &yes}
+		}
+		create(t, s.Owner.Client, aCard("taken"))
+		first := create(t, s.Owner.Client, unique("first", mastercard))
+		tx := s.BeginTx(t)
+		c := s.Owner.InTx(tx)
+		if _, err := c.CreateToken(ctx, aCard("taken")); !errors.Is(err, vault.ErrConflict) {
+			t.Errorf("an id that is taken: got %v, want ErrConflict", err)
+		}
+		if dup := create(t, c.Client, unique("second", mastercard)); dup.ID != first.ID {
+			t.Errorf("a duplicate of what is committed became %s", dup.ID)
+		}
+		mine := create(t, c.Client, unique("mine", "4111111111111111"))
+		if dup := create(t, c.Client, unique("again", "4111111111111111")); dup.ID != mine.ID {
+			t.Errorf("a duplicate of what the transaction wrote became %s", dup.ID)
+		}
+		if err := c.DeleteToken(ctx, "nothing"); !errors.Is(err, vault.ErrNotFound) {
+			t.Errorf("got %v, want ErrNotFound", err)
+		}
+		if _, err := c.CreateToken(ctx, vault.TokenParams{Type: vault.TypeCardNumber, Data: "1234"}); !errors.Is(err, vault.ErrInvalid) {
+			t.Errorf("got %v, want ErrInvalid", err)
+		}
+		s.order(t, tx, 1, mine)
+		commit(t, tx)
+		if n := total(t, s.Owner.Client); n != 3 || s.orders(t) != 1 {
+			t.Errorf("%d tokens and %d orders, want 3 and 1", n, s.orders(t))
+		}
+	})
+}
+
+// makesRoom has an expired token in the way of a new one.
+func makesRoom(t *testing.T, shops Shops) {
+	t.Helper()
+	shops.Each(t, nil, func(t *testing.T, s *Shop) {
+		soon := s.Clock.Now().Add(time.Minute)
+		create(t, s.Owner.Client, vault.TokenParams{ID: "card", Type: vault.TypeCardNumber, Data: visa, ExpiresAt: soon})
+		s.Clock.Advance(time.Hour)
+		for _, end := range []func(testing.TB, vault.Tx){rollback, commit} {
+			tx := s.BeginTx(t)
+			create(t, s.Owner.InTx(tx).Client, aCard("card"))
+			end(t, tx)
+		}
+		get(t, s.Owner.Client, "card")
+		if n := entriesOf(t, s.Owner.Client, vault.OperationExpire); n != 1 {
+			t.Errorf("%d entries of expiry, want 1", n)
+		}
+	})
+}
+
+// twoClients lets clients of two tenants work in one transaction at once.
+func twoClients(t *testing.T, shops Shops) {
+	t.Helper()
+	shops.Each(t, nil, func(t *testing.T, s *Shop) {
+		_, other := s.NewTenant(t, "Other")
+		tx := s.BeginTx(t)
+		clients := []*vault.Client{s.Owner.InTx(tx).Client, s.Private.InTx(tx), other.InTx(tx).Client}
+		done := make(chan error)
+		for i, c := range clients {
+			go func() {
+				var err error
+				for n := 0; n < 5 && err == nil; n++ {
+					_, err = c.CreateToken(context.Background(), aCard(fmt.Sprintf("card-%d-%d", i, n)))
+					if _, again := c.CreateToken(context.Background(), aCard(fmt.Sprintf("card-%d-%d", i, n))); !errors.Is(again, vault.ErrConflict) {
+						err = errors.Join(err, fmt.Errorf("the same id again: %w", again))
+					}
+				}
+				done <- err
+			}()
+		}
+		for range clients {
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+		}
+		commit(t, tx)
+		if a, b := total(t, s.Owner.Client), total(t, other.Client); a != 10 || b != 5 {
+			t.Errorf("the tenants have %d and %d tokens, want 10 and 5", a, b)
+		}
+	})
+}
+
+// readEntries proves what a rollback does to the entry of a
+// read.
+func readEntries(t *testing.T, shops Shops) {
+	t.Helper()
+	for _, strict := range []bool{false, true} {
+		t.Run(fmt.Sprintf("strict %v", strict), func(t *testing.T) {
+			t.Parallel()
+			shops.Each(t, &vault.Config{StrictReadLogs: strict}, func(t *testing.T, s *Shop) {
+				create(t, s.Owner.Client, aCard("card"))
+				tx := s.BeginTx(t)
+				get(t, s.Owner.InTx(tx).Client, "card")
+				rollback(t, tx)
+				want := 0
+				if strict && s.Beside {
+					want = 1
+				}
+				if n := entriesOf(t, s.Owner.Client, vault.OperationRead); n != want {
+					t.Errorf("%d entries of the read after the rollback, want %d", n, want)
+				}
+				tx = s.BeginTx(t)
+				get(t, s.Owner.InTx(tx).Client, "card")
+				commit(t, tx)
+				if n := entriesOf(t, s.Owner.Client, vault.OperationRead); n != want+1 {
+					t.Errorf("%d entries of the read after the commit, want %d", n, want+1)
+				}
+			})
+		})
+	}
+}
+
+// callsOutside makes the mistake that is easy to make: a call to the
+// vault in the middle of a transaction, without InTx.
+func callsOutside(t *testing.T, shops Shops) {
+	t.Helper()
+	shops.Each(t, nil, func(t *testing.T, s *Shop) {
+		create(t, s.Owner.Client, aCard("card"))
+		tx := s.BeginTx(t)
+		create(t, s.Owner.InTx(tx).Client, aCard("inside"))
+		_, err := s.Owner.CreateToken(t.Context(), aCard("outside"))
+		_, readErr := s.Owner.GetToken(t.Context(), "card")
+		for what, err := range map[string]error{"a write": err, "a read": readErr} {
+			if s.Beside && err != nil {
+				t.Errorf("%s beside the transaction: %v", what, err)
+			}
+			if !s.Beside && !errors.Is(err, vault.ErrUnavailable) {
+				t.Errorf("%s beside the transaction: got %v, want ErrUnavailable", what, err)
+			}
+		}
+		commit(t, tx)
+		get(t, s.Owner.Client, "inside")
+		create(t, s.Owner.Client, aCard("after"))
+	})
+}

@@ -1,0 +1,218 @@
+package sinks_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
+
+	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/evidence"
+)
+
+// line is a line of the format native: an entry, or a checkpoint.
+type line struct {
+	ID         uuid.UUID     `json:"id"`
+	Tenant     uuid.UUID     `json:"tenant_id"`
+	Index      *int64        `json:"index"`
+	Hash       evidence.Hash `json:"leaf_hash"`
+	Checkpoint string        `json:"checkpoint"`
+	Size       int64         `json:"size"`
+}
+
+// capture keeps the lines of batches.
+type capture struct {
+	mu    sync.Mutex
+	lines []line
+	fails bool // at the next batch
+}
+
+func (c *capture) Send(_ context.Context, batch []byte, _ string) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.fails {
+		c.fails = false
+		return errors.New("out of reach")
+	}
+	for dec := json.NewDecoder(bytes.NewReader(batch)); dec.More(); {
+		var l line
+		if err := dec.Decode(&l); err != nil {
+			return err
+		}
+		c.lines = append(c.lines, l)
+	}
+	return nil
+}
+
+// take returns the lines so far, and the checkpoints among them.
+func (c *capture) take() (all []line, checkpoints []string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	all, c.lines = c.lines, nil
+	for _, l := range all {
+		if l.Checkpoint != "" {
+			checkpoints = append(checkpoints, l.Checkpoint)
+		}
+	}
+	return all, checkpoints
+}
+
+// checkpoints lets nodes send until so many checkpoints have come, and returns them.
+// The background of another node may be at work.
+func (c *capture) checkpoints(t *testing.T, w *world, n int, nodes ...*vault.Vault) (all []string) {
+	t.Helper()
+	for len(all) < n {
+		for _, v := range nodes {
+			_ = v.SendLogs(t.Context())
+		}
+		_, more := c.take()
+		all = append(all, more...)
+		w.clock.Advance(time.Minute)
+	}
+	return all
+}
+
+func (c *capture) failNext() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.fails = true
+}
+
+// evident opens the vault with evidence and a sink.
+func (w *world) evident(t *testing.T, sender vault.LogSender, format string) *vault.Vault {
+	t.Helper()
+	store, err := w.open(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, err := vault.Open(t.Context(), store, w.key, &vault.Config{
+		Now: w.clock.Now, SweepEvery: -1, WorkEvery: -1, Evidence: &vault.EvidenceConfig{Every: -1, Origin: "test.example/log"},
+		Sinks: []vault.Sink{{Name: "siem", Sender: sender, Format: format, FromStart: true}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = v.Close() })
+	return v
+}
+
+func checkpoint(t *testing.T, v *vault.Vault) string {
+	t.Helper()
+	note, err := v.Checkpoint(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(note)
+}
+
+// leavesOf returns the leaves of a tenant's tree by the ids of entries, from the
+// bundle that an auditor gets.
+func leavesOf(t *testing.T, c *vault.Owner) map[uuid.UUID]line {
+	t.Helper()
+	var bundle bytes.Buffer
+	if err := c.ExportEvidence(t.Context(), &bundle); err != nil {
+		t.Fatal(err)
+	}
+	all := map[uuid.UUID]line{}
+	for dec := json.NewDecoder(&bundle); dec.More(); {
+		var l struct {
+			N    int64
+			Kind evidence.Kind
+			ID   uuid.UUID
+			C    evidence.Hash
+		}
+		if err := dec.Decode(&l); err != nil {
+			t.Fatal(err)
+		}
+		if l.ID != (uuid.UUID{}) {
+			all[l.ID] = line{Index: &l.N, Hash: evidence.LeafHash(l.Kind, l.ID, l.C)}
+		}
+	}
+	return all
+}
+
+// With evidence, entries come with their index and leaf, and signed notes come too.
+func TestSinksAreAnchors(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, w *world) {
+		w.fill(t, 20) // before there is evidence
+		out := &capture{}
+		v := w.evident(t, out, "")
+		acme := v.Tenant(w.acme.TenantID())
+		tenant, err := v.CreateTenant(t.Context(), "Other")
+		if err != nil {
+			t.Fatal(err)
+		}
+		other := v.Tenant(tenant.ID)
+		w.acme = acme
+		w.fill(t, 1200)
+		notes := []string{checkpoint(t, v)}
+		visible(t, other)
+		if err := v.SendLogs(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		w.fill(t, 10)
+		w.clock.Advance(time.Minute)
+		notes = append(notes, checkpoint(t, v))
+		if err := v.SendLogs(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		want := map[uuid.UUID]map[uuid.UUID]line{acme.TenantID(): leavesOf(t, acme), other.TenantID(): leavesOf(t, other)}
+		all, got := out.take()
+		entries, located := len(all)-len(got), 0
+		for _, l := range all {
+			if l.Index == nil {
+				continue
+			}
+			located++
+			if leaf := want[l.Tenant][l.ID]; leaf.Index == nil || *leaf.Index != *l.Index || leaf.Hash != l.Hash {
+				t.Fatalf("the entry %s has index %d, which is not the index or not the leaf in the bundle", l.ID, *l.Index)
+			}
+		}
+		if entries < 1230 || located < 1210 {
+			t.Errorf("%d entries, %d with a leaf", entries, located)
+		}
+		if diff := cmp.Diff(notes, got[max(0, len(got)-2):]); diff != "" {
+			t.Errorf("checkpoints (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// Checkpoints come at least once, in order, also if the destination fails or the node
+// dies between sending one and noting it. Two nodes do not send them both.
+func TestCheckpointsAreSentOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, memory(t))
+	out := &capture{}
+	first, second := w.evident(t, out, ""), w.evident(t, out, "")
+	w.acme = first.Tenant(w.acme.TenantID())
+	var want []string
+	for i := range 6 {
+		w.fill(t, 1)
+		w.clock.Advance(time.Minute)
+		want = append(want, checkpoint(t, first))
+		if i%2 == 1 {
+			out.failNext()
+		}
+		for _, v := range []*vault.Vault{first, second, first} {
+			_ = v.SendLogs(t.Context()) // or the background does
+		}
+	}
+	got := out.checkpoints(t, w, len(want), first, second)
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if err := first.ResetSink(t.Context(), "siem", time.Time{}); err != nil {
+		t.Fatal(err)
+	}
+	w.clock.Advance(time.Minute)
+	if diff := cmp.Diff(want, out.checkpoints(t, w, len(want), first, second)); diff != "" {
+		t.Errorf("after a reset (-want +got):\n%s", diff)
+	}
+}

@@ -1,0 +1,55 @@
+package sinks
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+type asksToWait time.Duration
+
+func (asksToWait) Error() string               { return "wait" }
+func (a asksToWait) RetryAfter() time.Duration { return time.Duration(a) }
+
+// A destination that disappears for an hour is tried about once a minute, and again
+// within a minute of its return.
+func TestBackoffOverAnHour(t *testing.T) {
+	t.Parallel()
+	start := time.Unix(1_700_000_000, 0)
+	now := start
+	w := &worker{now: func() time.Time { return now }}
+	attempts := 0
+	for now.Sub(start) < time.Hour {
+		_ = w.fail(uuid.UUID{}, errors.New("out of reach"))
+		attempts++
+		pause := w.rest()
+		if pause <= 0 || pause > time.Minute {
+			t.Fatalf("attempt %d: a pause of %v", attempts, pause)
+		}
+		now = w.notBefore
+	}
+	if attempts < 60 || attempts > 130 {
+		t.Errorf("%d attempts in an hour", attempts)
+	}
+	if late := now.Sub(start) - time.Hour; late > time.Minute {
+		t.Errorf("the next attempt is %v after the hour", late)
+	}
+	if w.health.Failures != int64(attempts) || w.health.LastError != "out of reach" {
+		t.Errorf("%+v", w.health)
+	}
+}
+
+// Retry-After makes the pause longer, and never longer than an hour.
+func TestRetryAfter(t *testing.T) {
+	t.Parallel()
+	now := time.Unix(1_700_000_000, 0)
+	for asked, want := range map[time.Duration]time.Duration{10 * time.Minute: 10 * time.Minute, 48 * time.Hour: time.Hour} {
+		w := &worker{now: func() time.Time { return now }}
+		_ = w.fail(uuid.UUID{}, asksToWait(asked))
+		if got := w.rest(); got != want {
+			t.Errorf("asked for %v: a pause of %v, want %v", asked, got, want)
+		}
+	}
+}

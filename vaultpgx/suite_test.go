@@ -1,0 +1,150 @@
+package vaultpgx_test
+
+import (
+	"context"
+	"database/sql"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/jackc/pgx/v5/stdlib"
+
+	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/intxtest"
+	"github.com/seed-72ea4aab/vault/internal/pgtest"
+	"github.com/seed-72ea4aab/vault/storage"
+	"github.com/seed-72ea4aab/vault/storage/postgres"
+	"github.com/seed-72ea4aab/vault/storage/storagetest"
+	"github.com/seed-72ea4aab/vault/vaultpgx"
+	"github.com/seed-72ea4aab/vault/vaulttest"
+)
+
+// TestInTx runs the suite of transactions of the application.
+func TestInTx(t *testing.T) {
+	t.Parallel()
+	intxtest.Run(t, intxtest.Shops{
+		"pool":   func(t *testing.T, cfg *vault.Config) *intxtest.Shop { return newShop(t, cfg).Shop },
+		"nested": func(t *testing.T, cfg *vault.Config) *intxtest.Shop { return newShop(t, cfg).nested() },
+	})
+}
+
+// TestTxStorage runs the contract of storages with transactions of pgx.
+func TestTxStorage(t *testing.T) {
+	t.Parallel()
+	storagetest.RunTx(t, storagetest.TxBackend{
+		New: func(tb testing.TB) (storagetest.Opener, storagetest.Begin) {
+			address := pgtest.URL(tb)
+			open := func(ctx context.Context) (storage.Storage, error) {
+				return postgres.OpenOptions(ctx, address, &postgres.Options{MaxConns: 6})
+			}
+			return open, beginOn(pool(tb, address))
+		},
+		Others: func(tb testing.TB) map[string]storagetest.Begin {
+			return map[string]storagetest.Begin{"empty": beginOn(pool(tb, elsewhere(pgtest.URL(tb))))}
+		},
+		Chapters: []string{"Times", "Model"},
+	})
+}
+
+func beginOn(p *pgxpool.Pool) storagetest.Begin {
+	return func(ctx context.Context) (storage.SQLTx, error) { return adapted(p.Begin(ctx)) }
+}
+
+func adapted(tx pgx.Tx, err error) (vault.Tx, error) {
+	if err != nil {
+		return nil, err
+	}
+	return vaultpgx.Tx(tx), nil
+}
+
+// shop is an application that uses pgx.
+type shop struct {
+	*intxtest.Shop
+	pool *pgxpool.Pool
+}
+
+func newShop(t *testing.T, cfg *vault.Config) *shop {
+	t.Helper()
+	address := pgtest.URL(t)
+	store, err := postgres.OpenOptions(t.Context(), address, &postgres.Options{MaxConns: 6})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := pool(t, address)
+	db := stdlib.OpenDBFromPool(p)
+	t.Cleanup(func() { _ = db.Close() })
+	return &shop{pool: p, Shop: &intxtest.Shop{
+		Vault: vaulttest.OpenStorage(t, store, cfg), DB: db, Begin: beginWith(p), Beside: true,
+		Other: func(tb testing.TB) intxtest.Begin { return beginWith(pool(tb, elsewhere(address))) },
+	}}
+}
+
+// nested returns the shop with transactions that are nested in others. Their end is
+// followed by the same end of the outer transaction.
+func (s *shop) nested() *intxtest.Shop {
+	n := *s.Shop
+	n.Begin = func(ctx context.Context, o *sql.TxOptions) (vault.Tx, error) {
+		outer, err := s.pool.BeginTx(ctx, options(o))
+		if err != nil {
+			return nil, err
+		}
+		inner, err := outer.Begin(ctx)
+		return adapted(nestedTx{inner, outer}, err)
+	}
+	return &n
+}
+
+type nestedTx struct {
+	pgx.Tx
+	outer pgx.Tx
+}
+
+func (n nestedTx) Commit(ctx context.Context) error {
+	if err := n.Tx.Commit(ctx); err != nil {
+		_ = n.outer.Rollback(ctx)
+		return err
+	}
+	return n.outer.Commit(ctx)
+}
+
+func (n nestedTx) Rollback(ctx context.Context) error {
+	err := n.Tx.Rollback(ctx)
+	_ = n.outer.Rollback(ctx)
+	return err
+}
+
+func beginWith(p *pgxpool.Pool) intxtest.Begin {
+	return func(ctx context.Context, o *sql.TxOptions) (vault.Tx, error) {
+		return adapted(p.BeginTx(ctx, options(o)))
+	}
+}
+
+// options returns options of pgx that say the same.
+func options(o *sql.TxOptions) pgx.TxOptions {
+	if o == nil {
+		return pgx.TxOptions{}
+	}
+	levels := map[sql.IsolationLevel]pgx.TxIsoLevel{sql.LevelRepeatableRead: pgx.RepeatableRead, sql.LevelSerializable: pgx.Serializable}
+	return pgx.TxOptions{IsoLevel: levels[o.Isolation]}
+}
+
+func pool(tb testing.TB, address string) *pgxpool.Pool {
+	tb.Helper()
+	config, err := pgxpool.ParseConfig(address)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	config.MaxConns = 8
+	p, err := pgxpool.NewWithConfig(context.Background(), config)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(p.Close)
+	return p
+}
+
+// elsewhere returns the address of a database without a vault on the same server.
+func elsewhere(address string) string {
+	return strings.Replace(address, "/postgres?", "/template1?", 1)
+}

@@ -1,0 +1,365 @@
+package vaultpgx_test
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"go.uber.org/goleak"
+
+	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/pgtest"
+	"github.com/seed-72ea4aab/vault/vaultpgx"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func card(id string) vault.TokenParams {
+	return vault.TokenParams{ID: id, Type: vault.TypeCardNumber, Data: "4242424242424242"}
+}
+
+func (s *shop) begin(t *testing.T) pgx.Tx {
+	t.Helper()
+	tx, err := s.pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = tx.Rollback(context.Background()) })
+	return tx
+}
+
+func (s *shop) create(t *testing.T, tx pgx.Tx, id string) {
+	t.Helper()
+	if _, err := s.Owner.InTx(vaultpgx.Tx(tx)).CreateToken(t.Context(), card(id)); err != nil {
+		t.Fatalf("%s: %v", id, err)
+	}
+}
+
+func (s *shop) wantTokens(t *testing.T, want ...string) {
+	t.Helper()
+	var got []string
+	for token, err := range s.Owner.AllTokens(t.Context(), vault.TokenFilter{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, token.ID)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("tokens (-want +got):\n%s", diff)
+	}
+}
+
+// A transaction that pgx has committed or rolled back is known for one.
+func TestEndedTransaction(t *testing.T) {
+	t.Parallel()
+	s := newShop(t, nil)
+	for name, end := range map[string]func(pgx.Tx, context.Context) error{"commit": pgx.Tx.Commit, "rollback": pgx.Tx.Rollback} {
+		tx := s.begin(t)
+		c := s.Owner.InTx(vaultpgx.Tx(tx))
+		if _, err := c.ListTokens(t.Context(), vault.ListTokensParams{}); err != nil {
+			t.Fatal(err)
+		}
+		if err := end(tx, t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		_, read := c.GetToken(t.Context(), "card")
+		_, write := c.CreateToken(t.Context(), card("card"))
+		_, anew := s.Owner.InTx(vaultpgx.Tx(tx)).CreateToken(t.Context(), card("card"))
+		for what, err := range map[string]error{"a read": read, "a write": write, "InTx": anew, "Commit": vaultpgx.Tx(tx).Commit(), "Rollback": vaultpgx.Tx(tx).Rollback()} {
+			if !errors.Is(err, sql.ErrTxDone) || !errors.Is(err, pgx.ErrTxClosed) {
+				t.Errorf("%s after the %s: got %v, want ErrTxDone and ErrTxClosed", what, name, err)
+			}
+		}
+	}
+	s.wantTokens(t)
+}
+
+func TestNoTransaction(t *testing.T) {
+	t.Parallel()
+	s := newShop(t, nil)
+	if _, err := s.Owner.InTx(vaultpgx.Tx(nil)).CreateToken(t.Context(), card("card")); err == nil {
+		t.Error("a token was created in no transaction")
+	}
+}
+
+// Clients that are made apart share what their transaction has written.
+func TestSameTransaction(t *testing.T) {
+	t.Parallel()
+	s := newShop(t, nil)
+	tx := s.begin(t)
+	if vaultpgx.Tx(tx) != vaultpgx.Tx(tx) {
+		t.Error("one transaction became two")
+	}
+	app, err := s.Owner.InTx(vaultpgx.Tx(tx)).CreateApplication(t.Context(), vault.ApplicationParams{
+		Name: "App", Type: vault.ApplicationPrivate, Permissions: []vault.Permission{"token:create"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := s.Owner.InTx(vaultpgx.Tx(tx)).As(t.Context(), app.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.CreateToken(t.Context(), card("card")); err != nil {
+		t.Error(err)
+	}
+}
+
+// The rollback of a nested transaction takes back what its clients did, and the end
+// of the outer one ends it.
+func TestNestedTransactions(t *testing.T) {
+	t.Parallel()
+	s := newShop(t, nil)
+	outer := s.begin(t)
+	s.create(t, outer, "outer")
+	for _, id := range []string{"released", "undone"} {
+		inner, err := outer.Begin(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.create(t, inner, id)
+		end := inner.Commit
+		if id == "undone" {
+			end = inner.Rollback
+		}
+		if err := end(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Owner.InTx(vaultpgx.Tx(inner)).CreateToken(t.Context(), card("late")); !errors.Is(err, sql.ErrTxDone) {
+			t.Errorf("%s: after the end of the nested transaction: got %v, want ErrTxDone", id, err)
+		}
+	}
+	open, err := outer.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.create(t, outer, "between")
+	if err := outer.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Owner.InTx(vaultpgx.Tx(open)).CreateToken(t.Context(), card("late")); !errors.Is(err, sql.ErrTxDone) {
+		t.Errorf("after the end of the outer transaction: got %v, want ErrTxDone", err)
+	}
+	s.wantTokens(t, "between", "released", "outer")
+}
+
+// A statement of the application that fails ends its transaction for PostgreSQL. The
+// error of the next operation says so.
+func TestFailedTransaction(t *testing.T) {
+	t.Parallel()
+	s := newShop(t, nil)
+	tx := s.begin(t)
+	s.create(t, tx, "card")
+	if _, err := tx.Exec(t.Context(), `SELECT 1/0`); err == nil {
+		t.Fatal("the statement did not fail")
+	}
+	_, err := s.Owner.InTx(vaultpgx.Tx(tx)).CreateToken(t.Context(), card("next"))
+	if want := "it can only be rolled back"; err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("got %v, want an error that says %q", err, want)
+	}
+	if err := vaultpgx.Tx(tx).Commit(); !errors.Is(err, pgx.ErrTxCommitRollback) {
+		t.Errorf("the commit: got %v, want ErrTxCommitRollback", err)
+	}
+	s.wantTokens(t)
+}
+
+// The application finds the error of pgx when it has to repeat its transaction.
+func TestTransactionHasToBeRepeated(t *testing.T) {
+	t.Parallel()
+	s := newShop(t, nil)
+	if _, err := s.Owner.CreateToken(t.Context(), card("card")); err != nil {
+		t.Fatal(err)
+	}
+	tx, err := s.pool.BeginTx(t.Context(), pgx.TxOptions{IsoLevel: pgx.RepeatableRead})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = tx.Rollback(context.Background()) }()
+	c := s.Owner.InTx(vaultpgx.Tx(tx))
+	if _, err := c.GetToken(t.Context(), "card"); err != nil { // the snapshot is taken
+		t.Fatal(err)
+	}
+	if _, err := s.Owner.PatchToken(t.Context(), "card", vault.JSON(`{"metadata":{"a":"b"}}`)); err != nil {
+		t.Fatal(err)
+	}
+	_, err = c.PatchToken(t.Context(), "card", vault.JSON(`{"metadata":{"a":"c"}}`))
+	var server *pgconn.PgError
+	if !errors.As(err, &server) || server.Code != "40001" {
+		t.Errorf("got %v, want SQLSTATE 40001", err)
+	}
+}
+
+// A connection runs one query at a time.
+func TestRowsLeftOpen(t *testing.T) {
+	t.Parallel()
+	s := newShop(t, nil)
+	tx := s.begin(t)
+	s.create(t, tx, "first")
+	rows, err := tx.Query(t.Context(), `SELECT generate_series(1, 3)`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = s.Owner.InTx(vaultpgx.Tx(tx)).CreateToken(t.Context(), card("second"))
+	if want := "close the rows of its last query first"; err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("got %v, want an error that says %q", err, want)
+	}
+	rows.Close()
+	s.create(t, tx, "third")
+	if err := tx.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	s.wantTokens(t, "third", "first")
+}
+
+// A context that ends while an operation waits in the database closes the connection,
+// as pgx does, and leaves nothing.
+func TestContextEndsDuringAnOperation(t *testing.T) {
+	t.Parallel()
+	s := newShop(t, nil)
+	first, second := s.begin(t), s.begin(t)
+	s.create(t, first, "wanted")
+	pid := second.Conn().PgConn().PID()
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() {
+		_, err := s.Owner.InTx(vaultpgx.Tx(second)).CreateToken(ctx, card("wanted"))
+		done <- err
+	}()
+	for blocked := 0; blocked == 0; {
+		if err := s.DB.QueryRowContext(t.Context(), `SELECT cardinality(pg_blocking_pids($1))`, pid).Scan(&blocked); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cancel()
+	if err := <-done; !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v, want Canceled", err)
+	}
+	if _, err := s.Owner.InTx(vaultpgx.Tx(second)).CreateToken(t.Context(), card("next")); err == nil {
+		t.Error("the transaction goes on")
+	}
+	if err := vaultpgx.Tx(second).Commit(); err == nil {
+		t.Error("the transaction could be committed")
+	}
+	if err := first.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	s.wantTokens(t, "wanted")
+}
+
+// The modes of pgx differ in how they send arguments and read rows.
+func TestQueryModes(t *testing.T) {
+	t.Parallel()
+	for _, mode := range []pgx.QueryExecMode{
+		pgx.QueryExecModeCacheStatement, pgx.QueryExecModeCacheDescribe, pgx.QueryExecModeDescribeExec, pgx.QueryExecModeExec, pgx.QueryExecModeSimpleProtocol,
+	} {
+		t.Run(mode.String(), func(t *testing.T) {
+			t.Parallel()
+			s := newShop(t, nil)
+			conn := connect(t, s, mode)
+			tx, err := conn.Begin(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.create(t, tx, "one")
+			s.create(t, tx, "two")
+			c := s.Owner.InTx(vaultpgx.Tx(tx))
+			if _, err := c.CreateToken(t.Context(), card("one")); !errors.Is(err, vault.ErrConflict) {
+				t.Errorf("the same id again: got %v, want ErrConflict", err)
+			}
+			if err := c.DeleteToken(t.Context(), "two"); err != nil {
+				t.Error(err)
+			}
+			if err := tx.Commit(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			s.wantTokens(t, "one")
+		})
+	}
+}
+
+// connect opens a connection to the database of a shop.
+func connect(t *testing.T, s *shop, mode pgx.QueryExecMode) *pgx.Conn {
+	t.Helper()
+	config := s.pool.Config().ConnConfig
+	config.DefaultQueryExecMode = mode
+	conn, err := pgx.ConnectConfig(t.Context(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close(context.Background()) })
+	return conn
+}
+
+// Rows have the values that the driver of pgx for database/sql gives.
+func TestColumns(t *testing.T) {
+	t.Parallel()
+	s := newShop(t, nil)
+	const query = `SELECT NULL::bigint, true, 'é'::bytea, 7::smallint, 8::integer, 9::bigint, 1.5::real, 2.5::double precision,
+		'x'::text, 12.50::numeric, '{"a":1}'::jsonb::text, ARRAY[1,2]::text, 'infinity'::text,
+		'2026-01-02'::date, '2026-01-02 03:04:05.6'::timestamp, '2026-01-02 03:04:05.6Z'::timestamptz, 'a-b'::name WHERE $1::text = 'arg'`
+	tx := s.begin(t)
+	rows, err := vaultpgx.Tx(tx).QueryContext(t.Context(), query, "arg")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := scan(t, rows)
+	want, err := s.DB.QueryContext(t.Context(), query, "arg")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(scan(t, want), got, cmp.Comparer(time.Time.Equal)); diff != "" {
+		t.Errorf("(-database/sql +vaultpgx):\n%s", diff)
+	}
+}
+
+func scan(t *testing.T, rows *sql.Rows) []string {
+	t.Helper()
+	defer rows.Close()
+	names, err := rows.Columns()
+	if err != nil || !rows.Next() {
+		t.Fatalf("there is no row: %v", errors.Join(err, rows.Err()))
+	}
+	values := make([]any, len(names))
+	for i := range values {
+		values[i] = new(any)
+	}
+	if err := rows.Scan(values...); err != nil {
+		t.Fatal(err)
+	}
+	out := make([]string, len(values))
+	for i, v := range values {
+		value := *v.(*any)
+		if at, ok := value.(time.Time); ok {
+			value = at.UTC()
+		}
+		out[i] = fmt.Sprintf("%s %T %v", names[i], value, value)
+	}
+	return out
+}
+
+// A statement that is wrong says so, and leaves the connection free.
+func TestQueryErrors(t *testing.T) {
+	t.Parallel()
+	p := pool(t, pgtest.URL(t))
+	for _, query := range []string{"SELECT no_such_column", "SELECT 1/(g-1) FROM generate_series(1, 2) g"} {
+		tx, err := p.Begin(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = vaultpgx.Tx(tx).QueryContext(t.Context(), query) //nolint:rowserrcheck,sqlclosecheck // it fails
+		var server *pgconn.PgError
+		if !errors.As(err, &server) {
+			t.Errorf("%s: got %v, want an error of the server", query, err)
+		}
+		if err := tx.Rollback(t.Context()); err != nil {
+			t.Errorf("%s: %v", query, err)
+		}
+	}
+}
