@@ -118,8 +118,11 @@ func (v *Vault) openEvidence(ctx context.Context) error {
 		}
 	}
 	var err error
-	v.evidence, err = evident.Open(ctx, v.core, keep)
-	return err
+	if v.evidence, err = evident.Open(ctx, v.core, keep); err != nil {
+		return err
+	}
+	v.core.Ledger = v.evidence.Ledger
+	return nil
 }
 
 // keeper returns what keeps the evidence. Without it the error is ErrNotFound.

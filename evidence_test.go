@@ -59,7 +59,7 @@ func somethingLogged(t *testing.T, v *vaulttest.Vault) uuid.UUID {
 
 // settled signs a checkpoint over everything that is committed, and verifies the log
 // in place. On PostgreSQL a transaction of another test may hold entries back.
-func settled(t *testing.T, v *vaulttest.Vault) *evidence.Report {
+func settled(t testing.TB, v *vault.Vault) *evidence.Report {
 	t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
@@ -82,7 +82,7 @@ func settled(t *testing.T, v *vaulttest.Vault) *evidence.Report {
 func checkEvidence(t *testing.T, v *vaulttest.Vault, entry uuid.UUID) {
 	t.Helper()
 	ctx := t.Context()
-	if report := settled(t, v); len(report.Findings) > 0 {
+	if report := settled(t, v.Vault); len(report.Findings) > 0 {
 		t.Fatalf("in place: %+v", report)
 	}
 	key, err := v.EvidenceKey()
@@ -173,6 +173,49 @@ func TestEvidenceAfterDeletions(t *testing.T) {
 	}
 	if _, err := v.Owner.LogProof(ctx, entry); err != nil {
 		t.Error(err)
+	}
+}
+
+// A process without evidence enters its deletions in the trees that another process
+// keeps. Without the signer it deletes nothing.
+func TestDeletionsWithoutEvidence(t *testing.T) {
+	t.Parallel()
+	for name, signer := range map[string]note.Signer{"a stored key": nil, "the program's signer": newSigner(t, "vault.example")} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ctx, path, key, clock := t.Context(), filepath.Join(t.TempDir(), "vault.db"), vault.NewKey(), vaulttest.NewClock(vaulttest.Start)
+			cfg := vault.Config{Now: clock.Now, SweepEvery: -1, WorkEvery: -1, LogRetention: 24 * time.Hour}
+			plain, err := vault.Open(ctx, onDisk(t, path), key, &cfg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer plain.Close()
+			cfg.Evidence = &vault.EvidenceConfig{Every: -1, Signer: signer}
+			v, err := vault.Open(ctx, onDisk(t, path), key, &cfg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer v.Close()
+			tenantOf(t, v)
+			gone := tenantOf(t, v)
+			if _, err := v.Checkpoint(ctx); err != nil {
+				t.Fatal(err)
+			}
+			clock.Advance(48 * time.Hour)
+			swept, err := plain.Sweep(ctx)
+			if deleted := plain.DeleteTenant(ctx, gone.TenantID()); (err != nil) != (signer != nil) || (deleted != nil) != (signer != nil) {
+				t.Fatal(err, deleted)
+			}
+			if (swept.Logs > 0) != (signer == nil) {
+				t.Errorf("%d entries are deleted", swept.Logs)
+			}
+			if _, err := v.Checkpoint(ctx); err != nil {
+				t.Fatal(err)
+			}
+			if report, err := v.VerifyLogs(ctx, nil); err != nil || !report.OK() {
+				t.Errorf("%v, %+v", err, report)
+			}
+		})
 	}
 }
 

@@ -10,7 +10,9 @@ import (
 
 	"github.com/seed-72ea4aab/vault/internal/core"
 	"github.com/seed-72ea4aab/vault/internal/erase"
+	"github.com/seed-72ea4aab/vault/internal/evident"
 	"github.com/seed-72ea4aab/vault/internal/form"
+	"github.com/seed-72ea4aab/vault/internal/ledger"
 	"github.com/seed-72ea4aab/vault/internal/sweep"
 	"github.com/seed-72ea4aab/vault/internal/tenants"
 	"github.com/seed-72ea4aab/vault/internal/verbs"
@@ -171,7 +173,12 @@ func (v *Vault) DeleteTenant(ctx context.Context, id uuid.UUID) error {
 	if err := tenants.GiveUpNames(ctx, v.core, id); err != nil {
 		return err
 	}
-	return sweep.DeleteTenant(ctx, v.core, id)
+	l, done, err := evident.Borrow(ctx, v.core)
+	if err != nil {
+		return public(err)
+	}
+	defer done()
+	return sweep.DeleteTenant(ctx, v.core, l, id)
 }
 
 // Swept counts what a sweep deleted.
@@ -199,7 +206,7 @@ func (v *Vault) Sweep(ctx context.Context) (swept Swept, err error) {
 // retention says which log entries a sweep deletes: those that are old enough and
 // that all sinks have, or that are past the grace.
 func (v *Vault) retention() sweep.Retention {
-	r := sweep.Retention{Keep: v.cfg.LogRetention}
+	r := sweep.Retention{Keep: v.cfg.LogRetention, Ledger: func(ctx context.Context) (*ledger.Ledger, func(), error) { return evident.Borrow(ctx, v.core) }}
 	if len(v.cfg.Sinks) == 0 || v.cfg.SinkGrace < 0 {
 		return r
 	}

@@ -16,8 +16,8 @@ type Options struct {
 	Workers int
 	// TenantWorkers is how many of these places one tenant may use, on each
 	// level. The default is half of Workers, so that one tenant cannot block
-	// the others. Runs of proxies that are called without an API key may use half
-	// of a tenant's places.
+	// the others. Runs of proxies that are called without an API key may use
+	// half of a tenant's places.
 	TenantWorkers int
 	// Queue is how many runs may wait for a place. One tenant may use half of
 	// it. Further runs are rejected with script.ErrBusy. The default is 8 times

@@ -108,8 +108,31 @@ func Open(ctx context.Context, v *core.Vault, c Config) (*Keeper, error) {
 	if k.Ledger, err = ledger.Open(ctx, lc); err != nil {
 		return nil, fmt.Errorf("vault: %w", err)
 	}
-	v.Ledger = k.Ledger
 	return k, nil
+}
+
+// Borrow returns a ledger for work that deletes entries of the log, and a function
+// that ends its use. Without Config.Evidence, a process that shares the database with
+// one that keeps evidence must enter deletions in the trees too: they would look like
+// tampering. The ledger is nil if the database has no trees.
+func Borrow(ctx context.Context, v *core.Vault) (*ledger.Ledger, func(), error) {
+	none := func() {}
+	if v.Ledger != nil {
+		return v.Ledger, none, nil
+	}
+	store, ok := v.Store.(ledger.Store)
+	if !ok {
+		return nil, none, nil
+	}
+	trees, err := store.Trees(ctx, storage.TreeFilter{Tenants: []storage.ID{{}}})
+	if err != nil || len(trees) == 0 {
+		return nil, none, err
+	}
+	k, err := Open(ctx, v, Config{})
+	if err != nil {
+		return nil, none, fmt.Errorf("the log has evidence, so its entries cannot be deleted without it: %w", err)
+	}
+	return k.Ledger, func() { _ = k.Ledger.Close(ctx) }, nil
 }
 
 // Key returns the public key in the form of package note; empty when the signer

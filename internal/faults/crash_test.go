@@ -37,6 +37,9 @@ func TestMain(m *testing.M) {
 		if os.Getenv(childImport) != "" {
 			work = importUntilKilled
 		}
+		if os.Getenv(childEvidence) != "" {
+			work = logUntilKilled
+		}
 		if os.Getenv(childErase) != "" {
 			work = eraseUntilKilled
 		}

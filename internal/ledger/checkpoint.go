@@ -158,7 +158,9 @@ func (l *Ledger) signTree(ctx context.Context) ([]byte, error) {
 	stored, st := storage.Checkpoint{Size: c.Size, Note: msg, At: l.c.Now().UTC()}, v.state
 	st.addNote(&stored)
 	change := &storage.TreeChange{Was: v.tree, Tree: v.tree, Checkpoint: &stored}
-	change.Tree.State = encodeState(&st)
+	if change.Tree.State, err = l.sealState(ctx, &v.tree, &st); err != nil {
+		return nil, err
+	}
 	if err := l.c.Store.WriteTree(ctx, change); err != nil {
 		return nil, err
 	}
@@ -194,10 +196,25 @@ func (l *Ledger) changed(ctx context.Context, always []uuid.UUID) ([]storage.Tre
 		}
 		l.mu.Unlock()
 		if len(page) < maxTenants {
-			return all, nil
+			return l.genuine(ctx, all)
 		}
 		after = page[len(page)-1].Tenant
 	}
+}
+
+// genuine returns the trees that the vault wrote. The others get no head: a note must
+// not vouch for what somebody else wrote.
+func (l *Ledger) genuine(ctx context.Context, trees []storage.Tree) (all []storage.Tree, err error) {
+	for i := range trees {
+		err := l.openState(ctx, &trees[i], &state{})
+		switch {
+		case err == nil:
+			all = append(all, trees[i])
+		case !errors.Is(err, ErrTampered) && !errors.Is(err, ErrGone):
+			return nil, err
+		}
+	}
+	return all, nil
 }
 
 // fresh returns heads for the trees that have no head for their current state.

@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault/evidence"
+	"github.com/seed-72ea4aab/vault/internal/long"
 	"github.com/seed-72ea4aab/vault/internal/pgtest"
 	"github.com/seed-72ea4aab/vault/storage"
 )
@@ -70,5 +71,5 @@ func TestPostgres(t *testing.T) {
 
 func TestEveryByteOnPostgres(t *testing.T) {
 	t.Parallel()
-	everyByte(newRigOn(t, pgtest.URL(t), true), 16)
+	everyByte(newRigOn(t, pgtest.URL(t), true), long.Rounds(67, 5))
 }

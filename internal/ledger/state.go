@@ -74,24 +74,14 @@ func encodeState(v any) []byte {
 	return b
 }
 
-func decodeState(tree *storage.Tree, into any) error {
-	if tree.State == nil {
-		return nil
-	}
-	if err := json.Unmarshal(tree.State, into); err != nil {
-		return fmt.Errorf("%w: the state of a tree cannot be read", ErrTampered)
-	}
-	return nil
-}
-
 // stateLabel is the prefix of the data for a state's MAC. No entry's data
 // begins with it.
 const stateLabel = "vault/tree/1"
 
 // sealState returns the encoded state after its MAC. The MAC also covers the
 // size and root of the tree.
-func (l *Ledger) sealState(ctx context.Context, tree *storage.Tree, s *state) ([]byte, error) {
-	return l.sealedState(ctx, tree, encodeState(s))
+func (l *Ledger) sealState(ctx context.Context, tree *storage.Tree, state any) ([]byte, error) {
+	return l.sealedState(ctx, tree, encodeState(state))
 }
 
 func (l *Ledger) sealedState(ctx context.Context, tree *storage.Tree, text []byte) ([]byte, error) {
@@ -101,9 +91,9 @@ func (l *Ledger) sealedState(ctx context.Context, tree *storage.Tree, text []byt
 	return append(mac[:], text...), err
 }
 
-// openState reads the state of a tenant's tree. It returns ErrTampered if the
-// vault did not write the state.
-func (l *Ledger) openState(ctx context.Context, tree *storage.Tree, into *state) error {
+// openState reads the state of a tree into a state or a vaultState. It returns
+// ErrTampered if the vault did not write the state.
+func (l *Ledger) openState(ctx context.Context, tree *storage.Tree, into any) error {
 	if tree.State == nil {
 		return nil
 	}
@@ -117,7 +107,10 @@ func (l *Ledger) openState(ctx context.Context, tree *storage.Tree, into *state)
 		l.alarms.raise(Alarm{Kind: AlarmTampered, Tenant: uuid.UUID(tree.Tenant), Verdict: evidence.Altered, Text: err.Error()})
 		return err
 	}
-	return decodeState(&storage.Tree{State: text}, into)
+	if err := json.Unmarshal(text, into); err != nil {
+		return fmt.Errorf("%w: the state of a tree cannot be read", ErrTampered)
+	}
+	return nil
 }
 
 // stateHash returns the hash of a state for a tree head.

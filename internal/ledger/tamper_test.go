@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault/evidence"
+	"github.com/seed-72ea4aab/vault/internal/long"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
@@ -112,29 +113,25 @@ func (c *column) changed() (all []any) {
 // every column to NULL.
 func TestEveryByte(t *testing.T) {
 	t.Parallel()
-	everyByte(newRig(t), 16)
+	everyByte(newRig(t), long.Rounds(23, 1))
 }
 
-// everyByte changes every stride-th byte and every number.
+// everyByte makes one of so many changes.
 func everyByte(r *rig, stride int) {
 	small(r)
 	db := r.db()
 	defer db.Close()
-	tried := 0
+	tried, n := 0, 0
 	for _, c := range r.columns(db) {
-		values := c.changed()
-		for i, value := range values {
-			if i%stride != 0 && i < len(values)-2 {
-				continue
-			}
-			if r.tamper(db, &c, value) {
+		for _, value := range c.changed() {
+			if n++; n%stride == 0 && r.tamper(db, &c, value) {
 				tried++
 				r.mustFind(&c, value)
 				r.undo(db, &c, value)
 			}
 		}
 	}
-	if tried < 200 {
+	if tried < 40 {
 		r.Errorf("only %d changes were tried", tried)
 	}
 }

@@ -80,7 +80,7 @@ func (l *Ledger) load(ctx context.Context) error {
 	if v.tree, err = l.tree(ctx, uuid.UUID{}); err != nil {
 		return err
 	}
-	if err := decodeState(&v.tree, &v.state); err != nil {
+	if err := l.openState(ctx, &v.tree, &v.state); err != nil {
 		return err
 	}
 	v.origin = evidence.OriginAfter(l.c.Name, v.state.Restores)
@@ -221,7 +221,7 @@ func (l *Ledger) refresh(ctx context.Context) error {
 		return err
 	}
 	var st vaultState
-	if err := decodeState(&tree, &st); err != nil {
+	if err := l.openState(ctx, &tree, &st); err != nil {
 		return err
 	}
 	if tree.Size < v.tree.Size {
@@ -271,7 +271,11 @@ func (l *Ledger) push(ctx context.Context, events []evidence.Event, ofVault bool
 		f.Add(tlog.RecordHash(body))
 	}
 	c.Nodes = *nodes
-	c.Tree = storage.Tree{Size: f.Size(), Root: storage.Key(f.Root()), State: encodeState(&st)}
+	c.Tree = storage.Tree{Size: f.Size(), Root: storage.Key(f.Root())}
+	var err error
+	if c.Tree.State, err = l.sealState(ctx, &c.Tree, &st); err != nil {
+		return err
+	}
 	if err := l.c.Store.WriteTree(ctx, c); err != nil {
 		return err
 	}

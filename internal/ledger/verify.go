@@ -93,7 +93,18 @@ func (v *verification) vault(o *VerifyOptions) error {
 		v.findVault(evidence.Truncated)
 		return nil
 	}
-	if decodeState(&tree, &v.state) != nil {
+	err = v.l.openState(v.ctx, &tree, &v.state)
+	if err != nil && !errors.Is(err, ErrTampered) {
+		return err
+	}
+	if err != nil {
+		v.findVault(evidence.Altered)
+	}
+	is, err := v.l.instance(v.ctx)
+	if err != nil {
+		return err
+	}
+	if is.ID != v.state.Instance { // a restore that nobody has accepted, or an altered state
 		v.findVault(evidence.Altered)
 	}
 	v.report.Origin, v.report.Size = evidence.OriginAfter(v.l.c.Name, v.state.Restores), tree.Size
@@ -206,7 +217,23 @@ func (v *verification) events(tree *storage.Tree, notes []noteAt) error {
 		v.findVault(evidence.Altered)
 	}
 	w.rest(restores)
+	if err := v.afterEvents(tree.Size); err != nil {
+		return err
+	}
 	return v.nodes(uuid.UUID{}, *nodes)
+}
+
+// afterEvents looks for events that are behind the end of the tree.
+func (v *verification) afterEvents(size int64) error {
+	events, err := v.l.c.Store.TreeEvents(v.ctx, size, newest)
+	if err != nil || len(events) == 0 {
+		return err
+	}
+	now, err := v.l.tree(v.ctx, uuid.UUID{}) // it may have grown
+	if last := events[len(events)-1].N; err == nil && last >= now.Size {
+		v.find(uuid.UUID{}, last, uuid.UUID{}, evidence.Forged)
+	}
+	return err
 }
 
 // isOfVault reports whether events of a kind are about the whole vault.
@@ -328,7 +355,22 @@ func (v *verification) nodesOf(tenant uuid.UUID, level int, count int64, want []
 			}
 		}
 	}
-	return nil
+	return v.afterNodes(tenant, level, count)
+}
+
+// afterNodes looks for nodes that are behind the end of the tree.
+func (v *verification) afterNodes(tenant uuid.UUID, level int, count int64) error {
+	part, err := v.l.c.Store.ReadTree(v.ctx, storage.TreeQuery{
+		Tenant: storage.ID(tenant), Nodes: []storage.NodeRange{{Level: level, From: count, To: newest}},
+	})
+	if err != nil || len(part.Nodes) == 0 {
+		return err
+	}
+	now, err := v.l.tree(v.ctx, tenant) // it may have grown
+	if last := part.Nodes[len(part.Nodes)-1].N; err == nil && last >= now.Size>>level {
+		v.find(tenant, -1, uuid.UUID{}, evidence.Forged)
+	}
+	return err
 }
 
 // tenants verifies the trees of tenants.

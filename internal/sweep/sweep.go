@@ -13,6 +13,7 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/audit"
 	"github.com/seed-72ea4aab/vault/internal/core"
 	"github.com/seed-72ea4aab/vault/internal/keyring"
+	"github.com/seed-72ea4aab/vault/internal/ledger"
 	"github.com/seed-72ea4aab/vault/internal/tokens"
 	"github.com/seed-72ea4aab/vault/storage"
 )
@@ -30,9 +31,10 @@ const chunk = 200
 
 // sweep is a sweep in progress.
 type sweep struct {
-	v     *core.Vault
-	r     Retention
-	swept Swept
+	v      *core.Vault
+	r      Retention
+	ledger *ledger.Ledger // while log entries are deleted; may be nil
+	swept  Swept
 }
 
 // Retention is how long log entries are kept.
@@ -41,6 +43,9 @@ type Retention struct {
 	// Before, if not nil, returns the time before which entries of a tenant
 	// may be deleted: the given time, or an earlier one.
 	Before func(ctx context.Context, tenant storage.ID, before time.Time) (time.Time, error)
+	// Ledger, if set, returns the ledger that deletions are entered in, which may be
+	// nil, and a function that ends its use.
+	Ledger func(ctx context.Context) (*ledger.Ledger, func(), error)
 }
 
 // Run deletes expired rows, the rest of deleted tenants, and at most two
@@ -205,6 +210,14 @@ func (s *sweep) logs(ctx context.Context) error {
 	if s.r.Keep == 0 {
 		return nil
 	}
+	if s.r.Ledger != nil {
+		l, done, err := s.r.Ledger(ctx)
+		if err != nil {
+			return err
+		}
+		defer done()
+		s.ledger = l
+	}
 	before := s.v.Now().Add(-s.r.Keep)
 	pieces := maxLogPieces
 	var errs []error
@@ -234,7 +247,7 @@ func (s *sweep) deleteLogs(ctx context.Context, tenant storage.ID, before time.T
 			return err
 		}
 	}
-	if l := s.v.Ledger; l != nil {
+	if l := s.ledger; l != nil {
 		allowed, err := l.Retain(ctx, uuid.UUID(tenant), before)
 		if err != nil {
 			return err

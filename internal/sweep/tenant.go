@@ -16,13 +16,13 @@ import (
 
 // DeleteTenant deletes a tenant's keys, without which its data cannot be
 // decrypted, and then its rows. If it is interrupted, the next sweep deletes
-// the rest.
-func DeleteTenant(ctx context.Context, v *core.Vault, id uuid.UUID) error {
-	if v.Ledger != nil {
-		if err := recordDeletion(ctx, v, id); err != nil {
+// the rest. The ledger, which may be nil, records the end of the tenant's log.
+func DeleteTenant(ctx context.Context, v *core.Vault, l *ledger.Ledger, id uuid.UUID) error {
+	if l != nil {
+		if err := recordDeletion(ctx, v, l, id); err != nil {
 			return err
 		}
-		defer v.Ledger.Forget(id)
+		defer l.Forget(id)
 	}
 	_, err := core.RetryStale(func() (struct{}, error) { return struct{}{}, dropTenant(ctx, v, id) })
 	if err != nil {
@@ -36,11 +36,11 @@ func DeleteTenant(ctx context.Context, v *core.Vault, id uuid.UUID) error {
 
 // recordDeletion records the end of a tenant's log in the vault's tree.
 // Tampering with a log does not prevent the deletion of its tenant.
-func recordDeletion(ctx context.Context, v *core.Vault, id uuid.UUID) error {
+func recordDeletion(ctx context.Context, v *core.Vault, l *ledger.Ledger, id uuid.UUID) error {
 	if _, err := v.Tenants.Reload(ctx, id); err != nil {
 		return err
 	}
-	err := v.Ledger.DeleteTenant(ctx, id)
+	err := l.DeleteTenant(ctx, id)
 	if errors.Is(err, ledger.ErrTampered) || errors.Is(err, ledger.ErrSuspended) {
 		v.Logger.ErrorContext(ctx, "the end of a deleted tenant's log is not recorded", "tenant_id", id, "error", err)
 		return nil

@@ -23,22 +23,23 @@ const (
 type gates [maxNested]*gate
 
 // gate admits runs of one depth. It limits the runs in total, the runs of each
-// tenant, and the runs that wait. Runs that strangers cause get half of their
-// tenant's places, so that the other half is free for the tenant's own runs.
+// tenant, and the runs that wait. Runs caused by strangers
+// ([script.Program].Stranger) may use half of their tenant's places. The other
+// half stays free for the tenant's own runs.
 type gate struct {
 	max, perTenant  int
 	queue, perQueue int
-	strangersQueue  int // of each tenant
+	strangersQueue  int // limit of each tenant's waiting runs by strangers
 
 	mu        sync.Mutex
 	closed    bool
 	total     int
 	running   map[string]int // by tenant
-	strangers map[string]int // of these, caused by strangers
+	strangers map[string]int // runs caused by strangers, by tenant
 	waiting   []*waiter
 }
 
-// visitor is who a run is for.
+// visitor is a run that needs a place.
 type visitor struct {
 	tenant   string
 	stranger bool
@@ -50,7 +51,7 @@ type waiter struct {
 	in    bool // was admitted
 }
 
-// fits reports whether a visitor may take a free place.
+// fits reports whether a run may take a free place.
 func (g *gate) fits(v visitor) bool {
 	if v.stranger && g.strangers[v.tenant] >= max(1, g.perTenant/2) {
 		return false
@@ -58,7 +59,7 @@ func (g *gate) fits(v visitor) bool {
 	return g.running[v.tenant] < g.perTenant
 }
 
-// queueFull reports whether a visitor may not wait.
+// queueFull reports whether the queue has no room for a run.
 func (g *gate) queueFull(v visitor) bool {
 	mine, strangers := 0, 0
 	for _, w := range g.waiting {

@@ -57,8 +57,6 @@ type call struct {
 	args []string
 	// evidence is set by commands that work with the evidence of the log.
 	evidence *vault.EvidenceConfig
-	// deletes is set by commands that delete data which evidence covers.
-	deletes bool
 	// looks is set by commands that read existing evidence.
 	looks bool
 	act   action

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 
@@ -46,17 +47,12 @@ func evidenceCommands() []*command {
 			},
 		},
 		{
-			name: "log checkpoint", reach: inProcess, summary: "sign what the log holds, and print the note",
-			example: "tokenvault log checkpoint --db vault.db --key-file vault.key",
-			setup: func(*flag.FlagSet) action {
-				return evident(func(c *call, v *vault.Vault) error {
-					msg, err := v.Checkpoint(c.ctx)
-					return c.printText(msg, err)
-				})
-			},
+			name: "log checkpoint", reach: bothWays, summary: "sign what the log holds, and print the note",
+			example: "tokenvault log checkpoint --db vault.db --key-file vault.key\ntokenvault log checkpoint --url https://vault.example.com",
+			setup:   func(*flag.FlagSet) action { return checkpoint },
 		},
 		{
-			name: "log prove", args: "ID", min: 1, max: 1, reach: inProcess, summary: "print the proof that an entry is in the log",
+			name: "log prove", args: "ID", min: 1, max: 1, reach: bothWays, summary: "print the proof that an entry is in the log",
 			example: "tokenvault log prove 0198c5a0-0000-7000-8000-000000000000 --tenant Acme",
 			setup: func(*flag.FlagSet) action {
 				return func(c *call) error {
@@ -65,14 +61,14 @@ func evidenceCommands() []*command {
 						return usagef("ID is the id of an entry, a UUID")
 					}
 					return c.withEvidence(func(o *opened) error {
-						proof, err := o.owner.LogProof(c.ctx, id)
+						proof, err := o.evidence().LogProof(c.ctx, id)
 						return c.printText(proof, err)
 					})
 				}
 			},
 		},
 		{
-			name: "log evidence", args: "[FILE]", max: 1, reach: inProcess, summary: "write the log with its proofs, for log verify",
+			name: "log evidence", args: "[FILE]", max: 1, reach: bothWays, summary: "write the log with its proofs, for log verify",
 			example: "tokenvault log evidence acme.ndjson --tenant Acme",
 			setup: func(*flag.FlagSet) action {
 				return func(c *call) error {
@@ -132,11 +128,11 @@ func evidenceOf(anchor string) *vault.EvidenceConfig {
 	return cfg
 }
 
-// useTrees enables evidence for a command that deletes data or reads evidence, if
-// the database has trees over the log. Deletions are then recorded there.
+// useTrees enables evidence for a command that reads it, if the database has trees
+// over the log.
 func (c *call) useTrees(store vault.Storage) error {
 	trees, ok := store.(storage.TreeStorage)
-	if !ok || !c.deletes && !c.looks {
+	if !ok || !c.looks {
 		return nil
 	}
 	begun, err := trees.Trees(c.ctx, storage.TreeFilter{Tenants: []storage.ID{{}}})
@@ -156,6 +152,39 @@ func evident(do func(*call, *vault.Vault) error) action {
 		}
 		return do(c, o.vault)
 	}
+}
+
+// checkpoint prints the newest note. In process it needs no tenant.
+func checkpoint(c *call) error {
+	way, err := c.way()
+	if err != nil {
+		return err
+	}
+	if way == inProcess {
+		return evident(func(c *call, v *vault.Vault) error {
+			msg, err := v.Checkpoint(c.ctx)
+			return c.printText(msg, err)
+		})(c)
+	}
+	o, err := c.open()
+	if err != nil {
+		return err
+	}
+	msg, err := o.client.LogCheckpoint(c.ctx)
+	return c.printText(msg, err)
+}
+
+// logEvidence is the evidence of a tenant's log, in process or over HTTP.
+type logEvidence interface {
+	LogProof(ctx context.Context, id uuid.UUID) ([]byte, error)
+	ExportEvidence(ctx context.Context, w io.Writer) error
+}
+
+func (o *opened) evidence() logEvidence {
+	if o.client != nil {
+		return o.client
+	}
+	return o.owner
 }
 
 // withEvidence opens a tenant of a vault with evidence.
@@ -185,7 +214,7 @@ func exportEvidence(c *call, o *opened) (err error) {
 		defer func() { err = errors.Join(err, file.Close()) }()
 		to = file
 	}
-	return o.owner.ExportEvidence(c.ctx, to)
+	return o.evidence().ExportEvidence(c.ctx, to)
 }
 
 // readOnly is an anchor that stores no new notes. With it, the command cannot

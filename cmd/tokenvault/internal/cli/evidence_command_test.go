@@ -3,13 +3,17 @@ package cli_test
 import (
 	"bytes"
 	"database/sql"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/cmd/tokenvault/internal/cli"
 	"github.com/seed-72ea4aab/vault/evidence"
+	"github.com/seed-72ea4aab/vault/httpserver"
+	"github.com/seed-72ea4aab/vault/vaulttest"
 )
 
 // exits runs a command, checks its exit status, and returns its output.
@@ -152,4 +156,25 @@ func TestDeletedTenantIsNotTampering(t *testing.T) {
 	if got := w.exits(5, "log", "verify"); !strings.Contains(got, "altered") {
 		t.Errorf("findings: %s", got)
 	}
+}
+
+// Over HTTP an auditor gets notes, proofs and bundles with an API key.
+func TestEvidenceOverHTTP(t *testing.T) {
+	t.Parallel()
+	v := vaulttest.Open(t, ":memory:", &vault.Config{Evidence: &vault.EvidenceConfig{}})
+	server := httptest.NewServer(httpserver.Handler(v.Vault, nil))
+	defer server.Close()
+	w := &world{t: t, dir: t.TempDir(), env: map[string]string{"TOKENVAULT_URL": server.URL, "TOKENVAULT_API_KEY": v.ManagementKey}}
+	key, err := v.EvidenceKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	note := w.write("note", []byte(w.exits(0, "log", "checkpoint")))
+	entry := strings.Split(w.exits(0, "log", "list", "--limit", "1", "--json"), `"`)[3]
+	if err := evidence.VerifyProof([]byte(w.exits(0, "log", "prove", entry)), key); err != nil {
+		t.Error(err)
+	}
+	bundle := w.write("bundle", []byte(w.exits(0, "log", "evidence")))
+	w.exits(0, "log", "verify", bundle, "--key", key, "--since", note)
+	w.exits(2, "log", "verify")
 }

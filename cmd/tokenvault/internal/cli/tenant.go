@@ -178,7 +178,6 @@ func updateTenant(c *call, name string, dedup bool) error {
 }
 
 func deleteTenant(c *call) error {
-	c.deletes = true
 	o, err := c.openVault()
 	if err != nil {
 		return err

@@ -1,0 +1,258 @@
+package faults
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"golang.org/x/mod/sumdb/tlog"
+
+	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/evidence"
+	"github.com/seed-72ea4aab/vault/internal/long"
+)
+
+// childEvidence makes the child a node that keeps evidence. Its value is the prefix
+// of the node's tokens.
+const childEvidence = "VAULT_FAULTS_EVIDENCE"
+
+// rolledBack is part of the ids of tokens whose transaction was rolled back.
+const rolledBack = "-rolled-back-"
+
+// logUntilKilled writes to the logs of several tenants, in its own transactions too,
+// until the process is killed. It prints the ids of tokens that are committed.
+func logUntilKilled(dsn string) error {
+	ctx := context.Background()
+	key, err := vault.ParseKey(os.Getenv(childKey))
+	if err != nil {
+		return err
+	}
+	store, err := openStore(ctx, dsn)
+	if err != nil {
+		return err
+	}
+	v, err := vault.Open(ctx, store, key, &vault.Config{SweepEvery: -1, WorkEvery: -1, Evidence: &vault.EvidenceConfig{Every: 50 * time.Millisecond}})
+	if err != nil {
+		return err
+	}
+	shop, err := openShop(ctx, dsn)
+	if err != nil {
+		return err
+	}
+	var owners []*vault.Owner
+	for text := range strings.SplitSeq(os.Getenv(childTenant), ",") {
+		owners = append(owners, v.Tenant(uuid.MustParse(text)))
+	}
+	for n := 0; ; n++ {
+		owner := owners[rand.IntN(len(owners))]
+		id := fmt.Sprintf("%s-%d", os.Getenv(childEvidence), n)
+		if err := logOnce(ctx, owner, shop, id); err != nil {
+			return err
+		}
+	}
+}
+
+// logOnce does one thing that leaves an entry, or leaves none.
+func logOnce(ctx context.Context, owner *vault.Owner, shop *sql.DB, id string) error {
+	params := vault.TokenParams{ID: id, Type: vault.TypeGeneric, Data: "x"}
+	switch rand.IntN(4) {
+	case 0: // a transaction that commits late
+		tx, err := shop.BeginTx(ctx, nil)
+		if err != nil {
+			return err
+		}
+		if _, err := owner.InTx(tx).CreateToken(ctx, params); err != nil {
+			return err
+		}
+		<-time.After(time.Duration(rand.IntN(30)) * time.Millisecond)
+		if err := tx.Commit(); err != nil {
+			return err
+		}
+	case 1: // a transaction that is rolled back
+		tx, err := shop.BeginTx(ctx, nil)
+		if err != nil {
+			return err
+		}
+		params.ID = strings.Replace(id, "-", rolledBack, 1)
+		if _, err := owner.InTx(tx).CreateToken(ctx, params); err != nil {
+			return err
+		}
+		return tx.Rollback()
+	default:
+		if _, err := owner.CreateToken(ctx, params); err != nil {
+			return err
+		}
+		if _, err := owner.GetToken(ctx, id); err != nil {
+			return err
+		}
+	}
+	fmt.Println(id)
+	return nil
+}
+
+// TestEvidenceSurvivesKills kills nodes that keep evidence of the same logs, again
+// and again. Every committed entry is in the trees exactly once.
+func TestEvidenceSurvivesKills(t *testing.T) {
+	t.Parallel()
+	for name, newDSN := range backends {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			evidenceThoughKilled(t, newDSN(t))
+		})
+	}
+}
+
+func evidenceThoughKilled(t *testing.T, dsn string) {
+	t.Helper()
+	key, cfg := vault.NewKey(), &vault.Config{SweepEvery: -1, WorkEvery: -1, Evidence: &vault.EvidenceConfig{Every: -1}}
+	v := openVault(t, dsn, key, cfg)
+	var tenants []string
+	for range long.Rounds(3, 16) {
+		tenant, err := v.CreateTenant(t.Context(), "Acme")
+		must(t, err)
+		tenants = append(tenants, tenant.ID.String())
+	}
+	var mu sync.Mutex
+	var acked []string
+	var nodes sync.WaitGroup
+	for node := range long.Rounds(2, 4) {
+		nodes.Go(func() {
+			for life := range long.Rounds(2, 12) {
+				prefix := fmt.Sprintf("node%d.%d", node, life)
+				lines := logAndKill(t, dsn, key, strings.Join(tenants, ","), prefix, 10+rand.IntN(long.Rounds(30, 200)))
+				mu.Lock()
+				acked = append(acked, lines...)
+				mu.Unlock()
+			}
+		})
+	}
+	nodes.Wait()
+	settle(t, v)
+	found := map[string]int{}
+	for _, id := range tenants {
+		for _, token := range created(t, v, uuid.MustParse(id)) {
+			found[token]++
+		}
+	}
+	for _, id := range acked {
+		if found[id] != 1 {
+			t.Errorf("the entry of %s is %d times in the tree", id, found[id])
+		}
+	}
+	for id, n := range found {
+		if n != 1 || strings.Contains(id, rolledBack) {
+			t.Errorf("the entry of %s is %d times in the tree", id, n)
+		}
+	}
+	t.Logf("%d tokens were acknowledged", len(acked))
+}
+
+// logAndKill starts a node and kills it after some lines. It returns all lines.
+func logAndKill(t *testing.T, dsn string, key *vault.Key, tenants, prefix string, operations int) (lines []string) {
+	cmd := exec.CommandContext(t.Context(), os.Args[0])
+	cmd.Env = append(os.Environ(), childDSN+"="+named(dsn, prefix), childKey+"="+key.Text(), childTenant+"="+tenants, childEvidence+"="+prefix)
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
+	must(t, err)
+	must(t, cmd.Start())
+	in := bufio.NewScanner(out)
+	for in.Scan() {
+		if lines = append(lines, in.Text()); len(lines) == operations {
+			must(t, cmd.Process.Kill())
+		}
+	}
+	_ = cmd.Wait()
+	gone(t, dsn, prefix)
+	if len(lines) < operations {
+		t.Errorf("%s exited on its own after %d operations", prefix, len(lines))
+	}
+	return lines
+}
+
+// settle signs everything, and finds nothing.
+func settle(t *testing.T, v *vault.Vault) {
+	t.Helper()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		_, err := v.Checkpoint(t.Context())
+		must(t, err)
+		report, err := v.VerifyLogs(t.Context(), nil)
+		must(t, err)
+		if !report.OK() {
+			t.Fatalf("%+v", report.Findings)
+		}
+		waits := func(f evidence.Finding) bool { return f.Verdict == evidence.Unsequenced }
+		if !slices.ContainsFunc(report.Findings, waits) {
+			return
+		}
+		<-tick.C
+	}
+}
+
+// created verifies the bundle of a tenant, and its root with a naive tree. It
+// returns the tokens that entries say were created.
+func created(t *testing.T, v *vault.Vault, tenant uuid.UUID) (tokens []string) {
+	t.Helper()
+	var bundle bytes.Buffer
+	must(t, v.Tenant(tenant).ExportEvidence(t.Context(), &bundle))
+	key, err := v.EvidenceKey()
+	must(t, err)
+	report, err := evidence.Verify(bytes.NewReader(bundle.Bytes()), key, nil)
+	if err != nil || !report.OK() {
+		t.Fatalf("%v, %+v", err, report)
+	}
+	var head evidence.Event
+	var leaves []evidence.Hash
+	for line := range bytes.Lines(bundle.Bytes()) {
+		var l struct {
+			Head  *evidence.Proven
+			Kind  evidence.Kind
+			ID    uuid.UUID
+			C     *evidence.Hash
+			Entry struct {
+				Operation  string `json:"operation"`
+				EntityType string `json:"entity_type"`
+				EntityID   string `json:"entity_id"`
+			}
+		}
+		must(t, json.Unmarshal(line, &l))
+		switch {
+		case l.Head != nil:
+			must(t, json.Unmarshal([]byte(l.Head.Body), &head))
+		case l.C != nil:
+			leaves = append(leaves, evidence.LeafHash(l.Kind, l.ID, *l.C))
+			if l.Entry.Operation == "create" && l.Entry.EntityType == "token" {
+				tokens = append(tokens, l.Entry.EntityID)
+			}
+		}
+	}
+	if root := naiveRoot(leaves); root != head.Root || head.Size != int64(len(leaves)) {
+		t.Errorf("the root of %d leaves is %x, want %x", head.Size, head.Root, root)
+	}
+	return tokens
+}
+
+// naiveRoot is the root of a tree as RFC 6962 defines it.
+func naiveRoot(leaves []evidence.Hash) evidence.Hash {
+	if len(leaves) == 1 {
+		return leaves[0]
+	}
+	k := 1
+	for k*2 < len(leaves) {
+		k *= 2
+	}
+	return tlog.NodeHash(naiveRoot(leaves[:k]), naiveRoot(leaves[k:]))
+}
