@@ -50,7 +50,7 @@ func eraseTokens(c *call, reason string, dry bool) error {
 	if err != nil {
 		return err
 	}
-	c.deletes = true
+	c.looks = true
 	o, err := c.open()
 	if err != nil {
 		return err
@@ -105,7 +105,7 @@ func eraseAgain(c *call, paths []string, reason string, dry bool) error {
 		defer func() { _ = file.Close() }()
 		p.Files = append(p.Files, file)
 	}
-	c.deletes = true
+	c.looks = true
 	o, err := c.openVault()
 	if err != nil {
 		return err
