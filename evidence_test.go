@@ -219,6 +219,33 @@ func TestDeletionsWithoutEvidence(t *testing.T) {
 	}
 }
 
+// The entries from before evidence began are in the trees too, as they were then.
+func TestEvidenceOfAnExistingLog(t *testing.T) {
+	t.Parallel()
+	ctx, path, key, clock := t.Context(), filepath.Join(t.TempDir(), "vault.db"), vault.NewKey(), vaulttest.NewClock(vaulttest.Start)
+	plain := openVault(t, onDisk(t, path), key, clock)
+	tenant := tenantOf(t, plain).TenantID()
+	create(t, plain.Tenant(tenant).Client, vault.TokenParams{Type: vault.TypeGeneric, Data: "x"})
+	clock.Advance(time.Hour)
+	v, err := vault.Open(ctx, onDisk(t, path), key, &vault.Config{Now: clock.Now, SweepEvery: -1, WorkEvery: -1, Evidence: &vault.EvidenceConfig{Every: -1}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer v.Close()
+	settled(t, v)
+	create(t, v.Tenant(tenant).Client, vault.TokenParams{Type: vault.TypeGeneric, Data: "y"})
+	if report := settled(t, v); len(report.Findings) > 0 || report.Entries != 3 {
+		t.Errorf("%+v", report)
+	}
+	var bundle bytes.Buffer
+	if err := v.Tenant(tenant).ExportEvidence(ctx, &bundle); err != nil {
+		t.Fatal(err)
+	}
+	if text := bundle.String(); strings.Count(text, `"kind":"imported"`) != 2 || strings.Count(text, `"kind":"entry"`) != 1 {
+		t.Errorf("the bundle is %s", text)
+	}
+}
+
 // plainStorage hides what a storage can do besides.
 type plainStorage struct{ vault.Storage }
 

@@ -166,7 +166,20 @@ type Report struct {
 type Restore struct {
 	Time   time.Time
 	Reason string
-	Index  int64 // index of the event in the vault's tree
+	Index  int64  // index of the event in the vault's tree
+	Origin string // origin of the notes after it
+}
+
+// NextRestore returns the first restore that is not counted in an origin with this
+// number of restores. The name is the name of the key. A number is skipped if the
+// same copy was restored twice.
+func (r *Report) NextRestore(name string, counted int) (Restore, bool) {
+	for _, one := range r.Restores {
+		if n, err := Restores(name, one.Origin); err == nil && n > counted {
+			return one, true
+		}
+	}
+	return Restore{}, false
 }
 
 // OK reports whether verification found no tampering.

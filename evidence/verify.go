@@ -238,7 +238,7 @@ func (v *verification) eventLine(b []byte) {
 func (v *verification) event(index int64, e *Event) {
 	switch e.Kind {
 	case EventRestored:
-		v.report.Restores = append(v.report.Restores, Restore{Time: e.Time, Reason: e.Reason, Index: index})
+		v.report.Restores = append(v.report.Restores, Restore{Time: e.Time, Reason: e.Reason, Index: index, Origin: e.Origin})
 	case EventKeyChanged:
 		for _, text := range e.Keys {
 			if key, err := note.NewVerifier(text); err == nil {
@@ -266,7 +266,11 @@ func (v *verification) endEvents() {
 	if !v.signed {
 		return
 	}
-	if v.events.have < v.events.want || len(v.report.Restores) < v.since.restores {
+	origin := v.key.Name()
+	if n := len(v.report.Restores); n > 0 {
+		origin = v.report.Restores[n-1].Origin
+	}
+	if v.events.have < v.events.want || v.note.Origin != origin {
 		v.find(-1, uuid.UUID{}, Missing)
 	} else if v.events.have > v.events.want {
 		v.find(-1, uuid.UUID{}, Forged)

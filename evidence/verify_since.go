@@ -42,9 +42,8 @@ func (s *earlier) open(v *verification) {
 		return
 	}
 	s.opened, s.at = true, *c
-	if !s.ofTenant && s.past < min(s.restores, len(v.report.Restores)) && c.Size > v.report.Restores[s.past].Index {
-		s.excused = true
-	}
+	next, ok := v.report.NextRestore(v.key.Name(), s.past)
+	s.excused = ok && !s.ofTenant && c.Size > next.Index
 }
 
 // compare compares the note with the tenant's or the vault's tree, which has

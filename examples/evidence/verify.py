@@ -41,7 +41,7 @@ def verify(lines, vkey, earlier):
         pruned = e if e["kind"] == "pruned" and e["tenant"] == tenant else pruned
         vkeys += e["keys"] if e["kind"] == "signing key changed" else []
     name = vkey.split("+")[0]
-    origins = [name] + [f"{name}/{n + 2}" for n in range(len(restores))]
+    origins = [name] + [e["origin"] for e in restores]
     check(origin == origins[-1], "a restore is hidden")
     since, compared = open_note(earlier, vkeys) if earlier else None, not earlier
 

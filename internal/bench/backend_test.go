@@ -112,8 +112,14 @@ type user struct {
 // tenant with all permissions for tokens.
 func newUser(b *testing.B, store storage.Storage) *user {
 	b.Helper()
+	return newUserWith(b, store, nil)
+}
+
+// newUserWith is newUser with a configuration.
+func newUserWith(b *testing.B, store storage.Storage, cfg *vault.Config) *user {
+	b.Helper()
 	ctx := b.Context()
-	v, err := vault.Open(ctx, store, vault.NewKey(), nil)
+	v, err := vault.Open(ctx, store, vault.NewKey(), cfg)
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -124,6 +124,9 @@ func evidenceThoughKilled(t *testing.T, dsn string) {
 		must(t, err)
 		tenants = append(tenants, tenant.ID.String())
 	}
+	shop, err := openShop(t.Context(), dsn) // its table cannot be created by two nodes at once
+	must(t, err)
+	defer shop.Close()
 	var mu sync.Mutex
 	var acked []string
 	var nodes sync.WaitGroup

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -146,6 +147,36 @@ func TestRestore(t *testing.T) {
 		t.Errorf("%q, %v", msg, err)
 	}
 	r.isGood(l, tenant, before)
+}
+
+// TestRestoreTwice restores the same backup twice. No origin is used twice.
+func TestRestoreTwice(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.anchors = []Anchor{&memory{}}
+	l := r.open()
+	tenant := r.id()
+	r.write(l, tenant, 3)
+	notes := [][]byte{r.checkpoint(l)}
+	backup := r.backUp()
+	for n := range 3 {
+		r.write(l, tenant, 2)
+		notes = append(notes, r.checkpoint(l))
+		r.close(l)
+		r.restore(backup)
+		l = r.open()
+		if _, err := l.Checkpoint(t.Context()); !errors.Is(err, ErrSuspended) {
+			t.Fatalf("restore %d: %v", n, err)
+		}
+		msg, err := l.AcceptRestore(t.Context(), "again")
+		if err != nil || !strings.HasPrefix(string(msg), fmt.Sprintf("%s/%d\n", origin, n+2)) {
+			t.Fatalf("restore %d: %q, %v", n, msg, err)
+		}
+		notes = append(notes, msg)
+		for _, since := range notes {
+			r.isGood(l, tenant, since)
+		}
+	}
 }
 
 // TestRestoreUnderARunningNode restores a backup while a node runs without an

@@ -183,7 +183,6 @@ func (v *verification) stored() ([]storage.Checkpoint, error) {
 
 // events hashes the events and compares the tree with the notes at each size.
 func (v *verification) events(tree *storage.Tree, notes []noteAt) error {
-	var restores []int64 // tree sizes at accepted restores
 	var last int64
 	w := &walk{v: v, notes: notes}
 	nodes := nodesOf(&w.f)
@@ -200,9 +199,6 @@ func (v *verification) events(tree *storage.Tree, notes []noteAt) error {
 			w.compare()
 			w.f.Add(tlog.RecordHash(stored.Body))
 			e := v.event(stored.N, stored.Body)
-			if e != nil && e.Kind == evidence.EventRestored {
-				restores = append(restores, stored.N)
-			}
 			if e != nil && isOfVault(e.Kind) {
 				last = stored.N + 1
 			}
@@ -213,10 +209,14 @@ func (v *verification) events(tree *storage.Tree, notes []noteAt) error {
 		}
 	}
 	w.compare()
-	if w.f.Root() != merkle.Hash(tree.Root) || v.state.Last != last || v.state.Restores < len(restores) {
+	origin := v.l.c.Name
+	if n := len(v.report.Restores); n > 0 {
+		origin = v.report.Restores[n-1].Origin
+	}
+	if w.f.Root() != merkle.Hash(tree.Root) || v.state.Last != last || v.report.Origin != origin {
 		v.findVault(evidence.Altered)
 	}
-	w.rest(restores)
+	w.rest()
 	if err := v.afterEvents(tree.Size); err != nil {
 		return err
 	}
@@ -258,7 +258,7 @@ func (v *verification) event(n int64, body []byte) *evidence.Event {
 		delete(v.heads, e.Tenant)
 		v.deleted[e.Tenant] = true
 	case evidence.EventRestored:
-		v.report.Restores = append(v.report.Restores, evidence.Restore{Time: e.Time, Reason: e.Reason, Index: n})
+		v.report.Restores = append(v.report.Restores, evidence.Restore{Time: e.Time, Reason: e.Reason, Index: n, Origin: e.Origin})
 	default:
 	}
 	return e
@@ -300,13 +300,14 @@ func (w *walk) fork() {
 // rest judges the notes that the tree does not reach or contradicts. If a
 // restore was accepted, notes of an earlier origin may be larger than the tree
 // at the restore.
-func (w *walk) rest(restores []int64) {
+func (w *walk) rest() {
 	for _, n := range append(w.left, w.notes...) {
 		past, err := evidence.Restores(w.v.l.c.Name, n.at.Origin)
+		next, ok := w.v.report.NextRestore(w.v.l.c.Name, past)
 		switch {
 		case err != nil:
 			w.fork()
-		case past < len(restores) && n.at.Size > restores[past]:
+		case ok && n.at.Size > next.Index:
 		case n.at.Size > w.f.Size():
 			w.v.findVault(evidence.Truncated)
 		default:

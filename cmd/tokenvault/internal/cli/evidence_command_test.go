@@ -2,12 +2,15 @@ package cli_test
 
 import (
 	"bytes"
+	"crypto/rand"
 	"database/sql"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"golang.org/x/mod/sumdb/note"
 
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/cmd/tokenvault/internal/cli"
@@ -56,7 +59,7 @@ func TestEvidenceCommands(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, local)
 	key := strings.TrimSpace(w.exits(0, "log", "key"))
-	note := w.write("begin.note", []byte(w.exits(0, "log", "checkpoint")))
+	begin := w.write("begin.note", []byte(w.exits(0, "log", "checkpoint")))
 	w.exits(0, "token", "create", "--type", "token", "--data", "x")
 	entry := strings.Split(w.exits(0, "log", "list", "--limit", "1", "--json"), `"`)[3]
 	if err := evidence.VerifyProof([]byte(w.exits(0, "log", "prove", entry)), key); err != nil {
@@ -67,7 +70,7 @@ func TestEvidenceCommands(t *testing.T) {
 	file := filepath.Join(w.dir, "acme.ndjson")
 	w.exits(0, "log", "evidence", file)
 	w.exits(0, "log", "verify")
-	w.exits(0, "log", "verify", "--since", note)
+	w.exits(0, "log", "verify", "--since", begin)
 	w.exits(1, "log", "accept-restore", "--reason", "none")
 	w.exits(2, "log", "accept-restore")
 
@@ -79,8 +82,17 @@ func TestEvidenceCommands(t *testing.T) {
 		t.Error("standard output has no bundle")
 	}
 	w.env = map[string]string{"DIR": w.dir, "DB": w.env["DB"]} // neither a database nor a master key
-	w.exits(0, "log", "verify", file, "--key", key, "--since", note)
+	w.exits(0, "log", "verify", file, "--key", key, "--since", begin)
 	w.exits(2, "log", "verify", file)
+	_, other, err := note.GenerateKey(rand.Reader, strings.SplitN(key, "+", 2)[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := w.exits(5, "log", "verify", file, "--key", other); !strings.Contains(got, "bad signature") {
+		t.Errorf("another key: %s", got)
+	}
+	w.exits(6, "log", "verify", file, "--key", "no key")
+	w.exits(6, "log", "verify", w.write("no.ndjson", []byte("{}\n")), "--key", key)
 	changed := w.write("changed.ndjson", bytes.Replace(bundle, []byte(`"operation":"create"`), []byte(`"operation":"delete"`), 1))
 	if got := w.exits(5, "log", "verify", changed, "--key", key); !strings.Contains(got, "altered") {
 		t.Errorf("an altered line: %s", got)
