@@ -31,7 +31,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const batchSize = 500
 
-// world is a database, and a destination, that outlive the nodes of a test.
+// world is a database and a destination that outlive the nodes of a test.
 type world struct {
 	open  func(context.Context) (vault.Storage, error)
 	key   *vault.Key
@@ -69,8 +69,8 @@ func onBoth(t *testing.T, test func(*testing.T, *world)) {
 	})
 }
 
-// node opens the vault once more, with a sink if asked for, whose log begins with
-// the oldest entry.
+// node opens the vault again. If sends is true it has a sink that starts with the
+// oldest entry.
 func (w *world) node(t *testing.T, sends bool) (*vault.Vault, *failing) {
 	t.Helper()
 	store, err := w.open(t.Context())
@@ -90,7 +90,7 @@ func (w *world) node(t *testing.T, sends bool) (*vault.Vault, *failing) {
 	return v, f
 }
 
-// fill makes entries.
+// fill adds entries.
 func (w *world) fill(t *testing.T, n int) {
 	t.Helper()
 	rows := func(yield func(vault.TokenParams, error) bool) {
@@ -108,8 +108,8 @@ func (w *world) fill(t *testing.T, n int) {
 	visible(t, w.acme)
 }
 
-// visible waits until all entries of a tenant can be followed. On PostgreSQL they
-// are held back while an older transaction of any database is open.
+// visible waits until all entries of a tenant can be followed. PostgreSQL holds
+// them back while an older transaction of any database is open.
 func visible(t *testing.T, c *vault.Owner) {
 	t.Helper()
 	for {
@@ -145,8 +145,8 @@ func entries(t *testing.T, c *vault.Owner) (ids []uuid.UUID) {
 	}
 }
 
-// check checks that the destination has every entry, in order, apart from entries
-// that came again, of which there are few enough.
+// check checks that the destination has every entry in order, with at most this
+// many duplicates.
 func (w *world) check(t *testing.T, again int) {
 	t.Helper()
 	want := w.entries(t)
@@ -177,12 +177,12 @@ func (w *world) check(t *testing.T, again int) {
 	}
 }
 
-// destination takes batches as long as it is told to.
+// destination accepts batches unless a test makes it fail.
 type destination struct {
 	mu  sync.Mutex
 	got []vault.LogEntry
-	// before and after are called before and after a batch is taken; an error is
-	// the outcome.
+	// before and after are called before and after a batch is accepted. Their error
+	// becomes the result.
 	before, after func(entries []vault.LogEntry) error
 	batches       int
 }
@@ -215,10 +215,10 @@ func (d *destination) Send(ctx context.Context, batch []byte, contentType string
 	return ctx.Err()
 }
 
-// failing is a storage that fails at a write of a cursor.
+// failing is a storage that fails at a chosen write of a cursor.
 type failing struct {
 	vault.Storage
-	at, n   atomic.Int64 // fails at the at-th, unless zero
+	at, n   atomic.Int64 // fails at this write; zero for never
 	applied atomic.Bool  // the write takes effect nonetheless
 }
 
@@ -267,7 +267,8 @@ func TestSinkGetsEveryEntryInOrder(t *testing.T) {
 }
 
 // A node is killed at every step of its work: before or after it takes the lease,
-// sends a batch, or moves the cursor. The next node goes on when the lease is over.
+// sends a batch, or moves the cursor. The next node continues when the lease has
+// expired.
 func TestSinkSurvivesKillsAtEveryStep(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, w *world) {
@@ -301,7 +302,8 @@ func TestSinkSurvivesKillsAtEveryStep(t *testing.T) {
 	})
 }
 
-// failOnce makes the destination fail at the next batch, after taking it or not.
+// failOnce makes the destination fail at the next batch, before or after accepting
+// it.
 func (d *destination) failOnce(after bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -321,7 +323,8 @@ func (d *destination) failOnce(after bool) {
 	}
 }
 
-// While a node has the lease no other sends; when the lease is over another does.
+// While a node has the lease, no other node sends. After the lease has expired,
+// another node sends.
 func TestAnotherNodeTakesOver(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, w *world) {
@@ -352,13 +355,13 @@ func TestAnotherNodeTakesOver(t *testing.T) {
 	})
 }
 
-// refusal is an error about the content.
+// refusal is an error about the content of a batch.
 type refusal struct{ error }
 
 func (refusal) Refused() bool { return true }
 
-// A batch with an entry that the destination refuses is halved until the entry is
-// alone; it is counted, logged by its id, and passed over.
+// A batch with a refused entry is halved until the entry is alone. The entry is
+// counted, logged by its id, and skipped.
 func TestRefusedEntriesArePassedOver(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, w *world) {
@@ -395,8 +398,8 @@ func TestRefusedEntriesArePassedOver(t *testing.T) {
 	})
 }
 
-// A destination that refuses everything loses no more than ten entries, also if the
-// program starts again and again. Then it gets all others.
+// A destination that refuses everything loses at most ten entries, even if the
+// program restarts repeatedly. Later it gets all others.
 func TestDestinationThatRefusesEverything(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, w *world) {
@@ -430,7 +433,7 @@ func TestDestinationThatRefusesEverything(t *testing.T) {
 }
 
 // A destination that refuses the entries of one tenant gets the entries of others,
-// which are the proof that it works.
+// because they show that it works.
 func TestDestinationThatRefusesATenant(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, memory(t))
@@ -451,7 +454,7 @@ func TestDestinationThatRefusesATenant(t *testing.T) {
 		if _, err := v.Tenant(other.ID).CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeGeneric, Data: "x"}); err != nil {
 			t.Fatal(err)
 		}
-		_ = v.SendLogs(t.Context()) // which passes over ten entries at most
+		_ = v.SendLogs(t.Context()) // skips at most ten entries
 		status, err := w.admin.ListSinks(t.Context())
 		if err != nil {
 			t.Fatal(err)
@@ -482,7 +485,8 @@ func TestDestinationThatTakesHalf(t *testing.T) {
 	})
 }
 
-// half makes the destination take the first half of a batch and fail, so often.
+// half makes the destination accept the first half of a batch and fail, this many
+// times.
 func (d *destination) half(failures int) {
 	d.set(func(entries []vault.LogEntry) error {
 		if failures == 0 {
@@ -494,15 +498,15 @@ func (d *destination) half(failures int) {
 	})
 }
 
-// set says what happens before a batch is taken.
+// set sets the function that runs before a batch is accepted.
 func (d *destination) set(before func([]vault.LogEntry) error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.before = before
 }
 
-// A destination that says it took nothing, although it did, gets everything twice at
-// most for each time it lies.
+// A destination that accepts a batch but reports an error gets its entries at most
+// twice for each such error.
 func TestDestinationThatLies(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, memory(t))
@@ -520,8 +524,8 @@ func TestDestinationThatLies(t *testing.T) {
 	w.check(t, 3*batchSize)
 }
 
-// A destination that hangs keeps no request waiting, and Close does not wait for it
-// either. The next node sends the entries.
+// A hanging destination delays neither requests nor Close. The next node sends the
+// entries.
 func TestDestinationThatHangs(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, memory(t))
@@ -563,7 +567,7 @@ func (h *hanging) Send(ctx context.Context, _ []byte, _ string) error {
 	return ctx.Err()
 }
 
-// A destination that fails gets the same entries again, however long it takes.
+// A failing destination gets the same entries again until it accepts them.
 func TestFailuresAreRetried(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, w *world) {
@@ -596,7 +600,7 @@ func TestFailuresAreRetried(t *testing.T) {
 	})
 }
 
-// Retention waits for a sink that is behind, up to the grace.
+// Retention waits for a sink that is behind, up to the grace period.
 func TestRetentionWaitsForSinks(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, memory(t))
@@ -640,7 +644,7 @@ func TestRetentionWaitsForSinks(t *testing.T) {
 	}
 }
 
-// memory opens one SQLite database again and again.
+// memory returns a function that opens the same SQLite database each time.
 func memory(t *testing.T) func(context.Context) (vault.Storage, error) {
 	path := filepath.Join(t.TempDir(), "v.db")
 	return func(ctx context.Context) (vault.Storage, error) { return sqlite.Open(ctx, path) }
@@ -661,7 +665,7 @@ func TestResetAndSkip(t *testing.T) {
 	if status, err := w.admin.ListSinks(t.Context()); err != nil || status[0].Behind != all {
 		t.Errorf("after the reset: %+v, %v", status, err)
 	}
-	for range 2 { // the node finds out that its cursor was moved
+	for range 2 { // the first round notices that the cursor was moved
 		_ = v.SendLogs(t.Context())
 	}
 	w.fill(t, 1)
@@ -687,7 +691,7 @@ func TestResetAndSkip(t *testing.T) {
 	}
 }
 
-// A sink that is new begins with the entries from now on.
+// A new sink begins with the entries from now on.
 func TestNewSinkBeginsNow(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, memory(t))
@@ -714,7 +718,8 @@ func TestNewSinkBeginsNow(t *testing.T) {
 	}
 }
 
-// The vault sends by itself, and a destination that hangs does not keep Close.
+// The vault sends in the background, and a hanging destination does not delay
+// Close.
 func TestSinksRunInTheBackground(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, memory(t))
