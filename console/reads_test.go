@@ -22,8 +22,9 @@ func entriesOf(page string) []string {
 	return strings.Split(rows, "<tr>")[1:]
 }
 
-// TestConsoleReadsAreMarked reads and changes things in the console. The log keeps
-// all of it, marked; the page of the log hides the reads until it is asked for them.
+// TestConsoleReadsAreMarked reads and changes entities in the console. The log
+// keeps all of these calls, marked. The page of the log hides the reads by
+// default.
 func TestConsoleReadsAreMarked(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -63,8 +64,8 @@ func TestConsoleReadsAreMarked(t *testing.T) {
 
 var olderPattern = regexp.MustCompile(`href="\?([^"]*before=[^"]*)">Older`)
 
-// TestPagesOfTheLog goes through the log by the links to older entries, and finds
-// each entry once, in order, although reads of the console are between them.
+// TestPagesOfTheLog follows the links to older entries, and finds each entry once
+// and in order, although reads of the console lie between them.
 func TestPagesOfTheLog(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -96,7 +97,7 @@ func TestPagesOfTheLog(t *testing.T) {
 	}
 }
 
-// TestOrigin writes where a request came from.
+// TestOrigin formats the origin of requests.
 func TestOrigin(t *testing.T) {
 	t.Parallel()
 	for addr, want := range map[string]string{

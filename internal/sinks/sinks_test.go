@@ -31,7 +31,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const batchSize = 500
 
-// world is a database, and a destination, that outlive the nodes of a test.
+// world is a database and a destination that outlive the nodes of a test.
 type world struct {
 	open  func(context.Context) (vault.Storage, error)
 	key   *vault.Key
@@ -69,8 +69,8 @@ func onBoth(t *testing.T, test func(*testing.T, *world)) {
 	})
 }
 
-// node opens the vault once more, with a sink if asked for, whose log begins with
-// the oldest entry.
+// node opens the vault again. If sends is true it has a sink that starts with the
+// oldest entry.
 func (w *world) node(t *testing.T, sends bool) (*vault.Vault, *failing) {
 	t.Helper()
 	store, err := w.open(t.Context())
@@ -90,7 +90,7 @@ func (w *world) node(t *testing.T, sends bool) (*vault.Vault, *failing) {
 	return v, f
 }
 
-// fill makes entries.
+// fill adds entries.
 func (w *world) fill(t *testing.T, n int) {
 	t.Helper()
 	rows := func(yield func(vault.TokenParams, error) bool) {
@@ -108,8 +108,8 @@ func (w *world) fill(t *testing.T, n int) {
 	visible(t, w.acme)
 }
 
-// visible waits until all entries of a tenant can be followed. On PostgreSQL they
-// are held back while an older transaction of any database is open.
+// visible waits until all entries of a tenant can be followed. PostgreSQL holds
+// them back while an older transaction of any database is open.
 func visible(t *testing.T, c *vault.Owner) {
 	t.Helper()
 	for {
@@ -145,8 +145,8 @@ func entries(t *testing.T, c *vault.Owner) (ids []uuid.UUID) {
 	}
 }
 
-// check checks that the destination has every entry, in order, apart from entries
-// that came again, of which there are few enough.
+// check checks that the destination has every entry in order, with at most this
+// many duplicates.
 func (w *world) check(t *testing.T, again int) {
 	t.Helper()
 	want := w.entries(t)
@@ -177,12 +177,12 @@ func (w *world) check(t *testing.T, again int) {
 	}
 }
 
-// destination takes batches as long as it is told to.
+// destination accepts batches unless a test makes it fail.
 type destination struct {
 	mu  sync.Mutex
 	got []vault.LogEntry
-	// before and after are called before and after a batch is taken; an error is
-	// the outcome.
+	// before and after are called before and after a batch is accepted. Their error
+	// becomes the result.
 	before, after func(entries []vault.LogEntry) error
 	batches       int
 }
@@ -215,10 +215,10 @@ func (d *destination) Send(ctx context.Context, batch []byte, contentType string
 	return ctx.Err()
 }
 
-// failing is a storage that fails at a write of a cursor.
+// failing is a storage that fails at a chosen write of a cursor.
 type failing struct {
 	vault.Storage
-	at, n   atomic.Int64 // fails at the at-th, unless zero
+	at, n   atomic.Int64 // fails at this write; zero for never
 	applied atomic.Bool  // the write takes effect nonetheless
 }
 
@@ -267,7 +267,8 @@ func TestSinkGetsEveryEntryInOrder(t *testing.T) {
 }
 
 // A node is killed at every step of its work: before or after it takes the lease,
-// sends a batch, or moves the cursor. The next node goes on when the lease is over.
+// sends a batch, or moves the cursor. The next node continues when the lease has
+// expired.
 func TestSinkSurvivesKillsAtEveryStep(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, w *world) {
@@ -301,7 +302,8 @@ func TestSinkSurvivesKillsAtEveryStep(t *testing.T) {
 	})
 }
 
-// failOnce makes the destination fail at the next batch, after taking it or not.
+// failOnce makes the destination fail at the next batch, before or after accepting
+// it.
 func (d *destination) failOnce(after bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -321,7 +323,8 @@ func (d *destination) failOnce(after bool) {
 	}
 }
 
-// While a node has the lease no other sends; when the lease is over another does.
+// While a node has the lease, no other node sends. After the lease has expired,
+// another node sends.
 func TestAnotherNodeTakesOver(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, w *world) {
@@ -352,13 +355,13 @@ func TestAnotherNodeTakesOver(t *testing.T) {
 	})
 }
 
-// refusal is an error about the content.
+// refusal is an error about the content of a batch.
 type refusal struct{ error }
 
 func (refusal) Refused() bool { return true }
 
-// A batch with an entry that the destination refuses is halved until the entry is
-// alone; it is counted, logged by its id, and passed over.
+// A batch with a refused entry is halved until the entry is alone. The entry is
+// counted, logged by its id, and skipped.
 func TestRefusedEntriesArePassedOver(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, w *world) {
@@ -428,7 +431,7 @@ func TestFailuresAreRetried(t *testing.T) {
 	})
 }
 
-// Retention waits for a sink that is behind, up to the grace.
+// Retention waits for a sink that is behind, up to the grace period.
 func TestRetentionWaitsForSinks(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, memory(t))
@@ -472,7 +475,7 @@ func TestRetentionWaitsForSinks(t *testing.T) {
 	}
 }
 
-// memory opens one SQLite database again and again.
+// memory returns a function that opens the same SQLite database each time.
 func memory(t *testing.T) func(context.Context) (vault.Storage, error) {
 	path := filepath.Join(t.TempDir(), "v.db")
 	return func(ctx context.Context) (vault.Storage, error) { return sqlite.Open(ctx, path) }
@@ -493,7 +496,7 @@ func TestResetAndSkip(t *testing.T) {
 	if status, err := w.admin.ListSinks(t.Context()); err != nil || status[0].Behind != all {
 		t.Errorf("after the reset: %+v, %v", status, err)
 	}
-	for range 2 { // the node finds out that its cursor was moved
+	for range 2 { // the first round notices that the cursor was moved
 		_ = v.SendLogs(t.Context())
 	}
 	w.fill(t, 1)
@@ -519,7 +522,7 @@ func TestResetAndSkip(t *testing.T) {
 	}
 }
 
-// A sink that is new begins with the entries from now on.
+// A new sink begins with the entries from now on.
 func TestNewSinkBeginsNow(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, memory(t))
@@ -546,7 +549,8 @@ func TestNewSinkBeginsNow(t *testing.T) {
 	}
 }
 
-// The vault sends by itself, and a destination that hangs does not keep Close.
+// The vault sends in the background, and a hanging destination does not delay
+// Close.
 func TestSinksRunInTheBackground(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, memory(t))
