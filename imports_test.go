@@ -91,7 +91,7 @@ var mayImport = map[string][]string{
 	"jsruntime/internal/crypto":          {"jsruntime/internal/native", "github.com/dop251/goja", "golang.org/x/crypto"},
 	"jsruntime/internal/node": {"script", "jsruntime/internal/compile", "jsruntime/internal/crypto", "jsruntime/internal/modules", "jsruntime/internal/native", "jsruntime/internal/regex",
 		"github.com/andybalholm/brotli", "github.com/dop251/goja", "github.com/nlnwa/whatwg-url", "golang.org/x/net/idna", "golang.org/x/text"},
-	"jsruntime/internal/workers": {"script", "jsruntime/internal/compile", "jsruntime/internal/modules", "jsruntime/internal/node", "golang.org/x/sys"},
+	"jsruntime/internal/workers": {"script", "internal/share", "jsruntime/internal/compile", "jsruntime/internal/modules", "jsruntime/internal/node", "golang.org/x/sys"},
 
 	// Rooms behind the front.
 	"internal/access":    {},

@@ -295,7 +295,7 @@ func TestEditorOfRules(t *testing.T) {
 		}
 		bad.Set(c.field, c.value)
 		status, body := v.post(page, bad)
-		if status != http.StatusBadRequest || !strings.Contains(body, c.says) || !strings.Contains(body, "Not saved.") {
+		if status != http.StatusBadRequest || !strings.Contains(strings.ToLower(body), strings.ToLower(c.says)) || !strings.Contains(body, "Not saved.") {
 			t.Errorf("%s: %d, and nothing of %q", name, status, c.says)
 		}
 	}

@@ -174,8 +174,9 @@ func readApplication(a *vault.Application, form url.Values) (vault.ApplicationPa
 	for _, value := range form["permissions"] {
 		p.Permissions = append(p.Permissions, vault.Permission(value))
 	}
-	text, ok := strings.TrimSpace(form.Get("expires_at")), true
-	if p.ExpiresAt, ok = readTime(text); !ok {
+	text := strings.TrimSpace(form.Get("expires_at"))
+	at, ok := readTime(text)
+	if p.ExpiresAt = at; !ok {
 		bad["expires_at"] = []string{timeProblem}
 	}
 	if text == inputTime(a.ExpiresAt) {

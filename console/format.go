@@ -3,7 +3,10 @@ package console
 import (
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 )
 
 // number writes a count with separators: 1,234,567.
@@ -99,4 +102,13 @@ func ago(d time.Duration) string {
 	default:
 		return days(d)
 	}
+}
+
+// sentence begins a message with a capital letter and ends it with a full stop.
+func sentence(text string) string {
+	first, size := utf8.DecodeRuneInString(text)
+	if size == 0 {
+		return ""
+	}
+	return string(unicode.ToUpper(first)) + strings.TrimSuffix(text[size:], ".") + "."
 }

@@ -89,8 +89,8 @@ func (n *names) forget(k nameKey) {
 	delete(n.all, k)
 }
 
-// applicationRef refers to an application by its name, or by its id if there is none
-// of that id. in leads to the pages of the tenant.
+// applicationRef refers to an application by its name. An application that is gone
+// is named by its id. in leads to the pages of the tenant.
 func (q *request) applicationRef(c *vault.Owner, in string, id uuid.UUID) ref {
 	k := nameKey{c.TenantID(), id}
 	name, ok := q.names.get(k)

@@ -222,6 +222,9 @@ func TestMarkedFields(t *testing.T) {
 		_, message, _ := strings.Cut(tag, `aria-describedby="`)
 		message, _, _ = strings.Cut(message, `"`)
 		ids := strings.Fields(message)
+		if strings.Contains(body, ">must ") || strings.Contains(body, ">is required") {
+			t.Errorf("%s at %s: the message is no sentence", c.field, c.address)
+		}
 		if !strings.Contains(tag, `aria-invalid="true"`) || len(ids) == 0 || !strings.Contains(body, ` id="`+ids[len(ids)-1]+`"`) {
 			t.Errorf("%s at %s is not marked: %s", c.field, c.address, tag)
 		}

@@ -107,7 +107,6 @@ type world struct {
 	proxy    *vault.Proxy
 	session  uuid.UUID
 	dead     uuid.UUID
-	empty    uuid.UUID // a tenant without tokens, for pictures
 	stop     chan struct{}
 	receiver *httptest.Server
 }

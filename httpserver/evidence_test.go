@@ -1,19 +1,23 @@
 package httpserver_test
 
 import (
+	"context"
 	"crypto/rand"
 	"errors"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/mod/sumdb/note"
 
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/evidence"
 	"github.com/seed-72ea4aab/vault/httpserver"
+	"github.com/seed-72ea4aab/vault/storage/sqlite"
 	"github.com/seed-72ea4aab/vault/vaulttest"
 )
 
@@ -111,3 +115,35 @@ var signer = func() note.Signer {
 	}
 	return s
 }()
+
+// skewed is a database whose clock is behind this machine's.
+type skewed struct {
+	*sqlite.Store
+	behind time.Duration
+}
+
+func (s skewed) ClockAhead(context.Context) (time.Duration, error) { return s.behind, nil }
+
+func TestReadinessNamesASkewedClock(t *testing.T) {
+	t.Parallel()
+	for ahead, want := range map[time.Duration]string{
+		20 * time.Second: `{"status":"ok"}`,
+		time.Hour:        `{"status":"ok","clock":"the clock of this node is 1h0m0s ahead of the database's, so it deletes nothing that has expired"}`,
+		-time.Hour:       `{"status":"ok","clock":"the clock of this node is 1h0m0s behind the database's, so it deletes nothing that has expired"}`,
+	} {
+		store, err := sqlite.Open(t.Context(), ":memory:")
+		if err != nil {
+			t.Fatal(err)
+		}
+		v, err := vault.Open(t.Context(), skewed{store, ahead}, vault.NewKey(), &vault.Config{Logger: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer v.Close()
+		w := httptest.NewRecorder()
+		httpserver.Handler(v, nil).ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/readyz", nil))
+		if w.Code != http.StatusOK || w.Body.String() != want {
+			t.Errorf("%s ahead: %d %s, want %s", ahead, w.Code, w.Body, want)
+		}
+	}
+}

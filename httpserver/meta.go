@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/bridge"
 )
 
 //go:embed openapi.json
@@ -29,6 +30,8 @@ type health struct {
 	// Evidence describes a problem with the evidence of the log, if there is one.
 	// The vault still serves.
 	Evidence string `json:"evidence,omitempty"`
+	// Clock is what is wrong with the clock of this node, if anything is.
+	Clock string `json:"clock,omitempty"`
 }
 
 // alive reports that the process is serving.
@@ -44,7 +47,7 @@ func (h *handler) ready(ctx context.Context) (any, error) {
 	if err := h.vault.Ping(ctx); err != nil {
 		return nil, errors.Join(errNotReady, fmt.Errorf("ping: %w", err))
 	}
-	out := health{Status: "ok"}
+	out := health{Status: "ok", Clock: bridge.SkewProblem(h.vault.ClockAhead())}
 	if s, err := h.vault.EvidenceStatus(); err == nil {
 		out.Evidence = s.Wrong()
 	}

@@ -7,6 +7,7 @@ package bridge
 import (
 	"context"
 	"encoding/json"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -44,6 +45,10 @@ func ProxyID(client any) uuid.UUID { return Caller(client).Proxy() }
 func Denied(ctx context.Context, client any, route, permission string, err error) {
 	Caller(client).Denied(ctx, route, permission, err)
 }
+
+// SkewProblem describes a clock that is more than 30 seconds ahead of the
+// database's, or behind it, and is empty otherwise.
+func SkewProblem(ahead time.Duration) string { return core.SkewProblem(ahead) }
 
 // OneWait returns a context for the calls that belong to one request. While the
 // database is out of reach, they share one time limit.

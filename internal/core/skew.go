@@ -28,22 +28,26 @@ func (s *Skew) Ahead() time.Duration { return time.Duration(s.ahead.Load()) }
 
 // Err returns why nothing that has expired may be deleted, or nil.
 func (s *Skew) Err() error {
-	if ahead := s.Ahead(); ahead.Abs() > MaxSkew {
-		return fmt.Errorf("%w: the clock of this node is %s the database's, so it deletes nothing that has expired",
-			storage.ErrUnavailable, difference(ahead))
+	if wrong := SkewProblem(s.Ahead()); wrong != "" {
+		return fmt.Errorf("%w: %s", storage.ErrUnavailable, wrong)
 	}
 	return nil
 }
 
-// difference says how far a clock is ahead of another, or behind it.
-func difference(ahead time.Duration) string {
-	if ahead < 0 {
-		return ahead.Abs().Round(time.Second).String() + " behind"
+// SkewProblem describes a clock that is too far ahead of the database's, or behind
+// it. It returns an empty text for a clock within MaxSkew.
+func SkewProblem(ahead time.Duration) string {
+	if ahead.Abs() <= MaxSkew {
+		return ""
 	}
-	return ahead.Round(time.Second).String() + " ahead of"
+	difference := ahead.Round(time.Second).String() + " ahead of"
+	if ahead < 0 {
+		difference = ahead.Abs().Round(time.Second).String() + " behind"
+	}
+	return "the clock of this node is " + difference + " the database's, so it deletes nothing that has expired"
 }
 
-// Compare compares the clocks once. If the database does not answer, the
+// Compare compares the clocks once. If the database does not respond, the
 // difference stays as it was.
 func (s *Skew) Compare(ctx context.Context, clock storage.Clock, logger *slog.Logger) {
 	ctx, cancel := context.WithTimeout(storage.NoWait(ctx), compareTimeout)
@@ -53,8 +57,8 @@ func (s *Skew) Compare(ctx context.Context, clock storage.Clock, logger *slog.Lo
 		return // outages are reported elsewhere
 	}
 	s.ahead.Store(int64(ahead))
-	if s.Err() != nil {
-		logger.WarnContext(ctx, "the clock of this node differs from the database's; it deletes nothing that has expired", "clock", difference(ahead)+" the database's")
+	if wrong := SkewProblem(ahead); wrong != "" {
+		logger.WarnContext(ctx, wrong, "ahead", ahead)
 	}
 }
 

@@ -54,8 +54,12 @@ func newMetrics(runtime func() script.Stats) *metrics {
 	return m
 }
 
-// watch adds the figures of an open vault's sinks and evidence.
-func (m *metrics) watch(v *vault.Vault) { m.registry.MustRegister(sinkMetrics{v}, evidenceMetrics{v}) }
+// watch adds the figures of an open vault's sinks, evidence and clock.
+func (m *metrics) watch(v *vault.Vault) {
+	m.registry.MustRegister(sinkMetrics{v}, evidenceMetrics{v}, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "vault_clock_ahead_seconds", Help: "How far the clock of this node is ahead of the database's.",
+	}, func() float64 { return v.ClockAhead().Seconds() }))
+}
 
 // Start implements vault.Observer. It counts alarms.
 func (m *metrics) Start(ctx context.Context, e vault.Event) (context.Context, func(error)) {

@@ -27,7 +27,7 @@ type Limits struct {
 	Total int // places in all
 	Each  int // places of one holder
 
-	Queue     int           // callers that wait, in all
+	Queue     int           // callers that wait, in all; negative if nobody waits
 	QueueEach int           // callers of one holder that wait
 	Patience  time.Duration // how long a caller waits
 }
@@ -184,7 +184,7 @@ func (p *Places[K]) line(key K) (*wait, error) {
 	}
 	h := p.holder(key)
 	l := &p.limits
-	if l.Queue > 0 && p.Waiting() >= l.Queue || l.QueueEach > 0 && len(h.waiting) >= l.QueueEach {
+	if l.Queue != 0 && p.Waiting() >= l.Queue || l.QueueEach > 0 && len(h.waiting) >= l.QueueEach {
 		p.forget(h)
 		return nil, ErrFull
 	}

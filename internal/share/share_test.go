@@ -198,3 +198,15 @@ func TestLimitsHoldUnderConcurrency(t *testing.T) {
 	callers.Wait()
 	p.empty(t)
 }
+
+// With a negative queue nobody waits.
+func TestNobodyWaits(t *testing.T) {
+	t.Parallel()
+	p := New[string](Limits{Total: 1, Each: 1, Queue: -1})
+	if err := p.Take(t.Context(), "a"); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Take(t.Context(), "b"); !errors.Is(err, ErrFull) {
+		t.Errorf("got %v, want ErrFull", err)
+	}
+}

@@ -1,8 +1,6 @@
 package postgres
 
 import (
-	"slices"
-
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
@@ -77,30 +75,4 @@ func (r *batchRule) accepts(p *pending) bool {
 	}
 	r.claims[key] = true
 	return true
-}
-
-// logReads writes the log entries of reads in one statement.
-func (s *slot) logReads(batch []*pending) error {
-	if s.routed {
-		var entries []*storage.Log
-		for _, p := range batch {
-			for i := range p.change.Logs {
-				entries = append(entries, &p.change.Logs[i])
-			}
-		}
-		return s.enterRouted(batch[0].change.Tenant, entries)
-	}
-	columns := slices.Concat(tenantColumn, logColumns)
-	logs := newRows(columns, len(batch))
-	for _, p := range batch {
-		for i := range p.change.Logs {
-			logs.bytes(p.change.Tenant[:])
-			putLog(logs, &p.change.Logs[i])
-		}
-	}
-	text := columns.insert("vault_logs", 0, nil)
-	if !s.unsynced {
-		text = "WITH logged AS (" + text + ") SELECT " + unsynced
-	}
-	return s.exec(text, logs.values(nil), true)
 }

@@ -1,8 +1,6 @@
 package postgres
 
 import (
-	"bytes"
-	"slices"
 	"strings"
 
 	"github.com/seed-72ea4aab/vault/storage"
@@ -21,18 +19,10 @@ func (s *statement) countTokens(c *storage.Change, shard int64) {
 	}
 	created := counts(c.InsertTokens)
 	switch {
-	case len(moved) == 0 && len(created) > 0 && (s.routed || len(c.InsertTokens) > 1): // otherwise insertToken has counted it
+	case len(moved) > 0:
+		s.layout.moveCounts(s, moved, created, shard)
+	case len(created) > 0 && !s.layout.single(c): // otherwise insertToken has counted it
 		s.write("counted", anyRows, func(s *statement) string { return s.insertCounts(created, shard) })
-	case len(moved) == 0:
-	case s.routed:
-		s.results = append(s.results, sumCounts("d.set_id, d.type, sum(d.n)::bigint, NULL::bytea", moved))
-		s.later(func() step { return s.countFound(created, shard) })
-	default:
-		if len(created) > 0 {
-			moved = append(moved, "SELECT u.set_id, u.type, u.n FROM "+s.rows(created.rows(shard)))
-		}
-		s.with("counted", "INSERT INTO vault_token_counts (tenant_id, set_id, type, shard, n) "+
-			sumCounts("$1::bytea, d.set_id, d.type, "+s.number(shard)+", sum(d.n)", moved)+" ORDER BY d.set_id, d.type"+addToCounts)
 	}
 }
 
@@ -66,23 +56,8 @@ func counts(tokens []storage.Token) (sums tally) {
 	return sums
 }
 
-// insertSets adds sets that do not exist yet. A negative shard gives a
-// transaction of the application its own rows, so that no other writer waits
-// for them.
+// insertSets adds sets that do not exist yet. A negative shard is that of a
+// transaction of the application.
 func (s *statement) insertSets(sets []storage.ContainerSet, shard int64) {
-	if shard < 0 && !s.routed {
-		from := s.rows(rowsOf(setColumns, sets, putSet))
-		s.with("sets", "INSERT INTO vault_container_sets (tenant_id, "+setColumns.names("")+", shard) SELECT $1::bytea, u.*, "+
-			s.number(shard)+" FROM "+from+" WHERE NOT EXISTS"+
-			" (SELECT FROM vault_container_sets k WHERE k.tenant_id = $1 AND k.set_id = u.set_id)")
-		return
-	}
-	slices.SortFunc(sets, func(a, b storage.ContainerSet) int { return bytes.Compare(a.Set[:], b.Set[:]) })
-	rows := rowsOf(shardedSetColumns, sets, func(r *rows, set *storage.ContainerSet) {
-		putSet(r, set)
-		r.int(min(shard, 0))
-	})
-	s.write("sets", anyRows, func(s *statement) string {
-		return s.insert("vault_container_sets", rows) + " ON CONFLICT DO NOTHING"
-	})
+	s.layout.insertSets(s, sets, shard)
 }

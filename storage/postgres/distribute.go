@@ -61,11 +61,11 @@ func Distribute(ctx context.Context, url string, opts *Options) error {
 }
 
 func distribute(ctx context.Context, db *sql.DB, o *Options) error {
-	routed, err := hasCitus(ctx, db)
+	found, err := hasCitus(ctx, db)
 	switch {
 	case err != nil:
 		return err
-	case !routed:
+	case !found:
 		return errNoCitus
 	}
 	schema, err := findSchema(ctx, db, o)

@@ -20,7 +20,7 @@ var Vaults = pgtest.Schemas{Keep: "vault_migrations", Fill: func(tb testing.TB, 
 // OpenRouted opens a database with the statements for distributed tables. There
 // is only one server, so followers of the log need not wait.
 func OpenRouted(ctx context.Context, url string, opts *Options) (*Store, error) {
-	s, err := open(ctx, url, opts, func(context.Context, *sql.DB) (bool, error) { return true, nil })
+	s, err := open(ctx, url, opts, func(context.Context, *sql.DB) (layout, error) { return citus{}, nil })
 	if err == nil {
 		s.settling.wait = 0
 	}

@@ -110,7 +110,7 @@ func (s *Store) inOwnTx(ctx context.Context, tenant storage.ID,
 }
 
 func (s *Store) foldCounts(ctx context.Context, tx *sql.Tx, tenant storage.ID) (n int, err error) {
-	rows, err := tx.QueryContext(ctx, s.schema.in(takeCounts+s.tenantIs("$1")+returnCounts), tenant[:], foldAtOnce)
+	rows, err := tx.QueryContext(ctx, s.schema.in(takeCounts+s.layout.tenantIs("tenant_id", "$1")+returnCounts), tenant[:], foldAtOnce)
 	if err != nil {
 		return 0, err
 	}
@@ -136,7 +136,7 @@ func (s *Store) foldCounts(ctx context.Context, tx *sql.Tx, tenant storage.ID) (
 }
 
 func (s *Store) foldSets(ctx context.Context, tx *sql.Tx, tenant storage.ID) (n int, err error) {
-	rows, err := tx.QueryContext(ctx, s.schema.in(takeSets+s.tenantIs("$1")+returnSets), tenant[:], foldAtOnce)
+	rows, err := tx.QueryContext(ctx, s.schema.in(takeSets+s.layout.tenantIs("tenant_id", "$1")+returnSets), tenant[:], foldAtOnce)
 	if err != nil {
 		return 0, err
 	}

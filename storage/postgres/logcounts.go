@@ -121,7 +121,8 @@ func (s *Store) marked(ctx context.Context, tenant storage.ID, do func(tx *sql.T
 // checkMarks recounts the log of each tenant whose mark comes from another
 // server. Otherwise new entries would be below the mark.
 func (s *Store) checkMarks(ctx context.Context) error {
-	s.uncounted.never = s.routed
+	_, counted := s.layout.recount()
+	s.uncounted.never = !counted
 	var next int64
 	err := sqlstore.Do(ctx, s.reader, func(conn *sql.Conn) error { return conn.QueryRowContext(ctx, nextNumber).Scan(&next) })
 	if err != nil {
@@ -139,20 +140,9 @@ func (s *Store) checkMarks(ctx context.Context) error {
 	return nil
 }
 
-// uncountAll makes all log entries of a tenant uncounted, if tables are
-// distributed. Each server then numbers its own transactions and cannot know
-// which transactions have ended on another.
-var uncountAll = []string{
-	"UPDATE vault_logs SET xid = 0 WHERE tenant_id = $1 AND xid IS NULL",
-	"UPDATE vault_log_marks SET xid = 0 WHERE tenant_id = $1",
-}
-
 func (s *Store) recount(ctx context.Context, tx *sql.Tx, tenant storage.ID) error {
-	statements := []string{forgetCounts, countAgain}
-	if s.routed {
-		statements = append([]string{forgetCounts}, uncountAll...)
-	}
-	for _, text := range statements {
+	texts, _ := s.layout.recount()
+	for _, text := range texts {
 		if _, err := tx.ExecContext(ctx, s.schema.in(text), tenant[:]); err != nil {
 			return err
 		}

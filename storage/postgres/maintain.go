@@ -74,36 +74,13 @@ func (s *Store) Purge(ctx context.Context, tenant storage.ID, limit int) (more b
 		if left == 0 {
 			continue
 		}
-		n, err := s.delete(ctx, s.purgeText(p.table, p.key), tenant[:], left)
+		n, err := s.delete(ctx, s.layout.purge(p.table, p.key), tenant[:], left)
 		if err != nil {
 			return false, err
 		}
 		left -= n
 	}
 	return s.exists(ctx, "SELECT "+strings.Join(any, " OR "), tenant[:])
-}
-
-// purgeText returns a statement that deletes some rows of a tenant. It reads
-// the rows by ctid instead of joining the table to itself. On Citus,
-// vault_lookups is a reference table whose copies have different ctids, so its
-// rows are deleted by key.
-func (s *Store) purgeText(table, key string) string {
-	if s.routed && table == "vault_lookups" {
-		return "DELETE FROM " + table + " WHERE tenant_id = $1 AND " + key + " = ANY (ARRAY(SELECT " + key +
-			" FROM " + table + " WHERE tenant_id = $1 ORDER BY " + key + " LIMIT $2))"
-	}
-	return "DELETE FROM " + table + " WHERE ctid = ANY (ARRAY(SELECT ctid FROM " + table +
-		" WHERE tenant_id = $1 LIMIT $2)) AND " + s.tenantIs("$1")
-}
-
-// tenantIs returns the condition that rows read by ctid belong to a tenant.
-// Citus needs the plain column to find the shard. Elsewhere no index can serve
-// the condition, so that the planner cannot prefer an index on the tenant.
-func (s *Store) tenantIs(place string) string {
-	if s.routed {
-		return "tenant_id = " + place
-	}
-	return "tenant_id || ''::bytea = " + place
 }
 
 // swept describes the rows that Sweep deletes. These are answered claims that
@@ -135,7 +112,7 @@ func (s *Store) Sweep(ctx context.Context, now time.Time, limit int) (more bool,
 			// ctid.
 			_, err = s.delete(ctx, "DELETE FROM "+p.table+" WHERE ctid = ANY (ARRAY(SELECT x.place FROM unnest($3::bytea[]) AS u(key)"+
 				" CROSS JOIN LATERAL (SELECT k.ctid AS place FROM "+p.table+" k WHERE k.tenant_id = $2::bytea AND k."+p.key+" = u.key AND "+
-				p.where+" FOR UPDATE SKIP LOCKED) x)) AND "+s.tenantIs("$2::bytea"), at, d.tenant[:], d.keys.value())
+				p.where+" FOR UPDATE SKIP LOCKED) x)) AND "+s.layout.tenantIs("tenant_id", "$2::bytea"), at, d.tenant[:], d.keys.value())
 			if err != nil {
 				return false, err
 			}

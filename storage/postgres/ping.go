@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"database/sql"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"strings"
@@ -82,17 +81,11 @@ const (
 	pingLocalText = "INSERT INTO vault_migrations VALUES ($1, $2)"
 )
 
-// writeNothing writes a claim of the zero tenant and rolls back. If tables are
-// distributed, it writes a row with an unused version to the table of
-// migrations.
+// writeNothing writes a row and rolls back.
 func (s *Store) writeNothing(ctx context.Context, conn *sql.Conn) error {
-	var none storage.ID
 	random := make([]byte, pingBytes) // so that the server cannot compress it
 	rand.Read(random)
-	text, args := pingText, []any{none[:], random[:32], random}
-	if s.routed {
-		text, args = pingLocalText, []any{-int64(binary.BigEndian.Uint32(random)), random}
-	}
+	text, args := s.layout.ping(random)
 	err := s.transact(ctx, conn, func(tx *sql.Tx) error {
 		if _, err := tx.ExecContext(ctx, s.schema.in(text), args...); err != nil {
 			return err

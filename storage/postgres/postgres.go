@@ -49,6 +49,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"strconv"
 	"sync/atomic"
@@ -76,8 +77,8 @@ type Store struct {
 	queue     queue
 	pruned    pruned
 	dialect   sqlstore.Dialect
-	place     place        // of the tables
-	routed    bool         // tables are distributed, or may become so
+	place     place // of the tables
+	layout    layout
 	apart     atomic.Int64 // number of changes in transactions of the application
 	uncounted uncountedLogs
 	settling  settling
@@ -167,12 +168,11 @@ func Open(ctx context.Context, url string) (*Store, error) { return OpenOptions(
 
 // OpenOptions is like Open, with options. opts may be nil.
 func OpenOptions(ctx context.Context, url string, opts *Options) (*Store, error) {
-	return open(ctx, url, opts, hasCitus)
+	return open(ctx, url, opts, layoutOf)
 }
 
-// open opens a database. The routed function reports whether its tables may be
-// distributed.
-func open(ctx context.Context, url string, opts *Options, routed func(context.Context, *sql.DB) (bool, error)) (*Store, error) {
+// open opens a database. The function returns the layout of its tables.
+func open(ctx context.Context, url string, opts *Options, find func(context.Context, *sql.DB) (layout, error)) (*Store, error) {
 	var o Options
 	if opts != nil {
 		o = *opts
@@ -209,12 +209,10 @@ func open(ctx context.Context, url string, opts *Options, routed func(context.Co
 	if s.readers, err = newPool(config, o.reading(), o.HangTimeout, s.hung); err != nil {
 		return nil, err
 	}
-	if s.routed, err = routed(ctx, s.readers.DB); err != nil {
+	if s.layout, err = find(ctx, s.readers.DB); err != nil {
 		return nil, errors.Join(err, s.disconnect())
 	}
-	if s.routed {
-		s.settling = settling{wait: settleTime, now: time.Now}
-	}
+	s.settling.wait, s.settling.now = s.layout.settle(), time.Now
 	if err := s.connectWriters(config, o); err != nil {
 		return nil, errors.Join(err, s.disconnect())
 	}
@@ -234,7 +232,7 @@ func (o *Options) reading() int { return o.MaxConns / 2 }
 // slots.
 func (s *Store) connectWriters(config pq.Config, o Options) (err error) {
 	writing := o.MaxConns - o.reading()
-	if writing > 1 && !o.TransactionPooler && !s.routed {
+	if writing > 1 && !o.TransactionPooler && s.layout.relaxes() {
 		writing--
 		// Log entries of reads are half of the cost of GetToken. Not syncing
 		// their commits makes it 40 % faster at 8 and 32 callers. A separate
@@ -248,14 +246,12 @@ func (s *Store) connectWriters(config pq.Config, o Options) (err error) {
 		if s.loggers, err = newPool(relaxed, 1, o.HangTimeout, s.hung); err != nil {
 			return err
 		}
-		s.queue.forLogs = &slot{pool: s.loggers, prepare: true, unsynced: true}
+		s.queue.forLogs = &slot{pool: s.loggers, layout: s.layout, prepare: true, unsynced: true}
 	}
 	if !o.TransactionPooler {
 		config = config.Clone()
 		config.Runtime["lock_timeout"] = milliseconds(lockTimeout)
-		if s.routed {
-			config.Runtime[tellOfSettings] = "local"
-		}
+		maps.Copy(config.Runtime, s.layout.settings())
 	}
 	if s.writers, err = newPool(config, writing, o.HangTimeout, s.hung); err != nil {
 		return err
@@ -265,7 +261,7 @@ func (s *Store) connectWriters(config pq.Config, o Options) (err error) {
 	for i := range int64(writing) {
 		s.queue.free = append(s.queue.free, &slot{
 			pool: s.writers, prepare: !o.TransactionPooler, shard: (shard + i) % countShards,
-			routed: s.routed, lockTimeout: lockTimeout,
+			layout: s.layout, lockTimeout: lockTimeout,
 		})
 	}
 	return nil
@@ -329,23 +325,21 @@ func (s *Store) prepare(ctx context.Context, o Options) error {
 	if err := s.migrate(ctx, schema, &o); err != nil {
 		return fmt.Errorf("postgres: updating the schema: %w", clean(err))
 	}
-	if s.routed {
-		if err := followUp(ctx, s.readers.DB, s.schema, o.Migrate); err != nil {
-			return err
-		}
+	if err := s.layout.migrated(ctx, s.readers.DB, s.schema, o.Migrate); err != nil {
+		return err
 	}
 	s.queue.setSchema(s.schema)
 	if err := s.place.read(ctx, s.readers.DB, s.schema); err != nil {
 		return err
 	}
 	s.dialect = dialect(&o, s.schema)
-	s.dialect.Distributed = s.routed
-	s.dialect.PreparedLists = s.dialect.Prepared && !s.routed
-	s.dialect.Error = func(err error) error { return failed(uncertain(err, s.routed)) }
+	s.dialect.PreparedLists = s.dialect.Prepared
+	s.layout.adapt(&s.dialect)
+	s.dialect.Error = func(err error) error { return failed(s.layout.explain(err)) }
 	s.dialect.Uncounted, s.dialect.NoteLogs = uncounted, s.noteLogs
 	s.dialect.Outage = sqlstore.Outage{
 		Until:  func(ctx context.Context) time.Time { return storage.WaitUntil(ctx, o.RetryFor) },
-		Passes: func(err error) bool { return passes(uncertain(err, s.routed)) },
+		Passes: func(err error) bool { return passes(s.layout.explain(err)) },
 		Cut:    s.readers.lines.cut,
 	}
 	if s.reader, err = sqlstore.New(ctx, sqlx.NewDb(s.readers.DB, "postgres"), s.dialect); err != nil {

@@ -22,7 +22,7 @@ import (
 // limit. The entries are read by ctid, so that the planner cannot use another
 // index that starts with the tenant.
 func (s *Store) deleteLogsText() string {
-	return `WITH gone AS (DELETE FROM vault_logs WHERE ` + s.tenantIs("$1") + ` AND ctid = ANY(ARRAY(
+	return `WITH gone AS (DELETE FROM vault_logs WHERE ` + s.layout.tenantIs("tenant_id", "$1") + ` AND ctid = ANY(ARRAY(
 	SELECT ctid FROM vault_logs WHERE tenant_id = $1 AND id > $2 AND id < $3 AND created_at < $4::bigint
 	ORDER BY id LIMIT $5::bigint FOR UPDATE SKIP LOCKED)) RETURNING id, entity_type, created_at, xid)
 SELECT entity_type, ` + dayOfEntry + `, count(*), count(*) FILTER (WHERE xid IS NULL OR xid < $6::bigint),

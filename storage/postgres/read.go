@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"database/sql/driver"
 	"errors"
 	"fmt"
 	"strings"
@@ -18,10 +17,7 @@ func (s *Store) ReadToken(ctx context.Context, r storage.Reading) (storage.Token
 	if err := ctx.Err(); err != nil {
 		return storage.Token{}, err
 	}
-	p := &pending{class: readings, reading: &reading{Reading: r, ctx: ctx}}
-	if s.routed {
-		p.lane = r.Tenant
-	}
+	p := &pending{class: readings, reading: &reading{Reading: r, ctx: ctx}, lane: s.layout.lane(r.Tenant)}
 	err := s.queue.read(ctx, p)
 	switch {
 	case errors.Is(err, errInSteps), errors.Is(err, errBusy):
@@ -97,26 +93,7 @@ func (s *slot) readTogether(batch []*pending) error {
 		}
 	}
 	defer cutAfter(batch[0].reading.ctx, s.cut)()
-	if s.routed {
-		return s.readRouted(ctx, batch)
-	}
-	asked := newRow(readingColumns)
-	if len(batch) > 1 {
-		asked = newRows(readingColumns, len(batch))
-	}
-	for i, p := range batch {
-		asked.int(int64(i))
-		putReading(asked, &p.reading.Reading)
-	}
-	return s.query(ctx, readingText(asked.many(), s.unsynced), asked.values(nil), true, func(row []driver.Value) error {
-		i, ok := row[0].(int64)
-		if !ok || i < 0 || i >= int64(len(batch)) {
-			return errors.New("postgres: the server returned a row that no read asked for")
-		}
-		r := batch[i].reading
-		r.found, r.token.Tenant = true, r.Tenant
-		return sqlstore.ScanToken(row[1:], &r.token)
-	})
+	return s.layout.read(ctx, s, batch)
 }
 
 // cutAfter cuts a connection some time after a context has ended, unless the

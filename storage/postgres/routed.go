@@ -9,8 +9,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/lib/pq/pqerror"
-
 	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/internal/sqlstore"
 )
@@ -112,81 +110,16 @@ func (s *slot) inSteps(steps []step) error {
 	})
 }
 
-// begin begins a transaction. If tables are distributed, the coordinator
-// forwards a SET to the worker of the rows, along with everything else in the
-// same message. So begin sends the SET alone. begin also reads the number of
-// the coordinator's transaction, which orders log entries.
-func (s *slot) begin() error {
-	switch {
-	case s.routed:
-	case s.prepare:
-		return s.control("BEGIN")
-	default:
-		return s.control("BEGIN; " + setLockTimeout("LOCAL ", lockTimeout))
-	}
-	if err := s.conn.QueryRowContext(context.Background(), "BEGIN; SELECT txid_current()").Scan(&s.xid); err != nil {
-		return err
-	}
-	if !s.prepare { // otherwise it is set for the session
-		if err := s.control("SET LOCAL " + tellOfSettings + " = 'local'"); err != nil {
-			return err
-		}
-	}
-	return s.control(setLockTimeout("LOCAL ", s.lockTimeout))
-}
-
-// tellOfSettings is the setting that makes the coordinator forward settings of
-// a transaction to the workers.
-const tellOfSettings = "citus.propagate_set_commands"
-
 // number implements runner.
 func (s *slot) number(context.Context) (any, error) {
 	return binary.BigEndian.AppendUint64(nil, uint64(s.xid)), nil
-}
-
-// commit ends a transaction. If the rows are on another server, a commit that
-// fails may still have happened there.
-func (s *slot) commit() error {
-	err := s.control("COMMIT")
-	if err != nil && s.routed && !transient(err) {
-		return errors.Join(errUncertain, err)
-	}
-	return err
-}
-
-// errUncertain means that a transaction may or may not have been committed.
-var errUncertain = errors.New("postgres: the commit failed; the change may or may not have been applied")
-
-// uncertain marks an error that may mean that a worker is lost. The coordinator
-// reports failures that it cannot explain as internal errors, for example when
-// a connection to a worker ends within a statement.
-func uncertain(err error, routed bool) error {
-	if routed && code(err) == pqerror.InternalError {
-		return errors.Join(errUncertain, err)
-	}
-	return err
 }
 
 // write adds a part that refers to no other part. If want is not anyRows, the
 // part must write that many rows. If tables are distributed, the part becomes a
 // separate statement.
 func (s *statement) write(name string, want int, body func(*statement) string) {
-	switch {
-	case s.routed && len(s.parts) > 0:
-		s.after = append(s.after, s.step(want, body))
-		return
-	case s.routed:
-		s.steps = append(s.steps, s.step(want, body))
-		return
-	}
-	text := body(s)
-	if want != anyRows {
-		text += " RETURNING 1"
-	}
-	s.with(name, text)
-	if want != anyRows {
-		s.expect(name, want)
-	}
+	s.layout.write(s, name, want, body)
 }
 
 // step returns a part as a statement.
@@ -271,10 +204,7 @@ func (s *statement) all() []step {
 	if len(s.parts) == 0 {
 		return s.steps
 	}
-	main := step{text: s.text(), args: s.args, prepare: !s.joins, want: anyRows}
-	if s.routed {
-		main.row = s.found.row
-	}
+	main := step{text: s.text(), args: s.args, prepare: !s.joins, want: anyRows, row: s.layout.result(s)}
 	return append(append(s.steps[:len(s.steps):len(s.steps)], main), s.after...)
 }
 

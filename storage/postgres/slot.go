@@ -22,17 +22,17 @@ type slot struct {
 	inTx     bool
 	shard    int64 // shard of the counters that its writes add to
 	unsynced bool  // its session does not wait for the disk
-	routed   bool  // the tables are distributed
+	layout   layout
 	conn     *sql.Conn
 	cut      func() // closes conn at once
 	direct   *direct.Conn
 	opened   time.Time
 	prepared map[string]*direct.Stmt
 
-	// lockTimeout is how long statements in transactions of a routed slot wait
-	// for a lock.
+	// lockTimeout is how long statements in transactions wait for a lock, if tables
+	// are distributed.
 	lockTimeout time.Duration
-	xid         int64 // number of the current transaction of a routed slot
+	xid         int64 // number of the current transaction, if tables are distributed
 }
 
 const (
@@ -87,7 +87,7 @@ func (s *slot) reset() {
 
 func (s *slot) start(tenant storage.ID) *statement {
 	st := newStatement(tenant)
-	st.routed = s.routed
+	st.layout = s.layout
 	return st
 }
 
@@ -139,9 +139,9 @@ func (s *slot) query(ctx context.Context, text string, args []any, prepare bool,
 // so there the statement needs one.
 func (s *slot) bounded(do func() error) error {
 	if s.prepare || s.inTx {
-		return uncertain(do(), s.routed)
+		return s.layout.explain(do())
 	}
-	return uncertain(s.transact(do), s.routed)
+	return s.layout.explain(s.transact(do))
 }
 
 // transact runs statements in a transaction. If begin fails it closes the
@@ -150,7 +150,7 @@ func (s *slot) transact(do func() error) error {
 	if s.conn == nil {
 		return errNoConn
 	}
-	if err := s.begin(); err != nil {
+	if err := s.layout.begin(s); err != nil {
 		s.reset()
 		return err
 	}
@@ -163,7 +163,7 @@ func (s *slot) transact(do func() error) error {
 		return err
 	}
 	s.inTx = false
-	return s.commit()
+	return s.layout.committed(s.control("COMMIT"))
 }
 
 // control runs a statement without parameters.
@@ -196,18 +196,6 @@ func (s *slot) statement(ctx context.Context, text string, prepare bool) (*direc
 	}
 	s.prepared[text] = stmt
 	return stmt, nil
-}
-
-// setLockTimeout changes how long statements wait for a lock, if there is a
-// limit. If this fails, the connection is lost.
-func (s *slot) setLockTimeout(d time.Duration) {
-	if s.routed {
-		s.lockTimeout = d
-		return
-	}
-	if s.prepare && s.conn != nil && s.control(setLockTimeout("", d)) != nil {
-		s.reset()
-	}
 }
 
 // forget closes the connection after an error that makes it useless.

@@ -29,11 +29,10 @@ type statement struct {
 	// each time. Other statements find their rows by unique key.
 	joins bool
 
-	// routed means that the tables are distributed. Only parts that change
-	// existing rows can then be in one statement, which returns them in found.
-	// Parts that add rows are steps before it, or after it if they need the
-	// found rows.
-	routed       bool
+	layout layout
+	// If tables are distributed, only parts that change existing rows can be in
+	// one statement, which returns them in found. Parts that add rows are steps
+	// before it, or after it if they need the found rows.
 	steps, after []step
 	found        found
 	results      []string // queries for the found rows
@@ -46,7 +45,7 @@ type statement struct {
 type part struct{ name, body string }
 
 func newStatement(tenant storage.ID) *statement {
-	return &statement{args: []any{tenant[:]}, tenant: tenant}
+	return &statement{args: []any{tenant[:]}, tenant: tenant, layout: oneServer{}}
 }
 
 // number adds a parameter and returns its placeholder.
@@ -131,14 +130,8 @@ func tokenPlace(ord string) string {
 }
 
 // tenantIs returns the condition that a row read by its ctid belongs to the
-// tenant. No index can serve the comparison, except on Citus, which uses it to
-// find the shard.
-func (s *statement) tenantIs(alias string) string {
-	if s.routed {
-		return alias + ".tenant_id = $1"
-	}
-	return alias + ".tenant_id || ''::bytea = $1"
-}
+// tenant.
+func (s *statement) tenantIs(alias string) string { return s.layout.tenantIs(alias+".tenant_id", "$1") }
 
 // with adds a common table expression.
 func (s *statement) with(name, body string) {
@@ -152,8 +145,10 @@ func (s *statement) expect(name string, n int) {
 	s.guards = append(s.guards, "(SELECT count(*) FROM "+name+") = "+s.number(int64(n)))
 }
 
-// text returns the statement. Its last part is the main statement, unless there
-// is something to select. A division by zero is the shortest way to raise an
+// selectList returns the query of a list of expressions.
+func selectList(list []string) string { return "SELECT " + strings.Join(list, ", ") }
+
+// text returns the statement. A division by zero is the shortest way to raise an
 // error without a function on the server.
 func (s *statement) text() string {
 	var list []string
@@ -163,13 +158,7 @@ func (s *statement) text() string {
 	if s.final != "" {
 		list = append(list, s.final)
 	}
-	parts, proper := s.parts, "SELECT "+strings.Join(list, ", ")
-	if s.routed {
-		proper = s.foundText(list)
-	} else if len(list) == 0 {
-		last := len(s.parts) - 1
-		parts, proper = s.parts[:last], s.parts[last].body
-	}
+	parts, proper := s.layout.selects(s, list)
 	if len(parts) == 0 {
 		return proper
 	}
@@ -257,7 +246,7 @@ const (
 )
 
 func (s *statement) insertTokens(c *storage.Change, shard int64) {
-	if !s.routed && len(c.InsertTokens) == 1 && len(c.UpdateTokens) == 0 && len(c.DeleteTokens) == 0 {
+	if s.layout.single(c) {
 		s.insertToken(c, shard)
 		return
 	}

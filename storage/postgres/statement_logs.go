@@ -2,31 +2,11 @@ package postgres
 
 import (
 	"slices"
-	"strconv"
-	"strings"
 
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-func (s *statement) insertLogs(logs []storage.Log) {
-	rows := rowsOf(logColumns, logs, putLog)
-	if !s.routed && !s.portable && ofOneCall(logs) {
-		s.with("logged", "INSERT INTO vault_logs (tenant_id, "+logColumns.names("")+") VALUES ($1::bytea, "+
-			logColumns.unnested(len(s.args), callColumns...)+")")
-		s.args = rows.parameters(s.args, logColumns, callColumns)
-		return
-	}
-	if !s.routed {
-		s.write("logged", anyRows, func(s *statement) string { return s.insert("vault_logs", rows) })
-		return
-	}
-	s.write("logged", anyRows, func(s *statement) string {
-		text := s.insert("vault_logs", rows)
-		s.args = append(s.args, txNumber{})
-		text = strings.Replace(text, ") VALUES (", ", xid) VALUES (", 1)
-		return strings.TrimSuffix(text, ")") + ", $" + strconv.Itoa(len(s.args)) + "::bigint)"
-	})
-}
+func (s *statement) insertLogs(logs []storage.Log) { s.layout.insertLogs(s, logs) }
 
 // callColumns are the columns that have the same value in all log entries of a
 // call. They are sent once.

@@ -42,22 +42,8 @@ func (s *statement) updateRecords(updates []storage.RecordUpdate) {
 	s.expect("record_updated", len(updates))
 	s.with("keys_before", `SELECT k.hash, b.kind, b.id FROM record_before b,
 		LATERAL (VALUES (b.old_key_hash), (b.old_alt_hash)) AS k(hash) WHERE k.hash IS NOT NULL`)
-	if s.routed {
-		s.rekey("SELECT hash, kind, NULL::bigint, id FROM keys_before", lookups)
-		return
-	}
-	kept, after := "", ""
-	if len(lookups) > 0 {
-		s.with("keys_after", "SELECT u.hash, u.kind, u.id FROM "+s.rows(rowsOf(lookupColumns, lookups, putLookup)))
-		s.with("rekeyed", insertLookups+"(SELECT * FROM keys_after EXCEPT SELECT * FROM keys_before) u ORDER BY u.hash RETURNING 1")
-		kept = " EXCEPT SELECT * FROM keys_after"
-		after = " AND (SELECT count(*) FROM rekeyed) >= 0" // check a key before another record gives it up
-	}
-	s.with("unkeyed", "DELETE FROM vault_lookups l WHERE l.hash = ANY (ARRAY("+
-		"SELECT o.hash FROM (SELECT * FROM keys_before"+kept+") o))"+after)
+	s.layout.replaceKeys(s, lookups)
 }
-
-const insertLookups = "INSERT INTO vault_lookups (hash, tenant_id, kind, id) SELECT u.hash, $1::bytea, u.kind, u.id FROM "
 
 // rekey replaces the keys that a query finds, if tables are distributed. It
 // checks a key before another record gives it up.
@@ -108,13 +94,7 @@ func (s *statement) deleteRecords(deletes []storage.RecordDelete) {
 	s.with("record_gone", "DELETE FROM vault_records r USING record_going b"+
 		" WHERE "+found+" AND r.kind = b.kind AND r.id = b.id RETURNING 1")
 	s.expect("record_gone", len(deletes))
-	if s.routed {
-		s.rekey(`SELECT k.hash, b.kind, NULL::bigint, b.id FROM record_going b,
-			LATERAL (VALUES (b.key_hash), (b.alt_hash)) AS k(hash) WHERE k.hash IS NOT NULL`, nil)
-		return
-	}
-	s.with("keys_gone", `DELETE FROM vault_lookups l WHERE l.hash = ANY (ARRAY(
-		SELECT k.hash FROM record_going b, LATERAL (VALUES (b.key_hash), (b.alt_hash)) AS k(hash)))`)
+	s.layout.dropKeys(s)
 }
 
 func (s *statement) jobs(c *storage.Change) {

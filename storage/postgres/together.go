@@ -36,8 +36,8 @@ func (s *Store) createTogether(slot *slot, batch []*pending) (passed []*pending,
 		s.careful.Store(carefulFor)
 		careful = true
 	}
-	if careful && slot.routed {
-		return nil, errGuard // no routed statement can skip changes, so they are written one by one
+	if careful && slot.layout.inSteps() {
+		return nil, errGuard // no single step can skip changes, so they are written one by one
 	}
 	if careful {
 		passed, err = g.createCarefully(slot, batch)
@@ -84,7 +84,7 @@ type group struct {
 	sums                                       tally // the counts as a tally
 	uniform                                    bool
 	special                                    bool // some token is not bare
-	routed                                     bool // all rows are of one tenant, and each part is a statement
+	inSteps                                    bool // all rows are of one tenant, and each part is a statement
 	// now is the earliest time at which a change in the batch judges claims. A
 	// claim that is dead only for later changes is a conflict here, and is
 	// checked again.
@@ -120,7 +120,7 @@ func alikeLogs(a, b *storage.Log) bool {
 func gather(batch []*pending, slot *slot) *group {
 	n := len(batch)
 	g := &group{
-		uniform: uniform(batch), routed: slot.routed,
+		uniform: uniform(batch), inSteps: slot.layout.inSteps(),
 		tokens: newRows(carefulTokenColumns, n), hashes: newRows(groupHashColumns, n),
 		logs: newRows(carefulLogColumns, n), claims: newRows(carefulClaimColumns, n),
 		sets: newRows(groupSetColumns, 1),
@@ -262,12 +262,12 @@ type tenantSet struct {
 // form is everything that determines the text of a group's statements: its
 // kinds of rows, whether it is uniform, whether its tokens are bare, and
 // whether each part is a separate statement.
-type form struct{ tokens, hashes, claims, holds, uniform, special, routed bool }
+type form struct{ tokens, hashes, claims, holds, uniform, special, inSteps bool }
 
 func (g *group) form() form {
 	return form{
 		tokens: g.tokens.n > 0, hashes: g.hashes.n > 0, claims: g.claims.n > 0, holds: len(g.holds) > 0,
-		uniform: g.uniform, special: g.special, routed: g.routed,
+		uniform: g.uniform, special: g.special, inSteps: g.inSteps,
 	}
 }
 
@@ -287,7 +287,7 @@ func (f form) parts() []groupPart {
 	add := func(name, table string, cs columns, shared []string, conflict string, rows func(*group) *rows) {
 		if !f.uniform {
 			shared = slices.DeleteFunc(slices.Clone(shared), func(name string) bool {
-				return name != "shard" && !(f.routed && name == "tenant_id")
+				return name != "shard" && !(f.inSteps && name == "tenant_id")
 			})
 		}
 		parts = append(parts, groupPart{name, table, cs, shared, conflict, rows})
@@ -345,7 +345,7 @@ var (
 func (g *group) createTrusting(slot *slot) error {
 	f := g.form()
 	t := trustingTexts.of(f, newTrusting)
-	if f.routed {
+	if f.inSteps {
 		return slot.inSteps(t.steps(g))
 	}
 	var args []any

@@ -152,8 +152,8 @@ func (t *txStore) try(ctx context.Context, c *storage.Change) error {
 // apply writes the pieces of a change. The first piece includes the hold.
 func (t *txStore) apply(ctx context.Context, c *storage.Change) error {
 	shard := -1 - rand.Int64N(1<<62) //nolint:gosec // a shard that no other transaction has
-	if t.store.routed && twice(c) != nil {
-		return errGuard
+	if err := t.store.layout.guard(c); err != nil {
+		return err
 	}
 	for i, piece := range split(c) {
 		s := t.start(c.Tenant)
@@ -236,7 +236,7 @@ func (t *txStore) logged(ctx context.Context, c *storage.Change) (found bool) {
 
 func (t *txStore) start(tenant storage.ID) *statement {
 	s := newStatement(tenant)
-	s.portable, s.routed = true, t.store.routed
+	s.portable, s.layout = true, t.store.layout
 	return s
 }
 

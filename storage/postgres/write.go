@@ -26,9 +26,7 @@ func (s *Store) Write(ctx context.Context, c *storage.Change) error {
 // connection, a failover or a foreign lock, for as long as its caller may wait.
 // Between two attempts it holds no connection, so that others can use it.
 func (s *Store) write(ctx context.Context, p *pending) error {
-	if s.routed {
-		p.lane = p.change.Tenant
-	}
+	p.lane = s.layout.lane(p.change.Tenant)
 	p.until = storage.WaitUntil(ctx, s.retryFor)
 	for wait := retryAtFirst; ; wait = min(2*wait, retryAtMost) {
 		if p.ambiguous {
@@ -117,12 +115,12 @@ func (s *Store) flush(slot *slot, batch []*pending) {
 		return
 	}
 	left, locked := batch, false
-	if (len(batch) > 1 || slot.routed && batch[0].class == creates) && !slices.ContainsFunc(batch, late) {
+	if (len(batch) > 1 || slot.layout.inSteps() && batch[0].class == creates) && !slices.ContainsFunc(batch, late) {
 		left, locked = s.together(slot, batch)
 	}
 	if locked {
-		slot.setLockTimeout(shareTimeout)
-		defer slot.setLockTimeout(lockTimeout)
+		slot.layout.setLockTimeout(slot, shareTimeout)
+		defer slot.layout.setLockTimeout(slot, lockTimeout)
 	}
 	for i, p := range left {
 		if slot.conn == nil {
@@ -164,7 +162,7 @@ func (s *Store) together(slot *slot, batch []*pending) (left []*pending, locked 
 	var passed []*pending
 	var err error
 	if batch[0].class == reads {
-		err = slot.logReads(batch)
+		err = slot.layout.logReads(slot, batch)
 	} else {
 		passed, err = s.createTogether(slot, batch)
 	}
@@ -266,8 +264,8 @@ func (s *Store) attempt(slot *slot, p *pending) (done bool, err error) {
 // apply writes one change. It takes one statement, or several in a transaction
 // if the change is large or the tables are distributed.
 func (s *slot) apply(c *storage.Change) error {
-	if s.routed && twice(c) != nil {
-		return errGuard // separate statements would not see each other's conflict
+	if err := s.layout.guard(c); err != nil {
+		return err
 	}
 	var steps []step
 	for i, piece := range split(c) {
@@ -276,7 +274,7 @@ func (s *slot) apply(c *storage.Change) error {
 		if i == 0 && c.Hold != nil {
 			st.hold(c.Hold, "")
 		}
-		if onlyReadLogs(c) && !s.unsynced && !s.routed {
+		if onlyReadLogs(c) && !s.unsynced && s.layout.relaxes() {
 			st.final = unsynced
 		}
 		steps = append(steps, st.all()...)

@@ -2,9 +2,10 @@ package workers
 
 import (
 	"context"
-	"slices"
+	"errors"
 	"sync"
 
+	"github.com/seed-72ea4aab/vault/internal/share"
 	"github.com/seed-72ea4aab/vault/jsruntime/internal/node"
 	"github.com/seed-72ea4aab/vault/script"
 )
@@ -17,60 +18,23 @@ const (
 	nestedWidth = 4
 )
 
-// gates admit runs, with a separate gate for each depth. A run waits only for
+// gates admit runs, with separate places for each depth. A run waits only for
 // places of its own depth, and no run needs a place further out to finish. So
 // runs that wait for each other cannot deadlock.
 type gates [maxNested]*gate
 
-// gate admits runs of one depth. It limits the runs in total, the runs of each
-// tenant, and the runs that wait. Runs caused by strangers
-// ([script.Program].Stranger) may use half of their tenant's places. The other
-// half stays free for the tenant's own runs.
+// gate admits runs of one depth. It divides the places among tenants. Runs that
+// strangers cause get half of their tenant's places, so that the other half is free
+// for the tenant's own runs.
 type gate struct {
-	max, perTenant  int
-	queue, perQueue int
-	strangersQueue  int // limit of each tenant's waiting runs by strangers
-
-	mu        sync.Mutex
-	closed    bool
-	total     int
-	running   map[string]int // by tenant
-	strangers map[string]int // runs caused by strangers, by tenant
-	waiting   []*waiter
+	places    *share.Places[string]
+	strangers *share.Places[string] // for which they wait before they wait for places
 }
 
-// visitor is a run that needs a place.
+// visitor is who a run is for.
 type visitor struct {
 	tenant   string
 	stranger bool
-}
-
-type waiter struct {
-	visitor
-	ready chan struct{}
-	in    bool // was admitted
-}
-
-// fits reports whether a run may take a free place.
-func (g *gate) fits(v visitor) bool {
-	if v.stranger && g.strangers[v.tenant] >= max(1, g.perTenant/2) {
-		return false
-	}
-	return g.running[v.tenant] < g.perTenant
-}
-
-// queueFull reports whether the queue has no room for a run.
-func (g *gate) queueFull(v visitor) bool {
-	mine, strangers := 0, 0
-	for _, w := range g.waiting {
-		if w.tenant == v.tenant {
-			mine++
-			if w.stranger {
-				strangers++
-			}
-		}
-	}
-	return len(g.waiting) >= g.queue || mine >= g.perQueue || v.stranger && strangers >= g.strangersQueue
 }
 
 // lineage identifies the run that a context comes from. It is in the context of
@@ -140,94 +104,47 @@ func (l lineage) enter(ctx context.Context) (leave func(), err error) {
 
 // take takes a place, or waits for one in the queue.
 func (g *gate) take(ctx context.Context, v visitor) error {
-	g.mu.Lock()
-	if g.closed {
-		g.mu.Unlock()
+	if v.stranger {
+		if err := g.strangers.Take(ctx, v.tenant); err != nil {
+			return refusal(err)
+		}
+	}
+	err := g.places.Take(ctx, v.tenant)
+	if err != nil && v.stranger {
+		g.strangers.Give(v.tenant)
+	}
+	return refusal(err)
+}
+
+// refusal returns the error of a run that got no place. If the deadline passed, the
+// caller may try again later.
+func refusal(err error) error {
+	switch {
+	case errors.Is(err, share.ErrClosed):
 		return script.ErrClosed
-	}
-	if g.total < g.max && g.fits(v) {
-		g.admit(v)
-		g.mu.Unlock()
-		return nil
-	}
-	if g.queueFull(v) {
-		g.mu.Unlock()
+	case errors.Is(err, share.ErrFull), errors.Is(err, context.DeadlineExceeded):
 		return script.ErrBusy
-	}
-	w := &waiter{visitor: v, ready: make(chan struct{})}
-	g.waiting = append(g.waiting, w)
-	g.mu.Unlock()
-	select {
-	case <-w.ready:
-		if !w.in {
-			return script.ErrClosed
-		}
-		return nil
-	case <-ctx.Done():
-		return g.abandon(ctx, w)
+	default:
+		return err
 	}
 }
 
-// abandon removes a waiter whose context has ended from the queue. If its
-// deadline passed, the caller may try again later.
-func (g *gate) abandon(ctx context.Context, w *waiter) error {
-	g.mu.Lock()
-	i := slices.Index(g.waiting, w)
-	if i >= 0 {
-		g.waiting = slices.Delete(g.waiting, i, i+1)
-	}
-	g.mu.Unlock()
-	if i < 0 && w.in {
-		g.leave(w.visitor)
-	}
-	if ctx.Err() == context.Canceled {
-		return ctx.Err()
-	}
-	return script.ErrBusy
-}
-
-func (g *gate) admit(v visitor) {
-	if g.running == nil {
-		g.running, g.strangers = map[string]int{}, map[string]int{}
-	}
-	g.total++
-	g.running[v.tenant]++
-	if v.stranger {
-		g.strangers[v.tenant]++
-	}
-}
-
-// leave releases a place and admits the next run: the oldest run of the waiting
-// tenant with the fewest running ones.
+// leave releases a place.
 func (g *gate) leave(v visitor) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.total--
-	countDown(g.running, v.tenant)
+	g.places.Give(v.tenant)
 	if v.stranger {
-		countDown(g.strangers, v.tenant)
-	}
-	best := -1
-	for i, w := range g.waiting {
-		if g.fits(w.visitor) && (best < 0 || g.running[w.tenant] < g.running[g.waiting[best].tenant]) {
-			best = i
-		}
-	}
-	if best >= 0 && g.total < g.max {
-		w := g.waiting[best]
-		g.waiting = slices.Delete(g.waiting, best, best+1)
-		g.admit(w.visitor)
-		w.in = true
-		close(w.ready)
+		g.strangers.Give(v.tenant)
 	}
 }
 
-// countDown lowers a counter and removes it at zero.
-func countDown(counters map[string]int, tenant string) {
-	if counters[tenant]--; counters[tenant] == 0 {
-		delete(counters, tenant)
-	}
+// close rejects all runs from now on, including waiting ones.
+func (g *gate) close() {
+	g.strangers.Close()
+	g.places.Close()
 }
+
+// waiting counts the waiting runs.
+func (g *gate) waiting() int { return g.strangers.Waiting() + g.places.Waiting() }
 
 func (g *gates) close() {
 	for _, gate := range g {
@@ -239,20 +156,7 @@ func (g *gates) close() {
 func (g *gates) waiting() int {
 	n := 0
 	for _, gate := range g {
-		gate.mu.Lock()
-		n += len(gate.waiting)
-		gate.mu.Unlock()
+		n += gate.waiting()
 	}
 	return n
-}
-
-// close rejects all runs from now on, including waiting ones.
-func (g *gate) close() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.closed = true
-	for _, w := range g.waiting {
-		close(w.ready)
-	}
-	g.waiting = nil
 }

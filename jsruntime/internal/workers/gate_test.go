@@ -3,6 +3,7 @@ package workers
 import (
 	"context"
 	"errors"
+	"runtime"
 	"slices"
 	"testing"
 
@@ -10,25 +11,18 @@ import (
 )
 
 // enqueue starts a waiter and returns once it is in the queue.
-func enqueue(t *testing.T, g *gate, tenant string, in chan<- string) {
+func enqueue(t *testing.T, g *gate, v visitor, in chan<- string) {
 	t.Helper()
-	g.mu.Lock()
-	before := len(g.waiting)
-	g.mu.Unlock()
+	before := g.waiting()
 	go func() {
-		if err := g.take(context.Background(), visitor{tenant: tenant}); err == nil {
-			in <- tenant
+		if err := g.take(context.Background(), v); err == nil {
+			in <- v.tenant
 		} else {
 			in <- err.Error()
 		}
 	}()
-	for {
-		g.mu.Lock()
-		n := len(g.waiting)
-		g.mu.Unlock()
-		if n > before {
-			return
-		}
+	for g.waiting() == before {
+		runtime.Gosched()
 	}
 }
 
@@ -42,7 +36,7 @@ func TestGateOrder(t *testing.T) {
 	}
 	in := make(chan string, 6)
 	for _, tenant := range []string{"a", "a", "b"} {
-		enqueue(t, g, tenant, in)
+		enqueue(t, g, visitor{tenant: tenant}, in)
 	}
 	var got []string
 	for range 3 {
@@ -67,11 +61,11 @@ func TestGateQueueBound(t *testing.T) {
 		t.Fatal(err)
 	}
 	in := make(chan string, 4)
-	enqueue(t, g, "a", in)
+	enqueue(t, g, visitor{tenant: "a"}, in)
 	if err := g.take(context.Background(), visitor{tenant: "a"}); !errors.Is(err, script.ErrBusy) {
 		t.Errorf("a second waiter of one tenant got %v, want ErrBusy", err)
 	}
-	enqueue(t, g, "b", in)
+	enqueue(t, g, visitor{tenant: "b"}, in)
 	if err := g.take(context.Background(), visitor{tenant: "c"}); !errors.Is(err, script.ErrBusy) {
 		t.Errorf("a waiter beyond the queue got %v, want ErrBusy", err)
 	}
@@ -104,20 +98,24 @@ func TestStrangersLeavePlacesForTheTenant(t *testing.T) {
 			t.Errorf("the tenant itself: %v", err)
 		}
 	}
+	in := make(chan string, 3)
 	for range 2 {
-		g.waiting = append(g.waiting, &waiter{visitor: stranger, ready: make(chan struct{})})
+		enqueue(t, g, stranger, in)
 	}
-	if !g.queueFull(stranger) || g.queueFull(owner) {
-		t.Errorf("the queue is full for strangers: %t, for the tenant: %t", g.queueFull(stranger), g.queueFull(owner))
+	if err := g.take(t.Context(), stranger); !errors.Is(err, script.ErrBusy) {
+		t.Errorf("a stranger beyond the queue got %v, want ErrBusy", err)
 	}
+	enqueue(t, g, owner, in) // still has room to wait
 	g.leave(owner)
-	if g.waiting[0].in {
+	if <-in; g.waiting() != 2 {
 		t.Error("a stranger got the place of the tenant")
 	}
 	g.leave(stranger)
-	if len(g.waiting) != 1 {
+	if <-in; g.waiting() != 1 {
 		t.Error("a stranger did not get the place of a stranger")
 	}
+	g.leave(stranger)
+	<-in
 }
 
 // TestNestedPlaces starts two outermost runs that each start four runs. As many
@@ -149,10 +147,8 @@ func TestNestedPlaces(t *testing.T) {
 			}()
 		}
 	}
-	for waiting := 0; waiting < 2*nestedWidth-2; {
-		g[1].mu.Lock()
-		waiting = len(g[1].waiting)
-		g[1].mu.Unlock()
+	for g[1].waiting() < 2*nestedWidth-2 {
+		runtime.Gosched()
 	}
 	for range 2 * nestedWidth {
 		if n := len(inner); n > 2 {

@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"time"
 
+	"github.com/seed-72ea4aab/vault/internal/share"
 	"github.com/seed-72ea4aab/vault/jsruntime/internal/node"
 	"github.com/seed-72ea4aab/vault/script"
 )
@@ -59,11 +60,15 @@ func setDefault[T int | int64 | time.Duration](field *T, value T) {
 // gates returns the gates that the options describe. The queues of nested runs
 // have room for all of them, because each outermost run has only a few.
 func (o Options) gates() *gates {
-	queue := max(0, o.Queue)
-	g := gates{{max: o.Workers, perTenant: o.TenantWorkers, queue: queue, perQueue: (queue + 1) / 2, strangersQueue: (queue + 3) / 4}}
-	for depth := 1; depth < maxNested; depth++ {
-		most := nestedWidth * o.Workers
-		g[depth] = &gate{max: o.Workers, perTenant: o.TenantWorkers, queue: most, perQueue: most, strangersQueue: most}
+	var g gates
+	for depth := range g {
+		all := share.Limits{Total: o.Workers, Each: o.TenantWorkers, Queue: nestedWidth * o.Workers}
+		strangers := share.Limits{Each: max(1, o.TenantWorkers/2), Queue: all.Queue}
+		if depth == 0 {
+			all.Queue, all.QueueEach = o.Queue, (o.Queue+1)/2
+			strangers.Queue, strangers.QueueEach = o.Queue, (o.Queue+3)/4
+		}
+		g[depth] = &gate{share.New[string](all), share.New[string](strangers)}
 	}
 	return &g
 }

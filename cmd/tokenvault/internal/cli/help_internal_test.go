@@ -3,6 +3,10 @@ package cli
 import (
 	"bytes"
 	"context"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -118,5 +122,32 @@ func TestCompletionOfAnyLine(t *testing.T) {
 		if code := Run(context.Background(), append([]string{completeWord}, line...), func(string) string { return "" }, Streams{Out: &out, Err: &out}); code != 0 {
 			t.Errorf("%q: exit %d\n%s", line, code, out.String())
 		}
+	}
+}
+
+// TestCommandsOnPages finds that the commands which pages of the console name exist,
+// as commands or as the first word of several.
+func TestCommandsOnPages(t *testing.T) {
+	t.Parallel()
+	pages, err := filepath.Glob("../../../../console/page/*.html")
+	if err != nil || len(pages) == 0 {
+		t.Fatalf("%d pages, %v", len(pages), err)
+	}
+	named := regexp.MustCompile(`<code>(?:.*/)?tokenvault ([a-z -]*[a-z])`)
+	found := 0
+	for _, page := range pages {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range named.FindAllStringSubmatch(string(text), -1) {
+			found++
+			if !slices.ContainsFunc(commands(), func(c *command) bool { return strings.HasPrefix(c.name+" ", m[1]+" ") }) {
+				t.Errorf("%s names the command %q", page, m[1])
+			}
+		}
+	}
+	if found < 5 {
+		t.Errorf("only %d commands are named", found)
 	}
 }

@@ -1,0 +1,112 @@
+package postgres
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"time"
+
+	"github.com/seed-72ea4aab/vault/storage"
+	"github.com/seed-72ea4aab/vault/storage/internal/sqlstore"
+)
+
+// layout is where the tables are: on one server, or distributed over the workers
+// of a Citus cluster. All differences between the two are methods of a layout.
+// The implementations are oneServer and citus.
+type layout interface {
+	setup
+	sessions
+	sharing
+	building
+	composing
+}
+
+// setup is what opening and maintaining a database needs of its layout.
+type setup interface {
+	// settle returns how long a bound for followers of the log is held back.
+	settle() time.Duration
+	// settings returns settings of sessions that write.
+	settings() map[string]string
+	// migrated completes the tables after a migration, or checks them.
+	migrated(ctx context.Context, db *sql.DB, schema schemaName, mode storage.MigrateMode) error
+	// adapt changes how the reader of all backends reads.
+	adapt(d *sqlstore.Dialect)
+	// recount returns the statements that count the log of a tenant again, and
+	// whether the log is counted while it is written.
+	recount() (texts []string, counted bool)
+	// purge returns a statement that deletes some rows of a tenant.
+	purge(table, key string) string
+}
+
+// sessions is what connections that write need of the layout.
+type sessions interface {
+	// begin begins a transaction.
+	begin(s *slot) error
+	// committed explains the error of a COMMIT.
+	committed(err error) error
+	// explain explains the error of a statement.
+	explain(err error) error
+	// setLockTimeout changes how long statements wait for a lock, if there is a
+	// limit.
+	setLockTimeout(s *slot, d time.Duration)
+	// relaxes reports whether log entries of reads can be committed without
+	// waiting for the disk.
+	relaxes() bool
+	// ping returns a statement that inserts random bytes, to see whether the
+	// database can write.
+	ping(random []byte) (text string, args []any)
+}
+
+// sharing is how changes and reads share statements.
+type sharing interface {
+	// lane returns the tenant if only its own changes and reads may share a
+	// statement, and otherwise zero.
+	lane(tenant storage.ID) storage.ID
+	// guard refuses a change that its statements would not refuse.
+	guard(c *storage.Change) error
+	// inSteps reports whether a change takes several statements, and each of them
+	// is for one table.
+	inSteps() bool
+	// read reads the tokens of a batch and logs the reads.
+	read(ctx context.Context, s *slot, batch []*pending) error
+	// logReads writes the log entries of reads.
+	logReads(s *slot, batch []*pending) error
+}
+
+// building is how a statement is built of parts.
+type building interface {
+	// tenantIs returns the condition that a row read by its ctid belongs to the
+	// tenant in a parameter.
+	tenantIs(column, place string) string
+	// write adds a part: see [statement.write].
+	write(s *statement, name string, want int, body func(*statement) string)
+	// selects returns the main statement, which evaluates a list, and the parts
+	// before it.
+	selects(s *statement, list []string) (parts []part, proper string)
+	// result returns the function for rows of the main statement; nil for none.
+	result(s *statement) func([]driver.Value) error
+}
+
+// composing is how the parts of a change are written.
+type composing interface {
+	// single reports whether a change inserts one token in parts of their own: see
+	// [statement.insertToken].
+	single(c *storage.Change) bool
+	insertLogs(s *statement, logs []storage.Log)
+	insertSets(s *statement, sets []storage.ContainerSet, shard int64)
+	// moveCounts counts tokens that changed their set or were deleted, and created
+	// ones.
+	moveCounts(s *statement, moved []string, created tally, shard int64)
+	// replaceKeys replaces the keys of updated records, and dropKeys deletes the keys
+	// of deleted ones.
+	replaceKeys(s *statement, after []lookup)
+	dropKeys(s *statement)
+}
+
+// layoutOf returns the layout of a database.
+func layoutOf(ctx context.Context, db *sql.DB) (layout, error) {
+	if yes, err := hasCitus(ctx, db); err != nil || !yes {
+		return oneServer{}, err
+	}
+	return citus{}, nil
+}

@@ -1,0 +1,180 @@
+package postgres
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"encoding/binary"
+	"errors"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/lib/pq/pqerror"
+
+	"github.com/seed-72ea4aab/vault/storage"
+	"github.com/seed-72ea4aab/vault/storage/internal/sqlstore"
+)
+
+// citus is the layout of tables that are distributed over the workers of a
+// cluster, or may become so.
+type citus struct{}
+
+func (citus) settle() time.Duration { return settleTime }
+
+func (citus) settings() map[string]string { return map[string]string{tellOfSettings: "local"} }
+
+func (citus) migrated(ctx context.Context, db *sql.DB, schema schemaName, mode storage.MigrateMode) error {
+	return followUp(ctx, db, schema, mode)
+}
+
+func (citus) adapt(d *sqlstore.Dialect) { d.Distributed, d.PreparedLists = true, false }
+
+// recount makes all log entries of a tenant uncounted. Each server numbers its own
+// transactions and cannot know which transactions have ended on another.
+func (citus) recount() (texts []string, counted bool) {
+	return []string{
+		forgetCounts,
+		"UPDATE vault_logs SET xid = 0 WHERE tenant_id = $1 AND xid IS NULL",
+		"UPDATE vault_log_marks SET xid = 0 WHERE tenant_id = $1",
+	}, false
+}
+
+// purge deletes rows of vault_lookups by key, because it is a reference table whose
+// copies have different ctids.
+func (l citus) purge(table, key string) string {
+	if table == "vault_lookups" {
+		return "DELETE FROM " + table + " WHERE tenant_id = $1 AND " + key + " = ANY (ARRAY(SELECT " + key +
+			" FROM " + table + " WHERE tenant_id = $1 ORDER BY " + key + " LIMIT $2))"
+	}
+	return "DELETE FROM " + table + " WHERE ctid = ANY (ARRAY(SELECT ctid FROM " + table +
+		" WHERE tenant_id = $1 LIMIT $2)) AND " + l.tenantIs("tenant_id", "$1")
+}
+
+// begin begins a transaction. The coordinator forwards a SET to the worker of the
+// rows, along with everything else in the same message. So begin sends the SET
+// alone. begin also reads the number of the coordinator's transaction, which orders
+// log entries.
+func (citus) begin(s *slot) error {
+	if err := s.conn.QueryRowContext(context.Background(), "BEGIN; SELECT txid_current()").Scan(&s.xid); err != nil {
+		return err
+	}
+	if !s.prepare { // otherwise it is set for the session
+		if err := s.control("SET LOCAL " + tellOfSettings + " = 'local'"); err != nil {
+			return err
+		}
+	}
+	return s.control(setLockTimeout("LOCAL ", s.lockTimeout))
+}
+
+// tellOfSettings is the setting that makes the coordinator forward settings of
+// a transaction to the workers.
+const tellOfSettings = "citus.propagate_set_commands"
+
+// committed marks a commit that failed here and may have happened on the server of
+// the rows.
+func (citus) committed(err error) error {
+	if err != nil && !transient(err) {
+		return errors.Join(errUncertain, err)
+	}
+	return err
+}
+
+// errUncertain means that a transaction may or may not have been committed.
+var errUncertain = errors.New("postgres: the commit failed; the change may or may not have been applied")
+
+// explain marks an error that may mean that a worker is lost. The coordinator
+// reports failures that it cannot explain as internal errors, for example when
+// a connection to a worker ends within a statement.
+func (citus) explain(err error) error {
+	if code(err) == pqerror.InternalError {
+		return errors.Join(errUncertain, err)
+	}
+	return err
+}
+
+// setLockTimeout changes the limit of the next transactions.
+func (citus) setLockTimeout(s *slot, d time.Duration) { s.lockTimeout = d }
+
+// ping writes a row with an unused version to the table of migrations, which is on
+// the coordinator.
+func (citus) ping(random []byte) (text string, args []any) {
+	return pingLocalText, []any{-int64(binary.BigEndian.Uint32(random)), random}
+}
+
+func (citus) relaxes() bool                     { return false }
+func (citus) lane(tenant storage.ID) storage.ID { return tenant }
+func (citus) inSteps() bool                     { return true }
+
+// guard refuses a change that has a key twice, because separate statements would not
+// see each other's conflict.
+func (citus) guard(c *storage.Change) error {
+	if twice(c) != nil {
+		return errGuard
+	}
+	return nil
+}
+
+func (citus) read(ctx context.Context, s *slot, batch []*pending) error {
+	return s.readRouted(ctx, batch)
+}
+
+func (citus) logReads(s *slot, batch []*pending) error {
+	var entries []*storage.Log
+	for _, p := range batch {
+		for i := range p.change.Logs {
+			entries = append(entries, &p.change.Logs[i])
+		}
+	}
+	return s.enterRouted(batch[0].change.Tenant, entries)
+}
+
+// tenantIs is the plain column, by which the coordinator finds the shard.
+func (citus) tenantIs(column, place string) string { return column + " = " + place }
+
+// write makes the part a separate statement.
+func (citus) write(s *statement, _ string, want int, body func(*statement) string) {
+	if len(s.parts) > 0 {
+		s.after = append(s.after, s.step(want, body))
+		return
+	}
+	s.steps = append(s.steps, s.step(want, body))
+}
+
+func (citus) selects(s *statement, list []string) (parts []part, proper string) {
+	return s.parts, s.foundText(list)
+}
+
+func (citus) result(s *statement) func([]driver.Value) error { return s.found.row }
+
+func (citus) single(*storage.Change) bool { return false }
+
+// insertLogs sets the transaction number, because the coordinator cannot forward the
+// default of its column together with the rows.
+func (citus) insertLogs(s *statement, logs []storage.Log) {
+	rows := rowsOf(logColumns, logs, putLog)
+	s.write("logged", anyRows, func(s *statement) string {
+		text := s.insert("vault_logs", rows)
+		s.args = append(s.args, txNumber{})
+		text = strings.Replace(text, ") VALUES (", ", xid) VALUES (", 1)
+		return strings.TrimSuffix(text, ")") + ", $" + strconv.Itoa(len(s.args)) + "::bigint)"
+	})
+}
+
+func (citus) insertSets(s *statement, sets []storage.ContainerSet, shard int64) {
+	s.insertNewSets(sets, shard)
+}
+
+func (citus) moveCounts(s *statement, moved []string, created tally, shard int64) {
+	s.results = append(s.results, sumCounts("d.set_id, d.type, sum(d.n)::bigint, NULL::bytea", moved))
+	s.later(func() step { return s.countFound(created, shard) })
+}
+
+func (citus) replaceKeys(s *statement, after []lookup) {
+	s.rekey("SELECT hash, kind, NULL::bigint, id FROM keys_before", after)
+}
+
+func (citus) dropKeys(s *statement) {
+	s.rekey(`SELECT k.hash, b.kind, NULL::bigint, b.id FROM record_going b,
+		LATERAL (VALUES (b.key_hash), (b.alt_hash)) AS k(hash) WHERE k.hash IS NOT NULL`, nil)
+}
