@@ -17,6 +17,7 @@ type evidenceBody struct {
 	Note   string
 	Age    time.Duration // of the newest note
 	Alarms []alarmRow
+	Raised int64 // alarms since the start of this node
 }
 
 // alarmRow is an alarm in a table.
@@ -42,6 +43,9 @@ func (q *request) evidence() error {
 	b.Status, b.Note = s, string(s.Note)
 	if !s.SignedAt.IsZero() {
 		b.Age = time.Since(s.SignedAt)
+	}
+	for _, n := range s.Raised {
+		b.Raised += n
 	}
 	for _, a := range s.Alarms {
 		row := alarmRow{Alarm: a}

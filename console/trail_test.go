@@ -53,6 +53,25 @@ func TestEvidencePage(t *testing.T) {
 	page := look(t, v, "/evidence")
 	wants(t, page, "vault.example/log", "0 entries wait", `<p class="figure good">Verified</p>`, `<p class="figure good">None</p>`)
 	wants(t, html.UnescapeString(page), note)
+	wants(t, page, "No anchors.")
+}
+
+// silent is an anchor that does not respond.
+type silent struct{}
+
+func (silent) Latest(context.Context) ([]byte, error) { return nil, errors.New("secret of the anchor") }
+func (silent) Put(context.Context, []byte) error      { return errors.New("secret of the anchor") }
+
+// TestEvidenceAlarms shows an alarm, and the anchor that it is about.
+func TestEvidenceAlarms(t *testing.T) {
+	t.Parallel()
+	v := vaulttest.Open(t, ":memory:", &vault.Config{Evidence: &vault.EvidenceConfig{Anchors: []vault.Anchor{silent{}}}})
+	_, _ = v.Checkpoint(t.Context())
+	page := look(t, v, "/evidence")
+	wants(t, page, `<p class="figure bad">1</p>`, `<span class="tag bad">anchor</span>`, "an anchor does not respond", `<span class="tag bad">not responding</span>`)
+	if strings.Contains(page, "secret") {
+		t.Error("the page shows the error of the anchor, which may hold its address")
+	}
 }
 
 // deaf is a destination that takes nothing.
