@@ -2,6 +2,7 @@ package sinks
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"net/netip"
@@ -207,6 +208,9 @@ const (
 	ocsfClass    = 6003
 )
 
+// ocsfNames are the names of the activities. Other activities have names of the vault.
+var ocsfNames = map[int]string{1: "Create", 2: "Read", 3: "Update", 4: "Delete"}
+
 // ocsfActivities are the activities of the class. The rest is other.
 var ocsfActivities = map[string]int{
 	audit.Create: 1, audit.Read: 2, audit.Use: 2, audit.Update: 3, audit.Authorize: 3, audit.Delete: 4, audit.Expire: 4,
@@ -294,7 +298,7 @@ func encodeOCSF(_ *Sinks, tenant uuid.UUID, items []item) ([]byte, string, error
 // newOCSF returns an event with the fields that all events share.
 func newOCSF(activity int, name string, at time.Time, uid string) *ocsfEvent {
 	return &ocsfEvent{
-		ActivityID: activity, Activity: name, Category: ocsfCategory, CategoryName: "Application Activity",
+		ActivityID: activity, Activity: cmp.Or(ocsfNames[activity], name), Category: ocsfCategory, CategoryName: "Application Activity",
 		Class: ocsfClass, ClassName: "API Activity", Type: ocsfClass*100 + activity, Time: at.UnixMilli(), Severity: 1, Status: 1,
 		Metadata: ocsfMetadata{Version: ocsfVersion, UID: uid, Log: "audit", Product: ocsfProduct{productName, "seed-72ea4aab"}},
 		API:      ocsfAPI{Service: ocsfService{productName}},

@@ -8,10 +8,10 @@ import (
 	"github.com/google/uuid"
 )
 
-type asksToWait time.Duration
+type waitError time.Duration
 
-func (asksToWait) Error() string               { return "wait" }
-func (a asksToWait) RetryAfter() time.Duration { return time.Duration(a) }
+func (waitError) Error() string               { return "wait" }
+func (a waitError) RetryAfter() time.Duration { return time.Duration(a) }
 
 // A destination that disappears for an hour is tried about once a minute, and again
 // within a minute of its return.
@@ -47,7 +47,7 @@ func TestRetryAfter(t *testing.T) {
 	now := time.Unix(1_700_000_000, 0)
 	for asked, want := range map[time.Duration]time.Duration{10 * time.Minute: 10 * time.Minute, 48 * time.Hour: time.Hour} {
 		w := &worker{now: func() time.Time { return now }}
-		_ = w.fail(uuid.UUID{}, asksToWait(asked))
+		_ = w.fail(uuid.UUID{}, waitError(asked))
 		if got := w.rest(); got != want {
 			t.Errorf("asked for %v: a pause of %v, want %v", asked, got, want)
 		}

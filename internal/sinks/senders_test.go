@@ -67,58 +67,6 @@ func TestNativeLinesAreEntries(t *testing.T) {
 	}
 }
 
-// The facts of OCSF 1.3.0 about the class API Activity: its ids, what is required,
-// and the ids of activities.
-func TestOCSFEvents(t *testing.T) {
-	t.Parallel()
-	var out bytes.Buffer
-	v := sent(t, vault.LogWriter(&out), vault.FormatOCSF)
-	activities := map[string]float64{"create": 1, "read": 2, "update": 3, "delete": 4}
-	dec := json.NewDecoder(&out)
-	for _, entry := range entriesOf(t, v) {
-		var e map[string]any
-		if err := dec.Decode(&e); err != nil {
-			t.Fatal(err)
-		}
-		for _, field := range []string{"activity_id", "actor", "api", "category_uid", "class_uid", "metadata", "severity_id", "src_endpoint", "time", "type_uid"} {
-			if e[field] == nil {
-				t.Errorf("no %s, which is required", field)
-			}
-		}
-		activity := activities[string(entry.Operation)]
-		for path, want := range map[string]any{
-			"class_uid": 6003.0, "category_uid": 6.0, "activity_id": activity, "type_uid": 600300 + activity, "severity_id": 1.0, "status_id": 1.0,
-			"time": float64(entry.CreatedAt.UnixMilli()), "message": entry.Message, "metadata.version": "1.3.0", "metadata.uid": entry.ID.String(),
-			"metadata.tenant_uid": entry.TenantID.String(), "metadata.product.vendor_name": "seed-72ea4aab", "metadata.product.name": "vault",
-			"api.operation": entry.EntityType + "." + string(entry.Operation),
-		} {
-			if got := at(e, path); got != want {
-				t.Errorf("%s is %v, want %v", path, got, want)
-			}
-		}
-		if at(e, "src_endpoint.ip") == nil && at(e, "src_endpoint.name") == nil {
-			t.Error("an endpoint without ip and name")
-		}
-		switch entry.ActorType {
-		case vault.ActorApplication:
-			if at(e, "actor.app_uid") != entry.ActorID.String() {
-				t.Errorf("the actor is %v", e["actor"])
-			}
-		case vault.ActorUser:
-			if at(e, "actor.user.uid") != entry.ActorID.String() || at(e, "actor.user.name") != "jane" {
-				t.Errorf("the actor is %v", e["actor"])
-			}
-		default:
-			if at(e, "actor.user.uid") != entry.TenantID.String() {
-				t.Errorf("the actor is %v", e["actor"])
-			}
-		}
-	}
-	if dec.More() {
-		t.Error("more events than entries")
-	}
-}
-
 // at returns a value in nested objects.
 func at(doc any, path string) any {
 	for name := range strings.SplitSeq(path, ".") {
@@ -186,6 +134,24 @@ func TestHTTPRequests(t *testing.T) {
 	}), vault.FormatOTLP)
 	if err := <-seen; err != nil {
 		t.Error(err)
+	}
+}
+
+// The user and the password of a URL are sent as such, and are in no error.
+func TestHTTPCredentials(t *testing.T) {
+	t.Parallel()
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if user, password, _ := r.BasicAuth(); user != "vault" || password != "s3cret" {
+			w.WriteHeader(http.StatusUnauthorized)
+		}
+	}))
+	url := strings.Replace(srv.URL, "http://", "http://vault:s3cret@", 1)
+	if err := vault.LogHTTP(url, nil).Send(t.Context(), []byte("{}"), "application/json"); err != nil {
+		t.Error(err)
+	}
+	srv.Close()
+	if err := vault.LogHTTP(url, nil).Send(t.Context(), []byte("{}"), "application/json"); err == nil || strings.Contains(err.Error(), "s3cret") {
+		t.Errorf("nobody listens: %v", err)
 	}
 }
 

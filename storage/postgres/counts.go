@@ -56,8 +56,8 @@ func counts(tokens []storage.Token) (sums tally) {
 	return sums
 }
 
-// insertSets adds sets that do not exist yet. A negative shard is that of a
-// transaction of the application.
+// insertSets adds sets that do not exist yet. Transactions of the
+// application have a negative shard.
 func (s *statement) insertSets(sets []storage.ContainerSet, shard int64) {
 	s.layout.insertSets(s, sets, shard)
 }

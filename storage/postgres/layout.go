@@ -89,8 +89,7 @@ type building interface {
 
 // composing is how the parts of a change are written.
 type composing interface {
-	// single reports whether a change inserts one token in parts of their own: see
-	// [statement.insertToken].
+	// single reports whether [statement.insertToken] inserts the token of a change.
 	single(c *storage.Change) bool
 	insertLogs(s *statement, logs []storage.Log)
 	insertSets(s *statement, sets []storage.ContainerSet, shard int64)

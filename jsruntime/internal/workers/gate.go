@@ -23,15 +23,15 @@ const (
 // runs that wait for each other cannot deadlock.
 type gates [maxNested]*gate
 
-// gate admits runs of one depth. It divides the places among tenants. Runs that
-// strangers cause get half of their tenant's places, so that the other half is free
-// for the tenant's own runs.
+// gate admits runs of one depth. It divides the places among tenants. Runs caused
+// by strangers ([script.Program].Stranger) may use half of their tenant's places.
+// The other half stays free for the tenant's own runs.
 type gate struct {
-	places    *share.Places[string]
-	strangers *share.Places[string] // for which they wait before they wait for places
+	places    *share.Places[string] // of all runs
+	strangers *share.Places[string] // of runs by strangers, who need one of each
 }
 
-// visitor is who a run is for.
+// visitor is a run that needs a place.
 type visitor struct {
 	tenant   string
 	stranger bool

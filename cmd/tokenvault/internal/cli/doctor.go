@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 
@@ -137,6 +138,42 @@ func (e *examination) vault() {
 	}
 	e.ok("key", "the master key opens the database, which has %s", counted(tenants, "tenant"))
 	e.evidence()
+	e.sinks()
+}
+
+// lateSink is how long an entry may wait for a sink before something is wrong: a
+// sink that works is behind by seconds.
+const lateSink = 5 * time.Minute
+
+// sinks looks at how far the log sinks are behind.
+func (e *examination) sinks() {
+	all, err := e.c.opened.vault.ListSinks(e.c.ctx)
+	if err != nil {
+		e.fail("sinks", "Look at the error.", "cannot be read: %s", firstLine(err))
+		return
+	}
+	for _, s := range all {
+		name, last := printable(s.Name), "never"
+		if !s.LastSuccess.IsZero() {
+			last = "at " + timeText(s.LastSuccess)
+		}
+		switch late := time.Since(s.Oldest); {
+		case s.Behind > 0 && late > lateSink:
+			e.warn("sinks", "Look at the destination and the log of the server. Pass over what waits for a former sink with tokenvault sink skip.",
+				"%s is %s behind with %s; it last took entries %s", name, late.Round(time.Second), entriesText(s.Behind), last)
+		case s.Refused > 0:
+			e.warn("sinks", "Look for the entries in the log of the server.", "%s has refused %s", name, entriesText(int(s.Refused)))
+		default:
+			e.ok("sinks", "%s is up to date; it last took entries %s", name, last)
+		}
+	}
+}
+
+func entriesText(n int) string {
+	if n == 1 {
+		return "1 entry"
+	}
+	return strconv.Itoa(n) + " entries"
 }
 
 // oldNote is the age of the newest note from which on no server seems to sign any.

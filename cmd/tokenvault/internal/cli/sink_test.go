@@ -1,0 +1,68 @@
+package cli_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/storage/sqlite"
+)
+
+// destination is a log sink that fails while err is set.
+type destination struct{ err error }
+
+func (d *destination) Send(context.Context, []byte, string) error { return d.err }
+
+// sends opens the vault of the world with a sink at a time, and lets it send.
+func (w *world) sends(at time.Time, dest vault.LogSender) {
+	w.t.Helper()
+	store, err := sqlite.Open(w.t.Context(), w.env["DB"])
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	key, err := vault.ParseKey(w.env["KEY"])
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	v, err := vault.Open(w.t.Context(), store, key, &vault.Config{
+		SweepEvery: -1, WorkEvery: -1, Now: func() time.Time { return at }, Sinks: []vault.Sink{{Name: "siem", Sender: dest, FromStart: true}},
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	_, err = v.CreateTenant(w.t.Context(), "Of "+at.String())
+	_ = v.SendLogs(w.t.Context())
+	if err := errors.Join(err, v.Close()); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// doctor says how far sinks are behind, and the commands mend it.
+func TestSinkCommands(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, local)
+	doctor := func(want string) {
+		t.Helper()
+		if got := w.exits(0, "doctor", "--egress-url", ""); !strings.Contains(got, want) {
+			t.Errorf("doctor does not say %q: %s", want, got)
+		}
+	}
+	if got := w.exits(0, "doctor", "--egress-url", ""); strings.Contains(got, "sinks") {
+		t.Errorf("doctor without sinks: %s", got)
+	}
+	w.sends(time.Now().Add(-time.Hour), &destination{errors.New("out of reach")})
+	doctor("siem is 1h0m")
+	doctor("it last took entries never")
+	if got := w.exits(0, "sink", "list"); !strings.Contains(got, "siem") {
+		t.Errorf("the list: %s", got)
+	}
+	w.exits(0, "sink", "skip", "siem", "--yes")
+	doctor("siem is up to date; it last took entries never")
+	w.exits(0, "sink", "reset", "siem", "--yes")
+	doctor("siem is 1h0m")
+	w.sends(time.Now().Add(time.Minute), &destination{})
+	doctor("siem is up to date; it last took entries at ")
+}

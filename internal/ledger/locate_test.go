@@ -1,0 +1,78 @@
+package ledger
+
+import (
+	"bytes"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/seed-72ea4aab/vault/evidence"
+	"github.com/seed-72ea4aab/vault/storage"
+)
+
+// Entries are found wherever they are expected, and entries that are in no tree are
+// left out.
+func TestLocate(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	l, tenant := r.open(), r.id()
+	logs := r.write(l, tenant, 1500)
+	ids, want := make([]uuid.UUID, len(logs)), make([]Located, len(logs))
+	for i, e := range expected(tenant, logs) {
+		ids[i], want[i] = e.ID, Located{int64(i), evidence.LeafHash(evidence.KindEntry, e.ID, e.Commit)}
+	}
+	for _, part := range [][2]int{{0, 1}, {0, 500}, {500, 1000}, {1000, 1500}, {1499, 1500}, {0, 1500}} {
+		for _, near := range []int64{0, int64(part[0]), 1400, 1 << 40} {
+			some := append([]uuid.UUID{r.id()}, ids[part[0]:part[1]]...) // the first is in no tree
+			found, err := l.Locate(t.Context(), tenant, some, near)
+			if err != nil || len(found) != len(some)-1 {
+				t.Fatalf("%v near %d: %d of %d found: %v", part, near, len(found), len(some)-1, err)
+			}
+			for i := part[0]; i < part[1]; i++ {
+				if found[ids[i]] != want[i] {
+					t.Fatalf("%v near %d: entry %d is at %d", part, near, i, found[ids[i]].Index)
+				}
+			}
+		}
+	}
+}
+
+// Notes come oldest first, from a size and a time on, so many at once.
+func TestNotes(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	l, tenant := r.open(), r.id()
+	var want [][]byte
+	var middle time.Time
+	for i := range 7 {
+		if i == 4 {
+			middle = r.clock()
+		}
+		r.advance(time.Minute)
+		r.write(l, tenant, 1)
+		want = append(want, r.checkpoint(l))
+	}
+	notes := func(size int64, since time.Time, limit int) []storage.Checkpoint {
+		t.Helper()
+		all, err := l.Notes(t.Context(), size, since, limit)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return all
+	}
+	all := notes(0, time.Time{}, 100)
+	if len(all) < len(want) || !bytes.Equal(all[len(all)-1].Note, want[6]) {
+		t.Fatalf("%d notes, want %d", len(all), len(want))
+	}
+	first := notes(0, time.Time{}, 3)
+	if len(first) != 3 || first[0].Size != all[0].Size || first[2].Size != all[2].Size {
+		t.Errorf("the first three of %d: %d", len(all), len(first))
+	}
+	if rest := notes(first[2].Size, time.Time{}, 100); len(rest) != len(all)-3 || rest[0].Size != all[3].Size {
+		t.Errorf("%d notes after the third of %d", len(rest), len(all))
+	}
+	if late := notes(0, middle, 100); len(late) != 3 || !bytes.Equal(late[0].Note, want[4]) {
+		t.Errorf("%d notes since the fifth of %d", len(late), len(all))
+	}
+}

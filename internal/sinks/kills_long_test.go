@@ -1,0 +1,279 @@
+//go:build long
+
+package sinks_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/pgtest"
+	"github.com/seed-72ea4aab/vault/storage/postgres"
+	"github.com/seed-72ea4aab/vault/storage/sqlite"
+)
+
+// The environment of a process that sends and is killed.
+const (
+	envDatabase = "SINK_TEST_DATABASE"
+	envKey      = "SINK_TEST_KEY"
+	envURL      = "SINK_TEST_URL"
+	envAhead    = "SINK_TEST_AHEAD" // how far its clock is ahead, so that the lease of a killed process is over
+)
+
+func openDatabase(ctx context.Context, name string) (vault.Storage, error) {
+	if filepath.IsAbs(name) {
+		return sqlite.Open(ctx, name)
+	}
+	return postgres.Open(ctx, name)
+}
+
+// TestSendUntilKilled is the process that TestSinkSurvivesKills kills.
+func TestSendUntilKilled(t *testing.T) {
+	if os.Getenv(envDatabase) == "" {
+		return
+	}
+	key, err := vault.ParseKey(os.Getenv(envKey))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ahead, err := time.ParseDuration(os.Getenv(envAhead))
+	if err != nil {
+		t.Fatal(err)
+	}
+	store, err := openDatabase(t.Context(), os.Getenv(envDatabase))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = vault.Open(t.Context(), store, key, &vault.Config{
+		Now: func() time.Time { return time.Now().Add(ahead) }, SweepEvery: -1, WorkEvery: -1,
+		Sinks: []vault.Sink{{Name: "siem", Sender: vault.LogHTTP(os.Getenv(envURL), &vault.LogHTTPOptions{Gzip: false}), FromStart: true}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	select {} // the vault sends in the background
+}
+
+// receiver is a destination in this process. It counts batches, and is told when one
+// has been read and when it has been answered.
+type receiver struct {
+	mu   sync.Mutex
+	ids  []uuid.UUID
+	took chan int // entries of a batch, before the response
+}
+
+func (r *receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	var ids []uuid.UUID
+	lines := bufio.NewScanner(req.Body)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		var e struct{ ID uuid.UUID }
+		if json.Unmarshal(lines.Bytes(), &e) != nil {
+			return
+		}
+		ids = append(ids, e.ID)
+	}
+	if lines.Err() != nil {
+		return // the process died while it sent
+	}
+	r.mu.Lock()
+	r.ids = append(r.ids, ids...)
+	r.mu.Unlock()
+	select {
+	case r.took <- len(ids):
+	default:
+	}
+	_, _ = io.WriteString(w, "ok")
+}
+
+// Processes that send 200,000 entries are killed in the middle of their work, again
+// and again. No entry is lost, and no more than a batch comes again for each kill.
+func TestSinkSurvivesKills(t *testing.T) {
+	const entries, every = 200_000, 12 // batches before a kill
+	for name, database := range map[string]func() string{
+		"SQLite":     func() string { return filepath.Join(t.TempDir(), "v.db") },
+		"PostgreSQL": func() string { return pgtest.URL(t) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			at := database()
+			w := newWorld(t, func(ctx context.Context) (vault.Storage, error) { return openDatabase(ctx, at) })
+			for range entries / 20_000 {
+				w.fill(t, 20_000)
+			}
+			want := w.entries(t)
+			r := &receiver{took: make(chan int, 1000)}
+			srv := httptest.NewServer(r)
+			defer srv.Close()
+			began, kills := time.Now(), 0
+			for ; ; kills++ {
+				if w.sendAndKill(t, r, at, srv.URL, kills, every) {
+					break
+				}
+			}
+			doubles := countDoubles(t, want, r)
+			t.Logf("%d entries, %d kills, %d entries came again, %v", len(want), kills, doubles, time.Since(began).Round(time.Second))
+			if doubles > kills*batchSize {
+				t.Errorf("%d entries came again after %d kills", doubles, kills)
+			}
+		})
+	}
+}
+
+// sendAndKill runs a process until it has sent some batches, and kills it. It reports
+// whether everything was sent.
+func (w *world) sendAndKill(t *testing.T, r *receiver, database, url string, kills, batches int) bool {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestSendUntilKilled$")
+	ahead := time.Duration(kills) * 30 * time.Second
+	cmd.Env = append(os.Environ(), envDatabase+"="+database, envKey+"="+w.key.Text(), envURL+"="+url, envAhead+"="+ahead.String())
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+		for len(r.took) > 0 {
+			<-r.took
+		}
+	}()
+	for i := range batches {
+		select {
+		case <-r.took:
+		case <-time.After(20 * time.Second):
+			return i == 0 || w.behind(t) == 0
+		}
+	}
+	return false
+}
+
+func (w *world) behind(t *testing.T) int {
+	t.Helper()
+	status, err := w.admin.ListSinks(t.Context())
+	if err != nil || len(status) != 1 {
+		t.Fatal(status, err)
+	}
+	return status[0].Behind
+}
+
+// countDoubles checks that all entries came in order, and counts those that came again.
+func countDoubles(t *testing.T, want []uuid.UUID, r *receiver) (doubles int) {
+	t.Helper()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	place, next := map[uuid.UUID]int{}, 0
+	for i, id := range want {
+		place[id] = i
+	}
+	for _, id := range r.ids {
+		switch i := place[id]; {
+		case i == next:
+			next++
+		case i < next:
+			doubles++
+		default:
+			t.Fatalf("entry %d came after entry %d", i, next-1)
+		}
+	}
+	if next != len(want) {
+		t.Errorf("%d of %d entries came", next, len(want))
+	}
+	return doubles
+}
+
+// A destination that is dead does not make creates slower. Vaults with and without it
+// take turns, so that both meet the same machine.
+func TestDeadSinkDoesNotSlowCreates(t *testing.T) {
+	hangs := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body) // only then does the server notice that the client has gone
+		<-r.Context().Done()
+	}))
+	defer hangs.Close()
+	const rounds, each = 40, 100
+	for name, database := range map[string]func() string{
+		"SQLite":     func() string { return filepath.Join(t.TempDir(), "v.db") },
+		"PostgreSQL": func() string { return pgtest.URL(t) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			sinks := map[string][]vault.Sink{
+				"none":    nil,
+				"hanging": {{Name: "siem", Sender: vault.LogHTTP(hangs.URL, nil), FromStart: true}},
+				"closed":  {{Name: "siem", Sender: vault.LogHTTP("http://127.0.0.1:1", nil), FromStart: true}},
+			}
+			clients, times := map[string]*vault.Owner{}, map[string][]time.Duration{}
+			for kind, s := range sinks {
+				clients[kind] = openWith(t, database(), s)
+			}
+			for range rounds {
+				for kind, c := range clients {
+					times[kind] = append(times[kind], creates(t, c, each)...)
+				}
+			}
+			for kind, all := range times {
+				slices.Sort(all)
+				t.Logf("%-8s p50 %v, p99 %v of %d creates", kind, all[len(all)/2], all[len(all)*99/100], len(all))
+			}
+			none := times["none"]
+			limit := 2*none[len(none)*99/100] + time.Millisecond
+			for kind, all := range times {
+				if p99 := all[len(all)*99/100]; p99 > limit {
+					t.Errorf("%s: p99 is %v, and %v without a sink", kind, p99, none[len(none)*99/100])
+				}
+			}
+		})
+	}
+}
+
+func openWith(t *testing.T, database string, sinks []vault.Sink) *vault.Owner {
+	t.Helper()
+	store, err := openDatabase(t.Context(), database)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, err := vault.Open(t.Context(), store, vault.NewKey(), &vault.Config{SweepEvery: -1, WorkEvery: -1, Sinks: sinks})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = v.Close() })
+	tenant, err := v.CreateTenant(t.Context(), "Acme")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v.Tenant(tenant.ID)
+}
+
+// creates returns how long creates took, from four callers at once.
+func creates(t *testing.T, c *vault.Owner, n int) []time.Duration {
+	t.Helper()
+	var mu sync.Mutex
+	var all []time.Duration
+	var callers sync.WaitGroup
+	for range 4 {
+		callers.Go(func() {
+			for range n / 4 {
+				began := time.Now()
+				_, err := c.CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeGeneric, Data: "x"})
+				took := time.Since(began)
+				mu.Lock()
+				if all = append(all, took); err != nil {
+					t.Error(err)
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	callers.Wait()
+	return all
+}
