@@ -27,7 +27,7 @@ var (
 	// ErrConflict.
 	ErrInProgress = fault.ErrInProgress
 	// ErrWithdrawn means that the response stored under an idempotency key is no
-	// longer returned: a token that the run used was deleted or changed, or the cvc
+	// longer returned. A token that the run used was deleted or changed, or the cvc
 	// that it saw was deleted. The run is not repeated. It matches ErrConflict.
 	ErrWithdrawn = fault.ErrWithdrawn
 	// ErrTooLarge means that the input exceeds a size limit.
