@@ -21,7 +21,7 @@ import (
 	"github.com/seed-72ea4aab/vault/vaulttest"
 )
 
-// sameApplication compares what is visible of applications.
+// sameApplication compares the visible fields of applications.
 func sameApplication(t *testing.T, what string, got, want *vault.Application) {
 	t.Helper()
 	if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(vault.Application{})); diff != "" {
@@ -170,7 +170,7 @@ func TestApplicationRules(t *testing.T) {
 		"key", "rules[0].colour", "rules[0].conditions[0].z")
 }
 
-// Management permissions can be given only by who holds them.
+// Only a client that holds a management permission can grant it.
 func TestPermissionsAreGrantedByHolders(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
@@ -316,8 +316,8 @@ func TestSessionHasNoAccessUntilAuthorized(t *testing.T) {
 	wantError(t, "beyond the grant", err, vault.ErrForbidden)
 }
 
-// What one node authorizes counts on the others at once: a session that waits
-// is not remembered.
+// An authorization on one node takes effect on the others at once, because
+// unauthorized sessions are not cached.
 func TestAuthorizationReachesOtherNodesAtOnce(t *testing.T) {
 	t.Parallel()
 	vaults, _ := nodes(t)
@@ -340,7 +340,7 @@ func TestAuthorizationReachesOtherNodesAtOnce(t *testing.T) {
 	}
 }
 
-// Sessions are created with public keys and authorized with private ones.
+// Sessions are created with public keys and authorized with private keys.
 func TestSessionsNeedTheRightKind(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
@@ -434,7 +434,7 @@ func TestGrantRules(t *testing.T) {
 	}
 }
 
-// Any ISO 8601 date-time says when a session or an application ends.
+// The end of a session or application may be any ISO 8601 date-time.
 func TestDateTimeFormats(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
@@ -473,7 +473,7 @@ func TestDateTimeFormats(t *testing.T) {
 	}
 }
 
-// Nobody gives a session more than he has himself.
+// A client cannot grant a session more than it has itself.
 func TestGrantLiesWithinTheAuthorizers(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
@@ -576,7 +576,7 @@ func TestSessionEndsWithItsApplication(t *testing.T) {
 	wantError(t, "its nonce", v.Private.AuthorizeSession(t.Context(), grant), vault.ErrNotFound)
 }
 
-// What a session makes carries its application.
+// Entities that a session creates name its application as creator.
 func TestSessionActsForItsApplication(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
@@ -596,7 +596,7 @@ func TestSessionActsForItsApplication(t *testing.T) {
 	wantError(t, "in another container", err, vault.ErrForbidden)
 }
 
-// Sessions that are alive can be seen and ended by who may, on every node.
+// Clients with the permission can list and end active sessions, on every node.
 func TestSessionsAreListedAndEnded(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
@@ -669,7 +669,7 @@ func TestMaxSessionLife(t *testing.T) {
 	}
 }
 
-// ways are the ways in which an application loses what it gave.
+// ways are the ways in which an application loses the rights that it granted.
 var ways = map[string]func(ctx context.Context, v *vaulttest.Vault, app uuid.UUID) error{
 	"deleted": func(ctx context.Context, v *vaulttest.Vault, app uuid.UUID) error {
 		return v.Owner.DeleteApplication(ctx, app)
@@ -685,7 +685,7 @@ var ways = map[string]func(ctx context.Context, v *vaulttest.Vault, app uuid.UUI
 	},
 }
 
-// newApp makes an application and returns it with its client.
+// newApp creates an application and returns it with its client.
 func newApp(t *testing.T, v *vaulttest.Vault, p vault.ApplicationParams) (*vault.Application, *vault.Client) {
 	t.Helper()
 	app, err := v.Owner.CreateApplication(t.Context(), p)
@@ -695,8 +695,8 @@ func newApp(t *testing.T, v *vaulttest.Vault, p vault.ApplicationParams) (*vault
 	return app, authenticated(t, v.Vault, app.Key)
 }
 
-// A session ends with the key that made it and with the key that authorized it,
-// however long it was to live.
+// A session ends with the key that created it and with the key that authorized it,
+// whatever its expiry is.
 func TestSessionEndsWithItsMakers(t *testing.T) {
 	t.Parallel()
 	for name, lose := range ways {
@@ -778,7 +778,8 @@ func TestSessionIsCutWithItsAuthorizer(t *testing.T) {
 	wantData(t, "given back", get(t, c, "tok-b").Data, `"secret"`)
 }
 
-// An application that holds more than its changer could grant is out of reach.
+// A client cannot change an application that holds more than the client could
+// grant.
 func TestApplicationsAreChangedByTheirEquals(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
@@ -811,8 +812,8 @@ func TestApplicationsAreChangedByTheirEquals(t *testing.T) {
 	}
 }
 
-// A deleted application reads as absent in what refers to it, and is in the way
-// of no later patch.
+// A deleted application reads as absent where other entities refer to it, and does
+// not block a later patch.
 func TestDeletedApplicationIsAbsent(t *testing.T) {
 	t.Parallel()
 	w := newReactWorld(t, func(_ context.Context, in map[string]any, _ script.Host) (any, error) {

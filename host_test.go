@@ -28,8 +28,7 @@ import (
 	"github.com/seed-72ea4aab/vault/vaulttest"
 )
 
-// hostError returns what running code learns of an error of its host; nothing,
-// when it would learn nothing.
+// hostError returns the error that running code sees, or nil if it sees none.
 func hostError(err error) *script.HostError {
 	if known, ok := errors.AsType[*script.HostError](err); ok {
 		return known
@@ -37,7 +36,7 @@ func hostError(err error) *script.HostError {
 	return &script.HostError{}
 }
 
-// hosted runs a Go function in place of code, with what code can reach, on a
+// hosted runs a Go function in place of tenant code, with the same access, on a
 // spied database.
 func hosted(t *testing.T, run func(ctx context.Context, v *vaulttest.Vault, s *spy, host script.Host)) {
 	t.Helper()
@@ -71,9 +70,9 @@ func mustJSON(v any) json.RawMessage {
 	return text
 }
 
-// Concurrent calls hold at most 32 MiB: their arguments, and the bytes that
-// fetches and proxies have read so far. A call beyond that is refused until
-// another has ended.
+// Concurrent calls hold at most 32 MiB: their arguments, and the bytes that fetches
+// and proxies have read so far. A call over the limit is refused until another has
+// ended.
 func TestBytesOfCallsAreBoundedTogether(t *testing.T) {
 	t.Parallel()
 	const size = 100 << 10
@@ -124,7 +123,8 @@ func TestBytesOfCallsAreBoundedTogether(t *testing.T) {
 	})
 }
 
-// What comes through a proxy is a value where it is the JSON that it says it is.
+// The response body of a proxy becomes a JSON value only if it is valid JSON and
+// declares itself as JSON.
 func TestProxiedBodies(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -160,7 +160,7 @@ func TestProxiedBodies(t *testing.T) {
 	})
 }
 
-// A run leaves 100 runs for later, those counted that runs it waits for leave.
+// A run may queue 100 runs, including the runs queued by runs that it waits for.
 func TestRunsLeaveFewOthers(t *testing.T) {
 	t.Parallel()
 	var reactor *vault.Reactor
@@ -194,8 +194,8 @@ func TestRunsLeaveFewOthers(t *testing.T) {
 	}
 }
 
-// A program whose ScriptLog panics hears of it once in a run, and without the
-// line. The run goes on.
+// A panic in ScriptLog is logged once per run, without the line, and the run
+// continues.
 func TestScriptLogPanics(t *testing.T) {
 	t.Parallel()
 	var lines bytes.Buffer
@@ -221,8 +221,8 @@ func TestScriptLogPanics(t *testing.T) {
 	}
 }
 
-// Operations on the database have a few turns, for all runs of a tenant
-// together. Who waits for one leaves when the run ends.
+// All runs of a tenant share a few slots for database operations. A run that ends
+// stops waiting for a slot.
 func TestHostOperationsTakeTurns(t *testing.T) {
 	t.Parallel()
 	turns := max(8, 4*runtime.GOMAXPROCS(0)) / 2
@@ -260,8 +260,7 @@ func TestHostOperationsTakeTurns(t *testing.T) {
 	})
 }
 
-// What one call of running code reads is bounded more tightly than what a
-// request may.
+// A call of running code may read less than a request.
 func TestPagesOfRunningCodeAreSmaller(t *testing.T) {
 	t.Parallel()
 	hosted(t, func(ctx context.Context, v *vaulttest.Vault, _ *spy, host script.Host) {
@@ -288,8 +287,8 @@ func TestPagesOfRunningCodeAreSmaller(t *testing.T) {
 	})
 }
 
-// TestExpiryCanBeWritten: a time that JSON cannot write would make every list
-// with its token fail.
+// An expiry that JSON cannot express is refused, because it would break every list
+// with its token.
 func TestExpiryCanBeWritten(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
@@ -314,8 +313,8 @@ func TestExpiryCanBeWritten(t *testing.T) {
 	}
 }
 
-// TestTokenizeBoundsItsExpressions: the masks of a document are evaluated and
-// kept until its answer is written, so a small document must not blow up.
+// The masks of a document are evaluated and kept until its response is written, so
+// a small document must not take much memory.
 func TestTokenizeBoundsItsExpressions(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
@@ -327,7 +326,7 @@ func TestTokenizeBoundsItsExpressions(t *testing.T) {
 	}
 }
 
-// TestErrorsAreFew: a document can be wrong in a million places.
+// A document can have a million mistakes, but its error lists only a few.
 func TestErrorsAreFew(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
@@ -349,8 +348,7 @@ func TestErrorsAreFew(t *testing.T) {
 	}
 }
 
-// TestOnceTokenizeWithOneIDTwice: what can never be written is not tried again
-// and again.
+// A write that can never succeed is not retried forever.
 func TestOnceTokenizeWithOneIDTwice(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
@@ -382,8 +380,7 @@ func TestOnceTokenizeWithOneIDTwice(t *testing.T) {
 	}
 }
 
-// TestOnceMakesRoom: a duplicate that has expired but is still there is in
-// nobody's way.
+// A duplicate that has expired but is not yet deleted does not block a create.
 func TestOnceMakesRoom(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
@@ -399,8 +396,8 @@ func TestOnceMakesRoom(t *testing.T) {
 	same(t, "tokens", total, 1)
 }
 
-// TestOnceScopeIncludesTheUser: two applications that act for one user are two,
-// and so are two users of one session.
+// Two applications that act for one user have separate keys, and so do two users of
+// one session.
 func TestOnceScopeIncludesTheUser(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
@@ -418,7 +415,7 @@ func TestOnceScopeIncludesTheUser(t *testing.T) {
 	same(t, "runs", runs.Load(), 6)
 }
 
-// TestIDsDoNotHoldNumbers of people, however they are written.
+// Ids must not contain sensitive numbers, in any notation.
 func TestIDsDoNotHoldNumbers(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
@@ -431,8 +428,8 @@ func TestIDsDoNotHoldNumbers(t *testing.T) {
 	}
 }
 
-// TestMovingATokenDoesNotRevealIt: a caller must not be able to move a token to
-// where it sees more of it.
+// A caller must not be able to move a token to a container where it sees more of
+// the token.
 func TestMovingATokenDoesNotRevealIt(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
@@ -466,8 +463,8 @@ func TestMovingATokenDoesNotRevealIt(t *testing.T) {
 	}
 }
 
-// TestDeletedTenantStaysEmpty: a node that has not heard of the deletion may
-// write once more.
+// A node that has not noticed the deletion may write once more; that row is deleted
+// too.
 func TestDeletedTenantStaysEmpty(t *testing.T) {
 	t.Parallel()
 	v, store := spied(t)
@@ -491,8 +488,8 @@ func TestDeletedTenantStaysEmpty(t *testing.T) {
 	}
 }
 
-// TestRunsDoNotBreed: code that starts its own reactor again asynchronously
-// would go on for ever, and survive the process.
+// Code that starts its own reactor asynchronously would run forever, and survive
+// the process.
 func TestRunsDoNotBreed(t *testing.T) {
 	t.Parallel()
 	var runs atomic.Int32
@@ -530,8 +527,8 @@ func TestRunsDoNotBreed(t *testing.T) {
 	same(t, "callbacks", hook.count(), 3)
 }
 
-// TestTry runs real code that wants everything, and finds that it gets nothing of
-// the vault's.
+// TestTry runs real code that tries to reach everything, and checks that it gets no
+// data of the vault.
 func TestTry(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
@@ -621,7 +618,7 @@ func TestTryTransform(t *testing.T) {
 	wantError(t, "no such transform", err, vault.ErrNotFound)
 }
 
-// told is an observer that keeps what it is told.
+// told is an observer that records its events.
 type told struct {
 	mu   sync.Mutex
 	work []string
@@ -641,8 +638,8 @@ func (o *told) Start(ctx context.Context, w vault.Event) (context.Context, func(
 	}
 }
 
-// TestObserverOfCalls finds that every operation of a client is told once, with its
-// outcome, also inside of Once, and that two observers are told the same.
+// TestObserverOfCalls checks that every operation of a client is reported once with
+// its outcome, also inside Once, and that two observers get the same events.
 func TestObserverOfCalls(t *testing.T) {
 	t.Parallel()
 	first, second := &told{}, &told{}

@@ -36,7 +36,7 @@ func creating(runs *atomic.Int32, p vault.TokenParams) func(context.Context, *va
 
 var generic = vault.TokenParams{Type: vault.TypeGeneric, Data: "x"}
 
-// leases are the two ways of doing something once.
+// leases are the two modes of Once.
 var leases = map[string]time.Duration{"held": 0, "leased": time.Minute}
 
 func TestOnceReplays(t *testing.T) {
@@ -85,7 +85,7 @@ func TestOnceKeepsAnyAnswer(t *testing.T) {
 	}
 }
 
-// TestOnceStoresWhatWasCreated changes a token that work has created, which is
+// TestOnceStoresWhatWasCreated changes the token that the work received, which is
 // the work's own copy.
 func TestOnceStoresWhatWasCreated(t *testing.T) {
 	t.Parallel()
@@ -111,7 +111,7 @@ func TestOnceStoresWhatWasCreated(t *testing.T) {
 	same(t, "containers", tok.Containers, []string{"/general/", "/general/high/"})
 }
 
-// The same key under another scope, actor or tenant is another request.
+// The same key under another scope, actor or tenant is a different request.
 func TestOnceScope(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
@@ -153,7 +153,8 @@ func TestOnceKeyIsPrintable(t *testing.T) {
 	}
 }
 
-// A failure leaves nothing, its claim included, and the next try is new.
+// A failure leaves nothing, including its claim, and the next attempt starts from
+// scratch.
 func TestOnceFailureStoresNothing(t *testing.T) {
 	t.Parallel()
 	for name, lease := range leases {
@@ -186,7 +187,7 @@ func TestOnceFailureStoresNothing(t *testing.T) {
 	}
 }
 
-// While a request is under way, others with its key are told so.
+// While a request is running, others with its key get ErrInProgress.
 func TestOnceInProgress(t *testing.T) {
 	t.Parallel()
 	for name, lease := range leases {
@@ -211,7 +212,7 @@ func TestOnceInProgress(t *testing.T) {
 	}
 }
 
-// On several nodes at once, the work counts once, whoever does it.
+// When several nodes run a request at once, it takes effect once.
 func TestOnceAcrossNodes(t *testing.T) {
 	t.Parallel()
 	for name, lease := range leases {
@@ -248,8 +249,8 @@ func TestOnceAcrossNodes(t *testing.T) {
 	}
 }
 
-// What another node has answered is replayed, also where the work, which runs
-// in vain, finds its own token in the way.
+// The response of another node is replayed, even if the discarded work finds its
+// own token in the way.
 func TestOnceReplaysOnAnotherNode(t *testing.T) {
 	t.Parallel()
 	for name, p := range map[string]vault.TokenParams{
@@ -276,8 +277,8 @@ func TestOnceReplaysOnAnotherNode(t *testing.T) {
 	}
 }
 
-// A claim of a node that died is released when its lease ends, and the late
-// finish of that node counts for nothing.
+// The claim of a node that died is released when its lease ends, and a late finish
+// of that node has no effect.
 func TestOnceLeaseExpires(t *testing.T) {
 	t.Parallel()
 	vaults, clock := nodes(t)
@@ -305,7 +306,7 @@ func TestOnceLeaseExpires(t *testing.T) {
 	same(t, "runs", runs.Load(), 2)
 }
 
-// Changes, log entries, claim and answer are one change.
+// Changes, log entries, claim and response are committed together.
 func TestOnceIsAtomic(t *testing.T) {
 	t.Parallel()
 	for name, lease := range leases {
@@ -358,8 +359,8 @@ func TestOnceIsAtomic(t *testing.T) {
 	}
 }
 
-// Values that work with effects outside has read are in the log at once, also
-// when it fails afterwards.
+// If work with effects outside the database reads values, the log has them at once,
+// even if the work fails afterwards.
 func TestOnceLogsUsesOfFailedWork(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
@@ -397,7 +398,7 @@ func TestOnceRunsAgainAfterAConflict(t *testing.T) {
 	wantError(t, "a taken id", err, vault.ErrConflict)
 }
 
-// A revoked key gets no stored answer.
+// A revoked key gets no stored response.
 func TestOnceAuthenticatesBeforeItReplays(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
@@ -416,8 +417,8 @@ func TestOnceAuthenticatesBeforeItReplays(t *testing.T) {
 	}
 }
 
-// replayWorld is a reactor that returns what it is given, and reads a token by
-// itself when args say so.
+// replayWorld is a reactor that returns its arguments, and reads a token itself if
+// args name one.
 type replayWorld struct {
 	*reactWorld
 	app    *vault.Application
@@ -462,7 +463,7 @@ func newReplayWorld(t *testing.T) *replayWorld {
 	return w
 }
 
-// react runs the reactor under an idempotency key, as the REST surface does.
+// react runs the reactor under an idempotency key, as the REST API does.
 func (w *replayWorld) react(t *testing.T, args string) (vault.StoredResponse, bool, error) {
 	t.Helper()
 	key := vault.IdempotencyKey{Scope: "react", Key: "k", Lease: time.Minute}
@@ -475,8 +476,8 @@ func (w *replayWorld) react(t *testing.T, args string) (vault.StoredResponse, bo
 	})
 }
 
-// The stored answer of a run is given again only while its tokens may be seen by
-// those who used them, and exist.
+// The stored response of a run is returned again only while its tokens exist and
+// the callers who used them may see them.
 func TestStoredAnswerOfARun(t *testing.T) {
 	t.Parallel()
 	const used, read = `{"card":"{{ card }}"}`, `{"read":"card"}`
@@ -584,7 +585,7 @@ func TestStoredAnswerOfARun(t *testing.T) {
 	}
 }
 
-// A run that used more tokens than can be kept is not repeated, and not
+// A run that used more tokens than can be recorded is neither repeated nor
 // replayed.
 func TestStoredAnswerOfTooManyTokensIsWithdrawn(t *testing.T) {
 	t.Parallel()

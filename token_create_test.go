@@ -121,7 +121,7 @@ func TestTakenTokenIDIsAConflict(t *testing.T) {
 	}
 }
 
-// Of several that want one id at once, one gets it.
+// Of several concurrent creates with one id, one succeeds.
 func TestConcurrentCreatesOfOneID(t *testing.T) {
 	t.Parallel()
 	vaults, _ := nodes(t)
@@ -146,7 +146,7 @@ func TestConcurrentCreatesOfOneID(t *testing.T) {
 	same(t, "conflicts", conflicts.Load(), 7)
 }
 
-// Responses leave out what is absent.
+// The JSON of a token omits absent fields.
 func TestTokenJSONOmitsAbsentFields(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
@@ -170,7 +170,7 @@ func TestTokenJSONOmitsAbsentFields(t *testing.T) {
 	}
 }
 
-// Ids stand in URLs and logs, so they must not tell the data.
+// Ids appear in URLs and logs, so they must not reveal the data.
 func TestTokenIDMustNotRevealData(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
@@ -431,7 +431,7 @@ func TestFingerprint(t *testing.T) {
 	}
 }
 
-// Errors of several fields come together.
+// Errors of several fields are reported together.
 func TestCreateTokenNamesAllFaults(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
@@ -586,8 +586,8 @@ func TestPatchToDuplicateChangesNothing(t *testing.T) {
 	same(t, "a patch that refuses deduplication", got.ID, second.ID)
 }
 
-// A patch that does not touch the content finds no duplicate, even where one
-// has been there all along.
+// A patch that does not touch the content reports no duplicate, even if one has
+// existed all along.
 func TestPatchOfOtherFieldsIsNoDuplicate(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
@@ -608,7 +608,7 @@ func TestPatchOfOtherFieldsIsNoDuplicate(t *testing.T) {
 	}
 }
 
-// Expired tokens are nobody's duplicates.
+// Deduplication ignores expired tokens.
 func TestDeduplicationPassesOverExpiredTokens(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
@@ -631,7 +631,7 @@ func TestDeduplicationPassesOverExpiredTokens(t *testing.T) {
 	same(t, "a patch to the content of an expired token", patched.ID, second.ID)
 }
 
-// However many create the same value at once, there is one token.
+// Concurrent creates of the same value yield one token.
 func TestConcurrentDuplicatesYieldOneToken(t *testing.T) {
 	t.Parallel()
 	vaults, _ := nodes(t)
@@ -660,7 +660,7 @@ func TestConcurrentDuplicatesYieldOneToken(t *testing.T) {
 	}
 }
 
-// Two tokens that become the same at once do not both succeed.
+// Of two concurrent patches that would make two tokens equal, at most one succeeds.
 func TestConcurrentPatchesToOneContent(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)

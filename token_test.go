@@ -11,8 +11,7 @@ import (
 	"github.com/seed-72ea4aab/vault/vaulttest"
 )
 
-// Every type brings its container, its fingerprint expression, its mask and
-// its indexes.
+// Every type has its own container, fingerprint expression, mask and indexes.
 func TestTypeDefaults(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
@@ -62,7 +61,8 @@ func TestTypeDefaults(t *testing.T) {
 	}
 }
 
-// What a token shows of its type's defaults is the caller's to change.
+// Callers may change the defaults in a returned token without affecting other
+// tokens.
 func TestTypeDefaultsAreNotTheCallers(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
@@ -81,7 +81,7 @@ func TestTypeDefaultsAreNotTheCallers(t *testing.T) {
 	}
 }
 
-// A value no longer than what a mask reveals is masked wholly.
+// A value that is no longer than the part a mask reveals is masked completely.
 func TestShortValueIsMaskedWholly(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
@@ -191,7 +191,7 @@ func TestNullInCardDataIsAbsent(t *testing.T) {
 	wantData(t, "data", get(t, v.Owner.Client, tok.ID).Data, `{"number":"4242424242424242"}`)
 }
 
-// What was stored comes back byte for byte, but for white space.
+// Stored JSON is returned byte for byte, except for white space.
 func TestJSONIsExact(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
@@ -235,7 +235,7 @@ func TestDataFromGoValues(t *testing.T) {
 	wantFields(t, "no data", err, "data")
 }
 
-// Text that JSON cannot carry is refused rather than changed.
+// Text that JSON cannot express is refused rather than changed.
 func TestTextMustBeUTF8(t *testing.T) {
 	t.Parallel()
 	_, err := vaulttest.New(t).Owner.CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeGeneric, Data: "a\xff"})
@@ -244,7 +244,7 @@ func TestTextMustBeUTF8(t *testing.T) {
 
 const withCVC = `{"cvc":"987","number":"4242424242424242"}`
 
-// A cvc is shown in clear for an hour, and not a moment longer, swept or not.
+// A cvc is shown in plaintext for exactly an hour, swept or not.
 func TestCVCLivesForAnHour(t *testing.T) {
 	t.Parallel()
 	v, store := spied(t)
@@ -284,7 +284,7 @@ func TestCVCLivesForAnHour(t *testing.T) {
 	wantData(t, "data after the sweep", get(t, v.Owner.Client, tok.ID).Data, without)
 }
 
-// The cvc is stored apart from the rest, where it was given.
+// A cvc is stored separately from the rest of the data.
 func TestCVCIsStoredApart(t *testing.T) {
 	t.Parallel()
 	v, store := spied(t)
@@ -341,7 +341,7 @@ func TestPatchAndCVC(t *testing.T) {
 	}
 }
 
-// Moving a token or letting it expire later leaves its cvc readable.
+// Moving a token or extending its expiry leaves its cvc readable.
 func TestCVCSurvivesOtherPatches(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
@@ -352,7 +352,7 @@ func TestCVCSurvivesOtherPatches(t *testing.T) {
 	}
 }
 
-// No expression sees the cvc, and no log entry or answer holds it.
+// No expression sees the cvc, and no log entry or response holds it.
 func TestExpressionsDoNotSeeTheCVC(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
@@ -479,7 +479,7 @@ func TestExpiredTokensAreInvisible(t *testing.T) {
 
 func second[T any](_ T, err error) error { return err }
 
-// The id of an expired token is free, also before the sweep.
+// The id of an expired token is free, even before the sweep.
 func TestExpiredTokenMakesRoomForItsID(t *testing.T) {
 	t.Parallel()
 	short := vault.TokenParams{ID: "same", Type: vault.TypeGeneric, Data: "old", ExpiresAt: vaulttest.Start.Add(time.Hour)}

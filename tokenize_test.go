@@ -22,7 +22,7 @@ func tokenize(t testing.TB, c *vault.Client, doc string) vault.JSON {
 	return out
 }
 
-// The answer has the structure of the document, with ids in place of values.
+// The result has the structure of the document, with ids in place of values.
 func TestTokenizeKeepsTheStructure(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
@@ -95,7 +95,7 @@ func TestTokenizeGoValues(t *testing.T) {
 	wantError(t, "nothing", err, vault.ErrInvalid)
 }
 
-// A token request takes what CreateToken takes, and becomes a token object.
+// A token request takes the parameters of CreateToken, and becomes a token object.
 func TestTokenizeRequests(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
@@ -118,8 +118,8 @@ func TestTokenizeRequests(t *testing.T) {
 	wantData(t, "plain data", get(t, v.Owner.Client, got.Plain).Data, `7`)
 }
 
-// A single card request shows its masked card under mask; everywhere else the
-// masked data stands under data. The cvc is in neither.
+// A single card request returns its masked card under mask; everywhere else the
+// masked data is under data. Neither holds the cvc.
 func TestTokenizeCards(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
@@ -196,7 +196,7 @@ func TestTokenizeIsAllOrNothing(t *testing.T) {
 	tokenize(t, only, `["ok",{"type":"token","data":"x","containers":["/general/low/"]}]`)
 }
 
-// Values that are equal become one token where tokens are deduplicated.
+// With deduplication, equal values become one token.
 func TestTokenizeDeduplicates(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
@@ -213,7 +213,7 @@ func TestTokenizeDeduplicates(t *testing.T) {
 	same(t, "the same document again", field(t, tokenize(t, v.Private, request), "id"), field(t, out, "a.id"))
 }
 
-// Tokens of one document stand in lists in the order of the document.
+// Lists show the tokens of one document in the order of the document.
 func TestTokenizeOrder(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
@@ -249,7 +249,7 @@ func TestTokenizeManyValues(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	same(t, "log entries", page.Pagination.TotalItems, 1001) // with the read of the one that was listed
+	same(t, "log entries", page.Pagination.TotalItems, 1001) // with the read of the listed token
 }
 
 func detokenize(t testing.TB, c *vault.Client, doc string) string {
@@ -349,8 +349,8 @@ func TestDetokenizeLimit(t *testing.T) {
 	same(t, "uses of the last", operations(t, v, "tok100"), []string{"create"})
 }
 
-// However few tokens a request names, what they hold in all is bounded, but a
-// single one can always be used.
+// The total size of the tokens that a request names is limited, but a single token
+// can always be used.
 func TestDetokenizeBoundsBytes(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.Open(t, ":memory:", &vault.Config{MaxPageBytes: 30_000})
@@ -501,7 +501,7 @@ func TestUpdateTokenReplaces(t *testing.T) {
 	}
 }
 
-// Null clears what has no default, and brings the type's default back.
+// Null clears fields without a default, and restores the type's default otherwise.
 func TestUpdateTokenNullBringsDefaultsBack(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
@@ -570,7 +570,7 @@ func TestUpdateTokenRedactsWhereTheMaskFails(t *testing.T) {
 	wantData(t, "data", get(t, v.Owner.Client, tok.ID).Data, `{"n":"text"}`)
 }
 
-// Expressions over data that one may not see are a way to see it.
+// Expressions over hidden data would reveal it.
 func TestUpdateTokenExpressionsNeedReveal(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
@@ -607,7 +607,7 @@ func TestUpdateTokenExpressionsNeedReveal(t *testing.T) {
 	wantError(t, "null that brings a laxer default back", err, vault.ErrForbidden)
 }
 
-// The answer to a patch shows what the caller may read, and never more than the
+// The result of a patch shows what the caller may read, and never more than the
 // mask.
 func TestUpdateTokenShowsWhatMayBeRead(t *testing.T) {
 	t.Parallel()
@@ -624,8 +624,8 @@ func TestUpdateTokenShowsWhatMayBeRead(t *testing.T) {
 	}
 }
 
-// A caller that may not read a token learns no more from a patch than its name:
-// with token:create a fingerprint would tell which of many guesses is right.
+// A caller that may not read a token learns only its name from a patch. With
+// token:create, a fingerprint would confirm a guess.
 func TestUpdateTokenWithoutReadIsNoOracle(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
@@ -638,7 +638,7 @@ func TestUpdateTokenWithoutReadIsNoOracle(t *testing.T) {
 	same(t, "for a caller that reads elsewhere", update(t, elsewhere, tok.ID, `{}`), want)
 }
 
-// Data cannot be changed to what the id holds.
+// Data cannot be changed to a value that the id contains.
 func TestUpdateTokenMustNotMakeTheIDTell(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
@@ -654,7 +654,7 @@ func TestUpdateTokenMustNotMakeTheIDTell(t *testing.T) {
 	}
 }
 
-// Updates at the same time do not lose one another.
+// Concurrent updates are not lost.
 func TestConcurrentUpdatesAllCount(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
