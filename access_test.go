@@ -286,7 +286,7 @@ func btoi(b bool) int {
 
 // A revoked key stops working at once on the node that revoked it, also for
 // existing clients.
-func TestRevocationCountsAtOnce(t *testing.T) {
+func TestRevokedKeyStopsWorkingAtOnce(t *testing.T) {
 	t.Parallel()
 	for name, revoke := range map[string]func(t *testing.T, v *vaulttest.Vault, id uuid.UUID) error{
 		"delete": func(t *testing.T, v *vaulttest.Vault, id uuid.UUID) error {
@@ -368,7 +368,7 @@ func TestRevocationReachesOtherNodes(t *testing.T) {
 }
 
 // When the database does not respond, every key is refused.
-func TestNobodyGetsInWithoutTheDatabase(t *testing.T) {
+func TestKeysAreRefusedWithoutTheDatabase(t *testing.T) {
 	t.Parallel()
 	v, store := spied(t)
 	app, err := v.Owner.CreateApplication(t.Context(), vault.ApplicationParams{Name: "x", Type: vault.ApplicationPrivate, Permissions: everything})
@@ -388,7 +388,7 @@ func TestNobodyGetsInWithoutTheDatabase(t *testing.T) {
 		}
 		c, err := v.Authenticate(t.Context(), tt.key)
 		if c != nil || !errors.Is(err, errDown) {
-			t.Errorf("while %s fails: a client is there: %v; %v", tt.down, c != nil, err)
+			t.Errorf("while %s fails: got a client: %v; %v", tt.down, c != nil, err)
 		}
 	}
 	store.before = nil
@@ -767,6 +767,6 @@ func TestUserBySubject(t *testing.T) {
 	tok := create(t, elsewhere.AsUser("auth0|jane").Client, generic)
 	same(t, "the id in another tenant", tok.CreatedBy, uuid.NewSHA1(other.ID, []byte("auth0|jane")))
 	if e := entries(t, v, vault.ListLogsParams{EntityType: "application"})[0]; e.ActorName != "" {
-		t.Errorf("one that is no user is called %q", e.ActorName)
+		t.Errorf("an actor that is not a user is called %q", e.ActorName)
 	}
 }

@@ -356,7 +356,7 @@ func TestSessionsNeedTheRightKind(t *testing.T) {
 	}
 }
 
-func TestNonceIsForOnce(t *testing.T) {
+func TestNonceCanBeUsedOnce(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
 	s := newSession(t, v)
@@ -474,7 +474,7 @@ func TestDateTimeFormats(t *testing.T) {
 }
 
 // A client cannot grant a session more than it has itself.
-func TestGrantLiesWithinTheAuthorizers(t *testing.T) {
+func TestGrantCannotExceedTheAuthorizer(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
 	pci := private(t, v, rule(1, "/pci/", vault.TransformMask, "token:read", "token:create"), rule(2, "/pci/low/", vault.TransformReveal, "token:use"))
@@ -576,7 +576,8 @@ func TestSessionEndsWithItsApplication(t *testing.T) {
 	wantError(t, "its nonce", v.Private.AuthorizeSession(t.Context(), grant), vault.ErrNotFound)
 }
 
-// Entities that a session creates name its application as creator.
+// Entities that a session writes, and its log entries, name its application as the
+// actor.
 func TestSessionActsForItsApplication(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
@@ -697,7 +698,7 @@ func newApp(t *testing.T, v *vaulttest.Vault, p vault.ApplicationParams) (*vault
 
 // A session ends with the key that created it and with the key that authorized it,
 // whatever its expiry is.
-func TestSessionEndsWithItsMakers(t *testing.T) {
+func TestSessionEndsWithItsKeys(t *testing.T) {
 	t.Parallel()
 	for name, lose := range ways {
 		for who, creator := range map[string]bool{"creator": true, "authorizer": false} {
@@ -736,7 +737,7 @@ func TestSessionEndsWithItsMakers(t *testing.T) {
 }
 
 // A session never has more than its authorizer could grant at that moment.
-func TestSessionIsCutWithItsAuthorizer(t *testing.T) {
+func TestSessionLosesRightsWithItsAuthorizer(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
 	for _, name := range []string{"a", "b"} {
@@ -780,7 +781,7 @@ func TestSessionIsCutWithItsAuthorizer(t *testing.T) {
 
 // A client cannot change an application that holds more than the client could
 // grant.
-func TestApplicationsAreChangedByTheirEquals(t *testing.T) {
+func TestApplicationsAreChangedOnlyByHoldersOfTheirRights(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
 	strong, _ := newApp(t, v, vault.ApplicationParams{Name: "strong", Type: vault.ApplicationManagement, Permissions: []vault.Permission{"application:update", "log:read"}})
@@ -835,7 +836,7 @@ func TestDeletedApplicationIsAbsent(t *testing.T) {
 	absent := func(what string, r *vault.Reactor, x *vault.Proxy, err error) {
 		t.Helper()
 		if err != nil || r != nil && r.Application != nil || x != nil && x.ApplicationID != (uuid.UUID{}) {
-			t.Errorf("%s: the application is there, or %v", what, err)
+			t.Errorf("%s: the application exists, or %v", what, err)
 		}
 	}
 	r, err = w.Management.GetReactor(t.Context(), r.ID)

@@ -371,7 +371,7 @@ func (a *attacked) restore() {
 		a.exec("DELETE FROM " + table)
 	}
 	if !a.replace(nil, a.saved) {
-		a.Fatal("the tables cannot be put back")
+		a.Fatal("the tables cannot be restored")
 	}
 	a.node(nil)
 }
@@ -515,7 +515,7 @@ func reordered(rows []*logRow) change {
 
 // An acknowledged entry that never reaches the tree raises an alarm within 30
 // seconds, whether a trigger drops it or an attacker deletes it at once.
-func TestAcknowledgedEntriesAreMissed(t *testing.T) {
+func TestMissingAcknowledgedEntriesRaiseAnAlarm(t *testing.T) {
 	t.Parallel()
 	for name, drop := range map[string]func(*attacked){
 		"a trigger":  (*attacked).dropInserts,

@@ -162,7 +162,7 @@ func TestEvidenceAfterDeletions(t *testing.T) {
 	}
 	page, err := v.Owner.ListLogs(ctx, vault.ListLogsParams{})
 	if err != nil || page.Data[len(page.Data)-1].CreatedAt.Before(vaulttest.Start.Add(24*time.Hour)) {
-		t.Fatalf("old entries are still there: %v", err)
+		t.Fatalf("old entries still exist: %v", err)
 	}
 	if _, err := v.Checkpoint(ctx); err != nil {
 		t.Fatal(err)
@@ -826,7 +826,7 @@ func TestMovedSearchHashesFindNothing(t *testing.T) {
 	}
 	page, err := v.Owner.SearchTokens(t.Context(), vault.SearchTokensParams{Query: `data:"987-65-4321" OR metadata.owner:"joe"`})
 	if err != nil || len(page.Data) != 1 || page.Data[0].ID != "bbb" {
-		t.Errorf("a search for what is there finds %+v, %v", page, err)
+		t.Errorf("a search for existing tokens finds %+v, %v", page, err)
 	}
 }
 

@@ -151,7 +151,7 @@ func wantSilent(t testing.TB, err error, values ...string) {
 	}
 	for _, v := range values {
 		if strings.Contains(err.Error(), v) {
-			t.Errorf("the error tells a value: %v", err)
+			t.Errorf("the error reveals a value: %v", err)
 		}
 	}
 }

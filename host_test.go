@@ -113,11 +113,11 @@ func TestBytesOfCallsAreBoundedTogether(t *testing.T) {
 		}
 		close(end)
 		if err := <-ended; err != nil {
-			t.Errorf("the call that was under way: %v", err)
+			t.Errorf("the running call: %v", err)
 		}
 		for name, c := range large {
 			if _, err := host.Call(ctx, c.op, mustJSON(c.args)); err != nil {
-				t.Errorf("%s, when no other is under way: %v", name, err)
+				t.Errorf("%s, when no other is running: %v", name, err)
 			}
 		}
 	})
@@ -161,7 +161,7 @@ func TestProxiedBodies(t *testing.T) {
 }
 
 // A run may queue 100 runs, including the runs queued by runs that it waits for.
-func TestRunsLeaveFewOthers(t *testing.T) {
+func TestRunsQueueAtMost100Runs(t *testing.T) {
 	t.Parallel()
 	var reactor *vault.Reactor
 	depth := 0
@@ -253,7 +253,7 @@ func TestHostOperationsTakeTurns(t *testing.T) {
 		_, err := host.Call(late, "tokens.retrieve", retrieve)
 		same(t, "the status of a call that gives up its turn", hostError(err).Status, http.StatusInternalServerError)
 		if len(begun) > 0 {
-			t.Errorf("more than %d calls are under way", turns)
+			t.Errorf("more than %d calls are running", turns)
 		}
 		close(end)
 		calls.Wait()
@@ -327,7 +327,7 @@ func TestTokenizeBoundsItsExpressions(t *testing.T) {
 }
 
 // A document can have a million mistakes, but its error lists only a few.
-func TestErrorsAreFew(t *testing.T) {
+func TestErrorsAreLimited(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
 	var doc strings.Builder
@@ -381,7 +381,7 @@ func TestOnceTokenizeWithOneIDTwice(t *testing.T) {
 }
 
 // A duplicate that has expired but is not yet deleted does not block a create.
-func TestOnceMakesRoom(t *testing.T) {
+func TestOnceIgnoresExpiredDuplicates(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
 	p := vault.TokenParams{Type: vault.TypeGeneric, Data: "x", DeduplicateToken: ptr(true), ExpiresAt: vaulttest.Start.Add(time.Minute)}
@@ -416,7 +416,7 @@ func TestOnceScopeIncludesTheUser(t *testing.T) {
 }
 
 // Ids must not contain sensitive numbers, in any notation.
-func TestIDsDoNotHoldNumbers(t *testing.T) {
+func TestIDsDoNotContainSensitiveNumbers(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
 	for id, data := range map[string]string{"536-22-8726": "536228726", "536228726": "536-22-8726", "user 536-22-8726": "536-22-8726"} {
@@ -490,7 +490,7 @@ func TestDeletedTenantStaysEmpty(t *testing.T) {
 
 // Code that starts its own reactor asynchronously would run forever, and survive
 // the process.
-func TestRunsDoNotBreed(t *testing.T) {
+func TestRunsCannotMultiply(t *testing.T) {
 	t.Parallel()
 	var runs atomic.Int32
 	refused := make(chan error, 1)
@@ -527,9 +527,9 @@ func TestRunsDoNotBreed(t *testing.T) {
 	same(t, "callbacks", hook.count(), 3)
 }
 
-// TestTry runs real code that tries to reach everything, and checks that it gets no
+// TestTestRun runs real code that tries to reach everything, and checks that it gets no
 // data of the vault.
-func TestTry(t *testing.T) {
+func TestTestRun(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
 	var logged []vault.ScriptLine
@@ -590,19 +590,19 @@ func TestTry(t *testing.T) {
 	}
 	tokens, err := v.Owner.ListTokens(ctx, vault.ListTokensParams{})
 	if err != nil || tokens.Pagination.TotalItems != 1 {
-		t.Errorf("%d tokens, %v: a trial tokenized", tokens.Pagination.TotalItems, err)
+		t.Errorf("%d tokens, %v: a test run tokenized", tokens.Pagination.TotalItems, err)
 	}
 	logs := entries(t, v, vault.ListLogsParams{EntityType: "reactor", Operation: "react"})
 	if len(logs) != 2 || logs[0].ActorName != "ops" || !strings.Contains(logs[0].Message, "Test run") {
 		t.Errorf("entries: %+v", logs)
 	}
 	if len(logged) > 0 {
-		t.Errorf("Config.ScriptLog got lines of a trial: %v", logged)
+		t.Errorf("Config.ScriptLog got lines of a test run: %v", logged)
 	}
 }
 
-// TestTryTransform tries the code of a proxy.
-func TestTryTransform(t *testing.T) {
+// TestTestRunOfATransform tries the code of a proxy.
+func TestTestRunOfATransform(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.Open(t, ":memory:", &vault.Config{Runtime: jsruntime.New(nil)})
 	x, err := v.Owner.CreateProxy(t.Context(), vault.ProxyParams{Name: "p", DestinationURL: "https://example.com",

@@ -127,16 +127,16 @@ func TestImportOnDuplicate(t *testing.T) {
 			there := get(t, c, "there")
 			wantData(t, "the token that was there", there.Data, test.there)
 			if there.Metadata["kept"] != "yes" {
-				t.Error("metadata that the row does not have is gone")
+				t.Error("metadata that the row lacks was deleted")
 			}
 			wantData(t, "the other", get(t, c, "other").Data, test.other)
 		})
 	}
 }
 
-// TestImportMakesRoom imports rows with ids of expired tokens, and rows whose
+// TestImportReplacesExpiredTokens imports rows with ids of expired tokens, and rows whose
 // content duplicates an expired token.
-func TestImportMakesRoom(t *testing.T) {
+func TestImportReplacesExpiredTokens(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
 	yes := true
@@ -290,8 +290,8 @@ func endless(prefix string) iter.Seq2[vault.TokenParams, error] {
 	}
 }
 
-// TestImportAsks checks that an import requires rights for each row.
-func TestImportAsks(t *testing.T) {
+// TestImportNeedsRightsForEachRow checks that an import requires rights for each row.
+func TestImportNeedsRightsForEachRow(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
 	c := private(t, v, rule(1, "/mine/", vault.TransformMask, "token:create", "token:update"))
@@ -305,8 +305,8 @@ func TestImportAsks(t *testing.T) {
 	wantOutcomes(t, results, "1 created own", "2 failed map[] "+fmt.Sprintf(needs, "create"), "3 failed map[] "+fmt.Sprintf(needs, "update"), "4 updated own")
 }
 
-// TestImportWork checks that each row has its own budget for expressions.
-func TestImportWork(t *testing.T) {
+// TestImportRowsHaveSeparateBudgets checks that each row has its own budget for expressions.
+func TestImportRowsHaveSeparateBudgets(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
 	heavy := func(id string) vault.TokenParams {
@@ -324,8 +324,8 @@ func TestImportWork(t *testing.T) {
 	}
 }
 
-// TestImportInsideOnce checks that an import inside Once is refused.
-func TestImportInsideOnce(t *testing.T) {
+// TestImportInsideOnceIsRefused checks that an import inside Once is refused.
+func TestImportInsideOnceIsRefused(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
 	_, _, err := v.Owner.Once(t.Context(), vault.IdempotencyKey{Key: "k"}, func(ctx context.Context, c *vault.Owner) (vault.StoredResponse, error) {
@@ -385,10 +385,10 @@ func TestImportAndExportReadLittleAhead(t *testing.T) {
 	}
 }
 
-// TestResumedImportTellsNothing imports guesses under the id of a token that the
+// TestResumedImportRevealsNothing imports guesses under the id of a token that the
 // caller may not read. The caller learns that the id is taken, and nothing about
 // the data.
-func TestResumedImportTellsNothing(t *testing.T) {
+func TestResumedImportRevealsNothing(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
 	secret := aText("known-id", "the secret")
@@ -546,7 +546,7 @@ func TestExportOfMany(t *testing.T) {
 // A caller with token:create tries guesses of a stored value under the id of its
 // own token, so that nothing can be created. A right guess must look like a wrong
 // one, for every reason to refuse a row.
-func TestRefusedTokensTellNothingAboutValues(t *testing.T) {
+func TestRefusedTokensRevealNothing(t *testing.T) {
 	t.Parallel()
 	const secret, guess = "4242424242424242", "4111111111111111"
 	yes := true

@@ -222,14 +222,14 @@ func TestImports(t *testing.T) {
 	}
 	for path := range mayImport {
 		if !own[path] {
-			t.Errorf("mayImport has a row for %s, which is no package", path)
+			t.Errorf("mayImport has a row for %s, which is not a package", path)
 		}
 	}
 }
 
-// TestNeverReached checks the packages that a package must not depend on, even
+// TestForbiddenDependencies checks the packages that a package must not depend on, even
 // indirectly.
-func TestNeverReached(t *testing.T) {
+func TestForbiddenDependencies(t *testing.T) {
 	t.Parallel()
 	all := listPackages(t)
 	never := map[string][]string{
@@ -247,7 +247,7 @@ func TestNeverReached(t *testing.T) {
 	for path, not := range never {
 		p, ok := all[strings.TrimSuffix(module+"/"+path, "/")]
 		if !ok {
-			t.Errorf("%s is no package", path)
+			t.Errorf("%s is not a package", path)
 		}
 		for _, dep := range p.Deps {
 			if slices.Contains(not, dep) {
@@ -329,7 +329,7 @@ func requiredVersion(t *testing.T) string {
 		}
 	}
 	if strings.HasPrefix(version, "v0.0.0") || version == "" {
-		t.Fatalf("the modules require version %q of the vault, which will never be released", version)
+		t.Fatalf("the modules require version %q of the vault, which is not a release version", version)
 	}
 	return version
 }
@@ -414,13 +414,13 @@ func TestVerbsAreMethods(t *testing.T) {
 	inside := []string{"RoundTripper", "Work", "FindProxy"}
 	for variable, name := range named {
 		if _, ok := client.MethodByName(name); !ok && !slices.Contains(inside, name) {
-			t.Errorf("%s names %s, which is no method", variable, name)
+			t.Errorf("%s names %s, which is not a method", variable, name)
 		}
 	}
 }
 
 // Methods that only the tenant itself may call belong to Owner.
-func TestOwnerHasWhatKeysAreRefused(t *testing.T) {
+func TestOwnerHasTheMethodsThatKeysAreRefused(t *testing.T) {
 	t.Parallel()
 	client, owner := reflect.TypeFor[*vault.Client](), reflect.TypeFor[*vault.Owner]()
 	only := 0
@@ -459,7 +459,7 @@ func TestAPIListsWhatItLeavesOut(t *testing.T) {
 }
 
 // An internal type has the same fields and JSON as its type in this package.
-func TestRoomsHaveTheSameTypes(t *testing.T) {
+func TestInternalTypesMatchPublicTypes(t *testing.T) {
 	t.Parallel()
 	for _, pair := range [][2]reflect.Type{
 		{reflect.TypeFor[vault.Token](), reflect.TypeFor[tokens.Token]()},

@@ -582,7 +582,7 @@ func heldWorkSurvives(t *testing.T, lease time.Duration, rotates bool) {
 			return errors.New("the work is done again")
 		}
 		for _, ch := range h.Changes() {
-			ch.Before = time.Now().Add(-time.Second) // what ten seconds of work come to
+			ch.Before = time.Now().Add(-time.Second) // as after ten seconds of work
 		}
 		if rotates {
 			return v.RotateDataKeys(ctx, tenant, nil)
@@ -601,7 +601,7 @@ func heldWorkSurvives(t *testing.T, lease time.Duration, rotates bool) {
 		t.Errorf("the application: %v", err)
 	}
 	if _, replayed, err := c.Once(ctx, IdempotencyKey{Key: "k", Lease: lease}, work); err != nil || !replayed {
-		t.Errorf("the answer: replayed %v, %v", replayed, err)
+		t.Errorf("the response: replayed %v, %v", replayed, err)
 	}
 	// A rotation opens every sealed row, including the job.
 	if err := v.RotateDataKeys(ctx, tenant, nil); err != nil {
@@ -719,7 +719,7 @@ func TestLeaseOutlivesARotation(t *testing.T) {
 			}
 			left, err := v.store.SealedRows(ctx, storage.SealedFilter{Tenant: storage.ID(tenant), Kind: storage.SealedJobs, KeyBelow: 2, Limit: 10})
 			if err != nil || len(left) != 0 {
-				t.Errorf("%d jobs are sealed under a key that is no more, %v", len(left), err)
+				t.Errorf("%d jobs are sealed under a destroyed key, %v", len(left), err)
 			}
 		})
 	}
@@ -739,7 +739,7 @@ func TestSlowReceiverIsCalledOnce(t *testing.T) {
 	}
 	late = func() { state.ReadAt = state.ReadAt.Add(-keyring.MaxAge - time.Second) } // as if the receiver had taken its time
 	if err := v.runs.CarryOut(ctx, &job); err != nil {
-		t.Errorf("delivered, but not forgotten: %v", err)
+		t.Errorf("delivered, but not deleted: %v", err)
 	}
 }
 

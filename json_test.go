@@ -361,7 +361,7 @@ func TestMasksAreCheckedWhenTheyAreWritten(t *testing.T) {
 	}
 }
 
-func TestWorkEndsWhenTheCallerHasGone(t *testing.T) {
+func TestWorkEndsWhenTheContextEnds(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
 	tok := create(t, v.Private, vault.TokenParams{Type: vault.TypeGeneric, Data: ones})
@@ -391,14 +391,14 @@ func TestWorkEndsWhenTheCallerHasGone(t *testing.T) {
 		wantError(t, what, do(caller), vault.ErrInvalid)
 		looks := 1<<30 - caller.after.Load()
 		if looks < 300 {
-			t.Errorf("%s looks for its caller only %d times", what, looks)
+			t.Errorf("%s checks its context only %d times", what, looks)
 		}
 		caller.after.Store(looks - 100) // in the middle of the evaluation
 		if err := do(caller); !errors.Is(err, context.Canceled) || errors.Is(err, vault.ErrInvalid) {
-			t.Errorf("%s, when the caller has gone: %v", what, err)
+			t.Errorf("%s, after the context ended: %v", what, err)
 		}
 		if after := caller.after.Load(); after < -10 {
-			t.Errorf("%s went on for %d looks", what, -after)
+			t.Errorf("%s continued for %d checks", what, -after)
 		}
 	}
 }
@@ -448,11 +448,11 @@ func FuzzTokenize(f *testing.F) {
 		}
 		in, err := jsonx.Parse(doc, jsonx.Limits{})
 		if err != nil {
-			t.Fatalf("tokenized what is no JSON: %v", err)
+			t.Fatalf("tokenized invalid JSON: %v", err)
 		}
 		got, err := jsonx.Parse(out, jsonx.Limits{Depth: 1000})
 		if err != nil {
-			t.Fatalf("the answer is no JSON: %v", err)
+			t.Fatalf("the response is not JSON: %v", err)
 		}
 		resolve(t, v.Owner.Client, in, got)
 	})
@@ -568,7 +568,7 @@ func FuzzMergePatch(f *testing.F) {
 		}
 		result, ok := modelOf(got)
 		if !ok {
-			t.Fatalf("the data is no JSON: %s", got)
+			t.Fatalf("the data is not JSON: %s", got)
 		}
 		if text, _ := json.Marshal(result); string(text) != string(model) {
 			t.Errorf("%s patched with %s is %s, want %s", data, patch, text, model)

@@ -153,7 +153,7 @@ func (s *service) Decrypt(ciphertext, associatedData []byte) ([]byte, error) {
 
 // A broken master key is not reported as wrong, whatever its error is, and a wrong
 // key is not reported as broken.
-func TestOpenTellsABrokenKeyFromAWrongOne(t *testing.T) {
+func TestOpenDistinguishesBrokenAndWrongKeys(t *testing.T) {
 	t.Parallel()
 	down := errors.New("kms: deadline exceeded")
 	right, wrong := vault.NewKey(), vault.NewKey()
@@ -197,7 +197,7 @@ func TestOpenTellsABrokenKeyFromAWrongOne(t *testing.T) {
 
 // A broken key leaves a new database unchanged for the working key, and creates no
 // tenant.
-func TestABrokenKeySetsNothingUp(t *testing.T) {
+func TestBrokenKeyChangesNothing(t *testing.T) {
 	t.Parallel()
 	denied := errors.New("kms: permission denied")
 	for name, key := range map[string]*service{
@@ -338,7 +338,7 @@ func TestRotateKeysWhileTheVaultServes(t *testing.T) {
 	wantError(t, "a rotation that is cut off", err, context.Canceled)
 	same(t, "version after the cut", r.ring(t).Version(), 2)
 	if !r.ring(t).Retired() || r.below(t, 2) == 0 {
-		t.Error("the cut came too late to prove anything")
+		t.Error("the interruption came too late to prove anything")
 	}
 	get(t, r.c, "tok0")
 
@@ -395,7 +395,7 @@ func TestRotateKeysWhileTheVaultServes(t *testing.T) {
 	same(t, "rows under the old key", r.below(t, 2), 0)
 	place := seal.Place{}
 	if _, err := ring.Open(&place, 1, []byte("anything")); !errors.Is(err, seal.ErrNoKey) {
-		t.Errorf("the old key is still there: %v", err)
+		t.Errorf("the old key still exists: %v", err)
 	}
 	for _, v := range r.vaults {
 		c := v.Tenant(r.id)
@@ -408,7 +408,7 @@ func TestRotateKeysWhileTheVaultServes(t *testing.T) {
 			t.Errorf("search finds %d tokens (%v)", page.Pagination.TotalItems, err)
 		}
 		if _, replayed, err := c.Client.Once(t.Context(), onceKey, creating(&runs, generic)); err != nil || !replayed {
-			t.Errorf("an answer from before: replayed %v, %v", replayed, err)
+			t.Errorf("an earlier response: replayed %v, %v", replayed, err)
 		}
 		authenticated(t, v, app.Key)
 	}
@@ -542,7 +542,7 @@ func TestRightsCannotBeMovedToAnotherKey(t *testing.T) {
 			return rec, key == weak
 		}
 		if c, err := v.Authenticate(t.Context(), v.PublicKey); err == nil {
-			t.Errorf("%s: somebody got in, with token:read: %v", name, c.HasPermission(t.Context(), "token:read") == nil)
+			t.Errorf("%s: a client was accepted, with token:read: %v", name, c.HasPermission(t.Context(), "token:read") == nil)
 		}
 	}
 	store.lookup = nil
@@ -688,7 +688,7 @@ func TestMasterKeyWithContext(t *testing.T) {
 			_, err = open(impatient())
 			wantError(t, "opening", err, context.Canceled)
 			if errors.Is(err, vault.ErrWrongKey) {
-				t.Error("a slow key is called the wrong one")
+				t.Error("a slow key is reported as wrong")
 			}
 			key.slow.Store(nil)
 			again, err := open(t.Context())

@@ -481,7 +481,7 @@ func TestSweepDeletesOldLogs(t *testing.T) {
 }
 
 // Without a retention period entries are kept, however old they are.
-func TestLogIsKeptForEverByDefault(t *testing.T) {
+func TestLogIsKeptForeverByDefault(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
 	all := logTotal(t, v.Owner.Client, vault.ListLogsParams{})
@@ -504,7 +504,7 @@ func (s *logsStay) DeleteLogs(ctx context.Context, tenant storage.ID, before tim
 }
 
 // A failure for one tenant is reported, and the entries of the others are deleted.
-func TestSweepOfLogsGoesOnAfterAFailure(t *testing.T) {
+func TestSweepOfLogsContinuesAfterAFailure(t *testing.T) {
 	t.Parallel()
 	store, err := sqlite.Open(t.Context(), ":memory:")
 	if err != nil {
@@ -573,7 +573,7 @@ func TestSweepOfLogsIsBounded(t *testing.T) {
 }
 
 // The vault deletes old entries in the background.
-func TestVaultDeletesOldLogsByItself(t *testing.T) {
+func TestVaultDeletesOldLogsInTheBackground(t *testing.T) {
 	t.Parallel()
 	store, err := sqlite.Open(t.Context(), ":memory:")
 	if err != nil {
@@ -623,7 +623,7 @@ func askedVault(t *testing.T, hang chan struct{}) (*vault.Vault, *askedStore) {
 }
 
 // However many probes there are, the database is queried once a second.
-func TestPingAsksOnceASecond(t *testing.T) {
+func TestPingQueriesOnceASecond(t *testing.T) {
 	t.Parallel()
 	v, store := askedVault(t, nil)
 	began := time.Now()
@@ -637,7 +637,7 @@ func TestPingAsksOnceASecond(t *testing.T) {
 	}
 	probes.Wait()
 	if got, most := store.asked.Load(), 1+int32(time.Since(began)/time.Second); got > most {
-		t.Errorf("the database was asked %d times in %s", got, time.Since(began))
+		t.Errorf("the database was queried %d times in %s", got, time.Since(began))
 	}
 	if err := v.Close(); err != nil {
 		t.Fatal(err)
@@ -664,7 +664,7 @@ func TestPingDoesNotHang(t *testing.T) {
 		}
 	}
 	if got := store.asked.Load(); got != 1 {
-		t.Errorf("a database that has not answered was asked %d times", got)
+		t.Errorf("an unresponsive database was queried %d times", got)
 	}
 }
 

@@ -69,7 +69,7 @@ func TestOnceReplays(t *testing.T) {
 	}
 }
 
-func TestOnceKeepsAnyAnswer(t *testing.T) {
+func TestOnceStoresAnyResponse(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
 	for i, want := range []vault.StoredResponse{{}, {Status: 204}, {Status: 200, Body: []byte{0, 255, '"'}}, {Status: 201, Header: http.Header{"A": {"b", "c"}}, Body: []byte("x")}} {
@@ -79,7 +79,7 @@ func TestOnceKeepsAnyAnswer(t *testing.T) {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
-				t.Errorf("answer (-want +got):\n%s", diff)
+				t.Errorf("response (-want +got):\n%s", diff)
 			}
 		}
 	}
@@ -239,11 +239,11 @@ func TestOnceAcrossNodes(t *testing.T) {
 			}
 			for _, l := range locations {
 				if l != "" && l != found[0] {
-					t.Errorf("an answer names %s, stored is %s", l, found[0])
+					t.Errorf("a response names %s, stored is %s", l, found[0])
 				}
 			}
 			if lease > 0 && runs.Load() != 1 {
-				t.Errorf("work with effects outside ran %d times", runs.Load())
+				t.Errorf("work with outside effects ran %d times", runs.Load())
 			}
 		})
 	}
@@ -335,7 +335,7 @@ func TestOnceIsAtomic(t *testing.T) {
 				t.Errorf("the change holds %d tokens and %d entries, and a claim: %v", len(last.InsertTokens), len(last.Logs), last.Claim != nil)
 			}
 			if strings.Contains(string(last.Claim.Answer), "s3cr3t") {
-				t.Error("the answer is stored in clear")
+				t.Error("the response is stored in plaintext")
 			}
 			if want := map[string]int{"held": 1, "leased": 2}[name]; len(changes) != want {
 				t.Errorf("%d changes, want %d", len(changes), want)
@@ -353,7 +353,7 @@ func TestOnceIsAtomic(t *testing.T) {
 			wantError(t, "when the database fails", err, errDown)
 			store.before = nil
 			if _, replayed, err := v.Private.Once(t.Context(), key, creating(&runs, generic)); err != nil || replayed {
-				t.Errorf("when it is back: replayed %v, %v", replayed, err)
+				t.Errorf("when the database is back: replayed %v, %v", replayed, err)
 			}
 		})
 	}
@@ -478,7 +478,7 @@ func (w *replayWorld) react(t *testing.T, args string) (vault.StoredResponse, bo
 
 // The stored response of a run is returned again only while its tokens exist and
 // the callers who used them may see them.
-func TestStoredAnswerOfARun(t *testing.T) {
+func TestStoredResponseOfARun(t *testing.T) {
 	t.Parallel()
 	const used, read = `{"card":"{{ card }}"}`, `{"read":"card"}`
 	const changing = `{"card":"{{ card }}","patch":{"metadata":{"seen":"yes"}}}`
@@ -587,7 +587,7 @@ func TestStoredAnswerOfARun(t *testing.T) {
 
 // A run that used more tokens than can be recorded is neither repeated nor
 // replayed.
-func TestStoredAnswerOfTooManyTokensIsWithdrawn(t *testing.T) {
+func TestStoredResponseOfTooManyTokensIsWithdrawn(t *testing.T) {
 	t.Parallel()
 	w := newReplayWorld(t)
 	var all []map[string]any

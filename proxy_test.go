@@ -298,7 +298,7 @@ func FuzzRoundTripper(f *testing.F) {
 			t.Fatalf("unexpected error: %v", err)
 		}
 		if err == nil && typ == "application/json" && bytes.Contains(body, []byte("{{tok}}")) && !isJSONText(got.body) {
-			t.Fatalf("%q became %q, which is no JSON", body, got.body)
+			t.Fatalf("%q became %q, which is not JSON", body, got.body)
 		}
 	})
 }

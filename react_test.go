@@ -277,8 +277,8 @@ func TestAsynchronousRunIsDeliveredSigned(t *testing.T) {
 // traceparent is a W3C trace context.
 const traceparent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 
-// React and ReactAsync refuse each other's parameters.
-func TestReactAndReactAsyncAreTwoThings(t *testing.T) {
+// React refuses a callback URL, and ReactAsync requires one.
+func TestReactRefusesACallbackAndReactAsyncNeedsOne(t *testing.T) {
 	t.Parallel()
 	w := newReactWorld(t, func(context.Context, map[string]any, script.Host) (any, error) {
 		t.Error("the code ran")
@@ -337,7 +337,7 @@ func TestCallbackIsRetriedWithBackoffAndGivenUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	if logs.Data[0].Message != "Reactor callback abandoned" {
-		t.Errorf("newest entry = %q, want that the callback was given up", logs.Data[0].Message)
+		t.Errorf("newest entry = %q, want a report that the callback was abandoned", logs.Data[0].Message)
 	}
 }
 
@@ -438,7 +438,7 @@ func TestChosenResponseIsDelivered(t *testing.T) {
 }
 
 // A job whose run has ended keeps the result to deliver, but not the arguments.
-func TestArgumentsEndWithTheRun(t *testing.T) {
+func TestArgumentsAreDeletedAfterTheRun(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "vault.db")
 	w := newReactWorldAt(t, path, func(context.Context, map[string]any, script.Host) (any, error) { return nil, nil })
@@ -603,7 +603,7 @@ func TestQueuedRunEndsWithItsCaller(t *testing.T) {
 
 // A queued run has the current rights of its caller, and never more than when it
 // was queued.
-func TestQueuedRunIsCutWithItsCaller(t *testing.T) {
+func TestQueuedRunLosesRightsWithItsCaller(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		then, now string // containers

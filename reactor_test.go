@@ -314,7 +314,7 @@ func (refusing) Close() error { return nil }
 func (r refusing) Check(context.Context, script.Program) error { return r.err }
 
 // Errors in code are reported at the field that holds the code.
-func TestBadCodeIsToldOfItsField(t *testing.T) {
+func TestBadCodeIsReportedAtItsField(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.Open(t, ":memory:", &vault.Config{Runtime: refusing{
 		err: &script.Error{Kind: script.Invalid, Status: 422, Messages: map[string][]string{"code": {"line 1: no"}}},
@@ -366,7 +366,7 @@ func TestProxyConfigurationIsForReaders(t *testing.T) {
 		}
 		for what, got := range map[string]*vault.Proxy{"POST": created, "PUT": replaced, "PATCH": patched} {
 			if shown := got.Configuration != nil; shown != read {
-				t.Errorf("%s by somebody who may read (%v) shows %v", what, read, got.Configuration)
+				t.Errorf("%s by a client that may read (%v) shows %v", what, read, got.Configuration)
 			}
 		}
 		stored, err := v.Management.GetProxy(t.Context(), created.ID)
@@ -399,7 +399,7 @@ func TestProxyMethodIsGETByDefault(t *testing.T) {
 
 // Params of an entity can be changed and written back without changing the entity
 // that was read.
-func TestParamsOfWhatWasRead(t *testing.T) {
+func TestParamsOfReadEntities(t *testing.T) {
 	t.Parallel()
 	v, ctx := vaulttest.New(t), t.Context()
 	app := &vault.ApplicationRef{ID: v.Private.ApplicationID()}

@@ -222,7 +222,7 @@ func TestSearchOverRedactedDataIsForbidden(t *testing.T) {
 		}
 	}
 	if got := search(t, c, "type:social_security_number"); !slices.Equal(got, []string{"ssn"}) {
-		t.Errorf("a search that does not ask for data finds %v", got)
+		t.Errorf("a search without data terms finds %v", got)
 	}
 }
 

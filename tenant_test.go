@@ -110,7 +110,7 @@ func (p *purgeFails) Purge(ctx context.Context, tenant storage.ID, limit int) (b
 
 // An interrupted deletion leaves nothing readable, and the next sweep deletes the
 // rest.
-func TestDeleteTenantGoesOnAfterItWasCutOff(t *testing.T) {
+func TestSweepFinishesAnInterruptedDeleteTenant(t *testing.T) {
 	t.Parallel()
 	store, err := sqlite.Open(t.Context(), ":memory:")
 	if err != nil {
@@ -210,7 +210,7 @@ func TestConfigBounds(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := vault.Open(t.Context(), store, vault.NewKey(), &vault.Config{KeyAge: age}); err == nil {
-			t.Errorf("a KeyAge of %s is taken", age)
+			t.Errorf("a KeyAge of %s is accepted", age)
 		}
 		wantError(t, "the store of a vault that did not open", store.Ping(t.Context()), storage.ErrClosed)
 	}
@@ -323,7 +323,7 @@ func TestEveryOperationAfterClose(t *testing.T) {
 }
 
 // The observer is notified of every operation, including failed ones.
-func TestObserverHearsOfEveryOperation(t *testing.T) {
+func TestObserverIsNotifiedOfEveryOperation(t *testing.T) {
 	t.Parallel()
 	observer := &told{}
 	v := vaulttest.Open(t, ":memory:", &vault.Config{Observer: observer})
@@ -333,7 +333,7 @@ func TestObserverHearsOfEveryOperation(t *testing.T) {
 	observer.work = nil
 	var called, heard []string
 	callEach(t.Context(), v.Owner, arguments(v), func(method string, _ error) { called = append(called, method) })
-	notTold := []string{"As", "HasPermission", "Once"} // they ask for an identity, or the work in them is told
+	notTold := []string{"As", "HasPermission", "Once"} // As and HasPermission only check the identity; Once reports its inner calls
 	called = slices.DeleteFunc(called, func(method string) bool { return slices.Contains(notTold, method) })
 	for _, line := range observer.work {
 		heard = append(heard, strings.Fields(line)[2])
@@ -620,7 +620,7 @@ func TestConcurrentSweeps(t *testing.T) {
 }
 
 // A vault sweeps in the background.
-func TestVaultSweepsByItself(t *testing.T) {
+func TestVaultSweepsInTheBackground(t *testing.T) {
 	t.Parallel()
 	store, err := sqlite.Open(t.Context(), ":memory:")
 	if err != nil {
@@ -659,8 +659,8 @@ func TestSweepFails(t *testing.T) {
 	}
 }
 
-// A failure for one row affects neither other rows nor later pages.
-func TestSweepGoesOnAfterAFailure(t *testing.T) {
+// A row that cannot be deleted does not stop the rest of the sweep.
+func TestSweepContinuesAfterAFailure(t *testing.T) {
 	t.Parallel()
 	v, store := spied(t)
 	create(t, v.Owner.Client, vault.TokenParams{Type: vault.TypeGeneric, Data: "x", ExpiresAt: vaulttest.Start.Add(time.Hour)})

@@ -18,7 +18,7 @@ import (
 	"github.com/seed-72ea4aab/vault/vaulttest"
 )
 
-func TestCreateTokenAnswersWithTheTokenMasked(t *testing.T) {
+func TestCreateTokenReturnsTheTokenMasked(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
 	c := revealing(t, v)
@@ -339,7 +339,7 @@ func TestSearchIndexRules(t *testing.T) {
 	wantFields(t, "eleven indexes", err, "search_indexes")
 	tok := create(t, v.Private, vault.TokenParams{Type: vault.TypeSocialSecurityNumber, Data: "536-22-8726", SearchIndexes: []string{}})
 	if len(tok.SearchIndexes) > 0 {
-		t.Errorf("an empty list brings the default back: %v", tok.SearchIndexes)
+		t.Errorf("an empty list restores the default: %v", tok.SearchIndexes)
 	}
 }
 
@@ -432,7 +432,7 @@ func TestFingerprint(t *testing.T) {
 }
 
 // Errors of several fields are reported together.
-func TestCreateTokenNamesAllFaults(t *testing.T) {
+func TestCreateTokenReportsAllErrors(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
 	_, err := createJSON(t, v.Private, `{"type":"card","data":{"number":"1"},"id":"x","mask":"{{","containers":["x"],
@@ -513,7 +513,7 @@ func TestDeduplicationByTenantSetting(t *testing.T) {
 	}
 	no := vault.TokenParams{Type: vault.TypeGeneric, Data: "a", DeduplicateToken: ptr(false)}
 	if fourth := create(t, v.Private, no); fourth.ID == first.ID {
-		t.Error("false in the call does not beat the setting")
+		t.Error("false in the call does not override the setting")
 	}
 	out, err := v.Private.Tokenize(t.Context(), vault.JSON(`["a","b","b"]`))
 	if err != nil {
@@ -528,11 +528,11 @@ func TestDeduplicationByTenantSetting(t *testing.T) {
 	}
 	_, other := v.NewTenant(t, "Other")
 	if a, b := create(t, other.Client, plain), create(t, other.Client, plain); a.ID == b.ID {
-		t.Error("the setting of one tenant counts for another")
+		t.Error("the setting of one tenant applies to another")
 	}
 }
 
-func TestDeduplicationRedactsForWhoMayNotRead(t *testing.T) {
+func TestDeduplicationRedactsForClientsWithoutRead(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
 	first := create(t, v.Owner.Client, vault.TokenParams{ID: "first", Type: vault.TypeGeneric, Data: "secret", Containers: []string{"/x/"},
@@ -609,7 +609,7 @@ func TestPatchOfOtherFieldsIsNoDuplicate(t *testing.T) {
 }
 
 // Deduplication ignores expired tokens.
-func TestDeduplicationPassesOverExpiredTokens(t *testing.T) {
+func TestDeduplicationIgnoresExpiredTokens(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
 	soon := dedup("a")
@@ -660,7 +660,8 @@ func TestConcurrentDuplicatesYieldOneToken(t *testing.T) {
 	}
 }
 
-// Of two concurrent patches that would make two tokens equal, at most one succeeds.
+// Of two concurrent patches that would make two tokens equal, one succeeds, and
+// both return the same token.
 func TestConcurrentPatchesToOneContent(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)

@@ -63,7 +63,7 @@ func TestTypeDefaults(t *testing.T) {
 
 // Callers may change the defaults in a returned token without affecting other
 // tokens.
-func TestTypeDefaultsAreNotTheCallers(t *testing.T) {
+func TestCallersCannotChangeTypeDefaults(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
 	params := vault.TokenParams{Type: vault.TypeSocialSecurityNumber, Data: "536-22-8726", Metadata: map[string]string{"a": "b"}}
@@ -82,7 +82,7 @@ func TestTypeDefaultsAreNotTheCallers(t *testing.T) {
 }
 
 // A value that is no longer than the part a mask reveals is masked completely.
-func TestShortValueIsMaskedWholly(t *testing.T) {
+func TestShortValueIsMaskedCompletely(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
 	for data, want := range map[string]string{`"abcd"`: `"XXXX"`, `"abc"`: `"XXX"`, `"abcde"`: `"Xbcde"`, `""`: `""`, `"äöüß"`: `"XXXX"`} {
@@ -152,7 +152,7 @@ func TestTypeRefusesBadData(t *testing.T) {
 		}
 	}
 	if found, total := list(t, v.Private, vault.ListTokensParams{}); total != 0 {
-		t.Errorf("refused tokens are there: %v", found)
+		t.Errorf("refused tokens exist: %v", found)
 	}
 }
 
@@ -272,7 +272,7 @@ func TestCVCLivesForAnHour(t *testing.T) {
 	}
 	wantData(t, "data in a list after an hour", page.Data[0].Data, without)
 	if row := store.rows(t, v.Acme.ID, tok.ID)[0]; row.CVC == nil {
-		t.Fatal("the cvc is gone before the sweep, so the test proves nothing")
+		t.Fatal("the cvc was deleted before the sweep, so the test proves nothing")
 	}
 	swept, err := v.Sweep(t.Context())
 	if err != nil || swept.CVCs != 1 || swept.Tokens != 0 {
@@ -329,7 +329,7 @@ func TestPatchAndCVC(t *testing.T) {
 			v.Clock.Advance(tt.after)
 			got := update(t, v.Owner.Client, tok.ID, `{"data":`+tt.patch+`}`)
 			if strings.Contains(string(got.Data), "cvc") {
-				t.Errorf("the answer has a cvc: %s", got.Data)
+				t.Errorf("the response has a cvc: %s", got.Data)
 			}
 			v.Clock.Advance(tt.at - tt.after)
 			var data vault.CardData
@@ -373,7 +373,7 @@ func TestExpressionsDoNotSeeTheCVC(t *testing.T) {
 	same(t, "the fingerprint does not depend on the cvc", got.Fingerprint, tok.Fingerprint)
 	for _, e := range entries(t, v, vault.ListLogsParams{}) {
 		if strings.Contains(e.Message, "987") || strings.Contains(e.Message, "654") {
-			t.Errorf("a log entry tells the cvc: %s", e.Message)
+			t.Errorf("a log entry reveals the cvc: %s", e.Message)
 		}
 	}
 }
@@ -466,13 +466,13 @@ func TestExpiredTokensAreInvisible(t *testing.T) {
 		}
 	}
 	if len(store.rows(t, v.Acme.ID, "short")) != 1 {
-		t.Fatal("the row is gone before the sweep, so the test proves nothing")
+		t.Fatal("the row was deleted before the sweep, so the test proves nothing")
 	}
 	if swept, err := v.Sweep(t.Context()); err != nil || swept.Tokens != 1 {
 		t.Errorf("the sweep deletes %d tokens (%v)", swept.Tokens, err)
 	}
 	if len(store.rows(t, v.Acme.ID, "short")) != 0 {
-		t.Error("the row is there after the sweep")
+		t.Error("the row exists after the sweep")
 	}
 	same(t, "log", operations(t, v, "short"), []string{"create", "read", "expire"})
 }
@@ -480,7 +480,7 @@ func TestExpiredTokensAreInvisible(t *testing.T) {
 func second[T any](_ T, err error) error { return err }
 
 // The id of an expired token is free, even before the sweep.
-func TestExpiredTokenMakesRoomForItsID(t *testing.T) {
+func TestIDOfAnExpiredTokenIsFree(t *testing.T) {
 	t.Parallel()
 	short := vault.TokenParams{ID: "same", Type: vault.TypeGeneric, Data: "old", ExpiresAt: vaulttest.Start.Add(time.Hour)}
 	for name, again := range map[string]func(t *testing.T, c *vault.Client) error{

@@ -54,7 +54,7 @@ func TestTokenizeKeepsTheStructure(t *testing.T) {
 		default:
 			id, _ := out.(string)
 			if _, err := uuid.Parse(id); err != nil {
-				t.Errorf("%v became %v, which is no id", doc, out)
+				t.Errorf("%v became %v, which is not an id", doc, out)
 				return nil
 			}
 			var value any
@@ -190,7 +190,7 @@ func TestTokenizeIsAllOrNothing(t *testing.T) {
 	_, err := only.Tokenize(t.Context(), vault.JSON(`["ok",{"type":"card","data":{"number":"4242424242424242"}}]`))
 	wantError(t, "a container without the permission", err, vault.ErrForbidden)
 	if found, total := list(t, v.Owner.Client, vault.ListTokensParams{}); total != 1 {
-		t.Errorf("tokens were left behind: %v", found)
+		t.Errorf("tokens remain: %v", found)
 	}
 	same(t, "log entries of creation", len(entries(t, v, vault.ListLogsParams{EntityType: "token"})), 2) // the creation and the list
 	tokenize(t, only, `["ok",{"type":"token","data":"x","containers":["/general/low/"]}]`)
@@ -387,7 +387,7 @@ func TestDetokenizeUnderRules(t *testing.T) {
 		t.Errorf("mask gives %s", got)
 	}
 	if got := detokenize(t, masked, `"{{ token: card }}"`); strings.Contains(got, "4242424") || strings.Contains(got, "enrichments") {
-		t.Errorf("mask gives more than the mask: %s", got)
+		t.Errorf("mask reveals more than the mask: %s", got)
 	}
 	_, err := masked.Detokenize(t.Context(), vault.JSON(`"{{ number }}"`))
 	if err == nil {
@@ -429,7 +429,7 @@ func TestCardBrands(t *testing.T) {
 	}
 }
 
-func TestUpdateTokenAnswersWithTheTokenMasked(t *testing.T) {
+func TestUpdateTokenReturnsTheTokenMasked(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
 	c := revealing(t, v)
@@ -441,7 +441,7 @@ func TestUpdateTokenAnswersWithTheTokenMasked(t *testing.T) {
 	want.ModifiedBy, want.ModifiedAt = c.ApplicationID(), vaulttest.Start.Add(time.Minute)
 	same(t, "updated token", got, &want)
 	if got.Fingerprint == old.Fingerprint {
-		t.Error("the fingerprint is still that of the old data")
+		t.Error("the fingerprint of the old data is still set")
 	}
 	wantData(t, "data", get(t, c, "tok").Data, `"second secret"`)
 }
@@ -502,7 +502,7 @@ func TestUpdateTokenReplaces(t *testing.T) {
 }
 
 // Null clears fields without a default, and restores the type's default otherwise.
-func TestUpdateTokenNullBringsDefaultsBack(t *testing.T) {
+func TestUpdateTokenNullRestoresDefaults(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
 	tok := create(t, v.Owner.Client, vault.TokenParams{Type: vault.TypeSocialSecurityNumber, Data: "536-22-8726", Mask: "hidden",
@@ -598,7 +598,7 @@ func TestUpdateTokenExpressionsNeedReveal(t *testing.T) {
 		for _, c := range []*vault.Client{reader, user, v.Owner.Client} {
 			tok := create(t, v.Owner.Client, vault.TokenParams{Type: vault.TypeGeneric, Data: secret})
 			if _, err := c.PatchToken(t.Context(), tok.ID, vault.JSON(patch)); err != nil {
-				t.Errorf("%s by who sees the data: %v", patch, err)
+				t.Errorf("%s by a client that sees the data: %v", patch, err)
 			}
 		}
 	}
@@ -639,7 +639,7 @@ func TestUpdateTokenWithoutReadIsNoOracle(t *testing.T) {
 }
 
 // Data cannot be changed to a value that the id contains.
-func TestUpdateTokenMustNotMakeTheIDTell(t *testing.T) {
+func TestUpdateTokenMustNotMakeTheIDRevealData(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
 	create(t, v.Owner.Client, vault.TokenParams{ID: "card " + visa, Type: vault.TypeCard, Data: vault.CardData{Number: mastercard}})
@@ -655,7 +655,7 @@ func TestUpdateTokenMustNotMakeTheIDTell(t *testing.T) {
 }
 
 // Concurrent updates are not lost.
-func TestConcurrentUpdatesAllCount(t *testing.T) {
+func TestConcurrentUpdatesAreNotLost(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
 	tok := create(t, v.Private, vault.TokenParams{Type: vault.TypeGeneric, Data: map[string]int{}})
