@@ -163,7 +163,7 @@ const (
 )
 
 // accessRules converts rules to the type of package access. An unknown transform
-// becomes one that package access refuses.
+// becomes a value that package access refuses.
 func accessRules(rules []AccessRule) []access.Rule {
 	out := make([]access.Rule, len(rules))
 	for i, r := range rules {

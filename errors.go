@@ -54,10 +54,10 @@ var (
 	ErrNoRuntime = fault.ErrNoRuntime
 	// ErrWrongKey means that the database was sealed under another master key.
 	ErrWrongKey = fault.ErrWrongKey
-	// ErrKeyUnavailable means that the master key does not work: it opened neither
-	// an existing ciphertext nor one that it had just sealed, or it sealed nothing.
-	// The service that holds the key is down or denies its use. The error wraps the
-	// key's own error.
+	// ErrKeyUnavailable means that the master key does not work: it can neither
+	// open an existing ciphertext nor open what it has just sealed, or it cannot
+	// seal. The service that holds the key is down or denies its use. The error
+	// wraps the key's own error.
 	ErrKeyUnavailable = fault.ErrKeyUnavailable
 	// ErrClosed means that the vault has been closed.
 	ErrClosed = fault.ErrClosed

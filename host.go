@@ -44,8 +44,8 @@ func (cfg *Config) scriptLog() func(uuid.UUID, core.Entity, script.Line) {
 	}
 }
 
-// hostOperations are the operations of the client instance, by name. Their
-// arguments and results are those of the REST API.
+// hostOperations are the operations of the client instance, by name, with the
+// arguments and results of the REST API.
 var hostOperations = map[string]func(context.Context, *Client, JSON) (any, error){
 	"tokens.create": func(ctx context.Context, c *Client, args JSON) (any, error) {
 		var p TokenParams

@@ -142,7 +142,7 @@ func swapped(text string) string {
 }
 
 // Tokens that are too large together are read in smaller batches, and the cursor
-// still tells whether there are more.
+// still shows whether there are more.
 func TestCursorOfLargeTokens(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.Open(t, ":memory:", &vault.Config{MaxPageBytes: 10_000})

@@ -256,7 +256,7 @@ type Stats struct {
 type JobStats struct {
 	Waiting int `json:"waiting"` // until they are due, or for a worker
 	Running int `json:"running"` // or leased by a node that has died
-	Dead    int `json:"dead"`    // given up; counted for 30 days
+	Dead    int `json:"dead"`    // failed for good; counted for 30 days
 }
 
 // DataKeyStats describes a data key, without the key itself.
@@ -305,7 +305,7 @@ func (o *Owner) Stats(ctx context.Context) (*Stats, error) {
 	})
 }
 
-// SinkHealth describes how sending to a sink goes on this node.
+// SinkHealth describes the sending to a sink on this node.
 type SinkHealth struct {
 	LastSuccess time.Time
 	Failures    int64  // batches that could not be sent
@@ -330,8 +330,8 @@ func (h SinkHealth) Lag() time.Duration {
 	return max(0, time.Since(h.Oldest))
 }
 
-// SinkHealth returns how sending to the sinks of Config goes on this node, by sink
-// name. It does not query the database.
+// SinkHealth returns the state of sending to the sinks of Config on this node, by
+// sink name. It does not query the database.
 func (v *Vault) SinkHealth() map[string]SinkHealth {
 	all := map[string]SinkHealth{}
 	for name, h := range v.sinks.Health() {

@@ -332,7 +332,7 @@ type RunOutcome struct {
 	Status int `json:"status,omitempty"`
 	// Took is the duration of the run.
 	Took time.Duration `json:"took,omitempty"`
-	// Line is the line of the code that caused the error; 0 if there is none.
+	// Line is the line of the code that caused the error, or 0.
 	Line int `json:"line,omitempty"`
 }
 
@@ -362,7 +362,7 @@ type JobState string
 const (
 	JobWaiting JobState = "waiting" // until it is due, or for a worker
 	JobRunning JobState = "running" // a node has it
-	JobDead    JobState = "dead"    // given up; it can be retried for 30 days
+	JobDead    JobState = "dead"    // failed for good; it can be retried for 30 days
 )
 
 // ListJobsParams selects jobs.

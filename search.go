@@ -125,7 +125,7 @@ type CursorPage[T any] struct {
 	Data       []T              `json:"data"`
 }
 
-// CursorPagination tells how to read the next page.
+// CursorPagination locates the next page.
 type CursorPagination struct {
 	PageSize int `json:"page_size"`
 	// After is the cursor for the next page; it is empty on the last page. It is

@@ -16,14 +16,14 @@ import (
 	"github.com/seed-72ea4aab/vault/console"
 )
 
-// action is something that a page lets one do, and the role that it needs.
+// action is an action of a page, and the role that it requires.
 type action struct {
 	path string
 	form url.Values
 	role string
 }
 
-// actions are all that there are: see [TestActionsAreAll].
+// actions lists all actions of the console: see [TestActionsAreAll].
 func (w *world) actions() map[string]action {
 	return map[string]action{
 		"save tenant":        {"", url.Values{"name": {"Renamed"}}, "owner"},
@@ -41,8 +41,8 @@ func (w *world) actions() map[string]action {
 // ids matches the ids in the path of an action.
 var ids = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f-]{27}`)
 
-// TestActionsAreAll finds every action of the console in the list that other tests
-// try with each role and from other sites.
+// TestActionsAreAll checks that the list of actions is complete. Other tests try
+// the list with each role and from other sites.
 func TestActionsAreAll(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -55,7 +55,7 @@ func TestActionsAreAll(t *testing.T) {
 	}
 }
 
-// changes are the entries of the log but for those of reads.
+// changes returns the log entries that are not about reads.
 func (w *world) changes() []vault.LogEntry {
 	w.t.Helper()
 	var out []vault.LogEntry
@@ -70,7 +70,7 @@ func (w *world) changes() []vault.LogEntry {
 	return out
 }
 
-// TestRolesAreEnforced has a viewer, an operator and a stranger try everything.
+// TestRolesAreEnforced tries every action as a viewer, an operator and a stranger.
 func TestRolesAreEnforced(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -98,7 +98,7 @@ func TestRolesAreEnforced(t *testing.T) {
 	}
 }
 
-// TestOtherSitesAreRefused sends actions as pages elsewhere could have them sent.
+// TestOtherSitesAreRefused sends actions as a page of another site could.
 func TestOtherSitesAreRefused(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -140,7 +140,7 @@ func TestOtherSitesAreRefused(t *testing.T) {
 	}
 }
 
-// TestActionsAreLogged does everything, and finds each in the log with the user
+// TestActionsAreLogged runs every action, and checks that the log names the user
 // as its actor.
 func TestActionsAreLogged(t *testing.T) {
 	t.Parallel()
@@ -179,7 +179,7 @@ func TestActionsAreLogged(t *testing.T) {
 	w.checkSecrets()
 }
 
-// newest is the entry with the highest id.
+// newest returns the entry with the highest id.
 func (w *world) newest(all []vault.LogEntry) vault.LogEntry {
 	last := all[0]
 	for _, e := range all {
@@ -190,7 +190,7 @@ func (w *world) newest(all []vault.LogEntry) vault.LogEntry {
 	return last
 }
 
-// killJobAgain has the job that was retried fail again, and discards it.
+// killJobAgain makes the retried job fail again, and discards it.
 func (w *world) killJobAgain(v *visitor) {
 	w.t.Helper()
 	for range 10 {
@@ -210,7 +210,7 @@ func (w *world) killJobAgain(v *visitor) {
 	}
 }
 
-// TestRotation rotates a key, and sees its progress.
+// TestRotation rotates a key and follows the progress.
 func TestRotation(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -248,7 +248,8 @@ func TestRotation(t *testing.T) {
 	}
 }
 
-// TestEditorOfRules saves rules, and shows what is wrong with bad ones beside them.
+// TestEditorOfRules saves rules, and checks that the problems of bad rules are
+// shown beside them.
 func TestEditorOfRules(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -15,7 +15,7 @@ import (
 	"github.com/seed-72ea4aab/vault"
 )
 
-// applications lists those of a tenant.
+// applications lists the applications of a tenant.
 func (q *request) applications() error {
 	c, t, err := q.inTenant()
 	if err != nil {
@@ -41,7 +41,7 @@ type applicationRow struct {
 	Ref ref
 }
 
-// applicationBody is the page of an application: what it may do, as a form.
+// applicationBody is the page of an application. A form shows its rights.
 type applicationBody struct {
 	Application *vault.Application
 	Ref         ref
@@ -51,11 +51,12 @@ type applicationBody struct {
 	Expires     string
 	Problems    problems
 	RulesFit    bool   // management applications have none
-	Shown       string // what the application was when the form was filled in
-	Stale       bool   // it was changed since, so the form was not saved
+	Shown       string // mark of the application when the form was rendered
+	Stale       bool   // changed since the form was rendered, so the form was not saved
 }
 
-// mark tells what an application may do from anything else that it may do.
+// mark identifies the parameters of an application, which include its rights. A
+// different mark means that they were changed.
 func mark(a *vault.Application) string {
 	text, _ := json.Marshal(a.Params()) // plain fields
 	sum := sha256.Sum256(text)
@@ -74,7 +75,7 @@ type ruleForm struct {
 	Priority    string
 	Description string
 	Container   string
-	Conditions  string // a line for each: attribute operator value
+	Conditions  string // one per line: attribute operator value
 	Transform   string
 	Permissions []choice
 }
@@ -87,7 +88,7 @@ func choices(all, held []vault.Permission) []choice {
 	return out
 }
 
-// formOf puts what an application may do in a form.
+// formOf fills a form with the rights of an application.
 func formOf(a *vault.Application) *applicationBody {
 	b := &applicationBody{Application: a, Ref: idRef(a.ID.String(), ""), Shown: mark(a), Expires: inputTime(a.ExpiresAt), RulesFit: a.Type != vault.ApplicationManagement, Permissions: choices(vault.AllPermissions(a.Type), a.Permissions)}
 	can := vault.AllPermissions(a.Type)
@@ -105,7 +106,8 @@ func formOf(a *vault.Application) *applicationBody {
 	return b
 }
 
-// inputTime writes a time for an input of a form; nothing for none.
+// inputTime formats a time for an input element. The zero time gives the empty
+// string.
 func inputTime(t time.Time) string {
 	if t.IsZero() {
 		return ""
@@ -116,7 +118,7 @@ func inputTime(t time.Time) string {
 	return t.UTC().Format("2006-01-02T15:04:05")
 }
 
-// application shows one.
+// application shows an application.
 func (q *request) application() error {
 	c, t, err := q.inTenant()
 	if err != nil {
@@ -129,8 +131,9 @@ func (q *request) application() error {
 	return q.show(http.StatusOK, "application", q.view("applications", a.Name, t, formOf(a)))
 }
 
-// saveApplication replaces what the application may do, unless that is no longer
-// what the user saw: rights that were taken meanwhile must not come back.
+// saveApplication replaces the rights of the application. It refuses a form that
+// shows an older state, because the form could restore rights that were revoked
+// since.
 func (q *request) saveApplication() error {
 	c, t, err := q.inTenant()
 	if err != nil {
@@ -164,7 +167,7 @@ func (q *request) saveApplication() error {
 	return q.seeOther(q.tenantPath()+"/applications/"+a.ID.String(), "saved")
 }
 
-// maxRuleForms bounds the rules that a form may have.
+// maxRuleForms bounds the number of rules in a form.
 const maxRuleForms = 101
 
 // readApplication reads the form.
@@ -218,7 +221,7 @@ func readRule(form url.Values, name string) (r vault.AccessRule, problem string)
 	return r, ""
 }
 
-// deleteApplication deletes one, if the user has said so twice.
+// deleteApplication deletes an application after the user has confirmed it.
 func (q *request) deleteApplication() error {
 	path := q.tenantPath() + "/applications"
 	if q.r.PostForm.Get("sure") == "" {

@@ -12,14 +12,14 @@ import (
 	"github.com/seed-72ea4aab/vault/console"
 )
 
-// shown is what a form has that shows the application as it is now.
+// shown returns the mark in a form that shows the current application.
 func (w *world) shown() string {
 	w.t.Helper()
 	return console.Mark(must[*vault.Application](w.t)(w.Owner.GetApplication(w.t.Context(), w.app.ID)))
 }
 
-// TestOldFormsAreNotSaved changes the rights of an application while its form is open,
-// and finds that the form does not bring the old ones back.
+// TestOldFormsAreNotSaved changes the rights of an application while its form is
+// open. Saving the form must not restore the old rights.
 func TestOldFormsAreNotSaved(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

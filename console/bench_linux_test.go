@@ -46,7 +46,7 @@ func newBenchVault(b *testing.B) *benchVault {
 	return &benchVault{Vault: v, tenant: v.Tenant(acme.ID).Client, rec: rec}
 }
 
-// grow adds tokens until there are so many.
+// grow adds tokens until the tenant has n of them.
 func (v *benchVault) grow(b *testing.B, n int) {
 	b.Helper()
 	for v.tokens < n {
@@ -61,8 +61,8 @@ func (v *benchVault) grow(b *testing.B, n int) {
 	}
 }
 
-// BenchmarkOverview is what the overview asks of the database, by how much is in
-// it.
+// BenchmarkOverview measures the database queries of the overview for several
+// numbers of tokens.
 func BenchmarkOverview(b *testing.B) {
 	v := newBenchVault(b)
 	h := console.Handler(v.Vault, &console.Options{Authorize: console.LocalOnly, Recorder: v.rec})
@@ -79,9 +79,9 @@ func BenchmarkOverview(b *testing.B) {
 	}
 }
 
-// BenchmarkTenScreens is the processor time that a server takes, as a part of one
-// processor: with and without ten pages that are left open, and with and without
-// callers. A profile of it tells what of that is the console's.
+// BenchmarkTenScreens measures the processor time of a server, as a share of one
+// processor: with and without ten open pages, and with and without callers. A
+// profile shows the share of the console.
 func BenchmarkTenScreens(b *testing.B) {
 	for _, callers := range []int{0, 4} {
 		for _, screens := range []int{0, 10} {
@@ -115,7 +115,7 @@ func benchScreens(b *testing.B, callers, screens int) {
 	b.ReportMetric(float64(stop())/took.Seconds(), "calls/s")
 }
 
-// openScreen opens the stream of a page that is left open.
+// openScreen opens the stream of a page.
 func openScreen(ctx context.Context, b *testing.B, address string) *bufio.Reader {
 	b.Helper()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
@@ -130,7 +130,7 @@ func openScreen(ctx context.Context, b *testing.B, address string) *bufio.Reader
 	return bufio.NewReader(res.Body)
 }
 
-// nextNews reads until every screen has had its next news.
+// nextNews waits until every screen has received its next news.
 func nextNews(b *testing.B, open []*bufio.Reader) {
 	b.Helper()
 	for _, s := range open {
@@ -143,8 +143,8 @@ func nextNews(b *testing.B, open []*bufio.Reader) {
 	}
 }
 
-// call has callers each create a token and read it a hundred times a second, until
-// stop is called. That returns how many calls there were.
+// call starts callers that each create a token and read it a hundred times a
+// second. stop ends them and returns the number of calls.
 func (v *benchVault) call(ctx context.Context, b *testing.B, callers int) (stop func() int64) {
 	b.Helper()
 	ctx, cancel := context.WithCancel(ctx)
@@ -175,7 +175,8 @@ func (v *benchVault) call(ctx context.Context, b *testing.B, callers int) (stop 
 	}
 }
 
-// processorTime is what the process has used so far, tests and server together.
+// processorTime returns the time that the process has used so far, for tests and
+// server together.
 func processorTime(b *testing.B) time.Duration {
 	b.Helper()
 	var u syscall.Rusage

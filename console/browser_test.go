@@ -36,7 +36,7 @@ func newTab(t *testing.T, s browser.Screen) *tab {
 	return &tab{browser.Open(t, s)}
 }
 
-// tabTo presses Tab until what has the focus meets a condition on it, called e.
+// tabTo presses Tab until the focused element, called e, meets a condition.
 func (p *tab) tabTo(condition string) {
 	p.T.Helper()
 	reached := fmt.Sprintf(reachedByTab, condition)
@@ -55,12 +55,12 @@ func (p *tab) tabTo(condition string) {
 	p.T.Fatalf("not reached by Tab: %s; on %s", condition, p.Value(`location.href`))
 }
 
-// reachedByTab is the style of the outline of what has the focus, or nothing if
-// this does not meet a condition.
+// reachedByTab returns the outline style of the focused element, or nothing if the
+// element does not meet a condition.
 const reachedByTab = `((e) => %s)(document.activeElement) ? getComputedStyle(document.activeElement).outlineStyle : ''`
 
-// tabsTo guesses how often Tab must be pressed to reach an element, so that the
-// browser can be told at once.
+// tabsTo estimates how often Tab must be pressed to reach an element, so that the
+// presses can be sent in one call.
 func (p *tab) tabsTo(condition string) int {
 	p.T.Helper()
 	n, err := strconv.Atoi(p.Value(fmt.Sprintf(`(() => {
@@ -75,7 +75,7 @@ func (p *tab) tabsTo(condition string) int {
 	return n
 }
 
-// enter presses Enter on what has the focus, and waits for the page that follows.
+// enter presses Enter on the focused element, and waits for the next page.
 func (p *tab) enter(path string) {
 	p.T.Helper()
 	p.Press(kb.Enter)
@@ -128,7 +128,7 @@ func axeSource(t *testing.T) string {
 	return axe.text
 }
 
-// violations judges the page with axe-core, with all of its rules or with some.
+// violations checks the page with all rules of axe-core, or with some of them.
 func (p *tab) violations(source string, rules ...string) []string {
 	p.T.Helper()
 	only, err := json.Marshal(map[string]any{"resultTypes": []string{"violations"}, "runOnly": map[string]any{"type": "rule", "values": rules}})

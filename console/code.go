@@ -21,10 +21,11 @@ type codeBody struct {
 	Proxies       []vault.Proxy
 	Dead, Waiting []vault.JobInfo
 	Names         map[uuid.UUID]string // of reactors
-	MoreR, MoreP  int                  // that are not shown
+	MoreR, MoreP  int                  // not shown
 }
 
-// Name is what the reactor of a job is called; nothing if it was deleted.
+// Name returns the name of the reactor with this id, or the empty string if it was
+// deleted.
 func (b *codeBody) Name(id uuid.UUID) string { return b.Names[id] }
 
 // code lists reactors, proxies and jobs.
@@ -71,7 +72,7 @@ type programBody struct {
 	CanRun        bool
 }
 
-// source is code with the outcome of a test run beside it.
+// source is code with the result of a test run beside it.
 type source struct {
 	Title, Part string // Part: request, response, or empty
 	Lines       []sourceLine
@@ -83,10 +84,10 @@ type source struct {
 type sourceLine struct {
 	N    int
 	Text string
-	Bad  bool // the error arose here
+	Bad  bool // the error occurred on this line
 }
 
-// trialView is what a test run gave.
+// trialView is the result of a test run.
 type trialView struct {
 	OK     bool
 	Took   string
@@ -100,7 +101,7 @@ type trialView struct {
 
 type logLine struct{ Level, Text string }
 
-// linesOf splits code, and marks a line; 0 for none.
+// linesOf splits code into lines and marks line bad. 0 marks no line.
 func linesOf(code string, bad int) []sourceLine {
 	texts := strings.Split(strings.TrimSuffix(code, "\n"), "\n")
 	out := make([]sourceLine, len(texts))
@@ -110,7 +111,7 @@ func linesOf(code string, bad int) []sourceLine {
 	return out
 }
 
-// lastBad is the line of the newest run that failed, if the newest failed.
+// lastBad returns the line of the error if the newest run failed.
 func lastBad(runs []Run) int {
 	if len(runs) > 0 && !runs[0].OK {
 		return runs[0].Line
@@ -118,7 +119,7 @@ func lastBad(runs []Run) int {
 	return 0
 }
 
-// programOf is what both pages have.
+// programOf builds the part that the pages of reactors and proxies share.
 func (q *request) programOf(c *vault.Owner, kind string, id uuid.UUID, name string, configuration map[string]string) (*programBody, error) {
 	b := &programBody{Kind: kind, ID: id, Name: name, Configuration: slices.Sorted(maps.Keys(configuration))}
 	if rec := q.opts.Recorder; rec != nil {
@@ -153,7 +154,7 @@ func (q *request) reactorBody(c *vault.Owner) (*programBody, error) {
 	return b, nil
 }
 
-// Arguments to begin with.
+// Default arguments of a test run.
 const (
 	requestArgs  = "{\n  \"method\": \"POST\",\n  \"path\": \"\",\n  \"query\": \"\",\n  \"headers\": {},\n  \"body\": {}\n}"
 	responseArgs = "{\n  \"headers\": {},\n  \"body\": {}\n}"
@@ -182,7 +183,7 @@ func (q *request) proxyBody(c *vault.Owner) (*programBody, error) {
 	return b, nil
 }
 
-// plainURL is a URL without what may be secret in it.
+// plainURL returns a URL without the parts that may be secret.
 func plainURL(text string) string {
 	u, err := url.Parse(text)
 	if err != nil {
@@ -192,10 +193,10 @@ func plainURL(text string) string {
 	return u.String()
 }
 
-// reactor shows one.
+// reactor shows a reactor.
 func (q *request) reactor() error { return q.program((*request).reactorBody) }
 
-// proxy shows one.
+// proxy shows a proxy.
 func (q *request) proxy() error { return q.program((*request).proxyBody) }
 
 func (q *request) program(read func(*request, *vault.Owner) (*programBody, error)) error {
@@ -218,7 +219,7 @@ func (q *request) tryProxy() error {
 	return q.try((*request).proxyBody, vault.TestRunParams{ProxyID: q.id("id"), Response: q.r.PostForm.Get("part") == "response"})
 }
 
-// try makes a test run and shows what came of it on the page.
+// try makes a test run and shows its result on the page.
 func (q *request) try(read func(*request, *vault.Owner) (*programBody, error), p vault.TestRunParams) error {
 	c, t, err := q.inTenant()
 	if err != nil {
@@ -250,7 +251,7 @@ func (q *request) try(read func(*request, *vault.Owner) (*programBody, error), p
 	return q.show(status, "program", q.view("code", b.Name, t, b))
 }
 
-// show puts a trial beside the code.
+// show puts the result of a test run beside the code.
 func (s *source) show(t *vault.TestRun) {
 	v := &trialView{OK: t.Err == nil, Took: duration(t.Took), Result: indented(t.Result)}
 	for _, l := range t.Lines {

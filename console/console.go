@@ -1,5 +1,4 @@
-// Package console shows what goes on in a vault: pages in a browser, for the
-// people who run it.
+// Package console serves web pages for the people who operate a vault.
 //
 //	rec := console.NewRecorder()
 //	v, err := vault.Open(ctx, store, key, &vault.Config{Observer: rec})
@@ -8,25 +7,26 @@
 //		Authorize: func(r *http.Request) (console.User, error) { ... }, // your own sign-in
 //	})))
 //
-// The pages are rendered by the server, and readable without JavaScript. They
-// load nothing from elsewhere, which their Content-Security-Policy makes sure of.
+// The server renders the pages, and they are readable without JavaScript. Their
+// Content-Security-Policy forbids loading anything from elsewhere.
 //
 // # Who may do what
 //
-// [Options.Authorize] says who sends a request, and with which [Role]. Without it
-// the handler shows nothing but how to set it. A viewer reads; an operator also
-// ends sessions, retries and discards jobs, and makes test runs of code; an owner
-// also changes applications, their rules, tenants and their keys. Each of these,
-// and each read of a token, is in the audit log with the user as its actor.
+// [Options.Authorize] returns the user who sends a request, with a [Role]. Without
+// it the handler only explains how to set it. A viewer reads. An operator also
+// ends sessions, retries and discards jobs, and makes test runs of code. An owner
+// also changes applications, their rules, tenants and their keys. Each of these
+// actions, and each read of a token, is in the audit log with the user as its
+// actor.
 //
-// A proxy in front must pass on the Host that the browser sent: changes are refused
-// when it is not the one of the page that they were asked for on.
+// A proxy in front must pass on the Host header of the browser, because the
+// console refuses a change if Host and the origin of the page differ.
 //
 // # What is never shown
 //
-// No clear value: tokens are shown as their masks, configurations as their names,
-// and neither API keys nor secrets at all. What the console reads it reads as a
-// [vault.Client.Masked].
+// The console never shows plaintext. It shows masked tokens, the names in
+// configurations without their values, and no API keys or secrets. It reads
+// through a client from [vault.Client.Masked].
 package console
 
 import (
@@ -42,10 +42,10 @@ import (
 	"github.com/seed-72ea4aab/vault"
 )
 
-// Role is what a user may do.
+// Role determines what a user may do.
 type Role uint8
 
-// The roles. Each may do all that the one before it may.
+// The roles. Each includes the rights of the roles before it.
 const (
 	Viewer   Role = iota + 1 // reads
 	Operator                 // ends sessions, retries and discards jobs, tries code
@@ -57,9 +57,9 @@ func (r Role) String() string {
 	return map[Role]string{Viewer: "viewer", Operator: "operator", Owner: "owner"}[r]
 }
 
-// User is a person at the console.
+// User is a person who uses the console.
 type User struct {
-	// ID is what the program calls the user, and what the audit log says: see
+	// ID is the program's identifier for the user. The audit log shows it: see
 	// [vault.Owner.AsUser].
 	ID   string
 	Role Role
@@ -67,38 +67,38 @@ type User struct {
 
 // Options adjusts a [Handler].
 type Options struct {
-	// Authorize says who sends a request: from a session cookie, a header that a
-	// proxy in front has checked, or basic auth. An error, a user without an ID or
-	// without a role is refused with 403. A program that wants to send people to
-	// its sign-in page does that before the handler. When it is nil, no page is
-	// served; [LocalOnly] is one for a developer's machine.
+	// Authorize returns the user who sends a request. It may read a session cookie, a
+	// header that a proxy in front has checked, or basic auth. The console responds
+	// with 403 to an error, or to a user without an ID or a role. To redirect people
+	// to a sign-in page, do so before this handler. If Authorize is nil, no page is
+	// served. [LocalOnly] is an Authorize for a developer's machine.
 	//
-	// If it believes a header, the proxy must remove that header from what browsers
-	// send, and nobody may reach the console except through the proxy.
+	// If Authorize trusts a header, the proxy must remove that header from the
+	// requests of browsers, and the console must be reachable only through the proxy.
 	//
-	// A page that is left open has it asked again with the same request, before
-	// each event and every 15 seconds, so that its stream ends with the user's
-	// rights. So it must be safe to call several times, and quick.
+	// While a page stays open, Authorize is called again with the same request before
+	// each event and every 15 seconds, so that the stream ends when the user loses
+	// the rights. So it must be fast and safe to call repeatedly.
 	Authorize func(*http.Request) (User, error)
 
-	// TLSProxy declares a proxy in front that ends TLS: cookies are for TLS alone,
-	// although requests arrive without.
+	// TLSProxy declares that a proxy in front terminates TLS. Cookies are then
+	// restricted to TLS, although requests arrive without it.
 	TLSProxy bool
 
-	// Recorder has the figures of this process; it must also be the vault's
-	// observer. Without one, the pages do without figures of the last hour and day.
+	// Recorder holds the figures of this process. It must also be the vault's
+	// observer. Without a recorder, the pages lack the figures of the last hour and
+	// day.
 	Recorder *Recorder
 
-	// Refresh is how often a page that is left open gets new figures. They are
-	// computed once for all pages that are open. Default 2 seconds.
+	// Refresh is how often an open page gets new figures. They are computed once for
+	// all open pages. Default 2 seconds.
 	Refresh time.Duration
 
-	// Stop, when it is closed, ends the streams to pages that are left open, so
-	// that a server can shut down without waiting for them.
+	// Stop ends the streams to open pages when it is closed, so that a server can
+	// shut down without waiting for them.
 	Stop <-chan struct{}
 
-	// Logger gets what goes wrong. It never gets a value. Default: nothing is
-	// logged.
+	// Logger gets errors. It never gets a value. Default: nothing is logged.
 	Logger *slog.Logger
 }
 
@@ -122,9 +122,9 @@ func (o *Options) withDefaults() Options {
 	return c
 }
 
-// Handler returns the console of a vault, for any mux: it is mounted below a path
-// that ends in a slash, with [http.StripPrefix]. opts may be nil. It needs no
-// closing, and works until the vault is closed.
+// Handler returns the console of a vault, for any mux. Mount it below a path that
+// ends in a slash, with [http.StripPrefix]. opts may be nil. The handler works
+// until the vault is closed, and needs no closing.
 func Handler(v *vault.Vault, opts *Options) http.Handler {
 	h := &handler{vault: v, opts: opts.withDefaults(), mux: http.NewServeMux(), rotations: newRotations(), names: newNames()}
 	h.live = newHub(h)
@@ -137,15 +137,13 @@ func Handler(v *vault.Vault, opts *Options) http.Handler {
 
 var errNotLocal = errors.New("console: the request does not come from this machine")
 
-// LocalOnly is an Authorize that makes everyone on this machine an owner, and
-// refuses the rest: requests that come from another address, under a name that is
-// not this machine's or from a page elsewhere, as other sites could make a browser
-// send, and requests that went through a proxy.
+// LocalOnly is an Authorize that makes every user of this machine an owner. It
+// refuses requests from another address, for a host name that is not this
+// machine's, from a page of another site, and through a proxy.
 //
-// A proxy on this machine cannot always be told from a browser: one that speaks
-// HTTP/1.1 may leave no trace of itself. So LocalOnly is for a developer's machine,
-// where any user of the machine can reach it. Anywhere else use a [Link], or an
-// Authorize of your own.
+// LocalOnly cannot always detect a proxy on this machine, because a proxy that
+// speaks HTTP/1.1 may leave no trace. Use it only on a developer's machine.
+// Anywhere else use a [Link], or your own Authorize.
 func LocalOnly(r *http.Request) (User, error) {
 	from, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil || !from.Addr().IsLoopback() || !localName(r.Host) || forwarded(r) || !localPage(r.Header) {
@@ -154,7 +152,7 @@ func LocalOnly(r *http.Request) (User, error) {
 	return User{ID: "local", Role: Owner}, nil
 }
 
-// localName reports whether the host of a request can mean this machine alone.
+// localName reports whether the host of a request can only mean this machine.
 func localName(host string) bool {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
@@ -166,8 +164,8 @@ func localName(host string) bool {
 	return err == nil && addr.IsLoopback()
 }
 
-// localPage reports whether the page that a request comes from, if it says so, is
-// of this machine.
+// localPage reports whether the page that sent a request is on this machine. A
+// request that names no page counts as local.
 func localPage(h http.Header) bool {
 	for _, page := range append(h.Values("Origin"), h.Values("Referer")...) {
 		at, err := url.Parse(page)
@@ -178,8 +176,8 @@ func localPage(h http.Header) bool {
 	return true
 }
 
-// forwarded reports whether a proxy has left a trace: a header, or HTTP/1.0, which
-// no browser speaks and some proxies do.
+// forwarded reports whether a request shows signs of a proxy: a header, or
+// HTTP/1.0, which some proxies speak and browsers do not.
 func forwarded(r *http.Request) bool {
 	if !r.ProtoAtLeast(1, 1) {
 		return true

@@ -9,7 +9,7 @@ import (
 	"github.com/seed-72ea4aab/vault"
 )
 
-// explainBody is the page that says who may do what, and why.
+// explainBody is the page that explains access decisions.
 type explainBody struct {
 	Applications []vault.Application
 	Sessions     []vault.SessionInfo
@@ -22,7 +22,7 @@ type explainBody struct {
 	Problems     problems
 }
 
-// explain asks, if the form is filled in.
+// explain shows the form, with a decision if the form is filled in.
 func (q *request) explain() error {
 	c, t, err := q.inTenant()
 	if err != nil {
@@ -48,7 +48,7 @@ func (q *request) explain() error {
 	return q.show(http.StatusOK, "explain", q.view("explain", "Explain", t, b))
 }
 
-// ask puts the answer, or what is wrong with the question, on the page.
+// ask puts the decision, or the problems of the form, on the page.
 func (b *explainBody) ask(q *request, c *vault.Owner) {
 	p := vault.ExplainParams{Permission: vault.Permission(b.Permission), TokenID: b.Token, Containers: strings.Fields(b.Containers)}
 	kind, text, _ := strings.Cut(b.Holder, " ")
@@ -75,7 +75,7 @@ func (b *explainBody) ask(q *request, c *vault.Owner) {
 	}
 }
 
-// explainField returns the field of the form that a problem is about.
+// explainField returns the form field that a problem is about.
 func explainField(path string) string {
 	switch name, _, _ := strings.Cut(path, "["); name {
 	case "application_id", "session_id":
@@ -89,7 +89,7 @@ func explainField(path string) string {
 	}
 }
 
-// gets says what a caller gets of a token's data.
+// gets describes how much of a token's data a caller sees.
 func gets(t vault.Transform) string {
 	switch t {
 	case vault.TransformReveal:
@@ -101,7 +101,7 @@ func gets(t vault.Transform) string {
 	}
 }
 
-// outcome says why a rule decides or does not, after its name.
+// outcome describes why a rule decides or does not. It follows the rule's name.
 func outcome(o vault.RuleOutcome) string {
 	switch o {
 	case vault.RuleNotAsked:

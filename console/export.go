@@ -13,8 +13,8 @@ import (
 	"github.com/seed-72ea4aab/vault"
 )
 
-// export streams the entries that the form asks for, reads made in the console
-// included.
+// export streams the entries that match the form, including reads made in the
+// console.
 func (q *request) export(name, contentType string, write func(io.Writer, *vault.LogEntry) error) error {
 	c, t, err := q.inTenant()
 	if err != nil {
@@ -31,7 +31,7 @@ func (q *request) export(name, contentType string, write func(io.Writer, *vault.
 	for entry, err := range c.AllLogs(q.r.Context(), p) {
 		if err != nil {
 			q.opts.Logger.ErrorContext(q.r.Context(), "console: an export failed", "error", err)
-			panic(http.ErrAbortHandler) // so that the browser does not take it for complete
+			panic(http.ErrAbortHandler) // so that the browser does not treat the file as complete
 		}
 		if n++; n%500 == 1 {
 			if !q.mayStill() {
@@ -46,12 +46,12 @@ func (q *request) export(name, contentType string, write func(io.Writer, *vault.
 	return nil
 }
 
-// logLines exports JSON lines.
+// logLines exports the log as JSON lines.
 func (q *request) logLines() error {
 	return q.export(".jsonl", "application/x-ndjson", func(w io.Writer, e *vault.LogEntry) error { return json.NewEncoder(w).Encode(e) })
 }
 
-// logCSV exports a table.
+// logCSV exports the log as CSV.
 func (q *request) logCSV() error {
 	first := true
 	return q.export(".csv", "text/csv; charset=utf-8", func(w io.Writer, e *vault.LogEntry) error {
@@ -71,7 +71,7 @@ func (q *request) logCSV() error {
 	})
 }
 
-// cell keeps a spreadsheet from taking text for a formula.
+// cell keeps a spreadsheet from evaluating text as a formula.
 func cell(text string) string {
 	if text != "" && strings.ContainsRune("=+-@\t\r", rune(text[0])) {
 		return "'" + text

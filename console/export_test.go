@@ -13,7 +13,7 @@ import (
 	"github.com/seed-72ea4aab/vault"
 )
 
-// Look asks the database for the overview, whatever is remembered.
+// Look reads the overview from the database, without the cache.
 func Look(ctx context.Context, h http.Handler) (tokens int, err error) {
 	o, err := h.(*handler).lookAtDatabase(ctx)
 	if err != nil {
@@ -22,7 +22,7 @@ func Look(ctx context.Context, h http.Handler) (tokens int, err error) {
 	return o.Tokens, nil
 }
 
-// Actions are the patterns of all actions, each with the role that it needs.
+// Actions returns the patterns of all actions, with the roles that they require.
 func Actions(h http.Handler) map[string]string {
 	all := map[string]string{}
 	for _, rt := range h.(*handler).routes() {
@@ -33,7 +33,7 @@ func Actions(h http.Handler) map[string]string {
 	return all
 }
 
-// Join adds screens to a console, and Round sends them the news once.
+// Join adds screens to a console. round sends them the news once.
 func Join(h http.Handler, n int) (screens []<-chan []byte, round func() bool, leave func()) {
 	b := h.(*handler).live
 	b.mu.Lock()
@@ -51,7 +51,7 @@ func Join(h http.Handler, n int) (screens []<-chan []byte, round func() bool, le
 	}
 }
 
-// Quiet serves a stream without news, until it ends.
+// Quiet serves a stream without news until it ends.
 func Quiet(r *http.Request, authorize func(*http.Request) (User, error)) (ended bool, err error) {
 	q := &request{handler: &handler{opts: Options{Authorize: authorize}}, w: httptest.NewRecorder(), r: r, role: Viewer}
 	q.identify()
@@ -63,34 +63,34 @@ func Quiet(r *http.Request, authorize func(*http.Request) (User, error)) (ended 
 	return errors.Is(err, errRevoked), err
 }
 
-// Mark is what the form of an application has of what the application was.
+// Mark returns the mark of an application in its form.
 func Mark(a *vault.Application) string { return mark(a) }
 
-// At has a recorder believe that it is another time.
+// At sets the time of a recorder.
 func (r *Recorder) At(t time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.now = func() time.Time { return t }
 }
 
-// Call enters a call that took so long.
+// Call records a call with this duration.
 func (r *Recorder) Call(name string, took time.Duration, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.endCall(vault.Event{Name: name}, took, err)
 }
 
-// ErrorsOf is how many calls of a tenant failed in the last day.
+// ErrorsOf returns the number of failed calls of a tenant in the last day.
 func (r *Recorder) ErrorsOf(tenant uuid.UUID) int { return r.errorsOf(tenant) }
 
-// Forget makes a recorder new.
+// Forget empties a recorder.
 func (r *Recorder) Forget() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.minutes = [minutesKept]minute{}
 }
 
-// Figures are those of the last hour, or day.
+// Figures returns the figures of the last hour or day.
 func (r *Recorder) Figures(day bool) (calls, creates, reads, errors int, p50, p99 time.Duration, points int) {
 	s := lastHour
 	if day {
@@ -100,10 +100,10 @@ func (r *Recorder) Figures(day bool) (calls, creates, reads, errors int, p50, p9
 	return f.Calls(), f.Creates, f.Reads, f.Errors, f.P50, f.P99, len(f.Points)
 }
 
-// SetClock has a link believe a clock.
+// SetClock sets the clock of a link.
 func (l *Link) SetClock(now func() time.Time) { l.now = now }
 
-// What pages write.
+// Formatting functions of the pages.
 var (
 	Mask   = mask
 	Short  = short

@@ -2,27 +2,27 @@ package console
 
 import "time"
 
-// figures are what a recorder has seen in a span of time.
+// figures are the calls that a recorder has seen in a span of time.
 type figures struct {
 	Points                  []point // oldest first
 	Creates, Reads, Others  int
 	Errors, Runs, RunErrors int
 	Running                 int
 	P50, P99                time.Duration
-	Every                   time.Duration // what a point spans
+	Every                   time.Duration // length of a point
 }
 
-// Calls is how many operations on tokens there were.
+// Calls returns the number of operations on tokens.
 func (f *figures) Calls() int { return f.Creates + f.Reads + f.Others }
 
-// point is a piece of a span.
+// point is one step of a span.
 type point struct {
 	At                             time.Time
 	Creates, Reads, Others, Errors int
 	P50, P99                       time.Duration
 }
 
-// span is how far back figures go, and in which steps.
+// span is a period up to now, divided into steps.
 type span struct {
 	name          string
 	points, every int // minutes
@@ -40,7 +40,7 @@ func (r *Recorder) figures(s span) *figures {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	out.Running = r.running
-	last := r.now().Unix()/60 + 1 // not reached
+	last := r.now().Unix()/60 + 1 // exclusive
 	if s.every > 1 {
 		last = (last + int64(s.every) - 1) / int64(s.every) * int64(s.every)
 	}
@@ -81,8 +81,8 @@ func (p *point) add(m *minute) {
 	p.Errors += int(m.errors)
 }
 
-// quantile returns the duration that this percentage of the counted ones did not
-// exceed; 0 when there are none.
+// quantile returns the duration that this percentage of the calls did not exceed,
+// or 0 without calls.
 func quantile(took *[latencyBuckets]int, percent int) time.Duration {
 	total := 0
 	for _, n := range took {

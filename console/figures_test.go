@@ -15,8 +15,8 @@ import (
 	"github.com/seed-72ea4aab/vault/vaulttest"
 )
 
-// TestFigures enters calls over a day and a half, and finds the last hour and the
-// last day, however often the ring has gone round.
+// TestFigures records calls over a day and a half, and checks the figures of the
+// last hour and day after the ring buffer has wrapped around.
 func TestFigures(t *testing.T) {
 	t.Parallel()
 	rec := console.NewRecorder()
@@ -49,7 +49,7 @@ func TestFigures(t *testing.T) {
 	}
 }
 
-// TestLocalOnly tries requests from here and elsewhere.
+// TestLocalOnly sends requests from this machine and from elsewhere.
 func TestLocalOnly(t *testing.T) {
 	t.Parallel()
 	const here, host = "127.0.0.1:1234", "localhost:8080"
@@ -97,8 +97,8 @@ func TestLocalOnly(t *testing.T) {
 	}
 }
 
-// TestNoOneIsLetInByDefault finds that a console without Authorize shows how to
-// set it, whatever is asked for.
+// TestNoOneIsLetInByDefault checks that a console without Authorize only explains
+// how to set it, on every page.
 func TestNoOneIsLetInByDefault(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
@@ -120,8 +120,8 @@ func TestNoOneIsLetInByDefault(t *testing.T) {
 	}
 }
 
-// TestManyTenants has more tenants than the overview adds up, and finds that it says
-// so beside every figure that leaves out the others.
+// TestManyTenants has more tenants than the overview adds up. The page must state
+// this beside each figure that omits tenants.
 func TestManyTenants(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
@@ -142,7 +142,7 @@ func TestManyTenants(t *testing.T) {
 		must[*vault.Tenant](t)(v.CreateTenant(ctx, "new"))
 	}
 	total := must[*vault.Page[vault.Tenant]](t)(v.Tenants(ctx, vault.PageParams{})).Pagination.TotalItems
-	h = console.Handler(v.Vault, &console.Options{Authorize: console.LocalOnly}) // the other one remembers what it saw
+	h = console.Handler(v.Vault, &console.Options{Authorize: console.LocalOnly}) // the first handler has cached the overview
 	page := about()
 	part := fmt.Sprintf("in 200 tenants, the newest of %d", total)
 	for _, want := range []string{`<p class="figure">0</p><p class="muted">` + part, "0 running, " + part, "kept for 30 days, " + part, "Keys " + part} {

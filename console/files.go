@@ -18,8 +18,8 @@ import (
 //go:embed page
 var files embed.FS
 
-// static are the files that pages load, by the end of their address. They hold
-// nothing of the vault's, so they are served to everyone.
+// static are the files that pages load, by the last part of their path. They hold
+// no data of the vault, so they are served to everyone.
 var static = map[string]string{"console.css": "text/css; charset=utf-8", "console.js": "text/javascript; charset=utf-8", "icon.svg": "image/svg+xml", "copy.svg": "image/svg+xml", "done.svg": "image/svg+xml"}
 
 // serveFile serves a static file, if the request is for one.
@@ -45,14 +45,14 @@ var helpers = template.FuncMap{
 	"args": func(all ...any) []any { return all }, "idRef": func(id uuid.UUID) ref { return idRef(id.String(), "") },
 }
 
-// pathEscape makes text a segment of an address. The template's own escaping
+// pathEscape escapes text as one segment of a path. The template's own escaping
 // keeps slashes.
 func pathEscape(text string) string {
 	return strings.ReplaceAll(template.URLQueryEscaper(text), "+", "%20")
 }
 
-// pages are the templates by the names of their files: each with the layout and
-// the parts that several have.
+// pages are the templates by file name. Each includes the layout and the shared
+// parts.
 var pages = func() map[string]*template.Template {
 	names, err := fs.Glob(files, "page/*.html")
 	if err != nil {
@@ -70,7 +70,7 @@ var pages = func() map[string]*template.Template {
 	return all
 }()
 
-// query is a query as part of an address. A plain string would be escaped again.
+// query encodes a query for a URL. A template would escape a plain string again.
 func query(v url.Values) template.URL {
-	return template.URL(v.Encode()) //nolint:gosec // it is encoded
+	return template.URL(v.Encode()) //nolint:gosec // Encode escapes it
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/seed-72ea4aab/vault"
 )
 
-// followers follow the logs of tenants: each log once, for all pages that show it,
-// and none that no page shows.
+// followers follow the logs of tenants. Each log that open pages show is followed
+// once for all of them.
 type followers struct {
 	h *handler
 
@@ -26,7 +26,7 @@ type follower struct {
 
 func newFollowers(h *handler) *followers { return &followers{h: h, all: map[uuid.UUID]*follower{}} }
 
-// join adds a screen, until leave is called.
+// join adds a screen until leave is called.
 func (f *followers) join(tenant uuid.UUID) (batches <-chan []vault.LogEntry, leave func()) {
 	c := make(chan []vault.LogEntry, 16)
 	f.mu.Lock()
@@ -52,8 +52,8 @@ func (f *followers) join(tenant uuid.UUID) (batches <-chan []vault.LogEntry, lea
 	}
 }
 
-// run hands entries to the screens. When it ends, so do they, and the browsers
-// ask again.
+// run sends entries to the screens. When it ends, their streams end and the
+// browsers reconnect.
 func (f *followers) run(ctx context.Context, tenant uuid.UUID, one *follower) {
 	for batch, err := range f.h.vault.Tenant(tenant).From(fromConsole).FollowLogs(ctx, "") {
 		if err != nil {
@@ -63,7 +63,7 @@ func (f *followers) run(ctx context.Context, tenant uuid.UUID, one *follower) {
 		for c := range one.screens {
 			select {
 			case c <- batch.Data:
-			default: // a browser that is slow misses entries, which the page has
+			default: // a slow browser misses entries; the page has them after a reload
 			}
 		}
 		f.mu.Unlock()

@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 )
 
-// number writes a count with separators: 1,234,567.
+// number formats a count with separators: 1,234,567.
 func number(n int) string {
 	digits := strconv.Itoa(n)
 	for i := len(digits) - 3; i > 0 && digits[i-1] != '-'; i -= 3 {
@@ -18,7 +18,7 @@ func number(n int) string {
 	return digits
 }
 
-// duration writes a time that something took, in three digits or fewer.
+// duration formats a duration with at most three digits.
 func duration(d time.Duration) string {
 	if d == 0 {
 		return "–"
@@ -41,7 +41,7 @@ func milliseconds(ms float64) string {
 	}
 }
 
-// bytesText writes a size.
+// bytesText formats a size in bytes.
 func bytesText(n uint64) string {
 	const unit = 1024.0
 	size, names := float64(n), []string{"B", "KiB", "MiB", "GiB", "TiB"}
@@ -57,7 +57,7 @@ func bytesText(n uint64) string {
 	return ""
 }
 
-// moment writes a time; nothing for none.
+// moment formats a time for people. The zero time gives the empty string.
 func moment(t time.Time) string {
 	if t.IsZero() {
 		return ""
@@ -65,10 +65,10 @@ func moment(t time.Time) string {
 	return t.UTC().Format("2006-01-02 15:04:05")
 }
 
-// machine writes a time for machines.
+// machine formats a time for programs.
 func machine(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
 
-// days writes an age in days.
+// days formats an age in days.
 func days(age time.Duration) string {
 	switch n := int(age / (24 * time.Hour)); n {
 	case 0:
@@ -80,7 +80,7 @@ func days(age time.Duration) string {
 	}
 }
 
-// seconds writes a lag in seconds.
+// seconds formats a lag in seconds.
 func seconds(d time.Duration) string {
 	if d < 10*time.Second {
 		return fmt.Sprintf("%.1f s", d.Seconds())
@@ -88,7 +88,7 @@ func seconds(d time.Duration) string {
 	return number(int(d.Seconds())) + " s"
 }
 
-// ago writes how long something has been, in one unit.
+// ago formats an age in one unit.
 func ago(d time.Duration) string {
 	switch {
 	case d < time.Second:

@@ -9,33 +9,33 @@ import (
 	"github.com/seed-72ea4aab/vault"
 )
 
-// view is what every page is made of.
+// view holds the parts that every page has.
 type view struct {
 	Title  string
-	Page   string // which entry of the navigation is current
+	Page   string // the current entry of the navigation
 	Root   string
 	User   User
-	Form   string // the token of forms
+	Form   string // form token
 	Tenant *vault.Tenant
 	Others []crumb // the same page of other tenants
 	More   int     // tenants that Others leaves out
 	Crumbs []crumb // the pages above this one
-	Done   string  // what an action has done
+	Done   string  // message about the last action
 	Body   any
 }
 
 // crumb is a link to a page.
 type crumb struct{ Text, Href string }
 
-// May reports whether the user may do what needs a role.
+// May reports whether the user has at least this role.
 func (v view) May(role string) bool {
 	return v.User.Role >= map[string]Role{"operator": Operator, "owner": Owner}[role]
 }
 
-// In leads to the pages of the tenant.
+// In returns the path of the tenant's pages.
 func (v view) In() string { return v.Root + "tenants/" + v.Tenant.ID.String() + "/" }
 
-// view returns the frame of a page.
+// view returns the parts around the body of a page.
 func (q *request) view(page, title string, tenant *vault.Tenant, body any) view {
 	v := view{Title: title, Page: page, Root: q.root(), User: q.user, Form: q.formToken(), Tenant: tenant,
 		Done: done[q.r.URL.Query().Get("done")], Body: body}
@@ -46,12 +46,12 @@ func (q *request) view(page, title string, tenant *vault.Tenant, body any) view 
 	return v
 }
 
-// sections are the names of a tenant's pages, by their addresses.
+// sections are the titles of a tenant's pages, by path.
 var sections = map[string]string{
 	"applications": "Applications", "explain": "Explain", "tokens": "Tokens", "log": "Log", "code": "Reactors and proxies", "sessions": "Sessions",
 }
 
-// crumbs returns the pages above one of a tenant.
+// crumbs returns the pages above a page of a tenant.
 func (v *view) crumbs() []crumb {
 	all := []crumb{{"Tenants", v.Root + "tenants"}}
 	section := sections[v.Page]
@@ -65,11 +65,11 @@ func (v *view) crumbs() []crumb {
 	return all
 }
 
-// mostOthers bounds the tenants to switch to.
+// mostOthers bounds the number of tenants in the menu.
 const mostOthers = 20
 
-// otherTenants returns the newest other tenants, each with the page that the user
-// looks at, and how many more there are. A page does without when they cannot be read.
+// otherTenants returns the newest other tenants, each with a link to the same
+// page, and how many more exist. If they cannot be read, the page omits them.
 func (q *request) otherTenants(v *view) (others []crumb, more int) {
 	list, err := q.vault.Tenants(q.r.Context(), vault.PageParams{Size: mostOthers})
 	if err != nil {
@@ -87,14 +87,14 @@ func (q *request) otherTenants(v *view) (others []crumb, more int) {
 	return others, max(0, list.Pagination.TotalItems-1-len(others))
 }
 
-// refusal is a page that says why there is no other, and where to go on.
+// refusal is an error page with links to other pages.
 type refusal struct {
 	Detail string
 	Ways   []crumb
 }
 
-// ways lead on from a page that could not be shown: to the list that it belongs to,
-// and to the overview.
+// ways returns the links of an error page: to the list that the missing page
+// belongs to, and to the overview.
 func (q *request) ways() []crumb {
 	all := []crumb{{"Overview", q.root()}}
 	parts := strings.Split(strings.Trim(q.r.URL.Path, "/"), "/")
@@ -111,20 +111,20 @@ func (q *request) ways() []crumb {
 	return append(all, crumb{"All tenants", q.root() + "tenants"})
 }
 
-// done are the messages after an action, by what is in the address.
+// done are the messages after an action, by the key in the URL.
 var done = map[string]string{
 	"saved": "Saved.", "deleted": "The application was deleted.", "ended": "The session has ended.", "retried": "The job will run again.",
 	"discarded": "The job was discarded.", "rotating": "The rotation has started.",
 }
 
-// fromConsole begins the origin of log entries that the console makes.
+// fromConsole is the prefix of the origin in log entries of the console.
 const fromConsole = "console"
 
 // maxOrigin is how many characters of an origin the log keeps.
 const maxOrigin = 45
 
-// origin says in the log that a call was made in the console, and from which
-// address. An address that is too long is written as its network.
+// origin marks a call in the log as made in the console, and names the client
+// address. It shortens an address that is too long to its network.
 func origin(r *http.Request) string {
 	host, _, err := net.SplitHostPort(r.RemoteAddr)
 	if err != nil {
@@ -143,13 +143,13 @@ func origin(r *http.Request) string {
 	return text
 }
 
-// fromTheConsole reports whether an entry is of something done in the console.
+// fromTheConsole reports whether a log entry is about a call made in the console.
 func fromTheConsole(e *vault.LogEntry) bool {
 	rest, ok := strings.CutPrefix(e.Origin, fromConsole)
 	return ok && (rest == "" || rest[0] == ' ')
 }
 
-// consoleRead reports whether an entry is of a read made in the console.
+// consoleRead reports whether a log entry is about a read made in the console.
 func consoleRead(e *vault.LogEntry) bool {
 	return fromTheConsole(e) && e.Operation == vault.OperationRead
 }

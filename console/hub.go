@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// hub computes the overview for all pages that are open: one look for all of them,
-// and none while there are none.
+// hub computes the overview once for all open pages. It stops while no page is
+// open.
 type hub struct {
 	h *handler
 
@@ -16,18 +16,18 @@ type hub struct {
 	screens map[chan []byte]span
 	running bool
 
-	looking sync.Mutex // of several pages that want a look at once, one asks
+	looking sync.Mutex // so that concurrent pages query the database once
 	last    *overview
 	looked  time.Time
 }
 
 func newHub(h *handler) *hub { return &hub{h: h, screens: map[chan []byte]span{}} }
 
-// databaseEvery is how often the database is asked. Figures of the process are
+// databaseEvery is how often the database is queried. Figures of the process are
 // newer.
 const databaseEvery = 10 * time.Second
 
-// look returns the overview, as far as the database is concerned at most
+// look returns the overview. Its figures from the database are at most
 // databaseEvery old.
 func (b *hub) look(ctx context.Context) (*overview, error) {
 	b.looking.Lock()
@@ -60,7 +60,7 @@ func (b *hub) join(s span) (news <-chan []byte, leave func()) {
 	}
 }
 
-// run sends news to the screens until there are none.
+// run sends news to the screens until no screen is left.
 func (b *hub) run() {
 	tick := time.NewTicker(b.h.opts.Refresh)
 	defer tick.Stop()
@@ -71,7 +71,7 @@ func (b *hub) run() {
 	}
 }
 
-// round sends the news once, and reports whether there is a screen left.
+// round sends the news once, and reports whether a screen is left.
 func (b *hub) round() bool {
 	ctx, cancel := context.WithTimeout(context.Background(), databaseEvery)
 	defer cancel()
@@ -87,7 +87,7 @@ func (b *hub) round() bool {
 			err = pages["overview"].ExecuteTemplate(&html, "live", o)
 		}
 		if err != nil {
-			continue // the page shows what it had, and the next round may do better
+			continue // the page keeps its old figures until the next round
 		}
 		news[name] = html.Bytes()
 	}
@@ -99,13 +99,13 @@ func (b *hub) round() bool {
 		}
 		select {
 		case c <- news[s.name]:
-		default: // a browser that is slow misses a round
+		default: // a slow browser misses a round
 		}
 	}
 	return true
 }
 
-// wanted returns the spans that screens show; nil when there are none, and then
+// wanted returns the spans that screens show. Without screens it returns nil, and
 // the hub stops.
 func (b *hub) wanted() map[string]span {
 	b.mu.Lock()

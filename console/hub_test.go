@@ -7,9 +7,9 @@ import (
 	"github.com/seed-72ea4aab/vault/vaulttest"
 )
 
-// TestOneLookForAllScreens finds that the news of a round are made once, however
-// many pages are open, that a page which does not read holds up none, and that
-// nothing is done for none.
+// TestOneLookForAllScreens checks that the news of a round are computed once for
+// all open pages, that a page which does not read delays no other, and that the
+// hub stops without pages.
 func TestOneLookForAllScreens(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)

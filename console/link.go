@@ -12,28 +12,29 @@ import (
 	"time"
 )
 
-// Link signs one person in by a link that works once, as a program that is started
-// by hand prints it. The first person to open the link is the user, in that
-// browser, for at most 12 hours, and until 30 minutes have passed without a
-// request. A page that is left open does not count as a request.
+// Link signs one person in with a link that works once. A program that is started
+// by hand prints it. The first person to open the link becomes the user in that
+// browser. The session lasts at most 12 hours, and ends after 30 minutes without a
+// request. An open page does not count as a request.
 //
 //	link := console.NewLink(console.User{ID: "admin", Role: console.Owner})
 //	h := link.Handler(console.Handler(v, &console.Options{Authorize: link.Authorize}))
 //	fmt.Println(link.URL("http://127.0.0.1:8081/"))
 //
-// Serve the console on its own listener, not on the origin of other pages. Browsers
-// send cookies to every port of a host. So over TLS the cookie of the session has
-// the prefix __Host-, which no other host can set, and otherwise it belongs to a
+// Serve the console on its own listener, not on the origin of other pages.
+// Browsers send cookies to every port of a host. So over TLS the session cookie
+// has the prefix __Host-, which no other host can set. Without TLS it belongs to a
 // random path, which no other program on this machine knows.
 type Link struct {
-	// TLSProxy declares a proxy in front that ends TLS: cookies are for TLS alone,
-	// although requests arrive without. Set it before the first request.
+	// TLSProxy declares that a proxy in front terminates TLS. Cookies are then
+	// restricted to TLS, although requests arrive without it. Set it before the first
+	// request.
 	TLSProxy bool
 
-	// Accept, if set, is asked for tokens that are not the link's own, as a program
-	// makes them for several people. It returns the user whom a token signs in, and
-	// false for a token that is unknown, too old or used. Set it before the first
-	// request.
+	// Accept, if set, is called with tokens other than the link's own. A program may
+	// issue such tokens for several people. Accept returns the user that a token
+	// signs in, and false if the token is unknown, too old or used. Set it before the
+	// first request.
 	Accept func(token string) (User, bool)
 
 	user User
@@ -41,25 +42,25 @@ type Link struct {
 	now  func() time.Time
 
 	mu       sync.Mutex
-	token    string                    // of the link; empty once it was opened
-	own      [32]byte                  // the session of the link's own token; zero while it was not opened
-	sessions map[[32]byte]*linkSession // by the hash of their cookie
-	moved    map[string]linkSession    // accepted tokens on their way to the random path
+	token    string                    // of the link; empty after it was opened
+	own      [32]byte                  // the session of the link's own token; zero until it is opened
+	sessions map[[32]byte]*linkSession // by the hash of the cookie
+	moved    map[string]linkSession    // accepted tokens that are redirected to the random path
 }
 
 // linkSession is a person who has signed in.
 type linkSession struct {
 	user   User
 	signed time.Time
-	seen   time.Time // when the last request came
+	seen   time.Time // time of the last request
 }
 
 const (
 	linkParameter = "link"
 	linkCookie    = "vault-console-session"
 
-	// hostPrefix makes a browser take a cookie only over TLS, from this very host,
-	// for all of its paths.
+	// hostPrefix makes a browser accept a cookie only over TLS, from exactly this
+	// host, and for all of its paths.
 	hostPrefix = "__Host-"
 )
 
@@ -77,11 +78,11 @@ func NewLink(user User) *Link {
 	}
 }
 
-// wallTime is the time without the monotonic clock, which stands still while a
+// wallTime returns the time without the monotonic clock, which stops while a
 // machine sleeps.
 func wallTime() time.Time { return time.Now().Round(0) }
 
-// URL returns the link, for a console at a base URL that ends in a slash.
+// URL returns the link. The base URL of the console must end in a slash.
 func (l *Link) URL(base string) string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -95,8 +96,8 @@ func (l *Link) url(base string) string {
 	return base + "?" + linkParameter + "=" + l.token
 }
 
-// Renew returns a new link once the session of the last one is over. It reports
-// false while the session lasts, and while nobody has opened the last link.
+// Renew returns a new link once the session of the last link is over. It reports
+// false during the session, and until the last link is opened.
 func (l *Link) Renew(base string) (link string, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -115,7 +116,7 @@ func (l *Link) lasts(s *linkSession) bool {
 
 var errNotSignedIn = errors.New("console: the request has no session of the link")
 
-// Authorize is for [Options].
+// Authorize returns the user of the session, for [Options].
 func (l *Link) Authorize(r *http.Request) (User, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -126,9 +127,8 @@ func (l *Link) Authorize(r *http.Request) (User, error) {
 	return s.user, nil
 }
 
-// session returns the session of a request, or nil. Sessions are found by a hash,
-// so the time that this takes says nothing about the cookies of others. The caller
-// holds mu.
+// session returns the session of a request, or nil. It looks sessions up by a
+// hash, so its timing reveals nothing about other cookies. The caller holds mu.
 func (l *Link) session(r *http.Request) *linkSession {
 	cookie, err := r.Cookie(cookieName(linkCookie, overTLS(r, l.TLSProxy)))
 	if err != nil {
@@ -140,8 +140,8 @@ func (l *Link) session(r *http.Request) *linkSession {
 	return nil
 }
 
-// Handler returns a handler that takes the link, and leaves all else to the
-// console.
+// Handler returns a handler that accepts the link and passes all other requests to
+// the console.
 func (l *Link) Handler(console http.Handler) http.Handler {
 	below := http.StripPrefix(l.path, console)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -168,8 +168,8 @@ func (l *Link) Handler(console http.Handler) http.Handler {
 	})
 }
 
-// note notes a request of the session. Streams do not count: a page that is left
-// open connects by itself.
+// note records the time of a request of the session. It ignores streams, because
+// an open page reconnects without the user.
 func (l *Link) note(r *http.Request) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -178,8 +178,8 @@ func (l *Link) note(r *http.Request) {
 	}
 }
 
-// move takes an accepted token that came without TLS and outside of the random
-// path. It returns another one, which leads the browser there.
+// move replaces an accepted token that arrived without TLS and outside the random
+// path. The new token leads the browser to that path.
 func (l *Link) move(token string) (moved string, ok bool) {
 	user, ok := l.accept(token)
 	if !ok {
@@ -200,7 +200,7 @@ func (l *Link) accept(token string) (User, bool) {
 	return l.Accept(token)
 }
 
-// clean forgets the sessions that are over, and tokens that were not used within
+// clean removes sessions that are over, and moved tokens that were not used within
 // a minute. The caller holds mu.
 func (l *Link) clean() {
 	now := l.now()
@@ -208,8 +208,8 @@ func (l *Link) clean() {
 	maps.DeleteFunc(l.moved, func(_ string, s linkSession) bool { return now.Sub(s.signed) > time.Minute })
 }
 
-// signIn gives the browser a session for the token of the link. Without a path of
-// its own, a cookie belongs to the folder that the request is for.
+// signIn gives the browser a session for the token of the link. A cookie without a
+// Path belongs to the directory of the request.
 func (l *Link) signIn(w http.ResponseWriter, token string, secure bool) {
 	session, ok := l.open(token)
 	if !ok {
@@ -225,7 +225,7 @@ func (l *Link) signIn(w http.ResponseWriter, token string, secure bool) {
 	http.SetCookie(w, cookie)
 }
 
-// open takes a token, once.
+// open uses up a token and starts its session.
 func (l *Link) open(token string) (session string, ok bool) {
 	user, own, ok := l.take(token)
 	if !ok {
@@ -243,7 +243,8 @@ func (l *Link) open(token string) (session string, ok bool) {
 	return session, true
 }
 
-// take returns the user whom a token signs in, and whether it is the link's own.
+// take returns the user that a token signs in, and whether the token is the link's
+// own.
 func (l *Link) take(token string) (user User, own, ok bool) {
 	l.mu.Lock()
 	if l.token != "" && subtle.ConstantTimeCompare([]byte(token), []byte(l.token)) == 1 {
@@ -266,7 +267,8 @@ func (l *Link) take(token string) (user User, own, ok bool) {
 // to a proxy in front.
 func overTLS(r *http.Request, proxy bool) bool { return r.TLS != nil || proxy }
 
-// cookieName is the name of a cookie, by whether the browser uses TLS.
+// cookieName returns the name of a cookie, which depends on whether the browser
+// uses TLS.
 func cookieName(name string, tls bool) string {
 	if tls {
 		return hostPrefix + name

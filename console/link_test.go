@@ -49,7 +49,7 @@ func (l *linked) get(address string, cookies []*http.Cookie, header ...string) *
 	return w.Result()
 }
 
-// page opens a page of the session, and returns the status.
+// page opens a page of the session, and returns the status code.
 func (l *linked) page(link string, cookies []*http.Cookie) int {
 	l.t.Helper()
 	address, _, _ := strings.Cut(link, "?")
@@ -87,8 +87,8 @@ func TestALinkWorksOnce(t *testing.T) {
 	}
 }
 
-// TestTheCookieOfASession looks at the cookie over TLS, behind a proxy that ends
-// TLS, and without TLS.
+// TestTheCookieOfASession checks the cookie over TLS, behind a proxy that
+// terminates TLS, and without TLS.
 func TestTheCookieOfASession(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -129,8 +129,8 @@ func TestTheCookieOfASession(t *testing.T) {
 	}
 }
 
-// TestFormsOverTLS finds that the cookie of forms is for TLS alone where the browser
-// uses TLS.
+// TestFormsOverTLS checks that the form cookie is restricted to TLS where the
+// browser uses TLS.
 func TestFormsOverTLS(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
@@ -152,8 +152,8 @@ func TestFormsOverTLS(t *testing.T) {
 	}
 }
 
-// TestASessionEnds lets time pass: a session lasts 12 hours at most, and 30 minutes
-// without a request. Then there can be another link, and no sooner.
+// TestASessionEnds checks that a session lasts at most 12 hours, and at most 30
+// minutes without a request. A new link is available only after that.
 func TestASessionEnds(t *testing.T) {
 	t.Parallel()
 	stream := []string{"Accept", "text/event-stream"}
@@ -228,8 +228,8 @@ func newAttacker(t *testing.T) *attacker {
 	return a
 }
 
-// steal is what a page elsewhere can try: to read the console with the browser's
-// cookies, and to find them.
+// steal is the script of an attacking page. It tries to read the console with the
+// browser's cookies, and to read the cookies.
 const steal = `(async (base) => {
   const found = [document.cookie];
   for (const mode of ['cors', 'no-cors']) {
@@ -241,8 +241,8 @@ const steal = `(async (base) => {
   return found.join('');
 })(%q)`
 
-// TestAnotherPortCannotUseTheSession signs in with a browser, and then opens a page
-// of another port of the same host in it.
+// TestAnotherPortCannotUseTheSession signs in with a browser, and then opens a
+// page on another port of the same host in it.
 func TestAnotherPortCannotUseTheSession(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)

@@ -18,7 +18,7 @@ import (
 type logBody struct {
 	Filter      logFilter
 	Rows        []logRow
-	Older       template.URL // the query of the next page; empty for none
+	Older       template.URL // query of the next page; empty on the last page
 	First       bool
 	EntityTypes []vault.EntityType
 	Operations  []vault.LogOperation
@@ -29,10 +29,10 @@ type logBody struct {
 type logRow struct {
 	*vault.LogEntry
 	Entity, Actor ref
-	Console       bool // it is of the console
+	Console       bool // made in the console
 }
 
-// Where says where a call came from, without the mark of the console.
+// Where returns the origin of a call, without the prefix of the console.
 func (r logRow) Where() string {
 	if r.Console {
 		return strings.TrimSpace(strings.TrimPrefix(r.Origin, fromConsole))
@@ -40,13 +40,13 @@ func (r logRow) Where() string {
 	return r.Origin
 }
 
-// logFilter is what the form asks for, as it was filled in.
+// logFilter is the filter form, as the user filled it in.
 type logFilter struct {
 	Actor, EntityType, EntityID, Operation, From, To string
-	Console                                          bool // also reads made in the console
+	Console                                          bool // include reads made in the console
 }
 
-// values is the filter in an address.
+// values returns the filter as URL parameters.
 func (f *logFilter) values() url.Values {
 	v := url.Values{}
 	for name, value := range map[string]string{
@@ -62,15 +62,16 @@ func (f *logFilter) values() url.Values {
 	return v
 }
 
-// Query is the filter in an address.
+// Query returns the filter as the query of a URL.
 func (f *logFilter) Query() template.URL { return query(f.values()) }
 
-// Any reports whether the form leaves entries out.
+// Any reports whether the filter excludes entries.
 func (f *logFilter) Any() bool {
 	return *f != logFilter{Console: f.Console}
 }
 
-// Switched is the filter in an address, with or without reads made in the console.
+// Switched returns the query of the same filter with the opposite choice about
+// reads made in the console.
 func (f *logFilter) Switched() template.URL {
 	other := *f
 	other.Console = !f.Console
@@ -82,7 +83,8 @@ var operations = []vault.LogOperation{"create", "read", "update", "delete", "use
 // timeProblem explains how to write a time.
 const timeProblem = "must be a date and time such as 2026-01-31T09:30"
 
-// logFilter reads the form, what it asks the vault for, and what is wrong with it.
+// logFilter reads the form. It returns the form, the filter for the vault, and the
+// problems of the form.
 func (q *request) logFilter() (f logFilter, p vault.LogFilter, bad problems) {
 	asked := q.r.URL.Query()
 	f = logFilter{Actor: strings.TrimSpace(asked.Get("actor")), EntityType: asked.Get("entity_type"), EntityID: strings.TrimSpace(asked.Get("entity_id")),
@@ -91,7 +93,7 @@ func (q *request) logFilter() (f logFilter, p vault.LogFilter, bad problems) {
 	if f.Actor != "" {
 		id, err := uuid.Parse(f.Actor)
 		if err != nil {
-			id = uuid.NewSHA1(q.id("tenant"), []byte(f.Actor)) // as Owner.AsUser does
+			id = uuid.NewSHA1(q.id("tenant"), []byte(f.Actor)) // like Owner.AsUser
 		}
 		p.ActorID = id
 	}
@@ -149,15 +151,16 @@ func (q *request) log() error {
 	return q.show(http.StatusOK, "log", q.view("log", "Log", t, b))
 }
 
-// maxScan bounds the entries that a page of the log goes through, most of which may
-// be reads made in the console.
+// maxScan bounds the number of entries that a page of the log reads. Most of them
+// may be reads made in the console.
 const maxScan = 5000
 
-// readLog returns a page of entries, newest first, from the one before an id on; a
-// zero id means the newest. older is the id to go on from; zero if there is no more.
+// readLog returns a page of entries, newest first. The page starts after the entry
+// with the id before, or at the newest entry if before is zero. older is the value
+// of before for the next page, and zero on the last page.
 func (q *request) readLog(c *vault.Owner, p vault.LogFilter, all bool, before uuid.UUID) (entries []vault.LogEntry, older uuid.UUID, err error) {
 	if before != (uuid.UUID{}) {
-		// The ids of entries begin with their milliseconds.
+		// The ids of entries start with a timestamp in milliseconds.
 		end := time.Unix(before.Time().UnixTime()).Truncate(time.Millisecond).Add(time.Millisecond)
 		if p.EndDate.IsZero() || end.Before(p.EndDate) {
 			p.EndDate = end
@@ -182,7 +185,7 @@ func (q *request) readLog(c *vault.Owner, p vault.LogFilter, all bool, before uu
 	return entries, uuid.UUID{}, nil
 }
 
-// logRows are entries as tables show them. in leads to the pages of the tenant.
+// logRows returns entries as table rows. in is the path of the tenant's pages.
 func (q *request) logRows(c *vault.Owner, in string, entries []vault.LogEntry) []logRow {
 	rows := make([]logRow, len(entries))
 	for i := range entries {
@@ -198,7 +201,7 @@ func (q *request) logRows(c *vault.Owner, in string, entries []vault.LogEntry) [
 	return rows
 }
 
-// entity refers to what an entry is about. Deleted things have no page.
+// entity refers to the entity of an entry. Deleted entities have no page.
 func (q *request) entity(c *vault.Owner, in string, e *vault.LogEntry) ref {
 	gone := e.Operation == vault.OperationDelete || e.Operation == vault.OperationExpire
 	id := idRef(e.EntityID, "")
@@ -225,14 +228,14 @@ func (q *request) entity(c *vault.Owner, in string, e *vault.LogEntry) ref {
 	return id
 }
 
-// matches reports whether an entry is one that the filter asks for.
+// matches reports whether an entry matches the filter.
 func matches(p *vault.LogFilter, e *vault.LogEntry) bool {
 	return (p.EntityType == "" || p.EntityType == e.EntityType) && (p.EntityID == "" || p.EntityID == e.EntityID) &&
 		(p.Operation == "" || p.Operation == e.Operation) && (p.ActorID == uuid.UUID{} || p.ActorID == e.ActorID)
 }
 
-// logEvents sends entries as they come. Those of one tenant are read once for all
-// pages that follow it.
+// logEvents streams new entries. The entries of a tenant are read once for all
+// pages that follow its log.
 func (q *request) logEvents() error {
 	c, _, err := q.inTenant()
 	if err != nil {
@@ -250,7 +253,7 @@ func (q *request) logEvents() error {
 	}))
 }
 
-// rendered turns batches into rows of HTML, of the entries that are asked for.
+// rendered turns batches into HTML rows of the entries that match.
 func (q *request) rendered(c *vault.Owner, batches <-chan []vault.LogEntry, asked func(*vault.LogEntry) bool) <-chan []byte {
 	out := make(chan []byte)
 	go func() {
@@ -278,8 +281,8 @@ func (q *request) rendered(c *vault.Owner, batches <-chan []vault.LogEntry, aske
 	return out
 }
 
-// rows renders entries, newest first. Their links are those of the page of the log,
-// which is one step above the stream.
+// rows renders entries, newest first. Links are relative to the page of the log,
+// which is one level above the stream.
 func (q *request) rows(c *vault.Owner, batch []vault.LogEntry, asked func(*vault.LogEntry) bool) []byte {
 	var shown []vault.LogEntry
 	for _, e := range slices.Backward(batch) {

@@ -9,7 +9,7 @@ import (
 	"github.com/seed-72ea4aab/vault"
 )
 
-// TestLogFilters finds entries by each filter, and exports the same ones.
+// TestLogFilters lists entries with each filter, and exports the same entries.
 func TestLogFilters(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

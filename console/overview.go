@@ -17,11 +17,11 @@ type overview struct {
 	Plots   []plot
 	At      time.Time
 
-	Tenants, Counted       int // that there are, and that the rest is about
+	Tenants, Counted       int // all tenants, and the tenants in the figures
 	Tokens                 int
 	Waiting, Running, Dead int
 	Keys                   []keyAge
-	Database               time.Duration // that it took to answer
+	Database               time.Duration // response time
 	DatabaseDown           bool
 }
 
@@ -31,10 +31,10 @@ type keyAge struct {
 	Tenants int
 }
 
-// most tenants that the overview adds up.
+// mostTenants bounds the number of tenants in the figures of the overview.
 const mostTenants = 200
 
-// overview returns the page, for a span of time.
+// overview returns the page for a span of time.
 func (h *handler) overview(ctx context.Context, s span) (*overview, error) {
 	known, err := h.live.look(ctx)
 	if err != nil {
@@ -49,13 +49,13 @@ func (h *handler) overview(ctx context.Context, s span) (*overview, error) {
 	return &o, nil
 }
 
-// lookAtDatabase reads counters, and no token.
+// lookAtDatabase reads counters but no tokens.
 func (h *handler) lookAtDatabase(ctx context.Context) (*overview, error) {
 	o := &overview{}
 	began := time.Now()
 	if err := h.vault.Ping(ctx); err != nil {
 		o.DatabaseDown = true
-		return o, nil //nolint:nilerr // the page says so
+		return o, nil //nolint:nilerr // the page shows that the database is down
 	}
 	o.Database = time.Since(began)
 	ages := map[string]int{}
@@ -78,7 +78,7 @@ func (h *handler) lookAtDatabase(ctx context.Context) (*overview, error) {
 	return o, nil
 }
 
-// add counts a tenant.
+// add adds the figures of a tenant.
 func (o *overview) add(ctx context.Context, v *vault.Vault, t *vault.Tenant, ages map[string]int) error {
 	s, err := v.Tenant(t.ID).Stats(ctx)
 	if err != nil {
@@ -93,7 +93,7 @@ func (o *overview) add(ctx context.Context, v *vault.Vault, t *vault.Tenant, age
 	return nil
 }
 
-// keyAges are the names of ages, youngest first.
+// keyAges are the age groups, youngest first.
 var keyAges = []struct {
 	name string
 	most time.Duration
@@ -124,7 +124,7 @@ func agesOf(counts map[string]int) []keyAge {
 	return out
 }
 
-// span is the one that the address asks for.
+// span returns the span that the URL names.
 func (q *request) span() span {
 	if q.r.URL.Query().Get("span") == lastDay.name {
 		return lastDay

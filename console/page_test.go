@@ -18,7 +18,7 @@ import (
 	"github.com/seed-72ea4aab/vault/jsruntime"
 )
 
-// alike are pages that have the same elements as another one, with other content.
+// alike are pages with the same elements as another page, but other content.
 var alike = []string{"day", "found", "long", "hostile"}
 
 // TestPagesInABrowser opens every page on every screen, as an owner. The short run
@@ -61,7 +61,7 @@ func TestPagesInABrowser(t *testing.T) {
 	t.Cleanup(w.checkSecrets)
 }
 
-// onAPage collects what a test wants to know of a page.
+// onAPage collects the properties of a page that tests check.
 const onAPage = `JSON.stringify({
 	title: document.title,
 	scripts: document.querySelectorAll('script').length,
@@ -71,7 +71,7 @@ const onAPage = `JSON.stringify({
 	unlabelled: [...document.querySelectorAll('input:not([type=hidden]), select, textarea')].filter((i) => !i.labels.length).map((i) => i.name),
 })`
 
-// check looks at what every page must be.
+// check checks the rules that hold for every page.
 func (p *tab) check(page string, w *world) {
 	p.T.Helper()
 	var got struct {
@@ -99,9 +99,8 @@ func (p *tab) check(page string, w *world) {
 	}
 }
 
-// TestKeyboardAlone gets from the first page to all others without a mouse, and
-// uses something on each: among them a test run, an explanation and the end of a
-// session.
+// TestKeyboardAlone visits all pages from the first one without a mouse, and uses
+// each: it makes a test run, explains a decision and ends a session.
 func TestKeyboardAlone(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -124,7 +123,7 @@ func TestKeyboardAlone(t *testing.T) {
 	w.checkSecrets()
 }
 
-// link and button are conditions on what has the focus.
+// link and button are conditions on the focused element.
 func link(text string) string {
 	return fmt.Sprintf(`e.tagName === 'A' && e.textContent.trim() === %q`, text)
 }
@@ -133,8 +132,8 @@ func button(text string) string {
 	return fmt.Sprintf(`e.tagName === 'BUTTON' && e.textContent.trim() === %q`, text)
 }
 
-// keyboardLists finds an application, a token and an entry of the log, and opens the
-// System page and comes back.
+// keyboardLists finds an application, a token and a log entry, then opens the
+// System page and returns.
 func (p *tab) keyboardLists(w *world) {
 	p.T.Helper()
 	p.tabTo(link("Applications"))
@@ -173,7 +172,7 @@ func (p *tab) keyboardLists(w *world) {
 	p.enter("/tenants/" + w.Acme.ID.String())
 }
 
-// ruleCount is how many rules the editor has.
+// ruleCount returns the number of rules in the editor.
 const ruleCount = `String(document.querySelectorAll('[name$=".priority"]').length)`
 
 // keyboardCode makes test runs of a reactor and of a proxy.
@@ -211,7 +210,7 @@ func (p *tab) keyboardCode(w *world) {
 	}
 }
 
-// keyboardAccess has a decision explained, and ends a session.
+// keyboardAccess explains a decision, and ends a session.
 func (p *tab) keyboardAccess(w *world) {
 	p.T.Helper()
 	p.tabTo(link("Explain"))
@@ -258,7 +257,7 @@ func TestRulesInABrowser(t *testing.T) {
 	}
 }
 
-// TestLive leaves pages open and sees them change.
+// TestLive checks that open pages update.
 func TestLive(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -307,7 +306,7 @@ func TestHelpWhileTyping(t *testing.T) {
 	}
 }
 
-// TestWithoutJavaScript reads the pages as a browser without it would.
+// TestWithoutJavaScript reads the pages as a browser without JavaScript would.
 func TestWithoutJavaScript(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

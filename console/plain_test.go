@@ -10,8 +10,8 @@ import (
 	"github.com/seed-72ea4aab/vault/console"
 )
 
-// TestMasksAndSignIn finds masks without the quotes of JSON, and a page that tells
-// people who are not signed in how to sign in.
+// TestMasksAndSignIn checks that masks are shown without the quotes of JSON, and
+// that visitors who are not signed in see how to sign in.
 func TestMasksAndSignIn(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -25,7 +25,7 @@ func TestMasksAndSignIn(t *testing.T) {
 	}
 }
 
-// TestMasks writes masks as text.
+// TestMasks formats masks as text.
 func TestMasks(t *testing.T) {
 	t.Parallel()
 	for data, want := range map[string]string{
@@ -40,7 +40,7 @@ func TestMasks(t *testing.T) {
 	}
 }
 
-// TestShortIDs cuts ids, never in the middle of a character.
+// TestShortIDs checks that ids are never cut in the middle of a character.
 func TestShortIDs(t *testing.T) {
 	t.Parallel()
 	for id, want := range map[string]string{
@@ -53,7 +53,8 @@ func TestShortIDs(t *testing.T) {
 	}
 }
 
-// TestLatencyHasGaps draws minutes without calls as gaps, and a minute alone as a dot.
+// TestLatencyHasGaps checks that minutes without calls are drawn as gaps, and a
+// single minute as a dot.
 func TestLatencyHasGaps(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

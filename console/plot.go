@@ -6,12 +6,12 @@ import (
 	"time"
 )
 
-// plot is a small picture of figures over time, with the same in a table.
+// plot is a small chart of figures over time, with the same figures in a table.
 type plot struct {
 	ID, Title, About string
 	Series           []series
-	Most             string // at the top of the picture
-	From, To         string // at its ends
+	Most             string // label at the top of the chart
+	From, To         string // labels at its ends
 	Rows             []plotRow
 }
 
@@ -24,13 +24,13 @@ type series struct {
 
 type bar struct{ X, Y, W, H float64 }
 
-// plotRow is a row of the table.
+// plotRow is a row of that table.
 type plotRow struct {
 	At     string
 	Values []string
 }
 
-// Size of a picture, in its own units.
+// Size of a chart, in its own units.
 const (
 	plotWidth  = 600.0
 	plotHeight = 100.0
@@ -64,7 +64,7 @@ func plotsOf(f *figures) []plot {
 	}
 }
 
-// curve is what a series is drawn from.
+// curve is the input of a series.
 type curve struct {
 	name, class string
 	values      []float64
@@ -110,13 +110,13 @@ func bars(values []float64, most float64) []bar {
 		if v == 0 {
 			continue
 		}
-		h := max(v/most*plotHeight, 2) // little is not nothing
+		h := max(v/most*plotHeight, 2) // keep small values visible
 		out = append(out, bar{X: float64(i)*step + step*.15, Y: plotHeight - h, W: step * .7, H: h})
 	}
 	return out
 }
 
-// lines draws values as lines. Where there is no value, there is a gap.
+// lines draws values as lines, with gaps where values are missing.
 func lines(values []float64, most float64) []string {
 	step := plotWidth / float64(len(values))
 	var all, points []string
@@ -140,7 +140,7 @@ func lines(values []float64, most float64) []string {
 	return all
 }
 
-// rowsOf has a row for each point at which something happened, newest first.
+// rowsOf returns a row for each point with calls, newest first.
 func rowsOf(points []point, text func(float64) string, curves []curve) []plotRow {
 	var rows []plotRow
 	for i := len(points) - 1; i >= 0; i-- {

@@ -22,8 +22,9 @@ func entriesOf(page string) []string {
 	return strings.Split(rows, "<tr>")[1:]
 }
 
-// TestConsoleReadsAreMarked reads and changes things in the console. The log keeps
-// all of it, marked; the page of the log hides the reads until it is asked for them.
+// TestConsoleReadsAreMarked reads and changes entities in the console. The log
+// keeps all of these calls, marked. The page of the log hides the reads by
+// default.
 func TestConsoleReadsAreMarked(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -37,6 +38,9 @@ func TestConsoleReadsAreMarked(t *testing.T) {
 		t.Errorf("%d reads are logged, the newest as %+v", logged.Pagination.TotalItems, logged.Data[0])
 	}
 
+	if _, page := v.get(w.inTenant("tokens/order-2")); len(entriesOf(page)) == 0 || strings.Contains(page, ">console<") || !strings.Contains(page, "entity_id=order-2&amp;console=show") {
+		t.Error("the page of a token shows reads of the console, or no way to them")
+	}
 	_, page := v.get(w.inTenant("log"))
 	first := entriesOf(page)[0]
 	if !strings.Contains(first, "Tenant updated") || !strings.Contains(first, `<span class="tag">console</span> 127.0.0.1`) {
@@ -53,15 +57,15 @@ func TestConsoleReadsAreMarked(t *testing.T) {
 	if _, page = v.get(w.inTenant("log?console=show&entity_id=order-2")); len(entriesOf(page)) != 50 || !strings.Contains(entriesOf(page)[0], ">console<") {
 		t.Errorf("with them: %d rows", len(entriesOf(page)))
 	}
-	if _, lines := v.get(w.inTenant("log.jsonl?entity_id=order-2&operation=read")); strings.Count(lines, `"origin":"console 127.0.0.1"`) != 60 {
+	if _, lines := v.get(w.inTenant("log.jsonl?entity_id=order-2&operation=read")); strings.Count(lines, `"origin":"console 127.0.0.1"`) != 61 {
 		t.Error("an export leaves reads out")
 	}
 }
 
 var olderPattern = regexp.MustCompile(`href="\?([^"]*before=[^"]*)">Older`)
 
-// TestPagesOfTheLog goes through the log by the links to older entries, and finds
-// each entry once, in order, although reads of the console are between them.
+// TestPagesOfTheLog follows the links to older entries, and finds each entry once
+// and in order, although reads of the console lie between them.
 func TestPagesOfTheLog(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -93,7 +97,7 @@ func TestPagesOfTheLog(t *testing.T) {
 	}
 }
 
-// TestOrigin writes where a request came from.
+// TestOrigin formats the origin of requests.
 func TestOrigin(t *testing.T) {
 	t.Parallel()
 	for addr, want := range map[string]string{

@@ -12,15 +12,15 @@ import (
 	"github.com/seed-72ea4aab/vault"
 )
 
-// Recorder counts and times what a vault does, for the pages of a [Handler]. It is
-// a [vault.Observer] of this process, and keeps a day in memory that does not
-// grow: less than a megabyte.
+// Recorder counts and times the operations of a vault for the pages of a
+// [Handler]. It is a [vault.Observer] of this process. It keeps one day in a fixed
+// amount of memory, less than a megabyte.
 //
 //	rec := console.NewRecorder()
 //	v, err := vault.Open(ctx, store, key, &vault.Config{Observer: rec})
 //	mux.Handle("/console/", http.StripPrefix("/console", console.Handler(v, &console.Options{Recorder: rec, ...})))
 //
-// [vault.Observers] joins it with another observer.
+// [vault.Observers] combines it with another observer.
 type Recorder struct {
 	now func() time.Time
 
@@ -35,12 +35,12 @@ type Recorder struct {
 const (
 	minutesKept = 24 * 60
 	runsKept    = 500
-	// latencyBuckets is how many durations are told apart: four for each doubling
+	// latencyBuckets is the number of buckets for durations: four for each doubling
 	// of microseconds, up to more than an hour.
 	latencyBuckets = 128
 )
 
-// minute is what happened in one minute.
+// minute counts the calls of one minute.
 type minute struct {
 	at              int64 // minutes since 1970
 	creates, reads  uint32
@@ -49,9 +49,9 @@ type minute struct {
 	took            [latencyBuckets]uint32
 }
 
-// failures counts the failed calls of a tenant by the hour.
+// failures counts the failed calls of a tenant by hour.
 type failures struct {
-	last  int64 // the newest hour since 1970 with one
+	last  int64 // the newest hour with a failure, in hours since 1970
 	hours [hoursKept]uint32
 }
 
@@ -60,17 +60,17 @@ const (
 	maxFailures = 500 // tenants whose failures are counted
 )
 
-// Run is a run of tenants' code. It holds nothing that the code was given or
-// wrote.
+// Run is a run of a tenant's code. It holds neither the input nor the output of
+// the code.
 type Run struct {
 	TenantID, EntityID uuid.UUID
 	At                 time.Time
 	Took               time.Duration
 	OK                 bool
-	Line               int // at which the error arose; 0 for none
+	Line               int // of the error; 0 if unknown
 }
 
-// NewRecorder returns a recorder that has seen nothing yet.
+// NewRecorder returns an empty recorder.
 func NewRecorder() *Recorder {
 	return &Recorder{now: time.Now, failed: map[uuid.UUID]*failures{}}
 }
@@ -98,7 +98,7 @@ func (r *Recorder) Start(ctx context.Context, w vault.Event) (context.Context, f
 	}
 }
 
-// minute returns the one that it is now. The caller holds the lock.
+// minute returns the current minute. The caller holds the lock.
 func (r *Recorder) minute() *minute {
 	at := r.now().Unix() / 60
 	m := &r.minutes[at%minutesKept]
@@ -125,8 +125,8 @@ func (r *Recorder) endCall(w vault.Event, took time.Duration, err error) {
 	m.took[bucketOf(took)]++
 }
 
-// fail counts a failed call of a tenant. If too many tenants have some, it forgets
-// the tenant whose last is the oldest. The caller holds the lock.
+// fail counts a failed call of a tenant. If too many tenants have failures, it
+// forgets the tenant whose last failure is oldest. The caller holds the lock.
 func (r *Recorder) fail(tenant uuid.UUID) {
 	hour := r.now().Unix() / 3600
 	f := r.failed[tenant]
@@ -141,7 +141,7 @@ func (r *Recorder) fail(tenant uuid.UUID) {
 	f.hours[hour%hoursKept]++
 }
 
-// quietest returns the tenant that has not failed for longest.
+// quietest returns the tenant whose last failure is oldest.
 func (r *Recorder) quietest() (tenant uuid.UUID) {
 	oldest := int64(1<<63 - 1)
 	for id, f := range r.failed {
@@ -152,7 +152,7 @@ func (r *Recorder) quietest() (tenant uuid.UUID) {
 	return tenant
 }
 
-// turn empties the hours that have passed since the newest one.
+// turn clears the hours that have passed since the newest one.
 func (f *failures) turn(hour int64) {
 	for h := max(f.last+1, hour-hoursKept+1); h <= hour; h++ {
 		f.hours[h%hoursKept] = 0
@@ -160,7 +160,7 @@ func (f *failures) turn(hour int64) {
 	f.last = max(f.last, hour)
 }
 
-// errorsOf returns how many calls of a tenant have failed in the last 24 hours.
+// errorsOf returns the number of failed calls of a tenant in the last 24 hours.
 func (r *Recorder) errorsOf(tenant uuid.UUID) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -207,8 +207,8 @@ func bucketTime(b int) time.Duration {
 	return time.Duration(low * 1.1 * float64(time.Microsecond))
 }
 
-// runsOf returns the last runs of a reactor or proxy that this process has
-// carried out, newest first.
+// runsOf returns the last runs of a reactor or proxy in this process, newest
+// first.
 func (r *Recorder) runsOf(entity uuid.UUID, limit int) []Run {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -15,16 +15,15 @@ import (
 	"github.com/seed-72ea4aab/vault"
 )
 
-// ref is something that a page names: its text, the full text behind it, and the
-// page about it.
+// ref is a reference on a page: its text, the full text behind it, and a link.
 type ref struct {
 	Text string
-	Full string // the title, and what the copy button copies
-	Href string // empty if there is no page
+	Full string // title, and the text that the copy button copies
+	Href string // empty without a page
 	ID   bool   // Text is an id, not a name
 }
 
-// Bounds of ids that are shown whole, and of the parts that are left of others, in
+// Lengths of the ids that are shown in full, and of the two ends of other ids, in
 // characters.
 const (
 	wholeID   = 24
@@ -44,8 +43,8 @@ func short(id string) string {
 // idRef refers to something by its id.
 func idRef(id, href string) ref { return ref{Text: short(id), Full: id, Href: href, ID: true} }
 
-// names remembers what applications are called. Each look is a read in the audit
-// log, so a page does not look again within nameAge.
+// names caches the names of applications. Each lookup is a read in the audit log,
+// so a page does not repeat it within nameAge.
 type names struct {
 	mu  sync.Mutex
 	all map[nameKey]knownName
@@ -54,7 +53,7 @@ type names struct {
 type nameKey struct{ tenant, application uuid.UUID }
 
 type knownName struct {
-	name string // empty if there is no such application
+	name string // empty if the application does not exist
 	at   time.Time
 }
 
@@ -65,7 +64,7 @@ const (
 
 func newNames() *names { return &names{all: map[nameKey]knownName{}} }
 
-// get returns a name that is still believed.
+// get returns a cached name that is not too old.
 func (n *names) get(k nameKey) (name string, ok bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -82,15 +81,15 @@ func (n *names) set(k nameKey, name string) {
 	n.all[k] = knownName{name, time.Now()}
 }
 
-// forget makes the next page look again.
+// forget removes a name from the cache.
 func (n *names) forget(k nameKey) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	delete(n.all, k)
 }
 
-// applicationRef refers to an application by its name. An application that is gone
-// is named by its id. in leads to the pages of the tenant.
+// applicationRef refers to an application by its name, or by its id if it was
+// deleted. in is the path of the tenant's pages.
 func (q *request) applicationRef(c *vault.Owner, in string, id uuid.UUID) ref {
 	k := nameKey{c.TenantID(), id}
 	name, ok := q.names.get(k)
@@ -122,8 +121,8 @@ func (q *request) actorRef(c *vault.Owner, in string, id uuid.UUID) ref {
 	}
 }
 
-// mask is the data of a masked token as people write it, without the quotes and
-// braces of JSON: fields with their values. A long one is cut off.
+// mask formats the data of a masked token for people: fields with their values,
+// without the quotes and braces of JSON. A long text is cut off.
 func mask(data vault.JSON) string {
 	f := flattener{from: json.NewDecoder(bytes.NewReader(data))}
 	f.from.UseNumber()
@@ -140,7 +139,7 @@ func mask(data vault.JSON) string {
 	}
 }
 
-// briefMask is a mask for a table. A card is its number and date.
+// briefMask formats a mask for a table. A card shows its number and date.
 func briefMask(t *vault.Token) string {
 	var card struct {
 		Number string `json:"number"`
@@ -156,7 +155,7 @@ func briefMask(t *vault.Token) string {
 	return fmt.Sprintf("%s, %02d/%d", card.Number, card.Month, card.Year)
 }
 
-// maxMask is how many bytes of a mask a page shows at most.
+// maxMask bounds the bytes of a mask on a page.
 const maxMask = 2000
 
 var errLong = errors.New("console: the mask is long")

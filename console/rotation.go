@@ -11,7 +11,7 @@ import (
 	"github.com/seed-72ea4aab/vault"
 )
 
-// rotations are those that this console has begun.
+// rotations are the key rotations that this console has started.
 type rotations struct {
 	mu  sync.Mutex
 	all map[uuid.UUID]*rotationView
@@ -19,19 +19,19 @@ type rotations struct {
 
 func newRotations() *rotations { return &rotations{all: map[uuid.UUID]*rotationView{}} }
 
-// rotationView is how far a rotation has come.
+// rotationView is the progress of a rotation.
 type rotationView struct {
 	Running  bool
 	Failed   bool
 	Done     int
-	Total    int // about: other rows than tokens are sealed too
+	Total    int // an estimate, because more rows than tokens are sealed
 	Finished time.Time
 }
 
-// Value is the part of Total that is done.
+// Value returns the finished part of Total.
 func (v *rotationView) Value() int { return min(v.Done, v.Total) }
 
-// view returns how far the rotation of a tenant has come; nil if none was begun.
+// view returns the progress of a tenant's rotation, or nil if none was started.
 func (r *rotations) view(tenant uuid.UUID) *rotationView {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -43,7 +43,7 @@ func (r *rotations) view(tenant uuid.UUID) *rotationView {
 	return &shown
 }
 
-// start begins a rotation, unless one of the tenant is under way.
+// start begins a rotation, unless one is already running for the tenant.
 func (r *rotations) start(tenant uuid.UUID, tokens int, rotate func(progress func(int)) error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -64,10 +64,10 @@ func (r *rotations) start(tenant uuid.UUID, tokens int, rotate func(progress fun
 	}()
 }
 
-// progressEvery is how often a page hears of a rotation.
+// progressEvery is how often a page gets the progress of a rotation.
 const progressEvery = 500 * time.Millisecond
 
-// rotationEvents keeps the progress bar up to date, until the rotation is over.
+// rotationEvents updates the progress bar until the rotation ends.
 func (q *request) rotationEvents() error {
 	s, err := q.stream()
 	if err != nil {
@@ -97,7 +97,7 @@ func (q *request) rotationEvents() error {
 	}
 }
 
-// asInvalid returns an error about fields.
+// asInvalid returns err as an error about fields.
 func asInvalid(err error) (*vault.InvalidError, bool) {
 	var bad *vault.InvalidError
 	return bad, errors.As(err, &bad)

@@ -29,7 +29,7 @@ type handler struct {
 // route is a page or an action.
 type route struct {
 	pattern string
-	role    Role // that is needed
+	role    Role // required
 	serve   func(*request) error
 }
 
@@ -70,16 +70,16 @@ func (h *handler) routes() []route {
 	}
 }
 
-// policy lets a page load what the console itself serves, and nothing else.
+// policy lets a page load only files that the console serves.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
 	"form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
 
-// ServeHTTP serves a page, an action, or a file that the pages are made of.
+// ServeHTTP serves a page, an action or a static file.
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	head := w.Header()
 	head.Set("Content-Security-Policy", policy)
 	head.Set("X-Content-Type-Options", "nosniff")
-	head.Set("Referrer-Policy", "same-origin") // with no-referrer, forms would be sent without an origin
+	head.Set("Referrer-Policy", "same-origin") // with no-referrer, browsers would send forms without an origin
 	head.Set("Cross-Origin-Opener-Policy", "same-origin")
 	head.Set("Cross-Origin-Resource-Policy", "same-origin")
 	if serveFile(w, r) {
@@ -102,20 +102,20 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.mux.ServeHTTP(&carrier{w, q}, r)
 }
 
-// clean reports whether the mux leaves a path as it is. It would redirect others,
-// without the prefix that the console is mounted at.
+// clean reports whether the mux accepts a path as it is. It would redirect any
+// other path, without the prefix that the console is mounted at.
 func clean(path string) bool {
 	return !strings.Contains(path, "//") && !strings.Contains(path+"/", "/./") && !strings.Contains(path+"/", "/../")
 }
 
-// carrier brings a request through the mux.
+// carrier passes a request through the mux.
 type carrier struct {
 	http.ResponseWriter
 	request *request
 }
 
-// guard checks the role, and for an action that it was asked for on a page of the
-// console, before it serves.
+// guard checks the role before it serves. It also checks that an action comes from
+// a page of the console.
 func (h *handler) guard(rt route) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		q := w.(*carrier).request //nolint:forcetypeassert // ServeHTTP makes it
@@ -134,24 +134,24 @@ func (h *handler) guard(rt route) http.Handler {
 	})
 }
 
-// request is a request of a user.
+// request is the request of a user.
 type request struct {
 	*handler
 	w    http.ResponseWriter
 	r    *http.Request
 	user User
-	role Role // that is needed
+	role Role // required
 }
 
-// identify finds out who asks.
+// identify sets the user of the request.
 func (q *request) identify() bool {
 	user, err := q.opts.Authorize(q.r)
 	q.user = user
 	return err == nil && user.ID != "" && user.Role >= Viewer && user.Role <= Owner
 }
 
-// mayStill reports whether the request is still of the same user, with the role that
-// is needed. An answer that goes on for long asks again and again.
+// mayStill reports whether the request still belongs to the same user with the
+// required role. A long response calls it repeatedly.
 func (q *request) mayStill() bool {
 	now := request{handler: q.handler, r: q.r}
 	return now.identify() && now.user.ID == q.user.ID && now.user.Role >= q.role
@@ -163,14 +163,14 @@ const (
 	maxForm    = 1 << 20
 )
 
-// own reports whether an action was asked for on a page of the console: the
-// browser says so, and the form has the token that the browser's cookie has.
+// own reports whether an action comes from a page of the console. The headers of
+// the browser must agree, and the form must have the same token as the cookie.
 func (q *request) own() bool {
 	site, from := q.r.Header.Get("Sec-Fetch-Site"), q.r.Header.Get("Origin")
 	switch {
 	case site != "" && site != "same-origin":
 		return false
-	case site == "" || from != "": // over plain http, browsers send the origin alone
+	case site == "" || from != "": // over plain HTTP, browsers send only the origin
 		origin, err := url.Parse(from)
 		if err != nil || origin.Host == "" || origin.Host != q.r.Host {
 			return false
@@ -196,11 +196,11 @@ func (q *request) formToken() string {
 	return token
 }
 
-// formCookie is the name of the cookie that has the token of forms.
+// formCookie returns the name of the cookie with the form token.
 func (q *request) formCookie() string { return cookieName(formCookie, overTLS(q.r, q.opts.TLSProxy)) }
 
-// root leads from the page to the console's first one. The handler does not know
-// the path that it is mounted at.
+// root returns the relative path from the page to the first page of the console.
+// The handler does not know the path that it is mounted at.
 func (q *request) root() string {
 	depth := strings.Count(strings.TrimPrefix(q.r.URL.EscapedPath(), "/"), "/")
 	if depth == 0 {
@@ -224,13 +224,13 @@ func (q *request) show(status int, name string, v view) error {
 	return nil
 }
 
-// errGone means that the browser has left.
+// errGone means that the browser has disconnected.
 var (
 	errGone    = errors.New("console: the browser has left")
 	errRevoked = errors.New("console: the user may no longer see this")
 )
 
-// fail shows a page that says why there is no other.
+// fail shows an error page.
 func (q *request) fail(status int, name, title, detail string) {
 	v := view{Title: title, Root: q.root(), User: q.user, Body: refusal{detail, q.ways()}}
 	if err := q.show(status, name, v); err != nil && !errors.Is(err, errGone) {
@@ -238,8 +238,8 @@ func (q *request) fail(status int, name, title, detail string) {
 	}
 }
 
-// failed shows what became of an error. It says no more than the vault's own
-// message, which never holds a value.
+// failed shows the page for an error. It shows only the vault's own message, which
+// never holds a value.
 func (q *request) failed(err error) {
 	switch {
 	case errors.Is(err, errGone), errors.Is(err, errRevoked), q.r.Context().Err() != nil:
@@ -266,13 +266,13 @@ func (q *request) seeOther(path, message string) error {
 	return nil
 }
 
-// id reads an id from the path; the zero id, which nothing has, for other text.
+// id parses an id in the path. Other text gives the zero id, which no entity has.
 func (q *request) id(name string) uuid.UUID {
 	id, _ := uuid.Parse(q.r.PathValue(name))
 	return id
 }
 
-// client acts in the tenant of the path, for the user.
+// client returns a client that acts in the tenant of the path, for the user.
 func (q *request) client() *vault.Owner {
 	return q.vault.Tenant(q.id("tenant")).AsUser(q.user.ID).From(origin(q.r))
 }
@@ -284,5 +284,5 @@ func (q *request) inTenant() (*vault.Owner, *vault.Tenant, error) {
 	return c, t, err
 }
 
-// tenantPath is where the pages of the tenant are.
+// tenantPath returns the path of the tenant's pages.
 func (q *request) tenantPath() string { return "tenants/" + q.id("tenant").String() }

@@ -24,10 +24,10 @@ type sinkView struct {
 	LastError string
 	Lag       time.Duration
 	Rows      []sinkRow
-	More      int // tenants that are not shown
+	More      int // tenants not shown
 }
 
-// sinkRow is where a sink is in the log of a tenant.
+// sinkRow is the position of a sink in the log of a tenant.
 type sinkRow struct {
 	vault.SinkTenantStatus
 	Tenant   ref
@@ -35,11 +35,11 @@ type sinkRow struct {
 	Lag      time.Duration
 }
 
-// mostSinkRows bounds the tenants that are shown of a sink.
+// mostSinkRows bounds the number of tenants shown for a sink.
 const mostSinkRows = 100
 
-// sinks shows how far behind each sink is, as a whole and by tenant. Tenants with the
-// most lag come first.
+// sinks shows the lag of each sink, in total and by tenant. Tenants with the most
+// lag come first.
 func (q *request) sinks() error {
 	all, err := q.vault.ListSinks(q.r.Context())
 	if err != nil {
@@ -69,7 +69,7 @@ func (q *request) sinks() error {
 	return q.show(http.StatusOK, "sinks", q.view("sinks", "Log sinks", nil, b))
 }
 
-// lag is how long the oldest entry has waited; zero if none waits.
+// lag returns how long the oldest entry has waited, or zero if no entry waits.
 func lag(oldest time.Time) time.Duration {
 	if oldest.IsZero() {
 		return 0
@@ -77,7 +77,8 @@ func lag(oldest time.Time) time.Duration {
 	return max(0, time.Since(oldest))
 }
 
-// tenantNames returns the names of the newest tenants. Others are named by their ids.
+// tenantNames returns the names of the newest tenants. The page shows the ids of
+// others.
 func (q *request) tenantNames() map[uuid.UUID]string {
 	names := map[uuid.UUID]string{}
 	list, err := q.vault.Tenants(q.r.Context(), vault.PageParams{Size: 100})

@@ -8,18 +8,19 @@ import (
 	"time"
 )
 
-// beat is how often a stream without news says that it is still there, so that
-// one whose browser has gone is noticed.
+// beat is how often a stream without news sends a comment, so that the server
+// notices a browser that has disconnected.
 const beat = 15 * time.Second
 
-// writeTime is how long the browser may take to read an event.
+// writeTime is the write timeout of an event.
 const writeTime = 10 * time.Second
 
-// eventStream is the type of streams. Browsers also ask for them by it.
+// eventStream is the content type of streams, also in the Accept header of
+// browsers.
 const eventStream = "text/event-stream"
 
-// stream is a stream of server-sent events. It ends when the user may no longer
-// see what it sends.
+// stream is a stream of server-sent events. It ends when the user loses the right
+// to see it.
 type stream struct {
 	q    *request
 	ctrl *http.ResponseController
@@ -29,13 +30,13 @@ type stream struct {
 func (q *request) stream() (*stream, error) {
 	head := q.w.Header()
 	head.Set("Content-Type", eventStream)
-	head.Set("X-Accel-Buffering", "no") // proxies that buffer would hold events back
+	head.Set("X-Accel-Buffering", "no") // so that proxies do not buffer events
 	s := &stream{q, http.NewResponseController(q.w)}
 	q.w.WriteHeader(http.StatusOK)
 	return s, s.write("retry: 3000\n\n")
 }
 
-// send sends an event whose data is lines of text.
+// send sends an event with lines of text as data.
 func (s *stream) send(event string, data []byte) error {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "event: %s\n", event)
@@ -48,7 +49,7 @@ func (s *stream) send(event string, data []byte) error {
 	return s.write(b.String())
 }
 
-// still says that the stream is there.
+// still sends a comment, which keeps the stream alive.
 func (s *stream) still() error { return s.write(":\n\n") }
 
 func (s *stream) write(text string) error {
@@ -65,8 +66,8 @@ func (s *stream) write(text string) error {
 	return nil
 }
 
-// each sends what comes from a channel until it is closed, the browser has left,
-// the user may no longer see it or the console stops.
+// each sends the values of a channel until the channel is closed, the browser
+// disconnects, the user loses the right to see them, or the console stops.
 func (q *request) each(s *stream, event string, from <-chan []byte) error {
 	tick := time.NewTicker(beat)
 	defer tick.Stop()

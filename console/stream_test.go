@@ -17,8 +17,8 @@ import (
 	"github.com/seed-72ea4aab/vault/vaulttest"
 )
 
-// TestStreamsEndWithTheRights takes the rights of a user whose pages are open, and
-// finds that the streams end before they send another event.
+// TestStreamsEndWithTheRights revokes the rights of a user with open pages. Their
+// streams must end before they send another event.
 func TestStreamsEndWithTheRights(t *testing.T) {
 	t.Parallel()
 	for name, after := range map[string]console.User{
@@ -62,8 +62,8 @@ func TestStreamsEndWithTheRights(t *testing.T) {
 	}
 }
 
-// changing keeps a log growing until stop is called: entries from before a page
-// begins to follow it are not sent.
+// changing adds log entries until stop is called, because entries from before a
+// page starts to follow the log are not sent.
 func changing(t *testing.T, v *vaulttest.Vault) (stop func()) {
 	t.Helper()
 	done, ended := make(chan struct{}), make(chan struct{})
@@ -84,7 +84,7 @@ func changing(t *testing.T, v *vaulttest.Vault) (stop func()) {
 	}
 }
 
-// TestQuietStreamsEndWithTheRights finds that a stream without news ends at the
+// TestQuietStreamsEndWithTheRights checks that a stream without news ends at the
 // next beat.
 func TestQuietStreamsEndWithTheRights(t *testing.T) {
 	t.Parallel()

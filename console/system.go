@@ -26,7 +26,7 @@ type factGroup struct {
 
 type fact struct{ Name, Value string }
 
-// system shows how the program is set up, and how it is.
+// system shows the settings and the health of the program.
 func (q *request) system() error {
 	s, err := q.vault.Info(q.r.Context())
 	if err != nil {
@@ -43,7 +43,7 @@ func (q *request) system() error {
 	return q.show(http.StatusOK, "system", q.view("system", "System", nil, b))
 }
 
-// started is about when the program was.
+// started is roughly when the program started.
 var started = time.Now()
 
 func programFacts() []fact {
@@ -75,7 +75,7 @@ func yesNo(b bool) string {
 	return "no"
 }
 
-// every writes how often something is done by itself.
+// every formats the interval of a background task.
 func every(d time.Duration) string {
 	if d < 0 {
 		return "not automatically"

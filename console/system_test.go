@@ -34,8 +34,8 @@ func (v *visitor) facts() map[string]map[string]string {
 	return all
 }
 
-// TestSystemPage reads what the page says of the program, its settings, the
-// database, the policy for requests, and the workers.
+// TestSystemPage checks the lines about the program, its settings, the database,
+// the policy for requests, and the workers.
 func TestSystemPage(t *testing.T) {
 	t.Parallel()
 	w := newWorldOn(t, jsruntime.New(nil))

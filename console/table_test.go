@@ -15,11 +15,11 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/browser"
 )
 
-// laptop is a small screen that people work at.
+// laptop is a common small screen.
 var laptop = browser.Screen{Width: 1280, Height: 800}
 
-// rowsOnScreen counts the rows of the first table that are on the screen as a whole,
-// and collects how high they are, and which ids have no title or copy button.
+// rowsOnScreen counts the rows of the first table that are fully on the screen. It
+// collects their heights, and the ids without a title or copy button.
 const rowsOnScreen = `(() => {
 	const rows = [...document.querySelectorAll('table.rows')[0].tBodies[0].rows];
 	return JSON.stringify({
@@ -30,8 +30,8 @@ const rowsOnScreen = `(() => {
 	});
 })()`
 
-// TestTablesAreDense fills the tables of tokens, log entries and sessions, and finds
-// at least 16 rows of one line on a screen of 1280 by 800, all columns among them.
+// TestTablesAreDense fills the tables of tokens, log entries and sessions. A
+// screen of 1280 by 800 must show all columns and at least 16 rows of one line.
 func TestTablesAreDense(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -72,8 +72,8 @@ func TestTablesAreDense(t *testing.T) {
 	}
 }
 
-// TestNamesForIDs finds the names of applications, with links, where the log,
-// sessions, tokens and reactors have ids.
+// TestNamesForIDs checks that the log, sessions, tokens and reactors show the
+// names of applications, with links, instead of ids.
 func TestNamesForIDs(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -104,7 +104,7 @@ func TestNamesForIDs(t *testing.T) {
 	}
 }
 
-// TestTenantsPage finds tokens, errors and the age of the key of each tenant.
+// TestTenantsPage checks the tokens, errors and key age of each tenant.
 func TestTenantsPage(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -129,8 +129,8 @@ func TestTenantsPage(t *testing.T) {
 	}
 }
 
-// TestSwitchAndCrumbs goes to the same page of another tenant, and back to the pages
-// above.
+// TestSwitchAndCrumbs switches to the same page of another tenant, and follows the
+// links to the pages above.
 func TestSwitchAndCrumbs(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -152,7 +152,7 @@ func TestSwitchAndCrumbs(t *testing.T) {
 	}
 }
 
-// TestAWayOn finds a link or a command on pages that have nothing to show.
+// TestAWayOn checks that empty pages have a link or a command.
 func TestAWayOn(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -181,8 +181,8 @@ func TestAWayOn(t *testing.T) {
 	}
 }
 
-// TestMarkedFields sends forms with errors, and finds each field marked, with a
-// message that belongs to it.
+// TestMarkedFields sends forms with errors, and checks that each field is marked
+// and linked to its message.
 func TestMarkedFields(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

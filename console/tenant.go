@@ -14,17 +14,17 @@ import (
 	"github.com/seed-72ea4aab/vault"
 )
 
-// pager leads through the pages of a list.
+// pager links to the pages of a list.
 type pager struct {
 	Page, Pages, Total int
 	Capped             bool
-	Query              template.URL // of the page's address, without the page
+	Query              template.URL // of the page's URL, without the page number
 }
 
-// Previous is the number of the page before this one; 0 for none.
+// Previous returns the number of the previous page, or 0 on the first page.
 func (p pager) Previous() int { return p.Page - 1 }
 
-// Next is the number of the page after this one; 0 for none.
+// Next returns the number of the next page, or 0 on the last page.
 func (p pager) Next() int {
 	if p.Page >= p.Pages {
 		return 0
@@ -40,7 +40,7 @@ func (q *request) pager(p vault.Pagination) pager {
 	return pager{Page: p.PageNumber, Pages: p.TotalPages, Total: p.TotalItems, Capped: p.TotalIsCapped, Query: query(rest)}
 }
 
-// pageParams are those that the address asks for.
+// pageParams returns the page that the URL names.
 func (q *request) pageParams() vault.PageParams {
 	n := 0
 	_ = json.Unmarshal([]byte(q.r.URL.Query().Get("page")), &n) // anything else is the first page
@@ -59,7 +59,7 @@ func (q *request) tenants() error {
 	for i := range list.Data {
 		row, err := q.tenantRow(&list.Data[i])
 		if errors.Is(err, vault.ErrNotFound) {
-			continue // it was deleted meanwhile
+			continue // it was deleted after the list was read
 		}
 		if err != nil {
 			return err
@@ -73,7 +73,7 @@ func (q *request) tenants() error {
 type tenantsBody struct {
 	Rows     []tenantRow
 	Pager    pager
-	Recorded bool // errors are known
+	Recorded bool // error counts are known
 }
 
 // tenantRow is a tenant in a table.
@@ -96,7 +96,7 @@ func (q *request) tenantRow(t *vault.Tenant) (*tenantRow, error) {
 	return row, nil
 }
 
-// keyMade is when the key that seals a tenant's data was made.
+// keyMade returns when the key that seals a tenant's data was made.
 func keyMade(t *vault.Tenant, s *vault.Stats) time.Time {
 	if s.RotatedAt.IsZero() {
 		return t.CreatedAt
@@ -109,21 +109,21 @@ type tenantBody struct {
 	Stats      *vault.Stats
 	Types      []count
 	Containers []count
-	More       int // containers that are not shown
+	More       int // containers not shown
 	Rotation   *rotationView
 	Problems   problems
 }
 
-// count is a name and how many there are.
+// count is a name with a number.
 type count struct {
 	Name string
 	N    int
 }
 
-// mostContainers bounds the list of containers.
+// mostContainers bounds the number of containers shown.
 const mostContainers = 100
 
-// countsOf orders counts, largest first.
+// countsOf sorts counts, largest first.
 func countsOf[K ~string](counts map[K]int, most int) (out []count, more int) {
 	for _, name := range slices.Sorted(maps.Keys(counts)) {
 		out = append(out, count{string(name), counts[name]})
@@ -138,7 +138,7 @@ func countsOf[K ~string](counts map[K]int, most int) (out []count, more int) {
 // tenant shows a tenant.
 func (q *request) tenant() error { return q.showTenant(http.StatusOK, nil, nil) }
 
-// showTenant shows the page; with a tenant, as the user has filled in the form.
+// showTenant shows the page. If filled is not nil, the form shows its values.
 func (q *request) showTenant(status int, filled *vault.Tenant, bad problems) error {
 	c, t, err := q.inTenant()
 	if err != nil {
@@ -175,7 +175,7 @@ func (q *request) saveTenant() error {
 	return q.seeOther(q.tenantPath(), "saved")
 }
 
-// rotate begins to rotate the keys of the tenant.
+// rotate starts the rotation of the tenant's keys.
 func (q *request) rotate() error {
 	c, t, err := q.inTenant()
 	if err != nil {
@@ -185,7 +185,7 @@ func (q *request) rotate() error {
 	if err != nil {
 		return err
 	}
-	ctx := context.WithoutCancel(q.r.Context()) // it goes on when the browser leaves
+	ctx := context.WithoutCancel(q.r.Context()) // the rotation continues when the browser leaves
 	q.rotations.start(t.ID, stats.Tokens, func(progress func(int)) error {
 		err := q.vault.RotateDataKeys(ctx, t.ID, &vault.RotateOptions{Progress: progress, User: q.user.ID})
 		if err != nil {
@@ -196,16 +196,16 @@ func (q *request) rotate() error {
 	return q.seeOther(q.tenantPath(), "rotating")
 }
 
-// problems are what is wrong with the fields of a form, by their paths.
+// problems are the error messages about the fields of a form, by path.
 type problems map[string][]string
 
-// Of returns what is wrong with a field, as one text.
+// Of returns the problems of a field as one text.
 func (p problems) Of(field string) string { return strings.Join(p[field], "; ") }
 
-// Text returns what is wrong with a field and its parts, as one text.
+// Text returns the problems of a field and its parts as one text.
 func (p problems) Text(field string) string { return strings.Join(p.Under(field), "; ") }
 
-// Under returns what is wrong with the parts of a field.
+// Under returns the problems of a field and its parts, one text for each.
 func (p problems) Under(field string) []string {
 	var out []string
 	for _, path := range slices.Sorted(maps.Keys(p)) {
@@ -218,7 +218,7 @@ func (p problems) Under(field string) []string {
 	return out
 }
 
-// problemsOf returns what is wrong with an input; nil for another error.
+// problemsOf returns the problems of an invalid input, or nil for another error.
 func problemsOf(err error) problems {
 	if bad, ok := asInvalid(err); ok {
 		return problems(bad.Fields)

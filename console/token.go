@@ -7,6 +7,8 @@ import (
 	"net/url"
 	"strings"
 
+	"github.com/google/uuid"
+
 	"github.com/seed-72ea4aab/vault"
 )
 
@@ -14,7 +16,7 @@ import (
 type tokensBody struct {
 	Query   string
 	Rows    []tokenRow
-	After   string // leads to the next page
+	After   string // cursor of the next page
 	Problem string
 	Help    []fieldHelp
 	First   bool
@@ -27,7 +29,7 @@ type tokenRow struct {
 	Mask string // empty if nothing is shown
 }
 
-// Next is the query of the address of the next page.
+// Next returns the query of the next page's URL.
 func (b *tokensBody) Next() template.URL {
 	return query(url.Values{"q": {b.Query}, "after": {b.After}})
 }
@@ -50,12 +52,12 @@ var queryHelp = []fieldHelp{
 	{"NOT", "NOT container:/test/*", "all others"},
 }
 
-// noData answers a search by data, which a masked client may not do. Its value
-// would be in the address, in the browser's history and in the logs of servers in
-// between.
+// noData is the message for a search by data, which a masked client may not make.
+// The value would appear in the URL, the browser's history and the logs of servers
+// in between.
 const noData = "The console takes no values. Search by data with the API, whose requests carry the query in their body."
 
-// tokens finds tokens, and shows them masked.
+// tokens searches for tokens, and shows them masked.
 func (q *request) tokens() error {
 	c, t, err := q.inTenant()
 	if err != nil {
@@ -96,8 +98,9 @@ func (b *tokensBody) find(q *request, c *vault.Client, after string) error {
 	return nil
 }
 
-// explain says what is wrong with the search, if that is why it failed. A query
-// that may hold a value is not shown again, even if it cannot be read.
+// explain puts the problem on the page if the search itself is wrong, and reports
+// whether it is. The page does not repeat a query that may hold a value, even if
+// it cannot be parsed.
 func (b *tokensBody) explain(err error) bool {
 	bad := problemsOf(err)
 	switch {
@@ -116,7 +119,8 @@ func (b *tokensBody) explain(err error) bool {
 	return true
 }
 
-// token shows one, masked, and what the log has about it.
+// token shows one, masked, and what the log has about it, without reads made in the
+// console: this page makes one.
 func (q *request) token() error {
 	c, t, err := q.inTenant()
 	if err != nil {
@@ -127,7 +131,7 @@ func (q *request) token() error {
 	if err != nil {
 		return err
 	}
-	log, err := c.ListLogs(q.r.Context(), vault.ListLogsParams{EntityType: string(token.Type), EntityID: id, PageParams: vault.PageParams{Size: listSize}})
+	log, _, err := q.readLog(c, vault.LogFilter{EntityType: string(token.Type), EntityID: id}, false, uuid.UUID{})
 	if err != nil {
 		return err
 	}
@@ -136,6 +140,5 @@ func (q *request) token() error {
 		Token   *vault.Token
 		Creator ref
 		Log     []logRow
-		Total   int
-	}{token, q.actorRef(c, in, token.CreatedBy), q.logRows(c, in, log.Data), log.Pagination.TotalItems}))
+	}{token, q.actorRef(c, in, token.CreatedBy), q.logRows(c, in, log)}))
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/seed-72ea4aab/vault/vaulttest"
 )
 
-// look reads a page of the console of a vault, on this machine.
+// look reads a page of a vault's console from this machine.
 func look(t *testing.T, v *vaulttest.Vault, path string) string {
 	t.Helper()
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "http://localhost"+path, nil)
@@ -29,7 +29,7 @@ func look(t *testing.T, v *vaulttest.Vault, path string) string {
 	return page.Body.String()
 }
 
-// wants fails for each text that a page lacks.
+// wants fails for each text missing from a page.
 func wants(t *testing.T, page string, texts ...string) {
 	t.Helper()
 	for _, text := range texts {
@@ -39,8 +39,8 @@ func wants(t *testing.T, page string, texts ...string) {
 	}
 }
 
-// TestEvidencePage shows the newest checkpoint, the lag, the last verification and
-// alarms, or says that evidence is off.
+// TestEvidencePage checks the newest checkpoint, the lag, the last verification
+// and the alarms, and the page of a vault without evidence.
 func TestEvidencePage(t *testing.T) {
 	t.Parallel()
 	wants(t, look(t, vaulttest.New(t), "/evidence"), "Evidence is off", "vault.Config.Evidence")
@@ -62,7 +62,7 @@ type silent struct{}
 func (silent) Latest(context.Context) ([]byte, error) { return nil, errors.New("secret of the anchor") }
 func (silent) Put(context.Context, []byte) error      { return errors.New("secret of the anchor") }
 
-// TestEvidenceAlarms shows an alarm, and the anchor that it is about.
+// TestEvidenceAlarms checks that the page shows an alarm with its anchor.
 func TestEvidenceAlarms(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.Open(t, ":memory:", &vault.Config{Evidence: &vault.EvidenceConfig{Anchors: []vault.Anchor{silent{}}}})
@@ -74,7 +74,7 @@ func TestEvidenceAlarms(t *testing.T) {
 	}
 }
 
-// deaf is a destination that takes nothing.
+// deaf is a destination that refuses every entry.
 type deaf struct{}
 
 func (deaf) Send(context.Context, []byte, string) error {
@@ -92,7 +92,7 @@ func (w *world) trail() {
 	}
 }
 
-// TestSinksPage shows a sink that works and one that does not, by tenant.
+// TestSinksPage checks a working sink and a failing sink, by tenant.
 func TestSinksPage(t *testing.T) {
 	t.Parallel()
 	wants(t, look(t, vaulttest.New(t), "/sinks"), "No log sinks", "--log-sink")
@@ -111,7 +111,7 @@ func TestSinksPage(t *testing.T) {
 	bad, _, _ = strings.Cut(bad, "</section>")
 	wants(t, good, "<dt>Lag</dt><dd>none</dd>", "<dt>Failures</dt><dd>0</dd>", "<bdi>Acme</bdi>", "<dt>Entries behind</dt><dd>0</dd>")
 	wants(t, bad, "the destination is out of order", " s</dd>")
-	for _, failures := range []string{`<dt>Failures</dt><dd class="bad">[1-9]`, `<bdi>Acme</bdi>.*<td class="num bad">[1-9]`} { // it is tried again and again
+	for _, failures := range []string{`<dt>Failures</dt><dd class="bad">[1-9]`, `<bdi>Acme</bdi>.*<td class="num bad">[1-9]`} { // retries continue
 		if !regexp.MustCompile(failures).MatchString(bad) {
 			t.Errorf("the page lacks %s: %s", failures, bad)
 		}

@@ -34,8 +34,8 @@ const (
 
 var wide = strings.Repeat("w", 200)
 
-// Values that must never reach a browser. The cvc is looked for apart, since its
-// digits may be part of something else.
+// Values that must never reach a browser. The cvc has its own check, because its
+// digits may be part of another text.
 const (
 	secretCard   = "4000056655665556"
 	secretCVC    = "8317"
@@ -56,7 +56,7 @@ func (r *record) Write(p []byte) (int, error) {
 	return r.buf.Write(p)
 }
 
-// text is what was collected, as it was sent and with the entities of HTML decoded.
+// text returns the collected bytes, both as sent and with HTML entities decoded.
 func (r *record) text() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -64,11 +64,11 @@ func (r *record) text() string {
 	return sent + "\n" + html.UnescapeString(sent)
 }
 
-// alone matches the cvc where it is no part of an id, a number or a time, nor the
-// length of what follows in HTTP.
+// alone matches the cvc where it is not part of an id, a number or a time, and not
+// a length in HTTP.
 var alone = regexp.MustCompile(`(?:^|[^0-9A-Za-z.-]|%[0-9A-Fa-f]{2})` + secretCVC + `(?:$|[^0-9A-Za-z.\r-])`)
 
-// recordedListener notes what is sent on all connections.
+// recordedListener records the bytes sent on all connections.
 type recordedListener struct {
 	net.Listener
 	to *record
@@ -92,8 +92,8 @@ func (c *recordedConn) Write(p []byte) (int, error) {
 	return c.Conn.Write(p)
 }
 
-// world is a vault with something of everything, and a console in front of it. In
-// it one signs in by naming a role.
+// world is a vault with at least one entity of each kind, and a console in front
+// of it. Visitors sign in by naming a role.
 type world struct {
 	*vaulttest.Vault
 	t        *testing.T
@@ -111,8 +111,8 @@ type world struct {
 	receiver *httptest.Server
 }
 
-// keyGate is an observer that holds calls which seal under the master key, as a
-// rotation makes them, while it is shut.
+// keyGate is an observer that can block the calls of a rotation that seal under
+// the master key.
 type keyGate struct {
 	mu   sync.Mutex
 	open chan struct{} // nil while the gate is open
@@ -150,14 +150,14 @@ func roleOf(r *http.Request) (console.User, error) {
 	return console.User{ID: cookie.Value + "@example.com", Role: role}, nil
 }
 
-// newWorld makes a world whose reactors run in this process, which costs less than
-// workers do.
+// newWorld makes a world whose reactors run in this process, which is faster than
+// workers.
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	return newWorldOn(t, jsruntime.NewInProcess(nil))
 }
 
-// trailed keeps evidence and has two log sinks, one of which does not work.
+// trailed keeps evidence and has two log sinks, one of them broken.
 func trailed(c *vault.Config) {
 	c.Evidence = &vault.EvidenceConfig{Origin: "vault.example/log"}
 	c.Sinks = []vault.Sink{{Name: "archive", Sender: vault.LogWriter(io.Discard), FromStart: true}, {Name: "siem", Sender: deaf{}, Format: vault.FormatOCSF, FromStart: true}}
@@ -202,7 +202,7 @@ func must[T any](t *testing.T) func(T, error) T {
 	}
 }
 
-// fill puts something of everything into the vault.
+// fill adds at least one entity of each kind to the vault.
 func (w *world) fill() {
 	t, ctx := w.t, w.t.Context()
 	w.secrets = []string{secretCard, secretText, secretConfig, secretArg, w.PublicKey, w.PrivateKey, w.ManagementKey, must[*vault.Tenant](t)(w.Owner.GetTenant(ctx)).WebhookSecret}
@@ -229,9 +229,9 @@ func (w *world) fill() {
 	w.session = w.newSession()
 }
 
-// fillTokens puts tokens into the vault, and has the reactor see them. Nothing may
-// move the clock by an hour afterwards: the cvc would be gone, and could not be
-// shown by mistake.
+// fillTokens adds tokens, and passes them to the reactor. Nothing may advance the
+// clock by an hour afterwards, because the cvc would be deleted and could not
+// leak.
 func (w *world) fillTokens() {
 	w.t.Helper()
 	t, ctx := w.t, w.t.Context()
@@ -270,7 +270,7 @@ func (w *world) newSession() uuid.UUID {
 	return must[*vault.Page[vault.SessionInfo]](w.t)(w.Owner.ListSessions(ctx, vault.ListSessionsParams{})).Data[0].ID
 }
 
-// killJob has a callback fail until it is given up.
+// killJob makes a callback fail until its job is dead.
 func (w *world) killJob() {
 	w.t.Helper()
 	ctx := w.t.Context()
@@ -301,8 +301,8 @@ func (w *world) checkSecrets() {
 	}
 }
 
-// TestCVCIsFound has the cvc sent in the ways in which a page would have it, and its
-// digits as part of something else.
+// TestCVCIsFound sends the cvc in each form that a page could have, and its digits
+// as part of other texts.
 func TestCVCIsFound(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]bool{
@@ -325,7 +325,7 @@ func (w *world) inTenant(path string) string {
 	return w.console("tenants/" + w.Acme.ID.String() + "/" + path)
 }
 
-// pages are the addresses of all pages, by name.
+// pages returns the paths of all pages, by name.
 func (w *world) pages() map[string]string {
 	explain := url.Values{"holder": {"application " + w.app.ID.String()}, "permission": {"token:read"}, "token": {"order-1"}}
 	return map[string]string{
@@ -340,7 +340,7 @@ func (w *world) pages() map[string]string {
 	}
 }
 
-// visitor is a browser without a screen.
+// visitor is an HTTP client with cookies.
 type visitor struct {
 	t      *testing.T
 	w      *world
@@ -360,7 +360,7 @@ func (w *world) as(role string) *visitor {
 	return v
 }
 
-// jar keeps cookies of one host.
+// jar keeps the cookies of one host.
 type jar struct {
 	mu  sync.Mutex
 	all map[string]*http.Cookie
@@ -408,7 +408,7 @@ func (v *visitor) get(address string) (int, string) {
 	return v.do(must[*http.Request](v.t)(http.NewRequestWithContext(v.t.Context(), http.MethodGet, address, nil)))
 }
 
-// post sends a form as a page of the console does.
+// post sends a form like a page of the console.
 func (v *visitor) post(address string, form url.Values) (int, string) {
 	v.t.Helper()
 	return v.send(address, form, map[string]string{"Sec-Fetch-Site": "same-origin", "Origin": v.w.server.URL})

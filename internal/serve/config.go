@@ -20,30 +20,30 @@ import (
 	"github.com/seed-72ea4aab/vault/httpserver"
 )
 
-// Config is what the flags of a server say.
+// Config holds the flags of a server.
 type Config struct {
 	Database
-	// Evidence is whether the server keeps evidence of the audit log, unless a flag
-	// says otherwise.
+	// Evidence is the default for keeping evidence of the audit log. A flag overrides
+	// it.
 	Evidence bool
 	evidence evidenceFlags
 
 	addr        string
-	masterKey   string // from the environment; wins over the file
+	masterKey   string // from the environment; takes precedence over the file
 	otherKey    string // the second master key itself, from the environment
-	createKey   bool   // if there is none
+	createKey   bool   // if no key exists
 	credentials string
 	prefix      string
 	newTenant   string
 	rotateKeys  string // a tenant's id, or everyTenant
 	tlsCert     string
 	tlsKey      string
-	modules     string // folder with the packages that tenants' code may require
-	demo        bool   // has a demo tenant
-	printLink   bool   // of the console, also where no person may be looking
+	modules     string // directory with the packages that tenants' code may require
+	demo        bool   // create a demo tenant
+	printLink   bool   // print the console link even without a terminal
 
 	origins        list
-	rateLimit      float64 // requests a second of each application; 0 for no limit
+	rateLimit      float64 // requests per second for each application; 0 for no limit
 	rateBurst      int
 	strictReadLogs bool
 	fullAudit      bool
@@ -53,12 +53,12 @@ type Config struct {
 	sinks          sinkList // destinations of the audit log
 
 	consoleFlags consoleFlags
-	console      *consolePages // nil for none
+	console      *consolePages // nil without a console
 	metrics      *metrics      // set when the vault is opened
 }
 
-// Flags ties the config to flags, and sets the defaults. Nothing is created and
-// nobody is let in unless a flag asks for it.
+// Flags binds the config to flags, and sets the defaults. Without flags, the
+// server creates nothing and lets no one in.
 func (c *Config) Flags(f *flag.FlagSet) {
 	c.Path, c.KeyFile = "vault.db", "vault.key"
 	c.Database.Flags(f)
@@ -83,7 +83,7 @@ func (c *Config) Flags(f *flag.FlagSet) {
 	c.consoleFlags.flags(f)
 }
 
-// list is a flag with values that are separated by commas. It may be repeated.
+// list is a flag with comma-separated values. It may be repeated.
 type list []string
 
 // String implements flag.Value.
@@ -100,7 +100,7 @@ func (l *list) Set(text string) error {
 	return nil
 }
 
-// networks is a flag with addresses and networks, separated by commas. It may be
+// networks is a flag with comma-separated addresses and networks. It may be
 // repeated.
 type networks []netip.Prefix
 
@@ -129,13 +129,13 @@ func (l *networks) Set(text string) error {
 	return nil
 }
 
-// taskFlags ties the config to the flags that do one thing and exit.
+// taskFlags binds the config to the flags that do one task and exit.
 func (c *Config) taskFlags(f *flag.FlagSet) {
 	f.StringVar(&c.newTenant, "new-tenant", "", "create a tenant with this `name`, print its keys as one line of JSON, and exit")
 	f.StringVar(&c.rotateKeys, "rotate-keys", "", "give the tenant with this `id`, or \""+everyTenant+"\" tenants, new data keys, and exit")
 }
 
-// freePort is an address on this machine alone, at a port that is free.
+// freePort is a loopback address with a free port.
 const freePort = "127.0.0.1:0"
 
 func parseFlags(args []string, stderr io.Writer) (*Config, error) {
@@ -150,7 +150,7 @@ func parseFlags(args []string, stderr io.Writer) (*Config, error) {
 	var empty error
 	f.Visit(func(given *flag.Flag) {
 		if (given.Name == "new-tenant" || given.Name == "rotate-keys") && given.Value.String() == "" {
-			empty = fmt.Errorf("-%s must not be empty", given.Name) // else a server would start
+			empty = fmt.Errorf("-%s must not be empty", given.Name) // otherwise a server would start
 		}
 	})
 	if empty != nil {
@@ -162,7 +162,7 @@ func parseFlags(args []string, stderr io.Writer) (*Config, error) {
 	return c, c.check()
 }
 
-// check checks all flags, so that nothing is created before they are understood.
+// check checks all flags before anything is created.
 func (c *Config) check() error {
 	return errors.Join(c.Database.check(), c.checkServer(), c.checkTasks(), c.checkEvidence(), c.consoleFlags.check(), c.options(nil).Check())
 }
@@ -215,7 +215,7 @@ func checkAddress(name, addr string) error {
 	return nil
 }
 
-// options are those of the REST API.
+// options returns the options of the REST API.
 func (c *Config) options(logger *slog.Logger) *httpserver.Options {
 	o := &httpserver.Options{Prefix: c.prefix, Origins: c.origins, TrustedProxies: c.proxies}
 	if c.requestLog {
@@ -231,7 +231,8 @@ func (c *Config) options(logger *slog.Logger) *httpserver.Options {
 	return o
 }
 
-// baseURL is the address at which a client on this machine reaches the server.
+// baseURL returns the address at which a client on this machine reaches the
+// server.
 func (c *Config) baseURL(listener string) string {
 	scheme := "http"
 	if c.tlsCert != "" {

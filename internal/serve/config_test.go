@@ -59,7 +59,7 @@ func TestBaseURL(t *testing.T) {
 }
 
 // TestNothingIsCreatedBeforeTheFlagsAreUnderstood starts servers that cannot run,
-// and looks for what they leave behind.
+// and checks that they leave no files behind.
 func TestNothingIsCreatedBeforeTheFlagsAreUnderstood(t *testing.T) {
 	t.Parallel()
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
@@ -83,8 +83,8 @@ func TestNothingIsCreatedBeforeTheFlagsAreUnderstood(t *testing.T) {
 	}
 }
 
-// TestTheToolCreatesNoKey starts the server of the tool, which makes a master key
-// only when it is asked to, and no tenant.
+// TestTheToolCreatesNoKey checks that the tool's server creates a master key only
+// on request, and never a tenant.
 func TestTheToolCreatesNoKey(t *testing.T) {
 	t.Parallel()
 	for _, asked := range []bool{false, true} {
@@ -100,7 +100,7 @@ func TestTheToolCreatesNoKey(t *testing.T) {
 			t.Fatal(err)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
-		cancel() // it serves nothing, and ends
+		cancel() // it serves nothing and returns
 		err := tool.Serve(ctx, func(string) string { return "" }, io.Discard, io.Discard)
 		if !asked && (err == nil || !strings.Contains(err.Error(), "--create-key")) {
 			t.Errorf("without a key: %v", err)
@@ -114,7 +114,7 @@ func TestTheToolCreatesNoKey(t *testing.T) {
 	}
 }
 
-// TestOptionsOfTheAPI finds the flags in the options.
+// TestOptionsOfTheAPI checks that the flags set the options.
 func TestOptionsOfTheAPI(t *testing.T) {
 	t.Parallel()
 	c, err := parseFlags([]string{"-cors-origins", "https://a.example, https://b.example", "-rate-limit", "2.5", "-request-log=false", "-schema", "s", "-max-conns", "9"}, io.Discard)

@@ -18,14 +18,14 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/terminal"
 )
 
-// consoleFlags say where the console is, and who may enter.
+// consoleFlags configure the address and the users of the console.
 type consoleFlags struct {
-	addr     string   // where it listens; empty for none
-	url      string   // where a proxy in front serves it
-	linkFile string   // gets the link, instead of the terminal
-	header   string   // in which a proxy names the user
-	role     string   // of users whom a header names
-	proxies  networks // whose headers are believed
+	addr     string   // listen address; empty for no console
+	url      string   // base URL at a proxy in front
+	linkFile string   // file for the link, instead of the terminal
+	header   string   // header in which a proxy names the user
+	role     string   // role of the users in that header
+	proxies  networks // trusted to set that header
 }
 
 func (c *consoleFlags) flags(f *flag.FlagSet) {
@@ -68,7 +68,7 @@ func checkConsoleURL(text string) error {
 	return nil
 }
 
-// ParseRole returns the role with a name.
+// ParseRole returns the role with this name.
 func ParseRole(name string) (console.Role, error) {
 	for _, role := range []console.Role{console.Viewer, console.Operator, console.Owner} {
 		if role.String() == name {
@@ -78,7 +78,7 @@ func ParseRole(name string) (console.Role, error) {
 	return 0, errors.New("a role is viewer, operator or owner")
 }
 
-// believed are the addresses of proxies whose header is believed.
+// believed returns the addresses of the proxies whose header is trusted.
 func (c *consoleFlags) believed() networks {
 	if len(c.proxies) == 0 {
 		return networks{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")}
@@ -86,10 +86,10 @@ func (c *consoleFlags) believed() networks {
 	return c.proxies
 }
 
-// errNoHeader means that a request did not come from a proxy that names its user.
+// errNoHeader means that no trusted proxy names the user of a request.
 var errNoHeader = errors.New("serve: no proxy names the user of the request")
 
-// byHeader returns a function that takes the user from the header of a proxy.
+// byHeader returns an Authorize that takes the user from the header of a proxy.
 func (c *consoleFlags) byHeader() func(*http.Request) (console.User, error) {
 	proxies := c.believed()
 	role, _ := ParseRole(c.role)
@@ -109,8 +109,8 @@ func (c *consoleFlags) byHeader() func(*http.Request) (console.User, error) {
 }
 
 // consolePages is the console of a server. It has its own listener, because
-// tenants choose what proxies relay: a page on the API's origin could use the
-// console with the rights of whoever is signed in.
+// tenants control the responses that proxies relay. A page on the API's origin
+// could use the console with the rights of the signed-in user.
 type consolePages struct {
 	consoleFlags
 	recorder *console.Recorder
@@ -120,7 +120,7 @@ type consolePages struct {
 	pages    http.Handler
 }
 
-// newConsole returns the console that flags ask for; nil if they do not.
+// newConsole returns the console that the flags configure, or nil.
 func newConsole(cfg *Config) *consolePages {
 	if cfg.consoleFlags.addr == "" || cfg.newTenant != "" || cfg.rotateKeys != "" {
 		return nil
@@ -131,7 +131,7 @@ func newConsole(cfg *Config) *consolePages {
 }
 
 // server returns the server of the console, whose pages are at base. Links that
-// are sealed under the key sign in.
+// are sealed under key sign users in.
 func (c *consolePages) server(v *vault.Vault, key vault.AEAD, base string, logger *slog.Logger) *http.Server {
 	stop := make(chan struct{})
 	c.base = strings.TrimSuffix(base, "/") + "/"
@@ -145,7 +145,7 @@ func (c *consolePages) server(v *vault.Vault, key vault.AEAD, base string, logge
 		c.pages = c.link.Handler(console.Handler(v, options))
 	}
 	srv := newServer(c, logger)
-	srv.RegisterOnShutdown(func() { close(stop) }) // pages that are left open do not hold it up
+	srv.RegisterOnShutdown(func() { close(stop) }) // end the streams of open pages
 	return srv
 }
 
@@ -162,9 +162,9 @@ func (c *Config) consoleInClear() bool {
 	return err != nil || !addr.IsLoopback()
 }
 
-// banner says where the console is. The link appears where only the person who
-// started the server sees it: on a terminal, or in a file with mode 0600. What
-// a service prints ends in logs, which more people read.
+// banner prints the address of the console. The link appears where only the person
+// who started the server sees it: on a terminal, or in a file with mode 0600. The
+// output of a service goes to logs, which more people read.
 func (c *consolePages) banner(w io.Writer, p terminal.Palette, always bool, logger *slog.Logger) {
 	if c == nil {
 		return
@@ -191,8 +191,8 @@ func (c *consolePages) banner(w io.Writer, p terminal.Palette, always bool, logg
 	}
 }
 
-// ServeHTTP serves the pages. When somebody comes after the session of the link is
-// over, there is a new link.
+// ServeHTTP serves the pages. On a request after the link's session has ended, it
+// prints a new link.
 func (c *consolePages) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if c.show != nil {
 		if link, ok := c.link.Renew(c.base); ok {

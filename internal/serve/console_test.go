@@ -22,7 +22,7 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/terminal"
 )
 
-// output is what a server prints, while it runs.
+// output collects the output of a running server.
 type output struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -66,7 +66,7 @@ func runServer(t *testing.T, args ...string) *running {
 	return s
 }
 
-// await waits until the server has printed something.
+// await waits until the output of the server matches a pattern.
 func (s *running) await(pattern string) string {
 	s.t.Helper()
 	for {
@@ -81,7 +81,7 @@ func (s *running) await(pattern string) string {
 	}
 }
 
-// end stops the server, which must have nothing left to wait for.
+// end stops the server, which must shut down without waiting.
 func (s *running) end() {
 	s.t.Helper()
 	s.stop()
@@ -104,8 +104,8 @@ func get(t *testing.T, c *http.Client, address string) (int, string) {
 	return res.StatusCode, string(body)
 }
 
-// TestTheConsoleOpensOnce starts a server, opens the link that it prints twice,
-// and leaves a page open while the server stops.
+// TestTheConsoleOpensOnce opens the printed link twice, and leaves a page open
+// while the server stops.
 func TestTheConsoleOpensOnce(t *testing.T) {
 	t.Parallel()
 	s := runServer(t)
@@ -127,8 +127,8 @@ func TestTheConsoleOpensOnce(t *testing.T) {
 	s.end()
 }
 
-// TestTheConsoleIsNotOnTheOriginOfTheAPI finds that the two listen at different
-// ports, and that neither serves what is the other's.
+// TestTheConsoleIsNotOnTheOriginOfTheAPI checks that the console and the API
+// listen on different ports, and that neither serves the paths of the other.
 func TestTheConsoleIsNotOnTheOriginOfTheAPI(t *testing.T) {
 	t.Parallel()
 	s := runServer(t)
@@ -155,8 +155,8 @@ func TestTheConsoleIsNotOnTheOriginOfTheAPI(t *testing.T) {
 	s.end()
 }
 
-// TestTheConsoleIsAskedFor looks at which servers have a console, and where its
-// link leads.
+// TestTheConsoleIsAskedFor checks which flags start a console, and where its link
+// leads.
 func TestTheConsoleIsAskedFor(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -188,8 +188,8 @@ func TestTheConsoleIsAskedFor(t *testing.T) {
 	}
 }
 
-// TestALinkAfterTheSession finds that a new link is printed when somebody comes
-// after the session is over, and only then.
+// TestALinkAfterTheSession checks that a request after the end of the session
+// prints a new link, and that no earlier request does.
 func TestALinkAfterTheSession(t *testing.T) {
 	t.Parallel()
 	var printed strings.Builder

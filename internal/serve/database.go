@@ -12,23 +12,23 @@ import (
 	"github.com/seed-72ea4aab/vault/storage/sqlite"
 )
 
-// Database says where the data of a vault is, and how to reach it. All commands
-// that work on a database share its flags, so that no two of them understand the
-// same environment differently.
+// Database configures where the data of a vault is, and how to reach it. All
+// commands that work on a database share its flags, so that they interpret the
+// environment in the same way.
 type Database struct {
-	Path         string // of a SQLite file, or a postgres:// URL
-	KeyFile      string // with the master key
-	OtherKeyFile string // with a second master key
+	Path         string // of a SQLite file, or a postgres:// SQLite file, or a postgres:// URL
+	KeyFile      string // file with the master key
+	OtherKeyFile string // file with a second master key
 	Schema       string // of the tables on PostgreSQL
-	Pooler       bool   // stands before a PostgreSQL
+	Pooler       bool   // a pooler is in front of PostgreSQL
 	MaxConns     int    // to PostgreSQL; zero for the default
 
-	// AllowPrivateEgress lets tenants' requests go to plain http and to private
-	// addresses. That is for development.
+	// AllowPrivateEgress lets tenants' requests use plain HTTP and reach private
+	// addresses. It is for development.
 	AllowPrivateEgress bool
 }
 
-// Flags ties the database to flags. Fields that are set already are defaults.
+// Flags binds the database to flags. Fields that are already set are the defaults.
 func (d *Database) Flags(f *flag.FlagSet) {
 	f.StringVar(&d.Path, "db", d.Path, "database: the `path` of a SQLite file, or a postgres:// URL")
 	f.StringVar(&d.KeyFile, "key-file", d.KeyFile, "`file` with the master key, unless "+masterKeyVariable+" holds it")
@@ -49,12 +49,12 @@ func (d *Database) Open(ctx context.Context, mode storage.MigrateMode) (vault.St
 	return sqlite.OpenOptions(ctx, d.Path, &sqlite.Options{Migrate: mode})
 }
 
-// Postgres returns the options for a PostgreSQL.
+// Postgres returns the options for PostgreSQL.
 func (d *Database) Postgres(mode storage.MigrateMode) *postgres.Options {
 	return &postgres.Options{Schema: d.Schema, TransactionPooler: d.Pooler, MaxConns: d.MaxConns, Migrate: mode}
 }
 
-// Egress returns the policy for requests of tenants.
+// Egress returns the policy for tenants' requests.
 func (d *Database) Egress() vault.EgressPolicy {
 	return vault.EgressPolicy{AllowHTTP: d.AllowPrivateEgress, AllowPrivate: d.AllowPrivateEgress}
 }
@@ -71,7 +71,7 @@ func (d *Database) check() error {
 	return nil
 }
 
-// IsPostgres reports whether a database is the URL of a PostgreSQL.
+// IsPostgres reports whether a database is a PostgreSQL URL.
 func IsPostgres(db string) bool {
 	return strings.HasPrefix(db, "postgres://") || strings.HasPrefix(db, "postgresql://")
 }

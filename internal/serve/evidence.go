@@ -14,21 +14,21 @@ import (
 	"github.com/seed-72ea4aab/vault/evidence"
 )
 
-// evidenceFlags say whether and how the server keeps evidence of the log.
+// evidenceFlags configure the evidence of the audit log.
 type evidenceFlags struct {
 	origin  string
 	anchors anchorList
 }
 
-// anchorTimeout bounds a call of an anchor behind a URL.
+// anchorTimeout bounds a call to an anchor behind a URL.
 const anchorTimeout = 20 * time.Second
 
-// anchorList is a flag that may be given several times.
+// anchorList is a flag that may be repeated.
 type anchorList []string
 
 func (l *anchorList) String() string { return strings.Join(*l, ",") }
 
-// Set adds an anchor. In a variable of the environment, commas separate several.
+// Set adds anchors. In an environment variable, commas separate them.
 func (l *anchorList) Set(text string) error {
 	for _, a := range strings.Split(text, ",") {
 		path, isFile := strings.CutPrefix(a, "file:")
@@ -53,7 +53,8 @@ func (c *Config) checkEvidence() error {
 	return evidence.CheckOrigin(c.evidence.origin)
 }
 
-// evidenceConfig returns how the vault keeps evidence; nil for not at all.
+// evidenceConfig returns the evidence settings of the vault, or nil without
+// evidence.
 func (c *Config) evidenceConfig() *vault.EvidenceConfig {
 	if !c.Evidence {
 		return nil
@@ -69,7 +70,7 @@ func (c *Config) evidenceConfig() *vault.EvidenceConfig {
 	return out
 }
 
-// evidenceMetrics reports the state of the evidence.
+// evidenceMetrics exports the state of the evidence.
 type evidenceMetrics struct{ v *vault.Vault }
 
 var (
@@ -128,7 +129,7 @@ func (m evidenceMetrics) Collect(all chan<- prometheus.Metric) {
 	}
 }
 
-// one is 1 for true.
+// one returns 1 for true and 0 for false.
 func one(yes bool) float64 {
 	if yes {
 		return 1

@@ -12,7 +12,7 @@ import (
 	"github.com/seed-72ea4aab/vault"
 )
 
-// Environment variables that hold the master key, and a second one.
+// Environment variables for the master key and a second master key.
 const (
 	masterKeyVariable = "TOKENVAULT_MASTER_KEY"
 	otherKeyVariable  = "TOKENVAULT_OTHER_MASTER_KEY"
@@ -43,14 +43,14 @@ func loadMasterKey(cfg *Config, logger *slog.Logger) (key *vault.Key, created bo
 	return key, false, err
 }
 
-// warnOfReaders warns when others can read a file with a key.
+// warnOfReaders logs a warning if other users can read a key file.
 func warnOfReaders(file string, logger *slog.Logger) {
 	if info, err := os.Stat(file); err == nil && info.Mode().Perm()&^private != 0 {
 		logger.Warn("other users can read the master key; set the mode of the file to 0600", "file", file)
 	}
 }
 
-// otherMasterKey returns the second master key, if there is one.
+// otherMasterKey returns the second master key, if one is configured.
 func otherMasterKey(cfg *Config, logger *slog.Logger) ([]vault.AEAD, error) {
 	text := cfg.otherKey
 	if text == "" && cfg.OtherKeyFile == "" {
@@ -71,8 +71,8 @@ func otherMasterKey(cfg *Config, logger *slog.Logger) ([]vault.AEAD, error) {
 	return []vault.AEAD{key}, nil
 }
 
-// createMasterKey writes a new master key. If another process is faster, its key
-// is the one.
+// createMasterKey writes a new master key. If another process is faster, it
+// returns that process's key.
 func createMasterKey(path string) (*vault.Key, bool, error) {
 	key := vault.NewKey()
 	temp, err := writeTemp(path, []byte(key.Text()+"\n"))
@@ -95,10 +95,10 @@ func createMasterKey(path string) (*vault.Key, bool, error) {
 	return key, true, syncFolder(path)
 }
 
-// writeTemp writes a private file next to path, to be renamed to it once it is
-// complete and on disk.
+// writeTemp writes a private file next to path. The caller renames it to path once
+// it is complete and on disk.
 func writeTemp(path string, content []byte) (string, error) {
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*") // has mode 0600
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*") // mode 0600
 	if err != nil {
 		return "", err
 	}
@@ -110,7 +110,7 @@ func writeTemp(path string, content []byte) (string, error) {
 	return f.Name(), nil
 }
 
-// syncFolder makes the name of a new file as durable as the file.
+// syncFolder makes the name of a new file durable.
 func syncFolder(path string) error {
 	d, err := os.Open(filepath.Dir(path))
 	if err != nil {
@@ -119,7 +119,7 @@ func syncFolder(path string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// credentials are the keys of a tenant's applications, as the file holds them.
+// credentials are the API keys of a tenant's applications, as stored in the file.
 type credentials struct {
 	BaseURL       string `json:"base_url"`
 	TenantID      string `json:"tenant_id"`
@@ -128,7 +128,7 @@ type credentials struct {
 	ManagementKey string `json:"management_key"`
 }
 
-// readCredentials reads the file. It returns nil if there is no such file.
+// readCredentials reads the file. It returns nil if the file does not exist.
 func readCredentials(path string) (*credentials, error) {
 	text, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -156,7 +156,7 @@ func (c *credentials) write(path string) error {
 	return nil
 }
 
-// replaceFile writes a private file, in place of one that may be there.
+// replaceFile writes a private file, and replaces an existing file.
 func replaceFile(path, content string) error {
 	temp, err := writeTemp(path, []byte(content))
 	if err != nil {

@@ -14,21 +14,21 @@ import (
 	"github.com/seed-72ea4aab/vault/console"
 )
 
-// linkLife is how long a link of tokenvault console link can be opened.
+// linkLife is how long a link from tokenvault console link is valid.
 const linkLife = 10 * time.Minute
 
-// clockSkew is how far the clocks of two machines may be apart.
+// clockSkew is the tolerated difference between the clocks of two machines.
 const clockSkew = time.Minute
 
 // maxLink bounds the length of a sealed link.
 const maxLink = 2000
 
-// linkAD is the associated data of sealed links, which tells them from all else
-// that is sealed under the master key.
+// linkAD is the associated data of sealed links. It separates them from all other
+// data under the master key.
 var linkAD = []byte("tokenvault console link")
 
-// sealedLink is what a link of tokenvault console link says. Whoever has the
-// master key can make one, and can read all data anyway.
+// sealedLink is the content of a link from tokenvault console link. Only a holder
+// of the master key can make a link, and could read all data anyway.
 type sealedLink struct {
 	ID     string    `json:"id"`
 	User   string    `json:"user"`
@@ -37,7 +37,7 @@ type sealedLink struct {
 }
 
 // SealLink returns a URL that signs a user in at the console of a server with the
-// same master key, once, within ten minutes.
+// same master key. It works once, within ten minutes.
 func SealLink(key vault.AEAD, base, user string, role console.Role) (string, error) {
 	if err := checkConsoleURL(base); err != nil {
 		return "", &FlagError{err}
@@ -53,8 +53,7 @@ func SealLink(key vault.AEAD, base, user string, role console.Role) (string, err
 	return strings.TrimSuffix(base, "/") + "/?link=" + base64.RawURLEncoding.EncodeToString(token), nil
 }
 
-// ConsoleURL returns the URL of a console that listens at an address of this
-// machine.
+// ConsoleURL returns the URL of a console that listens on this machine.
 func ConsoleURL(addr string, tls bool) (string, error) {
 	if err := checkAddress("--console", addr); err != nil {
 		return "", &FlagError{err}
@@ -69,8 +68,8 @@ func ConsoleURL(addr string, tls bool) (string, error) {
 	return c.baseURL(addr) + "/", nil
 }
 
-// linkReader takes sealed links, each once. It does not remember the links that
-// earlier processes took, so it takes none from before it began.
+// linkReader accepts each sealed link once. It does not know which links earlier
+// processes accepted, so it refuses links from before its start.
 type linkReader struct {
 	key   vault.AEAD
 	now   func() time.Time
@@ -84,7 +83,7 @@ func newLinkReader(key vault.AEAD) *linkReader {
 	return &linkReader{key: key, now: time.Now, begun: time.Now(), used: map[string]time.Time{}}
 }
 
-// accept returns the user whom a link signs in.
+// accept returns the user that a link signs in.
 func (l *linkReader) accept(token string) (console.User, bool) {
 	link, ok := l.open(token)
 	if !ok {

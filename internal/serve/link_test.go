@@ -53,12 +53,12 @@ func TestSealedLinksSignInOnce(t *testing.T) {
 	}
 }
 
-// TestSealedLinksExpire moves the clock of a server.
+// TestSealedLinksExpire advances the clock of a server.
 func TestSealedLinksExpire(t *testing.T) {
 	t.Parallel()
 	key := vault.NewKey()
 	for name, c := range map[string]struct {
-		begun, now time.Duration // from when the link was made
+		begun, now time.Duration // relative to when the link was made
 		want       bool
 	}{
 		"at once": {-time.Hour, 0, true}, "after a while": {-time.Hour, linkLife - time.Minute, true}, "too late": {-time.Hour, linkLife + time.Minute, false},
@@ -78,8 +78,8 @@ func TestSealedLinksExpire(t *testing.T) {
 	}
 }
 
-// TestTheLinkIsNotPrintedForServices finds that a server without a terminal says how
-// to sign in, and that a file with the link is private.
+// TestTheLinkIsNotPrintedForServices checks that a server without a terminal
+// explains how to sign in, and that the file with the link is private.
 func TestTheLinkIsNotPrintedForServices(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "link")
@@ -102,7 +102,7 @@ func TestTheLinkIsNotPrintedForServices(t *testing.T) {
 	}
 }
 
-// TestTheHeaderOfAProxy believes proxies, and nobody else.
+// TestTheHeaderOfAProxy checks that only the header of a trusted proxy counts.
 func TestTheHeaderOfAProxy(t *testing.T) {
 	t.Parallel()
 	flags := consoleFlags{addr: freePort, header: "X-User", role: "operator", proxies: networks{netip.MustParsePrefix("10.0.0.0/24"), netip.MustParsePrefix("192.0.2.7/32")}}

@@ -54,7 +54,8 @@ func newMetrics(runtime func() script.Stats) *metrics {
 	return m
 }
 
-// watch adds the figures of an open vault's sinks, evidence and clock.
+// watch adds the figures about the sinks, the evidence and the clock of an open
+// vault.
 func (m *metrics) watch(v *vault.Vault) {
 	m.registry.MustRegister(sinkMetrics{v}, evidenceMetrics{v}, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "vault_clock_ahead_seconds", Help: "How far the clock of this node is ahead of the database's.",

@@ -17,12 +17,13 @@ import (
 // everyTenant stands for all tenants in -rotate-keys.
 const everyTenant = "all"
 
-// rotateAtOnce is how many tenants are rotated at a time. A rotation mostly waits.
+// rotateAtOnce is how many tenants are rotated concurrently. A rotation mostly
+// waits.
 const rotateAtOnce = 8
 
-// rotateKeys gives tenants new data keys, while servers use the same database,
-// and returns a line that says so. If one tenant fails, or the program is
-// stopped, what has been rotated stays rotated; running it again continues.
+// rotateKeys gives tenants new data keys while servers use the same database, and
+// returns a line about the result. If a tenant fails or the program is stopped,
+// finished work remains. Running it again continues.
 func rotateKeys(ctx context.Context, v *vault.Vault, cfg *Config, bar *terminal.Progress) (string, error) {
 	tenants, err := tenantsToRotate(ctx, v, cfg.rotateKeys)
 	if err != nil {
@@ -39,9 +40,9 @@ func rotateKeys(ctx context.Context, v *vault.Vault, cfg *Config, bar *terminal.
 	return fmt.Sprintf("Rotated the keys of %s: %d rows resealed in %s.", who, rows, bar.Took().Round(time.Second)), nil
 }
 
-// Rotate gives tenants new data keys, some at a time, and returns how many rows it
-// has resealed. A tenant that has been deleted meanwhile is passed over if the
-// tenants are all that there are, and else an error. After an error, calling it
+// Rotate gives tenants new data keys, several at a time, and returns the number of
+// resealed rows. If all is true, it skips tenants that were deleted in the
+// meantime; otherwise a deleted tenant is an error. After an error, calling it
 // again continues.
 func Rotate(ctx context.Context, v *vault.Vault, tenants []uuid.UUID, all bool, bar *terminal.Progress) (int, error) {
 	r := &rotation{bar: bar, all: all, done: make([]int, len(tenants))}
@@ -78,8 +79,8 @@ func tenantsToRotate(ctx context.Context, v *vault.Vault, which string) ([]uuid.
 	return ids, nil
 }
 
-// countTokens returns how many tokens a tenant has. It asks for a page beyond the
-// last one, so that nothing is read and no reads are logged.
+// countTokens returns the number of tokens of a tenant. It lists a page beyond the
+// last one, so that it reads no token and logs no read.
 func countTokens(ctx context.Context, v *vault.Vault, tenant uuid.UUID) (int, error) {
 	page, err := v.Tenant(tenant).ListTokens(ctx, vault.ListTokensParams{PageParams: vault.PageParams{Page: math.MaxInt32, Size: 1}})
 	if err != nil {
@@ -91,14 +92,14 @@ func countTokens(ctx context.Context, v *vault.Vault, tenant uuid.UUID) (int, er
 // rotation is the rotation of several tenants in progress.
 type rotation struct {
 	bar   *terminal.Progress
-	all   bool // of all tenants
-	total int  // tokens; other rows are few
+	all   bool // the user chose all tenants
+	total int  // tokens, because other rows are few
 
 	mu   sync.Mutex
 	done []int // rows of each tenant
 }
 
-// run rotates all tenants, some at a time, and returns what went wrong.
+// run rotates all tenants, several at a time, and returns their errors.
 func (r *rotation) run(ctx context.Context, v *vault.Vault, tenants []uuid.UUID) error {
 	r.show()
 	if r.all {
@@ -119,8 +120,8 @@ func (r *rotation) run(ctx context.Context, v *vault.Vault, tenants []uuid.UUID)
 	return errors.Join(failed...)
 }
 
-// failure names the tenant of an error. A tenant that has been deleted meanwhile
-// is not an error, unless the user asked for it by its id.
+// failure adds the tenant to an error. A deleted tenant is an error only if the
+// user named it by id.
 func (r *rotation) failure(tenant uuid.UUID, err error) error {
 	if err == nil || r.all && errors.Is(err, vault.ErrNotFound) {
 		return nil
@@ -143,7 +144,7 @@ func (r *rotation) show() {
 	r.bar.Set("Rotating keys: waiting until no server can still use the old keys", 0, 0)
 }
 
-// sum is how many rows have been resealed.
+// sum returns the number of resealed rows.
 func (r *rotation) sum() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()

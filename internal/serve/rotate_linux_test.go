@@ -26,14 +26,14 @@ func TestMain(m *testing.M) {
 
 var rotatedLine = regexp.MustCompile(`^Rotated the keys of (tenant [0-9a-f-]{36}|all tenants \(1\)): [0-9]+ rows resealed in ([0-9]+m)?[0-9]+s\.\n$`)
 
-// TestRotateKeys rotates on both databases, with and without a terminal: the old
-// key is destroyed, all tokens can be read, one line is printed, and the progress
-// line is erased at the end.
+// TestRotateKeys rotates on both databases, with and without a terminal. The old
+// key is destroyed, all tokens stay readable, one line is printed, and the
+// progress line is erased at the end.
 func TestRotateKeys(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		db, which string
-		width     int // of the terminal; 0 for none
+		width     int // of the terminal; 0 without a terminal
 	}{
 		"one tenant":      {"", "", 0},
 		"all tenants":     {pgtest.URL(t), everyTenant, 0},
@@ -74,7 +74,7 @@ func mainOf(t *testing.T, args []string, stdout, stderr io.Writer) {
 	}
 }
 
-// opened opens the vault that args are about.
+// opened opens the vault that args name.
 func opened(t *testing.T, args []string) *vault.Vault {
 	t.Helper()
 	cfg, err := parseFlags(args, io.Discard)
@@ -89,7 +89,8 @@ func opened(t *testing.T, args []string) *vault.Vault {
 	return v
 }
 
-// newTenantWithTokens gives a rotation something to do.
+// newTenantWithTokens creates a tenant with enough tokens for a rotation of
+// several batches.
 func newTenantWithTokens(t *testing.T, args []string) uuid.UUID {
 	t.Helper()
 	var line bytes.Buffer
@@ -137,7 +138,7 @@ func checkRotated(t *testing.T, args []string, tenant uuid.UUID) {
 	}
 }
 
-// checkDrawn checks that progress was drawn, within the width, and is gone.
+// checkDrawn checks that progress was drawn within the width, and then erased.
 func checkDrawn(t *testing.T, drawn string, width int) {
 	t.Helper()
 	if left := terminaltest.Screen(drawn); left != "" {

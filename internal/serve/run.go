@@ -1,6 +1,6 @@
-// Package serve runs a vault behind REST, as the program examples/server and as
-// tokenvault serve: flags, files with keys, a demo tenant, metrics, and an
-// orderly end.
+// Package serve runs a vault behind REST, for examples/server and tokenvault
+// serve. It handles flags, key files, a demo tenant, metrics and a graceful
+// shutdown.
 package serve
 
 import (
@@ -17,7 +17,7 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// Main is the program examples/server. It ends when ctx does, at the latest.
+// Main runs examples/server. It returns when ctx ends, or earlier.
 func Main(ctx context.Context, args []string, getenv func(string) string, stdout, stderr io.Writer) error {
 	cfg, err := parseFlags(args, stderr)
 	if err != nil {
@@ -26,7 +26,8 @@ func Main(ctx context.Context, args []string, getenv func(string) string, stdout
 	return cfg.run(ctx, getenv, stdout, stderr)
 }
 
-// Serve serves until ctx ends. Master keys of the environment win over files.
+// Serve serves until ctx ends. Master keys in the environment take precedence over
+// files.
 func (c *Config) Serve(ctx context.Context, getenv func(string) string, stdout, stderr io.Writer) error {
 	if err := c.check(); err != nil {
 		return &FlagError{err}
@@ -34,10 +35,10 @@ func (c *Config) Serve(ctx context.Context, getenv func(string) string, stdout, 
 	return c.run(ctx, getenv, stdout, stderr)
 }
 
-// FlagError says what is wrong with the flags of a server.
+// FlagError is an error about the flags of a server.
 type FlagError struct{ error }
 
-// Unwrap returns what is wrong.
+// Unwrap returns the underlying error.
 func (e *FlagError) Unwrap() error { return e.error }
 
 func (c *Config) run(ctx context.Context, getenv func(string) string, stdout, stderr io.Writer) error {
@@ -61,8 +62,8 @@ func (c *Config) logHandler(w io.Writer) slog.Handler {
 	return slog.NewTextHandler(w, nil)
 }
 
-// printLine does something that has one line to show for it. The progress line
-// is gone before that line is printed.
+// printLine runs a task whose result is one line. It erases the progress line
+// before it prints the result.
 func printLine(ctx context.Context, cfg *Config, stdout io.Writer, bar *terminal.Progress, logger *slog.Logger,
 	do func(context.Context, *vault.Vault, *Config, *terminal.Progress) (string, error)) error {
 	v, _, err := openVault(ctx, cfg, logger)
@@ -77,9 +78,9 @@ func printLine(ctx context.Context, cfg *Config, stdout io.Writer, bar *terminal
 	return errors.Join(err, v.Close())
 }
 
-// openVault opens the database with the master key, and returns both. To rotate keys, both must
-// exist: a new database has none to rotate, so a missing one means that -db is
-// mistyped.
+// openVault opens the database with the master key, and returns both. To rotate
+// keys, both must already exist. A new database has no keys to rotate, so a
+// missing one means that -db is mistyped.
 func openVault(ctx context.Context, cfg *Config, logger *slog.Logger) (*vault.Vault, vault.AEAD, error) {
 	if cfg.rotateKeys != "" && !IsPostgres(cfg.Path) {
 		if _, err := os.Stat(cfg.Path); err != nil {
@@ -104,7 +105,7 @@ func openVault(ctx context.Context, cfg *Config, logger *slog.Logger) (*vault.Va
 		Runtime: runtime, Egress: cfg.Egress(),
 	}
 	if cfg.newTenant != "" || cfg.rotateKeys != "" {
-		config.SweepEvery, config.WorkEvery = -1, -1 // servers do that
+		config.SweepEvery, config.WorkEvery = -1, -1 // left to the servers
 	} else {
 		config.Sinks = cfg.sinkConfig()
 	}
@@ -117,7 +118,7 @@ func openVault(ctx context.Context, cfg *Config, logger *slog.Logger) (*vault.Va
 	v, err := vault.Open(ctx, store, joined, config)
 	if errors.Is(err, vault.ErrWrongKey) {
 		if created {
-			err = errors.Join(err, os.Remove(cfg.KeyFile)) // it opens nothing
+			err = errors.Join(err, os.Remove(cfg.KeyFile)) // no data is sealed under it
 		}
 		return nil, nil, fmt.Errorf("%w\nstart with the --key-file or %s that the database was created with", err, masterKeyVariable)
 	}
@@ -127,7 +128,7 @@ func openVault(ctx context.Context, cfg *Config, logger *slog.Logger) (*vault.Va
 	return v, joined, err
 }
 
-// traced puts the trace id of the request on every line that is logged for one.
+// traced adds the trace id of the request to every log line about it.
 type traced struct{ slog.Handler }
 
 func (t traced) Handle(ctx context.Context, r slog.Record) error {

@@ -31,8 +31,8 @@ const (
 )
 
 // serve listens until ctx ends, and then until the requests in progress are done.
-// It listens before it opens the database, so that an address that cannot be had
-// leaves nothing behind; requests wait until the vault is open.
+// It listens before it opens the database, so that an unavailable address leaves
+// nothing behind. Requests wait until the vault is open.
 func serve(ctx context.Context, cfg *Config, stdout io.Writer, logger *slog.Logger) (err error) {
 	var all endpoints
 	defer all.close()
@@ -72,8 +72,8 @@ func serve(ctx context.Context, cfg *Config, stdout io.Writer, logger *slog.Logg
 	return all.drain(done)
 }
 
-// serverCredentials returns where the server is, and the keys of the demo tenant
-// if there is one.
+// serverCredentials returns the address of the server, and the keys of the demo
+// tenant if it has one.
 func serverCredentials(ctx context.Context, v *vault.Vault, cfg *Config, baseURL string) (*credentials, error) {
 	if !cfg.demo {
 		return &credentials{BaseURL: baseURL}, nil
@@ -86,8 +86,8 @@ func serverCredentials(ctx context.Context, v *vault.Vault, cfg *Config, baseURL
 	return creds, creds.write(cfg.credentials)
 }
 
-// newAPI puts the API and the metrics beside each other. A mux would redirect
-// from paths that are not clean, which the API never does.
+// newAPI serves the API and the metrics. It uses no mux, because a mux would
+// redirect unclean paths, which the API never does.
 func newAPI(v *vault.Vault, cfg *Config, logger *slog.Logger) http.Handler {
 	m := cfg.metrics
 	options := cfg.options(logger)
@@ -110,7 +110,7 @@ func newServer(h http.Handler, logger *slog.Logger) *http.Server {
 		WriteTimeout: writeTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
 		ErrorLog: slog.NewLogLogger(logger.Handler(), slog.LevelWarn),
 
-		DisableGeneralOptionsHandler: true, // the API answers OPTIONS * itself, with a trace id
+		DisableGeneralOptionsHandler: true, // the API responds to OPTIONS * itself, with a trace id
 	}
 }
 
@@ -122,7 +122,7 @@ type endpoint struct {
 	listener net.Listener
 }
 
-// address is where it listens.
+// address returns the listen address.
 func (e *endpoint) address() string { return e.listener.Addr().String() }
 
 // listen adds a listener.
@@ -136,17 +136,18 @@ func (e *endpoints) listen(ctx context.Context, addr string) error {
 	return nil
 }
 
-// close closes all of them, whether they serve or not.
+// close closes all endpoints, whether they serve or not.
 func (e endpoints) close() {
 	for _, each := range e {
 		if each.server != nil {
-			_ = each.server.Close() // closed already after draining
+			_ = each.server.Close() // already closed after draining
 		}
 		_ = each.listener.Close()
 	}
 }
 
-// serve serves all of them. The channel gets the error with which each ends.
+// serve starts all endpoints. The channel receives the error with which each one
+// ends.
 func (e endpoints) serve(cfg *Config) <-chan error {
 	done := make(chan error, len(e))
 	for _, each := range e {
@@ -161,7 +162,7 @@ func (e endpoints) serve(cfg *Config) <-chan error {
 	return done
 }
 
-// drain accepts no more requests and waits for those in progress.
+// drain refuses new requests and waits for those in progress.
 func (e endpoints) drain(done <-chan error) error {
 	ctx, cancel := context.WithTimeout(context.Background(), drainTimeout)
 	defer cancel()
@@ -184,8 +185,8 @@ func (e endpoints) drain(done <-chan error) error {
 	return errors.Join(failed...)
 }
 
-// banner prints what a person needs to get started. On a terminal it has colours,
-// and space between the commands to paste; elsewhere it is plain.
+// banner prints how to get started. On a terminal it uses colours, and blank lines
+// between the commands to paste. Elsewhere it is plain.
 func banner(w io.Writer, c *credentials, cfg *Config, logger *slog.Logger) {
 	p, gap := terminal.NewPalette(w, os.Getenv), ""
 	if _, terminal := terminal.Columns(w); terminal {
@@ -215,9 +216,9 @@ func banner(w io.Writer, c *credentials, cfg *Config, logger *slog.Logger) {
 	fmt.Fprintf(w, "The API is described at %s. Ctrl-C stops the server.\n", p.Link(c.BaseURL+"/openapi.json"))
 }
 
-// curlLines are commands to try.
+// curlLines returns commands to try.
 func curlLines(c *credentials, cfg *Config) []string {
-	curl := `curl -sS -w '\n'` // answers end without a newline
+	curl := `curl -sS -w '\n'` // response bodies end without a newline
 	if cfg.tlsCert != "" {
 		curl += " --cacert '" + cfg.tlsCert + "'"
 	}
@@ -229,7 +230,7 @@ func curlLines(c *credentials, cfg *Config) []string {
 	}
 }
 
-// What the curl lines send.
+// Request bodies of the curl commands.
 const (
 	demoCard     = `{"type":"card","data":{"number":"4242424242424242","expiration_month":12,"expiration_year":2030,"cvc":"123"}}`
 	demoDocument = `{"name":"Jane Doe","ssn":{"type":"social_security_number","data":"123-45-6789"},"tags":["vip",42]}`
@@ -242,13 +243,13 @@ func (c *Config) masterKeyPlace() string {
 	return c.KeyFile
 }
 
-// memoryLimit is what the collector keeps the process below as far as it can:
-// what requests may hold by default, and a quarter of that for everything else.
+// memoryLimit is the soft memory limit of the process, 1.25 GiB. It is the default
+// limit for requests, plus a quarter of that for everything else.
 const memoryLimit = 5 << 28
 
-// limitMemory has the collector work harder before the process grows large,
-// unless the operator has set a limit. The vault bounds what requests hold, and
-// what they leave behind is the collector's to take away.
+// limitMemory makes the garbage collector work harder before the process grows
+// large, unless the operator has set a limit. The vault bounds the memory that
+// requests hold, but not the garbage that they leave behind.
 func limitMemory() {
 	if os.Getenv("GOMEMLIMIT") == "" {
 		debug.SetMemoryLimit(memoryLimit)

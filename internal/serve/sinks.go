@@ -10,13 +10,13 @@ import (
 	"github.com/seed-72ea4aab/vault"
 )
 
-// sinkFlag is a destination of the log, as a flag names it.
+// sinkFlag is a log destination, as a flag names it.
 type sinkFlag struct{ name, dest, format string }
 
-// sinkList is a flag that may be given several times.
+// sinkList is a flag that may be repeated.
 type sinkList []sinkFlag
 
-// String leaves the destinations out: a URL may hold a token.
+// String omits the destinations, because a URL may hold a token.
 func (l *sinkList) String() string {
 	names := make([]string, len(*l))
 	for i, s := range *l {
@@ -25,7 +25,7 @@ func (l *sinkList) String() string {
 	return strings.Join(names, " ")
 }
 
-// Set adds a sink. In a variable of the environment, spaces separate several.
+// Set adds sinks. In an environment variable, spaces separate them.
 func (l *sinkList) Set(text string) error {
 	for one := range strings.FieldsSeq(text) {
 		name, dest, ok := strings.Cut(one, "=")
@@ -64,7 +64,7 @@ func (c *Config) sinkConfig() []vault.Sink {
 	return all
 }
 
-// sinkMetrics reports how the sending to sinks goes.
+// sinkMetrics exports figures about sending to the sinks.
 type sinkMetrics struct{ v *vault.Vault }
 
 var (

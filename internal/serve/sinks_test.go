@@ -40,7 +40,7 @@ func TestLogSinkFlags(t *testing.T) {
 	}
 }
 
-// The metrics say how far behind a sink is.
+// The metrics report how far behind a sink is.
 func TestSinkMetrics(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "audit.jsonl")

@@ -13,17 +13,17 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/terminal"
 )
 
-// demoTenant is the name that the first start gives the tenant that it creates.
+// demoTenant is the name of the tenant that the first start creates.
 const demoTenant = "Demo"
 
 // demoUser is the user that creates the applications of the demo tenant, and
-// nothing else. They identify the tenant: it can change its name and theirs, but
-// no tenant can create an application in this user's name.
+// nothing else. These applications identify the tenant. The tenant can change its
+// name and theirs, but no tenant can create an application in this user's name.
 var demoUser = uuid.MustParse("5e1f0c52-9a0b-4c35-8f5d-0d6f3c7a2b41")
 
 // demoCredentials returns the keys in the credentials file if they work in this
-// database. Otherwise it issues new ones, for the existing demo tenant or for a
-// new one; keys that others hold stay valid.
+// database. Otherwise it issues new keys, for the existing demo tenant or for a
+// new one. Keys that others hold stay valid.
 func demoCredentials(ctx context.Context, v *vault.Vault, cfg *Config) (*credentials, error) {
 	known, err := readCredentials(cfg.credentials)
 	if err != nil {
@@ -46,8 +46,9 @@ func demoCredentials(ctx context.Context, v *vault.Vault, cfg *Config) (*credent
 	return issue(ctx, v.Tenant(tenant.ID).AsUser(demoUser.String()).Client, func(int) {})
 }
 
-// ensureDemoTenant creates the demo tenant. Servers that start together make one:
-// it is created under a name that is theirs alone, and then gets the one to show.
+// ensureDemoTenant creates the demo tenant. It first uses a unique name, so that
+// servers that start together create only one tenant. Then it gives the tenant its
+// visible name.
 func ensureDemoTenant(ctx context.Context, v *vault.Vault) (*vault.Tenant, error) {
 	own := demoTenant + " " + demoUser.String()
 	tenant, err := v.EnsureTenant(ctx, own)
@@ -74,8 +75,8 @@ func (c *credentials) work(ctx context.Context, v *vault.Vault) (bool, error) {
 	return true, nil
 }
 
-// findDemoTenant returns the tenant that an earlier start created, or nil. Once
-// all the applications created then are deleted, it is no longer recognized.
+// findDemoTenant returns the tenant that an earlier start created, or nil. It
+// cannot recognize a tenant whose original applications are all deleted.
 func findDemoTenant(ctx context.Context, v *vault.Vault) (*vault.Tenant, error) {
 	tenants, err := AllTenants(ctx, v)
 	if err != nil {
@@ -83,7 +84,7 @@ func findDemoTenant(ctx context.Context, v *vault.Vault) (*vault.Tenant, error) 
 	}
 	for i := range tenants {
 		found, err := isDemo(ctx, v.Tenant(tenants[i].ID).Client)
-		if err != nil && !errors.Is(err, vault.ErrNotFound) { // deleted meanwhile
+		if err != nil && !errors.Is(err, vault.ErrNotFound) { // deleted since it was listed
 			return nil, err
 		}
 		if found {
@@ -116,8 +117,9 @@ func AllTenants(ctx context.Context, v *vault.Vault) ([]vault.Tenant, error) {
 	return all, nil
 }
 
-// issue adds an application of each type to the client's tenant, and reports how
-// many it has added. Each holds all permissions that its type may hold.
+// issue adds an application of each type to the client's tenant. It calls added
+// with the number so far. Each application has all permissions that its type
+// allows.
 func issue(ctx context.Context, client *vault.Client, added func(int)) (*credentials, error) {
 	c := &credentials{TenantID: client.TenantID().String()}
 	n := 0
@@ -152,8 +154,8 @@ func newApplication(ctx context.Context, c *vault.Client, typ vault.ApplicationT
 	return app.Key, nil
 }
 
-// newTenant creates a tenant and returns its keys as one line of JSON. The
-// address is the server's, if the server's credentials file is here.
+// newTenant creates a tenant and returns its keys as one line of JSON. The line
+// has the server's address if the server's credentials file is present.
 func newTenant(ctx context.Context, v *vault.Vault, cfg *Config, bar *terminal.Progress) (string, error) {
 	const steps = 4 // the tenant and its applications
 	bar.Set("Creating a tenant", 0, steps)

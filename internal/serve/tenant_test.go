@@ -34,7 +34,7 @@ func openVaultOn(t *testing.T, wrap func(vault.Storage) vault.Storage) *vault.Va
 	return v
 }
 
-// busyStore calls meanwhile after each listing.
+// busyStore calls a function after each listing.
 type busyStore struct {
 	vault.Storage
 	meanwhile func()
@@ -46,7 +46,8 @@ func (s *busyStore) ListRecords(ctx context.Context, f storage.RecordFilter) ([]
 	return recs, total, err
 }
 
-// TestAllTenantsIsWholeWhileTenantsComeAndGo has pages that shift in between.
+// TestAllTenantsIsWholeWhileTenantsComeAndGo adds and deletes tenants between two
+// pages of a listing.
 func TestAllTenantsIsWholeWhileTenantsComeAndGo(t *testing.T) {
 	t.Parallel()
 	store := &busyStore{meanwhile: func() {}}
@@ -59,7 +60,7 @@ func TestAllTenantsIsWholeWhileTenantsComeAndGo(t *testing.T) {
 		return tenant.ID
 	}
 	want := map[uuid.UUID]bool{}
-	for range 150 { // more than one piece
+	for range 150 { // more than one page
 		want[create()] = true
 	}
 	newest := []uuid.UUID{create(), create()}
@@ -98,8 +99,8 @@ func TestAllTenantsIsWholeWhileTenantsComeAndGo(t *testing.T) {
 	}
 }
 
-// TestServersThatStartTogetherShareADemoTenant has four that know nothing of each
-// other but the database, as replicas with files of their own.
+// TestServersThatStartTogetherShareADemoTenant starts four servers that share only
+// the database, like replicas with separate files.
 func TestServersThatStartTogetherShareADemoTenant(t *testing.T) {
 	t.Parallel()
 	v := newVault(t)

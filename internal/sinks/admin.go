@@ -13,35 +13,36 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// Status is where a sink is, over all tenants and nodes.
+// Status is the position of a sink, over all tenants and nodes.
 type Status struct {
 	Name, Format  string
 	Sent, Refused int64
 	LastSuccess   time.Time
-	// Behind is how many entries wait, up to MaxBehind, and Oldest is when the
+	// Behind is the number of waiting entries, up to MaxBehind. Oldest is when the
 	// oldest of them was created.
 	Behind  int
 	Oldest  time.Time
-	Tenants []TenantStatus // in the order in which they were created, newest first
+	Tenants []TenantStatus // newest tenant first
 }
 
-// TenantStatus is where a sink is in the log of a tenant.
+// TenantStatus is the position of a sink in the log of a tenant.
 type TenantStatus struct {
 	TenantID    uuid.UUID `json:"tenant_id"`
-	Sent        int64     `json:"sent"`    // entries that the destination took
-	Refused     int64     `json:"refused"` // entries that it refused, and that were passed over
+	Sent        int64     `json:"sent"`    // entries that the destination accepted
+	Refused     int64     `json:"refused"` // entries that it refused and the sink skipped
 	LastSuccess time.Time `json:"last_success,omitzero"`
-	// Behind is how many entries wait, and Oldest is when the oldest of them was
-	// created. Counting ends at 10,000 entries of all tenants, and at 500 of each
-	// tenant after that.
+	// Behind is the number of waiting entries, and Oldest is when the oldest of them
+	// was created. Counting stops at 10,000 entries over all tenants. After that, it
+	// stops at 500 entries of each tenant.
 	Behind int       `json:"behind"`
 	Oldest time.Time `json:"oldest,omitzero"`
 }
 
-// MaxBehind is where counting what waits ends, except for a batch of each tenant.
+// MaxBehind is where counting the waiting entries stops, except for one batch of
+// each tenant.
 const MaxBehind = 10_000
 
-// List returns the sinks that the database knows.
+// List returns the sinks in the database.
 func List(ctx context.Context, v *core.Vault) ([]Status, error) {
 	recs, _, err := v.Store.ListRecords(ctx, storage.RecordFilter{Kind: KindSink, Limit: 1000})
 	if err != nil {
@@ -62,7 +63,7 @@ func List(ctx context.Context, v *core.Vault) ([]Status, error) {
 	return all, nil
 }
 
-// add counts the cursor of one tenant.
+// add adds the cursor of one tenant.
 func (s *Status) add(ctx context.Context, w *worker, f *follower) error {
 	t := TenantStatus{TenantID: uuid.UUID(f.tenant), Sent: f.cursor.Sent, Refused: f.cursor.Refused, LastSuccess: f.cursor.SentAt}
 	if err := t.count(ctx, w, f, max(MaxBehind-s.Behind, batchSize)); err != nil {
@@ -79,7 +80,7 @@ func (s *Status) add(ctx context.Context, w *worker, f *follower) error {
 	return nil
 }
 
-// count counts the entries that wait, up to most.
+// count counts the waiting entries, up to most.
 func (t *TenantStatus) count(ctx context.Context, w *worker, f *follower, most int) error {
 	for t.Behind < most {
 		rows, next, err := w.following(ctx, f, batchSize)
@@ -97,7 +98,7 @@ func (t *TenantStatus) count(ctx context.Context, w *worker, f *follower, most i
 	return nil
 }
 
-// eachCursor calls do for each tenant with where a sink is in its log.
+// eachCursor calls do for each tenant with the sink's position in its log.
 func eachCursor(ctx context.Context, v *core.Vault, name string, do func(*core.Op, *worker, *follower) error) error {
 	w := &worker{Sinks: &Sinks{Config: Config{Vault: v}}, sink: Sink{Name: name}}
 	var tenants []storage.ID
@@ -128,7 +129,7 @@ func eachCursor(ctx context.Context, v *core.Vault, name string, do func(*core.O
 	return nil
 }
 
-// sinkOf returns the record of a sink that exists.
+// sinkOf returns the record of an existing sink.
 func sinkOf(ctx context.Context, v *core.Vault, name string) (*storage.Record, beginning, error) {
 	rec, begin, err := readSink(ctx, v.Store, name)
 	if err == nil && rec == nil {
@@ -137,8 +138,8 @@ func sinkOf(ctx context.Context, v *core.Vault, name string) (*storage.Record, b
 	return rec, begin, err
 }
 
-// Reset makes a sink send the entries again that were created at a time or later;
-// zero for all.
+// Reset makes a sink resend the entries that were created at from or later. A zero
+// time resends all entries.
 func Reset(ctx context.Context, v *core.Vault, name string, from time.Time) error {
 	rec, begin, err := sinkOf(ctx, v, name)
 	if err != nil {
@@ -159,7 +160,7 @@ func Reset(ctx context.Context, v *core.Vault, name string, from time.Time) erro
 	})
 }
 
-// Skip makes a sink pass over all entries that wait.
+// Skip makes a sink skip all waiting entries.
 func Skip(ctx context.Context, v *core.Vault, name string) error {
 	if _, _, err := sinkOf(ctx, v, name); err != nil {
 		return err
@@ -176,7 +177,8 @@ func Skip(ctx context.Context, v *core.Vault, name string) error {
 	})
 }
 
-// again repeats a change of a cursor that a node has moved meanwhile.
+// again retries a change of a cursor if a node has moved the cursor since it was
+// read.
 func again(change, read func() error) error {
 	for range core.MaxAttempts {
 		if err := change(); !errors.Is(err, errLost) {
@@ -189,13 +191,14 @@ func again(change, read func() error) error {
 	return fault.ErrFaster
 }
 
-// margin is how much older than entries before them entries can be: they come in
-// the order of their commits.
+// margin is how much older an entry can be than the entries before it, because the
+// log is in commit order.
 const margin = time.Hour
 
-// Keep returns the time before which the entries of a tenant may be deleted: before
-// itself, or an earlier time while a sink has not sent older ones. It is never
-// earlier than floor; then overdue is true if entries are deleted unsent.
+// Keep returns the time before which the entries of a tenant may be deleted. This
+// is before, or an earlier time while a sink has unsent older entries, but never
+// earlier than floor. overdue reports that entries are deleted unsent because of
+// floor.
 func (s *Sinks) Keep(ctx context.Context, tenant storage.ID, before, floor time.Time) (at time.Time, overdue bool, err error) {
 	at = before
 	for _, w := range s.workers {

@@ -12,27 +12,28 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// Cursor is where a sink is in the log of a tenant, and who sends it.
+// Cursor is the position of a sink in the log of a tenant, and the node that
+// sends.
 type Cursor struct {
 	Sink  string `json:"sink"`
-	Place []byte `json:"place,omitempty"` // nil until something was sent
+	Place []byte `json:"place,omitempty"` // nil until an entry was sent
 
 	Owner uuid.UUID `json:"owner,omitzero"`
 	Until time.Time `json:"until,omitzero"` // the end of the lease
 
 	Sent    int64     `json:"sent"`    // entries
-	Refused int64     `json:"refused"` // entries that were passed over
+	Refused int64     `json:"refused"` // skipped entries
 	SentAt  time.Time `json:"sent_at,omitzero"`
-	// Leaf is where the next entry is expected in the tree over the log.
+	// Leaf is the expected index of the next entry in the tree over the log.
 	Leaf int64 `json:"leaf,omitzero"`
-	// Refusals is how many entries the sink had passed over in a row, so that a
-	// program which starts again and again does not count anew.
+	// Refusals is the number of entries that the sink skipped in a row. It is stored
+	// so that a restarted program does not count from zero.
 	Refusals int `json:"refusals,omitzero"`
-	// Entry is when the last entry was created that was sent.
+	// Entry is when the last sent entry was created.
 	Entry time.Time `json:"entry,omitzero"`
 }
 
-// errLost means that another node has the log of a tenant.
+// errLost means that another node has taken over the log of a tenant.
 var errLost = errors.New("vault: another node sends this log")
 
 // follower follows the log of a tenant.
@@ -40,14 +41,14 @@ type follower struct {
 	tenant storage.ID
 	cursor Cursor
 	rev    int64
-	exists bool // the database has the cursor
-	read   bool // it was read, and nobody is known to have changed it
-	seen   bool // it was read at some time
+	exists bool // the cursor is in the database
+	read   bool // the cursor was read, and is not known to have changed since
+	seen   bool // the cursor was read at least once
 
-	next  time.Time // when to look again
+	next  time.Time // time of the next look
 	pause time.Duration
-	// waiting is when the oldest entry was created that is not sent, as of the last
-	// look, and behind how many entries that look has found.
+	// waiting is when the oldest unsent entry was created, and behind is the number
+	// of unsent entries, both as of the last look.
 	waiting time.Time
 	behind  int
 }
@@ -58,7 +59,7 @@ func (w *worker) open(ctx context.Context, f *follower) (*core.Op, error) {
 	return op, op.Refresh(ctx)
 }
 
-// readCursor reads where the sink is.
+// readCursor reads the position of the sink.
 func (w *worker) readCursor(ctx context.Context, op *core.Op, f *follower) error {
 	f.cursor, f.rev, f.exists = Cursor{Sink: w.sink.Name}, 0, false
 	rec, err := op.Record(ctx, KindCursor, uuid.UUID(recordID(w.sink.Name)))
@@ -82,8 +83,8 @@ func (w *worker) readCursor(ctx context.Context, op *core.Op, f *follower) error
 	return nil
 }
 
-// writeCursor stores the cursor of a follower. If another node was faster, the
-// error is errLost, and the cursor is read again before it is used.
+// writeCursor stores the cursor of a follower. If another node was faster, it
+// returns errLost, and the cursor is read again before its next use.
 func (w *worker) writeCursor(ctx context.Context, op *core.Op, f *follower) error {
 	rec := storage.Record{Kind: KindCursor, ID: recordID(w.sink.Name), Name: w.sink.Name, CreatedAt: op.Now}
 	if err := op.SealRecord(&rec, &f.cursor); err != nil {
@@ -95,7 +96,7 @@ func (w *worker) writeCursor(ctx context.Context, op *core.Op, f *follower) erro
 	} else {
 		ch.InsertRecords = []storage.Record{rec}
 	}
-	f.read = false // until it is known to be written
+	f.read = false // until the write is confirmed
 	err := op.Write(ctx, ch)
 	if _, refused := fault.Guard(err); refused {
 		return errLost
@@ -110,8 +111,8 @@ func (w *worker) writeCursor(ctx context.Context, op *core.Op, f *follower) erro
 	return nil
 }
 
-// hold makes sure that this node has the lease for long enough to send a batch. It
-// reports false if another node has it, or has moved the cursor.
+// hold ensures that this node has the lease for long enough to send a batch. It
+// reports false if another node has the lease or has moved the cursor.
 func (w *worker) hold(ctx context.Context, op *core.Op, f *follower) (bool, error) {
 	now := w.Vault.Now()
 	mine := f.cursor.Owner == uuid.UUID(w.owner)

@@ -11,12 +11,11 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// With evidence, a destination is an anchor: an entry comes with its index and its
-// leaf in the tree of its tenant, and the signed notes come too.
+// With evidence, a destination also serves as an anchor. It gets each entry with
+// its index and leaf in the tenant's tree, and the signed notes.
 
-// items returns entries with their places in the tree. A tree that is out of order
-// does not hold the log back: its entries have no places, and evidence has raised an
-// alarm.
+// items returns entries with their positions in the tree. A damaged tree does not
+// stop the log. Its entries have no positions, and evidence has raised an alarm.
 func (w *worker) items(ctx context.Context, f *follower, rows []storage.Log) ([]item, error) {
 	items, ids := make([]item, len(rows)), make([]uuid.UUID, len(rows))
 	for i := range rows {
@@ -37,16 +36,16 @@ func (w *worker) items(ctx context.Context, f *follower, rows []storage.Log) ([]
 	return items, nil
 }
 
-// notes is how far the signed notes were sent, and who sends them.
+// notes is the position of a sink in the signed notes, and the node that sends.
 type notes struct {
-	Size  int64     `json:"size,omitzero"` // of the tree that the last note is about
+	Size  int64     `json:"size,omitzero"` // of the tree in the last note
 	Owner uuid.UUID `json:"owner,omitzero"`
 	Until time.Time `json:"until,omitzero"` // the end of the lease
 }
 
 const notesBatch = 100
 
-// sendNotes sends signed notes that are new.
+// sendNotes sends new signed notes.
 func (w *worker) sendNotes(ctx context.Context) error {
 	for w.Vault.Ledger != nil {
 		all, err := w.Vault.Ledger.Notes(ctx, w.noted.Size, w.began, notesBatch)
@@ -67,8 +66,8 @@ func (w *worker) sendNotes(ctx context.Context) error {
 	return nil
 }
 
-// deliverNotes sends notes: together, or one by one if they are refused. A note that
-// is refused alone is passed over.
+// deliverNotes sends notes together, or one by one if they are refused. A note
+// that is refused alone is skipped.
 func (w *worker) deliverNotes(ctx context.Context, all []storage.Checkpoint) error {
 	items := make([]item, len(all))
 	for i := range all {
@@ -93,8 +92,8 @@ func (w *worker) deliverNotes(ctx context.Context, all []storage.Checkpoint) err
 	return nil
 }
 
-// holdNotes takes the lease for sending notes, from a size on. It reports false if
-// another node has the lease, or has sent them.
+// holdNotes takes the lease for sending notes from a size on. It reports false if
+// another node has the lease or has sent the notes.
 func (w *worker) holdNotes(ctx context.Context, size int64) (bool, error) {
 	now := w.Vault.Now()
 	rec, begin, err := readSink(ctx, w.Vault.Store, w.sink.Name)
@@ -109,7 +108,7 @@ func (w *worker) holdNotes(ctx context.Context, size int64) (bool, error) {
 	return true, w.writeNotes(ctx, rec, begin)
 }
 
-// moveNotes notes what was sent.
+// moveNotes stores the position after sending.
 func (w *worker) moveNotes(ctx context.Context, size int64) error {
 	rec, begin, err := readSink(ctx, w.Vault.Store, w.sink.Name)
 	if err != nil {

@@ -30,7 +30,7 @@ type line struct {
 type capture struct {
 	mu    sync.Mutex
 	lines []line
-	fails bool // at the next batch
+	fails bool // the next batch
 }
 
 func (c *capture) Send(_ context.Context, batch []byte, _ string) error {
@@ -63,8 +63,8 @@ func (c *capture) take() (all []line, checkpoints []string) {
 	return all, checkpoints
 }
 
-// checkpoints lets nodes send until so many checkpoints have come, and returns them.
-// The background of another node may be at work.
+// checkpoints makes nodes send until n checkpoints have arrived, and returns them.
+// The background work of another node may also send.
 func (c *capture) checkpoints(t *testing.T, w *world, n int, nodes ...*vault.Vault) (all []string) {
 	t.Helper()
 	for len(all) < n {
@@ -111,8 +111,8 @@ func checkpoint(t *testing.T, v *vault.Vault) string {
 	return string(note)
 }
 
-// leavesOf returns the leaves of a tenant's tree by the ids of entries, from the
-// bundle that an auditor gets.
+// leavesOf returns the leaves of a tenant's tree by entry id, from the bundle for
+// auditors.
 func leavesOf(t *testing.T, c *vault.Owner) map[uuid.UUID]line {
 	t.Helper()
 	var bundle bytes.Buffer
@@ -137,11 +137,12 @@ func leavesOf(t *testing.T, c *vault.Owner) map[uuid.UUID]line {
 	return all
 }
 
-// With evidence, entries come with their index and leaf, and signed notes come too.
+// With evidence, the sink sends the index and leaf of each entry, and the signed
+// notes.
 func TestSinksAreAnchors(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, w *world) {
-		w.fill(t, 20) // before there is evidence
+		w.fill(t, 20) // before evidence is enabled
 		out := &capture{}
 		v := w.evident(t, out, "")
 		acme := v.Tenant(w.acme.TenantID())
@@ -184,8 +185,9 @@ func TestSinksAreAnchors(t *testing.T) {
 	})
 }
 
-// Checkpoints come at least once, in order, also if the destination fails or the node
-// dies between sending one and noting it. Two nodes do not send them both.
+// Checkpoints arrive at least once and in order, even if the destination fails or
+// the node dies between sending a checkpoint and storing its position. Two nodes
+// do not both send them.
 func TestCheckpointsAreSentOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, memory(t))

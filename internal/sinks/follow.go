@@ -14,15 +14,15 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// Everything is a place in the logs of all tenants. A log without a place begins
-// with the entries that were created at Since or later.
+// Everything is a position in the logs of all tenants. In a log without a
+// position, it starts with the entries that were created at Since or later.
 type Everything struct {
 	Since  time.Time            `json:"since"`
 	Places map[uuid.UUID][]byte `json:"places,omitempty"`
 }
 
-// ReadEverything reads a cursor: one of Everything, one of [logs.Since], or "" for
-// entries from now on.
+// ReadEverything parses a cursor from Everything or [logs.Since]. The empty cursor
+// stands for entries from now on.
 func ReadEverything(v *core.Vault, cursor string) (*Everything, error) {
 	at := &Everything{Places: map[uuid.UUID][]byte{}}
 	if cursor == "" {
@@ -43,14 +43,14 @@ func ReadEverything(v *core.Vault, cursor string) (*Everything, error) {
 	return at, nil
 }
 
-// Cursor returns the place as a text.
+// Cursor returns the position as text.
 func (at *Everything) Cursor() (string, error) {
 	text, err := json.Marshal(at)
 	return base64.RawURLEncoding.EncodeToString(text), err
 }
 
-// Follow calls give with the entries of all tenants as they come, until it returns
-// false or the context ends. It moves at before each call.
+// Follow calls give with new entries of all tenants, until it returns false or the
+// context ends. It moves at before each call.
 func Follow(ctx context.Context, v *core.Vault, at *Everything, give func(tenant uuid.UUID, rows []storage.Log) bool) error {
 	known, tenants := map[storage.ID]bool{}, lister{store: v.Store}
 	pause := time.NewTimer(0)
@@ -80,7 +80,7 @@ func Follow(ctx context.Context, v *core.Vault, at *Everything, give func(tenant
 	}
 }
 
-// follow gives what a tenant's log has gained.
+// follow passes the new entries of a tenant's log to give.
 func (at *Everything) follow(ctx context.Context, v *core.Vault, tenant storage.ID, give func(uuid.UUID, []storage.Log) bool) (on bool, err error) {
 	for {
 		id := uuid.UUID(tenant)

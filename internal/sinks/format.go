@@ -20,19 +20,19 @@ import (
 
 // The formats of batches.
 const (
-	Native = "native" // JSON lines, each an entry as GET /logs shows it
-	OTLP   = "otlp"   // the JSON of an OTLP/HTTP request to /v1/logs
-	OCSF   = "ocsf"   // JSON lines, each an event of the class API Activity
+	Native = "native" // JSON lines, one entry each, as in GET /logs
+	OTLP   = "otlp"   // JSON of an OTLP/HTTP request to /v1/logs
+	OCSF   = "ocsf"   // JSON lines, one event of the class API Activity each
 )
 
 // item is an entry of the log, or a signed note over it.
 type item struct {
 	*storage.Log
-	leaf *ledger.Located     // of an entry; nil if it is in no tree
+	leaf *ledger.Located     // of an entry; nil outside any tree
 	note *storage.Checkpoint // nil for an entry
 }
 
-// encoder writes a batch. Notes belong to no tenant.
+// encoder encodes a batch. Notes belong to no tenant.
 type encoder func(s *Sinks, tenant uuid.UUID, items []item) (body []byte, contentType string, err error)
 
 func encoderOf(format string) (encoder, error) {
@@ -52,7 +52,7 @@ const (
 	contentJSON  = "application/json"
 )
 
-// lines encodes one value on each line.
+// lines encodes one value per line.
 func lines(items []item, value func(*item) (any, error)) ([]byte, string, error) {
 	var out bytes.Buffer
 	enc := json.NewEncoder(&out)
@@ -75,7 +75,7 @@ type nativeNote struct {
 	CreatedAt  time.Time `json:"created_at"`
 }
 
-// nativeLeaf is what an entry has in addition when it is in a tree.
+// nativeLeaf holds the additional fields of an entry in a tree.
 type nativeLeaf struct {
 	Index int64  `json:"index"`
 	Hash  string `json:"leaf_hash"`
@@ -102,11 +102,11 @@ func encodeNative(s *Sinks, tenant uuid.UUID, items []item) ([]byte, string, err
 	})
 }
 
-// productName names the vault to destinations.
+// productName is the name of the vault for destinations.
 const productName = "vault"
 
-// The messages of OTLP, as far as they are used: see ExportLogsServiceRequest of
-// opentelemetry-proto. JSON has 64-bit integers as strings.
+// The part of the OTLP messages that the vault uses: see ExportLogsServiceRequest
+// in opentelemetry-proto. Their JSON encodes 64-bit integers as strings.
 type (
 	otlpRequest struct {
 		ResourceLogs []otlpResourceLogs `json:"resourceLogs"`
@@ -166,7 +166,7 @@ func encodeOTLP(s *Sinks, tenant uuid.UUID, items []item) ([]byte, string, error
 	return append(body, '\n'), contentJSON, err
 }
 
-// entry fills in the record of an entry.
+// entry fills the record of a log entry.
 func (r *otlpRecord) entry(it *item) {
 	var index, hash string
 	if it.leaf != nil {
@@ -190,7 +190,7 @@ func idText(id storage.ID) string {
 	return uuid.UUID(id).String()
 }
 
-// attributes returns pairs of a key and a text. Empty texts are left out.
+// attributes converts pairs of key and text. It omits empty texts.
 func attributes(pairs ...string) []otlpAttribute {
 	all := []otlpAttribute{}
 	for pair := range slices.Chunk(pairs, 2) {
@@ -201,17 +201,18 @@ func attributes(pairs ...string) []otlpAttribute {
 	return all
 }
 
-// What OCSF says of the class API Activity.
+// Constants of the OCSF class API Activity.
 const (
 	ocsfVersion  = "1.3.0"
 	ocsfCategory = 6 // Application Activity
 	ocsfClass    = 6003
 )
 
-// ocsfNames are the names of the activities. Other activities have names of the vault.
+// ocsfNames are the names of the standard activities. The vault names other
+// activities.
 var ocsfNames = map[int]string{1: "Create", 2: "Read", 3: "Update", 4: "Delete"}
 
-// ocsfActivities are the activities of the class. The rest is other.
+// ocsfActivities maps operations to activities of the class. All others are Other.
 var ocsfActivities = map[string]int{
 	audit.Create: 1, audit.Read: 2, audit.Use: 2, audit.Update: 3, audit.Authorize: 3, audit.Delete: 4, audit.Expire: 4,
 }
@@ -236,7 +237,7 @@ type (
 		API          ocsfAPI        `json:"api"`
 		Source       ocsfEndpoint   `json:"src_endpoint"`
 		Resources    []ocsfResource `json:"resources"`
-		// Unmapped has what the schema has no place for.
+		// Unmapped holds fields that the schema does not have.
 		Unmapped map[string]any `json:"unmapped,omitempty"`
 	}
 	ocsfMetadata struct {
@@ -305,7 +306,7 @@ func newOCSF(activity int, name string, at time.Time, uid string) *ocsfEvent {
 	}
 }
 
-// ocsfNote is the event of a signed note, which the vault itself has made.
+// ocsfNote returns the event of a signed note. Its actor is the vault itself.
 func ocsfNote(note *storage.Checkpoint) *ocsfEvent {
 	size := strconv.FormatInt(note.Size, 10)
 	e := newOCSF(ocsfOther, "checkpoint", note.At, "checkpoint-"+size)
@@ -326,8 +327,8 @@ func ocsfActorOf(tenant uuid.UUID, row *storage.Log) ocsfActor {
 	return ocsfActor{User: &ocsfUser{tenant.String(), "tenant"}}
 }
 
-// ocsfSource is where a call came from. The schema requires an endpoint, also of
-// calls inside the process.
+// ocsfSource returns the origin of a call. The schema requires an endpoint, even
+// for calls inside the process.
 func ocsfSource(origin string) ocsfEndpoint {
 	if _, err := netip.ParseAddr(origin); err == nil {
 		return ocsfEndpoint{IP: origin}

@@ -67,8 +67,8 @@ func TestSendUntilKilled(t *testing.T) {
 	select {} // the vault sends in the background
 }
 
-// receiver is a destination in this process. It counts batches, and is told when one
-// has been read and when it has been answered.
+// receiver is a destination in this process. It counts batches, and signals when
+// it has read a batch and when it has responded.
 type receiver struct {
 	mu   sync.Mutex
 	ids  []uuid.UUID
@@ -99,8 +99,8 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	_, _ = io.WriteString(w, "ok")
 }
 
-// Processes that send 200,000 entries are killed in the middle of their work, again
-// and again. No entry is lost, and no more than a batch comes again for each kill.
+// Processes that send 200,000 entries are killed repeatedly in the middle of their
+// work. No entry is lost, and each kill causes at most one batch to be resent.
 func TestSinkSurvivesKills(t *testing.T) {
 	const entries, every = 200_000, 12 // batches before a kill
 	for name, database := range map[string]func() string{
@@ -132,8 +132,8 @@ func TestSinkSurvivesKills(t *testing.T) {
 	}
 }
 
-// sendAndKill runs a process until it has sent some batches, and kills it. It reports
-// whether everything was sent.
+// sendAndKill runs a process until it has sent some batches, and kills it. It
+// reports whether all entries were sent.
 func (w *world) sendAndKill(t *testing.T, r *receiver, database, url string, kills, batches int) bool {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestSendUntilKilled$")
@@ -168,7 +168,8 @@ func (w *world) behind(t *testing.T) int {
 	return status[0].Behind
 }
 
-// countDoubles checks that all entries came in order, and counts those that came again.
+// countDoubles checks that all entries arrived in order, and counts the
+// duplicates.
 func countDoubles(t *testing.T, want []uuid.UUID, r *receiver) (doubles int) {
 	t.Helper()
 	r.mu.Lock()
@@ -193,8 +194,8 @@ func countDoubles(t *testing.T, want []uuid.UUID, r *receiver) (doubles int) {
 	return doubles
 }
 
-// A destination that is dead does not make creates slower. Vaults with and without it
-// take turns, so that both meet the same machine.
+// A dead destination does not slow down creates. Vaults with and without the sink
+// take turns, so that both run under the same load.
 func TestDeadSinkDoesNotSlowCreates(t *testing.T) {
 	hangs := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body) // only then does the server notice that the client has gone
@@ -254,7 +255,7 @@ func openWith(t *testing.T, database string, sinks []vault.Sink) *vault.Owner {
 	return v.Tenant(tenant.ID)
 }
 
-// creates returns how long creates took, from four callers at once.
+// creates returns the durations of creates by four concurrent callers.
 func creates(t *testing.T, c *vault.Owner, n int) []time.Duration {
 	t.Helper()
 	var mu sync.Mutex

@@ -14,9 +14,9 @@ import (
 	"github.com/seed-72ea4aab/vault"
 )
 
-// fact is what the published schema of OCSF 1.3.0 says about a class or an object, as
-// far as the vault uses it: the types of attributes, those that are required, and
-// those of which one is.
+// fact is the part of the published schema of OCSF 1.3.0 that the vault uses for a
+// class or an object. It has the types of attributes, the required attributes, and
+// the groups of which at least one attribute is required.
 type fact struct {
 	types    map[string]string // the name of an object, or text, integer, time, list of an object, or any
 	required []string
@@ -45,7 +45,7 @@ var ocsf = map[string]fact{
 	"resource_details": {types: map[string]string{"type": "text", "uid": "text"}, oneOf: []string{"uid"}},
 }
 
-// validate compares a value with what the schema says of its type.
+// validate compares a value with its type in the schema.
 func validate(t *testing.T, path, typ string, value any) {
 	t.Helper()
 	if of, ok := strings.CutPrefix(typ, "list of "); ok {
@@ -100,7 +100,7 @@ func validateObject(t *testing.T, path string, f fact, value any) {
 	}
 }
 
-// events keeps what a sink sends.
+// events collects the events that a sink sends.
 type events struct {
 	mu  sync.Mutex
 	all []map[string]any
@@ -119,7 +119,7 @@ func (e *events) Send(_ context.Context, batch []byte, _ string) error {
 	return nil
 }
 
-// Every event keeps to the schema, those of signed checkpoints too.
+// Every event matches the schema, including the events of signed checkpoints.
 func TestOCSFEvents(t *testing.T) {
 	t.Parallel()
 	w, sent := newWorld(t, memory(t)), &events{}
@@ -173,7 +173,7 @@ func TestOCSFEvents(t *testing.T) {
 	}
 }
 
-// sameAsEntry checks that an event says what its entry says.
+// sameAsEntry checks that an event matches its entry.
 func sameAsEntry(t *testing.T, event map[string]any, entry vault.LogEntry) {
 	t.Helper()
 	activity := map[vault.LogOperation]float64{"create": 1, "read": 2, "update": 3, "delete": 4}[entry.Operation]

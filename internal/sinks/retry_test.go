@@ -13,8 +13,8 @@ type waitError time.Duration
 func (waitError) Error() string               { return "wait" }
 func (a waitError) RetryAfter() time.Duration { return time.Duration(a) }
 
-// A destination that disappears for an hour is tried about once a minute, and again
-// within a minute of its return.
+// A destination that disappears for an hour is tried about once a minute, and
+// again within a minute of its return.
 func TestBackoffOverAnHour(t *testing.T) {
 	t.Parallel()
 	start := time.Unix(1_700_000_000, 0)
@@ -41,7 +41,7 @@ func TestBackoffOverAnHour(t *testing.T) {
 	}
 }
 
-// Retry-After makes the pause longer, and never longer than an hour.
+// Retry-After lengthens the pause, to an hour at most.
 func TestRetryAfter(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1_700_000_000, 0)

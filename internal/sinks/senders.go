@@ -25,8 +25,8 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/webhook"
 )
 
-// patient runs one write at a time. A write that hangs does not keep its caller,
-// but the next write waits for it.
+// patient runs one write at a time. A hanging write does not block its caller, but
+// the next write waits for it.
 type patient struct{ busy chan struct{} }
 
 func newPatient() patient { return patient{make(chan struct{}, 1)} }
@@ -59,7 +59,7 @@ type Writer struct {
 // NewWriter returns a sender to w.
 func NewWriter(w io.Writer) *Writer { return &Writer{w, newPatient()} }
 
-// Prepare reports a sender that cannot work.
+// Prepare returns an error if the sender cannot work.
 func (w *Writer) Prepare(string) error {
 	if w.w == nil {
 		return errors.New("there is no writer")
@@ -67,8 +67,8 @@ func (w *Writer) Prepare(string) error {
 	return nil
 }
 
-// Send implements Sender. The bytes of a batch belong to the caller again when it
-// returns, so a write that may outlast it has a copy.
+// Send implements Sender. The caller may reuse the bytes of a batch after Send
+// returns, so a write that may outlast it uses a copy.
 func (w *Writer) Send(ctx context.Context, batch []byte, _ string) error {
 	batch = bytes.Clone(batch)
 	return w.do(ctx, func() error {
@@ -77,8 +77,8 @@ func (w *Writer) Send(ctx context.Context, batch []byte, _ string) error {
 	})
 }
 
-// File appends batches to a file. A file that was moved away or deleted is made
-// again. A batch is on disk when it counts as sent.
+// File appends batches to a file. It creates the file again after the file was
+// moved or deleted. A sent batch is on disk.
 type File struct {
 	path string
 	patient
@@ -90,7 +90,7 @@ type File struct {
 // NewFile returns a sender to a file.
 func NewFile(path string) *File { return &File{path: path, patient: newPatient()} }
 
-// Prepare reports a file that cannot be opened.
+// Prepare returns an error if the file cannot be opened.
 func (f *File) Prepare(string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -119,7 +119,7 @@ func (f *File) close() error {
 	return err
 }
 
-// open opens the file, again if another file or none has its name by now.
+// open opens the file. It reopens the file if the path no longer leads to it.
 func (f *File) open() error {
 	if f.file != nil {
 		named, err := os.Stat(f.path)
@@ -147,7 +147,7 @@ func (f *File) append(batch []byte) error {
 		err = f.file.Sync()
 	}
 	if err != nil {
-		_ = f.close() // it is opened again
+		_ = f.close() // the next batch reopens it
 	}
 	return err
 }
@@ -156,7 +156,7 @@ func (f *File) append(batch []byte) error {
 type HTTPOptions struct {
 	// Header is sent with each batch.
 	Header http.Header
-	// Secret signs batches as callbacks are signed; empty for none.
+	// Secret signs batches in the same way as callbacks. Empty means no signature.
 	Secret string
 	// Gzip compresses batches.
 	Gzip bool
@@ -173,7 +173,7 @@ type HTTP struct {
 	opts HTTPOptions
 }
 
-// NewHTTP returns a sender to a URL. Prepare reports what is wrong with it.
+// NewHTTP returns a sender to a URL. Prepare reports whether the URL is valid.
 func NewHTTP(address string, opts *HTTPOptions) *HTTP {
 	h := &HTTP{url: address}
 	if opts != nil {
@@ -188,8 +188,8 @@ func NewHTTP(address string, opts *HTTPOptions) *HTTP {
 	return h
 }
 
-// Prepare checks the URL and the secret. In the format OTLP a URL without a path
-// gets the path of the protocol.
+// Prepare checks the URL and the secret. With OTLP, a URL without a path gets the
+// standard path of the protocol.
 func (h *HTTP) Prepare(format string) error {
 	u, err := url.Parse(h.url)
 	if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" {
@@ -234,7 +234,7 @@ func (h *HTTP) Send(ctx context.Context, batch []byte, contentType string) error
 	return judge(res, body)
 }
 
-// networkError says what went wrong, without the URL: it may hold a token.
+// networkError returns an error without the URL, because the URL may hold a token.
 func networkError(err error) error {
 	var wrapped *url.Error
 	if errors.As(err, &wrapped) {
@@ -283,8 +283,8 @@ func compress(batch []byte) ([]byte, error) {
 	return out.Bytes(), err
 }
 
-// judge reads a response. A 2xx takes the batch, unless it says that records were
-// rejected.
+// judge interprets a response. A 2xx status accepts the batch, unless the body
+// reports rejected records.
 func judge(res *http.Response, body []byte) error {
 	e := &httpError{status: res.StatusCode}
 	switch {
@@ -301,8 +301,8 @@ func judge(res *http.Response, body []byte) error {
 	return e
 }
 
-// rejected returns how many records an OTLP receiver did not take. JSON has the
-// number as a string; some receivers send a number.
+// rejected returns the number of records that an OTLP receiver rejected. JSON has
+// the number as a string, but some receivers send a number.
 func rejected(contentType string, body []byte) int64 {
 	typ, _, err := mime.ParseMediaType(contentType)
 	if err != nil || typ != contentJSON {
@@ -333,8 +333,8 @@ func retryAfter(text string) time.Duration {
 	return 0
 }
 
-// httpError is a response that does not take a batch. It does not repeat the
-// response, which may repeat the batch.
+// httpError is a response that does not accept a batch. It does not include the
+// body, which may repeat the batch.
 type httpError struct {
 	status   int
 	rejected int64
@@ -353,5 +353,5 @@ func (e *httpError) Error() string {
 // Refused reports whether the content was refused.
 func (e *httpError) Refused() bool { return e.refused }
 
-// RetryAfter is how long the destination asks to wait.
+// RetryAfter returns the Retry-After time of the destination.
 func (e *httpError) RetryAfter() time.Duration { return e.after }

@@ -22,7 +22,7 @@ import (
 	"github.com/seed-72ea4aab/vault/vaulttest"
 )
 
-// sent opens a vault with a sink in a format, makes entries, and returns when they
+// sent opens a vault with a sink in a format, adds entries, and returns when they
 // are sent.
 func sent(t *testing.T, sender vault.LogSender, format string) *vaulttest.Vault {
 	t.Helper()
@@ -79,7 +79,7 @@ func at(doc any, path string) any {
 	return doc
 }
 
-// A file that was moved away is made again.
+// A file that was moved is created again.
 func TestFileIsReopened(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "audit.jsonl")
@@ -104,7 +104,7 @@ func TestFileIsReopened(t *testing.T) {
 	}
 }
 
-// A batch by HTTP is signed, compressed, and has the operator's headers.
+// A batch over HTTP is signed and compressed, and has the operator's headers.
 func TestHTTPRequests(t *testing.T) {
 	t.Parallel()
 	secret := "whsec_" + strings.Repeat("QUJD", 10)
@@ -137,7 +137,7 @@ func TestHTTPRequests(t *testing.T) {
 	}
 }
 
-// The user and the password of a URL are sent as such, and are in no error.
+// The user and password of a URL are sent as basic auth, and appear in no error.
 func TestHTTPCredentials(t *testing.T) {
 	t.Parallel()
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -155,7 +155,7 @@ func TestHTTPCredentials(t *testing.T) {
 	}
 }
 
-// What a response means for the batch.
+// The response decides whether a batch is accepted, retried or refused.
 func TestHTTPResponses(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -209,7 +209,7 @@ func TestHTTPResponses(t *testing.T) {
 	}
 }
 
-// A writer that hangs does not keep its caller, and the next batch waits for it.
+// A hanging writer does not block its caller, and the next batch waits for it.
 func TestHangingWriter(t *testing.T) {
 	t.Parallel()
 	r, w := io.Pipe()

