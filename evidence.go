@@ -12,6 +12,7 @@ import (
 
 	"github.com/seed-72ea4aab/vault/evidence"
 	"github.com/seed-72ea4aab/vault/internal/core"
+	"github.com/seed-72ea4aab/vault/internal/erase"
 	"github.com/seed-72ea4aab/vault/internal/evident"
 	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/ledger"
@@ -180,7 +181,10 @@ type EvidenceStatus struct {
 	Pending    int           // entries of this node that are in no tree
 	VerifiedAt time.Time     // when this node last verified everything; zero for never
 	VerifiedOK bool          // whether that found no tampering
-	Alarms     []Alarm       // those that last, oldest first, up to 100
+	// LacksErasures says that an older copy of the database was accepted, and that
+	// the erasures since then have not been applied again: see [Vault.EraseAgain].
+	LacksErasures bool
+	Alarms        []Alarm // those that last, oldest first, up to 100
 	// Raised counts the alarms since the start of this node, by kind.
 	Raised  map[AlarmKind]int64
 	Anchors []AnchorStatus // in the order of the configuration
@@ -202,6 +206,8 @@ func (s *EvidenceStatus) Wrong() string {
 		return s.Suspended
 	case len(s.Alarms) > 0:
 		return s.Alarms[0].Text
+	case s.LacksErasures:
+		return "a restore may lack erasures; apply them again"
 	default:
 		return ""
 	}
@@ -217,7 +223,7 @@ func (v *Vault) EvidenceStatus() (*EvidenceStatus, error) {
 	s := k.Status()
 	out := &EvidenceStatus{
 		Origin: s.Origin, Size: s.Size, Note: s.Note, SignedAt: s.SignedAt, Suspended: s.Suspended,
-		Lag: s.Lag, Pending: s.Pending, VerifiedAt: s.Verified, VerifiedOK: s.VerifiedOK,
+		Lag: s.Lag, Pending: s.Pending, VerifiedAt: s.Verified, VerifiedOK: s.VerifiedOK, LacksErasures: s.LacksErasures,
 	}
 	for _, a := range s.Alarms {
 		out.Alarms = append(out.Alarms, alarmOf(a))
@@ -267,6 +273,43 @@ func (v *Vault) AcceptRestore(ctx context.Context, reason string) error {
 		return public(err)
 	}
 	return public(k.AcceptRestore(ctx, reason))
+}
+
+// EraseAgainParams says which erasures to apply again.
+type EraseAgainParams struct {
+	// Files are bundles of [Client.ExportEvidence], or audit logs as JSON lines, as
+	// a log sink writes them. Bundles are verified, which needs [Config].Evidence.
+	// Give all files in one call.
+	Files []io.ReadSeeker
+	// Reason stands in the log: see [EraseParams]. It may be empty.
+	Reason string
+	// DryRun counts, and erases nothing.
+	DryRun bool
+}
+
+// ErasedAgain is the outcome of [Vault.EraseAgain].
+type ErasedAgain struct {
+	Erased int `json:"erased"` // tokens that the files say were erased
+	Count  int `json:"count"`  // of these, the tokens that were there again
+}
+
+// EraseAgain erases the tokens that were erased since a backup was made, after the
+// backup was restored. A token that was created after the erasure of another token
+// with its id stays. Calling it again after an error is safe. Accept the restore
+// first: see [Vault.AcceptRestore].
+func (v *Vault) EraseAgain(ctx context.Context, p EraseAgainParams) (*ErasedAgain, error) {
+	if err := cmp.Or(v.core.Alive(), ctx.Err()); err != nil {
+		return nil, public(err)
+	}
+	again := erase.AgainParams{Files: p.Files, Reason: p.Reason, DryRun: p.DryRun}
+	if v.evidence != nil {
+		if err := v.evidence.Continues(ctx); err != nil {
+			return nil, public(err)
+		}
+		again.VerifierKey = v.evidence.Key()
+	}
+	done, err := erase.Again(ctx, v.core, &again)
+	return (*ErasedAgain)(done), public(err)
 }
 
 // withEvidence carries out a verb that needs evidence.

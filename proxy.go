@@ -19,9 +19,9 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/verbs"
 )
 
-// Proxy forwards requests to a destination, with tokens replaced by their data.
-// Key, destination, transforms and configuration are not shown when it is
-// printed or logged, except as JSON and in unexported fields: see the package comment.
+// Proxy forwards requests to a destination and replaces tokens by their data.
+// Printed or logged it hides its key, destination, transforms and configuration,
+// except as JSON and in unexported fields: see the package comment.
 type Proxy struct {
 	ID       uuid.UUID `json:"id"`
 	TenantID uuid.UUID `json:"tenant_id"`
@@ -29,22 +29,22 @@ type Proxy struct {
 	// Key invokes the proxy.
 	Key            string `json:"key,omitempty"`
 	DestinationURL string `json:"destination_url,omitempty"`
-	// RequireAuth says whether a caller needs an API key besides Key.
+	// RequireAuth reports whether a caller needs an API key besides Key.
 	RequireAuth       bool            `json:"require_auth"`
 	RequestTransform  *ProxyTransform `json:"request_transform,omitempty"`
 	ResponseTransform *ProxyTransform `json:"response_transform,omitempty"`
 	// ApplicationID is the application that the client of transforms acts as.
 	ApplicationID uuid.UUID `json:"application_id,omitzero"`
-	// Configuration holds names and values that transforms are given. It is
-	// sealed at rest.
+	// Configuration holds names and values for the transforms. It is sealed at
+	// rest.
 	Configuration map[string]string `json:"configuration,omitempty"`
 	CreatedBy     uuid.UUID         `json:"created_by,omitzero"`
 	CreatedAt     time.Time         `json:"created_at,omitzero"`
 	ModifiedBy    uuid.UUID         `json:"modified_by,omitzero"`
 	ModifiedAt    time.Time         `json:"modified_at,omitzero"`
 	// Unreadable is set in lists for a proxy whose row was altered or does not
-	// open. Only ID, TenantID and CreatedAt are set then, and RequireAuth is true,
-	// because nobody can invoke the proxy.
+	// open. Only ID, TenantID and CreatedAt are set then. RequireAuth is true,
+	// because the proxy cannot be invoked.
 	Unreadable bool `json:"unreadable,omitempty"`
 }
 
@@ -53,9 +53,9 @@ type ProxyTransform struct {
 	Code string `json:"code"`
 }
 
-// ProxyParams describes a proxy. Only Name and DestinationURL are required.
-// Printed or logged it shows its name alone, except as JSON and in unexported
-// fields: see the package comment.
+// ProxyParams describes a proxy. Only Name and DestinationURL are required. Printed
+// or logged it shows only its name, except as JSON and in unexported fields: see
+// the package comment.
 type ProxyParams struct {
 	Name              string            `json:"name"`
 	DestinationURL    string            `json:"destination_url"`
@@ -78,7 +78,7 @@ func (p *ProxyParams) UnmarshalJSON(data []byte) error {
 	})
 }
 
-// Params returns what describes the proxy, to be changed and given to
+// Params returns the parameters of the proxy, for a change with
 // [Client.ReplaceProxy].
 func (x *Proxy) Params() ProxyParams {
 	p := ProxyParams{Name: x.Name, DestinationURL: x.DestinationURL, Configuration: maps.Clone(x.Configuration),
@@ -96,7 +96,7 @@ func (t *ProxyTransform) clone() *ProxyTransform {
 	return &ProxyTransform{t.Code}
 }
 
-// inside returns the parameters as rooms read them.
+// inside returns the parameters in the type of the internal package.
 func (p *ProxyParams) inside() *relay.Params {
 	return &relay.Params{
 		Name: p.Name, DestinationURL: p.DestinationURL, Configuration: p.Configuration, RequireAuth: p.RequireAuth,
@@ -108,7 +108,7 @@ func (p *ProxyParams) inside() *relay.Params {
 // Same reports whether p and q describe the same proxy.
 func (p ProxyParams) Same(q ProxyParams) bool { return p.inside().Same(q.inside()) }
 
-// proxyOf returns a proxy of a room.
+// proxyOf converts a proxy of the internal package.
 func proxyOf(x *relay.Proxy) *Proxy {
 	return &Proxy{
 		ID: x.ID, TenantID: x.TenantID, Name: x.Name, Key: x.Key, DestinationURL: x.DestinationURL, RequireAuth: x.RequireAuth,
@@ -118,19 +118,20 @@ func proxyOf(x *relay.Proxy) *Proxy {
 	}
 }
 
-// CreateProxy adds a proxy and gives it a key (permission proxy:create). Code
-// that cannot be used is ErrCode, and a [*script.Error] whose Messages say what is
-// wrong with it.
+// CreateProxy adds a proxy and gives it a key (permission proxy:create). If the
+// code is unusable, the error matches ErrCode and is a [*script.Error] whose
+// Messages describe the problem.
 func (c *Client) CreateProxy(ctx context.Context, p ProxyParams) (*Proxy, error) {
 	return runTo(ctx, c, &verbs.CreateProxy, proxyOf, func(ctx context.Context, op *core.Op) (*relay.Proxy, error) {
 		return c.v.relay.Create(ctx, op, p.inside())
 	})
 }
 
-// EnsureProxy returns the proxy that has the name of p, and creates it when there
-// is none (permissions proxy:read, and proxy:create when it is missing). Programs
-// that start together get the same one, with the same key. A proxy that exists is
-// returned as it is, whatever else p says: [Client.ApplyProxy] changes it.
+// EnsureProxy returns the proxy with the name in p, and creates it if it does not
+// exist. It needs the permission proxy:read, and proxy:create to create the proxy.
+// Programs that start concurrently get the same proxy, with the same key. An
+// existing proxy is returned unchanged even if it differs from p;
+// [Client.ApplyProxy] changes it.
 func (c *Client) EnsureProxy(ctx context.Context, p ProxyParams) (*Proxy, error) {
 	return runTo(ctx, c, &verbs.EnsureProxy, proxyOf, func(ctx context.Context, op *core.Op) (*relay.Proxy, error) {
 		x, _, err := c.v.relay.Ensure(ctx, op, p.inside())
@@ -138,10 +139,10 @@ func (c *Client) EnsureProxy(ctx context.Context, p ProxyParams) (*Proxy, error)
 	})
 }
 
-// ApplyProxy makes the proxy with the name of p what p says, as
-// [Client.ApplyApplication] does for applications (permissions proxy:read, and
-// proxy:create or proxy:update when something is to be done). The key of a proxy
-// stays.
+// ApplyProxy creates or changes the proxy with the name in p so that it matches p,
+// as [Client.ApplyApplication] does for applications. It needs the permission
+// proxy:read, and proxy:create or proxy:update if it writes. The key of an existing
+// proxy stays the same.
 func (c *Client) ApplyProxy(ctx context.Context, p ProxyParams) (*Applied[Proxy], error) {
 	return applied(ctx, c, &verbs.ApplyProxy, proxyOf,
 		func(ctx context.Context, op *core.Op) (*relay.Proxy, bool, error) {
@@ -177,13 +178,13 @@ func (c *Client) ListProxies(ctx context.Context, p ListProxiesParams) (*Page[Pr
 	return listRecords(ctx, c, &verbs.ListProxies, &relay.Proxies, proxyOf, records.List[relay.Proxy]{IDs: p.IDs, Name: p.Name}, p.PageParams)
 }
 
-// AllProxies iterates over all proxies that meet the filter, newest first
-// (permission proxy:read): see [Client.AllTokens].
+// AllProxies iterates over all proxies that match the filter, newest first
+// (permission proxy:read). See [Client.AllTokens].
 func (c *Client) AllProxies(ctx context.Context, f ProxyFilter) iter.Seq2[*Proxy, error] {
 	return allRecords(ctx, c, &verbs.AllProxies, &relay.Proxies, proxyOf, records.List[relay.Proxy]{IDs: f.IDs, Name: f.Name})
 }
 
-// ReplaceProxy replaces everything of a proxy but its key (permission
+// ReplaceProxy replaces all parameters of a proxy and keeps its key (permission
 // proxy:update).
 func (c *Client) ReplaceProxy(ctx context.Context, id uuid.UUID, p ProxyParams) (*Proxy, error) {
 	return runTo(ctx, c, &verbs.ReplaceProxy, proxyOf, func(ctx context.Context, op *core.Op) (*relay.Proxy, error) {
@@ -191,8 +192,8 @@ func (c *Client) ReplaceProxy(ctx context.Context, id uuid.UUID, p ProxyParams) 
 	})
 }
 
-// PatchProxy changes a proxy by a JSON merge patch (RFC 7386) of its
-// parameters, which [EncodeJSON] reads (permission proxy:update).
+// PatchProxy applies a JSON merge patch (RFC 7386) to the parameters of a proxy
+// (permission proxy:update). The patch is read as by [EncodeJSON].
 func (c *Client) PatchProxy(ctx context.Context, id uuid.UUID, patch any) (*Proxy, error) {
 	return runTo(ctx, c, &verbs.PatchProxy, proxyOf, func(ctx context.Context, op *core.Op) (*relay.Proxy, error) {
 		return c.v.relay.Patch(ctx, op, id, plainJSON(patch))
@@ -204,56 +205,57 @@ func (c *Client) DeleteProxy(ctx context.Context, id uuid.UUID) error {
 	return runErr(ctx, c, &verbs.DeleteProxy, func(ctx context.Context, op *core.Op) error { return c.v.relay.Delete(ctx, op, id) })
 }
 
-// ProxyCall is a request that is to go through a proxy. Printed or logged it shows
-// its method alone, except in unexported fields: see the package comment.
+// ProxyCall is a request to send through a proxy. Printed or logged it shows only
+// its method, except in unexported fields: see the package comment.
 type ProxyCall struct {
-	// Key is that of a stored proxy. Without one, URL is the destination of an
-	// ephemeral proxy, which has no transforms.
+	// Key is the key of a stored proxy. If it is empty, URL is the destination of
+	// an ephemeral proxy, which has no transforms.
 	Key string
 	URL string
 
-	// Origin is where a call without an API key comes from: see [Client.From].
-	// A client has its own.
+	// Origin is where a call without an API key comes from: see [Client.From]. A
+	// Client uses its own origin instead.
 	Origin string
 
-	// Method is that of HTTP. Default GET.
+	// Method is the HTTP method. Default GET.
 	Method string
-	// Path is put behind the path of the destination, as it is: escaped, and
-	// empty or with a slash in front. Dot segments are refused.
+	// Path is appended unchanged to the path of the destination. It must be
+	// escaped, and empty or start with a slash. Dot segments are refused.
 	Path string
-	// Query is put behind the query of the destination, as it is and without ?.
+	// Query is appended unchanged to the query of the destination, without a
+	// leading question mark.
 	Query string
-	// Header is forwarded, but for Host, what concerns one connection only, and
-	// headers whose names begin with SVC-: these are between the caller and the
-	// vault, and taken out of the answer too. See [WithTraceID] for the one that
-	// is sent.
+	// Header is forwarded, except for Host, hop-by-hop headers, and headers whose
+	// names begin with SVC-. The SVC- headers are between the caller and the vault,
+	// and are removed from the response too. See [WithTraceID] for the one SVC-
+	// header that is sent.
 	Header http.Header
-	// Body may be nil. It is read at most until the body of the answer is
-	// closed, and not closed.
+	// Body may be nil. It is not read after the body of the response is closed, and
+	// it is never closed.
 	Body io.Reader
 	// ContentLength is the length of Body. 0 and -1 mean that it is unknown.
 	ContentLength int64
-	// MaxBody bounds, in bytes, a body that has to be held in memory: one whose
-	// type can hold expressions, or that goes through a transform. Default
-	// [Config.MaxBytes]. Other bodies are streamed, and may have any size.
+	// MaxBody limits, in bytes, a body that has to be held in memory, because its
+	// type can hold expressions or it goes through a transform. Default
+	// [Config.MaxBytes]. Other bodies are streamed and may have any size.
 	MaxBody int64
-	// KeepAlive and Connection, when set, are sent in the headers of these
-	// names. Connection is keep-alive or close.
+	// KeepAlive and Connection, if set, are sent in the headers of these names.
+	// Connection is keep-alive or close.
 	KeepAlive, Connection string
 }
 
-// ProxyAnswer is the answer of a destination.
+// ProxyAnswer is the response of a destination.
 type ProxyAnswer struct {
 	Status int
 	// Header has a Content-Length when the length of Body is known.
 	Header http.Header
-	// Body streams, unless a transform made it. It must be closed. Reading it
-	// fails with ErrUnreachable when the destination breaks off, and with
-	// ErrTimeout when it falls silent.
+	// Body must be closed. It streams if no transform produced it. Reading it fails
+	// with ErrUnreachable when the destination closes the connection early, and
+	// with ErrTimeout when the destination stops sending.
 	Body io.ReadCloser
 }
 
-// inside returns the call as package relay takes it.
+// inside returns the call in the type of package relay.
 func (p *ProxyCall) inside() *relay.Call {
 	return &relay.Call{
 		Key: p.Key, URL: p.URL, Method: p.Method, Path: p.Path, Query: p.Query, Header: p.Header, Body: p.Body, ContentLength: p.ContentLength,
@@ -261,27 +263,30 @@ func (p *ProxyCall) inside() *relay.Call {
 	}
 }
 
-// InvokeProxy sends a request through a proxy (permission token:use, unless
-// the proxy requires no authentication). The expressions of its body are
-// replaced by the data of tokens, as [Client.Detokenize] does, by the type of
-// the body: in the strings of JSON, in the values of a form, in each part of a
-// multipart body, and anywhere in other text. A body with a Content-Encoding
-// and one of a binary type is not looked at, and everything outside of
-// expressions is forwarded byte for byte. JSON is every type with json in its
-// name, such as application/x-ndjson with a document on each line and
-// application/json-seq, and a body without a type that reads as JSON; one that
-// has expressions and is not strict JSON is an [InvalidError].
+// InvokeProxy sends a request through a proxy. It needs the permission token:use if
+// the proxy requires authentication.
 //
-// Headers and query are forwarded as they are. A value there that is nothing but
-// an expression which names a token is an [InvalidError].
+// Expressions in the body are replaced by the data of tokens, as
+// [Client.Detokenize] does. The type of the body decides where: in the strings of
+// JSON, in the values of a form, in each part of a multipart body, and anywhere in
+// other text. Bodies with a Content-Encoding or a binary type are not searched.
+// Everything outside expressions is forwarded byte for byte.
 //
-// Then the request transform of the proxy runs, the destination is called, and
-// on a status from 200 to 299 the response transform runs. Redirects are
-// answers like others. A proxy of another tenant is ErrNotFound; a destination
-// that is silent is ErrTimeout, one that cannot be reached ErrUnreachable; an
+// A body counts as JSON if its type contains json, or if it has no type and reads
+// as JSON. That includes application/x-ndjson, with a document on each line, and
+// application/json-seq. A JSON body that has expressions and is not strict JSON is
+// an [InvalidError].
+//
+// Headers and query are forwarded unchanged. A value there that consists of a
+// single expression which names a token is an [InvalidError].
+//
+// Then the request transform of the proxy runs, the destination is called, and on a
+// status from 200 to 299 the response transform runs. Redirects are not followed
+// but returned. A proxy of another tenant is ErrNotFound. A destination that does
+// not respond is ErrTimeout, and an unreachable destination is ErrUnreachable. An
 // error of a transform is a [*script.Error].
 //
-// The log gets an entry for the proxy ("ephemeral" for one that is not stored)
+// The log gets an entry for the proxy ("ephemeral" for a proxy that is not stored)
 // and for each token that is used.
 func (c *Client) InvokeProxy(ctx context.Context, p ProxyCall) (*ProxyAnswer, error) {
 	return run(ctx, c, &verbs.InvokeProxy, func(ctx context.Context, op *core.Op) (*ProxyAnswer, error) {
@@ -290,28 +295,28 @@ func (c *Client) InvokeProxy(ctx context.Context, p ProxyCall) (*ProxyAnswer, er
 	})
 }
 
-// InvokeProxy is [Client.InvokeProxy] for a caller who shows no API key. Only a
-// proxy that requires no authentication takes such a call; others fail with
+// InvokeProxy is [Client.InvokeProxy] for a caller without an API key. Only a proxy
+// that requires no authentication accepts such a call; others fail with
 // ErrUnauthenticated. Expressions are replaced with the rights of the proxy's
-// application; without one that holds token:use they are ErrForbidden.
+// application. They are ErrForbidden if the proxy has no application that holds
+// token:use.
 func (v *Vault) InvokeProxy(ctx context.Context, p ProxyCall) (*ProxyAnswer, error) {
 	answer, err := v.relay.CallOpen(ctx, p.inside(), p.Origin)
 	return (*ProxyAnswer)(answer), public(err)
 }
 
-// RoundTripper returns a transport that replaces the expressions in the bodies
-// of outbound requests by the data of tokens, by the rules of
-// [Client.InvokeProxy], and hands the requests to base; nil stands for
-// [http.DefaultTransport]. With it any Go client can be pointed through the
-// vault:
+// RoundTripper returns a transport that detokenizes outbound requests and passes
+// them to base. It replaces the expressions in request bodies by the rules of
+// [Client.InvokeProxy]. A nil base means [http.DefaultTransport]. With it, any Go
+// client can send tokens:
 //
 //	stripe.SetHTTPClient(&http.Client{Transport: c.RoundTripper(nil)})
 //
-// The client needs token:use on the tokens that a request names, and none for a
-// request that names none. A body that has to be looked at may have at most
-// [Config.MaxBytes]; others are not held in memory. Where requests go is up to
-// the program: the egress policy of the vault is not applied, and an
-// [http.Client] that follows a redirect with its body sends the data there too.
+// The client needs token:use on the tokens that a request names; a request without
+// tokens needs no permission. A body that has to be searched may have at most
+// [Config.MaxBytes]; others are not held in memory. The vault's egress policy does
+// not apply, because the program decides where its requests go. An [http.Client]
+// that follows a redirect with its body sends the data there too.
 func (c *Client) RoundTripper(base http.RoundTripper) http.RoundTripper {
 	if base == nil {
 		base = http.DefaultTransport
@@ -325,8 +330,8 @@ type detokenizer struct {
 	base   http.RoundTripper
 }
 
-// RoundTrip sends a request with its expressions replaced. The request itself
-// is not changed.
+// RoundTrip sends a detokenized copy of the request. It does not change the request
+// itself.
 func (d *detokenizer) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err := verbs.RoundTripper.Check(d.client.caller.Place); err != nil {
 		if req.Body != nil {

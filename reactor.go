@@ -20,18 +20,17 @@ import (
 	"github.com/seed-72ea4aab/vault/script"
 )
 
-// Reactor is code of a tenant that runs with detokenized arguments. Code and
-// configuration are not shown when it is printed or logged, except as JSON and
-// in unexported fields: see the package comment.
+// Reactor is tenant code that runs with detokenized arguments. Printed or logged it
+// shows neither code nor configuration, except as JSON and in unexported fields:
+// see the package comment.
 type Reactor struct {
 	ID       uuid.UUID `json:"id"`
 	TenantID uuid.UUID `json:"tenant_id"`
 	Name     string    `json:"name,omitempty"`
 	Code     string    `json:"code,omitempty"`
-	// Configuration holds names and values that the code is given. It is sealed
-	// at rest.
+	// Configuration holds names and values for the code. It is sealed at rest.
 	Configuration map[string]string `json:"configuration,omitzero"`
-	// Application is the one that the code's client acts as.
+	// Application is the application that the code's client acts as.
 	Application *ApplicationRef `json:"application,omitempty"`
 	CreatedBy   uuid.UUID       `json:"created_by,omitzero"`
 	CreatedAt   time.Time       `json:"created_at,omitzero"`
@@ -47,9 +46,9 @@ type ApplicationRef struct {
 	ID uuid.UUID `json:"id"`
 }
 
-// ReactorParams describes a reactor. All but Application is required;
-// Configuration may be empty, but not nil. Printed or logged it shows its name
-// alone, except as JSON and in unexported fields: see the package comment.
+// ReactorParams describes a reactor. All fields except Application are required;
+// Configuration may be empty, but not nil. Printed or logged it shows only its
+// name, except as JSON and in unexported fields: see the package comment.
 type ReactorParams struct {
 	Name          string            `json:"name"`
 	Code          string            `json:"code"`
@@ -67,7 +66,7 @@ func (p *ReactorParams) UnmarshalJSON(data []byte) error {
 	})
 }
 
-// Params returns what describes the reactor, to be changed and given to
+// Params returns the parameters of the reactor, for a change with
 // [Client.ReplaceReactor].
 func (r *Reactor) Params() ReactorParams {
 	p := ReactorParams{Name: r.Name, Code: r.Code, Configuration: maps.Clone(r.Configuration)}
@@ -77,7 +76,7 @@ func (r *Reactor) Params() ReactorParams {
 	return p
 }
 
-// inside returns the parameters as rooms read them.
+// inside returns the parameters in the type of the internal package.
 func (p *ReactorParams) inside() *runs.ReactorParams {
 	return &runs.ReactorParams{Name: p.Name, Code: p.Code, Configuration: p.Configuration, Application: (*runs.Application)(p.Application)}
 }
@@ -85,7 +84,7 @@ func (p *ReactorParams) inside() *runs.ReactorParams {
 // Same reports whether p and q describe the same reactor.
 func (p ReactorParams) Same(q ReactorParams) bool { return p.inside().Same(q.inside()) }
 
-// reactorOf returns a reactor of a room.
+// reactorOf converts a reactor of the internal package.
 func reactorOf(r *runs.Reactor) *Reactor {
 	return &Reactor{
 		ID: r.ID, TenantID: r.TenantID, Name: r.Name, Code: r.Code, Configuration: r.Configuration, Application: (*ApplicationRef)(r.Application),
@@ -93,18 +92,20 @@ func reactorOf(r *runs.Reactor) *Reactor {
 	}
 }
 
-// CreateReactor adds a reactor (permission reactor:create). Code that cannot be
-// used is ErrCode, and a [*script.Error] whose Messages say what is wrong with it.
+// CreateReactor adds a reactor (permission reactor:create). If the code is
+// unusable, the error matches ErrCode and is a [*script.Error] whose Messages
+// describe the problem.
 func (c *Client) CreateReactor(ctx context.Context, p ReactorParams) (*Reactor, error) {
 	return runTo(ctx, c, &verbs.CreateReactor, reactorOf, func(ctx context.Context, op *core.Op) (*runs.Reactor, error) {
 		return c.v.runs.CreateReactor(ctx, op, p.inside())
 	})
 }
 
-// EnsureReactor returns the reactor that has the name of p, and creates it when
-// there is none (permissions reactor:read, and reactor:create when it is
-// missing). Programs that start together get the same one. A reactor that exists
-// is returned as it is, whatever else p says: [Client.ApplyReactor] changes it.
+// EnsureReactor returns the reactor with the name in p, and creates it if it does
+// not exist. It needs the permission reactor:read, and reactor:create to create the
+// reactor. Programs that start concurrently get the same reactor. An existing
+// reactor is returned unchanged even if it differs from p; [Client.ApplyReactor]
+// changes it.
 func (c *Client) EnsureReactor(ctx context.Context, p ReactorParams) (*Reactor, error) {
 	return runTo(ctx, c, &verbs.EnsureReactor, reactorOf, func(ctx context.Context, op *core.Op) (*runs.Reactor, error) {
 		r, _, err := c.v.runs.EnsureReactor(ctx, op, p.inside())
@@ -112,9 +113,9 @@ func (c *Client) EnsureReactor(ctx context.Context, p ReactorParams) (*Reactor, 
 	})
 }
 
-// ApplyReactor makes the reactor with the name of p what p says, as
-// [Client.ApplyApplication] does for applications (permissions reactor:read, and
-// reactor:create or reactor:update when something is to be done).
+// ApplyReactor creates or changes the reactor with the name in p so that it matches
+// p, as [Client.ApplyApplication] does for applications. It needs the permission
+// reactor:read, and reactor:create or reactor:update if it writes.
 func (c *Client) ApplyReactor(ctx context.Context, p ReactorParams) (*Applied[Reactor], error) {
 	return applied(ctx, c, &verbs.ApplyReactor, reactorOf,
 		func(ctx context.Context, op *core.Op) (*runs.Reactor, bool, error) {
@@ -151,21 +152,21 @@ func (c *Client) ListReactors(ctx context.Context, p ListReactorsParams) (*Page[
 	return listRecords(ctx, c, &verbs.ListReactors, &runs.Reactors, reactorOf, records.List[runs.Reactor]{IDs: p.IDs, Name: p.Name}, p.PageParams)
 }
 
-// AllReactors iterates over all reactors that meet the filter, newest first
-// (permission reactor:read): see [Client.AllTokens].
+// AllReactors iterates over all reactors that match the filter, newest first
+// (permission reactor:read). See [Client.AllTokens].
 func (c *Client) AllReactors(ctx context.Context, f ReactorFilter) iter.Seq2[*Reactor, error] {
 	return allRecords(ctx, c, &verbs.AllReactors, &runs.Reactors, reactorOf, records.List[runs.Reactor]{IDs: f.IDs, Name: f.Name})
 }
 
-// ReplaceReactor replaces everything of a reactor (permission reactor:update).
+// ReplaceReactor replaces all parameters of a reactor (permission reactor:update).
 func (c *Client) ReplaceReactor(ctx context.Context, id uuid.UUID, p ReactorParams) (*Reactor, error) {
 	return runTo(ctx, c, &verbs.ReplaceReactor, reactorOf, func(ctx context.Context, op *core.Op) (*runs.Reactor, error) {
 		return c.v.runs.ReplaceReactor(ctx, op, id, p.inside())
 	})
 }
 
-// PatchReactor changes a reactor by a JSON merge patch (RFC 7386) of its
-// parameters, which [EncodeJSON] reads (permission reactor:update).
+// PatchReactor applies a JSON merge patch (RFC 7386) to the parameters of a reactor
+// (permission reactor:update). The patch is read as by [EncodeJSON].
 func (c *Client) PatchReactor(ctx context.Context, id uuid.UUID, patch any) (*Reactor, error) {
 	return runTo(ctx, c, &verbs.PatchReactor, reactorOf, func(ctx context.Context, op *core.Op) (*runs.Reactor, error) {
 		return c.v.runs.PatchReactor(ctx, op, id, plainJSON(patch))
@@ -177,24 +178,24 @@ func (c *Client) DeleteReactor(ctx context.Context, id uuid.UUID) error {
 	return runErr(ctx, c, &verbs.DeleteReactor, func(ctx context.Context, op *core.Op) error { return runs.Reactors.Delete(ctx, op, id, nil) })
 }
 
-// ReactParams invokes a reactor. What it holds is not shown when it is printed or
-// logged, except as JSON and in unexported fields: see the package comment.
+// ReactParams are the parameters of a reactor's run. Printed or logged they show no
+// values, except as JSON and in unexported fields: see the package comment.
 type ReactParams struct {
-	// Args is an object that may hold detokenization expressions, or one
-	// expression that gives an object.
+	// Args is an object that may hold detokenization expressions, or a single
+	// expression whose value is an object.
 	Args any `json:"args,omitempty"`
-	// CallbackURL is where [Client.ReactAsync] has the result sent. [Client.React]
-	// takes none.
+	// CallbackURL is the URL that receives the result of [Client.ReactAsync]. It
+	// must be empty for [Client.React].
 	CallbackURL string `json:"callback_url,omitempty"`
-	// Timeout bounds a run of ReactAsync: 10 to 210 seconds, by default 10. JSON
-	// has it as timeout_ms, in milliseconds. React takes none.
+	// Timeout limits a run of ReactAsync: 10 to 210 seconds, by default 10. In JSON
+	// it is timeout_ms, in milliseconds. It must be zero for React.
 	Timeout time.Duration `json:"timeout_ms,omitempty"`
 }
 
-// UnmarshalJSON reads the JSON form strictly: an unknown field, a duplicate
-// key or a wrong type is an [InvalidError]. callbackUrl and timeoutMs, which other
-// clients of this family of APIs send, are read as callback_url and timeout_ms;
-// only one of the two may be given.
+// UnmarshalJSON reads the JSON form strictly: an unknown field, a duplicate key or
+// a wrong type is an [InvalidError]. callbackUrl and timeoutMs, which clients of
+// similar APIs send, are read as callback_url and timeout_ms. Only one of the two
+// spellings may be present.
 func (p *ReactParams) UnmarshalJSON(data []byte) error {
 	return readObject(data, func(r *form.Reader) {
 		if v := r.Value("args"); !v.IsZero() {
@@ -227,21 +228,22 @@ func (p ReactParams) MarshalJSON() ([]byte, error) {
 	return w.JSON(), nil
 }
 
-// ReactResult is what a reactor gave. Like [ReactParams], it does not print.
+// ReactResult is the result of a reactor. Like [ReactParams], it shows no values
+// when it is printed.
 type ReactResult struct {
 	// Tokens is the tokenize part of the result, tokenized as the caller.
 	Tokens JSON `json:"tokens,omitempty"`
-	// Raw is the raw part of the result, in clear.
+	// Raw is the raw part of the result, in plaintext.
 	Raw JSON `json:"raw,omitempty"`
 }
 
-// React runs a reactor with detokenized arguments (permission token:use, also
-// on each container of the tokens that args name). What its code returns as
-// tokenize is tokenized as the caller, who needs token:create for it. An error
-// that the code throws is a [*script.Error], whose Messages have its text.
+// React runs a reactor with detokenized arguments. It needs the permission
+// token:use, also on each container of the tokens that args name. The tokenize part
+// of the code's result is tokenized as the caller, who needs token:create for it.
+// An error that the code throws is a [*script.Error], whose Messages hold its text.
 //
-// A run takes at most 10 seconds. [Client.ReactAsync] is for longer ones, and for
-// those whose caller does not wait.
+// A run takes at most 10 seconds. [Client.ReactAsync] is for longer runs, and for
+// callers that do not wait.
 func (c *Client) React(ctx context.Context, id uuid.UUID, p ReactParams) (*ReactResult, error) {
 	return run(ctx, c, &verbs.React, func(ctx context.Context, op *core.Op) (*ReactResult, error) {
 		out, err := c.v.runs.Now(ctx, op, id, p.internal())
@@ -252,25 +254,25 @@ func (c *Client) React(ctx context.Context, id uuid.UUID, p ReactParams) (*React
 	})
 }
 
-// internal returns the parameters as package runs takes them.
+// internal returns the parameters in the type of package runs.
 func (p *ReactParams) internal() runs.Params {
 	return runs.Params{Args: plainJSON(p.Args), CallbackURL: p.CallbackURL, Timeout: p.Timeout}
 }
 
-// Job is a run that [Client.ReactAsync] has left for later.
+// Job is a run that [Client.ReactAsync] has queued.
 type Job struct {
 	// ID is also the webhook-id of the callback.
 	ID uuid.UUID `json:"id"`
 }
 
-// ReactAsync is React for a run that is carried out later, and whose result is
-// sent to p.CallbackURL (permissions as for React). When it returns, the run is
-// stored, and some node will carry it out, even if this one dies. Its rights are
-// those that the caller has when it runs, and no more than it has now; if the
-// caller is gone by then, the callback says so.
+// ReactAsync queues a run of a reactor, whose result is sent to p.CallbackURL. It
+// needs the same permissions as React. When ReactAsync returns, the run is stored,
+// and some node will run it even if this one dies. The run has only the rights that
+// the caller holds both now and when it runs. If the caller no longer exists by
+// then, the callback reports that.
 //
-// What the run gives, or the error that React would return, is sent to the URL
-// at least once, signed with the tenant's webhook secret: see [VerifyWebhook].
+// The result, or the error that React would return, is sent to the URL at least
+// once, signed with the tenant's webhook secret: see [VerifyWebhook].
 func (c *Client) ReactAsync(ctx context.Context, id uuid.UUID, p ReactParams) (*Job, error) {
 	return run(ctx, c, &verbs.ReactAsync, func(ctx context.Context, op *core.Op) (*Job, error) {
 		id, err := c.v.runs.Later(ctx, op, id, p.internal())
@@ -281,18 +283,19 @@ func (c *Client) ReactAsync(ctx context.Context, id uuid.UUID, p ReactParams) (*
 	})
 }
 
-// TestRunParams asks for a test run of the code of a reactor or a proxy.
+// TestRunParams selects the code of a reactor or a proxy for a test run.
 type TestRunParams struct {
 	ReactorID uuid.UUID // or a proxy
 	ProxyID   uuid.UUID
-	// Response chooses the response transform of a proxy, not that of requests.
+	// Response selects the response transform of a proxy instead of the request
+	// transform.
 	Response bool
-	// Args is what the code gets as args, as it is: detokenization expressions in
+	// Args is passed to the code unchanged as args. Detokenization expressions in
 	// it are refused.
 	Args any
 }
 
-// TestRun is what came of a test run. It holds nothing of the vault's: see
+// TestRun is the outcome of a test run. It holds no data of the vault: see
 // [Owner.TestRun].
 type TestRun struct {
 	Result JSON          // what the code returned; nil when it failed
@@ -301,12 +304,12 @@ type TestRun struct {
 	Err    *script.Error // how the code failed; nil when it did not
 }
 
-// TestRun runs the code of a reactor or proxy on plain arguments, to see whether it
-// works. The code gets nothing of the vault's: no token is read, its client
-// instance is null, and each configuration value is its own name in angle
-// brackets, as <api_key>. It can send no requests, and what it returns is neither
-// tokenized nor sent. So the result may be shown to people who may not see data.
-// The log has an entry for the run. Only the tenant itself may try code.
+// TestRun runs the code of a reactor or proxy on plain arguments, to check that it
+// works. The code gets no data of the vault: no token is read, its client instance
+// is null, and each configuration value is its own name in angle brackets, such as
+// <api_key>. It cannot send requests, and its result is neither tokenized nor sent.
+// So the result may be shown to people who may not see data. The run is entered in
+// the log. Only the tenant itself may test code.
 func (o *Owner) TestRun(ctx context.Context, p TestRunParams) (*TestRun, error) {
 	return run(ctx, o.Client, &verbs.TestRun, func(ctx context.Context, op *core.Op) (*TestRun, error) {
 		code, err := relay.TestCode(ctx, op, p.ReactorID, p.ProxyID, p.Response)
@@ -321,56 +324,56 @@ func (o *Owner) TestRun(ctx context.Context, p TestRunParams) (*TestRun, error) 
 	})
 }
 
-// RunOutcome says how a run of tenants' code went. It holds nothing that the code
-// was given or wrote.
+// RunOutcome describes how a run of tenant code ended. It holds nothing that the
+// code received or wrote.
 type RunOutcome struct {
-	// Status is what a REST call would have been answered with: 200, or the status
-	// of the error. Zero means that the code has not run.
+	// Status is the HTTP status that a REST call would have returned: 200, or the
+	// status of the error. Zero means that the code has not run.
 	Status int `json:"status,omitempty"`
-	// Took is how long it ran.
+	// Took is the duration of the run.
 	Took time.Duration `json:"took,omitempty"`
-	// Line is the line of the code at which the error arose; 0 for none.
+	// Line is the line of the code that caused the error; 0 if there is none.
 	Line int `json:"line,omitempty"`
 }
 
-// ErrorLine returns the line of tenants' code at which an error of a run arose.
+// ErrorLine returns the line of tenant code that caused an error of a run.
 func ErrorLine(err error) (line int, ok bool) { return runs.ErrorLine(err) }
 
-// JobInfo describes an asynchronous run: see [Client.ReactAsync]. It holds nothing
-// of its arguments or its result.
+// JobInfo describes an asynchronous run: see [Client.ReactAsync]. It holds neither
+// arguments nor results.
 type JobInfo struct {
 	ID        uuid.UUID `json:"id"`
 	ReactorID uuid.UUID `json:"reactor_id,omitzero"`
 	State     JobState  `json:"state"`
-	// Step is what is done next: run, or deliver.
+	// Step is the next step: run or deliver.
 	Step     string `json:"step,omitempty"`
 	Attempts int    `json:"attempts"` // of that step, so far
-	// RunAt is when the step is due, and for a dead job when it is deleted.
+	// RunAt is when the step is due. For a dead job it is when the job is deleted.
 	RunAt     time.Time `json:"run_at"`
 	CreatedAt time.Time `json:"created_at"`
-	// Ran is how the run went, once it is over.
+	// Ran is the outcome of the run, once it has ended.
 	Ran RunOutcome `json:"ran,omitzero"`
 }
 
-// JobState is where a job is in its life.
+// JobState is the state of a job.
 type JobState string
 
 // The states of a job.
 const (
-	JobWaiting JobState = "waiting" // for its time, or for a worker
+	JobWaiting JobState = "waiting" // until it is due, or for a worker
 	JobRunning JobState = "running" // a node has it
 	JobDead    JobState = "dead"    // given up; it can be retried for 30 days
 )
 
-// ListJobsParams asks for jobs.
+// ListJobsParams selects jobs.
 type ListJobsParams struct {
-	Dead   bool      // those that were given up, or those that were not
-	Before uuid.UUID // jobs that are older than this one; zero for the newest
+	Dead   bool      // list dead jobs instead of waiting and running ones
+	Before uuid.UUID // list jobs older than this one; zero starts with the newest
 	Size   int       // at most 100; zero means 20
 }
 
-// ListJobs returns jobs of the tenant, newest first; fewer than asked for when
-// they would take much memory. Only the tenant itself may list them: see
+// ListJobs returns jobs of the tenant, newest first. It returns fewer than p.Size
+// when they would take much memory. Only the tenant itself may list jobs: see
 // [Vault.Tenant].
 func (o *Owner) ListJobs(ctx context.Context, p ListJobsParams) ([]JobInfo, error) {
 	return run(ctx, o.Client, &verbs.ListJobs, func(ctx context.Context, op *core.Op) ([]JobInfo, error) {
@@ -387,34 +390,34 @@ func (o *Owner) ListJobs(ctx context.Context, p ListJobsParams) ([]JobInfo, erro
 	})
 }
 
-// RetryJob makes a dead job due again: its result is sent as if for the first
-// time. When tokens that it was made of are gone or changed, or those who used
-// them may no longer see them, the callback says so instead, as a stored answer
-// would. Of several who retry or discard a job, one succeeds, and the others get
-// ErrNotFound. Only the tenant itself may do it, and the log has an entry.
+// RetryJob makes a dead job due again, and its result is sent as if for the first
+// time. The callback reports an error instead if tokens in the result were deleted
+// or changed, or if the callers who used them may no longer see them. If several
+// callers retry or discard a job, one succeeds, and the others get ErrNotFound.
+// Only the tenant itself may retry jobs. The retry is entered in the log.
 func (o *Owner) RetryJob(ctx context.Context, id uuid.UUID) error {
 	return runErr(ctx, o.Client, &verbs.RetryJob, func(ctx context.Context, op *core.Op) error { return o.v.runs.Retry(ctx, op, id) })
 }
 
-// DiscardJob deletes a dead job with its result. See [Owner.RetryJob] about who
-// may, and about others who do the same.
+// DiscardJob deletes a dead job with its result. Permissions and concurrent calls
+// are as for [Owner.RetryJob].
 func (o *Owner) DiscardJob(ctx context.Context, id uuid.UUID) error {
 	return runErr(ctx, o.Client, &verbs.DiscardJob, func(ctx context.Context, op *core.Op) error { return o.v.runs.Discard(ctx, op, id) })
 }
 
-// Work carries out the jobs that are due (asynchronous runs and their
-// callbacks) and returns when none is left. The vault does so by itself every
-// Config.WorkEvery; any node may do any job.
+// Work runs the jobs that are due, which are asynchronous runs and their callbacks,
+// and returns when none is left. The vault calls it every Config.WorkEvery; any
+// node may run any job.
 func (v *Vault) Work(ctx context.Context) error { return v.runs.Worker.Work(ctx) }
 
-// VerifyWebhook is for the receivers of callbacks: it returns nil when a request
-// with this header and body was signed with the tenant's webhook secret within
-// the last 5 minutes, and else an error that matches [ErrWebhook]. The body must
-// be the bytes as they arrived.
+// VerifyWebhook checks a callback on behalf of its receiver. It returns nil if a
+// request with this header and body was signed with the tenant's webhook secret
+// within the last 5 minutes. Otherwise it returns an error that matches
+// [ErrWebhook]. The body must be the unchanged bytes of the request.
 //
-// While a secret is being rotated callbacks carry two signatures, and either of
-// the two secrets does. A callback may arrive more than once: its webhook-id, which
-// is the ID of the [Job], stays the same.
+// During the rotation of a secret, callbacks have two signatures, and either secret
+// verifies them. A callback may arrive more than once: its webhook-id, which is the
+// ID of the [Job], stays the same.
 func VerifyWebhook(secret string, header http.Header, body []byte) error {
 	if err := webhook.Verify(secret, header, body, time.Now()); err != nil {
 		return fmt.Errorf("%w: %w", ErrWebhook, err)

@@ -1,4 +1,4 @@
-// Package vault keeps sensitive values and gives out tokens in their place.
+// Package vault stores sensitive values and returns tokens in their place.
 //
 // A program opens a vault on a database and works in it as a tenant:
 //
@@ -10,37 +10,38 @@
 //	tok, err := c.CreateToken(ctx, vault.TokenParams{Type: vault.TypeCard, Data: vault.CardData{Number: "4242424242424242"}})
 //
 // A [Client] is an identity: the tenant itself, one of its applications, or a
-// session. Every operation is a method of a Client, checks its permission, and
-// writes its entry to the audit log. [Vault.Authenticate] turns an API key into
-// a Client; package httpserver puts the same operations behind REST.
+// session. Every operation is a method of Client. It checks the client's
+// permissions and writes an entry to the audit log. [Vault.Authenticate] turns an
+// API key into a Client; package httpserver serves the same operations over REST.
 //
 // # Guarantees
 //
-//   - A write that returned nil is on disk together with its log entry; a write
-//     that returned an error left nothing, unless the error says that this is not
-//     known, because the connection to the database was lost for too long.
-//   - A value exists in clear only in the memory of this process, for the
-//     length of a call. The database holds ciphertext and keyed hashes; errors
-//     and log lines hold names and rules.
-//   - A tenant's data is sealed under keys of its own, and no operation of a
-//     Client reads or changes another tenant's rows. What spans tenants is the
-//     vault's own work (sweeps, the search for due jobs, the look-up of API and
-//     proxy keys by their hash) and the methods of Vault.
-//   - Several processes may open one database; nothing depends on a lock held
-//     in one of them.
+//   - When a write returns nil, it is on disk together with its log entry. When it
+//     returns an error, nothing was written. The one exception is a lost database
+//     connection that could not be replaced in time; the error then says that the
+//     outcome is unknown.
+//   - Plaintext exists only in the memory of this process, for the duration of a
+//     call. The database holds ciphertext and keyed hashes; errors and log lines
+//     hold names and rules.
+//   - Each tenant's data is sealed under its own keys, and no operation of a Client
+//     reads or changes another tenant's rows. Only the methods of Vault and the
+//     vault's background work span tenants: sweeps, the search for due jobs, and
+//     the lookup of API and proxy keys by their hash.
+//   - Several processes may open one database; nothing depends on a lock held in
+//     one of them.
 //
 // The methods of Vault and Client are safe for concurrent use.
 //
 // # Printing
 //
-// Types that hold data, keys, secrets or configuration have the methods Format and
-// LogValue. With fmt, whatever the verb, and with slog they show names and ids
-// alone; so they do in a slice, in a map, and in an exported field of a struct. A
-// value that ends up in a log or an error by mistake leaks nothing.
+// Types that hold data, keys, secrets or configuration implement Format and
+// LogValue. Printed with fmt, whatever the verb, or logged with slog, they show
+// only names and ids. The same holds inside a slice, a map, or an exported struct
+// field, so a value that is logged by mistake leaks nothing.
 //
-// In two places they are shown in full: as JSON, which is also how the JSON handler
-// of slog writes a slice, a map or a struct that holds them, and in an unexported
-// field of a struct that is printed, because fmt calls no methods there.
+// There are two exceptions. JSON shows these types in full, and slog's JSON handler
+// uses JSON for slices, maps and structs. An unexported struct field is also
+// printed in full, because fmt calls no methods there.
 package vault
 
 import (
@@ -66,113 +67,115 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// Storage is the database that a vault is opened on: storage/sqlite,
-// storage/postgres, or one's own.
+// Storage is the database that a vault is opened on. Packages storage/sqlite and
+// storage/postgres provide implementations, and a program can bring its own.
 type Storage = storage.Storage
 
-// Runtime runs the code of tenants: jsruntime, which keeps it in processes of
-// its own, or one's own.
+// Runtime runs tenant code. Package jsruntime provides an implementation that uses
+// separate processes, and a program can bring its own.
 type Runtime = script.Runtime
 
 // Config adjusts a vault. The zero value is safe and complete.
 type Config struct {
-	// Now is the clock that decides what has expired. Default time.Now.
+	// Now is the clock that decides whether something has expired. Default
+	// time.Now.
 	Now func() time.Time
 
-	// SweepEvery is the time between sweeps, which delete what has expired.
-	// Default 5 minutes. A negative value means that the program calls
-	// [Vault.Sweep] itself.
+	// SweepEvery is the time between sweeps, which delete expired rows. Default 5
+	// minutes. If it is negative, the program has to call [Vault.Sweep] itself.
 	SweepEvery time.Duration
 
-	// StrictReadLogs makes log entries of reads as durable as those of writes.
-	// By default they survive a crash of the process. A power loss, and on
-	// PostgreSQL also a crash of the database server, may take those of the last
-	// second, although the reads were answered.
+	// StrictReadLogs makes the log entries of reads as durable as the entries of
+	// writes. By default the entries of reads survive a crash of the process. A
+	// power loss, or on PostgreSQL a crash of the database server, may lose the
+	// entries of the last second, although the reads succeeded.
 	StrictReadLogs bool
 
-	// FullAudit also enters in the log: calls that end in ErrForbidden, as
+	// FullAudit adds these entries to the log: calls that end in ErrForbidden, as
 	// OperationDenied; each row that an import refuses; reads of the log, with the
-	// entity type "log"; and in every tenant's log, the start and the stop of this
-	// vault. Of the same denied calls of an application within a second, one entry
-	// reports the number.
+	// entity type "log"; and, in every tenant's log, the start and stop of this
+	// vault. Identical denied calls of an application within a second share one
+	// entry, which reports their number.
 	FullAudit bool
 
-	// LogRetention is how long entries of the audit log are kept: a sweep deletes
-	// those of every tenant that are older, and no entry tells of it. Zero, the
-	// default, keeps them for as long as there is the tenant. The shortest is 24
-	// hours.
+	// LogRetention is how long entries of the audit log are kept. A sweep deletes
+	// older entries of every tenant, and the log does not record the deletion.
+	// Zero, the default, keeps entries until the tenant is deleted. The minimum is
+	// 24 hours.
 	LogRetention time.Duration
 
-	// Sinks are the destinations that the audit log is sent to. A request never
-	// waits for them. All nodes should have the same.
+	// Sinks are the destinations that the audit log is sent to. No request waits
+	// for them. All nodes should have the same sinks.
 	Sinks []Sink
 
 	// SinkGrace is how long a sweep keeps entries beyond LogRetention that a sink
 	// has not taken. After it they are deleted, and Logger gets an error. Default 7
-	// days; a negative value means that retention does not wait.
+	// days. If it is negative, retention does not wait for sinks.
 	SinkGrace time.Duration
 
-	// MaxSessionLife bounds how far in the future AuthorizeSession may set the end
-	// of a session. Zero, the default, sets no bound.
+	// MaxSessionLife limits how far in the future AuthorizeSession may set the end
+	// of a session. Zero, the default, means no limit.
 	MaxSessionLife time.Duration
 
-	// MaxBytes bounds the JSON of one call. Default 5 MiB.
+	// MaxBytes limits the JSON of one call. Default 5 MiB.
 	MaxBytes int
 
-	// MaxTokens bounds how many tokens one Tokenize makes. Default 20,000.
+	// MaxTokens limits how many tokens one Tokenize call creates. Default 20,000.
 	MaxTokens int
 
-	// MaxPageBytes bounds the sealed bytes that the items of one page of a list
-	// or search hold, or the tokens that one request names in expressions, and so
-	// the memory that it takes. A single item is never refused. Default 64 MiB.
+	// MaxPageBytes limits the sealed bytes that one request reads, and so its
+	// memory. It applies to one page of a list or search, and to the tokens that
+	// one request names in expressions. A single item is never refused. Default 64
+	// MiB.
 	MaxPageBytes int
 
-	// MaxMemory bounds what requests hold in memory together, in bytes: parsed
-	// JSON, and the rows of pages. One tenant has half of it. A request waits two
-	// seconds for room and then fails with ErrUnavailable. Default 1 GiB. The
-	// collector may let the process grow to twice as much; GOMEMLIMIT bounds that.
+	// MaxMemory limits the memory that all requests together hold, in bytes: parsed
+	// JSON and the rows of pages. One tenant gets at most half of it. A request
+	// waits two seconds for memory and then fails with ErrUnavailable. Default 1
+	// GiB. The garbage collector may let the process grow to twice as much;
+	// GOMEMLIMIT limits that.
 	MaxMemory int64
 
-	// Runtime runs the code of reactors and proxy transforms, and checks it when
-	// it is written. Without one, code is stored unchecked and cannot run. The
-	// vault closes it.
+	// Runtime runs the code of reactors and proxy transforms, and checks code when
+	// it is written. Without a Runtime, code is stored unchecked and cannot run.
+	// The vault closes it.
 	Runtime Runtime
 
-	// Egress says where proxies, callbacks and code may connect to. The zero
-	// value allows https to public addresses.
+	// Egress restricts where proxies, callbacks and tenant code may connect to. The
+	// zero value allows https to public addresses.
 	Egress EgressPolicy
 
-	// ProxyTimeout is how long the destination of a proxy may take to begin its
-	// answer, and between one piece of the answer and the next. Default 25
-	// seconds.
+	// ProxyTimeout is how long the destination of a proxy may take to start its
+	// response, and how long it may pause between two parts of the response.
+	// Default 25 seconds.
 	ProxyTimeout time.Duration
 
-	// WorkEvery is the time between looks for jobs: asynchronous runs and their
-	// callbacks. Default one second. A negative value means that this node works
-	// on none, unless the program calls [Vault.Work].
+	// WorkEvery is the time between searches for jobs: asynchronous runs and their
+	// callbacks. Default one second. If it is negative, this node runs jobs only
+	// when the program calls [Vault.Work].
 	WorkEvery time.Duration
 
-	// ScriptLog takes what tenant code writes to its console. The lines may hold
-	// values, so they go nowhere else. It is called by many goroutines, and the
-	// run waits for it; a panic in it is logged and ends nothing. Default:
-	// they are dropped.
+	// ScriptLog receives what tenant code writes to its console. The lines may hold
+	// plaintext, so they go nowhere else. Many goroutines call ScriptLog, and the
+	// run waits for it; a panic in it is logged, and the run continues. Default:
+	// the lines are dropped.
 	ScriptLog func(ScriptLine)
 
-	// Logger takes what goes wrong in the background. It never gets a value.
-	// Default: nothing is logged.
+	// Logger receives errors and warnings of background work. It never receives
+	// plaintext. Default: nothing is logged.
 	Logger *slog.Logger
 
-	// Observer, if set, is told of operations of clients, runs of tenants' code,
-	// jobs, sweeps, requests to destinations and calls of the master key.
+	// Observer, if set, is notified of client operations, runs of tenant code,
+	// jobs, sweeps, requests to destinations, and calls to the master key.
 	Observer Observer
 
 	// Evidence, if set, makes every change of the audit log detectable. It needs a
-	// storage that keeps trees, as those of this module do.
+	// storage that keeps trees, as the storages of this module do.
 	Evidence *EvidenceConfig
 
-	// KeyAge is the longest time that a node works with keys and settings it
-	// has read before it reads them again. Default one second, at most ten. The
-	// master key is asked only for keys that have changed since.
+	// KeyAge is how long a node uses the keys and settings that it has read before
+	// it reads them again. Default one second, at most ten. Only changed keys need
+	// a new call to the master key.
 	KeyAge time.Duration
 }
 
@@ -233,8 +236,9 @@ func (cfg *Config) withDefaults() (Config, error) {
 	return c, checkLogRetention(c.LogRetention)
 }
 
-// minLogRetention is the shortest Config.LogRetention. The newest entries are
-// also how a write that lost its connection finds out whether it was committed.
+// minLogRetention is the shortest Config.LogRetention. A write that lost its
+// connection looks for its entry among the newest ones to learn whether it was
+// committed.
 const minLogRetention = 24 * time.Hour
 
 func checkLogRetention(d time.Duration) error {
@@ -265,13 +269,13 @@ type Vault struct {
 	closing sync.Once
 }
 
-// Open opens a vault on a database under a master key. A new database is set
-// up; one that was sealed under another master key is refused with
-// ErrWrongKey, and a master key that does not work at the moment gives
-// ErrKeyUnavailable. cfg may be nil.
+// Open opens a vault on a database under a master key, and sets up a new database.
+// It fails with ErrWrongKey if the database was sealed under another master key,
+// and with ErrKeyUnavailable if the master key does not work at the moment. cfg may
+// be nil.
 //
-// The vault owns the store and cfg.Runtime from then on: [Vault.Close] closes
-// them, and so does Open when it fails.
+// The vault owns the store and cfg.Runtime from then on: [Vault.Close] closes both,
+// and Open closes both when it fails.
 func Open(ctx context.Context, store Storage, key AEAD, cfg *Config) (*Vault, error) {
 	v, err := open(ctx, store, key, cfg)
 	if err == nil {
@@ -338,15 +342,14 @@ func open(ctx context.Context, store Storage, key AEAD, cfg *Config) (*Vault, er
 	return v, nil
 }
 
-// ClockAhead returns how far the clock of this node is ahead of the database's, as
-// of the last comparison, which Open and every minute make. It is zero on SQLite, and
-// when Config.Now is set. Beyond 30 seconds, in either direction, the vault logs a
-// warning and deletes nothing that has expired.
+// ClockAhead returns how far the clock of this node is ahead of the database's
+// clock. The vault compares the clocks in Open and then every minute. ClockAhead is
+// zero on SQLite, and when Config.Now is set. If the clocks differ by more than 30
+// seconds, the vault logs a warning and deletes no expired rows.
 func (v *Vault) ClockAhead() time.Duration { return v.core.Skew.Ahead() }
 
-// Close stops background work, waits for it, and closes the runtime and the
-// store. Operations that come later fail with ErrClosed. Closing again does
-// nothing.
+// Close stops background work, waits for it, and closes the runtime and the store.
+// Later operations fail with ErrClosed. Closing again does nothing.
 func (v *Vault) Close() error {
 	var err error
 	v.closing.Do(func() {
@@ -365,33 +368,32 @@ func (v *Vault) Close() error {
 	return err
 }
 
-// Ping reports whether the database answers and can be written. It is for probes:
-// the database is asked at most once a second, however often Ping is called. A
-// database that hangs is not waited for longer than the context allows.
+// Ping reports whether the database responds and can be written. It is meant for
+// probes: it queries the database at most once a second, however often it is
+// called. If the database hangs, Ping returns when the context ends.
 func (v *Vault) Ping(ctx context.Context) error { return v.core.Ping(ctx) }
 
-// EgressPolicy says where proxies, callbacks and the code of tenants may
-// connect to. The zero value allows https with TLS 1.2 or later to public
-// addresses, which are checked when they are dialed, so that a name which
-// changes its address gains nothing.
+// EgressPolicy restricts where proxies, callbacks and tenant code may connect to.
+// The zero value allows https with TLS 1.2 or later to public addresses. The
+// address is checked when it is dialed, so a name that changes its address cannot
+// bypass the policy.
 type EgressPolicy struct {
 	// AllowHTTP allows plain http.
 	AllowHTTP bool
-	// AllowPrivate allows every address: loopback and private ones too.
+	// AllowPrivate allows every address, including loopback and private addresses.
 	AllowPrivate bool
-	// AllowPrefixes allows some addresses that would be refused, and
-	// DenyPrefixes refuses some that would be allowed. A refusal wins.
+	// AllowPrefixes allows addresses that would be refused, and DenyPrefixes
+	// refuses addresses that would be allowed. DenyPrefixes takes precedence.
 	AllowPrefixes, DenyPrefixes []netip.Prefix
-	// Ports narrows the ports. Default: any.
+	// Ports lists the allowed ports. Default: all.
 	Ports []uint16
-	// RootCAs are the authorities that certificates are checked against.
-	// Default: those of the system.
+	// RootCAs are the authorities that certificates are checked against. Default:
+	// the authorities of the system.
 	RootCAs *x509.CertPool
-	// UseEnvironmentProxy heeds HTTPS_PROXY and the like. The proxy then
-	// resolves names, so it has to be trusted with what this policy forbids.
+	// UseEnvironmentProxy uses HTTPS_PROXY and the related environment variables.
+	// The proxy then resolves names, so it must be trusted to enforce this policy.
 	UseEnvironmentProxy bool
-	// MaxConnsPerTenant bounds the requests of one tenant that are under way.
-	// Default 100.
+	// MaxConnsPerTenant limits the concurrent requests of one tenant. Default 100.
 	MaxConnsPerTenant int
 }
 

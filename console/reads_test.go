@@ -38,6 +38,9 @@ func TestConsoleReadsAreMarked(t *testing.T) {
 		t.Errorf("%d reads are logged, the newest as %+v", logged.Pagination.TotalItems, logged.Data[0])
 	}
 
+	if _, page := v.get(w.inTenant("tokens/order-2")); len(entriesOf(page)) == 0 || strings.Contains(page, ">console<") || !strings.Contains(page, "entity_id=order-2&amp;console=show") {
+		t.Error("the page of a token shows reads of the console, or no way to them")
+	}
 	_, page := v.get(w.inTenant("log"))
 	first := entriesOf(page)[0]
 	if !strings.Contains(first, "Tenant updated") || !strings.Contains(first, `<span class="tag">console</span> 127.0.0.1`) {
@@ -54,7 +57,7 @@ func TestConsoleReadsAreMarked(t *testing.T) {
 	if _, page = v.get(w.inTenant("log?console=show&entity_id=order-2")); len(entriesOf(page)) != 50 || !strings.Contains(entriesOf(page)[0], ">console<") {
 		t.Errorf("with them: %d rows", len(entriesOf(page)))
 	}
-	if _, lines := v.get(w.inTenant("log.jsonl?entity_id=order-2&operation=read")); strings.Count(lines, `"origin":"console 127.0.0.1"`) != 60 {
+	if _, lines := v.get(w.inTenant("log.jsonl?entity_id=order-2&operation=read")); strings.Count(lines, `"origin":"console 127.0.0.1"`) != 61 {
 		t.Error("an export leaves reads out")
 	}
 }

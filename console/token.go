@@ -7,6 +7,8 @@ import (
 	"net/url"
 	"strings"
 
+	"github.com/google/uuid"
+
 	"github.com/seed-72ea4aab/vault"
 )
 
@@ -117,7 +119,8 @@ func (b *tokensBody) explain(err error) bool {
 	return true
 }
 
-// token shows a masked token, and the log entries about it.
+// token shows one, masked, and what the log has about it, without reads made in the
+// console: this page makes one.
 func (q *request) token() error {
 	c, t, err := q.inTenant()
 	if err != nil {
@@ -128,7 +131,7 @@ func (q *request) token() error {
 	if err != nil {
 		return err
 	}
-	log, err := c.ListLogs(q.r.Context(), vault.ListLogsParams{EntityType: string(token.Type), EntityID: id, PageParams: vault.PageParams{Size: listSize}})
+	log, _, err := q.readLog(c, vault.LogFilter{EntityType: string(token.Type), EntityID: id}, false, uuid.UUID{})
 	if err != nil {
 		return err
 	}
@@ -137,6 +140,5 @@ func (q *request) token() error {
 		Token   *vault.Token
 		Creator ref
 		Log     []logRow
-		Total   int
-	}{token, q.actorRef(c, in, token.CreatedBy), q.logRows(c, in, log.Data), log.Pagination.TotalItems}))
+	}{token, q.actorRef(c, in, token.CreatedBy), q.logRows(c, in, log)}))
 }

@@ -45,6 +45,9 @@ const (
 	// EventErasure records the deletion of a person's tokens: Tenant, ID, Reason,
 	// Count.
 	EventErasure EventKind = "erasure"
+	// EventErasedAgain records that erasures which a restore had undone were
+	// applied again: Count.
+	EventErasedAgain EventKind = "erased again"
 )
 
 // Event is a leaf of the vault's tree.

@@ -1,15 +1,21 @@
 package httpserver
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/cache"
+	"github.com/seed-72ea4aab/vault/storage"
+	"github.com/seed-72ea4aab/vault/storage/sqlite"
 	"github.com/seed-72ea4aab/vault/vaulttest"
 )
 
@@ -115,6 +121,47 @@ func TestAuthenticateKeepsWhatItTakes(t *testing.T) {
 		w.call(r).want(t, 200)
 		if got := w.dest.last(t).Header.Get("Authorization"); got != want {
 			t.Errorf("the destination of %q got %q", bearer, got)
+		}
+	}
+}
+
+// countingStore counts the keys that are looked up.
+type countingStore struct {
+	storage.Storage
+	lookups atomic.Int32
+}
+
+func (s *countingStore) Lookup(ctx context.Context, key storage.Key) (storage.Record, error) {
+	s.lookups.Add(1)
+	return s.Storage.Lookup(ctx, key)
+}
+
+// A request resolves its key once, whatever it does.
+func TestOneLookupPerRequest(t *testing.T) {
+	t.Parallel()
+	store, err := sqlite.Open(t.Context(), ":memory:")
+	if err != nil {
+		t.Fatal(err)
+	}
+	counting := &countingStore{Storage: store}
+	w := worldOf(t, vaulttest.OpenStorage(t, counting, nil), nil)
+	for name, c := range map[string]struct{ method, path, body string }{
+		"create":   {http.MethodPost, "/tokens", `{"type":"token","data":"x"}`},
+		"tokenize": {http.MethodPost, "/tokenize", `{"a":"x","b":"y"}`},
+		"list":     {http.MethodGet, "/tokens", ""},
+		"search":   {http.MethodPost, "/tokens/search", `{"query":"type:token"}`},
+	} {
+		app, err := w.Owner.CreateApplication(t.Context(), vault.ApplicationParams{
+			Name: name, Type: vault.ApplicationPrivate, Permissions: vault.AllPermissions(vault.ApplicationPrivate)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		counting.lookups.Store(0)
+		began := time.Now()
+		answer := w.do(c.method, c.path, app.Key, c.body, "SVC-IDEMPOTENCY-KEY", name)
+		again := time.Since(began) >= cache.MaxAge // then the rights are read again
+		if n := counting.lookups.Load(); n != 1 && !again || answer.StatusCode >= http.StatusBadRequest {
+			t.Errorf("%s: status %d, %d look-ups", name, answer.StatusCode, n)
 		}
 	}
 }

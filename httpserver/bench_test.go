@@ -125,19 +125,28 @@ func BenchmarkReadWithoutStorage(b *testing.B) {
 	}
 }
 
-// The limits leave room for the race detector, under which pools lose a
-// quarter of their items, including the keyed hashes for log entries. Without
-// the detector, a read takes 41 allocations and a create 68.
+// fewestAllocations returns the fewest allocations of a single call. Under the race
+// detector a pool loses a quarter of its items at random, so an average depends on luck.
+func fewestAllocations(call func()) float64 {
+	fewest := testing.AllocsPerRun(1, call)
+	for range 400 {
+		fewest = min(fewest, testing.AllocsPerRun(1, call))
+	}
+	return fewest
+}
+
+// A read takes 41 allocations and a create 68. The bounds leave room for pools that
+// lose items in every one of the calls.
 func TestRequestsTakeFewAllocations(t *testing.T) {
 	for _, tc := range []struct {
 		name    string
 		request func(*vaulttest.Vault) sent
 		most    float64
 	}{
-		{"create", aCreate, 80},
-		{"read", aRead(t), 47},
+		{"create", aCreate, 71},
+		{"read", aRead(t), 43},
 	} {
-		if n := testing.AllocsPerRun(200, withoutStorage(t, tc.request)); n > tc.most {
+		if n := fewestAllocations(withoutStorage(t, tc.request)); n > tc.most {
 			t.Errorf("a %s takes %.0f allocations, want at most %.0f", tc.name, n, tc.most)
 		}
 	}

@@ -18,7 +18,8 @@
 //
 // The column is a text column that holds a token id or NULL. A field implements
 // [driver.Valuer] and [sql.Scanner], so it works with database/sql and the
-// libraries built on it. Writing a value that was not sealed is an error.
+// libraries built on it, and with pgx itself: Seal(ctx, c.InTx(vaultpgx.Tx(tx)), &cust).
+// Writing a value that was not sealed is an error.
 //
 // # Tags
 //

@@ -3,7 +3,7 @@
 // and the token of its card are written in one commit. A failed order leaves
 // nothing behind, and a crash never leaves only one of the two. The card is a
 // sealed field of the order, and a test searches for it in everything that
-// the shop writes.
+// the shop writes. A card that the gateway declines is erased.
 //
 //	go run ./examples/shop
 //	go run ./examples/shop -db shop.db -key shop.key
@@ -77,6 +77,7 @@ func sell(ctx context.Context, s *shop, number string, out io.Writer) error {
 	switch {
 	case errors.Is(err, errDeclined):
 		fmt.Fprintln(out, "declined", o.Card.Mask())
+		return s.forget(ctx, o)
 	case err != nil:
 		return err
 	default:

@@ -166,7 +166,15 @@ func (s *shop) charge(ctx context.Context, o *order) (receipt string, err error)
 	return charge.ID, err
 }
 
-// count returns the numbers of orders and cards, which are always equal.
+// forget erases the card of an order, and everything that the vault stored
+// because of it. The log keeps the reason.
+func (s *shop) forget(ctx context.Context, o *order) error {
+	_, err := s.cards.EraseTokens(ctx, vault.EraseParams{Query: fmt.Sprintf("id:%s", o.Card), Reason: "order " + o.ID})
+	return err
+}
+
+// count returns the numbers of orders and cards. Every order has a card until it
+// is forgotten.
 func (s *shop) count(ctx context.Context) (orders, cards int, err error) {
 	if err := s.db.QueryRowContext(ctx, `SELECT count(*) FROM orders`).Scan(&orders); err != nil {
 		return 0, 0, err

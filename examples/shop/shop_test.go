@@ -56,7 +56,7 @@ func TestRun(t *testing.T) {
 			want := `charged  {"number":"XXXXXXXXXXXX4242"} ch_4242
 declined {"number":"XXXXXXXXXXXX0002"}
 sold out
-2 orders, 2 cards
+2 orders, 1 cards
 `
 			if diff := cmp.Diff(want, out.String()); diff != "" {
 				t.Errorf("output (-want +got):\n%s", diff)

@@ -293,6 +293,16 @@ func (k *Keeper) Export(ctx context.Context, op *core.Op, w io.Writer) error {
 	return unsigned(k.Ledger.Export(ctx, op.Tenant(), w))
 }
 
+// Continues returns ErrConflict if the database was restored, and nobody has accepted
+// that.
+func (k *Keeper) Continues(ctx context.Context) error {
+	_, err := k.Ledger.Checkpoint(ctx) // compares the database with the anchors
+	if errors.Is(err, ledger.ErrSuspended) {
+		return fault.New(fault.ErrConflict, "the database was restored; accept the restore first")
+	}
+	return err
+}
+
 // AcceptRestore accepts a restored database.
 func (k *Keeper) AcceptRestore(ctx context.Context, reason string) error {
 	if reason == "" {

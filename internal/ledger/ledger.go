@@ -205,6 +205,9 @@ type Status struct {
 	// whether it found no tampering.
 	Verified   time.Time
 	VerifiedOK bool
+	// LacksErasures says that the newest restore may lack erasures: see
+	// [Ledger.ErasedAgain].
+	LacksErasures bool
 	// Alarms are the current alarms, oldest first, at most maxShown. Raised
 	// counts all alarms since the start, by kind.
 	Alarms  []Alarm

@@ -156,6 +156,18 @@ func (l *Ledger) RecordErasure(ctx context.Context, tenant, id uuid.UUID, reason
 	return l.about(ctx, tenant, []evidence.Event{e}, func(*growth) {})
 }
 
+// ErasedAgain records that the erasures which a restore had undone were applied
+// again, to so many tokens.
+func (l *Ledger) ErasedAgain(ctx context.Context, count int64) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	_, err := l.record(ctx, false, func() []evidence.Event {
+		l.vault.state.Lacks = false
+		return []evidence.Event{{Kind: evidence.EventErasedAgain, Count: count}}
+	})
+	return err
+}
+
 // DeleteTenant records the last head of a tenant whose log is about to be deleted.
 func (l *Ledger) DeleteTenant(ctx context.Context, tenant uuid.UUID) error {
 	tree, err := l.Sequence(ctx, tenant)

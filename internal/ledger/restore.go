@@ -41,6 +41,7 @@ func (l *Ledger) acceptOnce(ctx context.Context, reason string, ahead []byte) ([
 	e := evidence.Event{Kind: evidence.EventRestored, Reason: reason}
 	restores := v.state.Restores
 	if ahead != nil {
+		v.state.Lacks = true
 		e.Notes = append(e.Notes, string(ahead))
 		if c, err := evidence.OpenCheckpoint(ahead, l.keys()...); err == nil {
 			if n, err := evidence.Restores(l.c.Name, c.Origin); err == nil {

@@ -45,6 +45,9 @@ type vaultState struct {
 	// over all stored notes.
 	Signed int64  `json:"signed,omitempty"`
 	Notes  []byte `json:"notes,omitempty"`
+	// Lacks says that an older copy of the database was accepted, and that nobody
+	// has applied the erasures again that it may lack.
+	Lacks bool `json:"lacks,omitempty"`
 }
 
 // addNote adds a stored note to the hash over all notes.

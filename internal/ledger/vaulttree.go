@@ -44,7 +44,7 @@ type head struct {
 func (v *vaultTree) status() Status {
 	return Status{
 		Origin: v.origin, Size: v.tree.Size, Note: v.note, SignedAt: v.signedAt, Suspended: v.suspended,
-		Verified: v.verified, VerifiedOK: v.verifiedOK,
+		Verified: v.verified, VerifiedOK: v.verifiedOK, LacksErasures: v.state.Lacks,
 	}
 }
 

@@ -149,15 +149,8 @@ func (s *Sinks) Loop(ctx context.Context) {
 func (s *Sinks) Send(ctx context.Context) error {
 	var errs []error
 	for _, w := range s.workers {
-		w.hurry()
-		for {
-			more, err := w.pass(ctx)
-			if err != nil {
-				errs = append(errs, fmt.Errorf("vault: the log sink %s: %w", w.sink.Name, err))
-			}
-			if err != nil || !more {
-				break
-			}
+		if err := w.sendAll(ctx); err != nil {
+			errs = append(errs, fmt.Errorf("vault: the log sink %s: %w", w.sink.Name, err))
 		}
 	}
 	return errors.Join(errs...)

@@ -89,14 +89,22 @@ func (w *worker) rest() time.Duration {
 	return w.notBefore.Sub(w.now())
 }
 
-// hurry ends all pauses.
-func (w *worker) hurry() {
+// sendAll ends all pauses, and sends what there is. The loop waits meanwhile, so that
+// a failure of the loop does not make sendAll pause.
+func (w *worker) sendAll(ctx context.Context) error {
 	w.passing.Lock()
 	defer w.passing.Unlock()
 	w.notBefore, w.tenants.listed, w.nextLook = time.Time{}, time.Time{}, time.Time{}
 	for _, f := range w.followers {
 		f.next = time.Time{}
 	}
+	for more := true; more; {
+		var err error
+		if more, err = w.passHeld(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // pass gives a turn to each tenant whose log may have grown. It reports whether
@@ -104,6 +112,11 @@ func (w *worker) hurry() {
 func (w *worker) pass(ctx context.Context) (more bool, err error) {
 	w.passing.Lock()
 	defer w.passing.Unlock()
+	return w.passHeld(ctx)
+}
+
+// passHeld is pass for a caller that holds the lock.
+func (w *worker) passHeld(ctx context.Context) (more bool, err error) {
 	if w.now().Before(w.notBefore) {
 		return false, nil
 	}

@@ -192,6 +192,8 @@ func (e *examination) evidence() {
 		e.fail("evidence", "Look at the error.", "cannot be read: %s", firstLine(err))
 	case s.Suspended != "":
 		e.fail("evidence", "Find out why. After a restore, run tokenvault log accept-restore.", "nothing is signed: %s", s.Suspended)
+	case s.LacksErasures && len(s.Alarms) == 0:
+		e.warn("evidence", "Run tokenvault erase --again with what was kept of the audit log.", "the restored database may lack erasures made since its backup")
 	case s.Wrong() != "":
 		e.fail("evidence", "Run tokenvault log verify.", "%s", s.Wrong())
 	case time.Since(s.SignedAt) > oldNote:

@@ -3,24 +3,41 @@ package cli
 import (
 	"flag"
 	"fmt"
+	"os"
 
 	"github.com/seed-72ea4aab/vault"
 )
 
 func eraseCommands() []*command {
 	return []*command{{
-		name: "erase", args: "QUERY|-", min: 1, max: 1, reach: bothWays, asks: true, summary: "erase all tokens that a query finds",
+		name: "erase", args: "QUERY|-", min: 0, max: 1, reach: bothWays, asks: true, summary: "erase all tokens that a query finds",
 		about: `Deletes the tokens, and with them stored responses, undelivered results and
 			pending jobs that use them. The log gets an entry for each token, and one for the
 			erasure with the reason: name a case or a ticket, not a person. It can be stopped
 			at any time, and goes on when it is run again. It exits with 1 if tokens are left
 			that the key may search but not delete. Prefer - for a query that holds data: it
-			is then read from standard input.`,
+			is then read from standard input.
+
+			With --again and no query it erases, after a restore, the tokens of all tenants
+			that were erased since the backup was made. FILE is a bundle of tokenvault log
+			evidence, or the audit log as JSON lines, of a log sink or of tokenvault log list
+			--json. Give all files in one call.`,
 		example: `tokenvault erase 'metadata.customer:42' --reason 'case 4711' --tenant Acme`,
 		setup: func(f *flag.FlagSet) action {
 			reason := f.String("reason", "", "`text` for the log")
 			dry := f.Bool("dry-run", false, "say how many tokens there are, and erase none")
-			return func(c *call) error { return eraseTokens(c, *reason, *dry) }
+			var again texts
+			f.Var(&again, "again", "`file` that says what was erased since the backup; may be given several times")
+			return func(c *call) error {
+				switch {
+				case len(again) > 0 && len(c.args) == 0:
+					return eraseAgain(c, again, *reason, *dry)
+				case len(again) == 0 && len(c.args) == 1:
+					return eraseTokens(c, *reason, *dry)
+				default:
+					return usagef("give a query, or --again")
+				}
+			}
 		},
 	}}
 }
@@ -33,6 +50,7 @@ func eraseTokens(c *call, reason string, dry bool) error {
 	if err != nil {
 		return err
 	}
+	c.looks = true
 	o, err := c.open()
 	if err != nil {
 		return err
@@ -74,4 +92,36 @@ func eraseAll(c *call, api vault.EraseAPI, p vault.EraseParams) error {
 			return fmt.Errorf("%s may not be erased with this key", counted(done.Left, "token"))
 		}
 	}
+}
+
+// eraseAgain applies erasures that a restore has undone.
+func eraseAgain(c *call, paths []string, reason string, dry bool) error {
+	p := vault.EraseAgainParams{Reason: reason, DryRun: dry}
+	for _, path := range paths {
+		file, err := os.Open(path)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = file.Close() }()
+		p.Files = append(p.Files, file)
+	}
+	c.looks = true
+	o, err := c.openVault()
+	if err != nil {
+		return err
+	}
+	if !dry && c.canAsk() {
+		if err := c.confirm("Erase the tokens again that the files say were erased?"); err != nil {
+			return err
+		}
+	}
+	done, err := o.vault.EraseAgain(c.ctx, p)
+	if err != nil {
+		return err
+	}
+	text := "Of %s, %d were there again, and are erased."
+	if dry {
+		text = "Of %s, %d are there again."
+	}
+	return c.say(map[string]any{"erased": done.Erased, "count": done.Count}, text, counted(done.Erased, "erased token"), done.Count)
 }

@@ -113,8 +113,11 @@ func TestRestoreCommands(t *testing.T) {
 	w := newWorld(t, local)
 	w.exits(0, "log", "checkpoint")
 	backup := filepath.Join(w.dir, "backup.db")
+	w.exits(0, "token", "create", "--id", "jane", "--type", "token", "--data", "x")
 	w.exits(0, "backup", backup)
-	w.exits(0, "token", "create", "--type", "token", "--data", "x")
+	w.exits(0, "erase", "id:jane", "--reason", "case 4711")
+	bundle := w.write("bundle.ndjson", []byte(w.exits(0, "log", "evidence")))
+	lines := w.write("log.ndjson", []byte(w.exits(0, "log", "list", "--json")))
 	anchor := w.write("anchor.notes", []byte(w.exits(0, "log", "checkpoint")))
 	w.exits(0, "log", "verify", "--anchor", anchor)
 	w.exits(6, "log", "verify", "--anchor", filepath.Join(w.dir, "none"))
@@ -126,6 +129,18 @@ func TestRestoreCommands(t *testing.T) {
 	}
 	w.exits(0, "log", "accept-restore", "--reason", "a test", "--anchor", anchor)
 	w.exits(0, "log", "verify")
+	if got := w.exits(0, "doctor", "--egress-url", ""); !strings.Contains(got, "may lack erasures") {
+		t.Errorf("doctor: %s", got)
+	}
+	w.exits(0, "token", "get", "jane")
+	w.exits(2, "erase", "id:jane", "--again", bundle)
+	for file, want := range map[string]string{bundle: "1 are there again", lines: "1 are there again"} {
+		if got := w.exits(0, "erase", "--again", file, "--dry-run"); !strings.Contains(got, want) {
+			t.Errorf("a dry run with %s: %s", file, got)
+		}
+	}
+	w.exits(0, "erase", "--again", bundle, "--again", lines)
+	w.exits(3, "token", "get", "jane")
 	if got := w.exits(0, "doctor", "--egress-url", ""); !strings.Contains(got, "the newest note was signed at ") {
 		t.Errorf("doctor: %s", got)
 	}

@@ -1,0 +1,297 @@
+package erase_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
+
+	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/evidence"
+	"github.com/seed-72ea4aab/vault/storage/sqlite"
+	"github.com/seed-72ea4aab/vault/vaulttest"
+)
+
+// restored is a database on disk that is opened again and again.
+type restored struct {
+	*vault.Vault
+	t      *testing.T
+	path   string
+	key    *vault.Key
+	anchor vault.Anchor
+	clock  *vaulttest.Clock
+	tenant uuid.UUID
+}
+
+func (r *restored) open() {
+	r.t.Helper()
+	store, err := sqlite.Open(context.Background(), r.path)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.Vault, err = vault.Open(r.t.Context(), store, r.key, &vault.Config{
+		Now: r.clock.Now, SweepEvery: -1, WorkEvery: -1,
+		Evidence: &vault.EvidenceConfig{Every: -1, Anchors: []vault.Anchor{r.anchor}},
+	})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+func (r *restored) close() {
+	r.t.Helper()
+	if err := r.Close(); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+func (r *restored) owner() *vault.Owner { return r.Tenant(r.tenant) }
+
+func (r *restored) create(ids ...string) {
+	r.t.Helper()
+	for _, id := range ids {
+		r.clock.Advance(time.Second)
+		if _, err := r.owner().CreateToken(r.t.Context(), vault.TokenParams{ID: id, Type: vault.TypeGeneric, Data: "x"}); err != nil {
+			r.t.Fatal(err)
+		}
+	}
+}
+
+func (r *restored) erase(ids ...string) (last *vault.Erasure) {
+	r.t.Helper()
+	for _, id := range ids {
+		r.clock.Advance(time.Second)
+		done, err := r.owner().EraseTokens(r.t.Context(), vault.EraseParams{Query: "id:" + id, Reason: "case 4711"})
+		if err != nil || done.Count != 1 {
+			r.t.Fatal(done, err)
+		}
+		last = done
+	}
+	return last
+}
+
+// there returns the ids of all tokens.
+func (r *restored) there() (ids []string) {
+	r.t.Helper()
+	for tok, err := range r.owner().AllTokens(r.t.Context(), vault.TokenFilter{}) {
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		ids = append(ids, tok.ID)
+	}
+	return ids
+}
+
+// bundle exports the evidence of the tenant.
+func (r *restored) bundle() []byte {
+	r.t.Helper()
+	var b bytes.Buffer
+	if err := r.owner().ExportEvidence(r.t.Context(), &b); err != nil {
+		r.t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+// log is the audit log as JSON lines.
+func (r *restored) log() []byte {
+	r.t.Helper()
+	var b bytes.Buffer
+	for e, err := range r.owner().AllLogs(r.t.Context(), vault.LogFilter{}) {
+		if err == nil {
+			err = json.NewEncoder(&b).Encode(e)
+		}
+		if err != nil {
+			r.t.Fatal(err)
+		}
+	}
+	return b.Bytes()
+}
+
+// newRestored returns a vault that erased two tokens after a backup, closed and with
+// the backup in place, and what was kept of its log.
+func newRestored(t *testing.T) (r *restored, bundle, log []byte) {
+	t.Helper()
+	folder := t.TempDir()
+	r = &restored{
+		t: t, path: filepath.Join(folder, "vault.db"), key: vault.NewKey(), clock: vaulttest.NewClock(vaulttest.Start),
+		anchor: vault.AnchorFile(filepath.Join(folder, "notes")),
+	}
+	r.open()
+	tenant, err := r.CreateTenant(t.Context(), "Acme")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.tenant = tenant.ID
+	r.create("aaa", "bbb", "ccc", "ddd")
+	r.erase("ddd")
+	r.create("ddd") // another token with the id
+	r.close()
+	backup, err := os.ReadFile(r.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.open()
+	r.erase("aaa", "bbb")
+	bundle, log = r.bundle(), r.log()
+	r.close()
+	if err := os.WriteFile(r.path, backup, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return r, bundle, log
+}
+
+func files(contents ...[]byte) (all []io.ReadSeeker) {
+	for _, c := range contents {
+		all = append(all, bytes.NewReader(c))
+	}
+	return all
+}
+
+// After a restore, the erasures since the backup are applied again.
+func TestErasuresAreAppliedAgain(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"bundle", "log"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r, bundle, log := newRestored(t)
+			file := map[string][]byte{"bundle": bundle, "log": log}[name]
+			r.open()
+			defer func() { r.close() }()
+			again := func(p vault.EraseAgainParams) *vault.ErasedAgain {
+				t.Helper()
+				done, err := r.EraseAgain(t.Context(), p)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return done
+			}
+			if _, err := r.EraseAgain(t.Context(), vault.EraseAgainParams{Files: files(file)}); !errors.Is(err, vault.ErrConflict) {
+				t.Errorf("before the restore is accepted: %v", err)
+			}
+			if err := r.AcceptRestore(t.Context(), "disk failure"); err != nil {
+				t.Fatal(err)
+			}
+			r.close()
+			r.open()
+			if s, err := r.EvidenceStatus(); err != nil || !s.LacksErasures || !strings.Contains(s.Wrong(), "erasures") {
+				t.Errorf("after the restore: %+v, %v", s, err)
+			}
+			if got := again(vault.EraseAgainParams{Files: files(file), DryRun: true}); got.Count != 2 || got.Erased != 3 || len(r.there()) != 4 {
+				t.Errorf("a dry run: %+v, then %q", got, r.there())
+			}
+			if got := again(vault.EraseAgainParams{Files: files(file)}); got.Count != 2 {
+				t.Errorf("erased again: %+v", got)
+			}
+			if diff := cmp.Diff([]string{"ddd", "ccc"}, r.there()); diff != "" {
+				t.Errorf("tokens (-want +got):\n%s", diff)
+			}
+			if got := again(vault.EraseAgainParams{Files: files(file)}); got.Count != 0 {
+				t.Errorf("once more: %+v", got)
+			}
+			if s, err := r.EvidenceStatus(); err != nil || s.LacksErasures {
+				t.Errorf("at the end: %+v, %v", s, err)
+			}
+			if report, err := r.VerifyLogs(t.Context(), nil); err != nil || !report.OK() {
+				t.Errorf("the log: %+v, %v", report, err)
+			}
+		})
+	}
+}
+
+// A file that says nothing, or that somebody has altered, erases nothing.
+func TestEraseAgainRefusesOtherFiles(t *testing.T) {
+	t.Parallel()
+	r, bundle, log := newRestored(t)
+	r.open()
+	defer r.close()
+	if err := r.AcceptRestore(t.Context(), "disk failure"); err != nil {
+		t.Fatal(err)
+	}
+	for name, file := range map[string][]byte{
+		"an altered bundle":  bytes.ReplaceAll(bundle, []byte(`"entity_id":"aaa"`), []byte(`"entity_id":"ccc"`)),
+		"a part of a bundle": bundle[:len(bundle)/2],
+		"no JSON":            []byte("vault-abc/1\n12\n"),
+		"other JSON":         []byte(`{"id":1}`),
+		"a part of a log":    log[:len(log)-20],
+	} {
+		if done, err := r.EraseAgain(t.Context(), vault.EraseAgainParams{Files: files(file)}); !errors.Is(err, vault.ErrInvalid) {
+			t.Errorf("%s: %+v, %v", name, done, err)
+		}
+	}
+	if len(r.there()) != 4 {
+		t.Errorf("tokens: %q", r.there())
+	}
+}
+
+// With evidence, an erasure is an event that the vault signs, and entries whose
+// proofs hold.
+func TestAnErasureIsASignedEvent(t *testing.T) {
+	t.Parallel()
+	r, _, _ := newRestored(t)
+	r.anchor = vault.AnchorFile(filepath.Join(t.TempDir(), "notes")) // there was no restore
+	r.open()
+	defer r.close()
+	done := r.erase("aaa")
+	public, err := r.EvidenceKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	bundle := r.bundle()
+	if report, err := evidence.Verify(bytes.NewReader(bundle), public, nil); err != nil || !report.OK() {
+		t.Fatalf("%+v, %v", report, err)
+	}
+	if !hasErasure(t, bundle, done) {
+		t.Error("the bundle has no event of the erasure")
+	}
+	proven := 0
+	for e, err := range r.owner().AllLogs(t.Context(), vault.LogFilter{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e.EntityID != done.ID.String() && e.EntityID != "aaa" {
+			continue
+		}
+		proof, err := r.owner().LogProof(t.Context(), e.ID)
+		if err == nil {
+			err = evidence.VerifyProof(proof, public)
+		}
+		if err != nil {
+			t.Errorf("%s: %v", e.Message, err)
+		}
+		proven++
+	}
+	if proven != 3 { // created, erased, and the erasure
+		t.Errorf("%d entries are proven", proven)
+	}
+}
+
+// hasErasure reports whether the events of a bundle have an erasure.
+func hasErasure(t *testing.T, bundle []byte, want *vault.Erasure) bool {
+	t.Helper()
+	for text := range strings.Lines(string(bundle)) {
+		var line struct{ Event *evidence.Proven }
+		if err := json.Unmarshal([]byte(text), &line); err != nil {
+			t.Fatal(err)
+		}
+		if line.Event == nil {
+			continue
+		}
+		e, err := evidence.ParseEvent([]byte(line.Event.Body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e.Kind == evidence.EventErasure && e.ID == want.ID && e.Count == 1 && e.Reason == want.Reason {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,175 @@
+package sinks_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/seed-72ea4aab/vault"
+)
+
+// A destination that refuses everything loses no more than ten entries, also if the
+// program starts again and again. Then it gets all others.
+func TestDestinationThatRefusesEverything(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, w *world) {
+		w.fill(t, 600)
+		w.dest.set(func([]vault.LogEntry) error { return refusal{errors.New("no")} })
+		for range 3 {
+			v, _ := w.node(t, true)
+			for range 3 {
+				if err := v.SendLogs(t.Context()); err == nil || !strings.Contains(err.Error(), "refuses every entry") {
+					t.Fatalf("got %v", err)
+				}
+				w.clock.Advance(time.Hour)
+			}
+			if h := v.SinkHealth()["siem"]; h.Failures < 3 || !strings.Contains(h.LastError, "refuses every entry") {
+				t.Errorf("%+v", h)
+			}
+			_ = v.Close()
+		}
+		w.dest.set(nil)
+		v, _ := w.node(t, true)
+		if err := v.SendLogs(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if all := w.entries(t); len(w.dest.got) != len(all)-10 || w.dest.got[0].ID != all[10] {
+			t.Errorf("%d of %d entries came", len(w.dest.got), len(all))
+		}
+		if status, err := w.admin.ListSinks(t.Context()); err != nil || status[0].Refused != 10 || status[0].Behind != 0 {
+			t.Errorf("%+v, %v", status, err)
+		}
+	})
+}
+
+// A destination that refuses the entries of one tenant gets the entries of others,
+// which are the proof that it works.
+func TestDestinationThatRefusesATenant(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, memory(t))
+	w.fill(t, 25)
+	refused := w.acme.TenantID()
+	other, err := w.admin.CreateTenant(t.Context(), "Other")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.dest.set(func(entries []vault.LogEntry) error {
+		if entries[0].TenantID == refused {
+			return refusal{errors.New("no")}
+		}
+		return nil
+	})
+	v, _ := w.node(t, true)
+	for behind := 1; behind > 0; {
+		if _, err := v.Tenant(other.ID).CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeGeneric, Data: "x"}); err != nil {
+			t.Fatal(err)
+		}
+		_ = v.SendLogs(t.Context()) // which passes over ten entries at most
+		status, err := w.admin.ListSinks(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		behind = status[0].Behind
+	}
+	w.acme = v.Tenant(other.ID)
+	w.check(t, 0)
+}
+
+// A destination takes the first half of a batch and fails. It gets the batch again.
+func TestDestinationThatTakesHalf(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, w *world) {
+		w.fill(t, 1200)
+		const failures = 4
+		w.dest.half(failures)
+		v, _ := w.node(t, true)
+		for range failures {
+			_ = v.SendLogs(t.Context()) // or the background meets the failure
+		}
+		if err := v.SendLogs(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		w.check(t, failures*batchSize/2)
+	})
+}
+
+// half makes the destination take the first half of a batch and fail, so often.
+func (d *destination) half(failures int) {
+	d.set(func(entries []vault.LogEntry) error {
+		if failures == 0 {
+			return nil
+		}
+		failures--
+		d.got = append(d.got, entries[:len(entries)/2]...)
+		return errors.New("the status 500")
+	})
+}
+
+// set says what happens before a batch is taken.
+func (d *destination) set(before func([]vault.LogEntry) error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.before = before
+}
+
+// A destination that says it took nothing, although it did, gets everything twice at
+// most for each time it lies.
+func TestDestinationThatLies(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, memory(t))
+	w.fill(t, 1200)
+	v, _ := w.node(t, true)
+	for range 3 {
+		w.dest.failOnce(true)
+		_ = v.SendLogs(t.Context()) // or the background meets the lie
+	}
+	if err := v.SendLogs(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.check(t, 3*batchSize)
+}
+
+// A destination that hangs keeps no request waiting, and Close does not wait for it
+// either. The next node sends the entries.
+func TestDestinationThatHangs(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, memory(t))
+	hangs := &hanging{arrived: make(chan struct{}, 100)}
+	store, err := w.open(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, err := vault.Open(t.Context(), store, w.key, &vault.Config{
+		Now: w.clock.Now, SweepEvery: -1, WorkEvery: -1, Sinks: []vault.Sink{{Name: "siem", Sender: hangs, FromStart: true}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-hangs.arrived
+	c := v.Tenant(w.acme.TenantID())
+	for range 20 {
+		if _, err := c.CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeGeneric, Data: "x"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := v.Close(); err != nil {
+		t.Error(err)
+	}
+	w.clock.Advance(20 * time.Second)
+	next, _ := w.node(t, true)
+	if err := next.SendLogs(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.check(t, 0)
+}
+
+// hanging is a destination that never responds.
+type hanging struct{ arrived chan struct{} }
+
+func (h *hanging) Send(ctx context.Context, _ []byte, _ string) error {
+	h.arrived <- struct{}{}
+	<-ctx.Done()
+	return ctx.Err()
+}
