@@ -8,8 +8,8 @@ import (
 )
 
 // TestOneLookForAllScreens checks that the news of a round are computed once for
-// all open pages, that a page which does not read delays no other, and that the
-// hub stops without pages.
+// all open pages. A page that does not read must not delay others. The hub stops
+// without pages.
 func TestOneLookForAllScreens(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)

@@ -51,9 +51,9 @@ func (v *Verb) Check(p Place) error {
 	return nil
 }
 
-// Do runs a verb for a caller. It is the only way into an operation: it reports to
-// the observer, refuses a place where the verb does not work, renews the rights of
-// the caller, checks the permission, and reads the keys.
+// Do runs a verb for a caller. It is the only way to start an operation. It reports
+// to the observer, and refuses a place where the verb does not work. Then it renews
+// the rights of the caller, checks the permission, and reads the keys.
 func Do[T any](ctx context.Context, c Caller, verb *Verb, do func(context.Context, *Op) (T, error)) (T, error) {
 	op := &Op{Caller: c}
 	ctx, end := op.tellCall(ctx, verb)

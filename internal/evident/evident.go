@@ -293,8 +293,8 @@ func (k *Keeper) Export(ctx context.Context, op *core.Op, w io.Writer) error {
 	return unsigned(k.Ledger.Export(ctx, op.Tenant(), w))
 }
 
-// Continues returns ErrConflict if the database was restored, and nobody has accepted
-// that.
+// Continues returns ErrConflict if the database was restored and the restore was
+// not accepted yet.
 func (k *Keeper) Continues(ctx context.Context) error {
 	_, err := k.Ledger.Checkpoint(ctx) // compares the database with the anchors
 	if errors.Is(err, ledger.ErrSuspended) {
