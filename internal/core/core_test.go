@@ -166,7 +166,7 @@ func TestVerbsAreRefused(t *testing.T) {
 
 // An observer is told of each verb that has a kind, when the verb has ended.
 // Inside Once it is told when Once has ended. A large verb has a room.
-func TestVerbsAreTold(t *testing.T) {
+func TestObserverIsToldOfVerbs(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	owner := w.Owner(w.tenant)
@@ -194,7 +194,7 @@ func TestVerbsAreTold(t *testing.T) {
 }
 
 // A request authenticates once, unless something is revoked during the request.
-func TestOneAuthentication(t *testing.T) {
+func TestRequestAuthenticatesOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	text := w.application(t, w.Now().Add(time.Hour))

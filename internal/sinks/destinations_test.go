@@ -12,7 +12,7 @@ import (
 
 // A destination that refuses everything loses at most ten entries, even if the
 // program restarts repeatedly. Later it gets all others.
-func TestDestinationThatRefusesEverything(t *testing.T) {
+func TestBrokenDestinationLosesTenEntries(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, w *world) {
 		w.fill(t, 600)
@@ -46,7 +46,7 @@ func TestDestinationThatRefusesEverything(t *testing.T) {
 
 // A destination that refuses the entries of one tenant gets the entries of others,
 // because they show that it works.
-func TestDestinationThatRefusesATenant(t *testing.T) {
+func TestRefusedTenantDoesNotBlockOthers(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, memory(t))
 	w.fill(t, 25)
@@ -78,7 +78,7 @@ func TestDestinationThatRefusesATenant(t *testing.T) {
 }
 
 // A destination that accepts half of a batch and fails gets the batch again.
-func TestDestinationThatTakesHalf(t *testing.T) {
+func TestHalfAcceptedBatchIsResent(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, w *world) {
 		w.fill(t, 1200)
@@ -117,7 +117,7 @@ func (d *destination) set(before func([]vault.LogEntry) error) {
 
 // A destination that accepts a batch but reports an error gets its entries at most
 // twice for each such error.
-func TestDestinationThatLies(t *testing.T) {
+func TestFalseErrorsResendAtMostOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, memory(t))
 	w.fill(t, 1200)
@@ -134,7 +134,7 @@ func TestDestinationThatLies(t *testing.T) {
 
 // A hanging destination delays neither requests nor Close. The next node sends the
 // entries.
-func TestDestinationThatHangs(t *testing.T) {
+func TestHangingDestinationDelaysNothing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, memory(t))
 	hangs := &hanging{arrived: make(chan struct{}, 100)}
