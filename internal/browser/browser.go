@@ -22,7 +22,7 @@ import (
 const (
 	// EnvPath names a Chromium that is not on the PATH.
 	EnvPath = "VAULT_TEST_CHROMIUM"
-	// EnvRequire, if set, makes a missing Chromium a failure. So does CI.
+	// EnvRequire makes a missing Chromium a failure when it is set. So does CI.
 	EnvRequire = "VAULT_TEST_REQUIRE_CHROMIUM"
 )
 
