@@ -23,7 +23,7 @@ type action struct {
 	role string
 }
 
-// actions lists all actions of the console: see [TestActionsAreAll].
+// actions lists all actions of the console: see [TestListOfActionsIsComplete].
 func (w *world) actions() map[string]action {
 	return map[string]action{
 		"save tenant":        {"", url.Values{"name": {"Renamed"}}, "owner"},
@@ -41,9 +41,9 @@ func (w *world) actions() map[string]action {
 // ids matches the ids in the path of an action.
 var ids = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f-]{27}`)
 
-// TestActionsAreAll checks that the list of actions is complete. Other tests try
+// TestListOfActionsIsComplete checks that the list of actions is complete. Other tests try
 // the list with each role and from other sites.
-func TestActionsAreAll(t *testing.T) {
+func TestListOfActionsIsComplete(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	listed := map[string]string{}
@@ -248,9 +248,9 @@ func TestRotation(t *testing.T) {
 	}
 }
 
-// TestEditorOfRules saves rules, and checks that the problems of bad rules are
+// TestRuleEditorShowsProblems saves rules, and checks that the problems of bad rules are
 // shown beside them.
-func TestEditorOfRules(t *testing.T) {
+func TestRuleEditorShowsProblems(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	v := w.as("owner")

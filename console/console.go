@@ -76,9 +76,9 @@ type Options struct {
 	// If Authorize trusts a header, the proxy must remove that header from the
 	// requests of browsers, and the console must be reachable only through the proxy.
 	//
-	// While a page stays open, Authorize is called again with the same request before
-	// each event and every 15 seconds, so that the stream ends when the user loses
-	// the rights. So it must be fast and safe to call repeatedly.
+	// While a page stays open, Authorize is called again with the same request
+	// before each event and every 15 seconds. The stream ends when the user loses
+	// the rights. So Authorize must be fast and safe to call repeatedly.
 	Authorize func(*http.Request) (User, error)
 
 	// TLSProxy declares that a proxy in front terminates TLS. Cookies are then

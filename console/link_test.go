@@ -58,8 +58,8 @@ func (l *linked) page(link string, cookies []*http.Cookie) int {
 
 const plainBase, tlsBase = "http://127.0.0.1:8081/", "https://console.example/"
 
-// TestALinkWorksOnce opens a link twice.
-func TestALinkWorksOnce(t *testing.T) {
+// TestLinkWorksOnce opens a link twice.
+func TestLinkWorksOnce(t *testing.T) {
 	t.Parallel()
 	l := newLinked(t)
 	link := l.link.URL(plainBase)
@@ -87,9 +87,9 @@ func TestALinkWorksOnce(t *testing.T) {
 	}
 }
 
-// TestTheCookieOfASession checks the cookie over TLS, behind a proxy that
+// TestSessionCookieAttributes checks the cookie over TLS, behind a proxy that
 // terminates TLS, and without TLS.
-func TestTheCookieOfASession(t *testing.T) {
+func TestSessionCookieAttributes(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		base, sentTo string // the link begins with base, and the request arrives at sentTo
@@ -152,9 +152,9 @@ func TestFormsOverTLS(t *testing.T) {
 	}
 }
 
-// TestASessionEnds checks that a session lasts at most 12 hours, and at most 30
+// TestSessionExpires checks that a session lasts at most 12 hours, and at most 30
 // minutes without a request. A new link is available only after that.
-func TestASessionEnds(t *testing.T) {
+func TestSessionExpires(t *testing.T) {
 	t.Parallel()
 	stream := []string{"Accept", "text/event-stream"}
 	for name, c := range map[string]struct {

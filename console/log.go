@@ -156,8 +156,8 @@ func (q *request) log() error {
 const maxScan = 5000
 
 // readLog returns a page of entries, newest first. The page starts after the entry
-// with the id before, or at the newest entry if before is zero. older is the value
-// of before for the next page, and zero on the last page.
+// with the id before, or at the newest entry if before is zero. The result older
+// is the value of before for the next page, and zero on the last page.
 func (q *request) readLog(c *vault.Owner, p vault.LogFilter, all bool, before uuid.UUID) (entries []vault.LogEntry, older uuid.UUID, err error) {
 	if before != (uuid.UUID{}) {
 		// The ids of entries start with a timestamp in milliseconds.

@@ -99,9 +99,9 @@ func (p *tab) check(page string, w *world) {
 	}
 }
 
-// TestKeyboardAlone visits all pages from the first one without a mouse, and uses
+// TestConsoleWorksWithKeyboardOnly visits all pages from the first one without a mouse, and uses
 // each: it makes a test run, explains a decision and ends a session.
-func TestKeyboardAlone(t *testing.T) {
+func TestConsoleWorksWithKeyboardOnly(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.name("Acme")
@@ -257,8 +257,8 @@ func TestRulesInABrowser(t *testing.T) {
 	}
 }
 
-// TestLive checks that open pages update.
-func TestLive(t *testing.T) {
+// TestOpenPagesUpdate checks that open pages update.
+func TestOpenPagesUpdate(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	ctx := t.Context()
@@ -290,8 +290,8 @@ func TestLive(t *testing.T) {
 	}
 }
 
-// TestHelpWhileTyping types a query.
-func TestHelpWhileTyping(t *testing.T) {
+// TestQueryHelpWhileTyping types a query.
+func TestQueryHelpWhileTyping(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	p := newTab(t, screens["phone"])

@@ -17,9 +17,9 @@ import (
 	"github.com/seed-72ea4aab/vault/vaulttest"
 )
 
-// TestStreamsEndWithTheRights revokes the rights of a user with open pages. Their
+// TestStreamsEndWhenRightsAreRevoked revokes the rights of a user with open pages. Their
 // streams must end before they send another event.
-func TestStreamsEndWithTheRights(t *testing.T) {
+func TestStreamsEndWhenRightsAreRevoked(t *testing.T) {
 	t.Parallel()
 	for name, after := range map[string]console.User{
 		"gone": {}, "without a role": {ID: "jane"}, "another": {ID: "joe", Role: console.Owner},
@@ -84,9 +84,9 @@ func changing(t *testing.T, v *vaulttest.Vault) (stop func()) {
 	}
 }
 
-// TestQuietStreamsEndWithTheRights checks that a stream without news ends at the
+// TestQuietStreamsEndWhenRightsAreRevoked checks that a stream without news ends at the
 // next beat.
-func TestQuietStreamsEndWithTheRights(t *testing.T) {
+func TestQuietStreamsEndWhenRightsAreRevoked(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()

@@ -72,9 +72,9 @@ func TestTablesAreDense(t *testing.T) {
 	}
 }
 
-// TestNamesForIDs checks that the log, sessions, tokens and reactors show the
+// TestPagesShowNamesInsteadOfIDs checks that the log, sessions, tokens and reactors show the
 // names of applications, with links, instead of ids.
-func TestNamesForIDs(t *testing.T) {
+func TestPagesShowNamesInsteadOfIDs(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	app := must[*vault.Application](t)(w.Owner.PatchApplication(t.Context(), w.app.ID, map[string]any{"name": "Support desk"}))
@@ -152,8 +152,8 @@ func TestSwitchAndCrumbs(t *testing.T) {
 	}
 }
 
-// TestAWayOn checks that empty pages have a link or a command.
-func TestAWayOn(t *testing.T) {
+// TestEmptyPagesLinkSomewhere checks that empty pages have a link or a command.
+func TestEmptyPagesLinkSomewhere(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	empty := must[*vault.Tenant](t)(w.CreateTenant(t.Context(), "Empty"))
@@ -181,9 +181,9 @@ func TestAWayOn(t *testing.T) {
 	}
 }
 
-// TestMarkedFields sends forms with errors, and checks that each field is marked
+// TestInvalidFieldsAreMarked sends forms with errors, and checks that each field is marked
 // and linked to its message.
-func TestMarkedFields(t *testing.T) {
+func TestInvalidFieldsAreMarked(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	v := w.as("owner")

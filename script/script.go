@@ -108,8 +108,8 @@ type Program struct {
 	Tenant string // owner of the code; a runtime isolates tenants by it
 	Name   string // of the reactor or proxy, for messages
 	Source string
-	// Stranger says that somebody without an API key, who calls a proxy, causes the
-	// run. A runtime leaves places of the tenant to its other runs.
+	// Stranger means that a caller without an API key started the run, through a
+	// proxy. A runtime keeps some of the tenant's places free for its other runs.
 	Stranger bool
 }
 

@@ -43,7 +43,7 @@ func (c conn) QueryContext(ctx context.Context, query string, named []driver.Nam
 	if err != nil {
 		return nil, c.explain(err)
 	}
-	r := &rows{rows: all, ahead: all.Next()} // which fetches the names of the columns too
+	r := &rows{rows: all, ahead: all.Next()} // also fetches the names of the columns
 	if err := all.Err(); err != nil {
 		all.Close()
 		return nil, c.explain(err)
@@ -52,10 +52,10 @@ func (c conn) QueryContext(ctx context.Context, query string, named []driver.Nam
 	return r, nil
 }
 
-// rows reads rows of pgx as [database/sql] expects them.
+// rows adapts rows of pgx to [database/sql].
 type rows struct {
 	rows    pgx.Rows
-	ahead   bool // a row has been fetched and not been read
+	ahead   bool // a row was fetched but not read yet
 	names   []string
 	columns []func(src []byte) (driver.Value, error)
 }
@@ -80,13 +80,13 @@ func (r *rows) Next(dest []driver.Value) (err error) {
 			continue
 		}
 		if dest[i], err = r.columns[i](src); err != nil {
-			return fmt.Errorf("vaultpgx: column %s cannot be read", r.names[i]) // pgx would show the value
+			return fmt.Errorf("vaultpgx: column %s cannot be read", r.names[i]) // an error of pgx would show the value
 		}
 	}
 	return nil
 }
 
-// describe finds out how to read the columns.
+// describe sets how to read each column.
 func (r *rows) describe() {
 	types := pgtype.NewMap()
 	if c := r.rows.Conn(); c != nil {
@@ -98,8 +98,8 @@ func (r *rows) describe() {
 	}
 }
 
-// binary asks for the binary form of the types that column knows. All others come as
-// text.
+// binary selects the binary format for the types that column supports. All other
+// types arrive as text.
 var binary = pgx.QueryResultFormatsByOID{
 	pgtype.BoolOID:        pgx.BinaryFormatCode,
 	pgtype.ByteaOID:       pgx.BinaryFormatCode,
@@ -113,7 +113,7 @@ var binary = pgx.QueryResultFormatsByOID{
 	pgtype.TimestamptzOID: pgx.BinaryFormatCode,
 }
 
-// column returns what makes a [driver.Value] of a column of a type.
+// column returns a function that converts a column of a type to a [driver.Value].
 func column(types *pgtype.Map, oid uint32, format int16) func(src []byte) (driver.Value, error) {
 	switch oid {
 	case pgtype.BoolOID:

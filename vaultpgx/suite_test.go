@@ -20,7 +20,7 @@ import (
 	"github.com/seed-72ea4aab/vault/vaulttest"
 )
 
-// TestInTx runs the suite of transactions of the application.
+// TestInTx runs the InTx suite with transactions of pgx.
 func TestInTx(t *testing.T) {
 	t.Parallel()
 	intxtest.Run(t, intxtest.Shops{
@@ -29,7 +29,7 @@ func TestInTx(t *testing.T) {
 	})
 }
 
-// TestTxStorage runs the contract of storages with transactions of pgx.
+// TestTxStorage runs the contract tests of storages with transactions of pgx.
 func TestTxStorage(t *testing.T) {
 	t.Parallel()
 	storagetest.RunTx(t, storagetest.TxBackend{
@@ -80,8 +80,8 @@ func newShop(t *testing.T, cfg *vault.Config) *shop {
 	}}
 }
 
-// nested returns the shop with transactions that are nested in others. Their end is
-// followed by the same end of the outer transaction.
+// nested returns the shop with transactions that are nested in others. The outer
+// transaction ends in the same way as the nested one.
 func (s *shop) nested() *intxtest.Shop {
 	n := *s.Shop
 	n.Begin = func(ctx context.Context, o *sql.TxOptions) (vault.Tx, error) {
@@ -120,7 +120,7 @@ func beginWith(p *pgxpool.Pool) intxtest.Begin {
 	}
 }
 
-// options returns options of pgx that say the same.
+// options converts transaction options to pgx.
 func options(o *sql.TxOptions) pgx.TxOptions {
 	if o == nil {
 		return pgx.TxOptions{}

@@ -6,9 +6,9 @@
 //	_, err = tx.Exec(ctx, `INSERT INTO orders (card) VALUES ($1)`, card.ID)
 //	err = tx.Commit(ctx)
 //
-// [vault.Client.InTx] says what a client does in a transaction. The transaction may
-// come from a pool or from a connection, with any isolation level and any query mode
-// of pgx, and may be nested.
+// [vault.Client.InTx] describes what a client does in a transaction. The
+// transaction may come from a pool or from a connection, with any isolation level
+// and any query mode of pgx, and may be nested.
 package vaultpgx
 
 import (
@@ -23,23 +23,23 @@ import (
 	"github.com/seed-72ea4aab/vault"
 )
 
-// Tx adapts a transaction of pgx. The application begins it and ends it, as without
-// a vault. All calls with the same transaction give the same [vault.Tx], so clients
-// that are made apart share what the transaction has written.
+// Tx adapts a transaction of pgx. The application begins and ends it, as without a
+// vault. All calls with the same transaction return the same [vault.Tx], so
+// separate clients see each other's writes.
 //
 // Operations after the end of the transaction fail with an error that wraps
-// [sql.ErrTxDone] and [pgx.ErrTxClosed]. A conflict between transactions wraps the
-// *pgconn.PgError, whose code tells the application to repeat its transaction. Close
-// the rows of the application's own queries before an operation, because a
-// connection runs one query at a time.
+// [sql.ErrTxDone] and [pgx.ErrTxClosed]. The error of a conflict between
+// transactions wraps the *pgconn.PgError, whose code tells the application to
+// retry its transaction. Close the rows of the application's own queries before an
+// operation, because a connection runs one query at a time.
 //
-// pgx closes the connection when the context of a running query ends, which rolls
-// the transaction back. A context that has ended before the operation does no harm.
+// If the context of a running query ends, pgx closes the connection, which rolls
+// the transaction back. A context that ended before the operation does no harm.
 //
-// A nested transaction is a savepoint, and its rollback takes back the operations of
-// its clients. To the vault it is a transaction of its own: an application or a
-// session that the outer transaction has created can act only through clients of the
-// outer transaction.
+// A nested transaction is a savepoint, and its rollback undoes the operations of
+// its clients. The vault treats it as a separate transaction. An application or a
+// session that the outer transaction has created can act only through clients of
+// the outer transaction.
 func Tx(tx pgx.Tx) vault.Tx {
 	if tx == nil {
 		return nil
@@ -47,7 +47,7 @@ func Tx(tx pgx.Tx) vault.Tx {
 	return transaction{tx}
 }
 
-// transaction is compared by value: two of the same pgx.Tx are equal.
+// transaction is compared by value, so that two for the same pgx.Tx are equal.
 type transaction struct{ tx pgx.Tx }
 
 // ExecContext implements [vault.Tx].
@@ -59,12 +59,12 @@ func (t transaction) ExecContext(ctx context.Context, query string, args ...any)
 	return driver.RowsAffected(tag.RowsAffected()), nil
 }
 
-// QueryContext implements [vault.Tx]. Only a [sql.DB] makes [sql.Rows], so each query
-// has a DB whose only connection is the transaction. The DB is closed at once,
-// and its connection is closed with the rows; neither ends the transaction.
+// QueryContext implements [vault.Tx]. Only a [sql.DB] makes [sql.Rows], so each
+// query has a DB whose only connection is the transaction. The DB is closed at
+// once, and its connection is closed with the rows. Neither ends the transaction.
 func (t transaction) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
 	db := sql.OpenDB(connector{t})
-	defer func() { _ = db.Close() }()           // which fails only if a connection does not close
+	defer func() { _ = db.Close() }()           // fails only if a connection does not close
 	return db.QueryContext(ctx, query, args...) //nolint:sqlclosecheck // the caller closes them
 }
 
@@ -74,7 +74,7 @@ func (t transaction) Commit() error { return t.explain(t.tx.Commit(context.Backg
 // Rollback implements [vault.Tx].
 func (t transaction) Rollback() error { return t.explain(t.tx.Rollback(context.Background())) }
 
-// explain adds what the application can do about an error of pgx.
+// explain adds advice for the application to an error of pgx.
 func (t transaction) explain(err error) error {
 	switch {
 	case err == nil:

@@ -56,7 +56,7 @@ func (s *shop) wantTokens(t *testing.T, want ...string) {
 	}
 }
 
-// A transaction that pgx has committed or rolled back is known for one.
+// A transaction that pgx has committed or rolled back is recognized as ended.
 func TestEndedTransaction(t *testing.T) {
 	t.Parallel()
 	s := newShop(t, nil)
@@ -89,7 +89,7 @@ func TestNoTransaction(t *testing.T) {
 	}
 }
 
-// Clients that are made apart share what their transaction has written.
+// Separate clients of a transaction see each other's writes.
 func TestSameTransaction(t *testing.T) {
 	t.Parallel()
 	s := newShop(t, nil)
@@ -112,8 +112,8 @@ func TestSameTransaction(t *testing.T) {
 	}
 }
 
-// The rollback of a nested transaction takes back what its clients did, and the end
-// of the outer one ends it.
+// The rollback of a nested transaction undoes the operations of its clients, and
+// the end of the outer transaction ends it.
 func TestNestedTransactions(t *testing.T) {
 	t.Parallel()
 	s := newShop(t, nil)
@@ -150,8 +150,8 @@ func TestNestedTransactions(t *testing.T) {
 	s.wantTokens(t, "between", "released", "outer")
 }
 
-// A statement of the application that fails ends its transaction for PostgreSQL. The
-// error of the next operation says so.
+// A failed statement of the application aborts its transaction in PostgreSQL. The
+// error of the next operation explains this.
 func TestFailedTransaction(t *testing.T) {
 	t.Parallel()
 	s := newShop(t, nil)
@@ -170,7 +170,7 @@ func TestFailedTransaction(t *testing.T) {
 	s.wantTokens(t)
 }
 
-// The application finds the error of pgx when it has to repeat its transaction.
+// The application gets the error of pgx if it must retry its transaction.
 func TestTransactionHasToBeRepeated(t *testing.T) {
 	t.Parallel()
 	s := newShop(t, nil)
@@ -183,7 +183,7 @@ func TestTransactionHasToBeRepeated(t *testing.T) {
 	}
 	defer func() { _ = tx.Rollback(context.Background()) }()
 	c := s.Owner.InTx(vaultpgx.Tx(tx))
-	if _, err := c.GetToken(t.Context(), "card"); err != nil { // the snapshot is taken
+	if _, err := c.GetToken(t.Context(), "card"); err != nil { // takes the snapshot
 		t.Fatal(err)
 	}
 	if _, err := s.Owner.PatchToken(t.Context(), "card", vault.JSON(`{"metadata":{"a":"b"}}`)); err != nil {
@@ -218,8 +218,8 @@ func TestRowsLeftOpen(t *testing.T) {
 	s.wantTokens(t, "third", "first")
 }
 
-// A context that ends while an operation waits in the database closes the connection,
-// as pgx does, and leaves nothing.
+// A context that ends while an operation waits in the database closes the
+// connection, as pgx does, and leaves nothing behind.
 func TestContextEndsDuringAnOperation(t *testing.T) {
 	t.Parallel()
 	s := newShop(t, nil)
@@ -253,7 +253,7 @@ func TestContextEndsDuringAnOperation(t *testing.T) {
 	s.wantTokens(t, "wanted")
 }
 
-// The modes of pgx differ in how they send arguments and read rows.
+// The query modes of pgx differ in how they send arguments and read rows.
 func TestQueryModes(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []pgx.QueryExecMode{
@@ -297,7 +297,7 @@ func connect(t *testing.T, s *shop, mode pgx.QueryExecMode) *pgx.Conn {
 	return conn
 }
 
-// Rows have the values that the driver of pgx for database/sql gives.
+// Rows have the same values as with pgx's own driver for database/sql.
 func TestColumns(t *testing.T) {
 	t.Parallel()
 	s := newShop(t, nil)
@@ -344,7 +344,7 @@ func scan(t *testing.T, rows *sql.Rows) []string {
 	return out
 }
 
-// A statement that is wrong says so, and leaves the connection free.
+// An invalid statement returns an error, and leaves the connection free.
 func TestQueryErrors(t *testing.T) {
 	t.Parallel()
 	p := pool(t, pgtest.URL(t))

@@ -41,11 +41,11 @@ func (op *Op) alarmRecord(ctx context.Context, rec *storage.Record, err error) e
 	return op.Vault.Alarm(ctx, name, op.Tenant(), Entity{rec.Kind, uuid.UUID(rec.ID).String()}, err)
 }
 
-// errDocument means that a document opened and cannot be read.
+// errDocument means that a document was decrypted but cannot be decoded.
 var errDocument = errors.New("the sealed document has a format that this version does not know")
 
-// Unreadable reports whether an error is about a row that does not open or that
-// was altered, and not about the database or the caller.
+// Unreadable reports whether an error is about a row that cannot be decrypted or
+// that was altered, and not about the database or the caller.
 func Unreadable(err error) bool {
 	for _, kind := range []error{seal.ErrOpen, seal.ErrNoKey, errDocument, fault.ErrAltered} {
 		if errors.Is(err, kind) {

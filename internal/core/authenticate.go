@@ -33,7 +33,7 @@ type Application struct {
 // KeyMark identifies the current key of the application. A new key has another mark.
 func (a *Application) KeyMark() string { return hex.EncodeToString(a.key[:]) }
 
-// Expired reports whether the application has ended.
+// Expired reports whether the application has expired.
 func (a *Application) Expired(now time.Time) bool {
 	return !a.ExpiresAt.IsZero() && !a.ExpiresAt.After(now)
 }
@@ -64,7 +64,7 @@ type Session struct {
 // appKey is the key of the cache of applications.
 type appKey struct{ tenant, id uuid.UUID }
 
-// Authenticate returns the caller that an API key stands for.
+// Authenticate returns the caller that an API key identifies.
 func (v *Vault) Authenticate(ctx context.Context, key string) (Caller, error) {
 	if !apikey.Valid(key) {
 		return Caller{}, fault.ErrUnauthenticated
@@ -79,8 +79,8 @@ func (v *Vault) Authenticate(ctx context.Context, key string) (Caller, error) {
 	return Caller{Vault: v, Identity: Identity{who: who, grant: who.grant}}, who.live(v.Now())
 }
 
-// renew gives the operation the current rights of its identity. An identity that
-// was read less than a second ago is used as it is, unless this node has revoked
+// renew gives the operation the current rights of its identity. It keeps an
+// identity that was read less than a second ago, unless this node has revoked
 // something since. So a request authenticates once.
 func (op *Op) renew(ctx context.Context) error {
 	who := op.who
@@ -143,8 +143,8 @@ func (op *Op) follow(ctx context.Context, application uuid.UUID) (*principal, er
 	return who, err
 }
 
-// As returns an application of the tenant as an identity. An application that
-// has expired is ErrUnauthenticated.
+// As returns an application of the tenant as an identity. It returns
+// ErrUnauthenticated for an expired application.
 func (op *Op) As(ctx context.Context, application uuid.UUID) (Identity, error) {
 	who, err := op.forIdentity(application).follow(ctx, application)
 	if err != nil {
@@ -159,7 +159,7 @@ func (v *Vault) ForgetIdentities() {
 	v.apps.Clear()
 }
 
-// asTenant returns an operation of the tenant itself, in the place of another.
+// asTenant returns an operation of the tenant itself, at the caller's place.
 func (c Caller) asTenant(ctx context.Context, tenant uuid.UUID) (*Op, error) {
 	op := &Op{Caller: c.At(Owner(tenant)), Now: c.Vault.Now()}
 	return op, op.Refresh(ctx)
@@ -186,7 +186,7 @@ func (op *Op) openApplication(ctx context.Context, rec *storage.Record) (*Applic
 }
 
 // identify reads the holder of a key. A record is sealed under the hash of its
-// key, so a record that was moved to another key does not open, and that key
+// key. A record that was moved to another key cannot be decrypted, and that key
 // counts as unknown.
 func (v *Vault) identify(ctx context.Context, key storage.Key, place Place) (*principal, error) {
 	c := Caller{Vault: v, Place: place}
@@ -225,7 +225,7 @@ func (op *Op) identifyApplication(ctx context.Context, rec *storage.Record) (*pr
 		return nil, fault.ErrUnauthenticated
 	}
 	if rec.Key != key {
-		return nil, fault.ErrUnauthenticated // the key was regenerated meanwhile
+		return nil, fault.ErrUnauthenticated // the key was regenerated after the lookup
 	}
 	who, err := app.principal()
 	if err != nil {
@@ -260,8 +260,8 @@ func (op *Op) identifySession(ctx context.Context, rec *storage.Record) (*princi
 	return who, err
 }
 
-// IdentifySession returns the session of a record as an identity. A session that
-// ended with its application or its authorizer is ErrUnauthenticated.
+// IdentifySession returns the session of a record as an identity. It returns
+// ErrUnauthenticated if the session ended with its application or its authorizer.
 func (op *Op) IdentifySession(ctx context.Context, rec *storage.Record) (Identity, error) {
 	who, err := op.identifySession(ctx, rec)
 	if err != nil {

@@ -13,25 +13,25 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// macLabel keeps the macs of log entries apart from other keyed hashes.
+// macLabel separates the MACs of log entries from other keyed hashes.
 const macLabel = "log"
 
-// macFields is the room for the fields of most entries, in bytes.
+// macFields is the buffer size for the fields of most entries, in bytes.
 const macFields = 512
 
-// Mac returns the keyed hash of the fields of a log entry under the keys of its
+// Mac returns the keyed hash of the fields of a log entry, under the keys of its
 // tenant: see [evidence.Entry.AppendMacFields]. Rotation does not change it.
 func Mac(ring *seal.Ring, fields []byte) evidence.Mac {
 	return ring.HashBytes(macLabel, fields)
 }
 
-// writer is the part of a storage that changes are written to.
+// writer is the part of a storage that writes changes.
 type writer interface {
 	Write(ctx context.Context, ch *storage.Change) error
 }
 
-// commit writes a change. Every change with log entries is written here, because
-// here each entry gets its mac, and the ledger learns of it.
+// commit writes a change. Every change with log entries passes through here, so
+// that each entry gets its MAC and the ledger learns of it.
 func (op *Op) commit(ctx context.Context, to writer, ch *storage.Change) error {
 	if len(ch.Logs) == 0 {
 		return to.Write(ctx, ch)
@@ -41,7 +41,7 @@ func (op *Op) commit(ctx context.Context, to writer, ch *storage.Change) error {
 		return err
 	}
 	if ring == nil {
-		return to.Write(ctx, ch) // the log of a deleted tenant, which is about to go
+		return to.Write(ctx, ch) // the log of a deleted tenant, which will be deleted too
 	}
 	expected := op.stamp(ring, ch)
 	l := op.Vault.Ledger
@@ -60,7 +60,7 @@ func (op *Op) commit(ctx context.Context, to writer, ch *storage.Change) error {
 	return err
 }
 
-// ring returns the keys of the tenant, or nil for a tenant that is deleted.
+// ring returns the keys of the tenant, or nil if the tenant was deleted.
 func (op *Op) ring(ctx context.Context) (*seal.Ring, error) {
 	if op.State != nil {
 		return op.State.Ring, nil
@@ -75,7 +75,8 @@ func (op *Op) ring(ctx context.Context) (*seal.Ring, error) {
 	return state.Ring, nil
 }
 
-// stamp gives each entry its mac, and returns what the ledger is to expect.
+// stamp gives each entry its MAC, and returns the entries that the ledger must
+// expect.
 func (op *Op) stamp(ring *seal.Ring, ch *storage.Change) []ledger.Expected {
 	var expected []ledger.Expected
 	if op.Vault.Ledger != nil {
@@ -95,7 +96,8 @@ func (op *Op) stamp(ring *seal.Ring, ch *storage.Change) []ledger.Expected {
 	return expected
 }
 
-// ReadEntry returns the log entry of a read that the storage enters by itself.
+// ReadEntry returns the log entry of a read. The storage writes the entry together
+// with the read.
 func (op *Op) ReadEntry(operation, entityType, entityID string) storage.Log {
 	row := op.Entry(operation, entityType, entityID)
 	e := ledger.EntryOf(&row)
@@ -104,9 +106,9 @@ func (op *Op) ReadEntry(operation, entityType, entityID string) storage.Log {
 	return row
 }
 
-// RecordErasure enters an erasure of tokens in the vault's tree, if there is
-// evidence. A ledger that signs nothing does not keep tokens from being erased: the
-// log has the erasure too.
+// RecordErasure enters an erasure of tokens in the vault's tree, if evidence is
+// on. A suspended or tampered ledger does not prevent the erasure, because the log
+// has it too.
 func (op *Op) RecordErasure(ctx context.Context, id uuid.UUID, reason string, count int64) error {
 	l := op.Vault.Ledger
 	if l == nil {

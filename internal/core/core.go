@@ -1,9 +1,9 @@
-// Package core runs one operation, from begin to write.
+// Package core runs one operation, from its start to its write.
 //
-// An operation is an [Op]. It knows who is calling ([Identity]), where the work
-// happens ([Place]), the keys of the tenant, and the time at which it began. A
-// feature is a package with functions that take an Op. [Do] is the one way to
-// get an Op for a caller; what it checks on the way is described by a [Verb].
+// An operation is an [Op]. It knows its caller ([Identity]), where the work
+// happens ([Place]), the keys of the tenant, and its start time. A feature is a
+// package with functions that take an Op. Only [Do] makes an Op for a caller. A
+// [Verb] describes the checks of Do.
 package core
 
 import (
@@ -24,14 +24,15 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// Config is what operations depend on. All fields are required but Observe.
+// Config holds the dependencies of operations. All fields except Observe are
+// required.
 type Config struct {
 	Store  storage.Storage
 	Master seal.AEAD
 	Clock  func() time.Time
 	Logger *slog.Logger
 
-	// KeyAge is how long keys are used before they are read again.
+	// KeyAge is how long keys are cached.
 	KeyAge time.Duration
 	// StrictReadLogs makes log entries of reads as durable as log entries of writes.
 	StrictReadLogs bool
@@ -44,21 +45,21 @@ type Config struct {
 	MaxMemory    int64 // that all requests hold together
 
 	// Observe is called when work begins. It returns the context of the work, and a
-	// function that is called with the outcome. Nil turns observation off.
+	// function that is called with the result. Nil turns observation off.
 	Observe func(context.Context, Event) (context.Context, func(error))
 }
 
-// Vault is what all operations of an open vault share.
+// Vault is the state that all operations of an open vault share.
 type Vault struct {
 	Config
 
-	// Tenants has the keys and the documents of tenants.
+	// Tenants caches the keys and documents of tenants.
 	Tenants *keyring.Cache[Tenant]
-	// Horizon is how long a node may go on with keys that it has read.
+	// Horizon is how long a node may continue to use keys that it has read.
 	Horizon time.Duration
-	// Admission has the memory and the CPUs that requests share.
+	// Admission manages the memory and the CPUs that requests share.
 	Admission *admission.Process
-	// Skew is how the clock differs from the database's.
+	// Skew is the difference between this clock and the database's.
 	Skew Skew
 	// Ledger keeps the trees over the log; nil without evidence. It is set before
 	// the first operation.
@@ -85,10 +86,10 @@ func New(cfg Config) *Vault {
 	return v
 }
 
-// Now is the vault's clock, in the precision that the database keeps.
+// Now returns the time of the vault's clock, with the precision of the database.
 func (v *Vault) Now() time.Time { return time.UnixMicro(v.Clock().UnixMicro()).UTC() }
 
-// NewID returns an id whose place in lists is that of a time.
+// NewID returns an id that sorts by the given time.
 func (v *Vault) NewID(at time.Time) uuid.UUID { return v.ids.At(at) }
 
 // Close makes all later operations fail with ErrClosed.
@@ -119,7 +120,7 @@ type Caller struct {
 	Place
 }
 
-// At returns another identity at work in the place of this one.
+// At returns a caller with another identity at the same place.
 func (c Caller) At(other Identity) Caller {
 	c.Identity = other
 	return c

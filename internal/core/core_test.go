@@ -23,7 +23,7 @@ import (
 	"github.com/seed-72ea4aab/vault/storage/sqlite"
 )
 
-// counting counts the look-ups of keys.
+// counting counts the lookups of keys.
 type counting struct {
 	storage.Storage
 	lookups atomic.Int32
@@ -124,7 +124,7 @@ func (w *world) application(t *testing.T, expires time.Time) string {
 
 func nothing(context.Context, *Op) error { return nil }
 
-// A verb is refused where it cannot work, and to those who may not do it.
+// A verb is refused where it cannot work, and for callers without the right.
 func TestVerbsAreRefused(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -164,9 +164,9 @@ func TestVerbsAreRefused(t *testing.T) {
 	}
 }
 
-// An observer hears of each verb that has a kind, when it has ended; inside of
-// Once when that has. A large verb has a room.
-func TestVerbsAreTold(t *testing.T) {
+// An observer is told of each verb that has a kind, when the verb has ended.
+// Inside Once it is told when Once has ended. A large verb has a room.
+func TestObserverIsToldOfVerbs(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	owner := w.Owner(w.tenant)
@@ -193,8 +193,8 @@ func TestVerbsAreTold(t *testing.T) {
 	}
 }
 
-// A request authenticates once, unless something is revoked meanwhile.
-func TestOneAuthentication(t *testing.T) {
+// A request authenticates once, unless something is revoked during the request.
+func TestRequestAuthenticatesOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	text := w.application(t, w.Now().Add(time.Hour))
@@ -260,8 +260,8 @@ func TestUnknownKeys(t *testing.T) {
 	}
 }
 
-// Writes that are held back become one change, with all that they do, and what
-// has to wait for the commit waits.
+// Held-back writes become one change with all their effects. Functions that wait
+// for the commit run after it.
 func TestPendingWrites(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -287,7 +287,7 @@ func TestPendingWrites(t *testing.T) {
 	if writes.Committed(); !committed {
 		t.Error("what waited for the commit was not called")
 	}
-	// With effects outside of the database, reads are entered at once.
+	// With effects outside the database, reads are entered at once.
 	writes = &Pending{Leased: true}
 	op = begun(t, w.Owner(w.tenant).Holding(writes))
 	if err := op.LogReads(t.Context(), audit.Read, Entity{Type: "token", ID: "t"}); err != nil || len(writes.Changes()) != 0 {

@@ -17,7 +17,7 @@ const (
 	// denialsEvery is the shortest time between two entries about the same denied
 	// call of an application.
 	denialsEvery = time.Second
-	// maxDenials bounds the calls that are remembered as denied.
+	// maxDenials bounds the number of denied calls that are remembered.
 	maxDenials = 10_000
 	// denialWait bounds how long a denied call waits for its entry.
 	denialWait = 5 * time.Second
@@ -29,8 +29,8 @@ type denials struct {
 	all map[denialKey]*denial
 }
 
-// denialKey is a call of an application; the application is zero for the tenant
-// itself.
+// denialKey identifies a call of an application. The application is zero for the
+// tenant itself.
 type denialKey struct {
 	tenant, application uuid.UUID
 	call                string
@@ -44,8 +44,8 @@ type denial struct {
 	times      int       // since then
 }
 
-// add counts a denied call. It returns how many calls an entry must report now;
-// zero if there was an entry within the last second.
+// add counts a denied call. It returns the number of calls that an entry must
+// report now, or zero if the last entry is less than a second old.
 func (d *denials) add(key denialKey, c Caller, permission string, now time.Time) int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -73,8 +73,8 @@ func (one *denial) isFresh(now time.Time) bool {
 	return age >= 0 && age < denialsEvery
 }
 
-// due returns the calls that wait for an entry, or all of them, and forgets calls
-// that were not repeated.
+// due returns the calls that wait for an entry, or all of them if all is true. It
+// forgets calls that were not repeated.
 func (d *denials) due(now time.Time, all bool) map[denialKey]denial {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -92,9 +92,9 @@ func (d *denials) due(now time.Time, all bool) map[denialKey]denial {
 	return found
 }
 
-// Denied enters in the log that a call ended in ErrForbidden, in a full audit.
-// Calls of strangers are not entered. Of the same calls of an application within a
-// second, one entry reports the number.
+// Denied enters in the log that a call ended in ErrForbidden, in a full audit. It
+// ignores calls of strangers. One entry reports the number of equal calls of an
+// application within a second.
 func (c Caller) Denied(ctx context.Context, call, permission string, err error) {
 	v := c.Vault
 	if !v.FullAudit || c.IsStranger() || !errors.Is(err, fault.ErrForbidden) {
@@ -108,8 +108,8 @@ func (c Caller) Denied(ctx context.Context, call, permission string, err error) 
 	}
 }
 
-// enterDenials makes an entry about denied calls, beside a transaction of the
-// application if that is possible: a rollback must not take it away.
+// enterDenials writes an entry about denied calls. If possible it writes outside a
+// transaction of the application, so that a rollback does not remove the entry.
 func (c Caller) enterDenials(ctx context.Context, call, permission string, n int) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), denialWait)
 	defer cancel()
@@ -129,21 +129,21 @@ func (c Caller) enterDenials(ctx context.Context, call, permission string, n int
 	}
 }
 
-// enterDue makes the entries about denied calls that are due; all says that none
-// may wait any longer.
+// enterDue writes the entries about denied calls that are due, or all entries if
+// all is true.
 func (v *Vault) enterDue(ctx context.Context, all bool) {
 	for key, one := range v.denials.due(v.Now(), all) {
 		one.caller.enterDenials(ctx, key.call, one.permission, one.times)
 	}
 }
 
-// auditWait bounds how long the start and the stop of a vault wait for the entries
-// about them. At the start, the remaining entries are made later.
+// auditWait bounds how long the start and the stop of a vault wait for their log
+// entries. After the start, the remaining entries are written later.
 const auditWait = 5 * time.Second
 
-// Audit makes the entries of a full audit that no call makes, in the background until
-// the context ends: the start of the vault, repeated denials, and the stop. It
-// returns when the start is in the logs.
+// Audit writes the entries of a full audit that no call writes: the start of the
+// vault, repeated denials, and the stop. It works in the background until the
+// context ends, and returns when the start is in the logs.
 func (v *Vault) Audit(ctx context.Context, background func(func())) {
 	started := make(chan struct{})
 	background(func() {
@@ -161,7 +161,7 @@ func (v *Vault) Audit(ctx context.Context, background func(func())) {
 	}
 }
 
-// watchDenials makes the entries about denied calls until the context ends.
+// watchDenials writes the entries about denied calls until the context ends.
 func (v *Vault) watchDenials(ctx context.Context) {
 	tick := time.NewTicker(denialsEvery)
 	defer tick.Stop()
@@ -176,13 +176,13 @@ func (v *Vault) watchDenials(ctx context.Context) {
 }
 
 const (
-	// tenantsAtOnce is how many logs get an entry at the same time.
+	// tenantsAtOnce is how many logs get an entry concurrently.
 	tenantsAtOnce = 16
-	// tenantsPage is how many tenants are read at once.
+	// tenantsPage is how many tenants are read per query.
 	tenantsPage = 256
 )
 
-// enterEverywhere makes an entry of the vault itself in the log of every tenant.
+// enterEverywhere writes an entry of the vault itself to the log of every tenant.
 func (v *Vault) enterEverywhere(ctx context.Context, operation string) {
 	far := v.Now().AddDate(100, 0, 0)
 	for after := (storage.ID{}); ; {
@@ -214,7 +214,7 @@ func (v *Vault) enterFor(ctx context.Context, tenants []storage.ID, operation st
 	return errors.Join(errs...)
 }
 
-// enterOwn makes an entry of the vault itself about the log of a tenant.
+// enterOwn writes an entry of the vault itself about the log of a tenant.
 func (op *Op) enterOwn(ctx context.Context, operation string) error {
 	err := op.Refresh(ctx)
 	if errors.Is(err, fault.ErrNoTenant) {
@@ -226,7 +226,7 @@ func (op *Op) enterOwn(ctx context.Context, operation string) error {
 	return op.LogReads(ctx, operation, Entity{audit.Log, op.Tenant().String()})
 }
 
-// LogOwnRead enters in a full audit that the log of the tenant was read.
+// LogOwnRead enters in the log that the tenant's log was read, in a full audit.
 func (op *Op) LogOwnRead(ctx context.Context) error {
 	if !op.Vault.FullAudit {
 		return nil

@@ -55,7 +55,7 @@ type manner struct {
 	user     user
 	limits   []limit // rights that it never exceeds
 	masked   bool    // it sees no plaintext, and does not search by data
-	scripted bool    // running code asks
+	scripted bool    // running code is the caller
 	proxy    uuid.UUID
 }
 
@@ -151,7 +151,7 @@ func (id Identity) AsUser(subject string) Identity {
 	return id.in(func(m *manner) { m.user = user{u, oneLine(subject, maxActorName)} })
 }
 
-// From returns the identity with the origin of its calls.
+// From returns the identity with another origin of its calls.
 func (id Identity) From(origin string) Identity {
 	id.origin = oneLine(origin, maxOrigin)
 	return id
@@ -181,7 +181,7 @@ func (id Identity) Tenant() uuid.UUID { return id.who.tenant }
 // TenantID returns the tenant as the storage knows it.
 func (id Identity) TenantID() storage.ID { return storage.ID(id.who.tenant) }
 
-// Grant returns what the identity may do.
+// Grant returns the rights of the identity.
 func (id Identity) Grant() *access.Grant { return id.grant }
 
 // IsOwner reports whether the identity is the tenant itself, without limits.
@@ -281,8 +281,9 @@ const (
 	maxOrigin    = 45 // the longest text of an IPv6 address
 )
 
-// oneLine returns a text as it is entered in the log: on one line, as text that
-// every database takes, and no longer than a number of characters.
+// oneLine prepares a text for the log. It replaces invalid UTF-8 and control
+// characters, so that the text has one line and every database accepts it, and
+// cuts it at limit characters.
 func oneLine(text string, limit int) string {
 	clean := strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) {

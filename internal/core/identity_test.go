@@ -10,7 +10,7 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/access"
 )
 
-// An application whose rules reveal everything.
+// revealing returns an application whose rules reveal everything.
 func revealing(tenant uuid.UUID) *principal {
 	app := &Application{ID: uuid.New(), TenantID: tenant, Rules: []access.Rule{
 		{Priority: 1, Container: "/", Transform: access.Reveal, Permissions: []string{access.TokenRead, access.TokenSearch, access.TokenUse}}}}
@@ -21,9 +21,9 @@ func revealing(tenant uuid.UUID) *principal {
 	return who
 }
 
-// A manner stays with an identity whose principal is read again, whatever the
-// order in which identities were derived. The test fills every field, so that a
-// new one is covered.
+// A manner stays with an identity whose principal is read again, in whatever order
+// identities were derived. The test fills every field, so that it covers new
+// fields.
 func TestMannerOutlivesItsPrincipal(t *testing.T) {
 	t.Parallel()
 	tenant, proxy := uuid.New(), uuid.New()
@@ -55,8 +55,8 @@ func TestMannerOutlivesItsPrincipal(t *testing.T) {
 	}
 }
 
-// An identity that sees only masks has the limit at once, and after it was
-// renewed and kept for later.
+// A masked identity has its limit at once, and also after it was renewed or
+// stored.
 func TestMasked(t *testing.T) {
 	t.Parallel()
 	tenant := uuid.New()
@@ -89,13 +89,13 @@ func TestMasked(t *testing.T) {
 	}
 }
 
-// What is kept of an identity has all of its manner, except whether running code
-// asked.
+// A stored identity keeps its whole manner, except whether running code was the
+// caller.
 func TestStoredKeepsTheManner(t *testing.T) {
 	t.Parallel()
 	who := revealing(uuid.New())
 	id := Identity{who: who, grant: who.grant}.Masked().AsUser("ops").Calling(uuid.New()).From("192.0.2.7")
-	for range 2 { // what was kept can be kept again
+	for range 2 { // a stored identity can be stored again
 		stored := id.Stored()
 		kept, err := stored.Identity(who.tenant)
 		if err != nil {

@@ -7,7 +7,7 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// Entity names what a log entry is about.
+// Entity is the subject of a log entry.
 type Entity struct{ Type, ID string }
 
 // Entry returns a log entry of the caller about an entity.
@@ -22,8 +22,8 @@ func (op *Op) Entry(operation, entityType, entityID string) storage.Log {
 	}
 }
 
-// LogReads enters that entities were read or used. The entries are in the
-// database when it returns: no value is shown without an entry in the log.
+// LogReads enters that entities were read or used. The entries are in the database
+// when it returns, so that no value is shown without an entry in the log.
 func (op *Op) LogReads(ctx context.Context, operation string, seen ...Entity) error {
 	if len(seen) == 0 {
 		return nil
@@ -36,8 +36,8 @@ func (op *Op) LogReads(ctx context.Context, operation string, seen ...Entity) er
 	return op.Write(ctx, ch)
 }
 
-// changeOfLogs returns a change with room for n entries. Most operations read
-// one thing, and then the entry lies beside its change.
+// changeOfLogs returns a change with capacity for n entries. Most operations read
+// one entity, and then the entry is allocated together with its change.
 func (op *Op) changeOfLogs(n int) *storage.Change {
 	if n != 1 {
 		ch := op.Change()

@@ -12,9 +12,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestLookupsCompareKeys lists every call that finds a record by a key. All but
-// one go through Lookup, which compares the record's keys with the key that was
-// looked up: the index of keys is not sealed.
+// TestLookupsCompareKeys lists every call that finds a record by a key. All calls
+// but one use Lookup, which compares the record's keys with the key that was
+// looked up, because the index of keys is not sealed.
 func TestLookupsCompareKeys(t *testing.T) {
 	t.Parallel()
 	root := filepath.Join("..", "..")
@@ -55,8 +55,8 @@ func TestLookupsCompareKeys(t *testing.T) {
 	}
 }
 
-// lookupsIn counts the calls of core.Lookup, and of the storage's Lookup: those
-// with a context and a key.
+// lookupsIn counts the calls of core.Lookup, and the calls of the storage's
+// Lookup, which have a context and a key.
 func lookupsIn(path string) (n int, err error) {
 	file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
 	if err != nil {

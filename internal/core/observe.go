@@ -14,18 +14,18 @@ import (
 type Event struct {
 	Kind     string
 	Name     string
-	Method   string // the verb of a call; else empty
+	Method   string // the verb of a call; otherwise empty
 	TenantID uuid.UUID
 	EntityID uuid.UUID
 	Trace    trace.Trace
-	Header   http.Header // of a request to a destination; else nil
+	Header   http.Header // of a request to a destination; otherwise nil
 }
 
 // KindCall is the kind of the event of a verb.
 const KindCall = "call"
 
-// Tell reports work that begins to the observer, if there is one. The returned
-// function is called with the outcome when the work has ended.
+// Tell reports the start of work to the observer, if one is set. The returned
+// function must be called with the result when the work has ended.
 func (v *Vault) Tell(ctx context.Context, e Event) (context.Context, func(error)) {
 	if v.Observe == nil {
 		return ctx, func(error) {}
@@ -34,7 +34,8 @@ func (v *Vault) Tell(ctx context.Context, e Event) (context.Context, func(error)
 	return v.Observe(ctx, e)
 }
 
-// tellCall reports a verb to the observer. The function is nil without one.
+// tellCall reports a verb to the observer. The returned function is nil without an
+// observer.
 func (c *Caller) tellCall(ctx context.Context, verb *Verb) (context.Context, func(error)) {
 	if c.Vault.Observe == nil || verb.Kind == "" || verb.Again {
 		return ctx, nil
@@ -42,7 +43,7 @@ func (c *Caller) tellCall(ctx context.Context, verb *Verb) (context.Context, fun
 	held, _ := ctx.Value(heldCallKey{}).(*heldCall)
 	ctx, end := c.Vault.Tell(ctx, Event{Kind: KindCall, Name: verb.Kind, Method: verb.Name, TenantID: c.Tenant()})
 	if held != nil && held.begun.CompareAndSwap(false, true) {
-		return ctx, held.keep(end) // it takes as long as its commit
+		return ctx, held.keep(end) // the call lasts until its commit
 	}
 	return ctx, end
 }
@@ -55,13 +56,14 @@ type heldCall struct {
 
 type heldCallKey struct{}
 
-// keep returns the end of the call itself, which only keeps the end for later.
+// keep returns the end function of the call itself, which defers end until Once
+// ends.
 func (h *heldCall) keep(end func(error)) func(error) {
 	return func(error) { h.end = end }
 }
 
-// TellOnce returns a context for the work of Once. Its first call ends, for the
-// observer, when the returned function is called with the error of Once.
+// TellOnce returns a context for the work of Once. For the observer, the first
+// call in it ends when the returned function is called with the error of Once.
 func (v *Vault) TellOnce(ctx context.Context) (context.Context, func(error)) {
 	if v.Observe == nil {
 		return ctx, func(error) {}

@@ -16,8 +16,8 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// MaxAttempts bounds how often a write is computed again because others were
-// faster. Each lost attempt means that another's succeeded.
+// MaxAttempts bounds how often a write is retried after a conflict. Each failed
+// attempt means that another write succeeded.
 const MaxAttempts = 100
 
 // Op is one operation in progress: its caller and place, the keys of the tenant,
@@ -28,8 +28,8 @@ type Op struct {
 	Now   time.Time
 }
 
-// begin renews the identity, checks that it has the permission (unless that is
-// ""), and reads the keys of the tenant.
+// begin renews the identity, checks the permission unless it is "", and reads the
+// keys of the tenant.
 func (op *Op) begin(ctx context.Context, permission string) error {
 	if err := op.Vault.Alive(); err != nil {
 		return err // some operations would succeed from the caches
@@ -52,8 +52,8 @@ func (op *Op) begin(ctx context.Context, permission string) error {
 	return nil
 }
 
-// Require checks that the caller has a permission on anything at all. "" requires
-// none.
+// Require checks that the caller has a permission on at least one entity. ""
+// requires no permission.
 func (op *Op) Require(permission string) error {
 	if permission != "" && !op.grant.Has(permission) {
 		return fault.Permission(permission)
@@ -61,7 +61,7 @@ func (op *Op) Require(permission string) error {
 	return nil
 }
 
-// Refresh lets a long operation go on under keys that are not too old.
+// Refresh lets a long operation continue under keys that are not too old.
 func (op *Op) Refresh(ctx context.Context) error { return op.readKeys(ctx, false) }
 
 // Reload reads the keys again.
@@ -75,7 +75,7 @@ func (op *Op) readKeys(ctx context.Context, again bool) error {
 	return err
 }
 
-// NewID returns an id whose place in lists is that of the operation.
+// NewID returns an id that sorts by the time of the operation.
 func (op *Op) NewID() uuid.UUID { return op.Vault.NewID(op.Now) }
 
 // Change returns an empty change of the tenant.
@@ -89,19 +89,20 @@ func (op *Op) Change() *storage.Change {
 func (op *Op) Start(ch *storage.Change) {
 	*ch = storage.Change{Tenant: op.TenantID(), Now: op.Now}
 	if op.State != nil {
-		// It must not be written when the keys that it is sealed under may have
+		// The change must not be written after the keys that it is sealed under may have
 		// been replaced.
 		ch.Before = op.State.WriteBefore()
 	}
 }
 
 // Write applies a change. Inside Once the change is held back, and committed
-// together with the response. Entries of reads are written at once when the work has
-// effects outside of the database, because it may pass on what it has read.
+// together with the response. If the work has effects outside the database,
+// entries of reads are written at once, because it may pass on the data that it
+// has read.
 //
-// An operation may have taken longer than keys may be used, or the database may
-// have other keys than it had. Then the database refuses the change, and it is sealed
-// again under keys that are read now.
+// The database refuses a change if the operation took longer than keys may be
+// used, or if the keys were replaced. The change is then sealed again under the
+// current keys.
 func (op *Op) Write(ctx context.Context, ch *storage.Change) error {
 	if op.tx != nil {
 		return op.writeInTx(ctx, ch)
@@ -137,8 +138,8 @@ func (op *Op) Write(ctx context.Context, ch *storage.Change) error {
 	return fault.ErrFaster
 }
 
-// Reseal seals a change, which was sealed with another ring, under the keys of
-// the operation, and gives it the time that these have.
+// Reseal seals a change from another ring under the keys of the operation, and
+// gives it their write deadline.
 func (op *Op) Reseal(ch *storage.Change, from *seal.Ring) error {
 	r := sealed.Resealer{Tenant: op.Tenant(), From: from, To: op.State.Ring}
 	if err := r.Change(ch); err != nil {
@@ -148,8 +149,8 @@ func (op *Op) Reseal(ch *storage.Change, from *seal.Ring) error {
 	return nil
 }
 
-// Afterwards runs f now, or inside Once when the changes are committed. It is for
-// clearing caches after a change.
+// Afterwards runs f now, or inside Once after the commit. It is for clearing
+// caches after a change.
 func (op *Op) Afterwards(f func()) {
 	if op.pending != nil {
 		op.pending.afterwards(f)
@@ -164,8 +165,8 @@ func (op *Op) Seal(p *seal.Place, plain []byte) ([]byte, error) {
 	return op.State.Ring.Seal(p, plain)
 }
 
-// Open decrypts what was sealed for a place of the tenant. A key that the ring
-// does not know may be younger than the ring: then the ring is read again.
+// Open decrypts data that was sealed for a place of the tenant. An unknown key may
+// be newer than the ring, so Open then reads the ring again.
 func (op *Op) Open(ctx context.Context, p *seal.Place, version int, sealed []byte) ([]byte, error) {
 	p.Tenant = op.Tenant()
 	plain, err := op.State.Ring.Open(p, version, sealed)
@@ -176,15 +177,15 @@ func (op *Op) Open(ctx context.Context, p *seal.Place, version int, sealed []byt
 		plain, err = op.State.Ring.Open(p, version, sealed)
 	}
 	if err != nil {
-		// Joined first, because the arguments of Errorf go to the heap, and with
-		// them the place of everything that does open.
+		// The concatenation comes first, because arguments of Errorf escape to the heap.
+		// The place would escape with them on every call.
 		return nil, fmt.Errorf("%s: %w", "vault: "+p.Field+" of "+p.Entity+" "+p.ID, err)
 	}
 	return plain, nil
 }
 
-// SealRecord fills in the record's sealed document. All other columns must be
-// set already, Rev to the revision that the record will have.
+// SealRecord fills in the record's sealed document. All other columns must already
+// be set. Rev must be the revision that the record will have.
 func (op *Op) SealRecord(rec *storage.Record, doc any) error {
 	plain, err := json.Marshal(doc)
 	if err != nil {
@@ -196,10 +197,11 @@ func (op *Op) SealRecord(rec *storage.Record, doc any) error {
 	return err
 }
 
-// OpenRecord reads a record's sealed document. A record that does not open, or is
-// older than one this node has seen, is an error that [Unreadable] reports, and an
-// alarm. If a newer one was written since the record was read, that one takes its
-// place, so the caller looks at columns afterwards.
+// OpenRecord reads a record's sealed document. If the record cannot be decrypted,
+// or is older than a revision that this node has seen, it raises an alarm and
+// returns an error that [Unreadable] reports. If a newer record was written since
+// the read, OpenRecord replaces rec with it. So the caller must read columns
+// afterwards.
 func (op *Op) OpenRecord(ctx context.Context, rec *storage.Record, doc any) error {
 	for range MaxAttempts {
 		again, err := op.openRecord(ctx, rec, doc)
@@ -213,8 +215,8 @@ func (op *Op) OpenRecord(ctx context.Context, rec *storage.Record, doc any) erro
 	return fault.ErrFaster
 }
 
-// openRecord reads a record's document, or reports that a newer record has taken
-// its place.
+// openRecord reads a record's document, or reports that a newer record has
+// replaced it.
 func (op *Op) openRecord(ctx context.Context, rec *storage.Record, doc any) (again bool, err error) {
 	place := sealed.RecordPlace(rec)
 	plain, err := op.Open(ctx, &place, rec.KeyVersion, rec.Body)
@@ -228,7 +230,7 @@ func (op *Op) openRecord(ctx context.Context, rec *storage.Record, doc any) (aga
 }
 
 // RecordEntry returns the log entry of a change of a record. Rev is the revision
-// that the record gets. With evidence the entry carries the revision, so that an
+// that the record gets. With evidence the entry includes the revision, so that an
 // older row contradicts the log.
 func (op *Op) RecordEntry(operation string, rec *storage.Record) storage.Log {
 	entry := op.Entry(operation, rec.Kind, uuid.UUID(rec.ID).String())
@@ -250,8 +252,8 @@ func (op *Op) Record(ctx context.Context, kind string, id uuid.UUID) (*storage.R
 	return &recs[0], nil
 }
 
-// RetryStale runs a function that reads, computes and writes, again when the
-// rows were changed by others in between, or the keys grew too old.
+// RetryStale runs a function that reads, computes and writes. It runs the function
+// again if the rows were changed in between, or the keys became too old.
 func RetryStale[T any](do func() (T, error)) (T, error) {
 	for attempt := 1; ; attempt++ {
 		out, err := do()

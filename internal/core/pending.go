@@ -11,17 +11,17 @@ import (
 // Pending collects the writes of a request inside Once, until they are committed
 // together.
 type Pending struct {
-	// Leased says that the work has effects outside of the database.
+	// Leased means that the work has effects outside the database.
 	Leased bool
 	// Uses are the tokens that the response of a run depends on.
 	Uses kept.Uses
 
 	mu      sync.Mutex
 	changes []pendingChange
-	after   []func() // to be called when the changes are committed
+	after   []func() // called after the changes are committed
 }
 
-// pendingChange is a write that waits, with the ring that sealed it.
+// pendingChange is a held-back write, with the ring that sealed it.
 type pendingChange struct {
 	*storage.Change
 	ring *seal.Ring
@@ -44,14 +44,14 @@ func (p *Pending) Changes() []*storage.Change {
 	return all
 }
 
-// afterwards has f called when the changes are committed.
+// afterwards registers f to be called after the changes are committed.
 func (p *Pending) afterwards(f func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.after = append(p.after, f)
 }
 
-// Committed calls the functions that waited for the commit.
+// Committed calls the registered functions.
 func (p *Pending) Committed() {
 	p.mu.Lock()
 	after := p.after
@@ -62,9 +62,9 @@ func (p *Pending) Committed() {
 	}
 }
 
-// Change returns all writes as one change, to be written under the keys of op.
-// The work may have taken longer than a change may wait, and cannot always be
-// done again, so its first writes are sealed again under keys that are not too
+// Change returns all writes as one change, to be written under the keys of op. The
+// work may have taken longer than a change may wait, and cannot always be
+// repeated. So Change seals the first writes again under keys that are not too
 // old.
 func (p *Pending) Change(op *Op) (*storage.Change, error) {
 	p.mu.Lock()

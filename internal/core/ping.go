@@ -6,28 +6,28 @@ import (
 	"time"
 )
 
-// pingEvery is how often the database is asked at most, and pingTimeout how long
-// it may take.
+// pingEvery is the shortest time between two queries to the database. pingTimeout
+// bounds a query.
 const (
 	pingEvery   = time.Second
 	pingTimeout = 5 * time.Second
 )
 
-// pings asks the database, for all who want to know.
+// pings shares queries to the database among all callers of Ping.
 type pings struct {
 	mu   sync.Mutex
 	last *ping
 }
 
-// ping is a question to the database. Its outcome is set when done is closed.
+// ping is a query to the database. Its result is set when done is closed.
 type ping struct {
 	began time.Time
 	done  chan struct{}
 	err   error
 }
 
-// Ping reports whether the database answers and can be written. The database is
-// asked at most once a second, and not waited for longer than the context allows.
+// Ping reports whether the database responds and can be written. It queries the
+// database at most once a second, and waits at most until ctx ends.
 func (v *Vault) Ping(ctx context.Context) error {
 	if err := v.Alive(); err != nil {
 		return err
@@ -41,7 +41,7 @@ func (v *Vault) Ping(ctx context.Context) error {
 	}
 }
 
-// lastPing returns a question that was asked not long ago, or is asked now.
+// lastPing returns a recent query, or starts one.
 func (v *Vault) lastPing() *ping {
 	v.pings.mu.Lock()
 	defer v.pings.mu.Unlock()

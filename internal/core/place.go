@@ -19,8 +19,8 @@ import (
 )
 
 // Place is where an operation works: on the vault's own connections, in a
-// transaction of the application, or inside of Once, where writes are held back.
-// The zero Place is the vault's own.
+// transaction of the application, or inside Once, where writes are held back. The
+// zero Place is the vault's own connections.
 type Place struct {
 	tx      *txWork
 	pending *Pending
@@ -29,10 +29,10 @@ type Place struct {
 // InsideTx reports whether the place is a transaction of the application.
 func (p Place) InsideTx() bool { return p.tx != nil }
 
-// Pending returns the writes that are held back; nil outside of Once.
+// Pending returns the writes that are held back, or nil outside Once.
 func (p Place) Pending() *Pending { return p.pending }
 
-// InTx returns the caller at work in a transaction of the application.
+// InTx returns the caller in a transaction of the application.
 func (c Caller) InTx(tx storage.SQLTx) Caller {
 	c.tx = c.Vault.txs.of(c.Vault, tx)
 	return c
@@ -44,13 +44,13 @@ func (c Caller) Holding(writes *Pending) Caller {
 	return c
 }
 
-// Reader is what operations read from.
+// Reader is the part of a database that operations read.
 type Reader interface {
 	storage.TokenReader
 	storage.RecordReader
 }
 
-// DB is the database as the place sees it.
+// DB returns the database as the place sees it.
 func (c Caller) DB() Reader {
 	if c.tx != nil {
 		return c.tx.store
@@ -58,7 +58,7 @@ func (c Caller) DB() Reader {
 	return c.Vault.Store
 }
 
-// keys returns the keys of a tenant, read again if that is asked for.
+// keys returns the keys of a tenant. If again is true it reads them again.
 func (c Caller) keys(ctx context.Context, tenant uuid.UUID, again bool) (*State, error) {
 	switch {
 	case c.tx != nil:
@@ -107,15 +107,15 @@ func (w *txWorks) of(v *Vault, tx storage.SQLTx) *txWork {
 	return t
 }
 
-// address identifies a transaction that is a pointer. Its type is a part of it,
-// because a struct and its first field have one address.
+// address identifies a transaction that is a pointer. It includes the type,
+// because a struct and its first field have the same address.
 type address struct {
 	of reflect.Type
 	at weak.Pointer[byte]
 }
 
-// keyOf returns a key under which a transaction is found again, if it has one: its
-// address, or its value if it is not a pointer.
+// keyOf returns a key for a transaction, if it can have one: its address, or its
+// value if it is not a pointer.
 func keyOf(tx storage.SQLTx) (any, bool) {
 	switch v := reflect.ValueOf(tx); {
 	case noTx(tx):
@@ -127,13 +127,13 @@ func keyOf(tx storage.SQLTx) (any, bool) {
 	}
 }
 
-// noTx reports whether a program gave no transaction at all, or a nil pointer.
+// noTx reports whether the program passed a nil interface or a nil pointer.
 func noTx(tx storage.SQLTx) bool {
 	v := reflect.ValueOf(tx)
 	return tx == nil || v.Kind() == reflect.Pointer && v.IsNil()
 }
 
-// forget drops an entry whose work was collected.
+// forget removes an entry whose work was garbage collected.
 func (w *txWorks) forget(key any) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -142,7 +142,7 @@ func (w *txWorks) forget(key any) {
 	}
 }
 
-// bindTx makes sure that an operation can be part of its transaction.
+// bindTx ensures that an operation can be part of its transaction.
 func (op *Op) bindTx(ctx context.Context) error {
 	if op.pending != nil {
 		return fmt.Errorf("%w: Once, whose work is to be done with the client that it gives", fault.ErrInTx)
@@ -150,8 +150,8 @@ func (op *Op) bindTx(ctx context.Context) error {
 	return op.tx.bind(ctx)
 }
 
-// bind makes sure that the transaction is on the vault's database. It may wait
-// for a lock, and ends the turn before that.
+// bind ensures that the transaction is on the vault's database. It may wait for a
+// lock, and ends the turn before that.
 func (t *txWork) bind(ctx context.Context) error {
 	admission.Of(ctx).Rest()
 	t.mu.Lock()
@@ -180,7 +180,7 @@ func (t *txWork) beside() bool {
 	return ok && store.Beside()
 }
 
-// noteWrote notes a record that the transaction has written or deleted.
+// noteWrote records that the transaction has written or deleted a record.
 func (t *txWork) noteWrote(id storage.ID) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -190,7 +190,7 @@ func (t *txWork) noteWrote(id storage.ID) {
 	t.wrote[id] = true
 }
 
-// hasWritten reports whether the transaction has written one of some records.
+// hasWritten reports whether the transaction has written any of these records.
 func (t *txWork) hasWritten(ids ...uuid.UUID) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -199,10 +199,10 @@ func (t *txWork) hasWritten(ids ...uuid.UUID) bool {
 
 // forIdentity returns the operation that reads an application or a session. The
 // snapshot of a transaction may be older than a change of rights, so they are read
-// outside of it, except for records that the transaction has written itself: nobody
-// else can change those before it ends. Where the vault cannot read beside the
-// transaction, the transaction has the only lock, and nobody else can change
-// anything.
+// outside the transaction. Records that the transaction has written itself are
+// read in it, because no other session can change them before it ends. If the
+// vault cannot read beside the transaction, the transaction has the only lock and
+// nothing else can change.
 func (op *Op) forIdentity(ids ...uuid.UUID) *Op {
 	if op.tx == nil || !op.tx.beside() || op.tx.hasWritten(ids...) {
 		return op
@@ -212,9 +212,9 @@ func (op *Op) forIdentity(ids ...uuid.UUID) *Op {
 	return &outside
 }
 
-// state returns the keys of a tenant. Where the vault cannot read beside the
-// transaction they are read in it: it has the only lock, so they are committed,
-// and no client of a transaction changes them.
+// state returns the keys of a tenant. If the vault cannot read beside the
+// transaction, it reads them in the transaction. They are committed then, because
+// the transaction has the only lock, and no client of a transaction changes keys.
 func (t *txWork) state(ctx context.Context, tenant uuid.UUID, again bool) (*State, error) {
 	if t.beside() {
 		if again {
@@ -226,12 +226,12 @@ func (t *txWork) state(ctx context.Context, tenant uuid.UUID, again bool) (*Stat
 }
 
 // writeInTx applies a change in the transaction. The keys of the change must stay
-// until the transaction ends; if they have been replaced, the change is sealed
-// again.
+// valid until the transaction ends. If they have been replaced, the change is
+// sealed again.
 //
 // It ends the tenant's turn, because it may wait for another transaction of the
-// application, which may need a turn to come to its end. For the same reason it
-// takes no turn to write.
+// application, which may need a turn to finish. For the same reason it takes no
+// turn to write.
 func (op *Op) writeInTx(ctx context.Context, ch *storage.Change) error {
 	admission.Of(ctx).Rest()
 	if ch.Relaxed && op.Vault.StrictReadLogs && op.tx.beside() {
@@ -257,7 +257,7 @@ func (op *Op) writeInTx(ctx context.Context, ch *storage.Change) error {
 	return fault.ErrFaster
 }
 
-// Apply writes a change that seals nothing, at once, also inside Once.
+// Apply writes a change that seals nothing. It writes at once, even inside Once.
 func (op *Op) Apply(ctx context.Context, ch *storage.Change) error {
 	admission.Of(ctx).Rest()
 	if op.tx != nil {

@@ -13,16 +13,17 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// A sealed document ends with the revision that its record got when it was written.
-// Whoever writes to the database can restore an older record, but cannot give it a
-// newer revision. So a node that has seen a newer one knows that it is old.
+// A sealed document ends with the revision that its record had when it was
+// written. An attacker who writes to the database can restore an older record, but
+// cannot give it a newer revision. So a node that has seen a newer revision
+// detects the old record.
 
 const revisionMember = `"sealed_revision":`
 
 // noRevision is the revision of a document of an earlier version.
 const noRevision = -1
 
-// goneRevision is the revision of a record that was deleted.
+// goneRevision is the revision of a deleted record.
 const goneRevision = math.MaxInt64
 
 // appendRevision adds a revision to the JSON of a document.
@@ -49,30 +50,30 @@ func revisionOf(doc []byte) int64 {
 	return revision
 }
 
-// recordKey names a record.
+// recordKey identifies a record.
 type recordKey struct {
 	tenant, id storage.ID
 	kind       string
 }
 
-// revisions is the newest revision that this node has seen of each application,
-// reactor and proxy. The zero value has seen none.
+// revisions holds the newest revision that this node has seen of each application,
+// reactor and proxy. The zero value is empty.
 type revisions struct {
 	mu   sync.Mutex
 	seen map[recordKey]int64
 	keys map[storage.Key]recordKey // applications by API key
 }
 
-// maxRevisions bounds what is remembered; beyond it, all is forgotten.
+// maxRevisions bounds the number of entries. Beyond it, all are forgotten.
 const maxRevisions = 100_000
 
-// tracked reports whether nodes remember the revisions of a kind of records.
-// Sessions are too many, and any caller can create them.
+// tracked reports whether nodes remember the revisions of a kind of records. They
+// do not track sessions, because any caller can create many of them.
 func tracked(kind string) bool {
 	return kind == audit.Application || kind == audit.Reactor || kind == audit.Proxy
 }
 
-// note remembers a revision. It reports whether none newer was seen.
+// note remembers a revision. It reports whether no newer revision was seen.
 func (r *revisions) note(key recordKey, revision int64) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -86,7 +87,7 @@ func (r *revisions) note(key recordKey, revision int64) bool {
 	return true
 }
 
-// noteKey remembers whose an API key is.
+// noteKey remembers the record that an API key belongs to.
 func (r *revisions) noteKey(key storage.Key, of recordKey) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -95,7 +96,7 @@ func (r *revisions) noteKey(key storage.Key, of recordKey) {
 	}
 }
 
-// holder returns the record that an API key was of.
+// holder returns the record that an API key belonged to.
 func (r *revisions) holder(key storage.Key) (recordKey, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -103,8 +104,8 @@ func (r *revisions) holder(key storage.Key) (recordKey, bool) {
 	return of, ok
 }
 
-// noteRevision remembers the revision of a record that was written or deleted. A
-// record of a transaction that is still open does not count.
+// noteRevision remembers the revision of a record that was written or deleted. It
+// ignores records of an open transaction.
 func (op *Op) noteRevision(kind string, id storage.ID, revision int64) {
 	if op.tx == nil && tracked(kind) {
 		op.Vault.revisions.note(recordKey{op.TenantID(), id, kind}, revision)
@@ -127,17 +128,17 @@ func (op *Op) NoteDeleted(kind string, id storage.ID) {
 	op.Afterwards(func() { op.noteRevision(kind, id, goneRevision) })
 }
 
-// SealedRevision returns the revision that a record was sealed with: negative for a
-// document of an earlier version.
+// SealedRevision returns the revision that a record was sealed with. It is
+// negative for a document of an earlier version.
 func (op *Op) SealedRevision(ctx context.Context, rec *storage.Record) (int64, error) {
 	place := sealed.RecordPlace(rec)
 	doc, err := op.Open(ctx, &place, rec.KeyVersion, rec.Body)
 	return revisionOf(doc), err
 }
 
-// checkRevision refuses a record that is older than one this node has seen. It
-// reports whether the record was replaced by a newer one: a reader may have been
-// slow, so the record is read again before it is called old.
+// checkRevision refuses a record that is older than a revision that this node has
+// seen. A reader may just have been slow, so it reads the record again first. It
+// reports whether a newer record has replaced the given one.
 func (op *Op) checkRevision(ctx context.Context, rec *storage.Record, doc []byte) (again bool, err error) {
 	revision := revisionOf(doc)
 	if revision > rec.Rev {
@@ -164,7 +165,7 @@ func (op *Op) checkRevision(ctx context.Context, rec *storage.Record, doc []byte
 }
 
 // noteMissing remembers that the application of an API key was deleted, if this
-// node knew the key and finds the application no more.
+// node knew the key and no longer finds the application.
 func (v *Vault) noteMissing(ctx context.Context, key storage.Key) error {
 	of, known := v.revisions.holder(key)
 	if !known {

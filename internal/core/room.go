@@ -13,24 +13,24 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// Bounds below which nothing is charged, because the work is too short to add up,
+// Sizes below which nothing is charged, because the work is too short to matter,
 // and estimates of charges.
 const (
 	LargeText  = 8 << 10  // bytes of JSON
 	LargeBody  = 64 << 10 // bytes of a stored token
-	CopyTimes  = 4        // memory for sealing, the driver and the answer, per byte of a token's data
+	CopyTimes  = 4        // memory for sealing, the driver and the response, per byte of a token's data
 	PlaceBytes = 2 << 10  // memory for a small token while it is made
-	TurnEvery  = 64       // tokens between looks at who waits for a turn
+	TurnEvery  = 64       // tokens between checks whether others wait for a turn
 )
 
-// Changes that are large: they keep a database busy for long.
+// Sizes of large changes, which keep a database busy for long.
 const (
 	largeRows  = 200
 	largeWrite = 256 << 10 // bytes
 )
 
-// Enter returns a context with a room for the operation, unless it belongs to a
-// request that has one already.
+// Enter returns a context with a room for the operation, unless its request
+// already has one.
 func (op *Op) Enter(ctx context.Context) (inside context.Context, leave func()) {
 	if admission.Of(ctx) != nil {
 		return ctx, func() {}
@@ -40,7 +40,7 @@ func (op *Op) Enter(ctx context.Context) (inside context.Context, leave func()) 
 }
 
 // Room returns a new room for a request of the caller. If count is not nil, it is
-// called before the request works on more tokens, and may refuse that.
+// called before the request works on more tokens, and may refuse them.
 func (c Caller) Room(count func(tokens int) error) *admission.Room {
 	sender := c.ApplicationID()
 	if c.IsStranger() {
@@ -49,12 +49,12 @@ func (c Caller) Room(count func(tokens int) error) *admission.Room {
 	return c.Vault.Admission.Enter(c.Tenant(), c.IsStranger(), count).For(sender)
 }
 
-// Hold makes room for more of an operation.
+// Hold reserves more memory for an operation.
 func Hold(ctx context.Context, bytes int) error {
 	return RoomError(admission.Of(ctx).Hold(ctx, bytes))
 }
 
-// HoldCopies makes room for the copies of a token's data while it is written.
+// HoldCopies reserves memory for the copies of a token's data while it is written.
 func HoldCopies(ctx context.Context, data jsonx.Value) error {
 	size := data.Size()
 	if size < LargeBody {
@@ -66,7 +66,7 @@ func HoldCopies(ctx context.Context, data jsonx.Value) error {
 // Turn waits for the tenant's turn at the CPUs.
 func Turn(ctx context.Context) error { return admission.Of(ctx).Turn(ctx) }
 
-// RoomError says why there was no room.
+// RoomError returns the error for a request that got no room.
 func RoomError(err error) error {
 	switch {
 	case errors.Is(err, admission.ErrFull):
@@ -96,8 +96,8 @@ func roomToWrite(ctx context.Context, ch *storage.Change) (written func(), err e
 	return written, RoomError(err)
 }
 
-// maxScriptPage bounds the sealed bytes that one call of running code reads, in
-// place of MaxPageBytes if that is more.
+// maxScriptPage bounds the sealed bytes that one call of running code reads. It
+// applies if MaxPageBytes is larger.
 const maxScriptPage = 8 << 20
 
 // MaxPageBytes bounds the sealed bytes that the operation may read.
@@ -116,8 +116,8 @@ func (op *Op) PageError(err error) error {
 	return err
 }
 
-// Document reads a whole document that a caller gave, within the limit of size.
-// Text, a json.RawMessage, is not parsed at all when it is too long.
+// Document reads a whole document from a caller, within the size limit. It does
+// not parse text, a json.RawMessage, that is too long.
 func (op *Op) Document(ctx context.Context, x any) (jsonx.Value, error) {
 	most := op.Vault.MaxBytes
 	tooLarge := fault.New(fault.ErrTooLarge, "the JSON must have at most %d bytes", most)
@@ -129,15 +129,16 @@ func (op *Op) Document(ctx context.Context, x any) (jsonx.Value, error) {
 		return jsonx.Value{}, err
 	}
 	v, err := ParseJSON("", x)
-	// The size of a value is an estimate, so what is found too large is measured.
+	// The size of a value is an estimate, so a value that seems too large is
+	// measured.
 	if err == nil && !isText && v.Size() > most && len(v.JSON()) > most {
 		return jsonx.Value{}, tooLarge
 	}
 	return v, err
 }
 
-// RoomForText makes room for JSON text that is to be parsed, and takes the turn
-// that this needs.
+// RoomForText reserves memory for parsing JSON text, and takes the turn that
+// parsing needs.
 func RoomForText(ctx context.Context, text []byte) error {
 	if len(text) < LargeText {
 		return nil

@@ -11,22 +11,23 @@ import (
 )
 
 const (
-	// MaxSkew is how far the clock of a node may be from the database's before the
-	// node stops deleting what has expired.
+	// MaxSkew is how far the clock of a node may differ from the database's before
+	// the node stops deleting expired data.
 	MaxSkew     = 30 * time.Second
 	compareEach = time.Minute
 	// compareTimeout bounds one comparison.
 	compareTimeout = 10 * time.Second
 )
 
-// Skew is how far the clock of this node is ahead of the database's. The zero value
-// is a clock that is right.
+// Skew is how far the clock of this node is ahead of the database's. The zero
+// value is a correct clock.
 type Skew struct{ ahead atomic.Int64 }
 
-// Ahead returns the difference found last. It is negative for a clock that is behind.
+// Ahead returns the last measured difference. It is negative for a clock that is
+// behind.
 func (s *Skew) Ahead() time.Duration { return time.Duration(s.ahead.Load()) }
 
-// Err returns why nothing that has expired may be deleted, or nil.
+// Err returns why expired data must not be deleted, or nil.
 func (s *Skew) Err() error {
 	if wrong := SkewProblem(s.Ahead()); wrong != "" {
 		return fmt.Errorf("%w: %s", storage.ErrUnavailable, wrong)
@@ -34,8 +35,8 @@ func (s *Skew) Err() error {
 	return nil
 }
 
-// SkewProblem describes a clock that is too far ahead of the database's, or behind
-// it. It returns an empty text for a clock within MaxSkew.
+// SkewProblem describes a clock that differs too much from the database's. It
+// returns an empty text for a clock within MaxSkew.
 func SkewProblem(ahead time.Duration) string {
 	if ahead.Abs() <= MaxSkew {
 		return ""

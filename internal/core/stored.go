@@ -10,9 +10,9 @@ import (
 )
 
 // Stored is an identity as it is stored with a job: its principal and its manner.
-// The rights it has when it is stored become a limit; its current rights are read
-// when the job runs. Scripted is not stored, because the code that left the job has
-// ended by then.
+// Its rights at that time become a limit. Its current rights are read when the job
+// runs. Scripted is not stored, because the code that created the job has ended by
+// then.
 type Stored struct {
 	Trusted     bool        `json:"trusted,omitempty"` // the tenant itself
 	Key         storage.Key `json:"key,omitzero"`      // the hash of its API key
@@ -29,7 +29,7 @@ type Stored struct {
 	Origin string    `json:"origin,omitempty"`
 }
 
-// Stored returns the identity in the form in which it is stored.
+// Stored returns the identity in its stored form.
 func (id Identity) Stored() Stored {
 	s := Stored{
 		Trusted: id.who.grant == unlimited, Key: id.who.key, Application: id.ApplicationID(),

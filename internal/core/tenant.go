@@ -43,7 +43,7 @@ func (t *Tenant) WebhookSecrets(now time.Time) []string {
 	return secrets
 }
 
-// State is what an operation needs of its tenant: keys and document.
+// State is the part of a tenant that an operation needs: keys and document.
 type State = keyring.State[Tenant]
 
 // newTenants returns the cache of keys and documents of tenants.

@@ -9,21 +9,22 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// Verb describes an operation: who may do it, and where it works.
+// Verb describes an operation: who may call it, and where it works.
 type Verb struct {
-	// Name is that of the method.
+	// Name is the name of the method.
 	Name string
-	// Kind is its name for an observer, out of a few. A verb without a kind is not
-	// reported.
+	// Kind is the name for an observer, from a small set. A verb without a kind is
+	// not reported.
 	Kind string
-	// Permission is needed on anything at all; empty for none.
+	// Permission must be granted on at least one entity. Empty means that none is required.
 	Permission string
-	// Only completes the sentence "Only the tenant itself may ...". It is empty when
-	// others may too.
+	// Only completes the sentence "Only the tenant itself may ...". It is empty if
+	// others may call the verb too.
 	Only string
-	// Where is where it works.
+	// Where is the set of places where the verb works.
 	Where Where
-	// Again means that the observer has heard of the call already: it looks once more.
+	// Again means that the observer already knows of the call, and this is a later
+	// look.
 	Again bool
 	// Large gives the operation a room, because it may take much memory or CPU.
 	Large bool
@@ -36,10 +37,10 @@ type Where uint8
 const (
 	Anywhere  Where = iota
 	OutsideTx       // not in a transaction of the application
-	Alone           // not inside Once either, because it writes piece by piece
+	Alone           // also not inside Once, because it writes in pieces
 )
 
-// Check refuses a place where the verb cannot work.
+// Check returns an error for a place where the verb does not work.
 func (v *Verb) Check(p Place) error {
 	if v.Where == Alone && p.pending != nil {
 		return fmt.Errorf("vault: %s cannot be part of Once: it writes piece by piece", v.Name)
@@ -50,9 +51,9 @@ func (v *Verb) Check(p Place) error {
 	return nil
 }
 
-// Do runs a verb for a caller. It is the only way into an operation: it reports to
-// the observer, refuses a place where the verb does not work, renews the rights of
-// the caller, checks the permission, and reads the keys.
+// Do runs a verb for a caller. It is the only way to start an operation. It reports
+// to the observer, and refuses a place where the verb does not work. Then it renews
+// the rights of the caller, checks the permission, and reads the keys.
 func Do[T any](ctx context.Context, c Caller, verb *Verb, do func(context.Context, *Op) (T, error)) (T, error) {
 	op := &Op{Caller: c}
 	ctx, end := op.tellCall(ctx, verb)

@@ -18,7 +18,7 @@ import (
 // ringRow is the name of a tenant's key ring in findings.
 const ringRow = "key ring"
 
-// changed is the newest change of a row that the log has.
+// changed is the newest change of a row in the log.
 type changed struct {
 	index    int64
 	entry    uuid.UUID
@@ -35,15 +35,15 @@ type comparison struct {
 	rows   map[string]map[storage.ID]changed // by kind
 }
 
-// compare begins to compare the rows of a tenant with its log.
+// compare starts a comparison of a tenant's rows with its log.
 func (k *Keeper) compare(tenant uuid.UUID) ledger.Comparison {
 	return &comparison{vault: k.vault, tenant: tenant, ring: changed{index: -1}, rows: map[string]map[storage.ID]changed{
 		audit.Application: {}, audit.Reactor: {}, audit.Proxy: {},
 	}}
 }
 
-// Entry takes in an entry of the log. Entries of changes that were made while
-// evidence was off have no revision, so a row may be newer than its newest entry.
+// Entry adds an entry of the log. Entries of changes that were made while evidence
+// was off have no revision, so a row may be newer than its newest entry.
 func (c *comparison) Entry(index int64, e *evidence.Entry) {
 	revision, ok := audit.Revision(e.Message)
 	now := changed{index: index, entry: e.ID, revision: revision, deleted: e.Operation == audit.Delete}
@@ -56,11 +56,11 @@ func (c *comparison) Entry(index int64, e *evidence.Entry) {
 	}
 }
 
-// Behind returns the rows that are older than the log says. A row that is gone is
-// not among them, because it grants nothing.
+// Behind returns the rows that are older than their newest log entry. It ignores
+// deleted rows, because they grant nothing.
 func (c *comparison) Behind(ctx context.Context) ([]evidence.Finding, error) {
 	state, err := c.vault.Tenants.Reload(ctx, c.tenant)
-	if errors.Is(err, fault.ErrAltered) { // this node has used a newer one
+	if errors.Is(err, fault.ErrAltered) { // this node has used a newer ring
 		return []evidence.Finding{c.finding(c.ring, ringRow)}, nil
 	}
 	if err != nil {
@@ -81,11 +81,11 @@ func (c *comparison) Behind(ctx context.Context) ([]evidence.Finding, error) {
 	return found, nil
 }
 
-// comparedRows is how many rows are read at once.
+// comparedRows is how many rows are read per query.
 const comparedRows = 200
 
-// records compares the rows of a kind. It passes over rows that do not open:
-// reading them is an alarm.
+// records compares the rows of a kind. It skips rows that cannot be decrypted,
+// because reading them raises an alarm.
 func (c *comparison) records(ctx context.Context, op *core.Op, kind string) (found []evidence.Finding, err error) {
 	ids := make([]storage.ID, 0, len(c.rows[kind]))
 	for id := range c.rows[kind] {

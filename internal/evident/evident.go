@@ -1,5 +1,6 @@
-// Package evident connects a vault with the ledger over its log: the key that
-// signs, the tenants, the background work, and what callers ask for.
+// Package evident connects a vault with the ledger over its log. It manages the
+// signing keys, the tenants and the background work, and serves the calls about
+// evidence.
 package evident
 
 import (
@@ -21,13 +22,13 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// Config says how evidence is kept.
+// Config configures the evidence.
 type Config struct {
-	Origin string      // the stored one, or a random one, when empty
-	Signer note.Signer // a key sealed in the database when nil
-	// Previous signs too, while the program changes its signer. It may be nil.
+	Origin string      // if empty, the stored or a random one
+	Signer note.Signer // if nil, a key sealed in the database
+	// Previous also signs, while the program changes its signer. It may be nil.
 	Previous note.Signer
-	Every    time.Duration // between checkpoints; a minute when zero, never when negative
+	Every    time.Duration // between checkpoints; zero means a minute, negative means never
 	Anchors  []ledger.Anchor
 	OnAlarm  func(ledger.Alarm) // may be nil
 }
@@ -67,7 +68,7 @@ func newKeeper(ctx context.Context, v *core.Vault, c *Config) (*Keeper, error) {
 	return k, err
 }
 
-// ownSigners takes in the signers of the program.
+// ownSigners sets the signers of the program.
 func (k *Keeper) ownSigners(c *Config) (err error) {
 	switch {
 	case c.Signer == nil && c.Previous != nil:
@@ -85,7 +86,7 @@ func (k *Keeper) ownSigners(c *Config) (err error) {
 	return err
 }
 
-// Open starts to keep evidence for a vault that does not work yet.
+// Open starts to keep evidence for a vault that runs no operations yet.
 func Open(ctx context.Context, v *core.Vault, c Config) (*Keeper, error) {
 	k, err := newKeeper(ctx, v, &c)
 	if err != nil {
@@ -111,10 +112,11 @@ func Open(ctx context.Context, v *core.Vault, c Config) (*Keeper, error) {
 	return k, nil
 }
 
-// Borrow returns a ledger for work that deletes entries of the log, and a function
-// that ends its use. Without Config.Evidence, a process that shares the database with
-// one that keeps evidence must enter deletions in the trees too: they would look like
-// tampering. The ledger is nil if the database has no trees.
+// Borrow returns a ledger for work that deletes log entries, and a function that
+// ends its use. Another process on the same database may keep evidence. Then a
+// process without Config.Evidence must enter its deletions in the trees too,
+// because they would look like tampering. The ledger is nil if the database has no
+// trees.
 func Borrow(ctx context.Context, v *core.Vault) (*ledger.Ledger, func(), error) {
 	none := func() {}
 	if v.Ledger != nil {
@@ -135,12 +137,12 @@ func Borrow(ctx context.Context, v *core.Vault) (*ledger.Ledger, func(), error) 
 	return k.Ledger, func() { _ = k.Ledger.Close(ctx) }, nil
 }
 
-// Key returns the public key in the form of package note; empty when the signer
-// does not tell it.
+// Key returns the public key in the form of package note. It is empty if the
+// signer does not reveal it.
 func (k *Keeper) Key() string { return k.keys.Load().vkey }
 
-// mac computes keyed hashes for the ledger. Those of the vault's own tree are made
-// with the vault's ring.
+// mac computes keyed hashes for the ledger. It uses the vault's ring for the
+// vault's own tree.
 func (k *Keeper) mac(ctx context.Context, tenant uuid.UUID, data []byte) (evidence.Mac, error) {
 	if tenant == (uuid.UUID{}) {
 		return core.Mac(k.ring, data), nil
@@ -156,8 +158,8 @@ func (k *Keeper) mac(ctx context.Context, tenant uuid.UUID, data []byte) (eviden
 	}
 }
 
-// tenants returns the tenants that have a log. Deleted ones, whose rows are still
-// being deleted, are among them: the ledger passes over these.
+// tenants returns the tenants that have a log. They include deleted tenants whose
+// rows still exist, which the ledger skips.
 func (k *Keeper) tenants(ctx context.Context, after uuid.UUID, limit int) ([]uuid.UUID, error) {
 	ids, err := k.vault.Store.LogTenants(ctx, k.vault.Now().AddDate(100, 0, 0), storage.ID(after), limit)
 	all := make([]uuid.UUID, len(ids))
@@ -177,23 +179,23 @@ func (k *Keeper) Run(ctx context.Context) {
 	})
 }
 
-// closeWait bounds how long the end of a vault waits for its last note.
+// closeWait bounds how long closing a vault waits for its last note.
 const closeWait = 5 * time.Second
 
-// Close signs the last note and hands it to the anchors.
+// Close signs the last note and sends it to the anchors.
 func (k *Keeper) Close() {
 	ctx, cancel := context.WithTimeout(context.Background(), closeWait)
 	defer cancel()
 	_, err := k.Ledger.Checkpoint(ctx)
 	if errors.Is(err, ledger.ErrSuspended) {
-		err = nil // an alarm says so
+		err = nil // reported as an alarm
 	}
 	if err := errors.Join(err, k.Ledger.Close(ctx)); err != nil {
 		k.vault.Logger.Error("the last checkpoint of the log failed", "error", err)
 	}
 }
 
-// Checkpoint sequences everything that is committed, and returns the newest note.
+// Checkpoint sequences all committed entries, and returns the newest note.
 func (k *Keeper) Checkpoint(ctx context.Context) ([]byte, error) {
 	if err := k.Round(ctx); err != nil {
 		return nil, unsigned(err)
@@ -202,7 +204,7 @@ func (k *Keeper) Checkpoint(ctx context.Context) ([]byte, error) {
 	return msg, unsigned(err)
 }
 
-// unsigned tells callers why nothing is signed.
+// unsigned explains to callers why no note is signed.
 func unsigned(err error) error {
 	switch {
 	case errors.Is(err, ledger.ErrSuspended):
@@ -214,8 +216,8 @@ func unsigned(err error) error {
 	}
 }
 
-// TenantCheckpoint puts all committed entries of a tenant into its tree, those from
-// before evidence began too, and returns the newest note.
+// TenantCheckpoint puts all committed entries of a tenant into its tree, including
+// entries from before evidence began, and returns the newest note.
 func (k *Keeper) TenantCheckpoint(ctx context.Context, tenant uuid.UUID) ([]byte, error) {
 	for more := true; more; {
 		var err error
@@ -227,8 +229,8 @@ func (k *Keeper) TenantCheckpoint(ctx context.Context, tenant uuid.UUID) ([]byte
 	return msg, unsigned(err)
 }
 
-// An entry comes into the tree when the transactions that began before it have
-// ended. A proof waits for that, but not long.
+// An entry enters the tree after all transactions that began before it have ended.
+// A proof waits for that, but only for a short time.
 const (
 	proofWait  = 2 * time.Second
 	proofPause = 50 * time.Millisecond
@@ -267,8 +269,8 @@ func (k *Keeper) mayCome(ctx context.Context, op *core.Op, id uuid.UUID) error {
 	return err
 }
 
-// Consistency returns the proof that the caller's log continues what it was at a
-// size.
+// Consistency returns the proof that the caller's log continues its state of an
+// earlier size.
 func (k *Keeper) Consistency(ctx context.Context, op *core.Op, from int64) (to int64, hashes []evidence.Hash, err error) {
 	if _, err := k.TenantCheckpoint(ctx, op.Tenant()); err != nil {
 		return 0, nil, err
@@ -291,8 +293,8 @@ func (k *Keeper) Export(ctx context.Context, op *core.Op, w io.Writer) error {
 	return unsigned(k.Ledger.Export(ctx, op.Tenant(), w))
 }
 
-// Continues returns ErrConflict if the database was restored, and nobody has accepted
-// that.
+// Continues returns ErrConflict if the database was restored and the restore was
+// not accepted yet.
 func (k *Keeper) Continues(ctx context.Context) error {
 	_, err := k.Ledger.Checkpoint(ctx) // compares the database with the anchors
 	if errors.Is(err, ledger.ErrSuspended) {
@@ -306,7 +308,7 @@ func (k *Keeper) AcceptRestore(ctx context.Context, reason string) error {
 	if reason == "" {
 		return fault.Field("reason", "must not be empty")
 	}
-	// Signing a note compares the database with the anchors first.
+	// Signing a note first compares the database with the anchors.
 	if _, err := k.Ledger.Checkpoint(ctx); err != nil && !errors.Is(err, ledger.ErrSuspended) {
 		return err
 	}

@@ -25,7 +25,7 @@ import (
 const (
 	// kindEvidence is the kind of the record with the keys of the log.
 	kindEvidence = "evidence"
-	// bothSign is how long the former key signs too after a change.
+	// bothSign is how long the former key also signs after a change.
 	bothSign = 24 * time.Hour
 )
 
@@ -33,7 +33,7 @@ const (
 type signer struct {
 	note.Signer
 	vkey     string
-	verifier note.Verifier // nil for a signer that does not tell its public key
+	verifier note.Verifier // nil if the signer does not reveal its public key
 }
 
 // newSigner returns the signer of a program.
@@ -49,8 +49,8 @@ func newSigner(s note.Signer) (*signer, error) {
 	return &signer{s, known.VerifierKey(), verifier}, nil
 }
 
-// Verify implements [note.Verifier]. Ed25519 is deterministic, so a signer without a
-// public key signs again.
+// Verify implements [note.Verifier]. Ed25519 is deterministic, so a signer without
+// a public key verifies by signing again.
 func (s *signer) Verify(msg, sig []byte) bool {
 	if s.verifier != nil {
 		return s.verifier.Verify(msg, sig)
@@ -64,28 +64,28 @@ type keys struct {
 	Private string   `json:"private,omitempty"` // empty if the program has the signer
 	Public  string   `json:"public"`
 	Former  []former `json:"former,omitempty"` // newest first
-	// Announced says that an event of the tree names all of them.
+	// Announced means that an event in the tree names all keys.
 	Announced bool `json:"announced,omitempty"`
 
 	stored bool
 	rev    int64
 }
 
-// former is a key that was replaced. It signs too until a time, and verifies for
-// ever.
+// former is a key that was replaced. It also signs for a limited time, and
+// verifies forever.
 type former struct {
 	Private string    `json:"private,omitempty"`
 	Public  string    `json:"public"`
 	Until   time.Time `json:"until,omitzero"`
 }
 
-// replace makes another key the current one.
+// replace makes another key the current key.
 func (k *keys) replace(private, public string, now time.Time) {
 	k.Former = slices.Insert(k.Former, 0, former{k.Private, k.Public, now.Add(bothSign)})
 	k.Private, k.Public, k.Announced = private, public, false
 }
 
-// public returns all public keys, the current one first.
+// public returns all public keys, the current key first.
 func (k *keys) public() []string {
 	all := []string{k.Public}
 	for _, f := range k.Former {
@@ -94,8 +94,8 @@ func (k *keys) public() []string {
 	return all
 }
 
-// expire forgets the private keys that sign no more, and reports whether there were
-// any.
+// expire removes the private keys that no longer sign, and reports whether it
+// removed any.
 func (k *keys) expire(now time.Time) (any bool) {
 	for i := range k.Former {
 		if f := &k.Former[i]; f.Private != "" && !f.Until.After(now) {
@@ -107,7 +107,7 @@ func (k *keys) expire(now time.Time) (any bool) {
 
 var errFormat = errors.New("vault: the stored signing key has a format that this version does not know")
 
-// signers returns the stored keys that sign, the current one first.
+// signers returns the stored keys that sign, the current key first.
 func (k *keys) signers() (all []note.Signer, err error) {
 	private := []string{k.Private}
 	for _, f := range k.Former {
@@ -138,11 +138,11 @@ func (k *keys) verifiers() (all []note.Verifier, err error) {
 	return all, nil
 }
 
-// loadKeys reads the keys of the log. It stores a new key if there is none, and the
-// public key of the program's signer if it is not known yet.
+// loadKeys reads the keys of the log. It stores a new key if none exists, and the
+// public key of the program's signer if it is not stored yet.
 func (k *Keeper) loadKeys(ctx context.Context) (*keyset, error) {
 	for {
-		trees, err := k.hasTrees(ctx) // first: another node may create the key, and then a tree
+		trees, err := k.hasTrees(ctx) // read first, because another node may create the key and then a tree
 		if err != nil {
 			return nil, err
 		}
@@ -157,7 +157,7 @@ func (k *Keeper) loadKeys(ctx context.Context) (*keyset, error) {
 		if !changed {
 			return k.take(doc)
 		}
-		// It is read again: another node may have been faster.
+		// The keys are read again, because another node may have been faster.
 		err = k.writeKeys(ctx, doc)
 		if err != nil && !errors.Is(err, storage.ErrExists) && !errors.Is(err, storage.ErrStale) {
 			return nil, err
@@ -165,8 +165,8 @@ func (k *Keeper) loadKeys(ctx context.Context) (*keyset, error) {
 	}
 }
 
-// currentKeys brings the document up to date with the configuration. The document
-// is nil if there is none.
+// currentKeys updates the document to match the configuration. The document is nil
+// if none is stored.
 func (k *Keeper) currentKeys(doc **keys, trees bool) (changed bool, err error) {
 	d, own := *doc, k.own
 	if d != nil && d.Public != "" {
@@ -208,15 +208,15 @@ func (k *Keeper) checkName(name string) error {
 
 var errNoKey = errors.New("vault: the key that signs the notes of this log is not in the database; set Config.Evidence.Signer")
 
-// hasTrees reports whether the log has notes. If their key is not in the database,
-// the program's signer or a deleted key has signed them, and a new key must not
+// hasTrees reports whether the log has notes. If the database does not have their
+// key, the program's signer or a deleted key has signed them. A new key must not
 // continue them.
 func (k *Keeper) hasTrees(ctx context.Context) (bool, error) {
 	trees, err := k.store.Trees(ctx, storage.TreeFilter{Tenants: []storage.ID{{}}})
 	return len(trees) > 0, err
 }
 
-// newKeys returns a new key under an origin, or under a random one.
+// newKeys returns a new key under an origin, or under a random origin.
 func newKeys(origin string) (*keys, error) {
 	if origin == "" {
 		origin = "vault-" + strings.ToLower(rand.Text()[:16])
@@ -225,7 +225,7 @@ func newKeys(origin string) (*keys, error) {
 	return &keys{Private: private, Public: public}, err
 }
 
-// keyset is the keys that a keeper uses.
+// keyset holds the keys that a keeper uses.
 type keyset struct {
 	doc       *keys
 	vkey      string
@@ -233,8 +233,8 @@ type keyset struct {
 	verifiers []note.Verifier
 }
 
-// take makes the keeper use the keys of a document, which may be nil, and those of
-// the program.
+// take makes the keeper use the keys of a document, which may be nil, and the keys
+// of the program.
 func (k *Keeper) take(doc *keys) (*keyset, error) {
 	set := &keyset{doc: doc}
 	if doc == nil {
@@ -258,8 +258,8 @@ func (k *Keeper) take(doc *keys) (*keyset, error) {
 	return set, nil
 }
 
-// refresh takes in keys that another node has stored, announces a change of keys in
-// the tree, and forgets former keys that sign no more.
+// refresh loads keys that another node has stored, announces a change of keys in
+// the tree, and removes former keys that no longer sign.
 func (k *Keeper) refresh(ctx context.Context) error {
 	set, err := k.loadKeys(ctx)
 	if err != nil {
@@ -279,8 +279,8 @@ func (k *Keeper) refresh(ctx context.Context) error {
 	return err
 }
 
-// announce names the keys in an event of the tree after a change, and reports
-// whether it did. A ledger that signs nothing does so later.
+// announce adds an event with the keys to the tree after a change, and reports
+// whether it did. A ledger that cannot sign announces them later.
 func (k *Keeper) announce(ctx context.Context, doc *keys) (bool, error) {
 	if doc.Announced || len(doc.Former) == 0 {
 		return false, nil
@@ -293,8 +293,8 @@ func (k *Keeper) announce(ctx context.Context, doc *keys) (bool, error) {
 	return doc.Announced, err
 }
 
-// RotateKey replaces the stored key, and returns the new public key. Both keys sign
-// for a day.
+// RotateKey replaces the stored key, and returns the new public key. Both keys
+// sign for a day.
 func (k *Keeper) RotateKey(ctx context.Context) (string, error) {
 	if k.own != nil {
 		return "", fault.New(fault.ErrConflict, "the program has the signing key; change Config.Evidence.Signer")
@@ -326,7 +326,7 @@ func (k *Keeper) RotateKey(ctx context.Context) (string, error) {
 
 var keyPlace = seal.Place{Entity: kindEvidence, Field: "key"}
 
-// readKeys returns the stored document, or nil if there is none.
+// readKeys returns the stored document, or nil if none is stored.
 func (k *Keeper) readKeys(ctx context.Context) (*keys, error) {
 	recs, err := k.vault.Store.Records(ctx, storage.ID{}, kindEvidence, []storage.ID{{}})
 	if err != nil || len(recs) == 0 {
@@ -344,7 +344,7 @@ func (k *Keeper) readKeys(ctx context.Context) (*keys, error) {
 	return doc, nil
 }
 
-// writeKeys stores the document, in place of the revision that was read.
+// writeKeys stores the document, and replaces the revision that was read.
 func (k *Keeper) writeKeys(ctx context.Context, doc *keys) error {
 	plain, err := json.Marshal(doc)
 	if err != nil {
@@ -366,8 +366,8 @@ func (k *Keeper) writeKeys(ctx context.Context, doc *keys) error {
 	return k.vault.Store.Write(ctx, ch)
 }
 
-// vaultRing returns the keys of the vault itself, which the master key wraps and
-// the check of the master key has made.
+// vaultRing returns the keys of the vault itself. The check of the master key
+// created them, and the master key wraps them.
 func vaultRing(ctx context.Context, v *core.Vault) (*seal.Ring, error) {
 	return keyring.Own(ctx, v.Store, v.Master)
 }

@@ -10,7 +10,8 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// badTransactions proves that a bad transaction leaves nothing, and does no harm.
+// badTransactions checks that a bad transaction leaves nothing behind, and does no
+// harm.
 func badTransactions(t *testing.T, shops Shops) {
 	t.Helper()
 	for name, test := range bad {
@@ -33,7 +34,7 @@ func badTransactions(t *testing.T, shops Shops) {
 	}
 }
 
-// bad are transactions that are of no use, or end badly.
+// bad are transactions that are unusable or fail.
 var bad = map[string]func(t *testing.T, s *Shop){
 	"none": func(t *testing.T, s *Shop) {
 		if _, err := s.Owner.InTx(nil).CreateToken(t.Context(), aCard("card")); err == nil {
@@ -78,7 +79,7 @@ var bad = map[string]func(t *testing.T, s *Shop){
 		c := s.Owner.InTx(tx)
 		create(t, c.Client, aCard("card"))
 		cancel()
-		for { // the rollback comes in the background
+		for { // the rollback happens in the background
 			if _, err := c.CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeCardNumber, Data: visa}); err != nil {
 				break
 			}
@@ -145,7 +146,7 @@ var bad = map[string]func(t *testing.T, s *Shop){
 	},
 }
 
-// lose ends the connection of a transaction from outside.
+// lose terminates the connection of a transaction from outside.
 func (s *Shop) lose(t testing.TB, tx vault.Tx) {
 	t.Helper()
 	s.exec(t, s.DB, `SELECT pg_terminate_backend($1)`, pid(t, tx))

@@ -11,7 +11,8 @@ import (
 	"github.com/seed-72ea4aab/vault"
 )
 
-// commits proves that a commit of the application is one of the vault too.
+// commits checks that a commit of the application also commits the vault's
+// changes.
 func commits(t *testing.T, shops Shops) {
 	t.Helper()
 	shops.Each(t, nil, func(t *testing.T, s *Shop) {
@@ -54,7 +55,7 @@ func commits(t *testing.T, shops Shops) {
 	})
 }
 
-// rollsBack proves that a rollback leaves nothing, in caches neither.
+// rollsBack checks that a rollback leaves nothing behind, not even in caches.
 func rollsBack(t *testing.T, shops Shops) {
 	t.Helper()
 	shops.Each(t, nil, func(t *testing.T, s *Shop) {
@@ -71,7 +72,7 @@ func rollsBack(t *testing.T, shops Shops) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		as, err := c.As(ctx, app.ID) // which must not be remembered
+		as, err := c.As(ctx, app.ID) // must not be cached
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -115,7 +116,7 @@ func rollsBack(t *testing.T, shops Shops) {
 	})
 }
 
-// refusals proves that a call which is refused leaves the transaction usable.
+// refusals checks that a refused call leaves the transaction usable.
 func refusals(t *testing.T, shops Shops) {
 	t.Helper()
 	shops.Each(t, nil, func(t *testing.T, s *Shop) {
@@ -151,7 +152,7 @@ func refusals(t *testing.T, shops Shops) {
 	})
 }
 
-// makesRoom has an expired token in the way of a new one.
+// makesRoom creates a token with the id of an expired token.
 func makesRoom(t *testing.T, shops Shops) {
 	t.Helper()
 	shops.Each(t, nil, func(t *testing.T, s *Shop) {
@@ -170,7 +171,7 @@ func makesRoom(t *testing.T, shops Shops) {
 	})
 }
 
-// twoClients lets clients of two tenants work in one transaction at once.
+// twoClients makes clients of two tenants work in one transaction concurrently.
 func twoClients(t *testing.T, shops Shops) {
 	t.Helper()
 	shops.Each(t, nil, func(t *testing.T, s *Shop) {
@@ -202,8 +203,7 @@ func twoClients(t *testing.T, shops Shops) {
 	})
 }
 
-// readEntries proves what a rollback does to the entry of a
-// read.
+// readEntries checks the effect of a rollback on the entry of a read.
 func readEntries(t *testing.T, shops Shops) {
 	t.Helper()
 	for _, strict := range []bool{false, true} {
@@ -232,8 +232,8 @@ func readEntries(t *testing.T, shops Shops) {
 	}
 }
 
-// callsOutside makes the mistake that is easy to make: a call to the
-// vault in the middle of a transaction, without InTx.
+// callsOutside makes an easy mistake: it calls the vault in the middle of a
+// transaction, without InTx.
 func callsOutside(t *testing.T, shops Shops) {
 	t.Helper()
 	shops.Each(t, nil, func(t *testing.T, s *Shop) {

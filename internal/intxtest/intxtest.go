@@ -1,5 +1,6 @@
-// Package intxtest is the suite of [vault.Client.InTx]: what a client does in a
-// transaction of the application, on every kind of transaction that a vault takes.
+// Package intxtest is the test suite of [vault.Client.InTx]. It runs the
+// operations of a client in a transaction of the application, for every kind of
+// transaction that a vault accepts.
 package intxtest
 
 import (
@@ -39,26 +40,26 @@ func Run(t *testing.T, shops Shops) {
 	}
 }
 
-// Shop is an application that has its orders in the vault's database.
+// Shop is an application that keeps its orders in the vault's database.
 type Shop struct {
 	*vaulttest.Vault
 
-	DB     *sql.DB // for statements outside the transactions
+	DB     *sql.DB // for statements outside of transactions
 	Begin  Begin
 	Other  func(testing.TB) Begin // on another database
-	Beside bool                   // the vault works while a transaction of the shop is open
-	Ends   bool                   // the end of the context of Begin ends a transaction
+	Beside bool                   // the vault can work while a transaction of the shop is open
+	Ends   bool                   // a transaction ends with the context of Begin
 }
 
 // Begin begins a transaction.
 type Begin func(context.Context, *sql.TxOptions) (vault.Tx, error)
 
-// On begins transactions of [database/sql].
+// On returns a Begin for transactions of [database/sql].
 func On(db *sql.DB) Begin {
 	return func(ctx context.Context, o *sql.TxOptions) (vault.Tx, error) { return db.BeginTx(ctx, o) }
 }
 
-// Shops open shops, under the names of their drivers.
+// Shops open shops, by the names of their drivers.
 type Shops map[string]func(*testing.T, *vault.Config) *Shop
 
 // Each runs a test in every shop.
@@ -74,7 +75,7 @@ func (shops Shops) Each(t *testing.T, cfg *vault.Config, test func(t *testing.T,
 	}
 }
 
-// BeginTx begins a transaction, which the end of the test rolls back.
+// BeginTx begins a transaction. The end of the test rolls it back.
 func (s *Shop) BeginTx(t testing.TB) vault.Tx {
 	t.Helper()
 	tx, err := s.Begin(context.Background(), nil)
@@ -111,7 +112,7 @@ func (s *Shop) orders(t testing.TB) (n int) {
 	return n
 }
 
-// pid returns the process of PostgreSQL that a transaction runs in.
+// pid returns the PostgreSQL process of a transaction.
 func pid(t testing.TB, tx vault.Tx) (pid int) {
 	t.Helper()
 	rows, err := tx.QueryContext(t.Context(), `SELECT pg_backend_pid()`)
@@ -187,7 +188,7 @@ func total(t testing.TB, c *vault.Client) int {
 	return page.Pagination.TotalItems
 }
 
-// entriesOf returns how many entries of an operation on cards the log has.
+// entriesOf returns the number of log entries of an operation on cards.
 func entriesOf(t testing.TB, c *vault.Client, operation vault.LogOperation) (n int) {
 	t.Helper()
 	page, err := c.ListLogs(t.Context(), vault.ListLogsParams{EntityType: "card_number", PageParams: vault.PageParams{Size: 100}})
@@ -209,7 +210,7 @@ func wantError(t testing.TB, what string, err, kind error) {
 	}
 }
 
-// eventually waits until something holds, for as long as the test runs.
+// eventually waits until holds returns true, for as long as the test runs.
 func eventually(t testing.TB, what string, holds func() bool) {
 	t.Helper()
 	tick := time.NewTicker(10 * time.Millisecond)

@@ -13,14 +13,14 @@ import (
 	"github.com/seed-72ea4aab/vault"
 )
 
-// inTxCase is a call of a method in a transaction. It fails when the method does
-// not see what the transaction has written.
+// inTxCase is a call of a method in a transaction. It fails if the method does not
+// see the writes of the transaction.
 type inTxCase struct {
 	method string
 	call   func(ctx context.Context, f *inTxFixture) error
 }
 
-// inTxFixture is what a transaction has made, and no other sees.
+// inTxFixture holds entities that only the transaction can see.
 type inTxFixture struct {
 	tx              vault.Tx
 	owner           *vault.Owner
@@ -63,7 +63,7 @@ func aProxy(name string) vault.ProxyParams {
 	return vault.ProxyParams{Name: name, DestinationURL: "https://example.com"}
 }
 
-// count fails unless a list has so many items.
+// count fails unless a list has exactly want items.
 func count[T any](want int, all iter.Seq2[T, error]) error {
 	n := 0
 	for _, err := range all {
@@ -82,7 +82,7 @@ func number(want, got int) error {
 	return nil
 }
 
-// pageOf fails unless a page has so many items.
+// pageOf fails unless a page has exactly want items.
 func pageOf[T any](want int) func(*vault.Page[T], error) error {
 	return func(page *vault.Page[T], err error) error {
 		if err != nil {
@@ -92,7 +92,7 @@ func pageOf[T any](want int) func(*vault.Page[T], error) error {
 	}
 }
 
-// is fails unless an id is the one that it must be.
+// is fails unless got equals want.
 func is[T comparable](want, got T) error {
 	if got != want {
 		return fmt.Errorf("got %v, want %v", got, want)
@@ -100,8 +100,8 @@ func is[T comparable](want, got T) error {
 	return nil
 }
 
-// everyMethod calls every method of a client in a transaction,
-// on what only the transaction can see. A rollback leaves nothing of it.
+// everyMethod calls every method of a client in a transaction, on entities that
+// only the transaction can see. A rollback removes all of them.
 func everyMethod(t *testing.T, shops Shops) {
 	t.Helper()
 	works := slices.Concat(inTxTokens, inTxIdentities, inTxAdmin)
@@ -112,7 +112,7 @@ func everyMethod(t *testing.T, shops Shops) {
 	for _, c := range slices.Concat(works, notInTx) {
 		delete(untried, c.method)
 	}
-	for _, does := range []string{"TenantID", "ApplicationID", "Masked", "From"} { // nothing
+	for _, does := range []string{"TenantID", "ApplicationID", "Masked", "From"} { // without effects
 		delete(untried, does)
 	}
 	if len(untried) > 0 {
@@ -138,8 +138,8 @@ func everyMethod(t *testing.T, shops Shops) {
 	})
 }
 
-// inVault returns how many tokens, applications, reactors, proxies and sessions
-// there are, and how many entries say that something was written.
+// inVault returns the number of tokens, applications, reactors, proxies and
+// sessions, and the number of log entries about writes.
 func inVault(t *testing.T, s *Shop) (things [5]int, entries int) {
 	t.Helper()
 	ctx := t.Context()
@@ -169,7 +169,7 @@ func inVault(t *testing.T, s *Shop) (things [5]int, entries int) {
 	return things, entries
 }
 
-// worksAfterIt uses keys that were made in a transaction.
+// worksAfterIt uses keys that were created in a transaction.
 func worksAfterIt(t *testing.T, shops Shops) {
 	t.Helper()
 	shops.Each(t, nil, func(t *testing.T, s *Shop) {
@@ -187,7 +187,8 @@ func worksAfterIt(t *testing.T, shops Shops) {
 	})
 }
 
-// insideOnce cannot be: Once has a commit of its own.
+// insideOnce checks that a transaction is refused inside Once, because Once
+// commits itself.
 func insideOnce(t *testing.T, shops Shops) {
 	t.Helper()
 	shops.Each(t, nil, func(t *testing.T, s *Shop) {

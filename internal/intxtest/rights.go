@@ -10,8 +10,8 @@ import (
 	"github.com/seed-72ea4aab/vault"
 )
 
-// A transaction whose snapshot is older than a change of rights still works with the
-// rights that its client has now.
+// A client in a transaction has its current rights, even if the snapshot of the
+// transaction is older than a change of the rights.
 func currentRights(t *testing.T, shops Shops) {
 	t.Helper()
 	for name, revoke := range map[string]func(*vault.Owner, uuid.UUID) error{
@@ -49,7 +49,7 @@ func currentRights(t *testing.T, shops Shops) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					get(t, c.InTx(tx), secret.ID) // the snapshot is taken
+					get(t, c.InTx(tx), secret.ID) // takes the snapshot
 					if err := revoke(s.Owner, app.ID); err != nil {
 						t.Fatal(err)
 					}
@@ -66,7 +66,7 @@ func currentRights(t *testing.T, shops Shops) {
 	}
 }
 
-// What a transaction does to an application holds inside of it at once.
+// A change of an application takes effect at once inside the same transaction.
 func ownRights(t *testing.T, shops Shops) {
 	t.Helper()
 	shops.Each(t, nil, func(t *testing.T, s *Shop) {

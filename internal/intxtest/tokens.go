@@ -11,8 +11,8 @@ import (
 	"github.com/seed-72ea4aab/vault"
 )
 
-// inTxTokens are calls about tokens, in an order that lets each find what it
-// needs. There are two of them at first.
+// inTxTokens are calls about tokens, in an order in which each finds the data that
+// it needs. At first there are two tokens.
 var inTxTokens = []inTxCase{
 	{"GetToken", func(ctx context.Context, f *inTxFixture) error { _, err := f.private.GetToken(ctx, "card"); return err }},
 	{"PatchToken", func(ctx context.Context, f *inTxFixture) error {
@@ -159,7 +159,7 @@ var inTxIdentities = []inTxCase{
 	}},
 }
 
-// appliedOnce creates something, applies it again, and then changes it.
+// appliedOnce creates an entity, applies it again, and then changes it.
 func appliedOnce[T any](apply func(name string) (*vault.Applied[T], error), change func() error) error {
 	made, errMade := apply("Applied")
 	again, errAgain := apply("Applied")
@@ -169,7 +169,7 @@ func appliedOnce[T any](apply func(name string) (*vault.Applied[T], error), chan
 	return errors.Join(is(vault.ApplyCreated, made.Action), is(vault.ApplyUnchanged, again.Action), change())
 }
 
-// ensured finds what is there by its name, and makes what is not, once.
+// ensured finds an existing entity by its name, and creates a missing entity once.
 func ensured[T any](there *T, name string, id func(*T) uuid.UUID, ensure func(name string) (*T, error)) error {
 	found, err := ensure(name)
 	made, errMade := ensure("Ensured")

@@ -10,8 +10,8 @@ import (
 	"github.com/seed-72ea4aab/vault"
 )
 
-// document returns one that becomes many tokens, the last of which has this id
-// unless it is "". It is large enough for its tenant's turns.
+// document returns a document that becomes many tokens. The last token has this
+// id, unless it is "". The document is large enough to need the tenant's turns.
 func document(last string) []any {
 	const tokens = 300
 	doc := make([]any, tokens)
@@ -24,9 +24,9 @@ func document(last string) []any {
 	return doc
 }
 
-// waitsKeepNoTurn has a transaction hold an id that others of
-// its tenant want, as many as the tenant has turns. They wait in the database,
-// and it must still find a turn to come to its end.
+// waitsKeepNoTurn makes a transaction hold an id that other transactions of its
+// tenant want, as many as the tenant has turns. They wait in the database, and the
+// first transaction must still get a turn to finish.
 func waitsKeepNoTurn(t *testing.T, shops Shops) {
 	t.Helper()
 	shops.Each(t, nil, func(t *testing.T, s *Shop) {
@@ -60,7 +60,7 @@ func waitsKeepNoTurn(t *testing.T, shops Shops) {
 	})
 }
 
-// waitingFor returns how many connections wait for a transaction.
+// waitingFor returns the number of connections that wait for a transaction.
 func (s *Shop) waitingFor(t testing.TB, tx vault.Tx) (n int) {
 	t.Helper()
 	if err := s.DB.QueryRowContext(t.Context(), `SELECT count(*) FROM pg_stat_activity WHERE $1 = ANY (pg_blocking_pids(pid))`, pid(t, tx)).Scan(&n); err != nil {

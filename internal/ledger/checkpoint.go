@@ -202,8 +202,8 @@ func (l *Ledger) changed(ctx context.Context, always []uuid.UUID) ([]storage.Tre
 	}
 }
 
-// genuine returns the trees that the vault wrote. The others get no head: a note must
-// not vouch for what somebody else wrote.
+// genuine returns the trees that the vault wrote. Other trees get no head, because
+// a note must not vouch for data that the vault did not write.
 func (l *Ledger) genuine(ctx context.Context, trees []storage.Tree) (all []storage.Tree, err error) {
 	for i := range trees {
 		err := l.openState(ctx, &trees[i], &state{})

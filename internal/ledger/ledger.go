@@ -201,11 +201,11 @@ type Status struct {
 	// tree. Pending is the number of such entries.
 	Lag     time.Duration
 	Pending int
-	// Verified is the end of the last complete verification. VerifiedOK says
-	// whether it found no tampering.
+	// Verified is the end of the last complete verification. VerifiedOK
+	// reports whether it found no tampering.
 	Verified   time.Time
 	VerifiedOK bool
-	// LacksErasures says that the newest restore may lack erasures: see
+	// LacksErasures reports whether the newest restore may lack erasures: see
 	// [Ledger.ErasedAgain].
 	LacksErasures bool
 	// Alarms are the current alarms, oldest first, at most maxShown. Raised

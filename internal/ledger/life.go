@@ -157,7 +157,7 @@ func (l *Ledger) RecordErasure(ctx context.Context, tenant, id uuid.UUID, reason
 }
 
 // ErasedAgain records that the erasures which a restore had undone were applied
-// again, to so many tokens.
+// again. count is the number of erased tokens.
 func (l *Ledger) ErasedAgain(ctx context.Context, count int64) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -38,7 +38,7 @@ func TestLocate(t *testing.T) {
 	}
 }
 
-// Notes come oldest first, from a size and a time on, so many at once.
+// Notes returns notes oldest first, from a size and a time on, up to a limit.
 func TestNotes(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

@@ -45,8 +45,8 @@ type vaultState struct {
 	// over all stored notes.
 	Signed int64  `json:"signed,omitempty"`
 	Notes  []byte `json:"notes,omitempty"`
-	// Lacks says that an older copy of the database was accepted, and that nobody
-	// has applied the erasures again that it may lack.
+	// Lacks means that an older copy of the database was accepted, and that the
+	// erasures which it may lack were not applied again yet.
 	Lacks bool `json:"lacks,omitempty"`
 }
 

@@ -116,7 +116,7 @@ func TestEveryByte(t *testing.T) {
 	everyByte(newRig(t), long.Rounds(23, 1))
 }
 
-// everyByte makes one of so many changes.
+// everyByte makes every change whose number is a multiple of stride.
 func everyByte(r *rig, stride int) {
 	small(r)
 	db := r.db()

@@ -104,7 +104,7 @@ func (v *verification) vault(o *VerifyOptions) error {
 	if err != nil {
 		return err
 	}
-	if is.ID != v.state.Instance { // a restore that nobody has accepted, or an altered state
+	if is.ID != v.state.Instance { // a restore that was not accepted, or an altered state
 		v.findVault(evidence.Altered)
 	}
 	v.report.Origin, v.report.Size = evidence.OriginAfter(v.l.c.Name, v.state.Restores), tree.Size

@@ -58,9 +58,9 @@ func TestBaseURL(t *testing.T) {
 	}
 }
 
-// TestNothingIsCreatedBeforeTheFlagsAreUnderstood starts servers that cannot run,
+// TestInvalidFlagsCreateNothing starts servers that cannot run,
 // and checks that they leave no files behind.
-func TestNothingIsCreatedBeforeTheFlagsAreUnderstood(t *testing.T) {
+func TestInvalidFlagsCreateNothing(t *testing.T) {
 	t.Parallel()
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -114,8 +114,8 @@ func TestTheToolCreatesNoKey(t *testing.T) {
 	}
 }
 
-// TestOptionsOfTheAPI checks that the flags set the options.
-func TestOptionsOfTheAPI(t *testing.T) {
+// TestFlagsSetTheOptionsOfTheAPI checks that the flags set the options.
+func TestFlagsSetTheOptionsOfTheAPI(t *testing.T) {
 	t.Parallel()
 	c, err := parseFlags([]string{"-cors-origins", "https://a.example, https://b.example", "-rate-limit", "2.5", "-request-log=false", "-schema", "s", "-max-conns", "9"}, io.Discard)
 	if err != nil {

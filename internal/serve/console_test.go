@@ -155,9 +155,9 @@ func TestTheConsoleIsNotOnTheOriginOfTheAPI(t *testing.T) {
 	s.end()
 }
 
-// TestTheConsoleIsAskedFor checks which flags start a console, and where its link
+// TestConsoleRequiresAFlag checks which flags start a console, and where its link
 // leads.
-func TestTheConsoleIsAskedFor(t *testing.T) {
+func TestConsoleRequiresAFlag(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		args []string
@@ -188,9 +188,9 @@ func TestTheConsoleIsAskedFor(t *testing.T) {
 	}
 }
 
-// TestALinkAfterTheSession checks that a request after the end of the session
+// TestNewLinkIsPrintedAfterTheSession checks that a request after the end of the session
 // prints a new link, and that no earlier request does.
-func TestALinkAfterTheSession(t *testing.T) {
+func TestNewLinkIsPrintedAfterTheSession(t *testing.T) {
 	t.Parallel()
 	var printed strings.Builder
 	c := newConsole(&Config{consoleFlags: consoleFlags{addr: freePort}})

@@ -78,9 +78,9 @@ func TestSealedLinksExpire(t *testing.T) {
 	}
 }
 
-// TestTheLinkIsNotPrintedForServices checks that a server without a terminal
+// TestLinkIsPrintedOnlyOnATerminal checks that a server without a terminal
 // explains how to sign in, and that the file with the link is private.
-func TestTheLinkIsNotPrintedForServices(t *testing.T) {
+func TestLinkIsPrintedOnlyOnATerminal(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "link")
 	for name, flags := range map[string]consoleFlags{"nothing asked": {addr: freePort}, "a file": {addr: freePort, linkFile: file}, "a header": {addr: freePort, header: "X-User"}} {
@@ -102,8 +102,8 @@ func TestTheLinkIsNotPrintedForServices(t *testing.T) {
 	}
 }
 
-// TestTheHeaderOfAProxy checks that only the header of a trusted proxy counts.
-func TestTheHeaderOfAProxy(t *testing.T) {
+// TestOnlyTrustedProxiesNameTheUser checks that only the header of a trusted proxy counts.
+func TestOnlyTrustedProxiesNameTheUser(t *testing.T) {
 	t.Parallel()
 	flags := consoleFlags{addr: freePort, header: "X-User", role: "operator", proxies: networks{netip.MustParsePrefix("10.0.0.0/24"), netip.MustParsePrefix("192.0.2.7/32")}}
 	if err := flags.check(); err != nil {

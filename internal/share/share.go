@@ -1,6 +1,6 @@
-// Package share divides a number of places among holders, such as tenants: so
-// many in all, so many for each, and a caller that finds none waits or is
-// refused. One holder's flood leaves places for the others.
+// Package share divides a number of places among holders, such as tenants. It
+// bounds the places in total and for each holder, so that one busy holder leaves
+// places for the others. A caller that finds no free place waits or is refused.
 package share
 
 import (
@@ -12,52 +12,52 @@ import (
 	"time"
 )
 
-// The reasons for which a caller gets no place.
+// The reasons why a caller gets no place.
 var (
-	// ErrFull means that no place became free while the caller was willing to
-	// wait, or that too many wait already.
+	// ErrFull means that no place became free within the caller's patience, or that
+	// too many callers already wait.
 	ErrFull = errors.New("no place is free")
 	// ErrClosed means that Close was called.
 	ErrClosed = errors.New("closed")
 )
 
-// Limits bound places and those who wait for one. Zero means no bound, except
-// for Each, which is required.
+// Limits bound the places and the waiting callers. Zero means no bound, except for
+// Each, which is required.
 type Limits struct {
-	Total int // places in all
-	Each  int // places of one holder
+	Total int // in total
+	Each  int // of one holder
 
-	Queue     int           // callers that wait, in all; negative if nobody waits
-	QueueEach int           // callers of one holder that wait
+	Queue     int           // waiting callers in total; negative if no caller may wait
+	QueueEach int           // waiting callers of one holder
 	Patience  time.Duration // how long a caller waits
 }
 
 // Places are divided among holders. Make one with [New].
 type Places[K comparable] struct {
 	limits Limits
-	queued atomic.Int32 // callers that wait
+	queued atomic.Int32 // waiting callers
 
 	mu      sync.Mutex
 	closed  bool
 	taken   int
-	holders map[K]*holder[K] // that have or want a place
-	next    []*holder[K]     // that want one, the longest passed over first
+	holders map[K]*holder[K] // holders that have or want a place
+	next    []*holder[K]     // holders that want a place, longest passed over first
 }
 
-// holder is what one holder has and wants.
+// holder counts the places and the waiting callers of one holder.
 type holder[K comparable] struct {
 	key     K
 	taken   int
 	waiting []*wait // oldest first
 }
 
-// wait is a caller that waits.
+// wait is a waiting caller.
 type wait struct {
 	over    chan struct{} // closed when the wait is over
-	granted bool          // with a place
+	granted bool          // the caller got a place
 }
 
-// New returns free places.
+// New returns places that are all free.
 func New[K comparable](l Limits) *Places[K] {
 	return &Places[K]{limits: l, holders: map[K]*holder[K]{}}
 }
@@ -69,9 +69,9 @@ func (p *Places[K]) Try(key K) bool {
 	return p.try(key)
 }
 
-// Take takes a place. If none is free it waits for one until the context ends,
-// or fails with ErrFull when the limits allow no more waiting. The caller gives
-// the place back with Give.
+// Take takes a place. If no place is free, it waits until the context ends, or
+// returns ErrFull when the limits allow no more waiting. The caller returns the
+// place with Give.
 func (p *Places[K]) Take(ctx context.Context, key K) error {
 	w, err := p.line(key)
 	if w == nil {
@@ -98,9 +98,9 @@ func (p *Places[K]) Take(ctx context.Context, key K) error {
 	return err
 }
 
-// Give gives a place back and hands it to the next caller that waits: of the
-// holders that want one, the holder with the fewest places, and among equals the
-// one passed over for longest.
+// Give returns a place and passes it to the next waiting caller. The holder with
+// the fewest places comes first. Among equal holders, the holder that was passed
+// over for longest comes first.
 func (p *Places[K]) Give(key K) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -111,7 +111,7 @@ func (p *Places[K]) Give(key K) {
 	p.admit()
 }
 
-// Wanted reports whether another holder waits and could have this one's place.
+// Wanted reports whether another holder waits and could use this holder's place.
 func (p *Places[K]) Wanted(key K) bool {
 	if p.queued.Load() == 0 {
 		return false
@@ -121,18 +121,17 @@ func (p *Places[K]) Wanted(key K) bool {
 	return slices.ContainsFunc(p.next, func(h *holder[K]) bool { return h.key != key && h.taken < p.limits.Each })
 }
 
-// Taken returns how many places are taken.
+// Taken returns the number of taken places.
 func (p *Places[K]) Taken() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.taken
 }
 
-// Waiting returns how many callers wait.
+// Waiting returns the number of waiting callers.
 func (p *Places[K]) Waiting() int { return int(p.queued.Load()) }
 
-// Close refuses all callers from now on, those that wait included, with
-// ErrClosed.
+// Close refuses all callers with ErrClosed from now on, including waiting callers.
 func (p *Places[K]) Close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -196,7 +195,7 @@ func (p *Places[K]) line(key K) (*wait, error) {
 	return w, nil
 }
 
-// admit hands out the places that are free.
+// admit hands out the free places.
 func (p *Places[K]) admit() {
 	for p.free() {
 		i := p.first()
@@ -229,8 +228,8 @@ func (p *Places[K]) first() int {
 	return best
 }
 
-// giveUp takes a caller out of its line. A place that came at the last moment is
-// handed on.
+// giveUp removes a caller from its line. It passes on a place that arrived at the
+// last moment.
 func (p *Places[K]) giveUp(key K, w *wait) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -246,13 +245,13 @@ func (p *Places[K]) giveUp(key K, w *wait) {
 		h.taken--
 		p.taken--
 	default:
-		return // closed meanwhile
+		return // Close was called in between
 	}
 	p.forget(h)
 	p.admit()
 }
 
-// waitingOf returns the line of a holder, which may be forgotten already.
+// waitingOf returns the line of a holder, which may be nil.
 func waitingOf[K comparable](h *holder[K]) []*wait {
 	if h == nil {
 		return nil
@@ -260,7 +259,7 @@ func waitingOf[K comparable](h *holder[K]) []*wait {
 	return h.waiting
 }
 
-// forget drops a holder that has and wants no place.
+// forget removes a holder that neither has nor wants a place.
 func (p *Places[K]) forget(h *holder[K]) {
 	if h.taken == 0 && len(h.waiting) == 0 {
 		delete(p.holders, h.key)

@@ -15,7 +15,7 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/long"
 )
 
-// empty fails the test if a place is taken or wanted, or a holder is remembered.
+// empty fails the test if a place is taken or wanted, or if a holder is left.
 func (p *Places[K]) empty(t *testing.T) {
 	t.Helper()
 	if p.taken != 0 || len(p.holders) != 0 || len(p.next) != 0 || p.Waiting() != 0 {
@@ -57,7 +57,7 @@ func TestWithoutTotalOnlyEachCounts(t *testing.T) {
 	p.empty(t)
 }
 
-// line starts a caller and returns after it waits.
+// line starts a caller and returns once it waits.
 func line(t *testing.T, p *Places[string], key string, served chan<- string) {
 	t.Helper()
 	go func() {
@@ -91,7 +91,8 @@ func TestHolderWithFewestPlacesIsNext(t *testing.T) {
 			synctest.Wait()
 			got = append(got, <-served)
 		}
-		// c has none; then a and b have one each and a waits longer; c again; b; a.
+		// c has no place; then a and b have one each and a has waited longer; c again;
+		// b; a.
 		if diff := cmp.Diff([]string{"c", "a", "b", "c", "a"}, got); diff != "" {
 			t.Errorf("order (-want +got):\n%s", diff)
 		}
@@ -166,7 +167,7 @@ func TestCloseRefusesThoseThatWait(t *testing.T) {
 	})
 }
 
-// TestLimitsHoldUnderConcurrency takes and gives places at random, with callers
+// TestLimitsHoldUnderConcurrency takes and returns places at random, with callers
 // that give up, and checks the limits at every moment.
 func TestLimitsHoldUnderConcurrency(t *testing.T) {
 	t.Parallel()
@@ -199,8 +200,8 @@ func TestLimitsHoldUnderConcurrency(t *testing.T) {
 	p.empty(t)
 }
 
-// With a negative queue nobody waits.
-func TestNobodyWaits(t *testing.T) {
+// With a negative queue, no caller waits.
+func TestNegativeQueueRefusesAtOnce(t *testing.T) {
 	t.Parallel()
 	p := New[string](Limits{Total: 1, Each: 1, Queue: -1})
 	if err := p.Take(t.Context(), "a"); err != nil {

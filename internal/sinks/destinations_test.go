@@ -10,9 +10,9 @@ import (
 	"github.com/seed-72ea4aab/vault"
 )
 
-// A destination that refuses everything loses no more than ten entries, also if the
-// program starts again and again. Then it gets all others.
-func TestDestinationThatRefusesEverything(t *testing.T) {
+// A destination that refuses everything loses at most ten entries, even if the
+// program restarts repeatedly. Later it gets all others.
+func TestBrokenDestinationLosesTenEntries(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, w *world) {
 		w.fill(t, 600)
@@ -45,8 +45,8 @@ func TestDestinationThatRefusesEverything(t *testing.T) {
 }
 
 // A destination that refuses the entries of one tenant gets the entries of others,
-// which are the proof that it works.
-func TestDestinationThatRefusesATenant(t *testing.T) {
+// because they show that it works.
+func TestRefusedTenantDoesNotBlockOthers(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, memory(t))
 	w.fill(t, 25)
@@ -66,7 +66,7 @@ func TestDestinationThatRefusesATenant(t *testing.T) {
 		if _, err := v.Tenant(other.ID).CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeGeneric, Data: "x"}); err != nil {
 			t.Fatal(err)
 		}
-		_ = v.SendLogs(t.Context()) // which passes over ten entries at most
+		_ = v.SendLogs(t.Context()) // skips at most ten entries
 		status, err := w.admin.ListSinks(t.Context())
 		if err != nil {
 			t.Fatal(err)
@@ -77,8 +77,8 @@ func TestDestinationThatRefusesATenant(t *testing.T) {
 	w.check(t, 0)
 }
 
-// A destination takes the first half of a batch and fails. It gets the batch again.
-func TestDestinationThatTakesHalf(t *testing.T) {
+// A destination that accepts half of a batch and fails gets the batch again.
+func TestHalfAcceptedBatchIsResent(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, w *world) {
 		w.fill(t, 1200)
@@ -86,7 +86,7 @@ func TestDestinationThatTakesHalf(t *testing.T) {
 		w.dest.half(failures)
 		v, _ := w.node(t, true)
 		for range failures {
-			_ = v.SendLogs(t.Context()) // or the background meets the failure
+			_ = v.SendLogs(t.Context()) // or the background work meets the failure
 		}
 		if err := v.SendLogs(t.Context()); err != nil {
 			t.Fatal(err)
@@ -95,7 +95,8 @@ func TestDestinationThatTakesHalf(t *testing.T) {
 	})
 }
 
-// half makes the destination take the first half of a batch and fail, so often.
+// half makes the destination accept the first half of a batch and fail, this many
+// times.
 func (d *destination) half(failures int) {
 	d.set(func(entries []vault.LogEntry) error {
 		if failures == 0 {
@@ -107,23 +108,23 @@ func (d *destination) half(failures int) {
 	})
 }
 
-// set says what happens before a batch is taken.
+// set sets the function that runs before a batch is accepted.
 func (d *destination) set(before func([]vault.LogEntry) error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.before = before
 }
 
-// A destination that says it took nothing, although it did, gets everything twice at
-// most for each time it lies.
-func TestDestinationThatLies(t *testing.T) {
+// A destination that accepts a batch but reports an error gets its entries at most
+// twice for each such error.
+func TestFalseErrorsResendAtMostOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, memory(t))
 	w.fill(t, 1200)
 	v, _ := w.node(t, true)
 	for range 3 {
 		w.dest.failOnce(true)
-		_ = v.SendLogs(t.Context()) // or the background meets the lie
+		_ = v.SendLogs(t.Context()) // or the background work gets the error
 	}
 	if err := v.SendLogs(t.Context()); err != nil {
 		t.Fatal(err)
@@ -131,9 +132,9 @@ func TestDestinationThatLies(t *testing.T) {
 	w.check(t, 3*batchSize)
 }
 
-// A destination that hangs keeps no request waiting, and Close does not wait for it
-// either. The next node sends the entries.
-func TestDestinationThatHangs(t *testing.T) {
+// A hanging destination delays neither requests nor Close. The next node sends the
+// entries.
+func TestHangingDestinationDelaysNothing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, memory(t))
 	hangs := &hanging{arrived: make(chan struct{}, 100)}

@@ -89,8 +89,8 @@ func (w *worker) rest() time.Duration {
 	return w.notBefore.Sub(w.now())
 }
 
-// sendAll ends all pauses, and sends what there is. The loop waits meanwhile, so that
-// a failure of the loop does not make sendAll pause.
+// sendAll ends all pauses, and sends all waiting entries. It blocks the loop, so
+// that a failure of the loop does not make sendAll pause.
 func (w *worker) sendAll(ctx context.Context) error {
 	w.passing.Lock()
 	defer w.passing.Unlock()

@@ -13,8 +13,8 @@ import (
 // errDeclined means that the operator answered no.
 var errDeclined = errors.New("nothing was done")
 
-// confirm asks for confirmation before an irreversible action. Without a
-// terminal, --yes is required.
+// confirm requires confirmation before an irreversible action. Without a terminal,
+// --yes is required.
 func (c *call) confirm(question string) error {
 	if c.yes {
 		return nil
@@ -72,8 +72,8 @@ func (c *call) canAsk() bool {
 	return reads && answers
 }
 
-// confirmClear asks for confirmation before plaintext is printed to a
-// terminal, where others may see it and the scrollback keeps it.
+// confirmClear requires confirmation before plaintext is printed to a terminal,
+// where others may see it and the scrollback keeps it.
 func (c *call) confirmClear() error {
 	if _, shown := terminal.Columns(c.Out); !shown {
 		return nil

@@ -21,7 +21,7 @@ type command struct {
 	reach   reach
 	min     int // number of positional arguments
 	max     int
-	asks    bool // asks for confirmation before an irreversible action
+	asks    bool // irreversible, so it requires confirmation
 	// setup adds the command's own flags and returns its action.
 	setup func(f *flag.FlagSet) action
 }

@@ -31,7 +31,7 @@ func doctorCommand() *command {
 	}
 }
 
-// verdict is what a check found.
+// verdict is the result of a check.
 type verdict string
 
 const (
@@ -40,7 +40,7 @@ const (
 	problem verdict = "problem"
 )
 
-// finding is one thing that was looked at.
+// finding is the result of one check, with advice if something is wrong.
 type finding struct {
 	Check   string  `json:"check"`
 	Verdict verdict `json:"verdict"`
@@ -116,7 +116,7 @@ func (e *examination) report() error {
 	return nil
 }
 
-// vault opens the vault: the schema and the key.
+// vault opens the vault, which checks the schema and the key.
 func (e *examination) vault() {
 	if !e.schema() {
 		return
@@ -141,11 +141,11 @@ func (e *examination) vault() {
 	e.sinks()
 }
 
-// lateSink is how long an entry may wait for a sink before something is wrong: a
-// sink that works is behind by seconds.
+// lateSink is how long an entry may wait for a sink before doctor warns. A working
+// sink is only seconds behind.
 const lateSink = 5 * time.Minute
 
-// sinks looks at how far the log sinks are behind.
+// sinks checks how far behind the log sinks are.
 func (e *examination) sinks() {
 	all, err := e.c.opened.vault.ListSinks(e.c.ctx)
 	if err != nil {
@@ -176,10 +176,11 @@ func entriesText(n int) string {
 	return strconv.Itoa(n) + " entries"
 }
 
-// oldNote is the age of the newest note from which on no server seems to sign any.
+// oldNote is the age of the newest note from which on doctor assumes that no
+// server signs notes.
 const oldNote = time.Hour
 
-// evidence looks at the evidence of the log, if the database has any.
+// evidence checks the evidence of the log, if the database has any.
 func (e *examination) evidence() {
 	if e.c.evidence == nil {
 		e.ok("evidence", "is off: nothing shows changes of the audit log in the database")
@@ -226,10 +227,10 @@ func (e *examination) schema() bool {
 	return len(applied) > 0 && pending == 0
 }
 
-// maxSkew is how far clocks may be apart before jobs and expiry suffer.
+// maxSkew is how far clocks may differ before jobs and expiry suffer.
 const maxSkew = time.Second
 
-// clock compares this machine's clock with another one, which was read between
+// clock compares this machine's clock with another clock, which was read between
 // two moments.
 func (e *examination) clock(other time.Time, before, after time.Time, precision time.Duration) {
 	middle := before.Add(after.Sub(before) / 2)
@@ -244,10 +245,10 @@ func (e *examination) clock(other time.Time, before, after time.Time, precision 
 	e.warn("clock", "Let NTP set the clocks of all machines.", "is %s apart from the other side", skew.Round(100*time.Millisecond))
 }
 
-// egressTimeout is how long the internet may take to answer.
+// egressTimeout bounds a request to the internet.
 const egressTimeout = 5 * time.Second
 
-// egress tries to reach a URL as proxies, callbacks and code would.
+// egress tries to reach a URL like proxies, callbacks and code would.
 func (e *examination) egress(ctx context.Context, url string) {
 	for _, name := range []string{"HTTPS_PROXY", "https_proxy"} {
 		if e.c.getenv(name) != "" {
@@ -273,7 +274,7 @@ func (e *examination) egress(ctx context.Context, url string) {
 	e.ok("egress", "%s can be reached", req.URL.Host)
 }
 
-// server looks at a vault over HTTP.
+// server checks a vault over HTTP.
 func (e *examination) server() error {
 	c := e.c
 	o, err := c.open()
@@ -292,11 +293,11 @@ func (e *examination) server() error {
 	return nil
 }
 
-// maxHealth bounds what is read of a server's response.
+// maxHealth bounds how much of a server's response is read.
 const maxHealth = 64 << 10
 
-// probe asks a server whether it is well, and what time it has. It reports whether
-// the server answers.
+// probe queries the health and the time of a server. It reports whether the server
+// responds.
 func (e *examination) probe(path string) bool {
 	req, err := http.NewRequestWithContext(e.c.ctx, http.MethodGet, strings.TrimRight(e.c.target.url, "/")+path, nil)
 	if err != nil {
@@ -329,7 +330,7 @@ func (e *examination) probe(path string) bool {
 	return true
 }
 
-// certificate warns before a certificate ends.
+// certificate warns about a certificate that expires soon.
 func (e *examination) certificate(end, now time.Time) {
 	const soon = 14 * 24 * time.Hour
 	if end.Sub(now) < soon {
@@ -339,7 +340,7 @@ func (e *examination) certificate(end, now time.Time) {
 	e.ok("transport", "the server's certificate is good until %s", timeText(end))
 }
 
-// firstLine is the first line of an error.
+// firstLine returns the first line of an error.
 func firstLine(err error) string {
 	line, _, _ := strings.Cut(fault.Text(err), "\n")
 	return line

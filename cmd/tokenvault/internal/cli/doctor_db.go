@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// sqlite looks at a SQLite file.
+// sqlite checks a SQLite file.
 func (e *examination) sqlite(ctx context.Context) {
 	file := e.c.target.Path
 	info, err := os.Stat(file)
@@ -51,7 +51,7 @@ func newestFile(file string) time.Time {
 	return newest
 }
 
-// mode warns of files that others can read.
+// mode warns about files that other users can read.
 func (e *examination) mode(check, file string, info fs.FileInfo) {
 	if info.Mode().Perm()&0o077 != 0 {
 		e.warn(check, "Run chmod 600 "+file, "other users can read %s", file)
@@ -73,7 +73,7 @@ func (e *examination) journal(ctx context.Context, db *sql.DB) {
 	e.ok("settings", "the journal mode is wal")
 }
 
-// keyFile looks at the files that hold master keys.
+// keyFile checks the files that hold master keys.
 func (e *examination) keyFile() {
 	for _, file := range []string{e.c.target.KeyFile, e.c.target.OtherKeyFile} {
 		if file == "" {
@@ -85,7 +85,7 @@ func (e *examination) keyFile() {
 	}
 }
 
-// postgres looks at a PostgreSQL server.
+// postgres checks a PostgreSQL server.
 func (e *examination) postgres(ctx context.Context) {
 	e.transport()
 	db, err := e.c.openSQL()
@@ -110,7 +110,7 @@ func (e *examination) postgres(ctx context.Context) {
 	e.clock(now, before, after, 0)
 }
 
-// setting is a setting of a PostgreSQL server, and what it should be.
+// setting is a setting of a PostgreSQL server, and its recommended value.
 type setting struct {
 	name, want, why string
 	grave           bool
@@ -123,7 +123,7 @@ var serverSettings = []setting{
 	{"data_checksums", "on", "Turn on data checksums with pg_checksums --enable, so that damage is noticed.", false},
 }
 
-// Versions and connections that a vault needs.
+// Versions and connections that a vault requires.
 const (
 	oldestServer = 120000
 	connections  = 17 // of one node
@@ -161,7 +161,7 @@ func (e *examination) serverSettings(ctx context.Context, db *sql.DB) {
 	}
 }
 
-// transport looks at how the URL has the connection encrypted.
+// transport checks whether the URL encrypts the connection.
 func (e *examination) transport() {
 	u, err := url.Parse(e.c.target.Path)
 	if err != nil {

@@ -66,7 +66,7 @@ func eraseTokens(c *call, reason string, dry bool) error {
 	if dry {
 		return c.say(map[string]any{"found": found}, "The query finds %s%s.", counted(found, "token"), more)
 	}
-	if c.canAsk() { // elsewhere --reason says that it is meant
+	if c.canAsk() { // without a terminal, --reason counts as confirmation
 		if err := c.confirm(fmt.Sprintf("Erase %s%s?", counted(found, "token"), more)); err != nil {
 			return err
 		}

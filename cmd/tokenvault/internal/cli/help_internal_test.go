@@ -125,8 +125,8 @@ func TestCompletionOfAnyLine(t *testing.T) {
 	}
 }
 
-// TestCommandsOnPages finds that the commands which pages of the console name exist,
-// as commands or as the first word of several.
+// TestCommandsOnPages checks that the commands named on pages of the console
+// exist, as commands or as groups of commands.
 func TestCommandsOnPages(t *testing.T) {
 	t.Parallel()
 	pages, err := filepath.Glob("../../../../console/page/*.html")

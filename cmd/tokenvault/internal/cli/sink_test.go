@@ -40,7 +40,7 @@ func (w *world) sends(at time.Time, dest vault.LogSender) {
 	}
 }
 
-// doctor says how far sinks are behind, and the commands mend it.
+// doctor reports sinks that are behind, and the sink commands fix them.
 func TestSinkCommands(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, local)

@@ -56,8 +56,8 @@ func TestProgressOfAnImport(t *testing.T) {
 	}
 }
 
-// TestQuestions answers the questions before irreversible actions and before
-// plaintext is shown.
+// TestQuestions replies to the confirmations of irreversible actions and of
+// plaintext output.
 func TestQuestions(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, local)
