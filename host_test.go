@@ -65,7 +65,7 @@ func hosted(t *testing.T, run func(ctx context.Context, v *vaulttest.Vault, s *s
 func mustJSON(v any) json.RawMessage {
 	text, err := json.Marshal(v)
 	if err != nil {
-		panic(err) // what these tests encode can be
+		panic(err) // these values always encode
 	}
 	return text
 }
@@ -480,7 +480,7 @@ func TestDeletedTenantStaysEmpty(t *testing.T) {
 		sweep(t, v.Vault)
 		same(t, "rows", len(store.rows(t, v.Acme.ID, "tok")), 0)
 	}
-	v.Clock.Advance(time.Minute) // by now everybody knows
+	v.Clock.Advance(time.Minute) // every node has noticed the deletion
 	sweep(t, v.Vault)
 	recs, _, err := store.ListRecords(t.Context(), storage.RecordFilter{Kind: "tombstone", Limit: 10})
 	if err != nil || len(recs) != 0 {

@@ -225,7 +225,7 @@ func TestTransactionAcrossARotation(t *testing.T) {
 			defer func() { _ = tx.Rollback() }()
 			c := v.Tenant(tenant.ID).InTx(tx)
 			op := begun(t, c.Client)
-			op.State = old // as a node has it that has not read them since
+			op.State = old // as on a node that has not read the keys again
 			rec, err := applications.Create(ctx, op, applications.Params{Name: "A", Type: string(ApplicationPrivate), Permissions: []string{string(PermissionTokenRead)}})
 			if err != nil {
 				t.Fatal(err)
@@ -442,7 +442,7 @@ func TestSlowWriteIsSealedAgain(t *testing.T) {
 type refusingStore struct {
 	storage.Storage
 	errs   []error
-	before func() // called before the first of them
+	before func() // called before the first failure
 }
 
 func (s *refusingStore) Write(ctx context.Context, ch *storage.Change) error {
@@ -737,7 +737,7 @@ func TestSlowReceiverIsCalledOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	late = func() { state.ReadAt = state.ReadAt.Add(-keyring.MaxAge - time.Second) } // as if the receiver had taken its time
+	late = func() { state.ReadAt = state.ReadAt.Add(-keyring.MaxAge - time.Second) } // as if the receiver were slow
 	if err := v.runs.CarryOut(ctx, &job); err != nil {
 		t.Errorf("delivered, but not deleted: %v", err)
 	}
@@ -753,7 +753,7 @@ type unsureStore struct {
 
 func (s *unsureStore) Write(ctx context.Context, ch *storage.Change) error {
 	if first := s.entry.Load(); first != nil && ch.Unsure && ch.Logs[0].ID == *first {
-		return nil // it is found by its entry
+		return nil // the change is found by its log entry
 	}
 	err := s.Storage.Write(ctx, ch)
 	if err == nil && s.armed.CompareAndSwap(true, false) {

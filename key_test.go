@@ -359,7 +359,7 @@ func TestRotateKeysWhileTheVaultServes(t *testing.T) {
 					return
 				case <-pace.C:
 				}
-				at := 50 + i%200 // the first attempt came this far: the rest is left to the second
+				at := 50 + i%200 // the first attempt stopped here; the second does the rest
 				id := fmt.Sprintf("tok%d", at)
 				wantData(t, "data", get(t, c.Client, id).Data, fmt.Sprint(at))
 				update(t, c.Client, id, `{"metadata":{"k":"v"}}`)
@@ -618,7 +618,7 @@ func TestStorageSeesNoValues(t *testing.T) {
 // waits while the service is slow.
 type kmsKey struct {
 	*vault.Key
-	slow  atomic.Pointer[context.CancelFunc] // of the caller who waits, while it is slow
+	slow  atomic.Pointer[context.CancelFunc] // cancels the waiting caller; set while the service is slow
 	calls atomic.Int32
 }
 
@@ -746,7 +746,7 @@ func TestRotateAllDataKeys(t *testing.T) {
 		}
 		last = p
 	}}
-	if err := v.RotateDataKeys(ctx, owners[3].TenantID(), nil); err != nil { // as if a rotation of all had got so far
+	if err := v.RotateDataKeys(ctx, owners[3].TenantID(), nil); err != nil { // as if an interrupted rotation of all had rotated this tenant
 		t.Fatal(err)
 	}
 	if err := v.RotateAllDataKeys(ctx, opts); err != nil {

@@ -476,7 +476,7 @@ func TestSweepDeletesOldLogs(t *testing.T) {
 		same(t, name, logTotal(t, v.Owner.Client, tt.p), tt.want)
 	}
 	same(t, "entries of the other tenant", logTotal(t, other.Client, vault.ListLogsParams{}), 0)
-	_, total := list(t, v.Owner.Client, vault.ListTokensParams{}) // the tokens are still there
+	_, total := list(t, v.Owner.Client, vault.ListTokensParams{}) // the tokens still exist
 	same(t, "tokens", total, cards+1)
 }
 
@@ -595,7 +595,7 @@ func TestVaultDeletesOldLogsInTheBackground(t *testing.T) {
 type askedStore struct {
 	storage.Storage
 	asked atomic.Int32
-	hang  chan struct{} // takes one value when it is asked, and is closed to answer
+	hang  chan struct{} // receives when pinged, and is closed to respond
 }
 
 func (s *askedStore) Ping(ctx context.Context) error {
@@ -655,7 +655,7 @@ func TestPingDoesNotHang(t *testing.T) {
 	defer close(hang)
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() {
-		hang <- struct{}{} // as soon as the database is asked
+		hang <- struct{}{} // as soon as the database is pinged
 		cancel()
 	}()
 	for range 3 {
@@ -786,7 +786,7 @@ func TestRefusedRowsAndReadsOfTheLog(t *testing.T) {
 			[]string{"Import: of 4 rows 2 refused, 0 skipped", "Import: row 2 refused", "Import: row 4 refused"})
 
 		reads := vault.LogFilter{EntityType: "log", Operation: vault.OperationRead}
-		before := len(about(t, v, reads)) // it is a read too, which the next one sees
+		before := len(about(t, v, reads)) // a read too, which the next read sees
 		if _, err := v.Management.ListLogs(ctx, vault.ListLogsParams{}); err != nil {
 			t.Fatal(err)
 		}
@@ -794,7 +794,7 @@ func TestRefusedRowsAndReadsOfTheLog(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for range 3 { // goes on, and does not find itself
+		for range 3 { // continues, and does not report itself
 			if batch, err = v.Management.NextLogs(ctx, batch.Cursor, 0); err != nil {
 				t.Fatal(err)
 			}

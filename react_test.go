@@ -519,7 +519,7 @@ func TestAnotherNodeTakesOverAfterTheLease(t *testing.T) {
 		mine := first
 		first = false
 		mu.Unlock()
-		if mine { // a node that dies: it never comes back
+		if mine { // a node that dies and never returns
 			close(stuck)
 			<-ctx.Done()
 			return nil, ctx.Err()

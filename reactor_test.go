@@ -455,7 +455,7 @@ func deadJobOf(t *testing.T, w *reactWorld, hook *receiver, args any) vault.JobI
 	if _, err := w.Private.ReactAsync(t.Context(), w.reactor.ID, vault.ReactParams{CallbackURL: hook.URL, Args: args}); err != nil {
 		t.Fatal(err)
 	}
-	for range 11 { // one more than there are tries, for a result that is withdrawn
+	for range 11 { // one more than the attempts, for a withdrawn result
 		if err := w.Work(t.Context()); err != nil {
 			t.Fatal(err)
 		}

@@ -269,7 +269,7 @@ func callEach(ctx context.Context, of any, arguments map[string][]any, result fu
 			if given := arguments[method.Name]; given != nil {
 				value = reflect.ValueOf(given[j-2])
 			}
-			if !value.Type().AssignableTo(method.Type.In(j)) { // Once passes an owner what it is
+			if !value.Type().AssignableTo(method.Type.In(j)) { // Once of an owner passes an owner
 				value = reflect.ValueOf(func(context.Context, *vault.Owner) (vault.StoredResponse, error) {
 					return vault.StoredResponse{Status: 200}, nil
 				})
@@ -282,7 +282,7 @@ func callEach(ctx context.Context, of any, arguments map[string][]any, result fu
 			for _, err := range last.Seq2() {
 				failed, _ := err.Interface().(error)
 				result(method.Name, failed)
-				break // some go on until their context ends
+				break // some run until their context ends
 			}
 		case last.IsNil():
 			result(method.Name, nil)
@@ -300,7 +300,7 @@ func TestEveryOperationAfterClose(t *testing.T) {
 	for _, c := range []*vault.Client{v.Public, v.Private, v.Management} {
 		get(t, v.Owner.Client, create(t, v.Owner.Client, generic).ID)
 		if err := c.HasPermission(t.Context(), ""); err != nil {
-			t.Fatal(err) // it is known now whose key this is
+			t.Fatal(err) // the owner of the key is now cached
 		}
 	}
 	if err := v.Close(); err != nil {
@@ -552,7 +552,7 @@ func TestSweepDeletesWhatHasExpired(t *testing.T) {
 		t.Fatal(err)
 	}
 	same(t, "message about a cvc", page.Data[1].Message, "Card cvc expired") // before the read of the list
-	get(t, v.Private, create(t, v.Private, generic).ID)                      // the applications are still there
+	get(t, v.Private, create(t, v.Private, generic).ID)                      // the applications still exist
 }
 
 func sweep(t testing.TB, v *vault.Vault) vault.Swept {

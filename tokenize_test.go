@@ -290,7 +290,7 @@ func TestDetokenize(t *testing.T) {
 		`"{{ token: card | json: '$.type' }}"`:              `"card"`,
 		`"{{ token: card | json: '$.enrichments.card' }}"`:  `{"brand":"visa","bin":"42424242","last4":"4242"}`,
 		`"{{ expression }}"`:                                `"{{ text }}"`,       // inserted data is not evaluated again
-		`{"{{ text }}":"x"}`:                                `{"{{ text }}":"x"}`, // keys are not looked at
+		`{"{{ text }}":"x"}`:                                `{"{{ text }}":"x"}`, // keys are not searched
 		`["{{ tricky }}"]`:                                  `["\"},{{ text }}\n\\\u0000"]`,
 		`{"a":"x {{ tricky }}"}`:                            `{"a":"x \"},{{ text }}\n\\\u0000"}`,
 		`{"a": 1.10, "b": [1e400] }`:                        `{"a": 1.10, "b": [1e400] }`, // not a byte is changed
@@ -581,7 +581,7 @@ func TestUpdateTokenExpressionsNeedReveal(t *testing.T) {
 		`{"mask":"{{ data.a }}"}`: false, `{"mask":"constant"}`: false, `{"mask":{"a":"{{ data.a }}"}}`: false,
 		`{"search_indexes":["{{ data.a }}"]}`: false, `{"fingerprint_expression":"{{ data.a }}"}`: false,
 		`{"data":{"b":"new"},"mask":"{{ data.a }}"}`: false,
-		`{"data":"new","mask":"{{ data }}"}`:         true,                                                                           // nothing of the old data stays
+		`{"data":"new","mask":"{{ data }}"}`:         true,                                                                           // no old data remains
 		`{"mask":null}`:                              true, `{"search_indexes":null}`: true, `{"fingerprint_expression":null}`: true, // no change
 		`{"metadata":{"a":"1"}}`: true, `{"data":{"b":"new"}}`: true, `{"expires_at":"1/1/2030"}`: true,
 	} {
@@ -649,7 +649,7 @@ func TestUpdateTokenMustNotMakeTheIDRevealData(t *testing.T) {
 	_, err = v.Owner.PatchToken(t.Context(), "s3cr3t", vault.JSON(`{"data":"s3cr3t"}`))
 	wantFields(t, "generic", err, "data")
 	short := create(t, v.Owner.Client, vault.TokenParams{Type: vault.TypeBank, Data: vault.BankData{RoutingNumber: routing, AccountNumber: "123456"}})
-	for digit := range 10 { // some of them stand in every UUID
+	for digit := range 10 { // every UUID contains some of them
 		update(t, v.Owner.Client, short.ID, fmt.Sprintf(`{"data":{"account_number":"%d"}}`, digit))
 	}
 }

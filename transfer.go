@@ -68,9 +68,9 @@ type ImportResult struct {
 	Err error `json:"-"`
 }
 
-// ErrImportPause, yielded by the rows of [Client.Import], means that the next row
-// may take a while. Import then writes the rows it has without waiting for more,
-// and continues.
+// ErrImportPause means that the next row may take a while. The rows of
+// [Client.Import] yield it. Import then writes the rows it has without waiting for
+// more, and continues.
 var ErrImportPause = fault.ErrPause
 
 // Import creates tokens from rows as fast as the database accepts them. Its memory
