@@ -19,12 +19,12 @@ import (
 type Permission string
 
 // The permissions. Public applications may hold [PermissionTokenCreate] and
-// [PermissionTokenUpdate], private applications and sessions all of those on
-// tokens, and management applications all others.
+// [PermissionTokenUpdate]. Private applications and sessions may hold all
+// permissions on tokens, and management applications all other permissions.
 //
-// [PermissionSessionCreate] and [PermissionSessionAuthorize] are for
-// [Client.HasPermission] alone: they go with the type of a key, every public key having
-// the one and every private key the other, and cannot be granted.
+// [PermissionSessionCreate] and [PermissionSessionAuthorize] are only for
+// [Client.HasPermission] and cannot be granted. Every public key has the first, and
+// every private key the second.
 const (
 	PermissionTokenCreate Permission = access.TokenCreate
 	PermissionTokenRead   Permission = access.TokenRead
@@ -67,7 +67,7 @@ type PermissionInfo struct {
 	ApplicationTypes []ApplicationType `json:"application_types"`
 }
 
-// ListPermissions returns all permissions. It needs none.
+// ListPermissions returns all permissions. Calling it needs no permission.
 func (c *Client) ListPermissions(ctx context.Context) ([]PermissionInfo, error) {
 	return run(ctx, c, &verbs.ListPermissions, func(context.Context, *core.Op) (all []PermissionInfo, err error) {
 		for _, p := range access.Catalogue() {
@@ -114,7 +114,7 @@ func texts(permissions []Permission) []string {
 	return out
 }
 
-// Transform says how much of a token's data an access rule shows.
+// Transform is how much of a token's data an access rule shows.
 type Transform string
 
 // The transforms: the data itself, its mask, or nothing.
@@ -124,12 +124,12 @@ const (
 	TransformRedact Transform = "redact"
 )
 
-// AccessRule grants permissions on some of a tenant's tokens. It covers either
-// a container and all below it, or the tokens that meet all of its conditions.
-// Of several rules that match, the one with the lowest priority number decides.
+// AccessRule grants permissions on some of a tenant's tokens. It covers either a
+// container and everything below it, or the tokens that meet all of its conditions.
+// If several rules match, the rule with the lowest priority number decides.
 type AccessRule struct {
 	Description string       `json:"description,omitempty"`
-	Priority    int          `json:"priority"` // from 1 on, unique
+	Priority    int          `json:"priority"` // 1 or more, unique
 	Container   string       `json:"container,omitempty"`
 	Conditions  []Condition  `json:"conditions,omitempty"`
 	Transform   Transform    `json:"transform"`
@@ -144,10 +144,10 @@ type Condition struct {
 	Value     string        `json:"value"`
 }
 
-// RuleAttribute is what a condition looks at.
+// RuleAttribute is the attribute of a token that a condition checks.
 type RuleAttribute string
 
-// The attributes of a token that a condition can look at.
+// The attributes that a condition can check.
 const (
 	AttributeID        RuleAttribute = "id"
 	AttributeContainer RuleAttribute = "container"
@@ -162,8 +162,8 @@ const (
 	OperatorStartsWith RuleOperator = "starts_with"
 )
 
-// accessRules returns rules as package access reads them. A transform that it
-// does not know becomes one that it refuses.
+// accessRules converts rules to the type of package access. An unknown transform
+// becomes a value that package access refuses.
 func accessRules(rules []AccessRule) []access.Rule {
 	out := make([]access.Rule, len(rules))
 	for i, r := range rules {
@@ -192,18 +192,18 @@ func rulesOf(rules []access.Rule) []AccessRule {
 	return out
 }
 
-// ExplainParams asks what a key may do, and why: that of an application or of a
-// session, with one permission, on a token or in containers.
+// ExplainParams selects the key of an application or session, and a permission on a
+// token or in containers, for [Client.Explain].
 type ExplainParams struct {
 	ApplicationID uuid.UUID  `json:"application_id,omitzero"` // or a session
 	SessionID     uuid.UUID  `json:"session_id,omitzero"`
 	Permission    Permission `json:"permission"`
-	// Containers are those of the token in question. Rules about ids are asked as
-	// for a token whose id no rule names. They are left out for a permission that
-	// is not on tokens.
+	// Containers are the containers of a hypothetical token. Rules about ids are
+	// evaluated for a token whose id no rule names. Leave Containers empty for a
+	// permission that is not on tokens.
 	Containers []string `json:"containers,omitempty"`
-	// TokenID names a token instead. Only the tenant itself may ask about one, so
-	// that the holder of a management key does not learn which ids exist.
+	// TokenID names a token instead. Only the tenant itself may use it, so that the
+	// holder of a management key does not learn which ids exist.
 	TokenID string `json:"-"`
 }
 
@@ -218,7 +218,7 @@ func (p *ExplainParams) UnmarshalJSON(data []byte) error {
 	})
 }
 
-// readID reads the id of an entity; the zero id when it is absent.
+// readID reads the id of an entity. It returns the zero id if the field is absent.
 func readID(r *form.Reader, name string) uuid.UUID {
 	text := r.Text(name)
 	if text == "" {
@@ -231,61 +231,61 @@ func readID(r *form.Reader, name string) uuid.UUID {
 	return id
 }
 
-// Explanation says what a key may do, and how that was decided.
+// Explanation reports what a key may do, and how that was decided.
 type Explanation struct {
 	Permission Permission `json:"permission"`
 	Allowed    bool       `json:"allowed"`
-	// Transform is how much of the token's data the caller gets; empty when it is
-	// not allowed, or the permission is not on tokens.
+	// Transform is how much of the token's data the caller gets. It is empty if the
+	// call is not allowed, or the permission is not on tokens.
 	Transform Transform `json:"transform,omitempty"`
 	// Reason is one sentence.
 	Reason string `json:"reason"`
-	// Looks are how the rules were asked: for each container, those of the
-	// application or session, and for a session also those of its authorizer.
+	// Looks are the evaluations of the rules: for each container, the rules of the
+	// application or session, and for a session also the rules of its authorizer.
 	Looks []RuleLook `json:"looks,omitempty"`
 }
 
-// RuleHolder is whose rules were asked.
+// RuleHolder is the kind of key that holds a set of rules.
 type RuleHolder string
 
-// Whose rules are asked. A session has what it was granted, as far as its
-// authorizer could grant it now.
+// The holders of rules. A session has the rights it was granted, as far as its
+// authorizer could grant them now.
 const (
 	HolderApplication RuleHolder = explain.Application
 	HolderSession     RuleHolder = explain.Session
 	HolderAuthorizer  RuleHolder = explain.Authorizer
 )
 
-// RuleLook is how the rules of one holder were asked about one container. A token
-// in several containers needs the permission in each, and gets the strictest of
-// the transforms.
+// RuleLook is the evaluation of one holder's rules for one container. A token in
+// several containers needs the permission in each, and gets the strictest of the
+// transforms.
 type RuleLook struct {
 	Holder    RuleHolder `json:"holder"`
 	Container string     `json:"container"`
 	Allowed   bool       `json:"allowed"`
 	Transform Transform  `json:"transform,omitempty"`
-	// Best is the most that an authorizer sees of the token by reading or using
-	// it. A session may have this much, where the authorizer has the permission.
+	// Best is the most that an authorizer sees of the token by reading or using it.
+	// A session may see this much, where the authorizer has the permission.
 	Best  Transform   `json:"best,omitempty"`
-	Rules []AskedRule `json:"rules,omitempty"` // in the order in which they are asked
+	Rules []AskedRule `json:"rules,omitempty"` // in the order of evaluation
 }
 
-// AskedRule is a rule and what came of asking it.
+// AskedRule is a rule and the outcome of its evaluation.
 type AskedRule struct {
-	// Priority is that of the rule; 0 stands for the plain permissions, which are
-	// asked after all rules.
+	// Priority is the priority of the rule. 0 stands for the plain permissions,
+	// which are evaluated after all rules.
 	Priority    int         `json:"priority"`
 	Description string      `json:"description,omitempty"`
 	Outcome     RuleOutcome `json:"outcome"`
 }
 
-// RuleOutcome is what came of asking a rule.
+// RuleOutcome is the outcome of evaluating a rule.
 type RuleOutcome string
 
 // The outcomes.
 const (
 	RuleDecides         RuleOutcome = "decides"
-	RuleOtherPermission RuleOutcome = "other_permission" // it does not carry the permission
+	RuleOtherPermission RuleOutcome = "other_permission" // it does not grant the permission
 	RuleOtherContainer  RuleOutcome = "other_container"  // it does not cover the container
 	RuleOtherID         RuleOutcome = "other_id"         // it covers other ids only
 	RuleNotAsked        RuleOutcome = "not_asked"        // a rule before it decides
@@ -296,10 +296,10 @@ var ruleOutcomes = [...]RuleOutcome{
 	access.Decides: RuleDecides, access.NotAsked: RuleNotAsked,
 }
 
-// Explain says whether an application or a session may do something, how much it
-// would see, and which rule decides (permission application:read; for a session
-// session:read too). It asks the same rules in the same order as the operation
-// itself. An application or session that is unknown is ErrNotFound.
+// Explain reports whether an application or a session may do something, how much it
+// would see, and which rule decides. It needs the permission application:read, and
+// for a session also session:read. It evaluates the same rules in the same order as
+// the operation itself. An unknown application or session is ErrNotFound.
 func (c *Client) Explain(ctx context.Context, p ExplainParams) (*Explanation, error) {
 	return run(ctx, c, &verbs.Explain, func(ctx context.Context, op *core.Op) (*Explanation, error) {
 		a, err := explain.Ask(ctx, op, explain.Question{
@@ -330,11 +330,11 @@ var outcomeTexts = map[RuleOutcome]string{
 	RuleOtherID: "covers other ids only", RuleNotAsked: "is not asked",
 }
 
-// Text says why a rule decides or does not, as a predicate.
+// Text returns the outcome as a predicate, such as "covers other ids only".
 func (o RuleOutcome) Text() string { return outcomeTexts[o] }
 
-// String is the explanation as lines of text, the same for the same rules, fit
-// for a golden file:
+// String returns the explanation as lines of text. The text is the same for the
+// same rules, so it fits a golden file:
 //
 //	token:read is allowed: mask
 //	Rule 2 of the application decides: mask.

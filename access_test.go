@@ -171,7 +171,7 @@ func TestMovingATokenNeedsBothPlaces(t *testing.T) {
 	wantData(t, "data after the move", get(t, c, mine.ID).Data, `"secret"`)
 }
 
-// Nobody gets at a token through a permission that he does not hold.
+// A client cannot access a token through a permission that it does not hold.
 func TestEachOperationNeedsItsPermission(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
@@ -211,7 +211,7 @@ func TestEachOperationNeedsItsPermission(t *testing.T) {
 	wantError(t, "the permission is judged before the body", err, vault.ErrForbidden)
 }
 
-// Another tenant's token is not found, with the same words as a missing one.
+// Another tenant's token gives the same error as a missing token.
 func TestTenantsDoNotSeeEachOther(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
@@ -284,8 +284,9 @@ func btoi(b bool) int {
 	return 0
 }
 
-// On the node that does it, a key dies at once, for clients at work too.
-func TestRevocationCountsAtOnce(t *testing.T) {
+// A revoked key stops working at once on the node that revoked it, also for
+// existing clients.
+func TestRevokedKeyStopsWorkingAtOnce(t *testing.T) {
 	t.Parallel()
 	for name, revoke := range map[string]func(t *testing.T, v *vaulttest.Vault, id uuid.UUID) error{
 		"delete": func(t *testing.T, v *vaulttest.Vault, id uuid.UUID) error {
@@ -366,8 +367,8 @@ func TestRevocationReachesOtherNodes(t *testing.T) {
 	})
 }
 
-// When the database does not answer, nobody gets in.
-func TestNobodyGetsInWithoutTheDatabase(t *testing.T) {
+// When the database does not respond, every key is refused.
+func TestKeysAreRefusedWithoutTheDatabase(t *testing.T) {
 	t.Parallel()
 	v, store := spied(t)
 	app, err := v.Owner.CreateApplication(t.Context(), vault.ApplicationParams{Name: "x", Type: vault.ApplicationPrivate, Permissions: everything})
@@ -387,7 +388,7 @@ func TestNobodyGetsInWithoutTheDatabase(t *testing.T) {
 		}
 		c, err := v.Authenticate(t.Context(), tt.key)
 		if c != nil || !errors.Is(err, errDown) {
-			t.Errorf("while %s fails: a client is there: %v; %v", tt.down, c != nil, err)
+			t.Errorf("while %s fails: got a client: %v; %v", tt.down, c != nil, err)
 		}
 	}
 	store.before = nil
@@ -420,7 +421,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// The tenant itself may act as its applications; nobody else may.
+// Only the tenant itself may act as its applications.
 func TestAs(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
@@ -443,8 +444,8 @@ func TestAs(t *testing.T) {
 	wantError(t, "an expired application", err, vault.ErrUnauthenticated)
 }
 
-// support may see bank accounts masked, and cards in clear if their ids say that
-// they are for tests.
+// support may see bank accounts masked, and cards in plaintext if their ids mark
+// them as test cards.
 func support(t *testing.T, v *vaulttest.Vault) *vault.Application {
 	t.Helper()
 	app, err := v.Owner.CreateApplication(t.Context(), vault.ApplicationParams{
@@ -527,8 +528,8 @@ application, /: mask
 	}
 }
 
-// TestExplainSession follows a session from its creation to its end, and through
-// a cut of its authorizer's rights.
+// TestExplainSession follows a session from its creation to its end, including a
+// loss of its authorizer's rights.
 func TestExplainSession(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
@@ -628,8 +629,8 @@ func TestExplainIsRefused(t *testing.T) {
 	}
 }
 
-// TestMasked finds that no way of reading gives a masked client data in clear,
-// and that it may still do what is not about data.
+// TestMasked checks that a masked client cannot read plaintext in any way, and can
+// still do what does not concern data.
 func TestMasked(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
@@ -734,8 +735,8 @@ func TestUserActor(t *testing.T) {
 	}
 }
 
-// A user has the same id each time, one that depends on the tenant, and the log
-// says what the program calls it.
+// A user has the same id each time. The id depends on the tenant, and the log holds
+// the program's name for the user.
 func TestUserBySubject(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
@@ -766,6 +767,6 @@ func TestUserBySubject(t *testing.T) {
 	tok := create(t, elsewhere.AsUser("auth0|jane").Client, generic)
 	same(t, "the id in another tenant", tok.CreatedBy, uuid.NewSHA1(other.ID, []byte("auth0|jane")))
 	if e := entries(t, v, vault.ListLogsParams{EntityType: "application"})[0]; e.ActorName != "" {
-		t.Errorf("one that is no user is called %q", e.ActorName)
+		t.Errorf("an actor that is not a user is called %q", e.ActorName)
 	}
 }

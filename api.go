@@ -8,15 +8,15 @@ import (
 	"github.com/google/uuid"
 )
 
-// API is what an application can do with a vault, wherever the vault is: in
-// the same process, through a [*Client], or behind HTTP, through the Client of
-// package vaultclient. Code that takes an API, or one of the interfaces that it
-// is made of, works with both; each method is documented at the method of
-// [Client] with the same name.
+// API is the set of operations on a vault, wherever the vault runs: in the same
+// process, through a [*Client], or behind HTTP, through the Client of package
+// vaultclient. Code that takes an API, or one of its embedded interfaces, works
+// with both. Each method is documented at the method of [Client] with the same
+// name.
 //
-// API and the interfaces in it may gain methods in any release. A fake for a test
-// embeds the interface and has the methods that the test needs; it then still
-// compiles, and what it does not have panics:
+// API and its embedded interfaces may gain methods in any release. A fake for a
+// test should embed the interface and implement the methods that the test needs. It
+// then still compiles, and methods that it lacks panic:
 //
 //	type fake struct{ vault.API }
 //
@@ -28,18 +28,18 @@ import (
 //
 //   - the identity: [Client.TenantID], [Client.ApplicationID], [Client.AsUser],
 //     [Client.From], [Client.Masked], [Client.HasPermission];
-//   - the place of work: [Client.InTx] and [Client.Once], whose work runs in the
+//   - transactions and idempotency: [Client.InTx] and [Client.Once], which run in the
 //     process;
-//   - the set-up of a program: [Client.EnsureApplication], [Client.EnsureReactor],
+//   - the setup of a program: [Client.EnsureApplication], [Client.EnsureReactor],
 //     [Client.EnsureProxy], [Client.PatchTenant], [Client.RotateWebhookSecret];
 //   - the evidence of the log: [Client.LogCheckpoint], [Client.LogProof],
 //     [Client.LogConsistency], [Client.ExportEvidence];
-//   - [Client.Export], which reads data in clear;
-//   - [Client.RoundTripper], because its requests leave from the program itself.
-//     Over HTTP, the data of tokens would have to come to the program first.
-//     InvokeProxy has the vault send the request.
+//   - [Client.Export], which reads plaintext;
+//   - [Client.RoundTripper], because its requests are sent by the program itself.
+//     Over HTTP, the program would first have to fetch the data of the tokens.
+//     With InvokeProxy, the vault sends the request.
 //
-// The methods of [Owner] are not part of it either.
+// API does not include the methods of [Owner] either.
 type API interface {
 	TokenAPI
 	TokenListAPI
@@ -51,7 +51,7 @@ type API interface {
 
 var _ API = (*Client)(nil)
 
-// TokenAPI stores values and gets them back.
+// TokenAPI stores and returns values.
 type TokenAPI interface {
 	CreateToken(ctx context.Context, p TokenParams) (*Token, error)
 	GetToken(ctx context.Context, id string) (*Token, error)
@@ -87,7 +87,7 @@ type EraseAPI interface {
 	EraseTokens(ctx context.Context, p EraseParams) (*Erasure, error)
 }
 
-// SessionAPI makes short-lived keys, and ends them.
+// SessionAPI creates and ends sessions.
 type SessionAPI interface {
 	CreateSession(ctx context.Context) (*Session, error)
 	AuthorizeSession(ctx context.Context, g SessionGrant) error
@@ -95,14 +95,14 @@ type SessionAPI interface {
 	DeleteSession(ctx context.Context, id uuid.UUID) error
 }
 
-// RunAPI uses tokens where their data is needed: in code, and at a destination.
+// RunAPI uses the data of tokens in code and at destinations.
 type RunAPI interface {
 	React(ctx context.Context, id uuid.UUID, p ReactParams) (*ReactResult, error)
 	ReactAsync(ctx context.Context, id uuid.UUID, p ReactParams) (*Job, error)
 	InvokeProxy(ctx context.Context, p ProxyCall) (*ProxyAnswer, error)
 }
 
-// AdminAPI administers a tenant, for the most part with a management key.
+// AdminAPI administers a tenant, mostly with a management key.
 type AdminAPI interface {
 	AccessAPI
 	ReactorAPI
@@ -128,7 +128,7 @@ type ApplicationAPI interface {
 	DeleteApplication(ctx context.Context, id uuid.UUID) error
 }
 
-// KeyAPI is about API keys and what they can be allowed.
+// KeyAPI administers API keys and reports what they may do.
 type KeyAPI interface {
 	OwnApplication(ctx context.Context) (*Application, error)
 	RegenerateKey(ctx context.Context, id uuid.UUID) (*Application, error)
@@ -156,7 +156,7 @@ type ProxyAPI interface {
 	DeleteProxy(ctx context.Context, id uuid.UUID) error
 }
 
-// TenantAPI is about the tenant itself and its audit log.
+// TenantAPI administers the tenant itself and reads its audit log.
 type TenantAPI interface {
 	GetTenant(ctx context.Context) (*Tenant, error)
 	ReplaceTenant(ctx context.Context, p TenantParams) (*Tenant, error)
@@ -166,14 +166,15 @@ type TenantAPI interface {
 	NextLogs(ctx context.Context, cursor string, wait time.Duration) (*LogBatch, error)
 }
 
-// ApplyAPI makes applications, reactors and proxies what a program says.
+// ApplyAPI creates or changes applications, reactors and proxies to match their
+// parameters.
 type ApplyAPI interface {
 	ApplyApplication(ctx context.Context, p ApplicationParams) (*Applied[Application], error)
 	ApplyReactor(ctx context.Context, p ReactorParams) (*Applied[Reactor], error)
 	ApplyProxy(ctx context.Context, p ProxyParams) (*Applied[Proxy], error)
 }
 
-// IterAPI goes through whole lists, piece by piece.
+// IterAPI iterates over whole lists.
 type IterAPI interface {
 	AllApplications(ctx context.Context, f ApplicationFilter) iter.Seq2[*Application, error]
 	AllReactors(ctx context.Context, f ReactorFilter) iter.Seq2[*Reactor, error]

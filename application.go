@@ -19,24 +19,24 @@ import (
 // ApplicationType limits what an application may do at all.
 type ApplicationType string
 
-// Types of applications. A public key may stand in a browser: it creates and
-// updates tokens and opens sessions. A private key works with tokens. A
-// management key administers everything else; one that may create or change
-// applications can make a private key, and so in effect read all data.
+// The types of applications. A public key may be used in a browser: it creates and
+// updates tokens and opens sessions. A private key works with tokens. A management
+// key administers everything else. A management key that may create or change
+// applications can make a private key, and so can in effect read all data.
 const (
 	ApplicationPublic     ApplicationType = "public"
 	ApplicationPrivate    ApplicationType = "private"
 	ApplicationManagement ApplicationType = "management"
 )
 
-// Application is a holder of an API key. The key is not shown when it is printed
-// or logged, except as JSON and in unexported fields: see the package comment.
+// Application is the holder of an API key. Printed or logged it hides the key,
+// except as JSON and in unexported fields: see the package comment.
 type Application struct {
 	ID       uuid.UUID       `json:"id"`
 	TenantID uuid.UUID       `json:"tenant_id"`
 	Name     string          `json:"name,omitempty"`
 	Type     ApplicationType `json:"type,omitempty"`
-	// Key is the API key. It is known only in the answer that made it.
+	// Key is the API key. It is set only in the result of the call that made it.
 	Key         string       `json:"key,omitempty"`
 	Permissions []Permission `json:"permissions,omitempty"`
 	Rules       []AccessRule `json:"rules,omitempty"`
@@ -50,9 +50,9 @@ type Application struct {
 	Unreadable bool `json:"unreadable,omitempty"`
 }
 
-// ApplicationParams describes an application. At least one of Permissions and
-// Rules must not be empty, and the type must be one that may hold them:
-// [Client.ListPermissions] says which may. ExpiresAt ends the key.
+// ApplicationParams describes an application. At least one of Permissions and Rules
+// must not be empty, and the type must be allowed to hold them: see
+// [Client.ListPermissions]. The key stops working at ExpiresAt.
 type ApplicationParams struct {
 	Name        string          `json:"name"`
 	Type        ApplicationType `json:"type"`
@@ -71,22 +71,22 @@ func (p *ApplicationParams) UnmarshalJSON(data []byte) error {
 	})
 }
 
-// Params returns what describes the application, to be changed and given to
+// Params returns the parameters of the application, for a change with
 // [Client.ReplaceApplication].
 func (a *Application) Params() ApplicationParams {
 	return ApplicationParams{a.Name, a.Type, slices.Clone(a.Permissions), slices.Clone(a.Rules), a.ExpiresAt}
 }
 
-// inside returns the parameters as rooms read them.
+// inside returns the parameters in the type of the internal package.
 func (p *ApplicationParams) inside() applications.Params {
 	return applications.Params{Name: p.Name, Type: string(p.Type), Permissions: texts(p.Permissions), Rules: accessRules(p.Rules), ExpiresAt: p.ExpiresAt}
 }
 
-// Same reports whether p and q describe the same application. The order of
-// permissions and rules does not count, and neither does a type that is left out.
+// Same reports whether p and q describe the same application. It ignores the order
+// of permissions and rules. An empty type equals any type.
 func (p ApplicationParams) Same(q ApplicationParams) bool { return p.inside().Same(q.inside()) }
 
-// applicationOf returns an application of a room.
+// applicationOf converts an application of the internal package.
 func applicationOf(a *applications.Application) *Application {
 	return &Application{
 		ID: a.ID, TenantID: a.TenantID, Name: a.Name, Type: ApplicationType(a.Type), Key: a.Key,
@@ -95,23 +95,23 @@ func applicationOf(a *applications.Application) *Application {
 	}
 }
 
-// CreateApplication adds an application (permission application:create). The
-// answer holds its API key, which cannot be had again.
+// CreateApplication adds an application (permission application:create). The result
+// holds its API key, which cannot be read again.
 func (c *Client) CreateApplication(ctx context.Context, p ApplicationParams) (*Application, error) {
 	return runTo(ctx, c, &verbs.CreateApplication, applicationOf, func(ctx context.Context, op *core.Op) (*applications.Application, error) {
 		return applications.Create(ctx, op, p.inside())
 	})
 }
 
-// EnsureApplication returns the application that has the name of p, and creates
-// it when there is none (permissions application:read, and those of
-// [Client.CreateApplication] when it is missing). Programs that start together
-// get the same one.
+// EnsureApplication returns the application with the name in p, and creates it if
+// it does not exist. It needs the permission application:read, and the permissions
+// of [Client.CreateApplication] to create the application. Programs that start
+// concurrently get the same application.
 //
-// An application that exists is returned as it is, whatever else p says:
-// [Client.ApplyApplication] changes it. If it has another type than p, that is
-// ErrConflict. Key is set only in the answer that created it; [Owner.As] needs
-// none.
+// An existing application is returned unchanged even if it differs from p;
+// [Client.ApplyApplication] changes it. If its type differs from p, the error is
+// ErrConflict. Key is set only in the result of the call that created it;
+// [Owner.As] needs no key.
 func (c *Client) EnsureApplication(ctx context.Context, p ApplicationParams) (*Application, error) {
 	return runTo(ctx, c, &verbs.EnsureApplication, applicationOf, func(ctx context.Context, op *core.Op) (*applications.Application, error) {
 		app, _, err := applications.Ensure(ctx, op, p.inside())
@@ -122,12 +122,12 @@ func (c *Client) EnsureApplication(ctx context.Context, p ApplicationParams) (*A
 	})
 }
 
-// ApplyApplication makes the application with the name of p what p says: it creates
-// the application when no other has the name, changes it when it differs, and
-// otherwise leaves it alone (permissions application:read, and those of
-// [Client.CreateApplication] or [Client.ReplaceApplication] when something is to be
-// done). Programs that start together create one. The type of an application cannot
-// change. Key is set only in the result that created it.
+// ApplyApplication creates or changes the application with the name in p so that it
+// matches p. It leaves an application alone that matches already. It needs the
+// permission application:read, and to write, the permissions of
+// [Client.CreateApplication] or [Client.ReplaceApplication]. Programs that start
+// concurrently create one application. The type of an application cannot change.
+// Key is set only in the result of the call that created it.
 func (c *Client) ApplyApplication(ctx context.Context, p ApplicationParams) (*Applied[Application], error) {
 	return applied(ctx, c, &verbs.ApplyApplication, applicationOf,
 		func(ctx context.Context, op *core.Op) (*applications.Application, bool, error) {
@@ -145,7 +145,7 @@ func (c *Client) GetApplication(ctx context.Context, id uuid.UUID) (*Application
 }
 
 // OwnApplication returns the application that the client acts as. It needs no
-// permission. The tenant itself has none.
+// permission. The tenant itself has no application.
 func (c *Client) OwnApplication(ctx context.Context) (*Application, error) {
 	return runTo(ctx, c, &verbs.OwnApplication, applicationOf, applications.Own)
 }
@@ -182,33 +182,34 @@ func (c *Client) ListApplications(ctx context.Context, p ListApplicationsParams)
 	return listRecords(ctx, c, &verbs.ListApplications, &applications.Records, applicationOf, (&ApplicationFilter{p.IDs, p.Name, p.Types}).list(), p.PageParams)
 }
 
-// AllApplications iterates over all applications that meet the filter, newest
-// first (permission application:read): see [Client.AllTokens].
+// AllApplications iterates over all applications that match the filter, newest
+// first (permission application:read). See [Client.AllTokens].
 func (c *Client) AllApplications(ctx context.Context, f ApplicationFilter) iter.Seq2[*Application, error] {
 	return allRecords(ctx, c, &verbs.AllApplications, &applications.Records, applicationOf, f.list())
 }
 
-// ReplaceApplication replaces everything of an application but its type and
-// its key (permission application:update, and every permission of the application
-// that is not on tokens). The type may be left out; another one is an
-// [InvalidError].
+// ReplaceApplication replaces all parameters of an application except its type, and
+// keeps its key. It needs the permission application:update, and every permission
+// of the application that is not on tokens. The type may be left out; a different
+// type is an [InvalidError].
 func (c *Client) ReplaceApplication(ctx context.Context, id uuid.UUID, p ApplicationParams) (*Application, error) {
 	return runTo(ctx, c, &verbs.ReplaceApplication, applicationOf, func(ctx context.Context, op *core.Op) (*applications.Application, error) {
 		return applications.Replace(ctx, op, id, p.inside())
 	})
 }
 
-// PatchApplication changes an application by a JSON merge patch (RFC 7386) of
-// its parameters, which [EncodeJSON] reads (permission application:update).
+// PatchApplication applies a JSON merge patch (RFC 7386) to the parameters of an
+// application (permission application:update). The patch is read as by
+// [EncodeJSON].
 func (c *Client) PatchApplication(ctx context.Context, id uuid.UUID, patch any) (*Application, error) {
 	return runTo(ctx, c, &verbs.PatchApplication, applicationOf, func(ctx context.Context, op *core.Op) (*applications.Application, error) {
 		return applications.Patch(ctx, op, id, plainJSON(patch))
 	})
 }
 
-// RegenerateKey gives an application a new API key (permission
+// RegenerateKey gives an application a new API key. It needs the permission
 // application:update, and every permission of the application that is not on
-// tokens). The old key dies at once, and with it the sessions that it made or
+// tokens. The old key stops working at once. So do the sessions that it created or
 // authorized and the jobs that it queued.
 func (c *Client) RegenerateKey(ctx context.Context, id uuid.UUID) (*Application, error) {
 	return runTo(ctx, c, &verbs.RegenerateKey, applicationOf, func(ctx context.Context, op *core.Op) (*applications.Application, error) {
@@ -216,15 +217,15 @@ func (c *Client) RegenerateKey(ctx context.Context, id uuid.UUID) (*Application,
 	})
 }
 
-// DeleteApplication deletes an application (permission application:delete, and
-// every permission of the application that is not on tokens). Its key dies at
-// once, and with it the sessions that it made or authorized and the jobs that it
-// queued.
+// DeleteApplication deletes an application. It needs the permission
+// application:delete, and every permission of the application that is not on
+// tokens. Its key stops working at once. So do the sessions that it created or
+// authorized and the jobs that it queued.
 func (c *Client) DeleteApplication(ctx context.Context, id uuid.UUID) error {
 	return runErr(ctx, c, &verbs.DeleteApplication, func(ctx context.Context, op *core.Op) error { return applications.Delete(ctx, op, id) })
 }
 
-// ApplyAction says what an Apply method has done.
+// ApplyAction is the action that an Apply method took.
 type ApplyAction string
 
 // The actions of Apply methods.
@@ -234,15 +235,15 @@ const (
 	ApplyUnchanged ApplyAction = "unchanged"
 )
 
-// Applied is the result of an Apply method: the entity as it is now, and what was
-// done.
+// Applied is the result of an Apply method: the entity in its current state, and
+// the action taken.
 type Applied[T any] struct {
 	Item   *T
 	Action ApplyAction
 }
 
-// applied carries out an Apply method: it finds or creates an entity, and replaces
-// one that is not the same.
+// applied implements the Apply methods: it finds or creates an entity, and replaces
+// an existing entity that differs.
 func applied[R, T any](ctx context.Context, c *Client, verb *core.Verb, show func(*R) *T,
 	ensure func(context.Context, *core.Op) (*R, bool, error), same func(*T) bool, replace func(*T) (*T, error)) (*Applied[T], error) {
 	out := &Applied[T]{Action: ApplyUnchanged}

@@ -21,7 +21,7 @@ import (
 	"github.com/seed-72ea4aab/vault/vaulttest"
 )
 
-// sameApplication compares what is visible of applications.
+// sameApplication compares the visible fields of applications.
 func sameApplication(t *testing.T, what string, got, want *vault.Application) {
 	t.Helper()
 	if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(vault.Application{})); diff != "" {
@@ -170,7 +170,7 @@ func TestApplicationRules(t *testing.T) {
 		"key", "rules[0].colour", "rules[0].conditions[0].z")
 }
 
-// Management permissions can be given only by who holds them.
+// Only a client that holds a management permission can grant it.
 func TestPermissionsAreGrantedByHolders(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
@@ -316,8 +316,8 @@ func TestSessionHasNoAccessUntilAuthorized(t *testing.T) {
 	wantError(t, "beyond the grant", err, vault.ErrForbidden)
 }
 
-// What one node authorizes counts on the others at once: a session that waits
-// is not remembered.
+// An authorization on one node takes effect on the others at once, because
+// unauthorized sessions are not cached.
 func TestAuthorizationReachesOtherNodesAtOnce(t *testing.T) {
 	t.Parallel()
 	vaults, _ := nodes(t)
@@ -340,7 +340,7 @@ func TestAuthorizationReachesOtherNodesAtOnce(t *testing.T) {
 	}
 }
 
-// Sessions are created with public keys and authorized with private ones.
+// Sessions are created with public keys and authorized with private keys.
 func TestSessionsNeedTheRightKind(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
@@ -356,7 +356,7 @@ func TestSessionsNeedTheRightKind(t *testing.T) {
 	}
 }
 
-func TestNonceIsForOnce(t *testing.T) {
+func TestNonceCanBeUsedOnce(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
 	s := newSession(t, v)
@@ -434,7 +434,7 @@ func TestGrantRules(t *testing.T) {
 	}
 }
 
-// Any ISO 8601 date-time says when a session or an application ends.
+// The end of a session or application may be any ISO 8601 date-time.
 func TestDateTimeFormats(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
@@ -473,8 +473,8 @@ func TestDateTimeFormats(t *testing.T) {
 	}
 }
 
-// Nobody gives a session more than he has himself.
-func TestGrantLiesWithinTheAuthorizers(t *testing.T) {
+// A client cannot grant a session more than it has itself.
+func TestGrantCannotExceedTheAuthorizer(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
 	pci := private(t, v, rule(1, "/pci/", vault.TransformMask, "token:read", "token:create"), rule(2, "/pci/low/", vault.TransformReveal, "token:use"))
@@ -576,7 +576,8 @@ func TestSessionEndsWithItsApplication(t *testing.T) {
 	wantError(t, "its nonce", v.Private.AuthorizeSession(t.Context(), grant), vault.ErrNotFound)
 }
 
-// What a session makes carries its application.
+// Entities that a session writes, and its log entries, name its application as the
+// actor.
 func TestSessionActsForItsApplication(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
@@ -596,7 +597,7 @@ func TestSessionActsForItsApplication(t *testing.T) {
 	wantError(t, "in another container", err, vault.ErrForbidden)
 }
 
-// Sessions that are alive can be seen and ended by who may, on every node.
+// Clients with the permission can list and end active sessions, on every node.
 func TestSessionsAreListedAndEnded(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
@@ -669,7 +670,7 @@ func TestMaxSessionLife(t *testing.T) {
 	}
 }
 
-// ways are the ways in which an application loses what it gave.
+// ways are the ways in which an application loses the rights that it granted.
 var ways = map[string]func(ctx context.Context, v *vaulttest.Vault, app uuid.UUID) error{
 	"deleted": func(ctx context.Context, v *vaulttest.Vault, app uuid.UUID) error {
 		return v.Owner.DeleteApplication(ctx, app)
@@ -685,7 +686,7 @@ var ways = map[string]func(ctx context.Context, v *vaulttest.Vault, app uuid.UUI
 	},
 }
 
-// newApp makes an application and returns it with its client.
+// newApp creates an application and returns it with its client.
 func newApp(t *testing.T, v *vaulttest.Vault, p vault.ApplicationParams) (*vault.Application, *vault.Client) {
 	t.Helper()
 	app, err := v.Owner.CreateApplication(t.Context(), p)
@@ -695,9 +696,9 @@ func newApp(t *testing.T, v *vaulttest.Vault, p vault.ApplicationParams) (*vault
 	return app, authenticated(t, v.Vault, app.Key)
 }
 
-// A session ends with the key that made it and with the key that authorized it,
-// however long it was to live.
-func TestSessionEndsWithItsMakers(t *testing.T) {
+// A session ends with the key that created it and with the key that authorized it,
+// whatever its expiry is.
+func TestSessionEndsWithItsKeys(t *testing.T) {
 	t.Parallel()
 	for name, lose := range ways {
 		for who, creator := range map[string]bool{"creator": true, "authorizer": false} {
@@ -736,7 +737,7 @@ func TestSessionEndsWithItsMakers(t *testing.T) {
 }
 
 // A session never has more than its authorizer could grant at that moment.
-func TestSessionIsCutWithItsAuthorizer(t *testing.T) {
+func TestSessionLosesRightsWithItsAuthorizer(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
 	for _, name := range []string{"a", "b"} {
@@ -778,8 +779,9 @@ func TestSessionIsCutWithItsAuthorizer(t *testing.T) {
 	wantData(t, "given back", get(t, c, "tok-b").Data, `"secret"`)
 }
 
-// An application that holds more than its changer could grant is out of reach.
-func TestApplicationsAreChangedByTheirEquals(t *testing.T) {
+// A client cannot change an application that holds more than the client could
+// grant.
+func TestApplicationsAreChangedOnlyByHoldersOfTheirRights(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
 	strong, _ := newApp(t, v, vault.ApplicationParams{Name: "strong", Type: vault.ApplicationManagement, Permissions: []vault.Permission{"application:update", "log:read"}})
@@ -811,8 +813,8 @@ func TestApplicationsAreChangedByTheirEquals(t *testing.T) {
 	}
 }
 
-// A deleted application reads as absent in what refers to it, and is in the way
-// of no later patch.
+// A deleted application reads as absent where other entities refer to it, and does
+// not block a later patch.
 func TestDeletedApplicationIsAbsent(t *testing.T) {
 	t.Parallel()
 	w := newReactWorld(t, func(_ context.Context, in map[string]any, _ script.Host) (any, error) {
@@ -834,7 +836,7 @@ func TestDeletedApplicationIsAbsent(t *testing.T) {
 	absent := func(what string, r *vault.Reactor, x *vault.Proxy, err error) {
 		t.Helper()
 		if err != nil || r != nil && r.Application != nil || x != nil && x.ApplicationID != (uuid.UUID{}) {
-			t.Errorf("%s: the application is there, or %v", what, err)
+			t.Errorf("%s: the application exists, or %v", what, err)
 		}
 	}
 	r, err = w.Management.GetReactor(t.Context(), r.ID)

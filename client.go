@@ -26,8 +26,7 @@ import (
 // uses the rights that the identity has at that moment. When the API key of
 // [Vault.Authenticate] is revoked or expires, operations fail with
 // ErrUnauthenticated. The same happens when the application of [Owner.As] is
-// deleted or expires. Other nodes than the one that made the change notice within a
-// second.
+// deleted or expires. Nodes that did not make the change notice it within a second.
 type Client struct {
 	v      *Vault
 	caller core.Caller

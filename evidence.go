@@ -19,53 +19,53 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/verbs"
 )
 
-// EvidenceConfig turns the audit log into evidence: whoever changes, deletes or
-// invents entries in the database is found out, also by an auditor who has nothing
-// but an export and one public key. Package evidence has the formats.
+// EvidenceConfig makes the audit log tamper-evident. Entries that are changed,
+// deleted or invented in the database are detected, even by an auditor who has only
+// an export and one public key. Package evidence describes the formats.
 type EvidenceConfig struct {
 	// Origin names the log in its signed notes, such as "vault.example/log".
-	// Default: a random name that is made once and stored.
+	// Default: a random name that is generated once and stored.
 	Origin string
 
 	// Signer signs notes with Ed25519, under the name of Origin. A signer with a
-	// method VerifierKey() string tells its public key. Default: a key that is
-	// made once and sealed under the master key.
+	// method VerifierKey() string publishes its public key. Default: a key that is
+	// generated once and sealed under the master key.
 	Signer note.Signer
 
-	// Previous is the signer that Signer has replaced. While it is set, both sign.
-	// Set it for a day, so that nobody meets a new key unprepared. The public keys
-	// of former signers that told them are stored, and go on verifying.
+	// Previous is the signer that Signer replaced. While it is set, both sign. Set
+	// it for a day, so that verifiers can learn the new key first. The published
+	// public keys of former signers are stored and still verify.
 	Previous note.Signer
 
-	// Every is the time between checkpoints. Default one minute. With a negative
-	// value nothing runs in the background, and the program calls
+	// Every is the time between checkpoints. Default one minute. If it is negative,
+	// nothing runs in the background, and the program has to call
 	// [Vault.Checkpoint] itself.
 	Every time.Duration
 
-	// Anchors keep signed notes outside of the database. Without one, a complete
+	// Anchors keep signed notes outside the database. Without an anchor, a complete
 	// older copy of the database cannot be told from the newest.
 	Anchors []Anchor
 
-	// OnAlarm, if set, is called when something is wrong, never twice at once.
+	// OnAlarm, if set, is called when something is wrong, never concurrently.
 	// Alarms also go to [Config].Logger.
 	OnAlarm func(Alarm)
 }
 
-// Anchor keeps signed notes where a writer of the database cannot change them. One
-// that hangs delays no request.
+// Anchor keeps signed notes where a writer of the database cannot change them. An
+// anchor that hangs delays no request.
 type Anchor interface {
-	// Latest returns the newest note, or nil if there is none.
+	// Latest returns the newest note, or nil if there is no note.
 	Latest(ctx context.Context) ([]byte, error)
 	// Put adds a note.
 	Put(ctx context.Context, msg []byte) error
 }
 
-// AnchorFile returns an anchor in a file, to which notes are appended. It suits
-// storage that cannot be rewritten, a repository, or a synced folder.
+// AnchorFile returns an anchor that appends notes to a file. It suits write-once
+// storage, a repository, or a synced folder.
 func AnchorFile(path string) Anchor { return ledger.File(path) }
 
 // AnchorURL returns an anchor behind a URL: POST adds a note, and GET returns the
-// newest one, or 404. The client may be nil.
+// newest note, or 404. The client may be nil.
 func AnchorURL(url string, client *http.Client) Anchor {
 	if client == nil {
 		client = http.DefaultClient
@@ -73,18 +73,18 @@ func AnchorURL(url string, client *http.Client) Anchor {
 	return &ledger.HTTP{URL: url, Client: client}
 }
 
-// AlarmKind is the sort of an [Alarm].
+// AlarmKind is the kind of an [Alarm].
 type AlarmKind string
 
-// The sorts of alarms.
+// The kinds of alarms.
 const (
 	// AlarmTampered means that the log was tampered with.
 	AlarmTampered AlarmKind = AlarmKind(ledger.AlarmTampered)
-	// AlarmMissing means that an acknowledged entry is gone.
+	// AlarmMissing means that an acknowledged entry is missing.
 	AlarmMissing AlarmKind = AlarmKind(ledger.AlarmMissing)
 	// AlarmLag means that the tree is more than a minute behind the log.
 	AlarmLag AlarmKind = AlarmKind(ledger.AlarmLag)
-	// AlarmRestore means that the database is a restored or copied one: see
+	// AlarmRestore means that the database was restored or copied: see
 	// [Vault.AcceptRestore].
 	AlarmRestore AlarmKind = AlarmKind(ledger.AlarmRestore)
 	// AlarmForked means that the database contradicts a signed note.
@@ -102,7 +102,7 @@ type Alarm struct {
 	Text     string
 }
 
-// openEvidence starts to keep evidence, if the configuration says so.
+// openEvidence starts to keep evidence if it is configured.
 func (v *Vault) openEvidence(ctx context.Context) error {
 	c := v.cfg.Evidence
 	if c == nil {
@@ -125,7 +125,7 @@ func (v *Vault) openEvidence(ctx context.Context) error {
 	return nil
 }
 
-// keeper returns what keeps the evidence. Without it the error is ErrNotFound.
+// keeper returns the keeper of the evidence, or ErrNotFound if evidence is off.
 func (v *Vault) keeper(ctx context.Context) (*evident.Keeper, error) {
 	if err := cmp.Or(v.core.Alive(), ctx.Err()); err != nil {
 		return nil, err
@@ -136,9 +136,9 @@ func (v *Vault) keeper(ctx context.Context) (*evident.Keeper, error) {
 	return v.evidence, nil
 }
 
-// Checkpoint puts everything that is committed into the trees over the log, and
-// returns the newest signed note. Without [Config].Evidence it is ErrNotFound, as
-// are the other methods about evidence.
+// Checkpoint adds all committed entries to the trees over the log, and returns the
+// newest signed note. Without [Config].Evidence it fails with ErrNotFound, as do
+// the other methods about evidence.
 func (v *Vault) Checkpoint(ctx context.Context) ([]byte, error) {
 	k, err := v.keeper(ctx)
 	if err != nil {
@@ -148,8 +148,9 @@ func (v *Vault) Checkpoint(ctx context.Context) ([]byte, error) {
 	return msg, public(err)
 }
 
-// EvidenceKey returns the public key that signed notes are verified with, in the
-// form of golang.org/x/mod/sumdb/note. It is empty when the program's signer does not tell it.
+// EvidenceKey returns the public key that verifies signed notes, in the form of
+// golang.org/x/mod/sumdb/note. It is empty if the program's signer does not publish
+// it.
 func (v *Vault) EvidenceKey() (string, error) {
 	k, err := v.keeper(context.Background())
 	if err != nil {
@@ -159,8 +160,9 @@ func (v *Vault) EvidenceKey() (string, error) {
 }
 
 // RotateEvidenceKey replaces the stored key that signs notes, and returns the new
-// public key. The former key also signs for a day, and verifies for ever: an event in
-// the log names both. With a Signer in [EvidenceConfig] it is ErrConflict.
+// public key. The former key keeps signing for a day, and verifies forever: an
+// event in the log names both keys. If [EvidenceConfig] has a Signer, it fails with
+// ErrConflict.
 func (v *Vault) RotateEvidenceKey(ctx context.Context) (string, error) {
 	k, err := v.keeper(ctx)
 	if err != nil {
@@ -174,17 +176,17 @@ func (v *Vault) RotateEvidenceKey(ctx context.Context) (string, error) {
 type EvidenceStatus struct {
 	Origin     string        // of the signed notes
 	Size       int64         // leaves of the vault's tree
-	Note       []byte        // the newest one; nil if there is none yet
+	Note       []byte        // the newest note; nil before the first
 	SignedAt   time.Time     // when the note was signed
 	Suspended  string        // why nothing is signed; empty if notes are signed
 	Lag        time.Duration // age of the oldest entry of this node that is in no tree
 	Pending    int           // entries of this node that are in no tree
 	VerifiedAt time.Time     // when this node last verified everything; zero for never
 	VerifiedOK bool          // whether that found no tampering
-	// LacksErasures says that an older copy of the database was accepted, and that
-	// the erasures since then have not been applied again: see [Vault.EraseAgain].
+	// LacksErasures means that an older copy of the database was accepted, and
+	// later erasures have not been applied again: see [Vault.EraseAgain].
 	LacksErasures bool
-	Alarms        []Alarm // those that last, oldest first, up to 100
+	Alarms        []Alarm // active alarms, oldest first, up to 100
 	// Raised counts the alarms since the start of this node, by kind.
 	Raised  map[AlarmKind]int64
 	Anchors []AnchorStatus // in the order of the configuration
@@ -198,7 +200,7 @@ type AnchorStatus struct {
 	Err      error     // of the last call; nil if it succeeded
 }
 
-// Wrong says in a few words what somebody should look at; it is empty if nothing is
+// Wrong describes in a few words what needs attention. It is empty if nothing is
 // wrong.
 func (s *EvidenceStatus) Wrong() string {
 	switch {
@@ -213,8 +215,8 @@ func (s *EvidenceStatus) Wrong() string {
 	}
 }
 
-// EvidenceStatus returns the state of the evidence on this node, without asking the
-// database.
+// EvidenceStatus returns the state of the evidence on this node, without a database
+// query.
 func (v *Vault) EvidenceStatus() (*EvidenceStatus, error) {
 	k, err := v.keeper(context.Background())
 	if err != nil {
@@ -242,17 +244,18 @@ func alarmOf(a ledger.Alarm) Alarm {
 	return Alarm{Kind: AlarmKind(a.Kind), TenantID: a.Tenant, EntryID: a.Entry, Verdict: a.Verdict, Text: a.Text}
 }
 
-// VerifyOptions say what [Vault.VerifyLogs] verifies.
+// VerifyOptions selects what [Vault.VerifyLogs] verifies.
 type VerifyOptions struct {
-	// Tenants are those to verify; nil for all.
+	// Tenants are the tenants to verify; nil means all.
 	Tenants []uuid.UUID
-	// Since are notes of earlier that the log must continue, besides those of the
+	// Since are earlier notes that the log must continue, besides the notes of the
 	// anchors.
 	Since [][]byte
 }
 
 // VerifyLogs compares the log with the trees, the trees with the signed notes, and
-// those with the anchors. The report lists every difference. The options may be nil.
+// the notes with the anchors. The report lists every difference. The options may be
+// nil.
 func (v *Vault) VerifyLogs(ctx context.Context, o *VerifyOptions) (*evidence.Report, error) {
 	k, err := v.keeper(ctx)
 	if err != nil {
@@ -265,8 +268,8 @@ func (v *Vault) VerifyLogs(ctx context.Context, o *VerifyOptions) (*evidence.Rep
 	return report, public(err)
 }
 
-// AcceptRestore accepts a database that is older than its newest note, or another
-// copy, for a reason that stays in the log. Until then nothing is signed.
+// AcceptRestore accepts a database that is a copy, or older than its newest note.
+// The reason is kept in the log. Until a restore is accepted, nothing is signed.
 func (v *Vault) AcceptRestore(ctx context.Context, reason string) error {
 	k, err := v.keeper(ctx)
 	if err != nil {
@@ -275,28 +278,28 @@ func (v *Vault) AcceptRestore(ctx context.Context, reason string) error {
 	return public(k.AcceptRestore(ctx, reason))
 }
 
-// EraseAgainParams says which erasures to apply again.
+// EraseAgainParams selects the erasures to apply again.
 type EraseAgainParams struct {
 	// Files are bundles of [Client.ExportEvidence], or audit logs as JSON lines, as
 	// a log sink writes them. Bundles are verified, which needs [Config].Evidence.
-	// Give all files in one call.
+	// Pass all files in one call.
 	Files []io.ReadSeeker
-	// Reason stands in the log: see [EraseParams]. It may be empty.
+	// Reason is stored in the log: see [EraseParams]. It may be empty.
 	Reason string
-	// DryRun counts, and erases nothing.
+	// DryRun only counts the tokens.
 	DryRun bool
 }
 
 // ErasedAgain is the outcome of [Vault.EraseAgain].
 type ErasedAgain struct {
-	Erased int `json:"erased"` // tokens that the files say were erased
-	Count  int `json:"count"`  // of these, the tokens that were there again
+	Erased int `json:"erased"` // tokens that were erased according to the files
+	Count  int `json:"count"`  // erased tokens that existed again
 }
 
-// EraseAgain erases the tokens that were erased since a backup was made, after the
-// backup was restored. A token that was created after the erasure of another token
-// with its id stays. Calling it again after an error is safe. Accept the restore
-// first: see [Vault.AcceptRestore].
+// EraseAgain applies erasures again after a backup was restored: it erases the
+// tokens that were erased since the backup was made. A token that was created after
+// the erasure of another token with its id stays. Calling it again after an error
+// is safe. Accept the restore first: see [Vault.AcceptRestore].
 func (v *Vault) EraseAgain(ctx context.Context, p EraseAgainParams) (*ErasedAgain, error) {
 	if err := cmp.Or(v.core.Alive(), ctx.Err()); err != nil {
 		return nil, public(err)
@@ -312,7 +315,7 @@ func (v *Vault) EraseAgain(ctx context.Context, p EraseAgainParams) (*ErasedAgai
 	return (*ErasedAgain)(done), public(err)
 }
 
-// withEvidence carries out a verb that needs evidence.
+// withEvidence executes a verb that needs evidence.
 func withEvidence[T any](ctx context.Context, c *Client, verb *core.Verb, do func(context.Context, *core.Op, *evident.Keeper) (T, error)) (T, error) {
 	return run(ctx, c, verb, func(ctx context.Context, op *core.Op) (none T, err error) {
 		k, err := c.v.keeper(ctx)
@@ -323,8 +326,8 @@ func withEvidence[T any](ctx context.Context, c *Client, verb *core.Verb, do fun
 	})
 }
 
-// LogCheckpoint returns the newest signed note, which covers all entries of the
-// tenant's log that are committed (permission log:read).
+// LogCheckpoint returns the newest signed note, which covers all committed entries
+// of the tenant's log (permission log:read).
 func (c *Client) LogCheckpoint(ctx context.Context) ([]byte, error) {
 	return withEvidence(ctx, c, &verbs.LogCheckpoint, func(ctx context.Context, op *core.Op, k *evident.Keeper) ([]byte, error) {
 		return k.TenantCheckpoint(ctx, op.Tenant())
@@ -339,15 +342,15 @@ func (c *Client) LogProof(ctx context.Context, id uuid.UUID) ([]byte, error) {
 	})
 }
 
-// LogConsistency is the proof that a log continues what it was.
+// LogConsistency is the proof that a log is an extension of an earlier state.
 type LogConsistency struct {
 	From   int64           `json:"from"`
 	To     int64           `json:"to"` // the size of the log's tree
 	Hashes []evidence.Hash `json:"hashes"`
 }
 
-// LogConsistency returns the proof that the tenant's log continues what it was at a
-// size (permission log:read).
+// LogConsistency returns the proof that the tenant's log extends the log of an
+// earlier size (permission log:read).
 func (c *Client) LogConsistency(ctx context.Context, from int64) (*LogConsistency, error) {
 	return withEvidence(ctx, c, &verbs.LogConsistency, func(ctx context.Context, op *core.Op, k *evident.Keeper) (*LogConsistency, error) {
 		to, hashes, err := k.Consistency(ctx, op, from)
@@ -356,7 +359,7 @@ func (c *Client) LogConsistency(ctx context.Context, from int64) (*LogConsistenc
 }
 
 // ExportEvidence writes the tenant's log with its proofs, for [evidence.Verify]
-// (permission log:read). After an error, what was written is not complete.
+// (permission log:read). After an error the output is incomplete.
 func (c *Client) ExportEvidence(ctx context.Context, w io.Writer) error {
 	_, err := withEvidence(ctx, c, &verbs.ExportEvidence, func(ctx context.Context, op *core.Op, k *evident.Keeper) (struct{}, error) {
 		return struct{}{}, k.Export(ctx, op, w)

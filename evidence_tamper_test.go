@@ -22,7 +22,7 @@ import (
 	"github.com/seed-72ea4aab/vault/vaulttest"
 )
 
-// attacked is a vault whose log somebody changes by SQL.
+// attacked is a vault whose log is changed by SQL.
 type attacked struct {
 	*testing.T
 	open   func() vault.Storage
@@ -79,7 +79,7 @@ func (a *attacked) start(driver, address string) {
 	}
 }
 
-// node closes the vault and opens it anew, with anchors and a place for alarms.
+// node closes the vault and opens it again, with anchors and an alarm callback.
 func (a *attacked) node(alarm func(vault.Alarm), anchors ...vault.Anchor) {
 	a.Helper()
 	if a.v != nil {
@@ -105,17 +105,17 @@ func (a *attacked) bind(text string) string {
 	return text
 }
 
-func (a *attacked) exec(text string, args ...any) {
+func (a *attacked) exec(text string) {
 	a.Helper()
-	if _, err := a.db.ExecContext(a.Context(), a.bind(text), args...); err != nil {
+	if _, err := a.db.ExecContext(a.Context(), text); err != nil {
 		a.Fatalf("%s: %v", text, err)
 	}
 }
 
-// live does random work in two tenants, with notes in between.
+// live performs random operations in two tenants, with checkpoints in between.
 func (a *attacked) live(steps int) {
 	a.Helper()
-	ctx, random := a.Context(), rand.New(rand.NewPCG(7, 7)) //nolint:gosec // the same work each time
+	ctx, random := a.Context(), rand.New(rand.NewPCG(7, 7)) // the same work each time
 	var ids []string
 	for i := range steps {
 		c := a.owners[random.IntN(2)]
@@ -138,7 +138,8 @@ func (a *attacked) live(steps int) {
 	a.mustVerify()
 }
 
-// mustVerify signs everything, and finds nothing.
+// mustVerify signs everything and fails the test if verification finds a
+// difference.
 func (a *attacked) mustVerify() {
 	a.Helper()
 	if report := settled(a, a.v); len(report.Findings) > 0 {
@@ -204,8 +205,7 @@ func (a *attacked) logRows(table string) (all []*logRow) {
 	return all
 }
 
-// replace puts rows in the place of others, and reports whether the database lets
-// that happen.
+// replace replaces rows by others, and reports whether the database allowed it.
 func (a *attacked) replace(old, now []*logRow) bool {
 	a.Helper()
 	tx, err := a.db.BeginTx(context.WithoutCancel(a.Context()), nil)
@@ -238,7 +238,7 @@ func (a *attacked) replace(old, now []*logRow) bool {
 	return tx.Commit() == nil
 }
 
-// change is what somebody does to rows.
+// change is a manipulation of rows.
 type change struct {
 	what     string
 	old, now []*logRow
@@ -269,7 +269,7 @@ func otherValues(value any) (all []any) {
 	return append(all, nil)
 }
 
-// changes returns everything that is tried on a table.
+// changes returns all manipulations to try on a table.
 func (a *attacked) changes(table string) (all []change) {
 	rows := a.logRows(table)
 	for n, r := range rows {
@@ -314,8 +314,8 @@ func swapRows(a, b *logRow) change {
 	return change{a.table + ": swap", []*logRow{a, b}, []*logRow{x, y}, []uuid.UUID{a.entry(), b.entry()}}
 }
 
-// try makes a change, which must be found, and takes it back. It reports whether
-// the database let it happen.
+// try makes a change, checks that it is detected, and reverts it. It reports
+// whether the database allowed the change.
 func (a *attacked) try(c *change) bool {
 	a.Helper()
 	if !a.replace(c.old, c.now) {
@@ -344,7 +344,7 @@ func (a *attacked) try(c *change) bool {
 	return true
 }
 
-// state is a digest of the trees. A vault that verifies a log that was tampered with
+// state returns a digest of the trees, because a vault that verifies a tampered log
 // may sign what it finds.
 func (a *attacked) state() (all []string) {
 	a.Helper()
@@ -354,7 +354,7 @@ func (a *attacked) state() (all []string) {
 	return all
 }
 
-// remember keeps all tables of the log, for restore.
+// remember saves all tables of the log for restore.
 func (a *attacked) remember() {
 	a.Helper()
 	a.was, a.saved = a.state(), nil
@@ -363,7 +363,7 @@ func (a *attacked) remember() {
 	}
 }
 
-// restore puts the tables back, under a vault that has not seen anything else.
+// restore restores the tables, and opens a vault that has not seen other contents.
 func (a *attacked) restore() {
 	a.Helper()
 	_ = a.v.Close()
@@ -371,7 +371,7 @@ func (a *attacked) restore() {
 		a.exec("DELETE FROM " + table)
 	}
 	if !a.replace(nil, a.saved) {
-		a.Fatal("the tables cannot be put back")
+		a.Fatal("the tables cannot be restored")
 	}
 	a.node(nil)
 }
@@ -383,8 +383,9 @@ func texts(rows []*logRow) (all []string) {
 	return all
 }
 
-// TestEveryByte changes the tables of the log in every small way: each byte, each
-// column to NULL, each row deleted, doubled, and swapped with the next.
+// TestEveryByte changes the tables of the log in every small way: each byte is
+// flipped, each column set to NULL, and each row deleted, duplicated, and swapped
+// with the next.
 func TestEveryByte(t *testing.T) {
 	t.Parallel()
 	attack(t, func(a *attacked) {
@@ -434,7 +435,7 @@ func TestEveryNode(t *testing.T) {
 	})
 }
 
-// verdicts verifies, and returns what is found.
+// verdicts verifies the log and returns the verdicts.
 func (a *attacked) verdicts(since ...[]byte) (all []evidence.Verdict) {
 	a.Helper()
 	report, err := a.v.VerifyLogs(a.Context(), &vault.VerifyOptions{Since: since})
@@ -450,7 +451,7 @@ func (a *attacked) verdicts(since ...[]byte) (all []evidence.Verdict) {
 	return slices.Compact(all)
 }
 
-// checkpoint returns a note over something new.
+// checkpoint creates a token and returns a note that covers it.
 func (a *attacked) checkpoint(id string) []byte {
 	a.Helper()
 	create(a, a.owners[0].Client, vault.TokenParams{ID: id, Type: vault.TypeGeneric, Data: "x"})
@@ -462,7 +463,7 @@ func (a *attacked) checkpoint(id string) []byte {
 	return msg
 }
 
-// Each way to tamper has its own verdict.
+// Each kind of tampering has its own verdict.
 func TestVerdictsOfTampering(t *testing.T) {
 	t.Parallel()
 	attack(t, func(a *attacked) {
@@ -487,7 +488,7 @@ func TestVerdictsOfTampering(t *testing.T) {
 			a.restore()
 		}
 
-		newest := a.checkpoint("newest") // which somebody has kept
+		newest := a.checkpoint("newest") // kept outside the database
 		a.restore()
 		if got := a.verdicts(newest); !slices.Contains(got, evidence.Truncated) {
 			a.Errorf("an older copy: %v", got)
@@ -501,7 +502,7 @@ func TestVerdictsOfTampering(t *testing.T) {
 	})
 }
 
-// reordered exchanges the places of two entries of a tenant in the log.
+// reordered swaps the positions of two entries of a tenant in the log.
 func reordered(rows []*logRow) change {
 	seq := slices.IndexFunc(rows[0].names, func(name string) bool { return name == "seq" || name == "xid" })
 	for i, r := range rows[1:] {
@@ -512,9 +513,9 @@ func reordered(rows []*logRow) change {
 	return change{}
 }
 
-// An acknowledged entry that never comes into the tree raises an alarm within 30
-// seconds, whether a trigger drops it or somebody deletes it at once.
-func TestAcknowledgedEntriesAreMissed(t *testing.T) {
+// An acknowledged entry that never reaches the tree raises an alarm within 30
+// seconds, whether a trigger drops it or an attacker deletes it at once.
+func TestMissingAcknowledgedEntriesRaiseAnAlarm(t *testing.T) {
 	t.Parallel()
 	for name, drop := range map[string]func(*attacked){
 		"a trigger":  (*attacked).dropInserts,

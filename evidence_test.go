@@ -31,7 +31,7 @@ import (
 	"github.com/seed-72ea4aab/vault/vaulttest"
 )
 
-// somethingLogged leaves entries of several kinds of writers, and returns the newest.
+// somethingLogged writes log entries in several ways, and returns the newest.
 func somethingLogged(t *testing.T, v *vaulttest.Vault) uuid.UUID {
 	t.Helper()
 	ctx := t.Context()
@@ -143,7 +143,7 @@ func TestEvidenceOnPostgres(t *testing.T) {
 	checkEvidence(t, v, somethingLogged(t, v))
 }
 
-// Deleted tenants, and entries past their retention, are no tampering.
+// Deleted tenants, and entries past their retention, do not count as tampering.
 func TestEvidenceAfterDeletions(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
@@ -162,7 +162,7 @@ func TestEvidenceAfterDeletions(t *testing.T) {
 	}
 	page, err := v.Owner.ListLogs(ctx, vault.ListLogsParams{})
 	if err != nil || page.Data[len(page.Data)-1].CreatedAt.Before(vaulttest.Start.Add(24*time.Hour)) {
-		t.Fatalf("old entries are still there: %v", err)
+		t.Fatalf("old entries still exist: %v", err)
 	}
 	if _, err := v.Checkpoint(ctx); err != nil {
 		t.Fatal(err)
@@ -176,8 +176,8 @@ func TestEvidenceAfterDeletions(t *testing.T) {
 	}
 }
 
-// A process without evidence enters its deletions in the trees that another process
-// keeps. Without the signer it deletes nothing.
+// A process without evidence records its deletions in the trees that another
+// process keeps. Without the signer it deletes nothing.
 func TestDeletionsWithoutEvidence(t *testing.T) {
 	t.Parallel()
 	for name, signer := range map[string]note.Signer{"a stored key": nil, "the program's signer": newSigner(t, "vault.example")} {
@@ -219,7 +219,8 @@ func TestDeletionsWithoutEvidence(t *testing.T) {
 	}
 }
 
-// The entries from before evidence began are in the trees too, as they were then.
+// Entries from before evidence began are in the trees too, in their state at that
+// time.
 func TestEvidenceOfAnExistingLog(t *testing.T) {
 	t.Parallel()
 	ctx, path, key, clock := t.Context(), filepath.Join(t.TempDir(), "vault.db"), vault.NewKey(), vaulttest.NewClock(vaulttest.Start)
@@ -246,7 +247,7 @@ func TestEvidenceOfAnExistingLog(t *testing.T) {
 	}
 }
 
-// plainStorage hides what a storage can do besides.
+// plainStorage hides the optional methods of a storage.
 type plainStorage struct{ vault.Storage }
 
 func TestEvidenceIsRefused(t *testing.T) {
@@ -295,8 +296,8 @@ func newSigner(t *testing.T, name string) note.Signer {
 	return s
 }
 
-// Closing a vault hands its last note to the anchors. The key and the origin outlive
-// the process.
+// Closing a vault passes its last note to the anchors. The key and the origin
+// survive the process.
 func TestEvidenceOutlivesTheProcess(t *testing.T) {
 	t.Parallel()
 	ctx := context.WithoutCancel(t.Context())
@@ -333,7 +334,7 @@ func TestEvidenceOutlivesTheProcess(t *testing.T) {
 	}
 }
 
-// telling is a signer that tells its public key.
+// telling is a signer that publishes its public key.
 type telling struct {
 	note.Signer
 	key string
@@ -368,8 +369,8 @@ func signedBy(t *testing.T, msg []byte, keys ...string) (signed []bool) {
 	return signed
 }
 
-// After a change of the key both sign for a day, on every node, and notes of the
-// former key stay good.
+// After a change of the key both keys sign for a day, on every node, and notes of
+// the former key stay valid.
 func TestEvidenceKeyIsRotated(t *testing.T) {
 	t.Parallel()
 	ctx, path, key, clock := t.Context(), filepath.Join(t.TempDir(), "vault.db"), vault.NewKey(), vaulttest.NewClock(vaulttest.Start)
@@ -431,7 +432,7 @@ func TestEvidenceKeyIsRotated(t *testing.T) {
 	}
 }
 
-// A program changes its signer. The public key of the former one is known.
+// A program changes its signer. The public key of the former signer is known.
 func TestSignerIsChanged(t *testing.T) {
 	t.Parallel()
 	ctx, path, key := t.Context(), filepath.Join(t.TempDir(), "vault.db"), vault.NewKey()
@@ -471,7 +472,7 @@ func TestSignerIsChanged(t *testing.T) {
 	}
 }
 
-// deadAnchor is an anchor that is out of reach.
+// deadAnchor is an unreachable anchor.
 type deadAnchor struct{ vault.Anchor }
 
 func (deadAnchor) Latest(context.Context) ([]byte, error) { return nil, errDown }
@@ -519,8 +520,8 @@ func onDisk(t *testing.T, path string) vault.Storage {
 	return store
 }
 
-// An origin stays with what is made from a client, and every entry has a mac,
-// whoever writes it.
+// Clients made from a client keep its origin, and every log entry has a MAC,
+// whatever its writer.
 func TestOriginAndMac(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
@@ -651,7 +652,8 @@ func TestRowsBehindTheirLogAreFound(t *testing.T) {
 	}
 }
 
-// overtaken is a store on which another node works after the first look for the signing key.
+// overtaken is a store where another node acts after the first query for the
+// signing key.
 type overtaken struct {
 	*sqlite.Store
 	once  sync.Once
@@ -699,7 +701,7 @@ func TestNodesThatStartTogetherShareASigningKey(t *testing.T) {
 	}
 }
 
-// alarms is an observer that keeps the names of alarms.
+// alarms is an observer that records the names of alarms.
 type alarms struct {
 	mu    sync.Mutex
 	names []string
@@ -824,7 +826,7 @@ func TestMovedSearchHashesFindNothing(t *testing.T) {
 	}
 	page, err := v.Owner.SearchTokens(t.Context(), vault.SearchTokensParams{Query: `data:"987-65-4321" OR metadata.owner:"joe"`})
 	if err != nil || len(page.Data) != 1 || page.Data[0].ID != "bbb" {
-		t.Errorf("a search for what is there finds %+v, %v", page, err)
+		t.Errorf("a search for existing tokens finds %+v, %v", page, err)
 	}
 }
 
@@ -896,7 +898,7 @@ func TestApplicationsAreNotRolledBack(t *testing.T) {
 	}
 }
 
-// A record cannot say that it is older than its sealed document.
+// A record cannot claim to be older than its sealed document.
 func TestRevisionsAreSealed(t *testing.T) {
 	t.Parallel()
 	v, exec, heard := alarmed(t)
@@ -921,7 +923,7 @@ func TestRevisionsAreSealed(t *testing.T) {
 }
 
 // A change that was rolled back with the application's transaction does not make
-// the stored row an old one.
+// the stored row outdated.
 func TestTransactionsThatRollBackAreForgotten(t *testing.T) {
 	t.Parallel()
 	v, _, heard := alarmed(t)

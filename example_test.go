@@ -20,7 +20,7 @@ import (
 	"github.com/seed-72ea4aab/vault/storage/sqlite"
 )
 
-// The embedding program: open a vault, make a tenant, store a card, and use it.
+// An embedding program opens a vault, creates a tenant, stores a card, and uses it.
 func Example() {
 	ctx := context.Background()
 	store, err := sqlite.Open(ctx, ":memory:") // or a path
@@ -59,7 +59,7 @@ func Example() {
 	// in clear: {"pan":"4242424242424242"}
 }
 
-// Programs that start together set up the same tenant and application.
+// Programs that start concurrently set up the same tenant and application.
 func ExampleVault_EnsureTenant() {
 	ctx := context.Background()
 	v := openExample(ctx)
@@ -95,7 +95,7 @@ func openExample(ctx context.Context) *vault.Vault {
 	return v
 }
 
-// A proxy that was read is changed and put back.
+// Params makes it easy to change one field of a proxy.
 func ExampleProxy_Params() {
 	ctx := context.Background()
 	v := openExample(ctx)
@@ -143,7 +143,7 @@ func ExampleClient_AsUser() {
 	// Output: auth0|jane create true
 }
 
-// A patch is any Go value that is a JSON object: null takes away.
+// A patch is any Go value that encodes to a JSON object. A null removes a field.
 func ExampleClient_PatchToken() {
 	ctx := context.Background()
 	v := openExample(ctx)
@@ -165,8 +165,7 @@ func ExampleClient_PatchToken() {
 	// Output: map[b:2 c:3]
 }
 
-// A loop over all tokens may delete what it is given, and others may write
-// meanwhile.
+// A loop over all tokens may delete the tokens it gets, while others write.
 func ExampleClient_AllTokens() {
 	ctx := context.Background()
 	v := openExample(ctx)
@@ -193,8 +192,7 @@ func ExampleClient_AllTokens() {
 	// Output: 3
 }
 
-// A request that may arrive twice, such as a message of a queue, takes effect
-// once.
+// A request that may arrive twice, such as a queue message, takes effect once.
 func ExampleClient_Once() {
 	ctx := context.Background()
 	v := openExample(ctx)
@@ -259,7 +257,7 @@ func ExampleClient_CreateApplication() {
 	// redact:
 }
 
-// A whole document can be tokenized at once: it keeps its shape.
+// A whole document can be tokenized at once. It keeps its structure.
 func ExampleClient_Tokenize() {
 	ctx := context.Background()
 	v := openExample(ctx)
@@ -287,7 +285,7 @@ func ExampleClient_Tokenize() {
 	// Output: {"limit":1.10,"name":"Jane Doe"} true
 }
 
-// Search finds tokens by what they were indexed by, without decrypting any.
+// Search finds tokens by their search indexes, without decrypting any.
 func ExampleClient_SearchTokens() {
 	ctx := context.Background()
 	v := openExample(ctx)
@@ -311,7 +309,8 @@ func ExampleClient_SearchTokens() {
 	// Output: 1 jane-email
 }
 
-// backend, which decides what the session key may do for the next minutes.
+// A browser opens a session with a public key and sends the nonce to the backend,
+// which decides what the session key may do for the next minutes.
 func ExampleClient_AuthorizeSession() {
 	ctx := context.Background()
 	v := openExample(ctx)
@@ -363,8 +362,8 @@ func ExampleClient_AuthorizeSession() {
 	// Output: {"number":"XXXXXXXXXXXX4242"}
 }
 
-// All tenants get new data keys, while this and other nodes go on serving. A
-// thousand tenants share one wait of 12 seconds.
+// All tenants get new data keys while all nodes keep serving. A thousand tenants
+// share one wait of 12 seconds.
 func ExampleVault_RotateAllDataKeys() {
 	ctx := context.Background()
 	key, err := vault.ParseKey(os.Getenv("TOKENVAULT_MASTER_KEY"))
@@ -380,7 +379,7 @@ func ExampleVault_RotateAllDataKeys() {
 		log.Fatal(err)
 	}
 	defer v.Close()
-	begun := time.Now() // kept, to go on with the same time after an interruption
+	begun := time.Now() // store it, to continue with the same time after an interruption
 	err = v.RotateAllDataKeys(ctx, &vault.RotateAllOptions{
 		OlderThan: begun,
 		Progress:  func(p vault.RotateAllProgress) { log.Printf("%d tenants, %d rows", p.Tenants, p.Rows) },
@@ -390,7 +389,7 @@ func ExampleVault_RotateAllDataKeys() {
 	}
 }
 
-// A receiver of callbacks checks that they come from the vault.
+// A receiver checks that callbacks come from the vault.
 func ExampleVerifyWebhook() {
 	secret := os.Getenv("WEBHOOK_SECRET") // of GetTenant
 	http.HandleFunc("POST /callback", func(w http.ResponseWriter, r *http.Request) {
@@ -403,8 +402,8 @@ func ExampleVerifyWebhook() {
 	})
 }
 
-// A reactor gets the card for the length of a call; who invokes it needs to
-// know the token alone. What the code throws is a [script.Error].
+// A reactor gets the card for the duration of a call. Its caller only needs the
+// token. An error that the code throws is a [script.Error].
 func ExampleClient_React() {
 	ctx := context.Background()
 	store, err := sqlite.Open(ctx, ":memory:")
@@ -456,9 +455,7 @@ func ExampleClient_React() {
 	// 402 [The amount is too high.]
 }
 
-// A browser opens a session with a public key and sends the nonce to the
-// A Go client is pointed through the vault: it sends tokens, and the gateway
-// gets card numbers.
+// A Go client sends tokens through the vault, and the gateway gets card numbers.
 func ExampleClient_RoundTripper() {
 	ctx := context.Background()
 	store, err := sqlite.Open(ctx, ":memory:")
@@ -500,12 +497,12 @@ func ExampleClient_RoundTripper() {
 	// Output: {"amount": 5, "number": "4242424242424242"}
 }
 
-// A proxy sends a request with the data of tokens in their place. The program
-// holds the token alone.
+// A proxy replaces the tokens in a request by their data. The program only holds
+// the token.
 func ExampleClient_InvokeProxy() {
 	ctx := context.Background()
 	gateway := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		_, _ = io.Copy(w, r.Body) // a gateway that says what it was sent
+		_, _ = io.Copy(w, r.Body) // the gateway echoes the request
 	}))
 	defer gateway.Close()
 	store, err := sqlite.Open(ctx, ":memory:")
@@ -515,7 +512,7 @@ func ExampleClient_InvokeProxy() {
 	roots := x509.NewCertPool()
 	roots.AddCert(gateway.Certificate())
 	v, err := vault.Open(ctx, store, vault.NewKey(), &vault.Config{
-		Egress: vault.EgressPolicy{AllowPrivate: true, RootCAs: roots}, // the gateway of this example is on this machine
+		Egress: vault.EgressPolicy{AllowPrivate: true, RootCAs: roots}, // the gateway runs on this machine
 	})
 	if err != nil {
 		log.Fatal(err)
@@ -568,8 +565,8 @@ func newExampleVault(ctx context.Context) (*vault.Vault, *vault.Client, error) {
 	return v, v.Tenant(tenant.ID).Client, nil
 }
 
-// A file of cards is imported row by row. One is not a card number; it does not
-// stop the others.
+// A file of cards is imported row by row. An invalid card number does not stop the
+// other rows.
 func ExampleClient_Import() {
 	ctx := context.Background()
 	v, c, err := newExampleVault(ctx)
@@ -609,7 +606,7 @@ func ExampleClient_Import() {
 	// 3 created order-3 map[]
 }
 
-// The tokens of one vault are copied into another.
+// Tokens are copied from one vault to another.
 func ExampleClient_Export() {
 	ctx := context.Background()
 	from, source, err := newExampleVault(ctx)
@@ -639,8 +636,8 @@ func ExampleClient_Export() {
 	// Output: order-1 created
 }
 
-// A follower saves its cursor after each batch, and would go on from there after
-// a restart.
+// A follower saves its cursor after each batch, so that it can continue after a
+// restart.
 func ExampleClient_FollowLogs() {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -665,7 +662,7 @@ func ExampleClient_FollowLogs() {
 			fmt.Println(entry.EntityType, entry.Message)
 		}
 		saved = batch.Cursor
-		break // for the example's sake
+		break // only in this example
 	}
 	fmt.Println(saved != "")
 	// Output:

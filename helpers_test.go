@@ -21,7 +21,7 @@ import (
 	"github.com/seed-72ea4aab/vault/vaulttest"
 )
 
-// Values that pass the checks of their types.
+// Values that are valid for their types.
 const (
 	visa       = "4242424242424242"
 	mastercard = "5555555555554444"
@@ -36,14 +36,14 @@ func rule(priority int, container string, transform vault.Transform, permissions
 	return vault.AccessRule{Priority: priority, Container: container, Transform: transform, Permissions: permissions}
 }
 
-// private returns a client of a new private application with these rules alone.
+// private returns a client of a new private application that has only these rules.
 func private(t testing.TB, v *vaulttest.Vault, rules ...vault.AccessRule) *vault.Client {
 	t.Helper()
 	c, _ := v.NewApplication(t, v.Owner, vault.ApplicationPrivate, rules)
 	return c
 }
 
-// revealing returns a client that sees all data in clear.
+// revealing returns a client that sees all data in plaintext.
 func revealing(t testing.TB, v *vaulttest.Vault) *vault.Client {
 	t.Helper()
 	return private(t, v, rule(1, "/", vault.TransformReveal, everything...))
@@ -119,7 +119,7 @@ func wantData(t testing.TB, what string, got vault.JSON, want string) {
 	}
 }
 
-// wantError asks for an error of a kind.
+// wantError checks that an error matches kind.
 func wantError(t testing.TB, what string, err, kind error) {
 	t.Helper()
 	if !errors.Is(err, kind) {
@@ -127,7 +127,7 @@ func wantError(t testing.TB, what string, err, kind error) {
 	}
 }
 
-// wantFields asks for an InvalidError about exactly these fields.
+// wantFields checks for an InvalidError about exactly these fields.
 func wantFields(t testing.TB, what string, err error, paths ...string) {
 	t.Helper()
 	var bad *vault.InvalidError
@@ -142,7 +142,7 @@ func wantFields(t testing.TB, what string, err error, paths ...string) {
 	}
 }
 
-// wantSilent asks for an error that tells none of the values.
+// wantSilent checks that an error quotes none of the values.
 func wantSilent(t testing.TB, err error, values ...string) {
 	t.Helper()
 	if err == nil {
@@ -151,7 +151,7 @@ func wantSilent(t testing.TB, err error, values ...string) {
 	}
 	for _, v := range values {
 		if strings.Contains(err.Error(), v) {
-			t.Errorf("the error tells a value: %v", err)
+			t.Errorf("the error reveals a value: %v", err)
 		}
 	}
 }
@@ -175,7 +175,7 @@ func list(t testing.TB, c *vault.Client, p vault.ListTokensParams) ([]string, in
 	return ids(page), page.Pagination.TotalItems
 }
 
-// operations returns what the log says of an entity, oldest first.
+// operations returns the operations in the log entries of an entity, oldest first.
 func operations(t testing.TB, v *vaulttest.Vault, entityID string) []string {
 	t.Helper()
 	var out []string
@@ -229,7 +229,7 @@ func nodes(t testing.TB) ([]*vault.Vault, *vaulttest.Clock) {
 	return out, clock
 }
 
-// openVault opens a vault that does nothing by itself.
+// openVault opens a vault without background work.
 func openVault(t testing.TB, store vault.Storage, key vault.AEAD, clock *vaulttest.Clock) *vault.Vault {
 	t.Helper()
 	v, err := vault.Open(t.Context(), store, key, &vault.Config{Now: clock.Now, SweepEvery: -1, WorkEvery: -1})
@@ -250,8 +250,7 @@ func tenantOf(t testing.TB, v *vault.Vault) *vault.Client {
 	return v.Tenant(tenant.ID).Client
 }
 
-// spy stands between a vault and its database: it can refuse calls, and shows
-// what is stored.
+// spy wraps the database of a vault. It can refuse calls, and shows what is stored.
 type spy struct {
 	storage.Storage
 	before func(call string, change *storage.Change) error
@@ -324,7 +323,7 @@ func (s *spy) ListTokens(ctx context.Context, f storage.TokenFilter) ([]storage.
 	return rows, total, err
 }
 
-// rows returns the stored rows of tokens, expired ones too.
+// rows returns the stored rows of tokens, including expired ones.
 func (s *spy) rows(t testing.TB, tenant uuid.UUID, ids ...string) []storage.Token {
 	t.Helper()
 	rows, err := s.Storage.Tokens(t.Context(), storage.ID(tenant), ids)
@@ -334,8 +333,8 @@ func (s *spy) rows(t testing.TB, tenant uuid.UUID, ids ...string) []storage.Toke
 	return rows
 }
 
-// eventually waits until a condition holds that others bring about. It waits for
-// as long as the test may run.
+// eventually waits until a condition holds. It waits for as long as the test may
+// run.
 func eventually(t testing.TB, what string, holds func() bool) {
 	t.Helper()
 	tick := time.NewTicker(10 * time.Millisecond)
@@ -357,7 +356,7 @@ func same[T any](t testing.TB, what string, got, want T) {
 	}
 }
 
-// errDown is what a database says that does not answer.
+// errDown is the error of a database that does not respond.
 var errDown = fmt.Errorf("the database does not answer")
 
 type contextT = context.Context

@@ -14,7 +14,7 @@ import (
 	"github.com/seed-72ea4aab/vault/script"
 )
 
-// ScriptLine is what tenant code wrote to its console, and whose code it was.
+// ScriptLine is a line that tenant code wrote to its console, and the code's owner.
 type ScriptLine struct {
 	TenantID   uuid.UUID
 	EntityType string // reactor or proxy
@@ -34,7 +34,7 @@ func (v *Vault) operation(name string) runs.Operation {
 	}
 }
 
-// scriptLog returns what takes the console output of running code.
+// scriptLog returns the function that receives the console output of running code.
 func (cfg *Config) scriptLog() func(uuid.UUID, core.Entity, script.Line) {
 	if cfg.ScriptLog == nil {
 		return nil
@@ -44,8 +44,8 @@ func (cfg *Config) scriptLog() func(uuid.UUID, core.Entity, script.Line) {
 	}
 }
 
-// hostOperations are the operations of the client instance, by name. Their
-// arguments and results are those of the REST API.
+// hostOperations are the operations of the client instance, by name, with the
+// arguments and results of the REST API.
 var hostOperations = map[string]func(context.Context, *Client, JSON) (any, error){
 	"tokens.create": func(ctx context.Context, c *Client, args JSON) (any, error) {
 		var p TokenParams

@@ -28,8 +28,7 @@ import (
 	"github.com/seed-72ea4aab/vault/vaulttest"
 )
 
-// hostError returns what running code learns of an error of its host; nothing,
-// when it would learn nothing.
+// hostError returns the error that running code sees, or nil if it sees none.
 func hostError(err error) *script.HostError {
 	if known, ok := errors.AsType[*script.HostError](err); ok {
 		return known
@@ -37,7 +36,7 @@ func hostError(err error) *script.HostError {
 	return &script.HostError{}
 }
 
-// hosted runs a Go function in place of code, with what code can reach, on a
+// hosted runs a Go function in place of tenant code, with the same access, on a
 // spied database.
 func hosted(t *testing.T, run func(ctx context.Context, v *vaulttest.Vault, s *spy, host script.Host)) {
 	t.Helper()
@@ -71,9 +70,9 @@ func mustJSON(v any) json.RawMessage {
 	return text
 }
 
-// Concurrent calls hold at most 32 MiB: their arguments, and the bytes that
-// fetches and proxies have read so far. A call beyond that is refused until
-// another has ended.
+// Concurrent calls hold at most 32 MiB: their arguments, and the bytes that fetches
+// and proxies have read so far. A call over the limit is refused until another has
+// ended.
 func TestBytesOfCallsAreBoundedTogether(t *testing.T) {
 	t.Parallel()
 	const size = 100 << 10
@@ -114,17 +113,18 @@ func TestBytesOfCallsAreBoundedTogether(t *testing.T) {
 		}
 		close(end)
 		if err := <-ended; err != nil {
-			t.Errorf("the call that was under way: %v", err)
+			t.Errorf("the running call: %v", err)
 		}
 		for name, c := range large {
 			if _, err := host.Call(ctx, c.op, mustJSON(c.args)); err != nil {
-				t.Errorf("%s, when no other is under way: %v", name, err)
+				t.Errorf("%s, when no other is running: %v", name, err)
 			}
 		}
 	})
 }
 
-// What comes through a proxy is a value where it is the JSON that it says it is.
+// The response body of a proxy becomes a JSON value only if it is valid JSON and
+// declares itself as JSON.
 func TestProxiedBodies(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -160,8 +160,8 @@ func TestProxiedBodies(t *testing.T) {
 	})
 }
 
-// A run leaves 100 runs for later, those counted that runs it waits for leave.
-func TestRunsLeaveFewOthers(t *testing.T) {
+// A run may queue 100 runs, including the runs queued by runs that it waits for.
+func TestRunsQueueAtMost100Runs(t *testing.T) {
 	t.Parallel()
 	var reactor *vault.Reactor
 	depth := 0
@@ -194,8 +194,8 @@ func TestRunsLeaveFewOthers(t *testing.T) {
 	}
 }
 
-// A program whose ScriptLog panics hears of it once in a run, and without the
-// line. The run goes on.
+// A panic in ScriptLog is logged once per run, without the line, and the run
+// continues.
 func TestScriptLogPanics(t *testing.T) {
 	t.Parallel()
 	var lines bytes.Buffer
@@ -221,8 +221,8 @@ func TestScriptLogPanics(t *testing.T) {
 	}
 }
 
-// Operations on the database have a few turns, for all runs of a tenant
-// together. Who waits for one leaves when the run ends.
+// All runs of a tenant share a few slots for database operations. A run that ends
+// stops waiting for a slot.
 func TestHostOperationsTakeTurns(t *testing.T) {
 	t.Parallel()
 	turns := max(8, 4*runtime.GOMAXPROCS(0)) / 2
@@ -253,15 +253,14 @@ func TestHostOperationsTakeTurns(t *testing.T) {
 		_, err := host.Call(late, "tokens.retrieve", retrieve)
 		same(t, "the status of a call that gives up its turn", hostError(err).Status, http.StatusInternalServerError)
 		if len(begun) > 0 {
-			t.Errorf("more than %d calls are under way", turns)
+			t.Errorf("more than %d calls are running", turns)
 		}
 		close(end)
 		calls.Wait()
 	})
 }
 
-// What one call of running code reads is bounded more tightly than what a
-// request may.
+// A call of running code may read less than a request.
 func TestPagesOfRunningCodeAreSmaller(t *testing.T) {
 	t.Parallel()
 	hosted(t, func(ctx context.Context, v *vaulttest.Vault, _ *spy, host script.Host) {
@@ -288,8 +287,8 @@ func TestPagesOfRunningCodeAreSmaller(t *testing.T) {
 	})
 }
 
-// TestExpiryCanBeWritten: a time that JSON cannot write would make every list
-// with its token fail.
+// An expiry that JSON cannot express is refused, because it would break every list
+// with its token.
 func TestExpiryCanBeWritten(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
@@ -314,8 +313,8 @@ func TestExpiryCanBeWritten(t *testing.T) {
 	}
 }
 
-// TestTokenizeBoundsItsExpressions: the masks of a document are evaluated and
-// kept until its answer is written, so a small document must not blow up.
+// The masks of a document are evaluated and kept until its response is written, so
+// a small document must not take much memory.
 func TestTokenizeBoundsItsExpressions(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
@@ -327,8 +326,8 @@ func TestTokenizeBoundsItsExpressions(t *testing.T) {
 	}
 }
 
-// TestErrorsAreFew: a document can be wrong in a million places.
-func TestErrorsAreFew(t *testing.T) {
+// A document can have a million mistakes, but its error lists only a few.
+func TestErrorsAreLimited(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
 	var doc strings.Builder
@@ -349,8 +348,7 @@ func TestErrorsAreFew(t *testing.T) {
 	}
 }
 
-// TestOnceTokenizeWithOneIDTwice: what can never be written is not tried again
-// and again.
+// A write that can never succeed is not retried forever.
 func TestOnceTokenizeWithOneIDTwice(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
@@ -382,9 +380,8 @@ func TestOnceTokenizeWithOneIDTwice(t *testing.T) {
 	}
 }
 
-// TestOnceMakesRoom: a duplicate that has expired but is still there is in
-// nobody's way.
-func TestOnceMakesRoom(t *testing.T) {
+// A duplicate that has expired but is not yet deleted does not block a create.
+func TestOnceIgnoresExpiredDuplicates(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
 	p := vault.TokenParams{Type: vault.TypeGeneric, Data: "x", DeduplicateToken: ptr(true), ExpiresAt: vaulttest.Start.Add(time.Minute)}
@@ -399,8 +396,8 @@ func TestOnceMakesRoom(t *testing.T) {
 	same(t, "tokens", total, 1)
 }
 
-// TestOnceScopeIncludesTheUser: two applications that act for one user are two,
-// and so are two users of one session.
+// Two applications that act for one user have separate keys, and so do two users of
+// one session.
 func TestOnceScopeIncludesTheUser(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
@@ -418,8 +415,8 @@ func TestOnceScopeIncludesTheUser(t *testing.T) {
 	same(t, "runs", runs.Load(), 6)
 }
 
-// TestIDsDoNotHoldNumbers of people, however they are written.
-func TestIDsDoNotHoldNumbers(t *testing.T) {
+// Ids must not contain sensitive numbers, in any notation.
+func TestIDsDoNotContainSensitiveNumbers(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
 	for id, data := range map[string]string{"536-22-8726": "536228726", "536228726": "536-22-8726", "user 536-22-8726": "536-22-8726"} {
@@ -431,8 +428,8 @@ func TestIDsDoNotHoldNumbers(t *testing.T) {
 	}
 }
 
-// TestMovingATokenDoesNotRevealIt: a caller must not be able to move a token to
-// where it sees more of it.
+// A caller must not be able to move a token to a container where it sees more of
+// the token.
 func TestMovingATokenDoesNotRevealIt(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
@@ -466,8 +463,8 @@ func TestMovingATokenDoesNotRevealIt(t *testing.T) {
 	}
 }
 
-// TestDeletedTenantStaysEmpty: a node that has not heard of the deletion may
-// write once more.
+// A node that has not noticed the deletion may write once more; that row is deleted
+// too.
 func TestDeletedTenantStaysEmpty(t *testing.T) {
 	t.Parallel()
 	v, store := spied(t)
@@ -491,9 +488,9 @@ func TestDeletedTenantStaysEmpty(t *testing.T) {
 	}
 }
 
-// TestRunsDoNotBreed: code that starts its own reactor again asynchronously
-// would go on for ever, and survive the process.
-func TestRunsDoNotBreed(t *testing.T) {
+// Code that starts its own reactor asynchronously would run forever, and survive
+// the process.
+func TestRunsCannotMultiply(t *testing.T) {
 	t.Parallel()
 	var runs atomic.Int32
 	refused := make(chan error, 1)
@@ -530,9 +527,9 @@ func TestRunsDoNotBreed(t *testing.T) {
 	same(t, "callbacks", hook.count(), 3)
 }
 
-// TestTry runs real code that wants everything, and finds that it gets nothing of
-// the vault's.
-func TestTry(t *testing.T) {
+// TestTestRun runs real code that tries to reach everything, and checks that it gets no
+// data of the vault.
+func TestTestRun(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
 	var logged []vault.ScriptLine
@@ -593,19 +590,19 @@ func TestTry(t *testing.T) {
 	}
 	tokens, err := v.Owner.ListTokens(ctx, vault.ListTokensParams{})
 	if err != nil || tokens.Pagination.TotalItems != 1 {
-		t.Errorf("%d tokens, %v: a trial tokenized", tokens.Pagination.TotalItems, err)
+		t.Errorf("%d tokens, %v: a test run tokenized", tokens.Pagination.TotalItems, err)
 	}
 	logs := entries(t, v, vault.ListLogsParams{EntityType: "reactor", Operation: "react"})
 	if len(logs) != 2 || logs[0].ActorName != "ops" || !strings.Contains(logs[0].Message, "Test run") {
 		t.Errorf("entries: %+v", logs)
 	}
 	if len(logged) > 0 {
-		t.Errorf("Config.ScriptLog got lines of a trial: %v", logged)
+		t.Errorf("Config.ScriptLog got lines of a test run: %v", logged)
 	}
 }
 
-// TestTryTransform tries the code of a proxy.
-func TestTryTransform(t *testing.T) {
+// TestTestRunOfATransform tries the code of a proxy.
+func TestTestRunOfATransform(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.Open(t, ":memory:", &vault.Config{Runtime: jsruntime.New(nil)})
 	x, err := v.Owner.CreateProxy(t.Context(), vault.ProxyParams{Name: "p", DestinationURL: "https://example.com",
@@ -621,7 +618,7 @@ func TestTryTransform(t *testing.T) {
 	wantError(t, "no such transform", err, vault.ErrNotFound)
 }
 
-// told is an observer that keeps what it is told.
+// told is an observer that records its events.
 type told struct {
 	mu   sync.Mutex
 	work []string
@@ -641,8 +638,8 @@ func (o *told) Start(ctx context.Context, w vault.Event) (context.Context, func(
 	}
 }
 
-// TestObserverOfCalls finds that every operation of a client is told once, with its
-// outcome, also inside of Once, and that two observers are told the same.
+// TestObserverOfCalls checks that every operation of a client is reported once with
+// its outcome, also inside Once, and that two observers get the same events.
 func TestObserverOfCalls(t *testing.T) {
 	t.Parallel()
 	first, second := &told{}, &told{}

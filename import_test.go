@@ -18,7 +18,7 @@ import (
 	"github.com/seed-72ea4aab/vault/vaulttest"
 )
 
-// rowsOf gives rows to an import.
+// rowsOf returns an iterator over rows.
 func rowsOf(rows ...vault.TokenParams) iter.Seq2[vault.TokenParams, error] {
 	return func(yield func(vault.TokenParams, error) bool) {
 		for _, row := range rows {
@@ -29,7 +29,7 @@ func rowsOf(rows ...vault.TokenParams) iter.Seq2[vault.TokenParams, error] {
 	}
 }
 
-// imported returns the results of an import that comes to its end.
+// imported returns the results of an import that must not fail.
 func imported(t testing.TB, c *vault.Client, rows iter.Seq2[vault.TokenParams, error], opts *vault.ImportOptions) []vault.ImportResult {
 	t.Helper()
 	var all []vault.ImportResult
@@ -42,7 +42,7 @@ func imported(t testing.TB, c *vault.Client, rows iter.Seq2[vault.TokenParams, e
 	return all
 }
 
-// outcomes returns what became of rows, as text.
+// outcomes returns the outcomes of rows as text.
 func outcomes(results []vault.ImportResult) []string {
 	out := make([]string, len(results))
 	for i, r := range results {
@@ -127,16 +127,16 @@ func TestImportOnDuplicate(t *testing.T) {
 			there := get(t, c, "there")
 			wantData(t, "the token that was there", there.Data, test.there)
 			if there.Metadata["kept"] != "yes" {
-				t.Error("metadata that the row does not have is gone")
+				t.Error("metadata that the row lacks was deleted")
 			}
 			wantData(t, "the other", get(t, c, "other").Data, test.other)
 		})
 	}
 }
 
-// TestImportMakesRoom imports ids of tokens that have expired, and content that a
-// token which has expired keeps from being stored twice.
-func TestImportMakesRoom(t *testing.T) {
+// TestImportReplacesExpiredTokens imports rows with ids of expired tokens, and rows whose
+// content duplicates an expired token.
+func TestImportReplacesExpiredTokens(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
 	yes := true
@@ -153,7 +153,7 @@ func TestImportMakesRoom(t *testing.T) {
 		nil), "1 skipped dup2")
 }
 
-// TestImportResumes repeats an import that was cut off.
+// TestImportResumes repeats an interrupted import.
 func TestImportResumes(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
@@ -181,7 +181,7 @@ func TestImportResumes(t *testing.T) {
 	if _, n := list(t, v.Owner.Client, vault.ListTokensParams{}); n != 50 {
 		t.Errorf("got %d tokens, want 50", n)
 	}
-	// A state in the middle goes on with the number of its row.
+	// An import that resumes in the middle continues with the number of its row.
 	later := func(yield func(vault.TokenParams, error) bool) {
 		i := 0
 		for p, err := range rows(60) {
@@ -195,7 +195,8 @@ func TestImportResumes(t *testing.T) {
 	if _, n := list(t, v.Owner.Client, vault.ListTokensParams{}); n != 60 || results[0].Row != 41 {
 		t.Errorf("got %d tokens and first row %d, want 60 and 41", n, results[0].Row)
 	}
-	// Under another name they are other rows, and an id that has other content is taken.
+	// Under another name the rows are different rows, and an id with other content
+	// is taken.
 	opts = &vault.ImportOptions{Name: "other.csv", Resumed: true}
 	wantOutcomes(t, imported(t, v.Owner.Client, rowsOf(aText("row-0", "something else")), opts), "1 failed map[id:[is the id of another token]] ")
 	imported(t, v.Owner.Client, rowsOf(vault.TokenParams{Type: vault.TypeGeneric, Data: "value 1"}), opts)
@@ -204,8 +205,8 @@ func TestImportResumes(t *testing.T) {
 	}
 }
 
-// TestImportBadRowAnywhere puts a bad row in each position around the ends of a
-// batch: all others are imported.
+// TestImportBadRowAnywhere puts a bad row at each position around the ends of a
+// batch and checks that all other rows are imported.
 func TestImportBadRowAnywhere(t *testing.T) {
 	t.Parallel()
 	const n = 2003
@@ -239,7 +240,7 @@ func TestImportBadRowAnywhere(t *testing.T) {
 	}
 }
 
-// TestImportEnds ends imports for reasons that are not a row's.
+// TestImportEnds ends imports for reasons other than a bad row.
 func TestImportEnds(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
@@ -281,7 +282,7 @@ func TestImportEnds(t *testing.T) {
 	}
 }
 
-// endless gives rows without end.
+// endless returns an infinite iterator over rows.
 func endless(prefix string) iter.Seq2[vault.TokenParams, error] {
 	return func(yield func(vault.TokenParams, error) bool) {
 		for i := 0; yield(aText(fmt.Sprintf("%s-%d", prefix, i), "x"), nil); i++ {
@@ -289,8 +290,8 @@ func endless(prefix string) iter.Seq2[vault.TokenParams, error] {
 	}
 }
 
-// TestImportAsks rights for each row.
-func TestImportAsks(t *testing.T) {
+// TestImportNeedsRightsForEachRow checks that an import requires rights for each row.
+func TestImportNeedsRightsForEachRow(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
 	c := private(t, v, rule(1, "/mine/", vault.TransformMask, "token:create", "token:update"))
@@ -304,8 +305,8 @@ func TestImportAsks(t *testing.T) {
 	wantOutcomes(t, results, "1 created own", "2 failed map[] "+fmt.Sprintf(needs, "create"), "3 failed map[] "+fmt.Sprintf(needs, "update"), "4 updated own")
 }
 
-// TestImportWork gives each row a budget of its own.
-func TestImportWork(t *testing.T) {
+// TestImportRowsHaveSeparateBudgets checks that each row has its own budget for expressions.
+func TestImportRowsHaveSeparateBudgets(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
 	heavy := func(id string) vault.TokenParams {
@@ -323,8 +324,8 @@ func TestImportWork(t *testing.T) {
 	}
 }
 
-// TestImportInsideOnce cannot be.
-func TestImportInsideOnce(t *testing.T) {
+// TestImportInsideOnceIsRefused checks that an import inside Once is refused.
+func TestImportInsideOnceIsRefused(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
 	_, _, err := v.Owner.Once(t.Context(), vault.IdempotencyKey{Key: "k"}, func(ctx context.Context, c *vault.Owner) (vault.StoredResponse, error) {
@@ -338,8 +339,8 @@ func TestImportInsideOnce(t *testing.T) {
 	}
 }
 
-// TestImportAndExportReadLittleAhead: neither an import nor an export runs far ahead of
-// its caller, so that large rows do not fill the memory.
+// Neither an import nor an export runs far ahead of its caller, so that large rows
+// do not fill the memory.
 func TestImportAndExportReadLittleAhead(t *testing.T) {
 	t.Parallel()
 	v, store := spied(t)
@@ -361,7 +362,7 @@ func TestImportAndExportReadLittleAhead(t *testing.T) {
 		}
 		settled++
 	}
-	// A batch is a mebibyte. One is written while the next is gathered.
+	// A batch is 1 MiB. One batch is written while the next is collected.
 	if settled != rows || most > 3*(1<<20)/size {
 		t.Errorf("%d rows in, and %d at once", settled, most)
 	}
@@ -372,8 +373,8 @@ func TestImportAndExportReadLittleAhead(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// Four mebibytes are read at once. There are two such pages before the one
-		// that the caller goes through.
+		// A page is 4 MiB. Two pages are read ahead of the page that the caller
+		// consumes.
 		if n := ahead.Add(-1); n > 3*(4<<20)/size {
 			t.Errorf("%d rows are read before row %d is taken", n, read)
 		}
@@ -384,9 +385,10 @@ func TestImportAndExportReadLittleAhead(t *testing.T) {
 	}
 }
 
-// TestResumedImportTellsNothing imports guesses under the id of a token that the
-// caller may not read. It learns that the id is taken, and nothing about the data.
-func TestResumedImportTellsNothing(t *testing.T) {
+// TestResumedImportRevealsNothing imports guesses under the id of a token that the
+// caller may not read. The caller learns that the id is taken, and nothing about
+// the data.
+func TestResumedImportRevealsNothing(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
 	secret := aText("known-id", "the secret")
@@ -426,7 +428,7 @@ func exported(t testing.TB, c *vault.Client, query string) []string {
 	return lines
 }
 
-// TestExportImport moves tokens from one vault to another, and back once more.
+// TestExportImport moves tokens from one vault to another and back.
 func TestExportImport(t *testing.T) {
 	t.Parallel()
 	from, to := vaulttest.New(t), vaulttest.New(t)
@@ -472,7 +474,8 @@ func TestExportImport(t *testing.T) {
 	}
 }
 
-// TestExportRights leaves out what the client may not see in clear.
+// TestExportRights checks that an export leaves out tokens that the client may not
+// see in plaintext.
 func TestExportRights(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
@@ -502,7 +505,7 @@ func TestExportRights(t *testing.T) {
 	}
 }
 
-// TestExportOfMany goes over the ends of pages, and stops where its loop does.
+// TestExportOfMany exports several pages, and stops when the loop stops.
 func TestExportOfMany(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
@@ -540,10 +543,10 @@ func TestExportOfMany(t *testing.T) {
 	wantError(t, "canceled", ended, context.Canceled)
 }
 
-// A caller with token:create gives guesses of a stored value the id of its own
-// token, so that nothing can be created. A hit must look like a miss, for every way
-// in which a row can be refused.
-func TestRefusedTokensTellNothingAboutValues(t *testing.T) {
+// A caller with token:create tries guesses of a stored value under the id of its
+// own token, so that nothing can be created. A right guess must look like a wrong
+// one, for every reason to refuse a row.
+func TestRefusedTokensRevealNothing(t *testing.T) {
 	t.Parallel()
 	const secret, guess = "4242424242424242", "4111111111111111"
 	yes := true
@@ -584,8 +587,8 @@ func TestRefusedTokensTellNothingAboutValues(t *testing.T) {
 	}
 }
 
-// Each batch with refused or skipped rows has an entry in the log that counts
-// them, since those rows leave no other.
+// Each batch with refused or skipped rows has a log entry that counts them, because
+// those rows leave no other entry.
 func TestImportLogsRefusedAndSkippedRows(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)

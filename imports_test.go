@@ -31,7 +31,7 @@ import (
 
 const module = "github.com/seed-72ea4aab/vault"
 
-// listed is what go list says of a package.
+// listed is the output of go list for a package.
 type listed struct {
 	ImportPath string
 	Imports    []string
@@ -57,24 +57,26 @@ func listPackages(t *testing.T) map[string]listed {
 	}
 }
 
-// below are the rooms that every feature stands on: one operation, what it needs,
-// and the languages of tokens.
+// below are the internal packages that every feature uses: operations and their
+// dependencies, and the languages of tokens.
 var below = []string{
 	"internal/core", "internal/fault", "internal/access", "internal/admission", "internal/audit", "internal/budget", "internal/expr", "internal/find",
 	"internal/form", "internal/ids", "internal/jsonx", "internal/kept", "internal/limits", "internal/query", "internal/seal", "internal/sealed",
 	"internal/token", "storage", "github.com/google/uuid",
 }
 
-// feature returns what a feature may import: the rooms below, and other features.
+// feature returns what a feature may import: the packages below, and other
+// features.
 func feature(others ...string) []string { return append(others, below...) }
 
-// mayImport says what each package may import directly, besides the standard
-// library: packages of this module by their folder, "." for the root, and others by
-// their path. A folder or a module stands for all packages in it, except ".".
+// mayImport lists what each package may import directly, besides the standard
+// library. Packages of this module are named by their folder, "." for the root, and
+// other packages by their path. A folder or a module stands for all packages in it,
+// except ".".
 var mayImport = map[string][]string{
 	".": {"evidence", "storage", "script", "internal", "github.com/google/uuid", "golang.org/x/mod"},
 
-	// Contracts, and those who fulfil them.
+	// Contracts and their implementations.
 	"storage":                            {},
 	"script":                             {},
 	"storage/internal/direct":            {},
@@ -193,9 +195,8 @@ func folder(path string) string {
 	return strings.TrimPrefix(path, module+"/")
 }
 
-// TestImports holds the arrows between the packages: who may know whom. The
-// trust boundary is one of them: a backend that cannot import a type cannot name
-// it.
+// TestImports checks the dependencies between packages. They include the trust
+// boundary: a backend that cannot import a type cannot use it.
 func TestImports(t *testing.T) {
 	t.Parallel()
 	all := listPackages(t)
@@ -221,13 +222,14 @@ func TestImports(t *testing.T) {
 	}
 	for path := range mayImport {
 		if !own[path] {
-			t.Errorf("mayImport has a row for %s, which is no package", path)
+			t.Errorf("mayImport has a row for %s, which is not a package", path)
 		}
 	}
 }
 
-// TestNeverReached holds what a package must not depend on by any way.
-func TestNeverReached(t *testing.T) {
+// TestForbiddenDependencies checks the packages that a package must not depend on, even
+// indirectly.
+func TestForbiddenDependencies(t *testing.T) {
 	t.Parallel()
 	all := listPackages(t)
 	never := map[string][]string{
@@ -245,7 +247,7 @@ func TestNeverReached(t *testing.T) {
 	for path, not := range never {
 		p, ok := all[strings.TrimSuffix(module+"/"+path, "/")]
 		if !ok {
-			t.Errorf("%s is no package", path)
+			t.Errorf("%s is not a package", path)
 		}
 		for _, dep := range p.Deps {
 			if slices.Contains(not, dep) {
@@ -253,8 +255,8 @@ func TestNeverReached(t *testing.T) {
 			}
 		}
 	}
-	// A room behind the front does not know the front. The exceptions are the server, a
-	// program around the vault, and intxtest, a suite of tests.
+	// Internal packages do not import the root package. The exceptions are the
+	// server, a program around the vault, and intxtest, a test suite.
 	outside := []string{"internal/serve", "internal/intxtest"}
 	for path, p := range all {
 		room := strings.HasPrefix(folder(path), "internal/") || folder(path) == "script" || strings.HasPrefix(folder(path), "storage")
@@ -328,7 +330,7 @@ func requiredVersion(t *testing.T) string {
 		}
 	}
 	if strings.HasPrefix(version, "v0.0.0") || version == "" {
-		t.Fatalf("the modules require version %q of the vault, which will never be released", version)
+		t.Fatalf("the modules require version %q of the vault, which is not a release version", version)
 	}
 	return version
 }
@@ -342,8 +344,8 @@ func tagsOf(version string) []string {
 	return tags
 }
 
-// goAsUser runs the go command in a folder of a user. It knows the clone under the
-// name of the repository, and has a module cache of its own.
+// goAsUser runs the go command in a user's folder. The clone has the name of the
+// repository, and the user has a separate module cache.
 func goAsUser(t *testing.T, folder, clone string, args ...string) string {
 	t.Helper()
 	cache, err := exec.CommandContext(t.Context(), "go", "env", "GOMODCACHE").Output()
@@ -364,7 +366,7 @@ func goAsUser(t *testing.T, folder, clone string, args ...string) string {
 	return out.String()
 }
 
-// goProxy is where modules come from that are not in the cache.
+// goProxy returns the source of modules that are not in the cache.
 func goProxy(t *testing.T) string {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), "go", "env", "GOPROXY").Output()
@@ -381,8 +383,8 @@ func writeGoFile(t *testing.T, folder, name, text string) {
 	}
 }
 
-// Every method of a client that takes a context is a verb of the same name, and
-// every verb is a method, or a part of other work.
+// Every method of Client that takes a context is a verb of the same name, and every
+// verb is a method or a part of other work.
 func TestVerbsAreMethods(t *testing.T) {
 	t.Parallel()
 	file, err := parser.ParseFile(token.NewFileSet(), "internal/verbs/verbs.go", nil, parser.SkipObjectResolution)
@@ -413,13 +415,13 @@ func TestVerbsAreMethods(t *testing.T) {
 	inside := []string{"RoundTripper", "Work", "FindProxy"}
 	for variable, name := range named {
 		if _, ok := client.MethodByName(name); !ok && !slices.Contains(inside, name) {
-			t.Errorf("%s names %s, which is no method", variable, name)
+			t.Errorf("%s names %s, which is not a method", variable, name)
 		}
 	}
 }
 
-// No API key has a method that only the tenant itself may call.
-func TestOwnerHasWhatKeysAreRefused(t *testing.T) {
+// Methods that only the tenant itself may call belong to Owner.
+func TestOwnerHasTheMethodsThatKeysAreRefused(t *testing.T) {
 	t.Parallel()
 	client, owner := reflect.TypeFor[*vault.Client](), reflect.TypeFor[*vault.Owner]()
 	only := 0
@@ -457,8 +459,8 @@ func TestAPIListsWhatItLeavesOut(t *testing.T) {
 	}
 }
 
-// A type of a room has the fields and the JSON of its type in this package.
-func TestRoomsHaveTheSameTypes(t *testing.T) {
+// An internal type has the same fields and JSON as its type in this package.
+func TestInternalTypesMatchPublicTypes(t *testing.T) {
 	t.Parallel()
 	for _, pair := range [][2]reflect.Type{
 		{reflect.TypeFor[vault.Token](), reflect.TypeFor[tokens.Token]()},

@@ -74,7 +74,8 @@ func TestCardDataValue(t *testing.T) {
 	}
 }
 
-// sharedDatabases open a store, and a pool of the application on its database.
+// sharedDatabases open a store, and the application's own connection pool to its
+// database.
 var sharedDatabases = map[string]func(t *testing.T) (Storage, *sql.DB){
 	"sqlite": func(t *testing.T) (Storage, *sql.DB) {
 		store, err := sqlite.OpenOptions(t.Context(), filepath.Join(t.TempDir(), "vault.db"), &sqlite.Options{WriteWait: 100 * time.Millisecond})
@@ -107,7 +108,7 @@ type sharedStore interface {
 	storage.TxStorage
 }
 
-// refusals tells of the first writes that could not be made.
+// refusals reports the first writes that were refused.
 type refusals struct {
 	sharedStore
 	refused chan struct{}
@@ -124,9 +125,9 @@ func (r *refusals) Write(ctx context.Context, ch *storage.Change) error {
 	return err
 }
 
-// TestRotationWaitsForATransaction keeps a transaction open through a rotation,
-// which is refused several writes meanwhile, and reads the token afterwards. The
-// horizon is set to nothing, which only this package can do.
+// TestRotationWaitsForATransaction keeps a transaction open during a rotation,
+// whose writes are refused several times, and reads the token afterwards. The
+// horizon is set to zero, which only this package can do.
 func TestRotationWaitsForATransaction(t *testing.T) {
 	t.Parallel()
 	for name, open := range sharedDatabases {
@@ -190,8 +191,8 @@ func TestRotationWaitsForATransaction(t *testing.T) {
 	}
 }
 
-// TestTransactionAcrossARotation begins to write after the keys that this node
-// has read were replaced by another: what it seals is sealed again.
+// TestTransactionAcrossARotation starts to write after a rotation has replaced the
+// keys that this node has read. Its writes are sealed again.
 func TestTransactionAcrossARotation(t *testing.T) {
 	t.Parallel()
 	for name, open := range sharedDatabases {
@@ -322,7 +323,7 @@ type slowStore struct {
 	late   atomic.Int32
 }
 
-// tenSecondsPass makes everything late that is under way.
+// tenSecondsPass makes all current work late.
 func (s *slowStore) tenSecondsPass() {
 	now := time.Now()
 	s.moment.Store(&now)
@@ -375,7 +376,7 @@ func begun(t *testing.T, c *Client) *core.Op {
 	return op
 }
 
-// prepared returns a batch that is to create one token, sealed already.
+// prepared returns a sealed batch that creates one token.
 func prepared(t *testing.T, op *core.Op, p TokenParams) *tokens.Batch {
 	t.Helper()
 	b, item, bad, inside := tokens.NewBatch(op, 1), &tokens.Item{}, &form.Problems{}, p.inside()
@@ -388,8 +389,7 @@ func prepared(t *testing.T, op *core.Op, p TokenParams) *tokens.Batch {
 	return b
 }
 
-// A read that takes longer than keys may be used is answered, with its entries
-// in the log.
+// A read that takes longer than keys may be used succeeds, with its log entries.
 func TestSlowReadIsNotTooLate(t *testing.T) {
 	t.Parallel()
 	v, store, tenant := slow(t, Config{})
@@ -410,8 +410,8 @@ func TestSlowReadIsNotTooLate(t *testing.T) {
 	}
 }
 
-// What was sealed too long ago is sealed again, also when a rotation has
-// replaced the key meanwhile.
+// A write that was sealed too long ago is sealed again, even if a rotation has
+// replaced the key.
 func TestSlowWriteIsSealedAgain(t *testing.T) {
 	t.Parallel()
 	for name, rotates := range map[string]bool{"slow": false, "slow, and a rotation": true} {
@@ -438,7 +438,7 @@ func TestSlowWriteIsSealedAgain(t *testing.T) {
 	}
 }
 
-// refusingStore answers the first creates with errors.
+// refusingStore fails the first creates.
 type refusingStore struct {
 	storage.Storage
 	errs   []error
@@ -459,7 +459,7 @@ func (s *refusingStore) Write(ctx context.Context, ch *storage.Change) error {
 }
 
 // A batch that is late, sealed again, and then refused because of an id is written
-// under the newest keys, with all of its tokens.
+// under the newest keys, with all its tokens.
 func TestRefusedBatchIsSealedUnderNewKeys(t *testing.T) {
 	t.Parallel()
 	db, err := sqlite.Open(t.Context(), ":memory:")
@@ -504,7 +504,7 @@ func TestRefusedBatchIsSealedUnderNewKeys(t *testing.T) {
 	}
 }
 
-// slowRuntime takes longer over a piece of code than keys may be used unread.
+// slowRuntime takes longer to check code than keys may be used unread.
 type slowRuntime struct {
 	Runtime
 	during func()
@@ -513,7 +513,7 @@ type slowRuntime struct {
 func (r *slowRuntime) Check(context.Context, script.Program) error { r.during(); return nil }
 func (r *slowRuntime) Close() error                                { return nil }
 
-// Code that takes long to check is stored all the same.
+// Code whose check takes long is stored all the same.
 func TestSlowCheckOfCodeIsNotTooLate(t *testing.T) {
 	t.Parallel()
 	runtime := &slowRuntime{}
@@ -534,8 +534,8 @@ func TestSlowCheckOfCodeIsNotTooLate(t *testing.T) {
 	}
 }
 
-// slowWork writes through a client everything that can be sealed, and lets then
-// happen what the test wants.
+// slowWork writes everything that can be sealed through a client, and then calls a
+// function of the test.
 func slowWork(reactor uuid.UUID, then func(*core.Pending) error) func(context.Context, *Owner) (StoredResponse, error) {
 	return func(ctx context.Context, c *Owner) (StoredResponse, error) {
 		_, err := c.CreateToken(ctx, TokenParams{ID: "made", Type: TypeCard, Data: CardData{Number: "4242424242424242", CVC: "987"}})
@@ -553,8 +553,8 @@ func slowWork(reactor uuid.UUID, then func(*core.Pending) error) func(context.Co
 	}
 }
 
-// Work that takes longer than its keys may be used is not done in vain: with
-// effects outside of the database it cannot be done again.
+// Work that takes longer than its keys may be used still succeeds, because work
+// with effects outside the database cannot be repeated.
 func TestHeldWritesAreNotTooLate(t *testing.T) {
 	t.Parallel()
 	for name, lease := range map[string]time.Duration{"at once": 0, "leased": time.Hour} {
@@ -582,7 +582,7 @@ func heldWorkSurvives(t *testing.T, lease time.Duration, rotates bool) {
 			return errors.New("the work is done again")
 		}
 		for _, ch := range h.Changes() {
-			ch.Before = time.Now().Add(-time.Second) // what ten seconds of work come to
+			ch.Before = time.Now().Add(-time.Second) // as after ten seconds of work
 		}
 		if rotates {
 			return v.RotateDataKeys(ctx, tenant, nil)
@@ -601,16 +601,15 @@ func heldWorkSurvives(t *testing.T, lease time.Duration, rotates bool) {
 		t.Errorf("the application: %v", err)
 	}
 	if _, replayed, err := c.Once(ctx, IdempotencyKey{Key: "k", Lease: lease}, work); err != nil || !replayed {
-		t.Errorf("the answer: replayed %v, %v", replayed, err)
+		t.Errorf("the response: replayed %v, %v", replayed, err)
 	}
-	// A rotation opens everything that there is, the job too.
+	// A rotation opens every sealed row, including the job.
 	if err := v.RotateDataKeys(ctx, tenant, nil); err != nil {
 		t.Errorf("the rotation after it: %v", err)
 	}
 }
 
-// What the work changed is not too late either, while nobody else has changed
-// it: a rotation does.
+// Changes of rows are not too late either if only a rotation has changed the rows.
 func TestHeldUpdatesAreNotTooLate(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
@@ -675,7 +674,7 @@ func leased(t *testing.T, payload runs.Job) (*Vault, uuid.UUID, storage.Job) {
 	return v, tenant.ID, lease(t, v, tenant.ID)
 }
 
-// panicking is a runtime that fails as no runtime should.
+// panicking is a runtime that panics.
 type panicking struct{}
 
 func (panicking) Check(context.Context, script.Program) error { return nil }
@@ -695,8 +694,8 @@ func lease(t *testing.T, v *Vault, tenant uuid.UUID) storage.Job {
 	return jobs[0]
 }
 
-// A job that runs while keys are rotated stays readable: a longer lease never
-// brings back what was sealed under the old key.
+// A job that runs during a rotation stays readable: extending its lease never
+// restores what was sealed under the old key.
 func TestLeaseOutlivesARotation(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
@@ -720,13 +719,13 @@ func TestLeaseOutlivesARotation(t *testing.T) {
 			}
 			left, err := v.store.SealedRows(ctx, storage.SealedFilter{Tenant: storage.ID(tenant), Kind: storage.SealedJobs, KeyBelow: 2, Limit: 10})
 			if err != nil || len(left) != 0 {
-				t.Errorf("%d jobs are sealed under a key that is no more, %v", len(left), err)
+				t.Errorf("%d jobs are sealed under a destroyed key, %v", len(left), err)
 			}
 		})
 	}
 }
 
-// A callback that is acknowledged late is acknowledged all the same.
+// A callback that is acknowledged late still counts as delivered.
 func TestSlowReceiverIsCalledOnce(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
@@ -740,12 +739,12 @@ func TestSlowReceiverIsCalledOnce(t *testing.T) {
 	}
 	late = func() { state.ReadAt = state.ReadAt.Add(-keyring.MaxAge - time.Second) } // as if the receiver had taken its time
 	if err := v.runs.CarryOut(ctx, &job); err != nil {
-		t.Errorf("delivered, but not forgotten: %v", err)
+		t.Errorf("delivered, but not deleted: %v", err)
 	}
 }
 
-// unsureStore applies a change, and says that it came too late to know: as a
-// server does that goes on with a statement whose connection was given up.
+// unsureStore applies a change and reports that the outcome is unknown, like a
+// server that continues a statement after its connection was closed.
 type unsureStore struct {
 	storage.Storage
 	armed atomic.Bool
@@ -765,8 +764,8 @@ func (s *unsureStore) Write(ctx context.Context, ch *storage.Change) error {
 	return err
 }
 
-// A create that outlives its keys while nobody knows whether it was applied is
-// sealed again, and is still the same change: it is made once.
+// A create with an unknown outcome that outlives its keys is sealed again as the
+// same change, so it is made once.
 func TestUnsureCreateIsMadeOnce(t *testing.T) {
 	t.Parallel()
 	db, err := sqlite.Open(t.Context(), ":memory:")
@@ -795,8 +794,8 @@ func TestUnsureCreateIsMadeOnce(t *testing.T) {
 	}
 }
 
-// A run that a masked client leaves for later stays masked: it never sees
-// plaintext, and does not search by data.
+// A run that a masked client queues stays masked: it never sees plaintext, and does
+// not search by data.
 func TestMaskedRunStaysMasked(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()

@@ -20,8 +20,8 @@ import (
 	"github.com/seed-72ea4aab/vault/vaulttest"
 )
 
-// TestInTx runs the suite of transactions on both databases through three drivers of
-// database/sql. The module vaultpgx runs it on transactions of pgx.
+// TestInTx runs the transaction suite on both databases through three database/sql
+// drivers. Module vaultpgx runs it on pgx transactions.
 func TestInTx(t *testing.T) {
 	t.Parallel()
 	intxtest.Run(t, shops)
@@ -58,8 +58,8 @@ type unitOfWork struct {
 	c *vault.Owner
 }
 
-// document returns one that becomes many tokens, and is large enough for its
-// tenant's turns.
+// document returns a document that becomes many tokens, and is large enough to need
+// one of its tenant's slots.
 func document() []any {
 	doc := make([]any, 300)
 	for i := range doc {
@@ -68,9 +68,10 @@ func document() []any {
 	return doc
 }
 
-// TestLargeCallsBesideATransaction has large changes of a tenant wait for a
-// transaction of the same tenant, which makes a large change itself. It is not
-// held up, and those that wait end with ErrUnavailable, one after the other.
+// TestLargeCallsBesideATransaction lets large changes of a tenant wait for a
+// transaction of the same tenant, which makes a large change itself. The
+// transaction is not delayed, and the waiting changes fail with ErrUnavailable, one
+// after the other.
 func TestLargeCallsBesideATransaction(t *testing.T) {
 	t.Parallel()
 	s := newShopOnSQLite(t, filepath.Join(t.TempDir(), "shop.db"), nil)

@@ -11,9 +11,9 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/tokens"
 )
 
-// JSON is a JSON value as text. Key order and the text of numbers are those
-// that were stored: 1.10 stays 1.10, and 1e400 is kept though no Go number
-// holds it. A nil JSON is an absent value; JSON null is the text null.
+// JSON is a JSON value as text. Key order and the text of numbers stay as they were
+// stored: 1.10 stays 1.10, and 1e400 is kept although no Go number holds it. A nil
+// JSON is an absent value; JSON null is the text null.
 type JSON json.RawMessage
 
 // Decode stores the value in what dst points to, as json.Unmarshal does.
@@ -24,7 +24,7 @@ func (j JSON) Decode(dst any) error {
 	return json.Unmarshal(j, dst)
 }
 
-// MarshalJSON returns the text, and null for an absent value.
+// MarshalJSON returns the text, or null for an absent value.
 func (j JSON) MarshalJSON() ([]byte, error) { return json.RawMessage(j).MarshalJSON() }
 
 // UnmarshalJSON keeps a copy of the text.
@@ -33,16 +33,15 @@ func (j *JSON) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// String returns the text. A JSON is the value itself, as a string would be, so
-// fmt and slog show it in clear: log the [Token] that it belongs to, which does
-// not show it.
+// String returns the text. A JSON is the value itself, so fmt and slog show it in
+// plaintext. To log safely, log the [Token] that it belongs to.
 func (j JSON) String() string { return string(j) }
 
-// EncodeJSON returns a value as JSON, as the methods of [Client] read it: a
-// [JSON] and a json.RawMessage are JSON text, and everything else is encoded as
-// encoding/json does, but without escapes for HTML. Text that is not JSON, a
-// value that cannot be written as JSON, and a []byte, which does not say what it
-// holds, are an [InvalidError].
+// EncodeJSON returns a value as JSON, by the same rules as the methods of [Client].
+// A [JSON] and a json.RawMessage are JSON text. Other values are encoded by
+// encoding/json, without escapes for HTML. Text that is not JSON, and a value that
+// cannot be written as JSON, are an [InvalidError]. So is a []byte, because it is
+// unclear what it holds.
 func EncodeJSON(x any) (JSON, error) {
 	v, err := parseJSON("", x)
 	if err != nil {
@@ -54,8 +53,8 @@ func EncodeJSON(x any) (JSON, error) {
 	return v.JSON(), nil
 }
 
-// plainJSON returns a value that a caller gave as rooms read it: JSON text as a
-// json.RawMessage, and a card without reflection.
+// plainJSON converts a caller's value for the internal packages: JSON text becomes
+// a json.RawMessage, and a card is converted without reflection.
 func plainJSON(x any) any {
 	switch x := x.(type) {
 	case JSON:
@@ -69,7 +68,7 @@ func plainJSON(x any) any {
 	return x
 }
 
-// publicJSON returns what a room gives as a value of a caller.
+// publicJSON converts a value of the internal packages for the caller.
 func publicJSON(x any) any {
 	if text, ok := x.(json.RawMessage); ok {
 		return JSON(text)
@@ -77,7 +76,7 @@ func publicJSON(x any) any {
 	return x
 }
 
-// parseJSON reads a Go value or JSON text that a caller gave for a field.
+// parseJSON reads a Go value or JSON text that a caller passed for a field.
 func parseJSON(path string, x any) (jsonx.Value, error) { return core.ParseJSON(path, plainJSON(x)) }
 
 // readObject reads a JSON object strictly: an unknown field, a duplicate key or
@@ -86,8 +85,8 @@ func readObject(text []byte, read func(*form.Reader)) error {
 	return public(fault.Of(form.ReadText(text, read)))
 }
 
-// PageParams asks for a page of a list. Zero values mean the first page and
-// the default size of 20; a page holds at most 100 items, and no more bytes than
+// PageParams selects a page of a list. Zero values mean the first page and the
+// default size of 20. A page holds at most 100 items, and at most
 // [Config.MaxPageBytes].
 type PageParams struct {
 	Page int
@@ -100,8 +99,8 @@ func (p PageParams) normal() (PageParams, error) {
 	return p, err
 }
 
-// readPage reads page and size. A zero that is given is out of bounds, unlike
-// one that is not.
+// readPage reads page and size. An explicit zero is out of bounds, but an absent
+// field is not.
 func readPage(r *form.Reader) PageParams {
 	return PageParams{Page: readCount(r, "page"), Size: readCount(r, "size")}
 }
@@ -120,14 +119,15 @@ type Page[T any] struct {
 	Data       []T        `json:"data"`
 }
 
-// Pagination says where a page stands in its list.
+// Pagination is the position of a page in its list.
 type Pagination struct {
 	TotalItems int `json:"total_items"` // over all pages
 	PageNumber int `json:"page_number"`
 	PageSize   int `json:"page_size"`
 	TotalPages int `json:"total_pages"`
-	// TotalIsCapped means that there are more items than TotalItems says: counting
-	// stopped there. In JSON it is "total_is_exact": false, and otherwise left out.
+	// TotalIsCapped means that there are more items than TotalItems, because
+	// counting stopped there. In JSON it is "total_is_exact": false, and otherwise
+	// left out.
 	TotalIsCapped bool `json:"total_is_exact,omitempty"`
 }
 
@@ -144,8 +144,8 @@ func (p Pagination) MarshalJSON() ([]byte, error) {
 	return json.Marshal(out)
 }
 
-// UnmarshalJSON reads the JSON form. Fields that it does not know are ignored: a
-// later version may have more.
+// UnmarshalJSON reads the JSON form. Unknown fields are ignored, because a later
+// version may add fields.
 func (p *Pagination) UnmarshalJSON(data []byte) error {
 	type plain Pagination
 	in := struct {
@@ -166,7 +166,7 @@ func newPage[T any](p PageParams, total int) *Page[T] {
 	}
 }
 
-// cappedPage is newPage for a total that was counted only as far as it is shown.
+// cappedPage is newPage for a total that was counted only up to tokens.MaxTotal+1.
 func cappedPage[T any](p PageParams, total int) *Page[T] {
 	page := newPage[T](p, min(total, tokens.MaxTotal))
 	page.Pagination.TotalIsCapped = total > tokens.MaxTotal

@@ -25,8 +25,8 @@ import (
 	"github.com/seed-72ea4aab/vault/vaulttest"
 )
 
-// TestParamsSurviveTheirJSONForm writes parameters and reads them back: what
-// comes over HTTP is what was given.
+// TestParamsSurviveTheirJSONForm encodes parameters and decodes them again, so that
+// HTTP does not change them.
 func TestParamsSurviveTheirJSONForm(t *testing.T) {
 	t.Parallel()
 	yes := true
@@ -76,8 +76,8 @@ func wantJSON(t *testing.T, given json.Marshaler, want string) {
 	}
 }
 
-// TestParamsThatAreNotJSON finds that raw JSON is checked before it becomes a
-// part of something larger, where it could pass for other fields.
+// TestParamsThatAreNotJSON checks that raw JSON is validated before it becomes part
+// of a larger document, where it could inject other fields.
 func TestParamsThatAreNotJSON(t *testing.T) {
 	t.Parallel()
 	for field, given := range map[string]json.Marshaler{
@@ -108,8 +108,8 @@ func TestEncodeJSON(t *testing.T) {
 
 const secret = "S3cr3t"
 
-// secrets returns a value of each type that must not print, with a secret in
-// every field that is not a name or an id.
+// secrets returns a value of each type that must not print, with a secret in every
+// field except names and ids.
 func secrets() []printable {
 	id := uuid.MustParse("11111111-2222-3333-4444-555555555555")
 	card := vault.CardData{Number: secret, ExpirationMonth: 1, ExpirationYear: 2030, CVC: secret}
@@ -145,7 +145,7 @@ func secrets() []printable {
 	}
 }
 
-// printable is a value in everything that it may be held by.
+// printable is a value inside everything that may hold it.
 type printable struct {
 	value, pointer any
 	held           map[string]any
@@ -207,7 +207,7 @@ func TestValuesDoNotLog(t *testing.T) {
 	}
 }
 
-// Programs read data through JSON, and tests compare it: both work as ever.
+// Programs can still read data through JSON, and tests can still compare it.
 func TestValuesStillEncodeAndCompare(t *testing.T) {
 	t.Parallel()
 	tok := vault.Token{ID: "a", Data: vault.JSON(`"S3cr3t"`)}
@@ -233,8 +233,8 @@ func leaksNot(t *testing.T, what, printed string) {
 	}
 }
 
-// A []byte may be JSON text, other text or neither, so every operation that takes
-// a value refuses it and says what to write instead.
+// A []byte may be JSON text, other text or neither. So every operation that takes a
+// value refuses it, and the error names the alternatives.
 func TestBytesAreRefused(t *testing.T) {
 	t.Parallel()
 	v, ctx, raw := vaulttest.New(t), t.Context(), []byte(`"4242"`)
@@ -275,7 +275,7 @@ func repeated(elem string, n int) vault.JSON {
 
 var ones = repeated("1", 130)
 
-// gone is the context of a caller who leaves after so many looks at it.
+// gone is a context that ends after a number of checks.
 type gone struct {
 	context.Context
 	after atomic.Int64
@@ -305,8 +305,9 @@ func TestExpressionsOfARequestShareABudget(t *testing.T) {
 	}
 }
 
-// TestTokensOfADocumentShareABudget: 40 tokens take what 5 do not. The first
-// that finds nothing left is named, and no other is looked at.
+// TestTokensOfADocumentShareABudget creates 40 tokens that exceed a budget which 5
+// do not. The error names the first token over the budget, and later tokens are not
+// evaluated.
 func TestTokensOfADocumentShareABudget(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
@@ -330,7 +331,7 @@ func TestTokensOfADocumentShareABudget(t *testing.T) {
 	wantFields(t, "the third", err, "[2].fingerprint_expression")
 }
 
-// Each token of a batch brings steps of its own.
+// Each token of a batch adds to the budget.
 func TestALargeBatchOfExpressionsPasses(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
@@ -360,7 +361,7 @@ func TestMasksAreCheckedWhenTheyAreWritten(t *testing.T) {
 	}
 }
 
-func TestWorkEndsWhenTheCallerHasGone(t *testing.T) {
+func TestWorkEndsWhenTheContextEnds(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
 	tok := create(t, v.Private, vault.TokenParams{Type: vault.TypeGeneric, Data: ones})
@@ -390,20 +391,20 @@ func TestWorkEndsWhenTheCallerHasGone(t *testing.T) {
 		wantError(t, what, do(caller), vault.ErrInvalid)
 		looks := 1<<30 - caller.after.Load()
 		if looks < 300 {
-			t.Errorf("%s looks for its caller only %d times", what, looks)
+			t.Errorf("%s checks its context only %d times", what, looks)
 		}
 		caller.after.Store(looks - 100) // in the middle of the evaluation
 		if err := do(caller); !errors.Is(err, context.Canceled) || errors.Is(err, vault.ErrInvalid) {
-			t.Errorf("%s, when the caller has gone: %v", what, err)
+			t.Errorf("%s, after the context ended: %v", what, err)
 		}
 		if after := caller.after.Load(); after < -10 {
-			t.Errorf("%s went on for %d looks", what, -after)
+			t.Errorf("%s continued for %d checks", what, -after)
 		}
 	}
 }
 
-// BenchmarkHostileCreate shows what one small request of the least trusted key
-// can take.
+// BenchmarkHostileCreate measures what one small request of the least trusted key
+// can cost.
 func BenchmarkHostileCreate(b *testing.B) {
 	v := vaulttest.New(b)
 	for name, p := range map[string]vault.TokenParams{
@@ -427,8 +428,8 @@ func BenchmarkHostileCreate(b *testing.B) {
 	}
 }
 
-// FuzzTokenize gives Tokenize any document: what comes out has its structure,
-// and its ids lead back to its values, byte for byte.
+// FuzzTokenize tokenizes arbitrary documents. The result has the structure of the
+// document, and its ids resolve to the values, byte for byte.
 func FuzzTokenize(f *testing.F) {
 	for _, doc := range []string{
 		`null`, `"text"`, `1.10`, `[1e400,{"z":true,"a":[null,"\ud800"]},[]]`, `{"type":"token","data":{"a":[1]}}`,
@@ -447,17 +448,17 @@ func FuzzTokenize(f *testing.F) {
 		}
 		in, err := jsonx.Parse(doc, jsonx.Limits{})
 		if err != nil {
-			t.Fatalf("tokenized what is no JSON: %v", err)
+			t.Fatalf("tokenized invalid JSON: %v", err)
 		}
 		got, err := jsonx.Parse(out, jsonx.Limits{Depth: 1000})
 		if err != nil {
-			t.Fatalf("the answer is no JSON: %v", err)
+			t.Fatalf("the response is not JSON: %v", err)
 		}
 		resolve(t, v.Owner.Client, in, got)
 	})
 }
 
-// resolve checks that a tokenized value leads back to the value.
+// resolve checks that a tokenized value resolves to the original value.
 func resolve(t *testing.T, c *vault.Client, in, out jsonx.Value) {
 	t.Helper()
 	request := in.Kind() == jsonx.Object && !in.Get("type").IsZero() && !in.Get("data").IsZero()
@@ -511,7 +512,7 @@ func reveals(t *testing.T, c *vault.Client, id string, want jsonx.Value) {
 	}
 }
 
-// naiveMerge is RFC 7386 in the words of its authors, on Go values.
+// naiveMerge is the pseudocode of RFC 7386 on Go values.
 func naiveMerge(target, patch any) any {
 	p, ok := patch.(map[string]any)
 	if !ok {
@@ -556,7 +557,7 @@ func FuzzMergePatch(f *testing.F) {
 		} else if change, patchOK := modelOf(patch); patchOK {
 			want = naiveMerge(want, change)
 		} else {
-			return // not by itself a JSON text, though it is one where it stands
+			return // not a JSON text alone, but valid in its place
 		}
 		if !ok {
 			return
@@ -567,7 +568,7 @@ func FuzzMergePatch(f *testing.F) {
 		}
 		result, ok := modelOf(got)
 		if !ok {
-			t.Fatalf("the data is no JSON: %s", got)
+			t.Fatalf("the data is not JSON: %s", got)
 		}
 		if text, _ := json.Marshal(result); string(text) != string(model) {
 			t.Errorf("%s patched with %s is %s, want %s", data, patch, text, model)

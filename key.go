@@ -14,13 +14,13 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/seal"
 )
 
-// AEAD is the master key: it wraps the data keys of the tenants. It has the
-// methods of Tink's AEAD, so any Tink keyset or cloud KMS key fits; [NewKey]
-// and [ParseKey] make a local one, and [JoinKeys] joins several for a change.
+// AEAD is the master key, which wraps the data keys of the tenants. It has the
+// methods of Tink's AEAD, so any Tink keyset or cloud KMS key fits. [NewKey] and
+// [ParseKey] make a local key, and [JoinKeys] joins several keys for a change of
+// the master key.
 //
-// A key that is an [AEADWithContext] too is called with the context of the
-// operation that needs it, so that a KMS is not asked for longer than its caller
-// waits.
+// If the key also implements [AEADWithContext], it is called with the context of
+// the operation, so a call to a KMS ends when its caller stops waiting.
 type AEAD interface {
 	// Encrypt seals plaintext so that it opens only with associatedData.
 	Encrypt(plaintext, associatedData []byte) ([]byte, error)
@@ -28,8 +28,8 @@ type AEAD interface {
 	Decrypt(ciphertext, associatedData []byte) ([]byte, error)
 }
 
-// AEADWithContext is a key whose calls end with a context. It has the methods of
-// Tink's AEADWithContext; [KeyWithContext] makes a master key of it.
+// AEADWithContext is a key whose methods take a context. It has the methods of
+// Tink's AEADWithContext; [KeyWithContext] turns it into a master key.
 type AEADWithContext interface {
 	// EncryptWithContext is Encrypt of [AEAD] with a context.
 	EncryptWithContext(ctx context.Context, plaintext, associatedData []byte) ([]byte, error)
@@ -37,8 +37,8 @@ type AEADWithContext interface {
 	DecryptWithContext(ctx context.Context, ciphertext, associatedData []byte) ([]byte, error)
 }
 
-// KeyWithContext returns a master key of one that takes a context in each call,
-// as those of Tink for a KMS do.
+// KeyWithContext adapts an AEAD whose methods take a context, such as Tink's KMS
+// clients, to a master key.
 func KeyWithContext(key AEADWithContext) AEAD { return withContext{key} }
 
 type withContext struct{ AEADWithContext }
@@ -53,8 +53,8 @@ func (k withContext) Decrypt(ciphertext, associatedData []byte) ([]byte, error) 
 	return k.DecryptWithContext(context.Background(), ciphertext, associatedData)
 }
 
-// Key is a local master key: XAES-256-GCM under 256 random bits. Whoever has
-// it and the database has everything; keep the two apart.
+// Key is a local master key: XAES-256-GCM with a 256-bit random key. Anyone who has
+// it and the database can read everything, so keep the two apart.
 type Key struct {
 	bytes []byte
 	aead  seal.AEAD
@@ -69,7 +69,7 @@ func NewKey() *Key {
 	return k
 }
 
-// ParseKey reads a master key from what [Key.Text] returned. White space
+// ParseKey reads a master key from the text that [Key.Text] returned. White space
 // around it is ignored.
 func ParseKey(text string) (*Key, error) {
 	raw, err := seal.ParseKeyText(strings.TrimSpace(text))
@@ -87,7 +87,7 @@ func newKey(raw []byte) (*Key, error) {
 	return &Key{raw, aead}, nil
 }
 
-// Text returns the key as text, to be kept in a secret store.
+// Text returns the key as text, for a secret store.
 func (k *Key) Text() string {
 	return seal.KeyText(k.bytes)
 }
@@ -98,7 +98,7 @@ func (k *Key) String() string { return seal.KeyPrefix + "(hidden)" }
 // GoString hides the key from %#v.
 func (k *Key) GoString() string { return k.String() }
 
-// errNoKey is for a Key that was declared and never made.
+// errNoKey is returned by a zero Key.
 var errNoKey = errors.New("vault: the master key is empty: get one from NewKey or ParseKey")
 
 // Encrypt implements AEAD.
@@ -117,9 +117,9 @@ func (k *Key) Decrypt(ciphertext, associatedData []byte) ([]byte, error) {
 	return k.aead.Decrypt(ciphertext, associatedData)
 }
 
-// JoinKeys returns a master key that wraps with the first of several and opens what
-// any of them has wrapped. It is for changing from one master key to another:
-// see [Vault.RewrapDataKeys]. A Tink keyset of several keys does the same.
+// JoinKeys returns a master key that wraps with primary and opens what any of the
+// keys has wrapped. It is for changing the master key: see [Vault.RewrapDataKeys].
+// A Tink keyset with several keys does the same.
 func JoinKeys(primary AEAD, others ...AEAD) AEAD {
 	all := []seal.AEAD{primary}
 	for _, other := range others {
@@ -131,26 +131,27 @@ func JoinKeys(primary AEAD, others ...AEAD) AEAD {
 // RotateOptions adjusts a rotation of keys.
 type RotateOptions struct {
 	// Progress is called after each batch with the number of rows that have been
-	// resealed so far. It may be nil.
+	// resealed. It may be nil.
 	Progress func(done int)
-	// User, if set, is the user of the program who wants the rotation, for its
-	// entries in the log: see [Owner.AsUser].
+	// User, if set, is the user of the program who requested the rotation, for its
+	// log entries: see [Owner.AsUser].
 	User string
 }
 
 // RotateDataKeys gives a tenant a new data key, seals everything under it, and
-// destroys the old one. Reads and writes go on meanwhile, on every node.
+// destroys the old key. Reads and writes continue on every node during the
+// rotation.
 //
-// A rotation that was cut off goes on where it stopped when RotateDataKeys is
-// called again: what is already sealed under the new key is passed over. The
-// old key is destroyed only when no node can be using it any more (a node
-// seals with keys that it read at most ten seconds ago, and begins no write
-// later) and a last scan found nothing under it; so a rotation takes at least
-// twelve seconds. It waits for transactions of the application that have changed
-// something of the tenant's (see [Client.InTx]).
+// An interrupted rotation continues where it stopped when RotateDataKeys is called
+// again: rows that are sealed under the new key are skipped. The old key is
+// destroyed only when no node can still use it and a last scan found nothing under
+// it. A node seals with keys that it read at most ten seconds ago and starts no
+// write later, so a rotation takes at least twelve seconds. It waits for
+// transactions of the application that have changed data of the tenant (see
+// [Client.InTx]).
 //
-// Fingerprints and search indexes stay as they are: the key behind them is
-// wrapped again under the master key, never replaced.
+// Fingerprints and search indexes do not change: the key behind them is wrapped
+// again under the master key, never replaced.
 func (v *Vault) RotateDataKeys(ctx context.Context, tenant uuid.UUID, opts *RotateOptions) error {
 	var o rotation.Options
 	if opts != nil {
@@ -161,28 +162,28 @@ func (v *Vault) RotateDataKeys(ctx context.Context, tenant uuid.UUID, opts *Rota
 
 // RotateAllOptions adjusts a rotation of the keys of all tenants.
 type RotateAllOptions struct {
-	// OlderThan, if set, leaves out tenants whose data key was made at or after this
-	// time, unless their rotation was cut off. A rotation that is called again with
-	// the same time goes on where it stopped.
+	// OlderThan, if set, skips tenants whose data key was made at or after this
+	// time, except interrupted rotations. A second call with the same time
+	// continues where the first stopped.
 	OlderThan time.Time
-	// Progress is called when rows were resealed or a tenant is done, by one
-	// goroutine at a time. It may be nil.
+	// Progress is called when rows were resealed or a tenant is done, never
+	// concurrently. It may be nil.
 	Progress func(RotateAllProgress)
 	// User is as in [RotateOptions].
 	User string
 }
 
-// RotateAllProgress is how far a rotation of all tenants has got.
+// RotateAllProgress is the progress of a rotation of all tenants.
 type RotateAllProgress struct {
 	Tenants int // whose old key is destroyed
 	Rows    int // that have been resealed
 }
 
-// RotateAllDataKeys does for all tenants what [Vault.RotateDataKeys] does for one,
-// several at a time. A thousand tenants share one wait of twelve seconds. A tenant
-// that fails does not stop the others: the error joins what went wrong, and calling
-// it again goes on. Set [RotateAllOptions].OlderThan to the time of the first call,
-// and tenants that are done are left alone.
+// RotateAllDataKeys does what [Vault.RotateDataKeys] does, for all tenants and
+// several at a time. A thousand tenants share one wait of twelve seconds. A failing
+// tenant does not stop the others: the error joins all failures, and another call
+// continues. Set [RotateAllOptions].OlderThan to the time of the first call to skip
+// tenants that are done.
 func (v *Vault) RotateAllDataKeys(ctx context.Context, opts *RotateAllOptions) error {
 	var o rotation.AllOptions
 	if opts != nil {
@@ -195,20 +196,20 @@ func (v *Vault) RotateAllDataKeys(ctx context.Context, opts *RotateAllOptions) e
 }
 
 // RewrapDataKeys wraps the keys of every tenant again under the primary master key,
-// while all nodes serve, and last the record by which [Open] recognizes the
-// right master key. So when it has returned nil, the vault opens with the new
-// key alone, and nothing in it is wrapped under another. One that was cut off
-// is finished by calling it again.
+// while all nodes keep serving. Last it wraps the record by which [Open] recognizes
+// the right master key. When it returns nil, the vault opens with the new key
+// alone, and no key in it is wrapped under another. After an interruption, call it
+// again to finish.
 //
-// It is the third step of a change of the master key. Before it, every node has
-// to know the new key, and then to wrap with it, or it would wrap new tenants
-// under the old one or not be able to open them:
+// It is the third step of a change of the master key. First every node has to know
+// the new key, and then every node has to wrap with it. Otherwise a node would wrap
+// new tenants under the old key, or could not open them:
 //
-//	vault.JoinKeys(old, next) // on every node, one after the other
-//	vault.JoinKeys(next, old) // when the last has the first
-//	v.RewrapDataKeys(ctx)     // when the last has the second
-//	next                  // after that, on every node
+//	vault.JoinKeys(old, next) // 1. on every node, one after the other
+//	vault.JoinKeys(next, old) // 2. on every node, when all nodes have step 1
+//	v.RewrapDataKeys(ctx)     // 3. once, when all nodes have step 2
+//	next                      // 4. on every node, after step 3
 //
-// The data keys stay as they are. If the old master key may have
-// leaked, let [Vault.RotateDataKeys] replace them after the second step.
+// The data keys do not change. If the old master key may have leaked, let
+// [Vault.RotateDataKeys] replace them after the second step.
 func (v *Vault) RewrapDataKeys(ctx context.Context) error { return rotation.Rewrap(ctx, v.core) }

@@ -40,7 +40,7 @@ func (c *changing) node(t *testing.T, key vault.AEAD) *vault.Vault {
 	return openVault(t, store, key, vaulttest.NewClock(vaulttest.Start))
 }
 
-// refuses asks that a key does not open the database.
+// refuses checks that a key does not open the database.
 func (c *changing) refuses(t *testing.T, what string, key vault.AEAD) {
 	t.Helper()
 	store, err := sqlite.Open(t.Context(), c.path)
@@ -51,7 +51,7 @@ func (c *changing) refuses(t *testing.T, what string, key vault.AEAD) {
 	wantError(t, what, err, vault.ErrWrongKey)
 }
 
-// serves asks that a node can read, write, and create tenants for the others.
+// serves checks that a node can read, write, and create tenants for the others.
 func serves(t *testing.T, v *vault.Vault, tenants ...uuid.UUID) uuid.UUID {
 	t.Helper()
 	for _, tenant := range tenants {
@@ -61,8 +61,8 @@ func serves(t *testing.T, v *vault.Vault, tenants ...uuid.UUID) uuid.UUID {
 	return tenantOf(t, v).TenantID()
 }
 
-// In each step of a change of the master key all nodes serve, those that are
-// a step behind too; and at the end the old key is not needed.
+// In each step of a change of the master key all nodes serve, including nodes that
+// are a step behind. At the end the old key is not needed.
 func TestMasterKeyIsChangedWhileNodesServe(t *testing.T) {
 	t.Parallel()
 	c := &changing{filepath.Join(t.TempDir(), "vault.db"), vault.NewKey(), vault.NewKey()}
@@ -106,7 +106,7 @@ func TestMasterKeyIsChangedWhileNodesServe(t *testing.T) {
 	same(t, "log", slices.Compact(messages), []string{"Data keys up to 1 wrapped again", "Tenant created"})
 }
 
-// While a tenant's keys cannot be opened, the database asks for the old key.
+// While a tenant's keys cannot be opened, the database still needs the old key.
 func TestRewrapKeysDoesNotLeaveATenantBehind(t *testing.T) {
 	t.Parallel()
 	c := &changing{filepath.Join(t.TempDir(), "vault.db"), vault.NewKey(), vault.NewKey()}
@@ -127,8 +127,7 @@ func TestRewrapKeysDoesNotLeaveATenantBehind(t *testing.T) {
 	c.node(t, c.new)
 }
 
-// service is a master key in a KMS that can be down, or deny what is asked of
-// it.
+// service is a master key in a KMS that can be down or deny a call.
 type service struct {
 	vault.AEAD
 	sealing, opening error
@@ -152,9 +151,9 @@ func (s *service) Decrypt(ciphertext, associatedData []byte) ([]byte, error) {
 	return s.AEAD.Decrypt(ciphertext, associatedData)
 }
 
-// A master key that does not work is not called the wrong one, whatever the
-// error that it gives; and the wrong one is not said to be broken.
-func TestOpenTellsABrokenKeyFromAWrongOne(t *testing.T) {
+// A broken master key is not reported as wrong, whatever its error is, and a wrong
+// key is not reported as broken.
+func TestOpenDistinguishesBrokenAndWrongKeys(t *testing.T) {
 	t.Parallel()
 	down := errors.New("kms: deadline exceeded")
 	right, wrong := vault.NewKey(), vault.NewKey()
@@ -196,9 +195,9 @@ func TestOpenTellsABrokenKeyFromAWrongOne(t *testing.T) {
 	}
 }
 
-// A key that does not work leaves a new database as it was, for the key that
-// does, and a vault without the tenant.
-func TestABrokenKeySetsNothingUp(t *testing.T) {
+// A broken key leaves a new database unchanged for the working key, and creates no
+// tenant.
+func TestBrokenKeyChangesNothing(t *testing.T) {
 	t.Parallel()
 	denied := errors.New("kms: permission denied")
 	for name, key := range map[string]*service{
@@ -236,9 +235,9 @@ type rotating struct {
 	c      *vault.Client
 }
 
-// newRotating opens two nodes. In the short run their rotations do not wait; the
-// nodes then read keys for each operation, because a node with older keys could
-// not write.
+// newRotating opens two nodes. In the short run their rotations do not wait. The
+// nodes then read keys for each operation, because a node with older keys could not
+// write.
 func newRotating(t *testing.T) *rotating {
 	t.Helper()
 	path, gate := filepath.Join(t.TempDir(), "vault.db"), &keyring.Gate{}
@@ -311,8 +310,8 @@ func (r *rotating) below(t *testing.T, version int) int {
 	return n + len(claims)
 }
 
-// Keys are replaced while readers and writers on two nodes go on, after a
-// rotation that was cut off, and the old key is destroyed.
+// Keys are replaced while readers and writers on two nodes continue, after an
+// interrupted rotation, and the old key is destroyed.
 func TestRotateKeysWhileTheVaultServes(t *testing.T) {
 	t.Parallel()
 	r := newRotating(t)
@@ -333,17 +332,18 @@ func TestRotateKeysWhileTheVaultServes(t *testing.T) {
 	}
 	same(t, "version at first", r.ring(t).Version(), 1)
 
-	// The first attempt is cut off after its first batch.
+	// The first attempt is interrupted after its first batch.
 	cut, cancel := context.WithCancel(t.Context())
 	err = r.vaults[0].RotateDataKeys(cut, r.id, &vault.RotateOptions{Progress: func(int) { cancel() }})
 	wantError(t, "a rotation that is cut off", err, context.Canceled)
 	same(t, "version after the cut", r.ring(t).Version(), 2)
 	if !r.ring(t).Retired() || r.below(t, 2) == 0 {
-		t.Error("the cut came too late to prove anything")
+		t.Error("the interruption came too late to prove anything")
 	}
 	get(t, r.c, "tok0")
 
-	// The second goes on where it stopped, while everybody is at work.
+	// The second attempt continues where the first stopped, during reads and
+	// writes.
 	r.clock.Advance(time.Minute)
 	stop := make(chan struct{})
 	var wg, busy sync.WaitGroup
@@ -395,7 +395,7 @@ func TestRotateKeysWhileTheVaultServes(t *testing.T) {
 	same(t, "rows under the old key", r.below(t, 2), 0)
 	place := seal.Place{}
 	if _, err := ring.Open(&place, 1, []byte("anything")); !errors.Is(err, seal.ErrNoKey) {
-		t.Errorf("the old key is still there: %v", err)
+		t.Errorf("the old key still exists: %v", err)
 	}
 	for _, v := range r.vaults {
 		c := v.Tenant(r.id)
@@ -408,7 +408,7 @@ func TestRotateKeysWhileTheVaultServes(t *testing.T) {
 			t.Errorf("search finds %d tokens (%v)", page.Pagination.TotalItems, err)
 		}
 		if _, replayed, err := c.Client.Once(t.Context(), onceKey, creating(&runs, generic)); err != nil || !replayed {
-			t.Errorf("an answer from before: replayed %v, %v", replayed, err)
+			t.Errorf("an earlier response: replayed %v, %v", replayed, err)
 		}
 		authenticated(t, v, app.Key)
 	}
@@ -429,7 +429,7 @@ func TestRotateKeysOfAMissingTenant(t *testing.T) {
 	wantError(t, "rotate", v.RotateDataKeys(t.Context(), uuid.New(), nil), vault.ErrNotFound)
 }
 
-// tampered is a database in the hands of somebody who can write to it.
+// tampered is a database that an attacker can write to.
 type tampered struct {
 	storage.Storage
 	tokens  func([]storage.Token)
@@ -472,8 +472,8 @@ func tamper(t *testing.T) (*vaulttest.Vault, *tampered) {
 	return vaulttest.OpenStorage(t, s, nil), s
 }
 
-// A row whose columns were changed does not open: nobody gets at a token by
-// moving it to a laxer container, or keeps it by moving its end.
+// A row whose columns were changed does not open. So an attacker cannot read a
+// token by moving it to a laxer container, or keep it by moving its expiry.
 func TestChangedRowsDoNotOpen(t *testing.T) {
 	t.Parallel()
 	v, store := tamper(t)
@@ -513,8 +513,8 @@ func TestChangedRowsDoNotOpen(t *testing.T) {
 	get(t, c, "strict")
 }
 
-// Rights are sealed under the key that they belong to: writing another key's
-// hash beside them gives nobody those rights.
+// Rights are sealed under the key that they belong to. Writing another key's hash
+// beside them does not give that key the rights.
 func TestRightsCannotBeMovedToAnotherKey(t *testing.T) {
 	t.Parallel()
 	v, store := tamper(t)
@@ -542,7 +542,7 @@ func TestRightsCannotBeMovedToAnotherKey(t *testing.T) {
 			return rec, key == weak
 		}
 		if c, err := v.Authenticate(t.Context(), v.PublicKey); err == nil {
-			t.Errorf("%s: somebody got in, with token:read: %v", name, c.HasPermission(t.Context(), "token:read") == nil)
+			t.Errorf("%s: a client was accepted, with token:read: %v", name, c.HasPermission(t.Context(), "token:read") == nil)
 		}
 	}
 	store.lookup = nil
@@ -567,13 +567,13 @@ func TestDamagedTenantIsAnError(t *testing.T) {
 					}
 				}
 			}
-			_, err := v.Owner.GetTenant(t.Context()) // reads it anew
+			_, err := v.Owner.GetTenant(t.Context()) // reads it again
 			wantSilent(t, err, "Acme")
 		})
 	}
 }
 
-// What a database gets to see is sealed or hashed.
+// The database sees only sealed or hashed values.
 func TestStorageSeesNoValues(t *testing.T) {
 	t.Parallel()
 	v, store := spied(t)
@@ -614,8 +614,8 @@ func TestStorageSeesNoValues(t *testing.T) {
 	}
 }
 
-// kmsKey is a master key in a service: it can be asked only with a context, and
-// waits for the service while that is slow.
+// kmsKey is a master key in a service. It can be called only with a context, and
+// waits while the service is slow.
 type kmsKey struct {
 	*vault.Key
 	slow  atomic.Pointer[context.CancelFunc] // of the caller who waits, while it is slow
@@ -648,8 +648,8 @@ func (k *kmsKey) DecryptWithContext(ctx context.Context, ciphertext, associatedD
 // onlyContext hides the methods without a context.
 type onlyContext struct{ vault.AEADWithContext }
 
-// A master key that takes a context gets that of the operation, alone and among
-// others, so that a slow KMS holds up a caller for no longer than it waits.
+// A master key with a context gets the context of the operation, alone and among
+// others, so that a slow KMS delays a caller no longer than the caller waits.
 func TestMasterKeyWithContext(t *testing.T) {
 	t.Parallel()
 	for name, wrap := range map[string]func(*kmsKey) vault.AEAD{
@@ -688,7 +688,7 @@ func TestMasterKeyWithContext(t *testing.T) {
 			_, err = open(impatient())
 			wantError(t, "opening", err, context.Canceled)
 			if errors.Is(err, vault.ErrWrongKey) {
-				t.Error("a slow key is called the wrong one")
+				t.Error("a slow key is reported as wrong")
 			}
 			key.slow.Store(nil)
 			again, err := open(t.Context())
@@ -718,7 +718,7 @@ func rotations(t *testing.T, c *vault.Owner) int {
 }
 
 // TestRotateAllDataKeys rotates the keys of all tenants, stops in the middle, and
-// goes on: each tenant gets one new key.
+// continues. Each tenant gets one new key.
 func TestRotateAllDataKeys(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
@@ -774,8 +774,8 @@ func TestRotateAllDataKeys(t *testing.T) {
 	}
 }
 
-// TestRotateAllDataKeysWithoutATenant leaves out a tenant that is gone, and ends
-// with the context.
+// TestRotateAllDataKeysWithoutATenant skips a deleted tenant, and ends with the
+// context.
 func TestRotateAllDataKeysWithoutATenant(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)

@@ -37,7 +37,7 @@ func follow(t *testing.T, read func(after string) (*vault.CursorPage[vault.Token
 	}
 }
 
-// By cursor a list is the one that pages show, and its last page says so.
+// A list by cursor equals the list by pages, and its last page has no cursor.
 func TestListsByCursor(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
@@ -61,8 +61,8 @@ func TestListsByCursor(t *testing.T) {
 	}
 }
 
-// A cursor is good for its own list alone: of the same tenant, with the same
-// filters, whatever their order.
+// A cursor is valid only for its own list: the same tenant and the same filters, in
+// any order.
 func TestCursorsAreBound(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
@@ -141,8 +141,8 @@ func swapped(text string) string {
 	return string(b)
 }
 
-// Tokens that are too large together are read in smaller pieces, and the cursor
-// still says whether there are more.
+// Tokens that are too large together are read in smaller batches, and the cursor
+// still shows whether there are more.
 func TestCursorOfLargeTokens(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.Open(t, ":memory:", &vault.Config{MaxPageBytes: 10_000})
@@ -161,7 +161,8 @@ func TestCursorOfLargeTokens(t *testing.T) {
 	}
 }
 
-// collect returns the ids that an iterator gives, each of them once.
+// collect returns the ids that an iterator yields, and checks that none comes
+// twice.
 func collect[T any](t *testing.T, all iter.Seq2[*T, error], id func(*T) string, each func(i int)) []string {
 	t.Helper()
 	var got []string
@@ -180,7 +181,8 @@ func collect[T any](t *testing.T, all iter.Seq2[*T, error], id func(*T) string, 
 	return got
 }
 
-// Every iterator gives what the list has, newest first, and the filters count.
+// Every iterator yields the items of the list, newest first, and respects the
+// filters.
 func TestIterators(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
@@ -226,7 +228,7 @@ func TestIterators(t *testing.T) {
 	}
 }
 
-// While others write, what existed throughout comes once.
+// During concurrent writes, items that existed throughout come exactly once.
 func TestIteratorsDuringWrites(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
@@ -306,8 +308,8 @@ func TestListLogsByOperationAndActor(t *testing.T) {
 	}
 }
 
-// The totals of searches, and of the log by operation, stop at 10,000 and say so.
-// Those of lists do not.
+// The totals of searches, and of the log by operation, are capped at 10,000 and
+// marked as capped. The totals of lists are not.
 func TestCappedTotals(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
@@ -360,7 +362,7 @@ func TestCappedTotals(t *testing.T) {
 	}
 }
 
-// tail is a follower of the log that gives one batch at a time.
+// tail is a follower of the log that returns one batch at a time.
 type tail struct {
 	t      testing.TB
 	next   func() (*vault.LogBatch, error, bool)
@@ -394,9 +396,9 @@ func (f *tail) step() {
 	f.cursor = batch.Cursor
 }
 
-// cards follows until an entry has come, and returns those about cards so far: a
-// follower that begins now may also see what came just before, while a transaction
-// of another test is open on the same server.
+// cards follows until an entry has come, and returns the entries about cards so
+// far. A follower that starts now may also see slightly older entries, while a
+// transaction of another test is open on the same server.
 func (f *tail) cards(last string) []string {
 	f.t.Helper()
 	for !slices.Contains(f.got, last) {
@@ -405,8 +407,8 @@ func (f *tail) cards(last string) []string {
 	return slices.DeleteFunc(slices.Clone(f.got), func(e string) bool { return strings.Contains(e, "-") })
 }
 
-// TestFollowLateCommits follows a log into which transactions of the application
-// write early and commit late.
+// TestFollowLateCommits follows a log while transactions of the application write
+// early and commit late.
 func TestFollowLateCommits(t *testing.T) {
 	t.Parallel()
 	shops.Each(t, nil, func(t *testing.T, s *shop) {
@@ -429,7 +431,7 @@ func TestFollowLateCommits(t *testing.T) {
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
-		// What was saved is not repeated, and what was not is.
+		// Saved entries are not repeated, and unsaved entries are.
 		create(t, s.Owner.Client, aCard("after"))
 		again := tailOf(t, s.Owner.Client, f.cursor)
 		if got := again.cards("after create"); len(got) != 1 {
@@ -445,8 +447,9 @@ func TestFollowLateCommits(t *testing.T) {
 	})
 }
 
-// TestFollowFromTwoNodes has two nodes and transactions of the application write
-// at once, while followers on both crash and go on from what they saved.
+// TestFollowFromTwoNodes lets two nodes and transactions of the application write
+// at once, while followers on both nodes crash and continue from their saved
+// cursors.
 func TestFollowFromTwoNodes(t *testing.T) {
 	t.Parallel()
 	const writers, each = 6, 30
@@ -496,7 +499,7 @@ func TestFollowFromTwoNodes(t *testing.T) {
 				if _, err := in.CreateToken(t.Context(), aCard(fmt.Sprintf("card-%d-%d", w, i))); err != nil {
 					t.Error(err)
 				}
-				// Transactions stay open while others come and go.
+				// Transactions stay open while others begin and end.
 				for len(open) > 3 || i == each-1 && len(open) > 0 {
 					if err := open[0].Commit(); err != nil {
 						t.Error(err)
@@ -516,7 +519,8 @@ func TestFollowFromTwoNodes(t *testing.T) {
 						f.step()
 					}
 				}
-				// It crashes before it saves what came last, each time but once.
+				// It crashes before it saves the last batch, every time except
+				// once.
 				if n == 0 || len(saved)+len(f.seen) == writers*each {
 					cursor = f.cursor
 					for id := range f.seen {
@@ -553,7 +557,7 @@ func TestFollowCursors(t *testing.T) {
 	} else {
 		t.Error("followed without the permission")
 	}
-	// A follower whose key dies ends.
+	// A follower ends when its key is revoked.
 	app, err := v.Owner.CreateApplication(t.Context(), vault.ApplicationParams{Name: "SIEM", Type: vault.ApplicationManagement, Permissions: []vault.Permission{"log:read"}})
 	if err != nil {
 		t.Fatal(err)
@@ -569,7 +573,8 @@ func TestFollowCursors(t *testing.T) {
 	wantError(t, "after its application was deleted", ended, vault.ErrUnauthenticated)
 }
 
-// TestNextLogsWaits for an entry, and no longer than it is told.
+// TestNextLogsWaits checks that NextLogs waits for an entry, and no longer than the
+// given time.
 func TestNextLogsWaits(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
@@ -583,8 +588,8 @@ func TestNextLogsWaits(t *testing.T) {
 	}
 }
 
-// TestFollowersAreBounded for a tenant, and not for others. A place that is left
-// is free again.
+// TestFollowersAreBounded checks the limit of one tenant, which does not affect
+// others. A follower that ends frees its place.
 func TestFollowersAreBounded(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
@@ -614,12 +619,13 @@ func TestFollowersAreBounded(t *testing.T) {
 	}
 }
 
-// TestOneApplicationLeavesPlacesToOtherFollowers holds as many places as a stolen
+// TestOneApplicationLeavesPlacesToOtherFollowers takes as many places as a stolen
 // key can, and follows with other keys of the tenant.
 func TestOneApplicationLeavesPlacesToOtherFollowers(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
-	// It is there before the others wait, because they would see its log entry.
+	// The application exists before the others wait, because they would see its log
+	// entry.
 	app, err := v.Owner.CreateApplication(t.Context(), vault.ApplicationParams{Name: "Auditor", Type: vault.ApplicationManagement, Permissions: []vault.Permission{vault.PermissionLogRead}})
 	if err != nil {
 		t.Fatal(err)

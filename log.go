@@ -28,8 +28,8 @@ type LogEntry struct {
 	TenantID  uuid.UUID `json:"tenant_id"`
 	ActorID   uuid.UUID `json:"actor_id,omitzero"` // zero when the tenant itself acted
 	ActorType ActorType `json:"actor_type,omitempty"`
-	// ActorName is what the embedding program calls the user that acted: see
-	// [Owner.AsUser]. It is empty for others.
+	// ActorName is the embedding program's name for the user that acted: see
+	// [Owner.AsUser]. It is empty for other actors.
 	ActorName  string       `json:"actor_name,omitempty"`
 	EntityType string       `json:"entity_type"` // see ListEntityTypes
 	EntityID   string       `json:"entity_id"`
@@ -41,7 +41,7 @@ type LogEntry struct {
 	CreatedAt time.Time `json:"created_at,omitzero"`
 }
 
-// ActorType says what kind of actor a log entry names.
+// ActorType is the kind of actor of a log entry.
 type ActorType string
 
 // The kinds of actors: a user of the embedding program (see [Owner.AsUser]),
@@ -51,12 +51,13 @@ const (
 	ActorApplication ActorType = core.ActorApplication
 )
 
-// LogOperation is what a log entry reports to have been done.
+// LogOperation is the operation that a log entry reports.
 type LogOperation string
 
-// The operations. OperationUse is a detokenization or an invoked proxy,
-// OperationExpire a deletion by [Vault.Sweep], OperationReact a run of a reactor,
-// OperationImport the rows that a batch of an import refused or skipped.
+// The operations. OperationUse is a detokenization or an invoked proxy, and
+// OperationReact a run of a reactor. OperationExpire is a deletion by
+// [Vault.Sweep]. OperationImport reports the rows that a batch of an import refused
+// or skipped.
 const (
 	OperationCreate    LogOperation = audit.Create
 	OperationUpdate    LogOperation = audit.Update
@@ -69,15 +70,15 @@ const (
 	OperationImport    LogOperation = audit.Import
 )
 
-// The operations that only [Config].FullAudit reports: calls that were denied, and
-// the start and the stop of a vault.
+// The operations that only [Config].FullAudit reports: denied calls, and the start
+// and stop of a vault.
 const (
 	OperationDenied LogOperation = audit.Denied
 	OperationStart  LogOperation = audit.Start
 	OperationStop   LogOperation = audit.Stop
 )
 
-// EntityType names a kind of entity that log entries are about.
+// EntityType is a kind of entity in log entries.
 type EntityType struct {
 	DisplayName string `json:"display_name"`
 	Value       string `json:"value"`
@@ -118,8 +119,8 @@ func (f *LogFilter) list() *logs.List {
 }
 
 // ListLogs returns a page of the tenant's audit log, newest first (permission
-// log:read). With a filter by operation or actor the total is exact up to 10,000;
-// beyond that it is 10,000, and TotalIsCapped is set.
+// log:read). With a filter by operation or actor the total is exact up to 10,000.
+// Beyond that it is 10,000, and TotalIsCapped is set.
 func (c *Client) ListLogs(ctx context.Context, p ListLogsParams) (*Page[LogEntry], error) {
 	return run(ctx, c, &verbs.ListLogs, func(ctx context.Context, op *core.Op) (*Page[LogEntry], error) {
 		asked := p.list()
@@ -140,8 +141,8 @@ func (c *Client) ListLogs(ctx context.Context, p ListLogsParams) (*Page[LogEntry
 	})
 }
 
-// AllLogs iterates over all entries of the tenant's audit log that meet the
-// filter, newest first (permission log:read): see [Client.AllTokens].
+// AllLogs iterates over all entries of the tenant's audit log that match the
+// filter, newest first (permission log:read). See [Client.AllTokens].
 func (c *Client) AllLogs(ctx context.Context, f LogFilter) iter.Seq2[*LogEntry, error] {
 	return walk(ctx, c, &verbs.AllLogs, func(ctx context.Context, op *core.Op, w *find.Walk, before *storage.ID) ([]LogEntry, bool, error) {
 		rows, more, err := logs.Next(ctx, op, f.list(), w, before)
@@ -161,8 +162,8 @@ func entriesOf(tenant uuid.UUID, rows []storage.Log) []LogEntry {
 	return out
 }
 
-// ListEntityTypes returns the kinds of entities that log entries are about
-// (permission log:read).
+// ListEntityTypes returns the kinds of entities in log entries (permission
+// log:read).
 func (c *Client) ListEntityTypes(ctx context.Context) ([]EntityType, error) {
 	return run(ctx, c, &verbs.ListEntityTypes, func(context.Context, *core.Op) (all []EntityType, err error) {
 		for _, value := range audit.EntityTypes(c.v.cfg.FullAudit) {
@@ -172,22 +173,22 @@ func (c *Client) ListEntityTypes(ctx context.Context) ([]EntityType, error) {
 	})
 }
 
-// LogBatch is a piece of the log, in the order in which it was committed.
+// LogBatch is a batch of log entries, in commit order.
 type LogBatch struct {
 	Data []LogEntry `json:"data"`
-	// Cursor is the place after the last of them. A follower that has dealt with
-	// the entries saves it, and goes on from there after a restart.
+	// Cursor is the position after the last entry. A follower saves it when it has
+	// processed the entries, and continues from it after a restart.
 	Cursor string `json:"cursor"`
 }
 
-// LogsSince returns a cursor for the entries that were created at a time or
-// later: see [Client.FollowLogs].
+// LogsSince returns a cursor for the entries created at or after a time: see
+// [Client.FollowLogs].
 func LogsSince(t time.Time) string { return logs.Since(t) }
 
-// FollowLogs iterates over the entries of the tenant's audit log as they come,
-// until the context ends (permission log:read). The cursor is that of an earlier
-// batch, [LogsSince], or "" for what is entered from now on. The first batch comes
-// at once, and may have no entries but only the cursor of the start:
+// FollowLogs iterates over new entries of the tenant's audit log until the context
+// ends (permission log:read). The cursor comes from an earlier batch or from
+// [LogsSince]; an empty cursor starts with entries written from now on. The first
+// batch comes at once, and may hold only the start cursor and no entries:
 //
 //	for batch, err := range c.FollowLogs(ctx, cursor) {
 //		if err != nil {
@@ -197,14 +198,17 @@ func LogsSince(t time.Time) string { return logs.Since(t) }
 //		save(batch.Cursor)
 //	}
 //
-// It misses nothing: entries of a transaction that commits late are given when it
-// has been committed, though their ids and times are older than those of entries
-// that were given before. On PostgreSQL that means that entries wait while a
-// transaction that began before them, and has written something, is open; and a
-// follower that begins now sees what came since the oldest of those began. After
-// a restart the follower sees again what came after the cursor that it saved, and
-// nothing else; each entry has an id to tell it by. Entries that [Config].LogRetention
-// has deleted meanwhile are gone.
+// FollowLogs misses nothing. Entries of a transaction that commits late come after
+// its commit, although their ids and times may be older than entries that came
+// before.
+//
+// On PostgreSQL, entries therefore wait while a transaction is open that has
+// written something and began before them. A follower that starts now also sees the
+// entries since the oldest such transaction began.
+//
+// After a restart the follower sees again exactly the entries after the cursor that
+// it saved; their ids identify duplicates. Entries that [Config].LogRetention has
+// deleted in the meantime are lost to it.
 func (c *Client) FollowLogs(ctx context.Context, cursor string) iter.Seq2[*LogBatch, error] {
 	return func(yield func(*LogBatch, error) bool) {
 		for first := true; ; first = false {
@@ -228,30 +232,32 @@ func (c *Client) FollowLogs(ctx context.Context, cursor string) iter.Seq2[*LogBa
 // followWait is how long one step of FollowLogs waits.
 const followWait = time.Minute
 
-// MaxFollowers is how many calls of [Client.NextLogs] and [Client.FollowLogs] may
-// wait for entries of a tenant's log at once in a process, and
-// MaxApplicationFollowers how many of them may be those of one application. One
-// more fails with ErrBusy. Each call queries the database while it waits.
+// MaxFollowers limits how many calls of [Client.NextLogs] and [Client.FollowLogs]
+// may wait at once for entries of a tenant's log in a process.
+// MaxApplicationFollowers limits the calls of one application among them. A call
+// over the limit fails with ErrBusy. Each call queries the database while it waits.
 const (
 	MaxFollowers            = logs.MaxFollowers
 	MaxApplicationFollowers = logs.MaxApplicationFollowers
 )
 
-// NextLogs returns the entries that come after a cursor, oldest first. When there
-// are none it waits for the first one, up to a time, and then returns a batch
-// that is empty but for its cursor. It is a step of [Client.FollowLogs], for those
-// who cannot keep a loop running (permission log:read). It looks at the log four
-// times a second, and less often, down to once a second, while nothing comes. At
-// most [MaxFollowers] calls may wait at once; one more is ErrBusy.
+// NextLogs returns the entries after a cursor, oldest first (permission log:read).
+// If there are none, it waits for the first entry, at most the given time, and then
+// returns a batch with only a cursor. It is one step of [Client.FollowLogs], for
+// callers that cannot keep a loop running.
+//
+// NextLogs queries the log four times a second, and gradually less often, down to
+// once a second, while no entries come. At most [MaxFollowers] calls may wait at
+// once; further calls get ErrBusy.
 func (c *Client) NextLogs(ctx context.Context, cursor string, wait time.Duration) (*LogBatch, error) {
 	return c.nextLogs(ctx, &verbs.NextLogs, cursor, wait)
 }
 
-// nextLogs looks at the log until it has entries, each time with the rights that
-// the client has then.
+// nextLogs queries the log until it has entries, each time with the current rights
+// of the client.
 func (c *Client) nextLogs(ctx context.Context, verb *core.Verb, cursor string, wait time.Duration) (*LogBatch, error) {
 	begins := verb == &verbs.FollowLogs && wait == 0
-	look := *verb // the observer hears of the first look alone
+	look := *verb // the observer is notified of the first query only
 	batch, err := c.v.followers.Await(ctx, c.caller.Identity, cursor, wait, func(cursor string) (*logs.Batch, error) {
 		defer func() { look.Again = true }()
 		return run(ctx, c, &look, func(ctx context.Context, op *core.Op) (*logs.Batch, error) {
@@ -264,11 +270,12 @@ func (c *Client) nextLogs(ctx context.Context, verb *core.Verb, cursor string, w
 	return &LogBatch{Data: entriesOf(c.TenantID(), batch.Rows), Cursor: batch.Cursor}, nil
 }
 
-// FollowLogs iterates over the entries of all tenants as they come, until the
-// context ends. Each batch has entries of one tenant, in commit order. The cursor is
-// that of an earlier batch, [LogsSince], or "" for what is entered from now on; it
-// grows with the number of tenants that have entries. The first batch comes at once
-// and has no entries. Otherwise it is like [Client.FollowLogs].
+// FollowLogs iterates over new entries of all tenants until the context ends. Each
+// batch has entries of one tenant, in commit order. The cursor comes from an
+// earlier batch or from [LogsSince]; an empty cursor starts with entries written
+// from now on. It grows with the number of tenants that have entries. The first
+// batch comes at once and has no entries. Otherwise FollowLogs behaves like
+// [Client.FollowLogs].
 //
 // [Config].Sinks does this for programs that only pass the entries on.
 func (v *Vault) FollowLogs(ctx context.Context, cursor string) iter.Seq2[*LogBatch, error] {
@@ -293,10 +300,12 @@ func (v *Vault) FollowLogs(ctx context.Context, cursor string) iter.Seq2[*LogBat
 }
 
 // LogSender sends a batch of log entries to a destination. It may be called again
-// with the same batch. An error that has a method Refused() bool which returns true
-// says that the destination does not take the content: smaller batches follow. After
-// any other error the batch is sent again, for ever, after a pause; a method
-// RetryAfter() time.Duration of the error makes the pause longer.
+// with the same batch.
+//
+// If the error has a method Refused() bool that returns true, the destination does
+// not accept the content, and smaller batches follow. After any other error the
+// batch is retried forever, with a pause between attempts. A method RetryAfter()
+// time.Duration of the error makes the pause longer.
 type LogSender interface {
 	Send(ctx context.Context, batch []byte, contentType string) error
 }
@@ -309,48 +318,48 @@ const (
 )
 
 // Sink is a destination for the audit logs of all tenants. The entries of a tenant
-// come in commit order and at least once: an entry that was sent while a process
-// died is sent again, and has an id to tell it by.
+// arrive in commit order and at least once. An entry that was being sent when a
+// process died is sent again; its id identifies the duplicate.
 type Sink struct {
-	// Name tells the sink from others, on all nodes and after a restart: 1 to 64
-	// letters, digits, dots, dashes and underscores.
+	// Name identifies the sink, on all nodes and after a restart: 1 to 64 letters,
+	// digits, dots, dashes and underscores.
 	Name   string
 	Sender LogSender
 	// Format is FormatNative, FormatOTLP or FormatOCSF. Default FormatNative.
 	Format string
-	// FromStart makes a sink with a new name begin with the oldest entries. By
-	// default it begins with the entries from now on.
+	// FromStart makes a sink with a new name start with the oldest entries. By
+	// default it starts with entries written from now on.
 	FromStart bool
 }
 
-// LogWriter returns a sender that writes batches to w. Nothing but the sender may
-// write to w at the same time.
+// LogWriter returns a sender that writes batches to w. Nothing else may write to w
+// at the same time.
 func LogWriter(w io.Writer) LogSender { return sinks.NewWriter(w) }
 
-// LogFile returns a sender that appends batches to a file and syncs it. A file that
-// was renamed or deleted, as programs that rotate logs do, is made again.
+// LogFile returns a sender that appends batches to a file and syncs it. If the file
+// was renamed or deleted, as log rotation does, it is created again.
 func LogFile(path string) LogSender { return sinks.NewFile(path) }
 
 // LogHTTPOptions adjusts [LogHTTP].
 type LogHTTPOptions struct {
-	// Header is sent with each batch: for the token of the destination.
+	// Header is sent with each batch, for example to authenticate.
 	Header http.Header
 	// Secret, if set, signs batches as Standard Webhooks describes: whsec_ and at
 	// least 24 bytes in base64.
 	Secret string
 	// Gzip compresses batches.
 	Gzip bool
-	// AllowHTTP allows plain http to other hosts than loopback.
+	// AllowHTTP allows plain http to hosts other than loopback.
 	AllowHTTP bool
 	// Client sends the requests. Default: a client that follows no redirects.
 	Client *http.Client
 }
 
-// LogHTTP returns a sender that posts batches to a URL of the operator;
-// [Config].Egress does not apply to it. A 2xx response takes a batch, unless it
-// reports rejected records as OTLP does; 400 and 413 refuse it; everything else is
-// tried again. [Open] reports a URL that is not right. With FormatOTLP, a URL
-// without a path gets /v1/logs. opts may be nil.
+// LogHTTP returns a sender that posts batches to a URL of the operator.
+// [Config].Egress does not apply to it. A 2xx response accepts a batch, except when
+// it reports rejected records as OTLP does. The statuses 400 and 413 refuse the
+// batch, and after any other response it is retried. [Open] reports an invalid URL.
+// With FormatOTLP, a URL without a path gets /v1/logs. opts may be nil.
 func LogHTTP(url string, opts *LogHTTPOptions) LogSender {
 	return sinks.NewHTTP(url, (*sinks.HTTPOptions)(opts))
 }
@@ -368,25 +377,25 @@ func (v *Vault) openSinks(ctx context.Context) (err error) {
 	return v.sinks.Start(ctx)
 }
 
-// SinkStatus is where a sink is, over all tenants and nodes.
+// SinkStatus is the state of a sink, over all tenants and nodes.
 type SinkStatus struct {
 	Name        string    `json:"name"`
 	Format      string    `json:"format"`
-	Sent        int64     `json:"sent"`    // entries that the destination took
-	Refused     int64     `json:"refused"` // entries that it refused, and that were passed over
+	Sent        int64     `json:"sent"`    // entries that the destination accepted
+	Refused     int64     `json:"refused"` // entries that it refused and that were skipped
 	LastSuccess time.Time `json:"last_success,omitzero"`
-	// Behind is how many entries wait, 10,000 at most. Oldest is when the oldest of
-	// them was created.
+	// Behind is the number of waiting entries, 10,000 at most. Oldest is when the
+	// oldest of them was created.
 	Behind int       `json:"behind"`
 	Oldest time.Time `json:"oldest,omitzero"`
-	// Tenants is where the sink is in the log of each tenant.
+	// Tenants is the position of the sink in the log of each tenant.
 	Tenants []SinkTenantStatus `json:"tenants,omitempty"`
 }
 
-// SinkTenantStatus is where a sink is in the log of a tenant.
+// SinkTenantStatus is the position of a sink in the log of a tenant.
 type SinkTenantStatus = sinks.TenantStatus
 
-// ListSinks returns the sinks that the database knows: those of Config.Sinks of all
+// ListSinks returns the sinks that the database knows: the current sinks of all
 // nodes, and former ones.
 func (v *Vault) ListSinks(ctx context.Context) ([]SinkStatus, error) {
 	found, err := sinks.List(ctx, v.core)
@@ -400,20 +409,20 @@ func (v *Vault) ListSinks(ctx context.Context) ([]SinkStatus, error) {
 	return all, nil
 }
 
-// ResetSink makes a sink send the entries again that were created at a time or
-// later; a zero time means all of them.
+// ResetSink makes a sink send again the entries that were created at or after a
+// time. A zero time means all entries.
 func (v *Vault) ResetSink(ctx context.Context, name string, from time.Time) error {
 	return public(sinks.Reset(ctx, v.core, name, from))
 }
 
-// SkipSink makes a sink pass over the entries that wait for it.
+// SkipSink makes a sink skip the entries that wait for it.
 func (v *Vault) SkipSink(ctx context.Context, name string) error {
 	return public(sinks.Skip(ctx, v.core, name))
 }
 
-// SendLogs sends what waits for the sinks of Config now, and returns when they have
-// it. The vault does so by itself; SendLogs is for a program that is about to end.
-// Logs that another node is sending are left to that node.
+// SendLogs sends the waiting entries to the sinks of Config now, and returns when
+// the sinks have them. The vault does this in the background; SendLogs is for a
+// program that is about to exit. It leaves out logs that another node is sending.
 func (v *Vault) SendLogs(ctx context.Context) error {
 	if err := v.core.Alive(); err != nil {
 		return err

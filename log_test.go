@@ -174,8 +174,8 @@ func TestEntityTypes(t *testing.T) {
 	})
 }
 
-// Nobody sees a value that the log does not know of: when the entry cannot be
-// written, the read fails.
+// A value is never returned without a log entry: if the entry cannot be written,
+// the read fails.
 func TestReadFailsWithoutItsEntry(t *testing.T) {
 	t.Parallel()
 	v, store := spied(t)
@@ -243,8 +243,8 @@ func firstOf(t *testing.T, c *vault.Client) (any, error) {
 	return nil, nil
 }
 
-// Entries of reads may be relaxed, unless the configuration is strict; those of
-// changes never are.
+// Log entries of reads may be relaxed if the configuration is not strict; entries
+// of changes never are.
 func TestStrictReadLogs(t *testing.T) {
 	t.Parallel()
 	for _, strict := range []bool{false, true} {
@@ -282,8 +282,7 @@ func TestLogHoldsNoData(t *testing.T) {
 	}
 }
 
-// readLogger is a database that reads and logs in one step, and keeps what it
-// was asked for.
+// readLogger is a database that reads and logs in one step, and records its calls.
 type readLogger struct {
 	*spy
 	asked []storage.Reading
@@ -313,8 +312,8 @@ func readLogged(t *testing.T, cfg *vault.Config) (*vaulttest.Vault, *readLogger)
 	return vaulttest.OpenStorage(t, store, cfg), store
 }
 
-// A client that may read every token has its read and the entry of it made in
-// one step, and the entry is the one that others get.
+// If a client may read every token, the read and its log entry are one step, and
+// the entry is the same as for other clients.
 func TestReadAndLogInOneStep(t *testing.T) {
 	t.Parallel()
 	v, store := readLogged(t, nil)
@@ -334,9 +333,8 @@ func TestReadAndLogInOneStep(t *testing.T) {
 	}
 }
 
-// Where the token decides whether it may be read at all, where the entry must be
-// synced, and where it is to be committed with something else, the token is read
-// first.
+// The token is read first if its attributes decide whether it may be read, if the
+// entry must be synced, or if the entry is committed with other changes.
 func TestReadThenLog(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -386,7 +384,8 @@ func TestReadThenLog(t *testing.T) {
 	}
 }
 
-// Who may not see a token, or asks for none, gets the errors that others get.
+// A missing token and a database failure give the same errors as without the single
+// step.
 func TestReadAndLogErrors(t *testing.T) {
 	t.Parallel()
 	v, store := readLogged(t, nil)
@@ -428,8 +427,8 @@ func TestLogRetentionIsChecked(t *testing.T) {
 	}
 }
 
-// logTotal counts a tenant's entries by one filter, with a page that does not
-// show how many there are.
+// logTotal counts a tenant's entries by one filter, with a page size that does not
+// reveal the number.
 func logTotal(t testing.TB, c *vault.Client, p vault.ListLogsParams) int {
 	t.Helper()
 	p.Size = 1
@@ -440,8 +439,8 @@ func logTotal(t testing.TB, c *vault.Client, p vault.ListLogsParams) int {
 	return page.Pagination.TotalItems
 }
 
-// A sweep deletes the entries that are older than the retention, of all
-// tenants, in several pieces, and nothing but entries.
+// A sweep deletes the entries of all tenants that are older than the retention, in
+// several batches, and nothing else.
 func TestSweepDeletesOldLogs(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.Open(t, ":memory:", &vault.Config{LogRetention: year})
@@ -481,8 +480,8 @@ func TestSweepDeletesOldLogs(t *testing.T) {
 	same(t, "tokens", total, cards+1)
 }
 
-// Without a retention entries stay, however old they are.
-func TestLogIsKeptForEverByDefault(t *testing.T) {
+// Without a retention period entries are kept, however old they are.
+func TestLogIsKeptForeverByDefault(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
 	all := logTotal(t, v.Owner.Client, vault.ListLogsParams{})
@@ -504,8 +503,8 @@ func (s *logsStay) DeleteLogs(ctx context.Context, tenant storage.ID, before tim
 	return s.Storage.DeleteLogs(ctx, tenant, before, limit)
 }
 
-// What fails for one tenant is reported, and the others' entries are deleted.
-func TestSweepOfLogsGoesOnAfterAFailure(t *testing.T) {
+// A failure for one tenant is reported, and the entries of the others are deleted.
+func TestSweepOfLogsContinuesAfterAFailure(t *testing.T) {
 	t.Parallel()
 	store, err := sqlite.Open(t.Context(), ":memory:")
 	if err != nil {
@@ -525,8 +524,8 @@ func TestSweepOfLogsGoesOnAfterAFailure(t *testing.T) {
 	same(t, "entries of the other", logTotal(t, other.Client, vault.ListLogsParams{}), 0)
 }
 
-// endlessLogs is a database whose log has no end of old entries, or fails for
-// every tenant.
+// endlessLogs is a database with endless old log entries, or one where every
+// deletion fails.
 type endlessLogs struct {
 	storage.Storage
 	err     error
@@ -573,8 +572,8 @@ func TestSweepOfLogsIsBounded(t *testing.T) {
 	}
 }
 
-// The vault deletes old entries by itself.
-func TestVaultDeletesOldLogsByItself(t *testing.T) {
+// The vault deletes old entries in the background.
+func TestVaultDeletesOldLogsInTheBackground(t *testing.T) {
 	t.Parallel()
 	store, err := sqlite.Open(t.Context(), ":memory:")
 	if err != nil {
@@ -592,7 +591,7 @@ func TestVaultDeletesOldLogsByItself(t *testing.T) {
 	eventually(t, "the entry is deleted", func() bool { return logTotal(t, tenant, vault.ListLogsParams{}) == 0 })
 }
 
-// askedStore counts the questions whether it answers, and may let them wait.
+// askedStore counts pings, and can delay them.
 type askedStore struct {
 	storage.Storage
 	asked atomic.Int32
@@ -623,8 +622,8 @@ func askedVault(t *testing.T, hang chan struct{}) (*vault.Vault, *askedStore) {
 	return v, store
 }
 
-// However many probes there are, the database is asked once a second.
-func TestPingAsksOnceASecond(t *testing.T) {
+// However many probes there are, the database is queried once a second.
+func TestPingQueriesOnceASecond(t *testing.T) {
 	t.Parallel()
 	v, store := askedVault(t, nil)
 	began := time.Now()
@@ -638,7 +637,7 @@ func TestPingAsksOnceASecond(t *testing.T) {
 	}
 	probes.Wait()
 	if got, most := store.asked.Load(), 1+int32(time.Since(began)/time.Second); got > most {
-		t.Errorf("the database was asked %d times in %s", got, time.Since(began))
+		t.Errorf("the database was queried %d times in %s", got, time.Since(began))
 	}
 	if err := v.Close(); err != nil {
 		t.Fatal(err)
@@ -648,7 +647,7 @@ func TestPingAsksOnceASecond(t *testing.T) {
 	}
 }
 
-// A database that hangs, whatever the context says, does not hold a probe.
+// A database that hangs and ignores the context does not block a probe.
 func TestPingDoesNotHang(t *testing.T) {
 	t.Parallel()
 	hang := make(chan struct{})
@@ -665,7 +664,7 @@ func TestPingDoesNotHang(t *testing.T) {
 		}
 	}
 	if got := store.asked.Load(); got != 1 {
-		t.Errorf("a database that has not answered was asked %d times", got)
+		t.Errorf("an unresponsive database was queried %d times", got)
 	}
 }
 
@@ -739,8 +738,8 @@ func TestDeniedCalls(t *testing.T) {
 	})
 }
 
-// A rollback does not take away that a call was denied, where the database has a
-// connection beside the transaction.
+// A rollback does not remove the entry of a denied call if the database has a
+// connection besides the transaction.
 func TestDeniedInATransaction(t *testing.T) {
 	t.Parallel()
 	address := pgtest.URL(t)

@@ -18,57 +18,58 @@ import (
 	"github.com/seed-72ea4aab/vault/script"
 )
 
-// Observer is told of the work of a vault: what it does for callers, what it does
-// by itself, and what it asks others for. The module otelvault has one for
-// OpenTelemetry, and package console one whose figures its pages show; [Observers]
-// joins several. It is called by many goroutines at once, and must not block.
+// Observer is notified of the work of a vault: operations for callers, background
+// work, and calls to other services. Module otelvault has an observer for
+// OpenTelemetry, and package console one for the figures on its pages; [Observers]
+// joins several. Many goroutines call it at once, and it must not block.
 type Observer interface {
-	// Start is called when a piece of work begins. It returns the context that
-	// the work goes on with, and a function that is called with the outcome when
-	// it has ended.
+	// Start is called when work begins. It returns the context for the work, and a
+	// function that is called with the outcome when the work ends.
 	Start(ctx context.Context, w Event) (context.Context, func(error))
 }
 
-// EventKind is a kind of work that an [Observer] is told of.
+// EventKind is a kind of work that an [Observer] is notified of.
 type EventKind string
 
 // The kinds of work.
 const (
 	EventJob    EventKind = "job"    // a step of an asynchronous run: run, deliver
-	EventSweep  EventKind = "sweep"  // a sweep of what has expired
-	EventEgress EventKind = "egress" // a request to a destination, until its answer begins; named by its method
-	EventKey    EventKind = "key"    // a call of the master key: encrypt, decrypt
-	EventRun    EventKind = "run"    // a run of tenants' code: reactor, proxy
-	// EventAlarm is a row of the database that was altered or does not open:
-	// altered, unreadable, rolled_back. It ends at once, with an error.
+	EventSweep  EventKind = "sweep"  // a sweep of expired rows
+	EventEgress EventKind = "egress" // a request to a destination, until its response begins; named by its method
+	EventKey    EventKind = "key"    // a call to the master key: encrypt, decrypt
+	EventRun    EventKind = "run"    // a run of tenant code: reactor, proxy
+	// EventAlarm is a database row that was altered or does not open. Its names are
+	// altered, unreadable and rolled_back. It ends at once, with an error.
 	EventAlarm EventKind = core.KindAlarm
-	// EventCall is an operation of a client, in process or of package vaultclient. Its
-	// names are create, read, update and delete for tokens, react, proxy, move for
-	// imports and exports, and admin for the rest; Method says which one it is.
+	// EventCall is an operation of a client, in process or of package vaultclient.
+	// Its names are create, read, update and delete for tokens, react, proxy, move
+	// for imports and exports, and admin for the rest. Method names the operation.
 	EventCall EventKind = core.KindCall
 )
 
 // Event is a piece of work. It never holds a value.
 type Event struct {
 	Kind EventKind
-	// Name says more within the kind. It has few distinct values, so that it can
-	// label a metric.
+	// Name is the name of the work within its kind. It has few distinct values, so
+	// that it can label a metric.
 	Name string
 	// Method is the method of [Client] for an EventCall, such as CreateToken, and
-	// empty for other work. An iterator is reported for each piece that it reads.
+	// empty for other work. An iterator is reported once for each batch that it
+	// reads.
 	Method   string
-	TenantID uuid.UUID // zero for work that is not one tenant's
-	EntityID uuid.UUID // the reactor or proxy of a run; else zero
-	// TraceID is that of the request which the work is for, and Traceparent the
-	// W3C trace context that it came with: see [WithTraceparent]. A job has those
-	// of the request that it was left by. They may be empty.
+	TenantID uuid.UUID // zero for work that belongs to no single tenant
+	EntityID uuid.UUID // the reactor or proxy of a run; otherwise zero
+	// TraceID is the trace id of the request that caused the work. Traceparent is
+	// the W3C trace context of the request: see [WithTraceparent]. A job has both
+	// from the request that queued it. They may be empty.
 	TraceID, Traceparent string
-	// Header is that of a request to a destination, and nil for other work. The
-	// observer may set the headers traceparent and tracestate in it.
+	// Header holds the headers of a request to a destination, and is nil for other
+	// work. The observer may set traceparent and tracestate in it.
 	Header http.Header
 }
 
-// teller returns what package core tells of work; nil without an observer.
+// teller returns the function that package core notifies of work, or nil without an
+// observer.
 func teller(o Observer) func(context.Context, core.Event) (context.Context, func(error)) {
 	if o == nil {
 		return nil
@@ -81,13 +82,13 @@ func teller(o Observer) func(context.Context, core.Event) (context.Context, func
 	}
 }
 
-// observe tells the observer, if there is one, of work that begins.
+// observe notifies the observer, if there is one, that work begins.
 func (v *Vault) observe(ctx context.Context, kind EventKind, name string, tenant, entity uuid.UUID) (context.Context, func(error)) {
 	return v.core.Tell(ctx, core.Event{Kind: string(kind), Name: name, TenantID: tenant, EntityID: entity})
 }
 
-// Observers returns an observer that tells several, in their order. Those that
-// are nil are left out.
+// Observers returns an observer that notifies several observers in order. Nil
+// observers are ignored.
 func Observers(all ...Observer) Observer {
 	var some observers
 	for _, o := range all {
@@ -116,35 +117,35 @@ func (all observers) Start(ctx context.Context, w Event) (context.Context, func(
 	}
 }
 
-// WithTraceID returns a context whose calls belong to a trace of the program's
-// own: the id goes to the destinations of proxies and with callbacks, in the
-// header SVC-TRACE-ID, and to the [Observer]. It has 1 to 128 visible ASCII
-// characters; another one changes nothing.
+// WithTraceID returns a context whose calls belong to the program's own trace. The
+// id is sent to the destinations of proxies and with callbacks, in the header
+// SVC-TRACE-ID, and to the [Observer]. It must have 1 to 128 visible ASCII
+// characters; other ids are ignored.
 //
-// Package httpserver does this for each request, and package vaultclient sends
-// the id to the server.
+// Package httpserver sets the id for each request, and package vaultclient sends it
+// to the server.
 func WithTraceID(ctx context.Context, id string) context.Context {
 	t := trace.Of(ctx)
 	t.SetID(id)
 	return trace.With(ctx, t)
 }
 
-// TraceID returns the trace id of the call that a context belongs to, or "".
-// With it, a slog.Handler puts the trace id on the lines of [Config.Logger].
+// TraceID returns the trace id of the call that a context belongs to, or "". A
+// slog.Handler can use it to add the trace id to the lines of [Config.Logger].
 func TraceID(ctx context.Context) string { return trace.Of(ctx).ID }
 
-// WithTraceparent returns a context whose calls carry on a W3C trace: its
-// headers traceparent and tracestate go to the destinations of proxies and with
-// callbacks. Its trace id is also the one of [WithTraceID], unless the context
-// has one already. A traceparent that is malformed changes nothing; the
-// tracestate may be empty.
+// WithTraceparent returns a context whose calls continue a W3C trace. The headers
+// traceparent and tracestate are sent to the destinations of proxies and with
+// callbacks. If the context has no trace id yet, the W3C trace id also becomes the
+// id of [WithTraceID]. A malformed traceparent is ignored; the tracestate may be
+// empty.
 func WithTraceparent(ctx context.Context, traceparent, tracestate string) context.Context {
 	t := trace.Of(ctx)
 	t.SetParent(traceparent, tracestate)
 	return trace.With(ctx, t)
 }
 
-// observeEgress returns what package egress calls for each request.
+// observeEgress returns the function that package egress calls for each request.
 func (v *Vault) observeEgress() egress.Observe {
 	if v.cfg.Observer == nil {
 		return nil
@@ -159,13 +160,13 @@ func (v *Vault) observeEgress() egress.Observe {
 	}
 }
 
-// observedKey is a master key whose calls an observer is told of.
+// observedKey is a master key that notifies an observer of its calls.
 type observedKey struct {
 	AEAD
 	tell func(context.Context, core.Event) (context.Context, func(error))
 }
 
-// Keys lets package keyring try each key by itself.
+// Keys lets package keyring try each key separately.
 func (k observedKey) Keys() []seal.AEAD {
 	if several, ok := k.AEAD.(keyring.Several); ok {
 		return several.Keys()
@@ -192,24 +193,24 @@ func (k observedKey) told(ctx context.Context, name string, call func(context.Co
 	return out, err
 }
 
-// Info is how a vault is set up and how its database is connected, for a page
-// or a command that shows it. It holds no key and no address.
+// Info describes the configuration of a vault and its database connections, for a
+// status page or command. It holds no key and no address.
 type Info struct {
-	// Config is what [Open] was given, with defaults in place of zero values.
+	// Config is the configuration passed to [Open], with defaults filled in.
 	Config Config
-	// Migrations are the versions of the schema that have run, oldest first; nil
-	// for a storage that does not say.
+	// Migrations are the schema versions that have run, oldest first. It is nil for
+	// a storage that does not report them.
 	Migrations []int
-	// Pools are the pools of database connections, by name; nil for a storage that
-	// does not say.
+	// Pools are the pools of database connections, by name. It is nil for a storage
+	// that does not report them.
 	Pools map[string]sql.DBStats
-	// Workers are the figures of Config.Runtime; nil for a runtime that does not
-	// report them, and without one.
+	// Workers are the figures of Config.Runtime. It is nil without a runtime, and
+	// for a runtime that does not report them.
 	Workers *script.Stats
 }
 
-// Info returns how the vault is set up. The storages of this module and the
-// worker processes of jsruntime say all of it.
+// Info returns the configuration of the vault and its connections. The storages of
+// this module and the worker processes of jsruntime fill in every field.
 func (v *Vault) Info(ctx context.Context) (*Info, error) {
 	if err := v.core.Alive(); err != nil {
 		return nil, err
@@ -231,33 +232,34 @@ func (v *Vault) Info(ctx context.Context) (*Info, error) {
 	return out, err
 }
 
-// Stats says how much a tenant has stored, and what is going on.
+// Stats are figures about a tenant's stored data and current work.
 type Stats struct {
 	Tokens int `json:"tokens"`
-	// TokensByType has the types that there are tokens of.
+	// TokensByType counts tokens by type. It leaves out types without tokens.
 	TokensByType map[TokenType]int `json:"tokens_by_type"`
-	// TokensByContainer has the containers that there are tokens in. A token in
-	// two containers counts in both, but not in the containers above them.
+	// TokensByContainer counts tokens by container. It leaves out containers
+	// without tokens. A token in two containers counts in both, but not in the
+	// containers above them.
 	TokensByContainer map[string]int `json:"tokens_by_container"`
 	Jobs              JobStats       `json:"jobs"`
 	LogEntries        int            `json:"log_entries"`
-	// Sessions is how many sessions have not expired, up to 10,000.
+	// Sessions is the number of sessions that have not expired, up to 10,000.
 	Sessions int `json:"sessions"`
 	// Keys are the tenant's data keys, oldest first, destroyed ones included.
 	Keys []DataKeyStats `json:"keys"`
-	// RotatedAt is when the key that seals was made, if a rotation made it; else
-	// it is zero.
+	// RotatedAt is when the current sealing key was made, if a rotation made it.
+	// Otherwise it is zero.
 	RotatedAt time.Time `json:"rotated_at,omitzero"`
 }
 
 // JobStats counts asynchronous runs, 10,000 of them at most.
 type JobStats struct {
-	Waiting int `json:"waiting"` // for their time, or for a worker
+	Waiting int `json:"waiting"` // until they are due, or for a worker
 	Running int `json:"running"` // or leased by a node that has died
-	Dead    int `json:"dead"`    // given up; counted for 30 days
+	Dead    int `json:"dead"`    // failed for good; counted for 30 days
 }
 
-// DataKeyStats is a data key, without the key.
+// DataKeyStats describes a data key, without the key itself.
 type DataKeyStats struct {
 	Version int          `json:"version"`
 	State   DataKeyState `json:"state"`
@@ -265,11 +267,11 @@ type DataKeyStats struct {
 	CreatedAt time.Time `json:"created_at,omitzero"`
 }
 
-// DataKeyState is where a data key is in its life: see [Vault.RotateDataKeys].
+// DataKeyState is the state of a data key: see [Vault.RotateDataKeys].
 type DataKeyState string
 
-// The states of a data key. It is pending until every node knows it, primary while
-// it seals, retired while it only opens what it sealed, and then destroyed.
+// The states of a data key. A key is pending until every node knows it, primary
+// while it seals, retired while it only opens what it sealed, and then destroyed.
 const (
 	DataKeyPending   DataKeyState = "pending"
 	DataKeyPrimary   DataKeyState = "primary"
@@ -277,8 +279,8 @@ const (
 	DataKeyDestroyed DataKeyState = "destroyed"
 )
 
-// Stats returns figures about the tenant. They come from counters, so they cost
-// the same however much is stored. Only the tenant itself may ask for them: see
+// Stats returns figures about the tenant. They come from counters, so the cost does
+// not depend on how much is stored. Only the tenant itself may read them: see
 // [Vault.Tenant].
 func (o *Owner) Stats(ctx context.Context) (*Stats, error) {
 	return run(ctx, o.Client, &verbs.Stats, func(ctx context.Context, op *core.Op) (*Stats, error) {
@@ -303,23 +305,24 @@ func (o *Owner) Stats(ctx context.Context) (*Stats, error) {
 	})
 }
 
-// SinkHealth is how the sending to a sink goes on this node.
+// SinkHealth describes the sending to a sink on this node.
 type SinkHealth struct {
 	LastSuccess time.Time
 	Failures    int64  // batches that could not be sent
-	LastError   string // of the last of them
-	// Failed counts the failures by tenant. Failures that are about no tenant, such
-	// as those of the database, are not among them.
+	LastError   string // of the last failed batch
+	// Failed counts the failures by tenant. Failures that concern no tenant, such
+	// as database errors, are not included.
 	Failed map[uuid.UUID]int64
-	// Behind is how many entries wait, up to 500 of each tenant whose log this node
-	// sends, and Oldest is when the oldest of them was created.
+	// Behind is the number of waiting entries, up to 500 for each tenant whose log
+	// this node sends. Oldest is when the oldest of them was created.
 	Behind int
 	Oldest time.Time
-	// Sent entries were taken by the destination, Refused entries passed over.
+	// Sent counts the entries that the destination accepted, and Refused the
+	// entries that were skipped.
 	Sent, Refused int64
 }
 
-// Lag is how old the oldest entry is that waits; zero if none does.
+// Lag returns the age of the oldest waiting entry, or zero if no entry waits.
 func (h SinkHealth) Lag() time.Duration {
 	if h.Oldest.IsZero() {
 		return 0
@@ -327,8 +330,8 @@ func (h SinkHealth) Lag() time.Duration {
 	return max(0, time.Since(h.Oldest))
 }
 
-// SinkHealth returns how the sending to the sinks of Config goes on this node, by
-// their names. It does not ask the database.
+// SinkHealth returns the state of sending to the sinks of Config on this node, by
+// sink name. It does not query the database.
 func (v *Vault) SinkHealth() map[string]SinkHealth {
 	all := map[string]SinkHealth{}
 	for name, h := range v.sinks.Health() {

@@ -36,7 +36,7 @@ func creating(runs *atomic.Int32, p vault.TokenParams) func(context.Context, *va
 
 var generic = vault.TokenParams{Type: vault.TypeGeneric, Data: "x"}
 
-// leases are the two ways of doing something once.
+// leases are the two modes of Once.
 var leases = map[string]time.Duration{"held": 0, "leased": time.Minute}
 
 func TestOnceReplays(t *testing.T) {
@@ -69,7 +69,7 @@ func TestOnceReplays(t *testing.T) {
 	}
 }
 
-func TestOnceKeepsAnyAnswer(t *testing.T) {
+func TestOnceStoresAnyResponse(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
 	for i, want := range []vault.StoredResponse{{}, {Status: 204}, {Status: 200, Body: []byte{0, 255, '"'}}, {Status: 201, Header: http.Header{"A": {"b", "c"}}, Body: []byte("x")}} {
@@ -79,13 +79,13 @@ func TestOnceKeepsAnyAnswer(t *testing.T) {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
-				t.Errorf("answer (-want +got):\n%s", diff)
+				t.Errorf("response (-want +got):\n%s", diff)
 			}
 		}
 	}
 }
 
-// TestOnceStoresWhatWasCreated changes a token that work has created, which is
+// TestOnceStoresWhatWasCreated changes the token that the work received, which is
 // the work's own copy.
 func TestOnceStoresWhatWasCreated(t *testing.T) {
 	t.Parallel()
@@ -111,7 +111,7 @@ func TestOnceStoresWhatWasCreated(t *testing.T) {
 	same(t, "containers", tok.Containers, []string{"/general/", "/general/high/"})
 }
 
-// The same key under another scope, actor or tenant is another request.
+// The same key under another scope, actor or tenant is a different request.
 func TestOnceScope(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
@@ -153,7 +153,8 @@ func TestOnceKeyIsPrintable(t *testing.T) {
 	}
 }
 
-// A failure leaves nothing, its claim included, and the next try is new.
+// A failure leaves nothing, including its claim, and the next attempt starts from
+// scratch.
 func TestOnceFailureStoresNothing(t *testing.T) {
 	t.Parallel()
 	for name, lease := range leases {
@@ -186,7 +187,7 @@ func TestOnceFailureStoresNothing(t *testing.T) {
 	}
 }
 
-// While a request is under way, others with its key are told so.
+// While a request is running, others with its key get ErrInProgress.
 func TestOnceInProgress(t *testing.T) {
 	t.Parallel()
 	for name, lease := range leases {
@@ -211,7 +212,7 @@ func TestOnceInProgress(t *testing.T) {
 	}
 }
 
-// On several nodes at once, the work counts once, whoever does it.
+// When several nodes run a request at once, it takes effect once.
 func TestOnceAcrossNodes(t *testing.T) {
 	t.Parallel()
 	for name, lease := range leases {
@@ -238,18 +239,18 @@ func TestOnceAcrossNodes(t *testing.T) {
 			}
 			for _, l := range locations {
 				if l != "" && l != found[0] {
-					t.Errorf("an answer names %s, stored is %s", l, found[0])
+					t.Errorf("a response names %s, stored is %s", l, found[0])
 				}
 			}
 			if lease > 0 && runs.Load() != 1 {
-				t.Errorf("work with effects outside ran %d times", runs.Load())
+				t.Errorf("work with outside effects ran %d times", runs.Load())
 			}
 		})
 	}
 }
 
-// What another node has answered is replayed, also where the work, which runs
-// in vain, finds its own token in the way.
+// The response of another node is replayed, even if the discarded work finds its
+// own token in the way.
 func TestOnceReplaysOnAnotherNode(t *testing.T) {
 	t.Parallel()
 	for name, p := range map[string]vault.TokenParams{
@@ -276,8 +277,8 @@ func TestOnceReplaysOnAnotherNode(t *testing.T) {
 	}
 }
 
-// A claim of a node that died is released when its lease ends, and the late
-// finish of that node counts for nothing.
+// The claim of a node that died is released when its lease ends, and a late finish
+// of that node has no effect.
 func TestOnceLeaseExpires(t *testing.T) {
 	t.Parallel()
 	vaults, clock := nodes(t)
@@ -305,7 +306,7 @@ func TestOnceLeaseExpires(t *testing.T) {
 	same(t, "runs", runs.Load(), 2)
 }
 
-// Changes, log entries, claim and answer are one change.
+// Changes, log entries, claim and response are committed together.
 func TestOnceIsAtomic(t *testing.T) {
 	t.Parallel()
 	for name, lease := range leases {
@@ -334,7 +335,7 @@ func TestOnceIsAtomic(t *testing.T) {
 				t.Errorf("the change holds %d tokens and %d entries, and a claim: %v", len(last.InsertTokens), len(last.Logs), last.Claim != nil)
 			}
 			if strings.Contains(string(last.Claim.Answer), "s3cr3t") {
-				t.Error("the answer is stored in clear")
+				t.Error("the response is stored in plaintext")
 			}
 			if want := map[string]int{"held": 1, "leased": 2}[name]; len(changes) != want {
 				t.Errorf("%d changes, want %d", len(changes), want)
@@ -352,14 +353,14 @@ func TestOnceIsAtomic(t *testing.T) {
 			wantError(t, "when the database fails", err, errDown)
 			store.before = nil
 			if _, replayed, err := v.Private.Once(t.Context(), key, creating(&runs, generic)); err != nil || replayed {
-				t.Errorf("when it is back: replayed %v, %v", replayed, err)
+				t.Errorf("when the database is back: replayed %v, %v", replayed, err)
 			}
 		})
 	}
 }
 
-// Values that work with effects outside has read are in the log at once, also
-// when it fails afterwards.
+// If work with effects outside the database reads values, the log has them at once,
+// even if the work fails afterwards.
 func TestOnceLogsUsesOfFailedWork(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
@@ -397,7 +398,7 @@ func TestOnceRunsAgainAfterAConflict(t *testing.T) {
 	wantError(t, "a taken id", err, vault.ErrConflict)
 }
 
-// A revoked key gets no stored answer.
+// A revoked key gets no stored response.
 func TestOnceAuthenticatesBeforeItReplays(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
@@ -416,8 +417,8 @@ func TestOnceAuthenticatesBeforeItReplays(t *testing.T) {
 	}
 }
 
-// replayWorld is a reactor that returns what it is given, and reads a token by
-// itself when args say so.
+// replayWorld is a reactor that returns its arguments, and reads a token itself if
+// args name one.
 type replayWorld struct {
 	*reactWorld
 	app    *vault.Application
@@ -462,7 +463,7 @@ func newReplayWorld(t *testing.T) *replayWorld {
 	return w
 }
 
-// react runs the reactor under an idempotency key, as the REST surface does.
+// react runs the reactor under an idempotency key, as the REST API does.
 func (w *replayWorld) react(t *testing.T, args string) (vault.StoredResponse, bool, error) {
 	t.Helper()
 	key := vault.IdempotencyKey{Scope: "react", Key: "k", Lease: time.Minute}
@@ -475,9 +476,9 @@ func (w *replayWorld) react(t *testing.T, args string) (vault.StoredResponse, bo
 	})
 }
 
-// The stored answer of a run is given again only while its tokens may be seen by
-// those who used them, and exist.
-func TestStoredAnswerOfARun(t *testing.T) {
+// The stored response of a run is returned again only while its tokens exist and
+// the callers who used them may see them.
+func TestStoredResponseOfARun(t *testing.T) {
 	t.Parallel()
 	const used, read = `{"card":"{{ card }}"}`, `{"read":"card"}`
 	const changing = `{"card":"{{ card }}","patch":{"metadata":{"seen":"yes"}}}`
@@ -584,9 +585,9 @@ func TestStoredAnswerOfARun(t *testing.T) {
 	}
 }
 
-// A run that used more tokens than can be kept is not repeated, and not
+// A run that used more tokens than can be recorded is neither repeated nor
 // replayed.
-func TestStoredAnswerOfTooManyTokensIsWithdrawn(t *testing.T) {
+func TestStoredResponseOfTooManyTokensIsWithdrawn(t *testing.T) {
 	t.Parallel()
 	w := newReplayWorld(t)
 	var all []map[string]any

@@ -102,8 +102,8 @@ func (s *Secret[T]) UnmarshalText(text []byte) error {
 // hidden stands for data that has neither a name nor an id.
 const hidden = "hidden"
 
-// names returns what a value shows: pairs of a name and a text. Empty texts are
-// left out.
+// names returns the part of a value that is shown: pairs of a name and a text,
+// without empty texts.
 func names(pairs ...string) slog.Value {
 	attrs := make([]slog.Attr, 0, len(pairs)/2)
 	for pair := range slices.Chunk(pairs, 2) {
@@ -114,8 +114,8 @@ func names(pairs ...string) slog.Value {
 	return slog.GroupValue(attrs...)
 }
 
-// format prints what a value shows. Texts are quoted, so that a name cannot
-// pass for a line of a log.
+// format prints the part of a value that is shown. Texts are quoted, so that a name
+// cannot look like a separate log line.
 func format(f fmt.State, x slog.LogValuer) {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%T{", x)
@@ -126,7 +126,7 @@ func format(f fmt.State, x slog.LogValuer) {
 		fmt.Fprintf(&b, "%s:%q", a.Key, a.Value.String())
 	}
 	b.WriteString("}")
-	_, _ = io.WriteString(f, b.String()) // what printing fails on, it cannot say
+	_, _ = io.WriteString(f, b.String()) // Format cannot report an error
 }
 
 // The methods below are one group, which the package comment describes under

@@ -308,7 +308,7 @@ func (v *Vault) InvokeProxy(ctx context.Context, p ProxyCall) (*ProxyAnswer, err
 // RoundTripper returns a transport that detokenizes outbound requests and passes
 // them to base. It replaces the expressions in request bodies by the rules of
 // [Client.InvokeProxy]. A nil base means [http.DefaultTransport]. With it, any Go
-// client can send tokens:
+// client can use tokens:
 //
 //	stripe.SetHTTPClient(&http.Client{Transport: c.RoundTripper(nil)})
 //

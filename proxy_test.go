@@ -20,7 +20,7 @@ import (
 	"github.com/seed-72ea4aab/vault/vaulttest"
 )
 
-// captured is a transport that keeps what it is asked to send.
+// captured is a transport that records requests.
 type captured struct {
 	req  *http.Request
 	body string
@@ -60,7 +60,7 @@ func through(t testing.TB, c *vault.Client, contentType, body string, header ...
 	return seen, err
 }
 
-// nasty is data that would break out of anything that inserts it as it is.
+// nasty is data that would break out of any format that inserts it unescaped.
 const nasty = `a"b\c&d=e<f>'g` + "\r\n--XX\r\nh {{ i }} %41+"
 
 func TestRoundTripperReplacesExpressionsByContentType(t *testing.T) {
@@ -262,7 +262,7 @@ func TestRoundTripperKeepsTheRequestAndCanSendAgain(t *testing.T) {
 	}
 }
 
-// closer is a body that says when it is closed.
+// closer is a body that records whether it is closed.
 type closer struct {
 	io.Reader
 	closed chan struct{}
@@ -273,8 +273,8 @@ func (c closer) Close() error {
 	return nil
 }
 
-// FuzzRoundTripper holds that bodies without expressions are not touched, and
-// that JSON stays JSON whatever is inserted.
+// FuzzRoundTripper checks that bodies without expressions are unchanged, and that
+// JSON stays JSON whatever is inserted.
 func FuzzRoundTripper(f *testing.F) {
 	v := vaulttest.New(f)
 	create(f, v.Private, vault.TokenParams{ID: "tok", Type: vault.TypeGeneric, Data: nasty})
@@ -298,7 +298,7 @@ func FuzzRoundTripper(f *testing.F) {
 			t.Fatalf("unexpected error: %v", err)
 		}
 		if err == nil && typ == "application/json" && bytes.Contains(body, []byte("{{tok}}")) && !isJSONText(got.body) {
-			t.Fatalf("%q became %q, which is no JSON", body, got.body)
+			t.Fatalf("%q became %q, which is not JSON", body, got.body)
 		}
 	})
 }
@@ -308,7 +308,7 @@ func isJSONText(text string) bool {
 	return vault.JSON(text).Decode(&v) == nil
 }
 
-// echo is a destination that answers with the body that it got.
+// echo is a destination that returns the request body.
 func echo(t *testing.T) *httptest.Server {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", r.Header.Get("Content-Type"))
@@ -318,8 +318,8 @@ func echo(t *testing.T) *httptest.Server {
 	return server
 }
 
-// A browser stored the text of an expression. Code that forwards it forwards a
-// text, and not the data of the token that it names.
+// A browser stored the text of an expression. Code that forwards it sends the text,
+// not the data of the token that it names.
 func TestCodeForwardsDataAsItIs(t *testing.T) {
 	t.Parallel()
 	server := echo(t)
@@ -358,8 +358,9 @@ func TestCodeForwardsDataAsItIs(t *testing.T) {
 	})
 }
 
-// Only bodies are filled in. A header or a parameter that is an expression of a
-// token is a mistake of the sender; anything else there is not ours to judge.
+// Expressions are replaced only in bodies. A header or parameter that is an
+// expression of a token is a mistake of the sender; other values there are
+// forwarded unchecked.
 func TestExpressionsOutsideOfTheBody(t *testing.T) { //nolint:tparallel // the cases share what the store was asked
 	t.Parallel()
 	server := echo(t)
@@ -431,8 +432,8 @@ func TestExpressionsOutsideOfTheBody(t *testing.T) { //nolint:tparallel // the c
 	}
 }
 
-// An unknown token is reported where its expression stands, and who wrote a path
-// into a token is told how.
+// An unknown token is reported at the path of its expression. If an id has a path
+// appended, the error suggests the right form.
 func TestUnknownTokensHavePaths(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
@@ -455,7 +456,7 @@ func TestUnknownTokensHavePaths(t *testing.T) {
 		}
 		same(t, doc, bad.Fields, want)
 	}
-	// What is suggested works, and a token whose id has a dot is found.
+	// The suggestion works, and a token whose id has a dot is found.
 	dotted := create(t, v.Private, vault.TokenParams{ID: card + ".number", Type: vault.TypeGeneric, Data: "dotted"})
 	out, err := v.Private.Detokenize(t.Context(), vault.JSON(fmt.Sprintf(`["{{ %s | json: '$.number' }}","{{ %s }}"]`, card, dotted.ID)))
 	if err != nil || string(out) != `["`+visa+`","dotted"]` {
@@ -463,7 +464,7 @@ func TestUnknownTokensHavePaths(t *testing.T) {
 	}
 }
 
-// In arguments of a reactor and in bodies the path is theirs.
+// In reactor arguments and in bodies the path is relative to them.
 func TestUnknownTokensInRuns(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
@@ -487,7 +488,7 @@ func TestUnknownTokensInRuns(t *testing.T) {
 	}
 }
 
-// An id that is taken names its place in the batch, and nothing is created.
+// A taken id is reported at its place in the batch, and nothing is created.
 func TestTakenIDsInABatch(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
@@ -521,7 +522,7 @@ func TestTakenIDsInABatch(t *testing.T) {
 	}
 }
 
-// A mask cannot have tags: its text would be shown, not evaluated.
+// A mask cannot have tags, because their text would be shown, not evaluated.
 func TestMasksHaveNoTags(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)

@@ -26,8 +26,8 @@ import (
 	"github.com/seed-72ea4aab/vault/vaulttest"
 )
 
-// goRuntime runs a Go function in place of code, so that these tests are about
-// what happens around it.
+// goRuntime runs a Go function in place of code, so that these tests cover what
+// happens around it.
 type goRuntime func(ctx context.Context, input map[string]any, host script.Host) (any, error)
 
 func (goRuntime) Check(_ context.Context, p script.Program) error {
@@ -53,8 +53,9 @@ func (run goRuntime) Run(ctx context.Context, _ script.Program, input json.RawMe
 
 func (goRuntime) Close() error { return nil }
 
-// withoutDeadline returns a context that ends when its parent is canceled, and
-// not when the parent's time is up: a slow machine may need longer than code has.
+// withoutDeadline returns a context that ends when its parent is canceled, but
+// ignores the parent's deadline, because a slow machine may need longer than code
+// has.
 func withoutDeadline(parent context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(parent))
 	stop := context.AfterFunc(parent, func() {
@@ -193,7 +194,7 @@ func TestReactorClientActsAsItsApplication(t *testing.T) {
 	}
 }
 
-// receiver is a server that takes callbacks.
+// receiver is a server that receives callbacks.
 type receiver struct {
 	*httptest.Server
 	mu     sync.Mutex
@@ -276,8 +277,8 @@ func TestAsynchronousRunIsDeliveredSigned(t *testing.T) {
 // traceparent is a W3C trace context.
 const traceparent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 
-// The two ways to run a reactor do not stand in for one another.
-func TestReactAndReactAsyncAreTwoThings(t *testing.T) {
+// React refuses a callback URL, and ReactAsync requires one.
+func TestReactRefusesACallbackAndReactAsyncNeedsOne(t *testing.T) {
 	t.Parallel()
 	w := newReactWorld(t, func(context.Context, map[string]any, script.Host) (any, error) {
 		t.Error("the code ran")
@@ -336,12 +337,12 @@ func TestCallbackIsRetriedWithBackoffAndGivenUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	if logs.Data[0].Message != "Reactor callback abandoned" {
-		t.Errorf("newest entry = %q, want that the callback was given up", logs.Data[0].Message)
+		t.Errorf("newest entry = %q, want a report that the callback was abandoned", logs.Data[0].Message)
 	}
 }
 
-// A callback that was given up is kept, sealed, for 30 days. A rotation of keys
-// seals it again.
+// An abandoned callback is kept, sealed, for 30 days. A key rotation seals it
+// again.
 func TestGivenUpCallbackIsKeptAndSwept(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "vault.db")
@@ -413,8 +414,7 @@ func TestErrorOfAnAsynchronousRunIsDelivered(t *testing.T) {
 	}
 }
 
-// What the code chose to answer with reaches the callback too, as a part of the
-// error.
+// A response that the code chose reaches the callback too, as part of the error.
 func TestChosenResponseIsDelivered(t *testing.T) {
 	t.Parallel()
 	for body, want := range map[string]string{`{"short":true}`: `{"short":true}`, `"text"`: `"text"`, "null": "null", "no JSON": `"no JSON"`} {
@@ -437,9 +437,8 @@ func TestChosenResponseIsDelivered(t *testing.T) {
 	}
 }
 
-// A job whose run is over keeps what it has to deliver, and not what the run was
-// given.
-func TestArgumentsEndWithTheRun(t *testing.T) {
+// A job whose run has ended keeps the result to deliver, but not the arguments.
+func TestArgumentsAreDeletedAfterTheRun(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "vault.db")
 	w := newReactWorldAt(t, path, func(context.Context, map[string]any, script.Host) (any, error) { return nil, nil })
@@ -570,7 +569,7 @@ func callbackOf(t *testing.T, hook *receiver) (c callback) {
 	return c
 }
 
-// A queued run whose caller is gone reads no token: its callback is a 401.
+// A queued run whose caller no longer exists reads no token: its callback is a 401.
 func TestQueuedRunEndsWithItsCaller(t *testing.T) {
 	t.Parallel()
 	for name, lose := range ways {
@@ -602,9 +601,9 @@ func TestQueuedRunEndsWithItsCaller(t *testing.T) {
 	}
 }
 
-// A queued run has the rights of when it runs, and never more than it had when
-// it was queued.
-func TestQueuedRunIsCutWithItsCaller(t *testing.T) {
+// A queued run has the current rights of its caller, and never more than when it
+// was queued.
+func TestQueuedRunLosesRightsWithItsCaller(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		then, now string // containers
@@ -624,7 +623,8 @@ func TestQueuedRunIsCutWithItsCaller(t *testing.T) {
 			params := func(container string) vault.ApplicationParams {
 				return vault.ApplicationParams{Name: "prv", Type: vault.ApplicationPrivate, Rules: []vault.AccessRule{rule(1, container, vault.TransformReveal, "token:use")}}
 			}
-			// The expressions are checked when the run is queued, so the token is moved after that.
+			// Expressions are checked when the run is queued, so the token is moved
+			// after that.
 			app, caller := newApp(t, w.Vault, params("/a/"))
 			if c.then != "/a/" {
 				update(t, w.Owner.Client, "tok", `{"containers":["/b/"]}`)
@@ -649,7 +649,7 @@ func TestQueuedRunIsCutWithItsCaller(t *testing.T) {
 	}
 }
 
-// A result that waits for its delivery is not delivered when its caller is gone.
+// A result that waits for delivery is not delivered if its caller no longer exists.
 func TestResultIsWithdrawnWithItsCaller(t *testing.T) {
 	t.Parallel()
 	for name, lose := range ways {
@@ -686,8 +686,8 @@ func TestResultIsWithdrawnWithItsCaller(t *testing.T) {
 	}
 }
 
-// A result that is sent again is judged as a replay is: when a token that it was
-// made of is gone or changed, or rights were cut, the callback says so instead.
+// A result that is sent again is checked like a replay. If a token in it was
+// deleted or changed, or rights were revoked, the callback reports that instead.
 func TestResultIsWithdrawnWithItsTokens(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -750,7 +750,7 @@ func TestResultIsWithdrawnWithItsTokens(t *testing.T) {
 	}
 }
 
-// The first callback follows the run at once and is not judged, because a run may
+// The first callback follows the run at once and is not checked, because a run may
 // delete the tokens that it used.
 func TestFirstCallbackFollowsTheRun(t *testing.T) {
 	t.Parallel()

@@ -193,9 +193,9 @@ type ReactParams struct {
 }
 
 // UnmarshalJSON reads the JSON form strictly: an unknown field, a duplicate key or
-// a wrong type is an [InvalidError]. callbackUrl and timeoutMs, which clients of
-// similar APIs send, are read as callback_url and timeout_ms. Only one of the two
-// spellings may be present.
+// a wrong type is an [InvalidError]. The spellings callbackUrl and timeoutMs, which
+// clients of similar APIs send, are read as callback_url and timeout_ms. Only one
+// of the two spellings may be present.
 func (p *ReactParams) UnmarshalJSON(data []byte) error {
 	return readObject(data, func(r *form.Reader) {
 		if v := r.Value("args"); !v.IsZero() {
@@ -305,11 +305,11 @@ type TestRun struct {
 }
 
 // TestRun runs the code of a reactor or proxy on plain arguments, to check that it
-// works. The code gets no data of the vault: no token is read, its client instance
-// is null, and each configuration value is its own name in angle brackets, such as
-// <api_key>. It cannot send requests, and its result is neither tokenized nor sent.
-// So the result may be shown to people who may not see data. The run is entered in
-// the log. Only the tenant itself may test code.
+// works. The code gets no data of the vault: no token is read, and its client
+// instance is null. Each configuration value is its own name in angle brackets,
+// such as <api_key>. The code cannot send requests, and its result is neither
+// tokenized nor sent. So the result may be shown to people who may not see data.
+// The run is entered in the log. Only the tenant itself may test code.
 func (o *Owner) TestRun(ctx context.Context, p TestRunParams) (*TestRun, error) {
 	return run(ctx, o.Client, &verbs.TestRun, func(ctx context.Context, op *core.Op) (*TestRun, error) {
 		code, err := relay.TestCode(ctx, op, p.ReactorID, p.ProxyID, p.Response)
@@ -332,7 +332,7 @@ type RunOutcome struct {
 	Status int `json:"status,omitempty"`
 	// Took is the duration of the run.
 	Took time.Duration `json:"took,omitempty"`
-	// Line is the line of the code that caused the error; 0 if there is none.
+	// Line is the line of the code that caused the error, or 0.
 	Line int `json:"line,omitempty"`
 }
 
@@ -362,7 +362,7 @@ type JobState string
 const (
 	JobWaiting JobState = "waiting" // until it is due, or for a worker
 	JobRunning JobState = "running" // a node has it
-	JobDead    JobState = "dead"    // given up; it can be retried for 30 days
+	JobDead    JobState = "dead"    // failed for good; it can be retried for 30 days
 )
 
 // ListJobsParams selects jobs.

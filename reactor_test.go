@@ -127,7 +127,7 @@ func TestReactorRules(t *testing.T) {
 	}
 }
 
-// The name filter matches the whole name in any case; only * is special.
+// The name filter matches the whole name case-insensitively; only * is special.
 func TestNameFilter(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
@@ -266,7 +266,7 @@ func (p *picky) Run(context.Context, script.Program, json.RawMessage, script.Hos
 
 func (p *picky) Close() error { return nil }
 
-// Code is checked when it is written, and only when it is new.
+// Code is checked when it is written, and only if it has changed.
 func TestCodeIsCheckedWhenItIsWritten(t *testing.T) {
 	t.Parallel()
 	runtime := &picky{}
@@ -313,8 +313,8 @@ func (refusing) Close() error { return nil }
 
 func (r refusing) Check(context.Context, script.Program) error { return r.err }
 
-// What is wrong with code is told of the field that holds it.
-func TestBadCodeIsToldOfItsField(t *testing.T) {
+// Errors in code are reported at the field that holds the code.
+func TestBadCodeIsReportedAtItsField(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.Open(t, ":memory:", &vault.Config{Runtime: refusing{
 		err: &script.Error{Kind: script.Invalid, Status: 422, Messages: map[string][]string{"code": {"line 1: no"}}},
@@ -333,8 +333,8 @@ func TestBadCodeIsToldOfItsField(t *testing.T) {
 	}
 }
 
-// The configuration of a proxy is shown to who may read proxies, and to nobody
-// else, however they change it.
+// The configuration of a proxy is shown only to clients that may read proxies,
+// however others change it.
 func TestProxyConfigurationIsForReaders(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
@@ -366,7 +366,7 @@ func TestProxyConfigurationIsForReaders(t *testing.T) {
 		}
 		for what, got := range map[string]*vault.Proxy{"POST": created, "PUT": replaced, "PATCH": patched} {
 			if shown := got.Configuration != nil; shown != read {
-				t.Errorf("%s by somebody who may read (%v) shows %v", what, read, got.Configuration)
+				t.Errorf("%s by a client that may read (%v) shows %v", what, read, got.Configuration)
 			}
 		}
 		stored, err := v.Management.GetProxy(t.Context(), created.ID)
@@ -377,7 +377,7 @@ func TestProxyConfigurationIsForReaders(t *testing.T) {
 	}
 }
 
-// A call of a proxy that names no method is a GET, for transforms too.
+// A proxy call without a method is a GET, for transforms too.
 func TestProxyMethodIsGETByDefault(t *testing.T) {
 	t.Parallel()
 	stop := errors.New("seen")
@@ -397,9 +397,9 @@ func TestProxyMethodIsGETByDefault(t *testing.T) {
 	same(t, "method", method, any("GET"))
 }
 
-// What a read gave can be changed and put back, and changing the parameters does
-// not change what was read.
-func TestParamsOfWhatWasRead(t *testing.T) {
+// Params of an entity can be changed and written back without changing the entity
+// that was read.
+func TestParamsOfReadEntities(t *testing.T) {
 	t.Parallel()
 	v, ctx := vaulttest.New(t), t.Context()
 	app := &vault.ApplicationRef{ID: v.Private.ApplicationID()}
@@ -443,7 +443,7 @@ func TestParamsOfWhatWasRead(t *testing.T) {
 	}
 }
 
-// deadJob has the callback of a run fail until it is given up.
+// deadJob lets the callback of a run fail until the job is dead.
 func deadJob(t *testing.T, w *reactWorld, hook *receiver) vault.JobInfo {
 	t.Helper()
 	return deadJobOf(t, w, hook, nil)
@@ -527,7 +527,7 @@ func TestADeadJobIsDiscarded(t *testing.T) {
 	}
 }
 
-// What is done to a job inside of Once is part of its commit.
+// A change of a job inside Once is part of its commit.
 func TestADeadJobIsChangedOnce(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(context.Context, *vault.Owner, uuid.UUID) error{
@@ -555,9 +555,9 @@ func TestADeadJobIsChangedOnce(t *testing.T) {
 	}
 }
 
-// TestRetriedResultOfOneWhoIsGone finds that a retry has no more rights than its
-// caller: what is sent is that the caller is gone.
-func TestRetriedResultOfOneWhoIsGone(t *testing.T) {
+// TestRetriedResultOfADeletedCaller checks that a retry has no more rights than its
+// caller. If the caller no longer exists, the callback reports that.
+func TestRetriedResultOfADeletedCaller(t *testing.T) {
 	t.Parallel()
 	w, hook := newReactWorld(t, func(context.Context, map[string]any, script.Host) (any, error) {
 		return map[string]any{"raw": "secret"}, nil
@@ -581,9 +581,9 @@ func TestRetriedResultOfOneWhoIsGone(t *testing.T) {
 	}
 }
 
-// TestRetriedResultOfWhatIsGone finds that a result is not sent again when a token
-// or a cvc that it was made of is gone.
-func TestRetriedResultOfWhatIsGone(t *testing.T) {
+// TestRetriedResultOfDeletedTokens checks that a result is not sent again if a
+// token or cvc in it was deleted.
+func TestRetriedResultOfDeletedTokens(t *testing.T) {
 	t.Parallel()
 	echo := func(_ context.Context, args map[string]any, _ script.Host) (any, error) {
 		return map[string]any{"raw": args}, nil

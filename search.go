@@ -14,12 +14,12 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// ListTokensParams filters tokens. Zero fields filter nothing; all given ones
-// must hold.
+// ListTokensParams filters tokens. Zero fields filter nothing; a token must match
+// all other fields.
 type ListTokensParams struct {
 	IDs   []string
 	Types []TokenType
-	// Metadata matches values without regard to case, keys exactly.
+	// Metadata matches values case-insensitively and keys exactly.
 	Metadata map[string]string
 	PageParams
 }
@@ -43,19 +43,20 @@ func (f *TokenFilter) query() *tokens.List {
 	return q
 }
 
-// ListTokens returns a page of the tokens that the client may read, newest
-// first (permission token:read). The total is exact, so far into a list of
-// millions [Client.ListTokensAfter] is faster.
+// ListTokens returns a page of the tokens that the client may read, newest first
+// (permission token:read). The total is exact, so [Client.ListTokensAfter] is
+// faster far into a list of millions.
 func (c *Client) ListTokens(ctx context.Context, p ListTokensParams) (*Page[Token], error) {
 	return c.pageOfTokens(ctx, &verbs.ListTokens, p.query(), p.PageParams, 0)
 }
 
-// SearchTokensParams asks for tokens by a query. The query may hold data, so it is
-// not shown when it is printed or logged, except as JSON and in unexported
-// fields: see the package comment.
+// SearchTokensParams selects tokens by a query. The query may hold data, so it is
+// hidden when printed or logged, except as JSON and in unexported fields: see the
+// package comment.
 type SearchTokensParams struct {
-	// Query is made of terms, field:value, with AND, OR, NOT, parentheses and
-	// ranges: type:card AND metadata.user:"Jane Doe" AND created_at:[2026-01-01 TO *].
+	// Query consists of terms, field:value, with AND, OR, NOT, parentheses and
+	// ranges: type:card AND metadata.user:"Jane Doe" AND created_at:[2026-01-01 TO
+	// *].
 	Query string
 	PageParams
 }
@@ -80,19 +81,21 @@ func (p SearchTokensParams) MarshalJSON() ([]byte, error) {
 
 func (p *SearchTokensParams) query() *tokens.Search { return &tokens.Search{Query: p.Query} }
 
-// SearchTokens returns a page of the tokens that meet a query and that the
-// client may search, newest first (permission token:search).
+// SearchTokens returns a page of the tokens that match a query and that the client
+// may search, newest first (permission token:search).
 //
 // The fields are id, type, data, fingerprint, container, metadata.<key>,
-// created_by, created_at, modified_by and modified_at. data finds tokens by the
-// values of their search indexes, through keyed hashes: nothing is decrypted to
-// find them. A search over data is a way to see it, so a query with a data term
-// covers only tokens that the client may search with the transform mask or
-// reveal, and without such a right it is ErrForbidden. A bad query is an
-// [InvalidError] that says where.
+// created_by, created_at, modified_by and modified_at. The field data finds tokens
+// by the values of their search indexes. It compares keyed hashes, so nothing is
+// decrypted.
 //
-// The total is exact up to 10,000; beyond that it is 10,000, and TotalIsCapped is
-// set. Pages beyond are served.
+// Searching data reveals data. A query with a data term therefore covers only
+// tokens that the client may search with the transform mask or reveal. Without such
+// a right it is ErrForbidden. A bad query is an [InvalidError] that reports the
+// position of the mistake.
+//
+// The total is exact up to 10,000. Beyond that it is 10,000, and TotalIsCapped is
+// set; later pages can still be read.
 func (c *Client) SearchTokens(ctx context.Context, p SearchTokensParams) (*Page[Token], error) {
 	return c.pageOfTokens(ctx, &verbs.SearchTokens, p.query(), p.PageParams, tokens.MaxTotal+1)
 }
@@ -115,42 +118,42 @@ func (c *Client) pageOfTokens(ctx context.Context, verb *core.Verb, asked tokens
 	})
 }
 
-// CursorPage is a piece of a list that is read from one end to the other. It has
-// no total, so it costs the same wherever in the list it is.
+// CursorPage is a page of a list that is read in order. It has no total, so its
+// cost does not depend on its position in the list.
 type CursorPage[T any] struct {
 	Pagination CursorPagination `json:"pagination"`
 	Data       []T              `json:"data"`
 }
 
-// CursorPagination says how a list goes on.
+// CursorPagination locates the next page.
 type CursorPagination struct {
 	PageSize int `json:"page_size"`
-	// After asks for the items that follow; it is empty on the last page. It is
-	// good for the same list with the same filters, at any time, and for every
+	// After is the cursor for the next page; it is empty on the last page. It is
+	// valid for the same list with the same filters, at any time, and for every
 	// client of the tenant.
 	After string `json:"after,omitempty"`
 }
 
-// ListTokensAfter returns the tokens that follow a place in the list of those
-// that meet the filters and that the client may read, newest first (permission
-// token:read). The place is the After of an earlier page, or "" for the start.
+// ListTokensAfter returns the page of tokens after a cursor, newest first
+// (permission token:read). It lists the tokens that match the filters and that the
+// client may read. The cursor is the After of an earlier page, or "" for the start.
 // Page must be zero.
 //
-// No token comes twice, and none that existed throughout is missed, whatever is
-// written meanwhile. A place that is from another list, other filters or another
-// tenant is an [InvalidError].
+// No token is returned twice, and no token that existed throughout is missed,
+// whatever is written in between. A cursor from another list, other filters or
+// another tenant is an [InvalidError].
 func (c *Client) ListTokensAfter(ctx context.Context, p ListTokensParams, after string) (*CursorPage[Token], error) {
 	return c.tokensAfter(ctx, &verbs.ListTokensAfter, p.query(), p.PageParams, after)
 }
 
-// SearchTokensAfter is [Client.ListTokensAfter] for the tokens that meet a query
-// and that the client may search (permission token:search): see
+// SearchTokensAfter is [Client.ListTokensAfter] for the tokens that match a query
+// and that the client may search (permission token:search). See
 // [Client.SearchTokens].
 func (c *Client) SearchTokensAfter(ctx context.Context, p SearchTokensParams, after string) (*CursorPage[Token], error) {
 	return c.tokensAfter(ctx, &verbs.SearchTokensAfter, p.query(), p.PageParams, after)
 }
 
-// tokensAfter returns a piece of a list of tokens.
+// tokensAfter returns the page of tokens after a cursor.
 func (c *Client) tokensAfter(ctx context.Context, verb *core.Verb, asked tokens.Query, p PageParams, after string) (*CursorPage[Token], error) {
 	return run(ctx, c, verb, func(ctx context.Context, op *core.Op) (*CursorPage[Token], error) {
 		page := &CursorPage[Token]{Data: []Token{}}
@@ -163,20 +166,20 @@ func (c *Client) tokensAfter(ctx context.Context, verb *core.Verb, asked tokens.
 	})
 }
 
-// AllTokens iterates over all tokens that meet the filter and that the client
-// may read, newest first (permission token:read).
+// AllTokens iterates over all tokens that match the filter and that the client may
+// read, newest first (permission token:read).
 //
-// Like every iterator of [Client], it gives nothing twice and misses nothing that
-// existed throughout, whatever is written meanwhile, so a loop may delete what it
-// is given; what is created meanwhile is not seen. It reads piece by piece, with
-// the rights that the client has at that moment, and ends after an error.
+// Like every iterator of [Client], it returns nothing twice and misses nothing that
+// existed throughout, whatever is written during the loop. So a loop may delete the
+// items it gets. Items created during the loop are not returned. The iterator reads
+// in batches, each with the client's current rights, and ends after an error.
 func (c *Client) AllTokens(ctx context.Context, f TokenFilter) iter.Seq2[*Token, error] {
 	return c.allTokens(ctx, &verbs.AllTokens, f.query())
 }
 
-// SearchAllTokens iterates over all tokens that meet a query and that the client
-// may search, newest first (permission token:search): see [Client.SearchTokens]
-// and [Client.AllTokens].
+// SearchAllTokens iterates over all tokens that match a query and that the client
+// may search, newest first (permission token:search). See [Client.SearchTokens] and
+// [Client.AllTokens].
 func (c *Client) SearchAllTokens(ctx context.Context, query string) iter.Seq2[*Token, error] {
 	return c.allTokens(ctx, &verbs.SearchAllTokens, &tokens.Search{Query: query})
 }
@@ -188,9 +191,9 @@ func (c *Client) allTokens(ctx context.Context, verb *core.Verb, asked tokens.Qu
 	})
 }
 
-// walk iterates over a list piece by piece, each with the rights of its moment.
-// Next reads the piece that comes before an id, moves the id to its end, and
-// reports whether there may be another.
+// walk iterates over a list in batches, each with the client's current rights. Next
+// reads the batch before an id, moves the id to the end of the batch, and reports
+// whether there may be more.
 func walk[T any](ctx context.Context, c *Client, verb *core.Verb,
 	next func(ctx context.Context, op *core.Op, w *find.Walk, before *storage.ID) ([]T, bool, error)) iter.Seq2[*T, error] {
 	return func(yield func(*T, error) bool) {
@@ -242,7 +245,7 @@ func listRecords[R, T any](ctx context.Context, c *Client, verb *core.Verb, kind
 	})
 }
 
-// shown returns the entities of a room as callers see them.
+// shown converts entities of the internal package.
 func shown[R, T any](items []R, show func(*R) *T) []T {
 	out := make([]T, len(items))
 	for i := range items {

@@ -120,7 +120,7 @@ func TestListFilters(t *testing.T) {
 	wantError(t, "too many ids", err, vault.ErrInvalid)
 }
 
-// A list holds, and counts, what the client may read, over all pages.
+// A list holds and counts only what the client may read, over all pages.
 func TestListUnderRules(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
@@ -171,7 +171,7 @@ func TestListUnderRules(t *testing.T) {
 	}
 }
 
-// Lists show data as the access rules say, token by token.
+// Lists apply the transform of the access rules to each token.
 func TestListTransforms(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
@@ -209,8 +209,8 @@ func TestListTransforms(t *testing.T) {
 	}
 }
 
-// Who sees nothing of tokens cannot find them by their data: with enough guesses
-// that would be a way to see it.
+// A client that sees no data cannot find tokens by their data, because guesses
+// would reveal it.
 func TestSearchOverRedactedDataIsForbidden(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
@@ -222,12 +222,12 @@ func TestSearchOverRedactedDataIsForbidden(t *testing.T) {
 		}
 	}
 	if got := search(t, c, "type:social_security_number"); !slices.Equal(got, []string{"ssn"}) {
-		t.Errorf("a search that does not ask for data finds %v", got)
+		t.Errorf("a search without data terms finds %v", got)
 	}
 }
 
-// A masked client finds nothing by data, however the query is written, and also
-// when it acts for a user or follows an application.
+// A masked client cannot search by data, however the query is written, even if it
+// acts for a user or as an application.
 func TestMaskedClientsDoNotSearchByData(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
@@ -287,14 +287,14 @@ func TestAllTokensWalksEverythingOnce(t *testing.T) {
 	same(t, "values", n, 4)
 }
 
-// A page that would hold too much is refused with what to do about it; walks
-// over all tokens take smaller pages by themselves.
+// A page that would hold too much is refused, and the error says what to do.
+// Iterators read smaller pages instead.
 func TestPagesAreBoundedInBytes(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.Open(t, ":memory:", &vault.Config{MaxPageBytes: 100_000})
 	large := strings.Repeat("x", 30_000)
 	var want []string
-	for i := range 130 { // small ones, large ones, and one that is larger than a page
+	for i := range 130 { // small tokens, large tokens, and a token larger than a page
 		data := "small"
 		switch {
 		case i >= 40 && i < 50:
@@ -407,7 +407,7 @@ func TestSearchRefusesBadQueries(t *testing.T) {
 	wantFields(t, "page 0 when it is given", err, "page")
 }
 
-// A search finds tokens as they are now.
+// A search finds tokens in their current state.
 func TestSearchFollowsChanges(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
@@ -422,7 +422,7 @@ func TestSearchFollowsChanges(t *testing.T) {
 	same(t, "after deletion", len(search(t, v.Owner.Client, "data:second OR metadata.k:b OR type:token")), 0)
 }
 
-// dice makes tokens, queries and rules at random.
+// dice generates random tokens, queries and rules.
 type dice struct{ *rand.Rand }
 
 func (d dice) pick(from ...string) string { return from[d.IntN(len(from))] }
@@ -433,7 +433,7 @@ var (
 	someActors     = []string{"00000000-0000-4000-8000-000000000001", "00000000-0000-4000-8000-000000000002"}
 )
 
-// token makes a token and what a query sees of it.
+// token creates a token and returns what a query sees of it.
 func (d dice) token(t *testing.T, v *vaulttest.Vault, i int) *query.Doc {
 	t.Helper()
 	v.Clock.Advance(time.Duration(d.IntN(40)) * time.Minute)
@@ -511,7 +511,7 @@ func (d dice) query(docs []*query.Doc, depth int) string {
 	}
 }
 
-// rules makes up access rules, in both forms.
+// rules generates access rules, in both forms.
 func (d dice) rules() ([]vault.AccessRule, []access.Rule) {
 	var rules []vault.AccessRule
 	var same []access.Rule
@@ -537,8 +537,8 @@ func (d dice) rules() ([]vault.AccessRule, []access.Rule) {
 	return rules, same
 }
 
-// What a search finds is what the meaning of its query and the client's rules
-// say, token by token.
+// A search finds exactly the tokens that its query and the client's rules select,
+// token by token.
 func TestSearchAgreesWithItsMeaning(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)

@@ -17,21 +17,22 @@ import (
 )
 
 // Session is a new session: a short-lived API key that has no access until a
-// private application authorizes it by the nonce. Neither is shown when it is
-// printed or logged, except as JSON and in unexported fields: see the package comment.
+// private application authorizes it by the nonce. Printed or logged it shows
+// neither, except as JSON and in unexported fields: see the package comment.
 type Session struct {
 	SessionKey string    `json:"session_key"`
 	Nonce      string    `json:"nonce"`
 	ExpiresAt  time.Time `json:"expires_at"`
 }
 
-// SessionGrant authorizes a session: what it may do, and until when. It is not shown when
-// it is printed or logged, except as JSON and in unexported fields: see the package comment.
+// SessionGrant authorizes a session: its rights, and its end. It is hidden when
+// printed or logged, except as JSON and in unexported fields: see the package
+// comment.
 type SessionGrant struct {
 	Nonce       string       `json:"nonce"`
 	Permissions []Permission `json:"permissions,omitempty"`
 	Rules       []AccessRule `json:"rules,omitempty"`
-	// ExpiresAt ends the session. Default: 3 minutes after it was created.
+	// ExpiresAt is the end of the session. Default: 3 minutes after it was created.
 	ExpiresAt time.Time `json:"expires_at,omitzero"`
 }
 
@@ -46,8 +47,8 @@ func (g *SessionGrant) UnmarshalJSON(data []byte) error {
 	})
 }
 
-// CreateSession opens a session of the client's application, which must be a
-// public one. The session key has no access until it is authorized.
+// CreateSession opens a session of the client's application, which must be a public
+// application. The session key has no access until it is authorized.
 func (c *Client) CreateSession(ctx context.Context) (*Session, error) {
 	return run(ctx, c, &verbs.CreateSession, func(ctx context.Context, op *core.Op) (*Session, error) {
 		s, err := sessions.Create(ctx, op, c.v.cfg.MaxSessionLife)
@@ -58,13 +59,15 @@ func (c *Client) CreateSession(ctx context.Context) (*Session, error) {
 	})
 }
 
-// AuthorizeSession gives a session its rights, once. The client must be a
-// private application, or the tenant itself, and cannot give more than it has:
-// each permission only where it holds it, and no transform that shows more
-// than the client sees by reading or using. That holds at each use too: when the
-// client's rights are cut, so are those of the session, and when its application
-// is deleted or expires, or gets a new key, the session ends. An unknown or
-// expired nonce is ErrNotFound, a used one ErrConflict.
+// AuthorizeSession gives a session its rights, once. The client must be a private
+// application or the tenant itself. An unknown or expired nonce is ErrNotFound, and
+// a used nonce is ErrConflict.
+//
+// The client cannot grant more than it has: each permission only where it holds it,
+// and no transform that shows more than the client sees by reading or using. This
+// is checked again at each use. When the client loses rights, the session loses
+// them too. When the client's application is deleted, expires or gets a new key,
+// the session ends.
 func (c *Client) AuthorizeSession(ctx context.Context, g SessionGrant) error {
 	return runErr(ctx, c, &verbs.AuthorizeSession, func(ctx context.Context, op *core.Op) error {
 		rights := core.Rights{Permissions: texts(g.Permissions), Rules: accessRules(g.Rules)}
@@ -72,31 +75,32 @@ func (c *Client) AuthorizeSession(ctx context.Context, g SessionGrant) error {
 	})
 }
 
-// SessionInfo describes a session that is alive. It does not hold its key.
+// SessionInfo describes an active session. It does not hold the session's key.
 type SessionInfo struct {
 	ID            uuid.UUID `json:"id"`
-	ApplicationID uuid.UUID `json:"application_id,omitzero"` // that created it
-	// AuthorizedBy is the application that authorized it, or the tenant's id for
-	// the tenant itself. Zero means that it was not authorized, and has no access.
+	ApplicationID uuid.UUID `json:"application_id,omitzero"` // the application that created it
+	// AuthorizedBy is the application that authorized the session, or the tenant's
+	// id for the tenant itself. Zero means that the session is not authorized and
+	// has no access.
 	AuthorizedBy uuid.UUID    `json:"authorized_by,omitzero"`
 	Permissions  []Permission `json:"permissions,omitempty"`
 	Rules        []AccessRule `json:"rules,omitempty"`
 	CreatedAt    time.Time    `json:"created_at,omitzero"`
 	ExpiresAt    time.Time    `json:"expires_at,omitzero"`
-	// Unreadable is set when the row of the session, or of an application that it
+	// Unreadable is set when the row of the session, or of an application it
 	// depends on, was altered or does not open. Only ID and CreatedAt are set then.
 	Unreadable bool `json:"unreadable,omitempty"`
 }
 
-// ListSessionsParams asks for a page of sessions.
+// ListSessionsParams selects a page of sessions.
 type ListSessionsParams struct {
 	PageParams
 }
 
-// ListSessions returns a page of the sessions that are alive, newest first
-// (permission session:read). Permissions and Rules are what they were granted;
-// what they may do now also depends on their authorizer. It reads all sessions
-// of the tenant to count those that are alive.
+// ListSessions returns a page of the active sessions, newest first (permission
+// session:read). Permissions and Rules are the granted rights; the current rights
+// also depend on the authorizer. ListSessions reads all sessions of the tenant to
+// count the active ones.
 func (c *Client) ListSessions(ctx context.Context, p ListSessionsParams) (*Page[SessionInfo], error) {
 	return run(ctx, c, &verbs.ListSessions, func(ctx context.Context, op *core.Op) (*Page[SessionInfo], error) {
 		p, err := p.normal()
@@ -113,8 +117,8 @@ func (c *Client) ListSessions(ctx context.Context, p ListSessionsParams) (*Page[
 	})
 }
 
-// AllSessions iterates over all sessions that are alive, newest first (permission
-// session:read): see [Client.AllTokens].
+// AllSessions iterates over all active sessions, newest first (permission
+// session:read). See [Client.AllTokens].
 func (c *Client) AllSessions(ctx context.Context) iter.Seq2[*SessionInfo, error] {
 	return walk(ctx, c, &verbs.AllSessions, func(ctx context.Context, op *core.Op, w *find.Walk, before *storage.ID) ([]SessionInfo, bool, error) {
 		alive, more, err := sessions.Next(ctx, op, w, before)
@@ -133,9 +137,9 @@ func sessionInfos(alive []sessions.Info) []SessionInfo {
 	return out
 }
 
-// DeleteSession ends a session (permission session:delete): at once on this
-// node, and within a second on every other. One that has ended already is
-// ErrNotFound.
+// DeleteSession ends a session (permission session:delete), at once on this node
+// and within a second on every other node. If the session has already ended, it
+// returns ErrNotFound.
 func (c *Client) DeleteSession(ctx context.Context, id uuid.UUID) error {
 	return runErr(ctx, c, &verbs.DeleteSession, func(ctx context.Context, op *core.Op) error { return sessions.Delete(ctx, op, id) })
 }

@@ -19,9 +19,9 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// Tenant is an owner of data. Tenants share nothing. The secret is not shown
-// when it is printed or logged, except as JSON and in unexported fields: see
-// [Token].
+// Tenant is an owner of data. Tenants share nothing. The secret is hidden when
+// printed or logged, except as JSON and in unexported fields: see the package
+// comment.
 type Tenant struct {
 	ID       uuid.UUID      `json:"id"`
 	Name     string         `json:"name"`
@@ -31,28 +31,28 @@ type Tenant struct {
 	WebhookSecret string    `json:"webhook_secret,omitempty"`
 	CreatedAt     time.Time `json:"created_at,omitzero"`
 	ModifiedAt    time.Time `json:"modified_at,omitzero"`
-	// CreatedAs is the name that the program created the tenant under. A tenant can
-	// rename itself, so Name may be one that another tenant had. Only
-	// [Vault.Tenants] and [Vault.AllTenants] fill it in, if it is known.
+	// CreatedAs is the name under which the program created the tenant. A tenant
+	// can rename itself, so Name may be a former name of another tenant. Only
+	// [Vault.Tenants] and [Vault.AllTenants] set CreatedAs, if it is known.
 	CreatedAs string `json:"-"`
 }
 
-// TenantSettings are defaults that a tenant sets for itself.
+// TenantSettings are defaults that a tenant chooses.
 type TenantSettings struct {
-	// DeduplicateTokens makes CreateToken answer with an existing token of the
-	// same content, unless the call says otherwise.
+	// DeduplicateTokens makes CreateToken return an existing token with the same
+	// content. A call can override it.
 	DeduplicateTokens bool `json:"deduplicate_tokens"`
 }
 
-// TenantParams is what can be changed of a tenant.
+// TenantParams are the parts of a tenant that can be changed.
 type TenantParams struct {
 	Name     string         `json:"name"`
 	Settings TenantSettings `json:"settings"`
 }
 
-// UnmarshalJSON reads the JSON form strictly: an unknown field, a duplicate
-// key or a wrong type is an [InvalidError]. A setting may be the string "true" or
-// "false" too.
+// UnmarshalJSON reads the JSON form strictly: an unknown field, a duplicate key or
+// a wrong type is an [InvalidError]. A setting may also be the string "true" or
+// "false".
 func (p *TenantParams) UnmarshalJSON(data []byte) error {
 	return readObject(data, func(r *form.Reader) {
 		var in tenants.Params
@@ -61,13 +61,13 @@ func (p *TenantParams) UnmarshalJSON(data []byte) error {
 	})
 }
 
-// CreateTenant adds a tenant with keys of its own. Several may have one name;
-// [Vault.EnsureTenant] returns the first of them.
+// CreateTenant adds a tenant with its own keys. Several tenants may have the same
+// name; [Vault.EnsureTenant] returns the first of them.
 func (v *Vault) CreateTenant(ctx context.Context, name string) (*Tenant, error) {
 	return tenantOrErr(tenants.Create(ctx, v.core, name))
 }
 
-// tenantOrErr returns what a room gave as callers see it.
+// tenantOrErr converts the result of the internal package.
 func tenantOrErr(t *core.Tenant, err error) (*Tenant, error) {
 	if err != nil {
 		return nil, public(err)
@@ -75,19 +75,19 @@ func tenantOrErr(t *core.Tenant, err error) (*Tenant, error) {
 	return tenantOf(t), nil
 }
 
-// EnsureTenant returns the tenant that was created under a name, and creates it
-// when there is none: of several the first. Programs that start together get the
-// same one.
+// EnsureTenant returns the tenant that was created under a name, and creates it if
+// it does not exist. If several tenants have the name, it returns the first.
+// Programs that start concurrently get the same tenant.
 //
-// A tenant that has changed its name since is still found by the one that the
-// program gave it, and not by the new one: a management key of the tenant can
-// change it, and must not get what the program keeps for another tenant.
+// A renamed tenant is still found by the name that the program gave it, and not by
+// its new name. A management key of the tenant can change the name, and must not
+// get what the program keeps for another tenant.
 func (v *Vault) EnsureTenant(ctx context.Context, name string) (*Tenant, error) {
 	return tenantOrErr(tenants.Ensure(ctx, v.core, name))
 }
 
-// Tenants lists the tenants, newest first. It is for the embedding program:
-// no API key reaches it.
+// Tenants lists the tenants, newest first. It is for the embedding program; no API
+// key can use it.
 func (v *Vault) Tenants(ctx context.Context, p PageParams) (*Page[Tenant], error) {
 	p, err := p.normal()
 	if err != nil {
@@ -104,8 +104,8 @@ func (v *Vault) Tenants(ctx context.Context, p PageParams) (*Page[Tenant], error
 	return page, nil
 }
 
-// AllTenants iterates over all tenants, newest first. It gives nothing twice and
-// misses nothing that existed throughout: see [Client.AllTokens]. Like
+// AllTenants iterates over all tenants, newest first. It returns no tenant twice
+// and misses no tenant that existed throughout: see [Client.AllTokens]. Like
 // [Vault.Tenants] it is for the embedding program.
 func (v *Vault) AllTenants(ctx context.Context) iter.Seq2[*Tenant, error] {
 	return func(yield func(*Tenant, error) bool) {
@@ -141,8 +141,9 @@ func (c *Client) ReplaceTenant(ctx context.Context, p TenantParams) (*Tenant, er
 	})
 }
 
-// PatchTenant changes the client's own tenant by a JSON merge patch (RFC 7386)
-// of its parameters, which [EncodeJSON] reads (permission tenant:update).
+// PatchTenant applies a JSON merge patch (RFC 7386) to the parameters of the
+// client's own tenant (permission tenant:update). The patch is read as by
+// [EncodeJSON].
 func (c *Client) PatchTenant(ctx context.Context, patch any) (*Tenant, error) {
 	return runTo(ctx, c, &verbs.PatchTenant, tenantOf, func(ctx context.Context, op *core.Op) (*core.Tenant, error) {
 		return tenants.Patch(ctx, op, plainJSON(patch))
@@ -150,25 +151,24 @@ func (c *Client) PatchTenant(ctx context.Context, patch any) (*Tenant, error) {
 }
 
 // RotateWebhookSecret gives the client's own tenant a new webhook secret
-// (permission tenant:update). For 24 hours callbacks are signed with the old
-// one as well, so that receivers can change over in their own time.
+// (permission tenant:update). For 24 hours callbacks are signed with the old secret
+// as well, so that receivers can switch in their own time.
 func (c *Client) RotateWebhookSecret(ctx context.Context) (*Tenant, error) {
 	return runTo(ctx, c, &verbs.RotateWebhookSecret, tenantOf, tenants.RotateSecret)
 }
 
-// tenantOf returns a tenant as callers see it.
+// tenantOf converts a tenant of the internal package.
 func tenantOf(t *core.Tenant) *Tenant {
 	return &Tenant{ID: t.ID, Name: t.Name, Settings: TenantSettings(t.Settings), WebhookSecret: t.WebhookSecret,
 		CreatedAt: t.CreatedAt, ModifiedAt: t.ModifiedAt}
 }
 
-// DeleteTenant deletes a tenant's keys, without which nothing opens what was
-// sealed under them, and then its rows. If it is cut off in between, the next
-// sweep deletes what is left.
+// DeleteTenant deletes a tenant's keys, without which its data cannot be opened,
+// and then its rows. If it is interrupted, the next sweep deletes the rest.
 //
-// A copy of the database from before holds the keys, wrapped, so anyone who has it
-// and the master key can still read it. For the data to be gone everywhere,
-// such copies have to be gone, or the master key they were made under.
+// An older copy of the database still holds the wrapped keys, so anyone who has the
+// copy and the master key can read it. To erase the data everywhere, also delete
+// such copies or the master key they were made under.
 func (v *Vault) DeleteTenant(ctx context.Context, id uuid.UUID) error {
 	if err := tenants.GiveUpNames(ctx, v.core, id); err != nil {
 		return err
@@ -184,18 +184,20 @@ func (v *Vault) DeleteTenant(ctx context.Context, id uuid.UUID) error {
 // Swept counts what a sweep deleted.
 type Swept struct {
 	Tokens   int // expired
-	CVCs     int // whose hour had passed
+	CVCs     int // older than an hour
 	Sessions int // expired
 	Logs     int // entries of the audit log, older than Config.LogRetention
 }
 
-// Sweep deletes what has expired: tokens, cvcs, sessions, idempotency records,
-// what is left of deleted tenants, of erased tokens (see [Client.EraseTokens]), and
-// of callbacks that were given up 30 days
-// ago; and then entries of the audit log that are older than Config.LogRetention,
-// two million at most. The vault sweeps by itself every Config.SweepEvery;
-// several nodes may do so at once. A node whose clock is more than 30 seconds off
-// the database's only finishes the deletion of tenants: see [Vault.ClockAhead].
+// Sweep deletes expired tokens, cvcs, sessions and idempotency records. It also
+// deletes what is left of deleted tenants, of erased tokens (see
+// [Client.EraseTokens]), and of callbacks that were abandoned 30 days ago. Then it
+// deletes entries of the audit log that are older than Config.LogRetention, two
+// million at most.
+//
+// The vault sweeps every Config.SweepEvery; several nodes may sweep at once. A node
+// whose clock differs from the database's by more than 30 seconds only finishes the
+// deletion of tenants: see [Vault.ClockAhead].
 func (v *Vault) Sweep(ctx context.Context) (swept Swept, err error) {
 	ctx, end := v.observe(ctx, EventSweep, "sweep", uuid.UUID{}, uuid.UUID{})
 	defer func() { end(err) }()
@@ -203,8 +205,8 @@ func (v *Vault) Sweep(ctx context.Context) (swept Swept, err error) {
 	return Swept(done), errors.Join(err, erase.Settle(ctx, v.core))
 }
 
-// retention says which log entries a sweep deletes: those that are old enough and
-// that all sinks have, or that are past the grace.
+// retention returns which log entries a sweep deletes: entries that are old enough,
+// and that all sinks have taken or whose grace period is over.
 func (v *Vault) retention() sweep.Retention {
 	r := sweep.Retention{Keep: v.cfg.LogRetention, Ledger: func(ctx context.Context) (*ledger.Ledger, func(), error) { return evident.Borrow(ctx, v.core) }}
 	if len(v.cfg.Sinks) == 0 || v.cfg.SinkGrace < 0 {

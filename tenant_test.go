@@ -66,7 +66,7 @@ func TestTenantLifecycle(t *testing.T) {
 	wantError(t, "a tenant that does not exist", err, vault.ErrNotFound)
 }
 
-// Deleting a tenant destroys its keys and its rows, and nobody else's.
+// Deleting a tenant destroys only its own keys and rows.
 func TestDeleteTenant(t *testing.T) {
 	t.Parallel()
 	v, store := spied(t)
@@ -108,9 +108,9 @@ func (p *purgeFails) Purge(ctx context.Context, tenant storage.ID, limit int) (b
 	return p.Storage.Purge(ctx, tenant, limit)
 }
 
-// A deletion that was cut off leaves nothing readable, and the next sweep
-// deletes the rest.
-func TestDeleteTenantGoesOnAfterItWasCutOff(t *testing.T) {
+// An interrupted deletion leaves nothing readable, and the next sweep deletes the
+// rest.
+func TestSweepFinishesAnInterruptedDeleteTenant(t *testing.T) {
 	t.Parallel()
 	store, err := sqlite.Open(t.Context(), ":memory:")
 	if err != nil {
@@ -210,14 +210,13 @@ func TestConfigBounds(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := vault.Open(t.Context(), store, vault.NewKey(), &vault.Config{KeyAge: age}); err == nil {
-			t.Errorf("a KeyAge of %s is taken", age)
+			t.Errorf("a KeyAge of %s is accepted", age)
 		}
 		wantError(t, "the store of a vault that did not open", store.Ping(t.Context()), storage.ErrClosed)
 	}
 }
 
-// arguments are what methods are called with that would refuse a zero value
-// before they get to work.
+// arguments are the arguments of methods that would refuse zero values too early.
 func arguments(v *vaulttest.Vault) map[string][]any {
 	return map[string][]any{
 		"ApplyApplication":  {vault.ApplicationParams{Name: "x", Type: vault.ApplicationPrivate, Permissions: everything}},
@@ -255,8 +254,8 @@ func arguments(v *vaulttest.Vault) map[string][]any {
 	}
 }
 
-// callEach calls every method of a Vault or Client that takes a context, with
-// these arguments or else with zero values, and hands over what it returned.
+// callEach calls every method of a Vault or Client that takes a context, with these
+// arguments or otherwise zero values, and passes on the results.
 func callEach(ctx context.Context, of any, arguments map[string][]any, result func(method string, err error)) {
 	receiver := reflect.ValueOf(of)
 	for i := range receiver.NumMethod() {
@@ -293,8 +292,8 @@ func callEach(ctx context.Context, of any, arguments map[string][]any, result fu
 	}
 }
 
-// After Close every operation fails with ErrClosed, though some of them would
-// find what they need in the memory of the process.
+// After Close every operation fails with ErrClosed, even operations that need only
+// the memory of the process.
 func TestEveryOperationAfterClose(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
@@ -323,8 +322,8 @@ func TestEveryOperationAfterClose(t *testing.T) {
 	}
 }
 
-// The observer hears of every operation, also of one that fails.
-func TestObserverHearsOfEveryOperation(t *testing.T) {
+// The observer is notified of every operation, including failed ones.
+func TestObserverIsNotifiedOfEveryOperation(t *testing.T) {
 	t.Parallel()
 	observer := &told{}
 	v := vaulttest.Open(t, ":memory:", &vault.Config{Observer: observer})
@@ -334,7 +333,7 @@ func TestObserverHearsOfEveryOperation(t *testing.T) {
 	observer.work = nil
 	var called, heard []string
 	callEach(t.Context(), v.Owner, arguments(v), func(method string, _ error) { called = append(called, method) })
-	notTold := []string{"As", "HasPermission", "Once"} // they ask for an identity, or the work in them is told
+	notTold := []string{"As", "HasPermission", "Once"} // As and HasPermission only check the identity; Once reports its inner calls
 	called = slices.DeleteFunc(called, func(method string) bool { return slices.Contains(notTold, method) })
 	for _, line := range observer.work {
 		heard = append(heard, strings.Fields(line)[2])
@@ -344,11 +343,11 @@ func TestObserverHearsOfEveryOperation(t *testing.T) {
 	}
 }
 
-// An operation whose caller has gone changes nothing.
+// An operation with a canceled context changes nothing.
 func TestEveryOperationOfACancelledContext(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
-	// What they answer is in memory, so nobody waits for it.
+	// Their results are in memory, so no caller waits.
 	fromMemory := map[string]bool{"HasPermission": true, "Detokenize": true, "ListEntityTypes": true, "ListPermissions": true, "Authenticate": true}
 	before := entries(t, v, vault.ListLogsParams{})
 	cancelled, cancel := context.WithCancel(t.Context())
@@ -370,8 +369,8 @@ func TestEveryOperationOfACancelledContext(t *testing.T) {
 	same(t, "entries of the log", len(entries(t, v, vault.ListLogsParams{})), len(before))
 }
 
-// Zero values are refused or mean something; they never crash, and what they
-// give as an error is one that callers know.
+// Zero values are refused or have a meaning. They never panic, and their errors are
+// documented ones.
 func TestEveryOperationOnZeroValues(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
@@ -387,7 +386,7 @@ func TestEveryOperationOnZeroValues(t *testing.T) {
 	}
 }
 
-// closable is a runtime that knows whether it was closed.
+// closable is a runtime that records whether it was closed.
 type closable struct {
 	vault.Runtime
 	closed int
@@ -395,8 +394,8 @@ type closable struct {
 
 func (r *closable) Close() error { r.closed++; return nil }
 
-// An Open that fails says why, and closes what it was given: a store has
-// connections, and a runtime processes.
+// A failing Open returns the reason and closes its store and runtime, which hold
+// connections and processes.
 func TestOpenThatFailsClosesWhatItOwns(t *testing.T) {
 	t.Parallel()
 	var undeclared *vault.Key
@@ -427,8 +426,8 @@ func TestOpenThatFailsClosesWhatItOwns(t *testing.T) {
 	}
 }
 
-// A run that is cut short because the vault closes its runtime fails as every
-// operation of a closed vault does, and so does a check of code.
+// A run or code check that is interrupted because the vault closes its runtime
+// fails like every operation of a closed vault.
 func TestClosedRuntimeIsAClosedVault(t *testing.T) {
 	t.Parallel()
 	w := newReactWorld(t, func(context.Context, map[string]any, script.Host) (any, error) { return nil, script.ErrClosed })
@@ -439,7 +438,7 @@ func TestClosedRuntimeIsAClosedVault(t *testing.T) {
 	wantError(t, "check", err, vault.ErrClosed)
 }
 
-// A patch of the tenant changes what it names and leaves the rest.
+// A patch of the tenant changes only the fields it names.
 func TestPatchTenant(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
@@ -526,7 +525,7 @@ func TestStatsOfKeys(t *testing.T) {
 	}
 }
 
-// A sweep deletes what has expired and nothing else, in all tenants.
+// A sweep deletes expired rows in all tenants, and nothing else.
 func TestSweepDeletesWhatHasExpired(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
@@ -620,8 +619,8 @@ func TestConcurrentSweeps(t *testing.T) {
 	}
 }
 
-// A vault sweeps by itself.
-func TestVaultSweepsByItself(t *testing.T) {
+// A vault sweeps in the background.
+func TestVaultSweepsInTheBackground(t *testing.T) {
 	t.Parallel()
 	store, err := sqlite.Open(t.Context(), ":memory:")
 	if err != nil {
@@ -642,7 +641,7 @@ func TestVaultSweepsByItself(t *testing.T) {
 	})
 }
 
-// A sweep that fails says so, and the next one goes on.
+// A failing sweep returns an error, and the next sweep continues.
 func TestSweepFails(t *testing.T) {
 	t.Parallel()
 	v, store := spied(t)
@@ -660,8 +659,8 @@ func TestSweepFails(t *testing.T) {
 	}
 }
 
-// What fails for one row keeps neither other rows nor old pages.
-func TestSweepGoesOnAfterAFailure(t *testing.T) {
+// A row that cannot be deleted does not stop the rest of the sweep.
+func TestSweepContinuesAfterAFailure(t *testing.T) {
 	t.Parallel()
 	v, store := spied(t)
 	create(t, v.Owner.Client, vault.TokenParams{Type: vault.TypeGeneric, Data: "x", ExpiresAt: vaulttest.Start.Add(time.Hour)})

@@ -15,21 +15,21 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/verbs"
 )
 
-// Token stands in for a value. How much of the value Data shows depends on who
-// asks: the data itself, its mask, or nothing.
+// Token stands in for a value. The rights of the caller decide whether Data shows
+// the data itself, its mask, or nothing.
 //
-// Here as everywhere, a time or an id that is absent is zero: a token without
-// ExpiresAt never expires, one without ModifiedAt was never changed. CreatedBy
-// and CreatedAt are zero only on a duplicate that its finder may not read: see
-// [Client.CreateToken].
+// An absent time or id is zero here, as everywhere in this package. A token without
+// ExpiresAt never expires, and a token without ModifiedAt was never changed.
+// CreatedBy and CreatedAt are zero only on a duplicate that the client may not
+// read: see [Client.CreateToken].
 type Token struct {
 	ID       string    `json:"id"`
 	TenantID uuid.UUID `json:"tenant_id"`
 	Type     TokenType `json:"type"`
 	Data     JSON      `json:"data,omitempty"`
-	// Mask is the mask in force, as an expression or a tree of them.
+	// Mask is the active mask, an expression or a tree of expressions.
 	Mask JSON `json:"mask,omitempty"`
-	// Enrichments is there only on whole tokens in detokenization expressions.
+	// Enrichments is set only on whole tokens in detokenization expressions.
 	Enrichments *Enrichments `json:"enrichments,omitempty"`
 	// Fingerprint is equal for tokens of one type with equal content.
 	Fingerprint           string            `json:"fingerprint,omitempty"`
@@ -47,13 +47,13 @@ type Token struct {
 	Unreadable bool `json:"unreadable,omitempty"`
 }
 
-// TokenType says what a token holds, and with it how data is validated, masked
-// and fingerprinted by default.
+// TokenType is the kind of value that a token holds. It decides how data is
+// validated, masked and fingerprinted by default.
 type TokenType string
 
 // The types of tokens.
 const (
-	TypeGeneric              TokenType = "token"                  // any JSON but null
+	TypeGeneric              TokenType = "token"                  // any JSON except null
 	TypeCard                 TokenType = "card"                   // see CardData
 	TypeBank                 TokenType = "bank"                   // see BankData
 	TypeCardNumber           TokenType = "card_number"            // a string of 12 to 19 digits
@@ -63,8 +63,8 @@ const (
 	TypeEmployerIDNumber     TokenType = "employer_id_number"     // likewise
 )
 
-// CardData is the data of a TypeCard token. It is not shown when it is printed or
-// logged, except as JSON and in unexported fields: see the package comment.
+// CardData is the data of a TypeCard token. It is hidden when printed or logged,
+// except as JSON and in unexported fields: see the package comment.
 type CardData struct {
 	Number          string `json:"number"` // without separators
 	ExpirationMonth int    `json:"expiration_month,omitempty"`
@@ -72,19 +72,19 @@ type CardData struct {
 	CVC             string `json:"cvc,omitempty"` // deleted an hour after it was given
 }
 
-// value is what encoding/json makes of the card, without its reflection.
+// value returns the same value as encoding/json, without reflection.
 func (d CardData) value() jsonx.Value {
 	return token.CardValue(d.Number, d.ExpirationMonth, d.ExpirationYear, d.CVC)
 }
 
-// BankData is the data of a TypeBank token. It is not shown when it is printed or
-// logged, except as JSON and in unexported fields: see the package comment.
+// BankData is the data of a TypeBank token. It is hidden when printed or logged,
+// except as JSON and in unexported fields: see the package comment.
 type BankData struct {
 	RoutingNumber string `json:"routing_number"`
 	AccountNumber string `json:"account_number"`
 }
 
-// Enrichments is what the vault knows about a token's data beyond the data.
+// Enrichments holds what the vault derives from a token's data.
 type Enrichments struct {
 	Card *CardEnrichment `json:"card,omitempty"`
 }
@@ -92,34 +92,34 @@ type Enrichments struct {
 // CardEnrichment describes a card by its number.
 type CardEnrichment struct {
 	Brand string `json:"brand"` // visa, mastercard, ...; unknown outside known ranges
-	BIN   string `json:"bin"`   // 8 digits from 16 digits on, else 6
+	BIN   string `json:"bin"`   // 8 digits if the number has 16 or more, otherwise 6
 	Last4 string `json:"last4"`
 }
 
-// TokenParams describes a token to be created. Only Type and Data are
-// required. Data is not shown when it is printed or logged, except as JSON and
-// in unexported fields: see the package comment.
+// TokenParams describes a token to create. Only Type and Data are required. Data is
+// hidden when printed or logged, except as JSON and in unexported fields: see the
+// package comment.
 type TokenParams struct {
-	// ID names the token; it may be an expression. Default: a UUID.
+	// ID is the id of the token; it may be an expression. Default: a UUID.
 	ID   string
 	Type TokenType
-	// Data is the value: JSON text (a [JSON] or a json.RawMessage), or anything
-	// else that encodes to JSON, but for a []byte: see [EncodeJSON].
+	// Data is the value: JSON text (a [JSON] or a json.RawMessage), or any other
+	// value that encodes to JSON. A []byte is refused: see [EncodeJSON].
 	Data any
 	// Mask is an expression, or any JSON with expressions in its strings.
 	Mask any
-	// Containers group the token; access rules are about them. Default: the
-	// type's.
+	// Containers group tokens; access rules refer to them. Default: the default of
+	// the type.
 	Containers []string
 	Metadata   map[string]string // not sensitive
-	// SearchIndexes are expressions whose values SearchTokens finds the token
-	// by. Nil means the type's default, empty means none.
+	// SearchIndexes are expressions whose values SearchTokens finds the token by.
+	// Nil means the default of the type, empty means none.
 	SearchIndexes         []string
 	FingerprintExpression string
-	// DeduplicateToken says whether an existing token with the same content is
-	// returned instead. Nil means what the tenant's settings say.
+	// DeduplicateToken makes the call return an existing token with the same
+	// content instead. Nil means the tenant's setting.
 	DeduplicateToken *bool
-	// ExpiresAt ends the token. Zero means never.
+	// ExpiresAt is when the token expires. Zero means never.
 	ExpiresAt time.Time
 }
 
@@ -140,7 +140,7 @@ func (p TokenParams) MarshalJSON() ([]byte, error) {
 	return text, public(err)
 }
 
-// inside returns the parameters as rooms read them.
+// inside returns the parameters in the type of the internal package.
 func (p *TokenParams) inside() tokens.Params {
 	return tokens.Params{
 		ID: p.ID, Type: string(p.Type), Data: plainJSON(p.Data), Mask: plainJSON(p.Mask), Containers: p.Containers, Metadata: p.Metadata,
@@ -157,7 +157,7 @@ func paramsOf(p tokens.Params) TokenParams {
 	}
 }
 
-// tokenOf returns a token of a room.
+// tokenOf converts a token of the internal package.
 func tokenOf(t tokens.Token) Token {
 	out := Token{
 		ID: t.ID, TenantID: t.TenantID, Type: TokenType(t.Type), Data: JSON(t.Data), Mask: JSON(t.Mask), Fingerprint: t.Fingerprint,
@@ -171,18 +171,18 @@ func tokenOf(t tokens.Token) Token {
 	return out
 }
 
-// newToken returns a pointer to a token of a room.
+// newToken is tokenOf with a pointer as its result.
 func newToken(t tokens.Token) *Token {
 	out := tokenOf(t)
 	return &out
 }
 
-// CreateToken stores a value and returns the token that stands for it, with
-// its data masked (permission token:create on each container).
+// CreateToken stores a value and returns its token, with masked data (permission
+// token:create on each container).
 //
-// With deduplication on, a token of the same content is returned instead and
-// nothing is stored; a client that may not read that token learns no more of
-// it than its id, type, fingerprint and containers.
+// With deduplication on, an existing token with the same content is returned
+// instead, and nothing is stored. A client that may not read that token sees only
+// its id, type, fingerprint and containers.
 func (c *Client) CreateToken(ctx context.Context, p TokenParams) (*Token, error) {
 	return runTo(ctx, c, &verbs.CreateToken, newToken, func(ctx context.Context, op *core.Op) (tokens.Token, error) {
 		inside := p.inside()
@@ -195,18 +195,20 @@ func (c *Client) GetToken(ctx context.Context, id string) (*Token, error) {
 	return runTo(ctx, c, &verbs.GetToken, newToken, func(ctx context.Context, op *core.Op) (tokens.Token, error) { return tokens.Get(ctx, op, id) })
 }
 
-// PatchToken changes a token by a JSON merge patch (RFC 7386), which
-// [EncodeJSON] reads, and returns it masked (permission token:update on its
-// containers, and on the new ones if it moves). A client that may not read the
-// token gets its id, type and containers alone. The patch may hold data, mask
-// and metadata, which are merged, and containers, search_indexes, fingerprint_expression, deduplicate_token and
-// expires_at, which are replaced; null brings a default back.
+// PatchToken applies a JSON merge patch (RFC 7386) to a token and returns the token
+// masked. It needs the permission token:update on the token's containers, and on
+// the new containers if it moves. A client that may not read the token gets only
+// its id, type and containers. The patch is read as by [EncodeJSON].
 //
-// A patch that changes mask, fingerprint expression or search indexes over data
-// that stays stored needs the right to see that data in clear, and one that moves
-// the token must not show the client more of it than before. One that would make
-// the token a duplicate changes nothing and returns the existing token, as
-// CreateToken does.
+// The patch may hold data, mask and metadata, which are merged. It may also hold
+// containers, search_indexes, fingerprint_expression, deduplicate_token and
+// expires_at, which are replaced; null restores the default.
+//
+// A patch that changes the mask, fingerprint expression or search indexes of data
+// that stays stored needs the right to see that data in plaintext. A patch that
+// moves the token must not show the client more of it than before. A patch that
+// would make the token a duplicate changes nothing and returns the existing token,
+// as CreateToken does.
 func (c *Client) PatchToken(ctx context.Context, id string, patch any) (*Token, error) {
 	return runTo(ctx, c, &verbs.PatchToken, newToken, func(ctx context.Context, op *core.Op) (tokens.Token, error) {
 		return tokens.Patch(ctx, op, id, plainJSON(patch))
@@ -218,14 +220,14 @@ func (c *Client) DeleteToken(ctx context.Context, id string) error {
 	return runErr(ctx, c, &verbs.DeleteToken, func(ctx context.Context, op *core.Op) error { return tokens.Delete(ctx, op, id) })
 }
 
-// EraseParams says which tokens to erase, and why. The query may hold data, so it
-// is not shown when it is printed or logged, except as JSON and in unexported
+// EraseParams selects the tokens to erase, and gives the reason. The query may hold
+// data, so it is hidden when printed or logged, except as JSON and in unexported
 // fields: see the package comment.
 type EraseParams struct {
-	// Query finds the tokens: see [SearchTokensParams].
+	// Query selects the tokens: see [SearchTokensParams].
 	Query string
-	// Reason stands in the log, for as long as the log is kept: name a case or a
-	// ticket, not a person. It has 1 to 500 characters.
+	// Reason is stored in the log for as long as the log is kept, so name a case or
+	// a ticket, not a person. It has 1 to 500 characters.
 	Reason string
 }
 
@@ -247,25 +249,26 @@ func (p EraseParams) MarshalJSON() ([]byte, error) {
 type Erasure struct {
 	ID     uuid.UUID `json:"id"`
 	Reason string    `json:"reason"`
-	// Count is how many tokens this call erased.
+	// Count is the number of tokens that this call erased.
 	Count int `json:"count"`
-	// Left is how many tokens the query still finds: the time of the call was over,
-	// or the client may search but not delete them.
+	// Left is the number of tokens that the query still finds, because the call ran
+	// out of time or the client may search but not delete them.
 	Left      int       `json:"left"`
 	CreatedAt time.Time `json:"created_at"`
 }
 
-// EraseTokens deletes all tokens that a query finds and that the client may search
-// and delete (permissions token:search and token:delete). With them go the stored
-// responses of idempotency keys that name or used them, and pending jobs and
-// undelivered results that use them. A request that is repeated with such a key
-// gets [ErrWithdrawn]. The log gets an entry for each token, and one for the
-// erasure with its reason.
+// EraseTokens deletes all tokens that match a query and that the client may search
+// and delete (permissions token:search and token:delete). It also deletes the
+// stored responses of idempotency keys that name or used the tokens, and pending
+// jobs and undelivered results that use them. A request that is repeated with such
+// a key gets [ErrWithdrawn]. The log gets an entry for each token, and an entry for
+// the erasure with its reason.
 //
-// One call works for at most 30 seconds. While Left is not zero, call it again. The
-// same holds after an error or a crash: erased tokens stay erased, and a sweep
-// deletes what depends on them. A run of code that is using a token meanwhile may
-// still deliver its result; a sweep deletes what the run stored, within 20 minutes.
+// One call works for at most 30 seconds. While Left is not zero, call it again.
+// Call it again after an error or a crash, too: erased tokens stay erased, and a
+// sweep deletes what depends on them. A run of code that is using a token at the
+// time may still deliver its result. A sweep deletes what the run stored, within 20
+// minutes.
 //
 // EraseTokens cannot be part of [Client.Once] or [Client.InTx].
 func (c *Client) EraseTokens(ctx context.Context, p EraseParams) (*Erasure, error) {

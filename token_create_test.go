@@ -18,7 +18,7 @@ import (
 	"github.com/seed-72ea4aab/vault/vaulttest"
 )
 
-func TestCreateTokenAnswersWithTheTokenMasked(t *testing.T) {
+func TestCreateTokenReturnsTheTokenMasked(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
 	c := revealing(t, v)
@@ -121,7 +121,7 @@ func TestTakenTokenIDIsAConflict(t *testing.T) {
 	}
 }
 
-// Of several that want one id at once, one gets it.
+// Of several concurrent creates with one id, one succeeds.
 func TestConcurrentCreatesOfOneID(t *testing.T) {
 	t.Parallel()
 	vaults, _ := nodes(t)
@@ -146,7 +146,7 @@ func TestConcurrentCreatesOfOneID(t *testing.T) {
 	same(t, "conflicts", conflicts.Load(), 7)
 }
 
-// Responses leave out what is absent.
+// The JSON of a token omits absent fields.
 func TestTokenJSONOmitsAbsentFields(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
@@ -170,7 +170,7 @@ func TestTokenJSONOmitsAbsentFields(t *testing.T) {
 	}
 }
 
-// Ids stand in URLs and logs, so they must not tell the data.
+// Ids appear in URLs and logs, so they must not reveal the data.
 func TestTokenIDMustNotRevealData(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
@@ -339,7 +339,7 @@ func TestSearchIndexRules(t *testing.T) {
 	wantFields(t, "eleven indexes", err, "search_indexes")
 	tok := create(t, v.Private, vault.TokenParams{Type: vault.TypeSocialSecurityNumber, Data: "536-22-8726", SearchIndexes: []string{}})
 	if len(tok.SearchIndexes) > 0 {
-		t.Errorf("an empty list brings the default back: %v", tok.SearchIndexes)
+		t.Errorf("an empty list restores the default: %v", tok.SearchIndexes)
 	}
 }
 
@@ -431,8 +431,8 @@ func TestFingerprint(t *testing.T) {
 	}
 }
 
-// Errors of several fields come together.
-func TestCreateTokenNamesAllFaults(t *testing.T) {
+// Errors of several fields are reported together.
+func TestCreateTokenReportsAllErrors(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
 	_, err := createJSON(t, v.Private, `{"type":"card","data":{"number":"1"},"id":"x","mask":"{{","containers":["x"],
@@ -513,7 +513,7 @@ func TestDeduplicationByTenantSetting(t *testing.T) {
 	}
 	no := vault.TokenParams{Type: vault.TypeGeneric, Data: "a", DeduplicateToken: ptr(false)}
 	if fourth := create(t, v.Private, no); fourth.ID == first.ID {
-		t.Error("false in the call does not beat the setting")
+		t.Error("false in the call does not override the setting")
 	}
 	out, err := v.Private.Tokenize(t.Context(), vault.JSON(`["a","b","b"]`))
 	if err != nil {
@@ -528,11 +528,11 @@ func TestDeduplicationByTenantSetting(t *testing.T) {
 	}
 	_, other := v.NewTenant(t, "Other")
 	if a, b := create(t, other.Client, plain), create(t, other.Client, plain); a.ID == b.ID {
-		t.Error("the setting of one tenant counts for another")
+		t.Error("the setting of one tenant applies to another")
 	}
 }
 
-func TestDeduplicationRedactsForWhoMayNotRead(t *testing.T) {
+func TestDeduplicationRedactsForClientsWithoutRead(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
 	first := create(t, v.Owner.Client, vault.TokenParams{ID: "first", Type: vault.TypeGeneric, Data: "secret", Containers: []string{"/x/"},
@@ -586,8 +586,8 @@ func TestPatchToDuplicateChangesNothing(t *testing.T) {
 	same(t, "a patch that refuses deduplication", got.ID, second.ID)
 }
 
-// A patch that does not touch the content finds no duplicate, even where one
-// has been there all along.
+// A patch that does not touch the content reports no duplicate, even if one has
+// existed all along.
 func TestPatchOfOtherFieldsIsNoDuplicate(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
@@ -608,8 +608,8 @@ func TestPatchOfOtherFieldsIsNoDuplicate(t *testing.T) {
 	}
 }
 
-// Expired tokens are nobody's duplicates.
-func TestDeduplicationPassesOverExpiredTokens(t *testing.T) {
+// Deduplication ignores expired tokens.
+func TestDeduplicationIgnoresExpiredTokens(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
 	soon := dedup("a")
@@ -631,7 +631,7 @@ func TestDeduplicationPassesOverExpiredTokens(t *testing.T) {
 	same(t, "a patch to the content of an expired token", patched.ID, second.ID)
 }
 
-// However many create the same value at once, there is one token.
+// Concurrent creates of the same value yield one token.
 func TestConcurrentDuplicatesYieldOneToken(t *testing.T) {
 	t.Parallel()
 	vaults, _ := nodes(t)
@@ -660,7 +660,8 @@ func TestConcurrentDuplicatesYieldOneToken(t *testing.T) {
 	}
 }
 
-// Two tokens that become the same at once do not both succeed.
+// Of two concurrent patches that would make two tokens equal, one succeeds, and
+// both return the same token.
 func TestConcurrentPatchesToOneContent(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)

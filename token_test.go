@@ -11,8 +11,7 @@ import (
 	"github.com/seed-72ea4aab/vault/vaulttest"
 )
 
-// Every type brings its container, its fingerprint expression, its mask and
-// its indexes.
+// Every type has its own container, fingerprint expression, mask and indexes.
 func TestTypeDefaults(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
@@ -62,8 +61,9 @@ func TestTypeDefaults(t *testing.T) {
 	}
 }
 
-// What a token shows of its type's defaults is the caller's to change.
-func TestTypeDefaultsAreNotTheCallers(t *testing.T) {
+// Callers may change the defaults in a returned token without affecting other
+// tokens.
+func TestCallersCannotChangeTypeDefaults(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
 	params := vault.TokenParams{Type: vault.TypeSocialSecurityNumber, Data: "536-22-8726", Metadata: map[string]string{"a": "b"}}
@@ -81,8 +81,8 @@ func TestTypeDefaultsAreNotTheCallers(t *testing.T) {
 	}
 }
 
-// A value no longer than what a mask reveals is masked wholly.
-func TestShortValueIsMaskedWholly(t *testing.T) {
+// A value that is no longer than the part a mask reveals is masked completely.
+func TestShortValueIsMaskedCompletely(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
 	for data, want := range map[string]string{`"abcd"`: `"XXXX"`, `"abc"`: `"XXX"`, `"abcde"`: `"Xbcde"`, `""`: `""`, `"äöüß"`: `"XXXX"`} {
@@ -152,7 +152,7 @@ func TestTypeRefusesBadData(t *testing.T) {
 		}
 	}
 	if found, total := list(t, v.Private, vault.ListTokensParams{}); total != 0 {
-		t.Errorf("refused tokens are there: %v", found)
+		t.Errorf("refused tokens exist: %v", found)
 	}
 }
 
@@ -191,7 +191,7 @@ func TestNullInCardDataIsAbsent(t *testing.T) {
 	wantData(t, "data", get(t, v.Owner.Client, tok.ID).Data, `{"number":"4242424242424242"}`)
 }
 
-// What was stored comes back byte for byte, but for white space.
+// Stored JSON is returned byte for byte, except for white space.
 func TestJSONIsExact(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
@@ -235,7 +235,7 @@ func TestDataFromGoValues(t *testing.T) {
 	wantFields(t, "no data", err, "data")
 }
 
-// Text that JSON cannot carry is refused rather than changed.
+// Text that JSON cannot express is refused rather than changed.
 func TestTextMustBeUTF8(t *testing.T) {
 	t.Parallel()
 	_, err := vaulttest.New(t).Owner.CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeGeneric, Data: "a\xff"})
@@ -244,7 +244,7 @@ func TestTextMustBeUTF8(t *testing.T) {
 
 const withCVC = `{"cvc":"987","number":"4242424242424242"}`
 
-// A cvc is shown in clear for an hour, and not a moment longer, swept or not.
+// A cvc is shown in plaintext for exactly an hour, swept or not.
 func TestCVCLivesForAnHour(t *testing.T) {
 	t.Parallel()
 	v, store := spied(t)
@@ -272,7 +272,7 @@ func TestCVCLivesForAnHour(t *testing.T) {
 	}
 	wantData(t, "data in a list after an hour", page.Data[0].Data, without)
 	if row := store.rows(t, v.Acme.ID, tok.ID)[0]; row.CVC == nil {
-		t.Fatal("the cvc is gone before the sweep, so the test proves nothing")
+		t.Fatal("the cvc was deleted before the sweep, so the test proves nothing")
 	}
 	swept, err := v.Sweep(t.Context())
 	if err != nil || swept.CVCs != 1 || swept.Tokens != 0 {
@@ -284,7 +284,7 @@ func TestCVCLivesForAnHour(t *testing.T) {
 	wantData(t, "data after the sweep", get(t, v.Owner.Client, tok.ID).Data, without)
 }
 
-// The cvc is stored apart from the rest, where it was given.
+// A cvc is stored separately from the rest of the data.
 func TestCVCIsStoredApart(t *testing.T) {
 	t.Parallel()
 	v, store := spied(t)
@@ -329,7 +329,7 @@ func TestPatchAndCVC(t *testing.T) {
 			v.Clock.Advance(tt.after)
 			got := update(t, v.Owner.Client, tok.ID, `{"data":`+tt.patch+`}`)
 			if strings.Contains(string(got.Data), "cvc") {
-				t.Errorf("the answer has a cvc: %s", got.Data)
+				t.Errorf("the response has a cvc: %s", got.Data)
 			}
 			v.Clock.Advance(tt.at - tt.after)
 			var data vault.CardData
@@ -341,7 +341,7 @@ func TestPatchAndCVC(t *testing.T) {
 	}
 }
 
-// Moving a token or letting it expire later leaves its cvc readable.
+// Moving a token or extending its expiry leaves its cvc readable.
 func TestCVCSurvivesOtherPatches(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
@@ -352,7 +352,7 @@ func TestCVCSurvivesOtherPatches(t *testing.T) {
 	}
 }
 
-// No expression sees the cvc, and no log entry or answer holds it.
+// No expression sees the cvc, and no log entry or response holds it.
 func TestExpressionsDoNotSeeTheCVC(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
@@ -373,7 +373,7 @@ func TestExpressionsDoNotSeeTheCVC(t *testing.T) {
 	same(t, "the fingerprint does not depend on the cvc", got.Fingerprint, tok.Fingerprint)
 	for _, e := range entries(t, v, vault.ListLogsParams{}) {
 		if strings.Contains(e.Message, "987") || strings.Contains(e.Message, "654") {
-			t.Errorf("a log entry tells the cvc: %s", e.Message)
+			t.Errorf("a log entry reveals the cvc: %s", e.Message)
 		}
 	}
 }
@@ -466,21 +466,21 @@ func TestExpiredTokensAreInvisible(t *testing.T) {
 		}
 	}
 	if len(store.rows(t, v.Acme.ID, "short")) != 1 {
-		t.Fatal("the row is gone before the sweep, so the test proves nothing")
+		t.Fatal("the row was deleted before the sweep, so the test proves nothing")
 	}
 	if swept, err := v.Sweep(t.Context()); err != nil || swept.Tokens != 1 {
 		t.Errorf("the sweep deletes %d tokens (%v)", swept.Tokens, err)
 	}
 	if len(store.rows(t, v.Acme.ID, "short")) != 0 {
-		t.Error("the row is there after the sweep")
+		t.Error("the row exists after the sweep")
 	}
 	same(t, "log", operations(t, v, "short"), []string{"create", "read", "expire"})
 }
 
 func second[T any](_ T, err error) error { return err }
 
-// The id of an expired token is free, also before the sweep.
-func TestExpiredTokenMakesRoomForItsID(t *testing.T) {
+// The id of an expired token is free, even before the sweep.
+func TestIDOfAnExpiredTokenIsFree(t *testing.T) {
 	t.Parallel()
 	short := vault.TokenParams{ID: "same", Type: vault.TypeGeneric, Data: "old", ExpiresAt: vaulttest.Start.Add(time.Hour)}
 	for name, again := range map[string]func(t *testing.T, c *vault.Client) error{

@@ -22,7 +22,7 @@ func tokenize(t testing.TB, c *vault.Client, doc string) vault.JSON {
 	return out
 }
 
-// The answer has the structure of the document, with ids in place of values.
+// The result has the structure of the document, with ids in place of values.
 func TestTokenizeKeepsTheStructure(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
@@ -54,7 +54,7 @@ func TestTokenizeKeepsTheStructure(t *testing.T) {
 		default:
 			id, _ := out.(string)
 			if _, err := uuid.Parse(id); err != nil {
-				t.Errorf("%v became %v, which is no id", doc, out)
+				t.Errorf("%v became %v, which is not an id", doc, out)
 				return nil
 			}
 			var value any
@@ -95,7 +95,7 @@ func TestTokenizeGoValues(t *testing.T) {
 	wantError(t, "nothing", err, vault.ErrInvalid)
 }
 
-// A token request takes what CreateToken takes, and becomes a token object.
+// A token request takes the parameters of CreateToken, and becomes a token object.
 func TestTokenizeRequests(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
@@ -118,8 +118,8 @@ func TestTokenizeRequests(t *testing.T) {
 	wantData(t, "plain data", get(t, v.Owner.Client, got.Plain).Data, `7`)
 }
 
-// A single card request shows its masked card under mask; everywhere else the
-// masked data stands under data. The cvc is in neither.
+// A single card request returns its masked card under mask; everywhere else the
+// masked data is under data. Neither holds the cvc.
 func TestTokenizeCards(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
@@ -190,13 +190,13 @@ func TestTokenizeIsAllOrNothing(t *testing.T) {
 	_, err := only.Tokenize(t.Context(), vault.JSON(`["ok",{"type":"card","data":{"number":"4242424242424242"}}]`))
 	wantError(t, "a container without the permission", err, vault.ErrForbidden)
 	if found, total := list(t, v.Owner.Client, vault.ListTokensParams{}); total != 1 {
-		t.Errorf("tokens were left behind: %v", found)
+		t.Errorf("tokens remain: %v", found)
 	}
 	same(t, "log entries of creation", len(entries(t, v, vault.ListLogsParams{EntityType: "token"})), 2) // the creation and the list
 	tokenize(t, only, `["ok",{"type":"token","data":"x","containers":["/general/low/"]}]`)
 }
 
-// Values that are equal become one token where tokens are deduplicated.
+// With deduplication, equal values become one token.
 func TestTokenizeDeduplicates(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
@@ -213,7 +213,7 @@ func TestTokenizeDeduplicates(t *testing.T) {
 	same(t, "the same document again", field(t, tokenize(t, v.Private, request), "id"), field(t, out, "a.id"))
 }
 
-// Tokens of one document stand in lists in the order of the document.
+// Lists show the tokens of one document in the order of the document.
 func TestTokenizeOrder(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
@@ -249,7 +249,7 @@ func TestTokenizeManyValues(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	same(t, "log entries", page.Pagination.TotalItems, 1001) // with the read of the one that was listed
+	same(t, "log entries", page.Pagination.TotalItems, 1001) // with the read of the listed token
 }
 
 func detokenize(t testing.TB, c *vault.Client, doc string) string {
@@ -349,8 +349,8 @@ func TestDetokenizeLimit(t *testing.T) {
 	same(t, "uses of the last", operations(t, v, "tok100"), []string{"create"})
 }
 
-// However few tokens a request names, what they hold in all is bounded, but a
-// single one can always be used.
+// The total size of the tokens that a request names is limited, but a single token
+// can always be used.
 func TestDetokenizeBoundsBytes(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.Open(t, ":memory:", &vault.Config{MaxPageBytes: 30_000})
@@ -387,7 +387,7 @@ func TestDetokenizeUnderRules(t *testing.T) {
 		t.Errorf("mask gives %s", got)
 	}
 	if got := detokenize(t, masked, `"{{ token: card }}"`); strings.Contains(got, "4242424") || strings.Contains(got, "enrichments") {
-		t.Errorf("mask gives more than the mask: %s", got)
+		t.Errorf("mask reveals more than the mask: %s", got)
 	}
 	_, err := masked.Detokenize(t.Context(), vault.JSON(`"{{ number }}"`))
 	if err == nil {
@@ -429,7 +429,7 @@ func TestCardBrands(t *testing.T) {
 	}
 }
 
-func TestUpdateTokenAnswersWithTheTokenMasked(t *testing.T) {
+func TestUpdateTokenReturnsTheTokenMasked(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
 	c := revealing(t, v)
@@ -441,7 +441,7 @@ func TestUpdateTokenAnswersWithTheTokenMasked(t *testing.T) {
 	want.ModifiedBy, want.ModifiedAt = c.ApplicationID(), vaulttest.Start.Add(time.Minute)
 	same(t, "updated token", got, &want)
 	if got.Fingerprint == old.Fingerprint {
-		t.Error("the fingerprint is still that of the old data")
+		t.Error("the fingerprint of the old data is still set")
 	}
 	wantData(t, "data", get(t, c, "tok").Data, `"second secret"`)
 }
@@ -501,8 +501,8 @@ func TestUpdateTokenReplaces(t *testing.T) {
 	}
 }
 
-// Null clears what has no default, and brings the type's default back.
-func TestUpdateTokenNullBringsDefaultsBack(t *testing.T) {
+// Null clears fields without a default, and restores the type's default otherwise.
+func TestUpdateTokenNullRestoresDefaults(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
 	tok := create(t, v.Owner.Client, vault.TokenParams{Type: vault.TypeSocialSecurityNumber, Data: "536-22-8726", Mask: "hidden",
@@ -570,7 +570,7 @@ func TestUpdateTokenRedactsWhereTheMaskFails(t *testing.T) {
 	wantData(t, "data", get(t, v.Owner.Client, tok.ID).Data, `{"n":"text"}`)
 }
 
-// Expressions over data that one may not see are a way to see it.
+// Expressions over hidden data would reveal it.
 func TestUpdateTokenExpressionsNeedReveal(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
@@ -598,7 +598,7 @@ func TestUpdateTokenExpressionsNeedReveal(t *testing.T) {
 		for _, c := range []*vault.Client{reader, user, v.Owner.Client} {
 			tok := create(t, v.Owner.Client, vault.TokenParams{Type: vault.TypeGeneric, Data: secret})
 			if _, err := c.PatchToken(t.Context(), tok.ID, vault.JSON(patch)); err != nil {
-				t.Errorf("%s by who sees the data: %v", patch, err)
+				t.Errorf("%s by a client that sees the data: %v", patch, err)
 			}
 		}
 	}
@@ -607,7 +607,7 @@ func TestUpdateTokenExpressionsNeedReveal(t *testing.T) {
 	wantError(t, "null that brings a laxer default back", err, vault.ErrForbidden)
 }
 
-// The answer to a patch shows what the caller may read, and never more than the
+// The result of a patch shows what the caller may read, and never more than the
 // mask.
 func TestUpdateTokenShowsWhatMayBeRead(t *testing.T) {
 	t.Parallel()
@@ -624,8 +624,8 @@ func TestUpdateTokenShowsWhatMayBeRead(t *testing.T) {
 	}
 }
 
-// A caller that may not read a token learns no more from a patch than its name:
-// with token:create a fingerprint would tell which of many guesses is right.
+// A caller that may not read a token learns only its name from a patch. With
+// token:create, a fingerprint would confirm a guess.
 func TestUpdateTokenWithoutReadIsNoOracle(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
@@ -638,8 +638,8 @@ func TestUpdateTokenWithoutReadIsNoOracle(t *testing.T) {
 	same(t, "for a caller that reads elsewhere", update(t, elsewhere, tok.ID, `{}`), want)
 }
 
-// Data cannot be changed to what the id holds.
-func TestUpdateTokenMustNotMakeTheIDTell(t *testing.T) {
+// Data cannot be changed to a value that the id contains.
+func TestUpdateTokenMustNotMakeTheIDRevealData(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
 	create(t, v.Owner.Client, vault.TokenParams{ID: "card " + visa, Type: vault.TypeCard, Data: vault.CardData{Number: mastercard}})
@@ -654,8 +654,8 @@ func TestUpdateTokenMustNotMakeTheIDTell(t *testing.T) {
 	}
 }
 
-// Updates at the same time do not lose one another.
-func TestConcurrentUpdatesAllCount(t *testing.T) {
+// Concurrent updates are not lost.
+func TestConcurrentUpdatesAreNotLost(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
 	tok := create(t, v.Private, vault.TokenParams{Type: vault.TypeGeneric, Data: map[string]int{}})

@@ -12,12 +12,13 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/verbs"
 )
 
-// OnDuplicate says what becomes of a row of an import whose id is taken.
+// OnDuplicate decides what happens to a row of an import whose id is taken.
 type OnDuplicate string
 
-// Such a row fails, is passed over, or changes the token that is there, as
-// [Client.PatchToken] would: data, mask and metadata are merged, what else the row
-// has is replaced, and a row of another type fails.
+// DuplicateFails refuses the row, and DuplicateSkips ignores it. DuplicateUpdates
+// changes the existing token as [Client.PatchToken] would: data, mask and metadata
+// are merged, and other fields of the row are replaced. A row with another type
+// than the token fails.
 const (
 	DuplicateFails   OnDuplicate = transfer.Fail // also the meaning of ""
 	DuplicateSkips   OnDuplicate = transfer.Skip
@@ -27,55 +28,55 @@ const (
 // ImportOptions adjusts an import.
 type ImportOptions struct {
 	OnDuplicate OnDuplicate
-	// Name is what rows without an id get one from, together with their number,
-	// so that the same rows under the same name are the same tokens: an import
-	// that was cut off can be repeated without doubles. When it is empty each of
-	// those rows makes a token with an id of its own, every time.
+	// Name makes an import repeatable. A row without an id gets an id derived from
+	// Name and the number of the row, so the same rows under the same name are the
+	// same tokens. An interrupted import can then be repeated without duplicates.
+	// If Name is empty, each row without an id creates a new token every time.
 	Name string
 	// FirstRow is the number of the first row. Zero means 1.
 	FirstRow int
-	// Resumed says that the rows may have been imported already. A row whose id is
-	// taken then counts as skipped; for a client that may read the token, only if
-	// that has the same type and content. Rows that update do so again.
+	// Resumed means that the rows may have been imported already. A row whose id is
+	// taken then counts as skipped. If the client may read the token, the type and
+	// content must also be equal. Rows that update do so again.
 	Resumed bool
 }
 
-// ImportOutcome is what became of a row of an import.
+// ImportOutcome is the outcome of a row of an import.
 type ImportOutcome string
 
 // The outcomes of a row.
 const (
 	ImportCreated ImportOutcome = transfer.Created
-	ImportUpdated ImportOutcome = transfer.Updated // the token that had the id
-	ImportSkipped ImportOutcome = transfer.Skipped // the token was there already; ID is its id
+	ImportUpdated ImportOutcome = transfer.Updated // the existing token was changed
+	ImportSkipped ImportOutcome = transfer.Skipped // the token exists already; ID is its id
 	ImportFailed  ImportOutcome = transfer.Failed  // Err and Errors say why
 )
 
-// ImportResult says what became of a row of an import.
+// ImportResult describes the outcome of a row of an import.
 type ImportResult struct {
 	Row     int           `json:"row"` // counted from ImportOptions.FirstRow
 	Outcome ImportOutcome `json:"outcome"`
-	// ID is the token's, unless the row failed.
+	// ID is the id of the token. It is empty if the row failed.
 	ID string `json:"id,omitempty"`
-	// Errors are the rules that the row broke, by the path of the field, like
-	// those of an [InvalidError]. They never hold a value. Detail is why it failed
-	// where that is not about a field.
+	// Errors are the rules that the row broke, by the path of the field, as in an
+	// [InvalidError]. They never hold a value. Detail is the reason for a failure
+	// that is not about a field.
 	Errors map[string][]string `json:"errors,omitempty"`
 	Detail string              `json:"detail,omitempty"`
-	// Err is the error that CreateToken would have returned. Over HTTP it is made
-	// of Errors and Detail.
+	// Err is the error that CreateToken would have returned. Over HTTP it is built
+	// from Errors and Detail.
 	Err error `json:"-"`
 }
 
-// ErrImportPause is an error of rows for [Client.Import] which says that the next
-// row may take a while. Import then writes the rows it has, without waiting for more
-// of them, and goes on.
+// ErrImportPause, yielded by the rows of [Client.Import], means that the next row
+// may take a while. Import then writes the rows it has without waiting for more,
+// and continues.
 var ErrImportPause = fault.ErrPause
 
-// Import creates tokens from rows, as fast as the database takes them and in
-// memory that does not grow with their number (permission token:create on each
-// container; token:update on tokens that are updated). Results come in the order
-// of the rows, each when its row is durable:
+// Import creates tokens from rows as fast as the database accepts them. Its memory
+// does not grow with the number of rows. It needs the permission token:create on
+// each container, and token:update on tokens that it updates. Results come in the
+// order of the rows, each when its row is durable:
 //
 //	for result, err := range c.Import(ctx, rows, nil) {
 //		if err != nil {
@@ -86,11 +87,12 @@ var ErrImportPause = fault.ErrPause
 //		}
 //	}
 //
-// A row that cannot be imported is a result, and does not stop the rest. An error
-// of rows that matches [ErrInvalid] is that of a row too, and [ErrImportPause] has
-// the rows so far written; any other ends the import after the rows before it. Rows are read ahead of their results, by at
-// most 4,000. When the loop ends early, rows that have no result yet may
-// have been imported or not.
+// A row that cannot be imported gives a failed result and does not stop the import.
+// If rows yields an error that matches [ErrInvalid], only that row fails;
+// [ErrImportPause] makes Import write the rows so far. Any other error ends the
+// import after the rows before it. Import reads at most 4,000 rows ahead of their
+// results. When the loop ends early, rows without a result may or may not have been
+// imported.
 func (c *Client) Import(ctx context.Context, rows iter.Seq2[TokenParams, error], opts *ImportOptions) iter.Seq2[ImportResult, error] {
 	return func(yield func(ImportResult, error) bool) {
 		var inside transfer.Options
@@ -106,7 +108,7 @@ func (c *Client) Import(ctx context.Context, rows iter.Seq2[TokenParams, error],
 	}
 }
 
-// rowsInside returns rows as rooms read them.
+// rowsInside converts rows to the type of the internal package.
 func rowsInside(rows iter.Seq2[TokenParams, error]) iter.Seq2[tokens.Params, error] {
 	return func(yield func(tokens.Params, error) bool) {
 		if rows == nil {
@@ -131,22 +133,22 @@ func resultOf(r transfer.Result) ImportResult {
 	return out
 }
 
-// ExportOptions says what to export.
+// ExportOptions selects the tokens to export.
 type ExportOptions struct {
-	// Query chooses tokens as that of [SearchTokensParams] does. Empty means all.
-	// It may hold data, so it is not shown when it is printed or logged.
+	// Query selects tokens as in [SearchTokensParams]. Empty means all tokens. It
+	// may hold data, so it is not shown when it is printed or logged.
 	Query string
 }
 
-// Export iterates over tokens with their data in clear, oldest first, in the form
-// that [Client.Import] takes (permission token:use with the transform reveal;
-// tokens on which the client does not have that are left out, and a client that
-// has it nowhere gets ErrForbidden). Each token has an entry in the log that says
-// that it was used, which is written before it is given.
+// Export iterates over tokens with their plaintext data, oldest first, in the form
+// that [Client.Import] takes. It needs the permission token:use with the transform
+// reveal. Tokens on which the client lacks that right are left out, and a client
+// that has it nowhere gets ErrForbidden. Before a token is returned, its use is
+// entered in the log.
 //
-// A cvc is not exported. Memory does not grow with the number of tokens. Like
-// every iterator of [Client] it misses nothing that existed throughout and ends
-// after an error; tokens that are created meanwhile may come last.
+// A cvc is not exported. Memory does not grow with the number of tokens. Like every
+// iterator of [Client], Export misses no token that existed throughout, and ends
+// after an error. Tokens created during the export may come last.
 func (c *Client) Export(ctx context.Context, opts *ExportOptions) iter.Seq2[TokenParams, error] {
 	return func(yield func(TokenParams, error) bool) {
 		query := ""

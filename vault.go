@@ -91,11 +91,13 @@ type Config struct {
 	// entries of the last second, although the reads succeeded.
 	StrictReadLogs bool
 
-	// FullAudit adds these entries to the log: calls that end in ErrForbidden, as
-	// OperationDenied; each row that an import refuses; reads of the log, with the
-	// entity type "log"; and, in every tenant's log, the start and stop of this
-	// vault. Identical denied calls of an application within a second share one
-	// entry, which reports their number.
+	// FullAudit adds these entries to the log:
+	//
+	//   - calls that end in ErrForbidden, as OperationDenied. Identical denied calls of
+	//     an application within a second share one entry, which reports their number;
+	//   - each row that an import refuses;
+	//   - reads of the log, with the entity type "log";
+	//   - in every tenant's log, the start and stop of this vault.
 	FullAudit bool
 
 	// LogRetention is how long entries of the audit log are kept. A sweep deletes

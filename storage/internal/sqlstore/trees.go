@@ -196,8 +196,14 @@ func LogsBySeq(ctx context.Context, s *Store, tenant storage.ID, refs []storage.
 			continue
 		}
 		low, high := bounds(some)
-		page, err := Followed(ctx, s, `l.seq`, `l.tenant_id = ? AND l.seq BETWEEN ? AND ? AND l.id BETWEEN ? AND ?`,
-			s.dialect.ID(tenant), low.Seq, high.Seq, s.dialect.ID(low.ID), s.dialect.ID(high.ID))
+		// With one number, the index also finds the ids: a large change has thousands of
+		// entries under its number.
+		where, args := `l.seq = ?`, []any{s.dialect.ID(tenant), low.Seq}
+		if low.Seq != high.Seq {
+			where, args = `l.seq BETWEEN ? AND ?`, append(args, high.Seq)
+		}
+		page, err := Followed(ctx, s, `l.seq`, `l.tenant_id = ? AND `+where+` AND l.id BETWEEN ? AND ?`,
+			append(args, s.dialect.ID(low.ID), s.dialect.ID(high.ID))...)
 		if err != nil {
 			return nil, err
 		}
