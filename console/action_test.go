@@ -41,8 +41,8 @@ func (w *world) actions() map[string]action {
 // ids matches the ids in the path of an action.
 var ids = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f-]{27}`)
 
-// TestListOfActionsIsComplete checks that the list of actions is complete. Other tests try
-// the list with each role and from other sites.
+// TestListOfActionsIsComplete checks that the list of actions is complete. Other
+// tests try the list with each role and from other sites.
 func TestListOfActionsIsComplete(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -248,8 +248,8 @@ func TestRotation(t *testing.T) {
 	}
 }
 
-// TestRuleEditorShowsProblems saves rules, and checks that the problems of bad rules are
-// shown beside them.
+// TestRuleEditorShowsProblems saves rules, and checks that the problems of bad
+// rules are shown beside them.
 func TestRuleEditorShowsProblems(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -297,7 +297,7 @@ func TestRuleEditorShowsProblems(t *testing.T) {
 		bad.Set(c.field, c.value)
 		status, body := v.post(page, bad)
 		if status != http.StatusBadRequest || !strings.Contains(strings.ToLower(body), strings.ToLower(c.says)) || !strings.Contains(body, "Not saved.") {
-			t.Errorf("%s: %d, and nothing of %q", name, status, c.says)
+			t.Errorf("%s: got status %d without %q", name, status, c.says)
 		}
 	}
 	if after := must[*vault.Application](t)(w.Owner.GetApplication(t.Context(), w.app.ID)); !cmp.Equal(want, after.Params()) {

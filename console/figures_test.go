@@ -111,7 +111,7 @@ func TestNoOneIsLetInByDefault(t *testing.T) {
 				t.Errorf("%s: %d %s", path, w.Code, w.Body)
 			}
 			if (opts == nil || opts.Authorize == nil) && !strings.Contains(w.Body.String(), "console.Options.Authorize") {
-				t.Errorf("%s does not say how to set it up", path)
+				t.Errorf("%s does not explain how to set it up", path)
 			}
 			if csp := w.Header().Get("Content-Security-Policy"); !strings.HasPrefix(csp, "default-src 'none'") {
 				t.Errorf("%s: policy %q", path, csp)
@@ -136,7 +136,7 @@ func TestManyTenants(t *testing.T) {
 		return page.Body.String()
 	}
 	if page := about(); strings.Contains(page, "the newest of") || !strings.Contains(page, `<p class="figure">1</p><p class="muted">in `) {
-		t.Errorf("with few tenants the overview says %s", page)
+		t.Errorf("wrong overview with few tenants: %s", page)
 	}
 	for range 200 {
 		must[*vault.Tenant](t)(v.CreateTenant(ctx, "new"))

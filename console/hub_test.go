@@ -7,9 +7,9 @@ import (
 	"github.com/seed-72ea4aab/vault/vaulttest"
 )
 
-// TestNewsAreComputedOnceForAllPages checks that the news of a round are computed once for
-// all open pages. A page that does not read must not delay others. The hub stops
-// without pages.
+// TestNewsAreComputedOnceForAllPages checks that the news of a round are computed
+// once for all open pages. A page that does not read must not delay others. The
+// hub stops without pages.
 func TestNewsAreComputedOnceForAllPages(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)

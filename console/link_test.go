@@ -196,11 +196,11 @@ func TestSessionExpires(t *testing.T) {
 				return
 			}
 			if _, again := l.link.Renew(plainBase); again {
-				t.Error("a link that nobody has opened was replaced")
+				t.Error("an unopened link was replaced")
 			}
 			fresh := l.get(next, nil).Cookies()
 			if l.page(next, fresh) != http.StatusOK || l.page(next, cookies) != http.StatusForbidden {
-				t.Error("the new link does not sign in, or the old session came back")
+				t.Error("the new link does not sign in, or the old session is valid again")
 			}
 		})
 	}

@@ -99,8 +99,9 @@ func (p *tab) check(page string, w *world) {
 	}
 }
 
-// TestConsoleWorksWithKeyboardOnly visits all pages from the first one without a mouse, and uses
-// each: it makes a test run, explains a decision and ends a session.
+// TestConsoleWorksWithKeyboardOnly visits all pages from the first one without a
+// mouse, and uses each: it makes a test run, explains a decision and ends a
+// session.
 func TestConsoleWorksWithKeyboardOnly(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -321,7 +322,7 @@ func TestWithoutJavaScript(t *testing.T) {
 			t.Errorf("%s: %d %s", name, status, body)
 		}
 		if strings.Contains(body, `method="post"`) && strings.Contains(body, "<button>Save") {
-			t.Errorf("%s: a viewer is shown a button that does nothing", name)
+			t.Errorf("%s: a viewer sees a button without effect", name)
 		}
 	}
 	for query, want := range map[string]string{

@@ -17,7 +17,7 @@ func TestMasksAndSignIn(t *testing.T) {
 	w := newWorld(t)
 	_, body := w.as("viewer").get(w.inTenant("tokens"))
 	if !strings.Contains(body, `<bdi>XXXXXXXXXXXX5556, 12/2031</bdi>`) || strings.Contains(body, "&#34;number") {
-		t.Error("the mask of a card is JSON, or there is none")
+		t.Error("the mask of a card is missing or is JSON")
 	}
 	stranger := &visitor{t: t, w: w, client: &http.Client{}}
 	if status, body := stranger.get(w.console("")); status != http.StatusForbidden || !strings.Contains(body, "<code>tokenvault console link</code>") {

@@ -52,7 +52,7 @@ func TestConsoleReadsAreMarked(t *testing.T) {
 		}
 	}
 	if !strings.Contains(page, `<a href="?console=show">Show them</a>`) {
-		t.Error("there is no way to show them")
+		t.Error("the page has no link that shows the reads")
 	}
 	if _, page = v.get(w.inTenant("log?console=show&entity_id=order-2")); len(entriesOf(page)) != 50 || !strings.Contains(entriesOf(page)[0], ">console<") {
 		t.Errorf("with them: %d rows", len(entriesOf(page)))

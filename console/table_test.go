@@ -68,12 +68,12 @@ func TestTablesAreDense(t *testing.T) {
 	p.Do(chromedp.Click(".rows .copy"))
 	p.Await(`document.getElementById('copied').textContent !== ''`)
 	if said := p.Value(`document.getElementById('copied').textContent`); said != "Copied." {
-		t.Errorf("the copy button says %q", said)
+		t.Errorf("the copy button shows %q", said)
 	}
 }
 
-// TestPagesShowNamesInsteadOfIDs checks that the log, sessions, tokens and reactors show the
-// names of applications, with links, instead of ids.
+// TestPagesShowNamesInsteadOfIDs checks that the log, sessions, tokens and
+// reactors show the names of applications, with links, instead of ids.
 func TestPagesShowNamesInsteadOfIDs(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -110,7 +110,7 @@ func TestTenantsPage(t *testing.T) {
 	w := newWorld(t)
 	for range 3 {
 		if _, err := w.Owner.GetToken(t.Context(), "no-such-token"); err == nil {
-			t.Fatal("there is such a token")
+			t.Fatal("the token exists")
 		}
 	}
 	errorsBefore := w.rec.ErrorsOf(w.Acme.ID)
@@ -174,15 +174,15 @@ func TestEmptyPagesLinkSomewhere(t *testing.T) {
 		}
 	}
 	if _, body := v.get(in + "tokens/none"); !strings.Contains(body, `/tokens">Tokens</a>`) {
-		t.Error("a missing token does not lead to the tokens")
+		t.Error("the page of a missing token has no link to the tokens")
 	}
 	if status, body := v.post(w.inTenant("sessions/"+w.session.String()+"/end"), nil); status != http.StatusForbidden || !strings.Contains(body, `/sessions">Sessions</a>`) {
 		t.Errorf("an action that is not allowed: %d", status)
 	}
 }
 
-// TestInvalidFieldsAreMarked sends forms with errors, and checks that each field is marked
-// and linked to its message.
+// TestInvalidFieldsAreMarked sends forms with errors, and checks that each field
+// is marked and linked to its message.
 func TestInvalidFieldsAreMarked(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -248,7 +248,7 @@ func (w *world) fillTokens() {
 	must[*vault.ReactResult](t)(w.Owner.React(ctx, w.reactor.ID, vault.ReactParams{Args: map[string]any{"amount": 12, "card": "{{ order-1 }}"}}))
 	var card vault.CardData
 	if err := json.Unmarshal(must[*vault.Token](t)(w.Owner.GetToken(ctx, "order-1")).Data, &card); err != nil || card.CVC != secretCVC {
-		t.Fatalf("the vault does not have the cvc that it was given: %v", err)
+		t.Fatalf("the stored cvc is missing: %v", err)
 	}
 }
 
@@ -297,7 +297,7 @@ func (w *world) checkSecrets() {
 		w.t.Error("the cvc reached the browser")
 	}
 	if !strings.Contains(sent, "XXXXXXXXXXXX5556") {
-		w.t.Error("no mask reached the browser: the record does not work")
+		w.t.Error("no mask reached the browser, so the recorder does not work")
 	}
 }
 

@@ -162,7 +162,7 @@ func TestFailedTransaction(t *testing.T) {
 	}
 	_, err := s.Owner.InTx(vaultpgx.Tx(tx)).CreateToken(t.Context(), card("next"))
 	if want := "it can only be rolled back"; err == nil || !strings.Contains(err.Error(), want) {
-		t.Errorf("got %v, want an error that says %q", err, want)
+		t.Errorf("got %v, want an error with %q", err, want)
 	}
 	if err := vaultpgx.Tx(tx).Commit(); !errors.Is(err, pgx.ErrTxCommitRollback) {
 		t.Errorf("the commit: got %v, want ErrTxCommitRollback", err)
@@ -208,7 +208,7 @@ func TestRowsLeftOpen(t *testing.T) {
 	}
 	_, err = s.Owner.InTx(vaultpgx.Tx(tx)).CreateToken(t.Context(), card("second"))
 	if want := "close the rows of its last query first"; err == nil || !strings.Contains(err.Error(), want) {
-		t.Errorf("got %v, want an error that says %q", err, want)
+		t.Errorf("got %v, want an error with %q", err, want)
 	}
 	rows.Close()
 	s.create(t, tx, "third")
@@ -324,7 +324,7 @@ func scan(t *testing.T, rows *sql.Rows) []string {
 	defer rows.Close()
 	names, err := rows.Columns()
 	if err != nil || !rows.Next() {
-		t.Fatalf("there is no row: %v", errors.Join(err, rows.Err()))
+		t.Fatalf("the query has no row: %v", errors.Join(err, rows.Err()))
 	}
 	values := make([]any, len(names))
 	for i := range values {

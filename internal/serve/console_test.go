@@ -173,7 +173,7 @@ func TestConsoleRequiresAFlag(t *testing.T) {
 			if c.link == "" {
 				s.await("Ctrl-C")
 				if got := s.printed.find(linkPattern); got != "" {
-					t.Errorf("there is a console at %s", got)
+					t.Errorf("got a console at %s, want none", got)
 				}
 			} else if got := s.await(linkPattern); !regexp.MustCompile(c.link).MatchString(got) {
 				t.Errorf("the link is %s", got)
@@ -184,7 +184,7 @@ func TestConsoleRequiresAFlag(t *testing.T) {
 	var tool Config
 	tool.Flags(flag.NewFlagSet("", flag.ContinueOnError))
 	if tool.consoleFlags.addr != "" || newConsole(&tool) != nil {
-		t.Error("tokenvault serve has a console that nobody asked for")
+		t.Error("tokenvault serve has a console without a flag")
 	}
 }
 

@@ -102,7 +102,8 @@ func TestLinkIsPrintedOnlyOnATerminal(t *testing.T) {
 	}
 }
 
-// TestOnlyTrustedProxiesNameTheUser checks that only the header of a trusted proxy counts.
+// TestOnlyTrustedProxiesNameTheUser checks that only the header of a trusted proxy
+// counts.
 func TestOnlyTrustedProxiesNameTheUser(t *testing.T) {
 	t.Parallel()
 	flags := consoleFlags{addr: freePort, header: "X-User", role: "operator", proxies: networks{netip.MustParsePrefix("10.0.0.0/24"), netip.MustParsePrefix("192.0.2.7/32")}}

@@ -186,7 +186,7 @@ func TestLimitsHoldUnderConcurrency(t *testing.T) {
 				}
 				if p.Take(ctx, key) == nil {
 					if all.Add(1) > total || own[key].Add(1) > each {
-						t.Error("more places are taken than there are")
+						t.Error("more places are taken than exist")
 					}
 					own[key].Add(-1)
 					all.Add(-1)

@@ -49,7 +49,7 @@ func TestRetryAfter(t *testing.T) {
 		w := &worker{now: func() time.Time { return now }}
 		_ = w.fail(uuid.UUID{}, waitError(asked))
 		if got := w.rest(); got != want {
-			t.Errorf("asked for %v: a pause of %v, want %v", asked, got, want)
+			t.Errorf("Retry-After %v: got a pause of %v, want %v", asked, got, want)
 		}
 	}
 }
