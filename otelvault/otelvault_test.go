@@ -130,7 +130,7 @@ func (w *world) span(t *testing.T, name string) tracetest.SpanStub {
 func attributes(s tracetest.SpanStub) map[attribute.Key]string {
 	all := map[attribute.Key]string{}
 	for _, kv := range s.Attributes {
-		all[kv.Key] = kv.Value.Emit()
+		all[kv.Key] = kv.Value.String()
 	}
 	return all
 }
