@@ -242,6 +242,9 @@ func created(t *testing.T, v *vault.Vault, tenant uuid.UUID) (tokens []string) {
 			}
 		}
 	}
+	if len(leaves) == 0 && head.Size == 0 {
+		return nil // every node of the tenant was killed before its first entry
+	}
 	if root := naiveRoot(leaves); root != head.Root || head.Size != int64(len(leaves)) {
 		t.Errorf("the root of %d leaves is %x, want %x", head.Size, head.Root, root)
 	}
