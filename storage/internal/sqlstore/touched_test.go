@@ -276,7 +276,7 @@ func postgresShelf(t *testing.T, tokens int) *shelf {
 	})
 	db := sqlx.NewDb(sql.OpenDB(connector), "postgres")
 	t.Cleanup(func() { _ = db.Close() })
-	s.each, s.work = 14, func(t *testing.T, q recorded) int { t.Helper(); return postgresRows(t, db, q) }
+	s.each, s.work = 8, func(t *testing.T, q recorded) int { t.Helper(); return postgresRows(t, db, q) }
 	return s
 }
 
