@@ -1,7 +1,6 @@
 package node
 
 import (
-	"errors"
 	"unicode/utf16"
 	"unicode/utf8"
 
@@ -9,7 +8,6 @@ import (
 	"golang.org/x/text/encoding"
 	"golang.org/x/text/encoding/charmap"
 	"golang.org/x/text/encoding/htmlindex"
-	xtransform "golang.org/x/text/transform"
 
 	"github.com/seed-72ea4aab/vault/jsruntime/internal/native"
 )
@@ -107,27 +105,23 @@ func (c *Execution) decodeLegacy(b []byte, label string, more, fatal bool) goja.
 		}
 		return c.VM.NewArray(text, len(b))
 	}
-	d := enc.NewDecoder()
-	var out []byte
-	buf := make([]byte, 4096)
-	used := 0
-	for {
-		nDst, nSrc, err := d.Transform(buf, b[used:], !more)
-		out = append(out, buf[:nDst]...)
-		used += nSrc
-		if errors.Is(err, xtransform.ErrShortDst) {
-			continue
+	if label == "iso-2022-jp" {
+		if more { // its escape sequences apply to all that follows, so it is decoded at the end
+			return c.VM.NewArray("", 0)
 		}
-		if err != nil && !errors.Is(err, xtransform.ErrShortSrc) {
+		text, ok := decodeJP(b, fatal)
+		if !ok {
 			return goja.Undefined()
 		}
-		break
+		return c.VM.NewArray(text, len(b))
 	}
-	text := string(out)
-	for _, r := range text {
-		if fatal && r == utf8.RuneError {
-			return goja.Undefined()
-		}
+	m, ok := multibytes[label]
+	if !ok {
+		return goja.Undefined()
+	}
+	text, used, ok := m.decode(b, more, fatal)
+	if !ok {
+		return goja.Undefined()
 	}
 	return c.VM.NewArray(text, used)
 }

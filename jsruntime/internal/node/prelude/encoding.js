@@ -42,7 +42,8 @@ class TextDecoder {
   #streaming = false;
   constructor(label = 'utf-8', options = undefined) {
     const text = `${label}`;
-    const name = labelOf(text.replace(/^[\t\n\f\r ]+|[\t\n\f\r ]+$/g, '').toLowerCase());
+    const trimmed = text.replace(/^[\t\n\f\r ]+|[\t\n\f\r ]+$/g, '');
+    const name = labelOf(trimmed.replace(/[A-Z]/g, (letter) => letter.toLowerCase()));
     if (!name) raise('ERR_ENCODING_NOT_SUPPORTED', text);
     if (options !== undefined) validateObject(options, 'options', { nullable: true, allowArray: true, allowFunction: true });
     this.#encoding = name;
