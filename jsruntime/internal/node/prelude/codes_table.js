@@ -146,7 +146,7 @@ const table = {
   ERR_STRING_TOO_LONG: [Error, (size) => `Cannot create a string longer than 0x${size.toString(16)} characters`],
   ERR_UNAVAILABLE_DURING_EXIT: [Error, () => 'Cannot call function in process exit handler'],
   ERR_UNHANDLED_ERROR: [Error, (text) => (text === undefined ? 'Unhandled error.' : `Unhandled error. (${text})`)],
-  ERR_UNKNOWN_ENCODING: [TypeError, (name) => `Unknown encoding: ${name}`],
+  ERR_UNKNOWN_ENCODING: [TypeError, (name) => require('util').format('Unknown encoding: %s', name)],
   ERR_UNKNOWN_SIGNAL: [TypeError, (name) => `Unknown signal: ${name}`],
   ERR_USE_AFTER_CLOSE: [Error, (name) => `${name} was closed`],
   ERR_ZLIB_INITIALIZATION_FAILED: [Error, () => 'Initialization failed'],

@@ -4,7 +4,7 @@ const { Buffer } = require('buffer');
 const keys = require('crypto_keys');
 const { fail, toBytes, output } = keys;
 const raise = (...args) => require('codes').raise(...args);
-const { validateString, validateUint32, validateInteger, validateInt32, validateCallback } = require('validators');
+const { validateString, validateUint32, validateInteger, validateInt32, validateCallback, validateObject, validateBoolean } = require('validators');
 const newHash = sys('hash.new');
 const updateHash = sys('hash.update');
 const digestHash = sys('hash.digest');
@@ -228,7 +228,11 @@ function randomInt(min, max, callback) {
   return out;
 }
 
-function randomUUID() {
+function randomUUID(options) {
+  if (options !== undefined) {
+    validateObject(options, 'options');
+    if (options.disableEntropyCache !== undefined) validateBoolean(options.disableEntropyCache, 'options.disableEntropyCache');
+  }
   const b = Buffer.from(random(16));
   b[6] = (b[6] & 0x0f) | 0x40;
   b[8] = (b[8] & 0x3f) | 0x80;
@@ -276,6 +280,8 @@ function checkHkdf(digest, key, salt, info, length) {
   const extra = toBytes(info, 'utf8', 'info');
   validateInteger(length, 'length', 0, maxSize);
   if (extra.byteLength > 1024) raise('ERR_OUT_OF_RANGE', 'info', 'must not contain more than 1024 bytes', extra.byteLength);
+  const { [digest.toLowerCase().replace('-', '')]: size } = { sha1: 20, sha224: 28, sha256: 32, sha384: 48, sha512: 64 };
+  if (length > 255 * size) raise('ERR_CRYPTO_INVALID_KEYLEN');
   return [digest, secret, salted, extra, length];
 }
 const hkdfSync = (...args) => sys('crypto.hkdf')(...checkHkdf(...args));

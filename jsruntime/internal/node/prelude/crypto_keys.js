@@ -9,6 +9,7 @@ const constants = {
   defaultCoreCipherList: '', TLS1_2_VERSION: 771, TLS1_3_VERSION: 772, POINT_CONVERSION_COMPRESSED: 2, POINT_CONVERSION_UNCOMPRESSED: 4,
 };
 
+const { validateString, validateObject, validateInteger, validateCallback } = require('validators');
 const raise = (...args) => require('codes').raise(...args);
 
 function fail(Type, code, message) {
@@ -181,7 +182,18 @@ function generateKeyPairSync(type, options = {}) {
 
 const createSecretKey = (key, encoding) => new KeyObject(make, 'secret', Buffer.from(toBytes(key, encoding, 'key')));
 
-function generateKeySync(type, { length }) {
+function checkKeyOptions(type, options) {
+  validateString(type, 'type');
+  validateObject(options, 'options');
+  if (type === 'hmac') validateInteger(options.length, 'options.length', 8, 2 ** 31 - 1);
+  else if (type === 'aes' && ![128, 192, 256].includes(options.length)) {
+    raise('ERR_INVALID_ARG_VALUE', 'options.length', options.length, 'must be one of: 128, 192, 256');
+  }
+}
+
+function generateKeySync(type, options) {
+  checkKeyOptions(type, options);
+  const { length } = options;
   if (type !== 'hmac' && type !== 'aes') fail(TypeError, 'ERR_INVALID_ARG_VALUE', "The argument 'type' must be a supported key type");
   return createSecretKey(Buffer.from(sys('crypto.random')(length >> 3)));
 }
@@ -203,7 +215,12 @@ module.exports = {
   fail, toBytes, output, secretBytes, KeyObject, parseKey, rawOf, wrap,
   api: {
     constants, KeyObject, Sign, Verify, createSecretKey, generateKeyPairSync, generateKeyPair, generateKeySync,
-    generateKey: (type, options, callback) => later(callback, () => [generateKeySync(type, options)]),
+    generateKey: (type, options, callback) => {
+      checkKeyOptions(type, options);
+      validateCallback(callback);
+      const key = generateKeySync(type, options);
+      later(callback, () => [key]);
+    },
     createPrivateKey: (key) => privateKey(key),
     createPublicKey: (key) => publicKey(key),
     createSign: (name, options) => new Sign(name, options),
