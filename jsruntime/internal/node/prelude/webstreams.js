@@ -26,7 +26,7 @@ class TransformStream {
     t.writable = new writable.WritableStream({
       start(controller) { t.in = controller; return started.promise; },
       async write(chunk) {
-        while (t.out.desiredSize !== null && t.out.desiredSize <= 0 && !needs(t)) await t.waiting.promise;
+        while (writable.stateOf(t.writable).state === 'writable' && readable.isReadableState(t.readable) && t.out.desiredSize <= 0 && !needs(t)) await t.waiting.promise;
         if (writable.stateOf(t.writable).state === 'erroring') throw writable.stateOf(t.writable).error;
         await transform(t, chunk);
       },
