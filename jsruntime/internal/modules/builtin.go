@@ -8,7 +8,7 @@ var Public = map[string]string{
 	"@vault/errors": "errors",
 	"@basis-theory/basis-theory-reactor-formulas-sdk-js": "errors",
 	"assert":              "assert",
-	"assert/strict":       "assert",
+	"assert/strict":       "assert_strict",
 	"axios":               "axios",
 	"buffer":              "buffer",
 	"console":             "console",

@@ -13,8 +13,9 @@ import (
 )
 
 // decodeStandard decodes bytes in an encoding of the WHATWG standard. It takes
-// bytes, encoding, whether more will follow, and whether invalid bytes are an
-// error. It returns the text and how many bytes it used, or undefined.
+// bytes, encoding, whether more will follow, whether invalid bytes are an
+// error, and the state of an encoding that has states. It returns the text, how
+// many bytes it used and the next state, or undefined.
 func (c *Execution) decodeStandard(args []goja.Value) goja.Value {
 	b, label := c.BytesOf(native.Arg(args, 0)), native.Arg(args, 1).String()
 	more, fatal := native.Arg(args, 2).ToBoolean(), native.Arg(args, 3).ToBoolean()
@@ -31,7 +32,7 @@ func (c *Execution) decodeStandard(args []goja.Value) goja.Value {
 	case "utf-16le", "utf-16be":
 		return c.decodeUTF16(b, label == "utf-16be", more, fatal)
 	}
-	return c.decodeLegacy(b, label, more, fatal)
+	return c.decodeLegacy(b, label, more, fatal, int(native.Arg(args, 4).ToInteger()))
 }
 
 // incompleteUTF8 returns how many bytes at the end are the start of a
@@ -93,7 +94,7 @@ func loneSurrogate(units []uint16) bool {
 }
 
 // decodeLegacy decodes encodings other than Unicode.
-func (c *Execution) decodeLegacy(b []byte, label string, more, fatal bool) goja.Value {
+func (c *Execution) decodeLegacy(b []byte, label string, more, fatal bool, state int) goja.Value {
 	enc, err := htmlindex.Get(label)
 	if err != nil {
 		return goja.Undefined()
@@ -106,14 +107,11 @@ func (c *Execution) decodeLegacy(b []byte, label string, more, fatal bool) goja.
 		return c.VM.NewArray(text, len(b))
 	}
 	if label == "iso-2022-jp" {
-		if more { // its escape sequences apply to all that follows, so it is decoded at the end
-			return c.VM.NewArray("", 0)
-		}
-		text, ok := decodeJP(b, fatal)
-		if !ok {
+		text, used, next, errs := decodeJP(b, state, more)
+		if fatal && errs > 0 {
 			return goja.Undefined()
 		}
-		return c.VM.NewArray(text, len(b))
+		return c.VM.NewArray(text, used, next)
 	}
 	m, ok := multibytes[label]
 	if !ok {

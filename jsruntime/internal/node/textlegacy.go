@@ -195,12 +195,13 @@ func (m multibyte) appendSequence(out []byte, d *encoding.Decoder, sequence []by
 // replacementGB18030 is U+FFFD in GB18030.
 var replacementGB18030 = []byte{0x84, 0x31, 0xa4, 0x37}
 
-// The states of ISO-2022-JP.
+// The states of ISO-2022-JP. stateEscaped is added after an escape sequence.
 const (
 	stateASCII = iota
 	stateRoman
 	stateKatakana
 	statePairs
+	stateEscaped = 4
 )
 
 // escapesJP are the escape sequences of ISO-2022-JP after the escape character.
@@ -208,52 +209,48 @@ var escapesJP = map[string]int{"(B": stateASCII, "(J": stateRoman, "(I": stateKa
 
 const escapeJP = 0x1b
 
-// decodeJP decodes ISO-2022-JP. It reports false for invalid bytes if they are
-// an error.
-func decodeJP(b []byte, fatal bool) (string, bool) {
+// decodeJP decodes ISO-2022-JP, starting in a state. It returns the text, how
+// many bytes it used, the state after them, and how many errors there were.
+func decodeJP(b []byte, state int, more bool) (text string, used, next, errs int) {
 	d := japanese.EUCJP.NewDecoder()
 	euc := multibytes["euc-jp"]
-	state, errs := stateASCII, 0
-	escaped := false // nothing followed the last escape sequence
+	escaped := state&stateEscaped != 0
+	state &^= stateEscaped
 	var out []byte
 	invalid := func() {
 		out = utf8.AppendRune(out, utf8.RuneError)
 		errs++
 	}
-	for i := 0; i < len(b); i++ {
+	i := 0
+	for ; i < len(b); i++ {
 		c := b[i]
+		if more && (c == escapeJP && i+2 >= len(b) || state == statePairs && within(c, 0x21, 0x7e) && i+1 == len(b)) {
+			break
+		}
 		if c == escapeJP {
-			next, known := stateASCII, false
+			to, known := stateASCII, false
 			if i+2 < len(b) {
-				next, known = escapesJP[string(b[i+1:i+3])]
+				to, known = escapesJP[string(b[i+1:i+3])]
 			}
-			if !known {
-				invalid()
-				escaped = false
-				continue
-			}
-			if escaped {
+			if !known || escaped {
 				invalid()
 			}
-			state, escaped = next, true
-			i += 2
+			escaped = known
+			if known {
+				state = to
+				i += 2
+			}
 			continue
 		}
 		escaped = false
 		switch {
 		case state == statePairs:
-			if !within(c, 0x21, 0x7e) {
-				invalid()
-				continue
-			}
-			if i+1 == len(b) || b[i+1] == escapeJP {
-				invalid()
-				continue
-			}
-			i++
-			ok := within(b[i], 0x21, 0x7e)
+			ok := within(c, 0x21, 0x7e) && i+1 < len(b) && b[i+1] != escapeJP
 			if ok {
-				out, ok = euc.appendSequence(out, d, []byte{c | 0x80, b[i] | 0x80})
+				i++
+				if ok = within(b[i], 0x21, 0x7e); ok {
+					out, ok = euc.appendSequence(out, d, []byte{c | 0x80, b[i] | 0x80})
+				}
 			}
 			if !ok {
 				invalid()
@@ -270,5 +267,8 @@ func decodeJP(b []byte, fatal bool) (string, bool) {
 			out = append(out, c)
 		}
 	}
-	return string(out), !fatal || errs == 0
+	if escaped {
+		state |= stateEscaped
+	}
+	return string(out), i, state, errs
 }

@@ -183,8 +183,12 @@ function search(buffer, value, from, encoding, last) {
   if (wide && (needle.length < 2 || buffer.length < 2)) return -1;
   if (!last) {
     const start = clamp(from, buffer.length, 0);
-    const at = indexOfBytes(asPlain(buffer.subarray(start)), needle);
-    return at < 0 ? -1 : at + start;
+    for (let skip = start; ; ) {
+      const at = indexOfBytes(asPlain(buffer.subarray(skip)), needle);
+      if (at < 0) return -1;
+      if (!wide || (at + skip) % 2 === 0) return at + skip;
+      skip += at + 1; // UTF-16 is searched by units
+    }
   }
   let end = from === undefined || Number.isNaN(+from) ? buffer.length : +from < 0 ? buffer.length + +from : +from;
   if (end < 0) return -1;

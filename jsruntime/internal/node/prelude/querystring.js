@@ -22,14 +22,14 @@ function paired(text) {
   return out;
 }
 
-function unescapeBuffer(text) {
+function unescapeBuffer(text, decodeSpaces) {
   const { Buffer } = require('buffer');
   text = `${text}`;
   const out = Buffer.allocUnsafe(text.length);
   let size = 0;
   for (let i = 0; i < text.length; i++) {
     const hex = text[i] === '%' ? /^[0-9a-f]{2}$/i.exec(text.slice(i + 1, i + 3)) : null;
-    out[size++] = hex ? parseInt(hex[0], 16) : text.charCodeAt(i);
+    out[size++] = hex ? parseInt(hex[0], 16) : decodeSpaces && text[i] === '+' ? 32 : text.charCodeAt(i);
     if (hex) i += 2;
   }
   return out.slice(0, size);
@@ -66,7 +66,8 @@ function stringify(object, sep = '&', eq = '=', options) {
 function parse(text, sep = '&', eq = '=', options = {}) {
   const out = Object.create(null);
   if (typeof text !== 'string' || text === '') return out;
-  const decode = options.decodeURIComponent || module.exports.unescape;
+  const unescaped = options.decodeURIComponent || module.exports.unescape;
+  const decode = (part) => (/%[0-9a-f]{2}/i.test(part) || options.decodeURIComponent ? unescaped(part) : part);
   const limit = typeof options.maxKeys === 'number' ? options.maxKeys : 1000;
   let parts = text.split(sep || '&');
   if (limit > 0) parts = parts.slice(0, limit);

@@ -155,8 +155,15 @@ const compression = (name, kinds) => through(name, (format) => {
   const write = sys('zlib.write');
   const id = sys('zlib.new')(kinds[format], -1);
   const push = (bytes, flush, controller) => {
-    const [out] = write(id, bytes, flush);
+    let result;
+    try {
+      result = write(id, bytes, flush);
+    } catch (err) {
+      throw Object.assign(new TypeError(err.message), { code: err.code });
+    }
+    const [out, , , left] = result;
     if (out.byteLength) controller.enqueue(new Uint8Array(out));
+    if (left > 0) throw new TypeError('Trailing bytes after the end of the compressed data');
   };
   return { stream: new TransformStream({
     transform(chunk, controller) {
