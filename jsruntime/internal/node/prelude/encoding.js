@@ -44,7 +44,7 @@ class TextDecoder {
   constructor(label = 'utf-8', options = undefined) {
     const text = `${label}`;
     const trimmed = text.replace(/^[\t\n\f\r ]+|[\t\n\f\r ]+$/g, '');
-    const name = labelOf(trimmed.replace(/[A-Z]/g, (letter) => letter.toLowerCase()));
+    const name = /[^\0-\x7f]/.test(trimmed) ? undefined : labelOf(trimmed.toLowerCase());
     if (!name) raise('ERR_ENCODING_NOT_SUPPORTED', text);
     if (options !== undefined) validateObject(options, 'options', { nullable: true, allowArray: true, allowFunction: true });
     this.#encoding = name;
