@@ -30,7 +30,7 @@ func parallelRules() []rule {
 const writers = 24
 
 // raceOf lets many writers on several nodes write conflicting changes, and
-// returns the one that succeeded.
+// returns the index of the change that succeeded.
 func (w *world) raceOf(kind storage.ConflictKind, change func(i int) *storage.Change) int {
 	w.Helper()
 	nodes := w.nodes()
