@@ -273,8 +273,8 @@ func (r *rig) put(l *Ledger, tenant uuid.UUID, logs []storage.Log) {
 	}
 }
 
-// maxRounds limits how often settle looks again on PostgreSQL. The only other
-// transactions on the server are those of this package's tests, and they are short.
+// maxRounds limits how often settle looks again on PostgreSQL. Only short
+// transactions of this package use the server.
 const maxRounds = 6000
 
 // settle sequences a tenant until its tree has this size. On PostgreSQL,
