@@ -34,6 +34,9 @@ type Tenant struct {
 	// can rename itself, so Name may be a former name of another tenant. Only
 	// [Vault.Tenants] and [Vault.AllTenants] set CreatedAs, if it is known.
 	CreatedAs string `json:"-"`
+	// Unreadable is set in lists for a tenant whose rows were altered or do not
+	// open. Only ID and CreatedAt are set then.
+	Unreadable bool `json:"unreadable,omitempty"`
 }
 
 // TenantSettings are defaults that a tenant chooses.
@@ -159,7 +162,7 @@ func (c *Client) RotateWebhookSecret(ctx context.Context) (*Tenant, error) {
 // tenantOf converts a tenant of the internal package.
 func tenantOf(t *core.Tenant) *Tenant {
 	return &Tenant{ID: t.ID, Name: t.Name, Settings: TenantSettings(t.Settings), WebhookSecret: t.WebhookSecret,
-		CreatedAt: t.CreatedAt, ModifiedAt: t.ModifiedAt}
+		CreatedAt: t.CreatedAt, ModifiedAt: t.ModifiedAt, Unreadable: t.Unreadable}
 }
 
 // DeleteTenant deletes a tenant's keys, without which its data cannot be opened,

@@ -200,6 +200,9 @@ var allProxyKinds = func() map[int]error {
 // destination's.
 func (c *Client) proxyRefusal(ctx context.Context, op string, res *http.Response) error {
 	raw, err := io.ReadAll(io.LimitReader(res.Body, c.opts.MaxAnswer+1))
+	if err == nil {
+		err = ctx.Err() // a server that sees the client leave sends an error
+	}
 	if err != nil {
 		return c.lost(ctx, op, err)
 	}

@@ -73,7 +73,7 @@ func tenantCommands() []*command {
 
 var tenantColumns = []column[*vault.Tenant]{
 	{"ID", func(t *vault.Tenant) string { return t.ID.String() }},
-	{"NAME", func(t *vault.Tenant) string { return t.Name }},
+	{"NAME", func(t *vault.Tenant) string { return nameText(t.Name, t.Unreadable) }},
 	{"DEDUPLICATES", func(t *vault.Tenant) string { return strconv.FormatBool(t.Settings.DeduplicateTokens) }},
 	{"WEBHOOK SECRET", func(t *vault.Tenant) string { return t.WebhookSecret }},
 	{"CREATED", func(t *vault.Tenant) string { return timeText(t.CreatedAt) }},
@@ -186,7 +186,7 @@ func deleteTenant(c *call) error {
 	if err != nil {
 		return err
 	}
-	if err := c.confirm("Delete the tenant " + printable(t.Name) + " with all of its tokens, its log and its keys?"); err != nil {
+	if err := c.confirm("Delete the tenant " + printable(nameText(t.Name, t.Unreadable)) + " with all of its tokens, its log and its keys?"); err != nil {
 		return err
 	}
 	if err := o.vault.DeleteTenant(c.ctx, t.ID); err != nil {
@@ -205,12 +205,11 @@ func rotateTenants(c *call, all bool) error {
 	}
 	var ids []uuid.UUID
 	if all {
-		for t, err := range eachTenant(c.ctx, o.vault) {
-			if err != nil {
-				return err
-			}
-			ids = append(ids, t.ID)
+		tenants, err := serve.AllTenants(c.ctx, o.vault)
+		if err != nil {
+			return err
 		}
+		ids = serve.Readable(tenants)
 	} else {
 		t, err := c.findTenant(c.args[0])
 		if err != nil {

@@ -1,8 +1,11 @@
 package cli_test
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
+
+	"github.com/seed-72ea4aab/vault"
 )
 
 // A tenant can rename itself to a name that another tenant no longer uses.
@@ -51,4 +54,32 @@ func TestReusedNameNeedsTheID(t *testing.T) {
 	w.must("tenant", "update", acme, "--name", "Initrode")
 	w.must("tenant", "update", acme, "--name", "Initech")
 	w.must("token", "create", "--type", "token", "--data", "x", "--tenant", "Initech")
+}
+
+// A tenant whose keys do not open is marked in the list, and can be deleted. The
+// figures and a rotation leave it out.
+func TestUnreadableTenantIsMarked(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, local)
+	delete(w.env, "TOKENVAULT_TENANT")
+	var bad vault.Tenant
+	if err := json.Unmarshal([]byte(w.exits(0, "tenant", "create", "Broken", "--json")), &bad); err != nil {
+		t.Fatal(err)
+	}
+	w.sql(`UPDATE vault_records SET body = x'00' WHERE tenant_id = ? AND kind = 'ring'`, bad.ID[:])
+	if got := w.exits(0, "tenant", "list"); !strings.Contains(got, bad.ID.String()+"  (unreadable)") || !strings.Contains(got, "Acme") {
+		t.Errorf("tenants: %s", got)
+	}
+	if got := w.exits(0, "tenant", "list", "--json"); strings.Count(got, `"unreadable":true`) != 1 || strings.Contains(got, "Broken") {
+		t.Errorf("tenants as JSON: %s", got)
+	}
+	if got := w.exits(0, "stats"); !strings.Contains(got, "unreadable   1 tenant") {
+		t.Errorf("figures: %s", got)
+	}
+	w.exits(0, "token", "list", "--tenant", "Acme")
+	w.exits(1, "stats", "--tenant", bad.ID.String())
+	w.exits(0, "tenant", "delete", bad.ID.String(), "--yes")
+	if got := w.exits(0, "tenant", "list"); strings.Contains(got, "unreadable") {
+		t.Errorf("after the deletion: %s", got)
+	}
 }
