@@ -197,6 +197,9 @@ func open(ctx context.Context, url string, opts *Options, find func(context.Cont
 		// The server may plan a statement while the tables are empty, and keep
 		// the plan. All lookups of the vault have an index.
 		config.Runtime["enable_seqscan"] = "off"
+		// A bitmap scan reads all entries of an index before its first row.
+		// Lists need only some, in the order of the index.
+		config.Runtime["enable_bitmapscan"] = "off"
 		// Statements are short. Starting parallel workers or compiling takes
 		// longer than most of them. A server that overestimates the result of a
 		// list would do both: the first page of a log of a million entries took
@@ -402,6 +405,7 @@ func dialect(o *Options, schema schemaName) sqlstore.Dialect {
 		Prepared: !o.TransactionPooler,
 		ID:       func(id storage.ID) any { return id[:] },
 		In:       in,
+		Lateral:  true,
 		Conns:    o.reading(),
 		Lifetime: connLifetime,
 		Qualify:  schema.in,
