@@ -29,8 +29,8 @@ const (
 	ApplicationManagement ApplicationType = "management"
 )
 
-// Application is the holder of an API key. Printed or logged it hides the key,
-// except as JSON and in unexported fields: see the package comment.
+// Application is the holder of an API key. Printed or logged it hides the key: see
+// the package comment.
 type Application struct {
 	ID       uuid.UUID       `json:"id"`
 	TenantID uuid.UUID       `json:"tenant_id"`

@@ -924,7 +924,7 @@ func TestRevisionsAreSealed(t *testing.T) {
 
 // A change that was rolled back with the application's transaction does not make
 // the stored row outdated.
-func TestTransactionsThatRollBackAreForgotten(t *testing.T) {
+func TestRolledBackTransactionsAreForgotten(t *testing.T) {
 	t.Parallel()
 	v, _, heard := alarmed(t)
 	app, err := v.Owner.CreateApplication(t.Context(), vault.ApplicationParams{Name: "a", Type: vault.ApplicationPrivate, Permissions: []vault.Permission{"token:read"}})

@@ -421,7 +421,7 @@ func TestVerbsAreMethods(t *testing.T) {
 }
 
 // Methods that only the tenant itself may call belong to Owner.
-func TestOwnerHasTheMethodsThatKeysAreRefused(t *testing.T) {
+func TestOwnerHasMethodsThatAPIKeysLack(t *testing.T) {
 	t.Parallel()
 	client, owner := reflect.TypeFor[*vault.Client](), reflect.TypeFor[*vault.Owner]()
 	only := 0

@@ -85,9 +85,9 @@ func TestOnceStoresAnyResponse(t *testing.T) {
 	}
 }
 
-// TestOnceStoresWhatWasCreated changes the token that the work received, which is
+// TestOnceStoresACopyOfTheToken changes the token that the work received, which is
 // the work's own copy.
-func TestOnceStoresWhatWasCreated(t *testing.T) {
+func TestOnceStoresACopyOfTheToken(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
 	var id string

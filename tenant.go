@@ -20,8 +20,7 @@ import (
 )
 
 // Tenant is an owner of data. Tenants share nothing. The secret is hidden when
-// printed or logged, except as JSON and in unexported fields: see the package
-// comment.
+// printed or logged: see the package comment.
 type Tenant struct {
 	ID       uuid.UUID      `json:"id"`
 	Name     string         `json:"name"`

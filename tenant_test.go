@@ -397,7 +397,7 @@ func (r *closable) Close() error { r.closed++; return nil }
 
 // A failing Open returns the reason and closes its store and runtime, which hold
 // connections and processes.
-func TestOpenThatFailsClosesWhatItOwns(t *testing.T) {
+func TestFailedOpenClosesItsResources(t *testing.T) {
 	t.Parallel()
 	var undeclared *vault.Key
 	for name, test := range map[string]struct {

@@ -49,7 +49,7 @@ func TestRelayedPagesAreSandboxed(t *testing.T) {
 	}
 }
 
-func TestBrowserOpensNoProxy(t *testing.T) {
+func TestBrowsersCannotOpenProxies(t *testing.T) {
 	t.Parallel()
 	w := newProxyWorld(t, nil, nil, hostilePage)
 	proxy := w.proxy(anonymous)

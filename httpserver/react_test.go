@@ -133,7 +133,7 @@ func wantSandboxed(t *testing.T, res *response) {
 	}
 }
 
-func TestAnswersThatCodeChoseAreSandboxed(t *testing.T) {
+func TestCustomResponsesOfCodeAreSandboxed(t *testing.T) {
 	t.Parallel()
 	w := reactorWorld(t)
 	path := w.newReactor(`module.exports = () => { ` + chosenPage + ` }`)

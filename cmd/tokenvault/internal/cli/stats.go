@@ -15,10 +15,10 @@ import (
 
 func statsCommand() *command {
 	return &command{
-		name: "stats", reach: inProcess, summary: "show how much is stored, and what is going on",
-		about: `Tokens in total, by type and by container, asynchronous runs, entries of the log,
-			sessions, and data keys by their age. It is about one tenant with --tenant, and
-			else about all of them together.`,
+		name: "stats", reach: inProcess, summary: "show how much is stored, and the state of jobs and keys",
+		about: `Shows tokens in total, by type and by container, asynchronous runs, entries of
+			the log, sessions, and data keys by age: of one tenant with --tenant, otherwise
+			of all tenants together.`,
 		example: "tokenvault stats --db vault.db --key-file vault.key\ntokenvault stats --tenant Acme --json",
 		setup:   func(*flag.FlagSet) action { return stats },
 	}

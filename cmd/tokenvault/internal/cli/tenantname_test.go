@@ -30,7 +30,7 @@ func TestReusedNameNeedsTheID(t *testing.T) {
 		{"tenant", "delete", "Globex", "--yes"},
 		{"tenant", "update", "Globex Inc.", "--deduplicate-tokens=true"},
 	} {
-		if out, code := w.run(nil, args...); code == 0 || !strings.Contains(out, "give its id") {
+		if out, code := w.run(nil, args...); code == 0 || !strings.Contains(out, "use its id") {
 			t.Errorf("%q: exit %d\n%s", args, code, out)
 		}
 	}
@@ -43,7 +43,7 @@ func TestReusedNameNeedsTheID(t *testing.T) {
 	// tenants had in between.
 	for _, name := range []string{"Globex", "Globex Inc."} {
 		again := id(name)
-		if out, code := w.run(nil, "token", "create", "--type", "token", "--data", "x", "--tenant", name); code == 0 || !strings.Contains(out, "give its id") {
+		if out, code := w.run(nil, "token", "create", "--type", "token", "--data", "x", "--tenant", name); code == 0 || !strings.Contains(out, "use its id") {
 			t.Errorf("%s is another tenant now: exit %d\n%s", name, code, out)
 		}
 		w.must("token", "create", "--type", "token", "--data", "x", "--tenant", again)
