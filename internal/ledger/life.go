@@ -3,6 +3,7 @@ package ledger
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -192,19 +193,21 @@ func (l *Ledger) Forget(tenant uuid.UUID) {
 
 // Watch looks for acknowledged entries that did not reach the tree in time, and
 // raises alarms. Entries of reads that a database crash lost are recorded
-// instead.
+// instead. A tenant with a manipulated tree does not block the others.
 func (l *Ledger) Watch(ctx context.Context) error {
+	var tampered error
 	now := l.c.Now()
 	for tenant, late := range l.pending.late(now) {
 		_, err := l.Sequence(ctx, tenant)
-		if errors.Is(err, ErrGone) {
+		if err == nil {
+			err = l.watchTenant(ctx, tenant, late)
+		}
+		switch {
+		case errors.Is(err, ErrTampered):
+			tampered = err
+		case errors.Is(err, ErrGone):
 			l.Forget(tenant)
-			continue
-		}
-		if err != nil {
-			return err
-		}
-		if err := l.watchTenant(ctx, tenant, late); err != nil {
+		case err != nil:
 			return err
 		}
 	}
@@ -213,7 +216,7 @@ func (l *Ledger) Watch(ctx context.Context) error {
 	} else {
 		l.alarms.over(AlarmLag)
 	}
-	return nil
+	return tampered
 }
 
 // watchTenant decides whether late entries are only held back or were deleted.
@@ -223,24 +226,39 @@ func (l *Ledger) watchTenant(ctx context.Context, tenant uuid.UUID, late []waiti
 		return err
 	}
 	var lost []uuid.UUID
-	for _, w := range late {
-		if _, waits := l.pending.commitment(tenant, w.ID); !waits {
-			continue // it has arrived
-		}
-		rows, err := l.c.Store.LogsByRef(ctx, storage.ID(tenant), []storage.LogRef{{ID: storage.ID(w.ID), Seq: storage.AnySeq}})
+	for some := range slices.Chunk(late, maxStep) {
+		held, err := l.written(ctx, tenant, some)
 		if err != nil {
 			return err
 		}
-		switch {
-		case len(rows) > 0: // another transaction holds it back
-		case w.Relaxed && is.Started.After(w.since):
-			lost = append(lost, w.ID)
-		default:
-			l.alarms.raise(Alarm{Kind: AlarmMissing, Tenant: tenant, Entry: w.ID, Verdict: evidence.Missing, Text: "an acknowledged entry is gone"})
-			l.Failed(tenant, w.Expected)
+		for _, w := range some {
+			_, waits := l.pending.commitment(tenant, w.ID)
+			switch {
+			case !waits: // it has arrived
+			case held[storage.ID(w.ID)]: // another transaction holds it back
+			case w.Relaxed && is.Started.After(w.since):
+				lost = append(lost, w.ID)
+			default:
+				l.alarms.raise(Alarm{Kind: AlarmMissing, Tenant: tenant, Entry: w.ID, Verdict: evidence.Missing, Text: "an acknowledged entry is gone"})
+				l.Failed(tenant, w.Expected)
+			}
 		}
 	}
 	return l.recordLost(ctx, tenant, lost)
+}
+
+// written returns the ids of those entries that are in the log.
+func (l *Ledger) written(ctx context.Context, tenant uuid.UUID, entries []waiting) (map[storage.ID]bool, error) {
+	refs := make([]storage.LogRef, len(entries))
+	for i := range entries {
+		refs[i] = storage.LogRef{ID: storage.ID(entries[i].ID), Seq: storage.AnySeq}
+	}
+	rows, err := l.c.Store.LogsByRef(ctx, storage.ID(tenant), refs)
+	found := make(map[storage.ID]bool, len(rows))
+	for i := range rows {
+		found[rows[i].ID] = true
+	}
+	return found, err
 }
 
 // maxLost is the maximum number of entries in one event.

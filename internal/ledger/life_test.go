@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"slices"
 	"testing"
@@ -54,6 +55,71 @@ func TestImport(t *testing.T) {
 		if n := bytes.Count(r.bundle(l, tenant), []byte(`"kind":"`+kind+`"`)); n != want {
 			t.Errorf("%d leaves have kind %s, want %d", n, kind, want)
 		}
+	}
+}
+
+// holding is a store whose old entries, or all entries, are held back, as by an
+// open transaction. It counts calls.
+type holding struct {
+	Store
+	all           bool
+	writes, looks int
+}
+
+func (h *holding) FollowLogs(ctx context.Context, f storage.LogFollowing) ([]storage.Log, storage.LogPlace, error) {
+	if h.all || f.Until != nil {
+		return nil, storage.LogPlace("the beginning"), nil
+	}
+	return h.Store.FollowLogs(ctx, f)
+}
+
+func (h *holding) WriteTree(ctx context.Context, c *storage.TreeChange) error {
+	h.writes++
+	return h.Store.WriteTree(ctx, c)
+}
+
+func (h *holding) LogsByRef(ctx context.Context, tenant storage.ID, refs []storage.LogRef) ([]storage.Log, error) {
+	h.looks++
+	return h.Store.LogsByRef(ctx, tenant, refs)
+}
+
+func TestWatchLooksForLateEntriesAtOnce(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	store := &holding{Store: r.store, all: true}
+	l := r.openOn(store)
+	r.write(l, r.id(), 100)
+	r.advance(missingAfter)
+	if err := l.Watch(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if store.looks != 1 || len(r.all()) > 0 {
+		t.Errorf("%d queries for entries that are held back, alarms %v", store.looks, r.all())
+	}
+}
+
+func TestImportStopsWhileEntriesAreHeldBack(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	tenant := r.id()
+	r.write(nil, tenant, 3)
+	r.advance(time.Hour)
+	store := &holding{Store: r.store}
+	l := r.openOn(store)
+	_, err := l.Sequence(t.Context(), tenant)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		store.writes = 0
+		for n, more := 0, true; more; n++ {
+			if more, err = l.Import(t.Context(), tenant); err != nil || n > 2 {
+				t.Fatalf("the import continues after %d steps: %v", n, err)
+			}
+		}
+	}
+	if store.writes > 0 {
+		t.Errorf("%d changes were written, and no entry", store.writes)
 	}
 }
 

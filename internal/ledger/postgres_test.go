@@ -18,7 +18,7 @@ import (
 // TestPostgres runs every operation on a log on PostgreSQL.
 func TestPostgres(t *testing.T) {
 	t.Parallel()
-	r := newRigOn(t, pgtest.URL(t), true)
+	r := newRigOn(t, pgtest.Alone(t), true)
 	old := r.id()
 	before := r.write(nil, old, 400)
 	r.advance(3 * time.Hour)
@@ -71,5 +71,5 @@ func TestPostgres(t *testing.T) {
 
 func TestEveryByteOnPostgres(t *testing.T) {
 	t.Parallel()
-	everyByte(newRigOn(t, pgtest.URL(t), true), long.Rounds(67, 5))
+	everyByte(newRigOn(t, pgtest.Alone(t), true), long.Rounds(67, 1))
 }

@@ -36,7 +36,8 @@ func (l *Ledger) Sequence(ctx context.Context, tenant uuid.UUID) (storage.Tree, 
 }
 
 // Import appends some of the tenant's entries that are older than the tree. It
-// reports whether there are more.
+// reports whether there are more that it can append now: an open transaction may
+// hold entries back.
 func (l *Ledger) Import(ctx context.Context, tenant uuid.UUID) (more bool, err error) {
 	for attempt := 0; ; attempt++ {
 		s, err := l.open(ctx, tenant)
@@ -46,11 +47,11 @@ func (l *Ledger) Import(ctx context.Context, tenant uuid.UUID) (more bool, err e
 		if s.state.Until == nil {
 			return false, nil
 		}
-		err = s.importOld(ctx)
+		moved, err := s.importOld(ctx)
 		if errors.Is(err, storage.ErrStale) && attempt < maxAttempts {
 			continue
 		}
-		return s.state.Until != nil, err
+		return moved && s.state.Until != nil, err
 	}
 }
 
@@ -229,24 +230,25 @@ func (s *growth) following(limit int) storage.LogFollowing {
 	return f
 }
 
-// importOld appends the next entries that are older than the tree.
-func (s *growth) importOld(ctx context.Context) error {
+// importOld appends the next entries that are older than the tree. It reports
+// whether the import has moved on.
+func (s *growth) importOld(ctx context.Context) (moved bool, err error) {
 	f := storage.LogFollowing{Tenant: storage.ID(s.tenant), After: s.state.Old, Until: s.state.Until, Limit: importStep}
 	if f.After == nil {
 		f.From = beginning
 	}
 	page, next, err := s.l.c.Store.FollowLogs(ctx, f)
-	if err != nil {
-		return err
+	if err != nil || bytes.Equal(next, s.state.Old) {
+		return false, err
 	}
 	if s.state.Old = next; bytes.Equal(next, s.state.Until) {
 		s.state.Old, s.state.Until = nil, nil
 	}
 	if err := s.append(ctx, page, evidence.KindImported); err != nil {
-		return err
+		return false, err
 	}
 	_, err = s.write(ctx)
-	return err
+	return err == nil, err
 }
 
 // append adds entries to the tree.

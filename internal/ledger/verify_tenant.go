@@ -248,8 +248,10 @@ func (t *tenantCheck) block(from, to int64) error {
 	if f == nil {
 		f = &merkle.Frontier{}
 	}
-	for f.Size() < to { // any hash will do
-		f.Add(merkle.Hash{})
+	// Any hashes will do. An empty frontier may be far behind, so whole subtrees
+	// are added.
+	if err := f.AddRange(to, make([]merkle.Hash, len(merkle.Cover(f.Size(), to)))); err != nil {
+		return err
 	}
 	t.f, t.nodes = *f, &[]storage.Node{} // computed nodes are wrong from here on
 	return nil

@@ -45,6 +45,19 @@ func URL(t testing.TB) string {
 	return emptySchema(t, Server(t))
 }
 
+// Alone is like [URL], on a server that only this process uses. Use it for tests
+// that wait for the end of all transactions on the server: with [EnvServer], those
+// of other packages' tests count too. If no private server can be started, it uses
+// the shared one.
+func Alone(t testing.TB) string {
+	t.Helper()
+	server, err := privateServer()
+	if err != nil {
+		server = Server(t)
+	}
+	return emptySchema(t, server)
+}
+
 // Schema returns the name of another empty schema, which is dropped when the
 // test ends.
 func Schema(t testing.TB) string {
@@ -98,6 +111,11 @@ var sharedServer = sync.OnceValues(func() (string, error) {
 	if server := os.Getenv(EnvServer); server != "" {
 		return server, nil
 	}
+	return privateServer()
+})
+
+// privateServer returns the URL of this process's own server.
+var privateServer = sync.OnceValues(func() (string, error) {
 	var err error
 	if private, err = Start(); err != nil {
 		return "", err

@@ -44,6 +44,23 @@ func TestSchemasAreSeparate(t *testing.T) {
 	}
 }
 
+// TestAloneIsPrivate compares the two servers of this process. They are one unless
+// EnvServer is set.
+func TestAloneIsPrivate(t *testing.T) {
+	t.Parallel()
+	var hosts [2]string
+	for i, address := range []string{URL(t), Alone(t)} {
+		u, err := url.Parse(address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		hosts[i] = u.Query().Get("host") + u.Host
+	}
+	if shared := os.Getenv(EnvServer) != ""; shared == (hosts[0] == hosts[1]) {
+		t.Errorf("the servers are at %q", hosts)
+	}
+}
+
 func TestServerIsDurable(t *testing.T) {
 	t.Parallel()
 	db, err := sql.Open("postgres", URL(t))

@@ -65,9 +65,9 @@ func (s *Store) FollowLogs(ctx context.Context, f storage.LogFollowing) ([]stora
 		return nil, nil, err
 	}
 	first := sqlstore.FirstID(p.since)
-	page, err := sqlstore.Followed(ctx, s.reader, "l.seq", `l.tenant_id = ? AND l.seq BETWEEN ? AND ? AND (l.seq > ? OR l.id > ?)
+	page, err := sqlstore.Followed(ctx, s.reader, "l.seq", `l.tenant_id = ? AND (l.seq, l.id) > (?, ?) AND l.seq <= ?
 		AND l.id > ? AND l.created_at >= ? ORDER BY l.seq, l.id LIMIT ?`,
-		f.Tenant[:], p.seq, last, p.seq, p.id[:], first[:], p.since, f.Limit)
+		f.Tenant[:], p.seq, p.id[:], last, first[:], p.since, f.Limit)
 	if err != nil {
 		return nil, nil, err
 	}
