@@ -1,9 +1,11 @@
 package httpserver_test
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"errors"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -101,11 +103,39 @@ func TestReadinessAfterARestore(t *testing.T) {
 	if w.Code != http.StatusOK || !strings.Contains(w.Body.String(), `"evidence":"the database `) {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
+	if err := after.AcceptRestore(t.Context(), "disk failure"); err != nil {
+		t.Fatal(err)
+	}
+	if w := getEvidence(t, after, "/readyz"); w.Body.String() != `{"status":"ok","evidence":"a restore may lack erasures; apply them again"}` {
+		t.Errorf("accepted: %d %s", w.Code, w.Body)
+	}
+	for _, dry := range []bool{true, false} {
+		w := getEvidence(t, after, "/readyz")
+		if !strings.Contains(w.Body.String(), "erasures") {
+			t.Errorf("before the erasures were applied again: %d %s", w.Code, w.Body)
+		}
+		log := getEvidence(t, after, "/logs/evidence").Body
+		_, err := after.EraseAgain(t.Context(), vault.EraseAgainParams{Files: []io.ReadSeeker{bytes.NewReader(log.Bytes())}, DryRun: dry})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if w := getEvidence(t, after, "/readyz"); w.Body.String() != `{"status":"ok"}` {
+		t.Errorf("erased again: %d %s", w.Code, w.Body)
+	}
 }
+
+// revealing is a signer that reveals its public key.
+type revealing struct {
+	note.Signer
+	key string
+}
+
+func (r revealing) VerifierKey() string { return r.key }
 
 // signer is a key that two vaults share.
 var signer = func() note.Signer {
-	key, _, err := note.GenerateKey(rand.Reader, "vault.example")
+	key, public, err := note.GenerateKey(rand.Reader, "vault.example")
 	if err != nil {
 		panic(err)
 	}
@@ -113,7 +143,7 @@ var signer = func() note.Signer {
 	if err != nil {
 		panic(err)
 	}
-	return s
+	return revealing{s, public}
 }()
 
 // skewed is a database whose clock is behind this machine's.
@@ -124,7 +154,7 @@ type skewed struct {
 
 func (s skewed) ClockAhead(context.Context) (time.Duration, error) { return s.behind, nil }
 
-func TestReadinessNamesASkewedClock(t *testing.T) {
+func TestReadinessReportsASkewedClock(t *testing.T) {
 	t.Parallel()
 	for ahead, want := range map[time.Duration]string{
 		20 * time.Second: `{"status":"ok"}`,

@@ -32,7 +32,7 @@ const (
 	againSize = 20
 )
 
-// AgainParams says what to erase again.
+// AgainParams are the parameters of Again.
 type AgainParams struct {
 	// Files are bundles of evidence, or audit logs as JSON lines.
 	Files  []io.ReadSeeker
@@ -97,7 +97,7 @@ type entry struct {
 var (
 	errLines  = fault.New(fault.ErrInvalid, "the file is neither a bundle of evidence nor an audit log as JSON lines")
 	errBundle = fault.New(fault.ErrInvalid, "the bundle of evidence is not genuine")
-	errNoKey  = fault.New(fault.ErrInvalid, "a bundle needs evidence, which is off")
+	errNoKey  = fault.New(fault.ErrInvalid, "a bundle cannot be verified: evidence is off, or its signer does not reveal the public key")
 )
 
 // read takes in a file. A bundle is verified first.

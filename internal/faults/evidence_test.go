@@ -6,6 +6,7 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -28,26 +29,21 @@ import (
 // of the node's tokens.
 const childEvidence = "VAULT_FAULTS_EVIDENCE"
 
+// childFailover makes a node continue after errors, because its database fails over.
+const childFailover = "VAULT_FAULTS_FAILOVER"
+
 // rolledBack is part of the ids of tokens whose transaction was rolled back.
 const rolledBack = "-rolled-back-"
 
 // logUntilKilled writes to the logs of several tenants, in its own transactions too,
 // until the process is killed. It prints the ids of tokens that are committed.
 func logUntilKilled(dsn string) error {
-	ctx := context.Background()
-	key, err := vault.ParseKey(os.Getenv(childKey))
-	if err != nil {
-		return err
+	ctx, fails := context.Background(), os.Getenv(childFailover) != ""
+	v, shop, err := openLogging(ctx, dsn)
+	for err != nil && fails {
+		<-time.After(20 * time.Millisecond)
+		v, shop, err = openLogging(ctx, dsn)
 	}
-	store, err := openStore(ctx, dsn)
-	if err != nil {
-		return err
-	}
-	v, err := vault.Open(ctx, store, key, &vault.Config{SweepEvery: -1, WorkEvery: -1, Evidence: &vault.EvidenceConfig{Every: 50 * time.Millisecond}})
-	if err != nil {
-		return err
-	}
-	shop, err := openShop(ctx, dsn)
 	if err != nil {
 		return err
 	}
@@ -58,10 +54,31 @@ func logUntilKilled(dsn string) error {
 	for n := 0; ; n++ {
 		owner := owners[rand.IntN(len(owners))]
 		id := fmt.Sprintf("%s-%d", os.Getenv(childEvidence), n)
-		if err := logOnce(ctx, owner, shop, id); err != nil {
+		if err := logOnce(ctx, owner, shop, id); err != nil && !fails {
 			return err
 		}
 	}
+}
+
+// openLogging opens the vault and the application's database of a node.
+func openLogging(ctx context.Context, dsn string) (*vault.Vault, *sql.DB, error) {
+	key, err := vault.ParseKey(os.Getenv(childKey))
+	if err != nil {
+		return nil, nil, err
+	}
+	shop, err := openShop(ctx, dsn)
+	if err != nil {
+		return nil, nil, err
+	}
+	store, err := openStore(ctx, dsn)
+	if err != nil {
+		return nil, nil, errors.Join(err, shop.Close())
+	}
+	v, err := vault.Open(ctx, store, key, &vault.Config{SweepEvery: -1, WorkEvery: -1, Evidence: &vault.EvidenceConfig{Every: 50 * time.Millisecond}})
+	if err != nil {
+		return nil, nil, errors.Join(err, shop.Close(), store.Close())
+	}
+	return v, shop, nil
 }
 
 // logOnce does one thing that leaves an entry, or leaves none.
@@ -73,6 +90,7 @@ func logOnce(ctx context.Context, owner *vault.Owner, shop *sql.DB, id string) e
 		if err != nil {
 			return err
 		}
+		defer func() { _ = tx.Rollback() }() // does nothing after Commit
 		if _, err := owner.InTx(tx).CreateToken(ctx, params); err != nil {
 			return err
 		}
@@ -85,6 +103,7 @@ func logOnce(ctx context.Context, owner *vault.Owner, shop *sql.DB, id string) e
 		if err != nil {
 			return err
 		}
+		defer func() { _ = tx.Rollback() }()
 		params.ID = strings.Replace(id, "-", rolledBack, 1)
 		if _, err := owner.InTx(tx).CreateToken(ctx, params); err != nil {
 			return err
@@ -109,12 +128,14 @@ func TestEvidenceSurvivesKills(t *testing.T) {
 	for name, newDSN := range backends {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			evidenceThoughKilled(t, newDSN(t))
+			evidenceThoughKilled(t, newDSN(t), nil)
 		})
 	}
 }
 
-func evidenceThoughKilled(t *testing.T, dsn string) {
+// evidenceThoughKilled kills nodes while failover, unless it is nil, replaces their
+// server.
+func evidenceThoughKilled(t *testing.T, dsn string, failover func()) {
 	t.Helper()
 	key, cfg := vault.NewKey(), &vault.Config{SweepEvery: -1, WorkEvery: -1, Evidence: &vault.EvidenceConfig{Every: -1}}
 	v := openVault(t, dsn, key, cfg)
@@ -128,20 +149,26 @@ func evidenceThoughKilled(t *testing.T, dsn string) {
 	must(t, err)
 	defer shop.Close()
 	var mu sync.Mutex
-	var acked []string
+	var acked, prefixes []string
 	var nodes sync.WaitGroup
 	for node := range long.Rounds(2, 4) {
 		nodes.Go(func() {
 			for life := range long.Rounds(2, 12) {
 				prefix := fmt.Sprintf("node%d.%d", node, life)
-				lines := logAndKill(t, dsn, key, strings.Join(tenants, ","), prefix, 10+rand.IntN(long.Rounds(30, 200)))
+				lines := logAndKill(t, dsn, key, strings.Join(tenants, ","), prefix, 10+rand.IntN(long.Rounds(30, 200)), failover != nil)
 				mu.Lock()
-				acked = append(acked, lines...)
+				acked, prefixes = append(acked, lines...), append(prefixes, prefix)
 				mu.Unlock()
 			}
 		})
 	}
+	if failover != nil {
+		failWhile(&nodes, failover)
+	}
 	nodes.Wait()
+	for _, prefix := range prefixes {
+		gone(t, dsn, prefix)
+	}
 	settle(t, v)
 	found := map[string]int{}
 	for _, id := range tenants {
@@ -162,10 +189,30 @@ func evidenceThoughKilled(t *testing.T, dsn string) {
 	t.Logf("%d tokens were acknowledged", len(acked))
 }
 
+// failWhile calls failover again and again until the nodes have ended.
+func failWhile(nodes *sync.WaitGroup, failover func()) {
+	over := make(chan struct{})
+	go func() {
+		nodes.Wait()
+		close(over)
+	}()
+	for {
+		select {
+		case <-over:
+			return
+		default:
+			failover()
+		}
+	}
+}
+
 // logAndKill starts a node and kills it after some lines. It returns all lines.
-func logAndKill(t *testing.T, dsn string, key *vault.Key, tenants, prefix string, operations int) (lines []string) {
+func logAndKill(t *testing.T, dsn string, key *vault.Key, tenants, prefix string, operations int, failover bool) (lines []string) {
 	cmd := exec.CommandContext(t.Context(), os.Args[0])
 	cmd.Env = append(os.Environ(), childDSN+"="+named(dsn, prefix), childKey+"="+key.Text(), childTenant+"="+tenants, childEvidence+"="+prefix)
+	if failover {
+		cmd.Env = append(cmd.Env, childFailover+"=1")
+	}
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
 	must(t, err)
@@ -177,7 +224,6 @@ func logAndKill(t *testing.T, dsn string, key *vault.Key, tenants, prefix string
 		}
 	}
 	_ = cmd.Wait()
-	gone(t, dsn, prefix)
 	if len(lines) < operations {
 		t.Errorf("%s exited on its own after %d operations", prefix, len(lines))
 	}

@@ -195,26 +195,45 @@ func freezable(t *testing.T, c *pgtest.Cluster) {
 // becomes the new standby. This happens several times.
 func TestFailover(t *testing.T) {
 	t.Parallel()
-	const setting = "synchronous_standby_names = '*'"
-	primary, standby := cluster(t, setting), cluster(t, setting)
-	must(t, standby.Control("stop", "-m", "immediate"))
-	follow(t, standby, primary)
-	address := "postgres:///postgres?" + url.Values{
-		"host": {primary.Dir + "," + standby.Dir}, "user": {"postgres"}, "sslmode": {"disable"},
-	}.Encode()
-	n := openNodes(t, 2, opener(t, address, &postgres.Options{RetryFor: time.Hour}))
+	p := newPair(t)
+	n := openNodes(t, 2, opener(t, p.address, &postgres.Options{RetryFor: time.Hour}))
 	rounds, end := long.Rounds(1, 5), time.Now().Add(soak(t))
 	for round := 0; round < rounds || time.Now().Before(end); round++ {
 		l := n.start()
 		l.wait(t, 20)
-		must(t, primary.Control("stop", "-m", "immediate"))
-		must(t, standby.Control("promote"))
-		primary, standby = standby, primary
-		follow(t, standby, primary)
+		p.fail(t)
 		l.wait(t, 20)
 		l.check(t)
 		l.served(t)
 	}
+}
+
+// pair is a server with a synchronous standby.
+type pair struct {
+	primary, standby *pgtest.Cluster
+	address          string // of both
+}
+
+func newPair(t *testing.T) *pair {
+	t.Helper()
+	const setting = "synchronous_standby_names = '*'"
+	p := &pair{primary: cluster(t, setting), standby: cluster(t, setting)}
+	must(t, p.standby.Control("stop", "-m", "immediate"))
+	follow(t, p.standby, p.primary)
+	p.address = "postgres:///postgres?" + url.Values{
+		"host": {p.primary.Dir + "," + p.standby.Dir}, "user": {"postgres"}, "sslmode": {"disable"},
+	}.Encode()
+	return p
+}
+
+// fail stops the primary as a power cut would, promotes the standby, and makes the
+// old primary the new standby.
+func (p *pair) fail(t *testing.T) {
+	t.Helper()
+	must(t, p.primary.Control("stop", "-m", "immediate"))
+	must(t, p.standby.Control("promote"))
+	p.primary, p.standby = p.standby, p.primary
+	follow(t, p.standby, p.primary)
 }
 
 // follow makes a server a standby and waits until its primary knows it.

@@ -71,5 +71,5 @@ func TestPostgres(t *testing.T) {
 
 func TestEveryByteOnPostgres(t *testing.T) {
 	t.Parallel()
-	everyByte(newRigOn(t, pgtest.Alone(t), true), long.Rounds(67, 5))
+	everyByte(newRigOn(t, pgtest.Alone(t), true), long.Rounds(67, 1))
 }
