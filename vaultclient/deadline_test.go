@@ -119,8 +119,11 @@ func TestErrorAfterCallerLeftIsAContextError(t *testing.T) {
 	t.Parallel()
 	w := newSlowWorld(t, time.Hour)
 	for call, do := range map[string]func(context.Context, vault.API) error{
-		"proxy":   func(ctx context.Context, c vault.API) error { return w.invoke(ctx, c, w.silent) },
-		"reactor": func(ctx context.Context, c vault.API) error { _, err := c.React(ctx, w.reactor.ID, vault.ReactParams{}); return err },
+		"proxy": func(ctx context.Context, c vault.API) error { return w.invoke(ctx, c, w.silent) },
+		"reactor": func(ctx context.Context, c vault.API) error {
+			_, err := c.React(ctx, w.reactor.ID, vault.ReactParams{})
+			return err
+		},
 	} {
 		t.Run(call, func(t *testing.T) {
 			t.Parallel()
