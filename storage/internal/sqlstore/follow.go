@@ -32,7 +32,7 @@ func Followed(ctx context.Context, s *Store, number, where string, args ...any) 
 	var page []FollowedLog
 	var e FollowedLog
 	dest := append(logDest(&e.Log), (*int64Column)(&e.Number))
-	err := s.each(ctx, `SELECT `+logColumns+`, `+number+` FROM vault_logs l WHERE `+where, args, dest,
+	err := s.prepares().each(ctx, `SELECT `+logColumns+`, `+number+` FROM vault_logs l WHERE `+where, args, dest,
 		func() {
 			e.Seq = e.Number
 			page = append(page, e)
@@ -46,7 +46,7 @@ func FollowedIDs(ctx context.Context, s *Store, number, where string, args ...an
 	var page []FollowedLog
 	var e FollowedLog
 	dest := []sql.Scanner{(*idColumn)(&e.ID), (*int64Column)(&e.Number)}
-	err := s.each(ctx, `SELECT l.id, `+number+` FROM vault_logs l WHERE `+where, args, dest, func() {
+	err := s.prepares().each(ctx, `SELECT l.id, `+number+` FROM vault_logs l WHERE `+where, args, dest, func() {
 		e.CreatedAt = time.UnixMilli(int64(binary.BigEndian.Uint64(e.ID[:8]) >> 16))
 		page = append(page, e)
 	})
