@@ -29,8 +29,8 @@ const (
 	ApplicationManagement ApplicationType = "management"
 )
 
-// Application is the holder of an API key. Printed or logged it hides the key,
-// except as JSON and in unexported fields: see the package comment.
+// Application is the holder of an API key. Printed or logged it hides the key: see
+// the package comment.
 type Application struct {
 	ID       uuid.UUID       `json:"id"`
 	TenantID uuid.UUID       `json:"tenant_id"`
@@ -61,8 +61,7 @@ type ApplicationParams struct {
 	ExpiresAt   time.Time       `json:"expires_at,omitzero"`
 }
 
-// UnmarshalJSON reads the JSON form strictly: an unknown field, a duplicate
-// key or a wrong type is an [InvalidError].
+// UnmarshalJSON is strict, as [TokenParams.UnmarshalJSON] is.
 func (p *ApplicationParams) UnmarshalJSON(data []byte) error {
 	return readObject(data, func(r *form.Reader) {
 		var in applications.Params

@@ -341,7 +341,7 @@ func TestAuthorizationReachesOtherNodesAtOnce(t *testing.T) {
 }
 
 // Sessions are created with public keys and authorized with private keys.
-func TestSessionsNeedTheRightKind(t *testing.T) {
+func TestSessionsNeedTheRightKeyType(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
 	s := newSession(t, v)

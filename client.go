@@ -266,8 +266,7 @@ func (c *Client) Once(ctx context.Context, key IdempotencyKey, do func(context.C
 }
 
 // StoredResponse is the outcome of a request, kept for later requests with the same
-// key. Printed or logged it shows only its status, except as JSON and in unexported
-// fields: see the package comment.
+// key. Printed or logged it shows only its status: see the package comment.
 type StoredResponse struct {
 	Status int
 	Header http.Header

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault"
@@ -551,4 +552,102 @@ func (a *attacked) dropInserts() {
 	}
 	a.exec("CREATE FUNCTION hide() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN IF NEW.entity_id = 'lost' THEN RETURN NULL; END IF; RETURN NEW; END $$")
 	a.exec("CREATE TRIGGER hide BEFORE INSERT ON vault_logs FOR EACH ROW EXECUTE FUNCTION hide()")
+}
+
+// breakTenant replaces the body of a tenant's record of a kind.
+func (a *attacked) breakTenant(id uuid.UUID, kind string) {
+	a.Helper()
+	done, err := a.db.ExecContext(a.Context(), a.bind(`UPDATE vault_records SET body = ? WHERE tenant_id = ? AND kind = ?`), []byte("altered"), id[:], kind)
+	if err != nil {
+		a.Fatal(err)
+	}
+	if n, err := done.RowsAffected(); n != 1 || err != nil {
+		a.Fatalf("%d rows of kind %s were altered (%v)", n, kind, err)
+	}
+}
+
+// A tenant whose keys or document do not open hides neither the other tenants nor
+// the evidence about them, and can be deleted.
+func TestUnreadableTenantsDoNotHideOthers(t *testing.T) {
+	t.Parallel()
+	attack(t, func(a *attacked) {
+		ctx, good := a.Context(), tenantOf(a, a.v).TenantID()
+		for _, o := range []*vault.Owner{a.owners[0], a.owners[1], a.v.Tenant(good)} {
+			create(a, o.Client, vault.TokenParams{Type: vault.TypeGeneric, Data: "x", ExpiresAt: a.clock.Now().Add(time.Hour)})
+		}
+		a.mustVerify()
+		var want, got, all []vault.Tenant
+		for _, id := range []uuid.UUID{good, a.owners[1].TenantID(), a.owners[0].TenantID()} {
+			is, err := a.v.Tenant(id).GetTenant(ctx)
+			if err != nil {
+				a.Fatal(err)
+			}
+			if id != good {
+				is = &vault.Tenant{ID: id, CreatedAt: is.CreatedAt, Unreadable: true}
+			}
+			is.CreatedAs = is.Name
+			want = append(want, *is)
+		}
+		a.breakTenant(want[1].ID, "tenant")
+		a.breakTenant(want[2].ID, "ring")
+		a.node(nil)
+		page, err := a.v.Tenants(ctx, vault.PageParams{})
+		if err != nil || page.Pagination.TotalItems != len(want) {
+			a.Fatalf("tenants: %+v, %v", page, err)
+		}
+		got = page.Data
+		for is, err := range a.v.AllTenants(ctx) {
+			if err != nil {
+				a.Fatal(err)
+			}
+			all = append(all, *is)
+		}
+		for how, list := range map[string][]vault.Tenant{"page": got, "all": all} {
+			if diff := cmp.Diff(want, list); diff != "" {
+				a.Errorf("%s (-want +got):\n%s", how, diff)
+			}
+		}
+		create(a, a.v.Tenant(good).Client, aText("later", "x"))
+		before := a.evidence()
+		if _, err := a.v.Checkpoint(ctx); err != nil {
+			a.Errorf("evidence of the others: %v", err)
+		}
+		if a.evidence() <= before {
+			a.Error("no note covers the entries of the readable tenant")
+		}
+		report, err := a.v.VerifyLogs(ctx, nil)
+		if err != nil {
+			a.Fatal(err)
+		}
+		found := map[uuid.UUID][]evidence.Verdict{}
+		for _, f := range report.Findings {
+			found[f.Tenant] = append(found[f.Tenant], f.Verdict)
+		}
+		altered := []evidence.Verdict{evidence.Altered}
+		if diff := cmp.Diff(map[uuid.UUID][]evidence.Verdict{want[1].ID: altered, want[2].ID: altered}, found); diff != "" {
+			a.Errorf("findings (-want +got):\n%s", diff)
+		}
+		a.clock.Advance(2 * time.Hour)
+		if swept, err := a.v.Sweep(ctx); err != nil || swept.Tokens != len(want) {
+			a.Errorf("a sweep deleted %+v (%v)", swept, err)
+		}
+		for i := range want[1:] {
+			if err := a.v.DeleteTenant(ctx, want[1+i].ID); err != nil {
+				a.Errorf("delete an unreadable tenant: %v", err)
+			}
+		}
+		if page, err := a.v.Tenants(ctx, vault.PageParams{}); err != nil || len(page.Data) != 1 || page.Data[0].Unreadable {
+			a.Errorf("after the deletion: %+v, %v", page, err)
+		}
+	})
+}
+
+// evidence returns the size of the vault's tree.
+func (a *attacked) evidence() int64 {
+	a.Helper()
+	s, err := a.v.EvidenceStatus()
+	if err != nil {
+		a.Fatal(err)
+	}
+	return s.Size
 }

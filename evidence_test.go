@@ -894,6 +894,16 @@ func TestApplicationsAreNotRolledBack(t *testing.T) {
 			if alarms := heard.take(); len(alarms) == 0 || alarms[0] != "rolled_back" {
 				t.Errorf("alarms: %q", alarms)
 			}
+			tx, err := v.DB.BeginTx(t.Context(), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = tx.Rollback() }()
+			_, err = v.Owner.InTx(tx).PatchApplication(t.Context(), app.ID, vault.JSON(`{"name":"b"}`)) // with a newer revision
+			wantError(t, "change the old application in a transaction", err, fault.ErrAltered)
+			if diff := cmp.Diff([]string{"rolled_back"}, heard.take()); diff != "" {
+				t.Errorf("in a transaction: alarms (-want +got):\n%s", diff)
+			}
 		})
 	}
 }
@@ -924,7 +934,7 @@ func TestRevisionsAreSealed(t *testing.T) {
 
 // A change that was rolled back with the application's transaction does not make
 // the stored row outdated.
-func TestTransactionsThatRollBackAreForgotten(t *testing.T) {
+func TestRolledBackTransactionsAreForgotten(t *testing.T) {
 	t.Parallel()
 	v, _, heard := alarmed(t)
 	app, err := v.Owner.CreateApplication(t.Context(), vault.ApplicationParams{Name: "a", Type: vault.ApplicationPrivate, Permissions: []vault.Permission{"token:read"}})

@@ -242,7 +242,7 @@ const (
 )
 
 // NextLogs returns the entries after a cursor, oldest first (permission log:read).
-// If there are none, it waits for the first entry, at most the given time, and then
+// Without such an entry it waits for the first one, at most the given time, and then
 // returns a batch with only a cursor. It is one step of [Client.FollowLogs], for
 // callers that cannot keep a loop running.
 //

@@ -20,8 +20,8 @@ import (
 )
 
 // Proxy forwards requests to a destination and replaces tokens by their data.
-// Printed or logged it hides its key, destination, transforms and configuration,
-// except as JSON and in unexported fields: see the package comment.
+// Printed or logged it hides its key, destination, transforms and configuration:
+// see the package comment.
 type Proxy struct {
 	ID       uuid.UUID `json:"id"`
 	TenantID uuid.UUID `json:"tenant_id"`
@@ -54,8 +54,7 @@ type ProxyTransform struct {
 }
 
 // ProxyParams describes a proxy. Only Name and DestinationURL are required. Printed
-// or logged it shows only its name, except as JSON and in unexported fields: see
-// the package comment.
+// or logged it shows only its name: see the package comment.
 type ProxyParams struct {
 	Name              string            `json:"name"`
 	DestinationURL    string            `json:"destination_url"`
@@ -67,8 +66,7 @@ type ProxyParams struct {
 	RequireAuth *bool `json:"require_auth,omitempty"`
 }
 
-// UnmarshalJSON reads the JSON form strictly: an unknown field, a duplicate
-// key or a wrong type is an [InvalidError].
+// UnmarshalJSON is strict, as [TokenParams.UnmarshalJSON] is.
 func (p *ProxyParams) UnmarshalJSON(data []byte) error {
 	return readObject(data, func(r *form.Reader) {
 		var in relay.Params
@@ -206,7 +204,7 @@ func (c *Client) DeleteProxy(ctx context.Context, id uuid.UUID) error {
 }
 
 // ProxyCall is a request to send through a proxy. Printed or logged it shows only
-// its method, except in unexported fields: see the package comment.
+// its method: see the package comment.
 type ProxyCall struct {
 	// Key is the key of a stored proxy. If it is empty, URL is the destination of
 	// an ephemeral proxy, which has no transforms.

@@ -320,7 +320,7 @@ func echo(t *testing.T) *httptest.Server {
 
 // A browser stored the text of an expression. Code that forwards it sends the text,
 // not the data of the token that it names.
-func TestCodeForwardsDataAsItIs(t *testing.T) {
+func TestCodeForwardsDataUnchanged(t *testing.T) {
 	t.Parallel()
 	server := echo(t)
 	hosted(t, func(ctx context.Context, v *vaulttest.Vault, _ *spy, host script.Host) {

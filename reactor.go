@@ -21,8 +21,7 @@ import (
 )
 
 // Reactor is tenant code that runs with detokenized arguments. Printed or logged it
-// shows neither code nor configuration, except as JSON and in unexported fields:
-// see the package comment.
+// shows neither code nor configuration: see the package comment.
 type Reactor struct {
 	ID       uuid.UUID `json:"id"`
 	TenantID uuid.UUID `json:"tenant_id"`
@@ -48,7 +47,7 @@ type ApplicationRef struct {
 
 // ReactorParams describes a reactor. All fields except Application are required;
 // Configuration may be empty, but not nil. Printed or logged it shows only its
-// name, except as JSON and in unexported fields: see the package comment.
+// name: see the package comment.
 type ReactorParams struct {
 	Name          string            `json:"name"`
 	Code          string            `json:"code"`
@@ -56,8 +55,7 @@ type ReactorParams struct {
 	Application   *ApplicationRef   `json:"application,omitempty"`
 }
 
-// UnmarshalJSON reads the JSON form strictly: an unknown field, a duplicate
-// key or a wrong type is an [InvalidError].
+// UnmarshalJSON is strict, as [TokenParams.UnmarshalJSON] is.
 func (p *ReactorParams) UnmarshalJSON(data []byte) error {
 	return readObject(data, func(r *form.Reader) {
 		var in runs.ReactorParams
@@ -179,7 +177,7 @@ func (c *Client) DeleteReactor(ctx context.Context, id uuid.UUID) error {
 }
 
 // ReactParams are the parameters of a reactor's run. Printed or logged they show no
-// values, except as JSON and in unexported fields: see the package comment.
+// values: see the package comment.
 type ReactParams struct {
 	// Args is an object that may hold detokenization expressions, or a single
 	// expression whose value is an object.
@@ -192,10 +190,9 @@ type ReactParams struct {
 	Timeout time.Duration `json:"timeout_ms,omitempty"`
 }
 
-// UnmarshalJSON reads the JSON form strictly: an unknown field, a duplicate key or
-// a wrong type is an [InvalidError]. The spellings callbackUrl and timeoutMs, which
-// clients of similar APIs send, are read as callback_url and timeout_ms. Only one
-// of the two spellings may be present.
+// UnmarshalJSON is strict, as [TokenParams.UnmarshalJSON] is. The spellings
+// callbackUrl and timeoutMs, which clients of similar APIs send, are read as
+// callback_url and timeout_ms. Only one of the two spellings may be present.
 func (p *ReactParams) UnmarshalJSON(data []byte) error {
 	return readObject(data, func(r *form.Reader) {
 		if v := r.Value("args"); !v.IsZero() {

@@ -51,8 +51,7 @@ func (c *Client) ListTokens(ctx context.Context, p ListTokensParams) (*Page[Toke
 }
 
 // SearchTokensParams selects tokens by a query. The query may hold data, so it is
-// hidden when printed or logged, except as JSON and in unexported fields: see the
-// package comment.
+// hidden when printed or logged: see the package comment.
 type SearchTokensParams struct {
 	// Query consists of terms, field:value, with AND, OR, NOT, parentheses and
 	// ranges: type:card AND metadata.user:"Jane Doe" AND created_at:[2026-01-01 TO
@@ -61,8 +60,7 @@ type SearchTokensParams struct {
 	PageParams
 }
 
-// UnmarshalJSON reads the JSON form strictly: an unknown field, a duplicate
-// key or a wrong type is an [InvalidError].
+// UnmarshalJSON is strict, as [TokenParams.UnmarshalJSON] is.
 func (p *SearchTokensParams) UnmarshalJSON(data []byte) error {
 	return readObject(data, func(r *form.Reader) {
 		p.Query = r.Text("query")

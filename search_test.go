@@ -287,7 +287,7 @@ func TestAllTokensWalksEverythingOnce(t *testing.T) {
 	same(t, "values", n, 4)
 }
 
-// A page that would hold too much is refused, and the error says what to do.
+// A page with too much data is refused, and the error names the remedy.
 // Iterators read smaller pages instead.
 func TestPagesAreBoundedInBytes(t *testing.T) {
 	t.Parallel()
@@ -539,7 +539,7 @@ func (d dice) rules() ([]vault.AccessRule, []access.Rule) {
 
 // A search finds exactly the tokens that its query and the client's rules select,
 // token by token.
-func TestSearchAgreesWithItsMeaning(t *testing.T) {
+func TestSearchMatchesItsDefinition(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
 	seed := uint64(time.Now().UnixNano())

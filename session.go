@@ -18,7 +18,7 @@ import (
 
 // Session is a new session: a short-lived API key that has no access until a
 // private application authorizes it by the nonce. Printed or logged it shows
-// neither, except as JSON and in unexported fields: see the package comment.
+// neither: see the package comment.
 type Session struct {
 	SessionKey string    `json:"session_key"`
 	Nonce      string    `json:"nonce"`
@@ -26,8 +26,7 @@ type Session struct {
 }
 
 // SessionGrant authorizes a session: its rights, and its end. It is hidden when
-// printed or logged, except as JSON and in unexported fields: see the package
-// comment.
+// printed or logged: see the package comment.
 type SessionGrant struct {
 	Nonce       string       `json:"nonce"`
 	Permissions []Permission `json:"permissions,omitempty"`
@@ -36,8 +35,7 @@ type SessionGrant struct {
 	ExpiresAt time.Time `json:"expires_at,omitzero"`
 }
 
-// UnmarshalJSON reads the JSON form strictly: an unknown field, a duplicate
-// key or a wrong type is an [InvalidError].
+// UnmarshalJSON is strict, as [TokenParams.UnmarshalJSON] is.
 func (g *SessionGrant) UnmarshalJSON(data []byte) error {
 	return readObject(data, func(r *form.Reader) {
 		g.Nonce = r.Text("nonce")

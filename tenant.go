@@ -20,8 +20,7 @@ import (
 )
 
 // Tenant is an owner of data. Tenants share nothing. The secret is hidden when
-// printed or logged, except as JSON and in unexported fields: see the package
-// comment.
+// printed or logged: see the package comment.
 type Tenant struct {
 	ID       uuid.UUID      `json:"id"`
 	Name     string         `json:"name"`
@@ -35,6 +34,9 @@ type Tenant struct {
 	// can rename itself, so Name may be a former name of another tenant. Only
 	// [Vault.Tenants] and [Vault.AllTenants] set CreatedAs, if it is known.
 	CreatedAs string `json:"-"`
+	// Unreadable is set in lists for a tenant whose rows were altered or do not
+	// open. Only ID and CreatedAt are set then.
+	Unreadable bool `json:"unreadable,omitempty"`
 }
 
 // TenantSettings are defaults that a tenant chooses.
@@ -50,9 +52,8 @@ type TenantParams struct {
 	Settings TenantSettings `json:"settings"`
 }
 
-// UnmarshalJSON reads the JSON form strictly: an unknown field, a duplicate key or
-// a wrong type is an [InvalidError]. A setting may also be the string "true" or
-// "false".
+// UnmarshalJSON is strict, as [TokenParams.UnmarshalJSON] is. A setting may also be
+// the string "true" or "false".
 func (p *TenantParams) UnmarshalJSON(data []byte) error {
 	return readObject(data, func(r *form.Reader) {
 		var in tenants.Params
@@ -160,7 +161,7 @@ func (c *Client) RotateWebhookSecret(ctx context.Context) (*Tenant, error) {
 // tenantOf converts a tenant of the internal package.
 func tenantOf(t *core.Tenant) *Tenant {
 	return &Tenant{ID: t.ID, Name: t.Name, Settings: TenantSettings(t.Settings), WebhookSecret: t.WebhookSecret,
-		CreatedAt: t.CreatedAt, ModifiedAt: t.ModifiedAt}
+		CreatedAt: t.CreatedAt, ModifiedAt: t.ModifiedAt, Unreadable: t.Unreadable}
 }
 
 // DeleteTenant deletes a tenant's keys, without which its data cannot be opened,

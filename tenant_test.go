@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -396,7 +397,7 @@ func (r *closable) Close() error { r.closed++; return nil }
 
 // A failing Open returns the reason and closes its store and runtime, which hold
 // connections and processes.
-func TestOpenThatFailsClosesWhatItOwns(t *testing.T) {
+func TestFailedOpenClosesItsResources(t *testing.T) {
 	t.Parallel()
 	var undeclared *vault.Key
 	for name, test := range map[string]struct {
@@ -732,5 +733,31 @@ func TestNamesLeadToTheirOwnRecords(t *testing.T) {
 	swap("reactor")
 	if got, err := c.EnsureReactor(ctx, vault.ReactorParams{Name: "payments"}); err == nil {
 		t.Errorf("EnsureReactor returned the reactor %s", got.Name)
+	}
+}
+
+// A master key that opens no ring is an error of the whole list. The tenants are
+// not unreadable then.
+func TestListOfTenantsFailsWithItsMasterKey(t *testing.T) {
+	t.Parallel()
+	down := errors.New("kms: deadline exceeded")
+	path, key := filepath.Join(t.TempDir(), "vault.db"), &service{AEAD: vault.NewKey()}
+	open := func() *vault.Vault {
+		v, err := vault.Open(t.Context(), onDisk(t, path), key, &vault.Config{SweepEvery: -1, WorkEvery: -1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = v.Close() })
+		return v
+	}
+	tenantOf(t, open())
+	v := open() // it has unwrapped no ring of a tenant
+	key.opening = down
+	if page, err := v.Tenants(t.Context(), vault.PageParams{}); !errors.Is(err, down) {
+		t.Errorf("the key is down: %+v, %v", page, err)
+	}
+	key.recovers = true
+	if page, err := v.Tenants(t.Context(), vault.PageParams{}); err != nil || page.Data[0].Unreadable {
+		t.Errorf("the key fails once: %+v, %v", page, err)
 	}
 }

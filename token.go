@@ -63,8 +63,8 @@ const (
 	TypeEmployerIDNumber     TokenType = "employer_id_number"     // likewise
 )
 
-// CardData is the data of a TypeCard token. It is hidden when printed or logged,
-// except as JSON and in unexported fields: see the package comment.
+// CardData is the data of a TypeCard token. It is hidden when printed or logged:
+// see the package comment.
 type CardData struct {
 	Number          string `json:"number"` // without separators
 	ExpirationMonth int    `json:"expiration_month,omitempty"`
@@ -77,8 +77,8 @@ func (d CardData) value() jsonx.Value {
 	return token.CardValue(d.Number, d.ExpirationMonth, d.ExpirationYear, d.CVC)
 }
 
-// BankData is the data of a TypeBank token. It is hidden when printed or logged,
-// except as JSON and in unexported fields: see the package comment.
+// BankData is the data of a TypeBank token. It is hidden when printed or logged:
+// see the package comment.
 type BankData struct {
 	RoutingNumber string `json:"routing_number"`
 	AccountNumber string `json:"account_number"`
@@ -97,8 +97,7 @@ type CardEnrichment struct {
 }
 
 // TokenParams describes a token to create. Only Type and Data are required. Data is
-// hidden when printed or logged, except as JSON and in unexported fields: see the
-// package comment.
+// hidden when printed or logged: see the package comment.
 type TokenParams struct {
 	// ID is the id of the token; it may be an expression. Default: a UUID.
 	ID   string
@@ -221,8 +220,7 @@ func (c *Client) DeleteToken(ctx context.Context, id string) error {
 }
 
 // EraseParams selects the tokens to erase, and gives the reason. The query may hold
-// data, so it is hidden when printed or logged, except as JSON and in unexported
-// fields: see the package comment.
+// data, so it is hidden when printed or logged: see the package comment.
 type EraseParams struct {
 	// Query selects the tokens: see [SearchTokensParams].
 	Query string
@@ -231,8 +229,7 @@ type EraseParams struct {
 	Reason string
 }
 
-// UnmarshalJSON reads the JSON form strictly: an unknown field, a duplicate
-// key or a wrong type is an [InvalidError].
+// UnmarshalJSON is strict, as [TokenParams.UnmarshalJSON] is.
 func (p *EraseParams) UnmarshalJSON(data []byte) error {
 	return readObject(data, func(r *form.Reader) { p.Query, p.Reason = r.Text("query"), r.Text("reason") })
 }

@@ -91,7 +91,7 @@ func TestShortValueIsMaskedCompletely(t *testing.T) {
 	}
 }
 
-func TestTypeRefusesBadData(t *testing.T) {
+func TestTypeRefusesInvalidData(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
 	for _, tt := range []struct {
@@ -156,7 +156,7 @@ func TestTypeRefusesBadData(t *testing.T) {
 	}
 }
 
-func TestTypeTakesGoodData(t *testing.T) {
+func TestTypeAcceptsValidData(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
 	for _, tt := range []struct {
@@ -285,7 +285,7 @@ func TestCVCLivesForAnHour(t *testing.T) {
 }
 
 // A cvc is stored separately from the rest of the data.
-func TestCVCIsStoredApart(t *testing.T) {
+func TestCVCIsStoredSeparately(t *testing.T) {
 	t.Parallel()
 	v, store := spied(t)
 	for _, data := range []string{

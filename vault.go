@@ -18,8 +18,8 @@
 //
 //   - When a write returns nil, it is on disk together with its log entry. When it
 //     returns an error, nothing was written. The one exception is a lost database
-//     connection that could not be replaced in time; the error then says that the
-//     outcome is unknown.
+//     connection that could not be replaced in time; the error then reports an
+//     unknown outcome.
 //   - Plaintext exists only in the memory of this process, for the duration of a
 //     call. The database holds ciphertext and keyed hashes; errors and log lines
 //     hold names and rules.

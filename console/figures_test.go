@@ -97,9 +97,9 @@ func TestLocalOnly(t *testing.T) {
 	}
 }
 
-// TestNoOneIsLetInByDefault checks that a console without Authorize only explains
+// TestNobodyIsAdmittedByDefault checks that a console without Authorize only explains
 // how to set it, on every page.
-func TestNoOneIsLetInByDefault(t *testing.T) {
+func TestNobodyIsAdmittedByDefault(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
 	for _, opts := range []*console.Options{nil, {}, {Authorize: func(*http.Request) (console.User, error) { return console.User{Role: console.Owner}, nil }}, {Authorize: func(*http.Request) (console.User, error) { return console.User{ID: "x"}, nil }}} {

@@ -80,7 +80,7 @@ func (q *request) otherTenants(v *view) (others []crumb, more int) {
 		rest = "/" + v.Page
 	}
 	for i := range list.Data {
-		if t := &list.Data[i]; t.ID != v.Tenant.ID {
+		if t := &list.Data[i]; t.ID != v.Tenant.ID && !t.Unreadable {
 			others = append(others, crumb{t.Name, v.Root + "tenants/" + t.ID.String() + rest})
 		}
 	}

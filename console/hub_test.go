@@ -7,10 +7,10 @@ import (
 	"github.com/seed-72ea4aab/vault/vaulttest"
 )
 
-// TestNewsAreComputedOnceForAllPages checks that the news of a round are computed
+// TestUpdatesAreComputedOnceForAllPages checks that the news of a round are computed
 // once for all open pages. A page that does not read must not delay others. The
 // hub stops without pages.
-func TestNewsAreComputedOnceForAllPages(t *testing.T) {
+func TestUpdatesAreComputedOnceForAllPages(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
 	h := console.Handler(v.Vault, &console.Options{Authorize: console.LocalOnly, Recorder: console.NewRecorder()})

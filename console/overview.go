@@ -3,6 +3,7 @@ package console
 import (
 	"cmp"
 	"context"
+	"errors"
 	"net/http"
 	"slices"
 	"time"
@@ -17,7 +18,8 @@ type overview struct {
 	Plots   []plot
 	At      time.Time
 
-	Tenants, Counted       int // all tenants, and the tenants in the figures
+	Tenants, Counted       int // all readable tenants, and the tenants in the figures
+	Unreadable             int // tenants among those looked at
 	Tokens                 int
 	Waiting, Running, Dead int
 	Keys                   []keyAge
@@ -66,6 +68,10 @@ func (h *handler) lookAtDatabase(ctx context.Context) (*overview, error) {
 		}
 		o.Tenants = tenants.Pagination.TotalItems
 		for i := range tenants.Data {
+			if tenants.Data[i].Unreadable {
+				o.Unreadable++
+				continue
+			}
 			if err := o.add(ctx, h.vault, &tenants.Data[i], ages); err != nil {
 				return nil, err
 			}
@@ -74,13 +80,16 @@ func (h *handler) lookAtDatabase(ctx context.Context) (*overview, error) {
 			break
 		}
 	}
-	o.Keys = agesOf(ages)
+	o.Keys, o.Tenants = agesOf(ages), o.Tenants-o.Unreadable
 	return o, nil
 }
 
 // add adds the figures of a tenant.
 func (o *overview) add(ctx context.Context, v *vault.Vault, t *vault.Tenant, ages map[string]int) error {
 	s, err := v.Tenant(t.ID).Stats(ctx)
+	if errors.Is(err, vault.ErrNotFound) {
+		return nil // it was deleted after the list was read
+	}
 	if err != nil {
 		return err
 	}

@@ -85,6 +85,9 @@ type tenantRow struct {
 }
 
 func (q *request) tenantRow(t *vault.Tenant) (*tenantRow, error) {
+	if t.Unreadable {
+		return &tenantRow{Tenant: t, Ref: idRef(t.ID.String(), "")}, nil
+	}
 	stats, err := q.vault.Tenant(t.ID).Stats(q.r.Context())
 	if err != nil {
 		return nil, err

@@ -117,3 +117,26 @@ func TestSinksPage(t *testing.T) {
 		}
 	}
 }
+
+// A tenant whose keys do not open is marked in the lists, and hides no other
+// tenant.
+func TestUnreadableTenantIsMarked(t *testing.T) {
+	t.Parallel()
+	var sent strings.Builder
+	v := vaulttest.Open(t, ":memory:", &vault.Config{KeyAge: 1, Sinks: []vault.Sink{{Name: "archive", Sender: vault.LogWriter(&sent), FromStart: true}}})
+	_, other := v.NewTenant(t, "Other")
+	if _, err := v.DB.ExecContext(t.Context(), `UPDATE vault_records SET body = x'00' WHERE tenant_id = ? AND kind = 'ring'`, v.Acme.ID[:]); err != nil {
+		t.Fatal(err)
+	}
+	if err := v.Vault.SendLogs(t.Context()); err == nil || !strings.Contains(sent.String(), other.TenantID().String()) {
+		t.Errorf("an unreadable tenant stops a sink: %v, %s", err, sent.String())
+	}
+	mark := `<span class="tag bad">unreadable</span>`
+	wants(t, look(t, v, "/tenants"), mark, v.Acme.ID.String(), "<bdi>Other</bdi>")
+	wants(t, look(t, v, "/"), "1 tenant cannot be read.")
+	wants(t, look(t, v, "/sinks"), mark, "<bdi>Other</bdi>")
+	page := look(t, v, "/tenants/"+other.TenantID().String()+"/tokens")
+	if strings.Contains(page, v.Acme.ID.String()) {
+		t.Errorf("the menu of another tenant has the unreadable tenant: %s", page)
+	}
+}

@@ -240,7 +240,7 @@ func TestSince(t *testing.T) {
 	}
 }
 
-func TestNoteThatCannotBeComparedHasNoVerdict(t *testing.T) {
+func TestIncomparableNoteHasNoVerdict(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.enter(KindEntry)

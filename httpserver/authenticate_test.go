@@ -90,7 +90,7 @@ func TestAuthenticate(t *testing.T) {
 }
 
 // Idempotency keys of two users are separate, and proxies accept users too.
-func TestAuthenticatedUsersAreKeptApart(t *testing.T) {
+func TestAuthenticatedUsersAreSeparate(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
 	w := worldOf(t, v, &Options{Authenticate: signedIn(v)})
@@ -111,7 +111,7 @@ func TestAuthenticatedUsersAreKeptApart(t *testing.T) {
 
 // The header that identifies a user of the program does not reach
 // destinations.
-func TestAuthenticateKeepsWhatItTakes(t *testing.T) {
+func TestAuthenticateHidesCredentialsFromDestinations(t *testing.T) {
 	t.Parallel()
 	var w *proxyWorld
 	w = newProxyWorld(t, nil, &Options{Authenticate: func(r *http.Request) (*vault.Client, error) { return signedIn(w.Vault)(r) }}, nil)

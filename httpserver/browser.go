@@ -1,6 +1,7 @@
 package httpserver
 
 import (
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -23,7 +24,8 @@ const (
 var originHeaders = []string{
 	"Accept-Ch", "Alt-Svc", "Clear-Site-Data", "Critical-Ch", "Nel", "Origin-Agent-Cluster",
 	"Public-Key-Pins", "Public-Key-Pins-Report-Only", "Refresh", "Report-To", "Reporting-Endpoints",
-	"Service-Worker-Allowed", "Set-Cookie", "Set-Cookie2", "Strict-Transport-Security",
+	"Sec-Session-Registration", "Secure-Session-Registration", "Service-Worker-Allowed", "Set-Cookie", "Set-Cookie2",
+	"Set-Login", "Strict-Transport-Security", "Use-As-Dictionary",
 }
 
 // activeDestinations are the values of Sec-Fetch-Dest for which a browser
@@ -52,14 +54,29 @@ func (h *handler) checkDestination(r *http.Request) error {
 // the API's origin in a browser. It is for responses that a destination or a
 // tenant's code chose. Policies of the response stay, because a browser
 // applies all of them.
-func (h *handler) disarm(header http.Header) {
-	if h.opts.RawProxy {
-		return
-	}
+func disarm(header http.Header) {
 	for _, name := range originHeaders {
 		header.Del(name)
 	}
 	header[headerPolicy] = append([]string{"sandbox"}, header[headerPolicy]...)
 	header[headerNoSniff] = []string{"nosniff"}
 	header[headerResourcePolicy] = []string{"same-origin"}
+}
+
+// ownHeaders are headers that a tenant's code cannot set, even with
+// [Options.RawProxy]. Cookies would belong to the API's origin.
+var ownHeaders = []string{"Cache-Control", headerNoSniff, headerPolicy, headerResourcePolicy, "Set-Cookie", "Set-Cookie2"}
+
+// owns reports whether only the server may set a header. Its own headers have the
+// prefix.
+func owns(name, prefix string) bool {
+	return hasPrefixFold(name, prefix) || hasPrefixFold(name, "Access-Control-") || slices.Contains(ownHeaders, name)
+}
+
+// disarmChosen is disarm for a response that a tenant's code built. Such a response
+// cannot set the server's own headers or redirect.
+func disarmChosen(header http.Header, prefix string) {
+	maps.DeleteFunc(header, func(name string, _ []string) bool { return owns(name, prefix) })
+	header.Del(headerLocation)
+	disarm(header)
 }

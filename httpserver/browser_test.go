@@ -13,6 +13,7 @@ var hostileHeaders = map[string]string{
 	"Set-Cookie": "session=1", "Set-Cookie2": "session=1", "Service-Worker-Allowed": "/", "Clear-Site-Data": `"*"`,
 	"Strict-Transport-Security": "max-age=1", "Alt-Svc": `h3=":1"`, "Public-Key-Pins": "max-age=1", "Refresh": "0; url=/",
 	"NEL": "{}", "Report-To": "{}", "Reporting-Endpoints": `a="/"`, "Accept-CH": "DPR",
+	"Set-Login": "logged-in", "Secure-Session-Registration": `(ES256);path="x"`, "Use-As-Dictionary": `match="/*"`,
 }
 
 func hostilePage(w http.ResponseWriter, _ *http.Request) {
@@ -48,7 +49,7 @@ func TestRelayedPagesAreSandboxed(t *testing.T) {
 	}
 }
 
-func TestBrowserOpensNoProxy(t *testing.T) {
+func TestBrowsersCannotOpenProxies(t *testing.T) {
 	t.Parallel()
 	w := newProxyWorld(t, nil, nil, hostilePage)
 	proxy := w.proxy(anonymous)

@@ -163,7 +163,8 @@ func refuse(err error) (answer, error) {
 // is for a program's own handlers that call the vault. An error of the vault
 // gets the same status as in the REST API. An error of [http.MaxBytesReader]
 // gets a 413, and a body that did not arrive in time gets a 408. Any other
-// error gets a 500 that does not contain its text.
+// error gets a 500 that does not contain its text. A response that a tenant's code
+// built cannot act as a page of the program: see [Options.RawProxy].
 func WriteError(w http.ResponseWriter, err error) {
 	var over *http.MaxBytesError
 	switch {
@@ -173,6 +174,9 @@ func WriteError(w http.ResponseWriter, err error) {
 		err = errSlowBody
 	}
 	a, _ := refuse(err)
+	if choseAnswer(err) {
+		disarmChosen(a.header, defaultPrefix)
+	}
 	header := w.Header()
 	header.Set("Content-Type", "application/json")
 	header.Set("Cache-Control", "no-store")
@@ -189,24 +193,15 @@ func WriteError(w http.ResponseWriter, err error) {
 func (x *exchange) refuse(err error) (a answer, cause error) {
 	a, cause = refuse(err)
 	if choseAnswer(err) {
-		maps.DeleteFunc(a.header, func(name string, _ []string) bool { return x.handler.owns(name) })
-		if !x.handler.opts.RawProxy {
-			a.header.Del(headerLocation)
+		if prefix := x.handler.opts.Prefix; x.handler.opts.RawProxy {
+			maps.DeleteFunc(a.header, func(name string, _ []string) bool { return owns(name, prefix) })
+		} else {
+			disarmChosen(a.header, prefix)
 		}
-		x.handler.disarm(a.header)
 		a.header.Set(x.handler.header.custom, "true")
 	}
 	return a, cause
 }
-
-// owns reports whether only the server may set a header.
-func (h *handler) owns(name string) bool {
-	return hasPrefixFold(name, h.opts.Prefix) || hasPrefixFold(name, "Access-Control-") || slices.Contains(ownHeaders, name)
-}
-
-// ownHeaders are headers that a tenant's code cannot set, even with
-// [Options.RawProxy]. Cookies would belong to the API's origin.
-var ownHeaders = []string{"Cache-Control", headerNoSniff, headerPolicy, headerResourcePolicy, "Set-Cookie", "Set-Cookie2"}
 
 // choseAnswer reports whether a tenant's code built the whole response.
 func choseAnswer(err error) bool {

@@ -81,7 +81,7 @@ func (p picky) Run(context.Context, script.Program, json.RawMessage, script.Host
 	return nil, p.err
 }
 
-func TestCodeThatCannotBeUsedIs422(t *testing.T) {
+func TestInvalidCodeIs422(t *testing.T) {
 	t.Parallel()
 	messages := map[string][]string{"error": {"Unexpected token"}}
 	for _, err := range []error{

@@ -154,7 +154,7 @@ type skewed struct {
 
 func (s skewed) ClockAhead(context.Context) (time.Duration, error) { return s.behind, nil }
 
-func TestReadinessNamesASkewedClock(t *testing.T) {
+func TestReadinessReportsASkewedClock(t *testing.T) {
 	t.Parallel()
 	for ahead, want := range map[time.Duration]string{
 		20 * time.Second: `{"status":"ok"}`,

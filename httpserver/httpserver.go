@@ -7,10 +7,14 @@
 //	mux.Handle("/vault/", http.StripPrefix("/vault", httpserver.Handler(v, nil)))
 //
 // Requests are checked in a fixed order, and the first check that fails
-// decides the response: the route (404, 405), the key (401), the permission
-// (403), the rate limit (429), the content type (415), the size (413), room
-// in memory (503), the body (400), and last the entity (404). A trailing
-// slash makes no difference, and the API never redirects.
+// decides the response:
+//
+//  1. the route (404, 405), the key (401) and the permission (403),
+//  2. the rate limit (429),
+//  3. the content type (415), the size (413) and room in memory (503),
+//  4. the body (400), and last the entity (404).
+//
+// A trailing slash makes no difference, and the API never redirects.
 //
 // Below /proxy, the path belongs to the destination of a proxy and is
 // forwarded unchanged. Requests and responses are streamed unless the vault

@@ -16,9 +16,9 @@ import (
 // contentLines is the content type of JSON lines.
 const contentLines = "application/x-ndjson"
 
-// importLine is a line of the response to an import. It is either the result
-// of a row, with the status that a failed row would have had as a request, or
-// the last line, with the reason why the import ended early.
+// importLine is a line of the response to an import. A row has its result, and
+// if it failed, the status that it would have had as a request. If the import
+// ended early, the last line has the reason.
 type importLine struct {
 	vault.ImportResult
 	Status int        `json:"status,omitempty"`

@@ -12,7 +12,7 @@ import (
 	"github.com/seed-72ea4aab/vault/vaulttest"
 )
 
-func TestRateLimitAnswers429WithRetryAfter(t *testing.T) {
+func TestRateLimitedRequestIs429WithRetryAfter(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, &Options{RateLimit: EachApplication(rate.Every(10*time.Second), 2)})
 	w.do("GET", "/tokens", w.PrivateKey, "").want(t, 200)

@@ -276,9 +276,9 @@ func TestOpenAPIParametersAreAccepted(t *testing.T) {
 	}
 }
 
-// TestEveryRouteAnswersItsStatuses provokes the statuses that depend only on
+// TestEveryRouteReturnsItsDocumentedStatuses provokes the statuses that depend only on
 // the route's row in the table.
-func TestEveryRouteAnswersItsStatuses(t *testing.T) {
+func TestEveryRouteReturnsItsDocumentedStatuses(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, &Options{MaxBody: 10})
 	closed, store := breakableWorld(t)

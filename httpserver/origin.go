@@ -19,8 +19,8 @@ func (x *exchange) from(c *vault.Client) *vault.Client {
 }
 
 // originOf returns the address that a request comes from. Each proxy appends
-// the address of its caller to X-Forwarded-For, so the list is read from its
-// end, for as long as the writer of an address is a trusted proxy.
+// the address of its caller to X-Forwarded-For. So originOf reads the list from
+// its end, as long as a trusted proxy wrote the address.
 func originOf(r *http.Request, trusted []netip.Prefix) string {
 	host := r.RemoteAddr
 	if host == "" {

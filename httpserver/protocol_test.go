@@ -183,7 +183,7 @@ func TestHeadIsGetWithoutABody(t *testing.T) {
 	}
 }
 
-func TestTheHandlerCanBeMountedUnderAPrefix(t *testing.T) {
+func TestHandlerCanBeMountedUnderAPrefix(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
 	mux := http.NewServeMux()
@@ -457,7 +457,7 @@ func TestPanicIs500AndTheServerContinues(t *testing.T) {
 	}
 }
 
-func TestCallerThatLeavesIsNotAnError(t *testing.T) {
+func TestCanceledCallIsNotAnError(t *testing.T) {
 	t.Parallel()
 	seen := make(observed, 1)
 	w := newWorld(t, &Options{Observer: seen})

@@ -243,7 +243,9 @@ var buffers = sync.Pool{New: func() any {
 // does not.
 func (x *exchange) relayHeader(res *vault.ProxyAnswer) {
 	h, header := x.handler, x.w.Header()
-	h.disarm(res.Header)
+	if !h.opts.RawProxy {
+		disarm(res.Header)
+	}
 	for name, values := range res.Header {
 		if h.origins != nil && strings.HasPrefix(name, "Access-Control-") {
 			continue

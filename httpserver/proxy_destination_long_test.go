@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestProxyStreamsAnswersInConstantMemory sends 1 GiB.
-func TestProxyStreamsAnswersInConstantMemory(t *testing.T) {
+// TestProxyStreamsResponsesInConstantMemory sends 1 GiB.
+func TestProxyStreamsResponsesInConstantMemory(t *testing.T) {
 	const size = 1 << 30
 	w := newProxyWorld(t, nil, &Options{MaxBody: 1000}, func(rw http.ResponseWriter, _ *http.Request) {
 		body := endless(size)

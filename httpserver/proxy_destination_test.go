@@ -133,7 +133,7 @@ func TestProxyDestinationFailsBeforeItsResponse(t *testing.T) {
 	}
 }
 
-func TestProxyDestinationThatIsSilentIs408(t *testing.T) {
+func TestSilentProxyDestinationIs408(t *testing.T) {
 	t.Parallel()
 	hold := make(chan struct{})
 	w, x := brokenWorld(t, 50*time.Millisecond, func(net.Conn) { <-hold })
@@ -272,9 +272,9 @@ func (e *endless) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// TestProxyStreamsAnswers has a destination that holds back the rest of its
+// TestProxyStreamsResponses has a destination that holds back the rest of its
 // response until the caller has read the beginning.
-func TestProxyStreamsAnswers(t *testing.T) {
+func TestProxyStreamsResponses(t *testing.T) {
 	t.Parallel()
 	const size = 1 << 20
 	read := make(chan struct{})

@@ -18,9 +18,9 @@ import (
 	"github.com/seed-72ea4aab/vault/storage/sqlite"
 )
 
-// TestProxyReachesNoPrivateAddress requests addresses that only this machine
+// TestProxyRefusesPrivateAddresses requests addresses that only this machine
 // can reach. The policy is the default one, and a server listens on loopback.
-func TestProxyReachesNoPrivateAddress(t *testing.T) {
+func TestProxyRefusesPrivateAddresses(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
 	dest := newDestination(t, nil)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/seed-72ea4aab/vault"
@@ -49,7 +50,7 @@ func customAnswer(r *script.Response) answer {
 		a.header.Set("Content-Type", "text/plain; charset=utf-8")
 	}
 	for name, values := range r.Header {
-		if name = http.CanonicalHeaderKey(name); !computed[name] {
+		if name = http.CanonicalHeaderKey(name); !computed[name] && !strings.HasPrefix(name, http.TrailerPrefix) {
 			a.header[name] = values
 		}
 	}

@@ -113,7 +113,7 @@ func TestErrorsOfReactorCodeAreTranslated(t *testing.T) {
 // in a browser.
 const chosenPage = `throw new CustomHttpResponseError({status: 200, body: '<script>steal()</script>', headers: {'content-type': 'text/html', 'X-Own': '1',
 	'set-cookie': 'session=1', 'Set-Cookie2': 'session=1', 'SET-COOKIE': 'other=1', location: '/console/', refresh: '0; url=/', 'clear-site-data': '"*"',
-	'strict-transport-security': 'max-age=1', 'service-worker-allowed': '/', 'content-security-policy': "default-src *", 'x-content-type-options': 'sniff'}})`
+	'strict-transport-security': 'max-age=1', 'service-worker-allowed': '/', 'content-security-policy': "default-src *", 'x-content-type-options': 'sniff', 'Trailer:Svc-Trace-Id': 'forged'}})`
 
 // wantSandboxed checks that the response of chosenPage is harmless in a
 // browser.
@@ -125,6 +125,7 @@ func wantSandboxed(t *testing.T, res *response) {
 	for name, want := range map[string][]string{
 		"Content-Security-Policy": {"sandbox"}, "X-Content-Type-Options": {"nosniff"}, "Cross-Origin-Resource-Policy": {"same-origin"},
 		"Set-Cookie": nil, "Set-Cookie2": nil, "Location": nil, "Refresh": nil, "Clear-Site-Data": nil, "Strict-Transport-Security": nil, "Service-Worker-Allowed": nil,
+		"Trailer:Svc-Trace-Id": nil,
 	} {
 		if diff := cmp.Diff(want, res.Header.Values(name)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
@@ -132,7 +133,7 @@ func wantSandboxed(t *testing.T, res *response) {
 	}
 }
 
-func TestAnswersThatCodeChoseAreSandboxed(t *testing.T) {
+func TestCustomResponsesOfCodeAreSandboxed(t *testing.T) {
 	t.Parallel()
 	w := reactorWorld(t)
 	path := w.newReactor(`module.exports = () => { ` + chosenPage + ` }`)
@@ -144,6 +145,14 @@ func TestAnswersThatCodeChoseAreSandboxed(t *testing.T) {
 		}
 		wantSandboxed(t, w.serve(r))
 	}
+	reactor, err := uuid.Parse(strings.Split(path, "/")[2])
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = w.Private.React(t.Context(), reactor, vault.ReactParams{})
+	own := httptest.NewRecorder() // a handler of the program
+	WriteError(own, err)
+	wantSandboxed(t, &response{Response: own.Result(), body: own.Body.String()})
 	if policy := w.do("GET", "/permissions", w.PrivateKey, "").Header.Get("Content-Security-Policy"); policy != "" {
 		t.Errorf("a response of the vault itself has the policy %s", policy)
 	}

@@ -96,7 +96,7 @@ func TestBodiesHaveAMinimumRate(t *testing.T) {
 
 // Patience shrinks while the server waits, and grows with the bytes that
 // arrive, up to its initial value.
-func TestPatienceIsAMinimumRate(t *testing.T) {
+func TestSlowBodiesNeedAMinimumRate(t *testing.T) {
 	t.Parallel()
 	start := time.Date(2031, 1, 2, 3, 4, 5, 0, time.UTC)
 	const second = time.Second
@@ -183,7 +183,7 @@ func (fetching) Close() error { return nil }
 
 // The code of an open proxy, and the reactors that it invokes, cannot use all the
 // places of the tenant for its fetches.
-func TestFetchesOfStrangersHaveSeparatePlaces(t *testing.T) {
+func TestAnonymousFetchesHaveSeparatePlaces(t *testing.T) {
 	t.Parallel()
 	arrived, hold := make(chan struct{}), make(chan struct{})
 	dest := newDestination(t, func(_ http.ResponseWriter, r *http.Request) {

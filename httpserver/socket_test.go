@@ -206,7 +206,7 @@ func TestABodyOfUnknownLengthIsBounded(t *testing.T) {
 	}
 }
 
-func TestLargeResponseThatIsNotReadIsAborted(t *testing.T) {
+func TestUnreadLargeResponseIsAborted(t *testing.T) {
 	t.Parallel()
 	done := make(observed, 1)
 	w := newWorld(t, &Options{BodyTimeout: 50 * time.Millisecond, Observer: done})

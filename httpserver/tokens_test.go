@@ -107,7 +107,7 @@ func TestTokenizeNeedsCreateOnEachContainer(t *testing.T) {
 	w.do("POST", "/tokenize", key, `{"type":"token","data":1,"containers":["/pci/low/"]}`).wantError(t, 403)
 }
 
-func TestCreateTokenAnswersMaskedWithLocation(t *testing.T) {
+func TestCreateTokenReturnsMaskedDataAndLocation(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
 	res := w.do("POST", "/tokens", w.PublicKey, `{"id":"my token","type":"token","data":"secret-value"}`).want(t, 201)

@@ -61,7 +61,7 @@ func TestClientCalls(t *testing.T) {
 	})
 }
 
-func TestClientAnswers(t *testing.T) {
+func TestClientResults(t *testing.T) {
 	t.Parallel()
 	eachRuntime(t, func(t *testing.T, r script.Runtime) {
 		host := &fakeHost{answer: func(_ context.Context, op string, _ json.RawMessage) (json.RawMessage, error) {

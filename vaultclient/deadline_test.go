@@ -113,6 +113,39 @@ func TestCallerDeadlineIsAContextError(t *testing.T) {
 	}
 }
 
+// An error response that arrives after the caller has left, because the server
+// saw the connection close, is the error of the context.
+func TestErrorAfterCallerLeftIsAContextError(t *testing.T) {
+	t.Parallel()
+	w := newSlowWorld(t, time.Hour)
+	for call, do := range map[string]func(context.Context, vault.API) error{
+		"proxy": func(ctx context.Context, c vault.API) error { return w.invoke(ctx, c, w.silent) },
+		"reactor": func(ctx context.Context, c vault.API) error {
+			_, err := c.React(ctx, w.reactor.ID, vault.ReactParams{})
+			return err
+		},
+	} {
+		t.Run(call, func(t *testing.T) {
+			t.Parallel()
+			ctx, leave := context.WithCancel(t.Context())
+			defer leave()
+			late := roundTripper(func(*http.Request) (*http.Response, error) {
+				leave()
+				res := httptest.NewRecorder()
+				http.Error(res, "failed", http.StatusInternalServerError)
+				return res.Result(), nil
+			})
+			c, err := vaultclient.New("https://vault.example", w.PrivateKey, &vaultclient.Options{Transport: late})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := do(ctx, c); !errors.Is(err, context.Canceled) {
+				t.Errorf("%v, want context.Canceled", err)
+			}
+		})
+	}
+}
+
 // A silent destination and code that does not end are ErrTimeout for a caller
 // that still has time, and not an error of its context.
 func TestDestinationTimeoutIsErrTimeout(t *testing.T) {
@@ -134,3 +167,7 @@ func TestDestinationTimeoutIsErrTimeout(t *testing.T) {
 		}
 	}
 }
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }

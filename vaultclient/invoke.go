@@ -90,10 +90,10 @@ func (c *Client) proxyRequest(ctx context.Context, p *vault.ProxyCall, body *sen
 }
 
 // sendOnce prevents net/http from sending a request again when a reused
-// connection breaks. Net/http does so in two cases: for methods that it
-// considers safe, if the request has no body, and for requests with one of
-// two headers, which it looks up only by canonical name. The bytes on the
-// wire stay the same.
+// connection breaks. Net/http does so for methods that it considers safe,
+// if the request has no body. It also does so for requests with one of two
+// headers, which it looks up only by canonical name. The bytes on the wire
+// stay the same.
 func sendOnce(req *http.Request) {
 	switch req.Method {
 	case "", http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace:
@@ -200,6 +200,9 @@ var allProxyKinds = func() map[int]error {
 // destination's.
 func (c *Client) proxyRefusal(ctx context.Context, op string, res *http.Response) error {
 	raw, err := io.ReadAll(io.LimitReader(res.Body, c.opts.MaxAnswer+1))
+	if err == nil {
+		err = ctx.Err() // a server that sees the client leave sends an error
+	}
 	if err != nil {
 		return c.lost(ctx, op, err)
 	}

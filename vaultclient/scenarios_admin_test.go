@@ -11,7 +11,7 @@ import (
 	"github.com/seed-72ea4aab/vault/vaultclient"
 )
 
-// nobody is the id of no entity.
+// nobody is an id that no entity has.
 var nobody = uuid.MustParse("00000000-0000-4000-8000-000000000000")
 
 func sessionLifecycle(w *world) {

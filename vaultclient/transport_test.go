@@ -227,7 +227,7 @@ func TestSlowResponsesTimeOut(t *testing.T) {
 }
 
 // If the server does not speak HTTP, the error contains none of its bytes.
-func TestServerThatDoesNotSpeakHTTP(t *testing.T) {
+func TestNonHTTPResponseIsNotQuoted(t *testing.T) {
 	t.Parallel()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -68,7 +68,7 @@ func TestDeploymentVariablesExist(t *testing.T) {
 	t.Parallel()
 	manual := must(t, t.TempDir(), nil, "help", "serve")
 	known := append(variableForm.FindAllString(manual, -1), "TOKENVAULT_MASTER_KEY")
-	for _, file := range []string{"../../Dockerfile", "../../compose.yaml"} {
+	for _, file := range []string{"../../Dockerfile", "../../compose.yaml", "../../examples/deploy/tokenvault.service", "../../examples/deploy/kubernetes.yaml"} {
 		text, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)

@@ -53,7 +53,7 @@ func TestOnlyTheAcquirerConfirmsACharge(t *testing.T) {
 	}
 }
 
-func TestUnknownRefusalHasAMessage(t *testing.T) {
+func TestUnknownDeclineHasAMessage(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.acquirer.Handler = http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) {
@@ -110,7 +110,7 @@ func TestCardPaysOnlyForItsOrder(t *testing.T) {
 	}
 }
 
-func TestAttemptsToPayAreBounded(t *testing.T) {
+func TestPaymentAttemptsAreLimited(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t).start()
 	order := w.orderPage()
@@ -183,7 +183,7 @@ func TestOrdersInUseAreKept(t *testing.T) {
 	}
 }
 
-func TestOneVisitorDoesNotShutOutOthers(t *testing.T) {
+func TestOneVisitorDoesNotBlockOthers(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	visit := func(h http.Handler, method, target, from, key string) int {

@@ -75,7 +75,7 @@ func newGrowth(b *testing.B, on *backend, tokens int) *growth {
 	dsn := on.create(b)
 	u := newUser(b, on.openStore(b, dsn))
 	u.load(b, tokens)
-	if on == onPostgres { // autovacuum would do it some time after so many writes
+	if on == onPostgres { // autovacuum would do this later
 		if _, err := openPostgres(b, dsn, false).Exec("VACUUM ANALYZE"); err != nil {
 			b.Fatal(err)
 		}

@@ -73,7 +73,7 @@ func newShelf(b *testing.B, on *backend, tokens int) *shelf {
 			b.Fatal(err)
 		}
 	}
-	if on == onPostgres { // autovacuum would do it some time after so many writes
+	if on == onPostgres { // autovacuum would do this later
 		if _, err := openPostgres(b, dsn, false).Exec("VACUUM ANALYZE vault_tokens, vault_token_hashes, vault_token_counts, vault_logs"); err != nil {
 			b.Fatal(err)
 		}

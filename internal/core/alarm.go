@@ -7,6 +7,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault/internal/fault"
+	"github.com/seed-72ea4aab/vault/internal/keyring"
 	"github.com/seed-72ea4aab/vault/internal/seal"
 	"github.com/seed-72ea4aab/vault/storage"
 )
@@ -47,7 +48,7 @@ var errDocument = errors.New("the sealed document has a format that this version
 // Unreadable reports whether an error is about a row that cannot be decrypted or
 // that was altered, and not about the database or the caller.
 func Unreadable(err error) bool {
-	for _, kind := range []error{seal.ErrOpen, seal.ErrNoKey, errDocument, fault.ErrAltered} {
+	for _, kind := range []error{seal.ErrOpen, seal.ErrNoKey, errDocument, fault.ErrAltered, keyring.ErrRing} {
 		if errors.Is(err, kind) {
 			return true
 		}

@@ -41,7 +41,7 @@ func (op *Op) commit(ctx context.Context, to writer, ch *storage.Change) error {
 		return err
 	}
 	if ring == nil {
-		return to.Write(ctx, ch) // the log of a deleted tenant, which will be deleted too
+		return to.Write(ctx, ch) // its entries get no MAC
 	}
 	expected := op.stamp(ring, ch)
 	l := op.Vault.Ledger
@@ -60,13 +60,15 @@ func (op *Op) commit(ctx context.Context, to writer, ch *storage.Change) error {
 	return err
 }
 
-// ring returns the keys of the tenant, or nil if the tenant was deleted.
+// ring returns the keys of the tenant, or nil if the tenant was deleted. It also
+// returns nil for an operation of the system if the keys cannot be read, so that
+// expired data of such a tenant, and the tenant itself, can still be deleted.
 func (op *Op) ring(ctx context.Context) (*seal.Ring, error) {
 	if op.State != nil {
 		return op.State.Ring, nil
 	}
 	state, err := op.keys(ctx, op.Tenant(), false)
-	if errors.Is(err, fault.ErrNoTenant) {
+	if errors.Is(err, fault.ErrNoTenant) || Unreadable(err) {
 		return nil, nil
 	}
 	if err != nil {

@@ -166,7 +166,7 @@ func TestVerbsAreRefused(t *testing.T) {
 
 // An observer is told of each verb that has a kind, when the verb has ended.
 // Inside Once it is told when Once has ended. A large verb has a room.
-func TestObserverIsToldOfVerbs(t *testing.T) {
+func TestObserverIsNotifiedOfVerbs(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	owner := w.Owner(w.tenant)

@@ -91,7 +91,7 @@ func TestMasked(t *testing.T) {
 
 // A stored identity keeps its whole manner, except whether running code was the
 // caller.
-func TestStoredKeepsTheManner(t *testing.T) {
+func TestStoredIdentityKeepsItsManner(t *testing.T) {
 	t.Parallel()
 	who := revealing(uuid.New())
 	id := Identity{who: who, grant: who.grant}.Masked().AsUser("ops").Calling(uuid.New()).From("192.0.2.7")

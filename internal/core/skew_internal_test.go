@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-func TestSkewSaysWhichWay(t *testing.T) {
+func TestSkewErrorNamesTheDirection(t *testing.T) {
 	t.Parallel()
 	for ahead, want := range map[time.Duration]string{
 		time.Hour:  "is 1h0m0s ahead of the database's",

@@ -25,6 +25,8 @@ type Tenant struct {
 	OldSecret      string         `json:"old_webhook_secret,omitempty"`
 	OldSecretUntil time.Time      `json:"old_webhook_secret_until,omitzero"`
 
+	// Unreadable is set in lists, for a tenant whose keys or document do not open.
+	Unreadable bool `json:"-"`
 	// Record is the record that the tenant was read from, without its body.
 	Record storage.Record `json:"-"`
 }
@@ -50,8 +52,12 @@ type State = keyring.State[Tenant]
 func (v *Vault) newTenants() *keyring.Cache[Tenant] {
 	return keyring.New(keyring.Config[Tenant]{
 		Store: v.Store, Master: v.Master, Missing: fault.ErrNoTenant, Age: v.KeyAge,
-		Older: func(ctx context.Context, tenant uuid.UUID) error {
-			return v.Alarm(ctx, AlarmRolledBack, tenant, Entity{keyring.KindRing, tenant.String()}, fault.ErrAltered)
+		Bad: func(ctx context.Context, tenant uuid.UUID, kind string, older bool, err error) error {
+			name := AlarmUnreadable
+			if older {
+				name, err = AlarmRolledBack, fault.ErrAltered
+			}
+			return v.Alarm(ctx, name, tenant, Entity{kind, tenant.String()}, err)
 		},
 		Decode: func(rec *storage.Record, plain []byte) (doc Tenant, err error) {
 			err = decodeRecord(rec, plain, &doc)

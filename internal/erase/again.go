@@ -32,7 +32,7 @@ const (
 	againSize = 20
 )
 
-// AgainParams says what to erase again.
+// AgainParams are the parameters of Again.
 type AgainParams struct {
 	// Files are bundles of evidence, or audit logs as JSON lines.
 	Files  []io.ReadSeeker

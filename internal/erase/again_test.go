@@ -207,7 +207,7 @@ func TestErasuresAreAppliedAgain(t *testing.T) {
 	}
 }
 
-// A file that says nothing, or that somebody has altered, erases nothing.
+// An empty or altered file erases nothing.
 func TestEraseAgainRefusesOtherFiles(t *testing.T) {
 	t.Parallel()
 	r, bundle, log := newRestored(t)

@@ -2,7 +2,6 @@ package evident
 
 import (
 	"context"
-	"errors"
 	"slices"
 
 	"github.com/google/uuid"
@@ -10,7 +9,6 @@ import (
 	"github.com/seed-72ea4aab/vault/evidence"
 	"github.com/seed-72ea4aab/vault/internal/audit"
 	"github.com/seed-72ea4aab/vault/internal/core"
-	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/ledger"
 	"github.com/seed-72ea4aab/vault/storage"
 )
@@ -60,7 +58,7 @@ func (c *comparison) Entry(index int64, e *evidence.Entry) {
 // deleted rows, because they grant nothing.
 func (c *comparison) Behind(ctx context.Context) ([]evidence.Finding, error) {
 	state, err := c.vault.Tenants.Reload(ctx, c.tenant)
-	if errors.Is(err, fault.ErrAltered) { // this node has used a newer ring
+	if core.Unreadable(err) { // it was altered, or this node has used a newer ring
 		return []evidence.Finding{c.finding(c.ring, ringRow)}, nil
 	}
 	if err != nil {

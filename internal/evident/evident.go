@@ -153,6 +153,8 @@ func (k *Keeper) mac(ctx context.Context, tenant uuid.UUID, data []byte) (eviden
 		return mac, ledger.ErrGone
 	case errors.Is(err, fault.ErrAltered):
 		return mac, fmt.Errorf("%w: the key ring of tenant %s is older than the one this node has used", ledger.ErrTampered, tenant)
+	case core.Unreadable(err):
+		return mac, fmt.Errorf("%w: the keys of tenant %s cannot be read", ledger.ErrTampered, tenant)
 	default:
 		return mac, err
 	}

@@ -9,8 +9,8 @@ import (
 	"github.com/seed-72ea4aab/vault/storage/postgres"
 )
 
-// TestServerFrozenForLong freezes a server for the times that
-// docs/operations.md names, with the default options. Callers succeed if the
+// TestServerFrozenForLong freezes a server for 5, 15 and 60 seconds,
+// with the default options. Callers succeed if the
 // server returns before their wait ends. Otherwise they are refused in time.
 func TestServerFrozenForLong(t *testing.T) {
 	t.Parallel()

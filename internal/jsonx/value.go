@@ -174,7 +174,7 @@ func (v Value) Get(name string) Value {
 	return Value{}
 }
 
-// Index returns element i of an array, or the zero Value if there is none.
+// Index returns element i of an array, or the zero Value if the array is shorter.
 func (v Value) Index(i int) Value {
 	if elems := v.Elems(); i >= 0 && i < len(elems) {
 		return elems[i]

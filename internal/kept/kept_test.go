@@ -12,7 +12,7 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/kept"
 )
 
-func TestAnswerReadsBack(t *testing.T) {
+func TestStoredResponseRoundTrip(t *testing.T) {
 	t.Parallel()
 	for name, a := range map[string]kept.Answer{
 		"nothing":    {},

@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"sync"
 	"time"
@@ -68,9 +69,10 @@ type Config[D any] struct {
 	Master seal.AEAD
 	// Missing is the error for a tenant that does not exist.
 	Missing error
-	// Older returns the error for a ring that is older than a ring that this
-	// node has used. It is called each time such a ring is read.
-	Older func(ctx context.Context, tenant uuid.UUID) error
+	// Bad is called each time a record of a tenant, of the given kind, cannot be
+	// trusted. It returns the error for the caller. If older is true, the record is
+	// a ring that is older than a ring that this node has used.
+	Bad func(ctx context.Context, tenant uuid.UUID, kind string, older bool, err error) error
 	// Age is how long a state is used before it is read again.
 	Age time.Duration
 	// Decode decodes the document of a tenant.
@@ -275,11 +277,13 @@ func (c *Cache[D]) read(ctx context.Context, store Records, tenant uuid.UUID, be
 	place := sealed.RecordPlace(&tenants[0])
 	place.Tenant = tenant
 	plain, err := s.Ring.Open(&place, tenants[0].KeyVersion, tenants[0].Body)
-	if err != nil {
-		return nil, fault.Wrap(err, "tenant %s", tenant)
+	if err == nil {
+		s.Doc, err = c.cfg.Decode(&tenants[0], plain)
 	}
-	s.Doc, err = c.cfg.Decode(&tenants[0], plain)
-	return s, err
+	if err != nil {
+		return nil, c.cfg.Bad(ctx, tenant, KindTenant, false, fault.Wrap(err, "tenant %s", tenant))
+	}
+	return s, nil
 }
 
 // ring reads the ring of a tenant. If the ring is older than a ring that this
@@ -298,16 +302,22 @@ func (c *Cache[D]) ring(ctx context.Context, store Records, tenant uuid.UUID) (r
 		switch {
 		case err == nil:
 			return ring, recs[0].Rev, nil
+		case errors.Is(err, ErrRing):
+			return nil, 0, c.cfg.Bad(ctx, tenant, KindRing, false, fault.Wrap(err, "tenant %s", tenant))
 		case !errors.Is(err, errOlder):
 			return nil, 0, fault.Wrap(err, "tenant %s", tenant)
 		case attempt > 0:
-			return nil, 0, c.cfg.Older(ctx, tenant)
+			return nil, 0, c.cfg.Bad(ctx, tenant, KindRing, true, err)
 		}
 	}
 }
 
 // errOlder means that this node has used a newer ring.
 var errOlder = errors.New("the ring is older than one that was used")
+
+// ErrRing means that the master key cannot unwrap the ring of a tenant, although
+// it unwraps the ring of the vault itself. The ring was altered.
+var ErrRing = errors.New("the ring of the tenant was altered")
 
 // unwrap unwraps a ring, unless it was the last one unwrapped.
 func (c *Cache[D]) unwrap(ctx context.Context, tenant uuid.UUID, wrapped []byte) (*seal.Ring, error) {
@@ -318,6 +328,12 @@ func (c *Cache[D]) unwrap(ctx context.Context, tenant uuid.UUID, wrapped []byte)
 		return known.ring, nil
 	}
 	ring, err := seal.Unwrap(ctx, c.cfg.Master, tenant, wrapped)
+	if errors.Is(err, seal.ErrUnwrap) && c.works(ctx) {
+		ring, err = seal.Unwrap(ctx, c.cfg.Master, tenant, wrapped) // a service may have recovered
+		if errors.Is(err, seal.ErrUnwrap) {
+			err = fmt.Errorf("%w: %w", ErrRing, err)
+		}
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -325,6 +341,12 @@ func (c *Cache[D]) unwrap(ctx context.Context, tenant uuid.UUID, wrapped []byte)
 		return nil, errOlder
 	}
 	return ring, nil
+}
+
+// works reports whether the master key unwraps the ring of the vault itself.
+func (c *Cache[D]) works(ctx context.Context) bool {
+	_, err := Own(ctx, c.cfg.Store, c.cfg.Master)
+	return err == nil
 }
 
 // use stores a ring, unless this node has used a newer one.

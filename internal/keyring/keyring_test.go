@@ -72,7 +72,7 @@ func newWorld(t *testing.T, age time.Duration) *world {
 	w.wrap(t, w.ring)
 	w.Cache = New(Config[string]{
 		Store: w.store, Master: w.key, Missing: errMissing, Age: age,
-		Older:  func(context.Context, uuid.UUID) error { return errOlder },
+		Bad:    func(_ context.Context, _ uuid.UUID, _ string, _ bool, err error) error { return err },
 		Decode: func(_ *storage.Record, plain []byte) (string, error) { return string(plain), nil },
 	})
 	return w

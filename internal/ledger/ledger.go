@@ -44,7 +44,8 @@ type Config struct {
 	// Keys verify current and earlier notes. Each signer needs one.
 	Keys []note.Verifier
 	// Mac returns a MAC with the tenant's key. For an entry, the data is
-	// [evidence.Entry.AppendMacFields].
+	// [evidence.Entry.AppendMacFields]. It returns ErrGone if the tenant does not
+	// exist, and ErrTampered if its key cannot be read.
 	Mac func(ctx context.Context, tenant uuid.UUID, data []byte) (evidence.Mac, error)
 	// Tenants returns up to limit tenants that may have a log. They are ordered
 	// by id and start after the given one.

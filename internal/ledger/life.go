@@ -193,19 +193,21 @@ func (l *Ledger) Forget(tenant uuid.UUID) {
 
 // Watch looks for acknowledged entries that did not reach the tree in time, and
 // raises alarms. Entries of reads that a database crash lost are recorded
-// instead.
+// instead. A tenant with a manipulated tree does not block the others.
 func (l *Ledger) Watch(ctx context.Context) error {
+	var tampered error
 	now := l.c.Now()
 	for tenant, late := range l.pending.late(now) {
 		_, err := l.Sequence(ctx, tenant)
-		if errors.Is(err, ErrGone) {
+		if err == nil {
+			err = l.watchTenant(ctx, tenant, late)
+		}
+		switch {
+		case errors.Is(err, ErrTampered):
+			tampered = err
+		case errors.Is(err, ErrGone):
 			l.Forget(tenant)
-			continue
-		}
-		if err != nil {
-			return err
-		}
-		if err := l.watchTenant(ctx, tenant, late); err != nil {
+		case err != nil:
 			return err
 		}
 	}
@@ -214,7 +216,7 @@ func (l *Ledger) Watch(ctx context.Context) error {
 	} else {
 		l.alarms.over(AlarmLag)
 	}
-	return nil
+	return tampered
 }
 
 // watchTenant decides whether late entries are only held back or were deleted.

@@ -46,8 +46,8 @@ func (l *Ledger) Run(ctx context.Context, s Schedule, failed func(error)) {
 		case <-ctx.Done():
 			return
 		case <-sequence.C:
-			if err = l.SequenceDirty(ctx); err == nil {
-				err = l.Watch(ctx)
+			if err = l.SequenceDirty(ctx); err == nil || errors.Is(err, ErrTampered) {
+				err = errors.Join(err, l.Watch(ctx))
 			}
 		case <-checkpoint.C:
 			err = l.Round(ctx)
@@ -79,7 +79,7 @@ func (l *Ledger) Round(ctx context.Context) error {
 	if err := l.importSome(ctx); err != nil && !errors.Is(err, ErrTampered) {
 		return err
 	}
-	if err := l.Watch(ctx); err != nil {
+	if err := l.Watch(ctx); err != nil && !errors.Is(err, ErrTampered) {
 		return err
 	}
 	_, err := l.Checkpoint(ctx)

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -99,12 +100,13 @@ func (l *Ledger) openState(ctx context.Context, tree *storage.Tree, into any) er
 	}
 	text := tree.State[min(len(evidence.Mac{}), len(tree.State)):]
 	sealed, err := l.sealedState(ctx, tree, text)
-	if err != nil {
-		return err
+	if err == nil && !bytes.Equal(sealed, tree.State) {
+		err = fmt.Errorf("%w: the vault did not write the state of a tree", ErrTampered)
 	}
-	if !bytes.Equal(sealed, tree.State) {
-		err := fmt.Errorf("%w: the vault did not write the state of a tree", ErrTampered)
+	if errors.Is(err, ErrTampered) {
 		l.alarms.raise(Alarm{Kind: AlarmTampered, Tenant: uuid.UUID(tree.Tenant), Verdict: evidence.Altered, Text: err.Error()})
+	}
+	if err != nil {
 		return err
 	}
 	if err := json.Unmarshal(text, into); err != nil {

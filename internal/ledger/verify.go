@@ -387,7 +387,7 @@ func (v *verification) tenants(o *VerifyOptions) error {
 			id := uuid.UUID(page[i].Tenant)
 			seen[id], after = true, page[i].Tenant
 			if wanted(id) {
-				if err := v.tenant(&page[i]); err != nil {
+				if err := v.each(&page[i]); err != nil {
 					return err
 				}
 			}
@@ -402,4 +402,46 @@ func (v *verification) tenants(o *VerifyOptions) error {
 		}
 	}
 	return nil
+}
+
+// each verifies the log of a tenant. A tenant whose keys were altered or removed
+// does not hide the findings about the others.
+func (v *verification) each(tree *storage.Tree) error {
+	tenant := uuid.UUID(tree.Tenant)
+	err := v.tenant(tree)
+	switch {
+	case errors.Is(err, ErrTampered):
+		v.find(tenant, -1, uuid.UUID{}, evidence.Altered)
+		return nil
+	case errors.Is(err, ErrGone):
+		deleted, err := v.deletedSince(tenant)
+		if err == nil && !deleted {
+			v.find(tenant, -1, uuid.UUID{}, evidence.Altered)
+		}
+		return err
+	default:
+		return err
+	}
+}
+
+// deletedSince reports whether a tenant was deleted after this verification read
+// the vault's tree.
+func (v *verification) deletedSince(tenant uuid.UUID) (bool, error) {
+	tree, err := v.l.tree(v.ctx, uuid.UUID{})
+	if err != nil {
+		return false, err
+	}
+	for from := v.report.Size; from < tree.Size; from += maxStep {
+		events, err := v.l.c.Store.TreeEvents(v.ctx, from, min(tree.Size, from+maxStep))
+		if err != nil {
+			return false, err
+		}
+		for _, stored := range events {
+			e, err := evidence.ParseEvent(stored.Body)
+			if err == nil && e.Kind == evidence.EventTenantDeleted && e.Tenant == tenant {
+				return true, nil
+			}
+		}
+	}
+	return false, nil
 }

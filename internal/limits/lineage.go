@@ -30,7 +30,7 @@ type Lineage struct {
 	Depth int        // number of runs above it
 	Bytes *Bytes     // memory of the calls of the innermost run
 	Uses  *kept.Uses // collects the tokens that they use; nil if no response is stored
-	// Stranger says that a proxy call without an API key caused the runs.
+	// Stranger reports whether a proxy call without an API key caused the runs.
 	Stranger bool
 
 	left *atomic.Int32 // number of jobs that these runs have created

@@ -11,7 +11,7 @@ import (
 )
 
 // Freeze suspends all processes of the server with SIGSTOP: connections stay
-// open, but nothing answers.
+// open, but nothing responds.
 func (c *Cluster) Freeze() error { return c.signal(syscall.SIGSTOP) }
 
 // Thaw resumes the processes that Freeze suspended.

@@ -43,7 +43,7 @@ func keep(dir, script string, args ...string) (*kept, error) {
 	return k, nil
 }
 
-// start starts the shell and waits until it says that the server is ready.
+// start starts the shell and waits until it reports that the server is ready.
 func (k *kept) start() error {
 	in, err := k.shell.StdinPipe()
 	if err != nil {

@@ -69,24 +69,34 @@ func (r *rotation) finish(ctx context.Context) error {
 	})
 }
 
-// Rewrap wraps the data keys of every tenant with the primary master key. The
-// record that identifies the master key comes last.
+// Rewrap wraps the data keys of every tenant with the primary master key. If one
+// tenant fails, the others still get their keys. The record that identifies the
+// master key comes last, and only if no tenant failed.
 func Rewrap(ctx context.Context, v *core.Vault) error {
+	var failed []error
 	filter := storage.RecordFilter{Kind: keyring.KindTenant, Limit: chunk}
 	for {
 		tenants, _, err := v.Store.ListRecords(ctx, filter)
 		if err != nil {
-			return fault.Wrap(err, "rewrap keys")
+			return errors.Join(append(failed, fault.Wrap(err, "rewrap keys"))...)
 		}
 		if len(tenants) == 0 {
 			break
 		}
 		for i := range tenants {
-			if err := rewrapTenant(ctx, v, uuid.UUID(tenants[i].Tenant)); err != nil {
-				return fault.Wrap(err, "rewrap keys of tenant %s", uuid.UUID(tenants[i].Tenant))
+			err := rewrapTenant(ctx, v, uuid.UUID(tenants[i].Tenant))
+			if err != nil {
+				err = fault.Wrap(err, "rewrap keys of tenant %s", uuid.UUID(tenants[i].Tenant))
 			}
+			if err != nil && !core.Unreadable(err) {
+				return errors.Join(append(failed, err)...)
+			}
+			failed = append(failed, err)
 		}
 		filter.Before = tenants[len(tenants)-1].ID
+	}
+	if err := errors.Join(failed...); err != nil {
+		return err
 	}
 	check := keyring.Check{Store: v.Store, Master: v.Master, Now: v.Now}
 	_, err := core.RetryStale(func() (struct{}, error) { return struct{}{}, check.Rewrap(ctx) })

@@ -19,8 +19,8 @@ import (
 	"github.com/seed-72ea4aab/vault/script"
 )
 
-// Operation is an operation of the client instance of running code. Its
-// arguments and results are those of the REST API. Its errors are errors of
+// Operation is an operation of the client instance of running code. It takes the
+// arguments and returns the results of the REST API. Its errors are errors of
 // package fault.
 type Operation func(ctx context.Context, as core.Caller, args json.RawMessage) (any, error)
 

@@ -138,7 +138,7 @@ func TestWrapBindsTenantAndMaster(t *testing.T) {
 	}
 }
 
-func TestMACKeepsPartsAndLabelsApart(t *testing.T) {
+func TestMACDistinguishesPartsAndLabels(t *testing.T) {
 	t.Parallel()
 	r, r2 := newTestRing(t), newTestRing(t)
 	base := r.MAC("m", "ab", "c")

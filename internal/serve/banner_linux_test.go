@@ -11,7 +11,7 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/terminal/terminaltest"
 )
 
-func TestTheBannerHasColoursOnATerminalAlone(t *testing.T) {
+func TestBannerHasColoursOnlyOnATerminal(t *testing.T) {
 	t.Parallel()
 	c := &credentials{"http://127.0.0.1:8080", "tenant-id", "key_pub_1", "key_prv_1", "key_mgt_1"}
 	cfg := &Config{Database: Database{KeyFile: "k"}, demo: true, prefix: "SVC-", credentials: "c.json"}

@@ -83,9 +83,9 @@ func TestInvalidFlagsCreateNothing(t *testing.T) {
 	}
 }
 
-// TestTheToolCreatesNoKey checks that the tool's server creates a master key only
+// TestServeCreatesAKeyOnlyOnRequest checks that the tool's server creates a master key only
 // on request, and never a tenant.
-func TestTheToolCreatesNoKey(t *testing.T) {
+func TestServeCreatesAKeyOnlyOnRequest(t *testing.T) {
 	t.Parallel()
 	for _, asked := range []bool{false, true} {
 		dir := t.TempDir()

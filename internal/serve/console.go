@@ -30,11 +30,11 @@ type consoleFlags struct {
 
 func (c *consoleFlags) flags(f *flag.FlagSet) {
 	f.StringVar(&c.addr, "console", c.addr, "`address` of the console, such as 127.0.0.1:8081; empty for none. tokenvault console link signs in")
-	f.StringVar(&c.url, "console-url", "", "`URL` of the console behind a proxy, for its links; with https, its cookies are for TLS alone")
+	f.StringVar(&c.url, "console-url", "", "`URL` of the console behind a proxy, for its links; with https, its cookies require TLS")
 	f.StringVar(&c.linkFile, "console-link-file", "", "`file` for a link that signs in once; it gets mode 0600, and a new link after each session")
 	f.StringVar(&c.header, "console-header", "", "`name` of a header in which a proxy names the user that it has authenticated")
 	f.StringVar(&c.role, "console-header-role", "viewer", "`role` of these users: viewer, operator or owner")
-	f.Var(&c.proxies, "console-proxies", "`addresses` or networks of proxies whose header is believed, separated by commas; by default this machine's")
+	f.Var(&c.proxies, "console-proxies", "`addresses` or networks of proxies whose header is trusted, separated by commas; by default this machine's")
 }
 
 // check checks the flags of the console.

@@ -104,9 +104,9 @@ func get(t *testing.T, c *http.Client, address string) (int, string) {
 	return res.StatusCode, string(body)
 }
 
-// TestTheConsoleOpensOnce opens the printed link twice, and leaves a page open
+// TestPrintedLinkOpensOnce opens the printed link twice, and leaves a page open
 // while the server stops.
-func TestTheConsoleOpensOnce(t *testing.T) {
+func TestPrintedLinkOpensOnce(t *testing.T) {
 	t.Parallel()
 	s := runServer(t)
 	link := s.await(linkPattern)
@@ -127,9 +127,9 @@ func TestTheConsoleOpensOnce(t *testing.T) {
 	s.end()
 }
 
-// TestTheConsoleIsNotOnTheOriginOfTheAPI checks that the console and the API
+// TestConsoleHasItsOwnOrigin checks that the console and the API
 // listen on different ports, and that neither serves the paths of the other.
-func TestTheConsoleIsNotOnTheOriginOfTheAPI(t *testing.T) {
+func TestConsoleHasItsOwnOrigin(t *testing.T) {
 	t.Parallel()
 	s := runServer(t)
 	link := s.await(linkPattern)

@@ -43,7 +43,7 @@ func (l *anchorList) Set(text string) error {
 func (c *Config) evidenceFlags(f *flag.FlagSet) {
 	f.BoolVar(&c.Evidence, "evidence", c.Evidence, "make every change of the audit log detectable")
 	f.StringVar(&c.evidence.origin, "evidence-origin", "", "`name` of the log in its signed notes; by default a random one, made once and stored")
-	f.Var(&c.evidence.anchors, "evidence-anchor", "where signed notes are also kept, `file:PATH` or an https:// URL; may be given several times")
+	f.Var(&c.evidence.anchors, "evidence-anchor", "where else to keep signed notes, `file:PATH` or an https:// URL; repeatable")
 }
 
 func (c *Config) checkEvidence() error {

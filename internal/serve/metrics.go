@@ -31,7 +31,7 @@ func newMetrics(runtime func() script.Stats) *metrics {
 			Name: "vault_http_requests_total", Help: "Requests by method, route and status.",
 		}, []string{"method", "route", "status"}),
 		replays: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "vault_http_replays_total", Help: "Requests answered from an idempotency key.",
+			Name: "vault_http_replays_total", Help: "Responses replayed for an idempotency key.",
 		}, []string{"method", "route"}),
 		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "vault_http_request_duration_seconds", Help: "How long requests took.",

@@ -45,7 +45,7 @@ func rotateKeys(ctx context.Context, v *vault.Vault, cfg *Config, bar *terminal.
 // meantime; otherwise a deleted tenant is an error. After an error, calling it
 // again continues.
 func Rotate(ctx context.Context, v *vault.Vault, tenants []uuid.UUID, all bool, bar *terminal.Progress) (int, error) {
-	r := &rotation{bar: bar, all: all, done: make([]int, len(tenants))}
+	r := &rotation{bar: bar, all: all, done: make([]int, max(1, len(tenants)))}
 	for _, id := range tenants {
 		n, err := countTokens(ctx, v, id)
 		if err := r.failure(id, err); err != nil {
@@ -72,11 +72,19 @@ func tenantsToRotate(ctx context.Context, v *vault.Vault, which string) ([]uuid.
 	if len(tenants) == 0 {
 		return nil, errors.New("the database has no tenants; is -db right?")
 	}
-	ids := make([]uuid.UUID, len(tenants))
+	return Readable(tenants), nil
+}
+
+// Readable returns the ids of the tenants that can be read. The rotation of all
+// tenants reports the others.
+func Readable(tenants []vault.Tenant) []uuid.UUID {
+	ids := make([]uuid.UUID, 0, len(tenants))
 	for i := range tenants {
-		ids[i] = tenants[i].ID
+		if !tenants[i].Unreadable {
+			ids = append(ids, tenants[i].ID)
+		}
 	}
-	return ids, nil
+	return ids
 }
 
 // countTokens returns the number of tokens of a tenant. It lists a page beyond the

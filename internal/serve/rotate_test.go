@@ -17,7 +17,7 @@ func TestRotateKeysOfNoTenants(t *testing.T) {
 	}
 }
 
-func TestATenantThatIsDeletedMeanwhileIsNoFailure(t *testing.T) {
+func TestTenantDeletedDuringRotationIsNotAFailure(t *testing.T) {
 	t.Parallel()
 	v := newVault(t)
 	gone, err := v.CreateTenant(t.Context(), "Acme")

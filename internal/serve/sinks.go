@@ -71,10 +71,10 @@ var (
 	sinkLabels  = []string{"sink"}
 	sinkLag     = prometheus.NewDesc("vault_sink_lag_seconds", "Age of the oldest log entry that this node has not sent.", sinkLabels, nil)
 	sinkBehind  = prometheus.NewDesc("vault_sink_lag_entries", "Log entries that wait, up to 500 of each tenant.", sinkLabels, nil)
-	sinkSuccess = prometheus.NewDesc("vault_sink_last_success_timestamp_seconds", "When the sink last took a batch of this node.", sinkLabels, nil)
+	sinkSuccess = prometheus.NewDesc("vault_sink_last_success_timestamp_seconds", "When the sink last accepted a batch of this node.", sinkLabels, nil)
 	sinkFailed  = prometheus.NewDesc("vault_sink_failures_total", "Batches that could not be sent.", sinkLabels, nil)
-	sinkSent    = prometheus.NewDesc("vault_sink_entries_total", "Log entries that the sink took.", sinkLabels, nil)
-	sinkRefused = prometheus.NewDesc("vault_sink_refused_total", "Log entries that the sink refused, and that were passed over.", sinkLabels, nil)
+	sinkSent    = prometheus.NewDesc("vault_sink_entries_total", "Log entries that the sink accepted.", sinkLabels, nil)
+	sinkRefused = prometheus.NewDesc("vault_sink_refused_total", "Log entries that the sink refused, and that were skipped.", sinkLabels, nil)
 )
 
 // Describe implements prometheus.Collector.

@@ -83,6 +83,9 @@ func findDemoTenant(ctx context.Context, v *vault.Vault) (*vault.Tenant, error) 
 		return nil, err
 	}
 	for i := range tenants {
+		if tenants[i].Unreadable {
+			continue
+		}
 		found, err := isDemo(ctx, v.Tenant(tenants[i].ID).Client)
 		if err != nil && !errors.Is(err, vault.ErrNotFound) { // deleted since it was listed
 			return nil, err

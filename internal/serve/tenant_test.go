@@ -46,9 +46,9 @@ func (s *busyStore) ListRecords(ctx context.Context, f storage.RecordFilter) ([]
 	return recs, total, err
 }
 
-// TestAllTenantsIsWholeWhileTenantsComeAndGo adds and deletes tenants between two
+// TestAllTenantsIsCompleteDuringChanges adds and deletes tenants between two
 // pages of a listing.
-func TestAllTenantsIsWholeWhileTenantsComeAndGo(t *testing.T) {
+func TestAllTenantsIsCompleteDuringChanges(t *testing.T) {
 	t.Parallel()
 	store := &busyStore{meanwhile: func() {}}
 	v := openVaultOn(t, func(s vault.Storage) vault.Storage { store.Storage = s; return store })

@@ -43,7 +43,7 @@ func TestTryRefusesBeyondLimits(t *testing.T) {
 	p.empty(t)
 }
 
-func TestWithoutTotalOnlyEachCounts(t *testing.T) {
+func TestWithoutATotalOnlyTheLimitPerHolderCounts(t *testing.T) {
 	t.Parallel()
 	p := New[int](Limits{Each: 1})
 	for key := range 100 {
@@ -145,7 +145,7 @@ func TestQueuesAreBounded(t *testing.T) {
 	})
 }
 
-func TestCloseRefusesThoseThatWait(t *testing.T) {
+func TestCloseRefusesWaitingCalls(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		p := New[string](Limits{Total: 1, Each: 1})

@@ -1,9 +1,11 @@
 package sinks
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -36,6 +38,9 @@ type TenantStatus struct {
 	// stops at 500 entries of each tenant.
 	Behind int       `json:"behind"`
 	Oldest time.Time `json:"oldest,omitzero"`
+	// Unreadable means that the keys of the tenant, or the position of the sink, were
+	// altered or do not open. The sink sends nothing of the tenant.
+	Unreadable bool `json:"unreadable,omitempty"`
 }
 
 // MaxBehind is where counting the waiting entries stops, except for one batch of
@@ -55,10 +60,14 @@ func List(ctx context.Context, v *core.Vault) ([]Status, error) {
 			return nil, err
 		}
 		all[i] = Status{Name: recs[i].Name, Format: begin.Format}
-		err := eachCursor(ctx, v, recs[i].Name, func(_ *core.Op, w *worker, f *follower) error { return all[i].add(ctx, w, f) })
+		bad, err := eachCursor(ctx, v, recs[i].Name, func(_ *core.Op, w *worker, f *follower) error { return all[i].add(ctx, w, f) })
 		if err != nil {
 			return nil, err
 		}
+		for _, b := range bad {
+			all[i].Tenants = append(all[i].Tenants, TenantStatus{TenantID: b.tenant, Unreadable: true})
+		}
+		slices.SortFunc(all[i].Tenants, func(a, b TenantStatus) int { return bytes.Compare(b.TenantID[:], a.TenantID[:]) })
 	}
 	return all, nil
 }
@@ -98,17 +107,24 @@ func (t *TenantStatus) count(ctx context.Context, w *worker, f *follower, most i
 	return nil
 }
 
-// eachCursor calls do for each tenant with the sink's position in its log.
-func eachCursor(ctx context.Context, v *core.Vault, name string, do func(*core.Op, *worker, *follower) error) error {
+// unreadable is a tenant whose keys or cursor cannot be read.
+type unreadable struct {
+	tenant uuid.UUID
+	error
+}
+
+// eachCursor calls do for each tenant with the sink's position in its log. It
+// returns the tenants that cannot be read.
+func eachCursor(ctx context.Context, v *core.Vault, name string, do func(*core.Op, *worker, *follower) error) (bad []unreadable, err error) {
 	w := &worker{Sinks: &Sinks{Config: Config{Vault: v}}, sink: Sink{Name: name}}
 	var tenants []storage.ID
 	tenantList := lister{store: v.Store}
-	err := tenantList.list(ctx, time.Now(), func(tenant storage.ID) bool {
+	err = tenantList.list(ctx, time.Now(), func(tenant storage.ID) bool {
 		tenants = append(tenants, tenant)
 		return false
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	for _, tenant := range tenants {
 		f := &follower{tenant: tenant}
@@ -116,17 +132,30 @@ func eachCursor(ctx context.Context, v *core.Vault, name string, do func(*core.O
 		if errors.Is(err, fault.ErrNotFound) {
 			continue // it is being deleted
 		}
+		if err == nil {
+			err = w.readCursor(ctx, op, f)
+		}
+		if core.Unreadable(err) {
+			bad = append(bad, unreadable{uuid.UUID(tenant), err})
+			continue
+		}
+		if err == nil {
+			err = do(op, w, f)
+		}
 		if err != nil {
-			return err
-		}
-		if err := w.readCursor(ctx, op, f); err != nil {
-			return err
-		}
-		if err := do(op, w, f); err != nil {
-			return err
+			return bad, err
 		}
 	}
-	return nil
+	return bad, nil
+}
+
+// outcome returns one error for a change of all cursors.
+func outcome(bad []unreadable, err error) error {
+	errs := []error{err}
+	for _, b := range bad {
+		errs = append(errs, fault.Wrap(b.error, "tenant %s", b.tenant))
+	}
+	return errors.Join(errs...)
 }
 
 // sinkOf returns the record of an existing sink.
@@ -152,12 +181,12 @@ func Reset(ctx context.Context, v *core.Vault, name string, from time.Time) erro
 	if err := writeSink(ctx, v, name, rec, begin); err != nil {
 		return err
 	}
-	return eachCursor(ctx, v, name, func(op *core.Op, w *worker, f *follower) error {
+	return outcome(eachCursor(ctx, v, name, func(op *core.Op, w *worker, f *follower) error {
 		return again(func() error {
 			f.cursor.Place = nil
 			return w.writeCursor(ctx, op, f)
 		}, func() error { return w.readCursor(ctx, op, f) })
-	})
+	}))
 }
 
 // Skip makes a sink skip all waiting entries.
@@ -165,7 +194,7 @@ func Skip(ctx context.Context, v *core.Vault, name string) error {
 	if _, _, err := sinkOf(ctx, v, name); err != nil {
 		return err
 	}
-	return eachCursor(ctx, v, name, func(op *core.Op, w *worker, f *follower) error {
+	return outcome(eachCursor(ctx, v, name, func(op *core.Op, w *worker, f *follower) error {
 		return again(func() error {
 			_, end, err := v.Store.FollowLogs(ctx, storage.LogFollowing{Tenant: f.tenant, Limit: 1})
 			if err != nil {
@@ -174,7 +203,7 @@ func Skip(ctx context.Context, v *core.Vault, name string) error {
 			f.cursor.Place = end
 			return w.writeCursor(ctx, op, f)
 		}, func() error { return w.readCursor(ctx, op, f) })
-	})
+	}))
 }
 
 // again retries a change of a cursor if a node has moved the cursor since it was

@@ -362,7 +362,7 @@ func (refusal) Refused() bool { return true }
 
 // A batch with a refused entry is halved until the entry is alone. The entry is
 // counted, logged by its id, and skipped.
-func TestRefusedEntriesArePassedOver(t *testing.T) {
+func TestRefusedEntriesAreSkipped(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, w *world) {
 		w.fill(t, 600)

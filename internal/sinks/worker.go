@@ -98,17 +98,21 @@ func (w *worker) sendAll(ctx context.Context) error {
 	for _, f := range w.followers {
 		f.next = time.Time{}
 	}
+	var unreadable error
 	for more := true; more; {
 		var err error
-		if more, err = w.passHeld(ctx); err != nil {
+		more, err = w.passHeld(ctx)
+		if err != nil && !core.Unreadable(err) {
 			return err
 		}
+		unreadable = errors.Join(unreadable, err)
 	}
-	return nil
+	return unreadable
 }
 
 // pass gives a turn to each tenant whose log may have grown. It reports whether
-// more entries wait.
+// more entries wait. A tenant whose rows cannot be read does not stop the others;
+// its error is returned in the end.
 func (w *worker) pass(ctx context.Context) (more bool, err error) {
 	w.passing.Lock()
 	defer w.passing.Unlock()
@@ -124,7 +128,7 @@ func (w *worker) passHeld(ctx context.Context) (more bool, err error) {
 		return false, w.fail(uuid.UUID{}, err)
 	}
 	defer w.measure()
-	var refuses error
+	var refuses, unreadable error
 	for _, f := range w.due() {
 		again, err := w.turn(ctx, f)
 		switch {
@@ -135,6 +139,9 @@ func (w *worker) passHeld(ctx context.Context) (more bool, err error) {
 			f.next = w.now().Add(tick)
 		case errors.Is(err, fault.ErrNotFound):
 			delete(w.followers, f.tenant) // the tenant is being deleted
+		case core.Unreadable(err):
+			w.count(uuid.UUID(f.tenant), err)
+			f.next, unreadable = w.now().Add(longestRetry), errors.Join(unreadable, err)
 		case err != nil:
 			return false, w.fail(uuid.UUID(f.tenant), err)
 		}
@@ -146,7 +153,7 @@ func (w *worker) passHeld(ctx context.Context) (more bool, err error) {
 	if err := w.sendNotes(ctx); err != nil && !errors.Is(err, errLost) {
 		return false, w.fail(uuid.UUID{}, err)
 	}
-	return more, nil
+	return more, unreadable
 }
 
 // errRefusesAll means that the destination refuses every entry.
@@ -199,6 +206,12 @@ func (w *worker) fail(tenant uuid.UUID, err error) error {
 		pause = max(pause, min(asks.RetryAfter(), longestAsked))
 	}
 	w.notBefore = w.now().Add(pause)
+	w.count(tenant, err)
+	return err
+}
+
+// count counts a failure, which may concern a tenant.
+func (w *worker) count(tenant uuid.UUID, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.health.Failures++
@@ -209,7 +222,6 @@ func (w *worker) fail(tenant uuid.UUID, err error) error {
 		}
 		w.health.Failed[tenant]++
 	}
-	return err
 }
 
 // listTenants adds followers for new tenants.

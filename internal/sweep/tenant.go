@@ -35,13 +35,13 @@ func DeleteTenant(ctx context.Context, v *core.Vault, l *ledger.Ledger, id uuid.
 }
 
 // recordDeletion records the end of a tenant's log in the vault's tree.
-// Tampering with a log does not prevent the deletion of its tenant.
+// Tampering with the keys or the log of a tenant does not prevent its deletion.
 func recordDeletion(ctx context.Context, v *core.Vault, l *ledger.Ledger, id uuid.UUID) error {
-	if _, err := v.Tenants.Reload(ctx, id); err != nil {
-		return err
+	_, err := v.Tenants.Reload(ctx, id)
+	if err == nil {
+		err = l.DeleteTenant(ctx, id)
 	}
-	err := l.DeleteTenant(ctx, id)
-	if errors.Is(err, ledger.ErrTampered) || errors.Is(err, ledger.ErrSuspended) {
+	if core.Unreadable(err) || errors.Is(err, ledger.ErrTampered) || errors.Is(err, ledger.ErrSuspended) {
 		v.Logger.ErrorContext(ctx, "the end of a deleted tenant's log is not recorded", "tenant_id", id, "error", err)
 		return nil
 	}

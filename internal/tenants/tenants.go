@@ -171,12 +171,20 @@ func All(ctx context.Context, v *core.Vault) iter.Seq2[*core.Tenant, error] {
 }
 
 // listed iterates over the tenants of records. It skips tenants that were
-// deleted after the records were read.
+// deleted after the records were read. A tenant that cannot be opened is shown as
+// unreadable, so that it does not hide the others.
 func listed(ctx context.Context, v *core.Vault, recs []storage.Record) iter.Seq2[*core.Tenant, error] {
 	return func(yield func(*core.Tenant, error) bool) {
 		for i := range recs {
 			state, err := v.Tenants.Get(ctx, uuid.UUID(recs[i].Tenant))
 			if errors.Is(err, fault.ErrNotFound) {
+				continue
+			}
+			if core.Unreadable(err) {
+				bad := core.Tenant{ID: uuid.UUID(recs[i].Tenant), CreatedAt: recs[i].CreatedAt, Unreadable: true}
+				if !yield(&bad, nil) {
+					return
+				}
 				continue
 			}
 			if err != nil {

@@ -259,9 +259,8 @@ type tenantSet struct {
 	storage.ContainerSet
 }
 
-// form is everything that determines the text of a group's statements: its
-// kinds of rows, whether it is uniform, whether its tokens are bare, and
-// whether each part is a separate statement.
+// form determines the text of a group's statements. It holds the kinds of rows,
+// and whether the group is uniform, has bare tokens, or is written in steps.
 type form struct{ tokens, hashes, claims, holds, uniform, special, inSteps bool }
 
 func (g *group) form() form {

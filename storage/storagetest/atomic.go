@@ -50,7 +50,7 @@ func wholeChange(w *world) {
 	logs, _ := w.logs(storage.LogFilter{Tenant: tenant, Limit: 10})
 	w.same("logs", logs, []storage.Log{e.log, old.log})
 	if jobs := w.lease(tenant, owner, 10); len(jobs) != 1 || jobs[0].ID != e.job.ID {
-		w.Errorf("got %d jobs, want the new one alone", len(jobs))
+		w.Errorf("got %d jobs, want only the new job", len(jobs))
 	}
 }
 

@@ -135,7 +135,7 @@ func recordIDTaken(w *world) {
 	again.ID = taken.ID
 	w.refused(&storage.Change{Tenant: tenant, InsertRecords: []storage.Record{fresh, again}}, storage.KeyTaken, 1)
 	if _, n := w.records(storage.RecordFilter{Tenant: tenant, Limit: 10}); n != 2 {
-		w.Errorf("got %d records, want the 2 from before", n)
+		w.Errorf("got %d records, want the 2 earlier records", n)
 	}
 	w.same("lookup of a refused record", w.lookup(fresh.Key), (*storage.Record)(nil))
 }
@@ -158,7 +158,7 @@ func recordKeyTaken(w *world) {
 	two.AltKey = one.Key
 	w.refused(&storage.Change{Tenant: b, InsertRecords: []storage.Record{one, two}}, storage.KeyTaken, 0, 1)
 	if _, n := w.records(storage.RecordFilter{Limit: 10}); n != 1 {
-		w.Errorf("got %d records, want the one from before", n)
+		w.Errorf("got %d records, want the earlier record", n)
 	}
 	w.same("name of the record that has the key", w.lookup(taken.Key).Name, "taken")
 }

@@ -255,7 +255,7 @@ func jobDelete(w *world) {
 	w.write(&storage.Change{Tenant: tenant, DeleteJobs: []storage.JobDelete{{Owner: owner, ID: first.ID}}})
 	rows := w.sealed(tenant, storage.SealedJobs, 99, 10)
 	if len(rows) != 1 || rows[0].Key != jobKey(second.ID) {
-		w.Errorf("got %d jobs, want the one that was not deleted", len(rows))
+		w.Errorf("got %d jobs, want the job that was not deleted", len(rows))
 	}
 }
 

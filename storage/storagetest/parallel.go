@@ -30,7 +30,7 @@ func parallelRules() []rule {
 const writers = 24
 
 // raceOf lets many writers on several nodes write conflicting changes, and
-// returns the one that succeeded.
+// returns the index of the change that succeeded.
 func (w *world) raceOf(kind storage.ConflictKind, change func(i int) *storage.Change) int {
 	w.Helper()
 	nodes := w.nodes()
@@ -85,7 +85,7 @@ func raceForID(w *world) {
 	w.hasTokens(tenant, tokens[winner])
 	logs, total := w.logs(storage.LogFilter{Tenant: tenant, Limit: writers})
 	if total != 1 || len(logs) != 1 || logs[0].EntityID != fmt.Sprint(winner) {
-		w.Errorf("got %d log entries, want the winner's alone", total)
+		w.Errorf("got %d log entries, want only the winner's", total)
 	}
 }
 
@@ -316,7 +316,7 @@ func readersDuringWrites(w *world) {
 				return err
 			}
 			if len(page) != 2 || total != 2 || page[0].Rev != page[1].Rev || page[0].Set != page[1].Set {
-				return fmt.Errorf("a reader found a change half done: %d tokens, total %d", len(page), total)
+				return fmt.Errorf("a reader found half of a change: %d tokens, total %d", len(page), total)
 			}
 		}
 		return nil

@@ -84,7 +84,7 @@ func readNothing(w *world, s storage.ReadLogger) {
 		}
 	}
 	if _, err := s.ReadToken(w.Context(), w.reading(tenant, live.ID)); err != nil {
-		w.Errorf("one that has not expired: %v", err)
+		w.Errorf("a token that has not expired: %v", err)
 	}
 	for t, want := range map[storage.ID]int{tenant: 1, other: 0} {
 		if logs, _ := w.logs(storage.LogFilter{Tenant: t, Limit: 10}); len(logs) != want {
@@ -107,7 +107,7 @@ func readLarge(w *world, s storage.ReadLogger) {
 			w.Fatalf("%d bytes: %v", size, err)
 		}
 		if got.Body == nil || !bytes.Equal(got.Body, token.Body) {
-			w.Errorf("a body of %d bytes comes back as another, of %d", size, len(got.Body))
+			w.Errorf("a body of %d bytes came back different, with %d bytes", size, len(got.Body))
 		}
 		got.Body, token.Body = nil, nil // comparing them would take long
 		w.same("token", got, asRead(tenant, token))

@@ -58,7 +58,7 @@ func (w *txWorld) txStorage() storage.TxStorage {
 	w.Helper()
 	s, ok := w.store.(storage.TxStorage)
 	if !ok {
-		w.Fatal("the storage is no storage.TxStorage")
+		w.Fatal("the storage does not implement storage.TxStorage")
 	}
 	return s
 }
@@ -109,7 +109,7 @@ func txCommit(w *txWorld) {
 	w.commit(tx)
 	got := w.state(tenant)
 	if got.rows() == 0 {
-		w.Error("nothing is there after the commit")
+		w.Error("the commit stored nothing")
 	}
 	w.hasTokens(tenant, e.insert(tenant).InsertTokens...)
 }
@@ -321,7 +321,7 @@ func txOther(w *txWorld) {
 			w.Errorf("%s: got %v, want ErrOtherDatabase", name, err)
 		}
 		if _, err := tx.ExecContext(w.Context(), "SELECT 1"); err != nil {
-			w.Errorf("%s: the transaction is of no use any more: %v", name, err)
+			w.Errorf("%s: the transaction is no longer usable: %v", name, err)
 		}
 		w.rollback(tx)
 	}

@@ -12,9 +12,9 @@ import (
 // TxBackend tells the suite how to create and open databases that an
 // application shares.
 type TxBackend struct {
-	// New creates an empty database, like the New of [Backend]. It returns a
-	// function that opens the database, and one that begins transactions of the
-	// application on it. They can write, and wait for each other.
+	// New creates an empty database, like the New of [Backend]. It returns
+	// functions that open the database and begin the application's transactions
+	// on it. These transactions can write, and wait for each other.
 	New func(tb testing.TB) (Opener, Begin)
 
 	// Others begins transactions on databases that New has not created: one

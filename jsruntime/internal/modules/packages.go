@@ -157,7 +157,7 @@ func (p *Store) find(from, name string) string {
 	return unit
 }
 
-// get returns units, and builds those that were not requested before. A worker
+// get returns units, and builds each at its first request. A worker
 // could request anything, but only files in packages are units.
 func (p *Store) get(names ...string) []*built {
 	p.building.Lock()

@@ -367,7 +367,7 @@ func (r *regexps) test(this goja.Value, args []goja.Value) goja.Value {
 	return r.c.VM.ToValue(!goja.IsNull(r.callExec(o, exec, text)))
 }
 
-// callExec calls a method exec, or our own if there is none.
+// callExec calls the object's method exec, or our own without such a method.
 func (r *regexps) callExec(o *goja.Object, exec goja.Value, text goja.String) goja.Value {
 	f, ok := goja.AssertFunction(exec)
 	if !ok {

@@ -19,7 +19,7 @@ const (
 )
 
 // gates admit runs, with separate places for each depth. A run waits only for
-// places of its own depth, and no run needs a place further out to finish. So
+// places of the same depth, and no run needs a place further out to finish. So
 // runs that wait for each other cannot deadlock.
 type gates [maxNested]*gate
 

@@ -79,7 +79,7 @@ func TestGateQueueBound(t *testing.T) {
 
 // Runs caused by strangers leave half of the tenant's places and half of its
 // queue to the tenant's own runs.
-func TestStrangersLeavePlacesForTheTenant(t *testing.T) {
+func TestAnonymousCallsLeavePlacesForTheTenant(t *testing.T) {
 	t.Parallel()
 	g := Options{Workers: 8, TenantWorkers: 4, Queue: 8}.gates()[0]
 	stranger, owner := visitor{"a", true}, visitor{"a", false}

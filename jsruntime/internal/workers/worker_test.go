@@ -43,7 +43,7 @@ func (p testParent) send(kind byte, id uint32, parts ...[]byte) {
 }
 
 // TestLateStopDoesNotEndTheNextRun sends the stop of a run that has ended while the next one is in
-// progress. A run ends only with the stop of its own number. The worker
+// progress. A stop ends only the run with its number. The worker
 // requests a source once if it was not sent.
 func TestLateStopDoesNotEndTheNextRun(t *testing.T) {
 	t.Parallel()

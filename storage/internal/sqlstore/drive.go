@@ -63,8 +63,15 @@ func (s *Store) driver(ctx context.Context, tenant storage.ID, cond storage.Cond
 		}
 		d, ok, err := s.tokenDriver(tenant, cond)
 		d.unordered = true
+		d.parts[0].text += ` ORDER BY f.id` // only the index of ids has this order
 		return d, ok, err
-	case storage.FingerprintIs, storage.IDIn:
+	case storage.IDIn:
+		if s.dialect.Lateral && len(cond) > 0 {
+			found := s.tokensByID(tenant, cond)
+			return driver{exact: true, parts: []clause{{`SELECT t.ord FROM ` + found.text, found.args}}}, true, nil
+		}
+		return s.tokenDriver(tenant, cond)
+	case storage.FingerprintIs:
 		return s.tokenDriver(tenant, cond)
 	case storage.Or:
 		return s.unionDriver(ctx, tenant, cond)

@@ -88,13 +88,20 @@ func (s *Store) pageOf(ctx context.Context, lists []*tokenList, f storage.TokenF
 	if err != nil {
 		return nil, err
 	}
-	query := `SELECT ` + tokenColumns + ` FROM (` + ords.text + `) p CROSS JOIN vault_tokens t
-		WHERE t.tenant_id = ? AND t.ord = p.o AND ` + where.text + ` ORDER BY p.o ` + order(&f)
+	where = where.hidden()
+	tenant := s.dialect.ID(f.Tenant)
+	token := clause{`vault_tokens t WHERE t.tenant_id = ? AND t.ord = p.o`, []any{tenant}}
+	if s.dialect.Lateral {
+		token = s.tokenAt("p.o", tenant)
+		token.text = `LATERAL (SELECT *` + token.text + `) t WHERE t.ord = p.o`
+	}
+	query := `SELECT ` + tokenColumns + ` FROM (` + ords.text + `) p CROSS JOIN ` + token.text + `
+		AND ` + where.text + ` ORDER BY p.o ` + order(&f)
 	store := s
 	if len(lists) == 1 {
 		store = lists[0].store
 	}
-	page, err := store.tokens(ctx, nil, f.Tenant, f.MaxBytes, query, slices.Concat(ords.args, []any{s.dialect.ID(f.Tenant)}, where.args))
+	page, err := store.tokens(ctx, nil, f.Tenant, f.MaxBytes, query, slices.Concat(ords.args, token.args, where.args))
 	if backwards {
 		slices.Reverse(page)
 	}

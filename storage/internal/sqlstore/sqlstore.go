@@ -116,6 +116,11 @@ type Dialect struct {
 	// another tenant, the result is discarded.
 	CheckTenantLast bool
 
+	// Lateral means that the database has LATERAL and unnest. Its planner may
+	// choose a wrong index to find a token by its key. In then has a single
+	// argument, an array.
+	Lateral bool
+
 	// Distributed means that rows are stored by tenant on different servers. A
 	// statement for one tenant is cheap, and a statement for all tenants must
 	// be simple.

@@ -222,15 +222,29 @@ func (l *tokenList) driven(part clause, deep bool, bound clause) clause {
 	if deep && inSets && len(others) == 0 {
 		conditions = append(conditions, l.live("d", true))
 	} else {
-		token := []clause{{"t.tenant_id = ? AND t.ord = d.ord", []any{l.tenant}}, l.on("t", others), l.live("t", deep)}
+		token := []clause{{text: "t.ord = d.ord"}, l.on("t", others), l.live("t", deep)}
 		if !inSets {
 			token = append(token, l.setsOnTokens)
 		}
-		is := join(token, " AND ")
-		conditions = append(conditions, clause{`COALESCE((SELECT 1 FROM vault_tokens t WHERE ` + is.text + `), 0) = 1`, is.args})
+		is, at := join(token, " AND "), l.store.tokenAt("d.ord", l.tenant)
+		conditions = append(conditions, clause{`(SELECT CASE WHEN ` + is.text + ` THEN 1 END` + at.text + `)`, slices.Concat(is.args, at.args)}.some())
 	}
 	where := join(conditions, " AND ")
 	return clause{`SELECT d.ord AS o FROM (` + part.text + `) d WHERE ` + where.text, slices.Concat(part.args, where.args)}
+}
+
+// tokenAt selects from the tenant's token t with an ord. On PostgreSQL it may
+// select the next token instead, so the caller compares the ords.
+//
+// vault_tokens has several indexes that start with the tenant. If ANALYZE has
+// not seen a tenant, PostgreSQL expects no rows and finds all these indexes
+// equally cheap, so it may look for an ord in the wrong one. Only the primary
+// key has the tokens in the order of ords.
+func (s *Store) tokenAt(ord string, tenant any) clause {
+	if s.dialect.Lateral {
+		return clause{` FROM vault_tokens t WHERE t.tenant_id = ? AND t.ord >= ` + ord + ` ORDER BY t.ord LIMIT 1`, []any{tenant}}
+	}
+	return clause{` FROM vault_tokens t WHERE t.tenant_id = ? AND t.ord = ` + ord, []any{tenant}}
 }
 
 // scanned reads the tokens that match the conditions.
@@ -312,8 +326,8 @@ func (l *tokenList) total(ctx context.Context) (int, error) {
 	if err != nil || some == 0 {
 		return n, err
 	}
-	return l.store.count(ctx, `SELECT (`+counted+`) - (SELECT count(*)`+expired+` AND `+l.setsOnTokens.text+`)`,
-		append(args, l.setsOnTokens.args...)...)
+	inSets := l.setsOnTokens.hidden()
+	return l.store.count(ctx, `SELECT (`+counted+`) - (SELECT count(*)`+expired+` AND `+inSets.text+`)`, append(args, inSets.args...)...)
 }
 
 // count counts the tokens within a bound on their ords, row by row.
@@ -326,6 +340,11 @@ func (l *tokenList) count(ctx context.Context, bound clause) (int, error) {
 	each := 0
 	if overlap && len(parts) > 1 {
 		each = most // so that no more rows are compared than could count
+	}
+	if l.drive == nil || !l.drive.unordered {
+		for i := range parts {
+			parts[i].text += ` ORDER BY o ` + order(&l.filter)
+		}
 	}
 	query := all(parts, each, overlap)
 	return l.store.count(ctx, `SELECT count(*) FROM (SELECT * FROM (`+query.text+`) f LIMIT ?) c`, append(query.args, most)...)

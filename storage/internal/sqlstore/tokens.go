@@ -58,14 +58,26 @@ func (s *Store) Tokens(ctx context.Context, tenant storage.ID, ids []string) ([]
 	}
 	found := make([]storage.Token, 0, len(ids))
 	for chunk := range chunks(distinct(ids), idsAtOnce) {
-		in, args := s.dialect.In("t.id", anys(chunk))
-		query := `SELECT ` + tokenColumns + ` FROM vault_tokens t WHERE t.tenant_id = ? AND ` + in
+		from := s.tokensByID(tenant, chunk)
 		var err error
-		if found, err = s.tokens(ctx, found, tenant, 0, query, append([]any{s.dialect.ID(tenant)}, args...)); err != nil {
+		if found, err = s.tokens(ctx, found, tenant, 0, `SELECT `+tokenColumns+` FROM `+from.text, from.args); err != nil {
 			return nil, err
 		}
 	}
 	return found, nil
+}
+
+// tokensByID returns the tokens t with these ids, of which there is at least
+// one. See [Store.tokenAt] for the reason to look for each of them in the
+// order of an index.
+func (s *Store) tokensByID(tenant storage.ID, ids []string) clause {
+	in, args := s.dialect.In("t.id", anys(distinct(ids)))
+	if !s.dialect.Lateral {
+		return clause{`vault_tokens t WHERE t.tenant_id = ? AND ` + in, append([]any{s.dialect.ID(tenant)}, args...)}
+	}
+	return clause{`unnest(?::text[]) AS w(id) CROSS JOIN LATERAL (
+		SELECT * FROM vault_tokens k WHERE k.tenant_id = ? AND k.id >= w.id ORDER BY k.id LIMIT 1) t WHERE t.id = w.id`,
+		append(args, s.dialect.ID(tenant))}
 }
 
 func (s *Store) token(ctx context.Context, tenant storage.ID, id string) ([]storage.Token, error) {

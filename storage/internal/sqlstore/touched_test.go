@@ -68,6 +68,9 @@ func loader(n int, pairs ...string) *strings.Replacer {
 	})...)
 }
 
+// loaded are the tables that loading fills.
+var loaded = []string{"vault_tokens", "vault_token_hashes", "vault_token_counts", "vault_logs", "vault_log_counts"}
+
 func setOf(i int) (set storage.Hash) {
 	set[0], set[15] = 0x5e, byte(i)
 	return set
@@ -159,6 +162,15 @@ type shelf struct {
 	work func(t *testing.T, q recorded) int
 	// each is the work allowed for each row that must be touched.
 	each int
+	// knowing has the statistics that the database plans with, one after the
+	// other.
+	knowing []knowing
+}
+
+// knowing is a state of the statistics of a database.
+type knowing struct {
+	name string
+	set  func()
 }
 
 func newShelf(t *testing.T, connector sqldriver.Connector, name, migrations string, d Dialect, load func(*sqlx.DB)) *shelf {
@@ -206,6 +218,7 @@ func sqliteShelf(t *testing.T, tokens int) *shelf {
 			db.MustExec(to.Replace(to.Replace(statement)))
 		}
 	})
+	s.knowing = []knowing{{"as usual", func() {}}}
 	s.each, s.work = 70, func(t *testing.T, q recorded) int { t.Helper(); return sqliteSteps(t, path, q) }
 	return s
 }
@@ -259,7 +272,7 @@ func sqliteSteps(t *testing.T, path string, q recorded) int {
 
 func postgresShelf(t *testing.T, tokens int) *shelf {
 	t.Helper()
-	connector, err := pq.NewConnector(pgtest.URL(t) + "&enable_seqscan=off") // as the backend does
+	connector, err := pq.NewConnector(pgtest.URL(t) + "&enable_seqscan=off&enable_bitmapscan=off") // as the backend does
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -267,15 +280,34 @@ func postgresShelf(t *testing.T, tokens int) *shelf {
 		"$blob('$most')", `decode('$most', 'hex')`, "$blob(h.hash)", "decode(h.hash, 'hex')", "$blob($hex(i))", "decode(lpad(to_hex(i), 64, '0'), 'hex')",
 		"$ord", fmt.Sprintf("decode(lpad(to_hex(%d + i), 12, '0') || '70008' || lpad(to_hex(i), 15, '0'), 'hex')", loadedFrom.UnixMilli()),
 		"$set", "decode('5e' || lpad(to_hex(i % 10), 30, '0'), 'hex')", "$series", "generate_series(0::bigint, $n - 1) AS s(i)", "$ranges", "", "$minmax", "")
-	d := Dialect{Prepared: true, PreparedLists: true, Conns: 2, ID: func(id storage.ID) any { return id[:] }, In: postgresIn}
+	d := Dialect{Prepared: true, PreparedLists: true, Lateral: true, Conns: 2, ID: func(id storage.ID) any { return id[:] }, In: postgresIn}
 	s := newShelf(t, connector, "postgres", "../../postgres/migrations", d, func(db *sqlx.DB) {
-		for _, statement := range append(slices.Clone(loading),
-			"VACUUM ANALYZE vault_tokens, vault_token_hashes, vault_token_counts, vault_logs, vault_log_counts") {
+		for _, table := range loaded {
+			db.MustExec("ALTER TABLE " + table + " SET (autovacuum_enabled = false)")
+		}
+		for _, statement := range loading {
 			db.MustExec(to.Replace(to.Replace(statement)))
 		}
 	})
 	db := sqlx.NewDb(sql.OpenDB(connector), "postgres")
 	t.Cleanup(func() { _ = db.Close() })
+	all := strings.Join(loaded, ", ")
+	move := func(from, to string) {
+		for _, table := range loaded {
+			db.MustExec(fmt.Sprintf(`UPDATE %s SET tenant_id = '\x%s' WHERE tenant_id = '\x%s'`, table, to, from))
+		}
+	}
+	s.knowing = []knowing{
+		{"never analyzed", func() {}},
+		{"not vacuumed", func() { db.MustExec("ANALYZE " + all) }}, // so that reading only an index seems expensive
+		{"analyzed", func() { db.MustExec("VACUUM ANALYZE " + all) }},
+		{"analyzed before the tenant came", func() {
+			tenant := fmt.Sprintf("%x", someTenant[:])
+			move(tenant, "02")
+			db.MustExec("ANALYZE " + all)
+			move("02", tenant)
+		}},
+	}
 	s.each, s.work = 8, func(t *testing.T, q recorded) int { t.Helper(); return postgresRows(t, db, q) }
 	return s
 }

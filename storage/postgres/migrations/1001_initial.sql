@@ -1,8 +1,8 @@
--- Every key starts with the tenant. Ids and hashes are bytea, so that they
--- travel as they are; times are microseconds since 1970; NULL means absent.
+-- Every key starts with the tenant. Ids and hashes are bytea, so that they need
+-- no conversion. Times are microseconds since 1970. NULL means absent.
 
--- The migrations that have run. All rows have the same vault_id, by which one
--- database is told from another, and by which this table is known as the vault's.
+-- The migrations that have run. All rows have the same vault_id. It identifies
+-- the database, and shows that this table belongs to a vault.
 CREATE TABLE vault_migrations (
 	version  bigint NOT NULL PRIMARY KEY,
 	vault_id bytea  NOT NULL
@@ -48,9 +48,9 @@ CREATE TABLE vault_token_hashes (
 	PRIMARY KEY (tenant_id, hash, ord)
 );
 
--- A set has one row, under shard 0. A transaction of the application that needs
--- a new one adds a row under a shard of its own, so that nobody waits for it; a
--- sweep folds those in.
+-- A set has one row, with shard 0. A transaction of the application that needs a
+-- new set adds a row with a separate shard, so that nobody waits for it. A sweep
+-- merges these rows.
 CREATE TABLE vault_container_sets (
 	tenant_id  bytea  NOT NULL,
 	set_id     bytea  NOT NULL,
@@ -60,10 +60,10 @@ CREATE TABLE vault_container_sets (
 );
 CREATE INDEX vault_container_sets_apart ON vault_container_sets (tenant_id) WHERE shard < 0;
 
--- A count is the sum over its shards; several, so that concurrent writers do
--- not wait for one row. Half-filled pages keep its updates inside the page. A
--- transaction of the application adds rows under negative shards of its own, which
--- a sweep folds in.
+-- A count is the sum over its shards. There are several, so that concurrent
+-- writers do not wait for one row. Half-filled pages keep updates inside the page.
+-- A transaction of the application adds rows with separate negative shards, and a
+-- sweep merges them.
 CREATE TABLE vault_token_counts (
 	tenant_id bytea  NOT NULL,
 	set_id    bytea  NOT NULL,
@@ -84,7 +84,7 @@ CREATE TABLE vault_logs (
 	entity_id   text   COLLATE "C" NOT NULL,
 	operation   text   COLLATE "C" NOT NULL,
 	message     text   COLLATE "C" NOT NULL,
-	actor_name  text   COLLATE "C", -- what the embedding program calls a user that acted
+	actor_name  text   COLLATE "C", -- the embedding program's name for the acting user
 	PRIMARY KEY (tenant_id, id)
 );
 CREATE INDEX vault_logs_entity ON vault_logs (tenant_id, entity_id, id);
@@ -104,13 +104,13 @@ CREATE TABLE vault_records (
 	rev         bigint NOT NULL,
 	PRIMARY KEY (tenant_id, kind, id)
 );
--- What lists of one kind over all tenants are read from: of tenants, and, at
--- each sweep, of those whose deletion is not done.
+-- This index serves lists of one kind over all tenants: the list of tenants, and
+-- at each sweep the list of tenants whose deletion is not finished.
 CREATE INDEX vault_records_kind ON vault_records (kind, id, tenant_id);
 CREATE INDEX vault_records_expiry ON vault_records (expires_at) WHERE expires_at IS NOT NULL;
 
--- The one table whose key is not under a tenant: it is asked which tenant a
--- key belongs to.
+-- This is the only table whose key does not start with the tenant, because it
+-- maps a key to its tenant.
 CREATE TABLE vault_lookups (
 	hash      bytea NOT NULL PRIMARY KEY,
 	tenant_id bytea NOT NULL,
@@ -131,7 +131,7 @@ CREATE TABLE vault_claims (
 );
 CREATE INDEX vault_claims_expiry ON vault_claims (expires_at) WHERE expires_at IS NOT NULL;
 
--- Leasing a job updates it, and half-filled pages keep that inside the page.
+-- Leasing a job updates its row. Half-filled pages keep the update inside the page.
 CREATE TABLE vault_jobs (
 	tenant_id   bytea   NOT NULL,
 	id          bytea   NOT NULL,
@@ -146,5 +146,5 @@ CREATE TABLE vault_jobs (
 	PRIMARY KEY (tenant_id, id)
 ) WITH (fillfactor = 50);
 CREATE INDEX vault_jobs_due ON vault_jobs (tenant_id, run_at, id) WHERE NOT dead;
--- What a sweep finds dead jobs by.
+-- A sweep uses this index to find dead jobs.
 CREATE INDEX vault_jobs_dead ON vault_jobs (run_at) WHERE dead;

@@ -1,7 +1,7 @@
--- How many log entries there are, by type and day of created_at. A statement that
--- enters something does not add to it: the entries of transactions from the mark of
--- the tenant on are counted when they are listed, until they are added here, many
--- at a time. Entries without a number are all counted here.
+-- The number of log entries by type and day of created_at. A write does not update
+-- these counts. A list counts the entries of transactions after the tenant's mark
+-- itself. Later these entries are added here, many at a time. All entries without
+-- a transaction number are counted here.
 INSERT INTO vault_migrations (version, vault_id) SELECT 1003, vault_id FROM vault_migrations WHERE version = 1001;
 
 CREATE TABLE vault_log_counts (

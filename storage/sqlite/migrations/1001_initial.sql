@@ -1,9 +1,9 @@
--- Ids are 16 bytes, times are unix microseconds, and what is absent is NULL.
--- Every key starts with the tenant, but for the one of vault_lookups, which is asked
--- before the tenant is known.
+-- Ids have 16 bytes, times are microseconds since 1970, and NULL means absent.
+-- Every key starts with the tenant, except in vault_lookups, which is read before
+-- the tenant is known.
 
--- The migrations that have run. All rows have the same vault_id, by which one
--- database is told from another, and by which this table is known as the vault's.
+-- The migrations that have run. All rows have the same vault_id. It identifies
+-- the database, and shows that this table belongs to a vault.
 CREATE TABLE vault_migrations (
 	version  INTEGER NOT NULL PRIMARY KEY,
 	vault_id BLOB    NOT NULL
@@ -48,8 +48,8 @@ CREATE TABLE vault_token_hashes (
 	PRIMARY KEY (tenant_id, hash, ord)
 ) STRICT, WITHOUT ROWID;
 
--- How many tokens there are, by set and type. There is one writer at a time, so
--- one shard is enough.
+-- The number of tokens by set and type. SQLite has one writer at a time, so one
+-- shard is enough.
 CREATE TABLE vault_token_counts (
 	tenant_id BLOB    NOT NULL,
 	set_id    BLOB    NOT NULL,
@@ -66,8 +66,8 @@ CREATE TABLE vault_container_sets (
 	PRIMARY KEY (tenant_id, set_id)
 ) STRICT, WITHOUT ROWID;
 
--- The key leads to the entries of one type in their order. A list of all types
--- merges those that vault_log_counts knows, which saves an index over all of them.
+-- The key orders the entries of one type. A list of all types merges the lists of
+-- the types in vault_log_counts, which saves an index over all entries.
 CREATE TABLE vault_logs (
 	tenant_id   BLOB    NOT NULL,
 	entity_type TEXT    NOT NULL,
@@ -83,8 +83,8 @@ CREATE TABLE vault_logs (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX vault_logs_entity ON vault_logs (tenant_id, entity_id, id);
 
--- How many entries there are, by type and day of created_at, and between which
--- ids those are.
+-- The number of log entries by type and day of created_at, with their first and
+-- last id.
 CREATE TABLE vault_log_counts (
 	tenant_id   BLOB    NOT NULL,
 	entity_type TEXT    NOT NULL,
@@ -149,12 +149,12 @@ CREATE TABLE vault_jobs (
 ) STRICT;
 CREATE INDEX vault_jobs_due ON vault_jobs (tenant_id, run_at, lease_until) WHERE NOT dead;
 
--- What a sweep finds dead jobs by.
+-- A sweep uses this index to find dead jobs.
 CREATE INDEX vault_jobs_dead ON vault_jobs (run_at) WHERE dead;
 
--- What the planner would not guess: an entity has few entries, a tenant has many.
+-- Statistics for the planner: an entity has few entries, a tenant has many.
 ANALYZE sqlite_schema;
 INSERT INTO sqlite_stat1 (tbl, idx, stat) VALUES
 	('vault_logs', 'vault_logs', '1000000 100000 20000 1'),
 	('vault_logs', 'vault_logs_entity', '1000000 100000 10 1');
-ANALYZE sqlite_schema; -- makes this connection read them
+ANALYZE sqlite_schema; -- loads the statistics into this connection

@@ -21,10 +21,10 @@ func appCommands() []*command {
 	return []*command{
 		{
 			name: "app create", reach: bothWays, summary: "create an application, and print its API key",
-			about: `The key is printed once and kept nowhere. A public application may hold
-				token:create and token:update, a private one all permissions on tokens, and a
-				management application all others. --rules names a file with a JSON array of
-				access rules.`,
+			about: `The key is printed once and not stored. A public application may hold
+				token:create and token:update, a private application all permissions on tokens,
+				and a management application all other permissions. --rules names a file with a
+				JSON array of access rules.`,
 			example: "tokenvault app create --name Checkout --type private --permission token:create,token:use --tenant Acme",
 			setup: func(f *flag.FlagSet) action {
 				p := &appFlags{}
@@ -61,8 +61,8 @@ func appCommands() []*command {
 		{
 			name: "app rotate-key", args: "ID|NAME", min: 1, max: 1, reach: bothWays, asks: true,
 			summary: "give an application a new API key",
-			about: `The old key stops working at once, and so do the sessions that it made or
-				authorized and the jobs that it queued. The new one is printed once.`,
+			about: `The old key stops working at once. So do the sessions that it created or
+				authorized and the jobs that it queued. The new key is printed once.`,
 			example: "tokenvault app rotate-key Checkout --tenant Acme",
 			setup:   func(*flag.FlagSet) action { return rotateAppKey },
 		},
@@ -127,7 +127,7 @@ func (p *appFlags) flags(f *flag.FlagSet) {
 func (p *appFlags) params(now time.Time) (vault.ApplicationParams, error) {
 	app := vault.ApplicationParams{Name: p.name, Type: vault.ApplicationType(p.typ)}
 	if p.name == "" || p.typ == "" {
-		return app, usagef("--name and --type are needed")
+		return app, usagef("--name and --type are required")
 	}
 	for _, word := range p.permissions {
 		app.Permissions = append(app.Permissions, vault.Permission(word))
@@ -235,7 +235,7 @@ func byName[T any](kind, name string, items iter.Seq2[*T, error], nameOf func(*T
 			return nil, err
 		case nameOf(item) != name:
 		case found != nil:
-			return nil, fmt.Errorf("several %ss have this name; name the one by its id", kind)
+			return nil, fmt.Errorf("several %ss have this name; use the id", kind)
 		default:
 			found = item
 		}
@@ -251,7 +251,7 @@ func rotateAppKey(c *call) error {
 	if err != nil {
 		return err
 	}
-	if err := c.confirm("The present key of " + printable(app.Name) + " stops working at once. Go on?"); err != nil {
+	if err := c.confirm("The current key of " + printable(app.Name) + " stops working at once. Continue?"); err != nil {
 		return err
 	}
 	if app, err = o.api.RegenerateKey(c.ctx, app.ID); err != nil {

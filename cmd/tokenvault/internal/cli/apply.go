@@ -37,20 +37,19 @@ const (
 	actionUnchanged = "unchanged"
 )
 
-const applyAbout = `Reads a file of YAML or JSON, or all such files of a folder, shows how what they
-	describe differs from what is there, asks, and then changes it. What is there
-	under the same name is changed, what is not is created, and nothing is deleted.
-	Applying the same files again changes nothing. --dry-run stops after the
-	differences.
+const applyAbout = `Reads a YAML or JSON file, or all such files of a folder, shows the differences
+	from the tenant, asks, and then applies them. An item with the same name is
+	changed, a missing item is created, and nothing is deleted. Applying the same
+	files again changes nothing. --dry-run stops after the differences.
 
-	A value of the configuration is a string, or {env: VARIABLE} for one that is
-	not to be in a file; values are never shown. application names an application
-	of the tenant by its name or id.
+	A value of the configuration is a string, or {env: VARIABLE} for a value that
+	must not be in a file. Values are never shown. application is the name or id of
+	an application of the tenant.
 	`
 
 func applyCommand(kind, about, example string, plan func(*call, vault.API, *manifest) (*planned, error)) *command {
 	return &command{
-		name: kind + " apply", reach: bothWays, asks: true, summary: "create or change what files describe",
+		name: kind + " apply", reach: bothWays, asks: true, summary: "create or change items from files",
 		about: applyAbout + about, example: example,
 		setup: func(f *flag.FlagSet) action {
 			path := f.String("f", "", "`file` or folder")
@@ -62,7 +61,7 @@ func applyCommand(kind, about, example string, plan func(*call, vault.API, *mani
 
 func apply(c *call, kind, path string, dry bool, plan func(*call, vault.API, *manifest) (*planned, error)) error {
 	if path == "" {
-		return usagef("say what to apply: -f with a file or a folder")
+		return usagef("-f with a file or a folder is required")
 	}
 	manifests, err := readManifests(path, kind)
 	if err != nil {
@@ -197,7 +196,7 @@ func (d *changes) configuration(before, after map[string]string) {
 		case !is:
 			d.diff = append(d.diff, "-"+label)
 		default:
-			d.diff = append(d.diff, "-"+label+": (the present value)", "+"+label+": (another value)")
+			d.diff = append(d.diff, "-"+label+": (current value)", "+"+label+": (new value)")
 		}
 	}
 }

@@ -20,7 +20,7 @@ func (c *call) confirm(question string) error {
 		return nil
 	}
 	if !c.canAsk() {
-		return usagef("tokenvault %s asks before it does this, and there is no terminal to ask on: give --yes", c.cmd.name)
+		return usagef("tokenvault %s needs a confirmation, and there is no terminal: use --yes", c.cmd.name)
 	}
 	if _, err := io.WriteString(c.Err, question+" [y/N] "); err != nil {
 		return err
@@ -78,5 +78,5 @@ func (c *call) confirmClear() error {
 	if _, shown := terminal.Columns(c.Out); !shown {
 		return nil
 	}
-	return c.confirm("This prints data in clear on the terminal. Go on?")
+	return c.confirm("This prints plaintext on the terminal. Continue?")
 }

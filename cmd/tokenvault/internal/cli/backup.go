@@ -17,10 +17,10 @@ import (
 
 func backupCommand() *command {
 	return &command{
-		name: "backup", args: "FILE", min: 1, max: 1, reach: inProcess, summary: "copy a SQLite database while it is used",
-		about: `Writes a consistent snapshot to a new file that only its owner can read. Like the
-			database it is sealed: keep the master key too, somewhere else. On PostgreSQL
-			use pg_dump.`,
+		name: "backup", args: "FILE", min: 1, max: 1, reach: inProcess, summary: "copy a SQLite database while it is in use",
+		about: `Writes a consistent snapshot to a new file that only its owner can read. The
+			snapshot is sealed like the database, so also keep the master key, in another
+			place. On PostgreSQL use pg_dump.`,
 		example: "tokenvault backup backup.db --db vault.db",
 		setup:   func(*flag.FlagSet) action { return backup },
 	}
@@ -28,11 +28,11 @@ func backupCommand() *command {
 
 func restoreCommand() *command {
 	return &command{
-		name: "restore", args: "FILE", min: 1, max: 1, reach: inProcess, asks: true, summary: "check a backup of a SQLite database, and put it in place",
-		about: `Checks a copy of the backup: that the file is whole, that the master key opens it,
-			and that a token of each tenant can be read. With --check that is all. Otherwise
-			it is then put at --db, where nothing may be yet. What was deleted since the
-			backup is back, and what was written since is gone.`,
+		name: "restore", args: "FILE", min: 1, max: 1, reach: inProcess, asks: true, summary: "check a backup of a SQLite database, and restore it",
+		about: `Checks a copy of the backup: the file must be intact, the master key must open
+			it, and a token of each tenant must be readable. With --check it stops there.
+			Otherwise it copies the backup to --db, which must not exist. Data that was
+			deleted after the backup is back, and later writes are lost.`,
 		example: "tokenvault restore backup.db --check --key-file vault.key\ntokenvault restore backup.db --db vault.db --key-file vault.key --yes",
 		setup: func(f *flag.FlagSet) action {
 			check := f.Bool("check", false, "only check the backup")
@@ -88,7 +88,7 @@ func restore(c *call, only bool) error {
 			return err
 		}
 		if _, err := os.Stat(c.target.Path); err == nil {
-			return fmt.Errorf("there is a database at %s; stop what uses it and move it away, with the files beside it that end in -wal and -shm", c.target.Path)
+			return fmt.Errorf("there is a database at %s; stop its servers and move it, with the files beside it that end in -wal and -shm", c.target.Path)
 		}
 	}
 	found, err := c.checkBackup(c.args[0])
@@ -97,9 +97,9 @@ func restore(c *call, only bool) error {
 	}
 	if only {
 		return c.say(map[string]any{"ok": true, "tenants": found.Tenants, "tokens": found.Tokens, "tokens_read": found.Read},
-			"The backup is whole: %s, %s, and %d read.", counted(found.Tenants, "tenant"), counted(found.Tokens, "token"), found.Read)
+			"The backup is intact: %s, %s, and %d read.", counted(found.Tenants, "tenant"), counted(found.Tokens, "token"), found.Read)
 	}
-	if err := c.confirm("Put the backup in place as the database of this vault?"); err != nil {
+	if err := c.confirm("Restore the backup as the database of this vault?"); err != nil {
 		return err
 	}
 	if err := copyFile(c.args[0], c.target.Path); err != nil {
@@ -152,7 +152,7 @@ func wholeFile(ctx context.Context, file string) error {
 	defer func() { _ = db.Close() }()
 	var says string
 	if err := db.QueryRowContext(ctx, "PRAGMA integrity_check(1)").Scan(&says); err != nil {
-		return fmt.Errorf("the file is not a whole SQLite database: %w", err)
+		return fmt.Errorf("the file is not an intact SQLite database: %w", err)
 	}
 	if says != "ok" {
 		return errors.New("the file is damaged: SQLite's integrity check fails")

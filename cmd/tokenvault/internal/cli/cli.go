@@ -111,7 +111,7 @@ func exitCode(err error) int {
 func (p *program) run(ctx context.Context, args []string) error {
 	if len(args) == 0 {
 		p.overview(p.Err)
-		return usagef("no command is given; the commands are above")
+		return usagef("no command is given; see the commands above")
 	}
 	switch args[0] {
 	case "-h", "-help", "--help", "help":
@@ -152,7 +152,7 @@ func find(args []string) (*command, []string, error) {
 	if group := inGroup(args[0]); len(group) > 0 {
 		if len(args) > 1 {
 			if meant := suggestion(args[1], group); meant != "" {
-				return nil, nil, usagef("there is no command of this name; did you mean tokenvault %s %s?", args[0], meant)
+				return nil, nil, usagef("unknown command; did you mean tokenvault %s %s?", args[0], meant)
 			}
 		}
 		return nil, nil, usagef("tokenvault %s takes one of: %s; see tokenvault help %s", args[0], strings.Join(group, ", "), args[0])

@@ -99,10 +99,10 @@ func (c *call) flagSet() *flag.FlagSet {
 	c.act = c.cmd.setup(f)
 	if c.cmd.reach != nowhere {
 		c.target.flags(f, c.cmd.reach)
-		f.BoolVar(&c.json, "json", false, "print one JSON object a line")
+		f.BoolVar(&c.json, "json", false, "print one JSON object per line")
 	}
 	if c.cmd.asks {
-		f.BoolVar(&c.yes, "yes", false, "do not ask")
+		f.BoolVar(&c.yes, "yes", false, "do not ask for confirmation")
 	}
 	return f
 }
@@ -124,7 +124,7 @@ func (p *program) parse(cmd *command, args []string) (*call, error) {
 	case n > cmd.max && cmd.max == 0:
 		return nil, usagef("tokenvault %s takes flags only; see tokenvault help %s", cmd.name, cmd.name)
 	case n > cmd.max:
-		return nil, usagef("tokenvault %s takes %s and no more; see tokenvault help %s", cmd.name, cmd.args, cmd.name)
+		return nil, usagef("tokenvault %s takes only %s; see tokenvault help %s", cmd.name, cmd.args, cmd.name)
 	}
 	return c, nil
 }
@@ -158,11 +158,11 @@ func flagProblem(err error) string {
 	text := err.Error()
 	if _, after, ok := strings.Cut(text, "for flag "); ok {
 		name, problem, _ := strings.Cut(after, ": ")
-		return "the value of -" + name + " is not right: " + problem
+		return "invalid value of -" + name + ": " + problem
 	}
 	if _, after, ok := strings.Cut(text, "for -"); ok {
 		name, problem, _ := strings.Cut(after, ": ")
-		return "the value of --" + name + " is not right: " + problem
+		return "invalid value of --" + name + ": " + problem
 	}
 	return strings.ReplaceAll(text, ": -", ": --")
 }
@@ -176,7 +176,7 @@ func (c *call) readEnvironment(f *flag.FlagSet) error {
 			return
 		}
 		if set := fl.Value.Set(value); set != nil {
-			err = usagef("the value of the environment variable %s is not right: %v", variable(fl.Name), set)
+			err = usagef("invalid value of the environment variable %s: %v", variable(fl.Name), set)
 		}
 		c.sets[fl.Name] = fromEnvironment
 	})

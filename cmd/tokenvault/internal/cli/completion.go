@@ -43,7 +43,7 @@ func completionCommand() *command {
 	return &command{
 		name: "completion", args: "bash|zsh|fish", min: 1, max: 1,
 		summary: "print a script that completes commands and flags in a shell",
-		about:   "The script asks the program for completions, so it need not be made again after an upgrade.",
+		about:   "The script asks the program for completions, so you need not create it again after an upgrade.",
 		example: "source <(tokenvault completion bash)\ntokenvault completion zsh > ~/.zfunc/_tokenvault\ntokenvault completion fish > ~/.config/fish/completions/tokenvault.fish",
 		setup: func(*flag.FlagSet) action {
 			return func(c *call) error {

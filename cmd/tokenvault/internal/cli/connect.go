@@ -48,10 +48,10 @@ func (t *target) flags(f *flag.FlagSet, r reach) {
 	}
 	if r&overHTTP != 0 {
 		f.StringVar(&t.url, "url", "", "`URL` of a vault's REST API; the API key is in "+apiKeyVariable)
-		f.BoolVar(&t.allowPlain, "allow-plain-http", false, "allow a --url of plain http to another machine, which shows the API key to the network between")
+		f.BoolVar(&t.allowPlain, "allow-plain-http", false, "allow plain http to another machine, although the network can then read the API key")
 		f.StringVar(&t.prefix, "prefix", "SVC-", "`prefix` of the API's own headers")
 	}
-	f.StringVar(&t.tenant, "tenant", "", "`tenant`, by id or name; with --url the API key says which")
+	f.StringVar(&t.tenant, "tenant", "", "`id` or name of the tenant; with --url, the API key determines it")
 }
 
 // opened is an open vault, in process or over HTTP.
@@ -88,15 +88,15 @@ func (c *call) way() (reach, error) {
 	case db != "" && (url == "" || c.typed("db")):
 		return inProcess, nil
 	case url != "" && r&overHTTP == 0:
-		return 0, usagef("tokenvault %s works on a database only: give --db and the master key instead of --url", c.cmd.name)
+		return 0, usagef("tokenvault %s needs a database: use --db and the master key instead of --url", c.cmd.name)
 	case url != "":
 		return overHTTP, nil
 	case r == bothWays:
-		return 0, usagef("say which vault: --db with the path of a SQLite file or a postgres:// URL, and the master key in --key-file or %s; or --url, and an API key in %s", masterKeyVariable, apiKeyVariable)
+		return 0, usagef("no vault is given: use --db with the path of a SQLite file or a postgres:// URL, and the master key in --key-file or %s; or --url, and an API key in %s", masterKeyVariable, apiKeyVariable)
 	case r == inProcess:
-		return 0, usagef("say which vault: --db with the path of a SQLite file or a postgres:// URL")
+		return 0, usagef("no vault is given: use --db with the path of a SQLite file or a postgres:// URL")
 	}
-	return 0, usagef("say which vault: --url, and an API key in %s", apiKeyVariable)
+	return 0, usagef("no vault is given: use --url, and an API key in %s", apiKeyVariable)
 }
 
 // open opens the vault as its tenant.
@@ -113,7 +113,7 @@ func (c *call) open() (*opened, error) {
 		return nil, err
 	}
 	if c.target.tenant == "" {
-		return nil, usagef("say which tenant: --tenant with its id or name, or %s", variable("tenant"))
+		return nil, usagef("no tenant is given: use --tenant with an id or name, or set %s", variable("tenant"))
 	}
 	t, err := c.findTenant(c.target.tenant)
 	if err != nil {
@@ -187,7 +187,7 @@ func (c *call) connect() (*opened, error) {
 	}
 	at, err := url.Parse(c.target.url)
 	if err != nil {
-		return nil, usagef("--url is no URL")
+		return nil, usagef("--url is not a URL")
 	}
 	c.opened = &opened{api: client, client: client, name: at.Host}
 	return c.opened, nil
@@ -202,7 +202,7 @@ func (c *call) openVault() (*opened, error) {
 	if way, err := c.way(); err != nil {
 		return nil, err
 	} else if way != inProcess {
-		return nil, usagef("this works on a database only: give --db and the master key instead of --url")
+		return nil, usagef("this needs a database: use --db and the master key instead of --url")
 	}
 	key, err := c.masterKey()
 	if err != nil {
@@ -210,7 +210,7 @@ func (c *call) openVault() (*opened, error) {
 	}
 	store, err := c.openStore(storage.MigrateCheck)
 	if errors.Is(err, storage.ErrOldSchema) {
-		return nil, errors.New("the schema of the database is older than this program; tokenvault migrate up brings it up to date")
+		return nil, errors.New("the schema of the database is older than this program; tokenvault migrate up updates it")
 	}
 	if err != nil {
 		return nil, err
@@ -237,7 +237,7 @@ func (c *call) openVault() (*opened, error) {
 // missing file means that --db is wrong.
 func (c *call) openStore(mode storage.MigrateMode) (vault.Storage, error) {
 	if _, err := os.Stat(c.target.Path); err != nil && !serve.IsPostgres(c.target.Path) && mode != storage.MigrateOnly {
-		return nil, fmt.Errorf("there is no database: %w\ntokenvault migrate up makes one", err)
+		return nil, fmt.Errorf("there is no database: %w\ntokenvault migrate up creates one", err)
 	}
 	return c.target.Open(c.ctx, mode)
 }
@@ -249,7 +249,7 @@ func (c *call) masterKey() (vault.AEAD, error) {
 		return nil, err
 	}
 	if key == nil {
-		return nil, usagef("give the master key: its file in --key-file, or its text in the environment variable %s", masterKeyVariable)
+		return nil, usagef("no master key is given: use --key-file, or the environment variable %s", masterKeyVariable)
 	}
 	other, err := c.readKey(otherKeyVariable, "other-key-file", c.target.OtherKeyFile)
 	if err != nil {
@@ -269,7 +269,7 @@ func (c *call) readKey(variable, flagName, file string) (*vault.Key, error) {
 	if file != "" && (text == "" || c.typed(flagName)) {
 		content, err := os.ReadFile(filepath.Clean(file))
 		if errors.Is(err, fs.ErrNotExist) {
-			return nil, fmt.Errorf("read the master key: %w\ntokenvault key new makes one", err)
+			return nil, fmt.Errorf("read the master key: %w\ntokenvault key new creates one", err)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("read the master key: %w", err)
@@ -295,8 +295,9 @@ func (c *call) getenvForKeys(name string) string {
 	return c.getenv(name)
 }
 
-// errNamesNoOne is about a name that may belong to another tenant.
-var errNamesNoOne = errors.New("this name does not say for sure which tenant is meant: the tenant was renamed, or another one had the name; give its id, which tokenvault tenant list shows")
+// errNamesNoOne is about a name that may belong to another tenant. The name of an
+// unreadable tenant is not known, so it may be any name.
+var errNamesNoOne = errors.New("this name is ambiguous, because the tenant was renamed, another tenant had the name, or a tenant is unreadable; use its id, which tokenvault tenant list shows")
 
 // findTenant returns the tenant with an id or a name. A tenant can rename
 // itself to a name that another tenant no longer uses. A command that makes
@@ -305,7 +306,7 @@ var errNamesNoOne = errors.New("this name does not say for sure which tenant is 
 func (c *call) findTenant(which string) (*vault.Tenant, error) {
 	id, parsed := uuid.Parse(which)
 	var found *vault.Tenant
-	namesakes := 0
+	namesakes, unreadable := 0, false
 	for t, err := range eachTenant(c.ctx, c.opened.vault) {
 		if err != nil {
 			return nil, err
@@ -316,10 +317,11 @@ func (c *call) findTenant(which string) (*vault.Tenant, error) {
 		if t.CreatedAs == which {
 			namesakes++
 		}
+		unreadable = unreadable || t.Unreadable
 		switch {
 		case parsed == nil || t.Name != which:
 		case found != nil:
-			return nil, errors.New("several tenants have this name; name the one by its id")
+			return nil, errors.New("several tenants have this name; use the id")
 		default:
 			found = t
 		}
@@ -334,7 +336,7 @@ func (c *call) findTenant(which string) (*vault.Tenant, error) {
 	if err != nil {
 		return nil, err
 	}
-	if another || found.CreatedAs != which || namesakes != 1 {
+	if another || found.CreatedAs != which || namesakes != 1 || unreadable {
 		return nil, errNamesNoOne
 	}
 	return found, nil

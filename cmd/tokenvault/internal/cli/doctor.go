@@ -18,11 +18,11 @@ import (
 
 func doctorCommand() *command {
 	return &command{
-		name: "doctor", reach: bothWays, summary: "look for what is wrong, and say how to mend it",
-		about: `Looks at the database and its settings, the schema, the clock, the master key or
-			the API key, and whether this machine reaches the internet, as proxies, callbacks
-			and code need to. Exits with 0 if there are only warnings, and with 1 if something
-			does not work.`,
+		name: "doctor", reach: bothWays, summary: "find problems, and suggest how to fix them",
+		about: `Checks the database and its settings, the schema, the clock, the master key or
+			the API key, and whether this machine reaches the internet, which proxies,
+			callbacks and code need. Exits with 0 if there are only warnings, and with 1 if
+			something does not work.`,
 		example: "tokenvault doctor --db vault.db --key-file vault.key\ntokenvault doctor --url https://vault.example.com",
 		setup: func(f *flag.FlagSet) action {
 			egress := f.String("egress-url", "https://example.com/", "`URL` to try to reach; empty for none")
@@ -159,7 +159,7 @@ func (e *examination) sinks() {
 		}
 		switch late := time.Since(s.Oldest); {
 		case s.Behind > 0 && late > lateSink:
-			e.warn("sinks", "Look at the destination and the log of the server. Pass over what waits for a former sink with tokenvault sink skip.",
+			e.warn("sinks", "Look at the destination and the log of the server. Skip the entries of a removed sink with tokenvault sink skip.",
 				"%s is %s behind with %s; it last took entries %s", name, late.Round(time.Second), entriesText(s.Behind), last)
 		case s.Refused > 0:
 			e.warn("sinks", "Look for the entries in the log of the server.", "%s has refused %s", name, entriesText(int(s.Refused)))
@@ -242,7 +242,7 @@ func (e *examination) clock(other time.Time, before, after time.Time, precision 
 		e.ok("clock", "agrees with the other side within %s", maxSkew+precision)
 		return
 	}
-	e.warn("clock", "Let NTP set the clocks of all machines.", "is %s apart from the other side", skew.Round(100*time.Millisecond))
+	e.warn("clock", "Let NTP set the clocks of all machines.", "differs from the other side by %s", skew.Round(100*time.Millisecond))
 }
 
 // egressTimeout bounds a request to the internet.
@@ -286,7 +286,7 @@ func (e *examination) server() error {
 		e.fail("key", "Give a key that works in "+apiKeyVariable+".", "the API key is not accepted: %s", firstLine(err))
 		return nil
 	}
-	e.ok("key", "the API key is that of a %s application", app.Type)
+	e.ok("key", "the API key belongs to a %s application", app.Type)
 	if !app.ExpiresAt.IsZero() {
 		e.warn("key", "Create a new application before then.", "the API key expires at %s", timeText(app.ExpiresAt))
 	}
@@ -308,15 +308,15 @@ func (e *examination) probe(path string) bool {
 	res, err := http.DefaultClient.Do(req)
 	after := time.Now()
 	if err != nil {
-		e.fail("server", "Start the server, or correct --url.", "%s does not answer", req.URL.Host)
+		e.fail("server", "Start the server, or correct --url.", "%s does not respond", req.URL.Host)
 		return false
 	}
 	defer func() { _ = res.Body.Close() }()
 	if res.StatusCode != http.StatusOK {
-		e.fail("server", "Look at the server's log, and at its database.", "%s answers with %d", path, res.StatusCode)
+		e.fail("server", "Look at the server's log, and at its database.", "%s responds with %d", path, res.StatusCode)
 		return true
 	}
-	e.ok("server", "is ready: its database answers")
+	e.ok("server", "is ready: its database responds")
 	var is struct{ Evidence string }
 	if json.NewDecoder(io.LimitReader(res.Body, maxHealth)).Decode(&is) == nil && is.Evidence != "" {
 		e.fail("evidence", "Run tokenvault log verify at the database.", "%s", is.Evidence)
@@ -334,10 +334,10 @@ func (e *examination) probe(path string) bool {
 func (e *examination) certificate(end, now time.Time) {
 	const soon = 14 * 24 * time.Hour
 	if end.Sub(now) < soon {
-		e.warn("transport", "Renew the certificate.", "the server's certificate ends at %s", timeText(end))
+		e.warn("transport", "Renew the certificate.", "the server's certificate expires at %s", timeText(end))
 		return
 	}
-	e.ok("transport", "the server's certificate is good until %s", timeText(end))
+	e.ok("transport", "the server's certificate is valid until %s", timeText(end))
 }
 
 // firstLine returns the first line of an error.

@@ -17,11 +17,11 @@ func (e *examination) sqlite(ctx context.Context) {
 	file := e.c.target.Path
 	info, err := os.Stat(file)
 	if errors.Is(err, fs.ErrNotExist) {
-		e.fail("database", "Correct --db, or run tokenvault migrate up to make one.", "there is no such file")
+		e.fail("database", "Correct --db, or run tokenvault migrate up to create one.", "there is no such file")
 		return
 	}
 	if err != nil {
-		e.fail("database", "Correct --db.", "the file cannot be looked at: %s", firstLine(err))
+		e.fail("database", "Correct --db.", "the file cannot be inspected: %s", firstLine(err))
 		return
 	}
 	e.mode("database", file, info)
@@ -57,7 +57,7 @@ func (e *examination) mode(check, file string, info fs.FileInfo) {
 		e.warn(check, "Run chmod 600 "+file, "other users can read %s", file)
 		return
 	}
-	e.ok(check, "%s is its owner's alone", file)
+	e.ok(check, "only the owner can read %s", file)
 }
 
 func (e *examination) journal(ctx context.Context, db *sql.DB) {

@@ -11,23 +11,23 @@ import (
 func eraseCommands() []*command {
 	return []*command{{
 		name: "erase", args: "QUERY|-", min: 0, max: 1, reach: bothWays, asks: true, summary: "erase all tokens that a query finds",
-		about: `Deletes the tokens, and with them stored responses, undelivered results and
-			pending jobs that use them. The log gets an entry for each token, and one for the
-			erasure with the reason: name a case or a ticket, not a person. It can be stopped
-			at any time, and goes on when it is run again. It exits with 1 if tokens are left
-			that the key may search but not delete. Prefer - for a query that holds data: it
-			is then read from standard input.
+		about: `Deletes the tokens, and stored responses, undelivered results and pending jobs
+			that use them. The log gets an entry for each token, and one for the erasure
+			with the reason: name a case or a ticket, not a person. You can stop it at any
+			time and run it again to continue. It exits with 1 if tokens remain that the key
+			may search but not delete. Use - for a query with sensitive data, to read it
+			from standard input.
 
-			With --again and no query it erases, after a restore, the tokens of all tenants
-			that were erased since the backup was made. FILE is a bundle of tokenvault log
-			evidence, or the audit log as JSON lines, of a log sink or of tokenvault log list
-			--json. Give all files in one call.`,
+			With --again and no query, it erases the tokens of all tenants that were erased
+			between a backup and its restore. FILE is a bundle of tokenvault log evidence,
+			or the audit log as JSON lines, from a log sink or from tokenvault log list
+			--json. Pass all files in one call.`,
 		example: `tokenvault erase 'metadata.customer:42' --reason 'case 4711' --tenant Acme`,
 		setup: func(f *flag.FlagSet) action {
 			reason := f.String("reason", "", "`text` for the log")
-			dry := f.Bool("dry-run", false, "say how many tokens there are, and erase none")
+			dry := f.Bool("dry-run", false, "print the number of tokens, and erase none")
 			var again texts
-			f.Var(&again, "again", "`file` that says what was erased since the backup; may be given several times")
+			f.Var(&again, "again", "`file` with the erasures since the backup; repeatable")
 			return func(c *call) error {
 				switch {
 				case len(again) > 0 && len(c.args) == 0:
@@ -44,7 +44,7 @@ func eraseCommands() []*command {
 
 func eraseTokens(c *call, reason string, dry bool) error {
 	if reason == "" && !dry {
-		return usagef("--reason is needed")
+		return usagef("--reason is required")
 	}
 	query, err := c.textOrInput(c.args[0])
 	if err != nil {
@@ -111,7 +111,7 @@ func eraseAgain(c *call, paths []string, reason string, dry bool) error {
 		return err
 	}
 	if !dry && c.canAsk() {
-		if err := c.confirm("Erase the tokens again that the files say were erased?"); err != nil {
+		if err := c.confirm("Erase the tokens in the files again?"); err != nil {
 			return err
 		}
 	}
@@ -119,9 +119,9 @@ func eraseAgain(c *call, paths []string, reason string, dry bool) error {
 	if err != nil {
 		return err
 	}
-	text := "Of %s, %d were there again, and are erased."
+	text := "Of %s, %d existed again and were erased."
 	if dry {
-		text = "Of %s, %d are there again."
+		text = "Of %s, %d exist again."
 	}
 	return c.say(map[string]any{"erased": done.Erased, "count": done.Count}, text, counted(done.Erased, "erased token"), done.Count)
 }

@@ -36,8 +36,9 @@ func evidenceCommands() []*command {
 		},
 		{
 			name: "log rotate-key", reach: inProcess, summary: "replace the key of the log's signed notes, and print the public key",
-			about: `For a day, the former key signs too. It verifies notes of its time for ever: a
-				signed event in the log names both keys. Servers take the new key within a minute.`,
+			about: `For a day, the old key signs too. It verifies the notes that it signed for ever,
+				because a signed event in the log names both keys. Servers use the new key
+				within a minute.`,
 			example: "tokenvault log rotate-key --db vault.db --key-file vault.key",
 			setup: func(*flag.FlagSet) action {
 				return evident(func(c *call, v *vault.Vault) error {
@@ -47,7 +48,7 @@ func evidenceCommands() []*command {
 			},
 		},
 		{
-			name: "log checkpoint", reach: bothWays, summary: "sign what the log holds, and print the note",
+			name: "log checkpoint", reach: bothWays, summary: "sign the current log, and print the note",
 			example: "tokenvault log checkpoint --db vault.db --key-file vault.key\ntokenvault log checkpoint --url https://vault.example.com",
 			setup:   func(*flag.FlagSet) action { return checkpoint },
 		},
@@ -84,11 +85,11 @@ func evidenceCommands() []*command {
 func auditCommands() []*command {
 	return []*command{
 		{
-			name: "log verify", args: "[FILE]", max: 1, reach: inProcess, summary: "verify an exported log, or those in a database",
-			about: `With a FILE that log evidence has written, and the public key in --key, it needs
-				neither the database nor the master key. Without a FILE it verifies the log of
-				every tenant in the database. The exit status is 0 if the log is verified, 5 if
-				somebody tampered with it, and 6 if the input does not allow a verdict.`,
+			name: "log verify", args: "[FILE]", max: 1, reach: inProcess, summary: "verify an exported log, or all logs in a database",
+			about: `With a FILE from log evidence, and the public key in --key, it needs neither the
+				database nor the master key. Without a FILE it verifies the log of every tenant
+				in the database. The exit status is 0 if the log is verified, 5 if it was
+				tampered with, and 6 if the input does not allow a verdict.`,
 			example: "tokenvault log verify acme.ndjson --key vault.example+5d3fa1c2+AXB1YmxpYw==",
 			setup: func(f *flag.FlagSet) action {
 				key := f.String("key", "", "public `key`, as log key prints it")
@@ -101,11 +102,11 @@ func auditCommands() []*command {
 			name: "log accept-restore", reach: inProcess, summary: "accept a restored database, so that notes are signed again",
 			example: "tokenvault log accept-restore --reason restored-after-disk-failure",
 			setup: func(f *flag.FlagSet) action {
-				reason := f.String("reason", "", "why, in a `text` that stays in the log")
+				reason := f.String("reason", "", "`text` that explains why; it stays in the log")
 				anchor := f.String("anchor", "", "`file` of an anchor that is ahead of the database")
 				return func(c *call) error {
 					if *reason == "" {
-						return usagef("give the --reason")
+						return usagef("--reason is required")
 					}
 					c.evidence = evidenceOf(*anchor)
 					o, err := c.openVault()
@@ -260,7 +261,7 @@ func verifyLogs(c *call, key, since, anchor string) error {
 
 func verifyFile(c *call, key string, since []byte) error {
 	if key == "" {
-		return usagef("give the public key in --key; tokenvault log key prints it")
+		return usagef("--key is required; tokenvault log key prints the public key")
 	}
 	file, err := os.Open(filepath.Clean(c.args[0]))
 	if err != nil {

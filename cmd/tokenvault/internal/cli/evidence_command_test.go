@@ -134,7 +134,7 @@ func TestRestoreCommands(t *testing.T) {
 	}
 	w.exits(0, "token", "get", "jane")
 	w.exits(2, "erase", "id:jane", "--again", bundle)
-	for file, want := range map[string]string{bundle: "1 are there again", lines: "1 are there again"} {
+	for file, want := range map[string]string{bundle: "1 exist again", lines: "1 exist again"} {
 		if got := w.exits(0, "erase", "--again", file, "--dry-run"); !strings.Contains(got, want) {
 			t.Errorf("a dry run with %s: %s", file, got)
 		}

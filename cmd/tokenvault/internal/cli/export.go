@@ -24,10 +24,10 @@ type exportFlags struct {
 }
 
 func (p *exportFlags) flags(f *flag.FlagSet) {
-	f.StringVar(&p.filter, "filter", "", "`query` that chooses the tokens, as that of tokenvault token search; by default all")
-	f.Var(&p.recipients, "recipient", "age `recipients` to seal for, separated by commas; may be repeated")
-	f.StringVar(&p.recipientsFile, "recipients-file", "", "`file` with age recipients, one a line")
-	f.BoolVar(&p.clear, "clear", false, "write the tokens in clear")
+	f.StringVar(&p.filter, "filter", "", "`query` for the tokens, as in tokenvault token search; by default all")
+	f.Var(&p.recipients, "recipient", "age `recipients`, separated by commas; repeatable")
+	f.StringVar(&p.recipientsFile, "recipients-file", "", "`file` with one age recipient per line")
+	f.BoolVar(&p.clear, "clear", false, "write plaintext")
 }
 
 // seal returns the recipients of the output, or nil with --clear.
@@ -45,13 +45,13 @@ func (p *exportFlags) seal() ([]age.Recipient, error) {
 	case sealed && p.clear:
 		return nil, usagef("give recipients or --clear, not both")
 	case !sealed && !p.clear:
-		return nil, usagef("say who may open the export: --recipient with an age recipient; or --clear to write it in clear")
+		return nil, usagef("no recipient is given: use --recipient with an age recipient, or --clear to write plaintext")
 	case p.clear:
 		return nil, nil
 	}
 	recipients, err := age.ParseRecipients(strings.NewReader(text))
 	if err != nil {
-		return nil, usagef("an age recipient begins with age1; one that is given cannot be read")
+		return nil, usagef("an age recipient is invalid; it begins with age1")
 	}
 	return recipients, nil
 }
@@ -63,9 +63,9 @@ func exportTokens(c *call, p *exportFlags) error {
 	}
 	if p.clear {
 		if c.operatorName() == "" {
-			return usagef("an export in clear needs a name for the audit log: give --actor")
+			return usagef("a plaintext export needs a name for the audit log; use --actor")
 		}
-		if err := c.confirm("This writes the data of tokens in clear. Go on?"); err != nil {
+		if err := c.confirm("This writes the plaintext of tokens. Continue?"); err != nil {
 			return err
 		}
 	} else if _, shown := terminal.Columns(c.Out); shown && c.exportFile() == "" {
@@ -83,7 +83,7 @@ func exportTokens(c *call, p *exportFlags) error {
 	}
 	if file := c.exportFile(); file != "" {
 		if _, err := os.Lstat(file); err == nil {
-			return fmt.Errorf("there is a file %s already; name another one, or move it away", file)
+			return fmt.Errorf("the file %s exists; name another one, or move it", file)
 		}
 		err = newFile(file, write)
 	} else {

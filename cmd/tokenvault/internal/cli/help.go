@@ -34,18 +34,18 @@ func (p *program) help(args []string) error {
 	return nil
 }
 
-const overviewText = `    The operator's tool of a vault. It reaches a vault in one of two ways:
+const overviewText = `    The operator's tool for a vault. It accesses a vault in one of two ways:
 
       in process   --db FILE or postgres://..., with the master key in
                    --key-file or TOKENVAULT_MASTER_KEY
       over HTTP    --url https://..., with an API key in TOKENVAULT_API_KEY
 
     Every flag can also be set by an environment variable: --key-file by
-    TOKENVAULT_KEY_FILE. --tenant says for which tenant, by id or name. --json
-    prints one JSON object a line.
+    TOKENVAULT_KEY_FILE. --tenant names the tenant, by id or name. --json prints
+    one JSON object per line.
 `
 
-const exitText = `    0 done, 1 failed, 2 used wrongly, 3 not found, 4 forbidden, 130 interrupted
+const exitText = `    0 success, 1 failure, 2 usage error, 3 not found, 4 forbidden, 130 signal
 `
 
 // overview lists the commands.
@@ -54,7 +54,7 @@ func (p *program) overview(w io.Writer) {
 	fmt.Fprintf(w, "%s\n    tokenvault COMMAND [ARGUMENTS] [FLAGS]\n\n%s\n%s\n", c.Bold("SYNOPSIS"), c.Bold("DESCRIPTION"), overviewText)
 	fmt.Fprintln(w, c.Bold("COMMANDS"))
 	p.list(w, "")
-	fmt.Fprintf(w, "\n    tokenvault help COMMAND says more about one.\n\n%s\n%s", c.Bold("EXIT STATUS"), exitText)
+	fmt.Fprintf(w, "\n    tokenvault help COMMAND describes a command.\n\n%s\n%s", c.Bold("EXIT STATUS"), exitText)
 }
 
 // list prints a line for each command whose name starts with a prefix.

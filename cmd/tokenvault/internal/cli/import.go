@@ -21,11 +21,11 @@ type importFlags struct {
 }
 
 func (p *importFlags) flags(f *flag.FlagSet) {
-	f.StringVar(&p.typ, "type", "", "`type` of rows that do not say: card, bank, ...")
+	f.StringVar(&p.typ, "type", "", "`type` of rows without a type: card, bank, ...")
 	f.Var(&p.columns, "map", "`field=column` for CSV, separated by commas: id=ref,data.number=pan")
-	f.StringVar(&p.onDuplicate, "on-duplicate", "fail", "what to do with a row whose id is taken: `fail`, skip or update")
-	f.StringVar(&p.state, "resume", "", "`file` that keeps how far the import has got")
-	f.StringVar(&p.format, "format", "", "`jsonl` or csv, whatever the file is called")
+	f.StringVar(&p.onDuplicate, "on-duplicate", "fail", "for a row whose id is taken: `fail`, skip or update")
+	f.StringVar(&p.state, "resume", "", "`file` for the state of the import")
+	f.StringVar(&p.format, "format", "", "`jsonl` or csv, for any file name")
 	f.StringVar(&p.delimiter, "delimiter", "", "`character` between the columns of CSV; by default a comma, and a tab in .tsv")
 	f.StringVar(&p.identity, "identity", "", "`file` with an age identity that opens the file")
 	f.StringVar(&p.pgpKey, "pgp-key", "", "`file` with an OpenPGP private key that opens the file")
@@ -113,7 +113,7 @@ func (r *importing) failure(err error) error {
 	}
 	stopped := &interrupted{what: fmt.Sprintf("after row %d", r.state.Rows)}
 	if r.state.file != "" {
-		stopped.hint = "run the same command again to go on from there"
+		stopped.hint = "run the same command again to continue"
 	} else {
 		stopped.hint = "the rows so far are imported; with --resume FILE, an import can be interrupted and continued"
 	}

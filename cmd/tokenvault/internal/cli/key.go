@@ -10,10 +10,10 @@ import (
 func keyCommands() []*command {
 	return []*command{
 		{
-			name: "key new", summary: "make a master key",
+			name: "key new", summary: "create a master key",
 			about: `Prints the text of a new master key and nothing else. Put it in a secret store.
-				Without the key the data of a vault cannot be opened; with it and the database
-				everything can.`,
+				Without the key the data of a vault cannot be opened. With the key and the
+				database, all of it can.`,
 			example: "(umask 077; tokenvault key new > vault.key)",
 			setup: func(*flag.FlagSet) action {
 				return func(c *call) error {
@@ -23,9 +23,9 @@ func keyCommands() []*command {
 			},
 		},
 		{
-			name: "key check", summary: "say whether the master key is the database's", reach: inProcess,
+			name: "key check", summary: "check whether the master key belongs to the database", reach: inProcess,
 			about: `Opens the database with the master key. Exits with 1 if the database was
-				encrypted with another one.`,
+				encrypted with another key.`,
 			example: "tokenvault key check --db vault.db --key-file vault.key",
 			setup: func(*flag.FlagSet) action {
 				return func(c *call) error {
@@ -38,14 +38,14 @@ func keyCommands() []*command {
 		},
 		{
 			name: "key rewrap", summary: "change the master key", reach: inProcess, asks: true,
-			about: `Wraps the keys of all tenants with a new master key. The new one is in --key-file
-				or TOKENVAULT_MASTER_KEY, the old one in --other-key-file or TOKENVAULT_OTHER_MASTER_KEY.
-				The data stays as it is.
+			about: `Wraps the keys of all tenants with a new master key. The new key is in
+				--key-file or TOKENVAULT_MASTER_KEY, the old key in --other-key-file or
+				TOKENVAULT_OTHER_MASTER_KEY. The data does not change.
 
-				With servers running, first give all of them both keys: each is started with
+				If servers are running, first give both keys to all of them. Restart each with
 				the old key and --other-key-file NEW, then each with the new key and
-				--other-key-file OLD. Run this command, and then start them with the new key
-				alone. If it is interrupted, run it again.`,
+				--other-key-file OLD. Run this command, and then restart them with only the new
+				key. If it is interrupted, run it again.`,
 			example: "tokenvault key rewrap --db vault.db --key-file new.key --other-key-file old.key",
 			setup:   func(*flag.FlagSet) action { return rewrap },
 		},
@@ -58,7 +58,7 @@ func rewrap(c *call) error {
 		return err
 	}
 	if other == nil {
-		return usagef("give the old master key: its file in --other-key-file, or its text in the environment variable %s", otherKeyVariable)
+		return usagef("no old master key is given: use --other-key-file, or the environment variable %s", otherKeyVariable)
 	}
 	o, err := c.openVault()
 	if err != nil {
@@ -70,5 +70,5 @@ func rewrap(c *call) error {
 	if err := o.vault.RewrapDataKeys(c.ctx); err != nil {
 		return fmt.Errorf("%w\nrun it again to continue", err)
 	}
-	return c.say(map[string]any{"rewrapped": true}, "The keys of all tenants are wrapped with the new master key. The old one is needed for older backups only.")
+	return c.say(map[string]any{"rewrapped": true}, "The keys of all tenants are wrapped with the new master key. Only older backups need the old one.")
 }

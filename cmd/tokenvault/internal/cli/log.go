@@ -19,8 +19,8 @@ func logCommands() []*command {
 	return []*command{
 		{
 			name: "log list", reach: bothWays, summary: "list entries of the audit log, newest first",
-			about: `--since and --until take a time such as 2026-01-31T09:00:00Z, a date, or how long
-				ago: 90m, 24h, 7d.`,
+			about: `--since and --until take a time such as 2026-01-31T09:00:00Z, a date, or an age:
+				90m, 24h, 7d.`,
 			example: "tokenvault log list --since 24h --operation delete --tenant Acme",
 			setup: func(f *flag.FlagSet) action {
 				p := &logFlags{}
@@ -29,17 +29,16 @@ func logCommands() []*command {
 			},
 		},
 		{
-			name: "log follow", reach: bothWays, summary: "print entries of the audit log as they come, as JSON lines",
-			about: `Misses nothing, not even entries of transactions that commit late. It starts with
-				what comes after the cursor in --cursor-file; without such a file with what was
-				entered since --since, and without that with what comes from now on. The cursor
-				is saved after the entries are printed, so a crash repeats at most what came
-				after it was last saved; each entry has an id to tell it by. It ends when it is
-				interrupted.`,
+			name: "log follow", reach: bothWays, summary: "print new entries of the audit log, as JSON lines",
+			about: `Misses nothing, not even entries of transactions that commit late. It starts
+				after the cursor in --cursor-file. Without such a file it starts at --since, and
+				without --since with new entries. It saves the cursor after it has printed the
+				entries, so a crash repeats only entries since the last save. Use the id of an
+				entry to detect duplicates. Interrupt it to stop.`,
 			example: "tokenvault log follow --cursor-file siem.cursor --since 24h --tenant Acme",
 			setup: func(f *flag.FlagSet) action {
-				since := f.String("since", "", "begin with what was entered at this `time` or since, if there is no cursor")
-				file := f.String("cursor-file", "", "`file` that keeps how far it has got")
+				since := f.String("since", "", "`time` of the first entry, if there is no cursor")
+				file := f.String("cursor-file", "", "`file` for the cursor")
 				return func(c *call) error { return followLogs(c, *since, *file) }
 			},
 		},
@@ -72,10 +71,10 @@ func (p *logFlags) flags(f *flag.FlagSet) {
 	f.StringVar(&p.entityType, "entity-type", "", "only entries about this `type`: card, application, ...")
 	f.StringVar(&p.entityID, "entity-id", "", "only entries about the entity with this `id`")
 	f.StringVar(&p.operation, "operation", "", "only this `operation`: create, read, use, update, delete, ...")
-	f.StringVar(&p.actor, "actor-id", "", "only what the application or user with this `id` did")
-	f.StringVar(&p.since, "since", "", "only what was entered at this `time` or since")
-	f.StringVar(&p.until, "until", "", "only what was entered before this `time`")
-	f.IntVar(&p.limit, "limit", defaultLimit, "how `many` at most; 0 means all")
+	f.StringVar(&p.actor, "actor-id", "", "only entries of the application or user with this `id`")
+	f.StringVar(&p.since, "since", "", "only entries from this `time` on")
+	f.StringVar(&p.until, "until", "", "only entries before this `time`")
+	f.IntVar(&p.limit, "limit", defaultLimit, "at most this `number` of entries; 0 for all")
 }
 
 func (p *logFlags) params(now time.Time) (vault.LogFilter, error) {
@@ -104,7 +103,7 @@ func listLogs(c *call, p *logFlags) error {
 	if err != nil {
 		return err
 	}
-	more := func() { c.note("There are more; --limit 0 shows all of them.") }
+	more := func() { c.note("There are more; --limit 0 shows all.") }
 	return printAll(c, limited(o.api.AllLogs(c.ctx, params), p.limit, more), logColumns)
 }
 

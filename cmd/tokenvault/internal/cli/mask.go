@@ -82,7 +82,7 @@ func (c *call) printTokens(limit int, list func(vault.API) iter.Seq2[*vault.Toke
 	if err != nil {
 		return err
 	}
-	more := func() { c.note("There are more; --limit 0 shows all of them.") }
+	more := func() { c.note("There are more; --limit 0 shows all.") }
 	tokens := func(yield func(*vault.Token, error) bool) {
 		for t, err := range limited(list(o.api), limit, more) {
 			if err == nil && hide {
@@ -101,7 +101,8 @@ func tokenizeCommand() *command {
 		name: "tokenize", args: "[DOCUMENT|-]", max: 1, reach: bothWays, summary: "turn a JSON document into tokens",
 		about: `Reads JSON, by default from standard input, and prints the same structure with
 			tokens in place of values. An object with type and data becomes a token object,
-			and every other value the id of a token. All tokens are created, or none.`,
+			and every other value becomes the id of a token. All tokens are created, or
+			none.`,
 		example: `tokenvault tokenize --tenant Acme < person.json`,
 		setup: func(*flag.FlagSet) action {
 			return func(c *call) error {
@@ -113,11 +114,11 @@ func tokenizeCommand() *command {
 
 func detokenizeCommand() *command {
 	return &command{
-		name: "detokenize", args: "[DOCUMENT|-]", max: 1, reach: bothWays, asks: true, summary: "print clear data in place of tokens",
-		about: `Reads JSON, by default from standard input, and prints it with the expressions in
-			it replaced by the data of tokens: "{{ tok-1 }}", "{{ tok-1 | json: '$.number' }}".
-			Text that is no JSON is taken as a string. Each token that it names is a use in
-			the audit log. It asks before it prints to a terminal.`,
+		name: "detokenize", args: "[DOCUMENT|-]", max: 1, reach: bothWays, asks: true, summary: "replace tokens by their plaintext",
+		about: `Reads JSON, by default from standard input, and replaces its expressions by the
+			data of tokens: "{{ tok-1 }}", "{{ tok-1 | json: '$.number' }}". Text that is
+			not JSON is treated as a string. The audit log gets a use of each token. It asks
+			before it prints to a terminal.`,
 		example: `tokenvault detokenize '{{ tok-1 }}' --tenant Acme --yes`,
 		setup: func(*flag.FlagSet) action {
 			return func(c *call) error {

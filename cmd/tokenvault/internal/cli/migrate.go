@@ -23,25 +23,26 @@ import (
 func databaseCommands() []*command {
 	return []*command{
 		{
-			name: "migrate status", reach: inProcess, summary: "say which migrations the database has",
+			name: "migrate status", reach: inProcess, summary: "show which migrations the database has",
 			about:   "Changes nothing, and needs no master key.",
 			example: "tokenvault migrate status --db postgres://vault@db/vault",
 			setup:   func(*flag.FlagSet) action { return migrateStatus },
 		},
 		{
 			name: "migrate sql", reach: inProcess, summary: "print the SQL of the migrations",
-			about: `Prints all migrations, or with --pending those that the database lacks, each as one
+			about: `Prints all migrations, or with --pending the missing ones, each as one
 				transaction, for a role that may change the schema.`,
 			example: "tokenvault migrate sql --pending --db postgres://vault@db/vault > vault.sql",
 			setup: func(f *flag.FlagSet) action {
-				pending := f.Bool("pending", false, "only those that the database lacks")
+				pending := f.Bool("pending", false, "only migrations that the database lacks")
 				return func(c *call) error { return migrateSQL(c, *pending) }
 			},
 		},
 		{
-			name: "migrate up", reach: inProcess, summary: "bring the schema up to date, or create it",
-			about: `Migrations only add within a major version, so servers of the old and the new
-				version can run side by side. Several may run it at once. It needs no master key.`,
+			name: "migrate up", reach: inProcess, summary: "update the schema, or create it",
+			about: `Within a major version, migrations only add, so servers of the old and the new
+				version can run side by side. Several processes may run it at once. It needs no
+				master key.`,
 			example: "tokenvault migrate up --db vault.db",
 			setup:   func(*flag.FlagSet) action { return migrateUp },
 		},
@@ -225,9 +226,9 @@ func migrateUp(c *call) error {
 func distributeCommand() *command {
 	return &command{
 		name: "distribute", reach: inProcess, asks: true, summary: "spread a vault over the nodes of a Citus cluster",
-		about: `Distributes the tables of an empty or a filled vault by tenant. The extension citus
-			must be there. It needs no master key. Running it again does nothing to tables
-			that are distributed already.`,
+		about: `Distributes the tables of an empty or a filled vault by tenant. The extension
+			citus must exist. It needs no master key. Tables that are already distributed do
+			not change.`,
 		example: "tokenvault distribute --db postgres://vault@coordinator/vault --yes",
 		setup: func(*flag.FlagSet) action {
 			return func(c *call) error {

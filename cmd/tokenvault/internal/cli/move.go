@@ -6,19 +6,19 @@ func moveCommands() []*command {
 	return []*command{
 		{
 			name: "import", args: "FILE|-", min: 1, max: 1, reach: bothWays, summary: "create tokens from a file",
-			about: `The file holds JSON lines, each as POST /tokens takes it, or CSV with a header.
-				--map says which column is which field: --map id=ref,data.number=pan. Without it
-				the columns are named as the fields are. The format is that of the name's end:
-				.jsonl, .ndjson or .json, .csv, .tsv; behind it .gz for gzip, .age for a file of
-				tokenvault export, which --identity opens, and .pgp, .gpg or .asc for OpenPGP, which
-				--pgp-key opens, with TOKENVAULT_PGP_PASSPHRASE if the key has one. - reads JSON
-				lines from standard input, unless --format says otherwise.
+			about: `The file holds JSON lines, each the body of POST /tokens, or CSV with a header.
+				--map assigns columns to fields: --map id=ref,data.number=pan. Without it,
+				columns have the names of fields. The file name determines the format: .jsonl,
+				.ndjson, .json, .csv or .tsv. Another ending may follow: .gz for gzip, .age for
+				a file of tokenvault export (see --identity), and .pgp, .gpg or .asc for OpenPGP
+				(see --pgp-key; TOKENVAULT_PGP_PASSPHRASE holds the passphrase of the key). -
+				reads JSON lines from standard input, unless --format names another format.
 
-				Rows that cannot be imported are reported, one line each, with their number and
-				the rules that they break, and do not stop the rest: it exits with 1 then. With
-				--resume the state of the import is kept in a file, and running the same command
-				again after it was stopped goes on where it was, without doubles. Over HTTP the
-				tokens are created by the key in TOKENVAULT_API_KEY.`,
+				A row that cannot be imported is reported with its number and the broken rules.
+				It does not stop the import, but the exit status is 1. With --resume the import
+				keeps its state in a file. After an interruption, run the same command again: it
+				continues without duplicates. Over HTTP the application of TOKENVAULT_API_KEY
+				creates the tokens.`,
 			example: "tokenvault import cards.csv --type card --map id=ref,data.number=pan,data.expiration_month=month --resume cards.state --tenant Acme",
 			setup: func(f *flag.FlagSet) action {
 				p := &importFlags{}
@@ -28,11 +28,11 @@ func moveCommands() []*command {
 		},
 		{
 			name: "export", args: "[FILE|-]", max: 1, reach: inProcess, asks: true, summary: "write tokens to a file, sealed",
-			about: `Writes tokens as JSON lines that tokenvault import reads, oldest first, sealed with age
-				for the recipients. With --clear they are written in clear, which asks first, or
-				needs --yes where there is no terminal to ask on. Every token that is written is a use in
-				the audit log. A cvc is not exported. Without a FILE it writes to standard
-				output. age-keygen makes an identity and shows its recipient.`,
+			about: `Writes tokens as JSON lines for tokenvault import, oldest first, sealed with age
+				for the recipients. With --clear it writes plaintext, after a confirmation on
+				the terminal or with --yes. The audit log gets a use of each token. A cvc is not
+				exported. Without a FILE it writes to standard output. age-keygen creates an
+				identity and prints its recipient.`,
 			example: "tokenvault export tokens.jsonl.age --recipient age1... --filter 'type:card' --tenant Acme",
 			setup: func(f *flag.FlagSet) action {
 				p := &exportFlags{}

@@ -115,9 +115,9 @@ func unknownCommand(args []string) error {
 		meant = suggestion(args[0], slices.Concat(first, names))
 	}
 	if meant == "" {
-		return usagef("there is no command of this name; see tokenvault --help")
+		return usagef("unknown command; see tokenvault --help")
 	}
-	return usagef("there is no command of this name; did you mean tokenvault %s? See tokenvault --help", meant)
+	return usagef("unknown command; did you mean tokenvault %s? See tokenvault --help", meant)
 }
 
 // tokenTypes are the types of tokens.

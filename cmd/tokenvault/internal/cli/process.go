@@ -13,13 +13,13 @@ func processCommands() []*command {
 		{
 			name: "serve", summary: "serve the REST API",
 			about: `Serves the vault in a database over HTTP, or over TLS with --tls-cert and
-				--tls-key, until SIGTERM or SIGINT; requests in progress are finished. It
-				creates the database if it is missing, but neither a master key nor a tenant:
-				--create-key and --demo do. Metrics for Prometheus are at /metrics. Servers that
-				start together on one database do not disturb each other.
+				--tls-key, until SIGTERM or SIGINT, and finishes requests in progress. It
+				creates a missing database, but a master key only with --create-key and a tenant
+				only with --demo. Metrics for Prometheus are at /metrics. Several servers may
+				start at once on one database.
 
-				With --console it also serves the console, at an address of its own. People sign
-				in with a link that works once: from tokenvault console link, from the file of
+				With --console it also serves the console, at a separate address. People sign in
+				with a link that works once: from tokenvault console link, from the file of
 				--console-link-file, or from the terminal that the server runs in. With
 				--console-header, a proxy in front signs them in.`,
 			example: "tokenvault serve --create-key --demo\nTOKENVAULT_DB=postgres://vault@db/vault TOKENVAULT_KEY_FILE=master.key tokenvault serve --addr :8080 --cors-origins https://shop.example --rate-limit 100",
@@ -30,10 +30,10 @@ func processCommands() []*command {
 			},
 		},
 		{
-			name: "worker", summary: "run tenants' code, for a server that starts it",
-			about: `The process in which JavaScript of tenants runs. Servers start it by themselves,
-				with WorkerPath of jsruntime.Options in a program of your own; started by hand it
-				says so and exits with 2.`,
+			name: "worker", summary: "run tenants' code; started by a server",
+			about: `Runs the JavaScript of tenants. Servers start workers themselves; your own
+				program does so with WorkerPath of jsruntime.Options. Started by hand, it
+				explains this and exits with 2.`,
 			example: "tokenvault worker",
 			setup: func(*flag.FlagSet) action {
 				return func(*call) error {
@@ -48,11 +48,11 @@ func processCommands() []*command {
 
 func consoleLinkCommand() *command {
 	return &command{
-		name: "console link", summary: "print a link that signs in at the console of a server, once", reach: inProcess,
+		name: "console link", summary: "print a link that signs in once at the console of a server", reach: inProcess,
 		about: `The link works once, within ten minutes, at the server whose console is at
-			--console-url or, on this machine, at --console. The server needs the same master
-			key, and must run already. What the user does at the console is in the audit log
-			under their name.`,
+			--console-url or, on this machine, at --console. The server must have the same
+			master key, and must be running. The audit log has what the user does at the
+			console, under the user's name.`,
 		example: "tokenvault console link --key-file vault.key --user jane --role operator\ntokenvault console link --console-url https://console.example.com/",
 		setup: func(f *flag.FlagSet) action {
 			user := f.String("user", "", "`name` of the person who will use the link; by default the actor")
@@ -71,7 +71,7 @@ func printConsoleLink(c *call, user, roleName, addr, at string, tls bool) error 
 		return usagef("--role: %v", err)
 	}
 	if user = cmp.Or(user, c.operator()); user == "" {
-		return usagef("say who will use the link: --user")
+		return usagef("--user is required")
 	}
 	if at == "" {
 		if at, err = serve.ConsoleURL(addr, tls); err != nil {

@@ -33,7 +33,7 @@ func proxyCommands() []*command {
 		},
 		{
 			name: "proxy get", args: "ID|NAME", min: 1, max: 1, reach: bothWays, summary: "show a proxy with its key and code",
-			about:   "Values of the configuration are shown with --json alone.",
+			about:   "Only --json shows the values of the configuration.",
 			example: "tokenvault proxy get Gateway --tenant Acme",
 			setup: func(*flag.FlagSet) action {
 				return func(c *call) error {
@@ -54,11 +54,11 @@ func proxyCommands() []*command {
 			planProxy),
 		{
 			name: "proxy run", args: "[ID|NAME]", max: 1, reach: bothWays, asks: true, summary: "send a request through a proxy",
-			about: `Prints the body of the answer, and its status on standard error. Exits with 1 if
-				the status is 400 or above. --data - reads the body from standard input. The
-				answer may hold data in clear, so it asks before it prints to a terminal.
-				TOKENVAULT_PROXY_KEY names the proxy by its key: an API key that may use tokens
-				cannot look it up.`,
+			about: `Prints the body of the response, and its status on standard error. Exits with 1
+				if the status is 400 or above. --data - reads the body from standard input. The
+				response may hold plaintext, so it asks before it prints to a terminal.
+				TOKENVAULT_PROXY_KEY names the proxy by its key, for an API key that may use
+				tokens but cannot read proxies.`,
 			example: `tokenvault proxy run Gateway --method POST --path /charges --data '{"card": "{{ tok-1 }}"}' --tenant Acme --yes`,
 			setup: func(f *flag.FlagSet) action {
 				p := &proxyFlags{}
@@ -202,10 +202,10 @@ type proxyFlags struct {
 
 func (p *proxyFlags) flags(f *flag.FlagSet) {
 	f.StringVar(&p.method, "method", http.MethodGet, "HTTP `method`")
-	f.StringVar(&p.path, "path", "", "`path` behind that of the destination")
-	f.StringVar(&p.query, "query", "", "`query` behind that of the destination, without the question mark")
+	f.StringVar(&p.path, "path", "", "`path` to append to the destination's path")
+	f.StringVar(&p.query, "query", "", "`query` to append to the destination's query, without the question mark")
 	f.StringVar(&p.data, "data", "", "`body`, or - for standard input")
-	f.Var(&p.headers, "header", "`Name: value`; may be repeated")
+	f.Var(&p.headers, "header", "`Name: value`; repeatable")
 }
 
 func runProxy(c *call, p *proxyFlags) error {
@@ -250,7 +250,7 @@ func (c *call) proxyKey(api vault.API) (string, error) {
 		if key := c.getenv(proxyKeyVariable); key != "" {
 			return key, nil
 		}
-		return "", usagef("say which proxy: its id or name, or its key in the environment variable %s", proxyKeyVariable)
+		return "", usagef("no proxy is given: use its id or name, or its key in the environment variable %s", proxyKeyVariable)
 	}
 	x, err := findProxy(c.ctx, api, c.args[0])
 	if err != nil {

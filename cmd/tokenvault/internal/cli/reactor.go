@@ -28,7 +28,7 @@ func reactorCommands() []*command {
 		},
 		{
 			name: "reactor get", args: "ID|NAME", min: 1, max: 1, reach: bothWays, summary: "show a reactor and its code",
-			about:   "Values of the configuration are shown with --json alone.",
+			about:   "Only --json shows the values of the configuration.",
 			example: "tokenvault reactor get Charge --tenant Acme",
 			setup: func(*flag.FlagSet) action {
 				return func(c *call) error {
@@ -48,15 +48,15 @@ func reactorCommands() []*command {
 			planReactor),
 		{
 			name: "reactor run", args: "ID|NAME", min: 1, max: 1, reach: bothWays, asks: true, summary: "run a reactor and print its result",
-			about: `--args is a JSON object that may hold expressions, or - for standard input. With
-				--callback-url the run is asynchronous, and the id of the job is printed. What
-				the code returns may hold data in clear, so it asks before it prints to a
+			about: `--args is a JSON object, which may have expressions, or - for standard input.
+				With --callback-url the run is asynchronous, and the id of the job is printed.
+				The result of the code may hold plaintext, so it asks before it prints to a
 				terminal.`,
 			example: `tokenvault reactor run Charge --args '{"card": "{{ tok-1 }}", "amount": 5}' --tenant Acme --yes`,
 			setup: func(f *flag.FlagSet) action {
 				args := f.String("args", "", "arguments as `JSON`, or - for standard input")
 				callback := f.String("callback-url", "", "`URL` to which the result of an asynchronous run is sent")
-				timeout := f.Duration("timeout", 0, "how long an asynchronous run may `take`, from 10s to 210s")
+				timeout := f.Duration("timeout", 0, "time `limit` of an asynchronous run, from 10s to 210s")
 				return func(c *call) error {
 					return runReactor(c, *args, vault.ReactParams{CallbackURL: *callback, Timeout: *timeout})
 				}

@@ -128,7 +128,7 @@ func (f *field) check() error {
 	if len(f.path) == 1 && slices.Contains(plainFields, f.path[0]) || len(f.path) > 1 && slices.Contains(outerFields, f.path[0]) {
 		return nil
 	}
-	return usagef("%s is no field of a token; they are %s, and data.<name>, mask.<name> and metadata.<key>; say with --map which column is which field",
+	return usagef("%s is not a field of a token; the fields are %s, and data.<name>, mask.<name> and metadata.<key>; --map assigns columns to fields",
 		printable(strings.Join(f.path, ".")), strings.Join(plainFields, ", "))
 }
 
@@ -206,9 +206,9 @@ func (s *source) csvRow(record []string, at map[int]*field, err error) (vault.To
 	var bad *csv.ParseError
 	switch {
 	case errors.Is(err, csv.ErrFieldCount):
-		return row, badRow("The row has another number of columns than the header.")
+		return row, badRow("The row and the header have different numbers of columns.")
 	case errors.As(err, &bad):
-		return row, badRow("The quotes of the row are not right.")
+		return row, badRow("The row has invalid quotes.")
 	case err != nil:
 		return row, err
 	}

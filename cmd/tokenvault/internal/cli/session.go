@@ -11,7 +11,7 @@ import (
 func sessionCommands() []*command {
 	return []*command{
 		{
-			name: "session list", reach: bothWays, summary: "list the sessions that are alive, newest first",
+			name: "session list", reach: bothWays, summary: "list active sessions, newest first",
 			example: "tokenvault session list --tenant Acme",
 			setup: func(*flag.FlagSet) action {
 				return func(c *call) error {

@@ -18,7 +18,8 @@ func sinkCommands() []*command {
 		},
 		{
 			name: "sink reset", args: "NAME", min: 1, max: 1, reach: inProcess, asks: true, summary: "send log entries to a destination again",
-			about:   "Servers send all entries again, or those since a time. An entry has an id to tell it by.",
+			about: `Servers send all entries again, or the entries since a time. Use the id of an
+				entry to detect duplicates.`,
 			example: "tokenvault sink reset siem --since 24h --yes",
 			setup: func(f *flag.FlagSet) action {
 				since := f.String("since", "", "`time` of the first entry, such as 2030-01-31T00:00:00Z, or a duration before now, such as 24h; by default all")
@@ -32,12 +33,12 @@ func sinkCommands() []*command {
 			},
 		},
 		{
-			name: "sink skip", args: "NAME", min: 1, max: 1, reach: inProcess, asks: true, summary: "pass over the log entries that wait for a destination",
+			name: "sink skip", args: "NAME", min: 1, max: 1, reach: inProcess, asks: true, summary: "skip the log entries that wait for a destination",
 			about:   "The destination never gets them, unless tokenvault sink reset sends them again.",
 			example: "tokenvault sink skip siem --yes",
 			setup: func(*flag.FlagSet) action {
 				return func(c *call) error {
-					return changeSink(c, "Pass over the entries that wait for %s?", func(v *vault.Vault) error { return v.SkipSink(c.ctx, c.args[0]) })
+					return changeSink(c, "Skip the entries that wait for %s?", func(v *vault.Vault) error { return v.SkipSink(c.ctx, c.args[0]) })
 				}
 			},
 		},
@@ -83,5 +84,5 @@ func changeSink(c *call, question string, change func(*vault.Vault) error) error
 	if err := change(o.vault); err != nil {
 		return err
 	}
-	return c.say(map[string]any{"name": c.args[0], "changed": true}, "Moved the place of %s in the log.", printable(c.args[0]))
+	return c.say(map[string]any{"name": c.args[0], "changed": true}, "Moved the position of %s in the log.", printable(c.args[0]))
 }

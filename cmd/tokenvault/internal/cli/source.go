@@ -221,7 +221,7 @@ func (s *source) setFormat(name string, p *importFlags) error {
 	if p.delimiter != "" {
 		runes := []rune(p.delimiter)
 		if len(runes) != 1 || strings.ContainsRune("\"\r\n", runes[0]) {
-			return usagef("--delimiter takes one character that is no quote or line break")
+			return usagef("--delimiter takes one character, but not a quote or line break")
 		}
 		s.delimiter = runes[0]
 	}
@@ -233,7 +233,7 @@ func (s *source) setFormat(name string, p *importFlags) error {
 	case name == "-":
 		s.format = formatJSONL
 	case byName[ext] == "":
-		return usagef("the name of the file does not say what it holds: give --format jsonl or csv")
+		return usagef("the file name does not show the format: use --format jsonl or csv")
 	default:
 		s.format = byName[ext]
 	}

@@ -9,17 +9,16 @@ import (
 	"strings"
 	"time"
 
-	"github.com/google/uuid"
-
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/serve"
 )
 
 func statsCommand() *command {
 	return &command{
-		name: "stats", reach: inProcess, summary: "show how much is stored, and what is going on",
-		about: `Tokens in total, by type and by container, asynchronous runs, entries of the log,
-			sessions, and data keys by their age. It is about one tenant with --tenant, and
-			else about all of them together.`,
+		name: "stats", reach: inProcess, summary: "show how much is stored, and the state of jobs and keys",
+		about: `Shows tokens in total, by type and by container, asynchronous runs, entries of
+			the log, sessions, and data keys by age: of one tenant with --tenant, otherwise
+			of all tenants together.`,
 		example: "tokenvault stats --db vault.db --key-file vault.key\ntokenvault stats --tenant Acme --json",
 		setup:   func(*flag.FlagSet) action { return stats },
 	}
@@ -36,6 +35,9 @@ type total struct {
 	// KeysByAge counts the primary keys by age.
 	KeysByAge map[string]int `json:"keys_by_age"`
 	Tenants   int            `json:"tenants"`
+	// Unreadable is the number of tenants whose rows cannot be read. The other
+	// figures do not include them.
+	Unreadable int `json:"unreadable_tenants,omitempty"`
 }
 
 // Age groups of keys.
@@ -91,14 +93,18 @@ func stats(c *call) error {
 		return err
 	}
 	t := &total{TokensByType: map[vault.TokenType]int{}, TokensByContainer: map[string]int{}, KeysByAge: map[string]int{}}
-	ids, err := c.statsTenants()
+	tenants, err := c.statsTenants()
 	if err != nil {
 		return err
 	}
-	for _, id := range ids {
-		s, err := o.vault.Tenant(id).Stats(c.ctx)
+	for i := range tenants {
+		if tenants[i].Unreadable && c.target.tenant == "" {
+			t.Unreadable++
+			continue
+		}
+		s, err := o.vault.Tenant(tenants[i].ID).Stats(c.ctx)
 		if err != nil {
-			return fmt.Errorf("tenant %s: %w", id, err)
+			return fmt.Errorf("tenant %s: %w", tenants[i].ID, err)
 		}
 		t.add(s, time.Now())
 	}
@@ -110,22 +116,15 @@ func stats(c *call) error {
 }
 
 // statsTenants returns the tenants to count.
-func (c *call) statsTenants() ([]uuid.UUID, error) {
-	if c.target.tenant != "" {
-		t, err := c.findTenant(c.target.tenant)
-		if err != nil {
-			return nil, err
-		}
-		return []uuid.UUID{t.ID}, nil
+func (c *call) statsTenants() ([]vault.Tenant, error) {
+	if c.target.tenant == "" {
+		return serve.AllTenants(c.ctx, c.opened.vault)
 	}
-	var ids []uuid.UUID
-	for t, err := range eachTenant(c.ctx, c.opened.vault) {
-		if err != nil {
-			return nil, err
-		}
-		ids = append(ids, t.ID)
+	t, err := c.findTenant(c.target.tenant)
+	if err != nil {
+		return nil, err
 	}
-	return ids, nil
+	return []vault.Tenant{*t}, nil
 }
 
 // print prints the figures with small bars.
@@ -150,6 +149,9 @@ func (t *total) print(c *call) {
 	}
 	heading("Others")
 	fmt.Fprintf(c.Out, "  tenants      %s\n  sessions     %s\n  log entries  %s\n", grouped(t.Tenants), grouped(t.Sessions), grouped(t.LogEntries))
+	if t.Unreadable > 0 {
+		fmt.Fprintf(c.Out, "  unreadable   %s\n", p.Bad(counted(t.Unreadable, "tenant")))
+	}
 	heading("Data keys by age")
 	for _, age := range ages {
 		if n := t.KeysByAge[age]; n > 0 {

@@ -19,11 +19,11 @@ func tenantCommands() []*command {
 			name: "tenant create", args: "NAME", min: 1, max: 1, reach: inProcess,
 			summary: "create a tenant",
 			about: `Tenants share nothing: each has its own tokens, applications, log and keys. With
-				--ensure the tenant that was first created under the name is the answer if
-				there is one, so that programs that start together get the same one.`,
+				--ensure it returns the tenant that was created under the name, if it exists, so
+				that programs that start together get the same tenant.`,
 			example: "tokenvault tenant create Acme --db vault.db --key-file vault.key",
 			setup: func(f *flag.FlagSet) action {
-				ensure := f.Bool("ensure", false, "take the tenant that has been created under this name, if there is one")
+				ensure := f.Bool("ensure", false, "use the tenant that was created under this name, if it exists")
 				return func(c *call) error { return createTenant(c, *ensure) }
 			},
 		},
@@ -34,34 +34,34 @@ func tenantCommands() []*command {
 		},
 		{
 			name: "tenant get", args: "[ID|NAME]", max: 1, reach: bothWays, summary: "show a tenant",
-			about:   "Without an argument it is the tenant of --tenant, or over HTTP that of the API key.",
+			about:   "Without an argument it shows the tenant of --tenant, or over HTTP the tenant of the API key.",
 			example: "tokenvault tenant get Acme\ntokenvault tenant get --url https://vault.example.com",
 			setup:   func(*flag.FlagSet) action { return getTenant },
 		},
 		{
 			name: "tenant update", args: "[ID|NAME]", max: 1, reach: bothWays, summary: "rename a tenant, or change its settings",
-			about:   "What is not given stays as it is.",
+			about:   "Omitted settings do not change.",
 			example: "tokenvault tenant update Acme --name 'Acme Inc.' --deduplicate-tokens=true",
 			setup: func(f *flag.FlagSet) action {
 				name := f.String("name", "", "the new `name`")
-				dedup := f.Bool("deduplicate-tokens", false, "whether creating a token with the content of another returns that one")
+				dedup := f.Bool("deduplicate-tokens", false, "return an existing token with the same content instead of creating one")
 				return func(c *call) error { return updateTenant(c, *name, *dedup) }
 			},
 		},
 		{
 			name: "tenant delete", args: "ID|NAME", min: 1, max: 1, reach: inProcess, asks: true,
-			summary: "delete a tenant and all that it has",
-			about: `Destroys the keys of the tenant first: from then on nothing of it can be opened.
-				Its rows and its audit log are deleted too, so export what you must keep.`,
+			summary: "delete a tenant and all of its data",
+			about: `Destroys the tenant's keys first, so that none of its data can be opened. Then
+				it deletes the rows and the audit log, so export what you must keep.`,
 			example: "tokenvault tenant delete Acme --yes",
 			setup:   func(*flag.FlagSet) action { return deleteTenant },
 		},
 		{
 			name: "tenant rotate", args: "[ID|NAME]", max: 1, reach: inProcess,
-			summary: "give a tenant, or all of them, new data keys",
-			about: `Everything is sealed again under a new key, and the old one is destroyed. Servers
-				may have the database open meanwhile. It takes 12 seconds and more, and shows
-				its progress on a terminal. If it is interrupted, run it again.`,
+			summary: "give one tenant or all tenants new data keys",
+			about: `Seals everything again under a new key, and destroys the old key. Servers may
+				use the database at the same time. It takes at least 12 seconds, and shows its
+				progress on a terminal. If it is interrupted, run it again.`,
 			example: "tokenvault tenant rotate Acme\ntokenvault tenant rotate --all",
 			setup: func(f *flag.FlagSet) action {
 				all := f.Bool("all", false, "rotate the keys of all tenants")
@@ -73,7 +73,7 @@ func tenantCommands() []*command {
 
 var tenantColumns = []column[*vault.Tenant]{
 	{"ID", func(t *vault.Tenant) string { return t.ID.String() }},
-	{"NAME", func(t *vault.Tenant) string { return t.Name }},
+	{"NAME", func(t *vault.Tenant) string { return nameText(t.Name, t.Unreadable) }},
 	{"DEDUPLICATES", func(t *vault.Tenant) string { return strconv.FormatBool(t.Settings.DeduplicateTokens) }},
 	{"WEBHOOK SECRET", func(t *vault.Tenant) string { return t.WebhookSecret }},
 	{"CREATED", func(t *vault.Tenant) string { return timeText(t.CreatedAt) }},
@@ -154,7 +154,7 @@ func eachTenant(ctx context.Context, v *vault.Vault) iter.Seq2[*vault.Tenant, er
 
 func updateTenant(c *call, name string, dedup bool) error {
 	if !c.given("name") && !c.given("deduplicate-tokens") {
-		return usagef("say what to change: --name or --deduplicate-tokens")
+		return usagef("nothing to change: use --name or --deduplicate-tokens")
 	}
 	api, err := c.tenantAPI()
 	if err != nil {
@@ -186,7 +186,7 @@ func deleteTenant(c *call) error {
 	if err != nil {
 		return err
 	}
-	if err := c.confirm("Delete the tenant " + printable(t.Name) + " with all of its tokens, its log and its keys?"); err != nil {
+	if err := c.confirm("Delete the tenant " + printable(nameText(t.Name, t.Unreadable)) + " with all of its tokens, its log and its keys?"); err != nil {
 		return err
 	}
 	if err := o.vault.DeleteTenant(c.ctx, t.ID); err != nil {
@@ -197,7 +197,7 @@ func deleteTenant(c *call) error {
 
 func rotateTenants(c *call, all bool) error {
 	if all == (len(c.args) > 0) {
-		return usagef("say whose keys: the id or name of a tenant, or --all")
+		return usagef("no tenant is given: use its id or name, or --all")
 	}
 	o, err := c.openVault()
 	if err != nil {
@@ -205,12 +205,11 @@ func rotateTenants(c *call, all bool) error {
 	}
 	var ids []uuid.UUID
 	if all {
-		for t, err := range eachTenant(c.ctx, o.vault) {
-			if err != nil {
-				return err
-			}
-			ids = append(ids, t.ID)
+		tenants, err := serve.AllTenants(c.ctx, o.vault)
+		if err != nil {
+			return err
 		}
+		ids = serve.Readable(tenants)
 	} else {
 		t, err := c.findTenant(c.args[0])
 		if err != nil {

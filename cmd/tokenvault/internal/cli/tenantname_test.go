@@ -1,8 +1,11 @@
 package cli_test
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
+
+	"github.com/seed-72ea4aab/vault"
 )
 
 // A tenant can rename itself to a name that another tenant no longer uses.
@@ -27,7 +30,7 @@ func TestReusedNameNeedsTheID(t *testing.T) {
 		{"tenant", "delete", "Globex", "--yes"},
 		{"tenant", "update", "Globex Inc.", "--deduplicate-tokens=true"},
 	} {
-		if out, code := w.run(nil, args...); code == 0 || !strings.Contains(out, "give its id") {
+		if out, code := w.run(nil, args...); code == 0 || !strings.Contains(out, "use its id") {
 			t.Errorf("%q: exit %d\n%s", args, code, out)
 		}
 	}
@@ -40,7 +43,7 @@ func TestReusedNameNeedsTheID(t *testing.T) {
 	// tenants had in between.
 	for _, name := range []string{"Globex", "Globex Inc."} {
 		again := id(name)
-		if out, code := w.run(nil, "token", "create", "--type", "token", "--data", "x", "--tenant", name); code == 0 || !strings.Contains(out, "give its id") {
+		if out, code := w.run(nil, "token", "create", "--type", "token", "--data", "x", "--tenant", name); code == 0 || !strings.Contains(out, "use its id") {
 			t.Errorf("%s is another tenant now: exit %d\n%s", name, code, out)
 		}
 		w.must("token", "create", "--type", "token", "--data", "x", "--tenant", again)
@@ -51,4 +54,35 @@ func TestReusedNameNeedsTheID(t *testing.T) {
 	w.must("tenant", "update", acme, "--name", "Initrode")
 	w.must("tenant", "update", acme, "--name", "Initech")
 	w.must("token", "create", "--type", "token", "--data", "x", "--tenant", "Initech")
+}
+
+// A tenant whose keys do not open is marked in the list, and can be deleted. The
+// figures and a rotation leave it out.
+func TestUnreadableTenantIsMarked(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, local)
+	delete(w.env, "TOKENVAULT_TENANT")
+	var bad vault.Tenant
+	if err := json.Unmarshal([]byte(w.exits(0, "tenant", "create", "Broken", "--json")), &bad); err != nil {
+		t.Fatal(err)
+	}
+	w.sql(`UPDATE vault_records SET body = x'00' WHERE tenant_id = ? AND kind = 'ring'`, bad.ID[:])
+	if got := w.exits(0, "tenant", "list"); !strings.Contains(got, bad.ID.String()+"  (unreadable)") || !strings.Contains(got, "Acme") {
+		t.Errorf("tenants: %s", got)
+	}
+	if got := w.exits(0, "tenant", "list", "--json"); strings.Count(got, `"unreadable":true`) != 1 || strings.Contains(got, "Broken") {
+		t.Errorf("tenants as JSON: %s", got)
+	}
+	if got := w.exits(0, "stats"); !strings.Contains(got, "unreadable   1 tenant") {
+		t.Errorf("figures: %s", got)
+	}
+	w.exits(0, "token", "list", "--tenant", "Acme")
+	if out, code := w.run(nil, "token", "create", "--type", "token", "--data", "x", "--tenant", "Acme"); code == 0 || !strings.Contains(out, "use its id") {
+		t.Errorf("the unreadable tenant may have the name: exit %d\n%s", code, out)
+	}
+	w.exits(1, "stats", "--tenant", bad.ID.String())
+	w.exits(0, "tenant", "delete", bad.ID.String(), "--yes")
+	if got := w.exits(0, "tenant", "list"); strings.Contains(got, "unreadable") {
+		t.Errorf("after the deletion: %s", got)
+	}
 }

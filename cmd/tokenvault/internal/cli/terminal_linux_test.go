@@ -69,11 +69,11 @@ func TestQuestions(t *testing.T) {
 		shows  string
 		hides  string
 	}{
-		{[]string{"detokenize", "{{ tok-1 }}"}, "n\n", 1, "clear on the terminal", "secret-value"},
+		{[]string{"detokenize", "{{ tok-1 }}"}, "n\n", 1, "plaintext on the terminal", "secret-value"},
 		{[]string{"detokenize", "{{ tok-1 }}"}, "\n", 1, "nothing was done", "secret-value"},
 		{[]string{"detokenize", "{{ tok-1 }}"}, "y\n", 0, "secret-value", "nothing was done"},
 		{[]string{"detokenize", "{{ tok-1 }}", "--yes"}, "", 0, "secret-value", "[y/N]"},
-		{[]string{"export", "--clear"}, "no\n", 1, "in clear. Go on? [y/N]", "secret-value"},
+		{[]string{"export", "--clear"}, "no\n", 1, "plaintext of tokens. Continue? [y/N]", "secret-value"},
 		{[]string{"export", "--clear"}, "yes\n", 0, "secret-value", "nothing was done"},
 		{[]string{"export", "--recipient", "age1ql3z7hjy54pw3hyww5ayyfg7zqgvc7w3j2elw8zmrj2kg5sfn9aqmcac8p"}, "", 2, "not for a terminal", "secret-value"},
 		{[]string{"token", "delete", "tok-1"}, "n\n", 1, "Delete 1 token? [y/N]", "Deleted"},

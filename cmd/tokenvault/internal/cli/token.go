@@ -18,37 +18,36 @@ func tokenCommands() []*command {
 	return []*command{
 		{
 			name: "token create", reach: bothWays, summary: "store a value, and print its token",
-			about: `--data is a string, or JSON if it begins with {, [ or ". Prefer --data - which
-				reads it from standard input: arguments show in lists of processes and in the
-				history of the shell.`,
+			about: `--data is a string, or JSON if it begins with {, [ or ". Prefer --data - to read
+				it from standard input, because arguments are visible in lists of processes and
+				in the history of the shell.`,
 			example: "tokenvault token create --type card_number --data - --tenant Acme < number.txt",
 			setup:   setupCreateToken,
 		},
 		{
-			name: "token get", args: "ID", min: 1, max: 1, reach: bothWays, summary: "show a token, its data masked",
-			about:   "Clear data comes from tokenvault detokenize and tokenvault export --clear alone.",
+			name: "token get", args: "ID", min: 1, max: 1, reach: bothWays, summary: "show a token with masked data",
+			about:   "Only tokenvault detokenize and tokenvault export --clear print plaintext.",
 			example: "tokenvault token get tok-1 --tenant Acme",
 			setup:   func(*flag.FlagSet) action { return getToken },
 		},
 		{
-			name: "token list", reach: bothWays, summary: "list tokens, newest first, their data masked",
+			name: "token list", reach: bothWays, summary: "list tokens with masked data, newest first",
 			example: "tokenvault token list --type card --metadata customer=42 --limit 10 --tenant Acme",
 			setup:   setupListTokens,
 		},
 		{
-			name: "token search", args: "QUERY|-", min: 1, max: 1, reach: bothWays, summary: "find tokens by a query, their data masked",
-			about: `A query is made of terms, field:value, with AND, OR, NOT, parentheses and ranges.
-				The fields are id, type, data, fingerprint, container, metadata.<key>,
-				created_by, created_at, modified_by and modified_at. Prefer - for a query that
-				holds data: it is then read from standard input.`,
+			name: "token search", args: "QUERY|-", min: 1, max: 1, reach: bothWays, summary: "find tokens with a query, and show masked data",
+			about: `A query has terms field:value, with AND, OR, NOT, parentheses and ranges. The
+				fields are id, type, data, fingerprint, container, metadata.<key>, created_by,
+				created_at, modified_by and modified_at. Use - for a query with sensitive data,
+				to read it from standard input.`,
 			example: `tokenvault token search 'type:card AND created_at:[2026-01-01 TO *]' --tenant Acme`,
 			setup:   setupSearchTokens,
 		},
 		{
 			name: "token update", args: "ID", min: 1, max: 1, reach: bothWays, summary: "change a token",
-			about: `Data, mask and metadata are merged as RFC 7386 says; what else is given replaces
-				what was there. --patch takes a whole merge patch as JSON, or - to read it from
-				standard input.`,
+			about: `Data, mask and metadata are merged as in RFC 7386; other fields are replaced.
+				--patch takes a whole merge patch as JSON, or - to read it from standard input.`,
 			example: "tokenvault token update tok-1 --metadata customer=43 --tenant Acme",
 			setup: func(f *flag.FlagSet) action {
 				p := &tokenFlags{}
@@ -81,8 +80,8 @@ func setupListTokens(f *flag.FlagSet) action {
 	var metadata pairs
 	f.Var(&ids, "id", "only these `ids`, separated by commas")
 	f.Var(&types, "type", "only these `types`, separated by commas")
-	f.Var(&metadata, "metadata", "only tokens with this `name=value`; may be repeated")
-	limit := f.Int("limit", defaultLimit, "how `many` at most; 0 means all")
+	f.Var(&metadata, "metadata", "only tokens with this `name=value`; repeatable")
+	limit := f.Int("limit", defaultLimit, "at most this `number` of tokens; 0 for all")
 	return func(c *call) error {
 		p.IDs, p.Metadata = ids, metadata
 		for _, typ := range types {
@@ -93,7 +92,7 @@ func setupListTokens(f *flag.FlagSet) action {
 }
 
 func setupSearchTokens(f *flag.FlagSet) action {
-	limit := f.Int("limit", defaultLimit, "how `many` at most; 0 means all")
+	limit := f.Int("limit", defaultLimit, "at most this `number` of tokens; 0 for all")
 	return func(c *call) error {
 		query, err := c.textOrInput(c.args[0])
 		if err != nil {
@@ -162,11 +161,11 @@ func (p *tokenFlags) flags(f *flag.FlagSet) {
 	f.StringVar(&p.data, "data", "", "the `text` or JSON to store, or - for standard input")
 	f.StringVar(&p.mask, "mask", "", "mask: an `expression`, or JSON with expressions in it")
 	f.StringVar(&p.fingerprint, "fingerprint-expression", "", "`expression` for the fingerprint")
-	f.StringVar(&p.expires, "expires-at", "", "`time` of the end, such as 2030-01-31T00:00:00Z, or a duration from now, such as 24h")
-	f.Var(&p.containers, "container", "`path` of a container; may be repeated")
-	f.Var(&p.indexes, "search-index", "`expression` for a search index; may be repeated")
-	f.Var(&p.metadata, "metadata", "`name=value`; may be repeated")
-	f.BoolVar(&p.dedup, "deduplicate", false, "whether a token with the same content is returned instead")
+	f.StringVar(&p.expires, "expires-at", "", "`time` at which the token expires, such as 2030-01-31T00:00:00Z, or a duration from now, such as 24h")
+	f.Var(&p.containers, "container", "`path` of a container; repeatable")
+	f.Var(&p.indexes, "search-index", "`expression` for a search index; repeatable")
+	f.Var(&p.metadata, "metadata", "`name=value`; repeatable")
+	f.BoolVar(&p.dedup, "deduplicate", false, "return an existing token with the same content instead")
 }
 
 // textOrInput returns the text itself, or standard input for "-".
@@ -196,7 +195,7 @@ func value(text string) (vault.JSON, error) {
 	}
 	data, err := vault.EncodeJSON(vault.JSON(text))
 	if err != nil {
-		return nil, usagef("the text begins as JSON does, but it is not JSON: %v", err)
+		return nil, usagef("the text begins like JSON, but is not valid JSON: %v", err)
 	}
 	return data, nil
 }
@@ -212,7 +211,7 @@ func (c *call) dataValue(text string) (vault.JSON, error) {
 
 func createToken(c *call, p *tokenFlags) error {
 	if p.data == "" {
-		return usagef("--data is needed; --data - reads it from standard input")
+		return usagef("--data is required; --data - reads it from standard input")
 	}
 	if err := checkType(p.typ); err != nil {
 		return err
@@ -263,7 +262,7 @@ func updateToken(c *call, p *tokenFlags, patch string) error {
 	case patch != "" && len(fields) > 0:
 		return usagef("--patch is the whole change; leave out the other flags")
 	case patch == "" && len(fields) == 0:
-		return usagef("say what to change; see tokenvault help token update")
+		return usagef("nothing to change; see tokenvault help token update")
 	case patch == "":
 		change = fields
 	}

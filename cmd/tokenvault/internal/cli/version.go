@@ -56,10 +56,11 @@ func (v version) String() string {
 func versionCommand() *command {
 	return &command{
 		name: "version", summary: "print the version, the commit and the schema of this program",
-		about:   "The schema is the newest migration that the program knows for each database; tokenvault migrate status compares it with a database.",
+		about: `The schema is the newest migration that the program has for each database;
+			tokenvault migrate status compares it with a database.`,
 		example: "tokenvault version --json",
 		setup: func(f *flag.FlagSet) action {
-			asJSON := f.Bool("json", false, "print one JSON object a line")
+			asJSON := f.Bool("json", false, "print one JSON object per line")
 			return func(c *call) error {
 				info, _ := debug.ReadBuildInfo()
 				v := newVersion(info)
