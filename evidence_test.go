@@ -894,6 +894,16 @@ func TestApplicationsAreNotRolledBack(t *testing.T) {
 			if alarms := heard.take(); len(alarms) == 0 || alarms[0] != "rolled_back" {
 				t.Errorf("alarms: %q", alarms)
 			}
+			tx, err := v.DB.BeginTx(t.Context(), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = tx.Rollback() }()
+			_, err = v.Owner.InTx(tx).PatchApplication(t.Context(), app.ID, vault.JSON(`{"name":"b"}`)) // with a newer revision
+			wantError(t, "change the old application in a transaction", err, fault.ErrAltered)
+			if diff := cmp.Diff([]string{"rolled_back"}, heard.take()); diff != "" {
+				t.Errorf("in a transaction: alarms (-want +got):\n%s", diff)
+			}
 		})
 	}
 }
