@@ -173,6 +173,21 @@ func TestDistributeWithoutCitus(t *testing.T) {
 	}
 }
 
+// PostgreSQL hashes text as it hashes bytes.
+func TestTenantHash(t *testing.T) {
+	t.Parallel()
+	db := database(t, pgtest.URL(t))
+	for range 50 {
+		id := newID()
+		for i := range id {
+			id[i] = 1 + id[i]%127
+		}
+		if want := number(t, db, "SELECT hashtext($1)", string(id[:])); postgres.TenantHash(id) != int32(want) {
+			t.Errorf("the hash of %q is %d, want %d", id[:], postgres.TenantHash(id), want)
+		}
+	}
+}
+
 // citusTests run if Citus is available.
 var citusTests = map[string]func(*testing.T){
 	"a vault in use is distributed": func(t *testing.T) {
@@ -250,6 +265,170 @@ var citusTests = map[string]func(*testing.T){
 			t.Error("no connection was killed")
 		}
 	},
+	// The coordinator checks for conflicts of serializable transactions after Citus
+	// has prepared or committed on the workers.
+	"a transaction that fails in COMMIT leaves no token": func(t *testing.T) {
+		address, o := distributed(t)
+		s, db := openAt(t, address, o), database(t, address)
+		if _, err := db.Exec("CREATE TABLE " + o.Schema + ".orders (tenant_id bytea, token text)"); err != nil {
+			t.Fatal(err)
+		}
+		var changes []*storage.Change
+		var txs []*sql.Tx
+		for range 2 {
+			tx, err := application(t, "postgres", address).BeginTx(t.Context(), &sql.TxOptions{Isolation: sql.LevelSerializable})
+			if err != nil {
+				t.Fatal(err)
+			}
+			c := sample(newID(), 1)
+			var n int
+			err = tx.QueryRow("SELECT count(*) FROM " + o.Schema + ".orders").Scan(&n)
+			if err := errors.Join(err, orderIn(t.Context(), tx, s, o.Schema+".orders", c)); err != nil {
+				t.Fatal(err)
+			}
+			txs, changes = append(txs, tx), append(changes, c)
+		}
+		if err := txs[0].Commit(); err != nil {
+			t.Fatal(err)
+		}
+		if err := txs[1].Commit(); err == nil {
+			t.Fatal("the second transaction was committed")
+		}
+		for i, c := range changes {
+			found, err := s.Tokens(t.Context(), c.Tenant, []string{c.InsertTokens[0].ID})
+			if want := 1 - i; err != nil || len(found) != want {
+				t.Errorf("transaction %d: %d tokens (%v), want %d", i, len(found), err, want)
+			}
+		}
+	},
+	"a transaction with a table of the coordinator is all or nothing": allOrNothing(false),
+	"a transaction with a colocated table is all or nothing":          allOrNothing(true),
+}
+
+// A transaction of the application has both its own rows and those of the vault, or
+// none, although the servers are killed while it commits.
+func allOrNothing(distribute bool) func(*testing.T) {
+	return func(t *testing.T) {
+		servers := adopted(t)
+		address, o := distributed(t)
+		s, db := openAt(t, address, o), database(t, address)
+		orders := o.Schema + ".orders"
+		if _, err := db.Exec("CREATE TABLE " + orders + " (tenant_id bytea, token text, PRIMARY KEY (tenant_id, token))"); err != nil {
+			t.Fatal(err)
+		}
+		if distribute {
+			if _, err := db.Exec("SELECT create_distributed_table($1, 'tenant_id', colocate_with => $2)", orders, o.Schema+".vault_tokens"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		app := application(t, "postgres", with(t, address, "application_name", o.Schema))
+		var kept sync.Map // token of each order that was committed
+		var ended, failures atomic.Int64
+		var busy sync.WaitGroup
+		for range 8 {
+			tenant := newID()
+			busy.Go(func() {
+				for ended.Load() == 0 {
+					c := sample(tenant, 1)
+					if err := order(t.Context(), app, s, orders, c); err != nil {
+						failures.Add(1)
+						continue
+					}
+					kept.Store(c.InsertTokens[0].ID, true)
+				}
+			})
+		}
+		for i := range 3 * len(servers) {
+			<-time.After(time.Second)
+			server := servers[i%len(servers)]
+			if err := errors.Join(server.Control("stop", "-m", "immediate"), server.Control("start")); err != nil {
+				t.Error(err)
+			}
+		}
+		ended.Store(1)
+		busy.Wait()
+		if _, err := db.Exec("SELECT recover_prepared_transactions()"); err != nil {
+			t.Fatal(err)
+		}
+		const missing = " WHERE NOT EXISTS (SELECT FROM %s b WHERE b.tenant_id = a.tenant_id AND b.%s = a.%s)"
+		without := number(t, db, "SELECT count(*) FROM (SELECT tenant_id, token FROM "+orders+" OFFSET 0) a"+
+			fmt.Sprintf(missing, "(SELECT tenant_id, id FROM "+o.Schema+".vault_tokens OFFSET 0)", "id", "token"))
+		alone := number(t, db, "SELECT count(*) FROM (SELECT tenant_id, id FROM "+o.Schema+".vault_tokens OFFSET 0) a"+
+			fmt.Sprintf(missing, "(SELECT tenant_id, token FROM "+orders+" OFFSET 0)", "token", "id"))
+		n, there := 0, tokensOf(t, db, orders)
+		kept.Range(func(token, _ any) bool {
+			n++
+			if !there[token.(string)] {
+				t.Errorf("the order of token %s is lost", token)
+			}
+			return true
+		})
+		t.Logf("%d transactions were committed and %d failed", n, failures.Load())
+		if without+alone > 0 || failures.Load() == 0 || n == 0 {
+			t.Errorf("%d orders without a token, and %d tokens without an order", without, alone)
+		}
+	}
+}
+
+// adopted returns the servers of the cluster, if they are on this machine.
+func adopted(t *testing.T) (servers []*pgtest.Cluster) {
+	t.Helper()
+	for _, address := range pgtest.CitusServers(t) {
+		server, err := pgtest.Adopt(t, address)
+		if errors.Is(err, pgtest.ErrElsewhere) {
+			t.Skip(err)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		servers = append(servers, server)
+	}
+	return servers
+}
+
+func tokensOf(t *testing.T, db *sql.DB, table string) map[string]bool {
+	t.Helper()
+	rows, err := db.Query("SELECT token FROM " + table)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	found := map[string]bool{}
+	for rows.Next() {
+		var token string
+		if err := rows.Scan(&token); err != nil {
+			t.Fatal(err)
+		}
+		found[token] = true
+	}
+	if err := rows.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+// order creates a token and a row of the application in one transaction.
+func order(ctx context.Context, app *sql.DB, s *postgres.Store, table string, c *storage.Change) error {
+	tx, err := app.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback() }()
+	if err := orderIn(ctx, tx, s, table, c); err != nil {
+		return err
+	}
+	return tx.Commit()
+}
+
+func orderIn(ctx context.Context, tx *sql.Tx, s *postgres.Store, table string, c *storage.Change) error {
+	if _, err := tx.ExecContext(ctx, "INSERT INTO "+table+" VALUES ($1, $2)", c.Tenant[:], c.InsertTokens[0].ID); err != nil {
+		return err
+	}
+	in, err := s.InTx(ctx, tx)
+	if err != nil {
+		return err
+	}
+	return in.Write(ctx, c)
 }
 
 // TestCitus is not parallel, because it kills connections of the whole cluster.

@@ -20,11 +20,18 @@ var Vaults = pgtest.Schemas{Keep: "vault_migrations", Fill: func(tb testing.TB, 
 // OpenRouted opens a database with the statements for distributed tables. There
 // is only one server, so followers of the log need not wait.
 func OpenRouted(ctx context.Context, url string, opts *Options) (*Store, error) {
-	s, err := open(ctx, url, opts, func(context.Context, *sql.DB) (layout, error) { return citus{}, nil })
+	s, err := open(ctx, url, opts, func(context.Context, *sql.DB) (layout, error) { return routed{}, nil })
 	if err == nil {
 		s.settling.wait = 0
 	}
 	return s, err
+}
+
+// routed is the layout of distributed tables, on one server.
+type routed struct{ citus }
+
+func (routed) placed(context.Context, rowsQueryer, schemaName) (*shards, error) {
+	return &shards{}, nil
 }
 
 // OpenSettled opens a database whose followers do not wait.
@@ -54,3 +61,6 @@ func SetHangTimeout(s *Store, d time.Duration) {
 
 // NoAnalyze keeps a store from analyzing the tables.
 func NoAnalyze(s *Store) { s.written.Store(analyzeLast) }
+
+// TenantHash is the hash by which tenants are distributed.
+var TenantHash = tenantHash

@@ -100,13 +100,15 @@ func (s *Store) tenants(ctx context.Context, query string, args ...any) (found [
 func (s *Store) inOwnTx(ctx context.Context, tenant storage.ID,
 	fold func(*Store, context.Context, *sql.Tx, storage.ID) (int, error),
 ) (n int, err error) {
-	err = sqlstore.Do(ctx, s.reader, func(conn *sql.Conn) error {
-		return s.transact(ctx, conn, func(tx *sql.Tx) (err error) {
-			n, err = fold(s, ctx, tx, tenant)
-			return err
-		})
+	err = s.of(ctx, tenant, func() error {
+		return failed(sqlstore.Do(ctx, s.reader, func(conn *sql.Conn) error {
+			return s.transact(ctx, conn, func(tx *sql.Tx) (err error) {
+				n, err = fold(s, ctx, tx, tenant)
+				return err
+			})
+		}))
 	})
-	return n, failed(err)
+	return n, err
 }
 
 func (s *Store) foldCounts(ctx context.Context, tx *sql.Tx, tenant storage.ID) (n int, err error) {

@@ -25,8 +25,9 @@ type layout interface {
 type setup interface {
 	// settle returns how long a bound for followers of the log is held back.
 	settle() time.Duration
-	// settings returns settings of sessions that write.
-	settings() map[string]string
+	// settings returns settings of sessions, where the server may take some time to
+	// respond.
+	settings(hang time.Duration) map[string]string
 	// migrated completes the tables after a migration, or checks them.
 	migrated(ctx context.Context, db *sql.DB, schema schemaName, mode storage.MigrateMode) error
 	// adapt changes how the reader of all backends reads.
@@ -42,6 +43,9 @@ type setup interface {
 type sessions interface {
 	// begin begins a transaction.
 	begin(s *slot) error
+	// joins returns a statement that makes the vault's rows part of a transaction of
+	// the application, all or nothing. It is empty if nothing is needed.
+	joins() string
 	// committed explains the error of a COMMIT.
 	committed(err error) error
 	// explain explains the error of a statement.
@@ -59,6 +63,9 @@ type sessions interface {
 
 // sharing is how changes and reads share statements.
 type sharing interface {
+	// placed reads which server has which tenants. It returns nil if there is only
+	// one server.
+	placed(ctx context.Context, on rowsQueryer, schema schemaName) (*shards, error)
 	// lane returns the tenant if only its own changes and reads may share a
 	// statement, and otherwise zero.
 	lane(tenant storage.ID) storage.ID

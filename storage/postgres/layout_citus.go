@@ -22,7 +22,15 @@ type citus struct{}
 
 func (citus) settle() time.Duration { return settleTime }
 
-func (citus) settings() map[string]string { return map[string]string{tellOfSettings: "local"} }
+// settings makes the coordinator give up on a worker that accepts no connection
+// before the vault gives up on the coordinator. Otherwise the coordinator would keep
+// a process for each statement until the worker responds.
+func (citus) settings(hang time.Duration) map[string]string {
+	return map[string]string{
+		tellOfSettings:                  "local",
+		"citus.node_connection_timeout": milliseconds(min(connectTimeout, hang/2)),
+	}
+}
 
 func (citus) migrated(ctx context.Context, db *sql.DB, schema schemaName, mode storage.MigrateMode) error {
 	return followUp(ctx, db, schema, mode)
@@ -71,6 +79,15 @@ func (citus) begin(s *slot) error {
 // a transaction to the workers.
 const tellOfSettings = "citus.propagate_set_commands"
 
+// joins is an INSERT of no rows that Citus does in the way of COPY, which always
+// commits in two phases. Otherwise Citus commits on the worker first and then on the
+// coordinator, because it does not know about tables that only the coordinator has.
+// If the second commit fails, only the rows of the vault would be there.
+func (citus) joins() string {
+	return "INSERT INTO vault_claims (tenant_id, key, owner, key_version)" +
+		" SELECT ''::bytea, ''::bytea, ''::bytea, 0 FROM generate_series(1, 0)"
+}
+
 // committed marks a commit that failed here and may have happened on the server of
 // the rows.
 func (citus) committed(err error) error {
@@ -100,6 +117,10 @@ func (citus) setLockTimeout(s *slot, d time.Duration) { s.lockTimeout = d }
 // the coordinator.
 func (citus) ping(random []byte) (text string, args []any) {
 	return pingLocalText, []any{-int64(binary.BigEndian.Uint32(random)), random}
+}
+
+func (citus) placed(ctx context.Context, on rowsQueryer, schema schemaName) (*shards, error) {
+	return readShards(ctx, on, schema)
 }
 
 func (citus) relaxes() bool                     { return false }

@@ -17,8 +17,8 @@ import (
 // common table expressions.
 type oneServer struct{}
 
-func (oneServer) settle() time.Duration       { return 0 }
-func (oneServer) settings() map[string]string { return nil }
+func (oneServer) settle() time.Duration                    { return 0 }
+func (oneServer) settings(time.Duration) map[string]string { return nil }
 
 func (oneServer) migrated(context.Context, *sql.DB, schemaName, storage.MigrateMode) error {
 	return nil
@@ -43,6 +43,7 @@ func (oneServer) begin(s *slot) error {
 	return s.control("BEGIN; " + setLockTimeout("LOCAL ", lockTimeout))
 }
 
+func (oneServer) joins() string             { return "" }
 func (oneServer) committed(err error) error { return err }
 func (oneServer) explain(err error) error   { return err }
 
@@ -58,6 +59,10 @@ func (oneServer) setLockTimeout(s *slot, d time.Duration) {
 func (oneServer) ping(random []byte) (text string, args []any) {
 	var none storage.ID
 	return pingText, []any{none[:], random[:32], random}
+}
+
+func (oneServer) placed(context.Context, rowsQueryer, schemaName) (*shards, error) {
+	return nil, nil
 }
 
 func (oneServer) relaxes() bool               { return true }

@@ -107,15 +107,17 @@ func (s *Store) countLogs(ctx context.Context, tenant storage.ID) error {
 
 // marked runs do in a transaction that holds the lock on a tenant's mark.
 func (s *Store) marked(ctx context.Context, tenant storage.ID, do func(tx *sql.Tx, mark int64) error) error {
-	return failed(sqlstore.Do(ctx, s.reader, func(conn *sql.Conn) error {
-		return s.transact(ctx, conn, func(tx *sql.Tx) error {
-			var mark int64
-			if err := tx.QueryRowContext(ctx, s.schema.in(lockMark), tenant[:]).Scan(&mark); err != nil {
-				return err
-			}
-			return do(tx, mark)
-		})
-	}))
+	return s.of(ctx, tenant, func() error {
+		return failed(sqlstore.Do(ctx, s.reader, func(conn *sql.Conn) error {
+			return s.transact(ctx, conn, func(tx *sql.Tx) error {
+				var mark int64
+				if err := tx.QueryRowContext(ctx, s.schema.in(lockMark), tenant[:]).Scan(&mark); err != nil {
+					return err
+				}
+				return do(tx, mark)
+			})
+		}))
+	})
 }
 
 // checkMarks recounts the log of each tenant whose mark comes from another

@@ -28,9 +28,11 @@ func (s *Store) LeaseJobs(ctx context.Context, l storage.Lease) ([]storage.Job, 
 	}
 	var jobs []storage.Job
 	job := storage.Job{Tenant: l.Tenant}
-	err := sqlstore.Each(ctx, s.reader, leaseQuery,
-		[]any{l.Tenant[:], l.Owner[:], l.Now.UnixMicro(), sqlstore.Micros(l.Until), int64(max(l.Limit, 0))},
-		sqlstore.JobDest(&job), func() { jobs = append(jobs, job) })
+	err := s.of(ctx, l.Tenant, func() error {
+		return sqlstore.Each(ctx, s.reader, leaseQuery,
+			[]any{l.Tenant[:], l.Owner[:], l.Now.UnixMicro(), sqlstore.Micros(l.Until), int64(max(l.Limit, 0))},
+			sqlstore.JobDest(&job), func() { jobs = append(jobs, job) })
+	})
 	if err != nil {
 		return nil, err
 	}

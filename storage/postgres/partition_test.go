@@ -129,6 +129,7 @@ var spans = []string{
 	"SELECT tenant_id FROM vault_log_marks WHERE xid >", "SELECT DISTINCT tenant_id FROM", "SELECT DISTINCT j.tenant_id FROM", "SELECT DISTINCT l.tenant_id FROM",
 	"FROM vault_records r WHERE 1 = 1 AND r.kind =", "FROM vault_records r WHERE 1 = 1",
 	"FROM vault_log_trees t WHERE t.tenant_id >", "FROM vault_log_trees t WHERE t.tenant_id = ANY",
+	"INSERT INTO vault_claims (tenant_id, key, owner, key_version) SELECT", // of no rows, in transactions of the application
 }
 
 // onlyGlobal reports whether a statement uses only tables that are not keyed by

@@ -79,6 +79,7 @@ type Store struct {
 	dialect   sqlstore.Dialect
 	place     place // of the tables
 	layout    layout
+	servers   *servers     // nil if there is only one server
 	apart     atomic.Int64 // number of changes in transactions of the application
 	uncounted uncountedLogs
 	settling  settling
@@ -215,6 +216,12 @@ func open(ctx context.Context, url string, opts *Options, find func(context.Cont
 	if s.layout, err = find(ctx, s.readers.DB); err != nil {
 		return nil, errors.Join(err, s.disconnect())
 	}
+	if settings := s.layout.settings(o.HangTimeout); len(settings) > 0 && !o.TransactionPooler {
+		maps.Copy(config.Runtime, settings)
+		if err := s.reconnectReaders(config, o); err != nil {
+			return nil, err
+		}
+	}
 	s.settling.wait, s.settling.now = s.layout.settle(), time.Now
 	if err := s.connectWriters(config, o); err != nil {
 		return nil, errors.Join(err, s.disconnect())
@@ -230,6 +237,15 @@ func open(ctx context.Context, url string, opts *Options, find func(context.Cont
 
 // reading returns the number of connections that read.
 func (o *Options) reading() int { return o.MaxConns / 2 }
+
+// reconnectReaders replaces the pool of the connections that read.
+func (s *Store) reconnectReaders(config pq.Config, o Options) (err error) {
+	if err := s.disconnect(); err != nil {
+		return err
+	}
+	s.readers, err = newPool(config, o.reading(), o.HangTimeout, s.hung)
+	return err
+}
 
 // connectWriters creates the pools of the connections that write, and their
 // slots.
@@ -254,7 +270,6 @@ func (s *Store) connectWriters(config pq.Config, o Options) (err error) {
 	if !o.TransactionPooler {
 		config = config.Clone()
 		config.Runtime["lock_timeout"] = milliseconds(lockTimeout)
-		maps.Copy(config.Runtime, s.layout.settings())
 	}
 	if s.writers, err = newPool(config, writing, o.HangTimeout, s.hung); err != nil {
 		return err
@@ -345,10 +360,34 @@ func (s *Store) prepare(ctx context.Context, o Options) error {
 		Passes: func(err error) bool { return passes(s.layout.explain(err)) },
 		Cut:    s.readers.lines.cut,
 	}
+	if err := s.findServers(ctx, &o); err != nil {
+		return err
+	}
 	if s.reader, err = sqlstore.New(ctx, sqlx.NewDb(s.readers.DB, "postgres"), s.dialect); err != nil {
 		return err
 	}
 	return s.checkMarks(ctx)
+}
+
+// findServers reads where the tenants are.
+func (s *Store) findServers(ctx context.Context, o *Options) error {
+	found, err := s.layout.placed(ctx, s.readers.DB, s.schema)
+	if err != nil || found == nil {
+		return clean(err)
+	}
+	s.servers = &servers{retryFor: o.RetryFor, reading: o.reading(), writing: len(s.queue.free)}
+	s.servers.read = func(ctx context.Context) (found *shards, err error) {
+		err = sqlstore.Do(ctx, s.reader, func(conn *sql.Conn) (err error) {
+			found, err = s.layout.placed(ctx, conn, s.schema)
+			return err
+		})
+		return found, err
+	}
+	s.servers.set(found)
+	for _, slot := range s.queue.free {
+		slot.note = s.servers.note
+	}
+	return nil
 }
 
 // Close implements [storage.Storage].

@@ -40,6 +40,7 @@ type queue struct {
 	forLogs *slot      // the connection for readings and logs of reads; nil if they use a free one
 	waiting []*pending // in order of arrival
 	lanes   map[storage.ID]*lane
+	used    map[int32]int // connections in use for the tenants of each server
 	busy    sync.WaitGroup
 	closed  bool
 
@@ -97,6 +98,8 @@ type pending struct {
 	reading *reading        // nil for a change
 	class   class
 	lane    storage.ID // the tenant, if only its changes may share a statement
+	server  int32      // the server of the tenant; zero if unknown
+	most    int        // how many connections the tenants of that server may use
 	overdue bool       // a create that has waited for createWait
 	err     error
 	// again means that the change may be tried again after its error. locked
@@ -261,6 +264,7 @@ func (q *queue) start(p *pending) *slot {
 	if s != q.forLogs {
 		q.free = slices.DeleteFunc(q.free, func(f *slot) bool { return f == s })
 	}
+	q.use(s, p.server)
 	q.laneOf(p).running[p.class]++
 	q.waiting = slices.DeleteFunc(q.waiting, func(w *pending) bool { return w == p })
 	return s
@@ -274,11 +278,29 @@ func (q *queue) slotFor(p *pending) *slot {
 		return nil
 	case logs && q.forLogs != nil:
 		return q.forLogs
-	case len(q.free) == 0:
+	case len(q.free) == 0 || p.server != 0 && q.used[p.server] >= p.most:
 		return nil
 	default:
 		return q.free[len(q.free)-1]
 	}
+}
+
+// use notes that a slot writes for the tenants of a server, or for none if that is
+// zero.
+func (q *queue) use(s *slot, server int32) {
+	if s.server == server {
+		return
+	}
+	if q.used == nil {
+		q.used = map[int32]int{}
+	}
+	if s.server != 0 {
+		q.used[s.server]--
+	}
+	if server != 0 {
+		q.used[server]++
+	}
+	s.server = server
 }
 
 // mayCreate reports whether a create may start a statement.
@@ -388,6 +410,7 @@ func (q *queue) pass(s *slot, batch []*pending) {
 	if s != q.forLogs {
 		q.free = append(q.free, s)
 	}
+	q.use(s, 0)
 	for _, p := range slices.Clone(q.waiting) {
 		if s := q.start(p); s != nil {
 			p.turn <- s

@@ -18,7 +18,7 @@ func (s *Store) ReadToken(ctx context.Context, r storage.Reading) (storage.Token
 		return storage.Token{}, err
 	}
 	p := &pending{class: readings, reading: &reading{Reading: r, ctx: ctx}, lane: s.layout.lane(r.Tenant)}
-	err := s.queue.read(ctx, p)
+	err := s.readQueued(ctx, p)
 	switch {
 	case errors.Is(err, errInSteps), errors.Is(err, errBusy):
 		return s.readInSteps(ctx, r, errors.Is(err, errInSteps))
@@ -30,6 +30,18 @@ func (s *Store) ReadToken(ctx context.Context, r storage.Reading) (storage.Token
 		return s.readInSteps(ctx, r, false)
 	}
 	return p.reading.token, nil
+}
+
+// readQueued reads a token in the queue.
+func (s *Store) readQueued(ctx context.Context, p *pending) error {
+	if s.servers != nil {
+		ended, err := s.servers.enter(ctx, p, p.reading.Tenant, storage.WaitUntil(ctx, s.retryFor))
+		if err != nil {
+			return err
+		}
+		defer ended()
+	}
+	return s.queue.read(ctx, p)
 }
 
 // readInSteps reads a token and then writes the log entry. If mayBeEntered is

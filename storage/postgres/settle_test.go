@@ -53,7 +53,7 @@ func TestFollowersWaitUntilEntriesSettle(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	s, err := open(t.Context(), server.URL, nil, func(context.Context, *sql.DB) (layout, error) { return citus{}, nil })
+	s, err := open(t.Context(), server.URL, nil, func(context.Context, *sql.DB) (layout, error) { return routed{}, nil })
 	if err != nil {
 		t.Fatal(err)
 	}

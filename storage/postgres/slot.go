@@ -23,6 +23,8 @@ type slot struct {
 	shard    int64 // shard of the counters that its writes add to
 	unsynced bool  // its session does not wait for the disk
 	layout   layout
+	server   int32                            // of the tenant it writes for; zero if unknown
+	note     func(server int32, result error) // is called after each statement for a tenant; may be nil
 	conn     *sql.Conn
 	cut      func() // closes conn at once
 	direct   *direct.Conn
@@ -138,10 +140,21 @@ func (s *slot) query(ctx context.Context, text string, args []any, prepare bool,
 // setting of the session. Behind a pooler it is a setting of the transaction,
 // so there the statement needs one.
 func (s *slot) bounded(do func() error) error {
+	var err error
 	if s.prepare || s.inTx {
-		return s.layout.explain(do())
+		err = do()
+	} else {
+		err = s.transact(do)
 	}
-	return s.layout.explain(s.transact(do))
+	s.noted(err)
+	return s.layout.explain(err)
+}
+
+// noted notes the result of a statement.
+func (s *slot) noted(err error) {
+	if s.note != nil {
+		s.note(s.server, err)
+	}
 }
 
 // transact runs statements in a transaction. If begin fails it closes the
@@ -163,7 +176,9 @@ func (s *slot) transact(do func() error) error {
 		return err
 	}
 	s.inTx = false
-	return s.layout.committed(s.control("COMMIT"))
+	err := s.control("COMMIT")
+	s.noted(err)
+	return s.layout.committed(err)
 }
 
 // control runs a statement without parameters.

@@ -39,7 +39,12 @@ var (
 
 // LogsByRef implements [storage.TreeStorage].
 func (s *Store) LogsByRef(ctx context.Context, tenant storage.ID, refs []storage.LogRef) ([]storage.Log, error) {
-	return sqlstore.LogsByID(ctx, s.reader, "COALESCE(l.xid, 0)", tenant, refs)
+	var logs []storage.Log
+	err := s.of(ctx, tenant, func() (err error) {
+		logs, err = sqlstore.LogsByID(ctx, s.reader, "COALESCE(l.xid, 0)", tenant, refs)
+		return err
+	})
+	return logs, err
 }
 
 // Instance implements [storage.Instanced]. If tables are distributed, it
@@ -61,18 +66,20 @@ func (s *Store) WriteTree(ctx context.Context, c *storage.TreeChange) error {
 		return err
 	}
 	var stale *storage.Conflict
-	err := sqlstore.Do(ctx, s.reader, func(conn *sql.Conn) error {
-		stale = nil
-		err := s.transact(ctx, conn, func(tx *sql.Tx) error { return s.writeTree(ctx, tx, c) })
-		if errors.As(err, &stale) {
-			return nil
-		}
-		return err
+	err := s.of(ctx, c.Was.Tenant, func() error {
+		return failed(sqlstore.Do(ctx, s.reader, func(conn *sql.Conn) error {
+			stale = nil
+			err := s.transact(ctx, conn, func(tx *sql.Tx) error { return s.writeTree(ctx, tx, c) })
+			if errors.As(err, &stale) {
+				return nil
+			}
+			return err
+		}))
 	})
 	if err == nil && stale != nil {
 		return stale
 	}
-	return failed(err)
+	return err
 }
 
 func (s *Store) writeTree(ctx context.Context, tx *sql.Tx, c *storage.TreeChange) error {

@@ -23,6 +23,13 @@ func (s *Store) Beside() bool { return true }
 // InTx implements [storage.TxStorage]. The transaction may use any PostgreSQL
 // driver for [database/sql], or pgx itself through the module vaultpgx. Its role
 // needs the same rights on the tables as the vault's own role.
+//
+// On Citus, Write makes the transaction commit in two phases, so that it is atomic
+// with all tables of the database: tables of the coordinator, reference tables and
+// distributed tables. If a worker fails between the phases, the rows become visible
+// there when Citus has recovered the transaction. Tables that are distributed by
+// tenant and colocated with vault_tokens are on the worker of the tenant, which saves
+// a connection to another.
 func (s *Store) InTx(ctx context.Context, tx storage.SQLTx) (storage.Tx, error) {
 	if err := s.ready(ctx); err != nil {
 		return nil, err
@@ -106,6 +113,8 @@ type txStore struct {
 	store *Store
 	tx    storage.SQLTx
 	mu    sync.Mutex // held while the connection is in use
+	// joined means that the transaction has run the statement of [layout.joins].
+	joined bool
 }
 
 // Write implements [storage.Tx]. A savepoint surrounds its statement, so that a
@@ -154,6 +163,12 @@ func (t *txStore) apply(ctx context.Context, c *storage.Change) error {
 	shard := -1 - rand.Int64N(1<<62) //nolint:gosec // a shard that no other transaction has
 	if err := t.store.layout.guard(c); err != nil {
 		return err
+	}
+	if text := t.store.layout.joins(); text != "" && !t.joined {
+		if _, err := t.run(ctx, text, nil, false); err != nil {
+			return err
+		}
+		t.joined = true
 	}
 	for i, piece := range split(c) {
 		s := t.start(c.Tenant)

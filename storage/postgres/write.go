@@ -58,6 +58,14 @@ func (s *Store) write(ctx context.Context, p *pending) error {
 // find free connections.
 func (s *Store) tryWrite(ctx context.Context, p *pending) error {
 	p.err, p.again, p.overdue, p.turn = nil, false, false, nil
+	if s.servers != nil {
+		ended, err := s.servers.enter(ctx, p, p.change.Tenant, p.until)
+		if err != nil {
+			p.again = p.ambiguous
+			return err
+		}
+		defer ended()
+	}
 	if p.locked {
 		p.class = alone
 		if !s.waiters.enter(ctx, p.until) {

@@ -1,0 +1,253 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/seed-72ea4aab/vault/internal/share"
+	"github.com/seed-72ea4aab/vault/storage"
+)
+
+// servers are the workers of a Citus cluster. A worker that hangs holds up each
+// statement for its tenants until HangTimeout. So the tenants of one worker get
+// only a share of the connections, and their calls fail at once when the worker
+// has not responded for RetryFor.
+type servers struct {
+	read             func(context.Context) (*shards, error)
+	retryFor         time.Duration
+	reading, writing int // number of connections
+
+	now    atomic.Pointer[placed]
+	reread sync.Mutex // held while the shards are read again
+	owners owners
+
+	silences atomic.Int32 // number of silent servers
+	mu       sync.Mutex
+	silent   map[int32]*silence
+}
+
+// placed are the shards at a time.
+type placed struct {
+	*shards
+	at     time.Time
+	places *share.Places[int32] // for reads, by server
+}
+
+// placedFor is how long shards are used before they are read again. A tenant that
+// has moved in the meantime counts for its old server.
+const placedFor = time.Minute
+
+// set makes shards current.
+func (v *servers) set(p *shards) {
+	next := &placed{shards: p, at: time.Now()}
+	if last := v.now.Load(); last != nil && last.servers == p.servers {
+		next.places = last.places
+	} else {
+		next.places = share.New[int32](share.Limits{Each: shareOf(v.reading, p.servers)})
+	}
+	v.now.Store(next)
+}
+
+// shareOf returns how many of n connections the tenants of one server may use.
+func shareOf(n, servers int) int {
+	if servers < 2 {
+		return n
+	}
+	return max(1, min(n-1, max(2, (n+servers-1)/servers)))
+}
+
+// placed returns the current shards. Every so often it reads them again; if that
+// fails, the old ones stay.
+func (v *servers) placed(ctx context.Context) *placed {
+	p := v.now.Load()
+	if time.Since(p.at) < placedFor || !v.reread.TryLock() {
+		return p
+	}
+	defer v.reread.Unlock()
+	next, err := v.read(storage.NoWait(ctx))
+	if err != nil {
+		next = p.shards
+	}
+	v.set(next)
+	return v.now.Load()
+}
+
+// enter waits while the server of a change or reading is silent, and sets the share
+// of its connections. The caller calls ended afterwards.
+func (v *servers) enter(ctx context.Context, p *pending, tenant storage.ID, until time.Time) (ended func(), err error) {
+	at := v.placed(ctx)
+	p.server, p.most = at.of(tenant), shareOf(v.writing, at.servers)
+	return v.await(ctx, p.server, until)
+}
+
+// run runs a read for a tenant when its server has a free place.
+func (v *servers) run(ctx context.Context, tenant storage.ID, read func() error) error {
+	p := v.placed(ctx)
+	n := p.of(tenant)
+	if n == 0 {
+		return read()
+	}
+	until := storage.WaitUntil(ctx, v.retryFor)
+	ended, err := v.await(ctx, n, until)
+	if err != nil {
+		return err
+	}
+	defer ended()
+	if err := take(ctx, p.places, n, until); err != nil {
+		return err
+	}
+	defer p.places.Give(n)
+	err = read()
+	v.note(n, err)
+	return err
+}
+
+// turnAtLeast is how long a read waits for a place, even if it must not wait for the
+// database.
+const turnAtLeast = 2 * time.Second
+
+// take takes a place, until the given time at the latest.
+func take(ctx context.Context, places *share.Places[int32], n int32, until time.Time) error {
+	if places.Try(n) {
+		return nil
+	}
+	limited, cancel := context.WithTimeout(ctx, max(turnAtLeast, time.Until(until)))
+	defer cancel()
+	switch err := places.Take(limited, n); {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
+		return ctx.Err()
+	default:
+		return errNoTurn
+	}
+}
+
+// silence is the time since a server last responded.
+type silence struct {
+	since   time.Time
+	trying  bool          // a call tries the server
+	tried   time.Time     // when the last such call ended
+	changed chan struct{} // closed when that call ends, or the server responds
+}
+
+// trialPause is the pause between two calls that try a server that has been silent
+// for longer than RetryFor.
+const trialPause = time.Second
+
+var errSilent = fmt.Errorf("%w: the server of this tenant does not respond", storage.ErrUnavailable)
+
+// await waits while a server is silent. One call at a time tries the server; it
+// calls ended afterwards. The others wait until the server has been silent for
+// RetryFor, and then fail.
+func (v *servers) await(ctx context.Context, n int32, until time.Time) (ended func(), err error) {
+	for n != 0 && v.silences.Load() > 0 {
+		v.mu.Lock()
+		s := v.silent[n]
+		if s == nil {
+			v.mu.Unlock()
+			break
+		}
+		over, changed := s.since.Add(v.retryFor), s.changed
+		late := !time.Now().Before(over)
+		if !s.trying && (!late || time.Since(s.tried) >= trialPause) {
+			s.trying = true
+			v.mu.Unlock()
+			return func() { v.tried(n, s) }, nil
+		}
+		v.mu.Unlock()
+		if late {
+			return nil, errSilent
+		}
+		timer := time.NewTimer(time.Until(earliest(over, until)))
+		select {
+		case <-changed:
+			timer.Stop()
+		case <-timer.C:
+			return nil, errSilent
+		case <-ctx.Done():
+			timer.Stop()
+			return nil, ctx.Err()
+		}
+	}
+	return func() {}, nil
+}
+
+// tried ends a call that tried a silent server.
+func (v *servers) tried(n int32, s *silence) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	s.trying, s.tried = false, time.Now()
+	close(s.changed)
+	s.changed = make(chan struct{})
+}
+
+// note records the result of a statement on a server.
+func (v *servers) note(n int32, err error) {
+	hung := silenced(err)
+	if n == 0 || !hung && (v.silences.Load() == 0 || !responded(err)) {
+		return
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	s := v.silent[n]
+	switch {
+	case hung && s == nil:
+		if v.silent == nil {
+			v.silent = map[int32]*silence{}
+		}
+		v.silent[n] = &silence{since: time.Now(), changed: make(chan struct{})}
+		v.silences.Add(1)
+	case !hung && s != nil:
+		delete(v.silent, n)
+		v.silences.Add(-1)
+		close(s.changed)
+		s.changed = make(chan struct{}) // for tried
+	}
+}
+
+// silenced reports whether a statement timed out, or the coordinator could not
+// reach the worker.
+func silenced(err error) bool {
+	c := string(code(err))
+	if server, ok := errors.AsType[*ServerError](err); ok {
+		c = server.Code
+	}
+	return errors.Is(err, os.ErrDeadlineExceeded) || strings.HasPrefix(c, "08")
+}
+
+// responded reports whether a result comes from the server.
+func responded(err error) bool {
+	return err == nil || !lost(err) && !errors.Is(err, storage.ErrUnavailable) &&
+		!errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded)
+}
+
+// owners remembers the tenants of keys. A key never changes its tenant.
+type owners struct {
+	mu sync.Mutex
+	of map[storage.Key]storage.ID
+}
+
+const maxOwners = 10_000
+
+func (o *owners) get(key storage.Key) (tenant storage.ID, known bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	tenant, known = o.of[key]
+	return tenant, known
+}
+
+func (o *owners) put(key storage.Key, tenant storage.ID) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.of == nil || len(o.of) >= maxOwners {
+		o.of = map[storage.Key]storage.ID{}
+	}
+	o.of[key] = tenant
+}
