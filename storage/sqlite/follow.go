@@ -67,10 +67,7 @@ func (s *Store) FollowLogs(ctx context.Context, f storage.LogFollowing) ([]stora
 	if err != nil {
 		return nil, nil, err
 	}
-	first := sqlstore.FirstID(p.since)
-	page, err := sqlstore.Followed(ctx, s.reader, "l.seq", `l.tenant_id = ? AND (l.seq, l.id) > (?, ?) AND l.seq <= ?
-		AND l.id > ? AND l.created_at >= ? ORDER BY l.seq, l.id LIMIT ?`,
-		f.Tenant[:], p.seq, p.id[:], last, first[:], p.since, f.Limit)
+	page, err := s.followed(ctx, &f, p, last)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -81,6 +78,19 @@ func (s *Store) FollowLogs(ctx context.Context, f storage.LogFollowing) ([]stora
 		p.seq, p.id = page[n-1].Number, page[n-1].ID
 	}
 	return plainLogs(page), p.encode(), nil
+}
+
+// followed reads the entries after a place, up to the number last. An index alone
+// has the ids.
+func (s *Store) followed(ctx context.Context, f *storage.LogFollowing, p *logPlace, last int64) ([]sqlstore.FollowedLog, error) {
+	const after = `l.tenant_id = ? AND (l.seq, l.id) > (?, ?) AND l.seq <= ? AND l.id > ?`
+	const order = ` ORDER BY l.seq, l.id LIMIT ?`
+	first := sqlstore.FirstID(p.since)
+	if f.IDsOnly {
+		return sqlstore.FollowedIDs(ctx, s.reader, "l.seq", after+order, f.Tenant[:], p.seq, p.id[:], last, first[:], f.Limit)
+	}
+	return sqlstore.Followed(ctx, s.reader, "l.seq", after+` AND l.created_at >= ?`+order,
+		f.Tenant[:], p.seq, p.id[:], last, first[:], p.since, f.Limit)
 }
 
 func plainLogs(page []sqlstore.FollowedLog) []storage.Log {
