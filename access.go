@@ -207,8 +207,7 @@ type ExplainParams struct {
 	TokenID string `json:"-"`
 }
 
-// UnmarshalJSON reads the JSON form strictly: an unknown field, a duplicate
-// key or a wrong type is an [InvalidError].
+// UnmarshalJSON is strict, as [TokenParams.UnmarshalJSON] is.
 func (p *ExplainParams) UnmarshalJSON(data []byte) error {
 	return readObject(data, func(r *form.Reader) {
 		p.ApplicationID = readID(r, "application_id")

@@ -61,8 +61,7 @@ type ApplicationParams struct {
 	ExpiresAt   time.Time       `json:"expires_at,omitzero"`
 }
 
-// UnmarshalJSON reads the JSON form strictly: an unknown field, a duplicate
-// key or a wrong type is an [InvalidError].
+// UnmarshalJSON is strict, as [TokenParams.UnmarshalJSON] is.
 func (p *ApplicationParams) UnmarshalJSON(data []byte) error {
 	return readObject(data, func(r *form.Reader) {
 		var in applications.Params

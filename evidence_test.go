@@ -894,6 +894,16 @@ func TestApplicationsAreNotRolledBack(t *testing.T) {
 			if alarms := heard.take(); len(alarms) == 0 || alarms[0] != "rolled_back" {
 				t.Errorf("alarms: %q", alarms)
 			}
+			tx, err := v.DB.BeginTx(t.Context(), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = tx.Rollback() }()
+			_, err = v.Owner.InTx(tx).PatchApplication(t.Context(), app.ID, vault.JSON(`{"name":"b"}`)) // with a newer revision
+			wantError(t, "change the old application in a transaction", err, fault.ErrAltered)
+			if diff := cmp.Diff([]string{"rolled_back"}, heard.take()); diff != "" {
+				t.Errorf("in a transaction: alarms (-want +got):\n%s", diff)
+			}
 		})
 	}
 }
@@ -1139,5 +1149,39 @@ func aWalk[T any](items iter.Seq2[*T, error]) func() (any, error) {
 			all = append(all, item)
 		}
 		return all, nil
+	}
+}
+
+// revoking deletes an application while it receives the evidence.
+type revoking struct {
+	revoke func() error
+	lines  int
+}
+
+func (r *revoking) Write(p []byte) (int, error) {
+	if r.lines++; r.lines == 1 {
+		if err := r.revoke(); err != nil {
+			return 0, err
+		}
+	}
+	return len(p), nil
+}
+
+// An export of evidence ends when the caller's key is revoked.
+func TestExportOfEvidenceEndsWithTheKey(t *testing.T) {
+	t.Parallel()
+	v := vaulttest.Open(t, ":memory:", &vault.Config{Evidence: &vault.EvidenceConfig{Every: -1}})
+	many := make([]any, 2000)
+	for i := range many {
+		many[i] = i
+	}
+	if _, err := v.Owner.Tokenize(t.Context(), many); err != nil {
+		t.Fatal(err)
+	}
+	app, c := newApp(t, v, vault.ApplicationParams{Name: "auditor", Type: vault.ApplicationManagement, Permissions: []vault.Permission{"log:read"}})
+	to := &revoking{revoke: func() error { return v.Owner.DeleteApplication(t.Context(), app.ID) }}
+	wantError(t, "the export", c.ExportEvidence(t.Context(), to), vault.ErrUnauthenticated)
+	if to.lines > 1000 {
+		t.Errorf("%d lines were written after the key was revoked", to.lines)
 	}
 }

@@ -440,9 +440,18 @@ func newReplayWorld(t *testing.T) *replayWorld {
 			args["read"] = out
 		}
 		if patch := args["patch"]; patch != nil {
-			if _, err := host.Call(ctx, "tokens.update", mustJSON(map[string]any{"id": "card", "patch": patch})); err != nil {
+			out, err := host.Call(ctx, "tokens.update", mustJSON(map[string]any{"id": "card", "patch": patch}))
+			if err != nil {
 				return nil, err
 			}
+			args["patched"] = out
+		}
+		if number, ok := args["like"].(string); ok {
+			out, err := host.Call(ctx, "tokens.create", json.RawMessage(fmt.Sprintf(`{"type":"card","data":{"number":%q},"deduplicate_token":true}`, number)))
+			if err != nil {
+				return nil, err
+			}
+			args["like"] = out
 		}
 		if n, ok := args["many"].(float64); ok {
 			var all []string
@@ -499,6 +508,12 @@ func TestStoredResponseOfARun(t *testing.T) {
 		"without tokens":    {`{"x":1}`, func(ctx context.Context, w *replayWorld) error { return w.Owner.DeleteToken(ctx, "card") }, nil},
 		"the token deleted": {used, func(ctx context.Context, w *replayWorld) error { return w.Owner.DeleteToken(ctx, "card") }, vault.ErrWithdrawn},
 		"read, and deleted": {read, func(ctx context.Context, w *replayWorld) error { return w.Owner.DeleteToken(ctx, "card") }, vault.ErrWithdrawn},
+		"changed by the code, and deleted": {`{"patch":{"metadata":{"seen":"yes"}}}`, func(ctx context.Context, w *replayWorld) error {
+			return w.Owner.DeleteToken(ctx, "card")
+		}, vault.ErrWithdrawn},
+		"found as a duplicate, and deleted": {`{"like":"` + visa + `"}`, func(ctx context.Context, w *replayWorld) error {
+			return w.Owner.DeleteToken(ctx, "card")
+		}, vault.ErrWithdrawn},
 		"deleted and made again": {used, func(ctx context.Context, w *replayWorld) error {
 			if err := w.Owner.DeleteToken(ctx, "card"); err != nil {
 				return err

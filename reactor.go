@@ -55,8 +55,7 @@ type ReactorParams struct {
 	Application   *ApplicationRef   `json:"application,omitempty"`
 }
 
-// UnmarshalJSON reads the JSON form strictly: an unknown field, a duplicate
-// key or a wrong type is an [InvalidError].
+// UnmarshalJSON is strict, as [TokenParams.UnmarshalJSON] is.
 func (p *ReactorParams) UnmarshalJSON(data []byte) error {
 	return readObject(data, func(r *form.Reader) {
 		var in runs.ReactorParams
@@ -191,10 +190,9 @@ type ReactParams struct {
 	Timeout time.Duration `json:"timeout_ms,omitempty"`
 }
 
-// UnmarshalJSON reads the JSON form strictly: an unknown field, a duplicate key or
-// a wrong type is an [InvalidError]. The spellings callbackUrl and timeoutMs, which
-// clients of similar APIs send, are read as callback_url and timeout_ms. Only one
-// of the two spellings may be present.
+// UnmarshalJSON is strict, as [TokenParams.UnmarshalJSON] is. The spellings
+// callbackUrl and timeoutMs, which clients of similar APIs send, are read as
+// callback_url and timeout_ms. Only one of the two spellings may be present.
 func (p *ReactParams) UnmarshalJSON(data []byte) error {
 	return readObject(data, func(r *form.Reader) {
 		if v := r.Value("args"); !v.IsZero() {

@@ -60,8 +60,7 @@ type SearchTokensParams struct {
 	PageParams
 }
 
-// UnmarshalJSON reads the JSON form strictly: an unknown field, a duplicate
-// key or a wrong type is an [InvalidError].
+// UnmarshalJSON is strict, as [TokenParams.UnmarshalJSON] is.
 func (p *SearchTokensParams) UnmarshalJSON(data []byte) error {
 	return readObject(data, func(r *form.Reader) {
 		p.Query = r.Text("query")

@@ -35,8 +35,7 @@ type SessionGrant struct {
 	ExpiresAt time.Time `json:"expires_at,omitzero"`
 }
 
-// UnmarshalJSON reads the JSON form strictly: an unknown field, a duplicate
-// key or a wrong type is an [InvalidError].
+// UnmarshalJSON is strict, as [TokenParams.UnmarshalJSON] is.
 func (g *SessionGrant) UnmarshalJSON(data []byte) error {
 	return readObject(data, func(r *form.Reader) {
 		g.Nonce = r.Text("nonce")

@@ -52,9 +52,8 @@ type TenantParams struct {
 	Settings TenantSettings `json:"settings"`
 }
 
-// UnmarshalJSON reads the JSON form strictly: an unknown field, a duplicate key or
-// a wrong type is an [InvalidError]. A setting may also be the string "true" or
-// "false".
+// UnmarshalJSON is strict, as [TokenParams.UnmarshalJSON] is. A setting may also be
+// the string "true" or "false".
 func (p *TenantParams) UnmarshalJSON(data []byte) error {
 	return readObject(data, func(r *form.Reader) {
 		var in tenants.Params

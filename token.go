@@ -229,8 +229,7 @@ type EraseParams struct {
 	Reason string
 }
 
-// UnmarshalJSON reads the JSON form strictly: an unknown field, a duplicate
-// key or a wrong type is an [InvalidError].
+// UnmarshalJSON is strict, as [TokenParams.UnmarshalJSON] is.
 func (p *EraseParams) UnmarshalJSON(data []byte) error {
 	return readObject(data, func(r *form.Reader) { p.Query, p.Reason = r.Text("query"), r.Text("reason") })
 }

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"sync"
 
+	"github.com/google/uuid"
+
 	"github.com/seed-72ea4aab/vault/internal/audit"
 	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/sealed"
@@ -87,6 +89,13 @@ func (r *revisions) note(key recordKey, revision int64) bool {
 	return true
 }
 
+// isOlder reports whether a newer revision was seen.
+func (r *revisions) isOlder(key recordKey, revision int64) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return revision < r.seen[key]
+}
+
 // noteKey remembers the record that an API key belongs to.
 func (r *revisions) noteKey(key storage.Key, of recordKey) {
 	r.mu.Lock()
@@ -144,8 +153,11 @@ func (op *Op) checkRevision(ctx context.Context, rec *storage.Record, doc []byte
 	if revision > rec.Rev {
 		return false, fault.ErrAltered
 	}
-	if op.tx != nil || !tracked(rec.Kind) {
+	if !tracked(rec.Kind) {
 		return false, nil
+	}
+	if op.tx != nil {
+		return false, op.checkInTx(ctx, rec, revision)
 	}
 	if op.Vault.revisions.note(recordKey{op.TenantID(), rec.ID, rec.Kind}, revision) {
 		return false, nil
@@ -162,6 +174,26 @@ func (op *Op) checkRevision(ctx context.Context, rec *storage.Record, doc []byte
 	}
 	*rec = now[0]
 	return true, nil
+}
+
+// checkInTx is checkRevision in a transaction of the application. It remembers
+// nothing, because the transaction may roll back. The snapshot of a transaction may
+// be older than a committed change. Then the database has a newer record outside of
+// the transaction.
+func (op *Op) checkInTx(ctx context.Context, rec *storage.Record, revision int64) error {
+	if op.tx.hasWritten(uuid.UUID(rec.ID)) || !op.Vault.revisions.isOlder(recordKey{op.TenantID(), rec.ID, rec.Kind}, revision) {
+		return nil
+	}
+	if op.tx.beside() {
+		now, err := op.Vault.Store.Records(ctx, op.TenantID(), rec.Kind, []storage.ID{rec.ID})
+		if err != nil {
+			return err
+		}
+		if len(now) == 0 || now[0].Rev > rec.Rev {
+			return nil
+		}
+	}
+	return fault.ErrAltered
 }
 
 // noteMissing remembers that the application of an API key was deleted, if this

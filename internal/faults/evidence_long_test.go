@@ -14,7 +14,7 @@ func TestEvidenceSurvivesFailovers(t *testing.T) {
 	pair := newPair(t)
 	failovers := 0
 	evidenceThoughKilled(t, pair.address+"&target_session_attrs=read-write", func() {
-		<-time.After(2 * time.Second) // the nodes write meanwhile
+		<-time.After(2 * time.Second) // the nodes write at the same time
 		pair.fail(t)
 		failovers++
 	})

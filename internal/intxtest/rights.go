@@ -59,6 +59,9 @@ func currentRights(t *testing.T, shops Shops) {
 					if _, err := as.InTx(tx).GetToken(t.Context(), secret.ID); (err == nil) != (name == "key regenerated") {
 						t.Errorf("%s: as the application: %v", level, err)
 					}
+					if _, err := s.Owner.InTx(tx).GetApplication(t.Context(), app.ID); err != nil {
+						t.Errorf("%s: the application of the snapshot: %v", level, err)
+					}
 					rollback(t, tx)
 				}
 			})

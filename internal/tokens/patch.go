@@ -193,6 +193,9 @@ func (op *patching) saveToken(ctx context.Context, old, t *Clear) (Token, error)
 	err := op.Write(ctx, ch)
 	if err == nil {
 		noteChange(ctx, old.Row, t.Row)
+		if transform, ok := op.Grant().Decide(access.TokenRead, t.Row.ID, t.Row.Containers); ok {
+			NoteUse(ctx, op.Op, access.TokenRead, t, min(transform, access.Mask))
+		}
 		return out, nil
 	}
 	conflict, refused := fault.Guard(err)

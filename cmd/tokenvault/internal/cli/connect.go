@@ -295,8 +295,9 @@ func (c *call) getenvForKeys(name string) string {
 	return c.getenv(name)
 }
 
-// errNamesNoOne is about a name that may belong to another tenant.
-var errNamesNoOne = errors.New("this name is ambiguous, because the tenant was renamed, or another tenant had the name; use its id, which tokenvault tenant list shows")
+// errNamesNoOne is about a name that may belong to another tenant. The name of an
+// unreadable tenant is not known, so it may be any name.
+var errNamesNoOne = errors.New("this name is ambiguous, because the tenant was renamed, another tenant had the name, or a tenant is unreadable; use its id, which tokenvault tenant list shows")
 
 // findTenant returns the tenant with an id or a name. A tenant can rename
 // itself to a name that another tenant no longer uses. A command that makes
@@ -305,7 +306,7 @@ var errNamesNoOne = errors.New("this name is ambiguous, because the tenant was r
 func (c *call) findTenant(which string) (*vault.Tenant, error) {
 	id, parsed := uuid.Parse(which)
 	var found *vault.Tenant
-	namesakes := 0
+	namesakes, unreadable := 0, false
 	for t, err := range eachTenant(c.ctx, c.opened.vault) {
 		if err != nil {
 			return nil, err
@@ -316,6 +317,7 @@ func (c *call) findTenant(which string) (*vault.Tenant, error) {
 		if t.CreatedAs == which {
 			namesakes++
 		}
+		unreadable = unreadable || t.Unreadable
 		switch {
 		case parsed == nil || t.Name != which:
 		case found != nil:
@@ -334,7 +336,7 @@ func (c *call) findTenant(which string) (*vault.Tenant, error) {
 	if err != nil {
 		return nil, err
 	}
-	if another || found.CreatedAs != which || namesakes != 1 {
+	if another || found.CreatedAs != which || namesakes != 1 || unreadable {
 		return nil, errNamesNoOne
 	}
 	return found, nil

@@ -77,6 +77,9 @@ func TestUnreadableTenantIsMarked(t *testing.T) {
 		t.Errorf("figures: %s", got)
 	}
 	w.exits(0, "token", "list", "--tenant", "Acme")
+	if out, code := w.run(nil, "token", "create", "--type", "token", "--data", "x", "--tenant", "Acme"); code == 0 || !strings.Contains(out, "use its id") {
+		t.Errorf("the unreadable tenant may have the name: exit %d\n%s", code, out)
+	}
 	w.exits(1, "stats", "--tenant", bad.ID.String())
 	w.exits(0, "tenant", "delete", bad.ID.String(), "--yes")
 	if got := w.exits(0, "tenant", "list"); strings.Contains(got, "unreadable") {
