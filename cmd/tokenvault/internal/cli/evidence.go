@@ -313,7 +313,7 @@ func (c *call) printRestore(r evidence.Restore) error {
 	}{r.Time, r.Origin, r.Reason})
 }
 
-// printFinding prints a finding on one line. What is unknown is left out.
+// printFinding prints a finding on one line, without unknown ids.
 func (c *call) printFinding(f evidence.Finding) error {
 	if !c.json {
 		line := string(f.Verdict)
