@@ -642,6 +642,27 @@ func TestUnreadableTenantsDoNotHideOthers(t *testing.T) {
 	})
 }
 
+// A tenant whose keys were deleted by SQL is reported. It does not hide findings
+// about other tenants, as an error would.
+func TestMissingKeyRingIsReported(t *testing.T) {
+	t.Parallel()
+	attack(t, func(a *attacked) {
+		a.mustVerify()
+		bad := a.owners[0].TenantID()
+		if _, err := a.db.ExecContext(a.Context(), a.bind(`DELETE FROM vault_records WHERE tenant_id = ? AND kind = 'ring'`), bad[:]); err != nil {
+			a.Fatal(err)
+		}
+		a.node(nil)
+		report, err := a.v.VerifyLogs(a.Context(), nil)
+		if err != nil {
+			a.Fatal(err)
+		}
+		if diff := cmp.Diff([]evidence.Finding{{Tenant: bad, Index: -1, Verdict: evidence.Altered}}, report.Findings); diff != "" {
+			a.Errorf("findings (-want +got):\n%s", diff)
+		}
+	})
+}
+
 // evidence returns the size of the vault's tree.
 func (a *attacked) evidence() int64 {
 	a.Helper()

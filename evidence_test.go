@@ -1151,3 +1151,37 @@ func aWalk[T any](items iter.Seq2[*T, error]) func() (any, error) {
 		return all, nil
 	}
 }
+
+// revoking deletes an application while it receives the evidence.
+type revoking struct {
+	revoke func() error
+	lines  int
+}
+
+func (r *revoking) Write(p []byte) (int, error) {
+	if r.lines++; r.lines == 1 {
+		if err := r.revoke(); err != nil {
+			return 0, err
+		}
+	}
+	return len(p), nil
+}
+
+// An export of evidence ends when the caller's key is revoked.
+func TestExportOfEvidenceEndsWithTheKey(t *testing.T) {
+	t.Parallel()
+	v := vaulttest.Open(t, ":memory:", &vault.Config{Evidence: &vault.EvidenceConfig{Every: -1}})
+	many := make([]any, 2000)
+	for i := range many {
+		many[i] = i
+	}
+	if _, err := v.Owner.Tokenize(t.Context(), many); err != nil {
+		t.Fatal(err)
+	}
+	app, c := newApp(t, v, vault.ApplicationParams{Name: "auditor", Type: vault.ApplicationManagement, Permissions: []vault.Permission{"log:read"}})
+	to := &revoking{revoke: func() error { return v.Owner.DeleteApplication(t.Context(), app.ID) }}
+	wantError(t, "the export", c.ExportEvidence(t.Context(), to), vault.ErrUnauthenticated)
+	if to.lines > 1000 {
+		t.Errorf("%d lines were written after the key was revoked", to.lines)
+	}
+}

@@ -5,6 +5,7 @@ package native
 
 import (
 	"encoding/base64"
+	"runtime"
 	"strings"
 
 	"github.com/dop251/goja"
@@ -25,15 +26,29 @@ func Arg(args []goja.Value, i int) goja.Value {
 }
 
 // BytesOf returns the bytes of a Uint8Array, including a Buffer, or of an
-// ArrayBuffer. They are shared with the code. The prelude checks the type.
+// ArrayBuffer. They are shared with the code. The prelude checks the type. A
+// view of a detached buffer has none.
 func (c Context) BytesOf(v goja.Value) []byte {
-	switch b := v.Export().(type) {
+	switch b := export(v).(type) {
 	case []byte:
 		return b
 	case goja.ArrayBuffer:
 		return b.Bytes()
 	}
 	panic(c.NewError("TypeError", "ERR_INVALID_ARG_TYPE", "The argument must be an instance of Buffer, TypedArray or ArrayBuffer"))
+}
+
+// export returns v.Export(), which panics for a view of a detached buffer.
+func export(v goja.Value) (out any) {
+	defer func() {
+		if r := recover(); r != nil {
+			if _, ok := r.(runtime.Error); !ok {
+				panic(r)
+			}
+			out = []byte(nil)
+		}
+	}()
+	return v.Export()
 }
 
 // Buffer passes bytes to the code, as an ArrayBuffer.

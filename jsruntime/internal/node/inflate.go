@@ -132,7 +132,7 @@ func (f *inflater) inflate(src *pushed, mode string, dictionary []byte) error {
 // follow a Brotli stream.
 func (f *inflater) unbrotli(src *pushed) error {
 	err := f.copy(brotli.NewReader(src))
-	if err != nil && !errors.Is(err, errInflated) && !errors.Is(err, errMoreInput) {
+	if err != nil && !errors.Is(err, errInflated) && !errors.Is(err, errMoreInput) && !errors.Is(err, io.ErrUnexpectedEOF) {
 		return errBrotli
 	}
 	return err

@@ -217,6 +217,9 @@ func (c *Execution) runDue() (bool, error) {
 			return true, err
 		}
 	}
+	if !ran && len(c.loop.pending) == 0 && !c.loop.holdsTimer() {
+		return false, nil // immediates without a reference do not keep the loop alive
+	}
 	batch := c.loop.immediates
 	c.loop.immediates = nil
 	for _, t := range batch {
@@ -234,10 +237,31 @@ func (c *Execution) runDue() (bool, error) {
 
 // fire runs a callback as a separate macrotask.
 func (c *Execution) fire(f goja.Callable, args ...goja.Value) error {
-	return c.macrotask(func() error {
+	err := c.macrotask(func() error {
 		_, err := f(goja.Undefined(), args...)
 		return err
 	})
+	for err != nil && c.uncaught(err) {
+		err = c.macrotask(func() error { return nil })
+	}
+	return err
+}
+
+// uncaught passes an error of a callback to the listeners that the code has
+// registered for uncaught exceptions. It returns false if there are none.
+func (c *Execution) uncaught(err error) bool {
+	var thrown *goja.Exception
+	if _, loaded := c.modules["process"]; !loaded || !errors.As(err, &thrown) {
+		return false
+	}
+	handled := false
+	failed := c.macrotask(func() error {
+		report, _ := goja.AssertFunction(c.module("rejections").(*goja.Object).Get("uncaught"))
+		v, err := report(goja.Undefined(), thrown.Value())
+		handled = err == nil && v.ToBoolean()
+		return err
+	})
+	return failed == nil && handled
 }
 
 // answer passes the reply to a host call to its callback.

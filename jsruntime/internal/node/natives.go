@@ -6,7 +6,10 @@ import (
 	"math"
 	"reflect"
 	"slices"
+	"strings"
 	"time"
+	"unicode/utf16"
+	"unicode/utf8"
 
 	"github.com/dop251/goja"
 
@@ -55,11 +58,14 @@ var coreNatives = map[string]nativeFunc{
 		return c.VM.NewArray(names...)
 	},
 	"json.parse": func(c *Execution, args []goja.Value) goja.Value {
-		v, err := native.BuildJSON(c.VM, []byte(native.Arg(args, 0).String()))
+		v, err := native.BuildJSON(c.VM, surrogateBytes(native.Arg(args, 0)))
 		if err != nil {
 			return goja.Undefined()
 		}
 		return v
+	},
+	"json.error": func(c *Execution, args []goja.Value) goja.Value {
+		return c.VM.ToValue(native.JSONError(c.VM, surrogateBytes(native.Arg(args, 0))))
 	},
 	"brand":       (*Execution).brandSymbol,
 	"log":         (*Execution).logLine,
@@ -232,4 +238,31 @@ func clipBytes(s string, n int) string {
 		n--
 	}
 	return s[:n]
+}
+
+// surrogateBytes returns a text as UTF-8, with three bytes for each lone
+// surrogate.
+func surrogateBytes(v goja.Value) []byte {
+	text := v.String()
+	if !strings.ContainsRune(text, utf8.RuneError) {
+		return []byte(text)
+	}
+	s := v.ToString().(goja.String)
+	out := make([]byte, 0, len(text))
+	for i := 0; i < s.Length(); i++ {
+		u := s.CharAt(i)
+		r := rune(u)
+		if utf16.IsSurrogate(r) && i+1 < s.Length() {
+			if pair := utf16.DecodeRune(r, rune(s.CharAt(i+1))); pair != utf8.RuneError {
+				r = pair
+				i++
+			}
+		}
+		if utf16.IsSurrogate(r) {
+			out = append(out, 0xe0|byte(u>>12), 0x80|byte(u>>6&0x3f), 0x80|byte(u&0x3f))
+			continue
+		}
+		out = utf8.AppendRune(out, r)
+	}
+	return out
 }

@@ -1,7 +1,6 @@
 package node
 
 import (
-	"errors"
 	"unicode/utf16"
 	"unicode/utf8"
 
@@ -9,14 +8,14 @@ import (
 	"golang.org/x/text/encoding"
 	"golang.org/x/text/encoding/charmap"
 	"golang.org/x/text/encoding/htmlindex"
-	xtransform "golang.org/x/text/transform"
 
 	"github.com/seed-72ea4aab/vault/jsruntime/internal/native"
 )
 
 // decodeStandard decodes bytes in an encoding of the WHATWG standard. It takes
-// bytes, encoding, whether more will follow, and whether invalid bytes are an
-// error. It returns the text and how many bytes it used, or undefined.
+// bytes, encoding, whether more will follow, whether invalid bytes are an
+// error, and the state of an encoding that has states. It returns the text, how
+// many bytes it used and the next state, or undefined.
 func (c *Execution) decodeStandard(args []goja.Value) goja.Value {
 	b, label := c.BytesOf(native.Arg(args, 0)), native.Arg(args, 1).String()
 	more, fatal := native.Arg(args, 2).ToBoolean(), native.Arg(args, 3).ToBoolean()
@@ -33,7 +32,7 @@ func (c *Execution) decodeStandard(args []goja.Value) goja.Value {
 	case "utf-16le", "utf-16be":
 		return c.decodeUTF16(b, label == "utf-16be", more, fatal)
 	}
-	return c.decodeLegacy(b, label, more, fatal)
+	return c.decodeLegacy(b, label, more, fatal, int(native.Arg(args, 4).ToInteger()))
 }
 
 // incompleteUTF8 returns how many bytes at the end are the start of a
@@ -95,7 +94,7 @@ func loneSurrogate(units []uint16) bool {
 }
 
 // decodeLegacy decodes encodings other than Unicode.
-func (c *Execution) decodeLegacy(b []byte, label string, more, fatal bool) goja.Value {
+func (c *Execution) decodeLegacy(b []byte, label string, more, fatal bool, state int) goja.Value {
 	enc, err := htmlindex.Get(label)
 	if err != nil {
 		return goja.Undefined()
@@ -107,27 +106,20 @@ func (c *Execution) decodeLegacy(b []byte, label string, more, fatal bool) goja.
 		}
 		return c.VM.NewArray(text, len(b))
 	}
-	d := enc.NewDecoder()
-	var out []byte
-	buf := make([]byte, 4096)
-	used := 0
-	for {
-		nDst, nSrc, err := d.Transform(buf, b[used:], !more)
-		out = append(out, buf[:nDst]...)
-		used += nSrc
-		if errors.Is(err, xtransform.ErrShortDst) {
-			continue
-		}
-		if err != nil && !errors.Is(err, xtransform.ErrShortSrc) {
+	if label == "iso-2022-jp" {
+		text, used, next, errs := decodeJP(b, state, more)
+		if fatal && errs > 0 {
 			return goja.Undefined()
 		}
-		break
+		return c.VM.NewArray(text, used, next)
 	}
-	text := string(out)
-	for _, r := range text {
-		if fatal && r == utf8.RuneError {
-			return goja.Undefined()
-		}
+	m, ok := multibytes[label]
+	if !ok {
+		return goja.Undefined()
+	}
+	text, used, ok := m.decode(b, more, fatal)
+	if !ok {
+		return goja.Undefined()
 	}
 	return c.VM.NewArray(text, used)
 }

@@ -49,7 +49,7 @@ class Event {
   constructor(type, options = undefined) {
     if (arguments.length === 0) raise('ERR_MISSING_ARGS', 'type');
     if (options !== undefined) validateObject(options, 'options', { allowArray: true, allowFunction: true, nullable: true });
-    const { cancelable, bubbles, composed } = options || {};
+    const { bubbles, cancelable, composed } = options || {};
     flags.set(this, {
       type: `${type}`, cancelable: !!cancelable, bubbles: !!bubbles, composed: !!composed, prevented: false, stopped: false, stoppedNow: false, passive: false,
       target: null, current: null, phase: 0, time: sys('hrtime')() / 1e6,

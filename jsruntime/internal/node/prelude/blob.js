@@ -48,8 +48,10 @@ class Blob {
       },
     }, { highWaterMark: 0 });
   }
-  get [Symbol.toStringTag]() { return 'Blob'; }
-  [Symbol.for('nodejs.util.inspect.custom')](depth, options, inspect) { return `${this.constructor.name} ${inspect({ size: this.size, type: this.type }, options)}`; }
+  [Symbol.for('nodejs.util.inspect.custom')](depth, options, inspect) {
+    if (depth !== null && depth < 0) return this;
+    return `${this.constructor.name} ${inspect({ size: this.size, type: this.type }, options)}`;
+  }
 }
 
 function bytesOf(blob) {
@@ -72,10 +74,10 @@ class File extends Blob {
   get name() { return this.#name; }
   get lastModified() { return this.#modified; }
   get webkitRelativePath() { return ''; }
-  get [Symbol.toStringTag]() { return 'File'; }
 }
 for (const [Class, names] of [[Blob, ['size', 'type', 'slice', 'text', 'arrayBuffer', 'stream', 'bytes']], [File, ['name', 'lastModified']]]) {
   for (const name of names) Object.defineProperty(Class.prototype, name, { enumerable: true });
+  Object.defineProperty(Class.prototype, Symbol.toStringTag, { value: Class.name, configurable: true });
 }
 
 // copy returns another Blob or File with the same bytes, or undefined for

@@ -85,6 +85,7 @@ add(Buffer, {
   byteLength: function byteLength(value, encoding) {
     if (typeof value === 'string') {
       const known = typeof encoding === 'string' ? encodings[encoding.toLowerCase()] : undefined;
+      if (!known && arguments.length > 2 && arguments[2] === true) return -1;
       if (known === 'utf16le') return value.length * 2;
       if (known === 'latin1' || known === 'ascii') return value.length;
       if (known === 'hex') return value.length >>> 1;
@@ -178,10 +179,16 @@ const toNeedle = (value, encoding) => {
 function search(buffer, value, from, encoding, last) {
   if (typeof from === 'string') { encoding = from; from = undefined; }
   const needle = toNeedle(value, encoding);
+  const wide = typeof encoding === 'string' && encodings[encoding.toLowerCase()] === 'utf16le' && typeof value !== 'number';
+  if (wide && (needle.length < 2 || buffer.length < 2)) return -1;
   if (!last) {
     const start = clamp(from, buffer.length, 0);
-    const at = indexOfBytes(asPlain(buffer.subarray(start)), needle);
-    return at < 0 ? -1 : at + start;
+    for (let skip = start; ; ) {
+      const at = indexOfBytes(asPlain(buffer.subarray(skip)), needle);
+      if (at < 0) return -1;
+      if (!wide || (at + skip) % 2 === 0) return at + skip;
+      skip += at + 1; // UTF-16 is searched by units
+    }
   }
   let end = from === undefined || Number.isNaN(+from) ? buffer.length : +from < 0 ? buffer.length + +from : +from;
   if (end < 0) return -1;
@@ -230,7 +237,8 @@ add(proto, {
     sStart = sStart === undefined ? 0 : Math.trunc(sStart) || 0;
     sEnd = sEnd === undefined ? this.length : Math.trunc(sEnd) || 0;
     if (tStart < 0) raise('ERR_OUT_OF_RANGE', 'targetStart', '>= 0', tStart);
-    if (sStart < 0 || sStart > this.length) raise('ERR_OUT_OF_RANGE', 'sourceStart', `>= 0 && <= ${this.length}`, sStart);
+    if (sStart < 0) raise('ERR_OUT_OF_RANGE', 'sourceStart', '>= 0', sStart);
+    if (sStart > this.length) raise('ERR_OUT_OF_RANGE', 'sourceStart', `>= 0 && <= ${this.length}`, sStart);
     if (sEnd < 0) raise('ERR_OUT_OF_RANGE', 'sourceEnd', '>= 0', sEnd);
     if (tStart >= target.length || sStart >= sEnd) return 0;
     const part = asPlain(this).subarray(sStart, Math.min(sEnd, sStart + target.length - tStart));

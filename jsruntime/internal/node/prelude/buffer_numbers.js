@@ -39,7 +39,8 @@ function accessors(name, size, kind, little, min, max) {
       if (big) { if (typeof value !== 'bigint') raise('ERR_INVALID_ARG_TYPE', 'value', 'bigint', value); } else value = +value;
       if (min !== undefined) checkValue(value, min, max, size);
       checkOffset(this, offset, size);
-      view(this)['set' + kind](offset, value, little);
+      if (kind === 'Float64' && value !== value) view(this).setBigUint64(offset, 0x7ff8000000000000n, little); // the engine's NaN has other bits
+      else view(this)['set' + kind](offset, value, little);
       return offset + size;
     },
   };

@@ -113,7 +113,7 @@ const table = {
   ERR_INVALID_FILE_URL_PATH: [TypeError, (text) => `File URL path ${text}`],
   ERR_INVALID_MIME_SYNTAX: [TypeError, (part, text, at) => `The MIME syntax for a ${part} in ${text} is invalid${at === -1 ? '' : ` at ${at}`}`],
   ERR_INVALID_RETURN_VALUE: [TypeError, (input, name, value) => {
-    const got = value && value.constructor && value.constructor.name ? `instance of ${value.constructor.name}` : `type ${typeof value}`;
+    const got = value && value.constructor && value.constructor.name ? `instance of ${value.constructor.name}` : value === undefined || value === null ? `${value}` : `type ${typeof value}`;
     return `Expected ${input} to be returned from the "${name}" function but got ${got}.`;
   }],
   ERR_INVALID_STATE: [Error, (text) => `Invalid state: ${text}`],
@@ -146,7 +146,7 @@ const table = {
   ERR_STRING_TOO_LONG: [Error, (size) => `Cannot create a string longer than 0x${size.toString(16)} characters`],
   ERR_UNAVAILABLE_DURING_EXIT: [Error, () => 'Cannot call function in process exit handler'],
   ERR_UNHANDLED_ERROR: [Error, (text) => (text === undefined ? 'Unhandled error.' : `Unhandled error. (${text})`)],
-  ERR_UNKNOWN_ENCODING: [TypeError, (name) => `Unknown encoding: ${name}`],
+  ERR_UNKNOWN_ENCODING: [TypeError, (name) => require('util').format('Unknown encoding: %s', name)],
   ERR_UNKNOWN_SIGNAL: [TypeError, (name) => `Unknown signal: ${name}`],
   ERR_USE_AFTER_CLOSE: [Error, (name) => `${name} was closed`],
   ERR_ZLIB_INITIALIZATION_FAILED: [Error, () => 'Initialization failed'],

@@ -2,9 +2,9 @@
 // Node's crypto, implemented with Go's.
 const { Buffer } = require('buffer');
 const keys = require('crypto_keys');
-const { fail, toBytes, output } = keys;
+const { fail, toBytes, isShared, output } = keys;
 const raise = (...args) => require('codes').raise(...args);
-const { validateString, validateUint32, validateInteger, validateInt32, validateCallback } = require('validators');
+const { validateString, validateUint32, validateInteger, validateInt32, validateCallback, validateObject, validateBoolean } = require('validators');
 const newHash = sys('hash.new');
 const updateHash = sys('hash.update');
 const digestHash = sys('hash.digest');
@@ -120,7 +120,7 @@ function Hmac(name, key, options) {
 Object.assign(Hmac.prototype, hashMethods);
 for (const Class of [Hash, Hmac]) {
   for (const key of Object.keys(Class.prototype)) Object.defineProperty(Class.prototype, key, { enumerable: false });
-  addStream(Class, (hash) => hash.digest());
+  addStream(Class, (hash) => { const state = hash[kState]; const out = hash.digest(); if (hash instanceof Hash) state.done = false; return out; });
 }
 
 function startCipher(cipher, name, key, iv, options, encrypt) {
@@ -142,6 +142,12 @@ function cipherOutput(state, bytes, encoding, last) {
   return last ? state.decoder.end(part) : state.decoder.write(part);
 }
 
+// explained adds the parts of an error of OpenSSL to it.
+function explained(err) {
+  const found = /^error:[0-9A-F]+:([^:]+):([^:]+):(.+)$/.exec(err.message);
+  return found ? Object.assign(err, { library: found[1], function: found[2], reason: found[3] }) : err;
+}
+
 const cipherMethods = {
   update(data, inputEncoding, outputEncoding) {
     if (typeof data !== 'string' && !ArrayBuffer.isView(data)) raise('ERR_INVALID_ARG_TYPE', 'data', ['string', 'Buffer', 'TypedArray', 'DataView'], data);
@@ -150,7 +156,11 @@ const cipherMethods = {
   },
   final(encoding) {
     const state = this[kState];
-    return cipherOutput(state, finalCipher(state.id), encoding, true);
+    try {
+      return cipherOutput(state, finalCipher(state.id), encoding, true);
+    } catch (err) {
+      throw explained(err);
+    }
   },
   setAutoPadding(on = true) { sys('cipher.nopadding')(this[kState].id, !on); return this; },
   setAAD(data) { sys('cipher.aad')(this[kState].id, toBytes(data, 'utf8', 'buffer')); return this; },
@@ -202,8 +212,9 @@ function randomBytes(size, callback) {
 }
 
 function randomFillSync(target, offset = 0, size) {
-  if (!ArrayBuffer.isView(target) && !(target instanceof ArrayBuffer)) raise('ERR_INVALID_ARG_TYPE', 'buf', ['ArrayBuffer', 'ArrayBufferView'], target);
-  const view = target instanceof ArrayBuffer ? new Uint8Array(target) : new Uint8Array(target.buffer, target.byteOffset, target.byteLength);
+  const whole = target instanceof ArrayBuffer || isShared(target);
+  if (!ArrayBuffer.isView(target) && !whole) raise('ERR_INVALID_ARG_TYPE', 'buf', ['ArrayBuffer', 'ArrayBufferView'], target);
+  const view = whole ? new Uint8Array(target) : new Uint8Array(target.buffer, target.byteOffset, target.byteLength);
   const unit = target.BYTES_PER_ELEMENT || 1;
   const start = checkSize(offset, 'offset', unit, 0, view.length);
   const length = size === undefined ? view.length - start : checkSize(size, 'size', unit, start, view.length);
@@ -228,7 +239,11 @@ function randomInt(min, max, callback) {
   return out;
 }
 
-function randomUUID() {
+function randomUUID(options) {
+  if (options !== undefined) {
+    validateObject(options, 'options');
+    if (options.disableEntropyCache !== undefined) validateBoolean(options.disableEntropyCache, 'options.disableEntropyCache');
+  }
   const b = Buffer.from(random(16));
   b[6] = (b[6] & 0x0f) | 0x40;
   b[8] = (b[8] & 0x3f) | 0x80;
@@ -276,6 +291,8 @@ function checkHkdf(digest, key, salt, info, length) {
   const extra = toBytes(info, 'utf8', 'info');
   validateInteger(length, 'length', 0, maxSize);
   if (extra.byteLength > 1024) raise('ERR_OUT_OF_RANGE', 'info', 'must not contain more than 1024 bytes', extra.byteLength);
+  const { [digest.toLowerCase().replace('-', '')]: size } = { sha1: 20, sha224: 28, sha256: 32, sha384: 48, sha512: 64 };
+  if (length > 255 * size) raise('ERR_CRYPTO_INVALID_KEYLEN');
   return [digest, secret, salted, extra, length];
 }
 const hkdfSync = (...args) => sys('crypto.hkdf')(...checkHkdf(...args));
@@ -300,7 +317,7 @@ module.exports = {
   randomBytes, randomFillSync, randomInt, randomUUID, pbkdf2Sync, scryptSync, hkdfSync,
   pseudoRandomBytes: randomBytes,
   randomFill(target, offset, size, callback) {
-    if (!ArrayBuffer.isView(target) && !(target instanceof ArrayBuffer)) raise('ERR_INVALID_ARG_TYPE', 'buf', ['ArrayBuffer', 'ArrayBufferView'], target);
+    if (!ArrayBuffer.isView(target) && !(target instanceof ArrayBuffer) && !isShared(target)) raise('ERR_INVALID_ARG_TYPE', 'buf', ['ArrayBuffer', 'ArrayBufferView'], target);
     if (typeof offset === 'function') { callback = offset; offset = 0; size = undefined; } else if (typeof size === 'function') { callback = size; size = undefined; }
     validateCallback(callback);
     const unit = target.BYTES_PER_ELEMENT || 1;

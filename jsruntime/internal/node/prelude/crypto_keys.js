@@ -9,6 +9,7 @@ const constants = {
   defaultCoreCipherList: '', TLS1_2_VERSION: 771, TLS1_3_VERSION: 772, POINT_CONVERSION_COMPRESSED: 2, POINT_CONVERSION_UNCOMPRESSED: 4,
 };
 
+const { validateString, validateObject, validateInteger, validateCallback } = require('validators');
 const raise = (...args) => require('codes').raise(...args);
 
 function fail(Type, code, message) {
@@ -17,12 +18,14 @@ function fail(Type, code, message) {
   throw err;
 }
 
+const isShared = (value) => Object.prototype.toString.call(value) === '[object SharedArrayBuffer]';
+
 // toBytes returns the bytes of text or of a view.
 function toBytes(value, encoding, name = 'data') {
   if (typeof value === 'string') return Buffer.from(value, encoding === 'buffer' ? 'utf8' : encoding);
   if (value instanceof Uint8Array) return value;
   if (ArrayBuffer.isView(value)) return new Uint8Array(value.buffer, value.byteOffset, value.byteLength);
-  if (value instanceof ArrayBuffer) return new Uint8Array(value);
+  if (value instanceof ArrayBuffer || isShared(value)) return new Uint8Array(value);
   return raise('ERR_INVALID_ARG_TYPE', name, ['string', 'ArrayBuffer', 'Buffer', 'TypedArray', 'DataView'], value);
 }
 
@@ -70,7 +73,7 @@ class KeyObject {
     if (passphrase === undefined || passphrase === null) raise('ERR_INVALID_ARG_VALUE', 'options.passphrase', passphrase);
     return sys('key.seal')(der, format, cipher, toBytes(passphrase, 'utf8', 'options.passphrase'));
   }
-  static from(key) { return key.handle || fail(TypeError, 'ERR_INVALID_ARG_TYPE', 'The "key" argument must be an instance of CryptoKey.'); }
+  static from(key) { return (key && key.handle) || raise('ERR_INVALID_ARG_TYPE', 'key', 'CryptoKey', key); }
   get [Symbol.toStringTag]() { return 'KeyObject'; }
 }
 const rawOf = (key) => (key.type === 'secret' ? materials.get(key) : materials.get(key).der);
@@ -181,7 +184,18 @@ function generateKeyPairSync(type, options = {}) {
 
 const createSecretKey = (key, encoding) => new KeyObject(make, 'secret', Buffer.from(toBytes(key, encoding, 'key')));
 
-function generateKeySync(type, { length }) {
+function checkKeyOptions(type, options) {
+  validateString(type, 'type');
+  validateObject(options, 'options');
+  if (type === 'hmac') validateInteger(options.length, 'options.length', 8, 2 ** 31 - 1);
+  else if (type === 'aes' && ![128, 192, 256].includes(options.length)) {
+    raise('ERR_INVALID_ARG_VALUE', 'options.length', options.length, 'must be one of: 128, 192, 256');
+  }
+}
+
+function generateKeySync(type, options) {
+  checkKeyOptions(type, options);
+  const { length } = options;
   if (type !== 'hmac' && type !== 'aes') fail(TypeError, 'ERR_INVALID_ARG_VALUE', "The argument 'type' must be a supported key type");
   return createSecretKey(Buffer.from(sys('crypto.random')(length >> 3)));
 }
@@ -200,12 +214,20 @@ function generateKeyPair(type, options, callback) {
 Object.defineProperty(generateKeyPair, Symbol.for('nodejs.util.promisify.custom'), { value: async (type, options) => generateKeyPairSync(type, options) });
 
 module.exports = {
-  fail, toBytes, output, secretBytes, KeyObject, parseKey, rawOf, wrap,
+  fail, toBytes, isShared, output, secretBytes, KeyObject, parseKey, rawOf, wrap,
   api: {
     constants, KeyObject, Sign, Verify, createSecretKey, generateKeyPairSync, generateKeyPair, generateKeySync,
-    generateKey: (type, options, callback) => later(callback, () => [generateKeySync(type, options)]),
+    generateKey: (type, options, callback) => {
+      checkKeyOptions(type, options);
+      validateCallback(callback);
+      const key = generateKeySync(type, options);
+      later(callback, () => [key]);
+    },
     createPrivateKey: (key) => privateKey(key),
-    createPublicKey: (key) => publicKey(key),
+    createPublicKey(key) {
+      if (key instanceof KeyObject && key.type !== 'private') raise('ERR_CRYPTO_INVALID_KEY_OBJECT_TYPE', key.type, 'private');
+      return publicKey(key);
+    },
     createSign: (name, options) => new Sign(name, options),
     createVerify: (name, options) => new Verify(name, options),
     sign(name, data, key, callback) {

@@ -39,10 +39,12 @@ class TextDecoder {
   #ignoreBOM;
   #rest = new Uint8Array(0);
   #begun = false;
+  #state = 0; // of an encoding with escape sequences
   #streaming = false;
   constructor(label = 'utf-8', options = undefined) {
     const text = `${label}`;
-    const name = labelOf(text.replace(/^[\t\n\f\r ]+|[\t\n\f\r ]+$/g, '').toLowerCase());
+    const trimmed = text.replace(/^[\t\n\f\r ]+|[\t\n\f\r ]+$/g, '');
+    const name = /[^\0-\x7f]/.test(trimmed) ? undefined : labelOf(trimmed.toLowerCase());
     if (!name) raise('ERR_ENCODING_NOT_SUPPORTED', text);
     if (options !== undefined) validateObject(options, 'options', { nullable: true, allowArray: true, allowFunction: true });
     this.#encoding = name;
@@ -58,7 +60,7 @@ class TextDecoder {
     let bytes = bytesOf(input);
     if (options !== undefined) validateObject(options, 'options', { nullable: true, allowArray: true, allowFunction: true });
     const stream = !!(options && options.stream);
-    if (!this.#streaming) { this.#begun = false; this.#rest = new Uint8Array(0); }
+    if (!this.#streaming) { this.#begun = false; this.#state = 0; this.#rest = new Uint8Array(0); }
     this.#streaming = stream;
     if (this.#rest.length) {
       const joined = new Uint8Array(this.#rest.length + bytes.length);
@@ -66,12 +68,13 @@ class TextDecoder {
       joined.set(bytes, this.#rest.length);
       bytes = joined;
     }
-    const [text, used] = decodeChunk(bytes, this.#encoding, stream, this.#fatal) || [];
+    const [text, used, state] = decodeChunk(bytes, this.#encoding, stream, this.#fatal, this.#state) || [];
     if (text === undefined) {
       this.#streaming = false;
       raise('ERR_ENCODING_INVALID_ENCODED_DATA', this.#encoding);
     }
     this.#rest = bytes.slice(used);
+    this.#state = state;
     const unicode = this.#encoding === 'utf-8' || this.#encoding.startsWith('utf-16');
     const strip = unicode && !this.#begun && !this.#ignoreBOM && text.charCodeAt(0) === 0xfeff;
     if (text.length) this.#begun = true;

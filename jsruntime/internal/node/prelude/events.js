@@ -1,7 +1,7 @@
 'use strict';
 // EventEmitter.
 const { raise, make, AbortError } = require('codes');
-const { validateFunction, validateNumber, validateAbortSignal, validateBoolean } = require('validators');
+const { validateFunction, validateAbortSignal, validateBoolean } = require('validators');
 let defaultMaxListeners = 10;
 let captureByDefault = false;
 const kCapture = Symbol('kCapture');
@@ -114,7 +114,6 @@ function routeRejection(emitter, result, name, args) {
 }
 
 const methods = {
-  on(name, listener) { return add(this, name, listener, false); },
   addListener(name, listener) { return add(this, name, listener, false); },
   prependListener(name, listener) { return add(this, name, listener, true); },
   once(name, listener) { return this.on(name, onceOf(this, name, listener)); },
@@ -179,7 +178,7 @@ const methods = {
   getMaxListeners() { return limitOf(this); },
 };
 methods.off = methods.removeListener;
-methods.addListener = methods.on;
+methods.on = methods.addListener;
 for (const key of Object.keys(methods)) proto[key] = methods[key];
 
 // drop stores the remaining listeners.
@@ -211,7 +210,7 @@ Object.defineProperties(EventEmitter, {
 });
 EventEmitter.listenerCount = (emitter, name) => (typeof emitter.listenerCount === 'function' ? emitter.listenerCount(name) : methods.listenerCount.call(emitter, name));
 EventEmitter.setMaxListeners = (n = defaultMaxListeners, ...targets) => {
-  validateNumber(n, 'n', 0);
+  if (typeof n !== 'number' || n < 0 || Number.isNaN(n)) raise('ERR_OUT_OF_RANGE', 'n', 'a non-negative number', n);
   if (targets.length === 0) { defaultMaxListeners = n; return; }
   for (const target of targets) {
     if (typeof target.setMaxListeners === 'function') target.setMaxListeners(n);

@@ -8,7 +8,7 @@ exports.queueMicrotask = function queueMicrotask(callback) {
     throw err;
   }
   const fail = (err) => require('timers').setImmediate(() => { throw err; });
-  Promise.resolve().then(callback).catch(fail);
+  Promise.resolve().then(() => callback()).catch(fail);
 };
 
 // WebAssembly exists for feature detection, and cannot run anything.

@@ -220,8 +220,9 @@ inspect.styles = {};
 
 function formatNumber(value, convert) {
   if (typeof value === 'bigint') return value + 'n';
-  if (typeof value === 'symbol' || typeof value === 'object') return convert === Number && value !== null && typeof value === 'object' && typeof value !== 'symbol' ? 'NaN' : String(convert === Number ? Number(value) : 'NaN');
-  return Object.is(convert(value), -0) ? '-0' : String(convert(value));
+  if (typeof value === 'symbol') return 'NaN';
+  const number = convert(value);
+  return Object.is(number, -0) ? '-0' : String(number);
 }
 
 function safeStringify(value) {
@@ -245,8 +246,10 @@ function hasOwnToString(value) {
   return typeof value.toString === 'function' && value.toString !== Object.prototype.toString && value.toString !== Array.prototype.toString;
 }
 
-function format(...args) {
-  if (typeof args[0] !== 'string') return args.map((arg) => (typeof arg === 'string' ? arg : inspect(arg))).join(' ');
+const format = (...args) => formatWithOptions(undefined, ...args);
+
+function formatWithOptions(options, ...args) {
+  if (typeof args[0] !== 'string') return args.map((arg) => (typeof arg === 'string' ? arg : inspect(arg, options))).join(' ');
   let used = 1;
   let text = args[0];
   if (args.length > 1) {
@@ -260,14 +263,14 @@ function format(...args) {
         case '%i': return formatNumber(arg, (v) => parseInt(v, 10));
         case '%f': return typeof arg === 'symbol' ? 'NaN' : String(parseFloat(arg));
         case '%j': return safeStringify(arg);
-        case '%o': return inspect(arg, { showHidden: true, depth: 4 });
-        case '%O': return inspect(arg);
+        case '%o': return inspect(arg, { ...options, showHidden: true, depth: 4 });
+        case '%O': return inspect(arg, options);
         default: return '';
       }
     });
   }
-  for (; used < args.length; used++) text += ' ' + (typeof args[used] === 'string' ? args[used] : inspect(args[used]));
+  for (; used < args.length; used++) text += ' ' + (typeof args[used] === 'string' ? args[used] : inspect(args[used], options));
   return text;
 }
 
-module.exports = { inspect, format };
+module.exports = { inspect, format, formatWithOptions };

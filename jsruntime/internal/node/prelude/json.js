@@ -1,13 +1,19 @@
 'use strict';
-// JSON as the runtime parses it: faster than the engine, and with lone
-// surrogates. The engine produces the error messages and calls revivers.
+// JSON as the runtime parses it: faster than the engine, with the messages of
+// Node, and with lone surrogates. The engine calls revivers, and parses texts
+// that are nested deeply.
 const read = sys('json.parse');
+const explain = sys('json.error');
 const engine = JSON.parse;
 
 module.exports = {
   parse(text, reviver) {
-    if (typeof text !== 'string' || typeof reviver === 'function') return engine(text, reviver);
-    const found = read(text);
-    return found === undefined ? engine(text) : found;
+    const source = `${text}`;
+    const found = read(source);
+    if (found === undefined) {
+      const message = explain(source);
+      if (message) throw new SyntaxError(message);
+    } else if (typeof reviver !== 'function') return found;
+    return engine(source, reviver);
   },
 };

@@ -200,7 +200,7 @@ const win32 = {
     const b = toFull.split('\\').filter(Boolean);
     let same = 0;
     while (same < a.length && same < b.length && a[same].toLowerCase() === b[same].toLowerCase()) same++;
-    if (same === 0) return toFull.replace(/(.)\\$/, '$1');
+    if (same === 0) return toFull;
     return [...a.slice(same).map(() => '..'), ...b.slice(same)].join('\\');
   },
   toNamespacedPath(path) {

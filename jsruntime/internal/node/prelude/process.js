@@ -29,11 +29,24 @@ const stop = (name) => () => {
   err.code = 'ERR_FEATURE_UNAVAILABLE_ON_PLATFORM';
   throw err;
 };
-const writer = (level) => ({
-  isTTY: false,
-  writable: true,
-  write(text) { sys('log')(level, String(text).replace(/\n$/, '')); return true; },
-});
+// writer returns a stream that writes to the log. It remembers in stdio which
+// function code puts in place of its write.
+const stdio = require('stdio');
+const writer = (name, fd, level) => {
+  const stream = Object.assign(Object.create(EventEmitter.prototype), { fd, isTTY: false, writable: true, end() {} });
+  const write = (text, encoding, done) => {
+    sys('log')(level, String(text).replace(/\n$/, ''));
+    const callback = typeof encoding === 'function' ? encoding : done;
+    if (typeof callback === 'function') tick(() => callback(null));
+    return true;
+  };
+  return Object.defineProperty(stream, 'write', {
+    enumerable: true,
+    configurable: true,
+    get: () => stdio[name] || write,
+    set: (value) => { stdio[name] = value === write ? undefined : value; },
+  });
+};
 
 module.exports = Object.assign(out, {
   title: 'node',
@@ -51,7 +64,7 @@ module.exports = Object.assign(out, {
   ppid: 0,
   exitCode: undefined,
   features: {},
-  config: {},
+  config: { target_defaults: {}, variables: {} },
   cwd: () => '/app',
   umask: () => 18,
   uptime: () => nanoseconds() / 1e9,
@@ -80,7 +93,7 @@ module.exports = Object.assign(out, {
   abort: stop('abort'),
   kill: stop('kill'),
   chdir: stop('chdir'),
-  stdout: writer('info'),
-  stderr: writer('error'),
+  stdout: writer('stdout', 1, 'info'),
+  stderr: writer('stderr', 2, 'error'),
 });
 Object.defineProperty(out, Symbol.toStringTag, { value: 'process' });

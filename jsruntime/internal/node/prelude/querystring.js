@@ -5,21 +5,41 @@ function escape(text) {
   try {
     return encodeURIComponent(text);
   } catch {
-    return require('codes').raise('ERR_INVALID_URI');
+    return encodeURIComponent(paired(text));
   }
+}
+
+// paired replaces a lone surrogate and the character after it with the
+// character that Node encodes for them.
+function paired(text) {
+  let out = '';
+  for (let i = 0; i < text.length; i++) {
+    const unit = text.charCodeAt(i);
+    if (unit < 0xd800 || unit >= 0xe000) { out += text[i]; continue; }
+    if (++i >= text.length) require('codes').raise('ERR_INVALID_URI');
+    out += String.fromCodePoint(0x10000 + (((unit & 0x3ff) << 10) | (text.charCodeAt(i) & 0x3ff)));
+  }
+  return out;
+}
+
+function unescapeBuffer(text, decodeSpaces) {
+  const { Buffer } = require('buffer');
+  text = `${text}`;
+  const out = Buffer.allocUnsafe(text.length);
+  let size = 0;
+  for (let i = 0; i < text.length; i++) {
+    const hex = text[i] === '%' ? /^[0-9a-f]{2}$/i.exec(text.slice(i + 1, i + 3)) : null;
+    out[size++] = hex ? parseInt(hex[0], 16) : decodeSpaces && text[i] === '+' ? 32 : text.charCodeAt(i);
+    if (hex) i += 2;
+  }
+  return out.slice(0, size);
 }
 
 function unescape(text) {
   try {
     return decodeURIComponent(text);
   } catch {
-    const { Buffer } = require('buffer');
-    const bytes = [];
-    for (let i = 0; i < text.length; i++) {
-      const hex = text[i] === '%' ? /^[0-9a-f]{2}/i.exec(text.slice(i + 1, i + 3)) : null;
-      if (hex) { bytes.push(parseInt(hex[0], 16)); i += 2; } else bytes.push(...Buffer.from(text[i]));
-    }
-    return Buffer.from(bytes).toString();
+    return module.exports.unescapeBuffer(text).toString();
   }
 }
 
@@ -46,7 +66,8 @@ function stringify(object, sep = '&', eq = '=', options) {
 function parse(text, sep = '&', eq = '=', options = {}) {
   const out = Object.create(null);
   if (typeof text !== 'string' || text === '') return out;
-  const decode = options.decodeURIComponent || module.exports.unescape;
+  const unescaped = options.decodeURIComponent || module.exports.unescape;
+  const decode = (part) => (/%[0-9a-f]{2}/i.test(part) || options.decodeURIComponent ? unescaped(part) : part);
   const limit = typeof options.maxKeys === 'number' ? options.maxKeys : 1000;
   let parts = text.split(sep || '&');
   if (limit > 0) parts = parts.slice(0, limit);
@@ -62,4 +83,4 @@ function parse(text, sep = '&', eq = '=', options = {}) {
   return out;
 }
 
-module.exports = { escape, unescape, stringify, parse, encode: stringify, decode: parse };
+module.exports = { escape, unescape, unescapeBuffer, stringify, parse, encode: stringify, decode: parse };

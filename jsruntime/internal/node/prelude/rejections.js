@@ -8,3 +8,7 @@ module.exports = function report(pairs) {
     require('console').error('Unhandled rejection:', reason);
   }
 };
+
+// uncaught passes an error that a callback threw to the listeners of the
+// process. It returns false if there are none.
+module.exports.uncaught = (err) => require('process').emit('uncaughtException', err, 'uncaughtException');

@@ -8,7 +8,8 @@ async function buffer(stream) {
   const iterator = stream[Symbol.asyncIterator] ? stream[Symbol.asyncIterator]() : stream[Symbol.iterator]();
   for (let step = await iterator.next(); !step.done; step = await iterator.next()) {
     const { value } = step;
-    chunks.push(typeof value === 'string' ? Buffer.from(value) : value instanceof ArrayBuffer ? Buffer.from(value) : Buffer.from(value.buffer, value.byteOffset, value.byteLength));
+    if (ArrayBuffer.isView(value)) chunks.push(Buffer.from(value.buffer, value.byteOffset, value.byteLength));
+    else chunks.push(Buffer.from(value instanceof ArrayBuffer ? value : `${value}`));
   }
   return Buffer.concat(chunks);
 }

@@ -15,13 +15,14 @@ function StringDecoder(encoding) {
   this[kRest] = empty;
 }
 
-// cut returns how many bytes at the end are the start of a character.
-function cut(bytes, length, encoding) {
+// cut returns how many bytes at the end are the start of a character, of which
+// held bytes were kept from before.
+function cut(bytes, length, encoding, held) {
   if (encoding === 'base64' || encoding === 'base64url') return length % 3;
   if (encoding === 'utf16le') {
-    const odd = length % 2;
-    const last = bytes[length - 1 - odd];
-    return length - odd >= 2 && last >= 0xd8 && last <= 0xdb ? 2 + odd : odd;
+    if (length % 2) return held >= 2 && length < 4 ? length : 1;
+    const last = bytes[length - 1];
+    return length >= 2 && last >= 0xd8 && last <= 0xdb ? 2 : 0;
   }
   if (encoding !== 'utf8') return 0;
   for (let back = 1; back <= Math.min(3, length); back++) {
@@ -51,7 +52,7 @@ StringDecoder.prototype.write = function write(chunk) {
   let bytes = chunk instanceof Uint8Array ? chunk : new Uint8Array(chunk.buffer, chunk.byteOffset, chunk.byteLength);
   if (this[kRest] !== empty) bytes = Buffer.concat([this[kRest], bytes]);
   const { length } = bytes;
-  const keep = cut(bytes, length, this.encoding);
+  const keep = cut(bytes, length, this.encoding, this[kRest].length);
   this[kRest] = keep ? Buffer.from(bytes.subarray(length - keep)) : empty;
   return decode(keep ? bytes.subarray(0, length - keep) : bytes, this.encoding);
 };

@@ -23,6 +23,13 @@ function promisify(original) {
 }
 promisify.custom = customPromisify;
 
+function timestamp() {
+  const now = new Date();
+  const two = (n) => String(n).padStart(2, '0');
+  const month = ['Jan', 'Feb', 'Mar', 'Apr', 'May', 'Jun', 'Jul', 'Aug', 'Sep', 'Oct', 'Nov', 'Dec'][now.getMonth()];
+  return `${now.getDate()} ${month} ${two(now.getHours())}:${two(now.getMinutes())}:${two(now.getSeconds())}`;
+}
+
 function callbackify(original) {
   validateFunction(original, 'original');
   function callbackified(...args) {
@@ -72,7 +79,11 @@ const types = require('util_types');
 
 module.exports = {
   inspect, format, promisify, callbackify, inherits, deprecate, debuglog, debug: debuglog, types,
-  formatWithOptions: (options, ...args) => format(...args),
+  formatWithOptions(options, ...args) {
+    require('validators').validateObject(options, 'inspectOptions', { allowArray: true });
+    return require('inspect').formatWithOptions(options, ...args);
+  },
+  log: (...args) => console.log('%s - %s', timestamp(), format(...args)),
   isDeepStrictEqual: (a, b) => require('equal')(a, b, true),
   stripVTControlCharacters: (text) => text.replace(/\u001b\[[0-9;]*[A-Za-z]/g, ''),
   toUSVString: (text) => sys('text.wellFormed')(`${text}`),

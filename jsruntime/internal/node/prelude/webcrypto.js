@@ -2,7 +2,7 @@
 // Web Crypto, implemented with Node's crypto.
 const node = require('crypto');
 const { Buffer } = require('buffer');
-const { normalize, refuse, unsupported, hashes, aes, curves, usages, isPair, bytes, checkUsages } = require('webcrypto_algorithms');
+const { normalize, refuse, unsupported, hashes, aes, curves, usages, isPair, bytes, checkUsages, integer } = require('webcrypto_algorithms');
 const { importHandle, exportHandle } = require('webcrypto_keys');
 const { raise } = require('codes');
 
@@ -181,8 +181,8 @@ class SubtleCrypto {
   constructor(token) { if (token !== secret) raise('ERR_ILLEGAL_CONSTRUCTOR'); }
   async digest(algorithm, data) {
     need(this, arguments, 2);
-    const input = bytes(data);
-    return plain(node.createHash(hashes[normalize(algorithm, 'digest').name]).update(input).digest());
+    const { name } = normalize(algorithm, 'digest');
+    return plain(node.createHash(hashes[name]).update(bytes(data)).digest());
   }
   async generateKey(algorithm, extractable, list) { need(this, arguments, 3); return makeKey(normalize(algorithm, 'generateKey'), !!extractable, list); }
   async importKey(format, data, algorithm, extractable, list) {
@@ -228,7 +228,7 @@ class SubtleCrypto {
     need(this, arguments, 2);
     algorithm = normalize(algorithm, 'deriveBits');
     use(key, algorithm, 'deriveBits');
-    return derive(algorithm, key, length === null || length === undefined ? null : Number(length));
+    return derive(algorithm, key, length === null || length === undefined ? null : integer(length, 'length', 0xffffffff));
   }
   async deriveKey(algorithm, key, target, extractable, list) {
     need(this, arguments, 5);

@@ -35,7 +35,12 @@ const allUsages = ['encrypt', 'decrypt', 'sign', 'verify', 'deriveKey', 'deriveB
 const isPair = (name) => Array.isArray(usages[name][0]);
 
 // bytes copies data of the caller, who may change it later.
+const detached = sys('buffer.detached');
+const isDetached = (value) => value instanceof ArrayBuffer && detached(value);
+
+// bytes returns a copy of the data. A detached buffer has none.
 function bytes(value, name = 'data') {
+  if (isDetached(ArrayBuffer.isView(value) ? value.buffer : value)) return Buffer.alloc(0);
   if (value instanceof ArrayBuffer) return Buffer.from(new Uint8Array(value));
   if (ArrayBuffer.isView(value)) return Buffer.from(new Uint8Array(value.buffer, value.byteOffset, value.byteLength));
   throw new TypeError(`${name} is not an instance of ArrayBuffer, Buffer, TypedArray, or DataView.`);
@@ -110,4 +115,4 @@ function checkUsages(list, allowed) {
   return allUsages.filter((usage) => all.includes(usage));
 }
 
-module.exports = { normalize, refuse, unsupported, hashes, aes, curves, usages, isPair, bytes, checkUsages };
+module.exports = { normalize, refuse, unsupported, hashes, aes, curves, usages, isPair, bytes, checkUsages, integer };

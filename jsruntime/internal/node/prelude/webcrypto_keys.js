@@ -7,6 +7,9 @@ const { refuse, curves, isPair, bytes, aes } = require('webcrypto_algorithms');
 const bad = (message) => refuse('DataError', message);
 const rsaNames = { 'RSASSA-PKCS1-v1_5': 'RS', 'RSA-PSS': 'PS', 'RSA-OAEP': 'RSA-OAEP' };
 
+// signatureNames are the alg members that a key of a curve may have.
+const signatureNames = { 'P-256': ['ES256'], 'P-384': ['ES384'], 'P-521': ['ES512'], Ed25519: ['EdDSA', 'Ed25519'] };
+
 // jwkName returns the alg member for a key.
 function jwkName(algorithm, length) {
   const { name, hash } = algorithm;
@@ -41,8 +44,8 @@ function fromJwk(jwk, algorithm, extractable, wanted) {
     if (jwk.alg !== undefined && want !== undefined && jwk.alg !== want) bad('JWK "alg" does not match the requested algorithm');
     return node.createSecretKey(key);
   }
-  const want = jwkName(algorithm);
-  if (jwk.alg !== undefined && want !== undefined && jwk.alg !== want) bad('JWK "alg" does not match the requested algorithm');
+  const want = signatureNames[algorithm.namedCurve || algorithm.name] || [jwkName(algorithm)];
+  if (jwk.alg !== undefined && !algorithm.name.endsWith('DH') && algorithm.name !== 'X25519' && !want.includes(jwk.alg)) bad('JWK "alg" does not match the requested algorithm');
   if (algorithm.name.startsWith('EC') && jwk.crv !== algorithm.namedCurve) bad('JWK "crv" does not match the requested algorithm');
   if (['Ed25519', 'X25519'].includes(algorithm.name) && jwk.crv !== algorithm.name) bad('JWK "crv" does not match the requested algorithm');
   try {

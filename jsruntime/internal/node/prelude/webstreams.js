@@ -26,7 +26,7 @@ class TransformStream {
     t.writable = new writable.WritableStream({
       start(controller) { t.in = controller; return started.promise; },
       async write(chunk) {
-        while (t.out.desiredSize !== null && t.out.desiredSize <= 0 && !needs(t)) await t.waiting.promise;
+        while (writable.stateOf(t.writable).state === 'writable' && readable.isReadableState(t.readable) && t.out.desiredSize <= 0 && !needs(t)) await t.waiting.promise;
         if (writable.stateOf(t.writable).state === 'erroring') throw writable.stateOf(t.writable).error;
         await transform(t, chunk);
       },
@@ -155,8 +155,15 @@ const compression = (name, kinds) => through(name, (format) => {
   const write = sys('zlib.write');
   const id = sys('zlib.new')(kinds[format], -1);
   const push = (bytes, flush, controller) => {
-    const [out] = write(id, bytes, flush);
+    let result;
+    try {
+      result = write(id, bytes, flush);
+    } catch (err) {
+      throw Object.assign(new TypeError(err.message), { code: err.code });
+    }
+    const [out, , , left] = result;
     if (out.byteLength) controller.enqueue(new Uint8Array(out));
+    if (left > 0) throw new TypeError('Trailing bytes after the end of the compressed data');
   };
   return { stream: new TransformStream({
     transform(chunk, controller) {

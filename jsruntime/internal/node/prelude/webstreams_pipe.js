@@ -5,9 +5,19 @@ const { deferred, markHandled } = require('webstreams_common');
 const readable = require('webstreams_readable');
 const writable = require('webstreams_writable');
 
-async function pipe(source, destination, options) {
-  const { preventAbort, preventCancel, preventClose, signal } = options;
-  if (signal !== undefined && !(signal instanceof require('abort').AbortSignal)) raise('ERR_INVALID_ARG_TYPE', 'options.signal', 'AbortSignal', signal);
+// optionsOf reads the options of a pipe.
+function optionsOf(options) {
+  const { preventAbort, preventCancel, preventClose, signal } = options || {};
+  if (signal !== undefined && !isSignal(signal)) raise('ERR_INVALID_ARG_TYPE', 'options.signal', 'AbortSignal', signal);
+  return { preventAbort: !!preventAbort, preventCancel: !!preventCancel, preventClose: !!preventClose, signal };
+}
+
+// isSignal reports whether a value is a signal, and not only derived from one.
+function isSignal(value) {
+  try { return value instanceof require('abort').AbortSignal && typeof value.aborted === 'boolean'; } catch { return false; }
+}
+
+async function pipe(source, destination, { preventAbort, preventCancel, preventClose, signal }) {
   const reader = source.getReader();
   const writer = destination.getWriter();
   readable.stateOf(source).disturbed = true;
@@ -73,9 +83,10 @@ function tee(stream) {
     reading = true;
     reader.read().then(({ value, done: ended }) => {
       reading = false;
+      const second = ended || cancelled[1] ? undefined : copy(value);
       branches.forEach((controller, i) => {
         if (cancelled[i]) return;
-        if (ended) { controller.close(); if (controller.byobRequest) controller.byobRequest.respond(0); } else controller.enqueue(i === 1 ? copy(value) : value);
+        if (ended) { controller.close(); if (controller.byobRequest) controller.byobRequest.respond(0); } else controller.enqueue(i === 1 ? second : value);
       });
       if (ended) { if (!cancelled[0] || !cancelled[1]) done.resolve(); return; }
       if (again) { again = false; pull(); }
@@ -101,4 +112,4 @@ function tee(stream) {
   return out;
 }
 
-module.exports = { pipe, tee };
+module.exports = { pipe, optionsOf, tee };

@@ -32,6 +32,7 @@ class ReadableStream {
   }
   getReader(options = {}) {
     stateOf(this);
+    if (options !== null && options !== undefined && !isObject(options)) raise('ERR_INVALID_ARG_TYPE', 'options', 'Object', options);
     const mode = options === null || options === undefined ? undefined : options.mode;
     if (mode === undefined) return new ReadableStreamDefaultReader(this);
     if (`${mode}` !== 'byob') raise('ERR_INVALID_ARG_VALUE', 'options.mode', mode);
@@ -42,18 +43,23 @@ class ReadableStream {
     const { isWritableStream } = require('webstreams_writable');
     if (!isObject(pair) || !isReadableStream(pair.readable)) raise('ERR_INVALID_ARG_TYPE', 'transform.readable', 'ReadableStream', pair && pair.readable);
     if (!isWritableStream(pair.writable)) raise('ERR_INVALID_ARG_TYPE', 'transform.writable', 'WritableStream', pair.writable);
+    const { readable, writable } = pair;
+    const { pipe, optionsOf } = require('webstreams_pipe');
+    const read = optionsOf(options);
     if (this.locked) raise('ERR_INVALID_STATE_TYPE', 'The ReadableStream is locked');
-    if (pair.writable.locked) raise('ERR_INVALID_STATE_TYPE', 'The WritableStream is locked');
-    markHandled(require('webstreams_pipe').pipe(this, pair.writable, options || {}));
-    return pair.readable;
+    if (writable.locked) raise('ERR_INVALID_STATE_TYPE', 'The WritableStream is locked');
+    markHandled(pipe(this, writable, read));
+    return readable;
   }
   pipeTo(destination, options = {}) {
     try {
       stateOf(this);
       if (!require('webstreams_writable').isWritableStream(destination)) raise('ERR_INVALID_ARG_TYPE', 'transform.writable', 'WritableStream', destination);
+      const { pipe, optionsOf } = require('webstreams_pipe');
+      const read = optionsOf(options);
       if (this.locked) raise('ERR_INVALID_STATE_TYPE', 'The ReadableStream is locked');
       if (destination.locked) raise('ERR_INVALID_STATE_TYPE', 'The WritableStream is locked');
-      return require('webstreams_pipe').pipe(this, destination, options || {});
+      return pipe(this, destination, read);
     } catch (err) {
       return Promise.reject(err);
     }
@@ -64,16 +70,23 @@ class ReadableStream {
     return iterate(this, !!(options && options.preventCancel));
   }
   static from(iterable) {
+    if (!isObject(iterable)) raise('ERR_ARG_NOT_ITERABLE', 'The argument');
     const method = iterable[Symbol.asyncIterator] || iterable[Symbol.iterator];
     if (typeof method !== 'function') raise('ERR_ARG_NOT_ITERABLE', 'The argument');
     const iterator = method.call(iterable);
+    if (!isObject(iterator)) throw new TypeError('The iterator is not an object');
     return new ReadableStream({
       async pull(controller) {
         const step = await iterator.next();
         if (!isObject(step)) throw new TypeError('The iterator returned no object');
         if (step.done) controller.close(); else controller.enqueue(await step.value);
       },
-      async cancel(reason) { if (typeof iterator.return === 'function') await iterator.return(reason); },
+      async cancel(reason) {
+        const { return: stop } = iterator;
+        if (stop === undefined || stop === null) return;
+        const step = await stop.call(iterator, reason);
+        if (!isObject(step)) throw new TypeError('The iterator returned no object');
+      },
     }, { highWaterMark: 0 });
   }
 }
