@@ -362,7 +362,7 @@ func (c *Client) LogConsistency(ctx context.Context, from int64) (*LogConsistenc
 // (permission log:read). After an error the output is incomplete.
 func (c *Client) ExportEvidence(ctx context.Context, w io.Writer) error {
 	_, err := withEvidence(ctx, c, &verbs.ExportEvidence, func(ctx context.Context, op *core.Op, k *evident.Keeper) (struct{}, error) {
-		return struct{}{}, k.Export(ctx, op, w)
+		return struct{}{}, k.Export(ctx, op, verbs.ExportEvidence.Permission, w)
 	})
 	return err
 }

@@ -51,7 +51,7 @@ func attack(t *testing.T, test func(*attacked)) {
 	t.Run("PostgreSQL", func(t *testing.T) {
 		t.Parallel()
 		a := &attacked{T: t, pg: true}
-		address := pgtest.URL(t)
+		address := pgtest.Alone(t)
 		a.open = func() vault.Storage {
 			store, err := postgres.Open(context.WithoutCancel(t.Context()), address)
 			if err != nil {
@@ -638,6 +638,27 @@ func TestUnreadableTenantsDoNotHideOthers(t *testing.T) {
 		}
 		if page, err := a.v.Tenants(ctx, vault.PageParams{}); err != nil || len(page.Data) != 1 || page.Data[0].Unreadable {
 			a.Errorf("after the deletion: %+v, %v", page, err)
+		}
+	})
+}
+
+// A tenant whose keys were deleted by SQL is reported. It does not hide findings
+// about other tenants, as an error would.
+func TestMissingKeyRingIsReported(t *testing.T) {
+	t.Parallel()
+	attack(t, func(a *attacked) {
+		a.mustVerify()
+		bad := a.owners[0].TenantID()
+		if _, err := a.db.ExecContext(a.Context(), a.bind(`DELETE FROM vault_records WHERE tenant_id = ? AND kind = 'ring'`), bad[:]); err != nil {
+			a.Fatal(err)
+		}
+		a.node(nil)
+		report, err := a.v.VerifyLogs(a.Context(), nil)
+		if err != nil {
+			a.Fatal(err)
+		}
+		if diff := cmp.Diff([]evidence.Finding{{Tenant: bad, Index: -1, Verdict: evidence.Altered}}, report.Findings); diff != "" {
+			a.Errorf("findings (-want +got):\n%s", diff)
 		}
 	})
 }

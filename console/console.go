@@ -143,7 +143,9 @@ var errNotLocal = errors.New("console: the request does not come from this machi
 //
 // LocalOnly cannot always detect a proxy on this machine, because a proxy that
 // speaks HTTP/1.1 may leave no trace. Use it only on a developer's machine.
-// Anywhere else use a [Link], or your own Authorize.
+// Anywhere else use a [Link], or your own Authorize. Do not use it with tenants that
+// you do not trust while [vault.EgressPolicy] allows loopback, because their code and
+// proxies can then call the console.
 func LocalOnly(r *http.Request) (User, error) {
 	from, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil || !from.Addr().IsLoopback() || !localName(r.Host) || forwarded(r) || !localPage(r.Header) {

@@ -8,8 +8,12 @@ import (
 func (v *verification) leafLine(b []byte) {
 	var l leafLine
 	var p prunedLine
+	plain := scanLeaf(b, &l)
+	if !plain {
+		l = leafLine{}
+	}
 	switch {
-	case decode(b, &l) && l.N >= 0:
+	case plain || decode(b, &l) && l.N >= 0:
 		if v.place(l.N, l.ID) {
 			v.leaf(&l)
 		}

@@ -50,6 +50,23 @@ func (h *handler) checkDestination(r *http.Request) error {
 	return nil
 }
 
+// forwardedHeader returns the headers of a request that a proxy forwards. A browser
+// sends the cookies of the API's host with each request. They belong to other pages
+// of that host, such as a console on another port, and not to the destination.
+func (h *handler) forwardedHeader(r *http.Request) http.Header {
+	if h.opts.RawProxy || r.Header["Cookie"] == nil || !fromBrowser(r.Header) {
+		return r.Header
+	}
+	header := r.Header.Clone()
+	header.Del("Cookie")
+	return header
+}
+
+// fromBrowser reports whether a request has headers that only browsers set.
+func fromBrowser(header http.Header) bool {
+	return header["Sec-Fetch-Site"] != nil || header["Sec-Fetch-Dest"] != nil || header["Origin"] != nil
+}
+
 // disarm removes from a response everything that would give it the rights of
 // the API's origin in a browser. It is for responses that a destination or a
 // tenant's code chose. Policies of the response stay, because a browser

@@ -85,6 +85,33 @@ func TestBrowsersCannotOpenProxies(t *testing.T) {
 	}
 }
 
+// A browser sends the cookies of the API's host with a call of a proxy. The tenant's
+// destination must not get them.
+func TestCookiesOfABrowserAreNotForwarded(t *testing.T) {
+	t.Parallel()
+	cookie := func(w http.ResponseWriter, r *http.Request) { w.Header().Set("X-Cookie", r.Header.Get("Cookie")) }
+	for name, test := range map[string]struct {
+		options *Options
+		header  []string
+		want    string
+	}{
+		"fetch":        {nil, []string{"Sec-Fetch-Site", "same-origin"}, ""},
+		"image":        {nil, []string{"Sec-Fetch-Dest", "image"}, ""},
+		"old browser":  {nil, []string{"Origin", "https://shop.example"}, ""},
+		"no browser":   {nil, nil, "session=1"},
+		"raw response": {&Options{RawProxy: true}, []string{"Sec-Fetch-Site", "same-origin"}, "session=1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newProxyWorld(t, nil, test.options, cookie)
+			res := w.invoke(w.proxy(anonymous), "GET", "/", "", append([]string{"Cookie", "session=1"}, test.header...)...)
+			if got := res.Header.Get("X-Cookie"); res.StatusCode != 200 || got != test.want {
+				t.Errorf("the destination got %q (%d), want %q", got, res.StatusCode, test.want)
+			}
+		})
+	}
+}
+
 func TestRawProxyChangesNothing(t *testing.T) {
 	t.Parallel()
 	w := newProxyWorld(t, nil, &Options{RawProxy: true}, hostilePage)

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"time"
 )
 
 // contentText is the content type of notes and proofs.
@@ -53,7 +54,8 @@ func logConsistency() operation {
 // logEvidence streams a tenant's evidence bundle while it is read.
 func logEvidence() operation {
 	return operation{reads: true, evidence: true, stream: func(x *exchange) (answer, error) {
-		b := &bundle{exchange: x}
+		b := &bundle{exchange: x, control: http.NewResponseController(x.w)}
+		defer func() { _ = b.control.SetWriteDeadline(time.Time{}) }()
 		out := bufio.NewWriterSize(b, smallBody)
 		err := x.client.ExportEvidence(x.ctx, out)
 		if err == nil {
@@ -66,11 +68,13 @@ func logEvidence() operation {
 	}}
 }
 
-// bundle is a writer that sends the response header with the first bytes.
+// bundle is a writer that sends the response header with the first bytes. A
+// bundle may take any time, as long as the caller reads it.
 type bundle struct {
 	*exchange
-	begun bool
-	sent  int
+	control *http.ResponseController
+	begun   bool
+	sent    int
 }
 
 func (b *bundle) Write(p []byte) (int, error) {
@@ -79,6 +83,7 @@ func (b *bundle) Write(p []byte) (int, error) {
 		b.setHeaders(&answer{status: http.StatusNoContent, header: http.Header{"Content-Type": {contentLines}}}) // without a length
 		b.w.WriteHeader(http.StatusOK)
 	}
+	_ = b.control.SetWriteDeadline(time.Now().Add(b.handler.opts.BodyTimeout))
 	n, err := b.w.Write(p)
 	b.sent += n
 	return n, err

@@ -67,6 +67,37 @@ func TestEvidence(t *testing.T) {
 	}
 }
 
+// bounded fails if a part of the body is written without a time limit.
+type bounded struct {
+	*httptest.ResponseRecorder
+	t     *testing.T
+	until time.Time
+}
+
+func (b *bounded) SetWriteDeadline(until time.Time) error {
+	b.until = until
+	return nil
+}
+
+func (b *bounded) Write(p []byte) (int, error) {
+	if b.until.IsZero() {
+		b.t.Error("a caller that stops reading holds the connection forever")
+	}
+	return b.ResponseRecorder.Write(p)
+}
+
+func TestEvidenceIsSentWithATimeLimit(t *testing.T) {
+	t.Parallel()
+	v := vaulttest.Open(t, ":memory:", &vault.Config{Evidence: &vault.EvidenceConfig{}})
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/logs/evidence", nil)
+	r.Header.Set("SVC-API-KEY", v.ManagementKey)
+	w := &bounded{ResponseRecorder: httptest.NewRecorder(), t: t}
+	httpserver.Handler(v.Vault, nil).ServeHTTP(w, r)
+	if w.Code != http.StatusOK || w.Body.Len() == 0 || !w.until.IsZero() {
+		t.Errorf("%d, %d bytes, then a deadline at %s", w.Code, w.Body.Len(), w.until)
+	}
+}
+
 func TestEvidenceIsOff(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)

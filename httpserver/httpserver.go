@@ -130,8 +130,9 @@ type Options struct {
 	// X-Content-Type-Options: nosniff and Cross-Origin-Resource-Policy:
 	// same-origin. They lose headers that act on the whole origin, such as
 	// Set-Cookie and Service-Worker-Allowed. Navigations, frames, scripts and
-	// workers get a 403. The same holds for responses that tenants' code
-	// builds, and these cannot redirect either.
+	// workers get a 403, and destinations do not get the cookies of a browser.
+	// Responses that tenants' code builds are treated in the same way, and
+	// cannot redirect either.
 	RawProxy bool
 
 	// Observer, if set, is called after each request.

@@ -207,8 +207,11 @@ func TestOpenAPIHasTheFieldsOfTheTypes(t *testing.T) {
 			continue
 		}
 		want := jsonFields(typ)
-		if name == "TokenPatch" {
+		switch name {
+		case "TokenPatch":
 			want = slices.DeleteFunc(want, func(f string) bool { return f == "id" || f == "type" })
+		case "Tenant": // only Vault.ListTenants sets it, which has no endpoint
+			want = slices.DeleteFunc(want, func(f string) bool { return f == "unreadable" })
 		}
 		var got []string
 		for field := range ref.Value.Properties {

@@ -124,7 +124,7 @@ func (x *exchange) admitAnonymous(proxyKey string) error {
 func (x *exchange) proxyCall(suffix string) (vault.ProxyCall, error) {
 	h := x.handler
 	call := vault.ProxyCall{
-		Method: x.r.Method, Path: suffix, Header: x.r.Header, MaxBody: h.opts.MaxBody,
+		Method: x.r.Method, Path: suffix, Header: h.forwardedHeader(x.r), MaxBody: h.opts.MaxBody,
 		Origin: originOf(x.r, h.opts.TrustedProxies),
 	}
 	var inQuery []string

@@ -83,6 +83,9 @@ type LogFollowing struct {
 	// After the last of them, the next place is Until itself.
 	Until LogPlace
 	Limit int
+	// IDsOnly allows the storage to leave out everything but the ids of the
+	// entries. The time in an id then counts as the time of the entry.
+	IDsOnly bool
 }
 
 // LogPlace is a place in the log of a tenant. Its content is private to the

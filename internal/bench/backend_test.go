@@ -21,7 +21,7 @@ var callerCounts = []int{1, 8, 32, 128}
 type backend struct {
 	name string
 	// create returns the address of a new, empty database.
-	create func(b *testing.B) string
+	create func(b testing.TB) string
 	open   func(ctx context.Context, dsn string) (storage.Storage, error)
 	// bareWriter and bareReader open a database whose schema exists.
 	bareWriter func(b *testing.B, dsn string) bareWriter
@@ -41,7 +41,7 @@ type bareReader func(tenant storage.ID, id string) error
 
 var onSQLite = &backend{
 	name:   "SQLite",
-	create: func(b *testing.B) string { return filepath.Join(b.TempDir(), "vault.db") },
+	create: func(b testing.TB) string { return filepath.Join(b.TempDir(), "vault.db") },
 	open: func(ctx context.Context, dsn string) (storage.Storage, error) {
 		return sqlite.Open(ctx, dsn)
 	},
@@ -51,7 +51,7 @@ var onSQLite = &backend{
 
 var onPostgres = &backend{
 	name:   "PostgreSQL",
-	create: func(b *testing.B) string { return pgtest.URL(b) },
+	create: func(b testing.TB) string { return pgtest.URL(b) },
 	open: func(ctx context.Context, dsn string) (storage.Storage, error) {
 		return postgres.Open(ctx, dsn)
 	},
@@ -91,7 +91,7 @@ func (on *backend) emptyDatabase(b *testing.B) string {
 
 // openStore opens a store and closes it when the benchmark ends, unless that
 // has happened already.
-func (on *backend) openStore(b *testing.B, dsn string) storage.Storage {
+func (on *backend) openStore(b testing.TB, dsn string) storage.Storage {
 	b.Helper()
 	store, err := on.open(b.Context(), dsn)
 	if err != nil {
@@ -110,13 +110,13 @@ type user struct {
 
 // newUser opens a vault with one tenant. It returns an application of that
 // tenant with all permissions for tokens.
-func newUser(b *testing.B, store storage.Storage) *user {
+func newUser(b testing.TB, store storage.Storage) *user {
 	b.Helper()
 	return newUserWith(b, store, nil)
 }
 
 // newUserWith is newUser with a configuration.
-func newUserWith(b *testing.B, store storage.Storage, cfg *vault.Config) *user {
+func newUserWith(b testing.TB, store storage.Storage, cfg *vault.Config) *user {
 	b.Helper()
 	ctx := b.Context()
 	v, err := vault.Open(ctx, store, vault.NewKey(), cfg)
@@ -136,7 +136,7 @@ func newUserWith(b *testing.B, store storage.Storage, cfg *vault.Config) *user {
 }
 
 // application returns a client of a new private application.
-func (u *user) application(b *testing.B, p vault.ApplicationParams) *vault.Client {
+func (u *user) application(b testing.TB, p vault.ApplicationParams) *vault.Client {
 	b.Helper()
 	p.Name, p.Type = "Bench", vault.ApplicationPrivate
 	app, err := u.vault.Tenant(uuid.UUID(u.tenant)).CreateApplication(b.Context(), p)

@@ -141,7 +141,7 @@ func leaves(n int) vault.JSON {
 }
 
 // createGeneric creates generic tokens and returns their ids.
-func createGeneric(b *testing.B, c *vault.Client, n int) []string {
+func createGeneric(b testing.TB, c *vault.Client, n int) []string {
 	b.Helper()
 	out, err := c.Tokenize(b.Context(), leaves(n))
 	if err != nil {

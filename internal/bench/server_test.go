@@ -49,7 +49,7 @@ func newServed(b *testing.B) *served {
 	b.Helper()
 	on := *onPostgres
 	s := &served{}
-	on.create = func(b *testing.B) string {
+	on.create = func(b testing.TB) string {
 		b.Helper()
 		s.dsn = onPostgres.create(b) + "&application_name=vault_served"
 		return s.dsn

@@ -284,15 +284,39 @@ func (k *Keeper) Consistency(ctx context.Context, op *core.Op, from int64) (to i
 	return to, hashes, unsigned(err)
 }
 
-// Export writes the bundle of the caller's tenant.
-func (k *Keeper) Export(ctx context.Context, op *core.Op, w io.Writer) error {
+// Export writes the bundle of the caller's tenant. The caller must keep the
+// permission until the end.
+func (k *Keeper) Export(ctx context.Context, op *core.Op, permission string, w io.Writer) error {
 	if err := op.LogOwnRead(ctx); err != nil {
 		return err
 	}
 	if _, err := k.TenantCheckpoint(ctx, op.Tenant()); err != nil {
 		return err
 	}
-	return unsigned(k.Ledger.Export(ctx, op.Tenant(), w))
+	return unsigned(k.Ledger.Export(ctx, op.Tenant(), &guarded{w: w, ctx: ctx, op: op, permission: permission, checked: time.Now()}))
+}
+
+// guarded is the output of an export. It checks the rights of the caller after
+// each second and each guardedLines lines.
+type guarded struct {
+	w          io.Writer
+	ctx        context.Context
+	op         *core.Op
+	permission string
+	checked    time.Time
+	lines      int
+}
+
+const guardedLines = 500
+
+func (g *guarded) Write(p []byte) (int, error) {
+	if g.lines++; g.lines%guardedLines == 0 || time.Since(g.checked) >= time.Second {
+		if _, err := g.op.Again(g.ctx, g.permission); err != nil {
+			return 0, err
+		}
+		g.checked = time.Now()
+	}
+	return g.w.Write(p)
 }
 
 // Continues returns ErrConflict if the database was restored and the restore was

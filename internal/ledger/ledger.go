@@ -389,8 +389,11 @@ func (l *Ledger) forgetTree(tenant uuid.UUID) {
 
 // mac returns the MAC of an entry.
 func (l *Ledger) mac(ctx context.Context, tenant uuid.UUID, e *evidence.Entry) (evidence.Mac, error) {
-	return l.c.Mac(ctx, tenant, e.AppendMacFields(nil))
+	return l.c.Mac(ctx, tenant, e.AppendMacFields(make([]byte, 0, usualFields)))
 }
+
+// usualFields is more than most entries need.
+const usualFields = 512
 
 // tree returns the stored tree of a tenant, or an empty tree if it does not
 // exist.

@@ -145,20 +145,19 @@ func (t *tenantCheck) leaves() error {
 	if err := t.prunedLeaves(); err != nil {
 		return err
 	}
+	ahead := t.readAhead(t.f.Size())
+	defer ahead.stop()
 	for t.f.Size() < t.tree.Size && t.gaps < maxGaps {
-		from := t.f.Size()
-		to := min(t.tree.Size, from+storage.LeavesPerBlock)
-		part, err := t.l.c.Store.ReadTree(t.ctx, storage.TreeQuery{Tenant: t.tree.Tenant, From: from, To: to})
+		c, err := ahead.next()
 		if err != nil {
 			return err
 		}
-		for i := range part.Leaves {
-			if err := t.batch(&part.Leaves[i], to); err != nil {
+		for from := t.f.Size(); from < c.to && t.gaps < maxGaps; from = t.f.Size() {
+			to := min(c.to, from+storage.LeavesPerBlock)
+			t.part(c, from, to)
+			if err := t.block(from, to); err != nil {
 				return err
 			}
-		}
-		if err := t.block(from, to); err != nil {
-			return err
 		}
 	}
 	t.end = t.f.Size()
@@ -205,31 +204,26 @@ func (t *tenantCheck) prunedLeaves() error {
 	return nil
 }
 
-// batch compares a batch of leaves with the log.
-func (t *tenantCheck) batch(b *storage.Leaves, end int64) error {
-	rows, err := t.l.c.Store.LogsByRef(t.ctx, t.tree.Tenant, b.Refs)
-	if err != nil {
-		return err
-	}
-	byID := make(map[storage.ID]*storage.Log, len(rows))
-	for i := range rows {
-		byID[rows[i].ID] = &rows[i]
-	}
-	for j := range b.Refs {
-		n := b.First + int64(j)
-		if n < t.f.Size() || n >= end {
+// part compares the leaves of a block with their entries.
+func (t *tenantCheck) part(c *chunk, from, to int64) {
+	for i := range c.leaves {
+		b := &c.leaves[i]
+		if b.First < from-from%storage.LeavesPerBlock || b.First >= to {
 			continue
 		}
-		if n > t.f.Size() {
-			return nil // block reports the gap
-		}
-		t.f.Add(leafOf(b, j))
-		t.report.Entries++
-		if err := t.leaf(b, j, byID[b.Refs[j].ID]); err != nil {
-			return err
+		for j := range b.Refs {
+			n := b.First + int64(j)
+			if n < t.f.Size() || n >= to {
+				continue
+			}
+			if n > t.f.Size() {
+				break // block reports the gap
+			}
+			t.f.Add(leafOf(b, j))
+			t.report.Entries++
+			t.leaf(b, j, c.rows[b.Refs[j].ID])
 		}
 	}
-	return nil
 }
 
 // block reports missing leaves and continues after their block. From then on,
@@ -258,7 +252,7 @@ func (t *tenantCheck) block(from, to int64) error {
 }
 
 // leaf compares a leaf with the row of its entry.
-func (t *tenantCheck) leaf(b *storage.Leaves, j int, row *storage.Log) error {
+func (t *tenantCheck) leaf(b *storage.Leaves, j int, row *entryRow) {
 	n, ref, kind := b.First+int64(j), b.Refs[j], kindOf(b)
 	id := uuid.UUID(ref.ID)
 	if row == nil {
@@ -267,31 +261,25 @@ func (t *tenantCheck) leaf(b *storage.Leaves, j int, row *storage.Log) error {
 			verdict = evidence.Expired
 		}
 		t.find(t.id, n, id, verdict)
-		return nil
+		return
 	}
 	t.sum += t.hash(ref.ID)
-	e := EntryOf(row)
-	mac, err := t.l.mac(t.ctx, t.id, &e)
-	if err != nil {
-		return err
-	}
 	var stored evidence.Mac
 	if kind != evidence.KindOld {
-		stored = mac
+		stored = row.mac
 	}
 	left, erased := t.erased[id]
 	switch {
 	case row.Seq != ref.Seq:
 		t.find(t.id, n, id, evidence.Reordered)
-	case e.Commit(t.id, mac) == evidence.Hash(b.Hash[j]) && evidence.Mac(row.Mac) == stored && kind.Valid():
-		t.trusted(n, &e)
-	case erased && row.Mac == (storage.Hash{}) && e.Commit(t.id, evidence.Mac{}) == left:
-		t.trusted(n, &e)
+	case row.commit == evidence.Hash(b.Hash[j]) && evidence.Mac(row.Mac) == stored && kind.Valid():
+		t.trusted(n, &row.entry)
+	case erased && row.Mac == (storage.Hash{}) && row.entry.Commit(t.id, evidence.Mac{}) == left:
+		t.trusted(n, &row.entry)
 		t.find(t.id, n, id, evidence.Erased)
 	default:
 		t.find(t.id, n, id, evidence.Altered)
 	}
-	return nil
 }
 
 func (t *tenantCheck) hash(id storage.ID) uint64 { return maphash.Bytes(t.seed, id[:]) }
@@ -301,7 +289,9 @@ func (t *tenantCheck) hash(id storage.ID) uint64 { return maphash.Bytes(t.seed, 
 // differ does it compare the ids one by one.
 func (t *tenantCheck) rows() error {
 	var all, later uint64
-	if err := t.follow(t.everything(), func(l *storage.Log) { all += t.hash(l.ID) }); err != nil {
+	everything := t.everything()
+	everything.IDsOnly = true
+	if err := t.follow(everything, func(l *storage.Log) { all += t.hash(l.ID) }); err != nil {
 		return err
 	}
 	// These entries are read last. A new entry can then not be in all and

@@ -177,6 +177,9 @@ func (c *Config) checkServer() error {
 		return errors.New("--rate-limit and --rate-burst must not be negative")
 	case c.rateBurst > 0 && c.rateLimit == 0:
 		return errors.New("--rate-burst needs --rate-limit")
+	case c.consoleFlags.header != "" && c.AllowPrivateEgress:
+		// A tenant's request to the console would come from this machine, with any header.
+		return errors.New("--console-header cannot be used with --allow-private-egress, because tenants' code could sign in with the header")
 	case c.logFormat != "text" && c.logFormat != "json":
 		return errors.New("--log-format must be text or json")
 	}

@@ -24,7 +24,7 @@ func TestFlags(t *testing.T) {
 		{"-new-tenant", ""}, {"-new-tenant="}, {"-rotate-keys", ""},
 		{"-console-url", "console.example"}, {"-console-url", "ftp://console.example"}, {"-console-url", "https://x/?a=b"},
 		{"-console", "", "-console-url", "https://console.example"}, {"-console", "8081"}, {"-console", "", "-console-header", "X-User"},
-		{"-console-proxies", "10.0.0.1"}, {"-console-header", "X-User", "-console-proxies", "proxy.example"}, {"-console-header-role", "root"},
+		{"-console-proxies", "10.0.0.1"}, {"-console-header", "X-User", "-console-proxies", "proxy.example"}, {"-console-header-role", "root"}, {"-console-header", "X-User", "-allow-private-egress"},
 		{"-addr", "8080"}, {"-addr", "127.0.0.1:http:1"}, {"-addr", "127.0.0.1:70000"}, {"-cors-origins", "shop.example"}, {"-cors-origins", "https://a.example,,"},
 		{"-rate-limit", "-1"}, {"-rate-limit", "NaN"}, {"-rate-burst", "10"}, {"-max-conns", "1"}, {"-log-format", "xml"}, {"-modules", "no-such-folder"},
 		{"-tls-cert", "no-such-file", "-tls-key", "no-such-file"}, {"-trusted-proxy", "proxy.example"}, {"-trusted-proxy", "10.0.0.0/40"},

@@ -100,6 +100,7 @@ type rows struct {
 	n       int     // number of rows
 	arrays  []array // one per column
 	scalars []any   // instead of the arrays
+	room    []byte  // holds the texts and numbers among the scalars
 	next    int     // column of the next value
 }
 
@@ -112,10 +113,15 @@ func newRows(cs columns, n int) *rows {
 	return r
 }
 
-// newRow returns rows for a single row, which is sent as scalars.
+// newRow returns rows for a single row, which is sent as scalars. Its values
+// must not change before they are sent.
 func newRow(cs columns) *rows {
-	return &rows{columns: cs, scalars: make([]any, 0, len(cs))}
+	return &rows{columns: cs, scalars: make([]any, 0, len(cs)), room: make([]byte, 0, roomPerColumn*len(cs))}
 }
+
+// roomPerColumn is enough for most texts and numbers. More is allocated if
+// necessary.
+const roomPerColumn = 16
 
 // rowsOf converts values to rows, and a single value to scalars.
 func rowsOf[T any](cs columns, values []T, put func(*rows, *T)) *rows {
@@ -149,6 +155,12 @@ func (r *rows) scalar(v any) {
 	}
 }
 
+// stored adds the value that was appended to the room.
+func (r *rows) stored(room []byte) {
+	r.scalar(room[len(r.room):len(room):len(room)])
+	r.room = room
+}
+
 func (r *rows) null() {
 	if r.many() {
 		r.column().null()
@@ -161,7 +173,10 @@ func (r *rows) bytes(v []byte) {
 	if r.many() {
 		r.column().bytes(v)
 	} else {
-		r.scalar(append(make([]byte, 0, len(v)), v...)) // never nil, which would be NULL
+		if v == nil {
+			v = []byte{} // nil would be NULL
+		}
+		r.scalar(v)
 	}
 }
 
@@ -169,7 +184,7 @@ func (r *rows) text(v string) {
 	if r.many() {
 		r.column().text(v)
 	} else {
-		r.scalar([]byte(v))
+		r.stored(append(r.room, v...))
 	}
 }
 
@@ -177,7 +192,7 @@ func (r *rows) int(v int64) {
 	if r.many() {
 		r.column().int(v)
 	} else {
-		r.scalar(binary.BigEndian.AppendUint64(nil, uint64(v)))
+		r.stored(binary.BigEndian.AppendUint64(r.room, uint64(v)))
 	}
 }
 

@@ -138,10 +138,18 @@ func (s *Store) FollowLogs(ctx context.Context, f storage.LogFollowing) ([]stora
 	return logs, p.encode(), err
 }
 
+// followed returns the function that reads what a follower wants.
+func followed(f *storage.LogFollowing) func(context.Context, *sqlstore.Store, string, string, ...any) ([]sqlstore.FollowedLog, error) {
+	if f.IDsOnly {
+		return sqlstore.FollowedIDs
+	}
+	return sqlstore.Followed
+}
+
 // pastLogs reads history after a place. It may return no entries before the end
 // of history, if all the entries it has read come later in the order.
 func (s *Store) pastLogs(ctx context.Context, f *storage.LogFollowing, p *logPlace, b *logBounds) ([]sqlstore.FollowedLog, error) {
-	page, err := sqlstore.Followed(ctx, s.reader, "COALESCE(l.xid, 0)", `l.tenant_id = ? AND l.id > ? AND l.created_at >= ?
+	page, err := followed(f)(ctx, s.reader, "COALESCE(l.xid, 0)", `l.tenant_id = ? AND l.id > ? AND l.created_at >= ?
 		AND (l.xid IS NULL OR l.xid < ? OR l.xid >= ?) ORDER BY l.id LIMIT ?`,
 		f.Tenant[:], p.id[:], p.since, p.xid, b.next, f.Limit)
 	if err != nil {
@@ -170,7 +178,7 @@ func (s *Store) withoutNew(ctx context.Context, page []sqlstore.FollowedLog, b *
 
 // liveLogs reads entries of settled transactions after a place.
 func (s *Store) liveLogs(ctx context.Context, f *storage.LogFollowing, p *logPlace, b *logBounds) ([]sqlstore.FollowedLog, error) {
-	page, err := sqlstore.Followed(ctx, s.reader, "l.xid", `l.tenant_id = ? AND l.xid >= ? AND l.xid < ?
+	page, err := followed(f)(ctx, s.reader, "l.xid", `l.tenant_id = ? AND l.xid >= ? AND l.xid < ?
 		AND (l.xid > ? OR l.id > ?) AND l.created_at >= ? ORDER BY l.xid, l.id LIMIT ?`,
 		f.Tenant[:], p.xid, b.settled, p.xid, p.id[:], p.since, f.Limit)
 	if len(page) > 0 {

@@ -79,7 +79,8 @@ func (oneServer) read(ctx context.Context, s *slot, batch []*pending) error {
 		asked.int(int64(i))
 		putReading(asked, &p.reading.Reading)
 	}
-	return s.query(ctx, readingText(asked.many(), s.unsynced), asked.values(nil), true, func(row []driver.Value) error {
+	text := readingTexts[boolByte(asked.many())][boolByte(s.unsynced)]
+	return s.query(ctx, text, asked.values(nil), true, func(row []driver.Value) error {
 		i, ok := row[0].(int64)
 		if !ok || i < 0 || i >= int64(len(batch)) {
 			return errors.New("postgres: the server returned a row that no read asked for")
@@ -91,19 +92,21 @@ func (oneServer) read(ctx context.Context, s *slot, batch []*pending) error {
 }
 
 func (oneServer) logReads(s *slot, batch []*pending) error {
-	columns := slices.Concat(tenantColumn, logColumns)
-	logs := newRows(columns, len(batch))
+	logs := newRows(groupLogColumns, len(batch))
 	for _, p := range batch {
 		for i := range p.change.Logs {
 			logs.bytes(p.change.Tenant[:])
 			putLog(logs, &p.change.Logs[i])
 		}
 	}
-	text := columns.insert("vault_logs", 0, nil)
-	if !s.unsynced {
-		text = "WITH logged AS (" + text + ") SELECT " + unsynced
-	}
-	return s.exec(text, logs.values(nil), true)
+	return s.exec(readLogTexts[boolByte(s.unsynced)], logs.values(nil), true)
+}
+
+// readLogTexts are the statements of logReads, in a session that is synced or
+// not.
+var readLogTexts = [2]string{
+	"WITH logged AS (" + groupLogColumns.insert("vault_logs", 0, nil) + ") SELECT " + unsynced,
+	groupLogColumns.insert("vault_logs", 0, nil),
 }
 
 // tenantIs is a comparison that no index can serve, so that the planner cannot

@@ -155,6 +155,12 @@ func putReading(rows *rows, r *storage.Reading) {
 	rows.hash(&r.Entry.Mac)
 }
 
+// readingTexts are the results of readingText.
+var readingTexts = [2][2]string{
+	{readingText(false, false), readingText(false, true)},
+	{readingText(true, false), readingText(true, true)},
+}
+
 // readingText returns the statement for one or many readings, in a session that
 // is already unsynced or must be made so for the transaction. It looks up each
 // token separately, whatever the server's statistics are.

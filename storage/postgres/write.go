@@ -275,6 +275,9 @@ func (s *slot) apply(c *storage.Change) error {
 	if err := s.layout.guard(c); err != nil {
 		return err
 	}
+	if createsOne(c) && !s.layout.inSteps() {
+		return s.exec(s.createText(c), createArgs(c, s.shard), true)
+	}
 	var steps []step
 	for i, piece := range split(c) {
 		st := s.start(c.Tenant)

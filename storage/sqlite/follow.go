@@ -4,8 +4,11 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"maps"
 	"math"
 	"time"
+
+	"modernc.org/sqlite"
 
 	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/internal/direct"
@@ -64,10 +67,7 @@ func (s *Store) FollowLogs(ctx context.Context, f storage.LogFollowing) ([]stora
 	if err != nil {
 		return nil, nil, err
 	}
-	first := sqlstore.FirstID(p.since)
-	page, err := sqlstore.Followed(ctx, s.reader, "l.seq", `l.tenant_id = ? AND (l.seq, l.id) > (?, ?) AND l.seq <= ?
-		AND l.id > ? AND l.created_at >= ? ORDER BY l.seq, l.id LIMIT ?`,
-		f.Tenant[:], p.seq, p.id[:], last, first[:], p.since, f.Limit)
+	page, err := s.followed(ctx, &f, p, last)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -78,6 +78,19 @@ func (s *Store) FollowLogs(ctx context.Context, f storage.LogFollowing) ([]stora
 		p.seq, p.id = page[n-1].Number, page[n-1].ID
 	}
 	return plainLogs(page), p.encode(), nil
+}
+
+// followed reads the entries after a place, up to the number last. An index alone
+// has the ids.
+func (s *Store) followed(ctx context.Context, f *storage.LogFollowing, p *logPlace, last int64) ([]sqlstore.FollowedLog, error) {
+	const after = `l.tenant_id = ? AND (l.seq, l.id) > (?, ?) AND l.seq <= ? AND l.id > ?`
+	const order = ` ORDER BY l.seq, l.id LIMIT ?`
+	first := sqlstore.FirstID(p.since)
+	if f.IDsOnly {
+		return sqlstore.FollowedIDs(ctx, s.reader, "l.seq", after+order, f.Tenant[:], p.seq, p.id[:], last, first[:], f.Limit)
+	}
+	return sqlstore.Followed(ctx, s.reader, "l.seq", after+` AND l.created_at >= ?`+order,
+		f.Tenant[:], p.seq, p.id[:], last, first[:], p.since, f.Limit)
 }
 
 func plainLogs(page []sqlstore.FollowedLog) []storage.Log {
@@ -100,6 +113,10 @@ func (w *writer) seqOf(tenant storage.ID) (int64, error) {
 		return n, nil
 	}
 	n := time.Now().UnixMicro()
+	if last, ok := w.lastSeqs.of(w, tenant); ok {
+		w.seqs[tenant] = max(n, last+1)
+		return w.seqs[tenant], nil
+	}
 	err := w.query(stmtLastSeq, func(row direct.Row) error {
 		last, _ := row[0].(int64)
 		n = max(n, last+1)
@@ -107,4 +124,59 @@ func (w *writer) seqOf(tenant storage.ID) (int64, error) {
 	}, tenant[:])
 	w.seqs[tenant] = n
 	return n, err
+}
+
+// lastSeqs remembers the last number of each tenant, as long as no other
+// connection changes the database. Without it every transaction would query
+// the numbers of its tenants.
+type lastSeqs struct {
+	seqs    seqs
+	version uint32 // of the database after the last transaction; zero if unknown
+	checked bool   // the version is still the same in the current transaction
+}
+
+// maxLastSeqs limits the remembered numbers.
+const maxLastSeqs = 10_000
+
+// of returns the last number of a tenant, if it is known. The transaction must
+// have begun, so that no other connection can write.
+func (l *lastSeqs) of(w *writer, tenant storage.ID) (int64, bool) {
+	if !l.checked {
+		if now := w.dataVersion(); now == 0 || now != l.version {
+			clear(l.seqs)
+		}
+		l.checked = true
+	}
+	last, ok := l.seqs[tenant]
+	return last, ok
+}
+
+// committed remembers the numbers of a transaction that has just been
+// committed.
+func (l *lastSeqs) committed(w *writer) {
+	if len(l.seqs) > maxLastSeqs {
+		clear(l.seqs)
+	}
+	if l.checked {
+		maps.Copy(l.seqs, w.seqs)
+	} else {
+		clear(l.seqs) // another connection may have written before the transaction
+	}
+	l.version = w.dataVersion()
+}
+
+// dataVersion returns a number that changes whenever the database does, or zero
+// if there is none. It sees changes of other connections when a transaction
+// begins.
+func (w *writer) dataVersion() (version uint32) {
+	if w.file.memory || w.tx != nil {
+		return 0
+	}
+	_ = w.conn.Raw(func(on any) error {
+		if c, ok := on.(sqlite.FileControl); ok {
+			version, _ = c.FileControlDataVersion("main") // zero after an error
+		}
+		return nil
+	})
+	return version
 }

@@ -116,3 +116,32 @@ func TestFailedCallLeavesNoLogEntries(t *testing.T) {
 		t.Errorf("%v and %v; counted %d and stored %d entries, want 1", g.calls[0].err, g.calls[1].err, counted, stored)
 	}
 }
+
+// A transaction has a higher number than entries that another connection wrote
+// since the last transaction, and than all earlier ones.
+func TestNumbersOfLogEntriesRise(t *testing.T) {
+	t.Parallel()
+	path := newPath(t)
+	s := open(t, path)
+	other, err := s.OpenDB()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = other.Close() })
+	last := 0
+	for round := range 6 {
+		if round%2 == 1 { // another process whose clock is ahead
+			if _, err := other.Exec(`UPDATE vault_logs SET seq = seq + 3600000000`); err != nil {
+				t.Fatal(err)
+			}
+			last = number(t, s, `SELECT max(seq) FROM vault_logs`)
+		}
+		l := logEntry()
+		write(t, s, &storage.Change{Tenant: tenant, Logs: []storage.Log{l}})
+		n := number(t, s, fmt.Sprintf(`SELECT seq FROM vault_logs WHERE id = x'%x'`, l.ID[:]))
+		if n <= last {
+			t.Errorf("round %d: the number is %d, want more than %d", round, n, last)
+		}
+		last = n
+	}
+}

@@ -97,6 +97,15 @@ func followAll(w *world) {
 		if f.step() {
 			w.Errorf("limit %d: more entries than there are", limit)
 		}
+		ids := w.follower(storage.LogFollowing{Tenant: tenant, From: earlier, Limit: limit, IDsOnly: true})
+		for i, l := range ids.until(20) {
+			if l.ID != entries[i].ID {
+				w.Errorf("limit %d: id %d is %x, want %x", limit, i, l.ID, entries[i].ID)
+			}
+		}
+		if ids.IDsOnly = false; ids.step() {
+			w.Errorf("limit %d: more entries than there are, after ids", limit)
+		}
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"encoding/binary"
 	"errors"
+	"time"
 
 	"github.com/seed-72ea4aab/vault/storage"
 )
@@ -31,11 +32,24 @@ func Followed(ctx context.Context, s *Store, number, where string, args ...any) 
 	var page []FollowedLog
 	var e FollowedLog
 	dest := append(logDest(&e.Log), (*int64Column)(&e.Number))
-	err := s.each(ctx, `SELECT `+logColumns+`, `+number+` FROM vault_logs l WHERE `+where, args, dest,
+	err := s.prepares().each(ctx, `SELECT `+logColumns+`, `+number+` FROM vault_logs l WHERE `+where, args, dest,
 		func() {
 			e.Seq = e.Number
 			page = append(page, e)
 		})
+	return page, err
+}
+
+// FollowedIDs is like Followed, for ids and numbers only. CreatedAt is the time in
+// the id.
+func FollowedIDs(ctx context.Context, s *Store, number, where string, args ...any) ([]FollowedLog, error) {
+	var page []FollowedLog
+	var e FollowedLog
+	dest := []sql.Scanner{(*idColumn)(&e.ID), (*int64Column)(&e.Number)}
+	err := s.prepares().each(ctx, `SELECT l.id, `+number+` FROM vault_logs l WHERE `+where, args, dest, func() {
+		e.CreatedAt = time.UnixMilli(int64(binary.BigEndian.Uint64(e.ID[:8]) >> 16))
+		page = append(page, e)
+	})
 	return page, err
 }
 

@@ -1,10 +1,11 @@
 package sqlstore
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"database/sql"
 	"encoding/binary"
-	"math"
 	"slices"
 
 	"github.com/seed-72ea4aab/vault/storage"
@@ -195,15 +196,9 @@ func LogsBySeq(ctx context.Context, s *Store, tenant storage.ID, refs []storage.
 		if len(some) == 0 {
 			continue
 		}
-		low, high := bounds(some)
-		// With one number, the index also finds the ids: a large change has thousands of
-		// entries under its number.
-		where, args := `l.seq = ?`, []any{s.dialect.ID(tenant), low.Seq}
-		if low.Seq != high.Seq {
-			where, args = `l.seq BETWEEN ? AND ?`, append(args, high.Seq)
-		}
-		page, err := Followed(ctx, s, `l.seq`, `l.tenant_id = ? AND `+where+` AND l.id BETWEEN ? AND ?`,
-			append(args, s.dialect.ID(low.ID), s.dialect.ID(high.ID))...)
+		low, high := slices.MinFunc(some, compareRefs), slices.MaxFunc(some, compareRefs)
+		page, err := Followed(ctx, s, `l.seq`, `l.tenant_id = ? AND (l.seq, l.id) >= (?, ?) AND (l.seq, l.id) <= (?, ?)`,
+			s.dialect.ID(tenant), low.Seq, s.dialect.ID(low.ID), high.Seq, s.dialect.ID(high.ID))
 		if err != nil {
 			return nil, err
 		}
@@ -231,20 +226,8 @@ func (s *Store) logsByType(ctx context.Context, tenant storage.ID, refs []storag
 		append([]any{s.dialect.ID(tenant), s.dialect.ID(tenant)}, args...)...)
 }
 
-// bounds returns the lowest and the highest number and id.
-func bounds(refs []storage.LogRef) (low, high storage.LogRef) {
-	low.Seq, high.Seq = math.MaxInt64, math.MinInt64
-	low.ID = refs[0].ID
-	for _, r := range refs {
-		low.Seq, high.Seq = min(low.Seq, r.Seq), max(high.Seq, r.Seq)
-		if string(r.ID[:]) < string(low.ID[:]) {
-			low.ID = r.ID
-		}
-		if string(r.ID[:]) > string(high.ID[:]) {
-			high.ID = r.ID
-		}
-	}
-	return low, high
+func compareRefs(a, b storage.LogRef) int {
+	return cmp.Or(cmp.Compare(a.Seq, b.Seq), bytes.Compare(a.ID[:], b.ID[:]))
 }
 
 func plain(page []FollowedLog) []storage.Log {
