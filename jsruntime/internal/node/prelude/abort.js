@@ -228,7 +228,7 @@ class AbortSignal extends EventTarget {
   static timeout(delay) {
     require('validators').validateUint32(delay, 'delay');
     const signal = new AbortSignal(secret);
-    require('timers').setTimeout(() => trigger(signal, new DOMException('The operation was aborted due to timeout', 'TimeoutError')), delay).unref();
+    require('timers').setTimeout(() => trigger(signal, new DOMException('The operation was aborted due to timeout', 'TimeoutError')), delay);
     return signal;
   }
   static any(list) {
