@@ -103,6 +103,9 @@ type Options struct {
 	// means 17. Half of the connections read and the others write. With at
 	// least 3 connections and no pooler, one of the writers serves only
 	// ReadToken and log entries of reads.
+	//
+	// On Citus, the tenants of one worker use only a share of the connections, so
+	// that others are served while that worker hangs.
 	MaxConns int
 
 	// TransactionPooler means that a pooler such as PgBouncer in transaction
