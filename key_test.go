@@ -106,16 +106,21 @@ func TestMasterKeyIsChangedWhileNodesServe(t *testing.T) {
 	same(t, "log", slices.Compact(messages), []string{"Data keys up to 1 wrapped again", "Tenant created"})
 }
 
-// While a tenant's keys cannot be opened, the database still needs the old key.
+// While a tenant's keys cannot be opened, the database still needs the old key. The
+// other tenants get the new one.
 func TestRewrapKeysDoesNotLeaveATenantBehind(t *testing.T) {
 	t.Parallel()
 	c := &changing{filepath.Join(t.TempDir(), "vault.db"), vault.NewKey(), vault.NewKey()}
-	serves(t, c.node(t, c.old))
+	older := serves(t, c.node(t, c.old))
 	astray := c.node(t, vault.JoinKeys(vault.NewKey(), c.old))
 	lost := serves(t, astray)
 	v := c.node(t, vault.JoinKeys(c.new, c.old))
 	if err := v.RewrapDataKeys(t.Context()); err == nil || !strings.Contains(err.Error(), lost.String()) {
 		t.Errorf("a tenant under a third key: %v", err)
+	}
+	page, err := v.Tenant(older).ListLogs(t.Context(), vault.ListLogsParams{})
+	if err != nil || !slices.ContainsFunc(page.Data, func(e vault.LogEntry) bool { return e.Message == "Data keys up to 1 wrapped again" }) {
+		t.Errorf("the log of another tenant: %+v, %v", page, err)
 	}
 	c.refuses(t, "the new key alone", c.new)
 	if err := astray.DeleteTenant(t.Context(), lost); err != nil {

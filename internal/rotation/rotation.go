@@ -85,13 +85,13 @@ func Rewrap(ctx context.Context, v *core.Vault) error {
 		}
 		for i := range tenants {
 			err := rewrapTenant(ctx, v, uuid.UUID(tenants[i].Tenant))
-			if err != nil {
-				err = fault.Wrap(err, "rewrap keys of tenant %s", uuid.UUID(tenants[i].Tenant))
+			if err == nil {
+				continue
 			}
-			if err != nil && !core.Unreadable(err) {
-				return errors.Join(append(failed, err)...)
+			failed = append(failed, fault.Wrap(err, "rewrap keys of tenant %s", uuid.UUID(tenants[i].Tenant)))
+			if !core.Unreadable(err) {
+				return errors.Join(failed...)
 			}
-			failed = append(failed, err)
 		}
 		filter.Before = tenants[len(tenants)-1].ID
 	}
