@@ -1,5 +1,5 @@
-// Package bench measures how much time the vault adds to its databases. It
-// contains only benchmarks:
+// Package bench measures how much time the vault adds to its databases. Besides
+// benchmarks it has a test that bounds allocations and statements of a call:
 //
 //	go test -run '^$' -bench . -benchtime 1x ./internal/bench
 //
