@@ -51,7 +51,7 @@ func attack(t *testing.T, test func(*attacked)) {
 	t.Run("PostgreSQL", func(t *testing.T) {
 		t.Parallel()
 		a := &attacked{T: t, pg: true}
-		address := pgtest.URL(t)
+		address := pgtest.Alone(t)
 		a.open = func() vault.Storage {
 			store, err := postgres.Open(context.WithoutCancel(t.Context()), address)
 			if err != nil {

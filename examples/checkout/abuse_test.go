@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -138,9 +139,13 @@ func TestPaymentAttemptsAreLimited(t *testing.T) {
 	}
 }
 
-// TestOrdersInUseAreKept fills the shop with orders.
+// TestOrdersInUseAreKept fills the shop with orders, while the clock stands still.
 func TestOrdersInUseAreKept(t *testing.T) {
 	t.Parallel()
+	synctest.Test(t, ordersInUseAreKept)
+}
+
+func ordersInUseAreKept(t *testing.T) {
 	var all orders
 	idle, opened, over, paid, unsure, paying := all.add(), all.add(), all.add(), all.add(), all.add(), all.add()
 	opened.session()

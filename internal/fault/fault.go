@@ -161,7 +161,4 @@ func CallerLeft(ctx context.Context) error {
 }
 
 // Guard returns the guard that rejected a change.
-func Guard(err error) (*storage.Conflict, bool) {
-	var c *storage.Conflict
-	return c, errors.As(err, &c)
-}
+func Guard(err error) (*storage.Conflict, bool) { return errors.AsType[*storage.Conflict](err) }

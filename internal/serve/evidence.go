@@ -4,6 +4,7 @@ import (
 	"errors"
 	"flag"
 	"net/http"
+	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -31,8 +32,11 @@ func (l *anchorList) String() string { return strings.Join(*l, ",") }
 // Set adds anchors. In an environment variable, commas separate them.
 func (l *anchorList) Set(text string) error {
 	for _, a := range strings.Split(text, ",") {
-		path, isFile := strings.CutPrefix(a, "file:")
-		if (!isFile || path == "") && !strings.HasPrefix(a, "https://") {
+		if path, isFile := strings.CutPrefix(a, "file:"); isFile && path != "" {
+			*l = append(*l, a)
+			continue
+		}
+		if u, err := url.Parse(a); err != nil || u.Scheme != "https" || u.Host == "" {
 			return errors.New("must be file:PATH or an https:// URL")
 		}
 		*l = append(*l, a)
@@ -47,6 +51,9 @@ func (c *Config) evidenceFlags(f *flag.FlagSet) {
 }
 
 func (c *Config) checkEvidence() error {
+	if len(c.evidence.anchors) > 0 && !c.Evidence {
+		return errors.New("--evidence-anchor needs --evidence")
+	}
 	if c.evidence.origin == "" {
 		return nil
 	}

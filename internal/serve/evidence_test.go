@@ -25,6 +25,9 @@ func TestEvidenceFlags(t *testing.T) {
 		{args: []string{"-evidence", "-evidence-origin", "a b"}, bad: true},
 		{args: []string{"-evidence-anchor", "ftp://x"}, bad: true},
 		{args: []string{"-evidence-anchor", "file:"}, bad: true},
+		{args: []string{"-evidence", "-evidence-anchor", "https://"}, bad: true},
+		{args: []string{"-evidence", "-evidence-anchor", "https:///path"}, bad: true},
+		{args: []string{"-evidence-anchor", "file:a"}, bad: true}, // would have no effect
 	} {
 		c, err := parseFlags(tc.args, io.Discard)
 		if (err != nil) != tc.bad {

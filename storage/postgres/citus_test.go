@@ -301,6 +301,7 @@ var citusTests = map[string]func(*testing.T){
 			}
 		}
 	},
+	"no statement scans the rows of a tenant":                         touchedOnCitus,
 	"a transaction with a table of the coordinator is all or nothing": allOrNothing(false),
 	"a transaction with a colocated table is all or nothing":          allOrNothing(true),
 }

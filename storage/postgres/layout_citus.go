@@ -72,8 +72,15 @@ func (citus) begin(s *slot) error {
 			return err
 		}
 	}
-	return s.control(setLockTimeout("LOCAL ", s.lockTimeout))
+	return s.control(setLockTimeout("LOCAL ", s.lockTimeout) + "; " + readByPlace)
 }
+
+// readByPlace makes a worker read rows by the ctid in a statement. The worker
+// would otherwise prefer an index on the tenant, if its statistics do not know the
+// tenant yet, and read all rows of the tenant. The condition on the tenant cannot be
+// hidden from the planner, as [oneServer.tenantIs] does, because the coordinator finds
+// the shard by it.
+const readByPlace = "SET LOCAL random_page_cost = 0"
 
 // tellOfSettings is the setting that makes the coordinator forward settings of
 // a transaction to the workers.

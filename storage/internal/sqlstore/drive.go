@@ -1,7 +1,9 @@
 package sqlstore
 
 import (
+	"cmp"
 	"context"
+	"database/sql"
 	"slices"
 	"strings"
 
@@ -118,27 +120,26 @@ func (s *Store) best(ctx context.Context, candidates []driver, most int) (driver
 		return candidates[0], nil
 	}
 	for limit := probeRows; ; limit *= probeMore {
-		best := -1
-		for i := range candidates {
-			d := &candidates[i]
-			if err := s.probe(ctx, d, limit); err != nil {
-				return driver{}, err
-			}
-			if best < 0 || d.rows < candidates[best].rows {
-				best = i
-			}
+		if err := s.probe(ctx, candidates, limit); err != nil {
+			return driver{}, err
 		}
-		if candidates[best].rows < limit || most > 0 && limit >= most {
-			return candidates[best], nil
+		best := slices.MinFunc(candidates, func(a, b driver) int { return cmp.Compare(a.rows, b.rows) })
+		if best.rows < limit || most > 0 && limit >= most {
+			return best, nil
 		}
 	}
 }
 
-// probe counts the rows of a driver up to a limit.
-func (s *Store) probe(ctx context.Context, d *driver, limit int) (err error) {
-	query := all(d.parts, limit, false)
-	d.rows, err = s.count(ctx, `SELECT count(*) FROM (SELECT * FROM (`+query.text+`) o LIMIT ?) c`, append(query.args, limit)...)
-	return err
+// probe counts the rows of drivers up to a limit each.
+func (s *Store) probe(ctx context.Context, drivers []driver, limit int) error {
+	counts, args, dest := make([]string, len(drivers)), []any(nil), make([]sql.Scanner, len(drivers))
+	for i := range drivers {
+		query := all(drivers[i].parts, limit, false)
+		counts[i] = `(SELECT count(*) FROM (SELECT * FROM (` + query.text + `) o LIMIT ?) c)`
+		args = append(append(args, query.args...), limit)
+		dest[i] = (*intColumn)(&drivers[i].rows)
+	}
+	return s.each(ctx, `SELECT `+strings.Join(counts, ", "), args, dest, func() {})
 }
 
 // all returns the query for the union of several queries. If limit is not zero,

@@ -90,15 +90,17 @@ func (l *tokenList) choose(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	probed := []driver{best}
 	switch {
 	case best.unordered:
-		err = l.store.probe(ctx, &best, fewRows)
+		err = l.store.probe(ctx, probed, fewRows)
 	case l.pairs != nil && len(candidates) == 1:
-		err = l.store.probe(ctx, &best, min(inSets+1, enoughRows))
+		err = l.store.probe(ctx, probed, min(inSets+1, enoughRows))
 	}
 	if err != nil {
 		return err
 	}
+	best = probed[0]
 	if l.pairs == nil || best.rows <= inSets {
 		l.drive, l.unsorted = &best, best.unordered && best.rows >= fewRows
 	}
@@ -307,6 +309,9 @@ func (l *tokenList) total(ctx context.Context) (int, error) {
 	if n, is, err := l.countWithout(ctx); is {
 		return n, err
 	}
+	if hash := l.having(); hash != nil {
+		return l.onlyHash(ctx, hash)
+	}
 	if len(l.rest) > 0 {
 		return l.count(ctx, always)
 	}
@@ -341,9 +346,9 @@ func (l *tokenList) count(ctx context.Context, bound clause) (int, error) {
 	if overlap && len(parts) > 1 {
 		each = most // so that no more rows are compared than could count
 	}
-	if l.drive == nil || !l.drive.unordered {
+	if (len(parts) == 1 || each > 0) && !(overlap && l.drive.unordered) {
 		for i := range parts {
-			parts[i].text += ` ORDER BY o ` + order(&l.filter)
+			parts[i].text += ` ORDER BY o ` + order(&l.filter) // so that few rows are read
 		}
 	}
 	query := all(parts, each, overlap)

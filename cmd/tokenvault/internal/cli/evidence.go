@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -226,11 +227,17 @@ func (readOnly) Put(context.Context, []byte) error { return nil }
 
 // verifyLogs verifies a bundle, or the logs in a database.
 func verifyLogs(c *call, key, since, anchor string) error {
+	switch file := len(c.args) == 1; {
+	case file && anchor != "":
+		return usagef("--anchor is for a database; for a FILE, --since names a note")
+	case !file && key != "":
+		return usagef("--key is for a FILE")
+	}
 	var note []byte
 	if since != "" {
 		var err error
 		if note, err = os.ReadFile(filepath.Clean(since)); err != nil {
-			return err
+			return fmt.Errorf("%w: %w", errCannotTell, err)
 		}
 	}
 	if len(c.args) == 1 {
@@ -265,16 +272,21 @@ func verifyFile(c *call, key string, since []byte) error {
 	}
 	file, err := os.Open(filepath.Clean(c.args[0]))
 	if err != nil {
-		return err
+		return fmt.Errorf("%w: %w", errCannotTell, err)
 	}
 	defer func() { _ = file.Close() }()
 	return c.verdict(evidence.Verify(file, key, since))
 }
 
-// verdict prints the findings of a report.
+// verdict prints the restores and the findings of a report.
 func (c *call) verdict(report *evidence.Report, err error) error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", errCannotTell, err)
+	}
+	for _, r := range report.Restores {
+		if err := c.printRestore(r); err != nil {
+			return err
+		}
 	}
 	for _, f := range report.Findings {
 		if err := c.printFinding(f); err != nil {
@@ -288,10 +300,34 @@ func (c *call) verdict(report *evidence.Report, err error) error {
 	return nil
 }
 
-// printFinding prints a finding on one line.
+// printRestore prints an accepted restore on one line.
+func (c *call) printRestore(r evidence.Restore) error {
+	if !c.json {
+		_, err := fmt.Fprintf(c.Out, "restored\t%s\torigin %s\treason: %q\n", r.Time.UTC().Format(time.RFC3339), r.Origin, r.Reason)
+		return err
+	}
+	return writeJSON(c.Out, struct {
+		RestoredAt time.Time `json:"restored_at"`
+		Origin     string    `json:"origin"`
+		Reason     string    `json:"reason"`
+	}{r.Time, r.Origin, r.Reason})
+}
+
+// printFinding prints a finding on one line, without unknown ids.
 func (c *call) printFinding(f evidence.Finding) error {
 	if !c.json {
-		line := fmt.Sprintf("%s\ttenant %s\tleaf %d\tentry %s", f.Verdict, f.Tenant, f.Index, f.EntryID)
+		line := string(f.Verdict)
+		if f.Tenant != (uuid.UUID{}) {
+			line += "\ttenant " + f.Tenant.String()
+		} else {
+			line += "\tthe vault's tree"
+		}
+		if f.Index >= 0 {
+			line += fmt.Sprintf("\tleaf %d", f.Index)
+		}
+		if f.EntryID != (uuid.UUID{}) {
+			line += "\tentry " + f.EntryID.String()
+		}
 		if f.Row != "" {
 			line += "\tolder row: " + f.Row
 		}

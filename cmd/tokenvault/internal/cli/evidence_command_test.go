@@ -84,6 +84,10 @@ func TestEvidenceCommands(t *testing.T) {
 	w.env = map[string]string{"DIR": w.dir, "DB": w.env["DB"]} // neither a database nor a master key
 	w.exits(0, "log", "verify", file, "--key", key, "--since", begin)
 	w.exits(2, "log", "verify", file)
+	w.exits(2, "log", "verify", file, "--key", key, "--anchor", begin)
+	w.exits(2, "log", "verify", "--key", key)
+	w.exits(6, "log", "verify", filepath.Join(w.dir, "none"), "--key", key)
+	w.exits(6, "log", "verify", file, "--key", key, "--since", filepath.Join(w.dir, "none"))
 	_, other, err := note.GenerateKey(rand.Reader, strings.SplitN(key, "+", 2)[0])
 	if err != nil {
 		t.Fatal(err)
@@ -128,7 +132,12 @@ func TestRestoreCommands(t *testing.T) {
 		t.Errorf("an older copy: %s", got)
 	}
 	w.exits(0, "log", "accept-restore", "--reason", "a test", "--anchor", anchor)
-	w.exits(0, "log", "verify")
+	if got := w.exits(0, "log", "verify"); !strings.HasPrefix(got, "restored\t") || !strings.Contains(got, `reason: "a test"`) {
+		t.Errorf("verified after a restore: %s", got)
+	}
+	if got := w.exits(0, "log", "verify", "--json"); !strings.HasPrefix(got, `{"restored_at":"`) || !strings.Contains(got, `"reason":"a test"`) {
+		t.Errorf("verified after a restore, as JSON: %s", got)
+	}
 	if got := w.exits(0, "doctor", "--egress-url", ""); !strings.Contains(got, "may lack erasures") {
 		t.Errorf("doctor: %s", got)
 	}
