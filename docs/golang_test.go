@@ -19,7 +19,7 @@ import (
 
 // packages maps the package names that a fragment may use to their import paths.
 var packages = map[string]string{
-	"context": "context", "errors": "errors", "fmt": "fmt", "http": "net/http", "log": "log", "netip": "net/netip",
+	"context": "context", "errors": "errors", "fmt": "fmt", "http": "net/http", "log": "log",
 	"os": "os", "slog": "log/slog", "strings": "strings", "time": "time",
 	"uuid":        "github.com/google/uuid",
 	"aead":        "github.com/tink-crypto/tink-go/v2/aead",

@@ -67,6 +67,7 @@ var coreNatives = map[string]nativeFunc{
 	"json.error": func(c *Execution, args []goja.Value) goja.Value {
 		return c.VM.ToValue(native.JSONError(c.VM, surrogateBytes(native.Arg(args, 0))))
 	},
+	"enumerable":  (*Execution).setEnumerable,
 	"brand":       (*Execution).brandSymbol,
 	"log":         (*Execution).logLine,
 	"host":        (*Execution).hostCall,
@@ -265,4 +266,21 @@ func surrogateBytes(v goja.Value) []byte {
 		out = utf8.AppendRune(out, r)
 	}
 	return out
+}
+
+// setEnumerable takes an object, whether its properties are enumerable, and
+// their names, separated by spaces. Without names it changes all properties
+// whose keys are strings, except the constructor.
+func (c *Execution) setEnumerable(args []goja.Value) goja.Value {
+	o, flag := native.Arg(args, 0).ToObject(c.VM), goja.ToFlag(native.Arg(args, 1).ToBoolean())
+	names := o.GetOwnPropertyNames()
+	if v := native.Arg(args, 2); !goja.IsUndefined(v) {
+		names = strings.Fields(v.String())
+	}
+	for _, name := range names {
+		if name != "constructor" {
+			c.must(o.DefineDataProperty(name, nil, goja.FLAG_NOT_SET, goja.FLAG_NOT_SET, flag))
+		}
+	}
+	return goja.Undefined()
 }

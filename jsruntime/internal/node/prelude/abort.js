@@ -27,7 +27,7 @@ class DOMException extends Error {
   get name() { return this.#name; }
   get code() { return legacyCodes[this.#name] || 0; }
 }
-for (const name of ['name', 'code']) Object.defineProperty(DOMException.prototype, name, { enumerable: true });
+sys('enumerable')(DOMException.prototype, true, 'name code');
 Object.defineProperty(DOMException.prototype, Symbol.toStringTag, { value: 'DOMException', configurable: true });
 const constants = {
   INDEX_SIZE_ERR: { value: 1, enumerable: true }, HIERARCHY_REQUEST_ERR: { value: 3, enumerable: true }, WRONG_DOCUMENT_ERR: { value: 4, enumerable:
@@ -88,7 +88,7 @@ class Event {
   }
 }
 const trusted = function isTrusted() { return false; };
-for (const name of Object.getOwnPropertyNames(Event.prototype)) if (name !== 'constructor') Object.defineProperty(Event.prototype, name, { enumerable: true });
+sys('enumerable')(Event.prototype, true);
 Object.defineProperty(Event.prototype, Symbol.toStringTag, { value: 'Event', configurable: true });
 for (const [i, name] of ['NONE', 'CAPTURING_PHASE', 'AT_TARGET', 'BUBBLING_PHASE'].entries()) {
   for (const target of [Event, Event.prototype]) Object.defineProperty(target, name, { value: i, enumerable: true });
@@ -104,7 +104,7 @@ class CustomEvent extends Event {
   get detail() { return this.#detail; }
   initCustomEvent(type, bubbles, cancelable, detail = null) { this.initEvent(type, bubbles, cancelable); this.#detail = detail; }
 }
-for (const name of ['detail', 'initCustomEvent']) Object.defineProperty(CustomEvent.prototype, name, { enumerable: true });
+sys('enumerable')(CustomEvent.prototype, true, 'detail initCustomEvent');
 Object.defineProperty(CustomEvent.prototype, Symbol.toStringTag, { value: 'CustomEvent', configurable: true });
 
 const listeners = new WeakMap();
@@ -179,7 +179,7 @@ function dispatch(target, event, state) {
   state.phase = 0;
   state.stopped = false;
 }
-for (const name of ['addEventListener', 'removeEventListener', 'dispatchEvent']) Object.defineProperty(EventTarget.prototype, name, { enumerable: true });
+sys('enumerable')(EventTarget.prototype, true, 'addEventListener removeEventListener dispatchEvent');
 Object.defineProperty(EventTarget.prototype, Symbol.toStringTag, { value: 'EventTarget', configurable: true });
 
 // listenersOf returns the listeners for events.getEventListeners.
@@ -262,8 +262,8 @@ function trigger(signal, reason) {
   for (const each of all) each.dispatchEvent(new Event('abort'));
 }
 handler(AbortSignal, 'abort');
-for (const name of ['aborted', 'reason', 'throwIfAborted']) Object.defineProperty(AbortSignal.prototype, name, { enumerable: true });
-for (const name of ['abort', 'timeout', 'any']) Object.defineProperty(AbortSignal, name, { enumerable: true });
+sys('enumerable')(AbortSignal.prototype, true, 'aborted reason throwIfAborted');
+sys('enumerable')(AbortSignal, true, 'abort timeout any');
 Object.defineProperty(AbortSignal.prototype, Symbol.toStringTag, { value: 'AbortSignal', configurable: true });
 
 class AbortController {
@@ -278,7 +278,7 @@ class AbortController {
 const { is } = AbortController;
 delete AbortController.is;
 const check = (self) => { if (self === null || typeof self !== 'object' || !is(self)) raise('ERR_INVALID_THIS', 'AbortController'); };
-for (const name of ['signal', 'abort']) Object.defineProperty(AbortController.prototype, name, { enumerable: true });
+sys('enumerable')(AbortController.prototype, true, 'signal abort');
 Object.defineProperty(AbortController.prototype, Symbol.toStringTag, { value: 'AbortController', configurable: true });
 
 module.exports = { AbortController, AbortSignal, Event, CustomEvent, EventTarget, DOMException, listenersOf };

@@ -49,7 +49,7 @@ class Blob {
     }, { highWaterMark: 0 });
   }
   [Symbol.for('nodejs.util.inspect.custom')](depth, options, inspect) {
-    if (depth !== null && depth < 0) return this;
+    if (depth !== null && depth < 0) return `[${this.constructor.name}]`;
     return `${this.constructor.name} ${inspect({ size: this.size, type: this.type }, options)}`;
   }
 }

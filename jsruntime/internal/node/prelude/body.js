@@ -93,6 +93,6 @@ class Body {
   async blob() { return new Blob([await this._take()], { type: this.headers.get('content-type') || '' }); }
   async formData() { return decode(await this._take(), this.headers.get('content-type') || ''); }
 }
-for (const name of ['body', 'bodyUsed', 'text', 'json', 'arrayBuffer', 'bytes', 'blob', 'formData']) Object.defineProperty(Body.prototype, name, { enumerable: true });
+sys('enumerable')(Body.prototype, true, 'body bodyUsed text json arrayBuffer bytes blob formData');
 
 module.exports = { Body, extract, bodyOf };

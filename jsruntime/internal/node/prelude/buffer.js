@@ -45,11 +45,7 @@ const proto = Buffer.prototype;
 Buffer.poolSize = 8192;
 
 // Methods are enumerable, as in Node, because packages copy them one by one.
-const add = (target, methods) => {
-  for (const key of Object.keys(methods)) {
-    Object.defineProperty(target, key, { value: methods[key], writable: true, enumerable: true, configurable: true });
-  }
-};
+const add = Object.assign;
 
 // The functions on Buffer are ordinary functions, because code writes new
 // Buffer.from().

@@ -113,7 +113,7 @@ const table = {
   ERR_INVALID_FILE_URL_PATH: [TypeError, (text) => `File URL path ${text}`],
   ERR_INVALID_MIME_SYNTAX: [TypeError, (part, text, at) => `The MIME syntax for a ${part} in ${text} is invalid${at === -1 ? '' : ` at ${at}`}`],
   ERR_INVALID_RETURN_VALUE: [TypeError, (input, name, value) => {
-    const got = value && value.constructor && value.constructor.name ? `instance of ${value.constructor.name}` : value === undefined || value === null ? `${value}` : `type ${typeof value}`;
+    const got = value && value.constructor && value.constructor.name ? `an instance of ${value.constructor.name}` : value === undefined || value === null ? `${value}` : `type ${typeof value}`;
     return `Expected ${input} to be returned from the "${name}" function but got ${got}.`;
   }],
   ERR_INVALID_STATE: [Error, (text) => `Invalid state: ${text}`],

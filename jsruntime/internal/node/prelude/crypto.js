@@ -119,7 +119,7 @@ function Hmac(name, key, options) {
 }
 Object.assign(Hmac.prototype, hashMethods);
 for (const Class of [Hash, Hmac]) {
-  for (const key of Object.keys(Class.prototype)) Object.defineProperty(Class.prototype, key, { enumerable: false });
+  sys('enumerable')(Class.prototype, false);
   addStream(Class, (hash) => { const state = hash[kState]; const out = hash.digest(); if (hash instanceof Hash) state.done = false; return out; });
 }
 
@@ -182,7 +182,7 @@ Object.assign(Decipheriv.prototype, cipherMethods, {
   setAuthTag(tag, encoding) { sys('cipher.settag')(this[kState].id, toBytes(tag, encoding, 'buffer')); return this; },
 });
 for (const Class of [Cipheriv, Decipheriv]) {
-  for (const key of Object.keys(Class.prototype)) Object.defineProperty(Class.prototype, key, { enumerable: false });
+  sys('enumerable')(Class.prototype, false);
   addStream(Class, (cipher) => cipher.final());
 }
 

@@ -37,7 +37,7 @@ class FormData {
   *keys() { for (const [name] of this.#list) yield name; }
   *values() { for (const [, value] of this.#list) yield value; }
 }
-for (const name of Object.getOwnPropertyNames(FormData.prototype)) if (name !== 'constructor') Object.defineProperty(FormData.prototype, name, { enumerable: true });
+sys('enumerable')(FormData.prototype, true);
 Object.defineProperty(FormData.prototype, Symbol.iterator, { value: FormData.prototype.entries, writable: true, configurable: true });
 Object.defineProperty(FormData.prototype, Symbol.toStringTag, { value: 'FormData', configurable: true });
 

@@ -116,7 +116,7 @@ function iterate(headers, kind) {
   return iterator;
 }
 
-for (const name of Object.getOwnPropertyNames(Headers.prototype)) if (name !== 'constructor') Object.defineProperty(Headers.prototype, name, { enumerable: true });
+sys('enumerable')(Headers.prototype, true);
 Object.defineProperty(Headers.prototype, Symbol.iterator, { value: Headers.prototype.entries, writable: true, configurable: true });
 Object.defineProperty(Headers.prototype, Symbol.toStringTag, { value: 'Headers', configurable: true });
 // Methods of node-fetch beyond the standard.

@@ -52,7 +52,7 @@ class Printer {
     if (value === null || (typeof value !== 'object' && typeof value !== 'function')) return primitive(value);
     if (this.options.customInspect !== false && typeof value[custom] === 'function' && value[custom] !== inspect) {
       const out = value[custom](this.depth - level, this.options, inspect);
-      return typeof out === 'string' ? out : this.value(out, level);
+      if (out !== value) return typeof out === 'string' ? out : this.value(out, level);
     }
     if (this.stack.includes(value)) {
       if (!this.circular.has(value)) this.circular.set(value, this.circular.size + 1);
@@ -64,7 +64,7 @@ class Printer {
   object(value, level) {
     const name = constructorName(value);
     const shape = this.shape(value, name);
-    if (level > this.depth && Object.keys(value).length + (value.size || 0) > 0) {
+    if (level > this.depth && Object.keys(value).length + Object.getOwnPropertySymbols(value).length + (value.size || 0) > 0) {
       return Array.isArray(value) ? '[Array]' : `[${shape.tag || name || 'Object: null prototype'}]`;
     }
     this.stack.push(value);

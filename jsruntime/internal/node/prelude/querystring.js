@@ -67,7 +67,10 @@ function parse(text, sep = '&', eq = '=', options = {}) {
   const out = Object.create(null);
   if (typeof text !== 'string' || text === '') return out;
   const unescaped = options.decodeURIComponent || module.exports.unescape;
-  const decode = (part) => (/%[0-9a-f]{2}/i.test(part) || options.decodeURIComponent ? unescaped(part) : part);
+  const decode = (part) => {
+    if (unescaped === unescape && !/%[0-9a-f]{2}/i.test(part)) return part;
+    try { return unescaped(part); } catch { return module.exports.unescape(part); }
+  };
   const limit = typeof options.maxKeys === 'number' ? options.maxKeys : 1000;
   let parts = text.split(sep || '&');
   if (limit > 0) parts = parts.slice(0, limit);

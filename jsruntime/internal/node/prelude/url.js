@@ -86,8 +86,8 @@ class URL {
   }
 }
 const names = ['href', 'origin', 'protocol', 'username', 'password', 'host', 'hostname', 'port', 'pathname', 'search', 'searchParams', 'hash'];
-for (const name of [...names, 'toString', 'toJSON']) Object.defineProperty(URL.prototype, name, { enumerable: true });
-for (const name of ['createObjectURL', 'revokeObjectURL', 'canParse', 'parse']) Object.defineProperty(URL, name, { enumerable: true });
+sys('enumerable')(URL.prototype, true, `${names.join(' ')} toString toJSON`);
+sys('enumerable')(URL, true, 'createObjectURL revokeObjectURL canParse parse');
 Object.defineProperty(URL.prototype, Symbol.toStringTag, { value: 'URL', configurable: true });
 
 function fileURLToPath(path) {

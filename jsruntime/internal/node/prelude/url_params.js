@@ -6,7 +6,21 @@ const inspectName = Symbol.for('nodejs.util.inspect.custom');
 
 const wellFormed = sys('text.wellFormed');
 const toText = (value) => wellFormed(`${value}`);
-const decodeForm = (text) => require('querystring').unescape(text.replace(/\+/g, ' '));
+function decodeForm(text) {
+  text = text.replace(/\+/g, ' ');
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    const bytes = require('buffer').Buffer.from(text);
+    let size = 0;
+    for (let i = 0; i < bytes.length; i++) {
+      const hex = bytes[i] === 37 ? /^[0-9a-f]{2}$/i.exec(bytes.latin1Slice(i + 1, i + 3)) : null;
+      bytes[size++] = hex ? parseInt(hex[0], 16) : bytes[i];
+      if (hex) i += 2;
+    }
+    return bytes.toString('utf8', 0, size);
+  }
+}
 const encodeForm = (text) => encodeURIComponent(text).replace(/%20|[!'()~]/g, (c) => (c === '%20' ? '+' : '%' + c.charCodeAt(0).toString(16).toUpperCase()));
 
 // parse reads the text after the question mark.

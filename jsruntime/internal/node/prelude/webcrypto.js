@@ -22,8 +22,6 @@ class CryptoKey {
   get algorithm() { return partsOf(this).algorithm; }
   get usages() { return partsOf(this).usages; }
 }
-// Node's own functions accept a CryptoKey for its handle.
-Object.defineProperty(CryptoKey.prototype, 'handle', { get() { return partsOf(this).handle; } });
 const isKey = (value) => inner.has(value);
 const newKey = (handle, algorithm, extractable, allowed) => new CryptoKey(secret, { handle, type: handle.type, algorithm, extractable, usages: allowed });
 
@@ -284,9 +282,11 @@ class Crypto {
 }
 const check = (self) => { if (!(self instanceof Crypto)) raise('ERR_INVALID_THIS', 'Crypto'); };
 for (const Class of [CryptoKey, SubtleCrypto, Crypto]) {
-  for (const name of Object.getOwnPropertyNames(Class.prototype)) if (name !== 'constructor' && name !== 'handle') Object.defineProperty(Class.prototype, name, { enumerable: true });
+  sys('enumerable')(Class.prototype, true);
   Object.defineProperty(Class.prototype, Symbol.toStringTag, { value: Class.name, configurable: true });
 }
+// Node's own functions accept a CryptoKey for its handle.
+Object.defineProperty(CryptoKey.prototype, 'handle', { get() { return partsOf(this).handle; } });
 const crypto = new Crypto(secret);
 // Node's webcrypto exposes the class of keys along with its functions.
 Object.defineProperty(crypto, 'CryptoKey', { value: CryptoKey, writable: true, configurable: true });

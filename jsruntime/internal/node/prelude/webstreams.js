@@ -186,7 +186,7 @@ const classes = {
 };
 for (const name of Object.keys(classes)) {
   const proto = classes[name].prototype;
-  for (const key of Object.getOwnPropertyNames(proto)) if (key !== 'constructor') Object.defineProperty(proto, key, { enumerable: true });
+  sys('enumerable')(proto, true);
   Object.defineProperty(proto, Symbol.toStringTag, { value: name, configurable: true });
   Object.defineProperty(proto, Symbol.for('nodejs.util.inspect.custom'), {
     value(depth, options) { return depth < 0 ? this : `${name} ${require('inspect').inspect({}, options)}`; }, configurable: true, writable: true,
