@@ -3,7 +3,6 @@ package vault_test
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"path/filepath"
@@ -453,23 +452,10 @@ func (a *attacked) verdicts(since ...[]byte) (all []evidence.Verdict) {
 	return slices.Compact(all)
 }
 
-// checkpoint creates a token and returns a note that covers it. On PostgreSQL a
-// transaction of another test may hold the entry back.
+// checkpoint creates a token and returns a note that covers it.
 func (a *attacked) checkpoint(id string) []byte {
 	a.Helper()
 	create(a, a.owners[0].Client, vault.TokenParams{ID: id, Type: vault.TypeGeneric, Data: "x"})
-	page, err := a.owners[0].ListLogs(a.Context(), vault.ListLogsParams{EntityID: id})
-	if err != nil || len(page.Data) != 1 {
-		a.Fatalf("the entries of %s: %+v, %v", id, page, err)
-	}
-	for range 60 {
-		if _, err = a.owners[0].LogProof(a.Context(), page.Data[0].ID); !errors.Is(err, vault.ErrUnavailable) { // it waits
-			break
-		}
-	}
-	if err != nil {
-		a.Fatal(err)
-	}
 	a.mustVerify()
 	msg, err := a.v.Checkpoint(a.Context())
 	if err != nil {
