@@ -22,7 +22,7 @@ import (
 )
 
 // TestCallsTakeFewAllocationsAndStatements holds the cost of the two most
-// common calls: allocations in the process, those of the driver included, and
+// common calls: allocations in the process, including the driver, and
 // statements that the database runs. Each is the fewest of many single calls.
 // The bounds on allocations leave room for pools that lose items.
 func TestCallsTakeFewAllocationsAndStatements(t *testing.T) { //nolint:paralleltest // other tests would allocate

@@ -133,8 +133,8 @@ func TestEvidenceSurvivesKills(t *testing.T) {
 	}
 }
 
-// evidenceThoughKilled kills nodes while failover, unless it is nil, replaces their
-// server.
+// evidenceThoughKilled kills nodes. If failover is not nil, it replaces their server
+// during that time.
 func evidenceThoughKilled(t *testing.T, dsn string, failover func()) {
 	t.Helper()
 	key, cfg := vault.NewKey(), &vault.Config{SweepEvery: -1, WorkEvery: -1, Evidence: &vault.EvidenceConfig{Every: -1}}

@@ -15,7 +15,7 @@ import (
 )
 
 // TestCitusHungWorker freezes a worker under 40 callers. The tenants of the other
-// worker must be served meanwhile. It is not parallel, because all tests share the
+// worker must still be served. It is not parallel, because all tests share the
 // worker.
 func TestCitusHungWorker(t *testing.T) { //nolint:paralleltest // as it says
 	if !pgtest.HasCitus() {

@@ -306,7 +306,7 @@ var citusTests = map[string]func(*testing.T){
 	"a transaction with a colocated table is all or nothing":          allOrNothing(true),
 }
 
-// A transaction of the application has both its own rows and those of the vault, or
+// A transaction of the application has both its own rows and the vault's rows, or
 // none, although the servers are killed while it commits.
 func allOrNothing(distribute bool) func(*testing.T) {
 	return func(t *testing.T) {

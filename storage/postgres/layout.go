@@ -16,6 +16,7 @@ import (
 type layout interface {
 	setup
 	sessions
+	meanings
 	sharing
 	building
 	composing
@@ -46,10 +47,6 @@ type sessions interface {
 	// joins returns a statement that makes the vault's rows part of a transaction of
 	// the application, all or nothing. It is empty if nothing is needed.
 	joins() string
-	// committed explains the error of a COMMIT.
-	committed(err error) error
-	// explain explains the error of a statement.
-	explain(err error) error
 	// setLockTimeout changes how long statements wait for a lock, if there is a
 	// limit.
 	setLockTimeout(s *slot, d time.Duration)
@@ -59,6 +56,14 @@ type sessions interface {
 	// ping returns a statement that inserts random bytes, to see whether the
 	// database can write.
 	ping(random []byte) (text string, args []any)
+}
+
+// meanings is what errors of the server mean for a change.
+type meanings interface {
+	// committed explains the error of a COMMIT.
+	committed(err error) error
+	// explain explains the error of a statement.
+	explain(err error) error
 }
 
 // sharing is how changes and reads share statements.

@@ -50,8 +50,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math/rand/v2"
-	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -177,40 +175,16 @@ func OpenOptions(ctx context.Context, url string, opts *Options) (*Store, error)
 
 // open opens a database. The function returns the layout of its tables.
 func open(ctx context.Context, url string, opts *Options, find func(context.Context, *sql.DB) (layout, error)) (*Store, error) {
-	var o Options
-	if opts != nil {
-		o = *opts
-	}
-	if o.MaxConns == 0 {
-		o.MaxConns = defaultMaxConns
-	}
-	if o.MaxConns < 2 {
-		return nil, errors.New("postgres: Options.MaxConns must be at least 2")
-	}
-	if o.RetryFor <= 0 {
-		o.RetryFor = defaultRetryFor
-	}
-	if o.HangTimeout <= 0 {
-		o.HangTimeout = defaultHang
+	o, err := opts.complete()
+	if err != nil {
+		return nil, err
 	}
 	config, err := parse(url)
 	if err != nil {
 		return nil, err
 	}
 	if !o.TransactionPooler {
-		// The server may plan a statement while the tables are empty, and keep
-		// the plan. All lookups of the vault have an index.
-		config.Runtime["enable_seqscan"] = "off"
-		// A bitmap scan reads all entries of an index before its first row.
-		// Lists need only some, in the order of the index.
-		config.Runtime["enable_bitmapscan"] = "off"
-		// Statements are short. Starting parallel workers or compiling takes
-		// longer than most of them. A server that overestimates the result of a
-		// list would do both: the first page of a log of a million entries took
-		// 10 ms instead of 0.3 ms.
-		config.Runtime["max_parallel_workers_per_gather"] = "0"
-		config.Runtime["jit"] = "off"
-		config.Runtime["lock_timeout"] = milliseconds(min(maxLockTimeout, o.HangTimeout/2))
+		o.configure(config.Runtime)
 	}
 	s := &Store{retryFor: o.RetryFor, waiters: make(waiters, maxWaiters)}
 	if s.readers, err = newPool(config, o.reading(), o.HangTimeout, s.hung); err != nil {
@@ -238,100 +212,26 @@ func open(ctx context.Context, url string, opts *Options, find func(context.Cont
 	return s, nil
 }
 
-// reading returns the number of connections that read.
-func (o *Options) reading() int { return o.MaxConns / 2 }
-
-// reconnectReaders replaces the pool of the connections that read.
-func (s *Store) reconnectReaders(config pq.Config, o Options) (err error) {
-	if err := s.disconnect(); err != nil {
-		return err
+// complete returns the options with defaults. o may be nil.
+func (o *Options) complete() (Options, error) {
+	var all Options
+	if o != nil {
+		all = *o
 	}
-	s.readers, err = newPool(config, o.reading(), o.HangTimeout, s.hung)
-	return err
+	if all.MaxConns == 0 {
+		all.MaxConns = defaultMaxConns
+	}
+	if all.MaxConns < 2 {
+		return all, errors.New("postgres: Options.MaxConns must be at least 2")
+	}
+	if all.RetryFor <= 0 {
+		all.RetryFor = defaultRetryFor
+	}
+	if all.HangTimeout <= 0 {
+		all.HangTimeout = defaultHang
+	}
+	return all, nil
 }
-
-// connectWriters creates the pools of the connections that write, and their
-// slots.
-func (s *Store) connectWriters(config pq.Config, o Options) (err error) {
-	writing := o.MaxConns - o.reading()
-	if writing > 1 && !o.TransactionPooler && s.layout.relaxes() {
-		writing--
-		// Log entries of reads are half of the cost of GetToken. Not syncing
-		// their commits makes it 40 % faster at 8 and 32 callers. A separate
-		// connection makes it up to 53 % faster at 8 callers, with no effect at
-		// 32 (BenchmarkGet).
-		relaxed := config.Clone()
-		relaxed.Runtime["synchronous_commit"] = "off"
-		// Its statements look up rows by unique key, one row after the other,
-		// so a custom plan for each number of rows is not worth its cost.
-		relaxed.Runtime["plan_cache_mode"] = "force_generic_plan"
-		if s.loggers, err = newPool(relaxed, 1, o.HangTimeout, s.hung); err != nil {
-			return err
-		}
-		s.queue.forLogs = &slot{pool: s.loggers, layout: s.layout, prepare: true, unsynced: true}
-	}
-	if !o.TransactionPooler {
-		config = config.Clone()
-		config.Runtime["lock_timeout"] = milliseconds(lockTimeout)
-	}
-	if s.writers, err = newPool(config, writing, o.HangTimeout, s.hung); err != nil {
-		return err
-	}
-	s.queue.flush = s.flush
-	shard := rand.Int64N(countShards) //nolint:gosec // spreads nodes over the shards
-	for i := range int64(writing) {
-		s.queue.free = append(s.queue.free, &slot{
-			pool: s.writers, prepare: !o.TransactionPooler, shard: (shard + i) % countShards,
-			layout: s.layout, lockTimeout: lockTimeout,
-		})
-	}
-	return nil
-}
-
-// disconnect closes the pools that exist.
-func (s *Store) disconnect() error {
-	var failed error
-	for _, db := range []*pool{s.readers, s.writers, s.loggers} {
-		if db == nil {
-			continue
-		}
-		if err := db.Close(); !lost(err) { // a lost connection is already closed
-			failed = errors.Join(failed, clean(err))
-		}
-	}
-	return failed
-}
-
-// pool is a pool of connections to the server, with the connector that made
-// them.
-type pool struct {
-	*sql.DB
-	lines *connector
-}
-
-func newPool(config pq.Config, size int, silence time.Duration, hung func(since time.Time)) (*pool, error) {
-	lines, err := newConnector(config, silence, hung)
-	if err != nil {
-		return nil, clean(err)
-	}
-	db := sql.OpenDB(lines)
-	db.SetMaxOpenConns(size)
-	db.SetMaxIdleConns(size)
-	db.SetConnMaxLifetime(connLifetime)
-	return &pool{db, lines}, nil
-}
-
-// hung closes all idle connections that have received nothing since the given
-// time.
-func (s *Store) hung(since time.Time) {
-	for _, p := range []*pool{s.readers, s.writers, s.loggers} {
-		if p != nil {
-			p.lines.cutIdle(since)
-		}
-	}
-}
-
-func milliseconds(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
 
 // prepare checks the server, migrates the schema, and prepares the reads.
 func (s *Store) prepare(ctx context.Context, o Options) error {

@@ -166,7 +166,7 @@ func (l *lastSeqs) committed(w *writer) {
 }
 
 // dataVersion returns a number that changes whenever the database does, or zero
-// if there is none. It sees changes of other connections when a transaction
+// if the number is unknown. It sees changes of other connections when a transaction
 // begins.
 func (w *writer) dataVersion() (version uint32) {
 	if w.file.memory || w.tx != nil {

@@ -248,7 +248,8 @@ func (c *Execution) fire(f goja.Callable, args ...goja.Value) error {
 }
 
 // uncaught passes an error of a callback to the listeners that the code has
-// registered for uncaught exceptions. It returns false if there are none.
+// registered for uncaught exceptions. It returns false if the code has no
+// listener.
 func (c *Execution) uncaught(err error) bool {
 	var thrown *goja.Exception
 	if _, loaded := c.modules["process"]; !loaded || !errors.As(err, &thrown) {

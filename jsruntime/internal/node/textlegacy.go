@@ -246,32 +246,38 @@ func decodeJP(b []byte, state int, more bool) (text string, used, next, errs int
 			continue
 		}
 		escaped = false
-		switch {
-		case state == statePairs:
-			ok := within(c, 0x21, 0x7e) && i+1 < len(b) && b[i+1] != escapeJP
-			if ok {
-				i++
-				if ok = within(b[i], 0x21, 0x7e); ok {
-					out, ok = euc.appendSequence(out, d, []byte{c | 0x80, b[i] | 0x80})
-				}
+		var ok bool
+		if state != statePairs {
+			out, ok = appendJP(out, state, c)
+		} else if within(c, 0x21, 0x7e) && i+1 < len(b) && b[i+1] != escapeJP {
+			i++
+			if within(b[i], 0x21, 0x7e) {
+				out, ok = euc.appendSequence(out, d, []byte{c | 0x80, b[i] | 0x80})
 			}
-			if !ok {
-				invalid()
-			}
-		case state == stateKatakana && within(c, 0x21, 0x5f):
-			out = utf8.AppendRune(out, 0xff61-0x21+rune(c))
-		case state == stateKatakana, c >= utf8.RuneSelf, c == 0x0e, c == 0x0f:
+		}
+		if !ok {
 			invalid()
-		case state == stateRoman && c == '\\':
-			out = append(out, "¥"...)
-		case state == stateRoman && c == '~':
-			out = append(out, "‾"...)
-		default:
-			out = append(out, c)
 		}
 	}
 	if escaped {
 		state |= stateEscaped
 	}
 	return string(out), i, state, errs
+}
+
+// appendJP appends the character of a single byte, and reports whether the byte is
+// valid.
+func appendJP(out []byte, state int, c byte) ([]byte, bool) {
+	switch {
+	case state == stateKatakana && within(c, 0x21, 0x5f):
+		return utf8.AppendRune(out, 0xff61-0x21+rune(c)), true
+	case state == stateKatakana, c >= utf8.RuneSelf, c == 0x0e, c == 0x0f:
+		return out, false
+	case state == stateRoman && c == '\\':
+		return append(out, "¥"...), true
+	case state == stateRoman && c == '~':
+		return append(out, "‾"...), true
+	default:
+		return append(out, c), true
+	}
 }
