@@ -80,14 +80,14 @@ func (a *attacked) start(driver, address string) {
 	}
 }
 
-// node closes the vault and opens it again, with anchors and an alarm callback.
-func (a *attacked) node(alarm func(vault.Alarm), anchors ...vault.Anchor) {
+// node closes the vault and opens it again, with an alarm callback.
+func (a *attacked) node(alarm func(vault.Alarm)) {
 	a.Helper()
 	if a.v != nil {
 		_ = a.v.Close()
 	}
 	v, err := vault.Open(context.WithoutCancel(a.Context()), a.open(), a.key, &vault.Config{
-		Now: a.clock.Now, SweepEvery: -1, WorkEvery: -1, Evidence: &vault.EvidenceConfig{Every: -1, OnAlarm: alarm, Anchors: anchors},
+		Now: a.clock.Now, SweepEvery: -1, WorkEvery: -1, Evidence: &vault.EvidenceConfig{Every: -1, OnAlarm: alarm},
 	})
 	if err != nil {
 		a.Fatal(err)

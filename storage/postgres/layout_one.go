@@ -99,7 +99,7 @@ func (oneServer) logReads(s *slot, batch []*pending) error {
 			putLog(logs, &p.change.Logs[i])
 		}
 	}
-	return s.exec(readLogTexts[boolByte(s.unsynced)], logs.values(nil), true)
+	return s.exec(readLogTexts[boolByte(s.unsynced)], logs.values(nil))
 }
 
 // readLogTexts are the statements of logReads, in a session that is synced or

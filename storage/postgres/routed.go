@@ -270,7 +270,7 @@ func (s *slot) enterRouted(tenant storage.ID, entries []*storage.Log) error {
 		putLog(row, e)
 		args = row.values(args)
 	}
-	return s.exec(listedLogs(len(entries)), args, true)
+	return s.exec(listedLogs(len(entries)), args)
 }
 
 // listedLogs returns the statement that inserts n log entries.

@@ -159,7 +159,7 @@ func (v *servers) await(ctx context.Context, n int32, until time.Time) (ended fu
 		if !s.trying && (!late || time.Since(s.tried) >= trialPause) {
 			s.trying = true
 			v.mu.Unlock()
-			return func() { v.tried(n, s) }, nil
+			return func() { v.tried(s) }, nil
 		}
 		v.mu.Unlock()
 		if late {
@@ -180,7 +180,7 @@ func (v *servers) await(ctx context.Context, n int32, until time.Time) (ended fu
 }
 
 // tried ends a call that tried a silent server.
-func (v *servers) tried(n int32, s *silence) {
+func (v *servers) tried(s *silence) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	s.trying, s.tried = false, time.Now()

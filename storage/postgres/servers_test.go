@@ -73,7 +73,7 @@ func TestCallsToSilentServer(t *testing.T) {
 			t.Fatal(err)
 		}
 		hang := make(chan struct{})
-		go v.run(t.Context(), silent, func() error { <-hang; return os.ErrDeadlineExceeded }) //nolint:errcheck // as the first
+		go v.run(t.Context(), silent, func() error { <-hang; return os.ErrDeadlineExceeded })
 		synctest.Wait()
 		before := time.Now()
 		if err := v.run(t.Context(), silent, fine); !errors.Is(err, storage.ErrUnavailable) || time.Since(before) != v.retryFor {

@@ -93,14 +93,15 @@ func (s *slot) start(tenant storage.ID) *statement {
 	return st
 }
 
-// exec runs a statement and ignores its rows. If prepare is set and the slot
-// allows it, the statement is prepared and kept for later calls.
-func (s *slot) exec(text string, args []any, prepare bool) error {
-	_, err := s.run(context.Background(), text, args, prepare)
+// exec runs a statement and ignores its rows. If the slot allows it, the
+// statement is prepared and kept for later calls.
+func (s *slot) exec(text string, args []any) error {
+	_, err := s.run(context.Background(), text, args, true)
 	return err
 }
 
-// run runs a statement like exec and returns how many rows it wrote.
+// run runs a statement like exec, prepared only if prepare is set, and returns how
+// many rows it wrote.
 func (s *slot) run(ctx context.Context, text string, args []any, prepare bool) (n int64, err error) {
 	err = s.bounded(func() error {
 		stmt, err := s.statement(ctx, text, prepare)

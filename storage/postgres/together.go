@@ -351,7 +351,7 @@ func (g *group) createTrusting(slot *slot) error {
 	for i := range t.parts {
 		args = t.parts[i].args(g, args)
 	}
-	return slot.exec(t.text, g.holdArgs(args), true)
+	return slot.exec(t.text, g.holdArgs(args))
 }
 
 func (p *groupPart) args(g *group, args []any) []any {
