@@ -103,6 +103,7 @@ func Assemble(tree *ast.Program) (_ *goja.Program, _ *Patterns, err error) {
 	repairNewTarget(tree)
 	nameClasses(tree)
 	htmlComments(tree)
+	repairFinally(tree)
 	patterns, err := TakePatterns(tree)
 	if err != nil {
 		return nil, nil, err

@@ -91,8 +91,8 @@ func (c *Execution) method(name string, length int, f func(this goja.Value, args
 		defer c.recoverNative()
 		return f(fc.This, fc.Arguments)
 	}).ToObject(c.VM)
-	c.must(o.DefineDataProperty("name", c.VM.ToValue(name), goja.FLAG_TRUE, goja.FLAG_FALSE, goja.FLAG_FALSE))
-	c.must(o.DefineDataProperty("length", c.VM.ToValue(length), goja.FLAG_TRUE, goja.FLAG_FALSE, goja.FLAG_FALSE))
+	c.must(o.DefineDataProperty("name", c.VM.ToValue(name), goja.FLAG_FALSE, goja.FLAG_TRUE, goja.FLAG_FALSE))
+	c.must(o.DefineDataProperty("length", c.VM.ToValue(length), goja.FLAG_FALSE, goja.FLAG_TRUE, goja.FLAG_FALSE))
 	return o
 }
 
