@@ -2,6 +2,8 @@ package postgres
 
 import (
 	"fmt"
+	"reflect"
+	"slices"
 	"testing"
 	"time"
 
@@ -43,6 +45,28 @@ func TestCreateIsComposed(t *testing.T) {
 					t.Errorf("the parameters differ (-want +got):\n%s", diff)
 				}
 			})
+		}
+	}
+}
+
+// A change with anything besides a token and its log entry is composed, because the
+// kept statement would leave it out.
+func TestOnlyPlainCreatesAreKept(t *testing.T) {
+	t.Parallel()
+	inKept := []string{"Tenant", "Now", "Before", "Unsure", "Hold", "InsertTokens", "Logs", "Relaxed"}
+	for field := range reflect.TypeFor[storage.Change]().Fields() {
+		if slices.Contains(inKept, field.Name) {
+			continue
+		}
+		c := storage.Change{InsertTokens: make([]storage.Token, 1), Logs: make([]storage.Log, 1)}
+		v := reflect.ValueOf(&c).Elem().FieldByIndex(field.Index)
+		if v.Kind() == reflect.Pointer {
+			v.Set(reflect.New(field.Type.Elem()))
+		} else {
+			v.Set(reflect.MakeSlice(field.Type, 1, 1))
+		}
+		if createsOne(&c) {
+			t.Errorf("a change with %s counts as a plain create", field.Name)
 		}
 	}
 }
