@@ -151,6 +151,9 @@ type Tx = storage.SQLTx
 // written on one of the vault's own connections if the storage supports it.
 // PostgreSQL does, SQLite does not.
 //
+// On Citus the transaction commits in two phases. So it is atomic with every table of
+// the database, including tables of the coordinator.
+//
 // Changes take effect on every node, including this one, within a second of the
 // commit. Until the transaction ends, a rotation of the tenant's keys waits.
 //
