@@ -31,6 +31,7 @@ type flood struct {
 	Path    string
 	URL     string
 	Key     string
+	Silent  bool // prints no statuses
 }
 
 var floods = []flood{
@@ -67,11 +68,14 @@ func runFlood(job string) {
 		panic(err)
 	}
 	body := f.body()
+	http.DefaultTransport.(*http.Transport).MaxIdleConnsPerHost = f.Callers
 	var callers sync.WaitGroup
 	for range f.Callers {
 		callers.Go(func() {
 			for {
-				fmt.Println(f.send(body))
+				if status := f.send(body); !f.Silent {
+					fmt.Println(status)
+				}
 			}
 		})
 	}
