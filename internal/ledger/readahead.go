@@ -34,6 +34,7 @@ type entryRow struct {
 // time, while earlier chunks are compared.
 type readAhead struct {
 	chunks chan chan chunkRead
+	ended  func() error // why no chunks come anymore
 	cancel context.CancelFunc
 	reads  sync.WaitGroup
 }
@@ -46,8 +47,9 @@ type chunkRead struct {
 // readAhead starts to read the leaves from an index on.
 func (t *tenantCheck) readAhead(from int64) *readAhead {
 	ctx, cancel := context.WithCancel(t.ctx)
-	a := &readAhead{chunks: make(chan chan chunkRead, maxAhead-1), cancel: cancel}
+	a := &readAhead{chunks: make(chan chan chunkRead, maxAhead-1), ended: ctx.Err, cancel: cancel}
 	a.reads.Go(func() {
+		defer close(a.chunks)
 		for ; from < t.tree.Size; from += chunkSize {
 			first, to, done := from, min(t.tree.Size, from+chunkSize), make(chan chunkRead, 1)
 			select {
@@ -66,7 +68,11 @@ func (t *tenantCheck) readAhead(from int64) *readAhead {
 
 // next returns the next chunk. It must not be called after the last one.
 func (a *readAhead) next() (*chunk, error) {
-	read := <-<-a.chunks
+	done, ok := <-a.chunks
+	if !ok {
+		return nil, a.ended()
+	}
+	read := <-done
 	return read.chunk, read.err
 }
 
