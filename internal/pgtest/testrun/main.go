@@ -149,12 +149,14 @@ func (g group) arguments(o options) []string {
 		timeout = 4 * time.Hour
 		args = append(args, "-tags=long")
 	}
-	args = append(args, "-timeout="+timeout.String(), "-p="+strconv.Itoa(max(2, runtime.GOMAXPROCS(0))))
+	// Tests wait for servers and processes, and so does the linker, so one
+	// package more than there are cores keeps the cores busy.
+	args = append(args, "-timeout="+timeout.String(), "-p="+strconv.Itoa(max(2, runtime.GOMAXPROCS(0)+1)))
 	if g.race {
-		// The race detector checks our code. SQLite is translated from C and
-		// runs on one goroutine at a time; checking it would take twenty times
-		// as long.
-		args = append(args, "-race", "-gcflags=modernc.org/...=-race=false")
+		// The race detector checks our code. SQLite is translated from C, and
+		// the JavaScript engine is an interpreter. Both run on one goroutine at
+		// a time, and checking them would take twenty and three times as long.
+		args = append(args, "-race", "-gcflags=modernc.org/...=-race=false", "-gcflags=github.com/dop251/goja/...=-race=false")
 	}
 	return slices.Concat(args, o.flags, g.packages)
 }

@@ -40,6 +40,12 @@ func TestReport(t *testing.T) {
 `,
 			want: totals{failed: 1}, shows: "panic: early\n",
 		},
+		"a test that never ends": {
+			events: `{"Action":"output","Package":"p","Test":"TestA","Output":"panic: test timed out\n"}
+{"Action":"fail","Package":"p","Elapsed":600}
+`,
+			want: totals{failed: 1}, shows: "panic: test timed out\n",
+		},
 		"a skipped test": {
 			events: `{"Action":"output","Package":"p","Test":"TestA","Output":"why\n"}
 {"Action":"skip","Package":"p","Test":"TestA"}
@@ -192,7 +198,7 @@ func TestArguments(t *testing.T) {
 	t.Parallel()
 	g := group{race: true, packages: []string{"p"}}
 	got := strings.Join(g.arguments(options{long: true, flags: []string{"-run=X"}}), " ")
-	for _, want := range []string{"test -json", "-tags=long", "-race", "-gcflags=modernc.org/...=-race=false", "-run=X p"} {
+	for _, want := range []string{"test -json", "-tags=long", "-race", "-gcflags=modernc.org/...=-race=false", "-gcflags=github.com/dop251/goja/...=-race=false", "-run=X p"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("arguments %q lack %q", got, want)
 		}

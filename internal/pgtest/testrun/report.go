@@ -118,6 +118,9 @@ func (r *report) take(e event) {
 		r.print(e.Output)
 	case "pass", "skip", "fail":
 		r.count(e)
+		if e.Test == "" && e.Action == "fail" {
+			r.showUnfinished(e.Package)
+		}
 		r.show(e, r.said[key])
 		delete(r.said, key)
 	}
@@ -153,6 +156,24 @@ func (r *report) show(e event, said []string) {
 	if e.Action != "skip" {
 		verdict := map[string]string{"pass": "ok  ", "fail": "FAIL"}[e.Action]
 		r.print(fmt.Sprintf("%s %-40s %6.1fs  [%s]\n", verdict, short(e.Package), e.Elapsed, r.elapsed()))
+	}
+}
+
+// showUnfinished prints the output of tests that have no result, because their
+// process crashed or ran out of time. The stacks of a crash are in the output of
+// one of them.
+func (r *report) showUnfinished(pkg string) {
+	var names []string
+	for key := range r.said {
+		if key[0] == pkg && key[1] != "" {
+			names = append(names, key[1])
+		}
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		key := [2]string{pkg, name}
+		r.print(strings.Join(r.said[key], ""))
+		delete(r.said, key)
 	}
 }
 
