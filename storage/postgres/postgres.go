@@ -344,14 +344,15 @@ func checkServer(ctx context.Context, db *sql.DB, allowAsync bool) error {
 
 func dialect(o *Options, schema schemaName) sqlstore.Dialect {
 	return sqlstore.Dialect{
-		Prepared: !o.TransactionPooler,
-		ID:       func(id storage.ID) any { return id[:] },
-		In:       in,
-		Lateral:  true,
-		Conns:    o.reading(),
-		Lifetime: connLifetime,
-		Qualify:  schema.in,
-		Position: "position(?::bytea IN l.ids) > 0",
+		Prepared:  !o.TransactionPooler,
+		ID:        func(id storage.ID) any { return id[:] },
+		In:        in,
+		Lateral:   true,
+		SmallBody: maxSharedBody,
+		Conns:     o.reading(),
+		Lifetime:  connLifetime,
+		Qualify:   schema.in,
+		Position:  "position(?::bytea IN l.ids) > 0",
 	}
 }
 

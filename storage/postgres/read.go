@@ -3,8 +3,6 @@ package postgres
 import (
 	"context"
 	"errors"
-	"fmt"
-	"strings"
 	"time"
 
 	"github.com/seed-72ea4aab/vault/storage"
@@ -184,9 +182,8 @@ func readingText(many, sessionUnsynced bool) string {
 }
 
 // readColumns are the columns of a token, with NULL for a large body.
-var readColumns = strings.Replace(sqlstore.TokenColumns, "t.body",
-	fmt.Sprintf("CASE WHEN octet_length(t.body) <= %d THEN t.body END AS body", maxSharedBody), 1)
+var readColumns = sqlstore.SmallBodies(maxSharedBody)
 
 // maxSharedBody limits the size of bodies that a statement for several readings
-// returns.
+// or for a page returns.
 const maxSharedBody = 64 << 10

@@ -184,19 +184,26 @@ var pageBounds = []struct {
 }
 
 func tokenPageBytes(w *world) {
-	tenant := w.id()
-	tokens := w.tokenSeries("t", 4)
-	for i := range tokens {
-		tokens[i].Body = bytes.Repeat([]byte("b"), 100)
-	}
-	tokens[2].Body, tokens[2].CVC, tokens[2].CVCExpiresAt = tokens[2].Body[:70], bytes.Repeat([]byte("c"), 30), later
-	w.write(insert(tenant, tokens...))
-	for _, where := range []storage.Cond{nil, storage.IDPrefix("t")} {
-		for _, b := range pageBounds {
-			page, total, err := w.store.ListTokens(w.Context(), storage.TokenFilter{
-				Tenant: tenant, Where: where, Limit: b.limit, MaxBytes: b.maxBytes, Count: true,
-			})
-			w.pageFits(b.fits, err, len(page), total, min(b.limit, 4))
+	for _, unit := range []int{1, 1 << 10} { // small and large bodies
+		tenant := w.id()
+		tokens := w.tokenSeries("t", 4)
+		for i := range tokens {
+			tokens[i].Body = bytes.Repeat([]byte{byte(i)}, 100*unit)
+		}
+		tokens[2].Body, tokens[2].CVC, tokens[2].CVCExpiresAt = tokens[2].Body[:70*unit], bytes.Repeat([]byte("c"), 30*unit), later
+		w.write(insert(tenant, tokens...))
+		for _, where := range []storage.Cond{nil, storage.IDPrefix("t")} {
+			for _, b := range pageBounds {
+				page, total, err := w.store.ListTokens(w.Context(), storage.TokenFilter{
+					Tenant: tenant, Where: where, Limit: b.limit, MaxBytes: b.maxBytes * unit, Count: true,
+				})
+				w.pageFits(b.fits, err, len(page), total, min(b.limit, 4))
+				for i := range page {
+					if want := &tokens[len(tokens)-1-i]; err == nil && !bytes.Equal(page[i].Body, want.Body) {
+						w.Errorf("the body of token %s has %d bytes, want those %d that were written", page[i].ID, len(page[i].Body), len(want.Body))
+					}
+				}
+			}
 		}
 	}
 }

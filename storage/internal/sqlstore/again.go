@@ -20,10 +20,7 @@ func (s *Store) on(ctx context.Context, from *readPool, do func(*readConn) (agai
 	if err := s.ready(ctx); err != nil {
 		return err
 	}
-	var until time.Time
-	if s.dialect.Outage.Until != nil {
-		until = s.dialect.Outage.Until(ctx)
-	}
+	until := s.retryUntil(ctx)
 	replaced := false
 	for wait := retryAtFirst; ; wait = min(2*wait, retryAtMost) {
 		t := s.try(ctx, until, from, do)
@@ -40,6 +37,15 @@ func (s *Store) on(ctx context.Context, from *readPool, do func(*readConn) (agai
 			return ctx.Err()
 		}
 	}
+}
+
+// retryUntil returns the time until which a call that begins now is retried. It is
+// zero if the database does not go out of reach.
+func (s *Store) retryUntil(ctx context.Context) time.Time {
+	if s.dialect.Outage.Until == nil {
+		return time.Time{}
+	}
+	return s.dialect.Outage.Until(ctx)
 }
 
 const (

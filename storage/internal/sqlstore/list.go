@@ -95,13 +95,15 @@ func (s *Store) pageOf(ctx context.Context, lists []*tokenList, f storage.TokenF
 		token = s.tokenAt("p.o", tenant)
 		token.text = `LATERAL (SELECT *` + token.text + `) t WHERE t.ord = p.o`
 	}
-	query := `SELECT ` + tokenColumns + ` FROM (` + ords.text + `) p CROSS JOIN ` + token.text + `
-		AND ` + where.text + ` ORDER BY p.o ` + order(&f)
+	query := func(columns string) string {
+		return `SELECT ` + columns + ` FROM (` + ords.text + `) p CROSS JOIN ` + token.text + `
+			AND ` + where.text + ` ORDER BY p.o ` + order(&f)
+	}
 	store := s
 	if len(lists) == 1 {
 		store = lists[0].store
 	}
-	page, err := store.tokens(ctx, nil, f.Tenant, f.MaxBytes, query, slices.Concat(ords.args, token.args, where.args))
+	page, err := store.pageTokens(ctx, &f, query, slices.Concat(ords.args, token.args, where.args))
 	if backwards {
 		slices.Reverse(page)
 	}

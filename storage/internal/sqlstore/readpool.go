@@ -70,7 +70,7 @@ type readPool struct {
 	texts    []string // statements to prepare on each connection
 	lifetime time.Duration
 	cut      func(conn any) func() // may be nil
-	permits  chan struct{}         // held by readers
+	permits  turns                 // held by readers
 
 	mu     sync.Mutex
 	idle   []*readConn
@@ -78,13 +78,13 @@ type readPool struct {
 }
 
 func newReadPool(db *sql.DB, most int, d *Dialect, texts []string) *readPool {
-	return &readPool{db: db, texts: texts, lifetime: d.Lifetime, cut: d.Outage.Cut, permits: make(chan struct{}, most)}
+	return &readPool{db: db, texts: texts, lifetime: d.Lifetime, cut: d.Outage.Cut, permits: make(turns, most)}
 }
 
 // take waits for a connection, until the given time if that is not zero. The
 // caller must give it back.
 func (p *readPool) take(ctx context.Context, until time.Time) (*readConn, error) {
-	if err := p.enter(ctx, until); err != nil {
+	if err := p.permits.enter(ctx, until); err != nil {
 		return nil, err
 	}
 	c, err := p.kept()
@@ -100,10 +100,14 @@ func (p *readPool) take(ctx context.Context, until time.Time) (*readConn, error)
 
 var errNoTurn = fmt.Errorf("%w: all connections to the database are in use", storage.ErrUnavailable)
 
-// enter takes a permit.
-func (p *readPool) enter(ctx context.Context, until time.Time) error {
+// turns limits how many callers do something at once. Each sends a value, and
+// receives one when it is done.
+type turns chan struct{}
+
+// enter waits for a turn, until the given time if that is not zero.
+func (t turns) enter(ctx context.Context, until time.Time) error {
 	select {
-	case p.permits <- struct{}{}:
+	case t <- struct{}{}:
 		return nil
 	default:
 	}
@@ -114,7 +118,7 @@ func (p *readPool) enter(ctx context.Context, until time.Time) error {
 		over = timer.C
 	}
 	select {
-	case p.permits <- struct{}{}:
+	case t <- struct{}{}:
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()

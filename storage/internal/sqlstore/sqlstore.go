@@ -81,6 +81,10 @@ type Dialect struct {
 	// rows, so that a slow list never delays a single row.
 	Conns, Lists int
 
+	// SmallBody, if not zero, is the size in bytes up to which the query of a page
+	// returns the body of a token.
+	SmallBody int
+
 	// Lifetime, if not zero, is the age at which a connection is replaced.
 	Lifetime time.Duration
 
@@ -152,7 +156,8 @@ type Store struct {
 	points  *readPool
 	lists   *readPool // may be the same as points
 	texts   [pointCount]string
-	piece   int // pieceBytes
+	piece   int   // pieceBytes
+	bodies  turns // of callers that read large bodies
 
 	preparing bool // prepare queries, if the dialect allows it
 }
@@ -162,7 +167,7 @@ type Store struct {
 // Dialect.Conns connections, which nothing else may use. The caller closes the
 // database after the Store.
 func New(ctx context.Context, db *sqlx.DB, d Dialect) (*Store, error) {
-	s := &Store{db: db, dialect: d, closed: &atomic.Bool{}, piece: pieceBytes}
+	s := &Store{db: db, dialect: d, closed: &atomic.Bool{}, piece: pieceBytes, bodies: make(turns, max(1, d.Conns/4))}
 	for i, p := range pointQueries {
 		s.texts[i] = s.text(`SELECT ` + p.columns + ` FROM ` + p.from)
 	}
