@@ -50,6 +50,11 @@ const CountLogsAfter = 200
 // UseCountLogsAfter makes stores use CountLogsAfter.
 func UseCountLogsAfter() { countLogsAfter = CountLogsAfter }
 
+// CountLogs moves the mark of a tenant as far as open transactions allow.
+func CountLogs(ctx context.Context, s *Store, tenant storage.ID) error {
+	return s.countLogs(ctx, tenant)
+}
+
 // SetHangTimeout changes how long the server may be silent from now on.
 func SetHangTimeout(s *Store, d time.Duration) {
 	for _, p := range []*pool{s.readers, s.writers, s.loggers} {

@@ -65,9 +65,12 @@ type uncountedLogs struct {
 	never bool // tables are distributed, so the log is counted when it is listed
 	mu    sync.Mutex
 	n     map[storage.ID]int
+	moves map[storage.ID]bool // tenants whose mark is being moved
 }
 
-// add reports whether it is time to move the mark.
+// add reports whether it is time to move the mark. The caller then calls moved.
+// A mark is moved by one caller at a time. It may not get far while an old
+// transaction is open, and every list would try again.
 func (u *uncountedLogs) add(tenant storage.ID, entries int) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -75,11 +78,21 @@ func (u *uncountedLogs) add(tenant storage.ID, entries int) bool {
 		u.n = map[storage.ID]int{}
 	}
 	u.n[tenant] += entries
-	if u.n[tenant] < countLogsAfter {
+	if u.n[tenant] < countLogsAfter || u.moves[tenant] {
 		return false
 	}
 	delete(u.n, tenant)
+	if u.moves == nil {
+		u.moves = map[storage.ID]bool{}
+	}
+	u.moves[tenant] = true
 	return true
+}
+
+func (u *uncountedLogs) moved(tenant storage.ID) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	delete(u.moves, tenant)
 }
 
 // noteLogs records uncounted entries, which were just written or found by a
@@ -90,11 +103,13 @@ func (s *Store) noteLogs(tenant storage.ID, entries int) {
 	}
 	s.queue.mu.Lock()
 	defer s.queue.mu.Unlock()
-	if !s.queue.closed {
-		s.queue.busy.Go(func() {
-			_ = s.countLogs(context.Background(), tenant) // if this fails, the next call does it
-		})
+	if s.queue.closed {
+		return
 	}
+	s.queue.busy.Go(func() {
+		defer s.uncounted.moved(tenant)
+		_ = s.countLogs(context.Background(), tenant) // if this fails, the next call does it
+	})
 }
 
 // countLogs moves the mark of a tenant as far as possible.

@@ -54,7 +54,9 @@ func sameCounts(t *testing.T, db *sql.DB, when string) {
 	}
 }
 
-// moveMark writes enough entries to move the mark of the tenant.
+// moveMark writes enough entries to move the mark of the tenant, and waits until
+// it has moved. The caller must not have a transaction open, which would hold up
+// the mark.
 func moveMark(t *testing.T, s *postgres.Store, db *sql.DB, tenant storage.ID) {
 	t.Helper()
 	const mark = "SELECT COALESCE(sum(xid), 0) FROM vault_log_marks WHERE tenant_id = $1"
@@ -201,7 +203,12 @@ func TestOpenTransactionIsCountedAfterCommit(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		moveMark(t, s, db, tenant)
+		if err := s.Write(t.Context(), enter(tenant, false, make([]int, postgres.CountLogsAfter)...)); err != nil {
+			t.Fatal(err)
+		}
+		if err := postgres.CountLogs(t.Context(), s, tenant); err != nil {
+			t.Fatal(err)
+		}
 		if _, err := s.DeleteLogs(t.Context(), tenant, time.Now().Add(time.Hour), 10); err != nil {
 			t.Error(err)
 		}
