@@ -442,12 +442,12 @@ func TestCitus(t *testing.T) { //nolint:paralleltest // as it says
 	}
 }
 
-// load creates and reads tokens of several tenants for a while, and calls
-// meanwhile during that time. It then checks that each acknowledged write
-// exists exactly once.
+// load creates and reads tokens of several tenants for a while, and at least
+// until meanwhile returns. It then checks that each acknowledged write exists
+// exactly once.
 func load(t *testing.T, s *postgres.Store, d time.Duration, meanwhile func()) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), d)
+	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	type tenant struct {
 		id      storage.ID
@@ -479,10 +479,14 @@ func load(t *testing.T, s *postgres.Store, d time.Duration, meanwhile func()) {
 			}
 		})
 	}
+	atLeast := time.After(d)
 	if meanwhile != nil {
 		meanwhile()
 	}
+	<-atLeast
+	cancel()
 	busy.Wait()
+	all := 0
 	for i := range tenants {
 		own := &tenants[i]
 		found, err := s.Tokens(t.Context(), own.id, own.created)
@@ -492,10 +496,12 @@ func load(t *testing.T, s *postgres.Store, d time.Duration, meanwhile func()) {
 			t.Fatal(err)
 		}
 		n := len(own.created)
+		all += n
 		if n == 0 || len(found) != n || tokens != n || entries != n+own.reads {
 			t.Errorf("created %d and read %d: found %d, counted %d, %d entries", n, own.reads, len(found), tokens, entries)
 		}
 	}
+	t.Logf("%d tokens were created and read", all)
 }
 
 // wantDistributed checks that all tables of a vault are distributed as they
