@@ -163,7 +163,7 @@ func (f file) open(settings []setting, connections int) (*sqlx.DB, error) {
 
 // connect returns a connection with its settings in effect. If two processes
 // switch a new database to WAL at the same time, it may be busy despite the
-// timeout.
+// timeout, or one process may delete the journal before the other does.
 func connect(ctx context.Context, db *sqlx.DB, settings []setting) (*sql.Conn, error) {
 	deadline := time.Now().Add(busyTimeout)
 	for {
@@ -171,7 +171,7 @@ func connect(ctx context.Context, db *sqlx.DB, settings []setting) (*sql.Conn, e
 		if err == nil {
 			return conn, check(ctx, conn, settings)
 		}
-		if !isBusy(err) || time.Now().After(deadline) {
+		if !isBusy(err) && extendedCode(err) != sqlite3.SQLITE_IOERR_DELETE_NOENT || time.Now().After(deadline) {
 			return nil, err
 		}
 		select {
@@ -287,9 +287,12 @@ func describe(doing string, err error) error {
 	return fmt.Errorf("sqlite: %s: %w", doing, err)
 }
 
-func codeOf(err error) int {
+// codeOf returns the class of an error of SQLite.
+func codeOf(err error) int { return extendedCode(err) & 0xff }
+
+func extendedCode(err error) int {
 	if e, ok := errors.AsType[*sqlite.Error](err); ok {
-		return e.Code() & 0xff
+		return e.Code()
 	}
 	return sqlite3.SQLITE_OK
 }
