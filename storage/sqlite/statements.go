@@ -1,6 +1,10 @@
 package sqlite
 
-import "github.com/seed-72ea4aab/vault/storage/internal/sqlstore"
+import (
+	"strings"
+
+	"github.com/seed-72ea4aab/vault/storage/internal/sqlstore"
+)
 
 // statementID names a statement of the writer. Each statement is prepared when
 // first needed, and kept.
@@ -32,6 +36,7 @@ const (
 	stmtInsertSet
 	stmtCountTokens
 	stmtInsertLog
+	stmtInsertLogs
 	stmtLastSeq
 	stmtCountLogs
 
@@ -95,9 +100,9 @@ var statementText = [statementCount]string{
 		ON CONFLICT DO NOTHING`,
 	stmtCountTokens: `INSERT INTO vault_token_counts (tenant_id, set_id, type, shard, n) VALUES (?, ?, ?, 0, ?)
 		ON CONFLICT DO UPDATE SET n = n + excluded.n`,
-	stmtInsertLog: `INSERT INTO vault_logs (tenant_id, id, created_at, actor_id, actor_type, entity_type, entity_id,
-		operation, message, actor_name, origin, mac, seq) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-	stmtLastSeq: lastSeq,
+	stmtInsertLog:  insertLogs(1),
+	stmtInsertLogs: insertLogs(logsAtOnce),
+	stmtLastSeq:    lastSeq,
 	// first_id and last_id are no longer read, but must not be NULL.
 	stmtCountLogs: `INSERT INTO vault_log_counts (tenant_id, entity_type, day, shard, n, first_id, last_id)
 		VALUES (?, ?, ?, 0, ?, x'', x'') ON CONFLICT DO UPDATE SET n = n + excluded.n`,
@@ -144,3 +149,13 @@ var statementText = [statementCount]string{
 // claimExpired is the condition for claims that a sweep may delete. It excludes
 // claims whose lease is still active, whatever their expiry.
 const claimExpired = `expires_at <= ? AND (answer IS NOT NULL OR lease_until IS NULL OR lease_until <= ?)`
+
+// logColumns is the number of columns of a log entry.
+const logColumns = 13
+
+// insertLogs returns the statement that inserts some log entries.
+func insertLogs(n int) string {
+	const row = ", (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+	return `INSERT INTO vault_logs (tenant_id, id, created_at, actor_id, actor_type, entity_type, entity_id,
+		operation, message, actor_name, origin, mac, seq) VALUES ` + strings.Repeat(row, n)[len(", "):]
+}

@@ -47,6 +47,7 @@ type writer struct {
 
 	relaxed bool // synchronous is NORMAL
 	wrote   bool // the current call has changed something
+	grouped bool // log entries of several calls are inserted together
 	tenant  any  // the value of tenant_id for the current change
 
 	wait time.Duration // how long a call waits for the write lock
@@ -55,6 +56,7 @@ type writer struct {
 	counts tally
 	sets   []setKey
 	seqs   seqs
+	logs   []any // arguments of log entries that are not inserted yet
 
 	lastSeqs lastSeqs
 
@@ -124,6 +126,7 @@ func (w *writer) transact(g *group, apply func(*group) error) error {
 	w.sets = w.sets[:0]
 	clear(w.seqs)
 	w.lastSeqs.checked = false
+	w.logs = w.logs[:0]
 	defer w.makeRoom()
 	err := w.begin(g)
 	if err == nil {
@@ -197,6 +200,8 @@ func (w *writer) setRelaxed(g *group) error {
 // that arrive in the meantime. It skips a call that is rejected before it has
 // changed anything. A call that fails later spoils the transaction for all.
 func (w *writer) together(g *group) error {
+	w.grouped = true
+	defer func() { w.grouped = false }()
 	for i := 0; i < len(g.calls) || g.more != nil && g.more(g); i++ {
 		c := g.calls[i]
 		w.wrote = false
@@ -206,6 +211,9 @@ func (w *writer) together(g *group) error {
 		if !refused(c.err) || w.wrote {
 			return errReplay
 		}
+	}
+	if w.flushLogs(0) != nil {
+		return errReplay
 	}
 	return nil
 }
@@ -241,6 +249,9 @@ func (w *writer) oneByOne(g *group) error {
 
 func (w *writer) apply(c *call) error {
 	if c.inside != nil {
+		if err := w.flushLogs(0); err != nil {
+			return err
+		}
 		return c.inside(w)
 	}
 	if c.change.Late(time.Now()) {
