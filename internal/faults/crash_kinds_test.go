@@ -41,12 +41,12 @@ func newWriter(ctx context.Context, v *vault.Vault, shop *sql.DB, tenant uuid.UU
 	return w, nil
 }
 
-// writeForever does all kinds of writes in turn.
-func (w *writer) writeForever(ctx context.Context) error {
+// writeForever does all kinds of writes in turn, beginning with one of them.
+func (w *writer) writeForever(ctx context.Context, first int) error {
 	kinds := []func(context.Context, int) error{
 		w.create, w.read, w.update, w.tokenize, w.delete, w.once, w.lease, w.session, w.regenerate, w.administer, w.react, w.order,
 	}
-	for n := 0; ; n++ {
+	for n := first; ; n++ {
 		if err := kinds[n%len(kinds)](ctx, n); err != nil {
 			return err
 		}
