@@ -259,32 +259,41 @@ func (c *Cache[D]) Drop(tenant uuid.UUID) {
 }
 
 // read reads the ring after the tenant's record, so that the ring has the key
-// that sealed the record.
+// that sealed the record. If it lacks the key, a rotation has destroyed it between
+// the two reads, and read starts over.
 func (c *Cache[D]) read(ctx context.Context, store Records, tenant uuid.UUID, began time.Time) (*State[D], error) {
 	own := []storage.ID{storage.ID(tenant)}
-	tenants, err := store.Records(ctx, storage.ID(tenant), KindTenant, own)
-	if err != nil {
-		return nil, err
+	for attempt := 1; ; attempt++ {
+		tenants, err := store.Records(ctx, own[0], KindTenant, own)
+		if err != nil {
+			return nil, err
+		}
+		if len(tenants) == 0 {
+			return nil, c.cfg.Missing
+		}
+		s := &State[D]{ReadAt: began}
+		if s.Ring, s.RingRev, err = c.ring(ctx, store, tenant); err != nil {
+			return nil, err
+		}
+		s.Hold = &storage.Hold{Kind: KindRing, ID: own[0], Rev: s.RingRev}
+		place := sealed.RecordPlace(&tenants[0])
+		place.Tenant = tenant
+		plain, err := s.Ring.Open(&place, tenants[0].KeyVersion, tenants[0].Body)
+		if err == nil {
+			s.Doc, err = c.cfg.Decode(&tenants[0], plain)
+		}
+		switch {
+		case err == nil:
+			return s, nil
+		case errors.Is(err, seal.ErrNoKey) && attempt < readAttempts:
+		default:
+			return nil, c.cfg.Bad(ctx, tenant, KindTenant, false, fault.Wrap(err, "tenant %s", tenant))
+		}
 	}
-	if len(tenants) == 0 {
-		return nil, c.cfg.Missing
-	}
-	s := &State[D]{ReadAt: began}
-	if s.Ring, s.RingRev, err = c.ring(ctx, store, tenant); err != nil {
-		return nil, err
-	}
-	s.Hold = &storage.Hold{Kind: KindRing, ID: own[0], Rev: s.RingRev}
-	place := sealed.RecordPlace(&tenants[0])
-	place.Tenant = tenant
-	plain, err := s.Ring.Open(&place, tenants[0].KeyVersion, tenants[0].Body)
-	if err == nil {
-		s.Doc, err = c.cfg.Decode(&tenants[0], plain)
-	}
-	if err != nil {
-		return nil, c.cfg.Bad(ctx, tenant, KindTenant, false, fault.Wrap(err, "tenant %s", tenant))
-	}
-	return s, nil
 }
+
+// readAttempts limits how often a state is read.
+const readAttempts = 3
 
 // ring reads the ring of a tenant. If the ring is older than a ring that this
 // node has used, it is read once more, because the tenant may have been

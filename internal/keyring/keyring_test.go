@@ -62,13 +62,7 @@ func newWorld(t *testing.T, age time.Duration) *world {
 	if w.ring, err = seal.NewRing(time.Now()); err != nil {
 		t.Fatal(err)
 	}
-	rec := storage.Record{Kind: KindTenant, ID: storage.ID(w.tenant), Name: "Acme", KeyVersion: w.ring.Version()}
-	place := sealed.RecordPlace(&rec)
-	place.Tenant = w.tenant
-	if rec.Body, err = w.ring.Seal(&place, []byte("the document")); err != nil {
-		t.Fatal(err)
-	}
-	w.store[KindTenant] = []storage.Record{rec}
+	w.seal(t, w.ring)
 	w.wrap(t, w.ring)
 	w.Cache = New(Config[string]{
 		Store: w.store, Master: w.key, Missing: errMissing, Age: age,
@@ -76,6 +70,19 @@ func newWorld(t *testing.T, age time.Duration) *world {
 		Decode: func(_ *storage.Record, plain []byte) (string, error) { return string(plain), nil },
 	})
 	return w
+}
+
+// seal stores the record of the tenant, sealed with a ring.
+func (w *world) seal(t *testing.T, ring *seal.Ring) {
+	t.Helper()
+	rec := storage.Record{Kind: KindTenant, ID: storage.ID(w.tenant), Name: "Acme", KeyVersion: ring.Version()}
+	place := sealed.RecordPlace(&rec)
+	place.Tenant = w.tenant
+	var err error
+	if rec.Body, err = ring.Seal(&place, []byte("the document")); err != nil {
+		t.Fatal(err)
+	}
+	w.store[KindTenant] = []storage.Record{rec}
 }
 
 // wrap stores a ring.
@@ -86,6 +93,58 @@ func (w *world) wrap(t *testing.T, ring *seal.Ring) {
 		t.Fatal(err)
 	}
 	w.store[KindRing] = []storage.Record{{Kind: KindRing, ID: storage.ID(w.tenant), Body: wrapped}}
+}
+
+// between calls a function between the two reads of a state.
+type between struct {
+	records
+	do func()
+}
+
+func (b between) Records(ctx context.Context, tenant storage.ID, kind string, ids []storage.ID) ([]storage.Record, error) {
+	if kind == KindRing {
+		b.do()
+	}
+	return b.records.Records(ctx, tenant, kind, ids)
+}
+
+// Another node destroys the key of the tenant's record after the record was read.
+// The state is read again, if the record has a newer key.
+func TestKeyIsDestroyedDuringARead(t *testing.T) {
+	t.Parallel()
+	for name, resealed := range map[string]bool{"a rotation": true, "a record that was left out": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, time.Second)
+			ring := w.ring
+			for _, step := range []func() (*seal.Ring, error){
+				func() (*seal.Ring, error) { return ring.Add(time.Now()) },
+				func() (*seal.Ring, error) { return ring.Promote() },
+				func() (*seal.Ring, error) { return ring.Destroy() },
+			} {
+				next, err := step()
+				if err != nil {
+					t.Fatal(err)
+				}
+				ring = next
+			}
+			reads := 0
+			state, err := w.Read(t.Context(), between{w.store, func() {
+				if reads++; reads == 1 {
+					w.wrap(t, ring)
+				}
+				if resealed {
+					w.seal(t, ring)
+				}
+			}}, w.tenant, true)
+			switch {
+			case resealed && (err != nil || state.Doc != "the document" || reads != 2):
+				t.Errorf("after %d reads: %v, %v", reads, state, err)
+			case !resealed && (!errors.Is(err, seal.ErrNoKey) || reads != readAttempts):
+				t.Errorf("after %d reads: %v, want seal.ErrNoKey after %d", reads, err, readAttempts)
+			}
+		})
+	}
 }
 
 // A ring is unwrapped when a node reads it for the first time and when it has
