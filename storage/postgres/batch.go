@@ -1,6 +1,10 @@
 package postgres
 
 import (
+	"bytes"
+	"cmp"
+	"slices"
+
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
@@ -75,4 +79,21 @@ func (r *batchRule) accepts(p *pending) bool {
 	}
 	r.claims[key] = true
 	return true
+}
+
+// ordered sorts changes by the unique keys of their tokens, so that two batches
+// with the same keys do not deadlock.
+func ordered(batch []*pending) []*pending {
+	sorted := slices.Clone(batch)
+	slices.SortStableFunc(sorted, func(a, b *pending) int {
+		if byTenant := bytes.Compare(a.change.Tenant[:], b.change.Tenant[:]); byTenant != 0 {
+			return byTenant
+		}
+		if len(a.change.InsertTokens) == 0 || len(b.change.InsertTokens) == 0 {
+			return len(a.change.InsertTokens) - len(b.change.InsertTokens)
+		}
+		t, u := &a.change.InsertTokens[0], &b.change.InsertTokens[0]
+		return cmp.Or(bytes.Compare(t.Dedup[:], u.Dedup[:]), cmp.Compare(t.ID, u.ID))
+	})
+	return sorted
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/lib/pq"
 
 	"github.com/seed-72ea4aab/vault/internal/pgtest"
+	"github.com/seed-72ea4aab/vault/storage/postgres"
 )
 
 // TestCitusMovedShards creates and reads tokens while Citus moves the shards of
@@ -18,14 +19,23 @@ func TestCitusMovedShards(t *testing.T) { //nolint:paralleltest // as it says
 		return
 	}
 	for name, move := range shardMoves {
-		t.Run(name, func(t *testing.T) {
-			address, o := distributed(t)
-			db := database(t, address)
-			if len(placements(t, db, o.Schema)) < 2 {
-				t.Fatal("the cluster needs two workers")
-			}
-			load(t, openAt(t, address, o), time.Second, func() { move(t, db, o.Schema) })
-		})
+		for way, direct := range map[string]bool{"through the coordinator": false, "straight to workers": true} {
+			t.Run(name+", "+way, func(t *testing.T) {
+				address, o := distributed(t)
+				db := database(t, address)
+				if len(placements(t, db, o.Schema)) < 2 {
+					t.Fatal("the cluster needs two workers")
+				}
+				o.DirectWorkers = direct
+				s := openAt(t, address, o)
+				load(t, s, 2*time.Second, func() { move(t, db, o.Schema) })
+				if n := postgres.Directly(s); (n > 0) != direct {
+					t.Errorf("%d statements went straight to workers", n)
+				} else {
+					t.Logf("%d statements went straight to workers", n)
+				}
+			})
+		}
 	}
 }
 
@@ -67,18 +77,25 @@ var shardMoves = map[string]func(t *testing.T, db *sql.DB, schema string){
 const addNode = `SELECT citus_set_node_property(n.host, n.port, 'shouldhaveshards', true)
 	FROM (SELECT $1::text AS host, $2::int AS port, citus_add_node($1, $2) OFFSET 0) n`
 
-// eachShardTwice moves each shard to another worker and back.
-func eachShardTwice(mode string) func(*testing.T, *sql.DB, string) {
-	const text = `SELECT citus_move_shard_placement(s.shardid, a.nodename, a.nodeport, b.nodename, b.nodeport, $2::citus.shard_transfer_mode)
+// moveShard moves one of the shards to another worker.
+func moveShard(t *testing.T, db *sql.DB, schema, mode string, shard int) {
+	t.Helper()
+	run(t, db, moveText, schema+".vault_tokens", mode, shard)
+}
+
+// moveText moves a shard of a table to another worker.
+const moveText = `SELECT citus_move_shard_placement(s.shardid, a.nodename, a.nodeport, b.nodename, b.nodeport, $2::citus.shard_transfer_mode)
 		FROM (SELECT shardid FROM pg_dist_shard WHERE logicalrelid = $1::regclass ORDER BY shardid OFFSET $3 LIMIT 1) s
 		JOIN pg_dist_placement p USING (shardid) JOIN pg_dist_node a USING (groupid)
 		JOIN LATERAL (SELECT * FROM pg_dist_node n WHERE n.shouldhaveshards AND n.groupid <> a.groupid ORDER BY groupid LIMIT 1) b ON true`
+
+// eachShardTwice moves each shard to another worker and back.
+func eachShardTwice(mode string) func(*testing.T, *sql.DB, string) {
 	return func(t *testing.T, db *sql.DB, schema string) {
 		t.Helper()
-		anchor := schema + ".vault_tokens"
-		shards := number(t, db, "SELECT count(*) FROM pg_dist_shard WHERE logicalrelid = $1::regclass", anchor)
+		shards := number(t, db, "SELECT count(*) FROM pg_dist_shard WHERE logicalrelid = $1::regclass", schema+".vault_tokens")
 		for i := range 2 * shards {
-			run(t, db, text, anchor, mode, i/2)
+			moveShard(t, db, schema, mode, i/2)
 		}
 		if shards == 0 {
 			t.Error("there are no shards")

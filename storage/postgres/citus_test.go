@@ -105,12 +105,15 @@ func BenchmarkDistributed(b *testing.B) {
 		return openAt(tb, pgtest.URL(tb), nil)
 	}}
 	if pgtest.HasCitus() {
-		servers["Citus"] = func(tb testing.TB) *postgres.Store {
-			address, o := onCitus(tb)
-			if err := postgres.Distribute(tb.Context(), with(tb, address, shards, "32"), o); err != nil {
-				tb.Fatal(err)
+		for name, direct := range map[string]bool{"Citus": false, "Citus, straight to workers": true} {
+			servers[name] = func(tb testing.TB) *postgres.Store {
+				address, o := onCitus(tb)
+				if err := postgres.Distribute(tb.Context(), with(tb, address, shards, "32"), o); err != nil {
+					tb.Fatal(err)
+				}
+				o.DirectWorkers = direct
+				return openAt(tb, address, o)
 			}
-			return openAt(tb, address, o)
 		}
 	}
 	for name, open := range servers {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/seed-72ea4aab/vault/internal/pgtest"
 	"github.com/seed-72ea4aab/vault/storage"
+	"github.com/seed-72ea4aab/vault/storage/internal/sqlstore"
 )
 
 // Vaults provides schemas with the tables of a vault.
@@ -34,6 +35,47 @@ func (routed) placed(context.Context, rowsQueryer, schemaName) (*shards, error) 
 	return &shards{}, nil
 }
 
+// OpenDirect opens a database like OpenRouted, with statements straight to its
+// workers.
+func OpenDirect(ctx context.Context, url string, opts *Options) (*Store, error) {
+	o := *opts
+	o.DirectWorkers = true
+	s, err := open(ctx, url, &o, func(context.Context, *sql.DB) (layout, error) { return onOneWorker{}, nil })
+	if err == nil {
+		s.settling.wait = 0
+	}
+	return s, err
+}
+
+// onOneWorker is the layout of distributed tables, all of them on one worker.
+type onOneWorker struct{ citus }
+
+func (onOneWorker) placed(context.Context, rowsQueryer, schemaName) (*shards, error) {
+	return &shards{first: []int32{-1 << 31}, server: []int32{1}, servers: 1}, nil
+}
+
+// AwaitPledge waits until the next statement can go straight to a worker.
+func AwaitPledge(ctx context.Context, s *Store) error {
+	for {
+		if p := s.workers.pledges.join(); p != nil {
+			p.leave()
+			return nil
+		}
+		if !sqlstore.Pause(ctx, time.Millisecond) {
+			return ctx.Err()
+		}
+	}
+}
+
+// SetDirectLimit changes how late a worker may run a statement.
+func SetDirectLimit(s *Store, d time.Duration) { s.workers.late = d }
+
+// SampleHash is the hash that a server must have for a tenant.
+var SampleHash = tenantHash(sampleTenant)
+
+// WrittenDirectly are the tables of statements straight to workers.
+var WrittenDirectly = writtenDirectly
+
 // OpenSettled opens a database whose followers do not wait.
 func OpenSettled(ctx context.Context, url string, opts *Options) (*Store, error) {
 	s, err := OpenOptions(ctx, url, opts)
@@ -49,6 +91,17 @@ const CountLogsAfter = 200
 
 // UseCountLogsAfter makes stores use CountLogsAfter.
 func UseCountLogsAfter() { countLogsAfter = CountLogsAfter }
+
+// Directly returns how many statements went straight to workers.
+func Directly(s *Store) int64 {
+	if s.workers == nil {
+		return 0
+	}
+	return s.workers.sent.Load()
+}
+
+// PledgedText is the last statement that opens a pledge.
+const PledgedText = shardTablesText
 
 // CountLogs moves the mark of a tenant as far as open transactions allow.
 func CountLogs(ctx context.Context, s *Store, tenant storage.ID) error {

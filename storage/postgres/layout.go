@@ -47,6 +47,10 @@ type sessions interface {
 	// joins returns a statement that makes the vault's rows part of a transaction of
 	// the application, all or nothing. It is empty if nothing is needed.
 	joins() string
+	// fence returns a statement with a tenant as its parameter. It keeps the tenant's
+	// rows where they are until the transaction ends. It is empty if they never
+	// move.
+	fence() string
 	// setLockTimeout changes how long statements wait for a lock, if there is a
 	// limit.
 	setLockTimeout(s *slot, d time.Duration)

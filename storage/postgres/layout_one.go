@@ -69,18 +69,30 @@ func (oneServer) relaxes() bool               { return true }
 func (oneServer) lane(storage.ID) storage.ID  { return storage.ID{} }
 func (oneServer) guard(*storage.Change) error { return nil }
 func (oneServer) inSteps() bool               { return false }
+func (oneServer) fence() string               { return "" }
 
 func (oneServer) read(ctx context.Context, s *slot, batch []*pending) error {
-	asked := newRow(readingColumns)
+	defer cutAfter(batch[0].reading.ctx, s.cut)()
+	asked := asked(batch)
+	return s.readings(ctx, readingTexts[boolByte(asked.many())][boolByte(s.unsynced)], asked.values(nil), batch)
+}
+
+// asked returns the parameters for a batch of readings.
+func asked(batch []*pending) *rows {
+	all := newRow(readingColumns)
 	if len(batch) > 1 {
-		asked = newRows(readingColumns, len(batch))
+		all = newRows(readingColumns, len(batch))
 	}
 	for i, p := range batch {
-		asked.int(int64(i))
-		putReading(asked, &p.reading.Reading)
+		all.int(int64(i))
+		putReading(all, &p.reading.Reading)
 	}
-	text := readingTexts[boolByte(asked.many())][boolByte(s.unsynced)]
-	return s.query(ctx, text, asked.values(nil), true, func(row []driver.Value) error {
+	return all
+}
+
+// readings runs a statement that reads the tokens of a batch.
+func (s *slot) readings(ctx context.Context, text string, args []any, batch []*pending) error {
+	return s.query(ctx, text, args, true, func(row []driver.Value) error {
 		i, ok := row[0].(int64)
 		if !ok || i < 0 || i >= int64(len(batch)) {
 			return errors.New("postgres: the server returned a row that no read asked for")

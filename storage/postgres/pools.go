@@ -79,7 +79,7 @@ func (s *Store) connectWriters(config pq.Config, o Options) (err error) {
 // disconnect closes the pools that exist.
 func (s *Store) disconnect() error {
 	var failed error
-	for _, db := range []*pool{s.readers, s.writers, s.loggers} {
+	for _, db := range append([]*pool{s.readers, s.writers, s.loggers}, s.workers.pools()...) {
 		if db == nil {
 			continue
 		}
@@ -109,8 +109,8 @@ func newPool(config pq.Config, size int, silence time.Duration, hung func(since 
 	return &pool{db, lines}, nil
 }
 
-// hung closes all idle connections that have received nothing since the given
-// time.
+// hung closes all idle connections to the server that have received nothing since
+// the given time.
 func (s *Store) hung(since time.Time) {
 	for _, p := range []*pool{s.readers, s.writers, s.loggers} {
 		if p != nil {

@@ -216,6 +216,7 @@ var routedReadText = "SELECT t.* FROM unnest($2::text[]) AS u(id) CROSS JOIN LAT
 // readRouted reads the tokens of a batch, which are all of one tenant, and then
 // logs the reads.
 func (s *slot) readRouted(ctx context.Context, batch []*pending) error {
+	defer cutAfter(batch[0].reading.ctx, s.cut)()
 	ids := newArray(oidText, len(batch))
 	for _, p := range batch {
 		ids.text(p.reading.ID)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"database/sql/driver"
+	"errors"
 	"slices"
 	"strings"
 	"sync"
@@ -81,7 +82,8 @@ var (
 type group struct {
 	tokens, hashes, logs, claims, sets, counts *rows
 	holds                                      []held
-	sums                                       tally // the counts as a tally
+	sums                                       tally      // the counts as a tally
+	tenant                                     storage.ID // of the first change
 	uniform                                    bool
 	special                                    bool // some token is not bare
 	inSteps                                    bool // all rows are of one tenant, and each part is a statement
@@ -120,7 +122,7 @@ func alikeLogs(a, b *storage.Log) bool {
 func gather(batch []*pending, slot *slot) *group {
 	n := len(batch)
 	g := &group{
-		uniform: uniform(batch), inSteps: slot.layout.inSteps(),
+		tenant: batch[0].change.Tenant, uniform: uniform(batch), inSteps: slot.layout.inSteps(),
 		tokens: newRows(carefulTokenColumns, n), hashes: newRows(groupHashColumns, n),
 		logs: newRows(carefulLogColumns, n), claims: newRows(carefulClaimColumns, n),
 		sets: newRows(groupSetColumns, 1),
@@ -314,9 +316,10 @@ func (f form) parts() []groupPart {
 // trusting holds the statements that write all of a group of one form, or
 // nothing if there is a conflict.
 type trusting struct {
-	parts []groupPart
-	text  string   // of all parts in one statement
-	texts []string // of each part as a statement
+	parts  []groupPart
+	text   string   // of all parts in one statement
+	texts  []string // of each part as a statement
+	direct string   // like text, for a worker
 }
 
 // known caches a value for each form.
@@ -345,6 +348,9 @@ func (g *group) createTrusting(slot *slot) error {
 	f := g.form()
 	t := trustingTexts.of(f, newTrusting)
 	if f.inSteps {
+		if err := g.createDirectly(slot, t); !errors.Is(err, errThroughCoordinator) {
+			return err
+		}
 		return slot.inSteps(t.steps(g))
 	}
 	var args []any
@@ -366,10 +372,7 @@ func newTrusting(f form) *trusting {
 	}
 	expressions := make([]string, last)
 	for i, p := range t.parts {
-		columns, shared := p.columns, p.shared
-		if p.name == "logged" {
-			columns, shared = slices.Concat(columns, numberColumn), append(slices.Clone(shared), "xid")
-		}
+		columns, shared := p.numbered()
 		t.texts = append(t.texts, columns.insert(p.table, 0, shared)+p.conflict)
 		text := p.columns.insert(p.table, n, p.shared) + p.conflict
 		if n += len(p.columns); i < last {
@@ -384,7 +387,19 @@ func newTrusting(f form) *trusting {
 	if last > 0 {
 		t.text = "WITH " + strings.Join(expressions, ",\n") + "\n" + t.text
 	}
+	if f.inSteps {
+		t.direct = directText(f, t.parts)
+	}
 	return t
+}
+
+// numbered returns the columns of a part, with the transaction number of log
+// entries.
+func (p *groupPart) numbered() (all columns, shared []string) {
+	if p.name != "logged" {
+		return p.columns, p.shared
+	}
+	return slices.Concat(p.columns, numberColumn), append(slices.Clone(p.shared), "xid")
 }
 
 // steps returns the parts as separate statements. Holds come first, then the
@@ -424,21 +439,4 @@ func (t *trusting) steps(g *group) []step {
 		steps = append(steps, one)
 	}
 	return steps
-}
-
-// ordered sorts changes by the unique keys of their tokens, so that two batches
-// with the same keys do not deadlock.
-func ordered(batch []*pending) []*pending {
-	sorted := slices.Clone(batch)
-	slices.SortStableFunc(sorted, func(a, b *pending) int {
-		if byTenant := bytes.Compare(a.change.Tenant[:], b.change.Tenant[:]); byTenant != 0 {
-			return byTenant
-		}
-		if len(a.change.InsertTokens) == 0 || len(b.change.InsertTokens) == 0 {
-			return len(a.change.InsertTokens) - len(b.change.InsertTokens)
-		}
-		t, u := &a.change.InsertTokens[0], &b.change.InsertTokens[0]
-		return cmp.Or(bytes.Compare(t.Dedup[:], u.Dedup[:]), cmp.Compare(t.ID, u.ID))
-	})
-	return sorted
 }

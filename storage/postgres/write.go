@@ -326,11 +326,24 @@ func (s *slot) applied(c *storage.Change) (bool, error) {
 		return false, nil
 	}
 	found := false
-	err := s.query(context.Background(), markerQuery, []any{c.Tenant[:], c.Logs[0].ID[:]}, true, func([]driver.Value) error {
-		found = true
-		return nil
+	look := func() error {
+		return s.query(context.Background(), markerQuery, []any{c.Tenant[:], c.Logs[0].ID[:]}, true, func([]driver.Value) error {
+			found = true
+			return nil
+		})
+	}
+	fence := s.layout.fence()
+	if fence == "" {
+		err := look()
+		return found, err
+	}
+	err := s.transact(func() error {
+		if err := s.exec(fence, []any{c.Tenant[:]}); err != nil {
+			return err
+		}
+		return look()
 	})
-	return found, err
+	return found && err == nil, err
 }
 
 const (
