@@ -60,7 +60,7 @@ type address struct {
 type worker struct {
 	*pool
 	mu         sync.Mutex
-	identifier int64 // zero if unknown
+	identifier int64 // zero until the coordinator has confirmed it
 	notYet     time.Time
 }
 
@@ -112,42 +112,44 @@ func (w *workers) run(s *slot, tenant storage.ID, do func(*order) error) error {
 	if p == nil {
 		return errThroughCoordinator
 	}
+	leave := p.leave
+	defer func() { leave() }()
 	i := p.at.index(tenant)
 	out, err := w.outlet(s, p.at.server[i], p.at.address[p.at.server[i]])
 	if err != nil {
-		p.leave()
 		return errThroughCoordinator
 	}
 	number, err := w.pledges.numbers.get()
 	if err != nil || number <= p.xid {
-		p.leave()
 		return errThroughCoordinator
 	}
 	w.sent.Add(1)
 	out.tables = p.at.tables[i]
 	deadline := out.clock + (time.Since(out.at) + w.late).Microseconds()
+	session := out.session // the outlet may be connected again
+	leave = func() {       // the result was lost, or do panics
+		out.reset()
+		p.leaveAfter(func() bool { return out.worker.ended(session) })
+	}
 	err = do(&order{&out.slot, bigEndian(number), bigEndian(deadline)})
-	out.forget(err)
-	switch {
-	case lost(err):
-		in, session := out.worker, out.session // the outlet may be connected again
-		p.leaveAfter(func() bool { return in.ended(session) })
+	if lost(err) {
 		return &workerError{err}
+	}
+	leave = p.leave
+	switch {
 	case err == nil:
-		err := p.confirm()
-		p.leave()
-		if err != nil {
+		if err := p.confirm(); err != nil {
 			return &workerError{errors.Join(errUncertain, err)}
 		}
 		return nil
-	}
-	p.leave()
-	if refused(err) || transient(err) {
+	case refused(err), transient(err):
+		out.forget(err)
 		return &workerError{err}
+	default: // the worker cannot do what the coordinator can
+		out.worker.pause(err)
+		out.reset()
+		return errThroughCoordinator
 	}
-	out.worker.pause(err) // it cannot do what the coordinator can
-	out.reset()
-	return errThroughCoordinator
 }
 
 func bigEndian(n int64) []byte { return binary.BigEndian.AppendUint64(nil, uint64(n)) }
@@ -213,29 +215,29 @@ func (w *workers) dial(o *outlet, at address) error {
 	if err != nil {
 		return err
 	}
-	known, err := w.identifier(ctx, o.worker, o.server, at)
+	if standby != "" {
+		return errThroughCoordinator
+	}
+	return w.check(ctx, o, at, identifier)
+}
+
+// check compares the system identifier of a worker with the one that the coordinator
+// sees. The address of a worker may lead elsewhere from here.
+func (w *workers) check(ctx context.Context, o *outlet, at address, identifier int64) error {
+	o.worker.mu.Lock()
+	defer o.worker.mu.Unlock()
+	if o.worker.identifier == identifier {
+		return nil
+	}
+	known, err := w.identify(ctx, o.server, at)
 	if err != nil {
 		return err
 	}
-	if known != identifier || standby != "" {
+	if known != identifier {
 		return errThroughCoordinator
 	}
+	o.worker.identifier = known
 	return nil
-}
-
-// identifier returns the system identifier of a worker. The address of a worker may
-// lead elsewhere from here than from the coordinator.
-func (w *workers) identifier(ctx context.Context, at *worker, server int32, where address) (int64, error) {
-	at.mu.Lock()
-	defer at.mu.Unlock()
-	if at.identifier == 0 {
-		found, err := w.identify(ctx, server, where)
-		if err != nil {
-			return 0, err
-		}
-		at.identifier = found
-	}
-	return at.identifier, nil
 }
 
 // identifyText asks a worker for its system identifier, through the coordinator.

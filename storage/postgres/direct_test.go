@@ -223,6 +223,18 @@ func TestDirect(t *testing.T) {
 			t.Errorf("%d statements were sent to a worker that refuses them", n)
 		}
 	})
+	t.Run("a panic does not keep a pledge open", func(t *testing.T) {
+		t.Parallel()
+		s := p.open(t, p.vault(t))
+		if postgres.PanicDirectly(s, newID()) == nil {
+			t.Fatal("no statement was sent to a worker")
+		}
+		for end := time.Now().Add(time.Minute); postgres.Unended(s) > 0; <-time.After(10 * time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatal("the pledge is still open after a minute")
+			}
+		}
+	})
 	t.Run("behind a pooler", func(t *testing.T) {
 		t.Parallel()
 		if _, err := postgres.OpenOptions(t.Context(), p.URL, &postgres.Options{DirectWorkers: true, TransactionPooler: true}); err == nil {

@@ -67,6 +67,26 @@ func AwaitPledge(ctx context.Context, s *Store) error {
 	}
 }
 
+// PanicDirectly panics in a statement on a worker. No other statement may be
+// running.
+func PanicDirectly(s *Store, tenant storage.ID) (caught any) {
+	defer func() { caught = recover() }()
+	_ = s.workers.run(s.queue.free[0], tenant, func(*order) error { panic("in a statement") })
+	return nil
+}
+
+// Unended returns how many pledges hold their locks.
+func Unended(s *Store) (n int) {
+	s.workers.pledges.mu.Lock()
+	defer s.workers.pledges.mu.Unlock()
+	for _, p := range s.workers.pledges.open {
+		if !p.isOver() {
+			n++
+		}
+	}
+	return n
+}
+
 // SetDirectLimit changes how late a worker may run a statement.
 func SetDirectLimit(s *Store, d time.Duration) { s.workers.late = d }
 

@@ -114,7 +114,7 @@ type Options struct {
 	TransactionPooler bool
 
 	// DirectWorkers makes creates and reads of tokens on Citus go straight to the
-	// worker with the rows of their tenant, which doubles the rate and more. The
+	// worker with the rows of their tenant, which is about twice as fast. The
 	// coordinator handles all other calls, and calls whose worker is unavailable.
 	//
 	// The workers must accept connections from this program, at the addresses that
