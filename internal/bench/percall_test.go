@@ -34,7 +34,7 @@ func TestCallsTakeFewAllocationsAndStatements(t *testing.T) { //nolint:parallelt
 		createStatements, readStatements   int64
 	}{
 		{onSQLite, countOnSQLite, 126, 126, 9, 5},
-		{onPostgres, countOnPostgres, 84, 59, 1, 1},
+		{onPostgres, countOnPostgres, 51, 46, 1, 1},
 	} {
 		t.Run(test.on.name, func(t *testing.T) {
 			dsn, statements := test.open(t)

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"slices"
 	"sync/atomic"
 
 	"github.com/seed-72ea4aab/vault/storage"
@@ -42,26 +43,26 @@ func (s *slot) composed(c *storage.Change) *statement {
 	return st
 }
 
-// createParameters is the number of parameters of createArgs.
-var createParameters = 1 + len(tokenColumns) + 1 + len(shardedSetColumns) + len(logColumns) + len(recordDeleteColumns) + 1
+// createColumns are the parameters of createText. The last four are for the hold.
+var createColumns = slices.Concat(tenantColumn, tokenColumns, columns{{"shard", bigint}}, shardedSetColumns, logColumns,
+	recordDeleteColumns, columns{{"held", bigint}})
 
 // createArgs returns the parameters of createText, in the order in which
 // [statement.apply] adds them.
-func createArgs(c *storage.Change, shard int64) []any {
-	t := &c.InsertTokens[0]
-	r := rows{scalars: make([]any, 0, createParameters), room: make([]byte, 0, roomPerColumn*createParameters)}
+func (s *slot) createArgs(c *storage.Change) []any {
+	t, r := &c.InsertTokens[0], s.row(createColumns)
 	r.bytes(c.Tenant[:])
-	putToken(&r, t)
-	r.int(shard)
+	putToken(r, t)
+	r.int(s.shard)
 	r.bytes(t.Set[:])
 	r.text(sqlstore.JoinContainers(t.Containers))
-	r.int(min(shard, 0))
-	putLog(&r, &c.Logs[0])
+	r.int(min(s.shard, 0))
+	putLog(r, &c.Logs[0])
 	if h := c.Hold; h != nil {
 		r.text(h.Kind)
 		r.bytes(h.ID[:])
 		r.int(h.Rev)
 		r.int(1)
 	}
-	return r.scalars
+	return r.values(nil)
 }

@@ -41,7 +41,7 @@ func TestCreateIsComposed(t *testing.T) {
 						t.Errorf("the statement differs (-want +got):\n%s", diff)
 					}
 				}
-				if diff := cmp.Diff(st.args, createArgs(c, s.shard)); diff != "" {
+				if diff := cmp.Diff(st.args, s.createArgs(c)); diff != "" {
 					t.Errorf("the parameters differ (-want +got):\n%s", diff)
 				}
 			})

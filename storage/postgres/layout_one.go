@@ -73,15 +73,15 @@ func (oneServer) fence() string               { return "" }
 
 func (oneServer) read(ctx context.Context, s *slot, batch []*pending) error {
 	defer cutAfter(batch[0].reading.ctx, s.cut)()
-	asked := asked(batch)
+	asked := s.asked(batch)
 	return s.readings(ctx, readingTexts[boolByte(asked.many())][boolByte(s.unsynced)], asked.values(nil), batch)
 }
 
 // asked returns the parameters for a batch of readings.
-func asked(batch []*pending) *rows {
-	all := newRow(readingColumns)
+func (s *slot) asked(batch []*pending) *rows {
+	all := s.row(readingColumns)
 	if len(batch) > 1 {
-		all = newRows(readingColumns, len(batch))
+		all = s.rows(readingColumns)
 	}
 	for i, p := range batch {
 		all.int(int64(i))
@@ -104,7 +104,7 @@ func (s *slot) readings(ctx context.Context, text string, args []any, batch []*p
 }
 
 func (oneServer) logReads(s *slot, batch []*pending) error {
-	logs := newRows(groupLogColumns, len(batch))
+	logs := s.rows(groupLogColumns)
 	for _, p := range batch {
 		for i := range p.change.Logs {
 			logs.bytes(p.change.Tenant[:])

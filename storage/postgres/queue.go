@@ -3,7 +3,6 @@ package postgres
 import (
 	"context"
 	"fmt"
-	"math"
 	"runtime"
 	"slices"
 	"sync"
@@ -41,6 +40,8 @@ type queue struct {
 	waiting []*pending // in order of arrival
 	lanes   map[storage.ID]*lane
 	used    map[int32]int // connections in use for the tenants of each server
+	timer   *time.Timer   // calls look; nil before the first use
+	next    time.Time     // when the timer fires; zero if it is not running
 	busy    sync.WaitGroup
 	closed  bool
 
@@ -61,7 +62,9 @@ func (q *queue) setSchema(schema schemaName) {
 // lane groups items that may share statements: all items, or the items of one
 // tenant.
 type lane struct {
+	waiting [classes]int // waiting items, by class
 	running [classes]int // running statements, by class
+	leading bool         // a create has started and is about to take the waiting ones
 	writing int          // creates in the running statements
 	enough  int          // how many waiting creates may start another statement
 	callers [classes]int // number of callers when the last statement ended
@@ -86,8 +89,10 @@ const maxLanes = 1000
 // leaveLane deletes the lane of a tenant if nothing runs or waits in it and
 // there are many lanes.
 func (q *queue) leaveLane(p *pending) {
-	if len(q.lanes) > maxLanes && !p.lane.IsZero() && q.laneOf(p).running == [classes]int{} &&
-		!slices.ContainsFunc(q.waiting, func(w *pending) bool { return w.lane == p.lane }) {
+	if len(q.lanes) <= maxLanes || p.lane.IsZero() {
+		return
+	}
+	if l := q.laneOf(p); l.running == [classes]int{} && l.waiting == [classes]int{} {
 		delete(q.lanes, p.lane)
 	}
 }
@@ -105,7 +110,8 @@ type pending struct {
 	// again means that the change may be tried again after its error. locked
 	// means that another transaction held a lock that it needs.
 	again, locked bool
-	until         time.Time // when its caller stops waiting
+	until         time.Time // when its caller stops waiting; zero if never
+	due           time.Time // when the queue looks at it again; zero if never
 	// ambiguous means that a connection was lost after the change had been
 	// sent, so it may have been applied.
 	ambiguous bool
@@ -115,14 +121,6 @@ type pending struct {
 	// turn ends the wait. It delivers a slot to write with, or nil if the
 	// outcome is set. It is nil if the caller did not have to wait.
 	turn chan *slot
-}
-
-// left returns how long the caller of a change still waits.
-func (p *pending) left() time.Duration {
-	if p.until.IsZero() {
-		return math.MaxInt64
-	}
-	return time.Until(p.until)
 }
 
 // class determines which items may share a statement.
@@ -191,67 +189,37 @@ func (q *queue) enter(p *pending) (*slot, error) {
 		return nil, storage.ErrClosed
 	}
 	q.busy.Add(1)
-	q.waiting = append(q.waiting, p)
+	q.add(p)
 	s := q.start(p)
 	if s == nil {
 		p.turn = make(chan *slot, 1)
+		p.due = p.until
+		if d := p.patience(); d > 0 {
+			p.due = earlier(p.until, time.Now().Add(d))
+		}
+		q.watch(p.due)
 	}
 	return s, nil
 }
 
-var errNoTurn = fmt.Errorf("%w: all connections to the database are in use", storage.ErrUnavailable)
+// add adds an item to the waiting ones.
+func (q *queue) add(p *pending) {
+	q.waiting = append(q.waiting, p)
+	q.laneOf(p).waiting[p.class]++
+}
 
-// await waits for the turn of a change, as long as its caller waits.
+// await waits for the turn of a change. The queue ends the wait when the time of
+// the caller is over.
 func (q *queue) await(ctx context.Context, p *pending) (*slot, error) {
-	first := p.left()
-	if p.class == creates {
-		first = p.patience()
-	}
-	timer := time.NewTimer(first)
-	defer timer.Stop()
-	for {
-		var over error
-		select {
-		case s := <-p.turn:
-			return s, nil
-		case <-ctx.Done():
-			over = ctx.Err()
-		case <-timer.C:
-			if p.class != creates || p.overdue {
-				over = errNoTurn
-				break
-			}
-			timer.Reset(p.left())
-			if s := q.startOverdue(p); s != nil {
-				return s, nil
-			}
-			continue
-		}
+	select {
+	case s := <-p.turn:
+		return s, nil
+	case <-ctx.Done():
 		if q.leave(p) {
-			return nil, over
+			return nil, ctx.Err()
 		}
 		return <-p.turn, nil // a statement already has it
 	}
-}
-
-// patience returns how long a create waits while a connection is free.
-func (p *pending) patience() time.Duration {
-	if p.lane.IsZero() {
-		return createWait
-	}
-	return routedWait
-}
-
-// startOverdue starts a create that has run out of patience. If no connection
-// is free, the create starts as soon as one is.
-func (q *queue) startOverdue(p *pending) *slot {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	p.overdue = true
-	if !slices.Contains(q.waiting, p) {
-		return nil // a statement already has it
-	}
-	return q.start(p)
 }
 
 // start gives a waiting change a slot to write with. It returns nil if the
@@ -265,9 +233,22 @@ func (q *queue) start(p *pending) *slot {
 		q.free = slices.DeleteFunc(q.free, func(f *slot) bool { return f == s })
 	}
 	q.use(s, p.server)
-	q.laneOf(p).running[p.class]++
-	q.waiting = slices.DeleteFunc(q.waiting, func(w *pending) bool { return w == p })
+	l := q.laneOf(p)
+	l.running[p.class]++
+	l.leading = l.leading || p.class == creates
+	q.remove(func(w *pending) bool { return w == p })
 	return s
+}
+
+// remove removes items from the waiting ones.
+func (q *queue) remove(which func(*pending) bool) {
+	q.waiting = slices.DeleteFunc(q.waiting, func(p *pending) bool {
+		if !which(p) {
+			return false
+		}
+		q.laneOf(p).waiting[p.class]--
+		return true
+	})
 }
 
 // slotFor returns a free slot for a change, or nil.
@@ -306,17 +287,7 @@ func (q *queue) use(s *slot, server int32) {
 // mayCreate reports whether a create may start a statement.
 func (q *queue) mayCreate(p *pending) bool {
 	l := q.laneOf(p)
-	return l.running[creates] == 0 || p.overdue || p.lane.IsZero() && q.count(p) >= l.enough
-}
-
-// count returns how many waiting items have the class and lane of another.
-func (q *queue) count(like *pending) (n int) {
-	for _, p := range q.waiting {
-		if p.class == like.class && p.lane == like.lane {
-			n++
-		}
-	}
-	return n
+	return l.running[creates] == 0 || !l.leading && (p.overdue || p.lane.IsZero() && l.waiting[creates] >= l.enough)
 }
 
 // gather returns the batch of a change: the change, and everything that waits
@@ -333,16 +304,21 @@ func (q *queue) gather(first *pending) []*pending {
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	batch, rule := []*pending{first}, newBatchRule(first)
-	q.waiting = slices.DeleteFunc(q.waiting, func(p *pending) bool {
-		fits := len(batch) < first.class.most() && rule.accepts(p)
-		if fits {
-			batch = append(batch, p)
-		}
-		return fits
-	})
+	l := q.laneOf(first)
+	batch, rule := make([]*pending, 1, 1+min(l.waiting[first.class], first.class.most())), newBatchRule(first)
+	batch[0] = first
+	if l.waiting[first.class] > 0 {
+		q.remove(func(p *pending) bool {
+			fits := len(batch) < first.class.most() && rule.accepts(p)
+			if fits {
+				batch = append(batch, p)
+			}
+			return fits
+		})
+	}
 	if first.class == creates {
-		q.laneOf(first).writing += len(batch)
+		l.leading = false
+		l.writing += len(batch)
 	}
 	return batch
 }
@@ -351,7 +327,8 @@ func (q *queue) gather(first *pending) []*pending {
 func (q *queue) expect(first *pending) {
 	for end := time.Now().Add(routedPause); first.class != alone && time.Now().Before(end); sqlstore.Pause(context.Background(), routedPause/30) {
 		q.mu.Lock()
-		all := q.count(first)+1 >= q.laneOf(first).callers[first.class]
+		l := q.laneOf(first)
+		all := l.waiting[first.class]+1 >= l.callers[first.class]
 		q.mu.Unlock()
 		if all {
 			return
@@ -364,11 +341,10 @@ func (q *queue) expect(first *pending) {
 func (q *queue) leave(p *pending) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	i := slices.Index(q.waiting, p)
-	if i < 0 {
+	if !slices.Contains(q.waiting, p) {
 		return false
 	}
-	q.waiting = slices.Delete(q.waiting, i, i+1)
+	q.remove(func(w *pending) bool { return w == p })
 	q.leaveLane(p)
 	return true
 }
@@ -401,19 +377,22 @@ func (q *queue) pass(s *slot, batch []*pending) {
 	l := q.laneOf(first)
 	l.running[first.class]--
 	if first.class == creates {
-		callers := l.writing + q.count(first)
+		callers := l.writing + l.waiting[creates]
 		l.enough = min((callers+1)/2, maxBatch)
 		l.writing -= len(batch)
 	}
-	l.callers[first.class] = len(batch) + q.count(first)
+	l.callers[first.class] = len(batch) + l.waiting[first.class]
 	q.leaveLane(first)
 	if s != q.forLogs {
 		q.free = append(q.free, s)
 	}
 	q.use(s, 0)
-	for _, p := range slices.Clone(q.waiting) {
-		if s := q.start(p); s != nil {
+	for i := 0; i < len(q.waiting); {
+		p := q.waiting[i]
+		if s := q.start(p); s != nil { // and p no longer waits
 			p.turn <- s
+		} else {
+			i++
 		}
 	}
 }
@@ -427,6 +406,9 @@ func (q *queue) close() []*slot {
 	q.busy.Wait()
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	if q.timer != nil {
+		q.timer.Stop()
+	}
 	slots := q.free
 	if q.forLogs != nil {
 		slots = append(slots, q.forLogs)

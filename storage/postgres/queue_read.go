@@ -40,23 +40,14 @@ func (q *queue) read(ctx context.Context, p *pending) error {
 }
 
 // awaitReading is like await, for a reading. If it returns an error, the
-// reading leaves the busy count, now or soon.
+// reading leaves the busy count soon.
 func (q *queue) awaitReading(ctx context.Context, p *pending) (*slot, error) {
-	timer := time.NewTimer(readingWait)
-	defer timer.Stop()
-	for {
-		select {
-		case s := <-p.turn:
-			return s, nil
-		case <-ctx.Done():
-			go q.abandon(p)
-			return nil, ctx.Err()
-		case <-timer.C:
-			if q.leave(p) {
-				q.busy.Done()
-				return nil, errBusy
-			}
-		}
+	select {
+	case s := <-p.turn:
+		return s, nil
+	case <-ctx.Done():
+		go q.abandon(p)
+		return nil, ctx.Err()
 	}
 }
 

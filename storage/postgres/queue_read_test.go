@@ -123,7 +123,8 @@ func TestAbandonedReadingServesItsBatch(t *testing.T) {
 	q.flush = func(_ *slot, batch []*pending) { served += len(batch) }
 	first, second := &pending{class: readings, turn: make(chan *slot, 1)}, &pending{class: readings, turn: make(chan *slot, 1)}
 	q.busy.Add(1)
-	q.waiting = []*pending{first, second}
+	q.add(first)
+	q.add(second)
 	first.turn <- q.start(first)
 	q.abandon(first)
 	<-second.turn

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/seed-72ea4aab/vault/storage"
 )
@@ -256,7 +257,9 @@ func TestOnlyChangesOfOneTenantShareAStatement(t *testing.T) {
 	if q.start(first) == nil {
 		t.Fatal("the first create waits, although nothing runs")
 	}
-	q.waiting = []*pending{create(own), create(other), create(own)}
+	for _, lane := range []storage.ID{own, other, own} {
+		q.add(create(lane))
+	}
 	if q.start(q.waiting[0]) != nil {
 		t.Error("a tenant has two running statements")
 	}
@@ -266,4 +269,31 @@ func TestOnlyChangesOfOneTenantShareAStatement(t *testing.T) {
 	if q.start(q.waiting[0]) == nil {
 		t.Error("a tenant waits for another")
 	}
+}
+
+// TestChangesStopWaitingWhenTheirTimeIsOver lets a statement hang on the only
+// connection. Each other change fails when the time of its caller is over.
+func TestChangesStopWaitingWhenTheirTimeIsOver(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		q := newManualQueue(t, 1, false)
+		q.begins(t, creates, 1)
+		var calls sync.WaitGroup
+		for c := range classes - 1 { // readings stop earlier
+			for i := range 3 {
+				calls.Go(func() {
+					began, limit := time.Now(), time.Duration(i+1)*time.Second+time.Duration(c)*100*time.Millisecond
+					err := q.queue.write(t.Context(), &pending{change: &storage.Change{}, class: c, until: began.Add(limit)})
+					if took := time.Since(began); !errors.Is(err, errNoTurn) || took < limit || took > limit+createWait {
+						t.Errorf("class %d: %v after %v, want errNoTurn after %v", c, err, took, limit)
+					}
+				})
+			}
+		}
+		calls.Wait()
+		if q.arrived() != 0 || q.shared().waiting != [classes]int{} {
+			t.Errorf("%d changes still wait, %v by class", q.arrived(), q.shared().waiting)
+		}
+		q.end <- struct{}{}
+	})
 }

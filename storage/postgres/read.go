@@ -170,7 +170,7 @@ var directReadingTexts = [2]string{readingText(false, true, true), readingText(t
 // their tenant, in one statement.
 func (s *slot) readDirectly(ctx context.Context, batch []*pending) error {
 	return s.workers.run(s, batch[0].reading.Tenant, func(o *order) error {
-		asked := asked(batch)
+		asked := s.asked(batch)
 		return o.readings(ctx, directReadingTexts[boolByte(asked.many())], append(asked.values(nil), o.number, o.until), batch)
 	})
 }

@@ -30,6 +30,8 @@ type slot struct {
 	direct   *direct.Conn
 	opened   time.Time
 	prepared map[prepared]*direct.Stmt
+	kept     map[keptRows]*rows
+	args     []any // memory for the parameters of a group
 
 	tables  *shardNames       // of a shard, for a connection to a worker
 	workers *workers          // nil if all statements go to the coordinator
@@ -111,6 +113,39 @@ func (s *slot) named(text string) string {
 		return s.tables.in(text)
 	}
 	return s.schema.in(text)
+}
+
+// keptRows identifies rows whose memory a slot keeps. A statement has at most one
+// of each.
+type keptRows struct {
+	first *column
+	many  bool
+}
+
+// rows returns empty rows that are sent as arrays, in the memory of the last rows
+// with these columns.
+func (s *slot) rows(cs columns) *rows { return s.keep(cs, true) }
+
+// row is like rows, for a single row that is sent as scalars.
+func (s *slot) row(cs columns) *rows { return s.keep(cs, false) }
+
+func (s *slot) keep(cs columns, many bool) *rows {
+	key := keptRows{&cs[0], many}
+	r := s.kept[key]
+	switch {
+	case r != nil:
+		r.reset()
+		return r
+	case many:
+		r = newRows(cs, maxBatch/4)
+	default:
+		r = newRow(cs)
+	}
+	if s.kept == nil {
+		s.kept = map[keptRows]*rows{}
+	}
+	s.kept[key] = r
+	return r
 }
 
 func (s *slot) start(tenant storage.ID) *statement {

@@ -42,15 +42,13 @@ func (t tally) rows(shard int64) *rows {
 	return rowsOf(countColumns, t, func(r *rows, c *count) { c.put(r, shard) })
 }
 
-// tenantRows returns the numbers as rows under a shard, with their tenants.
-func (t tally) tenantRows(shard int64) *rows {
+// addTo adds the numbers to rows under a shard, with their tenants.
+func (t tally) addTo(r *rows, shard int64) {
 	slices.SortFunc(t, compareCounts)
-	r := newRows(groupCountColumns, len(t))
 	for i := range t {
 		r.bytes(t[i].tenant[:])
 		t[i].put(r, shard)
 	}
-	return r
 }
 
 func (c *count) put(r *rows, shard int64) {

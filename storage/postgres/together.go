@@ -80,13 +80,14 @@ var (
 
 // group holds the rows of a batch of creates.
 type group struct {
-	tokens, hashes, logs, claims, sets, counts *rows
-	holds                                      []held
-	sums                                       tally      // the counts as a tally
-	tenant                                     storage.ID // of the first change
-	uniform                                    bool
-	special                                    bool // some token is not bare
-	inSteps                                    bool // all rows are of one tenant, and each part is a statement
+	tokens, hashes, logs, claims, sets, counts, held *rows
+
+	holds   []held     // the same as held
+	sums    tally      // the same as counts
+	tenant  storage.ID // of the first change
+	uniform bool
+	special bool // some token is not bare
+	inSteps bool // all rows are of one tenant, and each part is a statement
 	// now is the earliest time at which a change in the batch judges claims. A
 	// claim that is dead only for later changes is a conflict here, and is
 	// checked again.
@@ -120,12 +121,11 @@ func alikeLogs(a, b *storage.Log) bool {
 
 // gather collects the rows of a batch for a slot to write.
 func gather(batch []*pending, slot *slot) *group {
-	n := len(batch)
 	g := &group{
 		tenant: batch[0].change.Tenant, uniform: uniform(batch), inSteps: slot.layout.inSteps(),
-		tokens: newRows(carefulTokenColumns, n), hashes: newRows(groupHashColumns, n),
-		logs: newRows(carefulLogColumns, n), claims: newRows(carefulClaimColumns, n),
-		sets: newRows(groupSetColumns, 1),
+		tokens: slot.rows(carefulTokenColumns), hashes: slot.rows(groupHashColumns),
+		logs: slot.rows(carefulLogColumns), claims: slot.rows(carefulClaimColumns),
+		sets: slot.rows(groupSetColumns), counts: slot.rows(groupCountColumns), held: slot.rows(groupHoldColumns),
 	}
 	var sums tally
 	var sets []tenantSet
@@ -150,7 +150,8 @@ func gather(batch []*pending, slot *slot) *group {
 	g.addHolds(sorted)
 	g.addClaims(sorted)
 	g.addSets(sets)
-	g.sums, g.counts = sums, sums.tenantRows(slot.shard)
+	sums.addTo(g.counts, slot.shard)
+	g.sums = sums
 	return g
 }
 
@@ -186,6 +187,8 @@ func (g *group) addHolds(batch []*pending) {
 		}
 		if h := (held{c.Tenant, *c.Hold}); len(g.holds) == 0 || g.holds[len(g.holds)-1] != h {
 			g.holds = append(g.holds, h)
+			g.held.bytes(h.tenant[:])
+			putRecordDelete(g.held, &storage.RecordDelete{Kind: h.Kind, ID: h.ID, Rev: h.Rev})
 		}
 	}
 }
@@ -195,13 +198,7 @@ func (g *group) holdArgs(args []any) []any {
 	if len(g.holds) == 0 {
 		return args
 	}
-	r := newRows(groupHoldColumns, len(g.holds))
-	for i := range g.holds {
-		h := &g.holds[i]
-		r.bytes(h.tenant[:])
-		putRecordDelete(r, &storage.RecordDelete{Kind: h.Kind, ID: h.ID, Rev: h.Rev})
-	}
-	return r.values(args)
+	return g.held.values(args)
 }
 
 // held is a hold of a change, with its tenant.
@@ -353,11 +350,12 @@ func (g *group) createTrusting(slot *slot) error {
 		}
 		return slot.inSteps(t.steps(g))
 	}
-	var args []any
+	args := slot.args[:0]
 	for i := range t.parts {
 		args = t.parts[i].args(g, args)
 	}
-	return slot.exec(t.text, g.holdArgs(args))
+	slot.args = g.holdArgs(args)
+	return slot.exec(t.text, slot.args)
 }
 
 func (p *groupPart) args(g *group, args []any) []any {

@@ -276,7 +276,7 @@ func (s *slot) apply(c *storage.Change) error {
 		return err
 	}
 	if createsOne(c) && !s.layout.inSteps() {
-		return s.exec(s.createText(c), createArgs(c, s.shard))
+		return s.exec(s.createText(c), s.createArgs(c))
 	}
 	var steps []step
 	for i, piece := range split(c) {

@@ -1,0 +1,96 @@
+package postgres
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/seed-72ea4aab/vault/storage"
+)
+
+// One timer serves all waiting items. A timer for each would fire, and wake its
+// caller, for most creates at 32 and 128 callers.
+
+var errNoTurn = fmt.Errorf("%w: all connections to the database are in use", storage.ErrUnavailable)
+
+// patience returns how long an item waits before the queue looks at it again, or
+// zero if the queue does that only when the time of its caller is over.
+func (p *pending) patience() time.Duration {
+	switch {
+	case p.class == readings:
+		return readingWait
+	case p.class != creates:
+		return 0
+	case p.lane.IsZero():
+		return createWait
+	default:
+		return routedWait
+	}
+}
+
+// earlier returns the earlier of two times. A zero time is later than all others.
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// watch makes the timer fire at a time, unless it fires before.
+func (q *queue) watch(at time.Time) {
+	if at.IsZero() || !q.next.IsZero() && !at.Before(q.next) {
+		return
+	}
+	q.next = at
+	if q.timer == nil {
+		q.timer = time.AfterFunc(time.Until(at), q.look)
+	} else {
+		q.timer.Reset(time.Until(at))
+	}
+}
+
+// look handles the waiting items that are due. A create may now start in any case,
+// and a reading or the change of a caller whose time is over stops waiting. The
+// next look is at least createWait later, so a create may wait for up to twice as
+// long.
+func (q *queue) look() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	now := time.Now()
+	q.next = time.Time{}
+	var next time.Time
+	for i := 0; i < len(q.waiting); {
+		p := q.waiting[i]
+		if p.due.IsZero() || p.due.After(now) || !q.handle(p, now) {
+			next = earlier(next, p.due)
+			i++
+		}
+	}
+	if !next.IsZero() && next.Before(now.Add(createWait)) {
+		next = now.Add(createWait)
+	}
+	q.watch(next)
+}
+
+// handle handles an item that is due, and reports whether it no longer waits.
+func (q *queue) handle(p *pending, now time.Time) bool {
+	switch over := !p.until.IsZero() && !p.until.After(now); {
+	case p.class == readings:
+		p.err = errBusy
+	case over:
+		p.err = errNoTurn
+	default: // a create
+		p.overdue, p.due = true, p.until
+		if q.laneOf(p).leading { // and may take it
+			p.due = earlier(p.until, now.Add(createWait))
+		}
+		s := q.start(p)
+		if s != nil {
+			p.turn <- s
+		}
+		return s != nil
+	}
+	q.remove(func(w *pending) bool { return w == p })
+	q.leaveLane(p)
+	p.turn <- nil
+	return true
+}
