@@ -51,6 +51,9 @@ var createColumns = slices.Concat(tenantColumn, tokenColumns, columns{{"shard", 
 // [statement.apply] adds them.
 func (s *slot) createArgs(c *storage.Change) []any {
 	t, r := &c.InsertTokens[0], s.row(createColumns)
+	if len(t.Body) > maxCopied {
+		r = newRow(createColumns) // and does not stay in memory
+	}
 	r.bytes(c.Tenant[:])
 	putToken(r, t)
 	r.int(s.shard)

@@ -16,12 +16,12 @@ import (
 // change would give.
 func TestCreateIsComposed(t *testing.T) {
 	t.Parallel()
-	s := &slot{layout: oneServer{}, shard: 7}
 	hold := &storage.Hold{Kind: "ring", ID: storage.ID{9}, Rev: 3}
 	for _, hashes := range []int{0, 1, 2, maxListedHashes, maxListedHashes + 1, maxListedHashes + 5} {
 		for _, h := range []*storage.Hold{nil, hold} {
 			t.Run(fmt.Sprint(hashes, " hashes, held ", h != nil), func(t *testing.T) {
 				t.Parallel()
+				s := &slot{layout: oneServer{}, shard: 7}
 				token := storage.Token{Ord: storage.ID{1}, ID: "token", Type: "card", Containers: []string{"/a/", "/b/"}, Body: []byte("body"), KeyVersion: 2, Rev: 1}
 				for i := range hashes {
 					token.Hashes = append(token.Hashes, storage.Hash{byte(i)})

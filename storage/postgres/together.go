@@ -27,6 +27,7 @@ const carefulFor = 64
 // keeps causing conflicts does not make others wait for statements that fail.
 func (s *Store) createTogether(slot *slot, batch []*pending) (passed []*pending, err error) {
 	g := gather(batch, slot)
+	defer g.release()
 	careful := s.careful.Load() > 0
 	if careful {
 		s.careful.Add(-1)
@@ -153,6 +154,13 @@ func gather(batch []*pending, slot *slot) *group {
 	sums.addTo(g.counts, slot.shard)
 	g.sums = sums
 	return g
+}
+
+// release removes the rows, so that the slot does not keep large ones.
+func (g *group) release() {
+	for _, r := range []*rows{g.tokens, g.hashes, g.logs, g.claims, g.sets, g.counts, g.held} {
+		r.reset()
+	}
 }
 
 // isBare reports whether the bare columns of a token are all null.
@@ -355,6 +363,7 @@ func (g *group) createTrusting(slot *slot) error {
 		args = t.parts[i].args(g, args)
 	}
 	slot.args = g.holdArgs(args)
+	defer clear(slot.args)
 	return slot.exec(t.text, slot.args)
 }
 
