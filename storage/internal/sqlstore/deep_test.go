@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/seed-72ea4aab/vault/storage"
 )
@@ -16,11 +17,16 @@ type deepCase struct {
 
 var deepCases = map[string]deepCase{
 	"all":          {nil, func(int) bool { return true }},
-	"under rules":  {storage.SetIn{setOf(0), setOf(2), setOf(4), setOf(6), setOf(8)}, func(i int) bool { return i%2 == 0 }},
+	"under rules":  {evenSets, func(i int) bool { return i%2 == 0 }},
 	"a type":       {storage.TypeIn{"card"}, func(i int) bool { return i%4 == 0 }},
 	"set and type": {storage.And{storage.SetIn{setOf(3)}, storage.TypeIn{"token"}}, func(i int) bool { return i%10 == 3 }},
 	"not a hash":   {storage.Not{Cond: storage.HashIs(tenth)}, func(i int) bool { return i%10 != 0 }},
+	"two hashes from a time on that is not whole": {storage.And{storage.HashIs(most), storage.HashIs(alsoTenth),
+		storage.TimeIn{Field: storage.CreatedAt, From: loadedFrom.Add(5*time.Second + time.Microsecond)}},
+		func(i int) bool { return i%10 == 1 && i > 5000 }},
 }
+
+var evenSets = storage.SetIn{setOf(0), setOf(2), setOf(4), setOf(6), setOf(8)}
 
 // TestDeepPages compares pages far into a list with the expected tokens.
 func TestDeepPages(t *testing.T) {
@@ -65,11 +71,14 @@ func (c *deepCase) hold(t *testing.T, s *shelf, want []string, offset, most int)
 		t.Errorf("the total is %d, want %d", total, len(want))
 	}
 	want = want[min(offset, len(want)):min(offset+shown, len(want))]
-	var got []string
-	for i := range page {
-		got = append(got, page[i].ID)
-	}
-	if !slices.Equal(got, want) {
+	if got := idsOf(page); !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
+}
+
+func idsOf(page []storage.Token) (ids []string) {
+	for i := range page {
+		ids = append(ids, page[i].ID)
+	}
+	return ids
 }

@@ -29,7 +29,7 @@ const (
 // ListTokens implements [storage.TokenReader].
 //
 // A list first finds the ords of its page, using the index with the fewest
-// rows. Then it reads those rows and checks the whole condition. Totals come
+// rows, or comparing two indexes if both have many. Then it reads those rows and checks the whole condition. Totals come
 // from token_counts if the filter uses only set and type, minus the expired
 // rows.
 func (s *Store) ListTokens(ctx context.Context, f storage.TokenFilter) ([]storage.Token, int, error) {
@@ -83,6 +83,26 @@ func (s *Store) pageOf(ctx context.Context, lists []*tokenList, f storage.TokenF
 	if err := skip(ctx, lists, &f); err != nil {
 		return nil, err
 	}
+	part := f
+	if len(lists) == 1 {
+		if some, err := lists[0].reach(ctx, &part); err != nil || !some {
+			return nil, err
+		}
+	}
+	page, err := s.readPage(ctx, lists, part)
+	if len(page) < f.Limit && lists[0].partial && err == nil {
+		// Tokens were deleted since reach counted them.
+		lists[0].reached = nil
+		page, err = s.readPage(ctx, lists, f)
+	}
+	if backwards {
+		slices.Reverse(page)
+	}
+	return page, err
+}
+
+// readPage reads a page in the order of the filter.
+func (s *Store) readPage(ctx context.Context, lists []*tokenList, f storage.TokenFilter) ([]storage.Token, error) {
 	ords := mergeOrds(lists, f.Limit, f.Offset)
 	where, err := compile(&s.dialect, f.Tenant, "t", f.Where)
 	if err != nil {
@@ -103,11 +123,7 @@ func (s *Store) pageOf(ctx context.Context, lists []*tokenList, f storage.TokenF
 	if len(lists) == 1 {
 		store = lists[0].store
 	}
-	page, err := store.pageTokens(ctx, &f, query, slices.Concat(ords.args, token.args, where.args))
-	if backwards {
-		slices.Reverse(page)
-	}
-	return page, err
+	return store.pageTokens(ctx, &f, query, slices.Concat(ords.args, token.args, where.args))
 }
 
 // exactTotal reports whether all tokens of a filter must be counted.

@@ -23,10 +23,14 @@ type tokenList struct {
 	setsHold     bool           // sets hold for every token of the tenant
 	residual     []storage.Cond // rest, without the terms that drive evaluates
 
-	drive    *driver // the index that the list is read from, if any
-	unsorted bool    // drive has too many rows to sort, so a page is read without it
-	pairs    []pair  // otherwise the pairs that the list is merged from, if any
-	empty    bool    // no token can be in the list
+	drive    *driver  // the index that the list is read from, if any
+	unsorted bool     // drive has too many rows to sort, so a page is read without it
+	pairs    []pair   // otherwise the pairs that the list is merged from, if any
+	inSets   int      // number of tokens in the sets
+	meeting  *meeting // two indexes that the list can be read from, if any
+	reached  *clause  // the part of the meeting that has the page, if known
+	partial  bool     // the list goes on behind reached
+	empty    bool     // no token can be in the list
 }
 
 // pair is a set and a type, with the number of their tokens.
@@ -68,7 +72,7 @@ func (s *Store) newTokenList(ctx context.Context, f storage.TokenFilter) (*token
 	if l.drive != nil && l.drive.exact {
 		l.residual = slices.Delete(slices.Clone(l.rest), l.drive.at, l.drive.at+1)
 	}
-	return l, nil
+	return l, l.meet(ctx)
 }
 
 // choose decides which index the list is read from.
@@ -77,14 +81,13 @@ func (l *tokenList) choose(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	inSets := 0
 	if len(l.sets) > 0 {
-		if inSets, err = l.findPairs(ctx); err != nil || l.empty {
+		if err := l.findPairs(ctx); err != nil || l.empty {
 			return err
 		}
 	}
 	if len(candidates) == 0 {
-		return l.driveBySets(inSets)
+		return l.driveBySets()
 	}
 	best, err := l.store.best(ctx, candidates, l.filter.CountUpTo)
 	if err != nil {
@@ -95,59 +98,63 @@ func (l *tokenList) choose(ctx context.Context) error {
 	case best.unordered:
 		err = l.store.probe(ctx, probed, fewRows)
 	case l.pairs != nil && len(candidates) == 1:
-		err = l.store.probe(ctx, probed, min(inSets+1, enoughRows))
+		err = l.store.probe(ctx, probed, min(l.inSets+1, enoughRows))
 	}
 	if err != nil {
 		return err
 	}
 	best = probed[0]
-	if l.pairs == nil || best.rows <= inSets {
+	if l.pairs == nil || best.rows <= l.inSets {
 		l.drive, l.unsorted = &best, best.unordered && best.rows >= fewRows
 	}
 	return nil
 }
 
-// findPairs finds the pairs of set and type in the list, and returns how many
-// tokens they have. If there are too many pairs to merge, it keeps none.
-func (l *tokenList) findPairs(ctx context.Context) (int, error) {
-	args := append([]any{l.tenant}, l.setsOnCounts.args...)
-	var p pair
-	total := 0
-	err := l.store.each(ctx, `SELECT c.set_id, c.type, CAST(SUM(c.n) AS bigint) FROM vault_token_counts c
-		WHERE c.tenant_id = ? AND `+l.setsOnCounts.text+`
-		GROUP BY c.set_id, c.type HAVING SUM(c.n) > 0 LIMIT ?`, append(args, maxPairs+1),
-		[]sql.Scanner{(*hashColumn)(&p.set), (*textColumn)(&p.kind), (*intColumn)(&p.n)}, func() {
-			l.pairs = append(l.pairs, p)
-			total += p.n
-		})
-	if err != nil {
-		return 0, err
+// findPairs finds the pairs of set and type in the list, and how many tokens
+// they have. If there are too many pairs to merge, it keeps none.
+func (l *tokenList) findPairs(ctx context.Context) (err error) {
+	if l.pairs, l.inSets, err = l.pairsWhere(ctx, l.setsOnCounts); err != nil {
+		return err
 	}
 	if len(l.pairs) <= maxPairs {
 		l.empty = len(l.pairs) == 0
-		return total, l.findOthers(ctx, total)
+		return l.findOthers(ctx)
 	}
 	l.pairs = nil
-	total, err = l.store.count(ctx, `SELECT CAST(COALESCE(SUM(c.n), 0) AS bigint) FROM vault_token_counts c
-		WHERE c.tenant_id = ? AND `+l.setsOnCounts.text, args...)
-	return total, err
+	l.inSets, err = l.store.count(ctx, `SELECT CAST(COALESCE(SUM(c.n), 0) AS bigint) FROM vault_token_counts c
+		WHERE c.tenant_id = ? AND `+l.setsOnCounts.text, append([]any{l.tenant}, l.setsOnCounts.args...)...)
+	return err
+}
+
+// pairsWhere returns the pairs that meet a condition on token_counts c, and how
+// many tokens they have. If there are more than maxPairs, it returns only some.
+func (l *tokenList) pairsWhere(ctx context.Context, where clause) (pairs []pair, tokens int, err error) {
+	var p pair
+	err = l.store.each(ctx, `SELECT c.set_id, c.type, CAST(SUM(c.n) AS bigint) FROM vault_token_counts c
+		WHERE c.tenant_id = ? AND `+where.text+`
+		GROUP BY c.set_id, c.type HAVING SUM(c.n) > 0 LIMIT ?`, slices.Concat([]any{l.tenant}, where.args, []any{maxPairs + 1}),
+		[]sql.Scanner{(*hashColumn)(&p.set), (*textColumn)(&p.kind), (*intColumn)(&p.n)}, func() {
+			pairs = append(pairs, p)
+			tokens += p.n
+		})
+	return pairs, tokens, err
 }
 
 // findOthers checks whether all tokens are in the sets. It does so only if
 // there are other conditions, because then tokens are counted one by one.
-func (l *tokenList) findOthers(ctx context.Context, inSets int) error {
+func (l *tokenList) findOthers(ctx context.Context) error {
 	if len(l.rest) == 0 {
 		return nil
 	}
 	tokens, err := l.store.count(ctx, `SELECT CAST(COALESCE(SUM(c.n), 0) AS bigint) FROM vault_token_counts c WHERE c.tenant_id = ?`, l.tenant)
-	l.setsHold = tokens == inSets
+	l.setsHold = tokens == l.inSets
 	return err
 }
 
 // driveBySets reads the list from the index on sets if there are too many pairs
 // to merge, but few enough tokens to sort.
-func (l *tokenList) driveBySets(tokens int) error {
-	if l.pairs != nil || len(l.sets) == 0 || tokens > fewRows {
+func (l *tokenList) driveBySets() error {
+	if l.pairs != nil || len(l.sets) == 0 || l.inSets > fewRows {
 		return nil
 	}
 	bySet, _, err := l.store.tokenDriver(l.filter.Tenant, storage.And(l.sets))
@@ -194,6 +201,8 @@ func limited(limit, offset int) string {
 func (l *tokenList) found(paging bool, bound clause) []clause {
 	deep := !paging || l.filter.Offset >= deepOffset
 	switch {
+	case paging && l.reached != nil:
+		return []clause{l.meeting.within(*l.reached)}
 	case l.drive != nil && !(paging && l.unsorted):
 		parts := make([]clause, len(l.drive.parts))
 		for i, part := range l.drive.parts {
@@ -311,6 +320,11 @@ func (l *tokenList) total(ctx context.Context) (int, error) {
 	}
 	if hash := l.having(); hash != nil {
 		return l.onlyHash(ctx, hash)
+	}
+	if l.meeting != nil {
+		if n, ok, err := l.countMeeting(ctx); ok || err != nil {
+			return n, err
+		}
 	}
 	if len(l.rest) > 0 {
 		return l.count(ctx, always)

@@ -81,6 +81,8 @@ type recorder struct {
 	sqldriver.Connector
 	mu      sync.Mutex
 	queries []recorded
+	// before, if not nil, is called before each query.
+	before func(query string)
 }
 
 type recorded struct {
@@ -95,6 +97,9 @@ func (r *recorder) Connect(ctx context.Context) (sqldriver.Conn, error) {
 }
 
 func (r *recorder) record(q recorded) {
+	if r.before != nil {
+		r.before(q.text)
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.queries = append(r.queries, q)
@@ -160,6 +165,8 @@ type shelf struct {
 	to    *recorder
 	// work returns how many rows a query touches, or a multiple of that.
 	work func(t *testing.T, q recorded) int
+	// lookups, if not nil, returns how many scans a query begins.
+	lookups func(t *testing.T, q recorded) int
 	// each is the work allowed for each row that must be touched.
 	each int
 	// knowing has the statistics that the database plans with, one after the
@@ -280,7 +287,7 @@ func postgresShelf(t *testing.T, tokens int) *shelf {
 		"$blob('$most')", `decode('$most', 'hex')`, "$blob(h.hash)", "decode(h.hash, 'hex')", "$blob($hex(i))", "decode(lpad(to_hex(i), 64, '0'), 'hex')",
 		"$ord", fmt.Sprintf("decode(lpad(to_hex(%d + i), 12, '0') || '70008' || lpad(to_hex(i), 15, '0'), 'hex')", loadedFrom.UnixMilli()),
 		"$set", "decode('5e' || lpad(to_hex(i % 10), 30, '0'), 'hex')", "$series", "generate_series(0::bigint, $n - 1) AS s(i)", "$ranges", "", "$minmax", "")
-	d := Dialect{Prepared: true, PreparedLists: true, Lateral: true, Conns: 2, ID: func(id storage.ID) any { return id[:] }, In: postgresIn}
+	d := Dialect{Prepared: true, PreparedLists: true, Lateral: true, FullJoins: true, Conns: 2, ID: func(id storage.ID) any { return id[:] }, In: postgresIn}
 	s := newShelf(t, connector, "postgres", "../../postgres/migrations", d, func(db *sqlx.DB) {
 		for _, table := range loaded {
 			db.MustExec("ALTER TABLE " + table + " SET (autovacuum_enabled = false)")
@@ -309,6 +316,7 @@ func postgresShelf(t *testing.T, tokens int) *shelf {
 		}},
 	}
 	s.each, s.work = 8, func(t *testing.T, q recorded) int { t.Helper(); return postgresRows(t, db, q) }
+	s.lookups = func(t *testing.T, q recorded) int { t.Helper(); return postgresLookups(t, db, q) }
 	return s
 }
 
@@ -337,19 +345,33 @@ type planNode struct {
 // prepared query it also uses the plan for unknown values.
 func postgresRows(t *testing.T, db *sqlx.DB, q recorded) int {
 	t.Helper()
-	args := make([]any, len(q.args))
-	for i, arg := range q.args {
-		args[i] = arg.Value
-	}
-	var text string
-	if err := db.Get(&text, explain+q.text, args...); err != nil {
-		t.Fatalf("%v in %s", err, q.text)
-	}
+	text, args := explained(t, db, q)
 	rows := scannedRows(t, text)
 	if q.prepared {
 		rows = max(rows, scannedRows(t, explainGeneric(t, db, q.text, args)))
 	}
 	return rows
+}
+
+// postgresLookups returns how many scans a query begins: one for each part of a
+// query, and one for each row that is looked up.
+func postgresLookups(t *testing.T, db *sqlx.DB, q recorded) int {
+	t.Helper()
+	text, _ := explained(t, db, q)
+	return int(sumScans(t, text, func(n *planNode) float64 { return n.Loops }))
+}
+
+// explained runs a query and returns its plan and its arguments.
+func explained(t *testing.T, db *sqlx.DB, q recorded) (text string, args []any) {
+	t.Helper()
+	args = make([]any, len(q.args))
+	for i, arg := range q.args {
+		args[i] = arg.Value
+	}
+	if err := db.Get(&text, explain+q.text, args...); err != nil {
+		t.Fatalf("%v in %s", err, q.text)
+	}
+	return text, args
 }
 
 const explain = `EXPLAIN (ANALYZE, TIMING OFF, FORMAT JSON) `
@@ -387,19 +409,25 @@ func explainGeneric(t *testing.T, db *sqlx.DB, query string, args []any) (text s
 
 func scannedRows(t *testing.T, explained string) int {
 	t.Helper()
+	return int(sumScans(t, explained, func(n *planNode) float64 { return (n.Rows + n.Removed) * n.Loops }))
+}
+
+// sumScans adds up a number of each scan in a plan.
+func sumScans(t *testing.T, explained string, of func(*planNode) float64) float64 {
+	t.Helper()
 	var plans []struct{ Plan planNode }
 	if err := json.Unmarshal([]byte(explained), &plans); err != nil {
 		t.Fatal(err)
 	}
-	var sum func(n planNode) float64
-	sum = func(n planNode) (rows float64) {
+	var sum func(n *planNode) float64
+	sum = func(n *planNode) (total float64) {
 		if strings.Contains(n.Type, "Scan") {
-			rows = (n.Rows + n.Removed) * n.Loops
+			total = of(n)
 		}
-		for _, below := range n.Plans {
-			rows += sum(below)
+		for i := range n.Plans {
+			total += sum(&n.Plans[i])
 		}
-		return rows
+		return total
 	}
-	return int(sum(plans[0].Plan))
+	return sum(&plans[0].Plan)
 }
