@@ -151,6 +151,7 @@ func (g *growth) calls() []growthCall {
 	n := g.tokens
 	far := min(10_000, n/grownPage/5)
 	all := vault.ListTokensParams{}
+	one := vault.ListTokensParams{Metadata: map[string]string{"share": "tenth"}}
 	two := vault.ListTokensParams{Metadata: map[string]string{"share": "tenth", "rare": "yes"}}
 	return []growthCall{
 		{"ListLogs, first page", 2, g.logs(vault.ListLogsParams{}, n)},
@@ -159,6 +160,8 @@ func (g *growth) calls() []growthCall {
 		{"ListLogs of an actor that did nothing", 0, g.logs(vault.ListLogsParams{ActorID: uuid.New()}, 0)},
 		{firstPage, 0, g.list(g.all, all, 1, n)},
 		{"the first page under container rules", 0, g.list(g.halves, all, 1, n/2)},
+		{"a metadata filter (1/10)", 0, g.list(g.all, one, 1, n/10)},
+		{"a metadata filter (1/10) under container rules", 0, g.list(g.halves, one, 1, n/10)},
 		{"two metadata filters (1/10 and 1/1000)", 10, g.list(g.all, two, 1, n/1000)},
 		{"search metadata.share:tenth AND type:token", 10, g.search("metadata.share:tenth AND type:token", n/10)},
 		{"search NOT metadata.share:tenth", 10, g.search("NOT metadata.share:tenth", n-n/10)},
