@@ -29,9 +29,9 @@ const (
 // ListTokens implements [storage.TokenReader].
 //
 // A list first finds the ords of its page, using the index with the fewest
-// rows, or comparing two indexes if both have many. Then it reads those rows and checks the whole condition. Totals come
-// from token_counts if the filter uses only set and type, minus the expired
-// rows.
+// rows, or comparing two indexes if both have many. Then it reads those rows
+// and checks the whole condition. Totals come from token_counts if the filter
+// uses only set and type, minus the expired rows.
 func (s *Store) ListTokens(ctx context.Context, f storage.TokenFilter) ([]storage.Token, int, error) {
 	if err := s.ready(ctx); err != nil {
 		return nil, 0, err
