@@ -107,7 +107,7 @@ var (
 	oftenOperations = []string{"create", "read", "use"}
 	seldomTypes     = []string{"application", "proxy", "reactor", "session", "tenant"}
 
-	ofSeldomOperation = `l.operation NOT IN ('` + strings.Join(oftenOperations, "', '") + `')`
+	ofSeldomOperation = `l.operation <> '` + strings.Join(oftenOperations, `' AND l.operation <> '`) + `'`
 	ofSeldomType      = `l.entity_type IN ('` + strings.Join(seldomTypes, "', '") + `')`
 )
 
