@@ -110,6 +110,9 @@ func (w *writer) insertLookups(r *storage.Record, index int) error {
 }
 
 func (w *writer) updateRecords(c *storage.Change) error {
+	if len(c.UpdateRecords) > 0 {
+		clear(w.known.holds)
+	}
 	for i := range c.UpdateRecords {
 		u := &c.UpdateRecords[i]
 		r := &u.Record
@@ -137,6 +140,9 @@ func (w *writer) updateRecords(c *storage.Change) error {
 }
 
 func (w *writer) deleteRecords(c *storage.Change) error {
+	if len(c.DeleteRecords) > 0 {
+		clear(w.known.holds)
+	}
 	for i := range c.DeleteRecords {
 		d := &c.DeleteRecords[i]
 		var key, alt []byte

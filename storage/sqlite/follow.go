@@ -113,7 +113,8 @@ func (w *writer) seqOf(tenant storage.ID) (int64, error) {
 		return n, nil
 	}
 	n := time.Now().UnixMicro()
-	if last, ok := w.lastSeqs.of(w, tenant); ok {
+	w.known.check(w)
+	if last, ok := w.known.seqs[tenant]; ok {
 		w.seqs[tenant] = max(n, last+1)
 		return w.seqs[tenant], nil
 	}
@@ -126,43 +127,54 @@ func (w *writer) seqOf(tenant storage.ID) (int64, error) {
 	return n, err
 }
 
-// lastSeqs remembers the last number of each tenant, as long as no other
-// connection changes the database. Without it every transaction would query
-// the numbers of its tenants.
-type lastSeqs struct {
-	seqs    seqs
-	version uint32 // of the database after the last transaction; zero if unknown
-	checked bool   // the version is still the same in the current transaction
+// known remembers facts about the database as long as no other connection
+// changes it.
+type known struct {
+	seqs    seqs              // the last number of each tenant
+	holds   map[held]struct{} // records that had this revision
+	version uint32            // of the database after the last transaction; zero if unknown
+	checked bool              // the version is still the same in the current transaction
 }
 
-// maxLastSeqs limits the remembered numbers.
-const maxLastSeqs = 10_000
+// held is a revision of a record.
+type held struct {
+	tenant storage.ID
+	storage.Hold
+}
 
-// of returns the last number of a tenant, if it is known. The transaction must
-// have begun, so that no other connection can write.
-func (l *lastSeqs) of(w *writer, tenant storage.ID) (int64, bool) {
-	if !l.checked {
-		if now := w.dataVersion(); now == 0 || now != l.version {
-			clear(l.seqs)
-		}
-		l.checked = true
+func newKnown() known { return known{seqs: seqs{}, holds: map[held]struct{}{}} }
+
+// maxKnown limits the remembered numbers, and the remembered revisions.
+const maxKnown = 10_000
+
+// check forgets everything if another connection has changed the database. The
+// transaction must have begun, so that no other connection can write.
+func (k *known) check(w *writer) {
+	if k.checked {
+		return
 	}
-	last, ok := l.seqs[tenant]
-	return last, ok
+	if now := w.dataVersion(); now == 0 || now != k.version {
+		k.forget()
+	}
+	k.checked = true
+}
+
+func (k *known) forget() {
+	clear(k.seqs)
+	clear(k.holds)
 }
 
 // committed remembers the numbers of a transaction that has just been
 // committed.
-func (l *lastSeqs) committed(w *writer) {
-	if len(l.seqs) > maxLastSeqs {
-		clear(l.seqs)
+func (k *known) committed(w *writer) {
+	if !k.checked { // another connection may have written before the transaction
+		k.forget()
 	}
-	if l.checked {
-		maps.Copy(l.seqs, w.seqs)
-	} else {
-		clear(l.seqs) // another connection may have written before the transaction
+	if len(k.seqs) > maxKnown {
+		clear(k.seqs)
 	}
-	l.version = w.dataVersion()
+	maps.Copy(k.seqs, w.seqs)
+	k.version = w.dataVersion()
 }
 
 // dataVersion returns a number that changes whenever the database does, or zero

@@ -30,7 +30,7 @@ func (s *Store) InTx(ctx context.Context, tx storage.SQLTx) (storage.Tx, error) 
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	t := &txStore{w: &writer{tx: tx, file: s.writes.writer.file, counts: newTally(), knownSets: map[setKey]struct{}{}, seqs: seqs{}}}
+	t := &txStore{w: &writer{tx: tx, file: s.writes.writer.file, counts: newTally(), knownSets: map[setKey]struct{}{}, seqs: seqs{}, known: newKnown()}}
 	if err := s.isOurs(t.w); err != nil {
 		return nil, err
 	}
@@ -122,6 +122,7 @@ func (t *txStore) Write(ctx context.Context, c *storage.Change) error {
 	err := t.w.applyHeld(c)
 	clear(t.w.knownSets)
 	clear(t.w.seqs)
+	t.w.known.forget()
 	t.w.sets = t.w.sets[:0]
 	t.w.counts.reset()
 	if err != nil {

@@ -58,7 +58,7 @@ type writer struct {
 	seqs   seqs
 	logs   []any // arguments of log entries that are not inserted yet
 
-	lastSeqs lastSeqs
+	known known
 
 	// knownSets are sets that are in the database. The name of a set is a hash
 	// of its content, so no other process can change it. This makes CreateToken
@@ -80,7 +80,7 @@ type setKey struct {
 func newWriter(db *sql.DB, conn *sql.Conn, f file, wait time.Duration) *writer {
 	return &writer{
 		db: db, conn: conn, file: f, on: direct.NewConn(conn), wait: wait,
-		counts: newTally(), knownSets: map[setKey]struct{}{}, seqs: seqs{}, lastSeqs: lastSeqs{seqs: seqs{}},
+		counts: newTally(), knownSets: map[setKey]struct{}{}, seqs: seqs{}, known: newKnown(),
 	}
 }
 
@@ -103,6 +103,7 @@ func (w *writer) run(g *group) {
 	defer func() {
 		if p := recover(); p != nil {
 			_, _ = w.exec(stmtRollback)
+			w.known.forget()
 			g.fail(fmt.Errorf("sqlite: panic in a transaction (%T)", p))
 		}
 	}()
@@ -125,7 +126,7 @@ func (w *writer) transact(g *group, apply func(*group) error) error {
 	w.counts.reset()
 	w.sets = w.sets[:0]
 	clear(w.seqs)
-	w.lastSeqs.checked = false
+	w.known.checked = false
 	w.logs = w.logs[:0]
 	defer w.makeRoom()
 	err := w.begin(g)
@@ -138,6 +139,7 @@ func (w *writer) transact(g *group, apply func(*group) error) error {
 		}
 	}
 	if err != nil {
+		w.known.forget()
 		g.fail(err)
 		return err
 	}
@@ -237,6 +239,7 @@ func (w *writer) oneByOne(g *group) error {
 			if _, err := w.exec(stmtRollbackTo); err != nil {
 				return c.err
 			}
+			clear(w.known.holds)
 			w.counts.rollBack(counts)
 			w.sets = w.sets[:sets]
 		}
@@ -252,6 +255,7 @@ func (w *writer) apply(c *call) error {
 		if err := w.flushLogs(0); err != nil {
 			return err
 		}
+		clear(w.known.holds) // it may change records
 		return c.inside(w)
 	}
 	if c.change.Late(time.Now()) {
@@ -264,18 +268,27 @@ func (w *writer) apply(c *call) error {
 }
 
 // hold returns ErrLate if the record that a change holds has another revision.
+// Remembering held revisions takes 10 µs off the CPU time of CreateToken.
 func (w *writer) hold(c *storage.Change) error {
-	h := c.Hold
-	if h == nil {
+	if c.Hold == nil {
 		return nil
 	}
-	held, err := w.found(stmtHold, nil, c.Tenant[:], h.Kind, h.ID[:], h.Rev)
-	if err != nil {
-		return describe("holding a record", err)
+	h := held{c.Tenant, *c.Hold}
+	w.known.check(w)
+	if _, ok := w.known.holds[h]; ok {
+		return nil
 	}
-	if !held {
+	found, err := w.found(stmtHold, nil, c.Tenant[:], h.Kind, h.ID[:], h.Rev)
+	switch {
+	case err != nil:
+		return describe("holding a record", err)
+	case !found:
 		return storage.ErrLate
 	}
+	if len(w.known.holds) > maxKnown {
+		clear(w.known.holds)
+	}
+	w.known.holds[h] = struct{}{}
 	return nil
 }
 
@@ -292,7 +305,7 @@ func (w *writer) commit() error {
 	for _, set := range w.sets {
 		w.knownSets[set] = struct{}{}
 	}
-	w.lastSeqs.committed(w)
+	w.known.committed(w)
 	if w.relaxed {
 		w.syncSoon()
 	}

@@ -394,3 +394,95 @@ func TestBusyProcessDoesNotStarveOthers(t *testing.T) {
 		t.Errorf("one store wrote %d tokens before the other wrote %d", n, writes)
 	}
 }
+
+// A hold fails once its record has changed, whoever changed it, even if an
+// earlier change has held the same revision.
+func TestHoldSeesEveryChangeOfItsRecord(t *testing.T) {
+	t.Parallel()
+	ring := storage.Record{Tenant: tenant, Kind: "ring", ID: newID(), Name: "ring", Rev: 3, Body: []byte("keys")}
+	holding := func(rev int64) *storage.Change {
+		return &storage.Change{Tenant: tenant, Logs: []storage.Log{logEntry()}, Hold: &storage.Hold{Kind: ring.Kind, ID: ring.ID, Rev: rev}}
+	}
+	update := func() *storage.Change {
+		return &storage.Change{Tenant: tenant, UpdateRecords: []storage.RecordUpdate{{Record: ring, Rev: ring.Rev}}}
+	}
+	elsewhere := func(t *testing.T, s *Store, statement string) {
+		t.Helper()
+		other, err := s.OpenDB()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer other.Close()
+		if _, err := other.Exec(statement); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, test := range map[string]struct {
+		change func(t *testing.T, s *Store)
+		rev    int64 // afterwards; 0 if the record is gone
+	}{
+		"nothing": {func(*testing.T, *Store) {}, 3},
+		"an update": {func(t *testing.T, s *Store) {
+			t.Helper()
+			write(t, s, update())
+		}, 4},
+		"a deletion": {func(t *testing.T, s *Store) {
+			t.Helper()
+			write(t, s, &storage.Change{Tenant: tenant, DeleteRecords: []storage.RecordDelete{{Kind: ring.Kind, ID: ring.ID, Rev: ring.Rev}}})
+		}, 0},
+		"another connection updates": {func(t *testing.T, s *Store) {
+			t.Helper()
+			elsewhere(t, s, `UPDATE vault_records SET rev = rev + 1`)
+		}, 4},
+		"another connection deletes": {func(t *testing.T, s *Store) {
+			t.Helper()
+			elsewhere(t, s, `DELETE FROM vault_records`)
+		}, 0},
+		"the tenant is deleted": {func(t *testing.T, s *Store) {
+			t.Helper()
+			for more := true; more; {
+				var err error
+				if more, err = s.Purge(t.Context(), tenant, 100); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}, 0},
+		"an update in the same group": {func(t *testing.T, s *Store) {
+			t.Helper()
+			g := group{calls: []*call{{change: holding(3), rows: 1}, {change: update(), rows: 1}, {change: holding(3), rows: 1}, {change: holding(4), rows: 1}}}
+			s.writes.writer.run(&g)
+			for i, want := range []error{nil, nil, storage.ErrLate, nil} {
+				if err := g.calls[i].err; !errors.Is(err, want) {
+					t.Errorf("call %d: got %v, want %v", i, err, want)
+				}
+			}
+		}, 4},
+		"an update that is rolled back": {func(t *testing.T, s *Store) {
+			t.Helper()
+			fail := func(w *writer) error {
+				return errors.Join(w.applyChange(update()), w.hold(holding(4)), errors.New("broken"))
+			}
+			if err := s.writes.do(t.Context(), call{inside: fail, rows: 1}); err == nil {
+				t.Error("the update has not failed")
+			}
+		}, 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := open(t, newPath(t))
+			write(t, s, &storage.Change{Tenant: tenant, InsertRecords: []storage.Record{ring}})
+			write(t, s, holding(3))
+			write(t, s, holding(3))
+			test.change(t, s)
+			for rev := range int64(6) {
+				var want error
+				if rev != test.rev || test.rev == 0 {
+					want = storage.ErrLate
+				}
+				if err := s.Write(t.Context(), holding(rev)); !errors.Is(err, want) {
+					t.Errorf("revision %d: got %v, want %v", rev, err, want)
+				}
+			}
+		})
+	}
+}
