@@ -66,6 +66,7 @@ type writer struct {
 	knownSets map[setKey]struct{}
 
 	checkpoints *checkpointer // nil in memory
+	looked      time.Time     // when the writer last looked how much space is left
 
 	unsynced atomic.Bool // a commit waits for its sync
 	timer    *time.Timer // of that sync
@@ -128,7 +129,6 @@ func (w *writer) transact(g *group, apply func(*group) error) error {
 	clear(w.seqs)
 	w.known.checked = false
 	w.logs = w.logs[:0]
-	defer w.makeRoom()
 	err := w.begin(g)
 	if err == nil {
 		if err = apply(g); err == nil {
@@ -138,6 +138,7 @@ func (w *writer) transact(g *group, apply func(*group) error) error {
 			_, _ = w.exec(stmtRollback)
 		}
 	}
+	w.makeRoom(err)
 	if err != nil {
 		w.known.forget()
 		g.fail(err)
