@@ -33,7 +33,7 @@ func TestCallsTakeFewAllocationsAndStatements(t *testing.T) { //nolint:parallelt
 		createAllocations, readAllocations float64
 		createStatements, readStatements   int64
 	}{
-		{onSQLite, countOnSQLite, 114, 126, 8, 5},
+		{onSQLite, countOnSQLite, 114, 90, 8, 5},
 		{onPostgres, countOnPostgres, 51, 46, 1, 1},
 	} {
 		t.Run(test.on.name, func(t *testing.T) {

@@ -248,6 +248,7 @@ var dialect = sqlstore.Dialect{
 	Prepared:        true,
 	ID:              func(id storage.ID) any { return id[:] },
 	In:              in,
+	Columns:         unnamed,
 	Uninterrupted:   true,
 	Conns:           2 * readersOfAKind(),
 	Lists:           readersOfAKind(),
@@ -255,6 +256,14 @@ var dialect = sqlstore.Dialect{
 	Position:        `instr(l.ids, ?) > 0`,
 	CheckTenantLast: true,
 	Error:           unavailable,
+}
+
+// unnamed turns columns into expressions with names of one letter, which saves 36
+// of the 121 allocations of GetToken. The driver copies the names and declared
+// types of all columns for each query. An expression has no declared type, and Go
+// allocates nothing for a string of one byte.
+func unnamed(columns string) string {
+	return "+" + strings.ReplaceAll(columns, ",", " AS c, +") + " AS c"
 }
 
 // in gives each value of a short list a placeholder. A long list could have

@@ -100,6 +100,10 @@ type Dialect struct {
 	// vault_.
 	Qualify func(string) string
 
+	// Columns, if not nil, returns columns of a prepared query in a form that the
+	// driver reads faster. They are separated by commas.
+	Columns func(string) string
+
 	// LogsByType means that the key of vault_logs is (tenant_id, entity_type,
 	// id). Otherwise it is (tenant_id, id).
 	LogsByType bool
@@ -173,7 +177,11 @@ type Store struct {
 func New(ctx context.Context, db *sqlx.DB, d Dialect) (*Store, error) {
 	s := &Store{db: db, dialect: d, closed: &atomic.Bool{}, piece: pieceBytes, bodies: make(turns, max(1, d.Conns/4))}
 	for i, p := range pointQueries {
-		s.texts[i] = s.text(`SELECT ` + p.columns + ` FROM ` + p.from)
+		columns := p.columns
+		if d.Columns != nil {
+			columns = d.Columns(columns)
+		}
+		s.texts[i] = s.text(`SELECT ` + columns + ` FROM ` + p.from)
 	}
 	var prepared []string
 	if d.Prepared {
