@@ -130,17 +130,24 @@ func (k *check) run(ctx context.Context, on asker, tenant storage.ID) (first sql
 	return first, err
 }
 
-const (
-	tokenTaken = "EXISTS (SELECT 1 FROM vault_tokens t WHERE t.tenant_id = $1 AND t.id = u.id)" +
-		" OR EXISTS (SELECT 1 FROM vault_tokens t WHERE t.tenant_id = $1 AND t.ord = u.ord)"
-	dedupTaken  = "EXISTS (SELECT 1 FROM vault_tokens t WHERE t.tenant_id = $1 AND t.dedup = u.dedup AND t.ord <> u.ord)"
-	tokenStale  = "NOT EXISTS (SELECT 1 FROM vault_tokens t WHERE t.tenant_id = $1 AND t.ord = u.ord AND t.rev = u.old_rev)"
-	recordTaken = "EXISTS (SELECT 1 FROM vault_records r WHERE r.tenant_id = $1 AND r.kind = u.kind AND r.id = u.id)"
+// The conditions of checks. OFFSET keeps the planner from turning them into joins.
+var (
+	tokenTaken  = tokenWhere("id", "") + " OR " + tokenWhere("ord", "")
+	dedupTaken  = tokenWhere("dedup", " AND t.ord <> u.ord")
+	tokenStale  = "NOT " + tokenWhere("ord", " AND t.rev = u.old_rev")
+	recordTaken = "EXISTS (SELECT 1 FROM vault_records r WHERE r.tenant_id = $1 AND r.kind = u.kind AND r.id = u.id OFFSET 0)"
 	keyTaken    = "EXISTS (SELECT 1 FROM vault_lookups l WHERE l.hash IN (u.key_hash, u.alt_hash)" +
-		" AND NOT (l.tenant_id = $1 AND l.kind = u.kind AND l.id = u.id))"
-	recordStale = "NOT EXISTS (SELECT 1 FROM vault_records r WHERE r.tenant_id = $1 AND r.kind = u.kind AND r.id = u.id AND r.rev = u.rev)"
-	jobStale    = "NOT EXISTS (SELECT 1 FROM vault_jobs j WHERE j.tenant_id = $1 AND j.id = u.id AND j.owner IS NOT DISTINCT FROM u.owner)"
+		" AND NOT (l.tenant_id = $1 AND l.kind = u.kind AND l.id = u.id) OFFSET 0)"
+	recordStale = "NOT EXISTS (SELECT 1 FROM vault_records r WHERE r.tenant_id = $1 AND r.kind = u.kind AND r.id = u.id AND r.rev = u.rev OFFSET 0)"
+	jobStale    = "NOT EXISTS (SELECT 1 FROM vault_jobs j WHERE j.tenant_id = $1 AND j.id = u.id AND j.owner IS NOT DISTINCT FROM u.owner OFFSET 0)"
 )
+
+// tokenWhere returns the condition that the tenant has a token t with the key of a
+// row u, for which another condition holds.
+func tokenWhere(key, condition string) string {
+	token := firstFrom("k.ord, k.id, k.dedup, k.rev", "vault_tokens", key, "u."+key)
+	return "EXISTS (SELECT 1 FROM (" + token + ") t WHERE t." + key + " = u." + key + condition + ")"
+}
 
 // checksOf returns the guards of a change, except its claim.
 func checksOf(c *storage.Change) []check {

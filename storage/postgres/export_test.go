@@ -140,5 +140,14 @@ func SetHangTimeout(s *Store, d time.Duration) {
 // NoAnalyze keeps a store from analyzing the tables.
 func NoAnalyze(s *Store) { s.written.Store(analyzeLast) }
 
+// Applied reports whether a change is in the database.
+func Applied(s *Store, c *storage.Change) (bool, error) {
+	slot := s.queue.free[0]
+	if err := slot.ensure(time.Now().Add(connectTimeout)); err != nil {
+		return false, err
+	}
+	return slot.applied(c)
+}
+
 // TenantHash is the hash by which tenants are distributed.
 var TenantHash = tenantHash

@@ -46,11 +46,13 @@ var folded = []struct {
 // rows of uncommitted transactions, and skip rows that another node is folding.
 const (
 	takeCounts = `DELETE FROM vault_token_counts WHERE ctid = ANY (ARRAY(
-		SELECT ctid FROM vault_token_counts WHERE tenant_id = $1 AND shard < 0 LIMIT $2::bigint FOR UPDATE SKIP LOCKED))
+		SELECT k.ctid FROM vault_token_counts k, ` + sqlstore.InOrder + ` WHERE k.tenant_id = $1 AND k.shard < 0
+		LIMIT $2::bigint FOR UPDATE OF k SKIP LOCKED))
 		AND `
 	returnCounts = " RETURNING set_id, type, n"
 	takeSets     = `DELETE FROM vault_container_sets WHERE ctid = ANY (ARRAY(
-		SELECT ctid FROM vault_container_sets WHERE tenant_id = $1 AND shard < 0 LIMIT $2::bigint FOR UPDATE SKIP LOCKED))
+		SELECT k.ctid FROM vault_container_sets k, ` + sqlstore.InOrder + ` WHERE k.tenant_id = $1 AND k.shard < 0
+		LIMIT $2::bigint FOR UPDATE OF k SKIP LOCKED))
 		AND `
 	returnSets = " RETURNING set_id, containers"
 )

@@ -36,8 +36,6 @@ type setup interface {
 	// recount returns the statements that count the log of a tenant again, and
 	// whether the log is counted while it is written.
 	recount() (texts []string, counted bool)
-	// purge returns a statement that deletes some rows of a tenant.
-	purge(table, key string) string
 }
 
 // sessions is what connections that write need of the layout.

@@ -48,17 +48,6 @@ func (citus) recount() (texts []string, counted bool) {
 	}, false
 }
 
-// purge deletes rows of vault_lookups by key, because it is a reference table whose
-// copies have different ctids.
-func (l citus) purge(table, key string) string {
-	if table == "vault_lookups" {
-		return "DELETE FROM " + table + " WHERE tenant_id = $1 AND " + key + " = ANY (ARRAY(SELECT " + key +
-			" FROM " + table + " WHERE tenant_id = $1 ORDER BY " + key + " LIMIT $2))"
-	}
-	return "DELETE FROM " + table + " WHERE ctid = ANY (ARRAY(SELECT ctid FROM " + table +
-		" WHERE tenant_id = $1 LIMIT $2)) AND " + l.tenantIs("tenant_id", "$1")
-}
-
 // begin begins a transaction. The coordinator forwards a SET to the worker of the
 // rows, along with everything else in the same message. So begin sends the SET
 // alone. begin also reads the number of the coordinator's transaction, which orders
@@ -72,15 +61,8 @@ func (citus) begin(s *slot) error {
 			return err
 		}
 	}
-	return s.control(setLockTimeout("LOCAL ", s.lockTimeout) + "; " + readByPlace)
+	return s.control(setLockTimeout("LOCAL ", s.lockTimeout))
 }
-
-// readByPlace makes a worker read rows by the ctid in a statement. The worker
-// would otherwise prefer an index on the tenant, if its statistics do not know the
-// tenant yet, and read all rows of the tenant. The condition on the tenant cannot be
-// hidden from the planner, as [oneServer.tenantIs] does, because the coordinator finds
-// the shard by it.
-const readByPlace = "SET LOCAL random_page_cost = 0"
 
 // tellOfSettings is the setting that makes the coordinator forward settings of
 // a transaction to the workers.
@@ -145,8 +127,8 @@ func (citus) guard(c *storage.Change) error {
 
 // fence is a write of no rows, which locks the shard. A query does not. While a
 // shard moves, a query may find a row that the move leaves behind.
-func (citus) fence() string {
-	return "DELETE FROM vault_logs WHERE tenant_id = $1::bytea AND id = ''::bytea"
+func (l citus) fence() string {
+	return "DELETE FROM vault_logs WHERE ctid = '(0,0)' AND " + l.tenantIs("tenant_id", "$1")
 }
 
 func (citus) read(ctx context.Context, s *slot, batch []*pending) error {
@@ -169,8 +151,12 @@ func (citus) logReads(s *slot, batch []*pending) error {
 	return s.enterRouted(batch[0].change.Tenant, entries)
 }
 
-// tenantIs is the plain column, by which the coordinator finds the shard.
-func (citus) tenantIs(column, place string) string { return column + " = " + place }
+// tenantIs is a comparison that no index can serve, as [oneServer.tenantIs] is. The
+// coordinator finds the shard by it. For an array with one element, ALL means the
+// same as ANY.
+func (citus) tenantIs(column, place string) string {
+	return column + " = ALL (ARRAY[" + place + "::bytea])"
+}
 
 // write makes the part a separate statement.
 func (citus) write(s *statement, _ string, want int, body func(*statement) string) {

@@ -30,12 +30,6 @@ func (oneServer) recount() (texts []string, counted bool) {
 	return []string{forgetCounts, countAgain}, true
 }
 
-// purge reads the rows by ctid instead of joining the table to itself.
-func (l oneServer) purge(table, _ string) string {
-	return "DELETE FROM " + table + " WHERE ctid = ANY (ARRAY(SELECT ctid FROM " + table +
-		" WHERE tenant_id = $1 LIMIT $2)) AND " + l.tenantIs("tenant_id", "$1")
-}
-
 func (oneServer) begin(s *slot) error {
 	if s.prepare {
 		return s.control("BEGIN")

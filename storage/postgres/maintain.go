@@ -11,15 +11,18 @@ import (
 	"github.com/seed-72ea4aab/vault/storage/internal/sqlstore"
 )
 
-// leaseQuery leases jobs to an owner. It skips rows that a concurrent lease has
-// locked. ARRAY evaluates the subquery once. IN would become a join, which
-// might run the subquery again for each row and exceed the limit.
-const leaseQuery = `UPDATE vault_jobs SET owner = $2::bytea, lease_until = $4::bigint
-	WHERE tenant_id = $1::bytea AND id = ANY(ARRAY(
-		SELECT id FROM vault_jobs
-		WHERE tenant_id = $1::bytea AND NOT dead AND run_at <= $3::bigint AND (lease_until IS NULL OR lease_until <= $3::bigint)
-		ORDER BY run_at, id LIMIT $5::bigint FOR UPDATE SKIP LOCKED))
+// leaseText returns a statement that leases jobs to an owner. It skips rows that a
+// concurrent lease has locked. ARRAY evaluates the subquery once. IN would become a
+// join, which might run the subquery again for each row and exceed the limit. A
+// column of [sqlstore.InOrder] would not allow FOR UPDATE, but a join does.
+func (s *Store) leaseText() string {
+	return `UPDATE vault_jobs SET owner = $2::bytea, lease_until = $4::bigint
+	WHERE ` + s.layout.tenantIs("tenant_id", "$1::bytea") + ` AND ctid = ANY(ARRAY(
+		SELECT j.ctid FROM vault_jobs j, ` + sqlstore.InOrder + `
+		WHERE j.tenant_id = $1::bytea AND NOT j.dead AND j.run_at <= $3::bigint AND (j.lease_until IS NULL OR j.lease_until <= $3::bigint)
+		ORDER BY j.run_at, j.id LIMIT $5::bigint FOR UPDATE OF j SKIP LOCKED))
 	RETURNING ` + sqlstore.JobColumns
+}
 
 // LeaseJobs implements [storage.Queue].
 func (s *Store) LeaseJobs(ctx context.Context, l storage.Lease) ([]storage.Job, error) {
@@ -29,7 +32,7 @@ func (s *Store) LeaseJobs(ctx context.Context, l storage.Lease) ([]storage.Job, 
 	var jobs []storage.Job
 	job := storage.Job{Tenant: l.Tenant}
 	err := s.of(ctx, l.Tenant, func() error {
-		return sqlstore.Each(ctx, s.reader, leaseQuery,
+		return sqlstore.Each(ctx, s.reader, s.leaseText(),
 			[]any{l.Tenant[:], l.Owner[:], l.Now.UnixMicro(), sqlstore.Micros(l.Until), int64(max(l.Limit, 0))},
 			sqlstore.JobDest(&job), func() { jobs = append(jobs, job) })
 	})
@@ -76,13 +79,35 @@ func (s *Store) Purge(ctx context.Context, tenant storage.ID, limit int) (more b
 		if left == 0 {
 			continue
 		}
-		n, err := s.delete(ctx, s.layout.purge(p.table, p.key), tenant[:], left)
+		n, err := s.purge(ctx, p.table, p.key, tenant, left)
 		if err != nil {
 			return false, err
 		}
 		left -= n
 	}
 	return s.exists(ctx, "SELECT "+strings.Join(any, " OR "), tenant[:])
+}
+
+// purge deletes up to limit rows of a tenant. It reads the rows by ctid instead of
+// joining the table to itself.
+func (s *Store) purge(ctx context.Context, table, key string, tenant storage.ID, limit int64) (int64, error) {
+	if table == everywhere {
+		return s.purgeLookups(ctx, tenant, limit)
+	}
+	return s.delete(ctx, "DELETE FROM "+table+" WHERE ctid = ANY (ARRAY(SELECT k.ctid FROM "+table+" k, "+sqlstore.InOrder+
+		" WHERE k.tenant_id = $1 ORDER BY "+key+" LIMIT $2)) AND "+s.layout.tenantIs("tenant_id", "$1"), tenant[:], limit)
+}
+
+// purgeLookups reads the keys before it deletes them. No index has them in order, and
+// on Citus every server has a copy of the table, each with different ctids.
+func (s *Store) purgeLookups(ctx context.Context, tenant storage.ID, limit int64) (int64, error) {
+	found, err := s.keysByTenant(ctx, "SELECT tenant_id, hash FROM vault_lookups, "+sqlstore.InOrder+
+		" WHERE tenant_id = $1 LIMIT $2::bigint", tenant[:], limit)
+	if err != nil || len(found) == 0 {
+		return 0, err
+	}
+	return s.delete(ctx, "DELETE FROM vault_lookups WHERE hash = ANY ($2::bytea[]) AND "+oneServer{}.tenantIs("tenant_id", "$1"),
+		tenant[:], found[0].keys.value())
 }
 
 // swept describes the rows that Sweep deletes. These are answered claims that

@@ -20,11 +20,12 @@ import (
 // concurrently share the work. ARRAY evaluates the subquery once. IN would
 // become a join, which might run the subquery again for each row and exceed the
 // limit. The entries are read by ctid, so that the planner cannot use another
-// index that starts with the tenant.
+// index that starts with the tenant. The subquery has a join with
+// [sqlstore.InOrder] for the same reason.
 func (s *Store) deleteLogsText() string {
 	return `WITH gone AS (DELETE FROM vault_logs WHERE ` + s.layout.tenantIs("tenant_id", "$1") + ` AND ctid = ANY(ARRAY(
-	SELECT ctid FROM vault_logs WHERE tenant_id = $1 AND id > $2 AND id < $3 AND created_at < $4::bigint
-	ORDER BY id LIMIT $5::bigint FOR UPDATE SKIP LOCKED)) RETURNING id, entity_type, created_at, xid)
+	SELECT l.ctid FROM vault_logs l, ` + sqlstore.InOrder + ` WHERE l.tenant_id = $1 AND l.id > $2 AND l.id < $3 AND l.created_at < $4::bigint
+	ORDER BY l.id LIMIT $5::bigint FOR UPDATE OF l SKIP LOCKED)) RETURNING id, entity_type, created_at, xid)
 SELECT entity_type, ` + dayOfEntry + `, count(*), count(*) FILTER (WHERE xid IS NULL OR xid < $6::bigint),
 	(array_agg(id ORDER BY id DESC))[1] FROM gone GROUP BY 1, 2`
 }

@@ -178,7 +178,8 @@ func (s *slot) readDirectly(ctx context.Context, batch []*pending) error {
 // readingText returns the statement for one or many readings, in a session that
 // is already unsynced or must be made so for the transaction. A direct statement is
 // for a worker, and gets the transaction number and a time limit. It looks up each
-// token separately, whatever the server's statistics are.
+// token separately, in the order of the index on ids, whatever the server's
+// statistics are.
 //
 // It leaves out a large body, so that other readings in the statement do not
 // wait for it. It then writes no log entry either, because the token may be
@@ -195,8 +196,8 @@ func readingText(many, sessionUnsynced, direct bool) string {
 	}
 	return `WITH found AS (SELECT r.*, t.* FROM ` + readingColumns.from(0, many, "r") + `
 			CROSS JOIN LATERAL (SELECT ` + readColumns + `
-				FROM vault_tokens t WHERE t.tenant_id = r.tenant AND t.id = r.token
-				AND (t.expires_at IS NULL OR t.expires_at > r.at) LIMIT 1) AS t),
+				FROM vault_tokens t WHERE t.tenant_id = r.tenant AND t.id >= r.token AND t.id <= r.token
+				AND (t.expires_at IS NULL OR t.expires_at > r.at) ORDER BY t.id LIMIT 1) AS t),
 		logged AS (INSERT INTO vault_logs (tenant_id, ` + logColumns.names("") + column + `)
 			SELECT tenant, entry, at, actor, actor_type, type, id, operation, message, actor_name, origin, mac` + number + ` FROM ` + from + `
 			WHERE body IS NOT NULL` + guard + `)

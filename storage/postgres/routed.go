@@ -208,10 +208,9 @@ func (s *statement) all() []step {
 	return append(append(s.steps[:len(s.steps):len(s.steps)], main), s.after...)
 }
 
-// routedReadText reads tokens by their ids. It looks up each id in the only index
-// that has the tokens of a tenant in the order of ids: see [tokenPlace].
-var routedReadText = "SELECT t.* FROM unnest($2::text[]) AS u(id) CROSS JOIN LATERAL (SELECT " + readColumns +
-	" FROM vault_tokens t WHERE t.tenant_id = $1::bytea AND t.id >= u.id ORDER BY t.id LIMIT 1) AS t WHERE t.id = u.id"
+// routedReadText reads tokens by their ids.
+var routedReadText = "SELECT " + readColumns + " FROM unnest($2::text[]) AS u(id) CROSS JOIN LATERAL (" +
+	firstFrom("k.*", "vault_tokens", "id", "u.id") + ") AS t WHERE t.id = u.id"
 
 // readRouted reads the tokens of a batch, which are all of one tenant, and then
 // logs the reads.

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/seed-72ea4aab/vault/storage"
+	"github.com/seed-72ea4aab/vault/storage/internal/sqlstore"
 )
 
 // statement builds one SQL statement that applies a change. It has common table
@@ -90,7 +91,7 @@ func (s *statement) find(r *rows, table, alias string, key ...string) (from, fou
 		return "$" + strconv.Itoa(first+i+1) + "::" + r.columns[i].kind.name
 	}
 	if table == "vault_tokens" {
-		return from, alias + ".ctid = (SELECT x.place FROM (" + tokenPlace(value("ord")) + ") x WHERE x.ord = " + value("ord") + ") AND " + s.tenantIs(alias)
+		return from, alias + ".ctid = (SELECT x.place FROM (" + placeOf(table, "ord", value("ord")) + ") x WHERE x.ord = " + value("ord") + ") AND " + s.tenantIs(alias)
 	}
 	found = alias + ".tenant_id = $1"
 	for _, name := range key {
@@ -113,20 +114,23 @@ func (s *statement) at(table, alias, from string, key ...string) string {
 		same.WriteString(" AND k." + column + " = u." + column)
 	}
 	lookup, match := "SELECT k.ctid AS place FROM "+table+" k WHERE k.tenant_id = $1"+same.String()+" OFFSET 0", ""
-	if table == "vault_tokens" {
-		lookup, match = tokenPlace("u.ord"), " WHERE x.ord = u.ord"
+	if table == "vault_tokens" || table == "vault_logs" {
+		lookup, match = placeOf(table, key[0], "u."+key[0]), " WHERE x."+key[0]+" = u."+key[0]
 	}
 	return alias + ".ctid = ANY (ARRAY(SELECT x.place FROM " + from + " CROSS JOIN LATERAL (" + lookup + ") x" + match + ")) AND " + s.tenantIs(alias)
 }
 
-// tokenPlace selects the ctid of the tenant's first token at or after an ord.
-//
-// vault_tokens has several indexes that start with the tenant. If ANALYZE has
-// not seen a tenant, the planner expects no rows and finds all these indexes
-// equally cheap, so it may look for an ord in the wrong one. Only the primary
-// key has the tokens in this order.
-func tokenPlace(ord string) string {
-	return "SELECT k.ctid AS place, k.ord FROM vault_tokens k WHERE k.tenant_id = $1 AND k.ord >= " + ord + " ORDER BY k.ord LIMIT 1"
+// placeOf selects the key and the ctid, as place, of the tenant's first row at or
+// after a value of a unique key.
+func placeOf(table, key, value string) string {
+	return firstFrom("k.ctid AS place, k."+key, table, key, value)
+}
+
+// firstFrom selects columns of the tenant's first row k at or after a value of a
+// unique key. The caller compares the key. See [sqlstore.InOrder] for the reason.
+func firstFrom(columns, table, key, value string) string {
+	return "SELECT " + columns + ", " + sqlstore.InOrder + " FROM " + table + " k WHERE k.tenant_id = $1::bytea" +
+		" AND k." + key + " >= " + value + " ORDER BY k." + key + " LIMIT 1"
 }
 
 // tenantIs returns the condition that a row read by its ctid belongs to the
@@ -310,10 +314,11 @@ func hashRows(n int, hashes, ord string) string {
 }
 
 // updateTokens locks the rows in the order of their keys, as all statements do,
-// so that two statements cannot deadlock.
+// so that two statements cannot deadlock. A locked row stays at its place. If
+// another transaction has changed it before, its revision is not the same anymore.
 func (s *statement) updateTokens(updates []storage.TokenUpdate) {
 	from, found := s.find(rowsOf(tokenUpdateColumns, updates, putTokenUpdate), "vault_tokens", "t", "ord")
-	s.with("before", "SELECT t.type, t.set_id AS old_set_id, t.hashes AS old_hashes, "+tokenUpdateColumns.names("u.")+
+	s.with("before", "SELECT t.ctid AS place, t.type, t.set_id AS old_set_id, t.hashes AS old_hashes, "+tokenUpdateColumns.names("u.")+
 		" FROM "+from+
 		" JOIN vault_tokens t ON "+found+" AND t.ord = u.ord AND t.rev = u.old_rev ORDER BY t.ord FOR UPDATE OF t")
 	var set strings.Builder
@@ -325,7 +330,7 @@ func (s *statement) updateTokens(updates []storage.TokenUpdate) {
 		set.WriteString(c.name + " = " + value + ", ")
 	}
 	s.with("updated", "UPDATE vault_tokens t SET "+set.String()+"rev = b.old_rev + 1 FROM before b"+
-		" WHERE "+found+" AND t.ord = b.ord RETURNING 1")
+		" WHERE t.ctid = b.place AND "+s.tenantIs("t")+" RETURNING 1")
 	s.expect("updated", len(updates))
 	if !rehashes(updates) {
 		return
@@ -358,9 +363,9 @@ func rehashes(updates []storage.TokenUpdate) bool {
 
 func (s *statement) deleteTokens(deletes []storage.TokenDelete) {
 	from, found := s.find(rowsOf(tokenDeleteColumns, deletes, putTokenDelete), "vault_tokens", "t", "ord")
-	s.with("going", "SELECT t.ord, t.type, t.set_id, t.hashes FROM "+from+
+	s.with("going", "SELECT t.ctid AS place, t.ord, t.type, t.set_id, t.hashes FROM "+from+
 		" JOIN vault_tokens t ON "+found+" AND t.ord = u.ord AND t.rev = u.old_rev ORDER BY t.ord FOR UPDATE OF t")
-	s.with("gone", "DELETE FROM vault_tokens t USING going b WHERE "+found+" AND t.ord = b.ord RETURNING 1")
+	s.with("gone", "DELETE FROM vault_tokens t USING going b WHERE t.ctid = b.place AND "+s.tenantIs("t")+" RETURNING 1")
 	s.expect("gone", len(deletes))
 	s.with("going_hashes", "SELECT "+oneHash+" AS hash, b.ord FROM going b, "+splitHashes)
 	s.unhash("going_hashes")

@@ -32,13 +32,13 @@ func (s *statement) updateRecords(updates []storage.RecordUpdate) {
 		lookups = lookupsOf(lookups, &updates[i].Record)
 	}
 	from, found := s.find(rowsOf(recordColumns, updates, putRecordUpdate), "vault_records", "r", "kind", "id")
-	s.with("record_before", "SELECT r.key_hash AS old_key_hash, r.alt_hash AS old_alt_hash, "+recordColumns.names("u.")+
+	s.with("record_before", "SELECT r.ctid AS place, r.key_hash AS old_key_hash, r.alt_hash AS old_alt_hash, "+recordColumns.names("u.")+
 		" FROM "+from+" JOIN vault_records r ON "+found+" AND r.kind = u.kind AND r.id = u.id AND r.rev = u.rev"+
 		" ORDER BY r.kind, r.id FOR UPDATE OF r")
 	s.with("record_updated", `UPDATE vault_records r SET name = b.name, name_fold = b.name_fold, key_hash = b.key_hash,
 		alt_hash = b.alt_hash, expires_at = b.expires_at, key_version = b.key_version, body = b.body,
 		created_at = b.created_at, rev = b.rev + 1 FROM record_before b
-		WHERE `+found+" AND r.kind = b.kind AND r.id = b.id RETURNING 1")
+		WHERE r.ctid = b.place AND `+s.tenantIs("r")+" RETURNING 1")
 	s.expect("record_updated", len(updates))
 	s.with("keys_before", `SELECT k.hash, b.kind, b.id FROM record_before b,
 		LATERAL (VALUES (b.old_key_hash), (b.old_alt_hash)) AS k(hash) WHERE k.hash IS NOT NULL`)
@@ -88,11 +88,11 @@ func (s *statement) dropKeys() step {
 
 func (s *statement) deleteRecords(deletes []storage.RecordDelete) {
 	from, found := s.find(rowsOf(recordDeleteColumns, deletes, putRecordDelete), "vault_records", "r", "kind", "id")
-	s.with("record_going", "SELECT r.kind, r.id, r.key_hash, r.alt_hash FROM "+from+
+	s.with("record_going", "SELECT r.ctid AS place, r.kind, r.id, r.key_hash, r.alt_hash FROM "+from+
 		" JOIN vault_records r ON "+found+" AND r.kind = u.kind AND r.id = u.id AND r.rev = u.rev"+
 		" ORDER BY r.kind, r.id FOR UPDATE OF r")
 	s.with("record_gone", "DELETE FROM vault_records r USING record_going b"+
-		" WHERE "+found+" AND r.kind = b.kind AND r.id = b.id RETURNING 1")
+		" WHERE r.ctid = b.place AND "+s.tenantIs("r")+" RETURNING 1")
 	s.expect("record_gone", len(deletes))
 	s.layout.dropKeys(s)
 }

@@ -2,10 +2,14 @@ package postgres_test
 
 import (
 	"database/sql"
+	"encoding/hex"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/seed-72ea4aab/vault/internal/long"
 	"github.com/seed-72ea4aab/vault/internal/pgtest"
@@ -15,10 +19,10 @@ import (
 
 const (
 	deletedAtOnce = 200
-	// blocksPerRow limits the blocks of tables and indexes that a statement
-	// visits for each row that it writes. A plan that scans the index of a
-	// tenant visits hundreds.
-	blocksPerRow = 100
+	// touchedPerRow limits the blocks and the entries of tables and indexes that
+	// a statement visits for each row that it writes. A plan that scans the index
+	// of a tenant visits hundreds.
+	touchedPerRow = 100
 )
 
 // TestBlocksTouched checks that the work of every statement that changes many
@@ -27,6 +31,16 @@ const (
 func TestBlocksTouched(t *testing.T) {
 	t.Parallel()
 	n := long.Rounds(10_000, 200_000)
+	eachTouched(t, func(t *testing.T, hashes, analyzed string) {
+		t.Parallel()
+		newTouched(t, pgtest.URL(t), n, hashes, analyzed).all(t)
+	})
+}
+
+// eachTouched runs a test with the hashes of constant and distinct metadata, and
+// with statistics of different times.
+func eachTouched(t *testing.T, test func(t *testing.T, hashes, analyzed string)) {
+	t.Helper()
 	expressions := map[string]string{
 		"constant": `sha256('a') || sha256('b')`,
 		"distinct": `sha256(i::text::bytea) || sha256(('b' || i)::bytea)`,
@@ -49,10 +63,7 @@ func TestBlocksTouched(t *testing.T) {
 		if c.long && !long.Run {
 			continue
 		}
-		t.Run(c.hashes+" metadata, analyzed "+c.analyzed, func(t *testing.T) {
-			t.Parallel()
-			newTouched(t, pgtest.URL(t), n, expressions[c.hashes], c.analyzed).all(t)
-		})
+		t.Run(c.hashes+" metadata, analyzed "+c.analyzed, func(t *testing.T) { test(t, expressions[c.hashes], c.analyzed) })
 	}
 }
 
@@ -60,32 +71,25 @@ func TestBlocksTouched(t *testing.T) {
 func (s *touched) all(t *testing.T) {
 	t.Helper()
 	for _, step := range s.steps() {
-		if s.routed && step.inTx {
-			continue
-		}
 		t.Run(step.name, func(t *testing.T) { s.within(t, step.rows, step.do) })
 	}
 }
 
-// touchedOnCitus is TestBlocksTouched for a vault on Citus. Two cases are left out,
-// because the worker plans them with its own settings: Tokens, and a change in a
-// transaction of the application. If the worker has not analyzed the tables since the
-// tenant grew, they visit all rows of the tenant.
+// touchedOnCitus is TestBlocksTouched for a vault on Citus, through the coordinator
+// and straight to the workers.
 func touchedOnCitus(t *testing.T) {
-	for analyzed, hashes := range map[string]string{
-		"early": `sha256('a') || sha256('b')`,
-		"never": `sha256(i::text::bytea) || sha256(('b' || i)::bytea)`,
-	} {
-		t.Run("analyzed "+analyzed, func(t *testing.T) {
-			address := pgtest.Citus(t)
-			if err := postgres.Distribute(t.Context(), address, nil); err != nil {
-				t.Fatal(err)
-			}
-			s := newTouched(t, address, long.Rounds(10_000, 200_000), hashes, analyzed)
-			s.routed = true
-			s.all(t)
-		})
-	}
+	n := long.Rounds(10_000, 200_000)
+	eachTouched(t, func(t *testing.T, hashes, analyzed string) {
+		address := pgtest.Citus(t)
+		if err := postgres.Distribute(t.Context(), address, nil); err != nil {
+			t.Fatal(err)
+		}
+		s := newTouched(t, address, n, hashes, analyzed)
+		s.options = &postgres.Options{DirectWorkers: true}
+		t.Run("read and create straight on workers", func(t *testing.T) { s.within(t, 2*deletedAtOnce+21, s.directly) })
+		s.options = nil
+		s.all(t)
+	})
 }
 
 // touched is a vault whose work is counted.
@@ -95,7 +99,7 @@ type touched struct {
 	now           time.Time
 	n             int
 	db            *sql.DB
-	routed        bool // the vault is on Citus
+	options       *postgres.Options
 }
 
 // newTouched loads n tokens, log entries, records, claims and jobs of one
@@ -153,7 +157,8 @@ func (s *touched) exec(t *testing.T, text string) {
 }
 
 // load adds rows number first to last-1. All tokens have expired, all claims
-// are over, and half of the jobs are dead.
+// are over, and half of the jobs are dead. The ids of tokens are as long as UUIDs, so
+// that the index of ids has one level more than others at 10,000 tokens.
 func (s *touched) load(t *testing.T, first, last int, hashes string) {
 	t.Helper()
 	r := strings.NewReplacer(
@@ -163,7 +168,7 @@ func (s *touched) load(t *testing.T, first, last int, hashes string) {
 		"$rows", fmt.Sprintf("generate_series(%d::bigint, %d) AS i", first, last-1))
 	for _, text := range []string{
 		`INSERT INTO vault_tokens (tenant_id, ord, id, type, set_id, containers, fingerprint, expression, hashes, key_version, body, created_at, expires_at, rev)
-			SELECT $tenant, $id, 'token ' || i, 'token', $set, '/', $key, $set, $hashes, 1, '\x00', (1700000000000 + i) * 1000, i, 1 FROM $rows`,
+			SELECT $tenant, $id, 'token-' || lpad(i::text, 30, '0'), 'token', $set, '/', $key, $set, $hashes, 1, '\x00', (1700000000000 + i) * 1000, i, 1 FROM $rows`,
 		`INSERT INTO vault_token_hashes (tenant_id, hash, ord)
 			SELECT DISTINCT $tenant, substring($hashes FROM 16 * k + 1 FOR 16), $id FROM $rows, generate_series(0, 3) AS k`,
 		`INSERT INTO vault_logs (tenant_id, id, created_at, actor_type, entity_type, entity_id, operation, message)
@@ -184,13 +189,13 @@ func (s *touched) load(t *testing.T, first, last int, hashes string) {
 // connections visited. The server adds them up when a session ends.
 func (s *touched) within(t *testing.T, rows int, do func(*testing.T, *postgres.Store)) {
 	t.Helper()
-	store, err := postgres.Open(t.Context(), with(t, s.address, "application_name", s.name))
+	store, err := postgres.OpenOptions(t.Context(), with(t, s.address, "application_name", s.name), s.options)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer store.Close()
 	postgres.NoAnalyze(store)
-	before := s.blocks(t)
+	before := s.work(t)
 	start := time.Now()
 	do(t, store)
 	took := time.Since(start)
@@ -198,10 +203,13 @@ func (s *touched) within(t *testing.T, rows int, do func(*testing.T, *postgres.S
 		t.Fatal(err)
 	}
 	s.settle(t)
-	got, most := s.blocks(t)-before, blocksPerRow*rows+2000
-	t.Logf("%d of %d blocks, %v", got, most, took)
-	if got > most {
-		t.Errorf("%d blocks were visited for %d rows, want %d at most", got, rows, most)
+	got, most := s.work(t), touchedPerRow*rows+2000
+	for i, what := range touchedParts {
+		n := got[i] - before[i]
+		t.Logf("%d of %d %s, %v", n, most, what.name, took)
+		if n > most {
+			t.Errorf("%d %s were visited for %d rows, want %d at most", n, what.name, rows, most)
+		}
 	}
 }
 
@@ -214,8 +222,8 @@ func (s *touched) settle(t *testing.T) {
 		}
 	}
 	// Citus's own daemons, which look for deadlocks and prepared transactions, stay.
-	const sessions = "SELECT count(*) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND application_name LIKE 'citus_internal%'" +
-		" AND query NOT LIKE 'SELECT waiting_pid%' AND query NOT LIKE '%pg_prepared_xacts%'"
+	sessions := "SELECT count(*) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND (application_name LIKE 'citus_internal%'" +
+		" AND query NOT LIKE 'SELECT waiting_pid%' AND query NOT LIKE '%pg_prepared_xacts%' OR application_name = '" + s.name + "')"
 	for end := time.Now().Add(time.Minute); s.onWorkers(t, sessions) > 0; {
 		if time.Now().After(end) {
 			t.Fatal("sessions of workers are still open")
@@ -223,11 +231,22 @@ func (s *touched) settle(t *testing.T) {
 	}
 }
 
-func (s *touched) blocks(t *testing.T) int {
+// touchedParts are the kinds of work that the server counts.
+var touchedParts = []struct{ name, count string }{
+	{"blocks", "sum(heap_blks_hit + heap_blks_read + idx_blks_hit + idx_blks_read) FROM pg_statio_user_tables"},
+	{"index entries", "sum(idx_tup_read) FROM pg_stat_user_indexes"},
+	{"scanned rows", "sum(seq_tup_read) FROM pg_stat_user_tables"},
+}
+
+// work returns how much of each kind of work the servers have done.
+func (s *touched) work(t *testing.T) (done []int) {
 	t.Helper()
-	const text = `SELECT coalesce(sum(heap_blks_hit + heap_blks_read + idx_blks_hit + idx_blks_read), 0)
-		FROM pg_statio_user_tables WHERE schemaname = %s AND relname <> 'vault_migrations'`
-	return number(t, s.db, fmt.Sprintf(text, "current_schema()")) + s.onWorkers(t, fmt.Sprintf(text, "'"+pgtest.SchemaOf(t, s.address)+"'"))
+	for _, part := range touchedParts {
+		text := "SELECT coalesce(" + strings.Replace(part.count, " FROM", "::bigint, 0) FROM", 1) +
+			" WHERE schemaname = '" + pgtest.SchemaOf(t, s.address) + "' AND relname <> 'vault_migrations'"
+		done = append(done, number(t, s.db, text)+s.onWorkers(t, text))
+	}
+	return done
 }
 
 // onWorkers returns the sum of the results of a query on all workers of a Citus
@@ -245,25 +264,65 @@ type touchedStep struct {
 	name string
 	rows int
 	do   func(*testing.T, *postgres.Store)
-	inTx bool // in a transaction of the application
 }
 
 func (s *touched) steps() []touchedStep {
 	return []touchedStep{
-		{"sweep expired tokens", 3 * deletedAtOnce, s.sweepTokens, false},
-		{"delete tokens one by one", 20, s.deleteTokens, false},
-		{"read tokens", 3 * deletedAtOnce, s.readTokens, false},
-		{"rotate tokens", deletedAtOnce, func(t *testing.T, db *postgres.Store) { s.updateTokens(t, db, true) }, false},
-		{"replace metadata", deletedAtOnce, func(t *testing.T, db *postgres.Store) { s.updateTokens(t, db, false) }, false},
-		{"sweep in a transaction", deletedAtOnce, s.sweepInTx, true},
-		{"rotate records", deletedAtOnce, s.updateRecords, false},
-		{"delete records", deletedAtOnce, s.deleteRecords, false},
-		{"reseal claims and jobs", 2 * deletedAtOnce, s.reseal, false},
-		{"lease, put off and finish jobs", 3 * deletedAtOnce, s.jobs, false},
-		{"sweep claims, jobs and counts", 4*deletedAtOnce + s.n, s.sweepStore, false},
-		{"delete log entries", 3 * deletedAtOnce, s.deleteLogs, false},
-		{"import", deletedAtOnce, s.insert, false},
-		{"purge", 8 * deletedAtOnce, s.purge, false},
+		{"sweep expired tokens", 3 * deletedAtOnce, s.sweepTokens},
+		{"delete tokens one by one", 20, s.deleteTokens},
+		{"read tokens", 3 * deletedAtOnce, s.readTokens},
+		{"read tokens at once", deletedAtOnce, func(t *testing.T, db *postgres.Store) { s.last(t, db) }},
+		{"rotate tokens", deletedAtOnce, func(t *testing.T, db *postgres.Store) { s.write(t, db, s.update(t, db, true)) }},
+		{"replace metadata", deletedAtOnce, func(t *testing.T, db *postgres.Store) { s.write(t, db, s.update(t, db, false)) }},
+		{"sweep in a transaction", deletedAtOnce, func(t *testing.T, db *postgres.Store) {
+			s.writeInTx(t, db, s.deletion(s.expired(t, db).Tokens))
+		}},
+		{"rotate in a transaction", deletedAtOnce, func(t *testing.T, db *postgres.Store) { s.writeInTx(t, db, s.update(t, db, true)) }},
+		{"replace metadata in a transaction", deletedAtOnce, func(t *testing.T, db *postgres.Store) {
+			s.writeInTx(t, db, s.update(t, db, false))
+		}},
+		{"delete a token in a transaction", 1, func(t *testing.T, db *postgres.Store) {
+			s.writeInTx(t, db, s.deletion(s.expired(t, db).Tokens[:1]))
+		}},
+		{"rotate records", deletedAtOnce, s.updateRecords},
+		{"delete records", deletedAtOnce, s.deleteRecords},
+		{"reseal claims and jobs", 2 * deletedAtOnce, s.reseal},
+		{"lease, put off and finish jobs", 3 * deletedAtOnce, s.jobs},
+		{"sweep claims, jobs and counts", 4*deletedAtOnce + s.n, s.sweepStore},
+		{"read and erase log entries", 2 * deletedAtOnce, s.eraseLogs},
+		{"look for a change", 1, s.lookForChange},
+		{"delete log entries", 3 * deletedAtOnce, s.deleteLogs},
+		{"import", deletedAtOnce, s.insert},
+		{"import a token that exists", deletedAtOnce, s.insertTaken},
+		{"delete tokens that have changed", deletedAtOnce, s.deleteStale},
+		{"purge", 8 * deletedAtOnce, s.purge},
+	}
+}
+
+// directly reads and creates tokens straight on the workers.
+func (s *touched) directly(t *testing.T, db *postgres.Store) {
+	found := s.last(t, db)
+	if err := postgres.AwaitPledge(t.Context(), db); err != nil {
+		t.Fatal(err)
+	}
+	for i := range found {
+		s.readToken(t, db, &found[i])
+	}
+	for range 20 {
+		s.write(t, db, sample(s.tenant, 1))
+	}
+	s.insert(t, db)
+	if n := postgres.Directly(db); n < deletedAtOnce {
+		t.Errorf("only %d statements went straight to workers", n)
+	}
+}
+
+// readToken reads a token as it was before it expired.
+func (s *touched) readToken(t *testing.T, db *postgres.Store, token *storage.Token) {
+	t.Helper()
+	r := storage.Reading{Tenant: s.tenant, ID: token.ID, Entry: storage.Log{ID: newID(), CreatedAt: time.UnixMicro(-1)}}
+	if _, err := db.ReadToken(t.Context(), r); err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -311,18 +370,12 @@ func (s *touched) deleteTokens(t *testing.T, db *postgres.Store) {
 // readTokens reads tokens by id and by their other keys. It does so more often
 // than the server plans a statement with its parameters.
 func (s *touched) readTokens(t *testing.T, db *postgres.Store) {
-	found := s.expired(t, db).Tokens
+	found := s.last(t, db)
 	for i := range deletedAtOnce {
 		token := &found[i]
-		before := storage.Log{ID: newID(), CreatedAt: time.UnixMicro(-1)} // before the token expired
-		r := storage.Reading{Tenant: s.tenant, ID: token.ID, Entry: before}
-		if _, err := db.ReadToken(t.Context(), r); err != nil {
-			t.Fatal(err)
-		}
-		if !s.routed {
-			if got, err := db.Tokens(t.Context(), s.tenant, []string{token.ID}); err != nil || len(got) != 1 {
-				t.Fatalf("%d tokens, %v", len(got), err)
-			}
+		s.readToken(t, db, token)
+		if got, err := db.Tokens(t.Context(), s.tenant, []string{token.ID}); err != nil || len(got) != 1 {
+			t.Fatalf("%d tokens, %v", len(got), err)
 		}
 		d := storage.Duplicate{Fingerprint: token.Fingerprint, Expression: token.Expression}
 		if got, err := db.Duplicate(t.Context(), s.tenant, d); err != nil || got == nil {
@@ -331,7 +384,23 @@ func (s *touched) readTokens(t *testing.T, db *postgres.Store) {
 	}
 }
 
-func (s *touched) updateTokens(t *testing.T, db *postgres.Store, keep bool) {
+// last reads the last tokens at once.
+func (s *touched) last(t *testing.T, db *postgres.Store) []storage.Token {
+	t.Helper()
+	ids := make([]string, deletedAtOnce)
+	for i := range ids {
+		ids[i] = fmt.Sprintf("token-%030d", s.n-1-i)
+	}
+	found, err := db.Tokens(t.Context(), s.tenant, ids)
+	if err != nil || len(found) != len(ids) {
+		t.Fatalf("%d tokens, %v", len(found), err)
+	}
+	return found
+}
+
+// update returns a change of tokens that keeps their metadata or replaces it.
+func (s *touched) update(t *testing.T, db *postgres.Store, keep bool) *storage.Change {
+	t.Helper()
 	c := s.change()
 	for _, token := range s.expired(t, db).Tokens {
 		if token.KeyVersion++; !keep {
@@ -339,11 +408,12 @@ func (s *touched) updateTokens(t *testing.T, db *postgres.Store, keep bool) {
 		}
 		c.UpdateTokens = append(c.UpdateTokens, storage.TokenUpdate{Rev: token.Rev, OldSet: token.Set, Token: token, KeepHashes: keep})
 	}
-	s.write(t, db, c)
+	return c
 }
 
-func (s *touched) sweepInTx(t *testing.T, db *postgres.Store) {
-	c := s.deletion(s.expired(t, db).Tokens)
+// writeInTx reads a token and writes a change in a transaction of the application.
+func (s *touched) writeInTx(t *testing.T, db *postgres.Store, c *storage.Change) {
+	t.Helper()
 	own, err := sql.Open("postgres", with(t, with(t, s.address, "application_name", s.name), "enable_seqscan", "off"))
 	if err != nil {
 		t.Fatal(err)
@@ -357,6 +427,10 @@ func (s *touched) sweepInTx(t *testing.T, db *postgres.Store) {
 	in, err := db.InTx(t.Context(), tx)
 	if err != nil {
 		t.Fatal(err)
+	}
+	id := fmt.Sprintf("token-%030d", s.n-1)
+	if found, err := in.Tokens(t.Context(), s.tenant, []string{id}); err != nil || len(found) != 1 {
+		t.Fatalf("%d tokens, %v", len(found), err)
 	}
 	if err := in.Write(t.Context(), c); err != nil {
 		t.Fatal(err)
@@ -423,6 +497,32 @@ func (s *touched) sweepStore(t *testing.T, db *postgres.Store) {
 	}
 }
 
+// eraseLogs reads log entries by id, and erases who made them.
+func (s *touched) eraseLogs(t *testing.T, db *postgres.Store) {
+	tree := storage.Tree{Tenant: s.tenant}
+	c := &storage.TreeChange{Was: tree, Tree: tree}
+	for i := s.n - deletedAtOnce; i < s.n; i++ {
+		id, err := hex.DecodeString(fmt.Sprintf("%012x70008%015x", 1_700_000_000_000+i, i))
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.Erase = append(c.Erase, storage.LogRef{ID: storage.ID(id), Seq: storage.AnySeq})
+	}
+	if found, err := db.LogsByRef(t.Context(), s.tenant, c.Erase); err != nil || len(found) != deletedAtOnce {
+		t.Fatalf("%d entries by id, %v", len(found), err)
+	}
+	if err := db.WriteTree(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// lookForChange looks for a change whose result was lost.
+func (s *touched) lookForChange(t *testing.T, db *postgres.Store) {
+	if found, err := postgres.Applied(db, s.change()); err != nil || found {
+		t.Fatalf("found %t, %v", found, err)
+	}
+}
+
 func (s *touched) deleteLogs(t *testing.T, db *postgres.Store) {
 	for range 3 {
 		if n, err := db.DeleteLogs(t.Context(), s.tenant, s.now.Add(-time.Hour), deletedAtOnce); err != nil || n != deletedAtOnce {
@@ -433,6 +533,29 @@ func (s *touched) deleteLogs(t *testing.T, db *postgres.Store) {
 
 func (s *touched) insert(t *testing.T, db *postgres.Store) {
 	s.write(t, db, sample(s.tenant, deletedAtOnce))
+}
+
+func (s *touched) insertTaken(t *testing.T, db *postgres.Store) {
+	c := sample(s.tenant, deletedAtOnce)
+	c.InsertTokens[deletedAtOnce-1].ID = s.expired(t, db).Tokens[0].ID
+	s.refused(t, db, c, storage.TokenIDTaken)
+}
+
+func (s *touched) deleteStale(t *testing.T, db *postgres.Store) {
+	c := s.deletion(s.expired(t, db).Tokens)
+	c.DeleteTokens[deletedAtOnce-1].Rev++
+	s.refused(t, db, c, storage.TokenStale)
+}
+
+func (s *touched) refused(t *testing.T, db *postgres.Store, c *storage.Change, kind storage.ConflictKind) {
+	t.Helper()
+	var got *storage.Conflict
+	if err := db.Write(t.Context(), c); !errors.As(err, &got) {
+		t.Fatalf("got %v, want a conflict", err)
+	}
+	if diff := cmp.Diff(&storage.Conflict{Kind: kind, Index: deletedAtOnce - 1}, got); diff != "" {
+		t.Error(diff)
+	}
 }
 
 func (s *touched) purge(t *testing.T, db *postgres.Store) {

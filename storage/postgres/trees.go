@@ -20,8 +20,6 @@ const (
 	newTreeText = `INSERT INTO vault_log_trees (tenant_id, size, root, state)
 		VALUES ($1::bytea, $2::bigint, $3::bytea, $4::bytea) ON CONFLICT DO NOTHING`
 	pruneLeavesText = `DELETE FROM vault_log_leaves WHERE tenant_id = $1::bytea AND first < $2::bigint`
-	eraseLogsText   = `UPDATE vault_logs SET actor_name = NULL, origin = NULL, mac = NULL
-		WHERE tenant_id = $1::bytea AND id = ANY($2::bytea[])`
 
 	// The checkpointer restarts after a crash of the server, which the start
 	// time of the postmaster does not show. Only some roles can see its row.
@@ -148,7 +146,10 @@ func (s *Store) amendTree(ctx context.Context, tx *sql.Tx, c *storage.TreeChange
 	for i := range c.Erase {
 		ids.bytes(c.Erase[i].ID[:])
 	}
-	_, err := tx.ExecContext(ctx, s.schema.in(eraseLogsText), c.Was.Tenant[:], ids.value())
+	st := &statement{layout: s.layout}
+	text := "UPDATE vault_logs l SET actor_name = NULL, origin = NULL, mac = NULL WHERE " +
+		st.at("vault_logs", "l", "unnest($2::bytea[]) AS u(id)", "id")
+	_, err := tx.ExecContext(ctx, s.schema.in(text), c.Was.Tenant[:], ids.value())
 	return err
 }
 

@@ -316,7 +316,7 @@ func split(c *storage.Change) []*storage.Change {
 	return pieces
 }
 
-const markerQuery = "SELECT 1 FROM vault_logs WHERE tenant_id = $1 AND id = $2"
+var markerQuery = "SELECT 1 FROM (" + firstFrom("k.id", "vault_logs", "id", "$2::bytea") + ") l WHERE l.id = $2::bytea"
 
 // applied reports whether a change is in the database, by its first log entry.
 // It returns false for a change without log entries, which is then written

@@ -29,10 +29,14 @@ type FollowedLog struct {
 // transaction. where is a condition on vault_logs l, followed by an order and a
 // limit.
 func Followed(ctx context.Context, s *Store, number, where string, args ...any) ([]FollowedLog, error) {
+	return s.followed(ctx, number, `vault_logs l WHERE `+where, args)
+}
+
+func (s *Store) followed(ctx context.Context, number, from string, args []any) ([]FollowedLog, error) {
 	var page []FollowedLog
 	var e FollowedLog
 	dest := append(logDest(&e.Log), (*int64Column)(&e.Number))
-	err := s.prepares().each(ctx, `SELECT `+logColumns+`, `+number+` FROM vault_logs l WHERE `+where, args, dest,
+	err := s.prepares().each(ctx, `SELECT `+logColumns+`, `+number+` FROM `+from, args, dest,
 		func() {
 			e.Seq = e.Number
 			page = append(page, e)

@@ -70,11 +70,11 @@ func (s *Store) SealedRows(ctx context.Context, f storage.SealedFilter) ([]stora
 	var id storage.ID
 	var key sql.Scanner = (*keyColumn)(&sealed.Key)
 	var after any = f.After[:]
-	query := `SELECT key, key_version, answer FROM vault_claims
+	query := `SELECT key, key_version, answer FROM vault_claims` + s.inOrder() + `
 		WHERE tenant_id = ? AND key_version < ? AND answer IS NOT NULL AND key > ? ORDER BY key LIMIT ?`
 	if f.Kind == storage.SealedJobs {
 		key, after = (*idColumn)(&id), s.dialect.ID(storage.ID(f.After[:len(id)]))
-		query = `SELECT id, key_version, payload FROM vault_jobs
+		query = `SELECT id, key_version, payload FROM vault_jobs` + s.inOrder() + `
 			WHERE tenant_id = ? AND key_version < ? AND length(payload) > 0 AND id > ? ORDER BY id LIMIT ?`
 	}
 	below := f.KeyBelow

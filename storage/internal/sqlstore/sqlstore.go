@@ -164,8 +164,10 @@ type Store struct {
 	points  *readPool
 	lists   *readPool // may be the same as points
 	texts   [pointCount]string
-	piece   int   // pieceBytes
-	bodies  turns // of callers that read large bodies
+	// unprepared are the texts for a connection on which nothing is prepared.
+	unprepared [pointCount]string
+	piece      int   // pieceBytes
+	bodies     turns // of callers that read large bodies
 
 	preparing bool // prepare queries, if the dialect allows it
 }
@@ -176,13 +178,7 @@ type Store struct {
 // database after the Store.
 func New(ctx context.Context, db *sqlx.DB, d Dialect) (*Store, error) {
 	s := &Store{db: db, dialect: d, closed: &atomic.Bool{}, piece: pieceBytes, bodies: make(turns, max(1, d.Conns/4))}
-	for i, p := range pointQueries {
-		columns := p.columns
-		if d.Columns != nil {
-			columns = d.Columns(columns)
-		}
-		s.texts[i] = s.text(`SELECT ` + columns + ` FROM ` + p.from)
-	}
+	s.texts, s.unprepared = s.pointTexts(d.Prepared), s.pointTexts(false)
 	var prepared []string
 	if d.Prepared {
 		prepared = s.texts[:everywhere]
@@ -200,6 +196,28 @@ func New(ctx context.Context, db *sqlx.DB, d Dialect) (*Store, error) {
 		return nil, s.fail(err)
 	}
 	return s, nil
+}
+
+// pointTexts returns the statements for single rows.
+func (s *Store) pointTexts(prepared bool) (texts [pointCount]string) {
+	points := pointQueries
+	if s.dialect.Lateral {
+		from := `vault_tokens t`
+		// A prepared statement soon has a plan for any tenant, which needs no
+		// InOrder. A worker of Citus makes a plan for each tenant.
+		if !prepared || s.dialect.Distributed {
+			from += `, ` + InOrder
+		}
+		points[pointTokenByID].from, points[pointDuplicate].from = from+tokenInOrder, from+duplicateInOrder
+	}
+	for i, p := range points {
+		columns := p.columns
+		if s.dialect.Columns != nil {
+			columns = s.dialect.Columns(columns)
+		}
+		texts[i] = s.text(`SELECT ` + columns + ` FROM ` + p.from)
+	}
+	return texts
 }
 
 // Close closes the connections, each after the read on it has ended. Later

@@ -14,13 +14,40 @@ const tokenColumns = `t.ord, t.id, t.type, t.set_id, t.containers, t.fingerprint
 	t.key_version, t.body, t.cvc, t.cvc_expires_at, t.expires_at,
 	t.created_by, t.created_at, t.modified_by, t.modified_at, t.rev`
 
+// InOrder makes PostgreSQL read the rows of a query with ORDER BY and a small LIMIT
+// in the order of an index. It is a column of the query, or joins its table.
+//
+// Several indexes of a table start with the tenant. If ANALYZE has not seen a
+// tenant, PostgreSQL expects a single row of it. It may then use a wrong index, read
+// all rows of the tenant and sort them, because the right index has one level more.
+// InOrder is one row, but PostgreSQL expects a thousand of them for each row of the
+// table. So it avoids the sort, which has to end before the first row.
+const InOrder = `generate_subscripts(ARRAY[1], 1)`
+
+// inOrder returns the join of a table with InOrder, for PostgreSQL.
+func (s *Store) inOrder() string {
+	if s.dialect.Lateral {
+		return `, ` + InOrder
+	}
+	return ``
+}
+
 const (
 	tokenByID = `vault_tokens t WHERE t.tenant_id = ? AND t.id = ?`
+
+	// tokenInOrder is tokenByID on PostgreSQL, with the id twice.
+	tokenInOrder = ` WHERE t.tenant_id = ? AND t.id >= ? AND t.id <= ? ORDER BY t.id LIMIT 1`
 
 	duplicateOf = `vault_tokens t
 		WHERE t.tenant_id = ? AND t.fingerprint = ? AND t.expression = ? AND t.id <> ?
 		AND (t.expires_at IS NULL OR t.expires_at > ?)
 		ORDER BY t.ord LIMIT 1`
+
+	// duplicateInOrder is duplicateOf on PostgreSQL, with the fingerprint twice.
+	duplicateInOrder = `
+		WHERE t.tenant_id = ? AND t.fingerprint >= ? AND t.fingerprint <= ? AND t.expression = ? AND t.id <> ?
+		AND (t.expires_at IS NULL OR t.expires_at > ?)
+		ORDER BY t.fingerprint, t.ord LIMIT 1`
 )
 
 // idsAtOnce limits the ids in one query.
@@ -68,22 +95,26 @@ func (s *Store) Tokens(ctx context.Context, tenant storage.ID, ids []string) ([]
 }
 
 // tokensByID returns the tokens t with these ids, of which there is at least
-// one. See [Store.tokenAt] for the reason to look for each of them in the
-// order of an index.
+// one. See [InOrder] for the reason to look for each of them in the order of an
+// index.
 func (s *Store) tokensByID(tenant storage.ID, ids []string) clause {
 	in, args := s.dialect.In("t.id", anys(distinct(ids)))
 	if !s.dialect.Lateral {
 		return clause{`vault_tokens t WHERE t.tenant_id = ? AND ` + in, append([]any{s.dialect.ID(tenant)}, args...)}
 	}
 	return clause{`unnest(?::text[]) AS w(id) CROSS JOIN LATERAL (
-		SELECT * FROM vault_tokens k WHERE k.tenant_id = ? AND k.id >= w.id ORDER BY k.id LIMIT 1) t WHERE t.id = w.id`,
+		SELECT *, ` + InOrder + ` FROM vault_tokens k WHERE k.tenant_id = ? AND k.id >= w.id ORDER BY k.id LIMIT 1) t WHERE t.id = w.id`,
 		append(args, s.dialect.ID(tenant))}
 }
 
 func (s *Store) token(ctx context.Context, tenant storage.ID, id string) ([]storage.Token, error) {
 	found := make([]storage.Token, 1)
 	scan := func(row direct.Row) error { return ScanToken(row, &found[0]) }
-	ok, err := s.one(ctx, pointTokenByID, scan, s.dialect.ID(tenant), id)
+	args := []any{s.dialect.ID(tenant), id}
+	if s.dialect.Lateral {
+		args = append(args, id)
+	}
+	ok, err := s.one(ctx, pointTokenByID, scan, args...)
 	if err != nil || !ok {
 		return nil, err
 	}
@@ -109,8 +140,11 @@ func (s *Store) tokens(ctx context.Context, found []storage.Token, tenant storag
 func (s *Store) Duplicate(ctx context.Context, tenant storage.ID, d storage.Duplicate) (*storage.Token, error) {
 	var t storage.Token
 	scan := func(row direct.Row) error { return ScanToken(row, &t) }
-	ok, err := s.one(ctx, pointDuplicate, scan,
-		s.dialect.ID(tenant), d.Fingerprint[:], d.Expression[:], d.Except, d.Now.UnixMicro())
+	args := []any{s.dialect.ID(tenant), d.Fingerprint[:]}
+	if s.dialect.Lateral {
+		args = append(args, d.Fingerprint[:])
+	}
+	ok, err := s.one(ctx, pointDuplicate, scan, append(args, d.Expression[:], d.Except, d.Now.UnixMicro())...)
 	if err != nil || !ok {
 		return nil, err
 	}

@@ -154,8 +154,8 @@ func (s *Store) Checkpoints(ctx context.Context, below int64, limit int) ([]stor
 	return all, err
 }
 
-// LogsByID returns log entries by id, if ids are the key. seq is the column
-// with the number of their transaction.
+// LogsByID returns log entries by id, if ids are the key and the database is
+// PostgreSQL. seq is the column with the number of their transaction.
 func LogsByID(ctx context.Context, s *Store, seq string, tenant storage.ID, refs []storage.LogRef) ([]storage.Log, error) {
 	if err := s.ready(ctx); err != nil || len(refs) == 0 {
 		return nil, err
@@ -164,8 +164,9 @@ func LogsByID(ctx context.Context, s *Store, seq string, tenant storage.ID, refs
 	for i := range refs {
 		ids[i] = s.dialect.ID(refs[i].ID)
 	}
-	where, args := s.dialect.In(`l.id`, ids)
-	page, err := Followed(ctx, s, seq, `l.tenant_id = ? AND `+where, append([]any{s.dialect.ID(tenant)}, args...)...)
+	_, args := s.dialect.In(`l.id`, ids)
+	page, err := s.followed(ctx, seq, `unnest(?::bytea[]) AS w(id) CROSS JOIN LATERAL (SELECT *, `+InOrder+` FROM vault_logs k
+		WHERE k.tenant_id = ? AND k.id >= w.id ORDER BY k.id LIMIT 1) l WHERE l.id = w.id`, append(args, s.dialect.ID(tenant)))
 	return plain(page), err
 }
 
