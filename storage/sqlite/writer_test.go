@@ -395,7 +395,7 @@ func TestBusyProcessDoesNotStarveOthers(t *testing.T) {
 	}
 }
 
-// A hold fails once its record has changed, whoever changed it, even if an
+// A hold fails after its record has changed, whoever changed it, even if an
 // earlier change has held the same revision.
 func TestHoldSeesEveryChangeOfItsRecord(t *testing.T) {
 	t.Parallel()
@@ -419,7 +419,7 @@ func TestHoldSeesEveryChangeOfItsRecord(t *testing.T) {
 	}
 	for name, test := range map[string]struct {
 		change func(t *testing.T, s *Store)
-		rev    int64 // afterwards; 0 if the record is gone
+		rev    int64 // afterwards; 0 if the record was deleted
 	}{
 		"nothing": {func(*testing.T, *Store) {}, 3},
 		"an update": {func(t *testing.T, s *Store) {
