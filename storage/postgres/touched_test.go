@@ -31,23 +31,30 @@ const (
 func TestBlocksTouched(t *testing.T) {
 	t.Parallel()
 	n := long.Rounds(10_000, 200_000)
-	eachTouched(t, func(t *testing.T, hashes, analyzed string) {
-		t.Parallel()
-		newTouched(t, pgtest.URL(t), n, hashes, analyzed).all(t)
-	})
+	for _, c := range touchedCases() {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			newTouched(t, pgtest.URL(t), n, c.hashes, c.analyzed).all(t)
+		})
+	}
 }
 
-// eachTouched runs a test with the hashes of constant and distinct metadata, and
-// with statistics of different times.
-func eachTouched(t *testing.T, test func(t *testing.T, hashes, analyzed string)) {
-	t.Helper()
+// touchedCase is a vault with constant or distinct metadata, and with statistics of
+// some time.
+type touchedCase struct {
+	name     string
+	hashes   string // an expression
+	analyzed string
+}
+
+func touchedCases() (cases []touchedCase) {
 	expressions := map[string]string{
 		"constant": `sha256('a') || sha256('b')`,
 		"distinct": `sha256(i::text::bytea) || sha256(('b' || i)::bytea)`,
 	}
 	for _, c := range []struct {
-		hashes, analyzed string
-		long             bool
+		metadata, analyzed string
+		long               bool
 	}{
 		{"constant", "early", false},
 		{"distinct", "never", false},
@@ -60,11 +67,11 @@ func eachTouched(t *testing.T, test func(t *testing.T, hashes, analyzed string))
 		{"distinct", "early", true},
 		{"distinct", "loaded", true},
 	} {
-		if c.long && !long.Run {
-			continue
+		if !c.long || long.Run {
+			cases = append(cases, touchedCase{c.metadata + " metadata, analyzed " + c.analyzed, expressions[c.metadata], c.analyzed})
 		}
-		t.Run(c.hashes+" metadata, analyzed "+c.analyzed, func(t *testing.T) { test(t, expressions[c.hashes], c.analyzed) })
 	}
+	return cases
 }
 
 // all runs all steps.
@@ -79,17 +86,19 @@ func (s *touched) all(t *testing.T) {
 // and straight to the workers.
 func touchedOnCitus(t *testing.T) {
 	n := long.Rounds(10_000, 200_000)
-	eachTouched(t, func(t *testing.T, hashes, analyzed string) {
-		address := pgtest.Citus(t)
-		if err := postgres.Distribute(t.Context(), address, nil); err != nil {
-			t.Fatal(err)
-		}
-		s := newTouched(t, address, n, hashes, analyzed)
-		s.options = &postgres.Options{DirectWorkers: true}
-		t.Run("read and create straight on workers", func(t *testing.T) { s.within(t, 2*deletedAtOnce+21, s.directly) })
-		s.options = nil
-		s.all(t)
-	})
+	for _, c := range touchedCases() {
+		t.Run(c.name, func(t *testing.T) {
+			address := pgtest.Citus(t)
+			if err := postgres.Distribute(t.Context(), address, nil); err != nil {
+				t.Fatal(err)
+			}
+			s := newTouched(t, address, n, c.hashes, c.analyzed)
+			s.options = &postgres.Options{DirectWorkers: true}
+			t.Run("read and create straight on workers", func(t *testing.T) { s.within(t, 2*deletedAtOnce+21, s.directly) })
+			s.options = nil
+			s.all(t)
+		})
+	}
 }
 
 // touched is a vault whose work is counted.
