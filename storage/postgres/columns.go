@@ -179,7 +179,7 @@ func (r *rows) copied(size int) []byte {
 			return memory
 		}
 	}
-	if cap(r.room)-len(r.room) < size {
+	if r.room == nil || cap(r.room)-len(r.room) < size { // nil would be NULL
 		r.room = make([]byte, 0, max(size, roomPerColumn*len(r.columns)))
 	}
 	end := len(r.room) + size

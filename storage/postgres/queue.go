@@ -324,6 +324,7 @@ func (q *queue) gather(first *pending) []*pending {
 	if first.class == creates {
 		l.leading = false
 		l.writing += len(batch)
+		q.watchRest(first)
 	}
 	return batch
 }

@@ -297,3 +297,34 @@ func TestChangesStopWaitingWhenTheirTimeIsOver(t *testing.T) {
 		q.end <- struct{}{}
 	})
 }
+
+// TestCreateLeftOutOfABatchStarts lets an overdue create start while another one is
+// about to take what waits. The batch has no place for a third, which gets the free
+// connection soon.
+func TestCreateLeftOutOfABatchStarts(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		create := func() *pending {
+			claim := &storage.ClaimChange{} // the same for all, so they cannot share a statement
+			return &pending{class: creates, overdue: true, change: &storage.Change{Claim: claim}, turn: make(chan *slot, 1)}
+		}
+		q := &queue{free: []*slot{{}, {}, {}}}
+		hangs, leader, left := create(), create(), create()
+		for _, p := range []*pending{hangs, leader, left} {
+			q.add(p)
+		}
+		if q.start(hangs) == nil {
+			t.Fatal("the first create does not start")
+		}
+		q.shared().leading = false // it has gathered
+		if q.start(leader) == nil || q.start(left) != nil {
+			t.Fatal("not one of two overdue creates starts")
+		}
+		if batch := q.gather(leader); len(batch) != 1 {
+			t.Fatalf("%d creates share a statement, want 1", len(batch))
+		}
+		if s := <-left.turn; s == nil {
+			t.Error("the create has no connection")
+		}
+	})
+}

@@ -48,6 +48,21 @@ func (q *queue) watch(at time.Time) {
 	}
 }
 
+// watchRest makes the queue look again at overdue creates that were left out of a
+// batch. They may not have started on a free connection because of it.
+func (q *queue) watchRest(first *pending) {
+	if q.laneOf(first).waiting[creates] == 0 {
+		return
+	}
+	again := time.Now().Add(createWait)
+	for _, p := range q.waiting {
+		if p.overdue && p.lane == first.lane {
+			p.due = earlier(p.until, again)
+			q.watch(p.due)
+		}
+	}
+}
+
 // look handles the waiting items that are due. A create may now start in any case,
 // and a reading or the change of a caller whose time is over stops waiting. The
 // next look is at least createWait later, so a create may wait for up to twice as

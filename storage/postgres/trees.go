@@ -147,10 +147,17 @@ func (s *Store) amendTree(ctx context.Context, tx *sql.Tx, c *storage.TreeChange
 		ids.bytes(c.Erase[i].ID[:])
 	}
 	st := &statement{layout: s.layout}
-	text := "UPDATE vault_logs l SET actor_name = NULL, origin = NULL, mac = NULL WHERE " +
-		st.at("vault_logs", "l", "unnest($2::bytea[]) AS u(id)", "id")
-	_, err := tx.ExecContext(ctx, s.schema.in(text), c.Was.Tenant[:], ids.value())
-	return err
+	rows := st.at("vault_logs", "l", "unnest($2::bytea[]) AS u(id)", "id")
+	for _, text := range []string{
+		// Wait for transactions that change the rows, which have other ctids afterwards.
+		"SELECT 1 FROM vault_logs l WHERE " + rows + " FOR UPDATE",
+		"UPDATE vault_logs l SET actor_name = NULL, origin = NULL, mac = NULL WHERE " + rows,
+	} {
+		if _, err := tx.ExecContext(ctx, s.schema.in(text), c.Was.Tenant[:], ids.value()); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func putLeaves(r *rows, l *storage.Leaves) {

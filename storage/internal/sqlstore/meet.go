@@ -167,7 +167,7 @@ func (m *meeting) withSets(ctx context.Context) error {
 	switch {
 	case err != nil:
 		return err
-	case len(others) <= maxPairs && (l.pairs == nil || n < l.inSets):
+	case len(others) > 0 && len(others) <= maxPairs && (l.pairs == nil || n < l.inSets):
 		m.with, m.apart, m.few = l.ofPairs(others), true, n <= meetDensity*lastRange
 	case l.pairs != nil:
 		m.with, m.few = l.ofPairs(l.pairs), l.inSets <= meetDensity*lastRange

@@ -56,6 +56,29 @@ func TestMeetings(t *testing.T) {
 	}
 }
 
+// TestMeetingInAllSets lists tokens under a condition on sets that all tokens meet.
+// There are too many pairs of set and type to notice that before.
+func TestMeetingInAllSets(t *testing.T) {
+	t.Parallel()
+	const tokens = 30_000
+	for name, load := range map[string]func(*testing.T, int) *shelf{"SQLite": sqliteShelf, "PostgreSQL": postgresShelf} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := load(t, tokens)
+			set := setOf(0)
+			for i := range maxPairs + 1 {
+				s.store.db.MustExec(s.store.db.Rebind(`INSERT INTO vault_token_counts (tenant_id, set_id, type, shard, n) VALUES (?, ?, ?, 0, 1)`),
+					someTenant[:], set[:], fmt.Sprint("type ", i))
+			}
+			c := deepCase{storage.And{storage.Not{Cond: storage.SetIn{setOf(99)}}, storage.HashIs(most)}, func(i int) bool { return i%10 != 0 }}
+			want := c.ids(tokens)
+			c.hold(t, s, want, 0, 0)
+			c.hold(t, s, want, 1234, upTo)
+			c.holdAfter(t, s, want, 1234)
+		})
+	}
+}
+
 // TestMeetingShrinks deletes tokens after a list has found the ranges of its page.
 // The page must still be full.
 func TestMeetingShrinks(t *testing.T) {

@@ -160,9 +160,13 @@ func LogsByID(ctx context.Context, s *Store, seq string, tenant storage.ID, refs
 	if err := s.ready(ctx); err != nil || len(refs) == 0 {
 		return nil, err
 	}
-	ids := make([]any, len(refs))
+	var ids []any
+	seen := map[storage.ID]bool{}
 	for i := range refs {
-		ids[i] = s.dialect.ID(refs[i].ID)
+		if id := refs[i].ID; !seen[id] {
+			seen[id] = true
+			ids = append(ids, s.dialect.ID(id))
+		}
 	}
 	_, args := s.dialect.In(`l.id`, ids)
 	page, err := s.followed(ctx, seq, `unnest(?::bytea[]) AS w(id) CROSS JOIN LATERAL (SELECT *, `+InOrder+` FROM vault_logs k
