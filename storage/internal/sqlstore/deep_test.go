@@ -31,15 +31,14 @@ var evenSets = storage.SetIn{setOf(0), setOf(2), setOf(4), setOf(6), setOf(8)}
 // TestDeepPages compares pages far into a list with the expected tokens.
 func TestDeepPages(t *testing.T) {
 	t.Parallel()
-	const tokens = 30_000
 	for name, load := range map[string]func(*testing.T, int) *shelf{"SQLite": sqliteShelf, "PostgreSQL": postgresShelf} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := load(t, tokens)
+			s := load(t, deepTokens)
 			for name, c := range deepCases {
-				want := c.ids(tokens)
+				want := c.ids()
 				for _, offset := range []int{skipFrom - 1, skipFrom, 2222, 12_000, len(want) / 2, len(want) - shown, len(want) - 1, len(want)} {
-					for _, most := range []int{0, upTo, tokens} {
+					for _, most := range []int{0, upTo, deepTokens} {
 						t.Run(fmt.Sprintf("%s, offset %d, counted up to %d", name, offset, most), func(t *testing.T) {
 							c.hold(t, s, want, offset, most)
 						})
@@ -50,9 +49,12 @@ func TestDeepPages(t *testing.T) {
 	}
 }
 
+// deepTokens is the number of tokens in the tests of deepCases.
+const deepTokens = 30_000
+
 // ids returns the ids of the tokens, newest first, without the expired ones.
-func (c *deepCase) ids(tokens int) (ids []string) {
-	for i := tokens - 1; i >= 0; i-- {
+func (c *deepCase) ids() (ids []string) {
+	for i := deepTokens - 1; i >= 0; i-- {
 		if i%5000 != 77 && c.is(i) {
 			ids = append(ids, fmt.Sprint("token ", i))
 		}

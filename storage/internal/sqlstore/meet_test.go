@@ -37,13 +37,12 @@ func between(from, to int) storage.TimeIn {
 // tokens: by offset, by cursor, and in the other order.
 func TestMeetings(t *testing.T) {
 	t.Parallel()
-	const tokens = 30_000
 	for name, load := range map[string]func(*testing.T, int) *shelf{"SQLite": sqliteShelf, "PostgreSQL": postgresShelf} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := load(t, tokens)
+			s := load(t, deepTokens)
 			for name, c := range meetCases {
-				want := c.ids(tokens)
+				want := c.ids()
 				for _, offset := range []int{0, 1234, len(want) / 2, max(len(want)-1, 0)} {
 					t.Run(fmt.Sprintf("%s, offset %d", name, offset), func(t *testing.T) {
 						c.hold(t, s, want, offset, 0)
@@ -60,18 +59,17 @@ func TestMeetings(t *testing.T) {
 // There are too many pairs of set and type to notice that before.
 func TestMeetingInAllSets(t *testing.T) {
 	t.Parallel()
-	const tokens = 30_000
 	for name, load := range map[string]func(*testing.T, int) *shelf{"SQLite": sqliteShelf, "PostgreSQL": postgresShelf} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := load(t, tokens)
+			s := load(t, deepTokens)
 			set := setOf(0)
 			for i := range maxPairs + 1 {
 				s.store.db.MustExec(s.store.db.Rebind(`INSERT INTO vault_token_counts (tenant_id, set_id, type, shard, n) VALUES (?, ?, ?, 0, 1)`),
 					someTenant[:], set[:], fmt.Sprint("type ", i))
 			}
 			c := deepCase{storage.And{storage.Not{Cond: storage.SetIn{setOf(99)}}, storage.HashIs(most)}, func(i int) bool { return i%10 != 0 }}
-			want := c.ids(tokens)
+			want := c.ids()
 			c.hold(t, s, want, 0, 0)
 			c.hold(t, s, want, 1234, upTo)
 			c.holdAfter(t, s, want, 1234)
@@ -83,18 +81,17 @@ func TestMeetingInAllSets(t *testing.T) {
 // The page must still be full.
 func TestMeetingShrinks(t *testing.T) {
 	t.Parallel()
-	const tokens = 30_000
 	for name, load := range map[string]func(*testing.T, int) *shelf{"SQLite": sqliteShelf, "PostgreSQL": postgresShelf} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s, c := load(t, tokens), meetCases["not a hash, under rules"]
-			want := c.ids(tokens)
+			s, c := load(t, deepTokens), meetCases["not a hash, under rules"]
+			want := c.ids()
 			const deleted = 5000
 			s.to.before = func(query string) {
 				if strings.Contains(query, "t.key_version") { // the page
 					s.to.before = nil
 					s.store.db.MustExec(s.store.db.Rebind(`DELETE FROM vault_tokens WHERE tenant_id = ? AND created_at >= ?`),
-						someTenant[:], loadedFrom.Add((tokens-deleted)*time.Millisecond).UnixMicro())
+						someTenant[:], loadedFrom.Add((deepTokens-deleted)*time.Millisecond).UnixMicro())
 				}
 			}
 			page, _, err := s.store.ListTokens(t.Context(), storage.TokenFilter{Tenant: someTenant, Where: c.where, Now: sometime, Limit: shown})
@@ -104,7 +101,7 @@ func TestMeetingShrinks(t *testing.T) {
 			want = slices.DeleteFunc(want, func(id string) bool {
 				var i int
 				_, err := fmt.Sscanf(id, "token %d", &i)
-				return err != nil || i >= tokens-deleted
+				return err != nil || i >= deepTokens-deleted
 			})
 			if got := idsOf(page); !slices.Equal(got, want[:shown]) {
 				t.Errorf("got %q, want %q", got, want[:shown])
