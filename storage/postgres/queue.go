@@ -296,7 +296,7 @@ func (q *queue) mayCreate(p *pending) bool {
 // Callers woken by a statement of readings are about to read their next token,
 // so gather lets them run first. This makes GetToken 24 % faster at 8 callers,
 // with no effect at 32 and 128 (BenchmarkGet). Creates would become slower. A
-// single caller has nothing to wait for: it would take 4 µs more CPU time, to wake
+// single caller has nothing to wait for: it would take 7 µs more CPU time, to wake
 // another thread.
 func (q *queue) gather(first *pending) []*pending {
 	if !first.lane.IsZero() {
