@@ -221,8 +221,8 @@ func (w *workers) dial(o *outlet, at address) error {
 	return w.check(ctx, o, at, identifier)
 }
 
-// check compares the system identifier of a worker with the one that the coordinator
-// sees. The address of a worker may lead elsewhere from here.
+// check compares the system identifier of a worker with the identifier that the
+// coordinator sees. The address of a worker may lead elsewhere from here.
 func (w *workers) check(ctx context.Context, o *outlet, at address, identifier int64) error {
 	o.worker.mu.Lock()
 	defer o.worker.mu.Unlock()

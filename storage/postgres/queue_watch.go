@@ -48,8 +48,9 @@ func (q *queue) watch(at time.Time) {
 	}
 }
 
-// watchRest makes the queue look again at overdue creates that were left out of a
-// batch. They may not have started on a free connection because of it.
+// watchRest makes the queue look again at overdue creates that a batch has no place
+// for. While the batch was expected to take them, they did not start on a free
+// connection.
 func (q *queue) watchRest(first *pending) {
 	if q.laneOf(first).waiting[creates] == 0 {
 		return

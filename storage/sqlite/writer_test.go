@@ -395,7 +395,7 @@ func TestBusyProcessDoesNotStarveOthers(t *testing.T) {
 	}
 }
 
-// A hold fails after its record has changed, whoever changed it, even if an
+// A hold fails after anyone has changed its record, even if an
 // earlier change has held the same revision.
 func TestHoldSeesEveryChangeOfItsRecord(t *testing.T) {
 	t.Parallel()
