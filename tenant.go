@@ -188,6 +188,10 @@ type Swept struct {
 	CVCs     int // older than an hour
 	Sessions int // expired
 	Logs     int // entries of the audit log, older than Config.LogRetention
+	// Unopened is the number of expired rows that stay, because they do not open:
+	// they were altered, or the keys of their tenant cannot be read. There is an
+	// alarm about each of them, or about the keys.
+	Unopened int
 }
 
 // Sweep deletes expired tokens, cvcs, sessions and idempotency records. It also

@@ -249,7 +249,8 @@ type Erasure struct {
 	// Count is the number of tokens that this call erased.
 	Count int `json:"count"`
 	// Left is the number of tokens that the query still finds, because the call ran
-	// out of time or the client may search but not delete them.
+	// out of time, the client may search but not delete them, or their rows do not
+	// open.
 	Left      int       `json:"left"`
 	CreatedAt time.Time `json:"created_at"`
 }

@@ -61,6 +61,36 @@ type Reading struct {
 	Entry  Log    // EntityType and EntityID are ignored; they are the token's
 }
 
+// ExpiredFilter selects rows that have expired.
+type ExpiredFilter struct {
+	Now                   time.Time
+	Limit                 int // of the rows of each kind
+	Tokens, CVCs, Records ExpiryPlace
+}
+
+// ExpiryPlace is where a page of expired rows begins. The zero value is for a
+// caller that deletes every row of a page. A caller that leaves rows continues
+// after them.
+type ExpiryPlace struct {
+	// Ordered requires that rows with the same time always come in the same
+	// order. Without it the database need not sort them, which matters if very
+	// many rows expire at the same time.
+	Ordered bool
+	From    time.Time // the earliest time of the rows; zero for any
+	Skip    int       // the number of rows to skip
+}
+
+// Pass moves an ordered place past a row with a time. Left means that the row was
+// not deleted.
+func (p *ExpiryPlace) Pass(at time.Time, left bool) {
+	if at.After(p.From) {
+		p.From, p.Skip = at, 0
+	}
+	if left {
+		p.Skip++
+	}
+}
+
 // Expired lists the rows that a sweep should delete.
 type Expired struct {
 	Tokens  []Token  // ExpiresAt has passed

@@ -126,10 +126,12 @@ type TokenReader interface {
 	// has ever been in.
 	ContainerSets(ctx context.Context, tenant ID) ([]ContainerSet, error)
 
-	// Expired returns rows of all tenants whose time has passed, up to limit
-	// rows of each kind. It returns fewer rows, but at least one, if they would
-	// take too much memory.
-	Expired(ctx context.Context, now time.Time, limit int) (Expired, error)
+	// Expired returns rows of all tenants whose time has passed, oldest time
+	// first. It returns fewer rows of a kind than the limit, but at least one,
+	// if they would take too much memory. It returns a row whose columns have
+	// values of a wrong length or type without Body and CVC, so that the row
+	// does not open and does not hide others.
+	Expired(ctx context.Context, f ExpiredFilter) (Expired, error)
 
 	// ListLogs returns a page of the log, newest first, and the number of
 	// entries on all pages.

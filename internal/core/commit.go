@@ -62,7 +62,7 @@ func (op *Op) commit(ctx context.Context, to writer, ch *storage.Change) error {
 
 // ring returns the keys of the tenant, or nil if the tenant was deleted. It also
 // returns nil for an operation of the system if the keys cannot be read, so that
-// expired data of such a tenant, and the tenant itself, can still be deleted.
+// such a tenant can still be deleted.
 func (op *Op) ring(ctx context.Context) (*seal.Ring, error) {
 	if op.State != nil {
 		return op.State.Ring, nil

@@ -18,6 +18,7 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/audit"
 	"github.com/seed-72ea4aab/vault/internal/core"
 	"github.com/seed-72ea4aab/vault/internal/fault"
+	"github.com/seed-72ea4aab/vault/internal/tokens"
 	"github.com/seed-72ea4aab/vault/internal/verbs"
 	"github.com/seed-72ea4aab/vault/storage"
 )
@@ -198,8 +199,9 @@ func (w *work) pieceAgain(ctx context.Context, ids []string, erased map[string]t
 		return 0, err
 	}
 	rows = slices.DeleteFunc(rows, func(t storage.Token) bool { return t.CreatedAt.After(erased[t.ID]) })
-	if dry || len(rows) == 0 {
-		return len(rows), nil
+	rows, err = tokens.Genuine(ctx, op, nil, rows)
+	if err != nil || dry || len(rows) == 0 {
+		return len(rows), err
 	}
 	return len(rows), w.erase(ctx, rows)
 }

@@ -66,7 +66,8 @@ func (p *Params) check() error {
 }
 
 // Tokens erases the tokens that match a query and that the caller may search
-// and delete. It works in pieces until no token is left or the time is over.
+// and delete. It works in pieces, newest tokens first, until it has passed all
+// of them or the time is over. It leaves rows that do not open.
 func Tokens(ctx context.Context, op *core.Op, p Params) (*Erasure, error) {
 	if err := p.check(); err != nil {
 		return nil, err
@@ -106,12 +107,13 @@ type work struct {
 	op      *core.Op
 	search  *tokens.Search
 	walk    find.Walk
+	before  storage.ID // end of the last piece
 	erasure Erasure
 	entered bool // the log has the entry of the erasure
 }
 
 // piece erases some tokens with the caller's current rights and keys. It
-// reports whether it found any.
+// reports whether there may be more.
 func (w *work) piece(ctx context.Context) (bool, error) {
 	return core.RetryStale(func() (bool, error) {
 		op, err := w.op.Again(ctx, access.TokenDelete)
@@ -122,11 +124,18 @@ func (w *work) piece(ctx context.Context) (bool, error) {
 			return false, err
 		}
 		w.op = op
-		rows, err := tokens.Deletable(ctx, op, w.search, &w.walk)
-		if err != nil || len(rows) == 0 {
+		before := w.before
+		rows, more, err := tokens.Deletable(ctx, op, w.search, &w.walk, &before)
+		if err != nil {
 			return false, err
 		}
-		return true, w.erase(ctx, rows)
+		if len(rows) > 0 {
+			if err := w.erase(ctx, rows); err != nil {
+				return false, err
+			}
+		}
+		w.before = before
+		return more, nil
 	})
 }
 

@@ -132,11 +132,11 @@ func (k *Kind[T]) delete(ctx context.Context, op *core.Op, id uuid.UUID, may fun
 	if err != nil {
 		return err
 	}
+	item, err := k.Open(ctx, op, rec)
+	if err != nil {
+		return err // the log must not vouch for a row that was altered
+	}
 	if may != nil {
-		item, err := k.Open(ctx, op, rec)
-		if err != nil {
-			return err
-		}
 		if err := may(item); err != nil {
 			return err
 		}

@@ -253,12 +253,15 @@ func Delete(ctx context.Context, op *core.Op, id uuid.UUID) error {
 	if err != nil {
 		return err
 	}
-	info, err := describe(ctx, op, rec)
-	if err != nil && !core.Unreadable(err) {
+	if _, err := kind.Open(ctx, op, rec); err != nil {
 		return err
 	}
-	if err == nil && info == nil {
+	_, err = op.IdentifySession(ctx, rec)
+	switch {
+	case errors.Is(err, fault.ErrUnauthenticated):
 		return fault.New(fault.ErrNotFound, "session not found")
+	case err != nil && !core.Unreadable(err): // an unreadable application may still lose a session
+		return err
 	}
 	return kind.Delete(ctx, op, id, nil)
 }

@@ -10,11 +10,9 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/seed-72ea4aab/vault/internal/audit"
 	"github.com/seed-72ea4aab/vault/internal/core"
 	"github.com/seed-72ea4aab/vault/internal/keyring"
 	"github.com/seed-72ea4aab/vault/internal/ledger"
-	"github.com/seed-72ea4aab/vault/internal/tokens"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
@@ -24,6 +22,7 @@ type Swept struct {
 	CVCs     int // expired after an hour
 	Sessions int // expired
 	Logs     int // entries of the audit log past their retention
+	Unopened int // rows that stay, because they do not open
 }
 
 // chunk is the maximum number of rows in one change.
@@ -35,6 +34,10 @@ type sweep struct {
 	r      Retention
 	ledger *ledger.Ledger // while log entries are deleted; may be nil
 	swept  Swept
+	errs   []error // of tenants, while expired rows are deleted
+	// locked are tenants whose keys cannot be read. The value is false for a
+	// tenant that is being deleted.
+	locked map[storage.ID]bool
 }
 
 // Retention is how long log entries are kept.
@@ -53,7 +56,7 @@ type Retention struct {
 // same time. A node whose clock is wrong only completes the deletion of
 // tenants.
 func Run(ctx context.Context, v *core.Vault, r Retention) (Swept, error) {
-	s := &sweep{v: v, r: r}
+	s := &sweep{v: v, r: r, locked: map[storage.ID]bool{}}
 	if err := v.Skew.Err(); err != nil {
 		return s.swept, errors.Join(err, s.tombstones(ctx))
 	}
@@ -70,97 +73,6 @@ func (s *sweep) store(ctx context.Context) error {
 			return err
 		}
 	}
-}
-
-// expired deletes expired rows, with a log entry for each.
-func (s *sweep) expired(ctx context.Context) error {
-	for {
-		due, err := s.v.Store.Expired(ctx, s.v.Now(), chunk)
-		if err != nil || len(due.Tokens)+len(due.CVCs)+len(due.Records) == 0 {
-			return err
-		}
-		if err := s.due(ctx, due); err != nil {
-			return err
-		}
-	}
-}
-
-func (s *sweep) due(ctx context.Context, due storage.Expired) error {
-	if err := expireTokens(ctx, s.v, due.Tokens); err != nil {
-		return err
-	}
-	if err := dropCVCs(ctx, s.v, due.CVCs); err != nil {
-		return err
-	}
-	if err := expireRecords(ctx, s.v, due.Records); err != nil {
-		return err
-	}
-	s.swept.Tokens += len(due.Tokens)
-	s.swept.CVCs += len(due.CVCs)
-	s.swept.Sessions += len(due.Records)
-	return nil
-}
-
-// expireTokens deletes tokens, with a log entry for each.
-func expireTokens(ctx context.Context, v *core.Vault, rows []storage.Token) error {
-	return eachTenant(ctx, v, rows, func(r *storage.Token) storage.ID { return r.Tenant }, func(op *core.Op, ch *storage.Change, r *storage.Token) {
-		ch.DeleteTokens = append(ch.DeleteTokens, tokens.Deletion(r))
-		ch.Logs = append(ch.Logs, op.Entry(audit.Expire, r.Type, r.ID))
-	})
-}
-
-// dropCVCs removes cvcs from rows. The rest of a row stays sealed, so no key
-// is needed.
-func dropCVCs(ctx context.Context, v *core.Vault, rows []storage.Token) error {
-	return eachTenant(ctx, v, rows, func(r *storage.Token) storage.ID { return r.Tenant }, func(op *core.Op, ch *storage.Change, r *storage.Token) {
-		row := *r
-		row.CVC, row.CVCExpiresAt = nil, time.Time{}
-		ch.UpdateTokens = append(ch.UpdateTokens, storage.TokenUpdate{Rev: r.Rev, OldSet: r.Set, Token: row, KeepHashes: true})
-		e := op.Entry(audit.Expire, r.Type, r.ID)
-		e.Message = "Card cvc expired"
-		ch.Logs = append(ch.Logs, e)
-	})
-}
-
-// expireRecords deletes records, with a log entry for each.
-func expireRecords(ctx context.Context, v *core.Vault, recs []storage.Record) error {
-	return eachTenant(ctx, v, recs, func(r *storage.Record) storage.ID { return r.Tenant }, func(op *core.Op, ch *storage.Change, r *storage.Record) {
-		ch.DeleteRecords = append(ch.DeleteRecords, storage.RecordDelete{Kind: r.Kind, ID: r.ID, Rev: r.Rev})
-		ch.Logs = append(ch.Logs, op.Entry(audit.Expire, r.Kind, uuid.UUID(r.ID).String()))
-	})
-}
-
-// eachTenant writes one change for each tenant with rows. If another node was
-// faster with some of them, the rest is written row by row.
-func eachTenant[T any](ctx context.Context, v *core.Vault, rows []T, tenant func(*T) storage.ID, add func(*core.Op, *storage.Change, *T)) error {
-	groups := map[storage.ID][]*T{}
-	for i := range rows {
-		t := tenant(&rows[i])
-		groups[t] = append(groups[t], &rows[i])
-	}
-	write := func(t storage.ID, rows []*T) error {
-		op := v.System(t)
-		ch := op.Change()
-		for _, r := range rows {
-			add(op, ch, r)
-		}
-		return op.Apply(ctx, ch)
-	}
-	for t, group := range groups {
-		err := write(t, group)
-		if !errors.Is(err, storage.ErrStale) {
-			if err != nil {
-				return err
-			}
-			continue
-		}
-		for i := range group {
-			if err := write(t, group[i:i+1]); err != nil && !errors.Is(err, storage.ErrStale) {
-				return err
-			}
-		}
-	}
-	return nil
 }
 
 // tombstones continues interrupted deletions of tenants. It also deletes rows
@@ -199,9 +111,9 @@ const (
 	// maxLogPieces limits the log entries that one sweep deletes to two
 	// million, so that expired data does not wait for a large backlog.
 	maxLogPieces = 10_000
-	// maxLogFailures is the number of tenants that may fail before a sweep
-	// leaves the others to the next one.
-	maxLogFailures = 10
+	// maxFailures is the number of tenants that may fail before a sweep leaves
+	// the others to the next one.
+	maxFailures = 10
 )
 
 // logs deletes log entries past their retention, tenant by tenant. A failure
@@ -230,7 +142,7 @@ func (s *sweep) logs(ctx context.Context) error {
 			if err := s.deleteLogs(ctx, tenant, before, &pieces); err != nil {
 				errs = append(errs, fmt.Errorf("deleting log entries of tenant %s: %w", uuid.UUID(tenant), err))
 			}
-			if pieces == 0 || len(errs) == maxLogFailures {
+			if pieces == 0 || len(errs) == maxFailures {
 				return errors.Join(errs...)
 			}
 		}

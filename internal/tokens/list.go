@@ -151,27 +151,56 @@ func restrict(ctx context.Context, op *core.Op, permission string, least access.
 }
 
 // Deletable returns the next rows of a list that the caller may also delete,
-// newest first.
-func Deletable(ctx context.Context, op *core.Op, asked Query, walk *find.Walk) ([]storage.Token, error) {
+// newest first, without rows that are not genuine. It moves before to the end of
+// the piece, and reports whether there may be another piece.
+func Deletable(ctx context.Context, op *core.Op, asked Query, walk *find.Walk, before *storage.ID) (rows []storage.Token, more bool, err error) {
 	where, least, err := asked.Condition(ctx, op)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	if where, err = restrict(ctx, op, asked.Permission(), least, where); err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	if where, err = restrict(ctx, op, access.TokenDelete, access.Redact, where); err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	rows, _, err := find.Next(walk, func(limit int) ([]storage.Token, error) {
-		rows, _, err := rowsOf(ctx, op, storage.TokenFilter{Tenant: op.TenantID(), Where: where, Now: op.Now, Limit: limit})
+	rows, more, err = find.Next(walk, func(limit int) ([]storage.Token, error) {
+		rows, _, err := rowsOf(ctx, op, storage.TokenFilter{Tenant: op.TenantID(), Where: where, Now: op.Now, Before: *before, Limit: limit})
 		admission.Of(ctx).Free(core.CopyTimes * Size(rows))
 		return rows, err
 	})
-	return slices.DeleteFunc(rows, func(row storage.Token) bool {
+	if err != nil || len(rows) == 0 {
+		return nil, false, err
+	}
+	*before = rows[len(rows)-1].Ord
+	rows = slices.DeleteFunc(rows, func(row storage.Token) bool {
 		_, ok := op.Grant().Decide(access.TokenDelete, row.ID, row.Containers)
 		return !ok
-	}), err
+	})
+	rows, err = Genuine(ctx, op, where, rows)
+	return rows, more, err
+}
+
+// Genuine returns the rows that open and meet the condition that found them. The
+// others raise an alarm.
+func Genuine(ctx context.Context, op *core.Op, where storage.Cond, rows []storage.Token) (genuine []storage.Token, err error) {
+	byHash := find.AsksHash(where)
+	for i := range rows {
+		if i%ManyRows == ManyRows-1 {
+			if err := core.Turn(ctx); err != nil {
+				return nil, err
+			}
+		}
+		_, err := openFound(ctx, op, &rows[i], byHash, where)
+		admission.Of(ctx).Free(Tree(&rows[i]))
+		switch {
+		case err == nil:
+			genuine = append(genuine, rows[i])
+		case !Unreadable(err):
+			return nil, err
+		}
+	}
+	return genuine, nil
 }
 
 // Count returns the number of tokens in a list.

@@ -57,13 +57,17 @@ func Deletion(row *storage.Token) storage.TokenDelete {
 
 // expire deletes expired rows that are in the way of an operation, with a log
 // entry for each. It deletes them at once, even inside of Once. It skips rows
-// that another operation has already changed.
+// that another operation has already changed. A row that does not open stays,
+// and the operation fails.
 func expire(ctx context.Context, op *core.Op, expired []storage.Token) error {
 	if err := op.Vault.Skew.Err(); err != nil && len(expired) > 0 {
 		return err
 	}
 	for i := range expired {
 		row := &expired[i]
+		if err := OpenExpired(ctx, op, row); err != nil {
+			return err
+		}
 		vault := op.Vault.System(op.TenantID())
 		ch := vault.Change()
 		ch.DeleteTokens = []storage.TokenDelete{Deletion(row)}
@@ -156,6 +160,9 @@ func deleteOnce(ctx context.Context, op *core.Op, id string) error {
 	}
 	if _, ok := op.Grant().Decide(access.TokenDelete, row.ID, row.Containers); !ok {
 		return fault.PermissionOnToken(access.TokenDelete)
+	}
+	if _, err := Open(ctx, op, row); err != nil {
+		return err // the log must not vouch for a row that was altered
 	}
 	ch := op.Change()
 	ch.DeleteTokens = []storage.TokenDelete{Deletion(row)}

@@ -134,15 +134,41 @@ func joined(hashes []storage.Hash) []byte {
 // [Unreadable] reports.
 func Open(ctx context.Context, op *core.Op, row *storage.Token) (Clear, error) {
 	t := Clear{Row: row}
-	err := t.open(ctx, op)
-	if err != nil && Unreadable(err) {
-		name := core.AlarmUnreadable
-		if errors.Is(err, fault.ErrAltered) {
-			name = core.AlarmAltered
-		}
-		err = op.Vault.Alarm(ctx, name, op.Tenant(), t.Entity(), err)
+	return t, t.alarm(ctx, op, t.open(ctx, op))
+}
+
+// OpenExpired checks like [Open] that a row is genuine, and that it has expired.
+func OpenExpired(ctx context.Context, op *core.Op, row *storage.Token) error {
+	t, err := Open(ctx, op, row)
+	if err == nil && !Expired(row, op.Now) {
+		err = t.alarm(ctx, op, fault.ErrAltered)
 	}
-	return t, err
+	return err
+}
+
+// OpenExpiredCVC checks that the cvc of a row is genuine, and that it has
+// expired. The cvc is bound to everything that a log entry says about it.
+func OpenExpiredCVC(ctx context.Context, op *core.Op, row *storage.Token) error {
+	t := Clear{Row: row}
+	var parts sealed.Parts
+	place := sealed.CVCPlace(row, &parts)
+	_, err := op.Open(ctx, &place, row.KeyVersion, row.CVC)
+	if err == nil && (row.CVCExpiresAt.IsZero() || row.CVCExpiresAt.After(op.Now)) {
+		err = fault.ErrAltered
+	}
+	return t.alarm(ctx, op, err)
+}
+
+// alarm raises an alarm if an error is about the row. It returns the error.
+func (t *Clear) alarm(ctx context.Context, op *core.Op, err error) error {
+	if err == nil || !Unreadable(err) {
+		return err
+	}
+	name := core.AlarmUnreadable
+	if errors.Is(err, fault.ErrAltered) {
+		name = core.AlarmAltered
+	}
+	return op.Vault.Alarm(ctx, name, op.Tenant(), t.Entity(), err)
 }
 
 var errType = errors.New("the type is unknown to this version")

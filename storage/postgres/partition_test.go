@@ -123,7 +123,7 @@ func explain(t *testing.T, judge func(*sql.DB, string, sent) error) *explained {
 // spans lists statements without a tenant, which do the vault's own work over
 // all tenants.
 var spans = []string{
-	"FROM vault_tokens t WHERE t.expires_at <=", "FROM vault_tokens t WHERE t.cvc_expires_at <=", "FROM vault_records r WHERE r.expires_at <=",
+	"FROM vault_tokens t WHERE t.expires_at >=", "FROM vault_tokens t WHERE t.cvc_expires_at >=", "FROM vault_records r WHERE r.expires_at >=",
 	"SELECT tenant_id, key FROM vault_claims WHERE expires_at <=", "SELECT tenant_id, id FROM vault_jobs WHERE dead",
 	"SELECT EXISTS (SELECT 1 FROM vault_claims", "SELECT EXISTS (SELECT 1 FROM vault_jobs",
 	"SELECT tenant_id FROM vault_log_marks WHERE xid >", "SELECT DISTINCT tenant_id FROM", "SELECT DISTINCT j.tenant_id FROM", "SELECT DISTINCT l.tenant_id FROM",

@@ -278,6 +278,7 @@ type touchedStep struct {
 func (s *touched) steps() []touchedStep {
 	return []touchedStep{
 		{"sweep expired tokens", 3 * deletedAtOnce, s.sweepTokens},
+		{"leave expired rows", 2 * 3 * deletedAtOnce, s.leaveExpired},
 		{"delete tokens one by one", 20, s.deleteTokens},
 		{"read tokens", 3 * deletedAtOnce, s.readTokens},
 		{"read tokens at once", deletedAtOnce, func(t *testing.T, db *postgres.Store) { s.last(t, db) }},
@@ -337,7 +338,7 @@ func (s *touched) readToken(t *testing.T, db *postgres.Store, token *storage.Tok
 
 func (s *touched) expired(t *testing.T, db *postgres.Store) storage.Expired {
 	t.Helper()
-	due, err := db.Expired(t.Context(), s.now, deletedAtOnce)
+	due, err := db.Expired(t.Context(), storage.ExpiredFilter{Now: s.now, Limit: deletedAtOnce})
 	if err != nil || len(due.Tokens) != deletedAtOnce || len(due.Records) != deletedAtOnce {
 		t.Fatalf("%d tokens and %d records, %v", len(due.Tokens), len(due.Records), err)
 	}
@@ -367,6 +368,22 @@ func (s *touched) deletion(tokens []storage.Token) *storage.Change {
 func (s *touched) sweepTokens(t *testing.T, db *postgres.Store) {
 	for range 3 {
 		s.write(t, db, s.deletion(s.expired(t, db).Tokens))
+	}
+}
+
+// leaveExpired reads pages of expired rows that a sweep cannot open.
+func (s *touched) leaveExpired(t *testing.T, db *postgres.Store) {
+	ordered := storage.ExpiryPlace{Ordered: true}
+	f := storage.ExpiredFilter{Now: s.now, Limit: deletedAtOnce, Tokens: ordered, CVCs: ordered, Records: ordered}
+	for range 3 {
+		due, err := db.Expired(t.Context(), f)
+		if err != nil || len(due.Tokens) != deletedAtOnce || len(due.Records) != deletedAtOnce {
+			t.Fatalf("%d tokens and %d records, %v", len(due.Tokens), len(due.Records), err)
+		}
+		for i := range deletedAtOnce {
+			f.Tokens.Pass(due.Tokens[i].ExpiresAt, true)
+			f.Records.Pass(due.Records[i].ExpiresAt, true)
+		}
 	}
 }
 

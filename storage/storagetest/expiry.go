@@ -1,6 +1,7 @@
 package storagetest
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
@@ -12,6 +13,7 @@ func expiryRules() []rule {
 		{"Expired returns rows of any tenant whose time has come", expiredRows},
 		{"Expired returns a token under CVCs until the token itself has expired", expiredCVCs},
 		{"Expired returns what deletes need", expiredDrains},
+		{"Expired continues after rows that a sweep leaves", expiredLeft},
 		{"Sweep deletes claims that expired at or before now, of any tenant", sweepClaims},
 		{"Sweep deletes up to limit claims and reports whether more are due", sweepLimit},
 		{"Sweep deletes dead jobs whose RunAt has come, of any tenant", sweepDeadJobs},
@@ -100,7 +102,7 @@ func expiredDrains(w *world) {
 	}
 	tokens, records := 0, 0
 	for round := 0; ; round++ {
-		e, err := w.store.Expired(w.Context(), now, 4)
+		e, err := w.store.Expired(w.Context(), storage.ExpiredFilter{Now: now, Limit: 4})
 		if err != nil {
 			w.Fatalf("expired: %v", err)
 		}
@@ -120,6 +122,56 @@ func expiredDrains(w *world) {
 	}
 	w.same("tokens", tokens, 15)
 	w.same("records", records, 9)
+}
+
+// expiredLeft sweeps and leaves two rows in three. Most rows have the same time.
+// The rows that stay do not hide the others, and each of them is returned once.
+func expiredLeft(w *world) {
+	const rows = 15
+	seen, left := map[storage.ID]int{}, map[storage.ID]bool{}
+	for i, tenant := range []storage.ID{w.id(), w.id(), w.id()} {
+		for n := range rows {
+			token, card, record := w.token(fmt.Sprint("t", n)), w.token(fmt.Sprint("c", n)), w.record("session", "s")
+			at := []time.Time{earlier, earlier, earlier, earlier.Add(time.Microsecond), now}[n%5]
+			token.ExpiresAt, card.CVC, card.CVCExpiresAt, record.ExpiresAt = at, []byte("sealed cvc"), at, at
+			w.write(insert(tenant, token, card))
+			w.insertRecords(tenant, record)
+			for _, id := range []storage.ID{token.Ord, card.Ord, record.ID} {
+				seen[id], left[id] = 0, (n+i)%3 != 0
+			}
+		}
+	}
+	pass := func(place *storage.ExpiryPlace, at time.Time, id storage.ID, deletion *storage.Change) {
+		seen[id]++
+		if place.Pass(at, left[id]); !left[id] {
+			w.write(deletion)
+		}
+	}
+	ordered := storage.ExpiryPlace{Ordered: true}
+	f := storage.ExpiredFilter{Now: now, Limit: 2, Tokens: ordered, CVCs: ordered, Records: ordered}
+	for round, more := 0, true; more; round++ {
+		e, err := w.store.Expired(w.Context(), f)
+		if err != nil || round > 3*rows {
+			w.Fatalf("round %d: %v", round, err)
+		}
+		for _, t := range e.Tokens {
+			pass(&f.Tokens, t.ExpiresAt, t.Ord, &storage.Change{Tenant: t.Tenant, DeleteTokens: []storage.TokenDelete{deleteOf(t)}})
+		}
+		for _, t := range e.CVCs {
+			pass(&f.CVCs, t.CVCExpiresAt, t.Ord, &storage.Change{Tenant: t.Tenant, DeleteTokens: []storage.TokenDelete{deleteOf(t)}})
+		}
+		for _, r := range e.Records {
+			pass(&f.Records, r.ExpiresAt, r.ID, &storage.Change{Tenant: r.Tenant, DeleteRecords: []storage.RecordDelete{{Kind: r.Kind, ID: r.ID, Rev: r.Rev}}})
+		}
+		more = len(e.Tokens)+len(e.CVCs)+len(e.Records) > 0
+	}
+	for id, n := range seen {
+		if n != 1 {
+			w.Errorf("row %x (left: %t) was returned %d times, want once", id, left[id], n)
+		}
+	}
+	e := w.expired()
+	w.same("rows that are left", len(e.Tokens)+len(e.CVCs)+len(e.Records), 3*2*rows)
 }
 
 func (w *world) sweep(limit int) (more bool) {

@@ -115,7 +115,7 @@ func (w *world) tokenCalls() map[string]func(ctx context.Context) error {
 			return err
 		},
 		"Expired": func(ctx context.Context) error {
-			_, err := s.Expired(ctx, now, 1)
+			_, err := s.Expired(ctx, storage.ExpiredFilter{Now: now, Limit: 1})
 			return err
 		},
 		"ListLogs": func(ctx context.Context) error {

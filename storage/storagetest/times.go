@@ -39,7 +39,7 @@ func tokenTimes(w *world) {
 	w.write(insert(tenant, token))
 	listed, _ := w.list(storage.TokenFilter{Tenant: tenant, Limit: 1})
 	dup := w.duplicate(tenant, storage.Duplicate{Fingerprint: token.Fingerprint, Expression: token.Expression, Now: now})
-	expired, err := w.store.Expired(w.Context(), kept, 10)
+	expired, err := w.store.Expired(w.Context(), storage.ExpiredFilter{Now: kept, Limit: 10})
 	if err != nil || len(expired.Tokens) != 1 {
 		w.Fatalf("expired: got %d tokens, %v, want one", len(expired.Tokens), err)
 	}
@@ -98,7 +98,7 @@ func zeroTimes(w *world) {
 		}
 	}
 	far := time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC)
-	expired, err := w.store.Expired(w.Context(), far, 10)
+	expired, err := w.store.Expired(w.Context(), storage.ExpiredFilter{Now: far, Limit: 10})
 	if err != nil || len(expired.Tokens)+len(expired.CVCs)+len(expired.Records) != 0 {
 		w.Errorf("expired: got %v, %v, want nothing", expired, err)
 	}

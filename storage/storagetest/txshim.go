@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"testing"
-	"time"
 
 	"github.com/seed-72ea4aab/vault/storage"
 )
@@ -139,8 +138,8 @@ func (s *txShim) ContainerSets(ctx context.Context, tenant storage.ID) ([]storag
 	return within(ctx, s, func(tx storage.Tx) ([]storage.ContainerSet, error) { return tx.ContainerSets(ctx, tenant) })
 }
 
-func (s *txShim) Expired(ctx context.Context, now time.Time, limit int) (storage.Expired, error) {
-	return within(ctx, s, func(tx storage.Tx) (storage.Expired, error) { return tx.Expired(ctx, now, limit) })
+func (s *txShim) Expired(ctx context.Context, f storage.ExpiredFilter) (storage.Expired, error) {
+	return within(ctx, s, func(tx storage.Tx) (storage.Expired, error) { return tx.Expired(ctx, f) })
 }
 
 func (s *txShim) ListLogs(ctx context.Context, f storage.LogFilter) ([]storage.Log, int, error) {

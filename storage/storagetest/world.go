@@ -232,7 +232,7 @@ func (w *world) dueTenants(after storage.ID, limit int) []storage.ID {
 
 func (w *world) expired() storage.Expired {
 	w.Helper()
-	e, err := w.store.Expired(w.Context(), now, 1000)
+	e, err := w.store.Expired(w.Context(), storage.ExpiredFilter{Now: now, Limit: 1000})
 	if err != nil {
 		w.Fatalf("expired: %v", err)
 	}

@@ -28,7 +28,7 @@ func TestLargeRowsComeInPieces(t *testing.T) {
 			}
 		}
 	}
-	due, err := s.Expired(t.Context(), time.Now(), rows)
+	due, err := s.Expired(t.Context(), storage.ExpiredFilter{Now: time.Now(), Limit: rows})
 	if err != nil || len(due.Tokens) != 3 || len(due.Records) != 3 {
 		t.Errorf("%d tokens and %d records of half a piece each, %v, want 3 of each", len(due.Tokens), len(due.Records), err)
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"strings"
-	"time"
 
 	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/internal/direct"
@@ -160,39 +159,6 @@ func (s *Store) ContainerSets(ctx context.Context, tenant storage.ID) ([]storage
 	err := s.prepares().each(ctx, `SELECT DISTINCT set_id, containers FROM vault_container_sets WHERE tenant_id = ?`,
 		[]any{s.dialect.ID(tenant)}, dest, func() { sets = append(sets, set) })
 	return sets, err
-}
-
-// Expired implements [storage.TokenReader].
-func (s *Store) Expired(ctx context.Context, now time.Time, limit int) (storage.Expired, error) {
-	var expired storage.Expired
-	var err error
-	at, limit := now.UnixMicro(), max(limit, 0)
-	if expired.Tokens, err = s.tokensOfAll(ctx, `t.expires_at <= ? ORDER BY t.expires_at LIMIT ?`, at, limit); err != nil {
-		return storage.Expired{}, err
-	}
-	expired.CVCs, err = s.tokensOfAll(ctx, `t.cvc_expires_at <= ? AND (t.expires_at IS NULL OR t.expires_at > ?)
-		ORDER BY t.cvc_expires_at LIMIT ?`, at, at, limit)
-	if err != nil {
-		return storage.Expired{}, err
-	}
-	expired.Records, err = s.records(ctx, s.piece, `r.expires_at <= ? ORDER BY r.expires_at LIMIT ?`, at, limit)
-	if inPieces(err) != nil {
-		return storage.Expired{}, err
-	}
-	return expired, nil
-}
-
-func (s *Store) tokensOfAll(ctx context.Context, where string, args ...any) ([]storage.Token, error) {
-	var found []storage.Token
-	var t storage.Token
-	size, dest := pageBytes{most: s.piece}, tokenDest(&t)
-	columns := append(dest[:], (*idColumn)(&t.Tenant))
-	restart := func() { found, size = nil, pageBytes{most: s.piece} }
-	err := s.until(ctx, `SELECT `+tokenColumns+`, t.tenant_id FROM vault_tokens t WHERE `+where, args, columns, restart, func() error {
-		found = append(found, t)
-		return size.add(t.Body, t.CVC)
-	})
-	return found, inPieces(err)
 }
 
 // distinct returns the distinct strings in their order.

@@ -89,7 +89,7 @@ func eraseAll(c *call, api vault.EraseAPI, p vault.EraseParams) error {
 		case done.Left == 0:
 			return nil
 		case done.Count == 0:
-			return fmt.Errorf("%s may not be erased with this key", counted(done.Left, "token"))
+			return fmt.Errorf("%s may not be erased with this key, or cannot be read", counted(done.Left, "token"))
 		}
 	}
 }

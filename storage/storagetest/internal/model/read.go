@@ -2,6 +2,7 @@ package model
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -99,8 +100,8 @@ func (s *Store) ContainerSets(ctx context.Context, id storage.ID) ([]storage.Con
 	return sets, nil
 }
 
-// Expired returns up to limit rows of each kind whose time has passed.
-func (s *Store) Expired(ctx context.Context, now time.Time, limit int) (storage.Expired, error) {
+// Expired returns rows of each kind whose time has passed.
+func (s *Store) Expired(ctx context.Context, f storage.ExpiredFilter) (storage.Expired, error) {
 	leave, err := s.enter(ctx)
 	if err != nil {
 		return storage.Expired{}, err
@@ -109,20 +110,36 @@ func (s *Store) Expired(ctx context.Context, now time.Time, limit int) (storage.
 	var e storage.Expired
 	for _, t := range s.db.tenants {
 		for _, row := range t.tokens {
-			if come(row.ExpiresAt, now) {
+			if come(row.ExpiresAt, f.Now) {
 				e.Tokens = append(e.Tokens, readToken(row))
-			} else if come(row.CVCExpiresAt, now) {
+			} else if come(row.CVCExpiresAt, f.Now) {
 				e.CVCs = append(e.CVCs, readToken(row))
 			}
 		}
 		for _, row := range t.records {
-			if come(row.ExpiresAt, now) {
+			if come(row.ExpiresAt, f.Now) {
 				e.Records = append(e.Records, copyRecord(row))
 			}
 		}
 	}
-	e.Tokens, e.CVCs, e.Records = page(e.Tokens, 0, limit), page(e.CVCs, 0, limit), page(e.Records, 0, limit)
+	e.Tokens = expired(e.Tokens, f.Tokens, f.Limit, func(t *storage.Token) (time.Time, storage.ID) { return t.ExpiresAt, t.Ord })
+	e.CVCs = expired(e.CVCs, f.CVCs, f.Limit, func(t *storage.Token) (time.Time, storage.ID) { return t.CVCExpiresAt, t.Ord })
+	e.Records = expired(e.Records, f.Records, f.Limit, func(r *storage.Record) (time.Time, storage.ID) { return r.ExpiresAt, r.ID })
 	return e, nil
+}
+
+// expired returns the expired rows after a place.
+func expired[T any](rows []T, after storage.ExpiryPlace, limit int, key func(*T) (time.Time, storage.ID)) []T {
+	rows = slices.DeleteFunc(rows, func(row T) bool {
+		at, _ := key(&row)
+		return at.Before(after.From)
+	})
+	slices.SortFunc(rows, func(a, b T) int {
+		atA, idA := key(&a)
+		atB, idB := key(&b)
+		return cmp.Or(atA.Compare(atB), bytes.Compare(idA[:], idB[:]))
+	})
+	return page(rows, after.Skip, limit)
 }
 
 // ListLogs returns a page of the log.
