@@ -26,16 +26,18 @@ import (
 // attacked is a vault whose log is changed by SQL.
 type attacked struct {
 	*testing.T
-	open   func() vault.Storage
-	key    vault.AEAD
-	clock  *vaulttest.Clock
-	db     *sql.DB
-	pg     bool
-	v      *vault.Vault
-	owners []*vault.Owner
-	heard  alarms
-	was    []string  // the trees at the time of remember
-	saved  []*logRow // all rows at that time
+	open    func() vault.Storage
+	key     vault.AEAD
+	clock   *vaulttest.Clock
+	db      *sql.DB
+	pg      bool
+	v       *vault.Vault
+	owners  []*vault.Owner
+	anchors []vault.Anchor
+	retain  time.Duration // Config.LogRetention
+	heard   alarms
+	was     []string  // the trees at the time of remember
+	saved   []*logRow // all rows at that time
 }
 
 // attack runs a test on both databases.
@@ -84,19 +86,30 @@ func (a *attacked) start(driver, address string) {
 // node closes the vault and opens it again, with an alarm callback.
 func (a *attacked) node(alarm func(vault.Alarm)) {
 	a.Helper()
+	if err := a.reopen(alarm); err != nil {
+		a.Fatal(err)
+	}
+}
+
+// reopen is node for a database on which a vault may refuse to open.
+func (a *attacked) reopen(alarm func(vault.Alarm)) error {
+	a.Helper()
 	if a.v != nil {
 		_ = a.v.Close()
 	}
 	v, err := vault.Open(context.WithoutCancel(a.Context()), a.open(), a.key, &vault.Config{
-		Now: a.clock.Now, SweepEvery: -1, WorkEvery: -1, Observer: &a.heard, Evidence: &vault.EvidenceConfig{Every: -1, OnAlarm: alarm},
+		Now: a.clock.Now, SweepEvery: -1, WorkEvery: -1, LogRetention: a.retain, Observer: &a.heard,
+		Evidence: &vault.EvidenceConfig{Every: -1, OnAlarm: alarm, Anchors: a.anchors},
 	})
 	if err != nil {
-		a.Fatal(err)
+		return err
 	}
+	unpaced(v)
 	a.v = v
 	for i, o := range a.owners {
 		a.owners[i] = v.Tenant(o.TenantID())
 	}
+	return nil
 }
 
 // bind numbers the placeholders of a statement for PostgreSQL.
@@ -168,7 +181,15 @@ func (r *logRow) with(i int, value any) *logRow {
 	return &logRow{r.table, r.names, values}
 }
 
-func (r *logRow) isKey(i int) bool { return slices.Contains(logKeys[r.table], r.names[i]) }
+func (r *logRow) isKey(i int) bool { return slices.Contains(keysOf(r.table), r.names[i]) }
+
+// keysOf returns the columns of a table's key.
+func keysOf(table string) []string {
+	if table == "vault_records" {
+		return []string{"tenant_id", "kind", "id"}
+	}
+	return logKeys[table]
+}
 
 // entry returns the id of the entry; zero for a row of another table.
 func (r *logRow) entry() uuid.UUID {
@@ -180,9 +201,15 @@ func (r *logRow) entry() uuid.UUID {
 }
 
 // logRows returns all rows of a table, in the order of their keys.
-func (a *attacked) logRows(table string) (all []*logRow) {
+func (a *attacked) logRows(table string) []*logRow {
 	a.Helper()
-	rows, err := a.db.QueryContext(a.Context(), "SELECT * FROM "+table+" ORDER BY "+strings.Join(logKeys[table], ", "))
+	return a.rows(table, "ORDER BY "+strings.Join(logKeys[table], ", "))
+}
+
+// rows returns the rows of a table that a condition selects.
+func (a *attacked) rows(table, condition string, args ...any) (all []*logRow) {
+	a.Helper()
+	rows, err := a.db.QueryContext(a.Context(), a.bind("SELECT * FROM "+table+" "+condition), args...)
 	if err != nil {
 		a.Fatal(err)
 	}
@@ -215,6 +242,15 @@ func (a *attacked) replace(old, now []*logRow) bool {
 		a.Fatal(err)
 	}
 	defer func() { _ = tx.Rollback() }()
+	prepared := map[string]*sql.Stmt{}
+	run := func(text string, args []any) (sql.Result, error) {
+		if prepared[text] == nil {
+			if prepared[text], err = tx.PrepareContext(a.Context(), a.bind(text)); err != nil { //nolint:sqlclosecheck // the transaction closes it
+				return nil, err
+			}
+		}
+		return prepared[text].ExecContext(a.Context(), args...)
+	}
 	for _, r := range old {
 		where, args := []string{}, []any{}
 		for i, name := range r.names {
@@ -222,7 +258,7 @@ func (a *attacked) replace(old, now []*logRow) bool {
 				where, args = append(where, name+" = ?"), append(args, r.values[i])
 			}
 		}
-		result, err := tx.ExecContext(a.Context(), a.bind("DELETE FROM "+r.table+" WHERE "+strings.Join(where, " AND ")), args...)
+		result, err := run("DELETE FROM "+r.table+" WHERE "+strings.Join(where, " AND "), args)
 		if err != nil {
 			a.Fatal(err)
 		}
@@ -232,8 +268,10 @@ func (a *attacked) replace(old, now []*logRow) bool {
 	}
 	for _, r := range now {
 		places := strings.TrimSuffix(strings.Repeat("?, ", len(r.names)), ", ")
-		text := "INSERT INTO " + r.table + " (" + strings.Join(r.names, ", ") + ") VALUES (" + places + ")"
-		if _, err := tx.ExecContext(a.Context(), a.bind(text), r.values...); err != nil {
+		if last := len(r.names) - 1; !a.pg && r.names[last] == "body" {
+			places = places[:len(places)-1] + "coalesce(?, x'')" // the driver reads an empty value as NULL
+		}
+		if _, err := run("INSERT INTO "+r.table+" ("+strings.Join(r.names, ", ")+") VALUES ("+places+")", r.values); err != nil {
 			return false
 		}
 	}
@@ -293,7 +331,8 @@ func (a *attacked) changes(table string) (all []change) {
 
 // double returns the same row under another key.
 func (r *logRow) double() *logRow {
-	last := slices.Index(r.names, logKeys[r.table][len(logKeys[r.table])-1])
+	keys := keysOf(r.table)
+	last := slices.Index(r.names, keys[len(keys)-1])
 	switch v := r.values[last].(type) {
 	case int64:
 		return r.with(last, v+1_000_000)

@@ -827,3 +827,6 @@ func TestMaskedRunStaysMasked(t *testing.T) {
 		t.Errorf("it reads %s, %v", tok.Data, err)
 	}
 }
+
+// SetNotePace changes the least time between two notes of a vault with evidence.
+func SetNotePace(v *Vault, d time.Duration) { v.evidence.SetPace(d) }

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault"
@@ -267,4 +268,24 @@ func TestAlteredRecordsAreNotDeleted(t *testing.T) {
 		}
 		same(t, kind, heard.take(), []string{"unreadable"})
 	}
+}
+
+// A tombstone that nobody ordered does not delete a tenant that has its keys.
+func TestInventedTombstoneDeletesNothing(t *testing.T) {
+	t.Parallel()
+	attack(t, func(a *attacked) {
+		tenant := a.owners[0].TenantID()
+		tok := create(a, a.owners[0].Client, aText("kept", "x"))
+		for _, under := range [][]byte{make([]byte, 16), tenant[:]} {
+			a.alter(1, `INSERT INTO vault_records (tenant_id, kind, id, name, name_fold, key_version, created_at, rev, body)
+				VALUES (?, 'tombstone', ?, '', '', 0, 1, 0, ?)`, under, tenant[:], []byte{})
+		}
+		if _, err := a.v.Sweep(a.Context()); err != nil {
+			a.Error(err)
+		}
+		get(a, a.owners[0].Client, tok.ID)
+		if diff := cmp.Diff([]string{"altered", "altered"}, a.heard.take()); diff != "" {
+			a.Errorf("alarms (-want +got):\n%s", diff)
+		}
+	})
 }

@@ -9,16 +9,33 @@ import (
 )
 
 // bundleFormat is the name of the format and its version.
-const bundleFormat = "vault-evidence/1"
+const bundleFormat = "vault-evidence/2"
 
 // maxLine is the maximum length of a line of a bundle, in bytes.
 const maxLine = 1 << 20
+
+// Log receives the log of a tenant, part by part, in the order of a bundle. A
+// [Writer] writes the bundle, and a [Checker] verifies the log.
+type Log interface {
+	// Header receives the tenant and the note.
+	Header(h *Header) error
+	// Event receives an event that concerns the tenant or the whole vault.
+	Event(p Proven) error
+	// Pruned receives the roots that replace the leaves below an index.
+	Pruned(below int64, roots []Hash) error
+	// Leaf receives the next leaf of the tenant's tree.
+	Leaf(l *Leaf) error
+	// Head receives a head of the tenant, after the leaves that it covers.
+	Head(index int64, body []byte) error
+	// Grow receives the roots of the subtrees by which the vault's tree grows to
+	// a size.
+	Grow(size int64, hashes []Hash) error
+}
 
 // Header is the first line of a bundle.
 type Header struct {
 	Tenant uuid.UUID
 	Note   []byte // signed note over the vault's tree
-	Head   Proven // the tenant's newest head
 	Events int    // number of event lines that follow
 }
 
@@ -29,13 +46,33 @@ type Leaf struct {
 	ID   uuid.UUID
 	C    Hash
 	// Mac and Entry are nil if the row of the entry does not exist. Mac is
-	// also nil if the entry was erased.
+	// also nil if the entry was erased. It is a salt for KindUnsigned.
 	Mac   []byte
 	Entry *Entry
 	// Erased is the event that allowed the erasure. It is nil if the entry
 	// was not erased.
 	Erased *Proven
+
+	text *entryText // the entry as a bundle has it, instead of Entry
 }
+
+// commit returns the commitment to the entry with a mac.
+func (l *Leaf) commit(tenant uuid.UUID, mac Mac) Hash {
+	if l.text != nil {
+		return l.text.commit(tenant, mac)
+	}
+	return l.Entry.Commit(tenant, mac)
+}
+
+// isOf reports whether the entry has an id.
+func (l *Leaf) isOf(id uuid.UUID) bool {
+	if l.text != nil {
+		return l.text.ID == id.String()
+	}
+	return l.Entry.ID == id
+}
+
+func (l *Leaf) hasEntry() bool { return l.text != nil || l.Entry != nil }
 
 // The lines of a bundle. Each kind starts with a different key.
 type (
@@ -43,7 +80,6 @@ type (
 		Bundle string    `json:"bundle"`
 		Tenant uuid.UUID `json:"tenant"`
 		Note   string    `json:"note"`
-		Head   Proven    `json:"head"`
 		Events int       `json:"events"`
 	}
 	eventLine struct {
@@ -55,6 +91,7 @@ type (
 		ID     uuid.UUID  `json:"id"`
 		C      Hash       `json:"c"`
 		Mac    []byte     `json:"mac,omitempty"`
+		Salt   []byte     `json:"salt,omitempty"`
 		Entry  *entryText `json:"entry,omitempty"`
 		Erased *Proven    `json:"erased,omitempty"`
 	}
@@ -63,35 +100,41 @@ type (
 		Pruned int64  `json:"pruned"`
 		Roots  []Hash `json:"roots"`
 	}
-	historyLine struct {
+	headLine struct {
+		Head int64  `json:"head"`
+		Body string `json:"body"`
+	}
+	sizeLine struct {
 		Size   int64  `json:"size"`
 		Hashes []Hash `json:"hashes"`
 	}
 )
 
-// Writer writes a bundle. Its methods must be called in the order of the
-// lines; see the package comment.
+// Writer writes a bundle. It implements [Log].
 type Writer struct{ w io.Writer }
 
 // NewWriter returns a Writer.
 func NewWriter(w io.Writer) *Writer { return &Writer{w} }
 
-// Header writes the first line.
+// Header implements [Log].
 func (w *Writer) Header(h *Header) error {
-	return w.line(headerLine{bundleFormat, h.Tenant, string(h.Note), h.Head, h.Events})
+	return w.line(headerLine{bundleFormat, h.Tenant, string(h.Note), h.Events})
 }
 
-// Event writes an event.
+// Event implements [Log].
 func (w *Writer) Event(p Proven) error { return w.line(eventLine{p}) }
 
-// Pruned writes the roots that replace the leaves below an index.
+// Pruned implements [Log].
 func (w *Writer) Pruned(below int64, roots []Hash) error {
 	return w.line(prunedLine{0, below, roots})
 }
 
-// Leaf writes a leaf.
+// Leaf implements [Log].
 func (w *Writer) Leaf(l *Leaf) error {
 	line := leafLine{N: l.N, Kind: l.Kind, ID: l.ID, C: l.C, Mac: l.Mac, Erased: l.Erased}
+	if l.Kind == KindUnsigned {
+		line.Mac, line.Salt = nil, l.Mac
+	}
 	if l.Entry != nil {
 		t := l.Entry.text()
 		line.Entry = &t
@@ -99,8 +142,11 @@ func (w *Writer) Leaf(l *Leaf) error {
 	return w.line(line)
 }
 
-// History writes how the vault's tree grew to a size.
-func (w *Writer) History(size int64, hashes []Hash) error { return w.line(historyLine{size, hashes}) }
+// Head implements [Log].
+func (w *Writer) Head(index int64, body []byte) error { return w.line(headLine{index, string(body)}) }
+
+// Grow implements [Log].
+func (w *Writer) Grow(size int64, hashes []Hash) error { return w.line(sizeLine{size, hashes}) }
 
 func (w *Writer) line(v any) error {
 	_, err := w.w.Write(append(encode(v), '\n'))

@@ -17,8 +17,18 @@ type EventKind string
 // The kinds of events, and the fields that each uses besides Time.
 const (
 	// EventHead has the size and root of a tenant's tree: Tenant, Size, Root,
-	// State.
+	// State, Prev.
 	EventHead EventKind = "head"
+	// EventBegun precedes the first head of a tenant: Tenant, Entry, Size. Only
+	// entries whose ids are not greater than Entry may lack a mac. Size is the
+	// number of leaves that the tree already had, from an earlier version.
+	EventBegun EventKind = "begun"
+	// EventImported ends the import of the entries from before the tree: Tenant,
+	// Count, the number of their leaves.
+	EventImported EventKind = "imported"
+	// EventSummary has the newest heads and the deleted tenants: Summary. A node
+	// that starts reads only the newest summary and what follows it.
+	EventSummary EventKind = "summary"
 	// EventPruned allows the deletion of a tenant's old entries: Tenant, Below,
 	// Cutoff. Entries created before the cutoff may be missing, and leaves below
 	// the index Below may be replaced by the roots of subtrees.
@@ -55,8 +65,8 @@ type Event struct {
 	Kind   EventKind `json:"kind"`
 	Time   time.Time `json:"time"`
 	Tenant uuid.UUID `json:"tenant,omitzero"`
-	// Prev is one more than the index of the previous event about the same
-	// tenant, or about the whole vault. Heads do not have it.
+	// Prev is one more than the index of the previous event of the same chain:
+	// the heads of a tenant, or the events about the whole vault.
 	Prev int64 `json:"prev,omitempty"`
 
 	Size int64 `json:"size,omitempty"`
@@ -79,6 +89,8 @@ type Event struct {
 	ID     uuid.UUID `json:"id,omitzero"`
 	Reason string    `json:"reason,omitempty"`
 	Count  int64     `json:"count,omitempty"`
+
+	Summary []byte `json:"summary,omitempty"`
 }
 
 // Body returns the bytes that the leaf of the event hashes.

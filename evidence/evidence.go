@@ -23,11 +23,12 @@
 //	leaf = SHA-256(0x00 || kind || id || C)
 //
 // The tenant, the mac and the id are 16 bytes. The kind is one byte: 1 for
-// "entry", 2 for "imported", 3 for "old". The fields are texts: id,
-// created_at, actor_id, actor_type, actor_name, entity_type, entity_id,
-// operation, message, origin. Each text follows its length in bytes, a
-// big-endian number of 4 bytes. A missing field is empty. The mac is a keyed
-// hash that only the vault can compute. For a reader it is 16 random bytes.
+// "entry", 2 for "imported", 3 for "old", 4 for "unsigned", 5 for "vault". The
+// fields are texts: id, created_at, actor_id, actor_type, actor_name,
+// entity_type, entity_id, operation, message, origin. Each text follows its
+// length in bytes, a big-endian number of 4 bytes. A missing field is empty. The
+// mac is a keyed hash that only the vault can compute. For a reader it is 16
+// random bytes. An unsigned entry has a salt in its place.
 //
 // A leaf of the vault's tree is SHA-256(0x00 || body), where body is the JSON
 // of an [Event].
@@ -36,27 +37,36 @@
 //
 // A bundle is newline-delimited JSON. It holds the log of one tenant. Lines
 // have no spaces between tokens, keys in the order below, and no empty
-// optional keys. Hashes and macs are in standard base64. There are four kinds
-// of lines, in this order:
+// optional keys. Hashes, macs and salts are in standard base64. There are five
+// kinds of lines:
 //
-//	{"bundle":"vault-evidence/1","tenant":T,"note":N,"head":P,"events":K}
+//	{"bundle":"vault-evidence/2","tenant":T,"note":N,"events":K}
 //	{"event":P}
 //	{"n":I,"kind":"entry","id":ID,"c":C,"mac":M,"entry":{...}}
+//	{"head":I,"body":B}
 //	{"size":S,"hashes":[H,...]}
 //
-// The first line is the header: the tenant, the signed note, the tenant's
-// newest head, and the number of event lines. P is an event with its proof in
-// the vault's tree: {"body":B,"index":I,"proof":[H,...]}, where B is the body
-// as a JSON string.
-//
+// The first line is the header: the tenant, the signed note, and the number of
+// event lines, which follow. P is an event with its proof in the vault's tree:
+// {"body":B,"index":I,"proof":[H,...]}, where B is the body as a JSON string.
 // Event lines, ordered by index, hold the events that concern the tenant or
-// the whole vault: restored, lost, the newest pruned, and others. The origin
-// of the note is the name of the key, followed by /2 after one restore, by /3
-// after two, and so on.
+// the whole vault: begun, imported, restored, lost, the newest pruned, and
+// others. The origin of the note is the name of the key, followed by /2 after
+// one restore, by /3 after two, and so on.
 //
-// Leaf lines follow, one for each leaf of the tenant's tree, in tree order.
-// The keys of the entry are the names of its fields; empty fields are left
-// out.
+// The other lines build two trees. Leaf lines are the leaves of the tenant's
+// tree, in tree order. Head lines and size lines are the leaves of the vault's
+// tree, in tree order: a head line is one leaf, with its index and body, and a
+// size line has the roots of the largest complete subtrees up to the size S.
+// The vault's tree must end with the size and root of the note.
+//
+// Every head of the tenant has a line. Its "prev" is one more than the index of
+// the head before it. A head line follows the leaves that it covers, so the
+// tenant's tree must have the size and the root of the head there. The last
+// head covers all leaves. An earlier note must have the root that its tree had
+// at its size.
+//
+// The keys of an entry are the names of its fields; empty fields are left out.
 //
 //   - An entry whose row does not exist has neither mac nor entry. It may be missing
 //     only if the time in its id is below the "cutoff" of the pruned event. That time
@@ -66,12 +76,12 @@
 //     zeros.
 //   - If the oldest leaves were pruned, the first leaf line is
 //     {"n":0,"pruned":S,"roots":[H,...]} instead. Its roots are the largest complete
-//     subtrees that cover the leaves up to S.
-//
-// The last lines show how the vault's tree grew. Each has the roots of the
-// largest complete subtrees between the size of the previous line and its own
-// size. The first starts at 0, and the last ends at the size in the note. An
-// earlier note must have the root that the tree had at its size.
+//     subtrees that cover the leaves up to S. Roots of heads below S are not compared.
+//   - An unsigned entry has the key "salt" instead of "mac". Such an entry must not be
+//     newer than the "entry" of the begun event: its id must not be greater. An old
+//     entry must have an index below the "size" of that event. If there is an imported
+//     event, its "count" is the number of imported and unsigned leaves from that size
+//     on.
 package evidence
 
 import (
@@ -148,9 +158,12 @@ const MaxFindings = 1000
 
 // Report is the result of a verification.
 type Report struct {
-	Origin   string // origin of the newest note
-	Size     int64  // number of leaves of the vault's tree that the note covers
-	Entries  int64  // number of leaves of tenants' trees that were checked
+	Origin   string    // origin of the newest note
+	Size     int64     // number of leaves of the vault's tree that the note covers
+	Entries  int64     // number of leaves of tenants' trees that were checked
+	Tenants  int64     // number of tenants whose trees were checked
+	Notes    int64     // number of signed notes that the vault's tree was compared with
+	From, To time.Time // when the first and the last of these entries were written
 	Restores []Restore
 	Findings []Finding
 	// More is the number of findings that are not listed because there are
@@ -180,6 +193,33 @@ func (r *Report) NextRestore(name string, counted int) (Restore, bool) {
 		}
 	}
 	return Restore{}, false
+}
+
+// cover extends the period of the report to the time in the id of an entry.
+func (r *Report) cover(id uuid.UUID) {
+	at := time.UnixMilli(Millis(id)).UTC()
+	if r.From.IsZero() || at.Before(r.From) {
+		r.From = at
+	}
+	if at.After(r.To) {
+		r.To = at
+	}
+}
+
+// Merge adds the findings and figures of another report.
+func (r *Report) Merge(other *Report) {
+	for _, f := range other.Findings {
+		r.Add(f)
+	}
+	r.More += other.More
+	r.Entries += other.Entries
+	r.Tenants += other.Tenants
+	if !other.From.IsZero() && (r.From.IsZero() || other.From.Before(r.From)) {
+		r.From = other.From
+	}
+	if other.To.After(r.To) {
+		r.To = other.To
+	}
 }
 
 // OK reports whether verification found no tampering.

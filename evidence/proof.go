@@ -39,6 +39,7 @@ type proofExtra struct {
 	ID    uuid.UUID  `json:"id"`
 	C     Hash       `json:"c"`
 	Mac   []byte     `json:"mac,omitempty"`
+	Salt  []byte     `json:"salt,omitempty"`
 	Entry *entryText `json:"entry,omitempty"`
 	Head  Proven     `json:"head"`
 	Note  string     `json:"note"`
@@ -49,6 +50,9 @@ func (p *Proof) Text() []byte {
 	extra := proofExtra{
 		Kind: p.Leaf.Kind, ID: p.Leaf.ID, C: p.Leaf.C, Mac: p.Leaf.Mac,
 		Head: p.Head, Note: string(p.HeadNote),
+	}
+	if p.Leaf.Kind == KindUnsigned {
+		extra.Mac, extra.Salt = nil, p.Leaf.Mac
 	}
 	if p.Leaf.Entry != nil {
 		t := p.Leaf.Entry.text()
@@ -171,10 +175,14 @@ func (p *parsedProof) check(name string, tree, vault *Checkpoint) (*Proved, erro
 		return nil, errors.New("evidence: the proof does not hold")
 	}
 	proved := &Proved{Tenant: tenant, Index: p.index, ID: x.ID, Kind: x.Kind}
-	if x.Entry == nil && x.Mac == nil {
+	mac, other := x.Mac, x.Salt
+	if x.Kind == KindUnsigned {
+		mac, other = other, mac
+	}
+	if x.Entry == nil && mac == nil && other == nil {
 		return proved, nil
 	}
-	if x.Entry == nil || len(x.Mac) != len(Mac{}) || x.Entry.ID != x.ID.String() || x.Entry.commit(tenant, Mac(x.Mac)) != x.C {
+	if x.Entry == nil || other != nil || len(mac) != len(Mac{}) || x.Entry.ID != x.ID.String() || x.Entry.commit(tenant, Mac(mac)) != x.C {
 		return nil, errors.New("evidence: the entry of the proof was altered")
 	}
 	if err := json.Unmarshal(encode(x.Entry), &proved.Fields); err != nil {

@@ -35,9 +35,9 @@ func TestProof(t *testing.T) {
 func TestProofOfAnErasedEntry(t *testing.T) {
 	t.Parallel()
 	w := full(t)
-	w.leaves[5].Entry, w.leaves[5].Erased = nil, nil
-	got, err := OpenProof(w.proof(5), w.vkey)
-	if err != nil || got.Fields != nil || got.ID != w.leaves[5].ID {
+	w.leaves[6].Entry, w.leaves[6].Erased = nil, nil
+	got, err := OpenProof(w.proof(6), w.vkey)
+	if err != nil || got.Fields != nil || got.ID != w.leaves[6].ID {
 		t.Errorf("got %v, %v", got, err)
 	}
 }
@@ -148,7 +148,7 @@ func TestCheckpoint(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(&Checkpoint{testOrigin, 2, w.vault.root(2)}, c); diff != "" {
+	if diff := cmp.Diff(&Checkpoint{testOrigin, 3, w.vault.root(3)}, c); diff != "" {
 		t.Error(diff)
 	}
 	for i := range msg {

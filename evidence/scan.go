@@ -27,6 +27,10 @@ func scanLeaf(b []byte, l *leafLine) bool {
 		l.Mac = make([]byte, len(Mac{}))
 		s.bytes(l.Mac)
 	}
+	if s.has(`,"salt":"`) {
+		l.Salt = make([]byte, len(Mac{}))
+		s.bytes(l.Salt)
+	}
 	if s.has(`,"entry":{"id":"`) {
 		l.Entry = s.entry()
 	}

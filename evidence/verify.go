@@ -9,8 +9,6 @@ import (
 
 	"github.com/google/uuid"
 	"golang.org/x/mod/sumdb/note"
-
-	"github.com/seed-72ea4aab/vault/internal/merkle"
 )
 
 // Verify checks a bundle with the public key of a vault. If since is not nil,
@@ -27,15 +25,19 @@ func Verify(bundle io.Reader, vkey string, since []byte) (*Report, error) {
 	if err != nil {
 		return nil, fmt.Errorf("evidence: the key: %w", err)
 	}
-	v := &verification{key: key, since: earlier{note: since}, step: wantHeader}
-	if err := v.read(bundle); err != nil {
+	r := &reader{check: Checker{Report: &Report{}, Key: key, Since: since}}
+	if err := r.read(bundle); err != nil {
 		return nil, err
 	}
-	if !v.recognized {
+	switch {
+	case r.older:
+		return nil, fmt.Errorf("%w: the bundle has an earlier format; export it again", ErrCannotTell)
+	case !r.recognized:
 		return nil, errors.New("evidence: not a bundle")
 	}
-	v.finish()
-	return &v.report, v.since.problem(&v.report)
+	r.enter(wantTrees)
+	err = r.check.Finish()
+	return r.check.Report, err
 }
 
 // step is the part of a bundle that a line belongs to.
@@ -44,51 +46,35 @@ type step int
 const (
 	wantHeader step = iota
 	wantEvents
-	wantLeaves
-	wantHistory
+	wantTrees
 )
 
-// verification is the state of checking a bundle.
-type verification struct {
-	key    note.Verifier
-	report Report
-	step   step
-
+// reader reads the lines of a bundle.
+type reader struct {
+	check      Checker
+	step       step
 	recognized bool // at least one line has the form of a bundle
-	signed     bool // the note and the head are genuine
-
-	tenant uuid.UUID
-	note   Checkpoint
-	head   Event
-	events struct{ want, have, last int64 }
-	pruned Event // newest pruned event of the tenant
-	keys   []note.Verifier
-
-	next    int64 // index of the next leaf
-	gaps    gaps
-	leaves  merkle.Frontier // of the tenant's tree
-	history merkle.Frontier // of the vault's tree
-	since   earlier
+	older      bool // the header names an earlier format
 }
 
-// read checks the lines.
-func (v *verification) read(bundle io.Reader) error {
-	r := bufio.NewReader(bundle)
+func (r *reader) read(bundle io.Reader) error {
+	in := bufio.NewReader(bundle)
 	var room []byte
-	for {
-		line, err := readLine(r, room[:0])
+	for !r.older {
+		line, err := readLine(in, room[:0])
 		switch {
 		case errors.Is(err, io.EOF):
 			if len(line) > 0 {
-				v.find(-1, uuid.UUID{}, Truncated)
+				r.check.wrong(Truncated)
 			}
 			return nil
 		case err != nil:
 			return fmt.Errorf("evidence: reading the bundle: %w", err)
 		}
-		v.line(line[:len(line)-1])
+		r.line(line[:len(line)-1])
 		room = line
 	}
+	return nil
 }
 
 var errLongLine = fmt.Errorf("a line has more than %d bytes", maxLine)
@@ -106,217 +92,108 @@ func readLine(r *bufio.Reader, b []byte) ([]byte, error) {
 	}
 }
 
-func (v *verification) find(index int64, id uuid.UUID, verdict Verdict) {
-	v.report.Add(Finding{Tenant: v.tenant, Index: index, EntryID: id, Verdict: verdict})
+// kinds are the kinds of lines: how a line begins, the step it belongs to, and
+// how it is checked. A check reports whether the line is in canonical form.
+var kinds = []struct {
+	start []byte
+	step  step
+	check func(*reader, []byte) bool
+}{
+	{[]byte(`{"n":`), wantTrees, (*reader).leafLine},
+	{[]byte(`{"head":`), wantTrees, (*reader).headLine},
+	{[]byte(`{"size":`), wantTrees, (*reader).sizeLine},
+	{[]byte(`{"event":`), wantEvents, (*reader).eventLine},
+	{[]byte(`{"bundle":`), wantHeader, (*reader).headerLine},
 }
-
-// The first bytes of lines.
-var (
-	headerStart  = []byte(`{"bundle":`)
-	eventStart   = []byte(`{"event":`)
-	leafStart    = []byte(`{"n":`)
-	historyStart = []byte(`{"size":`)
-)
 
 // line checks one line. If the line is not of the kind that the step expects,
 // it is checked as the kind that it looks like.
-func (v *verification) line(b []byte) {
-	sort, ok := wantHeader, true
-	switch {
-	case bytes.HasPrefix(b, headerStart):
-	case bytes.HasPrefix(b, eventStart):
-		sort = wantEvents
-	case bytes.HasPrefix(b, leafStart):
-		sort = wantLeaves
-	case bytes.HasPrefix(b, historyStart):
-		sort = wantHistory
-	default:
-		ok = false
-	}
-	if !ok {
-		v.unreadable()
+func (r *reader) line(b []byte) {
+	for _, k := range kinds {
+		if !bytes.HasPrefix(b, k.start) {
+			continue
+		}
+		r.recognized = true
+		if k.step < r.step || k.step == wantHeader && r.step > wantHeader {
+			r.check.wrong(Reordered)
+			return
+		}
+		r.enter(k.step)
+		if !k.check(r, b) {
+			r.unreadable(k.start[2] == 'n')
+		}
 		return
 	}
-	v.recognized = true
-	if sort < v.step || sort == wantHeader && v.step > wantHeader {
-		v.find(-1, uuid.UUID{}, Reordered)
-		return
-	}
-	v.enter(sort)
-	switch sort {
-	case wantHeader:
-		v.headerLine(b)
-	case wantEvents:
-		v.eventLine(b)
-	case wantLeaves:
-		v.leafLine(b)
-	case wantHistory:
-		v.historyLine(b)
-	}
+	r.enter(max(r.step, wantEvents))
+	r.unreadable(r.step == wantTrees)
 }
 
-// unreadable records an unreadable line where a line is expected.
-func (v *verification) unreadable() {
-	switch v.step {
-	case wantHeader:
-		v.find(-1, uuid.UUID{}, Altered)
-		v.enter(wantEvents)
-	case wantLeaves:
-		v.find(v.next, uuid.UUID{}, Altered)
-		v.next++
-	default:
-		v.find(-1, uuid.UUID{}, Altered)
+// unreadable records a line that cannot be read, perhaps that of a leaf.
+func (r *reader) unreadable(leaf bool) {
+	c := &r.check
+	if !leaf {
+		c.wrong(Altered)
+		return
 	}
+	c.find(c.next, uuid.UUID{}, Altered)
+	c.next++
+	c.broken = true
 }
 
 // enter continues with a later step.
-func (v *verification) enter(to step) {
-	if v.step == wantHeader && to > wantHeader && !v.signed {
-		v.find(-1, uuid.UUID{}, Missing) // the header
+func (r *reader) enter(to step) {
+	if r.step == wantHeader && to > wantHeader && !r.check.signed {
+		r.check.wrong(Missing) // the header
 	}
-	if v.step <= wantEvents && to > wantEvents {
-		v.endEvents()
+	if r.step <= wantEvents && to > wantEvents {
+		r.check.endEvents()
 	}
-	if v.step <= wantLeaves && to > wantLeaves && v.next < v.head.Size {
-		v.gaps.add(v.next, v.head.Size)
-		v.next = v.head.Size
-	}
-	v.step = max(v.step, to)
+	r.step = max(r.step, to)
 }
 
-func (v *verification) headerLine(b []byte) {
-	v.step = wantEvents
+func (r *reader) headerLine(b []byte) bool {
+	r.step = wantEvents
 	var h headerLine
+	if bytes.HasPrefix(b, []byte(`{"bundle":"vault-evidence/1"`)) {
+		r.older = true
+		return true
+	}
 	if !decode(b, &h) || h.Bundle != bundleFormat || h.Events < 0 {
-		v.find(-1, uuid.UUID{}, Altered)
-		return
+		return false
 	}
-	v.tenant, v.events.want, v.events.last = h.Tenant, int64(h.Events), -1
-	c, err := OpenCheckpoint([]byte(h.Note), v.key)
-	if err != nil {
-		v.find(-1, uuid.UUID{}, BadSignature)
-		return
-	}
-	restores, err := Restores(v.key.Name(), c.Origin)
-	if err != nil {
-		v.find(-1, uuid.UUID{}, Forked)
-		return
-	}
-	v.note, v.report.Origin, v.report.Size = *c, c.Origin, c.Size
-	v.since.restores = restores
-	head, err := h.Head.Open(c)
-	if err != nil || head.Kind != EventHead || head.Tenant != h.Tenant || head.Size < 0 {
-		v.find(-1, uuid.UUID{}, Altered)
-		return
-	}
-	v.head, v.signed = *head, true
+	return r.check.Header(&Header{Tenant: h.Tenant, Note: []byte(h.Note), Events: h.Events}) == nil
 }
 
-func (v *verification) eventLine(b []byte) {
+func (r *reader) eventLine(b []byte) bool {
 	var l eventLine
-	v.events.have++
-	if !decode(b, &l) {
-		v.find(-1, uuid.UUID{}, Altered)
-		return
-	}
-	if !v.signed {
-		return // nothing to check it against
-	}
-	e, err := l.Event.Open(&v.note)
-	switch {
-	case err != nil:
-		v.find(-1, uuid.UUID{}, Altered)
-	case l.Event.Index <= v.events.last:
-		v.find(-1, uuid.UUID{}, Reordered)
-	default:
-		v.events.last = l.Event.Index
-		v.event(l.Event.Index, e)
-	}
+	return decode(b, &l) && r.check.Event(l.Event) == nil
 }
 
-// event processes a genuine event.
-func (v *verification) event(index int64, e *Event) {
-	switch e.Kind {
-	case EventRestored:
-		v.report.Restores = append(v.report.Restores, Restore{Time: e.Time, Reason: e.Reason, Index: index, Origin: e.Origin})
-	case EventKeyChanged:
-		for _, text := range e.Keys {
-			if key, err := note.NewVerifier(text); err == nil {
-				v.keys = append(v.keys, key)
-			}
-		}
-	default:
-	}
-	if e.Tenant != v.tenant {
-		return
-	}
-	switch e.Kind {
-	case EventPruned:
-		v.pruned = *e
-	case EventLost:
-		for _, id := range e.Entries {
-			v.find(-1, id, LostRead)
-		}
-	default:
-	}
+func (r *reader) headLine(b []byte) bool {
+	var l headLine
+	return decode(b, &l) && r.check.Head(l.Head, []byte(l.Body)) == nil
 }
 
-// endEvents checks that no event line is missing, and opens the earlier note.
-func (v *verification) endEvents() {
-	if !v.signed {
-		return
-	}
-	origin := v.key.Name()
-	if n := len(v.report.Restores); n > 0 {
-		origin = v.report.Restores[n-1].Origin
-	}
-	if v.events.have < v.events.want || v.note.Origin != origin {
-		v.find(-1, uuid.UUID{}, Missing)
-	} else if v.events.have > v.events.want {
-		v.find(-1, uuid.UUID{}, Forged)
-	}
-	v.since.open(v)
-	v.since.compare(v, true)
-	v.since.compare(v, false)
+func (r *reader) sizeLine(b []byte) bool {
+	var l sizeLine
+	return decode(b, &l) && r.check.Grow(l.Size, l.Hashes) == nil
 }
 
-func (v *verification) historyLine(b []byte) {
-	var l historyLine
-	if !decode(b, &l) {
-		v.find(-1, uuid.UUID{}, Altered)
-		return
-	}
-	if !v.signed {
-		return
-	}
-	if err := v.history.AddRange(l.Size, l.Hashes); err != nil || len(l.Hashes) == 0 {
-		v.find(-1, uuid.UUID{}, Reordered)
-		return
-	}
-	v.since.compare(v, false)
-}
-
-// finish makes the checks that need the end of the bundle.
-func (v *verification) finish() {
-	cut := v.step < wantHistory
-	if cut && v.step == wantLeaves && v.next < v.head.Size {
-		v.find(v.next, uuid.UUID{}, Truncated)
-		v.next = v.head.Size
-	}
-	v.enter(wantHistory)
-	for _, gap := range v.gaps.all {
-		for n := gap.from; n < gap.to && n-gap.from <= MaxFindings; n++ {
-			v.find(n, uuid.UUID{}, Missing)
+// leafLine checks a leaf, or the roots that replace pruned leaves.
+func (r *reader) leafLine(b []byte) bool {
+	var l leafLine
+	if !scanLeaf(b, &l) {
+		var p prunedLine
+		if l = (leafLine{}); !decode(b, &l) || l.N < 0 {
+			return decode(b, &p) && p.N == 0 && p.Pruned > 0 && r.check.Pruned(p.Pruned, p.Roots) == nil
 		}
 	}
-	switch {
-	case !v.signed || v.report.tampered:
-	case v.head.Size > 0 && v.leaves.Root() != v.head.Root:
-		v.find(-1, uuid.UUID{}, Altered)
-	case v.history.Size() < v.note.Size:
-		v.find(-1, uuid.UUID{}, Truncated)
-	case v.history.Size() != v.note.Size || v.history.Root() != v.note.Root:
-		v.find(-1, uuid.UUID{}, Altered)
+	leaf := Leaf{N: l.N, Kind: l.Kind, ID: l.ID, C: l.C, Mac: l.Mac, Erased: l.Erased, text: l.Entry}
+	switch unsigned := l.Kind == KindUnsigned; {
+	case unsigned && l.Mac == nil:
+		leaf.Mac = l.Salt
+	case unsigned || l.Salt != nil:
+		return false
 	}
-	v.since.finish(v)
+	return r.check.Leaf(&leaf) == nil
 }

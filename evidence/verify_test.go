@@ -42,13 +42,13 @@ func TestVerifyAcceptsAGenuineBundle(t *testing.T) {
 		{Tenant: w.tenant, Index: -1, EntryID: r.Findings[0].EntryID, Verdict: LostRead},
 		{Tenant: w.tenant, Index: 0, Verdict: Expired},
 		{Tenant: w.tenant, Index: 2, EntryID: w.leaves[2].ID, Verdict: Expired},
-		{Tenant: w.tenant, Index: 3, EntryID: w.leaves[3].ID, Verdict: Expired},
-		{Tenant: w.tenant, Index: 5, EntryID: w.leaves[5].ID, Verdict: Erased},
+		{Tenant: w.tenant, Index: 4, EntryID: w.leaves[4].ID, Verdict: Expired},
+		{Tenant: w.tenant, Index: 6, EntryID: w.leaves[6].ID, Verdict: Erased},
 	}
 	if diff := cmp.Diff(want, r.Findings); diff != "" || !r.OK() {
 		t.Errorf("OK is %v\n%s", r.OK(), diff)
 	}
-	if r.Entries != 7 || r.Size != w.vault.size || r.Origin != testOrigin {
+	if r.Entries != 8 || r.Tenants != 1 || r.Notes != 1 || !r.From.Before(r.To) || r.Size != w.vault.size || r.Origin != testOrigin {
 		t.Errorf("the report has %d entries, size %d, origin %s", r.Entries, r.Size, r.Origin)
 	}
 }
@@ -59,13 +59,13 @@ func TestGolden(t *testing.T) {
 	t.Parallel()
 	w := full(t)
 	since := newWorld(t) // has the same start as w
-	for _, kind := range []Kind{KindImported, KindOld, KindEntry} {
+	for _, kind := range []Kind{KindImported, KindOld, KindEntry, KindUnsigned} {
 		since.enter(kind)
 	}
 	fork := newWorld(t)
 	fork.enter(KindEntry)
 	for name, content := range map[string][]byte{
-		"since.txt": since.checkpoint(), "fork.txt": fork.checkpoint(), "bundle.ndjson": w.bundle(), "proof.txt": w.proof(6), "key.txt": []byte(w.vkey + "\n"),
+		"since.txt": since.checkpoint(), "fork.txt": fork.checkpoint(), "bundle.ndjson": w.bundle(), "proof.txt": w.proof(7), "key.txt": []byte(w.vkey + "\n"),
 	} {
 		path := filepath.Join("testdata", name)
 		if *update {
@@ -153,20 +153,20 @@ func TestVerdicts(t *testing.T) {
 			return w.bundle()
 		}, []Finding{{Index: 2, Verdict: Missing}}},
 		"line deleted": {func(w *world) []byte {
-			return edit(w.bundle(), func(l [][]byte) [][]byte { return slices.Delete(l, 4, 5) })
+			return edit(w.bundle(), func(l [][]byte) [][]byte { return slices.Delete(l, 5, 6) })
 		}, []Finding{{Index: 2, Verdict: Missing}}},
 		"swapped": {func(w *world) []byte {
-			return edit(w.bundle(), func(l [][]byte) [][]byte { l[3], l[4] = l[4], l[3]; return l })
+			return edit(w.bundle(), func(l [][]byte) [][]byte { l[4], l[5] = l[5], l[4]; return l })
 		}, []Finding{{Index: 1, Verdict: Reordered}}},
 		"forged": {func(w *world) []byte {
 			b := w.bundle()
 			w.enter(KindEntry)
 			line := append(encodeLeaf(w, 4), '\n')
-			return edit(b, func(l [][]byte) [][]byte { return slices.Insert(l, 6, line) })
+			return edit(b, func(l [][]byte) [][]byte { return slices.Insert(l, 7, line) })
 		}, []Finding{{Index: 4, Verdict: Forged}}},
 		"cut": {func(w *world) []byte {
-			return edit(w.bundle(), func(l [][]byte) [][]byte { return l[:4] })
-		}, []Finding{{Index: 2, Verdict: Truncated}}},
+			return edit(w.bundle(), func(l [][]byte) [][]byte { return l[:5] })
+		}, []Finding{{Index: -1, Verdict: Truncated}}},
 		"another key": {func(w *world) []byte {
 			w.signer, _ = signer(w.t, 2)
 			return w.bundle()
@@ -244,8 +244,10 @@ func TestIncomparableNoteHasNoVerdict(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.enter(KindEntry)
-	between := w.checkpoint()
-	w.sizes = nil // so that the bundle does not have it
+	w.checkpoint()
+	w.note(Event{Kind: EventErasedAgain}, false)
+	between := w.sign(&Checkpoint{w.origin, w.vault.size, w.vault.root(w.vault.size)}) // the bundle does not stop there
+	w.note(Event{Kind: EventErasedAgain}, false)
 	if r, err := Verify(bytes.NewReader(w.bundle()), w.vkey, between); !errors.Is(err, ErrCannotTell) || r == nil || !r.OK() {
 		t.Errorf("got %v, %v", r, err)
 	}

@@ -91,7 +91,7 @@ type world struct {
 	bodies []string
 	log    tree
 	leaves []Leaf
-	head   int64   // index of the newest head
+	heads  []int64 // indexes of the heads
 	sizes  []int64 // sizes of the vault's tree at checkpoints
 	events []int64 // indexes of events in a bundle
 	pruned int64
@@ -104,6 +104,10 @@ func newWorld(t testing.TB) *world {
 	}
 	w.signer, w.vkey = signer(t, 1)
 	w.note(Event{Kind: EventStarted, Origin: testOrigin}, true)
+	w.now = w.now.Add(time.Hour)
+	old := w.id(0)
+	w.now = w.now.Add(-time.Hour)
+	w.note(Event{Kind: EventBegun, Tenant: w.tenant, Size: 2, Entry: old}, true)
 	return w
 }
 
@@ -121,6 +125,9 @@ func (w *world) id(n int64) (id uuid.UUID) {
 func (w *world) note(e Event, show bool) int64 {
 	w.now = w.now.Add(time.Second)
 	e.Time = w.now
+	if e.Kind == EventHead && len(w.heads) > 0 {
+		e.Prev = w.heads[len(w.heads)-1] + 1
+	}
 	body := e.Body()
 	w.vault.add(tlog.RecordHash(body))
 	w.bodies = append(w.bodies, string(body))
@@ -151,7 +158,8 @@ func (w *world) enter(kind Kind) {
 
 // checkpoint appends a head of the log and returns a signed note.
 func (w *world) checkpoint() []byte {
-	w.head = w.note(Event{Kind: EventHead, Tenant: w.tenant, Size: w.log.size, Root: w.log.root(w.log.size)}, false)
+	head := w.note(Event{Kind: EventHead, Tenant: w.tenant, Size: w.log.size, Root: w.log.root(w.log.size)}, false)
+	w.heads = append(w.heads, head)
 	w.sizes = append(w.sizes, w.vault.size)
 	return w.sign(&Checkpoint{w.origin, w.vault.size, w.vault.root(w.vault.size)})
 }
@@ -182,21 +190,33 @@ func (w *world) bundle() []byte {
 			w.t.Fatal(err)
 		}
 	}
-	check(out.Header(&Header{w.tenant, msg, w.proven(w.head), len(w.events)}))
+	check(out.Header(&Header{w.tenant, msg, len(w.events)}))
 	for _, index := range w.events {
 		check(out.Event(w.proven(index)))
+	}
+	leaf, at := w.pruned, int64(0)
+	grow := func(to int64) {
+		for _, size := range append(w.sizes, to) {
+			if size > at && size <= to {
+				check(out.Grow(size, w.vault.cover(at, size)))
+				at = size
+			}
+		}
 	}
 	if w.pruned > 0 {
 		check(out.Pruned(w.pruned, w.log.cover(0, w.pruned)))
 	}
-	for i := range w.leaves[w.pruned:] {
-		check(out.Leaf(&w.leaves[w.pruned+int64(i)]))
+	for _, index := range w.heads {
+		e, err := ParseEvent([]byte(w.bodies[index]))
+		check(err)
+		for ; leaf < e.Size; leaf++ {
+			check(out.Leaf(&w.leaves[leaf]))
+		}
+		grow(index)
+		check(out.Head(index, []byte(w.bodies[index])))
+		at = index + 1
 	}
-	from := int64(0)
-	for _, size := range w.sizes {
-		check(out.History(size, w.vault.cover(from, size)))
-		from = size
-	}
+	grow(w.vault.size)
 	return b.Bytes()
 }
 
@@ -204,7 +224,7 @@ func (w *world) proof(n int64) []byte {
 	msg := w.checkpoint()
 	p := Proof{
 		Index: n, Hashes: w.log.prove(w.log.size, n), Note: w.tenantNote(),
-		Leaf: w.leaves[n], Head: w.proven(w.head), HeadNote: msg,
+		Leaf: w.leaves[n], Head: w.proven(w.heads[len(w.heads)-1]), HeadNote: msg,
 	}
 	return p.Text()
 }
@@ -215,7 +235,6 @@ func (w *world) erase(n int64) {
 	left := l.Entry.Redacted()
 	index := w.note(Event{Kind: EventErased, Tenant: w.tenant, Entry: l.ID, After: left.Commit(w.tenant, Mac{})}, false)
 	w.checkpoint()
-	w.sizes = w.sizes[:len(w.sizes)-1] // because the proof below is for the final size
 	l.Mac, l.Entry = nil, &left
 	l.Erased = &Proven{Body: w.bodies[index], Index: index}
 }
@@ -225,7 +244,10 @@ func (w *world) erase(n int64) {
 func (w *world) proveErased() {
 	size := w.vault.size + 1 // the next bundle appends a head
 	copyOf := tree{append([]Hash{}, w.vault.hashes...), w.vault.size}
-	e := Event{Kind: EventHead, Time: w.now.Add(time.Second), Tenant: w.tenant, Size: w.log.size, Root: w.log.root(w.log.size)}
+	e := Event{
+		Kind: EventHead, Time: w.now.Add(time.Second), Tenant: w.tenant, Size: w.log.size, Root: w.log.root(w.log.size),
+		Prev: w.heads[len(w.heads)-1] + 1,
+	}
 	copyOf.add(tlog.RecordHash(e.Body()))
 	for i := range w.leaves {
 		if p := w.leaves[i].Erased; p != nil {
@@ -240,16 +262,19 @@ func full(t testing.TB) *world {
 	w.enter(KindImported)
 	w.enter(KindOld)
 	w.enter(KindEntry)
+	w.enter(KindUnsigned)
 	w.checkpoint()
+	w.note(Event{Kind: EventImported, Tenant: w.tenant, Count: 1}, true)
 	w.note(Event{Kind: EventLost, Tenant: w.tenant, Entries: []uuid.UUID{w.id(77)}}, true)
-	for range 6 {
+	for range 5 {
 		w.enter(KindEntry)
 	}
-	w.note(Event{Kind: EventPruned, Tenant: w.tenant, Below: 2, Cutoff: Millis(w.leaves[4].ID)}, true)
+	w.enter(KindVault)
+	w.note(Event{Kind: EventPruned, Tenant: w.tenant, Below: 2, Cutoff: Millis(w.leaves[5].ID)}, true)
 	w.pruned = 2
 	w.leaves[2].Mac, w.leaves[2].Entry = nil, nil
-	w.leaves[3].Mac, w.leaves[3].Entry = nil, nil
-	w.erase(5)
+	w.leaves[4].Mac, w.leaves[4].Entry = nil, nil
+	w.erase(6)
 	w.proveErased()
 	return w
 }

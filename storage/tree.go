@@ -21,13 +21,11 @@ type TreeStorage interface {
 	// that do not exist.
 	ReadTree(ctx context.Context, q TreeQuery) (TreePart, error)
 
-	// TreeEvents returns the contents of leaves of the vault's tree in order,
-	// from the index from up to, but not including, to.
-	TreeEvents(ctx context.Context, from, to int64) ([]TreeEvent, error)
+	// TreeEvents returns the contents of leaves of the vault's tree, in order.
+	TreeEvents(ctx context.Context, q EventQuery) ([]TreeEvent, error)
 
-	// Checkpoints returns up to limit checkpoints of the vault's tree with a
-	// size below the given one, largest first.
-	Checkpoints(ctx context.Context, below int64, limit int) ([]Checkpoint, error)
+	// Checkpoints returns checkpoints of the vault's tree.
+	Checkpoints(ctx context.Context, q CheckpointQuery) ([]Checkpoint, error)
 
 	// LogsByRef returns the tenant's log entries with these refs, in any order.
 	// It skips entries that do not exist.
@@ -122,10 +120,28 @@ type Node struct {
 	Hash  Key
 }
 
+// EventQuery selects leaves of the vault's tree.
+type EventQuery struct {
+	From, To int64 // indexes, excluding To
+	// About, if not nil, selects only events about this tenant; the zero id
+	// selects those about the whole vault.
+	About *ID
+	Limit int // 0 for all
+}
+
 // TreeEvent is the content of a leaf of the vault's tree.
 type TreeEvent struct {
-	N    int64
-	Body []byte
+	N     int64
+	About ID // the tenant that the event is about, or zero
+	Body  []byte
+}
+
+// CheckpointQuery selects checkpoints by the size of their tree.
+type CheckpointQuery struct {
+	Above, Below int64 // both exclusive
+	// Oldest returns the smallest trees first. By default the largest are first.
+	Oldest bool
+	Limit  int
 }
 
 // Checkpoint is a signed note over the vault's tree.

@@ -11,7 +11,7 @@ import sys
 from base64 import b64decode, b64encode
 from hashlib import sha256, sha512
 
-KINDS = {"entry": b"\1", "imported": b"\2", "old": b"\3"}
+KINDS = {"entry": b"\1", "imported": b"\2", "old": b"\3", "unsigned": b"\4", "vault": b"\5"}
 FIELDS = "id created_at actor_id actor_type actor_name entity_type entity_id operation message origin".split()
 
 
@@ -29,52 +29,73 @@ def verify(lines, vkey, earlier):
 
     lines = map(canonical, lines)
     header = next(lines)
+    check(header["bundle"] == "vault-evidence/2", "the bundle has another format")
     tenant, origin, size, root = header["tenant"], *open_note(header["note"], [vkey])
-    head = event(header["head"])
-    check(head["kind"] == "head" and head["tenant"] == tenant, "the head is of another log")
-    restores, pruned, vkeys, last = [], {}, [vkey], -1
+    restores, begun, pruned, imported, vkeys, last, began = [], {}, {}, {}, [vkey], -1, -1
     for p in (next(lines)["event"] for _ in range(header["events"])):
         e = event(p)
         check(p["index"] > last, "events are reordered")
-        last = p["index"]
+        last, mine = p["index"], e.get("tenant") == tenant
         restores += [e] if e["kind"] == "restored" else []
-        pruned = e if e["kind"] == "pruned" and e["tenant"] == tenant else pruned
         vkeys += e["keys"] if e["kind"] == "signing key changed" else []
-    name = vkey.split("+")[0]
-    origins = [name] + [e["origin"] for e in restores]
+        check(not mine or e["kind"] != "tenant deleted" and not (e["kind"] == "begun" and begun), "a tree begins again")
+        begun, began = (e, last) if mine and e["kind"] == "begun" else (begun, began)
+        imported = e if mine and e["kind"] == "imported" else imported
+        pruned = e if mine and e["kind"] == "pruned" else pruned
+    origins = [vkey.split("+")[0]] + [e["origin"] for e in restores]
     check(origin == origins[-1], "a restore is hidden")
     since, compared = open_note(earlier, vkeys) if earlier else None, not earlier
 
-    log, vault = Tree(), Tree()
-    while log.size < head.get("size", 0):
-        line = next(lines)
-        where = f"entry {line.get('id')} at {line['n']} is "
-        check(line["n"] == log.size, where + "reordered, or one before it is missing")
-        if "pruned" in line:
-            check(line["pruned"] <= pruned.get("below", 0), where + "missing")
-            log.grow(line["pruned"], line["roots"])
-        else:
-            log.add(sha256(b"\0" + KINDS[line["kind"]] + unhex(line["id"]) + unb64(line["c"])).digest())
-            entry, mac = line.get("entry"), unb64(line.get("mac", ""))
-            if entry is None:
-                check(int.from_bytes(unhex(line["id"])[:6], "big") < pruned.get("cutoff", 0), where + "missing")
-            elif "erased" in line:
-                e = event(line["erased"])
-                check((e["kind"], e["tenant"], e["entry"]) == ("erased", tenant, entry["id"]), where + "altered")
-                check(commit(tenant, bytes(16), entry) == unb64(e["after"]) and not mac, where + "altered")
-            else:
-                check(entry["id"] == line["id"] and commit(tenant, mac, entry) == unb64(line["c"]), where + "altered")
-        compare(log, "/" + tenant)
-    check(not log.size or log.root() == unb64(head["root"]), "the entries are not those of the head")
+    log, vault, head, prev, grew, old = Tree(), Tree(), {}, 0, False, 0
     for line in lines:
-        check(line["size"] > vault.size, "the history is reordered")
-        vault.grow(line["size"], line["hashes"])
-        compare(vault)
-    check((vault.size, vault.root()) == (size, root), "the bundle ends early")
+        if "size" in line:  # other events of the vault's tree
+            check(line["size"] > vault.size, "the vault's tree is reordered")
+            vault.grow(line["size"], line["hashes"])
+            grew = True
+            compare(vault)
+        elif "head" in line:  # every head must fit the entries before it
+            head, grew = json.loads(line["body"]), False
+            check(line["head"] == vault.size and (head["kind"], head["tenant"]) == ("head", tenant), "a head is of another log")
+            check(head.get("prev", 0) == prev or "prev" not in head and vault.size < began, "a head is missing")
+            vault.add(sha256(b"\0" + line["body"].encode()).digest())
+            prev, hidden = vault.size, head.get("size", 0) < min(pruned.get("below", 0), log.size)
+            check(hidden or head.get("size", 0) == log.size, "the log ends before a head, or began again")
+            check(hidden or not log.size or log.root() == unb64(head["root"]), "the entries are not those of a head")
+            compare(vault)
+        elif "pruned" in line:
+            check(not log.size and line["pruned"] <= pruned.get("below", 0), "the first entries are missing")
+            log.grow(line["pruned"], line["roots"])
+            compare(log, "/" + tenant)
+        else:
+            old += line["kind"] in ("imported", "unsigned") and log.size >= begun.get("size", 0)
+            entry_of(line, tenant, log, begun, pruned, event)
+            check(not grew, "an entry is reordered")
+            compare(log, "/" + tenant)
+    check((vault.size, vault.root()) == (size, root) and head, "the bundle ends early")
+    check(head.get("size", 0) == log.size, "the last entries are in no head")
+    cut = pruned.get("below", 0) > begun.get("size", 0)
+    check(not imported or old == imported.get("count", 0) or cut and old < imported["count"], "an old entry was added")
     for e in restores:
         print(f"restored from a copy on {e['time']}: {e['reason']}")
     print(f"{origin}: {log.size} entries" + ("" if compared else ", but not back to the earlier note: cannot tell"))
-    return 0 if compared else 6
+    return 0 if compared and log.size else 6
+
+
+def entry_of(line, tenant, log, begun, pruned, event):  # checks the line of an entry
+    where, entry = f"entry {line['id']} at {line['n']} is ", line.get("entry")
+    check(line["n"] == log.size, where + "reordered, or one before it is missing")
+    check(line["kind"] != "old" or log.size < begun.get("size", 0), where + "forged")
+    check(line["kind"] != "unsigned" or line["id"] <= begun.get("entry", ""), where + "forged")
+    log.add(sha256(b"\0" + KINDS[line["kind"]] + unhex(line["id"]) + unb64(line["c"])).digest())
+    mac = unb64(line.get("salt" if line["kind"] == "unsigned" else "mac", ""))
+    if entry is None:
+        check(int.from_bytes(unhex(line["id"])[:6], "big") < pruned.get("cutoff", 0), where + "missing")
+    elif "erased" in line:
+        e = event(line["erased"])
+        check((e["kind"], e["tenant"], e["entry"]) == ("erased", tenant, entry["id"]), where + "altered")
+        check(commit(tenant, bytes(16), entry) == unb64(e["after"]) and not mac, where + "altered")
+    else:
+        check(entry["id"] == line["id"] and commit(tenant, mac, entry) == unb64(line["c"]), where + "altered")
 
 
 class Tampered(Exception):
@@ -218,4 +239,6 @@ def main(path, vkey, note=None):
 
 
 if __name__ == "__main__":
+    if not 3 <= len(sys.argv) <= 4:
+        sys.exit(__doc__)
     sys.exit(main(*sys.argv[1:]))

@@ -58,7 +58,7 @@ func TestVerifyPy(t *testing.T) {
 		want   int
 		says   string
 	}{
-		"good":    {bundle, 0, "9 entries"},
+		"good":    {bundle, 0, "10 entries"},
 		"altered": {bytes.Replace(bundle, []byte(`"operation":"create"`), []byte(`"operation":"delete"`), 1), 5, "altered"},
 		"mac":     {bytes.Replace(bundle, []byte(`"mac":"`), []byte(`"mac":"AAAA`), 1), 5, "altered"},
 		"missing": {edit(func(l [][]byte) [][]byte { return slices.Delete(l, entry, entry+1) }), 5, "missing"},

@@ -8,6 +8,7 @@ import (
 
 	"github.com/seed-72ea4aab/vault/evidence"
 	"github.com/seed-72ea4aab/vault/internal/fault"
+	"github.com/seed-72ea4aab/vault/internal/keyring"
 	"github.com/seed-72ea4aab/vault/internal/ledger"
 	"github.com/seed-72ea4aab/vault/internal/seal"
 	"github.com/seed-72ea4aab/vault/storage"
@@ -36,14 +37,11 @@ func (op *Op) commit(ctx context.Context, to writer, ch *storage.Change) error {
 	if len(ch.Logs) == 0 {
 		return to.Write(ctx, ch)
 	}
-	ring, err := op.ring(ctx)
+	ring, own, err := op.ring(ctx)
 	if err != nil {
 		return err
 	}
-	if ring == nil {
-		return to.Write(ctx, ch) // its entries get no MAC
-	}
-	expected := op.stamp(ring, ch)
+	expected := op.stamp(ring, own, ch)
 	l := op.Vault.Ledger
 	if l == nil {
 		return to.Write(ctx, ch)
@@ -60,26 +58,27 @@ func (op *Op) commit(ctx context.Context, to writer, ch *storage.Change) error {
 	return err
 }
 
-// ring returns the keys of the tenant, or nil if the tenant was deleted. It also
-// returns nil for an operation of the system if the keys cannot be read, so that
-// such a tenant can still be deleted.
-func (op *Op) ring(ctx context.Context) (*seal.Ring, error) {
+// ring returns the keys for the MACs of entries: those of the tenant. If the
+// tenant was deleted, or its keys cannot be read, it returns the vault's own, so
+// that such a tenant can still be deleted.
+func (op *Op) ring(ctx context.Context) (ring *seal.Ring, own bool, err error) {
 	if op.State != nil {
-		return op.State.Ring, nil
+		return op.State.Ring, false, nil
 	}
 	state, err := op.keys(ctx, op.Tenant(), false)
 	if errors.Is(err, fault.ErrNoTenant) || Unreadable(err) {
-		return nil, nil
+		ring, err := keyring.Own(ctx, op.Vault.Store, op.Vault.Master)
+		return ring, true, err
 	}
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	return state.Ring, nil
+	return state.Ring, false, nil
 }
 
 // stamp gives each entry its MAC, and returns the entries that the ledger must
 // expect.
-func (op *Op) stamp(ring *seal.Ring, ch *storage.Change) []ledger.Expected {
+func (op *Op) stamp(ring *seal.Ring, own bool, ch *storage.Change) []ledger.Expected {
 	var expected []ledger.Expected
 	if op.Vault.Ledger != nil {
 		expected = make([]ledger.Expected, len(ch.Logs))
@@ -88,11 +87,13 @@ func (op *Op) stamp(ring *seal.Ring, ch *storage.Change) []ledger.Expected {
 	buf := room[:0]
 	for i := range ch.Logs {
 		e := ledger.EntryOf(&ch.Logs[i])
-		buf = e.AppendMacFields(buf[:0])
+		if buf = e.AppendMacFields(buf[:0]); own {
+			buf = ledger.VaultMacFields(op.Tenant(), &e)
+		}
 		mac := Mac(ring, buf)
 		ch.Logs[i].Mac = storage.Hash(mac)
 		if expected != nil {
-			expected[i] = ledger.Expected{ID: e.ID, Commit: e.Commit(op.Tenant(), mac), Relaxed: ch.Relaxed}
+			expected[i] = ledger.Expected{ID: e.ID, Commit: e.Commit(op.Tenant(), mac), Relaxed: ch.Relaxed, Own: own}
 		}
 	}
 	return expected

@@ -52,6 +52,7 @@ type State = keyring.State[Tenant]
 func (v *Vault) newTenants() *keyring.Cache[Tenant] {
 	return keyring.New(keyring.Config[Tenant]{
 		Store: v.Store, Master: v.Master, Missing: fault.ErrNoTenant, Age: v.KeyAge,
+		Refused: func(tenant uuid.UUID) bool { return v.Ledger != nil && v.Ledger.Refuses(tenant) },
 		Bad: func(ctx context.Context, tenant uuid.UUID, kind string, older bool, err error) error {
 			name := AlarmUnreadable
 			if older {

@@ -344,6 +344,21 @@ func (k *Keeper) readKeys(ctx context.Context) (*keys, error) {
 	return doc, nil
 }
 
+// checkStored returns ErrTampered if the stored document does not open, or lacks
+// the key that signs. A program whose signer does not publish its key needs no
+// document.
+func (k *Keeper) checkStored(ctx context.Context) error {
+	recs, err := k.vault.Store.Records(ctx, storage.ID{}, kindEvidence, []storage.ID{{}})
+	if err != nil || k.Key() == "" {
+		return err
+	}
+	doc, err := k.readKeys(ctx)
+	if err != nil && len(recs) > 0 || err == nil && (doc == nil || !slices.Contains(doc.public(), k.Key())) {
+		return fmt.Errorf("%w: the signing key of the log", ledger.ErrTampered)
+	}
+	return err
+}
+
 // writeKeys stores the document, and replaces the revision that was read.
 func (k *Keeper) writeKeys(ctx context.Context, doc *keys) error {
 	plain, err := json.Marshal(doc)

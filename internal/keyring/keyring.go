@@ -63,7 +63,8 @@ type Records interface {
 	Records(ctx context.Context, tenant storage.ID, kind string, ids []storage.ID) ([]storage.Record, error)
 }
 
-// Config is the configuration of a Cache. All fields are required.
+// Config is the configuration of a Cache. Fields are required unless their comment
+// says otherwise.
 type Config[D any] struct {
 	Store  Records
 	Master seal.AEAD
@@ -73,6 +74,9 @@ type Config[D any] struct {
 	// trusted. It returns the error for the caller. If older is true, the record is
 	// a ring that is older than a ring that this node has used.
 	Bad func(ctx context.Context, tenant uuid.UUID, kind string, older bool, err error) error
+	// Refused reports whether a tenant must not be used although its records exist.
+	// It may be nil.
+	Refused func(tenant uuid.UUID) bool
 	// Age is how long a state is used before it is read again.
 	Age time.Duration
 	// Decode decodes the document of a tenant.
@@ -268,7 +272,7 @@ func (c *Cache[D]) read(ctx context.Context, store Records, tenant uuid.UUID, be
 		if err != nil {
 			return nil, err
 		}
-		if len(tenants) == 0 {
+		if len(tenants) == 0 || c.cfg.Refused != nil && c.cfg.Refused(tenant) {
 			return nil, c.cfg.Missing
 		}
 		s := &State[D]{ReadAt: began}

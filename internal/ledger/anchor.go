@@ -46,13 +46,13 @@ type anchored struct {
 	closed bool
 	busy   chan struct{} // closed when the work ends; nil when idle
 	once   bool          // the anchor has responded or timed out
-	latest *evidence.Checkpoint
-	msg    []byte
+	msg    []byte        // the newest note
 	err    error
 	failed int64     // number of failed calls
 	good   time.Time // when the last call succeeded
 
-	compared evidence.Checkpoint // the last note that the tree was compared with; guarded by Ledger.mu
+	accepted []byte // a note of another key that a restore explains
+	compared []byte // the last note that the tree was compared with; guarded by Ledger.mu
 }
 
 // AnchorStatus is the state of an anchor.
@@ -67,14 +67,14 @@ func (a *anchored) status() AnchorStatus {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	s := AnchorStatus{GoodAt: a.good, Failures: a.failed, Err: a.err}
-	if a.latest != nil {
-		s.Size = a.latest.Size
+	if c, err := evidence.OpenCheckpoint(a.msg, a.keys()...); err == nil {
+		s.Size = c.Size
 	}
 	return s
 }
 
-// kick starts a call of the anchor in the background. The call puts msg, unless
-// it is nil, and then reads the latest note.
+// kick starts a call of the anchor in the background. The call reads the latest
+// note, and then puts msg, unless it is nil.
 func (a *anchored) kick(msg []byte) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -109,25 +109,42 @@ func (a *anchored) work() {
 func (a *anchored) call(msg []byte) {
 	ctx, cancel := context.WithTimeout(context.Background(), anchorTimeout)
 	defer cancel()
-	var err error
-	if msg != nil {
-		err = a.Put(ctx, msg)
-	}
-	got, looked := a.Latest(ctx)
-	var c *evidence.Checkpoint
-	if looked == nil && len(got) > 0 {
-		c, looked = evidence.OpenCheckpoint(got, a.keys()...)
+	got, err := a.Latest(ctx)
+	// The ledger judges a note that it does not know before anything follows it.
+	if err == nil && msg != nil && (len(got) == 0 || a.isKnown(got)) {
+		if err = a.Put(ctx, msg); err == nil {
+			got = msg
+		}
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.once, a.err = true, errors.Join(err, looked); a.err != nil {
+	if a.once, a.err = true, err; err != nil {
 		a.failed++
-	} else {
-		a.good = a.now()
+		return
 	}
-	if c != nil {
-		a.latest, a.msg = c, got
+	if a.good = a.now(); len(got) > 0 {
+		a.msg = got
 	}
+}
+
+// isKnown reports whether the anchor's newest note was accepted before, or is
+// signed with a key of the ledger.
+func (a *anchored) isKnown(msg []byte) bool {
+	a.mu.Lock()
+	accepted := a.accepted
+	a.mu.Unlock()
+	if bytes.Equal(msg, accepted) {
+		return true
+	}
+	_, err := evidence.OpenCheckpoint(msg, a.keys()...)
+	return err == nil
+}
+
+// accept makes a note known.
+func (a *anchored) accept(msg []byte) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.accepted = msg
 }
 
 // wait waits for the anchor's first response, until over at the latest.
@@ -149,10 +166,10 @@ func (a *anchored) wait(over <-chan time.Time) {
 
 // newest returns the newest note that the anchor is known to have, and the last
 // error.
-func (a *anchored) newest() (*evidence.Checkpoint, []byte, error) {
+func (a *anchored) newest() ([]byte, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.latest, a.msg, a.err
+	return a.msg, a.err
 }
 
 // drain waits until the anchor is idle. No call starts after that.

@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"slices"
@@ -11,19 +12,6 @@ import (
 	"github.com/seed-72ea4aab/vault/evidence"
 	"github.com/seed-72ea4aab/vault/storage"
 )
-
-// Checkpoint sequences the tenants that this node has written to and the given
-// tenants. It records their tree heads and returns the newest note. It does not
-// wait for anchors. A tenant with a manipulated tree does not block the others.
-func (l *Ledger) Checkpoint(ctx context.Context, tenants ...uuid.UUID) ([]byte, error) {
-	for _, tenant := range tenants {
-		l.pending.markDirty(tenant)
-	}
-	if err := l.SequenceDirty(ctx); err != nil && !errors.Is(err, ErrTampered) {
-		return nil, err
-	}
-	return l.sign(ctx, tenants)
-}
 
 // SequenceDirty sequences the tenants that this node has written to.
 func (l *Ledger) SequenceDirty(ctx context.Context) error {
@@ -85,16 +73,21 @@ func (l *Ledger) eachTenant(ctx context.Context, do func(uuid.UUID) error) error
 const maxTenants = 256
 
 // sign records the heads of changed trees, signs a note and publishes it.
-func (l *Ledger) sign(ctx context.Context, always []uuid.UUID) ([]byte, error) {
-	heads, err := l.changed(ctx, always)
-	if err != nil {
-		return nil, err
-	}
+func (l *Ledger) sign(ctx context.Context, heads []grown) ([]byte, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for attempt := 0; ; attempt++ {
-		if _, err := l.record(ctx, false, func() []evidence.Event { return l.vault.fresh(heads) }); err != nil {
+		if err := l.record(ctx, func() []evidence.Event { return l.fresh(heads) }); err != nil {
 			return nil, err
+		}
+		if wait := l.tooSoon(); wait > 0 && attempt == 0 {
+			l.mu.Unlock()
+			err := l.rounds.sleep(wait)
+			l.mu.Lock()
+			if err != nil {
+				return nil, err
+			}
+			continue
 		}
 		msg, err := l.signTree(ctx)
 		if errors.Is(err, storage.ErrStale) && attempt < maxAttempts {
@@ -104,33 +97,95 @@ func (l *Ledger) sign(ctx context.Context, always []uuid.UUID) ([]byte, error) {
 	}
 }
 
+// tooSoon returns how long to wait because another node has signed a note.
+func (l *Ledger) tooSoon() time.Duration {
+	st := &l.vault.state
+	if st.Signed == l.vault.signed.Size || st.Signed == l.vault.tree.Size {
+		return 0
+	}
+	l.rounds.mu.Lock()
+	defer l.rounds.mu.Unlock()
+	return min(l.rounds.pace, l.rounds.pace-l.c.Now().Sub(st.SignedAt))
+}
+
 // mayContinue compares the tree with the anchors' notes. This must happen
-// before the tree grows: afterwards a restore would look like a fork.
+// before the tree grows: afterwards a restore would look like a fork. A note
+// that this vault did not sign suspends the ledger.
 func (l *Ledger) mayContinue(ctx context.Context) error {
 	over, failing := time.After(anchorWait), false
-	defer func() {
-		if failing {
-			l.alarms.raise(Alarm{Kind: AlarmAnchor, Text: "an anchor does not respond"})
-		} else {
-			l.alarms.over(AlarmAnchor)
-		}
-	}()
 	for _, a := range l.anchors {
 		a.wait(over)
-		c, msg, err := a.newest()
+		msg, err := a.newest()
 		failing = failing || err != nil
-		if c == nil || *c == a.compared {
+		if msg == nil || bytes.Equal(msg, a.compared) {
 			continue
 		}
-		if err := l.compare(ctx, c, msg); err != nil {
+		c, err := evidence.OpenCheckpoint(msg, l.keys()...)
+		if err == nil {
+			_, err = evidence.Restores(l.c.Name, c.Origin)
+		}
+		if err != nil {
+			known, err := l.explained(ctx, msg)
+			if err != nil {
+				return err
+			}
+			if known {
+				a.accept(msg)
+			} else {
+				l.suspend(AlarmForked, "an anchor has a note that the keys of this database did not sign; accept the restore, or correct the anchor", msg)
+			}
+		} else if err := l.compare(ctx, c, msg); err != nil {
 			return err
 		}
-		a.compared = *c
+		a.compared = msg
+	}
+	if failing {
+		l.alarms.raise(Alarm{Kind: AlarmAnchor, Text: "an anchor does not respond"})
+	} else {
+		l.alarms.over(AlarmAnchor)
 	}
 	if l.vault.suspended != "" {
 		return ErrSuspended
 	}
 	return nil
+}
+
+// explained reports whether an accepted restore names a note.
+func (l *Ledger) explained(ctx context.Context, msg []byte) (found bool, err error) {
+	err = l.eachEvent(ctx, storage.EventQuery{To: l.vault.tree.Size, About: &storage.ID{}}, func(_ int64, e *evidence.Event) {
+		found = found || e.Kind == evidence.EventRestored && slices.Contains(e.Notes, string(msg))
+	})
+	return found, err
+}
+
+// eachEvent calls do for the events of the vault's tree that a query selects.
+func (l *Ledger) eachEvent(ctx context.Context, q storage.EventQuery, do func(index int64, e *evidence.Event)) error {
+	return l.eachStored(ctx, q, func(stored *storage.TreeEvent) error {
+		e, err := evidence.ParseEvent(stored.Body)
+		if err == nil {
+			do(stored.N, e)
+		}
+		return nil // a verification of the vault's tree reports an unreadable event
+	})
+}
+
+// eachStored calls do for stored events, page by page.
+func (l *Ledger) eachStored(ctx context.Context, q storage.EventQuery, do func(*storage.TreeEvent) error) error {
+	for q.Limit = maxStep; ; {
+		page, err := l.c.Store.TreeEvents(ctx, q)
+		if err != nil {
+			return err
+		}
+		for i := range page {
+			if err := do(&page[i]); err != nil {
+				return err
+			}
+		}
+		if len(page) < q.Limit {
+			return nil
+		}
+		q.From = page[len(page)-1].N + 1
+	}
 }
 
 // signTree signs a note over the vault's tree, unless the newest note already
@@ -166,67 +221,105 @@ func (l *Ledger) signTree(ctx context.Context) ([]byte, error) {
 	}
 	v.tree, v.state = change.Tree, st
 	v.signed, v.note, v.signedAt = c, msg, stored.At
+	l.rounds.hasSigned()
 	for _, a := range l.anchors {
 		a.kick(msg)
-	}
-	if l.c.Published != nil {
-		l.c.Published(msg)
 	}
 	return msg, nil
 }
 
+// grown is a tree that needs a new head, with its state.
+type grown struct {
+	storage.Tree
+	state state
+}
+
+// upgrade records the beginning of trees of an earlier version.
+func (l *Ledger) upgrade(ctx context.Context) error {
+	l.mu.Lock()
+	begun := true
+	for _, h := range l.vault.tenants.heads {
+		begun = begun && h.begun
+	}
+	l.mu.Unlock()
+	if begun {
+		return nil
+	}
+	heads, err := l.changed(ctx, nil)
+	if err != nil {
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return ignoreSuspended(l.record(ctx, func() []evidence.Event { return l.fresh(heads) }))
+}
+
 // changed returns the trees whose newest head may be out of date, and the trees
-// of always.
-func (l *Ledger) changed(ctx context.Context, always []uuid.UUID) ([]storage.Tree, error) {
-	var all []storage.Tree
+// of always. A tree that does not extend its newest head is left out, with an
+// alarm, because a note must not vouch for it.
+func (l *Ledger) changed(ctx context.Context, always []uuid.UUID) (all []grown, err error) {
 	for after := (storage.ID{}); ; {
 		page, err := l.c.Store.Trees(ctx, storage.TreeFilter{After: after, Limit: maxTenants})
 		if err != nil {
 			return nil, err
 		}
-		l.mu.Lock()
-		for _, tree := range page {
-			h, ok := l.vault.heads[uuid.UUID(tree.Tenant)]
-			if ok && h.size > tree.Size {
-				l.alarms.raise(Alarm{Kind: AlarmTampered, Tenant: uuid.UUID(tree.Tenant), Verdict: evidence.Truncated, Text: "a tree is smaller than its head"})
+		for i := range page {
+			tenant := uuid.UUID(page[i].Tenant)
+			h, err := l.headOf(tenant)
+			if errors.Is(err, ErrGone) {
+				continue
 			}
-			if !ok || h.size != tree.Size || h.state != stateHash(tree.State) || slices.Contains(always, uuid.UUID(tree.Tenant)) {
-				all = append(all, tree)
+			if err != nil {
+				return nil, err
+			}
+			if h.begun && h.size == page[i].Size && h.state == stateHash(page[i].State) && !slices.Contains(always, tenant) {
+				continue
+			}
+			t := grown{Tree: page[i]}
+			err = l.openState(ctx, &t.Tree, &t.state)
+			if err == nil {
+				_, err = l.catchUp(ctx, &t.Tree, l.cachedTree(tenant), h)
+			}
+			switch {
+			case err == nil:
+				all = append(all, t)
+			case !errors.Is(err, ErrTampered) && !errors.Is(err, ErrGone):
+				return nil, err
 			}
 		}
-		l.mu.Unlock()
 		if len(page) < maxTenants {
-			return l.genuine(ctx, all)
+			return all, nil
 		}
 		after = page[len(page)-1].Tenant
 	}
 }
 
-// genuine returns the trees that the vault wrote. Other trees get no head, because
-// a note must not vouch for data that the vault did not write.
-func (l *Ledger) genuine(ctx context.Context, trees []storage.Tree) (all []storage.Tree, err error) {
+// fresh returns the events for trees whose newest heads do not have their current
+// state.
+func (l *Ledger) fresh(trees []grown) (events []evidence.Event) {
 	for i := range trees {
-		err := l.openState(ctx, &trees[i], &state{})
-		switch {
-		case err == nil:
-			all = append(all, trees[i])
-		case !errors.Is(err, ErrTampered) && !errors.Is(err, ErrGone):
-			return nil, err
-		}
-	}
-	return all, nil
-}
-
-// fresh returns heads for the trees that have no head for their current state.
-func (v *vaultTree) fresh(trees []storage.Tree) []evidence.Event {
-	var events []evidence.Event
-	for _, t := range trees {
-		is := stateHash(t.State)
-		if h, ok := v.heads[uuid.UUID(t.Tenant)]; ok && (h.size > t.Size || h.size == t.Size && h.state == is) {
+		t := &trees[i]
+		tenant, is := uuid.UUID(t.Tenant), stateHash(t.State)
+		h := l.vault.tenants.head(tenant)
+		if _, gone := l.vault.tenants.deleted[tenant]; gone || h.begun && (h.size > t.Size || h.size == t.Size && h.state == is) {
 			continue
 		}
+		if !h.begun {
+			begun := evidence.Event{Kind: evidence.EventBegun, Tenant: tenant, Entry: t.state.Boundary}
+			if h.index >= 0 { // a tree of an earlier version
+				begun.Size = t.Size
+				if t.state.Until != nil && begun.Entry == (uuid.UUID{}) {
+					begun.Entry = boundaryAt(l.c.Now())
+				}
+			}
+			h.closed = begun.Entry == uuid.UUID{}
+			events = append(events, begun)
+		}
+		if !h.closed && t.state.Until == nil {
+			events = append(events, evidence.Event{Kind: evidence.EventImported, Tenant: tenant, Count: t.state.Imported})
+		}
 		events = append(events, evidence.Event{
-			Kind: evidence.EventHead, Tenant: uuid.UUID(t.Tenant), Size: t.Size, Root: evidence.Hash(t.Root), State: is,
+			Kind: evidence.EventHead, Tenant: tenant, Size: t.Size, Root: evidence.Hash(t.Root), State: is,
 		})
 	}
 	return events

@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -21,62 +22,65 @@ type exported struct {
 	tenant uuid.UUID
 	note   []byte
 	at     evidence.Checkpoint
-	index  int64 // of the tree head
-	head   *evidence.Event
-	state  state
-	last   int64 // index of the newest event about the whole vault, plus one
+	head   head
 	vault  *hashes
 	log    *hashes
+
+	// size is the number of leaves, and place the size of the vault's tree that is
+	// exported.
+	size, place int64
+	// inPlace means that nothing is signed: events have no proofs, and the vault's
+	// tree is left out.
+	inPlace bool
+	// row, if not nil, receives each leaf with the row of its entry, which is nil
+	// if there is none. It may change the leaf.
+	row func(*evidence.Leaf, storage.LogRef, *storage.Log) error
+	// pause, if not nil, is called after each chunk of leaves.
+	pause func()
+
+	pruned int64               // leaves below this index may be deleted
+	erased map[uuid.UUID]int64 // index of the event, by entry
+	chunks *readAhead
 }
 
 // export signs a note that covers the tenant's log, and reads the log's state.
 func (l *Ledger) export(ctx context.Context, tenant uuid.UUID) (*exported, error) {
-	msg, err := l.Checkpoint(ctx, tenant)
-	if err != nil {
-		return nil, err
-	}
 	x := &exported{l: l, ctx: ctx, tenant: tenant, vault: l.hashes(ctx, uuid.UUID{}), log: l.hashes(ctx, tenant)}
-	l.mu.Lock()
-	h, ok := l.vault.heads[tenant]
-	x.note, x.at, x.index, x.last = msg, l.vault.signed, h.index, l.vault.state.Last
-	l.mu.Unlock()
-	if !ok {
-		return nil, storage.ErrNotFound
+	for range maxAttempts {
+		if _, err := l.Checkpoint(ctx, tenant); err != nil {
+			return nil, err
+		}
+		h, err := l.headOf(tenant)
+		if err != nil {
+			return nil, err
+		}
+		l.mu.Lock()
+		x.note, x.at, x.head = l.vault.note, l.vault.signed, h
+		l.mu.Unlock()
+		if h.index < 0 {
+			return nil, storage.ErrNotFound
+		}
+		if x.size, x.place = h.size, x.at.Size; h.index < x.at.Size {
+			return x, nil
+		}
 	}
-	tree, err := l.tree(ctx, tenant)
-	if err != nil {
-		return nil, err
-	}
-	if err := l.openState(ctx, &tree, &x.state); err != nil {
-		return nil, err
-	}
-	x.head, err = x.event(x.index)
-	return x, err
-}
-
-// event returns an event of the vault's tree.
-func (x *exported) event(index int64) (*evidence.Event, error) {
-	events, err := x.l.c.Store.TreeEvents(x.ctx, index, index+1)
-	if err != nil {
-		return nil, err
-	}
-	if len(events) == 0 {
-		return nil, fmt.Errorf("%w: an event is missing", ErrTampered)
-	}
-	return evidence.ParseEvent(events[0].Body)
+	return nil, ErrNotSequenced // unreachable: a note follows each head
 }
 
 // proven returns an event with its inclusion proof.
 func (x *exported) proven(index int64) (evidence.Proven, error) {
-	events, err := x.l.c.Store.TreeEvents(x.ctx, index, index+1)
+	events, err := x.l.c.Store.TreeEvents(x.ctx, storage.EventQuery{From: index, To: index + 1})
 	if err != nil {
 		return evidence.Proven{}, err
 	}
 	if len(events) == 0 {
 		return evidence.Proven{}, fmt.Errorf("%w: an event is missing", ErrTampered)
 	}
-	proof, err := x.vault.prove(x.at.Size, index)
-	return evidence.Proven{Body: string(events[0].Body), Index: index, Proof: proof}, err
+	p := evidence.Proven{Body: string(events[0].Body), Index: index}
+	if !x.inPlace {
+		p.Proof, err = x.vault.prove(x.at.Size, index)
+	}
+	return p, err
 }
 
 // Proof returns the proof that an entry is in the tenant's log: see
@@ -91,85 +95,89 @@ func (l *Ledger) Proof(ctx context.Context, tenant, id uuid.UUID) ([]byte, error
 		return nil, err
 	}
 	p := evidence.Proof{Index: leaf.N, Leaf: *leaf, HeadNote: x.note}
-	if p.Hashes, err = x.log.prove(x.head.Size, leaf.N); err != nil {
+	if p.Hashes, err = x.log.prove(x.head.size, leaf.N); err != nil {
 		return nil, err
 	}
-	if p.Head, err = x.proven(x.index); err != nil {
+	if p.Head, err = x.proven(x.head.index); err != nil {
 		return nil, err
 	}
-	own := evidence.Checkpoint{Origin: evidence.TenantOrigin(x.at.Origin, tenant), Size: x.head.Size, Root: x.head.Root}
-	if p.Note, err = own.Sign(l.signers()...); err != nil {
+	p.Note, err = x.ownNote()
+	return p.Text(), err
+}
+
+// ownNote returns a signed note over the tenant's tree. It is signed once for each
+// head.
+func (x *exported) ownNote() ([]byte, error) {
+	l, own := x.l, evidence.Checkpoint{Origin: evidence.TenantOrigin(x.at.Origin, x.tenant), Size: x.head.size, Root: x.head.root}
+	l.treesMu.Lock()
+	known := l.notes[x.tenant]
+	l.treesMu.Unlock()
+	if known.at == own {
+		return known.note, nil
+	}
+	msg, err := own.Sign(l.signers()...)
+	if err != nil {
 		return nil, err
 	}
-	return p.Text(), nil
+	l.treesMu.Lock()
+	defer l.treesMu.Unlock()
+	if len(l.notes) >= maxCached {
+		clear(l.notes)
+	}
+	l.notes[x.tenant] = tenantNote{own, msg}
+	return msg, nil
+}
+
+// tenantNote is the newest signed note over a tenant's tree.
+type tenantNote struct {
+	at   evidence.Checkpoint
+	note []byte
 }
 
 // find returns the leaf of an entry. The leaf has the entry unless the entry
 // was erased or deleted.
 func (x *exported) find(id uuid.UUID) (*evidence.Leaf, error) {
-	part, err := x.l.c.Store.ReadTree(x.ctx, storage.TreeQuery{Tenant: storage.ID(x.tenant), To: x.head.Size, Holding: storage.ID(id)})
+	batch, at, err := x.l.leafOf(x.ctx, x.tenant, id, x.head.size)
 	if err != nil {
 		return nil, err
 	}
-	for i := range part.Leaves {
-		batch := &part.Leaves[i]
-		j := slices.IndexFunc(batch.Refs, func(r storage.LogRef) bool { return uuid.UUID(r.ID) == id })
-		if j < 0 || batch.First+int64(j) >= x.head.Size {
-			continue
-		}
-		leaves, err := x.withEntries(batch)
-		if err != nil {
-			return nil, err
-		}
-		leaf := &leaves[j]
-		if leaf.Mac == nil {
-			leaf.Entry = nil
-		}
+	if batch == nil {
+		return nil, ErrNotSequenced
+	}
+	rows, err := x.l.c.Store.LogsByRef(x.ctx, storage.ID(x.tenant), batch.Refs[at:at+1])
+	if err != nil {
+		return nil, err
+	}
+	var row *storage.Log
+	if len(rows) == 1 {
+		row = &rows[0]
+	}
+	leaf, err := x.leaf(batch, at, row)
+	if err == nil && leaf.Mac == nil {
+		leaf.Entry = nil
+	}
+	return &leaf, err
+}
+
+// leaf returns a leaf of a batch with its entry.
+func (x *exported) leaf(batch *storage.Leaves, j int, row *storage.Log) (evidence.Leaf, error) {
+	leaf := evidence.Leaf{
+		N: batch.First + int64(j), Kind: kindOf(batch), ID: uuid.UUID(batch.Refs[j].ID), C: evidence.Hash(batch.Hash[j]),
+	}
+	if row == nil {
 		return leaf, nil
 	}
-	return nil, ErrNotSequenced
-}
-
-// withEntries returns the leaves of a batch with their entries.
-func (x *exported) withEntries(batch *storage.Leaves) ([]evidence.Leaf, error) {
-	rows, err := x.l.c.Store.LogsByRef(x.ctx, storage.ID(x.tenant), batch.Refs)
-	if err != nil {
-		return nil, err
+	e := EntryOf(row)
+	leaf.Entry = &e
+	switch {
+	case !leaf.Kind.HasMac() && row.Mac == (storage.Hash{}):
+		mac, err := x.l.macAs(x.ctx, leaf.Kind, x.tenant, &e)
+		leaf.Mac = mac[:]
+		return leaf, err
+	case row.Mac != (storage.Hash{}):
+		leaf.Mac = slices.Clone(row.Mac[:])
 	}
-	byID := make(map[storage.ID]*storage.Log, len(rows))
-	for i := range rows {
-		byID[rows[i].ID] = &rows[i]
-	}
-	leaves := make([]evidence.Leaf, len(batch.Refs))
-	for j, ref := range batch.Refs {
-		leaf := evidence.Leaf{
-			N: batch.First + int64(j), Kind: kindOf(batch), ID: uuid.UUID(ref.ID), C: evidence.Hash(batch.Hash[j]),
-		}
-		if row := byID[ref.ID]; row != nil {
-			e := EntryOf(row)
-			leaf.Entry = &e
-			mac, err := x.mac(leaf.Kind, row, &e)
-			if err != nil {
-				return nil, err
-			}
-			leaf.Mac = mac
-		}
-		leaves[j] = leaf
-	}
-	return leaves, nil
-}
-
-// mac returns the MAC of a row. An entry of [evidence.KindOld] has no MAC in
-// its row, so the vault computes it.
-func (x *exported) mac(kind evidence.Kind, row *storage.Log, e *evidence.Entry) ([]byte, error) {
-	if kind != evidence.KindOld {
-		if row.Mac == (storage.Hash{}) {
-			return nil, nil
-		}
-		return slices.Clone(row.Mac[:]), nil
-	}
-	mac, err := x.l.mac(x.ctx, x.tenant, e)
-	return mac[:], err
+	return leaf, nil
 }
 
 // Consistency returns the size of the tenant's tree, and the proof that the
@@ -179,14 +187,14 @@ func (l *Ledger) Consistency(ctx context.Context, tenant uuid.UUID, from int64) 
 	if err != nil {
 		return 0, nil, err
 	}
-	if from < 0 || from > x.head.Size {
-		return x.head.Size, nil, fmt.Errorf("evidence: the tree has %d leaves", x.head.Size)
+	if from < 0 || from > x.head.size {
+		return x.head.size, nil, fmt.Errorf("evidence: the tree has %d leaves", x.head.size)
 	}
-	if from == 0 || from == x.head.Size {
-		return x.head.Size, []evidence.Hash{}, nil
+	if from == 0 || from == x.head.size {
+		return x.head.size, []evidence.Hash{}, nil
 	}
-	proof, err := tlog.ProveTree(x.head.Size, from, x.log)
-	return x.head.Size, append([]evidence.Hash{}, proof...), err
+	proof, err := tlog.ProveTree(x.head.size, from, x.log)
+	return x.head.size, append([]evidence.Hash{}, proof...), err
 }
 
 // TenantNote returns a signed note over the tenant's tree.
@@ -195,209 +203,257 @@ func (l *Ledger) TenantNote(ctx context.Context, tenant uuid.UUID) ([]byte, erro
 	if err != nil {
 		return nil, err
 	}
-	own := evidence.Checkpoint{Origin: evidence.TenantOrigin(x.at.Origin, tenant), Size: x.head.Size, Root: x.head.Root}
-	return own.Sign(l.signers()...)
+	return x.ownNote()
 }
 
-// Export writes the tenant's bundle.
+// Export writes the tenant's bundle. It writes what the database has, even if the
+// tree was manipulated: the verifier says what is wrong.
 func (l *Ledger) Export(ctx context.Context, tenant uuid.UUID, to io.Writer) error {
 	x, err := l.export(ctx, tenant)
 	if err != nil {
 		return err
 	}
-	w := evidence.NewWriter(to)
-	erased, err := x.writeHead(w)
-	if err != nil {
-		return err
-	}
-	if err := x.writeLeaves(w, erased); err != nil {
-		return err
-	}
-	return x.writeHistory(w)
+	return x.stream(evidence.NewWriter(to))
 }
 
-// writeHead writes the header and the events. It returns the indexes of the
-// events that erased entries.
-func (x *exported) writeHead(w *evidence.Writer) (map[uuid.UUID]int64, error) {
-	erased := map[uuid.UUID]int64{}
+// stream passes the log on in the order of a bundle.
+func (x *exported) stream(to evidence.Log) error {
+	if err := x.events(to); err != nil {
+		return err
+	}
+	from := min(x.pruned, x.size)
+	if from > 0 {
+		if err := to.Pruned(from, x.cover(x.log, 0, from)); err != nil {
+			return err
+		}
+	}
+	x.chunks = x.readAhead(from)
+	defer x.chunks.stop()
+	return x.trees(to)
+}
+
+// events passes the header and the events on.
+func (x *exported) events(to evidence.Log) error {
+	x.erased = map[uuid.UUID]int64{}
 	var show []int64
-	pruned := false
-	err := x.chain(x.state.Last, func(index int64, e *evidence.Event) {
-		switch {
-		case e.Kind == evidence.EventErased:
-			if _, ok := erased[e.Entry]; !ok {
-				erased[e.Entry] = index
+	pruned := -1
+	tenant := storage.ID(x.tenant)
+	take := func(index int64, e *evidence.Event) {
+		switch e.Kind {
+		case evidence.EventHead, evidence.EventSummary:
+		case evidence.EventErased:
+			x.erased[e.Entry] = index
+		case evidence.EventPruned:
+			x.pruned = max(x.pruned, e.Below)
+			if pruned < 0 {
+				pruned, show = len(show), append(show, index)
 			}
-		case e.Kind == evidence.EventPruned && pruned:
+			show[pruned] = index // the newest replaces the others
 		default:
-			pruned = pruned || e.Kind == evidence.EventPruned
 			show = append(show, index)
 		}
-	})
-	if err != nil {
-		return nil, err
 	}
-	if err := x.chain(x.last, func(index int64, _ *evidence.Event) { show = append(show, index) }); err != nil {
-		return nil, err
+	for _, about := range []*storage.ID{&tenant, {}} {
+		if err := x.l.eachEvent(x.ctx, storage.EventQuery{To: x.place, About: about}, take); err != nil {
+			return err
+		}
 	}
 	slices.Sort(show)
-	h := evidence.Header{Tenant: x.tenant, Note: x.note, Events: len(show)}
-	if h.Head, err = x.proven(x.index); err != nil {
-		return nil, err
-	}
-	if err := w.Header(&h); err != nil {
-		return nil, err
+	if err := to.Header(&evidence.Header{Tenant: x.tenant, Note: x.note, Events: len(show)}); err != nil {
+		return err
 	}
 	for _, index := range show {
 		p, err := x.proven(index)
-		if err != nil {
-			return nil, err
+		if errors.Is(err, ErrTampered) {
+			continue // the verifier misses it
 		}
-		if err := w.Event(p); err != nil {
-			return nil, err
-		}
-	}
-	return erased, nil
-}
-
-// chain visits a chain of events from the newest on. Each event names the one
-// before it.
-func (x *exported) chain(last int64, do func(int64, *evidence.Event)) error {
-	for last > 0 {
-		index := last - 1
-		e, err := x.event(index)
 		if err != nil {
 			return err
 		}
-		if e.Prev >= last {
-			return fmt.Errorf("%w: events run in a circle", ErrTampered)
-		}
-		if index < x.at.Size {
-			do(index, e)
-		}
-		last = e.Prev
-	}
-	return nil
-}
-
-func (x *exported) writeLeaves(w *evidence.Writer, erased map[uuid.UUID]int64) error {
-	from := min(x.state.Pruned, x.head.Size)
-	if from > 0 {
-		roots, err := x.cover(x.log, 0, from)
-		if err != nil {
+		if err := to.Event(p); err != nil {
 			return err
-		}
-		if err := w.Pruned(from, roots); err != nil {
-			return err
-		}
-	}
-	for ; from < x.head.Size; from += storage.LeavesPerBlock - from%storage.LeavesPerBlock {
-		end := min(x.head.Size, from+storage.LeavesPerBlock-from%storage.LeavesPerBlock)
-		part, err := x.l.c.Store.ReadTree(x.ctx, storage.TreeQuery{Tenant: storage.ID(x.tenant), From: from, To: end})
-		if err != nil {
-			return err
-		}
-		for i := range part.Leaves {
-			if err := x.writeBatch(w, &part.Leaves[i], erased); err != nil {
-				return err
-			}
 		}
 	}
 	return nil
 }
 
-func (x *exported) writeBatch(w *evidence.Writer, batch *storage.Leaves, erased map[uuid.UUID]int64) error {
-	leaves, err := x.withEntries(batch)
-	if err != nil {
+// trees passes the heads on, each after the leaves that it covers, and the vault's
+// tree around them.
+func (x *exported) trees(to evidence.Log) error {
+	grown := &growing{x: x, to: to}
+	if err := grown.readNotes(); err != nil {
 		return err
 	}
-	for i := range leaves {
-		leaf := &leaves[i]
-		if leaf.N >= x.head.Size {
-			return nil
-		}
-		if index, ok := erased[leaf.ID]; ok && leaf.Entry != nil && isErased(leaf) {
-			p, err := x.proven(index)
-			if err != nil {
-				return err
-			}
-			leaf.Erased, leaf.Mac = &p, nil
-		}
-		if err := w.Leaf(leaf); err != nil {
+	heads := x.l.headsOf(x.ctx, x.tenant, 0)
+	for {
+		if err := heads.next(); err != nil {
 			return err
 		}
+		if heads.event == nil || heads.index >= x.place {
+			break
+		}
+		if err := x.leavesTo(to, min(heads.event.Size, x.size)); err != nil {
+			return err
+		}
+		if err := grown.upTo(heads.index); err != nil {
+			return err
+		}
+		if err := to.Head(heads.index, heads.body); err != nil {
+			return err
+		}
+		grown.size = heads.index + 1
+	}
+	if err := x.leavesTo(to, x.size); err != nil {
+		return err
+	}
+	return grown.upTo(x.at.Size)
+}
+
+// growing is the vault's tree as far as it was passed on.
+type growing struct {
+	x     *exported
+	to    evidence.Log
+	size  int64
+	notes []int64 // sizes of notes, at which the tree must stop
+}
+
+// upTo passes the vault's tree on, up to a size, in pieces that end at notes.
+func (g *growing) upTo(size int64) error {
+	for !g.x.inPlace && g.size < size {
+		end := size
+		for len(g.notes) > 0 && g.notes[0] <= g.size {
+			g.notes = g.notes[1:]
+		}
+		if len(g.notes) > 0 {
+			end = min(end, g.notes[0])
+		}
+		if err := g.to.Grow(end, g.x.cover(g.x.vault, g.size, end)); err != nil {
+			return err
+		}
+		g.size = end
 	}
 	return nil
-}
-
-// isErased reports whether a leaf's row has nothing left to erase.
-func isErased(leaf *evidence.Leaf) bool {
-	return leaf.Entry.ActorName == "" && leaf.Entry.Origin == "" && (leaf.Mac == nil || leaf.Kind == evidence.KindOld)
-}
-
-func (x *exported) cover(h *hashes, from, to int64) ([]evidence.Hash, error) {
-	var all []evidence.Hash
-	for _, s := range merkle.Cover(from, to) {
-		hash, err := h.subtree(s)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, hash)
-	}
-	return all, nil
 }
 
 const (
-	// recentNotes is how many of the newest notes a bundle includes in its
-	// history. Of older notes, it includes the newest of each day.
+	// recentNotes is how many of the newest notes a bundle can be compared with.
+	// Of older notes, it can be compared with the newest of each day.
 	recentNotes = 4096
-	// maxNotes is the maximum number of notes that are read for the history.
+	// maxNotes is the maximum number of notes that are read.
 	maxNotes = 100_000
 )
 
-// writeHistory writes how the vault's tree grew from note to note.
-func (x *exported) writeHistory(w *evidence.Writer) error {
-	sizes, err := x.noteSizes()
-	if err != nil {
-		return err
+// readNotes reads the sizes of the notes that a bundle can be compared with,
+// smallest first.
+func (g *growing) readNotes() error {
+	x := g.x
+	if x.inPlace {
+		return nil
 	}
-	from := int64(0)
-	for _, size := range sizes {
-		if size <= from {
-			continue
-		}
-		hashes, err := x.cover(x.vault, from, size)
-		if err != nil {
-			return err
-		}
-		if err := w.History(size, hashes); err != nil {
-			return err
-		}
-		from = size
-	}
-	return nil
-}
-
-// noteSizes returns the sizes of the notes in a bundle's history, smallest
-// first.
-func (x *exported) noteSizes() ([]int64, error) {
-	sizes := []int64{x.at.Size}
 	day := int64(-1)
 	for below, n := x.at.Size, 0; n < maxNotes; {
-		page, err := x.l.c.Store.Checkpoints(x.ctx, below, 1000)
+		page, err := x.l.c.Store.Checkpoints(x.ctx, storage.CheckpointQuery{Below: below, Limit: 1000})
 		if err != nil {
-			return nil, err
+			return err
 		}
 		for _, c := range page {
 			n, below = n+1, c.Size
 			if of := c.At.Unix() / 86400; n <= recentNotes || of != day {
-				sizes, day = append(sizes, c.Size), of
+				g.notes, day = append(g.notes, c.Size), of
 			}
 		}
 		if len(page) == 0 {
 			break
 		}
 	}
-	slices.Sort(sizes)
-	return sizes, nil
+	slices.Reverse(g.notes)
+	return nil
+}
+
+// cover returns the roots of the subtrees over a range of leaves, as far as the
+// database has them. A verifier notices if some are missing.
+func (x *exported) cover(h *hashes, from, to int64) []evidence.Hash {
+	all := []evidence.Hash{}
+	for _, s := range merkle.Cover(from, to) {
+		hash, err := h.subtree(s)
+		if err != nil {
+			break
+		}
+		all = append(all, hash)
+	}
+	return all
+}
+
+// leavesTo passes the leaves below an index on.
+func (x *exported) leavesTo(to evidence.Log, end int64) error {
+	return x.chunks.each(end, func(batch *storage.Leaves, j int, row *storage.Log) error {
+		leaf, err := x.leaf(batch, j, row)
+		if err != nil {
+			return err
+		}
+		if index, ok := x.erased[leaf.ID]; ok && leaf.Entry != nil && isErased(&leaf) {
+			p, err := x.proven(index)
+			if err != nil {
+				return err
+			}
+			leaf.Erased, leaf.Mac = &p, nil
+		}
+		if x.row != nil {
+			if err := x.row(&leaf, batch.Refs[j], row); err != nil {
+				return err
+			}
+		}
+		return to.Leaf(&leaf)
+	})
+}
+
+// isErased reports whether a leaf's row has nothing left to erase.
+func isErased(leaf *evidence.Leaf) bool {
+	return leaf.Entry.ActorName == "" && leaf.Entry.Origin == "" && (leaf.Mac == nil || !leaf.Kind.HasMac())
+}
+
+// headReader reads the heads of a tenant, in order.
+type headReader struct {
+	l    *Ledger
+	ctx  context.Context //nolint:containedctx // of one call
+	q    storage.EventQuery
+	page []storage.TreeEvent
+	end  bool // page is the last
+
+	event *evidence.Event // the head; nil after the last
+	index int64
+	body  []byte
+}
+
+// headsOf returns a reader of the heads of a tenant, from an index on.
+func (l *Ledger) headsOf(ctx context.Context, tenant uuid.UUID, from int64) *headReader {
+	about := storage.ID(tenant)
+	return &headReader{l: l, ctx: ctx, q: storage.EventQuery{From: from, To: newest, About: &about, Limit: maxStep}}
+}
+
+// next reads the next head.
+func (r *headReader) next() error {
+	for {
+		if len(r.page) == 0 {
+			if r.end {
+				r.event = nil
+				return nil
+			}
+			var err error
+			if r.page, err = r.l.c.Store.TreeEvents(r.ctx, r.q); err != nil {
+				return err
+			}
+			if r.end = len(r.page) < r.q.Limit; len(r.page) > 0 {
+				r.q.From = r.page[len(r.page)-1].N + 1
+			}
+			continue
+		}
+		one := r.page[0]
+		r.page = r.page[1:]
+		e, err := evidence.ParseEvent(one.Body)
+		if err == nil && e.Kind == evidence.EventHead && storage.ID(e.Tenant) == *r.q.About {
+			r.event, r.index, r.body = e, one.N, one.Body
+			return nil
+		}
+	}
 }

@@ -45,6 +45,10 @@ func (l *Ledger) hashes(ctx context.Context, tenant uuid.UUID) *hashes {
 	return &hashes{ctx, l.c.Store, tenant, map[merkle.Subtree]merkle.Hash{}}
 }
 
+// maxSeen is the maximum number of cached hashes, before those of one block are
+// added.
+const maxSeen = 1 << 16
+
 // ReadHashes implements [tlog.HashReader].
 func (h *hashes) ReadHashes(indexes []int64) ([]tlog.Hash, error) {
 	all := make([]tlog.Hash, len(indexes))
@@ -64,6 +68,9 @@ func (h *hashes) ReadHashes(indexes []int64) ([]tlog.Hash, error) {
 func (h *hashes) subtree(s merkle.Subtree) (merkle.Hash, error) {
 	if hash, ok := h.seen[s]; ok {
 		return hash, nil
+	}
+	if len(h.seen) > maxSeen {
+		clear(h.seen)
 	}
 	base := below(s.Level)
 	from := s.N << (s.Level - base)
@@ -129,7 +136,7 @@ func leafOf(batch *storage.Leaves, j int) merkle.Hash {
 }
 
 func (h *hashes) eachEvent(from, to int64, do func(int64, merkle.Hash)) (int64, error) {
-	events, err := h.store.TreeEvents(h.ctx, from, to)
+	events, err := h.store.TreeEvents(h.ctx, storage.EventQuery{From: from, To: to})
 	for _, e := range events {
 		if e.N != from {
 			break

@@ -51,6 +51,13 @@ type Config struct {
 	// by id and start after the given one.
 	Tenants func(ctx context.Context, after uuid.UUID, limit int) ([]uuid.UUID, error)
 
+	// Stored returns an error if the signing keys in the database cannot be read,
+	// or are not those that this node uses. It may be nil.
+	Stored func(ctx context.Context) error
+
+	// Living calls a function for each tenant that exists. It may be nil.
+	Living func(ctx context.Context, do func(tenant uuid.UUID) error) error
+
 	// Compare starts a comparison of a tenant's rows with its log. It may be
 	// nil.
 	Compare func(tenant uuid.UUID) Comparison
@@ -63,10 +70,10 @@ type Config struct {
 	// Refresh is called at the start of each round. It may call [Ledger.Use].
 	// It may be nil.
 	Refresh func(ctx context.Context) error
-	// Published receives every new note. It must not call the ledger. It may be
-	// nil.
-	Published func(msg []byte)
-	Now       func() time.Time
+	// Progress stores how far the verification of everything has come. If it is
+	// nil, each node verifies everything.
+	Progress Progress
+	Now      func() time.Time
 }
 
 // Comparison compares rows with the log entries about them. A verification
@@ -102,12 +109,17 @@ type Ledger struct {
 	alarms  alarms
 	signing atomic.Pointer[signing]
 
-	mu     sync.Mutex // guards vault and anchored.compared
-	vault  vaultTree
-	status atomic.Pointer[Status] // the last known
+	mu      sync.Mutex // guards vault and anchored.compared
+	vault   vaultTree
+	deleted atomic.Pointer[map[uuid.UUID]time.Time] // of the vault's tree
+	status  atomic.Pointer[Status]                  // the last known
+	rounds  rounds
 
 	treesMu sync.Mutex
 	trees   map[uuid.UUID]*cached
+	notes   map[uuid.UUID]tenantNote
+	id      uuid.UUID           // of this node
+	recent  map[uuid.UUID]int64 // the first leaf of each tree that was appended since the last look
 
 	server struct {
 		mu sync.Mutex
@@ -153,16 +165,24 @@ func Open(ctx context.Context, c Config) (*Ledger, error) {
 	if len(c.Signers) == 0 || len(c.Keys) == 0 {
 		return nil, errors.New("evidence: a signer and its key are required")
 	}
-	l := &Ledger{c: c, trees: map[uuid.UUID]*cached{}}
+	l := &Ledger{c: c, id: uuid.New(), trees: map[uuid.UUID]*cached{}, notes: map[uuid.UUID]tenantNote{}, recent: map[uuid.UUID]int64{}}
 	l.Use(c.Signers, c.Keys)
 	l.alarms.send = c.Alarm
 	l.status.Store(&Status{})
+	l.rounds.pace = time.Second
+	if c.Progress == nil {
+		l.c.Progress = &ownProgress{}
+	}
 	for _, a := range c.Anchors {
 		l.anchors = append(l.anchors, &anchored{Anchor: a, keys: l.keys, now: c.Now})
 	}
 	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l, l.start(ctx)
+	err := l.start(ctx)
+	l.mu.Unlock()
+	if err != nil {
+		return nil, err
+	}
+	return l, ignoreSuspended(l.upgrade(ctx))
 }
 
 // signing holds the keys that a ledger uses.
@@ -183,6 +203,7 @@ func (l *Ledger) keys() []note.Verifier { return l.signing.Load().keys }
 // Close stops sending notes to anchors. It waits for notes and alarms that are
 // being sent, until ctx ends.
 func (l *Ledger) Close(ctx context.Context) error {
+	l.rounds.close()
 	for _, a := range l.anchors {
 		if err := a.drain(ctx); err != nil {
 			return err
@@ -381,15 +402,22 @@ func (l *Ledger) cacheTree(tenant uuid.UUID, f *merkle.Frontier) {
 	l.trees[tenant] = &cached{f.Size(), f}
 }
 
+// noteRecent remembers that leaves were appended to a tree.
+func (l *Ledger) noteRecent(tenant uuid.UUID, from int64) {
+	l.treesMu.Lock()
+	defer l.treesMu.Unlock()
+	if first, ok := l.recent[tenant]; ok {
+		from = min(first, from)
+	}
+	if len(l.recent) < maxCached {
+		l.recent[tenant] = from
+	}
+}
+
 func (l *Ledger) forgetTree(tenant uuid.UUID) {
 	l.treesMu.Lock()
 	defer l.treesMu.Unlock()
 	delete(l.trees, tenant)
-}
-
-// mac returns the MAC of an entry.
-func (l *Ledger) mac(ctx context.Context, tenant uuid.UUID, e *evidence.Entry) (evidence.Mac, error) {
-	return l.c.Mac(ctx, tenant, e.AppendMacFields(make([]byte, 0, usualFields)))
 }
 
 // usualFields is more than most entries need.

@@ -154,6 +154,7 @@ func (r *rig) life(ctx context.Context, store Store, tenant uuid.UUID, logs [][]
 	if err != nil {
 		return err
 	}
+	l.SetPace(0)
 	defer func() { _ = l.Close(ctx) }()
 	for _, some := range logs {
 		r.put(l, tenant, some)
@@ -167,7 +168,7 @@ func (r *rig) life(ctx context.Context, store Store, tenant uuid.UUID, logs [][]
 	if _, err := l.Retain(ctx, tenant, logs[1][0].CreatedAt.Add(2*time.Hour)); err != nil {
 		return err
 	}
-	if _, err := l.Import(ctx, tenant); err != nil {
+	if _, _, err := l.Import(ctx, tenant); err != nil {
 		return err
 	}
 	_, err = l.Checkpoint(ctx)
@@ -189,7 +190,7 @@ func TestCrashAtEachStep(t *testing.T) {
 			err := r.life(t.Context(), store, old, logs)
 			l := r.open()
 			for range 3 {
-				if err := l.Round(t.Context()); err != nil {
+				if _, err := l.Round(t.Context()); err != nil {
 					t.Fatal(err)
 				}
 			}

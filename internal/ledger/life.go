@@ -12,58 +12,18 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// about appends events about a tenant, each with a link to the one before it.
-// It then links the last event in the tenant's tree row. amend makes the other
-// changes of that row. If a crash happens between the two steps, the events
-// have no effect.
+// about appends events about a tenant, and then makes the change of the tenant's
+// tree that they allow. If a crash happens between the two steps, the events
+// allow what did not happen.
 func (l *Ledger) about(ctx context.Context, tenant uuid.UUID, events []evidence.Event, amend func(*growth)) error {
-	for attempt := 0; ; attempt++ {
-		s, err := l.open(ctx, tenant)
-		if err != nil {
-			return err
-		}
-		prev := s.state.Last
-		last, err := l.recordAbout(ctx, prev, events)
-		if err != nil {
-			return err
-		}
-		err = l.linkEvents(ctx, tenant, prev, last, amend)
-		if errors.Is(err, storage.ErrStale) && attempt < maxAttempts {
-			continue
-		}
+	if err := l.Record(ctx, events...); err != nil {
 		return err
 	}
-}
-
-// recordAbout appends events to the vault's tree. It returns the index of the
-// last event, plus one.
-func (l *Ledger) recordAbout(ctx context.Context, prev int64, events []evidence.Event) (int64, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	index, err := l.record(ctx, false, func() []evidence.Event {
-		next := l.vault.tree.Size
-		for i := range events {
-			if events[i].Prev = prev; i > 0 {
-				events[i].Prev = next + int64(i)
-			}
-		}
-		return events
-	})
-	return index + int64(len(events)), err
-}
-
-// linkEvents changes the row of a tenant's tree, even if the tree has grown
-// since it was read. ErrStale means that another event was linked first.
-func (l *Ledger) linkEvents(ctx context.Context, tenant uuid.UUID, prev, last int64, amend func(*growth)) error {
 	for attempt := 0; ; attempt++ {
 		s, err := l.open(ctx, tenant)
 		if err != nil {
 			return err
 		}
-		if s.state.Last != prev {
-			return storage.ErrStale
-		}
-		s.state.Last = last
 		amend(s)
 		_, err = s.write(ctx)
 		if errors.Is(err, storage.ErrStale) && attempt < maxAttempts {
@@ -74,10 +34,10 @@ func (l *Ledger) linkEvents(ctx context.Context, tenant uuid.UUID, prev, last in
 }
 
 // Retain allows the deletion of a tenant's entries that are older than a time.
-// It deletes the leaves of complete blocks with only such entries. It returns
-// the cutoff: before, rounded down to a full hour, or a later cutoff of an
-// earlier call. With full hours, each hour needs at most one event. The caller
-// must not delete newer entries.
+// It returns the cutoff: before, rounded down to a full hour, or a later cutoff
+// of an earlier call. With full hours, each hour needs at most one event. The
+// caller must not delete newer entries. Retain also deletes the leaves of
+// complete blocks whose entries were deleted after an earlier call.
 func (l *Ledger) Retain(ctx context.Context, tenant uuid.UUID, before time.Time) (time.Time, error) {
 	cutoff := before.UTC().Truncate(time.Hour)
 	if _, err := l.Sequence(ctx, tenant); err != nil {
@@ -90,37 +50,75 @@ func (l *Ledger) Retain(ctx context.Context, tenant uuid.UUID, before time.Time)
 	if s.state.Cutoff >= cutoff.UnixMilli() {
 		return time.UnixMilli(s.state.Cutoff).UTC(), nil
 	}
-	below, err := s.prunable(ctx, cutoff.UnixMilli())
+	below, checked, err := s.prunable(ctx)
 	if err != nil {
 		return time.Time{}, err
 	}
 	e := evidence.Event{Kind: evidence.EventPruned, Tenant: tenant, Below: below, Cutoff: cutoff.UnixMilli()}
 	err = l.about(ctx, tenant, []evidence.Event{e}, func(s *growth) {
-		s.state.Pruned, s.state.Cutoff = max(s.state.Pruned, below), max(s.state.Cutoff, cutoff.UnixMilli())
-		s.change.PruneBelow = below
+		s.state.Cutoff = max(s.state.Cutoff, cutoff.UnixMilli())
+		if s.state.Pruned < below {
+			s.state.Pruned, s.state.Checked = below, checked
+			s.change.PruneBelow = below
+		}
 	})
 	return cutoff, err
 }
 
-// prunable returns the first leaf of the first block that is incomplete, or has
-// an entry at or after the cutoff.
-func (s *growth) prunable(ctx context.Context, cutoff int64) (int64, error) {
-	first := s.state.Pruned
-	for first+storage.LeavesPerBlock <= s.was.Size {
-		part, err := s.l.c.Store.ReadTree(ctx, storage.TreeQuery{Tenant: s.was.Tenant, From: first, To: first + storage.LeavesPerBlock})
+// prunable returns the first leaf of the first block that must stay: it is
+// incomplete, has an entry at or after the cutoff, or an entry that still
+// exists. It compares the heads below this leaf with the leaves, because nobody
+// can do so later. checked is the index after the last of these heads.
+func (s *growth) prunable(ctx context.Context) (below, checked int64, err error) {
+	below, checked = s.state.Pruned, s.state.Checked
+	f, err := s.l.hashes(ctx, s.tenant).frontier(below)
+	if err != nil {
+		return 0, 0, err
+	}
+	heads := s.l.headsOf(ctx, s.tenant, checked)
+	if err := heads.next(); err != nil {
+		return 0, 0, err
+	}
+	for ; below+storage.LeavesPerBlock <= s.was.Size; below += storage.LeavesPerBlock {
+		part, err := s.l.c.Store.ReadTree(ctx, storage.TreeQuery{Tenant: s.was.Tenant, From: below, To: below + storage.LeavesPerBlock})
 		if err != nil {
-			return 0, err
+			return 0, 0, err
 		}
-		for _, batch := range part.Leaves {
-			for _, ref := range batch.Refs {
-				if evidence.Millis(uuid.UUID(ref.ID)) >= cutoff {
-					return first, nil
+		if gone, err := s.isGone(ctx, part.Leaves); err != nil || !gone {
+			return below, checked, err
+		}
+		for i := range part.Leaves {
+			for j := range part.Leaves[i].Refs {
+				f.Add(leafOf(&part.Leaves[i], j))
+				for heads.event != nil && heads.event.Size <= f.Size() {
+					if heads.event.Size == f.Size() && heads.event.Root != f.Root() {
+						return 0, 0, s.l.tampered(s.tenant, evidence.Forked, "the tree does not extend an earlier head")
+					}
+					checked = heads.index + 1
+					if err := heads.next(); err != nil {
+						return 0, 0, err
+					}
 				}
 			}
 		}
-		first += storage.LeavesPerBlock
 	}
-	return first, nil
+	return below, checked, nil
+}
+
+// isGone reports whether the entries of leaves are older than the cutoff, and
+// deleted.
+func (s *growth) isGone(ctx context.Context, leaves []storage.Leaves) (bool, error) {
+	var refs []storage.LogRef
+	for i := range leaves {
+		refs = append(refs, leaves[i].Refs...)
+	}
+	for _, ref := range refs {
+		if evidence.Millis(uuid.UUID(ref.ID)) >= s.state.Cutoff {
+			return false, nil
+		}
+	}
+	rows, err := s.l.c.Store.LogsByRef(ctx, s.was.Tenant, refs)
+	return len(rows) == 0, err
 }
 
 // Erase removes names and origins from entries of a tenant, and records this in
@@ -153,8 +151,7 @@ func (l *Ledger) Erase(ctx context.Context, tenant uuid.UUID, ids ...uuid.UUID) 
 
 // RecordErasure records that a person's tokens were erased.
 func (l *Ledger) RecordErasure(ctx context.Context, tenant, id uuid.UUID, reason string, count int64) error {
-	e := evidence.Event{Kind: evidence.EventErasure, Tenant: tenant, ID: id, Reason: reason, Count: count}
-	return l.about(ctx, tenant, []evidence.Event{e}, func(*growth) {})
+	return l.Record(ctx, evidence.Event{Kind: evidence.EventErasure, Tenant: tenant, ID: id, Reason: reason, Count: count})
 }
 
 // ErasedAgain records that the erasures which a restore had undone were applied
@@ -162,23 +159,24 @@ func (l *Ledger) RecordErasure(ctx context.Context, tenant, id uuid.UUID, reason
 func (l *Ledger) ErasedAgain(ctx context.Context, count int64) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	_, err := l.record(ctx, false, func() []evidence.Event {
+	return l.record(ctx, func() []evidence.Event {
 		l.vault.state.Lacks = false
 		return []evidence.Event{{Kind: evidence.EventErasedAgain, Count: count}}
 	})
-	return err
 }
 
 // DeleteTenant records the last head of a tenant whose log is about to be deleted.
+// The tenant never gets another tree.
 func (l *Ledger) DeleteTenant(ctx context.Context, tenant uuid.UUID) error {
 	tree, err := l.Sequence(ctx, tenant)
+	if errors.Is(err, ErrGone) && l.Deleted(tenant) {
+		return nil
+	}
 	if err != nil {
 		return err
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	e := evidence.Event{Kind: evidence.EventTenantDeleted, Tenant: tenant, Size: tree.Size, Root: evidence.Hash(tree.Root)}
-	if _, err := l.record(ctx, false, func() []evidence.Event { return []evidence.Event{e} }); err != nil {
+	if err := l.Record(ctx, e); err != nil {
 		return err
 	}
 	l.Forget(tenant)
@@ -226,17 +224,18 @@ func (l *Ledger) watchTenant(ctx context.Context, tenant uuid.UUID, late []waiti
 		return err
 	}
 	var lost []uuid.UUID
+	crash := l.pending.lastBefore(is.Started)
 	for some := range slices.Chunk(late, maxStep) {
 		held, err := l.written(ctx, tenant, some)
 		if err != nil {
 			return err
 		}
 		for _, w := range some {
-			_, waits := l.pending.commitment(tenant, w.ID)
+			_, waits := l.pending.expected(tenant, w.ID)
 			switch {
 			case !waits: // it has arrived
 			case held[storage.ID(w.ID)]: // another transaction holds it back
-			case w.Relaxed && is.Started.After(w.since):
+			case w.Relaxed && is.Started.After(w.since) && crash.Sub(w.since) <= lostBefore:
 				lost = append(lost, w.ID)
 			default:
 				l.alarms.raise(Alarm{Kind: AlarmMissing, Tenant: tenant, Entry: w.ID, Verdict: evidence.Missing, Text: "an acknowledged entry is gone"})
@@ -246,6 +245,10 @@ func (l *Ledger) watchTenant(ctx context.Context, tenant uuid.UUID, late []waiti
 	}
 	return l.recordLost(ctx, tenant, lost)
 }
+
+// lostBefore is how long before a crash a read was acknowledged at most, if the
+// crash lost its entry.
+const lostBefore = 2 * time.Second
 
 // written returns the ids of those entries that are in the log.
 func (l *Ledger) written(ctx context.Context, tenant uuid.UUID, entries []waiting) (map[storage.ID]bool, error) {
@@ -267,8 +270,7 @@ const maxLost = 1000
 func (l *Ledger) recordLost(ctx context.Context, tenant uuid.UUID, lost []uuid.UUID) error {
 	for len(lost) > 0 {
 		n := min(len(lost), maxLost)
-		e := evidence.Event{Kind: evidence.EventLost, Tenant: tenant, Entries: lost[:n]}
-		if err := l.about(ctx, tenant, []evidence.Event{e}, func(*growth) {}); err != nil {
+		if err := l.Record(ctx, evidence.Event{Kind: evidence.EventLost, Tenant: tenant, Entries: lost[:n]}); err != nil {
 			return err
 		}
 		for _, id := range lost[:n] {

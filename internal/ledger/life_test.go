@@ -42,9 +42,10 @@ func TestImport(t *testing.T) {
 	if !report.OK() {
 		t.Errorf("during the import: %v", verdictsOf(report))
 	}
+	r.checkpoint(l) // an import follows the begun event
 	for more := true; more; {
 		var err error
-		if more, err = l.Import(t.Context(), tenant); err != nil {
+		if _, more, err = l.Import(t.Context(), tenant); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -106,14 +107,14 @@ func TestImportStopsWhileEntriesAreHeldBack(t *testing.T) {
 	r.advance(time.Hour)
 	store := &holding{Store: r.store}
 	l := r.openOn(store)
-	_, err := l.Sequence(t.Context(), tenant)
+	_, err := l.Checkpoint(t.Context(), tenant)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for range 3 {
 		store.writes = 0
 		for n, more := 0, true; more; n++ {
-			if more, err = l.Import(t.Context(), tenant); err != nil || n > 2 {
+			if _, more, err = l.Import(t.Context(), tenant); err != nil || n > 2 {
 				t.Fatalf("the import continues after %d steps: %v", n, err)
 			}
 		}
@@ -143,6 +144,13 @@ func TestRetain(t *testing.T) {
 	}
 	r.isGood(l, tenant, before) // nothing is deleted yet
 	if _, err := r.store.DeleteLogs(t.Context(), storage.ID(tenant), cutoff, 10_000); err != nil {
+		t.Fatal(err)
+	}
+	r.isGood(l, tenant, before)
+	if n := len(r.leafIDs(tenant)); n != 600 {
+		t.Errorf("%d leaves are left before their rows are known to be gone", n)
+	}
+	if _, err := l.Retain(t.Context(), tenant, cutoff.Add(time.Hour)); err != nil {
 		t.Fatal(err)
 	}
 	r.isGood(l, tenant, before)

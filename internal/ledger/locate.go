@@ -1,8 +1,9 @@
 package ledger
 
 import (
+	"bytes"
+	"cmp"
 	"context"
-	"math"
 	"slices"
 	"time"
 
@@ -86,38 +87,98 @@ func (s *locating) add(b *storage.Leaves) {
 	}
 }
 
-// look searches the whole tree for an entry, and scans from there.
+// look searches the tree for an entry, and scans from there.
 func (s *locating) look(id uuid.UUID) error {
-	part, err := s.l.c.Store.ReadTree(s.ctx, storage.TreeQuery{Tenant: s.tenant, To: s.size, Holding: storage.ID(id)})
-	if err != nil || len(part.Leaves) == 0 {
+	batch, _, err := s.l.leafOf(s.ctx, uuid.UUID(s.tenant), id, s.size)
+	if err != nil || batch == nil {
 		return err
 	}
-	return s.scan(part.Leaves[0].First)
+	return s.scan(batch.First)
+}
+
+// leafOf returns the batch with the leaf of an entry, and the position of the leaf
+// in it. The batch is nil if the tree has no such leaf below a size. Leaves are in
+// the order of the log, except for imported entries and after restores, so a
+// search by halves finds most. It reads about as many batches as the size has
+// bits.
+func (l *Ledger) leafOf(ctx context.Context, tenant, id uuid.UUID, size int64) (*storage.Leaves, int, error) {
+	rows, err := l.c.Store.LogsByRef(ctx, storage.ID(tenant), []storage.LogRef{{ID: storage.ID(id), Seq: storage.AnySeq}})
+	if err != nil {
+		return nil, 0, err
+	}
+	if len(rows) == 1 {
+		want := storage.LogRef{ID: storage.ID(id), Seq: rows[0].Seq}
+		batch, at, err := l.searchLeaf(ctx, tenant, want, size)
+		if err != nil || batch != nil {
+			return batch, at, err
+		}
+	}
+	part, err := l.c.Store.ReadTree(ctx, storage.TreeQuery{Tenant: storage.ID(tenant), To: size, Holding: storage.ID(id)})
+	if err != nil {
+		return nil, 0, err
+	}
+	for i := range part.Leaves {
+		if at := indexOf(&part.Leaves[i], storage.ID(id)); at >= 0 && part.Leaves[i].First+int64(at) < size {
+			return &part.Leaves[i], at, nil
+		}
+	}
+	return nil, 0, nil
+}
+
+func indexOf(batch *storage.Leaves, id storage.ID) int {
+	return slices.IndexFunc(batch.Refs, func(r storage.LogRef) bool { return r.ID == id })
+}
+
+// searchLeaf searches the leaf of an entry by halves.
+func (l *Ledger) searchLeaf(ctx context.Context, tenant uuid.UUID, want storage.LogRef, size int64) (*storage.Leaves, int, error) {
+	for low, high := int64(0), size; low < high; {
+		middle := low + (high-low)/2
+		part, err := l.c.Store.ReadTree(ctx, storage.TreeQuery{Tenant: storage.ID(tenant), From: middle, To: middle + 1})
+		if err != nil {
+			return nil, 0, err
+		}
+		if len(part.Leaves) == 0 || len(part.Leaves[0].Refs) == 0 { // pruned
+			low = middle + 1
+			continue
+		}
+		batch := &part.Leaves[0]
+		if at := indexOf(batch, want.ID); at >= 0 && batch.First+int64(at) < size {
+			return batch, at, nil
+		}
+		if compareRefs(want, batch.Refs[0]) < 0 {
+			high = batch.First
+		} else {
+			low = batch.First + int64(len(batch.Refs))
+		}
+	}
+	return nil, 0, nil
+}
+
+// compareRefs compares entries by their order in the log.
+func compareRefs(a, b storage.LogRef) int {
+	return cmp.Or(cmp.Compare(a.Seq, b.Seq), bytes.Compare(a.ID[:], b.ID[:]))
 }
 
 // Notes returns the oldest signed notes over trees of a larger size that were signed
 // at a time or later, oldest first.
 func (l *Ledger) Notes(ctx context.Context, size int64, since time.Time, limit int) ([]storage.Checkpoint, error) {
-	var newest []storage.Checkpoint
-	for below, n := int64(math.MaxInt64), 2; ; n = limit { // there are few new notes
-		page, err := l.c.Store.Checkpoints(ctx, below, n)
+	var oldest []storage.Checkpoint
+	for below, n := int64(newest), 2; ; n = limit { // there are few new notes
+		page, err := l.c.Store.Checkpoints(ctx, storage.CheckpointQuery{Above: size, Below: below, Limit: n})
 		if err != nil {
 			return nil, err
 		}
 		more := len(page) == n
-		for i := range page {
-			if page[i].Size <= size || page[i].At.Before(since) {
-				page, more = page[:i], false
-				break
-			}
+		if i := slices.IndexFunc(page, func(c storage.Checkpoint) bool { return c.At.Before(since) }); i >= 0 {
+			page, more = page[:i], false
 		}
-		newest = append(newest, page...)
-		if len(newest) > limit {
-			newest = newest[len(newest)-limit:]
+		oldest = append(oldest, page...)
+		if len(oldest) > limit {
+			oldest = oldest[len(oldest)-limit:]
 		}
 		if !more {
-			slices.Reverse(newest)
-			return newest, nil
+			slices.Reverse(oldest)
+			return oldest, nil
 		}
 		below = page[len(page)-1].Size
 	}

@@ -18,9 +18,9 @@ const (
 	// unsureFor is how long the commitment of an unacknowledged entry is kept.
 	// Its transaction may be the application's, or may have failed.
 	unsureFor = 10 * time.Minute
-	// maxPending is the maximum number of entries that a node remembers.
-	// Further entries are sequenced from their rows alone.
-	maxPending = 1 << 20
+	// maxPending is the maximum number of entries that a node remembers, about 32
+	// MB. Further entries are sequenced from their rows alone.
+	maxPending = 1 << 18
 )
 
 // Expected is an entry that is about to be written.
@@ -29,6 +29,8 @@ type Expected struct {
 	Commit evidence.Hash
 	// Relaxed is set if a database crash may lose the entry.
 	Relaxed bool
+	// Own is set if the MAC is under the vault's own keys.
+	Own bool
 }
 
 // waiting is an entry of this node that is not in the tree yet.
@@ -42,8 +44,9 @@ type waiting struct {
 type pending struct {
 	mu    sync.Mutex
 	n     int
-	by    map[uuid.UUID]map[uuid.UUID]*waiting // by tenant and id
-	dirty map[uuid.UUID]struct{}               // tenants with entries to sequence
+	by    map[uuid.UUID]map[uuid.UUID]waiting // by tenant and id
+	dirty map[uuid.UUID]struct{}              // tenants with entries to sequence
+	acks  [64]time.Time                       // the last acknowledgement of each of the latest seconds
 }
 
 // Expect remembers entries that are about to be written. They then enter the
@@ -56,17 +59,17 @@ func (l *Ledger) Expect(tenant uuid.UUID, entries ...Expected) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.by == nil {
-		p.by, p.dirty = map[uuid.UUID]map[uuid.UUID]*waiting{}, map[uuid.UUID]struct{}{}
+		p.by, p.dirty = map[uuid.UUID]map[uuid.UUID]waiting{}, map[uuid.UUID]struct{}{}
 	}
 	p.dirty[tenant] = struct{}{}
 	of := p.by[tenant]
 	if of == nil {
-		of = map[uuid.UUID]*waiting{}
+		of = map[uuid.UUID]waiting{}
 		p.by[tenant] = of
 	}
 	for _, e := range entries {
 		if p.n < maxPending {
-			of[e.ID] = &waiting{Expected: e, since: now}
+			of[e.ID] = waiting{Expected: e, since: now}
 			p.n++
 		}
 	}
@@ -83,11 +86,27 @@ func (l *Ledger) Written(tenant uuid.UUID, entries ...Expected) {
 		return
 	}
 	p.dirty[tenant] = struct{}{}
+	p.acks[now.Unix()%int64(len(p.acks))] = now
+	of := p.by[tenant]
 	for _, e := range entries {
-		if w := p.by[tenant][e.ID]; w != nil {
+		if w, ok := of[e.ID]; ok {
 			w.acked, w.since = true, now
+			of[e.ID] = w
 		}
 	}
+}
+
+// lastBefore returns when the last entry before a time was acknowledged, in the
+// last minute.
+func (p *pending) lastBefore(t time.Time) (last time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, at := range p.acks {
+		if at.Before(t) && at.After(last) {
+			last = at
+		}
+	}
+	return last
 }
 
 // Failed reports that entries were not written.
@@ -112,14 +131,12 @@ func (p *pending) remove(tenant, id uuid.UUID) {
 	}
 }
 
-// commitment returns the commitment to an entry that this node wrote.
-func (p *pending) commitment(tenant, id uuid.UUID) (evidence.Hash, bool) {
+// expected returns an entry that this node wrote.
+func (p *pending) expected(tenant, id uuid.UUID) (Expected, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if w := p.by[tenant][id]; w != nil {
-		return w.Commit, true
-	}
-	return evidence.Hash{}, false
+	w, ok := p.by[tenant][id]
+	return w.Expected, ok
 }
 
 // sequenced forgets an entry that is in the tree. It reports whether the tree
@@ -127,8 +144,8 @@ func (p *pending) commitment(tenant, id uuid.UUID) (evidence.Hash, bool) {
 func (p *pending) sequenced(tenant, id uuid.UUID, commit evidence.Hash) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	w := p.by[tenant][id]
-	if w == nil {
+	w, ok := p.by[tenant][id]
+	if !ok {
 		return true
 	}
 	p.remove(tenant, id)
@@ -155,7 +172,7 @@ func (p *pending) markDirty(tenant uuid.UUID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.dirty == nil {
-		p.by, p.dirty = map[uuid.UUID]map[uuid.UUID]*waiting{}, map[uuid.UUID]struct{}{}
+		p.by, p.dirty = map[uuid.UUID]map[uuid.UUID]waiting{}, map[uuid.UUID]struct{}{}
 	}
 	p.dirty[tenant] = struct{}{}
 }
@@ -180,7 +197,7 @@ func (p *pending) late(now time.Time) map[uuid.UUID][]waiting {
 			age := now.Sub(w.since)
 			switch {
 			case w.acked && age >= missingAfter:
-				late[tenant] = append(late[tenant], *w)
+				late[tenant] = append(late[tenant], w)
 			case !w.acked && age >= unsureFor:
 				p.remove(tenant, id)
 			}

@@ -69,7 +69,7 @@ func live(r *rig, program []byte) {
 		case 3:
 			r.checkpoint(l)
 		case 4:
-			if err := l.Round(r.Context()); err != nil {
+			if _, err := l.Round(r.Context()); err != nil {
 				r.Fatal(err)
 			}
 		case 5: // a new node replaces the old one

@@ -4,7 +4,6 @@ import (
 	"context"
 	"sync"
 
-	"github.com/seed-72ea4aab/vault/evidence"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
@@ -13,67 +12,106 @@ const (
 	chunkSize = 8 * storage.LeavesPerBlock
 	// maxAhead limits how many chunks are being read or wait for their use.
 	maxAhead = 3
+	// maxEmpty is how many consecutive chunks may have no leaves. After that, the
+	// rest is missing too: an attacker may have stored any number as the tree's
+	// size.
+	maxEmpty = 8
 )
 
 // chunk is a range of leaves with the rows of their entries.
 type chunk struct {
-	to     int64
 	leaves []storage.Leaves
-	rows   map[storage.ID]*entryRow
-}
-
-// entryRow is a row of the log with its hashes.
-type entryRow struct {
-	storage.Log
-	entry  evidence.Entry
-	mac    evidence.Mac
-	commit evidence.Hash
+	rows   map[storage.ID]*storage.Log
 }
 
 // readAhead reads the leaves of a tree and their entries in chunks, several at a
-// time, while earlier chunks are compared.
+// time, while earlier chunks are used.
 type readAhead struct {
+	x      *exported
 	chunks chan chan chunkRead
 	ended  func() error // why no chunks come anymore
 	cancel context.CancelFunc
 	reads  sync.WaitGroup
+
+	now   *chunk
+	empty int
+	next  int64 // index of the next leaf
+	read  int64 // index after the last leaf that was read
 }
 
 type chunkRead struct {
 	chunk *chunk
+	to    int64
 	err   error
 }
 
 // readAhead starts to read the leaves from an index on.
-func (t *tenantCheck) readAhead(from int64) *readAhead {
-	ctx, cancel := context.WithCancel(t.ctx)
-	a := &readAhead{chunks: make(chan chan chunkRead, maxAhead-1), ended: ctx.Err, cancel: cancel}
+func (x *exported) readAhead(from int64) *readAhead {
+	ctx, cancel := context.WithCancel(x.ctx)
+	a := &readAhead{x: x, chunks: make(chan chan chunkRead, maxAhead-1), ended: ctx.Err, cancel: cancel, now: &chunk{}, next: from, read: from}
 	a.reads.Go(func() {
 		defer close(a.chunks)
-		for ; from < t.tree.Size; from += chunkSize {
-			first, to, done := from, min(t.tree.Size, from+chunkSize), make(chan chunkRead, 1)
+		for first := from; first < x.size; {
+			to := min(x.size, first-first%chunkSize+chunkSize)
+			done := make(chan chunkRead, 1)
 			select {
 			case a.chunks <- done:
 			case <-ctx.Done():
 				return
 			}
+			from := first
 			a.reads.Go(func() {
-				c, err := t.readChunk(ctx, first, to)
-				done <- chunkRead{c, err}
+				c, err := x.readChunk(ctx, from, to)
+				done <- chunkRead{c, to, err}
 			})
+			first = to
 		}
 	})
 	return a
 }
 
-// next returns the next chunk. It must not be called after the last one.
-func (a *readAhead) next() (*chunk, error) {
+// each calls do for the leaves that the database has, up to an index. The row is
+// nil if the entry does not exist.
+func (a *readAhead) each(end int64, do func(*storage.Leaves, int, *storage.Log) error) error {
+	for a.next < end && a.empty < maxEmpty {
+		if a.next >= a.read {
+			if err := a.more(); err != nil {
+				return err
+			}
+		}
+		stop := min(end, a.read)
+		for i := range a.now.leaves {
+			batch := &a.now.leaves[i]
+			for j := max(0, int(a.next-batch.First)); j < len(batch.Refs) && batch.First+int64(j) < stop; j++ {
+				a.next = batch.First + int64(j) + 1
+				if err := do(batch, j, a.now.rows[batch.Refs[j].ID]); err != nil {
+					return err
+				}
+			}
+		}
+		a.next = stop
+	}
+	return nil
+}
+
+// more waits for the next chunk.
+func (a *readAhead) more() error {
+	if a.x.pause != nil && a.now.leaves != nil {
+		a.x.pause()
+	}
 	done, ok := <-a.chunks
 	if !ok {
-		return nil, a.ended()
+		return a.ended()
 	}
-	read := <-done
-	return read.chunk, read.err
+	r := <-done
+	if r.err != nil {
+		return r.err
+	}
+	a.now, a.read = r.chunk, r.to
+	if a.empty++; len(r.chunk.leaves) > 0 {
+		a.empty = 0
+	}
+	return nil
 }
 
 // stop ends all reads.
@@ -82,9 +120,10 @@ func (a *readAhead) stop() {
 	a.reads.Wait()
 }
 
-// readChunk reads leaves and the rows of their entries, and hashes the rows.
-func (t *tenantCheck) readChunk(ctx context.Context, from, to int64) (*chunk, error) {
-	part, err := t.l.c.Store.ReadTree(ctx, storage.TreeQuery{Tenant: t.tree.Tenant, From: from, To: to})
+// readChunk reads leaves and the rows of their entries.
+func (x *exported) readChunk(ctx context.Context, from, to int64) (*chunk, error) {
+	tenant := storage.ID(x.tenant)
+	part, err := x.l.c.Store.ReadTree(ctx, storage.TreeQuery{Tenant: tenant, From: from, To: to})
 	if err != nil {
 		return nil, err
 	}
@@ -92,19 +131,13 @@ func (t *tenantCheck) readChunk(ctx context.Context, from, to int64) (*chunk, er
 	for i := range part.Leaves {
 		refs = append(refs, part.Leaves[i].Refs...)
 	}
-	rows, err := t.l.c.Store.LogsByRef(ctx, t.tree.Tenant, refs)
+	rows, err := x.l.c.Store.LogsByRef(ctx, tenant, refs)
 	if err != nil {
 		return nil, err
 	}
-	hashed, c := make([]entryRow, len(rows)), &chunk{to: to, leaves: part.Leaves, rows: make(map[storage.ID]*entryRow, len(rows))}
+	c := &chunk{leaves: part.Leaves, rows: make(map[storage.ID]*storage.Log, len(rows))}
 	for i := range rows {
-		r := &hashed[i]
-		r.Log, r.entry = rows[i], EntryOf(&rows[i])
-		if r.mac, err = t.l.mac(ctx, t.id, &r.entry); err != nil {
-			return nil, err
-		}
-		r.commit = r.entry.Commit(t.id, r.mac)
-		c.rows[r.ID] = r
+		c.rows[rows[i].ID] = &rows[i]
 	}
 	return c, nil
 }

@@ -17,9 +17,9 @@ func TestReadAheadEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	for range 100 {
-		check := &tenantCheck{verification: &verification{l: l, ctx: ctx}, tree: &storage.Tree{Size: 10 * chunkSize}}
-		a := check.readAhead(0)
-		if _, err := a.next(); !errors.Is(err, context.Canceled) {
+		a := (&exported{l: l, ctx: ctx, size: 10 * chunkSize}).readAhead(0)
+		err := a.each(1, func(*storage.Leaves, int, *storage.Log) error { return nil })
+		if !errors.Is(err, context.Canceled) {
 			t.Fatal(err)
 		}
 		a.stop()

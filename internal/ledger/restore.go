@@ -3,6 +3,7 @@ package ledger
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 
 	"github.com/seed-72ea4aab/vault/evidence"
@@ -10,9 +11,10 @@ import (
 )
 
 // AcceptRestore accepts the current database although it does not continue the
-// newest note. The vault's tree continues with a new origin. Its first event
-// there contains both notes: the note ahead of the database and the newest
-// stored note. AcceptRestore returns the first note of the new origin.
+// newest note, and ends the suspension of all nodes. The vault's tree continues
+// with a new origin. Its first event there contains the notes of the anchors
+// and the newest stored note. AcceptRestore returns the first note of the new
+// origin.
 func (l *Ledger) AcceptRestore(ctx context.Context, reason string) ([]byte, error) {
 	if strings.TrimSpace(reason) == "" {
 		return nil, errors.New("evidence: a restore needs a reason")
@@ -37,46 +39,58 @@ func (l *Ledger) acceptOnce(ctx context.Context, reason string, ahead []byte) ([
 		return nil, err
 	}
 	v := &l.vault
-	v.suspended, v.ahead = "accepting a restore", ahead
-	e := evidence.Event{Kind: evidence.EventRestored, Reason: reason}
-	restores := v.state.Restores
-	if ahead != nil {
-		v.state.Lacks = true
-		e.Notes = append(e.Notes, string(ahead))
-		if c, err := evidence.OpenCheckpoint(ahead, l.keys()...); err == nil {
-			if n, err := evidence.Restores(l.c.Name, c.Origin); err == nil {
-				restores = max(restores, n) // never use an origin twice
-			}
-		}
-	}
-	notes, err := l.c.Store.Checkpoints(ctx, newest, 1)
+	e, err := l.restored(ctx, reason, ahead)
 	if err != nil {
 		return nil, err
 	}
-	for _, n := range notes {
-		e.Notes = append(e.Notes, string(n.Note))
+	restores := v.state.Restores
+	for _, text := range e.Notes { // never use an origin twice
+		if c, err := evidence.OpenCheckpoint([]byte(text), l.keys()...); err == nil {
+			if n, err := evidence.Restores(l.c.Name, c.Origin); err == nil {
+				restores = max(restores, n)
+			}
+		}
 	}
+	v.state.Restores, v.state.Instance = restores+1, e.Instance
+	v.state.Suspended, v.state.Ahead = "", nil
+	v.state.Lacks = v.state.Lacks || ahead != nil
+	v.origin = evidence.OriginAfter(l.c.Name, v.state.Restores)
+	e.Origin = v.origin
+	if err := l.push(ctx, []evidence.Event{*e}); err != nil {
+		return nil, err
+	}
+	if err := l.reload(ctx); err != nil {
+		return nil, err
+	}
+	if err := l.mayContinue(ctx); err != nil {
+		return nil, err
+	}
+	return l.signTree(ctx)
+}
+
+// restored returns the event of an accepted restore.
+func (l *Ledger) restored(ctx context.Context, reason string, ahead []byte) (*evidence.Event, error) {
 	is, err := l.instance(ctx)
 	if err != nil {
 		return nil, err
 	}
-	v.state.Restores, v.state.Instance = restores+1, is.ID
-	v.origin = evidence.OriginAfter(l.c.Name, v.state.Restores)
-	e.Origin, e.Instance = v.origin, is.ID
-	if err := l.push(ctx, []evidence.Event{e}, true); err != nil {
+	notes, err := l.c.Store.Checkpoints(ctx, storage.CheckpointQuery{Below: newest, Limit: 1})
+	if err != nil {
 		return nil, err
 	}
-	l.treesMu.Lock()
-	clear(l.trees)
-	l.treesMu.Unlock()
-	v.suspended, v.ahead = "", nil
-	l.alarms.over(AlarmRestore)
-	l.alarms.over(AlarmForked)
+	e := &evidence.Event{Kind: evidence.EventRestored, Reason: reason, Instance: is.ID}
+	add := func(msg []byte) {
+		if len(msg) > 0 && !slices.Contains(e.Notes, string(msg)) {
+			e.Notes = append(e.Notes, string(msg))
+		}
+	}
+	add(ahead)
 	for _, a := range l.anchors {
-		a.compared = evidence.Checkpoint{}
+		msg, _ := a.newest()
+		add(msg)
 	}
-	if err := l.recall(ctx); err != nil {
-		return nil, err
+	for _, n := range notes {
+		add(n.Note)
 	}
-	return l.signTree(ctx)
+	return e, nil
 }

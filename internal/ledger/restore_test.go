@@ -427,13 +427,7 @@ func TestOpenRefuses(t *testing.T) {
 func TestRun(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	published := make(chan []byte, 100)
-	c := r.config(r.store)
-	c.Published = func(msg []byte) { published <- msg }
-	l, err := Open(t.Context(), c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := r.open()
 	tenant := r.id()
 	r.write(l, tenant, 3)
 	ctx, stop := context.WithCancel(t.Context())
@@ -442,8 +436,7 @@ func TestRun(t *testing.T) {
 		defer close(done)
 		l.Run(ctx, Schedule{Sequence: time.Millisecond, Checkpoint: 2 * time.Millisecond, Verify: 3 * time.Millisecond}, func(err error) { t.Error(err) })
 	}()
-	<-published
-	for l.Status().Verified.IsZero() {
+	for s := l.Status(); s.Verified.IsZero() || s.Note == nil; s = l.Status() {
 		<-time.After(time.Millisecond)
 	}
 	stop()

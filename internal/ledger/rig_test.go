@@ -217,6 +217,7 @@ func (r *rig) openOn(store Store) *Ledger {
 	if err != nil {
 		r.Fatal(err)
 	}
+	l.SetPace(0)
 	r.nodes = append(r.nodes, l)
 	r.Cleanup(func() {
 		if err := l.Close(context.Background()); err != nil {
@@ -284,7 +285,7 @@ func (r *rig) settle(l *Ledger, tenant uuid.UUID, size int64) {
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for attempt := 0; ; attempt++ {
-		if err := l.Round(r.Context()); err != nil {
+		if _, err := l.Round(r.Context()); err != nil {
 			r.Fatal(err)
 		}
 		tree, err := l.tree(r.Context(), tenant)

@@ -3,9 +3,13 @@ package ledger
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	"github.com/google/uuid"
+
+	"github.com/seed-72ea4aab/vault/evidence"
+	"github.com/seed-72ea4aab/vault/storage"
 )
 
 // Schedule sets the intervals of [Ledger.Run].
@@ -27,76 +31,288 @@ func (s Schedule) withDefaults() Schedule {
 	return s
 }
 
-// firstVerify is the longest time between the start of a node and its first
-// verification of everything. Without it, frequent restarts could postpone
-// verification for ever.
-const firstVerify = 10 * time.Minute
-
-// Run keeps the trees up to date until ctx ends. It passes errors to failed and
-// tries again in the next round.
+// Run keeps the trees up to date and verifies them until ctx ends. It passes
+// errors to failed and tries again in the next round.
 func (l *Ledger) Run(ctx context.Context, s Schedule, failed func(error)) {
 	s = s.withDefaults()
-	sequence, checkpoint, verify := time.NewTicker(s.Sequence), time.NewTicker(s.Checkpoint), time.NewTicker(min(firstVerify, s.Verify))
-	defer sequence.Stop()
-	defer checkpoint.Stop()
-	defer verify.Stop()
-	for {
-		var err error
-		select {
-		case <-ctx.Done():
-			return
-		case <-sequence.C:
-			if err = l.SequenceDirty(ctx); err == nil || errors.Is(err, ErrTampered) {
-				err = errors.Join(err, l.Watch(ctx))
-			}
-		case <-checkpoint.C:
-			err = l.Round(ctx)
-		case <-verify.C:
-			verify.Reset(s.Verify)
-			_, err = l.Verify(ctx, VerifyOptions{})
-		}
+	report := func(err error) {
 		if err != nil && ctx.Err() == nil {
 			failed(err)
 		}
 	}
+	var verifying sync.WaitGroup
+	defer verifying.Wait()
+	verifying.Go(func() {
+		every(ctx, min(s.Checkpoint, time.Minute), func() { report(l.verifyInBackground(ctx, s.Verify)) })
+	})
+	verifying.Go(func() {
+		every(ctx, s.Sequence, func() { report(l.second(ctx)) })
+	})
+	every(ctx, s.Checkpoint, func() {
+		_, err := l.Round(ctx)
+		report(err)
+	})
 }
 
-// Round does the work that is due once a minute. It calls Config.Refresh, reads
-// the anchors, sequences all tenants, continues imports, looks for missing
-// entries and signs a note.
-func (l *Ledger) Round(ctx context.Context) error {
+// every calls do at intervals until ctx ends.
+func every(ctx context.Context, interval time.Duration, do func()) {
+	tick := time.NewTicker(interval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			do()
+		}
+	}
+}
+
+// second does the work that is due once a second.
+func (l *Ledger) second(ctx context.Context) error {
+	if err := l.resume(ctx); err != nil && !errors.Is(err, ErrTampered) {
+		return err
+	}
+	err := ignoreSuspended(l.SequenceDirty(ctx))
+	if err == nil || errors.Is(err, ErrTampered) {
+		err = errors.Join(err, ignoreSuspended(l.Watch(ctx)))
+	}
+	return err
+}
+
+// ignoreSuspended drops ErrSuspended, which an alarm reports.
+func ignoreSuspended(err error) error {
+	if errors.Is(err, ErrSuspended) {
+		return nil
+	}
+	return err
+}
+
+// Round does the work that is due once a minute, and returns the newest note. It
+// calls Config.Refresh, reads the anchors, sequences all tenants, signs, continues
+// imports and looks for missing entries.
+func (l *Ledger) Round(ctx context.Context) ([]byte, error) {
 	if l.c.Refresh != nil {
 		if err := l.c.Refresh(ctx); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	for _, a := range l.anchors {
 		a.kick(nil)
 	}
-	if err := l.SequenceAll(ctx); err != nil && !errors.Is(err, ErrTampered) {
-		return err
+	var failed []error
+	also := func(err error) { failed = append(failed, ignoreSuspended(err)) }
+	also(l.SequenceAll(ctx))
+	msg, err := l.Checkpoint(ctx)
+	if errors.Is(err, ErrSuspended) {
+		return nil, errors.Join(err, l.storeSuspension(ctx))
 	}
-	if err := l.importSome(ctx); err != nil && !errors.Is(err, ErrTampered) {
-		return err
+	if err != nil {
+		return nil, err
 	}
-	if err := l.Watch(ctx); err != nil && !errors.Is(err, ErrTampered) {
-		return err
+	imported, err := l.importSome(ctx)
+	if also(err); imported {
+		msg, err = l.Checkpoint(ctx)
+		also(err)
 	}
-	_, err := l.Checkpoint(ctx)
-	return err
+	also(l.Watch(ctx))
+	err = errors.Join(failed...)
+	if errors.Is(err, ErrTampered) {
+		err = nil // an alarm reports it
+	}
+	return msg, err
 }
 
 // importSteps limits how many steps of each tenant's import a round does.
 const importSteps = 100
 
-// importSome continues the imports of all tenants.
-func (l *Ledger) importSome(ctx context.Context) error {
-	return l.eachTenant(ctx, func(tenant uuid.UUID) error {
+// importSome continues the imports of all tenants. It reports whether it has
+// appended entries.
+func (l *Ledger) importSome(ctx context.Context) (moved bool, err error) {
+	err = l.eachTenant(ctx, func(tenant uuid.UUID) error {
 		for range importSteps {
-			if more, err := l.Import(ctx, tenant); err != nil || !more {
+			n, more, err := l.Import(ctx, tenant)
+			if moved = moved || n > 0; err != nil || !more {
 				return err
 			}
 		}
 		return nil
 	})
+	return moved, err
 }
+
+// Progress stores how far the verification of everything has come, for all nodes.
+// It is called by one goroutine.
+type Progress interface {
+	Load(ctx context.Context) (Cursor, error)
+	// Save stores a cursor. It reports false if another node has stored one
+	// since Load.
+	Save(ctx context.Context, c Cursor) (bool, error)
+}
+
+// Cursor is the progress of a verification of everything.
+type Cursor struct {
+	Owner uuid.UUID `json:"owner,omitzero"` // the node that verifies
+	Until time.Time `json:"until,omitzero"` // the end of its lease
+	After uuid.UUID `json:"after,omitzero"` // the last tenant that was verified
+	Began time.Time `json:"began,omitzero"`
+	Bad   bool      `json:"bad,omitempty"` // tampering was found
+	// Done is the end of the last complete verification, and OK its result.
+	Done time.Time `json:"done,omitzero"`
+	OK   bool      `json:"ok,omitempty"`
+}
+
+// ownProgress keeps the progress for this node alone.
+type ownProgress struct{ c Cursor }
+
+func (p *ownProgress) Load(context.Context) (Cursor, error) { return p.c, nil }
+
+func (p *ownProgress) Save(_ context.Context, c Cursor) (bool, error) {
+	p.c = c
+	return true, nil
+}
+
+const (
+	// cursorLease is how long a node that verifies may be silent.
+	cursorLease = 5 * time.Minute
+	// saveEvery is how often a node that verifies stores its progress.
+	saveEvery = time.Minute
+	// workShare is the share of one CPU that the verification may use, as the
+	// ratio of pauses to work.
+	workShare = 3
+)
+
+// verifyInBackground verifies what this node has appended since the last call,
+// and continues the verification of everything if it is this node's turn.
+func (l *Ledger) verifyInBackground(ctx context.Context, interval time.Duration) error {
+	if err := l.verifyRecent(ctx); err != nil {
+		return err
+	}
+	c, err := l.c.Progress.Load(ctx)
+	if err != nil {
+		return err
+	}
+	now := l.c.Now()
+	if !c.Done.IsZero() {
+		l.mu.Lock()
+		if l.vault.verified.Before(c.Done) {
+			l.vault.verified, l.vault.verifiedOK = c.Done, c.OK
+		}
+		l.mu.Unlock()
+	}
+	running := c.Began.After(c.Done)
+	if running && c.Owner != l.id && c.Until.After(now) || !running && now.Sub(c.Done) < interval {
+		return nil
+	}
+	if !running {
+		c = Cursor{Began: now, Done: c.Done, OK: c.OK}
+	}
+	return l.verifyAll(ctx, c)
+}
+
+// verifyAll verifies all tenants after a cursor, slowly.
+func (l *Ledger) verifyAll(ctx context.Context, c Cursor) error {
+	saved := time.Time{}
+	save := func() (bool, error) {
+		c.Owner, c.Until, saved = l.id, l.c.Now().Add(cursorLease), time.Now()
+		return l.c.Progress.Save(ctx, c)
+	}
+	if mine, err := save(); err != nil || !mine {
+		return err
+	}
+	v := &verification{l: l, ctx: ctx, report: &evidence.Report{}, pause: l.pauses(ctx)}
+	if c.After == (uuid.UUID{}) {
+		if err := v.vault(&VerifyOptions{}); err != nil {
+			return err
+		}
+	}
+	lost := errors.New("another node verifies")
+	err := v.tenants(c.After, func(tenant uuid.UUID) error {
+		c.After, c.Bad = tenant, c.Bad || !v.report.OK()
+		if time.Since(saved) < saveEvery {
+			return nil
+		}
+		if mine, err := save(); err != nil || !mine {
+			return errors.Join(lost, err)
+		}
+		return nil
+	})
+	v.alarm()
+	if errors.Is(err, lost) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	c.Done, c.OK, c.After = l.c.Now(), !c.Bad && v.report.OK(), uuid.UUID{}
+	l.setVerified(c.OK)
+	_, err = save()
+	return err
+}
+
+// pauses returns a function that pauses in proportion to the time since it
+// returned last.
+func (l *Ledger) pauses(ctx context.Context) func() {
+	last := time.Now()
+	return func() {
+		timer := time.NewTimer(workShare * min(time.Since(last), time.Second))
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+		}
+		last = time.Now()
+	}
+}
+
+// verifyRecent compares the leaves that this node has appended since the last
+// call with their rows. If something is wrong, it verifies the tenant.
+func (l *Ledger) verifyRecent(ctx context.Context) error {
+	l.treesMu.Lock()
+	recent := l.recent
+	l.recent = map[uuid.UUID]int64{}
+	l.treesMu.Unlock()
+	for tenant, from := range recent {
+		good, err := l.isGood(ctx, tenant, from)
+		if err != nil && !errors.Is(err, ErrGone) && !errors.Is(err, ErrTampered) {
+			return err
+		}
+		if good || errors.Is(err, ErrGone) {
+			continue
+		}
+		if _, err := l.Verify(ctx, VerifyOptions{Tenants: []uuid.UUID{tenant}}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// isGood reports whether each leaf from an index on has the row of its entry.
+func (l *Ledger) isGood(ctx context.Context, tenant uuid.UUID, from int64) (bool, error) {
+	tree, err := l.tree(ctx, tenant)
+	if err != nil {
+		return false, err
+	}
+	x := &exported{l: l, ctx: ctx, tenant: tenant, size: tree.Size}
+	x.pause = l.pauses(ctx)
+	chunks := x.readAhead(from)
+	defer chunks.stop()
+	n := from
+	err = chunks.each(tree.Size, func(batch *storage.Leaves, j int, row *storage.Log) error {
+		leaf, err := x.leaf(batch, j, row)
+		if err != nil {
+			return err
+		}
+		if leaf.N != n || leaf.Mac == nil || leaf.Entry.Commit(tenant, evidence.Mac(leaf.Mac)) != leaf.C {
+			return errUnlike
+		}
+		n++
+		return nil
+	})
+	if errors.Is(err, errUnlike) {
+		return false, nil
+	}
+	return n == tree.Size, err
+}
+
+var errUnlike = errors.New("a leaf is not like its row")

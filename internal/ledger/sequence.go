@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"time"
@@ -35,23 +36,26 @@ func (l *Ledger) Sequence(ctx context.Context, tenant uuid.UUID) (storage.Tree, 
 	}
 }
 
-// Import appends some of the tenant's entries that are older than the tree. It
-// reports whether there are more that it can append now: an open transaction may
-// hold entries back.
-func (l *Ledger) Import(ctx context.Context, tenant uuid.UUID) (more bool, err error) {
+// Import appends some of the tenant's entries that are older than the tree, and
+// returns how many. It reports whether there are more that it can append now: an
+// open transaction may hold entries back.
+func (l *Ledger) Import(ctx context.Context, tenant uuid.UUID) (n int64, more bool, err error) {
+	if h, err := l.headOf(tenant); err != nil || !h.begun || h.closed {
+		return 0, false, err // a begun event comes first
+	}
 	for attempt := 0; ; attempt++ {
 		s, err := l.open(ctx, tenant)
 		if err != nil {
-			return false, err
+			return 0, false, err
 		}
 		if s.state.Until == nil {
-			return false, nil
+			return 0, false, nil
 		}
 		moved, err := s.importOld(ctx)
 		if errors.Is(err, storage.ErrStale) && attempt < maxAttempts {
 			continue
 		}
-		return moved && s.state.Until != nil, err
+		return s.frontier.Size() - s.was.Size, moved && s.state.Until != nil, err
 	}
 }
 
@@ -91,8 +95,12 @@ func (l *Ledger) step(ctx context.Context, tenant uuid.UUID) (storage.Tree, bool
 // open reads a tenant's tree. If other nodes have appended entries that this
 // node wrote, it checks that they are unchanged.
 func (l *Ledger) open(ctx context.Context, tenant uuid.UUID) (*growth, error) {
-	// The cache is read before the row. It is written after a commit, so the row
-	// cannot be older, however many callers append at once.
+	// The newest head and the cache are read before the row. Both are written
+	// after it, so the row cannot be older, however many callers append at once.
+	h, err := l.headOf(tenant)
+	if err != nil {
+		return nil, err
+	}
 	known := l.cachedTree(tenant)
 	tree, err := l.tree(ctx, tenant)
 	if err != nil {
@@ -102,7 +110,7 @@ func (l *Ledger) open(ctx context.Context, tenant uuid.UUID) (*growth, error) {
 	if err := l.openState(ctx, &tree, &s.state); err != nil {
 		return nil, err
 	}
-	if s.frontier, err = l.catchUp(ctx, &tree, known); err != nil {
+	if s.frontier, err = l.catchUp(ctx, &tree, known, h); err != nil {
 		return nil, err
 	}
 	instance, err := l.instance(ctx)
@@ -120,14 +128,23 @@ func (l *Ledger) open(ctx context.Context, tenant uuid.UUID) (*growth, error) {
 	return s, err
 }
 
-// catchUp returns the frontier of a stored tree. It raises an alarm if the tree
-// does not continue the tree that this node knew before it read the row. A tree
-// that has not begun has no root.
-func (l *Ledger) catchUp(ctx context.Context, tree *storage.Tree, known *cached) (*merkle.Frontier, error) {
-	tenant, h := uuid.UUID(tree.Tenant), l.hashes(ctx, uuid.UUID(tree.Tenant))
+// tampered raises an alarm about a tenant's tree, and returns ErrTampered.
+func (l *Ledger) tampered(tenant uuid.UUID, verdict evidence.Verdict, what string) error {
+	l.alarms.raise(Alarm{Kind: AlarmTampered, Tenant: tenant, Verdict: verdict, Text: what})
+	return fmt.Errorf("%w: %s", ErrTampered, what)
+}
+
+// catchUp returns the frontier of a stored tree. The tree must extend the
+// tenant's newest head, so that a tree never begins twice, and the tree that
+// this node knew before it read the row. Otherwise catchUp raises an alarm.
+func (l *Ledger) catchUp(ctx context.Context, tree *storage.Tree, known *cached, h head) (*merkle.Frontier, error) {
+	tenant := uuid.UUID(tree.Tenant)
+	if tree.Size < h.size || tree.State == nil && h.index >= 0 {
+		return nil, l.tampered(tenant, evidence.Truncated, "a tree is smaller than its newest head")
+	}
 	if known != nil && known.size <= tree.Size {
 		f := known.frontier.Clone()
-		err := l.readNew(ctx, tenant, f, tree.Size)
+		err := l.readNew(ctx, tenant, f, tree.Size, h)
 		if err == nil && (tree.Size == 0 || f.Root() == merkle.Hash(tree.Root)) {
 			l.cacheTree(tenant, f.Clone())
 			return f, nil
@@ -137,24 +154,40 @@ func (l *Ledger) catchUp(ctx context.Context, tree *storage.Tree, known *cached)
 		}
 	}
 	if known != nil {
-		l.alarms.raise(Alarm{Kind: AlarmTampered, Tenant: tenant, Verdict: evidence.Forked, Text: "the tree does not continue the one this node knows"})
-		l.forgetTree(tenant)
+		return nil, l.tampered(tenant, evidence.Forked, "the tree does not continue the one this node knows")
 	}
-	f, err := h.frontier(tree.Size)
-	if err == nil && f.Root() != merkle.Hash(tree.Root) && tree.Size > 0 {
-		err = fmt.Errorf("%w: a root does not fit its leaves", ErrTampered)
+	f, err := l.hashes(ctx, tenant).frontier(tree.Size)
+	if errors.Is(err, ErrTampered) || err == nil && tree.Size > 0 && f.Root() != merkle.Hash(tree.Root) {
+		return nil, l.tampered(tenant, evidence.Altered, "a root does not fit its leaves")
 	}
-	if errors.Is(err, ErrTampered) {
-		l.alarms.raise(Alarm{Kind: AlarmTampered, Tenant: tenant, Verdict: evidence.Altered, Text: err.Error()})
+	if err != nil {
+		return nil, err
 	}
-	if err == nil {
-		l.cacheTree(tenant, f.Clone())
+	if err := l.extends(ctx, tenant, f, h); err != nil {
+		return nil, err
 	}
-	return f, err
+	l.cacheTree(tenant, f.Clone())
+	return f, nil
 }
 
-// readNew adds the leaves up to index to, exclusive, to a frontier.
-func (l *Ledger) readNew(ctx context.Context, tenant uuid.UUID, f *merkle.Frontier, to int64) error {
+// extends returns ErrTampered if a tree does not extend a head.
+func (l *Ledger) extends(ctx context.Context, tenant uuid.UUID, f *merkle.Frontier, h head) error {
+	if h.size <= 0 {
+		return nil
+	}
+	root, err := f.Root(), error(nil)
+	if f.Size() != h.size {
+		root, err = l.hashes(ctx, tenant).root(h.size)
+	}
+	if errors.Is(err, ErrTampered) || err == nil && root != h.root {
+		return l.tampered(tenant, evidence.Forked, "the tree does not extend its newest head")
+	}
+	return err
+}
+
+// readNew adds the leaves up to index to, exclusive, to a frontier. It compares
+// the tree with a head on the way.
+func (l *Ledger) readNew(ctx context.Context, tenant uuid.UUID, f *merkle.Frontier, to int64, h head) error {
 	for f.Size() < to {
 		from, end := f.Size(), min(to, f.Size()+maxStep)
 		part, err := l.c.Store.ReadTree(ctx, storage.TreeQuery{Tenant: storage.ID(tenant), From: from, To: end})
@@ -168,6 +201,9 @@ func (l *Ledger) readNew(ctx context.Context, tenant uuid.UUID, f *merkle.Fronti
 					continue
 				}
 				f.Add(leafOf(batch, j))
+				if f.Size() == h.size && f.Root() != h.root {
+					return fmt.Errorf("%w: the tree does not extend its newest head", ErrTampered)
+				}
 				l.arrived(tenant, uuid.UUID(batch.Refs[j].ID), evidence.Hash(batch.Hash[j]))
 			}
 		}
@@ -200,23 +236,35 @@ func (s *growth) begin(ctx context.Context) error {
 		if now, err := s.l.tree(ctx, s.tenant); err != nil || now.State != nil {
 			return cmp.Or(err, storage.ErrStale)
 		}
-		err := fmt.Errorf("%w: a tree is gone, and its leaves are not", ErrTampered)
-		s.l.alarms.raise(Alarm{Kind: AlarmTampered, Tenant: s.tenant, Verdict: evidence.Truncated, Text: err.Error()})
-		return err
+		return s.l.tampered(s.tenant, evidence.Truncated, "a tree is gone, and its leaves are not")
 	}
-	started, err := s.l.started(ctx)
-	if err != nil {
-		return err
-	}
-	if evidence.Millis(s.tenant) >= started.UnixMilli() {
+	if evidence.Millis(s.tenant) >= s.l.began().UnixMilli() {
 		return nil
 	}
 	_, now, err := s.l.c.Store.FollowLogs(ctx, storage.LogFollowing{Tenant: storage.ID(s.tenant), Limit: 1})
 	if err != nil {
 		return err
 	}
-	s.state.Place, s.state.Until = now, now
+	s.state.Place, s.state.Until, s.state.Boundary = now, now, boundaryAt(s.l.c.Now())
 	return nil
+}
+
+// boundaryAt returns the greatest id of an entry that was created until a time.
+func boundaryAt(t time.Time) (id uuid.UUID) {
+	var ms [8]byte
+	binary.BigEndian.PutUint64(ms[:], uint64(t.UnixMilli()))
+	copy(id[:], ms[2:])
+	for i := 6; i < len(id); i++ {
+		id[i] = 0xff
+	}
+	return id
+}
+
+// began returns when the vault's tree began.
+func (l *Ledger) began() time.Time {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.vault.tenants.began
 }
 
 // beginning is a time before every entry.
@@ -247,6 +295,7 @@ func (s *growth) importOld(ctx context.Context) (moved bool, err error) {
 	if err := s.append(ctx, page, evidence.KindImported); err != nil {
 		return false, err
 	}
+	s.state.Imported += s.frontier.Size() - s.was.Size
 	_, err = s.write(ctx)
 	return err == nil, err
 }
@@ -274,27 +323,68 @@ func (s *growth) append(ctx context.Context, page []storage.Log, kind evidence.K
 // for a row that the vault did not write. Such a row stays out of the tree.
 func (s *growth) judge(ctx context.Context, row *storage.Log, kind evidence.Kind) (evidence.Kind, evidence.Hash, error) {
 	e := EntryOf(row)
-	if mine, ok := s.l.pending.commitment(s.tenant, e.ID); ok {
+	if mine, ok := s.l.pending.expected(s.tenant, e.ID); ok {
 		// The commitment covers the MAC too, so there is no need to compute that.
-		if mine != e.Commit(s.tenant, evidence.Mac(row.Mac)) {
+		if mine.Own {
+			kind = evidence.KindVault
+		}
+		if mine.Commit != e.Commit(s.tenant, evidence.Mac(row.Mac)) {
 			s.l.alarms.raise(Alarm{Kind: AlarmTampered, Tenant: s.tenant, Entry: e.ID, Verdict: evidence.Altered, Text: "an entry was altered before it was sequenced"})
 		}
-		return kind, mine, nil
+		return kind, mine.Commit, nil
 	}
-	mac, err := s.l.mac(ctx, s.tenant, &e)
-	if err != nil {
-		return 0, evidence.Hash{}, err
-	}
-	commit := e.Commit(s.tenant, mac)
-	switch {
-	case row.Mac == (storage.Hash{}):
-		return evidence.KindOld, commit, nil
-	case evidence.Mac(row.Mac) != mac:
+	kind, mac, err := s.l.kindOf(ctx, s.tenant, row, &e, kind, s.state.Boundary)
+	if err == nil && !kind.Valid() {
 		s.l.alarms.raise(Alarm{Kind: AlarmTampered, Tenant: s.tenant, Entry: e.ID, Verdict: evidence.Forged, Text: "the vault did not write an entry"})
-		return 0, commit, nil
-	default:
-		return kind, commit, nil
 	}
+	return kind, e.Commit(s.tenant, mac), err
+}
+
+// kindOf returns the kind of an entry that is in no tree, and the MAC or salt for
+// its commitment. The kind is zero if the vault did not write the entry. An entry
+// without a MAC must be one of an import, at or below the boundary.
+func (l *Ledger) kindOf(ctx context.Context, tenant uuid.UUID, row *storage.Log, e *evidence.Entry, kind evidence.Kind, boundary uuid.UUID) (evidence.Kind, evidence.Mac, error) {
+	var none storage.Hash
+	if row.Mac == none {
+		if kind != evidence.KindImported || bytes.Compare(e.ID[:], boundary[:]) > 0 {
+			return 0, evidence.Mac{}, nil
+		}
+		salt, err := l.macAs(ctx, evidence.KindUnsigned, tenant, e)
+		return evidence.KindUnsigned, salt, err
+	}
+	for _, is := range []evidence.Kind{kind, evidence.KindVault} {
+		mac, err := l.macAs(ctx, is, tenant, e)
+		if err != nil || mac == evidence.Mac(row.Mac) {
+			return is, mac, err
+		}
+	}
+	return 0, evidence.Mac{}, nil
+}
+
+// Labels of the data for MACs that are not of entries. No entry's data begins
+// with them.
+const (
+	saltLabel  = "vault/salt/1"
+	entryLabel = "vault/entry/1"
+)
+
+// macAs returns the MAC of an entry of a kind, or the salt for its commitment.
+func (l *Ledger) macAs(ctx context.Context, kind evidence.Kind, tenant uuid.UUID, e *evidence.Entry) (evidence.Mac, error) {
+	data := make([]byte, 0, usualFields)
+	switch kind {
+	case evidence.KindVault:
+		return l.c.Mac(ctx, uuid.UUID{}, VaultMacFields(tenant, e))
+	case evidence.KindUnsigned:
+		data = append(data, saltLabel...)
+	default:
+	}
+	return l.c.Mac(ctx, tenant, e.AppendMacFields(data))
+}
+
+// VaultMacFields returns the data for the MAC of an entry under the vault's own
+// keys.
+func VaultMacFields(tenant uuid.UUID, e *evidence.Entry) []byte {
+	return e.AppendMacFields(append(append(make([]byte, 0, usualFields), entryLabel...), tenant[:]...))
 }
 
 // add appends a leaf. All leaves of a batch have the same kind and are in the
@@ -330,6 +420,9 @@ func (s *growth) write(ctx context.Context) (storage.Tree, error) {
 		}
 	}
 	s.l.cacheTree(s.tenant, s.frontier.Clone())
+	if len(s.change.Leaves) > 0 {
+		s.l.noteRecent(s.tenant, s.was.Size)
+	}
 	return s.change.Tree, nil
 }
 

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -27,25 +28,37 @@ type state struct {
 	Until []byte `json:"until,omitempty"`
 	// Instance is the server for which the positions are valid.
 	Instance string `json:"instance,omitempty"`
+	// Boundary is the greatest id of an entry that may lack a MAC. Imported is
+	// the number of leaves that the import has appended.
+	Boundary uuid.UUID `json:"boundary,omitzero"`
+	Imported int64     `json:"imported,omitempty"`
 	// Leaves below the index Pruned are deleted. Entries from before Cutoff, in
 	// milliseconds, may be deleted.
 	Pruned int64 `json:"pruned,omitempty"`
 	Cutoff int64 `json:"cutoff,omitempty"`
-	// Last is the index of the newest event about the tenant, plus one. Each
-	// event names the one before it.
-	Last int64 `json:"last,omitempty"`
+	// Checked is the index after the newest head that covers only pruned leaves.
+	Checked int64 `json:"checked,omitempty"`
 }
 
 // vaultState is stored with the vault's tree.
 type vaultState struct {
 	Restores int    `json:"restores"`
 	Instance string `json:"instance,omitempty"`
-	// Last is the index of the newest event about the whole vault, plus one.
-	Last int64 `json:"last"`
-	// Signed is the size of the tree in the newest stored note. Notes is a hash
+	// Summary is the index of the newest summary, plus one.
+	Summary int64 `json:"summary,omitempty"`
+	// Suspended is the reason why nothing is signed, and Ahead the note that the
+	// database does not continue, if there is one. Both end when a restore is
+	// accepted.
+	Suspended string `json:"suspended,omitempty"`
+	Ahead     []byte `json:"ahead,omitempty"`
+	// Keys are the public keys that the newest event about signing keys names.
+	Keys []string `json:"keys,omitempty"`
+	// Signed is the size of the tree in the newest stored note, and SignedAt when
+	// it was signed. Notes is a hash
 	// over all stored notes.
-	Signed int64  `json:"signed,omitempty"`
-	Notes  []byte `json:"notes,omitempty"`
+	Signed   int64     `json:"signed,omitempty"`
+	SignedAt time.Time `json:"signed_at,omitzero"`
+	Notes    []byte    `json:"notes,omitempty"`
 	// Lacks means that an older copy of the database was accepted, and that the
 	// erasures which it may lack were not applied again yet.
 	Lacks bool `json:"lacks,omitempty"`
@@ -56,7 +69,7 @@ func (s *vaultState) addNote(c *storage.Checkpoint) {
 	b := binary.BigEndian.AppendUint64(slices.Clone(s.Notes), uint64(c.Size))
 	b = binary.BigEndian.AppendUint64(b, uint64(c.At.UnixMicro()))
 	sum := sha256.Sum256(append(b, c.Note...))
-	s.Signed, s.Notes = c.Size, sum[:]
+	s.Signed, s.SignedAt, s.Notes = c.Size, c.At, sum[:]
 }
 
 // kindOf returns the kind of a batch of leaves, or 0 if the kind is not valid.

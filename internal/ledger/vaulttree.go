@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
+	"golang.org/x/mod/sumdb/note"
 	"golang.org/x/mod/sumdb/tlog"
 
 	"github.com/seed-72ea4aab/vault/evidence"
@@ -20,25 +22,21 @@ type vaultTree struct {
 	tree     storage.Tree
 	state    vaultState
 	frontier *merkle.Frontier
-	heads    map[uuid.UUID]head // the newest known to this node
-	began    time.Time          // when the tree began
+	tenants  tenants
 
 	origin   string
 	signed   evidence.Checkpoint
 	note     []byte
 	signedAt time.Time
 
-	suspended string
+	suspended string // the reason why nothing is signed
 	ahead     []byte // the note that the database does not continue
+	// blind means that the tree cannot be read, so that the heads of tenants are
+	// unknown. Then no tree grows.
+	blind bool
 
 	verified   time.Time
 	verifiedOK bool
-}
-
-// head is a tenant's newest tree head.
-type head struct {
-	index, size int64
-	state       evidence.Hash
 }
 
 func (v *vaultTree) status() Status {
@@ -48,7 +46,8 @@ func (v *vaultTree) status() Status {
 	}
 }
 
-// start loads the vault's tree, or begins it.
+// start loads the vault's tree, or begins it. It compares the tree with the
+// notes in the database and in the anchors.
 func (l *Ledger) start(ctx context.Context) error {
 	for _, a := range l.anchors {
 		a.kick(nil)
@@ -56,8 +55,7 @@ func (l *Ledger) start(ctx context.Context) error {
 	for attempt := 0; ; attempt++ {
 		err := l.load(ctx)
 		if errors.Is(err, ErrTampered) {
-			l.vault = vaultTree{frontier: &merkle.Frontier{}, heads: map[uuid.UUID]head{}, origin: l.c.Name}
-			l.suspend(AlarmForked, err.Error(), nil)
+			l.blind(AlarmForked, err.Error())
 			return nil
 		}
 		if err == nil && l.vault.tree.State == nil {
@@ -69,13 +67,26 @@ func (l *Ledger) start(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		return l.recall(ctx)
+		if err := l.recall(ctx); err != nil {
+			return err
+		}
+		if err := l.mayContinue(ctx); err != nil && !errors.Is(err, ErrSuspended) {
+			return err
+		}
+		return nil
 	}
 }
 
-// load reads the vault's tree from the database.
+// blind suspends a ledger that does not know its tree.
+func (l *Ledger) blind(kind AlarmKind, why string) {
+	l.set(&vaultTree{frontier: &merkle.Frontier{}, tenants: newTenants(), origin: l.c.Name, blind: true})
+	l.suspend(kind, why, nil)
+}
+
+// load reads the vault's tree from the database: the newest summary, and the
+// events after it. The root of the tree covers both.
 func (l *Ledger) load(ctx context.Context) error {
-	v := vaultTree{heads: map[uuid.UUID]head{}, verified: l.vault.verified, verifiedOK: l.vault.verifiedOK}
+	v := vaultTree{tenants: newTenants(), verified: l.vault.verified, verifiedOK: l.vault.verifiedOK}
 	var err error
 	if v.tree, err = l.tree(ctx, uuid.UUID{}); err != nil {
 		return err
@@ -84,69 +95,105 @@ func (l *Ledger) load(ctx context.Context) error {
 		return err
 	}
 	v.origin = evidence.OriginAfter(l.c.Name, v.state.Restores)
-	if v.frontier, err = l.hashes(ctx, uuid.UUID{}).frontier(v.tree.Size); err != nil {
+	if v.frontier, err = l.hashes(ctx, uuid.UUID{}).frontier(max(0, v.state.Summary-1)); err != nil {
+		return err
+	}
+	if err := l.grow(ctx, &v, &v.tree, time.Time{}); err != nil {
 		return err
 	}
 	if v.tree.State != nil && v.frontier.Root() != merkle.Hash(v.tree.Root) {
 		return fmt.Errorf("%w: the root of the vault's tree does not fit its leaves", ErrTampered)
 	}
-	l.vault = v
+	v.suspended, v.ahead = v.state.Suspended, v.state.Ahead
+	l.set(&v)
+	if v.suspended != "" {
+		l.alarms.raise(Alarm{Kind: AlarmRestore, Text: v.suspended})
+	}
 	return nil
 }
 
-// begin stores the first event of a new tree.
+// grow adds the events up to the size of a stored tree.
+func (l *Ledger) grow(ctx context.Context, v *vaultTree, to *storage.Tree, now time.Time) error {
+	for v.frontier.Size() < to.Size {
+		from, end := v.frontier.Size(), min(to.Size, v.frontier.Size()+maxStep)
+		events, err := l.c.Store.TreeEvents(ctx, storage.EventQuery{From: from, To: end})
+		if err != nil {
+			return err
+		}
+		for i := range events {
+			v.frontier.Add(tlog.RecordHash(events[i].Body))
+			if err := v.tenants.apply(&events[i], now); err != nil {
+				return err
+			}
+		}
+		if v.frontier.Size() != end {
+			return fmt.Errorf("%w: events are missing", ErrTampered)
+		}
+	}
+	return nil
+}
+
+// begin stores the first event of a new tree, unless an anchor has a note
+// already.
 func (l *Ledger) begin(ctx context.Context) error {
+	over := time.After(anchorWait)
+	for _, a := range l.anchors {
+		a.wait(over)
+		if msg, _ := a.newest(); msg != nil {
+			l.blind(AlarmRestore, "the database has no log, and an anchor has a note of one, as after a restore")
+			l.vault.ahead = msg
+			return nil
+		}
+	}
 	is, err := l.instance(ctx)
 	if err != nil {
 		return err
 	}
 	l.vault.state.Instance = is.ID
-	return l.push(ctx, []evidence.Event{{Kind: evidence.EventStarted, Origin: l.vault.origin, Instance: is.ID}}, true)
+	return l.push(ctx, []evidence.Event{{Kind: evidence.EventStarted, Origin: l.vault.origin, Instance: is.ID}})
 }
 
-// headsToRecall is how many of the newest events are searched for heads when a
-// node starts.
-const headsToRecall = 4096
-
-// recall reads when the tree began, the newest heads, and the newest note.
+// recall compares the server of the database and the newest stored note with the
+// tree.
 func (l *Ledger) recall(ctx context.Context) error {
-	v := &l.vault
-	first, err := l.c.Store.TreeEvents(ctx, 0, 1)
-	if err != nil {
-		return err
-	}
-	if len(first) == 1 {
-		if e, err := evidence.ParseEvent(first[0].Body); err == nil {
-			v.began = e.Time
-		}
-	}
-	events, err := l.c.Store.TreeEvents(ctx, max(0, v.tree.Size-headsToRecall), v.tree.Size)
-	if err != nil {
-		return err
-	}
-	for _, e := range events {
-		v.noteHead(e.N, e.Body)
+	if l.vault.blind {
+		return nil
 	}
 	is, err := l.instance(ctx)
 	if err != nil {
 		return err
 	}
-	if v.state.Instance != is.ID {
-		l.suspend(AlarmRestore, "the database is on another server than before", nil)
+	if l.vault.state.Instance != is.ID {
+		l.suspend(AlarmRestore, "the database is on another server than before, as after a restore", nil)
+	}
+	if !l.hasKeys(l.vault.state.Keys) {
+		l.suspend(AlarmForked, "the log names a signing key that the database does not have, as after a restore", nil)
 	}
 	return l.recallNote(ctx, newest)
+}
+
+// hasKeys reports whether this node has public keys.
+func (l *Ledger) hasKeys(all []string) bool {
+	for _, text := range all {
+		key, err := note.NewVerifier(text)
+		same := func(k note.Verifier) bool { return k.Name() == key.Name() && k.KeyHash() == key.KeyHash() }
+		if err != nil || !slices.ContainsFunc(l.keys(), same) {
+			return false
+		}
+	}
+	return true
 }
 
 // recallNote reads the newest stored note below a size and compares it with the
 // tree.
 func (l *Ledger) recallNote(ctx context.Context, below int64) error {
-	notes, err := l.c.Store.Checkpoints(ctx, below, 1)
+	notes, err := l.c.Store.Checkpoints(ctx, storage.CheckpointQuery{Below: below, Limit: 1})
 	if err != nil || len(notes) == 0 {
 		return err
 	}
 	c, err := evidence.OpenCheckpoint(notes[0].Note, l.keys()...)
 	if err != nil {
-		l.suspend(AlarmForked, "the newest note in the database is not signed by a known key", nil)
+		l.suspend(AlarmForked, "the newest note in the database is not signed by a known key", notes[0].Note)
 		return nil //nolint:nilerr // the ledger is suspended instead
 	}
 	if err := l.compare(ctx, c, notes[0].Note); err != nil {
@@ -176,7 +223,7 @@ func (l *Ledger) compare(ctx context.Context, c *evidence.Checkpoint, msg []byte
 	case restores < v.state.Restores:
 		return nil // a restore was accepted after this note
 	case restores > v.state.Restores || c.Size > v.tree.Size:
-		l.suspend(AlarmRestore, "the database is older than a note", msg)
+		l.suspend(AlarmRestore, "the database is older than a note, as after a restore", msg)
 		return nil
 	case *c == v.signed:
 		return nil
@@ -199,18 +246,71 @@ func (l *Ledger) suspend(kind AlarmKind, why string, ahead []byte) {
 	l.alarms.raise(Alarm{Kind: kind, Text: why})
 }
 
-func (v *vaultTree) noteHead(n int64, body []byte) {
-	e, err := evidence.ParseEvent(body)
-	if err != nil {
-		return
+// storeSuspension stores the reason why nothing is signed with the tree, so that
+// other processes do not sign either. Only a restore that a person accepts
+// removes it.
+func (l *Ledger) storeSuspension(ctx context.Context) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	v := &l.vault
+	if v.suspended == "" || v.suspended == v.state.Suspended || v.blind {
+		return nil
 	}
-	switch e.Kind {
-	case evidence.EventHead:
-		v.heads[e.Tenant] = head{n, e.Size, e.State}
-	case evidence.EventTenantDeleted:
-		delete(v.heads, e.Tenant)
-	default:
+	tree, err := l.tree(ctx, uuid.UUID{})
+	if err != nil || tree.State == nil {
+		return err
 	}
+	st, c := vaultState{}, &storage.TreeChange{Was: tree, Tree: tree}
+	if err := l.openState(ctx, &tree, &st); err != nil || st.Suspended != "" {
+		return err
+	}
+	st.Suspended, st.Ahead = v.suspended, v.ahead
+	if c.Tree.State, err = l.sealState(ctx, &c.Tree, &st); err != nil {
+		return err
+	}
+	if err := l.c.Store.WriteTree(ctx, c); err != nil && !errors.Is(err, storage.ErrStale) {
+		return err
+	}
+	return nil // if another node was faster, the next round tries again
+}
+
+// resume ends the suspension of this node if another process has accepted the
+// restore.
+func (l *Ledger) resume(ctx context.Context) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.vault.suspended == "" {
+		return nil
+	}
+	tree, err := l.tree(ctx, uuid.UUID{})
+	if err != nil || tree.State == nil {
+		return err
+	}
+	var st vaultState
+	if err := l.openState(ctx, &tree, &st); err != nil {
+		return err
+	}
+	if st.Restores <= l.vault.state.Restores {
+		return nil
+	}
+	return l.reload(ctx)
+}
+
+// reload reads the tree after a restore was accepted, and forgets what this node
+// knew before.
+func (l *Ledger) reload(ctx context.Context) error {
+	if err := l.load(ctx); err != nil {
+		return err
+	}
+	l.treesMu.Lock()
+	clear(l.trees)
+	l.treesMu.Unlock()
+	l.alarms.over(AlarmRestore)
+	l.alarms.over(AlarmForked)
+	for _, a := range l.anchors {
+		a.compared = nil
+	}
+	return l.recall(ctx)
 }
 
 // refresh reads the events that other nodes have appended to the vault's tree.
@@ -225,50 +325,62 @@ func (l *Ledger) refresh(ctx context.Context) error {
 		return err
 	}
 	if tree.Size < v.tree.Size {
-		l.suspend(AlarmRestore, "the database is older than what this node knows", v.note)
+		l.suspend(AlarmRestore, "the database is older than what this node knows, as after a restore", v.note)
 		return ErrSuspended
 	}
-	f, known := v.frontier.Clone(), v.tree.Size
-	for f.Size() < tree.Size {
-		from, to := f.Size(), min(tree.Size, f.Size()+maxStep)
-		events, err := l.c.Store.TreeEvents(ctx, from, to)
-		if err != nil {
-			return err
-		}
-		for _, e := range events {
-			f.Add(tlog.RecordHash(e.Body))
-			v.noteHead(e.N, e.Body)
-		}
-		if f.Size() != to {
-			return fmt.Errorf("%w: events are missing", ErrTampered)
-		}
+	next := *v
+	next.frontier, next.tenants = v.frontier.Clone(), v.tenants
+	if tree.Size > v.tree.Size {
+		next.tenants = v.tenants.clone()
 	}
-	if f.Root() != merkle.Hash(tree.Root) {
-		l.suspend(AlarmForked, fmt.Sprintf("the vault's tree does not continue the one of size %d", known), v.note)
+	if err := l.grow(ctx, &next, &tree, time.Now()); err != nil {
+		return err
+	}
+	if next.frontier.Root() != merkle.Hash(tree.Root) {
+		l.suspend(AlarmForked, fmt.Sprintf("the vault's tree does not continue the one of size %d", v.tree.Size), v.note)
 		return ErrSuspended
 	}
-	v.frontier, v.tree, v.state = f, tree, st
-	v.origin = evidence.OriginAfter(l.c.Name, st.Restores)
+	next.tree, next.state, next.origin = tree, st, evidence.OriginAfter(l.c.Name, st.Restores)
+	l.set(&next)
+	if st.Suspended != "" {
+		l.suspend(AlarmRestore, st.Suspended, st.Ahead)
+		return ErrSuspended
+	}
 	return nil
 }
 
-// push appends events. Each event about the whole vault names the one before
-// it.
-func (l *Ledger) push(ctx context.Context, events []evidence.Event, ofVault bool) error {
+// push appends events, and a summary if the newest one is far behind. Each head
+// names the one before it.
+func (l *Ledger) push(ctx context.Context, events []evidence.Event) error {
 	v := &l.vault
-	f, st := v.frontier.Clone(), v.state
+	f, st, known := v.frontier.Clone(), v.state, v.tenants.clone()
 	nodes := nodesOf(f)
 	c := &storage.TreeChange{Was: v.tree}
 	now := l.c.Now().UTC()
-	for i := range events {
-		e := &events[i]
+	add := func(e *evidence.Event) error {
 		e.Time = now
-		if ofVault {
-			e.Prev, st.Last = st.Last, f.Size()+1
+		switch e.Kind {
+		case evidence.EventHead:
+			e.Prev = known.head(e.Tenant).next()
+		case evidence.EventKeyChanged:
+			st.Keys = e.Keys
+		default:
 		}
-		body := e.Body()
-		c.Events = append(c.Events, storage.TreeEvent{N: f.Size(), Body: body})
-		f.Add(tlog.RecordHash(body))
+		stored := storage.TreeEvent{N: f.Size(), About: storage.ID(e.Tenant), Body: e.Body()}
+		c.Events = append(c.Events, stored)
+		f.Add(tlog.RecordHash(stored.Body))
+		return known.apply(&stored, time.Now())
+	}
+	for i := range events {
+		if err := add(&events[i]); err != nil {
+			return err
+		}
+	}
+	if f.Size()-st.Summary >= known.perSummary() {
+		st.Summary = f.Size() + 1
+		if err := add(&evidence.Event{Kind: evidence.EventSummary, Summary: known.encode()}); err != nil {
+			return err
+		}
 	}
 	c.Nodes = *nodes
 	c.Tree = storage.Tree{Size: f.Size(), Root: storage.Key(f.Root())}
@@ -280,51 +392,41 @@ func (l *Ledger) push(ctx context.Context, events []evidence.Event, ofVault bool
 		return err
 	}
 	f.Complete = nil
-	v.frontier, v.tree, v.state = f, c.Tree, st
-	for _, e := range c.Events {
-		v.noteHead(e.N, e.Body)
-	}
+	next := *v
+	next.frontier, next.tree, next.state, next.tenants = f, c.Tree, st, known
+	l.set(&next)
 	return nil
 }
 
-// record appends events to the current tree and returns the index of the first.
-// The function events returns the events for the tree as it is then. It may be
-// called several times.
-func (l *Ledger) record(ctx context.Context, ofVault bool, events func() []evidence.Event) (int64, error) {
+// record appends events to the current tree. The function events returns the
+// events for the tree as it is then. It may be called several times.
+func (l *Ledger) record(ctx context.Context, events func() []evidence.Event) error {
 	for attempt := 0; ; attempt++ {
 		if l.vault.suspended != "" {
-			return 0, ErrSuspended
+			return ErrSuspended
 		}
 		if err := l.refresh(ctx); err != nil {
-			return 0, err
+			return err
 		}
 		if err := l.mayContinue(ctx); err != nil {
-			return 0, err
+			return err
 		}
-		all, index := events(), l.vault.tree.Size
+		all := events()
 		if len(all) == 0 {
-			return index, nil
+			return nil
 		}
-		err := l.push(ctx, all, ofVault)
+		err := l.push(ctx, all)
 		if errors.Is(err, storage.ErrStale) && attempt < maxAttempts {
 			continue
 		}
-		return index, err
+		return err
 	}
 }
 
-// Record appends an event about the whole vault: a changed signing key, the end
-// of evidence, or a kind that a later version adds.
-func (l *Ledger) Record(ctx context.Context, e evidence.Event) error {
+// Record appends events: about the whole vault, such as a changed signing key, or
+// about a tenant.
+func (l *Ledger) Record(ctx context.Context, events ...evidence.Event) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	_, err := l.record(ctx, true, func() []evidence.Event { return []evidence.Event{e} })
-	return err
-}
-
-// started returns when the vault's tree began.
-func (l *Ledger) started(context.Context) (time.Time, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.vault.began, nil
+	return l.record(ctx, func() []evidence.Event { return events })
 }

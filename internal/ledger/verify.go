@@ -22,51 +22,82 @@ type VerifyOptions struct {
 	Since [][]byte
 }
 
-// Verify compares the log with the trees, the trees with the notes, and the
-// notes with the anchors, row by row. Any difference is tampering, except
-// entries that are too new to be in a tree.
+// Verify verifies the database in place. It compares the vault's tree with the
+// notes and the anchors. It reads the log of each tenant as a bundle and verifies
+// it with [evidence.Checker]. It also looks for rows that are in no tree, and
+// compares rows with the log. Any difference is tampering, except entries that
+// are too new to be in a tree. Verify signs nothing.
 func (l *Ledger) Verify(ctx context.Context, o VerifyOptions) (*evidence.Report, error) {
-	if err := l.beforeVerify(ctx, &o); err != nil && !errors.Is(err, ErrSuspended) && !errors.Is(err, ErrTampered) {
+	if err := l.beforeVerify(ctx, &o); err != nil {
 		return nil, err
 	}
-	v := &verification{l: l, ctx: ctx, report: &evidence.Report{}, heads: map[uuid.UUID]*evidence.Event{}, deleted: map[uuid.UUID]bool{}}
+	v := &verification{l: l, ctx: ctx, report: &evidence.Report{}}
 	if err := v.vault(&o); err != nil {
 		return nil, err
 	}
-	if err := v.tenants(&o); err != nil {
+	if o.Tenants != nil {
+		for _, tenant := range o.Tenants {
+			if err := v.tenant(tenant); err != nil {
+				return nil, err
+			}
+		}
+		v.alarm()
+		return v.report, nil
+	}
+	if err := v.tenants(uuid.UUID{}, nil); err != nil {
 		return nil, err
 	}
-	for _, f := range v.report.Findings {
-		if f.Verdict.Tampering() {
-			l.alarms.raise(Alarm{Kind: AlarmTampered, Tenant: f.Tenant, Entry: f.EntryID, Verdict: f.Verdict, Text: "verification found tampering"})
-		}
-	}
-	if o.Tenants == nil {
-		l.mu.Lock()
-		l.vault.verified, l.vault.verifiedOK = l.c.Now(), v.report.OK()
-		l.mu.Unlock()
-	}
+	l.setVerified(v.report.OK())
+	v.alarm()
 	return v.report, nil
 }
 
-// beforeVerify sequences all entries that it can, and signs a note over them.
+func (l *Ledger) setVerified(ok bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.vault.verified, l.vault.verifiedOK = l.c.Now(), ok
+}
+
+// beforeVerify sequences all entries that it can, so that it finds fewer that are
+// in no tree, and reads the anchors.
 func (l *Ledger) beforeVerify(ctx context.Context, o *VerifyOptions) error {
-	var errs []error
-	if o.Tenants == nil {
-		errs = append(errs, l.SequenceAll(ctx))
+	for _, a := range l.anchors {
+		a.kick(nil)
 	}
-	_, err := l.Checkpoint(ctx, o.Tenants...)
-	return errors.Join(append(errs, err)...)
+	sequence := func(tenant uuid.UUID) error {
+		_, err := l.Sequence(ctx, tenant)
+		return err
+	}
+	var err error
+	if o.Tenants == nil {
+		err = l.eachTenant(ctx, sequence)
+	}
+	for _, tenant := range o.Tenants {
+		err = errors.Join(err, sequence(tenant))
+	}
+	if errors.Is(err, ErrSuspended) || errors.Is(err, ErrTampered) || errors.Is(err, ErrGone) {
+		return nil // the verification says why
+	}
+	return err
 }
 
 // verification compares the rows of the database with each other.
 type verification struct {
-	l       *Ledger
-	ctx     context.Context
-	report  *evidence.Report
-	heads   map[uuid.UUID]*evidence.Event // the newest of each tenant
-	deleted map[uuid.UUID]bool
-	state   vaultState
+	l      *Ledger
+	ctx    context.Context //nolint:containedctx // of one call
+	report *evidence.Report
+	state  vaultState
+	keys   []string // that the newest event about signing keys names
+	pause  func()   // may be nil
+}
+
+// alarm raises an alarm for each finding that means tampering.
+func (v *verification) alarm() {
+	for _, f := range v.report.Findings {
+		if f.Verdict.Tampering() {
+			v.l.alarms.raise(Alarm{Kind: AlarmTampered, Tenant: f.Tenant, Entry: f.EntryID, Verdict: f.Verdict, Text: "verification found tampering"})
+		}
+	}
 }
 
 func (v *verification) find(tenant uuid.UUID, index int64, id uuid.UUID, verdict evidence.Verdict) {
@@ -77,15 +108,9 @@ func (v *verification) findVault(verdict evidence.Verdict) {
 	v.find(uuid.UUID{}, -1, uuid.UUID{}, verdict)
 }
 
-// noteAt is a checkpoint and its source.
-type noteAt struct {
-	at     evidence.Checkpoint
-	stored bool // from the database
-}
-
 // vault verifies the vault's tree.
 func (v *verification) vault(o *VerifyOptions) error {
-	tree, stored, err := v.snapshot()
+	tree, err := v.l.tree(v.ctx, uuid.UUID{})
 	if err != nil {
 		return err
 	}
@@ -108,124 +133,89 @@ func (v *verification) vault(o *VerifyOptions) error {
 		v.findVault(evidence.Altered)
 	}
 	v.report.Origin, v.report.Size = evidence.OriginAfter(v.l.c.Name, v.state.Restores), tree.Size
-	return v.events(&tree, v.notes(o, stored))
+	return v.events(&tree, o)
 }
 
-// snapshot returns the vault's tree and the notes over it, as of one moment.
-func (v *verification) snapshot() (storage.Tree, []storage.Checkpoint, error) {
-	for attempt := 0; ; attempt++ {
-		tree, err := v.l.tree(v.ctx, uuid.UUID{})
-		if err != nil {
-			return tree, nil, err
-		}
-		stored, err := v.stored()
-		if err != nil {
-			return tree, nil, err
-		}
-		again, err := v.l.tree(v.ctx, uuid.UUID{})
-		if err != nil || bytes.Equal(again.State, tree.State) || attempt == maxAttempts {
-			return tree, stored, err
-		}
-	}
-}
-
-// notes returns the notes that the tree must continue, smallest first.
-func (v *verification) notes(o *VerifyOptions, stored []storage.Checkpoint) []noteAt {
-	var all []noteAt
-	add := func(msg []byte, size int64, stored bool) {
-		c, err := evidence.OpenCheckpoint(msg, v.l.keys()...)
-		if err != nil || stored && c.Size != size {
-			v.findVault(evidence.BadSignature)
-			return
-		}
-		all = append(all, noteAt{*c, stored})
-	}
-	var st vaultState
-	for i := range stored {
-		add(stored[i].Note, stored[i].Size, true)
-		st.addNote(&stored[i])
-	}
-	if st.Signed != v.state.Signed || !bytes.Equal(st.Notes, v.state.Notes) {
-		v.findVault(evidence.Altered)
-	}
-	for _, msg := range o.Since {
-		add(msg, 0, false)
-	}
-	for _, a := range v.l.anchors {
-		if c, _, _ := a.newest(); c != nil {
-			all = append(all, noteAt{*c, false})
-		}
-	}
-	v.l.mu.Lock()
-	if v.l.vault.note != nil {
-		all = append(all, noteAt{v.l.vault.signed, true})
-	}
-	v.l.mu.Unlock()
-	slices.SortFunc(all, func(a, b noteAt) int { return int(a.at.Size - b.at.Size) })
-	return all
-}
-
-// stored returns the stored notes, smallest first.
-func (v *verification) stored() ([]storage.Checkpoint, error) {
-	var all []storage.Checkpoint
-	for below := int64(newest); ; {
-		page, err := v.l.c.Store.Checkpoints(v.ctx, below, 1000)
-		if err != nil {
-			return nil, err
-		}
-		if len(page) == 0 {
-			slices.Reverse(all)
-			return all, nil
-		}
-		all, below = append(all, page...), page[len(page)-1].Size
-	}
-}
-
-// events hashes the events and compares the tree with the notes at each size.
-func (v *verification) events(tree *storage.Tree, notes []noteAt) error {
-	var last int64
-	w := &walk{v: v, notes: notes}
+// events hashes the events, and compares the tree with the notes at each size.
+func (v *verification) events(tree *storage.Tree, o *VerifyOptions) error {
+	w := &walk{v: v, stored: &noteReader{l: v.l, ctx: v.ctx, below: v.state.Signed + 1}}
+	w.others(o)
 	nodes := nodesOf(&w.f)
 	for w.f.Size() < tree.Size {
 		from, to := w.f.Size(), min(tree.Size, w.f.Size()+maxStep)
-		events, err := v.l.c.Store.TreeEvents(v.ctx, from, to)
+		page, err := v.l.c.Store.TreeEvents(v.ctx, storage.EventQuery{From: from, To: to})
 		if err != nil {
 			return err
 		}
-		for _, stored := range events {
-			if stored.N != w.f.Size() {
+		for i := range page {
+			if page[i].N != w.f.Size() {
 				break
 			}
-			w.compare()
-			w.f.Add(tlog.RecordHash(stored.Body))
-			e := v.event(stored.N, stored.Body)
-			if e != nil && isOfVault(e.Kind) {
-				last = stored.N + 1
+			if err := w.compare(); err != nil {
+				return err
 			}
+			w.f.Add(tlog.RecordHash(page[i].Body))
+			v.event(&page[i])
 		}
 		if w.f.Size() != to {
 			v.find(uuid.UUID{}, w.f.Size(), uuid.UUID{}, evidence.Missing)
 			return nil
 		}
+		if err := v.nodes(uuid.UUID{}, nodes); err != nil {
+			return err
+		}
+		if v.pause != nil {
+			v.pause()
+		}
 	}
-	w.compare()
-	origin := v.l.c.Name
-	if n := len(v.report.Restores); n > 0 {
-		origin = v.report.Restores[n-1].Origin
+	if err := w.finish(tree); err != nil {
+		return err
 	}
-	if w.f.Root() != merkle.Hash(tree.Root) || v.state.Last != last || v.report.Origin != origin {
-		v.findVault(evidence.Altered)
+	if err := v.signingKeys(); err != nil {
+		return err
 	}
-	w.rest()
 	if err := v.afterEvents(tree.Size); err != nil {
 		return err
 	}
-	return v.nodes(uuid.UUID{}, *nodes)
+	return v.afterNodes(uuid.UUID{}, tree.Size)
+}
+
+// event evaluates an event of the vault's tree.
+func (v *verification) event(stored *storage.TreeEvent) {
+	e, err := evidence.ParseEvent(stored.Body)
+	if err != nil || uuid.UUID(stored.About) != e.Tenant {
+		v.find(uuid.UUID{}, stored.N, uuid.UUID{}, evidence.Altered)
+		return
+	}
+	switch e.Kind {
+	case evidence.EventKeyChanged:
+		v.keys = e.Keys
+	case evidence.EventRestored:
+		v.report.Restores = append(v.report.Restores, evidence.Restore{Time: e.Time, Reason: e.Reason, Index: stored.N, Origin: e.Origin})
+	default:
+	}
+}
+
+// signingKeys compares the signing keys in the database with the log.
+func (v *verification) signingKeys() error {
+	if !v.l.hasKeys(v.keys) {
+		v.findVault(evidence.Altered)
+		return nil
+	}
+	if v.l.c.Stored == nil {
+		return nil
+	}
+	err := v.l.c.Stored(v.ctx)
+	if errors.Is(err, ErrTampered) {
+		v.findVault(evidence.Altered)
+		return nil
+	}
+	return err
 }
 
 // afterEvents looks for events that are behind the end of the tree.
 func (v *verification) afterEvents(size int64) error {
-	events, err := v.l.c.Store.TreeEvents(v.ctx, size, newest)
+	events, err := v.l.c.Store.TreeEvents(v.ctx, storage.EventQuery{From: size, To: newest, Limit: maxStep})
 	if err != nil || len(events) == 0 {
 		return err
 	}
@@ -236,57 +226,123 @@ func (v *verification) afterEvents(size int64) error {
 	return err
 }
 
-// isOfVault reports whether events of a kind are about the whole vault.
-func isOfVault(k evidence.EventKind) bool {
-	return slices.Contains([]evidence.EventKind{
-		evidence.EventStarted, evidence.EventStopped, evidence.EventRestored, evidence.EventKeyChanged,
-	}, k)
+// noteReader reads the stored notes, smallest first, and hashes them.
+type noteReader struct {
+	l     *Ledger
+	ctx   context.Context //nolint:containedctx // of one call
+	after int64
+	below int64 // later notes do not count
+	page  []storage.Checkpoint
+	end   bool
+	sum   vaultState // of the notes so far
 }
 
-// event evaluates an event of the vault's tree.
-func (v *verification) event(n int64, body []byte) *evidence.Event {
-	e, err := evidence.ParseEvent(body)
-	if err != nil {
-		v.find(uuid.UUID{}, n, uuid.UUID{}, evidence.Altered)
-		return nil
+// next returns the next note, or nil.
+func (r *noteReader) next() (*storage.Checkpoint, error) {
+	if len(r.page) == 0 && !r.end {
+		const limit = 1000
+		var err error
+		r.page, err = r.l.c.Store.Checkpoints(r.ctx, storage.CheckpointQuery{Above: r.after, Below: r.below, Oldest: true, Limit: limit})
+		if err != nil {
+			return nil, err
+		}
+		r.end = len(r.page) < limit
 	}
-	switch e.Kind {
-	case evidence.EventHead:
-		v.heads[e.Tenant] = e
-		delete(v.deleted, e.Tenant)
-	case evidence.EventTenantDeleted:
-		delete(v.heads, e.Tenant)
-		v.deleted[e.Tenant] = true
-	case evidence.EventRestored:
-		v.report.Restores = append(v.report.Restores, evidence.Restore{Time: e.Time, Reason: e.Reason, Index: n, Origin: e.Origin})
-	default:
+	if len(r.page) == 0 {
+		return nil, nil
 	}
-	return e
+	c := &r.page[0]
+	r.page, r.after = r.page[1:], c.Size
+	r.sum.addNote(c)
+	return c, nil
 }
 
 // walk grows the vault's tree event by event and compares it with the notes.
 type walk struct {
-	v     *verification
-	f     merkle.Frontier
-	notes []noteAt
-	left  []noteAt // contradicting notes from elsewhere; judged at the end
-	wrong bool
+	v      *verification
+	f      merkle.Frontier
+	stored *noteReader
+	note   *evidence.Checkpoint  // the next stored note
+	notes  []evidence.Checkpoint // of anchors and others, smallest first
+	left   []evidence.Checkpoint // contradicting notes from elsewhere; judged at the end
+	began  bool
+	wrong  bool
+}
+
+// others collects the notes that are not from the database.
+func (w *walk) others(o *VerifyOptions) {
+	l := w.v.l
+	all := slices.Clone(o.Since)
+	for _, a := range l.anchors {
+		if msg, _ := a.newest(); msg != nil {
+			all = append(all, msg)
+		}
+	}
+	l.mu.Lock()
+	if l.vault.note != nil {
+		all = append(all, l.vault.note)
+	}
+	if l.vault.ahead != nil {
+		all = append(all, l.vault.ahead)
+	}
+	l.mu.Unlock()
+	for i, msg := range all {
+		if slices.ContainsFunc(all[:i], func(other []byte) bool { return bytes.Equal(msg, other) }) {
+			continue
+		}
+		c, err := evidence.OpenCheckpoint(msg, l.keys()...)
+		if err == nil {
+			w.v.report.Notes++
+			w.notes = append(w.notes, *c)
+			continue
+		}
+		if known, err := l.explained(w.v.ctx, msg); err != nil || !known {
+			w.v.findVault(evidence.BadSignature)
+		}
+	}
+	slices.SortFunc(w.notes, func(a, b evidence.Checkpoint) int { return int(a.Size - b.Size) })
+}
+
+// advance reads the next stored note.
+func (w *walk) advance() error {
+	w.note = nil
+	stored, err := w.stored.next()
+	if err != nil || stored == nil {
+		return err
+	}
+	c, err := evidence.OpenCheckpoint(stored.Note, w.v.l.keys()...)
+	if err != nil || c.Size != stored.Size {
+		w.v.findVault(evidence.BadSignature)
+		return w.advance()
+	}
+	w.v.report.Notes++
+	w.note = c
+	return nil
 }
 
 // compare compares the tree with the notes of its current size.
-func (w *walk) compare() {
-	for len(w.notes) > 0 && w.notes[0].at.Size <= w.f.Size() {
-		n := w.notes[0]
-		w.notes = w.notes[1:]
-		if n.at.Root == w.f.Root() {
-			continue
-		}
-		if n.stored {
-			w.fork()
-		} else {
-			w.left = append(w.left, n)
+func (w *walk) compare() error {
+	if !w.began {
+		w.began = true
+		if err := w.advance(); err != nil {
+			return err
 		}
 	}
+	for w.note != nil && w.note.Size <= w.f.Size() {
+		if w.note.Root != w.f.Root() {
+			w.fork()
+		}
+		if err := w.advance(); err != nil {
+			return err
+		}
+	}
+	for len(w.notes) > 0 && w.notes[0].Size <= w.f.Size() {
+		if w.notes[0].Root != w.f.Root() {
+			w.left = append(w.left, w.notes[0])
+		}
+		w.notes = w.notes[1:]
+	}
+	return nil
 }
 
 // fork reports once that the tree contradicts a note.
@@ -297,151 +353,178 @@ func (w *walk) fork() {
 	w.wrong = true
 }
 
+// finish compares the whole tree with its row and the remaining notes.
+func (w *walk) finish(tree *storage.Tree) error {
+	if err := w.compare(); err != nil {
+		return err
+	}
+	v := w.v
+	for w.note != nil { // a stored note beyond the tree
+		w.fork()
+		if err := w.advance(); err != nil {
+			return err
+		}
+	}
+	origin := v.l.c.Name
+	if n := len(v.report.Restores); n > 0 {
+		origin = v.report.Restores[n-1].Origin
+	}
+	sum := &w.stored.sum
+	if w.f.Root() != merkle.Hash(tree.Root) || v.report.Origin != origin || sum.Signed != v.state.Signed || !bytes.Equal(sum.Notes, v.state.Notes) {
+		v.findVault(evidence.Altered)
+	}
+	w.rest()
+	return w.unknownNotes()
+}
+
 // rest judges the notes that the tree does not reach or contradicts. If a
 // restore was accepted, notes of an earlier origin may be larger than the tree
 // at the restore.
 func (w *walk) rest() {
 	for _, n := range append(w.left, w.notes...) {
-		past, err := evidence.Restores(w.v.l.c.Name, n.at.Origin)
+		past, err := evidence.Restores(w.v.l.c.Name, n.Origin)
 		next, ok := w.v.report.NextRestore(w.v.l.c.Name, past)
 		switch {
 		case err != nil:
 			w.fork()
-		case ok && n.at.Size > next.Index:
-		case n.at.Size > w.f.Size():
+		case ok && n.Size > next.Index:
+		case n.Size > w.f.Size() && !w.isLater(&n):
 			w.v.findVault(evidence.Truncated)
-		default:
+		case n.Size <= w.f.Size():
 			w.fork()
 		}
 	}
 }
 
-// nodes compares the stored nodes of a tree with the computed nodes.
-func (v *verification) nodes(tenant uuid.UUID, want []storage.Node) error {
-	counts := map[int]int64{}
-	for _, n := range want {
-		counts[n.Level] = max(counts[n.Level], n.N+1)
+// isLater reports whether a note was signed during the verification.
+func (w *walk) isLater(n *evidence.Checkpoint) bool {
+	l := w.v.l
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.vault.suspended == "" && n.Size <= l.vault.signed.Size && l.refresh(w.v.ctx) == nil && n.Size <= l.vault.tree.Size
+}
+
+// unknownNotes looks for stored notes that the vault's state does not cover.
+func (w *walk) unknownNotes() error {
+	v := w.v
+	later, err := v.l.c.Store.Checkpoints(v.ctx, storage.CheckpointQuery{Above: v.state.Signed, Below: newest, Limit: 1})
+	if err != nil || len(later) == 0 {
+		return err
 	}
-	for _, level := range levels {
-		if err := v.nodesOf(tenant, level, counts[level], want); err != nil {
-			return err
-		}
+	now, err := v.l.tree(v.ctx, uuid.UUID{}) // another may have been signed
+	if err != nil {
+		return err
+	}
+	var st vaultState
+	if err := v.l.openState(v.ctx, &now, &st); err == nil && st.Signed < later[0].Size {
+		v.findVault(evidence.Forged)
 	}
 	return nil
 }
 
-func (v *verification) nodesOf(tenant uuid.UUID, level int, count int64, want []storage.Node) error {
-	computed := map[int64]storage.Key{}
-	for _, n := range want {
-		if n.Level == level {
-			computed[n.N] = n.Hash
-		}
+// nodes compares the stored nodes of a tree with computed nodes, and forgets
+// these.
+func (v *verification) nodes(tenant uuid.UUID, computed *[]storage.Node) error {
+	if len(*computed) == 0 {
+		return nil
 	}
-	for from := int64(0); from < count; from += maxStep {
-		to := min(from+maxStep, count)
-		part, err := v.l.c.Store.ReadTree(v.ctx, storage.TreeQuery{
-			Tenant: storage.ID(tenant), Nodes: []storage.NodeRange{{Level: level, From: from, To: to}},
-		})
-		if err != nil {
-			return err
-		}
-		stored := map[int64]storage.Key{}
-		for _, n := range part.Nodes {
-			stored[n.N] = n.Hash
-		}
-		for n := from; n < to; n++ {
-			// Nodes over pruned leaves are read, not computed.
-			if hash, ok := computed[n]; ok && stored[n] != hash {
-				v.find(tenant, n<<level, uuid.UUID{}, evidence.Altered)
+	q := storage.TreeQuery{Tenant: storage.ID(tenant)}
+	for _, level := range levels {
+		r := storage.NodeRange{Level: level, From: newest}
+		for _, n := range *computed {
+			if n.Level == level {
+				r.From, r.To = min(r.From, n.N), n.N+1
 			}
 		}
+		if r.From < r.To {
+			q.Nodes = append(q.Nodes, r)
+		}
 	}
-	return v.afterNodes(tenant, level, count)
+	part, err := v.l.c.Store.ReadTree(v.ctx, q)
+	if err != nil {
+		return err
+	}
+	for _, n := range *computed {
+		if !slices.Contains(part.Nodes, n) {
+			v.find(tenant, n.N<<n.Level, uuid.UUID{}, evidence.Altered)
+		}
+	}
+	*computed = (*computed)[:0]
+	return nil
 }
 
 // afterNodes looks for nodes that are behind the end of the tree.
-func (v *verification) afterNodes(tenant uuid.UUID, level int, count int64) error {
-	part, err := v.l.c.Store.ReadTree(v.ctx, storage.TreeQuery{
-		Tenant: storage.ID(tenant), Nodes: []storage.NodeRange{{Level: level, From: count, To: newest}},
-	})
+func (v *verification) afterNodes(tenant uuid.UUID, size int64) error {
+	q := storage.TreeQuery{Tenant: storage.ID(tenant)}
+	for _, level := range levels {
+		q.Nodes = append(q.Nodes, storage.NodeRange{Level: level, From: size >> level, To: newest})
+	}
+	part, err := v.l.c.Store.ReadTree(v.ctx, q)
 	if err != nil || len(part.Nodes) == 0 {
 		return err
 	}
 	now, err := v.l.tree(v.ctx, tenant) // it may have grown
-	if last := part.Nodes[len(part.Nodes)-1].N; err == nil && last >= now.Size>>level {
+	if err == nil && slices.ContainsFunc(part.Nodes, func(n storage.Node) bool { return n.N >= now.Size>>n.Level }) {
 		v.find(tenant, -1, uuid.UUID{}, evidence.Forged)
 	}
 	return err
 }
 
-// tenants verifies the trees of tenants.
-func (v *verification) tenants(o *VerifyOptions) error {
-	wanted := func(id uuid.UUID) bool { return o.Tenants == nil || slices.Contains(o.Tenants, id) }
-	seen := map[uuid.UUID]bool{}
-	for after := (storage.ID{}); ; {
-		page, err := v.l.c.Store.Trees(v.ctx, storage.TreeFilter{After: after, Limit: maxTenants})
+// tenants verifies the trees of all tenants after one. It calls done, unless it
+// is nil, after each.
+func (v *verification) tenants(after uuid.UUID, done func(uuid.UUID) error) error {
+	for {
+		page, err := v.l.c.Store.Trees(v.ctx, storage.TreeFilter{After: storage.ID(after), Limit: maxTenants})
 		if err != nil {
 			return err
 		}
-		for i := range page {
-			id := uuid.UUID(page[i].Tenant)
-			seen[id], after = true, page[i].Tenant
-			if wanted(id) {
-				if err := v.each(&page[i]); err != nil {
+		end := uuid.Max
+		if len(page) == maxTenants {
+			end = uuid.UUID(page[len(page)-1].Tenant)
+		}
+		for _, tenant := range v.l.upTo(after, end, page) {
+			if err := v.tenant(tenant); err != nil {
+				return err
+			}
+			if done != nil {
+				if err := done(tenant); err != nil {
 					return err
 				}
 			}
 		}
-		if len(page) < maxTenants {
-			break
+		if end == uuid.Max {
+			return v.living()
 		}
+		after = end
 	}
-	for id := range v.heads {
-		if wanted(id) && !seen[id] {
-			v.find(id, 0, uuid.UUID{}, evidence.Truncated)
-		}
-	}
-	return nil
 }
 
-// each verifies the log of a tenant. A tenant whose keys were altered or removed
-// does not hide the findings about the others.
-func (v *verification) each(tree *storage.Tree) error {
-	tenant := uuid.UUID(tree.Tenant)
-	err := v.tenant(tree)
-	switch {
-	case errors.Is(err, ErrTampered):
-		v.find(tenant, -1, uuid.UUID{}, evidence.Altered)
+// upTo returns the tenants of a range that have a tree or a head, in order.
+func (l *Ledger) upTo(after, end uuid.UUID, trees []storage.Tree) []uuid.UUID {
+	var all []uuid.UUID
+	for i := range trees {
+		all = append(all, uuid.UUID(trees[i].Tenant))
+	}
+	l.mu.Lock()
+	for id := range l.vault.tenants.heads {
+		if bytes.Compare(id[:], after[:]) > 0 && bytes.Compare(id[:], end[:]) <= 0 {
+			all = append(all, id)
+		}
+	}
+	l.mu.Unlock()
+	slices.SortFunc(all, func(a, b uuid.UUID) int { return bytes.Compare(a[:], b[:]) })
+	return slices.Compact(all)
+}
+
+// living looks for tenants that exist although their deletion is signed.
+func (v *verification) living() error {
+	if v.l.c.Living == nil {
 		return nil
-	case errors.Is(err, ErrGone):
-		deleted, err := v.deletedSince(tenant)
-		if err == nil && !deleted {
-			v.find(tenant, -1, uuid.UUID{}, evidence.Altered)
-		}
-		return err
-	default:
-		return err
 	}
-}
-
-// deletedSince reports whether a tenant was deleted after this verification read
-// the vault's tree.
-func (v *verification) deletedSince(tenant uuid.UUID) (bool, error) {
-	tree, err := v.l.tree(v.ctx, uuid.UUID{})
-	if err != nil {
-		return false, err
-	}
-	for from := v.report.Size; from < tree.Size; from += maxStep {
-		events, err := v.l.c.Store.TreeEvents(v.ctx, from, min(tree.Size, from+maxStep))
-		if err != nil {
-			return false, err
+	return v.l.c.Living(v.ctx, func(tenant uuid.UUID) error {
+		if v.l.Refuses(tenant) {
+			v.find(tenant, -1, uuid.UUID{}, evidence.Forged)
 		}
-		for _, stored := range events {
-			e, err := evidence.ParseEvent(stored.Body)
-			if err == nil && e.Kind == evidence.EventTenantDeleted && e.Tenant == tenant {
-				return true, nil
-			}
-		}
-	}
-	return false, nil
+		return nil
+	})
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault/internal/core"
+	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/keyring"
 	"github.com/seed-72ea4aab/vault/internal/ledger"
 	"github.com/seed-72ea4aab/vault/storage"
@@ -93,14 +94,28 @@ func (s *sweep) tombstones(ctx context.Context) error {
 	}
 }
 
+// tombstone deletes the rows of a tenant whose keys are gone. A tenant that has
+// its keys was not deleted: somebody has invented the tombstone.
 func (s *sweep) tombstone(ctx context.Context, r *storage.Record) error {
+	tenant := r.ID
+	if !r.Tenant.IsZero() {
+		tenant = r.Tenant
+	}
+	rings, err := s.v.Store.Records(ctx, tenant, keyring.KindRing, []storage.ID{tenant})
+	if err != nil {
+		return err
+	}
+	if len(rings) > 0 {
+		_ = s.v.Alarm(ctx, core.AlarmAltered, uuid.UUID(tenant), core.Entity{Type: r.Kind, ID: uuid.UUID(r.ID).String()}, fault.ErrAltered)
+		return nil
+	}
 	if !r.Tenant.IsZero() {
 		return purge(ctx, s.v, r.Tenant)
 	}
 	if err := purgeRows(ctx, s.v, r.ID); err != nil || r.CreatedAt.Add(s.v.Horizon).After(s.v.Now()) {
 		return err
 	}
-	err := s.v.Store.Write(ctx, &storage.Change{Now: s.v.Now(), DeleteRecords: []storage.RecordDelete{{Kind: r.Kind, ID: r.ID, Rev: r.Rev}}})
+	err = s.v.Store.Write(ctx, &storage.Change{Now: s.v.Now(), DeleteRecords: []storage.RecordDelete{{Kind: r.Kind, ID: r.ID, Rev: r.Rev}}})
 	if errors.Is(err, storage.ErrStale) {
 		return nil // another node was faster
 	}

@@ -22,11 +22,13 @@ func DeleteTenant(ctx context.Context, v *core.Vault, l *ledger.Ledger, id uuid.
 		if err := recordDeletion(ctx, v, l, id); err != nil {
 			return err
 		}
-		defer l.Forget(id)
 	}
 	_, err := core.RetryStale(func() (struct{}, error) { return struct{}{}, dropTenant(ctx, v, id) })
 	if err != nil {
 		return err
+	}
+	if l != nil {
+		l.Dropped(id)
 	}
 	v.Tenants.Forget(id)
 	v.Tenants.Drop(id)
@@ -37,6 +39,9 @@ func DeleteTenant(ctx context.Context, v *core.Vault, l *ledger.Ledger, id uuid.
 // recordDeletion records the end of a tenant's log in the vault's tree.
 // Tampering with the keys or the log of a tenant does not prevent its deletion.
 func recordDeletion(ctx context.Context, v *core.Vault, l *ledger.Ledger, id uuid.UUID) error {
+	if l.Deleted(id) {
+		return nil // an earlier attempt has recorded it
+	}
 	_, err := v.Tenants.Reload(ctx, id)
 	if err == nil {
 		err = l.DeleteTenant(ctx, id)

@@ -31,7 +31,7 @@ const (
 var (
 	leavesColumns = columns{{"first", bigint}, {"kind", bigint}, {"ids", bytea}, {"seqs", bytea}, {"hashes", bytea}}
 	nodeColumns   = columns{{"level", bigint}, {"n", bigint}, {"hash", bytea}}
-	eventColumns  = columns{{"n", bigint}, {"body", bytea}}
+	eventColumns  = columns{{"n", bigint}, {"about", bytea}, {"body", bytea}}
 	noteColumns   = columns{{"size", bigint}, {"note", bytea}, {"at", bigint}}
 )
 
@@ -177,6 +177,7 @@ func putNode(r *rows, n *storage.Node) {
 
 func putEvent(r *rows, e *storage.TreeEvent) {
 	r.int(e.N)
+	r.bytes(e.About[:])
 	r.bytes(e.Body)
 }
 

@@ -19,7 +19,7 @@ const (
 
 	addLeavesText     = `INSERT INTO vault_log_leaves (tenant_id, first, kind, ids, seqs, hashes) VALUES (?, ?, ?, ?, ?, ?)`
 	addNodeText       = `INSERT INTO vault_log_nodes (tenant_id, level, n, hash) VALUES (?, ?, ?, ?)`
-	addEventText      = `INSERT INTO vault_log_events (tenant_id, n, body) VALUES (?, ?, ?)`
+	addEventText      = `INSERT INTO vault_log_events (tenant_id, n, about, body) VALUES (?, ?, ?, ?)`
 	addCheckpointText = `INSERT INTO vault_log_checkpoints (tenant_id, size, note, at) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING`
 
 	pruneLeavesText = `DELETE FROM vault_log_leaves WHERE tenant_id = ? AND first < ?`
@@ -60,7 +60,8 @@ func (w *writer) writeTree(c *storage.TreeChange) error {
 		}
 	}
 	for i := range c.Events {
-		if err := w.tree(addEventText, tenant, c.Events[i].N, bytesOf(c.Events[i].Body)); err != nil {
+		e := &c.Events[i]
+		if err := w.tree(addEventText, tenant, e.N, e.About[:], bytesOf(e.Body)); err != nil {
 			return err
 		}
 	}

@@ -163,27 +163,45 @@ func treeRace(w *world, t trees) {
 
 func treeEvents(w *world, t trees) {
 	c, tree := t.grown(storage.Tree{}, 3)
-	c.Events = []storage.TreeEvent{{N: 0, Body: []byte("{}")}, {N: 1, Body: []byte("größe \x00")}, {N: 2, Body: []byte{}}}
+	about := w.id()
+	c.Events = []storage.TreeEvent{{N: 0, Body: []byte("{}")}, {N: 1, About: about, Body: []byte("größe \x00")}, {N: 2, Body: []byte{}}}
 	c.Checkpoint = &storage.Checkpoint{Size: 3, Note: []byte("three"), At: now}
 	t.mustWrite(c)
 	next, _ := t.grown(tree, 4)
-	next.Events = []storage.TreeEvent{{N: 3, Body: []byte("four")}}
+	next.Events = []storage.TreeEvent{{N: 3, About: about, Body: []byte("four")}}
 	next.Checkpoint = &storage.Checkpoint{Size: 4, Note: []byte("four"), At: now.Add(time.Minute)}
 	t.mustWrite(next)
-	events, err := t.TreeEvents(w.Context(), 1, 9)
-	if err != nil {
-		w.Fatal(err)
-	}
-	w.same("events", events, append(slices.Clone(c.Events[1:]), next.Events...))
-	for below, want := range map[int64][]storage.Checkpoint{100: {*next.Checkpoint, *c.Checkpoint}, 4: {*c.Checkpoint}, 3: nil} {
-		got, err := t.Checkpoints(w.Context(), below, 10)
+	all := append(slices.Clone(c.Events), next.Events...)
+	for what, is := range map[string]struct {
+		q    storage.EventQuery
+		want []storage.TreeEvent
+	}{
+		"events":                     {storage.EventQuery{From: 1, To: 9}, all[1:]},
+		"the first events":           {storage.EventQuery{From: 1, To: 9, Limit: 2}, all[1:3]},
+		"events about a tenant":      {storage.EventQuery{To: 9, About: &about}, []storage.TreeEvent{all[1], all[3]}},
+		"the next about a tenant":    {storage.EventQuery{From: 2, To: 9, About: &about}, all[3:]},
+		"events about the vault":     {storage.EventQuery{To: 9, About: &storage.ID{}}, []storage.TreeEvent{all[0], all[2]}},
+		"events about nothing known": {storage.EventQuery{To: 9, About: &tree.Tenant, From: 3}, nil},
+	} {
+		got, err := t.TreeEvents(w.Context(), is.q)
 		if err != nil {
 			w.Fatal(err)
 		}
-		w.same(fmt.Sprint("checkpoints below ", below), got, want)
+		w.same(what, got, is.want)
 	}
-	if got, err := t.Checkpoints(w.Context(), 100, 1); err != nil || len(got) != 1 || got[0].Size != 4 {
-		w.Errorf("the newest checkpoint: %v, %v", got, err)
+	for q, want := range map[storage.CheckpointQuery][]storage.Checkpoint{
+		{Below: 100, Limit: 10}:               {*next.Checkpoint, *c.Checkpoint},
+		{Below: 100, Limit: 10, Oldest: true}: {*c.Checkpoint, *next.Checkpoint},
+		{Below: 100, Limit: 1}:                {*next.Checkpoint},
+		{Below: 4, Limit: 10}:                 {*c.Checkpoint},
+		{Above: 3, Below: 100, Limit: 10}:     {*next.Checkpoint},
+		{Below: 3, Limit: 10}:                 nil,
+	} {
+		got, err := t.Checkpoints(w.Context(), q)
+		if err != nil {
+			w.Fatal(err)
+		}
+		w.same(fmt.Sprintf("checkpoints %+v", q), got, want)
 	}
 }
 
@@ -195,7 +213,7 @@ func treeCheckpointStays(w *world, t trees) {
 		t.mustWrite(c)
 		tree = next
 	}
-	if got, err := t.Checkpoints(w.Context(), 100, 9); err != nil || len(got) != 1 || string(got[0].Note) != "first" {
+	if got, err := t.Checkpoints(w.Context(), storage.CheckpointQuery{Below: 100, Limit: 9}); err != nil || len(got) != 1 || string(got[0].Note) != "first" {
 		w.Errorf("got %v, %v", got, err)
 	}
 }

@@ -128,27 +128,39 @@ func splitLeaves(ids, seqs, hashes []byte) ([]storage.LogRef, []storage.Key) {
 func after(b []byte, n int) []byte { return b[min(n, len(b)):] }
 
 // TreeEvents implements [storage.TreeStorage].
-func (s *Store) TreeEvents(ctx context.Context, from, to int64) ([]storage.TreeEvent, error) {
-	if err := s.ready(ctx); err != nil || from >= to {
+func (s *Store) TreeEvents(ctx context.Context, q storage.EventQuery) ([]storage.TreeEvent, error) {
+	if err := s.ready(ctx); err != nil || q.From >= q.To {
 		return nil, err
+	}
+	where, args := `e.tenant_id = ? AND e.n >= ? AND e.n < ?`, []any{s.dialect.ID(storage.ID{}), q.From, q.To}
+	if q.About != nil {
+		where, args = where+` AND e.about = ?`, append(args, s.dialect.ID(*q.About))
+	}
+	where += ` ORDER BY e.n`
+	if q.Limit > 0 {
+		where, args = where+` LIMIT ?`, append(args, q.Limit)
 	}
 	var all []storage.TreeEvent
 	var e storage.TreeEvent
-	err := s.each(ctx, `SELECT e.n, e.body FROM vault_log_events e WHERE e.tenant_id = ? AND e.n >= ? AND e.n < ? ORDER BY e.n`,
-		[]any{s.dialect.ID(storage.ID{}), from, to}, []sql.Scanner{(*int64Column)(&e.N), (*blobColumn)(&e.Body)},
+	err := s.each(ctx, `SELECT e.n, e.about, e.body FROM vault_log_events e WHERE `+where, args,
+		[]sql.Scanner{(*int64Column)(&e.N), (*idColumn)(&e.About), (*blobColumn)(&e.Body)},
 		func() { all = append(all, e) })
 	return all, err
 }
 
 // Checkpoints implements [storage.TreeStorage].
-func (s *Store) Checkpoints(ctx context.Context, below int64, limit int) ([]storage.Checkpoint, error) {
+func (s *Store) Checkpoints(ctx context.Context, q storage.CheckpointQuery) ([]storage.Checkpoint, error) {
 	if err := s.ready(ctx); err != nil {
 		return nil, err
 	}
+	order := `DESC`
+	if q.Oldest {
+		order = `ASC`
+	}
 	var all []storage.Checkpoint
 	var c storage.Checkpoint
-	err := s.each(ctx, `SELECT c.size, c.note, c.at FROM vault_log_checkpoints c WHERE c.tenant_id = ? AND c.size < ?
-		ORDER BY c.size DESC LIMIT ?`, []any{s.dialect.ID(storage.ID{}), below, max(limit, 0)},
+	err := s.each(ctx, `SELECT c.size, c.note, c.at FROM vault_log_checkpoints c WHERE c.tenant_id = ? AND c.size > ? AND c.size < ?
+		ORDER BY c.size `+order+` LIMIT ?`, []any{s.dialect.ID(storage.ID{}), q.Above, q.Below, max(q.Limit, 0)},
 		[]sql.Scanner{(*int64Column)(&c.Size), (*blobColumn)(&c.Note), (*timeColumn)(&c.At)},
 		func() { all = append(all, c) })
 	return all, err

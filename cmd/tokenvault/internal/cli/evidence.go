@@ -293,8 +293,15 @@ func (c *call) verdict(report *evidence.Report, err error) error {
 			return err
 		}
 	}
-	if !report.OK() {
+	if report.Entries > 0 {
+		c.note("Compared %d entries of %d tenants, from %s to %s, with %d notes of %s.", report.Entries, report.Tenants,
+			report.From.Format(time.DateOnly), report.To.Format(time.DateOnly), report.Notes, report.Origin)
+	}
+	switch {
+	case !report.OK():
 		return errTampered
+	case report.Entries == 0:
+		return fmt.Errorf("%w: no entry is in a tree, so there is nothing to verify", errCannotTell)
 	}
 	c.note("The log is verified.")
 	return nil

@@ -1,0 +1,388 @@
+package vault_test
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/keyring"
+	"github.com/seed-72ea4aab/vault/internal/pgtest"
+	"github.com/seed-72ea4aab/vault/storage"
+	"github.com/seed-72ea4aab/vault/storage/postgres"
+	"github.com/seed-72ea4aab/vault/storage/sqlite"
+	"github.com/seed-72ea4aab/vault/vaulttest"
+)
+
+// A lasting storage stays open when its vault is closed, so that a node can restart
+// on a database in memory. Rotations of keys do not wait.
+type (
+	lastingSQLite struct {
+		*sqlite.Store
+		keyring.Gate
+	}
+	lastingPostgres struct {
+		*postgres.Store
+		keyring.Gate
+	}
+)
+
+func (s *lastingSQLite) Close() error   { return nil }
+func (s *lastingPostgres) Close() error { return nil }
+
+func (s *lastingSQLite) Write(ctx context.Context, ch *storage.Change) error {
+	return s.Gate.Write(ctx, s.Store, ch)
+}
+
+func (s *lastingPostgres) Write(ctx context.Context, ch *storage.Change) error {
+	return s.Gate.Write(ctx, s.Store, ch)
+}
+
+// memoryAnchor keeps notes in memory.
+type memoryAnchor struct {
+	mu    sync.Mutex
+	notes [][]byte
+}
+
+func (a *memoryAnchor) Latest(context.Context) ([]byte, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if len(a.notes) == 0 {
+		return nil, nil
+	}
+	return a.notes[len(a.notes)-1], nil
+}
+
+func (a *memoryAnchor) Put(_ context.Context, msg []byte) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.notes = append(a.notes, bytes.Clone(msg))
+	return nil
+}
+
+// moment is the state of a database at a time, and what auditors kept of it.
+type moment struct {
+	rows map[string]*logRow // of all tables that evidence covers, by key
+	kept map[uuid.UUID]kept
+	// leaves are the lines of the bundles, by tenant and entry.
+	leaves map[uuid.UUID]map[uuid.UUID]string
+}
+
+// world is a database with an earlier and a later moment, both genuine.
+type world struct {
+	*attacked
+	anchor *memoryAnchor
+	notes  [][]byte // in the anchor at b
+	a, b   moment
+	living []uuid.UUID // tenants at b that existed at a
+	young  uuid.UUID   // a tenant that did not exist at a
+	gone   uuid.UUID   // a tenant that was deleted between a and b
+	cutoff int64       // older entries have expired at b, in Unix milliseconds
+}
+
+// coveredKinds are the kinds of records that evidence covers.
+var coveredKinds = []string{"application", "reactor", "proxy", "ring", "tenant", "evidence", "tombstone"}
+
+// coveredTables are the tables that evidence covers.
+func coveredTables() []string { return append(slices.Sorted(maps.Keys(logKeys)), "vault_records") }
+
+// worlds runs a test on a world in each database.
+func worlds(t *testing.T, test func(w *world)) {
+	t.Helper()
+	t.Run("SQLite", func(t *testing.T) {
+		t.Parallel()
+		store, err := sqlite.Open(context.WithoutCancel(t.Context()), ":memory:")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = store.Close() })
+		db, err := store.OpenDB()
+		if err != nil {
+			t.Fatal(err)
+		}
+		lasting := &lastingSQLite{Store: store}
+		test(newWorld(t, db, func() vault.Storage { return lasting }, false))
+	})
+	t.Run("PostgreSQL", func(t *testing.T) {
+		t.Parallel()
+		address := pgtest.Alone(t)
+		store, err := postgres.Open(context.WithoutCancel(t.Context()), address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = store.Close() })
+		db, err := sql.Open("postgres", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lasting := &lastingPostgres{Store: store}
+		test(newWorld(t, db, func() vault.Storage { return lasting }, true))
+	})
+}
+
+func newWorld(t *testing.T, db *sql.DB, open func() vault.Storage, pg bool) *world {
+	t.Helper()
+	t.Cleanup(func() { _ = db.Close() })
+	w := &world{anchor: &memoryAnchor{}, attacked: &attacked{
+		T: t, open: open, key: vault.NewKey(), clock: vaulttest.NewClock(vaulttest.Start), db: db, pg: pg, retain: 24 * time.Hour,
+	}}
+	w.anchors = []vault.Anchor{w.anchor}
+	w.node(nil)
+	w.build()
+	if err := w.v.Close(); err != nil {
+		t.Fatal(err)
+	}
+	w.v = nil
+	return w
+}
+
+// build lives through both moments.
+func (w *world) build() {
+	w.Helper()
+	early := w.inhabit("Early")
+	acme, globex, gone := w.inhabit("Acme"), w.inhabit("Globex"), w.inhabit("Gone")
+	w.gone = gone.TenantID()
+	w.must(acme.Tokenize(w.Context(), make([]string, 300)))
+	w.checkpoints(1)
+	w.must(nil, w.v.DeleteTenant(w.Context(), early.TenantID()))
+	w.clock.Advance(20 * time.Hour)
+	for _, o := range []*vault.Owner{acme, globex, gone} {
+		w.work(o)
+	}
+	w.checkpoints(3)
+	w.a = w.moment(acme, globex, gone)
+
+	w.clock.Advance(time.Hour)
+	for _, o := range []*vault.Owner{acme, globex} {
+		w.change(o)
+	}
+	w.must(nil, w.v.RotateDataKeys(w.Context(), globex.TenantID(), nil))
+	w.must(acme.EraseTokens(w.Context(), vault.EraseParams{Query: `metadata.owner:"jane"`, Reason: "case 7"}))
+	w.must(nil, w.v.DeleteTenant(w.Context(), w.gone))
+	w.must(w.v.RotateEvidenceKey(w.Context()))
+	young := w.inhabit("Young")
+	w.young = young.TenantID()
+	w.checkpoints(2)
+	w.clock.Advance(9 * time.Hour)
+	w.must(w.v.Sweep(w.Context()))
+	w.cutoff = vaulttest.Start.Add(6 * time.Hour).UnixMilli()
+	for _, o := range []*vault.Owner{acme, globex, young} {
+		w.work(o)
+	}
+	w.checkpoints(2)
+	w.mustVerifyExpired()
+	w.b = w.moment(acme, globex, young)
+	w.notes = slices.Clone(w.anchor.notes)
+	w.living = []uuid.UUID{acme.TenantID(), globex.TenantID()}
+}
+
+// must fails the test if a step of the world fails.
+func (w *world) must(_ any, err error) {
+	w.Helper()
+	if err != nil {
+		w.Fatal(err)
+	}
+}
+
+// inhabit adds a tenant with applications, reactors and proxies.
+func (w *world) inhabit(name string) *vault.Owner {
+	w.Helper()
+	tenant, err := w.v.CreateTenant(w.Context(), name)
+	w.must(nil, err)
+	o := w.v.Tenant(tenant.ID)
+	for i := range 4 {
+		w.must(o.CreateApplication(w.Context(), vault.ApplicationParams{Name: fmt.Sprint("app-", i), Type: vault.ApplicationPrivate, Permissions: everything}))
+	}
+	for i := range 2 {
+		w.must(o.CreateReactor(w.Context(), reactorParams(fmt.Sprint("reactor-", i))))
+		w.must(o.CreateProxy(w.Context(), vault.ProxyParams{Name: fmt.Sprint("proxy-", i), DestinationURL: "https://example.com"}))
+	}
+	w.work(o)
+	return o
+}
+
+// work creates and reads tokens.
+func (w *world) work(o *vault.Owner) {
+	w.Helper()
+	for range 2 {
+		c := o.AsUser("jane").From("192.0.2.7")
+		tok := create(w, c.Client, vault.TokenParams{Type: vault.TypeGeneric, Data: "x", Metadata: map[string]string{"owner": "jane"}})
+		get(w, o.Client, tok.ID)
+	}
+}
+
+// change updates, regenerates and deletes what a tenant has.
+func (w *world) change(o *vault.Owner) {
+	w.Helper()
+	ctx := w.Context()
+	apps, err := o.ListApplications(ctx, vault.ListApplicationsParams{})
+	w.must(nil, err)
+	w.must(o.RegenerateKey(ctx, apps.Data[0].ID))
+	w.must(o.PatchApplication(ctx, apps.Data[1].ID, vault.JSON(`{"permissions":["token:read"]}`)))
+	w.must(nil, o.DeleteApplication(ctx, apps.Data[2].ID))
+	reactors, err := o.ListReactors(ctx, vault.ListReactorsParams{})
+	w.must(nil, err)
+	w.must(o.PatchReactor(ctx, reactors.Data[0].ID, vault.JSON(`{"name":"changed"}`)))
+	w.must(nil, o.DeleteReactor(ctx, reactors.Data[1].ID))
+	proxies, err := o.ListProxies(ctx, vault.ListProxiesParams{})
+	w.must(nil, err)
+	w.must(o.PatchProxy(ctx, proxies.Data[0].ID, vault.JSON(`{"name":"changed"}`)))
+	w.must(nil, o.DeleteProxy(ctx, proxies.Data[1].ID))
+	w.must(o.PatchTenant(ctx, vault.JSON(`{"name":"Changed `+o.TenantID().String()+`"}`)))
+}
+
+// checkpoints signs notes, with an entry before each.
+func (w *world) checkpoints(n int) {
+	w.Helper()
+	for range n {
+		w.clock.Advance(time.Minute)
+		page, err := w.v.Tenants(w.Context(), vault.PageParams{})
+		w.must(nil, err)
+		for i := range page.Data {
+			create(w, w.v.Tenant(page.Data[i].ID).Client, vault.TokenParams{Type: vault.TypeGeneric, Data: "y"})
+		}
+		w.must(w.v.Checkpoint(w.Context()))
+	}
+}
+
+// moment returns the present state.
+func (w *world) moment(owners ...*vault.Owner) moment {
+	w.Helper()
+	m := moment{kept: map[uuid.UUID]kept{}, leaves: map[uuid.UUID]map[uuid.UUID]string{}}
+	for _, o := range owners {
+		is := bundle(w, o)
+		m.leaves[o.TenantID()] = leavesOf(is)
+		m.kept[o.TenantID()] = w.keep(o)
+		if k := m.kept[o.TenantID()]; !offline(is, k.key, nil) || len(m.leaves[o.TenantID()]) == 0 {
+			w.Fatal("the bundle of a genuine log does not verify")
+		}
+	}
+	settled(w, w.v)
+	w.anchorHas(w.v)
+	m.rows = w.covered()
+	return m
+}
+
+// anchorHas waits until the anchor has the newest note.
+func (w *world) anchorHas(v *vault.Vault) {
+	w.Helper()
+	eventually(w, "the anchor has the newest note", func() bool {
+		s, err := v.EvidenceStatus()
+		latest, _ := w.anchor.Latest(w.Context())
+		return err == nil && bytes.Equal(latest, s.Note)
+	})
+}
+
+// leavesOf returns the lines of a bundle about entries that exist, without their
+// places.
+func leavesOf(bundle []byte) map[uuid.UUID]string {
+	all := map[uuid.UUID]string{}
+	for line := range bytes.Lines(bundle) {
+		var leaf map[string]json.RawMessage
+		var id uuid.UUID
+		if json.Unmarshal(line, &leaf) != nil || leaf["entry"] == nil || json.Unmarshal(leaf["id"], &id) != nil {
+			continue
+		}
+		all[id] = fmt.Sprintf("%s %s %s %s", leaf["n"], leaf["kind"], leaf["mac"], leaf["entry"])
+	}
+	return all
+}
+
+// covered returns all rows that evidence covers.
+func (w *world) covered() map[string]*logRow {
+	w.Helper()
+	all := map[string]*logRow{}
+	for _, table := range coveredTables() {
+		condition := ""
+		if table == "vault_records" {
+			condition = "WHERE kind IN ('" + strings.Join(coveredKinds, "', '") + "')"
+		}
+		for _, r := range w.rows(table, condition) {
+			all[r.key()] = r
+		}
+	}
+	return all
+}
+
+// key returns a text that identifies the row.
+func (r *logRow) key() string {
+	text := r.table
+	for _, name := range keysOf(r.table) {
+		text += fmt.Sprintf(" %x", r.value(name))
+	}
+	return text
+}
+
+func (r *logRow) value(name string) any { return r.values[slices.Index(r.names, name)] }
+
+// tenant returns the tenant of the row; zero for the vault's own rows.
+func (r *logRow) tenant() (id uuid.UUID) {
+	copy(id[:], r.value("tenant_id").([]byte))
+	return id
+}
+
+// kind returns the kind of a record.
+func (r *logRow) kind() string {
+	if r.table != "vault_records" {
+		return ""
+	}
+	return fmt.Sprintf("%s", r.value("kind"))
+}
+
+func (r *logRow) equal(other *logRow) bool {
+	return slices.EqualFunc(r.values, other.values, sameValue)
+}
+
+func sameValue(a, b any) bool {
+	x, ok := a.([]byte)
+	if y, also := b.([]byte); ok || also {
+		return ok == also && bytes.Equal(x, y)
+	}
+	return a == b
+}
+
+// reset brings the database and the anchor back to the later moment.
+func (w *world) reset() {
+	w.Helper()
+	w.anchor = &memoryAnchor{notes: slices.Clone(w.notes)}
+	w.anchors = []vault.Anchor{w.anchor}
+	var old, now []*logRow
+	is := w.covered()
+	for key, r := range is {
+		if was, ok := w.b.rows[key]; !ok || !was.equal(r) {
+			old = append(old, r)
+		}
+	}
+	for key, r := range w.b.rows {
+		if has, ok := is[key]; !ok || !has.equal(r) {
+			now = append(now, r)
+		}
+	}
+	if !w.replace(old, now) {
+		w.Fatal("the database cannot be reset")
+	}
+}
+
+// start opens a node on the database.
+func (w *world) start() (*vault.Vault, error) {
+	clock := vaulttest.NewClock(w.clock.Now().Add(time.Second))
+	v, err := vault.Open(context.WithoutCancel(w.Context()), w.open(), w.key, &vault.Config{
+		Now: clock.Now, SweepEvery: -1, WorkEvery: -1, LogRetention: w.retain, Logger: slog.New(slog.DiscardHandler),
+		Evidence: &vault.EvidenceConfig{Every: -1, Anchors: w.anchors},
+	})
+	if err == nil {
+		unpaced(v)
+	}
+	return v, err
+}

@@ -1,0 +1,249 @@
+package ledger
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
+
+	"github.com/seed-72ea4aab/vault/evidence"
+	"github.com/seed-72ea4aab/vault/storage"
+)
+
+// counting counts the events that are read.
+type counting struct {
+	Store
+	events int
+}
+
+func (c *counting) TreeEvents(ctx context.Context, q storage.EventQuery) ([]storage.TreeEvent, error) {
+	all, err := c.Store.TreeEvents(ctx, q)
+	c.events += len(all)
+	return all, err
+}
+
+// A node that starts reads the newest summary and what follows it, and knows all
+// heads and deletions.
+func TestStartReadsTheNewestSummary(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	l := r.open()
+	tenants, gone := []uuid.UUID{r.id(), r.id(), r.id()}, r.id()
+	r.write(l, gone, 2)
+	r.checkpoint(l)
+	if err := l.DeleteTenant(t.Context(), gone); err != nil {
+		t.Fatal(err)
+	}
+	many := make([]evidence.Event, 3000)
+	for i := range many {
+		many[i] = evidence.Event{Kind: evidence.EventErasedAgain}
+	}
+	for range 3 {
+		for _, tenant := range tenants {
+			r.write(l, tenant, 1)
+		}
+		r.checkpoint(l)
+		if err := l.Record(t.Context(), many...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	store := &counting{Store: r.store}
+	next := r.openOn(store)
+	if max := 4096 + len(many) + 100; store.events > max || next.vault.tree.Size < int64(max) {
+		t.Errorf("%d of %d events were read, want %d at most", store.events, next.vault.tree.Size, max)
+	}
+	if !next.Deleted(gone) || next.Deleted(tenants[0]) {
+		t.Error("the deletion is not known")
+	}
+	opts := cmp.AllowUnexported(head{})
+	if diff := cmp.Diff(l.vault.tenants.heads, next.vault.tenants.heads, opts); diff != "" || !next.vault.tenants.began.Equal(l.vault.tenants.began) {
+		t.Error(diff)
+	}
+	if report := r.verify(next); !report.OK() {
+		t.Error(report.Findings)
+	}
+}
+
+func TestSummaryOfOtherBytesIsRefused(t *testing.T) {
+	t.Parallel()
+	known := newTenants()
+	known.heads[uuid.New()] = head{index: 3, size: 2, begun: true}
+	known.deleted[uuid.New()] = time.Time{}
+	text := known.encode()
+	for n := range text {
+		if n == len(text)-16 {
+			continue // without the deleted tenant
+		}
+		if err := (&tenants{}).decode(text[:n]); err == nil {
+			t.Errorf("%d of %d bytes were accepted", n, len(text))
+		}
+	}
+	if err := (&tenants{}).decode(text); err != nil {
+		t.Error(err)
+	}
+}
+
+// A tree that does not extend the newest head does not grow, and gets no head.
+func TestTreeThatDoesNotExtendItsHeadDoesNotGrow(t *testing.T) {
+	t.Parallel()
+	for name, how := range map[string]func(r *rig, tenant uuid.UUID, was []storage.Tree){
+		"gone": func(r *rig, tenant uuid.UUID, _ []storage.Tree) {
+			for _, table := range []string{"trees", "leaves", "nodes"} {
+				r.exec("DELETE FROM vault_log_"+table+" WHERE tenant_id = ?", tenant[:])
+			}
+		},
+		"older": func(r *rig, tenant uuid.UUID, was []storage.Tree) {
+			r.exec("UPDATE vault_log_trees SET size = ?, root = ?, state = ? WHERE tenant_id = ?", was[0].Size, was[0].Root[:], was[0].State, tenant[:])
+			r.exec("DELETE FROM vault_log_leaves WHERE tenant_id = ? AND first >= ?", tenant[:], was[0].Size)
+		},
+	} {
+		for _, restart := range []bool{false, true} {
+			r := newRig(t)
+			l, tenant, other := r.open(), r.id(), r.id()
+			r.write(l, tenant, 3)
+			r.write(l, other, 1)
+			r.checkpoint(l)
+			was, err := r.store.Trees(t.Context(), storage.TreeFilter{Tenants: []storage.ID{storage.ID(tenant)}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.write(l, tenant, 3)
+			r.checkpoint(l)
+			how(r, tenant, was)
+			if restart {
+				l = r.open()
+			}
+			r.write(l, tenant, 2)
+			r.write(l, other, 1)
+			before := l.vault.tenants.head(tenant)
+			if _, err := l.Sequence(t.Context(), tenant); !errors.Is(err, ErrTampered) {
+				t.Errorf("%s, restart %t: %v", name, restart, err)
+			}
+			msg := r.checkpoint(l) // the other tenant is not held up
+			if now := l.vault.tenants.head(tenant); now != before || len(r.raised(AlarmTampered)) == 0 {
+				t.Errorf("%s, restart %t: head %+v, was %+v, alarms %v", name, restart, now, before, r.all())
+			}
+			r.isGoodBundle(l, other, msg)
+			report, err := evidence.Verify(bytes.NewReader(r.bundle(l, tenant)), r.vkey, nil)
+			if err != nil || report.OK() {
+				t.Errorf("%s, restart %t: the bundle verifies: %v", name, restart, err)
+			}
+		}
+	}
+}
+
+// isGoodBundle verifies a tenant's bundle.
+func (r *rig) isGoodBundle(l *Ledger, tenant uuid.UUID, since []byte) {
+	r.Helper()
+	report, err := evidence.Verify(bytes.NewReader(r.bundle(l, tenant)), r.vkey, since)
+	if err != nil || !report.OK() {
+		r.Errorf("bundle: %v, %v", verdictsOf(report), err)
+	}
+}
+
+// A suspension is stored: a process without the anchor obeys it, and so does a node
+// after a restart. Accepting the restore in one process reaches the others.
+func TestSuspensionReachesEveryProcess(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	anchor := &memory{}
+	r.anchors = []Anchor{anchor}
+	l := r.open()
+	tenant := r.id()
+	r.write(l, tenant, 3)
+	r.checkpoint(l)
+	backup := r.backUp()
+	r.write(l, tenant, 3)
+	r.checkpoint(l)
+	r.close(l)
+	r.restore(backup)
+	server := r.open()
+	if server.Status().Suspended == "" {
+		t.Fatal("the node is not suspended from the start")
+	}
+	if _, err := server.Round(t.Context()); !errors.Is(err, ErrSuspended) {
+		t.Fatal(err)
+	}
+	r.anchors = nil
+	tool := r.open()
+	r.write(tool, tenant, 1)
+	if _, err := tool.Checkpoint(t.Context()); !errors.Is(err, ErrSuspended) {
+		t.Fatalf("a process without the anchor signs: %v", err)
+	}
+	if _, err := tool.AcceptRestore(t.Context(), "disk failure"); err != nil {
+		t.Fatal(err)
+	}
+	if err := server.second(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	r.write(server, tenant, 1)
+	r.checkpoint(server)
+	if s := server.Status(); s.Suspended != "" || slices.ContainsFunc(s.Alarms, func(a Alarm) bool { return a.Kind == AlarmRestore }) {
+		t.Errorf("after the restore was accepted: %+v", s)
+	}
+	r.isGood(server, tenant, nil)
+}
+
+// An anchor with a note that nobody explains stops the ledger, and gets no notes
+// until a restore is accepted.
+func TestForeignNoteStopsTheLedger(t *testing.T) {
+	t.Parallel()
+	foreign := []byte("other.example\n1\nAAAA\n\n— other.example AAAA\n")
+	for _, begun := range []bool{false, true} {
+		r := newRig(t)
+		if begun {
+			l := r.open()
+			r.write(l, r.id(), 1)
+			r.checkpoint(l)
+		}
+		anchor := &memory{notes: [][]byte{foreign}}
+		r.anchors = []Anchor{anchor}
+		l := r.open()
+		if _, err := l.Checkpoint(t.Context()); !errors.Is(err, ErrSuspended) {
+			t.Fatalf("begun %t: %v", begun, err)
+		}
+		if _, err := l.AcceptRestore(t.Context(), "a new key"); err != nil {
+			t.Fatal(err)
+		}
+		r.write(l, r.id(), 1)
+		msg := r.checkpoint(l)
+		if err := l.anchors[0].drain(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if last, _ := anchor.Latest(t.Context()); string(last) != string(msg) {
+			t.Errorf("begun %t: the anchor has %q", begun, last)
+		}
+		if next := r.open(); next.Status().Suspended != "" {
+			t.Errorf("begun %t: suspended again: %s", begun, next.Status().Suspended)
+		}
+	}
+}
+
+// Entries of reads are lost in a crash only if they were acknowledged in the two
+// seconds before it.
+func TestOlderReadsAreNotLostInACrash(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	l := r.open()
+	tenant := r.id()
+	lost := expected(tenant, r.logs(tenant, 2))
+	for i := range lost {
+		lost[i].Relaxed = true
+		l.Expect(tenant, lost[i])
+		l.Written(tenant, lost[i])
+		r.advance(3 * time.Second)
+	}
+	r.server.Started = r.clock()
+	r.advance(missingAfter)
+	if err := l.Watch(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := r.raised(AlarmMissing); len(got) != 1 || got[0].Entry != lost[0].ID {
+		t.Error(got)
+	}
+}

@@ -1,0 +1,183 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// rounds share notes among callers. A caller joins the next round, which starts
+// at least pace after the last note. A round signs at most one note.
+type rounds struct {
+	pace time.Duration
+
+	turn   sync.Mutex // held by the round that runs
+	mu     sync.Mutex
+	next   *round    // waits to start; nil if nobody waits
+	signed time.Time // when the last note was signed
+	closed bool
+	stop   chan struct{}
+	done   sync.WaitGroup
+}
+
+// round is a note that several callers wait for.
+type round struct {
+	tenants []uuid.UUID
+	callers int
+	done    chan struct{}
+	note    []byte
+	err     error
+}
+
+// roundTime bounds a round, which no caller can cancel.
+const roundTime = time.Minute
+
+var errClosed = errors.New("evidence: the ledger is closed")
+
+// Checkpoint sequences the tenants that this node has written to and the given
+// tenants. It records their tree heads and returns the newest note. It does not
+// wait for anchors. A tenant with a manipulated tree does not block the others.
+// Callers share notes, and may wait for the next one for up to a second.
+func (l *Ledger) Checkpoint(ctx context.Context, tenants ...uuid.UUID) ([]byte, error) {
+	r := l.join(tenants)
+	if r == nil {
+		return nil, errClosed
+	}
+	select {
+	case <-r.done:
+		return r.note, r.err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// join returns the next round.
+func (l *Ledger) join(tenants []uuid.UUID) *round {
+	s := &l.rounds
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return nil
+	}
+	if s.next == nil {
+		if s.stop == nil {
+			s.stop = make(chan struct{})
+		}
+		r := &round{done: make(chan struct{})}
+		s.next = r
+		s.done.Go(func() { l.runRound(r) })
+	}
+	s.next.callers++
+	s.next.tenants = append(s.next.tenants, tenants...)
+	return s.next
+}
+
+// runRound waits for its turn, and signs. If nothing is new, it does not wait for
+// the pace.
+func (l *Ledger) runRound(r *round) {
+	defer close(r.done)
+	s := &l.rounds
+	s.turn.Lock()
+	defer s.turn.Unlock()
+	ctx, cancel := context.WithTimeout(context.Background(), roundTime)
+	defer cancel()
+	wait, callers, tenants := s.wait(r)
+	if wait > 0 {
+		heads, err := l.heads(ctx, tenants)
+		if err == nil && l.covered(heads) && s.start(r, callers) {
+			r.note, r.err = l.sign(ctx, heads)
+			return
+		}
+		if r.err = s.sleep(wait); r.err != nil {
+			return
+		}
+	}
+	s.start(r, 0)
+	heads, err := l.heads(ctx, r.tenants)
+	if err != nil {
+		r.err = err
+		return
+	}
+	r.note, r.err = l.sign(ctx, heads)
+}
+
+// heads sequences tenants, and returns the trees that may need a new head.
+func (l *Ledger) heads(ctx context.Context, tenants []uuid.UUID) ([]grown, error) {
+	for _, tenant := range tenants {
+		l.pending.markDirty(tenant)
+	}
+	if err := l.SequenceDirty(ctx); err != nil && !errors.Is(err, ErrTampered) {
+		return nil, err
+	}
+	return l.changed(ctx, tenants)
+}
+
+// covered reports whether the newest note covers trees and the vault's tree.
+func (l *Ledger) covered(heads []grown) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.fresh(heads)) == 0 && l.vault.note != nil && l.vault.signed.Size == l.vault.tree.Size
+}
+
+// wait returns how long a round has to wait, and who waits for it so far.
+func (s *rounds) wait(r *round) (time.Duration, int, []uuid.UUID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return time.Until(s.signed.Add(s.pace)), r.callers, slices.Clone(r.tenants)
+}
+
+// start closes a round to further callers. It reports false if there are more
+// callers than expected; 0 expects any number.
+func (s *rounds) start(r *round, callers int) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if callers > 0 && r.callers > callers {
+		return false
+	}
+	s.next = nil
+	return true
+}
+
+// sleep waits, and returns an error if the ledger is closed meanwhile.
+func (s *rounds) sleep(d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-s.stop:
+		return errClosed
+	}
+}
+
+// SetPace changes the least time between two notes from one second. Tests that do
+// not check the pace shorten it; nothing else may change it.
+func (l *Ledger) SetPace(d time.Duration) {
+	l.rounds.mu.Lock()
+	defer l.rounds.mu.Unlock()
+	l.rounds.pace = d
+}
+
+// hasSigned starts the time until the next note may be signed.
+func (s *rounds) hasSigned() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.signed = time.Now()
+}
+
+// close ends the rounds that wait, and waits for the one that runs.
+func (s *rounds) close() {
+	s.mu.Lock()
+	if !s.closed {
+		s.closed = true
+		if s.stop != nil {
+			close(s.stop)
+		}
+	}
+	s.mu.Unlock()
+	s.done.Wait()
+}

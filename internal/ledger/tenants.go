@@ -1,0 +1,208 @@
+package ledger
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/seed-72ea4aab/vault/evidence"
+	"github.com/seed-72ea4aab/vault/storage"
+)
+
+// tenants is what the vault's tree says about tenants: their newest heads, and
+// which of them were deleted.
+type tenants struct {
+	began   time.Time // when the vault's tree began
+	heads   map[uuid.UUID]head
+	deleted map[uuid.UUID]time.Time // when this node learned of it; zero before its start
+}
+
+// head is a tenant's newest head.
+type head struct {
+	index, size int64
+	root, state evidence.Hash
+	begun       bool // there is a begun event
+	closed      bool // no further entries may be imported
+}
+
+// next returns the index of the head, plus one; 0 without a head.
+func (h head) next() int64 {
+	if h.index < 0 {
+		return 0
+	}
+	return h.index + 1
+}
+
+func newTenants() tenants {
+	return tenants{heads: map[uuid.UUID]head{}, deleted: map[uuid.UUID]time.Time{}}
+}
+
+func (t *tenants) clone() tenants {
+	return tenants{t.began, maps.Clone(t.heads), maps.Clone(t.deleted)}
+}
+
+// head returns the newest head of a tenant. Its index is -1 if there is none.
+func (t *tenants) head(tenant uuid.UUID) head {
+	if h, ok := t.heads[tenant]; ok {
+		return h
+	}
+	return head{index: -1}
+}
+
+// apply takes in an event of the vault's tree. now is zero while a node starts.
+func (t *tenants) apply(stored *storage.TreeEvent, now time.Time) error {
+	e, err := evidence.ParseEvent(stored.Body)
+	if err != nil {
+		return fmt.Errorf("%w: an event cannot be read", ErrTampered)
+	}
+	if stored.N == 0 {
+		t.began = e.Time
+	}
+	h := t.head(e.Tenant)
+	switch e.Kind {
+	case evidence.EventHead:
+		h.index, h.size, h.root, h.state = stored.N, e.Size, e.Root, e.State
+		t.heads[e.Tenant] = h
+	case evidence.EventBegun:
+		h.begun, h.closed = true, e.Entry == uuid.UUID{}
+		t.heads[e.Tenant] = h
+	case evidence.EventImported:
+		h.closed = true
+		t.heads[e.Tenant] = h
+	case evidence.EventTenantDeleted:
+		delete(t.heads, e.Tenant)
+		t.deleted[e.Tenant] = now
+	case evidence.EventSummary:
+		return t.decode(e.Summary)
+	default:
+	}
+	return nil
+}
+
+// perSummary returns how many events may follow the newest summary. A node that
+// starts reads about as much as the summary has.
+func (t *tenants) perSummary() int64 {
+	return max(4096, int64(len(t.heads)+len(t.deleted)/8))
+}
+
+// headSize is the number of bytes of a head in a summary: the tenant, index and
+// size, root and state, and two flags.
+const headSize = 16 + 8 + 8 + 32 + 32 + 1
+
+// encode returns a summary: when the tree began, the number of heads, the heads,
+// and the deleted tenants.
+func (t *tenants) encode() []byte {
+	b := make([]byte, 0, 16+headSize*len(t.heads)+16*len(t.deleted))
+	b = binary.BigEndian.AppendUint64(b, uint64(t.began.UnixMicro()))
+	b = binary.BigEndian.AppendUint64(b, uint64(len(t.heads)))
+	for _, id := range sortedIDs(t.heads) {
+		h := t.heads[id]
+		b = binary.BigEndian.AppendUint64(append(b, id[:]...), uint64(h.index))
+		b = binary.BigEndian.AppendUint64(b, uint64(h.size))
+		b = append(append(b, h.root[:]...), h.state[:]...)
+		var flags byte
+		if h.begun {
+			flags |= 1
+		}
+		if h.closed {
+			flags |= 2
+		}
+		b = append(b, flags)
+	}
+	for _, id := range sortedIDs(t.deleted) {
+		b = append(b, id[:]...)
+	}
+	return b
+}
+
+// decode replaces everything by a summary.
+func (t *tenants) decode(b []byte) error {
+	bad := fmt.Errorf("%w: a summary cannot be read", ErrTampered)
+	if len(b) < 16 {
+		return bad
+	}
+	next := newTenants()
+	next.began = time.UnixMicro(int64(binary.BigEndian.Uint64(b))).UTC()
+	n, b := binary.BigEndian.Uint64(b[8:]), b[16:]
+	if n > uint64(len(b)/headSize) || (len(b)-int(n)*headSize)%16 != 0 {
+		return bad
+	}
+	for ; n > 0; n-- {
+		next.heads[uuid.UUID(b[:16])] = head{
+			index: int64(binary.BigEndian.Uint64(b[16:])), size: int64(binary.BigEndian.Uint64(b[24:])),
+			root: evidence.Hash(b[32:64]), state: evidence.Hash(b[64:96]), begun: b[96]&1 != 0, closed: b[96]&2 != 0,
+		}
+		b = b[headSize:]
+	}
+	for ; len(b) > 0; b = b[16:] {
+		next.deleted[uuid.UUID(b[:16])] = t.deleted[uuid.UUID(b[:16])]
+	}
+	*t = next
+	return nil
+}
+
+func sortedIDs[T any](m map[uuid.UUID]T) []uuid.UUID {
+	return slices.SortedFunc(maps.Keys(m), func(a, b uuid.UUID) int { return bytes.Compare(a[:], b[:]) })
+}
+
+// headOf returns the newest head of a tenant. ErrGone means that the deletion of
+// the tenant is signed, and ErrSuspended that heads are unknown.
+func (l *Ledger) headOf(tenant uuid.UUID) (head, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.vault.blind {
+		return head{}, ErrSuspended
+	}
+	if _, ok := l.vault.tenants.deleted[tenant]; ok {
+		return head{}, ErrGone
+	}
+	return l.vault.tenants.head(tenant), nil
+}
+
+// Deleted reports whether the deletion of a tenant is signed. Such a tenant
+// never exists again.
+func (l *Ledger) Deleted(tenant uuid.UUID) bool {
+	_, ok := (*l.deleted.Load())[tenant]
+	return ok
+}
+
+// deletionTime is how long the deletion of a tenant's keys may take after it was
+// signed.
+const deletionTime = 10 * time.Second
+
+// Refuses reports whether a tenant that exists in the database must not be served,
+// because its deletion is signed. It raises an alarm unless the deletion may be
+// going on.
+func (l *Ledger) Refuses(tenant uuid.UUID) bool {
+	since, ok := (*l.deleted.Load())[tenant]
+	if ok && (since.IsZero() || time.Since(since) > deletionTime) {
+		l.alarms.raise(Alarm{Kind: AlarmTampered, Tenant: tenant, Verdict: evidence.Forged, Text: "a deleted tenant is in the database again"})
+	}
+	return ok
+}
+
+// Dropped tells the ledger that the keys of a deleted tenant are gone. From then on
+// it is an alarm if they are there.
+func (l *Ledger) Dropped(tenant uuid.UUID) {
+	l.Forget(tenant)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.Deleted(tenant) {
+		return
+	}
+	next := l.vault
+	next.tenants.deleted = maps.Clone(next.tenants.deleted)
+	next.tenants.deleted[tenant] = time.Time{}
+	l.set(&next)
+}
+
+// set makes v the tree that this node knows. Nobody changes its maps afterwards.
+func (l *Ledger) set(v *vaultTree) {
+	l.vault = *v
+	l.deleted.Store(&v.tenants.deleted)
+}
