@@ -134,6 +134,11 @@ type AccessRule struct {
 	Conditions  []Condition  `json:"conditions,omitempty"`
 	Transform   Transform    `json:"transform"`
 	Permissions []Permission `json:"permissions"` // on tokens, such as token:read
+	// Destinations, if not nil, limit token:use to requests to these hosts, such as
+	// "api.example.com", "*.example.com" (the star is one label) and
+	// "api.example.com:8443". The caller does not see the data. The rule must have
+	// token:use as its only permission, and the transform reveal.
+	Destinations []string `json:"destinations,omitzero"`
 }
 
 // Condition narrows an access rule. The Value for a container is a whole path
@@ -167,7 +172,7 @@ const (
 func accessRules(rules []AccessRule) []access.Rule {
 	out := make([]access.Rule, len(rules))
 	for i, r := range rules {
-		out[i] = access.Rule{Description: r.Description, Priority: r.Priority, Container: r.Container, Permissions: texts(r.Permissions)}
+		out[i] = access.Rule{Description: r.Description, Priority: r.Priority, Container: r.Container, Permissions: texts(r.Permissions), Destinations: r.Destinations}
 		_ = out[i].Transform.UnmarshalText([]byte(r.Transform))
 		for _, c := range r.Conditions {
 			out[i].Conditions = append(out[i].Conditions, access.Condition{
@@ -184,7 +189,7 @@ func rulesOf(rules []access.Rule) []AccessRule {
 	out := make([]AccessRule, len(rules))
 	for i, r := range rules {
 		out[i] = AccessRule{Description: r.Description, Priority: r.Priority, Container: r.Container,
-			Transform: Transform(r.Transform.String()), Permissions: permissionsOf(r.Permissions)}
+			Transform: Transform(r.Transform.String()), Permissions: permissionsOf(r.Permissions), Destinations: slices.Clone(r.Destinations)}
 		for _, c := range r.Conditions {
 			out[i].Conditions = append(out[i].Conditions, Condition{RuleAttribute(c.Attribute), RuleOperator(c.Operator), c.Value})
 		}
@@ -235,8 +240,11 @@ type Explanation struct {
 	Permission Permission `json:"permission"`
 	Allowed    bool       `json:"allowed"`
 	// Transform is how much of the token's data the caller gets. It is empty if the
-	// call is not allowed, or the permission is not on tokens.
+	// call is not allowed, the permission is not on tokens, or the data can only be
+	// sent to Destinations.
 	Transform Transform `json:"transform,omitempty"`
+	// Destinations are the hosts that the data can be sent to. Nil means no limit.
+	Destinations []string `json:"destinations,omitempty"`
 	// Reason is one sentence.
 	Reason string `json:"reason"`
 	// Looks are the evaluations of the rules: for each container, the rules of the
@@ -257,12 +265,14 @@ const (
 
 // RuleLook is the evaluation of one holder's rules for one container. A token in
 // several containers needs the permission in each, and gets the strictest of the
-// transforms.
+// transforms and the destinations that they have in common.
 type RuleLook struct {
 	Holder    RuleHolder `json:"holder"`
 	Container string     `json:"container"`
 	Allowed   bool       `json:"allowed"`
-	Transform Transform  `json:"transform,omitempty"`
+	// Transform is empty if Destinations are set, because the data is not shown.
+	Transform    Transform `json:"transform,omitempty"`
+	Destinations []string  `json:"destinations,omitempty"`
 	// Best is the most that an authorizer sees of the token by reading or using it.
 	// A session may see this much, where the authorizer has the permission.
 	Best  Transform   `json:"best,omitempty"`
@@ -307,7 +317,7 @@ func (c *Client) Explain(ctx context.Context, p ExplainParams) (*Explanation, er
 		if err != nil {
 			return nil, err
 		}
-		e := &Explanation{Permission: p.Permission, Allowed: a.Allowed, Transform: Transform(a.Transform.String()), Reason: a.Reason}
+		e := &Explanation{Permission: p.Permission, Allowed: a.Allowed, Transform: Transform(a.Transform.String()), Destinations: a.To, Reason: a.Reason}
 		for _, l := range a.Looks {
 			e.Looks = append(e.Looks, lookOf(l))
 		}
@@ -317,7 +327,10 @@ func (c *Client) Explain(ctx context.Context, p ExplainParams) (*Explanation, er
 
 func lookOf(l explain.Look) RuleLook {
 	out := RuleLook{Holder: RuleHolder(l.Holder), Container: l.Container, Allowed: l.Transform != access.None,
-		Transform: Transform(l.Transform.String()), Best: Transform(l.Best.String())}
+		Transform: Transform(l.Transform.String()), Destinations: l.To, Best: Transform(l.Best.String())}
+	if l.To != nil {
+		out.Transform = ""
+	}
 	for _, s := range l.Steps {
 		out.Rules = append(out.Rules, AskedRule{Priority: s.Priority, Description: l.Descriptions[s.Priority], Outcome: ruleOutcomes[s.Outcome]})
 	}
@@ -347,6 +360,8 @@ func (e *Explanation) String() string {
 	switch {
 	case !e.Allowed:
 		fmt.Fprintf(&b, "%s is refused\n", e.Permission)
+	case len(e.Destinations) > 0:
+		fmt.Fprintf(&b, "%s is allowed: %s\n", e.Permission, onlyTo(e.Destinations))
 	case e.Transform == "":
 		fmt.Fprintf(&b, "%s is allowed\n", e.Permission)
 	default:
@@ -359,9 +374,14 @@ func (e *Explanation) String() string {
 	return b.String()
 }
 
+func onlyTo(destinations []string) string { return "only to " + strings.Join(destinations, ", ") }
+
 func (l *RuleLook) write(b *strings.Builder) {
 	outcome := "refused"
-	if l.Allowed {
+	switch {
+	case len(l.Destinations) > 0:
+		outcome = onlyTo(l.Destinations)
+	case l.Allowed:
 		outcome = string(l.Transform)
 	}
 	if l.Best != "" {

@@ -96,7 +96,7 @@ var mayImport = map[string][]string{
 	"jsruntime/internal/workers": {"script", "internal/share", "jsruntime/internal/compile", "jsruntime/internal/modules", "jsruntime/internal/node", "golang.org/x/sys"},
 
 	// Rooms behind the front.
-	"internal/access":    {},
+	"internal/access":    {"golang.org/x/net"},
 	"internal/admission": {"internal/share", "github.com/google/uuid"},
 	"internal/apikey":    {"internal/ids"},
 	"internal/audit":     {"internal/token"},
@@ -109,6 +109,7 @@ var mayImport = map[string][]string{
 	"internal/records": {"internal/audit", "internal/core", "internal/fault", "internal/find", "internal/form", "internal/jsonx", "storage", "github.com/google/uuid"},
 	"internal/sessions": {"internal/access", "internal/apikey", "internal/audit", "internal/core", "internal/fault", "internal/find", "internal/form", "internal/ids",
 		"internal/records", "storage", "github.com/google/uuid"},
+	"internal/echo":          {},
 	"internal/egress":        {"script", "internal/share", "code.dny.dev/ssrf"},
 	"internal/expr":          {"internal/budget", "internal/jsonx", "internal/expr", "github.com/ncruces/go-strftime"},
 	"internal/expr/jsonpath": {"internal/budget", "internal/jsonx"},
@@ -142,7 +143,7 @@ var mayImport = map[string][]string{
 	"internal/explain":      feature("internal/tokens"),
 	"internal/logs":         feature("internal/share"),
 	"internal/once":         feature("internal/cache", "internal/tokens"),
-	"internal/relay":        feature("internal/apikey", "internal/cache", "internal/egress", "internal/records", "internal/reveal", "internal/runs", "internal/tokens", "internal/trace", "internal/verbs"),
+	"internal/relay":        feature("github.com/andybalholm/brotli", "internal/apikey", "internal/cache", "internal/echo", "internal/egress", "internal/records", "internal/reveal", "internal/runs", "internal/tokens", "internal/trace", "internal/verbs"),
 	"internal/runs": feature("internal/applications", "internal/bridge", "internal/egress", "internal/jobs", "internal/once", "internal/records", "internal/reveal", "internal/share",
 		"internal/tokens", "internal/trace", "internal/verbs", "internal/webhook", "script"),
 	"internal/rotation": feature("internal/keyring"),

@@ -7,10 +7,12 @@ import (
 	"iter"
 	"maps"
 	"net/http"
+	"net/url"
 	"time"
 
 	"github.com/google/uuid"
 
+	"github.com/seed-72ea4aab/vault/internal/access"
 	"github.com/seed-72ea4aab/vault/internal/core"
 	"github.com/seed-72ea4aab/vault/internal/form"
 	"github.com/seed-72ea4aab/vault/internal/records"
@@ -331,31 +333,67 @@ type detokenizer struct {
 // RoundTrip sends a detokenized copy of the request. It does not change the request
 // itself.
 func (d *detokenizer) RoundTrip(req *http.Request) (*http.Response, error) {
-	if err := verbs.RoundTripper.Check(d.client.caller.Place); err != nil {
+	out, echo, err := d.detokenized(req)
+	if err != nil {
 		if req.Body != nil {
 			_ = req.Body.Close()
 		}
 		return nil, err
 	}
+	res, err := d.base.RoundTrip(out)
+	if err != nil || echo == nil {
+		return res, err
+	}
+	clean := *res // so that trailers of the original do not appear in it
+	if err := echo.Clean(&clean); err != nil {
+		return nil, err
+	}
+	clean.Request = req // without the data that was sent
+	return &clean, nil
+}
+
+// detokenized returns the request that is sent, and what cleans its response.
+func (d *detokenizer) detokenized(req *http.Request) (*http.Request, *relay.Echo, error) {
+	if err := verbs.RoundTripper.Check(d.client.caller.Place); err != nil {
+		return nil, nil, err
+	}
 	format, _ := relay.FormatOf(req.Header)
-	if req.Body == nil || req.Body == http.NoBody || format == relay.Opaque {
-		return d.base.RoundTrip(req)
-	}
-	defer req.Body.Close()
-	raw, err := relay.ReadRequest(req.Body, int64(d.client.v.cfg.MaxBytes))
-	if err != nil {
-		return nil, err
-	}
-	body, err := run(req.Context(), d.client, &verbs.RoundTripper, func(ctx context.Context, op *core.Op) ([]byte, error) {
-		return relay.Detokenize(ctx, op, req.Header, raw)
-	})
-	if err != nil {
-		return nil, err
+	streams := req.Body == nil || req.Body == http.NoBody || format == relay.Opaque
+	if streams && !relay.HasExpressions(req) {
+		return req, nil, nil
 	}
 	out := req.Clone(req.Context())
-	out.ContentLength = int64(len(body))
-	out.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
-	out.Body, _ = out.GetBody()
-	out.Header.Del("Content-Length")
-	return d.base.RoundTrip(out)
+	r := relay.Request{URL: out.URL, Message: relay.Message{Header: out.Header}}
+	if !streams {
+		defer req.Body.Close()
+		raw, err := relay.ReadRequest(req.Body, int64(d.client.v.cfg.MaxBytes))
+		if err != nil {
+			return nil, nil, err
+		}
+		r.Body = raw
+	}
+	echo, err := run(req.Context(), d.client, &verbs.RoundTripper, func(ctx context.Context, op *core.Op) (*relay.Echo, error) {
+		return relay.Detokenize(ctx, op, &r, d.target(req))
+	})
+	if !streams {
+		out.ContentLength = int64(len(r.Body))
+		out.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(r.Body)), nil }
+		out.Body, _ = out.GetBody()
+		out.Header.Del("Content-Length")
+	}
+	if echo != nil {
+		out.URL, out.Host = r.URL, ""
+	}
+	return out, echo, err
+}
+
+// target returns where the request goes. If its Host is that of another server, it
+// goes nowhere that a rule can name.
+func (d *detokenizer) target(req *http.Request) access.Target {
+	plain := d.client.v.cfg.Egress.AllowPrivate
+	to := access.TargetOf(req.URL, plain)
+	if req.Host != "" && access.TargetOf(&url.URL{Scheme: req.URL.Scheme, Host: req.Host}, plain) != to {
+		return ""
+	}
+	return to
 }

@@ -307,7 +307,7 @@ func open(ctx context.Context, store Storage, key AEAD, cfg *Config) (*Vault, er
 	v := &Vault{store: store, master: key, cfg: c}
 	v.core = core.New(core.Config{
 		Store: store, Master: key, Clock: c.Now, Logger: c.Logger, KeyAge: c.KeyAge, StrictReadLogs: c.StrictReadLogs, FullAudit: c.FullAudit,
-		MaxBytes: c.MaxBytes, MaxTokens: c.MaxTokens, MaxPageBytes: c.MaxPageBytes, MaxMemory: c.MaxMemory, Observe: tell,
+		AllowPrivate: c.Egress.AllowPrivate, MaxBytes: c.MaxBytes, MaxTokens: c.MaxTokens, MaxPageBytes: c.MaxPageBytes, MaxMemory: c.MaxMemory, Observe: tell,
 	})
 	v.egress = c.Egress.client(v.observeEgress())
 	v.followers = logs.NewFollowers()

@@ -17,7 +17,8 @@
 //
 // A rule on a container also covers all containers below it. A token in
 // several containers needs the permission in each of them. Each container is
-// decided separately, and the strictest transform applies.
+// decided separately. The strictest transform applies, and only destinations
+// that all of them permit.
 package access
 
 // Transform is how much of a token's data is shown. A larger transform shows
@@ -90,11 +91,15 @@ type Condition struct {
 // container and everything below it. A rule with conditions covers the tokens
 // that meet all of them. If all conditions are about ids, the rule covers
 // every container.
+//
+// A rule with destinations lets token:use send data to these hosts. It shows the
+// caller nothing.
 type Rule struct {
-	Description string      `json:"description,omitempty"`
-	Priority    int         `json:"priority"`
-	Container   string      `json:"container,omitempty"`
-	Conditions  []Condition `json:"conditions,omitempty"`
-	Transform   Transform   `json:"transform"`
-	Permissions []string    `json:"permissions"`
+	Description  string       `json:"description,omitempty"`
+	Priority     int          `json:"priority"`
+	Container    string       `json:"container,omitempty"`
+	Conditions   []Condition  `json:"conditions,omitempty"`
+	Transform    Transform    `json:"transform"`
+	Permissions  []string     `json:"permissions"`
+	Destinations Destinations `json:"destinations,omitzero"`
 }

@@ -98,10 +98,11 @@ func (p *Problems) container(field, path string) string {
 }
 
 // Check returns rules and plain permissions in their stored form, with
-// container paths in lower case, for a key of the given kind. At least one of
-// the two must not be empty. Paths of problems start with "rules" or
+// container paths and destinations in lower case, for a key of the given kind.
+// At least one of the two must not be empty. Loopback permits destinations that
+// are addresses of loopback. Paths of problems start with "rules" or
 // "permissions". Check does not change its arguments.
-func Check(holder Holder, rules []Rule, permissions []string) ([]Rule, []string, Problems) {
+func Check(holder Holder, rules []Rule, permissions []string, loopback bool) ([]Rule, []string, Problems) {
 	var problems Problems
 	if len(rules) == 0 && len(permissions) == 0 {
 		problems.add("permissions", "permissions or rules must not be empty")
@@ -111,7 +112,7 @@ func Check(holder Holder, rules []Rule, permissions []string) ([]Rule, []string,
 		problems.add("rules", "are not allowed for a management application")
 		return nil, nil, problems
 	}
-	clean := problems.checkRules(rules)
+	clean := problems.checkRules(rules, loopback)
 	problems.checkPermissions("permissions", permissions)
 	if len(problems) > 0 {
 		return nil, nil, problems
@@ -126,7 +127,7 @@ func Check(holder Holder, rules []Rule, permissions []string) ([]Rule, []string,
 	return clean, slices.Clone(permissions), nil
 }
 
-func (p *Problems) checkRules(rules []Rule) []Rule {
+func (p *Problems) checkRules(rules []Rule, loopback bool) []Rule {
 	if len(rules) > maxRules {
 		p.add("rules", "must be at most %d", maxRules)
 		return nil
@@ -136,6 +137,7 @@ func (p *Problems) checkRules(rules []Rule) []Rule {
 	for i := range clean {
 		path := fmt.Sprintf("rules[%d]", i)
 		p.checkRule(path, &clean[i])
+		p.checkDestinations(path+".destinations", &clean[i], loopback)
 		switch priority := clean[i].Priority; {
 		case priority < 1:
 			p.add(path+".priority", "must be at least 1")

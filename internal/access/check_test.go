@@ -56,7 +56,7 @@ func TestCheck(t *testing.T) {
 		{Priority: 2, Container: "/pci/", Transform: Mask, Permissions: []string{TokenRead, TokenUse}},
 		when(1, Redact, Condition{Container, Equals, "/a/"}, Condition{ID, StartsWith, "Ab"}),
 	}
-	got, permissions, problems := Check(Private, rules, []string{TokenCreate})
+	got, permissions, problems := Check(Private, rules, []string{TokenCreate}, false)
 	if problems != nil {
 		t.Fatal(problems)
 	}
@@ -89,11 +89,11 @@ func TestCheckHolders(t *testing.T) {
 		{Session, TenantRead, "rules[0].permissions[0]", "permissions[0]"},
 		{"unheard-of", TokenRead, "rules[0].permissions[0]", "permissions[0]"},
 	} {
-		_, _, problems := Check(test.holder, []Rule{on(1, "/", Mask, test.permission)}, nil)
+		_, _, problems := Check(test.holder, []Rule{on(1, "/", Mask, test.permission)}, nil, false)
 		if !only(problems, test.onRules) {
 			t.Errorf("%s with %s in a rule: %v, want a problem at %q", test.holder, test.permission, problems, test.onRules)
 		}
-		_, _, problems = Check(test.holder, nil, []string{test.permission})
+		_, _, problems = Check(test.holder, nil, []string{test.permission}, false)
 		if !only(problems, test.plain) {
 			t.Errorf("%s with %s: %v, want a problem at %q", test.holder, test.permission, problems, test.plain)
 		}
@@ -163,7 +163,7 @@ func TestCheckProblems(t *testing.T) {
 		"too many in a rule":    {bad(func(r *Rule) { r.Permissions = make([]string, maxPermissions+1) }), nil, "rules[0].permissions"},
 		"rules and permissions": {many(1), []string{TokenUse}, ""},
 	} {
-		rules, permissions, problems := Check(Private, test.rules, test.permissions)
+		rules, permissions, problems := Check(Private, test.rules, test.permissions, false)
 		if !only(problems, test.field) {
 			t.Errorf("%s: %v, want a problem at %q", name, problems, test.field)
 		}

@@ -24,7 +24,7 @@ type Look struct {
 	// Limit is 0 for the grant's own rules. Its limits count from 1.
 	Limit     int
 	Container string
-	Transform Transform // None if no rule allows it
+	Decision
 	// Best is set for the limits of a delegated grant. It is the most that
 	// the delegating holder sees of the token by reading or using it. Where
 	// its rules allow the permission at all, its transform counts as Best.
@@ -66,7 +66,7 @@ func (g *Grant) look(permission, id, container string) Look {
 			outcome = r.ask(p, id, container)
 		}
 		if outcome == Decides {
-			decided, look.Transform = true, r.transform
+			decided, look.Decision = true, Decision{r.transform, r.to}
 		}
 		look.Steps = append(look.Steps, Step{r.priority, outcome})
 	}

@@ -20,8 +20,9 @@ func TestExplainAgreesWithDecide(t *testing.T) {
 		for _, grant := range []*Grant{g, g.Under(by), g.DelegatedBy(by), g.Under(by).DelegatedBy(by)} {
 			for range 100 {
 				permission, id, set := pick(r, onToken), pick(r, worldIDs), pick(r, worldSets)
-				want, _ := grant.Decide(permission, id, set)
-				if got := conclude(grant.Explain(permission, id, set)); got != want {
+				to := pick(r, targets)
+				want := grant.DecideTo(permission, id, set, to).Transform
+				if got := conclude(grant.Explain(permission, id, set), to); got != want {
 					t.Fatalf("%s on %s in %v: explained as %v, decided as %v", permission, id, set, got, want)
 				}
 			}
@@ -29,10 +30,14 @@ func TestExplainAgreesWithDecide(t *testing.T) {
 	}
 }
 
-// conclude returns the transform that results from looks.
-func conclude(looks []Look) Transform {
+// conclude returns the transform that results from looks, for data that goes to
+// a target.
+func conclude(looks []Look, to Target) Transform {
 	byLimit, best := map[int]Transform{}, map[int]Transform{}
 	for _, l := range looks {
+		if !l.To.Match(to) {
+			return None
+		}
 		t, known := byLimit[l.Limit]
 		if !known {
 			t = Reveal
@@ -58,7 +63,7 @@ func TestExplainSteps(t *testing.T) {
 		on(2, "/bank/", Redact, TokenRead),
 		on(5, "/", Mask, TokenRead),
 	}, TokenRead, TokenUse)
-	want := []Look{{Container: "/pci/high/", Transform: Reveal, Steps: []Step{
+	want := []Look{{Container: "/pci/high/", Decision: Decision{Transform: Reveal}, Steps: []Step{
 		{1, OtherPermission}, {2, OtherContainer}, {3, OtherID}, {4, Decides}, {5, NotAsked}, {0, NotAsked},
 	}}}
 	if diff := cmp.Diff(want, g.Explain(TokenRead, "x", []string{"/pci/high/"})); diff != "" {

@@ -77,10 +77,10 @@ func (g *Grant) filter(permission string, least Transform, sets [][]string) Filt
 		if !r.permissions.has(p) || r.container.kind == empty || r.id.kind == empty {
 			continue
 		}
-		if r.container == everyPath && r.id == (span{}) && r.transform >= least && !hides {
+		if r.container == everyPath && r.id == (span{}) && r.shows() >= least && !hides {
 			return Filter{All: true}
 		}
-		hides = hides || r.transform < least
+		hides = hides || r.shows() < least
 		rules = append(rules, r)
 	}
 	return Filter{Clauses: clauses(rules, least, sets)}
@@ -152,7 +152,7 @@ func idRanges(rules []compiled, least Transform, container string) []idRange {
 			continue
 		}
 		decided = append(decided, r.id)
-		if r.transform < least {
+		if r.shows() < least {
 			hidden = append(hidden, r.id)
 			continue
 		}

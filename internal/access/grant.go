@@ -23,11 +23,21 @@ type compiled struct {
 	container   span
 	id          span
 	transform   Transform
+	to          Destinations
 }
 
 // everyPath is the range of all containers, because each path starts with
 // "/".
 var everyPath = span{prefix, "/"}
+
+// shows returns how much the rule shows to the caller. If the data may only be
+// sent to destinations, that is nothing.
+func (c *compiled) shows() Transform {
+	if c.to != nil {
+		return None
+	}
+	return c.transform
+}
 
 func (c *compiled) covers(id, container string) bool {
 	return c.container.covers(container) && c.id.covers(id)
@@ -38,7 +48,7 @@ func (c *compiled) covers(id, container string) bool {
 // widens a grant by being skipped.
 func New(rules []Rule, permissions []string) (*Grant, error) {
 	var problems Problems
-	rules = problems.checkRules(rules)
+	rules = problems.checkRules(rules, true) // the egress policy refuses addresses that it does not allow
 	problems.checkPermissions("permissions", permissions)
 	if len(problems) > 0 {
 		return nil, fmt.Errorf("access: invalid grant: %s", problems.first())
@@ -63,7 +73,7 @@ func Unlimited() *Grant {
 func byPriority(a, b Rule) int { return cmp.Compare(a.Priority, b.Priority) }
 
 func compile(r Rule) compiled {
-	c := compiled{priority: r.Priority, permissions: setOf(r.Permissions), container: everyPath, transform: r.Transform}
+	c := compiled{priority: r.Priority, permissions: setOf(r.Permissions), container: everyPath, transform: r.Transform, to: r.Destinations}
 	if r.Container != "" {
 		c.container = span{prefix, r.Container}
 	}
@@ -103,46 +113,81 @@ func (g *Grant) Has(permission string) bool {
 	return true
 }
 
-// Decide reports whether the grant allows the permission on a token, and the
-// transform that applies. Only an unlimited grant allows a token without
-// containers.
+// Decision is what a grant allows on a token.
+type Decision struct {
+	Transform Transform // None if it allows nothing
+	// To are the destinations that the data may be sent to. Nil means that
+	// there is no limit, and that the caller may see the data.
+	To Destinations
+}
+
+// and returns what both decisions allow.
+func (d Decision) and(o Decision) Decision {
+	return Decision{min(d.Transform, o.Transform), d.To.and(o.To)}
+}
+
+// Decide reports whether the grant allows the permission on a token, and how
+// much of the token the caller sees. Only an unlimited grant allows a token
+// without containers.
 func (g *Grant) Decide(permission, id string, containers []string) (Transform, bool) {
-	strictest := g.own(permission, id, containers)
-	for i := range g.limits {
-		strictest = min(strictest, g.limits[i].decide(permission, id, containers))
+	d := g.DecideTo(permission, id, containers, "")
+	return d.Transform, d.Transform != None
+}
+
+// DecideTo is Decide for data that goes to a target. If the rules permit only
+// other destinations, they are in the Decision, and the Transform is None.
+func (g *Grant) DecideTo(permission, id string, containers []string, to Target) Decision {
+	d := g.allows(permission, id, containers)
+	if !d.To.Match(to) {
+		d.Transform = None
 	}
-	return strictest, strictest != None
+	return d
+}
+
+// allows returns the decision before the target is considered.
+func (g *Grant) allows(permission, id string, containers []string) Decision {
+	d := g.own(permission, id, containers)
+	for i := range g.limits {
+		d = d.and(g.limits[i].allows(permission, id, containers))
+	}
+	if d.Transform == None {
+		return Decision{} // destinations are told only to a caller that has the permission
+	}
+	return d
 }
 
 // own returns the decision of the grant's own rules.
-func (g *Grant) own(permission, id string, containers []string) Transform {
+func (g *Grant) own(permission, id string, containers []string) Decision {
 	p := position(permission)
 	switch {
 	case g.unlimited && g.carried.has(p):
-		return Reveal
+		return Decision{Transform: Reveal}
 	case len(containers) == 0:
-		return None
+		return Decision{}
 	}
-	strictest := Reveal
+	d := Decision{Transform: Reveal}
 	for _, container := range containers {
-		strictest = min(strictest, g.decide(p, id, container))
+		d = d.and(g.decide(p, id, container))
 	}
-	return strictest
+	return d
 }
 
-func (g *Grant) decide(permission int, id, container string) Transform {
+func (g *Grant) decide(permission int, id, container string) Decision {
 	for i := range g.rules {
 		if r := &g.rules[i]; r.permissions.has(permission) && r.covers(id, container) {
-			return r.transform
+			return Decision{r.transform, r.to}
 		}
 	}
-	return None
+	return Decision{}
 }
 
 // OnAll reports whether the grant allows the permission on every token, with
 // any transform.
 func (g *Grant) OnAll(permission string) bool {
 	p := position(permission)
+	if slices.ContainsFunc(g.rules, func(r compiled) bool { return r.permissions.has(p) && r.shows() == None }) {
+		return false
+	}
 	return slices.ContainsFunc(g.rules, func(r compiled) bool {
 		return r.permissions.has(p) && r.container == everyPath && r.id == span{}
 	}) && !slices.ContainsFunc(g.limits, func(l limit) bool { return !l.by.OnAll(permission) })
@@ -152,17 +197,24 @@ func (g *Grant) OnAll(permission string) bool {
 // given transform on any token.
 func (g *Grant) Shows(permission string, least Transform) bool {
 	p := position(permission)
-	own := slices.ContainsFunc(g.rules, func(r compiled) bool { return r.permissions.has(p) && r.transform >= least })
+	own := slices.ContainsFunc(g.rules, func(r compiled) bool { return r.permissions.has(p) && r.shows() >= least })
 	return own && !slices.ContainsFunc(g.limits, func(l limit) bool { return !l.shows(permission, least) })
 }
 
 // Best returns the most permissive transform that the grant has on a token,
-// by reading or by using it. A caller that may not see a token's plaintext
-// must not be able to evaluate its own expression over the data either.
+// by reading or by using it. Use that is limited to destinations shows nothing.
+// A caller that may not see a token's plaintext must not be able to evaluate
+// its own expression over the data either.
 func (g *Grant) Best(id string, containers []string) Transform {
 	read, _ := g.Decide(TokenRead, id, containers)
 	use, _ := g.Decide(TokenUse, id, containers)
 	return max(read, use)
+}
+
+// Binds reports whether a rule limits use to destinations, on any token.
+func (g *Grant) Binds() bool {
+	return slices.ContainsFunc(g.rules, func(r compiled) bool { return r.to != nil }) ||
+		slices.ContainsFunc(g.limits, func(l limit) bool { return l.by.Binds() })
 }
 
 // MayGrant reports whether the holder of this grant may give the permission

@@ -13,13 +13,13 @@ type limit struct {
 }
 
 // Under returns the grant of a caller that may do only what both g and by
-// allow, with the stricter transform.
+// allow, with the stricter transform and the destinations that both permit.
 func (g *Grant) Under(by *Grant) *Grant { return g.limited(limit{by: by}) }
 
 // DelegatedBy limits a grant to what its authorizer may do now. Each
 // permission applies only where the authorizer has it, and no transform
-// exceeds the best that the authorizer has there. Both grants are evaluated
-// at each use, so they need not be compared with each other.
+// exceeds the best that the authorizer has there. Destinations of both apply.
+// Both grants are evaluated at each use, so they need not be compared with each other.
 func (g *Grant) DelegatedBy(authorizer *Grant) *Grant {
 	return g.limited(limit{by: authorizer, delegated: true})
 }
@@ -33,12 +33,12 @@ func (g *Grant) limited(l limit) *Grant {
 	return &bounded
 }
 
-func (l *limit) decide(permission, id string, containers []string) Transform {
-	t, ok := l.by.Decide(permission, id, containers)
-	if ok && l.delegated {
-		return max(t, l.by.Best(id, containers))
+func (l *limit) allows(permission, id string, containers []string) Decision {
+	d := l.by.allows(permission, id, containers)
+	if d.Transform != None && l.delegated {
+		d.Transform = max(d.Transform, l.by.Best(id, containers))
 	}
-	return t
+	return d
 }
 
 func (l *limit) shows(permission string, least Transform) bool {

@@ -2,6 +2,7 @@ package access
 
 import (
 	"math/rand/v2"
+	"path"
 	"slices"
 	"strings"
 	"testing"
@@ -16,6 +17,8 @@ var (
 	rulePaths  = []string{"/", "/a/", "/b/", "/a/a/", "/a/b/"}
 	worldIDs   = []string{"a", "b", "z", "aa", "ab", "az", "ba", "bz", "aaz", "abz", "baz", "aza"}
 	worldPaths = []string{"/", "/a/", "/b/", "/z/", "/a/a/", "/a/b/", "/a/z/", "/b/z/", "/a/a/z/", "/a/b/z/"}
+	hosts      = []string{"x.test", "y.test", "*.test", "a.x.test", "*.x.test"}
+	targets    = []Target{"", "x.test", "y.test", "z.test", "a.x.test", "b.x.test", "x.test:8443"}
 	onToken    = []string{TokenCreate, TokenRead, TokenUpdate, TokenDelete, TokenSearch, TokenUse}
 )
 
@@ -43,6 +46,12 @@ func randomRule(r *rand.Rand, priority int) Rule {
 	if len(rule.Permissions) == 0 {
 		rule.Permissions = []string{TokenRead}
 	}
+	if r.IntN(3) == 0 {
+		rule.Permissions, rule.Transform = []string{TokenUse}, Reveal
+		for range 1 + r.IntN(3) {
+			rule.Destinations = append(rule.Destinations, pick(r, hosts))
+		}
+	}
 	if r.IntN(2) == 0 {
 		rule.Container = pick(r, rulePaths)
 		return rule
@@ -69,12 +78,15 @@ func randomGrant(t testing.TB, r *rand.Rand) ([]Rule, []string, *Grant) {
 }
 
 // naive decides for one container directly from the rules.
-func naive(rules []Rule, permissions []string, permission, id, container string) Transform {
+func naive(rules []Rule, permissions []string, permission, id, container string, to Target) Transform {
 	best, at := None, 0
 	for _, rule := range rules {
 		if naiveCovers(rule, id, container) && slices.Contains(rule.Permissions, permission) &&
 			(at == 0 || rule.Priority < at) {
 			best, at = rule.Transform, rule.Priority
+			if rule.Destinations != nil && !slices.ContainsFunc(rule.Destinations, to.naivelyIn) {
+				best = None
+			}
 		}
 	}
 	switch {
@@ -87,6 +99,11 @@ func naive(rules []Rule, permissions []string, permission, id, container string)
 	default:
 		return Mask
 	}
+}
+
+func (t Target) naivelyIn(destination string) bool {
+	matched, _ := path.Match(destination, string(t))
+	return matched && strings.Count(destination, ".") == strings.Count(string(t), ".")
 }
 
 func naiveCovers(rule Rule, id, container string) bool {
@@ -111,14 +128,14 @@ func TestDecideAgreesWithTheRules(t *testing.T) {
 	for range long.Rounds(50, 400) {
 		rules, permissions, g := randomGrant(t, r)
 		for range 200 {
-			permission, id, set := pick(r, onToken), pick(r, worldIDs), pick(r, worldSets)
+			permission, id, set, to := pick(r, onToken), pick(r, worldIDs), pick(r, worldSets), pick(r, targets)
 			want := Reveal
 			for _, container := range set {
-				want = min(want, naive(rules, permissions, permission, id, container))
+				want = min(want, naive(rules, permissions, permission, id, container, to))
 			}
-			if got, ok := g.Decide(permission, id, set); got != want || ok != (want != None) {
-				t.Fatalf("Decide(%s, %s, %v) = %v, %v, want %v\nrules %+v\npermissions %v",
-					permission, id, set, got, ok, want, rules, permissions)
+			if got := g.DecideTo(permission, id, set, to); got.Transform != want {
+				t.Fatalf("DecideTo(%s, %s, %v, %q) = %v, want %v\nrules %+v\npermissions %v",
+					permission, id, set, to, got, want, rules, permissions)
 			}
 		}
 	}
@@ -209,17 +226,17 @@ func TestLimitsNeverWiden(t *testing.T) {
 		for _, set := range worldSets {
 			for _, id := range worldIDs {
 				for _, permission := range onToken {
-					own, _ := g.Decide(permission, id, set)
-					other, held := by.Decide(permission, id, set)
+					to := pick(r, targets)
+					own, other := g.DecideTo(permission, id, set, to).Transform, by.DecideTo(permission, id, set, to).Transform
 					best := max(other, by.Best(id, set))
-					if got, _ := under.Decide(permission, id, set); got != min(own, other) {
+					if got := under.DecideTo(permission, id, set, to).Transform; got != min(own, other) {
 						t.Fatalf("under: %s, want the stricter of %s and %s", got, own, other)
 					}
 					want := min(own, best)
-					if !held {
+					if other == None {
 						want = None
 					}
-					if got, _ := delegated.Decide(permission, id, set); got != want || within && got != own {
+					if got := delegated.DecideTo(permission, id, set, to).Transform; got != want || within && got != own {
 						t.Fatalf("delegated: %s, want %s of %s", got, want, own)
 					}
 				}
@@ -240,11 +257,10 @@ func exceeds(g, authorizer *Grant) bool {
 	for _, id := range worldIDs {
 		for _, set := range worldSets {
 			for _, permission := range onToken {
-				given, ok := g.Decide(permission, id, set)
-				if !ok {
-					continue
-				}
-				if own, held := authorizer.Decide(permission, id, set); !held || given > max(own, authorizer.Best(id, set)) {
+				if slices.ContainsFunc(targets, func(to Target) bool {
+					given, own := g.DecideTo(permission, id, set, to).Transform, authorizer.DecideTo(permission, id, set, to).Transform
+					return given != None && (own == None || given > max(own, authorizer.Best(id, set)))
+				}) {
 					return true
 				}
 			}

@@ -6,7 +6,8 @@ import "slices"
 // may thus give g to others. For every token on which g allows a permission,
 // the authorizer must have that permission. The transform of g must not
 // exceed the authorizer's transform for the permission, or the best that it
-// has on the token by reading or using it, as [Grant.Best] returns it.
+// has on the token by reading or using it, as [Grant.Best] returns it. Where the
+// authorizer may send the data only to destinations, g must not have others.
 //
 // The result is exact, including priorities: if a rule redacts a container
 // before a later rule reveals everything, it limits what can be given to
@@ -45,19 +46,19 @@ func points(whole span, a, b *Grant, of func(compiled) span) []string {
 	return slices.Compact(all)
 }
 
-// transforms holds what a grant allows on a token in one container, by the
+// decisions holds what a grant allows on a token in one container, by the
 // position of the permission in the catalogue.
-type transforms [tokenPermissions]Transform
+type decisions [tokenPermissions]Decision
 
 // table returns what the grant allows on a token in each of the containers.
-func (g *Grant) table(id string, containers []string) []transforms {
+func (g *Grant) table(id string, containers []string) []decisions {
 	var rules []compiled
 	for _, r := range g.rules {
 		if r.id.covers(id) {
 			rules = append(rules, r)
 		}
 	}
-	out := make([]transforms, len(containers))
+	out := make([]decisions, len(containers))
 	for i, container := range containers {
 		for _, r := range rules {
 			if r.container.covers(container) {
@@ -68,12 +69,12 @@ func (g *Grant) table(id string, containers []string) []transforms {
 	return out
 }
 
-// add sets the rule's transform for the permissions that no earlier rule
+// add sets the rule's decision for the permissions that no earlier rule
 // decided.
-func (t *transforms) add(r compiled) {
+func (t *decisions) add(r compiled) {
 	for p := range t {
-		if t[p] == None && r.permissions.has(p) {
-			t[p] = r.transform
+		if t[p].Transform == None && r.permissions.has(p) {
+			t[p] = Decision{r.transform, r.to}
 		}
 	}
 }
@@ -84,9 +85,9 @@ func (t *transforms) add(r compiled) {
 // authorizer sees as much in each container by some permission. One
 // permission must be sufficient in all containers where the grant gives as
 // much.
-func withinOn(grant, authorizer []transforms) bool {
+func withinOn(grant, authorizer []decisions) bool {
 	for p := range tokenPermissions {
-		if !serves(p, Redact, p, grant, authorizer) {
+		if !serves(p, Redact, p, grant, authorizer) || !reaches(p, grant, authorizer) {
 			return false
 		}
 		for level := Redact; level <= Reveal; level++ {
@@ -99,11 +100,24 @@ func withinOn(grant, authorizer []transforms) bool {
 	return true
 }
 
+// reaches reports whether the grant gives permission p nowhere with destinations
+// that the authorizer does not have.
+func reaches(p int, grant, authorizer []decisions) bool {
+	for i := range grant {
+		if grant[i][p].Transform != None && !grant[i][p].To.Within(authorizer[i][p].To) {
+			return false
+		}
+	}
+	return true
+}
+
 // serves reports whether the authorizer has the permission way with at least
 // this level, wherever the grant gives permission p with at least this level.
-func serves(p int, level Transform, way int, grant, authorizer []transforms) bool {
+// Use that is limited to destinations serves only use.
+func serves(p int, level Transform, way int, grant, authorizer []decisions) bool {
 	for i := range grant {
-		if grant[i][p] >= level && authorizer[i][way] < level {
+		has := authorizer[i][way]
+		if grant[i][p].Transform >= level && (has.Transform < level || has.To != nil && p != way) {
 			return false
 		}
 	}

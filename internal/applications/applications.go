@@ -102,7 +102,7 @@ func Ensure(ctx context.Context, op *core.Op, p Params) (app *Application, creat
 
 // build returns an application that is not stored yet.
 func build(op *core.Op, p Params) (*Application, error) {
-	p, err := p.checked(op.Now)
+	p, err := p.checked(op.Now, op.Vault.AllowPrivate)
 	if err != nil {
 		return nil, err
 	}
@@ -131,7 +131,7 @@ func Replace(ctx context.Context, op *core.Op, id uuid.UUID, p Params) (*Applica
 	if p.Type == "" { // the allowed permissions depend on its current type
 		err = p.checkPlain(op.Now)
 	} else {
-		p, err = p.checked(op.Now)
+		p, err = p.checked(op.Now, op.Vault.AllowPrivate)
 	}
 	if err != nil {
 		return nil, err
@@ -142,7 +142,7 @@ func Replace(ctx context.Context, op *core.Op, id uuid.UUID, p Params) (*Applica
 		}
 		whole := p
 		whole.Type = old.Type
-		return whole.checked(op.Now)
+		return whole.checked(op.Now, op.Vault.AllowPrivate)
 	})
 }
 
@@ -161,12 +161,12 @@ func Patch(ctx context.Context, op *core.Op, id uuid.UUID, patch any) (*Applicat
 		if patched.Type != p.Type {
 			return p, errTypeIsFixed() // the permissions of another type do not matter
 		}
-		return patched.checked(op.Now)
+		return patched.checked(op.Now, op.Vault.AllowPrivate)
 	})
 	if errors.Is(err, fault.ErrNotFound) {
 		var alone Params
 		err = cmp.Or(form.Fault(text, &alone, func() error {
-			_, err := alone.checked(op.Now)
+			_, err := alone.checked(op.Now, op.Vault.AllowPrivate)
 			return err
 		}), err)
 	}

@@ -38,7 +38,7 @@ func ReadRules(r *form.Reader) []access.Rule {
 	r.Each("rules", func(r *form.Reader) {
 		rule := access.Rule{Description: r.Text("description"), Container: r.Text("container")}
 		_ = rule.Transform.UnmarshalText([]byte(r.Text("transform")))
-		rule.Permissions = r.Texts("permissions")
+		rule.Permissions, rule.Destinations = r.Texts("permissions"), r.Texts("destinations")
 		rule.Priority, _ = r.Int("priority")
 		r.Each("conditions", func(r *form.Reader) {
 			rule.Conditions = append(rule.Conditions, access.Condition{
@@ -51,12 +51,13 @@ func ReadRules(r *form.Reader) []access.Rule {
 }
 
 // checked validates the parameters and returns them in their stored form.
-func (p Params) checked(now time.Time) (Params, error) {
+// Loopback is as for [access.Check].
+func (p Params) checked(now time.Time, loopback bool) (Params, error) {
 	bad := &form.Problems{}
 	p.problems(now, bad)
 	switch holder := access.Holder(p.Type); holder {
 	case access.Public, access.Private, access.Management:
-		rules, permissions, problems := access.Check(holder, p.Rules, p.Permissions)
+		rules, permissions, problems := access.Check(holder, p.Rules, p.Permissions, loopback)
 		bad.AddAll("", problems)
 		p.Rules, p.Permissions = rules, permissions
 	default:
@@ -80,25 +81,26 @@ func (p *Params) problems(now time.Time, bad *form.Problems) {
 }
 
 // Same reports whether p and q describe the same application. The order of
-// permissions and rules does not count. A missing type matches any type.
+// permissions, rules and destinations does not count. A missing type matches any type.
 func (p Params) Same(q Params) bool {
 	p.Type, q.Type = cmp.Or(p.Type, q.Type), cmp.Or(q.Type, p.Type)
 	a, b := p.plain(), q.plain()
 	return a.Name == b.Name && a.Type == b.Type && a.ExpiresAt.Equal(b.ExpiresAt) && slices.Equal(a.Permissions, b.Permissions) &&
 		slices.EqualFunc(a.Rules, b.Rules, func(x, y access.Rule) bool {
 			return x.Description == y.Description && x.Priority == y.Priority && x.Container == y.Container && x.Transform == y.Transform &&
-				slices.Equal(x.Conditions, y.Conditions) && slices.Equal(x.Permissions, y.Permissions)
+				slices.Equal(x.Conditions, y.Conditions) && slices.Equal(x.Permissions, y.Permissions) && slices.Equal(x.Destinations, y.Destinations)
 		})
 }
 
 // plain returns the parameters in their stored form, with sorted lists. It
 // ignores problems.
 func (p Params) plain() Params {
-	p, _ = p.checked(time.Time{})
+	p, _ = p.checked(time.Time{}, true)
 	p.Permissions = slices.Sorted(slices.Values(p.Permissions))
 	p.Rules = slices.SortedFunc(slices.Values(p.Rules), func(a, b access.Rule) int { return a.Priority - b.Priority })
 	for i := range p.Rules {
 		p.Rules[i].Permissions = slices.Sorted(slices.Values(p.Rules[i].Permissions))
+		p.Rules[i].Destinations = slices.Sorted(slices.Values(p.Rules[i].Destinations))
 	}
 	return p
 }

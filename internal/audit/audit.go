@@ -94,6 +94,10 @@ func DeniedMessage(call, permission string, times int) string {
 	return text
 }
 
+// To returns the end of the text of an entry about data that was sent to a
+// host.
+func To(host string) string { return " in a request to " + host }
+
 // revisionMark precedes the revision at the end of a message.
 const revisionMark = " (revision "
 

@@ -39,7 +39,7 @@ func (op *Op) alarmRecord(ctx context.Context, rec *storage.Record, err error) e
 	if errors.Is(err, fault.ErrAltered) {
 		name = AlarmRolledBack
 	}
-	return op.Vault.Alarm(ctx, name, op.Tenant(), Entity{rec.Kind, uuid.UUID(rec.ID).String()}, err)
+	return op.Vault.Alarm(ctx, name, op.Tenant(), Entity{Type: rec.Kind, ID: uuid.UUID(rec.ID).String()}, err)
 }
 
 // errDocument means that a document was decrypted but cannot be decoded.

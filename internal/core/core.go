@@ -38,6 +38,9 @@ type Config struct {
 	StrictReadLogs bool
 	// FullAudit enters denied calls in the log.
 	FullAudit bool
+	// AllowPrivate means that the egress policy allows private addresses. Rules may
+	// then name addresses of loopback as destinations, and http is permitted.
+	AllowPrivate bool
 
 	MaxBytes     int   // of the JSON of one call
 	MaxTokens    int   // that one call makes

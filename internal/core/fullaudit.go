@@ -94,11 +94,14 @@ func (d *denials) due(now time.Time, all bool) map[denialKey]denial {
 
 // Denied enters in the log that a call ended in ErrForbidden, in a full audit. It
 // ignores calls of strangers. One entry reports the number of equal calls of an
-// application within a second.
+// application within a second. It names the host that data would have been sent to.
 func (c Caller) Denied(ctx context.Context, call, permission string, err error) {
 	v := c.Vault
 	if !v.FullAudit || c.IsStranger() || !errors.Is(err, fault.ErrForbidden) {
 		return
+	}
+	if host := fault.HostOf(err); host != "" {
+		call += " to " + host
 	}
 	key := denialKey{c.Tenant(), c.ApplicationID(), call}
 	kept := c
@@ -223,7 +226,7 @@ func (op *Op) enterOwn(ctx context.Context, operation string) error {
 	if err != nil {
 		return err
 	}
-	return op.LogReads(ctx, operation, Entity{audit.Log, op.Tenant().String()})
+	return op.LogReads(ctx, operation, Entity{Type: audit.Log, ID: op.Tenant().String()})
 }
 
 // LogOwnRead enters in the log that the tenant's log was read, in a full audit.
@@ -231,5 +234,5 @@ func (op *Op) LogOwnRead(ctx context.Context) error {
 	if !op.Vault.FullAudit {
 		return nil
 	}
-	return op.LogReads(ctx, audit.Read, Entity{audit.Log, op.Tenant().String()})
+	return op.LogReads(ctx, audit.Read, Entity{Type: audit.Log, ID: op.Tenant().String()})
 }

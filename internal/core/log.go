@@ -8,7 +8,11 @@ import (
 )
 
 // Entity is the subject of a log entry.
-type Entity struct{ Type, ID string }
+type Entity struct {
+	Type, ID string
+	// Host is where data of a token was sent that the caller may not see, or "".
+	Host string
+}
 
 // Entry returns a log entry of the caller about an entity.
 func (op *Op) Entry(operation, entityType, entityID string) storage.Log {
@@ -32,6 +36,9 @@ func (op *Op) LogReads(ctx context.Context, operation string, seen ...Entity) er
 	ch.Relaxed = true
 	for i, e := range seen {
 		ch.Logs[i] = op.Entry(operation, e.Type, e.ID)
+		if e.Host != "" {
+			ch.Logs[i].Message += audit.To(e.Host)
+		}
 	}
 	return op.Write(ctx, ch)
 }

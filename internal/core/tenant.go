@@ -58,7 +58,7 @@ func (v *Vault) newTenants() *keyring.Cache[Tenant] {
 			if older {
 				name, err = AlarmRolledBack, fault.ErrAltered
 			}
-			return v.Alarm(ctx, name, tenant, Entity{kind, tenant.String()}, err)
+			return v.Alarm(ctx, name, tenant, Entity{Type: kind, ID: tenant.String()}, err)
 		},
 		Decode: func(rec *storage.Record, plain []byte) (doc Tenant, err error) {
 			err = decodeRecord(rec, plain, &doc)

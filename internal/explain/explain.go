@@ -37,9 +37,12 @@ const (
 // Answer is an explanation.
 type Answer struct {
 	Allowed   bool
-	Transform access.Transform // None if the permission is not on tokens
-	Reason    string           // one sentence
-	Looks     []Look
+	Transform access.Transform // what the caller sees; None if the permission is not on tokens
+	// To are the destinations of a use that shows nothing to the caller. Nil
+	// means no limit.
+	To     access.Destinations
+	Reason string // one sentence
+	Looks  []Look
 }
 
 // Look is the evaluation of one holder's rules for one container.
@@ -171,7 +174,8 @@ func (h *holder) explain(q *Question) *Answer {
 		a.Reason = map[bool]string{true: "The permission is held.", false: "The permission is not held."}[a.Allowed]
 		return a
 	}
-	a.Transform, a.Allowed = h.grant.Decide(q.Permission, q.TokenID, q.Containers)
+	d := h.grant.DecideTo(q.Permission, q.TokenID, q.Containers, "")
+	a.Transform, a.To, a.Allowed = d.Transform, d.To, d.Transform != access.None || len(d.To) > 0
 	for _, l := range h.grant.Explain(q.Permission, q.TokenID, q.Containers) {
 		a.Looks = append(a.Looks, h.look(l))
 	}
@@ -192,7 +196,10 @@ func (h *holder) look(l access.Look) Look {
 
 // shows returns the resulting transform of the look.
 func (l *Look) shows() access.Transform {
-	if l.Transform != access.None {
+	switch {
+	case l.To != nil:
+		return access.None
+	case l.Transform != access.None:
 		return max(l.Best, l.Transform)
 	}
 	return l.Transform
@@ -211,13 +218,19 @@ func (a *Answer) reason(permission string) string {
 			strictest = l
 		}
 	}
-	if strictest == nil {
+	outcome := a.Transform.String()
+	switch {
+	case strictest == nil:
 		return "The token is in no container."
+	case a.To != nil && len(a.To) == 0:
+		return "The rules have no destination in common."
+	case a.To != nil:
+		outcome = "only to " + a.To.String()
 	}
 	for _, s := range strictest.Steps {
 		if s.Outcome == access.Decides && s.Priority > 0 {
-			return fmt.Sprintf("Rule %d of the %s decides: %s.", s.Priority, strictest.Holder, a.Transform)
+			return fmt.Sprintf("Rule %d of the %s decides: %s.", s.Priority, strictest.Holder, outcome)
 		}
 	}
-	return fmt.Sprintf("The plain permission of the %s decides: %s.", strictest.Holder, a.Transform)
+	return fmt.Sprintf("The plain permission of the %s decides: %s.", strictest.Holder, outcome)
 }

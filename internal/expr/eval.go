@@ -38,6 +38,8 @@ type Env struct {
 	// Budget is the budget of the evaluation. Nil is for expressions of the
 	// vault itself, which are not charged.
 	Budget *budget.Budget
+	// Whole restricts expressions over some tokens. Nil restricts nothing.
+	Whole *Whole
 
 	data     jsonx.Value // its size limits what a tree inserts; if absent, only maxTree does
 	metadata jsonx.Value
@@ -257,6 +259,9 @@ func (ev *evaluator) expression(e *expression) (jsonx.Value, *Error) {
 	if err != nil {
 		err.Offset = e.offset
 		return jsonx.Value{}, err
+	}
+	if w := ev.env.Whole; w != nil && w.Of(e.operand.ref.ID) {
+		return ev.whole(e, v)
 	}
 	for i := range e.filters {
 		f := &e.filters[i]

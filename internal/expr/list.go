@@ -96,3 +96,10 @@ func (ev *evaluator) item(it item) (string, *Error) {
 	}
 	return string(v.Append(make([]byte, 0, size))), nil
 }
+
+// RefsOf returns the distinct references of a template.
+func (l *List) RefsOf(i int) []Ref { return l.items[i].Refs() }
+
+// IsExpression reports whether a template is exactly one expression, without text
+// around it.
+func (l *List) IsExpression(i int) bool { return l.items[i].whole }

@@ -114,10 +114,6 @@ func (t *Template) Refs() []Ref {
 	return set.refs
 }
 
-// IsExpression reports whether the template is exactly one expression, without
-// text around it.
-func (t *Template) IsExpression() bool { return t.whole }
-
 // RefersTo reports whether the template refers to the root or token of an id.
 func (t *Template) RefersTo(id string) bool {
 	for _, p := range t.parts {

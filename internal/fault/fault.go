@@ -81,6 +81,26 @@ func PermissionOnToken(permission string) error {
 	return New(ErrForbidden, "permission %s required on each container of the token", permission)
 }
 
+// forHost is an error about data that was about to be sent to a host.
+type forHost struct {
+	error
+	host string
+}
+
+func (e *forHost) Unwrap() error { return e.error }
+
+// ForHost adds to an error the host that data was about to be sent to. The text
+// stays the same.
+func ForHost(err error, host string) error { return &forHost{err, host} }
+
+// HostOf returns the host that [ForHost] added to an error, or "".
+func HostOf(err error) string {
+	if e, ok := errors.AsType[*forHost](err); ok {
+		return e.host
+	}
+	return ""
+}
+
 // Invalid lists the problems of an input. It matches ErrInvalid.
 type Invalid struct { //nolint:errname // it reads as a kind of fault
 	// Fields maps the dotted path of a field (data.number, [2].data) to its

@@ -33,6 +33,8 @@ type Use struct {
 	ID         string           `json:"id"`
 	Ord        uuid.UUID        `json:"ord"` // distinguishes it from a later token with the same id
 	Shown      access.Transform `json:"shown"`
+	// To is where data was sent that the run did not see, or zero.
+	To access.Target `json:"to,omitempty"`
 	// Modified is when the token was last changed. Zero means never.
 	Modified time.Time `json:"modified,omitzero"`
 	// CVCEnds is when the cvc expires that the run saw. Zero means that it

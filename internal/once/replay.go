@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/seed-72ea4aab/vault/internal/access"
 	"github.com/seed-72ea4aab/vault/internal/audit"
 	"github.com/seed-72ea4aab/vault/internal/core"
 	"github.com/seed-72ea4aab/vault/internal/fault"
@@ -97,7 +98,7 @@ func maySeeAgain(ctx context.Context, op *core.Op, use *kept.Use, row *storage.T
 		}
 		grant = id.Grant()
 	}
-	if shown, ok := grant.Decide(use.Permission, row.ID, row.Containers); !ok || shown < use.Shown {
+	if d := grant.DecideTo(use.Permission, row.ID, row.Containers, use.To); d.Transform == access.None || d.Transform < use.Shown {
 		return fault.PermissionOnToken(use.Permission)
 	}
 	return nil

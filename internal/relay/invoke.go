@@ -19,12 +19,9 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/core"
 	"github.com/seed-72ea4aab/vault/internal/egress"
 	"github.com/seed-72ea4aab/vault/internal/fault"
-	"github.com/seed-72ea4aab/vault/internal/form"
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
 	"github.com/seed-72ea4aab/vault/internal/limits"
-	"github.com/seed-72ea4aab/vault/internal/reveal"
 	"github.com/seed-72ea4aab/vault/internal/runs"
-	"github.com/seed-72ea4aab/vault/internal/tokens"
 	"github.com/seed-72ea4aab/vault/internal/trace"
 	"github.com/seed-72ea4aab/vault/storage"
 )
@@ -80,14 +77,15 @@ type invocation struct {
 	relay *Relay
 	proxy *Proxy
 	out   Request // the request to the destination
+	echo  *Echo   // cleans the response; nil if the caller may see all data that was sent
 }
 
 // ephemeral is the id in the log for a proxy that is not stored.
 const ephemeral = "ephemeral"
 
 // invoke sends a request through a proxy to the destination, and returns the
-// response. It replaces the expressions in the body by the data of tokens, and runs
-// the proxy's transforms.
+// response. It replaces expressions by the data of tokens, and runs the proxy's
+// transforms.
 func (r *Relay) invoke(ctx context.Context, op *core.Op, x *Proxy, p *Call) (*Answer, error) {
 	if p.MaxBody <= 0 {
 		p.MaxBody = int64(op.Vault.MaxBytes)
@@ -95,9 +93,6 @@ func (r *Relay) invoke(ctx context.Context, op *core.Op, x *Proxy, p *Call) (*An
 	p.Method = cmp.Or(p.Method, http.MethodGet)
 	inv := &invocation{Op: op, Call: p, relay: r, proxy: x}
 	if err := inv.prepare(ctx); err != nil {
-		return nil, err
-	}
-	if err := inv.checkPlaces(ctx); err != nil {
 		return nil, err
 	}
 	if err := inv.detokenizeOrStream(ctx); err != nil {
@@ -118,7 +113,14 @@ func (r *Relay) invoke(ctx context.Context, op *core.Op, x *Proxy, p *Call) (*An
 	}
 	egress.RemoveHopByHop(res.Header)
 	DropPrefixed(res.Header, trace.Prefix(ctx))
-	if x.ResponseTransform != nil && res.StatusCode >= 200 && res.StatusCode <= 299 {
+	transforms := x.ResponseTransform != nil && res.StatusCode <= 299
+	if transforms {
+		Hurry(res)
+	}
+	if err := inv.echo.Clean(res); err != nil {
+		return nil, err
+	}
+	if transforms {
 		return inv.transformResponse(ctx, res)
 	}
 	if res.StatusCode == http.StatusNoContent {
@@ -157,7 +159,7 @@ func (inv *invocation) prepare(ctx context.Context) error {
 	for _, name := range []string{"Host", "Content-Length", "Expect"} {
 		header.Del(name)
 	}
-	inv.out = Request{Method: inv.Method, URL: target, Message: Message{Header: header}}
+	inv.out = Request{Method: inv.Method, URL: target, Message: Message{Header: header}, BodyOnly: true}
 	return inv.checkHeader()
 }
 
@@ -167,39 +169,6 @@ func (inv *invocation) checkHeader() error {
 		return fault.Field("headers", "%s", err.Error())
 	}
 	return nil
-}
-
-// checkPlaces rejects a request with a token expression in a place where
-// expressions are not replaced, because its sender expects the data there.
-// Any other text that looks like an expression may belong to the destination,
-// and passes.
-//
-// The check is only a help, so it reads no more tokens than fit into one
-// call. It reveals which ids exist. A caller with token:use can learn that
-// from a body too, and for callers without it the check is skipped.
-func (inv *invocation) checkPlaces(ctx context.Context) error {
-	if inv.asIs || !inv.Grant().Has(access.TokenUse) {
-		return nil
-	}
-	places := Places(inv.out.Header, inv.Query, reveal.AtOnce)
-	var ids []string
-	for _, p := range places {
-		ids = append(ids, p.IDs...)
-	}
-	slices.Sort(ids)
-	rows, err := tokens.Rows(ctx, inv.Op, slices.Compact(ids))
-	if err != nil {
-		return err
-	}
-	bad := &form.Problems{}
-	for _, p := range places {
-		if slices.ContainsFunc(rows, func(row storage.Token) bool {
-			return !tokens.Expired(&row, inv.Now) && slices.Contains(p.IDs, row.ID)
-		}) {
-			bad.Add(p.Path, "must not be an expression that names a token: only bodies are filled in")
-		}
-	}
-	return fault.Of(bad)
 }
 
 // send calls the destination and returns its response. The body is not read
@@ -244,9 +213,9 @@ func sendError(ctx context.Context, err error) error {
 	}
 }
 
-// detokenizeOrStream reads the body and replaces its expressions. If the body
-// needs neither detokenization nor a transform, it is not read. The
-// invocation is logged.
+// detokenizeOrStream replaces the expressions of the request. If the body needs
+// neither detokenization nor a transform, it is not read. The invocation is
+// logged.
 func (inv *invocation) detokenizeOrStream(ctx context.Context) error {
 	entered := core.Entity{Type: audit.Proxy, ID: ephemeral}
 	if inv.proxy.ID != (uuid.UUID{}) {
@@ -255,7 +224,7 @@ func (inv *invocation) detokenizeOrStream(ctx context.Context) error {
 	format, _ := FormatOf(inv.out.Header)
 	if format == Opaque && inv.proxy.RequestTransform == nil {
 		inv.out.Stream, inv.out.ContentLength = inv.Body, inv.ContentLength
-		return inv.LogReads(ctx, audit.Use, entered)
+		return inv.detokenize(ctx, entered)
 	}
 	if inv.ContentLength > inv.MaxBody {
 		return TooLarge(inv.MaxBody)
@@ -268,11 +237,21 @@ func (inv *invocation) detokenizeOrStream(ctx context.Context) error {
 	if err := inv.Refresh(ctx); err != nil {
 		return err
 	}
+	inv.out.Message.Body = raw
+	return inv.detokenize(ctx, entered)
+}
+
+// detokenize replaces the expressions of the request, unless they are data. The
+// code of a request transform would see the data, so it goes to no destination.
+func (inv *invocation) detokenize(ctx context.Context, entered core.Entity) (err error) {
 	if inv.asIs {
-		inv.out.Message.Body = raw
 		return inv.LogReads(ctx, audit.Use, entered)
 	}
-	inv.out.Message.Body, err = Detokenize(ctx, inv.Op, inv.out.Header, raw, entered)
+	to := access.TargetOf(inv.out.URL, inv.Vault.AllowPrivate)
+	if inv.proxy.RequestTransform != nil {
+		to = ""
+	}
+	inv.echo, err = Detokenize(ctx, inv.Op, &inv.out, to, entered)
 	return err
 }
 
@@ -307,28 +286,4 @@ func ReadRequest(r io.Reader, limit int64) ([]byte, error) {
 		return nil, TooLarge(limit)
 	}
 	return raw, err
-}
-
-// Detokenize replaces the expressions of a body. It logs the use of the
-// tokens and of the other given entities.
-func Detokenize(ctx context.Context, op *core.Op, header http.Header, raw []byte, also ...core.Entity) ([]byte, error) {
-	b, bad := Scan(header, raw)
-	if bad != nil {
-		return nil, fault.Of(bad)
-	}
-	if !b.HasExpressions() {
-		return raw, op.LogReads(ctx, audit.Use, also...)
-	}
-	if !op.Grant().Has(access.TokenUse) {
-		return nil, fault.PermissionOnToken(access.TokenUse)
-	}
-	used, err := reveal.Find(ctx, op, b, reveal.Root)
-	if err != nil {
-		return nil, err
-	}
-	out, bad := b.Fill(used.Env(ctx, len(raw)))
-	if bad != nil {
-		return nil, cmp.Or(ctx.Err(), fault.Of(bad))
-	}
-	return out, used.Log(ctx, op, also...)
 }

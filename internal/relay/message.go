@@ -1,6 +1,7 @@
 package relay
 
 import (
+	"bufio"
 	"bytes"
 	"compress/flate"
 	"compress/gzip"
@@ -13,6 +14,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/andybalholm/brotli"
 
 	"github.com/seed-72ea4aab/vault/internal/egress"
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
@@ -141,10 +144,10 @@ func headerTexts(v jsonx.Value) ([]string, bool) {
 // maxEncodings is how often a body may be compressed.
 const maxEncodings = 2
 
-// Decode decompresses the body, so that code can read it.
-func (m *Message) Decode(limit int64) error {
+// encodingsOf returns the encodings of a body, the last one applied first.
+func encodingsOf(header http.Header) ([]string, error) {
 	var encodings []string
-	for _, line := range m.Header["Content-Encoding"] {
+	for _, line := range header["Content-Encoding"] {
 		for name := range strings.SplitSeq(line, ",") {
 			if name = strings.ToLower(strings.TrimSpace(name)); name != "" && name != "identity" {
 				encodings = append(encodings, name)
@@ -152,13 +155,23 @@ func (m *Message) Decode(limit int64) error {
 		}
 	}
 	if len(encodings) > maxEncodings {
-		return errors.New("has too many encodings in its Content-Encoding")
+		return nil, errors.New("has too many encodings in its Content-Encoding")
+	}
+	slices.Reverse(encodings)
+	return encodings, nil
+}
+
+// Decode decompresses the body, so that code can read it.
+func (m *Message) Decode(limit int64) error {
+	encodings, err := encodingsOf(m.Header)
+	if err != nil {
+		return err
 	}
 	m.Header.Del("Content-Encoding")
 	if len(m.Body) == 0 {
 		return nil
 	}
-	for _, name := range slices.Backward(encodings) {
+	for _, name := range encodings {
 		plain, err := decompress(name, m.Body, limit)
 		if err != nil {
 			return err
@@ -168,27 +181,40 @@ func (m *Message) Decode(limit int64) error {
 	return nil
 }
 
-func decompress(encoding string, body []byte, limit int64) ([]byte, error) {
-	var r io.Reader
-	var err error
+// decompressor returns a reader of the plain form of a body.
+func decompressor(encoding string, body io.Reader) (io.Reader, error) {
+	from := bufio.NewReader(body)
 	switch encoding {
 	case "gzip", "x-gzip":
-		r, err = gzip.NewReader(bytes.NewReader(body))
+		return gzip.NewReader(from)
 	case "deflate": // zlib according to the standard, but some senders omit its header
-		if r, err = zlib.NewReader(bytes.NewReader(body)); err != nil {
-			r, err = flate.NewReader(bytes.NewReader(body)), nil
+		if head, _ := from.Peek(2); len(head) == 2 && head[0]&0x0f == 8 && (int(head[0])<<8|int(head[1]))%31 == 0 {
+			return zlib.NewReader(from)
 		}
-	default:
-		return nil, errors.New("has a Content-Encoding other than gzip and deflate")
+		return flate.NewReader(from), nil
+	case "br":
+		return brotli.NewReader(from), nil
 	}
+	return nil, errEncoding
+}
+
+var (
+	errEncoding   = errors.New("has a Content-Encoding other than gzip, deflate and br")
+	errCompressed = errors.New("is not compressed the way its Content-Encoding says")
+)
+
+func decompress(encoding string, body []byte, limit int64) ([]byte, error) {
+	r, err := decompressor(encoding, bytes.NewReader(body))
 	if err == nil {
 		body, err = ReadBody(r, limit)
 	}
 	switch {
+	case errors.Is(err, errEncoding):
+		return nil, err
 	case errors.Is(err, ErrTooLarge):
 		return nil, errors.New("is too large once decompressed")
 	case err != nil:
-		return nil, errors.New("is not compressed the way its Content-Encoding says")
+		return nil, errCompressed
 	}
 	return body, nil
 }

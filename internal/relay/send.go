@@ -24,6 +24,9 @@ type Request struct {
 	Stream        io.Reader
 	ContentLength int64
 	Close         bool // do not reuse the connection
+	// BodyOnly refuses expressions elsewhere that name tokens which may only be
+	// used in a body, because the sender expects the data there.
+	BodyOnly bool
 }
 
 // Sender sends requests.

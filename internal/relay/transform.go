@@ -43,7 +43,6 @@ func (inv *invocation) transformRequest(ctx context.Context) error {
 // transformResponse runs the response transform and returns its result as the
 // response.
 func (inv *invocation) transformResponse(ctx context.Context, res *http.Response) (*Answer, error) {
-	Hurry(res)
 	raw, err := ReadBody(res.Body, inv.MaxBody)
 	res.Body.Close() // the code may need the place of this request
 	if errors.Is(err, ErrTooLarge) {

@@ -1,15 +1,12 @@
 package relay
 
 import (
-	"maps"
 	"net/http"
 	"net/url"
 	"slices"
 	"strings"
 
-	"github.com/seed-72ea4aab/vault/internal/expr"
 	"github.com/seed-72ea4aab/vault/internal/form"
-	"github.com/seed-72ea4aab/vault/internal/jsonx"
 )
 
 // DropPrefixed removes the headers whose names start with a prefix.
@@ -22,48 +19,6 @@ func DropPrefixed(header http.Header, prefix string) {
 			delete(header, name)
 		}
 	}
-}
-
-// Place is an expression outside of the body.
-type Place struct {
-	Path string // for messages
-	IDs  []string
-}
-
-// Places returns the values of headers and of a query that consist of one
-// well-formed expression. It stops when they name enough tokens.
-func Places(header http.Header, query string, enough int) []Place {
-	var found []Place
-	add := func(path, value string) {
-		if enough <= 0 || !strings.HasPrefix(value, "{{") || !strings.HasSuffix(value, "}}") {
-			return
-		}
-		t, err := expr.CompileTokens(value)
-		if err != nil || !t.IsExpression() {
-			return
-		}
-		place := Place{Path: path}
-		for _, ref := range t.Refs() {
-			place.IDs = append(place.IDs, ref.ID)
-		}
-		enough -= len(place.IDs)
-		found = append(found, place)
-	}
-	if opening.MatchString(query) {
-		for pair := range strings.SplitSeq(query, "&") {
-			name, value, _ := strings.Cut(pair, "=")
-			plain, err := url.QueryUnescape(value)
-			if name, nameErr := url.QueryUnescape(name); err == nil && nameErr == nil {
-				add(jsonx.JoinName("query", name), plain)
-			}
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(header)) {
-		for _, value := range header[name] {
-			add(jsonx.JoinName("headers", name), value)
-		}
-	}
-	return found
 }
 
 // Extend appends a path and a query to a URL.

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/seed-72ea4aab/vault/internal/access"
 	"github.com/seed-72ea4aab/vault/internal/admission"
@@ -33,8 +34,8 @@ const (
 	AtOnce    = 16
 )
 
-// Detokenize replaces the expressions of a document. Root is the path of an
-// expression that is the whole document.
+// Detokenize replaces the expressions of a document that the caller or code
+// sees. Root is the path of an expression that is the whole document.
 func Detokenize(ctx context.Context, op *core.Op, doc jsonx.Value, root string) (jsonx.Value, error) {
 	tree, err := expr.CompileTokenTree(doc)
 	if err != nil {
@@ -43,7 +44,7 @@ func Detokenize(ctx context.Context, op *core.Op, doc jsonx.Value, root string) 
 	if !tree.HasExpressions() {
 		return doc, nil
 	}
-	used, err := Find(ctx, op, tree, root)
+	used, err := Find(ctx, op, tree, root, "")
 	if err == nil {
 		err = used.Log(ctx, op)
 	}
@@ -66,20 +67,27 @@ type Expressions interface {
 // Used holds the tokens that expressions name, as far as the caller may use
 // them.
 type Used struct {
-	ids  []string // in the order of their first expression
-	byID map[string]*usedToken
+	ids     []string // in the order of their first expression
+	byID    map[string]*usedToken
+	to      access.Target
+	results []Text
+	refused error // an expression takes data apart that is sent without being seen
 }
 
 type usedToken struct {
 	tokens.Clear
-	transform access.Transform
-	seen      map[bool]jsonx.Value // the data and the whole token, once computed
+	access.Decision
+	seen map[bool]jsonx.Value // the data and the whole token, once computed
 }
 
-// Find reads the tokens that expressions name, and checks token:use on each.
-// Root is the path in problems with an expression that is the whole input.
-func Find(ctx context.Context, op *core.Op, from Expressions, root string) (*Used, error) {
-	used := &Used{ids: expr.DistinctIDs(from.Refs()), byID: map[string]*usedToken{}}
+// Text is a text that belongs to a token.
+type Text struct{ Token, Text string }
+
+// Find reads the tokens that expressions name, and checks that token:use lets
+// their data go to the target. Root is the path in problems with an expression
+// that is the whole input.
+func Find(ctx context.Context, op *core.Op, from Expressions, root string, to access.Target) (*Used, error) {
+	used := &Used{ids: expr.DistinctIDs(from.Refs()), byID: map[string]*usedToken{}, to: to}
 	if len(used.ids) > MaxTokens {
 		return nil, fault.Field("", "must not name more than %d tokens in one request", MaxTokens)
 	}
@@ -115,18 +123,88 @@ func (u *Used) open(ctx context.Context, op *core.Op, rows []storage.Token) erro
 		if tokens.Expired(&rows[i], op.Now) {
 			continue
 		}
-		transform, ok := op.Grant().Decide(access.TokenUse, rows[i].ID, rows[i].Containers)
-		if !ok || transform == access.Redact {
-			return fault.PermissionOnToken(access.TokenUse)
+		d := op.Grant().DecideTo(access.TokenUse, rows[i].ID, rows[i].Containers, u.to)
+		if d.Transform <= access.Redact {
+			return u.forbidden(d)
 		}
 		t, err := tokens.Open(ctx, op, &rows[i])
 		if err != nil {
 			return err
 		}
-		tokens.NoteUse(ctx, op, access.TokenUse, &t, transform)
-		u.byID[rows[i].ID] = &usedToken{t, transform, map[bool]jsonx.Value{}}
+		sent := u.to
+		if d.To == nil {
+			sent = ""
+		}
+		tokens.NoteUse(ctx, op, access.TokenUse, &t, d.Transform, sent)
+		u.byID[rows[i].ID] = &usedToken{t, d, map[bool]jsonx.Value{}}
 	}
 	return nil
+}
+
+// forbidden returns the error for a token that must not be used, or not here.
+func (u *Used) forbidden(d access.Decision) error {
+	if d.To == nil {
+		return fault.PermissionOnToken(access.TokenUse)
+	}
+	err := fault.New(fault.ErrForbidden, "the use of this token is limited to requests to %s", d.To)
+	if len(d.To) == 0 {
+		err = fault.New(fault.ErrForbidden, "this token cannot be used, because the rules for it have no destination in common")
+	}
+	return fault.ForHost(err, string(u.to))
+}
+
+// Bound reports whether the data of a token may be sent to the target but not
+// seen by the caller.
+func (u *Used) Bound() bool {
+	for _, t := range u.byID {
+		if t.To != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// Refused returns an error if an evaluation failed because an expression would
+// take apart the data of a bound token.
+func (u *Used) Refused() error { return u.refused }
+
+// Sent returns the texts that must not come back to the caller: the strings and
+// numbers in the data of bound tokens, and the results of their expressions.
+// Texts of fewer than six characters are left out, because they occur anywhere.
+// It is complete after the evaluation.
+func (u *Used) Sent() []Text {
+	var all []Text
+	add := func(id, text string) {
+		if utf8.RuneCountInString(text) >= expr.ShortLeaf {
+			all = append(all, Text{id, text})
+		}
+	}
+	for _, id := range u.ids {
+		if t := u.byID[id]; t.To != nil {
+			eachLeaf(t.Plain(), func(text string) { add(id, text) })
+		}
+	}
+	for _, r := range u.results {
+		add(r.Token, r.Text)
+	}
+	return all
+}
+
+// eachLeaf calls found with the text of each string and number of a value.
+func eachLeaf(v jsonx.Value, found func(string)) {
+	switch v.Kind() {
+	case jsonx.String, jsonx.Number:
+		found(v.Text())
+	case jsonx.Array:
+		for _, e := range v.Elems() {
+			eachLeaf(e, found)
+		}
+	case jsonx.Object:
+		for _, m := range v.Members() {
+			eachLeaf(m.Value, found)
+		}
+	default:
+	}
 }
 
 // missingTokens returns an error that lists the expressions with tokens that
@@ -168,7 +246,11 @@ func isPath(text string) bool {
 func (u *Used) Log(ctx context.Context, op *core.Op, also ...core.Entity) error {
 	seen := slices.Clone(also)
 	for _, id := range u.ids {
-		seen = append(seen, u.byID[id].Entity())
+		e := u.byID[id].Entity()
+		if u.byID[id].To != nil {
+			e.Host = string(u.to)
+		}
+		seen = append(seen, e)
 	}
 	return op.LogReads(ctx, audit.Use, seen...)
 }
@@ -180,7 +262,7 @@ func (u *Used) Env(ctx context.Context, body int) expr.Env {
 	for _, t := range u.byID {
 		steps.AddToken(t.Data.Size())
 	}
-	return expr.Env{Budget: steps, Lookup: func(ref expr.Ref) (jsonx.Value, bool) {
+	return expr.Env{Budget: steps, Whole: u.whole(), Lookup: func(ref expr.Ref) (jsonx.Value, bool) {
 		t := u.byID[ref.ID]
 		if t == nil {
 			return jsonx.Value{}, false
@@ -194,6 +276,26 @@ func (u *Used) Env(ctx context.Context, body int) expr.Env {
 	}}
 }
 
+// whole returns the restriction of expressions over bound tokens.
+func (u *Used) whole() *expr.Whole {
+	if !u.Bound() {
+		return nil
+	}
+	return &expr.Whole{
+		Of: func(id string) bool { return u.byID[id] != nil && u.byID[id].To != nil },
+		Inserted: func(id string, v jsonx.Value) {
+			text := v.Text()
+			if k := v.Kind(); k == jsonx.Array || k == jsonx.Object {
+				text = string(v.JSON())
+			}
+			u.results = append(u.results, Text{id, text})
+		},
+		Refused: func(id string) {
+			u.refused = fault.New(fault.ErrForbidden, "an expression of this token may use only json with a plain path to one value, to_string and stringify, because its use is limited to requests to %s", u.byID[id].To)
+		},
+	}
+}
+
 // see returns the token's data, or the whole token, as the caller may see it.
 // Env caches the result, because a request may name one token in thousands of
 // expressions.
@@ -201,14 +303,14 @@ func (t *usedToken) see(ctx context.Context, whole bool) jsonx.Value {
 	if whole {
 		return t.whole(ctx)
 	}
-	return t.Shown(ctx, t.transform)
+	return t.Shown(ctx, t.Transform)
 }
 
 // whole returns the token as a document. Enrichments reveal more of a number
 // than masks, so only callers that see the number get them.
 func (t *usedToken) whole(ctx context.Context) jsonx.Value {
-	out := t.View(ctx, t.transform)
-	if t.transform == access.Reveal {
+	out := t.View(ctx, t.Transform)
+	if t.Transform == access.Reveal {
 		out.Enrichments = t.Enrichments()
 	}
 	v, err := out.Value()

@@ -118,7 +118,7 @@ func tryExpressions(ctx context.Context, op *core.Op, args jsonx.Value) error {
 	if !tree.HasExpressions() {
 		return nil
 	}
-	used, err := reveal.Find(ctx, op, tree, "")
+	used, err := reveal.Find(ctx, op, tree, "", "")
 	if err != nil {
 		return err
 	}

@@ -120,7 +120,7 @@ func Authorize(ctx context.Context, op *core.Op, g *Grant, longest time.Duration
 	if err := MayAuthorize(op); err != nil {
 		return err
 	}
-	granted, err := g.check(op.Now, longest)
+	granted, err := g.check(op, longest)
 	if err != nil {
 		return err
 	}
@@ -132,16 +132,16 @@ func Authorize(ctx context.Context, op *core.Op, g *Grant, longest time.Duration
 }
 
 // check validates a grant, and returns it as an access.Grant.
-func (g *Grant) check(now time.Time, longest time.Duration) (*access.Grant, error) {
+func (g *Grant) check(op *core.Op, longest time.Duration) (*access.Grant, error) {
 	bad := &form.Problems{}
 	if g.Nonce == "" {
 		bad.Add("nonce", "is required")
 	}
-	rules, permissions, problems := access.Check(access.Session, g.Rules, g.Permissions)
+	rules, permissions, problems := access.Check(access.Session, g.Rules, g.Permissions, op.Vault.AllowPrivate)
 	bad.AddAll("", problems)
 	if !g.ExpiresAt.IsZero() {
-		form.CheckExpiry(g.ExpiresAt, now, bad)
-		if longest > 0 && g.ExpiresAt.After(now.Add(longest)) {
+		form.CheckExpiry(g.ExpiresAt, op.Now, bad)
+		if longest > 0 && g.ExpiresAt.After(op.Now.Add(longest)) {
 			bad.Add("expires_at", "must be at most %s from now", longest)
 		}
 	}

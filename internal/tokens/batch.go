@@ -334,7 +334,7 @@ func existing(ctx context.Context, op *core.Op, row *storage.Token) (Token, erro
 	}
 	transform, ok := op.Grant().Decide(access.TokenRead, row.ID, row.Containers)
 	if ok {
-		NoteUse(ctx, op, access.TokenRead, &t, min(transform, access.Mask))
+		NoteUse(ctx, op, access.TokenRead, &t, min(transform, access.Mask), "")
 		return t.View(ctx, min(transform, access.Mask)), ctx.Err()
 	}
 	full := t.fill()

@@ -194,7 +194,7 @@ func (op *patching) saveToken(ctx context.Context, old, t *Clear) (Token, error)
 	if err == nil {
 		noteChange(ctx, old.Row, t.Row)
 		if transform, ok := op.Grant().Decide(access.TokenRead, t.Row.ID, t.Row.Containers); ok {
-			NoteUse(ctx, op.Op, access.TokenRead, t, min(transform, access.Mask))
+			NoteUse(ctx, op.Op, access.TokenRead, t, min(transform, access.Mask), "")
 		}
 		return out, nil
 	}
@@ -293,7 +293,7 @@ func (op *patching) patchData(t *Clear, bad *form.Problems) {
 
 // mayLook rejects a patch that would show data which the caller may not read:
 // a new expression over stored data, or a move to a container where the
-// caller's rules show more.
+// caller's rules show more or permit other destinations.
 func (op *patching) mayLook(old, t *Clear) error {
 	if !old.KeepsData(op.data) {
 		return nil
@@ -304,7 +304,16 @@ func (op *patching) mayLook(old, t *Clear) error {
 	if op.sees(t.Row) > op.sees(old.Row) {
 		return fault.New(fault.ErrForbidden, "moving this token would show you more of its data; that needs the same access where it is now")
 	}
+	if op.sees(old.Row) < access.Reveal && !op.sends(t.Row).Within(op.sends(old.Row)) {
+		return fault.New(fault.ErrForbidden, "moving this token would let you send its data to other destinations")
+	}
 	return nil
+}
+
+// sends returns the destinations that the caller can send the plaintext of a
+// token to, without seeing it.
+func (op *patching) sends(row *storage.Token) access.Destinations {
+	return append(access.Destinations{}, op.Grant().DecideTo(access.TokenUse, row.ID, row.Containers, "").To...)
 }
 
 // sees returns the most that the caller can see of a token, by reading it,

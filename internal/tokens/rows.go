@@ -126,7 +126,7 @@ func Get(ctx context.Context, op *core.Op, id string) (Token, error) {
 			return Token{}, err
 		}
 	}
-	NoteUse(ctx, op, access.TokenRead, &t, transform)
+	NoteUse(ctx, op, access.TokenRead, &t, transform, "")
 	return t.View(ctx, transform), ctx.Err()
 }
 
@@ -171,8 +171,9 @@ func deleteOnce(ctx context.Context, op *core.Op, id string) error {
 }
 
 // NoteUse records a token that is about to be shown, if it is for a run whose
-// response will be stored.
-func NoteUse(ctx context.Context, op *core.Op, permission string, t *Clear, shown access.Transform) {
+// response will be stored. If the data may only be sent to a target, to is that
+// target.
+func NoteUse(ctx context.Context, op *core.Op, permission string, t *Clear, shown access.Transform, to access.Target) {
 	if !op.IsScripted() && op.Pending() == nil {
 		return
 	}
@@ -180,7 +181,7 @@ func NoteUse(ctx context.Context, op *core.Op, permission string, t *Clear, show
 	if uses == nil {
 		return
 	}
-	use := kept.Use{Permission: permission, ID: t.Row.ID, Ord: uuid.UUID(t.Row.Ord), Shown: shown, Modified: t.Row.ModifiedAt}
+	use := kept.Use{Permission: permission, ID: t.Row.ID, Ord: uuid.UUID(t.Row.Ord), Shown: shown, To: to, Modified: t.Row.ModifiedAt}
 	if op.IsScripted() {
 		use.As = op.ApplicationID()
 	}
@@ -220,7 +221,7 @@ func see(ctx context.Context, op *core.Op, permission string, where storage.Cond
 		switch {
 		case err == nil:
 			show(t.View(ctx, transform))
-			NoteUse(ctx, op, permission, &t, transform)
+			NoteUse(ctx, op, permission, &t, transform, "")
 			seen = append(seen, t.Entity())
 		case !Unreadable(err):
 			return err

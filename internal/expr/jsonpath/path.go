@@ -36,6 +36,10 @@ type Path struct {
 	query query
 }
 
+// Singular reports whether the path has only names and indexes, so that it
+// finds at most one value.
+func (p *Path) Singular() bool { return p.query.singular() }
+
 // Each calls found with every value that the path finds in doc, in the order of
 // RFC 9535, until found returns false. It takes its steps from a budget, and
 // returns the budget's error when the budget ends.

@@ -1,0 +1,202 @@
+package echo_test
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"testing/iotest"
+	"unicode/utf16"
+
+	"github.com/seed-72ea4aab/vault/internal/echo"
+	"github.com/seed-72ea4aab/vault/internal/long"
+)
+
+const instead = "{{ t }}"
+
+func filter(texts ...string) *echo.Filter {
+	var secrets []echo.Secret
+	for _, text := range texts {
+		secrets = append(secrets, echo.Secret{Text: text, Instead: instead})
+	}
+	return echo.New(secrets)
+}
+
+func TestSecretsAreReplaced(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct{ secret, text, want string }{
+		{"4242424242424242", `{"number":"4242424242424242"}`, `{"number":"{{ t }}"}`},
+		{"4242424242424242", `4242424242424242`, `{{ t }}`},
+		{"4242424242424242", `x42424242424242424242y`, `x{{ t }}y`},
+		{"4242424242424242", `424242424242424`, `424242424242424`},
+		{"4242424242424242", `"\u0034\u00324242424242424\u0032"`, `"{{ t }}"`},
+		{"4242424242424242", `%34%3242424242%3424242%342`, `{{ t }}`},
+		{"4242424242424242", `\u00342%34242424242%342\u00342`, `{{ t }}`},
+		{"4242424242424242", `%5Cu00342424242424242%34%32`, `{{ t }}`},
+		{"4242424242424242", `%253424242424242424%32`, `{{ t }}`},
+		{"4242424242424242", `\\u00342424242424242\u0034\u0032`, `{{ t }}`},
+		{"Jane Doe", `Jane Doe Jane+Doe Jane%20Doe Jane\u0020Doe JaneDoe`, `{{ t }} {{ t }} {{ t }} {{ t }} JaneDoe`},
+		{"+14155551234", `+14155551234 %2B14155551234 %2b1415555%3123%34`, `{{ t }} {{ t }} {{ t }}`},
+		{`say "hi" \o/`, `"say \"hi\" \\o\/"`, `"{{ t }}"`},
+		{`say "hi" \o/`, `say "hi" \o/`, `{{ t }}`},
+		{`say "hi" \o/`, `{"data":"{\"a\":\"say \\\"hi\\\" \\\\o/\"}"}`, `{"data":"{\"a\":\"{{ t }}\"}"}`},
+		{"100%41sure", "100%41sure 100%2541sure", "{{ t }} {{ t }}"},
+		{"Zoë 🔑 key", `Zo\u00eb \uD83d\udD11 key, Zo%C3%AB%20%f0%9f%94%91+key`, `{{ t }}, {{ t }}`},
+		{"\xed\xa0\xbd lone", `\ud83d lone`, `{{ t }}`},
+		{"line\nfeed\ttab", `line\nfeed\ttab line%0Afeed%09tab`, `{{ t }} {{ t }}`},
+		{"abcabcabd", "abcabcabcabd", "abc{{ t }}"},
+		{"secret", `\usecret \u0 secret% %secret %5secret \\secret`, `\u{{ t }} \u0 {{ t }}% %{{ t }} %5{{ t }} \\{{ t }}`},
+		{"secret", "", ""},
+		{"", "text", "text"},
+	} {
+		if got := filter(test.secret).String(test.text); got != test.want {
+			t.Errorf("%s\n got %s\nwant %s", test.text, got, test.want)
+		}
+		for name, cut := range map[string]func(io.Reader) io.Reader{"bytes": iotest.OneByteReader, "halves": iotest.HalfReader, "data with EOF": iotest.DataErrReader} {
+			got, err := io.ReadAll(filter(test.secret).Reader(cut(strings.NewReader(test.text))))
+			if err != nil || string(got) != test.want {
+				t.Errorf("%s of %s\n got %s, %v\nwant %s", name, test.text, got, err, test.want)
+			}
+		}
+	}
+}
+
+// Overlapping secrets leave nothing of each other.
+func TestOverlappingSecrets(t *testing.T) {
+	t.Parallel()
+	f := filter("4242424242424242", "42424242", "4242424242424242|4242", "222222")
+	for text, want := range map[string]string{
+		"4242424242424242|4242": instead, "a4242424242424242b": "a" + instead + "b", "4242424222222": instead,
+		"42424242 222222": instead + " " + instead,
+	} {
+		if got := f.String(text); got != want {
+			t.Errorf("%s: %s, want %s", text, got, want)
+		}
+	}
+}
+
+// A secret that is longer than the automaton is followed to its end, and one that
+// continues differently is replaced only as far as it is the same.
+func TestLongSecrets(t *testing.T) {
+	t.Parallel()
+	r := rand.New(rand.NewPCG(1, 2))
+	random := make([]byte, 100_000)
+	for i := range random {
+		random[i] = "abcdefghij"[r.IntN(10)]
+	}
+	for name, secret := range map[string]string{"random": string(random), "one letter": strings.Repeat("a", 50_000)} {
+		f := filter(secret)
+		for _, text := range []string{secret, escaped(r, secret, 3), percents(r, secret, 3)} {
+			got, err := io.ReadAll(f.Reader(strings.NewReader("<" + text + ">")))
+			if err != nil || string(got) != "<"+instead+">" {
+				t.Errorf("%s: %d bytes are left, %v", name, len(got), err)
+			}
+		}
+	}
+	if got := filter(string(random)).String(string(random[:5000]) + "XYZ"); got != instead+"XYZ" {
+		t.Errorf("another end: %s", got)
+	}
+	if got := filter(string(random)).String(string(random[:4000]) + "XYZ"); got != string(random[:4000])+"XYZ" {
+		t.Error("a short start is replaced")
+	}
+}
+
+func TestFailedReadsDropTheEnd(t *testing.T) {
+	t.Parallel()
+	broken := io.MultiReader(strings.NewReader("text 42424242"), iotest.ErrReader(errors.New("broken")))
+	got, err := io.ReadAll(filter("4242424242424242").Reader(broken))
+	if err == nil || string(got) != "text " {
+		t.Errorf("%q, %v", got, err)
+	}
+}
+
+// escaped writes each nth character as a JSON escape, on average.
+func escaped(r *rand.Rand, text string, n int) string {
+	var b strings.Builder
+	for _, c := range text {
+		switch {
+		case c == '"' || c == '\\' || r.IntN(n) == 0:
+			for _, u := range utf16.Encode([]rune{c}) {
+				fmt.Fprintf(&b, []string{`\u%04x`, `\u%04X`}[r.IntN(2)], u)
+			}
+		default:
+			b.WriteRune(c)
+		}
+	}
+	return b.String()
+}
+
+// percents writes each nth character as a percent-encoded one, on average.
+func percents(r *rand.Rand, text string, n int) string {
+	var b strings.Builder
+	for _, c := range text {
+		if c != '%' && c != '+' && r.IntN(n) > 0 {
+			b.WriteRune(c)
+			continue
+		}
+		for _, x := range []byte(string(c)) {
+			fmt.Fprintf(&b, []string{"%%%02x", "%%%02X"}[r.IntN(2)], x)
+		}
+	}
+	return b.String()
+}
+
+// Random secrets are found in random text, in each way to write them, however it
+// is cut. Text without a secret is not changed.
+func TestRandomTexts(t *testing.T) {
+	t.Parallel()
+	r := rand.New(rand.NewPCG(7, 7))
+	word := func(n int) string {
+		var b strings.Builder
+		for range n {
+			b.WriteRune([]rune(`ab4 "\%+é🔑`)[r.IntN(10)])
+		}
+		return b.String()
+	}
+	ways := map[string]func(string) string{
+		"plain":   func(s string) string { return s },
+		"escapes": func(s string) string { return escaped(r, s, 1+r.IntN(4)) },
+		"percent": func(s string) string { return percents(r, s, 1+r.IntN(4)) },
+		"both":    func(s string) string { return escaped(r, percents(r, s, 2), 2) },
+		"other":   func(s string) string { return percents(r, escaped(r, s, 2), 2) },
+		"twice":   func(s string) string { return escaped(r, escaped(r, s, 2), 2) },
+		"again":   func(s string) string { return percents(r, percents(r, s, 2), 2) },
+	}
+	for range long.Rounds(300, 20_000) {
+		secret := word(6 + r.IntN(10))
+		f := filter(secret, word(8))
+		for name, write := range ways {
+			text := write(secret)
+			got, err := io.ReadAll(f.Reader(iotest.OneByteReader(strings.NewReader("<" + text + ">"))))
+			if err != nil || string(got) != "<"+instead+">" {
+				t.Fatalf("%s: %q as %q: %q, %v", name, secret, text, got, err)
+			}
+			if whole := f.String("<" + text + ">"); whole != string(got) {
+				t.Fatalf("%s: %q in one piece: %q", name, text, whole)
+			}
+		}
+		if other := strings.Repeat("xyz", r.IntN(5)) + word(5); f.String(other) != other {
+			t.Fatalf("%q is changed", other)
+		}
+	}
+}
+
+func BenchmarkReader(b *testing.B) {
+	plain := strings.Repeat(`{"id":"ch_1A2b3C","amount":4200,"card":{"last4":"4242","exp_year":2030},"url":"https://example.com/a"},`+"\n", 1000)[:100_000]
+	for name, text := range map[string]string{
+		"json": plain, "slashes": strings.ReplaceAll(plain, "/", `\/`), "escapes": strings.Repeat(`\u0434\u0430`, 100_000/12),
+	} {
+		b.Run(name, func(b *testing.B) {
+			f := filter("4242424242424242", "Jane Doe")
+			b.SetBytes(int64(len(text)))
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := io.Copy(io.Discard, f.Reader(strings.NewReader(text))); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
