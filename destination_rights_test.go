@@ -1,0 +1,308 @@
+package vault_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/script"
+	"github.com/seed-72ea4aab/vault/vaulttest"
+)
+
+// Bound use gives no sight: of masks that a PATCH sets, of searches, or after a
+// move.
+func TestBoundUseIsNoSight(t *testing.T) {
+	t.Parallel()
+	v := vaulttest.New(t)
+	create(t, v.Private, vault.TokenParams{ID: "tok", Type: vault.TypeGeneric, Data: "a secret text", Containers: []string{"/a/"}})
+	rest := []vault.Permission{"token:read", "token:search", "token:update"}
+	key := private(t, v, bound(1, "/", "x.test"), rule(2, "/", vault.TransformMask, rest...))
+	for _, patch := range []string{`{"mask": "{{ data }}"}`, `{"fingerprint_expression": "{{ data | slice: 0, 1 }}"}`, `{"search_indexes": ["{{ data | slice: 0, 1 }}"]}`} {
+		_, err := key.PatchToken(t.Context(), "tok", json.RawMessage(patch))
+		wantError(t, patch, err, vault.ErrForbidden)
+	}
+	wantData(t, "read", get(t, key, "tok").Data, `"XXXXXXXXXtext"`)
+	found, err := key.SearchTokens(t.Context(), vault.SearchTokensParams{Query: "id:tok"})
+	if err != nil || len(found.Data) != 1 || strings.Contains(string(found.Data[0].Data), "secret") {
+		t.Errorf("search: %v, %v", found, err)
+	}
+	hidden := private(t, v, bound(1, "/", "x.test"), rule(2, "/", vault.TransformRedact, "token:search"))
+	_, err = hidden.SearchTokens(t.Context(), vault.SearchTokensParams{Query: `data:"a secret text"`})
+	wantError(t, "search by data", err, vault.ErrForbidden)
+}
+
+// A move must not widen the destinations of the mover.
+func TestMovesDoNotWidenDestinations(t *testing.T) {
+	t.Parallel()
+	v := vaulttest.New(t)
+	key := private(t, v,
+		bound(1, "/x/", "x.test"), bound(2, "/xy/", "x.test", "y.test"), bound(3, "/any/", "*.test"), rule(4, "/mask/", vault.TransformMask, "token:use"),
+		rule(5, "/open/", vault.TransformReveal, "token:use"), rule(6, "/seen/", vault.TransformReveal, "token:read"), rule(7, "/", vault.TransformMask, "token:update"))
+	for _, test := range []struct {
+		from, to []string
+		want     bool
+	}{
+		{[]string{"/x/"}, []string{"/xy/"}, false},
+		{[]string{"/xy/"}, []string{"/x/"}, true},
+		{[]string{"/any/"}, []string{"/xy/"}, true},
+		{[]string{"/xy/"}, []string{"/any/"}, false},
+		{[]string{"/x/"}, []string{"/x/", "/xy/"}, true},
+		{[]string{"/x/", "/xy/"}, []string{"/xy/"}, false},
+		{[]string{"/x/"}, []string{"/open/"}, false},
+		{[]string{"/open/"}, []string{"/any/"}, true},
+		{[]string{"/seen/"}, []string{"/any/"}, true},
+		{[]string{"/none/"}, []string{"/x/"}, false},
+		{[]string{"/mask/"}, []string{"/x/"}, false},
+		{[]string{"/x/"}, []string{"/none/"}, true},
+	} {
+		tok := create(t, v.Private, vault.TokenParams{Type: vault.TypeGeneric, Data: "a secret text", Containers: test.from})
+		_, err := key.PatchToken(t.Context(), tok.ID, map[string]any{"containers": test.to})
+		if test.want && err != nil {
+			t.Errorf("%v to %v: %v", test.from, test.to, err)
+		} else if !test.want {
+			wantError(t, fmt.Sprint(test.from, " to ", test.to), err, vault.ErrForbidden)
+		}
+	}
+}
+
+// A session has neither sight nor other destinations than its authorizer has now.
+func TestSessionsOfBoundUse(t *testing.T) {
+	t.Parallel()
+	w := newTill(t, vault.Config{})
+	app, err := w.Owner.CreateApplication(t.Context(), vault.ApplicationParams{Name: "A", Type: vault.ApplicationPrivate, Rules: []vault.AccessRule{
+		bound(1, "/", w.to, "x.test"), rule(2, "/", vault.TransformMask, "token:read")}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	authorizer := authenticated(t, w.Vault.Vault, app.Key)
+	grant := func(rules []vault.AccessRule, permissions ...vault.Permission) (*vault.Client, error) {
+		s, err := w.Public.CreateSession(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = authorizer.AuthorizeSession(t.Context(), vault.SessionGrant{Nonce: s.Nonce, Rules: rules, Permissions: permissions})
+		if err != nil {
+			return nil, err
+		}
+		return authenticated(t, w.Vault.Vault, s.SessionKey), nil
+	}
+	for name, rules := range map[string][]vault.AccessRule{
+		"sight":              {rule(1, "/", vault.TransformReveal, "token:read")},
+		"no limit":           {rule(1, "/", vault.TransformReveal, "token:use")},
+		"another":            {bound(1, "/", w.to, "y.test")},
+		"no limit elsewhere": {bound(1, "/a/", w.to), rule(2, "/", vault.TransformReveal, "token:use")},
+	} {
+		_, err := grant(rules)
+		wantError(t, name, err, vault.ErrForbidden)
+	}
+	_, err = grant(nil, "token:use")
+	wantError(t, "plain use", err, vault.ErrForbidden)
+	s, err := grant([]vault.AccessRule{bound(1, "/", w.to), rule(2, "/", vault.TransformMask, "token:read")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := w.charge(t.Context(), s, cardCall()); err != nil {
+		t.Error(err)
+	}
+	_, err = s.Detokenize(t.Context(), "{{ card }}")
+	w.limited(t, "detokenize", err)
+	params := app.Params()
+	params.Rules[0].Destinations = []string{"x.test"}
+	if _, err := w.Owner.ReplaceApplication(t.Context(), app.ID, params); err != nil {
+		t.Fatal(err)
+	}
+	_, _, err = w.charge(t.Context(), s, cardCall())
+	wantError(t, "after the authorizer lost the destination", err, vault.ErrForbidden)
+	open := session(t, w.Vault, vault.SessionGrant{Rules: []vault.AccessRule{bound(1, "/", w.to)}})
+	if _, _, err := w.charge(t.Context(), open, cardCall()); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestExplainDestinations(t *testing.T) {
+	t.Parallel()
+	v := vaulttest.New(t)
+	app, err := v.Owner.CreateApplication(t.Context(), vault.ApplicationParams{Name: "A", Type: vault.ApplicationPrivate,
+		Rules: []vault.AccessRule{bound(1, "/a/", "API.stripe.com:443", "*.Bücher.example"), bound(2, "/b/", "x.test")}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"api.stripe.com", "*.xn--bcher-kva.example"}, app.Rules[0].Destinations); diff != "" {
+		t.Errorf("stored (-want +got):\n%s", diff)
+	}
+	ask := func(containers ...string) string {
+		e, err := v.Owner.Explain(t.Context(), vault.ExplainParams{ApplicationID: app.ID, Permission: "token:use", Containers: containers})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e.Transform != "" {
+			t.Errorf("%v: it shows %s", containers, e.Transform)
+		}
+		return e.String()
+	}
+	same(t, "one container", ask("/a/"), `token:use is allowed: only to api.stripe.com, *.xn--bcher-kva.example
+Rule 1 of the application decides: only to api.stripe.com, *.xn--bcher-kva.example.
+
+application, /a/: only to api.stripe.com, *.xn--bcher-kva.example
+  rule 1 decides
+  rule 2 is not asked
+`)
+	if got := ask("/a/", "/b/"); !strings.HasPrefix(got, "token:use is refused\nThe rules have no destination in common.\n") {
+		t.Errorf("two containers: %s", got)
+	}
+}
+
+// The RoundTripper matches the URL at each hop, and refuses another Host.
+func TestRoundTripperToDestinations(t *testing.T) {
+	t.Parallel()
+	w := newTill(t, vault.Config{})
+	create(t, w.Private, vault.TokenParams{ID: "secret", Type: vault.TypeGeneric, Data: "sk_live_secret"})
+	client := &http.Client{Transport: w.key.RoundTripper(&http.Transport{TLSClientConfig: w.cert})}
+	send := func(url string, change func(*http.Request)) (*http.Response, string, error) {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(cardExpression))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Content-Type", "application/json")
+		req.Header.Set("Authorization", "Bearer {{ secret }}")
+		if change != nil {
+			change(req)
+		}
+		res, err := client.Do(req)
+		if err != nil {
+			return nil, "", err
+		}
+		defer res.Body.Close()
+		body, err := io.ReadAll(res.Body)
+		return res, string(body), err
+	}
+	w.answer = func(rw http.ResponseWriter, r *http.Request, body string) {
+		rw.Header().Set("Trailer", "X-End")
+		rw.Header().Set("X-Auth", r.Header.Get("Authorization"))
+		fmt.Fprint(rw, body, r.URL.RawQuery)
+		rw.Header().Set("X-End", visa)
+	}
+	res, body, err := send(w.url+"?k={{secret}}", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	same(t, "sent", w.got.Header.Get("Authorization")+w.body+w.got.URL.RawQuery, `Bearer sk_live_secret{"number":"`+visa+`"}k=sk_live_secret`)
+	same(t, "received", res.Header.Get("X-Auth")+body, `Bearer {{ secret }}{"number":"{{ card }}"}k={{ secret }}`)
+	same(t, "trailers", len(res.Trailer), 0)
+	if all := fmt.Sprint(res.Request.Header, res.Request.URL); strings.Contains(all, "sk_live") {
+		t.Errorf("the response refers to %s", all)
+	}
+	opened := w.conn.Load()
+	_, _, err = send(w.url, func(req *http.Request) { req.Host = "evil.example" })
+	wantError(t, "another Host", err, vault.ErrForbidden)
+	_, _, err = send("https://evil.example", nil)
+	wantError(t, "another host", err, vault.ErrForbidden)
+	_, _, err = send(w.url, func(req *http.Request) { req.URL.Opaque = "//evil.example/x" })
+	wantError(t, "an opaque URL", err, vault.ErrForbidden)
+	_, _, err = send(w.url, func(req *http.Request) { req.Header["host"] = []string{"evil.example"} })
+	wantError(t, "a second Host", err, vault.ErrInvalid)
+	same(t, "connections", w.conn.Load(), opened)
+	hops := 0
+	w.answer = func(rw http.ResponseWriter, r *http.Request, _ string) {
+		hops++
+		http.Redirect(rw, r, strings.Replace(w.url, "127.0.0.1", "localhost", 1), http.StatusTemporaryRedirect)
+	}
+	_, _, err = send(w.url, nil)
+	wantError(t, "a redirect", err, vault.ErrForbidden)
+	same(t, "hops", hops, 1)
+}
+
+// An anonymous proxy sends with the rights of its application, and a response
+// transform runs after the response was searched.
+func TestBoundProxies(t *testing.T) {
+	t.Parallel()
+	var seen string
+	w := newTill(t, vault.Config{Runtime: goRuntime(func(_ context.Context, in map[string]any, _ script.Host) (any, error) {
+		seen = fmt.Sprint(in["args"])
+		return map[string]any{"body": "done", "headers": map[string]string{}}, nil
+	})})
+	w.answer = func(rw http.ResponseWriter, _ *http.Request, body string) { fmt.Fprint(rw, body) }
+	other := httptest.NewTLSServer(http.NotFoundHandler())
+	defer other.Close()
+	app, err := w.Owner.CreateApplication(t.Context(), vault.ApplicationParams{Name: "A", Type: vault.ApplicationPrivate, Rules: []vault.AccessRule{bound(1, "/", w.to)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	invoke := func(p vault.ProxyParams) (string, error) {
+		p.Name, p.Application, p.RequireAuth = "p", &vault.ApplicationRef{ID: app.ID}, new(bool)
+		x, err := w.Management.CreateProxy(t.Context(), p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		call := cardCall()
+		call.Key, call.Header = x.Key, http.Header{"Content-Type": {"application/json"}}
+		answer, err := w.Vault.Vault.InvokeProxy(t.Context(), call)
+		if err != nil {
+			return "", err
+		}
+		defer answer.Body.Close()
+		body, err := io.ReadAll(answer.Body)
+		return string(body), err
+	}
+	got, err := invoke(vault.ProxyParams{DestinationURL: w.url})
+	if err != nil || got != `{"number":"{{ card }}"}` || !strings.Contains(w.body, visa) {
+		t.Errorf("anonymous: %s, %v", got, err)
+	}
+	_, err = invoke(vault.ProxyParams{DestinationURL: other.URL})
+	w.limited(t, "another destination", err)
+	_, err = invoke(vault.ProxyParams{DestinationURL: w.url, RequestTransform: &vault.ProxyTransform{Code: "x"}})
+	w.limited(t, "a request transform", err)
+	got, err = invoke(vault.ProxyParams{DestinationURL: w.url, ResponseTransform: &vault.ProxyTransform{Code: "x"}})
+	if err != nil || got != "done" || strings.Contains(seen, visa) || !strings.Contains(seen, "{{ card }}") {
+		t.Errorf("response transform: %s, %v; it saw %s", got, err, seen)
+	}
+}
+
+// A stored response of code that sent bound data is given again only while the
+// code's application may still send it there.
+func TestReplaysOfBoundUse(t *testing.T) {
+	t.Parallel()
+	var w *till
+	w = newTill(t, vault.Config{Runtime: goRuntime(func(ctx context.Context, _ map[string]any, host script.Host) (any, error) {
+		_, err := host.Call(ctx, "proxy.post", json.RawMessage(`{"proxyUrl":"`+w.url+`","detokenize":true,"body":"{{ card }}"}`))
+		return map[string]any{"raw": map[string]any{"ok": true}}, err
+	})})
+	app, err := w.Owner.CreateApplication(t.Context(), vault.ApplicationParams{Name: "A", Type: vault.ApplicationPrivate, Rules: []vault.AccessRule{bound(1, "/", w.to)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	reactor, err := w.Management.CreateReactor(t.Context(), vault.ReactorParams{Name: "r", Code: "x", Configuration: map[string]string{}, Application: &vault.ApplicationRef{ID: app.ID}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	once := func() (bool, error) {
+		_, replayed, err := w.Private.Once(t.Context(), vault.IdempotencyKey{Scope: "s", Key: "k"}, func(ctx context.Context, c *vault.Client) (vault.StoredResponse, error) {
+			out, err := c.React(ctx, reactor.ID, vault.ReactParams{})
+			if err != nil {
+				return vault.StoredResponse{}, err
+			}
+			return vault.StoredResponse{Status: 200, Body: out.Raw}, nil
+		})
+		return replayed, err
+	}
+	for _, want := range []bool{false, true} {
+		if replayed, err := once(); err != nil || replayed != want {
+			t.Fatalf("replayed %t, %v", replayed, err)
+		}
+	}
+	params := app.Params()
+	params.Rules[0].Destinations = []string{"x.test"}
+	if _, err := w.Owner.ReplaceApplication(t.Context(), app.ID, params); err != nil {
+		t.Fatal(err)
+	}
+	_, err = once()
+	wantError(t, "a replay after the destination is gone", err, vault.ErrForbidden)
+}
