@@ -71,13 +71,14 @@ type choice struct {
 
 // ruleForm is a rule in a form.
 type ruleForm struct {
-	N           int
-	Priority    string
-	Description string
-	Container   string
-	Conditions  string // one per line: attribute operator value
-	Transform   string
-	Permissions []choice
+	N            int
+	Priority     string
+	Description  string
+	Container    string
+	Conditions   string // one per line: attribute operator value
+	Transform    string
+	Permissions  []choice
+	Destinations string // one per line
 }
 
 func choices(all, held []vault.Permission) []choice {
@@ -94,7 +95,7 @@ func formOf(a *vault.Application) *applicationBody {
 	can := vault.AllPermissions(a.Type)
 	for i, r := range a.Rules {
 		f := ruleForm{N: i, Priority: strconv.Itoa(r.Priority), Description: r.Description, Container: r.Container,
-			Transform: string(r.Transform), Permissions: choices(can, r.Permissions)}
+			Transform: string(r.Transform), Permissions: choices(can, r.Permissions), Destinations: strings.Join(r.Destinations, "\n")}
 		var lines []string
 		for _, c := range r.Conditions {
 			lines = append(lines, fmt.Sprintf("%s %s %s", c.Attribute, c.Operator, c.Value))
@@ -207,6 +208,9 @@ func readRule(form url.Values, name string) (r vault.AccessRule, problem string)
 	r.Priority, _ = strconv.Atoi(form.Get(name + "priority")) // 0 is refused
 	for _, value := range form[name+"permissions"] {
 		r.Permissions = append(r.Permissions, vault.Permission(value))
+	}
+	if to := strings.Fields(form.Get(name + "destinations")); len(to) > 0 {
+		r.Destinations = to
 	}
 	for line := range strings.Lines(form.Get(name + "conditions")) {
 		if strings.TrimSpace(line) == "" {

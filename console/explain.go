@@ -89,6 +89,11 @@ func explainField(path string) string {
 	}
 }
 
+// onlyTo describes a use that sends data to destinations and shows nothing.
+func onlyTo(destinations []string) string {
+	return "the data is sent only to " + strings.Join(destinations, ", ") + ", and not shown"
+}
+
 // gets describes how much of a token's data a caller sees.
 func gets(t vault.Transform) string {
 	switch t {

@@ -209,6 +209,7 @@ func TestInvalidFieldsAreMarked(t *testing.T) {
 		{"rule-0-priority", app, rule("rule.0.priority", "-1")},
 		{"rule-0-container", app, rule("rule.0.container", "a")},
 		{"rule-0-conditions", app, rule("rule.0.conditions", "id")},
+		{"rule-0-destinations", app, rule("rule.0.destinations", "*")},
 		{"args-", w.inTenant("reactors/" + w.reactor.ID.String() + "/try"), url.Values{"args": {"{"}}},
 	} {
 		var body string

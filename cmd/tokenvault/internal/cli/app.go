@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"flag"
@@ -102,7 +103,11 @@ func rulesText(rules []vault.AccessRule) string {
 		for _, cond := range r.Conditions {
 			where += fmt.Sprintf("%s %s %s ", cond.Attribute, cond.Operator, cond.Value)
 		}
-		fmt.Fprintf(&b, "%d  %s  %s  %s\n", r.Priority, r.Transform, joined(r.Permissions), strings.TrimSpace(where))
+		line := fmt.Sprintf("%d  %s  %s  %s", r.Priority, r.Transform, joined(r.Permissions), strings.TrimSpace(where))
+		if r.Destinations != nil {
+			line += "  only to " + strings.Join(r.Destinations, ", ")
+		}
+		b.WriteString(line + "\n")
 	}
 	if len(rules) == 0 {
 		return ""
@@ -143,7 +148,9 @@ func (p *appFlags) params(now time.Time) (vault.ApplicationParams, error) {
 	if err != nil {
 		return app, err
 	}
-	if err := json.Unmarshal(text, &app.Rules); err != nil {
+	rules := json.NewDecoder(bytes.NewReader(text))
+	rules.DisallowUnknownFields() // a misspelled limit would be no limit
+	if err := rules.Decode(&app.Rules); err != nil {
 		return app, usagef("the file of --rules is not a JSON array of access rules: %v", err)
 	}
 	return app, nil

@@ -53,7 +53,7 @@ func (c *call) hides() (bool, error) {
 		return false, err
 	}
 	for _, rule := range app.Rules {
-		if rule.Transform == vault.TransformReveal {
+		if rule.Transform == vault.TransformReveal && rule.Destinations == nil {
 			return true, nil
 		}
 	}
