@@ -280,6 +280,14 @@ func (p *ProxyCall) inside() *relay.Call {
 // Headers and query are forwarded unchanged. A value there that consists of a
 // single expression which names a token is an [InvalidError].
 //
+// If a rule of the caller limits the use of a token to [AccessRule.Destinations],
+// the URL must be https to one of them; otherwise the call is ErrForbidden before
+// anything is resolved or sent. Expressions in headers and query are then replaced
+// too, and must insert data whole. In the response, the data is replaced by the
+// expression again; a response that cannot be searched for it is ErrUnreachable. A
+// proxy with a request transform is ErrForbidden, because its code would see the
+// data.
+//
 // Then the request transform of the proxy runs, the destination is called, and on a
 // status from 200 to 299 the response transform runs. Redirects are not followed
 // but returned. A proxy of another tenant is ErrNotFound. A destination that does
@@ -287,7 +295,8 @@ func (p *ProxyCall) inside() *relay.Call {
 // error of a transform is a [*script.Error].
 //
 // The log gets an entry for the proxy ("ephemeral" for a proxy that is not stored)
-// and for each token that is used.
+// and for each token that is used. The entry of a token whose use is limited to
+// destinations names the host.
 func (c *Client) InvokeProxy(ctx context.Context, p ProxyCall) (*ProxyAnswer, error) {
 	return run(ctx, c, &verbs.InvokeProxy, func(ctx context.Context, op *core.Op) (*ProxyAnswer, error) {
 		answer, err := c.v.relay.Call(ctx, op, p.inside())
@@ -317,6 +326,11 @@ func (v *Vault) InvokeProxy(ctx context.Context, p ProxyCall) (*ProxyAnswer, err
 // [Config.MaxBytes]; others are not held in memory. The vault's egress policy does
 // not apply, because the program decides where its requests go. An [http.Client]
 // that follows a redirect with its body sends the data there too.
+//
+// The limits of [AccessRule.Destinations] apply to the URL of each request, and so
+// to each hop. A Host that differs from the URL is ErrForbidden. Headers, query and
+// response are treated as by [Client.InvokeProxy]. Dialling and TLS are base's, and
+// base sees the data.
 func (c *Client) RoundTripper(base http.RoundTripper) http.RoundTripper {
 	if base == nil {
 		base = http.DefaultTransport

@@ -93,3 +93,43 @@ func TestProxyRebinding(t *testing.T) {
 	at.Store(&good)
 	call().wantDestination(t, 200, "")
 }
+
+// A request that a rule does not permit is refused before its name is resolved. A
+// permitted name that resolves to a private address is not dialed. The test
+// replaces the resolver of the whole process, so it is not parallel.
+func TestNothingIsResolvedForAnotherHost(t *testing.T) {
+	at := movingName(t)
+	private := netip.MustParseAddr("127.0.0.1")
+	at.Store(&private)
+	resolver, asked := net.DefaultResolver.Dial, atomic.Int64{}
+	net.DefaultResolver.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+		asked.Add(1)
+		return resolver(ctx, network, address)
+	}
+	dest := newDestination(t, nil)
+	_, port, _ := net.SplitHostPort(dest.Listener.Addr().String())
+	policy := trusting(dest.Server)
+	policy.AllowPrivate = false
+	w := newProxyWorld(t, &vault.Config{Egress: policy}, nil, nil)
+	app, err := w.Owner.CreateApplication(t.Context(), vault.ApplicationParams{Name: "Till", Type: vault.ApplicationPrivate, Rules: []vault.AccessRule{
+		{Priority: 1, Container: "/", Transform: vault.TransformReveal, Permissions: []vault.Permission{"token:use"}, Destinations: []string{"pay.example:" + port}},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tok, err := w.Private.CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeGeneric, Data: "a secret text"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	call := func(url string) *response {
+		return w.call(w.request("POST", "/proxy", "{{ "+tok.ID+" }}", "SVC-API-KEY", app.Key, "SVC-PROXY-URL", url, "Content-Type", "text/plain"))
+	}
+	call("https://other.example:"+port).wantProxyError(t, 403)
+	if asked.Load() != 0 {
+		t.Errorf("%d queries for a host that is not permitted", asked.Load())
+	}
+	call("https://PAY.example.:"+port).wantProxyError(t, 502)
+	if asked.Load() == 0 || dest.count() != 0 {
+		t.Errorf("%d queries and %d requests for a private address", asked.Load(), dest.count())
+	}
+}
