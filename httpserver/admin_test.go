@@ -196,6 +196,40 @@ func TestAuthorizeSessionRules(t *testing.T) {
 		`{"nonce":"`+nonce+`","rules":[{"priority":1,"container":"/","transform":"mask","permissions":["token:read"]}],"expires_at":"2026-01-01T13:00:00Z"}`).want(t, 200)
 }
 
+// A destination that is not a host is a 400 that says what is allowed, also for a
+// session. The stored form is in lower case and punycode.
+func TestDestinationsOfRules(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	body := func(destinations, permissions string) string {
+		return `{"name":"Till","type":"private","rules":[{"priority":1,"container":"/","transform":"reveal","permissions":` + permissions + `,"destinations":` + destinations + `}]}`
+	}
+	refused := func(body, field string) {
+		t.Helper()
+		fields := w.do("POST", "/applications", w.ManagementKey, body).wantError(t, 400)["errors"].(map[string]any)
+		if len(fields) != 1 || fields[field] == nil {
+			t.Errorf("%s: %v, want a problem at %s", body, fields, field)
+		}
+	}
+	for _, bad := range []string{`["1.2.3.4"]`, `["127.0.0.1:443"]`, `["[::1]:443"]`, `["a.test/x"]`, `["https://a.test"]`, `["*"]`, `["a.*.test"]`, `["u@a.test"]`, `[""]`} {
+		refused(body(bad, `["token:use"]`), "rules[0].destinations[0]")
+	}
+	refused(body(`[]`, `["token:use"]`), "rules[0].destinations")
+	refused(body(`["a.test"]`, `["token:use","token:read"]`), "rules[0].destinations")
+	refused(body(`["a.test"`+strings.Repeat(`,"a.test"`, 32)+`]`, `["token:use"]`), "rules[0].destinations")
+	id := w.do("POST", "/applications", w.ManagementKey, body(`["API.Stripe.com:443","*.b\u00fccher.example"]`, `["token:use"]`)).want(t, 201).text(t, "id")
+	got := w.do("GET", "/applications/"+id, w.ManagementKey, "").want(t, 200)
+	if !strings.Contains(got.body, `"destinations":["api.stripe.com","*.xn--bcher-kva.example"]`) {
+		t.Errorf("stored as %s", got.body)
+	}
+	plain := w.do("POST", "/applications", w.ManagementKey, body("null", `["token:use"]`)).want(t, 201)
+	if strings.Contains(plain.body, "destinations") {
+		t.Errorf("null is a limit: %s", plain.body)
+	}
+	nonce := w.do("POST", "/sessions", w.PublicKey, "").want(t, 201).text(t, "nonce")
+	w.do("POST", "/sessions/authorize", w.PrivateKey, `{"nonce":"`+nonce+`","rules":[{"priority":1,"container":"/","transform":"reveal","permissions":["token:use"],"destinations":["a.test"]}]}`).want(t, 200)
+}
+
 // TestAdministration creates, reads, changes and deletes a reactor, a proxy
 // and an application in the same way.
 func TestAdministration(t *testing.T) {

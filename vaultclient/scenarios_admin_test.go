@@ -87,7 +87,8 @@ func (w *world) shop() vault.ApplicationParams {
 	return vault.ApplicationParams{Name: "Shop <&> ü", Type: vault.ApplicationPrivate, Permissions: []vault.Permission{"token:use", "token:read"},
 		ExpiresAt: w.Clock.Now().Add(time.Hour), Rules: []vault.AccessRule{
 			{Description: "cards", Priority: 1, Container: "/PCI/", Transform: vault.TransformReveal, Permissions: []vault.Permission{"token:read"}},
-			{Priority: 2, Conditions: []vault.Condition{{Attribute: "container", Operator: "equals", Value: "/bank/"}}, Transform: vault.TransformRedact, Permissions: []vault.Permission{"token:delete"}}}}
+			{Priority: 2, Conditions: []vault.Condition{{Attribute: "container", Operator: "equals", Value: "/bank/"}}, Transform: vault.TransformRedact, Permissions: []vault.Permission{"token:delete"}},
+			{Priority: 3, Container: "/pay/", Transform: vault.TransformReveal, Permissions: []vault.Permission{"token:use"}, Destinations: []string{"API.stripe.com", "*.example.com:8443"}}}}
 }
 
 func createApplication(w *world) {
@@ -97,6 +98,7 @@ func createApplication(w *world) {
 		{}, {Name: "x", Type: "nope"}, {Name: "x", Type: vault.ApplicationPublic}, {Name: "x", Type: vault.ApplicationPublic, Permissions: []vault.Permission{"log:read"}},
 		{Name: "x", Type: vault.ApplicationManagement, Rules: w.shop().Rules}, {Name: "x\x00", Type: vault.ApplicationPublic, Permissions: []vault.Permission{"token:create"}},
 		{Name: "x", Type: vault.ApplicationPublic, Permissions: []vault.Permission{"token:create"}, ExpiresAt: w.Clock.Now()},
+		{Name: "x", Type: vault.ApplicationPrivate, Rules: []vault.AccessRule{{Priority: 1, Container: "/", Transform: vault.TransformReveal, Permissions: []vault.Permission{"token:use"}, Destinations: []string{}}}},
 	} {
 		app, err := w.management.CreateApplication(ctx, p)
 		w.saw(fmt.Sprint("CreateApplication ", i), app, err)
