@@ -14,6 +14,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -396,6 +397,40 @@ func TestBoundExpressions(t *testing.T) {
 			t.Errorf("%s: %q, %v", test.expression, w.body, err)
 		}
 	}
-	_, _, err := w.charge(t.Context(), w.key, vault.ProxyCall{URL: w.url + "?" + url.Values{"q": {"{{ text | upcase }}"}}.Encode()})
+	short := "--x\r\nContent-Disposition: form-data; name=\"a\"\r\n\r\n{{ text }}\r\n--x--\r\n"
+	_, _, err := w.charge(t.Context(), w.key, vault.ProxyCall{Method: "POST", Header: http.Header{"Content-Type": {"multipart/form-data; boundary=x"}}, Body: strings.NewReader(short)})
+	wantError(t, "a boundary that is a guess", err, vault.ErrInvalid)
+	_, _, err = w.charge(t.Context(), w.key, vault.ProxyCall{URL: w.url + "?" + url.Values{"q": {"{{ text | upcase }}"}}.Encode()})
 	wantError(t, "in a query", err, vault.ErrForbidden)
+}
+
+// A destination that returns the body of the request as it was sent, or the
+// number in it as a float, returns nothing of the data.
+func TestEchoesOfWhatWasSent(t *testing.T) {
+	t.Parallel()
+	w := newTill(t, vault.Config{})
+	create(t, w.Private, vault.TokenParams{ID: "text", Type: vault.TypeGeneric, Data: `a <secret> & "text"`})
+	create(t, w.Private, vault.TokenParams{ID: "num", Type: vault.TypeGeneric, Data: json.RawMessage("12345678901234567890")})
+	w.answer = func(rw http.ResponseWriter, r *http.Request, body string) {
+		var n float64
+		if json.Unmarshal([]byte(body), &n) == nil {
+			body = strconv.FormatFloat(n, 'f', -1, 64)
+		}
+		fmt.Fprint(rw, body)
+	}
+	for typ, test := range map[string]struct{ body, want string }{
+		"application/xml":                   {"<a>{{ text }}</a>", "<a>{{ text }}</a>"},
+		"application/json":                  {`"{{ num }}"`, "{{ num }}"},
+		"application/x-www-form-urlencoded": {"a={{text}}&b=1", "a={{ text }}&b=1"},
+		"multipart/form-data; boundary=0123456789abcdef": {"--0123456789abcdef\r\nContent-Disposition: form-data; name=\"a\"\r\n\r\n{{ text }}\r\n--0123456789abcdef--\r\n",
+			"--0123456789abcdef\r\nContent-Disposition: form-data; name=\"a\"\r\n\r\n{{ text }}\r\n--0123456789abcdef--\r\n"},
+	} {
+		_, got, err := w.charge(t.Context(), w.key, vault.ProxyCall{Method: "POST", Header: http.Header{"Content-Type": {typ}}, Body: strings.NewReader(test.body)})
+		if err != nil || got != test.want {
+			t.Errorf("%s: %q, %v; the destination got %q", typ, got, err, w.body)
+		}
+		if strings.Contains(w.body, "{{") {
+			t.Errorf("%s: not filled in", typ)
+		}
+	}
 }

@@ -24,7 +24,7 @@ func TargetOf(u *url.URL, plain bool) Target {
 	switch {
 	case u.Opaque != "" || u.Scheme != "https" && !(plain && u.Scheme == "http"):
 		return ""
-	case port == "" && u.Scheme == "http":
+	case u.Scheme == "http" && port == "":
 		port = "80"
 	}
 	host, ok := cleanHost(u.Hostname())
@@ -35,7 +35,7 @@ func TargetOf(u *url.URL, plain bool) Target {
 		return ""
 	}
 	target, ok := withPort(host, port, port != "")
-	if !ok {
+	if !ok || u.Scheme == "http" && target == host { // without a port, the target means https
 		return ""
 	}
 	return Target(target)

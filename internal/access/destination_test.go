@@ -120,7 +120,7 @@ func TestTargetOf(t *testing.T) {
 		{"https://0x7f.0x1", false, ""},
 		{"http://api.stripe.com", false, ""},
 		{"http://api.stripe.com", true, "api.stripe.com:80"},
-		{"http://api.stripe.com:443", true, "api.stripe.com"},
+		{"http://api.stripe.com:443", true, ""},
 		{"ftp://api.stripe.com", true, ""},
 		{"https:api.stripe.com", false, ""},
 		{"https://api.stripe.com:", false, "api.stripe.com"},

@@ -233,22 +233,34 @@ func (d *decoder) percent(out []unit) []unit {
 	return append(out, u)
 }
 
-// short are the escapes of one letter. Each letter is followed by its meaning.
-const short = "\"\"\\\\//b\bf\fn\nr\rt\t"
+// letter returns what an escape of one letter means.
+func letter(b byte) (meaning rune, ok bool) {
+	switch b {
+	case '"', '\\', '/':
+		return rune(b), true
+	case 'b':
+		return '\b', true
+	case 'f':
+		return '\f', true
+	case 'n':
+		return '\n', true
+	case 'r':
+		return '\r', true
+	case 't':
+		return '\t', true
+	}
+	return 0, false
+}
 
 // escape decodes an escape that is complete, or gives up one that is none. The
 // first half of a surrogate pair waits for the second.
 func (d *decoder) escape(out []unit) []unit {
 	last, place := d.pending[d.n-1].b, (d.n-1)%6 // place in \uXXXX
 	fits := place == 0 && last == '\\' || place == 1 && last == 'u' || place > 1 && digit(last) >= 0
-	if d.n == 2 && !fits {
-		for i := 0; i < len(short); i += 2 {
-			if short[i] == last {
-				return d.emit(rune(short[i+1]), 2, out)
-			}
-		}
-	}
+	meaning, short := letter(last)
 	switch {
+	case d.n == 2 && short:
+		return d.emit(meaning, 2, out)
 	case !fits && d.n < 6:
 		return d.again(out)
 	case !fits: // the first half alone

@@ -81,21 +81,21 @@ func PermissionOnToken(permission string) error {
 	return New(ErrForbidden, "permission %s required on each container of the token", permission)
 }
 
-// forHost is an error about data that was about to be sent to a host.
-type forHost struct {
+// hostError is an error about data that was about to be sent to a host.
+type hostError struct {
 	error
 	host string
 }
 
-func (e *forHost) Unwrap() error { return e.error }
+func (e *hostError) Unwrap() error { return e.error }
 
 // ForHost adds to an error the host that data was about to be sent to. The text
 // stays the same.
-func ForHost(err error, host string) error { return &forHost{err, host} }
+func ForHost(err error, host string) error { return &hostError{err, host} }
 
 // HostOf returns the host that [ForHost] added to an error, or "".
 func HostOf(err error) string {
-	if e, ok := errors.AsType[*forHost](err); ok {
+	if e, ok := errors.AsType[*hostError](err); ok {
 		return e.host
 	}
 	return ""

@@ -98,7 +98,7 @@ type decompressed struct{ io.Reader }
 
 func (d *decompressed) Read(p []byte) (int, error) {
 	n, err := d.Reader.Read(p)
-	if err != nil && err != io.EOF {
+	if err != nil && !errors.Is(err, io.EOF) {
 		err = compressed(err)
 	}
 	return n, err

@@ -59,8 +59,14 @@ func Detokenize(ctx context.Context, op *core.Op, r *Request, to access.Target, 
 	}
 	if !used.Bound() {
 		err = elsewhere.refuse(r, known)
+	} else if n := len(body.boundary); n > 0 && n < minBoundary {
+		// A boundary must not occur in the data, so a short one would be a guess.
+		err = fault.Field("", "must have a boundary of at least %d characters, because it inserts data that you may not see", minBoundary)
 	}
-	if err = cmp.Or(err, all.fill(used, used.Env(ctx, len(r.Body)+len(r.URL.RawQuery)))); err != nil {
+	if err == nil {
+		err = all.fill(used, used.Env(ctx, len(r.Body)+len(r.URL.RawQuery)))
+	}
+	if err != nil {
 		return nil, cmp.Or(ctx.Err(), err)
 	}
 	if !used.Bound() {
@@ -74,6 +80,10 @@ func Detokenize(ctx context.Context, op *core.Op, r *Request, to access.Target, 
 	}
 	return newEcho(ctx, used.Sent())
 }
+
+// minBoundary is the minimum length of the boundary of a multipart body with data
+// that the caller may not see.
+const minBoundary = 16
 
 // bind prepares a request whose response is searched for the data that it sends.
 // It is sent to the host that was checked.
@@ -256,14 +266,16 @@ func newEcho(ctx context.Context, sent []reveal.Text) (*Echo, error) {
 	var secrets []echo.Secret
 	known, size := map[string]bool{}, 0
 	for _, s := range sent {
-		if !known[s.Text] {
-			known[s.Text] = true
-			secrets = append(secrets, echo.Secret{Text: s.Text, Instead: "{{ " + s.Token + " }}"})
-			size += len(s.Text)
+		for _, text := range []string{s.Text, escapeXML(s.Text)} { // as it was inserted
+			if !known[text] {
+				known[text] = true
+				secrets = append(secrets, echo.Secret{Text: text, Instead: "{{ " + s.Token + " }}"})
+				size += len(text)
+			}
 		}
 	}
 	if memory := echo.Size(size); memory > core.LargeBody {
-		if err := core.Hold(ctx, memory); err != nil {
+		if err := cmp.Or(core.Hold(ctx, memory), core.Turn(ctx)); err != nil {
 			return nil, err
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -169,9 +170,10 @@ func (u *Used) Bound() bool {
 func (u *Used) Refused() error { return u.refused }
 
 // Sent returns the texts that must not come back to the caller: the strings and
-// numbers in the data of bound tokens, and the results of their expressions.
-// Texts of fewer than six characters are left out, because they occur anywhere.
-// It is complete after the evaluation.
+// numbers in the data of bound tokens, and the results of their expressions. A
+// number is also there as a program writes it that read it as a float. Texts of
+// fewer than six characters are left out, because they occur anywhere. It is
+// complete after the evaluation.
 func (u *Used) Sent() []Text {
 	var all []Text
 	add := func(id, text string) {
@@ -181,7 +183,12 @@ func (u *Used) Sent() []Text {
 	}
 	for _, id := range u.ids {
 		if t := u.byID[id]; t.To != nil {
-			eachLeaf(t.Plain(), func(text string) { add(id, text) })
+			eachLeaf(t.Plain(), func(leaf jsonx.Value) {
+				add(id, leaf.Text())
+				if n, err := strconv.ParseFloat(leaf.Text(), 64); err == nil && leaf.Kind() == jsonx.Number {
+					add(id, strconv.FormatFloat(n, 'f', -1, 64))
+				}
+			})
 		}
 	}
 	for _, r := range u.results {
@@ -190,11 +197,11 @@ func (u *Used) Sent() []Text {
 	return all
 }
 
-// eachLeaf calls found with the text of each string and number of a value.
-func eachLeaf(v jsonx.Value, found func(string)) {
+// eachLeaf calls found with each string and number of a value.
+func eachLeaf(v jsonx.Value, found func(jsonx.Value)) {
 	switch v.Kind() {
 	case jsonx.String, jsonx.Number:
-		found(v.Text())
+		found(v)
 	case jsonx.Array:
 		for _, e := range v.Elems() {
 			eachLeaf(e, found)
