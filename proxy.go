@@ -401,8 +401,8 @@ func (d *detokenizer) detokenized(req *http.Request) (*http.Request, *relay.Echo
 	return out, echo, err
 }
 
-// target returns where the request goes. If its Host is that of another server, it
-// goes nowhere that a rule can name.
+// target returns where the request goes. It returns the zero target, which no rule
+// permits, if the Host of the request differs from its URL.
 func (d *detokenizer) target(req *http.Request) access.Target {
 	plain := d.client.v.cfg.Egress.AllowPrivate
 	to := access.TargetOf(req.URL, plain)

@@ -196,8 +196,8 @@ func TestAuthorizeSessionRules(t *testing.T) {
 		`{"nonce":"`+nonce+`","rules":[{"priority":1,"container":"/","transform":"mask","permissions":["token:read"]}],"expires_at":"2026-01-01T13:00:00Z"}`).want(t, 200)
 }
 
-// A destination that is not a host is a 400 that says what is allowed, also for a
-// session. The stored form is in lower case and punycode.
+// A destination that is not a host is a 400. The stored form is in lower case and
+// punycode.
 func TestDestinationsOfRules(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)

@@ -1,6 +1,7 @@
 package vaultsql
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -54,6 +55,7 @@ type opener struct {
 	refused map[string]bool // sets of containers whose tokens the caller may not use
 	readers map[*tag]bool   // kinds with tokens that the caller may not use
 	reveals *bool           // whether every use reveals; nil if unknown
+	denied  error           // of the last use that was refused
 	missing []string
 }
 
@@ -135,6 +137,7 @@ func (o *opener) batch(ctx context.Context, ids []string) error {
 	case errors.Is(err, vault.ErrTooLarge):
 		return o.halves(ctx, ids, err)
 	case errors.Is(err, vault.ErrForbidden):
+		o.denied = err
 		return o.apart(ctx, ids, true)
 	default:
 		return err
@@ -271,6 +274,8 @@ func (o *opener) read(ctx context.Context, ids []string, refused bool) error {
 	switch {
 	case errors.Is(err, vault.ErrInvalid) && len(ids) > 1, errors.Is(err, vault.ErrTooLarge) && len(ids) > 1:
 		return o.halves(ctx, ids, err)
+	case errors.Is(err, vault.ErrForbidden):
+		return o.byID[ids[0]][0].wrap(cmp.Or(o.denied, err))
 	case err != nil:
 		return o.byID[ids[0]][0].wrap(err)
 	}

@@ -135,6 +135,25 @@ func sees[T any](o vaultsql.Of[T]) string {
 
 // Tokens of one field in several containers are opened with the rights on
 // each container.
+// Use that is limited to destinations opens nothing.
+func TestOpenOfBoundUse(t *testing.T) {
+	t.Parallel()
+	v := vaulttest.New(t)
+	rows := sealFour(t, v.Private, 2)
+	bound := vault.AccessRule{Priority: 1, Container: "/", Transform: vault.TransformReveal, Permissions: []vault.Permission{"token:use"}, Destinations: []string{"api.stripe.com"}}
+	key, _ := v.NewApplication(t, v.Owner, vault.ApplicationPrivate, []vault.AccessRule{bound})
+	err := vaultsql.Open(t.Context(), key, rows)
+	if !errors.Is(err, vault.ErrForbidden) || !strings.Contains(err.Error(), "the use of this token is limited to requests to api.stripe.com") {
+		t.Errorf("it is opened: %v", err)
+	}
+	masks := vault.AccessRule{Priority: 2, Container: "/", Transform: vault.TransformMask, Permissions: []vault.Permission{"token:read"}}
+	key, _ = v.NewApplication(t, v.Owner, vault.ApplicationPrivate, []vault.AccessRule{bound, masks})
+	open(t, key, rows)
+	if _, err := rows[0].D.Get(); !errors.Is(err, vaultsql.ErrMasked) {
+		t.Errorf("the card is shown: %v", err)
+	}
+}
+
 func TestOpenUsesRightsOnEachContainer(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)

@@ -211,10 +211,18 @@ func (g *Grant) Best(id string, containers []string) Transform {
 	return max(read, use)
 }
 
-// Binds reports whether a rule limits use to destinations, on any token.
-func (g *Grant) Binds() bool {
-	return slices.ContainsFunc(g.rules, func(r compiled) bool { return r.to != nil }) ||
-		slices.ContainsFunc(g.limits, func(l limit) bool { return l.by.Binds() })
+// Destinations returns the destinations of all rules. It is nil if no rule limits
+// the use of a token.
+func (g *Grant) Destinations() Destinations {
+	var all Destinations
+	for _, r := range g.rules {
+		all = append(all, r.to...)
+	}
+	for _, l := range g.limits {
+		all = append(all, l.by.Destinations()...)
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
 }
 
 // MayGrant reports whether the holder of this grant may give the permission

@@ -77,8 +77,8 @@ func TestOverlappingSecrets(t *testing.T) {
 	}
 }
 
-// A secret that is longer than the automaton is followed to its end, and one that
-// continues differently is replaced only as far as it is the same.
+// A secret that is longer than the automaton is followed to its end. A text that
+// continues differently is replaced only as far as it is equal to the secret.
 func TestLongSecrets(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(1, 2))

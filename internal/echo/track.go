@@ -50,7 +50,7 @@ type track struct {
 	alive    bool
 	decoder  decoder
 	node     int32
-	at       []int64 // where the last units begin, at least those of node; not in the plain track
+	at       []int64 // where the last units begin, at least the units of node; not in the plain track
 	same     int     // units since the last that the parent reads differently
 	rests    []rest
 	children []*track // by kind
@@ -252,8 +252,8 @@ func letter(b byte) (meaning rune, ok bool) {
 	return 0, false
 }
 
-// escape decodes an escape that is complete, or gives up one that is none. The
-// first half of a surrogate pair waits for the second.
+// escape decodes an escape that is complete, and passes on text that is no escape.
+// The first half of a surrogate pair waits for the second.
 func (d *decoder) escape(out []unit) []unit {
 	last, place := d.pending[d.n-1].b, (d.n-1)%6 // place in \uXXXX
 	fits := place == 0 && last == '\\' || place == 1 && last == 'u' || place > 1 && digit(last) >= 0

@@ -7,8 +7,8 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
 )
 
-// ShortLeaf is the number of characters from which a string or number counts as
-// sensitive by itself. Shorter ones may be taken apart by filters.
+// ShortLeaf is the number of characters from which a string or number is
+// sensitive by itself. Filters may take shorter values apart.
 const ShortLeaf = 6
 
 // Whole restricts expressions over some tokens, so that they insert data whole:

@@ -81,6 +81,12 @@ func PermissionOnToken(permission string) error {
 	return New(ErrForbidden, "permission %s required on each container of the token", permission)
 }
 
+// LimitedTo returns the error for a token whose data may only be sent to
+// destinations.
+func LimitedTo(destinations string) error {
+	return New(ErrForbidden, "the use of this token is limited to requests to %s", destinations)
+}
+
 // hostError is an error about data that was about to be sent to a host.
 type hostError struct {
 	error

@@ -104,7 +104,7 @@ func (d *decompressed) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// isUTF8 reports whether no header says that the body has another charset.
+// isUTF8 reports whether the headers name no other charset.
 func isUTF8(header http.Header) bool {
 	for _, line := range header["Content-Type"] {
 		_, params, err := mime.ParseMediaType(line)

@@ -163,7 +163,7 @@ func (all places) asked(op *core.Op, r *Request) (ids []string) {
 	switch {
 	case !op.Grant().Has(access.TokenUse):
 		return nil
-	case op.Grant().Binds():
+	case op.Grant().Destinations() != nil:
 		ids = expr.DistinctIDs(all.Refs())
 		return ids[:min(len(ids), reveal.MaxTokens)]
 	}

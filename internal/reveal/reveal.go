@@ -147,7 +147,7 @@ func (u *Used) forbidden(d access.Decision) error {
 	if d.To == nil {
 		return fault.PermissionOnToken(access.TokenUse)
 	}
-	err := fault.New(fault.ErrForbidden, "the use of this token is limited to requests to %s", d.To)
+	err := fault.LimitedTo(d.To.String())
 	if len(d.To) == 0 {
 		err = fault.New(fault.ErrForbidden, "this token cannot be used, because the rules for it have no destination in common")
 	}

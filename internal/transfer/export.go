@@ -50,6 +50,9 @@ func (q *exported) Binding() []string { return []string{"export", q.query} }
 // Condition implements tokens.Query. A caller that may see a whole token may
 // also search for it by its data.
 func (q *exported) Condition(ctx context.Context, op *core.Op) (storage.And, access.Transform, error) {
+	if to := op.Grant().Destinations(); to != nil && !op.Grant().Shows(access.TokenUse, access.Reveal) {
+		return nil, access.Reveal, fault.LimitedTo(to.String())
+	}
 	if !op.Grant().Shows(access.TokenUse, access.Reveal) {
 		return nil, access.Reveal, fault.New(fault.ErrForbidden, "an export needs token:use with the transform reveal")
 	}
