@@ -8,8 +8,11 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/url"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf16"
 
 	"github.com/seed-72ea4aab/vault"
@@ -191,4 +194,58 @@ func oneLine(c rune) rune {
 		return ' '
 	}
 	return c
+}
+
+// A destination that returns the body of the request as it was sent, or the
+// number in it as a float, returns nothing of the data.
+func TestEchoesOfWhatWasSent(t *testing.T) {
+	t.Parallel()
+	w := newTill(t, vault.Config{})
+	create(t, w.Private, vault.TokenParams{ID: "text", Type: vault.TypeGeneric, Data: `a <secret> & "text"`})
+	create(t, w.Private, vault.TokenParams{ID: "num", Type: vault.TypeGeneric, Data: json.RawMessage("12345678901234567890")})
+	w.answer = func(rw http.ResponseWriter, r *http.Request, body string) {
+		var n float64
+		if json.Unmarshal([]byte(body), &n) == nil {
+			body = strconv.FormatFloat(n, 'f', -1, 64)
+		}
+		fmt.Fprint(rw, body)
+	}
+	for typ, test := range map[string]struct{ body, want string }{
+		"application/xml":                   {"<a>{{ text }}</a>", "<a>{{ text }}</a>"},
+		"application/json":                  {`"{{ num }}"`, "{{ num }}"},
+		"application/x-www-form-urlencoded": {"a={{text}}&b=1", "a={{ text }}&b=1"},
+		"text/plain":                        {"{{ card | json: '$.cvc' | append: '-result' }} 737", "{{ card }} 737"},
+		"multipart/form-data; boundary=0123456789abcdef": {"--0123456789abcdef\r\nContent-Disposition: form-data; name=\"a\"\r\n\r\n{{ text }}\r\n--0123456789abcdef--\r\n",
+			"--0123456789abcdef\r\nContent-Disposition: form-data; name=\"a\"\r\n\r\n{{ text }}\r\n--0123456789abcdef--\r\n"},
+	} {
+		_, got, err := w.charge(t.Context(), w.key, vault.ProxyCall{Method: "POST", Header: http.Header{"Content-Type": {typ}}, Body: strings.NewReader(test.body)})
+		if err != nil || got != test.want {
+			t.Errorf("%s: %q, %v; the destination got %q", typ, got, err, w.body)
+		}
+		if strings.Contains(w.body, "{{") {
+			t.Errorf("%s: not filled in", typ)
+		}
+	}
+}
+
+// BenchmarkResponseOf100kB reports the median of calls whose response is searched,
+// and of calls whose response is not.
+func BenchmarkResponseOf100kB(b *testing.B) {
+	w := newTill(b, vault.Config{})
+	text := strings.Repeat(`{"id":"ch_1A2b3C","amount":4200,"card":{"last4":"4242","exp_year":2030},"url":"https:\/\/example.com\/a"},`+"\n", 1000)[:100_000]
+	w.answer = func(rw http.ResponseWriter, _ *http.Request, _ string) { fmt.Fprint(rw, text) }
+	for name, c := range map[string]*vault.Client{"searched": w.key, "unsearched": w.Private} {
+		b.Run(name, func(b *testing.B) {
+			var all []time.Duration
+			for b.Loop() {
+				start := time.Now()
+				if _, _, err := w.charge(b.Context(), c, cardCall()); err != nil {
+					b.Fatal(err)
+				}
+				all = append(all, time.Since(start))
+			}
+			slices.Sort(all)
+			b.ReportMetric(float64(all[len(all)/2].Microseconds()), "p50-µs")
+		})
+	}
 }

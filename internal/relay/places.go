@@ -23,10 +23,10 @@ import (
 )
 
 // Detokenize replaces the expressions of a request by the data of tokens, which
-// goes to the target. It logs the use of the tokens and of the other given
-// entities.
+// goes to the target. It changes the request in place, and logs the use of the
+// tokens and of the other given entities.
 //
-// It changes the request in place. It replaces expressions in the body. If the caller may send the data of one of
+// It replaces expressions in the body. If the caller may send the data of one of
 // the tokens but not see it, the request is bound: the expressions in its headers
 // and query are replaced too, and the Echo removes the data from the response.
 // Otherwise the Echo is nil.
@@ -46,44 +46,48 @@ func Detokenize(ctx context.Context, op *core.Op, r *Request, to access.Target, 
 		return nil, fault.PermissionOnToken(access.TokenUse)
 	}
 	all := places{{Body: body, set: func(text string) { r.Body = []byte(text) }}}
-	if bound {
-		all = append(all, elsewhere...)
-	}
-	used, err := reveal.Find(ctx, op, all, reveal.Root, to)
-	if err == nil && used.Bound() && !bound {
-		all = append(all, elsewhere...)
-		used, err = reveal.Find(ctx, op, all, reveal.Root, to)
-	}
-	if err != nil {
-		return nil, err
-	}
-	if !used.Bound() {
-		err = elsewhere.refuse(r, known)
-	} else if n := len(body.boundary); n > 0 && n < minBoundary {
-		// A boundary must not occur in the data, so a short one would be a guess.
-		err = fault.Field("", "must have a boundary of at least %d characters, because it inserts data that you may not see", minBoundary)
-	}
-	if err == nil {
-		err = all.fill(used, used.Env(ctx, len(r.Body)+len(r.URL.RawQuery)))
+	used, err := all.find(ctx, op, elsewhere, bound, to)
+	switch {
+	case err != nil:
+	case used.Bound():
+		err = cmp.Or(body.checkGuess(), all.fill(ctx, used, r), r.bind(to))
+	default:
+		err = cmp.Or(elsewhere.refuse(r, known), all.fill(ctx, used, r))
 	}
 	if err != nil {
 		return nil, cmp.Or(ctx.Err(), err)
 	}
-	if !used.Bound() {
-		return nil, used.Log(ctx, op, also...)
-	}
-	if err := r.bind(to); err != nil {
-		return nil, err
-	}
-	if err := used.Log(ctx, op, also...); err != nil {
+	if err := used.Log(ctx, op, also...); err != nil || !used.Bound() {
 		return nil, err
 	}
 	return newEcho(ctx, used.Sent())
 }
 
+// find returns the tokens of the places. If one of them makes the request bound, or
+// it is known to be bound, find adds the places elsewhere.
+func (all *places) find(ctx context.Context, op *core.Op, elsewhere places, bound bool, to access.Target) (*reveal.Used, error) {
+	if bound {
+		*all = append(*all, elsewhere...)
+	}
+	used, err := reveal.Find(ctx, op, *all, reveal.Root, to)
+	if err != nil || bound || !used.Bound() || len(elsewhere) == 0 {
+		return used, err
+	}
+	return all.find(ctx, op, elsewhere, true, to)
+}
+
 // minBoundary is the minimum length of the boundary of a multipart body with data
 // that the caller may not see.
 const minBoundary = 16
+
+// checkGuess rejects a short boundary. A boundary must not occur in the data, so the
+// sender could use it to guess the data.
+func (b *Body) checkGuess() error {
+	if n := len(b.boundary); n == 0 || n >= minBoundary {
+		return nil
+	}
+	return fault.Field("", "must have a boundary of at least %d characters, because it inserts data that you may not see", minBoundary)
+}
 
 // bind prepares a request whose response is searched for the data that it sends.
 // It is sent to the host that was checked.
@@ -241,8 +245,8 @@ func (all places) Naming(ids []string) map[string][]string {
 }
 
 // fill replaces the expressions.
-func (all places) fill(used *reveal.Used, env expr.Env) error {
-	filled := make([]string, len(all))
+func (all places) fill(ctx context.Context, used *reveal.Used, r *Request) error {
+	env, filled := used.Env(ctx, len(r.Body)+len(r.URL.RawQuery)), make([]string, len(all))
 	for i, p := range all {
 		out, bad := p.Fill(env)
 		if bad != nil {
