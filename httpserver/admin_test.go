@@ -217,6 +217,14 @@ func TestDestinationsOfRules(t *testing.T) {
 	refused(body(`[]`, `["token:use"]`), "rules[0].destinations")
 	refused(body(`["a.test"]`, `["token:use","token:read"]`), "rules[0].destinations")
 	refused(body(`["a.test"`+strings.Repeat(`,"a.test"`, 32)+`]`, `["token:use"]`), "rules[0].destinations")
+	till := w.do("POST", "/applications", w.ManagementKey, body(`["api.stripe.com"]`, `["token:use"]`)).want(t, 201).text(t, "key")
+	tok := w.do("POST", "/tokens", w.PublicKey, `{"type":"token","data":"a secret text"}`).want(t, 201).text(t, "id")
+	for path, text := range map[string]string{"/detokenize": `"{{ ` + tok + ` }}"`, "/proxy": `"{{ ` + tok + ` }}"`} {
+		got := w.do("POST", path, till, text, "SVC-PROXY-URL", "https://evil.example", "Content-Type", "application/json").want(t, 403)
+		if !strings.Contains(got.body, `"detail":"The use of this token is limited to requests to api.stripe.com."`) {
+			t.Errorf("%s: %s", path, got.body)
+		}
+	}
 	id := w.do("POST", "/applications", w.ManagementKey, body(`["API.Stripe.com:443","*.b\u00fccher.example"]`, `["token:use"]`)).want(t, 201).text(t, "id")
 	got := w.do("GET", "/applications/"+id, w.ManagementKey, "").want(t, 200)
 	if !strings.Contains(got.body, `"destinations":["api.stripe.com","*.xn--bcher-kva.example"]`) {
