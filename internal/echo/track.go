@@ -60,8 +60,10 @@ type track struct {
 
 // read takes the next unit of the text as this track reads it.
 func (t *track) read(s *stream, u unit) {
-	if t.level < maxLevel && (t.live > 0 || s.f.special[u.b]) {
+	if t.level < maxLevel && s.f.special[u.b] {
 		t.fork(s, u)
+	}
+	if t.live > 0 {
 		for _, child := range t.children {
 			if child.alive {
 				child.put(s, u, t)
