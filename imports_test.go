@@ -159,7 +159,7 @@ var mayImport = map[string][]string{
 	"httptokenize":   {".", "httpserver"},
 	"httpserver":     {".", "script", "internal/bridge", "internal/fault", "internal/form", "internal/trace", "github.com/google/uuid", "golang.org/x/time"},
 	"vaultclient":    {".", "script", "internal/core", "internal/egress", "internal/fault", "internal/trace", "internal/verbs", "github.com/google/uuid"},
-	"vaulttest":      {".", "internal/keyring", "storage"},
+	"vaulttest":      {".", "internal/keyring", "internal/seal", "storage"},
 	"console":        {".", "internal/fault", "github.com/google/uuid"},
 	"cmd/tokenvault": {"cmd/tokenvault/internal/cli", "golang.org/x/crypto"},
 	"cmd/tokenvault/internal/cli": {".", "evidence", "internal/bridge", "internal/fault", "internal/jsonx", "internal/serve", "internal/terminal", "internal/token", "jsruntime", "script", "storage", "vaultclient",

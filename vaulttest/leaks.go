@@ -4,9 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
-	"database/sql"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -36,6 +34,12 @@ import (
 // NoLeaks searches them for the values. It finds plaintext, reversed text,
 // base64, hexadecimal, URL encoding and JSON escapes. It also searches all
 // tables of v.DB. A failure names the place and the form, never the value.
+//
+// NoLeaks fails if no database with rows was searched, because it would
+// otherwise pass without looking. If v.DB is nil, pass the program's database
+// to [Canary.DB], or decline with [Canary.NoDatabase]. A place that held nothing
+// to search, such as an empty folder or a logger without records, is named in
+// the log of the test.
 func NoLeaks(t testing.TB, v *Vault, run func(canary Canary)) {
 	t.Helper()
 	l := &leaks{t: t}
@@ -81,12 +85,14 @@ type leaks struct {
 	t      testing.TB
 	sought []sought
 
-	mu    sync.Mutex
-	later []func() // searches to run when the code has returned
+	mu       sync.Mutex
+	later    []func() // searches to run when the code has returned
+	declined bool     // the program has no database
+	searched int      // databases with rows
 }
 
 // Text searches a text at once.
-func (l *leaks) Text(where, text string) { l.search(where, []byte(text)) }
+func (l *leaks) Text(where, text string) { l.place(where, []byte(text)) }
 
 // Value searches a Go value at once, such as an error or the spans of a trace. It
 // searches the output of %+v and of encoding/json.
@@ -107,7 +113,7 @@ func (l *leaks) Response(where string, r *http.Response) {
 	if err != nil {
 		l.t.Errorf("vaulttest: reading the body of %s: %v", where, err)
 	}
-	l.search(where, body)
+	l.place(where, body)
 	for name, values := range r.Header {
 		for _, value := range values {
 			l.search("header "+name+" of "+where, []byte(value))
@@ -118,7 +124,7 @@ func (l *leaks) Response(where string, r *http.Response) {
 // Writer returns a writer whose content is searched when the code has returned.
 func (l *leaks) Writer(where string) io.Writer {
 	w := &content{}
-	l.afterwards(func() { l.search(where, w.bytes()) })
+	l.afterwards(func() { l.place(where, w.bytes()) })
 	return w
 }
 
@@ -134,90 +140,27 @@ func (l *leaks) Logger() *slog.Logger {
 func (l *leaks) Files(paths ...string) {
 	l.afterwards(func() {
 		for _, path := range paths {
-			if err := filepath.WalkDir(path, l.file); err != nil {
+			files := 0
+			err := filepath.WalkDir(path, func(path string, d fs.DirEntry, err error) error {
+				if err != nil || !d.Type().IsRegular() {
+					return err
+				}
+				files++
+				return l.file(path)
+			})
+			if err != nil {
 				l.t.Errorf("vaulttest: searching a file: %v", err)
+			} else if files == 0 {
+				l.nothing("the folder " + path)
 			}
 		}
 	})
 }
 
-func (l *leaks) file(path string, d fs.DirEntry, err error) error {
-	if err != nil || !d.Type().IsRegular() {
-		return err
-	}
+func (l *leaks) file(path string) error {
 	text, err := os.ReadFile(path)
-	l.search("the file "+path, text)
+	l.place("the file "+path, text)
 	return err
-}
-
-// DB searches all tables of a SQLite database, or of the current schema on
-// PostgreSQL, when the code has returned. It includes the tables of the vault.
-func (l *leaks) DB(db *sql.DB) {
-	l.afterwards(func() {
-		if err := l.tables(context.Background(), db); err != nil {
-			l.t.Errorf("vaulttest: searching a database: %v", err)
-		}
-	})
-}
-
-// The names of tables, on SQLite and on PostgreSQL.
-const (
-	sqliteTables   = `SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%'`
-	postgresTables = `SELECT table_name FROM information_schema.tables WHERE table_schema = current_schema()`
-)
-
-func (l *leaks) tables(ctx context.Context, db *sql.DB) error {
-	names, err := texts(ctx, db, sqliteTables)
-	if err != nil {
-		names, err = texts(ctx, db, postgresTables)
-	}
-	for _, name := range names {
-		err = errors.Join(err, l.table(ctx, db, name))
-	}
-	return err
-}
-
-// texts returns the rows of a query with one column.
-func texts(ctx context.Context, db *sql.DB, query string) ([]string, error) {
-	rows, err := db.QueryContext(ctx, query)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = rows.Close() }() // rows.Err reports errors
-	var all []string
-	for rows.Next() {
-		var text string
-		if err := rows.Scan(&text); err != nil {
-			return nil, err
-		}
-		all = append(all, text)
-	}
-	return all, rows.Err()
-}
-
-func (l *leaks) table(ctx context.Context, db *sql.DB, name string) error {
-	rows, err := db.QueryContext(ctx, `SELECT * FROM "`+name+`"`)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = rows.Close() }() // rows.Err reports errors
-	columns, err := rows.Columns()
-	if err != nil {
-		return err
-	}
-	values, dst := make([]sql.RawBytes, len(columns)), make([]any, len(columns))
-	for i := range values {
-		dst[i] = &values[i]
-	}
-	for rows.Next() {
-		if err := rows.Scan(dst...); err != nil {
-			return err
-		}
-		for i, value := range values {
-			l.search("the column "+columns[i]+" of the table "+name, value)
-		}
-	}
-	return rows.Err()
 }
 
 func (l *leaks) afterwards(f func()) {
@@ -233,6 +176,24 @@ func (l *leaks) finish() {
 	for _, f := range l.later {
 		f()
 	}
+	if l.searched == 0 && !l.declined {
+		l.t.Errorf("vaulttest: no database was searched: pass the program's database to Canary.DB, or call Canary.NoDatabase if it has none")
+	}
+}
+
+// place searches a text that must not be empty.
+func (l *leaks) place(where string, text []byte) {
+	l.t.Helper()
+	if len(text) == 0 {
+		l.nothing(where)
+	}
+	l.search(where, text)
+}
+
+// nothing names a place that held nothing to search.
+func (l *leaks) nothing(where string) {
+	l.t.Helper()
+	l.t.Logf("vaulttest: nothing to search in %s", where)
 }
 
 // search fails the test for each value in a text.

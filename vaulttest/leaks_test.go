@@ -1,6 +1,7 @@
 package vaulttest_test
 
 import (
+	"database/sql"
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
@@ -16,17 +17,24 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/jackc/pgx/v5/pgxpool"
+
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/pgtest"
 	"github.com/seed-72ea4aab/vault/vaulttest"
 )
 
 // failures is a testing.TB that records failures.
 type failures struct {
 	testing.TB
-	messages []string
+	messages, logged []string
 }
 
 func (f *failures) Helper() {}
+
+func (f *failures) Logf(format string, args ...any) {
+	f.logged = append(f.logged, fmt.Sprintf(format, args...))
+}
 
 func (f *failures) Errorf(format string, args ...any) {
 	f.messages = append(f.messages, fmt.Sprintf(format, args...))
@@ -137,6 +145,102 @@ func TestNoLeaksSearchesEverywhere(t *testing.T) {
 	}
 	if got := leaked(t, v, func(c vaulttest.Canary) { c.Files(filepath.Join(dir, "missing")) }); !strings.Contains(got, "missing") {
 		t.Errorf("a file that does not exist: %q", got)
+	}
+}
+
+// Without a database that has rows, NoLeaks fails, unless the test declines.
+func TestNoLeaksNeedsADatabase(t *testing.T) {
+	t.Parallel()
+	v := vaulttest.New(t)
+	v.DB = nil
+	empty, err := sql.Open("sqlite", "file:"+filepath.Join(t.TempDir(), "empty.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer empty.Close()
+	if _, err := empty.Exec("CREATE TABLE orders (note text)"); err != nil {
+		t.Fatal(err)
+	}
+	for name, run := range map[string]func(vaulttest.Canary){
+		"no database":     func(vaulttest.Canary) {},
+		"without rows":    func(c vaulttest.Canary) { c.DB(empty) },
+		"not a database":  func(c vaulttest.Canary) { c.DB("vault.db") },
+		"a nil database":  func(c vaulttest.Canary) { c.DB((*sql.DB)(nil)) },
+		"nil":             func(c vaulttest.Canary) { c.DB(nil) },
+		"another querier": func(c vaulttest.Canary) { c.DB(url.URL{}) },
+	} {
+		if got := leaked(t, v, run); !strings.Contains(got, "no database was searched") {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+	if got := leaked(t, v, func(c vaulttest.Canary) { c.NoDatabase() }); got != "" {
+		t.Errorf("declined: %q", got)
+	}
+	if _, err := empty.Exec("INSERT INTO orders VALUES ('a book')"); err != nil {
+		t.Fatal(err)
+	}
+	if got := leaked(t, v, func(c vaulttest.Canary) { c.DB(empty) }); got != "" {
+		t.Errorf("with a row: %q", got)
+	}
+}
+
+// Every table of the schema is searched, through database/sql and through pgx.
+func TestNoLeaksSearchesPostgres(t *testing.T) {
+	t.Parallel()
+	v := vaulttest.Postgres(t, pgtest.Server(t))
+	pool, err := pgxpool.New(t.Context(), v.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	if _, err := v.DB.Exec(`CREATE TABLE "Or""ders" (number numeric, note text, "raw text" bytea, doc jsonb, list text[])`); err != nil {
+		t.Fatal(err)
+	}
+	withoutDB := *v
+	withoutDB.DB = nil
+	for name, w := range map[string]*vaulttest.Vault{"database/sql": v, "pgx": &withoutDB} {
+		got := leaked(t, w, func(c vaulttest.Canary) {
+			if name == "pgx" {
+				c.DB(pool)
+			}
+			_, err := v.DB.Exec(`INSERT INTO "Or""ders" VALUES ($1, $2, $3, $4, $5)`, c.Card, c.SSN, []byte(c.Secret), `{"a": "`+c.Card+`"}`, "{"+c.SSN+"}")
+			if err != nil {
+				t.Fatal(err)
+			}
+		})
+		for _, want := range []string{
+			`card number is in the column number of the table "Or""ders"`, "security number is in the column note of", "secret is in the column raw text of",
+			"card number is in the column doc of", "security number is in the column list of",
+		} {
+			if !strings.Contains(got, want) {
+				t.Errorf("%s: %q is not among the failures:\n%s", name, want, got)
+			}
+		}
+	}
+}
+
+// Places that held nothing to search are named.
+func TestNoLeaksNamesEmptyPlaces(t *testing.T) {
+	t.Parallel()
+	f, dir := &failures{TB: t}, t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "empty.log"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	vaulttest.NoLeaks(f, vaulttest.New(t), func(c vaulttest.Canary) {
+		c.Writer("the output")
+		c.Text("the message", "")
+		c.Response("the receipt", httptest.NewRecorder().Result())
+		c.Files(dir, t.TempDir())
+		c.Text("the full message", "a book")
+	})
+	all := strings.Join(f.logged, "\n")
+	for _, want := range []string{"the output", "the message", "the receipt", "the file " + filepath.Join(dir, "empty.log"), "the folder "} {
+		if !strings.Contains(all, "nothing to search in "+want) {
+			t.Errorf("%q is not in:\n%s", want, all)
+		}
+	}
+	if strings.Contains(all, "full") || len(f.messages) > 0 {
+		t.Errorf("logged %q, failed with %q", all, f.messages)
 	}
 }
 

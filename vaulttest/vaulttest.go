@@ -6,7 +6,8 @@
 //	v.Clock.Advance(time.Hour)
 //
 // For programs that commit their own rows together with tokens, v.DB is a
-// [database/sql] pool on the same database.
+// [database/sql] pool on the same database. [Postgres] does the same in a new
+// schema of a PostgreSQL server.
 //
 // The vault needs no setup, opens in a few milliseconds, and closes when the
 // test ends. Tests that use it can run in parallel, because they share
@@ -29,14 +30,21 @@ package vaulttest
 
 import (
 	"context"
+	"crypto/rand"
+	"crypto/sha256"
 	"database/sql"
+	"errors"
+	"net/url"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/internal/keyring"
+	"github.com/seed-72ea4aab/vault/internal/seal"
 	"github.com/seed-72ea4aab/vault/storage"
+	"github.com/seed-72ea4aab/vault/storage/postgres"
 	"github.com/seed-72ea4aab/vault/storage/sqlite"
 )
 
@@ -54,11 +62,14 @@ type Vault struct {
 	// Owner acts as Acme itself, as an embedding program does.
 	Owner *vault.Owner
 
-	// DB is a connection pool on the same SQLite database. A program under
-	// test can use it for its own tables, and for transactions with
+	// DB is a connection pool on the same database. A program under test can
+	// use it for its own tables, and for transactions with
 	// [vault.Client.InTx]. It is nil after OpenStorage on a storage that is
 	// not SQLite.
 	DB *sql.DB
+	// URL is the address of the vault's schema, for a program that connects
+	// to PostgreSQL itself. It is empty on SQLite and after OpenStorage.
+	URL string
 
 	// Public, Private and Management act as applications of Acme with all
 	// permissions of their type. The keys are their API keys.
@@ -72,8 +83,18 @@ func New(t testing.TB) *Vault {
 	return Open(t, ":memory:", nil)
 }
 
-// Open opens a vault on a SQLite database with a configuration, which may be
-// nil.
+// Postgres opens a vault in a new schema of a PostgreSQL database, whose URL
+// starts with postgres://. The schema is dropped when the test ends, so tests
+// share nothing and can run in parallel. The role in the URL must be allowed to
+// create schemas.
+func Postgres(t testing.TB, url string) *Vault {
+	t.Helper()
+	return Open(t, url, nil)
+}
+
+// Open opens a vault with a configuration, which may be nil. The database is
+// SQLite if it is named by a path, or a new schema as in [Postgres] if it is
+// named by a URL.
 //
 // Open sets Now, SweepEvery and WorkEvery, so that nothing runs in the
 // background. The test calls [vault.Vault.Sweep] and [vault.Vault.Work] to
@@ -81,16 +102,65 @@ func New(t testing.TB) *Vault {
 // test sets its Every.
 func Open(t testing.TB, path string, cfg *vault.Config) *Vault {
 	t.Helper()
-	ctx := context.Background()
-	store, err := sqlite.Open(ctx, path)
+	if strings.HasPrefix(path, "postgres://") || strings.HasPrefix(path, "postgresql://") {
+		return openSchema(t, path, cfg)
+	}
+	store, err := sqlite.Open(context.Background(), path)
 	if err != nil {
 		t.Fatalf("vaulttest: %v", err)
 	}
 	return OpenStorage(t, store, cfg)
 }
 
-// OpenStorage is Open on any storage. If it is not SQLite, a key rotation
-// takes as long as in production.
+// openSchema opens a vault in a new schema.
+func openSchema(t testing.TB, server string, cfg *vault.Config) *Vault {
+	t.Helper()
+	ctx := context.Background()
+	address, err := url.Parse(server)
+	if err != nil {
+		t.Fatal("vaulttest: the URL of the PostgreSQL server cannot be read") // the error would show a password
+	}
+	schema := "vaulttest_" + strings.ToLower(rand.Text())
+	settings := address.Query()
+	settings.Set("search_path", schema)
+	address.RawQuery = settings.Encode()
+	db, err := sql.Open("postgres", address.String())
+	if err != nil {
+		t.Fatalf("vaulttest: %v", err)
+	}
+	t.Cleanup(func() {
+		_, err := db.ExecContext(ctx, "DROP SCHEMA IF EXISTS "+schema+" CASCADE")
+		if err = errors.Join(err, db.Close()); err != nil {
+			t.Errorf("vaulttest: dropping the schema: %v", err)
+		}
+	})
+	if _, err := db.ExecContext(ctx, "CREATE SCHEMA "+schema); err != nil {
+		t.Fatalf("vaulttest: creating a schema: %v", err)
+	}
+	store, err := postgres.Open(ctx, address.String())
+	if err != nil {
+		t.Fatalf("vaulttest: %v", err)
+	}
+	v := OpenStorage(t, store, cfg)
+	v.DB, v.URL = db, address.String()
+	return v
+}
+
+// Key returns the master key of all vaults of this package. It is always the
+// same, so that a test can open a database that an earlier run created. It
+// protects nothing.
+func Key() *vault.Key {
+	raw := sha256.Sum256([]byte("the master key of package vaulttest"))
+	key, err := vault.ParseKey(seal.KeyText(raw[:]))
+	if err != nil {
+		panic(err) // unreachable: the text is valid
+	}
+	return key
+}
+
+// OpenStorage is Open on any storage. The storage may hold a vault of an
+// earlier run; see [Key]. If it is not SQLite, a key rotation takes as long as
+// in production.
 func OpenStorage(t testing.TB, store vault.Storage, cfg *vault.Config) *Vault {
 	t.Helper()
 	var c vault.Config
@@ -108,7 +178,7 @@ func OpenStorage(t testing.TB, store vault.Storage, cfg *vault.Config) *Vault {
 	if isSQLite {
 		store = &gated{Store: shared}
 	}
-	opened, err := vault.Open(context.Background(), store, vault.NewKey(), &c)
+	opened, err := vault.Open(context.Background(), store, Key(), &c)
 	if err != nil {
 		t.Fatalf("vaulttest: %v", err)
 	}
@@ -119,10 +189,12 @@ func OpenStorage(t testing.TB, store vault.Storage, cfg *vault.Config) *Vault {
 	})
 	v := &Vault{Vault: opened, Clock: clock}
 	if isSQLite {
-		if v.DB, err = shared.OpenDB(); err != nil {
+		db, err := shared.OpenDB()
+		if err != nil {
 			t.Fatalf("vaulttest: %v", err)
 		}
-		t.Cleanup(func() { _ = v.DB.Close() }) // before the vault is closed
+		v.DB = db
+		t.Cleanup(func() { _ = db.Close() }) // before the vault is closed
 	}
 	v.Acme, v.Owner = v.NewTenant(t, "Acme")
 	v.Public, v.PublicKey = v.NewApplication(t, v.Owner, vault.ApplicationPublic, nil)

@@ -2,12 +2,16 @@ package vaulttest_test
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
+	"net/url"
 	"testing"
 	"time"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/pgtest"
+	"github.com/seed-72ea4aab/vault/storage/postgres"
 	"github.com/seed-72ea4aab/vault/vaulttest"
 )
 
@@ -28,6 +32,62 @@ func TestNewIsReadyForUse(t *testing.T) {
 	v.Clock.Advance(time.Hour)
 	if _, err := v.Private.GetToken(ctx, tok.ID); !errors.Is(err, vault.ErrNotFound) {
 		t.Errorf("after its expiry: %v, want ErrNotFound", err)
+	}
+}
+
+// A second run finds the database of the first.
+func TestOpenStorageTwice(t *testing.T) {
+	t.Parallel()
+	address := pgtest.URL(t)
+	var ids []string
+	for run := range 2 {
+		t.Run(fmt.Sprint(run), func(t *testing.T) {
+			store, err := postgres.Open(t.Context(), address)
+			if err != nil {
+				t.Fatal(err)
+			}
+			v := vaulttest.OpenStorage(t, store, nil)
+			ids = append(ids, v.Acme.ID.String())
+		})
+	}
+	if len(ids) != 2 || ids[0] == ids[1] {
+		t.Errorf("tenants %q", ids)
+	}
+}
+
+// Each vault of Postgres has a schema, which the test drops.
+func TestPostgresHasItsOwnSchema(t *testing.T) {
+	t.Parallel()
+	server := pgtest.Server(t)
+	var addresses []string
+	t.Run("use", func(t *testing.T) {
+		for range 2 {
+			v := vaulttest.Postgres(t, server)
+			addresses = append(addresses, v.URL)
+			tx, err := v.DB.BeginTx(t.Context(), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = v.Owner.InTx(tx).CreateToken(t.Context(), vault.TokenParams{ID: "same-id", Type: vault.TypeGeneric, Data: "x"})
+			if err := errors.Join(err, tx.Commit()); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	db, err := sql.Open("postgres", server)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	for _, address := range addresses {
+		u, err := url.Parse(address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var n int
+		if err := db.QueryRow("SELECT count(*) FROM pg_namespace WHERE nspname = $1", u.Query().Get("search_path")).Scan(&n); err != nil || n != 0 {
+			t.Errorf("%d schemas are left: %v", n, err)
+		}
 	}
 }
 
