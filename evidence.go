@@ -184,7 +184,8 @@ type EvidenceStatus struct {
 	VerifiedAt time.Time     // when this node last verified everything; zero for never
 	VerifiedOK bool          // whether that found no tampering
 	// LacksErasures means that an older copy of the database was accepted, and
-	// later erasures have not been applied again: see [Vault.EraseAgain].
+	// later erasures, deletions and regenerated keys have not been applied again:
+	// see [Vault.EraseAgain].
 	LacksErasures bool
 	Alarms        []Alarm // active alarms, oldest first, up to 100
 	// Raised counts the alarms since the start of this node, by kind.
@@ -209,7 +210,7 @@ func (s *EvidenceStatus) Wrong() string {
 	case len(s.Alarms) > 0:
 		return s.Alarms[0].Text
 	case s.LacksErasures:
-		return "a restore may lack erasures; apply them again"
+		return "a restore may lack erasures, deletions and regenerated keys; apply them again"
 	default:
 		return ""
 	}
@@ -278,7 +279,7 @@ func (v *Vault) AcceptRestore(ctx context.Context, reason string) error {
 	return public(k.AcceptRestore(ctx, reason))
 }
 
-// EraseAgainParams selects the erasures to apply again.
+// EraseAgainParams selects what to withdraw again.
 type EraseAgainParams struct {
 	// Files are bundles of [Client.ExportEvidence], or audit logs as JSON lines, as
 	// a log sink writes them. Bundles are verified, which needs [Config].Evidence.
@@ -286,20 +287,28 @@ type EraseAgainParams struct {
 	Files []io.ReadSeeker
 	// Reason is stored in the log: see [EraseParams]. It may be empty.
 	Reason string
-	// DryRun only counts the tokens.
+	// DryRun only counts.
 	DryRun bool
 }
 
 // ErasedAgain is the outcome of [Vault.EraseAgain].
 type ErasedAgain struct {
-	Erased int `json:"erased"` // tokens that were erased according to the files
-	Count  int `json:"count"`  // erased tokens that existed again
+	Erased       int `json:"erased"`       // tokens that were erased or deleted according to the files
+	Count        int `json:"count"`        // of these, tokens that existed again and were erased
+	Applications int `json:"applications"` // deleted applications that existed again and were deleted
+	Keys         int `json:"keys"`         // applications whose replaced key worked again and was replaced
+	Sessions     int `json:"sessions"`     // ended sessions that existed again and were ended
 }
 
-// EraseAgain applies erasures again after a backup was restored: it erases the
-// tokens that were erased since the backup was made. A token that was created after
-// the erasure of another token with its id stays. Calling it again after an error
-// is safe. Accept the restore first: see [Vault.AcceptRestore].
+// EraseAgain withdraws again what a restored backup brought back: it erases tokens
+// that were erased or deleted since the backup was made, deletes applications, ends
+// sessions, and replaces keys that were regenerated. Nobody learns the new key, so
+// the owner of such an application makes another one with [Client.RegenerateKey].
+//
+// A token that was created after the erasure of another token with its id stays.
+// So does a key that the application got after the restore. Calling EraseAgain
+// again after an error is safe. Accept the restore first: see
+// [Vault.AcceptRestore].
 func (v *Vault) EraseAgain(ctx context.Context, p EraseAgainParams) (*ErasedAgain, error) {
 	if err := cmp.Or(v.core.Alive(), ctx.Err()); err != nil {
 		return nil, public(err)

@@ -139,7 +139,7 @@ var mayImport = map[string][]string{
 	// Features: rooms with functions that take an operation.
 	"internal/applications": feature("internal/apikey", "internal/records"),
 	"internal/tenants":      feature("internal/keyring", "internal/records", "internal/tokens", "internal/verbs", "internal/webhook"),
-	"internal/erase":        feature("evidence", "internal/runs", "internal/tokens", "internal/verbs"),
+	"internal/erase":        feature("evidence", "internal/applications", "internal/runs", "internal/sessions", "internal/tokens", "internal/verbs"),
 	"internal/explain":      feature("internal/tokens"),
 	"internal/logs":         feature("internal/share"),
 	"internal/once":         feature("internal/cache", "internal/tokens"),

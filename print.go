@@ -220,8 +220,11 @@ func (p SearchTokensParams) LogValue() slog.Value { return names("query", hidden
 // Format prints what LogValue shows.
 func (p SearchTokensParams) Format(f fmt.State, _ rune) { format(f, p) }
 
-// LogValue shows the reason, and nothing of the query, which may hold data.
-func (p EraseParams) LogValue() slog.Value { return names("query", hidden, "reason", p.Reason) }
+// LogValue shows the ids and the reason, and nothing of the query, which may hold
+// data.
+func (p EraseParams) LogValue() slog.Value {
+	return names("query", hidden, "ids", strings.Join(p.IDs, " "), "reason", p.Reason)
+}
 
 // Format prints what LogValue shows.
 func (p EraseParams) Format(f fmt.State, _ rune) { format(f, p) }

@@ -219,11 +219,15 @@ func (c *Client) DeleteToken(ctx context.Context, id string) error {
 	return runErr(ctx, c, &verbs.DeleteToken, func(ctx context.Context, op *core.Op) error { return tokens.Delete(ctx, op, id) })
 }
 
-// EraseParams selects the tokens to erase, and gives the reason. The query may hold
-// data, so it is hidden when printed or logged: see the package comment.
+// EraseParams selects the tokens to erase, by a query or by their ids, and gives
+// the reason. The query may hold data, so it is hidden when printed or logged: see
+// the package comment.
 type EraseParams struct {
-	// Query selects the tokens: see [SearchTokensParams].
+	// Query selects the tokens: see [SearchTokensParams]. It is empty if there are
+	// IDs.
 	Query string
+	// IDs are the ids of 1 to 1,000 tokens. It is nil if there is a Query.
+	IDs []string
 	// Reason is stored in the log for as long as the log is kept, so name a case or
 	// a ticket, not a person. It has 1 to 500 characters.
 	Reason string
@@ -231,13 +235,14 @@ type EraseParams struct {
 
 // UnmarshalJSON is strict, as [TokenParams.UnmarshalJSON] is.
 func (p *EraseParams) UnmarshalJSON(data []byte) error {
-	return readObject(data, func(r *form.Reader) { p.Query, p.Reason = r.Text("query"), r.Text("reason") })
+	return readObject(data, func(r *form.Reader) { p.Query, p.IDs, p.Reason = r.Text("query"), r.Texts("ids"), r.Text("reason") })
 }
 
 // MarshalJSON writes the JSON form, which UnmarshalJSON reads.
 func (p EraseParams) MarshalJSON() ([]byte, error) {
 	w := &form.Writer{}
 	w.Text("query", p.Query)
+	w.Texts("ids", p.IDs)
 	w.Text("reason", p.Reason)
 	return w.JSON(), nil
 }
@@ -248,19 +253,22 @@ type Erasure struct {
 	Reason string    `json:"reason"`
 	// Count is the number of tokens that this call erased.
 	Count int `json:"count"`
-	// Left is the number of tokens that the query still finds, because the call ran
-	// out of time, the client may search but not delete them, or their rows do not
-	// open.
+	// Left is the number of tokens that the call found and did not erase, because
+	// it ran out of time, the client may search but not delete them, or their rows
+	// do not open.
 	Left      int       `json:"left"`
 	CreatedAt time.Time `json:"created_at"`
 }
 
 // EraseTokens deletes all tokens that match a query and that the client may search
-// and delete (permissions token:search and token:delete). It also deletes the
-// stored responses of idempotency keys that name or used the tokens, and pending
-// jobs and undelivered results that use them. A request that is repeated with such
-// a key gets [ErrWithdrawn]. The log gets an entry for each token, and an entry for
-// the erasure with its reason.
+// and delete (permissions token:search and token:delete), or the tokens with some
+// ids that the client may delete (permission token:delete). An id of a token that
+// does not exist, or that the client may not see, has no effect and is not counted.
+//
+// EraseTokens also deletes the stored responses of idempotency keys that name or
+// used the tokens, and pending jobs and undelivered results that use them. A
+// request that is repeated with such a key gets [ErrWithdrawn]. The log gets an
+// entry for each token, and an entry for the erasure with its reason.
 //
 // One call works for at most 30 seconds. While Left is not zero, call it again.
 // Call it again after an error or a crash, too: erased tokens stay erased, and a
@@ -268,7 +276,9 @@ type Erasure struct {
 // time may still deliver its result. A sweep deletes what the run stored, within 20
 // minutes.
 //
-// EraseTokens cannot be part of [Client.Once] or [Client.InTx].
+// With a client of [Client.InTx] the erasure is part of the transaction, and the
+// first sweep after the commit deletes what depends on the tokens. EraseTokens
+// cannot be part of [Client.Once].
 func (c *Client) EraseTokens(ctx context.Context, p EraseParams) (*Erasure, error) {
 	return run(ctx, c, &verbs.EraseTokens, func(ctx context.Context, op *core.Op) (*Erasure, error) {
 		done, err := erase.Tokens(ctx, op, erase.Params(p))

@@ -137,7 +137,7 @@ func TestReadinessAfterARestore(t *testing.T) {
 	if err := after.AcceptRestore(t.Context(), "disk failure"); err != nil {
 		t.Fatal(err)
 	}
-	if w := getEvidence(t, after, "/readyz"); w.Body.String() != `{"status":"ok","evidence":"a restore may lack erasures; apply them again"}` {
+	if w := getEvidence(t, after, "/readyz"); w.Body.String() != `{"status":"ok","evidence":"a restore may lack erasures, deletions and regenerated keys; apply them again"}` {
 		t.Errorf("accepted: %d %s", w.Code, w.Body)
 	}
 	for _, dry := range []bool{true, false} {

@@ -320,6 +320,12 @@ func searchQueries(w *world) {
 
 func eraseTokens(w *world) {
 	w.fill(12)
+	byID, err := w.private.EraseTokens(w.t.Context(), vault.EraseParams{IDs: []string{"tok-001", "nobody"}, Reason: "case 1"})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	byID.ID = uuid.Nil
+	w.saw("EraseTokens by id", byID, err)
 	for _, query := range []string{"id:tok-003 OR id:tok-004", "type:token", "type:token"} {
 		done, err := w.private.EraseTokens(w.t.Context(), vault.EraseParams{Query: query, Reason: "case 1"})
 		if err != nil {
@@ -334,7 +340,7 @@ func eraseTokens(w *world) {
 
 func eraseRefused(w *world) {
 	w.fill(3)
-	for _, p := range []vault.EraseParams{{}, {Query: "type:token"}, {Reason: "x"}, {Query: "nope:1", Reason: "x"}, {Query: "type:token", Reason: strings.Repeat("x", 501)}} {
+	for _, p := range []vault.EraseParams{{}, {Query: "type:token"}, {Reason: "x"}, {Query: "nope:1", Reason: "x"}, {Query: "type:token", Reason: strings.Repeat("x", 501)}, {IDs: []string{}, Reason: "x"}, {IDs: []string{"a"}, Query: "type:token", Reason: "x"}} {
 		done, err := w.private.EraseTokens(w.t.Context(), p)
 		w.saw("EraseTokens", done, err)
 	}

@@ -41,7 +41,7 @@ func (c *Client) DeleteToken(ctx context.Context, id string) error {
 	return c.remove(ctx, &verbs.DeleteToken, tokenPath(id))
 }
 
-// EraseTokens deletes all tokens that match a query. See
+// EraseTokens erases tokens that match a query, or that have certain ids. See
 // [vault.Client.EraseTokens].
 func (c *Client) EraseTokens(ctx context.Context, p vault.EraseParams) (*vault.Erasure, error) {
 	body, err := encode(p)

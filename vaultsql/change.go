@@ -84,6 +84,9 @@ func (s *sealing) patch() (map[string]any, error) {
 	if indexes := s.indexes(); indexes != nil {
 		patch["search_indexes"] = indexes
 	}
+	if s.person != nil {
+		patch["metadata"] = s.person
+	}
 	if !s.expires.IsZero() {
 		patch["expires_at"] = s.expires.Format(time.RFC3339Nano)
 	}

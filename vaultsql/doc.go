@@ -31,14 +31,22 @@
 //	index                   the whole value can be found with Lookup
 //	dedup                   equal values share one token; implies index
 //	expires=720h            the token expires this long after Seal
+//	subject=ID              the metadata subject of every token of the row is the
+//	                        value of its field ID
 //
 // Dedup fields with the same type and containers share tokens. They never share a
 // token that was created by other means. The duration of expires is measured on
 // this program's clock, and starts again when the value changes.
 //
+// With subject= on one field of a struct, all tokens of the struct, and of structs
+// in it, can be found and erased with the query metadata.subject:42. The named
+// field is a string, an integer or an [encoding.TextMarshaler], such as the key of
+// a customer, and must be set before [Seal]. A shared token of a dedup field has
+// the subject of the row that created it.
+//
 // # Structs
 //
-// [Seal], [Open] and [Forget] take pointers to structs, slices of structs or of
+// [Seal], [Open], [Forget] and [Erase] take pointers to structs, slices of structs or of
 // pointers to them, and pointers to single fields. They find fields in nested and
 // embedded structs, behind pointers, and in slices, arrays and maps of pointers.
 // A nil pointer inside a struct is skipped. An error about a field is a

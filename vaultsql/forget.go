@@ -3,13 +3,17 @@ package vaultsql
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 
 	"github.com/seed-72ea4aab/vault"
 )
 
-// Forget deletes the tokens of the fields of dst and makes the fields absent
-// (permission token:delete). Write or delete the rows afterwards, because
-// their columns still hold the ids. Forget skips tokens that do not exist.
+// Forget deletes the tokens of the fields of dst, for values that are no longer
+// needed; use [Erase] when a person asks to be forgotten (permission
+// token:delete). Forget makes the fields absent. Write or delete the rows
+// afterwards, because their columns still hold the ids. Forget skips tokens that
+// do not exist.
 //
 // Deleting the token of a dedup field deletes the value of every row that
 // shares the token.
@@ -34,4 +38,55 @@ func Forget(ctx context.Context, c vault.API, dst ...any) error {
 		f.reset()
 	}
 	return nil
+}
+
+// Erase erases the tokens of the fields of dst and makes the fields absent
+// (permission token:delete). Unlike [Forget] it also deletes stored responses,
+// undelivered results and pending jobs that use the tokens, and enters the reason
+// in the log: see [vault.Client.EraseTokens]. The reason stays in the log, so name
+// a case or a ticket, not a person. Write or delete the rows afterwards.
+//
+// Erase skips tokens that do not exist or that the client may not see. It erases
+// the token of a dedup field for every row that shares the token.
+//
+// Erase makes one call for every 1,000 tokens. After an error, a second Erase
+// continues with the rest. It is atomic with a client from [vault.Client.InTx].
+func Erase(ctx context.Context, c vault.API, reason string, dst ...any) error {
+	fields, err := collect(dst)
+	if err != nil {
+		return err
+	}
+	var ids []string
+	done := map[string]bool{}
+	for _, f := range fields {
+		if id := f.head().id; id != "" && !done[id] && canBeID(id) {
+			ids = append(ids, id)
+			done[id] = true
+		}
+	}
+	for some := range slices.Chunk(ids, maxErased) {
+		if err := eraseAll(ctx, c, vault.EraseParams{IDs: some, Reason: reason}); err != nil {
+			return fmt.Errorf("vaultsql: erase: %w", err)
+		}
+	}
+	for _, f := range fields {
+		f.reset()
+	}
+	return nil
+}
+
+// maxErased is the maximum number of tokens in a call.
+const maxErased = 1000
+
+// eraseAll repeats an erasure until no token is left.
+func eraseAll(ctx context.Context, c vault.API, p vault.EraseParams) error {
+	for {
+		done, err := c.EraseTokens(ctx, p)
+		switch {
+		case err != nil || done.Left == 0:
+			return err
+		case done.Count == 0:
+			return fmt.Errorf("%w: permission token:delete required on the tokens", vault.ErrForbidden)
+		}
+	}
 }

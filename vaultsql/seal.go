@@ -68,8 +68,9 @@ func Seal(ctx context.Context, c vault.API, dst ...any) error {
 type sealing struct {
 	*field
 	data    vault.JSON
-	old     vault.JSON // the value in the vault; nil if unknown
-	expires time.Time  // zero for never
+	old     vault.JSON        // the value in the vault; nil if unknown
+	expires time.Time         // zero for never
+	person  map[string]string // metadata with the subject; may be nil
 }
 
 func newSealing(f *field) (*sealing, error) {
@@ -83,6 +84,13 @@ func newSealing(f *field) (*sealing, error) {
 	}
 	if f.tag.dedup && s.typ() == vault.TypeCard && hasCVC(s.data) {
 		return nil, fmt.Errorf("%w: a card in a dedup field must not have a cvc, which all rows with this card would share", vault.ErrInvalid)
+	}
+	if f.subject != nil {
+		text, err := f.subject.text()
+		if err != nil {
+			return nil, err
+		}
+		s.person = map[string]string{subjectKey: text}
 	}
 	if f.tag.expires > 0 {
 		s.expires = time.Now().Add(f.tag.expires)
@@ -129,7 +137,7 @@ func maskText(mask vault.JSON) string {
 func (s *sealing) params() vault.TokenParams {
 	p := vault.TokenParams{
 		Type: s.typ(), Data: s.data, Containers: s.tag.containers, SearchIndexes: s.indexes(),
-		DeduplicateToken: &s.tag.dedup, ExpiresAt: s.expires,
+		DeduplicateToken: &s.tag.dedup, ExpiresAt: s.expires, Metadata: s.person,
 	}
 	if s.tag.dedup {
 		p.FingerprintExpression = s.sharedBy()

@@ -14,6 +14,7 @@ type tag struct {
 	index      bool
 	dedup      bool
 	expires    time.Duration // zero for never
+	subject    string        // name of the field that identifies the person; may be empty
 }
 
 // tagKey is the key in struct tags.
@@ -46,16 +47,18 @@ func (t *tag) add(field, word string) error {
 		t.typ = vault.TokenType(value)
 	case name == "container" && hasValue:
 		t.containers = append(t.containers, value)
+	case name == "subject" && hasValue && t.subject == "":
+		t.subject = value
 	case name == "expires" && hasValue && t.expires == 0:
 		life, err := time.ParseDuration(value)
 		if err != nil || life <= 0 {
 			return fieldErrorf(field, "the tag needs a positive Go duration, such as 720h, and not %q", word)
 		}
 		t.expires = life
-	case hasValue && (name == "type" || name == "expires"):
+	case hasValue && (name == "type" || name == "expires" || name == "subject"):
 		return fieldErrorf(field, "the tag has %s= twice", name)
 	default:
-		return fieldErrorf(field, "the tag has the unknown word %q; known are type=, container=, index, dedup and expires=", word)
+		return fieldErrorf(field, "the tag has the unknown word %q; known are type=, container=, index, dedup, expires= and subject=", word)
 	}
 	return nil
 }

@@ -12,9 +12,10 @@ import (
 // field is a sealed field found in a dst.
 type field struct {
 	column
-	tag  *tag
-	in   *place
-	name string
+	tag     *tag
+	in      *place
+	name    string
+	subject *subject // nil if no tag of the row names one
 }
 
 // path names the field in errors.
@@ -43,8 +44,9 @@ func (p *place) String() string {
 
 // walker collects fields.
 type walker struct {
-	fields []*field
-	seen   map[target]bool // finds cycles of pointers, and fields given twice
+	fields  []*field
+	seen    map[target]bool // finds cycles of pointers, and fields given twice
+	subject *subject        // of the row that is being walked
 }
 
 // target is the target of a pointer. It has a type because a struct and its first
@@ -68,7 +70,7 @@ func (w *walker) first(address uintptr, t reflect.Type) bool {
 func (w *walker) add(v reflect.Value, f *field) {
 	at := v.Addr()
 	if w.first(at.Pointer(), v.Type()) {
-		f.column = at.Interface().(column)
+		f.column, f.subject = at.Interface().(column), w.subject
 		w.fields = append(w.fields, f)
 	}
 }
@@ -193,8 +195,12 @@ func (w *walker) structure(v reflect.Value, at *place) error {
 	if err != nil {
 		return err
 	}
-	for i := range p {
-		s := &p[i]
+	if p.subject != "" {
+		defer func(outer *subject) { w.subject = outer }(w.subject)
+		w.subject = &subject{p.subject, v}
+	}
+	for i := range p.steps {
+		s := &p.steps[i]
 		f := v.Field(s.index)
 		if s.direct {
 			w.add(f, &field{tag: s.tag, in: at, name: s.name})
@@ -207,6 +213,12 @@ func (w *walker) structure(v reflect.Value, at *place) error {
 	return nil
 }
 
+// plan is how to walk a struct type.
+type plan struct {
+	steps   []step
+	subject string // name of the field that identifies the person; may be empty
+}
+
 // step is a struct field that is sealed or contains sealed fields.
 type step struct {
 	index  int
@@ -215,24 +227,28 @@ type step struct {
 	tag    *tag
 }
 
-// plans caches the steps of struct types.
-var plans sync.Map // reflect.Type to []step
+// plans caches the plans of struct types.
+var plans sync.Map // reflect.Type to *plan
 
-// planOf returns the steps of a struct type. Errors name the place where the walker
+// planOf returns the plan of a struct type. Errors name the place where the walker
 // found the type.
-func planOf(t reflect.Type, at string) ([]step, error) {
+func planOf(t reflect.Type, at string) (*plan, error) {
 	if p, ok := plans.Load(t); ok {
-		return p.([]step), nil
+		return p.(*plan), nil
 	}
-	p := []step{}
+	p := &plan{}
 	for i := range t.NumField() {
 		s, err := stepOf(t.Field(i), at)
 		if err != nil {
 			return nil, err
 		}
-		if s != nil {
-			s.index = i
-			p = append(p, *s)
+		if s == nil {
+			continue
+		}
+		s.index = i
+		p.steps = append(p.steps, *s)
+		if err := p.addSubject(t, s, at+"."+s.name); err != nil {
+			return nil, err
 		}
 	}
 	plans.Store(t, p)

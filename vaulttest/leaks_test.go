@@ -188,7 +188,7 @@ func TestNoLeaksNeedsADatabase(t *testing.T) {
 func TestNoLeaksSearchesPostgres(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.Postgres(t, pgtest.Server(t))
-	pool, err := pgxpool.New(t.Context(), v.URL)
+	pool, err := pgxpool.New(t.Context(), v.SchemaURL)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -67,9 +67,9 @@ type Vault struct {
 	// [vault.Client.InTx]. It is nil after OpenStorage on a storage that is
 	// not SQLite.
 	DB *sql.DB
-	// URL is the address of the vault's schema, for a program that connects
+	// SchemaURL is the address of the vault's schema, for a program that connects
 	// to PostgreSQL itself. It is empty on SQLite and after OpenStorage.
-	URL string
+	SchemaURL string
 
 	// Public, Private and Management act as applications of Acme with all
 	// permissions of their type. The keys are their API keys.
@@ -142,7 +142,7 @@ func openSchema(t testing.TB, server string, cfg *vault.Config) *Vault {
 		t.Fatalf("vaulttest: %v", err)
 	}
 	v := OpenStorage(t, store, cfg)
-	v.DB, v.URL = db, address.String()
+	v.DB, v.SchemaURL = db, address.String()
 	return v
 }
 

@@ -63,7 +63,7 @@ func TestPostgresHasItsOwnSchema(t *testing.T) {
 	t.Run("use", func(t *testing.T) {
 		for range 2 {
 			v := vaulttest.Postgres(t, server)
-			addresses = append(addresses, v.URL)
+			addresses = append(addresses, v.SchemaURL)
 			tx, err := v.DB.BeginTx(t.Context(), nil)
 			if err != nil {
 				t.Fatal(err)

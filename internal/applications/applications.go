@@ -35,6 +35,8 @@ type Application struct {
 	ModifiedAt  time.Time     `json:"modified_at,omitzero"`
 	ExpiresAt   time.Time     `json:"expires_at,omitzero"`
 	Unreadable  bool          `json:"unreadable,omitempty"`
+	// KeyedAt is when the application got its key. Zero means CreatedAt.
+	KeyedAt time.Time `json:"keyed_at,omitzero"`
 
 	hash storage.Key
 }
@@ -176,7 +178,7 @@ func Patch(ctx context.Context, op *core.Op, id uuid.UUID, patch any) (*Applicat
 func errTypeIsFixed() error { return fault.Field("type", "cannot be changed") }
 
 func update(ctx context.Context, op *core.Op, id uuid.UUID, change func(Params) (Params, error)) (*Application, error) {
-	return save(ctx, op, id, func(app *Application) error {
+	return save(ctx, op, id, "", func(app *Application) error {
 		p, err := change(app.params())
 		if err != nil {
 			return err
@@ -192,10 +194,11 @@ func update(ctx context.Context, op *core.Op, id uuid.UUID, change func(Params) 
 	})
 }
 
-// save changes an application and clears this node's cached identities.
-func save(ctx context.Context, op *core.Op, id uuid.UUID, change func(*Application) error) (*Application, error) {
+// save changes an application and clears this node's cached identities. If
+// message is not empty, it is the message of the log entry.
+func save(ctx context.Context, op *core.Op, id uuid.UUID, message string, change func(*Application) error) (*Application, error) {
 	defer op.Afterwards(op.Vault.ForgetIdentities)
-	return Records.Update(ctx, op, id, func(app *Application) error {
+	return Records.UpdateAs(ctx, op, id, message, func(app *Application) error {
 		if err := mayGrant(op, app.Permissions); err != nil {
 			return err
 		}
@@ -205,10 +208,20 @@ func save(ctx context.Context, op *core.Op, id uuid.UUID, change func(*Applicati
 
 // RegenerateKey gives an application a new key.
 func RegenerateKey(ctx context.Context, op *core.Op, id uuid.UUID) (*Application, error) {
-	return save(ctx, op, id, func(app *Application) error {
+	return save(ctx, op, id, audit.KeyRegenerated, func(app *Application) error {
 		app.setKey()
+		app.KeyedAt = op.Now
 		return nil
 	})
+}
+
+// HasKeySince reports whether an application got its key at a time or later.
+func (app *Application) HasKeySince(t time.Time) bool {
+	keyed := app.KeyedAt
+	if keyed.IsZero() {
+		keyed = app.CreatedAt
+	}
+	return !keyed.Before(t)
 }
 
 // Delete deletes an application.

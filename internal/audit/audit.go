@@ -49,6 +49,9 @@ const (
 	JobErased    = "Reactor job erased with a token"
 )
 
+// KeyRegenerated is the message when an application gets another key.
+const KeyRegenerated = "Application key regenerated"
+
 var pastTense = map[string]string{
 	Create: "created", Update: "updated", Read: "read", Delete: "deleted",
 	Use: "used", Authorize: "authorized", Expire: "expired", React: "invoked",

@@ -233,7 +233,16 @@ func (op *Op) openRecord(ctx context.Context, rec *storage.Record, doc any) (aga
 // that the record gets. With evidence the entry includes the revision, so that an
 // older row contradicts the log.
 func (op *Op) RecordEntry(operation string, rec *storage.Record) storage.Log {
+	return op.RecordEntryAs(operation, "", rec)
+}
+
+// RecordEntryAs is RecordEntry with a message. Empty means the message of the
+// operation.
+func (op *Op) RecordEntryAs(operation, message string, rec *storage.Record) storage.Log {
 	entry := op.Entry(operation, rec.Kind, uuid.UUID(rec.ID).String())
+	if message != "" {
+		entry.Message = message
+	}
 	if op.Vault.Ledger != nil && tracked(rec.Kind) && operation != audit.Delete {
 		entry.Message = audit.WithRevision(entry.Message, rec.Rev)
 	}

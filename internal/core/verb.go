@@ -30,22 +30,24 @@ type Verb struct {
 	Large bool
 }
 
-// Where is a set of places.
+// Where is a set of places where a verb does not work.
 type Where uint8
 
 // The places of verbs.
 const (
-	Anywhere  Where = iota
-	OutsideTx       // not in a transaction of the application
-	Alone           // also not inside Once, because it writes in pieces
+	OutsideTx   Where = 1 << iota // not in a transaction of the application
+	OutsideOnce                   // not inside Once, because it writes in pieces
+
+	Anywhere Where = 0
+	Alone          = OutsideTx | OutsideOnce
 )
 
 // Check returns an error for a place where the verb does not work.
 func (v *Verb) Check(p Place) error {
-	if v.Where == Alone && p.pending != nil {
+	if v.Where&OutsideOnce != 0 && p.pending != nil {
 		return fmt.Errorf("vault: %s cannot be part of Once: it writes piece by piece", v.Name)
 	}
-	if v.Where != Anywhere && p.tx != nil {
+	if v.Where&OutsideTx != 0 && p.tx != nil {
 		return fmt.Errorf("%w: %s; call it on the client that InTx was called on", fault.ErrInTx, v.Name)
 	}
 	return nil

@@ -9,15 +9,19 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault/evidence"
 	"github.com/seed-72ea4aab/vault/internal/access"
+	"github.com/seed-72ea4aab/vault/internal/applications"
 	"github.com/seed-72ea4aab/vault/internal/audit"
 	"github.com/seed-72ea4aab/vault/internal/core"
 	"github.com/seed-72ea4aab/vault/internal/fault"
+	"github.com/seed-72ea4aab/vault/internal/sessions"
+	"github.com/seed-72ea4aab/vault/internal/token"
 	"github.com/seed-72ea4aab/vault/internal/tokens"
 	"github.com/seed-72ea4aab/vault/internal/verbs"
 	"github.com/seed-72ea4aab/vault/storage"
@@ -45,13 +49,20 @@ type AgainParams struct {
 
 // ErasedAgain is the outcome of Again.
 type ErasedAgain struct {
-	Erased int // tokens that the files say were erased
-	Count  int // of these, tokens that were there again
+	Erased       int // tokens that the files say were erased or deleted
+	Count        int // of these, tokens that were there again
+	Applications int // deleted applications that were there again
+	Keys         int // applications that had a replaced key again
+	Sessions     int // ended sessions that were there again
 }
 
-// Again erases the tokens that files say were erased. After a restore the database
-// holds them again. A token that was created after the erasure of another one with
-// the same id stays.
+func (e *ErasedAgain) all() int { return e.Count + e.Applications + e.Keys + e.Sessions }
+
+// Again withdraws what files say was withdrawn: it erases tokens that were erased
+// or deleted, deletes applications, replaces keys and ends sessions. After a
+// restore the database holds them again. A token that was created after the
+// erasure of another one with the same id stays, and so does a key that an
+// application got later.
 func Again(ctx context.Context, v *core.Vault, p *AgainParams) (*ErasedAgain, error) {
 	all := again{}
 	for _, file := range p.Files {
@@ -61,22 +72,38 @@ func Again(ctx context.Context, v *core.Vault, p *AgainParams) (*ErasedAgain, er
 	}
 	out := &ErasedAgain{}
 	for _, tenant := range slices.SortedFunc(maps.Keys(all), func(a, b uuid.UUID) int { return bytes.Compare(a[:], b[:]) }) {
-		out.Erased += len(all[tenant])
-		n, err := core.Do(ctx, v.Owner(tenant), &verbs.EraseTokens, func(ctx context.Context, op *core.Op) (int, error) {
-			return eraseAgain(ctx, op, all[tenant], p)
+		out.Erased += len(all[tenant][ofToken])
+		err := core.Run(ctx, v.Owner(tenant), &verbs.EraseTokens, func(ctx context.Context, op *core.Op) error {
+			if err := withdrawAgain(ctx, op, all[tenant], p.DryRun, out); err != nil {
+				return err
+			}
+			n, err := eraseAgain(ctx, op, all[tenant][ofToken], p)
+			out.Count += n
+			return err
 		})
-		if out.Count += n; err != nil && !errors.Is(err, fault.ErrNoTenant) {
+		if err != nil && !errors.Is(err, fault.ErrNoTenant) {
 			return out, err
 		}
 	}
 	if v.Ledger == nil || p.DryRun {
 		return out, nil
 	}
-	return out, v.Ledger.ErasedAgain(ctx, int64(out.Count))
+	return out, v.Ledger.ErasedAgain(ctx, int64(out.all()))
 }
 
-// again is when tokens were erased, by tenant and id.
-type again map[uuid.UUID]map[string]time.Time
+// The kinds of what can be withdrawn.
+const (
+	ofToken       = "token"
+	ofApplication = "application"
+	ofKey         = "key"
+	ofSession     = "session"
+)
+
+// withdrawn is when something was withdrawn, by kind and id.
+type withdrawn map[string]map[string]time.Time
+
+// again is what was withdrawn, by tenant.
+type again map[uuid.UUID]withdrawn
 
 // line is a line of a file: the header of a bundle, a leaf of a bundle, or an entry
 // of the log.
@@ -88,11 +115,30 @@ type line struct {
 }
 
 type entry struct {
-	TenantID  uuid.UUID `json:"tenant_id"`
-	EntityID  string    `json:"entity_id"`
-	Operation string    `json:"operation"`
-	Message   string    `json:"message"`
-	CreatedAt time.Time `json:"created_at"`
+	TenantID   uuid.UUID `json:"tenant_id"`
+	EntityID   string    `json:"entity_id"`
+	EntityType string    `json:"entity_type"`
+	Operation  string    `json:"operation"`
+	Message    string    `json:"message"`
+	CreatedAt  time.Time `json:"created_at"`
+}
+
+// withdraws returns the kind of what the entry says was withdrawn, or "".
+func (e *entry) withdraws() string {
+	switch {
+	case e.Operation == audit.Update && e.EntityType == audit.Application && strings.HasPrefix(e.Message, audit.KeyRegenerated):
+		return ofKey
+	case e.Operation != audit.Delete:
+		return ""
+	case e.EntityType == audit.Application:
+		return ofApplication
+	case e.EntityType == audit.Session:
+		return ofSession
+	case token.TypeOf(e.EntityType) != nil:
+		return ofToken
+	default:
+		return ""
+	}
 }
 
 var (
@@ -147,17 +193,104 @@ func verify(file io.ReadSeeker, key string) error {
 	return err
 }
 
-// note takes in an entry. Of several erasures of an id the newest counts.
+// note takes in an entry. If the same was withdrawn several times, the newest
+// entry counts.
 func (a again) note(tenant uuid.UUID, e *entry) {
-	if e.Operation != audit.Delete || e.Message != audit.TokenErased {
+	kind := e.withdraws()
+	if kind == "" {
 		return
 	}
 	if a[tenant] == nil {
-		a[tenant] = map[string]time.Time{}
+		a[tenant] = withdrawn{}
 	}
-	if e.CreatedAt.After(a[tenant][e.EntityID]) {
-		a[tenant][e.EntityID] = e.CreatedAt
+	if a[tenant][kind] == nil {
+		a[tenant][kind] = map[string]time.Time{}
 	}
+	if e.CreatedAt.After(a[tenant][kind][e.EntityID]) {
+		a[tenant][kind][e.EntityID] = e.CreatedAt
+	}
+}
+
+// withdrawing is how records of one kind are withdrawn again.
+type withdrawing struct {
+	kind  string
+	named map[string]time.Time
+	count *int
+	// due reports whether a record still has to be withdrawn.
+	due func(ctx context.Context, op *core.Op, rec *storage.Record) (bool, error)
+	do  func(ctx context.Context, op *core.Op, id uuid.UUID) error
+}
+
+// withdrawAgain deletes applications, replaces keys and ends sessions of one
+// tenant, and counts them in out.
+func withdrawAgain(ctx context.Context, op *core.Op, w withdrawn, dry bool, out *ErasedAgain) error {
+	var errs []error
+	for _, one := range []withdrawing{
+		{audit.Application, w[ofApplication], &out.Applications,
+			func(context.Context, *core.Op, *storage.Record) (bool, error) { return true, nil }, applications.Delete},
+		{audit.Application, w[ofKey], &out.Keys, w.oldKey, func(ctx context.Context, op *core.Op, id uuid.UUID) error {
+			_, err := applications.RegenerateKey(ctx, op, id) // nobody learns the new key
+			return err
+		}},
+		{audit.Session, w[ofSession], &out.Sessions,
+			func(_ context.Context, op *core.Op, rec *storage.Record) (bool, error) {
+				return rec.ExpiresAt.After(op.Now), nil
+			}, sessions.Delete},
+	} {
+		errs = append(errs, one.run(ctx, op, dry))
+	}
+	return errors.Join(errs...)
+}
+
+// oldKey reports whether an application has a key that was replaced.
+func (w withdrawn) oldKey(ctx context.Context, op *core.Op, rec *storage.Record) (bool, error) {
+	app, err := applications.Records.Open(ctx, op, rec)
+	if core.Unreadable(err) {
+		return false, nil // its key does not work
+	}
+	return err == nil && !app.HasKeySince(w[ofKey][app.ID.String()]), err
+}
+
+// run withdraws the records that exist.
+func (w *withdrawing) run(ctx context.Context, op *core.Op, dry bool) error {
+	for texts := range slices.Chunk(slices.Sorted(maps.Keys(w.named)), rowsAtOnce) {
+		op, err := op.Again(ctx, "")
+		if err != nil {
+			return err
+		}
+		var ids []storage.ID
+		for _, text := range texts {
+			if id, err := uuid.Parse(text); err == nil {
+				ids = append(ids, storage.ID(id))
+			}
+		}
+		recs, err := op.DB().Records(ctx, op.TenantID(), w.kind, ids)
+		if err != nil {
+			return err
+		}
+		for i := range recs {
+			if err := w.one(ctx, op, &recs[i], dry); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (w *withdrawing) one(ctx context.Context, op *core.Op, rec *storage.Record, dry bool) error {
+	due, err := w.due(ctx, op, rec)
+	if err != nil || !due {
+		return err
+	}
+	if !dry {
+		if err := w.do(ctx, op, uuid.UUID(rec.ID)); errors.Is(err, fault.ErrNotFound) {
+			return nil
+		} else if err != nil {
+			return err
+		}
+	}
+	*w.count++
+	return nil
 }
 
 // eraseAgain erases tokens of one tenant, and returns how many there were.
@@ -166,7 +299,7 @@ func eraseAgain(ctx context.Context, op *core.Op, erased map[string]time.Time, p
 	if reason == "" {
 		reason = AgainReason
 	}
-	params := Params{Query: "again", Reason: reason}
+	params := Params{IDs: []string{""}, Reason: reason}
 	if err := params.check(); err != nil {
 		return 0, err
 	}

@@ -24,6 +24,7 @@ import (
 // restored is a database on disk that is opened again and again.
 type restored struct {
 	*vault.Vault
+	store  *sqlite.Store
 	t      *testing.T
 	path   string
 	key    *vault.Key
@@ -38,6 +39,7 @@ func (r *restored) open() {
 	if err != nil {
 		r.t.Fatal(err)
 	}
+	r.store = store
 	r.Vault, err = vault.Open(r.t.Context(), store, r.key, &vault.Config{
 		Now: r.clock.Now, SweepEvery: -1, WorkEvery: -1,
 		Evidence: &vault.EvidenceConfig{Every: -1, Anchors: []vault.Anchor{r.anchor}},
@@ -289,7 +291,7 @@ func hasErasure(t *testing.T, bundle []byte, want *vault.Erasure) bool {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if e.Kind == evidence.EventErasure && e.ID == want.ID && e.Count == 1 && e.Reason == want.Reason {
+		if e.Kind == evidence.EventErasure && e.ID == want.ID && e.Count == int64(want.Count) && e.Reason == want.Reason {
 			return true
 		}
 	}

@@ -1,17 +1,19 @@
-// Package erase deletes the tokens that a search finds, together with
-// everything that the vault stored because of them: responses of idempotency
+// Package erase deletes tokens that a search finds or that are named by id,
+// together with everything that the vault stored because of them: responses of idempotency
 // keys, undelivered results and pending jobs.
 //
 // Tokens are deleted first, in pieces. The change that deletes a piece also
 // inserts a note: a sealed record with the ids of the tokens. [Settle] reads
 // the notes and deletes everything that depends on the tokens. The call that
 // erased the tokens settles, and so does every sweep, so a killed process
-// leaves nothing behind. A note stays for [noteLife], because a run in
+// leaves nothing behind. In a transaction of the application only a sweep
+// settles, after the commit. A note stays for [noteLife], because a run in
 // progress may still store its result.
 package erase
 
 import (
 	"context"
+	"slices"
 	"time"
 	"unicode/utf8"
 
@@ -23,12 +25,17 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/find"
 	"github.com/seed-72ea4aab/vault/internal/form"
+	"github.com/seed-72ea4aab/vault/internal/token"
 	"github.com/seed-72ea4aab/vault/internal/tokens"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// MaxReason is the maximum number of characters of a reason.
-const MaxReason = 500
+const (
+	// MaxReason is the maximum number of characters of a reason.
+	MaxReason = 500
+	// MaxIDs is the maximum number of ids of an erasure.
+	MaxIDs = 1000
+)
 
 const (
 	// maxTime is how long one call deletes tokens.
@@ -37,22 +44,31 @@ const (
 	pieceSize = 200
 )
 
-// Params are the parameters of an erasure.
-type Params struct{ Query, Reason string }
+// Params are the parameters of an erasure. Either Query or IDs is set.
+type Params struct {
+	Query  string
+	IDs    []string
+	Reason string
+}
 
 // Erasure is the result of a call.
 type Erasure struct {
 	ID        uuid.UUID
 	Reason    string
 	Count     int // erased tokens
-	Left      int // tokens that the search still finds
+	Left      int // tokens that are still found
 	CreatedAt time.Time
 }
 
 func (p *Params) check() error {
 	bad := &form.Problems{}
-	if p.Query == "" {
-		bad.Add("query", "is required")
+	switch {
+	case p.Query != "" && p.IDs != nil:
+		bad.Add("ids", "must be left out if there is a query")
+	case p.IDs != nil && (len(p.IDs) == 0 || len(p.IDs) > MaxIDs):
+		bad.Add("ids", "must have 1 to %d values", MaxIDs)
+	case p.Query == "" && p.IDs == nil:
+		bad.Add("query", "is required if there are no ids")
 	}
 	switch n := utf8.RuneCountInString(p.Reason); {
 	case n == 0:
@@ -66,16 +82,14 @@ func (p *Params) check() error {
 }
 
 // Tokens erases the tokens that match a query and that the caller may search
-// and delete. It works in pieces, newest tokens first, until it has passed all
-// of them or the time is over. It leaves rows that do not open.
+// and delete, or the tokens with some ids that the caller may delete. It works
+// in pieces until it has passed all of them or the time is over. It leaves rows
+// that do not open.
 func Tokens(ctx context.Context, op *core.Op, p Params) (*Erasure, error) {
 	if err := p.check(); err != nil {
 		return nil, err
 	}
-	w := &work{
-		op: op, search: &tokens.Search{Query: p.Query}, walk: find.NewWalk(pieceSize),
-		erasure: Erasure{ID: op.NewID(), Reason: p.Reason, CreatedAt: op.Now},
-	}
+	w := &work{op: op, asked: p.asked(), walk: find.NewWalk(pieceSize), erasure: Erasure{ID: op.NewID(), Reason: p.Reason, CreatedAt: op.Now}}
 	until := op.Now.Add(maxTime)
 	for op.Vault.Now().Before(until) {
 		more, err := w.piece(ctx)
@@ -86,26 +100,71 @@ func Tokens(ctx context.Context, op *core.Op, p Params) (*Erasure, error) {
 			break
 		}
 	}
+	if err := w.finish(ctx, until); err != nil {
+		return nil, err
+	}
+	return &w.erasure, w.countLeft(ctx)
+}
+
+// finish enters the erasure in the log and the vault's tree, and settles. In a
+// transaction of the application, a sweep does the last two after the commit.
+func (w *work) finish(ctx context.Context, until time.Time) error {
 	if !w.entered { // nothing was found; the log still records the search
 		if err := w.op.Write(ctx, w.change()); err != nil {
-			return nil, err
+			return err
 		}
 	}
+	if w.op.InsideTx() {
+		return nil
+	}
 	if err := settle(ctx, w.op, until); err != nil {
-		return nil, err
+		return err
 	}
-	if err := w.op.RecordErasure(ctx, w.erasure.ID, p.Reason, int64(w.erasure.Count)); err != nil {
-		return nil, err
+	return w.op.RecordErasure(ctx, w.erasure.ID, w.erasure.Reason, int64(w.erasure.Count))
+}
+
+// asked returns the tokens to erase.
+func (p *Params) asked() tokens.Query {
+	if p.IDs != nil {
+		return byID{slices.DeleteFunc(slices.Clone(p.IDs), func(id string) bool { return !token.PossibleID(id) }), access.TokenDelete}
 	}
-	left, err := tokens.Count(ctx, w.op, w.search)
-	w.erasure.Left = left
-	return &w.erasure, err
+	return &tokens.Search{Query: p.Query}
+}
+
+// byID requests tokens by id.
+type byID struct {
+	ids        []string
+	permission string
+}
+
+// Permission implements [tokens.Query].
+func (q byID) Permission() string { return q.permission }
+
+// Condition implements [tokens.Query].
+func (q byID) Condition(context.Context, *core.Op) (storage.And, access.Transform, error) {
+	return storage.And{storage.IDIn(q.ids)}, access.Redact, nil
+}
+
+// Binding implements [tokens.Query].
+func (q byID) Binding() []string { return append([]string{"ids"}, q.ids...) }
+
+// countLeft counts the tokens that the call did not erase and that the caller
+// may search, or delete.
+func (w *work) countLeft(ctx context.Context) (err error) {
+	w.erasure.Left, err = tokens.Count(ctx, w.op, w.asked)
+	q, ok := w.asked.(byID)
+	if err != nil || !ok || w.op.Require(access.TokenSearch) != nil {
+		return err
+	}
+	seen, err := tokens.Count(ctx, w.op, byID{q.ids, access.TokenSearch})
+	w.erasure.Left = max(w.erasure.Left, seen)
+	return err
 }
 
 // work is an erasure in progress.
 type work struct {
 	op      *core.Op
-	search  *tokens.Search
+	asked   tokens.Query
 	walk    find.Walk
 	before  storage.ID // end of the last piece
 	erasure Erasure
@@ -120,12 +179,12 @@ func (w *work) piece(ctx context.Context) (bool, error) {
 		if err != nil {
 			return false, err
 		}
-		if err := op.Require(access.TokenSearch); err != nil {
+		if err := op.Require(w.asked.Permission()); err != nil {
 			return false, err
 		}
 		w.op = op
 		before := w.before
-		rows, more, err := tokens.Deletable(ctx, op, w.search, &w.walk, &before)
+		rows, more, err := tokens.Deletable(ctx, op, w.asked, &w.walk, &before)
 		if err != nil {
 			return false, err
 		}
@@ -143,7 +202,10 @@ func (w *work) piece(ctx context.Context) (bool, error) {
 // If some of the rows have changed since, nothing is deleted.
 func (w *work) erase(ctx context.Context, rows []storage.Token) error {
 	op, ch := w.op, w.change()
-	var n note
+	n := note{}
+	if op.InsideTx() {
+		n.Erasure = &recorded{w.erasure.ID, w.erasure.Reason, len(rows)}
+	}
 	for i := range rows {
 		row := &rows[i]
 		ch.DeleteTokens = append(ch.DeleteTokens, tokens.Deletion(row))

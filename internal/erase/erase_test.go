@@ -423,6 +423,7 @@ func TestEraseRefusesBadInput(t *testing.T) {
 	}
 	for field, p := range map[string]vault.EraseParams{
 		"query":  {Query: "nope:4242424242424242", Reason: "case"},
+		"ids":    {IDs: []string{}, Reason: "case"},
 		"reason": {Query: "type:card", Reason: strings.Repeat("é", 501)},
 	} {
 		_, err := v.Owner.EraseTokens(t.Context(), p)
@@ -430,6 +431,12 @@ func TestEraseRefusesBadInput(t *testing.T) {
 		if strings.Contains(err.Error(), "4242") {
 			t.Errorf("the error contains a value: %v", err)
 		}
+	}
+	for _, p := range []vault.EraseParams{
+		{IDs: make([]string, 1001), Reason: "case"}, {IDs: []string{"a"}, Query: "type:card", Reason: "case"},
+	} {
+		_, err := v.Owner.EraseTokens(t.Context(), p)
+		wantField(t, err, "ids")
 	}
 	_, err := v.Owner.EraseTokens(t.Context(), vault.EraseParams{Query: "type:card", Reason: "a\nb"})
 	wantField(t, err, "reason")

@@ -36,6 +36,16 @@ const (
 // note lists erased tokens.
 type note struct {
 	Tokens []erased `json:"tokens"`
+	// Erasure is not nil while the vault's tree lacks the erasure, because it
+	// was part of a transaction of the application.
+	Erasure *recorded `json:"erasure,omitempty"`
+}
+
+// recorded is an erasure as the vault's tree records it.
+type recorded struct {
+	ID     uuid.UUID `json:"id"`
+	Reason string    `json:"reason"`
+	Count  int       `json:"count"`
 }
 
 type erased struct {
@@ -159,11 +169,38 @@ func (s *settling) readNotes(ctx context.Context) error {
 			for _, t := range n.Tokens {
 				s.ids[t.ID], s.ords[t.Ord] = true, true
 			}
+			if err := s.record(ctx, &recs[i], &n); err != nil {
+				return err
+			}
 			if !recs[i].CreatedAt.Add(noteLife).After(s.op.Vault.Now()) {
 				s.old = append(s.old, storage.RecordDelete{Kind: KindNote, ID: recs[i].ID, Rev: recs[i].Rev})
 			}
 		}
 	}
+}
+
+// record enters the erasure of a committed transaction in the vault's tree. If
+// several nodes settle at the same time, only one of them enters it.
+func (s *settling) record(ctx context.Context, rec *storage.Record, n *note) error {
+	e := n.Erasure
+	if e == nil {
+		return nil
+	}
+	n.Erasure = nil
+	rec.Rev++
+	if err := s.op.SealRecord(rec, n); err != nil {
+		return err
+	}
+	ch := s.op.Change()
+	ch.UpdateRecords = []storage.RecordUpdate{{Rev: rec.Rev - 1, Record: *rec}}
+	err := s.op.Write(ctx, ch)
+	if errors.Is(err, storage.ErrStale) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return s.op.RecordErasure(ctx, e.ID, e.Reason, int64(e.Count))
 }
 
 // dropNotes deletes expired notes. If several nodes settle at the same time,

@@ -166,10 +166,6 @@ var notInTx = []inTxCase{
 		}
 		return nil
 	}},
-	{"EraseTokens", func(ctx context.Context, f *inTxFixture) error {
-		_, err := f.owner.EraseTokens(ctx, vault.EraseParams{Query: "type:token", Reason: "x"})
-		return err
-	}},
 	{"Export", func(ctx context.Context, f *inTxFixture) error {
 		for _, err := range f.owner.Export(ctx, nil) {
 			return err

@@ -76,6 +76,22 @@ var inTxTokens = []inTxCase{
 		}
 		return err
 	}},
+	{"EraseTokens", func(ctx context.Context, f *inTxFixture) error {
+		for _, id := range []string{"by-id", "by-query"} {
+			if _, err := f.private.CreateToken(ctx, aCard(id)); err != nil {
+				return err
+			}
+		}
+		done, err := f.private.EraseTokens(ctx, vault.EraseParams{IDs: []string{"by-id", "nobody"}, Reason: "case 7"})
+		if err != nil {
+			return err
+		}
+		all, err := f.owner.EraseTokens(ctx, vault.EraseParams{Query: "id:by-query", Reason: "case 7"})
+		if err != nil {
+			return err
+		}
+		return is([4]int{1, 0, 1, 0}, [4]int{done.Count, done.Left, all.Count, all.Left})
+	}},
 	{"DeleteToken", func(ctx context.Context, f *inTxFixture) error { return f.private.DeleteToken(ctx, "third") }},
 }
 

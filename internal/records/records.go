@@ -89,6 +89,12 @@ func (k *Kind[T]) create(ctx context.Context, op *core.Op, item *T, key storage.
 // Update reads, changes and stores an entity. It retries if the entity has
 // changed in between.
 func (k *Kind[T]) Update(ctx context.Context, op *core.Op, id uuid.UUID, change func(*T) error) (*T, error) {
+	return k.UpdateAs(ctx, op, id, "", change)
+}
+
+// UpdateAs is Update with the message of the log entry. Empty means the message of
+// an update.
+func (k *Kind[T]) UpdateAs(ctx context.Context, op *core.Op, id uuid.UUID, message string, change func(*T) error) (*T, error) {
 	return core.RetryStale(func() (*T, error) {
 		old, err := op.Record(ctx, k.Name, id)
 		if err != nil {
@@ -111,7 +117,7 @@ func (k *Kind[T]) Update(ctx context.Context, op *core.Op, id uuid.UUID, change 
 		}
 		ch := op.Change()
 		ch.UpdateRecords = []storage.RecordUpdate{{Rev: old.Rev, Record: rec}}
-		ch.Logs = []storage.Log{op.RecordEntry(audit.Update, &rec)}
+		ch.Logs = []storage.Log{op.RecordEntryAs(audit.Update, message, &rec)}
 		if err := op.Write(ctx, ch); err != nil {
 			return nil, err
 		}

@@ -33,7 +33,7 @@ var (
 	Detokenize        = core.Verb{Name: "Detokenize", Kind: kindRead, Permission: access.TokenUse, Large: true}
 	PatchToken        = core.Verb{Name: "PatchToken", Kind: kindUpdate, Permission: access.TokenUpdate, Large: true}
 	DeleteToken       = core.Verb{Name: "DeleteToken", Kind: kindDelete, Permission: access.TokenDelete}
-	EraseTokens       = core.Verb{Name: "EraseTokens", Kind: kindDelete, Permission: access.TokenDelete, Where: core.Alone, Large: true}
+	EraseTokens       = core.Verb{Name: "EraseTokens", Kind: kindDelete, Permission: access.TokenDelete, Where: core.OutsideOnce, Large: true}
 	Import            = core.Verb{Name: "Import", Kind: kindMove, Permission: access.TokenCreate, Where: core.Alone}
 	Export            = core.Verb{Name: "Export", Kind: kindMove, Permission: access.TokenUse, Where: core.Alone}
 

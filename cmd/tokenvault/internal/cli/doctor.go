@@ -193,7 +193,7 @@ func (e *examination) evidence() {
 	case s.Suspended != "":
 		e.fail("evidence", "Find out why. After a restore, run tokenvault log accept-restore.", "nothing is signed: %s", s.Suspended)
 	case s.LacksErasures && len(s.Alarms) == 0:
-		e.warn("evidence", "Run tokenvault erase --again with what was kept of the audit log.", "the restored database may lack erasures made since its backup")
+		e.warn("evidence", "Run tokenvault erase --again with what was kept of the audit log.", "the restored database may lack erasures, deletions and regenerated keys made since its backup")
 	case s.Wrong() != "":
 		e.fail("evidence", "Run tokenvault log verify.", "%s", s.Wrong())
 	case time.Since(s.SignedAt) > oldNote:

@@ -4,58 +4,77 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"slices"
 
 	"github.com/seed-72ea4aab/vault"
 )
 
 func eraseCommands() []*command {
 	return []*command{{
-		name: "erase", args: "QUERY|-", min: 0, max: 1, reach: bothWays, asks: true, summary: "erase all tokens that a query finds",
+		name: "erase", args: "QUERY|-", min: 0, max: 1, reach: bothWays, asks: true, summary: "erase tokens, by a query or by id",
 		about: `Deletes the tokens, and stored responses, undelivered results and pending jobs
 			that use them. The log gets an entry for each token, and one for the erasure
 			with the reason: name a case or a ticket, not a person. You can stop it at any
 			time and run it again to continue. It exits with 1 if tokens remain that the key
 			may search but not delete. Use - for a query with sensitive data, to read it
-			from standard input.
+			from standard input. With --id and no query, it erases the tokens with these
+			ids.
 
-			With --again and no query, it erases the tokens of all tenants that were erased
-			between a backup and its restore. FILE is a bundle of tokenvault log evidence,
-			or the audit log as JSON lines, from a log sink or from tokenvault log list
-			--json. Pass all files in one call.`,
+			With --again and no query, it withdraws what was withdrawn in any tenant between
+			a backup and its restore: it erases tokens that were erased or deleted, deletes
+			applications, ends sessions, and replaces keys that were regenerated, whose
+			owners then need a new key. FILE is a bundle of tokenvault log evidence, or the
+			audit log as JSON lines, from a log sink or from tokenvault log list --json.
+			Pass all files in one call.`,
 		example: `tokenvault erase 'metadata.customer:42' --reason 'case 4711' --tenant Acme`,
 		setup: func(f *flag.FlagSet) action {
 			reason := f.String("reason", "", "`text` for the log")
 			dry := f.Bool("dry-run", false, "print the number of tokens, and erase none")
-			var again texts
-			f.Var(&again, "again", "`file` with the erasures since the backup; repeatable")
+			var again, ids texts
+			f.Var(&ids, "id", "`id` of a token; repeatable")
+			f.Var(&again, "again", "`file` with the log since the backup; repeatable")
 			return func(c *call) error {
-				switch {
-				case len(again) > 0 && len(c.args) == 0:
+				switch ways := []bool{len(again) > 0, len(ids) > 0, len(c.args) > 0}; {
+				case slices.Equal(ways, []bool{true, false, false}):
 					return eraseAgain(c, again, *reason, *dry)
-				case len(again) == 0 && len(c.args) == 1:
-					return eraseTokens(c, *reason, *dry)
+				case slices.Equal(ways, []bool{false, true, false}), slices.Equal(ways, []bool{false, false, true}):
+					return eraseTokens(c, ids, *reason, *dry)
 				default:
-					return usagef("give a query, or --again")
+					return usagef("give a query, or --id, or --again")
 				}
 			}
 		},
 	}}
 }
 
-func eraseTokens(c *call, reason string, dry bool) error {
+func eraseTokens(c *call, ids []string, reason string, dry bool) error {
 	if reason == "" && !dry {
 		return usagef("--reason is required")
 	}
-	query, err := c.textOrInput(c.args[0])
-	if err != nil {
-		return err
+	p := vault.EraseParams{IDs: ids, Reason: reason}
+	var err error
+	if len(ids) == 0 {
+		if p.Query, err = c.textOrInput(c.args[0]); err != nil {
+			return err
+		}
 	}
 	c.looks = true
 	o, err := c.open()
 	if err != nil {
 		return err
 	}
-	page, err := o.api.SearchTokens(c.ctx, vault.SearchTokensParams{Query: query, PageParams: vault.PageParams{Size: 1}})
+	if dry || c.canAsk() { // without a terminal, --reason counts as confirmation
+		if err := lookBeforeErase(c, o.api, p, dry); err != nil || dry {
+			return err
+		}
+	}
+	return eraseAll(c, o.api, p)
+}
+
+// lookBeforeErase prints the number of tokens to erase, or asks whether to erase
+// them.
+func lookBeforeErase(c *call, api vault.API, p vault.EraseParams, dry bool) error {
+	page, err := toErase(c, api, p)
 	if err != nil {
 		return err
 	}
@@ -63,15 +82,23 @@ func eraseTokens(c *call, reason string, dry bool) error {
 	if page.Pagination.TotalIsCapped {
 		more = " or more"
 	}
-	if dry {
+	switch {
+	case !dry:
+		return c.confirm(fmt.Sprintf("Erase %s%s?", counted(found, "token"), more))
+	case p.Query == "":
+		return c.say(map[string]any{"found": found}, "The ids find %s.", counted(found, "token"))
+	default:
 		return c.say(map[string]any{"found": found}, "The query finds %s%s.", counted(found, "token"), more)
 	}
-	if c.canAsk() { // without a terminal, --reason counts as confirmation
-		if err := c.confirm(fmt.Sprintf("Erase %s%s?", counted(found, "token"), more)); err != nil {
-			return err
-		}
+}
+
+// toErase returns a page with the number of tokens to erase.
+func toErase(c *call, api vault.API, p vault.EraseParams) (*vault.Page[vault.Token], error) {
+	one := vault.PageParams{Size: 1}
+	if p.Query == "" {
+		return api.ListTokens(c.ctx, vault.ListTokensParams{IDs: p.IDs, PageParams: one})
 	}
-	return eraseAll(c, o.api, vault.EraseParams{Query: query, Reason: reason})
+	return api.SearchTokens(c.ctx, vault.SearchTokensParams{Query: p.Query, PageParams: one})
 }
 
 // eraseAll repeats an erasure until a call erases nothing.
@@ -94,7 +121,7 @@ func eraseAll(c *call, api vault.EraseAPI, p vault.EraseParams) error {
 	}
 }
 
-// eraseAgain applies erasures that a restore has undone.
+// eraseAgain withdraws what a restore brought back.
 func eraseAgain(c *call, paths []string, reason string, dry bool) error {
 	p := vault.EraseAgainParams{Reason: reason, DryRun: dry}
 	for _, path := range paths {
@@ -111,7 +138,7 @@ func eraseAgain(c *call, paths []string, reason string, dry bool) error {
 		return err
 	}
 	if !dry && c.canAsk() {
-		if err := c.confirm("Erase the tokens in the files again?"); err != nil {
+		if err := c.confirm("Withdraw again what the files say was withdrawn?"); err != nil {
 			return err
 		}
 	}
@@ -119,9 +146,11 @@ func eraseAgain(c *call, paths []string, reason string, dry bool) error {
 	if err != nil {
 		return err
 	}
-	text := "Of %s, %d existed again and were erased."
+	text := "Of %s, %d existed again and were erased. Withdrew %s, %s and %s again."
 	if dry {
-		text = "Of %s, %d exist again."
+		text = "Of %s, %d exist again. To withdraw again: %s, %s and %s."
 	}
-	return c.say(map[string]any{"erased": done.Erased, "count": done.Count}, text, counted(done.Erased, "erased token"), done.Count)
+	fields := map[string]any{"erased": done.Erased, "count": done.Count, "applications": done.Applications, "keys": done.Keys, "sessions": done.Sessions}
+	return c.say(fields, text, counted(done.Erased, "erased token"), done.Count,
+		counted(done.Applications, "application"), counted(done.Keys, "key"), counted(done.Sessions, "session"))
 }

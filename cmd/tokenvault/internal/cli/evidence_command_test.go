@@ -117,9 +117,13 @@ func TestRestoreCommands(t *testing.T) {
 	w := newWorld(t, local)
 	w.exits(0, "log", "checkpoint")
 	backup := filepath.Join(w.dir, "backup.db")
-	w.exits(0, "token", "create", "--id", "jane", "--type", "token", "--data", "x")
+	for _, id := range []string{"jane", "jane-2", "joe"} {
+		w.exits(0, "token", "create", "--id", id, "--type", "token", "--data", "x")
+	}
 	w.exits(0, "backup", backup)
 	w.exits(0, "erase", "id:jane", "--reason", "case 4711")
+	w.exits(0, "erase", "--id", "jane-2", "--id", "nobody", "--reason", "case 4711")
+	w.exits(0, "token", "delete", "joe", "--yes")
 	bundle := w.write("bundle.ndjson", []byte(w.exits(0, "log", "evidence")))
 	lines := w.write("log.ndjson", []byte(w.exits(0, "log", "list", "--json")))
 	anchor := w.write("anchor.notes", []byte(w.exits(0, "log", "checkpoint")))
@@ -143,13 +147,15 @@ func TestRestoreCommands(t *testing.T) {
 	}
 	w.exits(0, "token", "get", "jane")
 	w.exits(2, "erase", "id:jane", "--again", bundle)
-	for file, want := range map[string]string{bundle: "1 exist again", lines: "1 exist again"} {
+	for file, want := range map[string]string{bundle: "3 exist again", lines: "3 exist again"} {
 		if got := w.exits(0, "erase", "--again", file, "--dry-run"); !strings.Contains(got, want) {
 			t.Errorf("a dry run with %s: %s", file, got)
 		}
 	}
 	w.exits(0, "erase", "--again", bundle, "--again", lines)
-	w.exits(3, "token", "get", "jane")
+	for _, id := range []string{"jane", "jane-2", "joe"} {
+		w.exits(3, "token", "get", id)
+	}
 	if got := w.exits(0, "doctor", "--egress-url", ""); !strings.Contains(got, "the newest note was signed at ") {
 		t.Errorf("doctor: %s", got)
 	}

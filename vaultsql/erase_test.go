@@ -1,0 +1,203 @@
+package vaultsql_test
+
+import (
+	"database/sql"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/vaultsql"
+	"github.com/seed-72ea4aab/vault/vaulttest"
+)
+
+// member has a subject, and tokens in a nested struct.
+type member struct {
+	ID    int64
+	Name  vaultsql.Text `vault:"container=/pii/high/,subject=ID"`
+	Email vaultsql.Text
+	Home  struct{ Street vaultsql.Text }
+	Phone []vaultsql.Text
+}
+
+func newMember(id int64) *member {
+	p := &member{ID: id, Name: vaultsql.NewText("Jane Doe"), Email: vaultsql.NewText("jane@example.com"), Phone: []vaultsql.Text{vaultsql.NewText("555-1")}}
+	p.Home.Street = vaultsql.NewText("1 Main Street")
+	return p
+}
+
+// found returns the number of tokens that a query finds.
+func found(t *testing.T, v *vaulttest.Vault, query string) int {
+	t.Helper()
+	page, err := v.Owner.SearchTokens(t.Context(), vault.SearchTokensParams{Query: query})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return page.Pagination.TotalItems
+}
+
+// Every token of a row can be found by the subject of the row.
+func TestSubject(t *testing.T) {
+	t.Parallel()
+	v := vaulttest.New(t)
+	people := []*member{newMember(42), newMember(43)}
+	seal(t, v.Private, people)
+	if n := found(t, v, "metadata.subject:42"); n != 4 {
+		t.Errorf("%d tokens of the first person", n)
+	}
+	old := &struct {
+		ID   string
+		Name vaultsql.Text
+	}{"44", vaultsql.NewText("Joe")}
+	seal(t, v.Private, old)
+	now := &struct {
+		ID   string
+		Name vaultsql.Text `vault:"subject=ID"`
+	}{old.ID, old.Name}
+	now.Name.Set("Joseph")
+	seal(t, v.Private, now)
+	if n := found(t, v, "metadata.subject:44"); n != 1 {
+		t.Errorf("a changed value: %d tokens", n)
+	}
+	done, err := v.Owner.EraseTokens(t.Context(), vault.EraseParams{Query: "metadata.subject:42", Reason: "case 7"})
+	if err != nil || done.Count != 4 {
+		t.Errorf("erased: %+v, %v", done, err)
+	}
+	if err := vaultsql.Open(t.Context(), v.Private, people[1]); err != nil {
+		t.Error(err)
+	}
+}
+
+type rowKey string
+
+// String must not be used: it is for people.
+func (rowKey) String() string { return "a key" }
+
+func TestSubjectTypes(t *testing.T) {
+	t.Parallel()
+	v, id := vaulttest.New(t), uuid.New()
+	for want, row := range map[string]any{
+		"7": &struct {
+			ID   *uint8
+			Name vaultsql.Text `vault:"subject=ID"`
+		}{ID: new(uint8(7)), Name: vaultsql.NewText("a")},
+		"k-1": &struct {
+			ID   rowKey
+			Name vaultsql.Text `vault:"subject=ID"`
+		}{ID: "k-1", Name: vaultsql.NewText("a")},
+		id.String(): &struct {
+			ID   uuid.UUID
+			Name vaultsql.Text `vault:"subject=ID"`
+		}{ID: id, Name: vaultsql.NewText("a")},
+	} {
+		seal(t, v.Private, row)
+		if n := found(t, v, fmt.Sprintf("metadata.subject:%q", want)); n != 1 {
+			t.Errorf("%s: %d tokens", want, n)
+		}
+	}
+	err := vaultsql.Seal(t.Context(), v.Private, newMember(0))
+	if !errors.Is(err, vault.ErrInvalid) || !strings.Contains(err.Error(), "member.Name") || !strings.Contains(err.Error(), "field ID") {
+		t.Errorf("without a key: %v", err)
+	}
+}
+
+func TestSubjectsThatAreRefused(t *testing.T) {
+	t.Parallel()
+	v := vaulttest.New(t)
+	for want, row := range map[string]any{
+		"no exported field Id": &struct {
+			ID   int
+			Name vaultsql.Text `vault:"subject=Id"`
+		}{},
+		"no exported field id": &struct {
+			id   int
+			Name vaultsql.Text `vault:"subject=id"`
+		}{id: 1},
+		"Email is sealed": &struct {
+			Email vaultsql.Text
+			Name  vaultsql.Text `vault:"subject=Email"`
+		}{},
+		"Size is not a string": &struct {
+			Size float64
+			Name vaultsql.Text `vault:"subject=Size"`
+		}{},
+		"another field of the struct has subject=ID": &struct {
+			ID, Key int
+			Email   vaultsql.Text `vault:"subject=ID"`
+			Name    vaultsql.Text `vault:"subject=Key"`
+		}{},
+		"subject= twice": &struct {
+			ID   int
+			Name vaultsql.Text `vault:"subject=ID,subject=ID"`
+		}{},
+	} {
+		if err := vaultsql.Seal(t.Context(), v.Private, row); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+}
+
+func TestErase(t *testing.T) {
+	t.Parallel()
+	v := vaulttest.New(t)
+	a, b := newMember(1), newMember(2)
+	seal(t, v.Private, a, b)
+	if err := v.Private.DeleteToken(t.Context(), a.Email.ID()); err != nil {
+		t.Fatal(err)
+	}
+	rule := func(priority int, container string, p vault.Permission) vault.AccessRule {
+		return vault.AccessRule{Priority: priority, Container: container, Transform: vault.TransformMask, Permissions: []vault.Permission{p}}
+	}
+	some, _ := v.NewApplication(t, v.Owner, vault.ApplicationPrivate, []vault.AccessRule{rule(1, "/pii/", "token:delete"), rule(2, "/", "token:search")})
+	for name, c := range map[string]vault.API{"no right": v.Public, "a right on some": some} {
+		if err := vaultsql.Erase(t.Context(), c, "case 7", a); !errors.Is(err, vault.ErrForbidden) || a.Home.Street.IsZero() {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if err := vaultsql.Erase(t.Context(), v.Private, "", a); !errors.Is(err, vault.ErrInvalid) {
+		t.Errorf("without a reason: %v", err)
+	}
+	if err := vaultsql.Erase(t.Context(), v.Private, "case 7", a, a); err != nil {
+		t.Fatal(err)
+	}
+	if !a.Name.IsZero() || !a.Phone[0].IsZero() {
+		t.Error("the fields are not absent")
+	}
+	if n := found(t, v, "metadata.subject:1"); n != 0 {
+		t.Errorf("%d tokens are left", n)
+	}
+	if err := vaultsql.Open(t.Context(), v.Private, b); err != nil {
+		t.Errorf("another person: %v", err)
+	}
+}
+
+// An erasure in a transaction is undone with it.
+func TestEraseInTx(t *testing.T) {
+	t.Parallel()
+	v := vaulttest.New(t)
+	p := newMember(1)
+	seal(t, v.Private, p)
+	for _, step := range []struct {
+		end  func(*sql.Tx) error
+		left int
+	}{{(*sql.Tx).Rollback, 4}, {(*sql.Tx).Commit, 0}} {
+		row := *p
+		row.Phone = []vaultsql.Text{p.Phone[0]}
+		tx, err := v.DB.BeginTx(t.Context(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := vaultsql.Erase(t.Context(), v.Private.InTx(tx), "case 7", &row); err != nil {
+			t.Fatal(err)
+		}
+		if err := step.end(tx); err != nil {
+			t.Fatal(err)
+		}
+		if n := found(t, v, "metadata.subject:1"); n != step.left {
+			t.Errorf("%d tokens are left, want %d", n, step.left)
+		}
+	}
+}
