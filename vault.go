@@ -350,6 +350,11 @@ func open(ctx context.Context, store Storage, key AEAD, cfg *Config) (*Vault, er
 // seconds, the vault logs a warning and deletes no expired rows.
 func (v *Vault) ClockAhead() time.Duration { return v.core.Skew.Ahead() }
 
+// StopJobs lets this node take no more jobs, and waits for the running jobs until
+// ctx ends. Close interrupts jobs that are still running; another node runs them
+// again.
+func (v *Vault) StopJobs(ctx context.Context) error { return v.runs.Worker.Stop(ctx) }
+
 // Close stops background work, waits for it, and closes the runtime and the store.
 // Later operations fail with ErrClosed. Closing again does nothing.
 func (v *Vault) Close() error {

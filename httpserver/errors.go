@@ -22,6 +22,7 @@ var (
 	errRateLimit = errors.New("httpserver: too many requests; try again after the number of seconds in the Retry-After header")
 	errSlowBody  = errors.New("httpserver: the body did not arrive in time")
 	errNotReady  = errors.New("httpserver: the database is not responding, or cannot be written")
+	errDraining  = errors.New("httpserver: the server is shutting down")
 )
 
 // statuses maps errors to HTTP statuses. The first row that matches counts,
@@ -50,6 +51,7 @@ var statuses = []struct {
 	{vault.ErrUnreachable, http.StatusBadGateway, ""},
 	{vault.ErrNoRuntime, http.StatusInternalServerError, "This server cannot run code: its vault was opened without a runtime."},
 	{errNotReady, http.StatusServiceUnavailable, fault.Detail(errNotReady)},
+	{errDraining, http.StatusServiceUnavailable, ""},
 	{vault.ErrUnavailable, http.StatusServiceUnavailable, fault.Detail(vault.ErrUnavailable)},
 }
 

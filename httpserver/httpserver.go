@@ -137,6 +137,9 @@ type Options struct {
 
 	// Observer, if set, is called after each request.
 	Observer Observer
+
+	// Drain, if set, makes /readyz a 503 while the server is being stopped.
+	Drain *Drain
 }
 
 // Defaults of Options.
@@ -242,6 +245,9 @@ func namesOf(prefix string) headerNames {
 // path with empty or dot segments does not exist. The part after /proxy
 // belongs to a destination and stays unchanged.
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if h.opts.Drain.draining() {
+		w.Header().Set("Connection", "close") // the next request goes to another server
+	}
 	if suffix, ok := proxySuffix(r.URL); ok {
 		h.serveProxy(w, r, suffix)
 		return

@@ -40,8 +40,12 @@ func (h *handler) alive(context.Context) (any, error) { return health{Status: "o
 // readyTimeout is how long /readyz waits for the database.
 const readyTimeout = 4 * time.Second
 
-// ready checks that the database responds and accepts writes.
+// ready checks that the database responds and accepts writes, and that the server
+// is not being stopped.
 func (h *handler) ready(ctx context.Context) (any, error) {
+	if h.opts.Drain.draining() {
+		return nil, errDraining
+	}
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
 	if err := h.vault.Ping(ctx); err != nil {

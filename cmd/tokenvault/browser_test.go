@@ -149,7 +149,7 @@ func (a *attack) survives() bool {
 // signedIn starts the shipped server and signs in an owner at its console.
 func (a *attack) signedIn() (tab *browser.Tab, api, console string) {
 	a.t.Helper()
-	s := startServer(a.t, command(a.t, a.folder, append(a.env, "TOKENVAULT_ADDR=127.0.0.1:0"), "serve",
+	s := startServer(a.t, command(a.t, a.folder, append(a.env, "TOKENVAULT_ADDR=127.0.0.1:0", "TOKENVAULT_DRAIN_DELAY=0s"), "serve",
 		"--console", "127.0.0.1:0", "--console-link-file", "link", "--allow-private-egress", "--demo=false"))
 	link, err := os.ReadFile(filepath.Join(a.folder, "link"))
 	if err != nil {

@@ -220,7 +220,7 @@ type server struct {
 // serve starts a server with the given environment.
 func serve(t *testing.T, folder string, env ...string) *server {
 	t.Helper()
-	return startServer(t, command(t, folder, append(env, "TOKENVAULT_ADDR=127.0.0.1:0"), "serve"))
+	return startServer(t, command(t, folder, append(env, "TOKENVAULT_ADDR=127.0.0.1:0", "TOKENVAULT_DRAIN_DELAY=0s"), "serve"))
 }
 
 // startServer starts a server and waits until it listens. With --console it also

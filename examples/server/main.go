@@ -18,7 +18,8 @@
 // tenant, or all tenants, new data keys. It creates neither a database file
 // nor a master key. On a terminal both show their progress.
 //
-// On SIGTERM and SIGINT it lets requests in progress finish before it exits.
+// On SIGTERM and SIGINT it first lets a balancer notice, and then lets requests
+// in progress finish before it exits. A second signal ends it at once.
 // Metrics for Prometheus are at /metrics. Logs go to standard error.
 package main
 

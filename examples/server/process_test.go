@@ -72,7 +72,7 @@ func command(folder, masterKey string, args ...string) *exec.Cmd {
 // start starts a server and waits until it listens.
 func start(t *testing.T, folder string, args ...string) *process {
 	t.Helper()
-	p := &process{Cmd: command(folder, "", append([]string{"-addr", "127.0.0.1:0"}, args...)...), t: t, folder: folder,
+	p := &process{Cmd: command(folder, "", append([]string{"-addr", "127.0.0.1:0", "-drain-delay", "0"}, args...)...), t: t, folder: folder,
 		stderr: &lockedBuffer{}, ended: make(chan error, 1)}
 	p.Stderr = p.stderr
 	stdout, err := p.StdoutPipe()

@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -227,6 +228,31 @@ func TestSIGTERMLetsRequestsFinish(t *testing.T) {
 	}
 	if err := <-p.ended; err != nil {
 		t.Errorf("exit: %v\n%s", err, p.stderr)
+	}
+}
+
+// During the drain delay the server still serves. A second signal ends it at once.
+func TestSecondSignalEndsAtOnce(t *testing.T) {
+	t.Parallel()
+	p := start(t, t.TempDir(), "-drain-delay", "1h")
+	c := p.credentials()
+	if err := p.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	for {
+		if status, _ := call(t, "GET", c.BaseURL+"/readyz", "", ""); status == http.StatusServiceUnavailable {
+			break
+		}
+	}
+	if status, text := call(t, "POST", c.BaseURL+"/tokens", c.PublicKey, genericToken); status != http.StatusCreated {
+		t.Errorf("during the delay: %d %s", status, text)
+	}
+	if err := p.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	var exit *exec.ExitError
+	if err := <-p.ended; !errors.As(err, &exit) || exit.Sys().(syscall.WaitStatus).Signal() != syscall.SIGTERM {
+		t.Errorf("after the second signal: %v", err)
 	}
 }
 

@@ -57,8 +57,9 @@ type Worker struct {
 	mu      sync.Mutex
 	running map[storage.ID]int // running jobs by tenant
 	total   int
-	served  storage.ID // the tenant served last
-	jobs    sync.WaitGroup
+	served  storage.ID     // the tenant served last
+	stopped bool           // no more jobs are taken
+	jobs    sync.WaitGroup // as many as total
 }
 
 // New returns a worker that is not running yet.
@@ -82,6 +83,24 @@ func (w *Worker) Work(ctx context.Context) error {
 		if err != nil || started == 0 {
 			return err
 		}
+	}
+}
+
+// Stop takes no more jobs, and waits for running jobs until the context ends.
+func (w *Worker) Stop(ctx context.Context) error {
+	w.mu.Lock()
+	w.stopped = true
+	w.mu.Unlock()
+	ended := make(chan struct{})
+	go func() {
+		w.jobs.Wait()
+		close(ended)
+	}()
+	select {
+	case <-ended:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
 	}
 }
 
@@ -151,11 +170,11 @@ func (w *Worker) start(ctx context.Context, tenant storage.ID) (int, error) {
 	w.serve(tenant)
 	for i := range jobs {
 		job := jobs[i]
-		w.jobs.Go(func() {
+		go func() {
 			defer w.Wake() // there is room for another job
 			defer w.release(tenant, 1)
 			w.run(ctx, &job)
-		})
+		}()
 	}
 	return len(jobs), err
 }
@@ -175,17 +194,19 @@ func (w *Worker) serve(tenant storage.ID) {
 func (w *Worker) hasRoom() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.total < maxJobs
+	return w.total < maxJobs && !w.stopped
 }
 
 func (w *Worker) reserve(tenant storage.ID) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	room := min(maxJobs-w.total, maxOfTenant-w.running[tenant])
-	if room > 0 {
-		w.running[tenant] += room
-		w.total += room
+	if room <= 0 || w.stopped {
+		return 0
 	}
+	w.running[tenant] += room
+	w.total += room
+	w.jobs.Add(room)
 	return room
 }
 
@@ -193,6 +214,7 @@ func (w *Worker) release(tenant storage.ID, n int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.total -= n
+	w.jobs.Add(-n)
 	if w.running[tenant] -= n; w.running[tenant] == 0 {
 		delete(w.running, tenant)
 	}

@@ -3,6 +3,7 @@ package jobs
 import (
 	"bytes"
 	"context"
+	"errors"
 	"log/slog"
 	"slices"
 	"strings"
@@ -127,6 +128,34 @@ func TestTenantsTakeTurns(t *testing.T) {
 		close(end)
 	}
 	w.jobs.Wait()
+}
+
+// Stop waits for running jobs, and no more are started.
+func TestStopWaitsForJobs(t *testing.T) {
+	t.Parallel()
+	tenant := storage.ID(uuid.New())
+	g := &gate{begun: make(chan storage.ID, 100), end: map[storage.ID]chan struct{}{tenant: make(chan struct{})}}
+	w, store, _ := newWorker(t, g.carryOut)
+	g.store = store
+	add(t, store, tenant, 2*maxOfTenant)
+	if _, err := w.dispatch(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	g.began(t, slices.Repeat([]storage.ID{tenant}, maxOfTenant)...)
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := w.Stop(gone); !errors.Is(err, context.Canceled) {
+		t.Errorf("with jobs running: %v", err)
+	}
+	stopped := make(chan error, 1)
+	go func() { stopped <- w.Stop(t.Context()) }()
+	close(g.end[tenant])
+	if err := <-stopped; err != nil {
+		t.Errorf("after the jobs: %v", err)
+	}
+	if n, err := w.dispatch(t.Context()); n != 0 || err != nil {
+		t.Errorf("%d jobs were started after Stop: %v", n, err)
+	}
 }
 
 // Work continues until no job is due.

@@ -13,6 +13,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/google/uuid"
 	"golang.org/x/time/rate"
@@ -41,6 +42,7 @@ type Config struct {
 	modules     string // directory with the packages that tenants' code may require
 	demo        bool   // create a demo tenant
 	printLink   bool   // print the console link even without a terminal
+	drain       *httpserver.Drain
 
 	origins        list
 	rateLimit      float64 // requests per second for each application; 0 for no limit
@@ -77,6 +79,9 @@ func (c *Config) Flags(f *flag.FlagSet) {
 	f.Var(&c.proxies, "trusted-proxy", "`CIDR` or address of a proxy in front of the server, whose X-Forwarded-For is trusted; repeatable")
 	f.BoolVar(&c.requestLog, "request-log", true, "log a line for each request")
 	f.StringVar(&c.logFormat, "log-format", "text", "`format` of log lines: text or json")
+	c.drain = &httpserver.Drain{}
+	f.DurationVar(&c.drain.Delay, "drain-delay", 5*time.Second, "`time` after SIGTERM during which /readyz is a 503 and everything is still served")
+	f.DurationVar(&c.drain.Timeout, "shutdown-timeout", 30*time.Second, "`time` that requests in progress and running jobs then have to end")
 	f.StringVar(&c.modules, "modules", "", "`folder` with a node_modules, whose packages code may require")
 	c.evidenceFlags(f)
 	f.Var(&c.sinks, "log-sink", "send the audit log to `NAME=DEST[,FORMAT]`: stdout, file:PATH or a URL; native, otlp or ocsf; repeatable")
@@ -175,6 +180,8 @@ func (c *Config) checkServer() error {
 		return errors.New("--tls-cert and --tls-key must be given together")
 	case c.rateLimit < 0 || c.rateBurst < 0 || math.IsNaN(c.rateLimit):
 		return errors.New("--rate-limit and --rate-burst must not be negative")
+	case c.drain.Delay < 0 || c.drain.Timeout < 0:
+		return errors.New("--drain-delay and --shutdown-timeout must not be negative")
 	case c.rateBurst > 0 && c.rateLimit == 0:
 		return errors.New("--rate-burst needs --rate-limit")
 	case c.consoleFlags.header != "" && c.AllowPrivateEgress:
@@ -220,7 +227,7 @@ func checkAddress(name, addr string) error {
 
 // options returns the options of the REST API.
 func (c *Config) options(logger *slog.Logger) *httpserver.Options {
-	o := &httpserver.Options{Prefix: c.prefix, Origins: c.origins, TrustedProxies: c.proxies}
+	o := &httpserver.Options{Prefix: c.prefix, Origins: c.origins, TrustedProxies: c.proxies, Drain: c.drain}
 	if c.requestLog {
 		o.Logger = logger
 	}

@@ -25,7 +25,7 @@ func TestFlags(t *testing.T) {
 		{"-console-url", "console.example"}, {"-console-url", "ftp://console.example"}, {"-console-url", "https://x/?a=b"},
 		{"-console", "", "-console-url", "https://console.example"}, {"-console", "8081"}, {"-console", "", "-console-header", "X-User"},
 		{"-console-proxies", "10.0.0.1"}, {"-console-header", "X-User", "-console-proxies", "proxy.example"}, {"-console-header-role", "root"}, {"-console-header", "X-User", "-allow-private-egress"},
-		{"-addr", "8080"}, {"-addr", "127.0.0.1:http:1"}, {"-addr", "127.0.0.1:70000"}, {"-cors-origins", "shop.example"}, {"-cors-origins", "https://a.example,,"},
+		{"-addr", "8080"}, {"-drain-delay", "-1s"}, {"-shutdown-timeout", "-1s"}, {"-drain-delay", "5"}, {"-addr", "127.0.0.1:http:1"}, {"-addr", "127.0.0.1:70000"}, {"-cors-origins", "shop.example"}, {"-cors-origins", "https://a.example,,"},
 		{"-rate-limit", "-1"}, {"-rate-limit", "NaN"}, {"-rate-burst", "10"}, {"-max-conns", "1"}, {"-direct-workers"}, {"-direct-workers", "-pooler", "-db", "postgres://db/vault"}, {"-log-format", "xml"}, {"-modules", "no-such-folder"},
 		{"-tls-cert", "no-such-file", "-tls-key", "no-such-file"}, {"-trusted-proxy", "proxy.example"}, {"-trusted-proxy", "10.0.0.0/40"},
 	} {
@@ -92,7 +92,7 @@ func TestServeCreatesAKeyOnlyOnRequest(t *testing.T) {
 		var tool Config
 		f := flag.NewFlagSet("", flag.ContinueOnError)
 		tool.Flags(f)
-		args := []string{"-addr", "127.0.0.1:0", "-db", filepath.Join(dir, "v.db"), "-key-file", filepath.Join(dir, "k")}
+		args := []string{"-addr", "127.0.0.1:0", "-drain-delay", "0", "-db", filepath.Join(dir, "v.db"), "-key-file", filepath.Join(dir, "k")}
 		if asked {
 			args = append(args, "-create-key")
 		}

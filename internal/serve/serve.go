@@ -12,7 +12,6 @@ import (
 	"net/http"
 	"os"
 	"runtime/debug"
-	"sync"
 	"time"
 
 	"github.com/seed-72ea4aab/vault"
@@ -26,11 +25,11 @@ const (
 	readTimeout   = time.Minute
 	writeTimeout  = 2 * time.Minute
 	idleTimeout   = 2 * time.Minute
-	drainTimeout  = 30 * time.Second
 	maxHeader     = 64 << 10
 )
 
-// serve listens until ctx ends, and then until the requests in progress are done.
+// serve listens until ctx ends, and for the drain delay, and then until the requests
+// in progress and the running jobs are done.
 // It listens before it opens the database, so that an unavailable address leaves
 // nothing behind. Requests wait until the vault is open.
 func serve(ctx context.Context, cfg *Config, stdout io.Writer, logger *slog.Logger) (err error) {
@@ -68,8 +67,8 @@ func serve(ctx context.Context, cfg *Config, stdout io.Writer, logger *slog.Logg
 		return err
 	case <-ctx.Done():
 	}
-	logger.Info("draining")
-	return all.drain(done)
+	logger.Info("draining; another signal stops the server at once", "delay", cfg.drain.Delay, "timeout", cfg.drain.Timeout)
+	return all.drain(v, cfg.drain, done)
 }
 
 // serverCredentials returns the address of the server, and the keys of the demo
@@ -162,24 +161,16 @@ func (e endpoints) serve(cfg *Config) <-chan error {
 	return done
 }
 
-// drain refuses new requests and waits for those in progress.
-func (e endpoints) drain(done <-chan error) error {
-	ctx, cancel := context.WithTimeout(context.Background(), drainTimeout)
-	defer cancel()
-	failed := make([]error, 2*len(e))
-	var wg sync.WaitGroup
+// drain stops all endpoints.
+func (e endpoints) drain(v *vault.Vault, drain *httpserver.Drain, done <-chan error) error {
+	servers := make([]*http.Server, len(e))
 	for i, each := range e {
-		wg.Go(func() {
-			if err := each.server.Shutdown(ctx); err != nil {
-				failed[i] = fmt.Errorf("requests were still in progress after %s: %w", drainTimeout, err)
-			}
-		})
+		servers[i] = each.server
 	}
-	wg.Wait()
-	e.close()
-	for i := range e {
+	failed := []error{drain.Shutdown(context.Background(), v, servers...)}
+	for range e {
 		if err := <-done; !errors.Is(err, http.ErrServerClosed) {
-			failed[len(e)+i] = err
+			failed = append(failed, err)
 		}
 	}
 	return errors.Join(failed...)

@@ -13,8 +13,10 @@ func processCommands() []*command {
 		{
 			name: "serve", summary: "serve the REST API",
 			about: `Serves the vault in a database over HTTP, or over TLS with --tls-cert and
-				--tls-key, until SIGTERM or SIGINT, and finishes requests in progress. It
-				creates a missing database, but a master key only with --create-key and a tenant
+				--tls-key, until SIGTERM or SIGINT. Then /readyz is a 503 for --drain-delay, while
+				everything is still served, and requests in progress and running jobs have
+				--shutdown-timeout to end. A second signal ends the server at once. It creates a
+				missing database, but a master key only with --create-key and a tenant
 				only with --demo. Metrics for Prometheus are at /metrics. Several servers may
 				start at once on one database.
 
