@@ -122,7 +122,8 @@ func TestSlowBodiesNeedAMinimumRate(t *testing.T) {
 	}
 }
 
-// Anonymous calls of an open proxy cannot use all the places of its tenant.
+// Anonymous calls of an open proxy cannot use all the places of its tenant, nor
+// those of another proxy.
 func TestAnonymousCallsHaveSeparatePlaces(t *testing.T) {
 	t.Parallel()
 	arrived, hold := make(chan struct{}), make(chan struct{})
@@ -135,10 +136,11 @@ func TestAnonymousCallsHaveSeparatePlaces(t *testing.T) {
 	egress := trusting(dest.Server)
 	egress.MaxConnsPerTenant = 4
 	w := newProxyWorld(t, &vault.Config{Egress: egress}, nil, nil)
-	x := w.proxy(func(p *vault.ProxyParams) {
+	open := func(p *vault.ProxyParams) {
 		p.DestinationURL = dest.URL
 		anonymous(p)
-	})
+	}
+	x, other := w.proxy(open), w.proxy(open)
 	stranger := func(path string) *response {
 		return w.call(w.request("POST", "/proxy"+path, "x", "SVC-PROXY-KEY", x.Key))
 	}
@@ -148,6 +150,7 @@ func TestAnonymousCallsHaveSeparatePlaces(t *testing.T) {
 		<-arrived
 	}
 	stranger("").wantProxyError(t, 429)
+	w.call(w.request("POST", "/proxy", "x", "SVC-PROXY-KEY", other.Key)).wantDestination(t, 200, "")
 	for range 3 {
 		go func() { done <- w.invoke(x, "GET", "/wait", "") }()
 		<-arrived
@@ -213,8 +216,8 @@ func TestAnonymousFetchesHaveSeparatePlaces(t *testing.T) {
 	stranger := func(x *vault.Proxy) *response {
 		return w.call(w.request("POST", "/proxy", "{}", "SVC-PROXY-KEY", x.Key, "Content-Type", "application/json"))
 	}
-	done := make(chan error, 6)
-	for _, x := range []*vault.Proxy{direct, nested} {
+	done := make(chan error, 8)
+	for _, x := range []*vault.Proxy{direct, nested, direct, nested} {
 		go func() { stranger(x); done <- nil }()
 		<-arrived
 	}
@@ -228,7 +231,7 @@ func TestAnonymousFetchesHaveSeparatePlaces(t *testing.T) {
 		<-arrived
 	}
 	close(hold)
-	for range 6 {
+	for range 8 {
 		if err := <-done; err != nil {
 			t.Errorf("a reactor: %v", err)
 		}

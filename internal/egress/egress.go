@@ -8,6 +8,7 @@
 package egress
 
 import (
+	"container/list"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -61,8 +62,8 @@ type Policy struct {
 
 	// MaxConnsPerTenant limits the requests that one tenant has in progress
 	// in this process, including those whose responses are still being read.
-	// 0 means 100. Anonymous calls of its proxies do not count; they have a
-	// separate limit of half as many.
+	// 0 means 100. Anonymous calls of its proxies do not count; each proxy has
+	// a separate limit of half as many.
 	MaxConnsPerTenant int
 	// DialTimeout limits name lookup and connecting. 0 means 10 seconds.
 	DialTimeout time.Duration
@@ -103,7 +104,7 @@ func New(p Policy) *Client {
 	}
 	c.pools.all = map[string]*pool{}
 	c.pools.places = share.New[string](share.Limits{Each: p.MaxConnsPerTenant})
-	c.pools.strangers = share.New[string](share.Limits{Each: max(1, p.MaxConnsPerTenant/2)})
+	c.pools.strangers = strangers{each: max(1, p.MaxConnsPerTenant/2), crowded: maxCrowded, calls: map[string]*list.List{}}
 	c.pools.connect = func() *http.Transport { return p.transport(d) }
 	return c
 }
@@ -153,33 +154,48 @@ func orDefault[T int | int64 | time.Duration](value *T, preset T) {
 // texts contain nothing of the request and nothing about the network of this
 // machine.
 func (c *Client) Do(req *http.Request, tenant string) (*http.Response, error) {
-	return c.observed(req, tenant, false)
+	return c.observed(req, tenant, "")
 }
 
-// DoForStranger is Do for an anonymous call of a tenant's proxy. Anonymous
-// calls have a separate limit, so that they cannot use up the tenant's.
-func (c *Client) DoForStranger(req *http.Request, tenant string) (*http.Response, error) {
-	return c.observed(req, tenant, true)
+// DoForStranger is Do for an anonymous call of a tenant's proxy. Each proxy has a
+// separate limit, so that anonymous calls cannot use up the limit of the tenant or
+// of another proxy. A call fails with [ErrTooLong] after a minute, and while its
+// proxy has no free place after ten seconds.
+func (c *Client) DoForStranger(req *http.Request, tenant, proxy string) (*http.Response, error) {
+	return c.observed(req, tenant, proxy)
 }
 
-func (c *Client) observed(req *http.Request, tenant string, stranger bool) (*http.Response, error) {
+// observed sends a request. If proxy is not empty, the request is for an
+// anonymous call of it.
+func (c *Client) observed(req *http.Request, tenant, proxy string) (*http.Response, error) {
 	if c.observe == nil {
-		return c.do(req, tenant, stranger)
+		return c.do(req, tenant, proxy)
 	}
 	ctx, end := c.observe(req, tenant)
-	resp, err := c.do(req.WithContext(ctx), tenant, stranger)
+	resp, err := c.do(req.WithContext(ctx), tenant, proxy)
 	end(err)
 	return resp, err
 }
 
-func (c *Client) do(req *http.Request, tenant string, stranger bool) (*http.Response, error) {
+func (c *Client) do(req *http.Request, tenant, proxy string) (*http.Response, error) {
+	var stranger *anonymous
+	if proxy != "" {
+		var ctx context.Context
+		ctx, stranger = begin(req.Context(), tenant, proxy)
+		req = req.WithContext(ctx)
+	}
 	connections, err := c.admit(req, tenant, stranger)
 	if err != nil {
+		stranger.stop()
 		if req.Body != nil {
 			req.Body.Close()
 		}
 		return nil, err
 	}
+	release := sync.OnceFunc(func() {
+		c.pools.give(connections, stranger)
+		stranger.stop()
+	})
 	var x exchange
 	resp, err := connections.RoundTrip(req.WithContext(x.traced(req.Context())))
 	if err == nil && x.surplus() {
@@ -192,17 +208,17 @@ func (c *Client) do(req *http.Request, tenant string, stranger bool) (*http.Resp
 		err = errSwitched
 	}
 	if err != nil {
-		c.pools.give(connections, stranger)
-		return nil, explain(req.Context(), err)
+		err = explain(req.Context(), err)
+		release()
+		return nil, err
 	}
-	release := sync.OnceFunc(func() { c.pools.give(connections, stranger) })
 	resp.Body = &body{ReadCloser: resp.Body, ctx: req.Context(), release: release}
 	return resp, nil
 }
 
 // admit refuses a request that the policy forbids. For an allowed request it
 // returns the tenant's connections.
-func (c *Client) admit(req *http.Request, tenant string, stranger bool) (*pool, error) {
+func (c *Client) admit(req *http.Request, tenant string, stranger *anonymous) (*pool, error) {
 	if err := c.guard.checkParsed(req.URL); err != nil {
 		return nil, err
 	}

@@ -414,12 +414,12 @@ func TestFewTenantsKeepConnections(t *testing.T) {
 	t.Parallel()
 	p := &pools{connect: func() *http.Transport { return new(http.Transport) }, all: map[string]*pool{}}
 	p.places = share.New[string](share.Limits{Each: 1})
-	busy := p.take("busy", false)
+	busy := p.take("busy", nil)
 	for i := range maxResting + 10 {
-		p.give(p.take(strconv.Itoa(i), false), false)
+		p.give(p.take(strconv.Itoa(i), nil), nil)
 	}
-	p.give(p.take("10", false), false) // is now the most recent
-	p.give(p.take("new", false), false)
+	p.give(p.take("10", nil), nil) // is now the most recent
+	p.give(p.take("new", nil), nil)
 	for tenant, want := range map[string]bool{"busy": true, "9": false, "10": true, "11": false, "12": true, "new": true} {
 		if _, kept := p.all[tenant]; kept != want {
 			t.Errorf("tenant %s is kept: %v, want %v", tenant, kept, want)
@@ -429,7 +429,7 @@ func TestFewTenantsKeepConnections(t *testing.T) {
 		t.Errorf("%d tenants are idle, want %d", n, maxResting)
 	}
 	p.resting.Front().Value.(*pool).since = time.Now().Add(-idleTimeout)
-	p.give(busy, false)
+	p.give(busy, nil)
 	if _, kept := p.all["12"]; kept || len(p.all) != maxResting {
 		t.Errorf("a tenant whose connections have ended is kept: %v, of %d", kept, len(p.all))
 	}

@@ -13,6 +13,9 @@ var (
 	ErrForbidden = errors.New("the destination is not allowed")
 	// ErrBusy means that the tenant has too many requests in progress.
 	ErrBusy = errors.New("too many requests are in progress")
+	// ErrTooLong means that an anonymous call lasted too long. It comes with
+	// context.DeadlineExceeded.
+	ErrTooLong = errors.New("a call without an API key took too long")
 	// ErrUnreachable means that the destination could not be found, connected
 	// to or trusted, or that its response was cut off or is not HTTP.
 	ErrUnreachable = errors.New("the destination could not be reached")
@@ -52,6 +55,8 @@ func explain(ctx context.Context, err error) error {
 	}
 	var slow net.Error
 	switch {
+	case errors.Is(context.Cause(ctx), ErrTooLong):
+		return &failure{context.DeadlineExceeded, ErrTooLong.Error(), ErrTooLong}
 	case errors.Is(ctx.Err(), context.Canceled):
 		return &failure{context.Canceled, "the request was canceled", err}
 	case ctx.Err() != nil, errors.Is(err, context.DeadlineExceeded), errors.As(err, &slow) && slow.Timeout():

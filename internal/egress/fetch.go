@@ -36,10 +36,10 @@ type fetchResponse struct {
 }
 
 // Fetch performs a request of running code, in the form that package script
-// describes. With stranger it takes a place of strangers: see
+// describes. If proxy is not empty, an anonymous call of it runs the code: see
 // [Client.DoForStranger]. It calls read to read a response up to a number of bytes,
 // and returns errors of read unchanged. All other errors are a *script.HostError.
-func (c *Client) Fetch(ctx context.Context, tenant string, stranger bool, args json.RawMessage, read func(io.Reader, int64) ([]byte, error)) (json.RawMessage, error) {
+func (c *Client) Fetch(ctx context.Context, tenant, proxy string, args json.RawMessage, read func(io.Reader, int64) ([]byte, error)) (json.RawMessage, error) {
 	var in fetchRequest
 	if err := json.Unmarshal(args, &in); err != nil {
 		return nil, &script.HostError{Status: http.StatusBadRequest, Message: "the request is malformed"}
@@ -53,7 +53,7 @@ func (c *Client) Fetch(ctx context.Context, tenant string, stranger bool, args j
 	if _, err := c.CheckURL(in.URL); err != nil {
 		return nil, &script.HostError{Code: "EACCES", Message: err.Error()}
 	}
-	res, err := c.observed(req, tenant, stranger)
+	res, err := c.observed(req, tenant, proxy)
 	if err != nil {
 		return nil, fetchError(err)
 	}

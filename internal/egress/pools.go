@@ -27,9 +27,8 @@ const maxResting = 64
 // request or response on a connection could corrupt the next request, which
 // may carry another tenant's card.
 type pools struct {
-	// places limits a tenant's requests in progress. strangers limits
-	// anonymous calls of its proxies.
-	places, strangers *share.Places[string]
+	places    *share.Places[string] // of a tenant's requests in progress
+	strangers strangers             // anonymous calls of its proxies
 
 	connect func() *http.Transport
 
@@ -47,18 +46,10 @@ type pool struct {
 	since  time.Time     // start of the idle time
 }
 
-// of returns the places for a request.
-func (p *pools) of(stranger bool) *share.Places[string] {
-	if stranger {
-		return p.strangers
-	}
-	return p.places
-}
-
 // take counts a request and returns its connections, or nil if the limit is
-// reached.
-func (p *pools) take(tenant string, stranger bool) *pool {
-	if !p.of(stranger).Try(tenant) {
+// reached. A request of a stranger is c, otherwise c is nil.
+func (p *pools) take(tenant string, c *anonymous) *pool {
+	if c == nil && !p.places.Try(tenant) || c != nil && !p.strangers.try(c) {
 		return nil
 	}
 	p.mu.Lock()
@@ -78,8 +69,12 @@ func (p *pools) take(tenant string, stranger bool) *pool {
 // give ends a request. Pools that have been idle for long are closed, and the
 // oldest if there are too many. This happens in the background, because a
 // destination may be slow to notice that a connection ends.
-func (p *pools) give(t *pool, stranger bool) {
-	p.of(stranger).Give(t.tenant)
+func (p *pools) give(t *pool, c *anonymous) {
+	if c == nil {
+		p.places.Give(t.tenant)
+	} else {
+		p.strangers.give(c)
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if t.used--; t.used > 0 {

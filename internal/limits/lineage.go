@@ -30,8 +30,9 @@ type Lineage struct {
 	Depth int        // number of runs above it
 	Bytes *Bytes     // memory of the calls of the innermost run
 	Uses  *kept.Uses // collects the tokens that they use; nil if no response is stored
-	// Stranger reports whether a proxy call without an API key caused the runs.
-	Stranger bool
+	// Stranger is the id of the proxy whose call without an API key caused the
+	// runs. It is empty for other callers.
+	Stranger string
 
 	left *atomic.Int32 // number of jobs that these runs have created
 }

@@ -192,7 +192,11 @@ func (inv *invocation) send(ctx context.Context) (*http.Response, error) {
 	if err := inv.checkHeader(); err != nil {
 		return nil, err
 	}
-	sender := Sender{Client: inv.relay.Egress, Stranger: inv.IsStranger() || limits.LineageOf(ctx).Stranger, Timeout: inv.relay.Timeout, Explain: sendError}
+	stranger := limits.LineageOf(ctx).Stranger
+	if stranger == "" && inv.IsStranger() {
+		stranger = inv.Identity.Proxy().String()
+	}
+	sender := Sender{Client: inv.relay.Egress, Stranger: stranger, Timeout: inv.relay.Timeout, Explain: sendError}
 	return sender.Send(ctx, inv.Tenant().String(), &inv.out)
 }
 
@@ -202,6 +206,8 @@ func sendError(ctx context.Context, err error) error {
 	switch left := fault.CallerLeft(ctx); {
 	case left != nil && !silent:
 		return left
+	case errors.Is(err, egress.ErrTooLong):
+		return fault.New(fault.ErrTimeout, "%s", egress.ErrTooLong)
 	case silent, errors.Is(err, context.DeadlineExceeded):
 		return fault.New(fault.ErrTimeout, "the destination did not respond in time")
 	case errors.Is(err, egress.ErrBusy):

@@ -32,9 +32,9 @@ type Request struct {
 // Sender sends requests.
 type Sender struct {
 	Client *egress.Client
-	// Stranger means an anonymous call, which does not use the tenant's
-	// places.
-	Stranger bool
+	// Stranger is the id of the proxy of an anonymous call, which does not use
+	// the tenant's places. It is empty for other calls.
+	Stranger string
 	// Timeout is how long a destination may be silent, before its response
 	// and between one part of the response and the next.
 	Timeout time.Duration
@@ -58,11 +58,12 @@ func (s *Sender) Send(ctx context.Context, tenant string, r *Request) (*http.Res
 		cancel(nil)
 		return nil, err
 	}
-	do := s.Client.Do
-	if s.Stranger {
-		do = s.Client.DoForStranger
+	var res *http.Response
+	if s.Stranger != "" {
+		res, err = s.Client.DoForStranger(req, tenant, s.Stranger)
+	} else {
+		res, err = s.Client.Do(req, tenant)
 	}
-	res, err := do(req, tenant)
 	wait.end()
 	if err != nil {
 		defer cancel(nil)

@@ -87,7 +87,9 @@ func (r *Runs) Run(ctx context.Context, op *core.Op, s Code) (json.RawMessage, e
 		return nil, err
 	}
 	from := limits.LineageOf(ctx).Below()
-	from.Stranger = from.Stranger || op.IsStranger()
+	if from.Stranger == "" && op.IsStranger() {
+		from.Stranger = op.Proxy().String()
+	}
 	host := r.newHost(op, s.Entity, app, from)
 	input, err := s.input(app != nil)
 	if err != nil {
@@ -98,7 +100,7 @@ func (r *Runs) Run(ctx context.Context, op *core.Op, s Code) (json.RawMessage, e
 	id, _ := uuid.Parse(s.Entity.ID)
 	limited, end := r.Vault.Tell(limited, core.Event{Kind: KindRun, Name: s.Entity.Type, TenantID: op.Tenant(), EntityID: id})
 	program := s.program(op)
-	program.Stranger = from.Stranger
+	program.Stranger = from.Stranger != ""
 	out, err := r.Runtime.Run(limited, program, input, host)
 	end(err)
 	if err != nil {

@@ -1,0 +1,81 @@
+package egress
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"testing"
+	"time"
+)
+
+// A slow anonymous call loses its place to another caller of its proxy, and only
+// after a while.
+func TestSlowStrangersGiveWay(t *testing.T) {
+	t.Parallel()
+	arrived, hold := make(chan struct{}), make(chan struct{})
+	url, policy := destination(t, nil, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/wait" {
+			arrived <- struct{}{}
+			select {
+			case <-hold:
+			case <-r.Context().Done():
+			}
+		}
+		ok(w, r)
+	})
+	policy.MaxConnsPerTenant = 4 // two for each proxy
+	c := newClient(t, policy)
+	do := func(proxy, path string) error {
+		res, err := c.DoForStranger(request(t, t.Context(), "GET", url+path, nil), "a", proxy)
+		if err == nil {
+			_, _ = io.Copy(io.Discard, res.Body)
+			err = res.Body.Close()
+		}
+		return err
+	}
+	slow := make(chan error, 4)
+	for range 2 {
+		go func() { slow <- do("one", "/wait") }()
+		<-arrived
+	}
+	if err := do("one", ""); !errors.Is(err, ErrBusy) {
+		t.Errorf("while the calls are new: %v", err)
+	}
+	if err := do("two", ""); err != nil {
+		t.Errorf("another proxy: %v", err)
+	}
+	c.pools.strangers.crowded = 0 // as if the calls were old
+	for range 5 {
+		if err := do("one", ""); err != nil {
+			t.Errorf("while the calls are old: %v", err)
+		}
+	}
+	if err := <-slow; !errors.Is(err, ErrTooLong) || !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("the call that gave way: %v", err)
+	}
+	close(hold)
+	if err := <-slow; err != nil {
+		t.Errorf("the other call: %v", err)
+	}
+	wantNoneInProgress(t, c)
+	if n := len(c.pools.strangers.calls); n != 0 {
+		t.Errorf("calls of %d proxies are left", n)
+	}
+}
+
+// An anonymous call ends after a minute, while its body is read, too.
+func TestStrangersHaveALongestDuration(t *testing.T) {
+	t.Parallel()
+	ctx, call := begin(t.Context(), "a", "one")
+	call.timer.Reset(0)
+	<-ctx.Done()
+	if err := explain(ctx, io.ErrUnexpectedEOF); !errors.Is(err, ErrTooLong) {
+		t.Errorf("got %v", err)
+	}
+	call.stop()
+	if _, call = begin(t.Context(), "a", "one"); !call.timer.Stop() || maxAnonymous > time.Minute {
+		t.Error("the call has no time limit")
+	}
+	call.stop()
+}
