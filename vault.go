@@ -387,7 +387,9 @@ func (v *Vault) Ping(ctx context.Context) error { return v.core.Ping(ctx) }
 type EgressPolicy struct {
 	// AllowHTTP allows plain http.
 	AllowHTTP bool
-	// AllowPrivate allows every address, including loopback and private addresses.
+	// AllowPrivate also allows loopback and private addresses. Link-local addresses
+	// such as 169.254.169.254, at which clouds serve the credentials of a machine,
+	// need AllowPrefixes.
 	AllowPrivate bool
 	// AllowPrefixes allows addresses that would be refused, and DenyPrefixes
 	// refuses addresses that would be allowed. DenyPrefixes takes precedence.

@@ -29,8 +29,9 @@ import (
 type Policy struct {
 	// AllowHTTP allows plain http in addition to https.
 	AllowHTTP bool
-	// AllowPrivate allows every address: loopback, private networks, and the
-	// metadata services of clouds. It is for tests and closed networks.
+	// AllowPrivate allows loopback and private networks, for tests and closed
+	// networks. Link-local addresses, at which clouds serve the credentials of
+	// a machine, need AllowPrefixes.
 	AllowPrivate bool
 	// AllowPrefixes allows addresses that are not public, such as a payment
 	// gateway on a private line.

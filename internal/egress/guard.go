@@ -58,13 +58,19 @@ func (g guard) checkAddr(ip netip.Addr) error {
 	if within(g.denied, ip.Unmap().WithZone("")) {
 		return forbidden("the egress policy denies the address of the destination")
 	}
-	if g.any || within(g.allowed, ip) {
+	if within(g.allowed, ip) || g.any && !isMetadata(ip.Unmap()) {
 		return nil
 	}
 	if err := g.public.SafeAddr(ip); err != nil {
 		return &failure{ErrForbidden, "the address of the destination is not public", err}
 	}
 	return nil
+}
+
+// isMetadata reports whether clouds may serve the credentials of a machine at an
+// address: it is link-local, or one of publicMetadata.
+func isMetadata(ip netip.Addr) bool {
+	return ip.IsLinkLocalUnicast() || ip.IsLinkLocalMulticast() || within(publicMetadata, ip)
 }
 
 func within(prefixes []netip.Prefix, ip netip.Addr) bool {

@@ -60,10 +60,14 @@ func TestPolicyPrefixes(t *testing.T) {
 		"beside allowed prefix":     {Policy{AllowPrefixes: prefixes("10.1.0.0/16")}, "10.2.2.3:443", false},
 		"allowed IPv6 prefix":       {Policy{AllowPrefixes: prefixes("fd12::/16")}, "[fd12::9]:443", true},
 		"public beside allowed":     {Policy{AllowPrefixes: prefixes("10.1.0.0/16")}, "8.8.8.8:443", true},
-		"private allowed":           {Policy{AllowPrivate: true}, "169.254.169.254:80", true},
+		"private allowed":           {Policy{AllowPrivate: true}, "10.0.0.1:80", true},
+		"metadata":                  {Policy{AllowPrivate: true}, "169.254.169.254:80", false},
+		"metadata, mapped":          {Policy{AllowPrivate: true}, "[::ffff:169.254.169.254]:80", false},
+		"link-local":                {Policy{AllowPrivate: true}, "[fe80::1%lo]:443", false},
+		"metadata allowed":          {Policy{AllowPrefixes: prefixes("169.254.169.254/32")}, "169.254.169.254:80", true},
 		"denied public":             {Policy{DenyPrefixes: prefixes("8.8.8.0/24")}, "8.8.8.8:443", false},
 		"denied beats allowed":      {Policy{AllowPrefixes: prefixes("10.0.0.0/8"), DenyPrefixes: prefixes("10.0.0.0/24")}, "10.0.0.1:443", false},
-		"denied beats private":      {Policy{AllowPrivate: true, DenyPrefixes: prefixes("169.254.0.0/16")}, "169.254.169.254:80", false},
+		"denied beats private":      {Policy{AllowPrivate: true, DenyPrefixes: prefixes("10.0.0.0/16")}, "10.0.0.1:80", false},
 		"denied in mapped spelling": {Policy{AllowPrivate: true, DenyPrefixes: prefixes("10.0.0.0/8")}, "[::ffff:10.0.0.1]:443", false},
 		"denied with zone":          {Policy{AllowPrivate: true, DenyPrefixes: prefixes("fe80::/10")}, "[fe80::1%lo]:443", false},
 	} {
@@ -132,6 +136,9 @@ func TestCheckURLRefuses(t *testing.T) {
 		"https://localhost/": {}, "https://LOCALHOST./": {}, "https://a.b.localhost:444/": {},
 		"https://example.com/": {Ports: []uint16{8443}}, "https://example.com:9/": {Ports: []uint16{443}},
 		"https://8.8.8.8/": {AllowPrivate: true, DenyPrefixes: prefixes("8.0.0.0/8")},
+		// Metadata services of clouds.
+		"https://169.254.169.254/": {AllowPrivate: true}, "https://[::ffff:169.254.169.254]/": {AllowPrivate: true},
+		"https://[fe80::1]/": {AllowPrivate: true}, "https://[fe80::a9fe:a9fe%25eth0]/": {AllowPrivate: true}, "https://168.63.129.16/": {AllowPrivate: true},
 	} {
 		u, err := New(policy).CheckURL(text)
 		if !errors.Is(err, ErrForbidden) || u != nil {

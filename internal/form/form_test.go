@@ -141,3 +141,18 @@ func TestProblemsOfParsers(t *testing.T) {
 		t.Error("Any is wrong")
 	}
 }
+
+// A name must not look like another one, or like two lines.
+func TestMisleadingNames(t *testing.T) {
+	t.Parallel()
+	for name, ok := range map[string]bool{
+		"Acme": true, "Société Générale": true, "שלום": true, "a\u200db": true,
+		"a\u202ab": false, "a\u202eb": false, "a\u2066b": false, "a\u2069b": false, "a\u2028b": false, "a\u2029b": false,
+	} {
+		bad := &form.Problems{}
+		form.CheckName(bad, "name", name)
+		if bad.Any() == ok {
+			t.Errorf("%+q: %v", name, bad)
+		}
+	}
+}

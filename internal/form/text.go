@@ -19,9 +19,17 @@ func CheckName(p *Problems, path, name string) {
 		p.Add(path, "is required")
 	case Longer(name, maxName):
 		p.Add(path, "must have at most %d characters", maxName)
+	case strings.ContainsFunc(name, misleads):
+		p.Add(path, "must not contain line separators or characters that change the direction of text")
 	default:
 		CheckText(p, path, name)
 	}
+}
+
+// misleads reports whether a character can make a name look like another one, or
+// like several lines.
+func misleads(r rune) bool {
+	return r >= 0x202A && r <= 0x202E || r >= 0x2066 && r <= 0x2069 || r == 0x2028 || r == 0x2029
 }
 
 // CheckText rejects characters that a text column cannot store or a person

@@ -16,3 +16,38 @@ func processAttributes() *syscall.SysProcAttr {
 func noNewPrivileges() error {
 	return unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
 }
+
+// dropCapabilities keeps the processes that the calling thread starts from having
+// capabilities, even if they run as root. It requires noNewPrivileges. The thread
+// itself keeps its capabilities if it may, because they can be needed to read the
+// program.
+func dropCapabilities() error {
+	_ = unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) // kernels before 4.3 have none
+	head := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var sets [2]unix.CapUserData
+	if err := unix.Capget(&head, &sets[0]); err != nil {
+		return err
+	}
+	for i := range sets {
+		sets[i].Inheritable = 0
+	}
+	if dropBounds() != nil {
+		sets = [2]unix.CapUserData{} // a process gets no more than the thread has
+	}
+	return unix.Capset(&head, &sets[0])
+}
+
+// dropBounds empties the bounding set, which limits the capabilities of root.
+func dropBounds() error {
+	for c := uintptr(0); ; c++ {
+		switch in, err := unix.PrctlRetInt(unix.PR_CAPBSET_READ, c, 0, 0, 0); {
+		case err != nil:
+			return nil // the kernel knows no more
+		case in == 0:
+			continue
+		}
+		if err := unix.Prctl(unix.PR_CAPBSET_DROP, c, 0, 0, 0); err != nil {
+			return err
+		}
+	}
+}

@@ -10,3 +10,6 @@ func processAttributes() *syscall.SysProcAttr { return nil }
 
 // noNewPrivileges does nothing, because only Linux supports it.
 func noNewPrivileges() error { return nil }
+
+// dropCapabilities does nothing, because only Linux has capabilities.
+func dropCapabilities() error { return nil }

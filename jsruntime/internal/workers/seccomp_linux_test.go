@@ -148,7 +148,11 @@ func probe() {
 	os.Exit(0)
 }
 
-// TestFilterCoversEveryThread checks every thread of a worker.
+// none is an empty set of capabilities in /proc.
+const none = "0000000000000000\n"
+
+// TestFilterCoversEveryThread checks every thread of a worker: it has the filter,
+// and no capabilities even if this process is root.
 func TestFilterCoversEveryThread(t *testing.T) {
 	t.Parallel()
 	r := New(nil)
@@ -170,7 +174,7 @@ func TestFilterCoversEveryThread(t *testing.T) {
 		if err != nil {
 			continue // a thread that has ended
 		}
-		for _, want := range []string{"NoNewPrivs:\t1\n", "Seccomp:\t2\n"} {
+		for _, want := range []string{"NoNewPrivs:\t1\n", "Seccomp:\t2\n", "CapPrm:\t" + none, "CapEff:\t" + none, "CapInh:\t" + none, "CapAmb:\t" + none} {
 			if !strings.Contains(string(status), want) {
 				t.Errorf("%s lacks %q", path, want)
 			}

@@ -25,8 +25,8 @@ const workerFD = 3
 // starter starts all worker processes from one operating system thread, which
 // lives as long as the starter. The kernel ends a worker when the thread that
 // started it ends, and so when the embedding process dies. The thread also
-// passes on that no program it starts may gain rights. The embedding process
-// itself keeps its rights.
+// passes on that no program it starts may gain rights, or have capabilities. The
+// embedding process itself keeps its rights.
 type starter struct {
 	path    string
 	memory  int64
@@ -42,7 +42,8 @@ func newStarter(o Options) *starter {
 	}
 	go func() {
 		runtime.LockOSThread()
-		_ = noNewPrivileges() // without it, a worker reports that it has no filter
+		_ = noNewPrivileges()  // without it, a worker reports that it has no filter
+		_ = dropCapabilities() // a kernel without capabilities has none to drop
 		for {
 			select {
 			case f := <-s.jobs:
