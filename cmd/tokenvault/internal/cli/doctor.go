@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -14,6 +15,7 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/serve"
 	"github.com/seed-72ea4aab/vault/internal/terminal"
+	"github.com/seed-72ea4aab/vault/storage"
 )
 
 func doctorCommand() *command {
@@ -206,6 +208,10 @@ func (e *examination) evidence() {
 // schema compares the migrations, and reports whether the vault can be opened.
 func (e *examination) schema() bool {
 	applied, err := e.c.appliedMigrations(e.c.ctx)
+	if errors.Is(err, storage.ErrFormerSchema) {
+		e.fail("schema", "Use a new database, and move the data with the version that wrote the tables.", "%s", firstLine(err))
+		return false
+	}
 	if err != nil {
 		e.fail("schema", "Give the role the right to read the vault's tables.", "the migrations cannot be read: %s", firstLine(err))
 		return false

@@ -97,8 +97,11 @@ func (c *call) appliedMigrations(ctx context.Context) (map[int]bool, error) {
 	}
 	defer func() { _ = db.Close() }()
 	there, err := c.hasVault(ctx, db)
-	if err != nil || !there {
-		return applied, err
+	if err != nil {
+		return nil, err
+	}
+	if !there {
+		return applied, c.former()
 	}
 	rows, err := db.QueryContext(ctx, "SELECT version FROM "+c.tableName("vault_migrations"))
 	if err != nil {
@@ -113,6 +116,20 @@ func (c *call) appliedMigrations(ctx context.Context) (map[int]bool, error) {
 		applied[version] = true
 	}
 	return applied, rows.Err()
+}
+
+// former returns the error with which a server refuses a database with the tables
+// of an earlier version.
+func (c *call) former() error {
+	store, err := c.openStore(storage.MigrateCheck)
+	switch {
+	case err == nil:
+		return store.Close()
+	case errors.Is(err, storage.ErrFormerSchema):
+		return err
+	default:
+		return nil // such as missing migrations, which the caller counts
+	}
 }
 
 func (c *call) tableName(name string) string {

@@ -1,0 +1,51 @@
+package cli_test
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/seed-72ea4aab/vault/cmd/tokenvault/internal/cli"
+	"github.com/seed-72ea4aab/vault/internal/pgtest"
+)
+
+// On a database of a version without prefixes, doctor and migrate say what serve
+// says.
+func TestFormerSchema(t *testing.T) {
+	t.Parallel()
+	for backend, driver := range map[string]string{"sqlite": "sqlite", "postgres": "postgres"} {
+		t.Run(backend, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, local)
+			path := filepath.Join(w.dir, "former.db")
+			if backend == "postgres" {
+				path = pgtest.URL(t)
+			}
+			script, err := os.ReadFile(filepath.Join("..", "..", "..", "..", "storage", backend, "testdata", "schemas", "unprefixed.sql"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			db, err := sql.Open(driver, path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = db.Close() }()
+			if _, err := db.ExecContext(context.Background(), string(script)); err != nil {
+				t.Fatal(err)
+			}
+			w.env["TOKENVAULT_DB"] = path
+			const want = "the database has the tables of an earlier version that this program cannot read"
+			for _, args := range [][]string{{"serve", "--addr", "127.0.0.1:0"}, {"doctor", "--egress-url", ""}, {"migrate", "status"}, {"migrate", "sql", "--pending"}, {"migrate", "up"}} {
+				var out bytes.Buffer
+				code := cli.Run(t.Context(), args, func(name string) string { return w.env[name] }, cli.Streams{In: strings.NewReader(""), Out: &out, Err: &out})
+				if got := out.String(); code != 1 || !strings.Contains(got, want) || strings.Contains(got, "migrate up") {
+					t.Errorf("%s: exit %d, %s", strings.Join(args, " "), code, got)
+				}
+			}
+		})
+	}
+}
