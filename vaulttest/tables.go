@@ -83,24 +83,26 @@ type sqlRows struct {
 }
 
 func queryDB(ctx context.Context, db *sql.DB, text string) (rows, error) {
-	found, err := db.QueryContext(ctx, text) //nolint:sqlclosecheck // the caller closes them
+	found, err := db.QueryContext(ctx, text) //nolint:sqlclosecheck,rowserrcheck // the caller closes them, and calls Err
 	if err != nil {
 		return nil, err
 	}
-	columns, err := found.Columns()
-	if err != nil {
-		return nil, errors.Join(err, found.Close())
-	}
-	r := &sqlRows{Rows: found, values: make([][]byte, len(columns)), dst: make([]any, len(columns))}
-	for i := range r.dst {
-		r.dst[i] = (*sql.RawBytes)(&r.values[i])
-	}
-	return r, nil
+	return &sqlRows{Rows: found}, nil
 }
 
 func (r *sqlRows) Next() bool {
 	if r.err != nil || !r.Rows.Next() {
 		return false
+	}
+	if r.dst == nil {
+		var columns []string
+		if columns, r.err = r.Columns(); r.err != nil {
+			return false
+		}
+		r.values, r.dst = make([][]byte, len(columns)), make([]any, len(columns))
+		for i := range r.dst {
+			r.dst[i] = (*sql.RawBytes)(&r.values[i])
+		}
 	}
 	r.err = r.Scan(r.dst...)
 	return r.err == nil

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
 	"testing"
 	"time"
 
@@ -35,60 +36,75 @@ func TestNewIsReadyForUse(t *testing.T) {
 	}
 }
 
-// A second run finds the database of the first.
+// A later run opens the database of an earlier one.
 func TestOpenStorageTwice(t *testing.T) {
 	t.Parallel()
 	address := pgtest.URL(t)
 	var ids []string
-	for run := range 2 {
-		t.Run(fmt.Sprint(run), func(t *testing.T) {
-			store, err := postgres.Open(t.Context(), address)
-			if err != nil {
-				t.Fatal(err)
-			}
-			v := vaulttest.OpenStorage(t, store, nil)
-			ids = append(ids, v.Acme.ID.String())
-		})
+	for range 2 {
+		store, err := postgres.Open(t.Context(), address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		v := vaulttest.OpenStorage(t, store, nil)
+		ids = append(ids, v.Acme.ID.String())
 	}
-	if len(ids) != 2 || ids[0] == ids[1] {
+	if ids[0] == ids[1] {
 		t.Errorf("tenants %q", ids)
 	}
 }
 
-// Each vault of Postgres has a schema, which the test drops.
+// ending is a test that ends before the test around it.
+type ending struct {
+	testing.TB
+	later []func()
+}
+
+func (e *ending) Cleanup(f func()) { e.later = append(e.later, f) }
+
+func (e *ending) end() {
+	for _, f := range slices.Backward(e.later) {
+		f()
+	}
+}
+
+// Each vault of Postgres has a schema, which is dropped with the test.
 func TestPostgresHasItsOwnSchema(t *testing.T) {
 	t.Parallel()
-	server := pgtest.Server(t)
-	var addresses []string
-	t.Run("use", func(t *testing.T) {
-		for range 2 {
-			v := vaulttest.Postgres(t, server)
-			addresses = append(addresses, v.SchemaURL)
-			tx, err := v.DB.BeginTx(t.Context(), nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			_, err = v.Owner.InTx(tx).CreateToken(t.Context(), vault.TokenParams{ID: "same-id", Type: vault.TypeGeneric, Data: "x"})
-			if err := errors.Join(err, tx.Commit()); err != nil {
-				t.Error(err)
-			}
-		}
-	})
+	server, test := pgtest.Server(t), &ending{TB: t}
 	db, err := sql.Open("postgres", server)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer db.Close()
-	for _, address := range addresses {
-		u, err := url.Parse(address)
+	defer func() { _ = db.Close() }()
+	var schemas []string
+	for range 2 {
+		v := vaulttest.Postgres(test, server)
+		address, err := url.Parse(v.SchemaURL)
 		if err != nil {
 			t.Fatal(err)
 		}
-		var n int
-		if err := db.QueryRow("SELECT count(*) FROM pg_namespace WHERE nspname = $1", u.Query().Get("search_path")).Scan(&n); err != nil || n != 0 {
-			t.Errorf("%d schemas are left: %v", n, err)
+		schemas = append(schemas, address.Query().Get("search_path"))
+		tx, err := v.DB.BeginTx(t.Context(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = v.Owner.InTx(tx).CreateToken(t.Context(), vault.TokenParams{ID: "same-id", Type: vault.TypeGeneric, Data: "x"})
+		if err := errors.Join(err, tx.Commit()); err != nil {
+			t.Error(err)
 		}
 	}
+	count := func(want int) {
+		t.Helper()
+		var n int
+		err := db.QueryRowContext(t.Context(), "SELECT count(*) FROM pg_namespace WHERE nspname IN ($1, $2)", schemas[0], schemas[1]).Scan(&n)
+		if err != nil || n != want {
+			t.Errorf("%d schemas, want %d: %v", n, want, err)
+		}
+	}
+	count(2)
+	test.end()
+	count(0)
 }
 
 func BenchmarkNew(b *testing.B) {
