@@ -83,7 +83,7 @@ type sqlRows struct {
 }
 
 func queryDB(ctx context.Context, db *sql.DB, text string) (rows, error) {
-	found, err := db.QueryContext(ctx, text) //nolint:sqlclosecheck,rowserrcheck // the caller closes them, and calls Err
+	found, err := db.QueryContext(ctx, text) //nolint:rowserrcheck // the caller calls Err
 	if err != nil {
 		return nil, err
 	}
