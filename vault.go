@@ -353,7 +353,15 @@ func (v *Vault) ClockAhead() time.Duration { return v.core.Skew.Ahead() }
 // StopJobs lets this node take no more jobs, and waits for the running jobs until
 // ctx ends. Close interrupts jobs that are still running; another node runs them
 // again.
-func (v *Vault) StopJobs(ctx context.Context) error { return v.runs.Worker.Stop(ctx) }
+func (v *Vault) StopJobs(ctx context.Context) error {
+	if err := v.core.Alive(); err != nil {
+		return err
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return v.runs.Worker.Stop(ctx)
+}
 
 // Close stops background work, waits for it, and closes the runtime and the store.
 // Later operations fail with ErrClosed. Closing again does nothing.

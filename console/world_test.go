@@ -208,7 +208,7 @@ func (w *world) fill() {
 	w.secrets = []string{secretCard, secretText, secretConfig, secretArg, w.PublicKey, w.PrivateKey, w.ManagementKey, must[*vault.Tenant](t)(w.Owner.GetTenant(ctx)).WebhookSecret}
 	w.name(hostile[:min(len(hostile), 180)])
 	w.app = must[*vault.Application](t)(w.Owner.CreateApplication(ctx, vault.ApplicationParams{
-		Name: rightly + hostile, Type: vault.ApplicationPrivate, Permissions: []vault.Permission{"token:search"},
+		Name: "\u200f" + hostile, Type: vault.ApplicationPrivate, Permissions: []vault.Permission{"token:search"},
 		Rules: []vault.AccessRule{
 			{Priority: 1, Description: "<b>bold</b>", Container: "/pci/", Transform: vault.TransformMask, Permissions: []vault.Permission{"token:read", "token:use"}},
 			{Priority: 5, Transform: vault.TransformRedact, Permissions: []vault.Permission{"token:read"}, Conditions: []vault.Condition{{Attribute: "id", Operator: "starts_with", Value: "<i>"}}},

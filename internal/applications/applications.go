@@ -5,6 +5,7 @@ package applications
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"slices"
 	"time"
@@ -35,10 +36,26 @@ type Application struct {
 	ModifiedAt  time.Time     `json:"modified_at,omitzero"`
 	ExpiresAt   time.Time     `json:"expires_at,omitzero"`
 	Unreadable  bool          `json:"unreadable,omitempty"`
-	// KeyedAt is when the application got its key. Zero means CreatedAt.
-	KeyedAt time.Time `json:"keyed_at,omitzero"`
 
-	hash storage.Key
+	hash    storage.Key
+	keyedAt time.Time // when the application got its key; zero for CreatedAt
+}
+
+// document is the stored form of an application.
+type document struct {
+	plain
+	KeyedAt time.Time `json:"keyed_at,omitzero"`
+}
+
+type plain Application
+
+// UnmarshalJSON reads the stored form.
+func (app *Application) UnmarshalJSON(text []byte) error {
+	var doc document
+	err := json.Unmarshal(text, &doc)
+	*app = Application(doc.plain)
+	app.keyedAt = doc.KeyedAt
+	return err
 }
 
 // Records stores applications as records.
@@ -48,7 +65,7 @@ var Records = records.Kind[Application]{
 		return storage.Record{ID: storage.ID(app.ID), Name: app.Name, Key: app.hash, CreatedAt: app.CreatedAt}
 	},
 	Document: func(app *Application) any {
-		doc := *app
+		doc := document{plain(*app), app.keyedAt}
 		doc.Key = "" // only its hash is stored
 		return &doc
 	},
@@ -210,14 +227,14 @@ func save(ctx context.Context, op *core.Op, id uuid.UUID, message string, change
 func RegenerateKey(ctx context.Context, op *core.Op, id uuid.UUID) (*Application, error) {
 	return save(ctx, op, id, audit.KeyRegenerated, func(app *Application) error {
 		app.setKey()
-		app.KeyedAt = op.Now
+		app.keyedAt = op.Now
 		return nil
 	})
 }
 
 // HasKeySince reports whether an application got its key at a time or later.
 func (app *Application) HasKeySince(t time.Time) bool {
-	keyed := app.KeyedAt
+	keyed := app.keyedAt
 	if keyed.IsZero() {
 		keyed = app.CreatedAt
 	}
