@@ -137,8 +137,12 @@ func SetHangTimeout(s *Store, d time.Duration) {
 	}
 }
 
-// NoAnalyze keeps a store from analyzing the tables.
-func NoAnalyze(s *Store) { s.written.Store(analyzeLast) }
+// NoBackground keeps a store from analyzing the tables and from counting logs. Both
+// take a connection, so a read may need a new one.
+func NoBackground(s *Store) {
+	s.written.Store(analyzeLast)
+	s.uncounted.never = true
+}
 
 // Applied reports whether a change is in the database.
 func Applied(s *Store, c *storage.Change) (bool, error) {

@@ -196,7 +196,7 @@ func readingText(many, sessionUnsynced, direct bool) string {
 	}
 	return `WITH found AS (SELECT r.*, t.* FROM ` + readingColumns.from(0, many, "r") + `
 			CROSS JOIN LATERAL (SELECT ` + readColumns + `
-				FROM vault_tokens t WHERE t.tenant_id = r.tenant AND t.id >= r.token AND t.id <= r.token
+				FROM vault_tokens t, ` + sqlstore.InOrder + ` WHERE t.tenant_id = r.tenant AND t.id >= r.token AND t.id <= r.token
 				AND (t.expires_at IS NULL OR t.expires_at > r.at) ORDER BY t.id LIMIT 1) AS t),
 		logged AS (INSERT INTO vault_logs (tenant_id, ` + logColumns.names("") + column + `)
 			SELECT tenant, entry, at, actor, actor_type, type, id, operation, message, actor_name, origin, mac` + number + ` FROM ` + from + `

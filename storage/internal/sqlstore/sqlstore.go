@@ -164,10 +164,8 @@ type Store struct {
 	points  *readPool
 	lists   *readPool // may be the same as points
 	texts   [pointCount]string
-	// unprepared are the texts for a connection on which nothing is prepared.
-	unprepared [pointCount]string
-	piece      int   // pieceBytes
-	bodies     turns // of callers that read large bodies
+	piece   int   // pieceBytes
+	bodies  turns // of callers that read large bodies
 
 	preparing bool // prepare queries, if the dialect allows it
 }
@@ -178,7 +176,7 @@ type Store struct {
 // database after the Store.
 func New(ctx context.Context, db *sqlx.DB, d Dialect) (*Store, error) {
 	s := &Store{db: db, dialect: d, closed: &atomic.Bool{}, piece: pieceBytes, bodies: make(turns, max(1, d.Conns/4))}
-	s.texts, s.unprepared = s.pointTexts(d.Prepared), s.pointTexts(false)
+	s.texts = s.pointTexts()
 	var prepared []string
 	if d.Prepared {
 		prepared = s.texts[:everywhere]
@@ -199,16 +197,10 @@ func New(ctx context.Context, db *sqlx.DB, d Dialect) (*Store, error) {
 }
 
 // pointTexts returns the statements for single rows.
-func (s *Store) pointTexts(prepared bool) (texts [pointCount]string) {
+func (s *Store) pointTexts() (texts [pointCount]string) {
 	points := pointQueries
 	if s.dialect.Lateral {
-		from := `vault_tokens t`
-		// A prepared statement soon has a plan for any tenant, which needs no
-		// InOrder. A worker of Citus makes a plan for each tenant.
-		if !prepared || s.dialect.Distributed {
-			from += `, ` + InOrder
-		}
-		points[pointTokenByID].from, points[pointDuplicate].from = from+tokenInOrder, from+duplicateInOrder
+		points[pointTokenByID].from, points[pointDuplicate].from = tokenInOrder, duplicateInOrder
 	}
 	for i, p := range points {
 		columns := p.columns

@@ -35,7 +35,7 @@ const (
 	tokenByID = `vault_tokens t WHERE t.tenant_id = ? AND t.id = ?`
 
 	// tokenInOrder is tokenByID on PostgreSQL, with the id twice.
-	tokenInOrder = ` WHERE t.tenant_id = ? AND t.id >= ? AND t.id <= ? ORDER BY t.id LIMIT 1`
+	tokenInOrder = `vault_tokens t, ` + InOrder + ` WHERE t.tenant_id = ? AND t.id >= ? AND t.id <= ? ORDER BY t.id LIMIT 1`
 
 	duplicateOf = `vault_tokens t
 		WHERE t.tenant_id = ? AND t.fingerprint = ? AND t.expression = ? AND t.id <> ?
@@ -43,7 +43,7 @@ const (
 		ORDER BY t.ord LIMIT 1`
 
 	// duplicateInOrder is duplicateOf on PostgreSQL, with the fingerprint twice.
-	duplicateInOrder = `
+	duplicateInOrder = `vault_tokens t, ` + InOrder + `
 		WHERE t.tenant_id = ? AND t.fingerprint >= ? AND t.fingerprint <= ? AND t.expression = ? AND t.id <> ?
 		AND (t.expires_at IS NULL OR t.expires_at > ?)
 		ORDER BY t.fingerprint, t.ord LIMIT 1`

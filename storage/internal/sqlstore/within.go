@@ -21,7 +21,7 @@ type within struct {
 // connection of that transaction. It holds the lock during each statement. The
 // dialect is for that connection; nothing is prepared on it.
 func (s *Store) Within(tx storage.SQLTx, lock sync.Locker, d Dialect) *Store {
-	return &Store{db: s.db, dialect: d, closed: s.closed, within: &within{lock, tx}, texts: s.unprepared, piece: s.piece}
+	return &Store{db: s.db, dialect: d, closed: s.closed, within: &within{lock, tx}, texts: s.texts, piece: s.piece}
 }
 
 func (w *within) one(ctx context.Context, text string, row func(direct.Row) error, args []any) error {
