@@ -5,7 +5,6 @@ import (
 	"maps"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/seed-72ea4aab/vault"
@@ -53,14 +52,10 @@ func distributed(t testing.TB) string {
 // openStore opens a database of one of the backends.
 func openStore(ctx context.Context, dsn string) (vault.Storage, error) {
 	if strings.Contains(dsn, "://") {
-		_, direct := direct.Load(dsn)
-		return postgres.OpenOptions(ctx, dsn, &postgres.Options{DirectWorkers: direct})
+		return postgres.Open(ctx, dsn)
 	}
 	return sqlite.Open(ctx, dsn)
 }
-
-// direct has the databases whose statements go straight to workers.
-var direct sync.Map
 
 // openVault opens a vault for a test and closes it when the test ends.
 func openVault(t testing.TB, dsn string, key *vault.Key, cfg *vault.Config) *vault.Vault {

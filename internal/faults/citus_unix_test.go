@@ -40,26 +40,16 @@ func TestCitusOutages(t *testing.T) { //nolint:paralleltest // shared servers
 			name = fmt.Sprintf("worker %d", i)
 		}
 		for outage, happens := range citusOutages {
-			for _, way := range []string{"through the coordinator", "straight to workers"} {
-				t.Run(name+" "+outage+", "+way, func(t *testing.T) {
-					s := &site{address: distributed(t), server: c, worker: i > 0}
-					if s.worker {
-						s.has = placedOn(t, s)
-					}
-					if way == "straight to workers" {
-						direct.Store(s.address, true)
-					}
-					happens(t, s)
-				})
-			}
+			t.Run(name+" "+outage, func(t *testing.T) {
+				s := &site{address: distributed(t), server: c, worker: i > 0}
+				if s.worker {
+					s.has = placedOn(t, s)
+				}
+				happens(t, s)
+			})
 		}
 	}
 	t.Run("linearizable", func(t *testing.T) { linearizable(t, distributed(t), servers...) })
-	t.Run("linearizable, straight to workers", func(t *testing.T) {
-		address := distributed(t)
-		direct.Store(address, true)
-		linearizable(t, address, servers...)
-	})
 }
 
 // placedOn returns a function that reports whether the worker has a tenant's

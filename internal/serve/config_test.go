@@ -26,7 +26,7 @@ func TestFlags(t *testing.T) {
 		{"-console", "", "-console-url", "https://console.example"}, {"-console", "8081"}, {"-console", "", "-console-header", "X-User"},
 		{"-console-proxies", "10.0.0.1"}, {"-console-header", "X-User", "-console-proxies", "proxy.example"}, {"-console-header-role", "root"}, {"-console-header", "X-User", "-allow-private-egress"},
 		{"-addr", "8080"}, {"-drain-delay", "-1s"}, {"-shutdown-timeout", "-1s"}, {"-drain-delay", "5"}, {"-addr", "127.0.0.1:http:1"}, {"-addr", "127.0.0.1:70000"}, {"-cors-origins", "shop.example"}, {"-cors-origins", "https://a.example,,"},
-		{"-rate-limit", "-1"}, {"-rate-limit", "NaN"}, {"-rate-burst", "10"}, {"-max-conns", "1"}, {"-direct-workers"}, {"-direct-workers", "-pooler", "-db", "postgres://db/vault"}, {"-log-format", "xml"}, {"-modules", "no-such-folder"},
+		{"-rate-limit", "-1"}, {"-rate-limit", "NaN"}, {"-rate-burst", "10"}, {"-max-conns", "1"}, {"-log-format", "xml"}, {"-modules", "no-such-folder"},
 		{"-tls-cert", "no-such-file", "-tls-key", "no-such-file"}, {"-trusted-proxy", "proxy.example"}, {"-trusted-proxy", "10.0.0.0/40"},
 	} {
 		if _, err := parseFlags(bad, io.Discard); err == nil {
@@ -117,7 +117,7 @@ func TestServeCreatesAKeyOnlyOnRequest(t *testing.T) {
 // TestFlagsSetTheOptionsOfTheAPI checks that the flags set the options.
 func TestFlagsSetTheOptionsOfTheAPI(t *testing.T) {
 	t.Parallel()
-	c, err := parseFlags([]string{"-cors-origins", "https://a.example, https://b.example", "-rate-limit", "2.5", "-request-log=false", "-schema", "s", "-max-conns", "9", "-db", "postgres://db/vault", "-direct-workers"}, io.Discard)
+	c, err := parseFlags([]string{"-cors-origins", "https://a.example, https://b.example", "-rate-limit", "2.5", "-request-log=false", "-schema", "s", "-max-conns", "9", "-db", "postgres://db/vault"}, io.Discard)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -125,7 +125,7 @@ func TestFlagsSetTheOptionsOfTheAPI(t *testing.T) {
 	if len(o.Origins) != 2 || o.Origins[1] != "https://b.example" || o.RateLimit == nil || o.Logger != nil {
 		t.Errorf("%+v", o)
 	}
-	if pg := c.Postgres(storage.MigrateAuto); pg.Schema != "s" || pg.MaxConns != 9 || !pg.DirectWorkers {
+	if pg := c.Postgres(storage.MigrateAuto); pg.Schema != "s" || pg.MaxConns != 9 {
 		t.Errorf("%+v", pg)
 	}
 }

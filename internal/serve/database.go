@@ -22,7 +22,6 @@ type Database struct {
 	Schema       string // of the tables on PostgreSQL
 	Pooler       bool   // a pooler is in front of PostgreSQL
 	MaxConns     int    // to PostgreSQL; zero for the default
-	Direct       bool   // statements go straight to the workers of Citus
 
 	// AllowPrivateEgress lets tenants' requests use plain HTTP and reach private
 	// addresses. It is for development.
@@ -38,7 +37,6 @@ func (d *Database) Flags(f *flag.FlagSet) {
 	f.StringVar(&d.Schema, "schema", "", "`schema` of the tables on PostgreSQL, when it is not the connection's own")
 	f.BoolVar(&d.Pooler, "pooler", false, "the postgres:// URL leads to a pooler in transaction mode, such as PgBouncer")
 	f.IntVar(&d.MaxConns, "max-conns", 0, "at most this `number` of connections to PostgreSQL; 0 for 17")
-	f.BoolVar(&d.Direct, "direct-workers", false, "on Citus, create and read tokens straight on the workers, which must accept connections from here")
 	f.BoolVar(&d.AllowPrivateEgress, "allow-private-egress", false,
 		"for development: allow plain http and private addresses for proxies, callbacks and fetch")
 }
@@ -53,7 +51,7 @@ func (d *Database) Open(ctx context.Context, mode storage.MigrateMode) (vault.St
 
 // Postgres returns the options for PostgreSQL.
 func (d *Database) Postgres(mode storage.MigrateMode) *postgres.Options {
-	return &postgres.Options{Schema: d.Schema, TransactionPooler: d.Pooler, MaxConns: d.MaxConns, DirectWorkers: d.Direct, Migrate: mode}
+	return &postgres.Options{Schema: d.Schema, TransactionPooler: d.Pooler, MaxConns: d.MaxConns, Migrate: mode}
 }
 
 // Egress returns the policy for tenants' requests.
@@ -67,8 +65,6 @@ func (d *Database) check() error {
 		return errors.New("--db and --key-file must not be empty")
 	case d.Pooler && !IsPostgres(d.Path):
 		return errors.New("--pooler needs a postgres:// URL in --db")
-	case d.Direct && (d.Pooler || !IsPostgres(d.Path)):
-		return errors.New("--direct-workers needs a postgres:// URL in --db, and no --pooler")
 	case d.MaxConns < 0 || d.MaxConns == 1:
 		return errors.New("--max-conns must be at least 2, or 0 for the default")
 	}

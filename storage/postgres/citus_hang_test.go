@@ -21,16 +21,9 @@ func TestCitusHungWorker(t *testing.T) { //nolint:paralleltest // as it says
 	if !pgtest.HasCitus() {
 		return
 	}
-	for way, direct := range map[string]bool{"through the coordinator": false, "straight to workers": true} {
-		t.Run(way, func(t *testing.T) { oneWorkerHangs(t, direct) })
-	}
-}
-
-func oneWorkerHangs(t *testing.T, direct bool) {
-	t.Helper()
 	worker := adopted(t)[1]
 	address, o := distributed(t)
-	o.HangTimeout, o.RetryFor, o.DirectWorkers = 2*time.Second, 4*time.Second, direct
+	o.HangTimeout, o.RetryFor = 2*time.Second, 4*time.Second
 	s := openAt(t, address, o)
 	hung, well := tenantsOf(t, database(t, address), o.Schema, s, 10)
 	var frozen atomic.Bool

@@ -105,15 +105,12 @@ func BenchmarkDistributed(b *testing.B) {
 		return openAt(tb, pgtest.URL(tb), nil)
 	}}
 	if pgtest.HasCitus() {
-		for name, direct := range map[string]bool{"Citus": false, "Citus, straight to workers": true} {
-			servers[name] = func(tb testing.TB) *postgres.Store {
-				address, o := onCitus(tb)
-				if err := postgres.Distribute(tb.Context(), with(tb, address, shards, "32"), o); err != nil {
-					tb.Fatal(err)
-				}
-				o.DirectWorkers = direct
-				return openAt(tb, address, o)
+		servers["Citus"] = func(tb testing.TB) *postgres.Store {
+			address, o := onCitus(tb)
+			if err := postgres.Distribute(tb.Context(), with(tb, address, shards, "32"), o); err != nil {
+				tb.Fatal(err)
 			}
+			return openAt(tb, address, o)
 		}
 	}
 	for name, open := range servers {

@@ -132,12 +132,6 @@ func (l citus) fence() string {
 }
 
 func (citus) read(ctx context.Context, s *slot, batch []*pending) error {
-	if err := s.readDirectly(ctx, batch); !errors.Is(err, errThroughCoordinator) {
-		return err
-	}
-	for _, p := range batch {
-		p.reading.found, p.reading.token = false, storage.Token{} // of a statement that failed
-	}
 	return s.readRouted(ctx, batch)
 }
 

@@ -79,7 +79,7 @@ func (s *Store) connectWriters(config pq.Config, o Options) (err error) {
 // disconnect closes the pools that exist.
 func (s *Store) disconnect() error {
 	var failed error
-	for _, db := range append([]*pool{s.readers, s.writers, s.loggers}, s.workers.pools()...) {
+	for _, db := range []*pool{s.readers, s.writers, s.loggers} {
 		if db == nil {
 			continue
 		}

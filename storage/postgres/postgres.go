@@ -27,8 +27,7 @@
 // If the database has the citus extension, the vault writes a change as several
 // statements in a transaction. Each statement is for one tenant, so that Citus
 // can send it to the worker with the tenant's rows. [Distribute] spreads the
-// tables over the workers. With [Options].DirectWorkers, the most common calls
-// bypass the coordinator.
+// tables over the workers.
 //
 // # Outages
 //
@@ -69,10 +68,9 @@ type reader = sqlstore.Store
 type Store struct {
 	*reader
 
-	readers   *pool    // for everything except changes; shares the connections of reader
-	writers   *pool    // for changes
-	loggers   *pool    // for log entries of reads; nil if writers write them
-	workers   *workers // nil unless [Options].DirectWorkers is set
+	readers   *pool // for everything except changes; shares the connections of reader
+	writers   *pool // for changes
+	loggers   *pool // for log entries of reads; nil if writers write them
 	schema    schemaName
 	queue     queue
 	pruned    pruned
@@ -112,19 +110,6 @@ type Options struct {
 	// mode sits between this program and the server. The vault then prepares no
 	// statements, because the next statement may reach another session.
 	TransactionPooler bool
-
-	// DirectWorkers makes creates and reads of tokens on Citus go straight to the
-	// worker with the rows of their tenant, which is about twice as fast. The
-	// coordinator handles all other calls, and calls whose worker is unavailable.
-	//
-	// The workers must accept connections from this program, at the addresses that
-	// the coordinator has for them, with the user, password and TLS settings of the
-	// URL. The user must own the vault's tables. A node then has up to half of
-	// MaxConns connections to each worker, and four more to the coordinator. Moving
-	// a shard, and anything else that locks the tables, waits up to two seconds
-	// longer, or half a minute if a worker hangs. Without Citus, DirectWorkers has no
-	// effect.
-	DirectWorkers bool
 
 	// AllowAsyncCommit accepts a server that acknowledges commits before they
 	// are on disk. A crash of such a server may lose the latest acknowledged
@@ -221,11 +206,6 @@ func open(ctx context.Context, url string, opts *Options, find func(context.Cont
 	if err := s.prepare(ctx, o); err != nil {
 		return nil, errors.Join(err, s.disconnect())
 	}
-	if o.DirectWorkers && s.servers != nil {
-		if err := s.connectWorkers(config, &o); err != nil {
-			return nil, errors.Join(err, s.disconnect())
-		}
-	}
 	if o.Migrate == storage.MigrateOnly {
 		return s, s.Close()
 	}
@@ -243,9 +223,6 @@ func (o *Options) complete() (Options, error) {
 	}
 	if all.MaxConns < 2 {
 		return all, errors.New("postgres: Options.MaxConns must be at least 2")
-	}
-	if all.DirectWorkers && all.TransactionPooler {
-		return all, errors.New("postgres: Options.DirectWorkers prepares statements on the workers, so it cannot be combined with Options.TransactionPooler")
 	}
 	if all.RetryFor <= 0 {
 		all.RetryFor = defaultRetryFor
@@ -319,10 +296,7 @@ func (s *Store) findServers(ctx context.Context, o *Options) error {
 // Close implements [storage.Storage].
 func (s *Store) Close() error {
 	for _, slot := range s.queue.close() {
-		slot.close() // the pool does not close a connection that is in use
-	}
-	if s.workers != nil {
-		s.workers.pledges.close()
+		slot.reset() // the pool does not close a connection that is in use
 	}
 	s.reader.Close()
 	return s.disconnect()

@@ -3,7 +3,6 @@ package postgres
 import (
 	"context"
 	"errors"
-	"strconv"
 	"time"
 
 	"github.com/seed-72ea4aab/vault/storage"
@@ -91,9 +90,7 @@ func (s *Store) readBatch(slot *slot, batch []*pending) {
 		s.account(batch)
 		return
 	}
-	if !onWorker(err) {
-		slot.reset() // a connection is useless after a canceled statement
-	}
+	slot.reset() // a connection is useless after a canceled statement
 	for _, p := range batch {
 		p.err = errInSteps
 	}
@@ -158,49 +155,29 @@ func putReading(rows *rows, r *storage.Reading) {
 
 // readingTexts are the results of readingText.
 var readingTexts = [2][2]string{
-	{readingText(false, false, false), readingText(false, true, false)},
-	{readingText(true, false, false), readingText(true, true, false)},
-}
-
-// directReadingTexts are the statements of [slot.readDirectly], for one and for many
-// readings.
-var directReadingTexts = [2]string{readingText(false, true, true), readingText(true, true, true)}
-
-// readDirectly reads the tokens of a batch and logs the reads on the worker of
-// their tenant, in one statement.
-func (s *slot) readDirectly(ctx context.Context, batch []*pending) error {
-	return s.workers.run(s, batch[0].reading.Tenant, func(o *order) error {
-		asked := s.asked(batch)
-		return o.readings(ctx, directReadingTexts[boolByte(asked.many())], append(asked.values(nil), o.number, o.until), batch)
-	})
+	{readingText(false, false), readingText(false, true)},
+	{readingText(true, false), readingText(true, true)},
 }
 
 // readingText returns the statement for one or many readings, in a session that
-// is already unsynced or must be made so for the transaction. A direct statement is
-// for a worker, and gets the transaction number and a time limit. It looks up each
-// token separately, in the order of the index on ids, whatever the server's
-// statistics are.
+// is already unsynced or must be made so for the transaction. It looks up each token
+// separately, in the order of the index on ids, whatever the server's statistics are.
 //
 // It leaves out a large body, so that other readings in the statement do not
 // wait for it. It then writes no log entry either, because the token may be
 // deleted before its body is read.
-func readingText(many, sessionUnsynced, direct bool) string {
-	from, column, number, guard := "found", "", "", ""
+func readingText(many, sessionUnsynced bool) string {
+	from := "found"
 	if !sessionUnsynced {
 		from += ", (SELECT " + unsynced + ") AS relaxed"
-	}
-	if direct {
-		n := len(readingColumns)
-		column, number = ", xid", ", $"+strconv.Itoa(n+1)+"::bigint"
-		guard = " AND " + inTime("$"+strconv.Itoa(n+2)) + " = 0"
 	}
 	return `WITH found AS (SELECT r.*, t.* FROM ` + readingColumns.from(0, many, "r") + `
 			CROSS JOIN LATERAL (SELECT ` + readColumns + `
 				FROM vault_tokens t, ` + sqlstore.InOrder + ` WHERE t.tenant_id = r.tenant AND t.id >= r.token AND t.id <= r.token
 				AND (t.expires_at IS NULL OR t.expires_at > r.at) ORDER BY t.id LIMIT 1) AS t),
-		logged AS (INSERT INTO vault_logs (tenant_id, ` + logColumns.names("") + column + `)
-			SELECT tenant, entry, at, actor, actor_type, type, id, operation, message, actor_name, origin, mac` + number + ` FROM ` + from + `
-			WHERE body IS NOT NULL` + guard + `)
+		logged AS (INSERT INTO vault_logs (tenant_id, ` + logColumns.names("") + `)
+			SELECT tenant, entry, at, actor, actor_type, type, id, operation, message, actor_name, origin, mac FROM ` + from + `
+			WHERE body IS NOT NULL)
 		SELECT n, ` + sqlstore.TokenColumns + ` FROM found AS t`
 }
 

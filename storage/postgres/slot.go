@@ -29,24 +29,14 @@ type slot struct {
 	cut      func() // closes conn at once
 	direct   *direct.Conn
 	opened   time.Time
-	prepared map[prepared]*direct.Stmt
+	prepared map[string]*direct.Stmt // by text
 	kept     map[keptRows]*rows
 	args     []any // memory for the parameters of a group
-
-	tables  *shardNames       // of a shard, for a connection to a worker
-	workers *workers          // nil if all statements go to the coordinator
-	outlets map[int32]*outlet // connections to workers, by server
 
 	// lockTimeout is how long statements in transactions wait for a lock, if tables
 	// are distributed.
 	lockTimeout time.Duration
 	xid         int64 // number of the current transaction, if tables are distributed
-}
-
-// prepared identifies a prepared statement.
-type prepared struct {
-	text  string
-	shard int64 // of the anchor; zero for a connection to the coordinator
 }
 
 const (
@@ -85,7 +75,7 @@ func (s *slot) connect(ctx context.Context) error {
 		s.cut = s.pool.lines.cut(on)
 		return nil
 	})
-	s.conn, s.direct, s.opened, s.prepared = conn, direct.NewConn(conn), time.Now(), map[prepared]*direct.Stmt{}
+	s.conn, s.direct, s.opened, s.prepared = conn, direct.NewConn(conn), time.Now(), map[string]*direct.Stmt{}
 	return nil
 }
 
@@ -97,22 +87,6 @@ func (s *slot) reset() {
 	}
 	s.direct.Discard()
 	s.conn, s.cut, s.direct, s.prepared, s.inTx = nil, nil, nil, nil, false
-}
-
-// close closes the connection and those to workers.
-func (s *slot) close() {
-	s.reset()
-	for _, out := range s.outlets {
-		out.reset()
-	}
-}
-
-// named returns a statement with the full names of its tables.
-func (s *slot) named(text string) string {
-	if s.tables != nil {
-		return s.tables.in(text)
-	}
-	return s.schema.in(text)
 }
 
 // keptRows identifies rows whose memory a slot keeps. A statement has at most one
@@ -171,7 +145,7 @@ func (s *slot) run(ctx context.Context, text string, args []any, prepare bool) (
 		}
 		var result driver.Result
 		if stmt == nil {
-			result, err = s.direct.Exec(ctx, s.named(text), args...)
+			result, err = s.direct.Exec(ctx, s.schema.in(text), args...)
 		} else {
 			result, err = stmt.Exec(ctx, args...)
 		}
@@ -192,7 +166,7 @@ func (s *slot) query(ctx context.Context, text string, args []any, prepare bool,
 			return err
 		}
 		if stmt == nil {
-			return s.direct.Query(ctx, s.named(text), row, args...)
+			return s.direct.Query(ctx, s.schema.in(text), row, args...)
 		}
 		return stmt.Query(ctx, row, args...)
 	})
@@ -264,27 +238,19 @@ func (s *slot) statement(ctx context.Context, text string, prepare bool) (*direc
 	if !prepare || !s.prepare {
 		return nil, nil
 	}
-	key := prepared{text: text}
-	if s.tables != nil {
-		key.shard = s.tables.id
-	}
-	if stmt := s.prepared[key]; stmt != nil || len(s.prepared) >= maxPrepared {
+	if stmt := s.prepared[text]; stmt != nil || len(s.prepared) >= maxPrepared {
 		return stmt, nil
 	}
-	stmt, err := s.direct.Prepare(ctx, s.named(text))
+	stmt, err := s.direct.Prepare(ctx, s.schema.in(text))
 	if err != nil {
 		return nil, err
 	}
-	s.prepared[key] = stmt
+	s.prepared[text] = stmt
 	return stmt, nil
 }
 
-// forget closes the connection after an error that makes it useless. An error of a
-// connection to a worker does not.
+// forget closes the connection after an error that makes it useless.
 func (s *slot) forget(err error) {
-	if onWorker(err) {
-		return
-	}
 	if lost(err) || aborted(err) || code(err) == pqerror.ReadOnlySQLTransaction {
 		s.reset()
 	}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"database/sql/driver"
-	"errors"
 	"slices"
 	"strings"
 	"sync"
@@ -321,10 +320,9 @@ func (f form) parts() []groupPart {
 // trusting holds the statements that write all of a group of one form, or
 // nothing if there is a conflict.
 type trusting struct {
-	parts  []groupPart
-	text   string   // of all parts in one statement
-	texts  []string // of each part as a statement
-	direct string   // like text, for a worker
+	parts []groupPart
+	text  string   // of all parts in one statement
+	texts []string // of each part as a statement
 }
 
 // known caches a value for each form.
@@ -353,9 +351,6 @@ func (g *group) createTrusting(slot *slot) error {
 	f := g.form()
 	t := trustingTexts.of(f, newTrusting)
 	if f.inSteps {
-		if err := g.createDirectly(slot, t); !errors.Is(err, errThroughCoordinator) {
-			return err
-		}
 		return slot.inSteps(t.steps(g))
 	}
 	args := slot.args[:0]
@@ -393,9 +388,6 @@ func newTrusting(f form) *trusting {
 	}
 	if last > 0 {
 		t.text = "WITH " + strings.Join(expressions, ",\n") + "\n" + t.text
-	}
-	if f.inSteps {
-		t.direct = directText(f, t.parts)
 	}
 	return t
 }

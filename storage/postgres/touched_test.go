@@ -99,8 +99,7 @@ func (s *touched) all(t *testing.T) {
 	}
 }
 
-// touchedOnCitus is TestBlocksTouched for a vault on Citus, through the coordinator
-// and straight to the workers.
+// touchedOnCitus is TestBlocksTouched for a vault on Citus.
 func touchedOnCitus(t *testing.T) {
 	for _, c := range touchedCases() {
 		t.Run(c.name, func(t *testing.T) {
@@ -108,11 +107,7 @@ func touchedOnCitus(t *testing.T) {
 			if err := postgres.Distribute(t.Context(), address, nil); err != nil {
 				t.Fatal(err)
 			}
-			s := newTouched(t, address, touchedTokens, c.hashes, c.analyzed)
-			s.options = &postgres.Options{DirectWorkers: true}
-			t.Run("read and create straight on workers", func(t *testing.T) { s.within(t, 2*deletedAtOnce+21, s.directly) })
-			s.options = nil
-			s.all(t)
+			newTouched(t, address, touchedTokens, c.hashes, c.analyzed).all(t)
 		})
 	}
 }
@@ -124,7 +119,6 @@ type touched struct {
 	now           time.Time
 	n             int
 	db            *sql.DB
-	options       *postgres.Options
 }
 
 // newTouched loads n tokens, log entries, records, claims and jobs of one
@@ -213,7 +207,7 @@ func (s *touched) load(t *testing.T, first, last int, hashes string) {
 // connections visited. The server adds them up when a session ends.
 func (s *touched) within(t *testing.T, rows int, do func(*testing.T, *postgres.Store)) {
 	t.Helper()
-	store, err := postgres.OpenOptions(t.Context(), with(t, s.address, "application_name", s.name), s.options)
+	store, err := postgres.OpenOptions(t.Context(), with(t, s.address, "application_name", s.name), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -321,24 +315,6 @@ func (s *touched) steps() []touchedStep {
 		{"import a token that exists", deletedAtOnce, s.insertTaken},
 		{"delete tokens that have changed", deletedAtOnce, s.deleteStale},
 		{"purge", 8 * deletedAtOnce, s.purge},
-	}
-}
-
-// directly reads and creates tokens straight on the workers.
-func (s *touched) directly(t *testing.T, db *postgres.Store) {
-	found := s.last(t, db)
-	if err := postgres.AwaitPledge(t.Context(), db); err != nil {
-		t.Fatal(err)
-	}
-	for i := range found {
-		s.readToken(t, db, &found[i])
-	}
-	for range 20 {
-		s.write(t, db, sample(s.tenant, 1))
-	}
-	s.insert(t, db)
-	if n := postgres.Directly(db); n < deletedAtOnce {
-		t.Errorf("only %d statements went straight to workers", n)
 	}
 }
 

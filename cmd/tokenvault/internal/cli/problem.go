@@ -46,7 +46,7 @@ var goNames = strings.NewReplacer(
 	"; turn it on, or set Options.AllowAsyncCommit", "; turn it on",
 	"set Options.TransactionPooler (-pooler of the server)", "give --pooler",
 	", and, unless Options.Migrate is MigrateCheck, to create them", ", and tokenvault migrate up must be allowed to create them",
-	"set Options.Schema", "give --schema", "Options.MaxConns", "--max-conns", "Options.DirectWorkers", "--direct-workers", "Options.Prefix", "--prefix", "in Options.Origins", "in --cors-origins",
+	"set Options.Schema", "give --schema", "Options.MaxConns", "--max-conns", "Options.Prefix", "--prefix", "in Options.Origins", "in --cors-origins",
 	", or raise Options.MaxAnswer", "",
 )
 
