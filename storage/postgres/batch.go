@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"slices"
+	"sync"
 
 	"github.com/seed-72ea4aab/vault/storage"
 )
@@ -81,19 +82,64 @@ func (r *batchRule) accepts(p *pending) bool {
 	return true
 }
 
-// ordered sorts changes by the unique keys of their tokens, so that two batches
-// with the same keys do not deadlock.
-func ordered(batch []*pending) []*pending {
-	sorted := slices.Clone(batch)
-	slices.SortStableFunc(sorted, func(a, b *pending) int {
-		if byTenant := bytes.Compare(a.change.Tenant[:], b.change.Tenant[:]); byTenant != 0 {
+// ordered returns the changes of a batch in the order of the unique keys of their
+// tokens, so that two batches with the same keys do not deadlock.
+func ordered(batch []*pending) []*storage.Change {
+	sorted := make([]*storage.Change, len(batch))
+	for i, p := range batch {
+		sorted[i] = p.change
+	}
+	slices.SortStableFunc(sorted, func(a, b *storage.Change) int {
+		if byTenant := bytes.Compare(a.Tenant[:], b.Tenant[:]); byTenant != 0 {
 			return byTenant
 		}
-		if len(a.change.InsertTokens) == 0 || len(b.change.InsertTokens) == 0 {
-			return len(a.change.InsertTokens) - len(b.change.InsertTokens)
+		if len(a.InsertTokens) == 0 || len(b.InsertTokens) == 0 {
+			return len(a.InsertTokens) - len(b.InsertTokens)
 		}
-		t, u := &a.change.InsertTokens[0], &b.change.InsertTokens[0]
+		t, u := &a.InsertTokens[0], &b.InsertTokens[0]
 		return cmp.Or(bytes.Compare(t.Dedup[:], u.Dedup[:]), cmp.Compare(t.ID, u.ID))
 	})
 	return sorted
+}
+
+// conflicts remembers the tenants whose creates have met a conflict. A conflict makes
+// the statement of a group fail, and then its changes are written one by one. So such
+// a tenant writes alone for a while, and others do not wait for it.
+type conflicts struct {
+	mu    sync.Mutex
+	alone map[storage.ID]int // how many creates are written alone
+}
+
+const (
+	// aloneFor is the number of creates of a tenant that are written alone after a
+	// conflict.
+	aloneFor = 64
+	// maxConflicts limits the tenants to remember.
+	maxConflicts = 10_000
+)
+
+// note records a conflict.
+func (c *conflicts) note(tenant storage.ID) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.alone == nil || len(c.alone) >= maxConflicts {
+		c.alone = map[storage.ID]int{}
+	}
+	c.alone[tenant] = aloneFor
+}
+
+// expects reports whether the next create of a tenant is written alone.
+func (c *conflicts) expects(tenant storage.ID) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	left := c.alone[tenant]
+	switch left {
+	case 0:
+		return false
+	case 1:
+		delete(c.alone, tenant)
+	default:
+		c.alone[tenant] = left - 1
+	}
+	return true
 }

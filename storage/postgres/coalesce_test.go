@@ -14,9 +14,9 @@ import (
 	"github.com/seed-72ea4aab/vault/storage/postgres"
 )
 
-// TestSharedStatementKeepsEveryColumn lets different changes share statements. It reads back
-// every column that a statement may leave out, share among rows, or send for
-// each row.
+// TestSharedStatementKeepsEveryColumn lets different changes share statements, and
+// writes them one by one. It reads back every column that a statement may leave out,
+// share among rows, or send for each row.
 func TestSharedStatementKeepsEveryColumn(t *testing.T) {
 	t.Parallel()
 	forms := map[string]func(i int, c *storage.Change){
@@ -50,26 +50,31 @@ func TestSharedStatementKeepsEveryColumn(t *testing.T) {
 		},
 	}
 	for name, form := range forms {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := openAt(t, postgres.Vaults.URL(t), &postgres.Options{MaxConns: 2}) // one of them writes
-			tenant := newID()
-			changes := make([]*storage.Change, 60)
-			var work sync.WaitGroup
-			for i := range changes {
-				changes[i] = sample(tenant, 1)
-				form(i, changes[i])
-				work.Go(func() {
-					if err := s.Write(t.Context(), changes[i]); err != nil {
-						t.Error(err)
+		for _, n := range []int{60, 12} { // at once, and one by one
+			t.Run(fmt.Sprint(n, " ", name), func(t *testing.T) {
+				t.Parallel()
+				s := openAt(t, postgres.Vaults.URL(t), &postgres.Options{MaxConns: 2}) // one of them writes
+				tenant := newID()
+				changes := make([]*storage.Change, n)
+				var work sync.WaitGroup
+				for i := range changes {
+					changes[i] = sample(tenant, 1)
+					form(i, changes[i])
+					work.Go(func() {
+						if err := s.Write(t.Context(), changes[i]); err != nil {
+							t.Error(err)
+						}
+					})
+					if n == 12 {
+						work.Wait()
 					}
-				})
-			}
-			work.Wait()
-			for _, c := range changes {
-				stored(t, s, c)
-			}
-		})
+				}
+				work.Wait()
+				for _, c := range changes {
+					stored(t, s, c)
+				}
+			})
+		}
 	}
 }
 

@@ -44,6 +44,15 @@ func (cs columns) names(prefix string) string {
 	return b.String()
 }
 
+// list returns the names of the columns.
+func (cs columns) list() []string {
+	names := make([]string, len(cs))
+	for i, c := range cs {
+		names[i] = c.name
+	}
+	return names
+}
+
 // from returns a FROM item with rows of these columns under an alias. The rows
 // come from the parameters after the first n. A single row is passed as
 // scalars, which the server plans and runs faster. Several rows are passed as
@@ -117,13 +126,18 @@ func newRows(cs columns, n int) *rows {
 // must not change before they are sent.
 func newRow(cs columns) *rows { return &rows{columns: cs, scalars: make([]any, 0, len(cs))} }
 
-// reset removes the rows and keeps their memory.
+// reset removes the rows and keeps their memory, except for large values.
 func (r *rows) reset() {
 	r.n, r.next = 0, 0
 	for i := range r.arrays {
 		r.arrays[i].reset()
 	}
 	if !r.many() {
+		for i, v := range r.scalars {
+			if large, ok := v.([]byte); ok && len(large) > maxCopied {
+				r.scalars[i] = nil
+			}
+		}
 		r.scalars = r.scalars[:0]
 	}
 }
@@ -298,8 +312,8 @@ func (r *rows) values(args []any) []any {
 	}
 }
 
-// parameters appends some columns of rows that are arrays, in their order, as
-// parameters of insert.
+// parameters appends some columns of the rows, in their order, as parameters of
+// insert.
 func (r *rows) parameters(args []any, some columns, shared []string) []any {
 	for i, c := range r.columns {
 		switch {
@@ -307,6 +321,8 @@ func (r *rows) parameters(args []any, some columns, shared []string) []any {
 			return args
 		case some[0].name != c.name:
 			continue
+		case !r.many():
+			args = append(args, r.scalars[i])
 		case slices.Contains(shared, c.name):
 			args = append(args, r.arrays[i].first())
 		default:

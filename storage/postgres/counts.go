@@ -21,7 +21,7 @@ func (s *statement) countTokens(c *storage.Change, shard int64) {
 	switch {
 	case len(moved) > 0:
 		s.layout.moveCounts(s, moved, created, shard)
-	case len(created) > 0 && !s.layout.single(c): // otherwise insertToken has counted it
+	case len(created) > 0:
 		s.write("counted", anyRows, func(s *statement) string { return s.insertCounts(created, shard) })
 	}
 }

@@ -103,8 +103,6 @@ type building interface {
 
 // composing is how the parts of a change are written.
 type composing interface {
-	// single reports whether [statement.insertToken] inserts the token of a change.
-	single(c *storage.Change) bool
 	insertLogs(s *statement, logs []storage.Log)
 	insertSets(s *statement, sets []storage.ContainerSet, shard int64)
 	// moveCounts counts tokens that changed their set or were deleted, and created

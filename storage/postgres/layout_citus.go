@@ -167,8 +167,6 @@ func (citus) selects(s *statement, list []string) (parts []part, proper string) 
 
 func (citus) result(s *statement) func([]driver.Value) error { return s.found.row }
 
-func (citus) single(*storage.Change) bool { return false }
-
 // insertLogs sets the transaction number, because the coordinator cannot forward the
 // default of its column together with the rows.
 func (citus) insertLogs(s *statement, logs []storage.Log) {

@@ -142,10 +142,6 @@ func (oneServer) selects(s *statement, list []string) (parts []part, proper stri
 
 func (oneServer) result(*statement) func([]driver.Value) error { return nil }
 
-func (oneServer) single(c *storage.Change) bool {
-	return len(c.InsertTokens) == 1 && len(c.UpdateTokens) == 0 && len(c.DeleteTokens) == 0
-}
-
 func (oneServer) insertLogs(s *statement, logs []storage.Log) {
 	rows := rowsOf(logColumns, logs, putLog)
 	if s.portable || !ofOneCall(logs) {

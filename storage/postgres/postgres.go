@@ -85,7 +85,7 @@ type Store struct {
 	waiters   waiters
 	room      room
 	written   atomic.Int64 // rows written since opening
-	careful   atomic.Int64 // number of batches for which conflicts are still expected
+	conflicts conflicts
 }
 
 var (

@@ -115,9 +115,6 @@ type pending struct {
 	// ambiguous means that a connection was lost after the change had been
 	// sent, so it may have been applied.
 	ambiguous bool
-	// refused means that a statement for several changes skipped this one, for
-	// a reason not yet known.
-	refused bool
 	// turn ends the wait. It delivers a slot to write with, or nil if the
 	// outcome is set. It is nil if the caller did not have to wait.
 	turn chan *slot

@@ -144,12 +144,6 @@ func putHashes(r *rows, t *storage.Token) {
 	})
 }
 
-// numberOfHashes counts the distinct hashes of a token.
-func numberOfHashes(hashes []storage.Hash) (n int) {
-	eachHash(hashes, func(*storage.Hash) { n++ })
-	return n
-}
-
 // joinHashes concatenates the distinct hashes of a token.
 func joinHashes(hashes []storage.Hash) []byte {
 	joined := make([]byte, 0, len(hashes)*len(storage.Hash{}))

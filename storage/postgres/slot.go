@@ -31,6 +31,8 @@ type slot struct {
 	opened   time.Time
 	prepared map[string]*direct.Stmt // by text
 	kept     map[keptRows]*rows
+	group    group // with memory of the last one
+	one      [1]*storage.Change
 	args     []any // memory for the parameters of a group
 
 	// lockTimeout is how long statements in transactions wait for a lock, if tables

@@ -181,7 +181,7 @@ const unsynced = "set_config('synchronous_commit', 'off', true)"
 // apply adds all parts of a change. shard selects the counters to add to.
 func (s *statement) apply(c *storage.Change, shard int64) {
 	if len(c.InsertTokens) > 0 {
-		s.insertTokens(c, shard)
+		s.insertTokens(c)
 	}
 	if len(c.InsertRecords) > 0 {
 		s.insertRecords(c.InsertRecords)
@@ -249,68 +249,18 @@ const (
 	oneHash     = "substring(b.hashes FROM 16 * k + 1 FOR 16)"
 )
 
-func (s *statement) insertTokens(c *storage.Change, shard int64) {
-	if s.layout.single(c) {
-		s.insertToken(c, shard)
-		return
-	}
-	tokens := newRows(tokenColumns, len(c.InsertTokens))
+func (s *statement) insertTokens(c *storage.Change) {
 	hashes := newRows(hashColumns, len(c.InsertTokens))
 	for i := range c.InsertTokens {
-		t := &c.InsertTokens[i]
-		putToken(tokens, t)
-		putHashes(hashes, t)
+		putHashes(hashes, &c.InsertTokens[i])
 	}
 	// Check the ids of the new tokens before a later part frees an id.
-	s.write("created", len(c.InsertTokens), func(s *statement) string { return s.insert("vault_tokens", tokens) })
+	s.write("created", len(c.InsertTokens), func(s *statement) string {
+		return s.insert("vault_tokens", rowsOf(tokenColumns, c.InsertTokens, putToken))
+	})
 	if hashes.n > 0 {
 		s.write("hashed", anyRows, func(s *statement) string { return s.insert("vault_token_hashes", hashes) })
 	}
-}
-
-// insertToken inserts a single token, the most common change. It takes
-// everything from parameters and returns rows only for a guard.
-func (s *statement) insertToken(c *storage.Change, shard int64) {
-	row, t := newRow(tokenColumns), &c.InsertTokens[0]
-	putToken(row, t)
-	first := len(s.args)
-	s.values(row)
-	place := func(name string) string {
-		i := slices.IndexFunc(tokenColumns, func(c column) bool { return c.name == name })
-		return "$" + strconv.Itoa(first+i+1) + "::" + tokenColumns[i].kind.name
-	}
-	insert := "INSERT INTO vault_tokens (tenant_id, " + tokenColumns.names("") + ") VALUES ($1, " + tokenColumns.places(first, "") + ")"
-	if c.Claim != nil {
-		insert += " RETURNING 1"
-	}
-	s.with("created", insert)
-	if len(t.Hashes) > 0 {
-		s.with("hashed", "INSERT INTO vault_token_hashes (tenant_id, hash, ord) "+
-			hashRows(numberOfHashes(t.Hashes), place("hashes"), place("ord")))
-	}
-	s.with("counted", "INSERT INTO vault_token_counts (tenant_id, set_id, type, shard, n) VALUES ($1, "+
-		place("set_id")+", "+place("type")+", "+s.number(shard)+", 1)"+addToCounts)
-	if c.Claim != nil {
-		s.expect("created", 1) // so that every statement locks its token before its claim
-	}
-}
-
-// maxListedHashes limits the hashes of a token that a statement lists, and with
-// them the number of its texts.
-const maxListedHashes = 8
-
-// hashRows returns the rows for the concatenated hashes of a token. A short
-// list of values is cheaper for the server than a set-returning function.
-func hashRows(n int, hashes, ord string) string {
-	if n > maxListedHashes {
-		return "SELECT $1::bytea, substring(" + hashes + " FROM 16 * k + 1 FOR 16), " + ord +
-			" FROM generate_series(0, octet_length(" + hashes + ") / 16 - 1) AS k"
-	}
-	rows := make([]string, n)
-	for i := range rows {
-		rows[i] = "($1, substring(" + hashes + " FROM " + strconv.Itoa(16*i+1) + " FOR 16), " + ord + ")"
-	}
-	return "VALUES " + strings.Join(rows, ", ")
 }
 
 // updateTokens locks the rows in the order of their keys, as all statements do,

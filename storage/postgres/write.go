@@ -19,7 +19,11 @@ func (s *Store) Write(ctx context.Context, c *storage.Change) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	return s.write(ctx, &pending{change: c, class: classOf(c), ambiguous: c.Unsure})
+	p := &pending{change: c, class: classOf(c), ambiguous: c.Unsure}
+	if p.class == creates && s.conflicts.expects(c.Tenant) {
+		p.class = alone
+	}
+	return s.write(ctx, p)
 }
 
 // write writes a change. It retries after transient errors, such as a lost
@@ -123,8 +127,8 @@ func (s *Store) flush(slot *slot, batch []*pending) {
 		return
 	}
 	left, locked := batch, false
-	if (len(batch) > 1 || slot.layout.inSteps() && batch[0].class == creates) && !slices.ContainsFunc(batch, late) {
-		left, locked = s.together(slot, batch)
+	if len(batch) > 1 && !slices.ContainsFunc(batch, late) {
+		left, locked = s.writeGroup(slot, batch)
 	}
 	if locked {
 		slot.layout.setLockTimeout(slot, shareTimeout)
@@ -164,27 +168,30 @@ func latest(batch []*pending) (until time.Time) {
 
 func late(p *pending) bool { return p.change.Late(time.Now()) }
 
-// together tries a batch as one statement. It returns the changes that must be
+// writeGroup tries a batch as one statement. It returns the changes that must be
 // written one by one: all of them if the statement failed or met a lock.
-func (s *Store) together(slot *slot, batch []*pending) (left []*pending, locked bool) {
-	var passed []*pending
+func (s *Store) writeGroup(slot *slot, batch []*pending) (left []*pending, locked bool) {
 	var err error
 	if batch[0].class == reads {
 		err = slot.layout.logReads(slot, batch)
 	} else {
-		passed, err = s.createTogether(slot, batch)
+		err = slot.create(ordered(batch))
 	}
-	if err != nil {
-		slot.forget(err)
-		for _, p := range batch {
-			p.ambiguous = p.ambiguous || lost(err)
-		}
-		return batch, code(err) == pqerror.LockNotAvailable
+	if err == nil {
+		return nil, false
 	}
-	for _, p := range passed {
-		p.refused = true
+	slot.forget(err)
+	for _, p := range batch {
+		p.ambiguous = p.ambiguous || lost(err)
 	}
-	return passed, false
+	return batch, code(err) == pqerror.LockNotAvailable
+}
+
+// create writes changes that only create tokens.
+func (s *slot) create(changes []*storage.Change) error {
+	s.group.gather(changes, s)
+	defer s.group.release()
+	return s.group.write(s)
 }
 
 // maxAttempts limits the attempts for a change that the server rejects for a
@@ -221,12 +228,8 @@ func (s *Store) attempt(slot *slot, p *pending) (done bool, err error) {
 	if p.change.Late(time.Now()) {
 		return true, storage.ErrLate
 	}
-	if !p.refused {
-		err = slot.apply(p.change)
-	}
+	err = slot.apply(p.change)
 	switch {
-	case p.refused:
-		p.refused = false
 	case err == nil:
 		return true, nil
 	case lost(err):
@@ -261,6 +264,9 @@ func (s *Store) attempt(slot *slot, p *pending) (done bool, err error) {
 		return true, clean(err)
 	case conflict != nil:
 		p.ambiguous = false
+		if classOf(p.change) == creates {
+			s.conflicts.note(p.change.Tenant)
+		}
 		return true, conflict
 	case violates(refusal, "vault_logs_pkey"):
 		return true, clean(refusal) // a log id that another change already has
@@ -275,8 +281,10 @@ func (s *slot) apply(c *storage.Change) error {
 	if err := s.layout.guard(c); err != nil {
 		return err
 	}
-	if createsOne(c) && !s.layout.inSteps() {
-		return s.exec(s.createText(c), s.createArgs(c))
+	if classOf(c) == creates && c.Claim == nil {
+		s.one[0] = c
+		defer clear(s.one[:])
+		return s.create(s.one[:])
 	}
 	var steps []step
 	for i, piece := range split(c) {

@@ -6,49 +6,12 @@ import (
 	"database/sql/driver"
 	"slices"
 	"strings"
-	"sync"
+	"sync/atomic"
 
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// carefulFor is the number of batches for which conflicts are expected after
-// one.
-const carefulFor = 64
-
-// createTogether writes a batch of creates in one statement. It returns the
-// changes that were not written because each of them has a conflict.
-//
-// There are two kinds of statements. A trusting statement fails as a whole at a
-// conflict; a careful statement skips the changes that conflict, but costs the
-// server much more. Trying the trusting statement first makes CreateToken 6 to
-// 17 % faster at 8 and 32 callers, 12 % on average (BenchmarkCreate). After a
-// conflict the next batches use the careful statement, so that a caller that
-// keeps causing conflicts does not make others wait for statements that fail.
-func (s *Store) createTogether(slot *slot, batch []*pending) (passed []*pending, err error) {
-	g := gather(batch, slot)
-	defer g.release()
-	careful := s.careful.Load() > 0
-	if careful {
-		s.careful.Add(-1)
-	} else {
-		err = g.createTrusting(slot)
-	}
-	if refused(err) {
-		s.careful.Store(carefulFor)
-		careful = true
-	}
-	if careful && slot.layout.inSteps() {
-		return nil, errGuard // no single step can skip changes, so they are written one by one
-	}
-	if careful {
-		passed, err = g.createCarefully(slot, batch)
-	}
-	return passed, err
-}
-
-// The columns of rows that share a statement. The careful statement has one
-// more column per table: a token names the claim that it needs, and log entries
-// and claims name their token.
+// The columns of rows that share a statement.
 var (
 	groupTokenColumns = slices.Concat(tenantColumn, tokenColumns)
 	bareTokenColumns  = slices.DeleteFunc(slices.Clone(groupTokenColumns), func(c column) bool { return slices.Contains(bare, c.name) })
@@ -58,10 +21,6 @@ var (
 	groupSetColumns   = slices.Concat(tenantColumn, setColumns)
 	groupCountColumns = slices.Concat(tenantColumn, countColumns)
 	groupHoldColumns  = slices.Concat(tenantColumn, recordDeleteColumns)
-
-	carefulTokenColumns = slices.Concat(groupTokenColumns, columns{{"claim", bytea}})
-	carefulLogColumns   = slices.Concat(groupLogColumns, columns{{"token", bytea}})
-	carefulClaimColumns = slices.Concat(groupClaimColumns, columns{{"token", bytea}})
 )
 
 // The columns that have the same value in all rows of a uniform group. They are
@@ -73,37 +32,34 @@ var (
 	sharedLogColumns   = []string{"tenant_id", "actor_id", "actor_type", "entity_type", "operation", "message", "actor_name"}
 	sharedTenant       = []string{"tenant_id"}
 	sharedShard        = []string{"tenant_id", "shard"}
+	sharedHashes       = []string{"tenant_id", "ord"}
 
 	// bare lists the columns that are null in ordinary tokens.
 	bare = []string{"dedup", "cvc", "cvc_expires_at", "expires_at", "modified_by", "modified_at"}
 )
 
-// group holds the rows of a batch of creates.
+// group holds the rows of changes that only create tokens. One or more changes are
+// written in one statement: all of them, or nothing if there is a conflict.
 type group struct {
 	tokens, hashes, logs, claims, sets, counts, held *rows
 
-	holds   []held     // the same as held
-	sums    tally      // the same as counts
-	tenant  storage.ID // of the first change
+	holds   []held      // the same as held
+	sums    tally       // the same as counts
+	newSets []tenantSet // the same as sets
+	single  bool        // it is one change with one log entry, sent as scalars
 	uniform bool
 	special bool // some token is not bare
 	inSteps bool // all rows are of one tenant, and each part is a statement
-	// now is the earliest time at which a change in the batch judges claims. A
-	// claim that is dead only for later changes is a conflict here, and is
-	// checked again.
-	now int64
 }
 
-// uniform reports whether all changes of a batch are equal in the shared
-// columns.
-func uniform(batch []*pending) bool {
-	first := batch[0].change
+// uniform reports whether all changes are equal in the shared columns.
+func uniform(changes []*storage.Change) bool {
+	first := changes[0]
 	if len(first.InsertTokens) == 0 {
 		return false
 	}
 	token, entry := &first.InsertTokens[0], &first.Logs[0]
-	return !slices.ContainsFunc(batch, func(p *pending) bool {
-		c := p.change
+	return !slices.ContainsFunc(changes, func(c *storage.Change) bool {
 		return c.Tenant != first.Tenant || len(c.InsertTokens) == 0 || !alikeTokens(token, &c.InsertTokens[0]) ||
 			slices.ContainsFunc(c.Logs, func(l storage.Log) bool { return !alikeLogs(entry, &l) })
 	})
@@ -119,47 +75,35 @@ func alikeLogs(a, b *storage.Log) bool {
 		a.Operation == b.Operation && a.Message == b.Message && a.ActorName == b.ActorName
 }
 
-// gather collects the rows of a batch for a slot to write.
-func gather(batch []*pending, slot *slot) *group {
-	g := &group{
-		tenant: batch[0].change.Tenant, uniform: uniform(batch), inSteps: slot.layout.inSteps(),
-		tokens: slot.rows(carefulTokenColumns), hashes: slot.rows(groupHashColumns),
-		logs: slot.rows(carefulLogColumns), claims: slot.rows(carefulClaimColumns),
-		sets: slot.rows(groupSetColumns), counts: slot.rows(groupCountColumns), held: slot.rows(groupHoldColumns),
-	}
-	var sums tally
-	var sets []tenantSet
-	sorted := ordered(batch)
-	for _, p := range sorted {
-		c := p.change
-		var token []byte
+// gather collects the rows of changes for a slot to write.
+func (g *group) gather(changes []*storage.Change, slot *slot) {
+	g.single, g.special, g.inSteps = len(changes) == 1 && len(changes[0].Logs) == 1, false, slot.layout.inSteps()
+	g.uniform = !g.single && uniform(changes)
+	many := !g.single
+	g.tokens, g.logs, g.claims = slot.keep(groupTokenColumns, many), slot.keep(groupLogColumns, many), slot.keep(groupClaimColumns, many)
+	g.sets, g.counts, g.held = slot.keep(groupSetColumns, many), slot.keep(groupCountColumns, many), slot.keep(groupHoldColumns, many)
+	g.hashes = slot.rows(groupHashColumns)
+	for _, c := range changes {
 		if len(c.InsertTokens) > 0 {
-			t := &c.InsertTokens[0]
-			token = t.Ord[:]
-			g.special = g.special || !isBare(t)
 			g.addToken(c)
-			sums.add(c.Tenant, t)
-			sets = addSet(sets, c)
 		}
 		for i := range c.Logs {
 			g.logs.bytes(c.Tenant[:])
 			putLog(g.logs, &c.Logs[i])
-			g.logs.optional(token)
 		}
 	}
-	g.addHolds(sorted)
-	g.addClaims(sorted)
-	g.addSets(sets)
-	sums.addTo(g.counts, slot.shard)
-	g.sums = sums
-	return g
+	g.addHolds(changes)
+	g.addClaims(changes)
+	g.addSets()
+	g.sums.addTo(g.counts, slot.shard)
 }
 
 // release removes the rows, so that the slot does not keep large ones.
 func (g *group) release() {
-	for _, r := range []*rows{g.tokens, g.hashes, g.logs, g.claims, g.sets, g.counts, g.held} {
+	for _, r := range [...]*rows{g.tokens, g.hashes, g.logs, g.claims, g.sets, g.counts, g.held} {
 		r.reset()
 	}
+	g.holds, g.sums, g.newSets = g.holds[:0], g.sums[:0], g.newSets[:0]
 }
 
 // isBare reports whether the bare columns of a token are all null.
@@ -170,6 +114,7 @@ func isBare(t *storage.Token) bool {
 
 func (g *group) addToken(c *storage.Change) {
 	t := &c.InsertTokens[0]
+	g.special = g.special || !isBare(t)
 	g.tokens.bytes(c.Tenant[:])
 	putToken(g.tokens, t)
 	eachHash(t.Hashes, func(h *storage.Hash) {
@@ -177,18 +122,16 @@ func (g *group) addToken(c *storage.Change) {
 		g.hashes.bytes(h[:])
 		g.hashes.bytes(t.Ord[:])
 	})
-	if c.Claim == nil {
-		g.tokens.null()
-		return
+	g.sums.add(c.Tenant, t)
+	if !slices.ContainsFunc(g.newSets, func(s tenantSet) bool { return s.Set == t.Set && s.tenant == c.Tenant }) {
+		g.newSets = append(g.newSets, tenantSet{c.Tenant, storage.ContainerSet{Set: t.Set, Containers: t.Containers}})
 	}
-	g.tokens.bytes(c.Claim.Key[:])
 }
 
-// addHolds adds the holds of a batch. Changes of one tenant are adjacent, and
+// addHolds adds the holds. Changes of one tenant are adjacent, and
 // most of them have the same hold.
-func (g *group) addHolds(batch []*pending) {
-	for _, p := range batch {
-		c := p.change
+func (g *group) addHolds(changes []*storage.Change) {
+	for _, c := range changes {
 		if c.Hold == nil {
 			continue
 		}
@@ -200,14 +143,6 @@ func (g *group) addHolds(batch []*pending) {
 	}
 }
 
-// holdArgs appends the holds of the group as parameters of allHeld.
-func (g *group) holdArgs(args []any) []any {
-	if len(g.holds) == 0 {
-		return args
-	}
-	return g.held.values(args)
-}
-
 // held is a hold of a change, with its tenant.
 type held struct {
 	tenant storage.ID
@@ -217,47 +152,36 @@ type held struct {
 // allHeld returns the condition that all records in the parameters after the
 // first n have their revisions. OFFSET keeps the planner from turning it into a
 // join.
-func allHeld(n int) string {
-	return "NOT EXISTS (SELECT FROM " + groupHoldColumns.from(n, true, "u") + " WHERE NOT EXISTS (SELECT FROM vault_records r" +
+func (f form) allHeld(n int) string {
+	return "NOT EXISTS (SELECT FROM " + groupHoldColumns.from(n, !f.single, "u") + " WHERE NOT EXISTS (SELECT FROM vault_records r" +
 		" WHERE r.tenant_id = u.tenant_id AND r.kind = u.kind AND r.id = u.id AND r.rev = u.rev OFFSET 0))"
 }
 
-// addClaims adds the claims of a batch in the order of their keys, so that two
-// batches with the same keys do not deadlock.
-func (g *group) addClaims(batch []*pending) {
-	batch = slices.DeleteFunc(slices.Clone(batch), func(p *pending) bool { return p.change.Claim == nil })
-	slices.SortStableFunc(batch, func(a, b *pending) int {
-		return bytes.Compare(a.change.Claim.Key[:], b.change.Claim.Key[:])
-	})
-	for _, p := range batch {
-		c := p.change
-		if now := c.Now.UnixMicro(); g.claims.n == 0 || now < g.now {
-			g.now = now
+// addClaims adds the claims in the order of their keys, so that two groups with
+// the same keys do not deadlock.
+func (g *group) addClaims(changes []*storage.Change) {
+	var sorted []*storage.Change
+	for _, c := range changes {
+		if c.Claim != nil {
+			sorted = append(sorted, c)
 		}
+	}
+	slices.SortStableFunc(sorted, func(a, b *storage.Change) int { return bytes.Compare(a.Claim.Key[:], b.Claim.Key[:]) })
+	for _, c := range sorted {
 		g.claims.bytes(c.Tenant[:])
 		putClaim(g.claims, &c.Claim.Claim)
-		g.claims.bytes(c.InsertTokens[0].Ord[:])
 	}
 }
 
 // addSets adds sets in the order in which every statement locks them.
-func (g *group) addSets(sets []tenantSet) {
-	slices.SortFunc(sets, func(a, b tenantSet) int {
+func (g *group) addSets() {
+	slices.SortFunc(g.newSets, func(a, b tenantSet) int {
 		return cmp.Or(bytes.Compare(a.tenant[:], b.tenant[:]), bytes.Compare(a.Set[:], b.Set[:]))
 	})
-	for i := range sets {
-		g.sets.bytes(sets[i].tenant[:])
-		putSet(g.sets, &sets[i].ContainerSet)
+	for i := range g.newSets {
+		g.sets.bytes(g.newSets[i].tenant[:])
+		putSet(g.sets, &g.newSets[i].ContainerSet)
 	}
-}
-
-// addSet adds the set of a token, if sets does not contain it.
-func addSet(sets []tenantSet, c *storage.Change) []tenantSet {
-	t := &c.InsertTokens[0]
-	if slices.ContainsFunc(sets, func(s tenantSet) bool { return s.Set == t.Set && s.tenant == c.Tenant }) {
-		return sets
-	}
-	return append(sets, tenantSet{c.Tenant, storage.ContainerSet{Set: t.Set, Containers: t.Containers}})
 }
 
 type tenantSet struct {
@@ -266,13 +190,14 @@ type tenantSet struct {
 }
 
 // form determines the text of a group's statements. It holds the kinds of rows,
-// and whether the group is uniform, has bare tokens, or is written in steps.
-type form struct{ tokens, hashes, claims, holds, uniform, special, inSteps bool }
+// and whether the group is a single change, is uniform, has bare tokens, or is
+// written in steps.
+type form struct{ tokens, hashes, claims, holds, single, uniform, special, inSteps bool }
 
 func (g *group) form() form {
 	return form{
 		tokens: g.tokens.n > 0, hashes: g.hashes.n > 0, claims: g.claims.n > 0, holds: len(g.holds) > 0,
-		uniform: g.uniform, special: g.special, inSteps: g.inSteps,
+		single: g.single, uniform: g.uniform, special: g.special, inSteps: g.inSteps,
 	}
 }
 
@@ -290,7 +215,12 @@ type groupPart struct {
 func (f form) parts() []groupPart {
 	var parts []groupPart
 	add := func(name, table string, cs columns, shared []string, conflict string, rows func(*group) *rows) {
-		if !f.uniform {
+		switch {
+		case f.single && name != "hashed":
+			shared = cs.list()
+		case f.single: // all of one token
+			shared = sharedHashes
+		case !f.uniform:
 			shared = slices.DeleteFunc(slices.Clone(shared), func(name string) bool {
 				return name != "shard" && !(f.inSteps && name == "tenant_id")
 			})
@@ -317,65 +247,76 @@ func (f form) parts() []groupPart {
 	return parts
 }
 
-// trusting holds the statements that write all of a group of one form, or
-// nothing if there is a conflict.
-type trusting struct {
+// groupTexts are the statements that write a group of one form.
+type groupTexts struct {
 	parts []groupPart
 	text  string   // of all parts in one statement
-	texts []string // of each part as a statement
+	steps []string // of each part as a statement
 }
 
-// known caches a value for each form.
-type known[T any] struct{ forms sync.Map } // from form to T
+// knownTexts are the statements of groups by form. Composing them each time would
+// make CreateToken 10 % slower at 8 callers and 4 % at 32 (BenchmarkCreate).
+var knownTexts [1 << 8]atomic.Pointer[groupTexts]
 
-func (k *known[T]) of(f form, compose func(form) T) T {
-	if v, ok := k.forms.Load(f); ok {
-		return v.(T)
+func textsOf(f form) *groupTexts {
+	known := &knownTexts[f.index()]
+	if t := known.Load(); t != nil {
+		return t
 	}
-	v := compose(f)
-	k.forms.Store(f, v)
-	return v
+	t := newGroupTexts(f)
+	known.Store(t)
+	return t
 }
 
-// The statements of batches. Composing them each time would make CreateToken 10
-// % slower at 8 callers and 4 % at 32 (BenchmarkCreate).
-var (
-	trustingTexts known[*trusting]
-	carefulTexts  known[string]
-)
+// index returns a different number for each form.
+func (f form) index() (n int) {
+	for _, part := range [...]bool{f.tokens, f.hashes, f.claims, f.holds, f.single, f.uniform, f.special, f.inSteps} {
+		n = n<<1 | int(boolByte(part))
+	}
+	return n
+}
 
-// createTrusting writes all of a batch, or nothing if there is a conflict. It
-// takes one statement, or one for each part if the tables are distributed. Any
-// claim with the same key is a conflict here, even a dead one.
-func (g *group) createTrusting(slot *slot) error {
+// write writes the group. It takes one statement, or one for each part if the tables
+// are distributed. Any claim with the same key is a conflict here, even a dead one.
+func (g *group) write(slot *slot) error {
 	f := g.form()
-	t := trustingTexts.of(f, newTrusting)
+	t := textsOf(f)
 	if f.inSteps {
-		return slot.inSteps(t.steps(g))
+		return slot.inSteps(t.inSteps(g))
 	}
 	args := slot.args[:0]
 	for i := range t.parts {
 		args = t.parts[i].args(g, args)
 	}
-	slot.args = g.holdArgs(args)
+	if f.holds {
+		args = g.held.values(args)
+	}
+	slot.args = args
 	defer clear(slot.args)
 	return slot.exec(t.text, slot.args)
 }
 
 func (p *groupPart) args(g *group, args []any) []any {
-	return p.rows(g).parameters(args, p.columns, p.shared)
+	r := p.rows(g)
+	if g.single && r == g.hashes { // whose tenant and ord are parameters of the token already
+		return append(args, g.tokens.scalars[0], r.arrays[1].value(), g.tokens.scalars[1])
+	}
+	return r.parameters(args, p.columns, p.shared)
 }
 
-func newTrusting(f form) *trusting {
-	t := &trusting{parts: f.parts()}
+func newGroupTexts(f form) *groupTexts {
+	t := &groupTexts{parts: f.parts()}
 	n, last := 0, len(t.parts)-1
+	if f.holds && !f.inSteps { // the guard is the main statement, so the tokens come first among the others
+		t.parts = slices.Concat(t.parts[last:], t.parts[:last])
+	}
 	if f.holds {
-		last++ // the guard is the main statement
+		last++
 	}
 	expressions := make([]string, last)
 	for i, p := range t.parts {
 		columns, shared := p.numbered()
-		t.texts = append(t.texts, columns.insert(p.table, 0, shared)+p.conflict)
+		t.steps = append(t.steps, columns.insert(p.table, 0, shared)+p.conflict)
 		text := p.columns.insert(p.table, n, p.shared) + p.conflict
 		if n += len(p.columns); i < last {
 			expressions[i] = p.name + " AS (" + text + ")"
@@ -384,7 +325,7 @@ func newTrusting(f form) *trusting {
 		t.text = text
 	}
 	if f.holds {
-		t.text = "SELECT 1 / (CASE WHEN " + allHeld(n) + " THEN 1 ELSE 0 END)"
+		t.text = "SELECT 1 / (CASE WHEN " + f.allHeld(n) + " THEN 1 ELSE 0 END)"
 	}
 	if last > 0 {
 		t.text = "WITH " + strings.Join(expressions, ",\n") + "\n" + t.text
@@ -401,9 +342,9 @@ func (p *groupPart) numbered() (all columns, shared []string) {
 	return slices.Concat(p.columns, numberColumn), append(slices.Clone(p.shared), "xid")
 }
 
-// steps returns the parts as separate statements. Holds come first, then the
+// inSteps returns the parts as separate statements. Holds come first, then the
 // tokens, because conflicts are about tokens.
-func (t *trusting) steps(g *group) []step {
+func (t *groupTexts) inSteps(g *group) []step {
 	steps := make([]step, 0, len(t.parts)+len(g.holds))
 	for i := range g.holds {
 		st := newStatement(g.holds[i].tenant)
@@ -412,7 +353,7 @@ func (t *trusting) steps(g *group) []step {
 	}
 	var sets step
 	for i, p := range slices.Backward(t.parts) {
-		one := step{text: t.texts[i], args: p.args(g, nil), prepare: true, want: anyRows}
+		one := step{text: t.steps[i], args: p.args(g, nil), prepare: true, want: anyRows}
 		switch p.name {
 		case "logged":
 			one.args = append(one.args, txNumber{})
