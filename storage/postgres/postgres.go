@@ -287,6 +287,7 @@ func (s *Store) findServers(ctx context.Context, o *Options) error {
 		return found, err
 	}
 	s.servers.set(found)
+	s.dialect.ForTenant = s.servers.run
 	for _, slot := range s.queue.free {
 		slot.note = s.servers.note
 	}

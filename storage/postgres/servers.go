@@ -25,7 +25,6 @@ type servers struct {
 
 	now    atomic.Pointer[placed]
 	reread sync.Mutex // held while the shards are read again
-	owners owners
 
 	silences atomic.Int32 // number of silent servers
 	mu       sync.Mutex
@@ -228,26 +227,10 @@ func responded(err error) bool {
 		!errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded)
 }
 
-// owners remembers the tenants of keys. A key never changes its tenant.
-type owners struct {
-	mu sync.Mutex
-	of map[storage.Key]storage.ID
-}
-
-const maxOwners = 10_000
-
-func (o *owners) get(key storage.Key) (tenant storage.ID, known bool) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	tenant, known = o.of[key]
-	return tenant, known
-}
-
-func (o *owners) put(key storage.Key, tenant storage.ID) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.of == nil || len(o.of) >= maxOwners {
-		o.of = map[storage.Key]storage.ID{}
+// of runs statements for a tenant, with its share of the connections.
+func (s *Store) of(ctx context.Context, tenant storage.ID, do func() error) error {
+	if s.servers == nil {
+		return do()
 	}
-	o.of[key] = tenant
+	return s.servers.run(ctx, tenant, do)
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"github.com/seed-72ea4aab/vault/storage"
 )
 
 // on runs do on a connection. While the database is out of reach it retries, as
@@ -17,6 +19,16 @@ import (
 // The exception is the end of the caller's context, which leaves the connection
 // intact.
 func (s *Store) on(ctx context.Context, from *readPool, do func(*readConn) (again bool, err error)) error {
+	if s.dialect.ForTenant != nil {
+		if tenant, ok := ctx.Value(tenantKey{}).(storage.ID); ok {
+			return s.dialect.ForTenant(ctx, tenant, func() error { return s.retried(ctx, from, do) })
+		}
+	}
+	return s.retried(ctx, from, do)
+}
+
+// retried is on, for a statement that may begin now.
+func (s *Store) retried(ctx context.Context, from *readPool, do func(*readConn) (again bool, err error)) error {
 	if err := s.ready(ctx); err != nil {
 		return err
 	}

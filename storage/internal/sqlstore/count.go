@@ -13,6 +13,7 @@ func (s *Store) Count(ctx context.Context, f storage.CountFilter) (storage.Count
 	if err := s.ready(ctx); err != nil {
 		return n, err
 	}
+	ctx = s.of(ctx, f.Tenant)
 	var err error
 	if n.Tokens, err = s.countTokens(ctx, f); err != nil {
 		return n, err

@@ -36,6 +36,7 @@ func (s *Store) ListTokens(ctx context.Context, f storage.TokenFilter) ([]storag
 	if err := s.ready(ctx); err != nil {
 		return nil, 0, err
 	}
+	ctx = s.of(ctx, f.Tenant)
 	f.Limit, f.Offset = max(f.Limit, 0), max(f.Offset, 0)
 	lists, err := s.tokenLists(ctx, f)
 	if err != nil || len(lists) == 0 {

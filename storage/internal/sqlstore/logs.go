@@ -30,6 +30,7 @@ func (s *Store) ListLogs(ctx context.Context, f storage.LogFilter) ([]storage.Lo
 	if err := s.ready(ctx); err != nil {
 		return nil, 0, err
 	}
+	ctx = s.of(ctx, f.Tenant)
 	l := s.newLogList(f)
 	found, err := l.narrow(ctx)
 	if err != nil || !found {

@@ -21,7 +21,7 @@ func (s *Store) Claim(ctx context.Context, tenant storage.ID, key storage.Key) (
 		(*idColumn)(&c.Owner), (*timeColumn)(&c.LeaseUntil), (*timeColumn)(&c.ExpiresAt),
 		(*intColumn)(&c.KeyVersion), (*blobColumn)(&c.Answer),
 	}
-	ok, err := s.one(ctx, pointClaim, into(dest), s.dialect.ID(tenant), key[:])
+	ok, err := s.one(s.of(ctx, tenant), pointClaim, into(dest), s.dialect.ID(tenant), key[:])
 	switch {
 	case err != nil:
 		return storage.Claim{}, err
@@ -84,7 +84,7 @@ func (s *Store) SealedRows(ctx context.Context, f storage.SealedFilter) ([]stora
 	var found []storage.Sealed
 	size := pageBytes{most: s.piece}
 	restart := func() { found, size = nil, pageBytes{most: s.piece} }
-	err := s.until(ctx, query, []any{s.dialect.ID(f.Tenant), below, after, max(f.Limit, 0)},
+	err := s.until(s.of(ctx, f.Tenant), query, []any{s.dialect.ID(f.Tenant), below, after, max(f.Limit, 0)},
 		[]sql.Scanner{key, (*intColumn)(&sealed.KeyVersion), (*blobColumn)(&sealed.Body)}, restart, func() error {
 			if f.Kind == storage.SealedJobs {
 				copy(sealed.Key[:], id[:])
@@ -109,7 +109,7 @@ func (s *Store) Jobs(ctx context.Context, f storage.JobFilter) ([]storage.Job, e
 	job := storage.Job{Tenant: f.Tenant}
 	size := pageBytes{most: s.piece}
 	restart := func() { found, size = nil, pageBytes{most: s.piece} }
-	err := s.until(ctx, query+` ORDER BY id DESC LIMIT ?`, append(args, max(f.Limit, 0)), JobDest(&job), restart, func() error {
+	err := s.until(s.of(ctx, f.Tenant), query+` ORDER BY id DESC LIMIT ?`, append(args, max(f.Limit, 0)), JobDest(&job), restart, func() error {
 		found = append(found, job)
 		return size.add(job.Payload)
 	})

@@ -47,7 +47,7 @@ func (s *Store) lookupInSteps(ctx context.Context, key storage.Key) (storage.Rec
 	place := []sql.Scanner{(*idColumn)(&r.Tenant), (*textColumn)(&r.Kind), (*idColumn)(&r.ID)}
 	known, err := s.one(ctx, pointKey, into(place), key[:])
 	if err == nil && known {
-		known, err = s.one(ctx, pointRecord, into(recordDest(&r)), s.dialect.ID(r.Tenant), r.Kind, s.dialect.ID(r.ID))
+		known, err = s.one(s.of(ctx, r.Tenant), pointRecord, into(recordDest(&r)), s.dialect.ID(r.Tenant), r.Kind, s.dialect.ID(r.ID))
 	}
 	switch {
 	case err != nil:
@@ -63,6 +63,7 @@ func (s *Store) Records(ctx context.Context, tenant storage.ID, kind string, ids
 	if err := s.ready(ctx); err != nil {
 		return nil, err
 	}
+	ctx = s.of(ctx, tenant)
 	var found []storage.Record
 	for chunk := range chunks(s.ids(ids), idsAtOnce) {
 		in, args := s.dialect.In("r.id", chunk)
@@ -108,6 +109,7 @@ func (s *Store) ListRecords(ctx context.Context, f storage.RecordFilter) ([]stor
 	if f.IDs != nil && len(f.IDs) == 0 {
 		return nil, 0, s.ready(ctx)
 	}
+	ctx = s.of(ctx, f.Tenant)
 	where, args := s.recordWhere(f)
 	pageWhere, pageArgs := where, args[:len(args):len(args)]
 	if !f.Before.IsZero() {

@@ -91,6 +91,9 @@ type Dialect struct {
 	// Outage configures reads while the database is out of reach.
 	Outage Outage
 
+	// ForTenant, if not nil, runs each statement that reads rows of one tenant.
+	ForTenant func(ctx context.Context, tenant storage.ID, read func() error) error
+
 	// Error, if not nil, replaces an error of the driver, for a driver whose
 	// errors contain column values.
 	Error func(error) error
@@ -228,7 +231,18 @@ func (s *Store) Ping(ctx context.Context) error {
 // Do runs a function that is safe to repeat on a connection of a Store, with
 // the same retries as reads. It returns the driver's error.
 func Do(ctx context.Context, s *Store, do func(*sql.Conn) error) error {
-	return s.on(ctx, s.lists, func(l *readConn) (bool, error) { return true, do(l.conn) })
+	return s.retried(ctx, s.lists, func(l *readConn) (bool, error) { return true, do(l.conn) })
+}
+
+// tenantKey is the context key of the tenant whose rows a call reads.
+type tenantKey struct{}
+
+// of returns a context for reading rows of a tenant, for Dialect.ForTenant.
+func (s *Store) of(ctx context.Context, tenant storage.ID) context.Context {
+	if s.dialect.ForTenant == nil || tenant.IsZero() {
+		return ctx
+	}
+	return context.WithValue(ctx, tenantKey{}, tenant)
 }
 
 // text returns a query in the form that the database expects.

@@ -76,6 +76,7 @@ func ScanToken(row direct.Row, t *storage.Token) error {
 
 // Tokens implements [storage.TokenReader].
 func (s *Store) Tokens(ctx context.Context, tenant storage.ID, ids []string) ([]storage.Token, error) {
+	ctx = s.of(ctx, tenant)
 	if len(ids) == 1 {
 		return s.token(ctx, tenant, ids[0])
 	}
@@ -143,7 +144,7 @@ func (s *Store) Duplicate(ctx context.Context, tenant storage.ID, d storage.Dupl
 	if s.dialect.Lateral {
 		args = append(args, d.Fingerprint[:])
 	}
-	ok, err := s.one(ctx, pointDuplicate, scan, append(args, d.Expression[:], d.Except, d.Now.UnixMicro())...)
+	ok, err := s.one(s.of(ctx, tenant), pointDuplicate, scan, append(args, d.Expression[:], d.Except, d.Now.UnixMicro())...)
 	if err != nil || !ok {
 		return nil, err
 	}
@@ -156,7 +157,7 @@ func (s *Store) ContainerSets(ctx context.Context, tenant storage.ID) ([]storage
 	var sets []storage.ContainerSet
 	var set storage.ContainerSet
 	dest := []sql.Scanner{(*hashColumn)(&set.Set), (*joinedColumn)(&set.Containers)}
-	err := s.prepares().each(ctx, `SELECT DISTINCT set_id, containers FROM vault_container_sets WHERE tenant_id = ?`,
+	err := s.prepares().each(s.of(ctx, tenant), `SELECT DISTINCT set_id, containers FROM vault_container_sets WHERE tenant_id = ?`,
 		[]any{s.dialect.ID(tenant)}, dest, func() { sets = append(sets, set) })
 	return sets, err
 }
