@@ -82,6 +82,7 @@ var mayImport = map[string][]string{
 	"storage/internal/direct":            {},
 	"storage/internal/sqlstore":          {"storage", "github.com/jmoiron/sqlx", "golang.org/x/text"},
 	"storage/sqlite":                     {"storage", "github.com/jmoiron/sqlx", "golang.org/x/sys", "modernc.org/sqlite"},
+	"storage/postgres/internal/wire":     {"storage"},
 	"storage/postgres":                   {"internal/share", "storage", "github.com/jmoiron/sqlx", "github.com/lib/pq", "golang.org/x/sys"},
 	"storage/storagetest":                {"storage", "github.com/google/go-cmp"},
 	"storage/storagetest/internal/model": {"storage"},

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/seed-72ea4aab/vault/storage"
+	"github.com/seed-72ea4aab/vault/storage/postgres/internal/wire"
 )
 
 // asker is a connection for queries: one of the vault's, or one in a
@@ -30,7 +31,7 @@ func diagnose(ctx context.Context, on asker, c *storage.Change) (*storage.Confli
 		return conflict, nil
 	}
 	for _, check := range checksOf(c) {
-		if check.rows.n == 0 {
+		if check.rows.N == 0 {
 			continue
 		}
 		row, err := check.run(ctx, on, c.Tenant)
@@ -106,16 +107,16 @@ func timeOf(column driver.Value) time.Time {
 // holds. The condition refers to the row as u.
 type check struct {
 	kind      storage.ConflictKind
-	rows      *rows // as arrays
+	rows      *wire.Rows // as arrays
 	condition string
 }
 
 // checkOf returns a check of all values.
-func checkOf[T any](kind storage.ConflictKind, cs columns, values []T, put func(*rows, *T), condition string) check {
-	r := newRows(append(cs[:len(cs):len(cs)], column{"i", bigint}), len(values))
+func checkOf[T any](kind storage.ConflictKind, cs wire.Columns, values []T, put func(*wire.Rows, *T), condition string) check {
+	r := wire.NewRows(append(cs[:len(cs):len(cs)], wire.ParseColumns("i:bigint")...), len(values))
 	for i := range values {
 		put(r, &values[i])
-		r.int(int64(i))
+		r.Int(int64(i))
 	}
 	return check{kind, r, condition}
 }
@@ -152,17 +153,17 @@ func tokenWhere(key, condition string) string {
 // checksOf returns the guards of a change, except its claim.
 func checksOf(c *storage.Change) []check {
 	return []check{
-		checkOf(storage.TokenIDTaken, tokenColumns, c.InsertTokens, putToken, tokenTaken),
-		checkOf(storage.DuplicateTaken, tokenColumns, c.InsertTokens, putToken, dedupTaken),
-		checkOf(storage.TokenStale, tokenUpdateColumns, c.UpdateTokens, putTokenUpdate, tokenStale),
-		checkOf(storage.DuplicateTaken, tokenUpdateColumns, c.UpdateTokens, putTokenUpdate, dedupTaken),
-		checkOf(storage.TokenStale, tokenDeleteColumns, c.DeleteTokens, putTokenDelete, tokenStale),
-		checkOf(storage.KeyTaken, recordColumns, c.InsertRecords, putRecord, recordTaken+" OR "+keyTaken),
-		checkOf(storage.RecordStale, recordColumns, c.UpdateRecords, putRecordUpdate, recordStale),
-		checkOf(storage.KeyTaken, recordColumns, c.UpdateRecords, putRecordUpdate, keyTaken),
-		checkOf(storage.RecordStale, recordDeleteColumns, c.DeleteRecords, putRecordDelete, recordStale),
-		checkOf(storage.JobStale, jobUpdateColumns, c.UpdateJobs, putJobUpdate, jobStale),
-		checkOf(storage.JobStale, jobDeleteColumns, c.DeleteJobs, putJobDelete, jobStale),
+		checkOf(storage.TokenIDTaken, wire.TokenColumns, c.InsertTokens, wire.PutToken, tokenTaken),
+		checkOf(storage.DuplicateTaken, wire.TokenColumns, c.InsertTokens, wire.PutToken, dedupTaken),
+		checkOf(storage.TokenStale, wire.TokenUpdateColumns, c.UpdateTokens, wire.PutTokenUpdate, tokenStale),
+		checkOf(storage.DuplicateTaken, wire.TokenUpdateColumns, c.UpdateTokens, wire.PutTokenUpdate, dedupTaken),
+		checkOf(storage.TokenStale, wire.TokenDeleteColumns, c.DeleteTokens, wire.PutTokenDelete, tokenStale),
+		checkOf(storage.KeyTaken, wire.RecordColumns, c.InsertRecords, wire.PutRecord, recordTaken+" OR "+keyTaken),
+		checkOf(storage.RecordStale, wire.RecordColumns, c.UpdateRecords, wire.PutRecordUpdate, recordStale),
+		checkOf(storage.KeyTaken, wire.RecordColumns, c.UpdateRecords, wire.PutRecordUpdate, keyTaken),
+		checkOf(storage.RecordStale, wire.RecordDeleteColumns, c.DeleteRecords, wire.PutRecordDelete, recordStale),
+		checkOf(storage.JobStale, wire.JobUpdateColumns, c.UpdateJobs, wire.PutJobUpdate, jobStale),
+		checkOf(storage.JobStale, wire.JobDeleteColumns, c.DeleteJobs, wire.PutJobDelete, jobStale),
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/internal/sqlstore"
+	"github.com/seed-72ea4aab/vault/storage/postgres/internal/wire"
 )
 
 const (
@@ -145,15 +146,15 @@ func (s *Store) foldSets(ctx context.Context, tx *sql.Tx, tenant storage.ID) (n 
 		return 0, err
 	}
 	defer rows.Close()
-	kept := newRows(setColumns, 1)
+	kept := wire.NewRows(wire.SetColumns, 1)
 	for rows.Next() {
 		var set []byte
 		var containers string
 		if err := rows.Scan(&set, &containers); err != nil {
 			return 0, err
 		}
-		kept.bytes(set)
-		kept.text(containers)
+		kept.Bytes(set)
+		kept.Text(containers)
 		n++
 	}
 	if err := errors.Join(rows.Err(), rows.Close()); err != nil || n == 0 {

@@ -9,18 +9,19 @@ import (
 	"sync/atomic"
 
 	"github.com/seed-72ea4aab/vault/storage"
+	"github.com/seed-72ea4aab/vault/storage/postgres/internal/wire"
 )
 
 // The columns of rows that share a statement.
 var (
-	groupTokenColumns = slices.Concat(tenantColumn, tokenColumns)
-	bareTokenColumns  = slices.DeleteFunc(slices.Clone(groupTokenColumns), func(c column) bool { return slices.Contains(bare, c.name) })
-	groupLogColumns   = slices.Concat(tenantColumn, logColumns)
-	groupClaimColumns = slices.Concat(tenantColumn, claimColumns)
-	groupHashColumns  = slices.Concat(tenantColumn, hashColumns)
-	groupSetColumns   = slices.Concat(tenantColumn, setColumns)
-	groupCountColumns = slices.Concat(tenantColumn, countColumns)
-	groupHoldColumns  = slices.Concat(tenantColumn, recordDeleteColumns)
+	groupTokenColumns = slices.Concat(wire.TenantColumn, wire.TokenColumns)
+	bareTokenColumns  = slices.DeleteFunc(slices.Clone(groupTokenColumns), func(c wire.Column) bool { return slices.Contains(bare, c.Name) })
+	groupLogColumns   = slices.Concat(wire.TenantColumn, wire.LogColumns)
+	groupClaimColumns = slices.Concat(wire.TenantColumn, wire.ClaimColumns)
+	groupHashColumns  = slices.Concat(wire.TenantColumn, wire.HashColumns)
+	groupSetColumns   = slices.Concat(wire.TenantColumn, wire.SetColumns)
+	groupCountColumns = slices.Concat(wire.TenantColumn, wire.CountColumns)
+	groupHoldColumns  = slices.Concat(wire.TenantColumn, wire.RecordDeleteColumns)
 )
 
 // The columns that have the same value in all rows of a uniform group. They are
@@ -41,7 +42,7 @@ var (
 // group holds the rows of changes that only create tokens. One or more changes are
 // written in one statement: all of them, or nothing if there is a conflict.
 type group struct {
-	tokens, hashes, logs, claims, sets, counts, held *rows
+	tokens, hashes, logs, claims, sets, counts, held *wire.Rows
 
 	holds   []held      // the same as held
 	sums    tally       // the same as counts
@@ -88,8 +89,8 @@ func (g *group) gather(changes []*storage.Change, slot *slot) {
 			g.addToken(c)
 		}
 		for i := range c.Logs {
-			g.logs.bytes(c.Tenant[:])
-			putLog(g.logs, &c.Logs[i])
+			g.logs.Bytes(c.Tenant[:])
+			wire.PutLog(g.logs, &c.Logs[i])
 		}
 	}
 	g.addHolds(changes)
@@ -100,8 +101,8 @@ func (g *group) gather(changes []*storage.Change, slot *slot) {
 
 // release removes the rows, so that the slot does not keep large ones.
 func (g *group) release() {
-	for _, r := range [...]*rows{g.tokens, g.hashes, g.logs, g.claims, g.sets, g.counts, g.held} {
-		r.reset()
+	for _, r := range [...]*wire.Rows{g.tokens, g.hashes, g.logs, g.claims, g.sets, g.counts, g.held} {
+		r.Reset()
 	}
 	g.holds, g.sums, g.newSets = g.holds[:0], g.sums[:0], g.newSets[:0]
 }
@@ -115,12 +116,12 @@ func isBare(t *storage.Token) bool {
 func (g *group) addToken(c *storage.Change) {
 	t := &c.InsertTokens[0]
 	g.special = g.special || !isBare(t)
-	g.tokens.bytes(c.Tenant[:])
-	putToken(g.tokens, t)
-	eachHash(t.Hashes, func(h *storage.Hash) {
-		g.hashes.bytes(c.Tenant[:])
-		g.hashes.bytes(h[:])
-		g.hashes.bytes(t.Ord[:])
+	g.tokens.Bytes(c.Tenant[:])
+	wire.PutToken(g.tokens, t)
+	wire.EachHash(t.Hashes, func(h *storage.Hash) {
+		g.hashes.Bytes(c.Tenant[:])
+		g.hashes.Bytes(h[:])
+		g.hashes.Bytes(t.Ord[:])
 	})
 	g.sums.add(c.Tenant, t)
 	if !slices.ContainsFunc(g.newSets, func(s tenantSet) bool { return s.Set == t.Set && s.tenant == c.Tenant }) {
@@ -137,8 +138,8 @@ func (g *group) addHolds(changes []*storage.Change) {
 		}
 		if h := (held{c.Tenant, *c.Hold}); len(g.holds) == 0 || g.holds[len(g.holds)-1] != h {
 			g.holds = append(g.holds, h)
-			g.held.bytes(h.tenant[:])
-			putRecordDelete(g.held, &storage.RecordDelete{Kind: h.Kind, ID: h.ID, Rev: h.Rev})
+			g.held.Bytes(h.tenant[:])
+			wire.PutRecordDelete(g.held, &storage.RecordDelete{Kind: h.Kind, ID: h.ID, Rev: h.Rev})
 		}
 	}
 }
@@ -153,7 +154,7 @@ type held struct {
 // first n have their revisions. OFFSET keeps the planner from turning it into a
 // join.
 func (f form) allHeld(n int) string {
-	return "NOT EXISTS (SELECT FROM " + groupHoldColumns.from(n, !f.single, "u") + " WHERE NOT EXISTS (SELECT FROM vault_records r" +
+	return "NOT EXISTS (SELECT FROM " + groupHoldColumns.From(n, !f.single, "u") + " WHERE NOT EXISTS (SELECT FROM vault_records r" +
 		" WHERE r.tenant_id = u.tenant_id AND r.kind = u.kind AND r.id = u.id AND r.rev = u.rev OFFSET 0))"
 }
 
@@ -168,8 +169,8 @@ func (g *group) addClaims(changes []*storage.Change) {
 	}
 	slices.SortStableFunc(sorted, func(a, b *storage.Change) int { return bytes.Compare(a.Claim.Key[:], b.Claim.Key[:]) })
 	for _, c := range sorted {
-		g.claims.bytes(c.Tenant[:])
-		putClaim(g.claims, &c.Claim.Claim)
+		g.claims.Bytes(c.Tenant[:])
+		wire.PutClaim(g.claims, &c.Claim.Claim)
 	}
 }
 
@@ -179,8 +180,8 @@ func (g *group) addSets() {
 		return cmp.Or(bytes.Compare(a.tenant[:], b.tenant[:]), bytes.Compare(a.Set[:], b.Set[:]))
 	})
 	for i := range g.newSets {
-		g.sets.bytes(g.newSets[i].tenant[:])
-		putSet(g.sets, &g.newSets[i].ContainerSet)
+		g.sets.Bytes(g.newSets[i].tenant[:])
+		wire.PutSet(g.sets, &g.newSets[i].ContainerSet)
 	}
 }
 
@@ -196,7 +197,7 @@ type form struct{ tokens, hashes, claims, holds, single, uniform, special, inSte
 
 func (g *group) form() form {
 	return form{
-		tokens: g.tokens.n > 0, hashes: g.hashes.n > 0, claims: g.claims.n > 0, holds: len(g.holds) > 0,
+		tokens: g.tokens.N > 0, hashes: g.hashes.N > 0, claims: g.claims.N > 0, holds: len(g.holds) > 0,
 		single: g.single, uniform: g.uniform, special: g.special, inSteps: g.inSteps,
 	}
 }
@@ -204,20 +205,20 @@ func (g *group) form() form {
 // groupPart is one of the INSERTs that write a group.
 type groupPart struct {
 	name, table string
-	columns     columns
+	columns     wire.Columns
 	shared      []string // columns sent as scalars
 	conflict    string
-	rows        func(*group) *rows
+	rows        func(*group) *wire.Rows
 }
 
 // parts returns the INSERTs that write a group of this form. The last one is
 // the main statement.
 func (f form) parts() []groupPart {
 	var parts []groupPart
-	add := func(name, table string, cs columns, shared []string, conflict string, rows func(*group) *rows) {
+	add := func(name, table string, cs wire.Columns, shared []string, conflict string, rows func(*group) *wire.Rows) {
 		switch {
 		case f.single && name != "hashed":
-			shared = cs.list()
+			shared = cs.List()
 		case f.single: // all of one token
 			shared = sharedHashes
 		case !f.uniform:
@@ -227,23 +228,23 @@ func (f form) parts() []groupPart {
 		}
 		parts = append(parts, groupPart{name, table, cs, shared, conflict, rows})
 	}
-	add("logged", "vault_logs", groupLogColumns, sharedLogColumns, "", func(g *group) *rows { return g.logs })
+	add("logged", "vault_logs", groupLogColumns, sharedLogColumns, "", func(g *group) *wire.Rows { return g.logs })
 	if !f.tokens {
 		return parts
 	}
-	add("counted", "vault_token_counts", groupCountColumns, sharedShard, addToCounts, func(g *group) *rows { return g.counts })
-	add("sets", "vault_container_sets", groupSetColumns, sharedTenant, " ON CONFLICT DO NOTHING", func(g *group) *rows { return g.sets })
+	add("counted", "vault_token_counts", groupCountColumns, sharedShard, addToCounts, func(g *group) *wire.Rows { return g.counts })
+	add("sets", "vault_container_sets", groupSetColumns, sharedTenant, " ON CONFLICT DO NOTHING", func(g *group) *wire.Rows { return g.sets })
 	if f.hashes {
-		add("hashed", "vault_token_hashes", groupHashColumns, sharedTenant, "", func(g *group) *rows { return g.hashes })
+		add("hashed", "vault_token_hashes", groupHashColumns, sharedTenant, "", func(g *group) *wire.Rows { return g.hashes })
 	}
 	if f.claims {
-		add("claimed", "vault_claims", groupClaimColumns, sharedTenant, "", func(g *group) *rows { return g.claims })
+		add("claimed", "vault_claims", groupClaimColumns, sharedTenant, "", func(g *group) *wire.Rows { return g.claims })
 	}
 	columns := bareTokenColumns
 	if f.special {
 		columns = groupTokenColumns
 	}
-	add("created", "vault_tokens", columns, sharedTokenColumns, "", func(g *group) *rows { return g.tokens })
+	add("created", "vault_tokens", columns, sharedTokenColumns, "", func(g *group) *wire.Rows { return g.tokens })
 	return parts
 }
 
@@ -271,7 +272,7 @@ func textsOf(f form) *groupTexts {
 // index returns a different number for each form.
 func (f form) index() (n int) {
 	for _, part := range [...]bool{f.tokens, f.hashes, f.claims, f.holds, f.single, f.uniform, f.special, f.inSteps} {
-		n = n<<1 | int(boolByte(part))
+		n = n<<1 | int(wire.BoolByte(part))
 	}
 	return n
 }
@@ -289,7 +290,7 @@ func (g *group) write(slot *slot) error {
 		args = t.parts[i].args(g, args)
 	}
 	if f.holds {
-		args = g.held.values(args)
+		args = g.held.Values(args)
 	}
 	slot.args = args
 	defer clear(slot.args)
@@ -299,9 +300,9 @@ func (g *group) write(slot *slot) error {
 func (p *groupPart) args(g *group, args []any) []any {
 	r := p.rows(g)
 	if g.single && r == g.hashes { // whose tenant and ord are parameters of the token already
-		return append(args, g.tokens.scalars[0], r.arrays[1].value(), g.tokens.scalars[1])
+		return append(args, g.tokens.Scalars[0], r.Arrays[1].Value(), g.tokens.Scalars[1])
 	}
-	return r.parameters(args, p.columns, p.shared)
+	return r.Parameters(args, p.columns, p.shared)
 }
 
 func newGroupTexts(f form) *groupTexts {
@@ -316,8 +317,8 @@ func newGroupTexts(f form) *groupTexts {
 	expressions := make([]string, last)
 	for i, p := range t.parts {
 		columns, shared := p.numbered()
-		t.steps = append(t.steps, columns.insert(p.table, 0, shared)+p.conflict)
-		text := p.columns.insert(p.table, n, p.shared) + p.conflict
+		t.steps = append(t.steps, columns.Insert(p.table, 0, shared)+p.conflict)
+		text := p.columns.Insert(p.table, n, p.shared) + p.conflict
 		if n += len(p.columns); i < last {
 			expressions[i] = p.name + " AS (" + text + ")"
 			continue
@@ -335,7 +336,7 @@ func newGroupTexts(f form) *groupTexts {
 
 // numbered returns the columns of a part, with the transaction number of log
 // entries.
-func (p *groupPart) numbered() (all columns, shared []string) {
+func (p *groupPart) numbered() (all wire.Columns, shared []string) {
 	if p.name != "logged" {
 		return p.columns, p.shared
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/internal/sqlstore"
+	"github.com/seed-72ea4aab/vault/storage/postgres/internal/wire"
 )
 
 // layout is where the tables are: on one server, or distributed over the workers
@@ -110,7 +111,7 @@ type composing interface {
 	moveCounts(s *statement, moved []string, created tally, shard int64)
 	// replaceKeys replaces the keys of updated records, and dropKeys deletes the keys
 	// of deleted ones.
-	replaceKeys(s *statement, after []lookup)
+	replaceKeys(s *statement, after []wire.Lookup)
 	dropKeys(s *statement)
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/internal/sqlstore"
+	"github.com/seed-72ea4aab/vault/storage/postgres/internal/wire"
 )
 
 // citus is the layout of tables that are distributed over the workers of a
@@ -170,7 +171,7 @@ func (citus) result(s *statement) func([]driver.Value) error { return s.found.ro
 // insertLogs sets the transaction number, because the coordinator cannot forward the
 // default of its column together with the rows.
 func (citus) insertLogs(s *statement, logs []storage.Log) {
-	rows := rowsOf(logColumns, logs, putLog)
+	rows := wire.RowsOf(wire.LogColumns, logs, wire.PutLog)
 	s.write("logged", anyRows, func(s *statement) string {
 		text := s.insert("vault_logs", rows)
 		s.args = append(s.args, txNumber{})
@@ -188,7 +189,7 @@ func (citus) moveCounts(s *statement, moved []string, created tally, shard int64
 	s.later(func() step { return s.countFound(created, shard) })
 }
 
-func (citus) replaceKeys(s *statement, after []lookup) {
+func (citus) replaceKeys(s *statement, after []wire.Lookup) {
 	s.rekey("SELECT hash, kind, NULL::bigint, id FROM keys_before", after)
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/internal/sqlstore"
+	"github.com/seed-72ea4aab/vault/storage/postgres/internal/wire"
 )
 
 // oneServer is the layout of tables on one server. A change is one statement with
@@ -68,17 +69,17 @@ func (oneServer) fence() string               { return "" }
 func (oneServer) read(ctx context.Context, s *slot, batch []*pending) error {
 	defer cutAfter(batch[0].reading.ctx, s.cut)()
 	asked := s.asked(batch)
-	return s.readings(ctx, readingTexts[boolByte(asked.many())][boolByte(s.unsynced)], asked.values(nil), batch)
+	return s.readings(ctx, readingTexts[wire.BoolByte(asked.Many())][wire.BoolByte(s.unsynced)], asked.Values(nil), batch)
 }
 
 // asked returns the parameters for a batch of readings.
-func (s *slot) asked(batch []*pending) *rows {
+func (s *slot) asked(batch []*pending) *wire.Rows {
 	all := s.row(readingColumns)
 	if len(batch) > 1 {
 		all = s.rows(readingColumns)
 	}
 	for i, p := range batch {
-		all.int(int64(i))
+		all.Int(int64(i))
 		putReading(all, &p.reading.Reading)
 	}
 	return all
@@ -101,18 +102,18 @@ func (oneServer) logReads(s *slot, batch []*pending) error {
 	logs := s.rows(groupLogColumns)
 	for _, p := range batch {
 		for i := range p.change.Logs {
-			logs.bytes(p.change.Tenant[:])
-			putLog(logs, &p.change.Logs[i])
+			logs.Bytes(p.change.Tenant[:])
+			wire.PutLog(logs, &p.change.Logs[i])
 		}
 	}
-	return s.exec(readLogTexts[boolByte(s.unsynced)], logs.values(nil))
+	return s.exec(readLogTexts[wire.BoolByte(s.unsynced)], logs.Values(nil))
 }
 
 // readLogTexts are the statements of logReads, in a session that is synced or
 // not.
 var readLogTexts = [2]string{
-	"WITH logged AS (" + groupLogColumns.insert("vault_logs", 0, nil) + ") SELECT " + unsynced,
-	groupLogColumns.insert("vault_logs", 0, nil),
+	"WITH logged AS (" + groupLogColumns.Insert("vault_logs", 0, nil) + ") SELECT " + unsynced,
+	groupLogColumns.Insert("vault_logs", 0, nil),
 }
 
 // tenantIs is a comparison that no index can serve, so that the planner cannot
@@ -143,14 +144,14 @@ func (oneServer) selects(s *statement, list []string) (parts []part, proper stri
 func (oneServer) result(*statement) func([]driver.Value) error { return nil }
 
 func (oneServer) insertLogs(s *statement, logs []storage.Log) {
-	rows := rowsOf(logColumns, logs, putLog)
-	if s.portable || !ofOneCall(logs) {
+	rows := wire.RowsOf(wire.LogColumns, logs, wire.PutLog)
+	if s.anyDriver || !ofOneCall(logs) {
 		s.write("logged", anyRows, func(s *statement) string { return s.insert("vault_logs", rows) })
 		return
 	}
-	s.with("logged", "INSERT INTO vault_logs (tenant_id, "+logColumns.names("")+") VALUES ($1::bytea, "+
-		logColumns.unnested(len(s.args), callColumns...)+")")
-	s.args = rows.parameters(s.args, logColumns, callColumns)
+	s.with("logged", "INSERT INTO vault_logs (tenant_id, "+wire.LogColumns.Names("")+") VALUES ($1::bytea, "+
+		wire.LogColumns.Unnested(len(s.args), callColumns...)+")")
+	s.args = rows.Parameters(s.args, wire.LogColumns, callColumns)
 }
 
 // insertSets gives a transaction of the application, which has a negative shard, its
@@ -160,8 +161,8 @@ func (oneServer) insertSets(s *statement, sets []storage.ContainerSet, shard int
 		s.insertNewSets(sets, shard)
 		return
 	}
-	from := s.rows(rowsOf(setColumns, sets, putSet))
-	s.with("sets", "INSERT INTO vault_container_sets (tenant_id, "+setColumns.names("")+", shard) SELECT $1::bytea, u.*, "+
+	from := s.rows(wire.RowsOf(wire.SetColumns, sets, wire.PutSet))
+	s.with("sets", "INSERT INTO vault_container_sets (tenant_id, "+wire.SetColumns.Names("")+", shard) SELECT $1::bytea, u.*, "+
 		s.number(shard)+" FROM "+from+" WHERE NOT EXISTS"+
 		" (SELECT FROM vault_container_sets k WHERE k.tenant_id = $1 AND k.set_id = u.set_id)")
 }
@@ -169,9 +170,9 @@ func (oneServer) insertSets(s *statement, sets []storage.ContainerSet, shard int
 // insertNewSets adds sets that do not exist yet.
 func (s *statement) insertNewSets(sets []storage.ContainerSet, shard int64) {
 	slices.SortFunc(sets, func(a, b storage.ContainerSet) int { return bytes.Compare(a.Set[:], b.Set[:]) })
-	rows := rowsOf(shardedSetColumns, sets, func(r *rows, set *storage.ContainerSet) {
-		putSet(r, set)
-		r.int(min(shard, 0))
+	rows := wire.RowsOf(wire.ShardedSetColumns, sets, func(r *wire.Rows, set *storage.ContainerSet) {
+		wire.PutSet(r, set)
+		r.Int(min(shard, 0))
 	})
 	s.write("sets", anyRows, func(s *statement) string {
 		return s.insert("vault_container_sets", rows) + " ON CONFLICT DO NOTHING"
@@ -186,10 +187,10 @@ func (oneServer) moveCounts(s *statement, moved []string, created tally, shard i
 		sumCounts("$1::bytea, d.set_id, d.type, "+s.number(shard)+", sum(d.n)", moved)+" ORDER BY d.set_id, d.type"+addToCounts)
 }
 
-func (oneServer) replaceKeys(s *statement, lookups []lookup) {
+func (oneServer) replaceKeys(s *statement, lookups []wire.Lookup) {
 	kept, after := "", ""
 	if len(lookups) > 0 {
-		s.with("keys_after", "SELECT u.hash, u.kind, u.id FROM "+s.rows(rowsOf(lookupColumns, lookups, putLookup)))
+		s.with("keys_after", "SELECT u.hash, u.kind, u.id FROM "+s.rows(wire.RowsOf(wire.LookupColumns, lookups, wire.PutLookup)))
 		s.with("rekeyed", insertLookups+"(SELECT * FROM keys_after EXCEPT SELECT * FROM keys_before) u ORDER BY u.hash RETURNING 1")
 		kept = " EXCEPT SELECT * FROM keys_after"
 		after = " AND (SELECT count(*) FROM rekeyed) >= 0" // check a key before another record gives it up

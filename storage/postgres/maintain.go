@@ -9,6 +9,7 @@ import (
 
 	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/internal/sqlstore"
+	"github.com/seed-72ea4aab/vault/storage/postgres/internal/wire"
 )
 
 // leaseText returns a statement that leases jobs to an owner. It skips rows that a
@@ -107,7 +108,7 @@ func (s *Store) purgeLookups(ctx context.Context, tenant storage.ID, limit int64
 		return 0, err
 	}
 	return s.delete(ctx, "DELETE FROM vault_lookups WHERE hash = ANY ($2::bytea[]) AND "+oneServer{}.tenantIs("tenant_id", "$1"),
-		tenant[:], found[0].keys.value())
+		tenant[:], found[0].keys.Value())
 }
 
 // swept describes the rows that Sweep deletes. These are answered claims that
@@ -139,7 +140,7 @@ func (s *Store) Sweep(ctx context.Context, now time.Time, limit int) (more bool,
 			// ctid.
 			_, err = s.delete(ctx, "DELETE FROM "+p.table+" WHERE ctid = ANY (ARRAY(SELECT x.place FROM unnest($3::bytea[]) AS u(key)"+
 				" CROSS JOIN LATERAL (SELECT k.ctid AS place FROM "+p.table+" k WHERE k.tenant_id = $2::bytea AND k."+p.key+" = u.key AND "+
-				p.where+" FOR UPDATE SKIP LOCKED) x)) AND "+s.layout.tenantIs("tenant_id", "$2::bytea"), at, d.tenant[:], d.keys.value())
+				p.where+" FOR UPDATE SKIP LOCKED) x)) AND "+s.layout.tenantIs("tenant_id", "$2::bytea"), at, d.tenant[:], d.keys.Value())
 			if err != nil {
 				return false, err
 			}
@@ -156,7 +157,7 @@ func (s *Store) Sweep(ctx context.Context, now time.Time, limit int) (more bool,
 // tenantKeys holds keys of rows of one tenant.
 type tenantKeys struct {
 	tenant storage.ID
-	keys   array
+	keys   wire.Array
 }
 
 // keysByTenant runs a query that returns tenants and keys, ordered by tenant.
@@ -174,9 +175,9 @@ func (s *Store) keysByTenant(ctx context.Context, query string, args ...any) (fo
 				return err
 			}
 			if n := len(found); n == 0 || found[n-1].tenant != storage.ID(tenant) {
-				found = append(found, tenantKeys{storage.ID(tenant), newArray(oidBytea, 1)})
+				found = append(found, tenantKeys{storage.ID(tenant), wire.NewArray(wire.OIDBytea, 1)})
 			}
-			found[len(found)-1].keys.bytes(key)
+			found[len(found)-1].keys.Bytes(key)
 		}
 		return rows.Err()
 	})

@@ -58,6 +58,7 @@ import (
 
 	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/internal/sqlstore"
+	"github.com/seed-72ea4aab/vault/storage/postgres/internal/wire"
 )
 
 // reader is an alias, so that the embedded field of Store is not exported.
@@ -361,20 +362,20 @@ func dialect(o *Options, schema schemaName) sqlstore.Dialect {
 // in returns an IN condition whose text does not depend on the number of
 // values.
 func in(column string, values []any) (string, []any) {
-	k := bytea
+	k := wire.Bytea
 	if _, ok := values[0].(string); ok {
-		k = text
+		k = wire.Text
 	}
-	a := newArray(k.oid, len(values))
+	a := wire.NewArray(k.OID, len(values))
 	for _, v := range values {
 		switch v := v.(type) {
 		case string:
-			a.text(v)
+			a.Text(v)
 		case []byte:
-			a.bytes(v)
+			a.Bytes(v)
 		}
 	}
-	return column + " = ANY(?::" + k.name + "[])", []any{a.value()}
+	return column + " = ANY(?::" + k.Name + "[])", []any{a.Value()}
 }
 
 // Pools returns the statistics of the connection pools by name: readers,

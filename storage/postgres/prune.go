@@ -10,6 +10,7 @@ import (
 
 	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/internal/sqlstore"
+	"github.com/seed-72ea4aab/vault/storage/postgres/internal/wire"
 )
 
 // deleteLogsText returns a statement that deletes entries in the order of their
@@ -99,7 +100,7 @@ func (s *Store) deleteLogs(ctx context.Context, tx *sql.Tx, tenant storage.ID, a
 		return 0, nil, err
 	}
 	defer rows.Close()
-	counts := newRows(logCountColumns, 1)
+	counts := wire.NewRows(logCountColumns, 1)
 	for rows.Next() {
 		var kind string
 		var day, counted int64
@@ -112,12 +113,12 @@ func (s *Store) deleteLogs(ctx context.Context, tx *sql.Tx, tenant storage.ID, a
 			last = id
 		}
 		if counted > 0 {
-			counts.text(kind)
-			counts.int(day)
-			counts.int(-counted)
+			counts.Text(kind)
+			counts.Int(day)
+			counts.Int(-counted)
 		}
 	}
-	if err := errors.Join(rows.Err(), rows.Close()); err != nil || counts.n == 0 {
+	if err := errors.Join(rows.Err(), rows.Close()); err != nil || counts.N == 0 {
 		return n, last, err
 	}
 	st := newStatement(tenant)
@@ -126,4 +127,4 @@ func (s *Store) deleteLogs(ctx context.Context, tx *sql.Tx, tenant storage.ID, a
 	return n, last, err
 }
 
-var logCountColumns = columns{{"entity_type", text}, {"day", bigint}, {"n", bigint}}
+var logCountColumns = wire.ParseColumns("entity_type:text", "day:bigint", "n:bigint")

@@ -7,6 +7,7 @@ import (
 
 	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/internal/sqlstore"
+	"github.com/seed-72ea4aab/vault/storage/postgres/internal/wire"
 )
 
 // ReadToken implements [storage.ReadLogger]. Readings that wait for a
@@ -133,24 +134,21 @@ func cutAfter(ctx context.Context, cut func()) (done func()) {
 // readGrace is how long a statement may continue after its caller has gone.
 const readGrace = time.Second
 
-var readingColumns = columns{
-	{"n", bigint}, {"tenant", bytea}, {"token", text}, {"entry", bytea}, {"at", bigint},
-	{"actor", bytea}, {"actor_type", text}, {"operation", text}, {"message", text}, {"actor_name", text},
-	{"origin", text}, {"mac", bytea},
-}
+var readingColumns = wire.ParseColumns("n:bigint", "tenant:bytea", "token:text", "entry:bytea", "at:bigint", "actor:bytea", "actor_type:text",
+	"operation:text", "message:text", "actor_name:text", "origin:text", "mac:bytea")
 
-func putReading(rows *rows, r *storage.Reading) {
-	rows.bytes(r.Tenant[:])
-	rows.text(r.ID)
-	rows.bytes(r.Entry.ID[:])
-	rows.int(r.Entry.CreatedAt.UnixMicro())
-	rows.id(&r.Entry.ActorID)
-	rows.text(r.Entry.ActorType)
-	rows.text(r.Entry.Operation)
-	rows.text(r.Entry.Message)
-	rows.optionalText(r.Entry.ActorName)
-	rows.optionalText(r.Entry.Origin)
-	rows.hash(&r.Entry.Mac)
+func putReading(rows *wire.Rows, r *storage.Reading) {
+	rows.Bytes(r.Tenant[:])
+	rows.Text(r.ID)
+	rows.Bytes(r.Entry.ID[:])
+	rows.Int(r.Entry.CreatedAt.UnixMicro())
+	rows.ID(&r.Entry.ActorID)
+	rows.Text(r.Entry.ActorType)
+	rows.Text(r.Entry.Operation)
+	rows.Text(r.Entry.Message)
+	rows.OptionalText(r.Entry.ActorName)
+	rows.OptionalText(r.Entry.Origin)
+	rows.Hash(&r.Entry.Mac)
 }
 
 // readingTexts are the results of readingText.
@@ -171,11 +169,11 @@ func readingText(many, sessionUnsynced bool) string {
 	if !sessionUnsynced {
 		from += ", (SELECT " + unsynced + ") AS relaxed"
 	}
-	return `WITH found AS (SELECT r.*, t.* FROM ` + readingColumns.from(0, many, "r") + `
+	return `WITH found AS (SELECT r.*, t.* FROM ` + readingColumns.From(0, many, "r") + `
 			CROSS JOIN LATERAL (SELECT ` + readColumns + `
 				FROM vault_tokens t, ` + sqlstore.InOrder + ` WHERE t.tenant_id = r.tenant AND t.id >= r.token AND t.id <= r.token
 				AND (t.expires_at IS NULL OR t.expires_at > r.at) ORDER BY t.id LIMIT 1) AS t),
-		logged AS (INSERT INTO vault_logs (tenant_id, ` + logColumns.names("") + `)
+		logged AS (INSERT INTO vault_logs (tenant_id, ` + wire.LogColumns.Names("") + `)
 			SELECT tenant, entry, at, actor, actor_type, type, id, operation, message, actor_name, origin, mac FROM ` + from + `
 			WHERE body IS NOT NULL)
 		SELECT n, ` + sqlstore.TokenColumns + ` FROM found AS t`

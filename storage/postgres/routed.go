@@ -11,6 +11,7 @@ import (
 
 	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/internal/sqlstore"
+	"github.com/seed-72ea4aab/vault/storage/postgres/internal/wire"
 )
 
 // If tables are distributed, a statement is fast only if the coordinator can
@@ -55,7 +56,7 @@ type runner interface {
 // forward together with the rows.
 type txNumber struct{}
 
-var numberColumn = columns{{"xid", bigint}}
+var numberColumn = wire.ParseColumns("xid:bigint")
 
 // numbered reports whether a parameter is the transaction number.
 func (p *step) numbered() bool { return slices.ContainsFunc(p.args, isTxNumber) }
@@ -125,7 +126,7 @@ func (s *statement) write(name string, want int, body func(*statement) string) {
 // step returns a part as a statement.
 func (s *statement) step(want int, body func(*statement) string) step {
 	alone := newStatement(s.tenant)
-	alone.portable = s.portable
+	alone.anyDriver = s.anyDriver
 	text := body(alone)
 	return step{text: text, args: alone.args, prepare: true, want: want}
 }
@@ -135,12 +136,12 @@ func (s *statement) step(want int, body func(*statement) string) step {
 func (s *statement) later(make func() step) { s.after = append(s.after, step{later: make}) }
 
 // insert returns an INSERT of rows into a table, under the tenant.
-func (s *statement) insert(table string, r *rows) string {
-	text := "INSERT INTO " + table + " (tenant_id, " + r.columns.names("") + ") VALUES ($1::bytea, "
-	if r.many() {
-		text += r.columns.unnested(len(s.args))
+func (s *statement) insert(table string, r *wire.Rows) string {
+	text := "INSERT INTO " + table + " (tenant_id, " + r.Columns.Names("") + ") VALUES ($1::bytea, "
+	if r.Many() {
+		text += r.Columns.Unnested(len(s.args))
 	} else {
-		text += r.columns.places(len(s.args), "")
+		text += r.Columns.Places(len(s.args), "")
 	}
 	s.values(r)
 	return text + ")"
@@ -216,12 +217,12 @@ var routedReadText = "SELECT " + readColumns + " FROM unnest($2::text[]) AS u(id
 // logs the reads.
 func (s *slot) readRouted(ctx context.Context, batch []*pending) error {
 	defer cutAfter(batch[0].reading.ctx, s.cut)()
-	ids := newArray(oidText, len(batch))
+	ids := wire.NewArray(wire.OIDText, len(batch))
 	for _, p := range batch {
-		ids.text(p.reading.ID)
+		ids.Text(p.reading.ID)
 	}
 	tenant := batch[0].reading.Tenant
-	err := s.query(ctx, routedReadText, []any{tenant[:], ids.value()}, true, func(row []driver.Value) error {
+	err := s.query(ctx, routedReadText, []any{tenant[:], ids.Value()}, true, func(row []driver.Value) error {
 		t := storage.Token{Tenant: tenant}
 		if err := sqlstore.ScanToken(row, &t); err != nil {
 			return err
@@ -266,9 +267,9 @@ func (s *slot) enterRouted(tenant storage.ID, entries []*storage.Log) error {
 	}
 	args := []any{tenant[:]}
 	for _, e := range entries {
-		row := newRow(logColumns)
-		putLog(row, e)
-		args = row.values(args)
+		row := wire.NewRow(wire.LogColumns)
+		wire.PutLog(row, e)
+		args = row.Values(args)
 	}
 	return s.exec(listedLogs(len(entries)), args)
 }
@@ -277,9 +278,9 @@ func (s *slot) enterRouted(tenant storage.ID, entries []*storage.Log) error {
 func listedLogs(n int) string {
 	rows := make([]string, n)
 	for i := range rows {
-		rows[i] = "($1::bytea, " + logColumns.places(1+i*len(logColumns), "") + ")"
+		rows[i] = "($1::bytea, " + wire.LogColumns.Places(1+i*len(wire.LogColumns), "") + ")"
 	}
-	return "INSERT INTO vault_logs (tenant_id, " + logColumns.names("") + ") VALUES " + strings.Join(rows, ", ")
+	return "INSERT INTO vault_logs (tenant_id, " + wire.LogColumns.Names("") + ") VALUES " + strings.Join(rows, ", ")
 }
 
 // take gives a reading the token that it names, unless the token has expired.

@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/seed-72ea4aab/vault/storage"
+	"github.com/seed-72ea4aab/vault/storage/postgres/internal/wire"
 )
 
 // TestKeptRowsAreLikeNewOnes puts rows into memory that held other rows before. The
@@ -18,10 +19,10 @@ func TestKeptRowsAreLikeNewOnes(t *testing.T) {
 	batches := [][]storage.Job{
 		{small},
 		{{ID: storage.ID{3}, Kind: "b", RunAt: time.UnixMicro(6), Dead: true, LeaseUntil: time.UnixMicro(7), Payload: []byte("zz")}},
-		{{Kind: "a longer kind", Payload: bytes.Repeat([]byte{1}, maxCopied)}},
-		{{Kind: "c", Payload: bytes.Repeat([]byte{2}, maxKept+1)}},
+		{{Kind: "a longer kind", Payload: bytes.Repeat([]byte{1}, wire.MaxCopied)}},
+		{{Kind: "c", Payload: bytes.Repeat([]byte{2}, wire.MaxKept+1)}},
 		{small, {Kind: "d"}, small},
-		{{Kind: "e", Payload: bytes.Repeat([]byte{3}, maxCopied+1)}},
+		{{Kind: "e", Payload: bytes.Repeat([]byte{3}, wire.MaxCopied+1)}},
 		{},
 		{{Kind: "", Payload: []byte{}}},
 		{small},
@@ -31,23 +32,23 @@ func TestKeptRowsAreLikeNewOnes(t *testing.T) {
 			t.Parallel()
 			s := &slot{}
 			for i, batch := range batches {
-				kept, fresh := s.keep(jobColumns, many), newRow(jobColumns)
+				kept, fresh := s.keep(wire.JobColumns, many), wire.NewRow(wire.JobColumns)
 				if many {
-					fresh = newRows(jobColumns, 1)
+					fresh = wire.NewRows(wire.JobColumns, 1)
 				} else if len(batch) != 1 {
 					continue
 				}
 				for j := range batch {
-					putJob(kept, &batch[j])
-					putJob(fresh, &batch[j])
+					wire.PutJob(kept, &batch[j])
+					wire.PutJob(fresh, &batch[j])
 				}
-				if diff := cmp.Diff(fresh.values(nil), kept.values(nil)); diff != "" || kept.n != fresh.n {
-					t.Errorf("batch %d, %d rows, want %d (-new +kept):\n%s", i, kept.n, fresh.n, diff)
+				if diff := cmp.Diff(fresh.Values(nil), kept.Values(nil)); diff != "" || kept.N != fresh.N {
+					t.Errorf("batch %d, %d rows, want %d (-new +kept):\n%s", i, kept.N, fresh.N, diff)
 				}
 			}
-			kept := s.keep(jobColumns, many)
-			for i := range kept.arrays {
-				if n := cap(kept.arrays[i].buf); n > maxKept {
+			kept := s.keep(wire.JobColumns, many)
+			for i := range kept.Arrays {
+				if n := cap(kept.Arrays[i].Buf); n > wire.MaxKept {
 					t.Errorf("column %d keeps %d bytes", i, n)
 				}
 			}

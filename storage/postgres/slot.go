@@ -11,6 +11,7 @@ import (
 
 	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/internal/direct"
+	"github.com/seed-72ea4aab/vault/storage/postgres/internal/wire"
 )
 
 // slot is a connection that writes, for one goroutine at a time. It is opened
@@ -30,7 +31,7 @@ type slot struct {
 	direct   *direct.Conn
 	opened   time.Time
 	prepared map[string]*direct.Stmt // by text
-	kept     map[keptRows]*rows
+	kept     map[keptRows]*wire.Rows
 	group    group // with memory of the last one
 	one      [1]*storage.Change
 	args     []any // memory for the parameters of a group
@@ -94,31 +95,31 @@ func (s *slot) reset() {
 // keptRows identifies rows whose memory a slot keeps. A statement has at most one
 // of each.
 type keptRows struct {
-	first *column
+	first *wire.Column
 	many  bool
 }
 
 // rows returns empty rows that are sent as arrays, in the memory of the last rows
 // with these columns.
-func (s *slot) rows(cs columns) *rows { return s.keep(cs, true) }
+func (s *slot) rows(cs wire.Columns) *wire.Rows { return s.keep(cs, true) }
 
 // row is like rows, for a single row that is sent as scalars.
-func (s *slot) row(cs columns) *rows { return s.keep(cs, false) }
+func (s *slot) row(cs wire.Columns) *wire.Rows { return s.keep(cs, false) }
 
-func (s *slot) keep(cs columns, many bool) *rows {
+func (s *slot) keep(cs wire.Columns, many bool) *wire.Rows {
 	key := keptRows{&cs[0], many}
 	r := s.kept[key]
 	switch {
 	case r != nil:
-		r.reset()
+		r.Reset()
 		return r
 	case many:
-		r = newRows(cs, maxBatch/4)
+		r = wire.NewRows(cs, maxBatch/4)
 	default:
-		r = newRow(cs)
+		r = wire.NewRow(cs)
 	}
 	if s.kept == nil {
-		s.kept = map[keptRows]*rows{}
+		s.kept = map[keptRows]*wire.Rows{}
 	}
 	s.kept[key] = r
 	return r

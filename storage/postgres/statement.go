@@ -8,6 +8,7 @@ import (
 
 	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/internal/sqlstore"
+	"github.com/seed-72ea4aab/vault/storage/postgres/internal/wire"
 )
 
 // statement builds one SQL statement that applies a change. It has common table
@@ -22,9 +23,9 @@ type statement struct {
 	guards []string
 	args   []any
 	final  string // an expression to select along with the guards; may be empty
-	// portable means that the parameters work with any driver. Otherwise they
+	// anyDriver means that the parameters work with any driver. Otherwise they
 	// are in the binary format of lib/pq.
-	portable bool
+	anyDriver bool
 	// joins means that the statement looks for several rows at once. The best
 	// plan then depends on the size of the tables, so the statement is planned
 	// each time. Other statements find their rows by unique key.
@@ -36,9 +37,9 @@ type statement struct {
 	// before it, or after it if they need the found rows.
 	steps, after []step
 	found        found
-	results      []string // queries for the found rows
-	keys         []lookup // keys of updated records
-	rekeys       bool     // keys replace the found ones
+	results      []string      // queries for the found rows
+	keys         []wire.Lookup // keys of updated records
+	rekeys       bool          // keys replace the found ones
 	tenant       storage.ID
 }
 
@@ -51,7 +52,7 @@ func newStatement(tenant storage.ID) *statement {
 
 // number adds a parameter and returns its placeholder.
 func (s *statement) number(v int64) string {
-	if s.portable {
+	if s.anyDriver {
 		s.args = append(s.args, v)
 	} else {
 		s.args = append(s.args, binary.BigEndian.AppendUint64(nil, uint64(v)))
@@ -60,18 +61,18 @@ func (s *statement) number(v int64) string {
 }
 
 // rows adds rows as parameters and returns a FROM item u with these rows.
-func (s *statement) rows(r *rows) string {
-	from := r.columns.from(len(s.args), r.many(), "u")
+func (s *statement) rows(r *wire.Rows) string {
+	from := r.Columns.From(len(s.args), r.Many(), "u")
 	s.values(r)
 	return from
 }
 
 // values adds rows as parameters.
-func (s *statement) values(r *rows) {
-	if s.portable {
-		s.args = r.portable(s.args)
+func (s *statement) values(r *wire.Rows) {
+	if s.anyDriver {
+		s.args = r.ForAnyDriver(s.args)
 	} else {
-		s.args = r.values(s.args)
+		s.args = r.Values(s.args)
 	}
 }
 
@@ -79,16 +80,16 @@ func (s *statement) values(r *rows) {
 // returns a FROM item and a condition on the table that leaves the planner no
 // choice but to use the key. For a single row, the condition repeats the key as
 // parameters. For several rows, see [statement.at].
-func (s *statement) find(r *rows, table, alias string, key ...string) (from, found string) {
+func (s *statement) find(r *wire.Rows, table, alias string, key ...string) (from, found string) {
 	first := len(s.args)
 	from = s.rows(r)
-	if r.many() {
+	if r.Many() {
 		s.joins = true
 		return from, s.at(table, alias, from, key...)
 	}
 	value := func(name string) string {
-		i := slices.IndexFunc(r.columns, func(c column) bool { return c.name == name })
-		return "$" + strconv.Itoa(first+i+1) + "::" + r.columns[i].kind.name
+		i := slices.IndexFunc(r.Columns, func(c wire.Column) bool { return c.Name == name })
+		return "$" + strconv.Itoa(first+i+1) + "::" + r.Columns[i].Kind.Name
 	}
 	if table == "vault_tokens" {
 		return from, alias + ".ctid = (SELECT x.place FROM (" + placeOf(table, "ord", value("ord")) + ") x WHERE x.ord = " + value("ord") + ") AND " + s.tenantIs(alias)
@@ -224,8 +225,8 @@ const replaceClaim = ` ON CONFLICT (tenant_id, key) DO UPDATE SET owner = EXCLUD
 	key_version = EXCLUDED.key_version, answer = EXCLUDED.answer WHERE `
 
 func (s *statement) claim(c *storage.Change) {
-	row := newRow(claimColumns)
-	putClaim(row, &c.Claim.Claim)
+	row := wire.NewRow(wire.ClaimColumns)
+	wire.PutClaim(row, &c.Claim.Claim)
 	own := "c.tenant_id = $1 AND c.key = u.key AND c.owner = u.owner AND c.answer IS NULL RETURNING 1"
 	switch c.Claim.Op {
 	case storage.ClaimFinish:
@@ -250,15 +251,15 @@ const (
 )
 
 func (s *statement) insertTokens(c *storage.Change) {
-	hashes := newRows(hashColumns, len(c.InsertTokens))
+	hashes := wire.NewRows(wire.HashColumns, len(c.InsertTokens))
 	for i := range c.InsertTokens {
-		putHashes(hashes, &c.InsertTokens[i])
+		wire.PutHashes(hashes, &c.InsertTokens[i])
 	}
 	// Check the ids of the new tokens before a later part frees an id.
 	s.write("created", len(c.InsertTokens), func(s *statement) string {
-		return s.insert("vault_tokens", rowsOf(tokenColumns, c.InsertTokens, putToken))
+		return s.insert("vault_tokens", wire.RowsOf(wire.TokenColumns, c.InsertTokens, wire.PutToken))
 	})
-	if hashes.n > 0 {
+	if hashes.N > 0 {
 		s.write("hashed", anyRows, func(s *statement) string { return s.insert("vault_token_hashes", hashes) })
 	}
 }
@@ -267,17 +268,17 @@ func (s *statement) insertTokens(c *storage.Change) {
 // so that two statements cannot deadlock. A locked row stays at its place. If
 // another transaction has changed it before, its revision is not the same anymore.
 func (s *statement) updateTokens(updates []storage.TokenUpdate) {
-	from, found := s.find(rowsOf(tokenUpdateColumns, updates, putTokenUpdate), "vault_tokens", "t", "ord")
-	s.with("before", "SELECT t.ctid AS place, t.type, t.set_id AS old_set_id, t.hashes AS old_hashes, "+tokenUpdateColumns.names("u.")+
+	from, found := s.find(wire.RowsOf(wire.TokenUpdateColumns, updates, wire.PutTokenUpdate), "vault_tokens", "t", "ord")
+	s.with("before", "SELECT t.ctid AS place, t.type, t.set_id AS old_set_id, t.hashes AS old_hashes, "+wire.TokenUpdateColumns.Names("u.")+
 		" FROM "+from+
 		" JOIN vault_tokens t ON "+found+" AND t.ord = u.ord AND t.rev = u.old_rev ORDER BY t.ord FOR UPDATE OF t")
 	var set strings.Builder
-	for _, c := range tokenReplaced {
-		value := "b." + c.name
-		if c.name == "hashes" {
+	for _, c := range wire.TokenReplaced {
+		value := "b." + c.Name
+		if c.Name == "hashes" {
 			value = "COALESCE(b.hashes, b.old_hashes)"
 		}
-		set.WriteString(c.name + " = " + value + ", ")
+		set.WriteString(c.Name + " = " + value + ", ")
 	}
 	s.with("updated", "UPDATE vault_tokens t SET "+set.String()+"rev = b.old_rev + 1 FROM before b"+
 		" WHERE t.ctid = b.place AND "+s.tenantIs("t")+" RETURNING 1")
@@ -290,7 +291,7 @@ func (s *statement) updateTokens(updates []storage.TokenUpdate) {
 		" (SELECT ord, old_hashes AS hashes FROM before WHERE hashes IS NOT NULL) b, "+splitHashes)
 	s.with("stale_hashes", "SELECT * FROM old_hashes EXCEPT SELECT * FROM new_hashes")
 	s.unhash("stale_hashes")
-	if hashes := newHashes(updates); hashes.n > 0 {
+	if hashes := wire.NewHashes(updates); hashes.N > 0 {
 		s.write("rehashed", anyRows, func(s *statement) string {
 			return s.insert("vault_token_hashes", hashes) + " ON CONFLICT DO NOTHING" // keep the hashes that stay
 		})
@@ -312,7 +313,7 @@ func rehashes(updates []storage.TokenUpdate) bool {
 }
 
 func (s *statement) deleteTokens(deletes []storage.TokenDelete) {
-	from, found := s.find(rowsOf(tokenDeleteColumns, deletes, putTokenDelete), "vault_tokens", "t", "ord")
+	from, found := s.find(wire.RowsOf(wire.TokenDeleteColumns, deletes, wire.PutTokenDelete), "vault_tokens", "t", "ord")
 	s.with("going", "SELECT t.ctid AS place, t.ord, t.type, t.set_id, t.hashes FROM "+from+
 		" JOIN vault_tokens t ON "+found+" AND t.ord = u.ord AND t.rev = u.old_rev ORDER BY t.ord FOR UPDATE OF t")
 	s.with("gone", "DELETE FROM vault_tokens t USING going b WHERE t.ctid = b.place AND "+s.tenantIs("t")+" RETURNING 1")

@@ -5,15 +5,16 @@ import (
 	"slices"
 
 	"github.com/seed-72ea4aab/vault/storage"
+	"github.com/seed-72ea4aab/vault/storage/postgres/internal/wire"
 )
 
 func (s *statement) insertRecords(records []storage.Record) {
-	var lookups []lookup
+	var lookups []wire.Lookup
 	for i := range records {
-		lookups = lookupsOf(lookups, &records[i])
+		lookups = wire.LookupsOf(lookups, &records[i])
 	}
 	s.write("recorded", len(records), func(s *statement) string {
-		return s.insert("vault_records", rowsOf(recordColumns, records, putRecord))
+		return s.insert("vault_records", wire.RowsOf(wire.RecordColumns, records, wire.PutRecord))
 	})
 	if len(lookups) > 0 {
 		s.write("keyed", len(lookups), func(s *statement) string { return s.insertLookups(lookups) })
@@ -21,18 +22,18 @@ func (s *statement) insertRecords(records []storage.Record) {
 }
 
 // insertLookups adds keys in the order in which every statement locks them.
-func (s *statement) insertLookups(lookups []lookup) string {
-	slices.SortFunc(lookups, func(a, b lookup) int { return bytes.Compare(a.key[:], b.key[:]) })
-	return s.insert("vault_lookups", rowsOf(lookupColumns, lookups, putLookup))
+func (s *statement) insertLookups(lookups []wire.Lookup) string {
+	slices.SortFunc(lookups, func(a, b wire.Lookup) int { return bytes.Compare(a.Key[:], b.Key[:]) })
+	return s.insert("vault_lookups", wire.RowsOf(wire.LookupColumns, lookups, wire.PutLookup))
 }
 
 func (s *statement) updateRecords(updates []storage.RecordUpdate) {
-	var lookups []lookup
+	var lookups []wire.Lookup
 	for i := range updates {
-		lookups = lookupsOf(lookups, &updates[i].Record)
+		lookups = wire.LookupsOf(lookups, &updates[i].Record)
 	}
-	from, found := s.find(rowsOf(recordColumns, updates, putRecordUpdate), "vault_records", "r", "kind", "id")
-	s.with("record_before", "SELECT r.ctid AS place, r.key_hash AS old_key_hash, r.alt_hash AS old_alt_hash, "+recordColumns.names("u.")+
+	from, found := s.find(wire.RowsOf(wire.RecordColumns, updates, wire.PutRecordUpdate), "vault_records", "r", "kind", "id")
+	s.with("record_before", "SELECT r.ctid AS place, r.key_hash AS old_key_hash, r.alt_hash AS old_alt_hash, "+wire.RecordColumns.Names("u.")+
 		" FROM "+from+" JOIN vault_records r ON "+found+" AND r.kind = u.kind AND r.id = u.id AND r.rev = u.rev"+
 		" ORDER BY r.kind, r.id FOR UPDATE OF r")
 	s.with("record_updated", `UPDATE vault_records r SET name = b.name, name_fold = b.name_fold, key_hash = b.key_hash,
@@ -47,7 +48,7 @@ func (s *statement) updateRecords(updates []storage.RecordUpdate) {
 
 // rekey replaces the keys that a query finds, if tables are distributed. It
 // checks a key before another record gives it up.
-func (s *statement) rekey(before string, after []lookup) {
+func (s *statement) rekey(before string, after []wire.Lookup) {
 	if s.results = append(s.results, before); !s.rekeys {
 		s.rekeys = true
 		s.later(s.addKeys)
@@ -58,8 +59,8 @@ func (s *statement) rekey(before string, after []lookup) {
 
 // addKeys returns the statement that adds the keys that were not found.
 func (s *statement) addKeys() step {
-	added := slices.DeleteFunc(slices.Clone(s.keys), func(l lookup) bool {
-		return slices.Contains(s.found.keys, foundKey{*l.key, l.record.Kind, l.record.ID})
+	added := slices.DeleteFunc(slices.Clone(s.keys), func(l wire.Lookup) bool {
+		return slices.Contains(s.found.keys, foundKey{*l.Key, l.Record.Kind, l.Record.ID})
 	})
 	if len(added) == 0 {
 		return step{}
@@ -70,13 +71,13 @@ func (s *statement) addKeys() step {
 // dropKeys returns the statement that deletes the found keys that are no longer
 // used.
 func (s *statement) dropKeys() step {
-	gone := newRows(columns{{"hash", bytea}}, len(s.found.keys))
+	gone := wire.NewRows(wire.ParseColumns("hash:bytea"), len(s.found.keys))
 	for _, found := range s.found.keys {
-		if !slices.ContainsFunc(s.keys, func(l lookup) bool { return *l.key == found.key }) {
-			gone.bytes(found.key[:])
+		if !slices.ContainsFunc(s.keys, func(l wire.Lookup) bool { return *l.Key == found.key }) {
+			gone.Bytes(found.key[:])
 		}
 	}
-	if gone.n == 0 {
+	if gone.N == 0 {
 		return step{}
 	}
 	return s.step(anyRows, func(s *statement) string {
@@ -87,7 +88,7 @@ func (s *statement) dropKeys() step {
 }
 
 func (s *statement) deleteRecords(deletes []storage.RecordDelete) {
-	from, found := s.find(rowsOf(recordDeleteColumns, deletes, putRecordDelete), "vault_records", "r", "kind", "id")
+	from, found := s.find(wire.RowsOf(wire.RecordDeleteColumns, deletes, wire.PutRecordDelete), "vault_records", "r", "kind", "id")
 	s.with("record_going", "SELECT r.ctid AS place, r.kind, r.id, r.key_hash, r.alt_hash FROM "+from+
 		" JOIN vault_records r ON "+found+" AND r.kind = u.kind AND r.id = u.id AND r.rev = u.rev"+
 		" ORDER BY r.kind, r.id FOR UPDATE OF r")
@@ -100,11 +101,11 @@ func (s *statement) deleteRecords(deletes []storage.RecordDelete) {
 func (s *statement) jobs(c *storage.Change) {
 	if len(c.InsertJobs) > 0 {
 		s.write("queued", anyRows, func(s *statement) string {
-			return s.insert("vault_jobs", rowsOf(jobColumns, c.InsertJobs, putJob)) + " ON CONFLICT DO NOTHING"
+			return s.insert("vault_jobs", wire.RowsOf(wire.JobColumns, c.InsertJobs, wire.PutJob)) + " ON CONFLICT DO NOTHING"
 		})
 	}
 	if len(c.UpdateJobs) > 0 {
-		from, found := s.find(rowsOf(jobUpdateColumns, c.UpdateJobs, putJobUpdate), "vault_jobs", "j", "id")
+		from, found := s.find(wire.RowsOf(wire.JobUpdateColumns, c.UpdateJobs, wire.PutJobUpdate), "vault_jobs", "j", "id")
 		s.with("released", `UPDATE vault_jobs j SET run_at = u.run_at, attempts = u.attempts, dead = u.dead,
 			key_version = u.key_version, payload = u.payload, lease_until = u.lease_until,
 			owner = CASE WHEN u.lease_until IS NULL THEN NULL ELSE u.owner END FROM `+
@@ -113,7 +114,7 @@ func (s *statement) jobs(c *storage.Change) {
 		s.expect("released", len(c.UpdateJobs))
 	}
 	if len(c.DeleteJobs) > 0 {
-		from, found := s.find(rowsOf(jobDeleteColumns, c.DeleteJobs, putJobDelete), "vault_jobs", "j", "id")
+		from, found := s.find(wire.RowsOf(wire.JobDeleteColumns, c.DeleteJobs, wire.PutJobDelete), "vault_jobs", "j", "id")
 		s.with("finished", "DELETE FROM vault_jobs j USING "+from+
 			" WHERE "+found+" AND j.id = u.id AND j.owner IS NOT DISTINCT FROM u.owner RETURNING 1")
 		s.expect("finished", len(c.DeleteJobs))
@@ -131,13 +132,13 @@ func (s *statement) reseal(sealed []storage.Sealed) {
 		}
 	}
 	if len(claims) > 0 {
-		from, found := s.find(rowsOf(resealClaimColumns, claims, putSealed), "vault_claims", "c", "key")
+		from, found := s.find(wire.RowsOf(wire.ResealClaimColumns, claims, wire.PutSealed), "vault_claims", "c", "key")
 		s.with("resealed_claims", "UPDATE vault_claims c SET key_version = u.key_version, answer = u.body FROM "+
 			from+
 			" WHERE "+found+" AND c.key = u.key AND c.key_version < u.below AND c.answer IS NOT NULL")
 	}
 	if len(jobs) > 0 {
-		from, found := s.find(rowsOf(resealJobColumns, jobs, putSealed), "vault_jobs", "j", "id")
+		from, found := s.find(wire.RowsOf(wire.ResealJobColumns, jobs, wire.PutSealed), "vault_jobs", "j", "id")
 		s.with("resealed_jobs", "UPDATE vault_jobs j SET key_version = u.key_version, payload = u.body FROM "+
 			from+
 			" WHERE "+found+" AND j.id = u.id AND j.key_version < u.below")

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/seed-72ea4aab/vault/storage"
+	"github.com/seed-72ea4aab/vault/storage/postgres/internal/wire"
 )
 
 // tally holds numbers of tokens by tenant, set and type.
@@ -37,25 +38,25 @@ func (t *tally) sum(more count) {
 }
 
 // rows returns the numbers as rows under a shard.
-func (t tally) rows(shard int64) *rows {
+func (t tally) rows(shard int64) *wire.Rows {
 	slices.SortFunc(t, compareCounts)
-	return rowsOf(countColumns, t, func(r *rows, c *count) { c.put(r, shard) })
+	return wire.RowsOf(wire.CountColumns, t, func(r *wire.Rows, c *count) { c.put(r, shard) })
 }
 
 // addTo adds the numbers to rows under a shard, with their tenants.
-func (t tally) addTo(r *rows, shard int64) {
+func (t tally) addTo(r *wire.Rows, shard int64) {
 	slices.SortFunc(t, compareCounts)
 	for i := range t {
-		r.bytes(t[i].tenant[:])
+		r.Bytes(t[i].tenant[:])
 		t[i].put(r, shard)
 	}
 }
 
-func (c *count) put(r *rows, shard int64) {
-	r.int(shard)
-	r.bytes(c.set[:])
-	r.text(c.kind)
-	r.int(c.n)
+func (c *count) put(r *wire.Rows, shard int64) {
+	r.Int(shard)
+	r.Bytes(c.set[:])
+	r.Text(c.kind)
+	r.Int(c.n)
 }
 
 // compareCounts is the order in which every statement locks counts, so that two

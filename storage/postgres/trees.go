@@ -7,6 +7,7 @@ import (
 
 	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/internal/sqlstore"
+	"github.com/seed-72ea4aab/vault/storage/postgres/internal/wire"
 )
 
 var (
@@ -29,10 +30,10 @@ const (
 )
 
 var (
-	leavesColumns = columns{{"first", bigint}, {"kind", bigint}, {"ids", bytea}, {"seqs", bytea}, {"hashes", bytea}}
-	nodeColumns   = columns{{"level", bigint}, {"n", bigint}, {"hash", bytea}}
-	eventColumns  = columns{{"n", bigint}, {"about", bytea}, {"body", bytea}}
-	noteColumns   = columns{{"size", bigint}, {"note", bytea}, {"at", bigint}}
+	leavesColumns = wire.ParseColumns("first:bigint", "kind:bigint", "ids:bytea", "seqs:bytea", "hashes:bytea")
+	nodeColumns   = wire.ParseColumns("level:bigint", "n:bigint", "hash:bytea")
+	eventColumns  = wire.ParseColumns("n:bigint", "about:bytea", "body:bytea")
+	noteColumns   = wire.ParseColumns("size:bigint", "note:bytea", "at:bigint")
 )
 
 // LogsByRef implements [storage.TreeStorage].
@@ -86,13 +87,13 @@ func (s *Store) writeTree(ctx context.Context, tx *sql.Tx, c *storage.TreeChange
 	}
 	for _, part := range []struct {
 		table string
-		rows  *rows
+		rows  *wire.Rows
 	}{
-		{"vault_log_leaves", rowsOf(leavesColumns, c.Leaves, putLeaves)},
-		{"vault_log_nodes", rowsOf(nodeColumns, c.Nodes, putNode)},
-		{"vault_log_events", rowsOf(eventColumns, c.Events, putEvent)},
+		{"vault_log_leaves", wire.RowsOf(leavesColumns, c.Leaves, putLeaves)},
+		{"vault_log_nodes", wire.RowsOf(nodeColumns, c.Nodes, putNode)},
+		{"vault_log_events", wire.RowsOf(eventColumns, c.Events, putEvent)},
 	} {
-		if part.rows.n == 0 {
+		if part.rows.N == 0 {
 			continue
 		}
 		st := newStatement(c.Was.Tenant)
@@ -124,10 +125,10 @@ func (s *Store) moveTree(ctx context.Context, tx *sql.Tx, c *storage.TreeChange)
 // amendTree writes the checkpoint, prunes leaves and erases log entries.
 func (s *Store) amendTree(ctx context.Context, tx *sql.Tx, c *storage.TreeChange) error {
 	if c.Checkpoint != nil {
-		row := newRow(noteColumns)
-		row.int(c.Checkpoint.Size)
-		row.bytes(c.Checkpoint.Note)
-		row.int(c.Checkpoint.At.UnixMicro())
+		row := wire.NewRow(noteColumns)
+		row.Int(c.Checkpoint.Size)
+		row.Bytes(c.Checkpoint.Note)
+		row.Int(c.Checkpoint.At.UnixMicro())
 		st := newStatement(c.Was.Tenant)
 		text := st.insert("vault_log_checkpoints", row) + " ON CONFLICT DO NOTHING"
 		if _, err := tx.ExecContext(ctx, s.schema.in(text), st.args...); err != nil {
@@ -142,9 +143,9 @@ func (s *Store) amendTree(ctx context.Context, tx *sql.Tx, c *storage.TreeChange
 	if len(c.Erase) == 0 {
 		return nil
 	}
-	ids := newArray(oidBytea, len(c.Erase))
+	ids := wire.NewArray(wire.OIDBytea, len(c.Erase))
 	for i := range c.Erase {
-		ids.bytes(c.Erase[i].ID[:])
+		ids.Bytes(c.Erase[i].ID[:])
 	}
 	st := &statement{layout: s.layout}
 	rows := st.at("vault_logs", "l", "unnest($2::bytea[]) AS u(id)", "id")
@@ -153,32 +154,32 @@ func (s *Store) amendTree(ctx context.Context, tx *sql.Tx, c *storage.TreeChange
 		"SELECT 1 FROM vault_logs l WHERE " + rows + " FOR UPDATE",
 		"UPDATE vault_logs l SET actor_name = NULL, origin = NULL, mac = NULL WHERE " + rows,
 	} {
-		if _, err := tx.ExecContext(ctx, s.schema.in(text), c.Was.Tenant[:], ids.value()); err != nil {
+		if _, err := tx.ExecContext(ctx, s.schema.in(text), c.Was.Tenant[:], ids.Value()); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func putLeaves(r *rows, l *storage.Leaves) {
+func putLeaves(r *wire.Rows, l *storage.Leaves) {
 	ids, seqs, hashes := sqlstore.JoinLeaves(l)
-	r.int(l.First)
-	r.int(int64(l.Kind))
-	r.bytes(ids)
-	r.bytes(seqs)
-	r.bytes(hashes)
+	r.Int(l.First)
+	r.Int(int64(l.Kind))
+	r.Bytes(ids)
+	r.Bytes(seqs)
+	r.Bytes(hashes)
 }
 
-func putNode(r *rows, n *storage.Node) {
-	r.int(int64(n.Level))
-	r.int(n.N)
-	r.bytes(n.Hash[:])
+func putNode(r *wire.Rows, n *storage.Node) {
+	r.Int(int64(n.Level))
+	r.Int(n.N)
+	r.Bytes(n.Hash[:])
 }
 
-func putEvent(r *rows, e *storage.TreeEvent) {
-	r.int(e.N)
-	r.bytes(e.About[:])
-	r.bytes(e.Body)
+func putEvent(r *wire.Rows, e *storage.TreeEvent) {
+	r.Int(e.N)
+	r.Bytes(e.About[:])
+	r.Bytes(e.Body)
 }
 
 // notNil returns b, or an empty slice for nil, which would be NULL.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/internal/direct"
+	"github.com/seed-72ea4aab/vault/storage/postgres/internal/wire"
 )
 
 // Beside implements [storage.TxStorage]. It returns true, because the vault can
@@ -49,15 +50,15 @@ func (s *Store) InTx(ctx context.Context, tx storage.SQLTx) (storage.Tx, error) 
 	}
 	t := &txStore{store: s, tx: tx}
 	d := s.dialect
-	d.In, d.Error = portableIn, txError
+	d.In, d.Error = anyDriverIn, txError
 	t.reader = s.reader.Within(tx, &t.mu, d)
 	return t, nil
 }
 
-// portableIn is in, with parameters that any driver understands.
-func portableIn(column string, values []any) (string, []any) {
+// anyDriverIn is in, with parameters that any driver understands.
+func anyDriverIn(column string, values []any) (string, []any) {
 	condition, args := in(column, values)
-	return condition, []any{arrayText(args[0].([]byte))}
+	return condition, []any{wire.ArrayText(args[0].([]byte))}
 }
 
 // place distinguishes the tables of a vault from all others. The tables of a
@@ -212,8 +213,8 @@ func (s *statement) hold(h *storage.Hold, lock string) {
 
 // held adds the hold of a change as parameters.
 func (s *statement) held(h *storage.Hold) {
-	row := newRow(recordDeleteColumns)
-	putRecordDelete(row, &storage.RecordDelete{Kind: h.Kind, ID: h.ID, Rev: h.Rev})
+	row := wire.NewRow(wire.RecordDeleteColumns)
+	wire.PutRecordDelete(row, &storage.RecordDelete{Kind: h.Kind, ID: h.ID, Rev: h.Rev})
 	s.values(row)
 }
 
@@ -251,7 +252,7 @@ func (t *txStore) logged(ctx context.Context, c *storage.Change) (found bool) {
 
 func (t *txStore) start(tenant storage.ID) *statement {
 	s := newStatement(tenant)
-	s.portable, s.layout = true, t.store.layout
+	s.anyDriver, s.layout = true, t.store.layout
 	return s
 }
 

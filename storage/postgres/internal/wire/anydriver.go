@@ -1,4 +1,4 @@
-package postgres
+package wire
 
 import (
 	"encoding/binary"
@@ -7,28 +7,28 @@ import (
 	"strings"
 )
 
-// portable appends the rows as parameters that any driver understands: scalars
+// ForAnyDriver appends the rows as parameters that any driver understands: scalars
 // as Go values, and arrays in the server's text format. The binary format works
 // only on connections opened for it.
-func (r *rows) portable(args []any) []any {
-	for i, c := range r.columns {
-		if r.many() {
-			args = append(args, arrayText(r.arrays[i].value()))
+func (r *Rows) ForAnyDriver(args []any) []any {
+	for i, c := range r.Columns {
+		if r.Many() {
+			args = append(args, ArrayText(r.Arrays[i].Value()))
 		} else {
-			args = append(args, scalarOf(c.kind, r.scalars[i]))
+			args = append(args, scalarOf(c.Kind, r.Scalars[i]))
 		}
 	}
 	return args
 }
 
 // scalarOf returns the Go value of a parameter in the binary format.
-func scalarOf(k kind, v any) any {
+func scalarOf(k Kind, v any) any {
 	raw, ok := v.([]byte)
 	if !ok {
 		return v // NULL
 	}
-	switch k.oid {
-	case oidText:
+	switch k.OID {
+	case OIDText:
 		return string(raw)
 	case oidInt8:
 		return int64(binary.BigEndian.Uint64(raw))
@@ -39,8 +39,8 @@ func scalarOf(k kind, v any) any {
 	}
 }
 
-// arrayText converts an array from the binary format to text.
-func arrayText(raw []byte) string {
+// ArrayText converts an array from the binary format to text.
+func ArrayText(raw []byte) string {
 	const elements = arrayHeader
 	if len(raw) < elements {
 		return "{}" // it has no dimensions
@@ -69,7 +69,7 @@ func appendElement(text []byte, oid uint32, raw []byte) []byte {
 		return strconv.AppendInt(text, int64(binary.BigEndian.Uint64(raw)), 10)
 	case oidBool:
 		return strconv.AppendBool(text, raw[0] == 1)
-	case oidText:
+	case OIDText:
 		return append(append(append(text, '"'), inArray.Replace(string(raw))...), '"')
 	default: // bytes
 		return append(hex.AppendEncode(append(text, `"\\x`...), raw), '"')
