@@ -7,6 +7,7 @@ import (
 
 	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/internal/sqlstore"
+	"github.com/seed-72ea4aab/vault/storage/postgres/internal/link"
 )
 
 var _ storage.Clock = (*Store)(nil)
@@ -25,7 +26,7 @@ func (s *Store) ClockAhead(ctx context.Context) (ahead time.Duration, err error)
 		ahead = clockAhead(before, time.Now(), time.UnixMicro(micros))
 		return err
 	})
-	return ahead, failed(err)
+	return ahead, link.Failed(err)
 }
 
 // clockAhead returns the smallest difference that explains the time that a

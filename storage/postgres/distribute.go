@@ -14,6 +14,7 @@ import (
 	"github.com/lib/pq/pqerror"
 
 	"github.com/seed-72ea4aab/vault/storage"
+	"github.com/seed-72ea4aab/vault/storage/postgres/internal/link"
 )
 
 // errNoCitus is the error of Distribute for a server that cannot distribute
@@ -49,13 +50,13 @@ func Distribute(ctx context.Context, url string, opts *Options) error {
 		return err
 	}
 	// The server sends nothing while it copies tables, however long that takes.
-	db, err := newPool(config, 2, 0, nil)
+	db, err := link.NewPool(config, 2, 0, nil)
 	if err != nil {
 		return err
 	}
 	err = distribute(ctx, db.DB, &o)
-	if closed := db.Close(); !lost(closed) {
-		err = errors.Join(err, clean(closed))
+	if closed := db.Close(); !link.Lost(closed) {
+		err = errors.Join(err, link.Clean(closed))
 	}
 	return err
 }
@@ -73,7 +74,7 @@ func distribute(ctx context.Context, db *sql.DB, o *Options) error {
 		return err
 	}
 	if err := migrate(ctx, db, schema, o.Migrate); err != nil {
-		return fmt.Errorf("postgres: updating the schema: %w", clean(err))
+		return fmt.Errorf("postgres: updating the schema: %w", link.Clean(err))
 	}
 	return spread(ctx, db, newSchemaName(schema))
 }
@@ -81,7 +82,7 @@ func distribute(ctx context.Context, db *sql.DB, o *Options) error {
 // hasCitus reports whether tables of the database can be distributed.
 func hasCitus(ctx context.Context, db *sql.DB) (yes bool, err error) {
 	err = db.QueryRowContext(ctx, "SELECT EXISTS (SELECT FROM pg_catalog.pg_extension WHERE extname = 'citus')").Scan(&yes)
-	return yes, clean(err)
+	return yes, link.Clean(err)
 }
 
 // followUp distributes tables that later migrations have added to a distributed
@@ -93,7 +94,7 @@ func followUp(ctx context.Context, db *sql.DB, schema schemaName, mode storage.M
 	left, err := undistributed(ctx, db, schema)
 	switch {
 	case err != nil:
-		return clean(err)
+		return link.Clean(err)
 	case len(left) == 0 || slices.Contains(left, anchor): // all tables are distributed, or the vault is not
 		return nil
 	case mode == storage.MigrateCheck:
@@ -170,10 +171,10 @@ const (
 func spread(ctx context.Context, db *sql.DB, schema schemaName) error {
 	for {
 		err := spreadOnce(ctx, db, schema)
-		switch code(err) {
+		switch link.Code(err) {
 		case pqerror.LockNotAvailable, pqerror.TRDeadlockDetected, pqerror.TRSerializationFailure:
 		default:
-			return clean(err)
+			return link.Clean(err)
 		}
 		select {
 		case <-ctx.Done():

@@ -8,6 +8,7 @@ import (
 
 	"github.com/seed-72ea4aab/vault/internal/pgtest"
 	"github.com/seed-72ea4aab/vault/storage"
+	"github.com/seed-72ea4aab/vault/storage/postgres/internal/link"
 )
 
 // Vaults provides schemas with the tables of a vault.
@@ -57,9 +58,9 @@ func CountLogs(ctx context.Context, s *Store, tenant storage.ID) error {
 
 // SetHangTimeout changes how long the server may be silent from now on.
 func SetHangTimeout(s *Store, d time.Duration) {
-	for _, p := range []*pool{s.readers, s.writers, s.loggers} {
+	for _, p := range []*link.Pool{s.readers, s.writers, s.loggers} {
 		if p != nil {
-			p.lines.dialer.silence.Store(int64(d))
+			p.Lines.SetSilence(d)
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/internal/sqlstore"
+	"github.com/seed-72ea4aab/vault/storage/postgres/internal/link"
 	"github.com/seed-72ea4aab/vault/storage/postgres/internal/wire"
 )
 
@@ -95,7 +96,7 @@ func (s *Store) tenants(ctx context.Context, query string, args ...any) (found [
 		}
 		return rows.Err()
 	})
-	return found, failed(err)
+	return found, link.Failed(err)
 }
 
 // inOwnTx runs a step of a fold in a transaction and returns how many rows it
@@ -104,7 +105,7 @@ func (s *Store) inOwnTx(ctx context.Context, tenant storage.ID,
 	fold func(*Store, context.Context, *sql.Tx, storage.ID) (int, error),
 ) (n int, err error) {
 	err = s.of(ctx, tenant, func() error {
-		return failed(sqlstore.Do(ctx, s.reader, func(conn *sql.Conn) error {
+		return link.Failed(sqlstore.Do(ctx, s.reader, func(conn *sql.Conn) error {
 			return s.transact(ctx, conn, func(tx *sql.Tx) (err error) {
 				n, err = fold(s, ctx, tx, tenant)
 				return err

@@ -10,6 +10,7 @@ import (
 
 	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/internal/sqlstore"
+	"github.com/seed-72ea4aab/vault/storage/postgres/internal/link"
 )
 
 // logPlace is a place in the log.
@@ -71,7 +72,7 @@ func (s *Store) logBounds(ctx context.Context) (b logBounds, err error) {
 		return conn.QueryRowContext(ctx, logBoundsText).Scan(&b.oldest, &b.next, &b.cluster)
 	})
 	if err != nil {
-		return b, clean(err)
+		return b, link.Clean(err)
 	}
 	b.settled = s.settling.bound(&b)
 	return b, nil

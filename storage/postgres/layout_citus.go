@@ -14,6 +14,7 @@ import (
 
 	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/internal/sqlstore"
+	"github.com/seed-72ea4aab/vault/storage/postgres/internal/link"
 	"github.com/seed-72ea4aab/vault/storage/postgres/internal/wire"
 )
 
@@ -81,21 +82,18 @@ func (citus) joins() string {
 // committed marks a commit that failed here and may have happened on the server of
 // the rows.
 func (citus) committed(err error) error {
-	if err != nil && !transient(err) {
-		return errors.Join(errUncertain, err)
+	if err != nil && !link.Transient(err) {
+		return errors.Join(link.ErrUncertain, err)
 	}
 	return err
 }
-
-// errUncertain means that a transaction may or may not have been committed.
-var errUncertain = errors.New("postgres: the commit failed; the change may or may not have been applied")
 
 // explain marks an error that may mean that a worker is lost. The coordinator
 // reports failures that it cannot explain as internal errors, for example when
 // a connection to a worker ends within a statement.
 func (citus) explain(err error) error {
-	if code(err) == pqerror.InternalError {
-		return errors.Join(errUncertain, err)
+	if link.Code(err) == pqerror.InternalError {
+		return errors.Join(link.ErrUncertain, err)
 	}
 	return err
 }
@@ -121,7 +119,7 @@ func (citus) inSteps() bool                     { return true }
 // see each other's conflict.
 func (citus) guard(c *storage.Change) error {
 	if twice(c) != nil {
-		return errGuard
+		return link.ErrGuard
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/internal/sqlstore"
+	"github.com/seed-72ea4aab/vault/storage/postgres/internal/link"
 )
 
 // The total of a list of log entries is a sum over vault_log_counts plus a
@@ -123,7 +124,7 @@ func (s *Store) countLogs(ctx context.Context, tenant storage.ID) error {
 // marked runs do in a transaction that holds the lock on a tenant's mark.
 func (s *Store) marked(ctx context.Context, tenant storage.ID, do func(tx *sql.Tx, mark int64) error) error {
 	return s.of(ctx, tenant, func() error {
-		return failed(sqlstore.Do(ctx, s.reader, func(conn *sql.Conn) error {
+		return link.Failed(sqlstore.Do(ctx, s.reader, func(conn *sql.Conn) error {
 			return s.transact(ctx, conn, func(tx *sql.Tx) error {
 				var mark int64
 				if err := tx.QueryRowContext(ctx, s.schema.in(lockMark), tenant[:]).Scan(&mark); err != nil {
@@ -143,7 +144,7 @@ func (s *Store) checkMarks(ctx context.Context) error {
 	var next int64
 	err := sqlstore.Do(ctx, s.reader, func(conn *sql.Conn) error { return conn.QueryRowContext(ctx, nextNumber).Scan(&next) })
 	if err != nil {
-		return failed(err)
+		return link.Failed(err)
 	}
 	tenants, err := s.tenants(ctx, foreignMarks, next)
 	if err != nil {

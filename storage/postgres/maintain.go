@@ -9,6 +9,7 @@ import (
 
 	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/internal/sqlstore"
+	"github.com/seed-72ea4aab/vault/storage/postgres/internal/link"
 	"github.com/seed-72ea4aab/vault/storage/postgres/internal/wire"
 )
 
@@ -181,7 +182,7 @@ func (s *Store) keysByTenant(ctx context.Context, query string, args ...any) (fo
 		}
 		return rows.Err()
 	})
-	return found, failed(err)
+	return found, link.Failed(err)
 }
 
 // ready returns an error if a call must not start.
@@ -216,7 +217,7 @@ type execer interface {
 // maintain runs do, which must be safe to repeat, with a limit on the wait for
 // locks.
 func (s *Store) maintain(ctx context.Context, do func(execer) error) error {
-	return failed(sqlstore.Do(ctx, s.reader, func(conn *sql.Conn) error {
+	return link.Failed(sqlstore.Do(ctx, s.reader, func(conn *sql.Conn) error {
 		if s.dialect.Prepared {
 			return do(conn)
 		}
@@ -247,5 +248,5 @@ func (s *Store) exists(ctx context.Context, query string, args ...any) (yes bool
 	err = sqlstore.Do(ctx, s.reader, func(conn *sql.Conn) error {
 		return conn.QueryRowContext(ctx, s.schema.in(query), args...).Scan(&yes)
 	})
-	return yes, failed(err)
+	return yes, link.Failed(err)
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/internal/sqlstore"
+	"github.com/seed-72ea4aab/vault/storage/postgres/internal/link"
 )
 
 const (
@@ -34,7 +35,7 @@ func (r *room) note(err error) {
 	switch {
 	case err == nil:
 		r.known.Store(time.Now().UnixNano())
-	case strings.HasPrefix(string(code(err)), string(pqerror.ClassInsufficientResources)):
+	case strings.HasPrefix(string(link.Code(err)), string(pqerror.ClassInsufficientResources)):
 		r.known.Store(0)
 	}
 }
@@ -70,7 +71,7 @@ func (s *Store) Ping(ctx context.Context) error {
 		s.room.note(err)
 		return err
 	})
-	return failed(err)
+	return link.Failed(err)
 }
 
 var errUndo = errors.New("postgres: undone")

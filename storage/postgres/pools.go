@@ -1,13 +1,14 @@
 package postgres
 
 import (
-	"database/sql"
 	"errors"
 	"math/rand/v2"
 	"strconv"
 	"time"
 
 	"github.com/lib/pq"
+
+	"github.com/seed-72ea4aab/vault/storage/postgres/internal/link"
 )
 
 // configure sets the settings of all sessions.
@@ -34,7 +35,7 @@ func (s *Store) reconnectReaders(config pq.Config, o Options) (err error) {
 	if err := s.disconnect(); err != nil {
 		return err
 	}
-	s.readers, err = newPool(config, o.reading(), o.HangTimeout, s.hung)
+	s.readers, err = link.NewPool(config, o.reading(), o.HangTimeout, s.hung)
 	return err
 }
 
@@ -53,7 +54,7 @@ func (s *Store) connectWriters(config pq.Config, o Options) (err error) {
 		// Its statements look up rows by unique key, one row after the other,
 		// so a custom plan for each number of rows is not worth its cost.
 		relaxed.Runtime["plan_cache_mode"] = "force_generic_plan"
-		if s.loggers, err = newPool(relaxed, 1, o.HangTimeout, s.hung); err != nil {
+		if s.loggers, err = link.NewPool(relaxed, 1, o.HangTimeout, s.hung); err != nil {
 			return err
 		}
 		s.queue.forLogs = &slot{pool: s.loggers, layout: s.layout, prepare: true, unsynced: true}
@@ -62,7 +63,7 @@ func (s *Store) connectWriters(config pq.Config, o Options) (err error) {
 		config = config.Clone()
 		config.Runtime["lock_timeout"] = milliseconds(lockTimeout)
 	}
-	if s.writers, err = newPool(config, writing, o.HangTimeout, s.hung); err != nil {
+	if s.writers, err = link.NewPool(config, writing, o.HangTimeout, s.hung); err != nil {
 		return err
 	}
 	s.queue.flush = s.flush
@@ -79,42 +80,23 @@ func (s *Store) connectWriters(config pq.Config, o Options) (err error) {
 // disconnect closes the pools that exist.
 func (s *Store) disconnect() error {
 	var failed error
-	for _, db := range []*pool{s.readers, s.writers, s.loggers} {
+	for _, db := range []*link.Pool{s.readers, s.writers, s.loggers} {
 		if db == nil {
 			continue
 		}
-		if err := db.Close(); !lost(err) { // a lost connection is already closed
-			failed = errors.Join(failed, clean(err))
+		if err := db.Close(); !link.Lost(err) { // a lost connection is already closed
+			failed = errors.Join(failed, link.Clean(err))
 		}
 	}
 	return failed
 }
 
-// pool is a pool of connections to the server, with the connector that made
-// them.
-type pool struct {
-	*sql.DB
-	lines *connector
-}
-
-func newPool(config pq.Config, size int, silence time.Duration, hung func(since time.Time)) (*pool, error) {
-	lines, err := newConnector(config, silence, hung)
-	if err != nil {
-		return nil, clean(err)
-	}
-	db := sql.OpenDB(lines)
-	db.SetMaxOpenConns(size)
-	db.SetMaxIdleConns(size)
-	db.SetConnMaxLifetime(connLifetime)
-	return &pool{db, lines}, nil
-}
-
 // hung closes all idle connections to the server that have received nothing since
 // the given time.
 func (s *Store) hung(since time.Time) {
-	for _, p := range []*pool{s.readers, s.writers, s.loggers} {
+	for _, p := range []*link.Pool{s.readers, s.writers, s.loggers} {
 		if p != nil {
-			p.lines.cutIdle(since)
+			p.Lines.CutIdle(since)
 		}
 	}
 }

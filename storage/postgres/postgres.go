@@ -58,6 +58,7 @@ import (
 
 	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/internal/sqlstore"
+	"github.com/seed-72ea4aab/vault/storage/postgres/internal/link"
 	"github.com/seed-72ea4aab/vault/storage/postgres/internal/wire"
 )
 
@@ -69,9 +70,9 @@ type reader = sqlstore.Store
 type Store struct {
 	*reader
 
-	readers   *pool // for everything except changes; shares the connections of reader
-	writers   *pool // for changes
-	loggers   *pool // for log entries of reads; nil if writers write them
+	readers   *link.Pool // for everything except changes; shares the connections of reader
+	writers   *link.Pool // for changes
+	loggers   *link.Pool // for log entries of reads; nil if writers write them
 	schema    schemaName
 	queue     queue
 	pruned    pruned
@@ -94,6 +95,14 @@ var (
 	_ storage.ReadLogger = (*Store)(nil)
 	_ storage.TxStorage  = (*Store)(nil)
 )
+
+// ServerError is an error that the server reported. It identifies the kind of
+// error, but never contains text that could quote a row.
+type ServerError = link.ServerError
+
+// ErrNotDurable means that synchronous_commit or fsync is off on the server, so
+// that it acknowledges commits before they are on disk.
+var ErrNotDurable = errors.New("postgres: the server confirms commits before they are on disk")
 
 // Options configure the use of a database. The zero value suits a program that
 // connects directly to its servers.
@@ -188,7 +197,7 @@ func open(ctx context.Context, url string, opts *Options, find func(context.Cont
 		o.configure(config.Runtime)
 	}
 	s := &Store{retryFor: o.RetryFor, waiters: make(waiters, maxWaiters)}
-	if s.readers, err = newPool(config, o.reading(), o.HangTimeout, s.hung); err != nil {
+	if s.readers, err = link.NewPool(config, o.reading(), o.HangTimeout, s.hung); err != nil {
 		return nil, err
 	}
 	if s.layout, err = find(ctx, s.readers.DB); err != nil {
@@ -245,7 +254,7 @@ func (s *Store) prepare(ctx context.Context, o Options) error {
 	}
 	s.schema = newSchemaName(schema)
 	if err := s.migrate(ctx, schema, &o); err != nil {
-		return fmt.Errorf("postgres: updating the schema: %w", clean(err))
+		return fmt.Errorf("postgres: updating the schema: %w", link.Clean(err))
 	}
 	if err := s.layout.migrated(ctx, s.readers.DB, s.schema, o.Migrate); err != nil {
 		return err
@@ -257,12 +266,12 @@ func (s *Store) prepare(ctx context.Context, o Options) error {
 	s.dialect = dialect(&o, s.schema)
 	s.dialect.PreparedLists = s.dialect.Prepared
 	s.layout.adapt(&s.dialect)
-	s.dialect.Error = func(err error) error { return failed(s.layout.explain(err)) }
+	s.dialect.Error = func(err error) error { return link.Failed(s.layout.explain(err)) }
 	s.dialect.Uncounted, s.dialect.NoteLogs = uncounted, s.noteLogs
 	s.dialect.Outage = sqlstore.Outage{
 		Until:  func(ctx context.Context) time.Time { return storage.WaitUntil(ctx, o.RetryFor) },
-		Passes: func(err error) bool { return passes(s.layout.explain(err)) },
-		Cut:    s.readers.lines.cut,
+		Passes: func(err error) bool { return link.Passes(s.layout.explain(err)) },
+		Cut:    s.readers.Lines.Cut,
 	}
 	if err := s.findServers(ctx, &o); err != nil {
 		return err
@@ -277,7 +286,7 @@ func (s *Store) prepare(ctx context.Context, o Options) error {
 func (s *Store) findServers(ctx context.Context, o *Options) error {
 	found, err := s.layout.placed(ctx, s.readers.DB, s.schema)
 	if err != nil || found == nil {
-		return clean(err)
+		return link.Clean(err)
 	}
 	s.servers = &servers{retryFor: o.RetryFor, reading: o.reading(), writing: len(s.queue.free)}
 	s.servers.read = func(ctx context.Context) (found *shards, err error) {
@@ -332,7 +341,7 @@ func checkServer(ctx context.Context, db *sql.DB, allowAsync bool) error {
 	err := db.QueryRowContext(ctx,
 		"SELECT current_setting('synchronous_commit', true), current_setting('fsync', true)").Scan(&commit, &sync)
 	if err != nil {
-		return clean(err)
+		return link.Clean(err)
 	}
 	for _, setting := range []struct{ name, value string }{
 		{"synchronous_commit", commit.String}, {"fsync", sync.String},
@@ -353,7 +362,7 @@ func dialect(o *Options, schema schemaName) sqlstore.Dialect {
 		FullJoins: true,
 		SmallBody: maxSharedBody,
 		Conns:     o.reading(),
-		Lifetime:  connLifetime,
+		Lifetime:  link.MaxAge,
 		Qualify:   schema.in,
 		Position:  "position(?::bytea IN l.ids) > 0",
 	}

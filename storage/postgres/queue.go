@@ -10,6 +10,7 @@ import (
 
 	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/internal/sqlstore"
+	"github.com/seed-72ea4aab/vault/storage/postgres/internal/link"
 )
 
 // queue hands changes and readings to the connections that write.
@@ -192,7 +193,7 @@ func (q *queue) enter(p *pending) (*slot, error) {
 		p.turn = make(chan *slot, 1)
 		p.due = p.until
 		if d := p.patience(); d > 0 {
-			p.due = earlier(p.until, time.Now().Add(d))
+			p.due = link.Earlier(p.until, time.Now().Add(d))
 		}
 		q.watch(p.due)
 	}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/seed-72ea4aab/vault/storage"
+	"github.com/seed-72ea4aab/vault/storage/postgres/internal/link"
 )
 
 // One timer serves all waiting items. A timer for each would fire, and wake its
@@ -25,14 +26,6 @@ func (p *pending) patience() time.Duration {
 	default:
 		return routedWait
 	}
-}
-
-// earlier returns the earlier of two times. A zero time is later than all others.
-func earlier(a, b time.Time) time.Time {
-	if a.IsZero() || !b.IsZero() && b.Before(a) {
-		return b
-	}
-	return a
 }
 
 // watch makes the timer fire at a time, unless it fires before.
@@ -58,7 +51,7 @@ func (q *queue) watchRest(first *pending) {
 	again := time.Now().Add(createWait)
 	for _, p := range q.waiting {
 		if p.overdue && p.lane == first.lane {
-			p.due = earlier(p.until, again)
+			p.due = link.Earlier(p.until, again)
 			q.watch(p.due)
 		}
 	}
@@ -77,7 +70,7 @@ func (q *queue) look() {
 	for i := 0; i < len(q.waiting); {
 		p := q.waiting[i]
 		if p.due.IsZero() || p.due.After(now) || !q.handle(p, now) {
-			next = earlier(next, p.due)
+			next = link.Earlier(next, p.due)
 			i++
 		}
 	}
@@ -97,7 +90,7 @@ func (q *queue) handle(p *pending, now time.Time) bool {
 	default: // a create
 		p.overdue, p.due = true, p.until
 		if q.laneOf(p).leading { // and may take it
-			p.due = earlier(p.until, now.Add(createWait))
+			p.due = link.Earlier(p.until, now.Add(createWait))
 		}
 		s := q.start(p)
 		if s != nil {

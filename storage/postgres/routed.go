@@ -5,12 +5,12 @@ import (
 	"context"
 	"database/sql/driver"
 	"encoding/binary"
-	"errors"
 	"slices"
 	"strings"
 
 	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/internal/sqlstore"
+	"github.com/seed-72ea4aab/vault/storage/postgres/internal/link"
 	"github.com/seed-72ea4aab/vault/storage/postgres/internal/wire"
 )
 
@@ -37,9 +37,6 @@ type step struct {
 }
 
 const anyRows = -1
-
-// errGuard means that a step did not write the number of rows it must write.
-var errGuard = errors.New("postgres: a guard of the change does not hold")
 
 // runner is a connection that runs steps in a transaction.
 type runner interface {
@@ -86,7 +83,7 @@ func (p step) do(ctx context.Context, on runner) error {
 	}
 	n, err := on.run(ctx, p.text, p.args, p.prepare)
 	if err == nil && p.want != anyRows && n != int64(p.want) {
-		return errGuard
+		return link.ErrGuard
 	}
 	return err
 }

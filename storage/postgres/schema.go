@@ -17,6 +17,7 @@ import (
 
 	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/internal/sqlstore"
+	"github.com/seed-72ea4aab/vault/storage/postgres/internal/link"
 )
 
 //go:embed migrations/*.sql
@@ -87,7 +88,7 @@ func findSchema(ctx context.Context, db *sql.DB, o *Options) (string, error) {
 	if o.Schema == "" {
 		var current sql.NullString
 		if err := db.QueryRowContext(ctx, "SELECT current_schema()").Scan(&current); err != nil {
-			return "", clean(err)
+			return "", link.Clean(err)
 		}
 		if !current.Valid {
 			return "", errors.New("postgres: the connection has no current schema; set Options.Schema")
@@ -98,11 +99,11 @@ func findSchema(ctx context.Context, db *sql.DB, o *Options) (string, error) {
 	err := db.QueryRowContext(ctx, "SELECT EXISTS (SELECT FROM pg_catalog.pg_namespace WHERE nspname = $1)", o.Schema).Scan(&exists)
 	if err == nil && !exists && o.Migrate != storage.MigrateCheck {
 		_, err = db.ExecContext(ctx, "CREATE SCHEMA IF NOT EXISTS "+pq.QuoteIdentifier(o.Schema))
-		if code(err) != "" && refused(err) {
+		if link.Code(err) != "" && link.Refused(err) {
 			err = nil // another node has just created it
 		}
 	}
-	return o.Schema, clean(err)
+	return o.Schema, link.Clean(err)
 }
 
 // migrate runs migrations, or checks that they have run. Building an index on a
@@ -110,12 +111,12 @@ func findSchema(ctx context.Context, db *sql.DB, o *Options) (string, error) {
 // it. It waits for locks of other nodes and of the application until the
 // context ends.
 func (s *Store) migrate(ctx context.Context, schema string, o *Options) error {
-	s.readers.lines.dialer.silence.Store(0)
-	defer s.readers.lines.dialer.silence.Store(int64(o.HangTimeout))
-	defer context.AfterFunc(ctx, func() { time.AfterFunc(cancelTimeout, s.readers.lines.cutAll) })()
+	s.readers.Lines.SetSilence(0)
+	defer s.readers.Lines.SetSilence(o.HangTimeout)
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(link.CancelTimeout, s.readers.Lines.CutAll) })()
 	for {
 		err := migrate(ctx, s.readers.DB, schema, o.Migrate)
-		if code(err) != pqerror.LockNotAvailable || !sqlstore.Pause(ctx, lockPause) {
+		if link.Code(err) != pqerror.LockNotAvailable || !sqlstore.Pause(ctx, lockPause) {
 			return err
 		}
 	}

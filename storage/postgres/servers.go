@@ -12,6 +12,7 @@ import (
 
 	"github.com/seed-72ea4aab/vault/internal/share"
 	"github.com/seed-72ea4aab/vault/storage"
+	"github.com/seed-72ea4aab/vault/storage/postgres/internal/link"
 )
 
 // servers are the workers of a Citus cluster. A worker that hangs holds up each
@@ -164,7 +165,7 @@ func (v *servers) await(ctx context.Context, n int32, until time.Time) (ended fu
 		if late {
 			return nil, errSilent
 		}
-		timer := time.NewTimer(time.Until(earliest(over, until)))
+		timer := time.NewTimer(time.Until(link.Earlier(over, until)))
 		select {
 		case <-changed:
 			timer.Stop()
@@ -214,7 +215,7 @@ func (v *servers) note(n int32, err error) {
 // silenced reports whether a statement timed out, or the coordinator could not
 // reach the worker.
 func silenced(err error) bool {
-	c := string(code(err))
+	c := string(link.Code(err))
 	if server, ok := errors.AsType[*ServerError](err); ok {
 		c = server.Code
 	}
@@ -223,7 +224,7 @@ func silenced(err error) bool {
 
 // responded reports whether a result comes from the server.
 func responded(err error) bool {
-	return err == nil || !lost(err) && !errors.Is(err, storage.ErrUnavailable) &&
+	return err == nil || !link.Lost(err) && !errors.Is(err, storage.ErrUnavailable) &&
 		!errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded)
 }
 

@@ -11,13 +11,14 @@ import (
 
 	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/internal/direct"
+	"github.com/seed-72ea4aab/vault/storage/postgres/internal/link"
 	"github.com/seed-72ea4aab/vault/storage/postgres/internal/wire"
 )
 
 // slot is a connection that writes, for one goroutine at a time. It is opened
 // when first needed, and again after it was lost.
 type slot struct {
-	pool     *pool
+	pool     *link.Pool
 	schema   schemaName
 	prepare  bool // prepare statements; false behind a pooler
 	inTx     bool
@@ -42,17 +43,12 @@ type slot struct {
 	xid         int64 // number of the current transaction, if tables are distributed
 }
 
-const (
-	// connLifetime limits the age of a connection, so that the program follows
-	// its servers when they move.
-	connLifetime = 30 * time.Minute
-	// maxPrepared limits the prepared statements of a connection. Real changes
-	// have far fewer texts.
-	maxPrepared = 200
-)
+// maxPrepared limits the prepared statements of a connection. Real changes
+// have far fewer texts.
+const maxPrepared = 200
 
 // connected reports whether there is a connection that is not too old.
-func (s *slot) connected() bool { return s.conn != nil && time.Since(s.opened) < connLifetime }
+func (s *slot) connected() bool { return s.conn != nil && time.Since(s.opened) < link.MaxAge }
 
 // ensure opens a connection if there is no usable one. It tries once.
 func (s *slot) ensure(until time.Time) error {
@@ -62,7 +58,7 @@ func (s *slot) ensure(until time.Time) error {
 	ctx, cancel := context.WithDeadline(context.Background(), until)
 	defer cancel()
 	if err := s.connect(ctx); err != nil {
-		return &connectError{err}
+		return link.NotConnected(err)
 	}
 	return nil
 }
@@ -75,7 +71,7 @@ func (s *slot) connect(ctx context.Context) error {
 		return err
 	}
 	_ = conn.Raw(func(on any) error {
-		s.cut = s.pool.lines.cut(on)
+		s.cut = s.pool.Lines.Cut(on)
 		return nil
 	})
 	s.conn, s.direct, s.opened, s.prepared = conn, direct.NewConn(conn), time.Now(), map[string]*direct.Stmt{}
@@ -254,7 +250,7 @@ func (s *slot) statement(ctx context.Context, text string, prepare bool) (*direc
 
 // forget closes the connection after an error that makes it useless.
 func (s *slot) forget(err error) {
-	if lost(err) || aborted(err) || code(err) == pqerror.ReadOnlySQLTransaction {
+	if link.Lost(err) || link.Aborted(err) || link.Code(err) == pqerror.ReadOnlySQLTransaction {
 		s.reset()
 	}
 }

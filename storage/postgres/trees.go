@@ -7,6 +7,7 @@ import (
 
 	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/internal/sqlstore"
+	"github.com/seed-72ea4aab/vault/storage/postgres/internal/link"
 	"github.com/seed-72ea4aab/vault/storage/postgres/internal/wire"
 )
 
@@ -55,7 +56,7 @@ func (s *Store) Instance(ctx context.Context) (is storage.Instance, err error) {
 	err = sqlstore.Do(ctx, s.reader, func(conn *sql.Conn) error {
 		return conn.QueryRowContext(ctx, instanceText).Scan(&is.ID, &is.Started)
 	})
-	return is, failed(err)
+	return is, link.Failed(err)
 }
 
 // WriteTree implements [storage.TreeStorage]. All rows are of one tenant, so if
@@ -66,7 +67,7 @@ func (s *Store) WriteTree(ctx context.Context, c *storage.TreeChange) error {
 	}
 	var stale *storage.Conflict
 	err := s.of(ctx, c.Was.Tenant, func() error {
-		return failed(sqlstore.Do(ctx, s.reader, func(conn *sql.Conn) error {
+		return link.Failed(sqlstore.Do(ctx, s.reader, func(conn *sql.Conn) error {
 			stale = nil
 			err := s.transact(ctx, conn, func(tx *sql.Tx) error { return s.writeTree(ctx, tx, c) })
 			if errors.As(err, &stale) {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/internal/direct"
+	"github.com/seed-72ea4aab/vault/storage/postgres/internal/link"
 	"github.com/seed-72ea4aab/vault/storage/postgres/internal/wire"
 )
 
@@ -82,7 +83,7 @@ func readPlace(ctx context.Context, on direct.Queryer, schema schemaName) (at st
 func (p *place) read(ctx context.Context, db *sql.DB, schema schemaName) error {
 	at, _, err := readPlace(ctx, db, schema)
 	if err != nil {
-		return clean(err)
+		return link.Clean(err)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -133,7 +134,7 @@ func (t *txStore) Write(ctx context.Context, c *storage.Change) error {
 			t.store.noteApart()
 			return nil
 		}
-		if !refused(err) {
+		if !link.Refused(err) {
 			return txError(err)
 		}
 		if err := t.why(ctx, c, err); err != nil {
@@ -234,7 +235,7 @@ func (t *txStore) why(ctx context.Context, c *storage.Change, refusal error) err
 		return txError(err)
 	case conflict != nil:
 		return conflict
-	case len(c.Logs) > 0 && code(refusal) == pqerror.UniqueViolation && t.logged(ctx, c):
+	case len(c.Logs) > 0 && link.Code(refusal) == pqerror.UniqueViolation && t.logged(ctx, c):
 		return txError(refusal) // a log id that another change already has
 	default:
 		return nil
@@ -264,7 +265,7 @@ func (t *txStore) query(ctx context.Context, text string, args []any, _ bool, ro
 // It wraps the driver's error if the transaction must be repeated, so that the
 // application can tell.
 func txError(err error) error {
-	switch code(err) {
+	switch link.Code(err) {
 	case pqerror.TRSerializationFailure, pqerror.TRDeadlockDetected:
 		return fmt.Errorf("postgres: the transaction has to be repeated: %w", err)
 	case pqerror.ReadOnlySQLTransaction:
@@ -273,5 +274,5 @@ func txError(err error) error {
 	if errors.Is(err, sql.ErrTxDone) {
 		return err
 	}
-	return clean(err)
+	return link.Clean(err)
 }

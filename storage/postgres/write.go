@@ -12,6 +12,7 @@ import (
 
 	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/internal/sqlstore"
+	"github.com/seed-72ea4aab/vault/storage/postgres/internal/link"
 )
 
 // Write implements [storage.Writer].
@@ -49,7 +50,7 @@ func (s *Store) write(ctx context.Context, p *pending) error {
 			return ctx.Err()
 		case !p.again || !time.Now().Before(p.until):
 			p.change.Unsure = p.ambiguous
-			return unknownIf(p.ambiguous, failed(err))
+			return unknownIf(p.ambiguous, link.Failed(err))
 		case p.locked:
 			wait = lockPause
 		}
@@ -146,13 +147,13 @@ func (s *Store) flush(slot *slot, batch []*pending) {
 
 // errNoConn is the error of changes whose connection was lost before their
 // turn.
-var errNoConn = &connectError{errors.New("the connection was lost")}
+var errNoConn = link.NotConnected(errors.New("the connection was lost"))
 
 // putOff sets the error of changes that were not sent. Their callers try again
 // if the error is transient.
 func putOff(batch []*pending, err error) {
 	for _, p := range batch {
-		p.err, p.again = err, passes(err)
+		p.err, p.again = err, link.Passes(err)
 	}
 }
 
@@ -182,9 +183,9 @@ func (s *Store) writeGroup(slot *slot, batch []*pending) (left []*pending, locke
 	}
 	slot.forget(err)
 	for _, p := range batch {
-		p.ambiguous = p.ambiguous || lost(err)
+		p.ambiguous = p.ambiguous || link.Lost(err)
 	}
-	return batch, code(err) == pqerror.LockNotAvailable
+	return batch, link.Code(err) == pqerror.LockNotAvailable
 }
 
 // create writes changes that only create tokens.
@@ -209,7 +210,7 @@ func (s *Store) single(slot *slot, p *pending) {
 		}
 		if err != nil {
 			slot.forget(err)
-			p.err, p.again, p.locked = err, true, code(err) == pqerror.LockNotAvailable
+			p.err, p.again, p.locked = err, true, link.Code(err) == pqerror.LockNotAvailable
 			return
 		}
 	}
@@ -232,13 +233,13 @@ func (s *Store) attempt(slot *slot, p *pending) (done bool, err error) {
 	switch {
 	case err == nil:
 		return true, nil
-	case lost(err):
+	case link.Lost(err):
 		p.ambiguous = true
 		return false, err
-	case transient(err) || aborted(err):
+	case link.Transient(err) || link.Aborted(err):
 		return false, err
-	case !refused(err):
-		return true, clean(err)
+	case !link.Refused(err):
+		return true, link.Clean(err)
 	}
 	refusal := err
 	// The conflicting row may come from this change itself, sent earlier and
@@ -258,18 +259,18 @@ func (s *Store) attempt(slot *slot, p *pending) (done bool, err error) {
 		conflict, err = diagnose(context.Background(), slot, p.change)
 	}
 	switch {
-	case err != nil && (lost(err) || transient(err) || aborted(err)):
+	case err != nil && (link.Lost(err) || link.Transient(err) || link.Aborted(err)):
 		return false, err
 	case err != nil:
-		return true, clean(err)
+		return true, link.Clean(err)
 	case conflict != nil:
 		p.ambiguous = false
 		if classOf(p.change) == creates {
 			s.conflicts.note(p.change.Tenant)
 		}
 		return true, conflict
-	case violates(refusal, "vault_logs_pkey"):
-		return true, clean(refusal) // a log id that another change already has
+	case link.Violates(refusal, "vault_logs_pkey"):
+		return true, link.Clean(refusal) // a log id that another change already has
 	default:
 		return false, nil // the conflicting row has been deleted in the meantime
 	}
@@ -367,3 +368,7 @@ func unknownIf(ambiguous bool, err error) error {
 	}
 	return fmt.Errorf("postgres: the change may or may not have been applied: %w", err)
 }
+
+// errUnsettled ends the attempts at a change whose guards keep failing without
+// a row that explains why.
+var errUnsettled = fmt.Errorf("postgres: other writers kept changing the same rows: %w", storage.ErrStale)

@@ -1,4 +1,4 @@
-package postgres
+package link
 
 import (
 	"context"
@@ -16,9 +16,11 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// ErrNotDurable means that synchronous_commit or fsync is off on the server, so
-// that it acknowledges commits before they are on disk.
-var ErrNotDurable = errors.New("postgres: the server confirms commits before they are on disk")
+// ErrGuard means that a step did not write the number of rows it must write.
+var ErrGuard = errors.New("postgres: a guard of the change does not hold")
+
+// ErrUncertain means that a transaction may or may not have been committed.
+var ErrUncertain = errors.New("postgres: the commit failed; the change may or may not have been applied")
 
 // ServerError is an error that the server reported. It identifies the kind of
 // error, but never contains text that could quote a row.
@@ -51,32 +53,32 @@ func (e *ServerError) Error() string {
 	return text
 }
 
-// clean replaces a driver error with an error that is safe to show.
-func clean(err error) error {
+// Clean replaces a driver error with an error that is safe to show.
+func Clean(err error) error {
 	var server *pq.Error
 	switch {
 	case err == nil:
 		return nil
 	case errors.As(err, &server):
 		return &ServerError{Code: string(server.Code), Constraint: server.Constraint}
-	case code(err) != "":
-		return &ServerError{Code: string(code(err))}
+	case Code(err) != "":
+		return &ServerError{Code: string(Code(err))}
 	case errors.Is(err, pq.ErrSSLNotSupported):
 		return errors.New("postgres: the server has no TLS: turn it on, or, on a network that you trust, add sslmode=disable to the connection string")
-	case lost(err):
+	case Lost(err):
 		return fmt.Errorf("postgres: no connection: %w", err)
 	default:
 		return err
 	}
 }
 
-// refused reports whether the server undid a statement because one of its
+// Refused reports whether the server undid a statement because one of its
 // guards or a unique key did not hold.
-func refused(err error) bool {
-	if errors.Is(err, errGuard) {
+func Refused(err error) bool {
+	if errors.Is(err, ErrGuard) {
 		return true
 	}
-	switch code(err) {
+	switch Code(err) {
 	case pqerror.DivisionByZero, pqerror.UniqueViolation, pqerror.CardinalityViolation:
 		return true
 	default:
@@ -84,30 +86,30 @@ func refused(err error) bool {
 	}
 }
 
-// failed cleans the error of a call on an open database. Errors that may pass
+// Failed cleans the error of a call on an open database. Errors that may pass
 // become [storage.ErrUnavailable].
-func failed(err error) error {
-	if err == nil || errors.Is(err, storage.ErrUnavailable) || !passes(err) && !hopeless(err) {
-		return clean(err)
+func Failed(err error) error {
+	if err == nil || errors.Is(err, storage.ErrUnavailable) || !Passes(err) && !hopeless(err) {
+		return Clean(err)
 	}
-	return fmt.Errorf("%w: %w", storage.ErrUnavailable, clean(err))
+	return fmt.Errorf("%w: %w", storage.ErrUnavailable, Clean(err))
 }
 
-// passes reports whether the same call may succeed later.
-func passes(err error) bool { return (lost(err) || transient(err)) && !hopeless(err) }
+// Passes reports whether the same call may succeed later.
+func Passes(err error) bool { return (Lost(err) || Transient(err)) && !hopeless(err) }
 
 // hopeless reports whether a rejected connection will stay rejected until
 // someone changes the configuration.
 func hopeless(err error) bool {
-	c := string(code(err))
+	c := string(Code(err))
 	return strings.HasPrefix(c, string(pqerror.ClassInvalidAuthorizationSpecification)) ||
 		strings.HasPrefix(c, string(pqerror.ClassInvalidCatalogName))
 }
 
-// transient reports whether a statement certainly had no effect and may succeed
+// Transient reports whether a statement certainly had no effect and may succeed
 // when tried again.
-func transient(err error) bool {
-	switch c := code(err); c {
+func Transient(err error) bool {
+	switch c := Code(err); c {
 	case pqerror.TRSerializationFailure, pqerror.TRDeadlockDetected, pqerror.LockNotAvailable,
 		pqerror.ReadOnlySQLTransaction, pqerror.QueryCanceled, pqerror.IOError:
 		return true
@@ -116,24 +118,24 @@ func transient(err error) bool {
 	}
 }
 
-// aborted reports whether a statement did not run because its session is in a
+// Aborted reports whether a statement did not run because its session is in a
 // failed transaction. For the vault's own connections, a new connection helps,
 // because nothing leaves such a transaction behind on purpose.
-func aborted(err error) bool { return code(err) == pqerror.InFailedSQLTransaction }
+func Aborted(err error) bool { return Code(err) == pqerror.InFailedSQLTransaction }
 
-// lost reports whether the connection was lost or could not be opened. A
+// Lost reports whether the connection was lost or could not be opened. A
 // running statement may or may not have been committed.
-func lost(err error) bool {
+func Lost(err error) bool {
 	if _, ok := errors.AsType[*connectError](err); ok {
 		return true
 	}
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return false
 	}
-	if errors.Is(err, errUncertain) {
+	if errors.Is(err, ErrUncertain) {
 		return true
 	}
-	switch c := code(err); {
+	switch c := Code(err); {
 	case strings.HasPrefix(string(c), "08"), c == pqerror.TRStatementCompletionUnknown,
 		c == pqerror.AdminShutdown, c == pqerror.CrashShutdown, c == pqerror.CannotConnectNow:
 		return true
@@ -143,9 +145,9 @@ func lost(err error) bool {
 		errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) || errors.As(err, &network)
 }
 
-// code returns the SQLSTATE of an error of any driver, because a transaction of
+// Code returns the SQLSTATE of an error of any driver, because a transaction of
 // the application may use another driver.
-func code(err error) pqerror.Code {
+func Code(err error) pqerror.Code {
 	var server interface {
 		error
 		SQLState() string
@@ -156,13 +158,9 @@ func code(err error) pqerror.Code {
 	return ""
 }
 
-// violates reports whether a statement violated a unique key. In a distributed
+// Violates reports whether a statement violated a unique key. In a distributed
 // table, the name of the key ends with the number of the shard.
-func violates(err error, key string) bool {
+func Violates(err error, key string) bool {
 	var server *pq.Error
 	return errors.As(err, &server) && (server.Constraint == key || strings.HasPrefix(server.Constraint, key+"_"))
 }
-
-// errUnsettled ends the attempts at a change whose guards keep failing without
-// a row that explains why.
-var errUnsettled = fmt.Errorf("postgres: other writers kept changing the same rows: %w", storage.ErrStale)

@@ -1,4 +1,6 @@
-package postgres
+// Package link has connections to PostgreSQL servers: how they are opened, when they
+// are given up, and what their errors mean.
+package link
 
 import (
 	"context"
@@ -17,9 +19,9 @@ const (
 	// network is down. The machine of a server that hangs still acknowledges
 	// packets; HangTimeout is for that case.
 	deadPeer = 15 * time.Second
-	// cancelTimeout limits a request to cancel a statement, because the driver
+	// CancelTimeout limits a request to cancel a statement, because the driver
 	// waits for it even if the server hangs.
-	cancelTimeout = time.Second
+	CancelTimeout = time.Second
 	connectSlack  = 100 * time.Millisecond
 	// leastRate is how many bytes per second a server must send of a large
 	// result after HangTimeout.
@@ -49,6 +51,9 @@ func newConnector(config pq.Config, silence time.Duration, hung func(since time.
 // connectError means that no connection could be opened, so nothing was sent.
 type connectError struct{ error }
 
+// NotConnected marks the error of a connection that could not be opened.
+func NotConnected(err error) error { return &connectError{err} }
+
 func (e *connectError) Unwrap() error { return e.error }
 
 // Connect implements [driver.Connector].
@@ -56,15 +61,15 @@ func (c *connector) Connect(ctx context.Context) (driver.Conn, error) {
 	var dialed *line
 	conn, err := c.Connector.Connect(context.WithValue(ctx, dialedKey{}, &dialed))
 	if err != nil {
-		return nil, &connectError{err}
+		return nil, NotConnected(err)
 	}
 	c.lines.Store(conn, dialed)
 	dialed.closed, dialed.hung = func() { c.lines.Delete(conn) }, c.hung
 	return conn, nil
 }
 
-// cut returns a function that closes a connection at once.
-func (c *connector) cut(conn any) func() {
+// Cut returns a function that closes a connection at once.
+func (c *connector) Cut(conn any) func() {
 	l, ok := c.lines.Load(conn)
 	if !ok {
 		return func() {} // it is already closed
@@ -72,17 +77,20 @@ func (c *connector) cut(conn any) func() {
 	return func() { _ = l.(*line).Conn.Close() }
 }
 
-// cutAll closes all connections at once.
-func (c *connector) cutAll() {
+// SetSilence changes how long the server may be silent; zero for no limit.
+func (c *connector) SetSilence(d time.Duration) { c.dialer.silence.Store(int64(d)) }
+
+// CutAll closes all connections at once.
+func (c *connector) CutAll() {
 	c.lines.Range(func(_, l any) bool {
 		_ = l.(*line).Conn.Close()
 		return true
 	})
 }
 
-// cutIdle closes the idle connections that have received nothing since the
+// CutIdle closes the idle connections that have received nothing since the
 // given time.
-func (c *connector) cutIdle(since time.Time) {
+func (c *connector) CutIdle(since time.Time) {
 	c.lines.Range(func(_, l any) bool {
 		if l := l.(*line); !l.asked.Load() && l.heard.Load() < since.UnixNano() {
 			_ = l.Conn.Close()
@@ -117,9 +125,9 @@ func (d *dialer) DialContext(ctx context.Context, network, address string) (net.
 	dialed, ok := ctx.Value(dialedKey{}).(**line)
 	if !ok {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, cancelTimeout)
+		ctx, cancel = context.WithTimeout(ctx, CancelTimeout)
 		defer cancel()
-		l.end = time.Now().Add(cancelTimeout)
+		l.end = time.Now().Add(CancelTimeout)
 	}
 	var err error
 	if l.Conn, err = d.Dialer.DialContext(ctx, network, address); err != nil {
@@ -196,11 +204,11 @@ func (l *line) deadline(since time.Time) (first time.Time) {
 	if silence := time.Duration(l.silence.Load()); silence > 0 {
 		first = since.Add(silence)
 	}
-	return earliest(earliest(first, l.limit), l.end)
+	return Earlier(Earlier(first, l.limit), l.end)
 }
 
-// earliest returns the earlier of two times, ignoring zero times.
-func earliest(a, b time.Time) time.Time {
+// Earlier returns the earlier of two times, ignoring zero times.
+func Earlier(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b
 	}
@@ -224,7 +232,7 @@ func (l *line) giveUp(err error) error {
 // two.
 func (l *line) SetDeadline(t time.Time) error {
 	if l.limit = t; !t.IsZero() {
-		l.limit = earliest(t, l.connect)
+		l.limit = Earlier(t, l.connect)
 	}
 	return nil
 }

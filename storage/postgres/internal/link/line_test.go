@@ -1,4 +1,4 @@
-package postgres
+package link
 
 import (
 	"net"
