@@ -8,6 +8,7 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/internal/sqlstore"
 	"github.com/seed-72ea4aab/vault/storage/postgres/internal/link"
+	"github.com/seed-72ea4aab/vault/storage/postgres/internal/statements"
 	"github.com/seed-72ea4aab/vault/storage/postgres/internal/wire"
 )
 
@@ -116,33 +117,33 @@ func (s *Store) inOwnTx(ctx context.Context, tenant storage.ID,
 }
 
 func (s *Store) foldCounts(ctx context.Context, tx *sql.Tx, tenant storage.ID) (n int, err error) {
-	rows, err := tx.QueryContext(ctx, s.schema.in(takeCounts+s.layout.tenantIs("tenant_id", "$1")+returnCounts), tenant[:], foldAtOnce)
+	rows, err := tx.QueryContext(ctx, s.schema.in(takeCounts+s.layout.TenantIs("tenant_id", "$1")+returnCounts), tenant[:], foldAtOnce)
 	if err != nil {
 		return 0, err
 	}
 	defer rows.Close()
-	var sums tally
+	var sums statements.Counts
 	for rows.Next() {
 		var set []byte
-		var c count
-		if err := rows.Scan(&set, &c.kind, &c.n); err != nil {
+		var c statements.Count
+		if err := rows.Scan(&set, &c.Kind, &c.N); err != nil {
 			return 0, err
 		}
-		copy(c.set[:], set)
-		sums.sum(c)
+		copy(c.Set[:], set)
+		sums.Add(c)
 		n++
 	}
 	if err := errors.Join(rows.Err(), rows.Close()); err != nil || n == 0 {
 		return n, err
 	}
-	st := newStatement(tenant)
-	text := st.insertCounts(sums, 0)
-	_, err = tx.ExecContext(ctx, s.schema.in(text), st.args...)
+	st := statements.NewStatement(tenant)
+	text := st.InsertCounts(sums, 0)
+	_, err = tx.ExecContext(ctx, s.schema.in(text), st.Args...)
 	return n, err
 }
 
 func (s *Store) foldSets(ctx context.Context, tx *sql.Tx, tenant storage.ID) (n int, err error) {
-	rows, err := tx.QueryContext(ctx, s.schema.in(takeSets+s.layout.tenantIs("tenant_id", "$1")+returnSets), tenant[:], foldAtOnce)
+	rows, err := tx.QueryContext(ctx, s.schema.in(takeSets+s.layout.TenantIs("tenant_id", "$1")+returnSets), tenant[:], foldAtOnce)
 	if err != nil {
 		return 0, err
 	}
@@ -161,8 +162,8 @@ func (s *Store) foldSets(ctx context.Context, tx *sql.Tx, tenant storage.ID) (n 
 	if err := errors.Join(rows.Err(), rows.Close()); err != nil || n == 0 {
 		return n, err
 	}
-	st := newStatement(tenant)
-	text := st.insert("vault_container_sets", kept) + " ON CONFLICT DO NOTHING"
-	_, err = tx.ExecContext(ctx, s.schema.in(text), st.args...)
+	st := statements.NewStatement(tenant)
+	text := st.Insert("vault_container_sets", kept) + " ON CONFLICT DO NOTHING"
+	_, err = tx.ExecContext(ctx, s.schema.in(text), st.Args...)
 	return n, err
 }

@@ -3,12 +3,11 @@ package postgres
 import (
 	"context"
 	"database/sql"
-	"database/sql/driver"
 	"time"
 
 	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/internal/sqlstore"
-	"github.com/seed-72ea4aab/vault/storage/postgres/internal/wire"
+	"github.com/seed-72ea4aab/vault/storage/postgres/internal/statements"
 )
 
 // layout is where the tables are: on one server, or distributed over the workers
@@ -19,8 +18,7 @@ type layout interface {
 	sessions
 	meanings
 	sharing
-	building
-	composing
+	statements.Composer
 }
 
 // setup is what opening and maintaining a database needs of its layout.
@@ -86,33 +84,6 @@ type sharing interface {
 	read(ctx context.Context, s *slot, batch []*pending) error
 	// logReads writes the log entries of reads.
 	logReads(s *slot, batch []*pending) error
-}
-
-// building is how a statement is built of parts.
-type building interface {
-	// tenantIs returns the condition that a row read by its ctid belongs to the
-	// tenant in a parameter.
-	tenantIs(column, place string) string
-	// write adds a part: see [statement.write].
-	write(s *statement, name string, want int, body func(*statement) string)
-	// selects returns the main statement, which evaluates a list, and the parts
-	// before it.
-	selects(s *statement, list []string) (parts []part, proper string)
-	// result returns the function for rows of the main statement; nil for none.
-	result(s *statement) func([]driver.Value) error
-}
-
-// composing is how the parts of a change are written.
-type composing interface {
-	insertLogs(s *statement, logs []storage.Log)
-	insertSets(s *statement, sets []storage.ContainerSet, shard int64)
-	// moveCounts counts tokens that changed their set or were deleted, and created
-	// ones.
-	moveCounts(s *statement, moved []string, created tally, shard int64)
-	// replaceKeys replaces the keys of updated records, and dropKeys deletes the keys
-	// of deleted ones.
-	replaceKeys(s *statement, after []wire.Lookup)
-	dropKeys(s *statement)
 }
 
 // layoutOf returns the layout of a database.

@@ -3,11 +3,8 @@ package postgres
 import (
 	"context"
 	"database/sql"
-	"database/sql/driver"
 	"encoding/binary"
 	"errors"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/lib/pq/pqerror"
@@ -15,12 +12,12 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/internal/sqlstore"
 	"github.com/seed-72ea4aab/vault/storage/postgres/internal/link"
-	"github.com/seed-72ea4aab/vault/storage/postgres/internal/wire"
+	"github.com/seed-72ea4aab/vault/storage/postgres/internal/statements"
 )
 
 // citus is the layout of tables that are distributed over the workers of a
 // cluster, or may become so.
-type citus struct{}
+type citus struct{ statements.AsSteps }
 
 func (citus) settle() time.Duration { return settleTime }
 
@@ -118,7 +115,7 @@ func (citus) inSteps() bool                     { return true }
 // guard refuses a change that has a key twice, because separate statements would not
 // see each other's conflict.
 func (citus) guard(c *storage.Change) error {
-	if twice(c) != nil {
+	if statements.Twice(c) != nil {
 		return link.ErrGuard
 	}
 	return nil
@@ -127,7 +124,7 @@ func (citus) guard(c *storage.Change) error {
 // fence is a write of no rows, which locks the shard. A query does not. While a
 // shard moves, a query may find a row that the move leaves behind.
 func (l citus) fence() string {
-	return "DELETE FROM vault_logs WHERE ctid = '(0,0)' AND " + l.tenantIs("tenant_id", "$1")
+	return "DELETE FROM vault_logs WHERE ctid = '(0,0)' AND " + l.TenantIs("tenant_id", "$1")
 }
 
 func (citus) read(ctx context.Context, s *slot, batch []*pending) error {
@@ -142,56 +139,4 @@ func (citus) logReads(s *slot, batch []*pending) error {
 		}
 	}
 	return s.enterRouted(batch[0].change.Tenant, entries)
-}
-
-// tenantIs is a comparison that no index can serve, as [oneServer.tenantIs] is. The
-// coordinator finds the shard by it. For an array with one element, ALL means the
-// same as ANY.
-func (citus) tenantIs(column, place string) string {
-	return column + " = ALL (ARRAY[" + place + "::bytea])"
-}
-
-// write makes the part a separate statement.
-func (citus) write(s *statement, _ string, want int, body func(*statement) string) {
-	if len(s.parts) > 0 {
-		s.after = append(s.after, s.step(want, body))
-		return
-	}
-	s.steps = append(s.steps, s.step(want, body))
-}
-
-func (citus) selects(s *statement, list []string) (parts []part, proper string) {
-	return s.parts, s.foundText(list)
-}
-
-func (citus) result(s *statement) func([]driver.Value) error { return s.found.row }
-
-// insertLogs sets the transaction number, because the coordinator cannot forward the
-// default of its column together with the rows.
-func (citus) insertLogs(s *statement, logs []storage.Log) {
-	rows := wire.RowsOf(wire.LogColumns, logs, wire.PutLog)
-	s.write("logged", anyRows, func(s *statement) string {
-		text := s.insert("vault_logs", rows)
-		s.args = append(s.args, txNumber{})
-		text = strings.Replace(text, ") VALUES (", ", xid) VALUES (", 1)
-		return strings.TrimSuffix(text, ")") + ", $" + strconv.Itoa(len(s.args)) + "::bigint)"
-	})
-}
-
-func (citus) insertSets(s *statement, sets []storage.ContainerSet, shard int64) {
-	s.insertNewSets(sets, shard)
-}
-
-func (citus) moveCounts(s *statement, moved []string, created tally, shard int64) {
-	s.results = append(s.results, sumCounts("d.set_id, d.type, sum(d.n)::bigint, NULL::bytea", moved))
-	s.later(func() step { return s.countFound(created, shard) })
-}
-
-func (citus) replaceKeys(s *statement, after []wire.Lookup) {
-	s.rekey("SELECT hash, kind, NULL::bigint, id FROM keys_before", after)
-}
-
-func (citus) dropKeys(s *statement) {
-	s.rekey(`SELECT k.hash, b.kind, NULL::bigint, b.id FROM record_going b,
-		LATERAL (VALUES (b.key_hash), (b.alt_hash)) AS k(hash) WHERE k.hash IS NOT NULL`, nil)
 }

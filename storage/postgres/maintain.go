@@ -19,7 +19,7 @@ import (
 // column of [sqlstore.InOrder] would not allow FOR UPDATE, but a join does.
 func (s *Store) leaseText() string {
 	return `UPDATE vault_jobs SET owner = $2::bytea, lease_until = $4::bigint
-	WHERE ` + s.layout.tenantIs("tenant_id", "$1::bytea") + ` AND ctid = ANY(ARRAY(
+	WHERE ` + s.layout.TenantIs("tenant_id", "$1::bytea") + ` AND ctid = ANY(ARRAY(
 		SELECT j.ctid FROM vault_jobs j, ` + sqlstore.InOrder + `
 		WHERE j.tenant_id = $1::bytea AND NOT j.dead AND j.run_at <= $3::bigint AND (j.lease_until IS NULL OR j.lease_until <= $3::bigint)
 		ORDER BY j.run_at, j.id LIMIT $5::bigint FOR UPDATE OF j SKIP LOCKED))
@@ -97,7 +97,7 @@ func (s *Store) purge(ctx context.Context, table, key string, tenant storage.ID,
 		return s.purgeLookups(ctx, tenant, limit)
 	}
 	return s.delete(ctx, "DELETE FROM "+table+" WHERE ctid = ANY (ARRAY(SELECT k.ctid FROM "+table+" k, "+sqlstore.InOrder+
-		" WHERE k.tenant_id = $1 ORDER BY "+key+" LIMIT $2)) AND "+s.layout.tenantIs("tenant_id", "$1"), tenant[:], limit)
+		" WHERE k.tenant_id = $1 ORDER BY "+key+" LIMIT $2)) AND "+s.layout.TenantIs("tenant_id", "$1"), tenant[:], limit)
 }
 
 // purgeLookups reads the keys before it deletes them. No index has them in order, and
@@ -108,7 +108,7 @@ func (s *Store) purgeLookups(ctx context.Context, tenant storage.ID, limit int64
 	if err != nil || len(found) == 0 {
 		return 0, err
 	}
-	return s.delete(ctx, "DELETE FROM vault_lookups WHERE hash = ANY ($2::bytea[]) AND "+oneServer{}.tenantIs("tenant_id", "$1"),
+	return s.delete(ctx, "DELETE FROM vault_lookups WHERE hash = ANY ($2::bytea[]) AND "+oneServer{}.TenantIs("tenant_id", "$1"),
 		tenant[:], found[0].keys.Value())
 }
 
@@ -141,7 +141,7 @@ func (s *Store) Sweep(ctx context.Context, now time.Time, limit int) (more bool,
 			// ctid.
 			_, err = s.delete(ctx, "DELETE FROM "+p.table+" WHERE ctid = ANY (ARRAY(SELECT x.place FROM unnest($3::bytea[]) AS u(key)"+
 				" CROSS JOIN LATERAL (SELECT k.ctid AS place FROM "+p.table+" k WHERE k.tenant_id = $2::bytea AND k."+p.key+" = u.key AND "+
-				p.where+" FOR UPDATE SKIP LOCKED) x)) AND "+s.layout.tenantIs("tenant_id", "$2::bytea"), at, d.tenant[:], d.keys.Value())
+				p.where+" FOR UPDATE SKIP LOCKED) x)) AND "+s.layout.TenantIs("tenant_id", "$2::bytea"), at, d.tenant[:], d.keys.Value())
 			if err != nil {
 				return false, err
 			}

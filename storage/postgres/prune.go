@@ -10,6 +10,7 @@ import (
 
 	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/internal/sqlstore"
+	"github.com/seed-72ea4aab/vault/storage/postgres/internal/statements"
 	"github.com/seed-72ea4aab/vault/storage/postgres/internal/wire"
 )
 
@@ -24,7 +25,7 @@ import (
 // index that starts with the tenant. The subquery has a join with
 // [sqlstore.InOrder] for the same reason.
 func (s *Store) deleteLogsText() string {
-	return `WITH gone AS (DELETE FROM vault_logs WHERE ` + s.layout.tenantIs("tenant_id", "$1") + ` AND ctid = ANY(ARRAY(
+	return `WITH gone AS (DELETE FROM vault_logs WHERE ` + s.layout.TenantIs("tenant_id", "$1") + ` AND ctid = ANY(ARRAY(
 	SELECT l.ctid FROM vault_logs l, ` + sqlstore.InOrder + ` WHERE l.tenant_id = $1 AND l.id > $2 AND l.id < $3 AND l.created_at < $4::bigint
 	ORDER BY l.id LIMIT $5::bigint FOR UPDATE OF l SKIP LOCKED)) RETURNING id, entity_type, created_at, xid)
 SELECT entity_type, ` + dayOfEntry + `, count(*), count(*) FILTER (WHERE xid IS NULL OR xid < $6::bigint),
@@ -121,9 +122,9 @@ func (s *Store) deleteLogs(ctx context.Context, tx *sql.Tx, tenant storage.ID, a
 	if err := errors.Join(rows.Err(), rows.Close()); err != nil || counts.N == 0 {
 		return n, last, err
 	}
-	st := newStatement(tenant)
-	text := st.insert("vault_log_counts", counts) + onLogCounts
-	_, err = tx.ExecContext(ctx, s.schema.in(text), st.args...)
+	st := statements.NewStatement(tenant)
+	text := st.Insert("vault_log_counts", counts) + onLogCounts
+	_, err = tx.ExecContext(ctx, s.schema.in(text), st.Args...)
 	return n, last, err
 }
 

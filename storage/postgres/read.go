@@ -7,6 +7,7 @@ import (
 
 	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/internal/sqlstore"
+	"github.com/seed-72ea4aab/vault/storage/postgres/internal/statements"
 	"github.com/seed-72ea4aab/vault/storage/postgres/internal/wire"
 )
 
@@ -167,7 +168,7 @@ var readingTexts = [2][2]string{
 func readingText(many, sessionUnsynced bool) string {
 	from := "found"
 	if !sessionUnsynced {
-		from += ", (SELECT " + unsynced + ") AS relaxed"
+		from += ", (SELECT " + statements.Unsynced + ") AS relaxed"
 	}
 	return `WITH found AS (SELECT r.*, t.* FROM ` + readingColumns.From(0, many, "r") + `
 			CROSS JOIN LATERAL (SELECT ` + readColumns + `

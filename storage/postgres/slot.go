@@ -12,7 +12,7 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/internal/direct"
 	"github.com/seed-72ea4aab/vault/storage/postgres/internal/link"
-	"github.com/seed-72ea4aab/vault/storage/postgres/internal/wire"
+	"github.com/seed-72ea4aab/vault/storage/postgres/internal/statements"
 )
 
 // slot is a connection that writes, for one goroutine at a time. It is opened
@@ -32,8 +32,8 @@ type slot struct {
 	direct   *direct.Conn
 	opened   time.Time
 	prepared map[string]*direct.Stmt // by text
-	kept     map[keptRows]*wire.Rows
-	group    group // with memory of the last one
+	memory   statements.Memory
+	group    statements.Group // with memory of the last one
 	one      [1]*storage.Change
 	args     []any // memory for the parameters of a group
 
@@ -88,55 +88,22 @@ func (s *slot) reset() {
 	s.conn, s.cut, s.direct, s.prepared, s.inTx = nil, nil, nil, nil, false
 }
 
-// keptRows identifies rows whose memory a slot keeps. A statement has at most one
-// of each.
-type keptRows struct {
-	first *wire.Column
-	many  bool
-}
-
-// rows returns empty rows that are sent as arrays, in the memory of the last rows
-// with these columns.
-func (s *slot) rows(cs wire.Columns) *wire.Rows { return s.keep(cs, true) }
-
-// row is like rows, for a single row that is sent as scalars.
-func (s *slot) row(cs wire.Columns) *wire.Rows { return s.keep(cs, false) }
-
-func (s *slot) keep(cs wire.Columns, many bool) *wire.Rows {
-	key := keptRows{&cs[0], many}
-	r := s.kept[key]
-	switch {
-	case r != nil:
-		r.Reset()
-		return r
-	case many:
-		r = wire.NewRows(cs, maxBatch/4)
-	default:
-		r = wire.NewRow(cs)
-	}
-	if s.kept == nil {
-		s.kept = map[keptRows]*wire.Rows{}
-	}
-	s.kept[key] = r
-	return r
-}
-
-func (s *slot) start(tenant storage.ID) *statement {
-	st := newStatement(tenant)
-	st.layout = s.layout
+func (s *slot) Start(tenant storage.ID) *statements.Statement {
+	st := statements.NewStatement(tenant)
+	st.Composer = s.layout
 	return st
 }
 
 // exec runs a statement and ignores its rows. If the slot allows it, the
 // statement is prepared and kept for later calls.
 func (s *slot) exec(text string, args []any) error {
-	_, err := s.run(context.Background(), text, args, true)
+	_, err := s.Run(context.Background(), text, args, true)
 	return err
 }
 
-// run runs a statement like exec, prepared only if prepare is set, and returns how
+// Run runs a statement like exec, prepared only if prepare is set, and returns how
 // many rows it wrote.
-func (s *slot) run(ctx context.Context, text string, args []any, prepare bool) (n int64, err error) {
+func (s *slot) Run(ctx context.Context, text string, args []any, prepare bool) (n int64, err error) {
 	err = s.bounded(func() error {
 		stmt, err := s.statement(ctx, text, prepare)
 		if err != nil {
@@ -157,8 +124,8 @@ func (s *slot) run(ctx context.Context, text string, args []any, prepare bool) (
 	return n, err
 }
 
-// query runs a statement like exec and calls row for each of its rows.
-func (s *slot) query(ctx context.Context, text string, args []any, prepare bool, row func([]driver.Value) error) error {
+// Query runs a statement like exec and calls row for each of its rows.
+func (s *slot) Query(ctx context.Context, text string, args []any, prepare bool, row func([]driver.Value) error) error {
 	return s.bounded(func() error {
 		stmt, err := s.statement(ctx, text, prepare)
 		if err != nil {

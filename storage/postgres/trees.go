@@ -8,6 +8,7 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/internal/sqlstore"
 	"github.com/seed-72ea4aab/vault/storage/postgres/internal/link"
+	"github.com/seed-72ea4aab/vault/storage/postgres/internal/statements"
 	"github.com/seed-72ea4aab/vault/storage/postgres/internal/wire"
 )
 
@@ -97,9 +98,9 @@ func (s *Store) writeTree(ctx context.Context, tx *sql.Tx, c *storage.TreeChange
 		if part.rows.N == 0 {
 			continue
 		}
-		st := newStatement(c.Was.Tenant)
-		text := st.insert(part.table, part.rows)
-		if _, err := tx.ExecContext(ctx, s.schema.in(text), st.args...); err != nil {
+		st := statements.NewStatement(c.Was.Tenant)
+		text := st.Insert(part.table, part.rows)
+		if _, err := tx.ExecContext(ctx, s.schema.in(text), st.Args...); err != nil {
 			return err
 		}
 	}
@@ -130,9 +131,9 @@ func (s *Store) amendTree(ctx context.Context, tx *sql.Tx, c *storage.TreeChange
 		row.Int(c.Checkpoint.Size)
 		row.Bytes(c.Checkpoint.Note)
 		row.Int(c.Checkpoint.At.UnixMicro())
-		st := newStatement(c.Was.Tenant)
-		text := st.insert("vault_log_checkpoints", row) + " ON CONFLICT DO NOTHING"
-		if _, err := tx.ExecContext(ctx, s.schema.in(text), st.args...); err != nil {
+		st := statements.NewStatement(c.Was.Tenant)
+		text := st.Insert("vault_log_checkpoints", row) + " ON CONFLICT DO NOTHING"
+		if _, err := tx.ExecContext(ctx, s.schema.in(text), st.Args...); err != nil {
 			return err
 		}
 	}
@@ -148,8 +149,8 @@ func (s *Store) amendTree(ctx context.Context, tx *sql.Tx, c *storage.TreeChange
 	for i := range c.Erase {
 		ids.Bytes(c.Erase[i].ID[:])
 	}
-	st := &statement{layout: s.layout}
-	rows := st.at("vault_logs", "l", "unnest($2::bytea[]) AS u(id)", "id")
+	st := &statements.Statement{Composer: s.layout}
+	rows := st.At("vault_logs", "l", "unnest($2::bytea[]) AS u(id)", "id")
 	for _, text := range []string{
 		// Wait for transactions that change the rows, which have other ctids afterwards.
 		"SELECT 1 FROM vault_logs l WHERE " + rows + " FOR UPDATE",

@@ -15,6 +15,7 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/internal/direct"
 	"github.com/seed-72ea4aab/vault/storage/postgres/internal/link"
+	"github.com/seed-72ea4aab/vault/storage/postgres/internal/statements"
 	"github.com/seed-72ea4aab/vault/storage/postgres/internal/wire"
 )
 
@@ -167,19 +168,19 @@ func (t *txStore) apply(ctx context.Context, c *storage.Change) error {
 		return err
 	}
 	if text := t.store.layout.joins(); text != "" && !t.joined {
-		if _, err := t.run(ctx, text, nil, false); err != nil {
+		if _, err := t.Run(ctx, text, nil, false); err != nil {
 			return err
 		}
 		t.joined = true
 	}
 	for i, piece := range split(c) {
-		s := t.start(c.Tenant)
-		s.apply(piece, shard-int64(i))
+		s := t.Start(c.Tenant)
+		s.Apply(piece, shard-int64(i))
 		if i == 0 && c.Hold != nil {
-			s.hold(c.Hold, " FOR SHARE")
+			s.Hold(c.Hold, " FOR SHARE")
 		}
-		for _, p := range s.all() {
-			if err := p.do(ctx, t); err != nil {
+		for _, p := range s.All() {
+			if err := p.Do(ctx, t); err != nil {
 				return err
 			}
 		}
@@ -187,14 +188,14 @@ func (t *txStore) apply(ctx context.Context, c *storage.Change) error {
 	return nil
 }
 
-// number implements runner.
-func (t *txStore) number(ctx context.Context) (any, error) {
+// Number implements runner.
+func (t *txStore) Number(ctx context.Context) (any, error) {
 	var n int64
 	err := direct.QueryRow(ctx, t.tx, "SELECT txid_current()", &n)
 	return n, err
 }
 
-func (t *txStore) run(ctx context.Context, text string, args []any, _ bool) (int64, error) {
+func (t *txStore) Run(ctx context.Context, text string, args []any, _ bool) (int64, error) {
 	result, err := t.tx.ExecContext(ctx, t.store.schema.in(text), args...)
 	if err != nil {
 		return 0, err
@@ -202,34 +203,17 @@ func (t *txStore) run(ctx context.Context, text string, args []any, _ bool) (int
 	return result.RowsAffected()
 }
 
-// hold adds the guard that a record has its revision. lock may lock the record
-// until the transaction ends.
-func (s *statement) hold(h *storage.Hold, lock string) {
-	first := len(s.args)
-	s.held(h)
-	s.with("held", fmt.Sprintf("SELECT 1 FROM vault_records r WHERE r.tenant_id = $1"+
-		" AND r.kind = $%d::text AND r.id = $%d::bytea AND r.rev = $%d::bigint", first+1, first+2, first+3)+lock)
-	s.expect("held", 1)
-}
-
-// held adds the hold of a change as parameters.
-func (s *statement) held(h *storage.Hold) {
-	row := wire.NewRow(wire.RecordDeleteColumns)
-	wire.PutRecordDelete(row, &storage.RecordDelete{Kind: h.Kind, ID: h.ID, Rev: h.Rev})
-	s.values(row)
-}
-
 // why returns the reason why a change was rejected, or nil if the reason no
 // longer exists.
 func (t *txStore) why(ctx context.Context, c *storage.Change, refusal error) error {
-	held, err := holds(ctx, t, c)
+	held, err := statements.Holds(ctx, t, c)
 	switch {
 	case err != nil:
 		return txError(err)
 	case !held:
 		return storage.ErrLate
 	}
-	conflict, err := diagnose(ctx, t, c)
+	conflict, err := statements.Diagnose(ctx, t, c)
 	switch {
 	case err != nil:
 		return txError(err)
@@ -244,20 +228,20 @@ func (t *txStore) why(ctx context.Context, c *storage.Change, refusal error) err
 
 // logged reports whether the first log entry of a change already exists.
 func (t *txStore) logged(ctx context.Context, c *storage.Change) (found bool) {
-	err := t.query(ctx, markerQuery, []any{c.Tenant[:], c.Logs[0].ID[:]}, false, func([]driver.Value) error {
+	err := t.Query(ctx, markerQuery, []any{c.Tenant[:], c.Logs[0].ID[:]}, false, func([]driver.Value) error {
 		found = true
 		return nil
 	})
 	return found || err != nil
 }
 
-func (t *txStore) start(tenant storage.ID) *statement {
-	s := newStatement(tenant)
-	s.anyDriver, s.layout = true, t.store.layout
+func (t *txStore) Start(tenant storage.ID) *statements.Statement {
+	s := statements.NewStatement(tenant)
+	s.AnyDriver, s.Composer = true, t.store.layout
 	return s
 }
 
-func (t *txStore) query(ctx context.Context, text string, args []any, _ bool, row func([]driver.Value) error) error {
+func (t *txStore) Query(ctx context.Context, text string, args []any, _ bool, row func([]driver.Value) error) error {
 	return direct.QueryTx(ctx, t.tx, t.store.schema.in(text), row, args...)
 }
 

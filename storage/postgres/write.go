@@ -13,6 +13,7 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/internal/sqlstore"
 	"github.com/seed-72ea4aab/vault/storage/postgres/internal/link"
+	"github.com/seed-72ea4aab/vault/storage/postgres/internal/statements"
 )
 
 // Write implements [storage.Writer].
@@ -190,9 +191,16 @@ func (s *Store) writeGroup(slot *slot, batch []*pending) (left []*pending, locke
 
 // create writes changes that only create tokens.
 func (s *slot) create(changes []*storage.Change) error {
-	s.group.gather(changes, s)
-	defer s.group.release()
-	return s.group.write(s)
+	inSteps := s.layout.inSteps()
+	s.group.Gather(changes, s.shard, inSteps)
+	defer s.group.Release()
+	if inSteps {
+		return s.inSteps(s.group.Several())
+	}
+	var text string
+	text, s.args = s.group.One(s.args[:0])
+	defer clear(s.args)
+	return s.exec(text, s.args)
 }
 
 // maxAttempts limits the attempts for a change that the server rejects for a
@@ -249,14 +257,14 @@ func (s *Store) attempt(slot *slot, p *pending) (done bool, err error) {
 			return err == nil, err
 		}
 	}
-	held, err := holds(context.Background(), slot, p.change)
+	held, err := statements.Holds(context.Background(), slot, p.change)
 	if err == nil && !held {
 		p.ambiguous = false
 		return true, storage.ErrLate
 	}
 	var conflict *storage.Conflict
 	if err == nil {
-		conflict, err = diagnose(context.Background(), slot, p.change)
+		conflict, err = statements.Diagnose(context.Background(), slot, p.change)
 	}
 	switch {
 	case err != nil && (link.Lost(err) || link.Transient(err) || link.Aborted(err)):
@@ -287,17 +295,17 @@ func (s *slot) apply(c *storage.Change) error {
 		defer clear(s.one[:])
 		return s.create(s.one[:])
 	}
-	var steps []step
+	var steps []statements.Step
 	for i, piece := range split(c) {
-		st := s.start(c.Tenant)
-		st.apply(piece, s.shard)
+		st := s.Start(c.Tenant)
+		st.Apply(piece, s.shard)
 		if i == 0 && c.Hold != nil {
-			st.hold(c.Hold, "")
+			st.Hold(c.Hold, "")
 		}
 		if onlyReadLogs(c) && !s.unsynced && s.layout.relaxes() {
-			st.final = unsynced
+			st.Final = statements.Unsynced
 		}
-		steps = append(steps, st.all()...)
+		steps = append(steps, st.All()...)
 	}
 	return s.inSteps(steps)
 }
@@ -325,7 +333,7 @@ func split(c *storage.Change) []*storage.Change {
 	return pieces
 }
 
-var markerQuery = "SELECT 1 FROM (" + firstFrom("k.id", "vault_logs", "id", "$2::bytea") + ") l WHERE l.id = $2::bytea"
+var markerQuery = "SELECT 1 FROM (" + statements.FirstFrom("k.id", "vault_logs", "id", "$2::bytea") + ") l WHERE l.id = $2::bytea"
 
 // applied reports whether a change is in the database, by its first log entry.
 // It returns false for a change without log entries, which is then written
@@ -336,7 +344,7 @@ func (s *slot) applied(c *storage.Change) (bool, error) {
 	}
 	found := false
 	look := func() error {
-		return s.query(context.Background(), markerQuery, []any{c.Tenant[:], c.Logs[0].ID[:]}, true, func([]driver.Value) error {
+		return s.Query(context.Background(), markerQuery, []any{c.Tenant[:], c.Logs[0].ID[:]}, true, func([]driver.Value) error {
 			found = true
 			return nil
 		})

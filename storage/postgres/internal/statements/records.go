@@ -1,4 +1,4 @@
-package postgres
+package statements
 
 import (
 	"bytes"
@@ -8,26 +8,26 @@ import (
 	"github.com/seed-72ea4aab/vault/storage/postgres/internal/wire"
 )
 
-func (s *statement) insertRecords(records []storage.Record) {
+func (s *Statement) insertRecords(records []storage.Record) {
 	var lookups []wire.Lookup
 	for i := range records {
 		lookups = wire.LookupsOf(lookups, &records[i])
 	}
-	s.write("recorded", len(records), func(s *statement) string {
-		return s.insert("vault_records", wire.RowsOf(wire.RecordColumns, records, wire.PutRecord))
+	s.write("recorded", len(records), func(s *Statement) string {
+		return s.Insert("vault_records", wire.RowsOf(wire.RecordColumns, records, wire.PutRecord))
 	})
 	if len(lookups) > 0 {
-		s.write("keyed", len(lookups), func(s *statement) string { return s.insertLookups(lookups) })
+		s.write("keyed", len(lookups), func(s *Statement) string { return s.insertLookups(lookups) })
 	}
 }
 
 // insertLookups adds keys in the order in which every statement locks them.
-func (s *statement) insertLookups(lookups []wire.Lookup) string {
+func (s *Statement) insertLookups(lookups []wire.Lookup) string {
 	slices.SortFunc(lookups, func(a, b wire.Lookup) int { return bytes.Compare(a.Key[:], b.Key[:]) })
-	return s.insert("vault_lookups", wire.RowsOf(wire.LookupColumns, lookups, wire.PutLookup))
+	return s.Insert("vault_lookups", wire.RowsOf(wire.LookupColumns, lookups, wire.PutLookup))
 }
 
-func (s *statement) updateRecords(updates []storage.RecordUpdate) {
+func (s *Statement) updateRecords(updates []storage.RecordUpdate) {
 	var lookups []wire.Lookup
 	for i := range updates {
 		lookups = wire.LookupsOf(lookups, &updates[i].Record)
@@ -43,12 +43,12 @@ func (s *statement) updateRecords(updates []storage.RecordUpdate) {
 	s.expect("record_updated", len(updates))
 	s.with("keys_before", `SELECT k.hash, b.kind, b.id FROM record_before b,
 		LATERAL (VALUES (b.old_key_hash), (b.old_alt_hash)) AS k(hash) WHERE k.hash IS NOT NULL`)
-	s.layout.replaceKeys(s, lookups)
+	s.Composer.replaceKeys(s, lookups)
 }
 
 // rekey replaces the keys that a query finds, if tables are distributed. It
 // checks a key before another record gives it up.
-func (s *statement) rekey(before string, after []wire.Lookup) {
+func (s *Statement) rekey(before string, after []wire.Lookup) {
 	if s.results = append(s.results, before); !s.rekeys {
 		s.rekeys = true
 		s.later(s.addKeys)
@@ -58,19 +58,19 @@ func (s *statement) rekey(before string, after []wire.Lookup) {
 }
 
 // addKeys returns the statement that adds the keys that were not found.
-func (s *statement) addKeys() step {
+func (s *Statement) addKeys() Step {
 	added := slices.DeleteFunc(slices.Clone(s.keys), func(l wire.Lookup) bool {
 		return slices.Contains(s.found.keys, foundKey{*l.Key, l.Record.Kind, l.Record.ID})
 	})
 	if len(added) == 0 {
-		return step{}
+		return Step{}
 	}
-	return s.step(len(added), func(s *statement) string { return s.insertLookups(added) })
+	return s.step(len(added), func(s *Statement) string { return s.insertLookups(added) })
 }
 
 // dropKeys returns the statement that deletes the found keys that are no longer
 // used.
-func (s *statement) dropKeys() step {
+func (s *Statement) dropKeys() Step {
 	gone := wire.NewRows(wire.ParseColumns("hash:bytea"), len(s.found.keys))
 	for _, found := range s.found.keys {
 		if !slices.ContainsFunc(s.keys, func(l wire.Lookup) bool { return *l.Key == found.key }) {
@@ -78,16 +78,16 @@ func (s *statement) dropKeys() step {
 		}
 	}
 	if gone.N == 0 {
-		return step{}
+		return Step{}
 	}
-	return s.step(anyRows, func(s *statement) string {
-		s.args = nil // the table is not keyed by tenant
+	return s.step(anyRows, func(s *Statement) string {
+		s.Args = nil // the table is not keyed by tenant
 		s.values(gone)
 		return "DELETE FROM vault_lookups WHERE hash = ANY($1::bytea[])"
 	})
 }
 
-func (s *statement) deleteRecords(deletes []storage.RecordDelete) {
+func (s *Statement) deleteRecords(deletes []storage.RecordDelete) {
 	from, found := s.find(wire.RowsOf(wire.RecordDeleteColumns, deletes, wire.PutRecordDelete), "vault_records", "r", "kind", "id")
 	s.with("record_going", "SELECT r.ctid AS place, r.kind, r.id, r.key_hash, r.alt_hash FROM "+from+
 		" JOIN vault_records r ON "+found+" AND r.kind = u.kind AND r.id = u.id AND r.rev = u.rev"+
@@ -95,13 +95,13 @@ func (s *statement) deleteRecords(deletes []storage.RecordDelete) {
 	s.with("record_gone", "DELETE FROM vault_records r USING record_going b"+
 		" WHERE r.ctid = b.place AND "+s.tenantIs("r")+" RETURNING 1")
 	s.expect("record_gone", len(deletes))
-	s.layout.dropKeys(s)
+	s.Composer.dropKeys(s)
 }
 
-func (s *statement) jobs(c *storage.Change) {
+func (s *Statement) jobs(c *storage.Change) {
 	if len(c.InsertJobs) > 0 {
-		s.write("queued", anyRows, func(s *statement) string {
-			return s.insert("vault_jobs", wire.RowsOf(wire.JobColumns, c.InsertJobs, wire.PutJob)) + " ON CONFLICT DO NOTHING"
+		s.write("queued", anyRows, func(s *Statement) string {
+			return s.Insert("vault_jobs", wire.RowsOf(wire.JobColumns, c.InsertJobs, wire.PutJob)) + " ON CONFLICT DO NOTHING"
 		})
 	}
 	if len(c.UpdateJobs) > 0 {
@@ -122,7 +122,7 @@ func (s *statement) jobs(c *storage.Change) {
 }
 
 // reseal has no guard. It skips rows that were deleted or have a newer key.
-func (s *statement) reseal(sealed []storage.Sealed) {
+func (s *Statement) reseal(sealed []storage.Sealed) {
 	var claims, jobs []storage.Sealed
 	for _, one := range sealed {
 		if one.Kind == storage.SealedJobs {

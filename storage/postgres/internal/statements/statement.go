@@ -1,7 +1,10 @@
-package postgres
+// Package statements composes the SQL that applies a change: as one statement, or as
+// several if tables are distributed.
+package statements
 
 import (
 	"encoding/binary"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -11,31 +14,31 @@ import (
 	"github.com/seed-72ea4aab/vault/storage/postgres/internal/wire"
 )
 
-// statement builds one SQL statement that applies a change. It has common table
+// Statement builds one SQL statement that applies a change. It has common table
 // expressions, each of which writes to one table, and guards that must hold at
 // the end. A guard that does not hold raises an error, which undoes the whole
 // statement. The tenant is always the first parameter.
 //
 // The text depends only on which parts the change has, and on which of them
 // have more than one row. So there are few texts, each prepared once.
-type statement struct {
+type Statement struct {
 	parts  []part
 	guards []string
-	args   []any
-	final  string // an expression to select along with the guards; may be empty
-	// anyDriver means that the parameters work with any driver. Otherwise they
+	Args   []any
+	Final  string // an expression to select along with the guards; may be empty
+	// AnyDriver means that the parameters work with any driver. Otherwise they
 	// are in the binary format of lib/pq.
-	anyDriver bool
+	AnyDriver bool
 	// joins means that the statement looks for several rows at once. The best
 	// plan then depends on the size of the tables, so the statement is planned
 	// each time. Other statements find their rows by unique key.
 	joins bool
 
-	layout layout
+	Composer Composer
 	// If tables are distributed, only parts that change existing rows can be in
 	// one statement, which returns them in found. Parts that add rows are steps
 	// before it, or after it if they need the found rows.
-	steps, after []step
+	steps, after []Step
 	found        found
 	results      []string      // queries for the found rows
 	keys         []wire.Lookup // keys of updated records
@@ -46,46 +49,47 @@ type statement struct {
 // part is a common table expression.
 type part struct{ name, body string }
 
-func newStatement(tenant storage.ID) *statement {
-	return &statement{args: []any{tenant[:]}, tenant: tenant, layout: oneServer{}}
+// NewStatement returns an empty statement for rows of a tenant.
+func NewStatement(tenant storage.ID) *Statement {
+	return &Statement{Args: []any{tenant[:]}, tenant: tenant, Composer: AsOne{}}
 }
 
 // number adds a parameter and returns its placeholder.
-func (s *statement) number(v int64) string {
-	if s.anyDriver {
-		s.args = append(s.args, v)
+func (s *Statement) number(v int64) string {
+	if s.AnyDriver {
+		s.Args = append(s.Args, v)
 	} else {
-		s.args = append(s.args, binary.BigEndian.AppendUint64(nil, uint64(v)))
+		s.Args = append(s.Args, binary.BigEndian.AppendUint64(nil, uint64(v)))
 	}
-	return "$" + strconv.Itoa(len(s.args)) + "::bigint"
+	return "$" + strconv.Itoa(len(s.Args)) + "::bigint"
 }
 
 // rows adds rows as parameters and returns a FROM item u with these rows.
-func (s *statement) rows(r *wire.Rows) string {
-	from := r.Columns.From(len(s.args), r.Many(), "u")
+func (s *Statement) rows(r *wire.Rows) string {
+	from := r.Columns.From(len(s.Args), r.Many(), "u")
 	s.values(r)
 	return from
 }
 
 // values adds rows as parameters.
-func (s *statement) values(r *wire.Rows) {
-	if s.anyDriver {
-		s.args = r.ForAnyDriver(s.args)
+func (s *Statement) values(r *wire.Rows) {
+	if s.AnyDriver {
+		s.Args = r.ForAnyDriver(s.Args)
 	} else {
-		s.args = r.Values(s.args)
+		s.Args = r.Values(s.Args)
 	}
 }
 
 // find adds rows as parameters for a lookup in a table under an alias. It
 // returns a FROM item and a condition on the table that leaves the planner no
 // choice but to use the key. For a single row, the condition repeats the key as
-// parameters. For several rows, see [statement.at].
-func (s *statement) find(r *wire.Rows, table, alias string, key ...string) (from, found string) {
-	first := len(s.args)
+// parameters. For several rows, see [Statement.At].
+func (s *Statement) find(r *wire.Rows, table, alias string, key ...string) (from, found string) {
+	first := len(s.Args)
 	from = s.rows(r)
 	if r.Many() {
 		s.joins = true
-		return from, s.at(table, alias, from, key...)
+		return from, s.At(table, alias, from, key...)
 	}
 	value := func(name string) string {
 		i := slices.IndexFunc(r.Columns, func(c wire.Column) bool { return c.Name == name })
@@ -101,7 +105,7 @@ func (s *statement) find(r *wire.Rows, table, alias string, key ...string) (from
 	return from, found
 }
 
-// at returns the condition that a row of a table, under an alias, has the key
+// At returns the condition that a row of a table, under an alias, has the key
 // of a row of the FROM item u.
 //
 // A join would have the same result. But if a planner underestimates the table
@@ -109,7 +113,7 @@ func (s *statement) find(r *wire.Rows, table, alias string, key ...string) (from
 // tenant for each row of the list. Here a subquery looks up each whole key, and
 // the rows are read by ctid. OFFSET keeps the planner from merging the subquery
 // into a join.
-func (s *statement) at(table, alias, from string, key ...string) string {
+func (s *Statement) At(table, alias, from string, key ...string) string {
 	var same strings.Builder
 	for _, column := range key {
 		same.WriteString(" AND k." + column + " = u." + column)
@@ -124,29 +128,31 @@ func (s *statement) at(table, alias, from string, key ...string) string {
 // placeOf selects the key and the ctid, as place, of the tenant's first row at or
 // after a value of a unique key.
 func placeOf(table, key, value string) string {
-	return firstFrom("k.ctid AS place, k."+key, table, key, value)
+	return FirstFrom("k.ctid AS place, k."+key, table, key, value)
 }
 
-// firstFrom selects columns of the tenant's first row k at or after a value of a
+// FirstFrom selects columns of the tenant's first row k at or after a value of a
 // unique key. The caller compares the key. See [sqlstore.InOrder] for the reason.
-func firstFrom(columns, table, key, value string) string {
+func FirstFrom(columns, table, key, value string) string {
 	return "SELECT " + columns + ", " + sqlstore.InOrder + " FROM " + table + " k WHERE k.tenant_id = $1::bytea" +
 		" AND k." + key + " >= " + value + " ORDER BY k." + key + " LIMIT 1"
 }
 
 // tenantIs returns the condition that a row read by its ctid belongs to the
 // tenant.
-func (s *statement) tenantIs(alias string) string { return s.layout.tenantIs(alias+".tenant_id", "$1") }
+func (s *Statement) tenantIs(alias string) string {
+	return s.Composer.TenantIs(alias+".tenant_id", "$1")
+}
 
 // with adds a common table expression.
-func (s *statement) with(name, body string) {
+func (s *Statement) with(name, body string) {
 	s.parts = append(s.parts, part{name, body})
 }
 
 // expect adds the guard that an expression has exactly n rows. The server
 // checks guards, and so runs their expressions, in the order in which they are
 // added.
-func (s *statement) expect(name string, n int) {
+func (s *Statement) expect(name string, n int) {
 	s.guards = append(s.guards, "(SELECT count(*) FROM "+name+") = "+s.number(int64(n)))
 }
 
@@ -155,15 +161,15 @@ func selectList(list []string) string { return "SELECT " + strings.Join(list, ",
 
 // text returns the statement. A division by zero is the shortest way to raise an
 // error without a function on the server.
-func (s *statement) text() string {
+func (s *Statement) text() string {
 	var list []string
 	if len(s.guards) > 0 {
 		list = append(list, "1 / (CASE WHEN "+strings.Join(s.guards, "\nAND ")+" THEN 1 ELSE 0 END)")
 	}
-	if s.final != "" {
-		list = append(list, s.final)
+	if s.Final != "" {
+		list = append(list, s.Final)
 	}
-	parts, proper := s.layout.selects(s, list)
+	parts, proper := s.Composer.selects(s, list)
 	if len(parts) == 0 {
 		return proper
 	}
@@ -174,13 +180,13 @@ func (s *statement) text() string {
 	return "WITH " + strings.Join(expressions, ",\n") + "\n" + proper
 }
 
-// unsynced, when selected, makes the commit of the statement return before the
+// Unsynced is an expression. Selecting it makes the commit of the statement return before the
 // write-ahead log is on disk. It applies only to this transaction, so it works
 // behind a pooler and costs no round trip.
-const unsynced = "set_config('synchronous_commit', 'off', true)"
+const Unsynced = "set_config('synchronous_commit', 'off', true)"
 
-// apply adds all parts of a change. shard selects the counters to add to.
-func (s *statement) apply(c *storage.Change, shard int64) {
+// Apply adds all parts of a change. shard selects the counters to add to.
+func (s *Statement) Apply(c *storage.Change, shard int64) {
 	if len(c.InsertTokens) > 0 {
 		s.insertTokens(c)
 	}
@@ -209,7 +215,7 @@ func (s *statement) apply(c *storage.Change, shard int64) {
 		s.claim(c)
 	}
 	if len(c.Logs) > 0 {
-		s.insertLogs(c.Logs)
+		s.InsertLogs(c.Logs)
 	}
 }
 
@@ -224,7 +230,7 @@ const replaceClaim = ` ON CONFLICT (tenant_id, key) DO UPDATE SET owner = EXCLUD
 	lease_until = EXCLUDED.lease_until, expires_at = EXCLUDED.expires_at,
 	key_version = EXCLUDED.key_version, answer = EXCLUDED.answer WHERE `
 
-func (s *statement) claim(c *storage.Change) {
+func (s *Statement) claim(c *storage.Change) {
 	row := wire.NewRow(wire.ClaimColumns)
 	wire.PutClaim(row, &c.Claim.Claim)
 	own := "c.tenant_id = $1 AND c.key = u.key AND c.owner = u.owner AND c.answer IS NULL RETURNING 1"
@@ -235,8 +241,8 @@ func (s *statement) claim(c *storage.Change) {
 	case storage.ClaimDrop:
 		s.with("claimed", "DELETE FROM vault_claims c USING "+s.rows(row)+" WHERE "+own)
 	default:
-		s.write("claimed", 1, func(s *statement) string {
-			return s.insert("vault_claims", row) + replaceClaim + dead(s.number(c.Now.UnixMicro()))
+		s.write("claimed", 1, func(s *Statement) string {
+			return s.Insert("vault_claims", row) + replaceClaim + dead(s.number(c.Now.UnixMicro()))
 		})
 		return
 	}
@@ -250,24 +256,24 @@ const (
 	oneHash     = "substring(b.hashes FROM 16 * k + 1 FOR 16)"
 )
 
-func (s *statement) insertTokens(c *storage.Change) {
+func (s *Statement) insertTokens(c *storage.Change) {
 	hashes := wire.NewRows(wire.HashColumns, len(c.InsertTokens))
 	for i := range c.InsertTokens {
 		wire.PutHashes(hashes, &c.InsertTokens[i])
 	}
 	// Check the ids of the new tokens before a later part frees an id.
-	s.write("created", len(c.InsertTokens), func(s *statement) string {
-		return s.insert("vault_tokens", wire.RowsOf(wire.TokenColumns, c.InsertTokens, wire.PutToken))
+	s.write("created", len(c.InsertTokens), func(s *Statement) string {
+		return s.Insert("vault_tokens", wire.RowsOf(wire.TokenColumns, c.InsertTokens, wire.PutToken))
 	})
 	if hashes.N > 0 {
-		s.write("hashed", anyRows, func(s *statement) string { return s.insert("vault_token_hashes", hashes) })
+		s.write("hashed", anyRows, func(s *Statement) string { return s.Insert("vault_token_hashes", hashes) })
 	}
 }
 
 // updateTokens locks the rows in the order of their keys, as all statements do,
 // so that two statements cannot deadlock. A locked row stays at its place. If
 // another transaction has changed it before, its revision is not the same anymore.
-func (s *statement) updateTokens(updates []storage.TokenUpdate) {
+func (s *Statement) updateTokens(updates []storage.TokenUpdate) {
 	from, found := s.find(wire.RowsOf(wire.TokenUpdateColumns, updates, wire.PutTokenUpdate), "vault_tokens", "t", "ord")
 	s.with("before", "SELECT t.ctid AS place, t.type, t.set_id AS old_set_id, t.hashes AS old_hashes, "+wire.TokenUpdateColumns.Names("u.")+
 		" FROM "+from+
@@ -292,15 +298,15 @@ func (s *statement) updateTokens(updates []storage.TokenUpdate) {
 	s.with("stale_hashes", "SELECT * FROM old_hashes EXCEPT SELECT * FROM new_hashes")
 	s.unhash("stale_hashes")
 	if hashes := wire.NewHashes(updates); hashes.N > 0 {
-		s.write("rehashed", anyRows, func(s *statement) string {
-			return s.insert("vault_token_hashes", hashes) + " ON CONFLICT DO NOTHING" // keep the hashes that stay
+		s.write("rehashed", anyRows, func(s *Statement) string {
+			return s.Insert("vault_token_hashes", hashes) + " ON CONFLICT DO NOTHING" // keep the hashes that stay
 		})
 	}
 }
 
 // unhash deletes the hashes that an expression lists.
-func (s *statement) unhash(list string) {
-	s.with("unhashed_"+list, "DELETE FROM vault_token_hashes h WHERE "+s.at("vault_token_hashes", "h", list+" u", "hash", "ord"))
+func (s *Statement) unhash(list string) {
+	s.with("unhashed_"+list, "DELETE FROM vault_token_hashes h WHERE "+s.At("vault_token_hashes", "h", list+" u", "hash", "ord"))
 }
 
 func rehashes(updates []storage.TokenUpdate) bool {
@@ -312,7 +318,7 @@ func rehashes(updates []storage.TokenUpdate) bool {
 	return false
 }
 
-func (s *statement) deleteTokens(deletes []storage.TokenDelete) {
+func (s *Statement) deleteTokens(deletes []storage.TokenDelete) {
 	from, found := s.find(wire.RowsOf(wire.TokenDeleteColumns, deletes, wire.PutTokenDelete), "vault_tokens", "t", "ord")
 	s.with("going", "SELECT t.ctid AS place, t.ord, t.type, t.set_id, t.hashes FROM "+from+
 		" JOIN vault_tokens t ON "+found+" AND t.ord = u.ord AND t.rev = u.old_rev ORDER BY t.ord FOR UPDATE OF t")
@@ -323,3 +329,20 @@ func (s *statement) deleteTokens(deletes []storage.TokenDelete) {
 }
 
 const addToCounts = " ON CONFLICT (tenant_id, set_id, type, shard) DO UPDATE SET n = vault_token_counts.n + EXCLUDED.n"
+
+// Hold adds the guard that a record has its revision. lock may lock the record
+// until the transaction ends.
+func (s *Statement) Hold(h *storage.Hold, lock string) {
+	first := len(s.Args)
+	s.held(h)
+	s.with("held", fmt.Sprintf("SELECT 1 FROM vault_records r WHERE r.tenant_id = $1"+
+		" AND r.kind = $%d::text AND r.id = $%d::bytea AND r.rev = $%d::bigint", first+1, first+2, first+3)+lock)
+	s.expect("held", 1)
+}
+
+// held adds the hold of a change as parameters.
+func (s *Statement) held(h *storage.Hold) {
+	row := wire.NewRow(wire.RecordDeleteColumns)
+	wire.PutRecordDelete(row, &storage.RecordDelete{Kind: h.Kind, ID: h.ID, Rev: h.Rev})
+	s.values(row)
+}

@@ -1,4 +1,4 @@
-package postgres
+package statements
 
 import (
 	"slices"
@@ -6,7 +6,8 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-func (s *statement) insertLogs(logs []storage.Log) { s.layout.insertLogs(s, logs) }
+// InsertLogs adds log entries.
+func (s *Statement) InsertLogs(logs []storage.Log) { s.Composer.insertLogs(s, logs) }
 
 // callColumns are the columns that have the same value in all log entries of a
 // call. They are sent once.

@@ -1,4 +1,4 @@
-package postgres
+package statements
 
 import (
 	"bytes"
@@ -16,7 +16,7 @@ import (
 var (
 	groupTokenColumns = slices.Concat(wire.TenantColumn, wire.TokenColumns)
 	bareTokenColumns  = slices.DeleteFunc(slices.Clone(groupTokenColumns), func(c wire.Column) bool { return slices.Contains(bare, c.Name) })
-	groupLogColumns   = slices.Concat(wire.TenantColumn, wire.LogColumns)
+	GroupLogColumns   = slices.Concat(wire.TenantColumn, wire.LogColumns)
 	groupClaimColumns = slices.Concat(wire.TenantColumn, wire.ClaimColumns)
 	groupHashColumns  = slices.Concat(wire.TenantColumn, wire.HashColumns)
 	groupSetColumns   = slices.Concat(wire.TenantColumn, wire.SetColumns)
@@ -39,13 +39,14 @@ var (
 	bare = []string{"dedup", "cvc", "cvc_expires_at", "expires_at", "modified_by", "modified_at"}
 )
 
-// group holds the rows of changes that only create tokens. One or more changes are
+// Group holds the rows of changes that only create tokens. One or more changes are
 // written in one statement: all of them, or nothing if there is a conflict.
-type group struct {
+type Group struct {
 	tokens, hashes, logs, claims, sets, counts, held *wire.Rows
+	memory                                           Memory // of the last group
 
 	holds   []held      // the same as held
-	sums    tally       // the same as counts
+	sums    Counts      // the same as counts
 	newSets []tenantSet // the same as sets
 	single  bool        // it is one change with one log entry, sent as scalars
 	uniform bool
@@ -76,14 +77,14 @@ func alikeLogs(a, b *storage.Log) bool {
 		a.Operation == b.Operation && a.Message == b.Message && a.ActorName == b.ActorName
 }
 
-// gather collects the rows of changes for a slot to write.
-func (g *group) gather(changes []*storage.Change, slot *slot) {
-	g.single, g.special, g.inSteps = len(changes) == 1 && len(changes[0].Logs) == 1, false, slot.layout.inSteps()
+// Gather collects the rows of changes. shard selects the counters to add to.
+func (g *Group) Gather(changes []*storage.Change, shard int64, inSteps bool) {
+	g.single, g.special, g.inSteps = len(changes) == 1 && len(changes[0].Logs) == 1, false, inSteps
 	g.uniform = !g.single && uniform(changes)
 	many := !g.single
-	g.tokens, g.logs, g.claims = slot.keep(groupTokenColumns, many), slot.keep(groupLogColumns, many), slot.keep(groupClaimColumns, many)
-	g.sets, g.counts, g.held = slot.keep(groupSetColumns, many), slot.keep(groupCountColumns, many), slot.keep(groupHoldColumns, many)
-	g.hashes = slot.rows(groupHashColumns)
+	g.tokens, g.logs, g.claims = g.memory.keep(groupTokenColumns, many), g.memory.keep(GroupLogColumns, many), g.memory.keep(groupClaimColumns, many)
+	g.sets, g.counts, g.held = g.memory.keep(groupSetColumns, many), g.memory.keep(groupCountColumns, many), g.memory.keep(groupHoldColumns, many)
+	g.hashes = g.memory.Rows(groupHashColumns)
 	for _, c := range changes {
 		if len(c.InsertTokens) > 0 {
 			g.addToken(c)
@@ -96,11 +97,11 @@ func (g *group) gather(changes []*storage.Change, slot *slot) {
 	g.addHolds(changes)
 	g.addClaims(changes)
 	g.addSets()
-	g.sums.addTo(g.counts, slot.shard)
+	g.sums.addTo(g.counts, shard)
 }
 
-// release removes the rows, so that the slot does not keep large ones.
-func (g *group) release() {
+// Release removes the rows, so that the slot does not keep large ones.
+func (g *Group) Release() {
 	for _, r := range [...]*wire.Rows{g.tokens, g.hashes, g.logs, g.claims, g.sets, g.counts, g.held} {
 		r.Reset()
 	}
@@ -113,7 +114,7 @@ func isBare(t *storage.Token) bool {
 		t.ModifiedBy.IsZero() && t.ModifiedAt.IsZero()
 }
 
-func (g *group) addToken(c *storage.Change) {
+func (g *Group) addToken(c *storage.Change) {
 	t := &c.InsertTokens[0]
 	g.special = g.special || !isBare(t)
 	g.tokens.Bytes(c.Tenant[:])
@@ -131,7 +132,7 @@ func (g *group) addToken(c *storage.Change) {
 
 // addHolds adds the holds. Changes of one tenant are adjacent, and
 // most of them have the same hold.
-func (g *group) addHolds(changes []*storage.Change) {
+func (g *Group) addHolds(changes []*storage.Change) {
 	for _, c := range changes {
 		if c.Hold == nil {
 			continue
@@ -160,7 +161,7 @@ func (f form) allHeld(n int) string {
 
 // addClaims adds the claims in the order of their keys, so that two groups with
 // the same keys do not deadlock.
-func (g *group) addClaims(changes []*storage.Change) {
+func (g *Group) addClaims(changes []*storage.Change) {
 	var sorted []*storage.Change
 	for _, c := range changes {
 		if c.Claim != nil {
@@ -175,7 +176,7 @@ func (g *group) addClaims(changes []*storage.Change) {
 }
 
 // addSets adds sets in the order in which every statement locks them.
-func (g *group) addSets() {
+func (g *Group) addSets() {
 	slices.SortFunc(g.newSets, func(a, b tenantSet) int {
 		return cmp.Or(bytes.Compare(a.tenant[:], b.tenant[:]), bytes.Compare(a.Set[:], b.Set[:]))
 	})
@@ -195,7 +196,7 @@ type tenantSet struct {
 // written in steps.
 type form struct{ tokens, hashes, claims, holds, single, uniform, special, inSteps bool }
 
-func (g *group) form() form {
+func (g *Group) form() form {
 	return form{
 		tokens: g.tokens.N > 0, hashes: g.hashes.N > 0, claims: g.claims.N > 0, holds: len(g.holds) > 0,
 		single: g.single, uniform: g.uniform, special: g.special, inSteps: g.inSteps,
@@ -208,14 +209,14 @@ type groupPart struct {
 	columns     wire.Columns
 	shared      []string // columns sent as scalars
 	conflict    string
-	rows        func(*group) *wire.Rows
+	rows        func(*Group) *wire.Rows
 }
 
 // parts returns the INSERTs that write a group of this form. The last one is
 // the main statement.
 func (f form) parts() []groupPart {
 	var parts []groupPart
-	add := func(name, table string, cs wire.Columns, shared []string, conflict string, rows func(*group) *wire.Rows) {
+	add := func(name, table string, cs wire.Columns, shared []string, conflict string, rows func(*Group) *wire.Rows) {
 		switch {
 		case f.single && name != "hashed":
 			shared = cs.List()
@@ -228,23 +229,23 @@ func (f form) parts() []groupPart {
 		}
 		parts = append(parts, groupPart{name, table, cs, shared, conflict, rows})
 	}
-	add("logged", "vault_logs", groupLogColumns, sharedLogColumns, "", func(g *group) *wire.Rows { return g.logs })
+	add("logged", "vault_logs", GroupLogColumns, sharedLogColumns, "", func(g *Group) *wire.Rows { return g.logs })
 	if !f.tokens {
 		return parts
 	}
-	add("counted", "vault_token_counts", groupCountColumns, sharedShard, addToCounts, func(g *group) *wire.Rows { return g.counts })
-	add("sets", "vault_container_sets", groupSetColumns, sharedTenant, " ON CONFLICT DO NOTHING", func(g *group) *wire.Rows { return g.sets })
+	add("counted", "vault_token_counts", groupCountColumns, sharedShard, addToCounts, func(g *Group) *wire.Rows { return g.counts })
+	add("sets", "vault_container_sets", groupSetColumns, sharedTenant, " ON CONFLICT DO NOTHING", func(g *Group) *wire.Rows { return g.sets })
 	if f.hashes {
-		add("hashed", "vault_token_hashes", groupHashColumns, sharedTenant, "", func(g *group) *wire.Rows { return g.hashes })
+		add("hashed", "vault_token_hashes", groupHashColumns, sharedTenant, "", func(g *Group) *wire.Rows { return g.hashes })
 	}
 	if f.claims {
-		add("claimed", "vault_claims", groupClaimColumns, sharedTenant, "", func(g *group) *wire.Rows { return g.claims })
+		add("claimed", "vault_claims", groupClaimColumns, sharedTenant, "", func(g *Group) *wire.Rows { return g.claims })
 	}
 	columns := bareTokenColumns
 	if f.special {
 		columns = groupTokenColumns
 	}
-	add("created", "vault_tokens", columns, sharedTokenColumns, "", func(g *group) *wire.Rows { return g.tokens })
+	add("created", "vault_tokens", columns, sharedTokenColumns, "", func(g *Group) *wire.Rows { return g.tokens })
 	return parts
 }
 
@@ -277,27 +278,21 @@ func (f form) index() (n int) {
 	return n
 }
 
-// write writes the group. It takes one statement, or one for each part if the tables
-// are distributed. Any claim with the same key is a conflict here, even a dead one.
-func (g *group) write(slot *slot) error {
+// One returns the statement that writes the group, with its parameters in memory of
+// the last ones. Any claim with the same key is a conflict here, even a dead one.
+func (g *Group) One(args []any) (string, []any) {
 	f := g.form()
 	t := textsOf(f)
-	if f.inSteps {
-		return slot.inSteps(t.inSteps(g))
-	}
-	args := slot.args[:0]
 	for i := range t.parts {
 		args = t.parts[i].args(g, args)
 	}
 	if f.holds {
 		args = g.held.Values(args)
 	}
-	slot.args = args
-	defer clear(slot.args)
-	return slot.exec(t.text, slot.args)
+	return t.text, args
 }
 
-func (p *groupPart) args(g *group, args []any) []any {
+func (p *groupPart) args(g *Group, args []any) []any {
 	r := p.rows(g)
 	if g.single && r == g.hashes { // whose tenant and ord are parameters of the token already
 		return append(args, g.tokens.Scalars[0], r.Arrays[1].Value(), g.tokens.Scalars[1])
@@ -343,18 +338,19 @@ func (p *groupPart) numbered() (all wire.Columns, shared []string) {
 	return slices.Concat(p.columns, numberColumn), append(slices.Clone(p.shared), "xid")
 }
 
-// inSteps returns the parts as separate statements. Holds come first, then the
-// tokens, because conflicts are about tokens.
-func (t *groupTexts) inSteps(g *group) []step {
-	steps := make([]step, 0, len(t.parts)+len(g.holds))
+// Several returns the parts of the group as separate statements. Holds come first,
+// then the tokens, because conflicts are about tokens.
+func (g *Group) Several() []Step {
+	t := textsOf(g.form())
+	steps := make([]Step, 0, len(t.parts)+len(g.holds))
 	for i := range g.holds {
-		st := newStatement(g.holds[i].tenant)
+		st := NewStatement(g.holds[i].tenant)
 		st.held(&g.holds[i].Hold)
-		steps = append(steps, step{text: holdQuery, args: st.args, prepare: true, want: 1})
+		steps = append(steps, Step{text: holdQuery, args: st.Args, prepare: true, want: 1})
 	}
-	var sets step
+	var sets Step
 	for i, p := range slices.Backward(t.parts) {
-		one := step{text: t.steps[i], args: p.args(g, nil), prepare: true, want: anyRows}
+		one := Step{text: t.steps[i], args: p.args(g, nil), prepare: true, want: anyRows}
 		switch p.name {
 		case "logged":
 			one.args = append(one.args, txNumber{})
@@ -369,9 +365,9 @@ func (t *groupTexts) inSteps(g *group) []step {
 				known = known && g.sums.below(row)
 				return nil
 			}
-			steps = append(steps, one, step{later: func() step {
+			steps = append(steps, one, Step{later: func() Step {
 				if known {
-					return step{}
+					return Step{}
 				}
 				return sets
 			}})

@@ -1,4 +1,4 @@
-package postgres
+package statements
 
 import (
 	"bytes"
@@ -30,7 +30,7 @@ func TestKeptRowsAreLikeNewOnes(t *testing.T) {
 	for name, many := range map[string]bool{"arrays": true, "scalars": false} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := &slot{}
+			s := &Memory{}
 			for i, batch := range batches {
 				kept, fresh := s.keep(wire.JobColumns, many), wire.NewRow(wire.JobColumns)
 				if many {

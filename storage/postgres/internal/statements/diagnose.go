@@ -1,4 +1,4 @@
-package postgres
+package statements
 
 import (
 	"context"
@@ -10,24 +10,24 @@ import (
 	"github.com/seed-72ea4aab/vault/storage/postgres/internal/wire"
 )
 
-// asker is a connection for queries: one of the vault's, or one in a
+// Conn is a connection for queries: one of the vault's, or one in a
 // transaction of the application.
-type asker interface {
-	// start begins a statement with parameters that the connection understands.
-	start(tenant storage.ID) *statement
-	// query runs a statement and calls row for each of its rows. It prepares
+type Conn interface {
+	// Start begins a statement with parameters that the connection understands.
+	Start(tenant storage.ID) *Statement
+	// Query runs a statement and calls row for each of its rows. It prepares
 	// the statement if prepare is set and the connection allows it.
-	query(ctx context.Context, text string, args []any, prepare bool, row func([]driver.Value) error) error
+	Query(ctx context.Context, text string, args []any, prepare bool, row func([]driver.Value) error) error
 }
 
-// diagnose finds the guard that made the server reject a change. It returns nil
+// Diagnose finds the guard that made the server reject a change. It returns nil
 // if all guards hold now. It checks the claim first, because a request that is
 // repeated after it was answered also conflicts with its own token.
-func diagnose(ctx context.Context, on asker, c *storage.Change) (*storage.Conflict, error) {
+func Diagnose(ctx context.Context, on Conn, c *storage.Change) (*storage.Conflict, error) {
 	if conflict, err := diagnoseClaim(ctx, on, c); conflict != nil || err != nil {
 		return conflict, err
 	}
-	if conflict := twice(c); conflict != nil {
+	if conflict := Twice(c); conflict != nil {
 		return conflict, nil
 	}
 	for _, check := range checksOf(c) {
@@ -47,16 +47,16 @@ func diagnose(ctx context.Context, on asker, c *storage.Change) (*storage.Confli
 
 const holdQuery = "SELECT 1 FROM vault_records WHERE tenant_id = $1 AND kind = $2 AND id = $3 AND rev = $4::bigint"
 
-// holds reports whether the record that a change holds has the expected
+// Holds reports whether the record that a change holds has the expected
 // revision.
-func holds(ctx context.Context, on asker, c *storage.Change) (held bool, err error) {
+func Holds(ctx context.Context, on Conn, c *storage.Change) (held bool, err error) {
 	h := c.Hold
 	if h == nil {
 		return true, nil
 	}
-	st := on.start(c.Tenant)
+	st := on.Start(c.Tenant)
 	st.held(h)
-	err = on.query(ctx, holdQuery, st.args, false, func([]driver.Value) error {
+	err = on.Query(ctx, holdQuery, st.Args, false, func([]driver.Value) error {
 		held = true
 		return nil
 	})
@@ -65,12 +65,12 @@ func holds(ctx context.Context, on asker, c *storage.Change) (held bool, err err
 
 const claimQuery = "SELECT owner, lease_until, expires_at, answer IS NOT NULL FROM vault_claims WHERE tenant_id = $1 AND key = $2"
 
-func diagnoseClaim(ctx context.Context, on asker, c *storage.Change) (*storage.Conflict, error) {
+func diagnoseClaim(ctx context.Context, on Conn, c *storage.Change) (*storage.Conflict, error) {
 	if c.Claim == nil {
 		return nil, nil
 	}
 	var found *storage.Claim
-	err := on.query(ctx, claimQuery, []any{c.Tenant[:], c.Claim.Key[:]}, true, func(row []driver.Value) error {
+	err := on.Query(ctx, claimQuery, []any{c.Tenant[:], c.Claim.Key[:]}, true, func(row []driver.Value) error {
 		found = &storage.Claim{LeaseUntil: timeOf(row[1]), ExpiresAt: timeOf(row[2])}
 		owner, _ := row[0].([]byte)
 		copy(found.Owner[:], owner)
@@ -121,10 +121,10 @@ func checkOf[T any](kind storage.ConflictKind, cs wire.Columns, values []T, put 
 	return check{kind, r, condition}
 }
 
-func (k *check) run(ctx context.Context, on asker, tenant storage.ID) (first sql.NullInt64, err error) {
-	s := on.start(tenant)
+func (k *check) run(ctx context.Context, on Conn, tenant storage.ID) (first sql.NullInt64, err error) {
+	s := on.Start(tenant)
 	query := "SELECT min(u.i) FROM " + s.rows(k.rows) + " WHERE " + k.condition
-	err = on.query(ctx, query, s.args, false, func(row []driver.Value) error {
+	err = on.Query(ctx, query, s.Args, false, func(row []driver.Value) error {
 		first.Int64, first.Valid = row[0].(int64)
 		return nil
 	})
@@ -146,7 +146,7 @@ var (
 // tokenWhere returns the condition that the tenant has a token t with the key of a
 // row u, for which another condition holds.
 func tokenWhere(key, condition string) string {
-	token := firstFrom("k.ord, k.id, k.dedup, k.rev", "vault_tokens", key, "u."+key)
+	token := FirstFrom("k.ord, k.id, k.dedup, k.rev", "vault_tokens", key, "u."+key)
 	return "EXISTS (SELECT 1 FROM (" + token + ") t WHERE t." + key + " = u." + key + condition + ")"
 }
 
@@ -167,8 +167,8 @@ func checksOf(c *storage.Change) []check {
 	}
 }
 
-// twice finds a row of a change that conflicts with another row of it.
-func twice(c *storage.Change) *storage.Conflict {
+// Twice finds a row of a change that conflicts with another row of it.
+func Twice(c *storage.Change) *storage.Conflict {
 	seen := seenKeys{}
 	for i := range c.InsertTokens {
 		t := &c.InsertTokens[i]
