@@ -8,6 +8,7 @@ import (
 
 	"github.com/seed-72ea4aab/vault/internal/pgtest"
 	"github.com/seed-72ea4aab/vault/storage"
+	"github.com/seed-72ea4aab/vault/storage/postgres/internal/citus"
 	"github.com/seed-72ea4aab/vault/storage/postgres/internal/link"
 )
 
@@ -23,23 +24,23 @@ var Vaults = pgtest.Schemas{Keep: "vault_migrations", Fill: func(tb testing.TB, 
 func OpenRouted(ctx context.Context, url string, opts *Options) (*Store, error) {
 	s, err := open(ctx, url, opts, func(context.Context, *sql.DB) (layout, error) { return routed{}, nil })
 	if err == nil {
-		s.settling.wait = 0
+		s.logDelay.Wait = 0
 	}
 	return s, err
 }
 
 // routed is the layout of distributed tables, on one server.
-type routed struct{ citus }
+type routed struct{ manyServers }
 
-func (routed) placed(context.Context, rowsQueryer, schemaName) (*shards, error) {
-	return &shards{}, nil
+func (routed) placed(context.Context, citus.Queryer, schemaName) (*citus.Shards, error) {
+	return &citus.Shards{}, nil
 }
 
 // OpenSettled opens a database whose followers do not wait.
 func OpenSettled(ctx context.Context, url string, opts *Options) (*Store, error) {
 	s, err := OpenOptions(ctx, url, opts)
 	if err == nil {
-		s.settling.wait = 0
+		s.logDelay.Wait = 0
 	}
 	return s, err
 }
@@ -74,12 +75,12 @@ func NoBackground(s *Store) {
 
 // Applied reports whether a change is in the database.
 func Applied(s *Store, c *storage.Change) (bool, error) {
-	slot := s.queue.free[0]
-	if err := slot.ensure(time.Now().Add(connectTimeout)); err != nil {
+	w := s.queue.free[0]
+	if err := w.ensure(time.Now().Add(connectTimeout)); err != nil {
 		return false, err
 	}
-	return slot.applied(c)
+	return w.applied(c)
 }
 
 // TenantHash is the hash by which tenants are distributed.
-var TenantHash = tenantHash
+var TenantHash = citus.TenantHash

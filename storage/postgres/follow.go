@@ -74,7 +74,7 @@ func (s *Store) logBounds(ctx context.Context) (b logBounds, err error) {
 	if err != nil {
 		return b, link.Clean(err)
 	}
-	b.settled = s.settling.bound(&b)
+	b.settled = s.logDelay.Bound(b.cluster, b.oldest)
 	return b, nil
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/internal/sqlstore"
+	"github.com/seed-72ea4aab/vault/storage/postgres/internal/citus"
 	"github.com/seed-72ea4aab/vault/storage/postgres/internal/statements"
 )
 
@@ -23,8 +24,8 @@ type layout interface {
 
 // setup is what opening and maintaining a database needs of its layout.
 type setup interface {
-	// settle returns how long a bound for followers of the log is held back.
-	settle() time.Duration
+	// logDelay returns how long a bound for followers of the log is held back.
+	logDelay() time.Duration
 	// settings returns settings of sessions, where the server may take some time to
 	// respond.
 	settings(hang time.Duration) map[string]string
@@ -40,7 +41,7 @@ type setup interface {
 // sessions is what connections that write need of the layout.
 type sessions interface {
 	// begin begins a transaction.
-	begin(s *slot) error
+	begin(s *writer) error
 	// joins returns a statement that makes the vault's rows part of a transaction of
 	// the application, all or nothing. It is empty if nothing is needed.
 	joins() string
@@ -50,7 +51,7 @@ type sessions interface {
 	fence() string
 	// setLockTimeout changes how long statements wait for a lock, if there is a
 	// limit.
-	setLockTimeout(s *slot, d time.Duration)
+	setLockTimeout(s *writer, d time.Duration)
 	// relaxes reports whether log entries of reads can be committed without
 	// waiting for the disk.
 	relaxes() bool
@@ -71,7 +72,7 @@ type meanings interface {
 type sharing interface {
 	// placed reads which server has which tenants. It returns nil if there is only
 	// one server.
-	placed(ctx context.Context, on rowsQueryer, schema schemaName) (*shards, error)
+	placed(ctx context.Context, on citus.Queryer, schema schemaName) (*citus.Shards, error)
 	// lane returns the tenant if only its own changes and reads may share a
 	// statement, and otherwise zero.
 	lane(tenant storage.ID) storage.ID
@@ -81,15 +82,15 @@ type sharing interface {
 	// is for one table.
 	inSteps() bool
 	// read reads the tokens of a batch and logs the reads.
-	read(ctx context.Context, s *slot, batch []*pending) error
+	read(ctx context.Context, s *writer, batch []*pending) error
 	// logReads writes the log entries of reads.
-	logReads(s *slot, batch []*pending) error
+	logReads(s *writer, batch []*pending) error
 }
 
 // layoutOf returns the layout of a database.
 func layoutOf(ctx context.Context, db *sql.DB) (layout, error) {
-	if yes, err := hasCitus(ctx, db); err != nil || !yes {
+	if yes, err := citus.HasCitus(ctx, db); err != nil || !yes {
 		return oneServer{}, err
 	}
-	return citus{}, nil
+	return manyServers{}, nil
 }

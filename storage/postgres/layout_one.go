@@ -9,6 +9,7 @@ import (
 
 	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/internal/sqlstore"
+	"github.com/seed-72ea4aab/vault/storage/postgres/internal/citus"
 	"github.com/seed-72ea4aab/vault/storage/postgres/internal/statements"
 	"github.com/seed-72ea4aab/vault/storage/postgres/internal/wire"
 )
@@ -17,7 +18,7 @@ import (
 // common table expressions.
 type oneServer struct{ statements.AsOne }
 
-func (oneServer) settle() time.Duration                    { return 0 }
+func (oneServer) logDelay() time.Duration                  { return 0 }
 func (oneServer) settings(time.Duration) map[string]string { return nil }
 
 func (oneServer) migrated(context.Context, *sql.DB, schemaName, storage.MigrateMode) error {
@@ -30,7 +31,7 @@ func (oneServer) recount() (texts []string, counted bool) {
 	return []string{forgetCounts, countAgain}, true
 }
 
-func (oneServer) begin(s *slot) error {
+func (oneServer) begin(s *writer) error {
 	if s.prepare {
 		return s.control("BEGIN")
 	}
@@ -43,7 +44,7 @@ func (oneServer) explain(err error) error   { return err }
 
 // setLockTimeout changes a setting of the session. If this fails, the connection is
 // lost.
-func (oneServer) setLockTimeout(s *slot, d time.Duration) {
+func (oneServer) setLockTimeout(s *writer, d time.Duration) {
 	if s.prepare && s.conn != nil && s.control(setLockTimeout("", d)) != nil {
 		s.reset()
 	}
@@ -55,7 +56,7 @@ func (oneServer) ping(random []byte) (text string, args []any) {
 	return pingText, []any{none[:], random[:32], random}
 }
 
-func (oneServer) placed(context.Context, rowsQueryer, schemaName) (*shards, error) {
+func (oneServer) placed(context.Context, citus.Queryer, schemaName) (*citus.Shards, error) {
 	return nil, nil
 }
 
@@ -65,14 +66,14 @@ func (oneServer) guard(*storage.Change) error { return nil }
 func (oneServer) inSteps() bool               { return false }
 func (oneServer) fence() string               { return "" }
 
-func (oneServer) read(ctx context.Context, s *slot, batch []*pending) error {
+func (oneServer) read(ctx context.Context, s *writer, batch []*pending) error {
 	defer cutAfter(batch[0].reading.ctx, s.cut)()
 	asked := s.asked(batch)
 	return s.readings(ctx, readingTexts[wire.BoolByte(asked.Many())][wire.BoolByte(s.unsynced)], asked.Values(nil), batch)
 }
 
 // asked returns the parameters for a batch of readings.
-func (s *slot) asked(batch []*pending) *wire.Rows {
+func (s *writer) asked(batch []*pending) *wire.Rows {
 	all := s.memory.Row(readingColumns)
 	if len(batch) > 1 {
 		all = s.memory.Rows(readingColumns)
@@ -85,7 +86,7 @@ func (s *slot) asked(batch []*pending) *wire.Rows {
 }
 
 // readings runs a statement that reads the tokens of a batch.
-func (s *slot) readings(ctx context.Context, text string, args []any, batch []*pending) error {
+func (s *writer) readings(ctx context.Context, text string, args []any, batch []*pending) error {
 	return s.Query(ctx, text, args, true, func(row []driver.Value) error {
 		i, ok := row[0].(int64)
 		if !ok || i < 0 || i >= int64(len(batch)) {
@@ -97,7 +98,7 @@ func (s *slot) readings(ctx context.Context, text string, args []any, batch []*p
 	})
 }
 
-func (oneServer) logReads(s *slot, batch []*pending) error {
+func (oneServer) logReads(s *writer, batch []*pending) error {
 	logs := s.memory.Rows(statements.GroupLogColumns)
 	for _, p := range batch {
 		for i := range p.change.Logs {

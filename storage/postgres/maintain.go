@@ -9,6 +9,7 @@ import (
 
 	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/internal/sqlstore"
+	"github.com/seed-72ea4aab/vault/storage/postgres/internal/citus"
 	"github.com/seed-72ea4aab/vault/storage/postgres/internal/link"
 	"github.com/seed-72ea4aab/vault/storage/postgres/internal/wire"
 )
@@ -93,7 +94,7 @@ func (s *Store) Purge(ctx context.Context, tenant storage.ID, limit int) (more b
 // purge deletes up to limit rows of a tenant. It reads the rows by ctid instead of
 // joining the table to itself.
 func (s *Store) purge(ctx context.Context, table, key string, tenant storage.ID, limit int64) (int64, error) {
-	if table == everywhere {
+	if table == citus.Everywhere {
 		return s.purgeLookups(ctx, tenant, limit)
 	}
 	return s.delete(ctx, "DELETE FROM "+table+" WHERE ctid = ANY (ARRAY(SELECT k.ctid FROM "+table+" k, "+sqlstore.InOrder+
@@ -126,7 +127,7 @@ func (s *Store) Sweep(ctx context.Context, now time.Time, limit int) (more bool,
 	if err := s.ready(ctx); err != nil {
 		return false, err
 	}
-	if err := s.fold(ctx); err != nil {
+	if err := s.mergeApart(ctx); err != nil {
 		return false, err
 	}
 	at, left := now.UnixMicro(), false

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"context"
 	"errors"
 	"math/rand/v2"
 	"strconv"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/lib/pq"
 
+	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/postgres/internal/link"
 )
 
@@ -40,7 +42,7 @@ func (s *Store) reconnectReaders(config pq.Config, o Options) (err error) {
 }
 
 // connectWriters creates the pools of the connections that write, and their
-// slots.
+// writers.
 func (s *Store) connectWriters(config pq.Config, o Options) (err error) {
 	writing := o.MaxConns - o.reading()
 	if writing > 1 && !o.TransactionPooler && s.layout.relaxes() {
@@ -57,7 +59,7 @@ func (s *Store) connectWriters(config pq.Config, o Options) (err error) {
 		if s.loggers, err = link.NewPool(relaxed, 1, o.HangTimeout, s.hung); err != nil {
 			return err
 		}
-		s.queue.forLogs = &slot{pool: s.loggers, layout: s.layout, prepare: true, unsynced: true}
+		s.queue.forLogs = &writer{pool: s.loggers, layout: s.layout, prepare: true, unsynced: true}
 	}
 	if !o.TransactionPooler {
 		config = config.Clone()
@@ -69,7 +71,7 @@ func (s *Store) connectWriters(config pq.Config, o Options) (err error) {
 	s.queue.flush = s.flush
 	shard := rand.Int64N(countShards) //nolint:gosec // spreads nodes over the shards
 	for i := range int64(writing) {
-		s.queue.free = append(s.queue.free, &slot{
+		s.queue.free = append(s.queue.free, &writer{
 			pool: s.writers, prepare: !o.TransactionPooler, shard: (shard + i) % countShards,
 			layout: s.layout, lockTimeout: lockTimeout,
 		})
@@ -102,3 +104,21 @@ func (s *Store) hung(since time.Time) {
 }
 
 func milliseconds(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
+
+// of runs statements for a tenant, with its share of the connections.
+func (s *Store) of(ctx context.Context, tenant storage.ID, do func() error) error {
+	if s.servers == nil {
+		return do()
+	}
+	return s.servers.Run(ctx, tenant, do)
+}
+
+// enter waits until a change or reading of a tenant may begin, and sets its share of
+// the connections. The caller calls ended afterwards.
+func (s *Store) enter(ctx context.Context, p *pending, tenant storage.ID, until time.Time) (ended func(), err error) {
+	if s.servers == nil {
+		return func() {}, nil
+	}
+	p.server, p.most, ended, err = s.servers.Enter(ctx, tenant, until)
+	return ended, err
+}

@@ -58,6 +58,7 @@ import (
 
 	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/internal/sqlstore"
+	"github.com/seed-72ea4aab/vault/storage/postgres/internal/citus"
 	"github.com/seed-72ea4aab/vault/storage/postgres/internal/link"
 	"github.com/seed-72ea4aab/vault/storage/postgres/internal/wire"
 )
@@ -79,10 +80,10 @@ type Store struct {
 	dialect   sqlstore.Dialect
 	place     place // of the tables
 	layout    layout
-	servers   *servers     // nil if there is only one server
-	apart     atomic.Int64 // number of changes in transactions of the application
+	servers   *citus.Servers // nil if there is only one server
+	apart     atomic.Int64   // number of changes in transactions of the application
 	uncounted uncountedLogs
-	settling  settling
+	logDelay  citus.LogDelay
 	retryFor  time.Duration
 	waiters   waiters
 	room      room
@@ -209,7 +210,7 @@ func open(ctx context.Context, url string, opts *Options, find func(context.Cont
 			return nil, err
 		}
 	}
-	s.settling.wait, s.settling.now = s.layout.settle(), time.Now
+	s.logDelay.Wait, s.logDelay.Now = s.layout.logDelay(), time.Now
 	if err := s.connectWriters(config, o); err != nil {
 		return nil, errors.Join(err, s.disconnect())
 	}
@@ -288,26 +289,25 @@ func (s *Store) findServers(ctx context.Context, o *Options) error {
 	if err != nil || found == nil {
 		return link.Clean(err)
 	}
-	s.servers = &servers{retryFor: o.RetryFor, reading: o.reading(), writing: len(s.queue.free)}
-	s.servers.read = func(ctx context.Context) (found *shards, err error) {
+	read := func(ctx context.Context) (found *citus.Shards, err error) {
 		err = sqlstore.Do(ctx, s.reader, func(conn *sql.Conn) (err error) {
 			found, err = s.layout.placed(ctx, conn, s.schema)
 			return err
 		})
 		return found, err
 	}
-	s.servers.set(found)
-	s.dialect.ForTenant = s.servers.run
-	for _, slot := range s.queue.free {
-		slot.note = s.servers.note
+	s.servers = citus.NewServers(found, read, o.RetryFor, o.reading(), len(s.queue.free))
+	s.dialect.ForTenant = s.servers.Run
+	for _, w := range s.queue.free {
+		w.record = s.servers.Record
 	}
 	return nil
 }
 
 // Close implements [storage.Storage].
 func (s *Store) Close() error {
-	for _, slot := range s.queue.close() {
-		slot.reset() // the pool does not close a connection that is in use
+	for _, w := range s.queue.close() {
+		w.reset() // the pool does not close a connection that is in use
 	}
 	s.reader.Close()
 	return s.disconnect()

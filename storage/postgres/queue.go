@@ -36,8 +36,8 @@ import (
 // tenant then has at most one running statement for creates and one for reads.
 type queue struct {
 	mu      sync.Mutex
-	free    []*slot    // connections for changes
-	forLogs *slot      // the connection for readings and logs of reads; nil if they use a free one
+	free    []*writer  // connections for changes
+	forLogs *writer    // the connection for readings and logs of reads; nil if they use a free one
 	waiting []*pending // in order of arrival
 	lanes   map[storage.ID]*lane
 	used    map[int32]int // connections in use for the tenants of each server
@@ -47,7 +47,7 @@ type queue struct {
 	closed  bool
 
 	// flush writes a batch and sets the error of each item.
-	flush func(*slot, []*pending)
+	flush func(*writer, []*pending)
 }
 
 // setSchema sets the schema of the tables that the connections write to.
@@ -116,9 +116,9 @@ type pending struct {
 	// ambiguous means that a connection was lost after the change had been
 	// sent, so it may have been applied.
 	ambiguous bool
-	// turn ends the wait. It delivers a slot to write with, or nil if the
+	// turn ends the wait. It delivers a writer, or nil if the
 	// outcome is set. It is nil if the caller did not have to wait.
-	turn chan *slot
+	turn chan *writer
 }
 
 // class determines which items may share a statement.
@@ -179,8 +179,8 @@ func (q *queue) write(ctx context.Context, p *pending) error {
 	return p.err
 }
 
-// enter returns a slot to write with, or nil if the change has to wait.
-func (q *queue) enter(p *pending) (*slot, error) {
+// enter returns a writer, or nil if the change has to wait.
+func (q *queue) enter(p *pending) (*writer, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.closed {
@@ -190,7 +190,7 @@ func (q *queue) enter(p *pending) (*slot, error) {
 	q.add(p)
 	s := q.start(p)
 	if s == nil {
-		p.turn = make(chan *slot, 1)
+		p.turn = make(chan *writer, 1)
 		p.due = p.until
 		if d := p.patience(); d > 0 {
 			p.due = link.Earlier(p.until, time.Now().Add(d))
@@ -208,7 +208,7 @@ func (q *queue) add(p *pending) {
 
 // await waits for the turn of a change. The queue ends the wait when the time of
 // the caller is over.
-func (q *queue) await(ctx context.Context, p *pending) (*slot, error) {
+func (q *queue) await(ctx context.Context, p *pending) (*writer, error) {
 	select {
 	case s := <-p.turn:
 		return s, nil
@@ -220,15 +220,15 @@ func (q *queue) await(ctx context.Context, p *pending) (*slot, error) {
 	}
 }
 
-// start gives a waiting change a slot to write with. It returns nil if the
+// start gives a waiting change a writer. It returns nil if the
 // change must keep waiting.
-func (q *queue) start(p *pending) *slot {
-	s := q.slotFor(p)
+func (q *queue) start(p *pending) *writer {
+	s := q.writerFor(p)
 	if s == nil || p.class == creates && !q.mayCreate(p) {
 		return nil
 	}
 	if s != q.forLogs {
-		q.free = slices.DeleteFunc(q.free, func(f *slot) bool { return f == s })
+		q.free = slices.DeleteFunc(q.free, func(f *writer) bool { return f == s })
 	}
 	q.use(s, p.server)
 	l := q.laneOf(p)
@@ -249,8 +249,8 @@ func (q *queue) remove(which func(*pending) bool) {
 	})
 }
 
-// slotFor returns a free slot for a change, or nil.
-func (q *queue) slotFor(p *pending) *slot {
+// writerFor returns a free writer for a change, or nil.
+func (q *queue) writerFor(p *pending) *writer {
 	logs, l := p.class == reads || p.class == readings, q.laneOf(p)
 	switch {
 	case logs && l.running[reads]+l.running[readings] > 0:
@@ -264,9 +264,9 @@ func (q *queue) slotFor(p *pending) *slot {
 	}
 }
 
-// use notes that a slot writes for the tenants of a server, or for none if that is
+// use notes that a writer writes for the tenants of a server, or for none if that is
 // zero.
-func (q *queue) use(s *slot, server int32) {
+func (q *queue) use(s *writer, server int32) {
 	if s.server == server {
 		return
 	}
@@ -288,15 +288,15 @@ func (q *queue) mayCreate(p *pending) bool {
 	return l.running[creates] == 0 || !l.leading && (p.overdue || p.lane.IsZero() && l.waiting[creates] >= l.enough)
 }
 
-// gather returns the batch of a change: the change, and everything that waits
+// batchOf returns the batch of a change: the change, and everything that waits
 // and may share its statement.
 //
 // Callers woken by a statement of readings are about to read their next token,
-// so gather lets them run first. This makes GetToken 24 % faster at 8 callers,
+// so batchOf lets them run first. This makes GetToken 24 % faster at 8 callers,
 // with no effect at 32 and 128 (BenchmarkGet). Creates would become slower. A
 // single caller has nothing to wait for: it would take 7 µs more CPU time, to wake
 // another thread.
-func (q *queue) gather(first *pending) []*pending {
+func (q *queue) batchOf(first *pending) []*pending {
 	if !first.lane.IsZero() {
 		q.expect(first)
 	}
@@ -354,10 +354,10 @@ func (q *queue) leave(p *pending) bool {
 }
 
 // lead writes a change and everything that may share its statement, wakes the
-// other callers, and passes the slot on. A panic becomes an error of the whole
-// batch, and the slot starts over with a new connection.
-func (q *queue) lead(s *slot, first *pending) {
-	batch := q.gather(first)
+// other callers, and passes the writer on. A panic becomes an error of the whole
+// batch, and the writer starts over with a new connection.
+func (q *queue) lead(s *writer, first *pending) {
+	batch := q.batchOf(first)
 	defer func() {
 		if p := recover(); p != nil {
 			s.reset()
@@ -373,8 +373,8 @@ func (q *queue) lead(s *slot, first *pending) {
 	q.flush(s, batch)
 }
 
-// pass frees the slot of a written batch and starts what may start now.
-func (q *queue) pass(s *slot, batch []*pending) {
+// pass frees the writer of a written batch and starts what may start now.
+func (q *queue) pass(s *writer, batch []*pending) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	first := batch[0]
@@ -401,9 +401,9 @@ func (q *queue) pass(s *slot, batch []*pending) {
 	}
 }
 
-// close rejects further changes, waits for running ones, and returns the slots.
+// close rejects further changes, waits for running ones, and returns the writers.
 // A second call returns none.
-func (q *queue) close() []*slot {
+func (q *queue) close() []*writer {
 	q.mu.Lock()
 	q.closed = true
 	q.mu.Unlock()
@@ -413,10 +413,10 @@ func (q *queue) close() []*slot {
 	if q.timer != nil {
 		q.timer.Stop()
 	}
-	slots := q.free
+	writers := q.free
 	if q.forLogs != nil {
-		slots = append(slots, q.forLogs)
+		writers = append(writers, q.forLogs)
 	}
 	q.free, q.forLogs = nil, nil
-	return slots
+	return writers
 }

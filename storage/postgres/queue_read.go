@@ -41,7 +41,7 @@ func (q *queue) read(ctx context.Context, p *pending) error {
 
 // awaitReading is like await, for a reading. If it returns an error, the
 // reading leaves the busy count soon.
-func (q *queue) awaitReading(ctx context.Context, p *pending) (*slot, error) {
+func (q *queue) awaitReading(ctx context.Context, p *pending) (*writer, error) {
 	select {
 	case s := <-p.turn:
 		return s, nil

@@ -118,10 +118,10 @@ func TestReadingsDoNotWaitForHangingStatement(t *testing.T) {
 // gone. The readings after it are still served.
 func TestAbandonedReadingServesItsBatch(t *testing.T) {
 	t.Parallel()
-	q := &queue{free: []*slot{{}}}
+	q := &queue{free: []*writer{{}}}
 	served := 0
-	q.flush = func(_ *slot, batch []*pending) { served += len(batch) }
-	first, second := &pending{class: readings, turn: make(chan *slot, 1)}, &pending{class: readings, turn: make(chan *slot, 1)}
+	q.flush = func(_ *writer, batch []*pending) { served += len(batch) }
+	first, second := &pending{class: readings, turn: make(chan *writer, 1)}, &pending{class: readings, turn: make(chan *writer, 1)}
 	q.busy.Add(1)
 	q.add(first)
 	q.add(second)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/seed-72ea4aab/vault/storage"
+	"github.com/seed-72ea4aab/vault/storage/internal/sqlstore"
 )
 
 // manualQueue is a queue whose statements end when the test says so.
@@ -25,27 +26,27 @@ type manualQueue struct {
 // shared returns the lane of changes that belong to no tenant.
 func (q *queue) shared() *lane { return q.laneOf(&pending{}) }
 
-func newManualQueue(t *testing.T, slots int, forLogs bool) *manualQueue {
+func newManualQueue(t *testing.T, writers int, forLogs bool) *manualQueue {
 	t.Helper()
 	q := &manualQueue{begun: make(chan int), end: make(chan struct{})}
-	for range slots {
-		q.free = append(q.free, &slot{})
+	for range writers {
+		q.free = append(q.free, &writer{})
 	}
 	if forLogs {
-		q.forLogs = &slot{}
+		q.forLogs = &writer{}
 	}
-	q.flush = func(_ *slot, batch []*pending) {
+	q.flush = func(_ *writer, batch []*pending) {
 		q.begun <- len(batch)
 		<-q.end
 	}
-	want := slots
+	want := writers
 	if forLogs {
 		want++
 	}
 	t.Cleanup(func() {
 		q.calls.Wait()
 		if got := len(q.close()); got != want {
-			t.Errorf("%d slots when all is done, want %d", got, want)
+			t.Errorf("%d writers when all is done, want %d", got, want)
 		}
 	})
 	return q
@@ -114,7 +115,7 @@ func TestCanceledAndPanickingWritesLeaveTheQueue(t *testing.T) {
 	}
 	q.end <- struct{}{}
 	q.calls.Wait()
-	q.flush = func(*slot, []*pending) { panic("now") }
+	q.flush = func(*writer, []*pending) { panic("now") }
 	if err := q.queue.write(t.Context(), &pending{change: &storage.Change{}, class: creates}); err == nil {
 		t.Error("a panic returns no error")
 	}
@@ -204,7 +205,7 @@ func TestOverdueCreateTakesTheNextConnection(t *testing.T) {
 	t.Parallel()
 	q := newManualQueue(t, 2, false)
 	stuck, other := make(chan struct{}), make(chan struct{})
-	q.flush = func(_ *slot, batch []*pending) {
+	q.flush = func(_ *writer, batch []*pending) {
 		q.begun <- len(batch)
 		if batch[0].class == alone {
 			<-other
@@ -226,20 +227,20 @@ func TestOverdueCreateTakesTheNextConnection(t *testing.T) {
 func TestPanicFailsItsBatch(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]class{"creates": creates, "reads": reads, "alone": alone} {
-		q := &queue{free: []*slot{{}}}
-		q.flush = func(*slot, []*pending) { panic(name) }
+		q := &queue{free: []*writer{{}}}
+		q.flush = func(*writer, []*pending) { panic(name) }
 		write := func() error {
 			return q.write(t.Context(), &pending{change: &storage.Change{}, class: c})
 		}
 		if err := write(); err == nil || strings.Contains(err.Error(), name) {
 			t.Errorf("%s: %v", name, err)
 		}
-		q.flush = func(*slot, []*pending) {}
+		q.flush = func(*writer, []*pending) {}
 		if err := write(); err != nil {
 			t.Errorf("%s, the next: %v", name, err)
 		}
 		if len(q.close()) != 1 || q.shared().running != [classes]int{} {
-			t.Errorf("%s: the slot is lost", name)
+			t.Errorf("%s: the writer is lost", name)
 		}
 	}
 }
@@ -252,7 +253,7 @@ func TestOnlyChangesOfOneTenantShareAStatement(t *testing.T) {
 		return &pending{class: creates, lane: lane, change: &storage.Change{}}
 	}
 	own, other := storage.ID{1}, storage.ID{2}
-	q := &queue{free: []*slot{{}, {}, {}}}
+	q := &queue{free: []*writer{{}, {}, {}}}
 	first := create(own)
 	if q.start(first) == nil {
 		t.Fatal("the first create waits, although nothing runs")
@@ -263,7 +264,7 @@ func TestOnlyChangesOfOneTenantShareAStatement(t *testing.T) {
 	if q.start(q.waiting[0]) != nil {
 		t.Error("a tenant has two running statements")
 	}
-	if batch := q.gather(first); len(batch) != 3 || slices.ContainsFunc(batch, func(p *pending) bool { return p.lane != own }) {
+	if batch := q.batchOf(first); len(batch) != 3 || slices.ContainsFunc(batch, func(p *pending) bool { return p.lane != own }) {
 		t.Errorf("%d changes share a statement, want the 3 of one tenant", len(batch))
 	}
 	if q.start(q.waiting[0]) == nil {
@@ -284,8 +285,8 @@ func TestChangesStopWaitingWhenTheirTimeIsOver(t *testing.T) {
 				calls.Go(func() {
 					began, limit := time.Now(), time.Duration(i+1)*time.Second+time.Duration(c)*100*time.Millisecond
 					err := q.queue.write(t.Context(), &pending{change: &storage.Change{}, class: c, until: began.Add(limit)})
-					if took := time.Since(began); !errors.Is(err, errNoTurn) || took < limit || took > limit+createWait {
-						t.Errorf("class %d: %v after %v, want errNoTurn after %v", c, err, took, limit)
+					if took := time.Since(began); !errors.Is(err, sqlstore.ErrNoTurn) || took < limit || took > limit+createWait {
+						t.Errorf("class %d: %v after %v, want sqlstore.ErrNoTurn after %v", c, err, took, limit)
 					}
 				})
 			}
@@ -306,9 +307,9 @@ func TestCreateLeftOutOfABatchStarts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		create := func() *pending {
 			claim := &storage.ClaimChange{} // the same for all, so they cannot share a statement
-			return &pending{class: creates, overdue: true, change: &storage.Change{Claim: claim}, turn: make(chan *slot, 1)}
+			return &pending{class: creates, overdue: true, change: &storage.Change{Claim: claim}, turn: make(chan *writer, 1)}
 		}
-		q := &queue{free: []*slot{{}, {}, {}}}
+		q := &queue{free: []*writer{{}, {}, {}}}
 		hangs, leader, left := create(), create(), create()
 		for _, p := range []*pending{hangs, leader, left} {
 			q.add(p)
@@ -320,7 +321,7 @@ func TestCreateLeftOutOfABatchStarts(t *testing.T) {
 		if q.start(leader) == nil || q.start(left) != nil {
 			t.Fatal("not one of two overdue creates starts")
 		}
-		if batch := q.gather(leader); len(batch) != 1 {
+		if batch := q.batchOf(leader); len(batch) != 1 {
 			t.Fatalf("%d creates share a statement, want 1", len(batch))
 		}
 		if s := <-left.turn; s == nil {

@@ -1,17 +1,14 @@
 package postgres
 
 import (
-	"fmt"
 	"time"
 
-	"github.com/seed-72ea4aab/vault/storage"
+	"github.com/seed-72ea4aab/vault/storage/internal/sqlstore"
 	"github.com/seed-72ea4aab/vault/storage/postgres/internal/link"
 )
 
 // One timer serves all waiting items. A timer for each would fire, and wake its
 // caller, for most creates at 32 and 128 callers.
-
-var errNoTurn = fmt.Errorf("%w: all connections to the database are in use", storage.ErrUnavailable)
 
 // patience returns how long an item waits before the queue looks at it again, or
 // zero if the queue does that only when the time of its caller is over.
@@ -86,7 +83,7 @@ func (q *queue) handle(p *pending, now time.Time) bool {
 	case p.class == readings:
 		p.err = errBusy
 	case over:
-		p.err = errNoTurn
+		p.err = sqlstore.ErrNoTurn
 	default: // a create
 		p.overdue, p.due = true, p.until
 		if q.laneOf(p).leading { // and may take it

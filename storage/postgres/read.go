@@ -34,13 +34,11 @@ func (s *Store) ReadToken(ctx context.Context, r storage.Reading) (storage.Token
 
 // readQueued reads a token in the queue.
 func (s *Store) readQueued(ctx context.Context, p *pending) error {
-	if s.servers != nil {
-		ended, err := s.servers.enter(ctx, p, p.reading.Tenant, storage.WaitUntil(ctx, s.retryFor))
-		if err != nil {
-			return err
-		}
-		defer ended()
+	ended, err := s.enter(ctx, p, p.reading.Tenant, storage.WaitUntil(ctx, s.retryFor))
+	if err != nil {
+		return err
 	}
+	defer ended()
 	return s.queue.read(ctx, p)
 }
 
@@ -86,19 +84,19 @@ var errInSteps = errors.New("postgres: a grouped read failed; the reads are repe
 
 // readBatch reads the tokens of a batch and logs the reads in one statement. If
 // that fails, each caller reads in steps and retries.
-func (s *Store) readBatch(slot *slot, batch []*pending) {
-	err := slot.readTogether(batch)
+func (s *Store) readBatch(w *writer, batch []*pending) {
+	err := w.readTogether(batch)
 	if err == nil {
 		s.account(batch)
 		return
 	}
-	slot.reset() // a connection is useless after a canceled statement
+	w.reset() // a connection is useless after a canceled statement
 	for _, p := range batch {
 		p.err = errInSteps
 	}
 }
 
-func (s *slot) readTogether(batch []*pending) error {
+func (s *writer) readTogether(batch []*pending) error {
 	ctx := context.Background() // watching any other context would cost the driver a fifth of a read
 	if !s.connected() {
 		if err := s.connect(ctx); err != nil {

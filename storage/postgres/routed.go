@@ -16,7 +16,7 @@ import (
 
 // inSteps runs steps in a transaction. A single step needs no explicit
 // transaction, unless it uses the transaction number.
-func (s *slot) inSteps(steps []statements.Step) error {
+func (s *writer) inSteps(steps []statements.Step) error {
 	ctx := context.Background()
 	switch {
 	case len(steps) == 0:
@@ -35,7 +35,7 @@ func (s *slot) inSteps(steps []statements.Step) error {
 }
 
 // Number implements runner.
-func (s *slot) Number(context.Context) (any, error) {
+func (s *writer) Number(context.Context) (any, error) {
 	return binary.BigEndian.AppendUint64(nil, uint64(s.xid)), nil
 }
 
@@ -45,7 +45,7 @@ var routedReadText = "SELECT " + readColumns + " FROM unnest($2::text[]) AS u(id
 
 // readRouted reads the tokens of a batch, which are all of one tenant, and then
 // logs the reads.
-func (s *slot) readRouted(ctx context.Context, batch []*pending) error {
+func (s *writer) readRouted(ctx context.Context, batch []*pending) error {
 	defer cutAfter(batch[0].reading.ctx, s.cut)()
 	ids := wire.NewArray(wire.OIDText, len(batch))
 	for _, p := range batch {
@@ -85,7 +85,7 @@ const maxListedLogs = 32
 // enterRouted logs reads of a tenant. It lists a few of them in one statement
 // without an explicit transaction, so that the server fills in the transaction
 // number of each row.
-func (s *slot) enterRouted(tenant storage.ID, entries []*storage.Log) error {
+func (s *writer) enterRouted(tenant storage.ID, entries []*storage.Log) error {
 	if len(entries) > maxListedLogs {
 		st := s.Start(tenant)
 		logs := make([]storage.Log, len(entries))

@@ -10,35 +10,8 @@ import (
 
 	"github.com/seed-72ea4aab/vault/internal/pgtest"
 	"github.com/seed-72ea4aab/vault/storage"
+	"github.com/seed-72ea4aab/vault/storage/postgres/internal/citus"
 )
-
-// TestBoundsSettle moves the clock and expects the latest bound that has been
-// known long enough.
-func TestBoundsSettle(t *testing.T) {
-	t.Parallel()
-	clock := time.Unix(1e9, 0)
-	s := settling{wait: settleTime, now: func() time.Time { return clock }}
-	for i, c := range []struct {
-		after                 time.Duration
-		cluster, oldest, want int64
-	}{
-		{0, 1, 100, 0},
-		{100 * time.Millisecond, 1, 101, 0}, // too soon to be recorded
-		{4900 * time.Millisecond, 1, 150, 0},
-		{5 * time.Second, 1, 200, 100},
-		{5 * time.Second, 1, 300, 150},
-		{time.Hour, 1, 900, 300},
-		{settleTime, 1, 950, 900},
-		{settleTime, 1, 20, 20}, // the server was set back
-		{time.Second, 2, 5000, 0},
-		{settleTime, 2, 5001, 5000},
-	} {
-		clock = clock.Add(c.after)
-		if got := s.bound(&logBounds{oldest: c.oldest, cluster: c.cluster}); got != c.want {
-			t.Errorf("%d: got %d, want %d", i, got, c.want)
-		}
-	}
-}
 
 // TestFollowersWaitUntilEntriesSettle follows from a time and from now, on a node
 // that knows no bound yet. Entries arrive once, after they have settled.
@@ -59,7 +32,7 @@ func TestFollowersWaitUntilEntriesSettle(t *testing.T) {
 	}
 	defer func() { _ = s.Close() }()
 	clock := time.Now()
-	s.settling.now = func() time.Time { return clock }
+	s.logDelay.Now = func() time.Time { return clock }
 	past, live := newLogs(2), newLogs(1)
 	live.Tenant = past.Tenant
 	if err := s.Write(t.Context(), past); err != nil {
@@ -72,13 +45,13 @@ func TestFollowersWaitUntilEntriesSettle(t *testing.T) {
 	if err := s.Write(t.Context(), live); err != nil {
 		t.Fatal(err)
 	}
-	clock = clock.Add(settleTime / 2)
+	clock = clock.Add(citus.UsualLogDelay / 2)
 	wantLogs(t, s, &since)
 	wantLogs(t, s, &fromNow)
-	clock = clock.Add(settleTime / 2)
+	clock = clock.Add(citus.UsualLogDelay / 2)
 	wantLogs(t, s, &since, past.Logs...)
 	wantLogs(t, s, &fromNow)
-	clock = clock.Add(settleTime)
+	clock = clock.Add(citus.UsualLogDelay)
 	wantLogs(t, s, &since, live.Logs...)
 	wantLogs(t, s, &fromNow, live.Logs...)
 }

@@ -304,7 +304,7 @@ func TestChangeGivesUpOnALastingLock(t *testing.T) {
 }
 
 // TestCountsOfTransactionsAreFolded checks that the rows that transactions add to counts and sets are
-// folded automatically after a while, and by a sweep.
+// merged automatically after a while, and by a sweep.
 func TestCountsOfTransactionsAreFolded(t *testing.T) {
 	t.Parallel()
 	address := postgres.Vaults.URL(t)

@@ -64,14 +64,12 @@ func (s *Store) write(ctx context.Context, p *pending) error {
 // find free connections.
 func (s *Store) tryWrite(ctx context.Context, p *pending) error {
 	p.err, p.again, p.overdue, p.turn = nil, false, false, nil
-	if s.servers != nil {
-		ended, err := s.servers.enter(ctx, p, p.change.Tenant, p.until)
-		if err != nil {
-			p.again = p.ambiguous
-			return err
-		}
-		defer ended()
+	ended, err := s.enter(ctx, p, p.change.Tenant, p.until)
+	if err != nil {
+		p.again = p.ambiguous
+		return err
 	}
+	defer ended()
 	if p.locked {
 		p.class = alone
 		if !s.waiters.enter(ctx, p.until) {
@@ -119,29 +117,29 @@ const (
 
 // flush writes or reads a batch, in one statement if possible, and sets the
 // error of each change or reading in it.
-func (s *Store) flush(slot *slot, batch []*pending) {
+func (s *Store) flush(w *writer, batch []*pending) {
 	if batch[0].class == readings {
-		s.readBatch(slot, batch)
+		s.readBatch(w, batch)
 		return
 	}
-	if err := slot.ensure(latest(batch)); err != nil {
+	if err := w.ensure(latest(batch)); err != nil {
 		putOff(batch, err)
 		return
 	}
 	left, locked := batch, false
 	if len(batch) > 1 && !slices.ContainsFunc(batch, late) {
-		left, locked = s.writeGroup(slot, batch)
+		left, locked = s.writeGroup(w, batch)
 	}
 	if locked {
-		slot.layout.setLockTimeout(slot, shareTimeout)
-		defer slot.layout.setLockTimeout(slot, lockTimeout)
+		w.layout.setLockTimeout(w, shareTimeout)
+		defer w.layout.setLockTimeout(w, lockTimeout)
 	}
 	for i, p := range left {
-		if slot.conn == nil {
+		if w.conn == nil {
 			putOff(left[i:], errNoConn)
 			break
 		}
-		s.single(slot, p)
+		s.single(w, p)
 	}
 	s.account(batch)
 }
@@ -172,17 +170,17 @@ func late(p *pending) bool { return p.change.Late(time.Now()) }
 
 // writeGroup tries a batch as one statement. It returns the changes that must be
 // written one by one: all of them if the statement failed or met a lock.
-func (s *Store) writeGroup(slot *slot, batch []*pending) (left []*pending, locked bool) {
+func (s *Store) writeGroup(w *writer, batch []*pending) (left []*pending, locked bool) {
 	var err error
 	if batch[0].class == reads {
-		err = slot.layout.logReads(slot, batch)
+		err = w.layout.logReads(w, batch)
 	} else {
-		err = slot.create(ordered(batch))
+		err = w.create(ordered(batch))
 	}
 	if err == nil {
 		return nil, false
 	}
-	slot.forget(err)
+	w.forget(err)
 	for _, p := range batch {
 		p.ambiguous = p.ambiguous || link.Lost(err)
 	}
@@ -190,7 +188,7 @@ func (s *Store) writeGroup(slot *slot, batch []*pending) (left []*pending, locke
 }
 
 // create writes changes that only create tokens.
-func (s *slot) create(changes []*storage.Change) error {
+func (s *writer) create(changes []*storage.Change) error {
 	inSteps := s.layout.inSteps()
 	s.group.Gather(changes, s.shard, inSteps)
 	defer s.group.Release()
@@ -209,15 +207,15 @@ const maxAttempts = 20
 
 // single writes one change. It stops at a transient error, and the caller tries
 // again.
-func (s *Store) single(slot *slot, p *pending) {
+func (s *Store) single(w *writer, p *pending) {
 	for range maxAttempts {
-		done, err := s.attempt(slot, p)
+		done, err := s.attempt(w, p)
 		if done {
 			p.err = err
 			return
 		}
 		if err != nil {
-			slot.forget(err)
+			w.forget(err)
 			p.err, p.again, p.locked = err, true, link.Code(err) == pqerror.LockNotAvailable
 			return
 		}
@@ -228,16 +226,16 @@ func (s *Store) single(slot *slot, p *pending) {
 // attempt writes one change once. It is done when the outcome is known.
 // Otherwise the change may be tried again, after handling the error if there is
 // one.
-func (s *Store) attempt(slot *slot, p *pending) (done bool, err error) {
+func (s *Store) attempt(w *writer, p *pending) (done bool, err error) {
 	if p.ambiguous {
-		if applied, err := slot.applied(p.change); applied || err != nil {
+		if applied, err := w.applied(p.change); applied || err != nil {
 			return err == nil, err
 		}
 	}
 	if p.change.Late(time.Now()) {
 		return true, storage.ErrLate
 	}
-	err = slot.apply(p.change)
+	err = w.apply(p.change)
 	switch {
 	case err == nil:
 		return true, nil
@@ -253,18 +251,18 @@ func (s *Store) attempt(slot *slot, p *pending) (done bool, err error) {
 	// The conflicting row may come from this change itself, sent earlier and
 	// committed after its connection was given up.
 	if p.ambiguous {
-		if applied, err := slot.applied(p.change); applied || err != nil {
+		if applied, err := w.applied(p.change); applied || err != nil {
 			return err == nil, err
 		}
 	}
-	held, err := statements.Holds(context.Background(), slot, p.change)
+	held, err := statements.Holds(context.Background(), w, p.change)
 	if err == nil && !held {
 		p.ambiguous = false
 		return true, storage.ErrLate
 	}
 	var conflict *storage.Conflict
 	if err == nil {
-		conflict, err = statements.Diagnose(context.Background(), slot, p.change)
+		conflict, err = statements.Diagnose(context.Background(), w, p.change)
 	}
 	switch {
 	case err != nil && (link.Lost(err) || link.Transient(err) || link.Aborted(err)):
@@ -286,7 +284,7 @@ func (s *Store) attempt(slot *slot, p *pending) (done bool, err error) {
 
 // apply writes one change. It takes one statement, or several in a transaction
 // if the change is large or the tables are distributed.
-func (s *slot) apply(c *storage.Change) error {
+func (s *writer) apply(c *storage.Change) error {
 	if err := s.layout.guard(c); err != nil {
 		return err
 	}
@@ -338,7 +336,7 @@ var markerQuery = "SELECT 1 FROM (" + statements.FirstFrom("k.id", "vault_logs",
 // applied reports whether a change is in the database, by its first log entry.
 // It returns false for a change without log entries, which is then written
 // again.
-func (s *slot) applied(c *storage.Change) (bool, error) {
+func (s *writer) applied(c *storage.Change) (bool, error) {
 	if len(c.Logs) == 0 {
 		return false, nil
 	}

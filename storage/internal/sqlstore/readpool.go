@@ -98,7 +98,8 @@ func (p *readPool) take(ctx context.Context, until time.Time) (*readConn, error)
 	return c, nil
 }
 
-var errNoTurn = fmt.Errorf("%w: all connections to the database are in use", storage.ErrUnavailable)
+// ErrNoTurn means that no connection became free in time.
+var ErrNoTurn = fmt.Errorf("%w: all connections to the database are in use", storage.ErrUnavailable)
 
 // turns limits how many callers do something at once. Each sends a value, and
 // receives one when it is done.
@@ -123,7 +124,7 @@ func (t turns) enter(ctx context.Context, until time.Time) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-over:
-		return errNoTurn
+		return ErrNoTurn
 	}
 }
 

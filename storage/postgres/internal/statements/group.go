@@ -100,7 +100,7 @@ func (g *Group) Gather(changes []*storage.Change, shard int64, inSteps bool) {
 	g.sums.addTo(g.counts, shard)
 }
 
-// Release removes the rows, so that the slot does not keep large ones.
+// Release removes the rows, so that a connection does not keep large ones.
 func (g *Group) Release() {
 	for _, r := range [...]*wire.Rows{g.tokens, g.hashes, g.logs, g.claims, g.sets, g.counts, g.held} {
 		r.Reset()

@@ -15,9 +15,9 @@ import (
 	"github.com/seed-72ea4aab/vault/storage/postgres/internal/statements"
 )
 
-// slot is a connection that writes, for one goroutine at a time. It is opened
+// writer is a connection that writes, for one goroutine at a time. It is opened
 // when first needed, and again after it was lost.
-type slot struct {
+type writer struct {
 	pool     *link.Pool
 	schema   schemaName
 	prepare  bool // prepare statements; false behind a pooler
@@ -26,7 +26,7 @@ type slot struct {
 	unsynced bool  // its session does not wait for the disk
 	layout   layout
 	server   int32                            // of the tenant it writes for; zero if unknown
-	note     func(server int32, result error) // is called after each statement for a tenant; may be nil
+	record   func(server int32, result error) // is called after each statement for a tenant; may be nil
 	conn     *sql.Conn
 	cut      func() // closes conn at once
 	direct   *direct.Conn
@@ -48,10 +48,10 @@ type slot struct {
 const maxPrepared = 200
 
 // connected reports whether there is a connection that is not too old.
-func (s *slot) connected() bool { return s.conn != nil && time.Since(s.opened) < link.MaxAge }
+func (s *writer) connected() bool { return s.conn != nil && time.Since(s.opened) < link.MaxAge }
 
 // ensure opens a connection if there is no usable one. It tries once.
-func (s *slot) ensure(until time.Time) error {
+func (s *writer) ensure(until time.Time) error {
 	if s.connected() {
 		return nil
 	}
@@ -64,7 +64,7 @@ func (s *slot) ensure(until time.Time) error {
 }
 
 // connect opens a connection that replaces the current one.
-func (s *slot) connect(ctx context.Context) error {
+func (s *writer) connect(ctx context.Context) error {
 	s.reset()
 	conn, err := s.pool.Conn(ctx)
 	if err != nil {
@@ -80,7 +80,7 @@ func (s *slot) connect(ctx context.Context) error {
 
 // reset closes the connection, with its prepared statements and any open
 // transaction.
-func (s *slot) reset() {
+func (s *writer) reset() {
 	if s.conn == nil {
 		return
 	}
@@ -88,23 +88,23 @@ func (s *slot) reset() {
 	s.conn, s.cut, s.direct, s.prepared, s.inTx = nil, nil, nil, nil, false
 }
 
-func (s *slot) Start(tenant storage.ID) *statements.Statement {
+func (s *writer) Start(tenant storage.ID) *statements.Statement {
 	st := statements.NewStatement(tenant)
 	st.Composer = s.layout
 	return st
 }
 
-// exec runs a statement and ignores its rows. If the slot allows it, the
+// exec runs a statement and ignores its rows. If the writer allows it, the
 // statement is prepared and kept for later calls.
-func (s *slot) exec(text string, args []any) error {
+func (s *writer) exec(text string, args []any) error {
 	_, err := s.Run(context.Background(), text, args, true)
 	return err
 }
 
 // Run runs a statement like exec, prepared only if prepare is set, and returns how
 // many rows it wrote.
-func (s *slot) Run(ctx context.Context, text string, args []any, prepare bool) (n int64, err error) {
-	err = s.bounded(func() error {
+func (s *writer) Run(ctx context.Context, text string, args []any, prepare bool) (n int64, err error) {
+	err = s.limited(func() error {
 		stmt, err := s.statement(ctx, text, prepare)
 		if err != nil {
 			return err
@@ -125,8 +125,8 @@ func (s *slot) Run(ctx context.Context, text string, args []any, prepare bool) (
 }
 
 // Query runs a statement like exec and calls row for each of its rows.
-func (s *slot) Query(ctx context.Context, text string, args []any, prepare bool, row func([]driver.Value) error) error {
-	return s.bounded(func() error {
+func (s *writer) Query(ctx context.Context, text string, args []any, prepare bool, row func([]driver.Value) error) error {
+	return s.limited(func() error {
 		stmt, err := s.statement(ctx, text, prepare)
 		if err != nil {
 			return err
@@ -138,30 +138,30 @@ func (s *slot) Query(ctx context.Context, text string, args []any, prepare bool,
 	})
 }
 
-// bounded runs a statement with a limit on its wait for locks. The limit is a
+// limited runs a statement with a limit on its wait for locks. The limit is a
 // setting of the session. Behind a pooler it is a setting of the transaction,
 // so there the statement needs one.
-func (s *slot) bounded(do func() error) error {
+func (s *writer) limited(do func() error) error {
 	var err error
 	if s.prepare || s.inTx {
 		err = do()
 	} else {
 		err = s.transact(do)
 	}
-	s.noted(err)
+	s.recorded(err)
 	return s.layout.explain(err)
 }
 
-// noted notes the result of a statement.
-func (s *slot) noted(err error) {
-	if s.note != nil {
-		s.note(s.server, err)
+// recorded notes the result of a statement.
+func (s *writer) recorded(err error) {
+	if s.record != nil {
+		s.record(s.server, err)
 	}
 }
 
 // transact runs statements in a transaction. If begin fails it closes the
 // connection, which ends a transaction that was begun only in part.
-func (s *slot) transact(do func() error) error {
+func (s *writer) transact(do func() error) error {
 	if s.conn == nil {
 		return errNoConn
 	}
@@ -179,12 +179,12 @@ func (s *slot) transact(do func() error) error {
 	}
 	s.inTx = false
 	err := s.control("COMMIT")
-	s.noted(err)
+	s.recorded(err)
 	return s.layout.committed(err)
 }
 
 // control runs a statement without parameters.
-func (s *slot) control(command string) error {
+func (s *writer) control(command string) error {
 	_, err := s.conn.ExecContext(context.Background(), command)
 	return err
 }
@@ -197,7 +197,7 @@ func setLockTimeout(scope string, d time.Duration) string {
 // statement returns the prepared statement of a text, or nil if the text is not
 // to be prepared. It fails if the connection was closed because a transaction
 // could not be rolled back.
-func (s *slot) statement(ctx context.Context, text string, prepare bool) (*direct.Stmt, error) {
+func (s *writer) statement(ctx context.Context, text string, prepare bool) (*direct.Stmt, error) {
 	if s.conn == nil {
 		return nil, errNoConn
 	}
@@ -216,7 +216,7 @@ func (s *slot) statement(ctx context.Context, text string, prepare bool) (*direc
 }
 
 // forget closes the connection after an error that makes it useless.
-func (s *slot) forget(err error) {
+func (s *writer) forget(err error) {
 	if link.Lost(err) || link.Aborted(err) || link.Code(err) == pqerror.ReadOnlySQLTransaction {
 		s.reset()
 	}

@@ -13,40 +13,40 @@ import (
 )
 
 const (
-	// foldAfter is the number of changes in transactions of the application
-	// after which their counts are folded, if no sweep comes first.
-	foldAfter = 1000
-	// foldAtOnce limits the rows of one transaction that folds.
-	foldAtOnce = 5000
+	// mergeAfter is the number of changes in transactions of the application
+	// after which their counts are merged, if no sweep comes first.
+	mergeAfter = 1000
+	// mergeAtOnce limits the rows of one transaction that merges.
+	mergeAtOnce = 5000
 )
 
 // noteApart records a change that added separate rows to the counts.
 func (s *Store) noteApart() {
-	if s.apart.Add(1)%foldAfter != 0 {
+	if s.apart.Add(1)%mergeAfter != 0 {
 		return
 	}
 	s.queue.mu.Lock()
 	defer s.queue.mu.Unlock()
 	if !s.queue.closed {
 		s.queue.busy.Go(func() {
-			_ = s.fold(storage.NoWait(context.Background())) // if this fails, the next sweep does it
+			_ = s.mergeApart(storage.NoWait(context.Background())) // if this fails, the next sweep does it
 		})
 	}
 }
 
-// folded lists the tables that transactions of the application add separate
+// apartTables lists the tables that transactions of the application add separate
 // rows to.
-var folded = []struct {
+var apartTables = []struct {
 	table string
-	fold  func(s *Store, ctx context.Context, tx *sql.Tx, tenant storage.ID) (int, error)
+	merge func(s *Store, ctx context.Context, tx *sql.Tx, tenant storage.ID) (int, error)
 }{
-	{"vault_token_counts", (*Store).foldCounts},
-	{"vault_container_sets", (*Store).foldSets},
+	{"vault_token_counts", (*Store).mergeCounts},
+	{"vault_container_sets", (*Store).mergeSets},
 }
 
 // These statements remove rows that transactions of the application have added
 // for a tenant, so that they can be added to the shared rows. They do not see
-// rows of uncommitted transactions, and skip rows that another node is folding.
+// rows of uncommitted transactions, and skip rows that another node is merging.
 const (
 	takeCounts = `DELETE FROM vault_token_counts WHERE ctid = ANY (ARRAY(
 		SELECT k.ctid FROM vault_token_counts k, ` + sqlstore.InOrder + ` WHERE k.tenant_id = $1 AND k.shard < 0
@@ -60,17 +60,17 @@ const (
 	returnSets = " RETURNING set_id, containers"
 )
 
-// fold merges the separate rows of committed transactions of the application
+// mergeApart merges the separate rows of committed transactions of the application
 // into the shared rows.
-func (s *Store) fold(ctx context.Context) error {
-	for _, f := range folded {
+func (s *Store) mergeApart(ctx context.Context) error {
+	for _, f := range apartTables {
 		tenants, err := s.tenants(ctx, "SELECT DISTINCT tenant_id FROM "+f.table+" WHERE shard < 0")
 		if err != nil {
 			return err
 		}
 		for _, tenant := range tenants {
-			for n := foldAtOnce; n == foldAtOnce; {
-				if n, err = s.inOwnTx(ctx, tenant, f.fold); err != nil {
+			for n := mergeAtOnce; n == mergeAtOnce; {
+				if n, err = s.inOwnTx(ctx, tenant, f.merge); err != nil {
 					return err
 				}
 			}
@@ -100,15 +100,15 @@ func (s *Store) tenants(ctx context.Context, query string, args ...any) (found [
 	return found, link.Failed(err)
 }
 
-// inOwnTx runs a step of a fold in a transaction and returns how many rows it
+// inOwnTx runs a step of a merge in a transaction and returns how many rows it
 // took.
 func (s *Store) inOwnTx(ctx context.Context, tenant storage.ID,
-	fold func(*Store, context.Context, *sql.Tx, storage.ID) (int, error),
+	merge func(*Store, context.Context, *sql.Tx, storage.ID) (int, error),
 ) (n int, err error) {
 	err = s.of(ctx, tenant, func() error {
 		return link.Failed(sqlstore.Do(ctx, s.reader, func(conn *sql.Conn) error {
 			return s.transact(ctx, conn, func(tx *sql.Tx) (err error) {
-				n, err = fold(s, ctx, tx, tenant)
+				n, err = merge(s, ctx, tx, tenant)
 				return err
 			})
 		}))
@@ -116,8 +116,8 @@ func (s *Store) inOwnTx(ctx context.Context, tenant storage.ID,
 	return n, err
 }
 
-func (s *Store) foldCounts(ctx context.Context, tx *sql.Tx, tenant storage.ID) (n int, err error) {
-	rows, err := tx.QueryContext(ctx, s.schema.in(takeCounts+s.layout.TenantIs("tenant_id", "$1")+returnCounts), tenant[:], foldAtOnce)
+func (s *Store) mergeCounts(ctx context.Context, tx *sql.Tx, tenant storage.ID) (n int, err error) {
+	rows, err := tx.QueryContext(ctx, s.schema.in(takeCounts+s.layout.TenantIs("tenant_id", "$1")+returnCounts), tenant[:], mergeAtOnce)
 	if err != nil {
 		return 0, err
 	}
@@ -142,8 +142,8 @@ func (s *Store) foldCounts(ctx context.Context, tx *sql.Tx, tenant storage.ID) (
 	return n, err
 }
 
-func (s *Store) foldSets(ctx context.Context, tx *sql.Tx, tenant storage.ID) (n int, err error) {
-	rows, err := tx.QueryContext(ctx, s.schema.in(takeSets+s.layout.TenantIs("tenant_id", "$1")+returnSets), tenant[:], foldAtOnce)
+func (s *Store) mergeSets(ctx context.Context, tx *sql.Tx, tenant storage.ID) (n int, err error) {
+	rows, err := tx.QueryContext(ctx, s.schema.in(takeSets+s.layout.TenantIs("tenant_id", "$1")+returnSets), tenant[:], mergeAtOnce)
 	if err != nil {
 		return 0, err
 	}

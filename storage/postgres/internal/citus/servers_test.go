@@ -1,4 +1,4 @@
-package postgres
+package citus
 
 import (
 	"context"
@@ -14,10 +14,10 @@ import (
 
 // twoServers returns servers 1 and 2 with 8 connections that read, and a tenant of
 // each.
-func twoServers() (v *servers, one, two storage.ID) {
-	v = &servers{retryFor: 20 * time.Second, reading: 8, writing: 8}
-	v.read = func(context.Context) (*shards, error) { return nil, errors.New("not now") }
-	v.set(&shards{first: []int32{-1 << 31, 0}, server: []int32{1, 2}, servers: 2})
+func twoServers() (v *Servers, one, two storage.ID) {
+	v = &Servers{retryFor: 20 * time.Second, reading: 8, writing: 8}
+	v.read = func(context.Context) (*Shards, error) { return nil, errors.New("not now") }
+	v.set(&Shards{first: []int32{-1 << 31, 0}, server: []int32{1, 2}, servers: 2})
 	for v.now.Load().of(one) != 1 {
 		one[0]++
 	}
@@ -37,7 +37,7 @@ func TestReadsOfHungServerLeaveConnections(t *testing.T) {
 		var mu sync.Mutex
 		for range 40 {
 			calls.Go(func() {
-				err := v.run(t.Context(), hung, func() error {
+				err := v.Run(t.Context(), hung, func() error {
 					mu.Lock()
 					running++
 					mu.Unlock()
@@ -53,7 +53,7 @@ func TestReadsOfHungServerLeaveConnections(t *testing.T) {
 		if running != 4 {
 			t.Errorf("%d of 8 connections are used by one of two servers, want 4", running)
 		}
-		if err := v.run(t.Context(), well, func() error { return nil }); err != nil {
+		if err := v.Run(t.Context(), well, func() error { return nil }); err != nil {
 			t.Errorf("a read of the other server: %v", err)
 		}
 		close(hang)
@@ -69,31 +69,31 @@ func TestCallsToSilentServer(t *testing.T) {
 		v, silent, well := twoServers()
 		timeout := func() error { return os.ErrDeadlineExceeded }
 		fine := func() error { return nil }
-		if err := v.run(t.Context(), silent, timeout); !errors.Is(err, os.ErrDeadlineExceeded) {
+		if err := v.Run(t.Context(), silent, timeout); !errors.Is(err, os.ErrDeadlineExceeded) {
 			t.Fatal(err)
 		}
 		hang := make(chan struct{})
-		go v.run(t.Context(), silent, func() error { <-hang; return os.ErrDeadlineExceeded })
+		go v.Run(t.Context(), silent, func() error { <-hang; return os.ErrDeadlineExceeded })
 		synctest.Wait()
 		before := time.Now()
-		if err := v.run(t.Context(), silent, fine); !errors.Is(err, storage.ErrUnavailable) || time.Since(before) != v.retryFor {
+		if err := v.Run(t.Context(), silent, fine); !errors.Is(err, storage.ErrUnavailable) || time.Since(before) != v.retryFor {
 			t.Errorf("after %v: %v; want ErrUnavailable after %v", time.Since(before), err, v.retryFor)
 		}
 		before = time.Now()
-		if err := v.run(t.Context(), silent, fine); !errors.Is(err, storage.ErrUnavailable) || time.Since(before) != 0 {
+		if err := v.Run(t.Context(), silent, fine); !errors.Is(err, storage.ErrUnavailable) || time.Since(before) != 0 {
 			t.Errorf("after %v: %v; want ErrUnavailable at once", time.Since(before), err)
 		}
-		if err := v.run(t.Context(), well, fine); err != nil {
+		if err := v.Run(t.Context(), well, fine); err != nil {
 			t.Errorf("the other server: %v", err)
 		}
 		close(hang)
 		synctest.Wait()
-		if err := v.run(t.Context(), silent, fine); !errors.Is(err, storage.ErrUnavailable) {
+		if err := v.Run(t.Context(), silent, fine); !errors.Is(err, storage.ErrUnavailable) {
 			t.Errorf("right after a call that tried: %v", err)
 		}
 		time.Sleep(trialPause)
 		for range 2 {
-			if err := v.run(t.Context(), silent, fine); err != nil {
+			if err := v.Run(t.Context(), silent, fine); err != nil {
 				t.Errorf("a server that responds again: %v", err)
 			}
 		}
@@ -108,12 +108,12 @@ func TestCallsWaitForSilentServer(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		v, silent, _ := twoServers()
-		v.note(1, os.ErrDeadlineExceeded)
+		v.Record(1, os.ErrDeadlineExceeded)
 		respond := make(chan struct{})
 		var calls sync.WaitGroup
 		for range 10 {
 			calls.Go(func() {
-				if err := v.run(t.Context(), silent, func() error { <-respond; return storage.ErrNotFound }); !errors.Is(err, storage.ErrNotFound) {
+				if err := v.Run(t.Context(), silent, func() error { <-respond; return storage.ErrNotFound }); !errors.Is(err, storage.ErrNotFound) {
 					t.Error(err)
 				}
 			})
@@ -122,41 +122,6 @@ func TestCallsWaitForSilentServer(t *testing.T) {
 		close(respond)
 		calls.Wait()
 	})
-}
-
-// Writes for a server that hangs leave connections for the tenants of others.
-func TestWritesToHungServerLeaveConnections(t *testing.T) {
-	t.Parallel()
-	q := newManualQueue(t, 4, false)
-	write := func(server int32) {
-		q.calls.Go(func() {
-			if err := q.queue.write(context.Background(), &pending{change: &storage.Change{}, class: alone, server: server, most: 2}); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	for range 10 {
-		write(1)
-	}
-	<-q.begun
-	<-q.begun
-	for q.arrived() < 8 {
-		select {
-		case <-q.begun:
-			t.Fatal("a third statement began for one server")
-		default:
-		}
-	}
-	write(2)
-	<-q.begun // although the server before it hangs
-	q.calls.Go(func() {
-		for range 8 {
-			<-q.begun
-		}
-	})
-	for range 11 {
-		q.end <- struct{}{}
-	}
 }
 
 func TestShareOf(t *testing.T) {

@@ -11,35 +11,36 @@ import (
 
 	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/internal/sqlstore"
+	"github.com/seed-72ea4aab/vault/storage/postgres/internal/citus"
 	"github.com/seed-72ea4aab/vault/storage/postgres/internal/link"
 	"github.com/seed-72ea4aab/vault/storage/postgres/internal/statements"
 )
 
-// citus is the layout of tables that are distributed over the workers of a
+// manyServers is the layout of tables that are distributed over the workers of a
 // cluster, or may become so.
-type citus struct{ statements.AsSteps }
+type manyServers struct{ statements.AsSteps }
 
-func (citus) settle() time.Duration { return settleTime }
+func (manyServers) logDelay() time.Duration { return citus.UsualLogDelay }
 
 // settings makes the coordinator give up on a worker that accepts no connection
 // before the vault gives up on the coordinator. Otherwise the coordinator would keep
 // a process for each statement until the worker responds.
-func (citus) settings(hang time.Duration) map[string]string {
+func (manyServers) settings(hang time.Duration) map[string]string {
 	return map[string]string{
 		tellOfSettings:                  "local",
 		"citus.node_connection_timeout": milliseconds(min(connectTimeout, hang/2)),
 	}
 }
 
-func (citus) migrated(ctx context.Context, db *sql.DB, schema schemaName, mode storage.MigrateMode) error {
-	return followUp(ctx, db, schema, mode)
+func (manyServers) migrated(ctx context.Context, db *sql.DB, schema schemaName, mode storage.MigrateMode) error {
+	return citus.FollowUp(ctx, db, schema.forCitus(), mode)
 }
 
-func (citus) adapt(d *sqlstore.Dialect) { d.Distributed, d.PreparedLists = true, false }
+func (manyServers) adapt(d *sqlstore.Dialect) { d.Distributed, d.PreparedLists = true, false }
 
 // recount makes all log entries of a tenant uncounted. Each server numbers its own
 // transactions and cannot know which transactions have ended on another.
-func (citus) recount() (texts []string, counted bool) {
+func (manyServers) recount() (texts []string, counted bool) {
 	return []string{
 		forgetCounts,
 		"UPDATE vault_logs SET xid = 0 WHERE tenant_id = $1 AND xid IS NULL",
@@ -51,7 +52,7 @@ func (citus) recount() (texts []string, counted bool) {
 // rows, along with everything else in the same message. So begin sends the SET
 // alone. begin also reads the number of the coordinator's transaction, which orders
 // log entries.
-func (citus) begin(s *slot) error {
+func (manyServers) begin(s *writer) error {
 	if err := s.conn.QueryRowContext(context.Background(), "BEGIN; SELECT txid_current()").Scan(&s.xid); err != nil {
 		return err
 	}
@@ -71,14 +72,14 @@ const tellOfSettings = "citus.propagate_set_commands"
 // commits in two phases. Otherwise Citus commits on the worker first and then on the
 // coordinator, because it does not know about tables that only the coordinator has.
 // If the second commit fails, only the rows of the vault would be there.
-func (citus) joins() string {
+func (manyServers) joins() string {
 	return "INSERT INTO vault_claims (tenant_id, key, owner, key_version)" +
 		" SELECT ''::bytea, ''::bytea, ''::bytea, 0 FROM generate_series(1, 0)"
 }
 
 // committed marks a commit that failed here and may have happened on the server of
 // the rows.
-func (citus) committed(err error) error {
+func (manyServers) committed(err error) error {
 	if err != nil && !link.Transient(err) {
 		return errors.Join(link.ErrUncertain, err)
 	}
@@ -88,7 +89,7 @@ func (citus) committed(err error) error {
 // explain marks an error that may mean that a worker is lost. The coordinator
 // reports failures that it cannot explain as internal errors, for example when
 // a connection to a worker ends within a statement.
-func (citus) explain(err error) error {
+func (manyServers) explain(err error) error {
 	if link.Code(err) == pqerror.InternalError {
 		return errors.Join(link.ErrUncertain, err)
 	}
@@ -96,25 +97,25 @@ func (citus) explain(err error) error {
 }
 
 // setLockTimeout changes the limit of the next transactions.
-func (citus) setLockTimeout(s *slot, d time.Duration) { s.lockTimeout = d }
+func (manyServers) setLockTimeout(s *writer, d time.Duration) { s.lockTimeout = d }
 
 // ping writes a row with an unused version to the table of migrations, which is on
 // the coordinator.
-func (citus) ping(random []byte) (text string, args []any) {
+func (manyServers) ping(random []byte) (text string, args []any) {
 	return pingLocalText, []any{-int64(binary.BigEndian.Uint32(random)), random}
 }
 
-func (citus) placed(ctx context.Context, on rowsQueryer, schema schemaName) (*shards, error) {
-	return readShards(ctx, on, schema)
+func (manyServers) placed(ctx context.Context, on citus.Queryer, schema schemaName) (*citus.Shards, error) {
+	return citus.ReadShards(ctx, on, schema.forCitus())
 }
 
-func (citus) relaxes() bool                     { return false }
-func (citus) lane(tenant storage.ID) storage.ID { return tenant }
-func (citus) inSteps() bool                     { return true }
+func (manyServers) relaxes() bool                     { return false }
+func (manyServers) lane(tenant storage.ID) storage.ID { return tenant }
+func (manyServers) inSteps() bool                     { return true }
 
 // guard refuses a change that has a key twice, because separate statements would not
 // see each other's conflict.
-func (citus) guard(c *storage.Change) error {
+func (manyServers) guard(c *storage.Change) error {
 	if statements.Twice(c) != nil {
 		return link.ErrGuard
 	}
@@ -123,15 +124,15 @@ func (citus) guard(c *storage.Change) error {
 
 // fence is a write of no rows, which locks the shard. A query does not. While a
 // shard moves, a query may find a row that the move leaves behind.
-func (l citus) fence() string {
+func (l manyServers) fence() string {
 	return "DELETE FROM vault_logs WHERE ctid = '(0,0)' AND " + l.TenantIs("tenant_id", "$1")
 }
 
-func (citus) read(ctx context.Context, s *slot, batch []*pending) error {
+func (manyServers) read(ctx context.Context, s *writer, batch []*pending) error {
 	return s.readRouted(ctx, batch)
 }
 
-func (citus) logReads(s *slot, batch []*pending) error {
+func (manyServers) logReads(s *writer, batch []*pending) error {
 	var entries []*storage.Log
 	for _, p := range batch {
 		for i := range p.change.Logs {

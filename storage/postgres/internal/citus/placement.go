@@ -1,4 +1,4 @@
-package postgres
+package citus
 
 import (
 	"context"
@@ -12,9 +12,9 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// shards are the ranges of tenants of distributed tables, and the server of each
+// Shards are the ranges of tenants of distributed tables, and the server of each
 // range.
-type shards struct {
+type Shards struct {
 	first   []int32 // lowest hash of each shard, ascending
 	server  []int32 // group number of the server of each shard
 	servers int     // number of different servers
@@ -22,11 +22,11 @@ type shards struct {
 
 // of returns the number of the server of a tenant. It is zero if the tables are
 // not distributed. The coordinator also has the number zero.
-func (p *shards) of(tenant storage.ID) int32 {
+func (p *Shards) of(tenant storage.ID) int32 {
 	if p == nil || len(p.first) == 0 {
 		return 0
 	}
-	h := tenantHash(tenant)
+	h := TenantHash(tenant)
 	i := sort.Search(len(p.first), func(i int) bool { return p.first[i] > h })
 	return p.server[max(i-1, 0)]
 }
@@ -39,22 +39,22 @@ const shardsText = `SELECT s.shardminvalue::int, p.groupid, pg_catalog.worker_ha
 // sampleTenant is an id to compare hashes by.
 var sampleTenant = storage.ID{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 255}
 
-// readShards reads the shards of the anchor, which all other tables share. It
+// ReadShards reads the shards of the anchor, which all other tables share. It
 // returns no shards if the server hashes differently.
-func readShards(ctx context.Context, on rowsQueryer, schema schemaName) (*shards, error) {
-	rows, err := on.QueryContext(ctx, shardsText+pq.QuoteLiteral(schema.in(anchor))+"::regclass ORDER BY 1", sampleTenant[:])
+func ReadShards(ctx context.Context, on Queryer, schema *Schema) (*Shards, error) {
+	rows, err := on.QueryContext(ctx, shardsText+pq.QuoteLiteral(schema.In(Anchor))+"::regclass ORDER BY 1", sampleTenant[:])
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	p := &shards{}
+	p := &Shards{}
 	for rows.Next() {
 		var first, server, hash int32
 		if err := rows.Scan(&first, &server, &hash); err != nil {
 			return nil, err
 		}
-		if hash != tenantHash(sampleTenant) {
-			return &shards{}, nil
+		if hash != TenantHash(sampleTenant) {
+			return &Shards{}, nil
 		}
 		p.first, p.server = append(p.first, first), append(p.server, server)
 	}
@@ -64,9 +64,9 @@ func readShards(ctx context.Context, on rowsQueryer, schema schemaName) (*shards
 	return p, rows.Err()
 }
 
-// tenantHash is the hash by which Citus distributes tenants: PostgreSQL's hash of
+// TenantHash is the hash by which Citus distributes tenants: PostgreSQL's hash of
 // 16 bytes, which is the function lookup3 by Bob Jenkins.
-func tenantHash(tenant storage.ID) int32 {
+func TenantHash(tenant storage.ID) int32 {
 	word := func(i int) uint32 { return binary.LittleEndian.Uint32(tenant[4*i:]) }
 	const seed = 0x9e3779b9 + uint32(len(storage.ID{})) + 3923095
 	a, b, c := seed+word(0), seed+word(1), seed+word(2)

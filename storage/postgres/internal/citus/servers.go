@@ -1,4 +1,6 @@
-package postgres
+// Package citus knows the servers of a Citus cluster: which one has which tenants,
+// which one does not respond, and how tables are distributed over them.
+package citus
 
 import (
 	"context"
@@ -12,15 +14,16 @@ import (
 
 	"github.com/seed-72ea4aab/vault/internal/share"
 	"github.com/seed-72ea4aab/vault/storage"
+	"github.com/seed-72ea4aab/vault/storage/internal/sqlstore"
 	"github.com/seed-72ea4aab/vault/storage/postgres/internal/link"
 )
 
-// servers are the workers of a Citus cluster. A worker that hangs holds up each
+// Servers are the workers of a Citus cluster. A worker that hangs holds up each
 // statement for its tenants until HangTimeout. So the tenants of one worker get
 // only a share of the connections, and their calls fail at once when the worker
 // has not responded for RetryFor.
-type servers struct {
-	read             func(context.Context) (*shards, error)
+type Servers struct {
+	read             func(context.Context) (*Shards, error)
 	retryFor         time.Duration
 	reading, writing int // number of connections
 
@@ -32,9 +35,17 @@ type servers struct {
 	silent   map[int32]*silence
 }
 
+// NewServers returns the servers of shards, which read reads again. reading and
+// writing are the numbers of connections.
+func NewServers(at *Shards, read func(context.Context) (*Shards, error), retryFor time.Duration, reading, writing int) *Servers {
+	v := &Servers{read: read, retryFor: retryFor, reading: reading, writing: writing}
+	v.set(at)
+	return v
+}
+
 // placed are the shards at a time.
 type placed struct {
-	*shards
+	*Shards
 	at     time.Time
 	places *share.Places[int32] // for reads, by server
 }
@@ -44,8 +55,8 @@ type placed struct {
 const placedFor = time.Minute
 
 // set makes shards current.
-func (v *servers) set(p *shards) {
-	next := &placed{shards: p, at: time.Now()}
+func (v *Servers) set(p *Shards) {
+	next := &placed{Shards: p, at: time.Now()}
 	if last := v.now.Load(); last != nil && last.servers == p.servers {
 		next.places = last.places
 	} else {
@@ -64,7 +75,7 @@ func shareOf(n, servers int) int {
 
 // placed returns the current shards. Every so often it reads them again; if that
 // fails, the old ones stay.
-func (v *servers) placed(ctx context.Context) *placed {
+func (v *Servers) placed(ctx context.Context) *placed {
 	p := v.now.Load()
 	if time.Since(p.at) < placedFor || !v.reread.TryLock() {
 		return p
@@ -72,22 +83,23 @@ func (v *servers) placed(ctx context.Context) *placed {
 	defer v.reread.Unlock()
 	next, err := v.read(storage.NoWait(ctx))
 	if err != nil {
-		next = p.shards
+		next = p.Shards
 	}
 	v.set(next)
 	return v.now.Load()
 }
 
-// enter waits while the server of a change or reading is silent, and sets the share
-// of its connections. The caller calls ended afterwards.
-func (v *servers) enter(ctx context.Context, p *pending, tenant storage.ID, until time.Time) (ended func(), err error) {
+// Enter waits while the server of a tenant is silent. It returns the server, and how
+// many connections may write for its tenants. The caller calls ended afterwards.
+func (v *Servers) Enter(ctx context.Context, tenant storage.ID, until time.Time) (server int32, most int, ended func(), err error) {
 	at := v.placed(ctx)
-	p.server, p.most = at.of(tenant), shareOf(v.writing, at.servers)
-	return v.await(ctx, p.server, until)
+	server, most = at.of(tenant), shareOf(v.writing, at.servers)
+	ended, err = v.await(ctx, server, until)
+	return server, most, ended, err
 }
 
-// run runs a read for a tenant when its server has a free place.
-func (v *servers) run(ctx context.Context, tenant storage.ID, read func() error) error {
+// Run runs a read for a tenant when its server has a free place.
+func (v *Servers) Run(ctx context.Context, tenant storage.ID, read func() error) error {
 	p := v.placed(ctx)
 	n := p.of(tenant)
 	if n == 0 {
@@ -104,7 +116,7 @@ func (v *servers) run(ctx context.Context, tenant storage.ID, read func() error)
 	}
 	defer p.places.Give(n)
 	err = read()
-	v.note(n, err)
+	v.Record(n, err)
 	return err
 }
 
@@ -125,7 +137,7 @@ func take(ctx context.Context, places *share.Places[int32], n int32, until time.
 	case ctx.Err() != nil:
 		return ctx.Err()
 	default:
-		return errNoTurn
+		return sqlstore.ErrNoTurn
 	}
 }
 
@@ -146,7 +158,7 @@ var errSilent = fmt.Errorf("%w: the server of this tenant does not respond", sto
 // await waits while a server is silent. One call at a time tries the server; it
 // calls ended afterwards. The others wait until the server has been silent for
 // RetryFor, and then fail.
-func (v *servers) await(ctx context.Context, n int32, until time.Time) (ended func(), err error) {
+func (v *Servers) await(ctx context.Context, n int32, until time.Time) (ended func(), err error) {
 	for n != 0 && v.silences.Load() > 0 {
 		v.mu.Lock()
 		s := v.silent[n]
@@ -180,7 +192,7 @@ func (v *servers) await(ctx context.Context, n int32, until time.Time) (ended fu
 }
 
 // tried ends a call that tried a silent server.
-func (v *servers) tried(s *silence) {
+func (v *Servers) tried(s *silence) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	s.trying, s.tried = false, time.Now()
@@ -188,8 +200,8 @@ func (v *servers) tried(s *silence) {
 	s.changed = make(chan struct{})
 }
 
-// note records the result of a statement on a server.
-func (v *servers) note(n int32, err error) {
+// Record records the result of a statement on a server.
+func (v *Servers) Record(n int32, err error) {
 	hung := silenced(err)
 	if n == 0 || !hung && (v.silences.Load() == 0 || !responded(err)) {
 		return
@@ -216,7 +228,7 @@ func (v *servers) note(n int32, err error) {
 // reach the worker.
 func silenced(err error) bool {
 	c := string(link.Code(err))
-	if server, ok := errors.AsType[*ServerError](err); ok {
+	if server, ok := errors.AsType[*link.ServerError](err); ok {
 		c = server.Code
 	}
 	return errors.Is(err, os.ErrDeadlineExceeded) || strings.HasPrefix(c, "08")
@@ -226,12 +238,4 @@ func silenced(err error) bool {
 func responded(err error) bool {
 	return err == nil || !link.Lost(err) && !errors.Is(err, storage.ErrUnavailable) &&
 		!errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded)
-}
-
-// of runs statements for a tenant, with its share of the connections.
-func (s *Store) of(ctx context.Context, tenant storage.ID, do func() error) error {
-	if s.servers == nil {
-		return do()
-	}
-	return s.servers.run(ctx, tenant, do)
 }

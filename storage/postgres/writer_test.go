@@ -11,7 +11,7 @@ import (
 )
 
 // oneWriter opens a store with one writing connection.
-func oneWriter(t *testing.T, open func(context.Context, string, *Options) (*Store, error)) (*Store, *slot) {
+func oneWriter(t *testing.T, open func(context.Context, string, *Options) (*Store, error)) (*Store, *writer) {
 	t.Helper()
 	s, err := open(t.Context(), Vaults.URL(t), &Options{MaxConns: 2})
 	if err != nil {
@@ -40,16 +40,16 @@ func newLogs(n int) *storage.Change {
 // the next change to trip over.
 func TestPartlyBegunTransactionIsDiscarded(t *testing.T) {
 	t.Parallel()
-	s, slot := oneWriter(t, OpenRouted)
+	s, w := oneWriter(t, OpenRouted)
 	if err := s.Write(t.Context(), newLogs(1)); err != nil {
 		t.Fatal(err)
 	}
-	slot.lockTimeout = -time.Second // which the server rejects after BEGIN
+	w.lockTimeout = -time.Second // which the server rejects after BEGIN
 	if err := s.Write(storage.NoWait(t.Context()), newLogs(1)); err == nil {
 		t.Fatal("the transaction began")
 	}
-	slot.lockTimeout = lockTimeout
-	if slot.conn != nil {
+	w.lockTimeout = lockTimeout
+	if w.conn != nil {
 		t.Error("the connection was kept")
 	}
 	if err := s.Write(t.Context(), newLogs(1)); err != nil {
@@ -64,14 +64,14 @@ func TestConnectionInFailedTransactionIsReplaced(t *testing.T) {
 	for name, open := range map[string]func(context.Context, string, *Options) (*Store, error){"one server": OpenOptions, "routed": OpenRouted} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s, slot := oneWriter(t, open)
+			s, w := oneWriter(t, open)
 			if err := s.Write(t.Context(), newLogs(1)); err != nil {
 				t.Fatal(err)
 			}
-			if err := slot.control("BEGIN"); err != nil {
+			if err := w.control("BEGIN"); err != nil {
 				t.Fatal(err)
 			}
-			if err := slot.control("SELECT 1/0"); err == nil {
+			if err := w.control("SELECT 1/0"); err == nil {
 				t.Fatal("the transaction has not failed")
 			}
 			if err := s.Write(t.Context(), newLogs(1)); err != nil {
