@@ -22,10 +22,6 @@ import (
 // program that does not know the latest ones still works.
 const versionsPerMajor = 1000
 
-// migrateAttempts limits the attempts at a migration. If two nodes run one at
-// the same time, one of them may fail, and finds it done next time.
-const migrateAttempts = 5
-
 // SchemaVersions returns the versions of the migrations that have run, oldest
 // first.
 func (s *Store) SchemaVersions(ctx context.Context) ([]int, error) {
@@ -98,7 +94,7 @@ func (m *Migrator) Run(ctx context.Context, mode storage.MigrateMode) error {
 		return err
 	}
 	var before []int // versions that had run at the last failure
-	for failed := 0; ; {
+	for failed := false; ; {
 		done, err := m.versions(ctx)
 		if err != nil {
 			return err
@@ -117,12 +113,12 @@ func (m *Migrator) Run(ctx context.Context, mode storage.MigrateMode) error {
 		if err == nil {
 			continue
 		}
-		// Another node may have been faster. Then the next attempt finds it
-		// done.
-		if failed > 0 && slices.Equal(done, before) || failed == migrateAttempts || ctx.Err() != nil {
+		// If nodes run a migration at the same time, one of them succeeds. The
+		// others find it done next time.
+		if failed && slices.Equal(done, before) || ctx.Err() != nil {
 			return err
 		}
-		failed, before = failed+1, done
+		failed, before = true, done
 	}
 }
 
