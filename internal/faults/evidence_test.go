@@ -267,7 +267,8 @@ func created(t *testing.T, v *vault.Vault, tenant uuid.UUID) (tokens []string) {
 	var leaves []evidence.Hash
 	for line := range bytes.Lines(bundle.Bytes()) {
 		var l struct {
-			Head  *evidence.Proven
+			Head  *int64
+			Body  string
 			Kind  evidence.Kind
 			ID    uuid.UUID
 			C     *evidence.Hash
@@ -280,7 +281,8 @@ func created(t *testing.T, v *vault.Vault, tenant uuid.UUID) (tokens []string) {
 		must(t, json.Unmarshal(line, &l))
 		switch {
 		case l.Head != nil:
-			must(t, json.Unmarshal([]byte(l.Head.Body), &head))
+			head = evidence.Event{}
+			must(t, json.Unmarshal([]byte(l.Body), &head))
 		case l.C != nil:
 			leaves = append(leaves, evidence.LeafHash(l.Kind, l.ID, *l.C))
 			if l.Entry.Operation == "create" && l.Entry.EntityType == "token" {
