@@ -3,8 +3,11 @@ package vault
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"io"
 	"net/http"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -187,7 +190,7 @@ type EvidenceStatus struct {
 	// later erasures, deletions and regenerated keys have not been applied again:
 	// see [Vault.EraseAgain].
 	LacksErasures bool
-	Alarms        []Alarm // active alarms, oldest first, up to 100
+	Alarms        []Alarm // active alarms, newest first, up to 100
 	// Raised counts the alarms since the start of this node, by kind.
 	Raised  map[AlarmKind]int64
 	Anchors []AnchorStatus // in the order of the configuration
@@ -201,19 +204,35 @@ type AnchorStatus struct {
 	Err      error     // of the last call; nil if it succeeded
 }
 
-// Wrong describes in a few words what needs attention. It is empty if nothing is
-// wrong.
+// maxWrong is the maximum number of problems that Wrong names.
+const maxWrong = 5
+
+// Wrong names what needs attention: why nothing is signed, and the active alarms,
+// newest first. It is empty if nothing is wrong.
 func (s *EvidenceStatus) Wrong() string {
+	var all []string
+	for _, text := range append([]string{s.Suspended}, alarmTexts(s.Alarms)...) {
+		if text != "" && !slices.Contains(all, text) {
+			all = append(all, text)
+		}
+	}
 	switch {
-	case s.Suspended != "":
-		return s.Suspended
-	case len(s.Alarms) > 0:
-		return s.Alarms[0].Text
+	case len(all) > maxWrong:
+		return strings.Join(all[:maxWrong], "; ") + fmt.Sprintf("; and %d more", len(all)-maxWrong)
+	case len(all) > 0:
+		return strings.Join(all, "; ")
 	case s.LacksErasures:
 		return "a restore may lack erasures, deletions and regenerated keys; apply them again"
 	default:
 		return ""
 	}
+}
+
+func alarmTexts(alarms []Alarm) (all []string) {
+	for _, a := range alarms {
+		all = append(all, a.Text)
+	}
+	return all
 }
 
 // EvidenceStatus returns the state of the evidence on this node, without a database

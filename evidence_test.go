@@ -7,6 +7,7 @@ import (
 	"database/sql"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"iter"
 	"path/filepath"
 	"slices"
@@ -1191,5 +1192,26 @@ func TestExportOfEvidenceEndsWithTheKey(t *testing.T) {
 	wantError(t, "the export", c.ExportEvidence(t.Context(), to), vault.ErrUnauthenticated)
 	if to.lines > 1000 {
 		t.Errorf("%d lines were written after the key was revoked", to.lines)
+	}
+}
+
+func TestWrongNamesEveryAlarm(t *testing.T) {
+	t.Parallel()
+	alarms := func(n int) (all []vault.Alarm) {
+		for i := range n {
+			all = append(all, vault.Alarm{Text: fmt.Sprint("alarm ", i)})
+		}
+		return all
+	}
+	for want, s := range map[string]vault.EvidenceStatus{
+		"":                  {},
+		"restored":          {Suspended: "restored", Alarms: []vault.Alarm{{Text: "restored"}}},
+		"restored; alarm 0": {Suspended: "restored", Alarms: alarms(1)},
+		"alarm 0; alarm 1":  {Alarms: alarms(2), LacksErasures: true},
+		"alarm 0; alarm 1; alarm 2; alarm 3; alarm 4; and 2 more": {Alarms: alarms(7)},
+	} {
+		if got := s.Wrong(); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
 	}
 }

@@ -25,6 +25,7 @@ type overview struct {
 	Keys                   []keyAge
 	Database               time.Duration // response time
 	DatabaseDown           bool
+	Evidence               string // what is wrong with the evidence, or empty
 }
 
 // keyAge counts tenants by the age of the key that seals their data.
@@ -44,6 +45,9 @@ func (h *handler) overview(ctx context.Context, s span) (*overview, error) {
 	}
 	o := *known
 	o.Span, o.At = s.name, time.Now().UTC()
+	if evidence, err := h.vault.EvidenceStatus(); err == nil {
+		o.Evidence = evidence.Wrong()
+	}
 	if h.opts.Recorder != nil {
 		o.Figures = h.opts.Recorder.figures(s)
 		o.Plots = plotsOf(o.Figures)

@@ -69,6 +69,7 @@ func TestEvidenceAlarms(t *testing.T) {
 	_, _ = v.Checkpoint(t.Context())
 	page := look(t, v, "/evidence")
 	wants(t, page, `<p class="figure bad">1</p>`, `<span class="tag bad">anchor</span>`, "an anchor does not respond", `<span class="tag bad">not responding</span>`)
+	wants(t, look(t, v, "/"), `role="alert">The evidence of the audit log needs attention: an anchor does not respond.`)
 	if strings.Contains(page, "secret") {
 		t.Error("the page shows the error of the anchor, which may hold its address")
 	}

@@ -315,7 +315,10 @@ func (h *HTTP) do(ctx context.Context, method string, body []byte) (int, []byte,
 	if body != nil {
 		req.Header.Set("Content-Type", "text/plain; charset=utf-8")
 	}
-	resp, err := h.Client.Do(req)
+	// An anchor that redirects would send notes to a place that nobody chose.
+	client := *h.Client
+	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	resp, err := client.Do(req)
 	if err != nil {
 		return 0, nil, fmt.Errorf("evidence: the anchor does not respond: %w", err)
 	}

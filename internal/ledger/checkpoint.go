@@ -194,16 +194,16 @@ func (l *Ledger) eachStored(ctx context.Context, q storage.EventQuery, do func(*
 func (l *Ledger) signTree(ctx context.Context) ([]byte, error) {
 	v := &l.vault
 	c := evidence.Checkpoint{Origin: v.origin, Size: v.tree.Size, Root: evidence.Hash(v.tree.Root)}
-	if v.note != nil && c == v.signed {
-		return v.note, nil
-	}
-	if v.state.Signed == c.Size { // another node has signed it
+	if v.state.Signed == c.Size && c != v.signed { // another process has signed it
 		if err := l.recallNote(ctx, c.Size+1); err != nil {
 			return nil, err
 		}
 		if v.suspended != "" || c != v.signed {
 			return nil, ErrSuspended
 		}
+	}
+	if v.note != nil && c == v.signed {
+		l.publish()
 		return v.note, nil
 	}
 	msg, err := c.Sign(l.signers()...)
@@ -222,10 +222,18 @@ func (l *Ledger) signTree(ctx context.Context) ([]byte, error) {
 	v.tree, v.state = change.Tree, st
 	v.signed, v.note, v.signedAt = c, msg, stored.At
 	l.rounds.hasSigned()
-	for _, a := range l.anchors {
-		a.kick(msg)
-	}
+	l.publish()
 	return msg, nil
+}
+
+// publish sends the newest note to the anchors that do not have it, whoever has
+// signed it.
+func (l *Ledger) publish() {
+	for _, a := range l.anchors {
+		if msg, _ := a.newest(); !bytes.Equal(msg, l.vault.note) {
+			a.kick(l.vault.note)
+		}
+	}
 }
 
 // grown is a tree that needs a new head, with its state.

@@ -230,7 +230,7 @@ type Status struct {
 	// LacksErasures reports whether the newest restore may lack erasures: see
 	// [Ledger.ErasedAgain].
 	LacksErasures bool
-	// Alarms are the current alarms, oldest first, at most maxShown. Raised
+	// Alarms are the current alarms, newest first, at most maxShown. Raised
 	// counts all alarms since the start, by kind.
 	Alarms  []Alarm
 	Raised  map[AlarmKind]int64
@@ -290,7 +290,7 @@ type alarms struct {
 	mu     sync.Mutex
 	send   func(Alarm)
 	sent   map[Alarm]bool
-	shown  []Alarm // the oldest of sent
+	shown  []Alarm // the newest of sent, newest first
 	raised map[AlarmKind]int64
 	queue  []Alarm
 	busy   chan struct{} // closed when the queue is empty; nil when idle
@@ -316,9 +316,8 @@ func (a *alarms) raise(alarm Alarm) {
 		a.raised = map[AlarmKind]int64{}
 	}
 	a.raised[alarm.Kind]++
-	if a.sent[alarm] = true; len(a.shown) < maxShown {
-		a.shown = append(a.shown, alarm)
-	}
+	a.sent[alarm] = true
+	a.shown = slices.Insert(a.shown[:min(len(a.shown), maxShown-1)], 0, alarm)
 	if a.send == nil {
 		return
 	}
@@ -329,7 +328,7 @@ func (a *alarms) raise(alarm Alarm) {
 	}
 }
 
-// lasting returns the current alarms, oldest first, and the number of all
+// lasting returns the current alarms, newest first, and the number of all
 // raised alarms by kind.
 func (a *alarms) lasting() ([]Alarm, map[AlarmKind]int64) {
 	a.mu.Lock()

@@ -373,6 +373,43 @@ func TestHTTPAnchor(t *testing.T) {
 	}
 }
 
+// A note that another process has signed reaches the anchors of this node, although
+// the tree has not grown since.
+func TestNotesOfAnotherProcessReachTheAnchors(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	tool := r.open()
+	anchor := &memory{}
+	r.anchors = []Anchor{anchor}
+	server := r.open()
+	r.write(tool, r.id(), 3)
+	msg := r.checkpoint(tool)
+	if _, err := server.Round(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := server.anchors[0].drain(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if last, _ := anchor.Latest(t.Context()); !bytes.Equal(last, msg) {
+		t.Errorf("the anchor has %q", last)
+	}
+}
+
+func TestAnchorURLFollowsNoRedirect(t *testing.T) {
+	t.Parallel()
+	other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("the redirect was followed") }))
+	defer other.Close()
+	server := httptest.NewServer(http.RedirectHandler(other.URL, http.StatusTemporaryRedirect))
+	defer server.Close()
+	h := &HTTP{URL: server.URL, Client: server.Client()}
+	if _, err := h.Latest(t.Context()); err == nil {
+		t.Error("GET: no error")
+	}
+	if err := h.Put(t.Context(), []byte("note")); err == nil {
+		t.Error("POST: no error")
+	}
+}
+
 func TestKeyChange(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

@@ -89,6 +89,7 @@ var (
 	evidenceVerified  = prometheus.NewDesc("vault_evidence_last_verification_timestamp_seconds", "When this node last verified all logs.", nil, nil)
 	evidenceGood      = prometheus.NewDesc("vault_evidence_verified", "1 if that verification found no tampering.", nil, nil)
 	evidenceAlarms    = prometheus.NewDesc("vault_evidence_alarms_total", "Alarms that were raised, by kind.", []string{"kind"}, nil)
+	evidenceActive    = prometheus.NewDesc("vault_evidence_alarms", "Alarms that are active, by kind.", []string{"kind"}, nil)
 	anchorFailures    = prometheus.NewDesc("vault_evidence_anchor_failures_total", "Calls of an anchor that failed.", []string{"anchor"}, nil)
 	anchorGood        = prometheus.NewDesc("vault_evidence_anchor_last_success_timestamp_seconds", "When an anchor last responded.", []string{"anchor"}, nil)
 )
@@ -97,7 +98,7 @@ var (
 func (evidenceMetrics) Describe(all chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		evidenceSize, evidenceLag, evidencePending, evidenceSigned, evidenceSuspended, evidenceVerified, evidenceGood,
-		evidenceAlarms, anchorFailures, anchorGood,
+		evidenceAlarms, evidenceActive, anchorFailures, anchorGood,
 	} {
 		all <- d
 	}
@@ -128,6 +129,13 @@ func (m evidenceMetrics) Collect(all chan<- prometheus.Metric) {
 	}
 	for _, kind := range []vault.AlarmKind{vault.AlarmTampered, vault.AlarmMissing, vault.AlarmLag, vault.AlarmRestore, vault.AlarmForked, vault.AlarmAnchor} {
 		all <- prometheus.MustNewConstMetric(evidenceAlarms, prometheus.CounterValue, float64(s.Raised[kind]), string(kind))
+		active := 0
+		for _, a := range s.Alarms {
+			if a.Kind == kind {
+				active++
+			}
+		}
+		gauge(evidenceActive, float64(active), string(kind))
 	}
 	for i, a := range s.Anchors {
 		name := strconv.Itoa(i + 1)

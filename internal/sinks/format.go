@@ -206,6 +206,8 @@ const (
 	ocsfVersion  = "1.3.0"
 	ocsfCategory = 6 // Application Activity
 	ocsfClass    = 6003
+	ocsfSuccess  = 1 // status of an event
+	ocsfFailure  = 2
 )
 
 // ocsfNames are the names of the standard activities. The vault names other
@@ -289,6 +291,9 @@ func encodeOCSF(_ *Sinks, tenant uuid.UUID, items []item) ([]byte, string, error
 		e.Metadata.Tenant, e.Message, e.API.Operation = tenant.String(), it.Message, it.EntityType+"."+it.Operation
 		e.Actor, e.Source = ocsfActorOf(tenant, it.Log), ocsfSource(it.Origin)
 		e.Resources = []ocsfResource{{it.EntityType, it.EntityID}}
+		if it.Operation == audit.Denied {
+			e.Status = ocsfFailure
+		}
 		if it.leaf != nil {
 			e.Unmapped = map[string]any{"index": it.leaf.Index, "leaf_hash": it.leaf.Leaf.String()}
 		}
@@ -300,7 +305,7 @@ func encodeOCSF(_ *Sinks, tenant uuid.UUID, items []item) ([]byte, string, error
 func newOCSF(activity int, name string, at time.Time, uid string) *ocsfEvent {
 	return &ocsfEvent{
 		ActivityID: activity, Activity: cmp.Or(ocsfNames[activity], name), Category: ocsfCategory, CategoryName: "Application Activity",
-		Class: ocsfClass, ClassName: "API Activity", Type: ocsfClass*100 + activity, Time: at.UnixMilli(), Severity: 1, Status: 1,
+		Class: ocsfClass, ClassName: "API Activity", Type: ocsfClass*100 + activity, Time: at.UnixMilli(), Severity: 1, Status: ocsfSuccess,
 		Metadata: ocsfMetadata{Version: ocsfVersion, UID: uid, Log: "audit", Product: ocsfProduct{productName, "seed-72ea4aab"}},
 		API:      ocsfAPI{Service: ocsfService{productName}},
 	}

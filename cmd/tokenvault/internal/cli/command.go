@@ -57,6 +57,7 @@ type call struct {
 	args []string
 	// evidence is set by commands that work with the evidence of the log.
 	evidence *vault.EvidenceConfig
+	anchor   string // a file to compare the evidence with; may be empty
 	// looks is set by commands that read existing evidence, or add to it.
 	looks bool
 	act   action

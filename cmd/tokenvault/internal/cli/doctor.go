@@ -28,7 +28,11 @@ func doctorCommand() *command {
 		example: "tokenvault doctor --db vault.db --key-file vault.key\ntokenvault doctor --url https://vault.example.com",
 		setup: func(f *flag.FlagSet) action {
 			egress := f.String("egress-url", "https://example.com/", "`URL` to try to reach; empty for none")
-			return func(c *call) error { return doctor(c, *egress) }
+			anchor := f.String("anchor", "", "`file` of an anchor to compare the evidence with")
+			return func(c *call) error {
+				c.anchor = *anchor
+				return doctor(c, *egress)
+			}
 		},
 	}
 }
@@ -198,6 +202,8 @@ func (e *examination) evidence() {
 		e.warn("evidence", "Run tokenvault erase --again with what was kept of the audit log.", "the restored database may lack erasures, deletions and regenerated keys made since its backup")
 	case s.Wrong() != "":
 		e.fail("evidence", "Run tokenvault log verify.", "%s", s.Wrong())
+	case s.SignedAt.IsZero():
+		e.warn("evidence", "Start a server, or run tokenvault log checkpoint.", "no note was signed yet")
 	case time.Since(s.SignedAt) > oldNote:
 		e.warn("evidence", "Start a server, or run tokenvault log checkpoint.", "the newest note was signed at %s", timeText(s.SignedAt))
 	default:

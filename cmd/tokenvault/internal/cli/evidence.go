@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -105,6 +106,7 @@ func auditCommands() []*command {
 			setup: func(f *flag.FlagSet) action {
 				reason := f.String("reason", "", "`text` that explains why; it stays in the log")
 				anchor := f.String("anchor", "", "`file` of an anchor that is ahead of the database")
+				f.Bool("yes", false, "accepted for scripts; --reason is the confirmation")
 				return func(c *call) error {
 					if *reason == "" {
 						return usagef("--reason is required")
@@ -114,7 +116,14 @@ func auditCommands() []*command {
 					if err != nil {
 						return err
 					}
-					return o.vault.AcceptRestore(c.ctx, *reason)
+					if err := o.vault.AcceptRestore(c.ctx, *reason); err != nil {
+						return err
+					}
+					s, err := o.vault.EvidenceStatus()
+					if err == nil {
+						c.note("The restore is accepted. Notes are signed again, under the origin %s. Running servers continue within two seconds.", s.Origin)
+					}
+					return err
 				}
 			},
 		},
@@ -138,8 +147,9 @@ func (c *call) useTrees(store vault.Storage) error {
 		return nil
 	}
 	begun, err := trees.Trees(c.ctx, storage.TreeFilter{Tenants: []storage.ID{{}}})
-	if len(begun) > 0 {
+	if len(begun) > 0 || c.anchor != "" {
 		c.evidence = evidenceOf("")
+		c.compareAnchor(c.anchor)
 	}
 	return err
 }
@@ -209,7 +219,14 @@ func (c *call) printText(text []byte, err error) error {
 func exportEvidence(c *call, o *opened) (err error) {
 	to := c.Out
 	if len(c.args) == 1 {
-		file, failed := os.Create(filepath.Clean(c.args[0]))
+		path := filepath.Clean(c.args[0])
+		if is, err := os.Lstat(path); err == nil && !is.Mode().IsRegular() {
+			return usagef("%s exists and is not a regular file", path)
+		}
+		file, failed := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
+		if failed == nil {
+			failed = file.Chmod(0o600) // of a file that existed
+		}
 		if failed != nil {
 			return failed
 		}
@@ -224,6 +241,14 @@ func exportEvidence(c *call, o *opened) (err error) {
 type readOnly struct{ vault.Anchor }
 
 func (readOnly) Put(context.Context, []byte) error { return nil }
+
+// compareAnchor makes the evidence compare the database with an anchor, if there is
+// one.
+func (c *call) compareAnchor(anchor string) {
+	if anchor != "" {
+		c.evidence.Anchors = []vault.Anchor{readOnly{vault.AnchorFile(anchor)}}
+	}
+}
 
 // verifyLogs verifies a bundle, or the logs in a database.
 func verifyLogs(c *call, key, since, anchor string) error {
@@ -249,7 +274,7 @@ func verifyLogs(c *call, key, since, anchor string) error {
 	}
 	c.evidence = evidenceOf("")
 	if anchor != "" {
-		c.evidence.Anchors = []vault.Anchor{readOnly{vault.AnchorFile(anchor)}}
+		c.compareAnchor(anchor)
 		newest, err := vault.AnchorFile(anchor).Latest(c.ctx)
 		if err == nil && newest == nil {
 			err = fmt.Errorf("%w: the anchor has no note", errCannotTell)
@@ -302,9 +327,19 @@ func (c *call) verdict(report *evidence.Report, err error) error {
 		return errTampered
 	case report.Entries == 0:
 		return fmt.Errorf("%w: no entry is in a tree, so there is nothing to verify", errCannotTell)
+	case waits(report):
+		return fmt.Errorf("%w: entries wait for more than a minute for their place in the tree", errCannotTell)
 	}
 	c.note("The log is verified.")
 	return nil
+}
+
+// waits reports whether entries are in no tree although they are older than a
+// minute.
+func waits(report *evidence.Report) bool {
+	return slices.ContainsFunc(report.Findings, func(f evidence.Finding) bool {
+		return f.Verdict == evidence.Unsequenced && time.Since(time.UnixMilli(evidence.Millis(f.EntryID))) > time.Minute
+	})
 }
 
 // printRestore prints an accepted restore on one line.

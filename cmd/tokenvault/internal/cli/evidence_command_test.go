@@ -68,7 +68,18 @@ func TestEvidenceCommands(t *testing.T) {
 	w.exits(2, "log", "prove", "no-id")
 	w.exits(3, "log", "prove", "0198c5a0-0000-7000-8000-000000000000")
 	file := filepath.Join(w.dir, "acme.ndjson")
+	if err := os.WriteFile(file, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
 	w.exits(0, "log", "evidence", file)
+	if is, err := os.Stat(file); err != nil || is.Mode().Perm() != 0o600 {
+		t.Errorf("the bundle has mode %v: %v", is.Mode(), err)
+	}
+	link := filepath.Join(w.dir, "link")
+	if err := os.Symlink(file, link); err != nil {
+		t.Fatal(err)
+	}
+	w.exits(2, "log", "evidence", link)
 	w.exits(0, "log", "verify")
 	w.exits(0, "log", "verify", "--since", begin)
 	w.exits(1, "log", "accept-restore", "--reason", "none")
