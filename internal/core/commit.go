@@ -88,7 +88,7 @@ func (op *Op) stamp(ring *seal.Ring, own bool, ch *storage.Change) []ledger.Expe
 	for i := range ch.Logs {
 		e := ledger.EntryOf(&ch.Logs[i])
 		if buf = e.AppendMacFields(buf[:0]); own {
-			buf = ledger.VaultMacFields(op.Tenant(), &e)
+			buf = ledger.VaultMacFields(op.Tenant(), e)
 		}
 		mac := Mac(ring, buf)
 		ch.Logs[i].Mac = storage.Hash(mac)

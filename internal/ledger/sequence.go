@@ -373,7 +373,7 @@ func (l *Ledger) macAs(ctx context.Context, kind evidence.Kind, tenant uuid.UUID
 	data := make([]byte, 0, usualFields)
 	switch kind {
 	case evidence.KindVault:
-		return l.c.Mac(ctx, uuid.UUID{}, VaultMacFields(tenant, e))
+		return l.c.Mac(ctx, uuid.UUID{}, VaultMacFields(tenant, *e))
 	case evidence.KindUnsigned:
 		data = append(data, saltLabel...)
 	default:
@@ -383,7 +383,7 @@ func (l *Ledger) macAs(ctx context.Context, kind evidence.Kind, tenant uuid.UUID
 
 // VaultMacFields returns the data for the MAC of an entry under the vault's own
 // keys.
-func VaultMacFields(tenant uuid.UUID, e *evidence.Entry) []byte {
+func VaultMacFields(tenant uuid.UUID, e evidence.Entry) []byte {
 	return e.AppendMacFields(append(append(make([]byte, 0, usualFields), entryLabel...), tenant[:]...))
 }
 

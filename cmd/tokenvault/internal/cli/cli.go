@@ -9,8 +9,10 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"os"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/internal/serve"
@@ -37,8 +39,33 @@ type Streams struct {
 
 // Run runs the program and returns its exit code. It stops when ctx is done.
 func Run(ctx context.Context, args []string, getenv func(string) string, io Streams) int {
-	p := &program{getenv: getenv, Streams: io, systemUser: systemUser}
+	return newProgram(getenv, io, systemUser).main(ctx, args)
+}
+
+// newProgram returns a program. Alarms of a vault go to Err beside the messages of a
+// command, so Err must allow concurrent writes, as a file does.
+func newProgram(getenv func(string) string, streams Streams, user func() string) *program {
+	if _, file := streams.Err.(*os.File); !file {
+		streams.Err = &sharedWriter{w: streams.Err}
+	}
+	return &program{getenv: getenv, Streams: streams, systemUser: user}
+}
+
+// main runs the program and returns its exit code.
+func (p *program) main(ctx context.Context, args []string) int {
 	return p.exit(ended(ctx, p.run(ctx, args)))
+}
+
+// sharedWriter is a writer for several goroutines.
+type sharedWriter struct {
+	mu sync.Mutex
+	w  io.Writer
+}
+
+func (s *sharedWriter) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.w.Write(p)
 }
 
 // exit prints an error and returns its exit code.

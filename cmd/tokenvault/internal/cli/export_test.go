@@ -11,6 +11,5 @@ func LateRuntime() script.Runtime { return new(lateRuntime) }
 
 // RunAs is Run on a system with the given user name, which may be empty.
 func RunAs(ctx context.Context, user string, args []string, getenv func(string) string, io Streams) int {
-	p := &program{getenv: getenv, Streams: io, systemUser: func() string { return user }}
-	return p.exit(ended(ctx, p.run(ctx, args)))
+	return newProgram(getenv, io, func() string { return user }).main(ctx, args)
 }
