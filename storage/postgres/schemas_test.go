@@ -3,7 +3,6 @@ package postgres_test
 import (
 	"errors"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -14,32 +13,31 @@ import (
 	"github.com/seed-72ea4aab/vault/storage/storagetest"
 )
 
-// schemas is the directory of the fixtures. For each migration it has a script
-// that creates a database as that migration left it, with a few rows. To add a
-// migration, add a script with all migrations up to it and the rows of the
-// previous script.
-const schemas = "testdata/schemas"
-
-func fixture(t *testing.T, name string) (address string) {
+// fixture creates a database with a script and a file with more of it.
+func fixture(t *testing.T, script, file string) (address string) {
 	t.Helper()
-	script, err := os.ReadFile(filepath.Join(schemas, name+".sql"))
+	more, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
 	address = pgtest.URL(t)
-	if _, err := database(t, address).Exec(string(script)); err != nil {
+	if _, err := database(t, address).Exec(script + string(more)); err != nil {
 		t.Fatal(err)
 	}
 	return address
 }
 
-// TestEverySchemaOpens opens a database of every past schema.
+// TestEverySchemaOpens opens a database of every past schema: the migrations up
+// to it, and rows. TestLandedMigrations checks that these migrations stay.
 func TestEverySchemaOpens(t *testing.T) {
 	t.Parallel()
+	var script string
 	for _, m := range postgres.Migrations("") {
+		script += m.SQL
+		upTo := script
 		t.Run(strconv.Itoa(m.Version), func(t *testing.T) {
 			t.Parallel()
-			storagetest.CheckFixture(t, openAt(t, fixture(t, strconv.Itoa(m.Version)), nil))
+			storagetest.CheckFixture(t, openAt(t, fixture(t, upTo, "testdata/rows.sql"), nil))
 		})
 	}
 }
@@ -57,7 +55,7 @@ func TestFormerSchemaIsRejected(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			address := fixture(t, "unprefixed")
+			address := fixture(t, "", "../internal/sqlstore/testdata/former.sql")
 			db := database(t, address)
 			if _, err := db.Exec(test.change); err != nil {
 				t.Fatal(err)
