@@ -1,9 +1,3 @@
 'use strict';
 // child_process without processes.
-const { each, refuse } = require('denied');
-const EventEmitter = require('events');
-
-class ChildProcess extends EventEmitter {}
-ChildProcess.prototype.spawn = refuse('child_process.ChildProcess.spawn');
-
-module.exports = { ChildProcess, ...each('child_process.', 'exec execFile execFileSync execSync fork spawn spawnSync') };
+module.exports = require('denied').each('child_process.', 'ChildProcess exec execFile execFileSync execSync fork spawn spawnSync');

@@ -15,11 +15,11 @@ const named = (f, name) => Object.defineProperty(f, 'name', { value: name.slice(
 const refuse = (name) => named(function () { throw denied(name); }, name);
 const rejects = (name) => named(async function () { throw denied(name); }, name);
 
-// each makes an object of functions, one for each word.
+// each makes an object of functions, one for each word. Classes are words too:
+// a package may extend one, and creating one throws.
 const each = (prefix, words, make = refuse) => Object.fromEntries(words.split(' ').map((word) => [word, make(prefix + word)]));
 
-// numbers reads NAME=1 NAME=2, and texts reads NAME=text.
-const texts = (words) => Object.fromEntries(words.split(' ').map((word) => word.split('=')));
+// numbers reads NAME=1 NAME=2.
 const numbers = (words) => Object.fromEntries(words.split(' ').map((word) => word.split('=')).map(([name, n]) => [name, +n]));
 
-module.exports = { denied, refuse, rejects, each, numbers, texts };
+module.exports = { refuse, rejects, each, numbers };

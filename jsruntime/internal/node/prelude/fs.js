@@ -1,7 +1,6 @@
 'use strict';
 // fs without files.
 const { refuse, rejects, each, numbers } = require('denied');
-const { Readable, Writable } = require('stream');
 
 const constants = Object.freeze(Object.assign(Object.create(null), numbers(
   'UV_FS_SYMLINK_DIR=1 UV_FS_SYMLINK_JUNCTION=2 O_RDONLY=0 O_WRONLY=1 O_RDWR=2 UV_DIRENT_UNKNOWN=0 UV_DIRENT_FILE=1 UV_DIRENT_DIR=2 ' +
@@ -17,36 +16,10 @@ const both = 'appendFile access chown chmod close copyFile cp fchown fchmod fdat
 const promised = 'access copyFile cp open opendir rename truncate rm rmdir mkdir readdir readlink symlink lstat stat link unlink chmod lchmod lchown ' +
   'chown utimes lutimes realpath mkdtemp writeFile appendFile readFile watch';
 
-class Stats {
-  isDirectory() { return this.#is(constants.S_IFDIR); }
-  isFile() { return this.#is(constants.S_IFREG); }
-  isBlockDevice() { return this.#is(constants.S_IFBLK); }
-  isCharacterDevice() { return this.#is(constants.S_IFCHR); }
-  isSymbolicLink() { return this.#is(constants.S_IFLNK); }
-  isFIFO() { return this.#is(constants.S_IFIFO); }
-  isSocket() { return this.#is(constants.S_IFSOCK); }
-  #is(kind) { return (this.mode & constants.S_IFMT) === kind; }
-}
-class Dirent {
-  #type;
-  constructor(name, type) { this.name = name; this.#type = type; }
-  isDirectory() { return this.#type === constants.UV_DIRENT_DIR; }
-  isFile() { return this.#type === constants.UV_DIRENT_FILE; }
-  isBlockDevice() { return this.#type === constants.UV_DIRENT_BLOCK; }
-  isCharacterDevice() { return this.#type === constants.UV_DIRENT_CHAR; }
-  isSymbolicLink() { return this.#type === constants.UV_DIRENT_LINK; }
-  isFIFO() { return this.#type === constants.UV_DIRENT_FIFO; }
-  isSocket() { return this.#type === constants.UV_DIRENT_SOCKET; }
-}
-class ReadStream extends Readable { constructor() { super(); refuse('fs.ReadStream')(); } }
-class WriteStream extends Writable { constructor() { super(); refuse('fs.WriteStream')(); } }
-class Dir { constructor() { refuse('fs.Dir')(); } }
-
 module.exports = {
   ...each('fs.', both),
   ...each('fs.', both.replace(/(\w+)/g, '$1Sync')),
-  ...each('fs.', 'createReadStream createWriteStream exists existsSync unwatchFile watch watchFile'),
-  Dir, Dirent, Stats, ReadStream, WriteStream, FileReadStream: ReadStream, FileWriteStream: WriteStream,
+  ...each('fs.', 'createReadStream createWriteStream exists existsSync unwatchFile watch watchFile Dir Dirent Stats ReadStream WriteStream FileReadStream FileWriteStream'),
   F_OK: 0, R_OK: 4, W_OK: 2, X_OK: 1,
   constants,
   promises: { ...each('fs.promises.', promised, rejects), constants },

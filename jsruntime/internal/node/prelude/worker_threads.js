@@ -1,6 +1,5 @@
 'use strict';
 // worker_threads with only one thread. Channels work within it.
-const { refuse } = require('denied');
 const { structuredClone } = require('clone');
 const { setImmediate } = require('timers');
 const EventEmitter = require('events');
@@ -49,17 +48,9 @@ class MessageChannel {
   }
 }
 
-class Worker extends EventEmitter { constructor() { super(); refuse('worker_threads.Worker')(); } }
-class BroadcastChannel extends EventEmitter { constructor() { super(); refuse('worker_threads.BroadcastChannel')(); } }
-
-const shared = new Map();
 module.exports = {
   isMainThread: true, threadId: 0, parentPort: null, workerData: null, resourceLimits: {},
-  SHARE_ENV: Symbol.for('nodejs.worker_threads.SHARE_ENV'),
-  MessagePort, MessageChannel, Worker, BroadcastChannel,
+  MessagePort, MessageChannel,
   receiveMessageOnPort: (port) => MessagePort.take(port),
-  markAsUntransferable() {},
-  moveMessagePortToContext: refuse('worker_threads.moveMessagePortToContext'),
-  setEnvironmentData(key, value) { if (value === undefined) shared.delete(key); else shared.set(key, structuredClone(value)); },
-  getEnvironmentData: (key) => structuredClone(shared.get(key)),
+  ...require('denied').each('worker_threads.', 'BroadcastChannel getEnvironmentData markAsUntransferable moveMessagePortToContext setEnvironmentData Worker'),
 };
