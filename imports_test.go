@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -284,28 +285,26 @@ func TestModulesResolve(t *testing.T) {
 	if out, err := exec.CommandContext(t.Context(), "git", "clone", "--quiet", "--bare", ".", clone).CombinedOutput(); err != nil {
 		t.Skipf("this is no clone: %v\n%s", err, out)
 	}
-	for _, tag := range append([]string{version}, tagsOf(version)...) {
-		if out, err := exec.CommandContext(t.Context(), "git", "-C", clone, "tag", tag, "HEAD").CombinedOutput(); err != nil {
-			t.Fatalf("%v\n%s", err, out)
-		}
-	}
 	user := t.TempDir()
 	writeGoFile(t, user, "go.mod", "module example.com/user\n\ngo 1.26.0\n")
-	var imports strings.Builder
-	for _, folder := range released {
-		imports.WriteString("import _ \"github.com/seed-72ea4aab/vault/" + folder + "\"\n")
-	}
-	writeGoFile(t, user, "user.go", "package user\n\nimport _ \"github.com/seed-72ea4aab/vault\"\n"+imports.String())
+	imports := "package user\n"
 	for _, folder := range append([]string{""}, released...) {
-		goAsUser(t, user, clone, "get", strings.TrimSuffix("github.com/seed-72ea4aab/vault/"+folder, "/")+"@"+version)
+		if out, err := exec.CommandContext(t.Context(), "git", "-C", clone, "tag", path.Join(folder, version), "HEAD").CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		imports += "\nimport _ \"" + path.Join(module, folder) + "\"\n"
+	}
+	writeGoFile(t, user, "user.go", imports)
+	for _, folder := range append([]string{""}, released...) {
+		goAsUser(t, user, clone, "get", path.Join(module, folder)+"@"+version)
 	}
 	packages := goAsUser(t, user, clone, "list", "-deps", "./...")
 	for _, folder := range released {
-		if !strings.Contains(packages, "github.com/seed-72ea4aab/vault/"+folder+"\n") {
+		if !strings.Contains(packages, path.Join(module, folder)+"\n") {
 			t.Errorf("%s is not among the packages of the user: %s", folder, packages)
 		}
 	}
-	if all := goAsUser(t, user, clone, "list", "-m", "all"); !strings.Contains(all, "github.com/seed-72ea4aab/vault "+version+"\n") || strings.Contains(all, "=>") {
+	if all := goAsUser(t, user, clone, "list", "-m", "all"); !strings.Contains(all, module+" "+version+"\n") || strings.Contains(all, "=>") {
 		t.Errorf("the modules of the user: %s", all)
 	}
 }
@@ -325,7 +324,7 @@ func requiredVersion(t *testing.T) string {
 			t.Fatalf("%s: %d replacements, %v", folder, len(mod.Replace), err)
 		}
 		for _, r := range mod.Require {
-			if r.Mod.Path != "github.com/seed-72ea4aab/vault" {
+			if r.Mod.Path != module {
 				continue
 			}
 			if version != "" && version != r.Mod.Version {
@@ -340,45 +339,27 @@ func requiredVersion(t *testing.T) string {
 	return version
 }
 
-// tagsOf are the tags of the released modules in folders.
-func tagsOf(version string) []string {
-	tags := make([]string, len(released))
-	for i, folder := range released {
-		tags[i] = folder + "/" + version
-	}
-	return tags
-}
-
 // goAsUser runs the go command in a user's folder. The clone has the name of the
 // repository, and the user has a separate module cache.
 func goAsUser(t *testing.T, folder, clone string, args ...string) string {
 	t.Helper()
-	cache, err := exec.CommandContext(t.Context(), "go", "env", "GOMODCACHE").Output()
+	env, err := exec.CommandContext(t.Context(), "go", "env", "GOMODCACHE", "GOPROXY").Output()
 	if err != nil {
 		t.Fatal(err)
 	}
+	cache, proxy, _ := strings.Cut(strings.TrimSpace(string(env)), "\n")
 	cmd := exec.CommandContext(t.Context(), "go", args...)
 	cmd.Dir = folder
 	cmd.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=-mod=mod -modcacherw", "GOMODCACHE="+filepath.Join(filepath.Dir(clone), "cache"),
 		"GOPRIVATE=github.com/seed-72ea4aab", "GONOSUMDB=*", "GOTOOLCHAIN=local",
-		"GOPROXY=file://"+filepath.ToSlash(filepath.Join(strings.TrimSpace(string(cache)), "cache", "download"))+","+goProxy(t),
-		"GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=url."+clone+".insteadOf", "GIT_CONFIG_VALUE_0=https://github.com/seed-72ea4aab/vault")
+		"GOPROXY=file://"+filepath.ToSlash(filepath.Join(cache, "cache", "download"))+","+proxy,
+		"GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=url."+clone+".insteadOf", "GIT_CONFIG_VALUE_0=https://"+module)
 	var out, problems bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &problems
 	if err := cmd.Run(); err != nil {
 		t.Fatalf("go %s: %v\n%s", strings.Join(args, " "), err, problems.String())
 	}
 	return out.String()
-}
-
-// goProxy returns the source of modules that are not in the cache.
-func goProxy(t *testing.T) string {
-	t.Helper()
-	out, err := exec.CommandContext(t.Context(), "go", "env", "GOPROXY").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return strings.TrimSpace(string(out))
 }
 
 func writeGoFile(t *testing.T, folder, name, text string) {
