@@ -39,6 +39,8 @@ type anchored struct {
 	Anchor
 	keys func() []note.Verifier
 	now  func() time.Time
+	// mayFollow reports whether another note may follow one that the anchor has.
+	mayFollow func(ctx context.Context, msg []byte) bool
 
 	mu     sync.Mutex
 	next   []byte // the note to put
@@ -51,7 +53,6 @@ type anchored struct {
 	failed int64     // number of failed calls
 	good   time.Time // when the last call succeeded
 
-	accepted []byte // a note of another key that a restore explains
 	compared []byte // the last note that the tree was compared with; guarded by Ledger.mu
 }
 
@@ -110,8 +111,8 @@ func (a *anchored) call(msg []byte) {
 	ctx, cancel := context.WithTimeout(context.Background(), anchorTimeout)
 	defer cancel()
 	got, err := a.Latest(ctx)
-	// The ledger judges a note that it does not know before anything follows it.
-	if err == nil && msg != nil && (len(got) == 0 || a.isKnown(got)) {
+	// Without this check, msg could hide a note that the database does not continue.
+	if err == nil && msg != nil && (len(got) == 0 || a.mayFollow(ctx, got)) {
 		if err = a.Put(ctx, msg); err == nil {
 			got = msg
 		}
@@ -125,26 +126,6 @@ func (a *anchored) call(msg []byte) {
 	if a.good = a.now(); len(got) > 0 {
 		a.msg = got
 	}
-}
-
-// isKnown reports whether the anchor's newest note was accepted before, or is
-// signed with a key of the ledger.
-func (a *anchored) isKnown(msg []byte) bool {
-	a.mu.Lock()
-	accepted := a.accepted
-	a.mu.Unlock()
-	if bytes.Equal(msg, accepted) {
-		return true
-	}
-	_, err := evidence.OpenCheckpoint(msg, a.keys()...)
-	return err == nil
-}
-
-// accept makes a note known.
-func (a *anchored) accept(msg []byte) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.accepted = msg
 }
 
 // wait waits for the anchor's first response, until over at the latest.

@@ -109,35 +109,19 @@ func (l *Ledger) tooSoon() time.Duration {
 }
 
 // mayContinue compares the tree with the anchors' notes. This must happen
-// before the tree grows: afterwards a restore would look like a fork. A note
-// that this vault did not sign suspends the ledger.
+// before the tree grows: afterwards a restore would look like a fork.
 func (l *Ledger) mayContinue(ctx context.Context) error {
 	over, failing := time.After(anchorWait), false
 	for _, a := range l.anchors {
 		a.wait(over)
 		msg, err := a.newest()
 		failing = failing || err != nil
-		if msg == nil || bytes.Equal(msg, a.compared) {
+		if msg == nil {
 			continue
 		}
-		c, err := evidence.OpenCheckpoint(msg, l.keys()...)
-		if err == nil {
-			_, err = evidence.Restores(l.c.Name, c.Origin)
-		}
-		if err != nil {
-			known, err := l.explained(ctx, msg)
-			if err != nil {
-				return err
-			}
-			if known {
-				a.accept(msg)
-			} else {
-				l.suspend(AlarmForked, "an anchor has a note that the keys of this database did not sign; accept the restore, or correct the anchor", msg)
-			}
-		} else if err := l.compare(ctx, c, msg); err != nil {
+		if err := l.judge(ctx, a, msg); err != nil {
 			return err
 		}
-		a.compared = msg
 	}
 	if failing {
 		l.alarms.raise(Alarm{Kind: AlarmAnchor, Text: "an anchor does not respond"})
@@ -148,6 +132,37 @@ func (l *Ledger) mayContinue(ctx context.Context) error {
 		return ErrSuspended
 	}
 	return nil
+}
+
+// judge compares the tree with an anchor's note. A note that this vault did not
+// sign suspends the ledger.
+func (l *Ledger) judge(ctx context.Context, a *anchored, msg []byte) error {
+	if bytes.Equal(msg, a.compared) {
+		return nil
+	}
+	c, err := evidence.OpenCheckpoint(msg, l.keys()...)
+	if err == nil {
+		_, err = evidence.Restores(l.c.Name, c.Origin)
+	}
+	if err == nil {
+		err = l.compare(ctx, c, msg)
+	} else if known, failed := l.explained(ctx, msg); known || failed != nil {
+		err = failed
+	} else {
+		l.suspend(AlarmForked, "an anchor has a note that the keys of this database did not sign; accept the restore, or correct the anchor", msg)
+		err = nil
+	}
+	if err == nil {
+		a.compared = msg
+	}
+	return err
+}
+
+// mayFollow reports whether the tree continues a note of an anchor.
+func (l *Ledger) mayFollow(ctx context.Context, a *anchored, msg []byte) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.judge(ctx, a, msg) == nil && l.vault.suspended == ""
 }
 
 // explained reports whether an accepted restore names a note.

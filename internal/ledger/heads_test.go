@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -222,6 +223,64 @@ func TestForeignNoteStopsTheLedger(t *testing.T) {
 			t.Errorf("begun %t: suspended again: %s", begun, next.Status().Suspended)
 		}
 	}
+}
+
+// away is an anchor that does not respond for a while.
+type away struct {
+	memory
+	gone atomic.Bool
+}
+
+func (a *away) Latest(ctx context.Context) ([]byte, error) {
+	if a.gone.Load() {
+		return nil, errors.New("no route to host")
+	}
+	return a.memory.Latest(ctx)
+}
+
+// A note that was signed while an anchor did not respond does not hide the note
+// that the anchor has, of a newer state of the database.
+func TestNoteDoesNotFollowOneThatIsAhead(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	anchor := &away{}
+	r.anchors = []Anchor{anchor}
+	l := r.open()
+	tenant := r.id()
+	r.write(l, tenant, 3)
+	r.checkpoint(l)
+	backup := r.backUp()
+	r.write(l, tenant, 3)
+	ahead := r.checkpoint(l)
+	r.close(l)
+	r.restore(backup)
+	anchor.gone.Store(true)
+	l = r.open()
+	for i := range 2 {
+		r.write(l, tenant, 1)
+		anchor.gone.Store(i == 0)
+		r.checkpoint(l)
+		<-l.anchors[0].idle()
+	}
+	if last, _ := anchor.Latest(t.Context()); !bytes.Equal(last, ahead) {
+		t.Errorf("the anchor has %q", last)
+	}
+	r.write(l, tenant, 1)
+	if _, err := l.Checkpoint(t.Context()); !errors.Is(err, ErrSuspended) || len(r.raised(AlarmForked))+len(r.raised(AlarmRestore)) == 0 {
+		t.Errorf("%v, alarms %v", err, r.all())
+	}
+}
+
+// idle returns a channel that is closed when the anchor has nothing to do.
+func (a *anchored) idle() <-chan struct{} {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.busy != nil {
+		return a.busy
+	}
+	idle := make(chan struct{})
+	close(idle)
+	return idle
 }
 
 // Entries of reads are lost in a crash only if they were acknowledged in the two

@@ -174,7 +174,9 @@ func Open(ctx context.Context, c Config) (*Ledger, error) {
 		l.c.Progress = &ownProgress{}
 	}
 	for _, a := range c.Anchors {
-		l.anchors = append(l.anchors, &anchored{Anchor: a, keys: l.keys, now: c.Now})
+		of := &anchored{Anchor: a, keys: l.keys, now: c.Now}
+		of.mayFollow = func(ctx context.Context, msg []byte) bool { return l.mayFollow(ctx, of, msg) }
+		l.anchors = append(l.anchors, of)
 	}
 	l.mu.Lock()
 	err := l.start(ctx)
