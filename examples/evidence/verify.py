@@ -10,9 +10,13 @@ import json
 import sys
 from base64 import b64decode, b64encode
 from hashlib import sha256, sha512
+from uuid import UUID
 
 KINDS = {"entry": b"\1", "imported": b"\2", "old": b"\3", "unsigned": b"\4", "vault": b"\5"}
 FIELDS = "id created_at actor_id actor_type actor_name entity_type entity_id operation message origin".split()
+SHAPES = [shape.split() for shape in (  # the keys of objects, in order
+    "bundle tenant note events", "event", "body index proof", "n kind id c mac salt entry erased",
+    "n pruned roots", "head body", "size hashes")] + [FIELDS]
 
 
 def verify(lines, vkey, earlier):
@@ -63,7 +67,7 @@ def verify(lines, vkey, earlier):
             check(hidden or not log.size or log.root() == unb64(head["root"]), "the entries are not those of a head")
             compare(vault)
         elif "pruned" in line:
-            check(not log.size and line["pruned"] <= pruned.get("below", 0), "the first entries are missing")
+            check(line["n"] == 0 == log.size and line["pruned"] <= pruned.get("below", 0), "the first entries are missing")
             log.grow(line["pruned"], line["roots"])
             compare(log, "/" + tenant)
         else:
@@ -87,15 +91,20 @@ def entry_of(line, tenant, log, begun, pruned, event):  # checks the line of an 
     check(line["kind"] != "old" or log.size < begun.get("size", 0), where + "forged")
     check(line["kind"] != "unsigned" or line["id"] <= begun.get("entry", ""), where + "forged")
     log.add(sha256(b"\0" + KINDS[line["kind"]] + unhex(line["id"]) + unb64(line["c"])).digest())
-    mac = unb64(line.get("salt" if line["kind"] == "unsigned" else "mac", ""))
+    name, other = ("salt", "mac") if line["kind"] == "unsigned" else ("mac", "salt")
+    mac = unb64(line.get(name, ""))
+    check(other not in line, where + "altered")
     if entry is None:
         check(int.from_bytes(unhex(line["id"])[:6], "big") < pruned.get("cutoff", 0), where + "missing")
-    elif "erased" in line:
+        check(not mac and "erased" not in line, where + "missing")
+        return
+    check(entry["id"] == line["id"], where + "altered")
+    if "erased" in line:
         e = event(line["erased"])
         check((e["kind"], e["tenant"], e["entry"]) == ("erased", tenant, entry["id"]), where + "altered")
         check(commit(tenant, bytes(16), entry) == unb64(e["after"]) and not mac, where + "altered")
     else:
-        check(entry["id"] == line["id"] and commit(tenant, mac, entry) == unb64(line["c"]), where + "altered")
+        check(len(mac) == 16 and commit(tenant, mac, entry) == unb64(line["c"]), where + "altered")
 
 
 class Tampered(Exception):
@@ -107,8 +116,9 @@ def check(condition, what):
         raise Tampered(what)
 
 
-def unhex(uuid):
-    return bytes.fromhex(uuid.replace("-", ""))
+def unhex(text):
+    check(str(UUID(text)) == text, "an id was altered")
+    return UUID(text).bytes
 
 
 def unb64(text):
@@ -117,8 +127,15 @@ def unb64(text):
     return raw
 
 
+def shaped(pairs):  # returns an object that has the keys of a shape, in order, and no empty texts
+    value = dict(pairs)
+    check(any([*value] == [key for key in shape if key in value] for shape in SHAPES), "a line was altered")
+    check(all(type(v) in (str, int, list, dict) and v != "" for v in value.values()), "a line was altered")
+    return value
+
+
 def canonical(line):
-    value = json.loads(line)
+    value = json.loads(line, object_pairs_hook=shaped)
     again = json.dumps(value, separators=(",", ":"), ensure_ascii=False) + "\n"
     check(again.replace("\u2028", "\\u2028").replace("\u2029", "\\u2029") == line, "a line was altered")
     return value
@@ -177,8 +194,10 @@ class Tree:
 # Signed notes, and Ed25519 (RFC 8032) on extended coordinates.
 def open_note(text, vkeys):
     body, _, signatures = text.partition("\n\n")
+    check(signatures.endswith("\n"), "bad signature")
+    signatures = [line.removeprefix("— ").split(" ") for line in signatures.splitlines()]
     for name, key_id, key in (vkey.split("+", 2) for vkey in vkeys):
-        for who, raw in (line.split(" ")[1:] for line in signatures.splitlines()):
+        for who, raw in signatures:
             raw = unb64(raw)
             if (who, raw[:4].hex()) == (name, key_id) and signed(b64decode(key)[1:], (body + "\n").encode(), raw[4:]):
                 origin, size, root = body.split("\n")[:3]

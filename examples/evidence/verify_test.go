@@ -52,6 +52,7 @@ func TestVerifyPy(t *testing.T) {
 	lines := bytes.SplitAfter(bundle, []byte("\n"))
 	lines = lines[:len(lines)-1]
 	entry := slices.IndexFunc(lines, func(l []byte) bool { return bytes.Contains(l, []byte(`"mac"`)) })
+	erased := slices.IndexFunc(lines, func(l []byte) bool { return bytes.Contains(l, []byte(`"erased":`)) })
 	edit := func(do func([][]byte) [][]byte) []byte { return bytes.Join(do(slices.Clone(lines)), nil) }
 	for name, c := range map[string]struct {
 		bundle []byte
@@ -73,6 +74,14 @@ func TestVerifyPy(t *testing.T) {
 		"half":     {bundle[:len(bundle)/2], 5, "tampered"},
 		"note":     {bytes.Replace(bundle, []byte(`\n\n— `), []byte(`\nx\n\n— `), 1), 5, "bad signature"},
 		"empty":    {nil, 5, "ends early"},
+		"another's erased entry": {edit(func(l [][]byte) [][]byte {
+			head, _, _ := bytes.Cut(l[entry], []byte(`,"mac"`))
+			_, tail, _ := bytes.Cut(l[erased], []byte(`,"entry"`))
+			l[entry] = slices.Concat(head, []byte(`,"entry"`), tail)
+			return l
+		}), 5, "altered"},
+		"another field": {bytes.Replace(bundle, []byte(`"origin":"192.0.2.7"}`), []byte(`"origin":"192.0.2.7","note":"x"}`), 1), 5, "altered"},
+		"empty field":   {bytes.Replace(bundle, []byte(`"message":"Token created"}`), []byte(`"message":"Token created","origin":""}`), 1), 5, "altered"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
