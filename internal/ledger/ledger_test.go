@@ -213,3 +213,38 @@ func TestCrashAtEachStep(t *testing.T) {
 		}
 	}
 }
+
+// busy is a store in which something happens while the entries of leaves are read.
+type busy struct {
+	Store
+	during func()
+}
+
+func (b *busy) LogsByRef(ctx context.Context, tenant storage.ID, refs []storage.LogRef) ([]storage.Log, error) {
+	b.during()
+	return b.Store.LogsByRef(ctx, tenant, refs)
+}
+
+// A log that gets entries and heads during each run of its verification is good.
+func TestGrowingLogVerifies(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	l, tenant := r.open(), r.id()
+	r.write(l, tenant, 3)
+	r.checkpoint(l)
+	h := l.vault.tenants.head(tenant)
+	heads := slices.Repeat([]evidence.Event{{Kind: evidence.EventHead, Tenant: tenant, Size: h.size, Root: h.root, State: h.state}}, maxStep)
+	if err := l.Record(t.Context(), heads...); err != nil { // more than are read at once
+		t.Fatal(err)
+	}
+	grows := 0
+	store := &busy{Store: r.store, during: func() {
+		grows++
+		r.write(l, tenant, 1)
+		r.checkpoint(l)
+	}}
+	report := r.verify(r.openOn(store))
+	if !report.OK() || grows == 0 || len(r.all()) > 0 {
+		t.Errorf("after %d heads: %v, alarms %v", grows, report.Findings, r.all())
+	}
+}

@@ -65,6 +65,7 @@ func (v *verification) gone(tenant uuid.UUID) error {
 type tenantCheck struct {
 	*verification
 	id    uuid.UUID
+	place int64 // size of the vault's tree, read before the tenant's tree
 	tree  storage.Tree
 	state state
 
@@ -84,6 +85,13 @@ func (t *tenantCheck) run() (same bool, err error) {
 	if err != nil && !errors.Is(err, ErrSuspended) {
 		return false, err
 	}
+	// The vault's tree is read first, so that the tenant's tree covers all of its
+	// heads there.
+	vault, err := t.l.tree(t.ctx, uuid.UUID{})
+	if err != nil {
+		return false, err
+	}
+	t.place = vault.Size
 	if t.tree, err = t.l.tree(t.ctx, t.id); err != nil {
 		return false, err
 	}
@@ -127,7 +135,7 @@ func (t *tenantCheck) log() error {
 	check := &evidence.Checker{Report: t.report}
 	x := &exported{
 		l: t.l, ctx: t.ctx, tenant: t.id, log: t.l.hashes(t.ctx, t.id), inPlace: true,
-		size: t.tree.Size, place: newest, row: t.leaf, pause: t.pause,
+		size: t.tree.Size, place: t.place, row: t.leaf, pause: t.pause,
 	}
 	if first := min(t.state.Pruned, t.tree.Size); first > 0 {
 		f, err := t.l.hashes(t.ctx, t.id).frontier(first)
