@@ -50,13 +50,13 @@ func (l *Ledger) export(ctx context.Context, tenant uuid.UUID) (*exported, error
 		if _, err := l.Checkpoint(ctx, tenant); err != nil {
 			return nil, err
 		}
-		h, err := l.headOf(tenant)
+		l.mu.Lock() // no head comes between the note and the newest head
+		h, err := l.vault.headOf(tenant)
+		x.note, x.at, x.head = l.vault.note, l.vault.signed, h
+		l.mu.Unlock()
 		if err != nil {
 			return nil, err
 		}
-		l.mu.Lock()
-		x.note, x.at, x.head = l.vault.note, l.vault.signed, h
-		l.mu.Unlock()
 		if h.index < 0 {
 			return nil, storage.ErrNotFound
 		}

@@ -155,13 +155,17 @@ func sortedIDs[T any](m map[uuid.UUID]T) []uuid.UUID {
 func (l *Ledger) headOf(tenant uuid.UUID) (head, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.vault.blind {
+	return l.vault.headOf(tenant)
+}
+
+func (v *vaultTree) headOf(tenant uuid.UUID) (head, error) {
+	if v.blind {
 		return head{}, ErrSuspended
 	}
-	if _, ok := l.vault.tenants.deleted[tenant]; ok {
+	if _, ok := v.tenants.deleted[tenant]; ok {
 		return head{}, ErrGone
 	}
-	return l.vault.tenants.head(tenant), nil
+	return v.tenants.head(tenant), nil
 }
 
 // Deleted reports whether the deletion of a tenant is signed. Such a tenant
