@@ -124,6 +124,66 @@ func TestImportStopsWhileEntriesAreHeldBack(t *testing.T) {
 	}
 }
 
+// An import that an earlier version began continues. That version did not store the
+// boundary with the tree.
+func TestImportOfAnEarlierVersionContinues(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	tenant := r.id()
+	old := r.logs(tenant, 2)
+	for i := range old {
+		old[i].Mac = storage.Hash{}
+	}
+	r.put(nil, tenant, old)
+	r.advance(time.Hour)
+	l := r.open()
+	s, err := l.open(t.Context(), tenant)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.state.Boundary = uuid.UUID{}
+	tree, err := s.write(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	head := evidence.Event{Kind: evidence.EventHead, Tenant: tenant, Root: evidence.Hash(tree.Root), State: stateHash(tree.State)}
+	if err := l.Record(t.Context(), head); err != nil {
+		t.Fatal(err)
+	}
+	l = r.open()
+	r.settle(l, tenant, 2)
+	r.isGood(l, tenant, nil, old...)
+	if all := r.all(); len(all) > 0 {
+		t.Error(all)
+	}
+}
+
+// The end of an import has the number of its leaves, without those of entries under
+// the vault's own keys.
+func TestEndOfImport(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	tenant := r.id()
+	old := r.logs(tenant, 3)
+	old[1].Mac = storage.Hash{}
+	e := EntryOf(&old[2])
+	old[2].Mac = storage.Hash(macOf(uuid.UUID{}, VaultMacFields(tenant, &e)))
+	r.put(nil, tenant, old)
+	r.advance(time.Hour)
+	l := r.open()
+	r.settle(l, tenant, 3)
+	r.advance(heldBack)
+	for range 2 {
+		if _, err := l.Round(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !l.vault.tenants.head(tenant).closed {
+		t.Error("the import has not ended")
+	}
+	r.isGood(l, tenant, nil, old...)
+}
+
 func TestRetain(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

@@ -73,3 +73,34 @@ func TestEveryByteOnPostgres(t *testing.T) {
 	t.Parallel()
 	everyByte(newRigOn(t, pgtest.Alone(t), true), long.Rounds(67, 1))
 }
+
+// Old entries that an open transaction holds back when evidence begins are imported
+// after its end.
+func TestImportOfHeldBackEntriesOnPostgres(t *testing.T) {
+	t.Parallel()
+	r := newRigOn(t, pgtest.Alone(t), true)
+	db := r.db()
+	defer db.Close()
+	tx, err := db.BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tx.ExecContext(t.Context(), "SELECT pg_current_xact_id()"); err != nil {
+		t.Fatal(err)
+	}
+	tenant := r.id()
+	old := r.logs(tenant, 2)
+	old[1].Mac = storage.Hash{}
+	r.put(nil, tenant, old)
+	r.advance(time.Hour)
+	l := r.open()
+	r.settle(l, tenant, 0)
+	if err := tx.Rollback(); err != nil {
+		t.Fatal(err)
+	}
+	r.settle(l, tenant, 2)
+	r.isGood(l, tenant, nil, old...)
+	if all := r.all(); len(all) > 0 {
+		t.Error(all)
+	}
+}

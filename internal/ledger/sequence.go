@@ -51,12 +51,29 @@ func (l *Ledger) Import(ctx context.Context, tenant uuid.UUID) (n int64, more bo
 		if s.state.Until == nil {
 			return 0, false, nil
 		}
+		if err := l.setBoundary(ctx, tenant, &s.state); err != nil {
+			return 0, false, err
+		}
 		moved, err := s.importOld(ctx)
 		if errors.Is(err, storage.ErrStale) && attempt < maxAttempts {
 			continue
 		}
 		return s.frontier.Size() - s.was.Size, moved && s.state.Until != nil, err
 	}
+}
+
+// setBoundary sets the boundary of an open import from the begun event, if an
+// earlier version has begun the tree.
+func (l *Ledger) setBoundary(ctx context.Context, tenant uuid.UUID, st *state) error {
+	if st.Until == nil || st.Boundary != (uuid.UUID{}) {
+		return nil
+	}
+	about := storage.ID(tenant)
+	return l.eachEvent(ctx, storage.EventQuery{To: newest, About: &about}, func(_ int64, e *evidence.Event) {
+		if e.Kind == evidence.EventBegun {
+			st.Boundary = e.Entry
+		}
+	})
 }
 
 // growth is a tenant's tree that is about to grow.
@@ -278,6 +295,10 @@ func (s *growth) following(limit int) storage.LogFollowing {
 	return f
 }
 
+// heldBack is how long an import stays open at least. When it began, an open
+// transaction may have held back old entries, which then come with the new ones.
+const heldBack = time.Minute
+
 // importOld appends the next entries that are older than the tree. It reports
 // whether the import has moved on.
 func (s *growth) importOld(ctx context.Context) (moved bool, err error) {
@@ -286,16 +307,19 @@ func (s *growth) importOld(ctx context.Context) (moved bool, err error) {
 		f.From = beginning
 	}
 	page, next, err := s.l.c.Store.FollowLogs(ctx, f)
-	if err != nil || bytes.Equal(next, s.state.Old) {
+	if err != nil {
 		return false, err
 	}
-	if s.state.Old = next; bytes.Equal(next, s.state.Until) {
+	ends := bytes.Equal(next, s.state.Until) && evidence.Millis(s.state.Boundary) <= s.l.c.Now().Add(-heldBack).UnixMilli()
+	if bytes.Equal(next, s.state.Old) && !ends {
+		return false, nil
+	}
+	if s.state.Old = next; ends {
 		s.state.Old, s.state.Until = nil, nil
 	}
 	if err := s.append(ctx, page, evidence.KindImported); err != nil {
 		return false, err
 	}
-	s.state.Imported += s.frontier.Size() - s.was.Size
 	_, err = s.write(ctx)
 	return err == nil, err
 }
@@ -333,7 +357,7 @@ func (s *growth) judge(ctx context.Context, row *storage.Log, kind evidence.Kind
 		}
 		return kind, mine.Commit, nil
 	}
-	kind, mac, err := s.l.kindOf(ctx, s.tenant, row, &e, kind, s.state.Boundary)
+	kind, mac, err := s.l.kindOf(ctx, s.tenant, row, &e, kind, &s.state)
 	if err == nil && !kind.Valid() {
 		s.l.alarms.raise(Alarm{Kind: AlarmTampered, Tenant: s.tenant, Entry: e.ID, Verdict: evidence.Forged, Text: "the vault did not write an entry"})
 	}
@@ -342,11 +366,11 @@ func (s *growth) judge(ctx context.Context, row *storage.Log, kind evidence.Kind
 
 // kindOf returns the kind of an entry that is in no tree, and the MAC or salt for
 // its commitment. The kind is zero if the vault did not write the entry. An entry
-// without a MAC must be one of an import, at or below the boundary.
-func (l *Ledger) kindOf(ctx context.Context, tenant uuid.UUID, row *storage.Log, e *evidence.Entry, kind evidence.Kind, boundary uuid.UUID) (evidence.Kind, evidence.Mac, error) {
+// without a MAC must be at or below the boundary, and needs an open import.
+func (l *Ledger) kindOf(ctx context.Context, tenant uuid.UUID, row *storage.Log, e *evidence.Entry, kind evidence.Kind, st *state) (evidence.Kind, evidence.Mac, error) {
 	var none storage.Hash
 	if row.Mac == none {
-		if kind != evidence.KindImported || bytes.Compare(e.ID[:], boundary[:]) > 0 {
+		if kind != evidence.KindImported && st.Until == nil || bytes.Compare(e.ID[:], st.Boundary[:]) > 0 {
 			return 0, evidence.Mac{}, nil
 		}
 		salt, err := l.macAs(ctx, evidence.KindUnsigned, tenant, e)
@@ -391,6 +415,9 @@ func VaultMacFields(tenant uuid.UUID, e evidence.Entry) []byte {
 // same block.
 func (s *growth) add(kind evidence.Kind, row *storage.Log, commit evidence.Hash) {
 	n := s.frontier.Size()
+	if kind == evidence.KindImported || kind == evidence.KindUnsigned {
+		s.state.Imported++
+	}
 	batches := s.change.Leaves
 	if len(batches) == 0 || batches[len(batches)-1].Kind != int(kind) || n%storage.LeavesPerBlock == 0 {
 		batches = append(batches, storage.Leaves{First: n, Kind: int(kind)})

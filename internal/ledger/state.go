@@ -29,7 +29,7 @@ type state struct {
 	// Instance is the server for which the positions are valid.
 	Instance string `json:"instance,omitempty"`
 	// Boundary is the greatest id of an entry that may lack a MAC. Imported is
-	// the number of leaves that the import has appended.
+	// the number of imported and unsigned leaves.
 	Boundary uuid.UUID `json:"boundary,omitzero"`
 	Imported int64     `json:"imported,omitempty"`
 	// Leaves below the index Pruned are deleted. Entries from before Cutoff, in

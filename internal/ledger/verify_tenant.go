@@ -108,6 +108,9 @@ func (t *tenantCheck) run() (same bool, err error) {
 	if !genuine {
 		t.tree.Size = h.size // the row may say anything
 	}
+	if err := t.l.setBoundary(t.ctx, t.id, &t.state); err != nil {
+		return false, err
+	}
 	if err := t.log(); err != nil {
 		return false, t.keys(err)
 	}
@@ -333,7 +336,7 @@ func (t *tenantCheck) unsequenced(do func(*storage.Log, evidence.Kind) error) er
 // newRow judges an entry that is not in the tree yet.
 func (t *tenantCheck) newRow(l *storage.Log, kind evidence.Kind) error {
 	e := EntryOf(l)
-	is, _, err := t.l.kindOf(t.ctx, t.id, l, &e, kind, t.state.Boundary)
+	is, _, err := t.l.kindOf(t.ctx, t.id, l, &e, kind, &t.state)
 	if err != nil {
 		return err
 	}
