@@ -205,7 +205,7 @@ func (l *Ledger) keys() []note.Verifier { return l.signing.Load().keys }
 // Close stops sending notes to anchors. It waits for notes and alarms that are
 // being sent, until ctx ends.
 func (l *Ledger) Close(ctx context.Context) error {
-	l.rounds.close()
+	l.rounds.close(ctx)
 	for _, a := range l.anchors {
 		if err := a.drain(ctx); err != nil {
 			return err

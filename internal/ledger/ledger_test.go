@@ -248,3 +248,42 @@ func TestGrowingLogVerifies(t *testing.T) {
 		t.Errorf("after %d heads: %v, alarms %v", grows, report.Findings, r.all())
 	}
 }
+
+// stuck is a store that does not respond.
+type stuck struct {
+	Store
+	asked chan struct{}
+}
+
+func (h *stuck) Trees(ctx context.Context, f storage.TreeFilter) ([]storage.Tree, error) {
+	if h.asked == nil {
+		return h.Store.Trees(ctx, f)
+	}
+	select {
+	case h.asked <- struct{}{}:
+	default:
+	}
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+// Close waits for a round only as long as its context allows.
+func TestCloseDoesNotWaitForAStoreThatHangs(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	store := &stuck{Store: r.store}
+	l := r.openOn(store)
+	store.asked = make(chan struct{}, 1)
+	var calls sync.WaitGroup
+	calls.Go(func() { _, _ = l.Checkpoint(t.Context()) })
+	<-store.asked
+	calls.Go(func() { _, _ = l.Checkpoint(t.Context()) })
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	began := time.Now()
+	_ = l.Close(ctx)
+	calls.Wait()
+	if took := time.Since(began); took > roundTime/2 {
+		t.Errorf("closing took %s", took)
+	}
+}

@@ -20,6 +20,8 @@ type rounds struct {
 	next   *round    // waits to start; nil if nobody waits
 	signed time.Time // when the last note was signed
 	closed bool
+	cancel context.CancelFunc // of the round that runs; may be nil
+	killed bool
 	stop   chan struct{}
 	done   sync.WaitGroup
 }
@@ -85,6 +87,7 @@ func (l *Ledger) runRound(r *round) {
 	defer s.turn.Unlock()
 	ctx, cancel := context.WithTimeout(context.Background(), roundTime)
 	defer cancel()
+	s.runs(cancel)
 	wait, callers, tenants := s.wait(r)
 	if wait > 0 {
 		heads, err := l.heads(ctx, tenants)
@@ -169,8 +172,27 @@ func (s *rounds) hasSigned() {
 	s.signed = time.Now()
 }
 
-// close ends the rounds that wait, and waits for the one that runs.
-func (s *rounds) close() {
+// runs sets the function that cancels the round that runs.
+func (s *rounds) runs(cancel context.CancelFunc) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.cancel = cancel; s.killed {
+		cancel()
+	}
+}
+
+// kill cancels all rounds.
+func (s *rounds) kill() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.killed = true; s.cancel != nil {
+		s.cancel()
+	}
+}
+
+// close ends the rounds that wait, and waits for the one that runs, until ctx
+// ends.
+func (s *rounds) close(ctx context.Context) {
 	s.mu.Lock()
 	if !s.closed {
 		s.closed = true
@@ -179,5 +201,6 @@ func (s *rounds) close() {
 		}
 	}
 	s.mu.Unlock()
+	defer context.AfterFunc(ctx, s.kill)()
 	s.done.Wait()
 }
