@@ -76,11 +76,15 @@ const maxTenants = 256
 func (l *Ledger) sign(ctx context.Context, heads []grown) ([]byte, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	want := int64(-1) // the size that the note must have at least
 	for attempt := 0; ; attempt++ {
 		if err := l.record(ctx, func() []evidence.Event { return l.fresh(heads) }); err != nil {
 			return nil, err
 		}
-		if wait := l.tooSoon(); wait > 0 && attempt == 0 {
+		if want < 0 {
+			want = l.vault.tree.Size
+		}
+		if wait := l.tooSoon(want); wait > 0 {
 			l.mu.Unlock()
 			err := l.rounds.sleep(wait)
 			l.mu.Lock()
@@ -89,7 +93,7 @@ func (l *Ledger) sign(ctx context.Context, heads []grown) ([]byte, error) {
 			}
 			continue
 		}
-		msg, err := l.signTree(ctx)
+		msg, err := l.signTree(ctx, want)
 		if errors.Is(err, storage.ErrStale) && attempt < maxAttempts {
 			continue // another node has appended events
 		}
@@ -97,15 +101,16 @@ func (l *Ledger) sign(ctx context.Context, heads []grown) ([]byte, error) {
 	}
 }
 
-// tooSoon returns how long to wait because another node has signed a note.
-func (l *Ledger) tooSoon() time.Duration {
+// tooSoon returns how long to wait because another node has signed a note that is
+// too small.
+func (l *Ledger) tooSoon(want int64) time.Duration {
 	st := &l.vault.state
-	if st.Signed == l.vault.signed.Size || st.Signed == l.vault.tree.Size {
+	if st.Signed == l.vault.signed.Size || st.Signed >= want {
 		return 0
 	}
 	l.rounds.mu.Lock()
 	defer l.rounds.mu.Unlock()
-	return min(l.rounds.pace, l.rounds.pace-l.c.Now().Sub(st.SignedAt))
+	return time.Until(l.rounds.signed.Add(l.rounds.pace))
 }
 
 // mayContinue compares the tree with the anchors' notes. This must happen
@@ -204,20 +209,21 @@ func (l *Ledger) eachStored(ctx context.Context, q storage.EventQuery, do func(*
 }
 
 // signTree signs a note over the vault's tree, unless the newest note already
-// covers it. The tree is already stored. The note is published after it is
+// covers it up to a size. The tree is already stored. The note is published after it is
 // stored too.
-func (l *Ledger) signTree(ctx context.Context) ([]byte, error) {
+func (l *Ledger) signTree(ctx context.Context, want int64) ([]byte, error) {
 	v := &l.vault
 	c := evidence.Checkpoint{Origin: v.origin, Size: v.tree.Size, Root: evidence.Hash(v.tree.Root)}
-	if v.state.Signed == c.Size && c != v.signed { // another process has signed it
-		if err := l.recallNote(ctx, c.Size+1); err != nil {
+	covered := v.state.Signed >= want
+	if covered && c != v.signed { // another process may have signed it
+		if err := l.recallNote(ctx, v.state.Signed+1); err != nil {
 			return nil, err
 		}
-		if v.suspended != "" || c != v.signed {
+		if v.suspended != "" || v.signed.Size != v.state.Signed {
 			return nil, ErrSuspended
 		}
 	}
-	if v.note != nil && c == v.signed {
+	if v.note != nil && (covered || c == v.signed) {
 		l.publish()
 		return v.note, nil
 	}

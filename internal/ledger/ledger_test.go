@@ -287,3 +287,29 @@ func TestCloseDoesNotWaitForAStoreThatHangs(t *testing.T) {
 		t.Errorf("closing took %s", took)
 	}
 }
+
+// Nodes that are asked for notes all the time sign one a second together.
+func TestNodesShareThePaceOfNotes(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	tenant := r.id()
+	nodes := []*Ledger{r.open(), r.open(), r.open()}
+	began := time.Now()
+	var signing sync.WaitGroup
+	for _, l := range nodes {
+		l.SetPace(time.Second)
+		signing.Go(func() {
+			for range 3 {
+				r.write(l, tenant, 1)
+				if _, err := l.Checkpoint(t.Context()); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	signing.Wait()
+	notes, err := r.store.Checkpoints(t.Context(), storage.CheckpointQuery{Below: newest, Limit: 100})
+	if most := 2 + int(time.Since(began)/time.Second); err != nil || len(notes) > most {
+		t.Errorf("%d notes, want %d at most: %v", len(notes), most, err)
+	}
+}

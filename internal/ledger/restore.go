@@ -65,7 +65,7 @@ func (l *Ledger) acceptOnce(ctx context.Context, reason string, ahead []byte) ([
 	if err := l.mayContinue(ctx); err != nil {
 		return nil, err
 	}
-	return l.signTree(ctx)
+	return l.signTree(ctx, v.tree.Size)
 }
 
 // restored returns the event of an accepted restore.

@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/google/uuid"
 
@@ -53,12 +52,10 @@ type vaultState struct {
 	Ahead     []byte `json:"ahead,omitempty"`
 	// Keys are the public keys that the newest event about signing keys names.
 	Keys []string `json:"keys,omitempty"`
-	// Signed is the size of the tree in the newest stored note, and SignedAt when
-	// it was signed. Notes is a hash
+	// Signed is the size of the tree in the newest stored note. Notes is a hash
 	// over all stored notes.
-	Signed   int64     `json:"signed,omitempty"`
-	SignedAt time.Time `json:"signed_at,omitzero"`
-	Notes    []byte    `json:"notes,omitempty"`
+	Signed int64  `json:"signed,omitempty"`
+	Notes  []byte `json:"notes,omitempty"`
 	// Lacks means that an older copy of the database was accepted, and that the
 	// erasures which it may lack were not applied again yet.
 	Lacks bool `json:"lacks,omitempty"`
@@ -69,7 +66,7 @@ func (s *vaultState) addNote(c *storage.Checkpoint) {
 	b := binary.BigEndian.AppendUint64(slices.Clone(s.Notes), uint64(c.Size))
 	b = binary.BigEndian.AppendUint64(b, uint64(c.At.UnixMicro()))
 	sum := sha256.Sum256(append(b, c.Note...))
-	s.Signed, s.SignedAt, s.Notes = c.Size, c.At, sum[:]
+	s.Signed, s.Notes = c.Size, sum[:]
 }
 
 // kindOf returns the kind of a batch of leaves, or 0 if the kind is not valid.

@@ -328,6 +328,9 @@ func (l *Ledger) refresh(ctx context.Context) error {
 		l.suspend(AlarmRestore, "the database is older than what this node knows, as after a restore", v.note)
 		return ErrSuspended
 	}
+	if st.Signed != v.state.Signed { // another node has signed a note
+		l.rounds.hasSigned()
+	}
 	next := *v
 	next.frontier, next.tenants = v.frontier.Clone(), v.tenants
 	if tree.Size > v.tree.Size {
