@@ -306,3 +306,29 @@ func TestOlderReadsAreNotLostInACrash(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// A tenant may exist for a short time after its deletion was signed.
+func TestTenantDuringItsDeletion(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	tenant := r.id()
+	c := r.config(r.store)
+	c.Living = func(_ context.Context, do func(uuid.UUID) error) error { return do(tenant) }
+	l, err := Open(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close(context.Background()) }()
+	r.write(l, tenant, 1)
+	r.checkpoint(l)
+	if err := l.DeleteTenant(t.Context(), tenant); err != nil {
+		t.Fatal(err)
+	}
+	if report := r.verify(l); !report.OK() {
+		t.Error(report.Findings)
+	}
+	l.Dropped(tenant)
+	if report := r.verify(l); report.OK() {
+		t.Error("the deleted tenant is not found")
+	}
+}

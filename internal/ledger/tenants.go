@@ -183,11 +183,16 @@ const deletionTime = 10 * time.Second
 // because its deletion is signed. It raises an alarm unless the deletion may be
 // going on.
 func (l *Ledger) Refuses(tenant uuid.UUID) bool {
-	since, ok := (*l.deleted.Load())[tenant]
-	if ok && (since.IsZero() || time.Since(since) > deletionTime) {
+	if l.isBack(tenant) {
 		l.alarms.raise(Alarm{Kind: AlarmTampered, Tenant: tenant, Verdict: evidence.Forged, Text: "a deleted tenant is in the database again"})
 	}
-	return ok
+	return l.Deleted(tenant)
+}
+
+// isBack reports whether a tenant that exists in the database was deleted before.
+func (l *Ledger) isBack(tenant uuid.UUID) bool {
+	since, ok := (*l.deleted.Load())[tenant]
+	return ok && (since.IsZero() || time.Since(since) > deletionTime)
 }
 
 // Dropped tells the ledger that the keys of a deleted tenant are gone. From then on

@@ -522,7 +522,7 @@ func (v *verification) living() error {
 		return nil
 	}
 	return v.l.c.Living(v.ctx, func(tenant uuid.UUID) error {
-		if v.l.Refuses(tenant) {
+		if v.l.isBack(tenant) {
 			v.find(tenant, -1, uuid.UUID{}, evidence.Forged)
 		}
 		return nil
