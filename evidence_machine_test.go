@@ -267,9 +267,9 @@ func (w *world) mix(seed uint64, first, last int) {
 func TestMixtures(t *testing.T) {
 	t.Parallel()
 	worlds(t, func(w *world) {
-		seed, first, last := uint64(1), 0, 2000
+		seed, first, last := uint64(1), 0, 2000/raced
 		if w.pg {
-			last = 300
+			last = 300 / raced
 		}
 		if text := os.Getenv("VAULT_MIXTURE"); text != "" {
 			text, number, one := strings.Cut(text, ":")

@@ -21,7 +21,8 @@ const (
 	EventHead EventKind = "head"
 	// EventBegun precedes the first head of a tenant: Tenant, Entry, Size. Only
 	// entries whose ids are not greater than Entry may lack a mac. Size is the
-	// number of leaves that the tree already had, from an earlier version.
+	// number of leaves that the tree already had, from an earlier version. Without
+	// a Tenant it means that every tenant from before evidence has begun.
 	EventBegun EventKind = "begun"
 	// EventImported ends the import of the entries from before the tree: Tenant,
 	// Count, the number of their leaves.

@@ -332,3 +332,33 @@ func TestTenantDuringItsDeletion(t *testing.T) {
 		t.Error("the deleted tenant is not found")
 	}
 }
+
+// A tenant from before evidence whose log was empty cannot get entries without a
+// mac later.
+func TestOldTenantDoesNotBeginLate(t *testing.T) {
+	t.Parallel()
+	for _, restart := range []bool{false, true} {
+		r := newRig(t)
+		tenant := r.id()
+		r.advance(time.Hour)
+		l := r.open()
+		r.write(l, r.id(), 1)
+		if _, err := l.Round(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if restart {
+			l = r.open()
+		}
+		invented := r.logs(tenant, 2)
+		invented[0].Mac = storage.Hash{}
+		r.put(nil, tenant, invented)
+		if _, err := l.Round(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		report := r.verify(l)
+		want := evidence.Finding{Tenant: tenant, Index: -1, EntryID: uuid.UUID(invented[0].ID), Verdict: evidence.Forged}
+		if ids := r.leafIDs(tenant); len(ids) != 1 || ids[0] != invented[1].ID || !slices.Contains(report.Findings, want) {
+			t.Errorf("restart %t: %d leaves, %v", restart, len(ids), report.Findings)
+		}
+	}
+}

@@ -383,7 +383,10 @@ func TestNotesOfAnotherProcessReachTheAnchors(t *testing.T) {
 	r.anchors = []Anchor{anchor}
 	server := r.open()
 	r.write(tool, r.id(), 3)
-	msg := r.checkpoint(tool)
+	msg, err := tool.Round(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
 	if _, err := server.Round(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -102,7 +102,10 @@ func (l *Ledger) Round(ctx context.Context) ([]byte, error) {
 	}
 	var failed []error
 	also := func(err error) { failed = append(failed, ignoreSuspended(err)) }
-	also(l.SequenceAll(ctx))
+	err := l.SequenceAll(ctx)
+	if also(err); err == nil || errors.Is(err, ErrTampered) {
+		also(l.closeBeginning(ctx))
+	}
 	msg, err := l.Checkpoint(ctx)
 	if errors.Is(err, ErrSuspended) {
 		return nil, errors.Join(err, l.storeSuspension(ctx))

@@ -255,7 +255,7 @@ func (s *growth) begin(ctx context.Context) error {
 		}
 		return s.l.tampered(s.tenant, evidence.Truncated, "a tree is gone, and its leaves are not")
 	}
-	if evidence.Millis(s.tenant) >= s.l.began().UnixMilli() {
+	if s.l.importsNothing(s.tenant) {
 		return nil
 	}
 	_, now, err := s.l.c.Store.FollowLogs(ctx, storage.LogFollowing{Tenant: storage.ID(s.tenant), Limit: 1})
@@ -277,11 +277,29 @@ func boundaryAt(t time.Time) (id uuid.UUID) {
 	return id
 }
 
-// began returns when the vault's tree began.
-func (l *Ledger) began() time.Time {
+// importsNothing reports whether a tenant has no entries from before evidence. Once
+// every older tenant has begun, this holds for all others.
+func (l *Ledger) importsNothing(tenant uuid.UUID) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.vault.tenants.began
+	t := &l.vault.tenants
+	return t.all || evidence.Millis(tenant) >= t.began.UnixMilli()
+}
+
+// closeBeginning records that every tenant which is older than the vault's tree has
+// begun, once all were sequenced.
+func (l *Ledger) closeBeginning(ctx context.Context) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.vault.tenants.all {
+		return nil
+	}
+	return l.record(ctx, func() []evidence.Event {
+		if l.vault.tenants.all { // by another node
+			return nil
+		}
+		return []evidence.Event{{Kind: evidence.EventBegun}}
+	})
 }
 
 // beginning is a time before every entry.

@@ -18,6 +18,7 @@ import (
 // which of them were deleted.
 type tenants struct {
 	began   time.Time // when the vault's tree began
+	all     bool      // every tenant that is older than the vault's tree has begun
 	heads   map[uuid.UUID]head
 	deleted map[uuid.UUID]time.Time // when this node learned of it; zero before its start
 }
@@ -43,7 +44,7 @@ func newTenants() tenants {
 }
 
 func (t *tenants) clone() tenants {
-	return tenants{t.began, maps.Clone(t.heads), maps.Clone(t.deleted)}
+	return tenants{t.began, t.all, maps.Clone(t.heads), maps.Clone(t.deleted)}
 }
 
 // head returns the newest head of a tenant. Its index is -1 if there is none.
@@ -64,6 +65,10 @@ func (t *tenants) apply(stored *storage.TreeEvent, now time.Time) error {
 		t.began = e.Time
 	}
 	h := t.head(e.Tenant)
+	if e.Kind == evidence.EventBegun && e.Tenant == (uuid.UUID{}) {
+		t.all = true
+		return nil
+	}
 	switch e.Kind {
 	case evidence.EventHead:
 		h.index, h.size, h.root, h.state = stored.N, e.Size, e.Root, e.State
@@ -94,12 +99,20 @@ func (t *tenants) perSummary() int64 {
 // size, root and state, and two flags.
 const headSize = 16 + 8 + 8 + 32 + 32 + 1
 
+// allFlag is set in the number of heads of a summary if every older tenant has
+// begun.
+const allFlag = 1 << 63
+
 // encode returns a summary: when the tree began, the number of heads, the heads,
 // and the deleted tenants.
 func (t *tenants) encode() []byte {
 	b := make([]byte, 0, 16+headSize*len(t.heads)+16*len(t.deleted))
 	b = binary.BigEndian.AppendUint64(b, uint64(t.began.UnixMicro()))
-	b = binary.BigEndian.AppendUint64(b, uint64(len(t.heads)))
+	n := uint64(len(t.heads))
+	if t.all {
+		n |= allFlag
+	}
+	b = binary.BigEndian.AppendUint64(b, n)
 	for _, id := range sortedIDs(t.heads) {
 		h := t.heads[id]
 		b = binary.BigEndian.AppendUint64(append(b, id[:]...), uint64(h.index))
@@ -129,6 +142,8 @@ func (t *tenants) decode(b []byte) error {
 	next := newTenants()
 	next.began = time.UnixMicro(int64(binary.BigEndian.Uint64(b))).UTC()
 	n, b := binary.BigEndian.Uint64(b[8:]), b[16:]
+	next.all = n&allFlag != 0
+	n &^= allFlag
 	if n > uint64(len(b)/headSize) || (len(b)-int(n)*headSize)%16 != 0 {
 		return bad
 	}

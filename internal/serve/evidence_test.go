@@ -58,7 +58,7 @@ func TestEvidenceMetrics(t *testing.T) {
 	w := httptest.NewRecorder()
 	m.handler.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", nil))
 	for _, line := range []string{
-		"vault_evidence_size 3\n", "vault_evidence_lag_seconds 0\n", "vault_evidence_pending 0\n", "vault_evidence_suspended 0\n", "vault_clock_ahead_seconds 0\n",
+		"vault_evidence_size 4\n", "vault_evidence_lag_seconds 0\n", "vault_evidence_pending 0\n", "vault_evidence_suspended 0\n", "vault_clock_ahead_seconds 0\n",
 		"vault_evidence_verified 1\n", "vault_evidence_last_checkpoint_timestamp_seconds ", "vault_evidence_last_verification_timestamp_seconds ",
 		`vault_evidence_alarms_total{kind="tampered"} 0`, `vault_evidence_anchor_failures_total{anchor="1"} 0`,
 	} {
