@@ -16,7 +16,7 @@ import (
 	"unicode/utf16"
 
 	"github.com/seed-72ea4aab/vault"
-	"github.com/seed-72ea4aab/vault/internal/long"
+	"github.com/seed-72ea4aab/vault/internal/test/long"
 )
 
 // secretOf returns random data for a token, and the texts in it that must not

@@ -106,7 +106,6 @@ var mayImport = map[string][]string{
 	"internal/apikey":    {"internal/ids"},
 	"internal/audit":     {"internal/token"},
 	"internal/bridge":    {"internal/admission", "internal/core", "internal/jsonx", "storage", "github.com/google/uuid"},
-	"internal/browser":   {"github.com/chromedp/cdproto", "github.com/chromedp/chromedp"},
 	"internal/budget":    {"internal/admission"},
 	"internal/cache":     {},
 	"internal/core": {"evidence", "internal/access", "internal/admission", "internal/apikey", "internal/audit", "internal/cache", "internal/fault", "internal/form",
@@ -171,25 +170,26 @@ var mayImport = map[string][]string{
 		"filippo.io/age", "github.com/ProtonMail/go-crypto", "github.com/goccy/go-yaml", "github.com/google/uuid", "github.com/lib/pq", "golang.org/x/sys"},
 	"internal/serve": {".", "console", "evidence", "httpserver", "internal/terminal", "jsruntime", "script", "storage", "storage/postgres", "storage/sqlite",
 		"github.com/google/uuid", "github.com/prometheus/client_golang", "golang.org/x/time"},
-	"internal/terminal":              {"golang.org/x/sys"},
-	"internal/terminal/terminaltest": {"golang.org/x/sys"},
-	"examples/checkout":              {".", "httpserver", "storage/sqlite", "vaultclient", "github.com/google/uuid", "golang.org/x/time"},
-	"examples/embed":                 {".", "jsruntime", "script", "storage/sqlite", "github.com/google/uuid"},
-	"examples/server":                {"internal/serve"},
-	"examples/service":               {".", "httpserver", "jsruntime", "storage/postgres"},
-	"examples/evidence":              {},
-	"examples/shop":                  {".", "vaultlog", "vaultsql", "storage/postgres", "storage/sqlite", "github.com/google/uuid", "github.com/lib/pq"},
-	"examples/unittest":              {"."},
+	"internal/terminal": {"golang.org/x/sys"},
+	"examples/checkout": {".", "httpserver", "storage/sqlite", "vaultclient", "github.com/google/uuid", "golang.org/x/time"},
+	"examples/embed":    {".", "jsruntime", "script", "storage/sqlite", "github.com/google/uuid"},
+	"examples/server":   {"internal/serve"},
+	"examples/service":  {".", "httpserver", "jsruntime", "storage/postgres"},
+	"examples/evidence": {},
+	"examples/shop":     {".", "vaultlog", "vaultsql", "storage/postgres", "storage/sqlite", "github.com/google/uuid", "github.com/lib/pq"},
+	"examples/unittest": {"."},
 
 	// Tests and their tools.
-	"docs":                    {},
-	"internal/bench":          {},
-	"internal/faults":         {},
-	"internal/long":           {},
-	"internal/intxtest":       {".", "storage", "vaulttest", "github.com/google/uuid"},
-	"internal/pgtest":         {"github.com/lib/pq"},
-	"internal/pgtest/testrun": {"internal/pgtest"},
-	"internal/sentences":      {},
+	"docs":                       {},
+	"internal/bench":             {},
+	"internal/test/browser":      {"github.com/chromedp/cdproto", "github.com/chromedp/chromedp"},
+	"internal/test/terminaltest": {"golang.org/x/sys"},
+	"internal/test/faults":       {},
+	"internal/test/long":         {},
+	"internal/test/intxtest":     {".", "storage", "vaulttest", "github.com/google/uuid"},
+	"internal/test/pgtest":       {"github.com/lib/pq"},
+	"internal/test/testrun":      {"internal/test/pgtest"},
+	"internal/test/sentences":    {},
 }
 
 // folder returns the folder of a package of this module, "." for the root, and
@@ -263,7 +263,7 @@ func TestForbiddenDependencies(t *testing.T) {
 	}
 	// Internal packages do not import the root package. The exceptions are the
 	// server, a program around the vault, and intxtest, a test suite.
-	outside := []string{"internal/serve", "internal/intxtest"}
+	outside := []string{"internal/serve", "internal/test/intxtest"}
 	for path, p := range all {
 		room := strings.HasPrefix(folder(path), "internal/") || folder(path) == "script" || strings.HasPrefix(folder(path), "storage")
 		if room && !slices.Contains(outside, folder(path)) && slices.Contains(p.Imports, module) {

@@ -87,4 +87,4 @@ echo "Vetting every package, the long tests included. The first run also downloa
 for module in . */go.mod */*/go.mod; do
 	(cd "${module%go.mod}" && go vet -tags=long ./...) || fail "go vet found problems."
 done
-exec go run ./internal/pgtest/testrun "$@"
+exec go run ./internal/test/testrun "$@"

@@ -13,8 +13,8 @@ import (
 
 	"github.com/chromedp/chromedp/kb"
 
-	"github.com/seed-72ea4aab/vault/internal/browser"
 	"github.com/seed-72ea4aab/vault/internal/keyring"
+	"github.com/seed-72ea4aab/vault/internal/test/browser"
 )
 
 func TestMain(m *testing.M) {

@@ -18,7 +18,7 @@ import (
 	"time"
 
 	"github.com/seed-72ea4aab/vault"
-	"github.com/seed-72ea4aab/vault/internal/browser"
+	"github.com/seed-72ea4aab/vault/internal/test/browser"
 	"github.com/seed-72ea4aab/vault/jsruntime"
 )
 

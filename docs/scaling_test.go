@@ -12,8 +12,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/seed-72ea4aab/vault/internal/long"
-	"github.com/seed-72ea4aab/vault/internal/pgtest"
+	"github.com/seed-72ea4aab/vault/internal/test/long"
+	"github.com/seed-72ea4aab/vault/internal/test/pgtest"
 	"github.com/seed-72ea4aab/vault/storage/postgres"
 	"github.com/seed-72ea4aab/vault/vaulttest"
 )

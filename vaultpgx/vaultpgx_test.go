@@ -15,7 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/seed-72ea4aab/vault"
-	"github.com/seed-72ea4aab/vault/internal/pgtest"
+	"github.com/seed-72ea4aab/vault/internal/test/pgtest"
 	"github.com/seed-72ea4aab/vault/vaultpgx"
 )
 

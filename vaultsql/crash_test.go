@@ -13,7 +13,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/seed-72ea4aab/vault"
-	"github.com/seed-72ea4aab/vault/internal/long"
+	"github.com/seed-72ea4aab/vault/internal/test/long"
 	"github.com/seed-72ea4aab/vault/vaultsql"
 )
 

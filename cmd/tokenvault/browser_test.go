@@ -16,7 +16,7 @@ import (
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/console"
 	"github.com/seed-72ea4aab/vault/httpserver"
-	"github.com/seed-72ea4aab/vault/internal/browser"
+	"github.com/seed-72ea4aab/vault/internal/test/browser"
 	"github.com/seed-72ea4aab/vault/storage/sqlite"
 )
 

@@ -8,7 +8,7 @@ import (
 
 	"github.com/chromedp/chromedp/kb"
 
-	"github.com/seed-72ea4aab/vault/internal/browser"
+	"github.com/seed-72ea4aab/vault/internal/test/browser"
 )
 
 func TestMain(m *testing.M) { os.Exit(browser.Main(m)) }

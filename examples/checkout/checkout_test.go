@@ -13,7 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/seed-72ea4aab/vault"
-	"github.com/seed-72ea4aab/vault/internal/browser"
+	"github.com/seed-72ea4aab/vault/internal/test/browser"
 )
 
 const (

@@ -5,8 +5,8 @@ import (
 
 	"github.com/chromedp/chromedp/kb"
 
-	"github.com/seed-72ea4aab/vault/internal/browser"
-	"github.com/seed-72ea4aab/vault/internal/long"
+	"github.com/seed-72ea4aab/vault/internal/test/browser"
+	"github.com/seed-72ea4aab/vault/internal/test/long"
 )
 
 // weakText finds text with less contrast than WCAG level AA requires, 4.5 to

@@ -12,7 +12,7 @@ import (
 
 	"github.com/chromedp/chromedp/kb"
 
-	"github.com/seed-72ea4aab/vault/internal/browser"
+	"github.com/seed-72ea4aab/vault/internal/test/browser"
 )
 
 var update = flag.Bool("update", false, "rewrite screenshot.png")

@@ -18,7 +18,7 @@ import (
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/examples/sealed"
 	"github.com/seed-72ea4aab/vault/examples/sealed/customers"
-	"github.com/seed-72ea4aab/vault/internal/pgtest"
+	"github.com/seed-72ea4aab/vault/internal/test/pgtest"
 	pgstorage "github.com/seed-72ea4aab/vault/storage/postgres"
 	"github.com/seed-72ea4aab/vault/vaultsql"
 	"github.com/seed-72ea4aab/vault/vaulttest"

@@ -8,7 +8,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/seed-72ea4aab/vault/internal/long"
+	"github.com/seed-72ea4aab/vault/internal/test/long"
 )
 
 // TestLargeBodiesDoNotFillTheMemory sends many bodies of 5 MiB at once, whose

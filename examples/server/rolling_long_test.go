@@ -17,7 +17,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/seed-72ea4aab/vault/internal/pgtest"
+	"github.com/seed-72ea4aab/vault/internal/test/pgtest"
 )
 
 // balancer sends requests to the servers whose /readyz was a 200 at the last poll,

@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/seed-72ea4aab/vault/internal/pgtest"
-	"github.com/seed-72ea4aab/vault/internal/terminal/terminaltest"
+	"github.com/seed-72ea4aab/vault/internal/test/pgtest"
+	"github.com/seed-72ea4aab/vault/internal/test/terminaltest"
 )
 
 // rotationRun is a run of -rotate-keys next to a server.

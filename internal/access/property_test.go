@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/seed-72ea4aab/vault/internal/long"
+	"github.com/seed-72ea4aab/vault/internal/test/long"
 )
 
 // The world of the property tests. Rules use the letters a and b down to the

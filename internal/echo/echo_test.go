@@ -11,7 +11,7 @@ import (
 	"unicode/utf16"
 
 	"github.com/seed-72ea4aab/vault/internal/echo"
-	"github.com/seed-72ea4aab/vault/internal/long"
+	"github.com/seed-72ea4aab/vault/internal/test/long"
 )
 
 const instead = "{{ t }}"

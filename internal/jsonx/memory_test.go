@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
-	"github.com/seed-72ea4aab/vault/internal/long"
+	"github.com/seed-72ea4aab/vault/internal/test/long"
 )
 
 // shapes are texts whose trees are large for their length. Each is an array of

@@ -8,7 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/seed-72ea4aab/vault/internal/terminal/terminaltest"
+	"github.com/seed-72ea4aab/vault/internal/test/terminaltest"
 )
 
 func TestBannerHasColoursOnlyOnATerminal(t *testing.T) {

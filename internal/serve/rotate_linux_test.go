@@ -15,8 +15,8 @@ import (
 
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/internal/keyring"
-	"github.com/seed-72ea4aab/vault/internal/pgtest"
-	"github.com/seed-72ea4aab/vault/internal/terminal/terminaltest"
+	"github.com/seed-72ea4aab/vault/internal/test/pgtest"
+	"github.com/seed-72ea4aab/vault/internal/test/terminaltest"
 )
 
 func TestMain(m *testing.M) {

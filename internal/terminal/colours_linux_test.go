@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/seed-72ea4aab/vault/internal/terminal"
-	"github.com/seed-72ea4aab/vault/internal/terminal/terminaltest"
+	"github.com/seed-72ea4aab/vault/internal/test/terminaltest"
 )
 
 func TestColours(t *testing.T) {

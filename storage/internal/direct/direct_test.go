@@ -14,7 +14,7 @@ import (
 	"github.com/lib/pq"
 	_ "modernc.org/sqlite"
 
-	"github.com/seed-72ea4aab/vault/internal/pgtest"
+	"github.com/seed-72ea4aab/vault/internal/test/pgtest"
 	"github.com/seed-72ea4aab/vault/storage/internal/direct"
 )
 

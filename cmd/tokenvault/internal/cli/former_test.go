@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/seed-72ea4aab/vault/cmd/tokenvault/internal/cli"
-	"github.com/seed-72ea4aab/vault/internal/pgtest"
+	"github.com/seed-72ea4aab/vault/internal/test/pgtest"
 )
 
 // On a database of a version without prefixes, doctor and migrate say what serve

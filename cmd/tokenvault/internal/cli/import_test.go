@@ -18,7 +18,7 @@ import (
 	"github.com/ProtonMail/go-crypto/openpgp/packet"
 
 	"github.com/seed-72ea4aab/vault/cmd/tokenvault/internal/cli"
-	"github.com/seed-72ea4aab/vault/internal/long"
+	"github.com/seed-72ea4aab/vault/internal/test/long"
 )
 
 // run runs a command in the world, and returns its output and exit code.

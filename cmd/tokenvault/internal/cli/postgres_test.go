@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/seed-72ea4aab/vault"
-	"github.com/seed-72ea4aab/vault/internal/pgtest"
+	"github.com/seed-72ea4aab/vault/internal/test/pgtest"
 )
 
 // TestPostgres runs the commands that differ on PostgreSQL, in a temporary

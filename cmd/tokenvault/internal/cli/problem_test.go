@@ -10,7 +10,7 @@ import (
 
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/cmd/tokenvault/internal/cli"
-	"github.com/seed-72ea4aab/vault/internal/terminal/terminaltest"
+	"github.com/seed-72ea4aab/vault/internal/test/terminaltest"
 )
 
 // TestUsageErrors checks the messages for wrong usage.

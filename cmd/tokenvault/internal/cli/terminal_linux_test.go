@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/seed-72ea4aab/vault/cmd/tokenvault/internal/cli"
-	"github.com/seed-72ea4aab/vault/internal/terminal/terminaltest"
+	"github.com/seed-72ea4aab/vault/internal/test/terminaltest"
 )
 
 var progressForm = regexp.MustCompile(`^Importing  \[=* *\]  [\d,]+ rows  [\d,]+/s  (\d+h)?(\d+m)?\d+s left  \d+s$`)

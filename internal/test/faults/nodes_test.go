@@ -15,7 +15,7 @@ import (
 
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/internal/jobs"
-	"github.com/seed-72ea4aab/vault/internal/long"
+	"github.com/seed-72ea4aab/vault/internal/test/long"
 	"github.com/seed-72ea4aab/vault/jsruntime"
 )
 

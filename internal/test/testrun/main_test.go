@@ -178,12 +178,12 @@ func TestRaceDetectorWatchesConcurrentFiles(t *testing.T) {
 // packages without goroutines. The second of these has more tests.
 func TestPlan(t *testing.T) {
 	t.Parallel()
-	got, err := groupsOf("../../..", false, []string{"./internal/pgtest/testrun", "./internal/form", "./internal/query"})
+	got, err := groupsOf("../../..", false, []string{"./internal/test/testrun", "./internal/form", "./internal/query"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := []group{
-		{dir: "../../..", race: true, packages: []string{module + "/internal/pgtest/testrun"}},
+		{dir: "../../..", race: true, packages: []string{module + "/internal/test/testrun"}},
 		{dir: "../../..", packages: []string{module + "/internal/query", module + "/internal/form"}},
 	}
 	if diff := cmp.Diff(want, got, cmp.AllowUnexported(group{})); diff != "" {

@@ -19,7 +19,7 @@ import (
 
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/internal/keyring"
-	"github.com/seed-72ea4aab/vault/internal/long"
+	"github.com/seed-72ea4aab/vault/internal/test/long"
 )
 
 // The environment variables that configure the child process.

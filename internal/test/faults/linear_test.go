@@ -15,8 +15,8 @@ import (
 	"github.com/anishathalye/porcupine"
 
 	"github.com/seed-72ea4aab/vault"
-	"github.com/seed-72ea4aab/vault/internal/long"
-	"github.com/seed-72ea4aab/vault/internal/pgtest"
+	"github.com/seed-72ea4aab/vault/internal/test/long"
+	"github.com/seed-72ea4aab/vault/internal/test/pgtest"
 )
 
 // step is one operation on a thing that several callers share: a token, a

@@ -14,7 +14,7 @@ var update = flag.Bool("update", false, "write testdata/sentences.txt")
 
 const (
 	golden = "testdata/sentences.txt"
-	howTo  = "go test ./internal/sentences -update"
+	howTo  = "go test ./internal/test/sentences -update"
 	header = "Every sentence that a user can see, by folder. Written by " + howTo + ".\n" +
 		"… stands for text that is put in; %s, %d and so on are verbs of fmt.\n"
 )

@@ -2,7 +2,7 @@
 // for all packages. It shows what is running, and at the end the slowest tests
 // and one line of totals.
 //
-//	go run ./internal/pgtest/testrun [-long] [-events FILE] [go test flags] [packages]
+//	go run ./internal/test/testrun [-long] [-events FILE] [go test flags] [packages]
 //
 // Without packages it tests the whole repository, including the modules beside
 // the main one. A package runs with the race detector if its own files are
@@ -23,7 +23,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/seed-72ea4aab/vault/internal/pgtest"
+	"github.com/seed-72ea4aab/vault/internal/test/pgtest"
 )
 
 func main() {

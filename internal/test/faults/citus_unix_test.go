@@ -14,7 +14,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault"
-	"github.com/seed-72ea4aab/vault/internal/pgtest"
+	"github.com/seed-72ea4aab/vault/internal/test/pgtest"
 )
 
 // citusOutages are the outages of one server of a Citus cluster, coordinator or

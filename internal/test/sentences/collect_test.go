@@ -15,14 +15,14 @@ import (
 )
 
 // root is the folder of the module.
-const root = "../.."
+const root = "../../.."
 
 // openAPI is the document whose descriptions are listed too.
 const openAPI = "httpserver/openapi.json"
 
 // skipped are the folders whose text no user sees. storagetest is a test
 // suite; its texts are test names and failures.
-var skipped = []string{"storage/storagetest", "internal/bench", "internal/faults", "internal/intxtest", "internal/sentences"}
+var skipped = []string{"storage/storagetest", "internal/bench", "internal/test"}
 
 // table has the sentences of each folder.
 type table map[string]map[string]bool
