@@ -13,10 +13,10 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault/internal/access"
-	"github.com/seed-72ea4aab/vault/internal/apikey"
 	"github.com/seed-72ea4aab/vault/internal/audit"
 	"github.com/seed-72ea4aab/vault/internal/core"
 	"github.com/seed-72ea4aab/vault/internal/fault"
+	"github.com/seed-72ea4aab/vault/internal/ids"
 	"github.com/seed-72ea4aab/vault/internal/records"
 	"github.com/seed-72ea4aab/vault/storage"
 )
@@ -84,10 +84,10 @@ func (app *Application) params() Params {
 // setKey gives the application a new key.
 func (app *Application) setKey() {
 	kinds := map[string]string{
-		string(access.Public): apikey.Public, string(access.Private): apikey.Private, string(access.Management): apikey.Management,
+		string(access.Public): ids.PublicKey, string(access.Private): ids.PrivateKey, string(access.Management): ids.ManagementKey,
 	}
-	app.Key = apikey.New(kinds[app.Type])
-	app.hash = apikey.Hash(app.Key)
+	app.Key = ids.NewKey(kinds[app.Type])
+	app.hash = ids.HashKey(app.Key)
 }
 
 // mayGrant checks whether the caller may give permissions to an application,

@@ -11,9 +11,9 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault/internal/access"
-	"github.com/seed-72ea4aab/vault/internal/apikey"
 	"github.com/seed-72ea4aab/vault/internal/audit"
 	"github.com/seed-72ea4aab/vault/internal/fault"
+	"github.com/seed-72ea4aab/vault/internal/ids"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
@@ -66,13 +66,13 @@ type appKey struct{ tenant, id uuid.UUID }
 
 // Authenticate returns the caller that an API key identifies.
 func (v *Vault) Authenticate(ctx context.Context, key string) (Caller, error) {
-	if !apikey.Valid(key) {
+	if !ids.ValidKey(key) {
 		return Caller{}, fault.ErrUnauthenticated
 	}
 	if err := v.Alive(); err != nil {
 		return Caller{}, err
 	}
-	who, err := v.holder(ctx, apikey.Hash(key))
+	who, err := v.holder(ctx, ids.HashKey(key))
 	if err != nil {
 		return Caller{}, err
 	}

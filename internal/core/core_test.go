@@ -14,9 +14,9 @@ import (
 
 	"github.com/seed-72ea4aab/vault/internal/access"
 	"github.com/seed-72ea4aab/vault/internal/admission"
-	"github.com/seed-72ea4aab/vault/internal/apikey"
 	"github.com/seed-72ea4aab/vault/internal/audit"
 	"github.com/seed-72ea4aab/vault/internal/fault"
+	"github.com/seed-72ea4aab/vault/internal/ids"
 	"github.com/seed-72ea4aab/vault/internal/keyring"
 	"github.com/seed-72ea4aab/vault/internal/seal"
 	"github.com/seed-72ea4aab/vault/storage"
@@ -116,9 +116,9 @@ func begun(t *testing.T, c Caller) *Op {
 // application adds an application that may read tokens, and returns its key.
 func (w *world) application(t *testing.T, expires time.Time) string {
 	t.Helper()
-	op, key := begun(t, w.Owner(w.tenant)), apikey.New(apikey.Private)
+	op, key := begun(t, w.Owner(w.tenant)), ids.NewKey(ids.PrivateKey)
 	app := Application{ID: op.NewID(), TenantID: w.tenant, Type: "private", Permissions: []string{access.TokenRead}, ExpiresAt: expires}
-	w.add(t, op, storage.Record{Kind: audit.Application, ID: storage.ID(app.ID), Key: apikey.Hash(key), CreatedAt: op.Now}, app)
+	w.add(t, op, storage.Record{Kind: audit.Application, ID: storage.ID(app.ID), Key: ids.HashKey(key), CreatedAt: op.Now}, app)
 	return key
 }
 
@@ -253,7 +253,7 @@ func TestUnknownKeys(t *testing.T) {
 	if _, err := op.As(t.Context(), c.ApplicationID()); !errors.Is(err, fault.ErrNotFound) {
 		t.Errorf("a deleted application: %v", err)
 	}
-	for _, text := range []string{"", "key", text, apikey.New(apikey.Private)} {
+	for _, text := range []string{"", "key", text, ids.NewKey(ids.PrivateKey)} {
 		if _, err := w.Authenticate(t.Context(), text); !errors.Is(err, fault.ErrUnauthenticated) {
 			t.Errorf("%q: %v", text, err)
 		}

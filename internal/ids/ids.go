@@ -1,5 +1,5 @@
-// Package ids creates identifiers: UUIDs in the order of their creation, and
-// random text in base58.
+// Package ids creates identifiers: UUIDs in the order of their creation, random
+// text in base58, and API keys.
 package ids
 
 import (

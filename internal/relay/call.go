@@ -14,12 +14,12 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault/internal/access"
-	"github.com/seed-72ea4aab/vault/internal/apikey"
 	"github.com/seed-72ea4aab/vault/internal/audit"
 	"github.com/seed-72ea4aab/vault/internal/cache"
 	"github.com/seed-72ea4aab/vault/internal/core"
 	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/form"
+	"github.com/seed-72ea4aab/vault/internal/ids"
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
 	"github.com/seed-72ea4aab/vault/internal/limits"
 	"github.com/seed-72ea4aab/vault/internal/trace"
@@ -128,7 +128,7 @@ func (r *Relay) proxyOf(ctx context.Context, key string) (*Proxy, error) {
 	if len(key) > maxKey {
 		return nil, fault.ErrNoProxy
 	}
-	hash := apikey.Hash(key)
+	hash := ids.HashKey(key)
 	if x, ok := r.open.Get(hash); ok {
 		return x, r.mayStillOpen(ctx, x)
 	}

@@ -10,7 +10,6 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault/internal/access"
-	"github.com/seed-72ea4aab/vault/internal/apikey"
 	"github.com/seed-72ea4aab/vault/internal/audit"
 	"github.com/seed-72ea4aab/vault/internal/core"
 	"github.com/seed-72ea4aab/vault/internal/fault"
@@ -57,7 +56,7 @@ func (t *Transform) code() string {
 var Proxies = records.Kind[Proxy]{
 	Name: audit.Proxy,
 	Columns: func(x *Proxy) storage.Record {
-		return storage.Record{ID: storage.ID(x.ID), Name: x.Name, Key: apikey.Hash(x.Key), CreatedAt: x.CreatedAt}
+		return storage.Record{ID: storage.ID(x.ID), Name: x.Name, Key: ids.HashKey(x.Key), CreatedAt: x.CreatedAt}
 	},
 	Document: func(x *Proxy) any { return x },
 	Unreadable: func(rec *storage.Record) Proxy {

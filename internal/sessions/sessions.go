@@ -12,7 +12,6 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault/internal/access"
-	"github.com/seed-72ea4aab/vault/internal/apikey"
 	"github.com/seed-72ea4aab/vault/internal/audit"
 	"github.com/seed-72ea4aab/vault/internal/core"
 	"github.com/seed-72ea4aab/vault/internal/fault"
@@ -88,9 +87,9 @@ func Create(ctx context.Context, op *core.Op, longest time.Duration) (*Session, 
 	if longest > 0 {
 		lives = min(lives, longest)
 	}
-	s := &Session{Key: apikey.New(apikey.Session), Nonce: ids.Random58(nonceLength), ExpiresAt: op.Now.Add(lives)}
+	s := &Session{Key: ids.NewKey(ids.SessionKey), Nonce: ids.Random58(nonceLength), ExpiresAt: op.Now.Add(lives)}
 	rec := storage.Record{
-		Kind: kind.Name, ID: storage.ID(op.NewID()), Key: apikey.Hash(s.Key), AltKey: nonceHash(op, s.Nonce),
+		Kind: kind.Name, ID: storage.ID(op.NewID()), Key: ids.HashKey(s.Key), AltKey: nonceHash(op, s.Nonce),
 		ExpiresAt: s.ExpiresAt, CreatedAt: op.Now,
 	}
 	if err := op.SealRecord(&rec, core.Session{Application: op.Application().ID, ApplicationKey: op.Application().KeyMark()}); err != nil {

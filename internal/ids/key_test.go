@@ -1,23 +1,23 @@
-package apikey_test
+package ids_test
 
 import (
 	"strings"
 	"testing"
 
-	"github.com/seed-72ea4aab/vault/internal/apikey"
+	"github.com/seed-72ea4aab/vault/internal/ids"
 )
 
 func TestKeysAreRecognized(t *testing.T) {
 	t.Parallel()
-	for _, kind := range []string{apikey.Public, apikey.Private, apikey.Management, apikey.Session} {
-		key := apikey.New(kind)
-		if !apikey.Valid(key) {
+	for _, kind := range []string{ids.PublicKey, ids.PrivateKey, ids.ManagementKey, ids.SessionKey} {
+		key := ids.NewKey(kind)
+		if !ids.ValidKey(key) {
 			t.Errorf("%s: a new key is not valid", kind)
 		}
 		if !strings.HasPrefix(key, "key_"+kind+"_") {
 			t.Errorf("%s: the key does not start with its kind", kind)
 		}
-		if apikey.New(kind) == key {
+		if ids.NewKey(kind) == key {
 			t.Errorf("%s: two keys are the same", kind)
 		}
 	}
@@ -25,7 +25,7 @@ func TestKeysAreRecognized(t *testing.T) {
 
 func TestTypingErrorsAreFound(t *testing.T) {
 	t.Parallel()
-	key := apikey.New(apikey.Private)
+	key := ids.NewKey(ids.PrivateKey)
 	other := func(c byte) string { return map[bool]string{true: "2", false: "1"}[c == '1'] }
 	for name, typed := range map[string]string{
 		"nothing":          "",
@@ -38,7 +38,7 @@ func TestTypingErrorsAreFound(t *testing.T) {
 		"a wrong digit":    key[:20] + other(key[20]) + key[21:],
 		"a wrong checksum": key[:len(key)-1] + other(key[len(key)-1]),
 	} {
-		if apikey.Valid(typed) {
+		if ids.ValidKey(typed) {
 			t.Errorf("%s: accepted as a key", name)
 		}
 	}
