@@ -62,7 +62,7 @@ func listPackages(t *testing.T) map[string]listed {
 // dependencies, and the languages of tokens.
 var below = []string{
 	"internal/core", "internal/fault", "internal/access", "internal/admission", "internal/audit", "internal/budget", "internal/expr", "internal/find",
-	"internal/form", "internal/ids", "internal/jsonx", "internal/kept", "internal/limits", "internal/query", "internal/seal", "internal/sealed",
+	"internal/form", "internal/ids", "internal/jsonx", "internal/kept", "internal/limits", "internal/query", "internal/seal",
 	"internal/token", "storage", "github.com/google/uuid",
 }
 
@@ -108,7 +108,7 @@ var mayImport = map[string][]string{
 	"internal/budget":    {"internal/admission"},
 	"internal/cache":     {},
 	"internal/core": {"evidence", "internal/access", "internal/admission", "internal/audit", "internal/cache", "internal/fault", "internal/form",
-		"internal/ids", "internal/jsonx", "internal/kept", "internal/keyring", "internal/ledger", "internal/seal", "internal/sealed", "internal/trace", "storage", "github.com/google/uuid"},
+		"internal/ids", "internal/jsonx", "internal/kept", "internal/keyring", "internal/ledger", "internal/seal", "internal/trace", "storage", "github.com/google/uuid"},
 	"internal/records": {"internal/audit", "internal/core", "internal/fault", "internal/find", "internal/form", "internal/jsonx", "storage", "github.com/google/uuid"},
 	"internal/sessions": {"internal/access", "internal/audit", "internal/core", "internal/fault", "internal/find", "internal/form", "internal/ids",
 		"internal/records", "storage", "github.com/google/uuid"},
@@ -127,11 +127,10 @@ var mayImport = map[string][]string{
 	"internal/merkle":        {"golang.org/x/mod"},
 	"internal/evident":       {"evidence", "internal/audit", "internal/core", "internal/fault", "internal/keyring", "internal/ledger", "internal/seal", "storage", "github.com/google/uuid", "golang.org/x/mod"},
 	"internal/ledger":        {"evidence", "internal/merkle", "storage", "github.com/google/uuid", "golang.org/x/mod"},
-	"internal/keyring":       {"internal/fault", "internal/seal", "internal/sealed", "storage", "github.com/google/uuid"},
+	"internal/keyring":       {"internal/fault", "internal/seal", "storage", "github.com/google/uuid"},
 	"internal/limits":        {"internal/kept"},
 	"internal/query":         {},
-	"internal/seal":          {"github.com/tink-crypto/tink-go/v2", "github.com/mr-tron/base58"},
-	"internal/sealed":        {"internal/seal", "storage", "github.com/google/uuid"},
+	"internal/seal":          {"storage", "github.com/google/uuid", "github.com/tink-crypto/tink-go/v2", "github.com/mr-tron/base58"},
 	"internal/share":         {},
 	"internal/token":         {"internal/budget", "internal/form", "internal/jsonx", "internal/expr", "internal/query", "internal/seal"},
 	"internal/trace":         {},

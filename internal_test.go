@@ -23,7 +23,6 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/keyring"
 	"github.com/seed-72ea4aab/vault/internal/runs"
 	"github.com/seed-72ea4aab/vault/internal/seal"
-	"github.com/seed-72ea4aab/vault/internal/sealed"
 	"github.com/seed-72ea4aab/vault/internal/test/pgtest"
 	"github.com/seed-72ea4aab/vault/internal/tokens"
 	"github.com/seed-72ea4aab/vault/internal/verbs"
@@ -305,8 +304,8 @@ func rewrite(ctx context.Context, op *core.Op, id string, change func(*storage.T
 	for ; len(hashes) > 0; hashes = hashes[16:] {
 		update.Token.Hashes = append(update.Token.Hashes, storage.Hash(hashes))
 	}
-	var parts sealed.Parts
-	place := sealed.TokenPlace(row, &parts)
+	var parts seal.Parts
+	place := seal.TokenPlace(row, &parts)
 	if update.Token.Body, err = op.Seal(&place, t.Encode(nil)); err != nil {
 		return err
 	}

@@ -12,7 +12,6 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/audit"
 	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/seal"
-	"github.com/seed-72ea4aab/vault/internal/sealed"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
@@ -120,7 +119,7 @@ func (op *Op) Write(ctx context.Context, ch *storage.Change) error {
 	}
 	defer written()
 	for range MaxAttempts {
-		if op.State != nil && sealed.Any(ch) {
+		if op.State != nil && seal.InChange(ch) {
 			ch.Hold = op.State.Hold
 		}
 		err := op.commit(ctx, op.Vault.Store, ch)
@@ -141,7 +140,7 @@ func (op *Op) Write(ctx context.Context, ch *storage.Change) error {
 // Reseal seals a change from another ring under the keys of the operation, and
 // gives it their write deadline.
 func (op *Op) Reseal(ch *storage.Change, from *seal.Ring) error {
-	r := sealed.Resealer{Tenant: op.Tenant(), From: from, To: op.State.Ring}
+	r := seal.Resealer{Tenant: op.Tenant(), From: from, To: op.State.Ring}
 	if err := r.Change(ch); err != nil {
 		return fmt.Errorf("vault: %w", err)
 	}
@@ -191,7 +190,7 @@ func (op *Op) SealRecord(rec *storage.Record, doc any) error {
 	if err != nil {
 		return fmt.Errorf("vault: encode %s: %w", rec.Kind, err)
 	}
-	place := sealed.RecordPlace(rec)
+	place := seal.RecordPlace(rec)
 	rec.KeyVersion = op.State.Ring.Version()
 	rec.Body, err = op.Seal(&place, appendRevision(plain, rec.Rev))
 	return err
@@ -218,7 +217,7 @@ func (op *Op) OpenRecord(ctx context.Context, rec *storage.Record, doc any) erro
 // openRecord reads a record's document, or reports that a newer record has
 // replaced it.
 func (op *Op) openRecord(ctx context.Context, rec *storage.Record, doc any) (again bool, err error) {
-	place := sealed.RecordPlace(rec)
+	place := seal.RecordPlace(rec)
 	plain, err := op.Open(ctx, &place, rec.KeyVersion, rec.Body)
 	if err != nil {
 		return false, err

@@ -14,7 +14,7 @@ import (
 
 	"github.com/seed-72ea4aab/vault/internal/admission"
 	"github.com/seed-72ea4aab/vault/internal/fault"
-	"github.com/seed-72ea4aab/vault/internal/sealed"
+	"github.com/seed-72ea4aab/vault/internal/seal"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
@@ -239,7 +239,7 @@ func (op *Op) writeInTx(ctx context.Context, ch *storage.Change) error {
 		return op.commit(ctx, op.Vault.Store, ch)
 	}
 	for range MaxAttempts {
-		if op.State != nil && sealed.Any(ch) {
+		if op.State != nil && seal.InChange(ch) {
 			ch.Hold = op.State.Hold
 		}
 		err := op.commit(ctx, op.tx.store, ch)

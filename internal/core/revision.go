@@ -11,7 +11,7 @@ import (
 
 	"github.com/seed-72ea4aab/vault/internal/audit"
 	"github.com/seed-72ea4aab/vault/internal/fault"
-	"github.com/seed-72ea4aab/vault/internal/sealed"
+	"github.com/seed-72ea4aab/vault/internal/seal"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
@@ -140,7 +140,7 @@ func (op *Op) NoteDeleted(kind string, id storage.ID) {
 // SealedRevision returns the revision that a record was sealed with. It is
 // negative for a document of an earlier version.
 func (op *Op) SealedRevision(ctx context.Context, rec *storage.Record) (int64, error) {
-	place := sealed.RecordPlace(rec)
+	place := seal.RecordPlace(rec)
 	doc, err := op.Open(ctx, &place, rec.KeyVersion, rec.Body)
 	return revisionOf(doc), err
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
 	"github.com/seed-72ea4aab/vault/internal/kept"
 	"github.com/seed-72ea4aab/vault/internal/runs"
-	"github.com/seed-72ea4aab/vault/internal/sealed"
+	"github.com/seed-72ea4aab/vault/internal/seal"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
@@ -250,7 +250,7 @@ func (s *settling) claims(ctx context.Context) error {
 // withdraw replaces a stored response that depends on an erased token by an
 // empty response, which is never replayed.
 func (s *settling) withdraw(ctx context.Context, row *storage.Sealed) (bool, error) {
-	place := sealed.ClaimPlace(row.Key)
+	place := seal.ClaimPlace(row.Key)
 	plain, err := s.op.Open(ctx, &place, row.KeyVersion, row.Body)
 	if err != nil {
 		return false, err

@@ -16,7 +16,6 @@ import (
 
 	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/seal"
-	"github.com/seed-72ea4aab/vault/internal/sealed"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
@@ -280,7 +279,7 @@ func (c *Cache[D]) read(ctx context.Context, store Records, tenant uuid.UUID, be
 			return nil, err
 		}
 		s.Hold = &storage.Hold{Kind: KindRing, ID: own[0], Rev: s.RingRev}
-		place := sealed.RecordPlace(&tenants[0])
+		place := seal.RecordPlace(&tenants[0])
 		place.Tenant = tenant
 		plain, err := s.Ring.Open(&place, tenants[0].KeyVersion, tenants[0].Body)
 		if err == nil {

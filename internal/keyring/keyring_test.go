@@ -11,7 +11,6 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault/internal/seal"
-	"github.com/seed-72ea4aab/vault/internal/sealed"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
@@ -76,7 +75,7 @@ func newWorld(t *testing.T, age time.Duration) *world {
 func (w *world) seal(t *testing.T, ring *seal.Ring) {
 	t.Helper()
 	rec := storage.Record{Kind: KindTenant, ID: storage.ID(w.tenant), Name: "Acme", KeyVersion: ring.Version()}
-	place := sealed.RecordPlace(&rec)
+	place := seal.RecordPlace(&rec)
 	place.Tenant = w.tenant
 	var err error
 	if rec.Body, err = ring.Seal(&place, []byte("the document")); err != nil {

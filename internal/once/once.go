@@ -18,7 +18,7 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/form"
 	"github.com/seed-72ea4aab/vault/internal/kept"
-	"github.com/seed-72ea4aab/vault/internal/sealed"
+	"github.com/seed-72ea4aab/vault/internal/seal"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
@@ -134,7 +134,7 @@ func (r *request) stored(ctx context.Context) (Response, bool, error) {
 	if claim.Answer == nil {
 		return Response{}, false, fault.ErrInProgress
 	}
-	place := sealed.ClaimPlace(r.key)
+	place := seal.ClaimPlace(r.key)
 	plain, err := r.Open(ctx, &place, claim.KeyVersion, claim.Answer)
 	if err != nil {
 		return Response{}, false, err
@@ -161,7 +161,7 @@ func (r *request) claim(ctx context.Context, a Response, writes *core.Pending) (
 	if err != nil {
 		return storage.Claim{}, err
 	}
-	place := sealed.ClaimPlace(r.key)
+	place := seal.ClaimPlace(r.key)
 	sealed, err := r.Seal(&place, plain)
 	return storage.Claim{
 		Key: r.key, Owner: storage.ID(r.owner), LeaseUntil: r.Now, ExpiresAt: r.Now.Add(responseLife),

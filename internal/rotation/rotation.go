@@ -16,7 +16,6 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/find"
 	"github.com/seed-72ea4aab/vault/internal/keyring"
 	"github.com/seed-72ea4aab/vault/internal/seal"
-	"github.com/seed-72ea4aab/vault/internal/sealed"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
@@ -242,8 +241,8 @@ func (r *rotation) reseal(ctx context.Context) error {
 }
 
 // resealer returns a resealer that uses the current primary key.
-func resealer(op *core.Op) *sealed.Resealer {
-	return &sealed.Resealer{Tenant: op.Tenant(), From: op.State.Ring, To: op.State.Ring}
+func resealer(op *core.Op) *seal.Resealer {
+	return &seal.Resealer{Tenant: op.Tenant(), From: op.State.Ring, To: op.State.Ring}
 }
 
 func (r *rotation) report(n int) {

@@ -15,7 +15,7 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/form"
 	"github.com/seed-72ea4aab/vault/internal/kept"
-	"github.com/seed-72ea4aab/vault/internal/sealed"
+	"github.com/seed-72ea4aab/vault/internal/seal"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
@@ -164,7 +164,7 @@ func OpenJob(ctx context.Context, op *core.Op, row *storage.Job) (*Job, error) {
 	if len(row.Payload) == 0 {
 		return nil, nil
 	}
-	place := sealed.JobPlace(row.ID)
+	place := seal.JobPlace(row.ID)
 	plain, err := op.Open(ctx, &place, row.KeyVersion, row.Payload)
 	if err != nil {
 		return nil, err

@@ -23,7 +23,7 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/limits"
 	"github.com/seed-72ea4aab/vault/internal/once"
 	"github.com/seed-72ea4aab/vault/internal/reveal"
-	"github.com/seed-72ea4aab/vault/internal/sealed"
+	"github.com/seed-72ea4aab/vault/internal/seal"
 	"github.com/seed-72ea4aab/vault/internal/trace"
 	"github.com/seed-72ea4aab/vault/internal/webhook"
 	"github.com/seed-72ea4aab/vault/script"
@@ -137,7 +137,7 @@ func Seal(op *core.Op, job storage.Job, payload *Job) (storage.Job, error) {
 	if err != nil {
 		return job, err
 	}
-	place := sealed.JobPlace(job.ID)
+	place := seal.JobPlace(job.ID)
 	job.KeyVersion = op.State.Ring.Version()
 	job.Payload, err = op.Seal(&place, plain)
 	return job, err
@@ -153,7 +153,7 @@ func (r *Runs) Extend(ctx context.Context, job *storage.Job) error {
 		return err
 	}
 	if version := op.State.Ring.Version(); version != job.KeyVersion {
-		place := sealed.JobPlace(job.ID)
+		place := seal.JobPlace(job.ID)
 		plain, err := op.Open(ctx, &place, job.KeyVersion, job.Payload)
 		if err != nil {
 			return err
@@ -180,7 +180,7 @@ func (r *Runs) CarryOut(ctx context.Context, job *storage.Job) error {
 	if err != nil {
 		return err
 	}
-	place := sealed.JobPlace(job.ID)
+	place := seal.JobPlace(job.ID)
 	plain, err := op.Open(ctx, &place, job.KeyVersion, job.Payload)
 	if err != nil {
 		return err

@@ -1,4 +1,4 @@
-// Package seal encrypts values at rest.
+// Package seal encrypts values at rest, for the row they belong to.
 //
 // A [Ring] holds the keys of one tenant: data keys, numbered by version, that
 // encrypt bytes with XAES-256-GCM, and one index key for keyed hashes of
@@ -8,8 +8,9 @@
 // XAES-256-GCM has a 192-bit nonce, so nonces are random and messages need
 // not be counted. Everything that decides who may see a value (tenant,
 // entity, field, type, containers, key version) is bound to the ciphertext as
-// associated data. Sealed bytes that are moved to another place cannot be
-// decrypted there.
+// associated data. An attacker who can write to the database can neither move a
+// token to a less strict container, nor put the hash of their own key next to
+// the rights of another key: the moved bytes cannot be decrypted.
 package seal
 
 import (

@@ -21,7 +21,7 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/form"
 	"github.com/seed-72ea4aab/vault/internal/ids"
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
-	"github.com/seed-72ea4aab/vault/internal/sealed"
+	"github.com/seed-72ea4aab/vault/internal/seal"
 	"github.com/seed-72ea4aab/vault/internal/token"
 	"github.com/seed-72ea4aab/vault/storage"
 )
@@ -94,9 +94,9 @@ func (t *Clear) Enrichments() *Enrichments {
 func (t *Clear) seal(op *core.Op) error {
 	row := t.Row
 	row.KeyVersion = op.State.Ring.Version()
-	t.Columns, t.Hashes = sealed.Columns(row), joined(row.Hashes)
-	var parts sealed.Parts
-	place := sealed.TokenPlace(row, &parts)
+	t.Columns, t.Hashes = seal.TokenColumns(row), joined(row.Hashes)
+	var parts seal.Parts
+	place := seal.TokenPlace(row, &parts)
 	err := t.WithEncoded(func(plain []byte) (err error) {
 		if len(plain) > op.Vault.MaxBytes {
 			return fault.New(fault.ErrTooLarge, "a token must have at most %d bytes", op.Vault.MaxBytes)
@@ -112,7 +112,7 @@ func (t *Clear) seal(op *core.Op) error {
 		row.CVCExpiresAt = time.Time{}
 		return nil
 	}
-	place = sealed.CVCPlace(row, &parts)
+	place = seal.CVCPlace(row, &parts)
 	row.CVC, err = op.Seal(&place, []byte(t.CVC))
 	return err
 }
@@ -150,8 +150,8 @@ func OpenExpired(ctx context.Context, op *core.Op, row *storage.Token) error {
 // expired. The cvc is bound to everything that a log entry says about it.
 func OpenExpiredCVC(ctx context.Context, op *core.Op, row *storage.Token) error {
 	t := Clear{Row: row}
-	var parts sealed.Parts
-	place := sealed.CVCPlace(row, &parts)
+	var parts seal.Parts
+	place := seal.CVCPlace(row, &parts)
 	_, err := op.Open(ctx, &place, row.KeyVersion, row.CVC)
 	if err == nil && (row.CVCExpiresAt.IsZero() || row.CVCExpiresAt.After(op.Now)) {
 		err = fault.ErrAltered
@@ -187,8 +187,8 @@ func (t *Clear) open(ctx context.Context, op *core.Op) error {
 		}
 	}
 	row.Tenant = op.TenantID()
-	var parts sealed.Parts
-	place := sealed.TokenPlace(row, &parts)
+	var parts seal.Parts
+	place := seal.TokenPlace(row, &parts)
 	plain, err := op.Open(ctx, &place, row.KeyVersion, row.Body)
 	if err != nil {
 		return err
@@ -205,7 +205,7 @@ func (t *Clear) open(ctx context.Context, op *core.Op) error {
 		return fmt.Errorf("vault: token %s: %w", uuid.UUID(row.Ord), err)
 	}
 	if row.CVC != nil && row.CVCExpiresAt.After(op.Now) {
-		place = sealed.CVCPlace(row, &parts)
+		place = seal.CVCPlace(row, &parts)
 		cvc, err := op.Open(ctx, &place, row.KeyVersion, row.CVC)
 		if err != nil {
 			return err
@@ -222,7 +222,7 @@ func (t *Clear) checkColumns(ctx context.Context, op *core.Op) error {
 	if t.Columns == ([16]byte{}) {
 		return t.recheckColumns(ctx, op)
 	}
-	if sealed.Columns(t.Row) != t.Columns {
+	if seal.TokenColumns(t.Row) != t.Columns {
 		return fault.ErrAltered
 	}
 	return nil

@@ -1,11 +1,4 @@
-// Package sealed defines the place of each sealed part of a row, and reseals
-// rows with another key.
-//
-// A place binds the sealed bytes to the plaintext columns of the row. An
-// attacker who can write to the database can neither move a token to a less
-// strict container, nor put the hash of their own key next to the rights of
-// another key: the moved bytes cannot be decrypted.
-package sealed
+package seal
 
 import (
 	"crypto/sha256"
@@ -16,7 +9,6 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/seed-72ea4aab/vault/internal/seal"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
@@ -26,26 +18,26 @@ type Parts [5]string
 
 // TokenPlace binds the body of a token to its row: id, type, containers and
 // expiry.
-func TokenPlace(row *storage.Token, parts *Parts) seal.Place { return tokenPlace(row, "body", parts) }
+func TokenPlace(row *storage.Token, parts *Parts) Place { return tokenPlace(row, "body", parts) }
 
 // CVCPlace binds a cvc to its row and to its own expiry.
-func CVCPlace(row *storage.Token, parts *Parts) seal.Place {
+func CVCPlace(row *storage.Token, parts *Parts) Place {
 	p := tokenPlace(row, "cvc", parts)
 	parts[4] = bindTime(row.CVCExpiresAt)
 	p.Bound = parts[:]
 	return p
 }
 
-func tokenPlace(row *storage.Token, field string, parts *Parts) seal.Place {
+func tokenPlace(row *storage.Token, field string, parts *Parts) Place {
 	parts[0], parts[1] = row.Type, strings.Join(row.Containers, ",")
 	parts[2], parts[3] = string(row.Ord[:]), bindTime(row.ExpiresAt)
-	return seal.Place{Entity: "token", ID: row.ID, Field: field, Bound: parts[:4]}
+	return Place{Entity: "token", ID: row.ID, Field: field, Bound: parts[:4]}
 }
 
-// Columns returns a digest of the columns of a token that its place does not
+// TokenColumns returns a digest of the columns of a token that its place does not
 // bind: the keyed hashes, and who wrote it and when. The digest is sealed in
 // the body, so altered columns are detected.
-func Columns(row *storage.Token) (digest [16]byte) {
+func TokenColumns(row *storage.Token) (digest [16]byte) {
 	var buf [len(row.Fingerprint) + 5*len(row.Set) + 2*8]byte
 	b := append(buf[:0], row.Fingerprint[:]...)
 	b = append(append(append(b, row.Expression[:]...), row.Dedup[:]...), row.Set[:]...)
@@ -60,25 +52,25 @@ func Columns(row *storage.Token) (digest [16]byte) {
 // its keys. A document can be decrypted only with the key columns that it was
 // sealed with. So a hash that is put next to the rights of another key does
 // not gain them.
-func RecordPlace(rec *storage.Record) seal.Place {
-	return seal.Place{
+func RecordPlace(rec *storage.Record) Place {
+	return Place{
 		Entity: rec.Kind, ID: uuid.UUID(rec.ID).String(), Field: "body",
 		Bound: []string{rec.Name, string(rec.Key[:]), string(rec.AltKey[:]), bindTime(rec.ExpiresAt), bindTime(rec.CreatedAt)},
 	}
 }
 
 // ClaimPlace returns the place of the response in an idempotency claim.
-func ClaimPlace(key storage.Key) seal.Place {
-	return seal.Place{Entity: "claim", ID: string(key[:]), Field: "answer"}
+func ClaimPlace(key storage.Key) Place {
+	return Place{Entity: "claim", ID: string(key[:]), Field: "answer"}
 }
 
 // JobPlace returns the place of a job's payload.
-func JobPlace(id storage.ID) seal.Place {
-	return seal.Place{Entity: "job", ID: uuid.UUID(id).String(), Field: "payload"}
+func JobPlace(id storage.ID) Place {
+	return Place{Entity: "job", ID: uuid.UUID(id).String(), Field: "payload"}
 }
 
 // rowPlace returns the place of the sealed part of a claim or a job.
-func rowPlace(row *storage.Sealed) seal.Place {
+func rowPlace(row *storage.Sealed) Place {
 	if row.Kind == storage.SealedClaims {
 		return ClaimPlace(row.Key)
 	}

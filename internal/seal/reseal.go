@@ -1,11 +1,10 @@
-package sealed
+package seal
 
 import (
 	"fmt"
 
 	"github.com/google/uuid"
 
-	"github.com/seed-72ea4aab/vault/internal/seal"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
@@ -13,11 +12,11 @@ import (
 // the primary key of To. Rows that already have that key stay unchanged.
 type Resealer struct {
 	Tenant   uuid.UUID
-	From, To *seal.Ring
+	From, To *Ring
 }
 
-// Any reports whether a change writes sealed data.
-func Any(ch *storage.Change) bool {
+// InChange reports whether a change writes sealed data.
+func InChange(ch *storage.Change) bool {
 	return len(ch.InsertTokens)+len(ch.UpdateTokens)+len(ch.InsertRecords)+len(ch.UpdateRecords)+
 		len(ch.InsertJobs)+len(ch.UpdateJobs)+len(ch.Reseal) > 0 || ch.Claim != nil
 }
@@ -107,7 +106,7 @@ func (r *Resealer) Row(row *storage.Sealed) error {
 }
 
 // one reseals a row with one sealed part. It skips an empty part.
-func (r *Resealer) one(place *seal.Place, version *int, sealed *[]byte) error {
+func (r *Resealer) one(place *Place, version *int, sealed *[]byte) error {
 	if *version == r.To.Version() || len(*sealed) == 0 {
 		return nil
 	}
@@ -118,7 +117,7 @@ func (r *Resealer) one(place *seal.Place, version *int, sealed *[]byte) error {
 	return nil
 }
 
-func (r *Resealer) reseal(place *seal.Place, version int, sealed *[]byte) error {
+func (r *Resealer) reseal(place *Place, version int, sealed *[]byte) error {
 	place.Tenant = r.Tenant
 	plain, err := r.From.Open(place, version, *sealed)
 	if err != nil {

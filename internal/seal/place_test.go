@@ -1,4 +1,4 @@
-package sealed_test
+package seal_test
 
 import (
 	"slices"
@@ -8,7 +8,6 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault/internal/seal"
-	"github.com/seed-72ea4aab/vault/internal/sealed"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
@@ -46,8 +45,8 @@ func TestTokenIsBoundToItsRow(t *testing.T) {
 	t.Parallel()
 	ring := newRing(t)
 	row := token()
-	var parts sealed.Parts
-	place := sealed.CVCPlace(&row, &parts)
+	var parts seal.Parts
+	place := seal.CVCPlace(&row, &parts)
 	bytes, err := ring.Seal(&place, []byte("123"))
 	if err != nil {
 		t.Fatal(err)
@@ -65,13 +64,13 @@ func TestTokenIsBoundToItsRow(t *testing.T) {
 		changed := row
 		changed.Containers = slices.Clone(row.Containers)
 		change(&changed)
-		var parts sealed.Parts
-		place := sealed.CVCPlace(&changed, &parts)
+		var parts seal.Parts
+		place := seal.CVCPlace(&changed, &parts)
 		if _, err := ring.Open(&place, ring.Version(), bytes); (err == nil) != (name == "nothing") {
 			t.Errorf("with another %s: %v", name, err)
 		}
 	}
-	body := sealed.TokenPlace(&row, &parts)
+	body := seal.TokenPlace(&row, &parts)
 	if _, err := ring.Open(&body, ring.Version(), bytes); err == nil {
 		t.Error("a cvc opens as a body")
 	}
@@ -82,7 +81,7 @@ func TestRecordIsBoundToItsKeys(t *testing.T) {
 	t.Parallel()
 	ring := newRing(t)
 	rec := storage.Record{Kind: "application", ID: storage.ID(uuid.New()), Name: "a", Key: storage.Key{1}, AltKey: storage.Key{2}, CreatedAt: time.Now()}
-	place := sealed.RecordPlace(&rec)
+	place := seal.RecordPlace(&rec)
 	bytes, err := ring.Seal(&place, []byte("rights"))
 	if err != nil {
 		t.Fatal(err)
@@ -99,7 +98,7 @@ func TestRecordIsBoundToItsKeys(t *testing.T) {
 	} {
 		changed := rec
 		change(&changed)
-		place := sealed.RecordPlace(&changed)
+		place := seal.RecordPlace(&changed)
 		if _, err := ring.Open(&place, ring.Version(), bytes); (err == nil) != (name == "nothing") {
 			t.Errorf("with another %s: %v", name, err)
 		}
@@ -112,7 +111,7 @@ func TestWholeChangeIsResealed(t *testing.T) {
 	t.Parallel()
 	tenant := uuid.New()
 	old := newRing(t)
-	r := sealed.Resealer{Tenant: tenant, From: old, To: next(t, old)}
+	r := seal.Resealer{Tenant: tenant, From: old, To: next(t, old)}
 	put := func(place seal.Place, text string) []byte {
 		t.Helper()
 		place.Tenant = tenant
@@ -123,17 +122,17 @@ func TestWholeChangeIsResealed(t *testing.T) {
 		return bytes
 	}
 	version := old.Version()
-	var parts sealed.Parts
+	var parts seal.Parts
 	row := token()
 	row.KeyVersion = version
-	row.Body = put(sealed.TokenPlace(&row, &parts), "body")
-	row.CVC = put(sealed.CVCPlace(&row, &parts), "cvc")
+	row.Body = put(seal.TokenPlace(&row, &parts), "body")
+	row.CVC = put(seal.CVCPlace(&row, &parts), "cvc")
 	rec := storage.Record{Kind: "reactor", ID: storage.ID(uuid.New()), KeyVersion: version}
-	rec.Body = put(sealed.RecordPlace(&rec), "record")
+	rec.Body = put(seal.RecordPlace(&rec), "record")
 	job := storage.Job{ID: storage.ID(uuid.New()), KeyVersion: version}
-	job.Payload = put(sealed.JobPlace(job.ID), "job")
+	job.Payload = put(seal.JobPlace(job.ID), "job")
 	claim := storage.Claim{Key: storage.Key{1}, KeyVersion: version}
-	claim.Answer = put(sealed.ClaimPlace(claim.Key), "answer")
+	claim.Answer = put(seal.ClaimPlace(claim.Key), "answer")
 	ch := &storage.Change{
 		InsertTokens: []storage.Token{row}, UpdateTokens: []storage.TokenUpdate{{Token: row}},
 		InsertRecords: []storage.Record{rec}, UpdateRecords: []storage.RecordUpdate{{Record: rec}},
@@ -153,17 +152,17 @@ func TestWholeChangeIsResealed(t *testing.T) {
 		}
 	}
 	for _, got := range []*storage.Token{&ch.InsertTokens[0], &ch.UpdateTokens[0].Token} {
-		opens("body", sealed.TokenPlace(got, &parts), got.KeyVersion, got.Body)
-		opens("cvc", sealed.CVCPlace(got, &parts), got.KeyVersion, got.CVC)
+		opens("body", seal.TokenPlace(got, &parts), got.KeyVersion, got.Body)
+		opens("cvc", seal.CVCPlace(got, &parts), got.KeyVersion, got.CVC)
 	}
 	for _, got := range []*storage.Record{&ch.InsertRecords[0], &ch.UpdateRecords[0].Record} {
-		opens("record", sealed.RecordPlace(got), got.KeyVersion, got.Body)
+		opens("record", seal.RecordPlace(got), got.KeyVersion, got.Body)
 	}
 	for _, got := range []*storage.Job{&ch.InsertJobs[0], &ch.UpdateJobs[0].Job} {
-		opens("job", sealed.JobPlace(got.ID), got.KeyVersion, got.Payload)
+		opens("job", seal.JobPlace(got.ID), got.KeyVersion, got.Payload)
 	}
-	opens("answer", sealed.ClaimPlace(claim.Key), ch.Claim.Claim.KeyVersion, ch.Claim.Claim.Answer)
-	opens("answer", sealed.ClaimPlace(claim.Key), ch.Reseal[0].KeyVersion, ch.Reseal[0].Body)
+	opens("answer", seal.ClaimPlace(claim.Key), ch.Claim.Claim.KeyVersion, ch.Claim.Claim.Answer)
+	opens("answer", seal.ClaimPlace(claim.Key), ch.Reseal[0].KeyVersion, ch.Reseal[0].Body)
 	if err := r.Change(ch); err != nil {
 		t.Errorf("again: %v", err) // data that has the key already stays
 	}
