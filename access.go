@@ -12,7 +12,6 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/core"
 	"github.com/seed-72ea4aab/vault/internal/explain"
 	"github.com/seed-72ea4aab/vault/internal/form"
-	"github.com/seed-72ea4aab/vault/internal/verbs"
 )
 
 // Permission names something that a key may do.
@@ -69,7 +68,7 @@ type PermissionInfo struct {
 
 // ListPermissions returns all permissions. Calling it needs no permission.
 func (c *Client) ListPermissions(ctx context.Context) ([]PermissionInfo, error) {
-	return run(ctx, c, &verbs.ListPermissions, func(context.Context, *core.Op) (all []PermissionInfo, err error) {
+	return run(ctx, c, &core.VerbListPermissions, func(context.Context, *core.Op) (all []PermissionInfo, err error) {
 		for _, p := range access.Catalogue() {
 			types := make([]ApplicationType, len(p.ApplicationTypes))
 			for i, h := range p.ApplicationTypes {
@@ -310,7 +309,7 @@ var ruleOutcomes = [...]RuleOutcome{
 // for a session also session:read. It evaluates the same rules in the same order as
 // the operation itself. An unknown application or session is ErrNotFound.
 func (c *Client) Explain(ctx context.Context, p ExplainParams) (*Explanation, error) {
-	return run(ctx, c, &verbs.Explain, func(ctx context.Context, op *core.Op) (*Explanation, error) {
+	return run(ctx, c, &core.VerbExplain, func(ctx context.Context, op *core.Op) (*Explanation, error) {
 		a, err := explain.Ask(ctx, op, explain.Question{
 			ApplicationID: p.ApplicationID, SessionID: p.SessionID, Permission: string(p.Permission), Containers: p.Containers, TokenID: p.TokenID,
 		})

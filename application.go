@@ -13,7 +13,6 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/form"
 	"github.com/seed-72ea4aab/vault/internal/records"
-	"github.com/seed-72ea4aab/vault/internal/verbs"
 )
 
 // ApplicationType limits what an application may do at all.
@@ -97,7 +96,7 @@ func applicationOf(a *applications.Application) *Application {
 // CreateApplication adds an application (permission application:create). The result
 // holds its API key, which cannot be read again.
 func (c *Client) CreateApplication(ctx context.Context, p ApplicationParams) (*Application, error) {
-	return runTo(ctx, c, &verbs.CreateApplication, applicationOf, func(ctx context.Context, op *core.Op) (*applications.Application, error) {
+	return runTo(ctx, c, &core.VerbCreateApplication, applicationOf, func(ctx context.Context, op *core.Op) (*applications.Application, error) {
 		return applications.Create(ctx, op, p.inside())
 	})
 }
@@ -112,7 +111,7 @@ func (c *Client) CreateApplication(ctx context.Context, p ApplicationParams) (*A
 // ErrConflict. Key is set only in the result of the call that created it;
 // [Owner.As] needs no key.
 func (c *Client) EnsureApplication(ctx context.Context, p ApplicationParams) (*Application, error) {
-	return runTo(ctx, c, &verbs.EnsureApplication, applicationOf, func(ctx context.Context, op *core.Op) (*applications.Application, error) {
+	return runTo(ctx, c, &core.VerbEnsureApplication, applicationOf, func(ctx context.Context, op *core.Op) (*applications.Application, error) {
 		app, _, err := applications.Ensure(ctx, op, p.inside())
 		if err == nil && p.Type != "" && app.Type != string(p.Type) {
 			return nil, fault.New(ErrConflict, "an application of another type has this name")
@@ -128,7 +127,7 @@ func (c *Client) EnsureApplication(ctx context.Context, p ApplicationParams) (*A
 // concurrently create one application. The type of an application cannot change.
 // Key is set only in the result of the call that created it.
 func (c *Client) ApplyApplication(ctx context.Context, p ApplicationParams) (*Applied[Application], error) {
-	return applied(ctx, c, &verbs.ApplyApplication, applicationOf,
+	return applied(ctx, c, &core.VerbApplyApplication, applicationOf,
 		func(ctx context.Context, op *core.Op) (*applications.Application, bool, error) {
 			return applications.Ensure(ctx, op, p.inside())
 		},
@@ -138,7 +137,7 @@ func (c *Client) ApplyApplication(ctx context.Context, p ApplicationParams) (*Ap
 
 // GetApplication returns an application (permission application:read).
 func (c *Client) GetApplication(ctx context.Context, id uuid.UUID) (*Application, error) {
-	return runTo(ctx, c, &verbs.GetApplication, applicationOf, func(ctx context.Context, op *core.Op) (*applications.Application, error) {
+	return runTo(ctx, c, &core.VerbGetApplication, applicationOf, func(ctx context.Context, op *core.Op) (*applications.Application, error) {
 		return applications.Records.Get(ctx, op, id)
 	})
 }
@@ -146,7 +145,7 @@ func (c *Client) GetApplication(ctx context.Context, id uuid.UUID) (*Application
 // OwnApplication returns the application that the client acts as. It needs no
 // permission. The tenant itself has no application.
 func (c *Client) OwnApplication(ctx context.Context) (*Application, error) {
-	return runTo(ctx, c, &verbs.OwnApplication, applicationOf, applications.Own)
+	return runTo(ctx, c, &core.VerbOwnApplication, applicationOf, applications.Own)
 }
 
 // ListApplicationsParams filters applications. Zero fields filter nothing.
@@ -178,13 +177,13 @@ func (f *ApplicationFilter) list() records.List[applications.Application] {
 // application:read). A filter by type reads all applications of the tenant,
 // because the database does not know their types.
 func (c *Client) ListApplications(ctx context.Context, p ListApplicationsParams) (*Page[Application], error) {
-	return listRecords(ctx, c, &verbs.ListApplications, &applications.Records, applicationOf, (&ApplicationFilter{p.IDs, p.Name, p.Types}).list(), p.PageParams)
+	return listRecords(ctx, c, &core.VerbListApplications, &applications.Records, applicationOf, (&ApplicationFilter{p.IDs, p.Name, p.Types}).list(), p.PageParams)
 }
 
 // AllApplications iterates over all applications that match the filter, newest
 // first (permission application:read). See [Client.AllTokens].
 func (c *Client) AllApplications(ctx context.Context, f ApplicationFilter) iter.Seq2[*Application, error] {
-	return allRecords(ctx, c, &verbs.AllApplications, &applications.Records, applicationOf, f.list())
+	return allRecords(ctx, c, &core.VerbAllApplications, &applications.Records, applicationOf, f.list())
 }
 
 // ReplaceApplication replaces all parameters of an application except its type, and
@@ -192,7 +191,7 @@ func (c *Client) AllApplications(ctx context.Context, f ApplicationFilter) iter.
 // of the application that is not on tokens. The type may be left out; a different
 // type is an [InvalidError].
 func (c *Client) ReplaceApplication(ctx context.Context, id uuid.UUID, p ApplicationParams) (*Application, error) {
-	return runTo(ctx, c, &verbs.ReplaceApplication, applicationOf, func(ctx context.Context, op *core.Op) (*applications.Application, error) {
+	return runTo(ctx, c, &core.VerbReplaceApplication, applicationOf, func(ctx context.Context, op *core.Op) (*applications.Application, error) {
 		return applications.Replace(ctx, op, id, p.inside())
 	})
 }
@@ -201,7 +200,7 @@ func (c *Client) ReplaceApplication(ctx context.Context, id uuid.UUID, p Applica
 // application (permission application:update). The patch is read as by
 // [EncodeJSON].
 func (c *Client) PatchApplication(ctx context.Context, id uuid.UUID, patch any) (*Application, error) {
-	return runTo(ctx, c, &verbs.PatchApplication, applicationOf, func(ctx context.Context, op *core.Op) (*applications.Application, error) {
+	return runTo(ctx, c, &core.VerbPatchApplication, applicationOf, func(ctx context.Context, op *core.Op) (*applications.Application, error) {
 		return applications.Patch(ctx, op, id, plainJSON(patch))
 	})
 }
@@ -211,7 +210,7 @@ func (c *Client) PatchApplication(ctx context.Context, id uuid.UUID, patch any) 
 // tokens. The old key stops working at once. So do the sessions that it created or
 // authorized and the jobs that it queued.
 func (c *Client) RegenerateKey(ctx context.Context, id uuid.UUID) (*Application, error) {
-	return runTo(ctx, c, &verbs.RegenerateKey, applicationOf, func(ctx context.Context, op *core.Op) (*applications.Application, error) {
+	return runTo(ctx, c, &core.VerbRegenerateKey, applicationOf, func(ctx context.Context, op *core.Op) (*applications.Application, error) {
 		return applications.RegenerateKey(ctx, op, id)
 	})
 }
@@ -221,7 +220,7 @@ func (c *Client) RegenerateKey(ctx context.Context, id uuid.UUID) (*Application,
 // tokens. Its key stops working at once. So do the sessions that it created or
 // authorized and the jobs that it queued.
 func (c *Client) DeleteApplication(ctx context.Context, id uuid.UUID) error {
-	return runErr(ctx, c, &verbs.DeleteApplication, func(ctx context.Context, op *core.Op) error { return applications.Delete(ctx, op, id) })
+	return runErr(ctx, c, &core.VerbDeleteApplication, func(ctx context.Context, op *core.Op) error { return applications.Delete(ctx, op, id) })
 }
 
 // ApplyAction is the action that an Apply method took.

@@ -14,7 +14,6 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/records"
 	"github.com/seed-72ea4aab/vault/internal/sessions"
 	"github.com/seed-72ea4aab/vault/internal/tenants"
-	"github.com/seed-72ea4aab/vault/internal/verbs"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
@@ -74,7 +73,7 @@ func (o *Owner) AsUser(subject string) *Owner { return &Owner{o.as(o.caller.AsUs
 // application's rights. The client does not depend on the application's key: a new
 // key changes nothing.
 func (o *Owner) As(ctx context.Context, application uuid.UUID) (*Client, error) {
-	return run(ctx, o.Client, &verbs.As, func(ctx context.Context, op *core.Op) (*Client, error) {
+	return run(ctx, o.Client, &core.VerbAs, func(ctx context.Context, op *core.Op) (*Client, error) {
 		id, err := op.As(ctx, application)
 		if err != nil {
 			return nil, err
@@ -172,7 +171,7 @@ func (c *Client) InTx(tx Tx) *Client { return c.with(c.caller.InTx(tx)) }
 // longer valid. Only the operation itself checks whether the permission covers a
 // certain token.
 func (c *Client) HasPermission(ctx context.Context, permission Permission) error {
-	return runErr(ctx, c, &verbs.HasPermission, func(_ context.Context, op *core.Op) error {
+	return runErr(ctx, c, &core.VerbHasPermission, func(_ context.Context, op *core.Op) error {
 		switch permission {
 		case PermissionSessionCreate:
 			return sessions.MayCreate(op)
@@ -256,7 +255,7 @@ type IdempotencyKey struct {
 func (c *Client) Once(ctx context.Context, key IdempotencyKey, do func(context.Context, *Client) (StoredResponse, error)) (answer StoredResponse, replayed bool, err error) {
 	ctx, end := c.v.core.TellOnce(ctx)
 	defer func() { end(err) }()
-	answer, err = run(ctx, c, &verbs.Once, func(ctx context.Context, op *core.Op) (StoredResponse, error) {
+	answer, err = run(ctx, c, &core.VerbOnce, func(ctx context.Context, op *core.Op) (StoredResponse, error) {
 		work := func(ctx context.Context, caller core.Caller) (once.Response, error) {
 			a, err := do(ctx, c.with(caller))
 			return once.Response(a), err

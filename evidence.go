@@ -19,7 +19,6 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/evident"
 	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/ledger"
-	"github.com/seed-72ea4aab/vault/internal/verbs"
 )
 
 // EvidenceConfig makes the audit log tamper-evident. Entries that are changed,
@@ -357,7 +356,7 @@ func withEvidence[T any](ctx context.Context, c *Client, verb *core.Verb, do fun
 // LogCheckpoint returns the newest signed note, which covers all committed entries
 // of the tenant's log (permission log:read).
 func (c *Client) LogCheckpoint(ctx context.Context) ([]byte, error) {
-	return withEvidence(ctx, c, &verbs.LogCheckpoint, func(ctx context.Context, op *core.Op, k *evident.Keeper) ([]byte, error) {
+	return withEvidence(ctx, c, &core.VerbLogCheckpoint, func(ctx context.Context, op *core.Op, k *evident.Keeper) ([]byte, error) {
 		return k.TenantCheckpoint(ctx, op.Tenant())
 	})
 }
@@ -365,7 +364,7 @@ func (c *Client) LogCheckpoint(ctx context.Context) ([]byte, error) {
 // LogProof returns the proof that an entry is in the tenant's log, for
 // [evidence.VerifyProof] (permission log:read).
 func (c *Client) LogProof(ctx context.Context, id uuid.UUID) ([]byte, error) {
-	return withEvidence(ctx, c, &verbs.LogProof, func(ctx context.Context, op *core.Op, k *evident.Keeper) ([]byte, error) {
+	return withEvidence(ctx, c, &core.VerbLogProof, func(ctx context.Context, op *core.Op, k *evident.Keeper) ([]byte, error) {
 		return k.Proof(ctx, op, id)
 	})
 }
@@ -380,7 +379,7 @@ type LogConsistency struct {
 // LogConsistency returns the proof that the tenant's log extends the log of an
 // earlier size (permission log:read).
 func (c *Client) LogConsistency(ctx context.Context, from int64) (*LogConsistency, error) {
-	return withEvidence(ctx, c, &verbs.LogConsistency, func(ctx context.Context, op *core.Op, k *evident.Keeper) (*LogConsistency, error) {
+	return withEvidence(ctx, c, &core.VerbLogConsistency, func(ctx context.Context, op *core.Op, k *evident.Keeper) (*LogConsistency, error) {
 		to, hashes, err := k.Consistency(ctx, op, from)
 		return &LogConsistency{From: from, To: to, Hashes: hashes}, err
 	})
@@ -389,8 +388,8 @@ func (c *Client) LogConsistency(ctx context.Context, from int64) (*LogConsistenc
 // ExportEvidence writes the tenant's log with its proofs, for [evidence.Verify]
 // (permission log:read). After an error the output is incomplete.
 func (c *Client) ExportEvidence(ctx context.Context, w io.Writer) error {
-	_, err := withEvidence(ctx, c, &verbs.ExportEvidence, func(ctx context.Context, op *core.Op, k *evident.Keeper) (struct{}, error) {
-		return struct{}{}, k.Export(ctx, op, verbs.ExportEvidence.Permission, w)
+	_, err := withEvidence(ctx, c, &core.VerbExportEvidence, func(ctx context.Context, op *core.Op, k *evident.Keeper) (struct{}, error) {
+		return struct{}{}, k.Export(ctx, op, core.VerbExportEvidence.Permission, w)
 	})
 	return err
 }

@@ -27,7 +27,6 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/runs"
 	"github.com/seed-72ea4aab/vault/internal/tenants"
 	"github.com/seed-72ea4aab/vault/internal/tokens"
-	"github.com/seed-72ea4aab/vault/internal/verbs"
 )
 
 const module = "github.com/seed-72ea4aab/vault"
@@ -136,18 +135,16 @@ var mayImport = map[string][]string{
 	"internal/trace":         {},
 	"internal/webhook":       {},
 
-	"internal/verbs": {"internal/access", "internal/core"},
-
 	// Features: rooms with functions that take an operation.
 	"internal/applications": feature("internal/records"),
-	"internal/tenants":      feature("internal/keyring", "internal/records", "internal/tokens", "internal/verbs", "internal/webhook"),
-	"internal/erase":        feature("evidence", "internal/applications", "internal/runs", "internal/sessions", "internal/tokens", "internal/verbs"),
+	"internal/tenants":      feature("internal/keyring", "internal/records", "internal/tokens", "internal/webhook"),
+	"internal/erase":        feature("evidence", "internal/applications", "internal/runs", "internal/sessions", "internal/tokens"),
 	"internal/explain":      feature("internal/tokens"),
 	"internal/logs":         feature("internal/share"),
 	"internal/once":         feature("internal/cache", "internal/tokens"),
-	"internal/relay":        feature("github.com/andybalholm/brotli", "internal/cache", "internal/echo", "internal/egress", "internal/records", "internal/reveal", "internal/runs", "internal/tokens", "internal/trace", "internal/verbs"),
+	"internal/relay":        feature("github.com/andybalholm/brotli", "internal/cache", "internal/echo", "internal/egress", "internal/records", "internal/reveal", "internal/runs", "internal/tokens", "internal/trace"),
 	"internal/runs": feature("internal/applications", "internal/bridge", "internal/egress", "internal/jobs", "internal/once", "internal/records", "internal/reveal", "internal/share",
-		"internal/tokens", "internal/trace", "internal/verbs", "internal/webhook", "script"),
+		"internal/tokens", "internal/trace", "internal/webhook", "script"),
 	"internal/rotation": feature("internal/keyring"),
 	"internal/sinks":    feature("internal/keyring", "internal/ledger", "internal/logs", "internal/webhook"),
 	"internal/sweep":    feature("internal/keyring", "internal/ledger", "internal/tokens"),
@@ -160,7 +157,7 @@ var mayImport = map[string][]string{
 	"vaultsql":       {".", "internal/form", "internal/jsonx", "internal/token"},
 	"httptokenize":   {".", "httpserver"},
 	"httpserver":     {".", "script", "internal/bridge", "internal/fault", "internal/form", "internal/trace", "github.com/google/uuid", "golang.org/x/time"},
-	"vaultclient":    {".", "script", "internal/core", "internal/egress", "internal/fault", "internal/trace", "internal/verbs", "github.com/google/uuid"},
+	"vaultclient":    {".", "script", "internal/core", "internal/egress", "internal/fault", "internal/trace", "github.com/google/uuid"},
 	"vaulttest":      {".", "internal/keyring", "internal/seal", "storage"},
 	"console":        {".", "internal/fault", "github.com/google/uuid"},
 	"cmd/tokenvault": {"cmd/tokenvault/internal/cli", "golang.org/x/crypto"},
@@ -371,16 +368,16 @@ func writeGoFile(t *testing.T, folder, name, text string) {
 // verb is a method or a part of other work.
 func TestVerbsAreMethods(t *testing.T) {
 	t.Parallel()
-	file, err := parser.ParseFile(token.NewFileSet(), "internal/verbs/verbs.go", nil, parser.SkipObjectResolution)
+	file, err := parser.ParseFile(token.NewFileSet(), "internal/core/verbs.go", nil, parser.SkipObjectResolution)
 	if err != nil {
 		t.Fatal(err)
 	}
-	named := map[string]string{} // the Name of a verb by the name of its variable
+	named := map[string]string{} // the Name of a verb by the name of its variable, without Verb
 	ast.Inspect(file, func(n ast.Node) bool {
 		if v, ok := n.(*ast.ValueSpec); ok && v.Names[0].IsExported() {
 			for _, e := range v.Values[0].(*ast.CompositeLit).Elts {
 				if kv := e.(*ast.KeyValueExpr); kv.Key.(*ast.Ident).Name == "Name" {
-					named[v.Names[0].Name] = strings.Trim(kv.Value.(*ast.BasicLit).Value, `"`)
+					named[strings.TrimPrefix(v.Names[0].Name, "Verb")] = strings.Trim(kv.Value.(*ast.BasicLit).Value, `"`)
 				}
 			}
 		}
@@ -409,14 +406,14 @@ func TestOwnerHasMethodsThatAPIKeysLack(t *testing.T) {
 	t.Parallel()
 	client, owner := reflect.TypeFor[*vault.Client](), reflect.TypeFor[*vault.Owner]()
 	only := 0
-	for _, verb := range []core.Verb{verbs.As, verbs.Stats, verbs.ListJobs, verbs.RetryJob, verbs.DiscardJob, verbs.TestRun} {
+	for _, verb := range []core.Verb{core.VerbAs, core.VerbStats, core.VerbListJobs, core.VerbRetryJob, core.VerbDiscardJob, core.VerbTestRun} {
 		_, ofClient := client.MethodByName(verb.Name)
 		if _, ofOwner := owner.MethodByName(verb.Name); ofClient || !ofOwner || verb.Only == "" {
 			t.Errorf("%s is a method of Client, or not of Owner", verb.Name)
 		}
 		only++
 	}
-	text, err := os.ReadFile("internal/verbs/verbs.go")
+	text, err := os.ReadFile("internal/core/verbs.go")
 	if err != nil {
 		t.Fatal(err)
 	}

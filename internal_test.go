@@ -25,7 +25,6 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/seal"
 	"github.com/seed-72ea4aab/vault/internal/test/pgtest"
 	"github.com/seed-72ea4aab/vault/internal/tokens"
-	"github.com/seed-72ea4aab/vault/internal/verbs"
 	"github.com/seed-72ea4aab/vault/script"
 	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/postgres"
@@ -271,7 +270,7 @@ func TestColumnsOfOlderRowsAreComputedAgain(t *testing.T) {
 		if _, err := c.CreateToken(t.Context(), p); err != nil {
 			t.Fatal(err)
 		}
-		err := runErr(t.Context(), c.Client, &verbs.GetToken, func(ctx context.Context, op *core.Op) error {
+		err := runErr(t.Context(), c.Client, &core.VerbGetToken, func(ctx context.Context, op *core.Op) error {
 			return rewrite(ctx, op, p.ID, change)
 		})
 		if err != nil {

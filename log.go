@@ -17,7 +17,6 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/logs"
 	"github.com/seed-72ea4aab/vault/internal/sinks"
 	"github.com/seed-72ea4aab/vault/internal/tokens"
-	"github.com/seed-72ea4aab/vault/internal/verbs"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
@@ -122,7 +121,7 @@ func (f *LogFilter) list() *logs.List {
 // log:read). With a filter by operation or actor the total is exact up to 10,000.
 // Beyond that it is 10,000, and TotalIsCapped is set.
 func (c *Client) ListLogs(ctx context.Context, p ListLogsParams) (*Page[LogEntry], error) {
-	return run(ctx, c, &verbs.ListLogs, func(ctx context.Context, op *core.Op) (*Page[LogEntry], error) {
+	return run(ctx, c, &core.VerbListLogs, func(ctx context.Context, op *core.Op) (*Page[LogEntry], error) {
 		asked := p.list()
 		p, err := p.normal()
 		if err != nil {
@@ -144,7 +143,7 @@ func (c *Client) ListLogs(ctx context.Context, p ListLogsParams) (*Page[LogEntry
 // AllLogs iterates over all entries of the tenant's audit log that match the
 // filter, newest first (permission log:read). See [Client.AllTokens].
 func (c *Client) AllLogs(ctx context.Context, f LogFilter) iter.Seq2[*LogEntry, error] {
-	return walk(ctx, c, &verbs.AllLogs, func(ctx context.Context, op *core.Op, w *find.Walk, before *storage.ID) ([]LogEntry, bool, error) {
+	return walk(ctx, c, &core.VerbAllLogs, func(ctx context.Context, op *core.Op, w *find.Walk, before *storage.ID) ([]LogEntry, bool, error) {
 		rows, more, err := logs.Next(ctx, op, f.list(), w, before)
 		return entriesOf(op.Tenant(), rows), more, err
 	})
@@ -165,7 +164,7 @@ func entriesOf(tenant uuid.UUID, rows []storage.Log) []LogEntry {
 // ListEntityTypes returns the kinds of entities in log entries (permission
 // log:read).
 func (c *Client) ListEntityTypes(ctx context.Context) ([]EntityType, error) {
-	return run(ctx, c, &verbs.ListEntityTypes, func(context.Context, *core.Op) (all []EntityType, err error) {
+	return run(ctx, c, &core.VerbListEntityTypes, func(context.Context, *core.Op) (all []EntityType, err error) {
 		for _, value := range audit.EntityTypes(c.v.cfg.FullAudit) {
 			all = append(all, EntityType{audit.DisplayName(value), value})
 		}
@@ -216,7 +215,7 @@ func (c *Client) FollowLogs(ctx context.Context, cursor string) iter.Seq2[*LogBa
 			if first {
 				wait = 0
 			}
-			batch, err := c.nextLogs(ctx, &verbs.FollowLogs, cursor, wait)
+			batch, err := c.nextLogs(ctx, &core.VerbFollowLogs, cursor, wait)
 			if err != nil {
 				yield(nil, err)
 				return
@@ -250,13 +249,13 @@ const (
 // once a second, while no entries come. At most [MaxFollowers] calls may wait at
 // once; further calls get ErrBusy.
 func (c *Client) NextLogs(ctx context.Context, cursor string, wait time.Duration) (*LogBatch, error) {
-	return c.nextLogs(ctx, &verbs.NextLogs, cursor, wait)
+	return c.nextLogs(ctx, &core.VerbNextLogs, cursor, wait)
 }
 
 // nextLogs queries the log until it has entries, each time with the current rights
 // of the client.
 func (c *Client) nextLogs(ctx context.Context, verb *core.Verb, cursor string, wait time.Duration) (*LogBatch, error) {
-	begins := verb == &verbs.FollowLogs && wait == 0
+	begins := verb == &core.VerbFollowLogs && wait == 0
 	look := *verb // the observer is notified of the first query only
 	batch, err := c.v.followers.Await(ctx, c.caller.Identity, cursor, wait, func(cursor string) (*logs.Batch, error) {
 		defer func() { look.Again = true }()

@@ -14,7 +14,6 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/seal"
 	"github.com/seed-72ea4aab/vault/internal/tenants"
 	"github.com/seed-72ea4aab/vault/internal/trace"
-	"github.com/seed-72ea4aab/vault/internal/verbs"
 	"github.com/seed-72ea4aab/vault/script"
 )
 
@@ -283,7 +282,7 @@ const (
 // not depend on how much is stored. Only the tenant itself may read them: see
 // [Vault.Tenant].
 func (o *Owner) Stats(ctx context.Context) (*Stats, error) {
-	return run(ctx, o.Client, &verbs.Stats, func(ctx context.Context, op *core.Op) (*Stats, error) {
+	return run(ctx, o.Client, &core.VerbStats, func(ctx context.Context, op *core.Op) (*Stats, error) {
 		counts, err := tenants.Count(ctx, op)
 		if err != nil {
 			return nil, err

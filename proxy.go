@@ -18,7 +18,6 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/records"
 	"github.com/seed-72ea4aab/vault/internal/relay"
 	"github.com/seed-72ea4aab/vault/internal/runs"
-	"github.com/seed-72ea4aab/vault/internal/verbs"
 )
 
 // Proxy forwards requests to a destination and replaces tokens by their data.
@@ -122,7 +121,7 @@ func proxyOf(x *relay.Proxy) *Proxy {
 // code is unusable, the error matches ErrCode and is a [*script.Error] whose
 // Messages describe the problem.
 func (c *Client) CreateProxy(ctx context.Context, p ProxyParams) (*Proxy, error) {
-	return runTo(ctx, c, &verbs.CreateProxy, proxyOf, func(ctx context.Context, op *core.Op) (*relay.Proxy, error) {
+	return runTo(ctx, c, &core.VerbCreateProxy, proxyOf, func(ctx context.Context, op *core.Op) (*relay.Proxy, error) {
 		return c.v.relay.Create(ctx, op, p.inside())
 	})
 }
@@ -133,7 +132,7 @@ func (c *Client) CreateProxy(ctx context.Context, p ProxyParams) (*Proxy, error)
 // existing proxy is returned unchanged even if it differs from p;
 // [Client.ApplyProxy] changes it.
 func (c *Client) EnsureProxy(ctx context.Context, p ProxyParams) (*Proxy, error) {
-	return runTo(ctx, c, &verbs.EnsureProxy, proxyOf, func(ctx context.Context, op *core.Op) (*relay.Proxy, error) {
+	return runTo(ctx, c, &core.VerbEnsureProxy, proxyOf, func(ctx context.Context, op *core.Op) (*relay.Proxy, error) {
 		x, _, err := c.v.relay.Ensure(ctx, op, p.inside())
 		return x, err
 	})
@@ -144,7 +143,7 @@ func (c *Client) EnsureProxy(ctx context.Context, p ProxyParams) (*Proxy, error)
 // proxy:read, and proxy:create or proxy:update if it writes. The key of an existing
 // proxy stays the same.
 func (c *Client) ApplyProxy(ctx context.Context, p ProxyParams) (*Applied[Proxy], error) {
-	return applied(ctx, c, &verbs.ApplyProxy, proxyOf,
+	return applied(ctx, c, &core.VerbApplyProxy, proxyOf,
 		func(ctx context.Context, op *core.Op) (*relay.Proxy, bool, error) {
 			return c.v.relay.Ensure(ctx, op, p.inside())
 		},
@@ -154,7 +153,7 @@ func (c *Client) ApplyProxy(ctx context.Context, p ProxyParams) (*Applied[Proxy]
 
 // GetProxy returns a proxy (permission proxy:read).
 func (c *Client) GetProxy(ctx context.Context, id uuid.UUID) (*Proxy, error) {
-	return runTo(ctx, c, &verbs.GetProxy, proxyOf, func(ctx context.Context, op *core.Op) (*relay.Proxy, error) {
+	return runTo(ctx, c, &core.VerbGetProxy, proxyOf, func(ctx context.Context, op *core.Op) (*relay.Proxy, error) {
 		return relay.Proxies.Get(ctx, op, id)
 	})
 }
@@ -175,19 +174,19 @@ type ProxyFilter struct {
 
 // ListProxies returns a page of proxies, newest first (permission proxy:read).
 func (c *Client) ListProxies(ctx context.Context, p ListProxiesParams) (*Page[Proxy], error) {
-	return listRecords(ctx, c, &verbs.ListProxies, &relay.Proxies, proxyOf, records.List[relay.Proxy]{IDs: p.IDs, Name: p.Name}, p.PageParams)
+	return listRecords(ctx, c, &core.VerbListProxies, &relay.Proxies, proxyOf, records.List[relay.Proxy]{IDs: p.IDs, Name: p.Name}, p.PageParams)
 }
 
 // AllProxies iterates over all proxies that match the filter, newest first
 // (permission proxy:read). See [Client.AllTokens].
 func (c *Client) AllProxies(ctx context.Context, f ProxyFilter) iter.Seq2[*Proxy, error] {
-	return allRecords(ctx, c, &verbs.AllProxies, &relay.Proxies, proxyOf, records.List[relay.Proxy]{IDs: f.IDs, Name: f.Name})
+	return allRecords(ctx, c, &core.VerbAllProxies, &relay.Proxies, proxyOf, records.List[relay.Proxy]{IDs: f.IDs, Name: f.Name})
 }
 
 // ReplaceProxy replaces all parameters of a proxy and keeps its key (permission
 // proxy:update).
 func (c *Client) ReplaceProxy(ctx context.Context, id uuid.UUID, p ProxyParams) (*Proxy, error) {
-	return runTo(ctx, c, &verbs.ReplaceProxy, proxyOf, func(ctx context.Context, op *core.Op) (*relay.Proxy, error) {
+	return runTo(ctx, c, &core.VerbReplaceProxy, proxyOf, func(ctx context.Context, op *core.Op) (*relay.Proxy, error) {
 		return c.v.relay.Replace(ctx, op, id, p.inside())
 	})
 }
@@ -195,14 +194,14 @@ func (c *Client) ReplaceProxy(ctx context.Context, id uuid.UUID, p ProxyParams) 
 // PatchProxy applies a JSON merge patch (RFC 7386) to the parameters of a proxy
 // (permission proxy:update). The patch is read as by [EncodeJSON].
 func (c *Client) PatchProxy(ctx context.Context, id uuid.UUID, patch any) (*Proxy, error) {
-	return runTo(ctx, c, &verbs.PatchProxy, proxyOf, func(ctx context.Context, op *core.Op) (*relay.Proxy, error) {
+	return runTo(ctx, c, &core.VerbPatchProxy, proxyOf, func(ctx context.Context, op *core.Op) (*relay.Proxy, error) {
 		return c.v.relay.Patch(ctx, op, id, plainJSON(patch))
 	})
 }
 
 // DeleteProxy deletes a proxy (permission proxy:delete).
 func (c *Client) DeleteProxy(ctx context.Context, id uuid.UUID) error {
-	return runErr(ctx, c, &verbs.DeleteProxy, func(ctx context.Context, op *core.Op) error { return c.v.relay.Delete(ctx, op, id) })
+	return runErr(ctx, c, &core.VerbDeleteProxy, func(ctx context.Context, op *core.Op) error { return c.v.relay.Delete(ctx, op, id) })
 }
 
 // ProxyCall is a request to send through a proxy. Printed or logged it shows only
@@ -298,7 +297,7 @@ func (p *ProxyCall) inside() *relay.Call {
 // and for each token that is used. The entry of a token whose use is limited to
 // destinations names the host.
 func (c *Client) InvokeProxy(ctx context.Context, p ProxyCall) (*ProxyAnswer, error) {
-	return run(ctx, c, &verbs.InvokeProxy, func(ctx context.Context, op *core.Op) (*ProxyAnswer, error) {
+	return run(ctx, c, &core.VerbInvokeProxy, func(ctx context.Context, op *core.Op) (*ProxyAnswer, error) {
 		answer, err := c.v.relay.Call(ctx, op, p.inside())
 		return (*ProxyAnswer)(answer), err
 	})
@@ -368,7 +367,7 @@ func (d *detokenizer) RoundTrip(req *http.Request) (*http.Response, error) {
 
 // detokenized returns the request that is sent, and what cleans its response.
 func (d *detokenizer) detokenized(req *http.Request) (*http.Request, *relay.Echo, error) {
-	if err := verbs.RoundTripper.Check(d.client.caller.Place); err != nil {
+	if err := core.VerbRoundTripper.Check(d.client.caller.Place); err != nil {
 		return nil, nil, err
 	}
 	format, _ := relay.FormatOf(req.Header)
@@ -386,7 +385,7 @@ func (d *detokenizer) detokenized(req *http.Request) (*http.Request, *relay.Echo
 		}
 		r.Body = raw
 	}
-	echo, err := run(req.Context(), d.client, &verbs.RoundTripper, func(ctx context.Context, op *core.Op) (*relay.Echo, error) {
+	echo, err := run(req.Context(), d.client, &core.VerbRoundTripper, func(ctx context.Context, op *core.Op) (*relay.Echo, error) {
 		return relay.Detokenize(ctx, op, &r, d.target(req))
 	})
 	if !streams {

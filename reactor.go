@@ -15,7 +15,6 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/records"
 	"github.com/seed-72ea4aab/vault/internal/relay"
 	"github.com/seed-72ea4aab/vault/internal/runs"
-	"github.com/seed-72ea4aab/vault/internal/verbs"
 	"github.com/seed-72ea4aab/vault/internal/webhook"
 	"github.com/seed-72ea4aab/vault/script"
 )
@@ -94,7 +93,7 @@ func reactorOf(r *runs.Reactor) *Reactor {
 // unusable, the error matches ErrCode and is a [*script.Error] whose Messages
 // describe the problem.
 func (c *Client) CreateReactor(ctx context.Context, p ReactorParams) (*Reactor, error) {
-	return runTo(ctx, c, &verbs.CreateReactor, reactorOf, func(ctx context.Context, op *core.Op) (*runs.Reactor, error) {
+	return runTo(ctx, c, &core.VerbCreateReactor, reactorOf, func(ctx context.Context, op *core.Op) (*runs.Reactor, error) {
 		return c.v.runs.CreateReactor(ctx, op, p.inside())
 	})
 }
@@ -105,7 +104,7 @@ func (c *Client) CreateReactor(ctx context.Context, p ReactorParams) (*Reactor, 
 // reactor is returned unchanged even if it differs from p; [Client.ApplyReactor]
 // changes it.
 func (c *Client) EnsureReactor(ctx context.Context, p ReactorParams) (*Reactor, error) {
-	return runTo(ctx, c, &verbs.EnsureReactor, reactorOf, func(ctx context.Context, op *core.Op) (*runs.Reactor, error) {
+	return runTo(ctx, c, &core.VerbEnsureReactor, reactorOf, func(ctx context.Context, op *core.Op) (*runs.Reactor, error) {
 		r, _, err := c.v.runs.EnsureReactor(ctx, op, p.inside())
 		return r, err
 	})
@@ -115,7 +114,7 @@ func (c *Client) EnsureReactor(ctx context.Context, p ReactorParams) (*Reactor, 
 // p, as [Client.ApplyApplication] does for applications. It needs the permission
 // reactor:read, and reactor:create or reactor:update if it writes.
 func (c *Client) ApplyReactor(ctx context.Context, p ReactorParams) (*Applied[Reactor], error) {
-	return applied(ctx, c, &verbs.ApplyReactor, reactorOf,
+	return applied(ctx, c, &core.VerbApplyReactor, reactorOf,
 		func(ctx context.Context, op *core.Op) (*runs.Reactor, bool, error) {
 			return c.v.runs.EnsureReactor(ctx, op, p.inside())
 		},
@@ -125,7 +124,7 @@ func (c *Client) ApplyReactor(ctx context.Context, p ReactorParams) (*Applied[Re
 
 // GetReactor returns a reactor (permission reactor:read).
 func (c *Client) GetReactor(ctx context.Context, id uuid.UUID) (*Reactor, error) {
-	return runTo(ctx, c, &verbs.GetReactor, reactorOf, func(ctx context.Context, op *core.Op) (*runs.Reactor, error) {
+	return runTo(ctx, c, &core.VerbGetReactor, reactorOf, func(ctx context.Context, op *core.Op) (*runs.Reactor, error) {
 		return runs.Reactors.Get(ctx, op, id)
 	})
 }
@@ -147,18 +146,18 @@ type ReactorFilter struct {
 // ListReactors returns a page of reactors, newest first (permission
 // reactor:read).
 func (c *Client) ListReactors(ctx context.Context, p ListReactorsParams) (*Page[Reactor], error) {
-	return listRecords(ctx, c, &verbs.ListReactors, &runs.Reactors, reactorOf, records.List[runs.Reactor]{IDs: p.IDs, Name: p.Name}, p.PageParams)
+	return listRecords(ctx, c, &core.VerbListReactors, &runs.Reactors, reactorOf, records.List[runs.Reactor]{IDs: p.IDs, Name: p.Name}, p.PageParams)
 }
 
 // AllReactors iterates over all reactors that match the filter, newest first
 // (permission reactor:read). See [Client.AllTokens].
 func (c *Client) AllReactors(ctx context.Context, f ReactorFilter) iter.Seq2[*Reactor, error] {
-	return allRecords(ctx, c, &verbs.AllReactors, &runs.Reactors, reactorOf, records.List[runs.Reactor]{IDs: f.IDs, Name: f.Name})
+	return allRecords(ctx, c, &core.VerbAllReactors, &runs.Reactors, reactorOf, records.List[runs.Reactor]{IDs: f.IDs, Name: f.Name})
 }
 
 // ReplaceReactor replaces all parameters of a reactor (permission reactor:update).
 func (c *Client) ReplaceReactor(ctx context.Context, id uuid.UUID, p ReactorParams) (*Reactor, error) {
-	return runTo(ctx, c, &verbs.ReplaceReactor, reactorOf, func(ctx context.Context, op *core.Op) (*runs.Reactor, error) {
+	return runTo(ctx, c, &core.VerbReplaceReactor, reactorOf, func(ctx context.Context, op *core.Op) (*runs.Reactor, error) {
 		return c.v.runs.ReplaceReactor(ctx, op, id, p.inside())
 	})
 }
@@ -166,14 +165,14 @@ func (c *Client) ReplaceReactor(ctx context.Context, id uuid.UUID, p ReactorPara
 // PatchReactor applies a JSON merge patch (RFC 7386) to the parameters of a reactor
 // (permission reactor:update). The patch is read as by [EncodeJSON].
 func (c *Client) PatchReactor(ctx context.Context, id uuid.UUID, patch any) (*Reactor, error) {
-	return runTo(ctx, c, &verbs.PatchReactor, reactorOf, func(ctx context.Context, op *core.Op) (*runs.Reactor, error) {
+	return runTo(ctx, c, &core.VerbPatchReactor, reactorOf, func(ctx context.Context, op *core.Op) (*runs.Reactor, error) {
 		return c.v.runs.PatchReactor(ctx, op, id, plainJSON(patch))
 	})
 }
 
 // DeleteReactor deletes a reactor (permission reactor:delete).
 func (c *Client) DeleteReactor(ctx context.Context, id uuid.UUID) error {
-	return runErr(ctx, c, &verbs.DeleteReactor, func(ctx context.Context, op *core.Op) error { return runs.Reactors.Delete(ctx, op, id, nil) })
+	return runErr(ctx, c, &core.VerbDeleteReactor, func(ctx context.Context, op *core.Op) error { return runs.Reactors.Delete(ctx, op, id, nil) })
 }
 
 // ReactParams are the parameters of a reactor's run. Printed or logged they show no
@@ -242,7 +241,7 @@ type ReactResult struct {
 // A run takes at most 10 seconds. [Client.ReactAsync] is for longer runs, and for
 // callers that do not wait.
 func (c *Client) React(ctx context.Context, id uuid.UUID, p ReactParams) (*ReactResult, error) {
-	return run(ctx, c, &verbs.React, func(ctx context.Context, op *core.Op) (*ReactResult, error) {
+	return run(ctx, c, &core.VerbReact, func(ctx context.Context, op *core.Op) (*ReactResult, error) {
 		out, err := c.v.runs.Now(ctx, op, id, p.internal())
 		if err != nil {
 			return nil, err
@@ -271,7 +270,7 @@ type Job struct {
 // The result, or the error that React would return, is sent to the URL at least
 // once, signed with the tenant's webhook secret: see [VerifyWebhook].
 func (c *Client) ReactAsync(ctx context.Context, id uuid.UUID, p ReactParams) (*Job, error) {
-	return run(ctx, c, &verbs.ReactAsync, func(ctx context.Context, op *core.Op) (*Job, error) {
+	return run(ctx, c, &core.VerbReactAsync, func(ctx context.Context, op *core.Op) (*Job, error) {
 		id, err := c.v.runs.Later(ctx, op, id, p.internal())
 		if err != nil {
 			return nil, err
@@ -308,7 +307,7 @@ type TestRun struct {
 // tokenized nor sent. So the result may be shown to people who may not see data.
 // The run is entered in the log. Only the tenant itself may test code.
 func (o *Owner) TestRun(ctx context.Context, p TestRunParams) (*TestRun, error) {
-	return run(ctx, o.Client, &verbs.TestRun, func(ctx context.Context, op *core.Op) (*TestRun, error) {
+	return run(ctx, o.Client, &core.VerbTestRun, func(ctx context.Context, op *core.Op) (*TestRun, error) {
 		code, err := relay.TestCode(ctx, op, p.ReactorID, p.ProxyID, p.Response)
 		if err != nil {
 			return nil, err
@@ -373,7 +372,7 @@ type ListJobsParams struct {
 // when they would take much memory. Only the tenant itself may list jobs: see
 // [Vault.Tenant].
 func (o *Owner) ListJobs(ctx context.Context, p ListJobsParams) ([]JobInfo, error) {
-	return run(ctx, o.Client, &verbs.ListJobs, func(ctx context.Context, op *core.Op) ([]JobInfo, error) {
+	return run(ctx, o.Client, &core.VerbListJobs, func(ctx context.Context, op *core.Op) ([]JobInfo, error) {
 		found, err := runs.List(ctx, op, runs.Filter(p))
 		if err != nil {
 			return nil, err
@@ -393,13 +392,13 @@ func (o *Owner) ListJobs(ctx context.Context, p ListJobsParams) ([]JobInfo, erro
 // callers retry or discard a job, one succeeds, and the others get ErrNotFound.
 // Only the tenant itself may retry jobs. The retry is entered in the log.
 func (o *Owner) RetryJob(ctx context.Context, id uuid.UUID) error {
-	return runErr(ctx, o.Client, &verbs.RetryJob, func(ctx context.Context, op *core.Op) error { return o.v.runs.Retry(ctx, op, id) })
+	return runErr(ctx, o.Client, &core.VerbRetryJob, func(ctx context.Context, op *core.Op) error { return o.v.runs.Retry(ctx, op, id) })
 }
 
 // DiscardJob deletes a dead job with its result. Permissions and concurrent calls
 // are as for [Owner.RetryJob].
 func (o *Owner) DiscardJob(ctx context.Context, id uuid.UUID) error {
-	return runErr(ctx, o.Client, &verbs.DiscardJob, func(ctx context.Context, op *core.Op) error { return o.v.runs.Discard(ctx, op, id) })
+	return runErr(ctx, o.Client, &core.VerbDiscardJob, func(ctx context.Context, op *core.Op) error { return o.v.runs.Discard(ctx, op, id) })
 }
 
 // Work runs the jobs that are due, which are asynchronous runs and their callbacks,

@@ -10,7 +10,6 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/form"
 	"github.com/seed-72ea4aab/vault/internal/records"
 	"github.com/seed-72ea4aab/vault/internal/tokens"
-	"github.com/seed-72ea4aab/vault/internal/verbs"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
@@ -47,7 +46,7 @@ func (f *TokenFilter) query() *tokens.List {
 // (permission token:read). The total is exact, so [Client.ListTokensAfter] is
 // faster far into a list of millions.
 func (c *Client) ListTokens(ctx context.Context, p ListTokensParams) (*Page[Token], error) {
-	return c.pageOfTokens(ctx, &verbs.ListTokens, p.query(), p.PageParams, 0)
+	return c.pageOfTokens(ctx, &core.VerbListTokens, p.query(), p.PageParams, 0)
 }
 
 // SearchTokensParams selects tokens by a query. The query may hold data, so it is
@@ -95,7 +94,7 @@ func (p *SearchTokensParams) query() *tokens.Search { return &tokens.Search{Quer
 // The total is exact up to 10,000. Beyond that it is 10,000, and TotalIsCapped is
 // set; later pages can still be read.
 func (c *Client) SearchTokens(ctx context.Context, p SearchTokensParams) (*Page[Token], error) {
-	return c.pageOfTokens(ctx, &verbs.SearchTokens, p.query(), p.PageParams, tokens.MaxTotal+1)
+	return c.pageOfTokens(ctx, &core.VerbSearchTokens, p.query(), p.PageParams, tokens.MaxTotal+1)
 }
 
 // pageOfTokens returns a page of a list. The total is counted up to countUpTo;
@@ -141,14 +140,14 @@ type CursorPagination struct {
 // whatever is written in between. A cursor from another list, other filters or
 // another tenant is an [InvalidError].
 func (c *Client) ListTokensAfter(ctx context.Context, p ListTokensParams, after string) (*CursorPage[Token], error) {
-	return c.tokensAfter(ctx, &verbs.ListTokensAfter, p.query(), p.PageParams, after)
+	return c.tokensAfter(ctx, &core.VerbListTokensAfter, p.query(), p.PageParams, after)
 }
 
 // SearchTokensAfter is [Client.ListTokensAfter] for the tokens that match a query
 // and that the client may search (permission token:search). See
 // [Client.SearchTokens].
 func (c *Client) SearchTokensAfter(ctx context.Context, p SearchTokensParams, after string) (*CursorPage[Token], error) {
-	return c.tokensAfter(ctx, &verbs.SearchTokensAfter, p.query(), p.PageParams, after)
+	return c.tokensAfter(ctx, &core.VerbSearchTokensAfter, p.query(), p.PageParams, after)
 }
 
 // tokensAfter returns the page of tokens after a cursor.
@@ -172,14 +171,14 @@ func (c *Client) tokensAfter(ctx context.Context, verb *core.Verb, asked tokens.
 // items it gets. Items created during the loop are not returned. The iterator reads
 // in batches, each with the client's current rights, and ends after an error.
 func (c *Client) AllTokens(ctx context.Context, f TokenFilter) iter.Seq2[*Token, error] {
-	return c.allTokens(ctx, &verbs.AllTokens, f.query())
+	return c.allTokens(ctx, &core.VerbAllTokens, f.query())
 }
 
 // SearchAllTokens iterates over all tokens that match a query and that the client
 // may search, newest first (permission token:search). See [Client.SearchTokens] and
 // [Client.AllTokens].
 func (c *Client) SearchAllTokens(ctx context.Context, query string) iter.Seq2[*Token, error] {
-	return c.allTokens(ctx, &verbs.SearchAllTokens, &tokens.Search{Query: query})
+	return c.allTokens(ctx, &core.VerbSearchAllTokens, &tokens.Search{Query: query})
 }
 
 func (c *Client) allTokens(ctx context.Context, verb *core.Verb, asked tokens.Query) iter.Seq2[*Token, error] {

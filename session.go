@@ -12,7 +12,6 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/find"
 	"github.com/seed-72ea4aab/vault/internal/form"
 	"github.com/seed-72ea4aab/vault/internal/sessions"
-	"github.com/seed-72ea4aab/vault/internal/verbs"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
@@ -48,7 +47,7 @@ func (g *SessionGrant) UnmarshalJSON(data []byte) error {
 // CreateSession opens a session of the client's application, which must be a public
 // application. The session key has no access until it is authorized.
 func (c *Client) CreateSession(ctx context.Context) (*Session, error) {
-	return run(ctx, c, &verbs.CreateSession, func(ctx context.Context, op *core.Op) (*Session, error) {
+	return run(ctx, c, &core.VerbCreateSession, func(ctx context.Context, op *core.Op) (*Session, error) {
 		s, err := sessions.Create(ctx, op, c.v.cfg.MaxSessionLife)
 		if err != nil {
 			return nil, err
@@ -67,7 +66,7 @@ func (c *Client) CreateSession(ctx context.Context) (*Session, error) {
 // them too. When the client's application is deleted, expires or gets a new key,
 // the session ends.
 func (c *Client) AuthorizeSession(ctx context.Context, g SessionGrant) error {
-	return runErr(ctx, c, &verbs.AuthorizeSession, func(ctx context.Context, op *core.Op) error {
+	return runErr(ctx, c, &core.VerbAuthorizeSession, func(ctx context.Context, op *core.Op) error {
 		rights := core.Rights{Permissions: texts(g.Permissions), Rules: accessRules(g.Rules)}
 		return sessions.Authorize(ctx, op, &sessions.Grant{Nonce: g.Nonce, Rights: rights, ExpiresAt: g.ExpiresAt}, c.v.cfg.MaxSessionLife)
 	})
@@ -100,7 +99,7 @@ type ListSessionsParams struct {
 // also depend on the authorizer. ListSessions reads all sessions of the tenant to
 // count the active ones.
 func (c *Client) ListSessions(ctx context.Context, p ListSessionsParams) (*Page[SessionInfo], error) {
-	return run(ctx, c, &verbs.ListSessions, func(ctx context.Context, op *core.Op) (*Page[SessionInfo], error) {
+	return run(ctx, c, &core.VerbListSessions, func(ctx context.Context, op *core.Op) (*Page[SessionInfo], error) {
 		p, err := p.normal()
 		if err != nil {
 			return nil, err
@@ -118,7 +117,7 @@ func (c *Client) ListSessions(ctx context.Context, p ListSessionsParams) (*Page[
 // AllSessions iterates over all active sessions, newest first (permission
 // session:read). See [Client.AllTokens].
 func (c *Client) AllSessions(ctx context.Context) iter.Seq2[*SessionInfo, error] {
-	return walk(ctx, c, &verbs.AllSessions, func(ctx context.Context, op *core.Op, w *find.Walk, before *storage.ID) ([]SessionInfo, bool, error) {
+	return walk(ctx, c, &core.VerbAllSessions, func(ctx context.Context, op *core.Op, w *find.Walk, before *storage.ID) ([]SessionInfo, bool, error) {
 		alive, more, err := sessions.Next(ctx, op, w, before)
 		return sessionInfos(alive), more, err
 	})
@@ -139,5 +138,5 @@ func sessionInfos(alive []sessions.Info) []SessionInfo {
 // and within a second on every other node. If the session has already ended, it
 // returns ErrNotFound.
 func (c *Client) DeleteSession(ctx context.Context, id uuid.UUID) error {
-	return runErr(ctx, c, &verbs.DeleteSession, func(ctx context.Context, op *core.Op) error { return sessions.Delete(ctx, op, id) })
+	return runErr(ctx, c, &core.VerbDeleteSession, func(ctx context.Context, op *core.Op) error { return sessions.Delete(ctx, op, id) })
 }

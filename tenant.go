@@ -15,7 +15,6 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/ledger"
 	"github.com/seed-72ea4aab/vault/internal/sweep"
 	"github.com/seed-72ea4aab/vault/internal/tenants"
-	"github.com/seed-72ea4aab/vault/internal/verbs"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
@@ -131,13 +130,13 @@ func listedTenant(t *core.Tenant) *Tenant {
 
 // GetTenant returns the client's own tenant (permission tenant:read).
 func (c *Client) GetTenant(ctx context.Context) (*Tenant, error) {
-	return runTo(ctx, c, &verbs.GetTenant, tenantOf, tenants.Get)
+	return runTo(ctx, c, &core.VerbGetTenant, tenantOf, tenants.Get)
 }
 
 // ReplaceTenant replaces the name and the settings of the client's own tenant
 // (permission tenant:update).
 func (c *Client) ReplaceTenant(ctx context.Context, p TenantParams) (*Tenant, error) {
-	return runTo(ctx, c, &verbs.ReplaceTenant, tenantOf, func(ctx context.Context, op *core.Op) (*core.Tenant, error) {
+	return runTo(ctx, c, &core.VerbReplaceTenant, tenantOf, func(ctx context.Context, op *core.Op) (*core.Tenant, error) {
 		return tenants.Replace(ctx, op, tenants.Params{Name: p.Name, Settings: core.TenantSettings(p.Settings)})
 	})
 }
@@ -146,7 +145,7 @@ func (c *Client) ReplaceTenant(ctx context.Context, p TenantParams) (*Tenant, er
 // client's own tenant (permission tenant:update). The patch is read as by
 // [EncodeJSON].
 func (c *Client) PatchTenant(ctx context.Context, patch any) (*Tenant, error) {
-	return runTo(ctx, c, &verbs.PatchTenant, tenantOf, func(ctx context.Context, op *core.Op) (*core.Tenant, error) {
+	return runTo(ctx, c, &core.VerbPatchTenant, tenantOf, func(ctx context.Context, op *core.Op) (*core.Tenant, error) {
 		return tenants.Patch(ctx, op, plainJSON(patch))
 	})
 }
@@ -155,7 +154,7 @@ func (c *Client) PatchTenant(ctx context.Context, patch any) (*Tenant, error) {
 // (permission tenant:update). For 24 hours callbacks are signed with the old secret
 // as well, so that receivers can switch in their own time.
 func (c *Client) RotateWebhookSecret(ctx context.Context) (*Tenant, error) {
-	return runTo(ctx, c, &verbs.RotateWebhookSecret, tenantOf, tenants.RotateSecret)
+	return runTo(ctx, c, &core.VerbRotateWebhookSecret, tenantOf, tenants.RotateSecret)
 }
 
 // tenantOf converts a tenant of the internal package.

@@ -12,7 +12,6 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
 	"github.com/seed-72ea4aab/vault/internal/token"
 	"github.com/seed-72ea4aab/vault/internal/tokens"
-	"github.com/seed-72ea4aab/vault/internal/verbs"
 )
 
 // Token stands in for a value. The rights of the caller decide whether Data shows
@@ -183,7 +182,7 @@ func newToken(t tokens.Token) *Token {
 // instead, and nothing is stored. A client that may not read that token sees only
 // its id, type, fingerprint and containers.
 func (c *Client) CreateToken(ctx context.Context, p TokenParams) (*Token, error) {
-	return runTo(ctx, c, &verbs.CreateToken, newToken, func(ctx context.Context, op *core.Op) (tokens.Token, error) {
+	return runTo(ctx, c, &core.VerbCreateToken, newToken, func(ctx context.Context, op *core.Op) (tokens.Token, error) {
 		inside := p.inside()
 		return tokens.Create(ctx, op, &inside)
 	})
@@ -191,7 +190,7 @@ func (c *Client) CreateToken(ctx context.Context, p TokenParams) (*Token, error)
 
 // GetToken returns a token as the client may see it (permission token:read).
 func (c *Client) GetToken(ctx context.Context, id string) (*Token, error) {
-	return runTo(ctx, c, &verbs.GetToken, newToken, func(ctx context.Context, op *core.Op) (tokens.Token, error) { return tokens.Get(ctx, op, id) })
+	return runTo(ctx, c, &core.VerbGetToken, newToken, func(ctx context.Context, op *core.Op) (tokens.Token, error) { return tokens.Get(ctx, op, id) })
 }
 
 // PatchToken applies a JSON merge patch (RFC 7386) to a token and returns the token
@@ -209,14 +208,14 @@ func (c *Client) GetToken(ctx context.Context, id string) (*Token, error) {
 // would make the token a duplicate changes nothing and returns the existing token,
 // as CreateToken does.
 func (c *Client) PatchToken(ctx context.Context, id string, patch any) (*Token, error) {
-	return runTo(ctx, c, &verbs.PatchToken, newToken, func(ctx context.Context, op *core.Op) (tokens.Token, error) {
+	return runTo(ctx, c, &core.VerbPatchToken, newToken, func(ctx context.Context, op *core.Op) (tokens.Token, error) {
 		return tokens.Patch(ctx, op, id, plainJSON(patch))
 	})
 }
 
 // DeleteToken deletes a token (permission token:delete).
 func (c *Client) DeleteToken(ctx context.Context, id string) error {
-	return runErr(ctx, c, &verbs.DeleteToken, func(ctx context.Context, op *core.Op) error { return tokens.Delete(ctx, op, id) })
+	return runErr(ctx, c, &core.VerbDeleteToken, func(ctx context.Context, op *core.Op) error { return tokens.Delete(ctx, op, id) })
 }
 
 // EraseParams selects the tokens to erase, by a query or by their ids, and gives
@@ -280,7 +279,7 @@ type Erasure struct {
 // first sweep after the commit deletes what depends on the tokens. EraseTokens
 // cannot be part of [Client.Once].
 func (c *Client) EraseTokens(ctx context.Context, p EraseParams) (*Erasure, error) {
-	return run(ctx, c, &verbs.EraseTokens, func(ctx context.Context, op *core.Op) (*Erasure, error) {
+	return run(ctx, c, &core.VerbEraseTokens, func(ctx context.Context, op *core.Op) (*Erasure, error) {
 		done, err := erase.Tokens(ctx, op, erase.Params(p))
 		return (*Erasure)(done), err
 	})

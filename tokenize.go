@@ -6,7 +6,6 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/core"
 	"github.com/seed-72ea4aab/vault/internal/reveal"
 	"github.com/seed-72ea4aab/vault/internal/tokens"
-	"github.com/seed-72ea4aab/vault/internal/verbs"
 )
 
 // Tokenize creates tokens for all values in a document and returns the same
@@ -20,7 +19,7 @@ import (
 // Either all tokens are created or none. The error names the path of every invalid
 // value.
 func (c *Client) Tokenize(ctx context.Context, document any) (JSON, error) {
-	return run(ctx, c, &verbs.Tokenize, func(ctx context.Context, op *core.Op) (JSON, error) {
+	return run(ctx, c, &core.VerbTokenize, func(ctx context.Context, op *core.Op) (JSON, error) {
 		return tokens.Tokenize(ctx, op, plainJSON(document))
 	})
 }
@@ -34,7 +33,7 @@ func (c *Client) Tokenize(ctx context.Context, document any) (JSON, error) {
 // inserted values are not evaluated again. A call can use at most 100 distinct
 // tokens. An id that does not exist is an [InvalidError] that names it.
 func (c *Client) Detokenize(ctx context.Context, document any) (JSON, error) {
-	return run(ctx, c, &verbs.Detokenize, func(ctx context.Context, op *core.Op) (JSON, error) {
+	return run(ctx, c, &core.VerbDetokenize, func(ctx context.Context, op *core.Op) (JSON, error) {
 		doc, err := op.Document(ctx, plainJSON(document))
 		if err != nil {
 			return nil, err

@@ -9,7 +9,6 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/tokens"
 	"github.com/seed-72ea4aab/vault/internal/transfer"
-	"github.com/seed-72ea4aab/vault/internal/verbs"
 )
 
 // OnDuplicate decides what happens to a row of an import whose id is taken.
@@ -99,7 +98,7 @@ func (c *Client) Import(ctx context.Context, rows iter.Seq2[TokenParams, error],
 		if opts != nil {
 			inside = transfer.Options{OnDuplicate: string(opts.OnDuplicate), Name: opts.Name, FirstRow: opts.FirstRow, Resumed: opts.Resumed}
 		}
-		err := runErr(ctx, c, &verbs.Import, func(ctx context.Context, op *core.Op) error {
+		err := runErr(ctx, c, &core.VerbImport, func(ctx context.Context, op *core.Op) error {
 			return transfer.Import(ctx, op, rowsInside(rows), &inside, func(r transfer.Result) bool { return yield(resultOf(r), nil) })
 		})
 		if err != nil {
@@ -155,7 +154,7 @@ func (c *Client) Export(ctx context.Context, opts *ExportOptions) iter.Seq2[Toke
 		if opts != nil {
 			query = opts.Query
 		}
-		err := runErr(ctx, c, &verbs.Export, func(ctx context.Context, op *core.Op) error {
+		err := runErr(ctx, c, &core.VerbExport, func(ctx context.Context, op *core.Op) error {
 			return transfer.Export(ctx, op, query, func(p tokens.Params) bool { return yield(paramsOf(p), nil) })
 		})
 		if err != nil {

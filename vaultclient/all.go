@@ -10,7 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault"
-	"github.com/seed-72ea4aab/vault/internal/verbs"
+	"github.com/seed-72ea4aab/vault/internal/core"
 )
 
 // AllTokens iterates over all tokens that match the filter and that the key
@@ -18,7 +18,7 @@ import (
 func (c *Client) AllTokens(ctx context.Context, f vault.TokenFilter) iter.Seq2[*vault.Token, error] {
 	return cursorWalk(func(size int, after string) (*vault.CursorPage[vault.Token], error) {
 		p := vault.ListTokensParams{IDs: f.IDs, Types: f.Types, Metadata: f.Metadata, PageParams: vault.PageParams{Size: size}}
-		return c.listTokensAfter(ctx, &verbs.AllTokens, p, after)
+		return c.listTokensAfter(ctx, &core.VerbAllTokens, p, after)
 	})
 }
 
@@ -27,7 +27,7 @@ func (c *Client) AllTokens(ctx context.Context, f vault.TokenFilter) iter.Seq2[*
 func (c *Client) SearchAllTokens(ctx context.Context, query string) iter.Seq2[*vault.Token, error] {
 	return cursorWalk(func(size int, after string) (*vault.CursorPage[vault.Token], error) {
 		p := vault.SearchTokensParams{Query: query, PageParams: vault.PageParams{Size: size}}
-		return c.searchTokensAfter(ctx, &verbs.SearchAllTokens, p, after)
+		return c.searchTokensAfter(ctx, &core.VerbSearchAllTokens, p, after)
 	})
 }
 
@@ -40,7 +40,7 @@ func (c *Client) AllApplications(ctx context.Context, f vault.ApplicationFilter)
 	return pageWalk(func(a *vault.Application) uuid.UUID { return a.ID },
 		func(asked vault.PageParams) (*vault.Page[vault.Application], error) {
 			p := vault.ListApplicationsParams{IDs: f.IDs, Name: f.Name, Types: f.Types, PageParams: asked}
-			return c.listApplications(ctx, &verbs.AllApplications, p)
+			return c.listApplications(ctx, &core.VerbAllApplications, p)
 		}, nil)
 }
 
@@ -49,7 +49,7 @@ func (c *Client) AllApplications(ctx context.Context, f vault.ApplicationFilter)
 func (c *Client) AllReactors(ctx context.Context, f vault.ReactorFilter) iter.Seq2[*vault.Reactor, error] {
 	return pageWalk(func(r *vault.Reactor) uuid.UUID { return r.ID },
 		func(asked vault.PageParams) (*vault.Page[vault.Reactor], error) {
-			return list[vault.Reactor](ctx, c, &verbs.AllReactors, reactors, f.IDs, f.Name, asked)
+			return list[vault.Reactor](ctx, c, &core.VerbAllReactors, reactors, f.IDs, f.Name, asked)
 		}, nil)
 }
 
@@ -58,7 +58,7 @@ func (c *Client) AllReactors(ctx context.Context, f vault.ReactorFilter) iter.Se
 func (c *Client) AllProxies(ctx context.Context, f vault.ProxyFilter) iter.Seq2[*vault.Proxy, error] {
 	return pageWalk(func(x *vault.Proxy) uuid.UUID { return x.ID },
 		func(asked vault.PageParams) (*vault.Page[vault.Proxy], error) {
-			return list[vault.Proxy](ctx, c, &verbs.AllProxies, proxies, f.IDs, f.Name, asked)
+			return list[vault.Proxy](ctx, c, &core.VerbAllProxies, proxies, f.IDs, f.Name, asked)
 		}, nil)
 }
 
@@ -67,7 +67,7 @@ func (c *Client) AllProxies(ctx context.Context, f vault.ProxyFilter) iter.Seq2[
 func (c *Client) AllSessions(ctx context.Context) iter.Seq2[*vault.SessionInfo, error] {
 	return pageWalk(func(s *vault.SessionInfo) uuid.UUID { return s.ID },
 		func(asked vault.PageParams) (*vault.Page[vault.SessionInfo], error) {
-			return list[vault.SessionInfo](ctx, c, &verbs.AllSessions, "/sessions", nil, "", asked)
+			return list[vault.SessionInfo](ctx, c, &core.VerbAllSessions, "/sessions", nil, "", asked)
 		}, nil)
 }
 
@@ -80,7 +80,7 @@ func (c *Client) AllLogs(ctx context.Context, f vault.LogFilter) iter.Seq2[*vaul
 		pageWalk(func(e *vault.LogEntry) uuid.UUID { return e.ID },
 			func(asked vault.PageParams) (*vault.Page[vault.LogEntry], error) {
 				p.PageParams = asked
-				return c.listLogs(ctx, &verbs.AllLogs, p)
+				return c.listLogs(ctx, &core.VerbAllLogs, p)
 			},
 			func(page []vault.LogEntry) (passed int, moved bool) { return moveEnd(&p.EndDate, page) },
 		)(yield)

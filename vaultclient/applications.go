@@ -10,7 +10,6 @@ import (
 
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/internal/core"
-	"github.com/seed-72ea4aab/vault/internal/verbs"
 )
 
 const applications = "/applications"
@@ -18,24 +17,24 @@ const applications = "/applications"
 // CreateApplication creates an application. The result has its API key. See
 // [vault.Client.CreateApplication].
 func (c *Client) CreateApplication(ctx context.Context, p vault.ApplicationParams) (*vault.Application, error) {
-	return write[vault.Application](ctx, c, &verbs.CreateApplication, http.MethodPost, applications, p)
+	return write[vault.Application](ctx, c, &core.VerbCreateApplication, http.MethodPost, applications, p)
 }
 
 // GetApplication returns an application. See [vault.Client.GetApplication].
 func (c *Client) GetApplication(ctx context.Context, id uuid.UUID) (*vault.Application, error) {
-	return get[vault.Application](ctx, c, &verbs.GetApplication, below(applications, id), "")
+	return get[vault.Application](ctx, c, &core.VerbGetApplication, below(applications, id), "")
 }
 
 // OwnApplication returns the application of the key. See
 // [vault.Client.OwnApplication].
 func (c *Client) OwnApplication(ctx context.Context) (*vault.Application, error) {
-	return get[vault.Application](ctx, c, &verbs.OwnApplication, applications+"/key", "")
+	return get[vault.Application](ctx, c, &core.VerbOwnApplication, applications+"/key", "")
 }
 
 // ListApplications returns a page of applications, newest first. See
 // [vault.Client.ListApplications].
 func (c *Client) ListApplications(ctx context.Context, p vault.ListApplicationsParams) (*vault.Page[vault.Application], error) {
-	return c.listApplications(ctx, &verbs.ListApplications, p)
+	return c.listApplications(ctx, &core.VerbListApplications, p)
 }
 
 func (c *Client) listApplications(ctx context.Context, verb *core.Verb, p vault.ListApplicationsParams) (*vault.Page[vault.Application], error) {
@@ -49,14 +48,14 @@ func (c *Client) listApplications(ctx context.Context, verb *core.Verb, p vault.
 // ReplaceApplication replaces everything of an application except its type
 // and key. See [vault.Client.ReplaceApplication].
 func (c *Client) ReplaceApplication(ctx context.Context, id uuid.UUID, p vault.ApplicationParams) (*vault.Application, error) {
-	return write[vault.Application](ctx, c, &verbs.ReplaceApplication, http.MethodPut, below(applications, id), p)
+	return write[vault.Application](ctx, c, &core.VerbReplaceApplication, http.MethodPut, below(applications, id), p)
 }
 
 // PatchApplication changes an application by a JSON merge patch. See
 // [vault.Client.PatchApplication]. A key that may not read applications gets
 // [ErrUnseen].
 func (c *Client) PatchApplication(ctx context.Context, id uuid.UUID, patch any) (*vault.Application, error) {
-	return patchEntity[vault.Application](ctx, c, &verbs.PatchApplication, below(applications, id), patch)
+	return patchEntity[vault.Application](ctx, c, &core.VerbPatchApplication, below(applications, id), patch)
 }
 
 // RegenerateKey gives an application a new API key. See
@@ -67,18 +66,18 @@ func (c *Client) PatchApplication(ctx context.Context, id uuid.UUID, patch any) 
 // because the old key cannot repeat the call.
 func (c *Client) RegenerateKey(ctx context.Context, id uuid.UUID) (*vault.Application, error) {
 	return call[vault.Application](ctx, c, &request{
-		verb: &verbs.RegenerateKey, method: http.MethodPost, path: below(applications, id) + "/regenerate", once: true})
+		verb: &core.VerbRegenerateKey, method: http.MethodPost, path: below(applications, id) + "/regenerate", once: true})
 }
 
 // DeleteApplication deletes an application with its key and sessions. See
 // [vault.Client.DeleteApplication].
 func (c *Client) DeleteApplication(ctx context.Context, id uuid.UUID) error {
-	return c.remove(ctx, &verbs.DeleteApplication, below(applications, id))
+	return c.remove(ctx, &core.VerbDeleteApplication, below(applications, id))
 }
 
 // ListPermissions returns all permissions. See [vault.Client.ListPermissions].
 func (c *Client) ListPermissions(ctx context.Context) ([]vault.PermissionInfo, error) {
-	return plainList[vault.PermissionInfo](ctx, c, &verbs.ListPermissions, "/permissions")
+	return plainList[vault.PermissionInfo](ctx, c, &core.VerbListPermissions, "/permissions")
 }
 
 // Explain reports whether an application or a session may do something in
@@ -93,13 +92,13 @@ func (c *Client) Explain(ctx context.Context, p vault.ExplainParams) (*vault.Exp
 		return nil, err
 	}
 	return call[vault.Explanation](ctx, c, &request{
-		verb: &verbs.Explain, method: http.MethodPost, path: "/permissions/explain", typ: contentJSON, body: body})
+		verb: &core.VerbExplain, method: http.MethodPost, path: "/permissions/explain", typ: contentJSON, body: body})
 }
 
 // CreateSession opens a session of the key's application. See
 // [vault.Client.CreateSession].
 func (c *Client) CreateSession(ctx context.Context) (*vault.Session, error) {
-	return call[vault.Session](ctx, c, &request{verb: &verbs.CreateSession, method: http.MethodPost, path: "/sessions", once: true})
+	return call[vault.Session](ctx, c, &request{verb: &core.VerbCreateSession, method: http.MethodPost, path: "/sessions", once: true})
 }
 
 // AuthorizeSession grants a session its permissions, once. See
@@ -110,7 +109,7 @@ func (c *Client) AuthorizeSession(ctx context.Context, g vault.SessionGrant) err
 		return err
 	}
 	_, err = c.send(ctx, &request{
-		verb: &verbs.AuthorizeSession, method: http.MethodPost, path: "/sessions/authorize", typ: contentJSON, body: body, once: true,
+		verb: &core.VerbAuthorizeSession, method: http.MethodPost, path: "/sessions/authorize", typ: contentJSON, body: body, once: true,
 		done: http.StatusOK})
 	return err
 }
@@ -118,12 +117,12 @@ func (c *Client) AuthorizeSession(ctx context.Context, g vault.SessionGrant) err
 // ListSessions returns a page of the active sessions, newest first. See
 // [vault.Client.ListSessions].
 func (c *Client) ListSessions(ctx context.Context, p vault.ListSessionsParams) (*vault.Page[vault.SessionInfo], error) {
-	return list[vault.SessionInfo](ctx, c, &verbs.ListSessions, "/sessions", nil, "", p.PageParams)
+	return list[vault.SessionInfo](ctx, c, &core.VerbListSessions, "/sessions", nil, "", p.PageParams)
 }
 
 // DeleteSession ends a session. See [vault.Client.DeleteSession].
 func (c *Client) DeleteSession(ctx context.Context, id uuid.UUID) error {
-	return c.remove(ctx, &verbs.DeleteSession, below("/sessions", id))
+	return c.remove(ctx, &core.VerbDeleteSession, below("/sessions", id))
 }
 
 // below returns the path of an entity in a collection.

@@ -8,7 +8,6 @@ import (
 
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/internal/core"
-	"github.com/seed-72ea4aab/vault/internal/verbs"
 )
 
 // ApplyApplication creates or updates the application with the name of p, so
@@ -18,7 +17,7 @@ import (
 // same time, they may create two applications; later calls then use the older
 // one.
 func (c *Client) ApplyApplication(ctx context.Context, p vault.ApplicationParams) (*vault.Applied[vault.Application], error) {
-	return apply(ctx, c, &verbs.ApplyApplication, applying[vault.Application, vault.ApplicationParams]{
+	return apply(ctx, c, &core.VerbApplyApplication, applying[vault.Application, vault.ApplicationParams]{
 		there: func(ctx context.Context) iter.Seq2[*vault.Application, error] {
 			return c.AllApplications(ctx, vault.ApplicationFilter{Name: p.Name})
 		},
@@ -31,7 +30,7 @@ func (c *Client) ApplyApplication(ctx context.Context, p vault.ApplicationParams
 // ApplyReactor creates or updates the reactor with the name of p. See
 // [Client.ApplyApplication].
 func (c *Client) ApplyReactor(ctx context.Context, p vault.ReactorParams) (*vault.Applied[vault.Reactor], error) {
-	return apply(ctx, c, &verbs.ApplyReactor, applying[vault.Reactor, vault.ReactorParams]{
+	return apply(ctx, c, &core.VerbApplyReactor, applying[vault.Reactor, vault.ReactorParams]{
 		there: func(ctx context.Context) iter.Seq2[*vault.Reactor, error] {
 			return c.AllReactors(ctx, vault.ReactorFilter{Name: p.Name})
 		},
@@ -44,7 +43,7 @@ func (c *Client) ApplyReactor(ctx context.Context, p vault.ReactorParams) (*vaul
 // ApplyProxy creates or updates the proxy with the name of p. See
 // [Client.ApplyApplication].
 func (c *Client) ApplyProxy(ctx context.Context, p vault.ProxyParams) (*vault.Applied[vault.Proxy], error) {
-	return apply(ctx, c, &verbs.ApplyProxy, applying[vault.Proxy, vault.ProxyParams]{
+	return apply(ctx, c, &core.VerbApplyProxy, applying[vault.Proxy, vault.ProxyParams]{
 		there: func(ctx context.Context) iter.Seq2[*vault.Proxy, error] {
 			return c.AllProxies(ctx, vault.ProxyFilter{Name: p.Name})
 		},

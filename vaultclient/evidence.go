@@ -12,26 +12,25 @@ import (
 
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/internal/core"
-	"github.com/seed-72ea4aab/vault/internal/verbs"
 )
 
 // LogCheckpoint returns the newest signed note over the log. See
 // [vault.Client.LogCheckpoint].
 func (c *Client) LogCheckpoint(ctx context.Context) ([]byte, error) {
-	return c.text(ctx, &verbs.LogCheckpoint, "/logs/checkpoint")
+	return c.text(ctx, &core.VerbLogCheckpoint, "/logs/checkpoint")
 }
 
 // LogProof returns the proof that an entry is in the log. See
 // [vault.Client.LogProof].
 func (c *Client) LogProof(ctx context.Context, id uuid.UUID) ([]byte, error) {
-	return c.text(ctx, &verbs.LogProof, "/logs/"+id.String()+"/proof")
+	return c.text(ctx, &core.VerbLogProof, "/logs/"+id.String()+"/proof")
 }
 
 // LogConsistency returns the proof that the log extends an earlier log. See
 // [vault.Client.LogConsistency].
 func (c *Client) LogConsistency(ctx context.Context, from int64) (*vault.LogConsistency, error) {
 	query := url.Values{"from": {strconv.FormatInt(from, 10)}}
-	return get[vault.LogConsistency](ctx, c, &verbs.LogConsistency, "/logs/consistency", query.Encode())
+	return get[vault.LogConsistency](ctx, c, &core.VerbLogConsistency, "/logs/consistency", query.Encode())
 }
 
 // text returns a response that is plain text.
@@ -50,9 +49,9 @@ func (c *Client) text(ctx context.Context, verb *core.Verb, path string) ([]byte
 // ExportEvidence writes the log with its proofs, as it arrives. It is not retried.
 // After an error, the output is incomplete. See [vault.Client.ExportEvidence].
 func (c *Client) ExportEvidence(ctx context.Context, w io.Writer) (err error) {
-	ctx, end := c.tell(ctx, &verbs.ExportEvidence)
+	ctx, end := c.tell(ctx, &core.VerbExportEvidence)
 	defer func() { end(err) }()
-	r := &request{verb: &verbs.ExportEvidence, method: http.MethodGet, path: "/logs/evidence"}
+	r := &request{verb: &core.VerbExportEvidence, method: http.MethodGet, path: "/logs/evidence"}
 	req, err := c.request(ctx, r, "")
 	if err != nil {
 		return err

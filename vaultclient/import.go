@@ -17,7 +17,6 @@ import (
 
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/internal/core"
-	"github.com/seed-72ea4aab/vault/internal/verbs"
 )
 
 const contentLines = "application/x-ndjson"
@@ -35,7 +34,7 @@ func (c *Client) Import(ctx context.Context, rows iter.Seq2[vault.TokenParams, e
 	}
 	return func(yield func(vault.ImportResult, error) bool) {
 		opts := cmp.Or(opts, new(vault.ImportOptions))
-		ctx, end := c.tell(ctx, &verbs.Import)
+		ctx, end := c.tell(ctx, &core.VerbImport)
 		ctx, cancel := context.WithCancel(ctx)
 		im := &sending{ctx: ctx, row: max(opts.FirstRow, 1), own: map[int]error{}, done: make(chan struct{})}
 		next := im.row // row of the next result
@@ -54,7 +53,7 @@ func (c *Client) Import(ctx context.Context, rows iter.Seq2[vault.TokenParams, e
 			_ = body.Close() // the vault has ended the response, so it reads no more rows
 			<-im.done
 			if next < im.row {
-				err = c.lost(ctx, verbs.Import.Name, io.ErrUnexpectedEOF)
+				err = c.lost(ctx, core.VerbImport.Name, io.ErrUnexpectedEOF)
 			}
 		}
 		if errors.Is(err, errLoopEnded) {
@@ -171,7 +170,7 @@ func (c *Client) receive(ctx context.Context, body io.Reader, opts *vault.Import
 	if opts.Resumed {
 		query.Set("resumed", "true")
 	}
-	r := &request{verb: &verbs.Import, method: http.MethodPost, path: "/tokens/import", query: query.Encode(), typ: contentLines}
+	r := &request{verb: &core.VerbImport, method: http.MethodPost, path: "/tokens/import", query: query.Encode(), typ: contentLines}
 	req, err := c.request(ctx, r, "")
 	if err != nil {
 		return err
@@ -227,7 +226,7 @@ func (c *Client) FollowLogs(ctx context.Context, cursor string) iter.Seq2[*vault
 			if first {
 				wait = 0
 			}
-			batch, err := c.nextLogs(ctx, &verbs.FollowLogs, cursor, wait)
+			batch, err := c.nextLogs(ctx, &core.VerbFollowLogs, cursor, wait)
 			if err != nil {
 				yield(nil, err)
 				return
@@ -243,7 +242,7 @@ func (c *Client) FollowLogs(ctx context.Context, cursor string) iter.Seq2[*vault
 // NextLogs returns the entries after a cursor. See [vault.Client.NextLogs].
 // It waits for whole seconds, and at most for half of [Options].Timeout.
 func (c *Client) NextLogs(ctx context.Context, cursor string, wait time.Duration) (*vault.LogBatch, error) {
-	return c.nextLogs(ctx, &verbs.NextLogs, cursor, wait)
+	return c.nextLogs(ctx, &core.VerbNextLogs, cursor, wait)
 }
 
 // maxWait is the longest wait for entries that the client requests.

@@ -13,9 +13,9 @@ import (
 	"time"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/core"
 	"github.com/seed-72ea4aab/vault/internal/egress"
 	"github.com/seed-72ea4aab/vault/internal/fault"
-	"github.com/seed-72ea4aab/vault/internal/verbs"
 )
 
 // InvokeProxy sends a request through a proxy of the vault. See
@@ -31,14 +31,14 @@ import (
 // sends identity. If the destination stops in the middle of its response,
 // reading fails with [vault.ErrUnreachable].
 func (c *Client) InvokeProxy(ctx context.Context, p vault.ProxyCall) (*vault.ProxyAnswer, error) {
-	ctx, end := c.tell(ctx, &verbs.InvokeProxy)
+	ctx, end := c.tell(ctx, &core.VerbInvokeProxy)
 	answer, err := c.invokeProxy(ctx, p)
 	end(err)
 	return answer, err
 }
 
 func (c *Client) invokeProxy(ctx context.Context, p vault.ProxyCall) (*vault.ProxyAnswer, error) {
-	op := verbs.InvokeProxy.Name
+	op := core.VerbInvokeProxy.Name
 	body := newSentBody(p.Body)
 	req, err := c.proxyRequest(ctx, &p, body)
 	if err != nil {

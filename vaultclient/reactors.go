@@ -11,43 +11,42 @@ import (
 
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/internal/core"
-	"github.com/seed-72ea4aab/vault/internal/verbs"
 )
 
 const reactors = "/reactors"
 
 // CreateReactor creates a reactor. See [vault.Client.CreateReactor].
 func (c *Client) CreateReactor(ctx context.Context, p vault.ReactorParams) (*vault.Reactor, error) {
-	return write[vault.Reactor](ctx, c, &verbs.CreateReactor, http.MethodPost, reactors, p)
+	return write[vault.Reactor](ctx, c, &core.VerbCreateReactor, http.MethodPost, reactors, p)
 }
 
 // GetReactor returns a reactor. See [vault.Client.GetReactor].
 func (c *Client) GetReactor(ctx context.Context, id uuid.UUID) (*vault.Reactor, error) {
-	return get[vault.Reactor](ctx, c, &verbs.GetReactor, below(reactors, id), "")
+	return get[vault.Reactor](ctx, c, &core.VerbGetReactor, below(reactors, id), "")
 }
 
 // ListReactors returns a page of reactors, newest first. See
 // [vault.Client.ListReactors].
 func (c *Client) ListReactors(ctx context.Context, p vault.ListReactorsParams) (*vault.Page[vault.Reactor], error) {
-	return list[vault.Reactor](ctx, c, &verbs.ListReactors, reactors, p.IDs, p.Name, p.PageParams)
+	return list[vault.Reactor](ctx, c, &core.VerbListReactors, reactors, p.IDs, p.Name, p.PageParams)
 }
 
 // ReplaceReactor replaces everything of a reactor. See
 // [vault.Client.ReplaceReactor].
 func (c *Client) ReplaceReactor(ctx context.Context, id uuid.UUID, p vault.ReactorParams) (*vault.Reactor, error) {
-	return write[vault.Reactor](ctx, c, &verbs.ReplaceReactor, http.MethodPut, below(reactors, id), p)
+	return write[vault.Reactor](ctx, c, &core.VerbReplaceReactor, http.MethodPut, below(reactors, id), p)
 }
 
 // PatchReactor changes a reactor by a JSON merge patch. See
 // [vault.Client.PatchReactor]. A key that may not read reactors gets
 // [ErrUnseen].
 func (c *Client) PatchReactor(ctx context.Context, id uuid.UUID, patch any) (*vault.Reactor, error) {
-	return patchEntity[vault.Reactor](ctx, c, &verbs.PatchReactor, below(reactors, id), patch)
+	return patchEntity[vault.Reactor](ctx, c, &core.VerbPatchReactor, below(reactors, id), patch)
 }
 
 // DeleteReactor deletes a reactor. See [vault.Client.DeleteReactor].
 func (c *Client) DeleteReactor(ctx context.Context, id uuid.UUID) error {
-	return c.remove(ctx, &verbs.DeleteReactor, below(reactors, id))
+	return c.remove(ctx, &core.VerbDeleteReactor, below(reactors, id))
 }
 
 // React runs a reactor with detokenized arguments. See [vault.Client.React].
@@ -60,7 +59,7 @@ func (c *Client) React(ctx context.Context, id uuid.UUID, p vault.ReactParams) (
 	if p.CallbackURL != "" {
 		return nil, invalid("callback_url", "is for asynchronous runs: use ReactAsync")
 	}
-	r, a, err := c.sendReact(ctx, &verbs.React, id, p)
+	r, a, err := c.sendReact(ctx, &core.VerbReact, id, p)
 	if err != nil {
 		return nil, err
 	}
@@ -76,7 +75,7 @@ func (c *Client) ReactAsync(ctx context.Context, id uuid.UUID, p vault.ReactPara
 	if p.CallbackURL == "" {
 		return nil, invalid("callback_url", "is required")
 	}
-	r, a, err := c.sendReact(ctx, &verbs.ReactAsync, id, p)
+	r, a, err := c.sendReact(ctx, &core.VerbReactAsync, id, p)
 	if err != nil {
 		return nil, err
 	}

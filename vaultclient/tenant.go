@@ -9,26 +9,25 @@ import (
 
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/internal/core"
-	"github.com/seed-72ea4aab/vault/internal/verbs"
 )
 
 const tenantSelf = "/tenants/self"
 
 // GetTenant returns the tenant of the key. See [vault.Client.GetTenant].
 func (c *Client) GetTenant(ctx context.Context) (*vault.Tenant, error) {
-	return get[vault.Tenant](ctx, c, &verbs.GetTenant, tenantSelf, "")
+	return get[vault.Tenant](ctx, c, &core.VerbGetTenant, tenantSelf, "")
 }
 
 // ReplaceTenant changes the name and settings of the tenant. See
 // [vault.Client.ReplaceTenant].
 func (c *Client) ReplaceTenant(ctx context.Context, p vault.TenantParams) (*vault.Tenant, error) {
-	return write[vault.Tenant](ctx, c, &verbs.ReplaceTenant, http.MethodPut, tenantSelf, p)
+	return write[vault.Tenant](ctx, c, &core.VerbReplaceTenant, http.MethodPut, tenantSelf, p)
 }
 
 // ListLogs returns a page of the tenant's audit log, newest first. See
 // [vault.Client.ListLogs].
 func (c *Client) ListLogs(ctx context.Context, p vault.ListLogsParams) (*vault.Page[vault.LogEntry], error) {
-	return c.listLogs(ctx, &verbs.ListLogs, p)
+	return c.listLogs(ctx, &core.VerbListLogs, p)
 }
 
 func (c *Client) listLogs(ctx context.Context, verb *core.Verb, p vault.ListLogsParams) (*vault.Page[vault.LogEntry], error) {
@@ -61,5 +60,5 @@ func dateText(t time.Time) string {
 // ListEntityTypes returns the kinds of entities that log entries are about. See
 // [vault.Client.ListEntityTypes].
 func (c *Client) ListEntityTypes(ctx context.Context) ([]vault.EntityType, error) {
-	return plainList[vault.EntityType](ctx, c, &verbs.ListEntityTypes, "/logs/entity-types")
+	return plainList[vault.EntityType](ctx, c, &core.VerbListEntityTypes, "/logs/entity-types")
 }

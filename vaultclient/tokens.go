@@ -12,18 +12,17 @@ import (
 
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/internal/core"
-	"github.com/seed-72ea4aab/vault/internal/verbs"
 )
 
 // CreateToken stores a value and returns its token with masked data. See
 // [vault.Client.CreateToken].
 func (c *Client) CreateToken(ctx context.Context, p vault.TokenParams) (*vault.Token, error) {
-	return write[vault.Token](ctx, c, &verbs.CreateToken, http.MethodPost, "/tokens", p)
+	return write[vault.Token](ctx, c, &core.VerbCreateToken, http.MethodPost, "/tokens", p)
 }
 
 // GetToken returns a token as the key may see it. See [vault.Client.GetToken].
 func (c *Client) GetToken(ctx context.Context, id string) (*vault.Token, error) {
-	return get[vault.Token](ctx, c, &verbs.GetToken, tokenPath(id), "")
+	return get[vault.Token](ctx, c, &core.VerbGetToken, tokenPath(id), "")
 }
 
 // PatchToken changes a token by a JSON merge patch and returns it masked. See
@@ -33,12 +32,12 @@ func (c *Client) PatchToken(ctx context.Context, id string, patch any) (*vault.T
 	if err != nil {
 		return nil, err
 	}
-	return call[vault.Token](ctx, c, &request{verb: &verbs.PatchToken, method: http.MethodPatch, path: tokenPath(id), typ: contentPatch, body: body, once: true})
+	return call[vault.Token](ctx, c, &request{verb: &core.VerbPatchToken, method: http.MethodPatch, path: tokenPath(id), typ: contentPatch, body: body, once: true})
 }
 
 // DeleteToken deletes a token. See [vault.Client.DeleteToken].
 func (c *Client) DeleteToken(ctx context.Context, id string) error {
-	return c.remove(ctx, &verbs.DeleteToken, tokenPath(id))
+	return c.remove(ctx, &core.VerbDeleteToken, tokenPath(id))
 }
 
 // EraseTokens erases tokens that match a query, or that have certain ids. See
@@ -48,7 +47,7 @@ func (c *Client) EraseTokens(ctx context.Context, p vault.EraseParams) (*vault.E
 	if err != nil {
 		return nil, err
 	}
-	return call[vault.Erasure](ctx, c, &request{verb: &verbs.EraseTokens, method: http.MethodPost, path: "/tokens/erase", typ: contentJSON, body: body})
+	return call[vault.Erasure](ctx, c, &request{verb: &core.VerbEraseTokens, method: http.MethodPost, path: "/tokens/erase", typ: contentJSON, body: body})
 }
 
 // Limits on token ids, and the characters that they must not contain.
@@ -85,13 +84,13 @@ func (c *Client) Tokenize(ctx context.Context, document any) (vault.JSON, error)
 	if document == nil { // nil, as opposed to a JSON null
 		return nil, invalid("data", "is required")
 	}
-	return c.transform(ctx, &request{verb: &verbs.Tokenize, path: "/tokenize", once: true}, document)
+	return c.transform(ctx, &request{verb: &core.VerbTokenize, path: "/tokenize", once: true}, document)
 }
 
 // Detokenize returns a document with its expressions replaced by the data of
 // tokens. See [vault.Client.Detokenize].
 func (c *Client) Detokenize(ctx context.Context, document any) (vault.JSON, error) {
-	return c.transform(ctx, &request{verb: &verbs.Detokenize, path: "/detokenize"}, document)
+	return c.transform(ctx, &request{verb: &core.VerbDetokenize, path: "/detokenize"}, document)
 }
 
 // transform sends a document and returns the document in the response.
@@ -114,13 +113,13 @@ func (c *Client) transform(ctx context.Context, r *request, x any) (vault.JSON, 
 // ListTokens returns a page of the tokens that the key may read, newest first.
 // See [vault.Client.ListTokens].
 func (c *Client) ListTokens(ctx context.Context, p vault.ListTokensParams) (*vault.Page[vault.Token], error) {
-	return get[vault.Page[vault.Token]](ctx, c, &verbs.ListTokens, "/tokens", tokenQuery(p).Encode())
+	return get[vault.Page[vault.Token]](ctx, c, &core.VerbListTokens, "/tokens", tokenQuery(p).Encode())
 }
 
 // ListTokensAfter returns the tokens after a position in a list, newest
 // first. See [vault.Client.ListTokensAfter].
 func (c *Client) ListTokensAfter(ctx context.Context, p vault.ListTokensParams, after string) (*vault.CursorPage[vault.Token], error) {
-	return c.listTokensAfter(ctx, &verbs.ListTokensAfter, p, after)
+	return c.listTokensAfter(ctx, &core.VerbListTokensAfter, p, after)
 }
 
 func (c *Client) listTokensAfter(ctx context.Context, verb *core.Verb, p vault.ListTokensParams, after string) (*vault.CursorPage[vault.Token], error) {
@@ -169,13 +168,13 @@ func (c *Client) SearchTokens(ctx context.Context, p vault.SearchTokensParams) (
 		return nil, err
 	}
 	return call[vault.Page[vault.Token]](ctx, c, &request{
-		verb: &verbs.SearchTokens, method: http.MethodPost, path: "/tokens/search", typ: contentJSON, body: body})
+		verb: &core.VerbSearchTokens, method: http.MethodPost, path: "/tokens/search", typ: contentJSON, body: body})
 }
 
 // SearchTokensAfter returns the tokens after a position in the results of a
 // search, newest first. See [vault.Client.SearchTokensAfter].
 func (c *Client) SearchTokensAfter(ctx context.Context, p vault.SearchTokensParams, after string) (*vault.CursorPage[vault.Token], error) {
-	return c.searchTokensAfter(ctx, &verbs.SearchTokensAfter, p, after)
+	return c.searchTokensAfter(ctx, &core.VerbSearchTokensAfter, p, after)
 }
 
 // cursorSearch is the body of a search that continues at a position.

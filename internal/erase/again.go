@@ -23,7 +23,6 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/sessions"
 	"github.com/seed-72ea4aab/vault/internal/token"
 	"github.com/seed-72ea4aab/vault/internal/tokens"
-	"github.com/seed-72ea4aab/vault/internal/verbs"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
@@ -73,7 +72,7 @@ func Again(ctx context.Context, v *core.Vault, p *AgainParams) (*ErasedAgain, er
 	out := &ErasedAgain{}
 	for _, tenant := range slices.SortedFunc(maps.Keys(all), func(a, b uuid.UUID) int { return bytes.Compare(a[:], b[:]) }) {
 		out.Erased += len(all[tenant][ofToken])
-		err := core.Run(ctx, v.Owner(tenant), &verbs.EraseTokens, func(ctx context.Context, op *core.Op) error {
+		err := core.Run(ctx, v.Owner(tenant), &core.VerbEraseTokens, func(ctx context.Context, op *core.Op) error {
 			if err := withdrawAgain(ctx, op, all[tenant], p.DryRun, out); err != nil {
 				return err
 			}

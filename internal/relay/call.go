@@ -23,7 +23,6 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
 	"github.com/seed-72ea4aab/vault/internal/limits"
 	"github.com/seed-72ea4aab/vault/internal/trace"
-	"github.com/seed-72ea4aab/vault/internal/verbs"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
@@ -74,13 +73,13 @@ func (r *Relay) CallOpen(ctx context.Context, p *Call, origin string) (*Answer, 
 		return nil, err
 	}
 	owner := r.Vault.Owner(x.TenantID)
-	caller, err := core.Do(ctx, owner, &verbs.Find, func(ctx context.Context, op *core.Op) (core.Identity, error) {
+	caller, err := core.Do(ctx, owner, &core.VerbFindProxy, func(ctx context.Context, op *core.Op) (core.Identity, error) {
 		return anonymous(ctx, op, x)
 	})
 	if err != nil {
 		return nil, err
 	}
-	return core.Do(ctx, owner.At(caller.From(origin)), &verbs.InvokeProxy, func(ctx context.Context, op *core.Op) (*Answer, error) {
+	return core.Do(ctx, owner.At(caller.From(origin)), &core.VerbInvokeProxy, func(ctx context.Context, op *core.Op) (*Answer, error) {
 		return r.invoke(ctx, op, x, p)
 	})
 }
@@ -140,7 +139,7 @@ func (r *Relay) proxyOf(ctx context.Context, key string) (*Proxy, error) {
 	if err != nil {
 		return nil, err
 	}
-	x, err := core.Do(ctx, r.Vault.Owner(uuid.UUID(rec.Tenant)), &verbs.Find, func(ctx context.Context, op *core.Op) (*Proxy, error) {
+	x, err := core.Do(ctx, r.Vault.Owner(uuid.UUID(rec.Tenant)), &core.VerbFindProxy, func(ctx context.Context, op *core.Op) (*Proxy, error) {
 		return Proxies.Open(ctx, op, &rec)
 	})
 	if err != nil {
@@ -153,7 +152,7 @@ func (r *Relay) proxyOf(ctx context.Context, key string) (*Proxy, error) {
 
 // mayStillOpen checks that the tenant of a proxy still exists.
 func (r *Relay) mayStillOpen(ctx context.Context, x *Proxy) error {
-	return gone(core.Run(ctx, r.Vault.Owner(x.TenantID), &verbs.Find, func(context.Context, *core.Op) error { return nil }))
+	return gone(core.Run(ctx, r.Vault.Owner(x.TenantID), &core.VerbFindProxy, func(context.Context, *core.Op) error { return nil }))
 }
 
 // gone converts the error for a tenant that is being deleted to ErrNoProxy.
@@ -177,7 +176,7 @@ func (r *Relay) ScriptCall(ctx context.Context, as core.Caller, method string, a
 		return nil, err
 	}
 	p.Header, p.Body, p.ContentLength = m.Header, bytes.NewReader(m.Body), int64(len(m.Body))
-	answer, err := core.Do(ctx, as, &verbs.InvokeProxy, func(ctx context.Context, op *core.Op) (*Answer, error) { return r.Call(ctx, op, p) })
+	answer, err := core.Do(ctx, as, &core.VerbInvokeProxy, func(ctx context.Context, op *core.Op) (*Answer, error) { return r.Call(ctx, op, p) })
 	if err != nil {
 		return nil, err
 	}

@@ -17,7 +17,6 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/limits"
 	"github.com/seed-72ea4aab/vault/internal/reveal"
 	"github.com/seed-72ea4aab/vault/internal/tokens"
-	"github.com/seed-72ea4aab/vault/internal/verbs"
 )
 
 // Time limits of a run: synchronous, and asynchronous if the caller sets one.
@@ -164,7 +163,7 @@ func (r *Runs) result(ctx context.Context, op *core.Op, out json.RawMessage) (*R
 		result.Raw = raw.JSON()
 	}
 	if doc := v.Get("tokenize"); !doc.IsZero() && !doc.IsNull() {
-		result.Tokens, err = core.Do(ctx, op.Caller, &verbs.Tokenize, func(ctx context.Context, op *core.Op) (json.RawMessage, error) {
+		result.Tokens, err = core.Do(ctx, op.Caller, &core.VerbTokenize, func(ctx context.Context, op *core.Op) (json.RawMessage, error) {
 			return tokens.Tokenize(ctx, op, json.RawMessage(doc.JSON()))
 		})
 		if err != nil {

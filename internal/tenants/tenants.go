@@ -16,7 +16,6 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/keyring"
 	"github.com/seed-72ea4aab/vault/internal/records"
 	"github.com/seed-72ea4aab/vault/internal/seal"
-	"github.com/seed-72ea4aab/vault/internal/verbs"
 	"github.com/seed-72ea4aab/vault/internal/webhook"
 	"github.com/seed-72ea4aab/vault/storage"
 )
@@ -120,7 +119,7 @@ func named(ctx context.Context, v *core.Vault, name string) (t *core.Tenant, fou
 	if err != nil {
 		return nil, false, fault.Wrap(err, "find the tenant of a name")
 	}
-	t, err = core.Do(ctx, v.Owner(uuid.UUID(rec.Tenant)), &verbs.GetTenant, Get)
+	t, err = core.Do(ctx, v.Owner(uuid.UUID(rec.Tenant)), &core.VerbGetTenant, Get)
 	if err != nil {
 		return nil, true, err
 	}
