@@ -19,7 +19,6 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/core"
 	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/form"
-	"github.com/seed-72ea4aab/vault/internal/jobs"
 	"github.com/seed-72ea4aab/vault/internal/keyring"
 	"github.com/seed-72ea4aab/vault/internal/runs"
 	"github.com/seed-72ea4aab/vault/internal/seal"
@@ -685,7 +684,7 @@ func (panicking) Run(context.Context, script.Program, json.RawMessage, script.Ho
 func lease(t *testing.T, v *Vault, tenant uuid.UUID) storage.Job {
 	t.Helper()
 	now := v.core.Now()
-	jobs, err := v.store.LeaseJobs(t.Context(), storage.Lease{Tenant: storage.ID(tenant), Owner: v.runs.Worker.Owner, Now: now, Until: now.Add(jobs.Lease), Limit: 2})
+	jobs, err := v.store.LeaseJobs(t.Context(), storage.Lease{Tenant: storage.ID(tenant), Owner: v.runs.Worker.Owner, Now: now, Until: now.Add(runs.JobLease), Limit: 2})
 	if err != nil || len(jobs) != 1 {
 		t.Fatalf("%d jobs, %v", len(jobs), err)
 	}

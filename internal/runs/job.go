@@ -17,7 +17,6 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/core"
 	"github.com/seed-72ea4aab/vault/internal/expr"
 	"github.com/seed-72ea4aab/vault/internal/fault"
-	"github.com/seed-72ea4aab/vault/internal/jobs"
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
 	"github.com/seed-72ea4aab/vault/internal/kept"
 	"github.com/seed-72ea4aab/vault/internal/limits"
@@ -164,7 +163,7 @@ func (r *Runs) Extend(ctx context.Context, job *storage.Job) error {
 		job.KeyVersion = op.State.Ring.Version()
 	}
 	ch := op.Change()
-	ch.UpdateJobs = []storage.JobUpdate{{Owner: r.Worker.Owner, Job: *job, Until: op.Now.Add(jobs.Lease)}}
+	ch.UpdateJobs = []storage.JobUpdate{{Owner: r.Worker.Owner, Job: *job, Until: op.Now.Add(JobLease)}}
 	return op.Write(ctx, ch)
 }
 

@@ -17,7 +17,6 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/core"
 	"github.com/seed-72ea4aab/vault/internal/egress"
 	"github.com/seed-72ea4aab/vault/internal/fault"
-	"github.com/seed-72ea4aab/vault/internal/jobs"
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
 	"github.com/seed-72ea4aab/vault/internal/limits"
 	"github.com/seed-72ea4aab/vault/internal/share"
@@ -41,7 +40,7 @@ type Config struct {
 type Runs struct {
 	Config
 	// Worker runs the due jobs.
-	Worker *jobs.Worker
+	Worker *Worker
 
 	turns *share.Places[uuid.UUID]
 }
@@ -49,7 +48,7 @@ type Runs struct {
 // New returns the Runs of a vault.
 func New(cfg Config) *Runs {
 	r := &Runs{Config: cfg, turns: newTurns()}
-	r.Worker = jobs.New(jobs.Config{
+	r.Worker = NewWorker(WorkerConfig{
 		Queue: cfg.Vault.Store, Owner: storage.ID(uuid.New()), Now: cfg.Vault.Now, Logger: cfg.Vault.Logger,
 		CarryOut: r.CarryOut, Extend: r.Extend,
 	})

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/seed-72ea4aab/vault"
-	"github.com/seed-72ea4aab/vault/internal/jobs"
+	"github.com/seed-72ea4aab/vault/internal/runs"
 	"github.com/seed-72ea4aab/vault/internal/test/long"
 	"github.com/seed-72ea4aab/vault/jsruntime"
 )
@@ -105,14 +105,14 @@ func TestEveryCallbackIsDeliveredAfterANodeIsKilled(t *testing.T) {
 
 func deliverThoughKilled(t *testing.T, dsn string) {
 	t.Helper()
-	runs, ahead := long.Rounds(6, 24), time.Duration(long.Rounds(int(2*jobs.Lease), 0))
+	count, ahead := long.Rounds(6, 24), time.Duration(long.Rounds(int(2*runs.JobLease), 0))
 	key := vault.NewKey()
 	v := openVault(t, dsn, key, &vault.Config{SweepEvery: -1, WorkEvery: -1, Egress: vault.EgressPolicy{AllowHTTP: true, AllowPrivate: true}})
 	tenant, err := v.CreateTenant(t.Context(), "Acme")
 	if err != nil {
 		t.Fatal(err)
 	}
-	hooks := newCallbacks(t, runs)
+	hooks := newCallbacks(t, count)
 	all := hooks.all
 	c := v.Tenant(tenant.ID)
 	reactor, err := c.CreateReactor(t.Context(), vault.ReactorParams{Name: "slow", Code: slowCode, Configuration: map[string]string{"URL": hooks.URL}})
@@ -120,7 +120,7 @@ func deliverThoughKilled(t *testing.T, dsn string) {
 		t.Fatal(err)
 	}
 	victim := startNode(t, dsn, key, 0)
-	for n := range runs {
+	for n := range count {
 		p := vault.ReactParams{Args: map[string]int{"n": n}, CallbackURL: hooks.URL + "/hook"}
 		if _, err := c.ReactAsync(t.Context(), reactor.ID, p); err != nil {
 			t.Fatal(err)

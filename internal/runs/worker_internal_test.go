@@ -1,4 +1,4 @@
-package jobs
+package runs
 
 import (
 	"bytes"
@@ -25,7 +25,7 @@ func newWorker(t *testing.T, carryOut func(context.Context, *storage.Job) error)
 	}
 	t.Cleanup(func() { _ = store.Close() })
 	var lines bytes.Buffer
-	return New(Config{
+	return NewWorker(WorkerConfig{
 		Queue: store, Owner: storage.ID(uuid.New()), Now: time.Now, Logger: slog.New(slog.NewTextHandler(&lines, nil)),
 		CarryOut: carryOut, Extend: func(context.Context, *storage.Job) error { return nil },
 	}), store, &lines

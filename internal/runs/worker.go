@@ -1,8 +1,4 @@
-// Package jobs runs leased jobs. A Worker looks for due jobs, one tenant
-// after the other, leases as many as it has room for, and renews the leases
-// while the jobs run. If a node dies, its leases end and another node takes
-// the jobs.
-package jobs
+package runs
 
 import (
 	"bytes"
@@ -19,8 +15,8 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// Lease is how long a job stays with a node that does not renew its lease.
-const Lease = 15 * time.Second
+// JobLease is how long a job stays with a node that does not renew its lease.
+const JobLease = 15 * time.Second
 
 const (
 	renewEvery  = 5 * time.Second
@@ -34,8 +30,8 @@ type Queue interface {
 	LeaseJobs(ctx context.Context, l storage.Lease) ([]storage.Job, error)
 }
 
-// Config is the configuration of a Worker. All fields are required.
-type Config struct {
+// WorkerConfig configures a Worker. All fields are required.
+type WorkerConfig struct {
 	Queue  Queue
 	Owner  storage.ID // owner of the leases
 	Now    func() time.Time
@@ -49,9 +45,11 @@ type Config struct {
 	Extend func(ctx context.Context, job *storage.Job) error
 }
 
-// Worker runs jobs on this node.
+// Worker runs leased jobs on this node. It looks for due jobs, one tenant after
+// the other, leases as many as it has room for, and renews the leases while the
+// jobs run. If a node dies, its leases end and another node takes the jobs.
 type Worker struct {
-	Config
+	WorkerConfig
 	woken chan struct{}
 
 	mu      sync.Mutex
@@ -62,9 +60,9 @@ type Worker struct {
 	jobs    sync.WaitGroup // as many as total
 }
 
-// New returns a worker that is not running yet.
-func New(cfg Config) *Worker {
-	return &Worker{Config: cfg, woken: make(chan struct{}, 1), running: map[storage.ID]int{}}
+// NewWorker returns a worker that is not running yet.
+func NewWorker(cfg WorkerConfig) *Worker {
+	return &Worker{WorkerConfig: cfg, woken: make(chan struct{}, 1), running: map[storage.ID]int{}}
 }
 
 // Wake makes Loop look for jobs at once.
@@ -165,7 +163,7 @@ func (w *Worker) start(ctx context.Context, tenant storage.ID) (int, error) {
 		return 0, nil
 	}
 	now := w.Now()
-	jobs, err := w.Queue.LeaseJobs(ctx, storage.Lease{Tenant: tenant, Owner: w.Owner, Now: now, Until: now.Add(Lease), Limit: room})
+	jobs, err := w.Queue.LeaseJobs(ctx, storage.Lease{Tenant: tenant, Owner: w.Owner, Now: now, Until: now.Add(JobLease), Limit: room})
 	w.release(tenant, room-len(jobs))
 	w.serve(tenant)
 	for i := range jobs {
