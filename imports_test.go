@@ -60,7 +60,7 @@ func listPackages(t *testing.T) map[string]listed {
 // below are the internal packages that every feature uses: operations and their
 // dependencies, and the languages of tokens.
 var below = []string{
-	"internal/core", "internal/fault", "internal/access", "internal/admission", "internal/audit", "internal/budget", "internal/expr", "internal/find",
+	"internal/core", "internal/fault", "internal/access", "internal/admission", "internal/audit", "internal/expr", "internal/find",
 	"internal/form", "internal/ids", "internal/jsonx", "internal/kept", "internal/limits", "internal/query", "internal/seal",
 	"internal/token", "storage", "github.com/google/uuid",
 }
@@ -104,7 +104,6 @@ var mayImport = map[string][]string{
 	"internal/admission": {"internal/share", "github.com/google/uuid"},
 	"internal/audit":     {"internal/token"},
 	"internal/bridge":    {"internal/admission", "internal/core", "internal/jsonx", "storage", "github.com/google/uuid"},
-	"internal/budget":    {"internal/admission"},
 	"internal/cache":     {},
 	"internal/core": {"evidence", "internal/access", "internal/admission", "internal/audit", "internal/cache", "internal/fault", "internal/form",
 		"internal/ids", "internal/jsonx", "internal/kept", "internal/keyring", "internal/ledger", "internal/seal", "internal/trace", "storage", "github.com/google/uuid"},
@@ -113,8 +112,8 @@ var mayImport = map[string][]string{
 		"internal/records", "storage", "github.com/google/uuid"},
 	"internal/echo":          {},
 	"internal/egress":        {"script", "internal/share", "code.dny.dev/ssrf"},
-	"internal/expr":          {"internal/budget", "internal/jsonx", "internal/expr", "github.com/ncruces/go-strftime"},
-	"internal/expr/jsonpath": {"internal/budget", "internal/jsonx"},
+	"internal/expr":          {"internal/admission", "internal/jsonx", "internal/expr", "github.com/ncruces/go-strftime"},
+	"internal/expr/jsonpath": {"internal/admission", "internal/jsonx"},
 	"internal/fault":         {"internal/form", "script", "storage"},
 	"internal/find":          {"internal/access", "internal/query", "internal/seal", "internal/token", "storage", "github.com/mr-tron/base58"},
 	"internal/form":          {"internal/jsonx", "internal/expr", "github.com/google/uuid"},
@@ -130,7 +129,7 @@ var mayImport = map[string][]string{
 	"internal/query":         {},
 	"internal/seal":          {"storage", "github.com/google/uuid", "github.com/tink-crypto/tink-go/v2", "github.com/mr-tron/base58"},
 	"internal/share":         {},
-	"internal/token":         {"internal/budget", "internal/form", "internal/jsonx", "internal/expr", "internal/query", "internal/seal"},
+	"internal/token":         {"internal/admission", "internal/form", "internal/jsonx", "internal/expr", "internal/query", "internal/seal"},
 	"internal/trace":         {},
 	"internal/webhook":       {},
 

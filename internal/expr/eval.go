@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/seed-72ea4aab/vault/internal/budget"
+	"github.com/seed-72ea4aab/vault/internal/admission"
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
 )
 
@@ -37,7 +37,7 @@ type Env struct {
 	Rand io.Reader
 	// Budget is the budget of the evaluation. Nil is for expressions of the
 	// vault itself, which are not charged.
-	Budget *budget.Budget
+	Budget *admission.Budget
 	// Whole restricts expressions over some tokens. Nil restricts nothing.
 	Whole *Whole
 
@@ -47,7 +47,7 @@ type Env struct {
 
 // Data returns an Env for a token that is being written. If metadata is absent,
 // that root is not available.
-func Data(data, metadata jsonx.Value, b *budget.Budget) Env {
+func Data(data, metadata jsonx.Value, b *admission.Budget) Env {
 	return Env{Budget: b, data: data, metadata: metadata}
 }
 
@@ -132,13 +132,13 @@ func (ev *evaluator) spend(steps int) error {
 }
 
 // spendText pays for reading or building bytes of text.
-func (ev *evaluator) spendText(bytes int) error { return ev.spend(budget.Text(bytes)) }
+func (ev *evaluator) spendText(bytes int) error { return ev.spend(admission.TextSteps(bytes)) }
 
 // weigh pays for the JSON of a value before it is written, and returns its
 // approximate length in bytes.
 func (ev *evaluator) weigh(v jsonx.Value) (int, error) {
 	size := len("null") + len(v.Text())
-	if err := ev.spend(budget.Text(size)); err != nil {
+	if err := ev.spend(admission.TextSteps(size)); err != nil {
 		return 0, err
 	}
 	for i, e := range v.Elems() {
@@ -308,7 +308,7 @@ func (ev *evaluator) apply(f *application, in jsonx.Value) (jsonx.Value, *Error)
 		}
 		args = filled
 	}
-	if err := ev.spend(filterCost + budget.Text(len(in.Text()))); err != nil {
+	if err := ev.spend(filterCost + admission.TextSteps(len(in.Text()))); err != nil {
 		return jsonx.Value{}, f.failed(err)
 	}
 	out, err := f.filter.apply(ev, in, args)
@@ -327,7 +327,7 @@ func (ev *evaluator) fill(f *application) ([]arg, error) {
 		if err != nil {
 			return nil, err
 		}
-		if err := ev.spend(argumentCost + budget.Text(len(v.Text()))); err != nil {
+		if err := ev.spend(argumentCost + admission.TextSteps(len(v.Text()))); err != nil {
 			return nil, err
 		}
 		converted, err := f.filter.params[d.index].convert(v)

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/seed-72ea4aab/vault/internal/budget"
+	"github.com/seed-72ea4aab/vault/internal/admission"
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
 )
 
@@ -75,7 +75,7 @@ func join(ev *evaluator, in []jsonx.Value, args []arg) (jsonx.Value, error) {
 		if i == 0 {
 			glue = ""
 		}
-		if err := ev.spend(1 + budget.Text(len(glue))); err != nil {
+		if err := ev.spend(1 + admission.TextSteps(len(glue))); err != nil {
 			return jsonx.Value{}, err
 		}
 		if size := b.Len() + len(glue) + len(piece); size > maxText {
@@ -153,7 +153,7 @@ func uniq(ev *evaluator, in []jsonx.Value, args []arg) (jsonx.Value, error) {
 		if err != nil {
 			return jsonx.Value{}, err
 		}
-		if err := ev.spend(uniqueCost + budget.Text(size)); err != nil {
+		if err := ev.spend(uniqueCost + admission.TextSteps(size)); err != nil {
 			return jsonx.Value{}, err
 		}
 		key := string(v.Append(make([]byte, 0, size)))
@@ -242,7 +242,7 @@ func (ev *evaluator) compareKeys(a, b jsonx.Value) (int, error) {
 	if a.Kind() == jsonx.Number {
 		cost = compareNumberCost
 	}
-	if err := ev.spend(cost + budget.Text(len(a.Text())+len(b.Text()))); err != nil {
+	if err := ev.spend(cost + admission.TextSteps(len(a.Text())+len(b.Text()))); err != nil {
 		return 0, err
 	}
 	switch {

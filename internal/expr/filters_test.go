@@ -9,7 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/seed-72ea4aab/vault/internal/budget"
+	"github.com/seed-72ea4aab/vault/internal/admission"
 	"github.com/seed-72ea4aab/vault/internal/expr"
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
 )
@@ -42,7 +42,7 @@ func eval(t testing.TB, source, data string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	env := expr.Data(mustJSON(t, data), mustJSON(t, `{"color":"red","a b":"x"}`), budget.Request(t.Context(), 1, len(data)))
+	env := expr.Data(mustJSON(t, data), mustJSON(t, `{"color":"red","a b":"x"}`), admission.RequestBudget(t.Context(), 1, len(data)))
 	env.Now = noon
 	v, err := template.Eval(env)
 	return string(v.JSON()), err

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/seed-72ea4aab/vault/internal/budget"
+	"github.com/seed-72ea4aab/vault/internal/admission"
 	"github.com/seed-72ea4aab/vault/internal/expr"
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
 )
@@ -76,7 +76,7 @@ func FuzzEval(f *testing.F) {
 		if err != nil {
 			return
 		}
-		out, err := template.Eval(expr.Data(v, v, budget.Request(t.Context(), 1, len(data))))
+		out, err := template.Eval(expr.Data(v, v, admission.RequestBudget(t.Context(), 1, len(data))))
 		if err != nil {
 			var e *expr.Error
 			if !errors.As(err, &e) || (strings.Contains(err.Error(), canary) && !strings.Contains(source, canary)) {

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/seed-72ea4aab/vault/internal/budget"
+	"github.com/seed-72ea4aab/vault/internal/admission"
 	"github.com/seed-72ea4aab/vault/internal/expr"
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
 )
@@ -50,7 +50,7 @@ func TestEvaluationEndsWithItsCaller(t *testing.T) {
 		doc := mustJSON(t, data)
 		run := func(after int) (looks int, err error) {
 			caller := &gone{t.Context(), after}
-			_, err = template.Eval(expr.Data(doc, jsonx.Value{}, budget.Request(caller, 1, len(data))))
+			_, err = template.Eval(expr.Data(doc, jsonx.Value{}, admission.RequestBudget(caller, 1, len(data))))
 			return after - caller.after, err
 		}
 		looks, _ := run(1 << 30)

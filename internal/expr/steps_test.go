@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/seed-72ea4aab/vault/internal/budget"
+	"github.com/seed-72ea4aab/vault/internal/admission"
 	"github.com/seed-72ea4aab/vault/internal/expr"
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
 )
@@ -116,7 +116,7 @@ func BenchmarkSteps(b *testing.B) {
 			}
 			steps := 0
 			for b.Loop() {
-				request := budget.Request(b.Context(), 1, len(p.data))
+				request := admission.RequestBudget(b.Context(), 1, len(p.data))
 				_, err = template.Eval(expr.Data(data, jsonx.Value{}, request))
 				steps += request.Used()
 			}

@@ -7,7 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/seed-72ea4aab/vault/internal/budget"
+	"github.com/seed-72ea4aab/vault/internal/admission"
 	"github.com/seed-72ea4aab/vault/internal/expr"
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
 )
@@ -172,8 +172,8 @@ func TestMaskWorkIsLimitedByTheData(t *testing.T) {
 			t.Fatal(err)
 		}
 		data := mustJSON(t, tt.data)
-		_, err = tree.Eval(expr.Data(data, jsonx.Value{}, budget.Mask(t.Context(), data.Size())))
-		_, jsonErr := tree.JSON(expr.Data(data, jsonx.Value{}, budget.Mask(t.Context(), data.Size())))
+		_, err = tree.Eval(expr.Data(data, jsonx.Value{}, admission.MaskBudget(t.Context(), data.Size())))
+		_, jsonErr := tree.JSON(expr.Data(data, jsonx.Value{}, admission.MaskBudget(t.Context(), data.Size())))
 		for _, err := range []error{err, jsonErr} {
 			if tt.want == "" && err != nil || tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)) {
 				t.Errorf("%s: %v, want %q", name, err, tt.want)
@@ -188,7 +188,7 @@ func TestEvaluationsShareABudget(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	env := expr.Data(mustJSON(t, `"x"`), jsonx.Value{}, budget.Mask(t.Context(), 0))
+	env := expr.Data(mustJSON(t, `"x"`), jsonx.Value{}, admission.MaskBudget(t.Context(), 0))
 	done := 0
 	for ; err == nil && done < 100; done++ {
 		_, err = tree.Eval(env)

@@ -15,7 +15,6 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/access"
 	"github.com/seed-72ea4aab/vault/internal/admission"
 	"github.com/seed-72ea4aab/vault/internal/audit"
-	"github.com/seed-72ea4aab/vault/internal/budget"
 	"github.com/seed-72ea4aab/vault/internal/core"
 	"github.com/seed-72ea4aab/vault/internal/expr"
 	"github.com/seed-72ea4aab/vault/internal/fault"
@@ -265,7 +264,7 @@ func (u *Used) Log(ctx context.Context, op *core.Op, also ...core.Entity) error 
 // Env returns the environment for the expressions of a body with the given
 // number of bytes: the tokens and a budget.
 func (u *Used) Env(ctx context.Context, body int) expr.Env {
-	steps := budget.Request(ctx, 0, body)
+	steps := admission.RequestBudget(ctx, 0, body)
 	for _, t := range u.byID {
 		steps.AddToken(t.Data.Size())
 	}

@@ -10,7 +10,7 @@ import (
 	"errors"
 	"slices"
 
-	"github.com/seed-72ea4aab/vault/internal/budget"
+	"github.com/seed-72ea4aab/vault/internal/admission"
 	"github.com/seed-72ea4aab/vault/internal/expr"
 	"github.com/seed-72ea4aab/vault/internal/form"
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
@@ -144,7 +144,7 @@ func (b *Body) MaskedText(ctx context.Context) []byte {
 // returns nil if there is no mask. The request pays for the evaluation: a
 // mask that exceeds the limits of a mask, or the rest of the budget, ends the
 // budget.
-func (b *Body) NewMaskedText(ctx context.Context, request *budget.Budget) ([]byte, error) {
+func (b *Body) NewMaskedText(ctx context.Context, request *admission.Budget) ([]byte, error) {
 	own := b.maskBudget(ctx)
 	text, err := b.maskedText(own)
 	paid := request.Pay(own)
@@ -152,7 +152,7 @@ func (b *Body) NewMaskedText(ctx context.Context, request *budget.Budget) ([]byt
 }
 
 // maskedText evaluates the mask. It returns nil if there is no mask.
-func (b *Body) maskedText(own *budget.Budget) ([]byte, error) {
+func (b *Body) maskedText(own *admission.Budget) ([]byte, error) {
 	tree, err := b.maskTree()
 	if err != nil || tree == nil {
 		return nil, err
@@ -162,11 +162,11 @@ func (b *Body) maskedText(own *budget.Budget) ([]byte, error) {
 
 // maskBudget returns the budget of an evaluation of the mask. The type's
 // default mask is not counted.
-func (b *Body) maskBudget(ctx context.Context) *budget.Budget {
+func (b *Body) maskBudget(ctx context.Context) *admission.Budget {
 	if b.Mask.IsZero() {
 		return nil
 	}
-	return budget.Mask(ctx, b.Data.Size())
+	return admission.MaskBudget(ctx, b.Data.Size())
 }
 
 // IndexesInForce returns the effective search indexes.
@@ -195,8 +195,8 @@ func (b *Body) fingerprintTemplate() (*expr.Template, error) {
 
 // Budget returns the budget for the expressions of a request that writes this
 // token.
-func (b *Body) Budget(ctx context.Context) *budget.Budget {
-	return budget.Request(ctx, 1, b.Data.Size()+b.Mask.Size())
+func (b *Body) Budget(ctx context.Context) *admission.Budget {
+	return admission.RequestBudget(ctx, 1, b.Data.Size()+b.Mask.Size())
 }
 
 // errNoValue prevents tokens without a value from sharing one fingerprint, or

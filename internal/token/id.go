@@ -6,7 +6,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/seed-72ea4aab/vault/internal/budget"
+	"github.com/seed-72ea4aab/vault/internal/admission"
 	"github.com/seed-72ea4aab/vault/internal/expr"
 	"github.com/seed-72ea4aab/vault/internal/form"
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
@@ -46,7 +46,7 @@ func (b *Body) IDProblem(id string) string {
 }
 
 // Alias evaluates an id expression.
-func (b *Body) Alias(t *expr.Template, steps *budget.Budget) (string, error) {
+func (b *Body) Alias(t *expr.Template, steps *admission.Budget) (string, error) {
 	v, err := t.Eval(expr.Data(b.Data, jsonx.Value{}, steps))
 	if err != nil {
 		return "", err

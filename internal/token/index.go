@@ -3,7 +3,7 @@ package token
 import (
 	"slices"
 
-	"github.com/seed-72ea4aab/vault/internal/budget"
+	"github.com/seed-72ea4aab/vault/internal/admission"
 	"github.com/seed-72ea4aab/vault/internal/expr"
 	"github.com/seed-72ea4aab/vault/internal/form"
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
@@ -24,7 +24,7 @@ const (
 
 // FingerprintHash evaluates the fingerprint expression and returns the
 // fingerprint. It is equal for tokens of the same tenant, type and content.
-func (b *Body) FingerprintHash(ring *seal.Ring, steps *budget.Budget, bad *form.Problems) (fingerprint [32]byte) {
+func (b *Body) FingerprintHash(ring *seal.Ring, steps *admission.Budget, bad *form.Problems) (fingerprint [32]byte) {
 	if steps.Err() != nil {
 		return fingerprint // the budget is used up
 	}
@@ -50,7 +50,7 @@ func (b *Body) DuplicateHash(ring *seal.Ring, fingerprint [32]byte) [16]byte {
 
 // fingerprintValue evaluates the fingerprint expression to the text of the
 // fingerprint.
-func (b *Body) fingerprintValue(steps *budget.Budget) (string, error) {
+func (b *Body) fingerprintValue(steps *admission.Budget) (string, error) {
 	if b.Fingerprint == "" {
 		steps = nil // the type's default is not counted
 	}
@@ -74,7 +74,7 @@ func (b *Body) fingerprintValue(steps *budget.Budget) (string, error) {
 
 // Hashes returns the hashes by which a token can be found, with the keys of
 // its tenant: hashes of its metadata and of the values of its search indexes.
-func Hashes[H ~[16]byte](b *Body, ring *seal.Ring, steps *budget.Budget, bad *form.Problems) []H {
+func Hashes[H ~[16]byte](b *Body, ring *seal.Ring, steps *admission.Budget, bad *form.Problems) []H {
 	values := b.indexValues(steps, bad)
 	out := make([]H, 0, len(b.Metadata)+len(values))
 	add := func(h H) {
@@ -109,7 +109,7 @@ func SetHash(ring *seal.Ring, containers []string) [16]byte {
 
 // indexValues evaluates the search indexes. Each must have a value. It stops
 // when the budget is used up.
-func (b *Body) indexValues(steps *budget.Budget, bad *form.Problems) []string {
+func (b *Body) indexValues(steps *admission.Budget, bad *form.Problems) []string {
 	indexes := b.IndexesInForce()
 	if b.Indexes == nil {
 		steps = nil // the type's defaults are not counted

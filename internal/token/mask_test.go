@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/seed-72ea4aab/vault/internal/budget"
+	"github.com/seed-72ea4aab/vault/internal/admission"
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
 )
 
@@ -32,7 +32,7 @@ func TestTypeDefaultsAreNotCharged(t *testing.T) {
 	t.Parallel()
 	text := jsonx.StringValue(strings.Repeat("4", 4<<20))
 	b := Body{Type: TypeOf(Generic), Data: text}
-	steps := budget.Request(t.Context(), 1, 0)
+	steps := admission.RequestBudget(t.Context(), 1, 0)
 	shown, err := b.NewMaskedText(t.Context(), steps)
 	if err != nil || len(shown) != 4<<20+2 {
 		t.Errorf("the mask: %v", err)

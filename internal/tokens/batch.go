@@ -6,8 +6,8 @@ import (
 	"errors"
 
 	"github.com/seed-72ea4aab/vault/internal/access"
+	"github.com/seed-72ea4aab/vault/internal/admission"
 	"github.com/seed-72ea4aab/vault/internal/audit"
-	"github.com/seed-72ea4aab/vault/internal/budget"
 	"github.com/seed-72ea4aab/vault/internal/core"
 	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/form"
@@ -54,7 +54,7 @@ func NewBatch(op *core.Op, n int) *Batch {
 // Prepare checks parameters and evaluates their expressions within a budget.
 // Nil means a separate budget for the item. If it finds problems, the item
 // must not be added.
-func (b *Batch) Prepare(ctx context.Context, n *Item, p *Params, steps *budget.Budget, bad *form.Problems) {
+func (b *Batch) Prepare(ctx context.Context, n *Item, p *Params, steps *admission.Budget, bad *form.Problems) {
 	n.use(b.op).steps = steps
 	n.prepare(ctx, p, bad)
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault/internal/access"
-	"github.com/seed-72ea4aab/vault/internal/budget"
+	"github.com/seed-72ea4aab/vault/internal/admission"
 	"github.com/seed-72ea4aab/vault/internal/core"
 	"github.com/seed-72ea4aab/vault/internal/expr"
 	"github.com/seed-72ea4aab/vault/internal/fault"
@@ -26,12 +26,12 @@ const cvcLife = time.Hour
 type Item struct {
 	Clear
 	op      *core.Op
-	fixedID string          // id that the caller gave
-	idExpr  *expr.Template  // or the expression for the id
-	shown   json.RawMessage // the evaluated mask
-	tries   int             // number of generated ids
-	steps   *budget.Budget  // budget of the request; nil: of this token alone
-	ring    *seal.Ring      // ring that sealed the row; nil if it is not sealed yet
+	fixedID string            // id that the caller gave
+	idExpr  *expr.Template    // or the expression for the id
+	shown   json.RawMessage   // the evaluated mask
+	tries   int               // number of generated ids
+	steps   *admission.Budget // budget of the request; nil: of this token alone
+	ring    *seal.Ring        // ring that sealed the row; nil if it is not sealed yet
 
 	// Index identifies the item for the owner of the batch.
 	Index int
@@ -123,7 +123,7 @@ func (t *Clear) checkPlace(op *core.Op, containers []string, bad *form.Problems)
 
 // index sets the columns that are computed from the body: fingerprint,
 // duplicate key and hashes.
-func (t *Clear) index(op *core.Op, steps *budget.Budget, bad *form.Problems) {
+func (t *Clear) index(op *core.Op, steps *admission.Budget, bad *form.Problems) {
 	ring, row := op.State.Ring, t.Row
 	row.Fingerprint = t.FingerprintHash(ring, steps, bad)
 	row.Hashes = token.Hashes[storage.Hash](&t.Body, ring, steps, bad)

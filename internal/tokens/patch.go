@@ -11,7 +11,6 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/access"
 	"github.com/seed-72ea4aab/vault/internal/admission"
 	"github.com/seed-72ea4aab/vault/internal/audit"
-	"github.com/seed-72ea4aab/vault/internal/budget"
 	"github.com/seed-72ea4aab/vault/internal/core"
 	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/form"
@@ -50,7 +49,7 @@ type patch struct {
 
 	texts patchTexts
 
-	steps *budget.Budget // for all attempts
+	steps *admission.Budget // for all attempts
 }
 
 // patchTexts holds the replaced fields as Go values.

@@ -6,7 +6,6 @@ import (
 	"errors"
 
 	"github.com/seed-72ea4aab/vault/internal/admission"
-	"github.com/seed-72ea4aab/vault/internal/budget"
 	"github.com/seed-72ea4aab/vault/internal/core"
 	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/form"
@@ -24,7 +23,7 @@ func Tokenize(ctx context.Context, op *core.Op, document any) ([]byte, error) {
 	if err := admission.Of(ctx).Count(tokensIn(doc, op.Vault.MaxTokens) - 1); err != nil {
 		return nil, err
 	}
-	w := &tokenizer{op: op, single: isRequest(doc), steps: budget.Request(ctx, 0, doc.Size()), batch: NewBatch(op, 0)}
+	w := &tokenizer{op: op, single: isRequest(doc), steps: admission.RequestBudget(ctx, 0, doc.Size()), batch: NewBatch(op, 0)}
 	w.batch.Refused = w.refused
 	w.collect(ctx, doc)
 	if err := cmp.Or(w.steps.Canceled(), w.stopped, fault.Of(&w.bad)); err != nil {
@@ -50,7 +49,7 @@ type tokenizer struct {
 	op     *core.Op
 	batch  *Batch
 	single bool // the document is one token request; the mask of a card is then under mask
-	steps  *budget.Budget
+	steps  *admission.Budget
 	bad    form.Problems
 	places []place
 	next   int

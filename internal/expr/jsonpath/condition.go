@@ -3,7 +3,7 @@ package jsonpath
 import (
 	"strings"
 
-	"github.com/seed-72ea4aab/vault/internal/budget"
+	"github.com/seed-72ea4aab/vault/internal/admission"
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
 )
 
@@ -148,7 +148,7 @@ func (s *search) less(a, b jsonx.Value) bool {
 	case jsonx.Number:
 		return s.compareNumbers(a, b) < 0
 	case jsonx.String:
-		return s.spend(budget.Text(min(len(a.Text()), len(b.Text())))) && strings.Compare(a.Text(), b.Text()) < 0
+		return s.spend(admission.TextSteps(min(len(a.Text()), len(b.Text())))) && strings.Compare(a.Text(), b.Text()) < 0
 	default:
 		return false
 	}
@@ -157,7 +157,7 @@ func (s *search) less(a, b jsonx.Value) bool {
 // compareNumbers compares by value. Its result is valid only while the budget
 // lasts.
 func (s *search) compareNumbers(a, b jsonx.Value) int {
-	if a == b || !s.spend(numberCost+budget.Text(len(a.Text())+len(b.Text()))) {
+	if a == b || !s.spend(numberCost+admission.TextSteps(len(a.Text())+len(b.Text()))) {
 		return 0
 	}
 	return jsonx.CompareNumbers(a.Text(), b.Text())
@@ -172,7 +172,7 @@ func (s *search) equal(a, b jsonx.Value) bool {
 	case jsonx.Number:
 		return s.compareNumbers(a, b) == 0
 	case jsonx.String:
-		return len(a.Text()) == len(b.Text()) && s.spend(budget.Text(len(a.Text()))) && a.Text() == b.Text()
+		return len(a.Text()) == len(b.Text()) && s.spend(admission.TextSteps(len(a.Text()))) && a.Text() == b.Text()
 	case jsonx.Array:
 		for i, e := range a.Elems() {
 			if !s.equal(e, b.Index(i)) {

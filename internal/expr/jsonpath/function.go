@@ -6,7 +6,7 @@ import (
 	"regexp/syntax"
 	"strings"
 
-	"github.com/seed-72ea4aab/vault/internal/budget"
+	"github.com/seed-72ea4aab/vault/internal/admission"
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
 )
 
@@ -18,7 +18,7 @@ func (f lengthOf) value(s *search, current jsonx.Value) jsonx.Value {
 	v := f.arg.value(s, current)
 	switch v.Kind() {
 	case jsonx.String:
-		if !s.spend(budget.Text(len(v.Text()))) {
+		if !s.spend(admission.TextSteps(len(v.Text()))) {
 			return jsonx.Value{}
 		}
 		n := 0
@@ -106,7 +106,7 @@ func (p *pattern) matches(s *search, text string) bool {
 // pieces reads a text as long as the budget lasts.
 type pieces struct {
 	*strings.Reader
-	budget *budget.Budget
+	budget *admission.Budget
 }
 
 // pieceSize is how many bytes are read between checks of the budget.

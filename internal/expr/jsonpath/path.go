@@ -10,7 +10,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/seed-72ea4aab/vault/internal/budget"
+	"github.com/seed-72ea4aab/vault/internal/admission"
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
 )
 
@@ -43,7 +43,7 @@ func (p *Path) Singular() bool { return p.query.singular() }
 // Each calls found with every value that the path finds in doc, in the order of
 // RFC 9535, until found returns false. It takes its steps from a budget, and
 // returns the budget's error when the budget ends.
-func (p *Path) Each(doc jsonx.Value, b *budget.Budget, found func(jsonx.Value) bool) error {
+func (p *Path) Each(doc jsonx.Value, b *admission.Budget, found func(jsonx.Value) bool) error {
 	s := &search{root: doc, budget: b}
 	s.run(p.query.segments, doc, found)
 	return b.Err()
@@ -51,7 +51,7 @@ func (p *Path) Each(doc jsonx.Value, b *budget.Budget, found func(jsonx.Value) b
 
 // One returns the value that the path finds in doc, or [ErrNone] or [ErrMany]
 // if it does not find exactly one.
-func (p *Path) One(doc jsonx.Value, b *budget.Budget) (jsonx.Value, error) {
+func (p *Path) One(doc jsonx.Value, b *admission.Budget) (jsonx.Value, error) {
 	var only jsonx.Value
 	count := 0
 	err := p.Each(doc, b, func(v jsonx.Value) bool {
@@ -125,7 +125,7 @@ type (
 // search is one run of a path over a document.
 type search struct {
 	root     jsonx.Value
-	budget   *budget.Budget
+	budget   *admission.Budget
 	patterns map[patternKey]*pattern // compiled so far
 }
 

@@ -8,13 +8,15 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/seed-72ea4aab/vault/internal/budget"
+	"github.com/seed-72ea4aab/vault/internal/admission"
 	"github.com/seed-72ea4aab/vault/internal/expr/jsonpath"
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
 )
 
 // steps returns a budget of n steps, at least 20,000.
-func steps(t testing.TB, n int) *budget.Budget { return budget.Mask(t.Context(), 8*(n-20_000)) }
+func steps(t testing.TB, n int) *admission.Budget {
+	return admission.MaskBudget(t.Context(), 8*(n-20_000))
+}
 
 func mustJSON(t testing.TB, text string) jsonx.Value {
 	t.Helper()
@@ -250,7 +252,7 @@ func TestBudget(t *testing.T) {
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		if _, err := p.One(mustJSON(t, doc), budget.Request(ctx, 0, 0)); !errors.Is(err, context.Canceled) {
+		if _, err := p.One(mustJSON(t, doc), admission.RequestBudget(ctx, 0, 0)); !errors.Is(err, context.Canceled) {
 			t.Errorf("%s, after the caller left: %v", path, err)
 		}
 	}

@@ -1,15 +1,15 @@
-package budget_test
+package admission_test
 
 import (
 	"context"
 	"errors"
 	"testing"
 
-	"github.com/seed-72ea4aab/vault/internal/budget"
+	"github.com/seed-72ea4aab/vault/internal/admission"
 )
 
 // spend takes steps one by one and returns how many it could take.
-func spend(b *budget.Budget, most int) int {
+func spend(b *admission.Budget, most int) int {
 	for n := range most {
 		if !b.Spend(1) {
 			return n
@@ -21,13 +21,13 @@ func spend(b *budget.Budget, most int) int {
 func TestSizes(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		budget *budget.Budget
+		budget *admission.Budget
 		want   int
 	}{
-		"a request":                 {budget.Request(t.Context(), 0, 0), 2_000_000},
-		"a request of three tokens": {budget.Request(t.Context(), 3, 800), 2_000_000 + 3*500 + 100},
-		"a mask":                    {budget.Mask(t.Context(), 0), 20_000},
-		"a mask over data":          {budget.Mask(t.Context(), 8000), 21_000},
+		"a request":                 {admission.RequestBudget(t.Context(), 0, 0), 2_000_000},
+		"a request of three tokens": {admission.RequestBudget(t.Context(), 3, 800), 2_000_000 + 3*500 + 100},
+		"a mask":                    {admission.MaskBudget(t.Context(), 0), 20_000},
+		"a mask over data":          {admission.MaskBudget(t.Context(), 8000), 21_000},
 	} {
 		if got := spend(c.budget, 3_000_000); got != c.want {
 			t.Errorf("%s has %d steps, not %d", name, got, c.want)
@@ -40,7 +40,7 @@ func TestSizes(t *testing.T) {
 
 func TestTokensAreAdded(t *testing.T) {
 	t.Parallel()
-	b := budget.Mask(t.Context(), 0)
+	b := admission.MaskBudget(t.Context(), 0)
 	b.Spend(19_990)
 	b.AddToken(80)
 	if got := spend(b, 10_000); got != 520 {
@@ -54,9 +54,9 @@ func TestTokensAreAdded(t *testing.T) {
 
 func TestNilBudgetNeverEnds(t *testing.T) {
 	t.Parallel()
-	var b *budget.Budget
+	var b *admission.Budget
 	b.AddToken(1)
-	if !b.Spend(1<<40) || !b.Lasts() || b.Err() != nil || b.Canceled() != nil || b.Pay(budget.Mask(t.Context(), 0)) != nil {
+	if !b.Spend(1<<40) || !b.Lasts() || b.Err() != nil || b.Canceled() != nil || b.Pay(admission.MaskBudget(t.Context(), 0)) != nil {
 		t.Error("it ended")
 	}
 }
@@ -64,7 +64,7 @@ func TestNilBudgetNeverEnds(t *testing.T) {
 func TestContextEndsABudget(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
-	b := budget.Request(ctx, 0, 0)
+	b := admission.RequestBudget(ctx, 0, 0)
 	spend(b, 10_000)
 	cancel()
 	if n := spend(b, 100_000); n > 4096 {
@@ -73,15 +73,15 @@ func TestContextEndsABudget(t *testing.T) {
 	if !errors.Is(b.Err(), context.Canceled) || !errors.Is(b.Canceled(), context.Canceled) {
 		t.Errorf("it ended with %v", b.Err())
 	}
-	if fresh := budget.Request(ctx, 0, 0); fresh.Lasts() {
+	if fresh := admission.RequestBudget(ctx, 0, 0); fresh.Lasts() {
 		t.Error("Lasts did not notice the end of the context")
 	}
 }
 
 func TestPaying(t *testing.T) {
 	t.Parallel()
-	request := budget.Request(t.Context(), 0, 0)
-	mask := budget.Mask(t.Context(), 0)
+	request := admission.RequestBudget(t.Context(), 0, 0)
+	mask := admission.MaskBudget(t.Context(), 0)
 	mask.Spend(1000)
 	if err := request.Pay(mask); err != nil || request.Used() != 1000 {
 		t.Errorf("it paid %d: %v", request.Used(), err)
@@ -90,9 +90,9 @@ func TestPaying(t *testing.T) {
 	if err := request.Pay(mask); err == nil || !errors.Is(err, mask.Err()) || request.Spend(0) || request.Canceled() != nil {
 		t.Errorf("a mask over its budget: %v", err)
 	}
-	request = budget.Request(t.Context(), 0, 0)
+	request = admission.RequestBudget(t.Context(), 0, 0)
 	request.Spend(1_990_000)
-	mask = budget.Mask(t.Context(), 0)
+	mask = admission.MaskBudget(t.Context(), 0)
 	mask.Spend(15_000)
 	if err := request.Pay(mask); err == nil || errors.Is(err, mask.Err()) {
 		t.Errorf("a request whose budget a mask used up: %v", err)

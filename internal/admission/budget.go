@@ -1,17 +1,9 @@
-// Package budget limits the work that the expressions of one request may
-// cause, ends it soon after the caller has left, and takes the tenant's turn
-// for longer work.
-//
-// Work is counted in steps of about 50 ns: a value visited, a comparison, a
-// few bytes of text read or built. More expensive work costs more steps.
-package budget
+package admission
 
 import (
 	"context"
 	"errors"
 	"math"
-
-	"github.com/seed-72ea4aab/vault/internal/admission"
 )
 
 // The sizes of budgets, and the price of text. A budget always covers a few
@@ -35,12 +27,16 @@ var (
 	errMask    = errors.New("takes too much work: a mask may take 20,000 steps, plus one for each 8 bytes of the data")
 )
 
-// Budget is a number of remaining steps. A nil Budget never ends; it is for
-// the built-in expressions of token types. A Budget is not safe for
-// concurrent use.
+// Budget limits the work that the expressions of one request may cause. It ends
+// soon after the caller has left, and takes the tenant's turn for longer work.
+//
+// Work is counted in steps of about 50 ns: a value visited, a comparison, a few
+// bytes of text read or built. More expensive work costs more steps. A nil
+// Budget never ends; it is for the built-in expressions of token types. A Budget
+// is not safe for concurrent use.
 type Budget struct {
 	ctx    context.Context
-	room   *admission.Room
+	room   *Room
 	spent  error // error when nothing is left
 	steps  int   // total
 	left   int
@@ -48,25 +44,25 @@ type Budget struct {
 	err    error // why nothing more may be spent
 }
 
-// Request returns the budget of a request with the given number of tokens and
+// RequestBudget returns the budget of a request with the given number of tokens and
 // bytes. It ends with the context.
-func Request(ctx context.Context, tokens, bytes int) *Budget {
+func RequestBudget(ctx context.Context, tokens, bytes int) *Budget {
 	return newBudget(ctx, requestSteps+tokens*tokenSteps+bytes/sentPerStep, errRequest)
 }
 
-// Mask returns the budget for one evaluation of a mask over data with the
+// MaskBudget returns the budget for one evaluation of a mask over data with the
 // given number of bytes. It ends with the context.
-func Mask(ctx context.Context, bytes int) *Budget {
+func MaskBudget(ctx context.Context, bytes int) *Budget {
 	return newBudget(ctx, maskSteps+bytes/sentPerStep, errMask)
 }
 
 func newBudget(ctx context.Context, steps int, spent error) *Budget {
-	return &Budget{ctx: ctx, room: admission.Of(ctx), spent: spent, steps: steps, left: steps, lookAt: max(0, steps-lookEvery)}
+	return &Budget{ctx: ctx, room: Of(ctx), spent: spent, steps: steps, left: steps, lookAt: max(0, steps-lookEvery)}
 }
 
-// Text returns the steps for reading or building the given number of bytes of
+// TextSteps returns the steps for reading or building the given number of bytes of
 // text.
-func Text(bytes int) int { return bytes / textPerStep }
+func TextSteps(bytes int) int { return bytes / textPerStep }
 
 // AddToken increases the budget for one more token of the given size.
 func (b *Budget) AddToken(bytes int) {
