@@ -61,7 +61,7 @@ func listPackages(t *testing.T) map[string]listed {
 // dependencies, and the languages of tokens.
 var below = []string{
 	"internal/core", "internal/fault", "internal/access", "internal/admission", "internal/audit", "internal/expr", "internal/find",
-	"internal/form", "internal/ids", "internal/jsonx", "internal/kept", "internal/limits", "internal/query", "internal/seal",
+	"internal/form", "internal/ids", "internal/jsonx", "internal/limits", "internal/query", "internal/seal",
 	"internal/token", "storage", "github.com/google/uuid",
 }
 
@@ -106,7 +106,7 @@ var mayImport = map[string][]string{
 	"internal/bridge":    {"internal/admission", "internal/core", "internal/jsonx", "storage", "github.com/google/uuid"},
 	"internal/cache":     {},
 	"internal/core": {"evidence", "internal/access", "internal/admission", "internal/audit", "internal/cache", "internal/fault", "internal/form",
-		"internal/ids", "internal/jsonx", "internal/kept", "internal/keyring", "internal/ledger", "internal/seal", "internal/trace", "storage", "github.com/google/uuid"},
+		"internal/ids", "internal/jsonx", "internal/keyring", "internal/ledger", "internal/seal", "internal/trace", "storage", "github.com/google/uuid"},
 	"internal/records": {"internal/audit", "internal/core", "internal/fault", "internal/find", "internal/form", "internal/jsonx", "storage", "github.com/google/uuid"},
 	"internal/sessions": {"internal/access", "internal/audit", "internal/core", "internal/fault", "internal/find", "internal/form", "internal/ids",
 		"internal/records", "storage", "github.com/google/uuid"},
@@ -119,13 +119,12 @@ var mayImport = map[string][]string{
 	"internal/form":          {"internal/jsonx", "internal/expr", "github.com/google/uuid"},
 	"internal/ids":           {"github.com/google/uuid"},
 	"internal/jsonx":         {},
-	"internal/kept":          {"internal/access", "github.com/google/uuid"},
 	"evidence":               {"internal/merkle", "github.com/google/uuid", "golang.org/x/mod"},
 	"internal/merkle":        {"golang.org/x/mod"},
 	"internal/evident":       {"evidence", "internal/audit", "internal/core", "internal/fault", "internal/keyring", "internal/ledger", "internal/seal", "storage", "github.com/google/uuid", "golang.org/x/mod"},
 	"internal/ledger":        {"evidence", "internal/merkle", "storage", "github.com/google/uuid", "golang.org/x/mod"},
 	"internal/keyring":       {"internal/fault", "internal/seal", "storage", "github.com/google/uuid"},
-	"internal/limits":        {"internal/kept"},
+	"internal/limits":        {"internal/core"},
 	"internal/query":         {},
 	"internal/seal":          {"storage", "github.com/google/uuid", "github.com/tink-crypto/tink-go/v2", "github.com/mr-tron/base58"},
 	"internal/share":         {},

@@ -3,7 +3,6 @@ package core
 import (
 	"sync"
 
-	"github.com/seed-72ea4aab/vault/internal/kept"
 	"github.com/seed-72ea4aab/vault/internal/seal"
 	"github.com/seed-72ea4aab/vault/storage"
 )
@@ -14,7 +13,7 @@ type Pending struct {
 	// Leased means that the work has effects outside the database.
 	Leased bool
 	// Uses are the tokens that the response of a run depends on.
-	Uses kept.Uses
+	Uses TokenUses
 
 	mu      sync.Mutex
 	changes []pendingChange

@@ -13,7 +13,6 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/expr"
 	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
-	"github.com/seed-72ea4aab/vault/internal/kept"
 	"github.com/seed-72ea4aab/vault/internal/runs"
 	"github.com/seed-72ea4aab/vault/internal/seal"
 	"github.com/seed-72ea4aab/vault/storage"
@@ -255,14 +254,14 @@ func (s *settling) withdraw(ctx context.Context, row *storage.Sealed) (bool, err
 	if err != nil {
 		return false, err
 	}
-	var a kept.Answer
+	var a core.StoredResponse
 	if err := a.Decode(plain); err != nil {
 		return false, err
 	}
 	if !s.used(a.Uses) && !s.names(a.Body) && (!a.TooMany || len(a.Body) == 0) {
 		return false, nil
 	}
-	empty, err := (&kept.Answer{Status: a.Status, TooMany: true}).Encode()
+	empty, err := (&core.StoredResponse{Status: a.Status, TooMany: true}).Encode()
 	if err != nil {
 		return false, err
 	}
@@ -271,7 +270,7 @@ func (s *settling) withdraw(ctx context.Context, row *storage.Sealed) (bool, err
 	return true, err
 }
 
-func (s *settling) used(uses []kept.Use) bool {
+func (s *settling) used(uses []core.TokenUse) bool {
 	for i := range uses {
 		if s.ords[uses[i].Ord] {
 			return true

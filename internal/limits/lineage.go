@@ -5,7 +5,7 @@ import (
 	"errors"
 	"sync/atomic"
 
-	"github.com/seed-72ea4aab/vault/internal/kept"
+	"github.com/seed-72ea4aab/vault/internal/core"
 )
 
 // MaxDepth is the maximum length of a chain of runs in which each run starts
@@ -27,9 +27,9 @@ var (
 // Lineage describes the chain of runs that led to an operation. The zero
 // value is an operation outside of any run.
 type Lineage struct {
-	Depth int        // number of runs above it
-	Bytes *Bytes     // memory of the calls of the innermost run
-	Uses  *kept.Uses // collects the tokens that they use; nil if no response is stored
+	Depth int             // number of runs above it
+	Bytes *Bytes          // memory of the calls of the innermost run
+	Uses  *core.TokenUses // collects the tokens that they use; nil if no response is stored
 	// Stranger is the id of the proxy whose call without an API key caused the
 	// runs. It is empty for other callers.
 	Stranger string
@@ -51,7 +51,7 @@ func LineageOf(ctx context.Context) Lineage {
 }
 
 // Tracking returns a lineage that collects the tokens that its runs use.
-func (l Lineage) Tracking(uses *kept.Uses) Lineage {
+func (l Lineage) Tracking(uses *core.TokenUses) Lineage {
 	l.Uses = uses
 	return l
 }

@@ -17,7 +17,6 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/core"
 	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/form"
-	"github.com/seed-72ea4aab/vault/internal/kept"
 	"github.com/seed-72ea4aab/vault/internal/seal"
 	"github.com/seed-72ea4aab/vault/storage"
 )
@@ -139,7 +138,7 @@ func (r *request) stored(ctx context.Context) (Response, bool, error) {
 	if err != nil {
 		return Response{}, false, err
 	}
-	var a kept.Answer
+	var a core.StoredResponse
 	if err := a.Decode(plain); err != nil {
 		return Response{}, false, err
 	}
@@ -155,7 +154,7 @@ func (r *request) claim(ctx context.Context, a Response, writes *core.Pending) (
 	if err := r.Refresh(ctx); err != nil {
 		return storage.Claim{}, err
 	}
-	answer := kept.Answer{Status: a.Status, Header: a.Header, Body: a.Body}
+	answer := core.StoredResponse{Status: a.Status, Header: a.Header, Body: a.Body}
 	answer.DependOn(&writes.Uses)
 	plain, err := answer.Encode()
 	if err != nil {

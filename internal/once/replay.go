@@ -11,7 +11,6 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/audit"
 	"github.com/seed-72ea4aab/vault/internal/core"
 	"github.com/seed-72ea4aab/vault/internal/fault"
-	"github.com/seed-72ea4aab/vault/internal/kept"
 	"github.com/seed-72ea4aab/vault/internal/tokens"
 	"github.com/seed-72ea4aab/vault/storage"
 )
@@ -24,7 +23,7 @@ const rowsAtOnce = 16
 // otherwise the error is ErrForbidden. The tokens must exist unchanged;
 // otherwise it is ErrWithdrawn. A replay is a use of the tokens and is
 // logged.
-func Judge(ctx context.Context, op *core.Op, uses []kept.Use, tooMany bool) error {
+func Judge(ctx context.Context, op *core.Op, uses []core.TokenUse, tooMany bool) error {
 	if tooMany {
 		return fault.ErrWithdrawn
 	}
@@ -63,7 +62,7 @@ func Judge(ctx context.Context, op *core.Op, uses []kept.Use, tooMany bool) erro
 }
 
 // rowsOf reads the rows of the used tokens, without decrypting them.
-func rowsOf(ctx context.Context, op *core.Op, uses []kept.Use) (map[uuid.UUID]*storage.Token, error) {
+func rowsOf(ctx context.Context, op *core.Op, uses []core.TokenUse) (map[uuid.UUID]*storage.Token, error) {
 	var ids []string
 	for i := range uses {
 		if !slices.Contains(ids, uses[i].ID) {
@@ -86,7 +85,7 @@ func rowsOf(ctx context.Context, op *core.Op, uses []kept.Use) (map[uuid.UUID]*s
 
 // maySeeAgain checks whether the identity that used a token may still see as
 // much.
-func maySeeAgain(ctx context.Context, op *core.Op, use *kept.Use, row *storage.Token) error {
+func maySeeAgain(ctx context.Context, op *core.Op, use *core.TokenUse, row *storage.Token) error {
 	grant := op.Grant()
 	if use.As != (uuid.UUID{}) {
 		id, err := op.As(ctx, use.As)

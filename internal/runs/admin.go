@@ -14,7 +14,6 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/core"
 	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/form"
-	"github.com/seed-72ea4aab/vault/internal/kept"
 	"github.com/seed-72ea4aab/vault/internal/seal"
 	"github.com/seed-72ea4aab/vault/storage"
 )
@@ -200,7 +199,7 @@ func (j *leased) giveUp(ctx context.Context) error {
 // or that depends on too many tokens, could not be sent again, so it is
 // dropped.
 func (j *leased) abandoned() (storage.JobUpdate, error) {
-	sawCVC := func(u kept.Use) bool { return !u.CVCEnds.IsZero() }
+	sawCVC := func(u core.TokenUse) bool { return !u.CVCEnds.IsZero() }
 	if j.react.TooMany || slices.ContainsFunc(j.react.Uses, sawCVC) {
 		j.row.Payload = nil
 		return storage.JobUpdate{Owner: j.runs.Worker.Owner, Job: j.row}, nil

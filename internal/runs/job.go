@@ -18,7 +18,6 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/expr"
 	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
-	"github.com/seed-72ea4aab/vault/internal/kept"
 	"github.com/seed-72ea4aab/vault/internal/limits"
 	"github.com/seed-72ea4aab/vault/internal/once"
 	"github.com/seed-72ea4aab/vault/internal/reveal"
@@ -59,8 +58,8 @@ type Job struct {
 	Withdrawn bool            `json:"withdrawn,omitempty"`
 	// Uses are the tokens that the result depends on, unless there are too
 	// many.
-	Uses    []kept.Use `json:"uses,omitempty"`
-	TooMany bool       `json:"too_many,omitempty"`
+	Uses    []core.TokenUse `json:"uses,omitempty"`
+	TooMany bool            `json:"too_many,omitempty"`
 	// Retried means that the job was dead before.
 	Retried bool `json:"retried,omitempty"`
 	// Ran is the outcome of the run.
@@ -237,7 +236,7 @@ func (j *leased) run(ctx context.Context) error {
 	if j.react.Result, err = json.Marshal(answer); err != nil {
 		return err
 	}
-	var depends kept.Answer
+	var depends core.StoredResponse
 	depends.DependOn(&writes.Uses)
 	j.react.Uses, j.react.TooMany = depends.Uses, depends.TooMany
 	j.react.Args, j.react.Ended = nil, j.Vault.Now() // no longer needed

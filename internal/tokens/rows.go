@@ -15,7 +15,6 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/core"
 	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/find"
-	"github.com/seed-72ea4aab/vault/internal/kept"
 	"github.com/seed-72ea4aab/vault/internal/limits"
 	"github.com/seed-72ea4aab/vault/internal/token"
 	"github.com/seed-72ea4aab/vault/storage"
@@ -181,7 +180,7 @@ func NoteUse(ctx context.Context, op *core.Op, permission string, t *Clear, show
 	if uses == nil {
 		return
 	}
-	use := kept.Use{Permission: permission, ID: t.Row.ID, Ord: uuid.UUID(t.Row.Ord), Shown: shown, To: to, Modified: t.Row.ModifiedAt}
+	use := core.TokenUse{Permission: permission, ID: t.Row.ID, Ord: uuid.UUID(t.Row.Ord), Shown: shown, To: to, Modified: t.Row.ModifiedAt}
 	if op.IsScripted() {
 		use.As = op.ApplicationID()
 	}

@@ -1,7 +1,4 @@
-// Package kept encodes the responses that are stored under idempotency keys,
-// together with their dependencies: the tokens that a run of code used, and
-// the identity that used them.
-package kept
+package core
 
 import (
 	"encoding/binary"
@@ -22,11 +19,11 @@ import (
 // response with more dependencies is not replayed.
 const maxUses = 1000
 
-// Use is a token that a run of code used, with the identity of the run and
+// TokenUse is a token that a run of code used, with the identity of the run and
 // how much it saw. The response of the run may contain the token's data. It
 // is replayed only while that identity may still see as much, and the data
 // still exists.
-type Use struct {
+type TokenUse struct {
 	// As is the application of the client instance. Zero means the caller.
 	As         uuid.UUID        `json:"as,omitzero"`
 	Permission string           `json:"permission"`
@@ -42,16 +39,16 @@ type Use struct {
 	CVCEnds time.Time `json:"cvc_ends,omitzero"`
 }
 
-// Uses collects the tokens that a run uses, including the runs that it
-// starts. The zero value is ready to use. Uses is safe for concurrent use.
-type Uses struct {
+// TokenUses collects the tokens that a run uses, including the runs that it
+// starts. The zero value is ready to use. TokenUses is safe for concurrent use.
+type TokenUses struct {
 	mu   sync.Mutex
-	all  []Use
+	all  []TokenUse
 	over bool // there were more than maxUses
 }
 
 // Add records a use.
-func (u *Uses) Add(use Use) {
+func (u *TokenUses) Add(use TokenUse) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	switch {
@@ -65,7 +62,7 @@ func (u *Uses) Add(use Use) {
 
 // Changed records that a run itself has changed a token. A response that
 // depended on the previous state of the token now depends on the new state.
-func (u *Uses) Changed(ord uuid.UUID, from, to time.Time) {
+func (u *TokenUses) Changed(ord uuid.UUID, from, to time.Time) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	for i := range u.all {
@@ -75,19 +72,19 @@ func (u *Uses) Changed(ord uuid.UUID, from, to time.Time) {
 	}
 }
 
-// Answer is a response with its dependencies.
-type Answer struct {
+// StoredResponse is a response with its dependencies.
+type StoredResponse struct {
 	Status int
 	Header http.Header
 	Body   []byte
 
-	Uses []Use
+	Uses []TokenUse
 	// TooMany means that the response depends on more than maxUses tokens.
 	TooMany bool
 }
 
 // DependOn sets the dependencies of the response.
-func (a *Answer) DependOn(u *Uses) {
+func (a *StoredResponse) DependOn(u *TokenUses) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	a.Uses, a.TooMany = slices.Clone(u.all), u.over
@@ -95,26 +92,26 @@ func (a *Answer) DependOn(u *Uses) {
 
 // dependencies is the JSON before the encoded response.
 type dependencies struct {
-	Uses    []Use `json:"uses"`
-	TooMany bool  `json:"too_many,omitempty"`
+	Uses    []TokenUse `json:"uses"`
+	TooMany bool       `json:"too_many,omitempty"`
 }
 
 // Encode encodes the length of the dependencies, the dependencies, and the
 // response. The length is zero if there are no dependencies.
-func (a *Answer) Encode() ([]byte, error) {
+func (a *StoredResponse) Encode() ([]byte, error) {
 	if len(a.Uses) == 0 && !a.TooMany {
-		return append([]byte{0}, a.encodeAnswer()...), nil
+		return append([]byte{0}, a.encodeResponse()...), nil
 	}
 	text, err := json.Marshal(dependencies{a.Uses, a.TooMany})
 	if err != nil {
 		return nil, err
 	}
 	out := append(binary.AppendUvarint(nil, uint64(len(text))), text...)
-	return append(out, a.encodeAnswer()...), nil
+	return append(out, a.encodeResponse()...), nil
 }
 
 // Decode decodes the output of Encode.
-func (a *Answer) Decode(src []byte) error {
+func (a *StoredResponse) Decode(src []byte) error {
 	n, width := binary.Uvarint(src)
 	if width <= 0 || n > uint64(len(src)-width) {
 		return errFormat
@@ -127,18 +124,18 @@ func (a *Answer) Decode(src []byte) error {
 		}
 		a.Uses, a.TooMany = d.Uses, d.TooMany
 	}
-	return a.decodeAnswer(rest)
+	return a.decodeResponse(rest)
 }
 
-// answerVersion is the first byte of an encoded response.
-const answerVersion = 1
+// responseVersion is the first byte of an encoded response.
+const responseVersion = 1
 
-// encodeAnswer encodes the response: a version, the status, the headers
+// encodeResponse encodes the response: a version, the status, the headers
 // sorted by name, and the body. Each text follows its length. The length of a
 // body is increased by one, so that zero means no body.
-func (a *Answer) encodeAnswer() []byte {
+func (a *StoredResponse) encodeResponse() []byte {
 	dst := make([]byte, 0, len(a.Body)+256)
-	dst = binary.AppendVarint(append(dst, answerVersion), int64(a.Status))
+	dst = binary.AppendVarint(append(dst, responseVersion), int64(a.Status))
 	values := 0
 	for _, all := range a.Header {
 		values += len(all)
@@ -161,9 +158,9 @@ func appendField(dst []byte, field string) []byte {
 
 var errFormat = errors.New("vault: a stored answer has a format that this version does not know")
 
-// decodeAnswer decodes the output of encodeAnswer.
-func (a *Answer) decodeAnswer(src []byte) error {
-	if len(src) == 0 || src[0] != answerVersion {
+// decodeResponse decodes the output of encodeResponse.
+func (a *StoredResponse) decodeResponse(src []byte) error {
+	if len(src) == 0 || src[0] != responseVersion {
 		return errFormat
 	}
 	status, width := binary.Varint(src[1:])

@@ -1,4 +1,4 @@
-package kept_test
+package core_test
 
 import (
 	"net/http"
@@ -9,18 +9,18 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault/internal/access"
-	"github.com/seed-72ea4aab/vault/internal/kept"
+	"github.com/seed-72ea4aab/vault/internal/core"
 )
 
 func TestStoredResponseRoundTrip(t *testing.T) {
 	t.Parallel()
-	for name, a := range map[string]kept.Answer{
+	for name, a := range map[string]core.StoredResponse{
 		"nothing":    {},
 		"status":     {Status: 204},
 		"negative":   {Status: -1},
 		"empty body": {Status: 200, Body: []byte{}},
 		"one header": {Status: 201, Header: http.Header{"Location": {"/tokens/a"}}, Body: []byte(`{"a":1}`)},
-		"uses": {Status: 200, Body: []byte("x"), Uses: []kept.Use{
+		"uses": {Status: 200, Body: []byte("x"), Uses: []core.TokenUse{
 			{Permission: "token:use", ID: "a", Ord: uuid.New(), Shown: access.Reveal, CVCEnds: time.Date(2031, 1, 2, 3, 4, 5, 6000, time.UTC)},
 			{As: uuid.New(), Permission: "token:read", ID: "b", Ord: uuid.New(), Shown: access.Mask}}},
 		"too many":    {Status: 200, TooMany: true},
@@ -30,7 +30,7 @@ func TestStoredResponseRoundTrip(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var got kept.Answer
+		var got core.StoredResponse
 		if err := got.Decode(encoded); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -38,16 +38,16 @@ func TestStoredResponseRoundTrip(t *testing.T) {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 		for n := range encoded {
-			var cut kept.Answer
+			var cut core.StoredResponse
 			if err := cut.Decode(encoded[:n]); err == nil {
 				t.Errorf("%s, cut off after %d bytes: %v", name, n, err)
 			}
 		}
-		if err := new(kept.Answer).Decode(append(encoded, 0)); err == nil {
+		if err := new(core.StoredResponse).Decode(append(encoded, 0)); err == nil {
 			t.Errorf("%s, with a byte too many: %v", name, err)
 		}
 	}
-	if err := new(kept.Answer).Decode([]byte(`{"status":200}`)); err == nil {
+	if err := new(core.StoredResponse).Decode([]byte(`{"status":200}`)); err == nil {
 		t.Errorf("another version: %v", err)
 	}
 }
@@ -56,17 +56,17 @@ func TestStoredResponseRoundTrip(t *testing.T) {
 // too many tokens is marked.
 func TestUsesAreBounded(t *testing.T) {
 	t.Parallel()
-	var uses kept.Uses
-	one := kept.Use{Permission: "token:use", ID: "a", Ord: uuid.New()}
+	var uses core.TokenUses
+	one := core.TokenUse{Permission: "token:use", ID: "a", Ord: uuid.New()}
 	for range 2000 {
 		uses.Add(one)
 	}
-	var a kept.Answer
+	var a core.StoredResponse
 	if a.DependOn(&uses); len(a.Uses) != 1 || a.TooMany {
 		t.Errorf("%d uses of one token, too many: %v", len(a.Uses), a.TooMany)
 	}
 	for range 1000 {
-		uses.Add(kept.Use{Permission: "token:use", Ord: uuid.New()})
+		uses.Add(core.TokenUse{Permission: "token:use", Ord: uuid.New()})
 	}
 	if a.DependOn(&uses); !a.TooMany {
 		t.Error("1,001 tokens are not too many")
