@@ -21,7 +21,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault"
-	"github.com/seed-72ea4aab/vault/internal/limits"
+	"github.com/seed-72ea4aab/vault/internal/core"
 	"github.com/seed-72ea4aab/vault/jsruntime"
 	"github.com/seed-72ea4aab/vault/script"
 	"github.com/seed-72ea4aab/vault/storage"
@@ -98,7 +98,7 @@ func TestBytesOfCallsAreBoundedTogether(t *testing.T) {
 		}
 		// The first call leaves little room. White space is cheap to read.
 		held := mustJSON(map[string]any{"method": "GET", "url": server.URL + "/held", "headers": []any{}})
-		held = append(held, bytes.Repeat([]byte(" "), limits.MaxBytes-size/2-len(held))...)
+		held = append(held, bytes.Repeat([]byte(" "), core.MaxRunBytes-size/2-len(held))...)
 		ended := make(chan error)
 		go func() {
 			_, err := host.Call(ctx, "fetch", held)

@@ -61,7 +61,7 @@ func listPackages(t *testing.T) map[string]listed {
 // dependencies, and the languages of tokens.
 var below = []string{
 	"internal/core", "internal/fault", "internal/access", "internal/admission", "internal/audit", "internal/expr", "internal/find",
-	"internal/form", "internal/ids", "internal/jsonx", "internal/limits", "internal/query", "internal/seal",
+	"internal/form", "internal/ids", "internal/jsonx", "internal/query", "internal/seal",
 	"internal/token", "storage", "github.com/google/uuid",
 }
 
@@ -124,7 +124,6 @@ var mayImport = map[string][]string{
 	"internal/evident":       {"evidence", "internal/audit", "internal/core", "internal/fault", "internal/keyring", "internal/ledger", "internal/seal", "storage", "github.com/google/uuid", "golang.org/x/mod"},
 	"internal/ledger":        {"evidence", "internal/merkle", "storage", "github.com/google/uuid", "golang.org/x/mod"},
 	"internal/keyring":       {"internal/fault", "internal/seal", "storage", "github.com/google/uuid"},
-	"internal/limits":        {"internal/core"},
 	"internal/query":         {},
 	"internal/seal":          {"storage", "github.com/google/uuid", "github.com/tink-crypto/tink-go/v2", "github.com/mr-tron/base58"},
 	"internal/share":         {},

@@ -21,7 +21,6 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/form"
 	"github.com/seed-72ea4aab/vault/internal/ids"
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
-	"github.com/seed-72ea4aab/vault/internal/limits"
 	"github.com/seed-72ea4aab/vault/internal/trace"
 	"github.com/seed-72ea4aab/vault/storage"
 )
@@ -180,7 +179,7 @@ func (r *Relay) ScriptCall(ctx context.Context, as core.Caller, method string, a
 	if err != nil {
 		return nil, err
 	}
-	return answer.json(int64(r.Vault.MaxBytes), limits.LineageOf(ctx).Bytes)
+	return answer.json(int64(r.Vault.MaxBytes), core.LineageOf(ctx).Bytes)
 }
 
 // read reads the options of a call of running code.
@@ -204,7 +203,7 @@ func (p *Call) read(r *form.Reader, m *Message) {
 
 // json returns a response for running code. Its memory is counted. A JSON
 // body stays text, because a tree would take many times the memory.
-func (a *Answer) json(limit int64, counted *limits.Bytes) (json.RawMessage, error) {
+func (a *Answer) json(limit int64, counted *core.RunBytes) (json.RawMessage, error) {
 	defer a.Body.Close()
 	raw, err := counted.Read(a.Body, limit+1)
 	defer func() { counted.Release(len(raw)) }()

@@ -20,7 +20,6 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/egress"
 	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
-	"github.com/seed-72ea4aab/vault/internal/limits"
 	"github.com/seed-72ea4aab/vault/internal/runs"
 	"github.com/seed-72ea4aab/vault/internal/trace"
 	"github.com/seed-72ea4aab/vault/storage"
@@ -192,7 +191,7 @@ func (inv *invocation) send(ctx context.Context) (*http.Response, error) {
 	if err := inv.checkHeader(); err != nil {
 		return nil, err
 	}
-	stranger := limits.LineageOf(ctx).Stranger
+	stranger := core.LineageOf(ctx).Stranger
 	if stranger == "" && inv.IsStranger() {
 		stranger = inv.Identity.Proxy().String()
 	}

@@ -8,9 +8,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/seed-72ea4aab/vault/internal/core"
 	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
-	"github.com/seed-72ea4aab/vault/internal/limits"
 	"github.com/seed-72ea4aab/vault/script"
 )
 
@@ -53,10 +53,10 @@ func HostError(err error) *script.HostError {
 	if errors.As(err, &host) {
 		return host
 	}
-	if errors.Is(err, limits.ErrFull) {
+	if errors.Is(err, core.ErrRunFull) {
 		return &script.HostError{
 			Status: http.StatusRequestEntityTooLarge, Code: "ERR_BODY_TOO_LARGE",
-			Message: fmt.Sprintf("the calls in progress hold more than %d MiB; wait for some of them to finish", limits.MaxBytes>>20),
+			Message: fmt.Sprintf("the calls in progress hold more than %d MiB; wait for some of them to finish", core.MaxRunBytes>>20),
 		}
 	}
 	var failed *script.Error

@@ -14,7 +14,6 @@ import (
 
 	"github.com/seed-72ea4aab/vault/internal/bridge"
 	"github.com/seed-72ea4aab/vault/internal/core"
-	"github.com/seed-72ea4aab/vault/internal/limits"
 	"github.com/seed-72ea4aab/vault/internal/share"
 	"github.com/seed-72ea4aab/vault/script"
 )
@@ -30,8 +29,8 @@ type host struct {
 	runs    *Runs
 	tenant  uuid.UUID
 	entity  core.Entity
-	client  *core.Caller   // nil without an application
-	lineage limits.Lineage // lineage for the operations of the code
+	client  *core.Caller // nil without an application
+	lineage core.Lineage // lineage for the operations of the code
 	broken  sync.Once
 }
 
@@ -45,7 +44,7 @@ func newTurns() *share.Places[uuid.UUID] {
 
 // newHost returns the host for the code of an entity. App is the application
 // that its client instance acts as, or nil.
-func (r *Runs) newHost(op *core.Op, entity core.Entity, app *core.Identity, from limits.Lineage) script.Host {
+func (r *Runs) newHost(op *core.Op, entity core.Entity, app *core.Identity, from core.Lineage) script.Host {
 	h := &host{runs: r, tenant: op.Tenant(), entity: entity, lineage: from}
 	if app != nil {
 		as := r.Vault.Owner(op.Tenant()).At(*app)

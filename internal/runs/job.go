@@ -18,7 +18,6 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/expr"
 	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
-	"github.com/seed-72ea4aab/vault/internal/limits"
 	"github.com/seed-72ea4aab/vault/internal/once"
 	"github.com/seed-72ea4aab/vault/internal/reveal"
 	"github.com/seed-72ea4aab/vault/internal/seal"
@@ -68,7 +67,7 @@ type Job struct {
 
 // leave stores an asynchronous run.
 func (r *Runs) leave(ctx context.Context, op *core.Op, reactor *Reactor, args jsonx.Value, p *Params) (uuid.UUID, error) {
-	from := limits.LineageOf(ctx)
+	from := core.LineageOf(ctx)
 	if err := leaveRun(from); err != nil {
 		return uuid.UUID{}, err
 	}
@@ -91,14 +90,14 @@ func (r *Runs) leave(ctx context.Context, op *core.Op, reactor *Reactor, args js
 }
 
 // leaveRun counts an asynchronous run that another run creates.
-func leaveRun(from limits.Lineage) error {
+func leaveRun(from core.Lineage) error {
 	err := from.Leave()
 	switch {
-	case errors.Is(err, limits.ErrDepth):
+	case errors.Is(err, core.ErrRunDepth):
 		return &script.Error{Kind: script.Depth, Status: http.StatusInternalServerError, Title: script.DefaultTitle,
 			Messages: map[string][]string{"error": {"reactors and proxies call each other more than 3 levels deep"}}}
-	case errors.Is(err, limits.ErrLeft):
-		return fault.New(fault.ErrBusy, "a run may start at most %d asynchronous runs", limits.MaxLeft)
+	case errors.Is(err, core.ErrRunJobs):
+		return fault.New(fault.ErrBusy, "a run may start at most %d asynchronous runs", core.MaxRunJobs)
 	}
 	return err
 }
@@ -217,7 +216,7 @@ func (j *leased) run(ctx context.Context) error {
 	}
 	writes := &core.Pending{Leased: true}
 	began := time.Now()
-	result, err := j.runAs(limits.Lineage{Depth: j.react.Depth}.Tracking(&writes.Uses).In(ctx), j.At(caller).Holding(writes))
+	result, err := j.runAs(core.Lineage{Depth: j.react.Depth}.Tracking(&writes.Uses).In(ctx), j.At(caller).Holding(writes))
 	if ctx.Err() != nil {
 		return ctx.Err() // the node stops, or has lost the job
 	}

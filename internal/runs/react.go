@@ -14,7 +14,6 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/form"
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
-	"github.com/seed-72ea4aab/vault/internal/limits"
 	"github.com/seed-72ea4aab/vault/internal/reveal"
 	"github.com/seed-72ea4aab/vault/internal/tokens"
 )
@@ -46,7 +45,7 @@ func (r *Runs) Now(ctx context.Context, op *core.Op, id uuid.UUID, p Params) (*R
 		return nil, err
 	}
 	if op.Pending() != nil {
-		ctx = limits.LineageOf(ctx).Tracking(&op.Pending().Uses).In(ctx)
+		ctx = core.LineageOf(ctx).Tracking(&op.Pending().Uses).In(ctx)
 	}
 	return r.react(ctx, op, reactor, args, SyncTimeout)
 }

@@ -18,7 +18,6 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/egress"
 	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
-	"github.com/seed-72ea4aab/vault/internal/limits"
 	"github.com/seed-72ea4aab/vault/internal/share"
 	"github.com/seed-72ea4aab/vault/script"
 	"github.com/seed-72ea4aab/vault/storage"
@@ -85,7 +84,7 @@ func (r *Runs) Run(ctx context.Context, op *core.Op, s Code) (json.RawMessage, e
 	if err != nil {
 		return nil, err
 	}
-	from := limits.LineageOf(ctx).Below()
+	from := core.LineageOf(ctx).Below()
 	if from.Stranger == "" && op.IsStranger() {
 		from.Stranger = op.Proxy().String()
 	}

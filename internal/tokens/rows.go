@@ -15,7 +15,6 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/core"
 	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/find"
-	"github.com/seed-72ea4aab/vault/internal/limits"
 	"github.com/seed-72ea4aab/vault/internal/token"
 	"github.com/seed-72ea4aab/vault/storage"
 )
@@ -176,7 +175,7 @@ func NoteUse(ctx context.Context, op *core.Op, permission string, t *Clear, show
 	if !op.IsScripted() && op.Pending() == nil {
 		return
 	}
-	uses := limits.LineageOf(ctx).Uses
+	uses := core.LineageOf(ctx).Uses
 	if uses == nil {
 		return
 	}
@@ -193,7 +192,7 @@ func NoteUse(ctx context.Context, op *core.Op, permission string, t *Clear, show
 // noteChange records that a run changed a token, if the response of the run
 // will be stored.
 func noteChange(ctx context.Context, from, to *storage.Token) {
-	if uses := limits.LineageOf(ctx).Uses; uses != nil {
+	if uses := core.LineageOf(ctx).Uses; uses != nil {
 		uses.Changed(uuid.UUID(to.Ord), from.ModifiedAt, to.ModifiedAt)
 	}
 }

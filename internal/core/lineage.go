@@ -1,35 +1,33 @@
-package limits
+package core
 
 import (
 	"context"
 	"errors"
 	"sync/atomic"
-
-	"github.com/seed-72ea4aab/vault/internal/core"
 )
 
-// MaxDepth is the maximum length of a chain of runs in which each run starts
+// MaxRunDepth is the maximum length of a chain of runs in which each run starts
 // the next, directly or as a job for later. Otherwise code that starts itself
 // would never end, and its jobs would outlive the process.
-const MaxDepth = 3
+const MaxRunDepth = 3
 
-// MaxLeft is the maximum number of jobs that a run and its nested runs may
+// MaxRunJobs is the maximum number of jobs that a run and its nested runs may
 // create. Each job may create as many again, so without a limit one request
 // could fill the database.
-const MaxLeft = 100
+const MaxRunJobs = 100
 
-// ErrDepth and ErrLeft mean that a run has reached MaxDepth or MaxLeft.
+// ErrRunDepth and ErrRunJobs mean that a run has reached MaxRunDepth or MaxRunJobs.
 var (
-	ErrDepth = errors.New("runs call each other too deep")
-	ErrLeft  = errors.New("a run has started too many others")
+	ErrRunDepth = errors.New("runs call each other too deep")
+	ErrRunJobs  = errors.New("a run has started too many others")
 )
 
 // Lineage describes the chain of runs that led to an operation. The zero
 // value is an operation outside of any run.
 type Lineage struct {
-	Depth int             // number of runs above it
-	Bytes *Bytes          // memory of the calls of the innermost run
-	Uses  *core.TokenUses // collects the tokens that they use; nil if no response is stored
+	Depth int        // number of runs above it
+	Bytes *RunBytes  // memory of the calls of the innermost run
+	Uses  *TokenUses // collects the tokens that they use; nil if no response is stored
 	// Stranger is the id of the proxy whose call without an API key caused the
 	// runs. It is empty for other callers.
 	Stranger string
@@ -51,7 +49,7 @@ func LineageOf(ctx context.Context) Lineage {
 }
 
 // Tracking returns a lineage that collects the tokens that its runs use.
-func (l Lineage) Tracking(uses *core.TokenUses) Lineage {
+func (l Lineage) Tracking(uses *TokenUses) Lineage {
 	l.Uses = uses
 	return l
 }
@@ -62,17 +60,17 @@ func (l Lineage) Below() Lineage {
 	if l.left == nil {
 		l.left = new(atomic.Int32)
 	}
-	l.Bytes = new(Bytes)
+	l.Bytes = new(RunBytes)
 	return l
 }
 
 // Leave counts a job that is created for later.
 func (l Lineage) Leave() error {
 	switch {
-	case l.Depth >= MaxDepth:
-		return ErrDepth
-	case l.left != nil && l.left.Add(1) > MaxLeft:
-		return ErrLeft
+	case l.Depth >= MaxRunDepth:
+		return ErrRunDepth
+	case l.left != nil && l.left.Add(1) > MaxRunJobs:
+		return ErrRunJobs
 	}
 	return nil
 }
