@@ -25,7 +25,7 @@ func TestFormerSchema(t *testing.T) {
 			if backend == "postgres" {
 				path = pgtest.URL(t)
 			}
-			script, err := os.ReadFile(filepath.Join("..", "..", "..", "..", "storage", backend, "testdata", "schemas", "unprefixed.sql"))
+			script, err := os.ReadFile(filepath.Join("..", "..", "..", "..", "storage", "internal", "sqlstore", "testdata", "former.sql"))
 			if err != nil {
 				t.Fatal(err)
 			}
