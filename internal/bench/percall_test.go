@@ -33,8 +33,8 @@ func TestCallsTakeFewAllocationsAndStatements(t *testing.T) { //nolint:parallelt
 		createAllocations, readAllocations float64
 		createStatements, readStatements   int64
 	}{
-		{onSQLite, countOnSQLite, 114, 92, 8, 5},
-		{onPostgres, countOnPostgres, 53, 46, 1, 1},
+		{onSQLite, countOnSQLite, 114, 90, 8, 5},
+		{onPostgres, countOnPostgres, 51, 46, 1, 1},
 	} {
 		t.Run(test.on.name, func(t *testing.T) {
 			dsn, statements := test.open(t)

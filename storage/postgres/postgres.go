@@ -297,7 +297,7 @@ func (s *Store) findServers(ctx context.Context, o *Options) error {
 		return found, err
 	}
 	s.servers = citus.NewServers(found, read, o.RetryFor, o.reading(), len(s.queue.free))
-	s.dialect.ForTenant = s.servers.Run
+	s.dialect.ForTenant = s.servers.Begin
 	for _, w := range s.queue.free {
 		w.record = s.servers.Record
 	}

@@ -18,10 +18,14 @@ import (
 // It closes a connection after any error, which also discards bad statements.
 // The exception is the end of the caller's context, which leaves the connection
 // intact.
-func (s *Store) on(ctx context.Context, from *readPool, do func(*readConn) (again bool, err error)) error {
+func (s *Store) on(ctx context.Context, from *readPool, do func(*readConn) (again bool, err error)) (err error) {
 	if s.dialect.ForTenant != nil {
 		if tenant, ok := ctx.Value(tenantKey{}).(storage.ID); ok {
-			return s.dialect.ForTenant(ctx, tenant, func() error { return s.retried(ctx, from, do) })
+			ended, refused := s.dialect.ForTenant(ctx, tenant)
+			if refused != nil {
+				return refused
+			}
+			defer func() { ended(err) }()
 		}
 	}
 	return s.retried(ctx, from, do)

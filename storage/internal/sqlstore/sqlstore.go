@@ -91,8 +91,9 @@ type Dialect struct {
 	// Outage configures reads while the database is out of reach.
 	Outage Outage
 
-	// ForTenant, if not nil, runs each statement that reads rows of one tenant.
-	ForTenant func(ctx context.Context, tenant storage.ID, read func() error) error
+	// ForTenant, if not nil, is called before each statement that reads rows of one
+	// tenant. The store calls ended with the outcome of the statement.
+	ForTenant func(ctx context.Context, tenant storage.ID) (ended func(error), err error)
 
 	// Error, if not nil, replaces an error of the driver, for a driver whose
 	// errors contain column values.

@@ -13,11 +13,11 @@ func TestReadsOfATenantRunInTheHook(t *testing.T) {
 	t.Parallel()
 	s := sqliteShelf(t, 20).store
 	errHooked := errors.New("hooked")
-	s.dialect.ForTenant = func(_ context.Context, tenant storage.ID, _ func() error) error {
+	s.dialect.ForTenant = func(_ context.Context, tenant storage.ID) (func(error), error) {
 		if tenant != someTenant {
 			t.Errorf("the hook ran for tenant %x", tenant)
 		}
-		return errHooked
+		return nil, errHooked
 	}
 	ctx := t.Context()
 	for name, read := range map[string]func() error{

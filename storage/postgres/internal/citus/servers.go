@@ -99,25 +99,37 @@ func (v *Servers) Enter(ctx context.Context, tenant storage.ID, until time.Time)
 }
 
 // Run runs a read for a tenant when its server has a free place.
-func (v *Servers) Run(ctx context.Context, tenant storage.ID, read func() error) error {
+func (v *Servers) Run(ctx context.Context, tenant storage.ID, read func() error) (err error) {
+	ended, refused := v.Begin(ctx, tenant)
+	if refused != nil {
+		return refused
+	}
+	defer func() { ended(err) }()
+	return read()
+}
+
+// Begin waits until the server of a tenant has a free place for a read. The caller
+// calls ended with the outcome of the read.
+func (v *Servers) Begin(ctx context.Context, tenant storage.ID) (ended func(error), err error) {
 	p := v.placed(ctx)
 	n := p.of(tenant)
 	if n == 0 {
-		return read()
+		return func(error) {}, nil
 	}
 	until := storage.WaitUntil(ctx, v.retryFor)
-	ended, err := v.await(ctx, n, until)
+	left, err := v.await(ctx, n, until)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	defer ended()
 	if err := take(ctx, p.places, n, until); err != nil {
-		return err
+		left()
+		return nil, err
 	}
-	defer p.places.Give(n)
-	err = read()
-	v.Record(n, err)
-	return err
+	return func(err error) {
+		v.Record(n, err)
+		p.places.Give(n)
+		left()
+	}, nil
 }
 
 // turnAtLeast is how long a read waits for a place, even if it must not wait for the

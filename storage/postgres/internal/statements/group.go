@@ -137,18 +137,20 @@ func (g *Group) addHolds(changes []*storage.Change) {
 		if c.Hold == nil {
 			continue
 		}
-		if h := (held{c.Tenant, *c.Hold}); len(g.holds) == 0 || g.holds[len(g.holds)-1] != h {
+		n := len(g.holds)
+		if h := (held{c.Tenant, storage.RecordDelete(*c.Hold)}); n == 0 || g.holds[n-1] != h {
 			g.holds = append(g.holds, h)
-			g.held.Bytes(h.tenant[:])
-			wire.PutRecordDelete(g.held, &storage.RecordDelete{Kind: h.Kind, ID: h.ID, Rev: h.Rev})
+			g.held.Bytes(g.holds[n].tenant[:]) // not h, which would be moved to the heap
+			wire.PutRecordDelete(g.held, &g.holds[n].record)
 		}
 	}
 }
 
-// held is a hold of a change, with its tenant.
+// held is a hold of a change, with its tenant. Its record has the columns of a
+// deletion.
 type held struct {
 	tenant storage.ID
-	storage.Hold
+	record storage.RecordDelete
 }
 
 // allHeld returns the condition that all records in the parameters after the
@@ -345,7 +347,8 @@ func (g *Group) Several() []Step {
 	steps := make([]Step, 0, len(t.parts)+len(g.holds))
 	for i := range g.holds {
 		st := NewStatement(g.holds[i].tenant)
-		st.held(&g.holds[i].Hold)
+		hold := storage.Hold(g.holds[i].record)
+		st.held(&hold)
 		steps = append(steps, Step{text: holdQuery, args: st.Args, prepare: true, want: 1})
 	}
 	var sets Step
