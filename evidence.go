@@ -123,7 +123,7 @@ func (v *Vault) openEvidence(ctx context.Context) error {
 	if v.evidence, err = evident.Open(ctx, v.core, keep); err != nil {
 		return err
 	}
-	v.core.Ledger = v.evidence.Ledger
+	v.core.Ledger = v.evidence
 	return nil
 }
 

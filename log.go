@@ -370,7 +370,11 @@ func (v *Vault) openSinks(ctx context.Context) (err error) {
 		all[i] = sinks.Sink{Name: s.Name, Sender: s.Sender, Format: s.Format, FromStart: s.FromStart}
 	}
 	native := func(tenant uuid.UUID, row *storage.Log) any { return entriesOf(tenant, []storage.Log{*row})[0] }
-	if v.sinks, err = sinks.New(sinks.Config{Vault: v.core, Sinks: all, Native: native}); err != nil {
+	cfg := sinks.Config{Vault: v.core, Sinks: all, Native: native}
+	if v.evidence != nil {
+		cfg.Ledger = v.evidence.Ledger
+	}
+	if v.sinks, err = sinks.New(cfg); err != nil {
 		return err
 	}
 	return v.sinks.Start(ctx)

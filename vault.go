@@ -306,7 +306,7 @@ func open(ctx context.Context, store Storage, key AEAD, cfg *Config) (*Vault, er
 	}
 	v := &Vault{store: store, master: key, cfg: c}
 	v.core = core.New(core.Config{
-		Store: store, Master: key, Clock: c.Now, Logger: c.Logger, KeyAge: c.KeyAge, StrictReadLogs: c.StrictReadLogs, FullAudit: c.FullAudit,
+		Store: store, Master: key, Clock: c.Now, Logger: c.Logger, Mac: evident.Mac, KeyAge: c.KeyAge, StrictReadLogs: c.StrictReadLogs, FullAudit: c.FullAudit,
 		AllowPrivate: c.Egress.AllowPrivate, MaxBytes: c.MaxBytes, MaxTokens: c.MaxTokens, MaxPageBytes: c.MaxPageBytes, MaxMemory: c.MaxMemory, Observe: tell,
 	})
 	v.egress = c.Egress.client(v.observeEgress())
@@ -317,7 +317,7 @@ func open(ctx context.Context, store Storage, key AEAD, cfg *Config) (*Vault, er
 	if err := check.Verify(ctx); err != nil {
 		return nil, err
 	}
-	if err := errors.Join(v.openSinks(ctx), v.openEvidence(ctx)); err != nil {
+	if err := errors.Join(v.openEvidence(ctx), v.openSinks(ctx)); err != nil {
 		return nil, err
 	}
 	background, stop := context.WithCancel(context.Background())

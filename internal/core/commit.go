@@ -6,24 +6,28 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/seed-72ea4aab/vault/evidence"
 	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/keyring"
-	"github.com/seed-72ea4aab/vault/internal/ledger"
 	"github.com/seed-72ea4aab/vault/internal/seal"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// macLabel separates the MACs of log entries from other keyed hashes.
-const macLabel = "log"
-
-// macFields is the buffer size for the fields of most entries, in bytes.
-const macFields = 512
-
-// Mac returns the keyed hash of the fields of a log entry, under the keys of its
-// tenant: see [evidence.Entry.AppendMacFields]. Rotation does not change it.
-func Mac(ring *seal.Ring, fields []byte) evidence.Mac {
-	return ring.HashBytes(macLabel, fields)
+// Ledger learns of the log entries that a vault writes. Package evident has the
+// implementation.
+type Ledger interface {
+	// Expect remembers entries that are about to be written. own is set if their
+	// MACs are under the vault's own keys.
+	Expect(tenant uuid.UUID, entries []storage.Log, relaxed, own bool)
+	// Written and Failed report the outcome of a write. If it is unknown, neither
+	// is called.
+	Written(tenant uuid.UUID, entries []storage.Log)
+	Failed(tenant uuid.UUID, entries []storage.Log)
+	// Refuses reports whether a deleted tenant has come back.
+	Refuses(tenant uuid.UUID) bool
+	// RecordErasure enters an erasure of tokens in the vault's tree.
+	RecordErasure(ctx context.Context, tenant, id uuid.UUID, reason string, count int64) error
+	// ErasedAgain records that erasures were repeated after a restore.
+	ErasedAgain(ctx context.Context, count int64) error
 }
 
 // writer is the part of a storage that writes changes.
@@ -41,19 +45,21 @@ func (op *Op) commit(ctx context.Context, to writer, ch *storage.Change) error {
 	if err != nil {
 		return err
 	}
-	expected := op.stamp(ring, own, ch)
+	for i := range ch.Logs {
+		ch.Logs[i].Mac = op.Vault.Mac(ring, op.Tenant(), own, &ch.Logs[i])
+	}
 	l := op.Vault.Ledger
 	if l == nil {
 		return to.Write(ctx, ch)
 	}
-	l.Expect(op.Tenant(), expected...)
+	l.Expect(op.Tenant(), ch.Logs, ch.Relaxed, own)
 	err = to.Write(ctx, ch)
 	_, refused := fault.Guard(err)
 	switch {
 	case refused, errors.Is(err, storage.ErrLate):
-		l.Failed(op.Tenant(), expected...)
+		l.Failed(op.Tenant(), ch.Logs)
 	case err == nil && op.tx == nil:
-		l.Written(op.Tenant(), expected...)
+		l.Written(op.Tenant(), ch.Logs)
 	}
 	return err
 }
@@ -76,60 +82,18 @@ func (op *Op) ring(ctx context.Context) (ring *seal.Ring, own bool, err error) {
 	return state.Ring, false, nil
 }
 
-// stamp gives each entry its MAC, and returns the entries that the ledger must
-// expect.
-func (op *Op) stamp(ring *seal.Ring, own bool, ch *storage.Change) []ledger.Expected {
-	var expected []ledger.Expected
-	if op.Vault.Ledger != nil {
-		expected = make([]ledger.Expected, len(ch.Logs))
-	}
-	var room [macFields]byte
-	buf := room[:0]
-	for i := range ch.Logs {
-		e := ledger.EntryOf(&ch.Logs[i])
-		if buf = e.AppendMacFields(buf[:0]); own {
-			buf = ledger.VaultMacFields(op.Tenant(), e)
-		}
-		mac := Mac(ring, buf)
-		ch.Logs[i].Mac = storage.Hash(mac)
-		if expected != nil {
-			expected[i] = ledger.Expected{ID: e.ID, Commit: e.Commit(op.Tenant(), mac), Relaxed: ch.Relaxed, Own: own}
-		}
-	}
-	return expected
-}
-
 // ReadEntry returns the log entry of a read. The storage writes the entry together
 // with the read.
 func (op *Op) ReadEntry(operation, entityType, entityID string) storage.Log {
 	row := op.Entry(operation, entityType, entityID)
-	e := ledger.EntryOf(&row)
-	var room [macFields]byte
-	row.Mac = storage.Hash(Mac(op.State.Ring, e.AppendMacFields(room[:0])))
+	row.Mac = op.Vault.Mac(op.State.Ring, op.Tenant(), false, &row)
 	return row
 }
 
-// RecordErasure enters an erasure of tokens in the vault's tree, if evidence is
-// on. A suspended or tampered ledger does not prevent the erasure, because the log
-// has it too.
+// RecordErasure enters an erasure of tokens in the vault's tree, if evidence is on.
 func (op *Op) RecordErasure(ctx context.Context, id uuid.UUID, reason string, count int64) error {
-	l := op.Vault.Ledger
-	if l == nil {
+	if op.Vault.Ledger == nil {
 		return nil
 	}
-	err := l.RecordErasure(ctx, op.Tenant(), id, reason, count)
-	if errors.Is(err, ledger.ErrSuspended) || errors.Is(err, ledger.ErrTampered) {
-		op.Vault.Logger.ErrorContext(ctx, "an erasure is not recorded in the tree", "tenant_id", op.Tenant(), "error", err)
-		return nil
-	}
-	return err
-}
-
-// LedgerMac computes macs for a ledger.
-func (v *Vault) LedgerMac(ctx context.Context, tenant uuid.UUID, fields []byte) (evidence.Mac, error) {
-	state, err := v.Tenants.Get(ctx, tenant)
-	if err != nil {
-		return evidence.Mac{}, err
-	}
-	return Mac(state.Ring, fields), nil
+	return op.Vault.Ledger.RecordErasure(ctx, op.Tenant(), id, reason, count)
 }

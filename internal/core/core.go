@@ -19,7 +19,6 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/ids"
 	"github.com/seed-72ea4aab/vault/internal/keyring"
-	"github.com/seed-72ea4aab/vault/internal/ledger"
 	"github.com/seed-72ea4aab/vault/internal/seal"
 	"github.com/seed-72ea4aab/vault/storage"
 )
@@ -31,6 +30,9 @@ type Config struct {
 	Master seal.AEAD
 	Clock  func() time.Time
 	Logger *slog.Logger
+	// Mac returns the keyed hash of a log entry under the ring of its tenant, or, if
+	// own is set, under the ring of the vault.
+	Mac func(ring *seal.Ring, tenant uuid.UUID, own bool, entry *storage.Log) storage.Hash
 
 	// KeyAge is how long keys are cached.
 	KeyAge time.Duration
@@ -66,7 +68,7 @@ type Vault struct {
 	Skew Skew
 	// Ledger keeps the trees over the log; nil without evidence. It is set before
 	// the first operation.
-	Ledger *ledger.Ledger
+	Ledger Ledger
 
 	ids  ids.Source
 	auth *cache.Cache[storage.Key, *principal]

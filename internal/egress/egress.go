@@ -155,20 +155,14 @@ func orDefault[T int | int64 | time.Duration](value *T, preset T) {
 // texts contain nothing of the request and nothing about the network of this
 // machine.
 func (c *Client) Do(req *http.Request, tenant string) (*http.Response, error) {
-	return c.observed(req, tenant, "")
+	return c.DoForStranger(req, tenant, "")
 }
 
 // DoForStranger is Do for an anonymous call of a tenant's proxy. Each proxy has a
 // separate limit, so that anonymous calls cannot use up the limit of the tenant or
 // of another proxy. A call fails with [ErrTooLong] after a minute, and while its
-// proxy has no free place after ten seconds.
+// proxy has no free place after ten seconds. If proxy is empty, DoForStranger is Do.
 func (c *Client) DoForStranger(req *http.Request, tenant, proxy string) (*http.Response, error) {
-	return c.observed(req, tenant, proxy)
-}
-
-// observed sends a request. If proxy is not empty, the request is for an
-// anonymous call of it.
-func (c *Client) observed(req *http.Request, tenant, proxy string) (*http.Response, error) {
 	if c.observe == nil {
 		return c.do(req, tenant, proxy)
 	}

@@ -121,8 +121,8 @@ func Open(ctx context.Context, v *core.Vault, c Config) (*Keeper, error) {
 // trees.
 func Borrow(ctx context.Context, v *core.Vault) (*ledger.Ledger, func(), error) {
 	none := func() {}
-	if v.Ledger != nil {
-		return v.Ledger, none, nil
+	if k, ok := v.Ledger.(*Keeper); ok {
+		return k.Ledger, none, nil
 	}
 	store, ok := v.Store.(ledger.Store)
 	if !ok {
@@ -147,18 +147,20 @@ func (k *Keeper) Key() string { return k.keys.Load().vkey }
 // vault's own tree.
 func (k *Keeper) mac(ctx context.Context, tenant uuid.UUID, data []byte) (evidence.Mac, error) {
 	if tenant == (uuid.UUID{}) {
-		return core.Mac(k.ring, data), nil
+		return hash(k.ring, data), nil
 	}
-	mac, err := k.vault.LedgerMac(ctx, tenant, data)
+	state, err := k.vault.Tenants.Get(ctx, tenant)
 	switch {
+	case err == nil:
+		return hash(state.Ring, data), nil
 	case errors.Is(err, fault.ErrNoTenant):
-		return mac, ledger.ErrGone
+		return evidence.Mac{}, ledger.ErrGone
 	case errors.Is(err, fault.ErrAltered):
-		return mac, fmt.Errorf("%w: the key ring of tenant %s is older than the one this node has used", ledger.ErrTampered, tenant)
+		return evidence.Mac{}, fmt.Errorf("%w: the key ring of tenant %s is older than the one this node has used", ledger.ErrTampered, tenant)
 	case core.Unreadable(err):
-		return mac, fmt.Errorf("%w: the keys of tenant %s cannot be read", ledger.ErrTampered, tenant)
+		return evidence.Mac{}, fmt.Errorf("%w: the keys of tenant %s cannot be read", ledger.ErrTampered, tenant)
 	default:
-		return mac, err
+		return evidence.Mac{}, err
 	}
 }
 

@@ -14,11 +14,16 @@ type Error struct {
 	Msg    string
 }
 
+// Problem returns the path of the template, and message and offset in one line.
+func (e *Error) Problem() (path, message string) {
+	return e.Path, fmt.Sprintf("%s (at byte %d of the expression)", e.Msg, e.Offset)
+}
+
 // Error returns path, message and offset in one line.
 func (e *Error) Error() string {
-	text := fmt.Sprintf("%s (at byte %d of the expression)", e.Msg, e.Offset)
-	if e.Path != "" {
-		return e.Path + ": " + text
+	path, text := e.Problem()
+	if path != "" {
+		return path + ": " + text
 	}
 	return text
 }

@@ -13,7 +13,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/seed-72ea4aab/vault/internal/expr"
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
 )
 
@@ -44,18 +43,20 @@ func (p *Problems) Add(path, format string, args ...any) {
 	p.Fields[path] = append(p.Fields[path], fmt.Sprintf(format, args...))
 }
 
+// placed is an error of a parser that knows the path of the bad value.
+type placed interface {
+	error
+	Problem() (path, message string)
+}
+
 // AddErr records the error of a parser under the path of its input.
 func (p *Problems) AddErr(path string, err error) {
-	var syntax *jsonx.Error
-	var expression *expr.Error
-	switch {
-	case errors.As(err, &syntax):
-		p.Add(jsonx.JoinPath(path, syntax.Path), "%s", syntax.Msg)
-	case errors.As(err, &expression):
-		p.Add(jsonx.JoinPath(path, expression.Path), "%s (at byte %d of the expression)", expression.Msg, expression.Offset)
-	default:
-		p.Add(path, "%s", err.Error())
+	if at, ok := errors.AsType[placed](err); ok {
+		below, message := at.Problem()
+		p.Add(jsonx.JoinPath(path, below), "%s", message)
+		return
 	}
+	p.Add(path, "%s", err.Error())
 }
 
 // AddAll records messages by path, below the path of their input.

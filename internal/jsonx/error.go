@@ -14,6 +14,9 @@ type Error struct {
 	Msg    string // the violated rule, to be read after the path
 }
 
+// Problem returns the path and the rule.
+func (e *Error) Problem() (path, message string) { return e.Path, e.Msg }
+
 // Error returns path, rule and offset in one line.
 func (e *Error) Error() string {
 	var b strings.Builder

@@ -167,7 +167,7 @@ func TestEndOfImport(t *testing.T) {
 	old := r.logs(tenant, 3)
 	old[1].Mac = storage.Hash{}
 	e := EntryOf(&old[2])
-	old[2].Mac = storage.Hash(macOf(uuid.UUID{}, VaultMacFields(tenant, e)))
+	old[2].Mac = storage.Hash(macOf(uuid.UUID{}, AppendVaultMacFields(nil, tenant, e)))
 	r.put(nil, tenant, old)
 	r.advance(time.Hour)
 	l := r.open()

@@ -415,7 +415,7 @@ func (l *Ledger) macAs(ctx context.Context, kind evidence.Kind, tenant uuid.UUID
 	data := make([]byte, 0, usualFields)
 	switch kind {
 	case evidence.KindVault:
-		return l.c.Mac(ctx, uuid.UUID{}, VaultMacFields(tenant, *e))
+		return l.c.Mac(ctx, uuid.UUID{}, AppendVaultMacFields(data, tenant, *e))
 	case evidence.KindUnsigned:
 		data = append(data, saltLabel...)
 	default:
@@ -423,10 +423,10 @@ func (l *Ledger) macAs(ctx context.Context, kind evidence.Kind, tenant uuid.UUID
 	return l.c.Mac(ctx, tenant, e.AppendMacFields(data))
 }
 
-// VaultMacFields returns the data for the MAC of an entry under the vault's own
-// keys.
-func VaultMacFields(tenant uuid.UUID, e evidence.Entry) []byte {
-	return e.AppendMacFields(append(append(make([]byte, 0, usualFields), entryLabel...), tenant[:]...))
+// AppendVaultMacFields appends the data for the MAC of an entry under the vault's
+// own keys.
+func AppendVaultMacFields(data []byte, tenant uuid.UUID, e evidence.Entry) []byte {
+	return e.AppendMacFields(append(append(data, entryLabel...), tenant[:]...))
 }
 
 // add appends a leaf. All leaves of a batch have the same kind and are in the

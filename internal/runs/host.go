@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"runtime"
 	"strings"
@@ -115,18 +114,6 @@ func (h *host) call(ctx context.Context, op string, args json.RawMessage) (json.
 		return raw, nil
 	}
 	return json.Marshal(out)
-}
-
-// fetch performs a request of running code. The memory of the response counts
-// until the result is written.
-func (h *host) fetch(ctx context.Context, args json.RawMessage) (json.RawMessage, error) {
-	read := 0
-	defer func() { h.lineage.Bytes.Release(read) }()
-	return h.runs.Egress.Fetch(ctx, h.tenant.String(), h.lineage.Stranger, args, func(from io.Reader, limit int64) ([]byte, error) {
-		body, err := h.lineage.Bytes.Read(from, limit)
-		read = len(body)
-		return body, err
-	})
 }
 
 // runsMore reports whether an operation runs code or waits for another

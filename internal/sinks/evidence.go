@@ -21,10 +21,10 @@ func (w *worker) items(ctx context.Context, f *follower, rows []storage.Log) ([]
 	for i := range rows {
 		items[i].Log, ids[i] = &rows[i], uuid.UUID(rows[i].ID)
 	}
-	if w.Vault.Ledger == nil {
+	if w.Ledger == nil {
 		return items, nil
 	}
-	found, err := w.Vault.Ledger.Locate(ctx, uuid.UUID(f.tenant), ids, f.cursor.Leaf)
+	found, err := w.Ledger.Locate(ctx, uuid.UUID(f.tenant), ids, f.cursor.Leaf)
 	if err != nil && !errors.Is(err, ledger.ErrTampered) && !errors.Is(err, ledger.ErrGone) {
 		return nil, err
 	}
@@ -47,8 +47,8 @@ const notesBatch = 100
 
 // sendNotes sends new signed notes.
 func (w *worker) sendNotes(ctx context.Context) error {
-	for w.Vault.Ledger != nil {
-		all, err := w.Vault.Ledger.Notes(ctx, w.noted.Size, w.began, notesBatch)
+	for w.Ledger != nil {
+		all, err := w.Ledger.Notes(ctx, w.noted.Size, w.began, notesBatch)
 		if err != nil || len(all) == 0 {
 			return err
 		}

@@ -32,6 +32,7 @@ import (
 
 	"github.com/seed-72ea4aab/vault/internal/core"
 	"github.com/seed-72ea4aab/vault/internal/fault"
+	"github.com/seed-72ea4aab/vault/internal/ledger"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
@@ -76,10 +77,11 @@ const (
 	longestAsked             = time.Hour // longest Retry-After that is obeyed
 )
 
-// Config holds the dependencies of sinks. All fields are required.
+// Config holds the dependencies of sinks. All fields except Ledger are required.
 type Config struct {
-	Vault *core.Vault
-	Sinks []Sink
+	Vault  *core.Vault
+	Ledger *ledger.Ledger // nil without evidence
+	Sinks  []Sink
 	// Native returns an entry as the API shows it.
 	Native func(tenant uuid.UUID, row *storage.Log) any
 }

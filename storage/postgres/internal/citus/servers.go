@@ -12,7 +12,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/seed-72ea4aab/vault/internal/share"
 	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/internal/sqlstore"
 	"github.com/seed-72ea4aab/vault/storage/postgres/internal/link"
@@ -46,8 +45,17 @@ func NewServers(at *Shards, read func(context.Context) (*Shards, error), retryFo
 // placed are the shards at a time.
 type placed struct {
 	*Shards
-	at     time.Time
-	places *share.Places[int32] // for reads, by server
+	at    time.Time
+	reads *sync.Map // of int32 to chan struct{}: by server, which holds its reads in progress
+}
+
+// readsOf returns the channel that holds the reads of a server.
+func (v *Servers) readsOf(p *placed, server int32) chan struct{} {
+	if reads, ok := p.reads.Load(server); ok {
+		return reads.(chan struct{})
+	}
+	reads, _ := p.reads.LoadOrStore(server, make(chan struct{}, shareOf(v.reading, p.servers)))
+	return reads.(chan struct{})
 }
 
 // placedFor is how long shards are used before they are read again. A tenant that
@@ -56,11 +64,9 @@ const placedFor = time.Minute
 
 // set makes shards current.
 func (v *Servers) set(p *Shards) {
-	next := &placed{Shards: p, at: time.Now()}
+	next := &placed{Shards: p, at: time.Now(), reads: &sync.Map{}}
 	if last := v.now.Load(); last != nil && last.servers == p.servers {
-		next.places = last.places
-	} else {
-		next.places = share.New[int32](share.Limits{Each: shareOf(v.reading, p.servers)})
+		next.reads = last.reads
 	}
 	v.now.Store(next)
 }
@@ -98,7 +104,7 @@ func (v *Servers) Enter(ctx context.Context, tenant storage.ID, until time.Time)
 	return server, most, ended, err
 }
 
-// Run runs a read for a tenant when its server has a free place.
+// Run runs a read for a tenant when its server has room for it.
 func (v *Servers) Run(ctx context.Context, tenant storage.ID, read func() error) (err error) {
 	ended, refused := v.Begin(ctx, tenant)
 	if refused != nil {
@@ -108,7 +114,7 @@ func (v *Servers) Run(ctx context.Context, tenant storage.ID, read func() error)
 	return read()
 }
 
-// Begin waits until the server of a tenant has a free place for a read. The caller
+// Begin waits until the server of a tenant has room for a read. The caller
 // calls ended with the outcome of the read.
 func (v *Servers) Begin(ctx context.Context, tenant storage.ID) (ended func(error), err error) {
 	p := v.placed(ctx)
@@ -121,34 +127,37 @@ func (v *Servers) Begin(ctx context.Context, tenant storage.ID) (ended func(erro
 	if err != nil {
 		return nil, err
 	}
-	if err := take(ctx, p.places, n, until); err != nil {
+	reads := v.readsOf(p, n)
+	if err := enter(ctx, reads, until); err != nil {
 		left()
 		return nil, err
 	}
 	return func(err error) {
 		v.Record(n, err)
-		p.places.Give(n)
+		<-reads
 		left()
 	}, nil
 }
 
-// turnAtLeast is how long a read waits for a place, even if it must not wait for the
+// turnAtLeast is how long a read waits for room, even if it must not wait for the
 // database.
 const turnAtLeast = 2 * time.Second
 
-// take takes a place, until the given time at the latest.
-func take(ctx context.Context, places *share.Places[int32], n int32, until time.Time) error {
-	if places.Try(n) {
+// enter adds a read to the reads of a server, at the given time at the latest.
+func enter(ctx context.Context, reads chan struct{}, until time.Time) error {
+	select {
+	case reads <- struct{}{}:
 		return nil
-	}
-	limited, cancel := context.WithTimeout(ctx, max(turnAtLeast, time.Until(until)))
-	defer cancel()
-	switch err := places.Take(limited, n); {
-	case err == nil:
-		return nil
-	case ctx.Err() != nil:
-		return ctx.Err()
 	default:
+	}
+	timer := time.NewTimer(max(turnAtLeast, time.Until(until)))
+	defer timer.Stop()
+	select {
+	case reads <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
 		return sqlstore.ErrNoTurn
 	}
 }

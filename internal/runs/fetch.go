@@ -1,4 +1,4 @@
-package egress
+package runs
 
 import (
 	"bytes"
@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/seed-72ea4aab/vault/internal/egress"
 	"github.com/seed-72ea4aab/vault/script"
 )
 
@@ -35,11 +36,9 @@ type fetchResponse struct {
 	Body       string      `json:"body,omitempty"` // base64
 }
 
-// Fetch performs a request of running code, in the form that package script
-// describes. If proxy is not empty, an anonymous call of it runs the code: see
-// [Client.DoForStranger]. It calls read to read a response up to a number of bytes,
-// and returns errors of read unchanged. All other errors are a *script.HostError.
-func (c *Client) Fetch(ctx context.Context, tenant, proxy string, args json.RawMessage, read func(io.Reader, int64) ([]byte, error)) (json.RawMessage, error) {
+// fetch performs a request of running code, in the form that package script
+// describes. The memory of the response counts until the result is written.
+func (h *host) fetch(ctx context.Context, args json.RawMessage) (json.RawMessage, error) {
 	var in fetchRequest
 	if err := json.Unmarshal(args, &in); err != nil {
 		return nil, &script.HostError{Status: http.StatusBadRequest, Message: "the request is malformed"}
@@ -50,16 +49,17 @@ func (c *Client) Fetch(ctx context.Context, tenant, proxy string, args json.RawM
 	if err != nil {
 		return nil, &script.HostError{Code: "ERR_INVALID_URL", Message: "the request is malformed"}
 	}
-	if _, err := c.CheckURL(in.URL); err != nil {
+	if _, err := h.runs.Egress.CheckURL(in.URL); err != nil {
 		return nil, &script.HostError{Code: "EACCES", Message: err.Error()}
 	}
-	res, err := c.observed(req, tenant, proxy)
+	res, err := h.runs.Egress.DoForStranger(req, h.tenant.String(), h.lineage.Stranger)
 	if err != nil {
 		return nil, fetchError(err)
 	}
 	defer res.Body.Close()
 	broken := &brokenReader{Reader: res.Body}
-	body, err := read(broken, maxFetched+1)
+	body, err := h.lineage.Bytes.Read(broken, maxFetched+1)
+	defer h.lineage.Bytes.Release(len(body))
 	switch {
 	case broken.err != nil:
 		return nil, fetchError(broken.err)
@@ -97,7 +97,7 @@ func (f *fetchRequest) request(ctx context.Context) (*http.Request, error) {
 	for _, h := range f.Headers {
 		req.Header.Add(h[0], h[1])
 	}
-	RemoveHopByHop(req.Header)
+	egress.RemoveHopByHop(req.Header)
 	if req.Header.Get("User-Agent") == "" {
 		req.Header.Set("User-Agent", "vault")
 	}
@@ -118,9 +118,9 @@ func (f *fetchRequest) answer(res *http.Response, body []byte) (json.RawMessage,
 func fetchError(err error) *script.HostError {
 	code := "ECONNREFUSED"
 	switch {
-	case errors.Is(err, ErrForbidden):
+	case errors.Is(err, egress.ErrForbidden):
 		code = "EACCES"
-	case errors.Is(err, ErrBusy):
+	case errors.Is(err, egress.ErrBusy):
 		return &script.HostError{Status: http.StatusTooManyRequests, Code: "EBUSY", Message: err.Error()}
 	case errors.Is(err, context.DeadlineExceeded):
 		code = "ETIMEDOUT"
