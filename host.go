@@ -29,7 +29,7 @@ func (v *Vault) operation(name string) runs.Operation {
 		return nil
 	}
 	return func(ctx context.Context, as core.Caller, args json.RawMessage) (any, error) {
-		out, err := do(ctx, &Client{v, as}, JSON(args))
+		out, err := do(ctx, v.client(as), JSON(args))
 		return plainJSON(out), internal(err)
 	}
 }
@@ -176,6 +176,6 @@ func readLogList(args JSON) (p ListLogsParams, err error) {
 // proxyOperation lets running code send a request through a proxy.
 func proxyOperation(method string) func(context.Context, *Client, JSON) (any, error) {
 	return func(ctx context.Context, c *Client, args JSON) (any, error) {
-		return c.v.relay.ScriptCall(ctx, c.caller, method, json.RawMessage(args))
+		return c.v.relay.ScriptCall(ctx, c.caller(), method, json.RawMessage(args))
 	}
 }

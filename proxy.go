@@ -313,6 +313,18 @@ func (v *Vault) InvokeProxy(ctx context.Context, p ProxyCall) (*ProxyAnswer, err
 	return (*ProxyAnswer)(answer), public(err)
 }
 
+// ProxyClient returns the client of a proxy call without an API key, which
+// [Vault.InvokeProxy] makes. The client belongs to the tenant of the proxy and has
+// no permissions. A server uses it to limit such calls before it makes them. An
+// unknown key and a proxy that requires authentication fail as in InvokeProxy.
+func (v *Vault) ProxyClient(ctx context.Context, key string) (*Client, error) {
+	caller, err := v.relay.Stranger(ctx, key)
+	if err != nil {
+		return nil, public(err)
+	}
+	return v.client(caller), nil
+}
+
 // RoundTripper returns a transport that detokenizes outbound requests and passes
 // them to base. It replaces the expressions in request bodies by the rules of
 // [Client.InvokeProxy]. A nil base means [http.DefaultTransport]. With it, any Go
@@ -367,7 +379,7 @@ func (d *detokenizer) RoundTrip(req *http.Request) (*http.Response, error) {
 
 // detokenized returns the request that is sent, and what cleans its response.
 func (d *detokenizer) detokenized(req *http.Request) (*http.Request, *relay.Echo, error) {
-	if err := core.VerbRoundTripper.Check(d.client.caller.Place); err != nil {
+	if err := core.VerbRoundTripper.Check(d.client.caller().Place); err != nil {
 		return nil, nil, err
 	}
 	format, _ := relay.FormatOf(req.Header)

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/seed-72ea4aab/vault"
-	"github.com/seed-72ea4aab/vault/internal/bridge"
+	"github.com/seed-72ea4aab/vault/internal/core"
 	"github.com/seed-72ea4aab/vault/vaulttest"
 )
 
@@ -34,7 +34,7 @@ func TestMemoryOfATenantIsBounded(t *testing.T) {
 	large := fmt.Sprintf(`{"type":"token","data":%q}`, strings.Repeat("x", 100<<10))
 	w.do("POST", "/tokens", w.PrivateKey, large).want(t, 201)
 
-	ctx, held := bridge.Admit(t.Context(), bridge.Caller(w.Private), nil)
+	ctx, held := core.CallerOf(w.Private).Admit(t.Context(), nil)
 	if err := held.Parse(ctx, []byte(strings.Repeat(" ", 850<<10))); err != nil {
 		t.Fatal(err)
 	}
@@ -83,12 +83,12 @@ func TestAnonymousCallsHaveSeparateMemory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	caller, err := bridge.ProxyCaller(t.Context(), w.Vault.Vault, x.Key)
+	caller, err := w.Vault.ProxyClient(t.Context(), x.Key)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, c := range map[string]any{"the caller": caller, "the tenant": w.Private} {
-		ctx, held := bridge.Admit(t.Context(), bridge.Caller(c), nil)
+	for name, c := range map[string]*vault.Client{"the caller": caller, "the tenant": w.Private} {
+		ctx, held := core.CallerOf(c).Admit(t.Context(), nil)
 		defer held.End()
 		if err := held.Parse(ctx, []byte(strings.Repeat(" ", 420<<10))); err != nil { // nearly all that such callers may hold
 			t.Errorf("%s: %v", name, err)

@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/seed-72ea4aab/vault"
-	"github.com/seed-72ea4aab/vault/internal/bridge"
+	"github.com/seed-72ea4aab/vault/internal/core"
 	"github.com/seed-72ea4aab/vault/internal/fault"
 )
 
@@ -33,7 +33,7 @@ type exchange struct {
 	route  *route        // nil until the route is known
 	in     input         // the parts of the request that the operation needs
 	client *vault.Client // nil until the caller is identified
-	room   *bridge.Admission
+	room   *core.Admission
 	read   bool  // the body has been read to its end
 	cause  error // why a response could not be completed after it was begun
 }
@@ -138,7 +138,7 @@ func (x *exchange) enter() error {
 	}
 	if x.route.permission != "" {
 		if err := x.client.HasPermission(x.ctx, x.route.permission); err != nil {
-			bridge.Denied(x.ctx, x.client, x.route.method+" "+x.route.path, string(x.route.permission), err)
+			core.CallerOf(x.client).Denied(x.ctx, x.route.method+" "+x.route.path, string(x.route.permission), err)
 			return err
 		}
 	}
@@ -149,7 +149,7 @@ func (x *exchange) enter() error {
 // is handled.
 func (x *exchange) admit(c *vault.Client) error {
 	if x.handler.opts.RateLimit == nil {
-		x.ctx, x.room = bridge.Admit(x.ctx, bridge.Caller(c), nil)
+		x.ctx, x.room = core.CallerOf(c).Admit(x.ctx, nil)
 		return nil
 	}
 	count := func(tokens int) error { return x.handler.slowDown(x.r, c, tokens) }
@@ -159,7 +159,7 @@ func (x *exchange) admit(c *vault.Client) error {
 	if x.route != nil && x.route.stream != nil {
 		count = x.waitFor
 	}
-	x.ctx, x.room = bridge.Admit(x.ctx, bridge.Caller(c), count)
+	x.ctx, x.room = core.CallerOf(c).Admit(x.ctx, count)
 	return nil
 }
 

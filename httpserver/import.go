@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/seed-72ea4aab/vault"
-	"github.com/seed-72ea4aab/vault/internal/bridge"
+	"github.com/seed-72ea4aab/vault/internal/core"
 )
 
 // contentLines is the content type of JSON lines.
@@ -45,9 +45,9 @@ type importStream struct {
 	dirty   bool  // there are results to send
 	broken  error // why the rest of the body cannot be read
 
-	long     *bridge.Admission // room for a long line, or nil
-	patience patience          // how long the caller may still keep us waiting
-	reader   *lineReader       // nil until the import has to wait for a line
+	long     *core.Admission // room for a long line, or nil
+	patience patience        // how long the caller may still keep us waiting
+	reader   *lineReader     // nil until the import has to wait for a line
 }
 
 // errUnreadable ends an import if the rest of its body cannot be read.
@@ -134,7 +134,7 @@ func importOptions(query string) (opts *vault.ImportOptions, err error) {
 // arrive reserves memory for a part of a long line.
 func (s *importStream) arrive(bytes int) error {
 	if s.long == nil {
-		_, s.long = bridge.Admit(s.ctx, bridge.Caller(s.client), nil)
+		_, s.long = core.CallerOf(s.client).Admit(s.ctx, nil)
 	}
 	return s.long.Arrive(s.ctx, bytes)
 }

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/seed-72ea4aab/vault"
-	"github.com/seed-72ea4aab/vault/internal/bridge"
+	"github.com/seed-72ea4aab/vault/internal/core"
 )
 
 // EachApplication returns a function for [Options.RateLimit] that allows
@@ -28,7 +28,7 @@ import (
 func EachApplication(perSecond rate.Limit, burst int) func(*http.Request, *vault.Client, int) (time.Duration, bool) {
 	l := &limiters{limit: perSecond, burst: burst, recent: map[uuid.UUID]*rate.Limiter{}}
 	return func(_ *http.Request, c *vault.Client, cost int) (time.Duration, bool) {
-		id := bridge.ProxyID(c)
+		id := core.CallerOf(c).Proxy()
 		if id == (uuid.UUID{}) {
 			id = c.ApplicationID()
 		}

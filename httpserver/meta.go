@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/seed-72ea4aab/vault"
-	"github.com/seed-72ea4aab/vault/internal/bridge"
+	"github.com/seed-72ea4aab/vault/internal/core"
 )
 
 //go:embed openapi.json
@@ -51,7 +51,7 @@ func (h *handler) ready(ctx context.Context) (any, error) {
 	if err := h.vault.Ping(ctx); err != nil {
 		return nil, errors.Join(errNotReady, fmt.Errorf("ping: %w", err))
 	}
-	out := health{Status: "ok", Clock: bridge.SkewProblem(h.vault.ClockAhead())}
+	out := health{Status: "ok", Clock: core.SkewProblem(h.vault.ClockAhead())}
 	if s, err := h.vault.EvidenceStatus(); err == nil {
 		out.Evidence = s.Wrong()
 	}

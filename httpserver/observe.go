@@ -10,7 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault"
-	"github.com/seed-72ea4aab/vault/internal/bridge"
+	"github.com/seed-72ea4aab/vault/internal/core"
 	"github.com/seed-72ea4aab/vault/internal/trace"
 )
 
@@ -102,5 +102,5 @@ func (h *handler) traced(r *http.Request) (context.Context, string) {
 	if t.ID == "" {
 		t.ID = uuid.NewString()
 	}
-	return trace.With(bridge.OneWait(r.Context()), t), t.ID
+	return trace.With(core.OneWait(r.Context()), t), t.ID
 }

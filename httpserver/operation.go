@@ -5,14 +5,17 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"time"
 
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault"
-	"github.com/seed-72ea4aab/vault/internal/bridge"
+	"github.com/seed-72ea4aab/vault/internal/core"
+	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/form"
+	"github.com/seed-72ea4aab/vault/internal/records"
 )
 
 // operation is the work of a route, and the parts of a request that it needs.
@@ -54,7 +57,7 @@ const (
 // input is a request as an operation sees it.
 type input struct {
 	client *vault.Client
-	room   *bridge.Admission
+	room   *core.Admission
 	id     string // from the path
 	query  string // as it was sent
 	body   []byte
@@ -245,13 +248,31 @@ func read[ID, T any](id func(string) ID, do func(*vault.Client, context.Context,
 func replace[ID, P, T any, D decoder[P]](id func(string) ID, do func(*vault.Client, context.Context, ID, P) (*T, error)) operation {
 	return operation{takes: jsonBody, run: func(ctx context.Context, in *input) (output, error) {
 		var p P
-		err := in.room.Work(ctx, func() error { return bridge.DecodeReplacement(in.body, D(&p)) })
+		err := in.room.Work(ctx, func() error { return decodeReplacement(in.body, D(&p)) })
 		if err != nil {
 			return output{}, err
 		}
 		t, err := do(in.client, ctx, id(in.id), p)
 		return output{body: t}, err
 	}}
+}
+
+// decodeReplacement reads parameters from the JSON of an entity. It ignores
+// read-only fields, so that the result of a Get can be changed and put back. It
+// reads the application_id of a proxy as application.id.
+func decodeReplacement(data []byte, params json.Unmarshaler) error {
+	_, isProxy := params.(*vault.ProxyParams)
+	f := records.Form{ApplicationID: isProxy, Fields: func(err error) map[string][]string {
+		if bad, ok := errors.AsType[*vault.InvalidError](err); ok {
+			return bad.Fields
+		}
+		return nil
+	}}
+	err := f.Replace(data, params)
+	if fields := fault.Fields(err); fields != nil {
+		return &vault.InvalidError{Fields: fields}
+	}
+	return err
 }
 
 // replaceOwn is replace for the one entity of a kind that belongs to the caller.

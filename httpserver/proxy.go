@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/seed-72ea4aab/vault"
-	"github.com/seed-72ea4aab/vault/internal/bridge"
 )
 
 // proxyPath is where proxies are invoked, alone or with a suffix.
@@ -113,11 +112,11 @@ func (x *exchange) admitAnonymous(proxyKey string) error {
 	if proxyKey == "" {
 		return nil
 	}
-	caller, err := bridge.ProxyCaller(x.ctx, x.handler.vault, proxyKey)
+	caller, err := x.handler.vault.ProxyClient(x.ctx, proxyKey)
 	if err != nil {
 		return err
 	}
-	return x.admit(caller.(*vault.Client))
+	return x.admit(caller)
 }
 
 // proxyCall reads from the request which proxy to call and what to forward.

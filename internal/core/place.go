@@ -82,7 +82,9 @@ type txWork struct {
 }
 
 // txWorks maps transactions to their work, so that all callers in one transaction
-// share a lock. It keeps neither the work nor a transaction that is a pointer alive.
+// share a lock. The references are weak, because the vault does not learn when the
+// application ends a transaction. The key of a pointer is its address, because a
+// weak pointer needs a type, and a transaction can have any type.
 type txWorks struct {
 	mu  sync.Mutex
 	all map[any]weak.Pointer[txWork]

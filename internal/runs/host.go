@@ -11,7 +11,6 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/seed-72ea4aab/vault/internal/bridge"
 	"github.com/seed-72ea4aab/vault/internal/core"
 	"github.com/seed-72ea4aab/vault/internal/share"
 	"github.com/seed-72ea4aab/vault/script"
@@ -101,7 +100,7 @@ func (h *host) call(ctx context.Context, op string, args json.RawMessage) (json.
 		}
 		defer h.runs.turns.Give(h.tenant)
 	}
-	ctx, room := bridge.Admit(h.lineage.In(ctx), *h.client, nil)
+	ctx, room := h.client.Admit(h.lineage.In(ctx), nil)
 	defer room.End()
 	if err := room.Parse(ctx, args); err != nil {
 		return nil, err

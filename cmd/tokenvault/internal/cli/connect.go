@@ -17,9 +17,10 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault"
-	"github.com/seed-72ea4aab/vault/internal/bridge"
+	"github.com/seed-72ea4aab/vault/internal/core"
 	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/serve"
+	"github.com/seed-72ea4aab/vault/internal/tenants"
 	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/vaultclient"
 )
@@ -332,7 +333,7 @@ func (c *call) findTenant(which string) (*vault.Tenant, error) {
 	if !c.cmd.changes() {
 		return found, nil
 	}
-	another, err := bridge.NameOfAnother(c.ctx, c.opened.vault, which, found.ID)
+	another, err := tenants.HadAnother(c.ctx, core.CallerOf(c.opened.vault.Tenant(found.ID)).Vault, which, found.ID)
 	if err != nil {
 		return nil, err
 	}

@@ -1,54 +1,25 @@
-// Package bridge gives httpserver and the command line access to parts of a vault
-// that package vault does not export: the identity of a client, admission of
-// requests, decoding of an entity that is put back, and former names of tenants.
-// Package vault sets the functions when it is initialized.
-package bridge
+package core
 
 import (
 	"context"
-	"encoding/json"
-	"time"
-
-	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault/internal/admission"
-	"github.com/seed-72ea4aab/vault/internal/core"
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// Functions of package vault. They take a *vault.Client or a *vault.Vault as
-// any, because this package cannot import the types.
-var (
-	// Caller returns the identity of a client.
-	Caller func(client any) core.Caller
-	// ProxyCaller returns a *vault.Client for a proxy call without an API
-	// key, so that such calls can be counted before they are made. The client
-	// belongs to the proxy's tenant and has no permissions. An unknown key
-	// and a proxy that requires authentication fail as in Vault.InvokeProxy.
-	ProxyCaller func(ctx context.Context, vault any, key string) (client any, err error)
-	// NameOfAnother reports whether a tenant other than the given one had a name, and
-	// was renamed or deleted.
-	NameOfAnother func(ctx context.Context, vault any, name string, tenant uuid.UUID) (bool, error)
-	// DecodeReplacement reads parameters for a Replace method from the JSON
-	// of an entity. It ignores read-only fields, so that the result of a Get
-	// can be changed and put back. It reads the application_id of a proxy as
-	// application.id.
-	DecodeReplacement func(data []byte, params json.Unmarshaler) error
-)
+// Handle is the caller of a client of package vault. The client embeds it under an
+// unexported name, so that packages of this module can get the caller with
+// [CallerOf] and programs cannot.
+type Handle struct{ caller Caller }
 
-// ProxyID returns the proxy of a client from ProxyCaller, or a zero id for
-// any other client.
-func ProxyID(client any) uuid.UUID { return Caller(client).Proxy() }
+// NewHandle returns the handle of a caller.
+func NewHandle(c Caller) Handle { return Handle{c} }
 
-// Denied records in a full audit that a route refused a client.
-func Denied(ctx context.Context, client any, route, permission string, err error) {
-	Caller(client).Denied(ctx, route, permission, err)
-}
+func (h *Handle) handle() Caller { return h.caller }
 
-// SkewProblem describes a clock that is more than 30 seconds ahead of the
-// database's, or behind it, and is empty otherwise.
-func SkewProblem(ahead time.Duration) string { return core.SkewProblem(ahead) }
+// CallerOf returns the caller of a *vault.Client.
+func CallerOf(client interface{ handle() Caller }) Caller { return client.handle() }
 
 // OneWait returns a context for the calls that belong to one request. While the
 // database is out of reach, they share one time limit.
@@ -73,8 +44,8 @@ type Admission admission.Room
 // creates or uses tokens, with the number of tokens beyond the first. An
 // error from count ends the operation. The server calls End after it has sent
 // the response.
-func Admit(ctx context.Context, caller core.Caller, count func(tokens int) error) (context.Context, *Admission) {
-	room := caller.Room(count)
+func (c Caller) Admit(ctx context.Context, count func(tokens int) error) (context.Context, *Admission) {
+	room := c.Room(count)
 	return room.In(ctx), (*Admission)(room)
 }
 
@@ -83,7 +54,7 @@ func (a *Admission) room() *admission.Room { return (*admission.Room)(a) }
 // Arrive reserves memory for a body of the given size that is about to be
 // read.
 func (a *Admission) Arrive(ctx context.Context, bytes int) error {
-	return core.RoomError(a.room().Arrive(ctx, bytes))
+	return RoomError(a.room().Arrive(ctx, bytes))
 }
 
 // Parse reserves memory for the JSON of a complete body. For a large body it
@@ -91,12 +62,12 @@ func (a *Admission) Arrive(ctx context.Context, bytes int) error {
 // or ends.
 func (a *Admission) Parse(ctx context.Context, body []byte) error {
 	a.room().Arrived()
-	if len(body) >= core.LargeText {
+	if len(body) >= LargeText {
 		if err := a.room().Turn(ctx); err != nil {
 			return err
 		}
 	}
-	return core.RoomError(a.room().Body(ctx, len(body)+jsonx.Weight(body)))
+	return RoomError(a.room().Body(ctx, len(body)+jsonx.Weight(body)))
 }
 
 // Work runs work that grows with the size of the request, such as reading or
