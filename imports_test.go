@@ -61,7 +61,7 @@ func listPackages(t *testing.T) map[string]listed {
 // dependencies, and the languages of tokens.
 var below = []string{
 	"internal/core", "internal/fault", "internal/access", "internal/admission", "internal/audit", "internal/expr", "internal/find",
-	"internal/form", "internal/ids", "internal/jsonx", "internal/query", "internal/seal",
+	"internal/form", "internal/ids", "internal/jsonx", "internal/pace", "internal/query", "internal/seal",
 	"internal/token", "storage", "github.com/google/uuid",
 }
 
@@ -105,7 +105,7 @@ var mayImport = map[string][]string{
 	"internal/audit":     {"internal/token"},
 	"internal/cache":     {},
 	"internal/core": {"internal/access", "internal/admission", "internal/audit", "internal/cache", "internal/fault", "internal/form",
-		"internal/ids", "internal/jsonx", "internal/keyring", "internal/seal", "internal/trace", "storage", "github.com/google/uuid"},
+		"internal/ids", "internal/jsonx", "internal/keyring", "internal/pace", "internal/seal", "internal/trace", "storage", "github.com/google/uuid"},
 	"internal/records": {"internal/audit", "internal/core", "internal/fault", "internal/find", "internal/form", "internal/jsonx", "storage", "github.com/google/uuid"},
 	"internal/sessions": {"internal/access", "internal/audit", "internal/core", "internal/fault", "internal/find", "internal/form", "internal/ids",
 		"internal/records", "storage", "github.com/google/uuid"},
@@ -121,8 +121,9 @@ var mayImport = map[string][]string{
 	"evidence":               {"internal/merkle", "github.com/google/uuid", "golang.org/x/mod"},
 	"internal/merkle":        {"golang.org/x/mod"},
 	"internal/evident":       {"evidence", "internal/audit", "internal/core", "internal/fault", "internal/keyring", "internal/ledger", "internal/seal", "storage", "github.com/google/uuid", "golang.org/x/mod"},
-	"internal/ledger":        {"evidence", "internal/merkle", "storage", "github.com/google/uuid", "golang.org/x/mod"},
+	"internal/ledger":        {"evidence", "internal/merkle", "internal/pace", "storage", "github.com/google/uuid", "golang.org/x/mod"},
 	"internal/keyring":       {"internal/fault", "internal/seal", "storage", "github.com/google/uuid"},
+	"internal/pace":          {},
 	"internal/query":         {},
 	"internal/seal":          {"storage", "github.com/google/uuid", "github.com/tink-crypto/tink-go/v2", "github.com/mr-tron/base58"},
 	"internal/share":         {},
@@ -152,7 +153,7 @@ var mayImport = map[string][]string{
 	"vaultsql":       {".", "internal/form", "internal/jsonx", "internal/token"},
 	"httptokenize":   {".", "httpserver"},
 	"httpserver":     {".", "script", "internal/core", "internal/fault", "internal/form", "internal/records", "internal/trace", "github.com/google/uuid", "golang.org/x/time"},
-	"vaultclient":    {".", "script", "internal/core", "internal/egress", "internal/fault", "internal/trace", "github.com/google/uuid"},
+	"vaultclient":    {".", "script", "internal/core", "internal/egress", "internal/fault", "internal/pace", "internal/trace", "github.com/google/uuid"},
 	"vaulttest":      {".", "internal/keyring", "internal/seal", "storage"},
 	"console":        {".", "internal/fault", "github.com/google/uuid"},
 	"cmd/tokenvault": {"cmd/tokenvault/internal/cli", "golang.org/x/crypto"},

@@ -13,6 +13,7 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/evident"
 	"github.com/seed-72ea4aab/vault/internal/form"
 	"github.com/seed-72ea4aab/vault/internal/ledger"
+	"github.com/seed-72ea4aab/vault/internal/pace"
 	"github.com/seed-72ea4aab/vault/internal/sweep"
 	"github.com/seed-72ea4aab/vault/internal/tenants"
 	"github.com/seed-72ea4aab/vault/storage"
@@ -228,16 +229,9 @@ func (v *Vault) retention() sweep.Retention {
 
 // sweepLoop sweeps until the vault is closed.
 func (v *Vault) sweepLoop(ctx context.Context) {
-	tick := time.NewTicker(v.cfg.SweepEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-			if _, err := v.Sweep(ctx); err != nil && ctx.Err() == nil {
-				v.cfg.Logger.ErrorContext(ctx, "sweep failed", "error", err)
-			}
+	pace.Every(ctx, v.cfg.SweepEvery, func() {
+		if _, err := v.Sweep(ctx); err != nil && ctx.Err() == nil {
+			v.cfg.Logger.ErrorContext(ctx, "sweep failed", "error", err)
 		}
-	}
+	})
 }

@@ -13,6 +13,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/pace"
 )
 
 // Options configures a [Client]. The zero value is safe and complete.
@@ -115,7 +116,7 @@ func (o *Options) complete() (Options, error) {
 	setDefault(&c.Retry.MinDelay, defaultMinDelay)
 	setDefault(&c.Retry.MaxDelay, defaultMaxDelay)
 	if c.Retry.Sleep == nil {
-		c.Retry.Sleep = sleep
+		c.Retry.Sleep = pace.Sleep
 	}
 	return c, nil
 }
@@ -151,18 +152,6 @@ func newTransport(adjust func(*http.Transport)) http.RoundTripper {
 	t.MaxIdleConnsPerHost = t.MaxIdleConns
 	adjust(t)
 	return t
-}
-
-// sleep waits on the real clock.
-func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }
 
 // parseBase parses the URL of a vault. Errors do not contain the URL, because

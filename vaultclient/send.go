@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"math/rand/v2"
 	"mime"
 	"net"
@@ -21,6 +20,7 @@ import (
 
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/internal/core"
+	"github.com/seed-72ea4aab/vault/internal/pace"
 	"github.com/seed-72ea4aab/vault/internal/trace"
 	"github.com/seed-72ea4aab/vault/script"
 )
@@ -114,10 +114,7 @@ func (c *Client) attempts(ctx context.Context, r *request) (*answer, error) {
 // together.
 func (c *Client) pause(n int, err error) (time.Duration, bool) {
 	retry := &c.opts.Retry
-	limit := retry.MaxDelay
-	if grown := float64(retry.MinDelay) * math.Pow(2, float64(n-1)); grown < float64(limit) {
-		limit = time.Duration(grown)
-	}
+	limit := pace.Backoff(n, retry.MinDelay, retry.MaxDelay)
 	pause := time.Duration(rand.Int64N(int64(limit) + 1)) //nolint:gosec // spreads load, protects nothing
 	var e *Error
 	if errors.As(err, &e) {

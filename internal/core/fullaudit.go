@@ -10,6 +10,7 @@ import (
 
 	"github.com/seed-72ea4aab/vault/internal/audit"
 	"github.com/seed-72ea4aab/vault/internal/fault"
+	"github.com/seed-72ea4aab/vault/internal/pace"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
@@ -152,7 +153,7 @@ func (v *Vault) Audit(ctx context.Context, background func(func())) {
 	background(func() {
 		v.enterEverywhere(ctx, audit.Start)
 		close(started)
-		v.watchDenials(ctx)
+		pace.Every(ctx, denialsEvery, func() { v.enterDue(ctx, false) })
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), auditWait)
 		defer cancel()
 		v.enterDue(ctx, true)
@@ -161,20 +162,6 @@ func (v *Vault) Audit(ctx context.Context, background func(func())) {
 	select {
 	case <-started:
 	case <-time.After(auditWait):
-	}
-}
-
-// watchDenials writes the entries about denied calls until the context ends.
-func (v *Vault) watchDenials(ctx context.Context) {
-	tick := time.NewTicker(denialsEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-			v.enterDue(ctx, false)
-		}
 	}
 }
 

@@ -118,11 +118,17 @@ func (op *Op) Write(ctx context.Context, ch *storage.Change) error {
 		return err
 	}
 	defer written()
+	return op.commitSealed(ctx, op.Vault.Store, ch)
+}
+
+// commitSealed writes a change whose keys must stay valid until the write ends. If
+// the keys have been replaced, it seals the change again.
+func (op *Op) commitSealed(ctx context.Context, to writer, ch *storage.Change) error {
 	for range MaxAttempts {
 		if op.State != nil && seal.InChange(ch) {
 			ch.Hold = op.State.Hold
 		}
-		err := op.commit(ctx, op.Vault.Store, ch)
+		err := op.commit(ctx, to, ch)
 		if !errors.Is(err, storage.ErrLate) {
 			return err
 		}

@@ -14,7 +14,6 @@ import (
 
 	"github.com/seed-72ea4aab/vault/internal/admission"
 	"github.com/seed-72ea4aab/vault/internal/fault"
-	"github.com/seed-72ea4aab/vault/internal/seal"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
@@ -227,9 +226,8 @@ func (t *txWork) state(ctx context.Context, tenant uuid.UUID, again bool) (*Stat
 	return t.v.Tenants.Read(ctx, t.store, tenant, again)
 }
 
-// writeInTx applies a change in the transaction. The keys of the change must stay
-// valid until the transaction ends. If they have been replaced, the change is
-// sealed again.
+// writeInTx applies a change in the transaction. The keys of the change stay valid
+// until the transaction ends.
 //
 // It ends the tenant's turn, because it may wait for another transaction of the
 // application, which may need a turn to finish. For the same reason it takes no
@@ -240,23 +238,7 @@ func (op *Op) writeInTx(ctx context.Context, ch *storage.Change) error {
 		ch.Relaxed = false
 		return op.commit(ctx, op.Vault.Store, ch)
 	}
-	for range MaxAttempts {
-		if op.State != nil && seal.InChange(ch) {
-			ch.Hold = op.State.Hold
-		}
-		err := op.commit(ctx, op.tx.store, ch)
-		if !errors.Is(err, storage.ErrLate) {
-			return err
-		}
-		from := op.State.Ring
-		if err := op.Reload(ctx); err != nil {
-			return err
-		}
-		if err := op.Reseal(ch, from); err != nil {
-			return err
-		}
-	}
-	return fault.ErrFaster
+	return op.commitSealed(ctx, op.tx.store, ch)
 }
 
 // Apply writes a change that seals nothing. It writes at once, even inside Once.

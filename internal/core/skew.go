@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/seed-72ea4aab/vault/internal/pace"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
@@ -65,14 +66,5 @@ func (s *Skew) Compare(ctx context.Context, clock storage.Clock, logger *slog.Lo
 
 // Watch compares the clocks every minute until the context ends.
 func (s *Skew) Watch(ctx context.Context, clock storage.Clock, logger *slog.Logger) {
-	tick := time.NewTicker(compareEach)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-			s.Compare(ctx, clock, logger)
-		}
-	}
+	pace.Every(ctx, compareEach, func() { s.Compare(ctx, clock, logger) })
 }

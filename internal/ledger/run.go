@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault/evidence"
+	"github.com/seed-72ea4aab/vault/internal/pace"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
@@ -43,29 +44,15 @@ func (l *Ledger) Run(ctx context.Context, s Schedule, failed func(error)) {
 	var verifying sync.WaitGroup
 	defer verifying.Wait()
 	verifying.Go(func() {
-		every(ctx, min(s.Checkpoint, time.Minute), func() { report(l.verifyInBackground(ctx, s.Verify)) })
+		pace.Every(ctx, min(s.Checkpoint, time.Minute), func() { report(l.verifyInBackground(ctx, s.Verify)) })
 	})
 	verifying.Go(func() {
-		every(ctx, s.Sequence, func() { report(l.second(ctx)) })
+		pace.Every(ctx, s.Sequence, func() { report(l.second(ctx)) })
 	})
-	every(ctx, s.Checkpoint, func() {
+	pace.Every(ctx, s.Checkpoint, func() {
 		_, err := l.Round(ctx)
 		report(err)
 	})
-}
-
-// every calls do at intervals until ctx ends.
-func every(ctx context.Context, interval time.Duration, do func()) {
-	tick := time.NewTicker(interval)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-			do()
-		}
-	}
 }
 
 // second does the work that is due once a second.
@@ -258,12 +245,7 @@ func (l *Ledger) verifyAll(ctx context.Context, c Cursor) error {
 func (l *Ledger) pauses(ctx context.Context) func() {
 	last := time.Now()
 	return func() {
-		timer := time.NewTimer(workShare * min(time.Since(last), time.Second))
-		defer timer.Stop()
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-		}
+		_ = pace.Sleep(ctx, workShare*min(time.Since(last), time.Second))
 		last = time.Now()
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/find"
 	"github.com/seed-72ea4aab/vault/internal/keyring"
+	"github.com/seed-72ea4aab/vault/internal/pace"
 	"github.com/seed-72ea4aab/vault/internal/seal"
 	"github.com/seed-72ea4aab/vault/storage"
 )
@@ -198,10 +199,8 @@ func untilFree(ctx context.Context, write func() error) error {
 		if !errors.Is(err, storage.ErrUnavailable) {
 			return err
 		}
-		select {
-		case <-ctx.Done():
+		if pace.Sleep(ctx, untilFreePause) != nil {
 			return err
-		case <-time.After(untilFreePause):
 		}
 	}
 }
@@ -215,14 +214,7 @@ func (r *rotation) wait(ctx context.Context, since time.Time) error {
 		store.PassHorizon(since)
 		return ctx.Err()
 	}
-	timer := time.NewTimer(time.Until(since.Add(r.v.Horizon)))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	return pace.Sleep(ctx, time.Until(since.Add(r.v.Horizon)))
 }
 
 // reseal reseals everything that is sealed with an older key.

@@ -12,6 +12,8 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/seed-72ea4aab/vault/internal/pace"
+	"github.com/seed-72ea4aab/vault/internal/share"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
@@ -52,17 +54,15 @@ type Worker struct {
 	WorkerConfig
 	woken chan struct{}
 
-	mu      sync.Mutex
-	running map[storage.ID]int // running jobs by tenant
-	total   int
-	served  storage.ID     // the tenant served last
-	stopped bool           // no more jobs are taken
-	jobs    sync.WaitGroup // as many as total
+	mu     sync.Mutex
+	places *share.Places[storage.ID] // of running jobs, by tenant; closed by Stop
+	served storage.ID                // the tenant served last
+	jobs   sync.WaitGroup            // as many as places are taken
 }
 
 // NewWorker returns a worker that is not running yet.
 func NewWorker(cfg WorkerConfig) *Worker {
-	return &Worker{WorkerConfig: cfg, woken: make(chan struct{}, 1), running: map[storage.ID]int{}}
+	return &Worker{WorkerConfig: cfg, woken: make(chan struct{}, 1), places: share.New[storage.ID](share.Limits{Total: maxJobs, Each: maxOfTenant})}
 }
 
 // Wake makes Loop look for jobs at once.
@@ -87,7 +87,7 @@ func (w *Worker) Work(ctx context.Context) error {
 // Stop takes no more jobs, and waits for running jobs until the context ends.
 func (w *Worker) Stop(ctx context.Context) error {
 	w.mu.Lock()
-	w.stopped = true
+	w.places.Close()
 	w.mu.Unlock()
 	ended := make(chan struct{})
 	go func() {
@@ -129,7 +129,7 @@ func (w *Worker) dispatch(ctx context.Context) (int, error) {
 	const atOnce = 100
 	served, started := w.lastServed(), 0
 	after, round := served, false
-	for w.hasRoom() {
+	for w.places.Taken() < maxJobs {
 		tenants, err := w.Queue.DueTenants(ctx, w.Now(), after, atOnce)
 		if err != nil {
 			return started, err
@@ -189,32 +189,21 @@ func (w *Worker) serve(tenant storage.ID) {
 	w.served = tenant
 }
 
-func (w *Worker) hasRoom() bool {
+// reserve takes the free places of a tenant, and returns their number.
+func (w *Worker) reserve(tenant storage.ID) (n int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.total < maxJobs && !w.stopped
-}
-
-func (w *Worker) reserve(tenant storage.ID) int {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	room := min(maxJobs-w.total, maxOfTenant-w.running[tenant])
-	if room <= 0 || w.stopped {
-		return 0
+	for w.places.Try(tenant) {
+		w.jobs.Add(1)
+		n++
 	}
-	w.running[tenant] += room
-	w.total += room
-	w.jobs.Add(room)
-	return room
+	return n
 }
 
 func (w *Worker) release(tenant storage.ID, n int) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.total -= n
-	w.jobs.Add(-n)
-	if w.running[tenant] -= n; w.running[tenant] == 0 {
-		delete(w.running, tenant)
+	for range n {
+		w.places.Give(tenant)
+		w.jobs.Done()
 	}
 }
 
@@ -247,17 +236,9 @@ func (w *Worker) carryOut(ctx context.Context, job *storage.Job) (err error) {
 // renew renews the lease while the job runs. If the lease is lost, it stops
 // the run, because another node has the job.
 func (w *Worker) renew(ctx context.Context, stop context.CancelFunc, job storage.Job) {
-	tick := time.NewTicker(renewEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
+	pace.Every(ctx, renewEvery, func() {
 		if err := w.Extend(ctx, &job); errors.Is(err, storage.ErrStale) {
 			stop()
-			return
 		}
-	}
+	})
 }

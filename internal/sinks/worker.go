@@ -14,6 +14,7 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/core"
 	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/keyring"
+	"github.com/seed-72ea4aab/vault/internal/pace"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
@@ -197,7 +198,7 @@ func (w *worker) due() []*follower {
 // time of the destination.
 func (w *worker) fail(tenant uuid.UUID, err error) error {
 	w.failed++
-	pause := min(firstRetry<<min(w.failed-1, 10), longestRetry)
+	pause := pace.Backoff(w.failed, firstRetry, longestRetry)
 	pause = pause/2 + rand.N(pause/2+1) //nolint:gosec // spreads load, protects nothing
 	if asks, ok := errors.AsType[interface {
 		error

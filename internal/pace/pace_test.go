@@ -1,0 +1,51 @@
+package pace_test
+
+import (
+	"context"
+	"errors"
+	"math"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/seed-72ea4aab/vault/internal/pace"
+)
+
+func TestEvery(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), 35*time.Second)
+		defer cancel()
+		n := 0
+		if pace.Every(ctx, 10*time.Second, func() { n++ }); n != 3 {
+			t.Errorf("%d calls in 35 seconds, one every 10", n)
+		}
+	})
+}
+
+func TestSleep(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		if err := pace.Sleep(t.Context(), time.Minute); err != nil || time.Since(began) != time.Minute {
+			t.Errorf("slept for %v: %v", time.Since(began), err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := pace.Sleep(ctx, time.Minute); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("the context ended: %v", err)
+		}
+	})
+}
+
+func TestBackoff(t *testing.T) {
+	t.Parallel()
+	for n, want := range map[int]time.Duration{1: 1, 2: 2, 5: 16, 6: 20, 1000: 20} {
+		if got := pace.Backoff(n, 1, 20); got != want {
+			t.Errorf("after %d failures: %d, want %d", n, got, want)
+		}
+	}
+	if got := pace.Backoff(1000, math.MaxInt64/2+1, math.MaxInt64); got <= 0 {
+		t.Errorf("a long pause overflowed: %d", got)
+	}
+}
