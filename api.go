@@ -64,11 +64,9 @@ type TokenAPI interface {
 // TokenListAPI finds tokens.
 type TokenListAPI interface {
 	ListTokens(ctx context.Context, p ListTokensParams) (*Page[Token], error)
-	AllTokens(ctx context.Context, f TokenFilter) iter.Seq2[*Token, error]
-	ListTokensAfter(ctx context.Context, p ListTokensParams, after string) (*CursorPage[Token], error)
+	AllTokens(ctx context.Context, sel TokenSelection) iter.Seq2[*Token, error]
+	ListTokensAfter(ctx context.Context, sel TokenSelection, after string) (*CursorPage[Token], error)
 	SearchTokens(ctx context.Context, p SearchTokensParams) (*Page[Token], error)
-	SearchAllTokens(ctx context.Context, query string) iter.Seq2[*Token, error]
-	SearchTokensAfter(ctx context.Context, p SearchTokensParams, after string) (*CursorPage[Token], error)
 }
 
 // ImportAPI stores many values.
@@ -176,9 +174,9 @@ type ApplyAPI interface {
 
 // IterAPI iterates over whole lists.
 type IterAPI interface {
-	AllApplications(ctx context.Context, f ApplicationFilter) iter.Seq2[*Application, error]
-	AllReactors(ctx context.Context, f ReactorFilter) iter.Seq2[*Reactor, error]
-	AllProxies(ctx context.Context, f ProxyFilter) iter.Seq2[*Proxy, error]
+	AllApplications(ctx context.Context, p ListApplicationsParams) iter.Seq2[*Application, error]
+	AllReactors(ctx context.Context, p ListReactorsParams) iter.Seq2[*Reactor, error]
+	AllProxies(ctx context.Context, p ListProxiesParams) iter.Seq2[*Proxy, error]
 	AllSessions(ctx context.Context) iter.Seq2[*SessionInfo, error]
-	AllLogs(ctx context.Context, f LogFilter) iter.Seq2[*LogEntry, error]
+	AllLogs(ctx context.Context, p ListLogsParams) iter.Seq2[*LogEntry, error]
 }

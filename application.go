@@ -157,18 +157,10 @@ type ListApplicationsParams struct {
 	PageParams
 }
 
-// ApplicationFilter is [ListApplicationsParams] without a page, for
-// [Client.AllApplications].
-type ApplicationFilter struct {
-	IDs   []uuid.UUID
-	Name  string
-	Types []ApplicationType
-}
-
-func (f *ApplicationFilter) list() records.List[applications.Application] {
-	l := records.List[applications.Application]{IDs: f.IDs, Name: f.Name}
-	if len(f.Types) > 0 {
-		l.Keep = func(app *applications.Application) bool { return slices.Contains(f.Types, ApplicationType(app.Type)) }
+func (p *ListApplicationsParams) list() records.List[applications.Application] {
+	l := records.List[applications.Application]{IDs: p.IDs, Name: p.Name}
+	if len(p.Types) > 0 {
+		l.Keep = func(app *applications.Application) bool { return slices.Contains(p.Types, ApplicationType(app.Type)) }
 	}
 	return l
 }
@@ -177,13 +169,13 @@ func (f *ApplicationFilter) list() records.List[applications.Application] {
 // application:read). A filter by type reads all applications of the tenant,
 // because the database does not know their types.
 func (c *Client) ListApplications(ctx context.Context, p ListApplicationsParams) (*Page[Application], error) {
-	return listRecords(ctx, c, &core.VerbListApplications, &applications.Records, applicationOf, (&ApplicationFilter{p.IDs, p.Name, p.Types}).list(), p.PageParams)
+	return listRecords(ctx, c, &core.VerbListApplications, &applications.Records, applicationOf, p.list(), p.PageParams)
 }
 
-// AllApplications iterates over all applications that match the filter, newest
+// AllApplications iterates over all applications that match the filters, newest
 // first (permission application:read). See [Client.AllTokens].
-func (c *Client) AllApplications(ctx context.Context, f ApplicationFilter) iter.Seq2[*Application, error] {
-	return allRecords(ctx, c, &core.VerbAllApplications, &applications.Records, applicationOf, f.list())
+func (c *Client) AllApplications(ctx context.Context, p ListApplicationsParams) iter.Seq2[*Application, error] {
+	return allRecords(ctx, c, &core.VerbAllApplications, &applications.Records, applicationOf, p.list())
 }
 
 // ReplaceApplication replaces all parameters of an application except its type, and

@@ -1051,7 +1051,7 @@ func TestUnreadableRowsStayInTheirList(t *testing.T) {
 	}
 	check("search", page.Data)
 	var all []vault.Token
-	for tok, err := range v.Owner.AllTokens(t.Context(), vault.TokenFilter{}) {
+	for tok, err := range v.Owner.AllTokens(t.Context(), vault.ListTokensParams{}) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -1092,9 +1092,9 @@ func TestUnreadableRecordsStayInTheirList(t *testing.T) {
 		list, all           func() (any, error)
 	}{
 		{"session", "", "", 2, aPage(v.Owner.ListSessions, vault.ListSessionsParams{}), aWalk(v.Owner.AllSessions(t.Context()))},
-		{"application", tenant, "", 6, aPage(v.Owner.ListApplications, vault.ListApplicationsParams{}), aWalk(v.Owner.AllApplications(t.Context(), vault.ApplicationFilter{}))},
-		{"reactor", tenant, "", 2, aPage(v.Owner.ListReactors, vault.ListReactorsParams{}), aWalk(v.Owner.AllReactors(t.Context(), vault.ReactorFilter{}))},
-		{"proxy", tenant, `"require_auth":true,`, 2, aPage(v.Owner.ListProxies, vault.ListProxiesParams{}), aWalk(v.Owner.AllProxies(t.Context(), vault.ProxyFilter{}))},
+		{"application", tenant, "", 6, aPage(v.Owner.ListApplications, vault.ListApplicationsParams{}), aWalk(v.Owner.AllApplications(t.Context(), vault.ListApplicationsParams{}))},
+		{"reactor", tenant, "", 2, aPage(v.Owner.ListReactors, vault.ListReactorsParams{}), aWalk(v.Owner.AllReactors(t.Context(), vault.ListReactorsParams{}))},
+		{"proxy", tenant, `"require_auth":true,`, 2, aPage(v.Owner.ListProxies, vault.ListProxiesParams{}), aWalk(v.Owner.AllProxies(t.Context(), vault.ListProxiesParams{}))},
 	} {
 		var id []byte
 		if err := v.DB.QueryRowContext(t.Context(), `SELECT max(id) FROM vault_records WHERE kind = ?`, kind.name).Scan(&id); err != nil {

@@ -179,7 +179,7 @@ func ExampleClient_AllTokens() {
 		log.Fatal(err)
 	}
 	deleted := 0
-	for tok, err := range c.AllTokens(ctx, vault.TokenFilter{Types: []vault.TokenType{vault.TypeGeneric}}) {
+	for tok, err := range c.AllTokens(ctx, vault.ListTokensParams{Types: []vault.TokenType{vault.TypeGeneric}}) {
 		if err != nil {
 			log.Fatal(err)
 		}

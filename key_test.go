@@ -711,7 +711,7 @@ func TestMasterKeyWithContext(t *testing.T) {
 func rotations(t *testing.T, c *vault.Owner) int {
 	t.Helper()
 	n := 0
-	for e, err := range c.AllLogs(t.Context(), vault.LogFilter{EntityType: "tenant"}) {
+	for e, err := range c.AllLogs(t.Context(), vault.ListLogsParams{EntityType: "tenant"}) {
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -50,7 +50,7 @@ func TestListsByCursor(t *testing.T) {
 		same(t, fmt.Sprint("list by ", size), got, want)
 		same(t, "pages", n, pages)
 		got, n = follow(t, func(after string) (*vault.CursorPage[vault.Token], error) {
-			return v.Private.SearchTokensAfter(t.Context(), vault.SearchTokensParams{Query: "type:token", PageParams: p}, after)
+			return v.Private.ListTokensAfter(t.Context(), vault.SearchTokensParams{Query: "type:token", PageParams: p}, after)
 		})
 		same(t, fmt.Sprint("search by ", size), got, want)
 		same(t, "pages", n, pages)
@@ -80,7 +80,7 @@ func TestCursorsAreBound(t *testing.T) {
 		return page.Pagination.After, nil
 	}
 	search := func(query, after string) (string, error) {
-		page, err := v.Private.SearchTokensAfter(t.Context(), vault.SearchTokensParams{Query: query, PageParams: vault.PageParams{Size: 2}}, after)
+		page, err := v.Private.ListTokensAfter(t.Context(), vault.SearchTokensParams{Query: query, PageParams: vault.PageParams{Size: 2}}, after)
 		if err != nil {
 			return "", err
 		}
@@ -212,16 +212,16 @@ func TestIterators(t *testing.T) {
 		}
 	}
 	appID := func(a *vault.Application) string { return a.ID.String() }
-	same(t, "applications", collect(t, v.Management.AllApplications(ctx, vault.ApplicationFilter{Name: "APP 0"}), appID, nil), apps)
-	public := collect(t, v.Management.AllApplications(ctx, vault.ApplicationFilter{Types: []vault.ApplicationType{vault.ApplicationPublic}}), appID, nil)
+	same(t, "applications", collect(t, v.Management.AllApplications(ctx, vault.ListApplicationsParams{Name: "APP 0"}), appID, nil), apps)
+	public := collect(t, v.Management.AllApplications(ctx, vault.ListApplicationsParams{Types: []vault.ApplicationType{vault.ApplicationPublic}}), appID, nil)
 	same(t, "public applications", len(public), 206)
-	same(t, "reactors", collect(t, v.Management.AllReactors(ctx, vault.ReactorFilter{Name: "R0"}),
+	same(t, "reactors", collect(t, v.Management.AllReactors(ctx, vault.ListReactorsParams{Name: "R0"}),
 		func(r *vault.Reactor) string { return r.ID.String() }, nil), code)
-	same(t, "proxies", collect(t, v.Management.AllProxies(ctx, vault.ProxyFilter{Name: "P0"}),
+	same(t, "proxies", collect(t, v.Management.AllProxies(ctx, vault.ListProxiesParams{Name: "P0"}),
 		func(x *vault.Proxy) string { return x.ID.String() }, nil), proxies)
 	same(t, "sessions", collect(t, v.Management.AllSessions(ctx),
 		func(s *vault.SessionInfo) string { return s.ID.String() }, nil), sessions)
-	for _, err := range v.Private.AllLogs(ctx, vault.LogFilter{}) {
+	for _, err := range v.Private.AllLogs(ctx, vault.ListLogsParams{}) {
 		if !errors.Is(err, vault.ErrForbidden) {
 			t.Errorf("the log for a private key: %v", err)
 		}
@@ -238,7 +238,7 @@ func TestIteratorsDuringWrites(t *testing.T) {
 	for i := range gone {
 		gone[i] = create(t, v.Owner.Client, vault.TokenParams{Type: vault.TypeGeneric, Data: i}).ID
 	}
-	logged := collect(t, v.Owner.AllLogs(ctx, vault.LogFilter{Operation: vault.OperationCreate}), entryID, nil)
+	logged := collect(t, v.Owner.AllLogs(ctx, vault.ListLogsParams{Operation: vault.OperationCreate}), entryID, nil)
 	var others sync.WaitGroup
 	stop := make(chan struct{})
 	for part := range slices.Chunk(gone, 25) {
@@ -264,9 +264,9 @@ func TestIteratorsDuringWrites(t *testing.T) {
 		return slices.DeleteFunc(slices.Clone(all), func(id string) bool { return !slices.Contains(from, id) })
 	}
 	tokenID := func(tok *vault.Token) string { return tok.ID }
-	same(t, "tokens", stays(collect(t, v.Owner.AllTokens(ctx, vault.TokenFilter{}), tokenID, nil), stay), stay)
-	same(t, "search", stays(collect(t, v.Owner.SearchAllTokens(ctx, "type:token"), tokenID, nil), stay), stay)
-	got := collect(t, v.Owner.AllLogs(ctx, vault.LogFilter{Operation: vault.OperationCreate}), entryID, nil)
+	same(t, "tokens", stays(collect(t, v.Owner.AllTokens(ctx, vault.ListTokensParams{}), tokenID, nil), stay), stay)
+	same(t, "search", stays(collect(t, v.Owner.AllTokens(ctx, vault.SearchTokensParams{Query: "type:token"}), tokenID, nil), stay), stay)
+	got := collect(t, v.Owner.AllLogs(ctx, vault.ListLogsParams{Operation: vault.OperationCreate}), entryID, nil)
 	same(t, "log", stays(got, logged), logged)
 	close(stop)
 	others.Wait()

@@ -95,25 +95,10 @@ type ListLogsParams struct {
 	PageParams
 }
 
-// LogFilter is [ListLogsParams] without a page, for [Client.AllLogs].
-type LogFilter struct {
-	EntityType string
-	EntityID   string
-	StartDate  time.Time // created at or after it
-	EndDate    time.Time // created before it
-	Operation  LogOperation
-	ActorID    uuid.UUID
-	ActorType  ActorType
-}
-
 func (p *ListLogsParams) list() *logs.List {
-	return (&LogFilter{p.EntityType, p.EntityID, p.StartDate, p.EndDate, p.Operation, p.ActorID, p.ActorType}).list()
-}
-
-func (f *LogFilter) list() *logs.List {
 	return &logs.List{
-		EntityType: f.EntityType, EntityID: f.EntityID, From: f.StartDate, To: f.EndDate,
-		Operation: string(f.Operation), ActorID: f.ActorID, ActorType: string(f.ActorType),
+		EntityType: p.EntityType, EntityID: p.EntityID, From: p.StartDate, To: p.EndDate,
+		Operation: string(p.Operation), ActorID: p.ActorID, ActorType: string(p.ActorType),
 	}
 }
 
@@ -141,10 +126,10 @@ func (c *Client) ListLogs(ctx context.Context, p ListLogsParams) (*Page[LogEntry
 }
 
 // AllLogs iterates over all entries of the tenant's audit log that match the
-// filter, newest first (permission log:read). See [Client.AllTokens].
-func (c *Client) AllLogs(ctx context.Context, f LogFilter) iter.Seq2[*LogEntry, error] {
+// filters, newest first (permission log:read). See [Client.AllTokens].
+func (c *Client) AllLogs(ctx context.Context, p ListLogsParams) iter.Seq2[*LogEntry, error] {
 	return walk(ctx, c, &core.VerbAllLogs, func(ctx context.Context, op *core.Op, w *find.Walk, before *storage.ID) ([]LogEntry, bool, error) {
-		rows, more, err := logs.Next(ctx, op, f.list(), w, before)
+		rows, more, err := logs.Next(ctx, op, p.list(), w, before)
 		return entriesOf(op.Tenant(), rows), more, err
 	})
 }

@@ -237,7 +237,7 @@ func dataOf(page *vault.Page[vault.Token], err error) (any, error) {
 }
 
 func firstOf(t *testing.T, c *vault.Client) (any, error) {
-	for tok, err := range c.AllTokens(t.Context(), vault.TokenFilter{}) {
+	for tok, err := range c.AllTokens(t.Context(), vault.ListTokensParams{}) {
 		return nilOr(tok, err)
 	}
 	return nil, nil
@@ -687,7 +687,7 @@ func fullAudit(t *testing.T, test func(*testing.T, *vaulttest.Vault)) {
 }
 
 // about returns the messages of entries, oldest first.
-func about(t *testing.T, v *vaulttest.Vault, f vault.LogFilter) []string {
+func about(t *testing.T, v *vaulttest.Vault, f vault.ListLogsParams) []string {
 	t.Helper()
 	all := []string{}
 	for e, err := range v.Owner.AllLogs(t.Context(), f) {
@@ -703,7 +703,7 @@ func about(t *testing.T, v *vaulttest.Vault, f vault.LogFilter) []string {
 func TestDeniedCalls(t *testing.T) {
 	t.Parallel()
 	fullAudit(t, func(t *testing.T, v *vaulttest.Vault) {
-		ctx, denied := t.Context(), vault.LogFilter{Operation: vault.OperationDenied}
+		ctx, denied := t.Context(), vault.ListLogsParams{Operation: vault.OperationDenied}
 		reader := holding(t, v, "token:create").From("192.0.2.7")
 		for range 3 {
 			if _, err := reader.GetToken(ctx, "x"); !errors.Is(err, vault.ErrForbidden) {
@@ -763,7 +763,7 @@ func TestDeniedInATransaction(t *testing.T) {
 	if err := tx.Rollback(); err != nil {
 		t.Fatal(err)
 	}
-	same(t, "entries", about(t, v, vault.LogFilter{Operation: vault.OperationDenied}), []string{"Denied: DeleteToken (token:delete)"})
+	same(t, "entries", about(t, v, vault.ListLogsParams{Operation: vault.OperationDenied}), []string{"Denied: DeleteToken (token:delete)"})
 }
 
 func TestRefusedRowsAndReadsOfTheLog(t *testing.T) {
@@ -782,10 +782,10 @@ func TestRefusedRowsAndReadsOfTheLog(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		same(t, "rows", about(t, v, vault.LogFilter{Operation: vault.OperationImport}),
+		same(t, "rows", about(t, v, vault.ListLogsParams{Operation: vault.OperationImport}),
 			[]string{"Import: of 4 rows 2 refused, 0 skipped", "Import: row 2 refused", "Import: row 4 refused"})
 
-		reads := vault.LogFilter{EntityType: "log", Operation: vault.OperationRead}
+		reads := vault.ListLogsParams{EntityType: "log", Operation: vault.OperationRead}
 		before := len(about(t, v, reads)) // a read too, which the next read sees
 		if _, err := v.Management.ListLogs(ctx, vault.ListLogsParams{}); err != nil {
 			t.Fatal(err)
@@ -856,7 +856,7 @@ func TestStartAndStop(t *testing.T) {
 	}
 	defer v.Close()
 	var got []string
-	for e, err := range v.Tenant(acme.ID).AllLogs(ctx, vault.LogFilter{}) {
+	for e, err := range v.Tenant(acme.ID).AllLogs(ctx, vault.ListLogsParams{}) {
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -166,21 +166,15 @@ type ListProxiesParams struct {
 	PageParams
 }
 
-// ProxyFilter is [ListProxiesParams] without a page, for [Client.AllProxies].
-type ProxyFilter struct {
-	IDs  []uuid.UUID
-	Name string
-}
-
 // ListProxies returns a page of proxies, newest first (permission proxy:read).
 func (c *Client) ListProxies(ctx context.Context, p ListProxiesParams) (*Page[Proxy], error) {
 	return listRecords(ctx, c, &core.VerbListProxies, &relay.Proxies, proxyOf, records.List[relay.Proxy]{IDs: p.IDs, Name: p.Name}, p.PageParams)
 }
 
-// AllProxies iterates over all proxies that match the filter, newest first
+// AllProxies iterates over all proxies that match the filters, newest first
 // (permission proxy:read). See [Client.AllTokens].
-func (c *Client) AllProxies(ctx context.Context, f ProxyFilter) iter.Seq2[*Proxy, error] {
-	return allRecords(ctx, c, &core.VerbAllProxies, &relay.Proxies, proxyOf, records.List[relay.Proxy]{IDs: f.IDs, Name: f.Name})
+func (c *Client) AllProxies(ctx context.Context, p ListProxiesParams) iter.Seq2[*Proxy, error] {
+	return allRecords(ctx, c, &core.VerbAllProxies, &relay.Proxies, proxyOf, records.List[relay.Proxy]{IDs: p.IDs, Name: p.Name})
 }
 
 // ReplaceProxy replaces all parameters of a proxy and keeps its key (permission

@@ -137,22 +137,16 @@ type ListReactorsParams struct {
 	PageParams
 }
 
-// ReactorFilter is [ListReactorsParams] without a page, for [Client.AllReactors].
-type ReactorFilter struct {
-	IDs  []uuid.UUID
-	Name string
-}
-
 // ListReactors returns a page of reactors, newest first (permission
 // reactor:read).
 func (c *Client) ListReactors(ctx context.Context, p ListReactorsParams) (*Page[Reactor], error) {
 	return listRecords(ctx, c, &core.VerbListReactors, &runs.Reactors, reactorOf, records.List[runs.Reactor]{IDs: p.IDs, Name: p.Name}, p.PageParams)
 }
 
-// AllReactors iterates over all reactors that match the filter, newest first
+// AllReactors iterates over all reactors that match the filters, newest first
 // (permission reactor:read). See [Client.AllTokens].
-func (c *Client) AllReactors(ctx context.Context, f ReactorFilter) iter.Seq2[*Reactor, error] {
-	return allRecords(ctx, c, &core.VerbAllReactors, &runs.Reactors, reactorOf, records.List[runs.Reactor]{IDs: f.IDs, Name: f.Name})
+func (c *Client) AllReactors(ctx context.Context, p ListReactorsParams) iter.Seq2[*Reactor, error] {
+	return allRecords(ctx, c, &core.VerbAllReactors, &runs.Reactors, reactorOf, records.List[runs.Reactor]{IDs: p.IDs, Name: p.Name})
 }
 
 // ReplaceReactor replaces all parameters of a reactor (permission reactor:update).

@@ -23,30 +23,44 @@ type ListTokensParams struct {
 	PageParams
 }
 
-// TokenFilter is [ListTokensParams] without a page, for [Client.AllTokens].
-type TokenFilter struct {
-	IDs      []string
-	Types    []TokenType
-	Metadata map[string]string
+// TokenSelection selects tokens. It is a [ListTokensParams], which needs the
+// permission token:read, or a [SearchTokensParams], which needs token:search. Nil is
+// an empty ListTokensParams, which selects all tokens.
+type TokenSelection interface {
+	// selection returns the query, the page, and whether it is a search.
+	selection() (q tokens.Query, page PageParams, searches bool)
 }
 
-func (p *ListTokensParams) query() *tokens.List {
-	return (&TokenFilter{p.IDs, p.Types, p.Metadata}).query()
-}
-
-func (f *TokenFilter) query() *tokens.List {
-	q := &tokens.List{IDs: f.IDs, Metadata: f.Metadata}
-	for _, t := range f.Types {
-		q.Types = append(q.Types, string(t))
+func (p ListTokensParams) selection() (q tokens.Query, page PageParams, searches bool) {
+	l := &tokens.List{IDs: p.IDs, Metadata: p.Metadata}
+	for _, t := range p.Types {
+		l.Types = append(l.Types, string(t))
 	}
-	return q
+	return l, p.PageParams, false
+}
+
+func (p SearchTokensParams) selection() (q tokens.Query, page PageParams, searches bool) {
+	return &tokens.Search{Query: p.Query}, p.PageParams, true
+}
+
+// selected returns the query and the page of a selection, and the verb that reads or
+// searches.
+func selected(sel TokenSelection, reads, searches *core.Verb) (tokens.Query, PageParams, *core.Verb) {
+	if sel == nil {
+		sel = ListTokensParams{}
+	}
+	q, page, searched := sel.selection()
+	if searched {
+		return q, page, searches
+	}
+	return q, page, reads
 }
 
 // ListTokens returns a page of the tokens that the client may read, newest first
 // (permission token:read). The total is exact, so [Client.ListTokensAfter] is
 // faster far into a list of millions.
 func (c *Client) ListTokens(ctx context.Context, p ListTokensParams) (*Page[Token], error) {
-	return c.pageOfTokens(ctx, &core.VerbListTokens, p.query(), p.PageParams, 0)
+	return c.pageOfTokens(ctx, &core.VerbListTokens, p, 0)
 }
 
 // SearchTokensParams selects tokens by a query. The query may hold data, so it is
@@ -76,8 +90,6 @@ func (p SearchTokensParams) MarshalJSON() ([]byte, error) {
 	return w.JSON(), nil
 }
 
-func (p *SearchTokensParams) query() *tokens.Search { return &tokens.Search{Query: p.Query} }
-
 // SearchTokens returns a page of the tokens that match a query and that the client
 // may search, newest first (permission token:search).
 //
@@ -94,12 +106,13 @@ func (p *SearchTokensParams) query() *tokens.Search { return &tokens.Search{Quer
 // The total is exact up to 10,000. Beyond that it is 10,000, and TotalIsCapped is
 // set; later pages can still be read.
 func (c *Client) SearchTokens(ctx context.Context, p SearchTokensParams) (*Page[Token], error) {
-	return c.pageOfTokens(ctx, &core.VerbSearchTokens, p.query(), p.PageParams, tokens.MaxTotal+1)
+	return c.pageOfTokens(ctx, &core.VerbSearchTokens, p, tokens.MaxTotal+1)
 }
 
 // pageOfTokens returns a page of a list. The total is counted up to countUpTo;
 // zero counts all.
-func (c *Client) pageOfTokens(ctx context.Context, verb *core.Verb, asked tokens.Query, p PageParams, countUpTo int) (*Page[Token], error) {
+func (c *Client) pageOfTokens(ctx context.Context, verb *core.Verb, sel TokenSelection, countUpTo int) (*Page[Token], error) {
+	asked, p, _ := sel.selection()
 	return run(ctx, c, verb, func(ctx context.Context, op *core.Op) (*Page[Token], error) {
 		data := []Token{}
 		total, err := tokens.Page(ctx, op, asked, (*form.Paging)(&p), countUpTo, func(t tokens.Token) { data = append(data, tokenOf(t)) })
@@ -131,27 +144,15 @@ type CursorPagination struct {
 	After string `json:"after,omitempty"`
 }
 
-// ListTokensAfter returns the page of tokens after a cursor, newest first
-// (permission token:read). It lists the tokens that match the filters and that the
-// client may read. The cursor is the After of an earlier page, or "" for the start.
-// Page must be zero.
+// ListTokensAfter returns the page of selected tokens after a cursor, newest first.
+// It lists the tokens that the client may read, or search: see [TokenSelection]. The
+// cursor is the After of an earlier page, or "" for the start. Page must be zero.
 //
 // No token is returned twice, and no token that existed throughout is missed,
 // whatever is written in between. A cursor from another list, other filters or
 // another tenant is an [InvalidError].
-func (c *Client) ListTokensAfter(ctx context.Context, p ListTokensParams, after string) (*CursorPage[Token], error) {
-	return c.tokensAfter(ctx, &core.VerbListTokensAfter, p.query(), p.PageParams, after)
-}
-
-// SearchTokensAfter is [Client.ListTokensAfter] for the tokens that match a query
-// and that the client may search (permission token:search). See
-// [Client.SearchTokens].
-func (c *Client) SearchTokensAfter(ctx context.Context, p SearchTokensParams, after string) (*CursorPage[Token], error) {
-	return c.tokensAfter(ctx, &core.VerbSearchTokensAfter, p.query(), p.PageParams, after)
-}
-
-// tokensAfter returns the page of tokens after a cursor.
-func (c *Client) tokensAfter(ctx context.Context, verb *core.Verb, asked tokens.Query, p PageParams, after string) (*CursorPage[Token], error) {
+func (c *Client) ListTokensAfter(ctx context.Context, sel TokenSelection, after string) (*CursorPage[Token], error) {
+	asked, p, verb := selected(sel, &core.VerbListTokensAfter, &core.VerbSearchTokensAfter)
 	return run(ctx, c, verb, func(ctx context.Context, op *core.Op) (*CursorPage[Token], error) {
 		page := &CursorPage[Token]{Data: []Token{}}
 		next, err := tokens.After(ctx, op, asked, (*form.Paging)(&p), after, func(t tokens.Token) { page.Data = append(page.Data, tokenOf(t)) })
@@ -163,25 +164,16 @@ func (c *Client) tokensAfter(ctx context.Context, verb *core.Verb, asked tokens.
 	})
 }
 
-// AllTokens iterates over all tokens that match the filter and that the client may
-// read, newest first (permission token:read).
+// AllTokens iterates over all selected tokens that the client may read, or search,
+// newest first: see [TokenSelection].
 //
 // Like every iterator of [Client], it returns nothing twice and misses nothing that
 // existed throughout, whatever is written during the loop. So a loop may delete the
 // items it gets. Items created during the loop are not returned. The iterator reads
-// in batches, each with the client's current rights, and ends after an error.
-func (c *Client) AllTokens(ctx context.Context, f TokenFilter) iter.Seq2[*Token, error] {
-	return c.allTokens(ctx, &core.VerbAllTokens, f.query())
-}
-
-// SearchAllTokens iterates over all tokens that match a query and that the client
-// may search, newest first (permission token:search). See [Client.SearchTokens] and
-// [Client.AllTokens].
-func (c *Client) SearchAllTokens(ctx context.Context, query string) iter.Seq2[*Token, error] {
-	return c.allTokens(ctx, &core.VerbSearchAllTokens, &tokens.Search{Query: query})
-}
-
-func (c *Client) allTokens(ctx context.Context, verb *core.Verb, asked tokens.Query) iter.Seq2[*Token, error] {
+// in batches, each with the client's current rights, and ends after an error. Page
+// and Size of the parameters have no effect.
+func (c *Client) AllTokens(ctx context.Context, sel TokenSelection) iter.Seq2[*Token, error] {
+	asked, _, verb := selected(sel, &core.VerbAllTokens, &core.VerbSearchAllTokens)
 	return walk(ctx, c, verb, func(ctx context.Context, op *core.Op, w *find.Walk, before *storage.ID) (batch []Token, more bool, err error) {
 		more, err = tokens.Piece(ctx, op, asked, w, before, func(t tokens.Token) { batch = append(batch, tokenOf(t)) })
 		return batch, more, err

@@ -158,7 +158,7 @@ func TestListUnderRules(t *testing.T) {
 				same(t, "total", total, len(tt.want))
 			}
 			var walked []string
-			for tok, err := range c.AllTokens(t.Context(), vault.TokenFilter{}) {
+			for tok, err := range c.AllTokens(t.Context(), vault.ListTokensParams{}) {
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -236,7 +236,7 @@ func TestMaskedClientsDoNotSearchByData(t *testing.T) {
 	for name, c := range map[string]*vault.Client{"tenant": v.Owner.Masked(), "user": v.Owner.Masked().AsUser("x"), "application": app.Masked()} {
 		for _, q := range []string{"data:6789", "NOT data:6789", `type:"card"data:"6789"`, "(data:6789)"} {
 			after := func() error {
-				_, err := c.SearchTokensAfter(t.Context(), vault.SearchTokensParams{Query: q}, "")
+				_, err := c.ListTokensAfter(t.Context(), vault.SearchTokensParams{Query: q}, "")
 				return err
 			}
 			page := func() error {
@@ -262,7 +262,7 @@ func TestAllTokensWalksEverythingOnce(t *testing.T) {
 	v := vaulttest.New(t)
 	want := many(t, v, 205) // more than two batches
 	var got []string
-	for tok, err := range v.Owner.AllTokens(t.Context(), vault.TokenFilter{}) {
+	for tok, err := range v.Owner.AllTokens(t.Context(), vault.ListTokensParams{}) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -273,12 +273,12 @@ func TestAllTokensWalksEverythingOnce(t *testing.T) {
 	}
 	same(t, "tokens", got, want)
 	n := 0
-	for range v.Owner.AllTokens(t.Context(), vault.TokenFilter{}) {
+	for range v.Owner.AllTokens(t.Context(), vault.ListTokensParams{}) {
 		if n++; n == 3 {
 			break
 		}
 	}
-	for _, err := range v.Public.AllTokens(t.Context(), vault.TokenFilter{}) {
+	for _, err := range v.Public.AllTokens(t.Context(), vault.ListTokensParams{}) {
 		if !errors.Is(err, vault.ErrForbidden) {
 			t.Errorf("without the permission: %v", err)
 		}
@@ -327,7 +327,7 @@ func TestPagesAreBoundedInBytes(t *testing.T) {
 		t.Errorf("small items: %v", err)
 	}
 	var got []string
-	for tok, err := range v.Private.AllTokens(t.Context(), vault.TokenFilter{}) {
+	for tok, err := range v.Private.AllTokens(t.Context(), vault.ListTokensParams{}) {
 		if err != nil {
 			t.Fatal(err)
 		}

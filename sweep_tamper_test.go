@@ -30,7 +30,7 @@ func (a *attacked) alter(rows int64, text string, args ...any) {
 func (a *attacked) expireEntries() (ids []string) {
 	a.Helper()
 	for _, o := range a.owners {
-		for e, err := range o.AllLogs(a.Context(), vault.LogFilter{Operation: vault.OperationExpire}) {
+		for e, err := range o.AllLogs(a.Context(), vault.ListLogsParams{Operation: vault.OperationExpire}) {
 			if err != nil {
 				a.Fatal(err)
 			}

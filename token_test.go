@@ -460,7 +460,7 @@ func TestExpiredTokensAreInvisible(t *testing.T) {
 			t.Errorf("%s finds %d tokens (%v)", q, page.Pagination.TotalItems, err)
 		}
 	}
-	for tok, err := range v.Owner.AllTokens(t.Context(), vault.TokenFilter{}) {
+	for tok, err := range v.Owner.AllTokens(t.Context(), vault.ListTokensParams{}) {
 		if err != nil || tok.ID != kept.ID {
 			t.Errorf("AllTokens: %v %v", tok, err)
 		}

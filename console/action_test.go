@@ -59,7 +59,7 @@ func TestListOfActionsIsComplete(t *testing.T) {
 func (w *world) changes() []vault.LogEntry {
 	w.t.Helper()
 	var out []vault.LogEntry
-	for e, err := range w.Owner.AllLogs(w.t.Context(), vault.LogFilter{}) {
+	for e, err := range w.Owner.AllLogs(w.t.Context(), vault.ListLogsParams{}) {
 		if err != nil {
 			w.t.Fatal(err)
 		}

@@ -85,11 +85,11 @@ const timeProblem = "must be a date and time such as 2026-01-31T09:30"
 
 // logFilter reads the form. It returns the form, the filter for the vault, and the
 // problems of the form.
-func (q *request) logFilter() (f logFilter, p vault.LogFilter, bad problems) {
+func (q *request) logFilter() (f logFilter, p vault.ListLogsParams, bad problems) {
 	asked := q.r.URL.Query()
 	f = logFilter{Actor: strings.TrimSpace(asked.Get("actor")), EntityType: asked.Get("entity_type"), EntityID: strings.TrimSpace(asked.Get("entity_id")),
 		Operation: asked.Get("operation"), From: asked.Get("from"), To: asked.Get("to"), Console: asked.Get("console") == "show"}
-	p = vault.LogFilter{EntityType: f.EntityType, EntityID: f.EntityID, Operation: vault.LogOperation(f.Operation)}
+	p = vault.ListLogsParams{EntityType: f.EntityType, EntityID: f.EntityID, Operation: vault.LogOperation(f.Operation)}
 	if f.Actor != "" {
 		id, err := uuid.Parse(f.Actor)
 		if err != nil {
@@ -158,7 +158,7 @@ const maxScan = 5000
 // readLog returns a page of entries, newest first. The page starts after the entry
 // with the id before, or at the newest entry if before is zero. The result older
 // is the value of before for the next page, and zero on the last page.
-func (q *request) readLog(c *vault.Owner, p vault.LogFilter, all bool, before uuid.UUID) (entries []vault.LogEntry, older uuid.UUID, err error) {
+func (q *request) readLog(c *vault.Owner, p vault.ListLogsParams, all bool, before uuid.UUID) (entries []vault.LogEntry, older uuid.UUID, err error) {
 	if before != (uuid.UUID{}) {
 		// The ids of entries start with a timestamp in milliseconds.
 		end := time.Unix(before.Time().UnixTime()).Truncate(time.Millisecond).Add(time.Millisecond)
@@ -229,7 +229,7 @@ func (q *request) entity(c *vault.Owner, in string, e *vault.LogEntry) ref {
 }
 
 // matches reports whether an entry matches the filter.
-func matches(p *vault.LogFilter, e *vault.LogEntry) bool {
+func matches(p *vault.ListLogsParams, e *vault.LogEntry) bool {
 	return (p.EntityType == "" || p.EntityType == e.EntityType) && (p.EntityID == "" || p.EntityID == e.EntityID) &&
 		(p.Operation == "" || p.Operation == e.Operation) && (p.ActorID == uuid.UUID{} || p.ActorID == e.ActorID)
 }

@@ -76,13 +76,12 @@ func (q *request) tokens() error {
 }
 
 func (b *tokensBody) find(q *request, c *vault.Client, after string) error {
-	var page *vault.CursorPage[vault.Token]
-	var err error
-	if b.Query == "" {
-		page, err = c.ListTokensAfter(q.r.Context(), vault.ListTokensParams{PageParams: vault.PageParams{Size: listSize}}, after)
-	} else {
-		page, err = c.SearchTokensAfter(q.r.Context(), vault.SearchTokensParams{Query: b.Query, PageParams: vault.PageParams{Size: listSize}}, after)
+	size := vault.PageParams{Size: listSize}
+	var sel vault.TokenSelection = vault.ListTokensParams{PageParams: size}
+	if b.Query != "" {
+		sel = vault.SearchTokensParams{Query: b.Query, PageParams: size}
 	}
+	page, err := c.ListTokensAfter(q.r.Context(), sel, after)
 	if err != nil {
 		return err
 	}
@@ -131,7 +130,7 @@ func (q *request) token() error {
 	if err != nil {
 		return err
 	}
-	log, _, err := q.readLog(c, vault.LogFilter{EntityType: string(token.Type), EntityID: id}, false, uuid.UUID{})
+	log, _, err := q.readLog(c, vault.ListLogsParams{EntityType: string(token.Type), EntityID: id}, false, uuid.UUID{})
 	if err != nil {
 		return err
 	}

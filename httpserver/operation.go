@@ -199,7 +199,7 @@ func listTokens(c *vault.Client, ctx context.Context, f cursorFilter) (*cursorPa
 	return cursorPageOf(c.ListTokensAfter(ctx, f.ListTokensParams, f.after))
 }
 
-// cursorSearch holds the parameters of SearchTokensAfter.
+// cursorSearch holds the parameters of a search by cursor.
 type cursorSearch struct {
 	Query string
 	Size  int
@@ -222,10 +222,10 @@ func (p *cursorSearch) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// searchTokens adapts SearchTokensAfter to query.
+// searchTokens adapts ListTokensAfter to query.
 func searchTokens(c *vault.Client, ctx context.Context, p cursorSearch) (*cursorPage, error) { //nolint:revive // in the order of a method expression, like the others
 	asked := vault.SearchTokensParams{Query: p.Query, PageParams: vault.PageParams{Size: p.Size}}
-	return cursorPageOf(c.SearchTokensAfter(ctx, asked, p.Start))
+	return cursorPageOf(c.ListTokensAfter(ctx, asked, p.Start))
 }
 
 // show runs an operation whose result depends only on the caller's key.

@@ -13,52 +13,42 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/core"
 )
 
-// AllTokens iterates over all tokens that match the filter and that the key
-// may read, newest first. See [vault.Client.AllTokens].
-func (c *Client) AllTokens(ctx context.Context, f vault.TokenFilter) iter.Seq2[*vault.Token, error] {
+// AllTokens iterates over all selected tokens that the key may read, or
+// search, newest first. See [vault.Client.AllTokens].
+func (c *Client) AllTokens(ctx context.Context, sel vault.TokenSelection) iter.Seq2[*vault.Token, error] {
 	return cursorWalk(func(size int, after string) (*vault.CursorPage[vault.Token], error) {
-		p := vault.ListTokensParams{IDs: f.IDs, Types: f.Types, Metadata: f.Metadata, PageParams: vault.PageParams{Size: size}}
-		return c.listTokensAfter(ctx, &core.VerbAllTokens, p, after)
+		return c.tokensAfter(ctx, &core.VerbAllTokens, sel, size, after)
 	})
 }
 
-// SearchAllTokens iterates over all tokens that match a query and that the
-// key may search, newest first. See [vault.Client.SearchAllTokens].
-func (c *Client) SearchAllTokens(ctx context.Context, query string) iter.Seq2[*vault.Token, error] {
-	return cursorWalk(func(size int, after string) (*vault.CursorPage[vault.Token], error) {
-		p := vault.SearchTokensParams{Query: query, PageParams: vault.PageParams{Size: size}}
-		return c.searchTokensAfter(ctx, &core.VerbSearchAllTokens, p, after)
-	})
-}
-
-// AllApplications iterates over all applications that match the filter,
+// AllApplications iterates over all applications that match the filters,
 // newest first. See [vault.Client.AllApplications].
 //
 // Pages overlap, so the audit log may have several entries for one read. The
 // same holds for AllReactors, AllProxies, AllSessions and AllLogs.
-func (c *Client) AllApplications(ctx context.Context, f vault.ApplicationFilter) iter.Seq2[*vault.Application, error] {
+func (c *Client) AllApplications(ctx context.Context, p vault.ListApplicationsParams) iter.Seq2[*vault.Application, error] {
 	return pageWalk(func(a *vault.Application) uuid.UUID { return a.ID },
 		func(asked vault.PageParams) (*vault.Page[vault.Application], error) {
-			p := vault.ListApplicationsParams{IDs: f.IDs, Name: f.Name, Types: f.Types, PageParams: asked}
+			p.PageParams = asked
 			return c.listApplications(ctx, &core.VerbAllApplications, p)
 		}, nil)
 }
 
-// AllReactors iterates over all reactors that match the filter, newest first.
+// AllReactors iterates over all reactors that match the filters, newest first.
 // See [vault.Client.AllReactors].
-func (c *Client) AllReactors(ctx context.Context, f vault.ReactorFilter) iter.Seq2[*vault.Reactor, error] {
+func (c *Client) AllReactors(ctx context.Context, p vault.ListReactorsParams) iter.Seq2[*vault.Reactor, error] {
 	return pageWalk(func(r *vault.Reactor) uuid.UUID { return r.ID },
 		func(asked vault.PageParams) (*vault.Page[vault.Reactor], error) {
-			return list[vault.Reactor](ctx, c, &core.VerbAllReactors, reactors, f.IDs, f.Name, asked)
+			return list[vault.Reactor](ctx, c, &core.VerbAllReactors, reactors, p.IDs, p.Name, asked)
 		}, nil)
 }
 
-// AllProxies iterates over all proxies that match the filter, newest first.
+// AllProxies iterates over all proxies that match the filters, newest first.
 // See [vault.Client.AllProxies].
-func (c *Client) AllProxies(ctx context.Context, f vault.ProxyFilter) iter.Seq2[*vault.Proxy, error] {
+func (c *Client) AllProxies(ctx context.Context, p vault.ListProxiesParams) iter.Seq2[*vault.Proxy, error] {
 	return pageWalk(func(x *vault.Proxy) uuid.UUID { return x.ID },
 		func(asked vault.PageParams) (*vault.Page[vault.Proxy], error) {
-			return list[vault.Proxy](ctx, c, &core.VerbAllProxies, proxies, f.IDs, f.Name, asked)
+			return list[vault.Proxy](ctx, c, &core.VerbAllProxies, proxies, p.IDs, p.Name, asked)
 		}, nil)
 }
 
@@ -71,12 +61,11 @@ func (c *Client) AllSessions(ctx context.Context) iter.Seq2[*vault.SessionInfo, 
 		}, nil)
 }
 
-// AllLogs iterates over all entries of the audit log that match the filter,
+// AllLogs iterates over all entries of the audit log that match the filters,
 // newest first. See [vault.Client.AllLogs].
-func (c *Client) AllLogs(ctx context.Context, f vault.LogFilter) iter.Seq2[*vault.LogEntry, error] {
+func (c *Client) AllLogs(ctx context.Context, p vault.ListLogsParams) iter.Seq2[*vault.LogEntry, error] {
 	return func(yield func(*vault.LogEntry, error) bool) {
-		p := vault.ListLogsParams{EntityType: f.EntityType, EntityID: f.EntityID, StartDate: f.StartDate, EndDate: f.EndDate,
-			Operation: f.Operation, ActorID: f.ActorID, ActorType: f.ActorType} // moveEnd changes EndDate
+		p := p // moveEnd changes EndDate
 		pageWalk(func(e *vault.LogEntry) uuid.UUID { return e.ID },
 			func(asked vault.PageParams) (*vault.Page[vault.LogEntry], error) {
 				p.PageParams = asked

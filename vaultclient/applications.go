@@ -87,12 +87,7 @@ func (c *Client) Explain(ctx context.Context, p vault.ExplainParams) (*vault.Exp
 	if p.TokenID != "" {
 		return nil, fmt.Errorf("vaultclient: Explain: only the tenant itself may ask about a token; ask about containers: %w", vault.ErrForbidden)
 	}
-	body, err := encode(p)
-	if err != nil {
-		return nil, err
-	}
-	return call[vault.Explanation](ctx, c, &request{
-		verb: &core.VerbExplain, method: http.MethodPost, path: "/permissions/explain", typ: contentJSON, body: body})
+	return post[vault.Explanation](ctx, c, &core.VerbExplain, "/permissions/explain", p)
 }
 
 // CreateSession opens a session of the key's application. See

@@ -19,7 +19,7 @@ import (
 func (c *Client) ApplyApplication(ctx context.Context, p vault.ApplicationParams) (*vault.Applied[vault.Application], error) {
 	return apply(ctx, c, &core.VerbApplyApplication, applying[vault.Application, vault.ApplicationParams]{
 		there: func(ctx context.Context) iter.Seq2[*vault.Application, error] {
-			return c.AllApplications(ctx, vault.ApplicationFilter{Name: p.Name})
+			return c.AllApplications(ctx, vault.ListApplicationsParams{Name: p.Name})
 		},
 		name:   func(a *vault.Application) string { return a.Name },
 		same:   func(a *vault.Application) bool { return a.Params().Same(p) },
@@ -32,7 +32,7 @@ func (c *Client) ApplyApplication(ctx context.Context, p vault.ApplicationParams
 func (c *Client) ApplyReactor(ctx context.Context, p vault.ReactorParams) (*vault.Applied[vault.Reactor], error) {
 	return apply(ctx, c, &core.VerbApplyReactor, applying[vault.Reactor, vault.ReactorParams]{
 		there: func(ctx context.Context) iter.Seq2[*vault.Reactor, error] {
-			return c.AllReactors(ctx, vault.ReactorFilter{Name: p.Name})
+			return c.AllReactors(ctx, vault.ListReactorsParams{Name: p.Name})
 		},
 		name:   func(r *vault.Reactor) string { return r.Name },
 		same:   func(r *vault.Reactor) bool { return r.Params().Same(p) },
@@ -45,7 +45,7 @@ func (c *Client) ApplyReactor(ctx context.Context, p vault.ReactorParams) (*vaul
 func (c *Client) ApplyProxy(ctx context.Context, p vault.ProxyParams) (*vault.Applied[vault.Proxy], error) {
 	return apply(ctx, c, &core.VerbApplyProxy, applying[vault.Proxy, vault.ProxyParams]{
 		there: func(ctx context.Context) iter.Seq2[*vault.Proxy, error] {
-			return c.AllProxies(ctx, vault.ProxyFilter{Name: p.Name})
+			return c.AllProxies(ctx, vault.ListProxiesParams{Name: p.Name})
 		},
 		name:   func(x *vault.Proxy) string { return x.Name },
 		same:   func(x *vault.Proxy) bool { return x.Params().Same(p) },

@@ -208,11 +208,21 @@ func get[T any](ctx context.Context, c *Client, verb *core.Verb, path, query str
 
 // write sends parameters that change something.
 func write[T any](ctx context.Context, c *Client, verb *core.Verb, method, path string, params any) (*T, error) {
-	body, err := encode(params)
-	if err != nil {
+	return with[T](ctx, c, &request{verb: verb, method: method, path: path, once: true}, params)
+}
+
+// post sends parameters of a request that may be repeated without a key.
+func post[T any](ctx context.Context, c *Client, verb *core.Verb, path string, params any) (*T, error) {
+	return with[T](ctx, c, &request{verb: verb, method: http.MethodPost, path: path}, params)
+}
+
+// with sends a request with parameters.
+func with[T any](ctx context.Context, c *Client, r *request, params any) (_ *T, err error) {
+	r.typ = contentJSON
+	if r.body, err = encode(params); err != nil {
 		return nil, err
 	}
-	return call[T](ctx, c, &request{verb: verb, method: method, path: path, typ: contentJSON, body: body, once: true})
+	return call[T](ctx, c, r)
 }
 
 // patchEntity sends a merge patch and returns the patched entity. If the

@@ -41,8 +41,8 @@ func (w *world) listAfter(p vault.ListTokensParams, after string) string {
 }
 
 func (w *world) searchAfter(p vault.SearchTokensParams, after string) string {
-	page, err := w.private.SearchTokensAfter(w.t.Context(), p, after)
-	return w.cursorOf("SearchTokensAfter", page, err)
+	page, err := w.private.ListTokensAfter(w.t.Context(), p, after)
+	return w.cursorOf("ListTokensAfter of a search", page, err)
 }
 
 func listAfterRefused(w *world) {
@@ -77,14 +77,14 @@ func searchAfterRefused(w *world) {
 	w.searchAfter(vault.SearchTokensParams{Query: "type:token "}, after)
 	w.searchAfter(vault.SearchTokensParams{Query: "nope:1"}, "")
 	w.searchAfter(vault.SearchTokensParams{Query: "type:token", PageParams: vault.PageParams{Page: 1}}, "")
-	page, err := w.public.SearchTokensAfter(w.t.Context(), vault.SearchTokensParams{Query: "type:token"}, "")
-	w.saw("SearchTokensAfter by a public key", page, err)
+	page, err := w.public.ListTokensAfter(w.t.Context(), vault.SearchTokensParams{Query: "type:token"}, "")
+	w.saw("ListTokensAfter of a search by a public key", page, err)
 }
 
 func searchAll(w *world) {
 	w.fill(230)
 	for _, query := range []string{"type:token", "type:card_number", "id:nobody", "nope:1"} {
-		walked(w, "SearchAllTokens "+query, w.private.SearchAllTokens(w.t.Context(), query))
+		walked(w, "AllTokens of a search "+query, w.private.AllTokens(w.t.Context(), vault.SearchTokensParams{Query: query}))
 	}
 }
 
@@ -101,13 +101,13 @@ func allApplications(w *world) {
 		must[*vault.Application](w.t)(w.Management.CreateApplication(w.t.Context(), w.shop()))
 	}
 	first := must[*vault.Application](w.t)(w.Management.CreateApplication(w.t.Context(), w.shop()))
-	for _, p := range []vault.ApplicationFilter{
+	for _, p := range []vault.ListApplicationsParams{
 		{}, {Types: []vault.ApplicationType{vault.ApplicationManagement, vault.ApplicationPublic}}, {Name: "SHOP*"}, {Name: "x"},
 		{IDs: []uuid.UUID{first.ID, nobody}}, {Types: []vault.ApplicationType{"other"}},
 	} {
 		walked(w, "AllApplications", w.management.AllApplications(w.t.Context(), p))
 	}
-	walked(w, "AllApplications by a private key", w.private.AllApplications(w.t.Context(), vault.ApplicationFilter{}))
+	walked(w, "AllApplications by a private key", w.private.AllApplications(w.t.Context(), vault.ListApplicationsParams{}))
 }
 
 func allReactors(w *world) {
@@ -116,7 +116,7 @@ func allReactors(w *world) {
 			Name: fmt.Sprint("r", i), Code: "module.exports = () => 1", Configuration: map[string]string{}}))
 	}
 	for _, name := range []string{"", "R1*", "x"} {
-		walked(w, "AllReactors "+name, w.management.AllReactors(w.t.Context(), vault.ReactorFilter{Name: name}))
+		walked(w, "AllReactors "+name, w.management.AllReactors(w.t.Context(), vault.ListReactorsParams{Name: name}))
 	}
 }
 
@@ -125,7 +125,7 @@ func allProxies(w *world) {
 		must[*vault.Proxy](w.t)(w.Management.CreateProxy(w.t.Context(), vault.ProxyParams{Name: fmt.Sprint("p", i), DestinationURL: "https://a.example"}))
 	}
 	for _, name := range []string{"", "P1*", "x"} {
-		walked(w, "AllProxies "+name, w.management.AllProxies(w.t.Context(), vault.ProxyFilter{Name: name}))
+		walked(w, "AllProxies "+name, w.management.AllProxies(w.t.Context(), vault.ListProxiesParams{Name: name}))
 	}
 }
 
@@ -141,7 +141,7 @@ func allLogs(w *world) {
 	values := make([]int, 150)
 	must[vault.JSON](w.t)(w.Private.Tokenize(w.t.Context(), values)) // entries with the same time
 	w.token(vault.TokenParams{Type: vault.TypeGeneric, Data: 1})
-	for _, p := range []vault.LogFilter{
+	for _, p := range []vault.ListLogsParams{
 		{}, {EntityType: "card_number"}, {Operation: vault.OperationCreate}, {ActorID: w.Private.ApplicationID()},
 		{ActorType: vault.ActorUser}, {EntityID: "\x00"},
 	} {
@@ -155,7 +155,7 @@ func TestRemoteIteratorsDuringWrites(t *testing.T) {
 	w := overHTTP(t, 0)
 	w.fill(120)
 	seen := map[uuid.UUID]bool{}
-	for entry, err := range w.management.AllLogs(t.Context(), vault.LogFilter{}) {
+	for entry, err := range w.management.AllLogs(t.Context(), vault.ListLogsParams{}) {
 		if err != nil || seen[entry.ID] {
 			t.Fatalf("%v, or an entry comes twice", err)
 		}

@@ -260,14 +260,14 @@ func listRefused(w *world) {
 
 func allTokens(w *world) {
 	w.fill(230)
-	for i, p := range []vault.TokenFilter{
+	for i, p := range []vault.ListTokensParams{
 		{}, {Types: []vault.TokenType{vault.TypeCardNumber}}, {IDs: []string{"nobody"}},
 	} {
 		for tok, err := range w.private.AllTokens(w.t.Context(), p) {
 			w.saw(fmt.Sprint("AllTokens ", i), tok, err)
 		}
 	}
-	for tok, err := range w.private.AllTokens(w.t.Context(), vault.TokenFilter{}) {
+	for tok, err := range w.private.AllTokens(w.t.Context(), vault.ListTokensParams{}) {
 		w.saw("AllTokens, the first", tok, err)
 		break
 	}
@@ -275,7 +275,7 @@ func allTokens(w *world) {
 
 func allDeleting(w *world) {
 	w.fill(230)
-	for tok, err := range w.private.AllTokens(w.t.Context(), vault.TokenFilter{}) {
+	for tok, err := range w.private.AllTokens(w.t.Context(), vault.ListTokensParams{}) {
 		if err != nil {
 			w.t.Fatal(err)
 		}
@@ -288,12 +288,12 @@ func allDeleting(w *world) {
 }
 
 func allRefused(w *world) {
-	for tok, err := range w.private.AllTokens(w.t.Context(), vault.TokenFilter{IDs: []string{"\x00"}}) {
+	for tok, err := range w.private.AllTokens(w.t.Context(), vault.ListTokensParams{IDs: []string{"\x00"}}) {
 		w.saw("AllTokens", tok, err)
 	}
 	canceled, cancel := context.WithCancel(w.t.Context())
 	cancel()
-	for _, err := range w.private.AllTokens(canceled, vault.TokenFilter{}) {
+	for _, err := range w.private.AllTokens(canceled, vault.ListTokensParams{}) {
 		if problemOf(err).Kinds[0] != "canceled" {
 			w.t.Errorf("after the context was canceled: %v", err)
 		}

@@ -1,8 +1,10 @@
 package vaultclient
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -43,11 +45,7 @@ func (c *Client) DeleteToken(ctx context.Context, id string) error {
 // EraseTokens erases tokens that match a query, or that have certain ids. See
 // [vault.Client.EraseTokens].
 func (c *Client) EraseTokens(ctx context.Context, p vault.EraseParams) (*vault.Erasure, error) {
-	body, err := encode(p)
-	if err != nil {
-		return nil, err
-	}
-	return call[vault.Erasure](ctx, c, &request{verb: &core.VerbEraseTokens, method: http.MethodPost, path: "/tokens/erase", typ: contentJSON, body: body})
+	return post[vault.Erasure](ctx, c, &core.VerbEraseTokens, "/tokens/erase", p)
 }
 
 // Limits on token ids, and the characters that they must not contain.
@@ -116,17 +114,38 @@ func (c *Client) ListTokens(ctx context.Context, p vault.ListTokensParams) (*vau
 	return get[vault.Page[vault.Token]](ctx, c, &core.VerbListTokens, "/tokens", tokenQuery(p).Encode())
 }
 
-// ListTokensAfter returns the tokens after a position in a list, newest
+// ListTokensAfter returns the selected tokens after a position in a list, newest
 // first. See [vault.Client.ListTokensAfter].
-func (c *Client) ListTokensAfter(ctx context.Context, p vault.ListTokensParams, after string) (*vault.CursorPage[vault.Token], error) {
-	return c.listTokensAfter(ctx, &core.VerbListTokensAfter, p, after)
+func (c *Client) ListTokensAfter(ctx context.Context, sel vault.TokenSelection, after string) (*vault.CursorPage[vault.Token], error) {
+	return c.tokensAfter(ctx, &core.VerbListTokensAfter, sel, 0, after)
 }
 
-func (c *Client) listTokensAfter(ctx context.Context, verb *core.Verb, p vault.ListTokensParams, after string) (*vault.CursorPage[vault.Token], error) {
-	if p.Page != 0 {
-		return nil, errPage
+// cursorSearch is the body of a search that continues at a position.
+type cursorSearch struct {
+	Query string `json:"query,omitempty"`
+	Size  int    `json:"size,omitempty"`
+	Start string `json:"start,omitempty"`
+}
+
+// tokensAfter returns the page after a position. A size that is not zero replaces
+// the page of the selection.
+func (c *Client) tokensAfter(ctx context.Context, verb *core.Verb, sel vault.TokenSelection, size int, after string) (*vault.CursorPage[vault.Token], error) {
+	list, lists := sel.(vault.ListTokensParams)
+	search, searches := sel.(vault.SearchTokensParams)
+	page := cmp.Or(list.PageParams, search.PageParams)
+	if size != 0 {
+		page = vault.PageParams{Size: size}
 	}
-	query := tokenQuery(p)
+	switch {
+	case page.Page != 0:
+		return nil, errPage
+	case searches:
+		return post[vault.CursorPage[vault.Token]](ctx, c, verb, "/v2/tokens/search", cursorSearch{search.Query, page.Size, after})
+	case !lists && sel != nil:
+		return nil, errors.New("vaultclient: a selection of tokens must be a ListTokensParams or a SearchTokensParams, not a pointer")
+	}
+	list.PageParams = page
+	query := tokenQuery(list)
 	if after != "" {
 		query.Set("start", after)
 	}
@@ -163,35 +182,5 @@ func pageQuery(p vault.PageParams) url.Values {
 // SearchTokens returns a page of the tokens that match a query and that the
 // key may search, newest first. See [vault.Client.SearchTokens].
 func (c *Client) SearchTokens(ctx context.Context, p vault.SearchTokensParams) (*vault.Page[vault.Token], error) {
-	body, err := encode(p)
-	if err != nil {
-		return nil, err
-	}
-	return call[vault.Page[vault.Token]](ctx, c, &request{
-		verb: &core.VerbSearchTokens, method: http.MethodPost, path: "/tokens/search", typ: contentJSON, body: body})
-}
-
-// SearchTokensAfter returns the tokens after a position in the results of a
-// search, newest first. See [vault.Client.SearchTokensAfter].
-func (c *Client) SearchTokensAfter(ctx context.Context, p vault.SearchTokensParams, after string) (*vault.CursorPage[vault.Token], error) {
-	return c.searchTokensAfter(ctx, &core.VerbSearchTokensAfter, p, after)
-}
-
-// cursorSearch is the body of a search that continues at a position.
-type cursorSearch struct {
-	Query string `json:"query,omitempty"`
-	Size  int    `json:"size,omitempty"`
-	Start string `json:"start,omitempty"`
-}
-
-func (c *Client) searchTokensAfter(ctx context.Context, verb *core.Verb, p vault.SearchTokensParams, after string) (*vault.CursorPage[vault.Token], error) {
-	if p.Page != 0 {
-		return nil, errPage
-	}
-	body, err := encode(cursorSearch{p.Query, p.Size, after})
-	if err != nil {
-		return nil, err
-	}
-	return call[vault.CursorPage[vault.Token]](ctx, c, &request{
-		verb: verb, method: http.MethodPost, path: "/v2/tokens/search", typ: contentJSON, body: body})
+	return post[vault.Page[vault.Token]](ctx, c, &core.VerbSearchTokens, "/tokens/search", p)
 }

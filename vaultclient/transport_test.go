@@ -339,7 +339,7 @@ func TestAllTokensOfAnySize(t *testing.T) {
 		must[*vault.Token](t)(f.Private.CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeGeneric, Data: strings.Repeat("x", 1000*(i%7))}))
 	}
 	collect := func(c vault.API) (all []string, last error) {
-		for tok, err := range c.AllTokens(t.Context(), vault.TokenFilter{}) {
+		for tok, err := range c.AllTokens(t.Context(), vault.ListTokensParams{}) {
 			if err != nil {
 				return all, err
 			}

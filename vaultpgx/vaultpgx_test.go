@@ -45,7 +45,7 @@ func (s *shop) create(t *testing.T, tx pgx.Tx, id string) {
 func (s *shop) wantTokens(t *testing.T, want ...string) {
 	t.Helper()
 	var got []string
-	for token, err := range s.Owner.AllTokens(t.Context(), vault.TokenFilter{}) {
+	for token, err := range s.Owner.AllTokens(t.Context(), vault.ListTokensParams{}) {
 		if err != nil {
 			t.Fatal(err)
 		}

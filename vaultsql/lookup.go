@@ -35,7 +35,7 @@ func Lookup(ctx context.Context, c vault.API, row any, field string, value any) 
 	}
 	query := `data:"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(text) + `"`
 	var ids []string
-	for tok, err := range c.SearchAllTokens(ctx, query) {
+	for tok, err := range c.AllTokens(ctx, vault.SearchTokensParams{Query: query}) {
 		if err != nil {
 			return nil, s.wrap(err)
 		}

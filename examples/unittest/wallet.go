@@ -46,7 +46,7 @@ func (w *Wallet) Add(ctx context.Context, customer string, card vault.CardData, 
 // may see them.
 func (w *Wallet) List(ctx context.Context, customer string) ([]string, error) {
 	var all []string
-	for token, err := range w.Client.AllTokens(ctx, vault.TokenFilter{Metadata: map[string]string{"customer": customer}}) {
+	for token, err := range w.Client.AllTokens(ctx, vault.ListTokensParams{Metadata: map[string]string{"customer": customer}}) {
 		if err != nil {
 			return nil, fmt.Errorf("list cards: %w", err)
 		}

@@ -23,8 +23,8 @@ var (
 	VerbListTokensAfter   = Verb{Name: "ListTokensAfter", Kind: kindRead, Permission: access.TokenRead, Large: true}
 	VerbAllTokens         = Verb{Name: "AllTokens", Kind: kindRead, Permission: access.TokenRead, Large: true}
 	VerbSearchTokens      = Verb{Name: "SearchTokens", Kind: kindRead, Permission: access.TokenSearch, Large: true}
-	VerbSearchTokensAfter = Verb{Name: "SearchTokensAfter", Kind: kindRead, Permission: access.TokenSearch, Large: true}
-	VerbSearchAllTokens   = Verb{Name: "SearchAllTokens", Kind: kindRead, Permission: access.TokenSearch, Large: true}
+	VerbSearchTokensAfter = Verb{Name: "ListTokensAfter", Kind: kindRead, Permission: access.TokenSearch, Large: true}
+	VerbSearchAllTokens   = Verb{Name: "AllTokens", Kind: kindRead, Permission: access.TokenSearch, Large: true}
 	VerbDetokenize        = Verb{Name: "Detokenize", Kind: kindRead, Permission: access.TokenUse, Large: true}
 	VerbPatchToken        = Verb{Name: "PatchToken", Kind: kindUpdate, Permission: access.TokenUpdate, Large: true}
 	VerbDeleteToken       = Verb{Name: "DeleteToken", Kind: kindDelete, Permission: access.TokenDelete}

@@ -84,7 +84,7 @@ func (r *restored) erase(ids ...string) (last *vault.Erasure) {
 // there returns the ids of all tokens.
 func (r *restored) there() (ids []string) {
 	r.t.Helper()
-	for tok, err := range r.owner().AllTokens(r.t.Context(), vault.TokenFilter{}) {
+	for tok, err := range r.owner().AllTokens(r.t.Context(), vault.ListTokensParams{}) {
 		if err != nil {
 			r.t.Fatal(err)
 		}
@@ -107,7 +107,7 @@ func (r *restored) bundle() []byte {
 func (r *restored) log() []byte {
 	r.t.Helper()
 	var b bytes.Buffer
-	for e, err := range r.owner().AllLogs(r.t.Context(), vault.LogFilter{}) {
+	for e, err := range r.owner().AllLogs(r.t.Context(), vault.ListLogsParams{}) {
 		if err == nil {
 			err = json.NewEncoder(&b).Encode(e)
 		}
@@ -255,7 +255,7 @@ func TestAnErasureIsASignedEvent(t *testing.T) {
 		t.Error("the bundle has no event of the erasure")
 	}
 	proven := 0
-	for e, err := range r.owner().AllLogs(t.Context(), vault.LogFilter{}) {
+	for e, err := range r.owner().AllLogs(t.Context(), vault.ListLogsParams{}) {
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -48,7 +48,7 @@ func TestEraseByID(t *testing.T) {
 		if n := w.found(t, "metadata.person:jane"); n != 1 {
 			t.Errorf("%d tokens are left", n)
 		}
-		if e := w.entries(t, vault.LogFilter{Operation: vault.OperationDelete}); len(e) != 3 || e[0].Message != "Token erased" {
+		if e := w.entries(t, vault.ListLogsParams{Operation: vault.OperationDelete}); len(e) != 3 || e[0].Message != "Token erased" {
 			t.Errorf("entries: %+v", e)
 		}
 		c, _ := w.NewApplication(t, w.Owner, vault.ApplicationPrivate, []vault.AccessRule{rule(1, "/", "token:search")})

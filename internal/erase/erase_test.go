@@ -137,7 +137,7 @@ func (w *world) jobs(t *testing.T) (n int) {
 	return n
 }
 
-func (w *world) entries(t *testing.T, p vault.LogFilter) []vault.LogEntry {
+func (w *world) entries(t *testing.T, p vault.ListLogsParams) []vault.LogEntry {
 	t.Helper()
 	var all []vault.LogEntry
 	for e, err := range w.Management.AllLogs(t.Context(), p) {
@@ -163,11 +163,11 @@ func TestEraseDeletesFoundTokens(t *testing.T) {
 		if jane, joe := w.found(t, "metadata.person:jane"), w.found(t, "metadata.person:joe"); jane != 0 || joe != 3 {
 			t.Errorf("%d tokens of Jane and %d of Joe are left", jane, joe)
 		}
-		deleted := w.entries(t, vault.LogFilter{Operation: vault.OperationDelete})
+		deleted := w.entries(t, vault.ListLogsParams{Operation: vault.OperationDelete})
 		if len(deleted) != 3 || deleted[0].Message != "Token erased" || deleted[0].ActorID != w.Private.ApplicationID() {
 			t.Errorf("entries of tokens: %+v", deleted)
 		}
-		own := w.entries(t, vault.LogFilter{EntityType: "erasure"})
+		own := w.entries(t, vault.ListLogsParams{EntityType: "erasure"})
 		if len(own) != 1 || own[0].EntityID != done.ID.String() || own[0].Message != "Tokens erased: case 4711" {
 			t.Errorf("entries of the erasure: %+v", own)
 		}
@@ -273,7 +273,7 @@ func TestEraseDeletesDependents(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.checkDependents(t, responses)
-		if e := w.entries(t, vault.LogFilter{Operation: vault.OperationReact, EntityType: "reactor"}); !strings.HasPrefix(e[0].Message, "Reactor job erased") {
+		if e := w.entries(t, vault.ListLogsParams{Operation: vault.OperationReact, EntityType: "reactor"}); !strings.HasPrefix(e[0].Message, "Reactor job erased") {
 			t.Errorf("the newest entry of the reactor: %q", e[0].Message)
 		}
 	})
@@ -301,7 +301,7 @@ func TestEraseContinuesAfterAFailure(t *testing.T) {
 		if w.found(t, janes.Query) != 0 || w.found(t, "metadata.person:joe") != 250 || failed < 2 {
 			t.Errorf("after %d failures %d tokens are left", failed, w.found(t, janes.Query))
 		}
-		if e := w.entries(t, vault.LogFilter{Operation: vault.OperationDelete}); len(e) != 250 {
+		if e := w.entries(t, vault.ListLogsParams{Operation: vault.OperationDelete}); len(e) != 250 {
 			t.Errorf("%d tokens have an entry", len(e))
 		}
 	})

@@ -229,7 +229,7 @@ func TestRotationsOnTwoNodes(t *testing.T) {
 	}
 	for _, v := range nodes {
 		n := 0
-		for _, err := range v.Tenant(c.TenantID()).AllTokens(t.Context(), vault.TokenFilter{}) {
+		for _, err := range v.Tenant(c.TenantID()).AllTokens(t.Context(), vault.ListTokensParams{}) {
 			if err != nil {
 				t.Fatal(err)
 			}

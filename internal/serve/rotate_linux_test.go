@@ -127,7 +127,7 @@ func checkRotated(t *testing.T, args []string, tenant uuid.UUID) {
 		t.Error("the old key was not destroyed")
 	}
 	n := 0
-	for token, err := range c.AllTokens(t.Context(), vault.TokenFilter{}) {
+	for token, err := range c.AllTokens(t.Context(), vault.ListTokensParams{}) {
 		if err != nil || len(token.Data) == 0 {
 			t.Fatalf("a token cannot be read: %v", err)
 		}

@@ -99,7 +99,7 @@ func findDemoTenant(ctx context.Context, v *vault.Vault) (*vault.Tenant, error) 
 
 // isDemo reports whether a tenant has an application of the demo tenant.
 func isDemo(ctx context.Context, c *vault.Client) (bool, error) {
-	for a, err := range c.AllApplications(ctx, vault.ApplicationFilter{}) {
+	for a, err := range c.AllApplications(ctx, vault.ListApplicationsParams{}) {
 		if err != nil || a.CreatedBy == demoUser {
 			return err == nil, err
 		}

@@ -146,7 +146,7 @@ func TestOCSFEvents(t *testing.T) {
 		}
 	}
 	entries := map[string]vault.LogEntry{}
-	for e, err := range c.AllLogs(t.Context(), vault.LogFilter{}) {
+	for e, err := range c.AllLogs(t.Context(), vault.ListLogsParams{}) {
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -146,7 +146,7 @@ func (n *nodes) wantKeys(t *testing.T, s *site, made *sync.Map) {
 	_, err = db.Exec("SELECT recover_prepared_transactions()")
 	must(t, err)
 	names, keys := map[string]int{}, 0
-	for app, err := range n.tenant.AllApplications(t.Context(), vault.ApplicationFilter{}) {
+	for app, err := range n.tenant.AllApplications(t.Context(), vault.ListApplicationsParams{}) {
 		must(t, err)
 		names[app.Name]++
 	}

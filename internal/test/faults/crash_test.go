@@ -245,7 +245,7 @@ func readTokens(t *testing.T, c *vault.Client) map[string]vault.Token {
 	t.Helper()
 	for attempt := 1; ; attempt++ {
 		tokens := map[string]vault.Token{}
-		for tok, err := range c.AllTokens(t.Context(), vault.TokenFilter{}) {
+		for tok, err := range c.AllTokens(t.Context(), vault.ListTokensParams{}) {
 			if err != nil {
 				t.Fatal(err)
 			}

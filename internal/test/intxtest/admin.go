@@ -21,7 +21,7 @@ var inTxAdmin = []inTxCase{
 		return pageOf[vault.Reactor](1)(f.owner.ListReactors(ctx, vault.ListReactorsParams{}))
 	}},
 	{"AllReactors", func(ctx context.Context, f *inTxFixture) error {
-		return count(1, f.owner.AllReactors(ctx, vault.ReactorFilter{}))
+		return count(1, f.owner.AllReactors(ctx, vault.ListReactorsParams{}))
 	}},
 	{"ApplyReactor", func(ctx context.Context, f *inTxFixture) error {
 		return appliedOnce(func(name string) (*vault.Applied[vault.Reactor], error) {
@@ -62,7 +62,7 @@ var inTxAdmin = []inTxCase{
 		return pageOf[vault.Proxy](1)(f.owner.ListProxies(ctx, vault.ListProxiesParams{}))
 	}},
 	{"AllProxies", func(ctx context.Context, f *inTxFixture) error {
-		return count(1, f.owner.AllProxies(ctx, vault.ProxyFilter{}))
+		return count(1, f.owner.AllProxies(ctx, vault.ListProxiesParams{}))
 	}},
 	{"ApplyProxy", func(ctx context.Context, f *inTxFixture) error {
 		return appliedOnce(func(name string) (*vault.Applied[vault.Proxy], error) { return f.owner.ApplyProxy(ctx, aProxy(name)) }, func() error {
@@ -98,7 +98,7 @@ var inTxAdmin = []inTxCase{
 		return pageOf[vault.LogEntry](1)(f.owner.ListLogs(ctx, vault.ListLogsParams{EntityID: f.proxy.ID.String(), Operation: vault.OperationDelete}))
 	}},
 	{"AllLogs", func(ctx context.Context, f *inTxFixture) error {
-		return count(1, f.owner.AllLogs(ctx, vault.LogFilter{EntityID: f.reactor.ID.String(), Operation: vault.OperationDelete}))
+		return count(1, f.owner.AllLogs(ctx, vault.ListLogsParams{EntityID: f.reactor.ID.String(), Operation: vault.OperationDelete}))
 	}},
 }
 

@@ -150,7 +150,7 @@ func inVault(t *testing.T, s *Shop) (things [5]int, entries int) {
 		}
 		things[i] = total
 	}
-	for _, err := range s.Owner.AllLogs(ctx, vault.LogFilter{Operation: vault.OperationCreate}) {
+	for _, err := range s.Owner.AllLogs(ctx, vault.ListLogsParams{Operation: vault.OperationCreate}) {
 		if err != nil {
 			t.Fatal(err)
 		}

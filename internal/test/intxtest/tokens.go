@@ -23,7 +23,7 @@ var inTxTokens = []inTxCase{
 		return pageOf[vault.Token](2)(f.private.ListTokens(ctx, vault.ListTokensParams{}))
 	}},
 	{"AllTokens", func(ctx context.Context, f *inTxFixture) error {
-		return count(2, f.private.AllTokens(ctx, vault.TokenFilter{}))
+		return count(2, f.private.AllTokens(ctx, vault.ListTokensParams{}))
 	}},
 	{"ListTokensAfter", func(ctx context.Context, f *inTxFixture) error {
 		p := vault.ListTokensParams{PageParams: vault.PageParams{Size: 1}}
@@ -40,15 +40,15 @@ var inTxTokens = []inTxCase{
 	{"SearchTokens", func(ctx context.Context, f *inTxFixture) error {
 		return pageOf[vault.Token](1)(f.private.SearchTokens(ctx, vault.SearchTokensParams{Query: "metadata.order:8 AND container:/new/"}))
 	}},
-	{"SearchTokensAfter", func(ctx context.Context, f *inTxFixture) error {
-		page, err := f.private.SearchTokensAfter(ctx, vault.SearchTokensParams{Query: "type:card_number"}, "")
+	{"ListTokensAfter", func(ctx context.Context, f *inTxFixture) error {
+		page, err := f.private.ListTokensAfter(ctx, vault.SearchTokensParams{Query: "type:card_number"}, "")
 		if err != nil {
 			return err
 		}
 		return number(2, len(page.Data))
 	}},
-	{"SearchAllTokens", func(ctx context.Context, f *inTxFixture) error {
-		return count(1, f.private.SearchAllTokens(ctx, "metadata.order:8"))
+	{"AllTokens", func(ctx context.Context, f *inTxFixture) error {
+		return count(1, f.private.AllTokens(ctx, vault.SearchTokensParams{Query: "metadata.order:8"}))
 	}},
 	{"Detokenize", func(ctx context.Context, f *inTxFixture) error {
 		doc, err := f.owner.Detokenize(ctx, "{{ card }}")
@@ -119,7 +119,7 @@ var inTxIdentities = []inTxCase{
 		return pageOf[vault.Application](1)(f.owner.ListApplications(ctx, vault.ListApplicationsParams{Name: "App"}))
 	}},
 	{"AllApplications", func(ctx context.Context, f *inTxFixture) error {
-		return count(1, f.owner.AllApplications(ctx, vault.ApplicationFilter{Name: "App"}))
+		return count(1, f.owner.AllApplications(ctx, vault.ListApplicationsParams{Name: "App"}))
 	}},
 	{"ApplyApplication", func(ctx context.Context, f *inTxFixture) error {
 		return appliedOnce(func(name string) (*vault.Applied[vault.Application], error) {

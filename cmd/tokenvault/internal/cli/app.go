@@ -42,7 +42,7 @@ func appCommands() []*command {
 					if err != nil {
 						return err
 					}
-					return printAll(c, o.api.AllApplications(c.ctx, vault.ApplicationFilter{}), appColumns[:5])
+					return printAll(c, o.api.AllApplications(c.ctx, vault.ListApplicationsParams{}), appColumns[:5])
 				}
 			},
 		},
@@ -220,7 +220,7 @@ func findApp(ctx context.Context, api vault.AdminAPI, which string) (*vault.Appl
 	if id, err := uuid.Parse(which); err == nil {
 		return api.GetApplication(ctx, id)
 	}
-	return byName("application", which, api.AllApplications(ctx, vault.ApplicationFilter{Name: which}),
+	return byName("application", which, api.AllApplications(ctx, vault.ListApplicationsParams{Name: which}),
 		func(a *vault.Application) string { return a.Name })
 }
 

@@ -77,8 +77,8 @@ func (p *logFlags) flags(f *flag.FlagSet) {
 	f.IntVar(&p.limit, "limit", defaultLimit, "at most this `number` of entries; 0 for all")
 }
 
-func (p *logFlags) params(now time.Time) (vault.LogFilter, error) {
-	list := vault.LogFilter{EntityType: p.entityType, EntityID: p.entityID, Operation: vault.LogOperation(p.operation)}
+func (p *logFlags) params(now time.Time) (vault.ListLogsParams, error) {
+	list := vault.ListLogsParams{EntityType: p.entityType, EntityID: p.entityID, Operation: vault.LogOperation(p.operation)}
 	var err error
 	if list.StartDate, err = parseTime("since", p.since, now, -1); err != nil {
 		return list, err

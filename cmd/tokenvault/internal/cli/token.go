@@ -75,7 +75,7 @@ func setupCreateToken(f *flag.FlagSet) action {
 }
 
 func setupListTokens(f *flag.FlagSet) action {
-	var p vault.TokenFilter
+	var p vault.ListTokensParams
 	var ids, types words
 	var metadata pairs
 	f.Var(&ids, "id", "only these `ids`, separated by commas")
@@ -99,7 +99,7 @@ func setupSearchTokens(f *flag.FlagSet) action {
 			return err
 		}
 		return c.printTokens(*limit, func(api vault.API) iter.Seq2[*vault.Token, error] {
-			return api.SearchAllTokens(c.ctx, query)
+			return api.AllTokens(c.ctx, vault.SearchTokensParams{Query: query})
 		})
 	}
 }
