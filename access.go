@@ -143,28 +143,10 @@ type AccessRule struct {
 // Condition narrows an access rule. The Value for a container is a whole path
 // ending in /.
 type Condition struct {
-	Attribute RuleAttribute `json:"attribute"`
-	Operator  RuleOperator  `json:"operator"`
-	Value     string        `json:"value"`
+	Attribute string `json:"attribute"` // id or container
+	Operator  string `json:"operator"`  // equals or starts_with, both byte for byte
+	Value     string `json:"value"`
 }
-
-// RuleAttribute is the attribute of a token that a condition checks.
-type RuleAttribute string
-
-// The attributes that a condition can check.
-const (
-	AttributeID        RuleAttribute = "id"
-	AttributeContainer RuleAttribute = "container"
-)
-
-// RuleOperator is how a condition compares.
-type RuleOperator string
-
-// The comparisons. Both are byte for byte.
-const (
-	OperatorEquals     RuleOperator = "equals"
-	OperatorStartsWith RuleOperator = "starts_with"
-)
 
 // accessRules converts rules to the type of package access. An unknown transform
 // becomes a value that package access refuses.
@@ -190,7 +172,7 @@ func rulesOf(rules []access.Rule) []AccessRule {
 		out[i] = AccessRule{Description: r.Description, Priority: r.Priority, Container: r.Container,
 			Transform: Transform(r.Transform.String()), Permissions: permissionsOf(r.Permissions), Destinations: slices.Clone(r.Destinations)}
 		for _, c := range r.Conditions {
-			out[i].Conditions = append(out[i].Conditions, Condition{RuleAttribute(c.Attribute), RuleOperator(c.Operator), c.Value})
+			out[i].Conditions = append(out[i].Conditions, Condition{string(c.Attribute), string(c.Operator), c.Value})
 		}
 	}
 	return out
@@ -251,24 +233,16 @@ type Explanation struct {
 	Looks []RuleLook `json:"looks,omitempty"`
 }
 
-// RuleHolder is the kind of key that holds a set of rules.
-type RuleHolder string
-
-// The holders of rules. A session has the rights it was granted, as far as its
-// authorizer could grant them now.
-const (
-	HolderApplication RuleHolder = explain.Application
-	HolderSession     RuleHolder = explain.Session
-	HolderAuthorizer  RuleHolder = explain.Authorizer
-)
-
 // RuleLook is the evaluation of one holder's rules for one container. A token in
 // several containers needs the permission in each, and gets the strictest of the
 // transforms and the destinations that they have in common.
 type RuleLook struct {
-	Holder    RuleHolder `json:"holder"`
-	Container string     `json:"container"`
-	Allowed   bool       `json:"allowed"`
+	// Holder is the kind of key that holds the rules: application, session or
+	// authorizer. A session has the rights it was granted, as far as its authorizer
+	// could grant them now.
+	Holder    string `json:"holder"`
+	Container string `json:"container"`
+	Allowed   bool   `json:"allowed"`
 	// Transform is empty if Destinations are set, because the data is not shown.
 	Transform    Transform `json:"transform,omitempty"`
 	Destinations []string  `json:"destinations,omitempty"`
@@ -282,26 +256,31 @@ type RuleLook struct {
 type AskedRule struct {
 	// Priority is the priority of the rule. 0 stands for the plain permissions,
 	// which are evaluated after all rules.
-	Priority    int         `json:"priority"`
-	Description string      `json:"description,omitempty"`
-	Outcome     RuleOutcome `json:"outcome"`
+	Priority    int    `json:"priority"`
+	Description string `json:"description,omitempty"`
+	// Outcome is decides, other_permission (the rule does not grant the
+	// permission), other_container or other_id (it does not cover the token), or
+	// not_asked (a rule before it decides).
+	Outcome string `json:"outcome"`
 }
 
-// RuleOutcome is the outcome of evaluating a rule.
-type RuleOutcome string
+// ruleOutcomes are the outcomes, and their texts as predicates.
+var ruleOutcomes = [...]struct{ name, text string }{
+	access.Decides:         {"decides", "decides"},
+	access.OtherPermission: {"other_permission", "does not carry the permission"},
+	access.OtherContainer:  {"other_container", "does not cover the container"},
+	access.OtherID:         {"other_id", "covers other ids only"},
+	access.NotAsked:        {"not_asked", "is not asked"},
+}
 
-// The outcomes.
-const (
-	RuleDecides         RuleOutcome = "decides"
-	RuleOtherPermission RuleOutcome = "other_permission" // it does not grant the permission
-	RuleOtherContainer  RuleOutcome = "other_container"  // it does not cover the container
-	RuleOtherID         RuleOutcome = "other_id"         // it covers other ids only
-	RuleNotAsked        RuleOutcome = "not_asked"        // a rule before it decides
-)
-
-var ruleOutcomes = [...]RuleOutcome{
-	access.OtherPermission: RuleOtherPermission, access.OtherContainer: RuleOtherContainer, access.OtherID: RuleOtherID,
-	access.Decides: RuleDecides, access.NotAsked: RuleNotAsked,
+// Text returns the outcome as a predicate, such as "covers other ids only".
+func (r AskedRule) Text() string {
+	for _, o := range ruleOutcomes {
+		if o.name == r.Outcome {
+			return o.text
+		}
+	}
+	return r.Outcome
 }
 
 // Explain reports whether an application or a session may do something, how much it
@@ -325,24 +304,16 @@ func (c *Client) Explain(ctx context.Context, p ExplainParams) (*Explanation, er
 }
 
 func lookOf(l explain.Look) RuleLook {
-	out := RuleLook{Holder: RuleHolder(l.Holder), Container: l.Container, Allowed: l.Transform != access.None,
+	out := RuleLook{Holder: l.Holder, Container: l.Container, Allowed: l.Transform != access.None,
 		Transform: Transform(l.Transform.String()), Destinations: l.To, Best: Transform(l.Best.String())}
 	if l.To != nil {
 		out.Transform = ""
 	}
 	for _, s := range l.Steps {
-		out.Rules = append(out.Rules, AskedRule{Priority: s.Priority, Description: l.Descriptions[s.Priority], Outcome: ruleOutcomes[s.Outcome]})
+		out.Rules = append(out.Rules, AskedRule{Priority: s.Priority, Description: l.Descriptions[s.Priority], Outcome: ruleOutcomes[s.Outcome].name})
 	}
 	return out
 }
-
-var outcomeTexts = map[RuleOutcome]string{
-	RuleDecides: "decides", RuleOtherPermission: "does not carry the permission", RuleOtherContainer: "does not cover the container",
-	RuleOtherID: "covers other ids only", RuleNotAsked: "is not asked",
-}
-
-// Text returns the outcome as a predicate, such as "covers other ids only".
-func (o RuleOutcome) Text() string { return outcomeTexts[o] }
 
 // String returns the explanation as lines of text. The text is the same for the
 // same rules, so it fits a golden file:
@@ -395,7 +366,7 @@ func (l *RuleLook) write(b *strings.Builder) {
 		if r.Priority == 0 {
 			name = "the plain permission"
 		}
-		fmt.Fprintf(b, "  %s %s\n", name, r.Outcome.Text())
+		fmt.Fprintf(b, "  %s %s\n", name, r.Text())
 	}
 	if len(l.Rules) == 0 {
 		b.WriteString("  there are no rules\n")

@@ -44,8 +44,8 @@ type API interface {
 	TokenAPI
 	TokenListAPI
 	SessionAPI
-	BulkAPI
 	RunAPI
+	LogAPI
 	AdminAPI
 }
 
@@ -61,27 +61,13 @@ type TokenAPI interface {
 	Detokenize(ctx context.Context, document any) (JSON, error)
 }
 
-// TokenListAPI finds tokens.
+// TokenListAPI works on any number of tokens.
 type TokenListAPI interface {
 	ListTokens(ctx context.Context, p ListTokensParams) (*Page[Token], error)
-	AllTokens(ctx context.Context, sel TokenSelection) iter.Seq2[*Token, error]
 	ListTokensAfter(ctx context.Context, sel TokenSelection, after string) (*CursorPage[Token], error)
 	SearchTokens(ctx context.Context, p SearchTokensParams) (*Page[Token], error)
-}
-
-// ImportAPI stores many values.
-type ImportAPI interface {
+	AllTokens(ctx context.Context, sel TokenSelection) iter.Seq2[*Token, error]
 	Import(ctx context.Context, rows iter.Seq2[TokenParams, error], opts *ImportOptions) iter.Seq2[ImportResult, error]
-}
-
-// BulkAPI works on any number of tokens in one call.
-type BulkAPI interface {
-	ImportAPI
-	EraseAPI
-}
-
-// EraseAPI deletes many values.
-type EraseAPI interface {
 	EraseTokens(ctx context.Context, p EraseParams) (*Erasure, error)
 }
 
@@ -90,6 +76,7 @@ type SessionAPI interface {
 	CreateSession(ctx context.Context) (*Session, error)
 	AuthorizeSession(ctx context.Context, g SessionGrant) error
 	ListSessions(ctx context.Context, p ListSessionsParams) (*Page[SessionInfo], error)
+	AllSessions(ctx context.Context) iter.Seq2[*SessionInfo, error]
 	DeleteSession(ctx context.Context, id uuid.UUID) error
 }
 
@@ -100,20 +87,32 @@ type RunAPI interface {
 	InvokeProxy(ctx context.Context, p ProxyCall) (*ProxyAnswer, error)
 }
 
+// LogAPI reads the audit log of the tenant.
+type LogAPI interface {
+	ListLogs(ctx context.Context, p ListLogsParams) (*Page[LogEntry], error)
+	AllLogs(ctx context.Context, p ListLogsParams) iter.Seq2[*LogEntry, error]
+	ListEntityTypes(ctx context.Context) ([]EntityType, error)
+	FollowLogs(ctx context.Context, cursor string) iter.Seq2[*LogBatch, error]
+	NextLogs(ctx context.Context, cursor string, wait time.Duration) (*LogBatch, error)
+}
+
 // AdminAPI administers a tenant, mostly with a management key.
 type AdminAPI interface {
-	AccessAPI
+	TenantAPI
+	ApplicationAPI
 	ReactorAPI
 	ProxyAPI
-	TenantAPI
-	IterAPI
 	ApplyAPI
 }
 
-// AccessAPI administers applications and their keys.
-type AccessAPI interface {
-	ApplicationAPI
-	KeyAPI
+// TenantAPI administers the tenant itself, and reports what its keys may do.
+type TenantAPI interface {
+	GetTenant(ctx context.Context) (*Tenant, error)
+	ReplaceTenant(ctx context.Context, p TenantParams) (*Tenant, error)
+	OwnApplication(ctx context.Context) (*Application, error)
+	RegenerateKey(ctx context.Context, id uuid.UUID) (*Application, error)
+	ListPermissions(ctx context.Context) ([]PermissionInfo, error)
+	Explain(ctx context.Context, p ExplainParams) (*Explanation, error)
 }
 
 // ApplicationAPI administers applications.
@@ -124,14 +123,6 @@ type ApplicationAPI interface {
 	ReplaceApplication(ctx context.Context, id uuid.UUID, p ApplicationParams) (*Application, error)
 	PatchApplication(ctx context.Context, id uuid.UUID, patch any) (*Application, error)
 	DeleteApplication(ctx context.Context, id uuid.UUID) error
-}
-
-// KeyAPI administers API keys and reports what they may do.
-type KeyAPI interface {
-	OwnApplication(ctx context.Context) (*Application, error)
-	RegenerateKey(ctx context.Context, id uuid.UUID) (*Application, error)
-	ListPermissions(ctx context.Context) ([]PermissionInfo, error)
-	Explain(ctx context.Context, p ExplainParams) (*Explanation, error)
 }
 
 // ReactorAPI administers reactors.
@@ -154,29 +145,13 @@ type ProxyAPI interface {
 	DeleteProxy(ctx context.Context, id uuid.UUID) error
 }
 
-// TenantAPI administers the tenant itself and reads its audit log.
-type TenantAPI interface {
-	GetTenant(ctx context.Context) (*Tenant, error)
-	ReplaceTenant(ctx context.Context, p TenantParams) (*Tenant, error)
-	ListLogs(ctx context.Context, p ListLogsParams) (*Page[LogEntry], error)
-	ListEntityTypes(ctx context.Context) ([]EntityType, error)
-	FollowLogs(ctx context.Context, cursor string) iter.Seq2[*LogBatch, error]
-	NextLogs(ctx context.Context, cursor string, wait time.Duration) (*LogBatch, error)
-}
-
-// ApplyAPI creates or changes applications, reactors and proxies to match their
-// parameters.
+// ApplyAPI works on all applications, reactors and proxies: it iterates over them,
+// and creates or changes them to match their parameters.
 type ApplyAPI interface {
-	ApplyApplication(ctx context.Context, p ApplicationParams) (*Applied[Application], error)
-	ApplyReactor(ctx context.Context, p ReactorParams) (*Applied[Reactor], error)
-	ApplyProxy(ctx context.Context, p ProxyParams) (*Applied[Proxy], error)
-}
-
-// IterAPI iterates over whole lists.
-type IterAPI interface {
 	AllApplications(ctx context.Context, p ListApplicationsParams) iter.Seq2[*Application, error]
 	AllReactors(ctx context.Context, p ListReactorsParams) iter.Seq2[*Reactor, error]
 	AllProxies(ctx context.Context, p ListProxiesParams) iter.Seq2[*Proxy, error]
-	AllSessions(ctx context.Context) iter.Seq2[*SessionInfo, error]
-	AllLogs(ctx context.Context, p ListLogsParams) iter.Seq2[*LogEntry, error]
+	ApplyApplication(ctx context.Context, p ApplicationParams) (*Applied[Application], error)
+	ApplyReactor(ctx context.Context, p ReactorParams) (*Applied[Reactor], error)
+	ApplyProxy(ctx context.Context, p ProxyParams) (*Applied[Proxy], error)
 }

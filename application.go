@@ -215,38 +215,25 @@ func (c *Client) DeleteApplication(ctx context.Context, id uuid.UUID) error {
 	return runErr(ctx, c, &core.VerbDeleteApplication, func(ctx context.Context, op *core.Op) error { return applications.Delete(ctx, op, id) })
 }
 
-// ApplyAction is the action that an Apply method took.
-type ApplyAction string
-
-// The actions of Apply methods.
-const (
-	ApplyCreated   ApplyAction = "created"
-	ApplyChanged   ApplyAction = "changed"
-	ApplyUnchanged ApplyAction = "unchanged"
-)
-
 // Applied is the result of an Apply method: the entity in its current state, and
-// the action taken.
+// whether the call created or changed it.
 type Applied[T any] struct {
-	Item   *T
-	Action ApplyAction
+	Item             *T
+	Created, Changed bool
 }
 
 // applied implements the Apply methods: it finds or creates an entity, and replaces
 // an existing entity that differs.
 func applied[R, T any](ctx context.Context, c *Client, verb *core.Verb, show func(*R) *T,
 	ensure func(context.Context, *core.Op) (*R, bool, error), same func(*T) bool, replace func(*T) (*T, error)) (*Applied[T], error) {
-	out := &Applied[T]{Action: ApplyUnchanged}
-	var err error
+	out, err := &Applied[T]{}, error(nil)
 	out.Item, err = runTo(ctx, c, verb, show, func(ctx context.Context, op *core.Op) (*R, error) {
 		item, created, err := ensure(ctx, op)
-		if created {
-			out.Action = ApplyCreated
-		}
+		out.Created = created
 		return item, err
 	})
-	if err == nil && out.Action == ApplyUnchanged && !same(out.Item) {
-		out.Action = ApplyChanged
+	if err == nil && !out.Created && !same(out.Item) {
+		out.Changed = true
 		out.Item, err = replace(out.Item)
 	}
 	if err != nil {

@@ -121,7 +121,7 @@ func TestApplicationRules(t *testing.T) {
 	good := func() vault.ApplicationParams {
 		return vault.ApplicationParams{Name: "x", Type: vault.ApplicationPrivate, Rules: []vault.AccessRule{rule(1, "/", vault.TransformMask, "token:read")}}
 	}
-	condition := func(attribute vault.RuleAttribute, operator vault.RuleOperator, value string) []vault.Condition {
+	condition := func(attribute, operator, value string) []vault.Condition {
 		return []vault.Condition{{Attribute: attribute, Operator: operator, Value: value}}
 	}
 	for name, tt := range map[string]struct {

@@ -16,6 +16,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/logs"
 	"github.com/seed-72ea4aab/vault/internal/test/pgtest"
 	"github.com/seed-72ea4aab/vault/storage/postgres"
 	"github.com/seed-72ea4aab/vault/vaulttest"
@@ -596,8 +597,8 @@ func TestFollowersAreBounded(t *testing.T) {
 	_, other := v.NewTenant(t, "Other")
 	ctx, cancel := context.WithCancel(t.Context())
 	// All but one of them take a place.
-	ended := make(chan error, vault.MaxFollowers+1)
-	for range vault.MaxFollowers + 1 {
+	ended := make(chan error, logs.MaxFollowers+1)
+	for range logs.MaxFollowers + 1 {
 		go func() {
 			_, err := v.Owner.NextLogs(ctx, "", time.Minute)
 			ended <- err
@@ -611,7 +612,7 @@ func TestFollowersAreBounded(t *testing.T) {
 		t.Errorf("another tenant: %v", err)
 	}
 	cancel()
-	for range vault.MaxFollowers {
+	for range logs.MaxFollowers {
 		wantError(t, "one that waits", <-ended, context.Canceled)
 	}
 	if _, err := v.Owner.NextLogs(t.Context(), "", time.Millisecond); err != nil {
@@ -635,8 +636,8 @@ func TestOneApplicationLeavesPlacesToOtherFollowers(t *testing.T) {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, vault.MaxApplicationFollowers+1)
-	for range vault.MaxApplicationFollowers + 1 {
+	ended := make(chan error, logs.MaxApplicationFollowers+1)
+	for range logs.MaxApplicationFollowers + 1 {
 		go func() {
 			_, err := v.Management.NextLogs(ctx, "", time.Minute)
 			ended <- err
@@ -649,7 +650,7 @@ func TestOneApplicationLeavesPlacesToOtherFollowers(t *testing.T) {
 		}
 	}
 	cancel()
-	for range vault.MaxApplicationFollowers {
+	for range logs.MaxApplicationFollowers {
 		wantError(t, "one that waits", <-ended, context.Canceled)
 	}
 }

@@ -216,23 +216,15 @@ func (c *Client) FollowLogs(ctx context.Context, cursor string) iter.Seq2[*LogBa
 // followWait is how long one step of FollowLogs waits.
 const followWait = time.Minute
 
-// MaxFollowers limits how many calls of [Client.NextLogs] and [Client.FollowLogs]
-// may wait at once for entries of a tenant's log in a process.
-// MaxApplicationFollowers limits the calls of one application among them. A call
-// over the limit fails with ErrBusy. Each call queries the database while it waits.
-const (
-	MaxFollowers            = logs.MaxFollowers
-	MaxApplicationFollowers = logs.MaxApplicationFollowers
-)
-
 // NextLogs returns the entries after a cursor, oldest first (permission log:read).
 // Without such an entry it waits for the first one, at most the given time, and then
 // returns a batch with only a cursor. It is one step of [Client.FollowLogs], for
 // callers that cannot keep a loop running.
 //
 // NextLogs queries the log four times a second, and gradually less often, down to
-// once a second, while no entries come. At most [MaxFollowers] calls may wait at
-// once; further calls get ErrBusy.
+// once a second, while no entries come. At most 64 calls of NextLogs and FollowLogs
+// may wait at once for entries of a tenant in a process, 16 of them for one
+// application; further calls get ErrBusy.
 func (c *Client) NextLogs(ctx context.Context, cursor string, wait time.Duration) (*LogBatch, error) {
 	return c.nextLogs(ctx, &core.VerbNextLogs, cursor, wait)
 }

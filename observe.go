@@ -260,23 +260,14 @@ type JobStats struct {
 
 // DataKeyStats describes a data key, without the key itself.
 type DataKeyStats struct {
-	Version int          `json:"version"`
-	State   DataKeyState `json:"state"`
+	Version int `json:"version"`
+	// State is pending until every node knows the key, primary while it seals,
+	// retired while it only opens what it sealed, and then destroyed: see
+	// [Vault.RotateDataKeys].
+	State string `json:"state"`
 	// CreatedAt is zero for a key that an earlier version of this package made.
 	CreatedAt time.Time `json:"created_at,omitzero"`
 }
-
-// DataKeyState is the state of a data key: see [Vault.RotateDataKeys].
-type DataKeyState string
-
-// The states of a data key. A key is pending until every node knows it, primary
-// while it seals, retired while it only opens what it sealed, and then destroyed.
-const (
-	DataKeyPending   DataKeyState = "pending"
-	DataKeyPrimary   DataKeyState = "primary"
-	DataKeyRetired   DataKeyState = "retired"
-	DataKeyDestroyed DataKeyState = "destroyed"
-)
 
 // Stats returns figures about the tenant. They come from counters, so the cost does
 // not depend on how much is stored. Only the tenant itself may read them: see
@@ -295,7 +286,7 @@ func (o *Owner) Stats(ctx context.Context) (*Stats, error) {
 			s.TokensByType[TokenType(typ)] = n
 		}
 		for _, k := range op.State.Ring.Keys() {
-			s.Keys = append(s.Keys, DataKeyStats{k.Version, DataKeyState(k.State), k.Created})
+			s.Keys = append(s.Keys, DataKeyStats{k.Version, string(k.State), k.Created})
 			if k.State == seal.Primary && k.Version > 1 {
 				s.RotatedAt = k.Created
 			}

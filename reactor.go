@@ -334,7 +334,9 @@ func ErrorLine(err error) (line int, ok bool) { return runs.ErrorLine(err) }
 type JobInfo struct {
 	ID        uuid.UUID `json:"id"`
 	ReactorID uuid.UUID `json:"reactor_id,omitzero"`
-	State     JobState  `json:"state"`
+	// State is waiting (until it is due, or for a worker), running (a node has it),
+	// or dead (failed for good; it can be retried for 30 days).
+	State string `json:"state"`
 	// Step is the next step: run or deliver.
 	Step     string `json:"step,omitempty"`
 	Attempts int    `json:"attempts"` // of that step, so far
@@ -344,16 +346,6 @@ type JobInfo struct {
 	// Ran is the outcome of the run, once it has ended.
 	Ran RunOutcome `json:"ran,omitzero"`
 }
-
-// JobState is the state of a job.
-type JobState string
-
-// The states of a job.
-const (
-	JobWaiting JobState = "waiting" // until it is due, or for a worker
-	JobRunning JobState = "running" // a node has it
-	JobDead    JobState = "dead"    // failed for good; it can be retried for 30 days
-)
 
 // ListJobsParams selects jobs.
 type ListJobsParams struct {
@@ -373,7 +365,7 @@ func (o *Owner) ListJobs(ctx context.Context, p ListJobsParams) ([]JobInfo, erro
 		}
 		list := make([]JobInfo, len(found))
 		for i, j := range found {
-			list[i] = JobInfo{ID: j.ID, ReactorID: j.Reactor, State: JobState(j.State), Step: j.Step, Attempts: j.Attempts,
+			list[i] = JobInfo{ID: j.ID, ReactorID: j.Reactor, State: string(j.State), Step: j.Step, Attempts: j.Attempts,
 				RunAt: j.RunAt, CreatedAt: j.CreatedAt, Ran: RunOutcome(j.Ran)}
 		}
 		return list, nil

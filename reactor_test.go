@@ -477,7 +477,7 @@ func TestADeadJobIsRetried(t *testing.T) {
 	w, hook := newReactWorld(t, failing), newReceiver(t)
 	began := w.Clock.Now()
 	dead := deadJob(t, w, hook)
-	same(t, "state", dead.State, vault.JobDead)
+	same(t, "state", dead.State, "dead")
 	same(t, "step", dead.Step, "deliver")
 	same(t, "reactor", dead.ReactorID, w.reactor.ID)
 	same(t, "status and line", [2]int{dead.Ran.Status, dead.Ran.Line}, [2]int{402, 7})
@@ -492,7 +492,7 @@ func TestADeadJobIsRetried(t *testing.T) {
 	}
 	wantError(t, "retry again", user.RetryJob(t.Context(), dead.ID), vault.ErrNotFound)
 	living, err := w.Owner.ListJobs(t.Context(), vault.ListJobsParams{})
-	if err != nil || len(living) != 1 || living[0].State != vault.JobWaiting || living[0].Attempts != 0 {
+	if err != nil || len(living) != 1 || living[0].State != "waiting" || living[0].Attempts != 0 {
 		t.Errorf("jobs: %+v, %v", living, err)
 	}
 	if err := w.Work(t.Context()); err != nil {

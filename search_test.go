@@ -127,7 +127,7 @@ func TestListUnderRules(t *testing.T) {
 	for i, containers := range [][]string{{"/pci/high/"}, {"/pci/low/"}, {"/pii/"}, {"/pci/low/", "/pii/"}, {"/"}, {"/pcix/"}} {
 		create(t, v.Owner.Client, vault.TokenParams{ID: fmt.Sprintf("tok%d", i), Type: vault.TypeGeneric, Data: "secret", Containers: containers})
 	}
-	id := func(op vault.RuleOperator, value string) vault.AccessRule {
+	id := func(op, value string) vault.AccessRule {
 		return vault.AccessRule{Priority: 1, Transform: vault.TransformReveal, Permissions: []vault.Permission{"token:read"},
 			Conditions: []vault.Condition{{Attribute: "id", Operator: op, Value: value}}}
 	}
@@ -523,7 +523,7 @@ func (d dice) rules() ([]vault.AccessRule, []access.Rule) {
 		} else {
 			r.Conditions = []vault.Condition{{Attribute: "id", Operator: "starts_with", Value: d.pick("a", "ab", "b", "a-0")}}
 			if d.IntN(2) == 0 {
-				r.Conditions = append(r.Conditions, vault.Condition{Attribute: "container", Operator: vault.RuleOperator(d.pick("equals", "starts_with")), Value: d.pick(someContainers...)})
+				r.Conditions = append(r.Conditions, vault.Condition{Attribute: "container", Operator: d.pick("equals", "starts_with"), Value: d.pick(someContainers...)})
 			}
 		}
 		a := access.Rule{Priority: r.Priority, Transform: shown, Permissions: []string{string(r.Permissions[0])}, Container: r.Container}

@@ -498,7 +498,7 @@ func TestStats(t *testing.T) {
 			TokensByContainer: map[string]int{"/pci/high/": 1, "/a/": 2, "/b/": 1},
 			LogEntries:        before.LogEntries + 5,
 			Sessions:          1,
-			Keys:              []vault.DataKeyStats{{Version: 1, State: vault.DataKeyPrimary, CreatedAt: made}},
+			Keys:              []vault.DataKeyStats{{Version: 1, State: "primary", CreatedAt: made}},
 		}
 		if diff := cmp.Diff(want, stats(t, s.Owner)); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
@@ -520,7 +520,7 @@ func TestStatsOfKeys(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := stats(t, v.Owner)
-	want := []vault.DataKeyStats{{Version: 1, State: vault.DataKeyDestroyed, CreatedAt: made}, {Version: 2, State: vault.DataKeyPrimary, CreatedAt: rotated}}
+	want := []vault.DataKeyStats{{Version: 1, State: "destroyed", CreatedAt: made}, {Version: 2, State: "primary", CreatedAt: rotated}}
 	if diff := cmp.Diff(want, got.Keys); diff != "" || !got.RotatedAt.Equal(rotated) {
 		t.Errorf("rotated %s, keys (-want +got):\n%s", got.RotatedAt, diff)
 	}

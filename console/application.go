@@ -220,7 +220,7 @@ func readRule(form url.Values, name string) (r vault.AccessRule, problem string)
 		if len(parts) < 3 {
 			return r, "must have lines such as: id starts_with test-"
 		}
-		r.Conditions = append(r.Conditions, vault.Condition{Attribute: vault.RuleAttribute(parts[0]), Operator: vault.RuleOperator(parts[1]), Value: parts[2]})
+		r.Conditions = append(r.Conditions, vault.Condition{Attribute: parts[0], Operator: parts[1], Value: parts[2]})
 	}
 	return r, ""
 }

@@ -107,13 +107,13 @@ func gets(t vault.Transform) string {
 }
 
 // outcome describes why a rule decides or does not. It follows the rule's name.
-func outcome(o vault.RuleOutcome) string {
-	switch o {
-	case vault.RuleNotAsked:
+func outcome(r vault.AskedRule) string {
+	switch r.Outcome {
+	case "not_asked":
 		return "is not reached"
-	case vault.RuleOtherPermission:
+	case "other_permission":
 		return "does not have this permission"
 	default:
-		return o.Text()
+		return r.Text()
 	}
 }

@@ -80,17 +80,16 @@ func (a *applying[T, P]) apply(ctx context.Context, name string, p P) (*vault.Ap
 			found = item
 		}
 	}
-	item, action, err := found, vault.ApplyUnchanged, error(nil)
+	out, err := &vault.Applied[T]{Item: found, Created: found == nil}, error(nil)
 	switch {
-	case found == nil:
-		item, err = a.create(ctx, p)
-		action = vault.ApplyCreated
+	case out.Created:
+		out.Item, err = a.create(ctx, p)
 	case !a.same(found):
-		item, err = a.replace(ctx, a.id(found), p)
-		action = vault.ApplyChanged
+		out.Changed = true
+		out.Item, err = a.replace(ctx, a.id(found), p)
 	}
 	if err != nil {
 		return nil, err
 	}
-	return &vault.Applied[T]{Item: item, Action: action}, nil
+	return out, nil
 }

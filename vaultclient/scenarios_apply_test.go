@@ -1,6 +1,7 @@
 package vaultclient_test
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/seed-72ea4aab/vault"
@@ -13,7 +14,7 @@ func sawApplied[T any](w *world, step string, got *vault.Applied[T], err error) 
 		w.saw(step, (*T)(nil), err)
 		return
 	}
-	w.saw(step+": "+string(got.Action), got.Item, err)
+	w.saw(fmt.Sprint(step, ": created ", got.Created, ", changed ", got.Changed), got.Item, err)
 }
 
 func applyApplication(w *world) {

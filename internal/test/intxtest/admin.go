@@ -33,7 +33,7 @@ var inTxAdmin = []inTxCase{
 			if err != nil {
 				return err
 			}
-			return is(vault.ApplyChanged, got.Action)
+			return is(true, got.Changed)
 		})
 	}},
 	{"EnsureReactor", func(ctx context.Context, f *inTxFixture) error {
@@ -72,7 +72,7 @@ var inTxAdmin = []inTxCase{
 			if err != nil {
 				return err
 			}
-			return is(vault.ApplyChanged, got.Action)
+			return is(true, got.Changed)
 		})
 	}},
 	{"EnsureProxy", func(ctx context.Context, f *inTxFixture) error {

@@ -131,7 +131,7 @@ var inTxIdentities = []inTxCase{
 			if err != nil {
 				return err
 			}
-			return is(vault.ApplyChanged, got.Action)
+			return is(true, got.Changed)
 		})
 	}},
 	{"EnsureApplication", func(ctx context.Context, f *inTxFixture) error {
@@ -182,7 +182,7 @@ func appliedOnce[T any](apply func(name string) (*vault.Applied[T], error), chan
 	if err := errors.Join(errMade, errAgain); err != nil {
 		return err
 	}
-	return errors.Join(is(vault.ApplyCreated, made.Action), is(vault.ApplyUnchanged, again.Action), change())
+	return errors.Join(is(true, made.Created), is(false, again.Created || again.Changed), change())
 }
 
 // ensured finds an existing entity by its name, and creates a missing entity once.

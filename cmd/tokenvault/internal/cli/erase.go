@@ -102,7 +102,7 @@ func toErase(c *call, api vault.API, p vault.EraseParams) (*vault.Page[vault.Tok
 }
 
 // eraseAll repeats an erasure until a call erases nothing.
-func eraseAll(c *call, api vault.EraseAPI, p vault.EraseParams) error {
+func eraseAll(c *call, api vault.API, p vault.EraseParams) error {
 	for {
 		done, err := api.EraseTokens(c.ctx, p)
 		if err != nil {

@@ -81,7 +81,7 @@ func (t *total) add(s *vault.Stats, now time.Time) {
 		t.TokensByContainer[container] += n
 	}
 	for _, key := range s.Keys {
-		if key.State == vault.DataKeyPrimary {
+		if key.State == "primary" {
 			t.KeysByAge[ageOf(key.CreatedAt, now)]++
 		}
 	}
