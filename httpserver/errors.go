@@ -52,6 +52,7 @@ var statuses = []struct {
 	{vault.ErrNoRuntime, http.StatusInternalServerError, "This server cannot run code: its vault was opened without a runtime."},
 	{errNotReady, http.StatusServiceUnavailable, fault.Detail(errNotReady)},
 	{errDraining, http.StatusServiceUnavailable, ""},
+	{fault.ErrSlow, http.StatusServiceUnavailable, "The database took too long for this request and was stopped. Ask for less, for example with another filter."},
 	{vault.ErrUnavailable, http.StatusServiceUnavailable, fault.Detail(vault.ErrUnavailable)},
 }
 

@@ -248,6 +248,10 @@ var (
 	// later, because it is out of reach, hangs, or cannot be written. Nothing
 	// was changed, unless [Change].Unsure is set.
 	ErrUnavailable = errors.New("storage: the vault cannot serve this now; try again")
+	// ErrSlow is an ErrUnavailable that means that the database stopped a
+	// statement because it took too long. The same call would take as long again,
+	// so it is not repeated.
+	ErrSlow = fmt.Errorf("%w: the database stopped a statement that took too long", ErrUnavailable)
 	// ErrOtherDatabase means that a transaction of the application is not on
 	// the vault's database.
 	ErrOtherDatabase = errors.New("storage: the transaction is not on the vault's database")

@@ -29,6 +29,7 @@ var (
 	ErrTooLarge        = errors.New("vault: too large")
 	ErrBusy            = script.ErrBusy
 	ErrUnavailable     = storage.ErrUnavailable
+	ErrSlow            = storage.ErrSlow
 	ErrCode            = script.ErrInvalid
 	ErrTimeout         = script.ErrTimeout
 	ErrUnreachable     = errors.New("vault: the destination could not be reached")

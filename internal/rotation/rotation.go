@@ -196,7 +196,7 @@ func (r *rotation) operation(state *core.State) *core.Op {
 func untilFree(ctx context.Context, write func() error) error {
 	for {
 		err := write()
-		if !errors.Is(err, storage.ErrUnavailable) {
+		if !errors.Is(err, storage.ErrUnavailable) || errors.Is(err, storage.ErrSlow) {
 			return err
 		}
 		if pace.Sleep(ctx, untilFreePause) != nil {

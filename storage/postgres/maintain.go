@@ -226,8 +226,8 @@ func (s *Store) maintain(ctx context.Context, do func(execer) error) error {
 	}))
 }
 
-// transact runs do in a transaction. Behind a pooler it sets the lock timeout
-// for the transaction.
+// transact runs do in a transaction. Behind a pooler it sets the timeouts for the
+// transaction.
 func (s *Store) transact(ctx context.Context, conn *sql.Conn, do func(*sql.Tx) error) error {
 	tx, err := conn.BeginTx(ctx, nil)
 	if err != nil {
@@ -235,7 +235,8 @@ func (s *Store) transact(ctx context.Context, conn *sql.Conn, do func(*sql.Tx) e
 	}
 	defer func() { _ = tx.Rollback() }() // does nothing after Commit
 	if !s.dialect.Prepared {
-		if _, err := tx.ExecContext(ctx, setLockTimeout("LOCAL ", maxLockTimeout)); err != nil {
+		limits := setLockTimeout("LOCAL ", maxLockTimeout) + "; SET LOCAL statement_timeout = " + milliseconds(s.dialect.Outage.Limit)
+		if _, err := tx.ExecContext(ctx, limits); err != nil {
 			return err
 		}
 	}

@@ -27,7 +27,16 @@ func (o *Options) configure(settings map[string]string) {
 	settings["max_parallel_workers_per_gather"] = "0"
 	settings["jit"] = "off"
 	settings["lock_timeout"] = milliseconds(min(maxLockTimeout, o.HangTimeout/2))
+	// A server that works on a statement for too long stops it. One that does not
+	// even do that hangs, and only then may the statement be sent again.
+	if settings["statement_timeout"] == "" {
+		settings["statement_timeout"] = milliseconds(o.statementTimeout())
+	}
 }
+
+// statementTimeout returns how long the server may work on a statement. The rest of
+// HangTimeout is for the network.
+func (o *Options) statementTimeout() time.Duration { return o.HangTimeout * 4 / 5 }
 
 // reading returns the number of connections that read.
 func (o *Options) reading() int { return o.MaxConns / 2 }

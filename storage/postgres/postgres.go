@@ -151,8 +151,11 @@ type Options struct {
 	// connection and uses the rest of RetryFor on another. Zero means 10
 	// seconds.
 	//
-	// It applies to every statement except migrations. A statement
-	// that waits for a lock fails earlier, after at most five seconds.
+	// It applies to every statement except migrations. A statement that waits
+	// for a lock fails earlier, after at most five seconds. A server that still
+	// works on a statement after four fifths of HangTimeout stops it, and the
+	// call fails with [storage.ErrSlow]. The parameter statement_timeout in the
+	// URL overrides that time. Transactions of the application keep their own.
 	HangTimeout time.Duration
 }
 
@@ -273,6 +276,9 @@ func (s *Store) prepare(ctx context.Context, o Options) error {
 		Until:  func(ctx context.Context) time.Time { return storage.WaitUntil(ctx, o.RetryFor) },
 		Passes: func(err error) bool { return link.Passes(s.layout.explain(err)) },
 		Cut:    s.readers.Lines.Cut,
+	}
+	if o.TransactionPooler { // it does not pass on settings of sessions
+		s.dialect.Outage.Limit = o.statementTimeout()
 	}
 	if err := s.findServers(ctx, &o); err != nil {
 		return err

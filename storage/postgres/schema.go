@@ -125,7 +125,11 @@ func (s *Store) migrate(ctx context.Context, schema string, o *Options) error {
 // migrate makes one attempt to run migrations, or checks that they have run.
 func migrate(ctx context.Context, db *sql.DB, schema string, mode storage.MigrateMode) error {
 	in, name := pq.QuoteLiteral(schema), newSchemaName(schema)
-	m := sqlstore.Migrator{DB: sqlx.NewDb(db, "postgres"), All: name.migrations(), Catalog: sqlstore.Catalog{
+	all := name.migrations()
+	for i := range all {
+		all[i].SQL = "SET LOCAL statement_timeout = 0;\n" + all[i].SQL
+	}
+	m := sqlstore.Migrator{DB: sqlx.NewDb(db, "postgres"), All: all, Catalog: sqlstore.Catalog{
 		Names: `SELECT c.relname FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
 			WHERE n.nspname = ` + in + ` AND starts_with(c.relname, 'vault_')`,
 		Columns: `SELECT a.attname FROM pg_catalog.pg_attribute a JOIN pg_catalog.pg_class c ON c.oid = a.attrelid

@@ -245,7 +245,7 @@ func (s *Store) attempt(w *writer, p *pending) (done bool, err error) {
 	case link.Transient(err) || link.Aborted(err):
 		return false, err
 	case !link.Refused(err):
-		return true, link.Clean(err)
+		return true, link.Failed(err)
 	}
 	refusal := err
 	// The conflicting row may come from this change itself, sent earlier and
@@ -268,7 +268,7 @@ func (s *Store) attempt(w *writer, p *pending) (done bool, err error) {
 	case err != nil && (link.Lost(err) || link.Transient(err) || link.Aborted(err)):
 		return false, err
 	case err != nil:
-		return true, link.Clean(err)
+		return true, link.Failed(err)
 	case conflict != nil:
 		p.ambiguous = false
 		if classOf(p.change) == creates {

@@ -149,6 +149,10 @@ type Outage struct {
 	// Until returns the time until which a call that begins now is retried.
 	Until func(context.Context) time.Time
 
+	// Limit, if not zero, is how long a list may take before the store cancels
+	// its statement. It is for a database that does not do so itself.
+	Limit time.Duration
+
 	// Passes reports whether the same call may succeed later, given an error of
 	// the driver.
 	Passes func(error) bool
@@ -378,9 +382,24 @@ func (s *Store) until(ctx context.Context, query string, args []any, dest []sql.
 		if s.preparing {
 			return r.readPrepared(ctx, l, query, args)
 		}
-		return r.read(l.conn.QueryContext(ctx, query, args...))
+		return s.limited(ctx, func(ctx context.Context) (bool, error) {
+			return r.read(l.conn.QueryContext(ctx, query, args...))
+		})
 	})
 	return cmp.Or(r.ended, s.fail(err))
+}
+
+// limited runs a list for as long as Outage.Limit allows.
+func (s *Store) limited(ctx context.Context, list func(context.Context) (bool, error)) (again bool, err error) {
+	if s.dialect.Outage.Limit == 0 {
+		return list(ctx)
+	}
+	limited, cancel := context.WithTimeout(ctx, s.dialect.Outage.Limit)
+	defer cancel()
+	if again, err = list(limited); err != nil && limited.Err() != nil && ctx.Err() == nil {
+		return false, storage.ErrSlow
+	}
+	return again, err
 }
 
 // prepares returns the Store for queries with few texts that one plan suits,

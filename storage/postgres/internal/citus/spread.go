@@ -118,7 +118,7 @@ func spreadOnce(ctx context.Context, db *sql.DB, schema *Schema) error {
 	}
 	defer func() { _ = tx.Rollback() }() // does nothing after Commit
 	// The vault's tables have more shards than there should be connections.
-	settings := fmt.Sprintf("SET LOCAL lock_timeout = %d; SET LOCAL citus.multi_shard_modify_mode = 'sequential'; "+
+	settings := fmt.Sprintf("SET LOCAL lock_timeout = %d; SET LOCAL statement_timeout = 0; SET LOCAL citus.multi_shard_modify_mode = 'sequential'; "+
 		"SET LOCAL client_min_messages = error", spreadLock.Milliseconds())
 	if _, err := tx.ExecContext(ctx, settings); err != nil {
 		return err

@@ -87,9 +87,13 @@ func Refused(err error) bool {
 }
 
 // Failed cleans the error of a call on an open database. Errors that may pass
-// become [storage.ErrUnavailable].
+// become [storage.ErrUnavailable], and a canceled statement becomes
+// [storage.ErrSlow].
 func Failed(err error) error {
-	if err == nil || errors.Is(err, storage.ErrUnavailable) || !Passes(err) && !hopeless(err) {
+	switch {
+	case Code(err) == pqerror.QueryCanceled:
+		return fmt.Errorf("%w: %w", storage.ErrSlow, Clean(err))
+	case err == nil, errors.Is(err, storage.ErrUnavailable), !Passes(err) && !hopeless(err):
 		return Clean(err)
 	}
 	return fmt.Errorf("%w: %w", storage.ErrUnavailable, Clean(err))
@@ -111,7 +115,7 @@ func hopeless(err error) bool {
 func Transient(err error) bool {
 	switch c := Code(err); c {
 	case pqerror.TRSerializationFailure, pqerror.TRDeadlockDetected, pqerror.LockNotAvailable,
-		pqerror.ReadOnlySQLTransaction, pqerror.QueryCanceled, pqerror.IOError:
+		pqerror.ReadOnlySQLTransaction, pqerror.IOError:
 		return true
 	default: // connections, memory, and disk space
 		return strings.HasPrefix(string(c), string(pqerror.ClassInsufficientResources))

@@ -1,0 +1,66 @@
+package postgres_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/seed-72ea4aab/vault/storage"
+	"github.com/seed-72ea4aab/vault/storage/postgres"
+)
+
+// TestSlowStatementIsStoppedAndNotRepeated makes every read of a token sleep. The
+// server stops the statement, which has then begun once.
+func TestSlowStatementIsStoppedAndNotRepeated(t *testing.T) {
+	t.Parallel()
+	for name, pooler := range map[string]bool{"direct": false, "pooler": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			n := newNode(t, &postgres.Options{HangTimeout: 3 * time.Second, TransactionPooler: pooler})
+			_, err := n.db.ExecContext(t.Context(), `CREATE SEQUENCE begun;
+				ALTER TABLE vault_tokens RENAME TO all_tokens;
+				CREATE VIEW vault_tokens AS SELECT t.* FROM all_tokens t, (SELECT nextval('begun'), pg_sleep(60)) s;`)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := n.list(t.Context()); !errors.Is(err, storage.ErrSlow) {
+				t.Errorf("a slow list: %v, want ErrSlow", err)
+			}
+			if got := number(t, n.db, "SELECT last_value FROM begun"); got != 1 {
+				t.Errorf("the statement began %d times", got)
+			}
+			if got := number(t, n.db, "SELECT count(*) FROM pg_stat_activity WHERE application_name = $1 AND state = 'active'", n.name); got != 0 {
+				t.Errorf("%d statements are still running", got)
+			}
+		})
+	}
+}
+
+// TestApplicationKeepsStatementTimeout calls the vault in a transaction of the
+// application.
+func TestApplicationKeepsStatementTimeout(t *testing.T) {
+	t.Parallel()
+	n := newNode(t, nil)
+	tx, err := n.db.BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = tx.Rollback() }()
+	if _, err := tx.ExecContext(t.Context(), "SET LOCAL statement_timeout = '54321ms'"); err != nil {
+		t.Fatal(err)
+	}
+	in, err := n.InTx(t.Context(), tx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := in.Tokens(t.Context(), n.tenant, []string{n.token.ID}); err != nil {
+		t.Error(err)
+	}
+	if err := in.Write(t.Context(), sample(n.tenant, 1)); err != nil {
+		t.Error(err)
+	}
+	var kept string
+	if err := tx.QueryRowContext(t.Context(), "SHOW statement_timeout").Scan(&kept); err != nil || kept != "54321ms" {
+		t.Errorf("statement_timeout is %s, %v", kept, err)
+	}
+}
