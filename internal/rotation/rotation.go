@@ -250,9 +250,6 @@ func (r *rotation) resealTokens(ctx context.Context, op *core.Op) error {
 	filter := storage.TokenFilter{Tenant: op.TenantID(), Where: storage.KeyBelow(op.State.Ring.Version()), MaxBytes: op.Vault.MaxPageBytes}
 	walk := find.NewWalk(chunk)
 	for {
-		if err := op.Refresh(ctx); err != nil {
-			return err
-		}
 		rows, _, err := find.Next(&walk, func(limit int) ([]storage.Token, error) {
 			filter.Limit = limit
 			rows, _, err := op.Vault.Store.ListTokens(ctx, filter)
@@ -262,6 +259,9 @@ func (r *rotation) resealTokens(ctx context.Context, op *core.Op) error {
 			return err
 		}
 		filter.Before = rows[len(rows)-1].Ord
+		if err := op.Refresh(ctx); err != nil { // looking for these rows may have taken long
+			return err
+		}
 		updates := make([]storage.TokenUpdate, 0, len(rows))
 		for i := range rows {
 			u := storage.TokenUpdate{Rev: rows[i].Rev, OldSet: rows[i].Set, KeepHashes: true, Token: rows[i]}
@@ -336,34 +336,49 @@ func writeEach[T any](ctx context.Context, op *core.Op, updates []T, put func(*s
 	return nil
 }
 
-// resealRest reseals claims and jobs. A resealed row no longer matches the
-// filter, so no position has to be kept.
+// resealRest reseals claims and jobs. It reads rows under any key, because a filter
+// on the key would make one statement look at all rows of the tenant.
 func (r *rotation) resealRest(ctx context.Context, op *core.Op) error {
-	version := op.State.Ring.Version()
 	for _, kind := range []storage.SealedKind{storage.SealedClaims, storage.SealedJobs} {
+		filter := storage.SealedFilter{Tenant: op.TenantID(), Kind: kind, Limit: chunk}
 		for {
 			if err := op.Refresh(ctx); err != nil {
 				return err
 			}
-			rows, err := op.Vault.Store.SealedRows(ctx, storage.SealedFilter{Tenant: op.TenantID(), Kind: kind, KeyBelow: version, Limit: chunk})
+			rows, err := op.Vault.Store.SealedRows(ctx, filter)
 			if err != nil {
 				return err
 			}
 			if len(rows) == 0 {
 				break
 			}
-			ch := op.Change()
-			for _, row := range rows {
-				if err := resealer(op).Row(&row); err != nil {
-					return err
-				}
-				ch.Reseal = append(ch.Reseal, row)
-			}
-			if err := untilFree(ctx, func() error { return op.Write(ctx, ch) }); err != nil {
+			filter.After = rows[len(rows)-1].Key
+			if err := r.resealRows(ctx, op, rows); err != nil {
 				return err
 			}
-			r.report(len(rows))
 		}
 	}
+	return nil
+}
+
+// resealRows reseals the claims or jobs that are sealed with an older key.
+func (r *rotation) resealRows(ctx context.Context, op *core.Op, rows []storage.Sealed) error {
+	ch := op.Change()
+	for _, row := range rows {
+		if row.KeyVersion >= op.State.Ring.Version() {
+			continue
+		}
+		if err := resealer(op).Row(&row); err != nil {
+			return err
+		}
+		ch.Reseal = append(ch.Reseal, row)
+	}
+	if len(ch.Reseal) == 0 {
+		return nil
+	}
+	if err := untilFree(ctx, func() error { return op.Write(ctx, ch) }); err != nil {
+		return err
+	}
+	r.report(len(ch.Reseal))
 	return nil
 }

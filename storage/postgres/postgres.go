@@ -365,7 +365,6 @@ func dialect(o *Options, schema schemaName) sqlstore.Dialect {
 		ID:        func(id storage.ID) any { return id[:] },
 		In:        in,
 		Lateral:   true,
-		FullJoins: true,
 		SmallBody: maxSharedBody,
 		Conns:     o.reading(),
 		Lifetime:  link.MaxAge,

@@ -93,8 +93,8 @@ func (l *tokenList) upTo(place storage.ID) clause {
 func (l *tokenList) countUpTo(ctx context.Context, place storage.ID, of *pair, at int) (int, error) {
 	others := *l
 	others.pairs = slices.DeleteFunc(slices.Clone(l.pairs), func(p pair) bool { return p == *of })
-	others.filter.Now, others.filter.CountUpTo = time.Time{}, 0
-	n, err := others.count(ctx, l.upTo(place))
+	others.filter.Now = time.Time{}
+	n, err := others.count(ctx, l.upTo(place), 0)
 	if err != nil {
 		return 0, err
 	}

@@ -29,8 +29,7 @@ const (
 // ListTokens implements [storage.TokenReader].
 //
 // A list first finds the ords of its page, using the index with the fewest
-// rows, or comparing two indexes if both have many. Then it reads those rows
-// and checks the whole condition. Totals come from token_counts if the filter
+// rows. Then it reads those rows and checks the whole condition. Totals come from token_counts if the filter
 // uses only set and type, minus the expired rows.
 func (s *Store) ListTokens(ctx context.Context, f storage.TokenFilter) ([]storage.Token, int, error) {
 	if err := s.ready(ctx); err != nil {
@@ -84,18 +83,11 @@ func (s *Store) pageOf(ctx context.Context, lists []*tokenList, f storage.TokenF
 	if err := skip(ctx, lists, &f); err != nil {
 		return nil, err
 	}
-	part := f
-	if len(lists) == 1 {
-		if some, err := lists[0].reach(ctx, &part); err != nil || !some {
-			return nil, err
-		}
+	read := s.readPage
+	if slices.ContainsFunc(lists, (*tokenList).rejects) {
+		read = s.readRanges
 	}
-	page, err := s.readPage(ctx, lists, part)
-	if len(page) < f.Limit && lists[0].partial && err == nil {
-		// Tokens were deleted since reach counted them.
-		lists[0].reached = nil
-		page, err = s.readPage(ctx, lists, f)
-	}
+	page, err := read(ctx, lists, f)
 	if backwards {
 		slices.Reverse(page)
 	}

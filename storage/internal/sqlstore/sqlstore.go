@@ -133,10 +133,6 @@ type Dialect struct {
 	// argument, an array.
 	Lateral bool
 
-	// FullJoins means that the database joins two indexes by comparing their
-	// entries, and that looking up many entries takes longer.
-	FullJoins bool
-
 	// Distributed means that rows are stored by tenant on different servers. A
 	// statement for one tenant is cheap, and a statement for all tenants must
 	// be simple.

@@ -23,14 +23,13 @@ type tokenList struct {
 	setsHold     bool           // sets hold for every token of the tenant
 	residual     []storage.Cond // rest, without the terms that drive evaluates
 
-	drive    *driver  // the index that the list is read from, if any
-	unsorted bool     // drive has too many rows to sort, so a page is read without it
-	pairs    []pair   // otherwise the pairs that the list is merged from, if any
-	inSets   int      // number of tokens in the sets
-	meeting  *meeting // two indexes that the list can be read from, if any
-	reached  *clause  // the part of the meeting that has the page, if known
-	partial  bool     // the list goes on behind reached
-	empty    bool     // no token can be in the list
+	drive    *driver // the index that the list is read from, if any
+	unsorted bool    // drive has too many rows to sort, so a page is read without it
+	pairs    []pair  // otherwise the pairs that the list is merged from, if any
+	inSets   int     // number of tokens in the sets
+	times    clause  // bound on ords, from conditions on the time of creation
+	within   clause  // bound of the current range, including times
+	empty    bool    // no token can be in the list
 }
 
 // pair is a set and a type, with the number of their tokens.
@@ -68,12 +67,21 @@ func (s *Store) newTokenList(ctx context.Context, f storage.TokenFilter) (*token
 	if len(l.pairs) > preparedPairs {
 		l.store = s
 	}
+	if l.unsorted && (len(l.rest) > 1 || len(l.sets) > 0 && !l.setsHold) {
+		l.drive, l.unsorted = nil, false // other conditions could reject all of its rows
+	}
 	l.residual = l.rest
 	if l.drive != nil && l.drive.exact {
 		l.residual = slices.Delete(slices.Clone(l.rest), l.drive.at, l.drive.at+1)
 	}
-	return l, l.meet(ctx)
+	if l.takeTimes(); l.rejects() {
+		l.store = s // the number of rows decides the plan
+	}
+	return l, nil
 }
+
+// driving reports whether the list is read from drive.
+func (l *tokenList) driving(paging bool) bool { return l.drive != nil && !(paging && l.unsorted) }
 
 // choose decides which index the list is read from.
 func (l *tokenList) choose(ctx context.Context) error {
@@ -200,10 +208,9 @@ func limited(limit, offset int) string {
 // driver may overlap.
 func (l *tokenList) found(paging bool, bound clause) []clause {
 	deep := !paging || l.filter.Offset >= deepOffset
+	bound = join([]clause{l.within, bound}, " AND ")
 	switch {
-	case paging && l.reached != nil:
-		return []clause{l.meeting.within(*l.reached)}
-	case l.drive != nil && !(paging && l.unsorted):
+	case l.driving(paging):
 		parts := make([]clause, len(l.drive.parts))
 		for i, part := range l.drive.parts {
 			parts[i] = l.driven(part, deep, bound)
@@ -318,16 +325,11 @@ func (l *tokenList) total(ctx context.Context) (int, error) {
 	if n, is, err := l.countWithout(ctx); is {
 		return n, err
 	}
-	if hash := l.having(); hash != nil {
-		return l.onlyHash(ctx, hash)
-	}
-	if l.meeting != nil {
-		if n, ok, err := l.countMeeting(ctx); ok || err != nil {
-			return n, err
-		}
+	if l.rejects() && len(l.rest) > 0 && !l.unsorted {
+		return l.countRanges(ctx)
 	}
 	if len(l.rest) > 0 {
-		return l.count(ctx, always)
+		return l.count(ctx, always, l.filter.CountUpTo)
 	}
 	counted := `SELECT CAST(COALESCE(SUM(c.n), 0) AS bigint) FROM vault_token_counts c WHERE c.tenant_id = ? AND ` + l.setsOnCounts.text
 	args := append([]any{l.tenant}, l.setsOnCounts.args...)
@@ -349,9 +351,10 @@ func (l *tokenList) total(ctx context.Context) (int, error) {
 	return l.store.count(ctx, `SELECT (`+counted+`) - (SELECT count(*)`+expired+` AND `+inSets.text+`)`, append(args, inSets.args...)...)
 }
 
-// count counts the tokens within a bound on their ords, row by row.
-func (l *tokenList) count(ctx context.Context, bound clause) (int, error) {
-	parts, overlap, most := l.found(false, bound), l.drive != nil, l.filter.CountUpTo
+// count counts the tokens within a bound on their ords, row by row, up to most if
+// that is not zero.
+func (l *tokenList) count(ctx context.Context, bound clause, most int) (int, error) {
+	parts, overlap := l.found(false, bound), l.drive != nil
 	if most == 0 {
 		query := all(parts, 0, overlap)
 		return l.store.count(ctx, `SELECT count(*) FROM (`+query.text+`) f`, query.args...)

@@ -51,12 +51,6 @@ func (s *shelf) holdAll(t *testing.T, n int) {
 	for _, test := range tokenCases(n) {
 		t.Run(test.name, func(t *testing.T) { s.hold(t, test) })
 	}
-	t.Run("a page of two indexes", func(t *testing.T) { s.holdMeetingPage(t) })
-	if s.lookups != nil {
-		for name, test := range meetCases {
-			t.Run("lookups, "+name, func(t *testing.T) { s.holdLookups(t, n, test) })
-		}
-	}
 	t.Run("ids", func(t *testing.T) { s.holdIDs(t) })
 	t.Run("count", func(t *testing.T) { s.holdCount(t, n) })
 	t.Run("a token behind the last", func(t *testing.T) { s.holdBehind(t, n) })

@@ -81,8 +81,6 @@ type recorder struct {
 	sqldriver.Connector
 	mu      sync.Mutex
 	queries []recorded
-	// before, if not nil, is called before each query.
-	before func(query string)
 }
 
 type recorded struct {
@@ -97,9 +95,6 @@ func (r *recorder) Connect(ctx context.Context) (sqldriver.Conn, error) {
 }
 
 func (r *recorder) record(q recorded) {
-	if r.before != nil {
-		r.before(q.text)
-	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.queries = append(r.queries, q)
@@ -165,8 +160,6 @@ type shelf struct {
 	to    *recorder
 	// work returns how many rows a query touches, or a multiple of that.
 	work func(t *testing.T, q recorded) int
-	// lookups, if not nil, returns how many scans a query begins.
-	lookups func(t *testing.T, q recorded) int
 	// each is the work allowed for each row that must be touched.
 	each int
 	// knowing has the statistics that the database plans with, one after the
@@ -287,7 +280,7 @@ func postgresShelf(t *testing.T, tokens int) *shelf {
 		"$blob('$most')", `decode('$most', 'hex')`, "$blob(h.hash)", "decode(h.hash, 'hex')", "$blob($hex(i))", "decode(lpad(to_hex(i), 64, '0'), 'hex')",
 		"$ord", fmt.Sprintf("decode(lpad(to_hex(%d + i), 12, '0') || '70008' || lpad(to_hex(i), 15, '0'), 'hex')", loadedFrom.UnixMilli()),
 		"$set", "decode('5e' || lpad(to_hex(i % 10), 30, '0'), 'hex')", "$series", "generate_series(0::bigint, $n - 1) AS s(i)", "$ranges", "", "$minmax", "")
-	d := Dialect{Prepared: true, PreparedLists: true, Lateral: true, FullJoins: true, Conns: 2, ID: func(id storage.ID) any { return id[:] }, In: postgresIn}
+	d := Dialect{Prepared: true, PreparedLists: true, Lateral: true, Conns: 2, ID: func(id storage.ID) any { return id[:] }, In: postgresIn}
 	s := newShelf(t, connector, "postgres", "../../postgres/migrations", d, func(db *sqlx.DB) {
 		for _, table := range loaded {
 			db.MustExec("ALTER TABLE " + table + " SET (autovacuum_enabled = false)")
@@ -316,7 +309,6 @@ func postgresShelf(t *testing.T, tokens int) *shelf {
 		}},
 	}
 	s.each, s.work = 8, func(t *testing.T, q recorded) int { t.Helper(); return postgresRows(t, db, q) }
-	s.lookups = func(t *testing.T, q recorded) int { t.Helper(); return postgresLookups(t, db, q) }
 	return s
 }
 
@@ -351,14 +343,6 @@ func postgresRows(t *testing.T, db *sqlx.DB, q recorded) int {
 		rows = max(rows, scannedRows(t, explainGeneric(t, db, q.text, args)))
 	}
 	return rows
-}
-
-// postgresLookups returns how many scans a query begins: one for each part of a
-// query, and one for each row that is looked up.
-func postgresLookups(t *testing.T, db *sqlx.DB, q recorded) int {
-	t.Helper()
-	text, _ := explained(t, db, q)
-	return int(sumScans(t, text, func(n *planNode) float64 { return n.Loops }))
 }
 
 // explained runs a query and returns its plan and its arguments.

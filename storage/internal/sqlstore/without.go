@@ -62,29 +62,3 @@ func (l *tokenList) lessHash(ctx context.Context, tokens clause, hash *storage.H
 	}
 	return l.store.count(ctx, text, args...)
 }
-
-// having returns the hash of a list that consists of all tokens with that hash,
-// if all of them must be counted. It returns nil for other lists.
-func (l *tokenList) having() *storage.HashIs {
-	if l.filter.CountUpTo > 0 || len(l.rest) != 1 || len(l.sets) > 0 && !l.setsHold || !l.filter.Before.IsZero() {
-		return nil
-	}
-	hash, ok := l.rest[0].(storage.HashIs)
-	if !ok {
-		return nil
-	}
-	return &hash
-}
-
-// onlyHash counts the tokens with a hash. It does not check each of them for
-// expiry. Instead it subtracts the expired tokens that have the hash.
-func (l *tokenList) onlyHash(ctx context.Context, hash *storage.HashIs) (int, error) {
-	text := `SELECT (SELECT count(*) FROM vault_token_hashes h WHERE h.tenant_id = ? AND h.hash = ?)`
-	args := []any{l.tenant, hash[:]}
-	if !l.filter.Now.IsZero() {
-		where := join([]clause{l.over(always), l.on("t", l.rest)}, " AND ")
-		text += ` - (SELECT count(*) FROM vault_tokens t WHERE ` + where.text + `)`
-		args = append(args, where.args...)
-	}
-	return l.store.count(ctx, text, args...)
-}

@@ -3,15 +3,14 @@ package sqlstore
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// meetCases are lists that can be read from two indexes.
-var meetCases = map[string]deepCase{
+// rangeCases are lists whose conditions reject entries of an index.
+var rangeCases = map[string]deepCase{
 	"two hashes":              {storage.And{storage.HashIs(most), storage.HashIs(alsoTenth)}, func(i int) bool { return i%10 == 1 }},
 	"two hashes apart":        {storage.And{storage.HashIs(tenth), storage.HashIs(alsoTenth)}, func(int) bool { return false }},
 	"a hash and a type":       {storage.And{storage.HashIs(tenth), storage.TypeIn{"card"}}, func(i int) bool { return i%20 == 0 }},
@@ -33,15 +32,15 @@ func between(from, to int) storage.TimeIn {
 		From: loadedFrom.Add(time.Duration(from) * time.Second), To: loadedFrom.Add(time.Duration(to) * time.Second)}
 }
 
-// TestMeetings compares pages of lists from two indexes with the expected
-// tokens: by offset, by cursor, and in the other order.
-func TestMeetings(t *testing.T) {
+// TestRanges compares pages of lists that are read range by range with the
+// expected tokens: by offset, by cursor, and in the other order.
+func TestRanges(t *testing.T) {
 	t.Parallel()
 	for name, load := range map[string]func(*testing.T, int) *shelf{"SQLite": sqliteShelf, "PostgreSQL": postgresShelf} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := load(t, deepTokens)
-			for name, c := range meetCases {
+			for name, c := range rangeCases {
 				want := c.ids()
 				for _, offset := range []int{0, 1234, len(want) / 2, max(len(want)-1, 0)} {
 					t.Run(fmt.Sprintf("%s, offset %d", name, offset), func(t *testing.T) {
@@ -55,9 +54,9 @@ func TestMeetings(t *testing.T) {
 	}
 }
 
-// TestMeetingInAllSets lists tokens under a condition on sets that all tokens meet.
+// TestRangesInAllSets lists tokens under a condition on sets that all tokens meet.
 // There are too many pairs of set and type to notice that before.
-func TestMeetingInAllSets(t *testing.T) {
+func TestRangesInAllSets(t *testing.T) {
 	t.Parallel()
 	for name, load := range map[string]func(*testing.T, int) *shelf{"SQLite": sqliteShelf, "PostgreSQL": postgresShelf} {
 		t.Run(name, func(t *testing.T) {
@@ -73,39 +72,6 @@ func TestMeetingInAllSets(t *testing.T) {
 			c.hold(t, s, want, 0, 0)
 			c.hold(t, s, want, 1234, upTo)
 			c.holdAfter(t, s, want, 1234)
-		})
-	}
-}
-
-// TestMeetingShrinks deletes tokens after a list has found the ranges of its page.
-// The page must still be full.
-func TestMeetingShrinks(t *testing.T) {
-	t.Parallel()
-	for name, load := range map[string]func(*testing.T, int) *shelf{"SQLite": sqliteShelf, "PostgreSQL": postgresShelf} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s, c := load(t, deepTokens), meetCases["not a hash, under rules"]
-			want := c.ids()
-			const deleted = 5000
-			s.to.before = func(query string) {
-				if strings.Contains(query, "t.key_version") { // the page
-					s.to.before = nil
-					s.store.db.MustExec(s.store.db.Rebind(`DELETE FROM vault_tokens WHERE tenant_id = ? AND created_at >= ?`),
-						someTenant[:], loadedFrom.Add((deepTokens-deleted)*time.Millisecond).UnixMicro())
-				}
-			}
-			page, _, err := s.store.ListTokens(t.Context(), storage.TokenFilter{Tenant: someTenant, Where: c.where, Now: sometime, Limit: shown})
-			if err != nil {
-				t.Fatal(err)
-			}
-			want = slices.DeleteFunc(want, func(id string) bool {
-				var i int
-				_, err := fmt.Sscanf(id, "token %d", &i)
-				return err != nil || i >= deepTokens-deleted
-			})
-			if got := idsOf(page); !slices.Equal(got, want[:shown]) {
-				t.Errorf("got %q, want %q", got, want[:shown])
-			}
 		})
 	}
 }
@@ -136,38 +102,40 @@ func (c *deepCase) holdAfter(t *testing.T, s *shelf, want []string, offset int) 
 	}
 }
 
-// holdMeetingPage reads a page without a total. Some of the sets in its rules
-// have no token of the list, which must not matter.
-func (s *shelf) holdMeetingPage(t *testing.T) {
-	c := meetCases["not a hash, under rules"]
-	s.to.take()
-	start := time.Now()
-	page, _, err := s.store.ListTokens(t.Context(), storage.TokenFilter{Tenant: someTenant, Where: c.where, Now: sometime, Limit: shown})
-	if len(page) != shown || err != nil {
-		t.Errorf("got %d tokens, %v", len(page), err)
-	}
-	s.within(t, 20*shown, time.Since(start))
-}
-
-// holdLookups reads a page and its total, and the page behind a token. It may look
-// up the tokens of the pages, and begin a few scans for each range of a meeting,
-// but it must not look up every entry of an index.
-func (s *shelf) holdLookups(t *testing.T, n int, c deepCase) {
-	before := idOfMillis(loadedFrom.UnixMilli() + int64(n)/2)
-	most := 20*shown + n/400
-	s.to.take()
-	for _, f := range []storage.TokenFilter{{Count: true}, {Before: before}} {
-		f.Tenant, f.Where, f.Now, f.Limit = someTenant, c.where, sometime, shown
-		if _, _, err := s.store.ListTokens(t.Context(), f); err != nil {
-			t.Fatal(err)
+// TestStatementsAreBounded lists tokens under conditions that none meets, as the last
+// scan of a rotation does. Each statement touches a bounded number of rows, however
+// many the tenant has.
+func TestStatementsAreBounded(t *testing.T) {
+	t.Parallel()
+	const tokens = 3 * lastRange
+	s := postgresShelf(t, tokens)
+	nobody := storage.ByIs{Field: storage.CreatedBy, ID: storage.ID{9}}
+	for name, where := range map[string]storage.Cond{
+		"an older key":                  storage.KeyBelow(1),
+		"a creator":                     nobody,
+		"a creator, under rules":        storage.And{evenSets, nobody},
+		"a hash and a creator":          storage.And{storage.HashIs(most), nobody},
+		"two hashes":                    storage.And{storage.HashIs(most), storage.HashIs(tenth)},
+		"a hash or a prefix":            storage.And{storage.Or{storage.HashIs(most), storage.IDPrefix("token")}, nobody},
+		"a prefix and a creator":        storage.And{storage.IDPrefix("token"), nobody},
+		"modified, not under any rules": storage.And{storage.Not{Cond: evenSets}, storage.TimeIn{Field: storage.ModifiedAt, From: loadedFrom}},
+	} {
+		for _, k := range s.knowing[2:3] {
+			k.set()
 		}
-	}
-	lookups := 0
-	for _, q := range s.to.take() {
-		lookups += s.lookups(t, q)
-	}
-	t.Logf("%d of %d", lookups, most)
-	if lookups > most {
-		t.Errorf("%d scans began, want at most %d", lookups, most)
+		t.Run(name, func(t *testing.T) {
+			s.to.take()
+			page, total, err := s.store.ListTokens(t.Context(), storage.TokenFilter{Tenant: someTenant, Where: where, Now: sometime, Limit: shown, Count: true, CountUpTo: upTo})
+			if len(page) != 0 || total != 0 || err != nil {
+				t.Errorf("got %d of %d tokens, %v", len(page), total, err)
+			}
+			queries := s.to.take()
+			for _, q := range queries {
+				if rows := s.work(t, q); rows > 5*lastRange/2 {
+					t.Errorf("%d rows: %s", rows, q.text)
+				}
+			}
+			t.Logf("%d statements", len(queries))
+		})
 	}
 }
