@@ -266,6 +266,33 @@ func TestBoundProxies(t *testing.T) {
 	}
 }
 
+// A full audit enters the refusals of anonymous calls, one entry per proxy.
+func TestRefusedAnonymousCalls(t *testing.T) {
+	t.Parallel()
+	w := newTill(t, vault.Config{FullAudit: true})
+	app, err := w.Owner.CreateApplication(t.Context(), vault.ApplicationParams{Name: "A", Type: vault.ApplicationPrivate, Rules: []vault.AccessRule{bound(1, "/", "pay.test")}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for message, ref := range map[string]*vault.ApplicationRef{"Denied: InvokeProxy to " + w.to: {ID: app.ID}, "Denied: InvokeProxy": nil} {
+		x, err := w.Management.CreateProxy(t.Context(), vault.ProxyParams{Name: "p", DestinationURL: w.url, RequireAuth: new(bool), Application: ref})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			call := cardCall()
+			call.Key, call.Origin, call.Header = x.Key, "203.0.113.7", http.Header{"Content-Type": {"application/json"}}
+			_, err = w.Vault.Vault.InvokeProxy(t.Context(), call)
+			wantError(t, message, err, vault.ErrForbidden)
+		}
+		found := entries(t, w.Vault, vault.ListLogsParams{EntityID: x.ID.String(), Operation: vault.OperationDenied})
+		if len(found) != 1 || found[0].EntityType != "proxy" || found[0].Message != message || found[0].Origin != "203.0.113.7" {
+			t.Errorf("%s: the log has %+v", message, found)
+		}
+	}
+	same(t, "connections", w.conn.Load(), 0)
+}
+
 // A stored response of code that sent bound data is given again only while the
 // code's application may still send it there.
 func TestReplaysOfBoundUse(t *testing.T) {

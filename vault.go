@@ -94,7 +94,8 @@ type Config struct {
 	// FullAudit adds these entries to the log:
 	//
 	//   - calls that end in ErrForbidden, as OperationDenied. Identical denied calls of
-	//     an application within a second share one entry, which reports their number;
+	//     an application, or of a proxy without an API key, within a second share one
+	//     entry, which reports their number;
 	//   - each row that an import refuses;
 	//   - reads of the log, with the entity type "log";
 	//   - in every tenant's log, the start and stop of this vault.

@@ -31,10 +31,10 @@ type denials struct {
 }
 
 // denialKey identifies a call of an application. The application is zero for the
-// tenant itself.
+// tenant itself, and the proxy is zero unless it was called without a key.
 type denialKey struct {
-	tenant, application uuid.UUID
-	call                string
+	tenant, application, proxy uuid.UUID
+	call                       string
 }
 
 // denial is a call that was denied.
@@ -93,18 +93,18 @@ func (d *denials) due(now time.Time, all bool) map[denialKey]denial {
 	return found
 }
 
-// Denied enters in the log that a call ended in ErrForbidden, in a full audit. It
-// ignores calls of strangers. One entry reports the number of equal calls of an
-// application within a second. It names the host that data would have been sent to.
+// Denied enters in the log that a call ended in ErrForbidden, in a full audit. One
+// entry reports the number of equal calls of an application, or of a proxy without
+// a key, within a second. It names the host that data would have been sent to.
 func (c Caller) Denied(ctx context.Context, call, permission string, err error) {
 	v := c.Vault
-	if !v.FullAudit || c.IsStranger() || !errors.Is(err, fault.ErrForbidden) {
+	if !v.FullAudit || !errors.Is(err, fault.ErrForbidden) {
 		return
 	}
 	if host := fault.HostOf(err); host != "" {
 		call += " to " + host
 	}
-	key := denialKey{c.Tenant(), c.ApplicationID(), call}
+	key := denialKey{c.Tenant(), c.ApplicationID(), c.Proxy(), call}
 	kept := c
 	kept.Place = Place{}
 	if n := v.denials.add(key, kept, permission, v.Now()); n > 0 {
@@ -122,8 +122,11 @@ func (c Caller) enterDenials(ctx context.Context, call, permission string, n int
 	}
 	op := &Op{Caller: c, Now: c.Vault.Now()}
 	e := op.Entry(audit.Denied, audit.Tenant, c.Tenant().String())
-	if app := c.ApplicationID(); app != (uuid.UUID{}) {
-		e.EntityType, e.EntityID = audit.Application, app.String()
+	switch {
+	case c.IsStranger():
+		e.EntityType, e.EntityID = audit.Proxy, c.Proxy().String()
+	case c.ApplicationID() != uuid.UUID{}:
+		e.EntityType, e.EntityID = audit.Application, c.ApplicationID().String()
 	}
 	e.Message = audit.DeniedMessage(call, permission, n)
 	ch := op.Change()
