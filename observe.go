@@ -3,6 +3,7 @@ package vault
 import (
 	"context"
 	"database/sql"
+	"maps"
 	"net/http"
 	"time"
 
@@ -62,8 +63,9 @@ type Event struct {
 	// the W3C trace context of the request: see [WithTraceparent]. A job has both
 	// from the request that queued it. They may be empty.
 	TraceID, Traceparent string
-	// Header holds the headers of a request to a destination, and is nil for other
-	// work. The observer may set traceparent and tracestate in it.
+	// Header is empty for a request to a destination, and nil for other work. The
+	// request is sent with what the observer sets in it, such as traceparent and
+	// tracestate.
 	Header http.Header
 }
 
@@ -155,7 +157,10 @@ func (v *Vault) observeEgress() egress.Observe {
 		if !egress.KnownMethod(name) {
 			name = "other"
 		}
-		return v.core.Tell(req.Context(), core.Event{Kind: string(EventEgress), Name: name, TenantID: id, Header: req.Header})
+		header := http.Header{} // not the request's own, which may hold the data of tokens
+		ctx, end := v.core.Tell(req.Context(), core.Event{Kind: string(EventEgress), Name: name, TenantID: id, Header: header})
+		maps.Copy(req.Header, header)
+		return ctx, end
 	}
 }
 

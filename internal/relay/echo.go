@@ -6,6 +6,7 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"strconv"
 	"strings"
 
 	"github.com/seed-72ea4aab/vault/internal/echo"
@@ -32,6 +33,7 @@ func (e *Echo) Clean(res *http.Response) error {
 	res.Header.Del("Content-Encoding")
 	res.Header.Del("Content-Length")
 	res.ContentLength, res.Trailer = -1, nil
+	res.Status = strconv.Itoa(res.StatusCode) + " " + http.StatusText(res.StatusCode) // not the destination's text
 	res.Body = &cleanBody{e.filter.Reader(body), res.Body}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"maps"
+	"mime"
 	"net/http"
 	"slices"
 	"strings"
@@ -17,6 +18,7 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/expr"
 	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/form"
+	"github.com/seed-72ea4aab/vault/internal/ids"
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
 	"github.com/seed-72ea4aab/vault/internal/reveal"
 	"github.com/seed-72ea4aab/vault/internal/tokens"
@@ -50,7 +52,8 @@ func Detokenize(ctx context.Context, op *core.Op, r *Request, to access.Target, 
 	switch {
 	case err != nil:
 	case used.Bound():
-		err = cmp.Or(body.checkGuess(), all.fill(ctx, used, r), r.bind(to))
+		body.renewBoundary(r.Header)
+		err = cmp.Or(all.fill(ctx, used, r), r.bind(to))
 	default:
 		err = cmp.Or(elsewhere.refuse(r, known), all.fill(ctx, used, r))
 	}
@@ -76,18 +79,21 @@ func (all *places) find(ctx context.Context, op *core.Op, elsewhere places, boun
 	return all.find(ctx, op, elsewhere, true, to)
 }
 
-// minBoundary is the minimum length of the boundary of a multipart body with data
-// that the caller may not see.
-const minBoundary = 16
-
-// checkGuess rejects a short boundary. A boundary must not occur in the data, so the
-// sender could use it to guess the data.
-func (b *Body) checkGuess() error {
-	if n := len(b.boundary); n == 0 || n >= minBoundary {
-		return nil
+// renewBoundary lets Fill replace the boundary of a multipart body by a random one.
+// A boundary must not occur in the data, so with their own the sender could guess
+// data that they may not see.
+func (b *Body) renewBoundary(header http.Header) {
+	typ, params, err := mime.ParseMediaType(header.Get("Content-Type"))
+	if err != nil || b.boundary == "" || !b.HasExpressions() {
+		return
 	}
-	return fault.Field("", "must have a boundary of at least %d characters, because it inserts data that you may not see", minBoundary)
+	b.renewed = ids.Random58(boundaryLength)
+	params["boundary"] = b.renewed
+	header.Set("Content-Type", mime.FormatMediaType(typ, params))
 }
+
+// boundaryLength is the length of a random boundary.
+const boundaryLength = 32
 
 // bind prepares a request whose response is searched for the data that it sends.
 // It is sent to the host that was checked.

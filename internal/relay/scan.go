@@ -5,6 +5,7 @@ package relay
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/xml"
 	"mime"
 	"net/http"
@@ -84,6 +85,7 @@ type Body struct {
 	spots     []spot    // in order
 	templates expr.List // templates of the spots
 	boundary  string    // boundary of a multipart body
+	renewed   string    // replaces it, if not empty
 }
 
 // spot is a part of a body that is replaced.
@@ -277,19 +279,26 @@ func (b *Body) Fill(env expr.Env) ([]byte, *form.Problems) {
 	if err != nil {
 		return nil, form.Of(b.spots[len(values)].path, err)
 	}
+	before := []byte("--" + b.boundary)
+	after := []byte("--" + cmp.Or(b.renewed, b.boundary))
 	var out bytes.Buffer
+	keep := func(text []byte) {
+		if b.renewed != "" {
+			text = bytes.ReplaceAll(text, before, after)
+		}
+		out.Write(text)
+	}
 	last := 0
 	for i, s := range b.spots {
 		if s.encode != nil {
 			values[i] = s.encode(values[i])
 		}
-		out.Write(b.raw[last:s.start])
+		keep(b.raw[last:s.start])
 		out.WriteString(values[i])
 		last = s.end
 	}
-	out.Write(b.raw[last:])
-	delimiter := []byte("--" + b.boundary)
-	if b.boundary != "" && bytes.Count(out.Bytes(), delimiter) != bytes.Count(b.raw, delimiter) {
+	keep(b.raw[last:])
+	if b.boundary != "" && bytes.Count(out.Bytes(), after) != bytes.Count(b.raw, before) {
 		return nil, form.Problem("", "must have a boundary that does not occur in the inserted data")
 	}
 	return out.Bytes(), nil

@@ -169,8 +169,8 @@ func (u *Used) Bound() bool {
 func (u *Used) Refused() error { return u.refused }
 
 // Sent returns the texts that must not come back to the caller: the strings and
-// numbers in the data of bound tokens, and the results of their expressions. A
-// number is also there as a program writes it that read it as a float. Texts of
+// numbers in the data of bound tokens, and the results of their expressions. Text
+// that can be read as a float is also there as programs write that float. Texts of
 // fewer than six characters are left out, because they occur anywhere. It is
 // complete after the evaluation.
 func (u *Used) Sent() []Text {
@@ -184,8 +184,10 @@ func (u *Used) Sent() []Text {
 		if t := u.byID[id]; t.To != nil {
 			eachLeaf(t.Plain(), func(leaf jsonx.Value) {
 				add(id, leaf.Text())
-				if n, err := strconv.ParseFloat(leaf.Text(), 64); err == nil && leaf.Kind() == jsonx.Number {
+				if n, err := strconv.ParseFloat(leaf.Text(), 64); err == nil {
 					add(id, strconv.FormatFloat(n, 'f', -1, 64))
+					add(id, strconv.FormatFloat(n, 'f', 0, 64))
+					add(id, strconv.FormatFloat(n, 'g', -1, 64))
 				}
 			})
 		}
@@ -312,11 +314,11 @@ func (t *usedToken) see(ctx context.Context, whole bool) jsonx.Value {
 	return t.Shown(ctx, t.Transform)
 }
 
-// whole returns the token as a document. Enrichments reveal more of a number
-// than masks, so only callers that see the number get them.
+// whole returns the token as a document. Enrichments are parts of a number, so only
+// callers that see the number get them.
 func (t *usedToken) whole(ctx context.Context) jsonx.Value {
 	out := t.View(ctx, t.Transform)
-	if t.Transform == access.Reveal {
+	if t.Transform == access.Reveal && t.To == nil {
 		out.Enrichments = t.Enrichments()
 	}
 	v, err := out.Value()

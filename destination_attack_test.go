@@ -1,0 +1,226 @@
+package vault_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/script"
+)
+
+// wantNothingOf fails if one of the texts has a part of the card number that is
+// longer than what a mask shows.
+func wantNothingOf(t testing.TB, what string, texts ...any) {
+	t.Helper()
+	for _, text := range texts {
+		if all := fmt.Sprintf("%+v", text); strings.Contains(all, visa[:5]) {
+			t.Errorf("%s: %s", what, all)
+		}
+	}
+}
+
+// The vault's own response to a bound request does not depend on the data, so that
+// a sender cannot guess it piece by piece.
+func TestBoundRequestsAnswerNoQuestions(t *testing.T) {
+	t.Parallel()
+	w := newTill(t, vault.Config{})
+	const pad = "AAAAAAAAAAAAAAAAAAAA"
+	for _, guess := range []string{visa[:1], visa[:2], "9"} {
+		body := "--" + pad + guess + "\r\nContent-Disposition: form-data; name=\"a\"\r\n\r\n--" + pad + "{{ card | json: '$.number' }}\r\n--" + pad + guess + "--\r\n"
+		call := vault.ProxyCall{Method: "POST", Header: http.Header{"Content-Type": {"multipart/form-data; boundary=" + pad + guess}}, Body: strings.NewReader(body)}
+		_, _, err := w.charge(t.Context(), w.key, call)
+		if err != nil {
+			t.Errorf("the boundary %s%s: %v", pad, guess, err)
+			continue
+		}
+		w.got.Body = io.NopCloser(strings.NewReader(w.body))
+		if err := w.got.ParseMultipartForm(1000); err != nil || w.got.FormValue("a") != "--"+pad+visa {
+			t.Errorf("the destination got %v, %v", w.got.Form, err)
+		}
+	}
+	create(t, w.Private, vault.TokenParams{ID: "short", Type: vault.TypeGeneric, Data: "abcde"})
+	for _, expression := range []string{
+		"{{ token: card | json: '$.enrichments.card.last4' }}", "{{ token: card | json: '$.enrichments.card.bin' }}",
+		"{{ short | append: card }}", "{{ short | append: data }}", "{{ short | append: token: card }}", "{{ short | default: card.number }}",
+		"{{ card | json: '$.number[0]' }}", "{{ card | json: '$.number.length' }}", "{{ card | json: '$[\"number\"][:5]' }}", "{{ card.number }}",
+		"{{ card | json: '$.number' | json: '$[0]' }}", "{{ card | stringify | json: '$.number' }}", "{{ card | to_string | slice: 11, 5 }}",
+	} {
+		call := vault.ProxyCall{Method: "POST", Header: http.Header{"Content-Type": {"text/plain"}}, Body: strings.NewReader(expression)}
+		if _, _, err := w.charge(t.Context(), w.key, call); err == nil && !strings.Contains(w.body, visa) {
+			t.Errorf("%s: the destination got %s", expression, w.body)
+		} else {
+			wantNothingOf(t, expression, err)
+		}
+	}
+}
+
+// A destination that repeats the data in its status line, as a number, or in
+// something that is not HTTP does not get it past the vault.
+func TestEchoesInOtherPlaces(t *testing.T) {
+	t.Parallel()
+	var log bytes.Buffer
+	w := newTill(t, vault.Config{Logger: slog.New(slog.NewTextHandler(&log, nil)), FullAudit: true})
+	const long = "6212345678900000003" // more digits than a float has
+	create(t, w.Private, vault.TokenParams{ID: "long", Type: vault.TypeCardNumber, Data: long})
+	w.answer = func(rw http.ResponseWriter, _ *http.Request, body string) {
+		n, err := strconv.ParseFloat(body, 64)
+		fmt.Fprintf(rw, "%v %s %f %d %v", n, strconv.FormatFloat(n, 'f', -1, 64), n, int64(n), err)
+	}
+	_, got, err := w.charge(t.Context(), w.key, vault.ProxyCall{Method: "POST", Header: http.Header{"Content-Type": {"text/plain"}}, Body: strings.NewReader("{{ long }}")})
+	if err != nil || strings.Contains(got, long[:8]) || strings.Contains(got, "6.2123") {
+		t.Errorf("as a float: %s, %v", got, err)
+	}
+	for name, response := range map[string]string{
+		"status line": "HTTP/1.1 200 " + visa + "\r\nContent-Length: 1\r\n\r\nx",
+		"not HTTP":    visa + " is not HTTP\r\n\r\n",
+		"a bad line":  "HTTP/1.1 200 OK\r\n" + visa + "\r\n\r\n",
+		"a bad size":  "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + visa + visa + "\r\n",
+		"cut off":     "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n" + visa[:12],
+		"two in one":  "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\nHTTP/1.1 200 " + visa + "\r\n\r\n",
+	} {
+		w.answer = func(rw http.ResponseWriter, _ *http.Request, _ string) {
+			conn, _, _ := rw.(http.Hijacker).Hijack() // an HTTP/1 server can
+			_, _ = io.WriteString(conn, response)
+			conn.Close()
+		}
+		answer, body, err := w.charge(t.Context(), w.key, cardCall())
+		wantNothingOf(t, name, answer, body, err)
+		client := &http.Client{Transport: w.key.RoundTripper(&http.Transport{TLSClientConfig: w.cert})}
+		if res, err := client.Post(w.url, "application/json", strings.NewReader(cardExpression)); err == nil {
+			body, _ := io.ReadAll(res.Body) // what arrived
+			wantNothingOf(t, name+" with RoundTripper", res.Status, res.Header, string(body))
+		}
+	}
+	wantNothingOf(t, "logger", log.String())
+	for _, e := range entries(t, w.Vault, vault.ListLogsParams{}) {
+		wantNothingOf(t, "log", e)
+	}
+}
+
+// seen is an observer that keeps all events.
+type seen struct {
+	mu  sync.Mutex
+	all []string
+}
+
+func (s *seen) Start(ctx context.Context, e vault.Event) (context.Context, func(error)) {
+	if e.Header != nil {
+		e.Header.Set("Tracestate", "seen=1")
+	}
+	note := func(err error) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.all = append(s.all, fmt.Sprintf("%+v %v", e, err))
+	}
+	note(nil)
+	return ctx, note
+}
+
+// Observers do not see the headers that were filled in.
+func TestObserversSeeNoBoundData(t *testing.T) {
+	t.Parallel()
+	s := &seen{}
+	w := newTill(t, vault.Config{Observer: s})
+	call := cardCall()
+	call.Header = http.Header{"Content-Type": {"application/json"}, "X-Card": {"{{ card | json: '$.number' }}"}}
+	call.Query = url.Values{"q": {"{{ card | json: '$.number' }}"}}.Encode()
+	if _, _, err := w.charge(t.Context(), w.key, call); err != nil {
+		t.Fatal(err)
+	}
+	same(t, "sent", w.got.Header.Get("X-Card")+w.got.Header.Get("Tracestate"), visa+"seen=1")
+	wantNothingOf(t, "events", strings.Join(s.all, "\n"))
+}
+
+// Rights that are cut to a bound use take effect on everything that was begun before.
+func TestBoundUseEndsEarlierSight(t *testing.T) {
+	t.Parallel()
+	var told []string
+	w := newTill(t, vault.Config{WorkEvery: -1, Runtime: goRuntime(func(_ context.Context, in map[string]any, _ script.Host) (any, error) {
+		return map[string]any{"raw": in["args"]}, nil
+	})})
+	w.answer = func(_ http.ResponseWriter, _ *http.Request, body string) { told = append(told, body) }
+	app, err := w.Owner.CreateApplication(t.Context(), vault.ApplicationParams{Name: "A", Type: vault.ApplicationPrivate, Rules: []vault.AccessRule{
+		rule(1, "/", vault.TransformReveal, "token:use", "token:update"), rule(2, "/", vault.TransformMask, "token:read", "token:create")}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	key := authenticated(t, w.Vault.Vault, app.Key)
+	reactor, err := w.Management.CreateReactor(t.Context(), vault.ReactorParams{Name: "r", Code: "x", Configuration: map[string]string{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pending, err := w.Public.CreateSession(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := key.AuthorizeSession(t.Context(), vault.SessionGrant{Nonce: pending.Nonce, Rules: []vault.AccessRule{rule(1, "/", vault.TransformReveal, "token:read", "token:use")}}); err != nil {
+		t.Fatal(err)
+	}
+	session := authenticated(t, w.Vault.Vault, pending.SessionKey)
+	once := func() (vault.StoredResponse, error) {
+		out, _, err := key.Once(t.Context(), vault.IdempotencyKey{Scope: "s", Key: "k"}, func(ctx context.Context, c *vault.Client) (vault.StoredResponse, error) {
+			out, err := c.React(ctx, reactor.ID, vault.ReactParams{Args: "{{ card }}"})
+			if err != nil {
+				return vault.StoredResponse{}, err
+			}
+			return vault.StoredResponse{Status: 200, Body: out.Raw}, nil
+		})
+		return out, err
+	}
+	if out, err := once(); err != nil || !strings.Contains(string(out.Body), visa) {
+		t.Fatalf("%s, %v", out.Body, err)
+	}
+	if _, err := key.ReactAsync(t.Context(), reactor.ID, vault.ReactParams{Args: "{{ card }}", CallbackURL: w.url}); err != nil {
+		t.Fatal(err)
+	}
+	params := app.Params()
+	params.Rules = []vault.AccessRule{bound(1, "/", w.to), rule(2, "/", vault.TransformMask, "token:read", "token:create", "token:update")}
+	if _, err := w.Owner.ReplaceApplication(t.Context(), app.ID, params); err != nil {
+		t.Fatal(err)
+	}
+	out, err := once()
+	wantError(t, "a stored response", err, vault.ErrForbidden)
+	wantNothingOf(t, "a stored response", string(out.Body), err)
+	if err := w.Work(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if len(told) != 1 || !strings.Contains(told[0], "limited to requests") {
+		t.Errorf("callbacks: %q", told)
+	}
+	wantNothingOf(t, "callback", told)
+	tok, err := session.GetToken(t.Context(), "card")
+	wantNothingOf(t, "session", string(tok.Data), err)
+	_, err = session.Detokenize(t.Context(), "{{ card }}")
+	w.limited(t, "session", err)
+	for _, patch := range []string{`{"data":{"expiration_month":1},"mask":"{{ data.number }}"}`, `{"data":{"cvc":"123"},"mask":{"n":"{{ data.number | slice: 0, 9 }}"}}`, `{"mask":null,"metadata":{"x":"{{ card }}"}}`} {
+		tok, err := key.PatchToken(t.Context(), "card", json.RawMessage(patch))
+		wantNothingOf(t, patch, tok, err)
+	}
+	copied, err := key.CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeGeneric, Data: "{{ card | json: '$.number' }}", Mask: "{{ data }}"})
+	wantNothingOf(t, "a copy", copied, err)
+}
+
+// A destination with the name but another certificate gets nothing.
+func TestBoundUseNeedsACertificate(t *testing.T) {
+	t.Parallel()
+	w := newTill(t, vault.Config{})
+	host, port, _ := net.SplitHostPort(w.to)
+	name := "localhost:" + port // the certificate is for 127.0.0.1 and example.com
+	key := private(t, w.Vault, bound(1, "/", name))
+	call := cardCall()
+	call.URL = "https://" + name
+	_, _, err := w.charge(t.Context(), key, call)
+	wantError(t, "another name for "+host, err, vault.ErrUnreachable)
+	same(t, "sent", w.body, "")
+}
