@@ -22,12 +22,8 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-const (
-	// kindEvidence is the kind of the record with the keys of the log.
-	kindEvidence = "evidence"
-	// bothSign is how long the former key also signs after a change.
-	bothSign = 24 * time.Hour
-)
+// bothSign is how long the former key also signs after a change.
+const bothSign = 24 * time.Hour
 
 // signer is a signer that can verify its own signatures.
 type signer struct {
@@ -67,8 +63,7 @@ type keys struct {
 	// Announced means that an event in the tree names all keys.
 	Announced bool `json:"announced,omitempty"`
 
-	stored bool
-	rev    int64
+	rev *int64 // nil if it is not stored
 }
 
 // former is a key that was replaced. It also signs for a limited time, and
@@ -324,20 +319,21 @@ func (k *Keeper) RotateKey(ctx context.Context) (string, error) {
 	return "", fault.ErrFaster
 }
 
-var keyPlace = seal.Place{Entity: kindEvidence, Field: "key"}
+// document returns the record with the keys of the log.
+func (k *Keeper) document() *keyring.Document {
+	return &keyring.Document{Kind: "evidence", Field: "key", Store: k.vault.Store, Ring: k.ring}
+}
 
 // readKeys returns the stored document, or nil if none is stored.
 func (k *Keeper) readKeys(ctx context.Context) (*keys, error) {
-	recs, err := k.vault.Store.Records(ctx, storage.ID{}, kindEvidence, []storage.ID{{}})
-	if err != nil || len(recs) == 0 {
+	plain, rev, err := k.document().Read(ctx)
+	switch {
+	case err != nil && rev != nil:
+		return nil, fmt.Errorf("vault: the signing key of the log: %w", err)
+	case err != nil || rev == nil:
 		return nil, err
 	}
-	place := keyPlace
-	plain, err := k.ring.Open(&place, recs[0].KeyVersion, recs[0].Body)
-	if err != nil {
-		return nil, fmt.Errorf("vault: the signing key of the log: %w", err)
-	}
-	doc := &keys{stored: true, rev: recs[0].Rev}
+	doc := &keys{rev: rev}
 	if err := json.Unmarshal(plain, doc); err != nil {
 		return nil, errFormat
 	}
@@ -348,12 +344,12 @@ func (k *Keeper) readKeys(ctx context.Context) (*keys, error) {
 // the key that signs. A program whose signer does not publish its key needs no
 // document.
 func (k *Keeper) checkStored(ctx context.Context) error {
-	recs, err := k.vault.Store.Records(ctx, storage.ID{}, kindEvidence, []storage.ID{{}})
-	if err != nil || k.Key() == "" {
+	_, rev, err := k.document().Read(ctx)
+	if err != nil && rev == nil || k.Key() == "" {
 		return err
 	}
 	doc, err := k.readKeys(ctx)
-	if err != nil && len(recs) > 0 || err == nil && (doc == nil || !slices.Contains(doc.public(), k.Key())) {
+	if err != nil && rev != nil || err == nil && (doc == nil || !slices.Contains(doc.public(), k.Key())) {
 		return fmt.Errorf("%w: the signing key of the log", ledger.ErrTampered)
 	}
 	return err
@@ -365,20 +361,7 @@ func (k *Keeper) writeKeys(ctx context.Context, doc *keys) error {
 	if err != nil {
 		return err
 	}
-	place := keyPlace
-	body, err := k.ring.Seal(&place, plain)
-	if err != nil {
-		return err
-	}
-	now := k.vault.Now()
-	rec := storage.Record{Kind: kindEvidence, KeyVersion: k.ring.Version(), Body: body, CreatedAt: now}
-	ch := &storage.Change{Now: now}
-	if !doc.stored {
-		ch.InsertRecords = []storage.Record{rec}
-	} else {
-		ch.UpdateRecords = []storage.RecordUpdate{{Rev: doc.rev, Record: rec}}
-	}
-	return k.vault.Store.Write(ctx, ch)
+	return k.document().Write(ctx, plain, doc.rev, k.vault.Now())
 }
 
 // vaultRing returns the keys of the vault itself. The check of the master key

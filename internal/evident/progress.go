@@ -5,33 +5,31 @@ import (
 	"encoding/json"
 	"errors"
 
+	"github.com/seed-72ea4aab/vault/internal/keyring"
 	"github.com/seed-72ea4aab/vault/internal/ledger"
-	"github.com/seed-72ea4aab/vault/internal/seal"
 	"github.com/seed-72ea4aab/vault/storage"
 )
-
-// kindVerification is the kind of the record with the progress of verification.
-const kindVerification = "verification"
-
-var progressPlace = seal.Place{Entity: kindVerification, Field: "progress"}
 
 // progress stores the progress of verification in a record, sealed with the
 // vault's own keys. A record that does not open counts as none, so verification
 // starts again.
 type progress struct {
 	k   *Keeper
-	rec *storage.Record // as it was read or written last; nil if there is none
+	rev *int64 // as it was read or written last; nil if there is none
+}
+
+// document returns the record with the progress of verification.
+func (p *progress) document() *keyring.Document {
+	return &keyring.Document{Kind: "verification", Field: "progress", Store: p.k.vault.Store, Ring: p.k.ring}
 }
 
 // Load implements [ledger.Progress].
 func (p *progress) Load(ctx context.Context) (c ledger.Cursor, err error) {
-	recs, err := p.k.vault.Store.Records(ctx, storage.ID{}, kindVerification, []storage.ID{{}})
-	if p.rec = nil; err != nil || len(recs) == 0 {
+	var plain []byte
+	plain, p.rev, err = p.document().Read(ctx)
+	if p.rev == nil {
 		return c, err
 	}
-	p.rec = &recs[0]
-	place := progressPlace
-	plain, err := p.k.ring.Open(&place, p.rec.KeyVersion, p.rec.Body)
 	if err != nil || json.Unmarshal(plain, &c) != nil {
 		return ledger.Cursor{}, nil //nolint:nilerr // see above
 	}
@@ -44,25 +42,16 @@ func (p *progress) Save(ctx context.Context, c ledger.Cursor) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	place, now := progressPlace, p.k.vault.Now()
-	body, err := p.k.ring.Seal(&place, plain)
-	if err != nil {
-		return false, err
-	}
-	rec := storage.Record{Kind: kindVerification, KeyVersion: p.k.ring.Version(), Body: body, CreatedAt: now}
-	ch := &storage.Change{Now: now}
-	if p.rec == nil {
-		ch.InsertRecords = []storage.Record{rec}
-	} else {
-		rec.Rev = p.rec.Rev + 1
-		ch.UpdateRecords = []storage.RecordUpdate{{Rev: p.rec.Rev, Record: rec}}
-	}
-	err = p.k.vault.Store.Write(ctx, ch)
-	if errors.Is(err, storage.ErrStale) || errors.Is(err, storage.ErrExists) {
+	err = p.document().Write(ctx, plain, p.rev, p.k.vault.Now())
+	switch {
+	case errors.Is(err, storage.ErrStale), errors.Is(err, storage.ErrExists):
 		return false, nil
+	case err != nil:
+		return false, err
+	case p.rev == nil:
+		p.rev = new(int64)
+	default:
+		*p.rev++
 	}
-	if err == nil {
-		p.rec = &rec
-	}
-	return err == nil, err
+	return true, nil
 }
