@@ -136,6 +136,7 @@ var mayImport = map[string][]string{
 	"internal/tenants":      feature("internal/keyring", "internal/records", "internal/tokens", "internal/webhook"),
 	"internal/erase":        feature("evidence", "internal/applications", "internal/runs", "internal/sessions", "internal/tokens"),
 	"internal/explain":      feature("internal/tokens"),
+	"internal/forward":      feature("internal/keyring", "internal/relay", "internal/trace"),
 	"internal/logs":         feature("internal/share"),
 	"internal/once":         feature("internal/cache", "internal/tokens"),
 	"internal/relay":        feature("github.com/andybalholm/brotli", "internal/cache", "internal/echo", "internal/egress", "internal/records", "internal/reveal", "internal/runs", "internal/tokens", "internal/trace"),

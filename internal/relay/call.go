@@ -54,6 +54,28 @@ func (r *Relay) Call(ctx context.Context, op *core.Op, p *Call) (*Answer, error)
 	return r.invoke(ctx, op, x, p)
 }
 
+// Forward sends a request of the forward proxy. It may use only tokens whose use is
+// limited to destinations.
+func (r *Relay) Forward(ctx context.Context, op *core.Op, p *Call) (*Answer, error) {
+	if err := MayForward(op.Grant()); err != nil {
+		return nil, err
+	}
+	p.boundOnly = true
+	return r.invoke(ctx, op, &Proxy{DestinationURL: p.URL, RequireAuth: true}, p)
+}
+
+// MayForward checks that a caller may use the forward proxy: one of its rules must
+// have destinations.
+func MayForward(g *access.Grant) error {
+	switch {
+	case !g.Has(access.TokenUse):
+		return fault.Permission(access.TokenUse)
+	case g.Destinations() == nil:
+		return fault.New(fault.ErrForbidden, "the forward proxy is for keys that have a rule with destinations")
+	}
+	return nil
+}
+
 func errNoDestination(ctx context.Context) error {
 	return fault.Field(trace.Prefix(ctx)+"PROXY-KEY", "must name a proxy by its key, or a destination by its URL")
 }

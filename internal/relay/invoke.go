@@ -59,6 +59,8 @@ type Call struct {
 	KeepAlive, Connection string
 	// asIs means that nothing is replaced: text that looks like an expression is data.
 	asIs bool
+	// boundOnly is set for the forward proxy.
+	boundOnly bool
 }
 
 // Answer is the response of a destination. Its body is streamed, unless a
@@ -79,8 +81,11 @@ type invocation struct {
 	echo  *Echo   // cleans the response; nil if the caller may see all data that was sent
 }
 
-// ephemeral is the id in the log for a proxy that is not stored.
-const ephemeral = "ephemeral"
+// Ids in the log for a proxy that is not stored, and for the forward proxy.
+const (
+	ephemeral = "ephemeral"
+	forwarded = "forward"
+)
 
 // invoke sends a request through a proxy to the destination, and returns the
 // response. It replaces expressions by the data of tokens, and runs the proxy's
@@ -158,7 +163,7 @@ func (inv *invocation) prepare(ctx context.Context) error {
 	for _, name := range []string{"Host", "Content-Length", "Expect"} {
 		header.Del(name)
 	}
-	inv.out = Request{Method: inv.Method, URL: target, Message: Message{Header: header}, BodyOnly: true}
+	inv.out = Request{Method: inv.Method, URL: target, Message: Message{Header: header}, BodyOnly: !inv.boundOnly, BoundOnly: inv.boundOnly}
 	return inv.checkHeader()
 }
 
@@ -223,8 +228,11 @@ func sendError(ctx context.Context, err error) error {
 // logged.
 func (inv *invocation) detokenizeOrStream(ctx context.Context) error {
 	entered := core.Entity{Type: audit.Proxy, ID: ephemeral}
-	if inv.proxy.ID != (uuid.UUID{}) {
+	switch {
+	case inv.proxy.ID != uuid.UUID{}:
 		entered.ID = inv.proxy.ID.String()
+	case inv.boundOnly:
+		entered.ID = forwarded
 	}
 	format, _ := FormatOf(inv.out.Header)
 	if format == Opaque && inv.proxy.RequestTransform == nil {

@@ -38,7 +38,7 @@ func Detokenize(ctx context.Context, op *core.Op, r *Request, to access.Target, 
 		return nil, fault.Of(bad)
 	}
 	elsewhere := r.places()
-	known, bound, err := elsewhere.look(ctx, op, elsewhere.asked(op, r))
+	known, bound, err := elsewhere.look(ctx, op, elsewhere.asked(op, r), r.BoundOnly)
 	switch {
 	case err != nil:
 		return nil, err
@@ -51,6 +51,8 @@ func Detokenize(ctx context.Context, op *core.Op, r *Request, to access.Target, 
 	used, err := all.find(ctx, op, elsewhere, bound, to)
 	switch {
 	case err != nil:
+	case r.BoundOnly && used.Unbound():
+		err = errUnbound
 	case used.Bound():
 		body.renewBoundary(r.Header)
 		err = cmp.Or(all.fill(ctx, used, r), r.bind(to))
@@ -65,6 +67,8 @@ func Detokenize(ctx context.Context, op *core.Op, r *Request, to access.Target, 
 	}
 	return newEcho(ctx, used.Sent())
 }
+
+var errUnbound = fault.New(fault.ErrForbidden, "the forward proxy sends only tokens whose use is limited to destinations")
 
 // find returns the tokens of the places. If one of them makes the request bound, or
 // it is known to be bound, find adds the places elsewhere.
@@ -190,8 +194,9 @@ func (all places) asked(op *core.Op, r *Request) (ids []string) {
 }
 
 // look returns which of the tokens exist, and whether the caller may send but not
-// see the data of one of them.
-func (all places) look(ctx context.Context, op *core.Op, ids []string) (known []string, bound bool, err error) {
+// see the data of one of them. If boundOnly is set, a token that the caller may see
+// is an error.
+func (all places) look(ctx context.Context, op *core.Op, ids []string, boundOnly bool) (known []string, bound bool, err error) {
 	for piece := range slices.Chunk(ids, reveal.AtOnce) {
 		rows, err := tokens.Rows(ctx, op, piece)
 		if err != nil {
@@ -202,7 +207,11 @@ func (all places) look(ctx context.Context, op *core.Op, ids []string) (known []
 				continue
 			}
 			known = append(known, rows[i].ID)
-			bound = bound || op.Grant().DecideTo(access.TokenUse, rows[i].ID, rows[i].Containers, "").To != nil
+			d := op.Grant().DecideTo(access.TokenUse, rows[i].ID, rows[i].Containers, "")
+			if boundOnly && d.Transform != access.None {
+				return nil, false, errUnbound
+			}
+			bound = bound || d.To != nil
 		}
 	}
 	return known, bound, nil

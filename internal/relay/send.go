@@ -27,6 +27,8 @@ type Request struct {
 	// BodyOnly refuses expressions elsewhere that name tokens which may only be
 	// used in a body, because the sender expects the data there.
 	BodyOnly bool
+	// BoundOnly refuses tokens whose use is not limited to destinations.
+	BoundOnly bool
 }
 
 // Sender sends requests.

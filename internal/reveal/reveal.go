@@ -164,6 +164,16 @@ func (u *Used) Bound() bool {
 	return false
 }
 
+// Unbound reports whether the caller may also see the data of one of the tokens.
+func (u *Used) Unbound() bool {
+	for _, t := range u.byID {
+		if t.To == nil {
+			return true
+		}
+	}
+	return false
+}
+
 // Refused returns an error if an evaluation failed because an expression would
 // take apart the data of a bound token.
 func (u *Used) Refused() error { return u.refused }

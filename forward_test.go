@@ -1,0 +1,498 @@
+package vault_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/vaulttest"
+)
+
+// gate is a till behind a forward proxy.
+type gate struct {
+	*till
+	server  *httptest.Server
+	proxy   string // address
+	pass    string // key with a rule for the destination
+	opened  int    // connections of clients
+	openedM sync.Mutex
+}
+
+func newGate(t testing.TB, cfg vault.Config) *gate {
+	t.Helper()
+	g := &gate{till: newTill(t, cfg)}
+	g.Clock.Advance(time.Since(g.Clock.Now())) // clients check certificates by their own clocks
+	g.server = httptest.NewUnstartedServer(g.ForwardProxy(nil))
+	g.server.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+		if state == http.StateNew {
+			g.openedM.Lock()
+			g.opened++
+			g.openedM.Unlock()
+		}
+	}
+	g.server.Start()
+	t.Cleanup(g.server.Close)
+	g.proxy = g.server.Listener.Addr().String()
+	create(t, g.Private, vault.TokenParams{ID: "secret", Type: vault.TypeGeneric, Data: "sk_live_secret"})
+	_, g.pass = g.NewApplication(t, g.Owner, vault.ApplicationPrivate, []vault.AccessRule{bound(1, "/", g.to)})
+	return g
+}
+
+// client returns Go's client with the proxy.
+func (g *gate) client(t testing.TB, key string) *http.Client {
+	t.Helper()
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM(g.ca(t))
+	transport := &http.Transport{
+		Proxy:           http.ProxyURL(&url.URL{Scheme: "http", User: url.UserPassword("x", key), Host: g.proxy}),
+		TLSClientConfig: &tls.Config{RootCAs: pool}, ExpectContinueTimeout: time.Minute,
+	}
+	t.Cleanup(transport.CloseIdleConnections)
+	return &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+}
+
+func (g *gate) ca(t testing.TB) []byte {
+	t.Helper()
+	certs, err := g.ForwardCA(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return certs
+}
+
+// do sends a request and returns the response with its body.
+func do(t testing.TB, c *http.Client, req *http.Request) (*http.Response, string) {
+	t.Helper()
+	res, err := c.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	body, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return res, string(body)
+}
+
+func (g *gate) request(t testing.TB, method, path string, body io.Reader) *http.Request {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, g.url+path, body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return req
+}
+
+// A program sends expressions through the proxy, and the destination gets the data.
+func TestForwardProxy(t *testing.T) {
+	t.Parallel()
+	g := newGate(t, vault.Config{})
+	g.answer = func(rw http.ResponseWriter, r *http.Request, body string) {
+		rw.Header().Set("X-Auth", r.Header.Get("Authorization"))
+		rw.Header().Set("Set-Cookie", "a=b")
+		fmt.Fprint(rw, body, r.URL.RawQuery)
+	}
+	c := g.client(t, g.pass)
+	for range 3 {
+		req := g.request(t, "POST", "/v1/a%2Fb?k={{secret}}", strings.NewReader(cardExpression))
+		req.Header = http.Header{"Content-Type": {"application/json"}, "Authorization": {"Bearer {{ secret }}"}, "Svc-Api-Key": {"x"}, "Proxy-Foo": {"x"}, "Traceparent": {"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}}
+		res, body := do(t, c, req)
+		same(t, "sent", g.got.Header.Get("Authorization")+g.body+g.got.URL.RawQuery, `Bearer sk_live_secret{"number":"`+visa+`"}k=sk_live_secret`)
+		same(t, "path", g.got.URL.EscapedPath(), "/v1/a%2Fb")
+		same(t, "own headers", g.got.Header.Get("Svc-Api-Key")+g.got.Header.Get("Proxy-Foo")+g.got.Header.Get("Proxy-Authorization")+g.got.Header.Get("Svc-Trace-Id"), "")
+		same(t, "trace", g.got.Header.Get("Traceparent"), "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
+		same(t, "received", res.Header.Get("X-Auth")+body+res.Header.Get("Set-Cookie"), `Bearer {{ secret }}{"number":"{{ card }}"}k={{ secret }}a=b`)
+	}
+	same(t, "connections", g.opened, 2) // of the client, and the tunnel in it
+	found := entries(t, g.Vault, vault.ListLogsParams{EntityID: "card", Operation: "use"})
+	if len(found) != 3 || found[0].Message != "Token used in a request to "+g.to || found[0].Origin != "127.0.0.1" {
+		t.Errorf("the log has %+v", found)
+	}
+	same(t, "entries of the proxy", len(entries(t, g.Vault, vault.ListLogsParams{EntityID: "forward", Operation: "use"})), 3)
+}
+
+// The proxy forwards every kind of exchange of HTTP/1.1.
+func TestForwardProxyExchanges(t *testing.T) {
+	t.Parallel()
+	g := newGate(t, vault.Config{MaxBytes: 1 << 20})
+	c := g.client(t, g.pass)
+	large := strings.Repeat("0123456789", 1<<20)
+	echo := func(rw http.ResponseWriter, _ *http.Request, body string) { fmt.Fprint(rw, body) }
+	for name, test := range map[string]struct {
+		method, typ string
+		body        string
+		chunked     bool
+		header      [2]string
+		answer      func(http.ResponseWriter, *http.Request, string)
+		status      int
+		want        string
+	}{
+		"get":               {method: "GET", answer: echo, status: 200},
+		"head":              {method: "HEAD", answer: func(rw http.ResponseWriter, _ *http.Request, _ string) { rw.Header().Set("Content-Length", "7") }, status: 200},
+		"chunked":           {method: "POST", typ: "text/plain", body: "<{{ card | json: '$.number' }}>", chunked: true, answer: echo, status: 200, want: "<{{ card }}>"},
+		"100-continue":      {method: "PUT", typ: "text/plain", body: "<{{ card | json: '$.number' }}>", header: [2]string{"Expect", "100-continue"}, answer: echo, status: 200, want: "<{{ card }}>"},
+		"large":             {method: "POST", typ: "application/octet-stream", body: large, chunked: true, answer: echo, status: 200, want: large},
+		"large with length": {method: "POST", typ: "application/octet-stream", body: large, answer: echo, status: 200, want: large},
+		"too large":         {method: "POST", typ: "application/json", body: `"` + large + `"`, answer: echo, status: 413},
+		"no content":        {method: "DELETE", answer: func(rw http.ResponseWriter, _ *http.Request, _ string) { rw.WriteHeader(204) }, status: 204},
+		"redirect": {method: "POST", typ: "text/plain", body: "{{ card | json: '$.number' }}", answer: func(rw http.ResponseWriter, r *http.Request, body string) {
+			rw.Header().Set("Location", "/?"+body)
+			rw.WriteHeader(302)
+		}, status: 302},
+	} {
+		g.answer = test.answer
+		var body io.Reader = strings.NewReader(test.body)
+		if test.chunked {
+			body = struct{ io.Reader }{body}
+		}
+		req := g.request(t, test.method, "/", body)
+		req.Header.Set("Content-Type", test.typ)
+		if test.header[0] != "" {
+			req.Header.Set(test.header[0], test.header[1])
+		}
+		res, got := do(t, c, req)
+		if res.StatusCode != test.status || test.want != "" && got != test.want {
+			t.Errorf("%s: %s %.100q", name, res.Status, got)
+		}
+		if name == "redirect" {
+			same(t, "location", res.Header.Get("Location"), "/?{{ card }}")
+		}
+	}
+}
+
+// tunnelTo opens a tunnel by hand.
+func (g *gate) tunnelTo(t testing.TB, key, host string) *tls.Conn {
+	t.Helper()
+	raw, err := net.Dial("tcp", g.proxy)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { raw.Close() })
+	req := &http.Request{Method: "CONNECT", URL: &url.URL{Host: host}, Host: host, Header: http.Header{}}
+	basic := http.Request{Header: http.Header{}}
+	basic.SetBasicAuth("anyone", key)
+	req.Header.Set("Proxy-Authorization", basic.Header.Get("Authorization"))
+	if err := req.Write(raw); err != nil {
+		t.Fatal(err)
+	}
+	res, err := http.ReadResponse(bufio.NewReader(raw), req)
+	if err != nil || res.StatusCode != 200 {
+		t.Fatalf("CONNECT %s: %v, %v", host, res, err)
+	}
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM(g.ca(t))
+	name, _, _ := net.SplitHostPort(host)
+	return tls.Client(raw, &tls.Config{RootCAs: pool, ServerName: name})
+}
+
+// A client that closes its half after the request gets the response. Early
+// responses, slow readers and responses that are cut off pass as they are.
+func TestForwardProxyTiming(t *testing.T) {
+	t.Parallel()
+	g := newGate(t, vault.Config{})
+	release := make(chan struct{})
+	g.answer = func(rw http.ResponseWriter, _ *http.Request, _ string) { <-release; fmt.Fprint(rw, "late") }
+	c := g.tunnelTo(t, g.pass, g.to)
+	fmt.Fprintf(c, "GET / HTTP/1.1\r\nHost: %s\r\n\r\n", g.to)
+	if err := c.CloseWrite(); err != nil {
+		t.Fatal(err)
+	}
+	close(release)
+	res, err := http.ReadResponse(bufio.NewReader(c), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	body, err := io.ReadAll(res.Body)
+	same(t, "half-closed", string(body)+fmt.Sprint(err), "late<nil>")
+
+	large := strings.Repeat("x", 8<<20)
+	g.answer = func(rw http.ResponseWriter, _ *http.Request, _ string) { fmt.Fprint(rw, large) }
+	slow := g.tunnelTo(t, g.pass, g.to)
+	fmt.Fprintf(slow, "GET / HTTP/1.1\r\nHost: %s\r\nConnection: close\r\n\r\n", g.to)
+	if res, err = http.ReadResponse(bufio.NewReaderSize(slow, 1000), nil); err != nil {
+		t.Fatal(err)
+	}
+	_, other := do(t, g.client(t, g.pass), g.request(t, "GET", "/", nil)) // while the slow one does not read
+	same(t, "beside a slow reader", len(other), len(large))
+	body, err = io.ReadAll(res.Body)
+	same(t, "a slow reader", fmt.Sprint(len(body), err), fmt.Sprint(len(large), " <nil>"))
+
+	g.answer = func(rw http.ResponseWriter, _ *http.Request, _ string) {
+		rw.Header().Set("Content-Length", "100")
+		fmt.Fprint(rw, "half")
+	}
+	if res, err = g.client(t, g.pass).Do(g.request(t, "GET", "/", nil)); err == nil {
+		defer res.Body.Close()
+		body, err = io.ReadAll(res.Body)
+	}
+	if err == nil {
+		t.Errorf("half a response looks whole: %q", body)
+	}
+}
+
+// A destination that responds before it has read the request is heard.
+func TestForwardProxyEarlyResponse(t *testing.T) {
+	t.Parallel()
+	g := newGate(t, vault.Config{})
+	early := httptest.NewUnstartedServer(http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) {
+		_ = http.NewResponseController(rw).EnableFullDuplex()
+		rw.WriteHeader(http.StatusTeapot)
+		fmt.Fprint(rw, "early")
+	}))
+	early.TLS = &tls.Config{Certificates: []tls.Certificate{}}
+	early.StartTLS()
+	defer early.Close()
+	_ = g
+	body, write := io.Pipe()
+	defer write.Close()
+	g.answer = nil
+	req, err := http.NewRequestWithContext(t.Context(), "POST", early.URL, body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/octet-stream")
+	res, err := g.client(t, g.pass).Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	same(t, "status", res.StatusCode, http.StatusTeapot)
+}
+
+// Requests that the proxy refuses.
+func TestForwardProxyRefusals(t *testing.T) {
+	t.Parallel()
+	g := newGate(t, vault.Config{FullAudit: true})
+	_, open := g.NewApplication(t, g.Owner, vault.ApplicationPrivate, []vault.AccessRule{rule(1, "/", vault.TransformReveal, "token:use")})
+	_, public := g.NewApplication(t, g.Owner, vault.ApplicationPublic, []vault.AccessRule{rule(1, "/", vault.TransformMask, "token:create")})
+	_, elsewhere := g.NewApplication(t, g.Owner, vault.ApplicationPrivate, []vault.AccessRule{bound(1, "/", "pay.test")})
+	_, both := g.NewApplication(t, g.Owner, vault.ApplicationPrivate, []vault.AccessRule{bound(1, "/pci/", g.to), rule(2, "/", vault.TransformReveal, "token:use")})
+	basic := func(key string) string {
+		r := http.Request{Header: http.Header{}}
+		r.SetBasicAuth("x", key)
+		return r.Header.Get("Authorization")
+	}
+	connect := func(host, authorization string) string {
+		return "CONNECT " + host + " HTTP/1.1\r\nHost: " + host + "\r\nProxy-Authorization: " + authorization + "\r\n\r\n"
+	}
+	for name, test := range map[string]struct {
+		request string
+		status  int
+	}{
+		"no key":                {"CONNECT " + g.to + " HTTP/1.1\r\nHost: " + g.to + "\r\n\r\n", 407},
+		"another scheme":        {connect(g.to, "Bearer "+g.pass), 407},
+		"an unknown key":        {connect(g.to, basic("key_prv_x")), 407},
+		"no destinations":       {connect(g.to, basic(open)), 403},
+		"a public key":          {connect(g.to, basic(public)), 403},
+		"an address":            {connect("203.0.113.7:443", basic(g.pass)), 400},
+		"no host":               {connect(":443", basic(g.pass)), 400},
+		"not a proxy request":   {"GET / HTTP/1.1\r\nHost: x\r\nProxy-Authorization: " + basic(g.pass) + "\r\n\r\n", 400},
+		"https without CONNECT": {"GET " + g.url + "/ HTTP/1.1\r\nHost: x\r\nProxy-Authorization: " + basic(g.pass) + "\r\n\r\n", 400},
+		"plain http, no key":    {"GET http://" + g.to + "/ HTTP/1.1\r\nHost: x\r\n\r\n", 407},
+		"WebSocket":             {"GET http://" + g.to + "/ HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nProxy-Authorization: " + basic(g.pass) + "\r\n\r\n", 400},
+	} {
+		raw, err := net.Dial("tcp", g.proxy)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprint(raw, test.request)
+		res, err := http.ReadResponse(bufio.NewReader(raw), nil)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		body, _ := io.ReadAll(res.Body) // for the message
+		raw.Close()
+		if res.StatusCode != test.status || (res.Header.Get("Proxy-Authenticate") != "") != (test.status == 407) {
+			t.Errorf("%s: %s %v %s", name, res.Status, res.Header, body)
+		}
+	}
+	inside := func(name, key, request string, status int, want string) {
+		t.Helper()
+		c := g.tunnelTo(t, key, g.to)
+		fmt.Fprint(c, strings.ReplaceAll(request, "HOST", g.to))
+		res, err := http.ReadResponse(bufio.NewReader(c), nil)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			return
+		}
+		body, _ := io.ReadAll(res.Body) // for the message
+		if res.StatusCode != status || !strings.Contains(string(body), want) {
+			t.Errorf("%s: %s %s", name, res.Status, body)
+		}
+	}
+	inside("another host", g.pass, "GET / HTTP/1.1\r\nHost: evil.example\r\n\r\n", 400, "headers.Host")
+	inside("another URL", g.pass, "GET https://evil.example/ HTTP/1.1\r\nHost: HOST\r\n\r\n", 400, "headers.Host")
+	inside("another port", g.pass, "GET / HTTP/1.1\r\nHost: 127.0.0.1:1\r\n\r\n", 400, "headers.Host")
+	inside("WebSocket", g.pass, "GET / HTTP/1.1\r\nHost: HOST\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n", 400, "WebSocket")
+	inside("CONNECT", g.pass, "CONNECT HOST HTTP/1.1\r\nHost: HOST\r\n\r\n", 400, "CONNECT")
+	inside("HTTP/2", g.pass, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 400, "HTTP/2")
+	inside("not a request", g.pass, "\x00\x01\x02\r\n\r\n", 400, "")
+	inside("a destination of others", elsewhere, "GET / HTTP/1.1\r\nHost: HOST\r\nX: {{ card | json: '$.number' }}\r\n\r\n", 403, "limited to requests to pay.test")
+	inside("an unknown token", g.pass, "POST / HTTP/1.1\r\nHost: HOST\r\nContent-Type: text/plain\r\nContent-Length: 12\r\n\r\n{{ nobody }}", 400, "nobody")
+	inside("unbound in a body", both, "POST / HTTP/1.1\r\nHost: HOST\r\nContent-Type: text/plain\r\nContent-Length: 12\r\n\r\n{{ secret }}", 403, "limited to destinations")
+	inside("unbound in a header", both, "GET / HTTP/1.1\r\nHost: HOST\r\nX: Bearer {{ secret }}\r\n\r\n", 403, "limited to destinations")
+	inside("unbound beside bound", both, "GET /?a={{card|json:'$.cvc'}} HTTP/1.1\r\nHost: HOST\r\nX: Bearer {{ secret }}\r\n\r\n", 403, "limited to destinations")
+	same(t, "connections to the destination", g.conn.Load(), 0)
+	raw := g.tunnelTo(t, g.pass, g.to).NetConn()
+	fmt.Fprintf(raw, "GET / HTTP/1.1\r\nHost: %s\r\n\r\n", g.to)
+	if text, _ := io.ReadAll(raw); !bytes.HasPrefix(text, []byte("HTTP/1.0 400")) {
+		t.Errorf("no TLS in a tunnel: %q", text)
+	}
+	h2 := g.tunnelTo(t, g.pass, g.to)
+	raw = h2.NetConn()
+	if err := tls.Client(raw, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}}).HandshakeContext(t.Context()); err == nil {
+		t.Error("HTTP/2 was negotiated")
+	}
+	if found := entries(t, g.Vault, vault.ListLogsParams{Operation: vault.OperationDenied}); len(found) < 3 {
+		t.Errorf("denials: %v", found)
+	}
+}
+
+// A session that ends while its tunnel is open is dead at once.
+func TestForwardProxyRevocation(t *testing.T) {
+	t.Parallel()
+	g := newGate(t, vault.Config{})
+	s, err := g.Public.CreateSession(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := g.Private.AuthorizeSession(t.Context(), vault.SessionGrant{Nonce: s.Nonce, Rules: []vault.AccessRule{bound(1, "/", g.to)}}); err != nil {
+		t.Fatal(err)
+	}
+	c := g.tunnelTo(t, s.SessionKey, g.to)
+	read := bufio.NewReader(c)
+	send := func() int {
+		fmt.Fprintf(c, "POST / HTTP/1.1\r\nHost: %s\r\nContent-Type: text/plain\r\nContent-Length: 12\r\n\r\n{{ secret }}", g.to)
+		res, err := http.ReadResponse(read, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = io.Copy(io.Discard, res.Body)
+		return res.StatusCode
+	}
+	same(t, "before", send(), 200)
+	all, err := g.Owner.ListSessions(t.Context(), vault.ListSessionsParams{})
+	if err != nil || len(all.Data) != 1 {
+		t.Fatal(all, err)
+	}
+	if err := g.Owner.DeleteSession(t.Context(), all.Data[0].ID); err != nil {
+		t.Fatal(err)
+	}
+	same(t, "after", send(), 407)
+}
+
+// The authority is the same on all nodes. A former certificate signs for 7 days, or
+// not at all.
+func TestForwardCA(t *testing.T) {
+	t.Parallel()
+	all, clock := nodes(t)
+	certs := func(text []byte, err error) (found []*x509.Certificate) {
+		t.Helper()
+		for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
+			c, err := x509.ParseCertificate(block.Bytes)
+			if err != nil {
+				t.Fatal(err)
+			}
+			found = append(found, c)
+		}
+		if err != nil || len(found) == 0 {
+			t.Fatalf("%d certificates, %v", len(found), err)
+		}
+		return found
+	}
+	first := certs(all[0].ForwardCA(t.Context()))
+	same(t, "certificates", len(first), 1)
+	if c := first[0]; !c.IsCA || !c.MaxPathLenZero || !c.PermittedDNSDomainsCritical || len(c.PermittedIPRanges) != 2 || len(c.ExtKeyUsage) != 1 {
+		t.Errorf("the certificate is not limited: %+v", c)
+	}
+	if other := certs(all[1].ForwardCA(t.Context())); !other[0].Equal(first[0]) {
+		t.Error("nodes have different certificates")
+	}
+	second := certs(all[1].RotateForwardCA(t.Context(), nil))
+	if len(second) != 2 || !second[1].Equal(first[0]) {
+		t.Fatalf("after a rotation: %d certificates", len(second))
+	}
+	clock.Advance(7*24*time.Hour - time.Second)
+	same(t, "before 7 days", len(certs(all[0].ForwardCA(t.Context()))), 2)
+	clock.Advance(2 * time.Second)
+	if after := certs(all[0].ForwardCA(t.Context())); len(after) != 1 || !after[0].Equal(second[0]) {
+		t.Errorf("after 7 days: %d certificates", len(after))
+	}
+	third := certs(all[0].RotateForwardCA(t.Context(), &vault.RotateCAOptions{Now: true, Domains: []string{"example.com"}}))
+	if len(third) != 1 || third[0].Equal(second[0]) || len(third[0].PermittedDNSDomains) != 1 {
+		t.Errorf("a rotation at once: %+v", third)
+	}
+}
+
+// A running proxy shows certificates of the new authority within a second.
+func TestForwardCAOfARunningProxy(t *testing.T) {
+	t.Parallel()
+	g := newGate(t, vault.Config{})
+	issuer := func() string {
+		c := g.tunnelTo(t, g.pass, g.to)
+		if err := c.HandshakeContext(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		leaf := c.ConnectionState().PeerCertificates[0]
+		if life := leaf.NotAfter.Sub(g.Clock.Now()); life != 24*time.Hour && life > 24*time.Hour {
+			t.Errorf("the certificate is valid for %s", life)
+		}
+		return leaf.Issuer.CommonName
+	}
+	old := issuer()
+	if _, err := g.RotateForwardCA(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	same(t, "issuer after a rotation", issuer(), old)
+	g.Clock.Advance(0)
+	if _, err := g.RotateForwardCA(t.Context(), &vault.RotateCAOptions{Now: true}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the new authority signs", func() bool {
+		c := g.tunnelTo(t, g.pass, g.to)
+		return c.HandshakeContext(t.Context()) == nil && c.ConnectionState().PeerCertificates[0].Issuer.CommonName != old
+	})
+}
+
+// Idle tunnels cost little, and end when the server shuts down.
+func TestForwardProxyIdleTunnels(t *testing.T) {
+	t.Parallel()
+	g := newGate(t, vault.Config{})
+	var tunnels []*tls.Conn
+	for range 500 {
+		c := g.tunnelTo(t, g.pass, g.to)
+		if err := c.HandshakeContext(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		tunnels = append(tunnels, c)
+	}
+	same(t, "connections to the destination", g.conn.Load(), 0)
+	res, _ := do(t, g.client(t, g.pass), g.request(t, "GET", "/", nil))
+	same(t, "status", res.StatusCode, 200)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if err := g.server.Config.Shutdown(ctx); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range tunnels {
+		if _, err := c.Read(make([]byte, 1)); err == nil {
+			t.Fatal("a tunnel is open after the shutdown")
+		}
+	}
+	_ = vaulttest.New
+}

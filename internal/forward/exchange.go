@@ -1,0 +1,147 @@
+package forward
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/seed-72ea4aab/vault/internal/fault"
+	"github.com/seed-72ea4aab/vault/internal/relay"
+	"github.com/seed-72ea4aab/vault/internal/trace"
+	"github.com/seed-72ea4aab/vault/storage"
+)
+
+// patience is how long a client may take for the next part of a request or of a
+// response.
+const patience = time.Minute
+
+// exchange is a request and its response. The goroutine that sends the body of the
+// request may outlive the exchange.
+type exchange struct {
+	w       http.ResponseWriter
+	control *http.ResponseController
+	body    io.Reader
+
+	mu    sync.Mutex
+	ended bool
+}
+
+// context returns the context of a request.
+func (p *Proxy) context(ctx context.Context) context.Context {
+	return trace.With(storage.OneWait(ctx), trace.Trace{Prefix: p.Prefix})
+}
+
+// call returns the request for the destination.
+func (p *Proxy) call(r *http.Request, x *exchange, to string) *relay.Call {
+	call := &relay.Call{URL: to, Method: r.Method, Path: r.URL.EscapedPath(), Query: r.URL.RawQuery, Header: r.Header.Clone(), MaxBody: p.MaxBody}
+	relay.DropPrefixed(call.Header, "Proxy-")
+	if r.ContentLength != 0 {
+		call.Body, call.ContentLength = x, r.ContentLength
+	}
+	return call
+}
+
+// Read reads the body of the request.
+func (x *exchange) Read(p []byte) (int, error) {
+	x.mu.Lock()
+	if x.ended {
+		x.mu.Unlock()
+		return 0, io.ErrClosedPipe
+	}
+	_ = x.control.SetReadDeadline(time.Now().Add(patience))
+	x.mu.Unlock()
+	n, err := x.body.Read(p)
+	if err != nil && err != io.EOF {
+		err = fault.New(fault.ErrTimeout, "the body was cut off or did not arrive in time")
+	}
+	return n, err
+}
+
+// end gives the connection back to the server.
+func (x *exchange) end() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.ended = true
+}
+
+// relay sends the response of the destination to the client. If it is cut off, so
+// is the connection to the client.
+func (x *exchange) relay(method string, answer *relay.Answer) {
+	_ = x.control.EnableFullDuplex() // the destination may respond before it has read the request
+	header := x.w.Header()
+	for name, values := range answer.Header {
+		header[name] = values
+	}
+	if header.Get("Content-Type") == "" {
+		header["Content-Type"] = nil // net/http would guess one
+	}
+	x.w.WriteHeader(answer.Status)
+	if method == http.MethodHead {
+		return
+	}
+	buffer := make([]byte, 32<<10)
+	for flush := header.Get("Content-Length") == ""; ; {
+		n, err := answer.Body.Read(buffer)
+		_ = x.control.SetWriteDeadline(time.Now().Add(patience))
+		if _, failed := x.w.Write(buffer[:n]); failed != nil || err != nil && err != io.EOF {
+			panic(http.ErrAbortHandler) // so that half a response is not mistaken for a whole one
+		}
+		if err == io.EOF {
+			return
+		}
+		if flush {
+			_ = x.control.Flush()
+		}
+	}
+}
+
+// statuses maps errors to HTTP statuses. An error that matches no row is a 500.
+var statuses = []struct {
+	err    error
+	status int
+}{
+	{fault.ErrUnauthenticated, http.StatusProxyAuthRequired},
+	{fault.ErrForbidden, http.StatusForbidden},
+	{fault.ErrTooLarge, http.StatusRequestEntityTooLarge},
+	{fault.ErrInvalid, http.StatusBadRequest},
+	{fault.ErrBusy, http.StatusTooManyRequests},
+	{fault.ErrTimeout, http.StatusRequestTimeout},
+	{fault.ErrUnreachable, http.StatusBadGateway},
+	{fault.ErrUnavailable, http.StatusServiceUnavailable},
+}
+
+// refusal is the body of an error of the proxy itself, as /proxy of the REST API
+// has it.
+type refusal struct {
+	Title  string              `json:"title"`
+	Status int                 `json:"status"`
+	Detail string              `json:"detail"`
+	Errors map[string][]string `json:"errors,omitempty"`
+}
+
+// refuse responds with an error.
+func refuse(w http.ResponseWriter, err error) {
+	b := refusal{Status: http.StatusInternalServerError, Detail: "The request could not be processed.", Errors: fault.Fields(err)}
+	for _, row := range statuses {
+		if errors.Is(err, row.err) {
+			b.Status, b.Detail = row.status, fault.Detail(err)
+			break
+		}
+	}
+	b.Title = http.StatusText(b.Status)
+	header := w.Header()
+	header.Set("Content-Type", "application/json")
+	switch b.Status {
+	case http.StatusProxyAuthRequired:
+		header.Set("Proxy-Authenticate", `Basic realm="vault"`)
+		header.Set("Connection", "close")
+	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
+		header.Set("Retry-After", "1")
+	}
+	w.WriteHeader(b.Status)
+	_ = json.NewEncoder(w).Encode(map[string]refusal{"proxy_error": b}) // the client may have left
+}
