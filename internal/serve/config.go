@@ -30,6 +30,7 @@ type Config struct {
 	evidence evidenceFlags
 
 	addr        string
+	forward     string // address of the forward proxy; empty for none
 	masterKey   string // from the environment; takes precedence over the file
 	otherKey    string // the second master key itself, from the environment
 	createKey   bool   // if no key exists
@@ -65,6 +66,7 @@ func (c *Config) Flags(f *flag.FlagSet) {
 	c.Path, c.KeyFile = "vault.db", "vault.key"
 	c.Database.Flags(f)
 	f.StringVar(&c.addr, "addr", "127.0.0.1:8080", "`address` to listen on")
+	f.StringVar(&c.forward, "forward", "", "`address` for a forward proxy, which programs use as HTTPS_PROXY; off if empty")
 	f.BoolVar(&c.createKey, "create-key", c.createKey, "create the master key if it is missing")
 	f.BoolVar(&c.demo, "demo", c.demo, "create a demo tenant, and print its API keys")
 	f.StringVar(&c.credentials, "credentials", "vault-credentials.json", "`file` for the demo tenant's API keys, created if missing")
@@ -198,6 +200,11 @@ func (c *Config) checkServer() error {
 	if c.tlsCert != "" {
 		if _, err := tls.LoadX509KeyPair(c.tlsCert, c.tlsKey); err != nil {
 			return fmt.Errorf("--tls-cert and --tls-key: %w", err)
+		}
+	}
+	if c.forward != "" {
+		if err := checkAddress("--forward", c.forward); err != nil {
+			return err
 		}
 	}
 	return checkAddress("--addr", c.addr)

@@ -151,15 +151,14 @@ func (c *consolePages) server(v *vault.Vault, key vault.AEAD, base string, logge
 
 // consoleInClear reports whether other machines can reach the console without TLS.
 func (c *Config) consoleInClear() bool {
-	if c.tlsCert != "" || strings.HasPrefix(c.consoleFlags.url, "https://") {
-		return false
-	}
-	host, _, err := net.SplitHostPort(c.consoleFlags.addr)
-	if err != nil || host == "localhost" {
-		return err != nil
-	}
-	addr, err := netip.ParseAddr(host)
-	return err != nil || !addr.IsLoopback()
+	return c.tlsCert == "" && !strings.HasPrefix(c.consoleFlags.url, "https://") && !isLocal(c.consoleFlags.addr)
+}
+
+// isLocal reports whether only this machine can reach a listen address.
+func isLocal(address string) bool {
+	host, _, err := net.SplitHostPort(address)
+	ip, notIP := netip.ParseAddr(host)
+	return err == nil && (host == "localhost" || notIP == nil && ip.IsLoopback())
 }
 
 // banner prints the address of the console. The link appears where only the person

@@ -43,6 +43,11 @@ func serve(ctx context.Context, cfg *Config, stdout io.Writer, logger *slog.Logg
 			return fmt.Errorf("the console: %w", err)
 		}
 	}
+	if cfg.forward != "" {
+		if err := all.listen(ctx, cfg.forward); err != nil {
+			return fmt.Errorf("the forward proxy: %w", err)
+		}
+	}
 	v, key, err := openVault(ctx, cfg, logger)
 	if err != nil {
 		return err
@@ -58,6 +63,9 @@ func serve(ctx context.Context, cfg *Config, stdout io.Writer, logger *slog.Logg
 		if cfg.consoleInClear() {
 			logger.Warn("other machines can reach the console without TLS: give --tls-cert, or an https URL in --console-url")
 		}
+	}
+	if cfg.forward != "" {
+		all[len(all)-1].forward(v, cfg, logger)
 	}
 	limitMemory()
 	done := all.serve(cfg)
@@ -119,6 +127,16 @@ type endpoints []endpoint
 type endpoint struct {
 	server   *http.Server // nil before the vault is open
 	listener net.Listener
+	plain    bool // without TLS of its own
+}
+
+// forward makes the endpoint a forward proxy.
+func (e *endpoint) forward(v *vault.Vault, cfg *Config, logger *slog.Logger) {
+	e.server, e.plain = newServer(v.ForwardProxy(&vault.ForwardOptions{Prefix: cfg.prefix}), logger), true
+	logger.Info("the forward proxy is listening", "address", e.address())
+	if !isLocal(cfg.forward) {
+		logger.Warn("other machines can reach the forward proxy, and send API keys to it without TLS")
+	}
 }
 
 // address returns the listen address.
@@ -151,7 +169,7 @@ func (e endpoints) serve(cfg *Config) <-chan error {
 	done := make(chan error, len(e))
 	for _, each := range e {
 		go func() {
-			if cfg.tlsCert != "" {
+			if cfg.tlsCert != "" && !each.plain {
 				done <- each.server.ServeTLS(each.listener, cfg.tlsCert, cfg.tlsKey)
 				return
 			}

@@ -87,7 +87,7 @@ func (c *call) typed(name string) bool { return c.sets[name] == fromLine }
 func commands() []*command {
 	return slices.Concat(
 		keyCommands(), tenantCommands(), appCommands(), sessionCommands(), tokenCommands(),
-		reactorCommands(), proxyCommands(), logCommands(), sinkCommands(), evidenceCommands(), auditCommands(),
+		reactorCommands(), proxyCommands(), forwardCommands(), logCommands(), sinkCommands(), evidenceCommands(), auditCommands(),
 		databaseCommands(), moveCommands(), eraseCommands(), processCommands(),
 	)
 }
