@@ -182,6 +182,7 @@ var mayImport = map[string][]string{
 	"internal/test/pgtest":       {"github.com/lib/pq"},
 	"internal/test/testrun":      {"internal/test/pgtest"},
 	"internal/test/sentences":    {},
+	"internal/test/tampering":    {},
 }
 
 // folder returns the folder of a package of this module, "." for the root, and

@@ -34,9 +34,11 @@ type readAhead struct {
 	reads  sync.WaitGroup
 
 	now   *chunk
-	empty int
-	next  int64 // index of the next leaf
+	batch int   // the next leaf is in this batch of the chunk
+	leaf  int   // at this position
+	from  int64 // index of the first leaf
 	read  int64 // index after the last leaf that was read
+	empty int   // consecutive chunks without leaves
 }
 
 type chunkRead struct {
@@ -48,7 +50,7 @@ type chunkRead struct {
 // readAhead starts to read the leaves from an index on.
 func (x *exported) readAhead(from int64) *readAhead {
 	ctx, cancel := context.WithCancel(x.ctx)
-	a := &readAhead{x: x, chunks: make(chan chan chunkRead, maxAhead-1), ended: ctx.Err, cancel: cancel, now: &chunk{}, next: from, read: from}
+	a := &readAhead{x: x, chunks: make(chan chan chunkRead, maxAhead-1), ended: ctx.Err, cancel: cancel, now: &chunk{}, from: from, read: from}
 	a.reads.Go(func() {
 		defer close(a.chunks)
 		for first := from; first < x.size; {
@@ -71,25 +73,30 @@ func (x *exported) readAhead(from int64) *readAhead {
 }
 
 // each calls do for the leaves that the database has, up to an index. The row is
-// nil if the entry does not exist.
+// nil if the entry does not exist. Leaves of batches that overlap come twice, so
+// that a verifier finds them.
 func (a *readAhead) each(end int64, do func(*storage.Leaves, int, *storage.Log) error) error {
-	for a.next < end && a.empty < maxEmpty {
-		if a.next >= a.read {
-			if err := a.more(); err != nil {
-				return err
-			}
-		}
-		stop := min(end, a.read)
-		for i := range a.now.leaves {
-			batch := &a.now.leaves[i]
-			for j := max(0, int(a.next-batch.First)); j < len(batch.Refs) && batch.First+int64(j) < stop; j++ {
-				a.next = batch.First + int64(j) + 1
-				if err := do(batch, j, a.now.rows[batch.Refs[j].ID]); err != nil {
+	for a.empty < maxEmpty {
+		for ; a.batch < len(a.now.leaves); a.batch, a.leaf = a.batch+1, 0 {
+			b := &a.now.leaves[a.batch]
+			for ; a.leaf < len(b.Refs); a.leaf++ {
+				switch n := b.First + int64(a.leaf); {
+				case n >= end:
+					return nil
+				case n < a.from:
+					continue
+				}
+				if err := do(b, a.leaf, a.now.rows[b.Refs[a.leaf].ID]); err != nil {
 					return err
 				}
 			}
 		}
-		a.next = stop
+		if a.read >= end {
+			return nil
+		}
+		if err := a.more(); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -107,7 +114,7 @@ func (a *readAhead) more() error {
 	if r.err != nil {
 		return r.err
 	}
-	a.now, a.read = r.chunk, r.to
+	a.now, a.batch, a.leaf, a.read = r.chunk, 0, 0, r.to
 	if a.empty++; len(r.chunk.leaves) > 0 {
 		a.empty = 0
 	}

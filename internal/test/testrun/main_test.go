@@ -174,17 +174,18 @@ func TestRaceDetectorWatchesConcurrentFiles(t *testing.T) {
 	}
 }
 
-// TestPlan plans this package, whose report starts a goroutine, and two
-// packages without goroutines. The second of these has more tests.
+// TestPlan plans this package, whose report starts a goroutine, two packages
+// without goroutines, the second of which has more tests, and a package that
+// excludes the race detector.
 func TestPlan(t *testing.T) {
 	t.Parallel()
-	got, err := groupsOf("../../..", false, []string{"./internal/test/testrun", "./internal/form", "./internal/query"})
+	got, err := groupsOf("../../..", false, []string{"./internal/test/testrun", "./internal/form", "./internal/query", "./internal/test/tampering"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := []group{
 		{dir: "../../..", race: true, packages: []string{module + "/internal/test/testrun"}},
-		{dir: "../../..", packages: []string{module + "/internal/query", module + "/internal/form"}},
+		{dir: "../../..", packages: []string{module + "/internal/test/tampering", module + "/internal/query", module + "/internal/form"}},
 	}
 	if diff := cmp.Diff(want, got, cmp.AllowUnexported(group{})); diff != "" {
 		t.Errorf("plan (-want +got):\n%s", diff)

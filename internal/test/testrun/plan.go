@@ -133,20 +133,25 @@ func (p *listed) tests() (size int64, err error) {
 }
 
 // concurrent reports whether a file of the package or of its tests is
-// concurrent.
-func (p *listed) concurrent() (bool, error) {
-	for _, files := range [][]string{p.GoFiles, p.TestGoFiles, p.XTestGoFiles} {
-		for _, name := range files {
-			file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(p.Dir, name), nil, parser.SkipObjectResolution)
-			if err != nil {
-				return false, err
-			}
-			if concurrent(file) {
-				return true, nil
-			}
+// concurrent. A package that has only tests, and excludes them from builds with
+// the race detector, is not.
+func (p *listed) concurrent() (found bool, err error) {
+	for _, name := range slices.Concat(p.GoFiles, p.TestGoFiles, p.XTestGoFiles) {
+		file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(p.Dir, name), nil, parser.SkipObjectResolution|parser.ParseComments)
+		if err != nil {
+			return false, err
 		}
+		if len(p.GoFiles) == 0 && excluded(file) {
+			return false, nil
+		}
+		found = found || concurrent(file)
 	}
-	return false, nil
+	return found, nil
+}
+
+// excluded reports whether a file is excluded from builds with the race detector.
+func excluded(file *ast.File) bool {
+	return len(file.Comments) > 0 && strings.Contains(file.Comments[0].List[0].Text, "//go:build !race")
 }
 
 // concurrent reports whether a file starts a goroutine or imports sync or

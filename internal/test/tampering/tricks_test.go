@@ -1,4 +1,6 @@
-package vault_test
+//go:build !race
+
+package tampering
 
 import (
 	"slices"
@@ -37,6 +39,7 @@ var tricks = map[string]func(*mixture){
 	"a tenant's rows move":         (*mixture).moveTenant,
 	"an expired entry is altered":  (*mixture).expiredAltered,
 	"leaves without their entries": (*mixture).leavesAndEntries,
+	"leaves twice":                 (*mixture).leavesTwice,
 	"an older row":                 (*mixture).olderRow,
 }
 
@@ -254,6 +257,21 @@ func (m *mixture) leavesAndEntries() {
 		}
 	}
 	m.drop(leaves)
+}
+
+// leavesTwice adds a batch with the last leaf of another batch.
+func (m *mixture) leavesTwice() {
+	r := anyOf(m.Rand, m.present(in(m.someTenant(), ofTable("vault_log_leaves"))))
+	if r == nil {
+		return
+	}
+	values, n := map[string]any{}, len(r.value("ids").([]byte))/16
+	for _, name := range []string{"ids", "seqs", "hashes"} {
+		all := r.value(name).([]byte)
+		values[name] = all[len(all)/n*(n-1):]
+	}
+	values["first"] = r.value("first").(int64) + int64(n) - 1
+	m.add(r.set(values))
 }
 
 // olderRow takes one row that has changed from a.

@@ -1,6 +1,6 @@
-//go:build long
+//go:build long && !race
 
-package vault_test
+package tampering
 
 import (
 	"math/rand/v2"

@@ -1,9 +1,10 @@
-package vault_test
+//go:build !race
+
+package tampering
 
 import (
 	"context"
 	"errors"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -112,13 +113,6 @@ func (w *watched) atRead(n int64, selected func(query any) bool, do func()) (rea
 
 func anyRead(any) bool { return true }
 
-// firstLeaves reports whether a query is for the first block of a tree that has
-// more. An append does not read it.
-func firstLeaves(query any) bool {
-	q, ok := query.(storage.TreeQuery)
-	return ok && q.From == 0 && q.To > 0
-}
-
 // hourly writes entries of several hours, which then expire hour by hour.
 func (a *attacked) hourly(hours int) {
 	a.Helper()
@@ -207,69 +201,6 @@ func besideWork(a *attacked, prepare func(*attacked, *vault.Vault) (func() error
 			a.Logf("%d moments were tried", n)
 			return
 		}
-	}
-}
-
-// While a verification waits for the database, entries are sequenced and notes are
-// signed.
-func TestVerificationDoesNotStopSigning(t *testing.T) {
-	t.Parallel()
-	attack(t, func(a *attacked) {
-		a.hourly(10)
-		a.mustVerify()
-		w := a.watched()
-		for n := int64(1); ; n++ {
-			held, release := make(chan struct{}), make(chan struct{})
-			reached := w.atRead(n, firstLeaves, func() {
-				close(held)
-				<-release
-			})
-			var verified sync.WaitGroup
-			ended := make(chan struct{})
-			verified.Go(func() {
-				defer close(ended)
-				if report, err := a.v.VerifyLogs(context.WithValue(a.Context(), marked{}, true), nil); err != nil || !report.OK() {
-					a.Errorf("%v, %+v", err, report)
-				}
-			})
-			select {
-			case <-held:
-				a.signsWithin(10 * time.Second)
-			case <-ended:
-			}
-			close(release)
-			verified.Wait()
-			if !reached() || a.Failed() {
-				return
-			}
-		}
-	})
-}
-
-// signsWithin fails the test if no note covers a new entry in time. On PostgreSQL
-// a transaction of another test may hold the entry back.
-func (a *attacked) signsWithin(limit time.Duration) {
-	a.Helper()
-	before, done := a.evidence(), make(chan error, 1)
-	if _, err := a.owners[0].Tokenize(a.Context(), []string{"x"}); err != nil {
-		a.Fatal(err)
-	}
-	go func() {
-		for {
-			_, err := a.v.Checkpoint(a.Context())
-			if s, _ := a.v.EvidenceStatus(); err != nil || s.Size > before && s.Pending == 0 {
-				done <- err
-				return
-			}
-		}
-	}()
-	select {
-	case err := <-done:
-		if err != nil {
-			a.Error(err)
-		}
-	case <-time.After(limit):
-		a.Error("nothing is signed")
 	}
 }
 

@@ -1,7 +1,10 @@
-package vault_test
+//go:build !race
+
+package tampering
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"database/sql"
 	"encoding/json"
@@ -89,7 +92,11 @@ type world struct {
 	young  uuid.UUID   // a tenant that did not exist at a
 	gone   uuid.UUID   // a tenant that was deleted between a and b
 	cutoff int64       // older entries have expired at b, in Unix milliseconds
+	audits []audit     // some bundles of mixtures
 }
+
+// everything holds all permissions on tokens.
+var everything = []vault.Permission{"token:create", "token:read", "token:update", "token:delete", "token:search", "token:use"}
 
 // coveredKinds are the kinds of records that evidence covers.
 var coveredKinds = []string{"application", "reactor", "proxy", "ring", "tenant", "evidence", "tombstone"}
@@ -205,7 +212,7 @@ func (w *world) inhabit(name string) *vault.Owner {
 		w.must(o.CreateApplication(w.Context(), vault.ApplicationParams{Name: fmt.Sprint("app-", i), Type: vault.ApplicationPrivate, Permissions: everything}))
 	}
 	for i := range 2 {
-		w.must(o.CreateReactor(w.Context(), reactorParams(fmt.Sprint("reactor-", i))))
+		w.must(o.CreateReactor(w.Context(), vault.ReactorParams{Name: fmt.Sprint("reactor-", i), Code: "module.exports = async (req) => ({raw: 1})", Configuration: map[string]string{"a": "1"}}))
 		w.must(o.CreateProxy(w.Context(), vault.ProxyParams{Name: fmt.Sprint("proxy-", i), DestinationURL: "https://example.com"}))
 	}
 	w.work(o)
@@ -294,7 +301,8 @@ func leavesOf(bundle []byte) map[uuid.UUID]string {
 		if json.Unmarshal(line, &leaf) != nil || leaf["entry"] == nil || json.Unmarshal(leaf["id"], &id) != nil {
 			continue
 		}
-		all[id] = fmt.Sprintf("%s %s %s %s", leaf["n"], leaf["kind"], leaf["mac"], leaf["entry"])
+		mac := cmp.Or(string(leaf["mac"]), "<no mac>")
+		all[id] = fmt.Sprintf("%s %s %s %s", leaf["n"], leaf["kind"], mac, leaf["entry"])
 	}
 	return all
 }

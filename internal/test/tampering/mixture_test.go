@@ -1,4 +1,6 @@
-package vault_test
+//go:build !race
+
+package tampering
 
 import (
 	"fmt"
@@ -180,13 +182,13 @@ func (m *mixture) add(r *logRow) {
 }
 
 // invented returns the entries of a tenant that the vault did not write.
-func (m *mixture) invented(tenant uuid.UUID) (ids []uuid.UUID) {
+func (m *mixture) invented(tenant uuid.UUID) (all []*logRow) {
 	for key, r := range m.rows {
 		if r != nil && ofLog(r) && r.tenant() == tenant && m.b.rows[key] == nil && !(m.a.rows[key] != nil && m.a.rows[key].equal(r)) {
-			ids = append(ids, r.entry())
+			all = append(all, r)
 		}
 	}
-	return ids
+	return all
 }
 
 // random changes a few rows.
@@ -291,9 +293,13 @@ func (m *mixture) columns(key string) (names []string) {
 // text.
 func (m *mixture) lies(tenant uuid.UUID, bundle []byte) string {
 	now, k, before := leavesOf(bundle), m.b.kept[tenant], m.a.kept[tenant]
-	for _, id := range m.invented(tenant) {
-		if line, ok := now[id]; ok && offline(bundle, k.key, nil) {
+	for _, r := range m.invented(tenant) {
+		line, ok := now[r.entry()]
+		if ok && offline(bundle, k.key, nil) {
 			return "it has an invented entry: " + line
+		}
+		if ok && r.value("mac") == nil && !strings.Contains(line, " <no mac> ") {
+			return "it has the mac of an invented entry: " + line
 		}
 	}
 	var late, early string // entries that are not as they were at b, and at a

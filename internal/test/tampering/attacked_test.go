@@ -1,0 +1,448 @@
+//go:build !race
+
+package tampering
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/evidence"
+	"github.com/seed-72ea4aab/vault/internal/test/pgtest"
+	"github.com/seed-72ea4aab/vault/storage/postgres"
+	"github.com/seed-72ea4aab/vault/vaulttest"
+)
+
+// attacked is a vault whose log is changed by SQL.
+type attacked struct {
+	*testing.T
+	open    func() vault.Storage
+	key     vault.AEAD
+	clock   *vaulttest.Clock
+	db      *sql.DB
+	pg      bool
+	v       *vault.Vault
+	owners  []*vault.Owner
+	anchors []vault.Anchor
+	retain  time.Duration // Config.LogRetention
+	heard   alarms
+}
+
+// attack runs a test on both databases.
+func attack(t *testing.T, test func(*attacked)) {
+	t.Helper()
+	t.Run("SQLite", func(t *testing.T) {
+		t.Parallel()
+		a := &attacked{T: t}
+		path := filepath.Join(t.TempDir(), "vault.db")
+		a.open = func() vault.Storage { return onDisk(t, path) }
+		a.start("sqlite", path+"?_pragma=busy_timeout(10000)")
+		test(a)
+	})
+	t.Run("PostgreSQL", func(t *testing.T) {
+		t.Parallel()
+		a := &attacked{T: t, pg: true}
+		address := pgtest.Alone(t)
+		a.open = func() vault.Storage {
+			store, err := postgres.Open(context.WithoutCancel(t.Context()), address)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return store
+		}
+		a.start("postgres", address)
+		test(a)
+	})
+}
+
+func (a *attacked) start(driver, address string) {
+	a.Helper()
+	a.key, a.clock = vault.NewKey(), vaulttest.NewClock(vaulttest.Start)
+	a.node(nil)
+	a.Cleanup(func() { _ = a.v.Close() })
+	db, err := sql.Open(driver, address)
+	if err != nil {
+		a.Fatal(err)
+	}
+	a.db = db
+	a.Cleanup(func() { _ = db.Close() })
+	for range 2 {
+		a.owners = append(a.owners, a.v.Tenant(tenantOf(a, a.v).TenantID()))
+	}
+}
+
+// node closes the vault and opens it again, with an alarm callback.
+func (a *attacked) node(alarm func(vault.Alarm)) {
+	a.Helper()
+	if err := a.reopen(alarm); err != nil {
+		a.Fatal(err)
+	}
+}
+
+// reopen is node for a database on which a vault may refuse to open.
+func (a *attacked) reopen(alarm func(vault.Alarm)) error {
+	a.Helper()
+	if a.v != nil {
+		_ = a.v.Close()
+	}
+	v, err := vault.Open(context.WithoutCancel(a.Context()), a.open(), a.key, &vault.Config{
+		Now: a.clock.Now, SweepEvery: -1, WorkEvery: -1, LogRetention: a.retain, Observer: &a.heard,
+		Evidence: &vault.EvidenceConfig{Every: -1, OnAlarm: alarm, Anchors: a.anchors},
+	})
+	if err != nil {
+		return err
+	}
+	unpaced(v)
+	a.v = v
+	for i, o := range a.owners {
+		a.owners[i] = v.Tenant(o.TenantID())
+	}
+	return nil
+}
+
+// bind numbers the placeholders of a statement for PostgreSQL.
+func (a *attacked) bind(text string) string {
+	for n := 1; a.pg && strings.Contains(text, "?"); n++ {
+		text = strings.Replace(text, "?", "$"+strconv.Itoa(n), 1)
+	}
+	return text
+}
+
+func (a *attacked) exec(text string) {
+	a.Helper()
+	if _, err := a.db.ExecContext(a.Context(), text); err != nil {
+		a.Fatalf("%s: %v", text, err)
+	}
+}
+
+// mustVerify signs everything and fails the test if verification finds a
+// difference.
+func (a *attacked) mustVerify() {
+	a.Helper()
+	if report := settled(a, a.v); len(report.Findings) > 0 {
+		a.Fatalf("nobody has changed anything: %+v", report.Findings)
+	}
+}
+
+// logKeys are the tables of the log with the columns of their keys.
+var logKeys = map[string][]string{
+	"vault_logs": {"tenant_id", "id"}, "vault_log_leaves": {"tenant_id", "first"}, "vault_log_trees": {"tenant_id"},
+	"vault_log_nodes": {"tenant_id", "level", "n"}, "vault_log_events": {"tenant_id", "n"}, "vault_log_checkpoints": {"tenant_id", "size"},
+}
+
+// logRow is a row of one of these tables.
+type logRow struct {
+	table  string
+	names  []string
+	values []any
+}
+
+func (r *logRow) with(i int, value any) *logRow {
+	values := slices.Clone(r.values)
+	values[i] = value
+	return &logRow{r.table, r.names, values}
+}
+
+func (r *logRow) isKey(i int) bool { return slices.Contains(keysOf(r.table), r.names[i]) }
+
+// keysOf returns the columns of a table's key.
+func keysOf(table string) []string {
+	if table == "vault_records" {
+		return []string{"tenant_id", "kind", "id"}
+	}
+	return logKeys[table]
+}
+
+// entry returns the id of the entry; zero for a row of another table.
+func (r *logRow) entry() uuid.UUID {
+	if r.table != "vault_logs" {
+		return uuid.UUID{}
+	}
+	id, _ := uuid.FromBytes(r.values[slices.Index(r.names, "id")].([]byte))
+	return id
+}
+
+// rows returns the rows of a table that a condition selects.
+func (a *attacked) rows(table, condition string, args ...any) (all []*logRow) {
+	a.Helper()
+	rows, err := a.db.QueryContext(a.Context(), a.bind("SELECT * FROM "+table+" "+condition), args...)
+	if err != nil {
+		a.Fatal(err)
+	}
+	defer rows.Close()
+	names, err := rows.Columns()
+	if err != nil {
+		a.Fatal(err)
+	}
+	for rows.Next() {
+		values, into := make([]any, len(names)), make([]any, len(names))
+		for i := range values {
+			into[i] = &values[i]
+		}
+		if err := rows.Scan(into...); err != nil {
+			a.Fatal(err)
+		}
+		all = append(all, &logRow{table, names, values})
+	}
+	if err := rows.Err(); err != nil {
+		a.Fatal(err)
+	}
+	return all
+}
+
+// replace replaces rows by others, and reports whether the database allowed it.
+func (a *attacked) replace(old, now []*logRow) bool {
+	a.Helper()
+	tx, err := a.db.BeginTx(context.WithoutCancel(a.Context()), nil)
+	if err != nil {
+		a.Fatal(err)
+	}
+	defer func() { _ = tx.Rollback() }()
+	prepared := map[string]*sql.Stmt{}
+	run := func(text string, args []any) (sql.Result, error) {
+		if prepared[text] == nil {
+			if prepared[text], err = tx.PrepareContext(a.Context(), a.bind(text)); err != nil { //nolint:sqlclosecheck // the transaction closes it
+				return nil, err
+			}
+		}
+		return prepared[text].ExecContext(a.Context(), args...)
+	}
+	for _, r := range old {
+		where, args := []string{}, []any{}
+		for i, name := range r.names {
+			if r.isKey(i) {
+				where, args = append(where, name+" = ?"), append(args, r.values[i])
+			}
+		}
+		result, err := run("DELETE FROM "+r.table+" WHERE "+strings.Join(where, " AND "), args)
+		if err != nil {
+			a.Fatal(err)
+		}
+		if n, _ := result.RowsAffected(); n != 1 {
+			a.Fatalf("%d rows of %s are deleted", n, r.table)
+		}
+	}
+	for _, r := range now {
+		places := strings.TrimSuffix(strings.Repeat("?, ", len(r.names)), ", ")
+		if last := len(r.names) - 1; !a.pg && r.names[last] == "body" {
+			places = places[:len(places)-1] + "coalesce(?, x'')" // the driver reads an empty value as NULL
+		}
+		if _, err := run("INSERT INTO "+r.table+" ("+strings.Join(r.names, ", ")+") VALUES ("+places+")", r.values); err != nil {
+			return false
+		}
+	}
+	return tx.Commit() == nil
+}
+
+// otherValues returns the values that a column may be changed to: every byte of it
+// flipped, other numbers, and NULL.
+func otherValues(value any) (all []any) {
+	switch v := value.(type) {
+	case int64:
+		all = append(all, v+1, v^1<<20)
+	case string:
+		for i := range len(v) {
+			b := []byte(v)
+			b[i] ^= 1
+			all = append(all, string(b))
+		}
+	case []byte:
+		for i := range v {
+			b := slices.Clone(v)
+			b[i] ^= 1
+			all = append(all, b)
+		}
+	case nil:
+		return []any{"x", []byte("0123456789abcdef"), int64(1)}
+	}
+	return append(all, nil)
+}
+
+// double returns the same row under another key.
+func (r *logRow) double() *logRow {
+	keys := keysOf(r.table)
+	last := slices.Index(r.names, keys[len(keys)-1])
+	switch v := r.values[last].(type) {
+	case int64:
+		return r.with(last, v+1_000_000)
+	case []byte:
+		key := slices.Clone(v)
+		key[len(key)-1] ^= 0x80
+		return r.with(last, key)
+	}
+	return r
+}
+
+// settled signs a checkpoint over everything that is committed, and verifies the log
+// in place. On PostgreSQL a transaction of another test may hold entries back, so
+// that neither the tree nor the verification sees them yet.
+func settled(t testing.TB, v *vault.Vault) *evidence.Report {
+	t.Helper()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		if _, err := v.Checkpoint(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		status, err := v.EvidenceStatus()
+		if err != nil {
+			t.Fatal(err)
+		}
+		report, err := v.VerifyLogs(t.Context(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if status.Pending == 0 && !slices.ContainsFunc(report.Findings, func(f evidence.Finding) bool { return f.Verdict == evidence.Unsequenced }) {
+			return report
+		}
+		<-tick.C
+	}
+}
+
+// mustVerifyExpired is mustVerify for a log with expired entries.
+func (a *attacked) mustVerifyExpired() {
+	a.Helper()
+	if report := settled(a, a.v); !report.OK() {
+		a.Fatalf("nobody has changed anything: %+v", report.Findings)
+	}
+}
+
+// kept is what an auditor has from before the tampering.
+type kept struct {
+	key           string
+	vault, tenant []byte // signed notes
+}
+
+// keep returns what an auditor of a tenant has now.
+func (a *attacked) keep(o *vault.Owner) kept {
+	a.Helper()
+	note, err := a.v.Checkpoint(a.Context())
+	if err != nil {
+		a.Fatal(err)
+	}
+	key, err := a.v.EvidenceKey()
+	if err != nil {
+		a.Fatal(err)
+	}
+	rows := a.rows("vault_logs", "WHERE tenant_id = ? ORDER BY id", binary(o.TenantID()))
+	proof, err := o.LogProof(a.Context(), rows[len(rows)-1].entry())
+	if err != nil {
+		a.Fatal(err)
+	}
+	_, tenant, ok := bytes.Cut(proof, []byte("\n\n"))
+	if !ok {
+		a.Fatalf("a proof without a note: %s", proof)
+	}
+	return kept{key, note, tenant}
+}
+
+func binary(id uuid.UUID) []byte { return id[:] }
+
+// inPlace reports what the vault itself has found, or an empty text.
+func inPlace(t testing.TB, v *vault.Vault) string {
+	t.Helper()
+	report, err := v.VerifyLogs(t.Context(), nil)
+	if err != nil {
+		return err.Error()
+	}
+	s, err := v.EvidenceStatus()
+	if err != nil {
+		return err.Error()
+	}
+	if !report.OK() {
+		return fmt.Sprint(report.Findings)
+	}
+	return s.Suspended
+}
+
+// bundle returns the exported evidence of a tenant, or nil if the export fails.
+func bundle(t testing.TB, o *vault.Owner) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	if err := o.ExportEvidence(t.Context(), &out); err != nil {
+		return nil
+	}
+	return out.Bytes()
+}
+
+// offline reports whether a bundle verifies.
+func offline(bundle []byte, key string, since []byte) bool {
+	report, err := evidence.Verify(bytes.NewReader(bundle), key, since)
+	return bundle != nil && err == nil && report.OK()
+}
+
+// change runs a statement with the tenant as its last argument.
+func (a *attacked) change(o *vault.Owner, text string, args ...any) {
+	a.Helper()
+	if _, err := a.db.ExecContext(a.Context(), a.bind(text), append(args, binary(o.TenantID()))...); err != nil {
+		a.Fatalf("%s: %v", text, err)
+	}
+}
+
+// idAt returns an id as the vault gives it to an entry.
+func idAt(at time.Time) uuid.UUID {
+	id, ms := uuid.New(), at.UnixMilli()
+	for i := range 6 {
+		id[i] = byte(ms >> (40 - 8*i))
+	}
+	id[6] = id[6]&0x0f | 0x70
+	return id
+}
+
+// set returns the row with other values.
+func (r *logRow) set(values map[string]any) *logRow {
+	for name, value := range values {
+		r = r.with(slices.Index(r.names, name), value)
+	}
+	return r
+}
+
+// put inserts rows.
+func (a *attacked) put(rows ...*logRow) {
+	a.Helper()
+	for i, r := range rows {
+		if r.table == "vault_tokens" && !a.pg {
+			rows[i] = r.with(slices.Index(r.names, "hashes"), []byte{}) // the driver reads it as NULL
+		}
+	}
+	if !a.replace(nil, rows) {
+		a.Fatal("the rows cannot be inserted")
+	}
+}
+
+// putBack saves the rows of a tenant, and returns a function that brings them
+// back, in the place of the present ones.
+func (a *attacked) putBack(o *vault.Owner, tables ...string) (restore func()) {
+	a.Helper()
+	var saved []*logRow
+	for _, table := range tables {
+		saved = append(saved, a.rows(table, "WHERE tenant_id = ?", binary(o.TenantID()))...)
+	}
+	return func() {
+		a.Helper()
+		for _, table := range tables {
+			a.change(o, "DELETE FROM "+table+" WHERE tenant_id = ?")
+		}
+		a.put(saved...)
+	}
+}
+
+// evidence returns the size of the vault's tree.
+func (a *attacked) evidence() int64 {
+	a.Helper()
+	s, err := a.v.EvidenceStatus()
+	if err != nil {
+		a.Fatal(err)
+	}
+	return s.Size
+}

@@ -1,0 +1,117 @@
+//go:build !race
+
+// Package tampering changes the database of a vault behind its back, and tests that
+// the vault, its verifiers and its sweep notice. The tests are about what is stored
+// and not about goroutines, and the race detector would make them ten times slower,
+// so they run without it.
+package tampering
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
+
+	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/bridge"
+	"github.com/seed-72ea4aab/vault/storage/sqlite"
+)
+
+const visa = "4242424242424242"
+
+// unpaced removes the limit on the notes that a vault signs per second, so that
+// tests do not wait.
+func unpaced(v *vault.Vault) { bridge.Caller(v.Tenant(uuid.UUID{}).Client).Vault.Ledger.SetPace(0) }
+
+// must fails the test on an error, and returns the value.
+func must[T any](t testing.TB) func(value T, err error) T {
+	return func(value T, err error) T {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return value
+	}
+}
+
+func create(t testing.TB, c *vault.Client, p vault.TokenParams) *vault.Token {
+	t.Helper()
+	return must[*vault.Token](t)(c.CreateToken(t.Context(), p))
+}
+
+func get(t testing.TB, c *vault.Client, id string) *vault.Token {
+	t.Helper()
+	return must[*vault.Token](t)(c.GetToken(t.Context(), id))
+}
+
+// aText is a token with an id and a text.
+func aText(id, text string) vault.TokenParams {
+	return vault.TokenParams{ID: id, Type: vault.TypeGeneric, Data: text}
+}
+
+// tenantOf adds a tenant and returns the client that acts as it.
+func tenantOf(t testing.TB, v *vault.Vault) *vault.Client {
+	t.Helper()
+	return v.Tenant(must[*vault.Tenant](t)(v.CreateTenant(t.Context(), "Acme")).ID).Client
+}
+
+// onDisk opens a SQLite database, which the vault closes.
+func onDisk(t testing.TB, path string) vault.Storage {
+	t.Helper()
+	return must[*sqlite.Store](t)(sqlite.Open(context.WithoutCancel(t.Context()), path))
+}
+
+func sweep(t testing.TB, v *vault.Vault) vault.Swept {
+	t.Helper()
+	return must[vault.Swept](t)(v.Sweep(t.Context()))
+}
+
+// same fails the test unless two values are equal.
+func same[T any](t testing.TB, what string, got, want T) {
+	t.Helper()
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", what, diff)
+	}
+}
+
+// eventually waits until a condition holds. It waits for as long as the test may
+// run.
+func eventually(t testing.TB, what string, holds func() bool) {
+	t.Helper()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for !holds() {
+		select {
+		case <-t.Context().Done():
+			t.Fatalf("%s: not before the test ended", what)
+		case <-tick.C:
+		}
+	}
+}
+
+// alarms is an observer that records the names of alarms.
+type alarms struct {
+	mu    sync.Mutex
+	names []string
+}
+
+func (a *alarms) Start(ctx context.Context, e vault.Event) (context.Context, func(error)) {
+	if e.Kind == vault.EventAlarm {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		a.names = append(a.names, e.Name)
+	}
+	return ctx, func(error) {}
+}
+
+// take returns the alarms since the last call.
+func (a *alarms) take() []string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	names := a.names
+	a.names = nil
+	return names
+}

@@ -1,5 +1,0 @@
-//go:build !race
-
-package vault_test
-
-const raced = 1
