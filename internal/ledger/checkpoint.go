@@ -2,8 +2,10 @@ package ledger
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
+	"iter"
 	"slices"
 	"time"
 
@@ -15,19 +17,29 @@ import (
 
 // SequenceDirty sequences the tenants that this node has written to.
 func (l *Ledger) SequenceDirty(ctx context.Context) error {
-	var tampered error
 	dirty := l.pending.takeDirty()
-	for i, tenant := range dirty {
+	return l.each(slices.Values(dirty), func(tenant uuid.UUID) error {
 		_, err := l.Sequence(ctx, tenant)
-		switch {
+		if err != nil && !errors.Is(err, ErrTampered) && !errors.Is(err, ErrGone) {
+			for _, left := range dirty[slices.Index(dirty, tenant):] {
+				l.pending.markDirty(left)
+			}
+		}
+		return err
+	})
+}
+
+// each calls do for tenants. A tenant with a manipulated tree does not block the
+// others, and a deleted one is forgotten.
+func (l *Ledger) each(tenants iter.Seq[uuid.UUID], do func(uuid.UUID) error) error {
+	var tampered error
+	for tenant := range tenants {
+		switch err := do(tenant); {
 		case errors.Is(err, ErrTampered):
 			tampered = err
 		case errors.Is(err, ErrGone):
 			l.Forget(tenant)
 		case err != nil:
-			for _, left := range dirty[i:] {
-				l.pending.markDirty(left)
-			}
 			return err
 		}
 	}
@@ -42,31 +54,21 @@ func (l *Ledger) SequenceAll(ctx context.Context) error {
 	})
 }
 
-// eachTenant calls do for every tenant. A tenant with a manipulated tree does
-// not block the others.
+// eachTenant calls do for every tenant, as each does.
 func (l *Ledger) eachTenant(ctx context.Context, do func(uuid.UUID) error) error {
-	var tampered error
-	for after := (uuid.UUID{}); ; {
-		page, err := l.c.Tenants(ctx, after, maxTenants)
-		if err != nil {
-			return err
-		}
-		for _, tenant := range page {
-			after = tenant
-			err := do(tenant)
-			switch {
-			case errors.Is(err, ErrTampered):
-				tampered = err
-			case errors.Is(err, ErrGone):
-				l.Forget(tenant)
-			case err != nil:
-				return err
+	var after uuid.UUID
+	var failed error
+	err := l.each(func(yield func(uuid.UUID) bool) {
+		for tenant, err := range pages(maxTenants, func(*uuid.UUID) ([]uuid.UUID, error) { return l.c.Tenants(ctx, after, maxTenants) }) {
+			if failed = err; err != nil {
+				return
+			}
+			if after = *tenant; !yield(after) {
+				return
 			}
 		}
-		if len(page) < maxTenants {
-			return tampered
-		}
-	}
+	}, do)
+	return cmp.Or(failed, err)
 }
 
 // maxTenants is the maximum number of tenants in a page.
@@ -178,36 +180,6 @@ func (l *Ledger) explained(ctx context.Context, msg []byte) (found bool, err err
 	return found, err
 }
 
-// eachEvent calls do for the events of the vault's tree that a query selects.
-func (l *Ledger) eachEvent(ctx context.Context, q storage.EventQuery, do func(index int64, e *evidence.Event)) error {
-	return l.eachStored(ctx, q, func(stored *storage.TreeEvent) error {
-		e, err := evidence.ParseEvent(stored.Body)
-		if err == nil {
-			do(stored.N, e)
-		}
-		return nil // a verification of the vault's tree reports an unreadable event
-	})
-}
-
-// eachStored calls do for stored events, page by page.
-func (l *Ledger) eachStored(ctx context.Context, q storage.EventQuery, do func(*storage.TreeEvent) error) error {
-	for q.Limit = maxStep; ; {
-		page, err := l.c.Store.TreeEvents(ctx, q)
-		if err != nil {
-			return err
-		}
-		for i := range page {
-			if err := do(&page[i]); err != nil {
-				return err
-			}
-		}
-		if len(page) < q.Limit {
-			return nil
-		}
-		q.From = page[len(page)-1].N + 1
-	}
-}
-
 // signTree signs a note over the vault's tree, unless the newest note already
 // covers it up to a size. The tree is already stored. The note is published after it is
 // stored too.
@@ -287,40 +259,34 @@ func (l *Ledger) upgrade(ctx context.Context) error {
 // of always. A tree that does not extend its newest head is left out, with an
 // alarm, because a note must not vouch for it.
 func (l *Ledger) changed(ctx context.Context, always []uuid.UUID) (all []grown, err error) {
-	for after := (storage.ID{}); ; {
-		page, err := l.c.Store.Trees(ctx, storage.TreeFilter{After: after, Limit: maxTenants})
+	for tree, err := range l.storedTrees(ctx) {
 		if err != nil {
 			return nil, err
 		}
-		for i := range page {
-			tenant := uuid.UUID(page[i].Tenant)
-			h, err := l.headOf(tenant)
-			if errors.Is(err, ErrGone) {
-				continue
-			}
-			if err != nil {
-				return nil, err
-			}
-			if h.begun && h.size == page[i].Size && h.state == stateHash(page[i].State) && !slices.Contains(always, tenant) {
-				continue
-			}
-			t := grown{Tree: page[i]}
-			err = l.openState(ctx, &t.Tree, &t.state)
-			if err == nil {
-				_, err = l.catchUp(ctx, &t.Tree, l.cachedTree(tenant), h)
-			}
-			switch {
-			case err == nil:
-				all = append(all, t)
-			case !errors.Is(err, ErrTampered) && !errors.Is(err, ErrGone):
-				return nil, err
-			}
+		tenant := uuid.UUID(tree.Tenant)
+		h, err := l.headOf(tenant)
+		if errors.Is(err, ErrGone) {
+			continue
 		}
-		if len(page) < maxTenants {
-			return all, nil
+		if err != nil {
+			return nil, err
 		}
-		after = page[len(page)-1].Tenant
+		if h.begun && h.size == tree.Size && h.state == stateHash(tree.State) && !slices.Contains(always, tenant) {
+			continue
+		}
+		t := grown{Tree: *tree}
+		err = l.openState(ctx, &t.Tree, &t.state)
+		if err == nil {
+			_, err = l.catchUp(ctx, &t.Tree, l.cachedTree(tenant), h)
+		}
+		switch {
+		case err == nil:
+			all = append(all, t)
+		case !errors.Is(err, ErrTampered) && !errors.Is(err, ErrGone):
+			return nil, err
+		}
 	}
+	return all, nil
 }
 
 // fresh returns the events for trees whose newest heads do not have their current

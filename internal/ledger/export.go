@@ -38,8 +38,7 @@ type exported struct {
 	// pause, if not nil, is called after each chunk of leaves.
 	pause func()
 
-	pruned int64               // leaves below this index may be deleted
-	erased map[uuid.UUID]int64 // index of the event, by entry
+	pruned int64 // leaves below this index may be deleted
 	chunks *readAhead
 }
 
@@ -201,15 +200,6 @@ func (l *Ledger) Consistency(ctx context.Context, tenant uuid.UUID, from int64) 
 	return x.head.size, append([]evidence.Hash{}, proof...), err
 }
 
-// TenantNote returns a signed note over the tenant's tree.
-func (l *Ledger) TenantNote(ctx context.Context, tenant uuid.UUID) ([]byte, error) {
-	x, err := l.export(ctx, tenant)
-	if err != nil {
-		return nil, err
-	}
-	return x.ownNote()
-}
-
 // Export writes the tenant's bundle. It writes what the database has, even if the
 // tree was manipulated: the verifier says what is wrong.
 func (l *Ledger) Export(ctx context.Context, tenant uuid.UUID, to io.Writer) error {
@@ -238,15 +228,12 @@ func (x *exported) stream(to evidence.Log) error {
 
 // events passes the header and the events on.
 func (x *exported) events(to evidence.Log) error {
-	x.erased = map[uuid.UUID]int64{}
 	var show []int64
 	pruned := -1
 	tenant := storage.ID(x.tenant)
 	take := func(index int64, e *evidence.Event) {
 		switch e.Kind {
 		case evidence.EventHead, evidence.EventSummary:
-		case evidence.EventErased:
-			x.erased[e.Entry] = index
 		case evidence.EventPruned:
 			x.pruned = max(x.pruned, e.Below)
 			if pruned < 0 {
@@ -288,24 +275,23 @@ func (x *exported) trees(to evidence.Log) error {
 	if err := grown.readNotes(); err != nil {
 		return err
 	}
-	heads := x.l.headsOf(x.ctx, x.tenant, 0)
-	for {
-		if err := heads.next(); err != nil {
+	for head, err := range x.l.headsOf(x.ctx, x.tenant, 0) {
+		if err != nil {
 			return err
 		}
-		if heads.event == nil || heads.index >= x.place {
+		if head.index >= x.place {
 			break
 		}
-		if err := x.leavesTo(to, min(heads.event.Size, x.size)); err != nil {
+		if err := x.leavesTo(to, min(head.Size, x.size)); err != nil {
 			return err
 		}
-		if err := grown.upTo(heads.index); err != nil {
+		if err := grown.upTo(head.index); err != nil {
 			return err
 		}
-		if err := to.Head(heads.index, heads.body); err != nil {
+		if err := to.Head(head.index, head.body); err != nil {
 			return err
 		}
-		grown.size = heads.index + 1
+		grown.size = head.index + 1
 	}
 	if err := x.leavesTo(to, x.size); err != nil {
 		return err
@@ -354,20 +340,22 @@ func (g *growing) readNotes() error {
 	if x.inPlace {
 		return nil
 	}
-	day := int64(-1)
-	for below, n := x.at.Size, 0; n < maxNotes; {
-		page, err := x.l.c.Store.Checkpoints(x.ctx, storage.CheckpointQuery{Below: below, Limit: 1000})
+	day, n := int64(-1), 0
+	for c, err := range pages(1000, func(last *storage.Checkpoint) ([]storage.Checkpoint, error) {
+		q := storage.CheckpointQuery{Below: x.at.Size, Limit: 1000}
+		if last != nil {
+			q.Below = last.Size
+		}
+		return x.l.c.Store.Checkpoints(x.ctx, q)
+	}) {
 		if err != nil {
 			return err
 		}
-		for _, c := range page {
-			n, below = n+1, c.Size
-			if of := c.At.Unix() / 86400; n <= recentNotes || of != day {
-				g.notes, day = append(g.notes, c.Size), of
-			}
-		}
-		if len(page) == 0 {
+		if n++; n > maxNotes {
 			break
+		}
+		if of := c.At.Unix() / 86400; n <= recentNotes || of != day {
+			g.notes, day = append(g.notes, c.Size), of
 		}
 	}
 	slices.Reverse(g.notes)
@@ -395,13 +383,6 @@ func (x *exported) leavesTo(to evidence.Log, end int64) error {
 		if err != nil {
 			return err
 		}
-		if index, ok := x.erased[leaf.ID]; ok && leaf.Entry != nil && isErased(&leaf) {
-			p, err := x.proven(index)
-			if err != nil {
-				return err
-			}
-			leaf.Erased, leaf.Mac = &p, nil
-		}
 		if x.row != nil {
 			if err := x.row(&leaf, batch.Refs[j], row); err != nil {
 				return err
@@ -409,55 +390,4 @@ func (x *exported) leavesTo(to evidence.Log, end int64) error {
 		}
 		return to.Leaf(&leaf)
 	})
-}
-
-// isErased reports whether a leaf's row has nothing left to erase.
-func isErased(leaf *evidence.Leaf) bool {
-	return leaf.Entry.ActorName == "" && leaf.Entry.Origin == "" && (leaf.Mac == nil || !leaf.Kind.HasMac())
-}
-
-// headReader reads the heads of a tenant, in order.
-type headReader struct {
-	l    *Ledger
-	ctx  context.Context //nolint:containedctx // of one call
-	q    storage.EventQuery
-	page []storage.TreeEvent
-	end  bool // page is the last
-
-	event *evidence.Event // the head; nil after the last
-	index int64
-	body  []byte
-}
-
-// headsOf returns a reader of the heads of a tenant, from an index on.
-func (l *Ledger) headsOf(ctx context.Context, tenant uuid.UUID, from int64) *headReader {
-	about := storage.ID(tenant)
-	return &headReader{l: l, ctx: ctx, q: storage.EventQuery{From: from, To: newest, About: &about, Limit: maxStep}}
-}
-
-// next reads the next head.
-func (r *headReader) next() error {
-	for {
-		if len(r.page) == 0 {
-			if r.end {
-				r.event = nil
-				return nil
-			}
-			var err error
-			if r.page, err = r.l.c.Store.TreeEvents(r.ctx, r.q); err != nil {
-				return err
-			}
-			if r.end = len(r.page) < r.q.Limit; len(r.page) > 0 {
-				r.q.From = r.page[len(r.page)-1].N + 1
-			}
-			continue
-		}
-		one := r.page[0]
-		r.page = r.page[1:]
-		e, err := evidence.ParseEvent(one.Body)
-		if err == nil && e.Kind == evidence.EventHead && storage.ID(e.Tenant) == *r.q.About {
-			r.event, r.index, r.body = e, one.N, one.Body
-			return nil
-		}
-	}
 }

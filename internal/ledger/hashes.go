@@ -36,13 +36,13 @@ func below(level int) int {
 // hashes reads the hashes of one tree and caches them.
 type hashes struct {
 	ctx    context.Context
-	store  Store
+	l      *Ledger
 	tenant uuid.UUID
 	seen   map[merkle.Subtree]merkle.Hash
 }
 
 func (l *Ledger) hashes(ctx context.Context, tenant uuid.UUID) *hashes {
-	return &hashes{ctx, l.c.Store, tenant, map[merkle.Subtree]merkle.Hash{}}
+	return &hashes{ctx, l, tenant, map[merkle.Subtree]merkle.Hash{}}
 }
 
 // maxSeen is the maximum number of cached hashes, before those of one block are
@@ -94,7 +94,7 @@ func (h *hashes) subtree(s merkle.Subtree) (merkle.Hash, error) {
 }
 
 func (h *hashes) eachNode(level int, from, to int64, do func(merkle.Hash)) error {
-	part, err := h.store.ReadTree(h.ctx, storage.TreeQuery{
+	part, err := h.l.c.Store.ReadTree(h.ctx, storage.TreeQuery{
 		Tenant: storage.ID(h.tenant), Nodes: []storage.NodeRange{{Level: level, From: from, To: to}},
 	})
 	for i, node := range part.Nodes {
@@ -112,23 +112,17 @@ func (h *hashes) eachLeaf(from, to int64, do func(int64, merkle.Hash)) (int64, e
 	if h.tenant == (uuid.UUID{}) {
 		return h.eachEvent(from, to, do)
 	}
-	part, err := h.store.ReadTree(h.ctx, storage.TreeQuery{Tenant: storage.ID(h.tenant), From: from, To: to})
 	next := from
-	for i := range part.Leaves {
-		batch := &part.Leaves[i]
-		for j := range batch.Refs {
-			n := batch.First + int64(j)
-			if n < next || n >= to {
-				continue
-			}
-			if n > next {
-				return next, err
-			}
-			do(n, leafOf(batch, j))
+	for x, err := range h.l.leaves(h.ctx, storage.ID(h.tenant), from, to) {
+		switch {
+		case err != nil || x.index() > next:
+			return next, err
+		case x.index() == next:
+			do(next, leafOf(x.batch, x.j))
 			next++
 		}
 	}
-	return next, err
+	return next, nil
 }
 
 func leafOf(batch *storage.Leaves, j int) merkle.Hash {
@@ -136,7 +130,7 @@ func leafOf(batch *storage.Leaves, j int) merkle.Hash {
 }
 
 func (h *hashes) eachEvent(from, to int64, do func(int64, merkle.Hash)) (int64, error) {
-	events, err := h.store.TreeEvents(h.ctx, storage.EventQuery{From: from, To: to})
+	events, err := h.l.c.Store.TreeEvents(h.ctx, storage.EventQuery{From: from, To: to})
 	for _, e := range events {
 		if e.N != from {
 			break

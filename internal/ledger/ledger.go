@@ -109,11 +109,11 @@ type Ledger struct {
 	alarms  alarms
 	signing atomic.Pointer[signing]
 
-	mu      sync.Mutex // guards vault and anchored.compared
-	vault   vaultTree
-	deleted atomic.Pointer[map[uuid.UUID]time.Time] // of the vault's tree
-	status  atomic.Pointer[Status]                  // the last known
-	rounds  rounds
+	mu     sync.Mutex // guards vault and anchored.compared
+	vault  vaultTree
+	gone   sync.RWMutex           // held with mu to change vault.tenants.deleted, so that either suffices to read it
+	status atomic.Pointer[Status] // the last known
+	rounds rounds
 
 	treesMu sync.Mutex
 	trees   map[uuid.UUID]*cached
@@ -169,7 +169,7 @@ func Open(ctx context.Context, c Config) (*Ledger, error) {
 	l.Use(c.Signers, c.Keys)
 	l.alarms.send = c.Alarm
 	l.status.Store(&Status{})
-	l.rounds.pace = time.Second
+	l.rounds.begin()
 	if c.Progress == nil {
 		l.c.Progress = &ownProgress{}
 	}
@@ -211,7 +211,7 @@ func (l *Ledger) Close(ctx context.Context) error {
 			return err
 		}
 	}
-	return l.alarms.wait(ctx)
+	return l.alarms.finish(ctx)
 }
 
 // Status is the state of a ledger.
@@ -289,13 +289,12 @@ const (
 // alarms sends each alarm once while it lasts. It sends in the background, so
 // that the receiver may call the ledger.
 type alarms struct {
-	mu     sync.Mutex
+	worker
 	send   func(Alarm)
 	sent   map[Alarm]bool
 	shown  []Alarm // the newest of sent, newest first
 	raised map[AlarmKind]int64
 	queue  []Alarm
-	busy   chan struct{} // closed when the queue is empty; nil when idle
 }
 
 const (
@@ -324,10 +323,14 @@ func (a *alarms) raise(alarm Alarm) {
 		return
 	}
 	a.queue = append(a.queue, alarm)
-	if a.busy == nil {
-		a.busy = make(chan struct{})
-		go a.deliver()
-	}
+	a.start(func() func() {
+		if len(a.queue) == 0 {
+			return nil
+		}
+		next := a.queue[0]
+		a.queue = a.queue[1:]
+		return func() { a.send(next) }
+	})
 }
 
 // lasting returns the current alarms, newest first, and the number of all
@@ -336,38 +339,6 @@ func (a *alarms) lasting() ([]Alarm, map[AlarmKind]int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return slices.Clone(a.shown), maps.Clone(a.raised)
-}
-
-func (a *alarms) deliver() {
-	for {
-		a.mu.Lock()
-		if len(a.queue) == 0 {
-			close(a.busy)
-			a.busy = nil
-			a.mu.Unlock()
-			return
-		}
-		next := a.queue[0]
-		a.queue = a.queue[1:]
-		a.mu.Unlock()
-		a.send(next)
-	}
-}
-
-// wait waits until all alarms are sent.
-func (a *alarms) wait(ctx context.Context) error {
-	a.mu.Lock()
-	busy := a.busy
-	a.mu.Unlock()
-	if busy == nil {
-		return nil
-	}
-	select {
-	case <-busy:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }
 
 // over forgets the alarms of a kind about the whole vault. They are sent again

@@ -162,9 +162,6 @@ func (r *rig) life(ctx context.Context, store Store, tenant uuid.UUID, logs [][]
 			return err
 		}
 	}
-	if err := l.Erase(ctx, tenant, uuid.UUID(logs[1][0].ID)); err != nil {
-		return err
-	}
 	if _, err := l.Retain(ctx, tenant, logs[1][0].CreatedAt.Add(2*time.Hour)); err != nil {
 		return err
 	}

@@ -3,6 +3,8 @@ package ledger
 import (
 	"context"
 	"errors"
+	"iter"
+	"maps"
 	"slices"
 	"time"
 
@@ -75,8 +77,10 @@ func (s *growth) prunable(ctx context.Context) (below, checked int64, err error)
 	if err != nil {
 		return 0, 0, err
 	}
-	heads := s.l.headsOf(ctx, s.tenant, checked)
-	if err := heads.next(); err != nil {
+	next, stop := iter.Pull2(s.l.headsOf(ctx, s.tenant, checked))
+	defer stop()
+	head, err, more := next()
+	if err != nil {
 		return 0, 0, err
 	}
 	for ; below+storage.LeavesPerBlock <= s.was.Size; below += storage.LeavesPerBlock {
@@ -90,19 +94,19 @@ func (s *growth) prunable(ctx context.Context) (below, checked int64, err error)
 		for i := range part.Leaves {
 			for j := range part.Leaves[i].Refs {
 				f.Add(leafOf(&part.Leaves[i], j))
-				for heads.event != nil && heads.event.Size <= f.Size() {
-					if heads.event.Size == f.Size() && heads.event.Root != f.Root() {
+				for ; more && err == nil && head.Size <= f.Size(); head, err, more = next() {
+					if head.Size == f.Size() && head.Root != f.Root() {
 						return 0, 0, s.l.tampered(s.tenant, evidence.Forked, "the tree does not extend an earlier head")
 					}
-					checked = heads.index + 1
-					if err := heads.next(); err != nil {
-						return 0, 0, err
-					}
+					checked = head.index + 1
+				}
+				if err != nil {
+					return 0, 0, err
 				}
 			}
 		}
 	}
-	return below, checked, nil
+	return below, checked, err
 }
 
 // isGone reports whether the entries of leaves are older than the cutoff, and
@@ -119,34 +123,6 @@ func (s *growth) isGone(ctx context.Context, leaves []storage.Leaves) (bool, err
 	}
 	rows, err := s.l.c.Store.LogsByRef(ctx, s.was.Tenant, refs)
 	return len(rows) == 0, err
-}
-
-// Erase removes names and origins from entries of a tenant, and records this in
-// an event.
-func (l *Ledger) Erase(ctx context.Context, tenant uuid.UUID, ids ...uuid.UUID) error {
-	if _, err := l.Sequence(ctx, tenant); err != nil {
-		return err
-	}
-	refs := make([]storage.LogRef, len(ids))
-	for i, id := range ids {
-		refs[i] = storage.LogRef{ID: storage.ID(id), Seq: storage.AnySeq}
-	}
-	rows, err := l.c.Store.LogsByRef(ctx, storage.ID(tenant), refs)
-	if err != nil {
-		return err
-	}
-	if len(rows) != len(ids) {
-		return storage.ErrNotFound
-	}
-	var events []evidence.Event
-	for i := range rows {
-		left := EntryOf(&rows[i]).Redacted()
-		events = append(events, evidence.Event{
-			Kind: evidence.EventErased, Tenant: tenant, Entry: left.ID, After: left.Commit(tenant, evidence.Mac{}),
-		})
-		refs[i] = storage.LogRef{ID: rows[i].ID, Seq: rows[i].Seq}
-	}
-	return l.about(ctx, tenant, events, func(s *growth) { s.change.Erase = refs })
 }
 
 // RecordErasure records that a person's tokens were erased.
@@ -193,21 +169,16 @@ func (l *Ledger) Forget(tenant uuid.UUID) {
 // raises alarms. Entries of reads that a database crash lost are recorded
 // instead. A tenant with a manipulated tree does not block the others.
 func (l *Ledger) Watch(ctx context.Context) error {
-	var tampered error
 	now := l.c.Now()
-	for tenant, late := range l.pending.late(now) {
-		_, err := l.Sequence(ctx, tenant)
-		if err == nil {
-			err = l.watchTenant(ctx, tenant, late)
-		}
-		switch {
-		case errors.Is(err, ErrTampered):
-			tampered = err
-		case errors.Is(err, ErrGone):
-			l.Forget(tenant)
-		case err != nil:
+	late := l.pending.late(now)
+	tampered := l.each(maps.Keys(late), func(tenant uuid.UUID) error {
+		if _, err := l.Sequence(ctx, tenant); err != nil {
 			return err
 		}
+		return l.watchTenant(ctx, tenant, late[tenant])
+	})
+	if tampered != nil && !errors.Is(tampered, ErrTampered) {
+		return tampered
 	}
 	if lag, _ := l.pending.lag(now); lag >= lagAfter {
 		l.alarms.raise(Alarm{Kind: AlarmLag, Text: "entries wait for more than a minute for their place in the tree"})

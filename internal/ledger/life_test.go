@@ -3,7 +3,6 @@ package ledger
 import (
 	"bytes"
 	"context"
-	"errors"
 	"slices"
 	"testing"
 	"time"
@@ -225,36 +224,6 @@ func TestRetain(t *testing.T) {
 	report := r.verify(l)
 	if report.OK() || !slices.Contains(report.Findings, evidence.Finding{Tenant: tenant, Index: 599, EntryID: uuid.UUID(logs[599].ID), Verdict: evidence.Missing}) {
 		t.Errorf("%v", verdictsOf(report))
-	}
-}
-
-func TestEraseNeedsItsEvent(t *testing.T) {
-	t.Parallel()
-	r := newRig(t)
-	l := r.open()
-	tenant := r.id()
-	logs := r.write(l, tenant, 5)
-	if err := l.Erase(t.Context(), tenant, uuid.UUID(logs[1].ID), uuid.UUID(logs[3].ID)); err != nil {
-		t.Fatal(err)
-	}
-	if err := l.RecordErasure(t.Context(), tenant, r.id(), "asked for", 3); err != nil {
-		t.Fatal(err)
-	}
-	r.isGood(l, tenant, nil, logs...)
-	if b := r.bundle(l, tenant); bytes.Contains(b, []byte("user 1")) && bytes.Count(b, []byte(`"actor_name"`)) != 3 {
-		t.Error("the bundle still contains the name")
-	}
-	if err := l.Erase(t.Context(), tenant, r.id()); !errors.Is(err, storage.ErrNotFound) {
-		t.Errorf("erasing an entry that does not exist: %v", err)
-	}
-	r.exec("UPDATE vault_logs SET actor_name = NULL, origin = NULL, mac = NULL WHERE id = ?", logs[2].ID[:])
-	report := r.verify(l)
-	if !slices.Contains(report.Findings, evidence.Finding{Tenant: tenant, Index: 2, EntryID: uuid.UUID(logs[2].ID), Verdict: evidence.Altered}) {
-		t.Error(report.Findings)
-	}
-	offline, err := evidence.Verify(bytes.NewReader(r.bundle(l, tenant)), r.vkey, nil)
-	if err != nil || offline.OK() {
-		t.Errorf("offline: %v, %v", verdictsOf(offline), err)
 	}
 }
 

@@ -52,9 +52,6 @@ func TestPostgres(t *testing.T) {
 			t.Errorf("the proof: %v, %v", err, evidence.VerifyProof(text, r.vkey))
 		}
 	}
-	if err := l.Erase(t.Context(), old, uuid.UUID(before[399].ID)); err != nil {
-		t.Fatal(err)
-	}
 	cutoff, err := l.Retain(t.Context(), old, before[399].CreatedAt.Add(2*time.Hour))
 	if err != nil {
 		t.Fatal(err)

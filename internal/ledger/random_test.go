@@ -75,7 +75,7 @@ func live(r *rig, program []byte) {
 		case 5: // a new node replaces the old one
 			nodes[b&1] = r.open()
 		case 6:
-			if err := l.Erase(r.Context(), tenant, uuid.UUID(all[len(all)-1].ID)); err != nil {
+			if err := l.RecordErasure(r.Context(), tenant, r.id(), "asked for", 1); err != nil {
 				r.Fatal(err)
 			}
 		case 7:

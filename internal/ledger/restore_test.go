@@ -5,9 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
@@ -282,97 +279,6 @@ func TestHangingAnchor(t *testing.T) {
 	}
 }
 
-func TestFileAnchor(t *testing.T) {
-	t.Parallel()
-	r := newRig(t)
-	f := File(filepath.Join(t.TempDir(), "notes"))
-	if msg, err := f.Latest(t.Context()); err != nil || msg != nil {
-		t.Errorf("no file: %q, %v", msg, err)
-	}
-	var last []byte
-	for i := range 5 {
-		c := evidence.Checkpoint{Origin: origin, Size: int64(i + 1)}
-		msg, err := c.Sign(r.signer)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := f.Put(t.Context(), msg); err != nil {
-			t.Fatal(err)
-		}
-		if last, err = f.Latest(t.Context()); err != nil || !bytes.Equal(last, msg) {
-			t.Fatalf("note %d: %q, %v", i, last, err)
-		}
-	}
-	whole, err := os.ReadFile(string(f))
-	if err != nil {
-		t.Fatal(err)
-	}
-	// A crash may cut off the last note anywhere.
-	for cut := range len(last) + 1 {
-		if err := os.WriteFile(string(f), whole[:len(whole)-cut], 0o600); err != nil {
-			t.Fatal(err)
-		}
-		msg, err := f.Latest(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := evidence.OpenCheckpoint(msg, r.key); err != nil {
-			t.Errorf("without the last %d bytes: %q", cut, msg)
-		}
-		if err := f.Put(t.Context(), last); err != nil {
-			t.Fatal(err)
-		}
-		if msg, err := f.Latest(t.Context()); err != nil || !bytes.Equal(msg, last) {
-			t.Errorf("after a cut of %d bytes: %q, %v", cut, msg, err)
-		}
-	}
-	if err := File(t.TempDir()).Put(t.Context(), last); err == nil {
-		t.Error("a directory was accepted")
-	}
-}
-
-func TestHTTPAnchor(t *testing.T) {
-	t.Parallel()
-	m, broken := &memory{}, false
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		switch {
-		case broken:
-			w.WriteHeader(http.StatusTeapot)
-		case req.Method == http.MethodPost:
-			b, _ := io.ReadAll(req.Body)
-			_ = m.Put(req.Context(), b)
-		default:
-			b, _ := m.Latest(req.Context())
-			if b == nil {
-				w.WriteHeader(http.StatusNotFound)
-			}
-			_, _ = w.Write(b)
-		}
-	}))
-	defer server.Close()
-	h := &HTTP{URL: server.URL, Client: server.Client()}
-	if msg, err := h.Latest(t.Context()); err != nil || msg != nil {
-		t.Errorf("no note: %q, %v", msg, err)
-	}
-	if err := h.Put(t.Context(), []byte("note")); err != nil {
-		t.Fatal(err)
-	}
-	if msg, err := h.Latest(t.Context()); err != nil || string(msg) != "note" {
-		t.Errorf("%q, %v", msg, err)
-	}
-	broken = true
-	if _, err := h.Latest(t.Context()); err == nil {
-		t.Error("a status of 418 is accepted")
-	}
-	if err := h.Put(t.Context(), []byte("note")); err == nil {
-		t.Error("a status of 418 is accepted")
-	}
-	h.URL = "http://\x00"
-	if err := h.Put(t.Context(), nil); err == nil {
-		t.Error("a bad URL was accepted")
-	}
-}
-
 // A note that another process has signed reaches the anchors of this node, although
 // the tree has not grown since.
 func TestNotesOfAnotherProcessReachTheAnchors(t *testing.T) {
@@ -395,21 +301,6 @@ func TestNotesOfAnotherProcessReachTheAnchors(t *testing.T) {
 	}
 	if last, _ := anchor.Latest(t.Context()); !bytes.Equal(last, msg) {
 		t.Errorf("the anchor has %q", last)
-	}
-}
-
-func TestAnchorURLFollowsNoRedirect(t *testing.T) {
-	t.Parallel()
-	other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("the redirect was followed") }))
-	defer other.Close()
-	server := httptest.NewServer(http.RedirectHandler(other.URL, http.StatusTemporaryRedirect))
-	defer server.Close()
-	h := &HTTP{URL: server.URL, Client: server.Client()}
-	if _, err := h.Latest(t.Context()); err == nil {
-		t.Error("GET: no error")
-	}
-	if err := h.Put(t.Context(), []byte("note")); err == nil {
-		t.Error("POST: no error")
 	}
 }
 

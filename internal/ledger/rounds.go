@@ -20,10 +20,16 @@ type rounds struct {
 	next   *round    // waits to start; nil if nobody waits
 	signed time.Time // when the last note was signed
 	closed bool
-	cancel context.CancelFunc // of the round that runs; may be nil
-	killed bool
-	stop   chan struct{}
 	done   sync.WaitGroup
+
+	alive, open context.Context //nolint:containedctx // end when rounds must end, and when no round may wait
+	kill, stop  context.CancelFunc
+}
+
+func (s *rounds) begin() {
+	s.pace = time.Second
+	s.alive, s.kill = context.WithCancel(context.Background())
+	s.open, s.stop = context.WithCancel(s.alive)
 }
 
 // round is a note that several callers wait for.
@@ -66,9 +72,6 @@ func (l *Ledger) join(tenants []uuid.UUID) *round {
 		return nil
 	}
 	if s.next == nil {
-		if s.stop == nil {
-			s.stop = make(chan struct{})
-		}
 		r := &round{done: make(chan struct{})}
 		s.next = r
 		s.done.Go(func() { l.runRound(r) })
@@ -85,9 +88,8 @@ func (l *Ledger) runRound(r *round) {
 	s := &l.rounds
 	s.turn.Lock()
 	defer s.turn.Unlock()
-	ctx, cancel := context.WithTimeout(context.Background(), roundTime)
+	ctx, cancel := context.WithTimeout(s.alive, roundTime)
 	defer cancel()
-	s.runs(cancel)
 	wait, callers, tenants := s.wait(r)
 	if wait > 0 {
 		heads, err := l.heads(ctx, tenants)
@@ -152,7 +154,7 @@ func (s *rounds) sleep(d time.Duration) error {
 	select {
 	case <-timer.C:
 		return nil
-	case <-s.stop:
+	case <-s.open.Done():
 		return errClosed
 	}
 }
@@ -172,35 +174,13 @@ func (s *rounds) hasSigned() {
 	s.signed = time.Now()
 }
 
-// runs sets the function that cancels the round that runs.
-func (s *rounds) runs(cancel context.CancelFunc) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.cancel = cancel; s.killed {
-		cancel()
-	}
-}
-
-// kill cancels all rounds.
-func (s *rounds) kill() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.killed = true; s.cancel != nil {
-		s.cancel()
-	}
-}
-
 // close ends the rounds that wait, and waits for the one that runs, until ctx
 // ends.
 func (s *rounds) close(ctx context.Context) {
 	s.mu.Lock()
-	if !s.closed {
-		s.closed = true
-		if s.stop != nil {
-			close(s.stop)
-		}
-	}
+	s.closed = true
 	s.mu.Unlock()
+	s.stop()
 	defer context.AfterFunc(ctx, s.kill)()
 	s.done.Wait()
 }

@@ -205,28 +205,21 @@ func (l *Ledger) extends(ctx context.Context, tenant uuid.UUID, f *merkle.Fronti
 // readNew adds the leaves up to index to, exclusive, to a frontier. It compares
 // the tree with a head on the way.
 func (l *Ledger) readNew(ctx context.Context, tenant uuid.UUID, f *merkle.Frontier, to int64, h head) error {
-	for f.Size() < to {
-		from, end := f.Size(), min(to, f.Size()+maxStep)
-		part, err := l.c.Store.ReadTree(ctx, storage.TreeQuery{Tenant: storage.ID(tenant), From: from, To: end})
+	for x, err := range l.leaves(ctx, storage.ID(tenant), f.Size(), to) {
 		if err != nil {
 			return err
 		}
-		for i := range part.Leaves {
-			batch := &part.Leaves[i]
-			for j := range batch.Refs {
-				if batch.First+int64(j) != f.Size() || f.Size() == end {
-					continue
-				}
-				f.Add(leafOf(batch, j))
-				if f.Size() == h.size && f.Root() != h.root {
-					return fmt.Errorf("%w: the tree does not extend its newest head", ErrTampered)
-				}
-				l.arrived(tenant, uuid.UUID(batch.Refs[j].ID), evidence.Hash(batch.Hash[j]))
-			}
+		if x.index() != f.Size() {
+			continue
 		}
-		if f.Size() != end {
-			return fmt.Errorf("%w: leaves are missing", ErrTampered)
+		f.Add(leafOf(x.batch, x.j))
+		if f.Size() == h.size && f.Root() != h.root {
+			return fmt.Errorf("%w: the tree does not extend its newest head", ErrTampered)
 		}
+		l.arrived(tenant, uuid.UUID(x.ref().ID), evidence.Hash(x.batch.Hash[x.j]))
+	}
+	if f.Size() != to {
+		return fmt.Errorf("%w: leaves are missing", ErrTampered)
 	}
 	return nil
 }
@@ -476,16 +469,11 @@ func (s *growth) write(ctx context.Context) (storage.Tree, error) {
 // again.
 func (s *growth) findSeen(ctx context.Context) error {
 	s.seen = map[storage.ID]struct{}{}
-	for from := s.state.Pruned; from < s.was.Size; from += maxStep {
-		part, err := s.l.c.Store.ReadTree(ctx, storage.TreeQuery{Tenant: s.was.Tenant, From: from, To: min(from+maxStep, s.was.Size)})
+	for x, err := range s.l.leaves(ctx, s.was.Tenant, s.state.Pruned, s.was.Size) {
 		if err != nil {
 			return err
 		}
-		for _, batch := range part.Leaves {
-			for _, ref := range batch.Refs {
-				s.seen[ref.ID] = struct{}{}
-			}
-		}
+		s.seen[x.ref().ID] = struct{}{}
 	}
 	return nil
 }

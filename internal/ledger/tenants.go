@@ -89,6 +89,17 @@ func (t *tenants) apply(stored *storage.TreeEvent, now time.Time) error {
 	return nil
 }
 
+// applyAll takes in events that this node has appended.
+func (t *tenants) applyAll(events []storage.TreeEvent) error {
+	now := time.Now()
+	for i := range events {
+		if err := t.apply(&events[i], now); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // perSummary returns how many events may follow the newest summary. A node that
 // starts reads about as much as the summary has.
 func (t *tenants) perSummary() int64 {
@@ -186,8 +197,16 @@ func (v *vaultTree) headOf(tenant uuid.UUID) (head, error) {
 // Deleted reports whether the deletion of a tenant is signed. Such a tenant
 // never exists again.
 func (l *Ledger) Deleted(tenant uuid.UUID) bool {
-	_, ok := (*l.deleted.Load())[tenant]
+	_, ok := l.deletion(tenant)
 	return ok
+}
+
+// deletion returns when this node learned of the deletion of a tenant.
+func (l *Ledger) deletion(tenant uuid.UUID) (at time.Time, ok bool) {
+	l.gone.RLock()
+	defer l.gone.RUnlock()
+	at, ok = l.vault.tenants.deleted[tenant]
+	return at, ok
 }
 
 // deletionTime is how long the deletion of a tenant's keys may take after it was
@@ -206,7 +225,7 @@ func (l *Ledger) Refuses(tenant uuid.UUID) bool {
 
 // isBack reports whether a tenant that exists in the database was deleted before.
 func (l *Ledger) isBack(tenant uuid.UUID) bool {
-	since, ok := (*l.deleted.Load())[tenant]
+	since, ok := l.deletion(tenant)
 	return ok && (since.IsZero() || time.Since(since) > deletionTime)
 }
 
@@ -216,17 +235,16 @@ func (l *Ledger) Dropped(tenant uuid.UUID) {
 	l.Forget(tenant)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !l.Deleted(tenant) {
-		return
+	if l.Deleted(tenant) {
+		l.gone.Lock()
+		defer l.gone.Unlock()
+		l.vault.tenants.deleted[tenant] = time.Time{}
 	}
-	next := l.vault
-	next.tenants.deleted = maps.Clone(next.tenants.deleted)
-	next.tenants.deleted[tenant] = time.Time{}
-	l.set(&next)
 }
 
-// set makes v the tree that this node knows. Nobody changes its maps afterwards.
+// set makes v the tree that this node knows.
 func (l *Ledger) set(v *vaultTree) {
+	l.gone.Lock()
+	defer l.gone.Unlock()
 	l.vault = *v
-	l.deleted.Store(&v.tenants.deleted)
 }

@@ -114,21 +114,17 @@ func (l *Ledger) load(ctx context.Context) error {
 
 // grow adds the events up to the size of a stored tree.
 func (l *Ledger) grow(ctx context.Context, v *vaultTree, to *storage.Tree, now time.Time) error {
-	for v.frontier.Size() < to.Size {
-		from, end := v.frontier.Size(), min(to.Size, v.frontier.Size()+maxStep)
-		events, err := l.c.Store.TreeEvents(ctx, storage.EventQuery{From: from, To: end})
+	for e, err := range l.events(ctx, storage.EventQuery{From: v.frontier.Size(), To: to.Size}) {
 		if err != nil {
 			return err
 		}
-		for i := range events {
-			v.frontier.Add(tlog.RecordHash(events[i].Body))
-			if err := v.tenants.apply(&events[i], now); err != nil {
-				return err
-			}
+		v.frontier.Add(tlog.RecordHash(e.Body))
+		if err := v.tenants.apply(e, now); err != nil {
+			return err
 		}
-		if v.frontier.Size() != end {
-			return fmt.Errorf("%w: events are missing", ErrTampered)
-		}
+	}
+	if v.frontier.Size() != to.Size {
+		return fmt.Errorf("%w: events are missing", ErrTampered)
 	}
 	return nil
 }
@@ -353,18 +349,22 @@ func (l *Ledger) refresh(ctx context.Context) error {
 }
 
 // push appends events, and a summary if the newest one is far behind. Each head
-// names the one before it.
+// names the one before it. Its work does not grow with the number of tenants,
+// except for a summary, which follows as many events as there are tenants.
 func (l *Ledger) push(ctx context.Context, events []evidence.Event) error {
 	v := &l.vault
-	f, st, known := v.frontier.Clone(), v.state, v.tenants.clone()
+	f, st := v.frontier.Clone(), v.state
 	nodes := nodesOf(f)
 	c := &storage.TreeChange{Was: v.tree}
-	now := l.c.Now().UTC()
-	add := func(e *evidence.Event) error {
+	now, heads := l.c.Now().UTC(), map[uuid.UUID]int64{} // the next Prev of tenants with a head in events
+	add := func(e *evidence.Event) {
 		e.Time = now
 		switch e.Kind {
 		case evidence.EventHead:
-			e.Prev = known.head(e.Tenant).next()
+			if e.Prev = heads[e.Tenant]; e.Prev == 0 {
+				e.Prev = v.tenants.head(e.Tenant).next()
+			}
+			heads[e.Tenant] = f.Size() + 1
 		case evidence.EventKeyChanged:
 			st.Keys = e.Keys
 		default:
@@ -372,18 +372,17 @@ func (l *Ledger) push(ctx context.Context, events []evidence.Event) error {
 		stored := storage.TreeEvent{N: f.Size(), About: storage.ID(e.Tenant), Body: e.Body()}
 		c.Events = append(c.Events, stored)
 		f.Add(tlog.RecordHash(stored.Body))
-		return known.apply(&stored, time.Now())
 	}
 	for i := range events {
-		if err := add(&events[i]); err != nil {
-			return err
-		}
+		add(&events[i])
 	}
-	if f.Size()-st.Summary >= known.perSummary() {
+	if f.Size()-st.Summary >= v.tenants.perSummary() {
 		st.Summary = f.Size() + 1
-		if err := add(&evidence.Event{Kind: evidence.EventSummary, Summary: known.encode()}); err != nil {
+		known := v.tenants.clone()
+		if err := known.applyAll(c.Events); err != nil {
 			return err
 		}
+		add(&evidence.Event{Kind: evidence.EventSummary, Summary: known.encode()})
 	}
 	c.Nodes = *nodes
 	c.Tree = storage.Tree{Size: f.Size(), Root: storage.Key(f.Root())}
@@ -395,10 +394,10 @@ func (l *Ledger) push(ctx context.Context, events []evidence.Event) error {
 		return err
 	}
 	f.Complete = nil
-	next := *v
-	next.frontier, next.tree, next.state, next.tenants = f, c.Tree, st, known
-	l.set(&next)
-	return nil
+	l.gone.Lock()
+	defer l.gone.Unlock()
+	v.frontier, v.tree, v.state = f, c.Tree, st
+	return v.tenants.applyAll(c.Events)
 }
 
 // record appends events to the current tree. The function events returns the

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"iter"
 	"slices"
 
 	"github.com/google/uuid"
@@ -138,35 +139,39 @@ func (v *verification) vault(o *VerifyOptions) error {
 
 // events hashes the events, and compares the tree with the notes at each size.
 func (v *verification) events(tree *storage.Tree, o *VerifyOptions) error {
-	w := &walk{v: v, stored: &noteReader{l: v.l, ctx: v.ctx, below: v.state.Signed + 1}}
+	w := &walk{v: v}
+	next, stop := iter.Pull2(v.l.notesBelow(v.ctx, v.state.Signed+1))
+	defer stop()
+	w.stored = next
 	w.others(o)
 	nodes := nodesOf(&w.f)
-	for w.f.Size() < tree.Size {
-		from, to := w.f.Size(), min(tree.Size, w.f.Size()+maxStep)
-		page, err := v.l.c.Store.TreeEvents(v.ctx, storage.EventQuery{From: from, To: to})
+	for e, err := range v.l.events(v.ctx, storage.EventQuery{To: tree.Size}) {
 		if err != nil {
 			return err
 		}
-		for i := range page {
-			if page[i].N != w.f.Size() {
-				break
-			}
-			if err := w.compare(); err != nil {
-				return err
-			}
-			w.f.Add(tlog.RecordHash(page[i].Body))
-			v.event(&page[i])
+		if e.N != w.f.Size() {
+			break
 		}
-		if w.f.Size() != to {
-			v.find(uuid.UUID{}, w.f.Size(), uuid.UUID{}, evidence.Missing)
-			return nil
-		}
-		if err := v.nodes(uuid.UUID{}, nodes); err != nil {
+		if err := w.compare(); err != nil {
 			return err
 		}
-		if v.pause != nil {
-			v.pause()
+		w.f.Add(tlog.RecordHash(e.Body))
+		v.event(e)
+		if w.f.Size()%maxStep == 0 {
+			if err := v.nodes(uuid.UUID{}, nodes); err != nil {
+				return err
+			}
+			if v.pause != nil {
+				v.pause()
+			}
 		}
+	}
+	if w.f.Size() != tree.Size {
+		v.find(uuid.UUID{}, w.f.Size(), uuid.UUID{}, evidence.Missing)
+		return nil
+	}
+	if err := v.nodes(uuid.UUID{}, nodes); err != nil {
+		return err
 	}
 	if err := w.finish(tree); err != nil {
 		return err
@@ -226,45 +231,15 @@ func (v *verification) afterEvents(size int64) error {
 	return err
 }
 
-// noteReader reads the stored notes, smallest first, and hashes them.
-type noteReader struct {
-	l     *Ledger
-	ctx   context.Context //nolint:containedctx // of one call
-	after int64
-	below int64 // later notes do not count
-	page  []storage.Checkpoint
-	end   bool
-	sum   vaultState // of the notes so far
-}
-
-// next returns the next note, or nil.
-func (r *noteReader) next() (*storage.Checkpoint, error) {
-	if len(r.page) == 0 && !r.end {
-		const limit = 1000
-		var err error
-		r.page, err = r.l.c.Store.Checkpoints(r.ctx, storage.CheckpointQuery{Above: r.after, Below: r.below, Oldest: true, Limit: limit})
-		if err != nil {
-			return nil, err
-		}
-		r.end = len(r.page) < limit
-	}
-	if len(r.page) == 0 {
-		return nil, nil
-	}
-	c := &r.page[0]
-	r.page, r.after = r.page[1:], c.Size
-	r.sum.addNote(c)
-	return c, nil
-}
-
 // walk grows the vault's tree event by event and compares it with the notes.
 type walk struct {
 	v      *verification
 	f      merkle.Frontier
-	stored *noteReader
-	note   *evidence.Checkpoint  // the next stored note
-	notes  []evidence.Checkpoint // of anchors and others, smallest first
-	left   []evidence.Checkpoint // contradicting notes from elsewhere; judged at the end
+	stored func() (*storage.Checkpoint, error, bool) // returns the next stored note
+	sum    vaultState                                // of the stored notes so far
+	note   *evidence.Checkpoint                      // the next stored note
+	notes  []evidence.Checkpoint                     // of anchors and others, smallest first
+	left   []evidence.Checkpoint                     // contradicting notes from elsewhere; judged at the end
 	began  bool
 	wrong  bool
 }
@@ -306,10 +281,11 @@ func (w *walk) others(o *VerifyOptions) {
 // advance reads the next stored note.
 func (w *walk) advance() error {
 	w.note = nil
-	stored, err := w.stored.next()
-	if err != nil || stored == nil {
+	stored, err, ok := w.stored()
+	if err != nil || !ok {
 		return err
 	}
+	w.sum.addNote(stored)
 	c, err := evidence.OpenCheckpoint(stored.Note, w.v.l.keys()...)
 	if err != nil || c.Size != stored.Size {
 		w.v.findVault(evidence.BadSignature)
@@ -369,8 +345,7 @@ func (w *walk) finish(tree *storage.Tree) error {
 	if n := len(v.report.Restores); n > 0 {
 		origin = v.report.Restores[n-1].Origin
 	}
-	sum := &w.stored.sum
-	if w.f.Root() != merkle.Hash(tree.Root) || v.report.Origin != origin || sum.Signed != v.state.Signed || !bytes.Equal(sum.Notes, v.state.Notes) {
+	if w.f.Root() != merkle.Hash(tree.Root) || v.report.Origin != origin || w.sum.Signed != v.state.Signed || !bytes.Equal(w.sum.Notes, v.state.Notes) {
 		v.findVault(evidence.Altered)
 	}
 	w.rest()

@@ -275,18 +275,12 @@ func (t *tenantCheck) compareRows(in func(storage.ID) bool) error {
 	}); err != nil {
 		return err
 	}
-	for from := t.state.Pruned; from < t.f.Size(); from += maxStep {
-		to := min(from+maxStep, t.f.Size())
-		part, err := t.l.c.Store.ReadTree(t.ctx, storage.TreeQuery{Tenant: t.tree.Tenant, From: from, To: to})
+	for x, err := range t.l.leaves(t.ctx, t.tree.Tenant, t.state.Pruned, t.f.Size()) {
 		if err != nil {
 			return err
 		}
-		for i := range part.Leaves {
-			for j, ref := range part.Leaves[i].Refs {
-				if n := part.Leaves[i].First + int64(j); n >= from && n < to && in(ref.ID) {
-					seen[ref.ID]--
-				}
-			}
+		if in(x.ref().ID) {
+			seen[x.ref().ID]--
 		}
 	}
 	if err := t.unsequenced(func(l *storage.Log, _ evidence.Kind) error {
