@@ -340,10 +340,17 @@ func (k *Keeper) readKeys(ctx context.Context) (*keys, error) {
 	return doc, nil
 }
 
-// checkStored returns ErrTampered if the stored document does not open, or lacks
-// the key that signs. A program whose signer does not publish its key needs no
-// document.
+// checkStored returns ErrTampered if the vault's own keys are not the stored ones,
+// if the stored document does not open, or if it lacks the key that signs. A
+// program whose signer does not publish its key needs no document.
 func (k *Keeper) checkStored(ctx context.Context) error {
+	ring, err := vaultRing(ctx, k.vault)
+	switch {
+	case errors.Is(err, keyring.ErrNoRing), errors.Is(err, fault.ErrWrongKey), err == nil && core.Mac(ring, nil) != core.Mac(k.ring, nil):
+		return fmt.Errorf("%w: the vault's own keys", ledger.ErrTampered)
+	case err != nil:
+		return err
+	}
 	_, rev, err := k.document().Read(ctx)
 	if err != nil && rev == nil || k.Key() == "" {
 		return err

@@ -79,10 +79,13 @@ func Own(ctx context.Context, store Records, master seal.AEAD) (*seal.Ring, erro
 		return nil, err
 	}
 	if len(recs) == 0 {
-		return nil, errors.New("vault: the record of the master key is gone")
+		return nil, ErrNoRing
 	}
-	return seal.Unwrap(ctx, master, storage.ID{}, recs[0].Body)
+	return (&Check{Master: master}).unwrap(ctx, recs[0].Body)
 }
+
+// ErrNoRing means that the record with the vault's own keys does not exist.
+var ErrNoRing = errors.New("vault: the record of the master key is gone")
 
 // unwrap unwraps the ring. A key in a KMS fails for data of another key, and
 // for any data while the service is down. The errors differ between services.

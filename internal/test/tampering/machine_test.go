@@ -60,7 +60,8 @@ func (m *mixture) exempt(key string) string {
 		return ""
 	case row.table == "vault_records":
 		return m.exemptRecord(is, was, genuine)
-	case ofTable("vault_log_events", "vault_log_checkpoints")(row) && !own,
+	case row.table == "vault_log_nodes" && !slices.Contains([]any{int64(8), int64(16), int64(24)}, row.value("level")),
+		ofTable("vault_log_events", "vault_log_checkpoints")(row) && !own,
 		ofTable("vault_log_leaves", "vault_logs")(row) && !alive, !own && !alive:
 		return unopened
 	case was == nil && genuine && (row.table == "vault_log_leaves" || ofLog(row) && evidence.Millis(row.entry()) < m.cutoff):
