@@ -8,6 +8,7 @@ import (
 
 	"github.com/seed-72ea4aab/vault/evidence"
 	"github.com/seed-72ea4aab/vault/internal/ledger"
+	"github.com/seed-72ea4aab/vault/internal/pending"
 	"github.com/seed-72ea4aab/vault/internal/seal"
 	"github.com/seed-72ea4aab/vault/storage"
 )
@@ -30,30 +31,30 @@ func Mac(ring *seal.Ring, tenant uuid.UUID, own bool, entry *storage.Log) storag
 
 // Expect, Written, Failed and RecordErasure implement [core.Ledger].
 func (k *Keeper) Expect(tenant uuid.UUID, entries []storage.Log, relaxed, own bool) {
-	var few [4]ledger.Expected
+	var few [4]pending.Expected
 	all := few[:0]
 	for i := range entries {
 		e := ledger.EntryOf(&entries[i])
-		all = append(all, ledger.Expected{ID: e.ID, Commit: e.Commit(tenant, evidence.Mac(entries[i].Mac)), Relaxed: relaxed, Own: own})
+		all = append(all, pending.Expected{ID: e.ID, Commit: e.Commit(tenant, evidence.Mac(entries[i].Mac)), Relaxed: relaxed, Own: own})
 	}
 	k.Ledger.Expect(tenant, all...)
 }
 
 // Written reports that entries are in the database.
 func (k *Keeper) Written(tenant uuid.UUID, entries []storage.Log) {
-	var few [4]ledger.Expected
+	var few [4]pending.Expected
 	k.Ledger.Written(tenant, withIDs(few[:0], entries)...)
 }
 
 // Failed reports that entries were not written.
 func (k *Keeper) Failed(tenant uuid.UUID, entries []storage.Log) {
-	var few [4]ledger.Expected
+	var few [4]pending.Expected
 	k.Ledger.Failed(tenant, withIDs(few[:0], entries)...)
 }
 
-func withIDs(all []ledger.Expected, entries []storage.Log) []ledger.Expected {
+func withIDs(all []pending.Expected, entries []storage.Log) []pending.Expected {
 	for i := range entries {
-		all = append(all, ledger.Expected{ID: uuid.UUID(entries[i].ID)})
+		all = append(all, pending.Expected{ID: uuid.UUID(entries[i].ID)})
 	}
 	return all
 }

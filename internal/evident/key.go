@@ -346,7 +346,7 @@ func (k *Keeper) readKeys(ctx context.Context) (*keys, error) {
 func (k *Keeper) checkStored(ctx context.Context) error {
 	ring, err := vaultRing(ctx, k.vault)
 	switch {
-	case errors.Is(err, keyring.ErrNoRing), errors.Is(err, fault.ErrWrongKey), err == nil && core.Mac(ring, nil) != core.Mac(k.ring, nil):
+	case errors.Is(err, keyring.ErrNoRing), errors.Is(err, fault.ErrWrongKey), err == nil && hash(ring, nil) != hash(k.ring, nil):
 		return fmt.Errorf("%w: the vault's own keys", ledger.ErrTampered)
 	case err != nil:
 		return err

@@ -17,12 +17,12 @@ import (
 
 // SequenceDirty sequences the tenants that this node has written to.
 func (l *Ledger) SequenceDirty(ctx context.Context) error {
-	dirty := l.pending.takeDirty()
+	dirty := l.pending.TakeDirty()
 	return l.each(slices.Values(dirty), func(tenant uuid.UUID) error {
 		_, err := l.Sequence(ctx, tenant)
 		if err != nil && !errors.Is(err, ErrTampered) && !errors.Is(err, ErrGone) {
 			for _, left := range dirty[slices.Index(dirty, tenant):] {
-				l.pending.markDirty(left)
+				l.pending.MarkDirty(left)
 			}
 		}
 		return err

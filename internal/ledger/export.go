@@ -109,7 +109,7 @@ func (l *Ledger) Proof(ctx context.Context, tenant, id uuid.UUID) ([]byte, error
 func (x *exported) ownNote() ([]byte, error) {
 	l, own := x.l, evidence.Checkpoint{Origin: evidence.TenantOrigin(x.at.Origin, x.tenant), Size: x.head.size, Root: x.head.root}
 	l.treesMu.Lock()
-	known := l.notes[x.tenant]
+	known := l.signed[x.tenant]
 	l.treesMu.Unlock()
 	if known.at == own {
 		return known.note, nil
@@ -120,10 +120,10 @@ func (x *exported) ownNote() ([]byte, error) {
 	}
 	l.treesMu.Lock()
 	defer l.treesMu.Unlock()
-	if len(l.notes) >= maxCached {
-		clear(l.notes)
+	if len(l.signed) >= maxCached {
+		clear(l.signed)
 	}
-	l.notes[x.tenant] = tenantNote{own, msg}
+	l.signed[x.tenant] = tenantNote{own, msg}
 	return msg, nil
 }
 
@@ -341,13 +341,7 @@ func (g *growing) readNotes() error {
 		return nil
 	}
 	day, n := int64(-1), 0
-	for c, err := range pages(1000, func(last *storage.Checkpoint) ([]storage.Checkpoint, error) {
-		q := storage.CheckpointQuery{Below: x.at.Size, Limit: 1000}
-		if last != nil {
-			q.Below = last.Size
-		}
-		return x.l.c.Store.Checkpoints(x.ctx, q)
-	}) {
+	for c, err := range x.l.notes(x.ctx, storage.CheckpointQuery{Below: x.at.Size}) {
 		if err != nil {
 			return err
 		}

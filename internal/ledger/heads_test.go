@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"reflect"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -13,6 +14,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault/evidence"
+	"github.com/seed-72ea4aab/vault/internal/pending"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
@@ -298,7 +300,7 @@ func TestOlderReadsAreNotLostInACrash(t *testing.T) {
 		r.advance(3 * time.Second)
 	}
 	r.server.Started = r.clock()
-	r.advance(missingAfter)
+	r.advance(pending.MissingAfter)
 	if err := l.Watch(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -360,5 +362,32 @@ func TestOldTenantDoesNotBeginLate(t *testing.T) {
 		if ids := r.leafIDs(tenant); len(ids) != 1 || ids[0] != invented[1].ID || !slices.Contains(report.Findings, want) {
 			t.Errorf("restart %t: %d leaves, %v", restart, len(ids), report.Findings)
 		}
+	}
+}
+
+// An event costs the same for a vault with many tenants: what the node knows of
+// them is not copied.
+func TestEventsDoNotCopyTheTenants(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	l := r.open()
+	tenant, gone := r.id(), r.id()
+	r.write(l, tenant, 1)
+	r.write(l, gone, 1)
+	r.checkpoint(l)
+	maps := func() [2]uintptr {
+		known := &l.vault.tenants
+		return [2]uintptr{reflect.ValueOf(known.heads).Pointer(), reflect.ValueOf(known.deleted).Pointer()}
+	}
+	before := maps()
+	if err := l.Record(t.Context(), evidence.Event{Kind: evidence.EventPruned, Tenant: tenant, Cutoff: 1}); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.DeleteTenant(t.Context(), gone); err != nil {
+		t.Fatal(err)
+	}
+	l.Dropped(gone)
+	if maps() != before || !l.Deleted(gone) {
+		t.Errorf("the maps were copied, or the deletion is unknown (%t)", l.Deleted(gone))
 	}
 }

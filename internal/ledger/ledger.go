@@ -23,6 +23,7 @@ import (
 
 	"github.com/seed-72ea4aab/vault/evidence"
 	"github.com/seed-72ea4aab/vault/internal/merkle"
+	"github.com/seed-72ea4aab/vault/internal/pending"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
@@ -70,8 +71,7 @@ type Config struct {
 	// Refresh is called at the start of each round. It may call [Ledger.Use].
 	// It may be nil.
 	Refresh func(ctx context.Context) error
-	// Progress stores how far the verification of everything has come. If it is
-	// nil, each node verifies everything.
+	// Progress stores how far the verification of everything has come.
 	Progress Progress
 	Now      func() time.Time
 }
@@ -104,7 +104,7 @@ var (
 // Ledger keeps the trees of a vault. Its methods are safe for concurrent use.
 type Ledger struct {
 	c       Config
-	pending pending
+	pending pending.Entries
 	anchors []*anchored
 	alarms  alarms
 	signing atomic.Pointer[signing]
@@ -117,7 +117,7 @@ type Ledger struct {
 
 	treesMu sync.Mutex
 	trees   map[uuid.UUID]*cached
-	notes   map[uuid.UUID]tenantNote
+	signed  map[uuid.UUID]tenantNote
 	id      uuid.UUID           // of this node
 	recent  map[uuid.UUID]int64 // the first leaf of each tree that was appended since the last look
 
@@ -165,14 +165,11 @@ func Open(ctx context.Context, c Config) (*Ledger, error) {
 	if len(c.Signers) == 0 || len(c.Keys) == 0 {
 		return nil, errors.New("evidence: a signer and its key are required")
 	}
-	l := &Ledger{c: c, id: uuid.New(), trees: map[uuid.UUID]*cached{}, notes: map[uuid.UUID]tenantNote{}, recent: map[uuid.UUID]int64{}}
+	l := &Ledger{c: c, id: uuid.New(), trees: map[uuid.UUID]*cached{}, signed: map[uuid.UUID]tenantNote{}, recent: map[uuid.UUID]int64{}}
 	l.Use(c.Signers, c.Keys)
 	l.alarms.send = c.Alarm
 	l.status.Store(&Status{})
 	l.rounds.begin()
-	if c.Progress == nil {
-		l.c.Progress = &ownProgress{}
-	}
 	for _, a := range c.Anchors {
 		of := &anchored{Anchor: a, keys: l.keys, now: c.Now}
 		of.mayFollow = func(ctx context.Context, msg []byte) bool { return l.mayFollow(ctx, of, msg) }
@@ -248,7 +245,7 @@ func (l *Ledger) Status() Status {
 		l.status.Store(&now)
 	}
 	s := *l.status.Load()
-	s.Lag, s.Pending = l.pending.lag(l.c.Now())
+	s.Lag, s.Pending = l.pending.Lag(l.c.Now())
 	s.Alarms, s.Raised = l.alarms.lasting()
 	for _, a := range l.anchors {
 		s.Anchors = append(s.Anchors, a.status())
@@ -384,12 +381,6 @@ func (l *Ledger) noteRecent(tenant uuid.UUID, from int64) {
 	if len(l.recent) < maxCached {
 		l.recent[tenant] = from
 	}
-}
-
-func (l *Ledger) forgetTree(tenant uuid.UUID) {
-	l.treesMu.Lock()
-	defer l.treesMu.Unlock()
-	delete(l.trees, tenant)
 }
 
 // usualFields is more than most entries need.

@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault/evidence"
+	"github.com/seed-72ea4aab/vault/internal/pending"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
@@ -161,8 +162,10 @@ func (l *Ledger) DeleteTenant(ctx context.Context, tenant uuid.UUID) error {
 
 // Forget removes everything that this node remembers about a deleted tenant.
 func (l *Ledger) Forget(tenant uuid.UUID) {
-	l.pending.forget(tenant)
-	l.forgetTree(tenant)
+	l.pending.Forget(tenant)
+	l.treesMu.Lock()
+	defer l.treesMu.Unlock()
+	delete(l.trees, tenant)
 }
 
 // Watch looks for acknowledged entries that did not reach the tree in time, and
@@ -170,7 +173,7 @@ func (l *Ledger) Forget(tenant uuid.UUID) {
 // instead. A tenant with a manipulated tree does not block the others.
 func (l *Ledger) Watch(ctx context.Context) error {
 	now := l.c.Now()
-	late := l.pending.late(now)
+	late := l.pending.Late(now)
 	tampered := l.each(maps.Keys(late), func(tenant uuid.UUID) error {
 		if _, err := l.Sequence(ctx, tenant); err != nil {
 			return err
@@ -180,7 +183,7 @@ func (l *Ledger) Watch(ctx context.Context) error {
 	if tampered != nil && !errors.Is(tampered, ErrTampered) {
 		return tampered
 	}
-	if lag, _ := l.pending.lag(now); lag >= lagAfter {
+	if lag, _ := l.pending.Lag(now); lag >= lagAfter {
 		l.alarms.raise(Alarm{Kind: AlarmLag, Text: "entries wait for more than a minute for their place in the tree"})
 	} else {
 		l.alarms.over(AlarmLag)
@@ -188,25 +191,28 @@ func (l *Ledger) Watch(ctx context.Context) error {
 	return tampered
 }
 
+// lagAfter is how far the tree may fall behind the log.
+const lagAfter = time.Minute
+
 // watchTenant decides whether late entries are only held back or were deleted.
-func (l *Ledger) watchTenant(ctx context.Context, tenant uuid.UUID, late []waiting) error {
+func (l *Ledger) watchTenant(ctx context.Context, tenant uuid.UUID, late []pending.Waiting) error {
 	is, err := l.instance(ctx)
 	if err != nil {
 		return err
 	}
 	var lost []uuid.UUID
-	crash := l.pending.lastBefore(is.Started)
+	crash := l.pending.LastBefore(is.Started)
 	for some := range slices.Chunk(late, maxStep) {
 		held, err := l.written(ctx, tenant, some)
 		if err != nil {
 			return err
 		}
 		for _, w := range some {
-			_, waits := l.pending.expected(tenant, w.ID)
+			_, waits := l.pending.Expected(tenant, w.ID)
 			switch {
 			case !waits: // it has arrived
 			case held[storage.ID(w.ID)]: // another transaction holds it back
-			case w.Relaxed && is.Started.After(w.since) && crash.Sub(w.since) <= lostBefore:
+			case w.Relaxed && is.Started.After(w.Since) && crash.Sub(w.Since) <= lostBefore:
 				lost = append(lost, w.ID)
 			default:
 				l.alarms.raise(Alarm{Kind: AlarmMissing, Tenant: tenant, Entry: w.ID, Verdict: evidence.Missing, Text: "an acknowledged entry is gone"})
@@ -222,7 +228,7 @@ func (l *Ledger) watchTenant(ctx context.Context, tenant uuid.UUID, late []waiti
 const lostBefore = 2 * time.Second
 
 // written returns the ids of those entries that are in the log.
-func (l *Ledger) written(ctx context.Context, tenant uuid.UUID, entries []waiting) (map[storage.ID]bool, error) {
+func (l *Ledger) written(ctx context.Context, tenant uuid.UUID, entries []pending.Waiting) (map[storage.ID]bool, error) {
 	refs := make([]storage.LogRef, len(entries))
 	for i := range entries {
 		refs[i] = storage.LogRef{ID: storage.ID(entries[i].ID), Seq: storage.AnySeq}
@@ -245,7 +251,7 @@ func (l *Ledger) recordLost(ctx context.Context, tenant uuid.UUID, lost []uuid.U
 			return err
 		}
 		for _, id := range lost[:n] {
-			l.Failed(tenant, Expected{ID: id})
+			l.Failed(tenant, pending.Expected{ID: id})
 		}
 		lost = lost[n:]
 	}

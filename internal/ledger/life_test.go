@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault/evidence"
+	"github.com/seed-72ea4aab/vault/internal/pending"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
@@ -89,7 +90,7 @@ func TestWatchLooksForLateEntriesAtOnce(t *testing.T) {
 	store := &holding{Store: r.store, all: true}
 	l := r.openOn(store)
 	r.write(l, r.id(), 100)
-	r.advance(missingAfter)
+	r.advance(pending.MissingAfter)
 	if err := l.Watch(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -265,7 +266,7 @@ func TestMissingEntryRaisesAnAlarm(t *testing.T) {
 		if err := l.SequenceDirty(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		r.advance(missingAfter)
+		r.advance(pending.MissingAfter)
 		if err := l.Watch(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -313,7 +314,7 @@ func TestLostReads(t *testing.T) {
 	l.Written(tenant, lost...)
 	r.advance(time.Second)
 	r.server.Started = r.clock() // the server has crashed
-	r.advance(missingAfter)
+	r.advance(pending.MissingAfter)
 	if err := l.Watch(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -361,11 +362,11 @@ func TestWritesOfUnknownOutcomeRaiseNoAlarm(t *testing.T) {
 	}
 	r.isGood(l, tenant, nil, logs[0])
 	l.Failed(tenant, want[1])
-	r.advance(unsureFor)
+	r.advance(pending.UnsureFor)
 	if err := l.Watch(t.Context()); err != nil || len(r.all()) > 0 {
 		t.Errorf("%v, %v", r.all(), err)
 	}
-	if l.pending.n != 0 {
-		t.Errorf("%d entries are remembered", l.pending.n)
+	if l.pending.Len() != 0 {
+		t.Errorf("%d entries are remembered", l.pending.Len())
 	}
 }

@@ -163,23 +163,17 @@ func compareRefs(a, b storage.LogRef) int {
 // at a time or later, oldest first.
 func (l *Ledger) Notes(ctx context.Context, size int64, since time.Time, limit int) ([]storage.Checkpoint, error) {
 	var oldest []storage.Checkpoint
-	for below, n := int64(newest), 2; ; n = limit { // there are few new notes
-		page, err := l.c.Store.Checkpoints(ctx, storage.CheckpointQuery{Above: size, Below: below, Limit: n})
+	for c, err := range l.notes(ctx, storage.CheckpointQuery{Above: size, Below: newest}) {
 		if err != nil {
 			return nil, err
 		}
-		more := len(page) == n
-		if i := slices.IndexFunc(page, func(c storage.Checkpoint) bool { return c.At.Before(since) }); i >= 0 {
-			page, more = page[:i], false
+		if c.At.Before(since) {
+			break
 		}
-		oldest = append(oldest, page...)
-		if len(oldest) > limit {
-			oldest = oldest[len(oldest)-limit:]
+		if oldest = append(oldest, *c); len(oldest) > limit {
+			oldest = oldest[1:]
 		}
-		if !more {
-			slices.Reverse(oldest)
-			return oldest, nil
-		}
-		below = page[len(page)-1].Size
 	}
+	slices.Reverse(oldest)
+	return oldest, nil
 }

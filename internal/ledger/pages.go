@@ -82,18 +82,22 @@ func (l *Ledger) headsOf(ctx context.Context, tenant uuid.UUID, from int64) iter
 	}
 }
 
-// notes yields the stored notes below a size, smallest first.
-func (l *Ledger) notesBelow(ctx context.Context, size int64) iter.Seq2[*storage.Checkpoint, error] {
-	q := storage.CheckpointQuery{Below: size, Oldest: true, Limit: maxStep}
+// notes yields the stored notes that a query selects.
+func (l *Ledger) notes(ctx context.Context, q storage.CheckpointQuery) iter.Seq2[*storage.Checkpoint, error] {
+	q.Limit = maxStep
 	return pages(maxStep, func(last *storage.Checkpoint) ([]storage.Checkpoint, error) {
-		if last != nil {
+		switch {
+		case last == nil:
+		case q.Oldest:
 			q.Above = last.Size
+		default:
+			q.Below = last.Size
 		}
 		return l.c.Store.Checkpoints(ctx, q)
 	})
 }
 
-// storedTrees yields the trees of all tenants after one.
+// storedTrees yields the trees of all tenants.
 func (l *Ledger) storedTrees(ctx context.Context) iter.Seq2[*storage.Tree, error] {
 	f := storage.TreeFilter{Limit: maxTenants}
 	return pages(maxTenants, func(last *storage.Tree) ([]storage.Tree, error) {

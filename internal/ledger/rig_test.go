@@ -21,6 +21,7 @@ import (
 	"golang.org/x/mod/sumdb/note"
 
 	"github.com/seed-72ea4aab/vault/evidence"
+	"github.com/seed-72ea4aab/vault/internal/pending"
 	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/postgres"
 	"github.com/seed-72ea4aab/vault/storage/sqlite"
@@ -181,7 +182,7 @@ func macOf(tenant uuid.UUID, data []byte) (mac evidence.Mac) {
 
 func (r *rig) config(store Store) Config {
 	return Config{
-		Store: store, Name: origin, Signers: []note.Signer{r.signer}, Keys: []note.Verifier{r.key},
+		Progress: &ownProgress{}, Store: store, Name: origin, Signers: []note.Signer{r.signer}, Keys: []note.Verifier{r.key},
 		Mac: func(_ context.Context, tenant uuid.UUID, data []byte) (evidence.Mac, error) {
 			return macOf(tenant, data), nil
 		},
@@ -243,11 +244,11 @@ func (r *rig) logs(tenant uuid.UUID, n int) []storage.Log {
 	return all
 }
 
-func expected(tenant uuid.UUID, logs []storage.Log) []Expected {
-	all := make([]Expected, len(logs))
+func expected(tenant uuid.UUID, logs []storage.Log) []pending.Expected {
+	all := make([]pending.Expected, len(logs))
 	for i := range logs {
 		e := EntryOf(&logs[i])
-		all[i] = Expected{ID: e.ID, Commit: e.Commit(tenant, evidence.Mac(logs[i].Mac))}
+		all[i] = pending.Expected{ID: e.ID, Commit: e.Commit(tenant, evidence.Mac(logs[i].Mac))}
 	}
 	return all
 }
@@ -390,4 +391,14 @@ func verdictsOf(report *evidence.Report) []evidence.Verdict {
 	}
 	slices.Sort(all)
 	return slices.Compact(all)
+}
+
+// ownProgress keeps the progress for this node alone.
+type ownProgress struct{ c Cursor }
+
+func (p *ownProgress) Load(context.Context) (Cursor, error) { return p.c, nil }
+
+func (p *ownProgress) Save(_ context.Context, c Cursor) (bool, error) {
+	p.c = c
+	return true, nil
 }

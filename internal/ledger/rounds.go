@@ -113,7 +113,7 @@ func (l *Ledger) runRound(r *round) {
 // heads sequences tenants, and returns the trees that may need a new head.
 func (l *Ledger) heads(ctx context.Context, tenants []uuid.UUID) ([]grown, error) {
 	for _, tenant := range tenants {
-		l.pending.markDirty(tenant)
+		l.pending.MarkDirty(tenant)
 	}
 	if err := l.SequenceDirty(ctx); err != nil && !errors.Is(err, ErrTampered) {
 		return nil, err

@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync"
@@ -21,15 +22,7 @@ type Schedule struct {
 }
 
 func (s Schedule) withDefaults() Schedule {
-	set := func(d *time.Duration, to time.Duration) {
-		if *d <= 0 {
-			*d = to
-		}
-	}
-	set(&s.Sequence, time.Second)
-	set(&s.Checkpoint, time.Minute)
-	set(&s.Verify, 12*time.Hour)
-	return s
+	return Schedule{cmp.Or(s.Sequence, time.Second), cmp.Or(s.Checkpoint, time.Minute), cmp.Or(s.Verify, 12*time.Hour)}
 }
 
 // Run keeps the trees up to date and verifies them until ctx ends. It passes
@@ -150,16 +143,6 @@ type Cursor struct {
 	// Done is the end of the last complete verification, and OK its result.
 	Done time.Time `json:"done,omitzero"`
 	OK   bool      `json:"ok,omitempty"`
-}
-
-// ownProgress keeps the progress for this node alone.
-type ownProgress struct{ c Cursor }
-
-func (p *ownProgress) Load(context.Context) (Cursor, error) { return p.c, nil }
-
-func (p *ownProgress) Save(_ context.Context, c Cursor) (bool, error) {
-	p.c = c
-	return true, nil
 }
 
 const (

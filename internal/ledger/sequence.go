@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"time"
@@ -13,15 +12,28 @@ import (
 
 	"github.com/seed-72ea4aab/vault/evidence"
 	"github.com/seed-72ea4aab/vault/internal/merkle"
+	"github.com/seed-72ea4aab/vault/internal/pending"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-const (
-	// maxStep is the maximum number of entries that one change appends.
-	maxStep = 2048
-	// importStep is the maximum number of entries in one step of an import.
-	importStep = 1024
-)
+// maxStep is the maximum number of entries that one change appends.
+const maxStep = 2048
+
+// Expect remembers entries that are about to be written: see [pending.Entries].
+func (l *Ledger) Expect(tenant uuid.UUID, entries ...pending.Expected) {
+	l.pending.Expect(l.c.Now(), tenant, entries...)
+}
+
+// Written reports that entries are in the database. If they do not reach the
+// tree, an alarm is raised.
+func (l *Ledger) Written(tenant uuid.UUID, entries ...pending.Expected) {
+	l.pending.Written(l.c.Now(), tenant, entries...)
+}
+
+// Failed reports that entries were not written.
+func (l *Ledger) Failed(tenant uuid.UUID, entries ...pending.Expected) {
+	l.pending.Failed(tenant, entries...)
+}
 
 // Sequence appends the tenant's new entries to its tree and returns the tree.
 func (l *Ledger) Sequence(ctx context.Context, tenant uuid.UUID) (storage.Tree, error) {
@@ -34,46 +46,6 @@ func (l *Ledger) Sequence(ctx context.Context, tenant uuid.UUID) (storage.Tree, 
 			return tree, err
 		}
 	}
-}
-
-// Import appends some of the tenant's entries that are older than the tree, and
-// returns how many. It reports whether there are more that it can append now: an
-// open transaction may hold entries back.
-func (l *Ledger) Import(ctx context.Context, tenant uuid.UUID) (n int64, more bool, err error) {
-	if h, err := l.headOf(tenant); err != nil || !h.begun || h.closed {
-		return 0, false, err // a begun event comes first
-	}
-	for attempt := 0; ; attempt++ {
-		s, err := l.open(ctx, tenant)
-		if err != nil {
-			return 0, false, err
-		}
-		if s.state.Until == nil {
-			return 0, false, nil
-		}
-		if err := l.setBoundary(ctx, tenant, &s.state); err != nil {
-			return 0, false, err
-		}
-		moved, err := s.importOld(ctx)
-		if errors.Is(err, storage.ErrStale) && attempt < maxAttempts {
-			continue
-		}
-		return s.frontier.Size() - s.was.Size, moved && s.state.Until != nil, err
-	}
-}
-
-// setBoundary sets the boundary of an open import from the begun event, if an
-// earlier version has begun the tree.
-func (l *Ledger) setBoundary(ctx context.Context, tenant uuid.UUID, st *state) error {
-	if st.Until == nil || st.Boundary != (uuid.UUID{}) {
-		return nil
-	}
-	about := storage.ID(tenant)
-	return l.eachEvent(ctx, storage.EventQuery{To: newest, About: &about}, func(_ int64, e *evidence.Event) {
-		if e.Kind == evidence.EventBegun {
-			st.Boundary = e.Entry
-		}
-	})
 }
 
 // growth is a tenant's tree that is about to grow.
@@ -94,7 +66,7 @@ func (l *Ledger) step(ctx context.Context, tenant uuid.UUID) (storage.Tree, bool
 	if err != nil {
 		return storage.Tree{}, false, err
 	}
-	page, next, err := l.c.Store.FollowLogs(ctx, s.following(maxStep))
+	page, next, err := l.c.Store.FollowLogs(ctx, following(tenant, s.state.Place, nil, maxStep))
 	if err != nil {
 		return storage.Tree{}, false, err
 	}
@@ -227,7 +199,7 @@ func (l *Ledger) readNew(ctx context.Context, tenant uuid.UUID, f *merkle.Fronti
 // arrived records that an entry is in the tree. It raises an alarm if the tree
 // has another version of the entry.
 func (l *Ledger) arrived(tenant, id uuid.UUID, commit evidence.Hash) {
-	if !l.pending.sequenced(tenant, id, commit) {
+	if !l.pending.Sequenced(tenant, id, commit) {
 		l.alarms.raise(Alarm{Kind: AlarmTampered, Tenant: tenant, Entry: id, Verdict: evidence.Altered, Text: "an entry was altered before it was sequenced"})
 	}
 }
@@ -259,80 +231,16 @@ func (s *growth) begin(ctx context.Context) error {
 	return nil
 }
 
-// boundaryAt returns the greatest id of an entry that was created until a time.
-func boundaryAt(t time.Time) (id uuid.UUID) {
-	var ms [8]byte
-	binary.BigEndian.PutUint64(ms[:], uint64(t.UnixMilli()))
-	copy(id[:], ms[2:])
-	for i := 6; i < len(id); i++ {
-		id[i] = 0xff
-	}
-	return id
-}
-
-// importsNothing reports whether a tenant has no entries from before evidence. Once
-// every older tenant has begun, this holds for all others.
-func (l *Ledger) importsNothing(tenant uuid.UUID) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	t := &l.vault.tenants
-	return t.all || evidence.Millis(tenant) >= t.began.UnixMilli()
-}
-
-// closeBeginning records that every tenant which is older than the vault's tree has
-// begun, once all were sequenced.
-func (l *Ledger) closeBeginning(ctx context.Context) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.vault.tenants.all {
-		return nil
-	}
-	return l.record(ctx, func() []evidence.Event {
-		if l.vault.tenants.all { // by another node
-			return nil
-		}
-		return []evidence.Event{{Kind: evidence.EventBegun}}
-	})
-}
-
 // beginning is a time before every entry.
 var beginning = time.UnixMicro(1)
 
-func (s *growth) following(limit int) storage.LogFollowing {
-	f := storage.LogFollowing{Tenant: storage.ID(s.tenant), After: s.state.Place, Limit: limit}
-	if f.After == nil {
+// following returns a query for the entries after a place, or from the first on.
+func following(tenant uuid.UUID, after, until []byte, limit int) storage.LogFollowing {
+	f := storage.LogFollowing{Tenant: storage.ID(tenant), After: after, Until: until, Limit: limit}
+	if after == nil {
 		f.From = beginning
 	}
 	return f
-}
-
-// heldBack is how long an import stays open at least. When it began, an open
-// transaction may have held back old entries, which then come with the new ones.
-const heldBack = time.Minute
-
-// importOld appends the next entries that are older than the tree. It reports
-// whether the import has moved on.
-func (s *growth) importOld(ctx context.Context) (moved bool, err error) {
-	f := storage.LogFollowing{Tenant: storage.ID(s.tenant), After: s.state.Old, Until: s.state.Until, Limit: importStep}
-	if f.After == nil {
-		f.From = beginning
-	}
-	page, next, err := s.l.c.Store.FollowLogs(ctx, f)
-	if err != nil {
-		return false, err
-	}
-	ends := bytes.Equal(next, s.state.Until) && evidence.Millis(s.state.Boundary) <= s.l.c.Now().Add(-heldBack).UnixMilli()
-	if bytes.Equal(next, s.state.Old) && !ends {
-		return false, nil
-	}
-	if s.state.Old = next; ends {
-		s.state.Old, s.state.Until = nil, nil
-	}
-	if err := s.append(ctx, page, evidence.KindImported); err != nil {
-		return false, err
-	}
-	_, err = s.write(ctx)
-	return err == nil, err
 }
 
 // append adds entries to the tree.
@@ -358,7 +266,7 @@ func (s *growth) append(ctx context.Context, page []storage.Log, kind evidence.K
 // for a row that the vault did not write. Such a row stays out of the tree.
 func (s *growth) judge(ctx context.Context, row *storage.Log, kind evidence.Kind) (evidence.Kind, evidence.Hash, error) {
 	e := EntryOf(row)
-	if mine, ok := s.l.pending.expected(s.tenant, e.ID); ok {
+	if mine, ok := s.l.pending.Expected(s.tenant, e.ID); ok {
 		// The commitment covers the MAC too, so there is no need to compute that.
 		if mine.Own {
 			kind = evidence.KindVault

@@ -11,7 +11,6 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 
 	"github.com/seed-72ea4aab/vault/evidence"
-	"github.com/seed-72ea4aab/vault/internal/merkle"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
@@ -45,7 +44,7 @@ func (l *Ledger) Verify(ctx context.Context, o VerifyOptions) (*evidence.Report,
 		v.alarm()
 		return v.report, nil
 	}
-	if err := v.tenants(uuid.UUID{}, nil); err != nil {
+	if err := v.tenants(uuid.UUID{}, func(uuid.UUID) error { return nil }); err != nil {
 		return nil, err
 	}
 	l.setVerified(v.report.OK())
@@ -65,16 +64,13 @@ func (l *Ledger) beforeVerify(ctx context.Context, o *VerifyOptions) error {
 	for _, a := range l.anchors {
 		a.kick(nil)
 	}
-	sequence := func(tenant uuid.UUID) error {
-		_, err := l.Sequence(ctx, tenant)
-		return err
-	}
 	var err error
 	if o.Tenants == nil {
-		err = l.eachTenant(ctx, sequence)
+		err = l.SequenceAll(ctx)
 	}
 	for _, tenant := range o.Tenants {
-		err = errors.Join(err, sequence(tenant))
+		_, failed := l.Sequence(ctx, tenant)
+		err = errors.Join(err, failed)
 	}
 	if errors.Is(err, ErrSuspended) || errors.Is(err, ErrTampered) || errors.Is(err, ErrGone) {
 		return nil // the verification says why
@@ -140,7 +136,7 @@ func (v *verification) vault(o *VerifyOptions) error {
 // events hashes the events, and compares the tree with the notes at each size.
 func (v *verification) events(tree *storage.Tree, o *VerifyOptions) error {
 	w := &walk{v: v}
-	next, stop := iter.Pull2(v.l.notesBelow(v.ctx, v.state.Signed+1))
+	next, stop := iter.Pull2(v.l.notes(v.ctx, storage.CheckpointQuery{Below: v.state.Signed + 1, Oldest: true}))
 	defer stop()
 	w.stored = next
 	w.others(o)
@@ -231,172 +227,6 @@ func (v *verification) afterEvents(size int64) error {
 	return err
 }
 
-// walk grows the vault's tree event by event and compares it with the notes.
-type walk struct {
-	v      *verification
-	f      merkle.Frontier
-	stored func() (*storage.Checkpoint, error, bool) // returns the next stored note
-	sum    vaultState                                // of the stored notes so far
-	note   *evidence.Checkpoint                      // the next stored note
-	notes  []evidence.Checkpoint                     // of anchors and others, smallest first
-	left   []evidence.Checkpoint                     // contradicting notes from elsewhere; judged at the end
-	began  bool
-	wrong  bool
-}
-
-// others collects the notes that are not from the database.
-func (w *walk) others(o *VerifyOptions) {
-	l := w.v.l
-	all := slices.Clone(o.Since)
-	for _, a := range l.anchors {
-		if msg, _ := a.newest(); msg != nil {
-			all = append(all, msg)
-		}
-	}
-	l.mu.Lock()
-	if l.vault.note != nil {
-		all = append(all, l.vault.note)
-	}
-	if l.vault.ahead != nil {
-		all = append(all, l.vault.ahead)
-	}
-	l.mu.Unlock()
-	for i, msg := range all {
-		if slices.ContainsFunc(all[:i], func(other []byte) bool { return bytes.Equal(msg, other) }) {
-			continue
-		}
-		c, err := evidence.OpenCheckpoint(msg, l.keys()...)
-		if err == nil {
-			w.v.report.Notes++
-			w.notes = append(w.notes, *c)
-			continue
-		}
-		if known, err := l.explained(w.v.ctx, msg); err != nil || !known {
-			w.v.findVault(evidence.BadSignature)
-		}
-	}
-	slices.SortFunc(w.notes, func(a, b evidence.Checkpoint) int { return int(a.Size - b.Size) })
-}
-
-// advance reads the next stored note.
-func (w *walk) advance() error {
-	w.note = nil
-	stored, err, ok := w.stored()
-	if err != nil || !ok {
-		return err
-	}
-	w.sum.addNote(stored)
-	c, err := evidence.OpenCheckpoint(stored.Note, w.v.l.keys()...)
-	if err != nil || c.Size != stored.Size {
-		w.v.findVault(evidence.BadSignature)
-		return w.advance()
-	}
-	w.v.report.Notes++
-	w.note = c
-	return nil
-}
-
-// compare compares the tree with the notes of its current size.
-func (w *walk) compare() error {
-	if !w.began {
-		w.began = true
-		if err := w.advance(); err != nil {
-			return err
-		}
-	}
-	for w.note != nil && w.note.Size <= w.f.Size() {
-		if w.note.Root != w.f.Root() {
-			w.fork()
-		}
-		if err := w.advance(); err != nil {
-			return err
-		}
-	}
-	for len(w.notes) > 0 && w.notes[0].Size <= w.f.Size() {
-		if w.notes[0].Root != w.f.Root() {
-			w.left = append(w.left, w.notes[0])
-		}
-		w.notes = w.notes[1:]
-	}
-	return nil
-}
-
-// fork reports once that the tree contradicts a note.
-func (w *walk) fork() {
-	if !w.wrong {
-		w.v.findVault(evidence.Forked)
-	}
-	w.wrong = true
-}
-
-// finish compares the whole tree with its row and the remaining notes.
-func (w *walk) finish(tree *storage.Tree) error {
-	if err := w.compare(); err != nil {
-		return err
-	}
-	v := w.v
-	for w.note != nil { // a stored note beyond the tree
-		w.fork()
-		if err := w.advance(); err != nil {
-			return err
-		}
-	}
-	origin := v.l.c.Name
-	if n := len(v.report.Restores); n > 0 {
-		origin = v.report.Restores[n-1].Origin
-	}
-	if w.f.Root() != merkle.Hash(tree.Root) || v.report.Origin != origin || w.sum.Signed != v.state.Signed || !bytes.Equal(w.sum.Notes, v.state.Notes) {
-		v.findVault(evidence.Altered)
-	}
-	w.rest()
-	return w.unknownNotes()
-}
-
-// rest judges the notes that the tree does not reach or contradicts. If a
-// restore was accepted, notes of an earlier origin may be larger than the tree
-// at the restore.
-func (w *walk) rest() {
-	for _, n := range append(w.left, w.notes...) {
-		past, err := evidence.Restores(w.v.l.c.Name, n.Origin)
-		next, ok := w.v.report.NextRestore(w.v.l.c.Name, past)
-		switch {
-		case err != nil:
-			w.fork()
-		case ok && n.Size > next.Index:
-		case n.Size > w.f.Size() && !w.isLater(&n):
-			w.v.findVault(evidence.Truncated)
-		case n.Size <= w.f.Size():
-			w.fork()
-		}
-	}
-}
-
-// isLater reports whether a note was signed during the verification.
-func (w *walk) isLater(n *evidence.Checkpoint) bool {
-	l := w.v.l
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.vault.suspended == "" && n.Size <= l.vault.signed.Size && l.refresh(w.v.ctx) == nil && n.Size <= l.vault.tree.Size
-}
-
-// unknownNotes looks for stored notes that the vault's state does not cover.
-func (w *walk) unknownNotes() error {
-	v := w.v
-	later, err := v.l.c.Store.Checkpoints(v.ctx, storage.CheckpointQuery{Above: v.state.Signed, Below: newest, Limit: 1})
-	if err != nil || len(later) == 0 {
-		return err
-	}
-	now, err := v.l.tree(v.ctx, uuid.UUID{}) // another may have been signed
-	if err != nil {
-		return err
-	}
-	var st vaultState
-	if err := v.l.openState(v.ctx, &now, &st); err == nil && st.Signed < later[0].Size {
-		v.findVault(evidence.Forged)
-	}
-	return nil
-}
-
 // nodes compares the stored nodes of a tree with computed nodes, and forgets
 // these.
 func (v *verification) nodes(tenant uuid.UUID, computed *[]storage.Node) error {
@@ -445,8 +275,7 @@ func (v *verification) afterNodes(tenant uuid.UUID, size int64) error {
 	return err
 }
 
-// tenants verifies the trees of all tenants after one. It calls done, unless it
-// is nil, after each.
+// tenants verifies the trees of all tenants after one. It calls done after each.
 func (v *verification) tenants(after uuid.UUID, done func(uuid.UUID) error) error {
 	for {
 		page, err := v.l.c.Store.Trees(v.ctx, storage.TreeFilter{After: storage.ID(after), Limit: maxTenants})
@@ -461,10 +290,8 @@ func (v *verification) tenants(after uuid.UUID, done func(uuid.UUID) error) erro
 			if err := v.tenant(tenant); err != nil {
 				return err
 			}
-			if done != nil {
-				if err := done(tenant); err != nil {
-					return err
-				}
+			if err := done(tenant); err != nil {
+				return err
 			}
 		}
 		if end == uuid.Max {

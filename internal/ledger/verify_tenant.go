@@ -238,7 +238,8 @@ func (t *tenantCheck) hash(id storage.ID) uint64 { return maphash.Bytes(t.seed, 
 // differ does it compare the ids one by one.
 func (t *tenantCheck) rows() error {
 	var all, later uint64
-	everything := storage.LogFollowing{From: beginning, IDsOnly: true}
+	everything := following(t.id, nil, nil, maxStep)
+	everything.IDsOnly = true
 	if err := t.follow(everything, func(l *storage.Log) { all += t.hash(l.ID) }); err != nil {
 		return err
 	}
@@ -267,7 +268,9 @@ const maxCompared = 1 << 18
 func (t *tenantCheck) compareRows(in func(storage.ID) bool) error {
 	seen := map[storage.ID]int{} // occurrences in the log minus occurrences in the tree
 	rows := map[storage.ID]bool{}
-	if err := t.follow(storage.LogFollowing{From: beginning, IDsOnly: true}, func(l *storage.Log) {
+	everything := following(t.id, nil, nil, maxStep)
+	everything.IDsOnly = true
+	if err := t.follow(everything, func(l *storage.Log) {
 		if in(l.ID) {
 			seen[l.ID]++
 			rows[l.ID] = true
@@ -308,19 +311,11 @@ func (t *tenantCheck) unsequenced(do func(*storage.Log, evidence.Kind) error) er
 			}
 		}
 	}
-	f := storage.LogFollowing{After: t.state.Place}
-	if f.After == nil {
-		f.From = beginning
-	}
-	if err := t.follow(f, each(evidence.KindEntry)); err != nil {
+	if err := t.follow(following(t.id, t.state.Place, nil, maxStep), each(evidence.KindEntry)); err != nil {
 		return err
 	}
 	if t.state.Until != nil {
-		f := storage.LogFollowing{After: t.state.Old, Until: t.state.Until}
-		if f.After == nil {
-			f.From = beginning
-		}
-		if err := t.follow(f, each(evidence.KindImported)); err != nil {
+		if err := t.follow(following(t.id, t.state.Old, t.state.Until, maxStep), each(evidence.KindImported)); err != nil {
 			return err
 		}
 	}
@@ -346,7 +341,6 @@ func (t *tenantCheck) newRow(l *storage.Log, kind evidence.Kind) error {
 
 // follow calls do for every entry that a query returns, page by page.
 func (t *tenantCheck) follow(f storage.LogFollowing, do func(*storage.Log)) error {
-	f.Tenant, f.Limit = storage.ID(t.id), maxStep
 	for {
 		page, next, err := t.l.c.Store.FollowLogs(t.ctx, f)
 		if err != nil {

@@ -28,6 +28,7 @@ var cannotBeFound = []string{
 	"All tables of the evidence are emptied while no process runs, with the stored signing key, and there is no anchor.",
 	"An entry is deleted within its first second, and the process dies before it reads the entry.",
 	"An entry of InTx is changed or deleted before it is sequenced.",
+	"The row of the vault's tree from before a suspension is put back, at the same size, and a process without the anchor that caused the suspension signs again.",
 	notNumbered,
 	noEntry,
 }

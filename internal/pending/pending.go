@@ -1,4 +1,5 @@
-package ledger
+// Package pending remembers the log entries of a node that are in no tree yet.
+package pending
 
 import (
 	"sync"
@@ -10,14 +11,12 @@ import (
 )
 
 const (
-	// missingAfter is how long an acknowledged entry may take to reach the
+	// MissingAfter is how long an acknowledged entry may take to reach the
 	// tree.
-	missingAfter = 30 * time.Second
-	// lagAfter is how far the tree may fall behind the log.
-	lagAfter = time.Minute
-	// unsureFor is how long the commitment of an unacknowledged entry is kept.
+	MissingAfter = 30 * time.Second
+	// UnsureFor is how long the commitment of an unacknowledged entry is kept.
 	// Its transaction may be the application's, or may have failed.
-	unsureFor = 10 * time.Minute
+	UnsureFor = 10 * time.Minute
 	// maxPending is the maximum number of entries that a node remembers, about 32
 	// MB. Further entries are sequenced from their rows alone.
 	maxPending = 1 << 18
@@ -33,43 +32,42 @@ type Expected struct {
 	Own bool
 }
 
-// waiting is an entry of this node that is not in the tree yet.
-type waiting struct {
+// Waiting is an entry of this node that is not in the tree yet.
+type Waiting struct {
 	Expected
-	since time.Time
+	Since time.Time // of its acknowledgement, or of its creation
 	acked bool
 }
 
-// pending are this node's entries that are not in a tree yet.
-type pending struct {
+// Entries are this node's entries that are not in a tree yet. The zero value is ready
+// for use. Methods are safe for concurrent use.
+type Entries struct {
 	mu    sync.Mutex
 	n     int
-	by    map[uuid.UUID]map[uuid.UUID]waiting // by tenant and id
+	by    map[uuid.UUID]map[uuid.UUID]Waiting // by tenant and id
 	dirty map[uuid.UUID]struct{}              // tenants with entries to sequence
 	acks  [64]time.Time                       // the last acknowledgement of each of the latest seconds
 }
 
 // Expect remembers entries that are about to be written. They then enter the
 // tree as this node wrote them, even if their rows are changed. Call it before
-// the write begins. Report the outcome with [Ledger.Written] or
-// [Ledger.Failed]; if you never learn the outcome, call neither.
-func (l *Ledger) Expect(tenant uuid.UUID, entries ...Expected) {
-	now := l.c.Now()
-	p := &l.pending
+// the write begins. Report the outcome with [Entries.Written] or
+// [Entries.Failed]; if you never learn the outcome, call neither.
+func (p *Entries) Expect(now time.Time, tenant uuid.UUID, entries ...Expected) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.by == nil {
-		p.by, p.dirty = map[uuid.UUID]map[uuid.UUID]waiting{}, map[uuid.UUID]struct{}{}
+		p.by, p.dirty = map[uuid.UUID]map[uuid.UUID]Waiting{}, map[uuid.UUID]struct{}{}
 	}
 	p.dirty[tenant] = struct{}{}
 	of := p.by[tenant]
 	if of == nil {
-		of = map[uuid.UUID]waiting{}
+		of = map[uuid.UUID]Waiting{}
 		p.by[tenant] = of
 	}
 	for _, e := range entries {
 		if p.n < maxPending {
-			of[e.ID] = waiting{Expected: e, since: now}
+			of[e.ID] = Waiting{Expected: e, Since: now}
 			p.n++
 		}
 	}
@@ -77,9 +75,7 @@ func (l *Ledger) Expect(tenant uuid.UUID, entries ...Expected) {
 
 // Written reports that entries are in the database. If they do not reach the
 // tree, an alarm is raised.
-func (l *Ledger) Written(tenant uuid.UUID, entries ...Expected) {
-	now := l.c.Now()
-	p := &l.pending
+func (p *Entries) Written(now time.Time, tenant uuid.UUID, entries ...Expected) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.dirty == nil {
@@ -90,15 +86,15 @@ func (l *Ledger) Written(tenant uuid.UUID, entries ...Expected) {
 	of := p.by[tenant]
 	for _, e := range entries {
 		if w, ok := of[e.ID]; ok {
-			w.acked, w.since = true, now
+			w.acked, w.Since = true, now
 			of[e.ID] = w
 		}
 	}
 }
 
-// lastBefore returns when the last entry before a time was acknowledged, in the
+// LastBefore returns when the last entry before a time was acknowledged, in the
 // last minute.
-func (p *pending) lastBefore(t time.Time) (last time.Time) {
+func (p *Entries) LastBefore(t time.Time) (last time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, at := range p.acks {
@@ -109,9 +105,15 @@ func (p *pending) lastBefore(t time.Time) (last time.Time) {
 	return last
 }
 
+// Len returns the number of entries.
+func (p *Entries) Len() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.n
+}
+
 // Failed reports that entries were not written.
-func (l *Ledger) Failed(tenant uuid.UUID, entries ...Expected) {
-	p := &l.pending
+func (p *Entries) Failed(tenant uuid.UUID, entries ...Expected) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, e := range entries {
@@ -119,7 +121,7 @@ func (l *Ledger) Failed(tenant uuid.UUID, entries ...Expected) {
 	}
 }
 
-func (p *pending) remove(tenant, id uuid.UUID) {
+func (p *Entries) remove(tenant, id uuid.UUID) {
 	of := p.by[tenant]
 	if _, ok := of[id]; !ok {
 		return
@@ -131,17 +133,17 @@ func (p *pending) remove(tenant, id uuid.UUID) {
 	}
 }
 
-// expected returns an entry that this node wrote.
-func (p *pending) expected(tenant, id uuid.UUID) (Expected, bool) {
+// Expected returns an entry that this node wrote.
+func (p *Entries) Expected(tenant, id uuid.UUID) (Expected, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	w, ok := p.by[tenant][id]
 	return w.Expected, ok
 }
 
-// sequenced forgets an entry that is in the tree. It reports whether the tree
+// Sequenced forgets an entry that is in the tree. It reports whether the tree
 // has the entry as this node wrote it.
-func (p *pending) sequenced(tenant, id uuid.UUID, commit evidence.Hash) bool {
+func (p *Entries) Sequenced(tenant, id uuid.UUID, commit evidence.Hash) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	w, ok := p.by[tenant][id]
@@ -152,9 +154,9 @@ func (p *pending) sequenced(tenant, id uuid.UUID, commit evidence.Hash) bool {
 	return w.Commit == commit
 }
 
-// takeDirty returns the tenants with entries to sequence. Tenants with pending
+// TakeDirty returns the tenants with entries to sequence. Tenants with pending
 // entries stay in the set.
-func (p *pending) takeDirty() []uuid.UUID {
+func (p *Entries) TakeDirty() []uuid.UUID {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	all := make([]uuid.UUID, 0, len(p.dirty))
@@ -168,17 +170,17 @@ func (p *pending) takeDirty() []uuid.UUID {
 	return all
 }
 
-func (p *pending) markDirty(tenant uuid.UUID) {
+func (p *Entries) MarkDirty(tenant uuid.UUID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.dirty == nil {
-		p.by, p.dirty = map[uuid.UUID]map[uuid.UUID]waiting{}, map[uuid.UUID]struct{}{}
+		p.by, p.dirty = map[uuid.UUID]map[uuid.UUID]Waiting{}, map[uuid.UUID]struct{}{}
 	}
 	p.dirty[tenant] = struct{}{}
 }
 
-// forget drops everything about a tenant.
-func (p *pending) forget(tenant uuid.UUID) {
+// Forget drops everything about a tenant.
+func (p *Entries) Forget(tenant uuid.UUID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.n -= len(p.by[tenant])
@@ -186,19 +188,19 @@ func (p *pending) forget(tenant uuid.UUID) {
 	delete(p.dirty, tenant)
 }
 
-// late returns the overdue acknowledged entries by tenant. It forgets entries
-// that were not acknowledged for unsureFor.
-func (p *pending) late(now time.Time) map[uuid.UUID][]waiting {
+// Late returns the overdue acknowledged entries by tenant. It forgets entries
+// that were not acknowledged for UnsureFor.
+func (p *Entries) Late(now time.Time) map[uuid.UUID][]Waiting {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	late := map[uuid.UUID][]waiting{}
+	late := map[uuid.UUID][]Waiting{}
 	for tenant, of := range p.by {
 		for id, w := range of {
-			age := now.Sub(w.since)
+			age := now.Sub(w.Since)
 			switch {
-			case w.acked && age >= missingAfter:
+			case w.acked && age >= MissingAfter:
 				late[tenant] = append(late[tenant], w)
-			case !w.acked && age >= unsureFor:
+			case !w.acked && age >= UnsureFor:
 				p.remove(tenant, id)
 			}
 		}
@@ -206,15 +208,15 @@ func (p *pending) late(now time.Time) map[uuid.UUID][]waiting {
 	return late
 }
 
-// lag returns the age of the oldest acknowledged entry and the number of
+// Lag returns the age of the oldest acknowledged entry and the number of
 // acknowledged entries.
-func (p *pending) lag(now time.Time) (lag time.Duration, n int) {
+func (p *Entries) Lag(now time.Time) (lag time.Duration, n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, of := range p.by {
 		for _, w := range of {
 			if w.acked {
-				lag = max(lag, now.Sub(w.since))
+				lag = max(lag, now.Sub(w.Since))
 				n++
 			}
 		}
