@@ -16,7 +16,8 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault"
-	"github.com/seed-72ea4aab/vault/internal/bridge"
+	"github.com/seed-72ea4aab/vault/internal/core"
+	"github.com/seed-72ea4aab/vault/internal/evident"
 	"github.com/seed-72ea4aab/vault/storage/sqlite"
 )
 
@@ -24,7 +25,9 @@ const visa = "4242424242424242"
 
 // unpaced removes the limit on the notes that a vault signs per second, so that
 // tests do not wait.
-func unpaced(v *vault.Vault) { bridge.Caller(v.Tenant(uuid.UUID{}).Client).Vault.Ledger.SetPace(0) }
+func unpaced(v *vault.Vault) {
+	core.CallerOf(v.Tenant(uuid.UUID{}).Client).Vault.Ledger.(*evident.Keeper).SetPace(0)
+}
 
 // must fails the test on an error, and returns the value.
 func must[T any](t testing.TB) func(value T, err error) T {
