@@ -761,3 +761,43 @@ func TestListOfTenantsFailsWithItsMasterKey(t *testing.T) {
 		t.Errorf("the key fails once: %+v, %v", page, err)
 	}
 }
+
+// purgeNever is a database where the rows of a deleted tenant have no end. It counts
+// the calls that look for old log entries.
+type purgeNever struct {
+	purgeFails
+	purged, looked, lookedBefore int
+}
+
+func (p *purgeNever) Purge(ctx context.Context, tenant storage.ID, limit int) (bool, error) {
+	if p.fails {
+		return p.purgeFails.Purge(ctx, tenant, limit)
+	}
+	p.purged, p.lookedBefore = p.purged+1, p.looked
+	return true, nil
+}
+
+func (p *purgeNever) LogTenants(ctx context.Context, before time.Time, after storage.ID, limit int) ([]storage.ID, error) {
+	p.looked++
+	return p.Storage.LogTenants(ctx, before, after, limit)
+}
+
+// A sweep deletes old log entries before the rows of a deleted tenant, and ends even
+// if the tenant has very many.
+func TestRetentionDoesNotWaitForDeletedTenants(t *testing.T) {
+	t.Parallel()
+	store, err := sqlite.Open(t.Context(), ":memory:")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &purgeNever{purgeFails: purgeFails{Storage: store, fails: true}}
+	v := vaulttest.OpenStorage(t, p, &vault.Config{LogRetention: 24 * time.Hour})
+	wantError(t, "a deletion that is cut off", v.DeleteTenant(t.Context(), v.Acme.ID), errDown)
+	p.fails, p.looked = false, 0
+	if _, err := v.Sweep(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if p.purged == 0 || p.lookedBefore == 0 {
+		t.Errorf("%d calls of Purge after %d of LogTenants", p.purged, p.lookedBefore)
+	}
+}

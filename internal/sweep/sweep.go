@@ -36,6 +36,7 @@ type sweep struct {
 	ledger *ledger.Ledger // while log entries are deleted; may be nil
 	swept  Swept
 	errs   []error // of tenants, while expired rows are deleted
+	purges int     // pieces of deleted tenants that may still be deleted
 	// locked are tenants whose keys cannot be read. The value is false for a
 	// tenant that is being deleted.
 	locked map[storage.ID]bool
@@ -52,17 +53,18 @@ type Retention struct {
 	Ledger func(ctx context.Context) (*ledger.Ledger, func(), error)
 }
 
-// Run deletes expired rows, the rest of deleted tenants, and at most two
-// million log entries past their retention. Several nodes may sweep at the
+// Run deletes expired rows, at most two million log entries past their retention,
+// and at most five million rows of deleted tenants. Several nodes may sweep at the
 // same time. A node whose clock is wrong only completes the deletion of
 // tenants.
 func Run(ctx context.Context, v *core.Vault, r Retention) (Swept, error) {
-	s := &sweep{v: v, r: r, locked: map[storage.ID]bool{}}
+	s := &sweep{v: v, r: r, locked: map[storage.ID]bool{}, purges: maxPurges}
 	if err := v.Skew.Err(); err != nil {
 		return s.swept, errors.Join(err, s.tombstones(ctx))
 	}
-	// An error in one step does not stop the others.
-	err := errors.Join(s.expired(ctx), s.tombstones(ctx), s.store(ctx), s.logs(ctx))
+	// An error in one step does not stop the others. Deleted tenants come last,
+	// because they may have many rows, and nothing can read those.
+	err := errors.Join(s.expired(ctx), s.store(ctx), s.logs(ctx), s.tombstones(ctx))
 	return s.swept, err
 }
 
@@ -110,9 +112,9 @@ func (s *sweep) tombstone(ctx context.Context, r *storage.Record) error {
 		return nil
 	}
 	if !r.Tenant.IsZero() {
-		return purge(ctx, s.v, r.Tenant)
+		return purge(ctx, s.v, r.Tenant, &s.purges)
 	}
-	if err := purgeRows(ctx, s.v, r.ID); err != nil || r.CreatedAt.Add(s.v.Horizon).After(s.v.Now()) {
+	if more, err := purgeRows(ctx, s.v, r.ID, &s.purges); err != nil || more || r.CreatedAt.Add(s.v.Horizon).After(s.v.Now()) {
 		return err
 	}
 	err = s.v.Store.Write(ctx, &storage.Change{Now: s.v.Now(), DeleteRecords: []storage.RecordDelete{{Kind: r.Kind, ID: r.ID, Rev: r.Rev}}})
@@ -126,6 +128,9 @@ const (
 	// maxLogPieces limits the log entries that one sweep deletes to two
 	// million, so that expired data does not wait for a large backlog.
 	maxLogPieces = 10_000
+	// maxPurges limits the rows of deleted tenants that one sweep deletes to five
+	// million, so that the next sweep does not wait for long.
+	maxPurges = 1000
 	// maxFailures is the number of tenants that may fail before a sweep leaves
 	// the others to the next one.
 	maxFailures = 10

@@ -3,6 +3,7 @@ package sweep
 import (
 	"context"
 	"errors"
+	"math"
 
 	"github.com/google/uuid"
 
@@ -33,7 +34,8 @@ func DeleteTenant(ctx context.Context, v *core.Vault, l *ledger.Ledger, id uuid.
 	v.Tenants.Forget(id)
 	v.Tenants.Drop(id)
 	v.ForgetIdentities()
-	return purge(ctx, v, storage.ID(id))
+	pieces := math.MaxInt
+	return purge(ctx, v, storage.ID(id), &pieces)
 }
 
 // recordDeletion records the end of a tenant's log in the vault's tree.
@@ -74,21 +76,24 @@ func dropTenant(ctx context.Context, v *core.Vault, id uuid.UUID) error {
 // purge deletes the rows of a tenant whose keys are destroyed. Other nodes
 // may not know that yet and still write. A record outside of the tenant makes
 // sweeps look again until no node can.
-func purge(ctx context.Context, v *core.Vault, tenant storage.ID) error {
+func purge(ctx context.Context, v *core.Vault, tenant storage.ID, pieces *int) error {
 	now := v.Now()
 	err := v.Store.Write(ctx, &storage.Change{Now: now, InsertRecords: []storage.Record{{Kind: keyring.KindTombstone, ID: tenant, CreatedAt: now}}})
 	if err != nil && !errors.Is(err, storage.ErrExists) {
 		return err
 	}
-	return purgeRows(ctx, v, tenant)
+	_, err = purgeRows(ctx, v, tenant, pieces)
+	return err
 }
 
-func purgeRows(ctx context.Context, v *core.Vault, tenant storage.ID) error {
-	const chunk = 1000
-	for {
-		more, err := v.Store.Purge(ctx, tenant, chunk)
-		if err != nil || !more {
-			return err
+// purgeRows deletes rows of a tenant, in at most the remaining pieces. It reports
+// whether there may be more.
+func purgeRows(ctx context.Context, v *core.Vault, tenant storage.ID, pieces *int) (more bool, err error) {
+	const chunk = 5000
+	for more = true; more && *pieces > 0; *pieces-- {
+		if more, err = v.Store.Purge(ctx, tenant, chunk); err != nil {
+			return false, err
 		}
 	}
+	return more, nil
 }

@@ -3,8 +3,11 @@ package postgres
 import (
 	"context"
 	"database/sql"
+	"errors"
+	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/seed-72ea4aab/vault/storage"
@@ -70,35 +73,101 @@ var purged = []struct{ table, key string }{
 	{"vault_records", "kind, id"},
 }
 
-// Purge implements [storage.Writer].
+// purgePlace is where Purge goes on: at a table, after the key of a row.
+type purgePlace struct {
+	table int // in purged
+	last  []any
+}
+
+// purges remembers where Purge goes on for a tenant. Deleted rows stay in the
+// indexes until the server vacuums them, so starting at the first key would visit
+// all rows that were deleted before.
+type purges struct {
+	mu sync.Mutex
+	at map[storage.ID]purgePlace
+}
+
+// take returns the place for a tenant and forgets it.
+func (p *purges) take(tenant storage.ID) purgePlace {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	at := p.at[tenant]
+	delete(p.at, tenant)
+	return at
+}
+
+func (p *purges) keep(tenant storage.ID, at purgePlace) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.at == nil {
+		p.at = map[storage.ID]purgePlace{}
+	}
+	p.at[tenant] = at
+}
+
+// Purge implements [storage.Writer]. After the last table it starts again if it did
+// not start at the first one, because rows may have been written since.
 func (s *Store) Purge(ctx context.Context, tenant storage.ID, limit int) (more bool, err error) {
 	if err := s.ready(ctx); err != nil {
 		return false, err
 	}
-	left := int64(max(limit, 0))
-	var any []string
-	for _, p := range purged {
-		any = append(any, "EXISTS (SELECT 1 FROM "+p.table+" WHERE tenant_id = $1)")
-		if left == 0 {
-			continue
-		}
-		n, err := s.purge(ctx, p.table, p.key, tenant, left)
+	at := s.purges.take(tenant)
+	again := at.table > 0 || at.last != nil
+	for limit > 0 {
+		n, last, err := s.purge(ctx, tenant, at, limit)
 		if err != nil {
+			s.purges.keep(tenant, at)
 			return false, err
 		}
-		left -= n
+		if at.last = last; n < limit {
+			at = purgePlace{table: at.table + 1}
+		}
+		if limit -= n; at.table < len(purged) {
+			continue
+		}
+		if !again {
+			return false, nil
+		}
+		at, again = purgePlace{}, false
 	}
-	return s.exists(ctx, "SELECT "+strings.Join(any, " OR "), tenant[:])
+	s.purges.keep(tenant, at)
+	return true, nil
 }
 
-// purge deletes up to limit rows of a tenant. It reads the rows by ctid instead of
-// joining the table to itself.
-func (s *Store) purge(ctx context.Context, table, key string, tenant storage.ID, limit int64) (int64, error) {
+// purge deletes up to limit rows of a tenant from a table. It returns how many it
+// found and the key of the last one. It reads the rows by ctid instead of joining the
+// table to itself.
+func (s *Store) purge(ctx context.Context, tenant storage.ID, at purgePlace, limit int) (n int, last []any, err error) {
+	table, key := purged[at.table].table, purged[at.table].key
 	if table == citus.Everywhere {
-		return s.purgeLookups(ctx, tenant, limit)
+		n, err := s.purgeLookups(ctx, tenant, int64(limit))
+		return int(n), nil, err
 	}
-	return s.delete(ctx, "DELETE FROM "+table+" WHERE ctid = ANY (ARRAY(SELECT k.ctid FROM "+table+" k, "+sqlstore.InOrder+
-		" WHERE k.tenant_id = $1 ORDER BY "+key+" LIMIT $2)) AND "+s.layout.TenantIs("tenant_id", "$1"), tenant[:], limit)
+	columns, after := strings.Split(key, ", "), ""
+	for i := range at.last {
+		after += fmt.Sprintf(", $%d", i+3)
+	}
+	if after != "" {
+		after = " AND (" + key + ") > (" + after[2:] + ")"
+	}
+	text := "WITH due AS (SELECT k.ctid AS place, " + key + " FROM " + table + " k, " + sqlstore.InOrder + " WHERE k.tenant_id = $1" + after +
+		" ORDER BY " + key + " LIMIT $2), gone AS (DELETE FROM " + table + " WHERE ctid = ANY (ARRAY(SELECT place FROM due)) AND " +
+		s.layout.TenantIs("tenant_id", "$1") + ") SELECT (SELECT count(*) FROM due), " + key + " FROM due ORDER BY " +
+		strings.Join(columns, " DESC, ") + " DESC LIMIT 1"
+	last = make([]any, len(columns))
+	dest := []any{&n}
+	for i := range last {
+		dest = append(dest, &last[i])
+	}
+	err = s.maintain(ctx, func(on execer) error {
+		n = 0
+		err := on.QueryRowContext(ctx, s.schema.in(text), append([]any{tenant[:], limit}, at.last...)...).Scan(dest...)
+		if errors.Is(err, sql.ErrNoRows) {
+			return nil
+		}
+		return err
+	})
+	return n, last, err
 }
 
 // purgeLookups reads the keys before it deletes them. No index has them in order, and

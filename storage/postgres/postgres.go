@@ -77,6 +77,7 @@ type Store struct {
 	schema    schemaName
 	queue     queue
 	pruned    pruned
+	purges    purges
 	dialect   sqlstore.Dialect
 	place     place // of the tables
 	layout    layout

@@ -207,6 +207,12 @@ func (s *touched) load(t *testing.T, first, last int, hashes string) {
 // connections visited. The server adds them up when a session ends.
 func (s *touched) within(t *testing.T, rows int, do func(*testing.T, *postgres.Store)) {
 	t.Helper()
+	s.atMost(t, touchedPerRow, rows, do)
+}
+
+// atMost is within, with another limit for each row.
+func (s *touched) atMost(t *testing.T, perRow, rows int, do func(*testing.T, *postgres.Store)) {
+	t.Helper()
 	store, err := postgres.OpenOptions(t.Context(), with(t, s.address, "application_name", s.name), nil)
 	if err != nil {
 		t.Fatal(err)
@@ -221,7 +227,7 @@ func (s *touched) within(t *testing.T, rows int, do func(*testing.T, *postgres.S
 		t.Fatal(err)
 	}
 	s.settle(t)
-	got, most := s.work(t), touchedPerRow*rows+2000
+	got, most := s.work(t), perRow*rows+2000
 	for i, what := range touchedParts {
 		n := got[i] - before[i]
 		t.Logf("%d of %d %s, %v", n, most, what.name, took)
@@ -636,6 +642,31 @@ func (s *touched) purge(t *testing.T, db *postgres.Store) {
 	for range 8 {
 		if more, err := db.Purge(t.Context(), s.tenant, deletedAtOnce); err != nil || !more {
 			t.Fatalf("more %t, %v", more, err)
+		}
+	}
+}
+
+// TestPurgeVisitsDeletedRowsOnce deletes a whole tenant in steps. A step must not
+// visit the rows that earlier steps have deleted.
+func TestPurgeVisitsDeletedRowsOnce(t *testing.T) {
+	t.Parallel()
+	c := touchedCases()[0]
+	s := newTouched(t, pgtest.URL(t), 14_000, c.hashes, c.analyzed)
+	rows := 0
+	for _, table := range []string{"tokens", "token_hashes", "logs", "records", "claims", "jobs", "lookups"} {
+		rows += number(t, s.db, "SELECT count(*) FROM vault_"+table)
+	}
+	s.atMost(t, 5, rows, func(t *testing.T, db *postgres.Store) {
+		for more := true; more; {
+			var err error
+			if more, err = db.Purge(t.Context(), s.tenant, deletedAtOnce); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+	for _, table := range []string{"tokens", "token_hashes", "logs", "records"} {
+		if left := number(t, s.db, "SELECT count(*) FROM vault_"+table+" WHERE tenant_id = $1", s.tenant[:]); left != 0 {
+			t.Errorf("%d %s are left", left, table)
 		}
 	}
 }

@@ -15,7 +15,7 @@ import (
 )
 
 // maxPurge limits the rows of one Purge, because all other writes wait for it.
-const maxPurge = 5000
+const maxPurge = 1000
 
 // LeaseJobs implements [storage.Queue].
 func (s *Store) LeaseJobs(ctx context.Context, l storage.Lease) ([]storage.Job, error) {
