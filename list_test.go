@@ -309,15 +309,16 @@ func TestListLogsByOperationAndActor(t *testing.T) {
 	}
 }
 
-// The totals of searches, and of the log by operation, are capped at 10,000 and
-// marked as capped. The totals of lists are not.
+// The totals of searches, of lists by metadata, and of the log by operation are
+// capped at 10,000 and marked as capped. The totals of other lists are not.
 func TestCappedTotals(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
 	ctx := t.Context()
 	fill := func(n int) {
 		t.Helper()
-		if _, err := v.Private.Tokenize(ctx, make([]int, n)); err != nil {
+		one := vault.TokenParams{Type: vault.TypeGeneric, Data: 0, Metadata: map[string]string{"color": "red"}}
+		if _, err := v.Private.Tokenize(ctx, slices.Repeat([]vault.TokenParams{one}, n)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -339,6 +340,11 @@ func TestCappedTotals(t *testing.T) {
 				check(query, found.Pagination, 10_000, capped)
 			}
 		}
+		red, err := v.Private.ListTokens(ctx, vault.ListTokensParams{Metadata: map[string]string{"color": "red"}, PageParams: vault.PageParams{Size: 100}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		check("list by metadata", red.Pagination, 10_000, capped)
 		logs, err := v.Owner.ListLogs(ctx, vault.ListLogsParams{Operation: vault.OperationCreate, EntityType: "token", PageParams: vault.PageParams{Size: 100}})
 		if err != nil {
 			t.Fatal(err)
@@ -357,6 +363,13 @@ func TestCappedTotals(t *testing.T) {
 		t.Fatal(err)
 	}
 	check("list", list.Pagination, 10_100, false)
+	for page, pages := range map[int]int{1: 100, 100: 101, 101: 101, 102: 101} {
+		red, err := v.Private.ListTokens(ctx, vault.ListTokensParams{Metadata: map[string]string{"color": "red"}, PageParams: vault.PageParams{Page: page, Size: 100}})
+		if err != nil || (len(red.Data) == 100) != (page < 102) {
+			t.Errorf("page %d by metadata: %v", page, err)
+		}
+		same(t, "list by metadata", red.Pagination, vault.Pagination{TotalItems: 10_000, PageNumber: page, PageSize: 100, TotalPages: pages, TotalIsCapped: true})
+	}
 	text, err := vault.EncodeJSON(beyond.Pagination)
 	if err != nil || string(text) != `{"total_items":10000,"page_number":101,"page_size":100,"total_pages":100,"total_is_exact":false}` {
 		t.Errorf("%s %v", text, err)

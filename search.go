@@ -57,10 +57,14 @@ func selected(sel TokenSelection, reads, searches *core.Verb) (tokens.Query, Pag
 }
 
 // ListTokens returns a page of the tokens that the client may read, newest first
-// (permission token:read). The total is exact, so [Client.ListTokensAfter] is
-// faster far into a list of millions.
+// (permission token:read). [Client.ListTokensAfter] is faster far into a list of
+// millions.
+//
+// The total is exact, except under a metadata filter, where it is exact up to
+// 10,000. Beyond that it is 10,000 and TotalIsCapped is set, and TotalPages is at
+// least the number of the next page as long as there is one.
 func (c *Client) ListTokens(ctx context.Context, p ListTokensParams) (*Page[Token], error) {
-	return c.pageOfTokens(ctx, &core.VerbListTokens, p, 0)
+	return c.pageOfTokens(ctx, &core.VerbListTokens, p)
 }
 
 // SearchTokensParams selects tokens by a query. The query may hold data, so it is
@@ -106,22 +110,25 @@ func (p SearchTokensParams) MarshalJSON() ([]byte, error) {
 // The total is exact up to 10,000. Beyond that it is 10,000, and TotalIsCapped is
 // set; later pages can still be read.
 func (c *Client) SearchTokens(ctx context.Context, p SearchTokensParams) (*Page[Token], error) {
-	return c.pageOfTokens(ctx, &core.VerbSearchTokens, p, tokens.MaxTotal+1)
+	return c.pageOfTokens(ctx, &core.VerbSearchTokens, p)
 }
 
-// pageOfTokens returns a page of a list. The total is counted up to countUpTo;
-// zero counts all.
-func (c *Client) pageOfTokens(ctx context.Context, verb *core.Verb, sel TokenSelection, countUpTo int) (*Page[Token], error) {
+// pageOfTokens returns a page of a list.
+func (c *Client) pageOfTokens(ctx context.Context, verb *core.Verb, sel TokenSelection) (*Page[Token], error) {
 	asked, p, _ := sel.selection()
 	return run(ctx, c, verb, func(ctx context.Context, op *core.Op) (*Page[Token], error) {
 		data := []Token{}
-		total, err := tokens.Page(ctx, op, asked, (*form.Paging)(&p), countUpTo, func(t tokens.Token) { data = append(data, tokenOf(t)) })
+		total, err := tokens.Page(ctx, op, asked, (*form.Paging)(&p), func(t tokens.Token) { data = append(data, tokenOf(t)) })
 		if err != nil {
 			return nil, err
 		}
 		page := newPage[Token](p, total)
-		if countUpTo > 0 {
+		if most := tokens.CountUpTo(asked, (*form.Paging)(&p)); most > 0 {
+			pages := page.Pagination.TotalPages
 			page = cappedPage[Token](p, total)
+			if _, list := asked.(*tokens.List); list {
+				page.Pagination.TotalPages = max(page.Pagination.TotalPages, min(pages, p.Page+1))
+			}
 		}
 		page.Data = data
 		return page, nil

@@ -20,8 +20,23 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// MaxTotal is the limit up to which totals of searches are exact.
+// MaxTotal is the limit up to which totals of searches, and of lists with a metadata
+// filter, are exact.
 const MaxTotal = 10_000
+
+// CountUpTo returns how far the tokens of a list are counted; zero means all. For a
+// page of a list it is far enough to see whether there is another page.
+func CountUpTo(asked Query, p *form.Paging) int {
+	l, ok := asked.(*List)
+	switch {
+	case !ok:
+		return MaxTotal + 1
+	case len(l.Metadata) == 0:
+		return 0
+	default:
+		return max(MaxTotal, p.Offset()+p.Size) + 1
+	}
+}
 
 // Query is a request for a list of tokens.
 type Query interface {
@@ -213,17 +228,16 @@ func Count(ctx context.Context, op *core.Op, asked Query) (int, error) {
 	return total, err
 }
 
-// Page shows a page of a list and returns the total. The total is counted up
-// to countUpTo; zero means no limit.
-func Page(ctx context.Context, op *core.Op, asked Query, p *form.Paging, countUpTo int, show func(Token)) (total int, err error) {
-	filter := storage.TokenFilter{Tenant: op.TenantID(), Now: op.Now, Count: true, CountUpTo: countUpTo}
+// Page shows a page of a list and returns the total, as far as [CountUpTo].
+func Page(ctx context.Context, op *core.Op, asked Query, p *form.Paging, show func(Token)) (total int, err error) {
+	filter := storage.TokenFilter{Tenant: op.TenantID(), Now: op.Now, Count: true}
 	if filter.Where, err = Find(ctx, op, asked); err != nil {
 		return 0, err
 	}
 	if err := fault.Of(p.Check()); err != nil {
 		return 0, err
 	}
-	filter.Offset, filter.Limit = p.Offset(), p.Size
+	filter.Offset, filter.Limit, filter.CountUpTo = p.Offset(), p.Size, CountUpTo(asked, p)
 	rows, total, err := rowsOf(ctx, op, filter)
 	if err != nil {
 		return 0, op.PageError(err)
