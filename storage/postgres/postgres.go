@@ -114,7 +114,8 @@ type Options struct {
 	// least 3 connections and no pooler, one of the writers serves only
 	// ReadToken and log entries of reads.
 	//
-	// On Citus, the tenants of one worker use only a share of the connections, so
+	// The lists of one tenant use at most half of the connections that read. On
+	// Citus, the tenants of one worker use only a share of the connections, so
 	// that others are served while that worker hangs.
 	MaxConns int
 
@@ -362,15 +363,16 @@ func checkServer(ctx context.Context, db *sql.DB, allowAsync bool) error {
 
 func dialect(o *Options, schema schemaName) sqlstore.Dialect {
 	return sqlstore.Dialect{
-		Prepared:  !o.TransactionPooler,
-		ID:        func(id storage.ID) any { return id[:] },
-		In:        in,
-		Lateral:   true,
-		SmallBody: maxSharedBody,
-		Conns:     o.reading(),
-		Lifetime:  link.MaxAge,
-		Qualify:   schema.in,
-		Position:  "position(?::bytea IN l.ids) > 0",
+		Prepared:    !o.TransactionPooler,
+		ID:          func(id storage.ID) any { return id[:] },
+		In:          in,
+		Lateral:     true,
+		SmallBody:   maxSharedBody,
+		Conns:       o.reading(),
+		TenantLists: (o.reading() + 1) / 2,
+		Lifetime:    link.MaxAge,
+		Qualify:     schema.in,
+		Position:    "position(?::bytea IN l.ids) > 0",
 	}
 }
 

@@ -35,6 +35,11 @@ func (s *Store) ListTokens(ctx context.Context, f storage.TokenFilter) ([]storag
 	if err := s.ready(ctx); err != nil {
 		return nil, 0, err
 	}
+	leave, err := s.enterList(ctx, f.Tenant)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer leave()
 	ctx = s.of(ctx, f.Tenant)
 	f.Limit, f.Offset = max(f.Limit, 0), max(f.Offset, 0)
 	lists, err := s.tokenLists(ctx, f)

@@ -30,6 +30,11 @@ func (s *Store) ListLogs(ctx context.Context, f storage.LogFilter) ([]storage.Lo
 	if err := s.ready(ctx); err != nil {
 		return nil, 0, err
 	}
+	leave, err := s.enterList(ctx, f.Tenant)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer leave()
 	ctx = s.of(ctx, f.Tenant)
 	l := s.newLogList(f)
 	found, err := l.narrow(ctx)

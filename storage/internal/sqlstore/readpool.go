@@ -1,6 +1,7 @@
 package sqlstore
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"fmt"
@@ -100,6 +101,24 @@ func (p *readPool) take(ctx context.Context, until time.Time) (*readConn, error)
 
 // ErrNoTurn means that no connection became free in time.
 var ErrNoTurn = fmt.Errorf("%w: all connections to the database are in use", storage.ErrUnavailable)
+
+// enterList waits until a tenant may run another list. The caller calls leave
+// afterwards.
+func (s *Store) enterList(ctx context.Context, tenant storage.ID) (leave func(), err error) {
+	if s.dialect.TenantLists == 0 || s.within != nil {
+		return func() {}, nil
+	}
+	inTime := ctx
+	if until := s.retryUntil(ctx); !until.IsZero() {
+		var cancel context.CancelFunc
+		inTime, cancel = context.WithTimeout(ctx, max(turnAtLeast, time.Until(until)))
+		defer cancel()
+	}
+	if err := s.listing.Take(inTime, tenant); err != nil {
+		return nil, cmp.Or(ctx.Err(), ErrNoTurn)
+	}
+	return func() { s.listing.Give(tenant) }, nil
+}
 
 // turns limits how many callers do something at once. Each sends a value, and
 // receives one when it is done.

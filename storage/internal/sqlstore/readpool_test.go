@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/seed-72ea4aab/vault/internal/share"
 	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/internal/direct"
 )
@@ -237,5 +238,35 @@ func TestPanicInARowIsAnError(t *testing.T) {
 	}
 	if len(s.points.idle) != 1 || s.points.idle[0] != conn {
 		t.Error("the connection was given up")
+	}
+}
+
+// Lists of one tenant leave connections for others.
+func TestTenantHasShareOfLists(t *testing.T) {
+	t.Parallel()
+	s := sqliteShelf(t, 10).store
+	s.dialect.TenantLists, s.listing = 1, share.New[storage.ID](share.Limits{Each: 1})
+	leave, err := s.enterList(t.Context(), someTenant)
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := func(tenant storage.ID) error {
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+		defer cancel()
+		if tenant != someTenant {
+			ctx = t.Context()
+		}
+		_, _, err := s.ListTokens(ctx, storage.TokenFilter{Tenant: tenant, Limit: 1})
+		return err
+	}
+	if err := list(someTenant); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("a second list of the tenant: %v", err)
+	}
+	if err := list(storage.ID{9}); err != nil {
+		t.Errorf("a list of another tenant: %v", err)
+	}
+	leave()
+	if _, _, err := s.ListTokens(t.Context(), storage.TokenFilter{Tenant: someTenant, Limit: 1}); err != nil {
+		t.Errorf("a list after the first has ended: %v", err)
 	}
 }

@@ -46,6 +46,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/seed-72ea4aab/vault/internal/share"
 	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/internal/direct"
 )
@@ -80,6 +81,10 @@ type Dialect struct {
 	// how many of them serve only lists. The others then serve only single
 	// rows, so that a slow list never delays a single row.
 	Conns, Lists int
+
+	// TenantLists, if not zero, is how many lists of one tenant run at once, so
+	// that other tenants find a free connection.
+	TenantLists int
 
 	// SmallBody, if not zero, is the size in bytes up to which the query of a page
 	// returns the body of a token.
@@ -170,6 +175,7 @@ type Store struct {
 	texts   [pointCount]string
 	piece   int   // pieceBytes
 	bodies  turns // of callers that read large bodies
+	listing *share.Places[storage.ID]
 
 	preparing bool // prepare queries, if the dialect allows it
 }
@@ -180,6 +186,7 @@ type Store struct {
 // database after the Store.
 func New(ctx context.Context, db *sqlx.DB, d Dialect) (*Store, error) {
 	s := &Store{db: db, dialect: d, closed: &atomic.Bool{}, piece: pieceBytes, bodies: make(turns, max(1, d.Conns/4))}
+	s.listing = share.New[storage.ID](share.Limits{Each: d.TenantLists})
 	s.texts = s.pointTexts()
 	var prepared []string
 	if d.Prepared {
