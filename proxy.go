@@ -15,7 +15,6 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/access"
 	"github.com/seed-72ea4aab/vault/internal/core"
 	"github.com/seed-72ea4aab/vault/internal/form"
-	"github.com/seed-72ea4aab/vault/internal/forward"
 	"github.com/seed-72ea4aab/vault/internal/records"
 	"github.com/seed-72ea4aab/vault/internal/relay"
 	"github.com/seed-72ea4aab/vault/internal/runs"
@@ -416,62 +415,4 @@ func (d *detokenizer) target(req *http.Request) access.Target {
 		return ""
 	}
 	return to
-}
-
-// ForwardOptions configures [Vault.ForwardProxy]. The zero value is usable.
-type ForwardOptions struct {
-	// Prefix is the prefix of the REST API's headers, which are never sent to a
-	// destination. Default SVC-.
-	Prefix string
-	// MaxBody limits, in bytes, a body that can hold expressions. Default
-	// [Config.MaxBytes].
-	MaxBody int64
-}
-
-// ForwardProxy returns an HTTP/1.1 proxy for programs that cannot be changed. A
-// program uses it as HTTPS_PROXY, trusts [Vault.ForwardCA], and sends expressions
-// such as {{ id }} where values belong: in a body, a header or the query. They are
-// filled in as by [Client.InvokeProxy].
-//
-// The password of the proxy is an API key or a session key, and the user name does
-// not matter. The key needs a rule with [AccessRule.Destinations], and can use only
-// tokens that such a rule decides. CONNECT opens a tunnel in which the proxy ends
-// TLS; each request in it is checked by itself. Absolute URLs with http are for
-// vaults whose egress policy has AllowPrivate. WebSocket and HTTP/2 are refused.
-//
-// Serve it on a listener of its own, with an [http.Server], whose limits and
-// Shutdown apply to tunnels too.
-func (v *Vault) ForwardProxy(o *ForwardOptions) http.Handler {
-	if o == nil {
-		o = &ForwardOptions{}
-	}
-	return &forward.Proxy{Relay: v.relay, Authority: forward.NewAuthority(v.core), Prefix: o.Prefix, MaxBody: o.MaxBody}
-}
-
-// ForwardCA returns the certificates that clients of [Vault.ForwardProxy] must
-// trust, in PEM, the newest first. The first call on a database creates one. Its
-// key is sealed in the database, and the same on all nodes.
-func (v *Vault) ForwardCA(ctx context.Context) ([]byte, error) {
-	certs, err := forward.NewAuthority(v.core).Certificates(ctx)
-	return certs, public(err)
-}
-
-// RotateCAOptions are options of [Vault.RotateForwardCA].
-type RotateCAOptions struct {
-	// Now ends the former certificate at once, because its key may be known to
-	// others. Otherwise it signs for 7 more days, so that clients can learn to trust
-	// the new one first.
-	Now bool
-	// Domains, if not empty, limit the new certificate to hosts in these domains.
-	Domains []string
-}
-
-// RotateForwardCA creates a new certificate and key for [Vault.ForwardProxy], and
-// returns what [Vault.ForwardCA] returns then. All nodes follow within a second.
-func (v *Vault) RotateForwardCA(ctx context.Context, o *RotateCAOptions) ([]byte, error) {
-	if o == nil {
-		o = &RotateCAOptions{}
-	}
-	certs, err := forward.NewAuthority(v.core).Rotate(ctx, o.Now, o.Domains)
-	return certs, public(err)
 }

@@ -114,8 +114,7 @@ var statuses = []struct {
 	{fault.ErrUnavailable, http.StatusServiceUnavailable},
 }
 
-// refusal is the body of an error of the proxy itself, as /proxy of the REST API
-// has it.
+// refusal describes an error of the proxy itself, as /proxy of the REST API does.
 type refusal struct {
 	Title  string              `json:"title"`
 	Status int                 `json:"status"`
@@ -143,5 +142,7 @@ func refuse(w http.ResponseWriter, err error) {
 		header.Set("Retry-After", "1")
 	}
 	w.WriteHeader(b.Status)
-	_ = json.NewEncoder(w).Encode(map[string]refusal{"proxy_error": b}) // the client may have left
+	// Some SDKs take a body without the member error for a success, whatever its status.
+	body := map[string]any{"proxy_error": b, "error": map[string]string{"message": b.Detail}}
+	_ = json.NewEncoder(w).Encode(body) // the client may have left
 }
