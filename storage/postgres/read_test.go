@@ -80,3 +80,28 @@ func TestReadingsTriggerAnalyze(t *testing.T) {
 		t.Errorf("the server knows of %d log entries", got)
 	}
 }
+
+// TestAnalyzeOnlyWithoutStatistics opens a database twice. The second store finds
+// statistics of as many rows as it writes.
+func TestAnalyzeOnlyWithoutStatistics(t *testing.T) {
+	t.Parallel()
+	address := postgres.Vaults.URL(t)
+	db := database(t, address)
+	for range 2 {
+		s := openAt(t, address, nil)
+		if err := s.Write(t.Context(), sample(newID(), 600)); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Close(); err != nil { // waits for the ANALYZE
+			t.Fatal(err)
+		}
+		for number(t, db, "SELECT analyze_count FROM pg_stat_user_tables WHERE relid = 'vault_tokens'::regclass") == 0 {
+			if t.Context().Err() != nil {
+				t.Fatal("the tables were not analyzed")
+			}
+		}
+	}
+	if got := number(t, db, "SELECT analyze_count FROM pg_stat_user_tables, pg_sleep(1) WHERE relid = 'vault_tokens'::regclass"); got != 1 {
+		t.Errorf("the tables were analyzed %d times", got)
+	}
+}
