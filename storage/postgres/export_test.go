@@ -50,7 +50,7 @@ func OpenSettled(ctx context.Context, url string, opts *Options) (*Store, error)
 const CountLogsAfter = 200
 
 // UseCountLogsAfter makes stores use CountLogsAfter.
-func UseCountLogsAfter() { countLogsAfter = CountLogsAfter }
+func UseCountLogsAfter() { countLogsAfter, countAtOnce = CountLogsAfter, CountLogsAfter/7 }
 
 // CountLogs moves the mark of a tenant as far as open transactions allow.
 func CountLogs(ctx context.Context, s *Store, tenant storage.ID) error {

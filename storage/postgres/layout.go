@@ -33,7 +33,7 @@ type setup interface {
 	migrated(ctx context.Context, db *sql.DB, schema schemaName, mode storage.MigrateMode) error
 	// adapt changes how the reader of all backends reads.
 	adapt(d *sqlstore.Dialect)
-	// recount returns the statements that count the log of a tenant again, and
+	// recount returns the statements that forget the counts of a tenant's log, and
 	// whether the log is counted while it is written.
 	recount() (texts []string, counted bool)
 }

@@ -28,7 +28,7 @@ func (oneServer) migrated(context.Context, *sql.DB, schemaName, storage.MigrateM
 func (oneServer) adapt(*sqlstore.Dialect) {}
 
 func (oneServer) recount() (texts []string, counted bool) {
-	return []string{forgetCounts, countAgain}, true
+	return []string{forgetCounts, forgetMark}, true
 }
 
 func (oneServer) begin(s *writer) error {

@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"sync"
 
 	"github.com/seed-72ea4aab/vault/storage"
@@ -43,14 +44,20 @@ const (
 
 	// These statements count again in a database that was restored from another
 	// server, where transaction numbers were higher. foreignMarks selects the
-	// marks from that server.
+	// marks from that server. Below forgetMark, the sums include no entry.
 	nextNumber   = "SELECT txid_snapshot_xmax(txid_current_snapshot())"
 	foreignMarks = "SELECT tenant_id FROM vault_log_marks WHERE xid > $1"
 	forgetCounts = "DELETE FROM vault_log_counts WHERE tenant_id = $1"
-	countAgain   = `WITH counted AS (` + addLogCounts + `, count(*) FROM vault_logs
-			WHERE tenant_id = $1 AND (xid IS NULL OR xid < ` + oldestOpen + `)` + toLogCounts + `)
-		UPDATE vault_log_marks SET xid = ` + oldestOpen + ` WHERE tenant_id = $1`
+	forgetMark   = "UPDATE vault_log_marks SET xid = -1 WHERE tenant_id = $1"
+	countAgain   = `WITH piece AS (SELECT l.id, l.entity_type, l.created_at, l.xid FROM vault_logs l, ` + sqlstore.InOrder + `
+			WHERE l.tenant_id = $1 AND l.id > $2 ORDER BY l.id LIMIT $3::bigint),
+		counted AS (` + addLogCounts + `, count(*) FROM piece WHERE xid IS NULL OR xid < $4::bigint` + toLogCounts + `)
+		SELECT (SELECT count(*) FROM piece), id FROM piece ORDER BY id DESC LIMIT 1`
+	setMark = "UPDATE vault_log_marks SET xid = $2::bigint WHERE tenant_id = $1"
 )
+
+// countAtOnce is how many entries one statement counts again. Tests set it lower.
+var countAtOnce = 50_000
 
 // countLogsAfter is the number of entries of a tenant after which its mark
 // moves. Tests set it lower.
@@ -116,9 +123,35 @@ func (s *Store) noteLogs(tenant storage.ID, entries int) {
 // countLogs moves the mark of a tenant as far as possible.
 func (s *Store) countLogs(ctx context.Context, tenant storage.ID) error {
 	return s.marked(ctx, tenant, func(tx *sql.Tx, mark int64) error {
+		if mark < 0 {
+			return s.countAgain(ctx, tx, tenant)
+		}
 		_, err := tx.ExecContext(ctx, s.schema.in(moveMark), tenant[:], mark)
 		return err
 	})
+}
+
+// countAgain counts all entries below the oldest open transaction. There are no
+// others below it later, and none is deleted, because that takes the lock on the mark.
+func (s *Store) countAgain(ctx context.Context, tx *sql.Tx, tenant storage.ID) error {
+	if _, err := tx.ExecContext(ctx, s.schema.in(forgetCounts), tenant[:]); err != nil {
+		return err
+	}
+	var oldest int64
+	if err := tx.QueryRowContext(ctx, "SELECT "+oldestOpen).Scan(&oldest); err != nil {
+		return err
+	}
+	for n, last := countAtOnce, []byte{}; n == countAtOnce; {
+		err := tx.QueryRowContext(ctx, s.schema.in(countAgain), tenant[:], last, countAtOnce, oldest).Scan(&n, &last)
+		if errors.Is(err, sql.ErrNoRows) {
+			break
+		}
+		if err != nil {
+			return err
+		}
+	}
+	_, err := tx.ExecContext(ctx, s.schema.in(setMark), tenant[:], oldest)
+	return err
 }
 
 // marked runs do in a transaction that holds the lock on a tenant's mark.
@@ -136,8 +169,9 @@ func (s *Store) marked(ctx context.Context, tenant storage.ID, do func(tx *sql.T
 	})
 }
 
-// checkMarks recounts the log of each tenant whose mark comes from another
-// server. Otherwise new entries would be below the mark.
+// checkMarks forgets the counts of each tenant whose mark comes from another
+// server, because new entries would be below the mark. Lists then count all entries
+// until the store has counted them again, in the background.
 func (s *Store) checkMarks(ctx context.Context) error {
 	_, counted := s.layout.recount()
 	s.uncounted.never = !counted
@@ -154,6 +188,13 @@ func (s *Store) checkMarks(ctx context.Context) error {
 		if err := s.marked(ctx, tenant, func(tx *sql.Tx, _ int64) error { return s.recount(ctx, tx, tenant) }); err != nil {
 			return err
 		}
+	}
+	if counted && len(tenants) > 0 {
+		s.queue.busy.Go(func() {
+			for _, tenant := range tenants {
+				_ = s.countLogs(context.Background(), tenant) // if this fails, the next list of the log does it
+			}
+		})
 	}
 	return nil
 }

@@ -259,8 +259,24 @@ func TestRestoredDatabaseIsRecounted(t *testing.T) {
 	if _, err := db.Exec(`UPDATE vault_logs SET xid = xid + (1::bigint << 50); UPDATE vault_log_marks SET xid = xid + (1::bigint << 50)`); err != nil {
 		t.Fatal(err)
 	}
-	s = openAt(t, address, nil)
+	locked, err := db.BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := locked.ExecContext(t.Context(), "LOCK TABLE vault_logs"); err != nil {
+		t.Fatal(err)
+	}
+	s = openAt(t, address, nil) // before it reads the log
+	if err := locked.Rollback(); err != nil {
+		t.Fatal(err)
+	}
 	sameCounts(t, db, "after the restore")
+	if err := postgres.CountLogs(t.Context(), s, tenant); err != nil {
+		t.Fatal(err)
+	}
+	if mark := number(t, db, "SELECT min(xid) FROM vault_log_marks"); mark < 0 {
+		t.Error("the log was not counted again")
+	}
 	if err := s.Write(t.Context(), enter(tenant, false, 0, -1)); err != nil {
 		t.Fatal(err)
 	}
