@@ -3,7 +3,9 @@ package vault
 import (
 	"context"
 	"net/http"
+	"time"
 
+	"github.com/seed-72ea4aab/vault/internal/core"
 	"github.com/seed-72ea4aab/vault/internal/forward"
 )
 
@@ -12,9 +14,10 @@ type ForwardOptions struct {
 	// Prefix is the prefix of the REST API's headers, which are never sent to a
 	// destination. Default SVC-.
 	Prefix string
-	// MaxBody limits, in bytes, a body that can hold expressions. Default
-	// [Config.MaxBytes].
-	MaxBody int64
+	// RateLimit, if not nil, decides whether a caller may send a request, and whether
+	// the request may use more than one token. Options.RateLimit of package httpserver
+	// describes it, and may be the same function.
+	RateLimit func(r *http.Request, c *Client, cost int) (retryAfter time.Duration, ok bool)
 }
 
 // ForwardProxy returns an HTTP/1.1 proxy for programs that cannot be changed. A
@@ -34,7 +37,14 @@ func (v *Vault) ForwardProxy(o *ForwardOptions) http.Handler {
 	if o == nil {
 		o = &ForwardOptions{}
 	}
-	return &forward.Proxy{Relay: v.relay, Authority: forward.NewAuthority(v.core), Prefix: o.Prefix, MaxBody: o.MaxBody}
+	p := &forward.Proxy{Relay: v.relay, Authority: forward.NewAuthority(v.core), Prefix: o.Prefix}
+	if o.RateLimit != nil {
+		p.Limit = func(r *http.Request, caller core.Caller, cost int) bool {
+			_, ok := o.RateLimit(r, v.client(caller), cost)
+			return ok
+		}
+	}
+	return p
 }
 
 // ForwardCA returns the certificates that clients of [Vault.ForwardProxy] must

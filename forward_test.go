@@ -9,6 +9,7 @@ import (
 	"encoding/pem"
 	"fmt"
 	"io"
+	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -19,8 +20,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/seed-72ea4aab/vault"
-	"github.com/seed-72ea4aab/vault/vaulttest"
 )
 
 // gate is a till behind a forward proxy.
@@ -46,6 +48,7 @@ func newGate(t testing.TB, cfg vault.Config) *gate {
 			g.openedM.Unlock()
 		}
 	}
+	g.server.Config.ErrorLog = log.New(io.Discard, "", 0) // some tests break the handshake
 	g.server.Start()
 	t.Cleanup(g.server.Close)
 	g.proxy = g.server.Listener.Addr().String()
@@ -223,13 +226,17 @@ func TestForwardProxyTiming(t *testing.T) {
 	same(t, "half-closed", string(body)+fmt.Sprint(err), "late<nil>")
 
 	large := strings.Repeat("x", 8<<20)
-	g.answer = func(rw http.ResponseWriter, _ *http.Request, _ string) { fmt.Fprint(rw, large) }
-	slow := g.tunnelTo(t, g.pass, g.to)
-	fmt.Fprintf(slow, "GET / HTTP/1.1\r\nHost: %s\r\nConnection: close\r\n\r\n", g.to)
+	wide := httptest.NewTLSServer(http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) { fmt.Fprint(rw, large) }))
+	defer wide.Close()
+	to := wide.Listener.Addr().String()
+	slow := g.tunnelTo(t, g.pass, to)
+	fmt.Fprintf(slow, "GET / HTTP/1.1\r\nHost: %s\r\nConnection: close\r\n\r\n", to)
 	if res, err = http.ReadResponse(bufio.NewReaderSize(slow, 1000), nil); err != nil {
 		t.Fatal(err)
 	}
-	_, other := do(t, g.client(t, g.pass), g.request(t, "GET", "/", nil)) // while the slow one does not read
+	req := g.request(t, "GET", "/", nil)
+	req.URL.Host, req.Host = to, to
+	_, other := do(t, g.client(t, g.pass), req) // while the slow one does not read
 	same(t, "beside a slow reader", len(other), len(large))
 	body, err = io.ReadAll(res.Body)
 	same(t, "a slow reader", fmt.Sprint(len(body), err), fmt.Sprint(len(large), " <nil>"))
@@ -256,13 +263,10 @@ func TestForwardProxyEarlyResponse(t *testing.T) {
 		rw.WriteHeader(http.StatusTeapot)
 		fmt.Fprint(rw, "early")
 	}))
-	early.TLS = &tls.Config{Certificates: []tls.Certificate{}}
 	early.StartTLS()
 	defer early.Close()
-	_ = g
 	body, write := io.Pipe()
 	defer write.Close()
-	g.answer = nil
 	req, err := http.NewRequestWithContext(t.Context(), "POST", early.URL, body)
 	if err != nil {
 		t.Fatal(err)
@@ -365,6 +369,24 @@ func TestForwardProxyRefusals(t *testing.T) {
 	}
 }
 
+// A rate limit counts requests, and the tokens beyond the first in each.
+func TestForwardProxyRateLimit(t *testing.T) {
+	t.Parallel()
+	g := newGate(t, vault.Config{})
+	left := 3
+	g.server.Config.Handler = g.ForwardProxy(&vault.ForwardOptions{RateLimit: func(_ *http.Request, c *vault.Client, cost int) (time.Duration, bool) {
+		left -= cost
+		return time.Second, left >= 0 && c.ApplicationID() != uuid.Nil
+	}})
+	c := g.client(t, g.pass)
+	for _, want := range []int{200, 429} {
+		req := g.request(t, "POST", "/", strings.NewReader("{{ card | json: '$.cvc' }} {{ secret }}"))
+		req.Header.Set("Content-Type", "text/plain")
+		res, _ := do(t, c, req)
+		same(t, "status", res.StatusCode, want)
+	}
+}
+
 // A session that ends while its tunnel is open is dead at once.
 func TestForwardProxyRevocation(t *testing.T) {
 	t.Parallel()
@@ -451,7 +473,7 @@ func TestForwardCAOfARunningProxy(t *testing.T) {
 			t.Fatal(err)
 		}
 		leaf := c.ConnectionState().PeerCertificates[0]
-		if life := leaf.NotAfter.Sub(g.Clock.Now()); life != 24*time.Hour && life > 24*time.Hour {
+		if life := leaf.NotAfter.Sub(leaf.NotBefore); life > 25*time.Hour {
 			t.Errorf("the certificate is valid for %s", life)
 		}
 		return leaf.Issuer.CommonName
@@ -461,14 +483,20 @@ func TestForwardCAOfARunningProxy(t *testing.T) {
 		t.Fatal(err)
 	}
 	same(t, "issuer after a rotation", issuer(), old)
-	g.Clock.Advance(0)
-	if _, err := g.RotateForwardCA(t.Context(), &vault.RotateCAOptions{Now: true}); err != nil {
+	_, err := g.RotateForwardCA(t.Context(), &vault.RotateCAOptions{Domains: []string{"stripe.com", "https://x"}})
+	wantError(t, "a domain with a scheme", err, vault.ErrInvalid)
+	if _, err := g.RotateForwardCA(t.Context(), &vault.RotateCAOptions{Now: true, Domains: []string{"stripe.com"}}); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "the new authority signs", func() bool {
 		c := g.tunnelTo(t, g.pass, g.to)
 		return c.HandshakeContext(t.Context()) == nil && c.ConnectionState().PeerCertificates[0].Issuer.CommonName != old
 	})
+	g.tunnelTo(t, g.pass, "api.stripe.com:443")
+	_, err = g.client(t, g.pass).Get("https://api.stripe.com.evil.example")
+	if err == nil || !strings.Contains(err.Error(), "Forbidden") {
+		t.Errorf("a host outside the domains: %v", err)
+	}
 }
 
 // Idle tunnels cost little, and end when the server shuts down.
@@ -496,7 +524,6 @@ func TestForwardProxyIdleTunnels(t *testing.T) {
 			t.Fatal("a tunnel is open after the shutdown")
 		}
 	}
-	_ = vaulttest.New
 }
 
 // BenchmarkForwardProxy reports the median of small requests: direct, and through

@@ -14,11 +14,13 @@ import (
 	"fmt"
 	"math/big"
 	"net"
+	"net/url"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/seed-72ea4aab/vault/internal/access"
 	"github.com/seed-72ea4aab/vault/internal/core"
 	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/keyring"
@@ -102,6 +104,9 @@ func (a *Authority) Certificates(ctx context.Context) ([]byte, error) {
 // then. The former one signs for 7 more days, unless now is set. If there are
 // domains, the certificate is valid only for hosts in them.
 func (a *Authority) Rotate(ctx context.Context, now bool, domains []string) ([]byte, error) {
+	if i := slices.IndexFunc(domains, func(d string) bool { return string(access.TargetOf(&url.URL{Scheme: "https", Host: d}, false)) != d }); i >= 0 {
+		return nil, fault.Field("domains", "must be names such as example.com")
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return core.RetryStale(func() ([]byte, error) {

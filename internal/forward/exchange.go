@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/seed-72ea4aab/vault/internal/core"
 	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/relay"
 	"github.com/seed-72ea4aab/vault/internal/trace"
@@ -30,19 +31,37 @@ type exchange struct {
 	ended bool
 }
 
-// context returns the context of a request.
-func (p *Proxy) context(ctx context.Context) context.Context {
-	return trace.With(storage.OneWait(ctx), trace.Trace{Prefix: p.Prefix})
-}
-
-// call returns the request for the destination.
-func (p *Proxy) call(r *http.Request, x *exchange, to string) *relay.Call {
-	call := &relay.Call{URL: to, Method: r.Method, Path: r.URL.EscapedPath(), Query: r.URL.RawQuery, Header: r.Header.Clone(), MaxBody: p.MaxBody}
+// send forwards a request and relays the response. The client may close its half
+// of the connection after the request, so only a failed write ends the relay.
+func (p *Proxy) send(w http.ResponseWriter, r *http.Request, caller core.Caller, to string) error {
+	count := func(cost int) error {
+		if p.Limit != nil && !p.Limit(r, caller, cost) {
+			return fault.New(fault.ErrBusy, "too many requests; try again later")
+		}
+		return nil
+	}
+	if err := count(1); err != nil {
+		return err
+	}
+	room := caller.Room(count)
+	defer room.Leave()
+	ctx := trace.With(storage.OneWait(room.In(context.WithoutCancel(r.Context()))), trace.Trace{Prefix: p.Prefix})
+	call := &relay.Call{URL: to, Method: r.Method, Path: r.URL.EscapedPath(), Query: r.URL.RawQuery, Header: r.Header.Clone()}
 	relay.DropPrefixed(call.Header, "Proxy-")
+	x := &exchange{w: w, control: http.NewResponseController(w), body: r.Body}
+	defer x.end()
 	if r.ContentLength != 0 {
 		call.Body, call.ContentLength = x, r.ContentLength
 	}
-	return call
+	answer, err := core.Do(ctx, caller, &core.VerbInvokeProxy, func(ctx context.Context, op *core.Op) (*relay.Answer, error) {
+		return p.Relay.Forward(ctx, op, call)
+	})
+	if err != nil {
+		return err
+	}
+	defer answer.Body.Close()
+	x.relay(r.Method, answer)
+	return nil
 }
 
 // Read reads the body of the request.
@@ -55,7 +74,7 @@ func (x *exchange) Read(p []byte) (int, error) {
 	_ = x.control.SetReadDeadline(time.Now().Add(patience))
 	x.mu.Unlock()
 	n, err := x.body.Read(p)
-	if err != nil && err != io.EOF {
+	if err != nil && !errors.Is(err, io.EOF) {
 		err = fault.New(fault.ErrTimeout, "the body was cut off or did not arrive in time")
 	}
 	return n, err
@@ -114,35 +133,30 @@ var statuses = []struct {
 	{fault.ErrUnavailable, http.StatusServiceUnavailable},
 }
 
-// refusal describes an error of the proxy itself, as /proxy of the REST API does.
-type refusal struct {
-	Title  string              `json:"title"`
-	Status int                 `json:"status"`
-	Detail string              `json:"detail"`
-	Errors map[string][]string `json:"errors,omitempty"`
-}
-
-// refuse responds with an error.
+// refuse responds with an error, in the form that /proxy of the REST API has.
 func refuse(w http.ResponseWriter, err error) {
-	b := refusal{Status: http.StatusInternalServerError, Detail: "The request could not be processed.", Errors: fault.Fields(err)}
+	status, detail := http.StatusInternalServerError, "The request could not be processed."
 	for _, row := range statuses {
 		if errors.Is(err, row.err) {
-			b.Status, b.Detail = row.status, fault.Detail(err)
+			status, detail = row.status, fault.Detail(err)
 			break
 		}
 	}
-	b.Title = http.StatusText(b.Status)
+	problem := map[string]any{"title": http.StatusText(status), "status": status, "detail": detail}
+	if fields := fault.Fields(err); fields != nil {
+		problem["errors"] = fields
+	}
 	header := w.Header()
 	header.Set("Content-Type", "application/json")
-	switch b.Status {
+	switch status {
 	case http.StatusProxyAuthRequired:
 		header.Set("Proxy-Authenticate", `Basic realm="vault"`)
 		header.Set("Connection", "close")
 	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
 		header.Set("Retry-After", "1")
 	}
-	w.WriteHeader(b.Status)
+	w.WriteHeader(status)
 	// Some SDKs take a body without the member error for a success, whatever its status.
-	body := map[string]any{"proxy_error": b, "error": map[string]string{"message": b.Detail}}
+	body := map[string]any{"proxy_error": problem, "error": map[string]string{"message": detail}}
 	_ = json.NewEncoder(w).Encode(body) // the client may have left
 }

@@ -5,7 +5,6 @@
 package forward
 
 import (
-	"context"
 	"crypto/tls"
 	"errors"
 	"io"
@@ -27,7 +26,9 @@ type Proxy struct {
 	Relay     *relay.Relay
 	Authority *Authority
 	Prefix    string // of the API's headers, which are never sent
-	MaxBody   int64  // limit for a body that has to be held in memory
+	// Limit, if not nil, reports whether a caller may send a request that costs as
+	// many as this.
+	Limit func(r *http.Request, caller core.Caller, cost int) bool
 }
 
 // tunnel is the local address of a connection inside of a CONNECT, so that
@@ -167,23 +168,4 @@ func (l *once) Close() error {
 		return nil
 	}
 	return l.conn.Close()
-}
-
-// send forwards a request and relays the response. The client may close its half
-// of the connection after the request, so only a failed write ends the relay.
-func (p *Proxy) send(w http.ResponseWriter, r *http.Request, caller core.Caller, to string) error {
-	ctx := context.WithoutCancel(r.Context())
-	room := caller.Room(nil)
-	defer room.Leave()
-	x := &exchange{w: w, control: http.NewResponseController(w), body: r.Body}
-	defer x.end()
-	answer, err := core.Do(p.context(room.In(ctx)), caller, &core.VerbInvokeProxy, func(ctx context.Context, op *core.Op) (*relay.Answer, error) {
-		return p.Relay.Forward(ctx, op, p.call(r, x, to))
-	})
-	if err != nil {
-		return err
-	}
-	defer answer.Body.Close()
-	x.relay(r.Method, answer)
-	return nil
 }

@@ -53,7 +53,8 @@ func serve(ctx context.Context, cfg *Config, stdout io.Writer, logger *slog.Logg
 		return err
 	}
 	defer func() { err = errors.Join(err, v.Close()) }()
-	all[0].server = newServer(newAPI(v, cfg, logger), logger)
+	options := cfg.options(logger)
+	all[0].server = newServer(newAPI(v, cfg, options), logger)
 	creds, err := serverCredentials(ctx, v, cfg, cfg.baseURL(all[0].address()))
 	if err != nil {
 		return err
@@ -65,7 +66,7 @@ func serve(ctx context.Context, cfg *Config, stdout io.Writer, logger *slog.Logg
 		}
 	}
 	if cfg.forward != "" {
-		all[len(all)-1].forward(v, cfg, logger)
+		all[len(all)-1].forward(v, options, logger)
 	}
 	limitMemory()
 	done := all.serve(cfg)
@@ -95,9 +96,8 @@ func serverCredentials(ctx context.Context, v *vault.Vault, cfg *Config, baseURL
 
 // newAPI serves the API and the metrics. It uses no mux, because a mux would
 // redirect unclean paths, which the API never does.
-func newAPI(v *vault.Vault, cfg *Config, logger *slog.Logger) http.Handler {
+func newAPI(v *vault.Vault, cfg *Config, options *httpserver.Options) http.Handler {
 	m := cfg.metrics
-	options := cfg.options(logger)
 	options.Observer = m
 	api := httpserver.Handler(v, options)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -131,10 +131,10 @@ type endpoint struct {
 }
 
 // forward makes the endpoint a forward proxy.
-func (e *endpoint) forward(v *vault.Vault, cfg *Config, logger *slog.Logger) {
-	e.server, e.plain = newServer(v.ForwardProxy(&vault.ForwardOptions{Prefix: cfg.prefix}), logger), true
+func (e *endpoint) forward(v *vault.Vault, o *httpserver.Options, logger *slog.Logger) {
+	e.server, e.plain = newServer(v.ForwardProxy(&vault.ForwardOptions{Prefix: o.Prefix, RateLimit: o.RateLimit}), logger), true
 	logger.Info("the forward proxy is listening", "address", e.address())
-	if !isLocal(cfg.forward) {
+	if !isLocal(e.address()) {
 		logger.Warn("other machines can reach the forward proxy, and send API keys to it without TLS")
 	}
 }
