@@ -52,6 +52,15 @@ func (c *Checker) find(index int64, id uuid.UUID, verdict Verdict) {
 	c.Report.Add(Finding{Tenant: c.tenant, Index: index, EntryID: id, Verdict: verdict})
 }
 
+// findLeaf records a finding about a leaf.
+func (c *Checker) findLeaf(l *Leaf, verdict Verdict) {
+	f := Finding{Tenant: c.tenant, Index: l.N, EntryID: l.ID, Verdict: verdict, Entry: l.Entry}
+	if l.text != nil {
+		f.Entry = l.text.entry()
+	}
+	c.Report.Add(f)
+}
+
 // wrong records a finding that is not about an entry.
 func (c *Checker) wrong(verdict Verdict) { c.find(-1, uuid.UUID{}, verdict) }
 
@@ -74,6 +83,7 @@ func (c *Checker) Header(h *Header) error {
 	}
 	c.note, c.signed = *at, true
 	c.Report.Origin, c.Report.Size, c.Report.Notes = at.Origin, at.Size, 1
+	c.Report.Key = KeyName(c.Key)
 	return nil
 }
 
@@ -179,7 +189,7 @@ func (c *Checker) Pruned(below int64, roots []Hash) error {
 
 // Leaf implements [Log].
 func (c *Checker) Leaf(l *Leaf) error {
-	if !c.place(l.N, l.ID) {
+	if !c.place(l) {
 		return nil
 	}
 	c.Report.Entries++
@@ -189,7 +199,7 @@ func (c *Checker) Leaf(l *Leaf) error {
 		c.since.compare(c, true)
 	}
 	if !c.allowed(l) {
-		c.find(l.N, l.ID, Forged)
+		c.findLeaf(l, Forged)
 		return nil
 	}
 	switch {
@@ -198,25 +208,26 @@ func (c *Checker) Leaf(l *Leaf) error {
 		if l.Mac == nil && l.Erased == nil && Millis(l.ID) < c.pruned.Cutoff {
 			verdict = Expired
 		}
-		c.find(l.N, l.ID, verdict)
+		c.findLeaf(l, verdict)
 	case !l.isOf(l.ID):
-		c.find(l.N, l.ID, Altered)
+		c.findLeaf(l, Altered)
 	case l.Erased != nil:
 		c.erased(l)
 	case len(l.Mac) != len(Mac{}) || l.commit(c.tenant, Mac(l.Mac)) != l.C:
-		c.find(l.N, l.ID, Altered)
+		c.findLeaf(l, Altered)
 	}
 	return nil
 }
 
-// place reports whether the leaf with this index is expected now.
-func (c *Checker) place(n int64, id uuid.UUID) bool {
+// place reports whether the leaf is expected now.
+func (c *Checker) place(l *Leaf) bool {
+	n := l.N
 	switch {
 	case !c.signed || n < 0:
 		return false
 	case n < c.next || c.grew:
 		c.gaps.remove(n)
-		c.find(n, id, Reordered)
+		c.findLeaf(l, Reordered)
 		return false
 	case n > c.next:
 		c.gap(n)
@@ -251,10 +262,10 @@ func (c *Checker) erased(l *Leaf) {
 	e, err := c.open(l.Erased)
 	if err != nil || e.Kind != EventErased || e.Tenant != c.tenant || e.Entry != l.ID ||
 		l.Mac != nil || l.commit(c.tenant, Mac{}) != e.After {
-		c.find(l.N, l.ID, Altered)
+		c.findLeaf(l, Altered)
 		return
 	}
-	c.find(l.N, l.ID, Erased)
+	c.findLeaf(l, Erased)
 }
 
 // Head implements [Log].

@@ -200,6 +200,18 @@ func (e *Entry) text() entryText {
 	return t
 }
 
+// entry returns the entry as far as its texts can be read.
+func (t *entryText) entry() *Entry {
+	e := &Entry{
+		ActorType: t.ActorType, ActorName: t.ActorName, EntityType: t.EntityType, EntityID: t.EntityID,
+		Operation: t.Operation, Message: t.Message, Origin: t.Origin,
+	}
+	e.ID, _ = uuid.Parse(t.ID)
+	e.ActorID, _ = uuid.Parse(t.ActorID)
+	e.CreatedAt, _ = time.Parse(timeLayout, t.CreatedAt)
+	return e
+}
+
 func (t *entryText) appendFields(b []byte) []byte {
 	for _, field := range [...]string{
 		t.ID, t.CreatedAt, t.ActorID, t.ActorType, t.ActorName, t.EntityType, t.EntityID, t.Operation, t.Message, t.Origin,

@@ -150,6 +150,9 @@ type Finding struct {
 	// Row names the row that is older than the entry says, such as "key ring" or
 	// "application" and its id. It is empty when the finding is about the log.
 	Row string
+	// Entry is the entry as the log has it now, which is not what the vault wrote
+	// if it was altered. It is nil if the entry is missing or unknown.
+	Entry *Entry
 }
 
 // MaxFindings is the maximum number of findings in a report, for tampering
@@ -163,6 +166,8 @@ type Report struct {
 	Entries  int64     // number of leaves of tenants' trees that were checked
 	Tenants  int64     // number of tenants whose trees were checked
 	Notes    int64     // number of signed notes that the vault's tree was compared with
+	Anchors  int64     // number of anchors whose notes were among them
+	Key      string    // name and hash of the key that verified the notes
 	From, To time.Time // when the first and the last of these entries were written
 	Restores []Restore
 	Findings []Finding
@@ -171,7 +176,8 @@ type Report struct {
 	More int64
 
 	tampered bool
-	listed   [2]int // number of listed findings: other, tampering
+	listed   [2]int            // number of listed findings: other, tampering
+	counts   map[Verdict]int64 // of all findings
 }
 
 // Restore is the accepted restore of an older copy of the database. Entries
@@ -210,6 +216,10 @@ func (r *Report) cover(id uuid.UUID) {
 func (r *Report) Merge(other *Report) {
 	for _, f := range other.Findings {
 		r.Add(f)
+		r.counts[f.Verdict]--
+	}
+	for verdict, n := range other.counts {
+		r.counted(verdict, n)
 	}
 	r.More += other.More
 	r.Entries += other.Entries
@@ -231,10 +241,18 @@ func (r *Report) Add(f Finding) {
 	if f.Verdict.Tampering() {
 		r.tampered, sort = true, 1
 	}
+	r.counted(f.Verdict, 1)
 	if r.listed[sort] == MaxFindings {
 		r.More++
 		return
 	}
 	r.listed[sort]++
 	r.Findings = append(r.Findings, f)
+}
+
+func (r *Report) counted(v Verdict, n int64) {
+	if r.counts == nil {
+		r.counts = map[Verdict]int64{}
+	}
+	r.counts[v] += n
 }

@@ -6,12 +6,14 @@ import (
 	"flag"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"testing"
 	"testing/iotest"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/google/uuid"
 )
 
@@ -34,6 +36,9 @@ func verdicts(r *Report) []Verdict {
 	return all
 }
 
+// withoutEntries compares findings without what they say about entries.
+var withoutEntries = cmpopts.IgnoreFields(Finding{}, "Entry")
+
 func TestVerifyAcceptsAGenuineBundle(t *testing.T) {
 	t.Parallel()
 	w := full(t)
@@ -45,7 +50,7 @@ func TestVerifyAcceptsAGenuineBundle(t *testing.T) {
 		{Tenant: w.tenant, Index: 4, EntryID: w.leaves[4].ID, Verdict: Expired},
 		{Tenant: w.tenant, Index: 6, EntryID: w.leaves[6].ID, Verdict: Erased},
 	}
-	if diff := cmp.Diff(want, r.Findings); diff != "" || !r.OK() {
+	if diff := cmp.Diff(want, r.Findings, withoutEntries); diff != "" || !r.OK() {
 		t.Errorf("OK is %v\n%s", r.OK(), diff)
 	}
 	if r.Entries != 8 || r.Tenants != 1 || r.Notes != 1 || !r.From.Before(r.To) || r.Size != w.vault.size || r.Origin != testOrigin {
@@ -183,7 +188,7 @@ func TestVerdicts(t *testing.T) {
 			for i := range r.Findings {
 				r.Findings[i].Tenant, r.Findings[i].EntryID = uuid.UUID{}, uuid.UUID{}
 			}
-			if diff := cmp.Diff(c.want, r.Findings); diff != "" || r.OK() {
+			if diff := cmp.Diff(c.want, r.Findings, withoutEntries); diff != "" || r.OK() {
 				t.Errorf("OK is %v\n%s", r.OK(), diff)
 			}
 		})
@@ -202,6 +207,34 @@ func encodeLeaf(w *world, n int64) []byte {
 func edit(bundle []byte, do func([][]byte) [][]byte) []byte {
 	lines := bytes.SplitAfter(bundle, []byte("\n"))
 	return bytes.Join(do(lines[:len(lines)-1]), nil)
+}
+
+// wantAgreement fails the test unless verify.py has the same result as Verify.
+func wantAgreement(t *testing.T, bundle []byte, vkey string, since []byte) {
+	t.Helper()
+	want, dir := 0, t.TempDir()
+	if r, err := Verify(bytes.NewReader(bundle), vkey, since); err != nil {
+		want = 6
+	} else if !r.OK() {
+		want = 5
+	}
+	args := []string{"-B", filepath.Join("..", "examples", "evidence", "verify.py"), filepath.Join(dir, "bundle"), vkey}
+	if since != nil {
+		args = append(args, filepath.Join(dir, "note"))
+	}
+	for name, text := range map[string][]byte{"bundle": bundle, "note": since} {
+		if err := os.WriteFile(filepath.Join(dir, name), text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cmd := exec.CommandContext(t.Context(), "python3", args...)
+	out, err := cmd.CombinedOutput()
+	if cmd.ProcessState == nil {
+		t.Fatalf("verify.py needs python3: %v", err)
+	}
+	if got := cmd.ProcessState.ExitCode(); got != want {
+		t.Errorf("the status of verify.py is %d, want %d: %s", got, want, out)
+	}
 }
 
 func TestSince(t *testing.T) {
@@ -233,6 +266,7 @@ func TestSince(t *testing.T) {
 		"ahead":          {other.checkpoint(), []Verdict{Truncated}},
 		"ahead, tenant":  {other.tenantNote(), []Verdict{Truncated}},
 	} {
+		wantAgreement(t, bundle, w.vkey, c.since)
 		r := verify(t, bundle, w.vkey, c.since)
 		if diff := cmp.Diff(c.want, verdicts(r)); diff != "" || r.OK() != (c.want == nil) {
 			t.Errorf("%s: OK is %v\n%s", name, r.OK(), diff)
@@ -260,6 +294,9 @@ func TestIncomparableNoteHasNoVerdict(t *testing.T) {
 	}
 	if _, err := Verify(bytes.NewReader(w.bundle()), w.vkey, []byte("no note")); !errors.Is(err, ErrNote) {
 		t.Errorf("no note: %v", err)
+	}
+	for _, since := range [][]byte{between, strange, []byte("no note")} {
+		wantAgreement(t, w.bundle(), w.vkey, since)
 	}
 }
 
@@ -298,6 +335,9 @@ func TestRestoreStaysVisible(t *testing.T) {
 		if !r.OK() || len(r.Restores) != 1 || r.Restores[0].Reason != "disk" {
 			t.Errorf("%s: %v, restores %v", name, r.Findings, r.Restores)
 		}
+	}
+	for _, since := range [][]byte{before, lostNote, lostOfTenant} {
+		wantAgreement(t, w.bundle(), w.vkey, since)
 	}
 	if _, err := Verify(bytes.NewReader(w.bundle()), w.vkey, lostOfTenant); !errors.Is(err, ErrCannotTell) {
 		t.Errorf("a note over lost entries: %v", err)

@@ -9,7 +9,9 @@ package evidence describes the format. This script shares no code with the vault
 import json
 import sys
 from base64 import b64decode, b64encode
+from datetime import datetime, timezone
 from hashlib import sha256, sha512
+from re import fullmatch
 from uuid import UUID
 
 KINDS = {"entry": b"\1", "imported": b"\2", "old": b"\3", "unsigned": b"\4", "vault": b"\5"}
@@ -27,28 +29,34 @@ def verify(lines, vkey, earlier):
 
     def compare(tree, suffix=""):  # an earlier origin may cover entries that a restore removed
         nonlocal compared
-        if since and since[1] == tree.size and since[0] in [name + suffix for name in origins]:
-            check(tree.root() == since[2] or since[0] != origin + suffix, "forked")
-            compared = compared or tree.root() == since[2]
+        if since and not compared and since[1] == tree.size and past(since[0], suffix) is not None:
+            check(tree.root() == since[2] or past(since[0], suffix) < past(origin), "forked")
+            compared = tree.root() == since[2]
+
+    def past(name, suffix=""):  # returns how many restores an origin counts
+        count = fullmatch("(?:/([2-9]|[1-9][0-9]+))?", name.removeprefix(key).removesuffix(suffix))
+        return int(count[1] or 1) - 1 if count and name == key + count[0] + suffix else None
 
     lines = map(canonical, lines)
     header = next(lines)
     check(header["bundle"] == "vault-evidence/2", "the bundle has another format")
-    tenant, origin, size, root = header["tenant"], *open_note(header["note"], [vkey])
+    tenant, key, (origin, size, root) = header["tenant"], vkey.split("+")[0], open_note(header["note"], [vkey])
     restores, begun, pruned, imported, vkeys, last, began = [], {}, {}, {}, [vkey], -1, -1
     for p in (next(lines)["event"] for _ in range(header["events"])):
         e = event(p)
         check(p["index"] > last, "events are reordered")
         last, mine = p["index"], e.get("tenant") == tenant
-        restores += [e] if e["kind"] == "restored" else []
+        restores += [e | {"index": last}] if e["kind"] == "restored" else []
         vkeys += e["keys"] if e["kind"] == "signing key changed" else []
         check(not mine or e["kind"] != "tenant deleted" and not (e["kind"] == "begun" and begun), "a tree begins again")
         begun, began = (e, last) if mine and e["kind"] == "begun" else (begun, began)
         imported = e if mine and e["kind"] == "imported" else imported
         pruned = e if mine and e["kind"] == "pruned" else pruned
-    origins = [vkey.split("+")[0]] + [e["origin"] for e in restores]
-    check(origin == origins[-1], "a restore is hidden")
-    since, compared = open_note(earlier, vkeys) if earlier else None, not earlier
+    check(origin == ([key] + [e["origin"] for e in restores])[-1], "a restore is hidden")
+    since, compared, days = note_or_none(earlier, vkeys), not earlier, []
+    if since and past(since[0]) is not None:  # a restore may have removed what the note covers
+        removed = next((e["index"] for e in restores if past(e["origin"]) > past(since[0])), size)
+        compared = since[1] > removed and past(since[0]) < past(origin)
 
     log, vault, head, prev, grew, old = Tree(), Tree(), {}, 0, False, 0
     for line in lines:
@@ -72,21 +80,29 @@ def verify(lines, vkey, earlier):
             compare(log, "/" + tenant)
         else:
             old += line["kind"] in ("imported", "unsigned") and log.size >= begun.get("size", 0)
-            entry_of(line, tenant, log, begun, pruned, event)
+            days.append(entry_of(line, tenant, log, begun, pruned, event))
+            days = [min(days), max(days)]
             check(not grew, "an entry is reordered")
             compare(log, "/" + tenant)
     check((vault.size, vault.root()) == (size, root) and head, "the bundle ends early")
     check(head.get("size", 0) == log.size, "the last entries are in no head")
     cut = pruned.get("below", 0) > begun.get("size", 0)
     check(not imported or old == imported.get("count", 0) or cut and old < imported["count"], "an old entry was added")
+    suffix = "" if since and past(since[0]) == past(origin) else "/" + tenant
+    ahead = since and not compared and past(since[0], suffix) == past(origin) and since[1] > (log if suffix else vault).size
+    check(not ahead, "the log ends before the earlier note")
     for e in restores:
         print(f"restored from a copy on {e['time']}: {e['reason']}")
-    print(f"{origin}: {log.size} entries" + ("" if compared else ", but not back to the earlier note: cannot tell"))
+    period = f", from {days[0]:%d %b %Y} to {days[1]:%d %b %Y}" if days else ""
+    print(f"{log.size} entries of 1 tenant verified{period}, against {1 + bool(since)} notes of {vkey.rsplit('+', 1)[0]}.")
+    print("" if compared else "cannot tell: the bundle does not reach back to the earlier note", end="")
     return 0 if compared and log.size else 6
 
 
 def entry_of(line, tenant, log, begun, pruned, event):  # checks the line of an entry
-    where, entry = f"entry {line['id']} at {line['n']} is ", line.get("entry")
+    entry, at = line.get("entry"), int.from_bytes(unhex(line["id"])[:6], "big")
+    what = "{created_at}, {operation} of {entity_type} {entity_id} by {actor_type} {actor_name}, ".format_map(Named(entry or {}))
+    where = f"entry {line['id']} at {line['n']} ({what if entry else ''}{datetime.fromtimestamp(at / 1000, timezone.utc):%d %b %Y}) is "
     check(line["n"] == log.size, where + "reordered, or one before it is missing")
     check(line["kind"] != "old" or log.size < begun.get("size", 0), where + "forged")
     check(line["kind"] != "unsigned" or line["id"] <= begun.get("entry", ""), where + "forged")
@@ -95,9 +111,8 @@ def entry_of(line, tenant, log, begun, pruned, event):  # checks the line of an 
     mac = unb64(line.get(name, ""))
     check(other not in line, where + "altered")
     if entry is None:
-        check(int.from_bytes(unhex(line["id"])[:6], "big") < pruned.get("cutoff", 0), where + "missing")
-        check(not mac and "erased" not in line, where + "missing")
-        return
+        check(at < pruned.get("cutoff", 0) and not mac and "erased" not in line, where + "missing")
+        return datetime.fromtimestamp(at / 1000, timezone.utc)
     check(entry["id"] == line["id"], where + "altered")
     if "erased" in line:
         e = event(line["erased"])
@@ -105,6 +120,19 @@ def entry_of(line, tenant, log, begun, pruned, event):  # checks the line of an 
         check(commit(tenant, bytes(16), entry) == unb64(e["after"]) and not mac, where + "altered")
     else:
         check(len(mac) == 16 and commit(tenant, mac, entry) == unb64(line["c"]), where + "altered")
+    return datetime.fromtimestamp(at / 1000, timezone.utc)
+
+
+def note_or_none(earlier, vkeys):  # a note that the keys did not sign says nothing about the bundle
+    try:
+        return open_note(earlier, vkeys) if earlier else None
+    except (Tampered, ValueError):
+        return None
+
+
+class Named(dict):  # the fields of an entry for a text
+    def __missing__(self, key):
+        return "?"
 
 
 class Tampered(Exception):

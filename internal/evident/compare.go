@@ -22,7 +22,7 @@ const ringRow = "key ring"
 // which is final.
 type logged struct {
 	index    int64
-	entry    uuid.UUID
+	entry    evidence.Entry
 	revision int64
 	deleted  bool
 	known    bool // the log has a revision or the deletion
@@ -48,7 +48,7 @@ func (k *Keeper) compare(tenant uuid.UUID) ledger.Comparison {
 // was off have no revision, so a row may be newer than its newest entry.
 func (c *comparison) Entry(index int64, e *evidence.Entry) {
 	revision, ok := audit.Revision(e.Message)
-	now := logged{index, e.ID, revision, e.Operation == audit.Delete || e.Operation == audit.Expire, true}
+	now := logged{index, *e, revision, e.Operation == audit.Delete || e.Operation == audit.Expire, true}
 	id, err := uuid.Parse(e.EntityID)
 	switch of := c.rows[e.EntityType]; {
 	case e.EntityType == audit.Tenant && ok:
@@ -146,5 +146,9 @@ func (c *comparison) judge(ctx context.Context, op *core.Op, says logged, rec *s
 }
 
 func (c *comparison) finding(says logged, row string, verdict evidence.Verdict) evidence.Finding {
-	return evidence.Finding{Tenant: c.tenant, Index: says.index, EntryID: says.entry, Verdict: verdict, Row: row}
+	f := evidence.Finding{Tenant: c.tenant, Index: says.index, EntryID: says.entry.ID, Verdict: verdict, Row: row}
+	if says.known {
+		f.Entry = &says.entry
+	}
+	return f
 }

@@ -223,7 +223,7 @@ func TestRetain(t *testing.T) {
 	// An entry newer than the cutoff must not be missing.
 	r.exec("DELETE FROM vault_logs WHERE id = ?", logs[599].ID[:])
 	report := r.verify(l)
-	if report.OK() || !slices.Contains(report.Findings, evidence.Finding{Tenant: tenant, Index: 599, EntryID: uuid.UUID(logs[599].ID), Verdict: evidence.Missing}) {
+	if report.OK() || !finds(report, evidence.Finding{Tenant: tenant, Index: 599, EntryID: uuid.UUID(logs[599].ID), Verdict: evidence.Missing}) {
 		t.Errorf("%v", verdictsOf(report))
 	}
 }
@@ -292,7 +292,7 @@ func TestForgedEntryStaysOutOfTheTree(t *testing.T) {
 	forged[0].Mac[0] ^= 1
 	r.put(nil, tenant, forged)
 	report := r.verify(l)
-	if !slices.Contains(report.Findings, evidence.Finding{Tenant: tenant, Index: -1, EntryID: uuid.UUID(forged[0].ID), Verdict: evidence.Forged}) {
+	if !finds(report, evidence.Finding{Tenant: tenant, Index: -1, EntryID: uuid.UUID(forged[0].ID), Verdict: evidence.Forged}) {
 		t.Error(report.Findings)
 	}
 	if n := len(r.leafIDs(tenant)); n != len(logs) || len(r.raised(AlarmTampered)) == 0 {

@@ -402,3 +402,11 @@ func (p *ownProgress) Save(_ context.Context, c Cursor) (bool, error) {
 	p.c = c
 	return true, nil
 }
+
+// finds reports whether a report has a finding, whatever it says about the entry.
+func finds(report *evidence.Report, want evidence.Finding) bool {
+	return slices.ContainsFunc(report.Findings, func(f evidence.Finding) bool {
+		f.Entry = nil
+		return f == want
+	})
+}

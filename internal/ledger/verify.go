@@ -92,7 +92,7 @@ type verification struct {
 func (v *verification) alarm() {
 	for _, f := range v.report.Findings {
 		if f.Verdict.Tampering() {
-			v.l.alarms.raise(Alarm{Kind: AlarmTampered, Tenant: f.Tenant, Entry: f.EntryID, Verdict: f.Verdict, Text: "verification found tampering"})
+			v.l.alarms.raise(Alarm{Kind: AlarmTampered, Tenant: f.Tenant, Entry: f.EntryID, Verdict: f.Verdict, Text: "verification found tampering: " + string(f.Verdict)})
 		}
 	}
 }
@@ -130,6 +130,7 @@ func (v *verification) vault(o *VerifyOptions) error {
 		v.findVault(evidence.Altered)
 	}
 	v.report.Origin, v.report.Size = evidence.OriginAfter(v.l.c.Name, v.state.Restores), tree.Size
+	v.report.Key = evidence.KeyName(v.l.keys()[0])
 	return v.events(&tree, o)
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"hash/maphash"
+	"slices"
 
 	"github.com/google/uuid"
 
@@ -172,7 +173,7 @@ func (t *tenantCheck) leaf(leaf *evidence.Leaf, ref storage.LogRef, row *storage
 	}
 	t.sum += t.hash(ref.ID)
 	if row.Seq != ref.Seq {
-		t.find(t.id, leaf.N, leaf.ID, evidence.Reordered)
+		t.report.Add(evidence.Finding{Tenant: t.id, Index: leaf.N, EntryID: leaf.ID, Verdict: evidence.Reordered, Entry: leaf.Entry})
 	}
 	if !leaf.Kind.HasMac() && row.Mac != (storage.Hash{}) {
 		leaf.Mac = nil // the checker reports it
@@ -292,9 +293,29 @@ func (t *tenantCheck) compareRows(in func(storage.ID) bool) error {
 	}); err != nil {
 		return err
 	}
+	var forged []storage.LogRef
 	for id, n := range seen {
 		if n > 0 || n < 0 && rows[id] { // it has no leaf, or two leaves
-			t.find(t.id, -1, uuid.UUID(id), evidence.Forged)
+			forged = append(forged, storage.LogRef{ID: id, Seq: storage.AnySeq})
+		}
+	}
+	return t.forged(forged)
+}
+
+// forged reports entries that the vault did not write.
+func (t *tenantCheck) forged(refs []storage.LogRef) error {
+	for some := range slices.Chunk(refs, maxStep) {
+		rows, err := t.l.c.Store.LogsByRef(t.ctx, t.tree.Tenant, some)
+		if err != nil {
+			return err
+		}
+		known := map[storage.ID]*evidence.Entry{}
+		for i := range rows {
+			e := EntryOf(&rows[i])
+			known[rows[i].ID] = &e
+		}
+		for _, ref := range some {
+			t.report.Add(evidence.Finding{Tenant: t.id, Index: -1, EntryID: uuid.UUID(ref.ID), Verdict: evidence.Forged, Entry: known[ref.ID]})
 		}
 	}
 	return nil
@@ -335,7 +356,7 @@ func (t *tenantCheck) newRow(l *storage.Log, kind evidence.Kind) error {
 	} else if t.rowsOf != nil && is.HasMac() {
 		t.rowsOf.Entry(-1, &e)
 	}
-	t.find(t.id, -1, e.ID, verdict)
+	t.report.Add(evidence.Finding{Tenant: t.id, Index: -1, EntryID: e.ID, Verdict: verdict, Entry: &e})
 	return nil
 }
 

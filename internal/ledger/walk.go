@@ -30,6 +30,7 @@ func (w *walk) others(o *VerifyOptions) {
 	all := slices.Clone(o.Since)
 	for _, a := range l.anchors {
 		if msg, _ := a.newest(); msg != nil {
+			w.v.report.Anchors++
 			all = append(all, msg)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -303,7 +304,7 @@ func verifyFile(c *call, key string, since []byte) error {
 	return c.verdict(evidence.Verify(file, key, since))
 }
 
-// verdict prints the restores and the findings of a report.
+// verdict prints the restores, the summary and the findings of a report.
 func (c *call) verdict(report *evidence.Report, err error) error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", errCannotTell, err)
@@ -313,14 +314,15 @@ func (c *call) verdict(report *evidence.Report, err error) error {
 			return err
 		}
 	}
+	if c.json {
+		c.note("%s", report.Summary())
+	} else if _, err := fmt.Fprintln(c.Out, report.Summary()); err != nil {
+		return err
+	}
 	for _, f := range report.Findings {
 		if err := c.printFinding(f); err != nil {
 			return err
 		}
-	}
-	if report.Entries > 0 {
-		c.note("Compared %d entries of %d tenants, from %s to %s, with %d notes of %s.", report.Entries, report.Tenants,
-			report.From.Format(time.DateOnly), report.To.Format(time.DateOnly), report.Notes, report.Origin)
 	}
 	switch {
 	case !report.OK():
@@ -355,32 +357,31 @@ func (c *call) printRestore(r evidence.Restore) error {
 	}{r.Time, r.Origin, r.Reason})
 }
 
-// printFinding prints a finding on one line, without unknown ids.
+// printFinding prints a finding on one line. Without --json, it leaves out findings
+// that do not mean tampering: the summary counts them.
 func (c *call) printFinding(f evidence.Finding) error {
 	if !c.json {
-		line := string(f.Verdict)
-		if f.Tenant != (uuid.UUID{}) {
-			line += "\ttenant " + f.Tenant.String()
-		} else {
-			line += "\tthe vault's tree"
+		if !f.Verdict.Tampering() {
+			return nil
 		}
-		if f.Index >= 0 {
-			line += fmt.Sprintf("\tleaf %d", f.Index)
-		}
-		if f.EntryID != (uuid.UUID{}) {
-			line += "\tentry " + f.EntryID.String()
-		}
-		if f.Row != "" {
-			line += "\tolder row: " + f.Row
-		}
-		_, err := fmt.Fprintln(c.Out, line)
+		_, err := fmt.Fprintf(c.Out, "%s\t%s\n", f.Verdict, f)
 		return err
 	}
-	return writeJSON(c.Out, struct {
-		Verdict evidence.Verdict `json:"verdict"`
-		Tenant  uuid.UUID        `json:"tenant_id,omitzero"`
-		Index   int64            `json:"index"`
-		EntryID uuid.UUID        `json:"entry_id,omitzero"`
-		Row     string           `json:"row,omitempty"`
-	}{f.Verdict, f.Tenant, f.Index, f.EntryID, f.Row})
+	line := struct {
+		Verdict   evidence.Verdict `json:"verdict"`
+		Tenant    uuid.UUID        `json:"tenant_id,omitzero"`
+		Index     int64            `json:"index"`
+		EntryID   uuid.UUID        `json:"entry_id,omitzero"`
+		Row       string           `json:"row,omitempty"`
+		Time      time.Time        `json:"time,omitzero"`
+		Actor     string           `json:"actor,omitempty"`
+		Operation string           `json:"operation,omitempty"`
+		Entity    string           `json:"entity,omitempty"`
+		Text      string           `json:"text"`
+	}{Verdict: f.Verdict, Tenant: f.Tenant, Index: f.Index, EntryID: f.EntryID, Row: f.Row, Text: f.String()}
+	if e := f.Entry; e != nil {
+		line.Time, line.Actor, line.Operation = e.CreatedAt, strings.TrimSpace(e.ActorType+" "+e.ActorName), e.Operation
+		line.Entity = strings.TrimSpace(e.EntityType + " " + e.EntityID)
+	}
+	return writeJSON(c.Out, line)
 }
