@@ -235,6 +235,9 @@ var (
 	ErrNotFound = errors.New("storage: not found")
 	// ErrExists means that a unique key of the change is taken.
 	ErrExists = errors.New("storage: already exists")
+	// ErrMalformed means that a row cannot be read, because someone has changed a
+	// column to a value of another type or length.
+	ErrMalformed = errors.New("storage: a column has a value of the wrong type or length")
 	// ErrStale means that a row was changed or deleted after it was read.
 	ErrStale = errors.New("storage: changed since it was read")
 	// ErrLate means that a change could not be applied before its deadline.

@@ -373,6 +373,9 @@ func (x *exported) cover(h *hashes, from, to int64) []evidence.Hash {
 // leavesTo passes the leaves below an index on.
 func (x *exported) leavesTo(to evidence.Log, end int64) error {
 	return x.chunks.each(end, func(batch *storage.Leaves, j int, row *storage.Log) error {
+		if row != nil && row.Seq != batch.Refs[j].Seq && !x.inPlace {
+			row = nil // the entry was moved, and may have another leaf
+		}
 		leaf, err := x.leaf(batch, j, row)
 		if err != nil {
 			return err

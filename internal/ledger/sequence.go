@@ -42,6 +42,8 @@ func (l *Ledger) Sequence(ctx context.Context, tenant uuid.UUID) (storage.Tree, 
 		switch {
 		case errors.Is(err, storage.ErrStale) && attempt < maxAttempts:
 			attempt++ // another node was faster
+		case errors.Is(err, storage.ErrMalformed):
+			return tree, l.tampered(tenant, evidence.Altered, "a row of the log or its tree cannot be read")
 		case err != nil || !more:
 			return tree, err
 		}
@@ -357,7 +359,7 @@ func (s *growth) write(ctx context.Context) (storage.Tree, error) {
 		return storage.Tree{}, err
 	}
 	if err := s.l.c.Store.WriteTree(ctx, s.change); err != nil {
-		return storage.Tree{}, err
+		return storage.Tree{}, s.blocked(ctx, err)
 	}
 	for i := range s.change.Leaves {
 		batch := &s.change.Leaves[i]
@@ -384,4 +386,20 @@ func (s *growth) findSeen(ctx context.Context) error {
 		s.seen[x.ref().ID] = struct{}{}
 	}
 	return nil
+}
+
+// blocked returns ErrTampered for a change that failed because rows are already
+// behind the end of the tree. Other errors stay.
+func (s *growth) blocked(ctx context.Context, err error) error {
+	if errors.Is(err, storage.ErrStale) {
+		return err
+	}
+	part, failed := s.l.c.Store.ReadTree(ctx, storage.TreeQuery{Tenant: s.was.Tenant, From: s.was.Size, To: s.frontier.Size()})
+	if failed != nil || len(part.Leaves) == 0 {
+		return err
+	}
+	if now, failed := s.l.tree(ctx, s.tenant); failed != nil || !bytes.Equal(now.State, s.was.State) {
+		return err
+	}
+	return s.l.tampered(s.tenant, evidence.Forged, "leaves are behind the end of a tree")
 }

@@ -27,6 +27,11 @@ func (v *verification) tenant(tenant uuid.UUID) error {
 			id:           tenant, seed: maphash.MakeSeed(),
 		}
 		same, err := t.run()
+		if errors.Is(err, storage.ErrMalformed) { // the other rows stay unverified
+			t.find(tenant, -1, uuid.UUID{}, evidence.Altered)
+			v.report.Merge(t.report)
+			return nil
+		}
 		if errors.Is(err, ErrGone) || err == nil && t.report.OK() || run == maxRuns || err == nil && same && run > 1 {
 			if errors.Is(err, ErrGone) {
 				return v.gone(tenant)

@@ -265,7 +265,7 @@ func (m *mixture) others(v *vault.Vault) string {
 func (m *mixture) judge(found string, opened bool) string {
 	matters := m.matters()
 	switch {
-	case opened && found != "" && matters != "" && m.unnamed(found) != "":
+	case opened && found != "" && matters != "" && !m.malformed() && m.unnamed(found) != "":
 		return "verification in place does not name the entry " + m.unnamed(found) + ": " + found
 	case found == "" && matters != "":
 		return "verification in place does not find it: " + matters
@@ -274,6 +274,22 @@ func (m *mixture) judge(found string, opened bool) string {
 	default:
 		return ""
 	}
+}
+
+// malformed reports whether an entry has a value of another type or length, so that
+// its row cannot be read.
+func (m *mixture) malformed() bool {
+	for key, r := range m.rows {
+		if was := m.b.rows[key]; r != nil && was != nil && ofLog(r) {
+			for i := range r.values {
+				old, _ := was.values[i].([]byte)
+				if now, ok := r.values[i].([]byte); ok && len(now) != len(old) || r.values[i] == nil && was.values[i] != nil || fmt.Sprintf("%T", r.values[i]) != fmt.Sprintf("%T", was.values[i]) {
+					return true
+				}
+			}
+		}
+	}
+	return false
 }
 
 // unnamed returns an entry that a finding must name and does not, or an empty text.

@@ -3,7 +3,6 @@ package sqlstore
 import (
 	"database/sql"
 	"encoding/hex"
-	"errors"
 	"strings"
 	"time"
 
@@ -31,7 +30,7 @@ func into(dest []sql.Scanner) func(direct.Row) error {
 	return func(row direct.Row) error { return Scan(row, dest) }
 }
 
-var errColumn = errors.New("storage: a column has a value of the wrong type or length")
+var errColumn = storage.ErrMalformed
 
 // The types below scan a column directly into a field of a row, without the
 // reflection that database/sql needs for unknown types.
