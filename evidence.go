@@ -186,6 +186,7 @@ type EvidenceStatus struct {
 	Pending    int           // entries of this node that are in no tree
 	VerifiedAt time.Time     // when this node last verified everything; zero for never
 	VerifiedOK bool          // whether that found no tampering
+	Compared   string        // what it compared: see [evidence.Report.Summary]; empty if another node did a part
 	// LacksErasures means that an older copy of the database was accepted, and
 	// later erasures, deletions and regenerated keys have not been applied again:
 	// see [Vault.EraseAgain].
@@ -245,7 +246,7 @@ func (v *Vault) EvidenceStatus() (*EvidenceStatus, error) {
 	s := k.Status()
 	out := &EvidenceStatus{
 		Origin: s.Origin, Size: s.Size, Note: s.Note, SignedAt: s.SignedAt, Suspended: s.Suspended,
-		Lag: s.Lag, Pending: s.Pending, VerifiedAt: s.Verified, VerifiedOK: s.VerifiedOK, LacksErasures: s.LacksErasures,
+		Lag: s.Lag, Pending: s.Pending, VerifiedAt: s.Verified, VerifiedOK: s.VerifiedOK, Compared: s.Compared, LacksErasures: s.LacksErasures,
 	}
 	for _, a := range s.Alarms {
 		out.Alarms = append(out.Alarms, alarmOf(a))

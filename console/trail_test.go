@@ -52,7 +52,7 @@ func TestEvidencePage(t *testing.T) {
 	}
 	page := look(t, v, "/evidence")
 	wants(t, page, "vault.example/log", "0 entries wait", `<p class="figure good">Verified</p>`, `<p class="figure good">None</p>`)
-	wants(t, html.UnescapeString(page), note)
+	wants(t, html.UnescapeString(page), note, "entries of 1 tenant verified, of 1 Jan 2026, against 1 note of vault.example/log+")
 	wants(t, page, "No anchors.")
 }
 

@@ -226,6 +226,7 @@ type Status struct {
 	// reports whether it found no tampering.
 	Verified   time.Time
 	VerifiedOK bool
+	Compared   string // its summary, if this node did all of it
 	// LacksErasures reports whether the newest restore may lack erasures: see
 	// [Ledger.ErasedAgain].
 	LacksErasures bool

@@ -169,7 +169,7 @@ func (l *Ledger) verifyInBackground(ctx context.Context, interval time.Duration)
 	if !c.Done.IsZero() {
 		l.mu.Lock()
 		if l.vault.verified.Before(c.Done) {
-			l.vault.verified, l.vault.verifiedOK = c.Done, c.OK
+			l.vault.verified, l.vault.verifiedOK, l.vault.compared = c.Done, c.OK, ""
 		}
 		l.mu.Unlock()
 	}
@@ -194,7 +194,8 @@ func (l *Ledger) verifyAll(ctx context.Context, c Cursor) error {
 		return err
 	}
 	v := &verification{l: l, ctx: ctx, report: &evidence.Report{}, pause: l.pauses(ctx)}
-	if c.After == (uuid.UUID{}) {
+	resumed := c.After != uuid.UUID{}
+	if !resumed {
 		if err := v.vault(&VerifyOptions{}); err != nil {
 			return err
 		}
@@ -218,7 +219,11 @@ func (l *Ledger) verifyAll(ctx context.Context, c Cursor) error {
 		return err
 	}
 	c.Done, c.OK, c.After = l.c.Now(), !c.Bad && v.report.OK(), uuid.UUID{}
-	l.setVerified(c.OK)
+	compared := v.report.Summary()
+	if resumed {
+		compared = "" // the report lacks the tenants before
+	}
+	l.setVerified(c.OK, compared)
 	_, err = save()
 	return err
 }

@@ -37,12 +37,13 @@ type vaultTree struct {
 
 	verified   time.Time
 	verifiedOK bool
+	compared   string // what the verification compared, if this node did all of it
 }
 
 func (v *vaultTree) status() Status {
 	return Status{
 		Origin: v.origin, Size: v.tree.Size, Note: v.note, SignedAt: v.signedAt, Suspended: v.suspended,
-		Verified: v.verified, VerifiedOK: v.verifiedOK, LacksErasures: v.state.Lacks,
+		Verified: v.verified, VerifiedOK: v.verifiedOK, Compared: v.compared, LacksErasures: v.state.Lacks,
 	}
 }
 
@@ -86,7 +87,7 @@ func (l *Ledger) blind(kind AlarmKind, why string) {
 // load reads the vault's tree from the database: the newest summary, and the
 // events after it. The root of the tree covers both.
 func (l *Ledger) load(ctx context.Context) error {
-	v := vaultTree{tenants: newTenants(), verified: l.vault.verified, verifiedOK: l.vault.verifiedOK}
+	v := vaultTree{tenants: newTenants(), verified: l.vault.verified, verifiedOK: l.vault.verifiedOK, compared: l.vault.compared}
 	var err error
 	if v.tree, err = l.tree(ctx, uuid.UUID{}); err != nil {
 		return err

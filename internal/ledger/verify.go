@@ -47,15 +47,15 @@ func (l *Ledger) Verify(ctx context.Context, o VerifyOptions) (*evidence.Report,
 	if err := v.tenants(uuid.UUID{}, func(uuid.UUID) error { return nil }); err != nil {
 		return nil, err
 	}
-	l.setVerified(v.report.OK())
+	l.setVerified(v.report.OK(), v.report.Summary())
 	v.alarm()
 	return v.report, nil
 }
 
-func (l *Ledger) setVerified(ok bool) {
+func (l *Ledger) setVerified(ok bool, compared string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.vault.verified, l.vault.verifiedOK = l.c.Now(), ok
+	l.vault.verified, l.vault.verifiedOK, l.vault.compared = l.c.Now(), ok, compared
 }
 
 // beforeVerify sequences all entries that it can, so that it finds fewer that are

@@ -48,7 +48,9 @@ func (w *walk) others(o *VerifyOptions) {
 		}
 		c, err := evidence.OpenCheckpoint(msg, l.keys()...)
 		if err == nil {
-			w.v.report.Notes++
+			if i < len(o.Since) { // the others are stored too, or not counted
+				w.v.report.Notes++
+			}
 			w.notes = append(w.notes, *c)
 			continue
 		}
