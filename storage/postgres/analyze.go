@@ -59,7 +59,7 @@ func (p *pending) rows() int64 {
 	switch c := p.change; {
 	case c != nil:
 		return int64(len(c.InsertTokens) + len(c.InsertRecords) + len(c.InsertJobs) + len(c.Logs))
-	case p.reading.token.Body != nil:
+	case p.reading.Token.Body != nil:
 		return 1
 	default:
 		return 0
@@ -72,7 +72,7 @@ func (p *pending) entries() (storage.ID, int) {
 	switch c := p.change; {
 	case c != nil:
 		return c.Tenant, len(c.Logs)
-	case p.reading.token.Body != nil:
+	case p.reading.Token.Body != nil:
 		return p.reading.Tenant, 1
 	default:
 		return p.reading.Tenant, 0

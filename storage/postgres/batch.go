@@ -59,13 +59,13 @@ type claimKey struct {
 }
 
 func newBatchRule(first *pending) *batchRule {
-	r := &batchRule{class: first.class, lane: first.lane}
+	r := &batchRule{class: first.class, lane: first.Lane}
 	r.accepts(first)
 	return r
 }
 
 func (r *batchRule) accepts(p *pending) bool {
-	if p.class == alone || p.class != r.class || p.lane != r.lane {
+	if p.class == alone || p.class != r.class || p.Lane != r.lane {
 		return false
 	}
 	if p.class != creates || p.change.Claim == nil {
@@ -82,14 +82,10 @@ func (r *batchRule) accepts(p *pending) bool {
 	return true
 }
 
-// ordered returns the changes of a batch in the order of the unique keys of their
-// tokens, so that two batches with the same keys do not deadlock.
-func ordered(batch []*pending) []*storage.Change {
-	sorted := make([]*storage.Change, len(batch))
-	for i, p := range batch {
-		sorted[i] = p.change
-	}
-	slices.SortStableFunc(sorted, func(a, b *storage.Change) int {
+// sortByKeys sorts changes by the unique keys of their tokens, so that two batches with
+// the same keys do not deadlock.
+func sortByKeys(changes []*storage.Change) {
+	slices.SortStableFunc(changes, func(a, b *storage.Change) int {
 		if byTenant := bytes.Compare(a.Tenant[:], b.Tenant[:]); byTenant != 0 {
 			return byTenant
 		}
@@ -99,7 +95,6 @@ func ordered(batch []*pending) []*storage.Change {
 		t, u := &a.InsertTokens[0], &b.InsertTokens[0]
 		return cmp.Or(bytes.Compare(t.Dedup[:], u.Dedup[:]), cmp.Compare(t.ID, u.ID))
 	})
-	return sorted
 }
 
 // conflicts remembers the tenants whose creates have met a conflict. A conflict makes

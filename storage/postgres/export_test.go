@@ -22,18 +22,25 @@ var Vaults = pgtest.Schemas{Keep: "vault_migrations", Fill: func(tb testing.TB, 
 // OpenRouted opens a database with the statements for distributed tables. There
 // is only one server, so followers of the log need not wait.
 func OpenRouted(ctx context.Context, url string, opts *Options) (*Store, error) {
-	s, err := open(ctx, url, opts, func(context.Context, *sql.DB) (layout, error) { return routed{}, nil })
+	s, err := open(ctx, url, opts, findRouted)
 	if err == nil {
 		s.logDelay.Wait = 0
 	}
 	return s, err
 }
 
-// routed is the layout of distributed tables, on one server.
-type routed struct{ manyServers }
+func findRouted(_ context.Context, _ *sql.DB, hang time.Duration) (citus.Layout, error) {
+	return routed{citus.NewCluster(hang)}, nil
+}
 
-func (routed) placed(context.Context, citus.Queryer, schemaName) (*citus.Shards, error) {
-	return &citus.Shards{}, nil
+// routed is the layout of distributed tables, on one server.
+type routed struct{ *citus.Cluster }
+
+func (r routed) Open(ctx context.Context, o *citus.Opening) error {
+	o.Shards = func(context.Context, citus.Queryer, *citus.Schema) (*citus.Shards, error) {
+		return &citus.Shards{}, nil
+	}
+	return r.Cluster.Open(ctx, o)
 }
 
 // OpenSettled opens a database whose followers do not wait.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/seed-72ea4aab/vault/storage"
+	"github.com/seed-72ea4aab/vault/storage/postgres/internal/statements"
 )
 
 // TestLargeTokenIsLoggedWhenItsBodyIsRead runs the statement for readings on a
@@ -19,7 +20,7 @@ func TestLargeTokenIsLoggedWhenItsBodyIsRead(t *testing.T) {
 	}
 	defer s.Close()
 	tenant, now := storage.ID{1}, time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-	large := storage.Token{Ord: storage.ID{2}, ID: "large", Type: "token", Body: bytes.Repeat([]byte("b"), maxSharedBody+1), CreatedAt: now, Rev: 1}
+	large := storage.Token{Ord: storage.ID{2}, ID: "large", Type: "token", Body: bytes.Repeat([]byte("b"), statements.MaxSharedBody+1), CreatedAt: now, Rev: 1}
 	if err := s.Write(t.Context(), &storage.Change{Tenant: tenant, Now: now, InsertTokens: []storage.Token{large}}); err != nil {
 		t.Fatal(err)
 	}
@@ -31,9 +32,9 @@ func TestLargeTokenIsLoggedWhenItsBodyIsRead(t *testing.T) {
 		}
 		return total
 	}
-	p := &pending{class: readings, reading: &reading{Reading: asked, ctx: t.Context()}}
-	if err := s.queue.read(t.Context(), p); err != nil || !p.reading.found || p.reading.token.Body != nil || entries() != 0 {
-		t.Errorf("%v, found %t, %d bytes, %d entries", err, p.reading.found, len(p.reading.token.Body), entries())
+	p := &pending{class: readings, reading: &reading{Reading: statements.Reading{Reading: asked}, ctx: t.Context()}}
+	if err := s.queue.read(t.Context(), p); err != nil || !p.reading.Found || p.reading.Token.Body != nil || entries() != 0 {
+		t.Errorf("%v, found %t, %d bytes, %d entries", err, p.reading.Found, len(p.reading.Token.Body), entries())
 	}
 	if token, err := s.ReadToken(t.Context(), asked); err != nil || !bytes.Equal(token.Body, large.Body) || entries() != 1 {
 		t.Errorf("%v, %d bytes, %d entries", err, len(token.Body), entries())

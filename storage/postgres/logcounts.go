@@ -59,6 +59,18 @@ const (
 // countAtOnce is how many entries one statement counts again. Tests set it lower.
 var countAtOnce = 50_000
 
+// recountTexts forget the counts of a tenant's log. If the log is never counted,
+// uncountTexts make all its entries uncounted. Each server of a cluster numbers its own
+// transactions and cannot know which transactions have ended on another.
+var (
+	recountTexts = []string{forgetCounts, forgetMark}
+	uncountTexts = []string{
+		forgetCounts,
+		"UPDATE vault_logs SET xid = 0 WHERE tenant_id = $1 AND xid IS NULL",
+		"UPDATE vault_log_marks SET xid = 0 WHERE tenant_id = $1",
+	}
+)
+
 // countLogsAfter is the number of entries of a tenant after which its mark
 // moves. Tests set it lower.
 var countLogsAfter = 4000
@@ -156,7 +168,7 @@ func (s *Store) countAgain(ctx context.Context, tx *sql.Tx, tenant storage.ID) e
 
 // marked runs do in a transaction that holds the lock on a tenant's mark.
 func (s *Store) marked(ctx context.Context, tenant storage.ID, do func(tx *sql.Tx, mark int64) error) error {
-	return s.of(ctx, tenant, func() error {
+	return s.layout.Run(ctx, tenant, func() error {
 		return link.Failed(sqlstore.Do(ctx, s.reader, func(conn *sql.Conn) error {
 			return s.transact(ctx, conn, func(tx *sql.Tx) error {
 				var mark int64
@@ -173,8 +185,7 @@ func (s *Store) marked(ctx context.Context, tenant storage.ID, do func(tx *sql.T
 // server, because new entries would be below the mark. Lists then count all entries
 // until the store has counted them again, in the background.
 func (s *Store) checkMarks(ctx context.Context) error {
-	_, counted := s.layout.recount()
-	s.uncounted.never = !counted
+	s.uncounted.never = !s.layout.Traits().CountsLogs
 	var next int64
 	err := sqlstore.Do(ctx, s.reader, func(conn *sql.Conn) error { return conn.QueryRowContext(ctx, nextNumber).Scan(&next) })
 	if err != nil {
@@ -189,7 +200,7 @@ func (s *Store) checkMarks(ctx context.Context) error {
 			return err
 		}
 	}
-	if counted && len(tenants) > 0 {
+	if !s.uncounted.never && len(tenants) > 0 {
 		s.queue.busy.Go(func() {
 			for _, tenant := range tenants {
 				_ = s.countLogs(context.Background(), tenant) // if this fails, the next list of the log does it
@@ -200,7 +211,10 @@ func (s *Store) checkMarks(ctx context.Context) error {
 }
 
 func (s *Store) recount(ctx context.Context, tx *sql.Tx, tenant storage.ID) error {
-	texts, _ := s.layout.recount()
+	texts := recountTexts
+	if s.uncounted.never {
+		texts = uncountTexts
+	}
 	for _, text := range texts {
 		if _, err := tx.ExecContext(ctx, s.schema.in(text), tenant[:]); err != nil {
 			return err

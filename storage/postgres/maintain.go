@@ -14,6 +14,7 @@ import (
 	"github.com/seed-72ea4aab/vault/storage/internal/sqlstore"
 	"github.com/seed-72ea4aab/vault/storage/postgres/internal/citus"
 	"github.com/seed-72ea4aab/vault/storage/postgres/internal/link"
+	"github.com/seed-72ea4aab/vault/storage/postgres/internal/statements"
 	"github.com/seed-72ea4aab/vault/storage/postgres/internal/wire"
 )
 
@@ -23,7 +24,7 @@ import (
 // column of [sqlstore.InOrder] would not allow FOR UPDATE, but a join does.
 func (s *Store) leaseText() string {
 	return `UPDATE vault_jobs SET owner = $2::bytea, lease_until = $4::bigint
-	WHERE ` + s.layout.TenantIs("tenant_id", "$1::bytea") + ` AND ctid = ANY(ARRAY(
+	WHERE ` + s.layout.Traits().TenantIs("tenant_id", "$1::bytea") + ` AND ctid = ANY(ARRAY(
 		SELECT j.ctid FROM vault_jobs j, ` + sqlstore.InOrder + `
 		WHERE j.tenant_id = $1::bytea AND NOT j.dead AND j.run_at <= $3::bigint AND (j.lease_until IS NULL OR j.lease_until <= $3::bigint)
 		ORDER BY j.run_at, j.id LIMIT $5::bigint FOR UPDATE OF j SKIP LOCKED))
@@ -37,7 +38,7 @@ func (s *Store) LeaseJobs(ctx context.Context, l storage.Lease) ([]storage.Job, 
 	}
 	var jobs []storage.Job
 	job := storage.Job{Tenant: l.Tenant}
-	err := s.of(ctx, l.Tenant, func() error {
+	err := s.layout.Run(ctx, l.Tenant, func() error {
 		return sqlstore.Each(ctx, s.reader, s.leaseText(),
 			[]any{l.Tenant[:], l.Owner[:], l.Now.UnixMicro(), sqlstore.Micros(l.Until), int64(max(l.Limit, 0))},
 			sqlstore.JobDest(&job), func() { jobs = append(jobs, job) })
@@ -152,7 +153,7 @@ func (s *Store) purge(ctx context.Context, tenant storage.ID, at purgePlace, lim
 	}
 	text := "WITH due AS (SELECT k.ctid AS place, " + key + " FROM " + table + " k, " + sqlstore.InOrder + " WHERE k.tenant_id = $1" + after +
 		" ORDER BY " + key + " LIMIT $2), gone AS (DELETE FROM " + table + " WHERE ctid = ANY (ARRAY(SELECT place FROM due)) AND " +
-		s.layout.TenantIs("tenant_id", "$1") + ") SELECT (SELECT count(*) FROM due), " + key + " FROM due ORDER BY " +
+		s.layout.Traits().TenantIs("tenant_id", "$1") + ") SELECT (SELECT count(*) FROM due), " + key + " FROM due ORDER BY " +
 		strings.Join(columns, " DESC, ") + " DESC LIMIT 1"
 	last = make([]any, len(columns))
 	dest := []any{&n}
@@ -178,7 +179,7 @@ func (s *Store) purgeLookups(ctx context.Context, tenant storage.ID, limit int64
 	if err != nil || len(found) == 0 {
 		return 0, err
 	}
-	return s.delete(ctx, "DELETE FROM vault_lookups WHERE hash = ANY ($2::bytea[]) AND "+oneServer{}.TenantIs("tenant_id", "$1"),
+	return s.delete(ctx, "DELETE FROM vault_lookups WHERE hash = ANY ($2::bytea[]) AND "+statements.AsOne{}.TenantIs("tenant_id", "$1"),
 		tenant[:], found[0].keys.Value())
 }
 
@@ -211,7 +212,7 @@ func (s *Store) Sweep(ctx context.Context, now time.Time, limit int) (more bool,
 			// ctid.
 			_, err = s.delete(ctx, "DELETE FROM "+p.table+" WHERE ctid = ANY (ARRAY(SELECT x.place FROM unnest($3::bytea[]) AS u(key)"+
 				" CROSS JOIN LATERAL (SELECT k.ctid AS place FROM "+p.table+" k WHERE k.tenant_id = $2::bytea AND k."+p.key+" = u.key AND "+
-				p.where+" FOR UPDATE SKIP LOCKED) x)) AND "+s.layout.TenantIs("tenant_id", "$2::bytea"), at, d.tenant[:], d.keys.Value())
+				p.where+" FOR UPDATE SKIP LOCKED) x)) AND "+s.layout.Traits().TenantIs("tenant_id", "$2::bytea"), at, d.tenant[:], d.keys.Value())
 			if err != nil {
 				return false, err
 			}
@@ -304,7 +305,7 @@ func (s *Store) transact(ctx context.Context, conn *sql.Conn, do func(*sql.Tx) e
 	}
 	defer func() { _ = tx.Rollback() }() // does nothing after Commit
 	if !s.dialect.Prepared {
-		limits := setLockTimeout("LOCAL ", maxLockTimeout) + "; SET LOCAL statement_timeout = " + milliseconds(s.dialect.Outage.Limit)
+		limits := citus.SetLockTimeout("LOCAL ", maxLockTimeout) + "; SET LOCAL statement_timeout = " + milliseconds(s.dialect.Outage.Limit)
 		if _, err := tx.ExecContext(ctx, limits); err != nil {
 			return err
 		}

@@ -105,7 +105,7 @@ func (s *Store) tenants(ctx context.Context, query string, args ...any) (found [
 func (s *Store) inOwnTx(ctx context.Context, tenant storage.ID,
 	merge func(*Store, context.Context, *sql.Tx, storage.ID) (int, error),
 ) (n int, err error) {
-	err = s.of(ctx, tenant, func() error {
+	err = s.layout.Run(ctx, tenant, func() error {
 		return link.Failed(sqlstore.Do(ctx, s.reader, func(conn *sql.Conn) error {
 			return s.transact(ctx, conn, func(tx *sql.Tx) (err error) {
 				n, err = merge(s, ctx, tx, tenant)
@@ -117,7 +117,7 @@ func (s *Store) inOwnTx(ctx context.Context, tenant storage.ID,
 }
 
 func (s *Store) mergeCounts(ctx context.Context, tx *sql.Tx, tenant storage.ID) (n int, err error) {
-	rows, err := tx.QueryContext(ctx, s.schema.in(takeCounts+s.layout.TenantIs("tenant_id", "$1")+returnCounts), tenant[:], mergeAtOnce)
+	rows, err := tx.QueryContext(ctx, s.schema.in(takeCounts+s.layout.Traits().TenantIs("tenant_id", "$1")+returnCounts), tenant[:], mergeAtOnce)
 	if err != nil {
 		return 0, err
 	}
@@ -143,7 +143,7 @@ func (s *Store) mergeCounts(ctx context.Context, tx *sql.Tx, tenant storage.ID) 
 }
 
 func (s *Store) mergeSets(ctx context.Context, tx *sql.Tx, tenant storage.ID) (n int, err error) {
-	rows, err := tx.QueryContext(ctx, s.schema.in(takeSets+s.layout.TenantIs("tenant_id", "$1")+returnSets), tenant[:], mergeAtOnce)
+	rows, err := tx.QueryContext(ctx, s.schema.in(takeSets+s.layout.Traits().TenantIs("tenant_id", "$1")+returnSets), tenant[:], mergeAtOnce)
 	if err != nil {
 		return 0, err
 	}

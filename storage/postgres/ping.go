@@ -76,19 +76,12 @@ func (s *Store) Ping(ctx context.Context) error {
 
 var errUndo = errors.New("postgres: undone")
 
-const (
-	pingText = "INSERT INTO vault_claims (tenant_id, key, owner, key_version, answer) VALUES ($1, $2, $1, 0, $3)"
-	// pingLocalText writes to a table that is not distributed.
-	pingLocalText = "INSERT INTO vault_migrations VALUES ($1, $2)"
-)
-
 // writeNothing writes a row and rolls back.
 func (s *Store) writeNothing(ctx context.Context, conn *sql.Conn) error {
 	random := make([]byte, pingBytes) // so that the server cannot compress it
 	rand.Read(random)
-	text, args := s.layout.ping(random)
 	err := s.transact(ctx, conn, func(tx *sql.Tx) error {
-		if _, err := tx.ExecContext(ctx, s.schema.in(text), args...); err != nil {
+		if _, err := tx.ExecContext(ctx, s.schema.in(s.layout.Traits().Ping), random); err != nil {
 			return err
 		}
 		return errUndo

@@ -1,7 +1,6 @@
 package postgres
 
 import (
-	"context"
 	"errors"
 	"math/rand/v2"
 	"strconv"
@@ -9,8 +8,8 @@ import (
 
 	"github.com/lib/pq"
 
-	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/postgres/internal/link"
+	"github.com/seed-72ea4aab/vault/storage/postgres/internal/statements"
 )
 
 // configure sets the settings of all sessions.
@@ -54,7 +53,7 @@ func (s *Store) reconnectReaders(config pq.Config, o Options) (err error) {
 // writers.
 func (s *Store) connectWriters(config pq.Config, o Options) (err error) {
 	writing := o.MaxConns - o.reading()
-	if writing > 1 && !o.TransactionPooler && s.layout.relaxes() {
+	if writing > 1 && !o.TransactionPooler && s.layout.Traits().UnsyncedReads {
 		writing--
 		// Log entries of reads are half of the cost of GetToken. Not syncing
 		// their commits makes it 40 % faster at 8 and 32 callers. A separate
@@ -68,7 +67,9 @@ func (s *Store) connectWriters(config pq.Config, o Options) (err error) {
 		if s.loggers, err = link.NewPool(relaxed, 1, o.HangTimeout, s.hung); err != nil {
 			return err
 		}
-		s.queue.forLogs = &writer{pool: s.loggers, layout: s.layout, prepare: true, unsynced: true}
+		s.queue.forLogs = &writer{
+			Session: statements.Session{Unsynced: true}, pool: s.loggers, layout: s.layout, prepare: true, lockTimeout: lockTimeout,
+		}
 	}
 	if !o.TransactionPooler {
 		config = config.Clone()
@@ -77,12 +78,12 @@ func (s *Store) connectWriters(config pq.Config, o Options) (err error) {
 	if s.writers, err = link.NewPool(config, writing, o.HangTimeout, s.hung); err != nil {
 		return err
 	}
-	s.queue.flush = s.flush
+	s.queue.flush, s.queue.pace = s.flush, s.layout.Traits().Pace
 	shard := rand.Int64N(countShards) //nolint:gosec // spreads nodes over the shards
 	for i := range int64(writing) {
 		s.queue.free = append(s.queue.free, &writer{
-			pool: s.writers, prepare: !o.TransactionPooler, shard: (shard + i) % countShards,
-			layout: s.layout, lockTimeout: lockTimeout,
+			Session: statements.Session{Shard: (shard + i) % countShards},
+			pool:    s.writers, layout: s.layout, prepare: !o.TransactionPooler, lockTimeout: lockTimeout,
 		})
 	}
 	return nil
@@ -113,21 +114,3 @@ func (s *Store) hung(since time.Time) {
 }
 
 func milliseconds(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
-
-// of runs statements for a tenant, with its share of the connections.
-func (s *Store) of(ctx context.Context, tenant storage.ID, do func() error) error {
-	if s.servers == nil {
-		return do()
-	}
-	return s.servers.Run(ctx, tenant, do)
-}
-
-// enter waits until a change or reading of a tenant may begin, and sets its share of
-// the connections. The caller calls ended afterwards.
-func (s *Store) enter(ctx context.Context, p *pending, tenant storage.ID, until time.Time) (ended func(), err error) {
-	if s.servers == nil {
-		return func() {}, nil
-	}
-	p.server, p.most, ended, err = s.servers.Enter(ctx, tenant, until)
-	return ended, err
-}

@@ -60,6 +60,7 @@ import (
 	"github.com/seed-72ea4aab/vault/storage/internal/sqlstore"
 	"github.com/seed-72ea4aab/vault/storage/postgres/internal/citus"
 	"github.com/seed-72ea4aab/vault/storage/postgres/internal/link"
+	"github.com/seed-72ea4aab/vault/storage/postgres/internal/statements"
 	"github.com/seed-72ea4aab/vault/storage/postgres/internal/wire"
 )
 
@@ -80,9 +81,8 @@ type Store struct {
 	purges    purges
 	dialect   sqlstore.Dialect
 	place     place // of the tables
-	layout    layout
-	servers   *citus.Servers // nil if there is only one server
-	apart     atomic.Int64   // number of changes in transactions of the application
+	layout    citus.Layout
+	apart     atomic.Int64 // number of changes in transactions of the application
 	uncounted uncountedLogs
 	logDelay  citus.LogDelay
 	retryFor  time.Duration
@@ -186,11 +186,13 @@ func Open(ctx context.Context, url string) (*Store, error) { return OpenOptions(
 
 // OpenOptions is like Open, with options. opts may be nil.
 func OpenOptions(ctx context.Context, url string, opts *Options) (*Store, error) {
-	return open(ctx, url, opts, layoutOf)
+	return open(ctx, url, opts, citus.Find)
 }
 
-// open opens a database. The function returns the layout of its tables.
-func open(ctx context.Context, url string, opts *Options, find func(context.Context, *sql.DB) (layout, error)) (*Store, error) {
+// findLayout returns the layout of the tables of a database.
+type findLayout func(ctx context.Context, db *sql.DB, hang time.Duration) (citus.Layout, error)
+
+func open(ctx context.Context, url string, opts *Options, find findLayout) (*Store, error) {
 	o, err := opts.complete()
 	if err != nil {
 		return nil, err
@@ -206,16 +208,17 @@ func open(ctx context.Context, url string, opts *Options, find func(context.Cont
 	if s.readers, err = link.NewPool(config, o.reading(), o.HangTimeout, s.hung); err != nil {
 		return nil, err
 	}
-	if s.layout, err = find(ctx, s.readers.DB); err != nil {
+	if s.layout, err = find(ctx, s.readers.DB, o.HangTimeout); err != nil {
 		return nil, errors.Join(err, s.disconnect())
 	}
-	if settings := s.layout.settings(o.HangTimeout); len(settings) > 0 && !o.TransactionPooler {
+	traits := s.layout.Traits()
+	if settings := traits.Settings; len(settings) > 0 && !o.TransactionPooler {
 		maps.Copy(config.Runtime, settings)
 		if err := s.reconnectReaders(config, o); err != nil {
 			return nil, err
 		}
 	}
-	s.logDelay.Wait, s.logDelay.Now = s.layout.logDelay(), time.Now
+	s.logDelay.Wait, s.logDelay.Now = traits.LogDelay, time.Now
 	if err := s.connectWriters(config, o); err != nil {
 		return nil, errors.Join(err, s.disconnect())
 	}
@@ -262,54 +265,33 @@ func (s *Store) prepare(ctx context.Context, o Options) error {
 	if err := s.migrate(ctx, schema, &o); err != nil {
 		return fmt.Errorf("postgres: updating the schema: %w", link.Clean(err))
 	}
-	if err := s.layout.migrated(ctx, s.readers.DB, s.schema, o.Migrate); err != nil {
-		return err
-	}
 	s.queue.setSchema(s.schema)
 	if err := s.place.read(ctx, s.readers.DB, s.schema); err != nil {
 		return err
 	}
 	s.dialect = dialect(&o, s.schema)
 	s.dialect.PreparedLists = s.dialect.Prepared
-	s.layout.adapt(&s.dialect)
-	s.dialect.Error = func(err error) error { return link.Failed(s.layout.explain(err)) }
+	s.dialect.Error = func(err error) error { return link.Failed(s.layout.Explain(0, err, false)) }
 	s.dialect.Uncounted, s.dialect.NoteLogs = uncounted, s.noteLogs
 	s.dialect.Outage = sqlstore.Outage{
 		Until:  func(ctx context.Context) time.Time { return storage.WaitUntil(ctx, o.RetryFor) },
-		Passes: func(err error) bool { return link.Passes(s.layout.explain(err)) },
+		Passes: func(err error) bool { return link.Passes(s.layout.Explain(0, err, false)) },
 		Cut:    s.readers.Lines.Cut,
 	}
 	if o.TransactionPooler { // it does not pass on settings of sessions
 		s.dialect.Outage.Limit = o.statementTimeout()
 	}
-	if err := s.findServers(ctx, &o); err != nil {
+	if err := s.layout.Open(ctx, &citus.Opening{
+		DB: s.readers.DB, Schema: s.schema.forCitus(), Mode: o.Migrate, Dialect: &s.dialect, Shards: citus.ReadShards,
+		Do:       func(ctx context.Context, do func(*sql.Conn) error) error { return sqlstore.Do(ctx, s.reader, do) },
+		RetryFor: o.RetryFor, Reading: o.reading(), Writing: len(s.queue.free),
+	}); err != nil {
 		return err
 	}
 	if s.reader, err = sqlstore.New(ctx, sqlx.NewDb(s.readers.DB, "postgres"), s.dialect); err != nil {
 		return err
 	}
 	return s.checkMarks(ctx)
-}
-
-// findServers reads where the tenants are.
-func (s *Store) findServers(ctx context.Context, o *Options) error {
-	found, err := s.layout.placed(ctx, s.readers.DB, s.schema)
-	if err != nil || found == nil {
-		return link.Clean(err)
-	}
-	read := func(ctx context.Context) (found *citus.Shards, err error) {
-		err = sqlstore.Do(ctx, s.reader, func(conn *sql.Conn) (err error) {
-			found, err = s.layout.placed(ctx, conn, s.schema)
-			return err
-		})
-		return found, err
-	}
-	s.servers = citus.NewServers(found, read, o.RetryFor, o.reading(), len(s.queue.free))
-	s.dialect.ForTenant = s.servers.Begin
-	for _, w := range s.queue.free {
-		w.record = s.servers.Record
-	}
-	return nil
 }
 
 // Close implements [storage.Storage].
@@ -367,7 +349,7 @@ func dialect(o *Options, schema schemaName) sqlstore.Dialect {
 		ID:          func(id storage.ID) any { return id[:] },
 		In:          in,
 		Lateral:     true,
-		SmallBody:   maxSharedBody,
+		SmallBody:   statements.MaxSharedBody,
 		Conns:       o.reading(),
 		TenantLists: (o.reading() + 1) / 2,
 		Lifetime:    link.MaxAge,

@@ -10,6 +10,7 @@ import (
 
 	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/internal/sqlstore"
+	"github.com/seed-72ea4aab/vault/storage/postgres/internal/citus"
 	"github.com/seed-72ea4aab/vault/storage/postgres/internal/link"
 )
 
@@ -45,6 +46,7 @@ type queue struct {
 	next    time.Time     // when the timer fires; zero if it is not running
 	busy    sync.WaitGroup
 	closed  bool
+	pace    citus.Pace
 
 	// flush writes a batch and sets the error of each item.
 	flush func(*writer, []*pending)
@@ -73,13 +75,13 @@ type lane struct {
 
 // laneOf returns the lane of a change.
 func (q *queue) laneOf(p *pending) *lane {
-	l := q.lanes[p.lane]
+	l := q.lanes[p.Lane]
 	if l == nil {
 		if q.lanes == nil {
 			q.lanes = map[storage.ID]*lane{}
 		}
 		l = &lane{}
-		q.lanes[p.lane] = l
+		q.lanes[p.Lane] = l
 	}
 	return l
 }
@@ -90,23 +92,22 @@ const maxLanes = 1000
 // leaveLane deletes the lane of a tenant if nothing runs or waits in it and
 // there are many lanes.
 func (q *queue) leaveLane(p *pending) {
-	if len(q.lanes) <= maxLanes || p.lane.IsZero() {
+	if len(q.lanes) <= maxLanes {
 		return
 	}
 	if l := q.laneOf(p); l.running == [classes]int{} && l.waiting == [classes]int{} {
-		delete(q.lanes, p.lane)
+		delete(q.lanes, p.Lane)
 	}
 }
 
 // pending is a change or a reading in the queue.
 type pending struct {
+	citus.Turn
+
 	change  *storage.Change // nil for a reading
 	reading *reading        // nil for a change
 	class   class
-	lane    storage.ID // the tenant, if only its changes may share a statement
-	server  int32      // the server of the tenant; zero if unknown
-	most    int        // how many connections the tenants of that server may use
-	overdue bool       // a create that has waited for createWait
+	overdue bool // a create that has waited for its patience
 	err     error
 	// again means that the change may be tried again after its error. locked
 	// means that another transaction held a lock that it needs.
@@ -149,15 +150,6 @@ const (
 	// syncs several commits at once. It made no difference on a fast disk, or
 	// at 32 and 128 callers (BenchmarkCreate).
 	createWait = time.Millisecond
-	// routedWait replaces createWait if tables are distributed. Several
-	// statements that are forwarded to another server take longer, and a
-	// transaction for four callers takes hardly longer than one for a single
-	// caller.
-	routedWait = 25 * time.Millisecond
-	// routedPause is how long the next statement waits for the callers of the
-	// last one if tables are distributed. Without it two statements alternate,
-	// each with some of the callers.
-	routedPause = 3 * time.Millisecond
 )
 
 // write writes a change. When the context ends, write gives up a change that
@@ -192,7 +184,7 @@ func (q *queue) enter(p *pending) (*writer, error) {
 	if s == nil {
 		p.turn = make(chan *writer, 1)
 		p.due = p.until
-		if d := p.patience(); d > 0 {
+		if d := q.patience(p); d > 0 {
 			p.due = link.Earlier(p.until, time.Now().Add(d))
 		}
 		q.watch(p.due)
@@ -230,7 +222,7 @@ func (q *queue) start(p *pending) *writer {
 	if s != q.forLogs {
 		q.free = slices.DeleteFunc(q.free, func(f *writer) bool { return f == s })
 	}
-	q.use(s, p.server)
+	q.use(s, p.Server)
 	l := q.laneOf(p)
 	l.running[p.class]++
 	l.leading = l.leading || p.class == creates
@@ -257,7 +249,7 @@ func (q *queue) writerFor(p *pending) *writer {
 		return nil
 	case logs && q.forLogs != nil:
 		return q.forLogs
-	case len(q.free) == 0 || p.server != 0 && q.used[p.server] >= p.most:
+	case len(q.free) == 0 || p.Server != 0 && q.used[p.Server] >= p.Most:
 		return nil
 	default:
 		return q.free[len(q.free)-1]
@@ -285,7 +277,7 @@ func (q *queue) use(s *writer, server int32) {
 // mayCreate reports whether a create may start a statement.
 func (q *queue) mayCreate(p *pending) bool {
 	l := q.laneOf(p)
-	return l.running[creates] == 0 || !l.leading && (p.overdue || p.lane.IsZero() && l.waiting[creates] >= l.enough)
+	return l.running[creates] == 0 || !l.leading && (p.overdue || q.pace.Alternate && l.waiting[creates] >= l.enough)
 }
 
 // batchOf returns the batch of a change: the change, and everything that waits
@@ -297,13 +289,13 @@ func (q *queue) mayCreate(p *pending) bool {
 // single caller has nothing to wait for: it would take 7 µs more CPU time, to wake
 // another thread.
 func (q *queue) batchOf(first *pending) []*pending {
-	if !first.lane.IsZero() {
+	if q.pace.Pause > 0 {
 		q.expect(first)
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	l := q.laneOf(first)
-	if first.class == readings && first.lane.IsZero() && l.callers[readings] > 1 {
+	if first.class == readings && l.callers[readings] > 1 {
 		q.mu.Unlock()
 		runtime.Gosched()
 		q.mu.Lock()
@@ -329,7 +321,7 @@ func (q *queue) batchOf(first *pending) []*pending {
 
 // expect waits a while for as many callers of a tenant as there were last time.
 func (q *queue) expect(first *pending) {
-	for end := time.Now().Add(routedPause); first.class != alone && time.Now().Before(end); sqlstore.Pause(context.Background(), routedPause/30) {
+	for end := time.Now().Add(q.pace.Pause); first.class != alone && time.Now().Before(end); sqlstore.Pause(context.Background(), q.pace.Pause/30) {
 		q.mu.Lock()
 		l := q.laneOf(first)
 		all := l.waiting[first.class]+1 >= l.callers[first.class]

@@ -13,6 +13,7 @@ import (
 
 	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/internal/sqlstore"
+	"github.com/seed-72ea4aab/vault/storage/postgres/internal/citus"
 )
 
 // manualQueue is a queue whose statements end when the test says so.
@@ -28,7 +29,7 @@ func (q *queue) shared() *lane { return q.laneOf(&pending{}) }
 
 func newManualQueue(t *testing.T, writers int, forLogs bool) *manualQueue {
 	t.Helper()
-	q := &manualQueue{begun: make(chan int), end: make(chan struct{})}
+	q := &manualQueue{queue: queue{pace: citus.OneServer{}.Traits().Pace}, begun: make(chan int), end: make(chan struct{})}
 	for range writers {
 		q.free = append(q.free, &writer{})
 	}
@@ -250,7 +251,7 @@ func TestPanicFailsItsBatch(t *testing.T) {
 func TestOnlyChangesOfOneTenantShareAStatement(t *testing.T) {
 	t.Parallel()
 	create := func(lane storage.ID) *pending {
-		return &pending{class: creates, lane: lane, change: &storage.Change{}}
+		return &pending{class: creates, Turn: citus.Turn{Lane: lane}, change: &storage.Change{}}
 	}
 	own, other := storage.ID{1}, storage.ID{2}
 	q := &queue{free: []*writer{{}, {}, {}}}
@@ -264,7 +265,7 @@ func TestOnlyChangesOfOneTenantShareAStatement(t *testing.T) {
 	if q.start(q.waiting[0]) != nil {
 		t.Error("a tenant has two running statements")
 	}
-	if batch := q.batchOf(first); len(batch) != 3 || slices.ContainsFunc(batch, func(p *pending) bool { return p.lane != own }) {
+	if batch := q.batchOf(first); len(batch) != 3 || slices.ContainsFunc(batch, func(p *pending) bool { return p.Lane != own }) {
 		t.Errorf("%d changes share a statement, want the 3 of one tenant", len(batch))
 	}
 	if q.start(q.waiting[0]) == nil {

@@ -12,16 +12,14 @@ import (
 
 // patience returns how long an item waits before the queue looks at it again, or
 // zero if the queue does that only when the time of its caller is over.
-func (p *pending) patience() time.Duration {
+func (q *queue) patience(p *pending) time.Duration {
 	switch {
 	case p.class == readings:
 		return readingWait
 	case p.class != creates:
 		return 0
-	case p.lane.IsZero():
-		return createWait
 	default:
-		return routedWait
+		return max(createWait, q.pace.Wait)
 	}
 }
 
@@ -47,7 +45,7 @@ func (q *queue) watchRest(first *pending) {
 	}
 	again := time.Now().Add(createWait)
 	for _, p := range q.waiting {
-		if p.overdue && p.lane == first.lane {
+		if p.overdue && p.Lane == first.Lane {
 			p.due = link.Earlier(p.until, again)
 			q.watch(p.due)
 		}

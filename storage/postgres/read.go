@@ -6,9 +6,7 @@ import (
 	"time"
 
 	"github.com/seed-72ea4aab/vault/storage"
-	"github.com/seed-72ea4aab/vault/storage/internal/sqlstore"
 	"github.com/seed-72ea4aab/vault/storage/postgres/internal/statements"
-	"github.com/seed-72ea4aab/vault/storage/postgres/internal/wire"
 )
 
 // ReadToken implements [storage.ReadLogger]. Readings that wait for a
@@ -17,25 +15,25 @@ func (s *Store) ReadToken(ctx context.Context, r storage.Reading) (storage.Token
 	if err := ctx.Err(); err != nil {
 		return storage.Token{}, err
 	}
-	p := &pending{class: readings, reading: &reading{Reading: r, ctx: ctx}, lane: s.layout.lane(r.Tenant)}
+	p := &pending{class: readings, reading: &reading{Reading: statements.Reading{Reading: r}, ctx: ctx}}
 	err := s.readQueued(ctx, p)
 	switch {
 	case errors.Is(err, errInSteps), errors.Is(err, errBusy):
 		return s.readInSteps(ctx, r, errors.Is(err, errInSteps))
 	case err != nil:
 		return storage.Token{}, err
-	case !p.reading.found:
+	case !p.reading.Found:
 		return storage.Token{}, storage.ErrNotFound
-	case p.reading.token.Body == nil:
+	case p.reading.Token.Body == nil:
 		return s.readInSteps(ctx, r, false)
 	}
-	return p.reading.token, nil
+	return p.reading.Token, nil
 }
 
 // readQueued reads a token in the queue.
 func (s *Store) readQueued(ctx context.Context, p *pending) error {
-	ended, err := s.enter(ctx, p, p.reading.Tenant, storage.WaitUntil(ctx, s.retryFor))
-	if err != nil {
+	turn, ended, err := s.layout.Enter(ctx, p.reading.Tenant, storage.WaitUntil(ctx, s.retryFor))
+	if p.Turn = turn; err != nil {
 		return err
 	}
 	defer ended()
@@ -72,20 +70,18 @@ func (s *Store) readable(ctx context.Context, r *storage.Reading) (storage.Token
 
 // reading is a request for a token, with its result.
 type reading struct {
-	storage.Reading
-	ctx   context.Context // of the caller
-	found bool
-	token storage.Token // its body is nil if it is large, and then nothing is logged
+	statements.Reading
+	ctx context.Context // of the caller
 }
 
 // errInSteps means that a statement for several readings has failed. It is not
 // known whether it had any effect.
 var errInSteps = errors.New("postgres: a grouped read failed; the reads are repeated one by one")
 
-// readBatch reads the tokens of a batch and logs the reads in one statement. If
-// that fails, each caller reads in steps and retries.
+// readBatch reads the tokens of a batch and logs the reads. If that fails, each
+// caller reads in steps and retries.
 func (s *Store) readBatch(w *writer, batch []*pending) {
-	err := w.readTogether(batch)
+	err := w.read(batch)
 	if err == nil {
 		s.account(batch)
 		return
@@ -96,14 +92,26 @@ func (s *Store) readBatch(w *writer, batch []*pending) {
 	}
 }
 
-func (s *writer) readTogether(batch []*pending) error {
+func (s *writer) read(batch []*pending) error {
 	ctx := context.Background() // watching any other context would cost the driver a fifth of a read
 	if !s.connected() {
 		if err := s.connect(ctx); err != nil {
 			return err
 		}
 	}
-	return s.layout.read(ctx, s, batch)
+	defer cutAfter(batch[0].reading.ctx, s.cut)()
+	s.readings = s.readings[:0]
+	for _, p := range batch {
+		s.readings = append(s.readings, &p.reading.Reading)
+	}
+	defer clear(s.readings)
+	defer s.Release()
+	for _, step := range s.layout.Traits().Read(&s.Session, s.readings) {
+		if err := step.Do(ctx, s); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // cutAfter cuts a connection some time after a context has ended, unless the
@@ -132,55 +140,3 @@ func cutAfter(ctx context.Context, cut func()) (done func()) {
 
 // readGrace is how long a statement may continue after its caller has gone.
 const readGrace = time.Second
-
-var readingColumns = wire.ParseColumns("n:bigint", "tenant:bytea", "token:text", "entry:bytea", "at:bigint", "actor:bytea", "actor_type:text",
-	"operation:text", "message:text", "actor_name:text", "origin:text", "mac:bytea")
-
-func putReading(rows *wire.Rows, r *storage.Reading) {
-	rows.Bytes(r.Tenant[:])
-	rows.Text(r.ID)
-	rows.Bytes(r.Entry.ID[:])
-	rows.Int(r.Entry.CreatedAt.UnixMicro())
-	rows.ID(&r.Entry.ActorID)
-	rows.Text(r.Entry.ActorType)
-	rows.Text(r.Entry.Operation)
-	rows.Text(r.Entry.Message)
-	rows.OptionalText(r.Entry.ActorName)
-	rows.OptionalText(r.Entry.Origin)
-	rows.Hash(&r.Entry.Mac)
-}
-
-// readingTexts are the results of readingText.
-var readingTexts = [2][2]string{
-	{readingText(false, false), readingText(false, true)},
-	{readingText(true, false), readingText(true, true)},
-}
-
-// readingText returns the statement for one or many readings, in a session that
-// is already unsynced or must be made so for the transaction. It looks up each token
-// separately, in the order of the index on ids, whatever the server's statistics are.
-//
-// It leaves out a large body, so that other readings in the statement do not
-// wait for it. It then writes no log entry either, because the token may be
-// deleted before its body is read.
-func readingText(many, sessionUnsynced bool) string {
-	from := "found"
-	if !sessionUnsynced {
-		from += ", (SELECT " + statements.Unsynced + ") AS relaxed"
-	}
-	return `WITH found AS (SELECT r.*, t.* FROM ` + readingColumns.From(0, many, "r") + `
-			CROSS JOIN LATERAL (SELECT ` + readColumns + `
-				FROM vault_tokens t, ` + sqlstore.InOrder + ` WHERE t.tenant_id = r.tenant AND t.id >= r.token AND t.id <= r.token
-				AND (t.expires_at IS NULL OR t.expires_at > r.at) ORDER BY t.id LIMIT 1) AS t),
-		logged AS (INSERT INTO vault_logs (tenant_id, ` + wire.LogColumns.Names("") + `)
-			SELECT tenant, entry, at, actor, actor_type, type, id, operation, message, actor_name, origin, mac FROM ` + from + `
-			WHERE body IS NOT NULL)
-		SELECT n, ` + sqlstore.TokenColumns + ` FROM found AS t`
-}
-
-// readColumns are the columns of a token, with NULL for a large body.
-var readColumns = sqlstore.SmallBodies(maxSharedBody)
-
-// maxSharedBody limits the size of bodies that a statement for several readings
-// or for a page returns.
-const maxSharedBody = 64 << 10

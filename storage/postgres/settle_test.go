@@ -1,8 +1,6 @@
 package postgres
 
 import (
-	"context"
-	"database/sql"
 	"testing"
 	"time"
 
@@ -26,7 +24,7 @@ func TestFollowersWaitUntilEntriesSettle(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	s, err := open(t.Context(), server.URL, nil, func(context.Context, *sql.DB) (layout, error) { return routed{}, nil })
+	s, err := open(t.Context(), server.URL, nil, findRouted)
 	if err != nil {
 		t.Fatal(err)
 	}

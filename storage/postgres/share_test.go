@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/seed-72ea4aab/vault/storage"
+	"github.com/seed-72ea4aab/vault/storage/postgres/internal/citus"
 )
 
 // Writes for a server that hangs leave connections for the tenants of others.
@@ -13,7 +14,7 @@ func TestWritesToHungServerLeaveConnections(t *testing.T) {
 	q := newManualQueue(t, 4, false)
 	write := func(server int32) {
 		q.calls.Go(func() {
-			if err := q.queue.write(context.Background(), &pending{change: &storage.Change{}, class: alone, server: server, most: 2}); err != nil {
+			if err := q.queue.write(context.Background(), &pending{change: &storage.Change{}, class: alone, Turn: citus.Turn{Server: server, Most: 2}}); err != nil {
 				t.Error(err)
 			}
 		})

@@ -41,7 +41,7 @@ var (
 // LogsByRef implements [storage.TreeStorage].
 func (s *Store) LogsByRef(ctx context.Context, tenant storage.ID, refs []storage.LogRef) ([]storage.Log, error) {
 	var logs []storage.Log
-	err := s.of(ctx, tenant, func() (err error) {
+	err := s.layout.Run(ctx, tenant, func() (err error) {
 		logs, err = sqlstore.LogsByID(ctx, s.reader, "COALESCE(l.xid, 0)", tenant, refs)
 		return err
 	})
@@ -67,7 +67,7 @@ func (s *Store) WriteTree(ctx context.Context, c *storage.TreeChange) error {
 		return err
 	}
 	var stale *storage.Conflict
-	err := s.of(ctx, c.Was.Tenant, func() error {
+	err := s.layout.Run(ctx, c.Was.Tenant, func() error {
 		return link.Failed(sqlstore.Do(ctx, s.reader, func(conn *sql.Conn) error {
 			stale = nil
 			err := s.transact(ctx, conn, func(tx *sql.Tx) error { return s.writeTree(ctx, tx, c) })
@@ -149,7 +149,7 @@ func (s *Store) amendTree(ctx context.Context, tx *sql.Tx, c *storage.TreeChange
 	for i := range c.Erase {
 		ids.Bytes(c.Erase[i].ID[:])
 	}
-	st := &statements.Statement{Composer: s.layout}
+	st := &statements.Statement{Composer: s.layout.Traits()}
 	rows := st.At("vault_logs", "l", "unnest($2::bytea[]) AS u(id)", "id")
 	for _, text := range []string{
 		// Wait for transactions that change the rows, which have other ctids afterwards.

@@ -113,11 +113,10 @@ func (p *place) known(at string) bool {
 // txStore is a database inside a transaction of the application.
 type txStore struct {
 	*reader
-	store *Store
-	tx    storage.SQLTx
-	mu    sync.Mutex // held while the connection is in use
-	// joined means that the transaction has run the statement of [layout.joins].
-	joined bool
+	store  *Store
+	tx     storage.SQLTx
+	mu     sync.Mutex // held while the connection is in use
+	joined int        // how many statements of [citus.Traits].Join it has run
 }
 
 // Write implements [storage.Tx]. A savepoint surrounds its statement, so that a
@@ -164,14 +163,14 @@ func (t *txStore) try(ctx context.Context, c *storage.Change) error {
 // apply writes the pieces of a change. The first piece includes the hold.
 func (t *txStore) apply(ctx context.Context, c *storage.Change) error {
 	shard := -1 - rand.Int64N(1<<62) //nolint:gosec // a shard that no other transaction has
-	if err := t.store.layout.guard(c); err != nil {
+	traits := t.store.layout.Traits()
+	if err := traits.Guard(c); err != nil {
 		return err
 	}
-	if text := t.store.layout.joins(); text != "" && !t.joined {
-		if _, err := t.Run(ctx, text, nil, false); err != nil {
+	for ; t.joined < len(traits.Join); t.joined++ {
+		if _, err := t.Run(ctx, traits.Join[t.joined], nil, false); err != nil {
 			return err
 		}
-		t.joined = true
 	}
 	for i, piece := range split(c) {
 		s := t.Start(c.Tenant)
@@ -237,7 +236,7 @@ func (t *txStore) logged(ctx context.Context, c *storage.Change) (found bool) {
 
 func (t *txStore) Start(tenant storage.ID) *statements.Statement {
 	s := statements.NewStatement(tenant)
-	s.AnyDriver, s.Composer = true, t.store.layout
+	s.AnyDriver, s.Composer = true, t.store.layout.Traits()
 	return s
 }
 

@@ -32,7 +32,6 @@ func (s *Store) Write(ctx context.Context, c *storage.Change) error {
 // connection, a failover or a foreign lock, for as long as its caller may wait.
 // Between two attempts it holds no connection, so that others can use it.
 func (s *Store) write(ctx context.Context, p *pending) error {
-	p.lane = s.layout.lane(p.change.Tenant)
 	p.until = storage.WaitUntil(ctx, s.retryFor)
 	for wait := retryAtFirst; ; wait = min(2*wait, retryAtMost) {
 		if p.ambiguous {
@@ -64,8 +63,8 @@ func (s *Store) write(ctx context.Context, p *pending) error {
 // find free connections.
 func (s *Store) tryWrite(ctx context.Context, p *pending) error {
 	p.err, p.again, p.overdue, p.turn = nil, false, false, nil
-	ended, err := s.enter(ctx, p, p.change.Tenant, p.until)
-	if err != nil {
+	turn, ended, err := s.layout.Enter(ctx, p.change.Tenant, p.until)
+	if p.Turn = turn; err != nil {
 		p.again = p.ambiguous
 		return err
 	}
@@ -131,8 +130,8 @@ func (s *Store) flush(w *writer, batch []*pending) {
 		left, locked = s.writeGroup(w, batch)
 	}
 	if locked {
-		w.layout.setLockTimeout(w, shareTimeout)
-		defer w.layout.setLockTimeout(w, lockTimeout)
+		w.setLockTimeout(shareTimeout)
+		defer w.setLockTimeout(lockTimeout)
 	}
 	for i, p := range left {
 		if w.conn == nil {
@@ -171,12 +170,11 @@ func late(p *pending) bool { return p.change.Late(time.Now()) }
 // writeGroup tries a batch as one statement. It returns the changes that must be
 // written one by one: all of them if the statement failed or met a lock.
 func (s *Store) writeGroup(w *writer, batch []*pending) (left []*pending, locked bool) {
-	var err error
-	if batch[0].class == reads {
-		err = w.layout.logReads(w, batch)
-	} else {
-		err = w.create(ordered(batch))
+	w.changes = w.changes[:0]
+	for _, p := range batch {
+		w.changes = append(w.changes, p.change)
 	}
+	err := w.group(batch[0].class)
 	if err == nil {
 		return nil, false
 	}
@@ -187,18 +185,15 @@ func (s *Store) writeGroup(w *writer, batch []*pending) (left []*pending, locked
 	return batch, link.Code(err) == pqerror.LockNotAvailable
 }
 
-// create writes changes that only create tokens.
-func (s *writer) create(changes []*storage.Change) error {
-	inSteps := s.layout.inSteps()
-	s.group.Gather(changes, s.shard, inSteps)
-	defer s.group.Release()
-	if inSteps {
-		return s.inSteps(s.group.Several())
+// group writes changes of a class that share their statements.
+func (s *writer) group(c class) error {
+	defer s.Release()
+	defer clear(s.changes)
+	if c == reads {
+		return s.inSteps(s.layout.Traits().LogReads(&s.Session, s.changes))
 	}
-	var text string
-	text, s.args = s.group.One(s.args[:0])
-	defer clear(s.args)
-	return s.exec(text, s.args)
+	sortByKeys(s.changes)
+	return s.inSteps(s.layout.Traits().Create(&s.Session, s.changes))
 }
 
 // maxAttempts limits the attempts for a change that the server rejects for a
@@ -285,22 +280,21 @@ func (s *Store) attempt(w *writer, p *pending) (done bool, err error) {
 // apply writes one change. It takes one statement, or several in a transaction
 // if the change is large or the tables are distributed.
 func (s *writer) apply(c *storage.Change) error {
-	if err := s.layout.guard(c); err != nil {
+	if err := s.layout.Traits().Guard(c); err != nil {
 		return err
 	}
 	if classOf(c) == creates && c.Claim == nil {
-		s.one[0] = c
-		defer clear(s.one[:])
-		return s.create(s.one[:])
+		s.changes = append(s.changes[:0], c)
+		return s.group(creates)
 	}
 	var steps []statements.Step
 	for i, piece := range split(c) {
 		st := s.Start(c.Tenant)
-		st.Apply(piece, s.shard)
+		st.Apply(piece, s.Shard)
 		if i == 0 && c.Hold != nil {
 			st.Hold(c.Hold, "")
 		}
-		if onlyReadLogs(c) && !s.unsynced && s.layout.relaxes() {
+		if onlyReadLogs(c) && !s.Unsynced {
 			st.Final = statements.Unsynced
 		}
 		steps = append(steps, st.All()...)
@@ -347,14 +341,16 @@ func (s *writer) applied(c *storage.Change) (bool, error) {
 			return nil
 		})
 	}
-	fence := s.layout.fence()
-	if fence == "" {
+	fence := s.layout.Traits().Fence
+	if len(fence) == 0 {
 		err := look()
 		return found, err
 	}
 	err := s.transact(func() error {
-		if err := s.exec(fence, []any{c.Tenant[:]}); err != nil {
-			return err
+		for _, text := range fence {
+			if err := s.exec(text, []any{c.Tenant[:]}); err != nil {
+				return err
+			}
 		}
 		return look()
 	})

@@ -4,13 +4,14 @@ import (
 	"context"
 	"database/sql"
 	"database/sql/driver"
-	"strconv"
+	"encoding/binary"
 	"time"
 
 	"github.com/lib/pq/pqerror"
 
 	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/internal/direct"
+	"github.com/seed-72ea4aab/vault/storage/postgres/internal/citus"
 	"github.com/seed-72ea4aab/vault/storage/postgres/internal/link"
 	"github.com/seed-72ea4aab/vault/storage/postgres/internal/statements"
 )
@@ -18,29 +19,24 @@ import (
 // writer is a connection that writes, for one goroutine at a time. It is opened
 // when first needed, and again after it was lost.
 type writer struct {
+	statements.Session
+
 	pool     *link.Pool
 	schema   schemaName
 	prepare  bool // prepare statements; false behind a pooler
 	inTx     bool
-	shard    int64 // shard of the counters that its writes add to
-	unsynced bool  // its session does not wait for the disk
-	layout   layout
-	server   int32                            // of the tenant it writes for; zero if unknown
-	record   func(server int32, result error) // is called after each statement for a tenant; may be nil
+	layout   citus.Layout
+	server   int32 // of the tenant it writes for; zero if unknown
 	conn     *sql.Conn
 	cut      func() // closes conn at once
 	direct   *direct.Conn
 	opened   time.Time
 	prepared map[string]*direct.Stmt // by text
-	memory   statements.Memory
-	group    statements.Group // with memory of the last one
-	one      [1]*storage.Change
-	args     []any // memory for the parameters of a group
+	changes  []*storage.Change       // memory for a batch
+	readings []*statements.Reading   // memory for a batch
 
-	// lockTimeout is how long statements in transactions wait for a lock, if tables
-	// are distributed.
-	lockTimeout time.Duration
-	xid         int64 // number of the current transaction, if tables are distributed
+	lockTimeout time.Duration // how long statements wait for a lock
+	number      int64         // of the current transaction, if statements need it
 }
 
 // maxPrepared limits the prepared statements of a connection. Real changes
@@ -90,7 +86,7 @@ func (s *writer) reset() {
 
 func (s *writer) Start(tenant storage.ID) *statements.Statement {
 	st := statements.NewStatement(tenant)
-	st.Composer = s.layout
+	st.Composer = s.layout.Traits()
 	return st
 }
 
@@ -148,15 +144,32 @@ func (s *writer) limited(do func() error) error {
 	} else {
 		err = s.transact(do)
 	}
-	s.recorded(err)
-	return s.layout.explain(err)
+	return s.layout.Explain(s.server, err, false)
 }
 
-// recorded notes the result of a statement.
-func (s *writer) recorded(err error) {
-	if s.record != nil {
-		s.record(s.server, err)
+// inSteps runs steps in a transaction. A single step needs no explicit
+// transaction, unless it uses the transaction number.
+func (s *writer) inSteps(steps []statements.Step) error {
+	ctx := context.Background()
+	switch {
+	case len(steps) == 0:
+		return nil
+	case len(steps) == 1 && !steps[0].Numbered:
+		return steps[0].Do(ctx, s)
 	}
+	return s.transact(func() error {
+		for _, p := range steps {
+			if err := p.Do(ctx, s); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// Number implements [statements.Runner].
+func (s *writer) Number(context.Context) (any, error) {
+	return binary.BigEndian.AppendUint64(nil, uint64(s.number)), nil
 }
 
 // transact runs statements in a transaction. If begin fails it closes the
@@ -165,7 +178,8 @@ func (s *writer) transact(do func() error) error {
 	if s.conn == nil {
 		return errNoConn
 	}
-	if err := s.layout.begin(s); err != nil {
+	var err error
+	if s.number, err = s.layout.Begin(context.Background(), s.conn, !s.prepare, s.lockTimeout); err != nil {
 		s.reset()
 		return err
 	}
@@ -178,9 +192,7 @@ func (s *writer) transact(do func() error) error {
 		return err
 	}
 	s.inTx = false
-	err := s.control("COMMIT")
-	s.recorded(err)
-	return s.layout.committed(err)
+	return s.layout.Explain(s.server, s.control("COMMIT"), true)
 }
 
 // control runs a statement without parameters.
@@ -189,9 +201,13 @@ func (s *writer) control(command string) error {
 	return err
 }
 
-// setLockTimeout returns the statement that limits the wait for a lock.
-func setLockTimeout(scope string, d time.Duration) string {
-	return "SET " + scope + "lock_timeout = " + strconv.FormatInt(d.Milliseconds(), 10)
+// setLockTimeout changes how long statements wait for a lock, in transactions and in
+// the session. If that fails, the connection is lost.
+func (s *writer) setLockTimeout(d time.Duration) {
+	s.lockTimeout = d
+	if s.prepare && s.conn != nil && s.control(citus.SetLockTimeout("", d)) != nil {
+		s.reset()
+	}
 }
 
 // statement returns the prepared statement of a text, or nil if the text is not

@@ -44,18 +44,12 @@ SELECT logged.tenant FROM logged WHERE logged.tenant IS NOT NULL AND (
 	WHERE l.tenant_id = logged.tenant AND l.entity_type = types.name AND l.id < ? AND l.created_at < ? LIMIT 1
 ) = 1 LIMIT ?`
 
-// placedTenantsQuery does the same if tenants are on different servers. Each
-// server searches the key of its logs.
-const placedTenantsQuery = `
-SELECT DISTINCT l.tenant_id FROM vault_logs l WHERE l.tenant_id > ? AND l.id < ? AND l.created_at < ?
-ORDER BY l.tenant_id LIMIT ?`
-
 // LogTenants implements [storage.Pruner].
 func (s *Store) LogTenants(ctx context.Context, before time.Time, after storage.ID, limit int) ([]storage.ID, error) {
 	query := logTenantsQuery
 	switch {
-	case s.dialect.Distributed:
-		query = placedTenantsQuery
+	case s.dialect.LogTenants != "":
+		query = s.dialect.LogTenants
 	case s.dialect.LogsByType:
 		query = countedTenantsQuery
 	}

@@ -1,6 +1,7 @@
 package sqlstore
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"math"
@@ -45,21 +46,12 @@ SELECT waiting.tenant FROM waiting WHERE waiting.tenant IS NOT NULL AND EXISTS (
 	AND (j.lease_until IS NULL OR j.lease_until <= ?)
 ) LIMIT ?`
 
-// placedDueQuery does the same if tenants are on different servers. Each server
-// looks through all of its waiting jobs.
-const placedDueQuery = `
-SELECT DISTINCT j.tenant_id FROM vault_jobs j WHERE j.tenant_id > ? AND NOT j.dead AND j.run_at <= ?
-AND (j.lease_until IS NULL OR j.lease_until <= ?) ORDER BY j.tenant_id LIMIT ?`
-
 // DueTenants implements [storage.Queue].
 func (s *Store) DueTenants(ctx context.Context, now time.Time, after storage.ID, limit int) ([]storage.ID, error) {
 	var tenants []storage.ID
 	var tenant storage.ID
-	at, query := now.UnixMicro(), dueTenantsQuery
-	if s.dialect.Distributed {
-		query = placedDueQuery
-	}
-	err := s.each(ctx, query, []any{s.dialect.ID(after), at, at, max(limit, 0)},
+	at := now.UnixMicro()
+	err := s.each(ctx, cmp.Or(s.dialect.DueTenants, dueTenantsQuery), []any{s.dialect.ID(after), at, at, max(limit, 0)},
 		[]sql.Scanner{(*idColumn)(&tenant)}, func() { tenants = append(tenants, tenant) })
 	return tenants, err
 }

@@ -26,7 +26,7 @@ func recordDest(r *storage.Record) []sql.Scanner {
 
 // Lookup implements [storage.RecordReader].
 func (s *Store) Lookup(ctx context.Context, key storage.Key) (storage.Record, error) {
-	if s.dialect.Distributed {
+	if s.dialect.LookupInSteps {
 		return s.lookupInSteps(ctx, key)
 	}
 	var r storage.Record

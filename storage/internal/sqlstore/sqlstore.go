@@ -138,10 +138,13 @@ type Dialect struct {
 	// argument, an array.
 	Lateral bool
 
-	// Distributed means that rows are stored by tenant on different servers. A
-	// statement for one tenant is cheap, and a statement for all tenants must
-	// be simple.
-	Distributed bool
+	// LookupInSteps means that Lookup first finds the tenant of a key and then the
+	// record. Otherwise it joins the two.
+	LookupInSteps bool
+
+	// LogTenants and DueTenants, if not empty, replace the queries of the methods
+	// with these names, with the same parameters.
+	LogTenants, DueTenants string
 }
 
 // Outage configures how reads handle a database that is out of reach for a
@@ -191,7 +194,7 @@ func New(ctx context.Context, db *sqlx.DB, d Dialect) (*Store, error) {
 	var prepared []string
 	if d.Prepared {
 		prepared = s.texts[:everywhere]
-		if d.Distributed {
+		if d.LookupInSteps {
 			prepared = s.texts[:]
 		}
 	}
@@ -291,8 +294,7 @@ const (
 	pointDuplicate
 	pointLookup
 	pointClaim
-	// pointKey and pointRecord do the work of pointLookup in two steps, if rows
-	// are distributed.
+	// pointKey and pointRecord do the work of pointLookup in two steps.
 	pointKey
 	pointRecord
 	pointCount

@@ -1,4 +1,5 @@
-// Package citus knows the servers of a Citus cluster: which one has which tenants,
+// Package citus knows where the tables of a vault are: on one server, or on the
+// servers of a Citus cluster. It knows which of them has which tenants,
 // which one does not respond, and how tables are distributed over them.
 package citus
 
@@ -93,15 +94,6 @@ func (v *Servers) placed(ctx context.Context) *placed {
 	}
 	v.set(next)
 	return v.now.Load()
-}
-
-// Enter waits while the server of a tenant is silent. It returns the server, and how
-// many connections may write for its tenants. The caller calls ended afterwards.
-func (v *Servers) Enter(ctx context.Context, tenant storage.ID, until time.Time) (server int32, most int, ended func(), err error) {
-	at := v.placed(ctx)
-	server, most = at.of(tenant), shareOf(v.writing, at.servers)
-	ended, err = v.await(ctx, server, until)
-	return server, most, ended, err
 }
 
 // Run runs a read for a tenant when its server has room for it.

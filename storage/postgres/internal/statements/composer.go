@@ -7,36 +7,69 @@ import (
 	"github.com/seed-72ea4aab/vault/storage/postgres/internal/wire"
 )
 
-// Composer is how a change becomes statements: AsOne, or AsSteps if tables are
-// distributed.
+// Composer is how changes and reads become statements: AsOne, or AsSteps if tables
+// are distributed.
 type Composer interface {
-	building
-	composing
-}
-
-// building is how a statement is built of parts.
-type building interface {
 	// TenantIs returns the condition that a row read by its ctid belongs to the
 	// tenant in a parameter.
-	TenantIs(column, place string) string
-	// write adds a part: see [Statement.write].
-	write(s *Statement, name string, want int, body func(*Statement) string)
-	// selects returns the main statement, which evaluates a list, and the parts
-	// before it.
-	selects(s *Statement, list []string) (parts []part, proper string)
-	// result returns the function for rows of the main statement; nil for none.
-	result(s *Statement) func([]driver.Value) error
+	TenantIs(column, parameter string) string
+	// Guard refuses a change that its statements would not refuse.
+	Guard(c *storage.Change) error
+	// Create returns the statements of changes that only create tokens.
+	Create(s *Session, changes []*storage.Change) []Step
+	// Read returns the statements of readings, each in a transaction of its own.
+	Read(s *Session, batch []*Reading) []Step
+	// LogReads returns the statements of changes that only log reads.
+	LogReads(s *Session, changes []*storage.Change) []Step
+	composing
 }
 
 // composing is how the parts of a change are written.
 type composing interface {
+	// write adds a part: see [Statement.write].
+	write(s *Statement, name string, want int, body func(*Statement) string)
+	// selects returns the main statement, which evaluates a list, the parts before
+	// it, and the function for its rows; nil for none.
+	selects(s *Statement, list []string) (parts []part, proper string, row func([]driver.Value) error)
 	insertLogs(s *Statement, logs []storage.Log)
 	insertSets(s *Statement, sets []storage.ContainerSet, shard int64)
 	// moveCounts counts tokens that changed their set or were deleted, and created
 	// ones.
 	moveCounts(s *Statement, moved []string, created Counts, shard int64)
-	// replaceKeys replaces the keys of updated records, and dropKeys deletes the keys
-	// of deleted ones.
-	replaceKeys(s *Statement, after []wire.Lookup)
-	dropKeys(s *Statement)
+	// replaceKeys replaces the keys of records that an expression lists.
+	replaceKeys(s *Statement, before string, after []wire.Lookup)
+}
+
+// Session is a connection that writes: its settings, and memory for its statements.
+type Session struct {
+	Memory
+	Shard    int64 // shard of the counters that its writes add to
+	Unsynced bool  // it does not wait for the disk
+
+	group Group // with memory of the last one
+	steps []Step
+	args  []any
+}
+
+// parameters returns memory for the parameters of a statement.
+func (s *Session) parameters() []any {
+	if s.args == nil {
+		s.args = make([]any, 0, roomForRows)
+	}
+	return s.args[:0]
+}
+
+// one returns a statement with such parameters.
+func (s *Session) one(text string, args []any, row func([]driver.Value) error) []Step {
+	s.args = args
+	s.steps = append(s.steps[:0], Step{text: text, args: args, prepare: true, want: anyRows, row: row})
+	return s.steps
+}
+
+// Release forgets the rows of the last statements, so that a connection does not
+// keep large ones.
+func (s *Session) Release() {
+	s.group.release()
+	clear(s.args)
+	clear(s.steps)
 }

@@ -16,7 +16,7 @@ import (
 var (
 	groupTokenColumns = slices.Concat(wire.TenantColumn, wire.TokenColumns)
 	bareTokenColumns  = slices.DeleteFunc(slices.Clone(groupTokenColumns), func(c wire.Column) bool { return slices.Contains(bare, c.Name) })
-	GroupLogColumns   = slices.Concat(wire.TenantColumn, wire.LogColumns)
+	groupLogColumns   = slices.Concat(wire.TenantColumn, wire.LogColumns)
 	groupClaimColumns = slices.Concat(wire.TenantColumn, wire.ClaimColumns)
 	groupHashColumns  = slices.Concat(wire.TenantColumn, wire.HashColumns)
 	groupSetColumns   = slices.Concat(wire.TenantColumn, wire.SetColumns)
@@ -43,7 +43,6 @@ var (
 // written in one statement: all of them, or nothing if there is a conflict.
 type Group struct {
 	tokens, hashes, logs, claims, sets, counts, held *wire.Rows
-	memory                                           Memory // of the last group
 
 	holds   []held      // the same as held
 	sums    Counts      // the same as counts
@@ -77,14 +76,15 @@ func alikeLogs(a, b *storage.Log) bool {
 		a.Operation == b.Operation && a.Message == b.Message && a.ActorName == b.ActorName
 }
 
-// Gather collects the rows of changes. shard selects the counters to add to.
-func (g *Group) Gather(changes []*storage.Change, shard int64, inSteps bool) {
+// add adds the rows of changes to an empty group. shard selects the counters to add
+// to.
+func (g *Group) add(m *Memory, changes []*storage.Change, shard int64, inSteps bool) {
 	g.single, g.special, g.inSteps = len(changes) == 1 && len(changes[0].Logs) == 1, false, inSteps
 	g.uniform = !g.single && uniform(changes)
 	many := !g.single
-	g.tokens, g.logs, g.claims = g.memory.keep(groupTokenColumns, many), g.memory.keep(GroupLogColumns, many), g.memory.keep(groupClaimColumns, many)
-	g.sets, g.counts, g.held = g.memory.keep(groupSetColumns, many), g.memory.keep(groupCountColumns, many), g.memory.keep(groupHoldColumns, many)
-	g.hashes = g.memory.Rows(groupHashColumns)
+	g.tokens, g.logs, g.claims = m.keep(groupTokenColumns, many), m.keep(groupLogColumns, many), m.keep(groupClaimColumns, many)
+	g.sets, g.counts, g.held = m.keep(groupSetColumns, many), m.keep(groupCountColumns, many), m.keep(groupHoldColumns, many)
+	g.hashes = m.Rows(groupHashColumns)
 	for _, c := range changes {
 		if len(c.InsertTokens) > 0 {
 			g.addToken(c)
@@ -100,8 +100,11 @@ func (g *Group) Gather(changes []*storage.Change, shard int64, inSteps bool) {
 	g.sums.addTo(g.counts, shard)
 }
 
-// Release removes the rows, so that a connection does not keep large ones.
-func (g *Group) Release() {
+// release removes the rows.
+func (g *Group) release() {
+	if g.tokens == nil {
+		return
+	}
 	for _, r := range [...]*wire.Rows{g.tokens, g.hashes, g.logs, g.claims, g.sets, g.counts, g.held} {
 		r.Reset()
 	}
@@ -231,7 +234,7 @@ func (f form) parts() []groupPart {
 		}
 		parts = append(parts, groupPart{name, table, cs, shared, conflict, rows})
 	}
-	add("logged", "vault_logs", GroupLogColumns, sharedLogColumns, "", func(g *Group) *wire.Rows { return g.logs })
+	add("logged", "vault_logs", groupLogColumns, sharedLogColumns, "", func(g *Group) *wire.Rows { return g.logs })
 	if !f.tokens {
 		return parts
 	}
@@ -280,9 +283,9 @@ func (f form) index() (n int) {
 	return n
 }
 
-// One returns the statement that writes the group, with its parameters in memory of
+// one returns the statement that writes the group, with its parameters in memory of
 // the last ones. Any claim with the same key is a conflict here, even a dead one.
-func (g *Group) One(args []any) (string, []any) {
+func (g *Group) one(args []any) (string, []any) {
 	f := g.form()
 	t := textsOf(f)
 	for i := range t.parts {
@@ -340,9 +343,9 @@ func (p *groupPart) numbered() (all wire.Columns, shared []string) {
 	return slices.Concat(p.columns, numberColumn), append(slices.Clone(p.shared), "xid")
 }
 
-// Several returns the parts of the group as separate statements. Holds come first,
+// several returns the parts of the group as separate statements. Holds come first,
 // then the tokens, because conflicts are about tokens.
-func (g *Group) Several() []Step {
+func (g *Group) several() []Step {
 	t := textsOf(g.form())
 	steps := make([]Step, 0, len(t.parts)+len(g.holds))
 	for i := range g.holds {
@@ -356,7 +359,7 @@ func (g *Group) Several() []Step {
 		one := Step{text: t.steps[i], args: p.args(g, nil), prepare: true, want: anyRows}
 		switch p.name {
 		case "logged":
-			one.args = append(one.args, txNumber{})
+			one.args, one.Numbered = append(one.args, nil), true
 		case "sets":
 			sets = one
 			continue

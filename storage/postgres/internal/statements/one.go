@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"database/sql/driver"
 	"slices"
+	"strings"
 
 	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/postgres/internal/wire"
@@ -14,7 +15,19 @@ type AsOne struct{}
 
 // TenantIs is a comparison that no index can serve, so that the planner cannot
 // prefer an index on the tenant.
-func (AsOne) TenantIs(column, place string) string { return column + " || ''::bytea = " + place }
+func (AsOne) TenantIs(column, parameter string) string {
+	return column + " || ''::bytea = " + parameter
+}
+
+// Guard implements Composer.
+func (AsOne) Guard(*storage.Change) error { return nil }
+
+// Create implements Composer.
+func (AsOne) Create(s *Session, changes []*storage.Change) []Step {
+	s.group.add(&s.Memory, changes, s.Shard, false)
+	text, args := s.group.one(s.parameters())
+	return s.one(text, args, nil)
+}
 
 func (AsOne) write(s *Statement, name string, want int, body func(*Statement) string) {
 	text := body(s)
@@ -29,15 +42,13 @@ func (AsOne) write(s *Statement, name string, want int, body func(*Statement) st
 
 // selects makes the last part the main statement, unless there is something to
 // select.
-func (AsOne) selects(s *Statement, list []string) (parts []part, proper string) {
+func (AsOne) selects(s *Statement, list []string) (parts []part, proper string, row func([]driver.Value) error) {
 	if len(list) > 0 {
-		return s.parts, selectList(list)
+		return s.parts, "SELECT " + strings.Join(list, ", "), nil
 	}
 	last := len(s.parts) - 1
-	return s.parts[:last], s.parts[last].body
+	return s.parts[:last], s.parts[last].body, nil
 }
-
-func (AsOne) result(*Statement) func([]driver.Value) error { return nil }
 
 func (AsOne) insertLogs(s *Statement, logs []storage.Log) {
 	rows := wire.RowsOf(wire.LogColumns, logs, wire.PutLog)
@@ -71,21 +82,16 @@ func (AsOne) moveCounts(s *Statement, moved []string, created Counts, shard int6
 		sumCounts("$1::bytea, d.set_id, d.type, "+s.number(shard)+", sum(d.n)", moved)+" ORDER BY d.set_id, d.type"+addToCounts)
 }
 
-func (AsOne) replaceKeys(s *Statement, lookups []wire.Lookup) {
+func (AsOne) replaceKeys(s *Statement, before string, lookups []wire.Lookup) {
 	kept, after := "", ""
 	if len(lookups) > 0 {
 		s.with("keys_after", "SELECT u.hash, u.kind, u.id FROM "+s.rows(wire.RowsOf(wire.LookupColumns, lookups, wire.PutLookup)))
-		s.with("rekeyed", insertLookups+"(SELECT * FROM keys_after EXCEPT SELECT * FROM keys_before) u ORDER BY u.hash RETURNING 1")
+		s.with("rekeyed", insertLookups+"(SELECT * FROM keys_after EXCEPT SELECT * FROM "+before+") u ORDER BY u.hash RETURNING 1")
 		kept = " EXCEPT SELECT * FROM keys_after"
 		after = " AND (SELECT count(*) FROM rekeyed) >= 0" // check a key before another record gives it up
 	}
-	s.with("unkeyed", "DELETE FROM vault_lookups l WHERE l.hash = ANY (ARRAY("+
-		"SELECT o.hash FROM (SELECT * FROM keys_before"+kept+") o))"+after)
-}
-
-func (AsOne) dropKeys(s *Statement) {
-	s.with("keys_gone", `DELETE FROM vault_lookups l WHERE l.hash = ANY (ARRAY(
-		SELECT k.hash FROM record_going b, LATERAL (VALUES (b.key_hash), (b.alt_hash)) AS k(hash)))`)
+	s.with("un"+before, "DELETE FROM vault_lookups l WHERE l.hash = ANY (ARRAY("+
+		"SELECT o.hash FROM (SELECT * FROM "+before+kept+") o))"+after)
 }
 
 // insertNewSets adds sets that do not exist yet.

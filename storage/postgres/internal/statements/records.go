@@ -43,7 +43,7 @@ func (s *Statement) updateRecords(updates []storage.RecordUpdate) {
 	s.expect("record_updated", len(updates))
 	s.with("keys_before", `SELECT k.hash, b.kind, b.id FROM record_before b,
 		LATERAL (VALUES (b.old_key_hash), (b.old_alt_hash)) AS k(hash) WHERE k.hash IS NOT NULL`)
-	s.Composer.replaceKeys(s, lookups)
+	s.Composer.replaceKeys(s, "keys_before", lookups)
 }
 
 // rekey replaces the keys that a query finds, if tables are distributed. It
@@ -95,7 +95,9 @@ func (s *Statement) deleteRecords(deletes []storage.RecordDelete) {
 	s.with("record_gone", "DELETE FROM vault_records r USING record_going b"+
 		" WHERE r.ctid = b.place AND "+s.tenantIs("r")+" RETURNING 1")
 	s.expect("record_gone", len(deletes))
-	s.Composer.dropKeys(s)
+	s.with("keys_going", `SELECT k.hash, b.kind, b.id FROM record_going b,
+		LATERAL (VALUES (b.key_hash), (b.alt_hash)) AS k(hash) WHERE k.hash IS NOT NULL`)
+	s.Composer.replaceKeys(s, "keys_going", nil)
 }
 
 func (s *Statement) jobs(c *storage.Change) {

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/seed-72ea4aab/vault/storage"
+	"github.com/seed-72ea4aab/vault/storage/postgres/internal/link"
 	"github.com/seed-72ea4aab/vault/storage/postgres/internal/wire"
 )
 
@@ -16,8 +17,23 @@ type AsSteps struct{}
 // TenantIs is a comparison that no index can serve, as [AsOne.TenantIs] is. The
 // coordinator finds the shard by it. For an array with one element, ALL means the
 // same as ANY.
-func (AsSteps) TenantIs(column, place string) string {
-	return column + " = ALL (ARRAY[" + place + "::bytea])"
+func (AsSteps) TenantIs(column, parameter string) string {
+	return column + " = ALL (ARRAY[" + parameter + "::bytea])"
+}
+
+// Guard refuses a change that has a key twice, because separate statements would not
+// see each other's conflict.
+func (AsSteps) Guard(c *storage.Change) error {
+	if Twice(c) != nil {
+		return link.ErrGuard
+	}
+	return nil
+}
+
+// Create implements Composer.
+func (AsSteps) Create(s *Session, changes []*storage.Change) []Step {
+	s.group.add(&s.Memory, changes, s.Shard, true)
+	return s.group.several()
 }
 
 // write makes the part a separate statement.
@@ -29,11 +45,9 @@ func (AsSteps) write(s *Statement, _ string, want int, body func(*Statement) str
 	s.steps = append(s.steps, s.step(want, body))
 }
 
-func (AsSteps) selects(s *Statement, list []string) (parts []part, proper string) {
-	return s.parts, s.foundText(list)
+func (AsSteps) selects(s *Statement, list []string) (parts []part, proper string, row func([]driver.Value) error) {
+	return s.parts, s.foundText(list), s.found.row
 }
-
-func (AsSteps) result(s *Statement) func([]driver.Value) error { return s.found.row }
 
 // insertLogs sets the transaction number, because the coordinator cannot forward the
 // default of its column together with the rows.
@@ -41,7 +55,8 @@ func (AsSteps) insertLogs(s *Statement, logs []storage.Log) {
 	rows := wire.RowsOf(wire.LogColumns, logs, wire.PutLog)
 	s.write("logged", anyRows, func(s *Statement) string {
 		text := s.Insert("vault_logs", rows)
-		s.Args = append(s.Args, txNumber{})
+		s.Args = append(s.Args, nil)
+		s.numbered = true
 		text = strings.Replace(text, ") VALUES (", ", xid) VALUES (", 1)
 		return strings.TrimSuffix(text, ")") + ", $" + strconv.Itoa(len(s.Args)) + "::bigint)"
 	})
@@ -56,11 +71,6 @@ func (AsSteps) moveCounts(s *Statement, moved []string, created Counts, shard in
 	s.later(func() Step { return s.countFound(created, shard) })
 }
 
-func (AsSteps) replaceKeys(s *Statement, after []wire.Lookup) {
-	s.rekey("SELECT hash, kind, NULL::bigint, id FROM keys_before", after)
-}
-
-func (AsSteps) dropKeys(s *Statement) {
-	s.rekey(`SELECT k.hash, b.kind, NULL::bigint, b.id FROM record_going b,
-		LATERAL (VALUES (b.key_hash), (b.alt_hash)) AS k(hash) WHERE k.hash IS NOT NULL`, nil)
+func (AsSteps) replaceKeys(s *Statement, before string, after []wire.Lookup) {
+	s.rekey("SELECT hash, kind, NULL::bigint, id FROM "+before, after)
 }

@@ -3,6 +3,7 @@
 package statements
 
 import (
+	"database/sql/driver"
 	"encoding/binary"
 	"fmt"
 	"slices"
@@ -39,6 +40,7 @@ type Statement struct {
 	// one statement, which returns them in found. Parts that add rows are steps
 	// before it, or after it if they need the found rows.
 	steps, after []Step
+	numbered     bool // the last parameter is the transaction number
 	found        found
 	results      []string      // queries for the found rows
 	keys         []wire.Lookup // keys of updated records
@@ -156,12 +158,9 @@ func (s *Statement) expect(name string, n int) {
 	s.guards = append(s.guards, "(SELECT count(*) FROM "+name+") = "+s.number(int64(n)))
 }
 
-// selectList returns the query of a list of expressions.
-func selectList(list []string) string { return "SELECT " + strings.Join(list, ", ") }
-
-// text returns the statement. A division by zero is the shortest way to raise an
+// main returns the statement that has all parts, and the function for its rows. A division by zero is the shortest way to raise an
 // error without a function on the server.
-func (s *Statement) text() string {
+func (s *Statement) main() (text string, row func([]driver.Value) error) {
 	var list []string
 	if len(s.guards) > 0 {
 		list = append(list, "1 / (CASE WHEN "+strings.Join(s.guards, "\nAND ")+" THEN 1 ELSE 0 END)")
@@ -169,15 +168,15 @@ func (s *Statement) text() string {
 	if s.Final != "" {
 		list = append(list, s.Final)
 	}
-	parts, proper := s.Composer.selects(s, list)
+	parts, proper, row := s.Composer.selects(s, list)
 	if len(parts) == 0 {
-		return proper
+		return proper, row
 	}
 	expressions := make([]string, len(parts))
 	for i, p := range parts {
 		expressions[i] = p.name + " AS (" + p.body + ")"
 	}
-	return "WITH " + strings.Join(expressions, ",\n") + "\n" + proper
+	return "WITH " + strings.Join(expressions, ",\n") + "\n" + proper, row
 }
 
 // Unsynced is an expression. Selecting it makes the commit of the statement return before the

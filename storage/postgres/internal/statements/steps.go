@@ -3,7 +3,6 @@ package statements
 import (
 	"context"
 	"database/sql/driver"
-	"slices"
 	"strings"
 
 	"github.com/seed-72ea4aab/vault/storage"
@@ -25,6 +24,10 @@ type Step struct {
 	args    []any
 	prepare bool
 	want    int // number of rows it must write, or anyRows
+	// Numbered means that the last parameter is the transaction number. The column's
+	// default is a function, which the coordinator cannot forward together with the
+	// rows.
+	Numbered bool
 
 	// row, if set, is called for each row that the statement returns.
 	row func([]driver.Value) error
@@ -45,33 +48,19 @@ type Runner interface {
 	Number(ctx context.Context) (any, error)
 }
 
-// txNumber is a placeholder for the transaction number among the parameters of
-// a step. The column's default is a function, which the coordinator cannot
-// forward together with the rows.
-type txNumber struct{}
-
 var numberColumn = wire.ParseColumns("xid:bigint")
-
-// Numbered reports whether a parameter is the transaction number.
-func (p *Step) Numbered() bool { return slices.ContainsFunc(p.args, isTxNumber) }
-
-func isTxNumber(v any) bool {
-	_, ok := v.(txNumber)
-	return ok
-}
 
 // Do runs the statement, and checks how many rows it has written.
 func (p Step) Do(ctx context.Context, on Runner) error {
 	if p.later != nil {
 		p = p.later()
 	}
-	if p.Numbered() {
+	if p.Numbered {
 		n, err := on.Number(ctx)
 		if err != nil {
 			return err
 		}
-		p.args = slices.Clone(p.args)
-		p.args[slices.IndexFunc(p.args, isTxNumber)] = n
+		p.args[len(p.args)-1] = n
 	}
 	switch {
 	case p.text == "":
@@ -98,7 +87,7 @@ func (s *Statement) step(want int, body func(*Statement) string) Step {
 	alone := NewStatement(s.tenant)
 	alone.AnyDriver = s.AnyDriver
 	text := body(alone)
-	return Step{text: text, args: alone.Args, prepare: true, want: want}
+	return Step{text: text, args: alone.Args, prepare: true, want: want, Numbered: alone.numbered}
 }
 
 // later adds a statement that needs the found rows. It is built after they have
@@ -175,6 +164,7 @@ func (s *Statement) All() []Step {
 	if len(s.parts) == 0 {
 		return s.steps
 	}
-	main := Step{text: s.text(), args: s.Args, prepare: !s.joins, want: anyRows, row: s.Composer.result(s)}
+	text, row := s.main()
+	main := Step{text: text, args: s.Args, prepare: !s.joins, want: anyRows, row: row}
 	return append(append(s.steps[:len(s.steps):len(s.steps)], main), s.after...)
 }
