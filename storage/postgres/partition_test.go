@@ -48,7 +48,7 @@ func TestPartitioned(t *testing.T) {
 		// the same as outside.
 		all = []string{
 			"Isolation", "Tokens", "Conflicts", "Atomic", "Records", "Logs", "Follow", "Count", "ReadLogger", "Prune", "Trees",
-			"Claims", "Jobs", "Sealed", "Expiry", "Paging", "Filters", "Model", "Counts", "Parallel", "Big",
+			"Queue", "Expiry", "Lists", "Model", "Parallel", "Big",
 		}
 		inTx = []string{"Conflicts", "Atomic", "Model"}
 	}

@@ -8,15 +8,8 @@ func atomicRules() []rule {
 	return []rule{
 		{"all rows of a change are written", wholeChange},
 		{"a change may be empty", emptyChange},
-		{"a taken id at any position leaves nothing", failingToken},
-		{"a taken Dedup hash at any position leaves nothing", failingDedup},
-		{"a taken key at any position leaves nothing", failingRecord},
-		{"a stale update at any position leaves nothing", failingUpdate},
-		{"a stale delete at any position leaves nothing", failingDelete},
-		{"a lost job leaves nothing", failingJob},
-		{"a taken claim leaves nothing", failingClaim},
+		{"a change that is refused for any row leaves nothing", refusedLeavesNothing},
 		{"a taken id leaves no claim", failingTokenLeavesNoClaim},
-		{"a lost claim leaves nothing", failingFinish},
 		{"a refused change can be written once its reason is gone", refusedThenWritten},
 	}
 }
@@ -64,6 +57,7 @@ type refusals struct {
 	*world
 	tenant storage.ID
 	old    *storage.Change // the rows of the tenant
+	owner  storage.ID      // of its jobs
 	before state
 }
 
@@ -71,7 +65,9 @@ type refusals struct {
 func (w *world) refusals() *refusals {
 	w.Helper()
 	tenant, old := w.busy()
-	return &refusals{world: w, tenant: tenant, old: old, before: w.state(tenant)}
+	owner := w.id()
+	w.lease(tenant, owner, 3)
+	return &refusals{world: w, tenant: tenant, old: old, owner: owner, before: w.state(tenant)}
 }
 
 // fresh returns a change that does not conflict with anything of the tenant.
@@ -119,30 +115,43 @@ func (w *world) busy() (storage.ID, *storage.Change) {
 	return tenant, c
 }
 
-func failingToken(w *world) {
+// refusedLeavesNothing breaks one guard at a time, for each of three rows.
+func refusedLeavesNothing(w *world) {
 	r := w.refusals()
-	for i := range 3 {
-		c := r.fresh()
-		c.InsertTokens[i].ID = r.old.InsertTokens[0].ID
-		r.leavesNothing(c, storage.TokenIDTaken, i)
+	old := r.old
+	for _, guard := range []struct {
+		kind   storage.ConflictKind
+		breaks func(c *storage.Change, i int)
+	}{
+		{storage.TokenIDTaken, func(c *storage.Change, i int) { c.InsertTokens[i].ID = old.InsertTokens[0].ID }},
+		{storage.DuplicateTaken, func(c *storage.Change, i int) { c.InsertTokens[i].Dedup = old.InsertTokens[0].Dedup }},
+		{storage.KeyTaken, func(c *storage.Change, i int) { c.InsertRecords[i].AltKey = old.InsertRecords[0].Key }},
+		{storage.KeyTaken, func(c *storage.Change, i int) { c.InsertRecords[i].ID = old.InsertRecords[1].ID }},
+		{storage.TokenStale, func(c *storage.Change, i int) { r.updateAll(c); c.UpdateTokens[i].Rev = 5 }},
+		{storage.TokenStale, func(c *storage.Change, i int) { r.updateAll(c); c.UpdateTokens[i].Token.Ord = w.id() }},
+		{storage.RecordStale, func(c *storage.Change, i int) { r.updateAll(c); c.UpdateRecords[i].Rev = 5 }},
+		{storage.RecordStale, func(c *storage.Change, i int) { r.updateAll(c); c.UpdateRecords[i].Record = w.record("session", "") }},
+		{storage.TokenStale, func(c *storage.Change, i int) { r.deleteAll(c); c.DeleteTokens[i].Rev = 5 }},
+		{storage.TokenStale, func(c *storage.Change, i int) { r.deleteAll(c); c.DeleteTokens[i].Ord = w.id() }},
+		{storage.RecordStale, func(c *storage.Change, i int) { r.deleteAll(c); c.DeleteRecords[i].Rev = 5 }},
+		{storage.RecordStale, func(c *storage.Change, i int) { r.deleteAll(c); c.DeleteRecords[i].Kind = "session" }},
+		{storage.JobStale, func(c *storage.Change, i int) { r.updateJobs(c); c.UpdateJobs[i].Owner = w.id() }},
+		{storage.JobStale, func(c *storage.Change, i int) { r.updateJobs(c); c.UpdateJobs[i].Job.ID = w.id() }},
+		{storage.JobStale, func(c *storage.Change, i int) { r.deleteJobs(c); c.DeleteJobs[i].Owner = w.id() }},
+		{storage.JobStale, func(c *storage.Change, i int) { r.deleteJobs(c); c.DeleteJobs[i].ID = w.id() }},
+	} {
+		for i := range 3 {
+			c := r.full(r.tenant, "new")
+			guard.breaks(c, i)
+			r.leavesNothing(c, guard.kind, i)
+		}
 	}
-}
-
-func failingDedup(w *world) {
-	r := w.refusals()
-	for i := range 3 {
-		c := r.fresh()
-		c.InsertTokens[i].Dedup = r.old.InsertTokens[0].Dedup
-		r.leavesNothing(c, storage.DuplicateTaken, i)
-	}
-}
-
-func failingRecord(w *world) {
-	r := w.refusals()
-	for i := range 3 {
-		c := r.fresh()
-		c.InsertRecords[i].AltKey = r.old.InsertRecords[0].Key
-		r.leavesNothing(c, storage.KeyTaken, i)
+	for op, kind := range map[storage.ClaimOp]storage.ConflictKind{
+		storage.ClaimTake: storage.ClaimTaken, storage.ClaimFinish: storage.ClaimLost, storage.ClaimDrop: storage.ClaimLost,
+	} {
+		c := r.full(r.tenant, "new")
+		c.Claim.Op, c.Claim.Key = op, old.Claim.Key
+		r.leavesNothing(c, kind, 0)
 	}
 }
 
@@ -163,44 +172,17 @@ func (r *refusals) deleteAll(c *storage.Change) {
 	}
 }
 
-func failingUpdate(w *world) {
-	r := w.refusals()
-	for i := range 3 {
-		c := r.fresh()
-		r.updateAll(c)
-		c.UpdateTokens[i].Rev = 5
-		r.leavesNothing(c, storage.TokenStale, i)
-		c.UpdateTokens[i].Rev, c.UpdateRecords[i].Rev = 1, 5
-		r.leavesNothing(c, storage.RecordStale, i)
+// updateJobs and deleteJobs add all the tenant's jobs to a change.
+func (r *refusals) updateJobs(c *storage.Change) {
+	for _, job := range r.old.InsertJobs {
+		c.UpdateJobs = append(c.UpdateJobs, storage.JobUpdate{Owner: r.owner, Job: job})
 	}
 }
 
-func failingDelete(w *world) {
-	r := w.refusals()
-	for i := range 3 {
-		c := r.fresh()
-		r.deleteAll(c)
-		c.DeleteTokens[i].Rev = 5
-		r.leavesNothing(c, storage.TokenStale, i)
-		c.DeleteTokens[i].Rev, c.DeleteRecords[i].Rev = 1, 5
-		r.leavesNothing(c, storage.RecordStale, i)
+func (r *refusals) deleteJobs(c *storage.Change) {
+	for _, job := range r.old.InsertJobs {
+		c.DeleteJobs = append(c.DeleteJobs, storage.JobDelete{Owner: r.owner, ID: job.ID})
 	}
-}
-
-func failingJob(w *world) {
-	r := w.refusals()
-	c := r.fresh()
-	c.DeleteJobs = []storage.JobDelete{{Owner: w.id(), ID: r.old.InsertJobs[0].ID}}
-	r.leavesNothing(c, storage.JobStale, 0)
-	c.DeleteJobs, c.UpdateJobs = nil, []storage.JobUpdate{{Owner: w.id(), Job: r.old.InsertJobs[0]}}
-	r.leavesNothing(c, storage.JobStale, 0)
-}
-
-func failingClaim(w *world) {
-	r := w.refusals()
-	c := r.fresh()
-	c.Claim.Key = r.old.Claim.Key
-	r.leavesNothing(c, storage.ClaimTaken, 0)
 }
 
 func failingTokenLeavesNoClaim(w *world) {
@@ -223,15 +205,6 @@ func failingTokenLeavesNoClaim(w *world) {
 	c.Claim.Answer = []byte("answer")
 	r.leavesNothing(c, storage.TokenIDTaken, 1)
 	w.same("claim that was to be finished", w.claimed(r.tenant, open.Key), &open)
-}
-
-func failingFinish(w *world) {
-	r := w.refusals()
-	c := r.fresh()
-	c.Claim.Op = storage.ClaimFinish
-	r.leavesNothing(c, storage.ClaimLost, 0)
-	c.Claim.Op = storage.ClaimDrop
-	r.leavesNothing(c, storage.ClaimLost, 0)
 }
 
 func refusedThenWritten(w *world) {

@@ -10,18 +10,11 @@ import (
 
 func conflictRules() []rule {
 	return []rule{
-		{"TokenIDTaken: the id is taken", tokenIDTaken},
-		{"TokenIDTaken: the change has the id twice", tokenIDTwice},
+		{"TokenIDTaken, DuplicateTaken: the change has the key twice", tokenIDTwice},
 		{"an Ord is a key too and is never overwritten", ordTaken},
-		{"DuplicateTaken: InsertTokens, the Dedup hash is taken", dedupTakenByInsert},
 		{"DuplicateTaken: UpdateTokens, the Dedup hash is taken", dedupTakenByUpdate},
-		{"a Dedup hash is unique unless zero", dedupZero},
-		{"KeyTaken: a record's id is taken", recordIDTaken},
 		{"KeyTaken: a record's key is taken, by any tenant", recordKeyTaken},
 		{"KeyTaken: UpdateRecords, a key is taken", recordKeyTakenByUpdate},
-		{"TokenStale: UpdateTokens and DeleteTokens, another revision", tokenStale},
-		{"RecordStale: UpdateRecords and DeleteRecords, another revision", recordStale},
-		{"JobStale: UpdateJobs and DeleteJobs, no longer the owner's", jobStale},
 		{"ErrLate: the record that a change holds has another revision, or is missing", holdStale},
 		{"guards are judged before anything is written", guardsComeFirst},
 		{"errors never carry a column's content", errorsHaveNoContent},
@@ -56,21 +49,14 @@ func holdStale(w *world) {
 	w.hasTokens(tenant, written...)
 }
 
-func tokenIDTaken(w *world) {
-	tenant, taken := w.id(), w.token("taken")
-	w.write(insert(tenant, taken))
-	for i := range 3 {
-		tokens := w.tokenSeries("new", 3)
-		tokens[i].ID = "taken"
-		w.refused(insert(tenant, tokens...), storage.TokenIDTaken, i)
-	}
-	w.hasTokens(tenant, taken)
-}
-
 func tokenIDTwice(w *world) {
 	tenant, tokens := w.id(), w.tokenSeries("new", 4)
 	tokens[3].ID = tokens[1].ID
 	w.refused(insert(tenant, tokens...), storage.TokenIDTaken, 1, 3)
+	twice := w.tokenSeries("new", 3)
+	twice[0].Dedup = w.hash()
+	twice[2].Dedup = twice[0].Dedup
+	w.refused(insert(tenant, twice...), storage.DuplicateTaken, 0, 2)
 	w.hasTokens(tenant)
 }
 
@@ -83,22 +69,6 @@ func ordTaken(w *world) {
 	}
 	w.hasTokens(tenant, first)
 	w.same("tokens by the hash of the refused one", w.found(tenant, storage.HashIs(second.Hashes[0])), []string{})
-}
-
-func dedupTakenByInsert(w *world) {
-	tenant, taken := w.id(), w.token("taken")
-	taken.Dedup, taken.ExpiresAt = w.hash(), earlier
-	w.write(insert(tenant, taken))
-	for i := range 3 {
-		tokens := w.tokenSeries("new", 3)
-		tokens[i].Dedup = taken.Dedup
-		w.refused(insert(tenant, tokens...), storage.DuplicateTaken, i)
-	}
-	twice := w.tokenSeries("new", 3)
-	twice[0].Dedup = w.hash()
-	twice[2].Dedup = twice[0].Dedup
-	w.refused(insert(tenant, twice...), storage.DuplicateTaken, 0, 2)
-	w.hasTokens(tenant, taken)
 }
 
 func dedupTakenByUpdate(w *world) {
@@ -117,27 +87,6 @@ func dedupTakenByUpdate(w *world) {
 	w.write(&storage.Change{Tenant: tenant, UpdateTokens: []storage.TokenUpdate{own}})
 	tokens[0].Rev = 2
 	w.hasTokens(tenant, tokens...)
-}
-
-func dedupZero(w *world) {
-	tenant, tokens := w.id(), w.tokenSeries("t", 3)
-	w.write(insert(tenant, tokens[:2]...))
-	w.write(insert(tenant, tokens[2]))
-	w.hasTokens(tenant, tokens...)
-}
-
-func recordIDTaken(w *world) {
-	tenant, taken := w.id(), w.record("reactor", "taken")
-	otherKind := w.record("proxy", "other")
-	otherKind.ID = taken.ID
-	w.write(&storage.Change{Tenant: tenant, InsertRecords: []storage.Record{taken, otherKind}})
-	fresh, again := w.record("reactor", "fresh"), w.record("reactor", "again")
-	again.ID = taken.ID
-	w.refused(&storage.Change{Tenant: tenant, InsertRecords: []storage.Record{fresh, again}}, storage.KeyTaken, 1)
-	if _, n := w.records(storage.RecordFilter{Tenant: tenant, Limit: 10}); n != 2 {
-		w.Errorf("got %d records, want the 2 earlier records", n)
-	}
-	w.same("lookup of a refused record", w.lookup(fresh.Key), (*storage.Record)(nil))
 }
 
 func recordKeyTaken(w *world) {
@@ -176,82 +125,6 @@ func recordKeyTakenByUpdate(w *world) {
 	w.same("name", w.lookup(mine.Key).Name, "mine")
 	w.same("lookup by the key that was to be replaced", w.lookup(mine.AltKey).Name, "mine")
 	w.same("lookup by the key that was to be taken", w.lookup(taken.Key).Name, "taken")
-}
-
-func tokenStale(w *world) {
-	tenant, tokens := w.id(), w.tokenSeries("t", 3)
-	w.write(insert(tenant, tokens...))
-	gone := w.token("gone")
-	for i := range 3 {
-		for _, stale := range []storage.Token{tokens[i], gone} {
-			var c storage.Change
-			c.Tenant = tenant
-			for _, token := range tokens {
-				c.UpdateTokens = append(c.UpdateTokens, updateOf(token, w.changed(token)))
-			}
-			c.UpdateTokens[i] = updateOf(stale, w.changed(stale))
-			c.UpdateTokens[i].Rev = 2
-			w.refused(&c, storage.TokenStale, i)
-
-			var d storage.Change
-			d.Tenant = tenant
-			d.DeleteTokens = []storage.TokenDelete{deleteOf(tokens[0]), deleteOf(tokens[1]), deleteOf(tokens[2])}
-			d.DeleteTokens[i] = deleteOf(stale)
-			d.DeleteTokens[i].Rev = 0
-			w.refused(&d, storage.TokenStale, i)
-		}
-	}
-	w.hasTokens(tenant, tokens...)
-}
-
-func recordStale(w *world) {
-	tenant := w.id()
-	rows := []storage.Record{w.record("proxy", "a"), w.record("proxy", "b"), w.record("proxy", "c")}
-	w.write(&storage.Change{Tenant: tenant, InsertRecords: rows})
-	w.unchanged(tenant, func() {
-		for i := range rows {
-			u, d := make([]storage.RecordUpdate, 3), make([]storage.RecordDelete, 3)
-			for j, row := range rows {
-				row.Key, row.AltKey = w.key(), w.key()
-				u[j] = storage.RecordUpdate{Rev: 1, Record: row}
-				d[j] = storage.RecordDelete{Kind: row.Kind, ID: row.ID, Rev: 1}
-			}
-			u[i].Rev, d[i].Rev = 2, 2
-			w.refused(&storage.Change{Tenant: tenant, UpdateRecords: u}, storage.RecordStale, i)
-			w.refused(&storage.Change{Tenant: tenant, DeleteRecords: d}, storage.RecordStale, i)
-			u[i].Rev, d[i].Rev = 1, 1
-			u[i].Record.Kind, d[i].Kind = "session", "session"
-			w.refused(&storage.Change{Tenant: tenant, UpdateRecords: u}, storage.RecordStale, i)
-			w.refused(&storage.Change{Tenant: tenant, DeleteRecords: d}, storage.RecordStale, i)
-		}
-	})
-	w.same("lookup by the old key", w.lookup(rows[0].Key).Name, "a")
-}
-
-func jobStale(w *world) {
-	tenant, owner := w.id(), w.id()
-	jobs := []storage.Job{w.job(earlier), w.job(earlier), w.job(earlier)}
-	w.write(&storage.Change{Tenant: tenant, InsertJobs: jobs})
-	if got := w.lease(tenant, owner, 3); len(got) != 3 {
-		w.Fatalf("leased %d jobs, want 3", len(got))
-	}
-	w.unchanged(tenant, func() {
-		for i := range jobs {
-			u, d := make([]storage.JobUpdate, 3), make([]storage.JobDelete, 3)
-			for j, job := range jobs {
-				job.Payload = []byte("changed")
-				u[j] = storage.JobUpdate{Owner: owner, Job: job}
-				d[j] = storage.JobDelete{Owner: owner, ID: job.ID}
-			}
-			u[i].Owner, d[i].Owner = w.id(), w.id()
-			w.refused(&storage.Change{Tenant: tenant, UpdateJobs: u}, storage.JobStale, i)
-			w.refused(&storage.Change{Tenant: tenant, DeleteJobs: d}, storage.JobStale, i)
-			u[i].Owner, d[i].Owner = owner, owner
-			u[i].Job.ID, d[i].ID = w.id(), w.id()
-			w.refused(&storage.Change{Tenant: tenant, UpdateJobs: u}, storage.JobStale, i)
-			w.refused(&storage.Change{Tenant: tenant, DeleteJobs: d}, storage.JobStale, i)
-		}
-	})
 }
 
 // guardsComeFirst writes changes that would be accepted if a part of them were

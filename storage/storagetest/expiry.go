@@ -10,43 +10,16 @@ import (
 
 func expiryRules() []rule {
 	return []rule{
-		{"Expired returns rows of any tenant whose time has come", expiredRows},
-		{"Expired returns a token under CVCs until the token itself has expired", expiredCVCs},
 		{"Expired returns what deletes need", expiredDrains},
 		{"Expired continues after rows that a sweep leaves", expiredLeft},
-		{"Sweep deletes claims that expired at or before now, of any tenant", sweepClaims},
 		{"Sweep deletes up to limit claims and reports whether more are due", sweepLimit},
-		{"Sweep deletes dead jobs whose RunAt has come, of any tenant", sweepDeadJobs},
 		{"Sweep deletes up to limit dead jobs and reports whether more are due", sweepJobLimit},
-		{"Sweep deletes nothing else", sweepNothingElse},
 		{"Purge deletes rows of every kind, and their keys", purgeAll},
 		{"Purge deletes up to limit rows and reports whether there are more", purgeLimit},
 		{"Purge deletes records last", purgeRecordsLast},
 		{"Purge leaves other tenants", purgeOthers},
 		{"a purged tenant can be written again", purgeThenWrite},
 	}
-}
-
-func expiredRows(w *world) {
-	var wantTokens, wantRecords []storage.ID
-	for range 2 {
-		tenant := w.id()
-		tokens := w.tokenSeries("t", 4)
-		for i, at := range []time.Time{earlier, now, now.Add(time.Microsecond), {}} {
-			tokens[i].ExpiresAt = at
-			record := w.record("session", "s")
-			record.ExpiresAt = at
-			w.insertRecords(tenant, record)
-			if i < 2 {
-				wantTokens, wantRecords = append(wantTokens, tokens[i].Ord), append(wantRecords, record.ID)
-			}
-		}
-		w.write(insert(tenant, tokens...))
-	}
-	e := w.expired()
-	w.same("tokens", sortedIDs(e.Tokens, func(t storage.Token) storage.ID { return t.Ord }), sorted(wantTokens))
-	w.same("records", sortedIDs(e.Records, func(r storage.Record) storage.ID { return r.ID }), sorted(wantRecords))
-	w.same("CVCs", e.CVCs, []storage.Token(nil))
 }
 
 func sorted(ids []storage.ID) []storage.ID {
@@ -61,27 +34,6 @@ func sortedIDs[T any](rows []T, id func(T) storage.ID) []storage.ID {
 		ids[i] = id(rows[i])
 	}
 	return sorted(ids)
-}
-
-func expiredCVCs(w *world) {
-	tenant := w.id()
-	tokens := w.tokenSeries("card", 4)
-	for i := range tokens {
-		tokens[i].CVC, tokens[i].CVCExpiresAt = []byte("sealed cvc"), earlier
-	}
-	tokens[0].ExpiresAt = later
-	tokens[2].ExpiresAt = earlier
-	tokens[3].CVCExpiresAt = later
-	w.write(insert(tenant, tokens...))
-	e := w.expired()
-	slices.SortFunc(e.CVCs, func(a, b storage.Token) int { return compareIDs(a.Ord, b.Ord) })
-	w.same("CVCs", e.CVCs, []storage.Token{ofTenant(tenant, tokens[0]), ofTenant(tenant, tokens[1])})
-	w.same("tokens", e.Tokens, []storage.Token{ofTenant(tenant, tokens[2])})
-
-	u := updateOf(tokens[0], tokens[0])
-	u.KeepHashes, u.Token.CVC, u.Token.CVCExpiresAt = true, nil, time.Time{}
-	w.write(&storage.Change{Tenant: tenant, UpdateTokens: []storage.TokenUpdate{u}})
-	w.same("CVCs after one was removed", tokenIDs(w.expired().CVCs), []string{"card0001"})
 }
 
 // expiredDrains sweeps as the vault does: it deletes the results of Expired
@@ -176,43 +128,16 @@ func expiredLeft(w *world) {
 
 func (w *world) sweep(limit int) (more bool) {
 	w.Helper()
-	more, err := w.store.Sweep(w.Context(), now, limit)
+	return w.sweepAt(now, limit)
+}
+
+func (w *world) sweepAt(at time.Time, limit int) (more bool) {
+	w.Helper()
+	more, err := w.store.Sweep(w.Context(), at, limit)
 	if err != nil {
 		w.Fatalf("sweep: %v", err)
 	}
 	return more
-}
-
-func sweepClaims(w *world) {
-	a, b := w.id(), w.id()
-	var dead, live []storage.Claim
-	for _, at := range []time.Time{earlier, now} {
-		c := w.answered()
-		c.ExpiresAt = at
-		dead = append(dead, c)
-	}
-	abandoned := w.claim()
-	abandoned.ExpiresAt, abandoned.LeaseUntil = earlier, earlier
-	dead = append(dead, abandoned)
-	open := w.claim()
-	open.LeaseUntil = earlier
-	soon := w.answered()
-	soon.ExpiresAt = now.Add(time.Microsecond)
-	live = append(live, w.claim(), w.answered(), open, soon)
-	for _, tenant := range []storage.ID{a, b} {
-		for _, c := range append(dead, live...) {
-			w.write(take(tenant, c))
-		}
-	}
-	w.same("more", w.sweep(100), false)
-	for _, tenant := range []storage.ID{a, b} {
-		for _, c := range dead {
-			w.same("expired claim", w.claimed(tenant, c.Key), (*storage.Claim)(nil))
-		}
-		for _, c := range live {
-			w.same("claim that has not expired", w.claimed(tenant, c.Key), &c)
-		}
-	}
 }
 
 func sweepLimit(w *world) {
@@ -240,35 +165,6 @@ func (w *world) jobsKept(tenant storage.ID) []storage.ID {
 	return sortedIDs(w.sealed(tenant, storage.SealedJobs, 99, 100), func(s storage.Sealed) storage.ID { return storage.ID(s.Key[:16]) })
 }
 
-func sweepDeadJobs(w *world) {
-	kept := map[storage.ID][]storage.ID{}
-	for range 2 {
-		tenant := w.id()
-		for _, c := range []struct {
-			dead  bool
-			runAt time.Time
-			swept bool
-		}{
-			{true, earlier, true},
-			{true, now, true},
-			{true, now.Add(time.Microsecond), false},
-			{false, earlier, false},
-			{false, later, false},
-		} {
-			job := w.job(c.runAt)
-			job.Dead = c.dead
-			w.insertJobs(tenant, job)
-			if !c.swept {
-				kept[tenant] = append(kept[tenant], job.ID)
-			}
-		}
-	}
-	w.same("more", w.sweep(100), false)
-	for tenant, want := range kept {
-		w.same("jobs that are kept", w.jobsKept(tenant), sorted(want))
-	}
-}
-
 func sweepJobLimit(w *world) {
 	tenant := w.id()
 	for range 5 {
@@ -280,14 +176,6 @@ func sweepJobLimit(w *world) {
 		w.same("more", w.sweep(2), want > 0)
 		w.same("jobs left", len(w.jobsKept(tenant)), want)
 	}
-}
-
-func sweepNothingElse(w *world) {
-	tenant, e := w.id(), w.example("a")
-	e.token.ExpiresAt, e.token.CVCExpiresAt, e.record.ExpiresAt = earlier, earlier, earlier
-	w.write(e.insert(tenant))
-	w.unchanged(tenant, func() { w.same("more", w.sweep(100), false) })
-	w.same("lookup", w.lookup(e.record.Key) != nil, true)
 }
 
 // purge deletes a tenant in steps and checks each of them.

@@ -23,8 +23,6 @@ func followRules() []rule {
 
 func countingRules() []rule {
 	return []rule{
-		{"Count counts tokens by set and type, without those that have expired", countTokens},
-		{"Count counts the log, records of a kind that are alive, and jobs", countRest},
 		{"Count stops counting jobs and records where it may", countUpTo},
 	}
 }
@@ -256,47 +254,6 @@ func (w *world) counts(f storage.CountFilter) storage.Counts {
 		return slices.Compare(append(a.Set[:], a.Type...), append(b.Set[:], b.Type...))
 	})
 	return n
-}
-
-func countTokens(w *world) {
-	tenant := w.id()
-	tokens := w.tokenSeries("t", 9)
-	want := map[storage.TokenCount]int{}
-	for i := range tokens {
-		tokens[i].Type = types[i%2]
-		switch i {
-		case 7:
-			tokens[i].ExpiresAt = now
-			continue
-		case 8:
-			tokens[i].ExpiresAt = later
-		}
-		want[storage.TokenCount{Set: tokens[i].Set, Type: tokens[i].Type}]++
-	}
-	w.write(insert(tenant, tokens...))
-	w.write(insert(w.id(), w.tokenSeries("t", 3)...))
-	got := map[storage.TokenCount]int{}
-	for _, c := range w.counts(storage.CountFilter{Tenant: tenant, Now: now, Kind: "session", UpTo: 10}).Tokens {
-		n := c.N
-		c.N = 0
-		got[c] = n
-	}
-	w.same("tokens", got, want)
-}
-
-func countRest(w *world) {
-	tenant := w.id()
-	alive, over, other := w.record("session", ""), w.record("session", ""), w.record("proxy", "")
-	alive.ExpiresAt, over.ExpiresAt = later, now
-	jobs := []storage.Job{w.job(earlier), w.job(later), w.job(earlier), w.job(later)}
-	jobs[3].Dead = true
-	w.write(&storage.Change{Tenant: tenant, Now: now, InsertRecords: []storage.Record{alive, over, other}, InsertJobs: jobs, Logs: w.manyLogs(3)})
-	if leased, err := w.store.LeaseJobs(w.Context(), storage.Lease{Tenant: tenant, Owner: w.id(), Now: now, Until: later, Limit: 1}); err != nil || len(leased) != 1 {
-		w.Fatalf("lease: %d, %v", len(leased), err)
-	}
-	got := w.counts(storage.CountFilter{Tenant: tenant, Now: now, Kind: "session", UpTo: 10})
-	w.same("counts", got, storage.Counts{Logs: 3, Records: 1, Waiting: 2, Running: 1, Dead: 1})
-	w.same("of another", w.counts(storage.CountFilter{Tenant: w.id(), Now: now, Kind: "session", UpTo: 10}), storage.Counts{})
 }
 
 func countUpTo(w *world) {

@@ -13,24 +13,36 @@ import (
 type generator struct {
 	*rand.Rand
 	*source
+	model   *world // has the rows of accepted changes
+	tenants []storage.ID
 	actors  []storage.ID
-	tokens  map[storage.ID]map[storage.ID]storage.Token // by tenant and Ord
-	records map[storage.ID]map[storage.ID]storage.Record
 }
 
-func newGenerator(seed uint64) *generator {
-	g := &generator{
-		Rand:    rand.New(rand.NewPCG(seed, 0x5eed)),
-		source:  newSource(),
-		tokens:  map[storage.ID]map[storage.ID]storage.Token{},
-		records: map[storage.ID]map[storage.ID]storage.Record{},
-	}
+func newGenerator(seed uint64, m *world) *generator {
+	g := &generator{Rand: rand.New(rand.NewPCG(seed, 0x5eed)), source: newSource(), model: m}
 	for range 4 {
-		id := g.id()
-		g.actors = append(g.actors, id)
-		g.tokens[id], g.records[id] = map[storage.ID]storage.Token{}, map[storage.ID]storage.Record{}
+		g.actors = append(g.actors, g.id())
 	}
+	g.tenants = g.actors[:2]
 	return g
+}
+
+// tokens returns the tokens of a tenant, without their hashes.
+func (g *generator) tokens(tenant storage.ID) []storage.Token {
+	all, _ := g.model.list(storage.TokenFilter{Tenant: tenant, Limit: 1000})
+	return all
+}
+
+func (g *generator) records(tenant storage.ID) []storage.Record {
+	all, _ := g.model.records(storage.RecordFilter{Tenant: tenant, Limit: 1000})
+	return all
+}
+
+func (g *generator) jobs(tenant storage.ID) []storage.Job {
+	f := storage.JobFilter{Tenant: tenant, Limit: 1000}
+	alive := g.model.jobs(f)
+	f.Dead = true
+	return append(alive, g.model.jobs(f)...)
 }
 
 func pick[T any](g *generator, of []T) T { return of[g.IntN(len(of))] }
@@ -57,8 +69,15 @@ func (g *generator) moment() time.Time {
 	if g.IntN(4) == 0 {
 		return time.Time{}
 	}
-	return now.Add(time.Duration(g.IntN(9)-4) * time.Millisecond)
+	return g.around()
 }
+
+// around returns a time close to now.
+func (g *generator) around() time.Time { return now.Add(time.Duration(g.IntN(9)-4) * time.Millisecond) }
+
+// claimKey and recordKey return one of a few keys.
+func (g *generator) claimKey() storage.Key  { return keyOf(uint64(300 + g.IntN(6))) }
+func (g *generator) recordKey() storage.Key { return keyOf(uint64(200 + g.IntN(40))) }
 
 func (g *generator) searchHash() storage.Hash { return hashOf(uint64(g.IntN(7))) }
 
@@ -79,10 +98,10 @@ func (g *generator) fill(t *storage.Token) {
 }
 
 func (g *generator) newToken() storage.Token {
-	at := now.Add(time.Duration(g.IntN(9)-4) * time.Millisecond)
+	at := g.around()
 	t := storage.Token{
 		Ord: idAt(at, g.last.Add(1)), ID: g.tokenID(), Type: pick(g, types),
-		CreatedBy: pick(g, g.actors), CreatedAt: at, Rev: 1,
+		CreatedBy: pick(g, g.actors), CreatedAt: at, Rev: int64(1 + g.IntN(3)),
 	}
 	g.fill(&t)
 	return t
@@ -93,13 +112,28 @@ func (g *generator) newRecord() storage.Record {
 	r.KeyVersion, r.ExpiresAt = g.IntN(4), g.moment()
 	r.Key, r.AltKey = storage.Key{}, storage.Key{}
 	if g.IntN(2) == 0 {
-		r.Key = keyOf(uint64(200 + g.IntN(30)))
+		r.Key = g.recordKey()
+	}
+	if alt := g.recordKey(); g.IntN(3) == 0 && alt != r.Key {
+		r.AltKey = alt
 	}
 	return r
 }
 
+func (g *generator) newJob() storage.Job {
+	job := g.job(g.around())
+	job.KeyVersion, job.Dead = g.IntN(4), g.IntN(5) == 0
+	if g.IntN(4) == 0 {
+		job.Owner, job.LeaseUntil = pick(g, g.actors), g.around()
+	}
+	if g.IntN(5) == 0 {
+		job.Payload = nil
+	}
+	return job
+}
+
 func (g *generator) newLog() storage.Log {
-	at := now.Add(time.Duration(g.IntN(9)-4) * time.Millisecond)
+	at := g.around()
 	entry := g.log(pick(g, types), g.tokenID())
 	entry.ID, entry.CreatedAt = idAt(at, g.last.Add(1)), at
 	entry.Operation, entry.ActorID = pick(g, []string{"create", "read"}), pick(g, g.actors)
@@ -108,26 +142,40 @@ func (g *generator) newLog() storage.Log {
 }
 
 // change returns inserts, or updates and deletes of existing rows. Some of them
-// have a wrong revision.
+// have a wrong revision or owner.
 func (g *generator) change(tenant storage.ID) *storage.Change {
-	c := &storage.Change{Tenant: tenant, Now: now, Logs: some(g, 2, g.newLog)}
+	c := &storage.Change{Tenant: tenant, Now: g.around(), Logs: some(g, 2, g.newLog)}
+	if g.IntN(4) == 0 {
+		c.Claim = g.claimChange()
+	}
 	if g.IntN(3) > 0 {
 		c.InsertTokens = some(g, 3, g.newToken)
 		c.InsertRecords = some(g, 1, g.newRecord)
+		c.InsertJobs = some(g, 2, g.newJob)
 		return c
 	}
 	g.changeTokens(c)
 	g.changeRecords(c)
+	g.changeJobs(c)
 	return c
+}
+
+func (g *generator) claimChange() *storage.ClaimChange {
+	claim := storage.Claim{Key: g.claimKey(), Owner: pick(g, g.actors), LeaseUntil: g.around(), ExpiresAt: g.around(), KeyVersion: g.IntN(4)}
+	op := pick(g, []storage.ClaimOp{storage.ClaimTake, storage.ClaimTake, storage.ClaimFinish, storage.ClaimDrop})
+	if op == storage.ClaimFinish || g.IntN(2) == 0 {
+		claim.Answer = []byte(g.text() + "sealed")
+	}
+	return &storage.ClaimChange{Op: op, Claim: claim}
 }
 
 // changeTokens adds updates and deletes of the tenant's tokens. No row of the
 // change takes a Dedup hash that another row gives up, because the order in
 // which a backend handles them is undefined.
 func (g *generator) changeTokens(c *storage.Change) {
-	given := map[storage.Hash]bool{}
-	for _, ord := range sorted(keys(g.tokens[c.Tenant])) {
-		token := g.tokens[c.Tenant][ord]
+	given, stored := map[storage.Hash]bool{}, map[storage.ID]storage.Token{}
+	for _, token := range g.tokens(c.Tenant) {
+		stored[token.Ord] = token
 		switch g.IntN(6) {
 		case 0:
 			c.DeleteTokens = append(c.DeleteTokens, deleteOf(token))
@@ -139,76 +187,78 @@ func (g *generator) changeTokens(c *storage.Change) {
 	}
 	for i := range c.UpdateTokens {
 		if next := &c.UpdateTokens[i].Token; given[next.Dedup] {
-			next.Dedup = g.tokens[c.Tenant][next.Ord].Dedup
+			next.Dedup = stored[next.Ord].Dedup
 		}
 	}
 }
 
 // changeRecords is like changeTokens, for records and their keys.
 func (g *generator) changeRecords(c *storage.Change) {
-	given := map[storage.Key]bool{}
-	for _, id := range sorted(keys(g.records[c.Tenant])) {
-		record := g.records[c.Tenant][id]
+	given, stored := map[storage.Key]bool{}, map[storage.ID]storage.Record{}
+	for _, record := range g.records(c.Tenant) {
+		stored[record.ID] = record
 		switch g.IntN(6) {
 		case 0:
-			c.DeleteRecords = append(c.DeleteRecords, storage.RecordDelete{Kind: record.Kind, ID: id, Rev: record.Rev})
-			given[record.Key] = true
+			c.DeleteRecords = append(c.DeleteRecords, storage.RecordDelete{Kind: record.Kind, ID: record.ID, Rev: record.Rev})
 		case 1:
 			next := g.newRecord()
-			next.ID, next.Kind, next.CreatedAt = id, record.Kind, record.CreatedAt
+			next.ID, next.Kind, next.CreatedAt = record.ID, record.Kind, record.CreatedAt
 			c.UpdateRecords = append(c.UpdateRecords, storage.RecordUpdate{Rev: record.Rev, Record: next})
-			given[record.Key] = true
+		default:
+			continue
 		}
+		given[record.Key], given[record.AltKey] = true, true
 	}
 	for i := range c.UpdateRecords {
-		if next := &c.UpdateRecords[i].Record; given[next.Key] {
-			next.Key = g.records[c.Tenant][next.ID].Key
+		if next := &c.UpdateRecords[i].Record; given[next.Key] || given[next.AltKey] {
+			next.Key, next.AltKey = stored[next.ID].Key, stored[next.ID].AltKey
+			if g.IntN(2) == 0 {
+				next.Key, next.AltKey = next.AltKey, next.Key
+			}
 		}
 	}
 }
 
+// changeJobs adds updates, deletes and new seals of the tenant's jobs, and new seals
+// of claims.
+func (g *generator) changeJobs(c *storage.Change) {
+	for _, job := range g.jobs(c.Tenant) {
+		owner := job.Owner
+		if g.IntN(12) == 0 {
+			owner = pick(g, g.actors)
+		}
+		switch g.IntN(6) {
+		case 0:
+			c.DeleteJobs = append(c.DeleteJobs, storage.JobDelete{Owner: owner, ID: job.ID})
+		case 1:
+			next := g.newJob()
+			next.ID = job.ID
+			if !owner.IsZero() {
+				c.UpdateJobs = append(c.UpdateJobs, storage.JobUpdate{Owner: owner, Job: next, Until: g.moment()})
+			}
+		case 2:
+			c.Reseal = append(c.Reseal, g.sealed(storage.SealedJobs, jobKey(job.ID)))
+		}
+	}
+	if g.IntN(2) == 0 && c.Claim == nil {
+		c.Reseal = append(c.Reseal, g.sealed(storage.SealedClaims, g.claimKey()))
+	}
+}
+
+func (g *generator) sealed(kind storage.SealedKind, key storage.Key) storage.Sealed {
+	return storage.Sealed{Kind: kind, Key: key, KeyVersion: g.IntN(5), Body: []byte(g.text() + "again"), Replace: g.IntN(2) == 0}
+}
+
+// update changes a token. A backend ignores the new id and origin.
 func (g *generator) update(token storage.Token) storage.TokenUpdate {
-	next := token
-	g.fill(&next)
-	next.ModifiedBy, next.ModifiedAt = pick(g, g.actors), now.Add(time.Duration(g.IntN(9)-4)*time.Millisecond)
+	next := g.newToken()
+	next.Type, next.ModifiedBy, next.ModifiedAt = token.Type, pick(g, g.actors), g.around()
 	u := updateOf(token, next)
 	u.KeepHashes = g.IntN(2) == 0
 	if g.IntN(12) == 0 {
 		u.Rev++
 	}
 	return u
-}
-
-func keys[V any](m map[storage.ID]V) []storage.ID {
-	ids := make([]storage.ID, 0, len(m))
-	for id := range m {
-		ids = append(ids, id)
-	}
-	return ids
-}
-
-// written records an accepted change, for later updates and deletes.
-func (g *generator) written(c *storage.Change) {
-	for _, token := range c.InsertTokens {
-		g.tokens[c.Tenant][token.Ord] = token
-	}
-	for _, u := range c.UpdateTokens {
-		u.Token.Rev = u.Rev + 1
-		g.tokens[c.Tenant][u.Token.Ord] = u.Token
-	}
-	for _, d := range c.DeleteTokens {
-		delete(g.tokens[c.Tenant], d.Ord)
-	}
-	for _, record := range c.InsertRecords {
-		g.records[c.Tenant][record.ID] = record
-	}
-	for _, u := range c.UpdateRecords {
-		u.Record.Rev = u.Rev + 1
-		g.records[c.Tenant][u.Record.ID] = u.Record
-	}
-	for _, d := range c.DeleteRecords {
-		delete(g.records[c.Tenant], d.ID)
-	}
 }
 
 // cond returns a condition with nesting up to a depth.
@@ -264,9 +314,10 @@ func (g *generator) tokenFilter(tenant storage.ID) storage.TokenFilter {
 	if g.IntN(3) == 0 {
 		f.Offset = g.IntN(10)
 	}
-	if ords := sorted(keys(g.tokens[tenant])); len(ords) > 0 && g.IntN(3) == 0 {
-		f.Before = pick(g, ords)
+	if tokens := g.tokens(tenant); len(tokens) > 0 && g.IntN(3) == 0 {
+		f.Before = pick(g, tokens).Ord
 	}
+	f.OldestFirst = g.IntN(4) == 0
 	return f
 }
 
@@ -276,12 +327,12 @@ func (g *generator) recordFilter(tenant storage.ID) storage.RecordFilter {
 	if g.IntN(2) == 0 {
 		f.Name = strings.ToUpper(g.text()) + pick(g, []string{"", "*", "*b"})
 	}
-	ids := sorted(keys(g.records[tenant]))
-	if len(ids) > 0 && g.IntN(3) == 0 {
-		f.IDs = some(g, 6, func() storage.ID { return pick(g, ids) })
+	rows := g.records(tenant)
+	if len(rows) > 0 && g.IntN(3) == 0 {
+		f.IDs = some(g, 6, func() storage.ID { return pick(g, rows).ID })
 	}
-	if len(ids) > 0 && g.IntN(4) == 0 {
-		f.Before = pick(g, ids)
+	if len(rows) > 0 && g.IntN(4) == 0 {
+		f.Before = pick(g, rows).ID
 	}
 	if g.IntN(6) == 0 {
 		f.Tenant = storage.ID{}
@@ -303,12 +354,31 @@ func (g *generator) logFilter(tenant storage.ID) storage.LogFilter {
 	if g.IntN(3) == 0 {
 		f.CountUpTo = 1 + g.IntN(12)
 	}
+	if g.IntN(4) == 0 {
+		f.Before = idAt(g.around(), uint64(g.IntN(100)))
+	}
+	return f
+}
+
+func (g *generator) jobFilter(tenant storage.ID) storage.JobFilter {
+	f := storage.JobFilter{Tenant: tenant, Dead: g.IntN(2) == 0, Limit: g.IntN(10)}
+	if jobs := g.jobs(tenant); len(jobs) > 0 {
+		f.ID, f.Before = pick(g, []storage.ID{{}, {}, pick(g, jobs).ID}), pick(g, []storage.ID{{}, pick(g, jobs).ID})
+	}
+	return f
+}
+
+func (g *generator) sealedFilter(tenant storage.ID) storage.SealedFilter {
+	f := storage.SealedFilter{Tenant: tenant, Kind: storage.SealedClaims, KeyBelow: g.IntN(6), Limit: g.IntN(6), After: pick(g, []storage.Key{{}, g.claimKey()})}
+	if jobs := g.jobs(tenant); len(jobs) > 0 && g.IntN(2) == 0 {
+		f.Kind, f.After = storage.SealedJobs, pick(g, []storage.Key{{}, jobKey(pick(g, jobs).ID)})
+	}
 	return f
 }
 
 func (g *generator) duplicate() storage.Duplicate {
 	return storage.Duplicate{
 		Fingerprint: keyOf(uint64(g.IntN(4))), Expression: hashOf(uint64(g.IntN(2))),
-		Except: pick(g, []string{"", g.tokenID()}), Now: now.Add(time.Duration(g.IntN(9)-4) * time.Millisecond),
+		Except: pick(g, []string{"", g.tokenID()}), Now: g.moment(),
 	}
 }

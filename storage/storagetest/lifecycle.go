@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"time"
 
 	"github.com/seed-72ea4aab/vault/storage"
@@ -72,101 +71,50 @@ func lateWrite(w *world) {
 // calls returns all methods of a Storage except Write and Close, each as a
 // function of only a context.
 func (w *world) calls() map[string]func(ctx context.Context) error {
-	calls := w.tokenCalls()
-	maps.Copy(calls, w.otherCalls())
+	s, tenant, key := w.store, w.id(), storage.Key{1}
+	calls := map[string]func(ctx context.Context) error{
+		"Ping":          s.Ping,
+		"Purge":         func(ctx context.Context) error { return second(s.Purge(ctx, tenant, 1)) },
+		"Sweep":         func(ctx context.Context) error { return second(s.Sweep(ctx, now, 1)) },
+		"DeleteLogs":    func(ctx context.Context) error { return second(s.DeleteLogs(ctx, tenant, now, 1)) },
+		"Tokens":        func(ctx context.Context) error { return second(s.Tokens(ctx, tenant, []string{"a"})) },
+		"Duplicate":     func(ctx context.Context) error { return second(s.Duplicate(ctx, tenant, storage.Duplicate{Now: now})) },
+		"ContainerSets": func(ctx context.Context) error { return second(s.ContainerSets(ctx, tenant)) },
+		"Expired": func(ctx context.Context) error {
+			return second(s.Expired(ctx, storage.ExpiredFilter{Now: now, Limit: 1}))
+		},
+		"LogTenants": func(ctx context.Context) error { return second(s.LogTenants(ctx, now, storage.ID{}, 1)) },
+		"Records":    func(ctx context.Context) error { return second(s.Records(ctx, tenant, "proxy", []storage.ID{tenant})) },
+		"Lookup":     func(ctx context.Context) error { return second(s.Lookup(ctx, key)) },
+		"Claim":      func(ctx context.Context) error { return second(s.Claim(ctx, tenant, key)) },
+		"DueTenants": func(ctx context.Context) error { return second(s.DueTenants(ctx, now, storage.ID{}, 1)) },
+		"Jobs": func(ctx context.Context) error {
+			return second(s.Jobs(ctx, storage.JobFilter{Tenant: tenant, Limit: 1}))
+		},
+		"LeaseJobs": func(ctx context.Context) error {
+			return second(s.LeaseJobs(ctx, storage.Lease{Tenant: tenant, Owner: tenant, Now: now, Until: later, Limit: 1}))
+		},
+		"SealedRows": func(ctx context.Context) error {
+			return second(s.SealedRows(ctx, storage.SealedFilter{Tenant: tenant, Kind: storage.SealedJobs, KeyBelow: 2, Limit: 1}))
+		},
+		"ListTokens": func(ctx context.Context) error {
+			return third(s.ListTokens(ctx, storage.TokenFilter{Tenant: tenant, Limit: 1, Count: true}))
+		},
+		"ListLogs": func(ctx context.Context) error {
+			return third(s.ListLogs(ctx, storage.LogFilter{Tenant: tenant, Limit: 1}))
+		},
+		"ListRecords": func(ctx context.Context) error {
+			return third(s.ListRecords(ctx, storage.RecordFilter{Tenant: tenant, Limit: 1}))
+		},
+	}
 	if s, ok := w.store.(storage.ReadLogger); ok {
-		calls["ReadToken"] = func(ctx context.Context) error {
-			_, err := s.ReadToken(ctx, w.reading(w.id(), "a"))
-			return err
-		}
+		calls["ReadToken"] = func(ctx context.Context) error { return second(s.ReadToken(ctx, w.reading(w.id(), "a"))) }
 	}
 	return calls
 }
 
-func (w *world) tokenCalls() map[string]func(ctx context.Context) error {
-	s, tenant := w.store, w.id()
-	return map[string]func(ctx context.Context) error{
-		"Purge": func(ctx context.Context) error {
-			_, err := s.Purge(ctx, tenant, 1)
-			return err
-		},
-		"Sweep": func(ctx context.Context) error {
-			_, err := s.Sweep(ctx, now, 1)
-			return err
-		},
-		"DeleteLogs": func(ctx context.Context) error {
-			_, err := s.DeleteLogs(ctx, tenant, now, 1)
-			return err
-		},
-		"Tokens": func(ctx context.Context) error {
-			_, err := s.Tokens(ctx, tenant, []string{"a"})
-			return err
-		},
-		"Duplicate": func(ctx context.Context) error {
-			_, err := s.Duplicate(ctx, tenant, storage.Duplicate{Now: now})
-			return err
-		},
-		"ListTokens": func(ctx context.Context) error {
-			_, _, err := s.ListTokens(ctx, storage.TokenFilter{Tenant: tenant, Limit: 1, Count: true})
-			return err
-		},
-		"ContainerSets": func(ctx context.Context) error {
-			_, err := s.ContainerSets(ctx, tenant)
-			return err
-		},
-		"Expired": func(ctx context.Context) error {
-			_, err := s.Expired(ctx, storage.ExpiredFilter{Now: now, Limit: 1})
-			return err
-		},
-		"ListLogs": func(ctx context.Context) error {
-			_, _, err := s.ListLogs(ctx, storage.LogFilter{Tenant: tenant, Limit: 1})
-			return err
-		},
-		"LogTenants": func(ctx context.Context) error {
-			_, err := s.LogTenants(ctx, now, storage.ID{}, 1)
-			return err
-		},
-	}
-}
-
-func (w *world) otherCalls() map[string]func(ctx context.Context) error {
-	s, tenant := w.store, w.id()
-	return map[string]func(ctx context.Context) error{
-		"Ping": s.Ping,
-		"Records": func(ctx context.Context) error {
-			_, err := s.Records(ctx, tenant, "proxy", []storage.ID{tenant})
-			return err
-		},
-		"Lookup": func(ctx context.Context) error {
-			_, err := s.Lookup(ctx, storage.Key{1})
-			return err
-		},
-		"ListRecords": func(ctx context.Context) error {
-			_, _, err := s.ListRecords(ctx, storage.RecordFilter{Tenant: tenant, Limit: 1})
-			return err
-		},
-		"Claim": func(ctx context.Context) error {
-			_, err := s.Claim(ctx, tenant, storage.Key{1})
-			return err
-		},
-		"DueTenants": func(ctx context.Context) error {
-			_, err := s.DueTenants(ctx, now, storage.ID{}, 1)
-			return err
-		},
-		"LeaseJobs": func(ctx context.Context) error {
-			_, err := s.LeaseJobs(ctx, storage.Lease{Tenant: tenant, Owner: tenant, Now: now, Until: later, Limit: 1})
-			return err
-		},
-		"Jobs": func(ctx context.Context) error {
-			_, err := s.Jobs(ctx, storage.JobFilter{Tenant: tenant, Limit: 1})
-			return err
-		},
-		"SealedRows": func(ctx context.Context) error {
-			_, err := s.SealedRows(ctx, storage.SealedFilter{Tenant: tenant, Kind: storage.SealedJobs, KeyBelow: 2, Limit: 1})
-			return err
-		},
-	}
-}
+func second[A any](_ A, err error) error        { return err }
+func third[A, B any](_ A, _ B, err error) error { return err }
 
 func cancelledReads(w *world) {
 	ctx, cancel := context.WithCancel(w.Context())

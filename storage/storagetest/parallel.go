@@ -387,3 +387,52 @@ func relaxedBesideCreates(w *world) {
 		w.same("log entries", total, writers)
 	}
 }
+
+var types = []string{"token", "card", "bank"}
+
+// census has the tokens that the totals of a tenant should count.
+type census []storage.Token
+
+// check compares totals with the expected tokens, by set and type and by
+// conditions that have no counters.
+func (c census) check(w *world, tenant storage.ID, at time.Time) {
+	w.Helper()
+	count := func(where storage.Cond, holds func(*storage.Token) bool) {
+		w.Helper()
+		want := 0
+		for i := range c {
+			alive := at.IsZero() || c[i].ExpiresAt.IsZero() || c[i].ExpiresAt.After(at)
+			if alive && holds(&c[i]) {
+				want++
+			}
+		}
+		got := w.count(storage.TokenFilter{Tenant: tenant, Where: where, Now: at})
+		w.sameFor("total", where, got, want)
+	}
+	count(nil, func(*storage.Token) bool { return true })
+	count(storage.Or{}, func(*storage.Token) bool { return false })
+	for i, set := range sets {
+		typ := types[i]
+		inSet := func(t *storage.Token) bool { return t.Set == set.Set }
+		count(storage.SetIn{set.Set}, inSet)
+		count(storage.Not{Cond: storage.SetIn{set.Set}}, func(t *storage.Token) bool { return !inSet(t) })
+		count(storage.And{storage.SetIn{set.Set}, storage.TypeIn{typ}},
+			func(t *storage.Token) bool { return inSet(t) && t.Type == typ })
+		count(storage.Or{storage.SetIn{set.Set}, storage.TypeIn{typ}},
+			func(t *storage.Token) bool { return inSet(t) || t.Type == typ })
+	}
+	count(storage.TypeIn{"card", "bank"}, func(t *storage.Token) bool { return t.Type != "token" })
+	count(storage.And{storage.TypeIn{"card"}, storage.IDPrefix("t")}, func(t *storage.Token) bool { return t.Type == "card" })
+}
+
+// mixedTokens returns tokens of all types and sets, some of which expire.
+func (w *world) mixedTokens(n int) []storage.Token {
+	tokens := w.tokenSeries("t", n)
+	for i := range tokens {
+		set := sets[i%2]
+		tokens[i].Set, tokens[i].Containers = set.Set, set.Containers
+		tokens[i].Type = types[i%3]
+		tokens[i].ExpiresAt = []time.Time{{}, earlier, now, later}[i%4]
+	}
+	return tokens
+}

@@ -1,6 +1,7 @@
 package storagetest
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 
@@ -12,7 +13,7 @@ import (
 // queries made from a seed.
 func propertyRules() []rule {
 	var rules []rule
-	for seed := range uint64(3) {
+	for seed := range uint64(6) {
 		rules = append(rules, rule{
 			fmt.Sprintf("a history and all reads of it agree with the model, seed %d", seed),
 			func(w *world) { agreesWithModel(w, seed) },
@@ -36,41 +37,68 @@ func Fuzz(f *testing.F, b Backend) {
 func agreesWithModel(w *world, seed uint64) {
 	w.Logf("seed %d", seed)
 	m := &world{T: w.T, source: w.source, store: model.New().Open()}
-	g := newGenerator(seed)
-	tenants := []storage.ID{g.actors[0], g.actors[1]}
-	for step := range 40 {
-		c := g.change(tenants[g.IntN(2)])
-		got, want := w.store.Write(w.Context(), c), m.store.Write(w.Context(), c)
-		if (got == nil) != (want == nil) {
-			w.Fatalf("step %d: got error %v, the model has %v for %s", step, got, want, describe(c))
-		}
-		if want == nil {
-			g.written(c)
-		}
-		if g.IntN(10) == 0 {
-			tenant, before := tenants[g.IntN(2)], g.moment()
-			w.sameFor("deleted log entries", before, w.deleteLogs(tenant, before, 1000), m.deleteLogs(tenant, before, 1000))
+	g := newGenerator(seed, m)
+	for range 60 {
+		tenant, at := pick(g, g.tenants), g.around()
+		switch g.IntN(20) {
+		case 0:
+			w.agree(m, "deleted log entries", at, func(w *world) any { return w.deleteLogs(tenant, at, 1000) })
+		case 1, 2:
+			l := storage.Lease{Tenant: tenant, Owner: pick(g, g.actors), Now: at, Until: g.around(), Limit: 1000}
+			w.agree(m, "leased jobs", l, func(w *world) any { return byID(w.leaseAt(l)) })
+		case 3:
+			w.agree(m, "more to sweep", at, func(w *world) any { return w.sweepAt(at, 1000) })
+		default:
+			agreeOnChange(w, m, g.change(tenant))
 		}
 	}
-	for _, tenant := range tenants {
-		w.same("state", w.state(tenant), m.state(tenant))
-		for range 40 {
-			agreeOnTokens(w, m, g.tokenFilter(tenant))
-		}
-		for range 10 {
-			agreeOnRecords(w, m, g.recordFilter(tenant))
-			agreeOnLogs(w, m, g.logFilter(tenant))
-			d := g.duplicate()
-			w.sameFor("duplicate", d, w.duplicate(tenant, d), m.duplicate(tenant, d))
-		}
+	for _, tenant := range g.tenants {
+		agreeOnReads(w, m, g, tenant)
 	}
 }
 
-// describe summarizes a change for failure messages.
-func describe(c *storage.Change) string {
-	return fmt.Sprintf("a change with %d/%d/%d tokens and %d/%d/%d records inserted/updated/deleted",
-		len(c.InsertTokens), len(c.UpdateTokens), len(c.DeleteTokens),
-		len(c.InsertRecords), len(c.UpdateRecords), len(c.DeleteRecords))
+// agree compares the result of a read with that of the model.
+func (w *world) agree(m *world, what string, question any, read func(*world) any) {
+	w.Helper()
+	w.sameFor(what, question, read(w), read(m))
+}
+
+func agreeOnChange(w, m *world, c *storage.Change) {
+	w.Helper()
+	got, want := w.store.Write(w.Context(), c), m.store.Write(w.Context(), c)
+	if (got == nil) != (want == nil) {
+		w.Fatalf("got error %v, the model has %v for %#v", got, want, c)
+	}
+	var conflict *storage.Conflict
+	if want != nil && !errors.As(got, &conflict) {
+		w.Fatalf("got error %v, want a *storage.Conflict", got)
+	}
+}
+
+// agreeOnReads compares everything that can be read of a tenant.
+func agreeOnReads(w, m *world, g *generator, tenant storage.ID) {
+	w.agree(m, "state", nil, func(w *world) any { return w.state(tenant) })
+	w.agree(m, "counts", nil, func(w *world) any {
+		return w.counts(storage.CountFilter{Tenant: tenant, Now: now, Kind: "proxy", UpTo: 1000})
+	})
+	for range 40 {
+		agreeOnTokens(w, m, g.tokenFilter(tenant))
+	}
+	for range 10 {
+		agreeOnRecords(w, m, g.recordFilter(tenant))
+		agreeOnLogs(w, m, g.logFilter(tenant))
+		d, key, id, at := g.duplicate(), g.claimKey(), g.tokenID(), g.around()
+		w.agree(m, "duplicate", d, func(w *world) any { return w.duplicate(tenant, d) })
+		w.agree(m, "claim", key, func(w *world) any { return w.claimed(tenant, key) })
+		w.agree(m, "tokens", id, func(w *world) any { return w.tokens(tenant, id, "ia", "ib") })
+		key = g.recordKey()
+		w.agree(m, "record by key", key, func(w *world) any { return w.lookup(key) })
+		jobs, sealed := g.jobFilter(tenant), g.sealedFilter(tenant)
+		w.agree(m, "jobs", jobs, func(w *world) any { return w.jobs(jobs) })
+		w.agree(m, "sealed rows", sealed, func(w *world) any { return w.sealedRows(sealed) })
+		w.agree(m, "expired rows", at, func(w *world) any { return w.expiredAt(at) })
+		w.agree(m, "due tenants", at, func(w *world) any { return w.dueAt(at, storage.ID{}, 1000) })
+	}
 }
 
 func agreeOnTokens(w, m *world, f storage.TokenFilter) {

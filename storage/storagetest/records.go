@@ -2,6 +2,7 @@ package storagetest
 
 import (
 	"errors"
+	"strings"
 
 	"github.com/seed-72ea4aab/vault/storage"
 )
@@ -10,16 +11,7 @@ func recordRules() []rule {
 	return []rule{
 		{"a record comes back as it was written", recordComesBack},
 		{"Records returns the records of a kind with these ids", recordsByID},
-		{"Lookup returns the record that has this Key or AltKey, of any tenant", lookupByKeys},
 		{"Lookup returns ErrNotFound for a key that nothing has", lookupNothing},
-		{"an update replaces the record, together with its keys", recordUpdate},
-		{"an update may keep, swap and drop its own keys", recordKeepsKeys},
-		{"a delete removes the record and its keys", recordDelete},
-		{"ListRecords returns the newest first, and the number over all pages", recordPages},
-		{"ListRecords filters by kind and ids", recordFilters},
-		{"ListRecords keeps the records sealed under an older key", recordKeyBelow},
-		{"ListRecords keeps the records before an id", recordBefore},
-		{"ListRecords without a tenant returns those of every tenant", recordsOfAll},
 		{"Name matches the whole name, without regard to case", recordNames},
 	}
 }
@@ -64,17 +56,6 @@ func recordsByID(w *world) {
 	}
 }
 
-func lookupByKeys(w *world) {
-	for range 2 {
-		tenant, row := w.id(), w.record("session", "s")
-		row.ExpiresAt = earlier
-		w.insertRecords(tenant, row)
-		row.Tenant = tenant
-		w.same("record by Key", w.lookup(row.Key), &row)
-		w.same("record by AltKey", w.lookup(row.AltKey), &row)
-	}
-}
-
 func lookupNothing(w *world) {
 	row := w.record("session", "without keys")
 	row.Key, row.AltKey = storage.Key{}, storage.Key{}
@@ -86,153 +67,12 @@ func lookupNothing(w *world) {
 	}
 }
 
-func recordUpdate(w *world) {
-	tenant, row, other := w.id(), w.record("proxy", "before"), w.record("proxy", "other")
-	row.ExpiresAt = later
-	w.insertRecords(tenant, row, other)
-	next := w.record("proxy", "after")
-	next.ID, next.Rev = row.ID, 99
-	w.write(&storage.Change{Tenant: tenant, UpdateRecords: []storage.RecordUpdate{{Rev: 1, Record: next}}})
-	next.Tenant, next.Rev = tenant, 2
-	w.same("record by the new key", w.lookup(next.Key), &next)
-	w.same("record by the new second key", w.lookup(next.AltKey), &next)
-	for _, key := range []storage.Key{row.Key, row.AltKey} {
-		w.same("record by a replaced key", w.lookup(key), (*storage.Record)(nil))
-	}
-	w.same("name of the other record", w.lookup(other.Key).Name, "other")
-	taker := w.record("proxy", "taker")
-	taker.Key, taker.AltKey = row.AltKey, row.Key
-	w.insertRecords(tenant, taker)
-	got, _ := w.records(storage.RecordFilter{Tenant: tenant, Name: "before", Limit: 10})
-	w.same("records by the old name", got, []storage.Record(nil))
-}
-
-func recordKeepsKeys(w *world) {
-	tenant, row := w.id(), w.record("session", "s")
-	w.insertRecords(tenant, row)
-	kept, swapped, dropped := row, row, row
-	kept.Name, swapped.Name, dropped.Name = "kept", "swapped", "dropped"
-	swapped.Key, swapped.AltKey = row.AltKey, row.Key
-	dropped.AltKey = storage.Key{}
-	for i, next := range []storage.Record{kept, swapped, kept, dropped} {
-		u := storage.RecordUpdate{Rev: int64(i + 1), Record: next}
-		w.write(&storage.Change{Tenant: tenant, UpdateRecords: []storage.RecordUpdate{u}})
-		w.same("name by Key", w.lookup(next.Key).Name, next.Name)
-		w.same("keys", w.lookup(row.Key).Key, next.Key)
-	}
-	w.same("record by the dropped key", w.lookup(row.AltKey), (*storage.Record)(nil))
-}
-
-func recordDelete(w *world) {
-	tenant, row, other := w.id(), w.record("session", "s"), w.record("session", "other")
-	w.insertRecords(tenant, row, other)
-	w.write(&storage.Change{
-		Tenant: tenant, DeleteRecords: []storage.RecordDelete{{Kind: row.Kind, ID: row.ID, Rev: 1}},
-	})
-	for _, key := range []storage.Key{row.Key, row.AltKey} {
-		w.same("record by a freed key", w.lookup(key), (*storage.Record)(nil))
-	}
-	got, total := w.records(storage.RecordFilter{Tenant: tenant, Limit: 10})
-	other.Tenant = tenant
-	w.same("records", got, []storage.Record{other})
-	w.same("total", total, 1)
-	w.insertRecords(w.id(), row)
-	w.insertRecords(tenant, storage.Record{Kind: row.Kind, ID: row.ID, Body: row.Body, CreatedAt: now, Rev: 1})
-}
-
-// recordSeries stores n records of a kind, and returns them oldest first.
-func (w *world) recordSeries(tenant storage.ID, kind string, n int) []storage.Record {
-	w.Helper()
-	rows := make([]storage.Record, n)
-	for i := range rows {
-		rows[i] = w.record(kind, kind)
-	}
-	for i := range rows {
-		w.insertRecords(tenant, rows[n-1-i])
-	}
-	for i := range rows {
-		rows[i].Tenant = tenant
-	}
-	return rows
-}
-
 func reversed[T any](rows []T) []T {
 	out := make([]T, 0, len(rows))
 	for i := range rows {
 		out = append(out, rows[len(rows)-1-i])
 	}
 	return out
-}
-
-func recordPages(w *world) {
-	tenant := w.id()
-	want := reversed(w.recordSeries(tenant, "proxy", 7))
-	w.recordSeries(w.id(), "proxy", 2)
-	for offset := range 9 {
-		page, total := w.records(storage.RecordFilter{Tenant: tenant, Offset: offset, Limit: 3})
-		w.same("page", page, want[min(offset, 7):min(offset+3, 7)])
-		w.same("total", total, 7)
-	}
-}
-
-func recordFilters(w *world) {
-	tenant := w.id()
-	proxies, reactors := w.recordSeries(tenant, "proxy", 3), w.recordSeries(tenant, "reactor", 2)
-	check := func(f storage.RecordFilter, want ...storage.Record) {
-		w.Helper()
-		f.Tenant, f.Limit = tenant, 10
-		got, total := w.records(f)
-		w.same("records", got, reversed(want))
-		w.same("total", total, len(want))
-	}
-	check(storage.RecordFilter{}, append(proxies, reactors...)...)
-	check(storage.RecordFilter{Kind: "proxy"}, proxies...)
-	check(storage.RecordFilter{Kind: "reactor"}, reactors...)
-	check(storage.RecordFilter{Kind: "Proxy"})
-	check(storage.RecordFilter{IDs: []storage.ID{proxies[2].ID, proxies[0].ID, w.id(), reactors[0].ID}},
-		proxies[0], proxies[2], reactors[0])
-	check(storage.RecordFilter{Kind: "proxy", IDs: []storage.ID{proxies[1].ID, reactors[0].ID}}, proxies[1])
-	check(storage.RecordFilter{IDs: []storage.ID{}})
-}
-
-func recordKeyBelow(w *world) {
-	tenant := w.id()
-	var rows []storage.Record
-	for version := 1; version <= 4; version++ {
-		row := w.record("proxy", "p")
-		row.KeyVersion = version
-		rows = append(rows, row)
-	}
-	w.insertRecords(tenant, rows...)
-	for below, want := range []int{4, 0, 1, 2, 3, 4, 4} {
-		page, total := w.records(storage.RecordFilter{Tenant: tenant, KeyBelow: below, Limit: 10})
-		w.same("records", len(page), want)
-		w.same("total", total, want)
-	}
-}
-
-func recordBefore(w *world) {
-	tenant := w.id()
-	rows := w.recordSeries(tenant, "proxy", 5)
-	page, _ := w.records(storage.RecordFilter{Tenant: tenant, Before: rows[3].ID, Limit: 2})
-	w.same("page", page, []storage.Record{rows[2], rows[1]})
-	page, _ = w.records(storage.RecordFilter{Tenant: tenant, Before: rows[3].ID, Offset: 2, Limit: 2})
-	w.same("page with an offset", page, []storage.Record{rows[0]})
-	page, _ = w.records(storage.RecordFilter{Tenant: tenant, Before: rows[0].ID, Limit: 2})
-	w.same("page before the first", page, []storage.Record(nil))
-}
-
-func recordsOfAll(w *world) {
-	var want []storage.Record
-	for range 3 {
-		want = append(want, w.recordSeries(w.id(), "tenant", 2)...)
-	}
-	w.recordSeries(w.id(), "keys", 1)
-	page, total := w.records(storage.RecordFilter{Kind: "tenant", Limit: 10})
-	w.same("records", page, reversed(want))
-	w.same("total", total, 6)
-	page, _ = w.records(storage.RecordFilter{Kind: "tenant", Before: want[4].ID, Limit: 3})
-	w.same("page", page, []storage.Record{want[3], want[2], want[1]})
 }
 
 func recordNames(w *world) {
@@ -281,4 +121,36 @@ func recordNames(w *world) {
 		w.same("names like "+c.pattern, got, c.want)
 		w.same("total of names like "+c.pattern, total, len(c.want))
 	}
+}
+
+func logRules() []rule {
+	return []rule{
+		{"an entry comes back as it was written", logComesBack},
+		{"a relaxed change is there when Write returns", relaxedLogs},
+	}
+}
+
+func (w *world) writeLogs(tenant storage.ID, entries ...storage.Log) {
+	w.Helper()
+	w.write(&storage.Change{Tenant: tenant, Now: now, Logs: entries})
+}
+
+func logComesBack(w *world) {
+	tenant := w.id()
+	full, bare := w.log("card", strings.Repeat("größe's", 57)), w.log("tenant", "")
+	bare.ActorID, bare.ActorType, bare.ActorName, bare.Message = storage.ID{}, "", "", ""
+	w.writeLogs(tenant, full, bare)
+	got, total := w.logs(storage.LogFilter{Tenant: tenant, Limit: 10})
+	w.same("logs", got, []storage.Log{bare, full})
+	w.same("total", total, 2)
+}
+
+func relaxedLogs(w *world) {
+	tenant := w.id()
+	entry := w.log("token", "read")
+	entry.Operation = "read"
+	w.write(&storage.Change{Tenant: tenant, Logs: []storage.Log{entry}, Relaxed: true})
+	got, total := w.logs(storage.LogFilter{Tenant: tenant, Limit: 10})
+	w.same("logs", got, []storage.Log{entry})
+	w.same("total", total, 1)
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -213,7 +214,11 @@ func (w *world) claimed(tenant storage.ID, key storage.Key) *storage.Claim {
 // lease leases jobs to an owner until leaseEnd.
 func (w *world) lease(tenant, owner storage.ID, limit int) []storage.Job {
 	w.Helper()
-	l := storage.Lease{Tenant: tenant, Owner: owner, Now: now, Until: leaseEnd, Limit: limit}
+	return w.leaseAt(storage.Lease{Tenant: tenant, Owner: owner, Now: now, Until: leaseEnd, Limit: limit})
+}
+
+func (w *world) leaseAt(l storage.Lease) []storage.Job {
+	w.Helper()
 	jobs, err := w.store.LeaseJobs(w.Context(), l)
 	if err != nil {
 		w.Fatalf("lease jobs: %v", err)
@@ -223,7 +228,12 @@ func (w *world) lease(tenant, owner storage.ID, limit int) []storage.Job {
 
 func (w *world) dueTenants(after storage.ID, limit int) []storage.ID {
 	w.Helper()
-	ids, err := w.store.DueTenants(w.Context(), now, after, limit)
+	return w.dueAt(now, after, limit)
+}
+
+func (w *world) dueAt(at time.Time, after storage.ID, limit int) []storage.ID {
+	w.Helper()
+	ids, err := w.store.DueTenants(w.Context(), at, after, limit)
 	if err != nil {
 		w.Fatalf("due tenants: %v", err)
 	}
@@ -232,11 +242,27 @@ func (w *world) dueTenants(after storage.ID, limit int) []storage.ID {
 
 func (w *world) expired() storage.Expired {
 	w.Helper()
-	e, err := w.store.Expired(w.Context(), storage.ExpiredFilter{Now: now, Limit: 1000})
+	return w.expiredAt(now)
+}
+
+// expiredAt returns all rows that have expired at a time, in the order of their ids.
+func (w *world) expiredAt(at time.Time) storage.Expired {
+	w.Helper()
+	e, err := w.store.Expired(w.Context(), storage.ExpiredFilter{Now: at, Limit: 1000})
 	if err != nil {
 		w.Fatalf("expired: %v", err)
 	}
+	for _, tokens := range [][]storage.Token{e.Tokens, e.CVCs} {
+		slices.SortFunc(tokens, func(a, b storage.Token) int { return compareIDs(a.Ord, b.Ord) })
+	}
+	slices.SortFunc(e.Records, func(a, b storage.Record) int { return compareIDs(a.ID, b.ID) })
 	return e
+}
+
+// byID sorts jobs by their ids.
+func byID(jobs []storage.Job) []storage.Job {
+	slices.SortFunc(jobs, func(a, b storage.Job) int { return compareIDs(a.ID, b.ID) })
+	return jobs
 }
 
 // containers returns the tenant's sets, each as one text, in order.
@@ -297,4 +323,94 @@ func try(n int, do func(i int) error) []error {
 		<-done
 	}
 	return errs
+}
+
+// state has everything of a tenant that can be read without changing it.
+type state struct {
+	Tokens   []storage.Token
+	Total    int
+	BySet    map[storage.Hash]int
+	Sets     []string
+	Records  []storage.Record
+	RecordN  int
+	Logs     []storage.Log
+	LogN     int
+	Answers  []storage.Sealed // of claims
+	Payloads []storage.Sealed // of jobs
+	Due      bool
+}
+
+// state reads everything of a tenant.
+func (w *world) state(tenant storage.ID) state {
+	w.Helper()
+	s := state{BySet: map[storage.Hash]int{}, Sets: w.containers(tenant)}
+	s.Tokens, s.Total = w.list(storage.TokenFilter{Tenant: tenant, Limit: 10_000, Count: true})
+	for _, set := range sets {
+		s.BySet[set.Set] = w.count(storage.TokenFilter{Tenant: tenant, Where: storage.SetIn{set.Set}})
+	}
+	s.Records, s.RecordN = w.records(storage.RecordFilter{Tenant: tenant, Limit: 10_000})
+	s.Logs, s.LogN = w.logs(storage.LogFilter{Tenant: tenant, Limit: 10_000})
+	s.Answers = w.sealed(tenant, storage.SealedClaims, 1<<30, 10_000)
+	s.Payloads = w.sealed(tenant, storage.SealedJobs, 1<<30, 10_000)
+	s.Due = slices.Contains(w.dueTenants(storage.ID{}, 10_000), tenant)
+	return s
+}
+
+// rows counts the rows of a state.
+func (s *state) rows() int {
+	return len(s.Tokens) + len(s.Records) + len(s.Logs) + len(s.Answers) + len(s.Payloads)
+}
+
+// sealed returns rows that are sealed under an older key, in the order of their
+// keys.
+func (w *world) sealed(tenant storage.ID, kind storage.SealedKind, version, limit int) []storage.Sealed {
+	w.Helper()
+	return w.sealedRows(storage.SealedFilter{Tenant: tenant, Kind: kind, KeyBelow: version, Limit: limit})
+}
+
+func (w *world) sealedRows(f storage.SealedFilter) []storage.Sealed {
+	w.Helper()
+	rows, err := w.store.SealedRows(w.Context(), f)
+	if err != nil {
+		w.Fatalf("sealed rows: %v", err)
+	}
+	return rows
+}
+
+// unchanged runs a function and checks that it left the tenant as it was.
+func (w *world) unchanged(tenant storage.ID, do func()) {
+	w.Helper()
+	before := w.state(tenant)
+	do()
+	w.same("state of the tenant", w.state(tenant), before)
+}
+
+// example has one row of every kind, to be written in one change.
+type example struct {
+	token  storage.Token
+	record storage.Record
+	log    storage.Log
+	claim  storage.Claim
+	job    storage.Job
+}
+
+func (s *source) example(id string) example {
+	e := example{
+		token: s.token(id), record: s.record("reactor", "Name of "+id), log: s.log("token", id),
+		claim: s.answered(), job: s.job(earlier),
+	}
+	e.token.Dedup = s.hash()
+	return e
+}
+
+// insert returns the change that stores the example.
+func (e *example) insert(tenant storage.ID) *storage.Change {
+	return &storage.Change{
+		Tenant: tenant, Now: now,
+		Claim:         &storage.ClaimChange{Op: storage.ClaimTake, Claim: e.claim},
+		InsertTokens:  []storage.Token{e.token},
+		InsertRecords: []storage.Record{e.record},
+		InsertJobs:    []storage.Job{e.job},
+		Logs:          []storage.Log{e.log},
+	}
 }

@@ -192,7 +192,7 @@ func (s *Store) Sweep(ctx context.Context, now time.Time, limit int) (more bool,
 	claims, jobs := limit, limit
 	for _, t := range s.db.tenants {
 		maps.DeleteFunc(t.claims, func(_ storage.Key, c storage.Claim) bool {
-			return come(c.ExpiresAt, now) && countDown(&claims)
+			return come(c.ExpiresAt, now) && (c.Answer != nil || !c.LeaseUntil.After(now)) && countDown(&claims)
 		})
 		maps.DeleteFunc(t.jobs, func(_ storage.ID, j storage.Job) bool {
 			return j.Dead && come(j.RunAt, now) && countDown(&jobs)

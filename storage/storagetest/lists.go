@@ -1,0 +1,255 @@
+package storagetest
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/seed-72ea4aab/vault/storage"
+)
+
+func listRules() []rule {
+	return []rule{
+		{"a page may start deep, or beyond the end", deepOffset},
+		{"pages by Before are stable while tokens come and go", beforeWhileWriting},
+		{"a page of several tokens that hold more than MaxBytes is ErrTooLarge", tokenPageBytes},
+		{"a page of several records that hold more than MaxBytes is ErrTooLarge", recordPageBytes},
+		{"conditions nest", filterNesting},
+		{"IDIn holds for tokens with one of these ids", filterIDs},
+		{"IDPrefix holds for tokens whose id starts with it, byte for byte", filterPrefix},
+		{"HashIs finds a token by each of its hashes, however many they are", filterManyHashes},
+	}
+}
+
+// shuffledTokens stores n tokens of the same time, not in the order of their
+// Ord. It returns their ids, newest first.
+func (w *world) shuffledTokens(tenant storage.ID, n int) []string {
+	w.Helper()
+	tokens := w.tokenSeries("t", n)
+	want := reversed(tokenIDs(tokens))
+	mixed := make([]storage.Token, n)
+	for i := range tokens {
+		mixed[i*37%n] = tokens[i]
+	}
+	for part := range slices.Chunk(mixed, 1+n/3) {
+		w.write(insert(tenant, part...))
+	}
+	return want
+}
+
+func deepOffset(w *world) {
+	tenant := w.id()
+	want := w.shuffledTokens(tenant, 301)
+	for _, offset := range []int{0, 150, 299, 300, 301, 302, 100_000} {
+		page, total := w.list(storage.TokenFilter{Tenant: tenant, Offset: offset, Limit: 2, Count: true})
+		w.same("page", tokenIDs(page), want[min(offset, 301):min(offset+2, 301)])
+		w.same("total", total, 301)
+	}
+}
+
+func beforeWhileWriting(w *world) {
+	tenant := w.id()
+	want := w.shuffledTokens(tenant, 12)
+	var got []string
+	before := storage.ID{}
+	for {
+		page, _ := w.list(storage.TokenFilter{Tenant: tenant, Before: before, Limit: 3})
+		if len(page) == 0 {
+			break
+		}
+		got = append(got, tokenIDs(page)...)
+		before = page[len(page)-1].Ord
+		w.write(&storage.Change{
+			Tenant: tenant, InsertTokens: []storage.Token{w.token("new" + page[0].ID)},
+			DeleteTokens: []storage.TokenDelete{deleteOf(page[0])},
+		})
+	}
+	w.same("ids", got, want)
+}
+
+// Rows of 100 bytes, and whether a page of them fits.
+var pageBounds = []struct {
+	limit, maxBytes int
+	fits            bool
+}{
+	{4, 0, true},
+	{4, 400, true},
+	{4, 399, false},
+	{3, 399, true},
+	{2, 100, false},
+	{1, 100, true},
+	{1, 1, true}, // a single row is never too large
+	{100, 400, true},
+}
+
+func tokenPageBytes(w *world) {
+	for _, unit := range []int{1, 1 << 10} { // small and large bodies
+		tenant := w.id()
+		tokens := w.tokenSeries("t", 4)
+		for i := range tokens {
+			tokens[i].Body = bytes.Repeat([]byte{byte(i)}, 100*unit)
+		}
+		tokens[2].Body, tokens[2].CVC, tokens[2].CVCExpiresAt = tokens[2].Body[:70*unit], bytes.Repeat([]byte("c"), 30*unit), later
+		w.write(insert(tenant, tokens...))
+		for _, where := range []storage.Cond{nil, storage.IDPrefix("t")} {
+			for _, b := range pageBounds {
+				page, total, err := w.store.ListTokens(w.Context(), storage.TokenFilter{
+					Tenant: tenant, Where: where, Limit: b.limit, MaxBytes: b.maxBytes * unit, Count: true,
+				})
+				w.pageFits(b.fits, err, len(page), total, min(b.limit, 4))
+				for i := range page {
+					if want := &tokens[len(tokens)-1-i]; err == nil && !bytes.Equal(page[i].Body, want.Body) {
+						w.Errorf("the body of token %s has %d bytes, want those %d that were written", page[i].ID, len(page[i].Body), len(want.Body))
+					}
+				}
+			}
+		}
+	}
+}
+
+func recordPageBytes(w *world) {
+	tenant := w.id()
+	for range 4 {
+		record := w.record("proxy", "p")
+		record.Body = bytes.Repeat([]byte("b"), 100)
+		w.insertRecords(tenant, record)
+	}
+	for _, b := range pageBounds {
+		page, total, err := w.store.ListRecords(w.Context(), storage.RecordFilter{Tenant: tenant, Limit: b.limit, MaxBytes: b.maxBytes})
+		w.pageFits(b.fits, err, len(page), total, min(b.limit, 4))
+	}
+}
+
+// pageFits compares a page of a list of four rows with the expected result.
+func (w *world) pageFits(fits bool, err error, rows, total, wanted int) {
+	w.Helper()
+	switch {
+	case !fits && (!errors.Is(err, storage.ErrTooLarge) || rows != 0):
+		w.Errorf("%d rows and %v, want ErrTooLarge and none", rows, err)
+	case fits && (err != nil || rows != wanted || total != 4):
+		w.Errorf("%d of %d rows and %v, want %d of 4", rows, total, err, wanted)
+	}
+}
+
+// abc stores the tokens a, b and c, after a function has set them up.
+func (w *world) abc(set func(t []storage.Token)) (tenant storage.ID, t []storage.Token) {
+	w.Helper()
+	tenant = w.id()
+	t = []storage.Token{w.token("a"), w.token("b"), w.token("c")}
+	set(t)
+	w.write(insert(tenant, t...))
+	return tenant, t
+}
+
+// holdsFor checks for which of the tokens a, b and c a condition holds, and
+// that its negation holds for the others.
+func (w *world) holdsFor(tenant storage.ID, where storage.Cond, want string) {
+	w.Helper()
+	text := func(where storage.Cond) string {
+		var s string
+		for _, id := range reversed(w.found(tenant, where)) {
+			s += id
+		}
+		return s
+	}
+	rest := ""
+	for _, id := range "abc" {
+		if !slices.Contains([]rune(want), id) {
+			rest += string(id)
+		}
+	}
+	w.sameFor("tokens", where, text(where), want)
+	w.sameFor("tokens by the opposite", where, text(storage.Not{Cond: where}), rest)
+}
+
+func id(ids ...string) storage.Cond { return storage.IDIn(ids) }
+
+func filterNesting(w *world) {
+	tenant, _ := w.abc(func([]storage.Token) {})
+	w.holdsFor(tenant, storage.Or{storage.And{id("a"), storage.Or{}}, id("c")}, "c")
+	w.holdsFor(tenant, storage.And{storage.Or{id("a"), id("b")}, storage.Or{id("b"), id("c")}}, "b")
+	w.holdsFor(tenant, storage.Or{storage.And{id("a"), id("a")}, storage.And{id("b"), id("c")}, id("b")}, "ab")
+	deep := id("a", "b")
+	for range 10 {
+		deep = storage.Not{Cond: storage.And{storage.Or{deep, storage.Or{}}, storage.And{}}}
+	}
+	w.holdsFor(tenant, deep, "ab")
+	var wide storage.Or
+	for i := range 200 {
+		wide = append(wide, id(fmt.Sprintf("id%d", i)))
+	}
+	w.holdsFor(tenant, append(wide, id("c")), "c")
+}
+
+func filterIDs(w *world) {
+	tenant, _ := w.abc(func([]storage.Token) {})
+	w.holdsFor(tenant, storage.IDIn{"c", "a", "missing", "a"}, "ac")
+	w.holdsFor(tenant, storage.IDIn{"A"}, "")
+	w.holdsFor(tenant, storage.IDIn{}, "")
+	many := storage.IDIn{"b"}
+	for i := range 1000 {
+		many = append(many, fmt.Sprintf("id%d", i))
+	}
+	w.holdsFor(tenant, many, "b")
+}
+
+func filterPrefix(w *world) {
+	tenant := w.id()
+	ids := []string{
+		"abc", "ABC", "abd", "ab", "a%c", "a_c", `a\c`, "a'c", "a*c", "äb", "Äb", "日本語", "日本", "🙂x",
+		"x\u007f", "x\u007fy", "x\u0080", "y\ud7ff!", "y\ue000", "z\U0010ffff", "z\U0010ffffz", "\U0010ffff",
+	}
+	var tokens []storage.Token
+	for _, id := range ids {
+		tokens = append(tokens, w.token(id))
+	}
+	w.write(insert(tenant, tokens...))
+	for prefix, want := range map[string][]string{
+		"":               ids,
+		"a":              {"abc", "abd", "ab", "a%c", "a_c", `a\c`, "a'c", "a*c"},
+		"ab":             {"abc", "abd", "ab"},
+		"abc":            {"abc"},
+		"abcd":           nil,
+		"AB":             {"ABC"},
+		"a%":             {"a%c"},
+		"a_":             {"a_c"},
+		`a\`:             {`a\c`},
+		"a'":             {"a'c"},
+		"a*":             {"a*c"},
+		"ä":              {"äb"},
+		"日":              {"日本語", "日本"},
+		"🙂":              {"🙂x"},
+		"x\u007f":        {"x\u007f", "x\u007fy"},
+		"y\ud7ff":        {"y\ud7ff!"},
+		"y":              {"y\ud7ff!", "y\ue000"},
+		"z\U0010ffff":    {"z\U0010ffff", "z\U0010ffffz"},
+		"\U0010ffff":     {"\U0010ffff"},
+		"%":              nil,
+		"z\U0010ffffz\t": nil,
+	} {
+		w.same("ids that start with "+prefix, reversed(w.found(tenant, storage.IDPrefix(prefix))), want)
+		got := w.found(tenant, storage.Not{Cond: storage.IDPrefix(prefix)})
+		w.same("number of other ids", len(got), len(ids)-len(want))
+	}
+}
+
+// filterManyHashes creates single tokens with different numbers of hashes.
+func filterManyHashes(w *world) {
+	tenant := w.id()
+	for n := range 20 {
+		token := w.token(fmt.Sprint("hashes", n))
+		token.Hashes = nil
+		for range n {
+			token.Hashes = append(token.Hashes, w.hash())
+		}
+		given := token.Hashes
+		token.Hashes = append(token.Hashes, token.Hashes...) // repeated hashes count once
+		created := insert(tenant, token)
+		created.Logs = []storage.Log{w.log("token", token.ID)}
+		w.write(created)
+		for _, h := range given {
+			w.same(fmt.Sprintf("token of %d hashes by one of them", n), w.found(tenant, storage.HashIs(h)), []string{token.ID})
+		}
+	}
+}
