@@ -14,7 +14,10 @@ import (
 // it frees itself. Guards apply to the state before the change.
 func (w *writer) applyChange(c *storage.Change) error {
 	w.tenant = c.Tenant[:]
-	defer func() { w.tenant = nil }()
+	defer func() {
+		w.tenant = nil
+		clear(w.row[:cap(w.row)]) // some are large
+	}()
 	for _, step := range [...]func(*storage.Change) error{
 		w.applyClaim,
 		w.insertTokens, w.insertRecords, w.insertJobs,
@@ -32,6 +35,12 @@ func (w *writer) applyChange(c *storage.Change) error {
 // conflict returns the error of a guard that does not hold.
 func conflict(kind storage.ConflictKind, index int) error {
 	return &storage.Conflict{Kind: kind, Index: index}
+}
+
+// newRow returns the values of a new row, which start with the tenant.
+func (w *writer) newRow() *values {
+	w.row = append(w.row[:0], w.tenant)
+	return &w.row
 }
 
 // guarded runs a statement that changes one row if a guard holds. Otherwise it
@@ -68,8 +77,8 @@ func (w *writer) applyClaim(c *storage.Change) error {
 	k := &c.Claim.Claim
 	switch c.Claim.Op {
 	case storage.ClaimTake:
-		return w.guarded(storage.ClaimTaken, 0, stmtTakeClaim, w.tenant, k.Key[:], optionalID(&k.Owner), sqlstore.Micros(k.LeaseUntil),
-			sqlstore.Micros(k.ExpiresAt), k.KeyVersion, optional(k.Answer), c.Now.UnixMicro())
+		sqlstore.PutClaim(w.newRow(), k)
+		return w.guarded(storage.ClaimTaken, 0, stmtTakeClaim, append(w.row, c.Now.UnixMicro())...)
 	case storage.ClaimFinish:
 		return w.guarded(storage.ClaimLost, 0, stmtFinishClaim, optional(k.Answer), sqlstore.Micros(k.ExpiresAt), k.KeyVersion,
 			w.tenant, k.Key[:], k.Owner[:])
@@ -83,10 +92,8 @@ func (w *writer) applyClaim(c *storage.Change) error {
 func (w *writer) insertRecords(c *storage.Change) error {
 	for i := range c.InsertRecords {
 		r := &c.InsertRecords[i]
-		err := w.guarded(storage.KeyTaken, i, stmtInsertRecord, w.tenant, r.Kind, r.ID[:], r.Name, sqlstore.FoldName(r.Name),
-			optionalKey(&r.Key), optionalKey(&r.AltKey), sqlstore.Micros(r.ExpiresAt),
-			r.KeyVersion, sqlstore.Micros(r.CreatedAt), r.Rev, bytesOf(r.Body))
-		if err != nil {
+		sqlstore.PutRecord(w.newRow(), r, r.Rev)
+		if err := w.guarded(storage.KeyTaken, i, stmtInsertRecord, w.row...); err != nil {
 			return err
 		}
 		if err := w.insertLookups(r, i); err != nil {
@@ -124,9 +131,9 @@ func (w *writer) updateRecords(c *storage.Change) error {
 		if !found {
 			return conflict(storage.RecordStale, i)
 		}
-		if _, err := w.exec(stmtUpdateRecord, r.Name, sqlstore.FoldName(r.Name), optionalKey(&r.Key), optionalKey(&r.AltKey),
-			sqlstore.Micros(r.ExpiresAt), r.KeyVersion, sqlstore.Micros(r.CreatedAt), bytesOf(r.Body),
-			w.tenant, r.Kind, r.ID[:], u.Rev); err != nil {
+		w.row = w.row[:0]
+		sqlstore.PutRecordReplaced(&w.row, r)
+		if _, err := w.exec(stmtUpdateRecord, append(w.row, w.tenant, r.Kind, r.ID[:], u.Rev)...); err != nil {
 			return describe("writing", err)
 		}
 		if err := w.deleteLookups(key, alt); err != nil {
@@ -175,10 +182,8 @@ func (w *writer) deleteLookups(keys ...[]byte) error {
 
 func (w *writer) insertJobs(c *storage.Change) error {
 	for i := range c.InsertJobs {
-		j := &c.InsertJobs[i]
-		err := w.insert("job", i, stmtInsertJob, w.tenant, j.ID[:], j.Kind, j.RunAt.UnixMicro(), j.Attempts, j.Dead,
-			optionalID(&j.Owner), sqlstore.Micros(j.LeaseUntil), j.KeyVersion, bytesOf(j.Payload))
-		if err != nil {
+		sqlstore.PutJob(w.newRow(), &c.InsertJobs[i])
+		if err := w.insert("job", i, stmtInsertJob, w.row...); err != nil {
 			return err
 		}
 	}
@@ -237,9 +242,9 @@ func (w *writer) insertLogs(c *storage.Change) error {
 	}
 	for i := range c.Logs {
 		l := &c.Logs[i]
-		w.logs = append(w.logs, w.tenant, l.ID[:], l.CreatedAt.UnixMicro(), optionalID(&l.ActorID),
-			l.ActorType, l.EntityType, l.EntityID, l.Operation, l.Message, optionalText(l.ActorName),
-			optionalText(l.Origin), optionalHash(&l.Mac), seq)
+		w.logs = append(w.logs, w.tenant)
+		sqlstore.PutLog(&w.logs, l)
+		w.logs = append(w.logs, seq)
 		w.counts.addLog(c.Tenant, l)
 		if w.grouped && len(w.logs) < logsAtOnce*logColumns {
 			continue

@@ -8,11 +8,9 @@ import (
 func (w *writer) insertTokens(c *storage.Change) error {
 	for i := range c.InsertTokens {
 		t := &c.InsertTokens[i]
-		ord, containers := any(t.Ord[:]), sqlstore.JoinContainers(t.Containers)
-		n, err := w.exec(stmtInsertToken, w.tenant, ord, t.ID, t.Type, t.Set[:], containers,
-			sqlstore.Micros(t.ExpiresAt), sqlstore.Micros(t.CVCExpiresAt), t.KeyVersion, t.Rev,
-			optionalID(&t.CreatedBy), t.CreatedAt.UnixMicro(), optionalID(&t.ModifiedBy), sqlstore.Micros(t.ModifiedAt),
-			t.Fingerprint[:], t.Expression[:], optionalHash(&t.Dedup), joinHashes(t.Hashes), optional(t.CVC), bytesOf(t.Body))
+		sqlstore.PutToken(w.newRow(), t)
+		ord := w.row[1]
+		n, err := w.exec(stmtInsertToken, w.row...)
 		if err != nil {
 			return describe("writing", err)
 		}
@@ -22,7 +20,7 @@ func (w *writer) insertTokens(c *storage.Change) error {
 		if err := w.insertHashes(ord, t.Hashes); err != nil {
 			return err
 		}
-		if err := w.ensureSet(&c.Tenant, &t.Set, containers); err != nil {
+		if err := w.ensureSet(&c.Tenant, t); err != nil {
 			return err
 		}
 		w.counts.addToken(c.Tenant, t.Set, t.Type, 1)
@@ -61,14 +59,13 @@ func (w *writer) deleteHashes(ord any, hashes []storage.Hash) error {
 	return nil
 }
 
-// ensureSet stores the containers of a set, unless the set is known to be
-// stored.
-func (w *writer) ensureSet(tenant *storage.ID, set *storage.Hash, containers string) error {
-	key := setKey{*tenant, *set}
+// ensureSet stores the set of a token, unless it is known to be stored.
+func (w *writer) ensureSet(tenant *storage.ID, t *storage.Token) error {
+	key := setKey{*tenant, t.Set}
 	if _, known := w.knownSets[key]; known || len(w.sets) > 0 && w.sets[len(w.sets)-1] == key {
 		return nil
 	}
-	if _, err := w.exec(stmtInsertSet, w.tenant, set[:], containers); err != nil {
+	if _, err := w.exec(stmtInsertSet, w.tenant, t.Set[:], sqlstore.JoinContainers(t.Containers)); err != nil {
 		return describe("writing", err)
 	}
 	w.sets = append(w.sets, key)
@@ -82,7 +79,7 @@ func (w *writer) updateTokens(c *storage.Change) error {
 			return err
 		}
 		t := &u.Token
-		if err := w.ensureSet(&c.Tenant, &t.Set, sqlstore.JoinContainers(t.Containers)); err != nil {
+		if err := w.ensureSet(&c.Tenant, t); err != nil {
 			return err
 		}
 		if t.Set != u.OldSet {
@@ -96,12 +93,8 @@ func (w *writer) updateTokens(c *storage.Change) error {
 func (w *writer) updateToken(u *storage.TokenUpdate, index int) error {
 	t := &u.Token
 	ord := any(t.Ord[:])
-	args := append(make([]any, 0, 16), t.Set[:], sqlstore.JoinContainers(t.Containers),
-		sqlstore.Micros(t.ExpiresAt), sqlstore.Micros(t.CVCExpiresAt), t.KeyVersion,
-		optionalID(&t.ModifiedBy), sqlstore.Micros(t.ModifiedAt), t.Fingerprint[:], t.Expression[:],
-		optionalHash(&t.Dedup), optional(t.CVC), bytesOf(t.Body))
 	if u.KeepHashes {
-		return w.replaceToken(stmtUpdateTokenKeepHashes, args, u, index)
+		return w.replaceToken(ord, u, index)
 	}
 	var old []byte
 	found, err := w.found(stmtReadHashes, []*[]byte{&old}, w.tenant, ord, u.Rev)
@@ -111,7 +104,7 @@ func (w *writer) updateToken(u *storage.TokenUpdate, index int) error {
 	case !found:
 		return conflict(storage.TokenStale, index)
 	}
-	if err := w.replaceToken(stmtUpdateToken, append(args, joinHashes(t.Hashes)), u, index); err != nil {
+	if err := w.replaceToken(ord, u, index); err != nil {
 		return err
 	}
 	before := splitHashes(old)
@@ -123,9 +116,10 @@ func (w *writer) updateToken(u *storage.TokenUpdate, index int) error {
 
 // replaceToken runs the update. It changes no row if no row has the revision,
 // or if the new Dedup hash is taken.
-func (w *writer) replaceToken(stmt statementID, args []any, u *storage.TokenUpdate, index int) error {
-	ord := any(u.Token.Ord[:])
-	n, err := w.exec(stmt, append(args, w.tenant, ord, u.Rev)...)
+func (w *writer) replaceToken(ord any, u *storage.TokenUpdate, index int) error {
+	w.row = w.row[:0]
+	sqlstore.PutTokenReplaced(&w.row, u)
+	n, err := w.exec(stmtUpdateToken, append(w.row, w.tenant, ord, u.Rev)...)
 	if err != nil {
 		return describe("writing", err)
 	}

@@ -28,7 +28,6 @@ const (
 	stmtFindTakenToken
 	stmtReadHashes
 	stmtUpdateToken
-	stmtUpdateTokenKeepHashes
 	stmtFindToken
 	stmtDeleteToken
 	stmtInsertHash
@@ -81,17 +80,11 @@ var statementText = [statementCount]string{
 	stmtIdentity: `SELECT m.vault_id, l.file FROM vault_migrations m, pragma_database_list l WHERE l.name = 'main' LIMIT 1`,
 	stmtHold:     `SELECT 1 FROM vault_records WHERE tenant_id = ? AND kind = ? AND id = ? AND rev = ?`,
 
-	stmtInsertToken: `INSERT INTO vault_tokens (tenant_id, ord, id, type, set_id, containers, expires_at, cvc_expires_at,
-		key_version, rev, created_by, created_at, modified_by, modified_at, fingerprint, expression, dedup, hashes, cvc, body)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
+	stmtInsertToken:    insertInto("vault_tokens", sqlstore.TokenRow) + ` ON CONFLICT DO NOTHING`,
 	stmtFindTakenToken: `SELECT 1 FROM vault_tokens WHERE tenant_id = ? AND (id = ? OR ord = ?)`,
 	stmtReadHashes:     `SELECT hashes FROM vault_tokens WHERE tenant_id = ? AND ord = ? AND rev = ?`,
-	stmtUpdateToken: `UPDATE OR IGNORE vault_tokens SET set_id = ?, containers = ?, expires_at = ?, cvc_expires_at = ?,
-		key_version = ?, rev = rev + 1, modified_by = ?, modified_at = ?, fingerprint = ?, expression = ?, dedup = ?,
-		cvc = ?, body = ?, hashes = ? WHERE tenant_id = ? AND ord = ? AND rev = ?`,
-	stmtUpdateTokenKeepHashes: `UPDATE OR IGNORE vault_tokens SET set_id = ?, containers = ?, expires_at = ?, cvc_expires_at = ?,
-		key_version = ?, rev = rev + 1, modified_by = ?, modified_at = ?, fingerprint = ?, expression = ?, dedup = ?,
-		cvc = ?, body = ? WHERE tenant_id = ? AND ord = ? AND rev = ?`,
+	stmtUpdateToken: strings.Replace(`UPDATE OR IGNORE vault_tokens SET `+assigned(sqlstore.TokenReplaced)+`, rev = rev + 1
+		WHERE tenant_id = ? AND ord = ? AND rev = ?`, `hashes = ?`, `hashes = COALESCE(?, hashes)`, 1),
 	stmtFindToken:   `SELECT 1 FROM vault_tokens WHERE tenant_id = ? AND ord = ? AND rev = ?`,
 	stmtDeleteToken: `DELETE FROM vault_tokens WHERE tenant_id = ? AND ord = ? AND rev = ? RETURNING hashes`,
 	stmtInsertHash:  `INSERT INTO vault_token_hashes (tenant_id, hash, ord) VALUES (?, ?, ?) ON CONFLICT DO NOTHING`,
@@ -107,18 +100,16 @@ var statementText = [statementCount]string{
 	stmtCountLogs: `INSERT INTO vault_log_counts (tenant_id, entity_type, day, shard, n, first_id, last_id)
 		VALUES (?, ?, ?, 0, ?, x'', x'') ON CONFLICT DO UPDATE SET n = n + excluded.n`,
 
-	stmtInsertRecord: `INSERT INTO vault_records (tenant_id, kind, id, name, name_fold, key_hash, alt_hash, expires_at,
-		key_version, created_at, rev, body) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
+	stmtInsertRecord:   insertInto("vault_records", sqlstore.RecordRow) + ` ON CONFLICT DO NOTHING`,
 	stmtReadRecordKeys: `SELECT key_hash, alt_hash FROM vault_records WHERE tenant_id = ? AND kind = ? AND id = ? AND rev = ?`,
-	stmtUpdateRecord: `UPDATE vault_records SET name = ?, name_fold = ?, key_hash = ?, alt_hash = ?, expires_at = ?,
-		key_version = ?, created_at = ?, body = ?, rev = rev + 1 WHERE tenant_id = ? AND kind = ? AND id = ? AND rev = ?`,
+	stmtUpdateRecord: `UPDATE vault_records SET ` + assigned(sqlstore.RecordReplaced) + `, rev = rev + 1
+		WHERE tenant_id = ? AND kind = ? AND id = ? AND rev = ?`,
 	stmtDeleteRecord: `DELETE FROM vault_records WHERE tenant_id = ? AND kind = ? AND id = ? AND rev = ?
 		RETURNING key_hash, alt_hash`,
 	stmtInsertLookup: `INSERT INTO vault_lookups (hash, tenant_id, kind, id) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING`,
 	stmtDeleteLookup: `DELETE FROM vault_lookups WHERE hash = ? AND tenant_id = ?`,
 
-	stmtTakeClaim: `INSERT INTO vault_claims (tenant_id, key, owner, lease_until, expires_at, key_version, answer)
-		VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET owner = excluded.owner,
+	stmtTakeClaim: insertInto("vault_claims", sqlstore.ClaimRow) + ` ON CONFLICT DO UPDATE SET owner = excluded.owner,
 		lease_until = excluded.lease_until, expires_at = excluded.expires_at,
 		key_version = excluded.key_version, answer = excluded.answer
 		WHERE COALESCE(CASE WHEN answer IS NULL THEN lease_until ELSE expires_at END, 0) <= ?`,
@@ -131,8 +122,7 @@ var statementText = [statementCount]string{
 	stmtSweepJobs: `DELETE FROM vault_jobs WHERE rowid IN (SELECT rowid FROM vault_jobs WHERE dead AND run_at <= ? LIMIT ?)`,
 	stmtJobsOver:  `SELECT 1 FROM vault_jobs WHERE dead AND run_at <= ? LIMIT 1`,
 
-	stmtInsertJob: `INSERT INTO vault_jobs (tenant_id, id, kind, run_at, attempts, dead, owner, lease_until, key_version, payload)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+	stmtInsertJob: insertInto("vault_jobs", sqlstore.JobRow),
 	stmtUpdateJob: `UPDATE vault_jobs SET run_at = ?, attempts = ?, dead = ?, key_version = ?, payload = ?,
 		owner = ?, lease_until = ? WHERE tenant_id = ? AND id = ? AND owner = ?`,
 	stmtDeleteJob: `DELETE FROM vault_jobs WHERE tenant_id = ? AND id = ? AND owner IS ?`,
@@ -150,15 +140,27 @@ var statementText = [statementCount]string{
 // claims whose lease is still active, whatever their expiry.
 const claimExpired = `expires_at <= ? AND (answer IS NOT NULL OR lease_until IS NULL OR lease_until <= ?)`
 
-// logColumns is the number of columns of a log entry.
-const logColumns = 13
+// insertInto returns the statement that inserts a row, under a tenant.
+func insertInto(table string, columns sqlstore.Columns) string {
+	return `INSERT INTO ` + table + ` (tenant_id, ` + columns.Names("") + `) VALUES ` + places(1+len(columns))
+}
+
+// places lists the placeholders of a row.
+func places(n int) string { return "(?" + strings.Repeat(", ?", n-1) + ")" }
+
+// assigned lists assignments to columns.
+func assigned(columns sqlstore.Columns) string {
+	return strings.ReplaceAll(columns.Names(""), ",", " = ?,") + " = ?"
+}
+
+// logColumns is the number of columns of a log entry, with its tenant and number.
+var logColumns = 1 + len(sqlstore.LogRow) + 1
 
 // insertLogs returns the statement that inserts some log entries. With OR FAIL,
 // SQLite keeps no journal of the statement, which takes 4 % off the CPU time of
 // GetToken at 8 callers and 10 % at 32. A statement that fails may then leave
 // some of its entries, so the caller must roll back.
 func insertLogs(n int) string {
-	const row = ", (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
-	return `INSERT OR FAIL INTO vault_logs (tenant_id, id, created_at, actor_id, actor_type, entity_type, entity_id,
-		operation, message, actor_name, origin, mac, seq) VALUES ` + strings.Repeat(row, n)[len(", "):]
+	return `INSERT OR FAIL INTO vault_logs (tenant_id, ` + sqlstore.LogRow.Names("") + `, seq) VALUES ` +
+		strings.Repeat(places(logColumns)+", ", n-1) + places(logColumns)
 }

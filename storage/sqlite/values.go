@@ -2,17 +2,25 @@ package sqlite
 
 import "github.com/seed-72ea4aab/vault/storage"
 
-// The functions below return column values that are NULL when absent. They take
-// pointers to avoid copying bytes.
+// values are the columns of rows, as parameters. It implements [sqlstore.Put].
+type values []any
 
-// optionalText returns a text, or NULL if it is empty.
-func optionalText(text string) any {
-	if text == "" {
-		return nil
-	}
-	return text
-}
+// Bytes adds bytes.
+func (v *values) Bytes(b []byte) { *v = append(*v, bytesOf(b)) }
 
+// Text adds a text.
+func (v *values) Text(text string) { *v = append(*v, text) }
+
+// Int adds a number.
+func (v *values) Int(n int64) { *v = append(*v, n) }
+
+// Bool adds a truth value.
+func (v *values) Bool(b bool) { *v = append(*v, b) }
+
+// Null adds NULL.
+func (v *values) Null() { *v = append(*v, nil) }
+
+// optionalID returns an id, or NULL if it is zero.
 func optionalID(id *storage.ID) any {
 	if id.IsZero() {
 		return nil
@@ -20,20 +28,7 @@ func optionalID(id *storage.ID) any {
 	return id[:]
 }
 
-func optionalHash(h *storage.Hash) any {
-	if *h == (storage.Hash{}) {
-		return nil
-	}
-	return h[:]
-}
-
-func optionalKey(k *storage.Key) any {
-	if k.IsZero() {
-		return nil
-	}
-	return k[:]
-}
-
+// optional returns bytes, or NULL for nil.
 func optional(b []byte) any {
 	if b == nil {
 		return nil
@@ -47,14 +42,6 @@ func bytesOf(b []byte) []byte {
 		return []byte{}
 	}
 	return b
-}
-
-func joinHashes(hashes []storage.Hash) []byte {
-	joined := make([]byte, 0, len(hashes)*len(storage.Hash{}))
-	for i := range hashes {
-		joined = append(joined, hashes[i][:]...)
-	}
-	return joined
 }
 
 func splitHashes(joined []byte) []storage.Hash {

@@ -56,7 +56,8 @@ type writer struct {
 	counts tally
 	sets   []setKey
 	seqs   seqs
-	logs   []any // arguments of log entries that are not inserted yet
+	row    values // memory for the values of a row
+	logs   values // arguments of log entries that are not inserted yet
 
 	known known
 

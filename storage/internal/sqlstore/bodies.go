@@ -17,7 +17,7 @@ import (
 // SmallBodies returns the columns of a token t, with NULL instead of a body of
 // more than a number of bytes.
 func SmallBodies(most int) string {
-	return strings.Replace(tokenColumns, "t.body", fmt.Sprintf("CASE WHEN octet_length(t.body) <= %d THEN t.body END AS body", most), 1)
+	return strings.Replace(TokenColumns, "t.body", fmt.Sprintf("CASE WHEN octet_length(t.body) <= %d THEN t.body END AS body", most), 1)
 }
 
 // pageTries is how often a page is read again because a token with a large body
@@ -28,7 +28,7 @@ const pageTries = 3
 // columns.
 func (s *Store) pageTokens(ctx context.Context, f *storage.TokenFilter, query func(columns string) string, args []any) ([]storage.Token, error) {
 	if s.dialect.SmallBody == 0 {
-		return s.tokens(ctx, nil, f.Tenant, f.MaxBytes, query(tokenColumns), args)
+		return s.tokens(ctx, nil, f.Tenant, f.MaxBytes, query(TokenColumns), args)
 	}
 	small := query(SmallBodies(s.dialect.SmallBody))
 	for range pageTries {
@@ -40,7 +40,7 @@ func (s *Store) pageTokens(ctx context.Context, f *storage.TokenFilter, query fu
 			return page, err
 		}
 	}
-	return s.tokens(ctx, nil, f.Tenant, f.MaxBytes, query(tokenColumns), args)
+	return s.tokens(ctx, nil, f.Tenant, f.MaxBytes, query(TokenColumns), args)
 }
 
 // addBodies reads the bodies that the query of a page left out. It returns false if a

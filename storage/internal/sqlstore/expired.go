@@ -31,7 +31,7 @@ func (s *Store) Expired(ctx context.Context, f storage.ExpiredFilter) (expired s
 func (s *Store) expiredTokens(ctx context.Context, due clause) ([]storage.Token, error) {
 	var t storage.Token
 	dest := tokenDest(&t)
-	return expiredRows(ctx, s, tokenColumns+`, t.tenant_id FROM vault_tokens t`, due, &t, append(dest[:], (*idColumn)(&t.Tenant)),
+	return expiredRows(ctx, s, TokenColumns+`, t.tenant_id FROM vault_tokens t`, due, &t, append(dest[:], (*idColumn)(&t.Tenant)),
 		func(t *storage.Token) []*[]byte { return []*[]byte{&t.Body, &t.CVC} })
 }
 

@@ -13,8 +13,8 @@ import (
 // logDest returns the destinations for scanning logColumns.
 func logDest(e *storage.Log) []sql.Scanner {
 	return []sql.Scanner{
-		(*idColumn)(&e.ID), (*idColumn)(&e.ActorID), (*textColumn)(&e.ActorType), (*textColumn)(&e.EntityType),
-		(*textColumn)(&e.EntityID), (*textColumn)(&e.Operation), (*textColumn)(&e.Message), (*timeColumn)(&e.CreatedAt),
+		(*idColumn)(&e.ID), (*timeColumn)(&e.CreatedAt), (*idColumn)(&e.ActorID), (*textColumn)(&e.ActorType),
+		(*textColumn)(&e.EntityType), (*textColumn)(&e.EntityID), (*textColumn)(&e.Operation), (*textColumn)(&e.Message),
 		(*optionalTextColumn)(&e.ActorName), (*optionalTextColumn)(&e.Origin), (*macColumn)(&e.Mac),
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-const logColumns = `l.id, l.actor_id, l.actor_type, l.entity_type, l.entity_id, l.operation, l.message, l.created_at, l.actor_name, l.origin, l.mac`
+var logColumns = LogRow.Names("l.")
 
 const microsPerDay = int64(24 * time.Hour / time.Microsecond)
 

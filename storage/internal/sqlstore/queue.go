@@ -10,10 +10,9 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-const (
-	claimColumns = `owner, lease_until, expires_at, key_version, answer`
-	claimByKey   = `vault_claims WHERE tenant_id = ? AND key = ?`
-)
+var claimColumns = ClaimRow.Without("key").Names("")
+
+const claimByKey = `vault_claims WHERE tenant_id = ? AND key = ?`
 
 // Claim implements [storage.Queue].
 func (s *Store) Claim(ctx context.Context, tenant storage.ID, key storage.Key) (storage.Claim, error) {
@@ -110,7 +109,7 @@ func (s *Store) Jobs(ctx context.Context, f storage.JobFilter) ([]storage.Job, e
 
 // JobColumns are the columns that JobDest scans. Backends use them to lease
 // jobs.
-const JobColumns = `id, kind, run_at, attempts, dead, owner, lease_until, key_version, payload`
+var JobColumns = JobRow.Names("")
 
 // JobDest returns the destinations for scanning JobColumns.
 func JobDest(j *storage.Job) []sql.Scanner {

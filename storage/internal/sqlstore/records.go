@@ -8,8 +8,7 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-const recordColumns = `r.tenant_id, r.kind, r.id, r.name, r.key_hash, r.alt_hash, r.expires_at,
-	r.key_version, r.body, r.created_at, r.rev`
+var recordColumns = "r.tenant_id, " + RecordRow.Without("name_fold").Names("r.")
 
 const recordByHash = `vault_lookups l
 	JOIN vault_records r ON r.tenant_id = l.tenant_id AND r.kind = l.kind AND r.id = l.id

@@ -303,8 +303,8 @@ const (
 )
 
 var pointQueries = [pointCount]struct{ columns, from string }{
-	pointTokenByID: {tokenColumns, tokenByID},
-	pointDuplicate: {tokenColumns, duplicateOf},
+	pointTokenByID: {TokenColumns, tokenByID},
+	pointDuplicate: {TokenColumns, duplicateOf},
 	pointLookup:    {recordColumns, recordByHash},
 	pointClaim:     {claimColumns, claimByKey},
 	pointKey:       {`l.tenant_id, l.kind, l.id`, `vault_lookups l WHERE l.hash = ?`},

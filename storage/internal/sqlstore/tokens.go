@@ -9,9 +9,8 @@ import (
 	"github.com/seed-72ea4aab/vault/storage/internal/direct"
 )
 
-const tokenColumns = `t.ord, t.id, t.type, t.set_id, t.containers, t.fingerprint, t.expression, t.dedup,
-	t.key_version, t.body, t.cvc, t.cvc_expires_at, t.expires_at,
-	t.created_by, t.created_at, t.modified_by, t.modified_at, t.rev`
+// TokenColumns are the columns of a token t that [ScanToken] reads.
+var TokenColumns = TokenRow.Without("hashes").Names("t.")
 
 // InOrder makes PostgreSQL read the rows of a query with ORDER BY and a small LIMIT
 // in the order of an index. It is a column of the query, or joins its table.
@@ -52,7 +51,7 @@ const (
 // idsAtOnce limits the ids in one query.
 const idsAtOnce = 1000
 
-// tokenDest returns the destinations for scanning tokenColumns. It returns an
+// tokenDest returns the destinations for scanning TokenColumns. It returns an
 // array, which needs no allocation for a single token.
 func tokenDest(t *storage.Token) [18]sql.Scanner {
 	return [...]sql.Scanner{
@@ -64,9 +63,6 @@ func tokenDest(t *storage.Token) [18]sql.Scanner {
 		(*idColumn)(&t.ModifiedBy), (*timeColumn)(&t.ModifiedAt), (*int64Column)(&t.Rev),
 	}
 }
-
-// TokenColumns are the columns of a token t that [ScanToken] reads.
-const TokenColumns = tokenColumns
 
 // ScanToken reads a token from a row of a driver. It does not set the tenant.
 func ScanToken(row direct.Row, t *storage.Token) error {
@@ -87,7 +83,7 @@ func (s *Store) Tokens(ctx context.Context, tenant storage.ID, ids []string) ([]
 	for chunk := range chunks(distinct(ids), idsAtOnce) {
 		from := s.tokensByID(tenant, chunk)
 		var err error
-		if found, err = s.tokens(ctx, found, tenant, 0, `SELECT `+tokenColumns+` FROM `+from.text, from.args); err != nil {
+		if found, err = s.tokens(ctx, found, tenant, 0, `SELECT `+TokenColumns+` FROM `+from.text, from.args); err != nil {
 			return nil, err
 		}
 	}
@@ -122,7 +118,7 @@ func (s *Store) token(ctx context.Context, tenant storage.ID, id string) ([]stor
 	return found, nil
 }
 
-// tokens appends the results of a query for tokenColumns of one tenant, up to
+// tokens appends the results of a query for TokenColumns of one tenant, up to
 // maxBytes if that is not zero.
 func (s *Store) tokens(ctx context.Context, found []storage.Token, tenant storage.ID, maxBytes int, query string, args []any) ([]storage.Token, error) {
 	var t storage.Token

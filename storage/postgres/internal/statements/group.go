@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 
 	"github.com/seed-72ea4aab/vault/storage"
+	"github.com/seed-72ea4aab/vault/storage/internal/sqlstore"
 	"github.com/seed-72ea4aab/vault/storage/postgres/internal/wire"
 )
 
@@ -122,7 +123,7 @@ func (g *Group) addToken(c *storage.Change) {
 	g.special = g.special || !isBare(t)
 	g.tokens.Bytes(c.Tenant[:])
 	wire.PutToken(g.tokens, t)
-	wire.EachHash(t.Hashes, func(h *storage.Hash) {
+	sqlstore.EachHash(t.Hashes, func(h *storage.Hash) {
 		g.hashes.Bytes(c.Tenant[:])
 		g.hashes.Bytes(h[:])
 		g.hashes.Bytes(t.Ord[:])

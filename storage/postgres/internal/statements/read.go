@@ -74,13 +74,13 @@ func putReading(rows *wire.Rows, r *storage.Reading) {
 	rows.Text(r.ID)
 	rows.Bytes(r.Entry.ID[:])
 	rows.Int(r.Entry.CreatedAt.UnixMicro())
-	rows.ID(&r.Entry.ActorID)
+	sqlstore.PutID(rows, &r.Entry.ActorID)
 	rows.Text(r.Entry.ActorType)
 	rows.Text(r.Entry.Operation)
 	rows.Text(r.Entry.Message)
-	rows.OptionalText(r.Entry.ActorName)
-	rows.OptionalText(r.Entry.Origin)
-	rows.Hash(&r.Entry.Mac)
+	sqlstore.PutOptionalText(rows, r.Entry.ActorName)
+	sqlstore.PutOptionalText(rows, r.Entry.Origin)
+	sqlstore.PutHash(rows, &r.Entry.Mac)
 }
 
 // readingTexts are the results of readingText.

@@ -3,6 +3,7 @@ package statements
 import (
 	"bytes"
 	"slices"
+	"strings"
 
 	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/postgres/internal/wire"
@@ -36,10 +37,12 @@ func (s *Statement) updateRecords(updates []storage.RecordUpdate) {
 	s.with("record_before", "SELECT r.ctid AS place, r.key_hash AS old_key_hash, r.alt_hash AS old_alt_hash, "+wire.RecordColumns.Names("u.")+
 		" FROM "+from+" JOIN vault_records r ON "+found+" AND r.kind = u.kind AND r.id = u.id AND r.rev = u.rev"+
 		" ORDER BY r.kind, r.id FOR UPDATE OF r")
-	s.with("record_updated", `UPDATE vault_records r SET name = b.name, name_fold = b.name_fold, key_hash = b.key_hash,
-		alt_hash = b.alt_hash, expires_at = b.expires_at, key_version = b.key_version, body = b.body,
-		created_at = b.created_at, rev = b.rev + 1 FROM record_before b
-		WHERE r.ctid = b.place AND `+s.tenantIs("r")+" RETURNING 1")
+	var set strings.Builder
+	for _, c := range wire.RecordReplaced {
+		set.WriteString(c.Name + " = b." + c.Name + ", ")
+	}
+	s.with("record_updated", "UPDATE vault_records r SET "+set.String()+"rev = b.rev + 1 FROM record_before b"+
+		" WHERE r.ctid = b.place AND "+s.tenantIs("r")+" RETURNING 1")
 	s.expect("record_updated", len(updates))
 	s.with("keys_before", `SELECT k.hash, b.kind, b.id FROM record_before b,
 		LATERAL (VALUES (b.old_key_hash), (b.old_alt_hash)) AS k(hash) WHERE k.hash IS NOT NULL`)

@@ -7,9 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
-	"github.com/seed-72ea4aab/vault/storage"
+	"github.com/seed-72ea4aab/vault/storage/internal/sqlstore"
 )
 
 // Kind is the type of a column.
@@ -25,7 +24,7 @@ var (
 	Bigint  = Kind{"bigint", oidInt8}
 	boolean = Kind{"boolean", oidBool}
 
-	kinds = []Kind{Bytea, Text, Bigint, boolean}
+	kinds = []Kind{sqlstore.Blob: Bytea, sqlstore.Text: Text, sqlstore.Int: Bigint, sqlstore.Bool: boolean}
 )
 
 // Column is a column of a table, or of rows that are parameters.
@@ -219,7 +218,8 @@ func (r *Rows) copied(size int) []byte {
 	return own
 }
 
-func (r *Rows) null() {
+// Null adds NULL.
+func (r *Rows) Null() {
 	if r.Many() {
 		r.column().null()
 	} else {
@@ -257,65 +257,12 @@ func (r *Rows) Int(v int64) {
 	}
 }
 
-func (r *Rows) bool(v bool) {
+// Bool adds a truth value.
+func (r *Rows) Bool(v bool) {
 	if r.Many() {
 		r.column().bool(v)
 	} else {
 		r.copied(1)[0] = BoolByte(v)
-	}
-}
-
-// optional adds bytes, or NULL for nil.
-func (r *Rows) optional(v []byte) {
-	if v == nil {
-		r.null()
-	} else {
-		r.Bytes(v)
-	}
-}
-
-// OptionalText adds a text, or NULL if it is empty.
-func (r *Rows) OptionalText(v string) {
-	if v == "" {
-		r.null()
-	} else {
-		r.Text(v)
-	}
-}
-
-// ID adds an id, or NULL if it is zero.
-func (r *Rows) ID(v *storage.ID) {
-	if v.IsZero() {
-		r.null()
-	} else {
-		r.Bytes(v[:])
-	}
-}
-
-// key adds a key, or NULL if it is zero.
-func (r *Rows) key(v *storage.Key) {
-	if v.IsZero() {
-		r.null()
-	} else {
-		r.Bytes(v[:])
-	}
-}
-
-// Hash adds a hash, or NULL if it is zero.
-func (r *Rows) Hash(v *storage.Hash) {
-	if *v == (storage.Hash{}) {
-		r.null()
-	} else {
-		r.Bytes(v[:])
-	}
-}
-
-// time adds a time, or NULL if it is zero.
-func (r *Rows) time(v time.Time) {
-	if v.IsZero() {
-		r.null()
-	} else {
-		r.Int(v.UnixMicro())
 	}
 }
 

@@ -7,25 +7,15 @@ import (
 	"github.com/seed-72ea4aab/vault/storage/internal/sqlstore"
 )
 
-// The columns of the rows that a Change writes, in the order of the functions
-// below. If rows of several tenants share a statement, the tenant comes first.
+// The columns of the rows that a Change writes. If rows of several tenants share a
+// statement, the tenant comes first.
 var (
 	TenantColumn = Columns{{"tenant_id", Bytea}}
 
-	TokenColumns = Columns{
-		{"ord", Bytea}, {"id", Text}, {"type", Text}, {"set_id", Bytea}, {"containers", Text},
-		{"fingerprint", Bytea}, {"expression", Bytea}, {"dedup", Bytea}, {"hashes", Bytea},
-		{"key_version", Bigint}, {"body", Bytea}, {"cvc", Bytea}, {"cvc_expires_at", Bigint}, {"expires_at", Bigint},
-		{"created_by", Bytea}, {"created_at", Bigint}, {"modified_by", Bytea}, {"modified_at", Bigint}, {"rev", Bigint},
-	}
-	// The columns that find the row of an update, and the columns that it
-	// replaces.
-	TokenUpdateColumns = append(Columns{{"ord", Bytea}, {"old_rev", Bigint}}, TokenReplaced...)
-	TokenReplaced      = Columns{
-		{"set_id", Bytea}, {"containers", Text}, {"fingerprint", Bytea}, {"expression", Bytea}, {"dedup", Bytea},
-		{"hashes", Bytea}, {"key_version", Bigint}, {"body", Bytea}, {"cvc", Bytea},
-		{"cvc_expires_at", Bigint}, {"expires_at", Bigint}, {"modified_by", Bytea}, {"modified_at", Bigint},
-	}
+	TokenColumns  = of(sqlstore.TokenRow)
+	TokenReplaced = of(sqlstore.TokenReplaced)
+	// TokenUpdateColumns start with the columns that find the row of an update.
+	TokenUpdateColumns = slices.Concat(TokenDeleteColumns, TokenReplaced)
 	TokenDeleteColumns = Columns{{"ord", Bytea}, {"old_rev", Bigint}}
 
 	HashColumns  = Columns{{"hash", Bytea}, {"ord", Bytea}}
@@ -34,28 +24,16 @@ var (
 	SetColumns        = Columns{{"set_id", Bytea}, {"containers", Text}}
 	ShardedSetColumns = append(SetColumns[:2:2], Column{"shard", Bigint})
 
-	LogColumns = Columns{
-		{"id", Bytea}, {"created_at", Bigint}, {"actor_id", Bytea}, {"actor_type", Text},
-		{"entity_type", Text}, {"entity_id", Text}, {"operation", Text}, {"message", Text}, {"actor_name", Text},
-		{"origin", Text}, {"mac", Bytea},
-	}
+	LogColumns = of(sqlstore.LogRow)
 
-	RecordColumns = Columns{
-		{"kind", Text}, {"id", Bytea}, {"name", Text}, {"name_fold", Text}, {"key_hash", Bytea}, {"alt_hash", Bytea},
-		{"expires_at", Bigint}, {"key_version", Bigint}, {"body", Bytea}, {"created_at", Bigint}, {"rev", Bigint},
-	}
+	RecordColumns       = of(sqlstore.RecordRow)
+	RecordReplaced      = of(sqlstore.RecordReplaced)
 	RecordDeleteColumns = Columns{{"kind", Text}, {"id", Bytea}, {"rev", Bigint}}
 	LookupColumns       = Columns{{"hash", Bytea}, {"kind", Text}, {"id", Bytea}}
 
-	ClaimColumns = Columns{
-		{"key", Bytea}, {"owner", Bytea}, {"lease_until", Bigint}, {"expires_at", Bigint},
-		{"key_version", Bigint}, {"answer", Bytea},
-	}
+	ClaimColumns = of(sqlstore.ClaimRow)
 
-	JobColumns = Columns{
-		{"id", Bytea}, {"kind", Text}, {"run_at", Bigint}, {"attempts", Bigint}, {"dead", boolean},
-		{"owner", Bytea}, {"lease_until", Bigint}, {"key_version", Bigint}, {"payload", Bytea},
-	}
+	JobColumns       = of(sqlstore.JobRow)
 	JobUpdateColumns = Columns{
 		{"id", Bytea}, {"owner", Bytea}, {"run_at", Bigint}, {"attempts", Bigint}, {"dead", boolean},
 		{"key_version", Bigint}, {"payload", Bytea}, {"lease_until", Bigint},
@@ -66,51 +44,19 @@ var (
 	ResealJobColumns   = Columns{{"id", Bytea}, {"key_version", Bigint}, {"body", Bytea}, {"below", Bigint}}
 )
 
-// PutToken adds a row of TokenColumns.
-func PutToken(r *Rows, t *storage.Token) {
-	r.Bytes(t.Ord[:])
-	r.Text(t.ID)
-	r.Text(t.Type)
-	r.Bytes(t.Set[:])
-	r.Text(sqlstore.JoinContainers(t.Containers))
-	r.Bytes(t.Fingerprint[:])
-	r.Bytes(t.Expression[:])
-	r.Hash(&t.Dedup)
-	r.Bytes(joinHashes(t.Hashes))
-	r.Int(int64(t.KeyVersion))
-	r.Bytes(t.Body)
-	r.optional(t.CVC)
-	r.time(t.CVCExpiresAt)
-	r.time(t.ExpiresAt)
-	r.ID(&t.CreatedBy)
-	r.Int(t.CreatedAt.UnixMicro())
-	r.ID(&t.ModifiedBy)
-	r.time(t.ModifiedAt)
-	r.Int(t.Rev)
+// of returns columns with the types of PostgreSQL.
+func of(columns sqlstore.Columns) (cs Columns) {
+	for _, c := range columns {
+		cs = append(cs, Column{c.Name, kinds[c.Kind]})
+	}
+	return cs
 }
 
 // PutTokenUpdate adds a row of TokenUpdateColumns.
 func PutTokenUpdate(r *Rows, u *storage.TokenUpdate) {
-	t := &u.Token
-	r.Bytes(t.Ord[:])
+	r.Bytes(u.Token.Ord[:])
 	r.Int(u.Rev)
-	r.Bytes(t.Set[:])
-	r.Text(sqlstore.JoinContainers(t.Containers))
-	r.Bytes(t.Fingerprint[:])
-	r.Bytes(t.Expression[:])
-	r.Hash(&t.Dedup)
-	if u.KeepHashes {
-		r.null()
-	} else {
-		r.Bytes(joinHashes(t.Hashes))
-	}
-	r.Int(int64(t.KeyVersion))
-	r.Bytes(t.Body)
-	r.optional(t.CVC)
-	r.time(t.CVCExpiresAt)
-	r.time(t.ExpiresAt)
-	r.ID(&t.ModifiedBy)
-	r.time(t.ModifiedAt)
+	sqlstore.PutTokenReplaced(r, u)
 }
 
 // PutTokenDelete adds a row of TokenDeleteColumns.
@@ -119,14 +65,17 @@ func PutTokenDelete(r *Rows, d *storage.TokenDelete) {
 	r.Int(d.Rev)
 }
 
-// EachHash calls put for each distinct hash of a token.
-func EachHash(hashes []storage.Hash, put func(*storage.Hash)) {
-	for i := range hashes {
-		if !slices.Contains(hashes[:i], hashes[i]) {
-			put(&hashes[i])
-		}
-	}
-}
+// PutToken adds a row of TokenColumns.
+func PutToken(r *Rows, t *storage.Token) { sqlstore.PutToken(r, t) }
+
+// PutLog adds a row of LogColumns.
+func PutLog(r *Rows, l *storage.Log) { sqlstore.PutLog(r, l) }
+
+// PutClaim adds a row of ClaimColumns.
+func PutClaim(r *Rows, c *storage.Claim) { sqlstore.PutClaim(r, c) }
+
+// PutJob adds a row of JobColumns.
+func PutJob(r *Rows, j *storage.Job) { sqlstore.PutJob(r, j) }
 
 // NewHashes returns the hashes of the updated tokens that do not keep their old
 // ones.
@@ -142,17 +91,10 @@ func NewHashes(updates []storage.TokenUpdate) *Rows {
 
 // PutHashes adds a row of HashColumns for each hash of a token.
 func PutHashes(r *Rows, t *storage.Token) {
-	EachHash(t.Hashes, func(h *storage.Hash) {
+	sqlstore.EachHash(t.Hashes, func(h *storage.Hash) {
 		r.Bytes(h[:])
 		r.Bytes(t.Ord[:])
 	})
-}
-
-// joinHashes concatenates the distinct hashes of a token.
-func joinHashes(hashes []storage.Hash) []byte {
-	joined := make([]byte, 0, len(hashes)*len(storage.Hash{}))
-	EachHash(hashes, func(h *storage.Hash) { joined = append(joined, h[:]...) })
-	return joined
 }
 
 // PutSet adds a row of SetColumns.
@@ -161,40 +103,11 @@ func PutSet(r *Rows, s *storage.ContainerSet) {
 	r.Text(sqlstore.JoinContainers(s.Containers))
 }
 
-// PutLog adds a row of LogColumns.
-func PutLog(r *Rows, l *storage.Log) {
-	r.Bytes(l.ID[:])
-	r.Int(l.CreatedAt.UnixMicro())
-	r.ID(&l.ActorID)
-	r.Text(l.ActorType)
-	r.Text(l.EntityType)
-	r.Text(l.EntityID)
-	r.Text(l.Operation)
-	r.Text(l.Message)
-	r.OptionalText(l.ActorName)
-	r.OptionalText(l.Origin)
-	r.Hash(&l.Mac)
-}
-
 // PutRecord adds a row of RecordColumns.
-func PutRecord(r *Rows, record *storage.Record) { putRecordAt(r, record, record.Rev) }
+func PutRecord(r *Rows, record *storage.Record) { sqlstore.PutRecord(r, record, record.Rev) }
 
 // PutRecordUpdate adds a row of RecordColumns, with the revision to replace.
-func PutRecordUpdate(r *Rows, u *storage.RecordUpdate) { putRecordAt(r, &u.Record, u.Rev) }
-
-func putRecordAt(r *Rows, record *storage.Record, rev int64) {
-	r.Text(record.Kind)
-	r.Bytes(record.ID[:])
-	r.Text(record.Name)
-	r.Text(sqlstore.FoldName(record.Name))
-	r.key(&record.Key)
-	r.key(&record.AltKey)
-	r.time(record.ExpiresAt)
-	r.Int(int64(record.KeyVersion))
-	r.Bytes(record.Body)
-	r.Int(record.CreatedAt.UnixMicro())
-	r.Int(rev)
-}
+func PutRecordUpdate(r *Rows, u *storage.RecordUpdate) { sqlstore.PutRecord(r, &u.Record, u.Rev) }
 
 // PutRecordDelete adds a row of RecordDeleteColumns.
 func PutRecordDelete(r *Rows, d *storage.RecordDelete) {
@@ -227,29 +140,6 @@ func PutLookup(r *Rows, l *Lookup) {
 	r.Bytes(l.Record.ID[:])
 }
 
-// PutClaim adds a row of ClaimColumns.
-func PutClaim(r *Rows, c *storage.Claim) {
-	r.Bytes(c.Key[:])
-	r.Bytes(c.Owner[:])
-	r.time(c.LeaseUntil)
-	r.time(c.ExpiresAt)
-	r.Int(int64(c.KeyVersion))
-	r.optional(c.Answer)
-}
-
-// PutJob adds a row of JobColumns.
-func PutJob(r *Rows, j *storage.Job) {
-	r.Bytes(j.ID[:])
-	r.Text(j.Kind)
-	r.Int(j.RunAt.UnixMicro())
-	r.Int(int64(j.Attempts))
-	r.bool(j.Dead)
-	r.ID(&j.Owner)
-	r.time(j.LeaseUntil)
-	r.Int(int64(j.KeyVersion))
-	r.Bytes(j.Payload)
-}
-
 // PutJobUpdate adds a row of JobUpdateColumns.
 func PutJobUpdate(r *Rows, u *storage.JobUpdate) {
 	j := &u.Job
@@ -257,16 +147,16 @@ func PutJobUpdate(r *Rows, u *storage.JobUpdate) {
 	r.Bytes(u.Owner[:])
 	r.Int(j.RunAt.UnixMicro())
 	r.Int(int64(j.Attempts))
-	r.bool(j.Dead)
+	r.Bool(j.Dead)
 	r.Int(int64(j.KeyVersion))
 	r.Bytes(j.Payload)
-	r.time(u.Until)
+	sqlstore.PutTime(r, u.Until)
 }
 
 // PutJobDelete adds a row of JobDeleteColumns.
 func PutJobDelete(r *Rows, d *storage.JobDelete) {
 	r.Bytes(d.ID[:])
-	r.ID(&d.Owner)
+	sqlstore.PutID(r, &d.Owner)
 }
 
 // PutSealed adds a row of ResealClaimColumns or ResealJobColumns.
