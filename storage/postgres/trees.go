@@ -17,26 +17,12 @@ var (
 	_ storage.Instanced   = (*Store)(nil)
 )
 
-const (
-	moveTreeText = `UPDATE vault_log_trees SET size = $2::bigint, root = $3::bytea, state = $4::bytea
-		WHERE tenant_id = $1::bytea AND size = $5::bigint AND state = $6::bytea`
-	newTreeText = `INSERT INTO vault_log_trees (tenant_id, size, root, state)
-		VALUES ($1::bytea, $2::bigint, $3::bytea, $4::bytea) ON CONFLICT DO NOTHING`
-	pruneLeavesText = `DELETE FROM vault_log_leaves WHERE tenant_id = $1::bytea AND first < $2::bigint`
-
-	// The checkpointer restarts after a crash of the server, which the start
-	// time of the postmaster does not show. Only some roles can see its row.
-	instanceText = `SELECT c.system_identifier::text, GREATEST(pg_postmaster_start_time(),
-		(SELECT max(a.backend_start) FROM pg_stat_activity a WHERE a.backend_type = 'checkpointer'))
-		FROM pg_control_system() c`
-)
-
-var (
-	leavesColumns = wire.ParseColumns("first:bigint", "kind:bigint", "ids:bytea", "seqs:bytea", "hashes:bytea")
-	nodeColumns   = wire.ParseColumns("level:bigint", "n:bigint", "hash:bytea")
-	eventColumns  = wire.ParseColumns("n:bigint", "about:bytea", "body:bytea")
-	noteColumns   = wire.ParseColumns("size:bigint", "note:bytea", "at:bigint")
-)
+// instanceText reads the identity and the start of the server. The checkpointer
+// restarts after a crash of the server, which the start time of the postmaster does
+// not show. Only some roles can see its row.
+const instanceText = `SELECT c.system_identifier::text, GREATEST(pg_postmaster_start_time(),
+	(SELECT max(a.backend_start) FROM pg_stat_activity a WHERE a.backend_type = 'checkpointer'))
+	FROM pg_control_system() c`
 
 // LogsByRef implements [storage.TreeStorage].
 func (s *Store) LogsByRef(ctx context.Context, tenant storage.ID, refs []storage.LogRef) ([]storage.Log, error) {
@@ -84,63 +70,9 @@ func (s *Store) WriteTree(ctx context.Context, c *storage.TreeChange) error {
 }
 
 func (s *Store) writeTree(ctx context.Context, tx *sql.Tx, c *storage.TreeChange) error {
-	if err := s.moveTree(ctx, tx, c); err != nil {
-		return err
-	}
-	for _, part := range []struct {
-		table string
-		rows  *wire.Rows
-	}{
-		{"vault_log_leaves", wire.RowsOf(leavesColumns, c.Leaves, putLeaves)},
-		{"vault_log_nodes", wire.RowsOf(nodeColumns, c.Nodes, putNode)},
-		{"vault_log_events", wire.RowsOf(eventColumns, c.Events, putEvent)},
-	} {
-		if part.rows.N == 0 {
-			continue
-		}
-		st := statements.NewStatement(c.Was.Tenant)
-		text := st.Insert(part.table, part.rows)
-		if _, err := tx.ExecContext(ctx, s.schema.in(text), st.Args...); err != nil {
-			return err
-		}
-	}
-	return s.amendTree(ctx, tx, c)
-}
-
-// moveTree sets the new state of a tree, if the tree is as the change expects.
-func (s *Store) moveTree(ctx context.Context, tx *sql.Tx, c *storage.TreeChange) error {
-	text := moveTreeText
-	args := []any{c.Was.Tenant[:], c.Tree.Size, c.Tree.Root[:], notNil(c.Tree.State), c.Was.Size, notNil(c.Was.State)}
-	if c.Was.State == nil {
-		text, args = newTreeText, args[:4]
-	}
-	result, err := tx.ExecContext(ctx, s.schema.in(text), args...)
+	err := sqlstore.WriteTree(s.reader, c, &treeTx{ctx: ctx, tx: tx, schema: s.schema, tenant: c.Was.Tenant})
 	if err != nil {
 		return err
-	}
-	if n, err := result.RowsAffected(); err != nil || n == 0 {
-		return &storage.Conflict{Kind: storage.TreeStale}
-	}
-	return nil
-}
-
-// amendTree writes the checkpoint, prunes leaves and erases log entries.
-func (s *Store) amendTree(ctx context.Context, tx *sql.Tx, c *storage.TreeChange) error {
-	if c.Checkpoint != nil {
-		row := wire.NewRow(noteColumns)
-		row.Int(c.Checkpoint.Size)
-		row.Bytes(c.Checkpoint.Note)
-		row.Int(c.Checkpoint.At.UnixMicro())
-		st := statements.NewStatement(c.Was.Tenant)
-		text := st.Insert("vault_log_checkpoints", row) + " ON CONFLICT DO NOTHING"
-		if _, err := tx.ExecContext(ctx, s.schema.in(text), st.Args...); err != nil {
-			return err
-		}
-	}
-	if c.PruneBelow > 0 {
-		if _, err := tx.ExecContext(ctx, s.schema.in(pruneLeavesText), c.Was.Tenant[:], c.PruneBelow); err != nil {
-			return err
-		}
 	}
 	if len(c.Erase) == 0 {
 		return nil
@@ -163,31 +95,34 @@ func (s *Store) amendTree(ctx context.Context, tx *sql.Tx, c *storage.TreeChange
 	return nil
 }
 
-func putLeaves(r *wire.Rows, l *storage.Leaves) {
-	ids, seqs, hashes := sqlstore.JoinLeaves(l)
-	r.Int(l.First)
-	r.Int(int64(l.Kind))
-	r.Bytes(ids)
-	r.Bytes(seqs)
-	r.Bytes(hashes)
+// treeTx writes the tree of a tenant.
+type treeTx struct {
+	ctx    context.Context
+	tx     *sql.Tx
+	schema schemaName
+	tenant storage.ID
 }
 
-func putNode(r *wire.Rows, n *storage.Node) {
-	r.Int(int64(n.Level))
-	r.Int(n.N)
-	r.Bytes(n.Hash[:])
-}
-
-func putEvent(r *wire.Rows, e *storage.TreeEvent) {
-	r.Int(e.N)
-	r.Bytes(e.About[:])
-	r.Bytes(e.Body)
-}
-
-// notNil returns b, or an empty slice for nil, which would be NULL.
-func notNil(b []byte) []byte {
-	if b == nil {
-		return []byte{}
+// Exec implements [sqlstore.TreeTx].
+func (t *treeTx) Exec(text string, args ...any) (changed int64, err error) {
+	result, err := t.tx.ExecContext(t.ctx, text, args...)
+	if err != nil {
+		return 0, err
 	}
-	return b
+	return result.RowsAffected()
+}
+
+// Insert implements [sqlstore.TreeTx].
+func (t *treeTx) Insert(table string, columns sqlstore.Columns, n int, put func(sqlstore.Put, int), clause string) error {
+	rows := wire.NewRow(wire.Of(columns))
+	if n > 1 {
+		rows = wire.NewRows(rows.Columns, n)
+	}
+	for i := range n {
+		put(rows, i)
+	}
+	st := statements.NewStatement(t.tenant)
+	text := st.Insert(table, rows) + clause
+	_, err := t.Exec(t.schema.in(text), st.Args...)
+	return err
 }

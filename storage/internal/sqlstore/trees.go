@@ -100,8 +100,110 @@ func (l *leaves) holds(id storage.ID) bool {
 	return id.IsZero() || slices.ContainsFunc(l.Refs, func(r storage.LogRef) bool { return r.ID == id })
 }
 
-// JoinLeaves returns the columns of a batch of leaves.
-func JoinLeaves(l *storage.Leaves) (ids, seqs, hashes []byte) {
+const (
+	moveTree = `UPDATE vault_log_trees SET size = ?, root = ?, state = ? WHERE tenant_id = ? AND size = ? AND state = ?`
+	newTree  = `INSERT INTO vault_log_trees (size, root, state, tenant_id) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING`
+)
+
+var (
+	leavesRow     = Columns{{"first", Int}, {"kind", Int}, {"ids", Blob}, {"seqs", Blob}, {"hashes", Blob}}
+	nodeRow       = Columns{{"level", Int}, {"n", Int}, {"hash", Blob}}
+	eventRow      = Columns{{"n", Int}, {"about", Blob}, {"body", Blob}}
+	checkpointRow = Columns{{"size", Int}, {"note", Blob}, {"at", Int}}
+)
+
+// TreeTx is a transaction in which a tree is written.
+type TreeTx interface {
+	// Exec runs a statement, and returns how many rows it changed.
+	Exec(text string, args ...any) (changed int64, err error)
+	// Insert inserts n rows under the tenant of the tree. put puts the values of a
+	// row. The INSERT ends with a clause that may be empty.
+	Insert(table string, columns Columns, n int, put func(p Put, i int), clause string) error
+}
+
+// WriteTree writes everything of a change except Erase.
+func WriteTree(s *Store, c *storage.TreeChange, tx TreeTx) error {
+	tenant := s.dialect.ID(c.Was.Tenant)
+	text := moveTree
+	args := []any{c.Tree.Size, c.Tree.Root[:], notNil(c.Tree.State), tenant, c.Was.Size, notNil(c.Was.State)}
+	if c.Was.State == nil {
+		text, args = newTree, args[:4]
+	}
+	if n, err := tx.Exec(s.text(text), args...); err != nil || n == 0 {
+		return cmp.Or(err, error(&storage.Conflict{Kind: storage.TreeStale}))
+	}
+	if err := insertTree(c, tx); err != nil || c.PruneBelow == 0 {
+		return err
+	}
+	_, err := tx.Exec(s.text(`DELETE FROM vault_log_leaves WHERE tenant_id = ? AND first < ?`), tenant, c.PruneBelow)
+	return err
+}
+
+// insertTree inserts the rows of a change. A checkpoint of the same size stays.
+func insertTree(c *storage.TreeChange, tx TreeTx) error {
+	checkpoints := 0
+	if c.Checkpoint != nil {
+		checkpoints = 1
+	}
+	for _, part := range []struct {
+		table   string
+		columns Columns
+		n       int
+		put     func(p Put, i int)
+		clause  string
+	}{
+		{"vault_log_leaves", leavesRow, len(c.Leaves), func(p Put, i int) { putLeaves(p, &c.Leaves[i]) }, ""},
+		{"vault_log_nodes", nodeRow, len(c.Nodes), func(p Put, i int) { putNode(p, &c.Nodes[i]) }, ""},
+		{"vault_log_events", eventRow, len(c.Events), func(p Put, i int) { putEvent(p, &c.Events[i]) }, ""},
+		{"vault_log_checkpoints", checkpointRow, checkpoints, func(p Put, _ int) { putCheckpoint(p, c.Checkpoint) }, " ON CONFLICT DO NOTHING"},
+	} {
+		if part.n == 0 {
+			continue
+		}
+		if err := tx.Insert(part.table, part.columns, part.n, part.put, part.clause); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func putLeaves(p Put, l *storage.Leaves) {
+	ids, seqs, hashes := joinLeaves(l)
+	p.Int(l.First)
+	p.Int(int64(l.Kind))
+	p.Bytes(ids)
+	p.Bytes(seqs)
+	p.Bytes(hashes)
+}
+
+func putNode(p Put, n *storage.Node) {
+	p.Int(int64(n.Level))
+	p.Int(n.N)
+	p.Bytes(n.Hash[:])
+}
+
+func putEvent(p Put, e *storage.TreeEvent) {
+	p.Int(e.N)
+	p.Bytes(e.About[:])
+	p.Bytes(e.Body)
+}
+
+func putCheckpoint(p Put, c *storage.Checkpoint) {
+	p.Int(c.Size)
+	p.Bytes(c.Note)
+	p.Int(c.At.UnixMicro())
+}
+
+// notNil returns b, or an empty slice for nil, which would be NULL.
+func notNil(b []byte) []byte {
+	if b == nil {
+		return []byte{}
+	}
+	return b
+}
+
+// joinLeaves returns the columns of a batch of leaves.
+func joinLeaves(l *storage.Leaves) (ids, seqs, hashes []byte) {
 	for i, ref := range l.Refs {
 		ids = append(ids, ref.ID[:]...)
 		seqs = binary.BigEndian.AppendUint64(seqs, uint64(ref.Seq))

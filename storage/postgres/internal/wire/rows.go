@@ -12,8 +12,8 @@ import (
 var (
 	TenantColumn = Columns{{"tenant_id", Bytea}}
 
-	TokenColumns  = of(sqlstore.TokenRow)
-	TokenReplaced = of(sqlstore.TokenReplaced)
+	TokenColumns  = Of(sqlstore.TokenRow)
+	TokenReplaced = Of(sqlstore.TokenReplaced)
 	// TokenUpdateColumns start with the columns that find the row of an update.
 	TokenUpdateColumns = slices.Concat(TokenDeleteColumns, TokenReplaced)
 	TokenDeleteColumns = Columns{{"ord", Bytea}, {"old_rev", Bigint}}
@@ -24,16 +24,16 @@ var (
 	SetColumns        = Columns{{"set_id", Bytea}, {"containers", Text}}
 	ShardedSetColumns = append(SetColumns[:2:2], Column{"shard", Bigint})
 
-	LogColumns = of(sqlstore.LogRow)
+	LogColumns = Of(sqlstore.LogRow)
 
-	RecordColumns       = of(sqlstore.RecordRow)
-	RecordReplaced      = of(sqlstore.RecordReplaced)
+	RecordColumns       = Of(sqlstore.RecordRow)
+	RecordReplaced      = Of(sqlstore.RecordReplaced)
 	RecordDeleteColumns = Columns{{"kind", Text}, {"id", Bytea}, {"rev", Bigint}}
 	LookupColumns       = Columns{{"hash", Bytea}, {"kind", Text}, {"id", Bytea}}
 
-	ClaimColumns = of(sqlstore.ClaimRow)
+	ClaimColumns = Of(sqlstore.ClaimRow)
 
-	JobColumns       = of(sqlstore.JobRow)
+	JobColumns       = Of(sqlstore.JobRow)
 	JobUpdateColumns = Columns{
 		{"id", Bytea}, {"owner", Bytea}, {"run_at", Bigint}, {"attempts", Bigint}, {"dead", boolean},
 		{"key_version", Bigint}, {"payload", Bytea}, {"lease_until", Bigint},
@@ -44,8 +44,8 @@ var (
 	ResealJobColumns   = Columns{{"id", Bytea}, {"key_version", Bigint}, {"body", Bytea}, {"below", Bigint}}
 )
 
-// of returns columns with the types of PostgreSQL.
-func of(columns sqlstore.Columns) (cs Columns) {
+// Of returns columns with the types of PostgreSQL.
+func Of(columns sqlstore.Columns) (cs Columns) {
 	for _, c := range columns {
 		cs = append(cs, Column{c.Name, kinds[c.Kind]})
 	}
