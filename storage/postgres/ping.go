@@ -30,8 +30,8 @@ type room struct{ known atomic.Int64 } // Unix time in nanoseconds; 0 for never
 
 func (r *room) isKnown() bool { return time.Since(time.Unix(0, r.known.Load())) < writeEvery }
 
-// note records the result of a write.
-func (r *room) note(err error) {
+// record records the result of a write.
+func (r *room) record(err error) {
 	switch {
 	case err == nil:
 		r.known.Store(time.Now().UnixNano())
@@ -68,7 +68,7 @@ func (s *Store) Ping(ctx context.Context) error {
 			return nil
 		}
 		err := s.writeNothing(ctx, conn)
-		s.room.note(err)
+		s.room.record(err)
 		return err
 	})
 	return link.Failed(err)

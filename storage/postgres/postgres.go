@@ -80,7 +80,7 @@ type Store struct {
 	pruned    pruned
 	purges    purges
 	dialect   sqlstore.Dialect
-	place     place // of the tables
+	identity  identity // of the tables
 	layout    citus.Layout
 	apart     atomic.Int64 // number of changes in transactions of the application
 	uncounted uncountedLogs
@@ -266,7 +266,7 @@ func (s *Store) prepare(ctx context.Context, o Options) error {
 		return fmt.Errorf("postgres: updating the schema: %w", link.Clean(err))
 	}
 	s.queue.setSchema(s.schema)
-	if err := s.place.read(ctx, s.readers.DB, s.schema); err != nil {
+	if err := s.identity.read(ctx, s.readers.DB, s.schema); err != nil {
 		return err
 	}
 	s.dialect = dialect(&o, s.schema)

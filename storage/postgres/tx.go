@@ -37,11 +37,11 @@ func (s *Store) InTx(ctx context.Context, tx storage.SQLTx) (storage.Tx, error) 
 	if err := s.ready(ctx); err != nil {
 		return nil, err
 	}
-	theirs, readOnly, err := readPlace(ctx, tx, s.schema)
+	theirs, readOnly, err := readIdentity(ctx, tx, s.schema)
 	if err != nil {
 		return nil, txError(err)
 	}
-	ours, err := s.place.is(ctx, theirs, s.readers.DB, s.schema)
+	ours, err := s.identity.is(ctx, theirs, s.readers.DB, s.schema)
 	switch {
 	case err != nil:
 		return nil, err
@@ -63,17 +63,17 @@ func anyDriverIn(column string, values []any) (string, []any) {
 	return condition, []any{wire.ArrayText(args[0].([]byte))}
 }
 
-// place distinguishes the tables of a vault from all others. The tables of a
+// identity distinguishes the tables of a vault from all others. The tables of a
 // copy are on a server that started at another time.
-type place struct {
+type identity struct {
 	mu sync.Mutex
 	at string // start time of the server, database, and table of migrations
 }
 
-// readPlace returns where a connection finds the tables, and whether it is
+// readIdentity identifies the tables that a connection finds, and whether it is
 // read-only. It succeeds on any database, so that it does not abort a
 // transaction.
-func readPlace(ctx context.Context, on direct.Queryer, schema schemaName) (at string, readOnly bool, err error) {
+func readIdentity(ctx context.Context, on direct.Queryer, schema schemaName) (at string, readOnly bool, err error) {
 	err = direct.QueryRow(ctx, on, `SELECT concat_ws('/', extract(epoch FROM pg_catalog.pg_postmaster_start_time()),
 		(SELECT oid FROM pg_catalog.pg_database WHERE datname = current_database()),
 		coalesce(pg_catalog.to_regclass(`+pq.QuoteLiteral(schema.in("vault_migrations"))+`)::oid, 0)),
@@ -81,8 +81,8 @@ func readPlace(ctx context.Context, on direct.Queryer, schema schemaName) (at st
 	return at, readOnly, err
 }
 
-func (p *place) read(ctx context.Context, db *sql.DB, schema schemaName) error {
-	at, _, err := readPlace(ctx, db, schema)
+func (p *identity) read(ctx context.Context, db *sql.DB, schema schemaName) error {
+	at, _, err := readIdentity(ctx, db, schema)
 	if err != nil {
 		return link.Clean(err)
 	}
@@ -92,9 +92,9 @@ func (p *place) read(ctx context.Context, db *sql.DB, schema schemaName) error {
 	return nil
 }
 
-// is reports whether at is this place. Before it returns false it reads the
-// place again, because the server may have restarted.
-func (p *place) is(ctx context.Context, at string, db *sql.DB, schema schemaName) (bool, error) {
+// is reports whether at is this identity. Before it returns false it reads the
+// identity again, because the server may have restarted.
+func (p *identity) is(ctx context.Context, at string, db *sql.DB, schema schemaName) (bool, error) {
 	if p.known(at) {
 		return true, nil
 	}
@@ -104,7 +104,7 @@ func (p *place) is(ctx context.Context, at string, db *sql.DB, schema schemaName
 	return p.known(at), nil
 }
 
-func (p *place) known(at string) bool {
+func (p *identity) known(at string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.at == at

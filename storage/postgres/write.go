@@ -41,7 +41,7 @@ func (s *Store) write(ctx context.Context, p *pending) error {
 		}
 		err := s.tryWrite(ctx, p)
 		if err != nil {
-			s.room.note(err)
+			s.room.record(err)
 		}
 		switch {
 		case err == nil:

@@ -118,7 +118,7 @@ func (s *Store) Close() error {
 // Write implements [storage.Writer].
 func (s *Store) Write(ctx context.Context, c *storage.Change) error {
 	err := s.writes.do(ctx, call{change: c, rows: rowsOf(c)})
-	s.room.note(err)
+	s.room.record(err)
 	return err
 }
 
@@ -129,7 +129,7 @@ type room struct{ lacking atomic.Int64 } // Unix time in nanoseconds; 0 if the l
 // Ping writes little, which may fit where changes do not.
 const believeFull = 10 * time.Second
 
-func (r *room) note(err error) {
+func (r *room) record(err error) {
 	switch code := codeOf(err); {
 	case code == sqlite3.SQLITE_FULL || code == sqlite3.SQLITE_IOERR:
 		r.lacking.Store(time.Now().UnixNano())

@@ -21,7 +21,7 @@ func (s *Store) LogsByRef(ctx context.Context, tenant storage.ID, refs []storage
 func (s *Store) WriteTree(ctx context.Context, c *storage.TreeChange) error {
 	rows := 1 + len(c.Leaves) + len(c.Nodes) + len(c.Events) + len(c.Erase)
 	err := s.writes.do(ctx, call{rows: rows, inside: func(w *writer) error { return w.writeTree(s.reader, c) }})
-	s.room.note(err)
+	s.room.record(err)
 	return err
 }
 

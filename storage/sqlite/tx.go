@@ -30,7 +30,7 @@ func (s *Store) InTx(ctx context.Context, tx storage.SQLTx) (storage.Tx, error) 
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	t := &txStore{w: &writer{tx: tx, file: s.writes.writer.file, counts: newTally(), knownSets: map[setKey]struct{}{}, seqs: seqs{}, known: newKnown()}}
+	t := &txStore{w: &writer{tx: tx, file: s.writes.writer.file, counts: newCountChanges(), knownSets: map[setKey]struct{}{}, seqs: seqs{}, known: newKnown()}}
 	if err := s.isOurs(t.w); err != nil {
 		return nil, err
 	}

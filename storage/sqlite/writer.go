@@ -53,7 +53,7 @@ type writer struct {
 	wait time.Duration // how long a call waits for the write lock
 
 	// Changes of the current transaction that take effect when it commits.
-	counts tally
+	counts countChanges
 	sets   []setKey
 	seqs   seqs
 	row    values // memory for the values of a row
@@ -82,7 +82,7 @@ type setKey struct {
 func newWriter(db *sql.DB, conn *sql.Conn, f file, wait time.Duration) *writer {
 	return &writer{
 		db: db, conn: conn, file: f, on: direct.NewConn(conn), wait: wait,
-		counts: newTally(), knownSets: map[setKey]struct{}{}, seqs: seqs{}, known: newKnown(),
+		counts: newCountChanges(), knownSets: map[setKey]struct{}{}, seqs: seqs{}, known: newKnown(),
 	}
 }
 
@@ -113,7 +113,7 @@ func (w *writer) run(g *group) {
 		first.err = first.outside(w)
 		return
 	}
-	if errors.Is(w.transact(g, w.together), errReplay) {
+	if errors.Is(w.transact(g, w.applyAll), errReplay) {
 		_ = w.transact(g, w.oneByOne)
 	}
 }
@@ -200,10 +200,10 @@ func (w *writer) setRelaxed(g *group) error {
 	return nil
 }
 
-// together applies the calls of a group one after the other, including calls
+// applyAll applies the calls of a group one after the other, including calls
 // that arrive in the meantime. It skips a call that is rejected before it has
 // changed anything. A call that fails later spoils the transaction for all.
-func (w *writer) together(g *group) error {
+func (w *writer) applyAll(g *group) error {
 	w.grouped = true
 	defer func() { w.grouped = false }()
 	for i := 0; i < len(g.calls) || g.more != nil && g.more(g); i++ {

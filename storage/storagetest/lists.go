@@ -132,14 +132,12 @@ func (w *world) pageFits(fits bool, err error, rows, total, wanted int) {
 	}
 }
 
-// abc stores the tokens a, b and c, after a function has set them up.
-func (w *world) abc(set func(t []storage.Token)) (tenant storage.ID, t []storage.Token) {
+// abc stores the tokens a, b and c.
+func (w *world) abc() (tenant storage.ID) {
 	w.Helper()
 	tenant = w.id()
-	t = []storage.Token{w.token("a"), w.token("b"), w.token("c")}
-	set(t)
-	w.write(insert(tenant, t...))
-	return tenant, t
+	w.write(insert(tenant, w.token("a"), w.token("b"), w.token("c")))
+	return tenant
 }
 
 // holdsFor checks for which of the tokens a, b and c a condition holds, and
@@ -166,7 +164,7 @@ func (w *world) holdsFor(tenant storage.ID, where storage.Cond, want string) {
 func id(ids ...string) storage.Cond { return storage.IDIn(ids) }
 
 func filterNesting(w *world) {
-	tenant, _ := w.abc(func([]storage.Token) {})
+	tenant := w.abc()
 	w.holdsFor(tenant, storage.Or{storage.And{id("a"), storage.Or{}}, id("c")}, "c")
 	w.holdsFor(tenant, storage.And{storage.Or{id("a"), id("b")}, storage.Or{id("b"), id("c")}}, "b")
 	w.holdsFor(tenant, storage.Or{storage.And{id("a"), id("a")}, storage.And{id("b"), id("c")}, id("b")}, "ab")
@@ -183,7 +181,7 @@ func filterNesting(w *world) {
 }
 
 func filterIDs(w *world) {
-	tenant, _ := w.abc(func([]storage.Token) {})
+	tenant := w.abc()
 	w.holdsFor(tenant, storage.IDIn{"c", "a", "missing", "a"}, "ac")
 	w.holdsFor(tenant, storage.IDIn{"A"}, "")
 	w.holdsFor(tenant, storage.IDIn{}, "")

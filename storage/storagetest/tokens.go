@@ -101,13 +101,3 @@ func (w *world) duplicate(tenant storage.ID, d storage.Duplicate) *storage.Token
 	}
 	return token
 }
-
-// alike returns tokens with the same content, oldest first, and the query that
-// finds them.
-func (w *world) alike(n int) ([]storage.Token, storage.Duplicate) {
-	tokens := w.tokenSeries("same", n)
-	for i := range tokens {
-		tokens[i].Fingerprint, tokens[i].Expression = tokens[0].Fingerprint, tokens[0].Expression
-	}
-	return tokens, storage.Duplicate{Fingerprint: tokens[0].Fingerprint, Expression: tokens[0].Expression, Now: now}
-}

@@ -3,6 +3,7 @@ package sqlstore
 import (
 	"context"
 	"database/sql"
+	"slices"
 	"strings"
 
 	"github.com/seed-72ea4aab/vault/storage"
@@ -64,7 +65,7 @@ func (s *Store) Records(ctx context.Context, tenant storage.ID, kind string, ids
 	}
 	ctx = s.of(ctx, tenant)
 	var found []storage.Record
-	for chunk := range chunks(s.ids(ids), idsAtOnce) {
+	for chunk := range slices.Chunk(s.ids(ids), idsAtOnce) {
 		in, args := s.dialect.In("r.id", chunk)
 		rs, err := s.records(ctx, 0, `r.tenant_id = ? AND r.kind = ? AND `+in,
 			append([]any{s.dialect.ID(tenant), kind}, args...)...)

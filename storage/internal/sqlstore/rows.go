@@ -62,3 +62,12 @@ func (r *rowReader) take(scanned error) error {
 // again reports whether the query may be repeated. A query that a row has ended
 // is over, even if the connection is lost afterwards.
 func (r *rowReader) again() bool { return r.ended == nil && (!r.begun || r.restart != nil) }
+
+// anys returns the values as arguments of a query.
+func anys[T any](values []T) []any {
+	args := make([]any, len(values))
+	for i, v := range values {
+		args[i] = v
+	}
+	return args
+}

@@ -3,6 +3,7 @@ package sqlstore
 import (
 	"context"
 	"database/sql"
+	"slices"
 	"strings"
 
 	"github.com/seed-72ea4aab/vault/storage"
@@ -80,7 +81,7 @@ func (s *Store) Tokens(ctx context.Context, tenant storage.ID, ids []string) ([]
 		return nil, err
 	}
 	found := make([]storage.Token, 0, len(ids))
-	for chunk := range chunks(distinct(ids), idsAtOnce) {
+	for chunk := range slices.Chunk(distinct(ids), idsAtOnce) {
 		from := s.tokensByID(tenant, chunk)
 		var err error
 		if found, err = s.tokens(ctx, found, tenant, 0, `SELECT `+TokenColumns+` FROM `+from.text, from.args); err != nil {

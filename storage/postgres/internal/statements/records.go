@@ -34,7 +34,7 @@ func (s *Statement) updateRecords(updates []storage.RecordUpdate) {
 		lookups = wire.LookupsOf(lookups, &updates[i].Record)
 	}
 	from, found := s.find(wire.RowsOf(wire.RecordColumns, updates, wire.PutRecordUpdate), "vault_records", "r", "kind", "id")
-	s.with("record_before", "SELECT r.ctid AS place, r.key_hash AS old_key_hash, r.alt_hash AS old_alt_hash, "+wire.RecordColumns.Names("u.")+
+	s.with("record_before", "SELECT r.ctid AS row_id, r.key_hash AS old_key_hash, r.alt_hash AS old_alt_hash, "+wire.RecordColumns.Names("u.")+
 		" FROM "+from+" JOIN vault_records r ON "+found+" AND r.kind = u.kind AND r.id = u.id AND r.rev = u.rev"+
 		" ORDER BY r.kind, r.id FOR UPDATE OF r")
 	var set strings.Builder
@@ -42,7 +42,7 @@ func (s *Statement) updateRecords(updates []storage.RecordUpdate) {
 		set.WriteString(c.Name + " = b." + c.Name + ", ")
 	}
 	s.with("record_updated", "UPDATE vault_records r SET "+set.String()+"rev = b.rev + 1 FROM record_before b"+
-		" WHERE r.ctid = b.place AND "+s.tenantIs("r")+" RETURNING 1")
+		" WHERE r.ctid = b.row_id AND "+s.tenantIs("r")+" RETURNING 1")
 	s.expect("record_updated", len(updates))
 	s.with("keys_before", `SELECT k.hash, b.kind, b.id FROM record_before b,
 		LATERAL (VALUES (b.old_key_hash), (b.old_alt_hash)) AS k(hash) WHERE k.hash IS NOT NULL`)
@@ -92,11 +92,11 @@ func (s *Statement) dropKeys() Step {
 
 func (s *Statement) deleteRecords(deletes []storage.RecordDelete) {
 	from, found := s.find(wire.RowsOf(wire.RecordDeleteColumns, deletes, wire.PutRecordDelete), "vault_records", "r", "kind", "id")
-	s.with("record_going", "SELECT r.ctid AS place, r.kind, r.id, r.key_hash, r.alt_hash FROM "+from+
+	s.with("record_going", "SELECT r.ctid AS row_id, r.kind, r.id, r.key_hash, r.alt_hash FROM "+from+
 		" JOIN vault_records r ON "+found+" AND r.kind = u.kind AND r.id = u.id AND r.rev = u.rev"+
 		" ORDER BY r.kind, r.id FOR UPDATE OF r")
 	s.with("record_gone", "DELETE FROM vault_records r USING record_going b"+
-		" WHERE r.ctid = b.place AND "+s.tenantIs("r")+" RETURNING 1")
+		" WHERE r.ctid = b.row_id AND "+s.tenantIs("r")+" RETURNING 1")
 	s.expect("record_gone", len(deletes))
 	s.with("keys_going", `SELECT k.hash, b.kind, b.id FROM record_going b,
 		LATERAL (VALUES (b.key_hash), (b.alt_hash)) AS k(hash) WHERE k.hash IS NOT NULL`)

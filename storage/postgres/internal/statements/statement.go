@@ -98,7 +98,7 @@ func (s *Statement) find(r *wire.Rows, table, alias string, key ...string) (from
 		return "$" + strconv.Itoa(first+i+1) + "::" + r.Columns[i].Kind.Name
 	}
 	if table == "vault_tokens" {
-		return from, alias + ".ctid = (SELECT x.place FROM (" + placeOf(table, "ord", value("ord")) + ") x WHERE x.ord = " + value("ord") + ") AND " + s.tenantIs(alias)
+		return from, alias + ".ctid = (SELECT x.row_id FROM (" + rowIDOf(table, "ord", value("ord")) + ") x WHERE x.ord = " + value("ord") + ") AND " + s.tenantIs(alias)
 	}
 	found = alias + ".tenant_id = $1"
 	for _, name := range key {
@@ -120,17 +120,17 @@ func (s *Statement) At(table, alias, from string, key ...string) string {
 	for _, column := range key {
 		same.WriteString(" AND k." + column + " = u." + column)
 	}
-	lookup, match := "SELECT k.ctid AS place FROM "+table+" k WHERE k.tenant_id = $1"+same.String()+" OFFSET 0", ""
+	lookup, match := "SELECT k.ctid AS row_id FROM "+table+" k WHERE k.tenant_id = $1"+same.String()+" OFFSET 0", ""
 	if table == "vault_tokens" || table == "vault_logs" {
-		lookup, match = placeOf(table, key[0], "u."+key[0]), " WHERE x."+key[0]+" = u."+key[0]
+		lookup, match = rowIDOf(table, key[0], "u."+key[0]), " WHERE x."+key[0]+" = u."+key[0]
 	}
-	return alias + ".ctid = ANY (ARRAY(SELECT x.place FROM " + from + " CROSS JOIN LATERAL (" + lookup + ") x" + match + ")) AND " + s.tenantIs(alias)
+	return alias + ".ctid = ANY (ARRAY(SELECT x.row_id FROM " + from + " CROSS JOIN LATERAL (" + lookup + ") x" + match + ")) AND " + s.tenantIs(alias)
 }
 
-// placeOf selects the key and the ctid, as place, of the tenant's first row at or
+// rowIDOf selects the key and the ctid, as row_id, of the tenant's first row at or
 // after a value of a unique key.
-func placeOf(table, key, value string) string {
-	return FirstFrom("k.ctid AS place, k."+key, table, key, value)
+func rowIDOf(table, key, value string) string {
+	return FirstFrom("k.ctid AS row_id, k."+key, table, key, value)
 }
 
 // FirstFrom selects columns of the tenant's first row k at or after a value of a
@@ -274,7 +274,7 @@ func (s *Statement) insertTokens(c *storage.Change) {
 // another transaction has changed it before, its revision is not the same anymore.
 func (s *Statement) updateTokens(updates []storage.TokenUpdate) {
 	from, found := s.find(wire.RowsOf(wire.TokenUpdateColumns, updates, wire.PutTokenUpdate), "vault_tokens", "t", "ord")
-	s.with("before", "SELECT t.ctid AS place, t.type, t.set_id AS old_set_id, t.hashes AS old_hashes, "+wire.TokenUpdateColumns.Names("u.")+
+	s.with("before", "SELECT t.ctid AS row_id, t.type, t.set_id AS old_set_id, t.hashes AS old_hashes, "+wire.TokenUpdateColumns.Names("u.")+
 		" FROM "+from+
 		" JOIN vault_tokens t ON "+found+" AND t.ord = u.ord AND t.rev = u.old_rev ORDER BY t.ord FOR UPDATE OF t")
 	var set strings.Builder
@@ -286,7 +286,7 @@ func (s *Statement) updateTokens(updates []storage.TokenUpdate) {
 		set.WriteString(c.Name + " = " + value + ", ")
 	}
 	s.with("updated", "UPDATE vault_tokens t SET "+set.String()+"rev = b.old_rev + 1 FROM before b"+
-		" WHERE t.ctid = b.place AND "+s.tenantIs("t")+" RETURNING 1")
+		" WHERE t.ctid = b.row_id AND "+s.tenantIs("t")+" RETURNING 1")
 	s.expect("updated", len(updates))
 	if !rehashes(updates) {
 		return
@@ -319,9 +319,9 @@ func rehashes(updates []storage.TokenUpdate) bool {
 
 func (s *Statement) deleteTokens(deletes []storage.TokenDelete) {
 	from, found := s.find(wire.RowsOf(wire.TokenDeleteColumns, deletes, wire.PutTokenDelete), "vault_tokens", "t", "ord")
-	s.with("going", "SELECT t.ctid AS place, t.ord, t.type, t.set_id, t.hashes FROM "+from+
+	s.with("going", "SELECT t.ctid AS row_id, t.ord, t.type, t.set_id, t.hashes FROM "+from+
 		" JOIN vault_tokens t ON "+found+" AND t.ord = u.ord AND t.rev = u.old_rev ORDER BY t.ord FOR UPDATE OF t")
-	s.with("gone", "DELETE FROM vault_tokens t USING going b WHERE t.ctid = b.place AND "+s.tenantIs("t")+" RETURNING 1")
+	s.with("gone", "DELETE FROM vault_tokens t USING going b WHERE t.ctid = b.row_id AND "+s.tenantIs("t")+" RETURNING 1")
 	s.expect("gone", len(deletes))
 	s.with("going_hashes", "SELECT "+oneHash+" AS hash, b.ord FROM going b, "+splitHashes)
 	s.unhash("going_hashes")

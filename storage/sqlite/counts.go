@@ -5,9 +5,9 @@ import (
 	"github.com/seed-72ea4aab/vault/storage/internal/sqlstore"
 )
 
-// tally collects the changes of row counts in a transaction, so that each
+// countChanges holds the changes of row counts in a transaction, so that each
 // counter is written once.
-type tally struct {
+type countChanges struct {
 	tokens []tokenCount
 	logs   []logCount
 
@@ -16,8 +16,8 @@ type tally struct {
 	logSums   map[logCounter]int
 }
 
-func newTally() tally {
-	return tally{tokenSums: map[tokenCounter]int{}, logSums: map[logCounter]int{}}
+func newCountChanges() countChanges {
+	return countChanges{tokenSums: map[tokenCounter]int{}, logSums: map[logCounter]int{}}
 }
 
 // tokenCount is a change to a row of token_counts.
@@ -44,26 +44,26 @@ type logCounter struct {
 	day    int64
 }
 
-// tallyMark is a point to roll a tally back to.
-type tallyMark struct{ tokens, logs int }
+// countMark is a point to roll back to.
+type countMark struct{ tokens, logs int }
 
-func (t *tally) reset() { t.rollBack(tallyMark{}) }
+func (t *countChanges) reset() { t.rollBack(countMark{}) }
 
-func (t *tally) mark() tallyMark { return tallyMark{len(t.tokens), len(t.logs)} }
+func (t *countChanges) mark() countMark { return countMark{len(t.tokens), len(t.logs)} }
 
-func (t *tally) rollBack(m tallyMark) { t.tokens, t.logs = t.tokens[:m.tokens], t.logs[:m.logs] }
+func (t *countChanges) rollBack(m countMark) { t.tokens, t.logs = t.tokens[:m.tokens], t.logs[:m.logs] }
 
-func (t *tally) addToken(tenant storage.ID, set storage.Hash, kind string, by int) {
+func (t *countChanges) addToken(tenant storage.ID, set storage.Hash, kind string, by int) {
 	t.tokens = append(t.tokens, tokenCount{tokenCounter{tenant, set, kind}, by})
 }
 
-func (t *tally) addLog(tenant storage.ID, l *storage.Log) {
+func (t *countChanges) addLog(tenant storage.ID, l *storage.Log) {
 	counter := logCounter{tenant, l.EntityType, sqlstore.LogDay(l.CreatedAt)}
 	t.logs = append(t.logs, logCount{counter, 1})
 }
 
 // sums returns one change for each counter.
-func (t *tally) sums() ([]tokenCount, []logCount) {
+func (t *countChanges) sums() ([]tokenCount, []logCount) {
 	if len(t.tokens) > 1 {
 		t.tokens = summed(t.tokens, t.tokenSums, func(c *tokenCount) tokenCounter { return c.tokenCounter },
 			func(sum, c *tokenCount) { sum.by += c.by })
