@@ -97,44 +97,78 @@ func sortByKeys(changes []*storage.Change) {
 	})
 }
 
-// conflicts remembers the tenants whose creates have met a conflict. A conflict makes
-// the statement of a group fail, and then its changes are written one by one. So such
-// a tenant writes alone for a while, and others do not wait for it.
+// conflicts remembers which creates have met a conflict. A conflict makes the
+// statement of a group fail, and then its changes are written one by one. So a create
+// with a key that was taken before is written alone. After a conflict with another key,
+// its tenant writes alone for a while, so that others do not wait for it.
 type conflicts struct {
 	mu    sync.Mutex
+	taken map[takenKey]struct{}
 	alone map[storage.ID]int // how many creates are written alone
+}
+
+// takenKey is a unique key of a tenant that a create has found taken.
+type takenKey struct {
+	tenant storage.ID
+	kind   storage.ConflictKind
+	key    string
 }
 
 const (
 	// aloneFor is the number of creates of a tenant that are written alone after a
-	// conflict.
+	// conflict with a new key.
 	aloneFor = 64
-	// maxConflicts limits the tenants to remember.
+	// maxConflicts limits the keys and the tenants to remember.
 	maxConflicts = 10_000
 )
 
-// note records a conflict.
-func (c *conflicts) note(tenant storage.ID) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.alone == nil || len(c.alone) >= maxConflicts {
-		c.alone = map[storage.ID]int{}
+// keyOf returns the key of a create that a conflict is about.
+func keyOf(c *storage.Change, kind storage.ConflictKind) takenKey {
+	k := takenKey{tenant: c.Tenant, kind: kind}
+	switch {
+	case kind == storage.ClaimTaken && c.Claim != nil:
+		k.key = string(c.Claim.Key[:])
+	case len(c.InsertTokens) == 0:
+	case kind == storage.DuplicateTaken && c.InsertTokens[0].Dedup != storage.Hash{}:
+		k.key = string(c.InsertTokens[0].Dedup[:])
+	case kind == storage.TokenIDTaken:
+		k.key = c.InsertTokens[0].ID
 	}
-	c.alone[tenant] = aloneFor
+	return k
 }
 
-// expects reports whether the next create of a tenant is written alone.
-func (c *conflicts) expects(tenant storage.ID) bool {
+// met records a conflict of a create.
+func (c *conflicts) met(change *storage.Change, kind storage.ConflictKind) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	left := c.alone[tenant]
-	switch left {
-	case 0:
+	if c.alone == nil || len(c.alone) >= maxConflicts || len(c.taken) >= maxConflicts {
+		c.taken, c.alone = map[takenKey]struct{}{}, map[storage.ID]int{}
+	}
+	key := keyOf(change, kind)
+	if _, known := c.taken[key]; !known {
+		c.taken[key] = struct{}{}
+		c.alone[change.Tenant] = aloneFor
+	}
+}
+
+// expects reports whether a create is written alone.
+func (c *conflicts) expects(change *storage.Change) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, kind := range [...]storage.ConflictKind{storage.TokenIDTaken, storage.DuplicateTaken, storage.ClaimTaken} {
+		if len(c.taken) == 0 {
+			break
+		}
+		if _, known := c.taken[keyOf(change, kind)]; known {
+			return true
+		}
+	}
+	left := c.alone[change.Tenant]
+	if left == 0 {
 		return false
-	case 1:
-		delete(c.alone, tenant)
-	default:
-		c.alone[tenant] = left - 1
+	}
+	if c.alone[change.Tenant] = left - 1; left == 1 {
+		delete(c.alone, change.Tenant)
 	}
 	return true
 }

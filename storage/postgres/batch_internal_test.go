@@ -34,18 +34,35 @@ func TestOnlyPlainCreatesShareAStatement(t *testing.T) {
 	}
 }
 
-// After a conflict, a tenant writes alone for a while, and other tenants do not.
-func TestTenantWritesAloneAfterAConflict(t *testing.T) {
+// After a conflict with a new key, a tenant writes alone for a while, and other tenants
+// do not. After that, only creates with the key are alone.
+func TestCreatesAreAloneAfterAConflict(t *testing.T) {
 	t.Parallel()
 	var c conflicts
-	tenant, other := storage.ID{1}, storage.ID{2}
-	c.note(tenant)
+	create := func(tenant byte, id string) *storage.Change {
+		return &storage.Change{Tenant: storage.ID{tenant}, InsertTokens: []storage.Token{{ID: id}}}
+	}
+	c.met(create(1, "taken"), storage.TokenIDTaken)
 	for i := range aloneFor {
-		if !c.expects(tenant) || c.expects(other) {
+		if !c.expects(create(1, "new")) || c.expects(create(2, "taken")) {
 			t.Fatalf("create %d: the tenant is not alone, or another is", i)
 		}
 	}
-	if c.expects(tenant) || len(c.alone) > 0 {
+	c.met(create(1, "taken"), storage.TokenIDTaken)
+	if c.expects(create(1, "new")) || len(c.alone) > 0 {
 		t.Errorf("the tenant is still alone, or remembered: %v", c.alone)
+	}
+	if !c.expects(create(1, "taken")) {
+		t.Error("a create with the key is not alone")
+	}
+	dedup, claim := create(1, "a"), create(1, "b")
+	dedup.InsertTokens[0].Dedup = storage.Hash{1}
+	claim.Claim = &storage.ClaimChange{Claim: storage.Claim{Key: storage.Key{1}}}
+	for kind, change := range map[storage.ConflictKind]*storage.Change{storage.DuplicateTaken: dedup, storage.ClaimTaken: claim} {
+		c.met(change, kind)
+		clear(c.alone)
+		if change.InsertTokens[0].ID = "c"; !c.expects(change) {
+			t.Errorf("%v: a create with the key is not alone", kind)
+		}
 	}
 }

@@ -22,7 +22,7 @@ func (s *Store) Write(ctx context.Context, c *storage.Change) error {
 		return err
 	}
 	p := &pending{change: c, class: classOf(c), ambiguous: c.Unsure}
-	if p.class == creates && s.conflicts.expects(c.Tenant) {
+	if p.class == creates && s.conflicts.expects(c) {
 		p.class = alone
 	}
 	return s.write(ctx, p)
@@ -267,7 +267,7 @@ func (s *Store) attempt(w *writer, p *pending) (done bool, err error) {
 	case conflict != nil:
 		p.ambiguous = false
 		if classOf(p.change) == creates {
-			s.conflicts.note(p.change.Tenant)
+			s.conflicts.met(p.change, conflict.Kind)
 		}
 		return true, conflict
 	case link.Violates(refusal, "vault_logs_pkey"):
