@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 
+	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/internal/direct"
 )
 
@@ -70,4 +71,19 @@ func anys[T any](values []T) []any {
 		args[i] = v
 	}
 	return args
+}
+
+// pageBytes checks the size of the rows of a page against a limit, if there is
+// one.
+type pageBytes struct{ most, rows, bytes int }
+
+func (p *pageBytes) add(parts ...[]byte) error {
+	p.rows++
+	for _, part := range parts {
+		p.bytes += len(part)
+	}
+	if p.most > 0 && p.rows > 1 && p.bytes > p.most {
+		return storage.ErrTooLarge
+	}
+	return nil
 }

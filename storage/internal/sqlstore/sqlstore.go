@@ -436,18 +436,3 @@ func inPieces(err error) error {
 	}
 	return err
 }
-
-// pageBytes checks the size of the rows of a page against a limit, if there is
-// one.
-type pageBytes struct{ most, rows, bytes int }
-
-func (p *pageBytes) add(parts ...[]byte) error {
-	p.rows++
-	for _, part := range parts {
-		p.bytes += len(part)
-	}
-	if p.most > 0 && p.rows > 1 && p.bytes > p.most {
-		return storage.ErrTooLarge
-	}
-	return nil
-}
