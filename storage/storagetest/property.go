@@ -57,7 +57,7 @@ func agreesWithModel(w *world, seed uint64) {
 	}
 }
 
-// agree compares the result of a read with that of the model.
+// agree compares the result of a read with the result of the model.
 func (w *world) agree(m *world, what string, question any, read func(*world) any) {
 	w.Helper()
 	w.sameFor(what, question, read(w), read(m))

@@ -17,7 +17,7 @@ type Composer interface {
 	Guard(c *storage.Change) error
 	// Create returns the statements of changes that only create tokens.
 	Create(s *Session, changes []*storage.Change) []Step
-	// Read returns the statements of readings, each in a transaction of its own.
+	// Read returns the statements of readings, each in a separate transaction.
 	Read(s *Session, batch []*Reading) []Step
 	// LogReads returns the statements of changes that only log reads.
 	LogReads(s *Session, changes []*storage.Change) []Step
