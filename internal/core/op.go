@@ -27,9 +27,9 @@ type Op struct {
 	Now   time.Time
 }
 
-// begin renews the identity, checks the permission unless it is "", and reads the
-// keys of the tenant.
-func (op *Op) begin(ctx context.Context, permission string) error {
+// begin renews the identity, checks the permission of the verb, and reads the keys
+// of the tenant unless they are known or not needed.
+func (op *Op) begin(ctx context.Context, verb *Verb) error {
 	if err := op.Vault.Alive(); err != nil {
 		return err // some operations would succeed from the caches
 	}
@@ -41,11 +41,13 @@ func (op *Op) begin(ctx context.Context, permission string) error {
 	if err := op.renew(ctx); err != nil {
 		return err
 	}
-	if err := op.Require(permission); err != nil {
+	if err := op.Require(verb.Permission); err != nil {
 		return err
 	}
-	if err := op.Refresh(ctx); err != nil {
-		return err
+	if op.State == nil && !verb.Keyless {
+		if err := op.Refresh(ctx); err != nil {
+			return err
+		}
 	}
 	op.Now = op.Vault.Now()
 	return nil

@@ -26,6 +26,8 @@ type Verb struct {
 	// Again means that the observer already knows of the call, and this is a later
 	// look.
 	Again bool
+	// Keyless means that the verb needs no keys of the tenant.
+	Keyless bool
 	// Large gives the operation a room, because it may take much memory or CPU.
 	Large bool
 }
@@ -57,7 +59,12 @@ func (v *Verb) Check(p Place) error {
 // to the observer, and refuses a place where the verb does not work. Then it renews
 // the rights of the caller, checks the permission, and reads the keys.
 func Do[T any](ctx context.Context, c Caller, verb *Verb, do func(context.Context, *Op) (T, error)) (T, error) {
-	op := &Op{Caller: c}
+	return DoUnder(ctx, nil, c, verb, do)
+}
+
+// DoUnder is Do under keys of the tenant that have just been read.
+func DoUnder[T any](ctx context.Context, keys *State, c Caller, verb *Verb, do func(context.Context, *Op) (T, error)) (T, error) {
+	op := &Op{Caller: c, State: keys}
 	ctx, end := op.tellCall(ctx, verb)
 	out, err := doTold(ctx, op, verb, do)
 	if err != nil && verb.Kind != "" {
@@ -92,7 +99,7 @@ func (op *Op) admit(ctx context.Context, verb *Verb) error {
 	if err := verb.Check(op.Place); err != nil {
 		return err
 	}
-	if err := op.begin(ctx, verb.Permission); err != nil {
+	if err := op.begin(ctx, verb); err != nil {
 		return err
 	}
 	if verb.Only != "" && !op.IsOwner() {
@@ -105,5 +112,5 @@ func (op *Op) admit(ctx context.Context, verb *Verb) error {
 // keys. Work that takes longer than a second calls it before each piece.
 func (op *Op) Again(ctx context.Context, permission string) (*Op, error) {
 	next := &Op{Caller: op.Caller}
-	return next, next.begin(ctx, permission)
+	return next, next.begin(ctx, &Verb{Permission: permission})
 }

@@ -102,7 +102,7 @@ var (
 // are part of other work.
 var (
 	VerbAs            = Verb{Name: "As", Only: "act as one of its applications"}
-	VerbHasPermission = Verb{Name: "HasPermission"}
+	VerbHasPermission = Verb{Name: "HasPermission", Keyless: true}
 	VerbOnce          = Verb{Name: "Once", Where: OutsideTx}
 	VerbFindProxy     = Verb{Name: "FindProxy"}
 )

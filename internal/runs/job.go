@@ -248,7 +248,7 @@ var work = core.Verb{Name: "Work"}
 
 // runAs runs the reactor of the job as its caller.
 func (j *leased) runAs(ctx context.Context, caller core.Caller) (*Result, error) {
-	return core.Do(ctx, caller, &work, func(ctx context.Context, op *core.Op) (*Result, error) {
+	return core.DoUnder(ctx, j.State, caller, &work, func(ctx context.Context, op *core.Op) (*Result, error) {
 		reactor, err := Reactors.Read(ctx, op, j.react.Reactor)
 		if err != nil {
 			return nil, err
@@ -266,11 +266,9 @@ func (j *leased) runAs(ctx context.Context, caller core.Caller) (*Result, error)
 }
 
 // put stores the current state of the job, together with the writes of its
-// run, and releases it until the delay has passed.
+// run, and releases it until the delay has passed. If the run took longer than
+// keys may be used, the write seals everything again.
 func (j *leased) put(ctx context.Context, writes *core.Pending, delay time.Duration) error {
-	if err := j.Refresh(ctx); err != nil {
-		return err
-	}
 	j.row.RunAt = j.Vault.Now().Add(delay)
 	row, err := Seal(j.Op, j.row, &j.react)
 	if err != nil {
@@ -338,12 +336,13 @@ func (j *leased) maySend(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return core.Run(ctx, j.At(caller), &work, func(ctx context.Context, op *core.Op) error {
+	_, err = core.DoUnder(ctx, j.State, j.At(caller), &work, func(ctx context.Context, op *core.Op) (none struct{}, err error) {
 		if j.isPrompt() {
-			return nil
+			return none, nil
 		}
-		return once.Judge(ctx, op, j.react.Uses, j.react.TooMany)
+		return none, once.Judge(ctx, op, j.react.Uses, j.react.TooMany)
 	})
+	return err
 }
 
 // withdraw replaces the result by an error with the reason. The attempts of
