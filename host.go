@@ -30,7 +30,18 @@ func (v *Vault) operation(name string) runs.Operation {
 	}
 	return func(ctx context.Context, as core.Caller, args json.RawMessage) (any, error) {
 		out, err := do(ctx, v.client(as), JSON(args))
-		return plainJSON(out), internal(err)
+		if err != nil {
+			return nil, internal(err)
+		}
+		switch out := out.(type) { // tokens have no transform, as in the REST API
+		case *Token:
+			out.Transform = ""
+		case *Page[Token]:
+			for i := range out.Data {
+				out.Data[i].Transform = ""
+			}
+		}
+		return plainJSON(out), nil
 	}
 }
 

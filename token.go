@@ -26,6 +26,9 @@ type Token struct {
 	TenantID uuid.UUID `json:"tenant_id"`
 	Type     TokenType `json:"type"`
 	Data     JSON      `json:"data,omitempty"`
+	// Transform says what Data is: the data itself, its mask, or nothing. It is empty
+	// on an Unreadable token. Over HTTP it is sent only with ?transform=true.
+	Transform Transform `json:"transform,omitempty"`
 	// Mask is the active mask, an expression or a tree of expressions.
 	Mask JSON `json:"mask,omitempty"`
 	// Enrichments is set only on whole tokens in detokenization expressions.
@@ -162,6 +165,14 @@ func tokenOf(t tokens.Token) Token {
 		Containers: t.Containers, Metadata: t.Metadata, SearchIndexes: t.SearchIndexes, FingerprintExpression: t.FingerprintExpression,
 		ExpiresAt: t.ExpiresAt, CreatedBy: t.CreatedBy, CreatedAt: t.CreatedAt, ModifiedBy: t.ModifiedBy, ModifiedAt: t.ModifiedAt,
 		Unreadable: t.Unreadable,
+	}
+	switch {
+	case t.Revealed:
+		out.Transform = TransformReveal
+	case t.Data != nil:
+		out.Transform = TransformMask
+	case !t.Unreadable:
+		out.Transform = TransformRedact
 	}
 	if e := t.Enrichments; e != nil {
 		out.Enrichments = &Enrichments{Card: (*CardEnrichment)(e.Card)}

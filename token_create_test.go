@@ -34,13 +34,13 @@ func TestCreateTokenReturnsTheTokenMasked(t *testing.T) {
 	}
 	want := &vault.Token{
 		ID: "my-token", TenantID: v.Acme.ID, Type: vault.TypeGeneric,
-		Data: vault.JSON(`{"kind":"person","name":"XXXXXDoe"}`), Mask: vault.JSON(`{"kind":"person","name":"{{ data.name | reveal_last: 3 }}"}`),
+		Data: vault.JSON(`{"kind":"person","name":"XXXXXDoe"}`), Transform: vault.TransformMask, Mask: vault.JSON(`{"kind":"person","name":"{{ data.name | reveal_last: 3 }}"}`),
 		Fingerprint: got.Fingerprint, Containers: []string{"/pii/high/", "/general/"}, Metadata: map[string]string{"user": "7"},
 		SearchIndexes: []string{"{{ data.name }}"}, FingerprintExpression: "{{ data.name | downcase }}", ExpiresAt: expires,
 		CreatedBy: c.ApplicationID(), CreatedAt: vaulttest.Start,
 	}
 	same(t, "created token", got, want)
-	want.Data = vault.JSON(`{"name":"Jane Doe"}`)
+	want.Data, want.Transform = vault.JSON(`{"name":"Jane Doe"}`), vault.TransformReveal
 	same(t, "token read with reveal", get(t, c, got.ID), want)
 }
 
@@ -155,8 +155,8 @@ func TestTokenJSONOmitsAbsentFields(t *testing.T) {
 		tok  *vault.Token
 		want string
 	}{
-		"redacted":  {get(t, v.Private, tok.ID), "containers created_at created_by fingerprint fingerprint_expression id tenant_id type"},
-		"duplicate": {create(t, v.Public, vault.TokenParams{Type: vault.TypeGeneric, Data: 1234567890, FingerprintExpression: "{{ data }}", DeduplicateToken: ptr(true)}), "containers fingerprint id tenant_id type"},
+		"redacted":  {get(t, v.Private, tok.ID), "containers created_at created_by fingerprint fingerprint_expression id tenant_id transform type"},
+		"duplicate": {create(t, v.Public, vault.TokenParams{Type: vault.TypeGeneric, Data: 1234567890, FingerprintExpression: "{{ data }}", DeduplicateToken: ptr(true)}), "containers fingerprint id tenant_id transform type"},
 	} {
 		text, err := json.Marshal(tt.tok)
 		if err != nil {
@@ -537,7 +537,7 @@ func TestDeduplicationRedactsForClientsWithoutRead(t *testing.T) {
 	v := vaulttest.New(t)
 	first := create(t, v.Owner.Client, vault.TokenParams{ID: "first", Type: vault.TypeGeneric, Data: "secret", Containers: []string{"/x/"},
 		Metadata: map[string]string{"user": "7"}, SearchIndexes: []string{"{{ data }}"}})
-	want := &vault.Token{ID: "first", TenantID: v.Acme.ID, Type: vault.TypeGeneric, Fingerprint: first.Fingerprint, Containers: []string{"/x/"}}
+	want := &vault.Token{ID: "first", TenantID: v.Acme.ID, Type: vault.TypeGeneric, Transform: vault.TransformRedact, Fingerprint: first.Fingerprint, Containers: []string{"/x/"}}
 	same(t, "for a public application", create(t, v.Public, dedup("secret")), want)
 	elsewhere := private(t, v, rule(1, "/general/", vault.TransformReveal, everything...))
 	same(t, "for who may read elsewhere", create(t, elsewhere, dedup("secret")), want)

@@ -630,7 +630,7 @@ func TestUpdateTokenWithoutReadIsNoOracle(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
 	tok := create(t, v.Owner.Client, vault.TokenParams{Type: vault.TypeSocialSecurityNumber, Data: "123-45-6789", Metadata: map[string]string{"user": "7"}})
-	want := &vault.Token{ID: tok.ID, TenantID: v.Acme.ID, Type: vault.TypeSocialSecurityNumber, Containers: []string{"/pii/high/"}}
+	want := &vault.Token{ID: tok.ID, TenantID: v.Acme.ID, Type: vault.TypeSocialSecurityNumber, Transform: vault.TransformRedact, Containers: []string{"/pii/high/"}}
 	for _, patch := range []string{`{}`, `{"metadata":{"a":"b"}}`, `{"expires_at":"2099-01-01"}`} {
 		same(t, patch, update(t, v.Public, tok.ID, patch), want)
 	}

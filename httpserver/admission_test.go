@@ -195,7 +195,7 @@ func pageMatchesEncodingJSON(t *testing.T, letters int) {
 	if err != nil || len(want) < 4*letters {
 		t.Fatalf("%d bytes: %v", len(want), err)
 	}
-	if got := w.do("GET", "/tokens?size=2", w.PrivateKey, "").want(t, 200).body; got != string(want) {
+	if got := w.do("GET", "/tokens?size=2&transform=true", w.PrivateKey, "").want(t, 200).body; got != string(want) {
 		t.Errorf("%d bytes, want %d", len(got), len(want))
 	}
 	cursor := w.do("GET", "/v2/tokens?size=2", w.PrivateKey, "").want(t, 200)

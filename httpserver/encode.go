@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"maps"
+	"net/url"
 	"slices"
 	"time"
 
@@ -33,13 +34,43 @@ func encode(v any) ([]byte, error) {
 	return bytes.TrimSuffix(buf.Bytes(), []byte("\n")), nil
 }
 
+// transformParameter is the query parameter that requests the field transform of
+// tokens.
+const transformParameter = "transform"
+
+// showsTransform reports whether a query requests the transform of tokens.
+func showsTransform(query string) bool {
+	if query == "" {
+		return false
+	}
+	asked, _ := url.ParseQuery(query)
+	return asked.Get(transformParameter) == "true"
+}
+
+// hideTransform removes the transform of tokens from a body.
+func hideTransform(body any) {
+	var tokens []vault.Token
+	switch body := body.(type) {
+	case *vault.Token:
+		body.Transform = ""
+	case *vault.Page[vault.Token]:
+		tokens = body.Data
+	case *cursorPage:
+		tokens = body.Data
+	}
+	for i := range tokens {
+		tokens[i].Transform = ""
+	}
+}
+
 // tokenSize returns an upper bound for the length of a token as JSON, if it
 // has no enrichments and none of its strings needs escaping.
 func tokenSize(t *vault.Token) int {
 	const (
-		created  = 285 // the field names, created_by and created_at
-		modified = 115
-		expires  = 55
+		created   = 285 // the field names, created_by and created_at
+		modified  = 115
+		expires   = 55
+		transform = 22
 	)
 	size := created + len(t.ID) + len(t.Type) + len(t.Data) + len(t.Mask) + len(t.Fingerprint) + len(t.FingerprintExpression)
 	if !t.ModifiedAt.IsZero() {
@@ -47,6 +78,9 @@ func tokenSize(t *vault.Token) int {
 	}
 	if !t.ExpiresAt.IsZero() {
 		size += expires
+	}
+	if t.Transform != "" {
+		size += transform
 	}
 	for _, list := range [][]string{t.Containers, t.SearchIndexes} {
 		for _, text := range list {
@@ -67,6 +101,9 @@ func appendToken(dst []byte, t *vault.Token) []byte {
 	dst = appendText(append(dst, `,"type":`...), string(t.Type))
 	if len(t.Data) > 0 {
 		dst = append(append(dst, `,"data":`...), t.Data...)
+	}
+	if t.Transform != "" {
+		dst = appendText(append(dst, `,"transform":`...), string(t.Transform))
 	}
 	if len(t.Mask) > 0 {
 		dst = append(append(dst, `,"mask":`...), t.Mask...)

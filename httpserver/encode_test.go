@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 
@@ -19,7 +20,7 @@ func wholeToken(text string) *vault.Token {
 	data, _ := vault.EncodeJSON(text)
 	at := time.Date(2026, time.March, 1, 2, 3, 4, 5678000, time.UTC)
 	return &vault.Token{
-		ID: text, TenantID: uuid.New(), Type: vault.TokenType(text), Data: data, Mask: vault.JSON(`{"a":"{{ data }}"}`),
+		ID: text, TenantID: uuid.New(), Type: vault.TokenType(text), Data: data, Transform: vault.TransformMask, Mask: vault.JSON(`{"a":"{{ data }}"}`),
 		Enrichments: &vault.Enrichments{Card: &vault.CardEnrichment{Brand: text, BIN: text, Last4: text}},
 		Fingerprint: text, Containers: []string{text, "/b/"}, Metadata: map[string]string{"b": text, text: "c", "a": ""},
 		SearchIndexes: []string{text}, FingerprintExpression: text,
@@ -91,5 +92,30 @@ func sameAsEncodingJSON(t *testing.T, tok *vault.Token) {
 	}
 	if diff := cmp.Diff(want.String(), string(got)+"\n"); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// Tokens have the field transform only if the query asks for it.
+func TestTransformIsShownOnRequest(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	w.do("POST", "/tokens", w.PrivateKey, `{"id":"tok","type":"token","data":"secret"}`).want(t, 201)
+	whole := `["{{ token: tok }}"]`
+	for _, tt := range []struct{ method, path, body, want string }{
+		{"POST", "/tokens", `{"type":"token","data":12}`, "redact"}, {"GET", "/tokens/tok", "", "mask"},
+		{"GET", "/tokens?id=tok", "", "mask"}, {"GET", "/v2/tokens?id=tok", "", "mask"},
+		{"POST", "/tokens/search", `{"query":"id:tok"}`, "mask"}, {"POST", "/v2/tokens/search", `{"query":"id:tok"}`, "mask"},
+		{"POST", "/detokenize", whole, "reveal"},
+	} {
+		field := `"transform":"` + tt.want + `"`
+		separator := "?"
+		if strings.Contains(tt.path, "?") {
+			separator = "&"
+		}
+		with := w.do(tt.method, tt.path+separator+"transform=true", w.PrivateKey, tt.body).body
+		without := w.do(tt.method, tt.path, w.PrivateKey, tt.body).body
+		if !strings.Contains(with, field) || strings.Contains(without, "transform") {
+			t.Errorf("%s %s: %s and %s, want %s in the first alone", tt.method, tt.path, with, without, field)
+		}
 	}
 }

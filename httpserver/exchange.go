@@ -18,6 +18,7 @@ import (
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/internal/core"
 	"github.com/seed-72ea4aab/vault/internal/fault"
+	"github.com/seed-72ea4aab/vault/internal/token"
 )
 
 // mergePatch is the content type of a merge patch (RFC 7386).
@@ -268,9 +269,16 @@ func isMergePatch(contentType string) bool {
 }
 
 func (x *exchange) run(ctx context.Context, in *input) (answer, error) {
+	shows := showsTransform(x.r.URL.RawQuery)
+	if shows {
+		ctx = token.WithTransform(ctx) // for whole tokens of expressions
+	}
 	out, err := x.route.run(ctx, in)
 	if err != nil {
 		return answer{}, err
+	}
+	if !shows {
+		hideTransform(out.body)
 	}
 	a := answer{status: x.route.status}
 	if out.status != 0 {

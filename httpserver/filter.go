@@ -162,6 +162,7 @@ type cursorFilter struct {
 // tokensBy reads the filters for tokens.
 func tokensBy(p *params) (vault.ListTokensParams, error) {
 	f := vault.ListTokensParams{IDs: p.all("id")}
+	p.known = append(p.known, transformParameter) // see showsTransform
 	for _, t := range p.all("type") {
 		f.Types = append(f.Types, vault.TokenType(t))
 	}

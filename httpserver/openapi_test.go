@@ -118,6 +118,10 @@ func (rt *route) parameters() []string {
 	if strings.Contains(rt.path, "{id}") {
 		names = append(names, "id")
 	}
+	one := rt.path == "/tokens/{id}" && rt.method != http.MethodDelete
+	if one || slices.Contains([]string{"/detokenize", "/tokens", "/tokens/search", "/v2/tokens", "/v2/tokens/search"}, rt.path) {
+		names = append(names, transformParameter)
+	}
 	if rt.lists {
 		names = append(names, map[string][]string{
 			"/tokens":           {"id", "type", "metadata", "page", "size"},

@@ -87,7 +87,7 @@ func (c *Client) Explain(ctx context.Context, p vault.ExplainParams) (*vault.Exp
 	if p.TokenID != "" {
 		return nil, fmt.Errorf("vaultclient: Explain: only the tenant itself may ask about a token; ask about containers: %w", vault.ErrForbidden)
 	}
-	return post[vault.Explanation](ctx, c, &core.VerbExplain, "/permissions/explain", p)
+	return post[vault.Explanation](ctx, c, &core.VerbExplain, "/permissions/explain", "", p)
 }
 
 // CreateSession opens a session of the key's application. See

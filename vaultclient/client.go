@@ -212,8 +212,8 @@ func write[T any](ctx context.Context, c *Client, verb *core.Verb, method, path 
 }
 
 // post sends parameters of a request that may be repeated without a key.
-func post[T any](ctx context.Context, c *Client, verb *core.Verb, path string, params any) (*T, error) {
-	return with[T](ctx, c, &request{verb: verb, method: http.MethodPost, path: path}, params)
+func post[T any](ctx context.Context, c *Client, verb *core.Verb, path, query string, params any) (*T, error) {
+	return with[T](ctx, c, &request{verb: verb, method: http.MethodPost, path: path, query: query}, params)
 }
 
 // with sends a request with parameters.

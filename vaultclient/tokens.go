@@ -14,17 +14,21 @@ import (
 
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/internal/core"
+	"github.com/seed-72ea4aab/vault/internal/token"
 )
+
+// withTransform is the query that requests [vault.Token.Transform].
+const withTransform = "transform=true"
 
 // CreateToken stores a value and returns its token with masked data. See
 // [vault.Client.CreateToken].
 func (c *Client) CreateToken(ctx context.Context, p vault.TokenParams) (*vault.Token, error) {
-	return write[vault.Token](ctx, c, &core.VerbCreateToken, http.MethodPost, "/tokens", p)
+	return with[vault.Token](ctx, c, &request{verb: &core.VerbCreateToken, method: http.MethodPost, path: "/tokens", query: withTransform, once: true}, p)
 }
 
 // GetToken returns a token as the key may see it. See [vault.Client.GetToken].
 func (c *Client) GetToken(ctx context.Context, id string) (*vault.Token, error) {
-	return get[vault.Token](ctx, c, &core.VerbGetToken, tokenPath(id), "")
+	return get[vault.Token](ctx, c, &core.VerbGetToken, tokenPath(id), withTransform)
 }
 
 // PatchToken changes a token by a JSON merge patch and returns it masked. See
@@ -34,7 +38,7 @@ func (c *Client) PatchToken(ctx context.Context, id string, patch any) (*vault.T
 	if err != nil {
 		return nil, err
 	}
-	return call[vault.Token](ctx, c, &request{verb: &core.VerbPatchToken, method: http.MethodPatch, path: tokenPath(id), typ: contentPatch, body: body, once: true})
+	return call[vault.Token](ctx, c, &request{verb: &core.VerbPatchToken, method: http.MethodPatch, path: tokenPath(id), query: withTransform, typ: contentPatch, body: body, once: true})
 }
 
 // DeleteToken deletes a token. See [vault.Client.DeleteToken].
@@ -45,7 +49,7 @@ func (c *Client) DeleteToken(ctx context.Context, id string) error {
 // EraseTokens erases tokens that match a query, or that have certain ids. See
 // [vault.Client.EraseTokens].
 func (c *Client) EraseTokens(ctx context.Context, p vault.EraseParams) (*vault.Erasure, error) {
-	return post[vault.Erasure](ctx, c, &core.VerbEraseTokens, "/tokens/erase", p)
+	return post[vault.Erasure](ctx, c, &core.VerbEraseTokens, "/tokens/erase", "", p)
 }
 
 // Limits on token ids, and the characters that they must not contain.
@@ -88,7 +92,11 @@ func (c *Client) Tokenize(ctx context.Context, document any) (vault.JSON, error)
 // Detokenize returns a document with its expressions replaced by the data of
 // tokens. See [vault.Client.Detokenize].
 func (c *Client) Detokenize(ctx context.Context, document any) (vault.JSON, error) {
-	return c.transform(ctx, &request{verb: &core.VerbDetokenize, path: "/detokenize"}, document)
+	r := &request{verb: &core.VerbDetokenize, path: "/detokenize"}
+	if token.ShowsTransform(ctx) {
+		r.query = withTransform
+	}
+	return c.transform(ctx, r, document)
 }
 
 // transform sends a document and returns the document in the response.
@@ -140,7 +148,7 @@ func (c *Client) tokensAfter(ctx context.Context, verb *core.Verb, sel vault.Tok
 	case page.Page != 0:
 		return nil, errPage
 	case searches:
-		return post[vault.CursorPage[vault.Token]](ctx, c, verb, "/v2/tokens/search", cursorSearch{search.Query, page.Size, after})
+		return post[vault.CursorPage[vault.Token]](ctx, c, verb, "/v2/tokens/search", withTransform, cursorSearch{search.Query, page.Size, after})
 	case !lists && sel != nil:
 		return nil, errors.New("vaultclient: a selection of tokens must be a ListTokensParams or a SearchTokensParams, not a pointer")
 	}
@@ -158,6 +166,7 @@ var errPage = invalid("page", "is not for lists by cursor; leave it out")
 // tokenQuery returns the query parameters for a list of tokens.
 func tokenQuery(p vault.ListTokensParams) url.Values {
 	query := pageQuery(p.PageParams)
+	query.Set("transform", "true")
 	query["id"] = p.IDs
 	for _, t := range p.Types {
 		query.Add("type", string(t))
@@ -182,5 +191,5 @@ func pageQuery(p vault.PageParams) url.Values {
 // SearchTokens returns a page of the tokens that match a query and that the
 // key may search, newest first. See [vault.Client.SearchTokens].
 func (c *Client) SearchTokens(ctx context.Context, p vault.SearchTokensParams) (*vault.Page[vault.Token], error) {
-	return post[vault.Page[vault.Token]](ctx, c, &core.VerbSearchTokens, "/tokens/search", p)
+	return post[vault.Page[vault.Token]](ctx, c, &core.VerbSearchTokens, "/tokens/search", withTransform, p)
 }

@@ -14,7 +14,7 @@ import (
 )
 
 // change patches the tokens of changed values, one after the other.
-func change(ctx context.Context, c vault.API, changed []*sealing) error {
+func change(ctx context.Context, c API, changed []*sealing) error {
 	if err := learn(ctx, c, changed); err != nil {
 		return err
 	}
@@ -34,7 +34,7 @@ func change(ctx context.Context, c vault.API, changed []*sealing) error {
 
 // learn reads the old values of changed objects if they are not known,
 // because a patch has to name every member that it removes.
-func learn(ctx context.Context, c vault.API, changed []*sealing) error {
+func learn(ctx context.Context, c API, changed []*sealing) error {
 	o := newOpener(c)
 	for _, s := range changed {
 		if s.old == nil && isObject(s.data) && knownNames[s.typ()] == nil {

@@ -21,7 +21,7 @@ import (
 // Forget makes one call for each token and stops at the first error. A second
 // Forget continues with the rest. It is atomic with a client from
 // [vault.Client.InTx].
-func Forget(ctx context.Context, c vault.API, dst ...any) error {
+func Forget(ctx context.Context, c API, dst ...any) error {
 	fields, err := collect(dst)
 	if err != nil {
 		return err
@@ -51,7 +51,7 @@ func Forget(ctx context.Context, c vault.API, dst ...any) error {
 //
 // Erase makes one call for every 1,000 tokens. After an error, a second Erase
 // continues with the rest. It is atomic with a client from [vault.Client.InTx].
-func Erase(ctx context.Context, c vault.API, reason string, dst ...any) error {
+func Erase(ctx context.Context, c API, reason string, dst ...any) error {
 	fields, err := collect(dst)
 	if err != nil {
 		return err
@@ -79,7 +79,7 @@ func Erase(ctx context.Context, c vault.API, reason string, dst ...any) error {
 const maxErased = 1000
 
 // eraseAll repeats an erasure until no token is left.
-func eraseAll(ctx context.Context, c vault.API, p vault.EraseParams) error {
+func eraseAll(ctx context.Context, c API, p vault.EraseParams) error {
 	for {
 		done, err := c.EraseTokens(ctx, p)
 		switch {

@@ -21,7 +21,7 @@ import (
 //
 // Values are compared byte for byte. Lookup rejects an empty text, which has
 // no index, and values of more than about 190 characters.
-func Lookup(ctx context.Context, c vault.API, row any, field string, value any) ([]string, error) {
+func Lookup(ctx context.Context, c Reader, row any, field string, value any) ([]string, error) {
 	s, err := findField(row, field)
 	if err != nil {
 		return nil, err

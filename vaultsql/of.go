@@ -114,9 +114,11 @@ func (o Of[T]) ID() string { return o.id }
 // the token has expired or was deleted.
 func (o Of[T]) IsZero() bool { return o.state == absent || o.state == gone }
 
-// Mask returns the masked value: a masked string as it is, anything else as JSON.
-// It is known after Seal and Open. It is empty if the vault shows nothing of the
-// value.
+// Mask returns the masked value as text, for people. A masked string is returned as
+// it is, and anything else as JSON: the mask of a [Card] is an object such as
+// {"number":"XXXXXXXXXXXX4242","expiration_month":12,"expiration_year":2030}. Mask is
+// known after Seal and Open. It is empty for an absent field, for a new value before
+// Seal, and if the vault shows nothing of the value.
 func (o Of[T]) Mask() string {
 	if o.mask == nil || o.state == fresh {
 		return ""

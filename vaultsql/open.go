@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/token"
 )
 
 // Open reads the values of the fields of dst from the vault. Each dst is a
@@ -19,16 +20,14 @@ import (
 //
 // A caller with token:use on the tokens gets the values. A caller with
 // token:read gets the values that its rules reveal, and masks otherwise;
-// [Of.Get] then returns [ErrMasked]. A value that could be its own mask
-// counts as masked, unless the rules of the caller's application show that it
-// is the value.
+// [Of.Get] then returns [ErrMasked].
 //
 // Each call reads up to 100 distinct tokens, from any number of rows. A field
 // whose token has expired or was deleted becomes absent. Open then still
 // opens all other fields. It returns a [FieldError] for each absent field,
 // which matches [vault.ErrNotFound]. After any other error, some fields may
 // be open.
-func Open(ctx context.Context, c vault.API, dst ...any) error {
+func Open(ctx context.Context, c Reader, dst ...any) error {
 	fields, err := collect(dst)
 	if err != nil {
 		return err
@@ -47,19 +46,18 @@ const batchSize = 100
 
 // opener opens fields in as few calls as possible.
 type opener struct {
-	c       vault.API
+	c       Reader
 	fields  []*field
 	byID    map[string][]*field
 	ids     map[*tag][]string // by tag, because tokens of one field usually have the same containers
 	kinds   []*tag
 	refused map[string]bool // sets of containers whose tokens the caller may not use
 	readers map[*tag]bool   // kinds with tokens that the caller may not use
-	reveals *bool           // whether every use reveals; nil if unknown
 	denied  error           // of the last use that was refused
 	missing []string
 }
 
-func newOpener(c vault.API) *opener {
+func newOpener(c Reader) *opener {
 	return &opener{c: c, byID: map[string][]*field{}, ids: map[*tag][]string{}, refused: map[string]bool{}, readers: map[*tag]bool{}}
 }
 
@@ -215,7 +213,7 @@ func (o *opener) use(ctx context.Context, ids []string) error {
 	for i, id := range ids {
 		document[i] = "{{ token: " + id + " }}"
 	}
-	text, err := o.c.Detokenize(ctx, document)
+	text, err := o.c.Detokenize(token.WithTransform(ctx), document)
 	if err != nil {
 		return err
 	}
@@ -224,46 +222,11 @@ func (o *opener) use(ctx context.Context, ids []string) error {
 		return errors.New("the vault did not return each token")
 	}
 	for i := range tokens {
-		t := &tokens[i]
-		reveals := t.isPlain()
-		if !reveals && t.Data != nil {
-			if reveals, err = o.revealsAlways(ctx); err != nil {
-				return err
-			}
-		}
-		if err := o.settle(t, reveals); err != nil {
+		if err := o.settle(&tokens[i]); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// revealsAlways reports whether every token that the caller may use is revealed to
-// it. It decides about values that look like masks.
-func (o *opener) revealsAlways(ctx context.Context) (bool, error) {
-	if o.reveals != nil {
-		return *o.reveals, nil
-	}
-	reveals := true // for the tenant itself, which has no application
-	app, err := o.c.OwnApplication(ctx)
-	switch {
-	case errors.Is(err, vault.ErrNotFound):
-	case err != nil:
-		return false, err
-	default:
-		reveals = revealsByUse(app)
-	}
-	o.reveals = &reveals
-	return reveals, nil
-}
-
-// revealsByUse reports whether the rules of an application reveal every token that
-// it may use. A public application may use no tokens, so the caller is one of its
-// sessions, whose rules are unknown.
-func revealsByUse(app *vault.Application) bool {
-	return app.Type != vault.ApplicationPublic && !slices.ContainsFunc(app.Rules, func(r vault.AccessRule) bool {
-		return r.Transform != vault.TransformReveal && slices.Contains(r.Permissions, vault.PermissionTokenUse)
-	})
 }
 
 // read reads tokens with the caller's right to read them. Then it uses the tokens in
@@ -284,8 +247,8 @@ func (o *opener) read(ctx context.Context, ids []string, refused bool) error {
 		if page.Data[i].Unreadable {
 			return o.byID[page.Data[i].ID][0].wrap(errUnreadable)
 		}
-		t := shown{ID: page.Data[i].ID, Type: page.Data[i].Type, Data: page.Data[i].Data, Mask: page.Data[i].Mask}
-		if err := o.settle(&t, t.isPlain()); err != nil {
+		t := shown{ID: page.Data[i].ID, Type: page.Data[i].Type, Data: page.Data[i].Data, Mask: page.Data[i].Mask, Transform: page.Data[i].Transform}
+		if err := o.settle(&t); err != nil {
 			return err
 		}
 		set := strings.Join(page.Data[i].Containers, " ")
@@ -320,10 +283,10 @@ func (o *opener) useSets(ctx context.Context, sets map[string][]string, refused 
 }
 
 // settle passes a token on to its fields.
-func (o *opener) settle(t *shown, reveals bool) error {
+func (o *opener) settle(t *shown) error {
 	for _, f := range o.byID[t.ID] {
 		h := f.head()
-		if !reveals {
+		if t.Transform != vault.TransformReveal {
 			h.state, h.mask, h.field = masked, nil, f.path()
 			if t.Data != nil {
 				h.mask = boxed(maskText(t.Data))

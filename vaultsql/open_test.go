@@ -195,7 +195,7 @@ func TestOpenReadsMasksByPage(t *testing.T) {
 // looksMasked are values that a mask could have produced.
 var looksMasked = []string{"", "X", "XX", "XXXX", "XXXXX", "XXXXXXJane", "Xé"}
 
-// The caller's rights distinguish a value that looks like a mask from a mask.
+// A value that looks like a mask is still a value.
 func TestOpenDistinguishesValuesFromMasks(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
@@ -226,7 +226,7 @@ func TestOpenDistinguishesValuesFromMasks(t *testing.T) {
 		want string
 	}{
 		"the tenant": {v.Owner, "vvvvvvvv"}, "an application": {v.Private, "vvvvvvvv"},
-		"a session": {guest, "rmmmmmvm"}, "who sees masks": {masks, "rmmmmmmm"},
+		"a session": {guest, "vvvvvvvv"}, "who sees masks": {masks, "rmmmmmmm"},
 	} {
 		rows := make([]row, len(stored))
 		for i := range rows {
@@ -246,8 +246,8 @@ func TestOpenDistinguishesValuesFromMasks(t *testing.T) {
 	}
 }
 
-// Every type of token opens without a query for rights.
-func TestOpenKnowsTheMasksOfTypes(t *testing.T) {
+// Every type of token opens with one call.
+func TestOpenOfEveryType(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
 	type row struct {

@@ -36,7 +36,7 @@ import (
 // Changes are JSON merge patches. To change an object, such as a map, Seal
 // needs the old value. If the field was not opened, Seal reads it (permission
 // token:use).
-func Seal(ctx context.Context, c vault.API, dst ...any) error {
+func Seal(ctx context.Context, c API, dst ...any) error {
 	fields, err := collect(dst)
 	if err != nil {
 		return err
@@ -187,7 +187,7 @@ func hasOwnIndex(t vault.TokenType) bool {
 }
 
 // create creates the tokens of new values, all or none.
-func create(ctx context.Context, c vault.API, new []*sealing) error {
+func create(ctx context.Context, c API, new []*sealing) error {
 	if len(new) == 0 {
 		return nil
 	}
@@ -210,7 +210,7 @@ func create(ctx context.Context, c vault.API, new []*sealing) error {
 }
 
 // prolong extends the expiry of shared tokens that would expire before the new rows.
-func prolong(ctx context.Context, c vault.API, new []*sealing, tokens []shown) error {
+func prolong(ctx context.Context, c API, new []*sealing, tokens []shown) error {
 	for i, s := range new {
 		ends := tokens[i].ExpiresAt
 		if !s.tag.dedup || ends.IsZero() || !ends.Before(s.expires.Truncate(time.Second)) {
@@ -228,6 +228,7 @@ type shown struct {
 	ID         string          `json:"id"`
 	Type       vault.TokenType `json:"type"`
 	Data       vault.JSON      `json:"data"`
+	Transform  vault.Transform `json:"transform"`
 	Mask       vault.JSON      `json:"mask"`
 	Containers []string        `json:"containers"`
 	ExpiresAt  time.Time       `json:"expires_at"`

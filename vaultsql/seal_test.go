@@ -75,11 +75,6 @@ func (c *counter) ListTokens(ctx context.Context, p vault.ListTokensParams) (*va
 	return c.API.ListTokens(ctx, p)
 }
 
-func (c *counter) OwnApplication(ctx context.Context) (*vault.Application, error) {
-	c.calls["OwnApplication"]++
-	return c.API.OwnApplication(ctx)
-}
-
 // expect checks which calls were made since the last check.
 func (c *counter) expect(t *testing.T, want map[string]int) {
 	t.Helper()

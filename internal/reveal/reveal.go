@@ -20,6 +20,7 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/form"
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
+	"github.com/seed-72ea4aab/vault/internal/token"
 	"github.com/seed-72ea4aab/vault/internal/tokens"
 	"github.com/seed-72ea4aab/vault/storage"
 )
@@ -334,6 +335,9 @@ func (t *usedToken) whole(ctx context.Context) jsonx.Value {
 	v, err := out.Value()
 	if err != nil {
 		return jsonx.Value{}
+	}
+	if token.ShowsTransform(ctx) {
+		v = v.With("transform", jsonx.StringValue(t.Transform.String()))
 	}
 	return v
 }

@@ -46,6 +46,10 @@ type Token struct {
 	ModifiedBy            uuid.UUID         `json:"modified_by,omitzero"`
 	ModifiedAt            time.Time         `json:"modified_at,omitzero"`
 	Unreadable            bool              `json:"unreadable,omitempty"`
+
+	// Revealed means that Data is the data itself. Otherwise it is the mask, or
+	// absent.
+	Revealed bool `json:"-"`
 }
 
 // Enrichments is information that the vault derives from a token's data.
@@ -278,7 +282,7 @@ func (t *Clear) View(ctx context.Context, transform access.Transform) Token {
 	out := t.fill()
 	switch transform {
 	case access.Reveal:
-		out.Data = t.Plain().JSON()
+		out.Data, out.Revealed = t.Plain().JSON(), true
 	case access.None, access.Redact: // no data
 	case access.Mask:
 		out.Data = t.MaskedText(ctx)
