@@ -93,12 +93,19 @@ func applicationOf(a *applications.Application) *Application {
 	}
 }
 
+// applicationsOf are the applications of a client's tenant.
+var applicationsOf = collection[Application, ApplicationParams, applications.Application, applications.Params]{
+	verbs: &core.ApplicationVerbs, kind: &applications.Records,
+	store:  func(*Vault) entityStore[applications.Application, applications.Params] { return applications.Store{} },
+	inside: (*ApplicationParams).inside, show: applicationOf,
+	id:   func(a *Application) uuid.UUID { return a.ID },
+	same: func(a *Application, p ApplicationParams) bool { return a.Params().Same(p) },
+}
+
 // CreateApplication adds an application (permission application:create). The result
 // holds its API key, which cannot be read again.
 func (c *Client) CreateApplication(ctx context.Context, p ApplicationParams) (*Application, error) {
-	return runTo(ctx, c, &core.VerbCreateApplication, applicationOf, func(ctx context.Context, op *core.Op) (*applications.Application, error) {
-		return applications.Create(ctx, op, p.inside())
-	})
+	return applicationsOf.create(ctx, c, p)
 }
 
 // EnsureApplication returns the application with the name in p, and creates it if
@@ -111,13 +118,11 @@ func (c *Client) CreateApplication(ctx context.Context, p ApplicationParams) (*A
 // ErrConflict. Key is set only in the result of the call that created it;
 // [Owner.As] needs no key.
 func (c *Client) EnsureApplication(ctx context.Context, p ApplicationParams) (*Application, error) {
-	return runTo(ctx, c, &core.VerbEnsureApplication, applicationOf, func(ctx context.Context, op *core.Op) (*applications.Application, error) {
-		app, _, err := applications.Ensure(ctx, op, p.inside())
-		if err == nil && p.Type != "" && app.Type != string(p.Type) {
-			return nil, fault.New(ErrConflict, "an application of another type has this name")
-		}
-		return app, err
-	})
+	app, err := applicationsOf.ensure(ctx, c, p)
+	if err == nil && p.Type != "" && app.Type != p.Type {
+		return nil, fault.New(ErrConflict, "an application of another type has this name")
+	}
+	return app, err
 }
 
 // ApplyApplication creates or changes the application with the name in p so that it
@@ -127,19 +132,12 @@ func (c *Client) EnsureApplication(ctx context.Context, p ApplicationParams) (*A
 // concurrently create one application. The type of an application cannot change.
 // Key is set only in the result of the call that created it.
 func (c *Client) ApplyApplication(ctx context.Context, p ApplicationParams) (*Applied[Application], error) {
-	return applied(ctx, c, &core.VerbApplyApplication, applicationOf,
-		func(ctx context.Context, op *core.Op) (*applications.Application, bool, error) {
-			return applications.Ensure(ctx, op, p.inside())
-		},
-		func(a *Application) bool { return a.Params().Same(p) },
-		func(a *Application) (*Application, error) { return c.ReplaceApplication(ctx, a.ID, p) })
+	return applicationsOf.apply(ctx, c, p)
 }
 
 // GetApplication returns an application (permission application:read).
 func (c *Client) GetApplication(ctx context.Context, id uuid.UUID) (*Application, error) {
-	return runTo(ctx, c, &core.VerbGetApplication, applicationOf, func(ctx context.Context, op *core.Op) (*applications.Application, error) {
-		return applications.Records.Get(ctx, op, id)
-	})
+	return applicationsOf.get(ctx, c, id)
 }
 
 // OwnApplication returns the application that the client acts as. It needs no
@@ -169,13 +167,13 @@ func (p *ListApplicationsParams) list() records.List[applications.Application] {
 // application:read). A filter by type reads all applications of the tenant,
 // because the database does not know their types.
 func (c *Client) ListApplications(ctx context.Context, p ListApplicationsParams) (*Page[Application], error) {
-	return listRecords(ctx, c, &core.VerbListApplications, &applications.Records, applicationOf, p.list(), p.PageParams)
+	return applicationsOf.list(ctx, c, p.list(), p.PageParams)
 }
 
 // AllApplications iterates over all applications that match the filters, newest
 // first (permission application:read). See [Client.AllTokens].
 func (c *Client) AllApplications(ctx context.Context, p ListApplicationsParams) iter.Seq2[*Application, error] {
-	return allRecords(ctx, c, &core.VerbAllApplications, &applications.Records, applicationOf, p.list())
+	return applicationsOf.all(ctx, c, p.list())
 }
 
 // ReplaceApplication replaces all parameters of an application except its type, and
@@ -183,18 +181,14 @@ func (c *Client) AllApplications(ctx context.Context, p ListApplicationsParams) 
 // of the application that is not on tokens. The type may be left out; a different
 // type is an [InvalidError].
 func (c *Client) ReplaceApplication(ctx context.Context, id uuid.UUID, p ApplicationParams) (*Application, error) {
-	return runTo(ctx, c, &core.VerbReplaceApplication, applicationOf, func(ctx context.Context, op *core.Op) (*applications.Application, error) {
-		return applications.Replace(ctx, op, id, p.inside())
-	})
+	return applicationsOf.replace(ctx, c, id, p)
 }
 
 // PatchApplication applies a JSON merge patch (RFC 7386) to the parameters of an
 // application (permission application:update). The patch is read as by
 // [EncodeJSON].
 func (c *Client) PatchApplication(ctx context.Context, id uuid.UUID, patch any) (*Application, error) {
-	return runTo(ctx, c, &core.VerbPatchApplication, applicationOf, func(ctx context.Context, op *core.Op) (*applications.Application, error) {
-		return applications.Patch(ctx, op, id, plainJSON(patch))
-	})
+	return applicationsOf.patch(ctx, c, id, patch)
 }
 
 // RegenerateKey gives an application a new API key. It needs the permission
@@ -212,7 +206,7 @@ func (c *Client) RegenerateKey(ctx context.Context, id uuid.UUID) (*Application,
 // tokens. Its key stops working at once. So do the sessions that it created or
 // authorized and the jobs that it queued.
 func (c *Client) DeleteApplication(ctx context.Context, id uuid.UUID) error {
-	return runErr(ctx, c, &core.VerbDeleteApplication, func(ctx context.Context, op *core.Op) error { return applications.Delete(ctx, op, id) })
+	return applicationsOf.delete(ctx, c, id)
 }
 
 // Applied is the result of an Apply method: the entity in its current state, and
@@ -220,24 +214,4 @@ func (c *Client) DeleteApplication(ctx context.Context, id uuid.UUID) error {
 type Applied[T any] struct {
 	Item             *T
 	Created, Changed bool
-}
-
-// applied implements the Apply methods: it finds or creates an entity, and replaces
-// an existing entity that differs.
-func applied[R, T any](ctx context.Context, c *Client, verb *core.Verb, show func(*R) *T,
-	ensure func(context.Context, *core.Op) (*R, bool, error), same func(*T) bool, replace func(*T) (*T, error)) (*Applied[T], error) {
-	out, err := &Applied[T]{}, error(nil)
-	out.Item, err = runTo(ctx, c, verb, show, func(ctx context.Context, op *core.Op) (*R, error) {
-		item, created, err := ensure(ctx, op)
-		out.Created = created
-		return item, err
-	})
-	if err == nil && !out.Created && !same(out.Item) {
-		out.Changed = true
-		out.Item, err = replace(out.Item)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return out, nil
 }

@@ -223,7 +223,7 @@ func TestTransactionAcrossARotation(t *testing.T) {
 			c := v.Tenant(tenant.ID).InTx(tx)
 			op := begun(t, c.Client)
 			op.State = old // as on a node that has not read the keys again
-			rec, err := applications.Create(ctx, op, applications.Params{Name: "A", Type: string(ApplicationPrivate), Permissions: []string{string(PermissionTokenRead)}})
+			rec, err := applications.Store{}.Create(ctx, op, applications.Params{Name: "A", Type: string(ApplicationPrivate), Permissions: []string{string(PermissionTokenRead)}})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -117,13 +117,20 @@ func proxyOf(x *relay.Proxy) *Proxy {
 	}
 }
 
+// proxies are the proxies of a client's tenant.
+var proxies = collection[Proxy, ProxyParams, relay.Proxy, *relay.Params]{
+	verbs: &core.ProxyVerbs, kind: &relay.Proxies,
+	store:  func(v *Vault) entityStore[relay.Proxy, *relay.Params] { return v.relay.Proxies },
+	inside: (*ProxyParams).inside, show: proxyOf,
+	id:   func(x *Proxy) uuid.UUID { return x.ID },
+	same: func(x *Proxy, p ProxyParams) bool { return x.Params().Same(p) },
+}
+
 // CreateProxy adds a proxy and gives it a key (permission proxy:create). If the
 // code is unusable, the error matches ErrCode and is a [*script.Error] whose
 // Messages describe the problem.
 func (c *Client) CreateProxy(ctx context.Context, p ProxyParams) (*Proxy, error) {
-	return runTo(ctx, c, &core.VerbCreateProxy, proxyOf, func(ctx context.Context, op *core.Op) (*relay.Proxy, error) {
-		return c.v.relay.Create(ctx, op, p.inside())
-	})
+	return proxies.create(ctx, c, p)
 }
 
 // EnsureProxy returns the proxy with the name in p, and creates it if it does not
@@ -132,10 +139,7 @@ func (c *Client) CreateProxy(ctx context.Context, p ProxyParams) (*Proxy, error)
 // existing proxy is returned unchanged even if it differs from p;
 // [Client.ApplyProxy] changes it.
 func (c *Client) EnsureProxy(ctx context.Context, p ProxyParams) (*Proxy, error) {
-	return runTo(ctx, c, &core.VerbEnsureProxy, proxyOf, func(ctx context.Context, op *core.Op) (*relay.Proxy, error) {
-		x, _, err := c.v.relay.Ensure(ctx, op, p.inside())
-		return x, err
-	})
+	return proxies.ensure(ctx, c, p)
 }
 
 // ApplyProxy creates or changes the proxy with the name in p so that it matches p,
@@ -143,19 +147,12 @@ func (c *Client) EnsureProxy(ctx context.Context, p ProxyParams) (*Proxy, error)
 // proxy:read, and proxy:create or proxy:update if it writes. The key of an existing
 // proxy stays the same.
 func (c *Client) ApplyProxy(ctx context.Context, p ProxyParams) (*Applied[Proxy], error) {
-	return applied(ctx, c, &core.VerbApplyProxy, proxyOf,
-		func(ctx context.Context, op *core.Op) (*relay.Proxy, bool, error) {
-			return c.v.relay.Ensure(ctx, op, p.inside())
-		},
-		func(x *Proxy) bool { return x.Params().Same(p) },
-		func(x *Proxy) (*Proxy, error) { return c.ReplaceProxy(ctx, x.ID, p) })
+	return proxies.apply(ctx, c, p)
 }
 
 // GetProxy returns a proxy (permission proxy:read).
 func (c *Client) GetProxy(ctx context.Context, id uuid.UUID) (*Proxy, error) {
-	return runTo(ctx, c, &core.VerbGetProxy, proxyOf, func(ctx context.Context, op *core.Op) (*relay.Proxy, error) {
-		return relay.Proxies.Get(ctx, op, id)
-	})
+	return proxies.get(ctx, c, id)
 }
 
 // ListProxiesParams filters proxies. Zero fields filter nothing.
@@ -166,36 +163,36 @@ type ListProxiesParams struct {
 	PageParams
 }
 
+func (p *ListProxiesParams) list() records.List[relay.Proxy] {
+	return records.List[relay.Proxy]{IDs: p.IDs, Name: p.Name}
+}
+
 // ListProxies returns a page of proxies, newest first (permission proxy:read).
 func (c *Client) ListProxies(ctx context.Context, p ListProxiesParams) (*Page[Proxy], error) {
-	return listRecords(ctx, c, &core.VerbListProxies, &relay.Proxies, proxyOf, records.List[relay.Proxy]{IDs: p.IDs, Name: p.Name}, p.PageParams)
+	return proxies.list(ctx, c, p.list(), p.PageParams)
 }
 
 // AllProxies iterates over all proxies that match the filters, newest first
 // (permission proxy:read). See [Client.AllTokens].
 func (c *Client) AllProxies(ctx context.Context, p ListProxiesParams) iter.Seq2[*Proxy, error] {
-	return allRecords(ctx, c, &core.VerbAllProxies, &relay.Proxies, proxyOf, records.List[relay.Proxy]{IDs: p.IDs, Name: p.Name})
+	return proxies.all(ctx, c, p.list())
 }
 
 // ReplaceProxy replaces all parameters of a proxy and keeps its key (permission
 // proxy:update).
 func (c *Client) ReplaceProxy(ctx context.Context, id uuid.UUID, p ProxyParams) (*Proxy, error) {
-	return runTo(ctx, c, &core.VerbReplaceProxy, proxyOf, func(ctx context.Context, op *core.Op) (*relay.Proxy, error) {
-		return c.v.relay.Replace(ctx, op, id, p.inside())
-	})
+	return proxies.replace(ctx, c, id, p)
 }
 
 // PatchProxy applies a JSON merge patch (RFC 7386) to the parameters of a proxy
 // (permission proxy:update). The patch is read as by [EncodeJSON].
 func (c *Client) PatchProxy(ctx context.Context, id uuid.UUID, patch any) (*Proxy, error) {
-	return runTo(ctx, c, &core.VerbPatchProxy, proxyOf, func(ctx context.Context, op *core.Op) (*relay.Proxy, error) {
-		return c.v.relay.Patch(ctx, op, id, plainJSON(patch))
-	})
+	return proxies.patch(ctx, c, id, patch)
 }
 
 // DeleteProxy deletes a proxy (permission proxy:delete).
 func (c *Client) DeleteProxy(ctx context.Context, id uuid.UUID) error {
-	return runErr(ctx, c, &core.VerbDeleteProxy, func(ctx context.Context, op *core.Op) error { return c.v.relay.Delete(ctx, op, id) })
+	return proxies.delete(ctx, c, id)
 }
 
 // ProxyCall is a request to send through a proxy. Printed or logged it shows only

@@ -89,13 +89,20 @@ func reactorOf(r *runs.Reactor) *Reactor {
 	}
 }
 
+// reactors are the reactors of a client's tenant.
+var reactors = collection[Reactor, ReactorParams, runs.Reactor, *runs.ReactorParams]{
+	verbs: &core.ReactorVerbs, kind: &runs.Reactors,
+	store:  func(v *Vault) entityStore[runs.Reactor, *runs.ReactorParams] { return v.runs.Reactors },
+	inside: (*ReactorParams).inside, show: reactorOf,
+	id:   func(r *Reactor) uuid.UUID { return r.ID },
+	same: func(r *Reactor, p ReactorParams) bool { return r.Params().Same(p) },
+}
+
 // CreateReactor adds a reactor (permission reactor:create). If the code is
 // unusable, the error matches ErrCode and is a [*script.Error] whose Messages
 // describe the problem.
 func (c *Client) CreateReactor(ctx context.Context, p ReactorParams) (*Reactor, error) {
-	return runTo(ctx, c, &core.VerbCreateReactor, reactorOf, func(ctx context.Context, op *core.Op) (*runs.Reactor, error) {
-		return c.v.runs.CreateReactor(ctx, op, p.inside())
-	})
+	return reactors.create(ctx, c, p)
 }
 
 // EnsureReactor returns the reactor with the name in p, and creates it if it does
@@ -104,29 +111,19 @@ func (c *Client) CreateReactor(ctx context.Context, p ReactorParams) (*Reactor, 
 // reactor is returned unchanged even if it differs from p; [Client.ApplyReactor]
 // changes it.
 func (c *Client) EnsureReactor(ctx context.Context, p ReactorParams) (*Reactor, error) {
-	return runTo(ctx, c, &core.VerbEnsureReactor, reactorOf, func(ctx context.Context, op *core.Op) (*runs.Reactor, error) {
-		r, _, err := c.v.runs.EnsureReactor(ctx, op, p.inside())
-		return r, err
-	})
+	return reactors.ensure(ctx, c, p)
 }
 
 // ApplyReactor creates or changes the reactor with the name in p so that it matches
 // p, as [Client.ApplyApplication] does for applications. It needs the permission
 // reactor:read, and reactor:create or reactor:update if it writes.
 func (c *Client) ApplyReactor(ctx context.Context, p ReactorParams) (*Applied[Reactor], error) {
-	return applied(ctx, c, &core.VerbApplyReactor, reactorOf,
-		func(ctx context.Context, op *core.Op) (*runs.Reactor, bool, error) {
-			return c.v.runs.EnsureReactor(ctx, op, p.inside())
-		},
-		func(r *Reactor) bool { return r.Params().Same(p) },
-		func(r *Reactor) (*Reactor, error) { return c.ReplaceReactor(ctx, r.ID, p) })
+	return reactors.apply(ctx, c, p)
 }
 
 // GetReactor returns a reactor (permission reactor:read).
 func (c *Client) GetReactor(ctx context.Context, id uuid.UUID) (*Reactor, error) {
-	return runTo(ctx, c, &core.VerbGetReactor, reactorOf, func(ctx context.Context, op *core.Op) (*runs.Reactor, error) {
-		return runs.Reactors.Get(ctx, op, id)
-	})
+	return reactors.get(ctx, c, id)
 }
 
 // ListReactorsParams filters reactors. Zero fields filter nothing.
@@ -137,36 +134,36 @@ type ListReactorsParams struct {
 	PageParams
 }
 
+func (p *ListReactorsParams) list() records.List[runs.Reactor] {
+	return records.List[runs.Reactor]{IDs: p.IDs, Name: p.Name}
+}
+
 // ListReactors returns a page of reactors, newest first (permission
 // reactor:read).
 func (c *Client) ListReactors(ctx context.Context, p ListReactorsParams) (*Page[Reactor], error) {
-	return listRecords(ctx, c, &core.VerbListReactors, &runs.Reactors, reactorOf, records.List[runs.Reactor]{IDs: p.IDs, Name: p.Name}, p.PageParams)
+	return reactors.list(ctx, c, p.list(), p.PageParams)
 }
 
 // AllReactors iterates over all reactors that match the filters, newest first
 // (permission reactor:read). See [Client.AllTokens].
 func (c *Client) AllReactors(ctx context.Context, p ListReactorsParams) iter.Seq2[*Reactor, error] {
-	return allRecords(ctx, c, &core.VerbAllReactors, &runs.Reactors, reactorOf, records.List[runs.Reactor]{IDs: p.IDs, Name: p.Name})
+	return reactors.all(ctx, c, p.list())
 }
 
 // ReplaceReactor replaces all parameters of a reactor (permission reactor:update).
 func (c *Client) ReplaceReactor(ctx context.Context, id uuid.UUID, p ReactorParams) (*Reactor, error) {
-	return runTo(ctx, c, &core.VerbReplaceReactor, reactorOf, func(ctx context.Context, op *core.Op) (*runs.Reactor, error) {
-		return c.v.runs.ReplaceReactor(ctx, op, id, p.inside())
-	})
+	return reactors.replace(ctx, c, id, p)
 }
 
 // PatchReactor applies a JSON merge patch (RFC 7386) to the parameters of a reactor
 // (permission reactor:update). The patch is read as by [EncodeJSON].
 func (c *Client) PatchReactor(ctx context.Context, id uuid.UUID, patch any) (*Reactor, error) {
-	return runTo(ctx, c, &core.VerbPatchReactor, reactorOf, func(ctx context.Context, op *core.Op) (*runs.Reactor, error) {
-		return c.v.runs.PatchReactor(ctx, op, id, plainJSON(patch))
-	})
+	return reactors.patch(ctx, c, id, patch)
 }
 
 // DeleteReactor deletes a reactor (permission reactor:delete).
 func (c *Client) DeleteReactor(ctx context.Context, id uuid.UUID) error {
-	return runErr(ctx, c, &core.VerbDeleteReactor, func(ctx context.Context, op *core.Op) error { return runs.Reactors.Delete(ctx, op, id, nil) })
+	return reactors.delete(ctx, c, id)
 }
 
 // ReactParams are the parameters of a reactor's run. Printed or logged they show no

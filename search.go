@@ -8,7 +8,6 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/core"
 	"github.com/seed-72ea4aab/vault/internal/find"
 	"github.com/seed-72ea4aab/vault/internal/form"
-	"github.com/seed-72ea4aab/vault/internal/records"
 	"github.com/seed-72ea4aab/vault/internal/tokens"
 	"github.com/seed-72ea4aab/vault/storage"
 )
@@ -214,38 +213,4 @@ func walk[T any](ctx context.Context, c *Client, verb *core.Verb,
 			}
 		}
 	}
-}
-
-// allRecords iterates over the entities of a list.
-func allRecords[R, T any](ctx context.Context, c *Client, verb *core.Verb, kind *records.Kind[R], show func(*R) *T, l records.List[R]) iter.Seq2[*T, error] {
-	return walk(ctx, c, verb, func(ctx context.Context, op *core.Op, w *find.Walk, before *storage.ID) ([]T, bool, error) {
-		items, more, err := kind.Next(ctx, op, l, w, before)
-		return shown(items, show), more, err
-	})
-}
-
-// listRecords returns a page of the entities of a list.
-func listRecords[R, T any](ctx context.Context, c *Client, verb *core.Verb, kind *records.Kind[R], show func(*R) *T, l records.List[R], p PageParams) (*Page[T], error) {
-	return run(ctx, c, verb, func(ctx context.Context, op *core.Op) (*Page[T], error) {
-		p, err := p.normal()
-		if err != nil {
-			return nil, err
-		}
-		items, total, err := kind.List(ctx, op, l, form.Paging(p))
-		if err != nil {
-			return nil, err
-		}
-		page := newPage[T](p, total)
-		page.Data = shown(items, show)
-		return page, nil
-	})
-}
-
-// shown converts entities of the internal package.
-func shown[R, T any](items []R, show func(*R) *T) []T {
-	out := make([]T, len(items))
-	for i := range items {
-		out[i] = *show(&items[i])
-	}
-	return out
 }

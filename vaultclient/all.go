@@ -21,43 +21,12 @@ func (c *Client) AllTokens(ctx context.Context, sel vault.TokenSelection) iter.S
 	})
 }
 
-// AllApplications iterates over all applications that match the filters,
-// newest first. See [vault.Client.AllApplications].
-//
-// Pages overlap, so the audit log may have several entries for one read. The
-// same holds for AllReactors, AllProxies, AllSessions and AllLogs.
-func (c *Client) AllApplications(ctx context.Context, p vault.ListApplicationsParams) iter.Seq2[*vault.Application, error] {
-	return pageWalk(func(a *vault.Application) uuid.UUID { return a.ID },
-		func(asked vault.PageParams) (*vault.Page[vault.Application], error) {
-			p.PageParams = asked
-			return c.listApplications(ctx, &core.VerbAllApplications, p)
-		}, nil)
-}
-
-// AllReactors iterates over all reactors that match the filters, newest first.
-// See [vault.Client.AllReactors].
-func (c *Client) AllReactors(ctx context.Context, p vault.ListReactorsParams) iter.Seq2[*vault.Reactor, error] {
-	return pageWalk(func(r *vault.Reactor) uuid.UUID { return r.ID },
-		func(asked vault.PageParams) (*vault.Page[vault.Reactor], error) {
-			return list[vault.Reactor](ctx, c, &core.VerbAllReactors, reactors, p.IDs, p.Name, asked)
-		}, nil)
-}
-
-// AllProxies iterates over all proxies that match the filters, newest first.
-// See [vault.Client.AllProxies].
-func (c *Client) AllProxies(ctx context.Context, p vault.ListProxiesParams) iter.Seq2[*vault.Proxy, error] {
-	return pageWalk(func(x *vault.Proxy) uuid.UUID { return x.ID },
-		func(asked vault.PageParams) (*vault.Page[vault.Proxy], error) {
-			return list[vault.Proxy](ctx, c, &core.VerbAllProxies, proxies, p.IDs, p.Name, asked)
-		}, nil)
-}
-
 // AllSessions iterates over all active sessions, newest first. See
 // [vault.Client.AllSessions].
 func (c *Client) AllSessions(ctx context.Context) iter.Seq2[*vault.SessionInfo, error] {
 	return pageWalk(func(s *vault.SessionInfo) uuid.UUID { return s.ID },
 		func(asked vault.PageParams) (*vault.Page[vault.SessionInfo], error) {
-			return list[vault.SessionInfo](ctx, c, &core.VerbAllSessions, "/sessions", nil, "", asked)
+			return get[vault.Page[vault.SessionInfo]](ctx, c, &core.VerbAllSessions, "/sessions", pageQuery(asked).Encode())
 		}, nil)
 }
 

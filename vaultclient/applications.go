@@ -3,6 +3,7 @@ package vaultclient
 import (
 	"context"
 	"fmt"
+	"iter"
 	"net/http"
 	"net/url"
 
@@ -12,50 +13,57 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/core"
 )
 
-const applications = "/applications"
+// applications sends the calls of applications.
+var applications = collection[vault.Application, vault.ApplicationParams]{
+	verbs: &core.ApplicationVerbs, path: "/applications",
+	id:   func(x *vault.Application) uuid.UUID { return x.ID },
+	name: func(x *vault.Application) string { return x.Name },
+	same: func(x *vault.Application, p vault.ApplicationParams) bool { return x.Params().Same(p) },
+}
 
 // CreateApplication creates an application. The result has its API key. See
 // [vault.Client.CreateApplication].
 func (c *Client) CreateApplication(ctx context.Context, p vault.ApplicationParams) (*vault.Application, error) {
-	return write[vault.Application](ctx, c, &core.VerbCreateApplication, http.MethodPost, applications, p)
+	return applications.create(ctx, c, p)
 }
 
 // GetApplication returns an application. See [vault.Client.GetApplication].
 func (c *Client) GetApplication(ctx context.Context, id uuid.UUID) (*vault.Application, error) {
-	return get[vault.Application](ctx, c, &core.VerbGetApplication, below(applications, id), "")
+	return applications.get(ctx, c, id)
 }
 
 // OwnApplication returns the application of the key. See
 // [vault.Client.OwnApplication].
 func (c *Client) OwnApplication(ctx context.Context) (*vault.Application, error) {
-	return get[vault.Application](ctx, c, &core.VerbOwnApplication, applications+"/key", "")
+	return get[vault.Application](ctx, c, &core.VerbOwnApplication, applications.path+"/key", "")
 }
 
 // ListApplications returns a page of applications, newest first. See
 // [vault.Client.ListApplications].
 func (c *Client) ListApplications(ctx context.Context, p vault.ListApplicationsParams) (*vault.Page[vault.Application], error) {
-	return c.listApplications(ctx, &core.VerbListApplications, p)
+	return applications.list(ctx, c, applicationQuery(p, p.PageParams))
 }
 
-func (c *Client) listApplications(ctx context.Context, verb *core.Verb, p vault.ListApplicationsParams) (*vault.Page[vault.Application], error) {
-	query := entityQuery(p.IDs, p.Name, p.PageParams)
+// applicationQuery returns the query parameters for applications.
+func applicationQuery(p vault.ListApplicationsParams, page vault.PageParams) url.Values {
+	query := entityQuery(p.IDs, p.Name, page)
 	for _, t := range p.Types {
 		query.Add("type", string(t))
 	}
-	return get[vault.Page[vault.Application]](ctx, c, verb, applications, query.Encode())
+	return query
 }
 
 // ReplaceApplication replaces everything of an application except its type
 // and key. See [vault.Client.ReplaceApplication].
 func (c *Client) ReplaceApplication(ctx context.Context, id uuid.UUID, p vault.ApplicationParams) (*vault.Application, error) {
-	return write[vault.Application](ctx, c, &core.VerbReplaceApplication, http.MethodPut, below(applications, id), p)
+	return applications.replace(ctx, c, id, p)
 }
 
 // PatchApplication changes an application by a JSON merge patch. See
 // [vault.Client.PatchApplication]. A key that may not read applications gets
 // [ErrUnseen].
 func (c *Client) PatchApplication(ctx context.Context, id uuid.UUID, patch any) (*vault.Application, error) {
-	return patchEntity[vault.Application](ctx, c, &core.VerbPatchApplication, below(applications, id), patch)
+	return applications.patch(ctx, c, id, patch)
 }
 
 // RegenerateKey gives an application a new API key. See
@@ -66,13 +74,32 @@ func (c *Client) PatchApplication(ctx context.Context, id uuid.UUID, patch any) 
 // because the old key cannot repeat the call.
 func (c *Client) RegenerateKey(ctx context.Context, id uuid.UUID) (*vault.Application, error) {
 	return call[vault.Application](ctx, c, &request{
-		verb: &core.VerbRegenerateKey, method: http.MethodPost, path: below(applications, id) + "/regenerate", once: true})
+		verb: &core.VerbRegenerateKey, method: http.MethodPost, path: below(applications.path, id) + "/regenerate", once: true})
+}
+
+// AllApplications iterates over all applications that match the filters,
+// newest first. See [vault.Client.AllApplications].
+//
+// Pages overlap, so the audit log may have several entries for one read. The
+// same holds for AllReactors, AllProxies, AllSessions and AllLogs.
+func (c *Client) AllApplications(ctx context.Context, p vault.ListApplicationsParams) iter.Seq2[*vault.Application, error] {
+	return applications.all(ctx, c, func(page vault.PageParams) url.Values { return applicationQuery(p, page) })
+}
+
+// ApplyApplication creates or updates the application with the name of p, so
+// that it matches p. See [vault.Client.ApplyApplication].
+//
+// It sends several requests. If two programs apply the same new name at the
+// same time, they may create two applications; later calls then use the older
+// one.
+func (c *Client) ApplyApplication(ctx context.Context, p vault.ApplicationParams) (*vault.Applied[vault.Application], error) {
+	return applications.apply(ctx, c, p.Name, p)
 }
 
 // DeleteApplication deletes an application with its key and sessions. See
 // [vault.Client.DeleteApplication].
 func (c *Client) DeleteApplication(ctx context.Context, id uuid.UUID) error {
-	return c.remove(ctx, &core.VerbDeleteApplication, below(applications, id))
+	return applications.delete(ctx, c, id)
 }
 
 // ListPermissions returns all permissions. See [vault.Client.ListPermissions].
@@ -112,32 +139,12 @@ func (c *Client) AuthorizeSession(ctx context.Context, g vault.SessionGrant) err
 // ListSessions returns a page of the active sessions, newest first. See
 // [vault.Client.ListSessions].
 func (c *Client) ListSessions(ctx context.Context, p vault.ListSessionsParams) (*vault.Page[vault.SessionInfo], error) {
-	return list[vault.SessionInfo](ctx, c, &core.VerbListSessions, "/sessions", nil, "", p.PageParams)
+	return get[vault.Page[vault.SessionInfo]](ctx, c, &core.VerbListSessions, "/sessions", pageQuery(p.PageParams).Encode())
 }
 
 // DeleteSession ends a session. See [vault.Client.DeleteSession].
 func (c *Client) DeleteSession(ctx context.Context, id uuid.UUID) error {
 	return c.remove(ctx, &core.VerbDeleteSession, below("/sessions", id))
-}
-
-// below returns the path of an entity in a collection.
-func below(collection string, id uuid.UUID) string { return collection + "/" + id.String() }
-
-// list returns a page of a collection, filtered by ids and name.
-func list[T any](ctx context.Context, c *Client, verb *core.Verb, path string, ids []uuid.UUID, name string, p vault.PageParams) (*vault.Page[T], error) {
-	return get[vault.Page[T]](ctx, c, verb, path, entityQuery(ids, name, p).Encode())
-}
-
-// entityQuery returns the query parameters for entities by ids and name.
-func entityQuery(ids []uuid.UUID, name string, p vault.PageParams) url.Values {
-	query := pageQuery(p)
-	for _, id := range ids {
-		query.Add("id", id.String())
-	}
-	if name != "" {
-		query.Set("name", name)
-	}
-	return query
 }
 
 // plainList returns a list without pages.

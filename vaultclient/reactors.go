@@ -5,7 +5,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"iter"
 	"net/http"
+	"net/url"
 
 	"github.com/google/uuid"
 
@@ -13,40 +15,58 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/core"
 )
 
-const reactors = "/reactors"
+// reactors sends the calls of reactors.
+var reactors = collection[vault.Reactor, vault.ReactorParams]{
+	verbs: &core.ReactorVerbs, path: "/reactors",
+	id:   func(x *vault.Reactor) uuid.UUID { return x.ID },
+	name: func(x *vault.Reactor) string { return x.Name },
+	same: func(x *vault.Reactor, p vault.ReactorParams) bool { return x.Params().Same(p) },
+}
 
 // CreateReactor creates a reactor. See [vault.Client.CreateReactor].
 func (c *Client) CreateReactor(ctx context.Context, p vault.ReactorParams) (*vault.Reactor, error) {
-	return write[vault.Reactor](ctx, c, &core.VerbCreateReactor, http.MethodPost, reactors, p)
+	return reactors.create(ctx, c, p)
 }
 
 // GetReactor returns a reactor. See [vault.Client.GetReactor].
 func (c *Client) GetReactor(ctx context.Context, id uuid.UUID) (*vault.Reactor, error) {
-	return get[vault.Reactor](ctx, c, &core.VerbGetReactor, below(reactors, id), "")
+	return reactors.get(ctx, c, id)
 }
 
 // ListReactors returns a page of reactors, newest first. See
 // [vault.Client.ListReactors].
 func (c *Client) ListReactors(ctx context.Context, p vault.ListReactorsParams) (*vault.Page[vault.Reactor], error) {
-	return list[vault.Reactor](ctx, c, &core.VerbListReactors, reactors, p.IDs, p.Name, p.PageParams)
+	return reactors.list(ctx, c, entityQuery(p.IDs, p.Name, p.PageParams))
 }
 
 // ReplaceReactor replaces everything of a reactor. See
 // [vault.Client.ReplaceReactor].
 func (c *Client) ReplaceReactor(ctx context.Context, id uuid.UUID, p vault.ReactorParams) (*vault.Reactor, error) {
-	return write[vault.Reactor](ctx, c, &core.VerbReplaceReactor, http.MethodPut, below(reactors, id), p)
+	return reactors.replace(ctx, c, id, p)
 }
 
 // PatchReactor changes a reactor by a JSON merge patch. See
 // [vault.Client.PatchReactor]. A key that may not read reactors gets
 // [ErrUnseen].
 func (c *Client) PatchReactor(ctx context.Context, id uuid.UUID, patch any) (*vault.Reactor, error) {
-	return patchEntity[vault.Reactor](ctx, c, &core.VerbPatchReactor, below(reactors, id), patch)
+	return reactors.patch(ctx, c, id, patch)
+}
+
+// AllReactors iterates over all reactors that match the filters, newest first.
+// See [vault.Client.AllReactors].
+func (c *Client) AllReactors(ctx context.Context, p vault.ListReactorsParams) iter.Seq2[*vault.Reactor, error] {
+	return reactors.all(ctx, c, func(page vault.PageParams) url.Values { return entityQuery(p.IDs, p.Name, page) })
+}
+
+// ApplyReactor creates or updates the reactor with the name of p. See
+// [Client.ApplyApplication].
+func (c *Client) ApplyReactor(ctx context.Context, p vault.ReactorParams) (*vault.Applied[vault.Reactor], error) {
+	return reactors.apply(ctx, c, p.Name, p)
 }
 
 // DeleteReactor deletes a reactor. See [vault.Client.DeleteReactor].
 func (c *Client) DeleteReactor(ctx context.Context, id uuid.UUID) error {
-	return c.remove(ctx, &core.VerbDeleteReactor, below(reactors, id))
+	return reactors.delete(ctx, c, id)
 }
 
 // React runs a reactor with detokenized arguments. See [vault.Client.React].
@@ -91,7 +111,7 @@ func (c *Client) sendReact(ctx context.Context, verb *core.Verb, id uuid.UUID, p
 	if err != nil {
 		return nil, nil, err
 	}
-	r := &request{verb: verb, method: http.MethodPost, path: below(reactors, id) + "/react", typ: contentJSON, body: body,
+	r := &request{verb: verb, method: http.MethodPost, path: below(reactors.path, id) + "/react", typ: contentJSON, body: body,
 		once: true, keyless: p.CallbackURL == ""}
 	a, err := c.send(ctx, r)
 	return r, a, err

@@ -104,8 +104,11 @@ func mayGrant(op *core.Op, permissions []string) error {
 	return nil
 }
 
+// Store creates and changes applications.
+type Store struct{}
+
 // Create creates an application with a key.
-func Create(ctx context.Context, op *core.Op, p Params) (*Application, error) {
+func (Store) Create(ctx context.Context, op *core.Op, p Params) (*Application, error) {
 	app, err := build(op, p)
 	if err != nil {
 		return nil, err
@@ -115,7 +118,7 @@ func Create(ctx context.Context, op *core.Op, p Params) (*Application, error) {
 
 // Ensure returns the application with the name of p. If it does not exist,
 // Ensure creates it.
-func Ensure(ctx context.Context, op *core.Op, p Params) (app *Application, created bool, err error) {
+func (Store) Ensure(ctx context.Context, op *core.Op, p Params) (app *Application, created bool, err error) {
 	return Records.Ensure(ctx, op, p.Name, access.ApplicationCreate, func() (*Application, error) { return build(op, p) })
 }
 
@@ -145,7 +148,7 @@ func Own(ctx context.Context, op *core.Op) (*Application, error) {
 }
 
 // Replace replaces everything of an application except its type and key.
-func Replace(ctx context.Context, op *core.Op, id uuid.UUID, p Params) (*Application, error) {
+func (Store) Replace(ctx context.Context, op *core.Op, id uuid.UUID, p Params) (*Application, error) {
 	var err error
 	if p.Type == "" { // the allowed permissions depend on its current type
 		err = p.checkPlain(op.Now)
@@ -166,7 +169,7 @@ func Replace(ctx context.Context, op *core.Op, id uuid.UUID, p Params) (*Applica
 }
 
 // Patch changes an application by a JSON merge patch of its parameters.
-func Patch(ctx context.Context, op *core.Op, id uuid.UUID, patch any) (*Application, error) {
+func (Store) Patch(ctx context.Context, op *core.Op, id uuid.UUID, patch any) (*Application, error) {
 	text, err := records.PatchText(patch)
 	if err != nil {
 		return nil, err
@@ -242,7 +245,7 @@ func (app *Application) HasKeySince(t time.Time) bool {
 }
 
 // Delete deletes an application.
-func Delete(ctx context.Context, op *core.Op, id uuid.UUID) error {
+func (Store) Delete(ctx context.Context, op *core.Op, id uuid.UUID) error {
 	defer op.Afterwards(op.Vault.ForgetIdentities)
 	return Records.Delete(ctx, op, id, func(app *Application) error { return mayGrant(op, app.Permissions) })
 }

@@ -41,39 +41,10 @@ var (
 	VerbRetryJob     = Verb{Name: "RetryJob", Kind: kindAdmin, Only: "administer its jobs", Where: OutsideTx}
 	VerbDiscardJob   = Verb{Name: "DiscardJob", Kind: kindAdmin, Only: "administer its jobs", Where: OutsideTx}
 
-	VerbCreateReactor  = Verb{Name: "CreateReactor", Kind: kindAdmin, Permission: access.ReactorCreate}
-	VerbApplyReactor   = Verb{Name: "ApplyReactor", Kind: kindAdmin, Permission: access.ReactorRead}
-	VerbEnsureReactor  = Verb{Name: "EnsureReactor", Kind: kindAdmin, Permission: access.ReactorRead}
-	VerbGetReactor     = Verb{Name: "GetReactor", Kind: kindAdmin, Permission: access.ReactorRead}
-	VerbListReactors   = Verb{Name: "ListReactors", Kind: kindAdmin, Permission: access.ReactorRead}
-	VerbAllReactors    = Verb{Name: "AllReactors", Kind: kindAdmin, Permission: access.ReactorRead}
-	VerbReplaceReactor = Verb{Name: "ReplaceReactor", Kind: kindAdmin, Permission: access.ReactorUpdate}
-	VerbPatchReactor   = Verb{Name: "PatchReactor", Kind: kindAdmin, Permission: access.ReactorUpdate}
-	VerbDeleteReactor  = Verb{Name: "DeleteReactor", Kind: kindAdmin, Permission: access.ReactorDelete}
-
-	VerbCreateProxy  = Verb{Name: "CreateProxy", Kind: kindAdmin, Permission: access.ProxyCreate}
-	VerbApplyProxy   = Verb{Name: "ApplyProxy", Kind: kindAdmin, Permission: access.ProxyRead}
-	VerbEnsureProxy  = Verb{Name: "EnsureProxy", Kind: kindAdmin, Permission: access.ProxyRead}
-	VerbGetProxy     = Verb{Name: "GetProxy", Kind: kindAdmin, Permission: access.ProxyRead}
-	VerbListProxies  = Verb{Name: "ListProxies", Kind: kindAdmin, Permission: access.ProxyRead}
-	VerbAllProxies   = Verb{Name: "AllProxies", Kind: kindAdmin, Permission: access.ProxyRead}
-	VerbReplaceProxy = Verb{Name: "ReplaceProxy", Kind: kindAdmin, Permission: access.ProxyUpdate}
-	VerbPatchProxy   = Verb{Name: "PatchProxy", Kind: kindAdmin, Permission: access.ProxyUpdate}
-	VerbDeleteProxy  = Verb{Name: "DeleteProxy", Kind: kindAdmin, Permission: access.ProxyDelete}
-
-	VerbCreateApplication  = Verb{Name: "CreateApplication", Kind: kindAdmin, Permission: access.ApplicationCreate}
-	VerbApplyApplication   = Verb{Name: "ApplyApplication", Kind: kindAdmin, Permission: access.ApplicationRead}
-	VerbEnsureApplication  = Verb{Name: "EnsureApplication", Kind: kindAdmin, Permission: access.ApplicationRead}
-	VerbGetApplication     = Verb{Name: "GetApplication", Kind: kindAdmin, Permission: access.ApplicationRead}
-	VerbOwnApplication     = Verb{Name: "OwnApplication", Kind: kindAdmin}
-	VerbListApplications   = Verb{Name: "ListApplications", Kind: kindAdmin, Permission: access.ApplicationRead}
-	VerbAllApplications    = Verb{Name: "AllApplications", Kind: kindAdmin, Permission: access.ApplicationRead}
-	VerbReplaceApplication = Verb{Name: "ReplaceApplication", Kind: kindAdmin, Permission: access.ApplicationUpdate}
-	VerbPatchApplication   = Verb{Name: "PatchApplication", Kind: kindAdmin, Permission: access.ApplicationUpdate}
-	VerbRegenerateKey      = Verb{Name: "RegenerateKey", Kind: kindAdmin, Permission: access.ApplicationUpdate}
-	VerbDeleteApplication  = Verb{Name: "DeleteApplication", Kind: kindAdmin, Permission: access.ApplicationDelete}
-	VerbListPermissions    = Verb{Name: "ListPermissions", Kind: kindAdmin}
-	VerbExplain            = Verb{Name: "Explain", Kind: kindAdmin, Permission: access.ApplicationRead}
+	VerbOwnApplication  = Verb{Name: "OwnApplication", Kind: kindAdmin}
+	VerbRegenerateKey   = Verb{Name: "RegenerateKey", Kind: kindAdmin, Permission: access.ApplicationUpdate}
+	VerbListPermissions = Verb{Name: "ListPermissions", Kind: kindAdmin}
+	VerbExplain         = Verb{Name: "Explain", Kind: kindAdmin, Permission: access.ApplicationRead}
 
 	VerbCreateSession    = Verb{Name: "CreateSession", Kind: kindAdmin}
 	VerbAuthorizeSession = Verb{Name: "AuthorizeSession", Kind: kindAdmin}
@@ -97,6 +68,28 @@ var (
 	VerbExportEvidence  = Verb{Name: "ExportEvidence", Kind: kindAdmin, Permission: access.LogRead, Where: OutsideTx}
 	VerbListEntityTypes = Verb{Name: "ListEntityTypes", Kind: kindAdmin, Permission: access.LogRead}
 )
+
+// The verbs of applications, reactors and proxies.
+var (
+	ApplicationVerbs = entityVerbs("Application", "Applications",
+		access.ApplicationCreate, access.ApplicationRead, access.ApplicationUpdate, access.ApplicationDelete)
+	ReactorVerbs = entityVerbs("Reactor", "Reactors", access.ReactorCreate, access.ReactorRead, access.ReactorUpdate, access.ReactorDelete)
+	ProxyVerbs   = entityVerbs("Proxy", "Proxies", access.ProxyCreate, access.ProxyRead, access.ProxyUpdate, access.ProxyDelete)
+)
+
+// EntityVerbs are the verbs of one kind of entity.
+type EntityVerbs struct {
+	Create, Ensure, Apply, Get, List, All, Replace, Patch, Delete Verb
+}
+
+func entityVerbs(one, many, create, read, update, del string) EntityVerbs {
+	admin := func(name, permission string) Verb { return Verb{Name: name, Kind: kindAdmin, Permission: permission} }
+	return EntityVerbs{
+		Create: admin("Create"+one, create), Ensure: admin("Ensure"+one, read), Apply: admin("Apply"+one, read),
+		Get: admin("Get"+one, read), List: admin("List"+many, read), All: admin("All"+many, read),
+		Replace: admin("Replace"+one, update), Patch: admin("Patch"+one, update), Delete: admin("Delete"+one, del),
+	}
+}
 
 // Verbs that observers do not see, because they only look up an identity or
 // are part of other work.

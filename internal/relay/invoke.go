@@ -38,11 +38,18 @@ type Config struct {
 // Relay manages proxies and sends requests through them. Create it with New.
 type Relay struct {
 	Config
+	// Proxies creates and changes proxies.
+	Proxies *ProxyCollection
+
 	open *cache.Cache[storage.Key, *Proxy] // by the hashes of their keys
 }
 
 // New returns the relay of a vault.
-func New(cfg Config) *Relay { return &Relay{Config: cfg, open: cache.New[storage.Key, *Proxy]()} }
+func New(cfg Config) *Relay {
+	r := &Relay{Config: cfg, open: cache.New[storage.Key, *Proxy]()}
+	r.Proxies = r.newProxies()
+	return r
+}
 
 // Call is a request through a proxy.
 type Call struct {

@@ -1,9 +1,7 @@
 package relay
 
 import (
-	"cmp"
 	"context"
-	"errors"
 	"maps"
 	"time"
 
@@ -68,6 +66,9 @@ var Proxies = records.Kind[Proxy]{
 	},
 }
 
+// ProxyCollection is the collection of a vault's proxies.
+type ProxyCollection = records.Collection[Proxy, Params, *Params]
+
 // Params are the parameters of a proxy. Package vault documents the fields.
 type Params struct {
 	Name              string            `json:"name"`
@@ -128,16 +129,8 @@ func (x *Proxy) set(p *Params) {
 	x.ApplicationID = p.Application.Named()
 }
 
-// check checks the parameters, and transforms that differ from the old ones.
-func (r *Relay) check(ctx context.Context, op *core.Op, p *Params, old *Proxy) error {
-	if err := r.checkFields(ctx, op, p); err != nil {
-		return err
-	}
-	return r.checkCode(ctx, op, p, old)
-}
-
 // checkFields makes all checks except whether the transforms can be used.
-func (r *Relay) checkFields(ctx context.Context, op *core.Op, p *Params) error {
+func (r *Relay) checkFields(ctx context.Context, op *core.Op, p *Params, _ *Proxy) error {
 	bad := &form.Problems{}
 	form.CheckName(bad, "name", p.Name)
 	if p.DestinationURL == "" {
@@ -169,35 +162,27 @@ func (r *Relay) checkCode(ctx context.Context, op *core.Op, p *Params, old *Prox
 	return r.Runs.Check(ctx, op, "response_transform.code", p.Name, p.ResponseTransform.code(), old.ResponseTransform.code())
 }
 
-// Create creates a proxy with a key.
-func (r *Relay) Create(ctx context.Context, op *core.Op, p *Params) (*Proxy, error) {
-	x, err := r.build(ctx, op, p)
-	if err != nil {
-		return nil, err
-	}
-	if _, err := Proxies.Create(ctx, op, x); err != nil {
-		return nil, err
-	}
-	return x.seenBy(op), nil
-}
-
-// Ensure returns the proxy with the name of p. If it does not exist, Ensure
-// creates it.
-func (r *Relay) Ensure(ctx context.Context, op *core.Op, p *Params) (x *Proxy, created bool, err error) {
-	return Proxies.Ensure(ctx, op, p.Name, access.ProxyCreate, func() (*Proxy, error) { return r.build(ctx, op, p) })
-}
-
 // keyLength is the length of a key, which has 128 random bits.
 const keyLength = 22
 
-// build returns a proxy that is not stored yet.
-func (r *Relay) build(ctx context.Context, op *core.Op, p *Params) (*Proxy, error) {
-	if err := r.check(ctx, op, p, &Proxy{}); err != nil {
-		return nil, err
+// newProxies returns the collection of proxies.
+func (r *Relay) newProxies() *ProxyCollection {
+	return &ProxyCollection{
+		Kind: &Proxies, Right: access.ProxyCreate, ApplicationID: true,
+		Name:   func(p *Params) string { return p.Name },
+		Checks: []func(context.Context, *core.Op, *Params, *Proxy) error{r.checkFields, r.checkCode},
+		New: func(op *core.Op) *Proxy {
+			return &Proxy{ID: op.NewID(), TenantID: op.Tenant(), Key: ids.Random58(keyLength), CreatedBy: op.Creator(), CreatedAt: op.Now}
+		},
+		Params: (*Proxy).params, Set: (*Proxy).set,
+		Detach: func(p *Params) func() {
+			kept := p.Application
+			p.Application = nil
+			return func() { p.Application = kept }
+		},
+		Changed: r.open.Clear,
+		Seen:    func(op *core.Op, x *Proxy) *Proxy { return x.seenBy(op) },
 	}
-	x := &Proxy{ID: op.NewID(), TenantID: op.Tenant(), Key: ids.Random58(keyLength), CreatedBy: op.Creator(), CreatedAt: op.Now}
-	x.set(p)
-	return x, nil
 }
 
 // seenBy returns a changed proxy as the caller may see it. Only a caller that
@@ -209,65 +194,6 @@ func (x *Proxy) seenBy(op *core.Op) *Proxy {
 	seen := *x
 	seen.Configuration = nil
 	return &seen
-}
-
-// Replace replaces everything of a proxy except its key.
-func (r *Relay) Replace(ctx context.Context, op *core.Op, id uuid.UUID, p *Params) (*Proxy, error) {
-	if err := r.check(ctx, op, p, &Proxy{}); err != nil {
-		return nil, err
-	}
-	return r.update(ctx, op, id, func(x *Proxy) error {
-		x.set(p)
-		return nil
-	})
-}
-
-// Patch changes a proxy by a JSON merge patch of its parameters.
-func (r *Relay) Patch(ctx context.Context, op *core.Op, id uuid.UUID, patch any) (*Proxy, error) {
-	text, err := records.PatchText(patch)
-	if err != nil {
-		return nil, err
-	}
-	form := records.Form{Fields: fault.Fields, ApplicationID: true}
-	x, err := r.update(ctx, op, id, func(x *Proxy) error {
-		var p Params
-		if err := form.Merge(&p, x.params(), text); err != nil {
-			return err
-		}
-		kept := p.Application
-		if !records.Names(text, "application") && !records.Names(text, "application_id") {
-			p.Application = nil // it was checked when it was set, and may have been deleted since
-		}
-		if err := r.check(ctx, op, &p, x); err != nil {
-			return err
-		}
-		p.Application = kept
-		x.set(&p)
-		return nil
-	})
-	if errors.Is(err, fault.ErrNotFound) {
-		var alone Params
-		err = cmp.Or(form.Fault(text, &alone,
-			func() error { return r.checkFields(ctx, op, &alone) },
-			func() error { return r.checkCode(ctx, op, &alone, &Proxy{}) }), err)
-	}
-	return x, err
-}
-
-// update changes a proxy and returns it as the caller may see it.
-func (r *Relay) update(ctx context.Context, op *core.Op, id uuid.UUID, change func(*Proxy) error) (*Proxy, error) {
-	defer op.Afterwards(r.open.Clear)
-	x, err := Proxies.Update(ctx, op, id, change)
-	if err != nil {
-		return nil, err
-	}
-	return x.seenBy(op), nil
-}
-
-// Delete deletes a proxy.
-func (r *Relay) Delete(ctx context.Context, op *core.Op, id uuid.UUID) error {
-	defer op.Afterwards(r.open.Clear)
-	return Proxies.Delete(ctx, op, id, nil)
 }
 
 // TestCode returns the code of a reactor or of a proxy's transform for a test

@@ -1,7 +1,6 @@
 package runs
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -67,6 +66,9 @@ var Reactors = records.Kind[Reactor]{
 	Application: func(r *Reactor) (uuid.UUID, func()) { return r.Application.Named(), func() { r.Application = nil } },
 }
 
+// ReactorCollection is the collection of a vault's reactors.
+type ReactorCollection = records.Collection[Reactor, ReactorParams, *ReactorParams]
+
 // ReactorParams are the parameters of a reactor. Package vault documents the
 // fields.
 type ReactorParams struct {
@@ -117,14 +119,6 @@ func (r *Reactor) set(p *ReactorParams) {
 	r.Name, r.Code, r.Configuration, r.Application = p.Name, p.Code, p.Configuration, p.Application
 }
 
-// check checks the parameters, and the code if it has changed.
-func (r *Runs) check(ctx context.Context, op *core.Op, p *ReactorParams, oldCode string) error {
-	if err := p.check(ctx, op); err != nil {
-		return err
-	}
-	return r.Check(ctx, op, "code", p.Name, p.Code, oldCode)
-}
-
 // check makes all checks except whether the code can be used.
 func (p *ReactorParams) check(ctx context.Context, op *core.Op) error {
 	bad := &form.Problems{}
@@ -143,72 +137,27 @@ func (p *ReactorParams) check(ctx context.Context, op *core.Op) error {
 	return fault.Of(bad)
 }
 
-// CreateReactor creates a reactor.
-func (r *Runs) CreateReactor(ctx context.Context, op *core.Op, p *ReactorParams) (*Reactor, error) {
-	reactor, err := r.build(ctx, op, p)
-	if err != nil {
-		return nil, err
+// newReactors returns the collection of reactors.
+func (r *Runs) newReactors() *ReactorCollection {
+	return &ReactorCollection{
+		Kind: &Reactors, Right: access.ReactorCreate,
+		Name: func(p *ReactorParams) string { return p.Name },
+		Checks: []func(context.Context, *core.Op, *ReactorParams, *Reactor) error{
+			func(ctx context.Context, op *core.Op, p *ReactorParams, _ *Reactor) error { return p.check(ctx, op) },
+			func(ctx context.Context, op *core.Op, p *ReactorParams, old *Reactor) error {
+				return r.Check(ctx, op, "code", p.Name, p.Code, old.Code)
+			},
+		},
+		New: func(op *core.Op) *Reactor {
+			return &Reactor{ID: op.NewID(), TenantID: op.Tenant(), CreatedBy: op.Creator(), CreatedAt: op.Now}
+		},
+		Params: (*Reactor).params, Set: (*Reactor).set,
+		Detach: func(p *ReactorParams) func() {
+			kept := p.Application
+			p.Application = nil
+			return func() { p.Application = kept }
+		},
 	}
-	return Reactors.Create(ctx, op, reactor)
-}
-
-// EnsureReactor returns the reactor with the name of p. If it does not exist,
-// EnsureReactor creates it.
-func (r *Runs) EnsureReactor(ctx context.Context, op *core.Op, p *ReactorParams) (reactor *Reactor, created bool, err error) {
-	return Reactors.Ensure(ctx, op, p.Name, access.ReactorCreate, func() (*Reactor, error) { return r.build(ctx, op, p) })
-}
-
-// build returns a reactor that is not stored yet.
-func (r *Runs) build(ctx context.Context, op *core.Op, p *ReactorParams) (*Reactor, error) {
-	if err := r.check(ctx, op, p, ""); err != nil {
-		return nil, err
-	}
-	reactor := &Reactor{ID: op.NewID(), TenantID: op.Tenant(), CreatedBy: op.Creator(), CreatedAt: op.Now}
-	reactor.set(p)
-	return reactor, nil
-}
-
-// ReplaceReactor replaces everything of a reactor.
-func (r *Runs) ReplaceReactor(ctx context.Context, op *core.Op, id uuid.UUID, p *ReactorParams) (*Reactor, error) {
-	if err := r.check(ctx, op, p, ""); err != nil {
-		return nil, err
-	}
-	return Reactors.Update(ctx, op, id, func(reactor *Reactor) error {
-		reactor.set(p)
-		return nil
-	})
-}
-
-// PatchReactor changes a reactor by a JSON merge patch of its parameters.
-func (r *Runs) PatchReactor(ctx context.Context, op *core.Op, id uuid.UUID, patch any) (*Reactor, error) {
-	text, err := records.PatchText(patch)
-	if err != nil {
-		return nil, err
-	}
-	form := records.Form{Fields: fault.Fields}
-	reactor, err := Reactors.Update(ctx, op, id, func(reactor *Reactor) error {
-		var p ReactorParams
-		if err := form.Merge(&p, reactor.params(), text); err != nil {
-			return err
-		}
-		kept := p.Application
-		if !records.Names(text, "application") {
-			p.Application = nil // it was checked when it was set, and may have been deleted since
-		}
-		if err := r.check(ctx, op, &p, reactor.Code); err != nil {
-			return err
-		}
-		p.Application = kept
-		reactor.set(&p)
-		return nil
-	})
-	if errors.Is(err, fault.ErrNotFound) {
-		var alone ReactorParams
-		err = cmp.Or(form.Fault(text, &alone,
-			func() error { return alone.check(ctx, op) },
-			func() error { return r.Check(ctx, op, "code", alone.Name, alone.Code, "") }), err)
-	}
-	return reactor, err
 }
 
 // Limits of reactors and proxies.

@@ -38,6 +38,8 @@ type Config struct {
 // Runs runs the code and the jobs of tenants. Create it with New.
 type Runs struct {
 	Config
+	// Reactors creates and changes reactors.
+	Reactors *ReactorCollection
 	// Worker runs the due jobs.
 	Worker *Worker
 
@@ -47,6 +49,7 @@ type Runs struct {
 // New returns the Runs of a vault.
 func New(cfg Config) *Runs {
 	r := &Runs{Config: cfg, turns: newTurns()}
+	r.Reactors = r.newReactors()
 	r.Worker = NewWorker(WorkerConfig{
 		Queue: cfg.Vault.Store, Owner: storage.ID(uuid.New()), Now: cfg.Vault.Now, Logger: cfg.Vault.Logger,
 		CarryOut: r.CarryOut, Extend: r.Extend,

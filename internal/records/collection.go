@@ -1,0 +1,147 @@
+package records
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+
+	"github.com/google/uuid"
+
+	"github.com/seed-72ea4aab/vault/internal/core"
+	"github.com/seed-72ea4aab/vault/internal/fault"
+)
+
+// Params is a pointer to parameters of type P.
+type Params[P any] interface {
+	*P
+	json.Unmarshaler
+}
+
+// Collection is a kind of entity that is created and changed by parameters P.
+type Collection[T, P any, D Params[P]] struct {
+	*Kind[T]
+	// Right is the permission to create an entity.
+	Right string
+	// ApplicationID is as in [Form].
+	ApplicationID bool
+	// Name returns the name in parameters.
+	Name func(*P) string
+	// Checks check parameters in order. They may leave out checks of what equals the
+	// old entity, which is zero for a new one.
+	Checks []func(ctx context.Context, op *core.Op, p *P, old *T) error
+	// New returns a new entity without parameters.
+	New func(*core.Op) *T
+	// Params returns the parameters of an entity, and Set sets them.
+	Params func(*T) P
+	Set    func(*T, *P)
+	// Detach removes the application from parameters, and returns a function that
+	// restores it.
+	Detach func(*P) (restore func())
+	// Changed is called after a change or a deletion. It may be nil.
+	Changed func()
+	// Seen returns a written entity as the caller may see it. It may be nil.
+	Seen func(*core.Op, *T) *T
+}
+
+func (c *Collection[T, P, D]) check(ctx context.Context, op *core.Op, p *P, old *T) error {
+	for _, check := range c.Checks {
+		if err := check(ctx, op, p, old); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// build returns an entity that is not stored yet.
+func (c *Collection[T, P, D]) build(ctx context.Context, op *core.Op, p *P) (*T, error) {
+	if err := c.check(ctx, op, p, new(T)); err != nil {
+		return nil, err
+	}
+	item := c.New(op)
+	c.Set(item, p)
+	return item, nil
+}
+
+func (c *Collection[T, P, D]) seen(op *core.Op, item *T, err error) (*T, error) {
+	if err != nil || c.Seen == nil {
+		return item, err
+	}
+	return c.Seen(op, item), nil
+}
+
+// Create creates an entity.
+func (c *Collection[T, P, D]) Create(ctx context.Context, op *core.Op, p *P) (*T, error) {
+	item, err := c.build(ctx, op, p)
+	if err != nil {
+		return nil, err
+	}
+	_, err = c.Kind.Create(ctx, op, item)
+	return c.seen(op, item, err)
+}
+
+// Ensure returns the entity with the name of p, and creates it if it does not exist.
+func (c *Collection[T, P, D]) Ensure(ctx context.Context, op *core.Op, p *P) (item *T, created bool, err error) {
+	return c.Kind.Ensure(ctx, op, c.Name(p), c.Right, func() (*T, error) { return c.build(ctx, op, p) })
+}
+
+// Replace replaces all parameters of an entity.
+func (c *Collection[T, P, D]) Replace(ctx context.Context, op *core.Op, id uuid.UUID, p *P) (*T, error) {
+	if err := c.check(ctx, op, p, new(T)); err != nil {
+		return nil, err
+	}
+	return c.update(ctx, op, id, func(item *T) error {
+		c.Set(item, p)
+		return nil
+	})
+}
+
+// Patch changes an entity by a JSON merge patch of its parameters.
+func (c *Collection[T, P, D]) Patch(ctx context.Context, op *core.Op, id uuid.UUID, patch any) (*T, error) {
+	text, err := PatchText(patch)
+	if err != nil {
+		return nil, err
+	}
+	form := Form{Fields: fault.Fields, ApplicationID: c.ApplicationID}
+	item, err := c.update(ctx, op, id, func(item *T) error {
+		var p P
+		if err := form.Merge(D(&p), c.Params(item), text); err != nil {
+			return err
+		}
+		restore := func() {}
+		if !Names(text, "application") && !(c.ApplicationID && Names(text, "application_id")) {
+			restore = c.Detach(&p) // it was checked when it was set, and may have been deleted since
+		}
+		if err := c.check(ctx, op, &p, item); err != nil {
+			return err
+		}
+		restore()
+		c.Set(item, &p)
+		return nil
+	})
+	if errors.Is(err, fault.ErrNotFound) {
+		var alone P
+		checks := make([]func() error, len(c.Checks))
+		for i, check := range c.Checks {
+			checks[i] = func() error { return check(ctx, op, &alone, new(T)) }
+		}
+		err = cmp.Or(form.Fault(text, D(&alone), checks...), err)
+	}
+	return item, err
+}
+
+func (c *Collection[T, P, D]) update(ctx context.Context, op *core.Op, id uuid.UUID, change func(*T) error) (*T, error) {
+	if c.Changed != nil {
+		defer op.Afterwards(c.Changed)
+	}
+	item, err := c.Update(ctx, op, id, change)
+	return c.seen(op, item, err)
+}
+
+// Delete deletes an entity.
+func (c *Collection[T, P, D]) Delete(ctx context.Context, op *core.Op, id uuid.UUID) error {
+	if c.Changed != nil {
+		defer op.Afterwards(c.Changed)
+	}
+	return c.Kind.Delete(ctx, op, id, nil)
+}
