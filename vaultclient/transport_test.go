@@ -121,7 +121,7 @@ func TestPathsStayEscaped(t *testing.T) {
 				t.Error("no error")
 			}
 			f.mu.Lock()
-			if got := f.seen[len(f.seen)-1].RequestURI; got != mount+want {
+			if got := f.seen[len(f.seen)-1].RequestURI; got != mount+want+"?transform=true" {
 				t.Errorf("below %q the path of %q is %s, want %s", base, id, got, mount+want)
 			}
 			f.mu.Unlock()
