@@ -159,6 +159,11 @@ func (e *examination) serverSettings(ctx context.Context, db *sql.DB) {
 	if most, err := strconv.Atoi(show("max_connections")); err == nil && most < 2*connections {
 		e.warn("settings", "Raise max_connections: each node of a vault takes 17.", "max_connections is %d", most)
 	}
+	var small bool
+	err := db.QueryRowContext(ctx, "SELECT pg_size_bytes(current_setting('max_wal_size')) < pg_size_bytes('4GB')").Scan(&small)
+	if err == nil && small {
+		e.warn("settings", "Set max_wal_size = 16GB before large imports: frequent checkpoints double the write-ahead log.", "max_wal_size is %s", show("max_wal_size"))
+	}
 }
 
 // transport checks whether the URL encrypts the connection.
