@@ -656,7 +656,7 @@ func TestPurgeVisitsDeletedRowsOnce(t *testing.T) {
 	for _, table := range []string{"tokens", "token_hashes", "logs", "records", "claims", "jobs", "lookups"} {
 		rows += number(t, s.db, "SELECT count(*) FROM vault_"+table)
 	}
-	s.atMost(t, 5, rows, func(t *testing.T, db *postgres.Store) {
+	s.atMost(t, 8, rows, func(t *testing.T, db *postgres.Store) {
 		for more := true; more; {
 			var err error
 			if more, err = db.Purge(t.Context(), s.tenant, deletedAtOnce); err != nil {
