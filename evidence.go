@@ -45,6 +45,10 @@ type EvidenceConfig struct {
 	// [Vault.Checkpoint] itself.
 	Every time.Duration
 
+	// VerifyEvery is the time between verifications of all logs in the background.
+	// Default 12 hours. All nodes should have the same.
+	VerifyEvery time.Duration
+
 	// Anchors keep signed notes outside the database. Without an anchor, a complete
 	// older copy of the database cannot be told from the newest.
 	Anchors []Anchor
@@ -111,7 +115,7 @@ func (v *Vault) openEvidence(ctx context.Context) error {
 	if c == nil {
 		return nil
 	}
-	keep := evident.Config{Origin: c.Origin, Signer: c.Signer, Previous: c.Previous, Every: c.Every}
+	keep := evident.Config{Origin: c.Origin, Signer: c.Signer, Previous: c.Previous, Every: c.Every, VerifyEvery: c.VerifyEvery}
 	for _, a := range c.Anchors {
 		keep.Anchors = append(keep.Anchors, a)
 	}

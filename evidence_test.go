@@ -484,6 +484,21 @@ type deadAnchor struct{ vault.Anchor }
 func (deadAnchor) Latest(context.Context) ([]byte, error) { return nil, errDown }
 func (deadAnchor) Put(context.Context, []byte) error      { return errDown }
 
+// All logs are verified again after VerifyEvery, and by default after 12 hours.
+func TestVerifyEvery(t *testing.T) {
+	t.Parallel()
+	v := vaulttest.Open(t, ":memory:", &vault.Config{Evidence: &vault.EvidenceConfig{Every: time.Millisecond, VerifyEvery: time.Hour}})
+	verified := func(what string) {
+		eventually(t, what, func() bool {
+			s, err := v.EvidenceStatus()
+			return err == nil && s.VerifiedAt.Equal(v.Clock.Now())
+		})
+	}
+	verified("the first verification")
+	v.Clock.Advance(time.Hour)
+	verified("the verification after an hour")
+}
+
 func TestEvidenceStatus(t *testing.T) {
 	t.Parallel()
 	good := vault.AnchorFile(filepath.Join(t.TempDir(), "notes"))

@@ -20,7 +20,8 @@
 //
 // On SIGTERM and SIGINT it first lets a balancer notice, and then lets requests
 // in progress finish before it exits. A second signal ends it at once.
-// Metrics for Prometheus are at /metrics. Logs go to standard error.
+// SIGHUP makes it read the TLS certificate again. Metrics for Prometheus are at
+// /metrics, or at -metrics-addr. Logs go to standard error.
 package main
 
 import (
@@ -40,10 +41,12 @@ func main() {
 	context.AfterFunc(ctx, stop) // a second signal ends the program at once
 	err := serve.Main(ctx, os.Args[1:], os.Getenv, os.Stdout, os.Stderr)
 	stop()
+	var reported *serve.ReportedError
 	switch {
-	case errors.Is(err, flag.ErrHelp):
-	case err != nil:
+	case err == nil, errors.Is(err, flag.ErrHelp):
+		return
+	case !errors.As(err, &reported):
 		fmt.Fprintln(os.Stderr, "server:", err)
-		os.Exit(1)
 	}
+	os.Exit(1)
 }

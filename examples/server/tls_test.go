@@ -14,6 +14,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -33,6 +34,45 @@ func TestTLSAndAnotherPrefix(t *testing.T) {
 		}
 	}
 	p.stop()
+}
+
+// TestSIGHUPReadsTheCertificateAgain replaces the certificate of a running server.
+// Without TLS the signal has no effect.
+func TestSIGHUPReadsTheCertificateAgain(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	cert := filepath.Join(folder, "cert.pem")
+	writeCertificate(t, folder)
+	old := trusting(t, cert)
+	p, plain := start(t, folder, "-tls-cert", "cert.pem", "-tls-key", "key.pem"), start(t, t.TempDir())
+	url := p.credentials().BaseURL + "/healthz"
+	if res, err := (&http.Client{Transport: old}).Get(url); err != nil {
+		t.Fatal(err)
+	} else {
+		res.Body.Close()
+	}
+	writeCertificate(t, folder)
+	for _, server := range []*process{p, plain} {
+		if err := server.Process.Signal(syscall.SIGHUP); err != nil {
+			t.Fatal(err)
+		}
+	}
+	renewed := &http.Client{Transport: trusting(t, cert)}
+	for {
+		res, err := renewed.Get(url)
+		if err == nil {
+			res.Body.Close()
+			break
+		}
+		if !strings.Contains(err.Error(), "certificate") {
+			t.Fatal(err)
+		}
+	}
+	if status, _ := call(t, "GET", plain.credentials().BaseURL+"/healthz", "", ""); status != http.StatusOK {
+		t.Errorf("without TLS: %d", status)
+	}
+	p.stop()
+	plain.stop()
 }
 
 // trusting returns a transport that trusts a certificate.

@@ -30,8 +30,10 @@ type Config struct {
 	// Previous also signs, while the program changes its signer. It may be nil.
 	Previous note.Signer
 	Every    time.Duration // between checkpoints; zero means a minute, negative means never
-	Anchors  []ledger.Anchor
-	OnAlarm  func(ledger.Alarm) // may be nil
+	// VerifyEvery is the time between verifications of all logs; zero means 12 hours.
+	VerifyEvery time.Duration
+	Anchors     []ledger.Anchor
+	OnAlarm     func(ledger.Alarm) // may be nil
 }
 
 // Keeper keeps the evidence of a vault.
@@ -40,7 +42,7 @@ type Keeper struct {
 	vault         *core.Vault
 	store         ledger.Store
 	ring          *seal.Ring // of the vault itself
-	every         time.Duration
+	schedule      ledger.Schedule
 	origin        string  // of the configuration
 	own, previous *signer // of the program; may be nil
 	keys          atomic.Pointer[keyset]
@@ -57,7 +59,7 @@ func newKeeper(ctx context.Context, v *core.Vault, c *Config) (*Keeper, error) {
 			return nil, fmt.Errorf("vault: Config.Evidence.Origin: %w", err)
 		}
 	}
-	k := &Keeper{vault: v, store: store, every: c.Every, origin: c.Origin}
+	k := &Keeper{vault: v, store: store, schedule: ledger.Schedule{Checkpoint: c.Every, Verify: c.VerifyEvery}, origin: c.Origin}
 	if err := k.ownSigners(c); err != nil {
 		return nil, err
 	}
@@ -196,10 +198,10 @@ const livingPage = 500
 
 // Run keeps the trees up to date until the context ends.
 func (k *Keeper) Run(ctx context.Context) {
-	if k.every < 0 {
+	if k.schedule.Checkpoint < 0 {
 		return
 	}
-	k.Ledger.Run(ctx, ledger.Schedule{Checkpoint: k.every}, func(err error) {
+	k.Ledger.Run(ctx, k.schedule, func(err error) {
 		k.vault.Logger.ErrorContext(ctx, "evidence failed", "error", err)
 	})
 }

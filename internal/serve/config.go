@@ -1,7 +1,6 @@
 package serve
 
 import (
-	"crypto/tls"
 	"errors"
 	"flag"
 	"fmt"
@@ -31,6 +30,7 @@ type Config struct {
 
 	addr        string
 	forward     string // address of the forward proxy; empty for none
+	metricsAddr string // of the metrics and probes; empty for the address of the API
 	masterKey   string // from the environment; takes precedence over the file
 	otherKey    string // the second master key itself, from the environment
 	createKey   bool   // if no key exists
@@ -40,9 +40,10 @@ type Config struct {
 	rotateKeys  string // a tenant's id, or everyTenant
 	tlsCert     string
 	tlsKey      string
-	modules     string // directory with the packages that tenants' code may require
-	demo        bool   // create a demo tenant
-	printLink   bool   // print the console link even without a terminal
+	cert        *certificate // nil without TLS
+	modules     string       // directory with the packages that tenants' code may require
+	demo        bool         // create a demo tenant
+	printLink   bool         // print the console link even without a terminal
 	drain       *httpserver.Drain
 
 	origins        list
@@ -53,7 +54,10 @@ type Config struct {
 	proxies        networks // in front of the server
 	requestLog     bool
 	logFormat      string
-	sinks          sinkList // destinations of the audit log
+	logRetention   time.Duration // 0 keeps everything
+	sinks          sinkList      // destinations of the audit log
+	sinkHeaders    headerFiles
+	allowHTTPSinks bool
 
 	consoleFlags consoleFlags
 	console      *consolePages // nil without a console
@@ -67,11 +71,12 @@ func (c *Config) Flags(f *flag.FlagSet) {
 	c.Database.Flags(f)
 	f.StringVar(&c.addr, "addr", "127.0.0.1:8080", "`address` to listen on")
 	f.StringVar(&c.forward, "forward", "", "`address` for a forward proxy, which programs use as HTTPS_PROXY; off if empty")
+	f.StringVar(&c.metricsAddr, "metrics-addr", "", "`address` for /metrics, /readyz and /healthz; --addr then has no /metrics")
 	f.BoolVar(&c.createKey, "create-key", c.createKey, "create the master key if it is missing")
 	f.BoolVar(&c.demo, "demo", c.demo, "create a demo tenant, and print its API keys")
 	f.StringVar(&c.credentials, "credentials", "vault-credentials.json", "`file` for the demo tenant's API keys, created if missing")
 	f.StringVar(&c.prefix, "prefix", "SVC-", "`prefix` of the API's own headers")
-	f.StringVar(&c.tlsCert, "tls-cert", "", "`file` with the TLS certificate")
+	f.StringVar(&c.tlsCert, "tls-cert", "", "`file` with the TLS certificate; read again on SIGHUP, and when it changes")
 	f.StringVar(&c.tlsKey, "tls-key", "", "`file` with the private key of the TLS certificate")
 	f.Var(&c.origins, "cors-origins", "`origins` whose pages may call the API, such as https://shop.example, separated by commas; * for all")
 	f.Float64Var(&c.rateLimit, "rate-limit", 0, "`requests` a second that each application may send; a request with several tokens counts as many. 0 for no limit")
@@ -86,8 +91,23 @@ func (c *Config) Flags(f *flag.FlagSet) {
 	f.DurationVar(&c.drain.Timeout, "shutdown-timeout", 30*time.Second, "`time` that requests in progress and running jobs then have to end")
 	f.StringVar(&c.modules, "modules", "", "`folder` with a node_modules, whose packages code may require")
 	c.evidenceFlags(f)
+	f.Func("log-retention", "delete entries of the audit log after this `time`, such as 8760h; empty keeps them", c.setLogRetention)
 	f.Var(&c.sinks, "log-sink", "send the audit log to `NAME=DEST[,FORMAT]`: stdout, file:PATH or a URL; native, otlp or ocsf; repeatable")
+	f.Var(&c.sinkHeaders, "log-sink-headers", "`NAME=FILE` with headers for the sink NAME, one \"Header: value\" in a line; repeatable")
+	f.BoolVar(&c.allowHTTPSinks, "allow-http-sinks", false, "allow plain http to sinks on other machines, although the network can then read the log")
 	c.consoleFlags.flags(f)
+}
+
+// setLogRetention sets the flag. The minimum is that of [vault.Config].
+func (c *Config) setLogRetention(text string) (err error) {
+	c.logRetention = 0
+	if text != "" {
+		c.logRetention, err = time.ParseDuration(text)
+	}
+	if err != nil || text != "" && c.logRetention < 24*time.Hour {
+		return errors.New("must be a time of at least 24h, or empty")
+	}
+	return nil
 }
 
 // list is a flag with comma-separated values. It may be repeated.
@@ -171,7 +191,7 @@ func parseFlags(args []string, stderr io.Writer) (*Config, error) {
 
 // check checks all flags before anything is created.
 func (c *Config) check() error {
-	return errors.Join(c.Database.check(), c.checkServer(), c.checkTasks(), c.checkEvidence(), c.consoleFlags.check(), c.options(nil).Check())
+	return errors.Join(c.Database.check(), c.checkServer(), c.checkTasks(), c.checkEvidence(), c.checkSinks(), c.consoleFlags.check(), c.options(nil).Check())
 }
 
 func (c *Config) checkServer() error {
@@ -189,7 +209,7 @@ func (c *Config) checkServer() error {
 	case c.consoleFlags.header != "" && c.AllowPrivateEgress:
 		// A tenant's request to the console would come from this machine, with any header.
 		return errors.New("--console-header cannot be used with --allow-private-egress, because tenants' code could sign in with the header")
-	case c.logFormat != "text" && c.logFormat != "json":
+	case c.logFormat != "text" && c.logFormat != formatJSON:
 		return errors.New("--log-format must be text or json")
 	}
 	if c.modules != "" {
@@ -198,12 +218,16 @@ func (c *Config) checkServer() error {
 		}
 	}
 	if c.tlsCert != "" {
-		if _, err := tls.LoadX509KeyPair(c.tlsCert, c.tlsKey); err != nil {
+		c.cert = &certificate{certFile: c.tlsCert, keyFile: c.tlsKey}
+		if _, err := c.cert.read(true); err != nil {
 			return fmt.Errorf("--tls-cert and --tls-key: %w", err)
 		}
 	}
-	if c.forward != "" {
-		if err := checkAddress("--forward", c.forward); err != nil {
+	for name, addr := range map[string]string{"--forward": c.forward, "--metrics-addr": c.metricsAddr} {
+		if addr == "" {
+			continue
+		}
+		if err := checkAddress(name, addr); err != nil {
 			return err
 		}
 	}

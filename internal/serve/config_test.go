@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/seed-72ea4aab/vault/storage"
 )
@@ -27,6 +28,7 @@ func TestFlags(t *testing.T) {
 		{"-console-proxies", "10.0.0.1"}, {"-console-header", "X-User", "-console-proxies", "proxy.example"}, {"-console-header-role", "root"}, {"-console-header", "X-User", "-allow-private-egress"},
 		{"-addr", "8080"}, {"-drain-delay", "-1s"}, {"-shutdown-timeout", "-1s"}, {"-drain-delay", "5"}, {"-addr", "127.0.0.1:http:1"}, {"-addr", "127.0.0.1:70000"}, {"-cors-origins", "shop.example"}, {"-cors-origins", "https://a.example,,"},
 		{"-rate-limit", "-1"}, {"-rate-limit", "NaN"}, {"-rate-burst", "10"}, {"-max-conns", "1"}, {"-log-format", "xml"}, {"-modules", "no-such-folder"},
+		{"-log-retention", "1h"}, {"-log-retention", "365d"}, {"-metrics-addr", "9090"}, {"-evidence-verify-every", "0"},
 		{"-tls-cert", "no-such-file", "-tls-key", "no-such-file"}, {"-trusted-proxy", "proxy.example"}, {"-trusted-proxy", "10.0.0.0/40"},
 	} {
 		if _, err := parseFlags(bad, io.Discard); err == nil {
@@ -40,6 +42,15 @@ func TestFlags(t *testing.T) {
 	c, err = parseFlags([]string{"-full-audit", "-trusted-proxy", "10.0.0.7/8,::1", "-trusted-proxy", "192.0.2.7"}, io.Discard)
 	if got := c.options(nil).TrustedProxies; err != nil || !c.fullAudit || fmt.Sprint(got) != "[10.0.0.0/8 ::1/128 192.0.2.7/32]" {
 		t.Errorf("%v %v", got, err)
+	}
+	for _, retention := range []struct {
+		text string
+		want time.Duration
+	}{{"8760h", 8760 * time.Hour}, {"", 0}} {
+		c, err = parseFlags([]string{"-log-retention", "48h", "-log-retention", retention.text}, io.Discard)
+		if err != nil || c.logRetention != retention.want {
+			t.Errorf("-log-retention %q: %v %v", retention.text, c.logRetention, err)
+		}
 	}
 	if err := Main(t.Context(), []string{"-help"}, os.Getenv, io.Discard, io.Discard); !errors.Is(err, flag.ErrHelp) {
 		t.Errorf("-help: %v", err)
@@ -69,6 +80,7 @@ func TestInvalidFlagsCreateNothing(t *testing.T) {
 	defer taken.Close()
 	for name, args := range map[string][]string{
 		"an address that is none": {"-addr", "localhost"}, "an address that is taken": {"-addr", taken.Addr().String()},
+		"metrics at a taken address": {"-metrics-addr", taken.Addr().String()}, "headers that are missing": {"-log-sink", "a=https://a.example", "-log-sink-headers", "a=x"},
 		"a console at a taken address": {"-console", taken.Addr().String()}, "a certificate that is missing": {"-tls-cert", "x", "-tls-key", "y"},
 	} {
 		dir := t.TempDir()

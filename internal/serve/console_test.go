@@ -61,7 +61,7 @@ func runServer(t *testing.T, args ...string) *running {
 	ctx, stop := context.WithCancel(t.Context())
 	s := &running{t: t, printed: &output{more: make(chan struct{}, 1)}, ended: make(chan error, 1), stop: stop}
 	args = append([]string{"-addr", "127.0.0.1:0", "-drain-delay", "0", "-db", in("v.db"), "-key-file", in("k"), "-credentials", in("c.json")}, args...)
-	go func() { s.ended <- Main(ctx, args, func(string) string { return "" }, s.printed, io.Discard) }()
+	go func() { s.ended <- Main(ctx, args, func(string) string { return "" }, s.printed, s.printed) }()
 	t.Cleanup(stop)
 	return s
 }

@@ -18,6 +18,7 @@ import (
 // evidenceFlags configure the evidence of the audit log.
 type evidenceFlags struct {
 	origin  string
+	verify  time.Duration
 	anchors anchorList
 }
 
@@ -47,12 +48,16 @@ func (l *anchorList) Set(text string) error {
 func (c *Config) evidenceFlags(f *flag.FlagSet) {
 	f.BoolVar(&c.Evidence, "evidence", c.Evidence, "make every change of the audit log detectable")
 	f.StringVar(&c.evidence.origin, "evidence-origin", "", "`name` of the log in its signed notes; by default a random one, made once and stored")
+	f.DurationVar(&c.evidence.verify, "evidence-verify-every", 12*time.Hour, "`time` between verifications of all logs in the background")
 	f.Var(&c.evidence.anchors, "evidence-anchor", "where else to keep signed notes, `file:PATH` or an https:// URL; repeatable")
 }
 
 func (c *Config) checkEvidence() error {
 	if len(c.evidence.anchors) > 0 && !c.Evidence {
 		return errors.New("--evidence-anchor needs --evidence")
+	}
+	if c.evidence.verify < time.Minute {
+		return errors.New("--evidence-verify-every must be at least 1m")
 	}
 	if c.evidence.origin == "" {
 		return nil
@@ -66,7 +71,7 @@ func (c *Config) evidenceConfig() *vault.EvidenceConfig {
 	if !c.Evidence {
 		return nil
 	}
-	out := &vault.EvidenceConfig{Origin: c.evidence.origin}
+	out := &vault.EvidenceConfig{Origin: c.evidence.origin, VerifyEvery: c.evidence.verify}
 	for _, a := range c.evidence.anchors {
 		if path, ok := strings.CutPrefix(a, "file:"); ok {
 			out.Anchors = append(out.Anchors, vault.AnchorFile(path))

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/script"
@@ -37,6 +38,9 @@ func TestEvidenceFlags(t *testing.T) {
 			continue
 		}
 		e := c.evidenceConfig()
+		if e != nil && e.VerifyEvery != 12*time.Hour {
+			t.Errorf("%q: logs are verified every %s", tc.args, e.VerifyEvery)
+		}
 		if (e != nil) != tc.on || e != nil && len(e.Anchors) != tc.anchors {
 			t.Errorf("%q: %+v", tc.args, e)
 		}

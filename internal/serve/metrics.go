@@ -54,6 +54,18 @@ func newMetrics(runtime func() script.Stats) *metrics {
 	return m
 }
 
+// metricsPath is the path of the metrics.
+const metricsPath = "/metrics"
+
+// probes returns a handler for the metrics and the probes of the API.
+func (m *metrics) probes(api http.Handler) http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle(metricsPath, m.handler)
+	mux.Handle("/readyz", api)
+	mux.Handle("/healthz", api)
+	return mux
+}
+
 // watch adds the figures about the sinks, the evidence and the clock of an open
 // vault.
 func (m *metrics) watch(v *vault.Vault) {

@@ -10,6 +10,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"strings"
 
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/internal/terminal"
@@ -30,9 +31,38 @@ func Main(ctx context.Context, args []string, getenv func(string) string, stdout
 // files.
 func (c *Config) Serve(ctx context.Context, getenv func(string) string, stdout, stderr io.Writer) error {
 	if err := c.check(); err != nil {
-		return &FlagError{err}
+		return c.report(&FlagError{err}, stderr)
 	}
 	return c.run(ctx, getenv, stdout, stderr)
+}
+
+// ReportedError is an error that the log already has.
+type ReportedError struct{ error }
+
+// Unwrap returns the underlying error.
+func (e *ReportedError) Unwrap() error { return e.error }
+
+// report logs the error that ends a server if its log is JSON, because a line of
+// text would not fit in it.
+func (c *Config) report(err error, stderr io.Writer) error {
+	if err == nil || c.logFormat != formatJSON {
+		return err
+	}
+	slog.New(c.logHandler(stderr)).Error("the server has ended", "error", err)
+	return &ReportedError{err}
+}
+
+// lines writes each line as a JSON object of the log.
+type lines struct{ logger *slog.Logger }
+
+// Write implements io.Writer.
+func (l lines) Write(p []byte) (int, error) {
+	for line := range strings.Lines(string(p)) {
+		if line = strings.TrimSpace(line); line != "" {
+			l.logger.Info(line)
+		}
+	}
+	return len(p), nil
 }
 
 // FlagError is an error about the flags of a server.
@@ -52,11 +82,17 @@ func (c *Config) run(ctx context.Context, getenv func(string) string, stdout, st
 	case c.rotateKeys != "":
 		return printLine(ctx, c, stdout, bar, logger, rotateKeys)
 	}
-	return serve(ctx, c, stdout, logger)
+	if c.logFormat == formatJSON {
+		stdout = lines{slog.New(c.logHandler(stdout))}
+	}
+	return c.report(serve(ctx, c, stdout, logger), bar)
 }
 
+// formatJSON is the value of --log-format for JSON.
+const formatJSON = "json"
+
 func (c *Config) logHandler(w io.Writer) slog.Handler {
-	if c.logFormat == "json" {
+	if c.logFormat == formatJSON {
 		return slog.NewJSONHandler(w, nil)
 	}
 	return slog.NewTextHandler(w, nil)
@@ -95,6 +131,10 @@ func openVault(ctx context.Context, cfg *Config, logger *slog.Logger) (*vault.Va
 	if err != nil {
 		return nil, nil, err
 	}
+	sinks, err := cfg.sinkConfig()
+	if err != nil {
+		return nil, nil, err
+	}
 	store, err := cfg.Open(ctx, storage.MigrateAuto)
 	if err != nil {
 		return nil, nil, err
@@ -102,12 +142,12 @@ func openVault(ctx context.Context, cfg *Config, logger *slog.Logger) (*vault.Va
 	runtime := jsruntime.New(&jsruntime.Options{Modules: cfg.modules, Logger: logger})
 	config := &vault.Config{
 		Logger: logger, Evidence: cfg.evidenceConfig(), StrictReadLogs: cfg.strictReadLogs, FullAudit: cfg.fullAudit,
-		Runtime: runtime, Egress: cfg.Egress(),
+		LogRetention: cfg.logRetention, Runtime: runtime, Egress: cfg.Egress(),
 	}
 	if cfg.newTenant != "" || cfg.rotateKeys != "" {
 		config.SweepEvery, config.WorkEvery = -1, -1 // left to the servers
 	} else {
-		config.Sinks = cfg.sinkConfig()
+		config.Sinks = sinks
 	}
 	cfg.metrics = newMetrics(runtime.Stats)
 	config.Observer = cfg.metrics

@@ -11,7 +11,9 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"os/signal"
 	"runtime/debug"
+	"syscall"
 	"time"
 
 	"github.com/seed-72ea4aab/vault"
@@ -33,20 +35,24 @@ const (
 // It listens before it opens the database, so that an unavailable address leaves
 // nothing behind. Requests wait until the vault is open.
 func serve(ctx context.Context, cfg *Config, stdout io.Writer, logger *slog.Logger) (err error) {
+	defer cfg.watchCertificate(ctx, logger)()
 	var all endpoints
-	defer all.close()
-	if err := all.listen(ctx, cfg.addr); err != nil {
+	defer func() { all.close() }()
+	api, err := all.listen(ctx, "--addr", cfg.addr)
+	if err != nil {
 		return err
 	}
-	if cfg.console != nil {
-		if err := all.listen(ctx, cfg.consoleFlags.addr); err != nil {
-			return fmt.Errorf("the console: %w", err)
-		}
+	pages, err := all.listen(ctx, "--console", cfg.consoleFlags.addr)
+	if err != nil {
+		return err
 	}
-	if cfg.forward != "" {
-		if err := all.listen(ctx, cfg.forward); err != nil {
-			return fmt.Errorf("the forward proxy: %w", err)
-		}
+	probes, err := all.listen(ctx, "--metrics-addr", cfg.metricsAddr)
+	if err != nil {
+		return err
+	}
+	forward, err := all.listen(ctx, "--forward", cfg.forward)
+	if err != nil {
+		return err
 	}
 	v, key, err := openVault(ctx, cfg, logger)
 	if err != nil {
@@ -54,19 +60,23 @@ func serve(ctx context.Context, cfg *Config, stdout io.Writer, logger *slog.Logg
 	}
 	defer func() { err = errors.Join(err, v.Close()) }()
 	options := cfg.options(logger)
-	all[0].server = newServer(newAPI(v, cfg, options), logger)
-	creds, err := serverCredentials(ctx, v, cfg, cfg.baseURL(all[0].address()))
+	handler := newAPI(v, cfg, options)
+	api.server = newServer(handler, logger)
+	if probes != nil {
+		probes.server = newServer(cfg.metrics.probes(handler), logger)
+	}
+	creds, err := serverCredentials(ctx, v, cfg, cfg.baseURL(api.address()))
 	if err != nil {
 		return err
 	}
-	if cfg.console != nil {
-		all[1].server = cfg.console.server(v, key, cmp.Or(cfg.consoleFlags.url, cfg.baseURL(all[1].address())), logger)
+	if pages != nil {
+		pages.server = cfg.console.server(v, key, cmp.Or(cfg.consoleFlags.url, cfg.baseURL(pages.address())), logger)
 		if cfg.consoleInClear() {
 			logger.Warn("other machines can reach the console without TLS: give --tls-cert, or an https URL in --console-url")
 		}
 	}
-	if cfg.forward != "" {
-		all[len(all)-1].forward(v, options, logger)
+	if forward != nil {
+		forward.forward(v, options, logger)
 	}
 	limitMemory()
 	done := all.serve(cfg)
@@ -78,6 +88,26 @@ func serve(ctx context.Context, cfg *Config, stdout io.Writer, logger *slog.Logg
 	}
 	logger.Info("draining; another signal stops the server at once", "delay", cfg.drain.Delay, "timeout", cfg.drain.Timeout)
 	return all.drain(v, cfg.drain, done)
+}
+
+// watchCertificate keeps the certificate up to date until the returned function is
+// called. SIGHUP never ends the server, with or without a certificate.
+func (c *Config) watchCertificate(ctx context.Context, logger *slog.Logger) (stop func()) {
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, syscall.SIGHUP)
+	tick := time.NewTicker(certificateAge)
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx)) // it also serves while it drains
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		c.cert.watch(ctx, tick.C, signals, logger)
+	}()
+	return func() {
+		cancel()
+		<-done
+		tick.Stop()
+		signal.Stop(signals)
+	}
 }
 
 // serverCredentials returns the address of the server, and the keys of the demo
@@ -94,14 +124,15 @@ func serverCredentials(ctx context.Context, v *vault.Vault, cfg *Config, baseURL
 	return creds, creds.write(cfg.credentials)
 }
 
-// newAPI serves the API and the metrics. It uses no mux, because a mux would
-// redirect unclean paths, which the API never does.
+// newAPI serves the API, and the metrics unless they have an address of their own.
+// It uses no mux, because a mux would redirect unclean paths, which the API never
+// does.
 func newAPI(v *vault.Vault, cfg *Config, options *httpserver.Options) http.Handler {
 	m := cfg.metrics
 	options.Observer = m
 	api := httpserver.Handler(v, options)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/metrics" {
+		if r.URL.Path == metricsPath && cfg.metricsAddr == "" {
 			m.handler.ServeHTTP(w, r)
 			return
 		}
@@ -122,7 +153,7 @@ func newServer(h http.Handler, logger *slog.Logger) *http.Server {
 }
 
 // endpoints are the listeners of the program, each with its server.
-type endpoints []endpoint
+type endpoints []*endpoint
 
 type endpoint struct {
 	server   *http.Server // nil before the vault is open
@@ -142,15 +173,19 @@ func (e *endpoint) forward(v *vault.Vault, o *httpserver.Options, logger *slog.L
 // address returns the listen address.
 func (e *endpoint) address() string { return e.listener.Addr().String() }
 
-// listen adds a listener.
-func (e *endpoints) listen(ctx context.Context, addr string) error {
+// listen adds a listener at the address of a flag. It returns nil if the address
+// is empty.
+func (e *endpoints) listen(ctx context.Context, flagName, addr string) (*endpoint, error) {
+	if addr == "" {
+		return nil, nil
+	}
 	var lc net.ListenConfig
 	l, err := lc.Listen(ctx, "tcp", addr)
 	if err != nil {
-		return err
+		return nil, fmt.Errorf("%s: %w", flagName, err)
 	}
-	*e = append(*e, endpoint{listener: l})
-	return nil
+	*e = append(*e, &endpoint{listener: l})
+	return (*e)[len(*e)-1], nil
 }
 
 // close closes all endpoints, whether they serve or not.
@@ -169,8 +204,9 @@ func (e endpoints) serve(cfg *Config) <-chan error {
 	done := make(chan error, len(e))
 	for _, each := range e {
 		go func() {
-			if cfg.tlsCert != "" && !each.plain {
-				done <- each.server.ServeTLS(each.listener, cfg.tlsCert, cfg.tlsKey)
+			if cfg.cert != nil && !each.plain {
+				each.server.TLSConfig.GetCertificate = cfg.cert.get
+				done <- each.server.ServeTLS(each.listener, "", "")
 				return
 			}
 			done <- each.server.Serve(each.listener)

@@ -2,7 +2,12 @@ package serve
 
 import (
 	"errors"
+	"fmt"
+	"maps"
+	"net/http"
 	"os"
+	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -45,8 +50,67 @@ func (l *sinkList) Set(text string) error {
 	return nil
 }
 
+// headerFiles are files with headers, by the name of their sink. The flag may be
+// repeated; in an environment variable, spaces separate the values.
+type headerFiles map[string]string
+
+// String implements flag.Value.
+func (h *headerFiles) String() string { return strings.Join(slices.Sorted(maps.Keys(*h)), " ") }
+
+// Set implements flag.Value.
+func (h *headerFiles) Set(text string) error {
+	for one := range strings.FieldsSeq(text) {
+		name, file, _ := strings.Cut(one, "=")
+		if name == "" || file == "" {
+			return errors.New("must be NAME=FILE")
+		}
+		if *h == nil {
+			*h = headerFiles{}
+		}
+		(*h)[name] = file
+	}
+	return nil
+}
+
+// checkSinks checks that the files with headers are readable, and belong to a URL.
+func (c *Config) checkSinks() error {
+	for name, file := range c.sinkHeaders {
+		if !slices.ContainsFunc(c.sinks, func(s sinkFlag) bool { return s.name == name && strings.HasPrefix(s.dest, "http") }) {
+			return fmt.Errorf("--log-sink-headers: no --log-sink with a URL has the name %s", name)
+		}
+		if _, err := readHeaders(file); err != nil {
+			return fmt.Errorf("--log-sink-headers %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// headerLine is a line "Header: value".
+var headerLine = regexp.MustCompile("^([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*([^\\x00-\\x08\\x0a-\\x1f\\x7f]+)$")
+
+// readHeaders reads the headers in a file. An error names the line, not its text,
+// which may be secret.
+func readHeaders(file string) (http.Header, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	headers := http.Header{}
+	for i, line := range strings.Split(string(text), "\n") {
+		if line = strings.TrimSpace(line); line == "" {
+			continue
+		}
+		parts := headerLine.FindStringSubmatch(line)
+		if parts == nil {
+			return nil, fmt.Errorf("line %d of %s is not \"Header: value\"", i+1, file)
+		}
+		headers.Add(parts[1], parts[2])
+	}
+	return headers, nil
+}
+
 // sinkConfig returns the sinks of the vault.
-func (c *Config) sinkConfig() []vault.Sink {
+func (c *Config) sinkConfig() ([]vault.Sink, error) {
 	var all []vault.Sink
 	for _, s := range c.sinks {
 		sink := vault.Sink{Name: s.name, Format: s.format}
@@ -57,11 +121,18 @@ func (c *Config) sinkConfig() []vault.Sink {
 		case isFile:
 			sink.Sender = vault.LogFile(path)
 		default:
-			sink.Sender = vault.LogHTTP(s.dest, &vault.LogHTTPOptions{Gzip: true, AllowHTTP: c.AllowPrivateEgress})
+			opts := &vault.LogHTTPOptions{Gzip: true, AllowHTTP: c.allowHTTPSinks || c.AllowPrivateEgress}
+			if file := c.sinkHeaders[s.name]; file != "" {
+				var err error
+				if opts.Header, err = readHeaders(file); err != nil {
+					return nil, err
+				}
+			}
+			sink.Sender = vault.LogHTTP(s.dest, opts)
 		}
 		all = append(all, sink)
 	}
-	return all
+	return all, nil
 }
 
 // sinkMetrics exports figures about sending to the sinks.

@@ -1,15 +1,18 @@
 package serve
 
 import (
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/script"
+	"github.com/seed-72ea4aab/vault/storage/sqlite"
 	"github.com/seed-72ea4aab/vault/vaulttest"
 )
 
@@ -45,7 +48,11 @@ func TestSinkMetrics(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "audit.jsonl")
 	c := &Config{sinks: sinkList{{"file", "file:" + path, ""}}}
-	v := vaulttest.Open(t, ":memory:", &vault.Config{Sinks: c.sinkConfig()})
+	sinks, err := c.sinkConfig()
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := vaulttest.Open(t, ":memory:", &vault.Config{Sinks: sinks})
 	if err := v.SendLogs(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -59,6 +66,75 @@ func TestSinkMetrics(t *testing.T) {
 	}
 	if _, err := os.Stat(path); err != nil {
 		t.Error(err)
+	}
+}
+
+// The headers of a file are sent with each batch. Errors about the file do not
+// repeat its text.
+func TestSinkHeaders(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "headers")
+	write := func(text string) {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got := make(chan http.Header, 1)
+	siem := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got <- r.Header }))
+	defer siem.Close()
+	args := []string{"-log-sink", "siem=" + siem.URL + ",otlp", "-log-sink-headers", "siem=" + file}
+	write("Authorization: Splunk s3cret\r\n\nX-Scope:  a\nX-Scope:b: c\n")
+	c, err := parseFlags(args, io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sinks, err := c.sinkConfig()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := sinks[0].Sender.Send(t.Context(), []byte("{}"), "application/json"); err != nil {
+		t.Fatal(err)
+	}
+	if h := <-got; h.Get("Authorization") != "Splunk s3cret" || strings.Join(h.Values("X-Scope"), "|") != "a|b: c" {
+		t.Errorf("%v", h)
+	}
+	for _, bad := range []string{"s3cret", ": s3cret", "X s3cret: a", "X:", "X: a\x00s3cret"} {
+		write("A: b\n" + bad)
+		if _, err := parseFlags(args, io.Discard); err == nil || strings.Contains(err.Error(), "s3cret") || !strings.Contains(err.Error(), "line 2") {
+			t.Errorf("%q: %v", bad, err)
+		}
+	}
+	write("A: b")
+	for _, bad := range [][]string{{"-log-sink-headers", "siem=" + file}, {"-log-sink", "siem=stdout", "-log-sink-headers", "siem=" + file}, {"-log-sink-headers", "siem="}} {
+		if _, err := parseFlags(bad, io.Discard); err == nil {
+			t.Errorf("%v was accepted", bad)
+		}
+	}
+}
+
+// Plain http to another machine is an explicit choice.
+func TestHTTPSinksNeedAFlag(t *testing.T) {
+	t.Parallel()
+	for _, allowed := range []bool{false, true} {
+		c, err := parseFlags([]string{"-log-sink", "collector=http://collector.example:4318,otlp", "-allow-http-sinks=" + strconv.FormatBool(allowed)}, io.Discard)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sinks, err := c.sinkConfig()
+		if err != nil {
+			t.Fatal(err)
+		}
+		store, err := sqlite.Open(t.Context(), ":memory:")
+		if err != nil {
+			t.Fatal(err)
+		}
+		v, err := vault.Open(t.Context(), store, vault.NewKey(), &vault.Config{Sinks: sinks, WorkEvery: -1, SweepEvery: -1})
+		if (err == nil) != allowed {
+			t.Errorf("allowed %t: %v", allowed, err)
+		}
+		if err == nil {
+			_ = v.Close()
+		}
 	}
 }
 

@@ -73,7 +73,8 @@ func (p *program) exit(err error) int {
 	if err == nil || errors.Is(err, flag.ErrHelp) {
 		return exitOK
 	}
-	if !errors.Is(err, errReported) {
+	var reported *serve.ReportedError
+	if !errors.Is(err, errReported) && !errors.As(err, &reported) {
 		fmt.Fprintln(p.Err, printable("tokenvault: "+strings.ReplaceAll(told(err)+codeMessages(err), "\n", "\n  ")))
 	}
 	return exitCode(err)

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"flag"
 	"io"
+	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -110,6 +112,9 @@ func (c *call) flagSet() *flag.FlagSet {
 
 // parse reads the arguments of a command, and then the environment.
 func (p *program) parse(cmd *command, args []string) (*call, error) {
+	if slices.ContainsFunc(args, holdsSecretURL) {
+		return nil, usagef("a URL on the command line must not have a password, or a parameter key, token, password, secret or signature, because process lists show it: use the environment variable of the flag, such as %s", variable("db"))
+	}
 	c := &call{program: p, cmd: cmd, sets: map[string]origin{}}
 	f := c.flagSet()
 	if err := c.parseArgs(f, args); err != nil {
@@ -128,6 +133,30 @@ func (p *program) parse(cmd *command, args []string) (*call, error) {
 		return nil, usagef("tokenvault %s takes only %s; see tokenvault help %s", cmd.name, cmd.args, cmd.name)
 	}
 	return c, nil
+}
+
+// urlForm matches the URLs of an argument: alone, after NAME= or --flag=, or in a
+// list.
+var urlForm = regexp.MustCompile(`(?:^|[=, ])([a-zA-Z][a-zA-Z0-9+.-]*://\S+)`)
+
+// holdsSecretURL reports whether an argument has a URL with a secret.
+func holdsSecretURL(arg string) bool {
+	for _, found := range urlForm.FindAllStringSubmatch(arg, -1) {
+		u, err := url.Parse(found[1])
+		if err != nil {
+			return strings.Contains(found[1], "@") // it may still have a password
+		}
+		if password, _ := u.User.Password(); password != "" {
+			return true
+		}
+		for name := range u.Query() {
+			switch strings.ToLower(name) {
+			case "key", "token", "password", "secret", "signature":
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // parseArgs reads flags and positional arguments, which may be mixed.

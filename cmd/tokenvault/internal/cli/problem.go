@@ -47,7 +47,7 @@ var goNames = strings.NewReplacer(
 	"set Options.TransactionPooler (-pooler of the server)", "give --pooler",
 	", and, unless Options.Migrate is MigrateCheck, to create them", ", and tokenvault migrate up must be allowed to create them",
 	"set Options.Schema", "give --schema", "Options.MaxConns", "--max-conns", "Options.Prefix", "--prefix", "in Options.Origins", "in --cors-origins",
-	", or raise Options.MaxAnswer", "",
+	", or raise Options.MaxAnswer", "", "the option AllowHTTP", "--allow-http-sinks",
 )
 
 // told returns the text of an error for a person at a shell. It has no

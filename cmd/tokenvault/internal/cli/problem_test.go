@@ -50,6 +50,44 @@ func TestUsageErrors(t *testing.T) {
 	}
 }
 
+// TestSecretURLsOnTheCommandLine checks which URLs are refused there. The
+// environment may hold them, because other users cannot read it.
+func TestSecretURLsOnTheCommandLine(t *testing.T) {
+	t.Parallel()
+	const refused = "must not have a password"
+	run := func(env map[string]string, args ...string) string {
+		var out bytes.Buffer
+		code := cli.Run(t.Context(), args, func(name string) string { return env[name] }, cli.Streams{In: strings.NewReader(""), Out: &out, Err: &out})
+		if code == 0 || strings.Contains(out.String(), "s3cret") || strings.Contains(out.String(), refused) && code != 2 {
+			t.Errorf("%v: exit %d\n%s", args, code, out.String())
+		}
+		return out.String()
+	}
+	for _, args := range [][]string{
+		{"serve", "--db", "postgres://vault:s3cret@db/vault"}, {"serve", "--db=postgres://vault:s3cret@db/vault"},
+		{"serve", "--db", "postgres://vault:s3cret%zz@db/vault"}, {"migrate", "up", "--db", "postgres://vault@db/vault?password=s3cret"},
+		{"serve", "--log-sink", "siem=https://siem.example/x?Token=s3cret,otlp"}, {"serve", "--log-sink", "a=stdout b=https://b.example/?key=s3cret"},
+		{"serve", "--evidence-anchor", "file:a,https://b.example/?signature=s3cret"}, {"serve", "--console-url", "https://c.example/?secret=s3cret"},
+		{"token", "list", "--url", "https://user:s3cret@vault.example"},
+	} {
+		if out := run(nil, args...); !strings.Contains(out, refused) {
+			t.Errorf("%v: %s", args, out)
+		}
+	}
+	for _, args := range [][]string{
+		{"serve", "--key-file", "no-such-file", "--db", "postgres://vault@db1:5432,db2:5432/vault?sslmode=verify-full"},
+		{"serve", "--key-file", "no-such-file", "--log-sink", "siem=https://siem.example/keys?keys=1&monkey=2"},
+	} {
+		if out := run(nil, args...); strings.Contains(out, refused) {
+			t.Errorf("%v: %s", args, out)
+		}
+	}
+	env := map[string]string{"TOKENVAULT_DB": "postgres://vault:s3cret@db/vault", "TOKENVAULT_LOG_SINK": "siem=https://siem.example/x?token=s3cret"}
+	if out := run(env, "serve", "--key-file", "no-such-file"); !strings.Contains(out, "no master key") {
+		t.Errorf("from the environment: %s", out)
+	}
+}
+
 // TestInterruptedImportIsResumed interrupts an import and resumes it. The
 // summary counts each row once.
 func TestInterruptedImportIsResumed(t *testing.T) {

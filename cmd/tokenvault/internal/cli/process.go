@@ -15,10 +15,11 @@ func processCommands() []*command {
 			about: `Serves the vault in a database over HTTP, or over TLS with --tls-cert and
 				--tls-key, until SIGTERM or SIGINT. Then /readyz is a 503 for --drain-delay, while
 				everything is still served, and requests in progress and running jobs have
-				--shutdown-timeout to end. A second signal ends the server at once. It creates a
+				--shutdown-timeout to end. A second signal ends the server at once. SIGHUP makes
+				it read the TLS certificate again. It creates a
 				missing database, but a master key only with --create-key and a tenant
-				only with --demo. Metrics for Prometheus are at /metrics. Several servers may
-				start at once on one database.
+				only with --demo. Metrics for Prometheus are at /metrics, or at --metrics-addr.
+				Several servers may start at once on one database.
 
 				With --console it also serves the console, at a separate address. People sign in
 				with a link that works once: from tokenvault console link, from the file of

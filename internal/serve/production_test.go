@@ -1,0 +1,93 @@
+package serve
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// freeAddress returns an address that no one listens at.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", freePort)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// TestMetricsHaveAnAddress checks which paths each address serves.
+func TestMetricsHaveAnAddress(t *testing.T) {
+	t.Parallel()
+	for _, addr := range []string{"", freeAddress(t)} {
+		s := runServer(t, "-metrics-addr", addr)
+		_, api, _ := strings.Cut(s.await(`listening at \S+`), " at ")
+		want := map[string]int{api + "/metrics": http.StatusOK, api + "/readyz": http.StatusOK}
+		if addr != "" {
+			own := "http://" + addr
+			want = map[string]int{
+				api + "/metrics": http.StatusNotFound, api + "/readyz": http.StatusOK, api + "/healthz": http.StatusOK,
+				own + "/metrics": http.StatusOK, own + "/readyz": http.StatusOK, own + "/healthz": http.StatusOK,
+				own + "/openapi.json": http.StatusNotFound, own + "/tokens": http.StatusNotFound, own + "/": http.StatusNotFound,
+			}
+		}
+		for address, status := range want {
+			if got, _ := get(t, http.DefaultClient, address); got != status {
+				t.Errorf("-metrics-addr %q: %s is a %d, want %d", addr, address, got, status)
+			}
+		}
+		s.end()
+	}
+}
+
+// TestFlagsReachTheVault opens a vault with flags of the audit log.
+func TestFlagsReachTheVault(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	c, err := parseFlags([]string{
+		"-db", filepath.Join(dir, "v.db"), "-key-file", filepath.Join(dir, "k"), "-evidence", "-log-retention", "8760h", "-evidence-verify-every", "1h",
+	}, io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, _, err := openVault(t.Context(), c, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer v.Close()
+	info, err := v.Info(t.Context())
+	if err != nil || info.Config.LogRetention != 8760*time.Hour || info.Config.Evidence.VerifyEvery != time.Hour {
+		t.Errorf("%+v %v", info, err)
+	}
+}
+
+// TestJSONFromTheFirstLine checks that every line of a server is JSON, also the
+// error that ends it.
+func TestJSONFromTheFirstLine(t *testing.T) {
+	t.Parallel()
+	s := runServer(t, "-log-format", "json")
+	s.await("Ctrl-C")
+	s.end()
+	var failed bytes.Buffer
+	dir := t.TempDir()
+	args := []string{"-log-format", "json", "-addr", "127.0.0.1:0", "-db", filepath.Join(dir, "no", "v.db"), "-key-file", filepath.Join(dir, "k")}
+	err := Main(t.Context(), args, func(string) string { return "" }, io.Discard, &failed)
+	var reported *ReportedError
+	if !errors.As(err, &reported) || failed.Len() == 0 {
+		t.Errorf("%v, with the log %q", err, failed.String())
+	}
+	for line := range strings.Lines(s.printed.text.String() + failed.String()) {
+		if !json.Valid([]byte(line)) {
+			t.Errorf("not JSON: %s", line)
+		}
+	}
+}
