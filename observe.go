@@ -3,6 +3,7 @@ package vault
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"maps"
 	"net/http"
 	"time"
@@ -298,6 +299,77 @@ func (o *Owner) Stats(ctx context.Context) (*Stats, error) {
 		}
 		return s, nil
 	})
+}
+
+// Totals are figures about the newest tenants of a vault.
+type Totals struct {
+	Tenants    int // all tenants that can be read
+	Unreadable int // tenants that were left out, because their rows were altered or do not open
+	Counted    int // tenants in the figures below
+	Tokens     int
+	Jobs       JobStats
+	Keys       map[DataKeyState]int
+	// SealedSince has, for each tenant, when the key that seals its data was made.
+	SealedSince []time.Time
+}
+
+// Totals adds up the [Stats] of at most limit tenants. Like [Vault.Tenants] it is
+// for the embedding program.
+func (v *Vault) Totals(ctx context.Context, limit int) (*Totals, error) {
+	sum := &Totals{Keys: map[DataKeyState]int{}}
+	for page := 1; sum.Counted < limit; page++ {
+		list, err := v.Tenants(ctx, PageParams{Page: page, Size: 100})
+		if err != nil {
+			return nil, err
+		}
+		sum.Tenants = list.Pagination.TotalItems
+		for i := range list.Data {
+			if sum.Counted == limit {
+				break
+			}
+			if err := sum.add(ctx, v, &list.Data[i]); err != nil {
+				return nil, err
+			}
+		}
+		if page >= list.Pagination.TotalPages {
+			break
+		}
+	}
+	sum.Tenants -= sum.Unreadable
+	return sum, nil
+}
+
+// add adds the figures of a tenant.
+func (sum *Totals) add(ctx context.Context, v *Vault, t *Tenant) error {
+	if t.Unreadable {
+		sum.Unreadable++
+		return nil
+	}
+	s, err := v.Tenant(t.ID).Stats(ctx)
+	if errors.Is(err, ErrNotFound) {
+		return nil // it was deleted after the list was read
+	}
+	if err != nil {
+		return err
+	}
+	sum.Counted++
+	sum.Tokens += s.Tokens
+	sum.Jobs.Waiting += s.Jobs.Waiting
+	sum.Jobs.Running += s.Jobs.Running
+	sum.Jobs.Dead += s.Jobs.Dead
+	for _, k := range s.Keys {
+		sum.Keys[k.State]++
+	}
+	sum.SealedSince = append(sum.SealedSince, s.SealedSince(t))
+	return nil
+}
+
+// SealedSince returns when the key that seals the data of a tenant was made.
+func (s *Stats) SealedSince(t *Tenant) time.Time {
+	if s.RotatedAt.IsZero() {
+		return t.CreatedAt
+	}
+	return s.RotatedAt
 }
 
 // SinkHealth describes the sending to a sink on this node.

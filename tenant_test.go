@@ -68,6 +68,33 @@ func TestTenantLifecycle(t *testing.T) {
 }
 
 // Deleting a tenant destroys only its own keys and rows.
+// Totals adds up the newest tenants, and counts them all.
+func TestTotals(t *testing.T) {
+	t.Parallel()
+	v := vaulttest.New(t)
+	for _, name := range []string{"A", "B"} {
+		tenant, err := v.CreateTenant(t.Context(), name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := v.Vault.Tenant(tenant.ID).CreateToken(t.Context(), vault.TokenParams{Type: "token", Data: "x"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for limit, want := range map[int]vault.Totals{
+		2:   {Tenants: 3, Counted: 2, Tokens: 2, Keys: map[vault.DataKeyState]int{vault.DataKeyPrimary: 2}},
+		200: {Tenants: 3, Counted: 3, Tokens: 2, Keys: map[vault.DataKeyState]int{vault.DataKeyPrimary: 3}},
+	} {
+		got, err := v.Totals(t.Context(), limit)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(&want, got, cmpopts.IgnoreFields(vault.Totals{}, "SealedSince")); diff != "" || len(got.SealedSince) != want.Counted {
+			t.Errorf("at most %d: %v (-want +got):\n%s", limit, got.SealedSince, diff)
+		}
+	}
+}
+
 func TestDeleteTenant(t *testing.T) {
 	t.Parallel()
 	v, store := spied(t)

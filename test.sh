@@ -37,6 +37,7 @@ missing() {
 	have_postgres || printf ' postgresql'
 	have curl || printf ' curl'
 	have_chromium || printf ' chromium'
+	have promtool || printf ' prometheus'
 }
 
 # optional prints the packages that some tests use if they are there: PgBouncer,
@@ -47,12 +48,22 @@ optional() {
 	[ -z "$long" ] || have buildah || printf ' buildah'
 }
 
+# install_promtool takes promtool out of its package, so that the daemon in the
+# package is not installed and does not start.
+install_promtool() (
+	folder=$(mktemp -d) && cd "$folder" || exit
+	trap 'rm -rf "$folder"' EXIT
+	{ apt-get download prometheus || { apt-get update -qq && apt-get download prometheus; }; } >/dev/null 2>&1 &&
+		dpkg-deb -x prometheus_*.deb . && mv usr/bin/promtool /usr/local/bin/
+)
+
 # install installs Debian packages, one by one, and shows what apt-get says when
 # it fails.
 install() {
 	local package output updated=
 	export DEBIAN_FRONTEND=noninteractive
 	for package in "$@"; do
+		[ "$package" = prometheus ] && install_promtool && continue
 		output=$(apt-get install -qq -y --no-install-recommends "$package" 2>&1) && continue
 		[ -n "$updated" ] || { apt-get update -qq >/dev/null 2>&1; updated=1; }
 		output=$(apt-get install -qq -y --no-install-recommends "$package" 2>&1) || printf '%s\n' "$output"

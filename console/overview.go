@@ -3,7 +3,6 @@ package console
 import (
 	"cmp"
 	"context"
-	"errors"
 	"net/http"
 	"slices"
 	"time"
@@ -18,14 +17,11 @@ type overview struct {
 	Plots   []plot
 	At      time.Time
 
-	Tenants, Counted       int // all readable tenants, and the tenants in the figures
-	Unreadable             int // tenants among those looked at
-	Tokens                 int
-	Waiting, Running, Dead int
-	Keys                   []keyAge
-	Database               time.Duration // response time
-	DatabaseDown           bool
-	Evidence               string // what is wrong with the evidence, or empty
+	vault.Totals
+	KeyAges      []keyAge
+	Database     time.Duration // response time
+	DatabaseDown bool
+	Evidence     string // what is wrong with the evidence, or empty
 }
 
 // keyAge counts tenants by the age of the key that seals their data.
@@ -64,46 +60,17 @@ func (h *handler) lookAtDatabase(ctx context.Context) (*overview, error) {
 		return o, nil //nolint:nilerr // the page shows that the database is down
 	}
 	o.Database = time.Since(began)
-	ages := map[string]int{}
-	for page := 1; o.Counted < mostTenants; page++ {
-		tenants, err := h.vault.Tenants(ctx, vault.PageParams{Page: page, Size: 100})
-		if err != nil {
-			return nil, err
-		}
-		o.Tenants = tenants.Pagination.TotalItems
-		for i := range tenants.Data {
-			if tenants.Data[i].Unreadable {
-				o.Unreadable++
-				continue
-			}
-			if err := o.add(ctx, h.vault, &tenants.Data[i], ages); err != nil {
-				return nil, err
-			}
-		}
-		if page >= tenants.Pagination.TotalPages {
-			break
-		}
-	}
-	o.Keys, o.Tenants = agesOf(ages), o.Tenants-o.Unreadable
-	return o, nil
-}
-
-// add adds the figures of a tenant.
-func (o *overview) add(ctx context.Context, v *vault.Vault, t *vault.Tenant, ages map[string]int) error {
-	s, err := v.Tenant(t.ID).Stats(ctx)
-	if errors.Is(err, vault.ErrNotFound) {
-		return nil // it was deleted after the list was read
-	}
+	sum, err := h.vault.Totals(ctx, mostTenants)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	o.Counted++
-	o.Tokens += s.Tokens
-	o.Waiting += s.Jobs.Waiting
-	o.Running += s.Jobs.Running
-	o.Dead += s.Jobs.Dead
-	ages[ageName(time.Since(keyMade(t, s)))]++
-	return nil
+	o.Totals = *sum
+	ages := map[string]int{}
+	for _, made := range sum.SealedSince {
+		ages[ageName(time.Since(made))]++
+	}
+	o.KeyAges = agesOf(ages)
+	return o, nil
 }
 
 // keyAges are the age groups, youngest first.

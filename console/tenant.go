@@ -92,19 +92,11 @@ func (q *request) tenantRow(t *vault.Tenant) (*tenantRow, error) {
 	if err != nil {
 		return nil, err
 	}
-	row := &tenantRow{Tenant: t, Ref: idRef(t.ID.String(), ""), Tokens: stats.Tokens, KeyAge: days(time.Since(keyMade(t, stats)))}
+	row := &tenantRow{Tenant: t, Ref: idRef(t.ID.String(), ""), Tokens: stats.Tokens, KeyAge: days(time.Since(stats.SealedSince(t)))}
 	if q.opts.Recorder != nil {
 		row.Errors = q.opts.Recorder.errorsOf(t.ID)
 	}
 	return row, nil
-}
-
-// keyMade returns when the key that seals a tenant's data was made.
-func keyMade(t *vault.Tenant, s *vault.Stats) time.Time {
-	if s.RotatedAt.IsZero() {
-		return t.CreatedAt
-	}
-	return s.RotatedAt
 }
 
 // tenantBody is the page of a tenant.

@@ -9,8 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/evidence"
 )
@@ -82,70 +80,33 @@ func (c *Config) evidenceConfig() *vault.EvidenceConfig {
 	return out
 }
 
-// evidenceMetrics exports the state of the evidence.
-type evidenceMetrics struct{ v *vault.Vault }
-
-var (
-	evidenceSize      = prometheus.NewDesc("vault_evidence_size", "Leaves of the vault's tree.", nil, nil)
-	evidenceLag       = prometheus.NewDesc("vault_evidence_lag_seconds", "Age of the oldest log entry of this node that is in no tree.", nil, nil)
-	evidencePending   = prometheus.NewDesc("vault_evidence_pending", "Log entries of this node that are in no tree.", nil, nil)
-	evidenceSigned    = prometheus.NewDesc("vault_evidence_last_checkpoint_timestamp_seconds", "When the newest note was signed.", nil, nil)
-	evidenceSuspended = prometheus.NewDesc("vault_evidence_suspended", "1 if nothing is signed because the database was restored or contradicts a note.", nil, nil)
-	evidenceVerified  = prometheus.NewDesc("vault_evidence_last_verification_timestamp_seconds", "When this node last verified all logs.", nil, nil)
-	evidenceGood      = prometheus.NewDesc("vault_evidence_verified", "1 if that verification found no tampering.", nil, nil)
-	evidenceAlarms    = prometheus.NewDesc("vault_evidence_alarms_total", "Alarms that were raised, by kind.", []string{"kind"}, nil)
-	evidenceActive    = prometheus.NewDesc("vault_evidence_alarms", "Alarms that are active, by kind.", []string{"kind"}, nil)
-	anchorFailures    = prometheus.NewDesc("vault_evidence_anchor_failures_total", "Calls of an anchor that failed.", []string{"anchor"}, nil)
-	anchorGood        = prometheus.NewDesc("vault_evidence_anchor_last_success_timestamp_seconds", "When an anchor last responded.", []string{"anchor"}, nil)
-)
-
-// Describe implements prometheus.Collector.
-func (evidenceMetrics) Describe(all chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{
-		evidenceSize, evidenceLag, evidencePending, evidenceSigned, evidenceSuspended, evidenceVerified, evidenceGood,
-		evidenceAlarms, evidenceActive, anchorFailures, anchorGood,
-	} {
-		all <- d
-	}
-}
-
-// Collect implements prometheus.Collector.
-func (m evidenceMetrics) Collect(all chan<- prometheus.Metric) {
-	s, err := m.v.EvidenceStatus()
+// reportEvidence reports the state of the evidence, if it is on.
+func reportEvidence(r reporter, v *vault.Vault) {
+	s, err := v.EvidenceStatus()
 	if err != nil {
-		return // evidence is off
+		return
 	}
-	gauge := func(d *prometheus.Desc, value float64, labels ...string) {
-		all <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, labels...)
-	}
-	at := func(d *prometheus.Desc, t time.Time, labels ...string) {
-		if !t.IsZero() {
-			gauge(d, float64(t.UnixMilli())/1000, labels...)
-		}
-	}
-	gauge(evidenceSize, float64(s.Size))
-	gauge(evidenceLag, s.Lag.Seconds())
-	gauge(evidencePending, float64(s.Pending))
-	gauge(evidenceSuspended, one(s.Suspended != ""))
-	at(evidenceSigned, s.SignedAt)
-	at(evidenceVerified, s.VerifiedAt)
+	r.gauge("vault_evidence_size", "Leaves of the vault's tree.", float64(s.Size))
+	r.gauge("vault_evidence_lag_seconds", "Age of the oldest log entry of this node that is in no tree.", s.Lag.Seconds())
+	r.gauge("vault_evidence_pending", "Log entries of this node that are in no tree.", float64(s.Pending))
+	r.gauge("vault_evidence_suspended", "1 if nothing is signed because the database was restored or contradicts a note.", one(s.Suspended != ""))
+	r.time("vault_evidence_last_checkpoint_timestamp_seconds", "When the newest note was signed.", s.SignedAt)
+	r.time("vault_evidence_last_verification_timestamp_seconds", "When all logs were last verified.", s.VerifiedAt)
 	if !s.VerifiedAt.IsZero() {
-		gauge(evidenceGood, one(s.VerifiedOK))
+		r.gauge("vault_evidence_verified", "1 if that verification found no tampering.", one(s.VerifiedOK))
+	}
+	active := map[vault.AlarmKind]int{}
+	for _, a := range s.Alarms {
+		active[a.Kind]++
 	}
 	for _, kind := range []vault.AlarmKind{vault.AlarmTampered, vault.AlarmMissing, vault.AlarmLag, vault.AlarmRestore, vault.AlarmForked, vault.AlarmAnchor} {
-		all <- prometheus.MustNewConstMetric(evidenceAlarms, prometheus.CounterValue, float64(s.Raised[kind]), string(kind))
-		active := 0
-		for _, a := range s.Alarms {
-			if a.Kind == kind {
-				active++
-			}
-		}
-		gauge(evidenceActive, float64(active), string(kind))
+		r.count("vault_evidence_alarms_total", "Alarms that were raised, by kind.", float64(s.Raised[kind]), "kind", string(kind))
+		r.gauge("vault_evidence_alarms", "Alarms that are active, by kind.", float64(active[kind]), "kind", string(kind))
 	}
 	for i, a := range s.Anchors {
 		name := strconv.Itoa(i + 1)
-		all <- prometheus.MustNewConstMetric(anchorFailures, prometheus.CounterValue, float64(a.Failures), name)
-		at(anchorGood, a.GoodAt, name)
+		r.count("vault_evidence_anchor_failures_total", "Calls of an anchor that failed.", float64(a.Failures), "anchor", name)
+		r.time("vault_evidence_anchor_last_success_timestamp_seconds", "When an anchor last responded.", a.GoodAt, "anchor", name)
 	}
 }
 

@@ -58,7 +58,7 @@ func TestEvidenceMetrics(t *testing.T) {
 		t.Fatal(err)
 	}
 	m := newMetrics(func() script.Stats { return script.Stats{} })
-	m.watch(v.Vault)
+	m.watch(v.Vault, nil, nil)
 	w := httptest.NewRecorder()
 	m.handler.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", nil))
 	for _, line := range []string{

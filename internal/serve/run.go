@@ -163,7 +163,7 @@ func openVault(ctx context.Context, cfg *Config, logger *slog.Logger) (*vault.Va
 		return nil, nil, fmt.Errorf("%w\nstart with the --key-file or %s that the database was created with", err, masterKeyVariable)
 	}
 	if err == nil {
-		cfg.metrics.watch(v)
+		cfg.metrics.watch(v, store, cfg.cert)
 	}
 	return v, joined, err
 }

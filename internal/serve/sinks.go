@@ -10,8 +10,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"github.com/seed-72ea4aab/vault"
 )
 
@@ -135,42 +133,14 @@ func (c *Config) sinkConfig() ([]vault.Sink, error) {
 	return all, nil
 }
 
-// sinkMetrics exports figures about sending to the sinks.
-type sinkMetrics struct{ v *vault.Vault }
-
-var (
-	sinkLabels  = []string{"sink"}
-	sinkLag     = prometheus.NewDesc("vault_sink_lag_seconds", "Age of the oldest log entry that this node has not sent.", sinkLabels, nil)
-	sinkBehind  = prometheus.NewDesc("vault_sink_lag_entries", "Log entries that wait, up to 500 of each tenant.", sinkLabels, nil)
-	sinkSuccess = prometheus.NewDesc("vault_sink_last_success_timestamp_seconds", "When the sink last accepted a batch of this node.", sinkLabels, nil)
-	sinkFailed  = prometheus.NewDesc("vault_sink_failures_total", "Batches that could not be sent.", sinkLabels, nil)
-	sinkSent    = prometheus.NewDesc("vault_sink_entries_total", "Log entries that the sink accepted.", sinkLabels, nil)
-	sinkRefused = prometheus.NewDesc("vault_sink_refused_total", "Log entries that the sink refused, and that were skipped.", sinkLabels, nil)
-)
-
-// Describe implements prometheus.Collector.
-func (sinkMetrics) Describe(all chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{sinkLag, sinkBehind, sinkSuccess, sinkFailed, sinkSent, sinkRefused} {
-		all <- d
-	}
-}
-
-// Collect implements prometheus.Collector.
-func (m sinkMetrics) Collect(all chan<- prometheus.Metric) {
-	for name, h := range m.v.SinkHealth() {
-		gauge := func(d *prometheus.Desc, value float64) {
-			all <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, name)
-		}
-		count := func(d *prometheus.Desc, n int64) {
-			all <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(n), name)
-		}
-		gauge(sinkLag, h.Lag().Seconds())
-		gauge(sinkBehind, float64(h.Behind))
-		if !h.LastSuccess.IsZero() {
-			gauge(sinkSuccess, float64(h.LastSuccess.UnixMilli())/1000)
-		}
-		count(sinkFailed, h.Failures)
-		count(sinkSent, h.Sent)
-		count(sinkRefused, h.Refused)
+// reportSinks reports figures about sending to the sinks.
+func reportSinks(r reporter, all map[string]vault.SinkHealth) {
+	for name, h := range all {
+		r.gauge("vault_sink_lag_seconds", "Age of the oldest log entry that this node has not sent.", h.Lag().Seconds(), "sink", name)
+		r.gauge("vault_sink_lag_entries", "Log entries that wait, up to 500 of each tenant.", float64(h.Behind), "sink", name)
+		r.time("vault_sink_last_success_timestamp_seconds", "When the sink last accepted a batch of this node.", h.LastSuccess, "sink", name)
+		r.count("vault_sink_failures_total", "Batches that could not be sent.", float64(h.Failures), "sink", name)
+		r.count("vault_sink_entries_total", "Log entries that the sink accepted.", float64(h.Sent), "sink", name)
+		r.count("vault_sink_refused_total", "Log entries that the sink refused, and that were skipped.", float64(h.Refused), "sink", name)
 	}
 }

@@ -57,7 +57,7 @@ func TestSinkMetrics(t *testing.T) {
 		t.Fatal(err)
 	}
 	m := newMetrics(func() script.Stats { return script.Stats{} })
-	m.watch(v.Vault)
+	m.watch(v.Vault, nil, nil)
 	text := scrape(t, m)
 	for _, want := range []string{`vault_sink_lag_seconds{sink="file"} 0`, `vault_sink_lag_entries{sink="file"} 0`, `vault_sink_failures_total{sink="file"} 0`} {
 		if !strings.Contains(text, want) {

@@ -1,0 +1,279 @@
+package serve
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/goccy/go-yaml"
+	"github.com/google/uuid"
+
+	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/script"
+	"github.com/seed-72ea4aab/vault/storage/sqlite"
+)
+
+// monitored returns /metrics of a server that has evidence, a sink and TLS, after
+// requests that were served and refused.
+func monitored(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	cfg := &Config{
+		sinks:   sinkList{{"file", "file:" + filepath.Join(dir, "audit.jsonl"), ""}},
+		metrics: newMetrics(func() script.Stats { return script.Stats{} }),
+		cert:    &certificate{certFile: filepath.Join(dir, "cert"), keyFile: filepath.Join(dir, "key")},
+	}
+	writePair(t, cfg.cert.certFile, cfg.cert.keyFile, 1)
+	if _, err := cfg.cert.read(true); err != nil {
+		t.Fatal(err)
+	}
+	sinks, err := cfg.sinkConfig()
+	if err != nil {
+		t.Fatal(err)
+	}
+	anchor := vault.AnchorFile(filepath.Join(dir, "notes"))
+	store, err := sqlite.Open(t.Context(), ":memory:")
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, err := vault.Open(t.Context(), store, vault.NewKey(), &vault.Config{
+		Sinks: sinks, Observer: cfg.metrics, SweepEvery: -1, WorkEvery: -1, Evidence: &vault.EvidenceConfig{Every: -1, Anchors: []vault.Anchor{anchor}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = v.Close() })
+	cfg.metrics.watch(v, store, cfg.cert)
+	tenant, err := v.CreateTenant(t.Context(), "Acme")
+	if err != nil {
+		t.Fatal(err)
+	}
+	app, err := v.Tenant(tenant.ID).CreateApplication(t.Context(), vault.ApplicationParams{Name: "Shop", Type: vault.ApplicationPublic, Permissions: []vault.Permission{"token:create"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	api := httptest.NewServer(newAPI(v, cfg, slog.New(slog.DiscardHandler)))
+	defer api.Close()
+	for _, call := range []struct {
+		method, path, key, body string
+		status                  int
+	}{
+		{"POST", "/tokens", app.Key, `{"type":"token","data":"x"}`, 201}, {"GET", "/tokens", app.Key, "", 403}, {"GET", "/tokens", "", "", 401},
+	} {
+		req, _ := http.NewRequestWithContext(t.Context(), call.method, api.URL+call.path, strings.NewReader(call.body))
+		req.Header = http.Header{"Content-Type": {"application/json"}, "Svc-Api-Key": {call.key}}
+		res, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		res.Body.Close()
+		if res.StatusCode != call.status {
+			t.Fatalf("%s %s: %s", call.method, call.path, res.Status)
+		}
+	}
+	if _, err := v.Checkpoint(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := v.VerifyLogs(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	_, text := get(t, http.DefaultClient, api.URL+"/metrics")
+	for _, want := range []string{
+		`vault_http_refusals_total{application="` + app.ID.String() + `",status="403"} 1`, `vault_http_refusals_total{application="",status="401"} 1`,
+		`vault_jobs{state="waiting"} 0`, `vault_jobs{state="dead"} 0`, `vault_data_keys{state="primary"} 1`, `vault_tokens 1`, `vault_tenants 1`,
+		`vault_db_connections_max{pool="`, `vault_db_wait_seconds_total{pool="`, `vault_master_key_failures_total{name="decrypt"} 0`,
+		`vault_tls_certificate_expiry_timestamp_seconds`, `vault_data_key_oldest_timestamp_seconds`,
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %s in\n%s", want, text)
+		}
+	}
+	return text
+}
+
+// alertRule is a rule of examples/deploy/alerts.yaml.
+type alertRule struct {
+	Alert, Expr string
+	Annotations map[string]string
+}
+
+func readAlerts(t *testing.T) []alertRule {
+	t.Helper()
+	var file struct{ Groups []struct{ Rules []alertRule } }
+	if err := yaml.Unmarshal(readDeploy(t, "alerts.yaml"), &file); err != nil || len(file.Groups) != 1 {
+		t.Fatal(err, file)
+	}
+	return file.Groups[0].Rules
+}
+
+func readDeploy(t *testing.T, name string) []byte {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("../../examples/deploy", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+// panels returns the expressions of the dashboard, by panel.
+func panels(t *testing.T) map[string]string {
+	t.Helper()
+	var board struct {
+		Panels []struct {
+			Title   string
+			Targets []struct{ RefID, Expr string }
+		}
+	}
+	if err := json.Unmarshal(readDeploy(t, "grafana.json"), &board); err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]string{}
+	for _, p := range board.Panels {
+		for _, target := range p.Targets {
+			all["the panel "+p.Title+", "+target.RefID] = strings.ReplaceAll(target.Expr, "$__rate_interval", "5m")
+		}
+	}
+	return all
+}
+
+// comparison is the end of an alert's expression. Without it the expression has a
+// value while nothing is wrong.
+var comparison = regexp.MustCompile(` (==|>|<) [0-9.]+$`)
+
+// sample is a line of /metrics.
+var sample = regexp.MustCompile(`(?m)^([a-z_]+)(?:\{(.*)\})? (\S+)$`)
+
+// TestMonitoringHasFigures evaluates every panel of the dashboard and every alert
+// with figures of a server. Each must have a value, so that a metric which is
+// renamed here cannot leave an alert behind that never fires.
+func TestMonitoringHasFigures(t *testing.T) {
+	t.Parallel()
+	exprs := panels(t)
+	for _, a := range readAlerts(t) {
+		if !comparison.MatchString(a.Expr) {
+			t.Errorf("%s compares nothing: %s", a.Alert, a.Expr)
+		}
+		exprs[a.Alert] = comparison.ReplaceAllString(a.Expr, "")
+	}
+	var file bytes.Buffer
+	fmt.Fprintf(&file, "rule_files: [alerts.yaml]\ntests:\n- interval: 1m\n  input_series:\n")
+	series := func(name, labels, value string) {
+		labels = strings.TrimSuffix(`job="tokenvault",instance="a",`+labels, ",")
+		fmt.Fprintf(&file, "  - {series: %s, values: %q}\n", strconv.Quote(name+"{"+labels+"}"), value+"+0x10")
+	}
+	series("up", "", "1") // Prometheus makes it
+	for _, m := range sample.FindAllStringSubmatch(monitored(t), -1) {
+		value, err := strconv.ParseFloat(m[3], 64)
+		if err != nil {
+			t.Fatal(m[0])
+		}
+		series(m[1], m[2], strconv.FormatFloat(value, 'f', -1, 64))
+	}
+	fmt.Fprintf(&file, "  promql_expr_test:\n")
+	for _, name := range slices.Sorted(maps.Keys(exprs)) {
+		fmt.Fprintf(&file, "  - {expr: %q, eval_time: 10m}\n", "absent(("+exprs[name]+"))")
+	}
+	promtool(t, file.Bytes(), "test", "rules", "test.yaml")
+	promtool(t, nil, "check", "rules", "alerts.yaml")
+}
+
+// promtool runs promtool in a folder with the alerts and a test.
+func promtool(t *testing.T, test []byte, args ...string) {
+	t.Helper()
+	dir := t.TempDir()
+	for name, text := range map[string][]byte{"alerts.yaml": readDeploy(t, "alerts.yaml"), "test.yaml": test} {
+		if err := os.WriteFile(filepath.Join(dir, name), text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cmd := exec.CommandContext(t.Context(), "promtool", args...)
+	cmd.Dir = dir
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("promtool, of Debian's package prometheus: %v\n%s", err, out)
+	}
+}
+
+// TestEveryAlertHasARunbook compares the alerts with the sections of
+// docs/operations.md.
+func TestEveryAlertHasARunbook(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../../docs/operations.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	sections := map[string]bool{}
+	for _, m := range regexp.MustCompile(`(?m)^### (Vault\w+)$`).FindAllStringSubmatch(string(text), -1) {
+		sections[m[1]] = true
+	}
+	for _, a := range readAlerts(t) {
+		if !sections[a.Alert] || a.Annotations["runbook"] != "docs/operations.md#"+strings.ToLower(a.Alert) || a.Annotations["summary"] == "" {
+			t.Errorf("%s has no section, or another runbook: %v", a.Alert, a.Annotations)
+		}
+		delete(sections, a.Alert)
+	}
+	if len(sections) > 0 {
+		t.Errorf("sections without an alert: %v", sections)
+	}
+}
+
+// TestKubernetesObjectsAreComplete checks that each document is an object, and that
+// the pod is probed, confined, and gets its secrets from files.
+func TestKubernetesObjectsAreComplete(t *testing.T) {
+	t.Parallel()
+	type object struct {
+		APIVersion string `yaml:"apiVersion"`
+		Kind       string
+		Metadata   struct{ Name, Namespace string }
+		Spec       map[string]any
+	}
+	kinds := map[string]object{}
+	for _, text := range strings.Split(string(readDeploy(t, "kubernetes.yaml")), "\n---\n") {
+		var o object
+		if err := yaml.Unmarshal([]byte(text), &o); err != nil || o.APIVersion == "" || o.Metadata.Name == "" || o.Metadata.Namespace == "" {
+			t.Errorf("%v in\n%s", err, text)
+		}
+		kinds[o.Kind] = o
+	}
+	for kind, words := range map[string][]string{
+		"ServiceAccount": {}, "Service": {"selector", "targetPort"}, "PodDisruptionBudget": {"minAvailable", "selector"},
+		"Deployment": {
+			"startupProbe", "livenessProbe", "readinessProbe", "/readyz", "runAsNonRoot", "readOnlyRootFilesystem", "seccompProfile", "secretName",
+			"terminationGracePeriodSeconds", "TOKENVAULT_KEY_FILE",
+		},
+	} {
+		o, ok := kinds[kind]
+		for _, word := range words {
+			if text := fmt.Sprint(o.Spec); !ok || !strings.Contains(text, word) || strings.Contains(text, "secretKeyRef") {
+				t.Errorf("%s has no %s, or a secret in the environment: %s", kind, word, text)
+			}
+		}
+		if !ok {
+			t.Errorf("no %s", kind)
+		}
+	}
+}
+
+// Only so many applications label a metric.
+func TestRefusalsHaveBoundedLabels(t *testing.T) {
+	t.Parallel()
+	m := newMetrics(func() script.Stats { return script.Stats{} })
+	for range mostApplications + 50 {
+		m.refused(uuid.New(), http.StatusForbidden)
+	}
+	text := scrape(t, m)
+	if n := strings.Count(text, "vault_http_refusals_total{"); n != mostApplications+1 || !strings.Contains(text, `vault_http_refusals_total{application="other",status="403"} 50`) {
+		t.Errorf("%d labels\n%s", n, text)
+	}
+}
