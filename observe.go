@@ -1,6 +1,7 @@
 package vault
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -316,6 +317,9 @@ type Totals struct {
 // Totals adds up the [Stats] of at most limit tenants. Like [Vault.Tenants] it is
 // for the embedding program.
 func (v *Vault) Totals(ctx context.Context, limit int) (*Totals, error) {
+	if err := cmp.Or(v.core.Alive(), ctx.Err()); err != nil {
+		return nil, err
+	}
 	sum := &Totals{Keys: map[DataKeyState]int{}}
 	for page := 1; sum.Counted < limit; page++ {
 		list, err := v.Tenants(ctx, PageParams{Page: page, Size: 100})

@@ -113,10 +113,10 @@ func inputTime(t time.Time) string {
 	if t.IsZero() {
 		return ""
 	}
-	if t.Second() == 0 {
+	if t.Second() == 0 && t.Nanosecond() == 0 {
 		return t.UTC().Format("2006-01-02T15:04")
 	}
-	return t.UTC().Format("2006-01-02T15:04:05")
+	return t.UTC().Format("2006-01-02T15:04:05.999")
 }
 
 // application shows an application.
@@ -164,7 +164,7 @@ func (q *request) saveApplication() error {
 	if err != nil {
 		return err
 	}
-	q.names.forget(nameKey{t.ID, a.ID})
+	q.names.forget(nameKey{t.ID, a.ID, "application"})
 	return q.seeOther(q.tenantPath()+"/applications/"+a.ID.String(), "saved")
 }
 
@@ -234,6 +234,6 @@ func (q *request) deleteApplication() error {
 	if err := q.client().DeleteApplication(q.r.Context(), q.id("id")); err != nil {
 		return err
 	}
-	q.names.forget(nameKey{q.id("tenant"), q.id("id")})
+	q.names.forget(nameKey{q.id("tenant"), q.id("id"), "application"})
 	return q.seeOther(path, "deleted")
 }

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/google/uuid"
@@ -67,7 +68,7 @@ type programBody struct {
 	Configuration []string // names, never values
 	Application   ref
 	Sources       []source
-	Runs          []Run
+	Runs          []logRow // newest first
 	Dead          []vault.JobInfo
 	CanRun        bool
 }
@@ -112,24 +113,54 @@ func linesOf(code string, bad int) []sourceLine {
 }
 
 // lastBad returns the line of the error if the newest run failed.
-func lastBad(runs []Run) int {
-	if len(runs) > 0 && !runs[0].OK {
-		return runs[0].Line
+func lastBad(runs []logRow) (line int) {
+	if len(runs) > 0 {
+		line, _ = strconv.Atoi(runs[0].Line()) // 0 if it has none
 	}
-	return 0
+	return line
+}
+
+// recentRuns returns the last runs of a reactor or proxy on all nodes, newest
+// first. A run that failed has two entries in the log, and its failure stands for
+// both. Entries do not say which start a failure belongs to, so it takes the place
+// of the latest start of its actor.
+func (q *request) recentRuns(c *vault.Owner, kind string, id uuid.UUID) ([]logRow, error) {
+	operation := vault.OperationReact
+	if kind == "proxy" {
+		operation = vault.OperationUse
+	}
+	entries, _, err := q.readLog(c, vault.LogFilter{EntityType: kind, EntityID: id.String(), Operation: operation}, true, uuid.UUID{})
+	if err != nil {
+		return nil, err
+	}
+	failed := map[uuid.UUID]int{} // failures whose start was not seen, by actor
+	entries = slices.DeleteFunc(entries, func(e vault.LogEntry) bool {
+		switch {
+		case failure.MatchString(e.Message):
+			failed[e.ActorID]++
+			return false
+		case !strings.HasSuffix(e.Message, " invoked"):
+			return true // test runs and callbacks
+		case failed[e.ActorID] > 0:
+			failed[e.ActorID]--
+			return true
+		}
+		return false
+	})
+	return q.logRows(c, q.root()+q.tenantPath()+"/", entries[:min(len(entries), 20)]), nil
 }
 
 // programOf builds the part that the pages of reactors and proxies share.
 func (q *request) programOf(c *vault.Owner, kind string, id uuid.UUID, name string, configuration map[string]string) (*programBody, error) {
-	b := &programBody{Kind: kind, ID: id, Name: name, Configuration: slices.Sorted(maps.Keys(configuration))}
-	if rec := q.opts.Recorder; rec != nil {
-		b.Runs = rec.runsOf(id, 20)
-	}
+	b := &programBody{Kind: strings.TrimSuffix(named[kind].path, "/"), ID: id, Name: name, Configuration: slices.Sorted(maps.Keys(configuration))}
 	system, err := q.vault.Info(q.r.Context())
 	if err != nil {
 		return nil, err
 	}
 	b.CanRun = system.Config.Runtime != nil
+	if b.Runs, err = q.recentRuns(c, kind, id); err != nil {
+		return nil, err
+	}
 	dead, err := c.ListJobs(q.r.Context(), vault.ListJobsParams{Dead: true, Size: 100})
 	b.Dead = slices.DeleteFunc(dead, func(j vault.JobInfo) bool { return j.ReactorID != id })
 	return b, err
@@ -143,7 +174,7 @@ func (q *request) reactorBody(c *vault.Owner) (*programBody, error) {
 	if err != nil {
 		return nil, err
 	}
-	b, err := q.programOf(c, "reactors", r.ID, r.Name, r.Configuration)
+	b, err := q.programOf(c, "reactor", r.ID, r.Name, r.Configuration)
 	if err != nil {
 		return nil, err
 	}
@@ -166,7 +197,7 @@ func (q *request) proxyBody(c *vault.Owner) (*programBody, error) {
 	if err != nil {
 		return nil, err
 	}
-	b, err := q.programOf(c, "proxies", x.ID, x.Name, x.Configuration)
+	b, err := q.programOf(c, "proxy", x.ID, x.Name, x.Configuration)
 	if err != nil {
 		return nil, err
 	}

@@ -81,13 +81,16 @@ type Options struct {
 	// the rights. So Authorize must be fast and safe to call repeatedly.
 	Authorize func(*http.Request) (User, error)
 
+	// SignOut, if set, ends the session of a request, as [Link.SignOut] does. The
+	// pages then have a button for it.
+	SignOut func(http.ResponseWriter, *http.Request)
+
 	// TLSProxy declares that a proxy in front terminates TLS. Cookies are then
 	// restricted to TLS, although requests arrive without it.
 	TLSProxy bool
 
-	// Recorder holds the figures of this process. It must also be the vault's
-	// observer. Without a recorder, the pages lack the figures of the last hour and
-	// day.
+	// Recorder holds figures of this process. It must also be the vault's observer.
+	// Without a recorder, the pages lack errors and latencies.
 	Recorder *Recorder
 
 	// Refresh is how often an open page gets new figures. They are computed once for
@@ -126,7 +129,7 @@ func (o *Options) withDefaults() Options {
 // ends in a slash, with [http.StripPrefix]. opts may be nil. The handler works
 // until the vault is closed, and needs no closing.
 func Handler(v *vault.Vault, opts *Options) http.Handler {
-	h := &handler{vault: v, opts: opts.withDefaults(), mux: http.NewServeMux(), rotations: newRotations(), names: newNames()}
+	h := &handler{vault: v, opts: opts.withDefaults(), mux: http.NewServeMux(), rotations: newRotations(), names: newNames(), tally: &tally{vault: v}}
 	h.live = newHub(h)
 	h.logs = newFollowers(h)
 	for _, rt := range h.routes() {

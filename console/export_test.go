@@ -91,13 +91,13 @@ func (r *Recorder) Forget() {
 }
 
 // Figures returns the figures of the last hour or day.
-func (r *Recorder) Figures(day bool) (calls, creates, reads, errors int, p50, p99 time.Duration, points int) {
+func (r *Recorder) Figures(day bool) (errors int, p50, p99 time.Duration, points int) {
 	s := lastHour
 	if day {
 		s = lastDay
 	}
 	f := r.figures(s)
-	return f.Calls(), f.Creates, f.Reads, f.Errors, f.P50, f.P99, len(f.Points)
+	return f.Errors, f.P50, f.P99, len(f.Points)
 }
 
 // SetClock sets the clock of a link.

@@ -16,6 +16,7 @@ type view struct {
 	Root   string
 	User   User
 	Form   string // form token
+	Leaves bool   // the user can sign out
 	Tenant *vault.Tenant
 	Others []crumb // the same page of other tenants
 	More   int     // tenants that Others leaves out
@@ -37,7 +38,7 @@ func (v view) In() string { return v.Root + "tenants/" + v.Tenant.ID.String() + 
 
 // view returns the parts around the body of a page.
 func (q *request) view(page, title string, tenant *vault.Tenant, body any) view {
-	v := view{Title: title, Page: page, Root: q.root(), User: q.user, Form: q.formToken(), Tenant: tenant,
+	v := view{Title: title, Page: page, Root: q.root(), User: q.user, Form: q.formToken(), Leaves: q.opts.SignOut != nil, Tenant: tenant,
 		Done: done[q.r.URL.Query().Get("done")], Body: body}
 	if tenant != nil {
 		v.Crumbs = v.crumbs()

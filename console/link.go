@@ -140,6 +140,20 @@ func (l *Link) session(r *http.Request) *linkSession {
 	return nil
 }
 
+// SignOut ends the session of a request, for [Options], and makes the browser
+// forget its cookie.
+func (l *Link) SignOut(w http.ResponseWriter, r *http.Request) {
+	secure := overTLS(r, l.TLSProxy)
+	cookie, err := r.Cookie(cookieName(linkCookie, secure))
+	if err != nil {
+		return
+	}
+	l.mu.Lock()
+	delete(l.sessions, sha256.Sum256([]byte(cookie.Value)))
+	l.mu.Unlock()
+	setCookie(w, "", -1, secure)
+}
+
 // Handler returns a handler that accepts the link and passes all other requests to
 // the console.
 func (l *Link) Handler(console http.Handler) http.Handler {
@@ -208,15 +222,20 @@ func (l *Link) clean() {
 	maps.DeleteFunc(l.moved, func(_ string, s linkSession) bool { return now.Sub(s.signed) > time.Minute })
 }
 
-// signIn gives the browser a session for the token of the link. A cookie without a
-// Path belongs to the directory of the request.
+// signIn gives the browser a session for the token of the link.
 func (l *Link) signIn(w http.ResponseWriter, token string, secure bool) {
 	session, ok := l.open(token)
 	if !ok {
 		return
 	}
+	setCookie(w, session, int(sessionLife.Seconds()), secure)
+}
+
+// setCookie sets the cookie of a session. A cookie without a Path belongs to the
+// directory of the request.
+func setCookie(w http.ResponseWriter, session string, age int, secure bool) {
 	cookie := &http.Cookie{ //nolint:gosec // Secure wherever the browser uses TLS
-		Name: cookieName(linkCookie, secure), Value: session, MaxAge: int(sessionLife.Seconds()),
+		Name: cookieName(linkCookie, secure), Value: session, MaxAge: age,
 		HttpOnly: true, Secure: secure, SameSite: http.SameSiteStrictMode,
 	}
 	if secure {

@@ -2,9 +2,11 @@ package console_test
 
 import (
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -30,7 +32,7 @@ func newLinked(t *testing.T) *linked {
 	v := vaulttest.New(t)
 	l := &linked{t: t, link: console.NewLink(console.User{ID: "admin", Role: console.Owner}), clock: v.Clock}
 	l.link.SetClock(v.Clock.Now)
-	l.h = l.link.Handler(console.Handler(v.Vault, &console.Options{Authorize: l.link.Authorize}))
+	l.h = l.link.Handler(console.Handler(v.Vault, &console.Options{Authorize: l.link.Authorize, SignOut: l.link.SignOut}))
 	return l
 }
 
@@ -84,6 +86,49 @@ func TestLinkWorksOnce(t *testing.T) {
 	}
 	if status := l.page(link, []*http.Cookie{{Name: res.Cookies()[0].Name, Value: "x"}}); status != http.StatusForbidden {
 		t.Errorf("with another cookie: %d", status)
+	}
+}
+
+// TestSignOut ends the session of a link, and of no other browser.
+func TestSignOut(t *testing.T) {
+	t.Parallel()
+	l := newLinked(t)
+	l.link.Accept = func(token string) (console.User, bool) {
+		return console.User{ID: "jane", Role: console.Viewer}, token == "JANE"
+	}
+	link := l.link.URL(plainBase)
+	admin, page := l.get(link, nil).Cookies(), strings.Split(link, "?")[0]
+	jane := l.get(page+"?link=JANE", nil).Cookies()
+	res := l.get(page, admin)
+	body, _ := io.ReadAll(res.Body)
+	form := regexp.MustCompile(`action="./signout"><input type="hidden" name="form" value="(\w+)"`).FindStringSubmatch(string(body))
+	if form == nil {
+		t.Fatalf("no button: %s", body)
+	}
+	leave := func(token string) *http.Response {
+		r := httptest.NewRequest(http.MethodPost, page+"signout", strings.NewReader(url.Values{"form": {token}}.Encode()))
+		r.Header = http.Header{"Content-Type": {"application/x-www-form-urlencoded"}, "Sec-Fetch-Site": {"same-origin"}}
+		for _, c := range append(res.Cookies(), admin...) {
+			r.AddCookie(c)
+		}
+		w := httptest.NewRecorder()
+		l.h.ServeHTTP(w, r)
+		return w.Result()
+	}
+	if status := leave("wrong").StatusCode; status != http.StatusForbidden || l.page(link, admin) != http.StatusOK {
+		t.Errorf("a page of another site signs out: %d", status)
+	}
+	if left := leave(form[1]); left.StatusCode != http.StatusSeeOther || len(left.Cookies()) != 1 || left.Cookies()[0].MaxAge >= 0 {
+		t.Errorf("%d %v", left.StatusCode, left.Header)
+	}
+	if status := l.page(link, admin); status != http.StatusForbidden {
+		t.Errorf("after signing out: %d", status)
+	}
+	if status := l.page(link, jane); status != http.StatusOK {
+		t.Errorf("another session: %d", status)
+	}
+	if _, ok := l.link.Renew(plainBase); !ok {
+		t.Error("there is no new link")
 	}
 }
 

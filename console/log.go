@@ -5,6 +5,7 @@ import (
 	"html/template"
 	"net/http"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -208,24 +209,39 @@ func (q *request) entity(c *vault.Owner, in string, e *vault.LogEntry) ref {
 	switch e.EntityType {
 	case "tenant":
 		id.Href = strings.TrimSuffix(in, "/")
-	case "application":
+	case "application", "reactor", "proxy":
 		if known, err := uuid.Parse(e.EntityID); err == nil && !gone {
-			return q.applicationRef(c, in, known)
+			return q.namedRef(c, in, e.EntityType, known)
 		}
 	case "session":
 		id.Href = in + "sessions"
-	case "reactor":
-		id.Href = in + "reactors/" + pathEscape(e.EntityID)
-	case "proxy":
-		id.Href = in + "proxies/" + pathEscape(e.EntityID)
 	case "erasure", "log":
 	default:
 		id.Href = in + "tokens/" + pathEscape(e.EntityID)
 	}
-	if gone || e.Operation == vault.OperationImport {
+	if gone || e.Operation == vault.OperationImport || named[e.EntityType].path != "" {
 		id.Href = ""
 	}
 	return id
+}
+
+// notTokens are the entity types of the log that are no types of tokens.
+var notTokens = map[string]bool{"application": true, "erasure": true, "log": true, "proxy": true, "reactor": true, "session": true, "tenant": true}
+
+// failure matches the message about a failed run.
+var failure = regexp.MustCompile(`^(?:Reactor|Proxy) failed(?: in line (\d+))?$`)
+
+// Failed reports whether the entry is about a failure.
+func (r logRow) Failed() bool {
+	return failure.MatchString(r.Message) || r.Message == "Reactor callback abandoned" || r.Operation == "denied"
+}
+
+// Line returns the line of the error, or the empty string if it is unknown.
+func (r logRow) Line() string {
+	if parts := failure.FindStringSubmatch(r.Message); parts != nil {
+		return parts[1]
+	}
+	return ""
 }
 
 // matches reports whether an entry matches the filter.

@@ -3,10 +3,17 @@ package console_test
 import (
 	"encoding/csv"
 	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
 	"strings"
 	"testing"
 
+	"github.com/google/uuid"
+
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/console"
+	"github.com/seed-72ea4aab/vault/jsruntime"
 )
 
 // TestLogFilters lists entries with each filter, and exports the same entries.
@@ -55,4 +62,80 @@ func TestLogFilters(t *testing.T) {
 			t.Errorf("a spreadsheet would take %q for a formula", records[1][6])
 		}
 	}
+}
+
+// TestFailedRunsLookFailed shows failed runs, with names of reactors and proxies. A
+// console that starts later shows them too.
+func TestFailedRunsLookFailed(t *testing.T) {
+	t.Parallel()
+	w := newWorldOn(t, jsruntime.NewInProcess(nil))
+	must[*vault.Reactor](t)(w.Owner.PatchReactor(t.Context(), w.reactor.ID, map[string]any{"name": "Charge a card"}))
+	later := console.Handler(w.Vault.Vault, &console.Options{Authorize: console.LocalOnly})
+	page := func(path string) string {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "http://localhost/tenants/"+w.Acme.ID.String()+path, nil)
+		r.RemoteAddr = "127.0.0.1:1"
+		got := httptest.NewRecorder()
+		later.ServeHTTP(got, r)
+		return got.Body.String()
+	}
+	log := page("/log?operation=react")
+	for _, want := range []string{
+		`<span class="tag op-react bad">react</span>`, `>Reactor failed in line 6</td>`, `<bdi>Charge a card</bdi>`, `<span class="tag op-react bad">react</span></td>`,
+	} {
+		if !strings.Contains(log, want) {
+			t.Errorf("the log lacks %s", want)
+		}
+	}
+	if !strings.Contains(page("/log?entity_type=proxy"), "<bdi>Gateway</bdi>") {
+		t.Error("the log lacks the name of a proxy")
+	}
+	program := page("/reactors/" + w.reactor.ID.String())
+	_, runs, _ := strings.Cut(program, "Recent runs</h2>")
+	runs, _, _ = strings.Cut(runs, "</section>")
+	// A run with a callback, one that failed, and one that did not.
+	if strings.Count(runs, ">failed</span>") != 1 || strings.Count(runs, ">ran</span>") < 2 || !strings.Contains(runs, `<td class="num">6</td>`) {
+		t.Errorf("recent runs: %s", runs)
+	}
+}
+
+// TestFind looks for the ids of everything.
+func TestFind(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	v := w.as("viewer")
+	other := must[*vault.Tenant](t)(w.CreateTenant(t.Context(), "Initech"))
+	twice := vault.TokenParams{ID: "order-1", Type: vault.TypeGeneric, Data: "x"}
+	must[*vault.Token](t)(w.Vault.Vault.Tenant(other.ID).CreateToken(t.Context(), twice))
+	var entry vault.LogEntry
+	for e, err := range w.Owner.AllLogs(t.Context(), vault.LogFilter{Operation: vault.OperationAuthorize}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		entry = *e
+	}
+	find := func(query string) (int, string) {
+		status, page := v.get(w.console("find?" + query))
+		if status == http.StatusSeeOther {
+			return v.get(w.console(strings.TrimPrefix(page, "./")))
+		}
+		return status, page
+	}
+	for id, want := range map[string]string{
+		"order-2": "<h1><bdi class=\"id\">order-2</bdi>", w.app.ID.String(): `data-copy="` + w.app.ID.String(), w.reactor.ID.String(): "Runs as application",
+		w.proxy.ID.String(): "<h1><bdi>Gateway</bdi></h1>", entry.ID.String(): "Session authorized", " order-2 ": "order-2</bdi>",
+		"no-such-id": "Nothing has this id", uuid.NewString(): "Nothing has this id", "a/b#?": "Nothing has this id", strings.Repeat("x", 500): "Nothing has this id",
+		w.Acme.ID.String(): "Nothing has this id",
+	} {
+		status, page := find("id=" + url.QueryEscape(id))
+		if status != http.StatusOK || !strings.Contains(page, want) {
+			t.Errorf("%s: %d, no %s in %s", id, status, want, page)
+		}
+	}
+	if _, page := find("id=order-1"); strings.Count(page, "/tokens/order-1") != 2 || !strings.Contains(page, "Initech") {
+		t.Errorf("in two tenants: %s", page)
+	}
+	if _, page := find("id=order-1&tenant=" + w.Acme.ID.String()); !strings.Contains(page, "XXXXXXXXXXXX5556") {
+		t.Errorf("in one tenant: %s", page)
+	}
+	w.checkSecrets()
 }

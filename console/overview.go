@@ -13,8 +13,8 @@ import (
 // overview is the first page.
 type overview struct {
 	Span    string
-	Figures *figures // nil without a recorder
 	Plots   []plot
+	Partial bool // the log had more entries than were counted
 	At      time.Time
 
 	vault.Totals
@@ -44,9 +44,19 @@ func (h *handler) overview(ctx context.Context, s span) (*overview, error) {
 	if evidence, err := h.vault.EvidenceStatus(); err == nil {
 		o.Evidence = evidence.Wrong()
 	}
+	if o.DatabaseDown {
+		return &o, nil
+	}
+	f := &figures{Points: make([]point, s.points)}
 	if h.opts.Recorder != nil {
-		o.Figures = h.opts.Recorder.figures(s)
-		o.Plots = plotsOf(o.Figures)
+		f = h.opts.Recorder.figures(s)
+	}
+	if o.Partial, err = h.tally.fill(ctx, f, s); err != nil {
+		return nil, err
+	}
+	o.Plots = plotsOf(f)
+	if h.opts.Recorder == nil {
+		o.Plots = o.Plots[:2] // the rest is not in the log
 	}
 	return &o, nil
 }

@@ -59,8 +59,8 @@ func plotsOf(f *figures) []plot {
 	return []plot{
 		f.plot("creates", "Creates", whole, curve{"Creates", "a", creates, false}).total(f.Creates),
 		f.plot("reads", "Reads", whole, curve{"Reads", "a", reads, false}).total(f.Reads),
-		f.plot("errors", "Errors", whole, curve{"Errors", "bad", errors, false}).total(f.Errors),
-		f.plot("latency", "Latency", milliseconds, curve{"p99", "b", p99, true}, curve{"p50", "a", p50, true}).latency(f),
+		f.plot("errors", "Errors on this node", whole, curve{"Errors", "bad", errors, false}).total(f.Errors),
+		f.plot("latency", "Latency on this node", milliseconds, curve{"p99", "b", p99, true}, curve{"p50", "a", p50, true}).latency(f),
 	}
 }
 

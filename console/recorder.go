@@ -12,7 +12,7 @@ import (
 	"github.com/seed-72ea4aab/vault"
 )
 
-// Recorder counts and times the operations of a vault for the pages of a
+// Recorder times the operations of a vault and counts their errors and runs for the pages of a
 // [Handler]. It is a [vault.Observer] of this process. It keeps one day in a fixed
 // amount of memory, less than a megabyte.
 //
@@ -26,15 +26,12 @@ type Recorder struct {
 
 	mu      sync.Mutex
 	minutes [minutesKept]minute
-	runs    [runsKept]Run
-	ran     int // runs so far
 	running int // runs in progress
 	failed  map[uuid.UUID]*failures
 }
 
 const (
 	minutesKept = 24 * 60
-	runsKept    = 500
 	// latencyBuckets is the number of buckets for durations: four for each doubling
 	// of microseconds, up to more than an hour.
 	latencyBuckets = 128
@@ -43,8 +40,7 @@ const (
 // minute counts the calls of one minute.
 type minute struct {
 	at              int64 // minutes since 1970
-	creates, reads  uint32
-	others, errors  uint32
+	errors          uint32
 	runs, runErrors uint32
 	took            [latencyBuckets]uint32
 }
@@ -59,16 +55,6 @@ const (
 	hoursKept   = 24
 	maxFailures = 500 // tenants whose failures are counted
 )
-
-// Run is a run of a tenant's code. It holds neither the input nor the output of
-// the code.
-type Run struct {
-	TenantID, EntityID uuid.UUID
-	At                 time.Time
-	Took               time.Duration
-	OK                 bool
-	Line               int // of the error; 0 if unknown
-}
 
 // NewRecorder returns an empty recorder.
 func NewRecorder() *Recorder {
@@ -91,7 +77,7 @@ func (r *Recorder) Start(ctx context.Context, w vault.Event) (context.Context, f
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		if w.Kind == vault.EventRun {
-			r.endRun(w, took, err)
+			r.endRun(err)
 			return
 		}
 		r.endCall(w, took, err)
@@ -110,14 +96,6 @@ func (r *Recorder) minute() *minute {
 
 func (r *Recorder) endCall(w vault.Event, took time.Duration, err error) {
 	m := r.minute()
-	switch w.Name {
-	case "create":
-		m.creates++
-	case "read":
-		m.reads++
-	default:
-		m.others++
-	}
 	if err != nil && !errors.Is(err, context.Canceled) {
 		m.errors++
 		r.fail(w.TenantID)
@@ -176,17 +154,13 @@ func (r *Recorder) errorsOf(tenant uuid.UUID) int {
 	return sum
 }
 
-func (r *Recorder) endRun(w vault.Event, took time.Duration, err error) {
+func (r *Recorder) endRun(err error) {
 	r.running--
 	m := r.minute()
 	m.runs++
-	run := Run{TenantID: w.TenantID, EntityID: w.EntityID, At: r.now().UTC(), Took: took, OK: err == nil}
 	if err != nil {
 		m.runErrors++
-		run.Line, _ = vault.ErrorLine(err)
 	}
-	r.runs[r.ran%runsKept] = run
-	r.ran++
 }
 
 // bucketOf returns the bucket of a duration.
@@ -205,18 +179,4 @@ func bucketTime(b int) time.Duration {
 	doubling, quarter := b/4, b%4
 	low := float64(uint64(1)<<doubling) * (1 + float64(quarter)/4)
 	return time.Duration(low * 1.1 * float64(time.Microsecond))
-}
-
-// runsOf returns the last runs of a reactor or proxy in this process, newest
-// first.
-func (r *Recorder) runsOf(entity uuid.UUID, limit int) []Run {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	var out []Run
-	for i := r.ran - 1; i >= max(0, r.ran-runsKept) && len(out) < limit; i-- {
-		if run := r.runs[i%runsKept]; run.EntityID == entity {
-			out = append(out, run)
-		}
-	}
-	return out
 }

@@ -2,6 +2,7 @@ package console
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -43,17 +44,20 @@ func short(id string) string {
 // idRef refers to something by its id.
 func idRef(id, href string) ref { return ref{Text: short(id), Full: id, Href: href, ID: true} }
 
-// names caches the names of applications. Each lookup is a read in the audit log,
+// names caches the names of applications, reactors and proxies. Each lookup is a read in the audit log,
 // so a page does not repeat it within nameAge.
 type names struct {
 	mu  sync.Mutex
 	all map[nameKey]knownName
 }
 
-type nameKey struct{ tenant, application uuid.UUID }
+type nameKey struct {
+	tenant, entity uuid.UUID
+	kind           string
+}
 
 type knownName struct {
-	name string // empty if the application does not exist
+	name string // empty if the entity does not exist
 	at   time.Time
 }
 
@@ -88,17 +92,42 @@ func (n *names) forget(k nameKey) {
 	delete(n.all, k)
 }
 
-// applicationRef refers to an application by its name, or by its id if it was
-// deleted. in is the path of the tenant's pages.
-func (q *request) applicationRef(c *vault.Owner, in string, id uuid.UUID) ref {
-	k := nameKey{c.TenantID(), id}
+// named are the kinds of entities that have a name and a page, by entity type.
+var named = map[string]struct {
+	path string // of the pages
+	name func(context.Context, *vault.Owner, uuid.UUID) (string, error)
+}{
+	"application": {"applications/", func(ctx context.Context, c *vault.Owner, id uuid.UUID) (string, error) {
+		a, err := c.GetApplication(ctx, id)
+		if err != nil {
+			return "", err
+		}
+		return a.Name, nil
+	}},
+	"reactor": {"reactors/", func(ctx context.Context, c *vault.Owner, id uuid.UUID) (string, error) {
+		r, err := c.GetReactor(ctx, id)
+		if err != nil {
+			return "", err
+		}
+		return r.Name, nil
+	}},
+	"proxy": {"proxies/", func(ctx context.Context, c *vault.Owner, id uuid.UUID) (string, error) {
+		p, err := c.GetProxy(ctx, id)
+		if err != nil {
+			return "", err
+		}
+		return p.Name, nil
+	}},
+}
+
+// namedRef refers to an entity by its name, or by its id if it was deleted. in is
+// the path of the tenant's pages.
+func (q *request) namedRef(c *vault.Owner, in, kind string, id uuid.UUID) ref {
+	k := nameKey{c.TenantID(), id, kind}
 	name, ok := q.names.get(k)
 	if !ok {
-		a, err := c.GetApplication(q.r.Context(), id)
-		switch {
-		case err == nil:
-			name = a.Name
-		case !errors.Is(err, vault.ErrNotFound):
+		var err error
+		if name, err = named[kind].name(q.r.Context(), c, id); err != nil && !errors.Is(err, vault.ErrNotFound) {
 			return idRef(id.String(), "")
 		}
 		q.names.set(k, name)
@@ -106,7 +135,12 @@ func (q *request) applicationRef(c *vault.Owner, in string, id uuid.UUID) ref {
 	if name == "" {
 		return idRef(id.String(), "")
 	}
-	return ref{Text: name, Full: id.String(), Href: in + "applications/" + id.String()}
+	return ref{Text: name, Full: id.String(), Href: in + named[kind].path + id.String()}
+}
+
+// applicationRef refers to an application.
+func (q *request) applicationRef(c *vault.Owner, in string, id uuid.UUID) ref {
+	return q.namedRef(c, in, "application", id)
 }
 
 // actorRef refers to an application, or to the tenant itself.

@@ -24,6 +24,7 @@ type handler struct {
 	logs      *followers
 	rotations *rotations
 	names     *names
+	tally     *tally
 }
 
 // route is a page or an action.
@@ -64,6 +65,8 @@ func (h *handler) routes() []route {
 		{"POST " + in + "/jobs/{id}/discard", Operator, (*request).discardJob},
 		{"GET " + in + "/sessions", Viewer, (*request).sessions},
 		{"POST " + in + "/sessions/{id}/end", Operator, (*request).endSession},
+		{"GET /find", Viewer, (*request).find},
+		{"POST /signout", Viewer, (*request).signOut},
 		{"GET /evidence", Viewer, (*request).evidence},
 		{"GET /sinks", Viewer, (*request).sinks},
 		{"GET /system", Viewer, (*request).system},
@@ -264,6 +267,15 @@ func (q *request) seeOther(path, message string) error {
 	q.w.Header().Set("Location", to) // relative: http.Redirect would not know the prefix
 	q.w.WriteHeader(http.StatusSeeOther)
 	return nil
+}
+
+// signOut ends the session of the user.
+func (q *request) signOut() error {
+	if q.opts.SignOut == nil {
+		return vault.ErrNotFound
+	}
+	q.opts.SignOut(q.w, q.r)
+	return q.seeOther("", "")
 }
 
 // id parses an id in the path. Other text gives the zero id, which no entity has.

@@ -3,9 +3,12 @@ package console
 import (
 	"errors"
 	"html/template"
+	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -140,4 +143,89 @@ func (q *request) token() error {
 		Creator ref
 		Log     []logRow
 	}{token, q.actorRef(c, in, token.CreatedBy), q.logRows(c, in, log)}))
+}
+
+// findBody is the page with what has an id.
+type findBody struct {
+	Found           []finding
+	Looked, Tenants int // tenants that were looked at, and all tenants
+}
+
+// finding is an entity or a log entry with the id.
+type finding struct {
+	Kind, Tenant string
+	Ref          ref
+}
+
+// find looks for an id in the tenant of the page that asked, or in the newest
+// tenants. If one thing has the id, it sends the browser to its page.
+func (q *request) find() error {
+	asked := q.r.URL.Query()
+	id := strings.TrimSpace(asked.Get("id"))
+	tenants, b, err := q.tenantsToSearch(asked.Get("tenant"))
+	if err != nil {
+		return err
+	}
+	for i := range tenants {
+		found, err := q.findIn(&tenants[i], id)
+		if err != nil {
+			return err
+		}
+		b.Found = append(b.Found, found...)
+	}
+	if len(b.Found) == 1 {
+		return q.seeOther(strings.TrimPrefix(b.Found[0].Ref.Href, q.root()), "")
+	}
+	return q.show(http.StatusOK, "find", q.view("find", "Find an id", nil, b))
+}
+
+func (q *request) tenantsToSearch(asked string) ([]vault.Tenant, *findBody, error) {
+	ctx := q.r.Context()
+	if id, err := uuid.Parse(asked); err == nil {
+		t, err := q.vault.Tenant(id).AsUser(q.user.ID).From(origin(q.r)).GetTenant(ctx)
+		if err != nil {
+			return nil, nil, err
+		}
+		return []vault.Tenant{*t}, &findBody{Looked: 1, Tenants: 1}, nil
+	}
+	list, err := q.vault.Tenants(ctx, vault.PageParams{Size: 100})
+	if err != nil {
+		return nil, nil, err
+	}
+	readable := slices.DeleteFunc(list.Data, func(t vault.Tenant) bool { return t.Unreadable })
+	return readable, &findBody{Looked: len(readable), Tenants: list.Pagination.TotalItems}, nil
+}
+
+// findIn looks for an id in a tenant. All but tokens have
+// an id with the time of its creation.
+func (q *request) findIn(t *vault.Tenant, id string) (found []finding, err error) {
+	c := q.vault.Tenant(t.ID).AsUser(q.user.ID).From(origin(q.r))
+	in := q.root() + "tenants/" + t.ID.String() + "/"
+	token, err := c.Masked().GetToken(q.r.Context(), id)
+	switch {
+	case err == nil:
+		found = append(found, finding{"token", t.Name, idRef(token.ID, in+"tokens/"+pathEscape(token.ID))})
+	case !errors.Is(err, vault.ErrNotFound):
+		return nil, err
+	}
+	known, err := uuid.Parse(id)
+	if err != nil || known.Version() != 7 {
+		return found, nil //nolint:nilerr // it is the id of a token, or of nothing
+	}
+	for _, kind := range slices.Sorted(maps.Keys(named)) {
+		if r := q.namedRef(c, in, kind, known); r.Href != "" {
+			return append(found, finding{kind, t.Name, r}), nil
+		}
+	}
+	at := time.Unix(known.Time().UnixTime()).UTC().Truncate(time.Millisecond) // of the entry with this id
+	for e, err := range c.AllLogs(q.r.Context(), vault.LogFilter{StartDate: at, EndDate: at.Add(time.Millisecond)}) {
+		if err != nil {
+			return nil, err
+		}
+		if e.ID == known {
+			just := url.Values{"from": {machine(at)}, "to": {machine(at.Add(time.Millisecond))}, "console": {"show"}}
+			return append(found, finding{"log entry", t.Name, ref{Text: e.Message, Full: id, Href: in + "log?" + just.Encode()}}), nil
+		}
+	}
+	return found, nil
 }

@@ -176,7 +176,7 @@ func newWorldOn(t *testing.T, runtime script.Runtime, adjust ...func(*vault.Conf
 	w.fill()
 	mux := http.NewServeMux()
 	mux.Handle("/vault/console/", http.StripPrefix("/vault/console", console.Handler(w.Vault.Vault, &console.Options{
-		Authorize: roleOf, Recorder: w.rec, Refresh: 100 * time.Millisecond, Stop: w.stop,
+		Authorize: roleOf, Recorder: w.rec, Refresh: 100 * time.Millisecond, Stop: w.stop, SignOut: func(http.ResponseWriter, *http.Request) {},
 	})))
 	mux.HandleFunc("/login/{role}", func(rw http.ResponseWriter, r *http.Request) {
 		http.SetCookie(rw, &http.Cookie{Name: "role", Value: r.PathValue("role"), Path: "/", HttpOnly: true})
@@ -336,6 +336,7 @@ func (w *world) pages() map[string]string {
 		"log": w.inTenant("log"), "code": w.inTenant("code"), "reactor": w.inTenant("reactors/" + w.reactor.ID.String()),
 		"proxy": w.inTenant("proxies/" + w.proxy.ID.String()), "sessions": w.inTenant("sessions"), "system": w.console("system"),
 		"evidence": w.console("evidence"), "sinks": w.console("sinks"),
+		"found nothing": w.console("find?id=nothing"), "failed": w.inTenant("log?operation=react"),
 		"missing": w.inTenant("tokens/no-such-token"),
 	}
 }

@@ -75,6 +75,16 @@ var messages = func() map[[2]string]string {
 	return all
 }()
 
+// FailedMessage returns the text of the entry for a failed run of a reactor or a
+// proxy. The line of the error may be 0.
+func FailedMessage(entityType string, line int) string {
+	text := DisplayName(entityType) + " failed"
+	if line > 0 {
+		text += fmt.Sprintf(" in line %d", line)
+	}
+	return text
+}
+
 // ImportMessage returns the text of the entry for a batch of an import.
 func ImportMessage(rows, refused, skipped int) string {
 	return fmt.Sprintf("Import: of %d rows %d refused, %d skipped", rows, refused, skipped)

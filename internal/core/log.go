@@ -43,6 +43,13 @@ func (op *Op) LogReads(ctx context.Context, operation string, seen ...Entity) er
 	return op.Write(ctx, ch)
 }
 
+// LogRead enters one entry, as durably as [Op.LogReads] does.
+func (op *Op) LogRead(ctx context.Context, entry *storage.Log) error {
+	ch := op.changeOfLogs(1)
+	ch.Relaxed, ch.Logs[0] = true, *entry
+	return op.Write(ctx, ch)
+}
+
 // changeOfLogs returns a change with capacity for n entries. Most operations read
 // one entity, and then the entry is allocated together with its change.
 func (op *Op) changeOfLogs(n int) *storage.Change {

@@ -14,6 +14,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault/internal/admission"
+	"github.com/seed-72ea4aab/vault/internal/audit"
 	"github.com/seed-72ea4aab/vault/internal/core"
 	"github.com/seed-72ea4aab/vault/internal/egress"
 	"github.com/seed-72ea4aab/vault/internal/fault"
@@ -105,9 +106,26 @@ func (r *Runs) Run(ctx context.Context, op *core.Op, s Code) (json.RawMessage, e
 	out, err := r.Runtime.Run(limited, program, input, host)
 	end(err)
 	if err != nil {
-		return nil, cmp.Or(fault.CallerLeft(ctx), runtimeErr(err)) // the caller's deadline is not the code's fault
+		err = cmp.Or(fault.CallerLeft(ctx), runtimeErr(err)) // the caller's deadline is not the code's fault
+		return nil, cmp.Or(logFailure(ctx, op, s.Entity, err), err)
 	}
 	return out, nil
+}
+
+// logFailure enters in the log that code has failed, beside the entry about its
+// start. It enters no text of the error, which may hold data.
+func logFailure(ctx context.Context, op *core.Op, e core.Entity, err error) error {
+	if _, ok := errors.AsType[*script.Error](err); !ok {
+		return nil
+	}
+	operation := audit.React
+	if e.Type == audit.Proxy {
+		operation = audit.Use
+	}
+	entry := op.Entry(operation, e.Type, e.ID)
+	line, _ := ErrorLine(err)
+	entry.Message = audit.FailedMessage(e.Type, line)
+	return op.LogRead(ctx, &entry)
 }
 
 // applicationOf returns the identity of the application that code acts as. It

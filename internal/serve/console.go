@@ -140,7 +140,7 @@ func (c *consolePages) server(v *vault.Vault, key vault.AEAD, base string, logge
 		options.Authorize = c.byHeader()
 		c.pages = console.Handler(v, options)
 	} else {
-		options.Authorize = c.link.Authorize
+		options.Authorize, options.SignOut = c.link.Authorize, c.link.SignOut
 		c.link.Accept = newLinkReader(key).accept
 		c.pages = c.link.Handler(console.Handler(v, options))
 	}
