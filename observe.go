@@ -309,7 +309,7 @@ type Totals struct {
 	Counted    int // tenants in the figures below
 	Tokens     int
 	Jobs       JobStats
-	Keys       map[DataKeyState]int
+	Keys       map[string]int
 	// SealedSince has, for each tenant, when the key that seals its data was made.
 	SealedSince []time.Time
 }
@@ -320,7 +320,7 @@ func (v *Vault) Totals(ctx context.Context, limit int) (*Totals, error) {
 	if err := cmp.Or(v.core.Alive(), ctx.Err()); err != nil {
 		return nil, err
 	}
-	sum := &Totals{Keys: map[DataKeyState]int{}}
+	sum := &Totals{Keys: map[string]int{}}
 	for page := 1; sum.Counted < limit; page++ {
 		list, err := v.Tenants(ctx, PageParams{Page: page, Size: 100})
 		if err != nil {

@@ -82,8 +82,8 @@ func TestTotals(t *testing.T) {
 		}
 	}
 	for limit, want := range map[int]vault.Totals{
-		2:   {Tenants: 3, Counted: 2, Tokens: 2, Keys: map[vault.DataKeyState]int{vault.DataKeyPrimary: 2}},
-		200: {Tenants: 3, Counted: 3, Tokens: 2, Keys: map[vault.DataKeyState]int{vault.DataKeyPrimary: 3}},
+		2:   {Tenants: 3, Counted: 2, Tokens: 2, Keys: map[string]int{"primary": 2}},
+		200: {Tenants: 3, Counted: 3, Tokens: 2, Keys: map[string]int{"primary": 3}},
 	} {
 		got, err := v.Totals(t.Context(), limit)
 		if err != nil {

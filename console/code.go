@@ -129,7 +129,7 @@ func (q *request) recentRuns(c *vault.Owner, kind string, id uuid.UUID) ([]logRo
 	if kind == "proxy" {
 		operation = vault.OperationUse
 	}
-	entries, _, err := q.readLog(c, vault.LogFilter{EntityType: kind, EntityID: id.String(), Operation: operation}, true, uuid.UUID{})
+	entries, _, err := q.readLog(c, vault.ListLogsParams{EntityType: kind, EntityID: id.String(), Operation: operation}, true, uuid.UUID{})
 	if err != nil {
 		return nil, err
 	}

@@ -141,7 +141,7 @@ func (t *tally) count(ctx context.Context, since time.Time) error {
 		if tenant.Unreadable {
 			continue
 		}
-		for e, err := range t.vault.Tenant(tenant.ID).From(fromConsole).AllLogs(ctx, vault.LogFilter{StartDate: since}) {
+		for e, err := range t.vault.Tenant(tenant.ID).From(fromConsole).AllLogs(ctx, vault.ListLogsParams{StartDate: since}) {
 			if errors.Is(err, vault.ErrNotFound) {
 				break // it was deleted after the list was read
 			}

@@ -107,7 +107,7 @@ func TestFind(t *testing.T) {
 	twice := vault.TokenParams{ID: "order-1", Type: vault.TypeGeneric, Data: "x"}
 	must[*vault.Token](t)(w.Vault.Vault.Tenant(other.ID).CreateToken(t.Context(), twice))
 	var entry vault.LogEntry
-	for e, err := range w.Owner.AllLogs(t.Context(), vault.LogFilter{Operation: vault.OperationAuthorize}) {
+	for e, err := range w.Owner.AllLogs(t.Context(), vault.ListLogsParams{Operation: vault.OperationAuthorize}) {
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -218,7 +218,7 @@ func (q *request) findIn(t *vault.Tenant, id string) (found []finding, err error
 		}
 	}
 	at := time.Unix(known.Time().UnixTime()).UTC().Truncate(time.Millisecond) // of the entry with this id
-	for e, err := range c.AllLogs(q.r.Context(), vault.LogFilter{StartDate: at, EndDate: at.Add(time.Millisecond)}) {
+	for e, err := range c.AllLogs(q.r.Context(), vault.ListLogsParams{StartDate: at, EndDate: at.Add(time.Millisecond)}) {
 		if err != nil {
 			return nil, err
 		}

@@ -185,8 +185,8 @@ func (t *totals) report(r reporter) {
 	for state, n := range map[string]int{"waiting": s.Jobs.Waiting, "running": s.Jobs.Running, "dead": s.Jobs.Dead} {
 		r.gauge("vault_jobs", "Jobs of the newest 200 tenants, by state. Dead jobs have failed for good.", float64(n), "state", state)
 	}
-	for _, state := range []vault.DataKeyState{vault.DataKeyPending, vault.DataKeyPrimary, vault.DataKeyRetired, vault.DataKeyDestroyed} {
-		r.gauge("vault_data_keys", "Data keys of the newest 200 tenants, by state.", float64(s.Keys[state]), "state", string(state))
+	for _, state := range []string{"pending", "primary", "retired", "destroyed"} {
+		r.gauge("vault_data_keys", "Data keys of the newest 200 tenants, by state.", float64(s.Keys[state]), "state", state)
 	}
 	if len(s.SealedSince) > 0 {
 		oldest := slices.MinFunc(s.SealedSince, time.Time.Compare)
