@@ -98,7 +98,7 @@ func (c *Config) Flags(f *flag.FlagSet) {
 	c.consoleFlags.flags(f)
 }
 
-// setLogRetention sets the flag. The minimum is that of [vault.Config].
+// setLogRetention sets the flag. [vault.Config] has the same minimum.
 func (c *Config) setLogRetention(text string) (err error) {
 	c.logRetention = 0
 	if text != "" {

@@ -265,7 +265,7 @@ func TestKubernetesObjectsAreComplete(t *testing.T) {
 	}
 }
 
-// Only so many applications label a metric.
+// At most mostApplications applications label a metric.
 func TestRefusalsHaveBoundedLabels(t *testing.T) {
 	t.Parallel()
 	m := newMetrics(func() script.Stats { return script.Stats{} })

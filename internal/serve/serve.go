@@ -124,7 +124,7 @@ func serverCredentials(ctx context.Context, v *vault.Vault, cfg *Config, baseURL
 	return creds, creds.write(cfg.credentials)
 }
 
-// newAPI serves the API, and the metrics unless they have an address of their own.
+// newAPI serves the API, and the metrics unless they have a separate address.
 // It uses no mux, because a mux would redirect unclean paths, which the API never
 // does.
 func newAPI(v *vault.Vault, cfg *Config, options *httpserver.Options) http.Handler {
