@@ -210,7 +210,7 @@ func (q *request) findIn(t *vault.Tenant, id string) (found []finding, err error
 	}
 	known, err := uuid.Parse(id)
 	if err != nil || known.Version() != 7 {
-		return found, nil //nolint:nilerr // it is the id of a token, or of nothing
+		return found, nil // it is the id of a token, or of nothing
 	}
 	for _, kind := range slices.Sorted(maps.Keys(named)) {
 		if r := q.namedRef(c, in, kind, known); r.Href != "" {

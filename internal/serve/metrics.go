@@ -197,13 +197,13 @@ func (t *totals) report(r reporter) {
 // Start implements vault.Observer. It counts alarms, failed calls to the master key
 // and failed runs.
 func (m *metrics) Start(ctx context.Context, e vault.Event) (context.Context, func(error)) {
-	var failures *prometheus.CounterVec
-	switch e.Kind {
-	case vault.EventAlarm:
+	if e.Kind == vault.EventAlarm {
 		m.alarms.WithLabelValues(e.Name).Inc()
-	case vault.EventKey:
+	}
+	var failures *prometheus.CounterVec
+	if e.Kind == vault.EventKey {
 		failures = m.keyFailures
-	case vault.EventRun:
+	} else if e.Kind == vault.EventRun {
 		failures = m.runFailures
 	}
 	return ctx, func(err error) {
