@@ -157,23 +157,6 @@ func TestCreateSessionTakesNoBody(t *testing.T) {
 	}
 }
 
-func TestSessionHasNoAccessUntilAuthorized(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, nil)
-	session := w.do("POST", "/sessions", w.PublicKey, "").want(t, 201)
-	key, nonce := session.text(t, "session_key"), session.text(t, "nonce")
-	w.do("POST", "/tokens", key, card).wantError(t, 403)
-	grant := fmt.Sprintf(`{"nonce":%q,"permissions":["token:create"]}`, nonce)
-	if res := w.do("POST", "/sessions/authorize", w.PrivateKey, grant).want(t, 200); res.body != "" {
-		t.Errorf("a body: %s", res.body)
-	}
-	w.do("POST", "/tokens", key, card).want(t, 201)
-	w.do("GET", "/tokens", key, "").wantError(t, 403)
-	w.do("POST", "/sessions/authorize", w.PrivateKey, grant).wantError(t, 409)
-	w.Clock.Advance(3 * time.Minute)
-	w.do("POST", "/tokens", key, card).wantError(t, 401)
-}
-
 func TestAuthorizeSessionRules(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
@@ -192,8 +175,11 @@ func TestAuthorizeSessionRules(t *testing.T) {
 	}
 	w.do("POST", "/sessions/authorize", w.PublicKey, `{`).wantError(t, 403)
 	w.do("POST", "/sessions", w.PrivateKey, `{`).wantError(t, 403)
-	w.do("POST", "/sessions/authorize", w.PrivateKey,
+	res := w.do("POST", "/sessions/authorize", w.PrivateKey,
 		`{"nonce":"`+nonce+`","rules":[{"priority":1,"container":"/","transform":"mask","permissions":["token:read"]}],"expires_at":"2026-01-01T13:00:00Z"}`).want(t, 200)
+	if res.body != "" {
+		t.Errorf("a body: %s", res.body)
+	}
 }
 
 // A destination that is not a host is a 400. The stored form is in lower case and
@@ -326,28 +312,6 @@ func TestListReactorsAndProxiesByNameAndID(t *testing.T) {
 	}
 }
 
-func TestNameHasAtMost200Characters(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, nil)
-	for path, body := range map[string]string{"/reactors": reactorBody, "/proxies": proxyBody} {
-		w.do("POST", path, w.ManagementKey, strings.Replace(body, "Charge", strings.Repeat("é", 200), 1)).want(t, 201)
-		at := path + "/" + w.do("POST", path, w.ManagementKey, body).want(t, 201).text(t, "id")
-		long := strings.Repeat("é", 201)
-		w.do("POST", path, w.ManagementKey, strings.Replace(body, "Charge", long, 1)).wantError(t, 400)
-		w.do("PUT", at, w.ManagementKey, strings.Replace(body, "Charge", long, 1)).wantError(t, 400)
-		w.do("PATCH", at, w.ManagementKey, `{"name":"`+long+`"}`).wantError(t, 400)
-	}
-}
-
-func TestReactorNeedsConfiguration(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, nil)
-	body := w.do("POST", "/reactors", w.ManagementKey, `{"name":"x","code":"y"}`).wantError(t, 400)
-	if _, ok := body["errors"].(map[string]any)["configuration"]; !ok {
-		t.Errorf("errors: %v", body["errors"])
-	}
-}
-
 func TestApplicationOfReactorsAndProxies(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
@@ -387,15 +351,6 @@ func TestProxyRequiresAuthByDefaultAndKeepsItsKey(t *testing.T) {
 	if replaced.text(t, "key") != made.text(t, "key") {
 		t.Error("PUT changed the key")
 	}
-}
-
-func TestRegenerateEndsTheOldKeyAtOnce(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, nil)
-	w.do("GET", "/tokens", w.PrivateKey, "").want(t, 200)
-	fresh := w.do("POST", "/applications/"+w.Private.ApplicationID().String()+"/regenerate", w.ManagementKey, "").want(t, 200).text(t, "key")
-	w.do("GET", "/tokens", w.PrivateKey, "").wantError(t, 401)
-	w.do("GET", "/tokens", fresh, "").want(t, 200)
 }
 
 func TestRegenerateUnderAnIdempotencyKeyEndsTheOldKeyAtOnce(t *testing.T) {

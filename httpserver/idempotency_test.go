@@ -155,20 +155,6 @@ func TestIdempotencyKeyIsIgnoredOnReadsByPOST(t *testing.T) {
 	}
 }
 
-func TestIdempotencyRecordsLiveFor24Hours(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, nil)
-	first := w.do("POST", "/tokens", w.PrivateKey, card, idempotencyKey, "k").want(t, 201)
-	w.Clock.Advance(24*time.Hour - time.Second)
-	if again := w.do("POST", "/tokens", w.PrivateKey, card, idempotencyKey, "k").want(t, 201); again.body != first.body {
-		t.Error("not replayed within the day")
-	}
-	w.Clock.Advance(time.Second)
-	if later := w.do("POST", "/tokens", w.PrivateKey, card, idempotencyKey, "k").want(t, 201); later.body == first.body {
-		t.Error("replayed after the day")
-	}
-}
-
 func TestIdempotencyScope(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
@@ -187,20 +173,6 @@ func TestIdempotencyScope(t *testing.T) {
 			t.Errorf("%s and %s share a key", name, other)
 		}
 		seen[id] = name
-	}
-}
-
-func TestIdempotencyScopeOfASession(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, nil)
-	var ids []string
-	for range 2 {
-		s := w.do("POST", "/sessions", w.PublicKey, "").want(t, 201)
-		w.do("POST", "/sessions/authorize", w.PrivateKey, fmt.Sprintf(`{"nonce":%q,"permissions":["token:create"]}`, s.text(t, "nonce"))).want(t, 200)
-		ids = append(ids, w.do("POST", "/tokens", s.text(t, "session_key"), card, idempotencyKey, "same").want(t, 201).text(t, "id"))
-	}
-	if ids[0] == ids[1] {
-		t.Error("two sessions share a key")
 	}
 }
 
@@ -227,14 +199,6 @@ func TestIdempotencyKeyHas1To255PrintableCharacters(t *testing.T) {
 	}
 	for _, good := range []string{"k", strings.Repeat("k", 255), `a "b" ~!`} {
 		w.do("POST", "/tokens", w.PrivateKey, card, idempotencyKey, good).want(t, 201)
-	}
-}
-
-func TestWithoutAnIdempotencyKeyARequestRepeats(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, nil)
-	if first := w.create(card); first == w.create(card) {
-		t.Error("the second request created no token")
 	}
 }
 
