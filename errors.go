@@ -131,7 +131,3 @@ func internal(err error) error {
 	}
 	return err
 }
-
-// fieldsOf returns the field problems of an error, or nil if it is not about
-// fields.
-func fieldsOf(err error) map[string][]string { return fault.Fields(internal(err)) }

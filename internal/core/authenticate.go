@@ -98,7 +98,7 @@ func (op *Op) renew(ctx context.Context) error {
 			return fault.ErrUnauthenticated // the application was deleted
 		}
 	case at.tx != nil: // reads of a transaction are not cached
-		who, err = op.Vault.identify(ctx, who.key, at.Place)
+		who, err = op.Vault.identify(ctx, who.key, at.Unit)
 	default:
 		who, err = op.Vault.holder(ctx, who.key)
 	}
@@ -115,7 +115,7 @@ func (v *Vault) holder(ctx context.Context, key storage.Key) (*principal, error)
 		return who, nil
 	}
 	reading := v.auth.Ask(key)
-	who, err := v.identify(ctx, key, Place{})
+	who, err := v.identify(ctx, key, Unit{})
 	if err == nil && !who.unsettled {
 		who.read = reading.Stamp
 		reading.Keep(who)
@@ -159,7 +159,7 @@ func (v *Vault) ForgetIdentities() {
 	v.apps.Clear()
 }
 
-// asTenant returns an operation of the tenant itself, at the caller's place.
+// asTenant returns an operation of the tenant itself, in the caller's unit of work.
 func (c Caller) asTenant(ctx context.Context, tenant uuid.UUID) (*Op, error) {
 	op := &Op{Caller: c.At(Owner(tenant)), Now: c.Vault.Now()}
 	return op, op.Refresh(ctx)
@@ -188,10 +188,10 @@ func (op *Op) openApplication(ctx context.Context, rec *storage.Record) (*Applic
 // identify reads the holder of a key. A record is sealed under the hash of its
 // key. A record that was moved to another key cannot be decrypted, and that key
 // counts as unknown.
-func (v *Vault) identify(ctx context.Context, key storage.Key, place Place) (*principal, error) {
-	c := Caller{Vault: v, Place: place}
+func (v *Vault) identify(ctx context.Context, key storage.Key, unit Unit) (*principal, error) {
+	c := Caller{Vault: v, Unit: unit}
 	rec, err := Lookup(ctx, c.DB(), key)
-	if errors.Is(err, storage.ErrNotFound) && place.tx == nil {
+	if errors.Is(err, storage.ErrNotFound) && unit.tx == nil {
 		err = cmp.Or(v.noteMissing(ctx, key), err)
 	}
 	if errors.Is(err, storage.ErrNotFound) || errors.Is(err, fault.ErrAltered) || err == nil && rec.Key != key {

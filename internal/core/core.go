@@ -1,7 +1,7 @@
 // Package core runs one operation, from its start to its write.
 //
-// An operation is an [Op]. It knows its caller ([Identity]), where the work
-// happens ([Place]), the keys of the tenant, and its start time. A feature is a
+// An operation is an [Op]. It knows its caller ([Identity]), the unit of work
+// ([Unit]), the keys of the tenant, and its start time. A feature is a
 // package with functions that take an Op. Only [Do] makes an Op for a caller. A
 // [Verb] describes the checks of Do.
 package core
@@ -118,14 +118,14 @@ func (v *Vault) Owner(tenant uuid.UUID) Caller {
 	return Caller{Vault: v, Identity: Owner(tenant)}
 }
 
-// Caller is an identity that requests operations, and the place where they run.
+// Caller is an identity that requests operations, and their unit of work.
 type Caller struct {
 	Vault *Vault
 	Identity
-	Place
+	Unit
 }
 
-// At returns a caller with another identity at the same place.
+// At returns a caller with another identity in the same unit of work.
 func (c Caller) At(other Identity) Caller {
 	c.Identity = other
 	return c

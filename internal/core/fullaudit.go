@@ -106,7 +106,7 @@ func (c Caller) Denied(ctx context.Context, call, permission string, err error) 
 	}
 	key := denialKey{c.Tenant(), c.ApplicationID(), c.Proxy(), call}
 	kept := c
-	kept.Place = Place{}
+	kept.Unit = Unit{}
 	if n := v.denials.add(key, kept, permission, v.Now()); n > 0 {
 		c.enterDenials(ctx, call, permission, n)
 	}

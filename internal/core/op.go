@@ -19,7 +19,7 @@ import (
 // attempt means that another write succeeded.
 const MaxAttempts = 100
 
-// Op is one operation in progress: its caller and place, the keys of the tenant,
+// Op is one operation in progress: its caller and unit of work, the keys of the tenant,
 // and the time at which it began.
 type Op struct {
 	Caller

@@ -21,7 +21,7 @@ type Verb struct {
 	// Only completes the sentence "Only the tenant itself may ...". It is empty if
 	// others may call the verb too.
 	Only string
-	// Where is the set of places where the verb works.
+	// Where is the set of units of work in which the verb does not work.
 	Where Where
 	// Again means that the observer already knows of the call, and this is a later
 	// look.
@@ -32,10 +32,10 @@ type Verb struct {
 	Large bool
 }
 
-// Where is a set of places where a verb does not work.
+// Where is a set of units of work in which a verb does not work.
 type Where uint8
 
-// The places of verbs.
+// The units of work of verbs.
 const (
 	OutsideTx   Where = 1 << iota // not in a transaction of the application
 	OutsideOnce                   // not inside Once, because it writes in pieces
@@ -44,20 +44,20 @@ const (
 	Alone          = OutsideTx | OutsideOnce
 )
 
-// Check returns an error for a place where the verb does not work.
-func (v *Verb) Check(p Place) error {
-	if v.Where&OutsideOnce != 0 && p.pending != nil {
+// Check returns an error for a unit of work in which the verb does not work.
+func (v *Verb) Check(u Unit) error {
+	if v.Where&OutsideOnce != 0 && u.pending != nil {
 		return fmt.Errorf("vault: %s cannot be part of Once: it writes piece by piece", v.Name)
 	}
-	if v.Where&OutsideTx != 0 && p.tx != nil {
+	if v.Where&OutsideTx != 0 && u.tx != nil {
 		return fmt.Errorf("%w: %s; call it on the client that InTx was called on", fault.ErrInTx, v.Name)
 	}
 	return nil
 }
 
 // Do runs a verb for a caller. It is the only way to start an operation. It reports
-// to the observer, and refuses a place where the verb does not work. Then it renews
-// the rights of the caller, checks the permission, and reads the keys.
+// to the observer, and refuses a unit of work in which the verb does not work. Then
+// it renews the rights of the caller, checks the permission, and reads the keys.
 func Do[T any](ctx context.Context, c Caller, verb *Verb, do func(context.Context, *Op) (T, error)) (T, error) {
 	return DoUnder(ctx, nil, c, verb, do)
 }
@@ -96,7 +96,7 @@ func Run(ctx context.Context, c Caller, verb *Verb, do func(context.Context, *Op
 
 // admit begins the operation of a verb.
 func (op *Op) admit(ctx context.Context, verb *Verb) error {
-	if err := verb.Check(op.Place); err != nil {
+	if err := verb.Check(op.Unit); err != nil {
 		return err
 	}
 	if err := op.begin(ctx, verb); err != nil {

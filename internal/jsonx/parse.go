@@ -53,16 +53,6 @@ func Parse(data []byte, lim Limits) (Value, error) {
 	return v, nil
 }
 
-// Compact checks data like [Parse] and returns it without insignificant white
-// space and with minimal escapes. Order and numbers do not change.
-func Compact(data []byte, lim Limits) ([]byte, error) {
-	v, err := Parse(data, lim)
-	if err != nil {
-		return nil, err
-	}
-	return v.Append(make([]byte, 0, len(data))), nil
-}
-
 func firstInvalid(s string) int {
 	for i, r := range s {
 		if r == utf8.RuneError {

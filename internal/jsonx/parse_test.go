@@ -169,17 +169,6 @@ func TestErrorPathIsShortAndPrintable(t *testing.T) {
 	}
 }
 
-func TestCompact(t *testing.T) {
-	t.Parallel()
-	got, err := jsonx.Compact([]byte(" { \"b\" : 1.0 , \"a\" : \"\\u003c\" } "), jsonx.Limits{})
-	if err != nil || string(got) != `{"b":1.0,"a":"<"}` {
-		t.Errorf("Compact = %s, %v", got, err)
-	}
-	if _, err := jsonx.Compact([]byte(`{`), jsonx.Limits{}); err == nil {
-		t.Error("Compact accepted an open object")
-	}
-}
-
 // FuzzParse compares Parse with encoding/json. Both accept the same texts,
 // except texts that Parse rejects by rule, and the text that Parse writes back
 // has the same meaning.

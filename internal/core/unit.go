@@ -17,19 +17,19 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// Place is where an operation works: on the vault's own connections, in a
-// transaction of the application, or inside Once, where writes are held back. The
-// zero Place is the vault's own connections.
-type Place struct {
+// Unit is the unit of work that an operation belongs to: a transaction of the
+// application, or Once, where writes are held back. The operation of a zero Unit
+// commits on its own, on the vault's connections.
+type Unit struct {
 	tx      *txWork
 	pending *Pending
 }
 
-// InsideTx reports whether the place is a transaction of the application.
-func (p Place) InsideTx() bool { return p.tx != nil }
+// InsideTx reports whether the unit is a transaction of the application.
+func (u Unit) InsideTx() bool { return u.tx != nil }
 
 // Pending returns the writes that are held back, or nil outside Once.
-func (p Place) Pending() *Pending { return p.pending }
+func (u Unit) Pending() *Pending { return u.pending }
 
 // InTx returns the caller in a transaction of the application.
 func (c Caller) InTx(tx storage.SQLTx) Caller {
@@ -49,7 +49,7 @@ type Reader interface {
 	storage.RecordReader
 }
 
-// DB returns the database as the place sees it.
+// DB returns the database as the unit of work sees it.
 func (c Caller) DB() Reader {
 	if c.tx != nil {
 		return c.tx.store
