@@ -35,7 +35,7 @@ func Sleep(ctx context.Context, d time.Duration) error {
 
 // Backoff returns the pause after the n-th failure in a row: first, and twice as
 // long after each further failure, up to longest. Callers add a random part, so that
-// those that failed together do not retry together.
+// nodes that failed together do not retry together.
 func Backoff(n int, first, longest time.Duration) time.Duration {
 	pause := first
 	for ; n > 1 && pause < longest-pause; n-- {
