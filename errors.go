@@ -54,10 +54,15 @@ var (
 	ErrNoRuntime = fault.ErrNoRuntime
 	// ErrWrongKey means that the database was sealed under another master key.
 	ErrWrongKey = fault.ErrWrongKey
+	// ErrKeyDenied means that the holder of the master key denies its use: the key
+	// is disabled or deleted, or its permissions do not include this vault. A master
+	// key that is a program's own [AEAD] returns an error that wraps ErrKeyDenied to
+	// take part: see [Config].KeyAge.
+	ErrKeyDenied = fault.ErrKeyDenied
 	// ErrKeyUnavailable means that the master key does not work: it can neither
 	// open an existing ciphertext nor open what it has just sealed, or it cannot
-	// seal. The service that holds the key is down or denies its use. The error
-	// wraps the key's own error.
+	// seal. The service that holds the key is down. A running vault returns it when
+	// [Config].KeyGrace is over. The error of [Open] wraps the key's own error.
 	ErrKeyUnavailable = fault.ErrKeyUnavailable
 	// ErrClosed means that the vault has been closed.
 	ErrClosed = fault.ErrClosed

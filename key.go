@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -126,6 +127,40 @@ func JoinKeys(primary AEAD, others ...AEAD) AEAD {
 		all = append(all, other)
 	}
 	return keyring.Join(all)
+}
+
+// isLocal reports whether a master key is held by this process alone.
+func isLocal(key AEAD) bool {
+	if several, ok := key.(keyring.Several); ok {
+		return !slices.ContainsFunc(several.Keys(), func(k seal.AEAD) bool { return !isLocal(k) })
+	}
+	_, local := key.(*Key)
+	return local
+}
+
+// FreshKey reports whether a call to a master key asks if the key may still be
+// used. A key that keeps key material in memory must then ask the service that
+// holds it. The key must implement [AEADWithContext].
+func FreshKey(ctx context.Context) bool { return seal.IsFresh(ctx) }
+
+// watchKey returns the watch of the master key.
+func (v *Vault) watchKey(check *keyring.Check) *keyring.Watch {
+	return keyring.NewWatch(keyring.WatchConfig{
+		Age: v.cfg.KeyAge, Grace: max(0, v.cfg.KeyGrace), Now: v.core.Now, Logger: v.cfg.Logger,
+		Check: check.Holds, Drop: v.core.Tenants.DropAll,
+		Changed: func(ctx context.Context, c keyring.KeyChange) error { return v.core.KeyChanged(ctx, c, v.sweepNow) },
+	})
+}
+
+// maxReadAge is how long a node uses the keys and settings of a tenant before it
+// reads them from the database again. Only changed keys are unwrapped again.
+const maxReadAge = time.Second
+
+func (c *Config) readAge() time.Duration {
+	if c.KeyAge > 0 {
+		return min(c.KeyAge, maxReadAge)
+	}
+	return maxReadAge
 }
 
 // RotateOptions adjusts a rotation of keys.

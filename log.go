@@ -56,7 +56,8 @@ type LogOperation string
 // The operations. OperationUse is a detokenization or an invoked proxy, and
 // OperationReact a run of a reactor. OperationExpire is a deletion by
 // [Vault.Sweep]. OperationImport reports the rows that a batch of an import refused
-// or skipped.
+// or skipped. OperationKey reports that the key around the tenant's data keys was
+// denied or unreachable, or is available again.
 const (
 	OperationCreate    LogOperation = audit.Create
 	OperationUpdate    LogOperation = audit.Update
@@ -67,6 +68,7 @@ const (
 	OperationExpire    LogOperation = audit.Expire
 	OperationReact     LogOperation = audit.React
 	OperationImport    LogOperation = audit.Import
+	OperationKey       LogOperation = audit.Key
 )
 
 // The operations that only [Config].FullAudit reports: denied calls, and the start

@@ -229,9 +229,16 @@ func (v *Vault) retention() sweep.Retention {
 
 // sweepLoop sweeps until the vault is closed.
 func (v *Vault) sweepLoop(ctx context.Context) {
-	pace.Every(ctx, v.cfg.SweepEvery, func() {
-		if _, err := v.Sweep(ctx); err != nil && ctx.Err() == nil {
-			v.cfg.Logger.ErrorContext(ctx, "sweep failed", "error", err)
-		}
-	})
+	pace.Every(ctx, v.cfg.SweepEvery, func() { v.sweepNow(ctx) })
+}
+
+// sweepNow sweeps, unless the program does that itself, or the master key cannot be
+// used.
+func (v *Vault) sweepNow(ctx context.Context) {
+	if v.cfg.SweepEvery < 0 || v.core.Key.Usable() != nil {
+		return
+	}
+	if _, err := v.Sweep(ctx); err != nil && ctx.Err() == nil {
+		v.cfg.Logger.ErrorContext(ctx, "sweep failed", "error", err)
+	}
 }

@@ -232,13 +232,13 @@ func TestMasterKeyText(t *testing.T) {
 
 func TestConfigBounds(t *testing.T) {
 	t.Parallel()
-	for _, age := range []time.Duration{-time.Second, 11 * time.Second} {
+	for _, keep := range []time.Duration{-time.Second, 23 * time.Hour} {
 		store, err := sqlite.Open(t.Context(), ":memory:")
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := vault.Open(t.Context(), store, vault.NewKey(), &vault.Config{KeyAge: age}); err == nil {
-			t.Errorf("a KeyAge of %s is accepted", age)
+		if _, err := vault.Open(t.Context(), store, vault.NewKey(), &vault.Config{LogRetention: keep}); err == nil {
+			t.Errorf("a LogRetention of %s is accepted", keep)
 		}
 		wantError(t, "the store of a vault that did not open", store.Ping(t.Context()), storage.ErrClosed)
 	}
@@ -428,21 +428,21 @@ func TestFailedOpenClosesItsResources(t *testing.T) {
 	t.Parallel()
 	var undeclared *vault.Key
 	for name, test := range map[string]struct {
-		key    vault.AEAD
-		keyAge time.Duration
-		want   string
+		key  vault.AEAD
+		keep time.Duration
+		want string
 	}{
 		"no key":       {nil, 0, "master key"},
 		"a nil key":    {undeclared, 0, "master key"},
 		"an empty key": {&vault.Key{}, 0, "master key"},
-		"a bad config": {vault.NewKey(), -1, "Config.KeyAge"},
+		"a bad config": {vault.NewKey(), -1, "Config.LogRetention"},
 	} {
 		store, err := sqlite.Open(t.Context(), ":memory:")
 		if err != nil {
 			t.Fatal(err)
 		}
 		runtime := &closable{}
-		_, err = vault.Open(t.Context(), store, test.key, &vault.Config{Runtime: runtime, KeyAge: test.keyAge})
+		_, err = vault.Open(t.Context(), store, test.key, &vault.Config{Runtime: runtime, LogRetention: test.keep})
 		if err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: %v", name, err)
 		}

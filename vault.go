@@ -176,10 +176,21 @@ type Config struct {
 	// storage that keeps trees, as the storages of this module do.
 	Evidence *EvidenceConfig
 
-	// KeyAge is how long a node uses the keys and settings that it has read before
-	// it reads them again. Default one second, at most ten. Only changed keys need
-	// a new call to the master key.
+	// KeyAge is how long a node uses keys that the master key has unwrapped before
+	// it asks the holder of the master key again. Zero means one minute; a negative
+	// KeyAge means that it never asks. The question is asked in the background when
+	// half of the time is over, by one call for the whole vault, and no operation
+	// waits for it. If the holder denies the use of the key with an error that
+	// matches [ErrKeyDenied], the node drops all unwrapped keys, and operations fail
+	// with that error until the key is available again. A [Key] has no other holder,
+	// so nothing is asked about it.
 	KeyAge time.Duration
+
+	// KeyGrace is how long after KeyAge the unwrapped keys are still used while the
+	// holder of the master key does not respond. After it they are dropped, and
+	// operations fail with [ErrKeyUnavailable]. Default 5 minutes. If it is negative,
+	// there is no grace.
+	KeyGrace time.Duration
 }
 
 // Defaults and bounds of Config.
@@ -190,7 +201,8 @@ const (
 	defaultMaxBytes   = 5 << 20
 	defaultMaxTokens  = 20_000
 	defaultMaxPage    = 64 << 20
-	defaultKeyAge     = time.Second
+	defaultKeyAge     = time.Minute
+	defaultKeyGrace   = 5 * time.Minute
 	defaultMaxMemory  = 1 << 30
 	defaultSinkGrace  = 7 * 24 * time.Hour
 )
@@ -230,11 +242,11 @@ func (cfg *Config) withDefaults() (Config, error) {
 	if c.KeyAge == 0 {
 		c.KeyAge = defaultKeyAge
 	}
+	if c.KeyGrace == 0 {
+		c.KeyGrace = defaultKeyGrace
+	}
 	if c.SinkGrace == 0 {
 		c.SinkGrace = defaultSinkGrace
-	}
-	if c.KeyAge < 0 || c.KeyAge > keyring.MaxAge {
-		return c, fmt.Errorf("vault: Config.KeyAge must be between 0 and %s", keyring.MaxAge)
 	}
 	return c, checkLogRetention(c.LogRetention)
 }
@@ -301,13 +313,14 @@ func open(ctx context.Context, store Storage, key AEAD, cfg *Config) (*Vault, er
 	if err != nil {
 		return nil, err
 	}
+	held := !isLocal(key)
 	tell := teller(c.Observer)
 	if tell != nil {
 		key = observedKey{key, tell}
 	}
 	v := &Vault{store: store, master: key, cfg: c}
 	v.core = core.New(core.Config{
-		Store: store, Master: key, Clock: c.Now, Logger: c.Logger, Mac: evident.Mac, KeyAge: c.KeyAge, StrictReadLogs: c.StrictReadLogs, FullAudit: c.FullAudit,
+		Store: store, Master: key, Clock: c.Now, Logger: c.Logger, Mac: evident.Mac, ReadAge: c.readAge(), StrictReadLogs: c.StrictReadLogs, FullAudit: c.FullAudit,
 		AllowPrivate: c.Egress.AllowPrivate, MaxBytes: c.MaxBytes, MaxTokens: c.MaxTokens, MaxPageBytes: c.MaxPageBytes, MaxMemory: c.MaxMemory, Observe: tell,
 	})
 	v.egress = c.Egress.client(v.observeEgress())
@@ -318,6 +331,9 @@ func open(ctx context.Context, store Storage, key AEAD, cfg *Config) (*Vault, er
 	if err := check.Verify(ctx); err != nil {
 		return nil, err
 	}
+	if held && c.KeyAge > 0 {
+		v.core.Key = v.watchKey(&check)
+	}
 	if err := errors.Join(v.openEvidence(ctx), v.openSinks(ctx)); err != nil {
 		return nil, err
 	}
@@ -325,6 +341,9 @@ func open(ctx context.Context, store Storage, key AEAD, cfg *Config) (*Vault, er
 	v.stop = stop
 	if c.FullAudit {
 		v.core.Audit(background, v.done.Go)
+	}
+	if v.core.Key != nil {
+		v.done.Go(func() { v.core.Key.Run(background) })
 	}
 	if v.evidence != nil {
 		v.done.Go(func() { v.evidence.Run(background) })

@@ -79,7 +79,7 @@ func (f *logFilter) Switched() template.URL {
 	return other.Query()
 }
 
-var operations = []vault.LogOperation{"create", "read", "update", "delete", "use", "authorize", "expire", "react", "import"}
+var operations = []vault.LogOperation{"create", "read", "update", "delete", "use", "authorize", "expire", "react", "import", "key"}
 
 // timeProblem explains how to write a time.
 const timeProblem = "must be a date and time such as 2026-01-31T09:30"

@@ -97,7 +97,7 @@ func settingFacts(c *vault.Config) []fact {
 		{"Maximum session length", orNone(c.MaxSessionLife, "no limit")}, {"Maximum request body", bytesText(uint64(max(c.MaxBytes, 0)))},
 		{"Maximum tokens per request", number(c.MaxTokens)}, {"Maximum encrypted data per page", bytesText(uint64(max(c.MaxPageBytes, 0)))},
 		{"Memory for requests", bytesText(uint64(max(c.MaxMemory, 0)))}, {"Proxy timeout", c.ProxyTimeout.String()},
-		{"API keys are cached for", c.KeyAge.String()},
+		{"Asks whether the master key may be used", every(c.KeyAge)},
 	}
 }
 

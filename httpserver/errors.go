@@ -53,11 +53,14 @@ var statuses = []struct {
 	{errNotReady, http.StatusServiceUnavailable, fault.Detail(errNotReady)},
 	{errDraining, http.StatusServiceUnavailable, ""},
 	{fault.ErrSlow, http.StatusServiceUnavailable, "The database took too long for this request and was stopped. Ask for less, for example with another filter."},
+	{vault.ErrKeyDenied, http.StatusServiceUnavailable, detailKey},
+	{vault.ErrKeyUnavailable, http.StatusServiceUnavailable, detailKey},
 	{vault.ErrUnavailable, http.StatusServiceUnavailable, fault.Detail(vault.ErrUnavailable)},
 }
 
 const (
 	titleInvalid   = "One or more validation errors occurred."
+	detailKey      = "The key of this tenant is not available."
 	detailInternal = "The request could not be processed. The server's log has the cause under the trace id of this response."
 )
 

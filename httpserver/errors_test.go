@@ -37,7 +37,7 @@ func TestStatusOfEachError(t *testing.T) {
 		429: {vault.ErrBusy, errRateLimit},
 		402: {&script.Error{Kind: script.Thrown, Status: 402}},
 		500: {errors.New("x"), vault.ErrClosed, vault.ErrWrongKey, context.DeadlineExceeded, &script.Error{Kind: script.Thrown}},
-		503: {errNotReady, errDraining},
+		503: {errNotReady, errDraining, vault.ErrKeyDenied, vault.ErrKeyUnavailable},
 	} {
 		for _, err := range errs {
 			for _, err := range []error{err, fmt.Errorf("wrapped: %w", err), &refusal{err, nil}} {

@@ -106,6 +106,10 @@ var strangeKinds = map[int]error{
 	http.StatusTooManyRequests:             vault.ErrBusy,
 }
 
+// detailKey is the detail of a response when the server's master key is denied or
+// unreachable. The response does not say which.
+const detailKey = "The key of this tenant is not available."
+
 // refusal returns the error for an error response.
 func (c *Client) refusal(r *request, a *answer) *Error {
 	e := &Error{Status: a.status, TraceID: a.trace, RetryAfter: a.retryAfter()}
@@ -136,6 +140,8 @@ func known(op string, e *Error, body *errorBody, kinds map[int]error) error {
 		return vault.ErrWithdrawn
 	case errors.Is(kind, vault.ErrConflict) && e.RetryAfter > 0:
 		return vault.ErrInProgress
+	case errors.Is(kind, vault.ErrUnavailable) && detail == detailKey:
+		return vault.ErrKeyUnavailable
 	case errors.Is(kind, vault.ErrUnauthenticated):
 		return kind
 	default:

@@ -22,6 +22,7 @@ const (
 	Expire    = "expire"
 	React     = "react"
 	Import    = "import"
+	Key       = "key" // the state of the key that wraps a tenant's data keys
 )
 
 // Operations that only a full audit records.

@@ -68,6 +68,9 @@ func (op *Op) commit(ctx context.Context, to writer, ch *storage.Change) error {
 // tenant was deleted, or its keys cannot be read, it returns the vault's own, so
 // that such a tenant can still be deleted.
 func (op *Op) ring(ctx context.Context) (ring *seal.Ring, own bool, err error) {
+	if op.vaultRing != nil {
+		return op.vaultRing, true, nil
+	}
 	if op.State != nil {
 		return op.State.Ring, false, nil
 	}

@@ -34,8 +34,9 @@ type Config struct {
 	// own is set, under the ring of the vault.
 	Mac func(ring *seal.Ring, tenant uuid.UUID, own bool, entry *storage.Log) storage.Hash
 
-	// KeyAge is how long keys are cached.
-	KeyAge time.Duration
+	// ReadAge is how long the keys and the document of a tenant are used before
+	// they are read again.
+	ReadAge time.Duration
 	// StrictReadLogs makes log entries of reads as durable as log entries of writes.
 	StrictReadLogs bool
 	// FullAudit enters denied calls in the log.
@@ -60,6 +61,9 @@ type Vault struct {
 
 	// Tenants caches the keys and documents of tenants.
 	Tenants *keyring.Cache[Tenant]
+	// Key watches the master key; nil if nobody else holds it. It is set before the
+	// first operation.
+	Key *keyring.Watch
 	// Horizon is how long a node may continue to use keys that it has read.
 	Horizon time.Duration
 	// Admission manages the memory and the CPUs that requests share.
@@ -70,6 +74,7 @@ type Vault struct {
 	// the first operation.
 	Ledger Ledger
 
+	node uuid.UUID // of this process
 	ids  ids.Source
 	auth *cache.Cache[storage.Key, *principal]
 	apps *cache.Cache[appKey, *principal]
@@ -84,7 +89,7 @@ type Vault struct {
 // New returns a Vault for a configuration.
 func New(cfg Config) *Vault {
 	v := &Vault{
-		Config: cfg, Admission: admission.New(cfg.MaxMemory), Horizon: keyring.Horizon,
+		Config: cfg, Admission: admission.New(cfg.MaxMemory), Horizon: keyring.Horizon, node: uuid.New(),
 		auth: cache.New[storage.Key, *principal](), apps: cache.New[appKey, *principal](),
 	}
 	v.Tenants = v.newTenants()

@@ -182,7 +182,7 @@ func (v *Vault) enterEverywhere(ctx context.Context, operation string) {
 		page, err := v.Store.LogTenants(ctx, far, after, tenantsPage)
 		if err == nil && len(page) > 0 {
 			after = page[len(page)-1]
-			err = v.enterFor(ctx, page, operation)
+			err = v.forEach(page, func(op *Op) error { return op.enterOwn(ctx, operation) })
 		}
 		if err != nil {
 			v.Logger.ErrorContext(ctx, "the "+operation+" of the vault is not in every log", "error", err)
@@ -193,13 +193,15 @@ func (v *Vault) enterEverywhere(ctx context.Context, operation string) {
 	}
 }
 
-func (v *Vault) enterFor(ctx context.Context, tenants []storage.ID, operation string) error {
+// forEach runs operations of the vault itself for tenants, some of them
+// concurrently.
+func (v *Vault) forEach(tenants []storage.ID, do func(*Op) error) error {
 	var work sync.WaitGroup
 	free, errs := make(chan struct{}, tenantsAtOnce), make([]error, len(tenants))
 	for i, tenant := range tenants {
 		free <- struct{}{}
 		work.Go(func() {
-			errs[i] = v.System(tenant).enterOwn(ctx, operation)
+			errs[i] = do(v.System(tenant))
 			<-free
 		})
 	}

@@ -25,6 +25,8 @@ type Op struct {
 	Caller
 	State *State
 	Now   time.Time
+
+	vaultRing *seal.Ring // if set, log entries have a MAC under the vault's own keys
 }
 
 // begin renews the identity, checks the permission of the verb, and reads the keys

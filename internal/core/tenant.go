@@ -51,7 +51,8 @@ type State = keyring.State[Tenant]
 // newTenants returns the cache of keys and documents of tenants.
 func (v *Vault) newTenants() *keyring.Cache[Tenant] {
 	return keyring.New(keyring.Config[Tenant]{
-		Store: v.Store, Master: v.Master, Missing: fault.ErrNoTenant, Age: v.KeyAge,
+		Store: v.Store, Master: v.Master, Missing: fault.ErrNoTenant, Age: v.ReadAge,
+		Usable:  func() error { return v.Key.Usable() },
 		Refused: func(tenant uuid.UUID) bool { return v.Ledger != nil && v.Ledger.Refuses(tenant) },
 		Bad: func(ctx context.Context, tenant uuid.UUID, kind string, older bool, err error) error {
 			name := AlarmUnreadable

@@ -201,7 +201,9 @@ func (k *Keeper) Run(ctx context.Context) {
 	if k.schedule.Checkpoint < 0 {
 		return
 	}
-	k.Ledger.Run(ctx, k.schedule, func(err error) {
+	schedule := k.schedule
+	schedule.Paused = func() bool { return k.vault.Key.Usable() != nil }
+	k.Ledger.Run(ctx, schedule, func(err error) {
 		k.vault.Logger.ErrorContext(ctx, "evidence failed", "error", err)
 	})
 }

@@ -35,6 +35,7 @@ var (
 	ErrUnreachable     = errors.New("vault: the destination could not be reached")
 	ErrNoRuntime       = errors.New("vault: Config.Runtime is not set, so code cannot run")
 	ErrWrongKey        = errors.New("vault: this is not the master key that the database was encrypted with")
+	ErrKeyDenied       = errors.New("vault: the holder of the key denies its use")
 	ErrKeyUnavailable  = errors.New("vault: the master key does not work")
 	ErrClosed          = storage.ErrClosed
 	ErrInTx            = errors.New("vault: this cannot be done in a transaction of the application")

@@ -78,27 +78,30 @@ type Config[D any] struct {
 	Refused func(tenant uuid.UUID) bool
 	// Age is how long a state is used before it is read again.
 	Age time.Duration
+	// Usable returns an error while the holder of the master key does not let the
+	// vault use it. It may be nil.
+	Usable func() error
 	// Decode decodes the document of a tenant.
 	Decode func(rec *storage.Record, plain []byte) (D, error)
 }
 
 // Cache keeps the states of tenants for Config.Age. It unwraps a ring only if
 // the wrapped bytes in the database have changed, because with a key in a KMS
-// each unwrap is a call of the KMS.
+// each unwrap may be a call of the KMS.
 type Cache[D any] struct {
 	cfg Config[D]
 
 	mu      sync.Mutex
-	states  map[uuid.UUID]*State[D]
-	rings   map[uuid.UUID]wrappedRing
-	newest  map[uuid.UUID]int64    // revisions of the rings in use
+	known   map[uuid.UUID]*known[D]
+	newest  map[uuid.UUID]int64    // revisions of all rings that were used
 	loads   map[uuid.UUID]*load[D] // reads in progress, at most one per tenant
 	changed time.Time              // when this node last changed a tenant
 }
 
-// wrappedRing is a ring with its wrapped bytes.
-type wrappedRing struct {
-	wrapped []byte
+// known is what the cache has of a tenant.
+type known[D any] struct {
+	state   *State[D] // nil if it must be read again
+	wrapped []byte    // what the ring was unwrapped from
 	ring    *seal.Ring
 }
 
@@ -113,36 +116,39 @@ type load[D any] struct {
 	cut   bool // its caller left, so there is no result
 }
 
-// maxTenants is the maximum size of each map of the cache. A full map is
-// emptied.
-const maxTenants = 10_000
+// maxTenants is how many tenants a cache knows. Each further tenant replaces a
+// random one.
+const maxTenants = 50_000
 
 // New returns an empty cache.
 func New[D any](cfg Config[D]) *Cache[D] {
-	return &Cache[D]{
-		cfg: cfg, states: map[uuid.UUID]*State[D]{}, rings: map[uuid.UUID]wrappedRing{},
-		newest: map[uuid.UUID]int64{}, loads: map[uuid.UUID]*load[D]{},
+	if cfg.Usable == nil {
+		cfg.Usable = func() error { return nil }
 	}
+	return &Cache[D]{cfg: cfg, known: map[uuid.UUID]*known[D]{}, newest: map[uuid.UUID]int64{}, loads: map[uuid.UUID]*load[D]{}}
 }
 
 // Get returns a state that is at most Config.Age old, leaves time to write,
 // and is not older than the last change of this node.
 func (c *Cache[D]) Get(ctx context.Context, tenant uuid.UUID) (*State[D], error) {
-	s, after := c.known(tenant)
+	if err := c.cfg.Usable(); err != nil {
+		return nil, err
+	}
+	s, after := c.recent(tenant)
 	if s != nil {
 		return s, nil
 	}
 	return c.load(ctx, tenant, after)
 }
 
-// known returns a state that Get may return without a read. Otherwise it
+// recent returns a state that Get may return without a read. Otherwise it
 // returns nil and the time after which the state must be read.
-func (c *Cache[D]) known(tenant uuid.UUID) (*State[D], time.Time) {
+func (c *Cache[D]) recent(tenant uuid.UUID) (*State[D], time.Time) {
 	after := time.Now().Add(-min(c.cfg.Age, MaxAge-timeToWrite))
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if s := c.states[tenant]; s != nil && s.ReadAt.After(after) {
-		return s, after
+	if k := c.known[tenant]; k != nil && k.state != nil && k.state.ReadAt.After(after) {
+		return k.state, after
 	}
 	if c.changed.After(after) {
 		after = c.changed
@@ -152,6 +158,9 @@ func (c *Cache[D]) known(tenant uuid.UUID) (*State[D], time.Time) {
 
 // Reload returns a state that was read after the call.
 func (c *Cache[D]) Reload(ctx context.Context, tenant uuid.UUID) (*State[D], error) {
+	if err := c.cfg.Usable(); err != nil {
+		return nil, err
+	}
 	return c.load(ctx, tenant, time.Now())
 }
 
@@ -159,7 +168,10 @@ func (c *Cache[D]) Reload(ctx context.Context, tenant uuid.UUID) (*State[D], err
 // another source. The source must not be older than the database, and its
 // records must not be rolled back.
 func (c *Cache[D]) Read(ctx context.Context, from Records, tenant uuid.UUID, again bool) (*State[D], error) {
-	if s, _ := c.known(tenant); s != nil && !again {
+	if err := c.cfg.Usable(); err != nil {
+		return nil, err
+	}
+	if s, _ := c.recent(tenant); s != nil && !again {
 		return s, nil
 	}
 	s, err := c.read(ctx, from, tenant, time.Now())
@@ -224,21 +236,13 @@ func (c *Cache[D]) run(ctx context.Context, tenant uuid.UUID, l *load[D]) {
 }
 
 // keep stores a state, unless it may be older than the last change of this
-// node.
+// node, or its keys were dropped.
 func (c *Cache[D]) keep(tenant uuid.UUID, s *State[D]) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if s.ReadAt.After(c.changed) {
-		put(c.states, tenant, s)
+	if k := c.known[tenant]; k != nil && k.ring == s.Ring && s.ReadAt.After(c.changed) {
+		k.state = s
 	}
-}
-
-// put adds to a map of the cache. It empties a full map first.
-func put[T any](m map[uuid.UUID]T, tenant uuid.UUID, value T) {
-	if len(m) >= maxTenants {
-		clear(m)
-	}
-	m[tenant] = value
 }
 
 // Forget makes the next operation on this node read the state again.
@@ -246,7 +250,9 @@ func (c *Cache[D]) Forget(tenant uuid.UUID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.changed = time.Now()
-	delete(c.states, tenant)
+	if k := c.known[tenant]; k != nil {
+		k.state = nil
+	}
 }
 
 // Drop removes the keys of a deleted tenant. This node does not use them
@@ -254,11 +260,18 @@ func (c *Cache[D]) Forget(tenant uuid.UUID) {
 func (c *Cache[D]) Drop(tenant uuid.UUID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	delete(c.states, tenant)
-	delete(c.rings, tenant)
+	delete(c.known, tenant)
 	if _, used := c.newest[tenant]; used {
 		c.newest[tenant] = math.MaxInt64
 	}
+}
+
+// DropAll removes the keys of all tenants, because the master key may no longer
+// be used.
+func (c *Cache[D]) DropAll() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	clear(c.known)
 }
 
 // read reads the ring after the tenant's record, so that the ring has the key
@@ -333,26 +346,36 @@ var ErrRing = errors.New("the ring of the tenant was altered")
 
 // unwrap unwraps a ring, unless it was the last one unwrapped.
 func (c *Cache[D]) unwrap(ctx context.Context, tenant uuid.UUID, wrapped []byte) (*seal.Ring, error) {
-	c.mu.Lock()
-	known := c.rings[tenant]
-	c.mu.Unlock()
-	if known.ring != nil && bytes.Equal(known.wrapped, wrapped) {
-		return known.ring, nil
+	if ring := c.unwrapped(tenant, wrapped); ring != nil {
+		return ring, nil
 	}
 	ring, err := seal.Unwrap(ctx, c.cfg.Master, tenant, wrapped)
-	if errors.Is(err, seal.ErrUnwrap) && c.works(ctx) {
+	if errors.Is(err, seal.ErrUnwrap) && !errors.Is(err, fault.ErrKeyDenied) {
+		if !c.works(ctx) {
+			return nil, unavailable(err)
+		}
 		ring, err = seal.Unwrap(ctx, c.cfg.Master, tenant, wrapped) // a service may have recovered
 		if errors.Is(err, seal.ErrUnwrap) {
 			err = fmt.Errorf("%w: %w", ErrRing, err)
 		}
 	}
+	if err == nil {
+		err = c.use(tenant, wrapped, ring)
+	}
 	if err != nil {
 		return nil, err
 	}
-	if !c.use(tenant, wrapped, ring) {
-		return nil, errOlder
-	}
 	return ring, nil
+}
+
+// unwrapped returns the ring of a tenant if these bytes were unwrapped last.
+func (c *Cache[D]) unwrapped(tenant uuid.UUID, wrapped []byte) *seal.Ring {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if k := c.known[tenant]; k != nil && bytes.Equal(k.wrapped, wrapped) {
+		return k.ring
+	}
+	return nil
 }
 
 // works reports whether the master key unwraps the ring of the vault itself.
@@ -361,14 +384,24 @@ func (c *Cache[D]) works(ctx context.Context) bool {
 	return err == nil
 }
 
-// use stores a ring, unless this node has used a newer one.
-func (c *Cache[D]) use(tenant uuid.UUID, wrapped []byte, ring *seal.Ring) bool {
+// use stores a ring, unless this node has used a newer one, or the master key
+// was denied since.
+func (c *Cache[D]) use(tenant uuid.UUID, wrapped []byte, ring *seal.Ring) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if ring.Revision() < c.newest[tenant] {
-		return false
+	if err := c.cfg.Usable(); err != nil {
+		return err
 	}
-	put(c.newest, tenant, ring.Revision())
-	put(c.rings, tenant, wrappedRing{wrapped, ring})
-	return true
+	if ring.Revision() < c.newest[tenant] {
+		return errOlder
+	}
+	c.newest[tenant] = ring.Revision()
+	if len(c.known) >= maxTenants {
+		for other := range c.known {
+			delete(c.known, other)
+			break
+		}
+	}
+	c.known[tenant] = &known[D]{wrapped: wrapped, ring: ring}
+	return nil
 }

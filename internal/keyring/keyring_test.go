@@ -173,7 +173,7 @@ func TestRingIsUnwrappedWhenItChanged(t *testing.T) {
 	if _, err := w.Get(t.Context(), w.tenant); !errors.Is(err, errMissing) {
 		t.Errorf("a deleted tenant: %v", err)
 	}
-	if n := len(w.rings); n != 0 {
+	if n := len(w.known); n != 0 {
 		t.Errorf("%d rings of deleted tenants are kept", n)
 	}
 }

@@ -93,14 +93,14 @@ var ErrNoRing = errors.New("vault: the record of the master key is gone")
 func (c *Check) unwrap(ctx context.Context, wrapped []byte) (*seal.Ring, error) {
 	var none storage.ID
 	ring, err := seal.Unwrap(ctx, c.Master, none, wrapped)
-	if !errors.Is(err, seal.ErrUnwrap) {
+	if !errors.Is(err, seal.ErrUnwrap) || errors.Is(err, fault.ErrKeyDenied) {
 		return ring, err
 	}
 	if ctx.Err() != nil {
 		return nil, ctx.Err() // no statement about the key
 	}
 	if broken := try(ctx, c.Master); broken != nil {
-		return nil, fmt.Errorf("%w: %w", fault.ErrKeyUnavailable, broken)
+		return nil, unavailable(broken)
 	}
 	// The service may have recovered.
 	ring, err = seal.Unwrap(ctx, c.Master, none, wrapped)
@@ -108,6 +108,19 @@ func (c *Check) unwrap(ctx context.Context, wrapped []byte) (*seal.Ring, error) 
 		return nil, fmt.Errorf("%w: %w", fault.ErrWrongKey, err)
 	}
 	return ring, err
+}
+
+// Holds asks the holder of the master key whether it may be used. It decrypts the
+// ring of the vault itself, whose record is read again, because it may have been
+// wrapped with another key. An altered record is no statement about the key if the
+// key works otherwise.
+func (c *Check) Holds(ctx context.Context) error {
+	ctx = seal.Fresh(ctx)
+	_, err := Own(ctx, c.Store, c.Master)
+	if err == nil || errors.Is(err, fault.ErrKeyDenied) {
+		return err
+	}
+	return try(ctx, c.Master)
 }
 
 // Several is a master key that consists of several keys.
@@ -143,9 +156,18 @@ func try(ctx context.Context, key seal.AEAD) error {
 func Wrap(ctx context.Context, master seal.AEAD, ring *seal.Ring, tenant storage.ID) ([]byte, error) {
 	wrapped, err := ring.Wrap(ctx, master, tenant)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", fault.ErrKeyUnavailable, err)
+		return nil, unavailable(err)
 	}
 	return wrapped, nil
+}
+
+// unavailable returns the error for a master key that failed. A denial stays
+// what it is.
+func unavailable(err error) error {
+	if errors.Is(err, fault.ErrKeyDenied) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", fault.ErrKeyUnavailable, err)
 }
 
 // create sets up a database, if the master key can unwrap what it wraps.
@@ -159,7 +181,7 @@ func (c *Check) create(ctx context.Context) error {
 		return err
 	}
 	if _, err := seal.Unwrap(ctx, c.Master, storage.ID{}, wrapped); err != nil {
-		return fmt.Errorf("%w: %w", fault.ErrKeyUnavailable, err)
+		return unavailable(err)
 	}
 	now := c.Now()
 	return c.Store.Write(ctx, &storage.Change{

@@ -19,10 +19,12 @@ type Schedule struct {
 	Sequence   time.Duration // sequence the tenants this node has written to; 1 s if zero
 	Checkpoint time.Duration // sequence all tenants and sign a note; 1 min if zero
 	Verify     time.Duration // verify everything; 12 h if zero
+	// Paused reports whether nothing is done now. It may be nil.
+	Paused func() bool
 }
 
 func (s Schedule) withDefaults() Schedule {
-	return Schedule{cmp.Or(s.Sequence, time.Second), cmp.Or(s.Checkpoint, time.Minute), cmp.Or(s.Verify, 12*time.Hour)}
+	return Schedule{cmp.Or(s.Sequence, time.Second), cmp.Or(s.Checkpoint, time.Minute), cmp.Or(s.Verify, 12*time.Hour), s.Paused}
 }
 
 // Run keeps the trees up to date and verifies them until ctx ends. It passes
@@ -34,15 +36,22 @@ func (l *Ledger) Run(ctx context.Context, s Schedule, failed func(error)) {
 			failed(err)
 		}
 	}
+	every := func(interval time.Duration, do func()) {
+		pace.Every(ctx, interval, func() {
+			if s.Paused == nil || !s.Paused() {
+				do()
+			}
+		})
+	}
 	var verifying sync.WaitGroup
 	defer verifying.Wait()
 	verifying.Go(func() {
-		pace.Every(ctx, min(s.Checkpoint, time.Minute), func() { report(l.verifyInBackground(ctx, s.Verify)) })
+		every(min(s.Checkpoint, time.Minute), func() { report(l.verifyInBackground(ctx, s.Verify)) })
 	})
 	verifying.Go(func() {
-		pace.Every(ctx, s.Sequence, func() { report(l.second(ctx)) })
+		every(s.Sequence, func() { report(l.second(ctx)) })
 	})
-	pace.Every(ctx, s.Checkpoint, func() {
+	every(s.Checkpoint, func() {
 		_, err := l.Round(ctx)
 		report(err)
 	})

@@ -66,8 +66,10 @@ func HostError(err error) *script.HostError {
 	if fields := fault.Fields(err); fields != nil {
 		return &script.HostError{Status: http.StatusBadRequest, Message: "One or more validation errors occurred.", Errors: fields}
 	}
-	if errors.Is(err, fault.ErrUnavailable) { // its text may contain the address of the database
-		return &script.HostError{Status: http.StatusServiceUnavailable, Message: fault.Detail(fault.ErrUnavailable)}
+	for _, kind := range []error{fault.ErrUnavailable, fault.ErrKeyDenied, fault.ErrKeyUnavailable} {
+		if errors.Is(err, kind) { // its text may contain the address of the database or of a KMS
+			return &script.HostError{Status: http.StatusServiceUnavailable, Message: fault.Detail(kind)}
+		}
 	}
 	for _, known := range hostErrors {
 		if errors.Is(err, known.err) {

@@ -220,6 +220,9 @@ func (j *leased) run(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return ctx.Err() // the node stops, or has lost the job
 	}
+	if errors.Is(err, fault.ErrKeyDenied) || errors.Is(err, fault.ErrKeyUnavailable) {
+		return err // it runs again when the key is available
+	}
 	if errors.Is(err, fault.ErrBusy) && j.row.Attempts+1 < maxRunTries {
 		j.row.Attempts++
 		delay, _ := webhook.Delay(j.row.Attempts, rand.Float64()) //nolint:gosec // spreads load, protects nothing

@@ -53,7 +53,7 @@ func New(cfg Config) *Runs {
 	r.Reactors = r.newReactors()
 	r.Worker = NewWorker(WorkerConfig{
 		Queue: cfg.Vault.Store, Owner: storage.ID(uuid.New()), Now: cfg.Vault.Now, Logger: cfg.Vault.Logger,
-		CarryOut: r.CarryOut, Extend: r.Extend,
+		CarryOut: r.CarryOut, Extend: r.Extend, Paused: func() bool { return cfg.Vault.Key.Usable() != nil },
 	})
 	return r
 }

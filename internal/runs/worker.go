@@ -42,6 +42,8 @@ type WorkerConfig struct {
 	// only while this node owns the lease, so that a node that was considered
 	// dead changes nothing. After an error the job is retried later.
 	CarryOut func(ctx context.Context, job *storage.Job) error
+	// Paused reports whether no jobs may be started now.
+	Paused func() bool
 	// Extend extends the lease of a running job. storage.ErrStale means that
 	// another node has the job.
 	Extend func(ctx context.Context, job *storage.Job) error
@@ -127,6 +129,9 @@ func (w *Worker) Loop(ctx context.Context, every time.Duration) {
 // jobs.
 func (w *Worker) dispatch(ctx context.Context) (int, error) {
 	const atOnce = 100
+	if w.Paused() {
+		return 0, nil
+	}
 	served, started := w.lastServed(), 0
 	after, round := served, false
 	for w.places.Taken() < maxJobs {

@@ -70,6 +70,15 @@ func Decrypt(ctx context.Context, key AEAD, ciphertext, associatedData []byte) (
 	return key.Decrypt(ciphertext, associatedData)
 }
 
+type freshKey struct{}
+
+// Fresh returns a context for calls to a master key that must reach the service
+// that holds it.
+func Fresh(ctx context.Context) context.Context { return context.WithValue(ctx, freshKey{}, true) }
+
+// IsFresh reports whether the context is from Fresh.
+func IsFresh(ctx context.Context) bool { return ctx.Value(freshKey{}) != nil }
+
 // NewAEAD returns XAES-256-GCM with a key of KeySize bytes.
 func NewAEAD(key []byte) (AEAD, error) {
 	params, err := xaesgcm.NewParameters(xaesgcm.VariantNoPrefix, saltSize)

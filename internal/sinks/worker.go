@@ -117,6 +117,9 @@ func (w *worker) sendAll(ctx context.Context) error {
 func (w *worker) pass(ctx context.Context) (more bool, err error) {
 	w.passing.Lock()
 	defer w.passing.Unlock()
+	if w.Vault.Key.Usable() != nil {
+		return false, nil
+	}
 	return w.passHeld(ctx)
 }
 

@@ -1,0 +1,225 @@
+package keyring
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/seed-72ea4aab/vault/internal/fault"
+)
+
+// holder is the holder of a key. Its answer can be changed.
+type holder struct {
+	mu     sync.Mutex
+	answer error
+	hangs  bool
+	asked  int
+	told   []KeyState
+	notes  error // of the record of changes
+}
+
+func (h *holder) set(answer error, hangs bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.answer, h.hangs = answer, hangs
+}
+
+func (h *holder) check(ctx context.Context) error {
+	h.mu.Lock()
+	h.asked++
+	answer, hangs := h.answer, h.hangs
+	h.mu.Unlock()
+	if hangs {
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	return answer
+}
+
+func (h *holder) changed(_ context.Context, c KeyChange) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.notes == nil {
+		h.told = append(h.told, c.To)
+	}
+	return h.notes
+}
+
+// denied is an error as a KMS client of a program would return it.
+var denied = fmt.Errorf("kms: key is disabled: %w", fault.ErrKeyDenied)
+
+// watched is a world whose master key has a holder.
+func watched(t *testing.T, age, grace time.Duration) (*world, *Watch, *holder) {
+	t.Helper()
+	w, h := newWorld(t, time.Second), &holder{}
+	watch := NewWatch(WatchConfig{
+		Age: age, Grace: grace, Check: h.check, Drop: w.DropAll, Changed: h.changed, Now: time.Now, Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
+	})
+	w.cfg.Usable = watch.Usable
+	ctx, stop := context.WithCancel(t.Context())
+	t.Cleanup(stop)
+	go watch.Run(ctx)
+	return w, watch, h
+}
+
+// after advances the clock and returns the error of a call.
+func (w *world) after(t *testing.T, d time.Duration) error {
+	t.Helper()
+	<-time.After(d)
+	synctest.Wait()
+	_, err := w.Get(t.Context(), w.tenant)
+	return err
+}
+
+// A denial takes effect within the age of the keys, drops them, and ends with the
+// next check after the key is enabled again.
+func TestDeniedKeyIsDropped(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w, watch, h := watched(t, time.Minute, 5*time.Minute)
+		if err := w.after(t, 0); err != nil {
+			t.Fatal(err)
+		}
+		h.set(denied, false)
+		if err := w.after(t, 29*time.Second); err != nil {
+			t.Errorf("before the check: %v", err)
+		}
+		if err := w.after(t, 31*time.Second); !errors.Is(err, fault.ErrKeyDenied) || watch.State() != KeyDenied {
+			t.Errorf("when the keys are old: %v, want ErrKeyDenied", err)
+		}
+		if _, err := w.Reload(t.Context(), w.tenant); !errors.Is(err, fault.ErrKeyDenied) {
+			t.Errorf("a reload: %v", err)
+		}
+		if _, err := w.Read(t.Context(), w.store, w.tenant, false); !errors.Is(err, fault.ErrKeyDenied) {
+			t.Errorf("a read in a transaction: %v", err)
+		}
+		if n := len(w.known); n != 0 {
+			t.Errorf("the keys of %d tenants are kept", n)
+		}
+		h.set(errors.New("down"), false)
+		if err := w.after(t, time.Minute); !errors.Is(err, fault.ErrKeyDenied) {
+			t.Errorf("an outage after the denial: %v, want ErrKeyDenied", err)
+		}
+		h.set(nil, false)
+		if err := w.after(t, time.Minute); err != nil {
+			t.Errorf("after the return: %v", err)
+		}
+		if want := []KeyState{KeyOK, KeyDenied, KeyOK}; !slices.Equal(h.told, want) {
+			t.Errorf("changes: %v, want %v", h.told, want)
+		}
+	})
+}
+
+// While the holder does not respond, the old keys serve for the grace, and nobody
+// waits. There is at most one check at a time.
+func TestUnreachableKeyServesForTheGrace(t *testing.T) {
+	t.Parallel()
+	for name, answer := range map[string]struct {
+		err   error
+		hangs bool
+	}{"fails": {errors.New("connection refused"), false}, "hangs": {nil, true}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				w, _, h := watched(t, time.Minute, 5*time.Minute)
+				h.set(answer.err, answer.hangs)
+				if err := w.after(t, 6*time.Minute-time.Second); err != nil {
+					t.Errorf("during the grace: %v", err)
+				}
+				if len(w.known) == 0 {
+					t.Error("the old keys are gone during the grace")
+				}
+				if err := w.after(t, time.Second); !errors.Is(err, fault.ErrKeyUnavailable) {
+					t.Errorf("after the grace: %v, want ErrKeyUnavailable", err)
+				}
+				if len(w.known) != 0 {
+					t.Error("the keys are kept after the grace")
+				}
+				h.set(nil, false)
+				if err := w.after(t, retryUnreachable+checkTimeout); err != nil {
+					t.Errorf("after the return: %v", err)
+				}
+				if want := []KeyState{KeyOK, KeyUnreachable, KeyOK}; !slices.Equal(h.told, want) {
+					t.Errorf("changes: %v, want %v", h.told, want)
+				}
+			})
+		})
+	}
+}
+
+// One check serves all tenants, and the master key is not asked for them.
+func TestChecksOfAnHour(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w, _, h := watched(t, time.Minute, 5*time.Minute)
+		for range 3600 {
+			if err := w.after(t, time.Second); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if h.asked > 121 || w.key.opened.Load() != 1 {
+			t.Errorf("%d checks and %d unwraps in an hour, want 120 and 1", h.asked, w.key.opened.Load())
+		}
+	})
+}
+
+// A change that cannot be recorded is recorded later.
+func TestChangeIsRecordedLater(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w, _, h := watched(t, time.Minute, time.Minute)
+		_ = w.after(t, 0)
+		h.set(denied, false)
+		h.notes = errors.New("the database is down")
+		_ = w.after(t, 2*time.Minute)
+		h.mu.Lock()
+		h.notes = nil
+		h.mu.Unlock()
+		_ = w.after(t, time.Minute)
+		if want := []KeyState{KeyOK, KeyDenied}; !slices.Equal(h.told, want) {
+			t.Errorf("changes: %v, want %v", h.told, want)
+		}
+	})
+}
+
+// A ring that was unwrapped while the key was denied is not kept.
+func TestUnwrapDuringADenial(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w, _, h := watched(t, time.Minute, time.Minute)
+		release := make(chan struct{})
+		w.key.wait = func() error { <-release; return nil }
+		got := make(chan error, 1)
+		go func() {
+			_, err := w.Get(t.Context(), w.tenant)
+			got <- err
+		}()
+		h.set(denied, false)
+		<-time.After(time.Minute)
+		close(release)
+		if err := <-got; !errors.Is(err, fault.ErrKeyDenied) || len(w.known) != 0 {
+			t.Errorf("got %v with %d known tenants, want ErrKeyDenied and none", err, len(w.known))
+		}
+	})
+}
+
+// A full cache loses one tenant for each new one.
+func TestFullCacheReplacesOneTenant(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, time.Second)
+	for len(w.known) < maxTenants {
+		w.known[uuid.New()] = &known[string]{}
+	}
+	if _, err := w.Get(t.Context(), w.tenant); err != nil || len(w.known) != maxTenants || w.known[w.tenant] == nil {
+		t.Errorf("%v; %d tenants are known, want %d with the new one", err, len(w.known), maxTenants)
+	}
+}

@@ -1,0 +1,121 @@
+package vault_test
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/storage/sqlite"
+	"github.com/seed-72ea4aab/vault/vaulttest"
+)
+
+// remoteKey is a master key whose holder can deny its use.
+type remoteKey struct {
+	vault.AEAD
+	answer atomic.Pointer[error] // nil or to nil: it may be used
+}
+
+func (k *remoteKey) set(err error) { k.answer.Store(&err) }
+
+func (k *remoteKey) err() error {
+	if err := k.answer.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
+func (k *remoteKey) Encrypt(plaintext, associatedData []byte) ([]byte, error) {
+	if err := k.err(); err != nil {
+		return nil, err
+	}
+	return k.AEAD.Encrypt(plaintext, associatedData)
+}
+
+func (k *remoteKey) Decrypt(ciphertext, associatedData []byte) ([]byte, error) {
+	if err := k.err(); err != nil {
+		return nil, err
+	}
+	return k.AEAD.Decrypt(ciphertext, associatedData)
+}
+
+// Two nodes stop serving when their master key is denied, and serve again when it
+// is back. The logs have one entry for each change, which the evidence covers, and
+// tokens that expired meanwhile are deleted.
+func TestMasterKeyIsTakenAway(t *testing.T) {
+	t.Parallel()
+	key, clock := &remoteKey{AEAD: vault.NewKey()}, vaulttest.NewClock(vaulttest.Start)
+	path := filepath.Join(t.TempDir(), "vault.db")
+	open := func() *vault.Vault {
+		store, err := sqlite.Open(t.Context(), path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		v, err := vault.Open(t.Context(), store, key, &vault.Config{
+			Now: clock.Now, KeyAge: 20 * time.Millisecond, KeyGrace: time.Hour, WorkEvery: -1, SweepEvery: time.Hour,
+			Evidence: &vault.EvidenceConfig{Every: -1},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { v.Close() })
+		return v
+	}
+	nodes := []*vault.Vault{open(), open()}
+	tenant := tenantOf(t, nodes[0]).TenantID()
+	short := create(t, nodes[0].Tenant(tenant).Client, vault.TokenParams{Type: vault.TypeGeneric, Data: "x", ExpiresAt: clock.Now().Add(time.Minute)})
+	call := func(v *vault.Vault) error {
+		_, err := v.Tenant(tenant).ListTokens(t.Context(), vault.ListTokensParams{})
+		return err
+	}
+	key.set(fmt.Errorf("kms: the key is disabled: %w", vault.ErrKeyDenied))
+	for _, v := range nodes {
+		eventually(t, "calls fail", func() bool { return errors.Is(call(v), vault.ErrKeyDenied) })
+	}
+	_, err := nodes[0].CreateTenant(t.Context(), "Other")
+	wantError(t, "a new tenant", err, vault.ErrKeyDenied)
+	clock.Advance(time.Hour)
+	key.set(nil)
+	for _, v := range nodes {
+		eventually(t, "calls succeed", func() bool { return call(v) == nil })
+	}
+	var messages []string
+	eventually(t, "the return is in the log", func() bool {
+		messages = keyEntries(t, nodes[1], tenant)
+		return len(messages) == 2
+	})
+	since := "Key available again; unavailable since " + vaulttest.Start.UTC().Format(time.RFC3339)
+	same(t, "messages", messages, []string{since, "Key denied"})
+	expired, err := nodes[1].Tenant(tenant).ListLogs(t.Context(), vault.ListLogsParams{EntityID: short.ID, Operation: vault.OperationExpire})
+	if err != nil || len(expired.Data) != 1 {
+		t.Errorf("the entry of the expired token: %v, %v", expired, err)
+	}
+	if _, err := nodes[0].Checkpoint(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	report, err := nodes[0].VerifyLogs(t.Context(), nil)
+	if err != nil || !report.OK() {
+		t.Errorf("verification: %+v, %v", report, err)
+	}
+	nodes[0].Close()
+	open() // it finds nothing to enter
+	same(t, "messages after a restart", keyEntries(t, nodes[1], tenant), messages)
+}
+
+// keyEntries returns the messages of the entries about the key, newest first.
+func keyEntries(t *testing.T, v *vault.Vault, tenant uuid.UUID) (messages []string) {
+	t.Helper()
+	page, err := v.Tenant(tenant).ListLogs(t.Context(), vault.ListLogsParams{EntityType: "tenant", EntityID: tenant.String(), Operation: vault.OperationKey})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range page.Data {
+		messages = append(messages, e.Message)
+	}
+	return messages
+}
