@@ -1,0 +1,292 @@
+package vaultkms
+
+import (
+	"bufio"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/seal"
+)
+
+// helper is the first argument of this test binary as the program of a key. The
+// second is a file with its behaviour.
+const helper = "helper"
+
+func TestMain(m *testing.M) {
+	if len(os.Args) == 3 && os.Args[1] == helper {
+		help(os.Args[2])
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// help is a program of a key. Its key is the byte 0x55.
+func help(mode string) {
+	fmt.Fprintf(os.Stderr, "started with %d variables\n", len(os.Environ()))
+	for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
+		var r request
+		if json.Unmarshal(lines.Bytes(), &r) != nil {
+			os.Exit(3)
+		}
+		for i := range r.Data {
+			r.Data[i] ^= 0x55
+		}
+		text, _ := os.ReadFile(mode)
+		switch string(text) {
+		case "denied":
+			fmt.Printf(`{"id": %d, "error": "the key is gone", "denied": true}`+"\n", r.ID)
+		case "down":
+			fmt.Printf(`{"id": %d, "error": "no session"}`+"\n", r.ID)
+		case "long":
+			fmt.Println(strings.Repeat("x", maxLine+1))
+		case "garbage":
+			fmt.Println("hello")
+		case "unknown id":
+			fmt.Printf(`{"id": %d, "data": ""}`+"\n", r.ID+100)
+		case "ended":
+			os.Exit(1)
+		case "silent":
+		default:
+			fmt.Printf(`{"id": %d, "data": "%s"}`+"\n", r.ID, base64.StdEncoding.EncodeToString(r.Data))
+		}
+	}
+}
+
+// lines is a log whose lines can be counted.
+type lines struct {
+	mu  sync.Mutex
+	all []string
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.all = append(l.all, string(p))
+	return len(p), nil
+}
+
+func (l *lines) has(part string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.Contains(strings.Join(l.all, ""), part)
+}
+
+// ask encrypts, and decrypts with a question to the holder.
+func ask(t *testing.T, key vault.AEAD, sealed []byte) error {
+	t.Helper()
+	plain, err := seal.Decrypt(seal.Fresh(t.Context()), key, sealed, []byte("place"))
+	if err == nil && string(plain) != "ring" {
+		t.Errorf("got %q", plain)
+	}
+	return err
+}
+
+// A program can deny, fail, write nonsense and end. Calls in flight fail, and the
+// next program serves.
+func TestProgram(t *testing.T) {
+	t.Parallel()
+	for mode, denied := range map[string]bool{
+		"denied": true, "down": false, "long": false, "garbage": false, "unknown id": false, "ended": false, "silent": false,
+	} {
+		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			var log lines
+			file := filepath.Join(t.TempDir(), "mode")
+			set := func(mode string) {
+				if err := os.WriteFile(file, []byte(mode), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			set("ok")
+			ctx := WithLogger(t.Context(), slog.New(slog.NewTextHandler(&log, nil)))
+			key, err := Open(ctx, "exec:"+os.Args[0]+" "+helper+" "+file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			sealed, err := seal.Encrypt(ctx, key, []byte("ring"), []byte("place"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := ask(t, key, sealed); err != nil {
+				t.Fatal(err)
+			}
+			set(mode)
+			if err := ask(t, key, sealed); err == nil || errors.Is(err, vault.ErrKeyDenied) != denied {
+				t.Errorf("got %v, denied: %v", err, denied)
+			}
+			_, err = seal.Decrypt(ctx, key, sealed, []byte("place"))
+			if dropped := err != nil; dropped != denied {
+				t.Errorf("the data key was dropped: %v (%v), want %v", dropped, err, denied)
+			}
+			set("ok")
+			for ask(t, key, sealed) != nil { // at most once a second it is started
+				if t.Context().Err() != nil {
+					t.Fatal("it does not come back")
+				}
+			}
+			if !log.has("started with 1 variables") {
+				t.Errorf("the log: %q", log.all)
+			}
+		})
+	}
+}
+
+// counted is a keeper that counts calls.
+type counted struct{ calls int }
+
+func (c *counted) Encrypt(_ context.Context, b []byte) ([]byte, error) {
+	c.calls++
+	return append([]byte("wrapped"), b...), nil
+}
+
+func (c *counted) Decrypt(_ context.Context, b []byte) ([]byte, error) {
+	c.calls++
+	return append([]byte(nil), b[len("wrapped"):]...), nil
+}
+
+// All rings share a data key, so a node calls the service once for any number of
+// tenants, and once for each question.
+func TestOneDataKeyForAllRings(t *testing.T) {
+	t.Parallel()
+	var service counted
+	first := newEnvelope(&service)
+	var rings [][]byte
+	for i := range 10_000 {
+		ring, err := first.Encrypt([]byte("ring"), fmt.Append(nil, i))
+		if err != nil {
+			t.Fatal(err)
+		}
+		rings = append(rings, ring)
+	}
+	other := newEnvelope(&service)
+	for i, ring := range rings {
+		if plain, err := other.Decrypt(ring, fmt.Append(nil, i)); err != nil || string(plain) != "ring" {
+			t.Fatal(err)
+		}
+	}
+	if _, err := other.Encrypt([]byte("new ring"), nil); err != nil {
+		t.Fatal(err)
+	}
+	if service.calls != 2 {
+		t.Errorf("%d calls, want one for each node", service.calls)
+	}
+	if _, err := other.Decrypt(rings[1], fmt.Append(nil, 2)); err == nil {
+		t.Error("a ring opens at the place of another")
+	}
+	if _, err := other.DecryptWithContext(seal.Fresh(t.Context()), rings[0], fmt.Append(nil, 0)); err != nil || service.calls != 3 {
+		t.Errorf("a question: %v after %d calls", err, service.calls)
+	}
+	for _, bad := range []string{"", "\x01", "\x02\x00\x00", "\x01\xff\xff"} {
+		if _, err := other.Decrypt([]byte(bad), nil); !errors.Is(err, errFormat) {
+			t.Errorf("%q: %v", bad, err)
+		}
+	}
+}
+
+func TestURIs(t *testing.T) {
+	t.Parallel()
+	for _, uri := range []string{"", "exec:", "exec: ", "file:///key", "awskms", "hashivault://user:hunter2@key", "://hunter2"} {
+		_, err := Open(t.Context(), uri)
+		if err == nil || strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("%q: %v", uri, err)
+		}
+	}
+}
+
+// fakeCloud answers as the KMS of AWS and the transit engine of HashiCorp Vault do.
+type fakeCloud struct {
+	mu     sync.Mutex
+	status int // 0: it works
+	body   string
+}
+
+func (f *fakeCloud) fail(status int, body string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.status, f.body = status, body
+}
+
+func (f *fakeCloud) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.status != 0 {
+		w.WriteHeader(f.status)
+		_, _ = io.WriteString(w, f.body)
+		return
+	}
+	var in map[string]string
+	_ = json.NewDecoder(r.Body).Decode(&in)
+	switch {
+	case strings.HasSuffix(r.Header.Get("X-Amz-Target"), ".Encrypt"):
+		_ = json.NewEncoder(w).Encode(map[string]string{"CiphertextBlob": in["Plaintext"], "KeyId": in["KeyId"]})
+	case strings.HasSuffix(r.Header.Get("X-Amz-Target"), ".Decrypt"):
+		_ = json.NewEncoder(w).Encode(map[string]string{"Plaintext": in["CiphertextBlob"]})
+	case strings.HasPrefix(r.URL.Path, "/v1/transit/encrypt/"):
+		_ = json.NewEncoder(w).Encode(map[string]any{"data": map[string]string{"ciphertext": "vault:v1:" + in["plaintext"]}})
+	case strings.HasPrefix(r.URL.Path, "/v1/transit/decrypt/"):
+		_ = json.NewEncoder(w).Encode(map[string]any{"data": map[string]string{"plaintext": strings.TrimPrefix(in["ciphertext"], "vault:v1:")}})
+	default:
+		w.WriteHeader(http.StatusTeapot)
+	}
+}
+
+// The errors of services are denials, or temporary.
+func TestServices(t *testing.T) {
+	cloud := &fakeCloud{}
+	server := httptest.NewServer(cloud)
+	t.Cleanup(server.Close)
+	for name, value := range map[string]string{
+		"AWS_ENDPOINT_URL": server.URL, "AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "x", "AWS_MAX_ATTEMPTS": "1",
+		"VAULT_ADDR": server.URL, "VAULT_TOKEN": "x", "VAULT_MAX_RETRIES": "0",
+	} {
+		t.Setenv(name, value)
+	}
+	aws := func(code string) string { return `{"__type": "` + code + `", "message": "no"}` }
+	for uri, answers := range map[string][]struct {
+		status int
+		body   string
+		denied bool
+	}{
+		"awskms:///alias/vault?region=eu-central-1": {
+			{400, aws("DisabledException"), true}, {400, aws("KMSInvalidStateException"), true}, {400, aws("NotFoundException"), true},
+			{400, aws("AccessDeniedException"), true}, {400, aws("ThrottlingException"), false}, {500, aws("KMSInternalException"), false},
+		},
+		"hashivault://vault": {
+			{403, `{"errors": ["permission denied"]}`, true}, {404, `{"errors": []}`, true}, {400, `{"errors": ["encryption key not found"]}`, true},
+			{503, `{"errors": ["Vault is sealed"]}`, false}, {400, `{"errors": ["invalid ciphertext"]}`, false},
+		},
+	} {
+		cloud.fail(0, "")
+		key, err := Open(t.Context(), uri)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sealed, err := key.Encrypt([]byte("ring"), []byte("place"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, a := range answers {
+			cloud.fail(0, "")
+			if err := ask(t, key, sealed); err != nil {
+				t.Errorf("%s: %v", uri, err)
+			}
+			cloud.fail(a.status, a.body)
+			if err := ask(t, key, sealed); err == nil || errors.Is(err, vault.ErrKeyDenied) != a.denied {
+				t.Errorf("%s, %s: %v, denied: %v", uri, a.body, err, a.denied)
+			}
+		}
+	}
+}
