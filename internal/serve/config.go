@@ -34,6 +34,8 @@ type Config struct {
 	masterKey   string // from the environment; takes precedence over the file
 	otherKey    string // the second master key itself, from the environment
 	createKey   bool   // if no key exists
+	keyAge      time.Duration
+	keyGrace    time.Duration
 	credentials string
 	prefix      string
 	newTenant   string
@@ -87,6 +89,8 @@ func (c *Config) Flags(f *flag.FlagSet) {
 	f.BoolVar(&c.requestLog, "request-log", true, "log a line for each request")
 	f.StringVar(&c.logFormat, "log-format", "text", "`format` of log lines: text or json")
 	c.drain = &httpserver.Drain{}
+	f.DurationVar(&c.keyAge, "key-age", time.Minute, "`time` after which the holder of the master key is asked again whether it may be used; 0 for never")
+	f.DurationVar(&c.keyGrace, "key-grace", 5*time.Minute, "`time` for which everything is still served while the holder of the master key does not respond")
 	f.DurationVar(&c.drain.Delay, "drain-delay", 5*time.Second, "`time` after SIGTERM during which /readyz is a 503 and everything is still served")
 	f.DurationVar(&c.drain.Timeout, "shutdown-timeout", 30*time.Second, "`time` that requests in progress and running jobs then have to end")
 	f.StringVar(&c.modules, "modules", "", "`folder` with a node_modules, whose packages code may require")
@@ -204,6 +208,8 @@ func (c *Config) checkServer() error {
 		return errors.New("--rate-limit and --rate-burst must not be negative")
 	case c.drain.Delay < 0 || c.drain.Timeout < 0:
 		return errors.New("--drain-delay and --shutdown-timeout must not be negative")
+	case c.keyAge < 0 || c.keyGrace < 0:
+		return errors.New("--key-age and --key-grace must not be negative")
 	case c.rateBurst > 0 && c.rateLimit == 0:
 		return errors.New("--rate-burst needs --rate-limit")
 	case c.consoleFlags.header != "" && c.AllowPrivateEgress:

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"flag"
+	"log/slog"
 	"strings"
 
 	"github.com/seed-72ea4aab/vault"
@@ -19,6 +20,8 @@ type Database struct {
 	Path         string // of a SQLite file, or a postgres:// SQLite file, or a postgres:// URL
 	KeyFile      string // file with the master key
 	OtherKeyFile string // file with a second master key
+	MasterKey    KeyURI // of the master key, in place of the file
+	OtherKey     KeyURI // of a second master key
 	Schema       string // of the tables on PostgreSQL
 	Pooler       bool   // a pooler is in front of PostgreSQL
 	MaxConns     int    // to PostgreSQL; zero for the default
@@ -26,6 +29,42 @@ type Database struct {
 	// AllowPrivateEgress lets tenants' requests use plain HTTP and reach private
 	// addresses. It is for development.
 	AllowPrivateEgress bool
+
+	// OpenKey opens the URI of a master key. If it is nil, URIs are refused.
+	OpenKey func(ctx context.Context, logger *slog.Logger, uri string) (vault.AEAD, error)
+}
+
+// KeyURI is a flag with the URI of a master key. It refuses the text of a key,
+// because other users can read the command line.
+type KeyURI string
+
+// String implements flag.Value.
+func (u *KeyURI) String() string { return string(*u) }
+
+// Set implements flag.Value.
+func (u *KeyURI) Set(text string) error {
+	if !IsKeyURI(text) {
+		return errors.New("takes the URI of a key, such as awskms://..., never a key itself; a key belongs in a file or in " + masterKeyVariable)
+	}
+	*u = KeyURI(text)
+	return nil
+}
+
+// IsKeyURI reports whether a text is the URI of a master key, and not a key.
+func IsKeyURI(text string) bool {
+	return strings.HasPrefix(text, "exec:") || strings.Contains(text, "://")
+}
+
+// ParseKey returns the master key of a text, which is a key or a URI.
+func (d *Database) ParseKey(ctx context.Context, logger *slog.Logger, text string) (vault.AEAD, error) {
+	text = strings.TrimSpace(text)
+	if !IsKeyURI(text) {
+		return vault.ParseKey(text)
+	}
+	if d.OpenKey == nil {
+		return nil, errors.New("this program opens no keys by URI; tokenvault serve does")
+	}
+	return d.OpenKey(ctx, logger, text)
 }
 
 // Flags binds the database to flags. Fields that are already set are the defaults.
@@ -34,6 +73,8 @@ func (d *Database) Flags(f *flag.FlagSet) {
 	f.StringVar(&d.KeyFile, "key-file", d.KeyFile, "`file` with the master key, unless "+masterKeyVariable+" holds it")
 	f.StringVar(&d.OtherKeyFile, "other-key-file", "",
 		"`file` with a second master key, which only opens what it has wrapped, for a change of keys; or "+otherKeyVariable)
+	f.Var(&d.MasterKey, "master-key", "`URI` of the master key in a KMS or HSM; or "+masterKeyVariable)
+	f.Var(&d.OtherKey, "other-master-key", "`URI` of a second master key; or "+otherKeyVariable)
 	f.StringVar(&d.Schema, "schema", "", "`schema` of the tables on PostgreSQL, when it is not the connection's own")
 	f.BoolVar(&d.Pooler, "pooler", false, "the postgres:// URL leads to a pooler in transaction mode, such as PgBouncer")
 	f.IntVar(&d.MaxConns, "max-conns", 0, "at most this `number` of connections to PostgreSQL; 0 for 17")

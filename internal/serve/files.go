@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -22,9 +23,9 @@ const (
 const private = 0o600
 
 // loadMasterKey returns the master key, and whether it had to be created.
-func loadMasterKey(cfg *Config, logger *slog.Logger) (key *vault.Key, created bool, err error) {
+func loadMasterKey(ctx context.Context, cfg *Config, logger *slog.Logger) (key vault.AEAD, created bool, err error) {
 	if cfg.masterKey != "" {
-		key, err = vault.ParseKey(cfg.masterKey)
+		key, err = cfg.ParseKey(ctx, logger, cfg.masterKey)
 		return key, false, err
 	}
 	text, err := os.ReadFile(cfg.KeyFile)
@@ -51,7 +52,7 @@ func warnOfReaders(file string, logger *slog.Logger) {
 }
 
 // otherMasterKey returns the second master key, if one is configured.
-func otherMasterKey(cfg *Config, logger *slog.Logger) ([]vault.AEAD, error) {
+func otherMasterKey(ctx context.Context, cfg *Config, logger *slog.Logger) ([]vault.AEAD, error) {
 	text := cfg.otherKey
 	if text == "" && cfg.OtherKeyFile == "" {
 		return nil, nil
@@ -64,7 +65,7 @@ func otherMasterKey(cfg *Config, logger *slog.Logger) ([]vault.AEAD, error) {
 		warnOfReaders(cfg.OtherKeyFile, logger)
 		text = string(content)
 	}
-	key, err := vault.ParseKey(text)
+	key, err := cfg.ParseKey(ctx, logger, text)
 	if err != nil {
 		return nil, fmt.Errorf("the second master key: %w", err)
 	}

@@ -4,6 +4,7 @@
 package serve
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"log/slog"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/internal/terminal"
@@ -72,7 +74,8 @@ type FlagError struct{ error }
 func (e *FlagError) Unwrap() error { return e.error }
 
 func (c *Config) run(ctx context.Context, getenv func(string) string, stdout, stderr io.Writer) error {
-	c.masterKey, c.otherKey = getenv(masterKeyVariable), getenv(otherKeyVariable)
+	c.masterKey = cmp.Or(string(c.MasterKey), getenv(masterKeyVariable))
+	c.otherKey = cmp.Or(string(c.OtherKey), getenv(otherKeyVariable))
 	c.console = newConsole(c)
 	bar := terminal.NewProgress(stderr) // log lines appear above it
 	logger := slog.New(traced{c.logHandler(bar)})
@@ -123,49 +126,78 @@ func openVault(ctx context.Context, cfg *Config, logger *slog.Logger) (*vault.Va
 			return nil, nil, fmt.Errorf("--rotate-keys needs an existing database: %w", err)
 		}
 	}
-	key, created, err := loadMasterKey(cfg, logger)
+	key, created, err := loadMasterKey(ctx, cfg, logger)
 	if err != nil {
 		return nil, nil, err
 	}
-	other, err := otherMasterKey(cfg, logger)
+	other, err := otherMasterKey(ctx, cfg, logger)
 	if err != nil {
 		return nil, nil, err
 	}
-	sinks, err := cfg.sinkConfig()
-	if err != nil {
-		return nil, nil, err
+	joined := vault.JoinKeys(key, other...)
+	for began := time.Now(); ; {
+		v, err := cfg.openWith(ctx, joined, created, logger)
+		if !errors.Is(err, vault.ErrKeyUnavailable) || time.Since(began) > keyWait {
+			return v, joined, err
+		}
+		logger.WarnContext(ctx, "the service that holds the master key does not respond; it is tried again", "error", err)
+		select {
+		case <-ctx.Done():
+			return nil, nil, err
+		case <-time.After(keyPause):
+		}
 	}
-	store, err := cfg.Open(ctx, storage.MigrateAuto)
+}
+
+// A start waits keyWait for the service that holds the master key, and tries again
+// after keyPause. A denied key is not tried again.
+const (
+	keyWait  = time.Minute
+	keyPause = 2 * time.Second
+)
+
+// openWith opens the vault with a master key, which may have been created just now.
+func (c *Config) openWith(ctx context.Context, key vault.AEAD, created bool, logger *slog.Logger) (*vault.Vault, error) {
+	sinks, err := c.sinkConfig()
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	runtime := jsruntime.New(&jsruntime.Options{Modules: cfg.modules, Logger: logger})
+	store, err := c.Open(ctx, storage.MigrateAuto)
+	if err != nil {
+		return nil, err
+	}
+	runtime := jsruntime.New(&jsruntime.Options{Modules: c.modules, Logger: logger})
 	config := &vault.Config{
-		Logger: logger, Evidence: cfg.evidenceConfig(), StrictReadLogs: cfg.strictReadLogs, FullAudit: cfg.fullAudit,
-		LogRetention: cfg.logRetention, Runtime: runtime, Egress: cfg.Egress(),
+		Logger: logger, Evidence: c.evidenceConfig(), StrictReadLogs: c.strictReadLogs, FullAudit: c.fullAudit,
+		LogRetention: c.logRetention, Runtime: runtime, Egress: c.Egress(), KeyAge: c.keyAge, KeyGrace: c.keyGrace,
 	}
-	if cfg.newTenant != "" || cfg.rotateKeys != "" {
+	if c.keyAge == 0 {
+		config.KeyAge = -1
+	}
+	if c.keyGrace == 0 {
+		config.KeyGrace = -1
+	}
+	if c.newTenant != "" || c.rotateKeys != "" {
 		config.SweepEvery, config.WorkEvery = -1, -1 // left to the servers
 	} else {
 		config.Sinks = sinks
 	}
-	cfg.metrics = newMetrics(runtime.Stats)
-	config.Observer = cfg.metrics
-	if cfg.console != nil {
-		config.Observer = vault.Observers(cfg.metrics, cfg.console.recorder)
+	c.metrics = newMetrics(runtime.Stats)
+	config.Observer = c.metrics
+	if c.console != nil {
+		config.Observer = vault.Observers(c.metrics, c.console.recorder)
 	}
-	joined := vault.JoinKeys(key, other...)
-	v, err := vault.Open(ctx, store, joined, config)
+	v, err := vault.Open(ctx, store, key, config)
 	if errors.Is(err, vault.ErrWrongKey) {
 		if created {
-			err = errors.Join(err, os.Remove(cfg.KeyFile)) // no data is sealed under it
+			err = errors.Join(err, os.Remove(c.KeyFile)) // no data is sealed under it
 		}
-		return nil, nil, fmt.Errorf("%w\nstart with the --key-file or %s that the database was created with", err, masterKeyVariable)
+		return nil, fmt.Errorf("%w\nstart with the --key-file or %s that the database was created with", err, masterKeyVariable)
 	}
 	if err == nil {
-		cfg.metrics.watch(v, store, cfg.cert)
+		c.metrics.watch(v, store, c.cert)
 	}
-	return v, joined, err
+	return v, err
 }
 
 // traced adds the trace id of the request to every log line about it.

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/serve"
 )
 
 // command is a row of the table of commands.
@@ -202,7 +203,8 @@ func (c *call) readEnvironment(f *flag.FlagSet) error {
 	var err error
 	f.VisitAll(func(fl *flag.Flag) {
 		value := c.getenv(variable(fl.Name))
-		if c.typed(fl.Name) || value == "" || err != nil {
+		_, held := fl.Value.(*serve.KeyURI) // its variable may also hold a key
+		if held || c.typed(fl.Name) || value == "" || err != nil {
 			return
 		}
 		if set := fl.Value.Set(value); set != nil {

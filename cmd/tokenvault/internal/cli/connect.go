@@ -12,7 +12,6 @@ import (
 	"os/user"
 	"path/filepath"
 	"strconv"
-	"strings"
 
 	"github.com/google/uuid"
 
@@ -44,6 +43,7 @@ type target struct {
 // flags adds the flags for the ways in which a command can access a vault.
 func (t *target) flags(f *flag.FlagSet, r reach) {
 	if r&inProcess != 0 {
+		t.OpenKey = openKey
 		t.Database.Flags(f)
 		f.StringVar(&t.actor, "actor", "", "`name` of the operator in the audit log; by default the user of the operating system")
 	}
@@ -245,14 +245,14 @@ func (c *call) openStore(mode storage.MigrateMode) (vault.Storage, error) {
 
 // masterKey reads the master key, and the second master key if there is one.
 func (c *call) masterKey() (vault.AEAD, error) {
-	key, err := c.readKey(masterKeyVariable, "key-file", c.target.KeyFile)
+	key, err := c.readKey(masterKeyVariable, string(c.target.MasterKey), "key-file", c.target.KeyFile)
 	if err != nil {
 		return nil, err
 	}
 	if key == nil {
 		return nil, usagef("no master key is given: use --key-file, or the environment variable %s", masterKeyVariable)
 	}
-	other, err := c.readKey(otherKeyVariable, "other-key-file", c.target.OtherKeyFile)
+	other, err := c.otherKey()
 	if err != nil {
 		return nil, err
 	}
@@ -262,12 +262,17 @@ func (c *call) masterKey() (vault.AEAD, error) {
 	return vault.JoinKeys(key, other), nil
 }
 
-// readKey reads a key from a file on the command line, from an environment
-// variable, or from a file named in the environment, in this order. It
-// returns nil if there is no key.
-func (c *call) readKey(variable, flagName, file string) (*vault.Key, error) {
-	text := c.getenv(variable)
-	if file != "" && (text == "" || c.typed(flagName)) {
+// otherKey reads the second master key. It returns nil if there is none.
+func (c *call) otherKey() (vault.AEAD, error) {
+	return c.readKey(otherKeyVariable, string(c.target.OtherKey), "other-key-file", c.target.OtherKeyFile)
+}
+
+// readKey opens the key of a URI on the command line, or reads a key from a file
+// on the command line, from an environment variable, or from a file named in the
+// environment, in this order. It returns nil if there is no key.
+func (c *call) readKey(variable, uri, flagName, file string) (vault.AEAD, error) {
+	text := cmp.Or(uri, c.getenv(variable))
+	if uri == "" && file != "" && (text == "" || c.typed(flagName)) {
 		content, err := os.ReadFile(filepath.Clean(file))
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil, fmt.Errorf("read the master key: %w\ntokenvault key new creates one", err)
@@ -280,7 +285,7 @@ func (c *call) readKey(variable, flagName, file string) (*vault.Key, error) {
 	if text == "" {
 		return nil, nil
 	}
-	key, err := vault.ParseKey(strings.TrimSpace(text))
+	key, err := c.target.ParseKey(c.ctx, slog.New(slog.NewTextHandler(c.Err, nil)), text)
 	if err != nil {
 		return nil, fmt.Errorf("the master key: %w", err)
 	}

@@ -1,10 +1,13 @@
 package cli
 
 import (
+	"cmp"
 	"flag"
 	"fmt"
+	"time"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/serve"
 )
 
 func keyCommands() []*command {
@@ -29,18 +32,25 @@ func keyCommands() []*command {
 			example: "tokenvault key check --db vault.db --key-file vault.key",
 			setup: func(*flag.FlagSet) action {
 				return func(c *call) error {
+					began := time.Now()
 					if _, err := c.openVault(); err != nil {
 						return err
 					}
-					return c.say(map[string]any{"ok": true}, "The master key opens this database.")
+					uri := cmp.Or(string(c.target.MasterKey), c.getenvForKeys(masterKeyVariable))
+					if !serve.IsKeyURI(uri) {
+						return c.say(map[string]any{"ok": true}, "The master key opens this database.")
+					}
+					took := time.Since(began).Round(time.Millisecond)
+					return c.say(map[string]any{"ok": true, "uri": uri, "took_ms": took.Milliseconds()}, "The master key "+uri+" opens this database. It took "+took.String()+".")
 				}
 			},
 		},
 		{
 			name: "key rewrap", summary: "change the master key", reach: inProcess, asks: true,
 			about: `Wraps the keys of all tenants with a new master key. The new key is in
-				--key-file or TOKENVAULT_MASTER_KEY, the old key in --other-key-file or
-				TOKENVAULT_OTHER_MASTER_KEY. The data does not change.
+				--key-file, --master-key or TOKENVAULT_MASTER_KEY, the old key in
+				--other-key-file, --other-master-key or TOKENVAULT_OTHER_MASTER_KEY. Either may
+				be the URI of a key in a KMS. The data does not change.
 
 				If servers are running, first give both keys to all of them. Restart each with
 				the old key and --other-key-file NEW, then each with the new key and
@@ -53,7 +63,7 @@ func keyCommands() []*command {
 }
 
 func rewrap(c *call) error {
-	other, err := c.readKey(otherKeyVariable, "other-key-file", c.target.OtherKeyFile)
+	other, err := c.otherKey()
 	if err != nil {
 		return err
 	}

@@ -28,6 +28,7 @@ func processCommands() []*command {
 			example: "tokenvault serve --create-key --demo\nTOKENVAULT_DB=postgres://vault@db/vault TOKENVAULT_KEY_FILE=master.key tokenvault serve --addr :8080 --cors-origins https://shop.example --rate-limit 100",
 			setup: func(f *flag.FlagSet) action {
 				cfg := &serve.Config{Evidence: true}
+				cfg.OpenKey = openKey
 				cfg.Flags(f)
 				return func(c *call) error { return cfg.Serve(c.ctx, c.getenvForKeys, c.Out, c.Err) }
 			},
