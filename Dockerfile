@@ -8,10 +8,8 @@
 # write to.
 FROM golang:1.26 AS build
 WORKDIR /src
-COPY go.mod go.sum ./
-RUN go mod download
 COPY . .
-RUN CGO_ENABLED=0 GOWORK=off go build -trimpath -ldflags=-s -o /tokenvault ./cmd/tokenvault
+RUN CGO_ENABLED=0 go build -trimpath -ldflags=-s -o /tokenvault ./cmd/tokenvault
 
 FROM scratch
 COPY --from=build /tokenvault /tokenvault

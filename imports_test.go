@@ -159,9 +159,6 @@ var mayImport = map[string][]string{
 	"vaultclient":    {".", "script", "internal/core", "internal/egress", "internal/fault", "internal/pace", "internal/token", "internal/trace", "github.com/google/uuid"},
 	"vaulttest":      {".", "internal/keyring", "internal/seal", "storage"},
 	"console":        {".", "internal/fault", "github.com/google/uuid"},
-	"cmd/tokenvault": {"cmd/tokenvault/internal/cli", "golang.org/x/crypto"},
-	"cmd/tokenvault/internal/cli": {".", "evidence", "internal/core", "internal/fault", "internal/jsonx", "internal/serve", "internal/tenants", "internal/terminal", "internal/token", "jsruntime", "script", "storage", "vaultclient",
-		"filippo.io/age", "github.com/ProtonMail/go-crypto", "github.com/goccy/go-yaml", "github.com/google/uuid", "github.com/lib/pq", "golang.org/x/sys"},
 	"internal/serve": {".", "console", "evidence", "httpserver", "internal/terminal", "jsruntime", "script", "storage", "storage/postgres", "storage/sqlite",
 		"github.com/google/uuid", "github.com/prometheus/client_golang", "golang.org/x/time"},
 	"internal/terminal": {"golang.org/x/sys"},
@@ -268,7 +265,7 @@ func TestForbiddenDependencies(t *testing.T) {
 }
 
 // released are the folders of the modules that users fetch, beside the root.
-var released = []string{"otelvault", "vaultpgx"}
+var released = []string{"otelvault", "vaultpgx", "vaultkms", "cmd/tokenvault"}
 
 // TestModulesResolve fetches the modules from a clone with the tags of a release,
 // as go get does for a user. Other modules come from the module cache, or from the

@@ -121,24 +121,20 @@ func (w *Watch) Run(ctx context.Context) {
 	next, over := time.NewTimer(w.pause(nil)), time.NewTimer(w.Age+w.Grace)
 	defer next.Stop()
 	defer over.Stop()
-	type result struct {
-		began time.Time
-		err   error
-	}
-	results := make(chan result, 1)
+	results := make(chan error, 1)
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case began := <-next.C:
-			go func() { results <- result{began, w.check(ctx)} }()
-		case r := <-results:
-			if r.err == nil {
-				over.Reset(time.Until(r.began.Add(w.Age + w.Grace)))
+		case <-next.C:
+			go func() { results <- w.check(ctx) }()
+		case err := <-results:
+			if err == nil {
+				over.Reset(w.Age + w.Grace)
 			}
-			w.take(ctx, r.err)
+			w.take(ctx, err)
 			w.tell(ctx)
-			next.Reset(w.pause(r.err))
+			next.Reset(w.pause(err))
 		case <-over.C:
 			if w.State() == KeyOK {
 				w.stop(ctx, KeyUnreachable)
