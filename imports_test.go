@@ -12,8 +12,8 @@ import (
 	"os/exec"
 	"path"
 	"path/filepath"
-	"regexp"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -153,13 +153,13 @@ var mayImport = map[string][]string{
 	"internal/transfer": feature("internal/tokens"),
 
 	// Around the vault.
-	"vaultlog":       {},
-	"vaultsql":       {".", "internal/form", "internal/jsonx", "internal/token"},
-	"httptokenize":   {".", "httpserver"},
-	"httpserver":     {".", "script", "internal/core", "internal/fault", "internal/form", "internal/records", "internal/token", "internal/trace", "github.com/google/uuid", "golang.org/x/time"},
-	"vaultclient":    {".", "script", "internal/core", "internal/egress", "internal/fault", "internal/pace", "internal/token", "internal/trace", "github.com/google/uuid"},
-	"vaulttest":      {".", "internal/keyring", "internal/seal", "storage"},
-	"console":        {".", "internal/fault", "github.com/google/uuid"},
+	"vaultlog":     {},
+	"vaultsql":     {".", "internal/form", "internal/jsonx", "internal/token"},
+	"httptokenize": {".", "httpserver"},
+	"httpserver":   {".", "script", "internal/core", "internal/fault", "internal/form", "internal/records", "internal/token", "internal/trace", "github.com/google/uuid", "golang.org/x/time"},
+	"vaultclient":  {".", "script", "internal/core", "internal/egress", "internal/fault", "internal/pace", "internal/token", "internal/trace", "github.com/google/uuid"},
+	"vaulttest":    {".", "internal/keyring", "internal/seal", "storage"},
+	"console":      {".", "internal/fault", "github.com/google/uuid"},
 	"internal/serve": {".", "console", "evidence", "httpserver", "internal/terminal", "jsruntime", "script", "storage", "storage/postgres", "storage/sqlite",
 		"github.com/google/uuid", "github.com/prometheus/client_golang", "golang.org/x/time"},
 	"internal/terminal": {"golang.org/x/sys"},

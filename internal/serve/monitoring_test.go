@@ -64,7 +64,7 @@ func monitored(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	api := httptest.NewServer(newAPI(v, cfg, slog.New(slog.DiscardHandler)))
+	api := httptest.NewServer(newAPI(v, cfg, cfg.options(slog.New(slog.DiscardHandler))))
 	defer api.Close()
 	for _, call := range []struct {
 		method, path, key, body string
