@@ -46,7 +46,7 @@ func (op *Op) begin(ctx context.Context, verb *Verb) error {
 	if err := op.Require(verb.Permission); err != nil {
 		return err
 	}
-	if op.State == nil && !verb.Keyless {
+	if op.State == nil && (!verb.Keyless || op.who.app == nil) {
 		if err := op.Refresh(ctx); err != nil {
 			return err
 		}

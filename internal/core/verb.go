@@ -26,7 +26,8 @@ type Verb struct {
 	// Again means that the observer already knows of the call, and this is a later
 	// look.
 	Again bool
-	// Keyless means that the verb needs no keys of the tenant.
+	// Keyless means that the verb needs no keys of the tenant. They are read only
+	// for the tenant itself, to see whether it exists.
 	Keyless bool
 	// Large gives the operation a room, because it may take much memory or CPU.
 	Large bool

@@ -179,7 +179,9 @@ func TestChangeIsRecordedLater(t *testing.T) {
 		w, _, h := watched(t, time.Minute, time.Minute)
 		_ = w.after(t, 0)
 		h.set(denied, false)
+		h.mu.Lock()
 		h.notes = errors.New("the database is down")
+		h.mu.Unlock()
 		_ = w.after(t, 2*time.Minute)
 		h.mu.Lock()
 		h.notes = nil
