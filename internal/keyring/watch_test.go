@@ -71,6 +71,13 @@ func watched(t *testing.T, age, grace time.Duration) (*world, *Watch, *holder) {
 	return w, watch, h
 }
 
+// tenants returns how many tenants the cache has.
+func (w *world) tenants() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.known)
+}
+
 // after advances the clock and returns the error of a call.
 func (w *world) after(t *testing.T, d time.Duration) error {
 	t.Helper()
@@ -102,7 +109,7 @@ func TestDeniedKeyIsDropped(t *testing.T) {
 		if _, err := w.Read(t.Context(), w.store, w.tenant, false); !errors.Is(err, fault.ErrKeyDenied) {
 			t.Errorf("a read in a transaction: %v", err)
 		}
-		if n := len(w.known); n != 0 {
+		if n := w.tenants(); n != 0 {
 			t.Errorf("the keys of %d tenants are kept", n)
 		}
 		h.set(errors.New("down"), false)
@@ -135,13 +142,13 @@ func TestUnreachableKeyServesForTheGrace(t *testing.T) {
 				if err := w.after(t, 6*time.Minute-time.Second); err != nil {
 					t.Errorf("during the grace: %v", err)
 				}
-				if len(w.known) == 0 {
+				if w.tenants() == 0 {
 					t.Error("the old keys are gone during the grace")
 				}
 				if err := w.after(t, time.Second); !errors.Is(err, fault.ErrKeyUnavailable) {
 					t.Errorf("after the grace: %v, want ErrKeyUnavailable", err)
 				}
-				if len(w.known) != 0 {
+				if w.tenants() != 0 {
 					t.Error("the keys are kept after the grace")
 				}
 				h.set(nil, false)
@@ -208,8 +215,8 @@ func TestUnwrapDuringADenial(t *testing.T) {
 		h.set(denied, false)
 		<-time.After(time.Minute)
 		close(release)
-		if err := <-got; !errors.Is(err, fault.ErrKeyDenied) || len(w.known) != 0 {
-			t.Errorf("got %v with %d known tenants, want ErrKeyDenied and none", err, len(w.known))
+		if err := <-got; !errors.Is(err, fault.ErrKeyDenied) || w.tenants() != 0 {
+			t.Errorf("got %v with %d known tenants, want ErrKeyDenied and none", err, w.tenants())
 		}
 	})
 }
@@ -218,10 +225,10 @@ func TestUnwrapDuringADenial(t *testing.T) {
 func TestFullCacheReplacesOneTenant(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, time.Second)
-	for len(w.known) < maxTenants {
+	for w.tenants() < maxTenants {
 		w.known[uuid.New()] = &known[string]{}
 	}
-	if _, err := w.Get(t.Context(), w.tenant); err != nil || len(w.known) != maxTenants || w.known[w.tenant] == nil {
-		t.Errorf("%v; %d tenants are known, want %d with the new one", err, len(w.known), maxTenants)
+	if _, err := w.Get(t.Context(), w.tenant); err != nil || w.tenants() != maxTenants || w.known[w.tenant] == nil {
+		t.Errorf("%v; %d tenants are known, want %d with the new one", err, w.tenants(), maxTenants)
 	}
 }
