@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -27,40 +28,103 @@ const (
 	verifyPiece = 20_000
 )
 
-// BenchmarkEvidence compares creates with evidence and creates without. With evidence,
-// the entries are sequenced once a second beside the creates, as always, and a note is
-// signed at the end of each round, whose time counts. So all of the work falls into
-// the contender's own rounds.
+// BenchmarkEvidence compares creates and reads with evidence to those without: rates,
+// and CPU time of this process and of PostgreSQL. With evidence, the entries are
+// sequenced once a second beside the calls, as always, and a note is signed at the
+// end of each round. Its time counts, so all of the work falls into the contender's
+// own rounds.
 func BenchmarkEvidence(b *testing.B) {
 	eachCount(b, func(b *testing.B, on *backend, callers int) {
-		ctx := context.Background()
-		plain := newUser(b, on.openStore(b, on.create(b)))
-		kept := newUserWith(b, on.openStore(b, on.create(b)), &vault.Config{Evidence: &vault.EvidenceConfig{}})
-		off := &contender{name: "without", call: func() error { return createCard(ctx, plain.Client) }}
-		with := &contender{name: "with evidence", call: func() error { return createCard(ctx, kept.Client) }}
-		warmUp(b, off, with)
-		if _, err := kept.vault.Checkpoint(ctx); err != nil {
-			b.Fatal(err)
-		}
-		var cpu [2][]float64 // microseconds of a create, without and with
-		for round := range evidenceRounds {
-			for i := range 2 {
-				c, v := off, (*vault.Vault)(nil)
-				which := (i + round) % 2
-				if which == 1 {
-					c, v = with, kept.vault
+		without, with := newLogged(b, on, nil), newLogged(b, on, &vault.EvidenceConfig{})
+		for _, op := range []string{"CreateToken", "GetToken"} {
+			b.Run(op, func(b *testing.B) {
+				both := []*loggedCalls{without.calls(b, op, "without"), with.calls(b, op, "with evidence")}
+				warmUp(b, &both[0].contender, &both[1].contender)
+				for round := range evidenceRounds {
+					for i := range both {
+						both[(i+round)%2].round(b, callers)
+					}
 				}
-				before := cpuTime(b)
-				rate := evidenceRound(b, c, v, callers)
-				c.rates = append(c.rates, rate)
-				cpu[which] = append(cpu[which], float64((cpuTime(b)-before).Microseconds())/(rate*evidenceTime.Seconds()))
-			}
+				off, on := both[0], both[1]
+				report(b, figure{what: op + " with evidence / without", metric: "x/without", backend: with.on.name, callers: strconv.Itoa(callers),
+					value: on.over(&off.contender), unit: "x", goal: 0.95, rates: on.perSecond() + ", " + off.perSecond()})
+				report(b, figure{what: "CPU time of " + op + ", with evidence / without", metric: "x/cpu", backend: with.on.name, callers: strconv.Itoa(callers),
+					value: (median(on.here) + median(on.there)) / (median(off.here) + median(off.there)), unit: "x", goal: 1.05, atMost: true, rates: on.cpu() + "; " + off.cpu()})
+			})
 		}
-		report(b, figure{what: "CreateToken with evidence / without", metric: "x/without", backend: on.name, callers: strconv.Itoa(callers),
-			value: with.over(off), unit: "x", goal: 0.95, rates: with.perSecond() + ", " + off.perSecond()})
-		report(b, figure{what: "CPU time of this process, with evidence / without", metric: "x/cpu", backend: on.name, callers: strconv.Itoa(callers),
-			value: median(cpu[1]) / median(cpu[0]), unit: "x", rates: fmt.Sprintf("%.0f µs, %.0f µs", median(cpu[1]), median(cpu[0]))})
 	})
+}
+
+// logged is a vault with or without evidence.
+type logged struct {
+	*user
+	on       *backend
+	served   *served // nil on SQLite
+	evidence bool
+}
+
+func newLogged(b *testing.B, on *backend, evidence *vault.EvidenceConfig) *logged {
+	b.Helper()
+	l, dsn := &logged{on: on, evidence: evidence != nil}, on.create(b)
+	if on == onPostgres {
+		dsn += fmt.Sprintf("&application_name=vault_evidence_%t", l.evidence)
+		l.served = &served{dsn: dsn}
+	}
+	l.user = newUserWith(b, on.openStore(b, dsn), &vault.Config{Evidence: evidence})
+	return l
+}
+
+// loggedCalls are calls on such a vault, with the CPU time of each round per call in
+// microseconds.
+type loggedCalls struct {
+	contender
+	vault       *logged
+	here, there []float64 // this process, PostgreSQL
+}
+
+func (l *logged) calls(b *testing.B, op, name string) *loggedCalls {
+	b.Helper()
+	ctx := b.Context()
+	c := &loggedCalls{vault: l, contender: contender{name: name, call: func() error { return createCard(ctx, l.Client) }}}
+	if op == "GetToken" {
+		ids, next := createGeneric(b, l.Client, 1000), atomic.Int64{}
+		c.call = func() error {
+			_, err := l.GetToken(ctx, ids[next.Add(1)%int64(len(ids))])
+			return err
+		}
+	}
+	l.sign(b)
+	return c
+}
+
+func (c *loggedCalls) cpu() string {
+	return fmt.Sprintf("%s %.0f + %.0f µs", c.name, median(c.here), median(c.there))
+}
+
+// round runs one round. It counts the time of signing a note.
+func (c *loggedCalls) round(b *testing.B, callers int) {
+	b.Helper()
+	here, there := cpuTime(b), c.vault.served.nanosecondsInAll(b)
+	rate, err := c.run(callers, evidenceTime)
+	if err != nil {
+		b.Fatal(err)
+	}
+	calls, start := rate*evidenceTime.Seconds(), time.Now()
+	c.vault.sign(b)
+	c.rates = append(c.rates, calls/(evidenceTime+time.Since(start)).Seconds())
+	c.here = append(c.here, float64((cpuTime(b)-here).Microseconds())/calls)
+	c.there = append(c.there, float64(c.vault.served.nanosecondsInAll(b)-there)/1e3/calls)
+}
+
+// sign sequences all entries and signs a note, with evidence.
+func (l *logged) sign(b *testing.B) {
+	b.Helper()
+	if !l.evidence {
+		return
+	}
+	if _, err := l.vault.Checkpoint(b.Context()); err != nil {
+		b.Fatal(err)
+	}
 }
 
 // cpuTime returns the CPU time that the process has used.
@@ -71,20 +135,6 @@ func cpuTime(b *testing.B) time.Duration {
 		b.Fatal(err)
 	}
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
-}
-
-// evidenceRound returns the rate of a round. The vault is nil without evidence.
-func evidenceRound(b *testing.B, c *contender, v *vault.Vault, callers int) float64 {
-	b.Helper()
-	rate, err := c.run(callers, evidenceTime)
-	start := time.Now()
-	if err == nil && v != nil {
-		_, err = v.Checkpoint(b.Context())
-	}
-	if err != nil {
-		b.Fatal(err)
-	}
-	return rate * evidenceTime.Seconds() / (evidenceTime + time.Since(start)).Seconds()
 }
 
 // BenchmarkEvidenceLag measures how far the trees are behind the log under 32 callers.

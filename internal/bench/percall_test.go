@@ -19,6 +19,8 @@ import (
 	"modernc.org/libc"
 	"modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
+
+	"github.com/seed-72ea4aab/vault"
 )
 
 // TestCallsTakeFewAllocationsAndStatements holds the cost of the two most
@@ -32,13 +34,16 @@ func TestCallsTakeFewAllocationsAndStatements(t *testing.T) { //nolint:parallelt
 		// the most of each
 		createAllocations, readAllocations float64
 		createStatements, readStatements   int64
+		evidence                           *vault.EvidenceConfig
 	}{
-		{onSQLite, countOnSQLite, 114, 90, 8, 5},
-		{onPostgres, countOnPostgres, 51, 46, 1, 1},
+		{onSQLite, countOnSQLite, 114, 90, 8, 5, nil},
+		{onPostgres, countOnPostgres, 51, 46, 1, 1, nil},
+		{onSQLite, countOnSQLite, 116, 92, 8, 5, &vault.EvidenceConfig{Every: -1}},
+		{onPostgres, countOnPostgres, 53, 48, 1, 1, &vault.EvidenceConfig{Every: -1}},
 	} {
-		t.Run(test.on.name, func(t *testing.T) {
+		t.Run(fmt.Sprintf("%s, evidence %t", test.on.name, test.evidence != nil), func(t *testing.T) {
 			dsn, statements := test.open(t)
-			u := newUser(t, test.on.openStore(t, dsn))
+			u := newUserWith(t, test.on.openStore(t, dsn), &vault.Config{Evidence: test.evidence})
 			ids := createGeneric(t, u.Client, 1)
 			for _, call := range []struct {
 				name        string

@@ -16,7 +16,8 @@ import (
 // implementation.
 type Ledger interface {
 	// Expect remembers entries that are about to be written. own is set if their
-	// MACs are under the vault's own keys.
+	// MACs are under the vault's own keys. A read may lack its entity type, and
+	// then has it in the call of Written.
 	Expect(tenant uuid.UUID, entries []storage.Log, relaxed, own bool)
 	// Written and Failed report the outcome of a write. If it is unknown, neither
 	// is called.
@@ -85,12 +86,26 @@ func (op *Op) ring(ctx context.Context) (ring *seal.Ring, own bool, err error) {
 	return state.Ring, false, nil
 }
 
-// ReadEntry returns the log entry of a read. The storage writes the entry together
-// with the read.
-func (op *Op) ReadEntry(operation, entityType, entityID string) storage.Log {
-	row := op.Entry(operation, entityType, entityID)
+// ReadToken reads a token and writes the log entry of the read in the same round
+// trip. The storage fills in the entity type. The MAC of a read does not cover the
+// type, and the ledger learns the type when the token has been read.
+func (op *Op) ReadToken(ctx context.Context, from storage.ReadLogger, row storage.Log) (storage.Token, error) {
+	row.EntityType = ""
 	row.Mac = op.Vault.Mac(op.State.Ring, op.Tenant(), false, &row)
-	return row
+	l, entry := op.Vault.Ledger, [1]storage.Log{row}
+	if l != nil {
+		l.Expect(op.Tenant(), entry[:], true, false)
+	}
+	t, err := from.ReadToken(ctx, storage.Reading{Tenant: op.TenantID(), ID: row.EntityID, Entry: row})
+	switch {
+	case l == nil:
+	case errors.Is(err, storage.ErrNotFound):
+		l.Failed(op.Tenant(), entry[:])
+	case err == nil:
+		entry[0].EntityType = t.Type
+		l.Written(op.Tenant(), entry[:])
+	}
+	return t, err
 }
 
 // RecordErasure enters an erasure of tokens in the vault's tree, if evidence is on.

@@ -7,6 +7,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault/evidence"
+	"github.com/seed-72ea4aab/vault/internal/audit"
 	"github.com/seed-72ea4aab/vault/internal/ledger"
 	"github.com/seed-72ea4aab/vault/internal/pending"
 	"github.com/seed-72ea4aab/vault/internal/seal"
@@ -35,7 +36,11 @@ func (k *Keeper) Expect(tenant uuid.UUID, entries []storage.Log, relaxed, own bo
 	all := few[:0]
 	for i := range entries {
 		e := ledger.EntryOf(&entries[i])
-		all = append(all, pending.Expected{ID: e.ID, Commit: e.Commit(tenant, evidence.Mac(entries[i].Mac)), Relaxed: relaxed, Own: own})
+		one := pending.Expected{ID: e.ID, Relaxed: relaxed, Own: own, Untyped: e.EntityType == ""}
+		if !one.Untyped {
+			one.Commit = e.Commit(tenant, evidence.Mac(entries[i].Mac))
+		}
+		all = append(all, one)
 	}
 	k.Ledger.Expect(tenant, all...)
 }
@@ -43,7 +48,12 @@ func (k *Keeper) Expect(tenant uuid.UUID, entries []storage.Log, relaxed, own bo
 // Written reports that entries are in the database.
 func (k *Keeper) Written(tenant uuid.UUID, entries []storage.Log) {
 	var few [4]pending.Expected
-	k.Ledger.Written(tenant, withIDs(few[:0], entries)...)
+	all := withIDs(few[:0], entries)
+	if len(all) == 1 && entries[0].Operation == audit.Read { // Expect may not have had its type
+		e := ledger.EntryOf(&entries[0])
+		all[0].Commit = e.Commit(tenant, evidence.Mac(entries[0].Mac))
+	}
+	k.Ledger.Written(tenant, all...)
 }
 
 // Failed reports that entries were not written.

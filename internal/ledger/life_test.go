@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault/evidence"
@@ -279,6 +280,54 @@ func TestMissingEntryRaisesAnAlarm(t *testing.T) {
 				t.Error("an altered entry was not found")
 			}
 		}
+	}
+}
+
+// The storage fills in the entity type of a read, and the ledger learns of it after
+// the write. It raises an alarm if the tree has another type by then.
+func TestTypeOfAReadIsCompared(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		sequenceFirst, alter bool
+		verdicts             []evidence.Verdict
+	}{
+		"sequenced after the read":          {false, false, nil},
+		"sequenced before the read ends":    {true, false, nil},
+		"altered, sequenced after":          {false, true, []evidence.Verdict{evidence.Altered}},
+		"altered, sequenced before the end": {true, true, []evidence.Verdict{evidence.Altered}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t)
+			l := r.open()
+			tenant := r.id()
+			row := r.logs(tenant, 1)
+			row[0].Operation = "read"
+			e := EntryOf(&row[0])
+			row[0].Mac = storage.Hash(macOf(tenant, e.AppendMacFields(nil)))
+			expected := pending.Expected{ID: e.ID, Relaxed: true, Untyped: true}
+			l.Expect(tenant, expected)
+			r.put(nil, tenant, row)
+			if test.alter {
+				r.exec("UPDATE vault_logs SET entity_type = 'card' WHERE id = ?", row[0].ID[:])
+			}
+			if test.sequenceFirst {
+				r.checkpoint(l)
+			}
+			expected.Untyped, expected.Commit = false, e.Commit(tenant, evidence.Mac(row[0].Mac))
+			l.Written(tenant, expected)
+			r.checkpoint(l)
+			var got []evidence.Verdict
+			for _, a := range r.raised(AlarmTampered) {
+				got = append(got, a.Verdict)
+			}
+			if diff := cmp.Diff(test.verdicts, got); diff != "" {
+				t.Error(diff)
+			}
+			if n := l.pending.Len(); n != 0 {
+				t.Errorf("%d entries are remembered", n)
+			}
+		})
 	}
 }
 

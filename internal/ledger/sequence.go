@@ -27,7 +27,9 @@ func (l *Ledger) Expect(tenant uuid.UUID, entries ...pending.Expected) {
 // Written reports that entries are in the database. If they do not reach the
 // tree, an alarm is raised.
 func (l *Ledger) Written(tenant uuid.UUID, entries ...pending.Expected) {
-	l.pending.Written(l.c.Now(), tenant, entries...)
+	for _, id := range l.pending.Written(l.c.Now(), tenant, entries...) {
+		l.altered(tenant, id)
+	}
 }
 
 // Failed reports that entries were not written.
@@ -202,8 +204,14 @@ func (l *Ledger) readNew(ctx context.Context, tenant uuid.UUID, f *merkle.Fronti
 // has another version of the entry.
 func (l *Ledger) arrived(tenant, id uuid.UUID, commit evidence.Hash) {
 	if !l.pending.Sequenced(tenant, id, commit) {
-		l.alarms.raise(Alarm{Kind: AlarmTampered, Tenant: tenant, Entry: id, Verdict: evidence.Altered, Text: "an entry was altered before it was sequenced"})
+		l.altered(tenant, id)
 	}
+}
+
+// altered raises an alarm about an entry that the tree does not have as this node
+// wrote it.
+func (l *Ledger) altered(tenant, id uuid.UUID) {
+	l.alarms.raise(Alarm{Kind: AlarmTampered, Tenant: tenant, Entry: id, Verdict: evidence.Altered, Text: "an entry was altered before it was sequenced"})
 }
 
 // begin decides where a new tree begins. If the tenant is older than the
@@ -268,13 +276,13 @@ func (s *growth) append(ctx context.Context, page []storage.Log, kind evidence.K
 // for a row that the vault did not write. Such a row stays out of the tree.
 func (s *growth) judge(ctx context.Context, row *storage.Log, kind evidence.Kind) (evidence.Kind, evidence.Hash, error) {
 	e := EntryOf(row)
-	if mine, ok := s.l.pending.Expected(s.tenant, e.ID); ok {
+	if mine, ok := s.l.pending.Expected(s.tenant, e.ID); ok && !mine.Untyped {
 		// The commitment covers the MAC too, so there is no need to compute that.
 		if mine.Own {
 			kind = evidence.KindVault
 		}
 		if mine.Commit != e.Commit(s.tenant, evidence.Mac(row.Mac)) {
-			s.l.alarms.raise(Alarm{Kind: AlarmTampered, Tenant: s.tenant, Entry: e.ID, Verdict: evidence.Altered, Text: "an entry was altered before it was sequenced"})
+			s.l.altered(s.tenant, e.ID)
 		}
 		return kind, mine.Commit, nil
 	}

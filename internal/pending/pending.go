@@ -30,6 +30,9 @@ type Expected struct {
 	Relaxed bool
 	// Own is set if the MAC is under the vault's own keys.
 	Own bool
+	// Untyped is set for a read whose entity type is not known before the write.
+	// Commit is then set in the call of [Entries.Written].
+	Untyped bool
 }
 
 // Waiting is an entry of this node that is not in the tree yet.
@@ -37,6 +40,7 @@ type Waiting struct {
 	Expected
 	Since time.Time // of its acknowledgement, or of its creation
 	acked bool
+	as    *evidence.Hash // the leaf's commitment to an untyped entry, if the entry is in the tree
 }
 
 // Entries are this node's entries that are not in a tree yet. The zero value is ready
@@ -74,22 +78,34 @@ func (p *Entries) Expect(now time.Time, tenant uuid.UUID, entries ...Expected) {
 }
 
 // Written reports that entries are in the database. If they do not reach the
-// tree, an alarm is raised.
-func (p *Entries) Written(now time.Time, tenant uuid.UUID, entries ...Expected) {
+// tree, an alarm is raised. It returns the entries of which the tree already has
+// another version.
+func (p *Entries) Written(now time.Time, tenant uuid.UUID, entries ...Expected) (altered []uuid.UUID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.dirty == nil {
-		return
+		return nil
 	}
 	p.dirty[tenant] = struct{}{}
 	p.acks[now.Unix()%int64(len(p.acks))] = now
 	of := p.by[tenant]
 	for _, e := range entries {
-		if w, ok := of[e.ID]; ok {
-			w.acked, w.Since = true, now
-			of[e.ID] = w
+		w, ok := of[e.ID]
+		switch {
+		case !ok:
+			continue
+		case w.as != nil:
+			if p.remove(tenant, e.ID); *w.as != e.Commit {
+				altered = append(altered, e.ID)
+			}
+			continue
+		case w.Untyped:
+			w.Untyped, w.Commit = false, e.Commit
 		}
+		w.acked, w.Since = true, now
+		of[e.ID] = w
 	}
+	return altered
 }
 
 // LastBefore returns when the last entry before a time was acknowledged, in the
@@ -142,12 +158,18 @@ func (p *Entries) Expected(tenant, id uuid.UUID) (Expected, bool) {
 }
 
 // Sequenced forgets an entry that is in the tree. It reports whether the tree
-// has the entry as this node wrote it.
+// has the entry as this node wrote it. It keeps an untyped entry until Written
+// can compare it.
 func (p *Entries) Sequenced(tenant, id uuid.UUID, commit evidence.Hash) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	w, ok := p.by[tenant][id]
 	if !ok {
+		return true
+	}
+	if w.Untyped {
+		w.as = &commit
+		p.by[tenant][id] = w
 		return true
 	}
 	p.remove(tenant, id)

@@ -130,15 +130,14 @@ func Get(ctx context.Context, op *core.Op, id string) (Token, error) {
 
 // rowToRead reads the row of a token that has not expired. If the grant
 // allows every token, and the storage supports it, the read is logged in the
-// same step, and logged is true. With evidence the ledger must know the whole
-// entry before it is written, so there are two steps.
+// same step, and logged is true.
 func rowToRead(ctx context.Context, op *core.Op, id string) (row *storage.Token, logged bool, err error) {
 	store, ok := op.Vault.Store.(storage.ReadLogger)
-	if !ok || op.Vault.Ledger != nil || op.Pending() != nil || op.InsideTx() || op.Vault.StrictReadLogs || !token.PossibleID(id) || !op.Grant().OnAll(access.TokenRead) {
+	if !ok || op.Pending() != nil || op.InsideTx() || op.Vault.StrictReadLogs || !token.PossibleID(id) || !op.Grant().OnAll(access.TokenRead) {
 		row, err = Row(ctx, op, id)
 		return row, false, err
 	}
-	t, err := store.ReadToken(ctx, storage.Reading{Tenant: op.TenantID(), ID: id, Entry: op.ReadEntry(audit.Read, token.Generic, id)})
+	t, err := op.ReadToken(ctx, store, op.Entry(audit.Read, token.Generic, id))
 	if errors.Is(err, storage.ErrNotFound) {
 		return nil, false, fault.ErrNoToken
 	}
