@@ -38,6 +38,7 @@ missing() {
 	have curl || printf ' curl'
 	have_chromium || printf ' chromium'
 	have promtool || printf ' prometheus'
+	have softhsm2-util || printf ' softhsm2'
 }
 
 # optional prints the packages that some tests use if they are there: PgBouncer,
