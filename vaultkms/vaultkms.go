@@ -60,12 +60,18 @@ func open(ctx context.Context, mux *secrets.URLMux, uri string) (vault.AEAD, err
 	if err != nil || u.User != nil { // the text may hold a secret
 		return nil, errors.New("vaultkms: the URI of the key is malformed, or has a user or password")
 	}
+	for name := range u.Query() {
+		if slices.Contains([]string{"key", "token", "password", "secret", "signature"}, strings.ToLower(name)) {
+			return nil, errors.New("vaultkms: the URI of the key has a parameter " + strings.ToLower(name) + ": credentials belong in the environment")
+		}
+	}
 	if !slices.Contains([]string{"awskms", "gcpkms", "azurekeyvault", "hashivault"}, u.Scheme) {
 		return nil, errors.New("vaultkms: the URI of a key begins with awskms://, gcpkms://, azurekeyvault://, hashivault:// or exec:")
 	}
 	k, err := mux.OpenKeeperURL(ctx, u)
 	if err != nil {
-		return nil, fmt.Errorf("vaultkms: open the key: %w", err)
+		text, _, _ := strings.Cut(u.String(), "?") // parameters may hold secrets
+		return nil, errors.New("vaultkms: open the key: " + strings.ReplaceAll(err.Error(), u.String(), text))
 	}
 	return newEnvelope(service{k}), nil
 }

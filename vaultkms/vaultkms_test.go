@@ -198,7 +198,8 @@ func TestOneDataKeyForAllRings(t *testing.T) {
 
 func TestURIs(t *testing.T) {
 	t.Parallel()
-	for _, uri := range []string{"", "exec:", "exec: ", "file:///key", "awskms", "hashivault://user:hunter2@key", "://hunter2"} {
+	for _, uri := range []string{"", "exec:", "exec: ", "file:///key", "awskms", "hashivault://user:hunter2@key", "://hunter2",
+		"awskms:///alias/vault?region=x&Token=hunter2", "awskms:///alias/vault?region=x&pin=hunter2", "azurekeyvault://acme.vault.azure.net/keys/k?pin=hunter2"} {
 		_, err := Open(t.Context(), uri)
 		if err == nil || strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("%q: %v", uri, err)
