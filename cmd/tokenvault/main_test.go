@@ -32,6 +32,10 @@ import (
 var binary string
 
 func TestMain(m *testing.M) {
+	if len(os.Args) == 3 && os.Args[1] == keyProgram {
+		holdKey(os.Args[2])
+		return
+	}
 	folder, err := os.MkdirTemp("", "tokenvault-")
 	if err != nil {
 		panic(err)

@@ -1,0 +1,413 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/seed-72ea4aab/vault"
+	toolserve "github.com/seed-72ea4aab/vault/internal/serve"
+	"github.com/seed-72ea4aab/vault/internal/test/pgtest"
+	"github.com/seed-72ea4aab/vault/storage/postgres"
+	"github.com/seed-72ea4aab/vault/vaultkms"
+)
+
+// keyProgram is the first argument of this test binary as the program of an exec:
+// key. The second is a file with its behaviour.
+const keyProgram = "key-program"
+
+// holdKey is the program of a key.
+func holdKey(file string) {
+	for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
+		var in struct {
+			ID   int64
+			Data []byte
+		}
+		_ = json.Unmarshal(lines.Bytes(), &in)
+		for i := range in.Data {
+			in.Data[i] ^= 0x55
+		}
+		mode, _ := os.ReadFile(file)
+		switch string(mode) {
+		case "denied":
+			fmt.Printf(`{"id": %d, "error": "the key is disabled", "denied": true}`+"\n", in.ID)
+		case "hanging":
+		case "ended":
+			os.Exit(1)
+		default:
+			fmt.Printf(`{"id": %d, "data": "%s"}`+"\n", in.ID, base64.StdEncoding.EncodeToString(in.Data))
+		}
+	}
+}
+
+// holder is an exec: key whose behaviour a file switches.
+type holder struct{ file string }
+
+func newHolder(t *testing.T) *holder {
+	t.Helper()
+	h := &holder{filepath.Join(t.TempDir(), "mode")}
+	h.set(t, "ok")
+	return h
+}
+
+func (h *holder) set(t *testing.T, mode string) {
+	t.Helper()
+	next := h.file + ".next" // the program reads the old mode or the new one
+	if err := errors.Join(os.WriteFile(next, []byte(mode), 0o600), os.Rename(next, h.file)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (h *holder) uri() string { return "exec:" + os.Args[0] + " " + keyProgram + " " + h.file }
+
+// kmsDatabase creates a vault with a tenant on PostgreSQL, and returns the
+// environment for it without the key.
+func kmsDatabase(t *testing.T, key string) []string {
+	t.Helper()
+	env := []string{"TOKENVAULT_DB=" + pgtest.URL(t), "TOKENVAULT_SCHEMA=" + pgtest.Schema(t), "TOKENVAULT_TENANT=Acme"}
+	withKey := append(env[:len(env):len(env)], "TOKENVAULT_MASTER_KEY="+key)
+	must(t, t.TempDir(), withKey, "migrate", "up")
+	must(t, t.TempDir(), withKey, "tenant", "create", "Acme")
+	return env
+}
+
+// load calls a server until it is stopped, and keeps when each status was last
+// seen.
+type load struct {
+	mu    sync.Mutex
+	last  map[int]time.Time
+	calls map[int]int
+	stop  chan struct{}
+	ended sync.WaitGroup
+}
+
+func newLoad(t *testing.T, key string, urls ...string) *load {
+	t.Helper()
+	l := &load{last: map[int]time.Time{}, calls: map[int]int{}, stop: make(chan struct{})}
+	for _, url := range urls {
+		l.ended.Go(func() {
+			for n := 0; ; n++ {
+				select {
+				case <-l.stop:
+					return
+				case <-time.After(5 * time.Millisecond):
+				}
+				l.note(call(url, key, n))
+			}
+		})
+	}
+	t.Cleanup(func() { l.end() })
+	return l
+}
+
+// call creates a token, and returns the status, 0 if there is none.
+func call(url, key string, n int) int {
+	body := fmt.Sprintf(`{"type": "token", "data": "value %d"}`, n)
+	req, err := http.NewRequest(http.MethodPost, url+"/tokens", strings.NewReader(body))
+	if err != nil {
+		return 0
+	}
+	req.Header.Set("SVC-API-KEY", key)
+	req.Header.Set("Content-Type", "application/json")
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return 0
+	}
+	defer res.Body.Close()
+	text, _ := io.ReadAll(res.Body)
+	if res.StatusCode == http.StatusServiceUnavailable && (res.Header.Get("Retry-After") == "" || !bytes.Contains(text, []byte("is not available."))) {
+		return 0
+	}
+	return res.StatusCode
+}
+
+func (l *load) note(status int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.last[status] = time.Now()
+	l.calls[status]++
+}
+
+// end stops the load, and returns the number of calls of each status.
+func (l *load) end() map[int]int {
+	l.mu.Lock()
+	select {
+	case <-l.stop:
+	default:
+		close(l.stop)
+	}
+	l.mu.Unlock()
+	l.ended.Wait()
+	return l.calls
+}
+
+// until waits until the calls have had one status alone for 300 ms, and returns
+// when another was last seen.
+func (l *load) until(t *testing.T, status int) (other time.Time) {
+	t.Helper()
+	look, limit := time.NewTicker(20*time.Millisecond), time.After(2*time.Minute)
+	defer look.Stop()
+	for {
+		select {
+		case <-limit:
+			t.Fatalf("calls do not become %d: %v", status, l.end())
+		case <-look.C:
+		}
+		l.mu.Lock()
+		seen := l.last[status]
+		other = time.Time{}
+		for s, at := range l.last {
+			if s != status && at.After(other) {
+				other = at
+			}
+		}
+		l.mu.Unlock()
+		if seen.Sub(other) > 300*time.Millisecond {
+			return other
+		}
+	}
+}
+
+// TestKeyIsSwitched takes the key of two servers away in each way, and returns it.
+func TestKeyIsSwitched(t *testing.T) {
+	t.Parallel()
+	h := newHolder(t)
+	env := append(kmsDatabase(t, h.uri()), "TOKENVAULT_MASTER_KEY="+h.uri(), "TOKENVAULT_KEY_AGE=1s", "TOKENVAULT_KEY_GRACE=2s")
+	key := apiKey(t, env)
+	first, second := serve(t, t.TempDir(), env...), serve(t, t.TempDir(), env...)
+	for _, mode := range []string{"denied", "ended", "hanging"} {
+		l := newLoad(t, key, first.url, second.url)
+		l.until(t, http.StatusCreated)
+		off := time.Now()
+		h.set(t, mode)
+		served := l.until(t, http.StatusServiceUnavailable).Sub(off)
+		on := time.Now()
+		h.set(t, "ok")
+		back := l.until(t, http.StatusCreated).Sub(on)
+		calls := l.end()
+		t.Logf("%s: the last success came %s after the switch, the last 503 %s after the return; calls: %v",
+			mode, served.Round(time.Millisecond), back.Round(time.Millisecond), calls)
+		if len(calls) != 2 {
+			t.Errorf("%s: other outcomes than 201 and a 503 with its detail and Retry-After: %v", mode, calls)
+		}
+	}
+}
+
+// apiKey creates a private application, and returns its key.
+func apiKey(t *testing.T, env []string) string {
+	t.Helper()
+	var app struct {
+		Key string `json:"key"`
+	}
+	text := must(t, t.TempDir(), env, "app", "create", "--name", "load", "--type", "private", "--permission", "token:create", "--json")
+	if err := json.Unmarshal([]byte(text), &app); err != nil || app.Key == "" {
+		t.Fatalf("%v\n%s", err, text)
+	}
+	return app.Key
+}
+
+// TestRewrapOnline moves a vault from a key in a file to an exec: key and back,
+// with two servers under load.
+func TestRewrapOnline(t *testing.T) {
+	t.Parallel()
+	file, h := vault.NewKey().Text(), newHolder(t)
+	env := kmsDatabase(t, file)
+	key := apiKey(t, append(env, "TOKENVAULT_MASTER_KEY="+file))
+	var before []*server
+	var l *load
+	for _, keys := range [][]string{{file, h.uri()}, {h.uri(), file}, nil, {file, h.uri()}, nil, {file}} {
+		if keys == nil { // the servers have both keys, the new one first
+			out := must(t, t.TempDir(), before[0].keys(env), "key", "rewrap", "--yes")
+			if !strings.Contains(out, "wrapped with the new master key") {
+				t.Errorf("rewrap: %s", out)
+			}
+			continue
+		}
+		now := append(env[:len(env):len(env)], "TOKENVAULT_MASTER_KEY="+keys[0])
+		if len(keys) > 1 {
+			now = append(now, "TOKENVAULT_OTHER_MASTER_KEY="+keys[1])
+		}
+		servers := []*server{serve(t, t.TempDir(), now...), serve(t, t.TempDir(), now...)}
+		next := newLoad(t, key, servers[0].url, servers[1].url)
+		next.until(t, http.StatusCreated)
+		if l != nil {
+			if calls := l.end(); len(calls) != 1 || calls[http.StatusCreated] == 0 {
+				t.Errorf("calls: %v, want successes only", calls)
+			}
+		}
+		for _, s := range before {
+			_ = s.Process.Signal(syscall.SIGTERM)
+			<-s.ended
+		}
+		before, l = servers, next
+	}
+	if calls := l.end(); len(calls) != 1 || calls[http.StatusCreated] == 0 {
+		t.Errorf("calls: %v, want successes only", calls)
+	}
+	if out, err := command(t, t.TempDir(), append(env, "TOKENVAULT_MASTER_KEY="+h.uri()), "key", "check").CombinedOutput(); err == nil {
+		t.Errorf("the former key still opens the vault: %s", out)
+	}
+}
+
+// keys returns an environment with the keys of the server.
+func (s *server) keys(env []string) []string {
+	out := env[:len(env):len(env)]
+	for _, variable := range s.Env {
+		if strings.Contains(variable, "MASTER_KEY=") {
+			out = append(out, variable)
+		}
+	}
+	return out
+}
+
+// TestKilledRewrap kills key rewrap when a part of the tenants has the new key. Both
+// keys open all tenants, and another rewrap ends it.
+func TestKilledRewrap(t *testing.T) {
+	t.Parallel()
+	h, old := newHolder(t), vault.NewKey()
+	env := kmsDatabase(t, old.Text())
+	open := func(key vault.AEAD) (*vault.Vault, error) {
+		store, err := postgres.OpenOptions(t.Context(), strings.TrimPrefix(env[0], "TOKENVAULT_DB="), &postgres.Options{Schema: strings.TrimPrefix(env[1], "TOKENVAULT_SCHEMA="), MaxConns: 2})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return vault.Open(t.Context(), store, key, &vault.Config{SweepEvery: -1, WorkEvery: -1})
+	}
+	// counts returns how many tenants a key opens, and how many it does not.
+	counts := func(key vault.AEAD) (opened, closed int) {
+		v, err := open(key)
+		if err != nil {
+			return 0, 0
+		}
+		defer v.Close()
+		all, err := toolserve.AllTenants(t.Context(), v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		opened = len(toolserve.Readable(all))
+		return opened, len(all) - opened
+	}
+	v, err := open(old)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const tenants = 300
+	for range tenants - 1 {
+		if _, err := v.CreateTenant(t.Context(), "Tenant"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	v.Close()
+	held, err := vaultkms.Open(t.Context(), h.uri())
+	if err != nil {
+		t.Fatal(err)
+	}
+	env = append(env, "TOKENVAULT_MASTER_KEY="+h.uri(), "TOKENVAULT_OTHER_MASTER_KEY="+old.Text())
+	left := tenants
+	for killed := 0; killed < 2; killed++ {
+		cmd := command(t, t.TempDir(), env, "key", "rewrap", "--yes")
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		for before := left; left == before; { // it stands still while it is looked at
+			<-time.After(20 * time.Millisecond)
+			_ = cmd.Process.Signal(syscall.SIGSTOP)
+			if left, _ = counts(old); left == before {
+				_ = cmd.Process.Signal(syscall.SIGCONT)
+			}
+		}
+		_ = cmd.Process.Kill()
+		if err := cmd.Wait(); err == nil {
+			t.Fatal("the command ended before it was killed")
+		}
+		opened, closed := counts(vault.JoinKeys(held, old))
+		t.Logf("after kill %d the old key opens %d of %d tenants", killed+1, left, tenants)
+		if opened != tenants || closed != 0 {
+			t.Errorf("both keys open %d tenants, and %d stay closed", opened, closed)
+		}
+	}
+	must(t, t.TempDir(), env, "key", "rewrap", "--yes")
+	if opened, closed := counts(held); opened != tenants || closed != 0 {
+		t.Errorf("the new key opens %d tenants, and %d stay closed", opened, closed)
+	}
+	if opened, _ := counts(old); opened != 0 {
+		t.Errorf("the old key still opens %d tenants", opened)
+	}
+}
+
+// TestStartWithoutItsKey starts servers whose key is denied or does not respond.
+func TestStartWithoutItsKey(t *testing.T) {
+	t.Parallel()
+	const retried = "it is tried again"
+	h := newHolder(t)
+	env := append(kmsDatabase(t, h.uri()), "TOKENVAULT_MASTER_KEY="+h.uri(), "TOKENVAULT_ADDR=127.0.0.1:0")
+	h.set(t, "denied")
+	out, err := command(t, t.TempDir(), env, "serve").CombinedOutput()
+	if exit, ok := errors.AsType[*exec.ExitError](err); !ok || exit.ExitCode() != 1 || bytes.Contains(out, []byte(retried)) {
+		t.Errorf("denied: %v, want exit code 1 at once\n%s", err, out)
+	}
+	h.set(t, "ended")
+	cmd := command(t, t.TempDir(), env, "serve")
+	log, err := cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd.Stdout = cmd.Stderr
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	warnings, started := 0, false
+	for lines := bufio.NewScanner(log); !started && lines.Scan(); {
+		if strings.Contains(lines.Text(), retried) {
+			warnings++
+		}
+		if warnings == 2 {
+			h.set(t, "ok")
+		}
+		started = strings.Contains(lines.Text(), "listening")
+	}
+	if warnings < 2 || !started {
+		t.Errorf("unreachable: %d warnings, started: %v", warnings, started)
+	}
+}
+
+// TestKeyURIsHideSecrets checks what the tool says about keys and URIs.
+func TestKeyURIsHideSecrets(t *testing.T) {
+	t.Parallel()
+	h := newHolder(t)
+	env, secret := kmsDatabase(t, h.uri()), vault.NewKey().Text()
+	for _, flag := range []string{"--master-key", "--other-master-key"} {
+		out, err := command(t, t.TempDir(), env, "serve", flag, secret).CombinedOutput()
+		if exit, ok := errors.AsType[*exec.ExitError](err); !ok || exit.ExitCode() != 2 || bytes.Contains(out, []byte(secret)) {
+			t.Errorf("a key in %s: %v\n%s", flag, err, out)
+		}
+	}
+	for _, uri := range []string{"awskms:///alias/k?region=x&token=hunter2", "hashivault://u:hunter2@k", "awskms:///k?region=x&Pin=hunter2", "exec:no-such-program --pin=hunter2"} {
+		out, err := command(t, t.TempDir(), append(env, "TOKENVAULT_MASTER_KEY="+uri), "key", "check").CombinedOutput()
+		if err == nil || bytes.Contains(out, []byte("hunter2")) {
+			t.Errorf("%s: %v\n%s", uri, err, out)
+		}
+	}
+	var report struct {
+		URI    string `json:"uri"`
+		TookMS *int   `json:"took_ms"`
+	}
+	out := must(t, t.TempDir(), env, "key", "check", "--json", "--master-key", h.uri())
+	if err := json.Unmarshal([]byte(out), &report); err != nil || report.URI != h.uri() || report.TookMS == nil {
+		t.Errorf("%v: %s", err, out)
+	}
+}
