@@ -21,7 +21,7 @@ import (
 type holder struct {
 	mu     sync.Mutex
 	answer error
-	hangs  bool
+	takes  time.Duration
 	asked  int
 	told   []KeyState
 	notes  error // of the record of changes
@@ -30,19 +30,26 @@ type holder struct {
 func (h *holder) set(answer error, hangs bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.answer, h.hangs = answer, hangs
+	h.answer, h.takes = answer, 0
+	if hangs {
+		h.takes = time.Hour
+	}
 }
 
 func (h *holder) check(ctx context.Context) error {
 	h.mu.Lock()
 	h.asked++
-	answer, hangs := h.answer, h.hangs
+	answer, takes := h.answer, h.takes
 	h.mu.Unlock()
-	if hangs {
-		<-ctx.Done()
-		return ctx.Err()
+	if takes == 0 {
+		return answer
 	}
-	return answer
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(takes):
+		return answer
+	}
 }
 
 func (h *holder) changed(_ context.Context, c KeyChange) error {
@@ -161,6 +168,23 @@ func TestUnreachableKeyServesForTheGrace(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A slow holder that responds to every check in time never makes the keys too old,
+// because their age begins with the response.
+func TestSlowHolderKeepsKeysYoung(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w, _, h := watched(t, 40*time.Second, 0)
+		h.mu.Lock()
+		h.takes = checkTimeout - time.Second
+		h.mu.Unlock()
+		for range 600 {
+			if err := w.after(t, time.Second); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
 }
 
 // One check serves all tenants, and the master key is not asked for them.
