@@ -197,6 +197,8 @@ func TestChecksOfAnHour(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
+		h.mu.Lock()
+		defer h.mu.Unlock()
 		if h.asked > 121 || w.key.opened.Load() != 1 {
 			t.Errorf("%d checks and %d unwraps in an hour, want 120 and 1", h.asked, w.key.opened.Load())
 		}
