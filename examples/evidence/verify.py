@@ -11,6 +11,7 @@ import sys
 from base64 import b64decode, b64encode
 from datetime import datetime, timezone
 from hashlib import sha256, sha512
+from itertools import chain
 from re import fullmatch
 from uuid import UUID
 
@@ -270,9 +271,25 @@ def signed(key, message, signature):
     return s < L and (p[0] * q[2] - q[0] * p[2]) % P == 0 == (p[1] * q[2] - q[1] * p[2]) % P
 
 
+def unusable(path, vkey):  # returns why there can be no verdict, or nothing
+    parts = fullmatch("([^+\\s]+)[+]([0-9a-f]{8})[+](A[A-Za-z0-9+/]{43})", vkey)
+    if not parts or sha256(parts[1].encode() + b"\n" + b64decode(parts[3])).hexdigest()[:8] != parts[2]:
+        return "the key is not the key of a vault"
+    with open(path, encoding="utf-8", errors="replace", newline="\n") as lines:
+        first = next(lines, "")
+        if first.startswith('{"bundle":"vault-evidence/1"'):
+            return "the bundle has an earlier format; export it again"
+        starts = tuple('{"' + shape[0] + '":' for shape in SHAPES[:-1])
+        whole = (line.startswith(starts) for line in chain([first], lines) if line.endswith("\n"))
+        return None if any(whole) else "not a bundle"
+
+
 def main(path, vkey, note=None):
     try:
         earlier = open(note, encoding="utf-8").read() if note else None
+        if why := unusable(path, vkey):
+            print(f"cannot tell: {why}")
+            return 6
         with open(path, encoding="utf-8", newline="\n") as lines:
             return verify(lines, vkey, earlier)
     except OSError as err:

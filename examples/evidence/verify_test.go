@@ -73,7 +73,9 @@ func TestVerifyPy(t *testing.T) {
 		"cut more": {bytes.Join(lines[:entry+1], nil), 5, "ends early"},
 		"half":     {bundle[:len(bundle)/2], 5, "tampered"},
 		"note":     {bytes.Replace(bundle, []byte(`\n\n— `), []byte(`\nx\n\n— `), 1), 5, "bad signature"},
-		"empty":    {nil, 5, "ends early"},
+		"empty":    {nil, 6, "not a bundle"},
+		"text":     {[]byte("not a bundle\n"), 6, "not a bundle"},
+		"format 1": {bytes.Replace(bundle, []byte(`vault-evidence/2`), []byte(`vault-evidence/1`), 1), 6, "earlier format"},
 		"another's erased entry": {edit(func(l [][]byte) [][]byte {
 			head, _, _ := bytes.Cut(l[entry], []byte(`,"mac"`))
 			_, tail, _ := bytes.Cut(l[erased], []byte(`,"entry"`))
@@ -89,11 +91,32 @@ func TestVerifyPy(t *testing.T) {
 			if got != c.want || !strings.Contains(said, c.says) {
 				t.Errorf("exit status %d: %s", got, said)
 			}
-			r, err := evidence.Verify(bytes.NewReader(c.bundle), vkey, nil)
-			if ok := err == nil && r.OK(); ok != (c.want == 0) {
-				t.Errorf("verdict of package evidence: %v: %v", ok, err)
+			if is := status(c.bundle, vkey); is != c.want {
+				t.Errorf("the status of package evidence is %d", is)
 			}
 		})
+	}
+}
+
+// status returns the exit status for the verdict of package evidence.
+func status(bundle []byte, vkey string) int {
+	switch r, err := evidence.Verify(bytes.NewReader(bundle), vkey, nil); {
+	case err != nil:
+		return 6
+	case !r.OK():
+		return 5
+	default:
+		return 0
+	}
+}
+
+func TestVerifyPyKeys(t *testing.T) {
+	t.Parallel()
+	bundle, vkey := read(t, "bundle.ndjson"), strings.TrimSpace(string(read(t, "key.txt")))
+	for _, key := range []string{vkey, "x", "a+b+c", vkey + "=", "x" + vkey, vkey[:len(vkey)-1], strings.ToUpper(vkey)} {
+		if got, said := run(t, bundle, key); got != status(bundle, key) {
+			t.Errorf("%s: exit status %d, of package evidence %d: %s", key, got, status(bundle, key), said)
+		}
 	}
 }
 

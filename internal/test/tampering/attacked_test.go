@@ -407,7 +407,8 @@ func (r *logRow) set(values map[string]any) *logRow {
 	return r
 }
 
-// put inserts rows.
+// put inserts rows, and waits until no transaction of another test hides entries
+// from the vault.
 func (a *attacked) put(rows ...*logRow) {
 	a.Helper()
 	for i, r := range rows {
@@ -418,6 +419,16 @@ func (a *attacked) put(rows ...*logRow) {
 	if !a.replace(nil, rows) {
 		a.Fatal("the rows cannot be inserted")
 	}
+	if !a.pg {
+		return
+	}
+	eventually(a, "all entries are visible", func() (visible bool) {
+		row := a.db.QueryRowContext(a.Context(), `SELECT max(xid) < txid_snapshot_xmin(txid_current_snapshot()) FROM vault_logs`)
+		if err := row.Scan(&visible); err != nil {
+			a.Fatal(err)
+		}
+		return visible
+	})
 }
 
 // putBack saves the rows of a tenant, and returns a function that brings them

@@ -126,8 +126,8 @@ func (a *attacked) hourly(hours int) {
 	}
 }
 
-// Whatever the vault does while it verifies, verification does not mistake it for
-// tampering.
+// Case 8: whatever the vault does while it verifies, verification does not mistake
+// it for tampering.
 func TestVerificationBesideWork(t *testing.T) {
 	t.Parallel()
 	for name, work := range map[string]func(*attacked, *vault.Vault) (func() error, error){
@@ -204,7 +204,7 @@ func besideWork(a *attacked, prepare func(*attacked, *vault.Vault) (func() error
 	}
 }
 
-// A proof reads a number of rows that grows with the logarithm of the log.
+// Case 10: a proof reads a number of rows that grows with the logarithm of the log.
 func TestProofsAreLogarithmic(t *testing.T) {
 	t.Parallel()
 	attack(t, func(a *attacked) {

@@ -143,7 +143,7 @@ func TestUnreadableTenantsDoNotHideOthers(t *testing.T) {
 	})
 }
 
-// A tenant whose deletion is signed stays deleted, although a writer of the
+// Case 6: a tenant whose deletion is signed stays deleted, although a writer of the
 // database puts its rows back.
 func TestDeletedTenantsStayDeleted(t *testing.T) {
 	t.Parallel()

@@ -121,7 +121,7 @@ func (a *attacked) expiring(public *vault.Client) (due, live uuid.UUID) {
 	return due, a.sessionRow(public)
 }
 
-// The sweep opens what it deletes. A row that was altered stays, raises an alarm
+// Case 5: the sweep opens what it deletes. A row that was altered stays, raises an alarm
 // and is counted, the log says nothing about it, and the others are swept.
 func TestSweepOpensWhatItDeletes(t *testing.T) {
 	t.Parallel()

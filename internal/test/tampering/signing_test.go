@@ -1,0 +1,107 @@
+//go:build !race
+
+package tampering
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/evidence"
+	"github.com/seed-72ea4aab/vault/storage"
+)
+
+// Case 7: however many callers ask, a vault signs about one note per second.
+func TestCallersDoNotMakeTheVaultSign(t *testing.T) {
+	t.Parallel()
+	attack(t, func(a *attacked) {
+		v := must[*vault.Vault](a)(vault.Open(a.Context(), a.open(), a.key, &vault.Config{SweepEvery: -1, WorkEvery: -1, Evidence: &vault.EvidenceConfig{Every: -1}}))
+		defer v.Close()
+		notes := func() int { return len(a.rows("vault_log_checkpoints", "")) }
+		before, began := notes(), time.Now()
+		o := v.Tenant(a.owners[0].TenantID())
+		var callers sync.WaitGroup
+		for i := range 50 {
+			create(a, o.Client, aText(fmt.Sprint("token-", i), "x"))
+			callers.Go(func() {
+				if _, err := o.LogCheckpoint(a.Context()); err != nil {
+					a.Error(err)
+				}
+			})
+		}
+		callers.Wait()
+		if signed, most := notes()-before, int(time.Since(began)/time.Second)+2; signed > most {
+			a.Errorf("%d notes are signed, want at most %d", signed, most)
+		}
+	})
+}
+
+// Case 8: an entry that would have expired must still be an entry that the vault
+// wrote.
+func TestForgedEntriesDoNotExpire(t *testing.T) {
+	t.Parallel()
+	attack(t, func(a *attacked) {
+		a.retain = 24 * time.Hour
+		a.node(nil)
+		a.hourly(1)
+		old := a.clock.Now()
+		a.clock.Advance(48 * time.Hour)
+		create(a, a.owners[0].Client, aText("secret", "x"))
+		if err := sweepLogs(a, a.v); err != nil {
+			a.Fatal(err)
+		}
+		a.mustVerifyExpired()
+		row := a.rows("vault_logs", "WHERE entity_id = 'secret'")[0]
+		for name, values := range map[string]map[string]any{
+			"old": {}, "old, but not its time": {"created_at": a.clock.Now().UnixMicro()}, "old, with a mac": {"mac": []byte("0123456789abcdef")},
+		} {
+			invented := a.invent(row, old, values)
+			a.put(invented)
+			a.Log(name)
+			a.wantNamed(evidence.Forged, invented.entry(), "")
+			a.change(a.owners[0], "DELETE FROM vault_logs WHERE id = ? AND tenant_id = ?", binary(invented.entry()))
+		}
+	})
+}
+
+// firstLeaves reports whether a query is for the first block of a tree that has
+// more. An append does not read it.
+func firstLeaves(query any) bool {
+	q, ok := query.(storage.TreeQuery)
+	return ok && q.From == 0 && q.To > 0
+}
+
+// Case 9: while a verification waits for the database, entries are sequenced and
+// notes are signed.
+func TestVerificationDoesNotStopSigning(t *testing.T) {
+	t.Parallel()
+	attack(t, func(a *attacked) {
+		a.hourly(2)
+		a.mustVerify()
+		w := a.watched()
+		held, release := make(chan struct{}), make(chan struct{})
+		w.atRead(1, firstLeaves, func() {
+			close(held)
+			<-release
+		})
+		var verified sync.WaitGroup
+		verified.Go(func() {
+			if report, err := a.v.VerifyLogs(context.WithValue(a.Context(), marked{}, true), nil); err != nil || !report.OK() {
+				a.Errorf("%v, %+v", err, report)
+			}
+		})
+		<-held
+		before := a.evidence()
+		create(a, a.owners[0].Client, aText("meanwhile", "x"))
+		eventually(a, "a note covers the entry", func() bool {
+			_, err := a.v.Checkpoint(a.Context())
+			s, _ := a.v.EvidenceStatus()
+			return err != nil || s.Size > before && s.Pending == 0
+		})
+		close(release)
+		verified.Wait()
+	})
+}
