@@ -167,7 +167,4 @@ type TreeChange struct {
 	// PruneBelow deletes the batches of leaves below this index, a multiple of
 	// LeavesPerBlock.
 	PruneBelow int64
-	// Erase removes ActorName, Origin and Mac from these log entries of the
-	// tenant.
-	Erase []LogRef
 }

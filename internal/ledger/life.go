@@ -245,15 +245,13 @@ func (l *Ledger) written(ctx context.Context, tenant uuid.UUID, entries []pendin
 const maxLost = 1000
 
 func (l *Ledger) recordLost(ctx context.Context, tenant uuid.UUID, lost []uuid.UUID) error {
-	for len(lost) > 0 {
-		n := min(len(lost), maxLost)
-		if err := l.Record(ctx, evidence.Event{Kind: evidence.EventLost, Tenant: tenant, Entries: lost[:n]}); err != nil {
+	for some := range slices.Chunk(lost, maxLost) {
+		if err := l.Record(ctx, evidence.Event{Kind: evidence.EventLost, Tenant: tenant, Entries: some}); err != nil {
 			return err
 		}
-		for _, id := range lost[:n] {
+		for _, id := range some {
 			l.Failed(tenant, pending.Expected{ID: id})
 		}
-		lost = lost[n:]
 	}
 	return nil
 }

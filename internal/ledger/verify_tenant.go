@@ -183,7 +183,7 @@ func (t *tenantCheck) leaf(leaf *evidence.Leaf, ref storage.LogRef, row *storage
 	if !leaf.Kind.HasMac() && row.Mac != (storage.Hash{}) {
 		leaf.Mac = nil // the checker reports it
 	}
-	if t.rowsOf != nil && (leaf.Mac != nil && leaf.Entry.Commit(t.id, evidence.Mac(leaf.Mac)) == leaf.C || leaf.Erased != nil) {
+	if t.rowsOf != nil && leaf.Mac != nil && leaf.Entry.Commit(t.id, evidence.Mac(leaf.Mac)) == leaf.C {
 		t.rowsOf.Entry(leaf.N, leaf.Entry)
 	}
 	return nil

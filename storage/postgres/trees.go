@@ -56,7 +56,9 @@ func (s *Store) WriteTree(ctx context.Context, c *storage.TreeChange) error {
 	err := s.layout.Run(ctx, c.Was.Tenant, func() error {
 		return link.Failed(sqlstore.Do(ctx, s.reader, func(conn *sql.Conn) error {
 			stale = nil
-			err := s.transact(ctx, conn, func(tx *sql.Tx) error { return s.writeTree(ctx, tx, c) })
+			err := s.transact(ctx, conn, func(tx *sql.Tx) error {
+				return sqlstore.WriteTree(s.reader, c, &treeTx{ctx: ctx, tx: tx, schema: s.schema, tenant: c.Was.Tenant})
+			})
 			if errors.As(err, &stale) {
 				return nil
 			}
@@ -67,32 +69,6 @@ func (s *Store) WriteTree(ctx context.Context, c *storage.TreeChange) error {
 		return stale
 	}
 	return err
-}
-
-func (s *Store) writeTree(ctx context.Context, tx *sql.Tx, c *storage.TreeChange) error {
-	err := sqlstore.WriteTree(s.reader, c, &treeTx{ctx: ctx, tx: tx, schema: s.schema, tenant: c.Was.Tenant})
-	if err != nil {
-		return err
-	}
-	if len(c.Erase) == 0 {
-		return nil
-	}
-	ids := wire.NewArray(wire.OIDBytea, len(c.Erase))
-	for i := range c.Erase {
-		ids.Bytes(c.Erase[i].ID[:])
-	}
-	st := &statements.Statement{Composer: s.layout.Traits()}
-	rows := st.At("vault_logs", "l", "unnest($2::bytea[]) AS u(id)", "id")
-	for _, text := range []string{
-		// Wait for transactions that change the rows, which have other ctids afterwards.
-		"SELECT 1 FROM vault_logs l WHERE " + rows + " FOR UPDATE",
-		"UPDATE vault_logs l SET actor_name = NULL, origin = NULL, mac = NULL WHERE " + rows,
-	} {
-		if _, err := tx.ExecContext(ctx, s.schema.in(text), c.Was.Tenant[:], ids.Value()); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // treeTx writes the tree of a tenant.

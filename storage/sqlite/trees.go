@@ -9,9 +9,6 @@ import (
 
 var _ storage.TreeStorage = (*Store)(nil)
 
-const eraseLogText = `UPDATE vault_logs SET actor_name = NULL, origin = NULL, mac = NULL
-	WHERE tenant_id = ?1 AND seq = ?2 AND id = ?3`
-
 // LogsByRef implements [storage.TreeStorage].
 func (s *Store) LogsByRef(ctx context.Context, tenant storage.ID, refs []storage.LogRef) ([]storage.Log, error) {
 	return sqlstore.LogsBySeq(ctx, s.reader, tenant, refs)
@@ -19,7 +16,7 @@ func (s *Store) LogsByRef(ctx context.Context, tenant storage.ID, refs []storage
 
 // WriteTree implements [storage.TreeStorage].
 func (s *Store) WriteTree(ctx context.Context, c *storage.TreeChange) error {
-	rows := 1 + len(c.Leaves) + len(c.Nodes) + len(c.Events) + len(c.Erase)
+	rows := 1 + len(c.Leaves) + len(c.Nodes) + len(c.Events)
 	err := s.writes.do(ctx, call{rows: rows, inside: func(w *writer) error { return w.writeTree(s.reader, c) }})
 	s.room.record(err)
 	return err
@@ -31,11 +28,6 @@ func (w *writer) writeTree(reader *sqlstore.Store, c *storage.TreeChange) error 
 		return err
 	}
 	w.wrote = true
-	for _, ref := range c.Erase {
-		if _, err := tx.Exec(eraseLogText, tx.tenant, ref.Seq, ref.ID[:]); err != nil {
-			return err
-		}
-	}
 	return nil
 }
 

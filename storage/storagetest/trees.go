@@ -20,7 +20,6 @@ func treeRules() []rule {
 		"a checkpoint of the same size stays":                             treeCheckpointStays,
 		"Trees returns trees by tenant, or in order":                      treeList,
 		"pruning deletes batches below an index, and nothing else":        treePrune,
-		"erasing removes name, origin and mac of an entry":                treeErase,
 		"LogsByRef returns the entries that FollowLogs has returned":      treeLogs,
 		"the entries before a place are those that a follower of now had": treeUntil,
 		"Purge deletes the tree of a tenant":                              treePurge,
@@ -282,18 +281,6 @@ func refsOf(logs []storage.Log) []storage.LogRef {
 		refs[i] = storage.LogRef{ID: l.ID, Seq: l.Seq}
 	}
 	return refs
-}
-
-func treeErase(w *world, t trees) {
-	tenant := w.id()
-	entries := w.manyLogs(3)
-	w.writeLogs(tenant, entries...)
-	refs := refsOf(t.followed(tenant, 3))
-	c, _ := t.grown(storage.Tree{Tenant: tenant}, 1)
-	c.Erase = refs[1:2]
-	t.mustWrite(c)
-	entries[1].ActorName, entries[1].Origin, entries[1].Mac = "", "", storage.Hash{}
-	w.same("entries", t.followed(tenant, 3), entries)
 }
 
 func treeLogs(w *world, t trees) {

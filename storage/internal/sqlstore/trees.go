@@ -121,7 +121,7 @@ type TreeTx interface {
 	Insert(table string, columns Columns, n int, put func(p Put, i int), clause string) error
 }
 
-// WriteTree writes everything of a change except Erase.
+// WriteTree writes a change.
 func WriteTree(s *Store, c *storage.TreeChange, tx TreeTx) error {
 	tenant := s.dialect.ID(c.Was.Tenant)
 	text := moveTree
