@@ -181,16 +181,17 @@ func (v *Vault) RotateEvidenceKey(ctx context.Context) (string, error) {
 
 // EvidenceStatus is the state of the evidence on this node.
 type EvidenceStatus struct {
-	Origin     string        // of the signed notes
-	Size       int64         // leaves of the vault's tree
-	Note       []byte        // the newest note; nil before the first
-	SignedAt   time.Time     // when the note was signed
-	Suspended  string        // why nothing is signed; empty if notes are signed
-	Lag        time.Duration // age of the oldest entry of this node that is in no tree
-	Pending    int           // entries of this node that are in no tree
-	VerifiedAt time.Time     // when this node last verified everything; zero for never
-	VerifiedOK bool          // whether that found no tampering
-	Compared   string        // what it compared: see [evidence.Report.Summary]; empty if another node did a part
+	Origin     string             // of the signed notes
+	Size       int64              // leaves of the vault's tree
+	Note       []byte             // the newest note; nil before the first
+	SignedAt   time.Time          // when the note was signed
+	Suspended  string             // why nothing is signed; empty if notes are signed
+	Lag        time.Duration      // age of the oldest entry of this node that is in no tree
+	Pending    int                // entries of this node that are in no tree
+	VerifiedAt time.Time          // when this node last verified everything; zero for never
+	VerifiedOK bool               // whether that found no tampering
+	Compared   string             // what it compared: see [evidence.Report.Summary]; empty if another node did a part
+	Findings   []evidence.Finding // the tampering that Compared announces
 	// LacksErasures means that an older copy of the database was accepted, and
 	// later erasures, deletions and regenerated keys have not been applied again:
 	// see [Vault.EraseAgain].
@@ -250,7 +251,7 @@ func (v *Vault) EvidenceStatus() (*EvidenceStatus, error) {
 	s := k.Status()
 	out := &EvidenceStatus{
 		Origin: s.Origin, Size: s.Size, Note: s.Note, SignedAt: s.SignedAt, Suspended: s.Suspended,
-		Lag: s.Lag, Pending: s.Pending, VerifiedAt: s.Verified, VerifiedOK: s.VerifiedOK, Compared: s.Compared, LacksErasures: s.LacksErasures,
+		Lag: s.Lag, Pending: s.Pending, VerifiedAt: s.Verified, VerifiedOK: s.VerifiedOK, Compared: s.Compared, Findings: s.Findings, LacksErasures: s.LacksErasures,
 	}
 	for _, a := range s.Alarms {
 		out.Alarms = append(out.Alarms, alarmOf(a))

@@ -2,10 +2,12 @@ package console_test
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"html"
 	"net/http"
 	"net/http/httptest"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -54,6 +56,26 @@ func TestEvidencePage(t *testing.T) {
 	wants(t, page, "vault.example/log", "0 entries wait", `<p class="figure good">Verified</p>`, `<p class="figure good">None</p>`)
 	wants(t, html.UnescapeString(page), note, "entries of 1 tenant verified, of 1 Jan 2026, against 1 note of vault.example/log+")
 	wants(t, page, "No anchors.")
+}
+
+// TestEvidenceFindings checks that the page describes what the last verification
+// found.
+func TestEvidenceFindings(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "vault.db")
+	v := vaulttest.Open(t, path, &vault.Config{Evidence: &vault.EvidenceConfig{Every: -1}})
+	tenant := v.Tenant(must[*vault.Tenant](t)(v.CreateTenant(t.Context(), "Acme")).ID)
+	must[*vault.Token](t)(tenant.AsUser("jane").CreateToken(t.Context(), vault.TokenParams{ID: "secret", Type: vault.TypeGeneric, Data: "x"}))
+	must[[]byte](t)(v.Checkpoint(t.Context()))
+	db := must[*sql.DB](t)(sql.Open("sqlite", path))
+	defer db.Close()
+	must[sql.Result](t)(db.ExecContext(t.Context(), `UPDATE vault_logs SET actor_name = 'john' WHERE entity_id = 'secret'`))
+	if report := must[*evidence.Report](t)(v.VerifyLogs(t.Context(), nil)); report.OK() {
+		t.Fatal("the change is not found")
+	}
+	page := look(t, v, "/evidence")
+	wants(t, page, " 1 is not as it was:", `<span class="tag bad">altered</span>`,
+		"was altered after the vault wrote it, and now says: ", ", create of token secret by user john (entry ")
 }
 
 // silent is an anchor that does not respond.

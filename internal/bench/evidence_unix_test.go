@@ -8,8 +8,11 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"runtime"
+	"runtime/metrics"
 	"slices"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -183,13 +186,17 @@ func BenchmarkVerifyLogs(b *testing.B) {
 			b.Fatal(err)
 		}
 		verified := func(what string, verify func() (*evidence.Report, error)) {
+			heap := watchHeap()
 			start := time.Now()
 			r, err := verify()
+			took := time.Since(start)
+			report(b, figure{what: fmt.Sprintf("peak heap of verifying %d entries %s", entries, what), metric: "MiB/" + what, backend: on.name, callers: "1",
+				value: float64(heap()) / (1 << 20), unit: "MiB", goal: 64, atMost: true})
 			if err != nil || !r.OK() || r.Entries < int64(entries) {
 				b.Fatal(r, err)
 			}
 			report(b, figure{what: fmt.Sprintf("verifying %d entries %s", entries, what), metric: "s/" + what, backend: on.name, callers: "1",
-				value: time.Since(start).Seconds(), unit: "s", goal: 10 * float64(entries) / 1e6, atMost: true})
+				value: took.Seconds(), unit: "s", goal: 10 * float64(entries) / 1e6, atMost: true})
 		}
 		verified("in-place", func() (*evidence.Report, error) { return u.vault.VerifyLogs(b.Context(), nil) })
 		bundle, err := os.Create(filepath.Join(b.TempDir(), "bundle"))
@@ -211,4 +218,35 @@ func BenchmarkVerifyLogs(b *testing.B) {
 			return evidence.Verify(bundle, key, nil)
 		})
 	})
+}
+
+// watchHeap starts to watch the heap. The result stops it, and returns by how many
+// bytes the heap grew at most, garbage included.
+func watchHeap() (stop func() uint64) {
+	runtime.GC()
+	size := func() uint64 {
+		sample := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
+		metrics.Read(sample)
+		return sample[0].Value.Uint64()
+	}
+	base, most := size(), uint64(0)
+	ended := make(chan struct{})
+	var watching sync.WaitGroup
+	watching.Go(func() {
+		tick := time.NewTicker(time.Millisecond)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ended:
+				return
+			case <-tick.C:
+				most = max(most, size())
+			}
+		}
+	})
+	return func() uint64 {
+		close(ended)
+		watching.Wait()
+		return max(most, base) - base
+	}
 }

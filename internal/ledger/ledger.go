@@ -226,7 +226,8 @@ type Status struct {
 	// reports whether it found no tampering.
 	Verified   time.Time
 	VerifiedOK bool
-	Compared   string // its summary, if this node did all of it
+	Compared   string             // its summary, if this node did all of it
+	Findings   []evidence.Finding // the tampering in that summary
 	// LacksErasures reports whether the newest restore may lack erasures: see
 	// [Ledger.ErasedAgain].
 	LacksErasures bool

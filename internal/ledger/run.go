@@ -178,7 +178,7 @@ func (l *Ledger) verifyInBackground(ctx context.Context, interval time.Duration)
 	if !c.Done.IsZero() {
 		l.mu.Lock()
 		if l.vault.verified.Before(c.Done) {
-			l.vault.verified, l.vault.verifiedOK, l.vault.compared = c.Done, c.OK, ""
+			l.vault.verified, l.vault.verifiedOK, l.vault.compared, l.vault.findings = c.Done, c.OK, "", nil
 		}
 		l.mu.Unlock()
 	}
@@ -228,11 +228,10 @@ func (l *Ledger) verifyAll(ctx context.Context, c Cursor) error {
 		return err
 	}
 	c.Done, c.OK, c.After = l.c.Now(), !c.Bad && v.report.OK(), uuid.UUID{}
-	compared := v.report.Summary()
 	if resumed {
-		compared = "" // the report lacks the tenants before
+		v.report = nil // it lacks the tenants before
 	}
-	l.setVerified(c.OK, compared)
+	l.setVerified(c.OK, v.report)
 	_, err = save()
 	return err
 }

@@ -38,12 +38,13 @@ type vaultTree struct {
 	verified   time.Time
 	verifiedOK bool
 	compared   string // what the verification compared, if this node did all of it
+	findings   []evidence.Finding
 }
 
 func (v *vaultTree) status() Status {
 	return Status{
 		Origin: v.origin, Size: v.tree.Size, Note: v.note, SignedAt: v.signedAt, Suspended: v.suspended,
-		Verified: v.verified, VerifiedOK: v.verifiedOK, Compared: v.compared, LacksErasures: v.state.Lacks,
+		Verified: v.verified, VerifiedOK: v.verifiedOK, Compared: v.compared, Findings: v.findings, LacksErasures: v.state.Lacks,
 	}
 }
 

@@ -47,15 +47,21 @@ func (l *Ledger) Verify(ctx context.Context, o VerifyOptions) (*evidence.Report,
 	if err := v.tenants(uuid.UUID{}, func(uuid.UUID) error { return nil }); err != nil {
 		return nil, err
 	}
-	l.setVerified(v.report.OK(), v.report.Summary())
+	l.setVerified(v.report.OK(), v.report)
 	v.alarm()
 	return v.report, nil
 }
 
-func (l *Ledger) setVerified(ok bool, compared string) {
+// setVerified stores the result of a verification of everything. The report is nil
+// if another node verified a part.
+func (l *Ledger) setVerified(ok bool, r *evidence.Report) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.vault.verified, l.vault.verifiedOK, l.vault.compared = l.c.Now(), ok, compared
+	l.vault.verified, l.vault.verifiedOK, l.vault.compared, l.vault.findings = l.c.Now(), ok, "", nil
+	if r != nil {
+		l.vault.compared = r.Summary()
+		l.vault.findings = slices.DeleteFunc(slices.Clone(r.Findings), func(f evidence.Finding) bool { return !f.Verdict.Tampering() })
+	}
 }
 
 // beforeVerify sequences all entries that it can, so that it finds fewer that are
