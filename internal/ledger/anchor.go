@@ -1,14 +1,15 @@
 package ledger
 
 import (
+	"bytes"
 	"context"
 	"fmt"
-	"sync"
 	"time"
 
 	"golang.org/x/mod/sumdb/note"
 
 	"github.com/seed-72ea4aab/vault/evidence"
+	"github.com/seed-72ea4aab/vault/internal/pace"
 )
 
 // Anchor stores notes in a place where a writer of the database cannot change
@@ -35,7 +36,7 @@ type anchored struct {
 	// mayFollow reports whether another note may follow one that the anchor has.
 	mayFollow func(ctx context.Context, msg []byte) bool
 
-	worker
+	pace.Worker
 	next   []byte // the note to put
 	again  bool   // call the anchor once more
 	closed bool
@@ -57,8 +58,8 @@ type AnchorStatus struct {
 }
 
 func (a *anchored) status() AnchorStatus {
-	a.mu.Lock()
-	defer a.mu.Unlock()
+	a.Lock()
+	defer a.Unlock()
 	s := AnchorStatus{GoodAt: a.good, Failures: a.failed, Err: a.err}
 	if c, err := evidence.OpenCheckpoint(a.msg, a.keys()...); err == nil {
 		s.Size = c.Size
@@ -69,15 +70,15 @@ func (a *anchored) status() AnchorStatus {
 // kick starts a call of the anchor in the background. The call reads the latest
 // note, and then puts msg, unless it is nil.
 func (a *anchored) kick(msg []byte) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
+	a.Lock()
+	defer a.Unlock()
 	if a.closed {
 		return
 	}
 	if a.again = true; msg != nil {
 		a.next = msg
 	}
-	a.start(func() func() {
+	a.Start(func() func() {
 		if !a.again {
 			return nil
 		}
@@ -92,13 +93,13 @@ func (a *anchored) call(msg []byte) {
 	defer cancel()
 	got, err := a.Latest(ctx)
 	// Without this check, msg could hide a note that the database does not continue.
-	if err == nil && msg != nil && (len(got) == 0 || a.mayFollow(ctx, got)) {
+	if err == nil && msg != nil && !bytes.Equal(got, msg) && (len(got) == 0 || a.mayFollow(ctx, got)) {
 		if err = a.Put(ctx, msg); err == nil {
 			got = msg
 		}
 	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
+	a.Lock()
+	defer a.Unlock()
 	if a.once, a.err = true, err; err != nil {
 		a.failed++
 		return
@@ -110,81 +111,36 @@ func (a *anchored) call(msg []byte) {
 
 // wait waits for the anchor's first response, until over at the latest.
 func (a *anchored) wait(over <-chan time.Time) {
-	a.mu.Lock()
-	busy, once := a.busy, a.once
-	a.mu.Unlock()
+	a.Lock()
+	busy, once := a.Busy(), a.once
+	a.Unlock()
 	if once || busy == nil {
 		return
 	}
 	select {
 	case <-busy:
 	case <-over:
-		a.mu.Lock()
+		a.Lock()
 		a.once = true // no later call waits for a hanging anchor
-		a.mu.Unlock()
+		a.Unlock()
 	}
 }
 
 // newest returns the newest note that the anchor is known to have, and the last
 // error.
 func (a *anchored) newest() ([]byte, error) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
+	a.Lock()
+	defer a.Unlock()
 	return a.msg, a.err
 }
 
 // drain waits until the anchor is idle. No call starts after that.
 func (a *anchored) drain(ctx context.Context) error {
-	a.mu.Lock()
+	a.Lock()
 	a.closed = true
-	a.mu.Unlock()
-	if err := a.finish(ctx); err != nil {
+	a.Unlock()
+	if err := a.Finish(ctx); err != nil {
 		return fmt.Errorf("evidence: an anchor does not respond: %w", err)
 	}
 	return nil
-}
-
-// worker does work in the background, one piece at a time.
-type worker struct {
-	mu   sync.Mutex
-	busy chan struct{} // closed when the work ends; nil when idle
-}
-
-// start begins to work, unless the worker is busy. next returns the next piece of
-// work, or nil at the end. The caller of start and of next holds mu.
-func (w *worker) start(next func() func()) {
-	if w.busy != nil {
-		return
-	}
-	w.busy = make(chan struct{})
-	go func() {
-		for {
-			w.mu.Lock()
-			do := next()
-			if do == nil {
-				close(w.busy)
-				w.busy = nil
-				w.mu.Unlock()
-				return
-			}
-			w.mu.Unlock()
-			do()
-		}
-	}()
-}
-
-// finish waits until there is no work left.
-func (w *worker) finish(ctx context.Context) error {
-	w.mu.Lock()
-	busy := w.busy
-	w.mu.Unlock()
-	if busy == nil {
-		return nil
-	}
-	select {
-	case <-busy:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

@@ -275,10 +275,10 @@ func TestNoteDoesNotFollowOneThatIsAhead(t *testing.T) {
 
 // idle returns a channel that is closed when the anchor has nothing to do.
 func (a *anchored) idle() <-chan struct{} {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.busy != nil {
-		return a.busy
+	a.Lock()
+	defer a.Unlock()
+	if busy := a.Busy(); busy != nil {
+		return busy
 	}
 	idle := make(chan struct{})
 	close(idle)

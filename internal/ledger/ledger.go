@@ -23,6 +23,7 @@ import (
 
 	"github.com/seed-72ea4aab/vault/evidence"
 	"github.com/seed-72ea4aab/vault/internal/merkle"
+	"github.com/seed-72ea4aab/vault/internal/pace"
 	"github.com/seed-72ea4aab/vault/internal/pending"
 	"github.com/seed-72ea4aab/vault/storage"
 )
@@ -167,7 +168,7 @@ func Open(ctx context.Context, c Config) (*Ledger, error) {
 	}
 	l := &Ledger{c: c, id: uuid.New(), trees: map[uuid.UUID]*cached{}, signed: map[uuid.UUID]tenantNote{}, recent: map[uuid.UUID]int64{}}
 	l.Use(c.Signers, c.Keys)
-	l.alarms.send = c.Alarm
+	l.alarms.send, l.alarms.raised = c.Alarm, map[AlarmKind]int64{}
 	l.status.Store(&Status{})
 	l.rounds.begin()
 	for _, a := range c.Anchors {
@@ -208,7 +209,7 @@ func (l *Ledger) Close(ctx context.Context) error {
 			return err
 		}
 	}
-	return l.alarms.finish(ctx)
+	return l.alarms.Finish(ctx)
 }
 
 // Status is the state of a ledger.
@@ -288,7 +289,7 @@ const (
 // alarms sends each alarm once while it lasts. It sends in the background, so
 // that the receiver may call the ledger.
 type alarms struct {
-	worker
+	pace.Worker
 	send   func(Alarm)
 	sent   map[Alarm]bool
 	shown  []Alarm // the newest of sent, newest first
@@ -304,16 +305,13 @@ const (
 )
 
 func (a *alarms) raise(alarm Alarm) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
+	a.Lock()
+	defer a.Unlock()
 	if a.sent[alarm] {
 		return
 	}
 	if a.sent == nil || len(a.sent) >= maxAlarms {
 		a.sent = map[Alarm]bool{}
-	}
-	if a.raised == nil {
-		a.raised = map[AlarmKind]int64{}
 	}
 	a.raised[alarm.Kind]++
 	a.sent[alarm] = true
@@ -322,7 +320,7 @@ func (a *alarms) raise(alarm Alarm) {
 		return
 	}
 	a.queue = append(a.queue, alarm)
-	a.start(func() func() {
+	a.Start(func() func() {
 		if len(a.queue) == 0 {
 			return nil
 		}
@@ -335,8 +333,8 @@ func (a *alarms) raise(alarm Alarm) {
 // lasting returns the current alarms, newest first, and the number of all
 // raised alarms by kind.
 func (a *alarms) lasting() ([]Alarm, map[AlarmKind]int64) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
+	a.Lock()
+	defer a.Unlock()
 	return slices.Clone(a.shown), maps.Clone(a.raised)
 }
 
@@ -344,8 +342,8 @@ func (a *alarms) lasting() ([]Alarm, map[AlarmKind]int64) {
 // if they recur.
 func (a *alarms) over(kind AlarmKind) {
 	is := func(alarm Alarm) bool { return alarm.Kind == kind && alarm.Tenant == uuid.UUID{} }
-	a.mu.Lock()
-	defer a.mu.Unlock()
+	a.Lock()
+	defer a.Unlock()
 	maps.DeleteFunc(a.sent, func(alarm Alarm, _ bool) bool { return is(alarm) })
 	a.shown = slices.DeleteFunc(a.shown, is)
 }

@@ -158,7 +158,7 @@ func (r *rig) id() (id uuid.UUID) {
 func (r *rig) all() []Alarm {
 	r.Helper()
 	for _, l := range r.nodes {
-		if err := l.alarms.finish(r.Context()); err != nil {
+		if err := l.alarms.Finish(r.Context()); err != nil {
 			r.Fatal(err)
 		}
 	}

@@ -175,13 +175,7 @@ func (l *Ledger) verifyInBackground(ctx context.Context, interval time.Duration)
 		return err
 	}
 	now := l.c.Now()
-	if !c.Done.IsZero() {
-		l.mu.Lock()
-		if l.vault.verified.Before(c.Done) {
-			l.vault.verified, l.vault.verifiedOK, l.vault.compared, l.vault.findings = c.Done, c.OK, "", nil
-		}
-		l.mu.Unlock()
-	}
+	l.setVerified(c.Done, c.OK, nil)
 	running := c.Began.After(c.Done)
 	if running && c.Owner != l.id && c.Until.After(now) || !running && now.Sub(c.Done) < interval {
 		return nil
@@ -231,7 +225,7 @@ func (l *Ledger) verifyAll(ctx context.Context, c Cursor) error {
 	if resumed {
 		v.report = nil // it lacks the tenants before
 	}
-	l.setVerified(c.OK, v.report)
+	l.setVerified(c.Done, c.OK, v.report)
 	_, err = save()
 	return err
 }

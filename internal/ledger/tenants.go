@@ -32,12 +32,7 @@ type head struct {
 }
 
 // next returns the index of the head, plus one; 0 without a head.
-func (h head) next() int64 {
-	if h.index < 0 {
-		return 0
-	}
-	return h.index + 1
-}
+func (h head) next() int64 { return h.index + 1 }
 
 func newTenants() tenants {
 	return tenants{heads: map[uuid.UUID]head{}, deleted: map[uuid.UUID]time.Time{}}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"iter"
 	"slices"
+	"time"
 
 	"github.com/google/uuid"
 	"golang.org/x/mod/sumdb/tlog"
@@ -35,29 +36,30 @@ func (l *Ledger) Verify(ctx context.Context, o VerifyOptions) (*evidence.Report,
 	if err := v.vault(&o); err != nil {
 		return nil, err
 	}
-	if o.Tenants != nil {
-		for _, tenant := range o.Tenants {
-			if err := v.tenant(tenant); err != nil {
-				return nil, err
-			}
+	if o.Tenants == nil {
+		if err := v.tenants(uuid.UUID{}, func(uuid.UUID) error { return nil }); err != nil {
+			return nil, err
 		}
-		v.alarm()
-		return v.report, nil
+		l.setVerified(l.c.Now(), v.report.OK(), v.report)
 	}
-	if err := v.tenants(uuid.UUID{}, func(uuid.UUID) error { return nil }); err != nil {
-		return nil, err
+	for _, tenant := range o.Tenants {
+		if err := v.tenant(tenant); err != nil {
+			return nil, err
+		}
 	}
-	l.setVerified(v.report.OK(), v.report)
 	v.alarm()
 	return v.report, nil
 }
 
-// setVerified stores the result of a verification of everything. The report is nil
-// if another node verified a part.
-func (l *Ledger) setVerified(ok bool, r *evidence.Report) {
+// setVerified stores the result of a verification of everything, unless there is a
+// newer one. The report is nil if another node verified a part.
+func (l *Ledger) setVerified(at time.Time, ok bool, r *evidence.Report) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.vault.verified, l.vault.verifiedOK, l.vault.compared, l.vault.findings = l.c.Now(), ok, "", nil
+	if was := l.vault.verified; at.Before(was) || r == nil && at.Equal(was) {
+		return
+	}
+	l.vault.verified, l.vault.verifiedOK, l.vault.compared, l.vault.findings = at, ok, "", nil
 	if r != nil {
 		l.vault.compared = r.Summary()
 		l.vault.findings = slices.DeleteFunc(slices.Clone(r.Findings), func(f evidence.Finding) bool { return !f.Verdict.Tampering() })
