@@ -1,8 +1,10 @@
 package vault_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"path/filepath"
 	"sync/atomic"
 	"testing"
@@ -11,6 +13,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/script"
 	"github.com/seed-72ea4aab/vault/storage/sqlite"
 	"github.com/seed-72ea4aab/vault/vaulttest"
 )
@@ -19,6 +22,7 @@ import (
 type remoteKey struct {
 	vault.AEAD
 	answer atomic.Pointer[error] // nil or to nil: it may be used
+	asked  atomic.Int64
 }
 
 func (k *remoteKey) set(err error) { k.answer.Store(&err) }
@@ -38,6 +42,7 @@ func (k *remoteKey) Encrypt(plaintext, associatedData []byte) ([]byte, error) {
 }
 
 func (k *remoteKey) Decrypt(ciphertext, associatedData []byte) ([]byte, error) {
+	k.asked.Add(1)
 	if err := k.err(); err != nil {
 		return nil, err
 	}
@@ -118,4 +123,55 @@ func keyEntries(t *testing.T, v *vault.Vault, tenant uuid.UUID) (messages []stri
 		messages = append(messages, e.Message)
 	}
 	return messages
+}
+
+// While the master key is denied, no job is tried and no note is signed, although
+// both are due. They follow when the key is back.
+func TestBackgroundWorkPausesWithoutTheKey(t *testing.T) {
+	t.Parallel()
+	key, clock, hook := &remoteKey{AEAD: vault.NewKey()}, vaulttest.NewClock(vaulttest.Start), newReceiver(t)
+	store, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "vault.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, err := vault.Open(t.Context(), store, key, &vault.Config{
+		Now: clock.Now, KeyAge: 20 * time.Millisecond, KeyGrace: time.Hour, SweepEvery: -1, WorkEvery: 10 * time.Millisecond,
+		Evidence: &vault.EvidenceConfig{Every: 10 * time.Millisecond}, Egress: vault.EgressPolicy{AllowHTTP: true, AllowPrivate: true},
+		Runtime: goRuntime(func(context.Context, map[string]any, script.Host) (any, error) { return nil, nil }),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { v.Close() })
+	c := tenantOf(t, v)
+	reactor, err := c.CreateReactor(t.Context(), vault.ReactorParams{Name: "charge", Code: "code", Configuration: map[string]string{"KEY": "sk"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	hook.answer(http.StatusInternalServerError)
+	if _, err := c.ReactAsync(t.Context(), reactor.ID, vault.ReactParams{CallbackURL: hook.URL}); err != nil {
+		t.Fatal(err)
+	}
+	signed := func() time.Time {
+		status, err := v.EvidenceStatus()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return status.SignedAt
+	}
+	eventually(t, "the callback fails, and a note is signed", func() bool { return hook.count() == 1 && !signed().IsZero() })
+	key.set(fmt.Errorf("kms: the key is disabled: %w", vault.ErrKeyDenied))
+	eventually(t, "calls fail", func() bool {
+		_, err := c.ListTokens(t.Context(), vault.ListTokensParams{})
+		return errors.Is(err, vault.ErrKeyDenied)
+	})
+	before := signed()
+	clock.Advance(48 * time.Hour)
+	asked := key.asked.Load()
+	eventually(t, "the key is asked again and again", func() bool { return key.asked.Load() > asked+20 })
+	if got := signed(); hook.count() != 1 || !got.Equal(before) {
+		t.Errorf("%d callbacks, and a note of %s after one of %s", hook.count(), got, before)
+	}
+	key.set(nil)
+	eventually(t, "the job is tried again, and a note is signed", func() bool { return hook.count() == 2 && signed().After(before) })
 }
