@@ -317,7 +317,7 @@ func TestKilledRewrap(t *testing.T) {
 	}
 	env = append(env, "TOKENVAULT_MASTER_KEY="+h.uri(), "TOKENVAULT_OTHER_MASTER_KEY="+old.Text())
 	left := tenants
-	for killed := 0; killed < 2; killed++ {
+	for killed := range 2 {
 		cmd := command(t, t.TempDir(), env, "key", "rewrap", "--yes")
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
