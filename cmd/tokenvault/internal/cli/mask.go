@@ -15,61 +15,39 @@ import (
 // masked returns a token as the tool shows it. Its data is masked, or left
 // out if the token has no mask or the mask fails. Tenants see their tokens in
 // plaintext, and so do keys whose rules reveal. Plaintext must not appear on
-// a screen or in the log of a script.
+// a screen or in the log of a script. Data that the vault has masked stays as it
+// is, because masks must not be applied twice. An older server does not report the
+// transform, so its data counts as plaintext.
 func masked(ctx context.Context, t *vault.Token) *vault.Token {
+	if t.Unreadable || t.Transform == vault.TransformMask || t.Transform == vault.TransformRedact {
+		return t
+	}
 	shown := *t
-	shown.Data = nil
+	shown.Data, shown.Transform = maskedData(ctx, t), vault.TransformMask
+	if shown.Data == nil {
+		shown.Transform = vault.TransformRedact
+	}
+	return &shown
+}
+
+// maskedData evaluates the mask of a token. It returns nil if there is no mask, or
+// if the mask fails.
+func maskedData(ctx context.Context, t *vault.Token) vault.JSON {
 	if len(t.Data) == 0 || len(t.Mask) == 0 {
-		return &shown
+		return nil
 	}
 	data, err := jsonx.Parse(t.Data, jsonx.Limits{})
 	if err != nil {
-		return &shown
+		return nil
 	}
 	mask, err := jsonx.Parse(t.Mask, jsonx.Limits{})
 	if err != nil {
-		return &shown
+		return nil
 	}
 	if t.Type == vault.TypeCard {
 		data = data.Without("cvc") // expressions never see the cvc
 	}
-	shown.Data = (&token.Body{Data: data, Mask: mask}).MaskedText(ctx)
-	return &shown
-}
-
-// sessionKey is the prefix of session keys.
-const sessionKey = "key_sess_"
-
-// hides reports whether the tool must mask the data that the API returns. A
-// key whose rules reveal nothing already gets masked data, and masks must not
-// be applied twice.
-func (c *call) hides() (bool, error) {
-	o := c.opened
-	if o.client == nil || strings.HasPrefix(c.getenv(apiKeyVariable), sessionKey) {
-		return true, nil
-	}
-	app, err := o.client.OwnApplication(c.ctx)
-	if err != nil {
-		return false, err
-	}
-	for _, rule := range app.Rules {
-		if rule.Transform == vault.TransformReveal && rule.Destinations == nil {
-			return true, nil
-		}
-	}
-	return false, nil
-}
-
-// printToken prints a token that was read.
-func (c *call) printToken(t *vault.Token) error {
-	hide, err := c.hides()
-	if err != nil {
-		return err
-	}
-	if hide {
-		t = masked(c.ctx, t)
-	}
-	return printOne(c, t, tokenColumns)
+	return (&token.Body{Data: data, Mask: mask}).MaskedText(ctx)
 }
 
 // printTokens prints tokens that are listed.
@@ -78,14 +56,10 @@ func (c *call) printTokens(limit int, list func(vault.API) iter.Seq2[*vault.Toke
 	if err != nil {
 		return err
 	}
-	hide, err := c.hides()
-	if err != nil {
-		return err
-	}
 	more := func() { c.note("There are more; --limit 0 shows all.") }
 	tokens := func(yield func(*vault.Token, error) bool) {
 		for t, err := range limited(list(o.api), limit, more) {
-			if err == nil && hide {
+			if err == nil {
 				t = masked(c.ctx, t)
 			}
 			if !yield(t, err) {

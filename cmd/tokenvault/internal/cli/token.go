@@ -113,7 +113,7 @@ func getToken(c *call) error {
 	if err != nil {
 		return err
 	}
-	return c.printToken(t)
+	return printOne(c, masked(c.ctx, t), tokenColumns)
 }
 
 // defaultLimit is how many items a potentially long list shows.
