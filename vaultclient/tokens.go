@@ -119,7 +119,21 @@ func (c *Client) transform(ctx context.Context, r *request, x any) (vault.JSON, 
 // ListTokens returns a page of the tokens that the key may read, newest first.
 // See [vault.Client.ListTokens].
 func (c *Client) ListTokens(ctx context.Context, p vault.ListTokensParams) (*vault.Page[vault.Token], error) {
-	return get[vault.Page[vault.Token]](ctx, c, &core.VerbListTokens, "/tokens", tokenQuery(p).Encode())
+	return getTokens[vault.Page[vault.Token]](ctx, c, &core.VerbListTokens, "/tokens", tokenQuery(p))
+}
+
+// getTokens gets a list of tokens with their transforms. An older server rejects
+// the parameter, and then the tokens come without transforms.
+func getTokens[T any](ctx context.Context, c *Client, verb *core.Verb, path string, query url.Values) (*T, error) {
+	const transform = "transform"
+	query.Set(transform, "true")
+	list, err := get[T](ctx, c, verb, path, query.Encode())
+	var wrong *vault.InvalidError
+	if errors.As(err, &wrong) && wrong.Fields[transform] != nil {
+		query.Del(transform)
+		return get[T](ctx, c, verb, path, query.Encode())
+	}
+	return list, err
 }
 
 // ListTokensAfter returns the selected tokens after a position in a list, newest
@@ -157,7 +171,7 @@ func (c *Client) tokensAfter(ctx context.Context, verb *core.Verb, sel vault.Tok
 	if after != "" {
 		query.Set("start", after)
 	}
-	return get[vault.CursorPage[vault.Token]](ctx, c, verb, "/v2/tokens", query.Encode())
+	return getTokens[vault.CursorPage[vault.Token]](ctx, c, verb, "/v2/tokens", query)
 }
 
 // errPage rejects a page number for a list by cursor.
@@ -166,7 +180,6 @@ var errPage = invalid("page", "is not for lists by cursor; leave it out")
 // tokenQuery returns the query parameters for a list of tokens.
 func tokenQuery(p vault.ListTokensParams) url.Values {
 	query := pageQuery(p.PageParams)
-	query.Set("transform", "true")
 	query["id"] = p.IDs
 	for _, t := range p.Types {
 		query.Add("type", string(t))
