@@ -821,12 +821,12 @@ func TestDeletedApplicationIsAbsent(t *testing.T) {
 		return map[string]any{"raw": map[string]any{"client": in["application"]}}, nil
 	})
 	app, _ := newApp(t, w.Vault, vault.ApplicationParams{Name: "prv", Type: vault.ApplicationPrivate, Permissions: []vault.Permission{"token:use"}})
-	ref := &vault.ApplicationRef{ID: app.ID}
-	r, err := w.Management.CreateReactor(t.Context(), vault.ReactorParams{Name: "r", Code: "code", Configuration: map[string]string{}, Application: ref})
-	if err != nil || r.Application == nil {
+	ref := app.ID
+	r, err := w.Management.CreateReactor(t.Context(), vault.ReactorParams{Name: "r", Code: "code", Configuration: map[string]string{}, ApplicationID: ref})
+	if err != nil || r.ApplicationID == (uuid.UUID{}) {
 		t.Fatalf("%v, %v", r, err)
 	}
-	x, err := w.Management.CreateProxy(t.Context(), vault.ProxyParams{Name: "x", DestinationURL: "https://example.com/", Application: ref})
+	x, err := w.Management.CreateProxy(t.Context(), vault.ProxyParams{Name: "x", DestinationURL: "https://example.com/", ApplicationID: ref})
 	if err != nil || x.ApplicationID == (uuid.UUID{}) {
 		t.Fatalf("%v, %v", x, err)
 	}
@@ -835,7 +835,7 @@ func TestDeletedApplicationIsAbsent(t *testing.T) {
 	}
 	absent := func(what string, r *vault.Reactor, x *vault.Proxy, err error) {
 		t.Helper()
-		if err != nil || r != nil && r.Application != nil || x != nil && x.ApplicationID != (uuid.UUID{}) {
+		if err != nil || r != nil && r.ApplicationID != (uuid.UUID{}) || x != nil && x.ApplicationID != (uuid.UUID{}) {
 			t.Errorf("%s: the application exists, or %v", what, err)
 		}
 	}

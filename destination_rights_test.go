@@ -12,6 +12,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/google/uuid"
+
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/script"
 	"github.com/seed-72ea4aab/vault/vaulttest"
@@ -237,7 +239,7 @@ func TestBoundProxies(t *testing.T) {
 		t.Fatal(err)
 	}
 	invoke := func(p vault.ProxyParams) (string, error) {
-		p.Name, p.Application, p.RequireAuth = "p", &vault.ApplicationRef{ID: app.ID}, new(bool)
+		p.Name, p.ApplicationID, p.RequireAuth = "p", app.ID, new(bool)
 		x, err := w.Management.CreateProxy(t.Context(), p)
 		if err != nil {
 			t.Fatal(err)
@@ -274,8 +276,8 @@ func TestRefusedAnonymousCalls(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for message, ref := range map[string]*vault.ApplicationRef{"Denied: InvokeProxy to " + w.to: {ID: app.ID}, "Denied: InvokeProxy": nil} {
-		x, err := w.Management.CreateProxy(t.Context(), vault.ProxyParams{Name: "p", DestinationURL: w.url, RequireAuth: new(bool), Application: ref})
+	for message, ref := range map[string]uuid.UUID{"Denied: InvokeProxy to " + w.to: app.ID, "Denied: InvokeProxy": {}} {
+		x, err := w.Management.CreateProxy(t.Context(), vault.ProxyParams{Name: "p", DestinationURL: w.url, RequireAuth: new(bool), ApplicationID: ref})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -306,7 +308,7 @@ func TestReplaysOfBoundUse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	reactor, err := w.Management.CreateReactor(t.Context(), vault.ReactorParams{Name: "r", Code: "x", Configuration: map[string]string{}, Application: &vault.ApplicationRef{ID: app.ID}})
+	reactor, err := w.Management.CreateReactor(t.Context(), vault.ReactorParams{Name: "r", Code: "x", Configuration: map[string]string{}, ApplicationID: app.ID})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -130,7 +130,7 @@ func TestBoundUseShowsNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	reactor, err := w.Management.CreateReactor(t.Context(), vault.ReactorParams{Name: "r", Code: "x", Configuration: map[string]string{}, Application: &vault.ApplicationRef{ID: app.ID}})
+	reactor, err := w.Management.CreateReactor(t.Context(), vault.ReactorParams{Name: "r", Code: "x", Configuration: map[string]string{}, ApplicationID: app.ID})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -53,7 +53,7 @@ func hosted(t *testing.T, run func(ctx context.Context, v *vaulttest.Vault, s *s
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := v.Management.CreateReactor(t.Context(), vault.ReactorParams{Name: "r", Code: "code", Configuration: map[string]string{}, Application: &vault.ApplicationRef{ID: own.ID}})
+	r, err := v.Management.CreateReactor(t.Context(), vault.ReactorParams{Name: "r", Code: "code", Configuration: map[string]string{}, ApplicationID: own.ID})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -541,7 +541,7 @@ func TestTestRun(t *testing.T) {
 	ctx := t.Context()
 	r, err := v.Owner.CreateReactor(ctx, vault.ReactorParams{
 		Name: "wants all", Configuration: map[string]string{"api_key": "canary-1", "url": "canary-2"},
-		Application: &vault.ApplicationRef{ID: v.Private.ApplicationID()},
+		ApplicationID: v.Private.ApplicationID(),
 		Code: `module.exports = async function (req) {
 			console.log('args', req.args, req.bt, req.client)
 			console.warn(req.configuration.api_key)

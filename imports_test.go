@@ -465,7 +465,8 @@ func TestAPIListsWhatItLeavesOut(t *testing.T) {
 	}
 }
 
-// An internal type has the same fields and JSON as its type in this package.
+// An internal type has the same fields and JSON as its type in this package. Only
+// Token.Transform is not stored with a token, and follows from its other fields.
 func TestInternalTypesMatchPublicTypes(t *testing.T) {
 	t.Parallel()
 	for _, pair := range [][2]reflect.Type{

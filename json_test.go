@@ -114,7 +114,7 @@ func secrets() []printable {
 	id := uuid.MustParse("11111111-2222-3333-4444-555555555555")
 	card := vault.CardData{Number: secret, ExpirationMonth: 1, ExpirationYear: 2030, CVC: secret}
 	some, all := map[string]string{secret: secret}, []string{secret}
-	app, code := &vault.ApplicationRef{ID: id}, &vault.ProxyTransform{Code: secret}
+	app, code := id, &vault.ProxyTransform{Code: secret}
 	return []printable{
 		of(vault.TokenParams{ID: "shown", Type: vault.TypeCard, Data: card, Mask: secret, Containers: all, Metadata: some,
 			SearchIndexes: all, FingerprintExpression: secret}, `vault.TokenParams{id:"shown" type:"card"}`),
@@ -128,7 +128,7 @@ func secrets() []printable {
 			`vault.Application{id:"`+id.String()+`" name:"line\nbreak" type:"public"}`),
 		of(vault.Session{SessionKey: secret, Nonce: secret}, `vault.Session{session_key:"hidden"}`),
 		of(vault.Tenant{ID: id, Name: "shown", WebhookSecret: secret}, `vault.Tenant{id:"`+id.String()+`" name:"shown"}`),
-		of(vault.Reactor{ID: id, TenantID: id, Name: "shown", Code: secret, Configuration: some, Application: app},
+		of(vault.Reactor{ID: id, TenantID: id, Name: "shown", Code: secret, Configuration: some, ApplicationID: app},
 			`vault.Reactor{id:"`+id.String()+`" tenant_id:"`+id.String()+`" name:"shown"}`),
 		of(vault.ReactorParams{Name: "shown", Code: secret, Configuration: some}, `vault.ReactorParams{name:"shown"}`),
 		of(vault.Proxy{ID: id, Name: "shown", Key: secret, DestinationURL: "https://x/?key=" + secret, RequestTransform: code,

@@ -223,7 +223,7 @@ func TestBrokenKeyChangesNothing(t *testing.T) {
 		working.sealing = denied
 		_, err = v.CreateTenant(t.Context(), "Acme")
 		wantError(t, name+": create tenant", err, vault.ErrKeyUnavailable)
-		page, err := v.Tenants(t.Context(), vault.PageParams{})
+		page, err := v.ListTenants(t.Context(), vault.PageParams{})
 		if err != nil || len(page.Data) != 0 {
 			t.Errorf("%s: %d tenants (%v)", name, len(page.Data), err)
 		}

@@ -314,7 +314,7 @@ type Totals struct {
 	SealedSince []time.Time
 }
 
-// Totals adds up the [Stats] of at most limit tenants. Like [Vault.Tenants] it is
+// Totals adds up the [Stats] of at most limit tenants. Like [Vault.ListTenants] it is
 // for the embedding program.
 func (v *Vault) Totals(ctx context.Context, limit int) (*Totals, error) {
 	if err := cmp.Or(v.core.Alive(), ctx.Err()); err != nil {
@@ -322,7 +322,7 @@ func (v *Vault) Totals(ctx context.Context, limit int) (*Totals, error) {
 	}
 	sum := &Totals{Keys: map[string]int{}}
 	for page := 1; sum.Counted < limit; page++ {
-		list, err := v.Tenants(ctx, PageParams{Page: page, Size: 100})
+		list, err := v.ListTenants(ctx, PageParams{Page: page, Size: 100})
 		if err != nil {
 			return nil, err
 		}

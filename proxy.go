@@ -3,6 +3,7 @@ package vault
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"io"
 	"iter"
 	"maps"
@@ -61,11 +62,14 @@ type ProxyParams struct {
 	DestinationURL    string            `json:"destination_url"`
 	RequestTransform  *ProxyTransform   `json:"request_transform,omitempty"`
 	ResponseTransform *ProxyTransform   `json:"response_transform,omitempty"`
-	Application       *ApplicationRef   `json:"application,omitempty"`
+	ApplicationID     uuid.UUID         `json:"application,omitzero"` // as in [Reactor]
 	Configuration     map[string]string `json:"configuration,omitempty"`
 	// RequireAuth defaults to true.
 	RequireAuth *bool `json:"require_auth,omitempty"`
 }
+
+// MarshalJSON returns the parameters as the REST API takes them.
+func (p ProxyParams) MarshalJSON() ([]byte, error) { return json.Marshal(p.inside()) }
 
 // UnmarshalJSON is strict, as [TokenParams.UnmarshalJSON] is.
 func (p *ProxyParams) UnmarshalJSON(data []byte) error {
@@ -73,19 +77,15 @@ func (p *ProxyParams) UnmarshalJSON(data []byte) error {
 		var in relay.Params
 		in.Read(r)
 		*p = ProxyParams{in.Name, in.DestinationURL, (*ProxyTransform)(in.RequestTransform), (*ProxyTransform)(in.ResponseTransform),
-			(*ApplicationRef)(in.Application), in.Configuration, in.RequireAuth}
+			uuid.UUID(in.ApplicationID), in.Configuration, in.RequireAuth}
 	})
 }
 
 // Params returns the parameters of the proxy, for a change with
 // [Client.ReplaceProxy].
 func (x *Proxy) Params() ProxyParams {
-	p := ProxyParams{Name: x.Name, DestinationURL: x.DestinationURL, Configuration: maps.Clone(x.Configuration),
+	return ProxyParams{Name: x.Name, DestinationURL: x.DestinationURL, ApplicationID: x.ApplicationID, Configuration: maps.Clone(x.Configuration),
 		RequestTransform: x.RequestTransform.clone(), ResponseTransform: x.ResponseTransform.clone(), RequireAuth: new(x.RequireAuth)}
-	if x.ApplicationID != (uuid.UUID{}) {
-		p.Application = &ApplicationRef{x.ApplicationID}
-	}
-	return p
 }
 
 func (t *ProxyTransform) clone() *ProxyTransform {
@@ -100,7 +100,7 @@ func (p *ProxyParams) inside() *relay.Params {
 	return &relay.Params{
 		Name: p.Name, DestinationURL: p.DestinationURL, Configuration: p.Configuration, RequireAuth: p.RequireAuth,
 		RequestTransform: (*relay.Transform)(p.RequestTransform), ResponseTransform: (*relay.Transform)(p.ResponseTransform),
-		Application: (*runs.Application)(p.Application),
+		ApplicationID: runs.Application(p.ApplicationID),
 	}
 }
 

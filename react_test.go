@@ -88,7 +88,7 @@ func newReactWorldAt(t *testing.T, path string, run goRuntime) *reactWorld {
 		t.Fatal(err)
 	}
 	r, err := v.Management.CreateReactor(t.Context(), vault.ReactorParams{
-		Name: "charge", Code: "code", Configuration: map[string]string{"KEY": "sk"}, Application: &vault.ApplicationRef{ID: private.ID},
+		Name: "charge", Code: "code", Configuration: map[string]string{"KEY": "sk"}, ApplicationID: private.ID,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -189,7 +189,7 @@ func TestReactorClientActsAsItsApplication(t *testing.T) {
 	if err := out.Raw.Decode(&made); err != nil {
 		t.Fatal(err)
 	}
-	if made.CreatedBy != w.reactor.Application.ID {
+	if made.CreatedBy != w.reactor.ApplicationID {
 		t.Errorf("created_by = %v, want the reactor's application", made.CreatedBy)
 	}
 }

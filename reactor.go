@@ -2,6 +2,7 @@ package vault
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"iter"
 	"maps"
@@ -28,54 +29,72 @@ type Reactor struct {
 	Code     string    `json:"code,omitempty"`
 	// Configuration holds names and values for the code. It is sealed at rest.
 	Configuration map[string]string `json:"configuration,omitzero"`
-	// Application is the application that the code's client acts as.
-	Application *ApplicationRef `json:"application,omitempty"`
-	CreatedBy   uuid.UUID       `json:"created_by,omitzero"`
-	CreatedAt   time.Time       `json:"created_at,omitzero"`
-	ModifiedBy  uuid.UUID       `json:"modified_by,omitzero"`
-	ModifiedAt  time.Time       `json:"modified_at,omitzero"`
+	// ApplicationID is the application that the code's client acts as. In JSON it is
+	// the field id of an object.
+	ApplicationID uuid.UUID `json:"application,omitzero"`
+	CreatedBy     uuid.UUID `json:"created_by,omitzero"`
+	CreatedAt     time.Time `json:"created_at,omitzero"`
+	ModifiedBy    uuid.UUID `json:"modified_by,omitzero"`
+	ModifiedAt    time.Time `json:"modified_at,omitzero"`
 	// Unreadable is set in lists for a reactor whose row was altered or does not
 	// open. Only ID, TenantID and CreatedAt are set then.
 	Unreadable bool `json:"unreadable,omitempty"`
 }
 
-// ApplicationRef names an application.
-type ApplicationRef struct {
-	ID uuid.UUID `json:"id"`
+// MarshalJSON returns the reactor as the REST API shows it.
+func (r Reactor) MarshalJSON() ([]byte, error) {
+	return json.Marshal(&runs.Reactor{
+		ID: r.ID, TenantID: r.TenantID, Name: r.Name, Code: r.Code, Configuration: r.Configuration, ApplicationID: runs.Application(r.ApplicationID),
+		CreatedBy: r.CreatedBy, CreatedAt: r.CreatedAt, ModifiedBy: r.ModifiedBy, ModifiedAt: r.ModifiedAt, Unreadable: r.Unreadable,
+	})
 }
 
-// ReactorParams describes a reactor. All fields except Application are required;
-// Configuration may be empty, but not nil. Printed or logged it shows only its
-// name: see the package comment.
+// UnmarshalJSON reads what MarshalJSON returns.
+func (r *Reactor) UnmarshalJSON(data []byte) error {
+	var in runs.Reactor
+	err := json.Unmarshal(data, &in)
+	*r = *reactorOf(&in)
+	return err
+}
+
+// ReactorParams describes a reactor. Name and Code are required. Printed or logged
+// it shows only its name: see the package comment.
 type ReactorParams struct {
 	Name          string            `json:"name"`
 	Code          string            `json:"code"`
 	Configuration map[string]string `json:"configuration"`
-	Application   *ApplicationRef   `json:"application,omitempty"`
+	ApplicationID uuid.UUID         `json:"application,omitzero"` // as in [Reactor]
 }
 
-// UnmarshalJSON is strict, as [TokenParams.UnmarshalJSON] is.
+// MarshalJSON returns the parameters as the REST API takes them.
+func (p ReactorParams) MarshalJSON() ([]byte, error) { return json.Marshal(p.inside()) }
+
+// UnmarshalJSON is strict, as [TokenParams.UnmarshalJSON] is. It requires the field
+// configuration, which may be empty.
 func (p *ReactorParams) UnmarshalJSON(data []byte) error {
 	return readObject(data, func(r *form.Reader) {
 		var in runs.ReactorParams
 		in.Read(r)
-		*p = ReactorParams{in.Name, in.Code, in.Configuration, (*ApplicationRef)(in.Application)}
+		if r.Value("configuration").IsZero() {
+			r.Problem("configuration", "is required")
+		}
+		*p = ReactorParams{in.Name, in.Code, in.Configuration, uuid.UUID(in.ApplicationID)}
 	})
 }
 
 // Params returns the parameters of the reactor, for a change with
 // [Client.ReplaceReactor].
 func (r *Reactor) Params() ReactorParams {
-	p := ReactorParams{Name: r.Name, Code: r.Code, Configuration: maps.Clone(r.Configuration)}
-	if r.Application != nil {
-		p.Application = &ApplicationRef{r.Application.ID}
-	}
-	return p
+	return ReactorParams{r.Name, r.Code, maps.Clone(r.Configuration), r.ApplicationID}
 }
 
 // inside returns the parameters in the type of the internal package.
 func (p *ReactorParams) inside() *runs.ReactorParams {
-	return &runs.ReactorParams{Name: p.Name, Code: p.Code, Configuration: p.Configuration, Application: (*runs.Application)(p.Application)}
+	in := &runs.ReactorParams{Name: p.Name, Code: p.Code, Configuration: p.Configuration, ApplicationID: runs.Application(p.ApplicationID)}
+	if in.Configuration == nil {
+		in.Configuration = map[string]string{}
+	}
+	return in
 }
 
 // Same reports whether p and q describe the same reactor.
@@ -84,7 +103,7 @@ func (p ReactorParams) Same(q ReactorParams) bool { return p.inside().Same(q.ins
 // reactorOf converts a reactor of the internal package.
 func reactorOf(r *runs.Reactor) *Reactor {
 	return &Reactor{
-		ID: r.ID, TenantID: r.TenantID, Name: r.Name, Code: r.Code, Configuration: r.Configuration, Application: (*ApplicationRef)(r.Application),
+		ID: r.ID, TenantID: r.TenantID, Name: r.Name, Code: r.Code, Configuration: r.Configuration, ApplicationID: uuid.UUID(r.ApplicationID),
 		CreatedBy: r.CreatedBy, CreatedAt: r.CreatedAt, ModifiedBy: r.ModifiedBy, ModifiedAt: r.ModifiedAt, Unreadable: r.Unreadable,
 	}
 }

@@ -27,13 +27,13 @@ func TestReactorAdministration(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
 	p := reactorParams("first")
-	p.Application = &vault.ApplicationRef{ID: v.Private.ApplicationID()}
+	p.ApplicationID = v.Private.ApplicationID()
 	got, err := v.Management.CreateReactor(t.Context(), p)
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := &vault.Reactor{ID: got.ID, TenantID: v.Acme.ID, Name: "first", Code: code, Configuration: map[string]string{"a": "1", "b": "2"},
-		Application: &vault.ApplicationRef{ID: v.Private.ApplicationID()}, CreatedBy: v.Management.ApplicationID(), CreatedAt: vaulttest.Start}
+		ApplicationID: v.Private.ApplicationID(), CreatedBy: v.Management.ApplicationID(), CreatedAt: vaulttest.Start}
 	same(t, "created", got, want)
 	v.Clock.Advance(time.Minute)
 	want.ModifiedBy, want.ModifiedAt = v.Management.ApplicationID(), v.Clock.Now()
@@ -42,8 +42,8 @@ func TestReactorAdministration(t *testing.T) {
 		change func()
 	}{
 		{`{"name":"second","configuration":{"a":null,"c":"3"}}`, func() { want.Name, want.Configuration = "second", map[string]string{"b": "2", "c": "3"} }},
-		{`{"application":null}`, func() { want.Application = nil }},
-		{`{"application":{"id":"` + v.Public.ApplicationID().String() + `"}}`, func() { want.Application = &vault.ApplicationRef{ID: v.Public.ApplicationID()} }},
+		{`{"application":null}`, func() { want.ApplicationID = uuid.UUID{} }},
+		{`{"application":{"id":"` + v.Public.ApplicationID().String() + `"}}`, func() { want.ApplicationID = v.Public.ApplicationID() }},
 		{`{"code":"exports.default = () => 1"}`, func() { want.Code = "exports.default = () => 1" }},
 		{`{}`, func() {}},
 	} {
@@ -57,11 +57,11 @@ func TestReactorAdministration(t *testing.T) {
 		}
 		same(t, "after "+tt.patch, read, want)
 	}
-	replaced, err := v.Management.ReplaceReactor(t.Context(), got.ID, vault.ReactorParams{Name: "third", Code: code, Configuration: map[string]string{}})
+	replaced, err := v.Management.ReplaceReactor(t.Context(), got.ID, vault.ReactorParams{Name: "third", Code: code})
 	if err != nil {
 		t.Fatal(err)
 	}
-	want.Name, want.Code, want.Configuration, want.Application = "third", code, map[string]string{}, nil
+	want.Name, want.Code, want.Configuration, want.ApplicationID = "third", code, map[string]string{}, uuid.UUID{}
 	same(t, "replaced", replaced, want)
 	if err := v.Management.DeleteReactor(t.Context(), got.ID); err != nil {
 		t.Fatal(err)
@@ -97,11 +97,10 @@ func TestReactorRules(t *testing.T) {
 		"a long name":                  {func(p *vault.ReactorParams) { p.Name = strings.Repeat("x", 201) }, "name"},
 		"no code":                      {func(p *vault.ReactorParams) { p.Code = "" }, "code"},
 		"long code":                    {func(p *vault.ReactorParams) { p.Code = strings.Repeat("x", 1_000_001) }, "code"},
-		"no configuration":             {func(p *vault.ReactorParams) { p.Configuration = nil }, "configuration"},
 		"26 entries of configuration":  {func(p *vault.ReactorParams) { p.Configuration = many }, "configuration"},
-		"a missing application":        {func(p *vault.ReactorParams) { p.Application = &vault.ApplicationRef{ID: uuid.New()} }, "application.id"},
-		"another tenant's application": {func(p *vault.ReactorParams) { p.Application = &vault.ApplicationRef{ID: theirs.ID} }, "application.id"},
-		"a management application":     {func(p *vault.ReactorParams) { p.Application = &vault.ApplicationRef{ID: v.Management.ApplicationID()} }, "application.id"},
+		"a missing application":        {func(p *vault.ReactorParams) { p.ApplicationID = uuid.New() }, "application.id"},
+		"another tenant's application": {func(p *vault.ReactorParams) { p.ApplicationID = theirs.ID }, "application.id"},
+		"a management application":     {func(p *vault.ReactorParams) { p.ApplicationID = v.Management.ApplicationID() }, "application.id"},
 	} {
 		p := reactorParams("x")
 		tt.change(&p)
@@ -111,7 +110,9 @@ func TestReactorRules(t *testing.T) {
 	var p vault.ReactorParams
 	wantFields(t, "strict JSON", p.UnmarshalJSON([]byte(`{"name":1,"code":"x","configuration":{"a":1},"application":{"id":"x","y":1},"z":1}`)),
 		"name", "configuration.a", "application.id", "application.y", "z")
-	wantFields(t, "no id", p.UnmarshalJSON([]byte(`{"application":{}}`)), "application.id")
+	wantFields(t, "no id", p.UnmarshalJSON([]byte(`{"configuration":{},"application":{}}`)), "application.id")
+	wantFields(t, "zero id", p.UnmarshalJSON([]byte(`{"configuration":{},"application":{"id":"00000000-0000-0000-0000-000000000000"}}`)), "application.id")
+	wantFields(t, "no configuration", p.UnmarshalJSON([]byte(`{"name":"x","code":"x"}`)), "configuration")
 	ok := reactorParams(strings.Repeat("ä", 200))
 	ok.Code = strings.Repeat("ä", 1_000_000)
 	if _, err := v.Management.CreateReactor(t.Context(), ok); err != nil {
@@ -237,7 +238,7 @@ func TestProxyRules(t *testing.T) {
 		"loopback":                 {vault.ProxyParams{Name: "x", DestinationURL: "https://127.0.0.1/"}, "destination_url"},
 		"the metadata service":     {vault.ProxyParams{Name: "x", DestinationURL: "https://169.254.169.254/latest"}, "destination_url"},
 		"credentials":              {vault.ProxyParams{Name: "x", DestinationURL: "https://user:s3cr3t@example.com"}, "destination_url"},
-		"a management application": {vault.ProxyParams{Name: "x", DestinationURL: "https://example.com", Application: &vault.ApplicationRef{ID: v.Management.ApplicationID()}}, "application.id"},
+		"a management application": {vault.ProxyParams{Name: "x", DestinationURL: "https://example.com", ApplicationID: v.Management.ApplicationID()}, "application.id"},
 		"long code":                {vault.ProxyParams{Name: "x", DestinationURL: "https://example.com", RequestTransform: &vault.ProxyTransform{Code: strings.Repeat("x", 1_000_001)}}, "request_transform.code"},
 	} {
 		_, err := v.Management.CreateProxy(t.Context(), tt.p)
@@ -402,21 +403,21 @@ func TestProxyMethodIsGETByDefault(t *testing.T) {
 func TestParamsOfReadEntities(t *testing.T) {
 	t.Parallel()
 	v, ctx := vaulttest.New(t), t.Context()
-	app := &vault.ApplicationRef{ID: v.Private.ApplicationID()}
-	r, err := v.Management.CreateReactor(ctx, vault.ReactorParams{Name: "r", Code: code, Configuration: map[string]string{"a": "1"}, Application: app})
+	app := v.Private.ApplicationID()
+	r, err := v.Management.CreateReactor(ctx, vault.ReactorParams{Name: "r", Code: code, Configuration: map[string]string{"a": "1"}, ApplicationID: app})
 	if err != nil {
 		t.Fatal(err)
 	}
 	rp := r.Params()
-	rp.Configuration["b"], rp.Application.ID = "2", v.Public.ApplicationID()
-	same(t, "reactor", r.Params(), vault.ReactorParams{Name: "r", Code: code, Configuration: map[string]string{"a": "1"}, Application: app})
+	rp.Configuration["b"], rp.ApplicationID = "2", v.Public.ApplicationID()
+	same(t, "reactor", r.Params(), vault.ReactorParams{Name: "r", Code: code, Configuration: map[string]string{"a": "1"}, ApplicationID: app})
 	changed, err := v.Management.ReplaceReactor(ctx, r.ID, rp)
 	if err != nil {
 		t.Fatal(err)
 	}
 	same(t, "changed reactor", changed.Params(), rp)
 
-	xp := vault.ProxyParams{Name: "x", DestinationURL: "https://example.com", Configuration: map[string]string{"a": "1"}, Application: app,
+	xp := vault.ProxyParams{Name: "x", DestinationURL: "https://example.com", Configuration: map[string]string{"a": "1"}, ApplicationID: app,
 		RequestTransform: &vault.ProxyTransform{Code: code}, RequireAuth: ptr(false)}
 	x, err := v.Management.CreateProxy(ctx, xp)
 	if err != nil {

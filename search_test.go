@@ -75,7 +75,7 @@ func TestPageBounds(t *testing.T) {
 			"applications": second(v.Owner.ListApplications(t.Context(), vault.ListApplicationsParams{PageParams: p})),
 			"reactors":     second(v.Owner.ListReactors(t.Context(), vault.ListReactorsParams{PageParams: p})),
 			"proxies":      second(v.Owner.ListProxies(t.Context(), vault.ListProxiesParams{PageParams: p})),
-			"tenants":      second(v.Tenants(t.Context(), p)),
+			"tenants":      second(v.ListTenants(t.Context(), p)),
 		} {
 			wantFields(t, fmt.Sprintf("%s, page %d of %d", name, tt.page, tt.size), err, tt.fields...)
 			if slices.Contains(tt.fields, "page") && !strings.Contains(err.Error(), "from 1 to 2147483647") {

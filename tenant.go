@@ -32,7 +32,7 @@ type Tenant struct {
 	ModifiedAt    time.Time `json:"modified_at,omitzero"`
 	// CreatedAs is the name under which the program created the tenant. A tenant
 	// can rename itself, so Name may be a former name of another tenant. Only
-	// [Vault.Tenants] and [Vault.AllTenants] set CreatedAs, if it is known.
+	// [Vault.ListTenants] and [Vault.AllTenants] set CreatedAs, if it is known.
 	CreatedAs string `json:"-"`
 	// Unreadable is set in lists for a tenant whose rows were altered or do not
 	// open. Only ID and CreatedAt are set then.
@@ -87,9 +87,9 @@ func (v *Vault) EnsureTenant(ctx context.Context, name string) (*Tenant, error) 
 	return tenantOrErr(tenants.Ensure(ctx, v.core, name))
 }
 
-// Tenants lists the tenants, newest first. It is for the embedding program; no API
+// ListTenants lists the tenants, newest first. It is for the embedding program; no API
 // key can use it.
-func (v *Vault) Tenants(ctx context.Context, p PageParams) (*Page[Tenant], error) {
+func (v *Vault) ListTenants(ctx context.Context, p PageParams) (*Page[Tenant], error) {
 	p, err := p.normal()
 	if err != nil {
 		return nil, public(err)
@@ -107,7 +107,7 @@ func (v *Vault) Tenants(ctx context.Context, p PageParams) (*Page[Tenant], error
 
 // AllTenants iterates over all tenants, newest first. It returns no tenant twice
 // and misses no tenant that existed throughout: see [Client.AllTokens]. Like
-// [Vault.Tenants] it is for the embedding program.
+// [Vault.ListTenants] it is for the embedding program.
 func (v *Vault) AllTenants(ctx context.Context) iter.Seq2[*Tenant, error] {
 	return func(yield func(*Tenant, error) bool) {
 		for t, err := range tenants.All(ctx, v.core) {

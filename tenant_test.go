@@ -58,7 +58,7 @@ func TestTenantLifecycle(t *testing.T) {
 	wantFields(t, "strict JSON", p.UnmarshalJSON([]byte(`{"name":"x","id":"y","settings":{"deduplicate_tokens":"yes","z":1}}`)),
 		"id", "settings.deduplicate_tokens", "settings.z")
 	second, _ := v.NewTenant(t, "Second")
-	page, err := v.Tenants(t.Context(), vault.PageParams{})
+	page, err := v.ListTenants(t.Context(), vault.PageParams{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -117,7 +117,7 @@ func TestDeleteTenant(t *testing.T) {
 		t.Errorf("%d records are left (%v)", len(recs), err)
 	}
 	wantData(t, "another tenant's token", get(t, other.Client, theirs.ID).Data, `"x"`)
-	page, err := v.Tenants(t.Context(), vault.PageParams{})
+	page, err := v.ListTenants(t.Context(), vault.PageParams{})
 	if err != nil || page.Pagination.TotalItems != 1 {
 		t.Errorf("%d tenants are left (%v)", page.Pagination.TotalItems, err)
 	}
@@ -780,11 +780,11 @@ func TestListOfTenantsFailsWithItsMasterKey(t *testing.T) {
 	tenantOf(t, open())
 	v := open() // it has unwrapped no ring of a tenant
 	key.opening = down
-	if page, err := v.Tenants(t.Context(), vault.PageParams{}); !errors.Is(err, down) {
+	if page, err := v.ListTenants(t.Context(), vault.PageParams{}); !errors.Is(err, down) {
 		t.Errorf("the key is down: %+v, %v", page, err)
 	}
 	key.recovers = true
-	if page, err := v.Tenants(t.Context(), vault.PageParams{}); err != nil || page.Data[0].Unreadable {
+	if page, err := v.ListTenants(t.Context(), vault.PageParams{}); err != nil || page.Data[0].Unreadable {
 		t.Errorf("the key fails once: %+v, %v", page, err)
 	}
 }

@@ -178,8 +178,8 @@ func (q *request) reactorBody(c *vault.Owner) (*programBody, error) {
 	if err != nil {
 		return nil, err
 	}
-	if r.Application != nil {
-		b.Application = q.applicationRef(c, q.root()+q.tenantPath()+"/", r.Application.ID)
+	if r.ApplicationID != (uuid.UUID{}) {
+		b.Application = q.applicationRef(c, q.root()+q.tenantPath()+"/", r.ApplicationID)
 	}
 	b.Sources = []source{{Title: "Code", Lines: linesOf(r.Code, lastBad(b.Runs)), Args: reactorArgs}}
 	return b, nil

@@ -176,7 +176,7 @@ func TestManyTenants(t *testing.T) {
 	for range 200 {
 		must[*vault.Tenant](t)(v.CreateTenant(ctx, "new"))
 	}
-	total := must[*vault.Page[vault.Tenant]](t)(v.Tenants(ctx, vault.PageParams{})).Pagination.TotalItems
+	total := must[*vault.Page[vault.Tenant]](t)(v.ListTenants(ctx, vault.PageParams{})).Pagination.TotalItems
 	h = console.Handler(v.Vault, &console.Options{Authorize: console.LocalOnly}) // the first handler has cached the overview
 	page := about()
 	part := fmt.Sprintf("in 200 tenants, the newest of %d", total)

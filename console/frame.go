@@ -72,7 +72,7 @@ const mostOthers = 20
 // otherTenants returns the newest other tenants, each with a link to the same
 // page, and how many more exist. If they cannot be read, the page omits them.
 func (q *request) otherTenants(v *view) (others []crumb, more int) {
-	list, err := q.vault.Tenants(q.r.Context(), vault.PageParams{Size: mostOthers})
+	list, err := q.vault.ListTenants(q.r.Context(), vault.PageParams{Size: mostOthers})
 	if err != nil {
 		return nil, 0
 	}

@@ -81,7 +81,7 @@ func lag(oldest time.Time) time.Duration {
 // others.
 func (q *request) tenantNames() map[uuid.UUID]string {
 	names := map[uuid.UUID]string{}
-	list, err := q.vault.Tenants(q.r.Context(), vault.PageParams{Size: 100})
+	list, err := q.vault.ListTenants(q.r.Context(), vault.PageParams{Size: 100})
 	if err != nil {
 		return names
 	}

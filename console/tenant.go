@@ -51,7 +51,7 @@ const listSize = 50
 
 // tenants lists the tenants.
 func (q *request) tenants() error {
-	list, err := q.vault.Tenants(q.r.Context(), q.pageParams())
+	list, err := q.vault.ListTenants(q.r.Context(), q.pageParams())
 	if err != nil {
 		return err
 	}

@@ -188,7 +188,7 @@ func (q *request) tenantsToSearch(asked string) ([]vault.Tenant, *findBody, erro
 		}
 		return []vault.Tenant{*t}, &findBody{Looked: 1, Tenants: 1}, nil
 	}
-	list, err := q.vault.Tenants(ctx, vault.PageParams{Size: 100})
+	list, err := q.vault.ListTenants(ctx, vault.PageParams{Size: 100})
 	if err != nil {
 		return nil, nil, err
 	}

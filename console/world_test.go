@@ -216,7 +216,7 @@ func (w *world) fill() {
 	}))
 	w.secrets = append(w.secrets, w.app.Key)
 	w.reactor = must[*vault.Reactor](t)(w.Owner.CreateReactor(ctx, vault.ReactorParams{
-		Name: "Charge " + hostile[:60], Configuration: map[string]string{"api_key": secretConfig}, Application: &vault.ApplicationRef{ID: w.app.ID},
+		Name: "Charge " + hostile[:60], Configuration: map[string]string{"api_key": secretConfig}, ApplicationID: w.app.ID,
 		Code: "// " + hostile + "\n// " + rightly + "\nmodule.exports = async function (req) {\n  console.log('amount', req.args.amount, req.configuration.api_key)\n  if (req.args.fail) {\n    throw new Error('declined: ' + '" + wide + "')\n  }\n  return {raw: {paid: req.args.amount, key: req.configuration.api_key, bt: req.bt}}\n}\n",
 	}))
 	w.proxy = must[*vault.Proxy](t)(w.Owner.CreateProxy(ctx, vault.ProxyParams{

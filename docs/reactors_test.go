@@ -73,17 +73,17 @@ func TestJavaScriptBlocksRun(t *testing.T) {
 // install creates a reactor or a proxy with the code and returns its path and key.
 func (w *world) install(t *testing.T, kind, code string) (path, proxyKey string) {
 	t.Helper()
-	app := &vault.ApplicationRef{ID: w.Private.ApplicationID()}
+	app := w.Private.ApplicationID()
 	configuration := map[string]string{"url": w.variables["DESTINATION"] + "/json", "token": "gateway-secret"}
 	if kind == "react" {
 		r, err := w.Management.CreateReactor(t.Context(), vault.ReactorParams{
-			Name: "documented", Code: code, Configuration: configuration, Application: app})
+			Name: "documented", Code: code, Configuration: configuration, ApplicationID: app})
 		if err != nil {
 			t.Fatal(err)
 		}
 		return "/reactors/" + r.ID.String() + "/react", ""
 	}
-	p := vault.ProxyParams{Name: "documented", DestinationURL: configuration["url"], Configuration: configuration, Application: app}
+	p := vault.ProxyParams{Name: "documented", DestinationURL: configuration["url"], Configuration: configuration, ApplicationID: app}
 	transform := &vault.ProxyTransform{Code: code}
 	if strings.HasPrefix(kind, "request") {
 		p.RequestTransform = transform

@@ -12,6 +12,7 @@ import (
 
 	"github.com/getkin/kin-openapi/openapi3"
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault"
 )
@@ -182,7 +183,9 @@ var describedTypes = map[string]reflect.Type{
 	"AccessRule": reflect.TypeFor[vault.AccessRule](), "Condition": reflect.TypeFor[vault.Condition](),
 	"Application": reflect.TypeFor[vault.Application](), "ApplicationPage": reflect.TypeFor[vault.Page[vault.Application]](),
 	"ApplicationParams": reflect.TypeFor[vault.ApplicationParams](), "ApplicationPatch": reflect.TypeFor[vault.ApplicationParams](),
-	"ApplicationRef": reflect.TypeFor[vault.ApplicationRef](), "Permission": reflect.TypeFor[vault.PermissionInfo](),
+	"ApplicationRef": reflect.TypeFor[struct {
+		ID uuid.UUID `json:"id"`
+	}](), "Permission": reflect.TypeFor[vault.PermissionInfo](),
 	"ExplainParams": reflect.TypeFor[vault.ExplainParams](), "Explanation": reflect.TypeFor[vault.Explanation](),
 	"RuleLook": reflect.TypeFor[vault.RuleLook](), "AskedRule": reflect.TypeFor[vault.AskedRule](),
 	"Tenant": reflect.TypeFor[vault.Tenant](), "TenantSettings": reflect.TypeFor[vault.TenantSettings](), "TenantParams": reflect.TypeFor[vault.TenantParams](),

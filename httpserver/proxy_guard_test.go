@@ -231,7 +231,7 @@ func TestAnonymousProxyCallsAreRateLimited(t *testing.T) {
 	}
 	both := func(p *vault.ProxyParams) {
 		anonymous(p)
-		p.Application = &vault.ApplicationRef{ID: app.ID}
+		p.ApplicationID = app.ID
 	}
 	first, second, closed := w.proxy(both), w.proxy(both), w.proxy(nil)
 	call := func(key string) *response {

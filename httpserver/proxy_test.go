@@ -282,7 +282,7 @@ func TestAnonymousProxyDetokenizesAsItsApplication(t *testing.T) {
 	application := func(c *vault.Client) func(*vault.ProxyParams) {
 		return func(p *vault.ProxyParams) {
 			anonymous(p)
-			p.Application = &vault.ApplicationRef{ID: c.ApplicationID()}
+			p.ApplicationID = c.ApplicationID()
 		}
 	}
 	send := func(x *vault.Proxy, header ...string) *response {

@@ -35,7 +35,7 @@ func (w *proxyWorld) transforms(request, response string) *vault.Proxy {
 	return w.proxy(func(p *vault.ProxyParams) {
 		p.DestinationURL += "/base?b=1"
 		p.Configuration = map[string]string{"KEY": "sk_live"}
-		p.Application = &vault.ApplicationRef{ID: w.Private.ApplicationID()}
+		p.ApplicationID = w.Private.ApplicationID()
 		if request != "" {
 			p.RequestTransform = &vault.ProxyTransform{Code: "module.exports = async function (req) {" + request + "}"}
 		}

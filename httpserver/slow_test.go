@@ -208,7 +208,7 @@ func TestAnonymousFetchesHaveSeparatePlaces(t *testing.T) {
 	}
 	open := func(code string) *vault.Proxy {
 		return w.proxy(func(p *vault.ProxyParams) {
-			p.DestinationURL, p.RequestTransform, p.Application = dest.URL, &vault.ProxyTransform{Code: code}, &vault.ApplicationRef{ID: app.ID}
+			p.DestinationURL, p.RequestTransform, p.ApplicationID = dest.URL, &vault.ProxyTransform{Code: code}, app.ID
 			anonymous(p)
 		})
 	}

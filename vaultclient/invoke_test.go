@@ -318,9 +318,9 @@ func TestAnonymous(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	app := &vault.ApplicationRef{ID: v.Private.ApplicationID()}
+	app := v.Private.ApplicationID()
 	proxy := func(auth bool) string {
-		return must[*vault.Proxy](t)(v.Management.CreateProxy(t.Context(), vault.ProxyParams{Name: "p", DestinationURL: dest.URL, RequireAuth: &auth, Application: app})).Key
+		return must[*vault.Proxy](t)(v.Management.CreateProxy(t.Context(), vault.ProxyParams{Name: "p", DestinationURL: dest.URL, RequireAuth: &auth, ApplicationID: app})).Key
 	}
 	tok := must[*vault.Token](t)(v.Private.CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeGeneric, Data: "in clear"}))
 	answer, err := read(c.InvokeProxy(t.Context(), vault.ProxyCall{Key: proxy(false), Method: "POST", Body: strings.NewReader("{{ " + tok.ID + " }}"),

@@ -67,8 +67,8 @@ func TestErrorsOfCodeAreFinal(t *testing.T) {
 		"CustomHttpResponseError({status: 400, headers: {}, body: {title: 'x', status: 400, detail: 'y', errors: {'4242': ['4242']}}})",
 	} {
 		r := must[*vault.Reactor](t)(v.Management.CreateReactor(t.Context(), vault.ReactorParams{Name: "r", Configuration: map[string]string{},
-			Application: &vault.ApplicationRef{ID: app.ID},
-			Code:        "module.exports = async (req) => { await req.bt.tokens.create({type: 'token', data: 'ran'}); throw new " + throws + " }"}))
+			ApplicationID: app.ID,
+			Code:          "module.exports = async (req) => { await req.bt.tokens.create({type: 'token', data: 'ran'}); throw new " + throws + " }"}))
 		f := frontOf(t, v, pass)
 		before := f.tokens(t)
 		for n, ctx := range []context.Context{t.Context(), vaultclient.WithIdempotencyKey(t.Context(), throws)} {

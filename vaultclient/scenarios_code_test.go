@@ -18,7 +18,7 @@ const code = "module.exports = async (req) => ({raw: req.args})"
 // reactorParams returns parameters of a reactor with every field set.
 func (w *world) reactorParams() vault.ReactorParams {
 	app := must[*vault.Application](w.t)(w.Private.OwnApplication(w.t.Context()))
-	return vault.ReactorParams{Name: "Charge <&>", Code: code, Configuration: map[string]string{"KEY": "sk"}, Application: &vault.ApplicationRef{ID: app.ID}}
+	return vault.ReactorParams{Name: "Charge <&>", Code: code, Configuration: map[string]string{"KEY": "sk"}, ApplicationID: app.ID}
 }
 
 // reactor stores a reactor and returns its id.
@@ -33,7 +33,7 @@ func createReactor(w *world) {
 		{}, {Name: strings.Repeat("x", 201), Code: code, Configuration: map[string]string{"k": strings.Repeat("v", 1<<20)}},
 		{Name: "x", Code: "module.exports = (", Configuration: map[string]string{}},
 		{Name: "x", Code: "\n\nthrow new Error('secret')", Configuration: map[string]string{}},
-		{Name: "x", Code: code, Configuration: map[string]string{}, Application: &vault.ApplicationRef{ID: nobody}},
+		{Name: "x", Code: code, Configuration: map[string]string{}, ApplicationID: nobody},
 	} {
 		r, err := w.management.CreateReactor(w.t.Context(), p)
 		w.saw(fmt.Sprint("CreateReactor ", i), r, err)
@@ -168,7 +168,7 @@ func (w *world) proxyParams() vault.ProxyParams {
 	return vault.ProxyParams{Name: "Gateway <&>", DestinationURL: w.dest.URL + "/base?a=b", Configuration: map[string]string{"k": "v"},
 		RequestTransform:  &vault.ProxyTransform{Code: "module.exports = async (req) => ({body: req.args.body, headers: req.args.headers})"},
 		ResponseTransform: &vault.ProxyTransform{Code: "module.exports = async (req) => ({body: req.args.body, headers: req.args.headers})"},
-		Application:       &vault.ApplicationRef{ID: app.ID}, RequireAuth: ptr(false)}
+		ApplicationID:     app.ID, RequireAuth: ptr(false)}
 }
 
 // proxy stores a proxy to the destination.
@@ -185,7 +185,7 @@ func createProxy(w *world) {
 	for i, p := range []vault.ProxyParams{
 		w.proxyParams(), {Name: "plain", DestinationURL: w.dest.URL, Configuration: nil},
 		{}, {Name: "x", DestinationURL: "ftp://x"}, {Name: "x", DestinationURL: w.dest.URL, RequestTransform: &vault.ProxyTransform{Code: "("}},
-		{Name: "x", DestinationURL: w.dest.URL, RequestTransform: &vault.ProxyTransform{Code: strings.Repeat("/", 60_000)}, Application: &vault.ApplicationRef{}},
+		{Name: "x", DestinationURL: w.dest.URL, RequestTransform: &vault.ProxyTransform{Code: strings.Repeat("/", 60_000)}},
 	} {
 		x, err := w.management.CreateProxy(w.t.Context(), p)
 		w.saw(fmt.Sprint("CreateProxy ", i), x, err)

@@ -145,7 +145,7 @@ func TestServiceDoesTheBackgroundWork(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = v.Close() })
-	tenants, err := v.Tenants(t.Context(), vault.PageParams{})
+	tenants, err := v.ListTenants(t.Context(), vault.PageParams{})
 	if err != nil {
 		t.Fatal(err)
 	}

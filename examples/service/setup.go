@@ -22,7 +22,7 @@ const (
 // tenant and its applications, and prints payroll's key, which cannot be read
 // again.
 func setUp(ctx context.Context, v *vault.Vault, stdout io.Writer) (*vault.Client, error) {
-	tenants, err := v.Tenants(ctx, vault.PageParams{})
+	tenants, err := v.ListTenants(ctx, vault.PageParams{})
 	if err != nil {
 		return nil, err
 	}

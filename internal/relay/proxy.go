@@ -75,7 +75,7 @@ type Params struct {
 	DestinationURL    string            `json:"destination_url"`
 	RequestTransform  *Transform        `json:"request_transform,omitempty"`
 	ResponseTransform *Transform        `json:"response_transform,omitempty"`
-	Application       *runs.Application `json:"application,omitempty"`
+	ApplicationID     runs.Application  `json:"application,omitzero"`
 	Configuration     map[string]string `json:"configuration,omitempty"`
 	RequireAuth       *bool             `json:"require_auth,omitempty"`
 }
@@ -84,7 +84,7 @@ type Params struct {
 func (p *Params) Read(r *form.Reader) {
 	p.Name, p.DestinationURL = r.Text("name"), r.Text("destination_url")
 	p.RequestTransform, p.ResponseTransform = readTransform(r, "request_transform"), readTransform(r, "response_transform")
-	p.Application = runs.ReadApplication(r)
+	p.ApplicationID = runs.ReadApplication(r)
 	p.Configuration = r.TextMap("configuration")
 	p.RequireAuth = r.OptionalBool("require_auth")
 }
@@ -108,17 +108,14 @@ func (p *Params) Same(q *Params) bool {
 	required := func(b *bool) bool { return b == nil || *b }
 	return p.Name == q.Name && p.DestinationURL == q.DestinationURL && p.RequestTransform.code() == q.RequestTransform.code() &&
 		p.ResponseTransform.code() == q.ResponseTransform.code() && maps.Equal(p.Configuration, q.Configuration) &&
-		p.Application.Same(q.Application) && required(p.RequireAuth) == required(q.RequireAuth)
+		p.ApplicationID == q.ApplicationID && required(p.RequireAuth) == required(q.RequireAuth)
 }
 
 // params returns the parameters of the proxy.
 func (x *Proxy) params() Params {
-	p := Params{Name: x.Name, DestinationURL: x.DestinationURL, Configuration: maps.Clone(x.Configuration),
-		RequestTransform: x.RequestTransform, ResponseTransform: x.ResponseTransform, RequireAuth: new(x.RequireAuth)}
-	if x.ApplicationID != (uuid.UUID{}) {
-		p.Application = &runs.Application{ID: x.ApplicationID}
-	}
-	return p
+	return Params{Name: x.Name, DestinationURL: x.DestinationURL, Configuration: maps.Clone(x.Configuration),
+		RequestTransform: x.RequestTransform, ResponseTransform: x.ResponseTransform, RequireAuth: new(x.RequireAuth),
+		ApplicationID: runs.Application(x.ApplicationID)}
 }
 
 // set sets the fields of the proxy from parameters.
@@ -126,7 +123,7 @@ func (x *Proxy) set(p *Params) {
 	x.Name, x.DestinationURL, x.Configuration = p.Name, p.DestinationURL, p.Configuration
 	x.RequestTransform, x.ResponseTransform = p.RequestTransform, p.ResponseTransform
 	x.RequireAuth = p.RequireAuth == nil || *p.RequireAuth
-	x.ApplicationID = p.Application.Named()
+	x.ApplicationID = uuid.UUID(p.ApplicationID)
 }
 
 // checkFields makes all checks except whether the transforms can be used.
@@ -141,7 +138,7 @@ func (r *Relay) checkFields(ctx context.Context, op *core.Op, p *Params, _ *Prox
 	runs.CheckCode(bad, "request_transform.code", p.RequestTransform.code())
 	runs.CheckCode(bad, "response_transform.code", p.ResponseTransform.code())
 	runs.CheckConfiguration(bad, p.Configuration)
-	if err := runs.CheckApplication(ctx, op, bad, p.Application); err != nil {
+	if err := runs.CheckApplication(ctx, op, bad, p.ApplicationID); err != nil {
 		return err
 	}
 	return fault.Of(bad)
@@ -176,9 +173,9 @@ func (r *Relay) newProxies() *ProxyCollection {
 		},
 		Params: (*Proxy).params, Set: (*Proxy).set,
 		Detach: func(p *Params) func() {
-			kept := p.Application
-			p.Application = nil
-			return func() { p.Application = kept }
+			kept := p.ApplicationID
+			p.ApplicationID = runs.Application{}
+			return func() { p.ApplicationID = kept }
 		},
 		Changed: r.open.Clear,
 		Seen:    func(op *core.Op, x *Proxy) *Proxy { return x.seenBy(op) },

@@ -143,7 +143,7 @@ func (r *Runs) react(ctx context.Context, op *core.Op, reactor *Reactor, args js
 	}
 	out, err := r.Run(ctx, op, Code{
 		Entity: entity, Name: reactor.Name, Source: reactor.Code, Args: args,
-		Configuration: reactor.Configuration, Application: reactor.Application.Named(), Timeout: timeout,
+		Configuration: reactor.Configuration, Application: uuid.UUID(reactor.ApplicationID), Timeout: timeout,
 	})
 	if err != nil {
 		return nil, err

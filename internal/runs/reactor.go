@@ -2,6 +2,7 @@ package runs
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"maps"
 	"time"
@@ -26,7 +27,7 @@ type Reactor struct {
 	Name          string            `json:"name,omitempty"`
 	Code          string            `json:"code,omitempty"`
 	Configuration map[string]string `json:"configuration,omitzero"`
-	Application   *Application      `json:"application,omitempty"`
+	ApplicationID Application       `json:"application,omitzero"`
 	CreatedBy     uuid.UUID         `json:"created_by,omitzero"`
 	CreatedAt     time.Time         `json:"created_at,omitzero"`
 	ModifiedBy    uuid.UUID         `json:"modified_by,omitzero"`
@@ -34,22 +35,24 @@ type Reactor struct {
 	Unreadable    bool              `json:"unreadable,omitempty"`
 }
 
-// Application refers to the application that code acts as.
-type Application struct {
+// Application is the id of the application that code acts as. In JSON it is the
+// field id of an object.
+type Application uuid.UUID
+
+// reference is the JSON form of an Application.
+type reference struct {
 	ID uuid.UUID `json:"id"`
 }
 
-// Named returns the id of the application, or zero.
-func (a *Application) Named() uuid.UUID {
-	if a == nil {
-		return uuid.UUID{}
-	}
-	return a.ID
-}
+// MarshalJSON returns the JSON form.
+func (a Application) MarshalJSON() ([]byte, error) { return json.Marshal(reference{uuid.UUID(a)}) }
 
-// Same reports whether a and b name the same application.
-func (a *Application) Same(b *Application) bool {
-	return a == b || a != nil && b != nil && a.ID == b.ID
+// UnmarshalJSON reads the JSON form.
+func (a *Application) UnmarshalJSON(data []byte) error {
+	var ref reference
+	err := json.Unmarshal(data, &ref)
+	*a = Application(ref.ID)
+	return err
 }
 
 // Reactors stores reactors as records.
@@ -62,8 +65,10 @@ var Reactors = records.Kind[Reactor]{
 	Unreadable: func(rec *storage.Record) Reactor {
 		return Reactor{ID: uuid.UUID(rec.ID), TenantID: uuid.UUID(rec.Tenant), CreatedAt: rec.CreatedAt, Unreadable: true}
 	},
-	Modified:    func(r *Reactor, by uuid.UUID, at time.Time) { r.ModifiedBy, r.ModifiedAt = by, at },
-	Application: func(r *Reactor) (uuid.UUID, func()) { return r.Application.Named(), func() { r.Application = nil } },
+	Modified: func(r *Reactor, by uuid.UUID, at time.Time) { r.ModifiedBy, r.ModifiedAt = by, at },
+	Application: func(r *Reactor) (uuid.UUID, func()) {
+		return uuid.UUID(r.ApplicationID), func() { r.ApplicationID = Application{} }
+	},
 }
 
 // ReactorCollection is the collection of a vault's reactors.
@@ -75,14 +80,14 @@ type ReactorParams struct {
 	Name          string            `json:"name"`
 	Code          string            `json:"code"`
 	Configuration map[string]string `json:"configuration"`
-	Application   *Application      `json:"application,omitempty"`
+	ApplicationID Application       `json:"application,omitzero"`
 }
 
 // Read reads the JSON form.
 func (p *ReactorParams) Read(r *form.Reader) {
 	p.Name, p.Code = r.Text("name"), r.Text("code")
 	p.Configuration = r.TextMap("configuration")
-	p.Application = ReadApplication(r)
+	p.ApplicationID = ReadApplication(r)
 }
 
 // UnmarshalJSON reads the JSON form strictly.
@@ -91,32 +96,32 @@ func (p *ReactorParams) UnmarshalJSON(data []byte) error {
 }
 
 // ReadApplication reads the field application.
-func ReadApplication(r *form.Reader) *Application {
-	var ref *Application
+func ReadApplication(r *form.Reader) Application {
+	var app Application
 	r.Object("application", func(r *form.Reader) {
 		id, ok := r.ID("id")
-		if ok {
-			ref = &Application{id}
-		} else if r.Value("id").IsZero() {
+		if app = Application(id); ok && app == (Application{}) {
+			r.Problem("id", unusable)
+		} else if !ok && r.Value("id").IsZero() {
 			r.Problem("id", "is required")
 		}
 	})
-	return ref
+	return app
 }
 
 // Same reports whether p and q describe the same reactor.
 func (p *ReactorParams) Same(q *ReactorParams) bool {
-	return p.Name == q.Name && p.Code == q.Code && maps.Equal(p.Configuration, q.Configuration) && p.Application.Same(q.Application)
+	return p.Name == q.Name && p.Code == q.Code && maps.Equal(p.Configuration, q.Configuration) && p.ApplicationID == q.ApplicationID
 }
 
 // params returns the parameters of the reactor.
 func (r *Reactor) params() ReactorParams {
-	return ReactorParams{r.Name, r.Code, maps.Clone(r.Configuration), r.Application}
+	return ReactorParams{r.Name, r.Code, maps.Clone(r.Configuration), r.ApplicationID}
 }
 
 // set sets the fields of the reactor from parameters.
 func (r *Reactor) set(p *ReactorParams) {
-	r.Name, r.Code, r.Configuration, r.Application = p.Name, p.Code, p.Configuration, p.Application
+	r.Name, r.Code, r.Configuration, r.ApplicationID = p.Name, p.Code, p.Configuration, p.ApplicationID
 }
 
 // check makes all checks except whether the code can be used.
@@ -131,7 +136,7 @@ func (p *ReactorParams) check(ctx context.Context, op *core.Op) error {
 		bad.Add("configuration", "is required")
 	}
 	CheckConfiguration(bad, p.Configuration)
-	if err := CheckApplication(ctx, op, bad, p.Application); err != nil {
+	if err := CheckApplication(ctx, op, bad, p.ApplicationID); err != nil {
 		return err
 	}
 	return fault.Of(bad)
@@ -153,9 +158,9 @@ func (r *Runs) newReactors() *ReactorCollection {
 		},
 		Params: (*Reactor).params, Set: (*Reactor).set,
 		Detach: func(p *ReactorParams) func() {
-			kept := p.Application
-			p.Application = nil
-			return func() { p.Application = kept }
+			kept := p.ApplicationID
+			p.ApplicationID = Application{}
+			return func() { p.ApplicationID = kept }
 		},
 	}
 }
@@ -180,15 +185,18 @@ func CheckConfiguration(bad *form.Problems, configuration map[string]string) {
 	form.CheckPairs(bad, "configuration", configuration, maxConfiguration, maxConfigurationKey, maxConfigurationValue)
 }
 
+// unusable is the problem with an id that names no application.
+const unusable = "must be the id of an application of this tenant"
+
 // CheckApplication checks the application that code will act as.
-func CheckApplication(ctx context.Context, op *core.Op, bad *form.Problems, ref *Application) error {
-	if ref == nil {
+func CheckApplication(ctx context.Context, op *core.Op, bad *form.Problems, id Application) error {
+	if id == (Application{}) {
 		return nil
 	}
-	app, err := applications.Records.Read(ctx, op, ref.ID)
+	app, err := applications.Records.Read(ctx, op, uuid.UUID(id))
 	switch {
 	case errors.Is(err, fault.ErrNotFound):
-		bad.Add("application.id", "must be the id of an application of this tenant")
+		bad.Add("application.id", unusable)
 	case err != nil:
 		return err
 	case app.Type == string(access.Management):

@@ -91,7 +91,7 @@ func wantOneOfEach(t *testing.T, v *vault.Vault, c *vault.Client) {
 	t.Helper()
 	ctx := t.Context()
 	for kind, count := range map[string]func() (int, error){
-		"tenants": func() (int, error) { return total(v.Tenants(ctx, vault.PageParams{})) },
+		"tenants": func() (int, error) { return total(v.ListTenants(ctx, vault.PageParams{})) },
 		"applications": func() (int, error) {
 			return total(c.ListApplications(ctx, vault.ListApplicationsParams{}))
 		},

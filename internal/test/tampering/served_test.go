@@ -94,7 +94,7 @@ func TestUnreadableTenantsDoNotHideOthers(t *testing.T) {
 		a.breakTenant(want[1].ID, "tenant")
 		a.breakTenant(want[2].ID, "ring")
 		a.node(nil)
-		page, err := a.v.Tenants(ctx, vault.PageParams{})
+		page, err := a.v.ListTenants(ctx, vault.PageParams{})
 		if err != nil || page.Pagination.TotalItems != len(want) {
 			a.Fatalf("tenants: %+v, %v", page, err)
 		}
@@ -137,7 +137,7 @@ func TestUnreadableTenantsDoNotHideOthers(t *testing.T) {
 				a.Errorf("delete an unreadable tenant: %v", err)
 			}
 		}
-		if page, err := a.v.Tenants(ctx, vault.PageParams{}); err != nil || len(page.Data) != 1 || page.Data[0].Unreadable {
+		if page, err := a.v.ListTenants(ctx, vault.PageParams{}); err != nil || len(page.Data) != 1 || page.Data[0].Unreadable {
 			a.Errorf("after the deletion: %+v, %v", page, err)
 		}
 	})

@@ -254,7 +254,7 @@ func (w *world) checkpoints(n int) {
 	w.Helper()
 	for range n {
 		w.clock.Advance(time.Minute)
-		page, err := w.v.Tenants(w.Context(), vault.PageParams{})
+		page, err := w.v.ListTenants(w.Context(), vault.PageParams{})
 		w.must(nil, err)
 		for i := range page.Data {
 			create(w, w.v.Tenant(page.Data[i].ID).Client, vault.TokenParams{Type: vault.TypeGeneric, Data: "y"})

@@ -214,24 +214,17 @@ func (d *changes) plan(name string, id uuid.UUID, write func() (uuid.UUID, error
 	return p
 }
 
-// applicationRef finds the application in a manifest. It returns nil if the
+// applicationID finds the application in a manifest. It returns zero if the
 // manifest names none.
-func applicationRef(c *call, api vault.API, which string) (*vault.ApplicationRef, error) {
+func applicationID(c *call, api vault.API, which string) (uuid.UUID, error) {
 	if which == "" {
-		return nil, nil
+		return uuid.UUID{}, nil
 	}
 	app, err := findApp(c.ctx, api, which)
 	if err != nil {
-		return nil, fmt.Errorf("application: %w", err)
+		return uuid.UUID{}, fmt.Errorf("application: %w", err)
 	}
-	return &vault.ApplicationRef{ID: app.ID}, nil
-}
-
-func refText(ref *vault.ApplicationRef) string {
-	if ref == nil {
-		return ""
-	}
-	return ref.ID.String()
+	return app.ID, nil
 }
 
 // orNone returns nil instead of an ErrNotFound.

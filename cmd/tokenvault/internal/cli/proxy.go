@@ -145,7 +145,7 @@ func planProxy(c *call, api vault.API, m *manifest) (*planned, error) {
 	d := &changes{}
 	d.text("destination_url", now.DestinationURL, want.DestinationURL)
 	d.text("require_auth", strconv.FormatBool(now.RequireAuth), strconv.FormatBool(*want.RequireAuth))
-	d.text("application", idText(now.ApplicationID), refText(want.Application))
+	d.text("application", idText(now.ApplicationID), idText(want.ApplicationID))
 	d.configuration(now.Configuration, want.Configuration)
 	d.code("request_transform", codeOf(now.RequestTransform), codeOf(want.RequestTransform))
 	d.code("response_transform", codeOf(now.ResponseTransform), codeOf(want.ResponseTransform))
@@ -176,7 +176,7 @@ func proxyParams(c *call, api vault.API, m *manifest) (vault.ProxyParams, error)
 	if p.Configuration, err = m.configuration(c.getenv); err != nil {
 		return p, err
 	}
-	p.Application, err = applicationRef(c, api, m.Application)
+	p.ApplicationID, err = applicationID(c, api, m.Application)
 	return p, err
 }
 

@@ -73,7 +73,7 @@ func reactorCommands() []*command {
 var reactorColumns = []column[*vault.Reactor]{
 	{"ID", func(r *vault.Reactor) string { return r.ID.String() }},
 	{"NAME", func(r *vault.Reactor) string { return nameText(r.Name, r.Unreadable) }},
-	{"APPLICATION", func(r *vault.Reactor) string { return refText(r.Application) }},
+	{"APPLICATION", func(r *vault.Reactor) string { return idText(r.ApplicationID) }},
 	{"CREATED", func(r *vault.Reactor) string { return timeText(r.CreatedAt) }},
 	{"MODIFIED", func(r *vault.Reactor) string { return timeText(r.ModifiedAt) }},
 	{"CONFIGURATION", func(r *vault.Reactor) string { return namesText(r.Configuration) }},
@@ -111,7 +111,7 @@ func planReactor(c *call, api vault.API, m *manifest) (*planned, error) {
 	if want.Configuration, err = m.configuration(c.getenv); err != nil {
 		return nil, err
 	}
-	if want.Application, err = applicationRef(c, api, m.Application); err != nil {
+	if want.ApplicationID, err = applicationID(c, api, m.Application); err != nil {
 		return nil, err
 	}
 	now, err := orNone(byName("reactor", m.Name, api.AllReactors(c.ctx, vault.ListReactorsParams{Name: m.Name}),
@@ -123,7 +123,7 @@ func planReactor(c *call, api vault.API, m *manifest) (*planned, error) {
 		now = &vault.Reactor{}
 	}
 	d := &changes{}
-	d.text("application", refText(now.Application), refText(want.Application))
+	d.text("application", idText(now.ApplicationID), idText(want.ApplicationID))
 	d.configuration(now.Configuration, want.Configuration)
 	d.code("code", now.Code, want.Code)
 	return d.plan(m.Name, now.ID, func() (uuid.UUID, error) {
