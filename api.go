@@ -75,7 +75,7 @@ type TokenListAPI interface {
 type SessionAPI interface {
 	CreateSession(ctx context.Context) (*Session, error)
 	AuthorizeSession(ctx context.Context, g SessionGrant) error
-	ListSessions(ctx context.Context, p ListSessionsParams) (*Page[SessionInfo], error)
+	ListSessions(ctx context.Context, p PageParams) (*Page[SessionInfo], error)
 	AllSessions(ctx context.Context) iter.Seq2[*SessionInfo, error]
 	DeleteSession(ctx context.Context, id uuid.UUID) error
 }
@@ -129,7 +129,7 @@ type ApplicationAPI interface {
 type ReactorAPI interface {
 	CreateReactor(ctx context.Context, p ReactorParams) (*Reactor, error)
 	GetReactor(ctx context.Context, id uuid.UUID) (*Reactor, error)
-	ListReactors(ctx context.Context, p ListReactorsParams) (*Page[Reactor], error)
+	ListReactors(ctx context.Context, p ListParams) (*Page[Reactor], error)
 	ReplaceReactor(ctx context.Context, id uuid.UUID, p ReactorParams) (*Reactor, error)
 	PatchReactor(ctx context.Context, id uuid.UUID, patch any) (*Reactor, error)
 	DeleteReactor(ctx context.Context, id uuid.UUID) error
@@ -139,7 +139,7 @@ type ReactorAPI interface {
 type ProxyAPI interface {
 	CreateProxy(ctx context.Context, p ProxyParams) (*Proxy, error)
 	GetProxy(ctx context.Context, id uuid.UUID) (*Proxy, error)
-	ListProxies(ctx context.Context, p ListProxiesParams) (*Page[Proxy], error)
+	ListProxies(ctx context.Context, p ListParams) (*Page[Proxy], error)
 	ReplaceProxy(ctx context.Context, id uuid.UUID, p ProxyParams) (*Proxy, error)
 	PatchProxy(ctx context.Context, id uuid.UUID, patch any) (*Proxy, error)
 	DeleteProxy(ctx context.Context, id uuid.UUID) error
@@ -149,8 +149,8 @@ type ProxyAPI interface {
 // and creates or changes them to match their parameters.
 type ApplyAPI interface {
 	AllApplications(ctx context.Context, p ListApplicationsParams) iter.Seq2[*Application, error]
-	AllReactors(ctx context.Context, p ListReactorsParams) iter.Seq2[*Reactor, error]
-	AllProxies(ctx context.Context, p ListProxiesParams) iter.Seq2[*Proxy, error]
+	AllReactors(ctx context.Context, p ListParams) iter.Seq2[*Reactor, error]
+	AllProxies(ctx context.Context, p ListParams) iter.Seq2[*Proxy, error]
 	ApplyApplication(ctx context.Context, p ApplicationParams) (*Applied[Application], error)
 	ApplyReactor(ctx context.Context, p ReactorParams) (*Applied[Reactor], error)
 	ApplyProxy(ctx context.Context, p ProxyParams) (*Applied[Proxy], error)

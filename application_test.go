@@ -612,7 +612,7 @@ func TestSessionsAreListedAndEnded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	page, err := manager.ListSessions(t.Context(), vault.ListSessionsParams{})
+	page, err := manager.ListSessions(t.Context(), vault.PageParams{})
 	if err != nil || page.Pagination.TotalItems != 2 || len(page.Data) != 2 {
 		t.Fatalf("%+v, %v", page, err)
 	}
@@ -623,7 +623,7 @@ func TestSessionsAreListedAndEnded(t *testing.T) {
 	if oldest.AuthorizedBy != (uuid.UUID{}) || oldest.Permissions != nil || !oldest.ExpiresAt.Equal(open.ExpiresAt) {
 		t.Errorf("the open session is %+v", oldest)
 	}
-	second, err := manager.ListSessions(t.Context(), vault.ListSessionsParams{PageParams: vault.PageParams{Page: 2, Size: 1}})
+	second, err := manager.ListSessions(t.Context(), vault.PageParams{Page: 2, Size: 1})
 	if err != nil || len(second.Data) != 1 || second.Data[0].ID != oldest.ID || second.Pagination.TotalPages != 2 {
 		t.Errorf("the second page is %+v, %v", second, err)
 	}
@@ -636,13 +636,13 @@ func TestSessionsAreListedAndEnded(t *testing.T) {
 	wantError(t, "a session that was ended", err, vault.ErrUnauthenticated)
 	wantError(t, "ending it again", manager.DeleteSession(t.Context(), newest.ID), vault.ErrNotFound)
 	v.Clock.Advance(10 * time.Minute)
-	page, err = manager.ListSessions(t.Context(), vault.ListSessionsParams{})
+	page, err = manager.ListSessions(t.Context(), vault.PageParams{})
 	if err != nil || page.Pagination.TotalItems != 0 {
 		t.Errorf("sessions that are not alive are listed: %+v, %v", page, err)
 	}
 	wantError(t, "ending one that expired", manager.DeleteSession(t.Context(), oldest.ID), vault.ErrNotFound)
 
-	_, err = v.Private.ListSessions(t.Context(), vault.ListSessionsParams{})
+	_, err = v.Private.ListSessions(t.Context(), vault.PageParams{})
 	wantError(t, "without session:read", err, vault.ErrForbidden)
 	wantError(t, "without session:delete", v.Private.DeleteSession(t.Context(), oldest.ID), vault.ErrForbidden)
 }
@@ -843,9 +843,9 @@ func TestDeletedApplicationIsAbsent(t *testing.T) {
 	absent("get", r, nil, err)
 	x, err = w.Management.GetProxy(t.Context(), x.ID)
 	absent("get", nil, x, err)
-	reactors, err := w.Management.ListReactors(t.Context(), vault.ListReactorsParams{IDs: []uuid.UUID{r.ID}})
+	reactors, err := w.Management.ListReactors(t.Context(), vault.ListParams{IDs: []uuid.UUID{r.ID}})
 	absent("list", &reactors.Data[0], nil, err)
-	proxies, err := w.Management.ListProxies(t.Context(), vault.ListProxiesParams{})
+	proxies, err := w.Management.ListProxies(t.Context(), vault.ListParams{})
 	absent("list", nil, &proxies.Data[0], err)
 	r, err = w.Management.PatchReactor(t.Context(), r.ID, vault.JSON(`{"name":"renamed"}`))
 	absent("patch", r, nil, err)

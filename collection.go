@@ -35,6 +35,17 @@ type entityStore[R, I any] interface {
 	Delete(ctx context.Context, op *core.Op, id uuid.UUID) error
 }
 
+// ListParams filters reactors or proxies. Zero fields filter nothing.
+type ListParams struct {
+	IDs []uuid.UUID
+	// Name matches the whole name without regard to case; * stands for any text.
+	Name string
+	PageParams
+}
+
+// listOf returns the list of the internal package.
+func listOf[R any](p *ListParams) records.List[R] { return records.List[R]{IDs: p.IDs, Name: p.Name} }
+
 func (k *collection[T, P, R, I]) create(ctx context.Context, c *Client, p P) (*T, error) {
 	return runTo(ctx, c, &k.verbs.Create, k.show, func(ctx context.Context, op *core.Op) (*R, error) {
 		return k.store(c.v).Create(ctx, op, k.inside(&p))

@@ -1106,10 +1106,10 @@ func TestUnreadableRecordsStayInTheirList(t *testing.T) {
 		total               int
 		list, all           func() (any, error)
 	}{
-		{"session", "", "", 2, aPage(v.Owner.ListSessions, vault.ListSessionsParams{}), aWalk(v.Owner.AllSessions(t.Context()))},
+		{"session", "", "", 2, aPage(v.Owner.ListSessions, vault.PageParams{}), aWalk(v.Owner.AllSessions(t.Context()))},
 		{"application", tenant, "", 6, aPage(v.Owner.ListApplications, vault.ListApplicationsParams{}), aWalk(v.Owner.AllApplications(t.Context(), vault.ListApplicationsParams{}))},
-		{"reactor", tenant, "", 2, aPage(v.Owner.ListReactors, vault.ListReactorsParams{}), aWalk(v.Owner.AllReactors(t.Context(), vault.ListReactorsParams{}))},
-		{"proxy", tenant, `"require_auth":true,`, 2, aPage(v.Owner.ListProxies, vault.ListProxiesParams{}), aWalk(v.Owner.AllProxies(t.Context(), vault.ListProxiesParams{}))},
+		{"reactor", tenant, "", 2, aPage(v.Owner.ListReactors, vault.ListParams{}), aWalk(v.Owner.AllReactors(t.Context(), vault.ListParams{}))},
+		{"proxy", tenant, `"require_auth":true,`, 2, aPage(v.Owner.ListProxies, vault.ListParams{}), aWalk(v.Owner.AllProxies(t.Context(), vault.ListParams{}))},
 	} {
 		var id []byte
 		if err := v.DB.QueryRowContext(t.Context(), `SELECT max(id) FROM vault_records WHERE kind = ?`, kind.name).Scan(&id); err != nil {
@@ -1140,7 +1140,7 @@ func TestUnreadableRecordsStayInTheirList(t *testing.T) {
 	if err != nil || len(page.Data) != 2 || page.Data[0].Unreadable {
 		t.Errorf("applications of a type: %+v, %v", page, err)
 	}
-	list, err := v.Owner.ListSessions(t.Context(), vault.ListSessionsParams{})
+	list, err := v.Owner.ListSessions(t.Context(), vault.PageParams{})
 	if err != nil {
 		t.Fatal(err)
 	}

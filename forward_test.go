@@ -410,7 +410,7 @@ func TestForwardProxyRevocation(t *testing.T) {
 		return res.StatusCode
 	}
 	same(t, "before", send(), 200)
-	all, err := g.Owner.ListSessions(t.Context(), vault.ListSessionsParams{})
+	all, err := g.Owner.ListSessions(t.Context(), vault.PageParams{})
 	if err != nil || len(all.Data) != 1 {
 		t.Fatal(all, err)
 	}

@@ -204,7 +204,7 @@ func TestIterators(t *testing.T) {
 		}
 	}
 	for page := 1; page <= 3; page++ {
-		list, err := v.Management.ListSessions(ctx, vault.ListSessionsParams{PageParams: vault.PageParams{Page: page, Size: 100}})
+		list, err := v.Management.ListSessions(ctx, vault.PageParams{Page: page, Size: 100})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -216,9 +216,9 @@ func TestIterators(t *testing.T) {
 	same(t, "applications", collect(t, v.Management.AllApplications(ctx, vault.ListApplicationsParams{Name: "APP 0"}), appID, nil), apps)
 	public := collect(t, v.Management.AllApplications(ctx, vault.ListApplicationsParams{Types: []vault.ApplicationType{vault.ApplicationPublic}}), appID, nil)
 	same(t, "public applications", len(public), 206)
-	same(t, "reactors", collect(t, v.Management.AllReactors(ctx, vault.ListReactorsParams{Name: "R0"}),
+	same(t, "reactors", collect(t, v.Management.AllReactors(ctx, vault.ListParams{Name: "R0"}),
 		func(r *vault.Reactor) string { return r.ID.String() }, nil), code)
-	same(t, "proxies", collect(t, v.Management.AllProxies(ctx, vault.ListProxiesParams{Name: "P0"}),
+	same(t, "proxies", collect(t, v.Management.AllProxies(ctx, vault.ListParams{Name: "P0"}),
 		func(x *vault.Proxy) string { return x.ID.String() }, nil), proxies)
 	same(t, "sessions", collect(t, v.Management.AllSessions(ctx),
 		func(s *vault.SessionInfo) string { return s.ID.String() }, nil), sessions)

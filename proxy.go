@@ -16,7 +16,6 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/access"
 	"github.com/seed-72ea4aab/vault/internal/core"
 	"github.com/seed-72ea4aab/vault/internal/form"
-	"github.com/seed-72ea4aab/vault/internal/records"
 	"github.com/seed-72ea4aab/vault/internal/relay"
 	"github.com/seed-72ea4aab/vault/internal/runs"
 )
@@ -155,27 +154,15 @@ func (c *Client) GetProxy(ctx context.Context, id uuid.UUID) (*Proxy, error) {
 	return proxies.get(ctx, c, id)
 }
 
-// ListProxiesParams filters proxies. Zero fields filter nothing.
-type ListProxiesParams struct {
-	IDs []uuid.UUID
-	// Name matches the whole name without regard to case; * stands for any text.
-	Name string
-	PageParams
-}
-
-func (p *ListProxiesParams) list() records.List[relay.Proxy] {
-	return records.List[relay.Proxy]{IDs: p.IDs, Name: p.Name}
-}
-
 // ListProxies returns a page of proxies, newest first (permission proxy:read).
-func (c *Client) ListProxies(ctx context.Context, p ListProxiesParams) (*Page[Proxy], error) {
-	return proxies.list(ctx, c, p.list(), p.PageParams)
+func (c *Client) ListProxies(ctx context.Context, p ListParams) (*Page[Proxy], error) {
+	return proxies.list(ctx, c, listOf[relay.Proxy](&p), p.PageParams)
 }
 
 // AllProxies iterates over all proxies that match the filters, newest first
 // (permission proxy:read). See [Client.AllTokens].
-func (c *Client) AllProxies(ctx context.Context, p ListProxiesParams) iter.Seq2[*Proxy, error] {
-	return proxies.all(ctx, c, p.list())
+func (c *Client) AllProxies(ctx context.Context, p ListParams) iter.Seq2[*Proxy, error] {
+	return proxies.all(ctx, c, listOf[relay.Proxy](&p))
 }
 
 // ReplaceProxy replaces all parameters of a proxy and keeps its key (permission

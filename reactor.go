@@ -13,7 +13,6 @@ import (
 
 	"github.com/seed-72ea4aab/vault/internal/core"
 	"github.com/seed-72ea4aab/vault/internal/form"
-	"github.com/seed-72ea4aab/vault/internal/records"
 	"github.com/seed-72ea4aab/vault/internal/relay"
 	"github.com/seed-72ea4aab/vault/internal/runs"
 	"github.com/seed-72ea4aab/vault/internal/webhook"
@@ -145,28 +144,16 @@ func (c *Client) GetReactor(ctx context.Context, id uuid.UUID) (*Reactor, error)
 	return reactors.get(ctx, c, id)
 }
 
-// ListReactorsParams filters reactors. Zero fields filter nothing.
-type ListReactorsParams struct {
-	IDs []uuid.UUID
-	// Name matches the whole name without regard to case; * stands for any text.
-	Name string
-	PageParams
-}
-
-func (p *ListReactorsParams) list() records.List[runs.Reactor] {
-	return records.List[runs.Reactor]{IDs: p.IDs, Name: p.Name}
-}
-
 // ListReactors returns a page of reactors, newest first (permission
 // reactor:read).
-func (c *Client) ListReactors(ctx context.Context, p ListReactorsParams) (*Page[Reactor], error) {
-	return reactors.list(ctx, c, p.list(), p.PageParams)
+func (c *Client) ListReactors(ctx context.Context, p ListParams) (*Page[Reactor], error) {
+	return reactors.list(ctx, c, listOf[runs.Reactor](&p), p.PageParams)
 }
 
 // AllReactors iterates over all reactors that match the filters, newest first
 // (permission reactor:read). See [Client.AllTokens].
-func (c *Client) AllReactors(ctx context.Context, p ListReactorsParams) iter.Seq2[*Reactor, error] {
-	return reactors.all(ctx, c, p.list())
+func (c *Client) AllReactors(ctx context.Context, p ListParams) iter.Seq2[*Reactor, error] {
+	return reactors.all(ctx, c, listOf[runs.Reactor](&p))
 }
 
 // ReplaceReactor replaces all parameters of a reactor (permission reactor:update).

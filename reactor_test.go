@@ -145,11 +145,11 @@ func TestNameFilter(t *testing.T) {
 		"": {"Ünicode", "axb", "a_b", "100x", "100%", "charge bank", "Charge card"}, "charge*": {"charge bank", "Charge card"}, "CHARGE CARD": {"Charge card"}, "charge": nil,
 		"*card": {"Charge card"}, "*a*r*": {"charge bank", "Charge card"}, "100%": {"100%"}, "a_b": {"a_b"}, "*": {"Ünicode", "axb", "a_b", "100x", "100%", "charge bank", "Charge card"}, "?xb": nil,
 	} {
-		reactors, err := v.Management.ListReactors(t.Context(), vault.ListReactorsParams{Name: filter})
+		reactors, err := v.Management.ListReactors(t.Context(), vault.ListParams{Name: filter})
 		if err != nil {
 			t.Fatal(err)
 		}
-		proxies, err := v.Management.ListProxies(t.Context(), vault.ListProxiesParams{Name: filter})
+		proxies, err := v.Management.ListProxies(t.Context(), vault.ListParams{Name: filter})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -165,9 +165,9 @@ func TestNameFilter(t *testing.T) {
 		same(t, "total of "+filter, reactors.Pagination.TotalItems, len(want))
 	}
 	long := strings.Repeat("*a", 30_000)
-	_, err := v.Management.ListReactors(t.Context(), vault.ListReactorsParams{Name: long})
+	_, err := v.Management.ListReactors(t.Context(), vault.ListParams{Name: long})
 	wantFields(t, "reactors by a long name", err, "name")
-	_, err = v.Management.ListProxies(t.Context(), vault.ListProxiesParams{Name: long})
+	_, err = v.Management.ListProxies(t.Context(), vault.ListParams{Name: long})
 	wantFields(t, "proxies by a long name", err, "name")
 }
 
@@ -292,11 +292,11 @@ func TestCodeIsCheckedWhenItIsWritten(t *testing.T) {
 		_, err := v.Owner.CreateProxy(t.Context(), p)
 		wantError(t, "a transform", err, vault.ErrCode)
 	}
-	reactors, err := v.Owner.ListReactors(t.Context(), vault.ListReactorsParams{})
+	reactors, err := v.Owner.ListReactors(t.Context(), vault.ListParams{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	proxies, err := v.Owner.ListProxies(t.Context(), vault.ListProxiesParams{})
+	proxies, err := v.Owner.ListProxies(t.Context(), vault.ListParams{})
 	if err != nil {
 		t.Fatal(err)
 	}

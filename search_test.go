@@ -73,8 +73,8 @@ func TestPageBounds(t *testing.T) {
 			"search":       second(v.Owner.SearchTokens(t.Context(), vault.SearchTokensParams{Query: "type:card", PageParams: p})),
 			"logs":         second(v.Owner.ListLogs(t.Context(), vault.ListLogsParams{PageParams: p})),
 			"applications": second(v.Owner.ListApplications(t.Context(), vault.ListApplicationsParams{PageParams: p})),
-			"reactors":     second(v.Owner.ListReactors(t.Context(), vault.ListReactorsParams{PageParams: p})),
-			"proxies":      second(v.Owner.ListProxies(t.Context(), vault.ListProxiesParams{PageParams: p})),
+			"reactors":     second(v.Owner.ListReactors(t.Context(), vault.ListParams{PageParams: p})),
+			"proxies":      second(v.Owner.ListProxies(t.Context(), vault.ListParams{PageParams: p})),
 			"tenants":      second(v.ListTenants(t.Context(), p)),
 		} {
 			wantFields(t, fmt.Sprintf("%s, page %d of %d", name, tt.page, tt.size), err, tt.fields...)
@@ -346,7 +346,7 @@ func TestPagesOfRecordsAreBoundedInBytes(t *testing.T) {
 		}
 	}
 	list := func(size int) error {
-		return second(v.Management.ListReactors(t.Context(), vault.ListReactorsParams{PageParams: vault.PageParams{Size: size}}))
+		return second(v.Management.ListReactors(t.Context(), vault.ListParams{PageParams: vault.PageParams{Size: size}}))
 	}
 	wantFields(t, "five of 10 kB", list(5), "size")
 	if err := list(2); err != nil {

@@ -89,16 +89,11 @@ type SessionInfo struct {
 	Unreadable bool `json:"unreadable,omitempty"`
 }
 
-// ListSessionsParams selects a page of sessions.
-type ListSessionsParams struct {
-	PageParams
-}
-
 // ListSessions returns a page of the active sessions, newest first (permission
 // session:read). Permissions and Rules are the granted rights; the current rights
 // also depend on the authorizer. ListSessions reads all sessions of the tenant to
 // count the active ones.
-func (c *Client) ListSessions(ctx context.Context, p ListSessionsParams) (*Page[SessionInfo], error) {
+func (c *Client) ListSessions(ctx context.Context, p PageParams) (*Page[SessionInfo], error) {
 	return run(ctx, c, &core.VerbListSessions, func(ctx context.Context, op *core.Op) (*Page[SessionInfo], error) {
 		p, err := p.normal()
 		if err != nil {

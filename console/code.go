@@ -36,11 +36,11 @@ func (q *request) code() error {
 		return err
 	}
 	ctx, first := q.r.Context(), vault.PageParams{Size: 100}
-	reactors, err := c.ListReactors(ctx, vault.ListReactorsParams{PageParams: first})
+	reactors, err := c.ListReactors(ctx, vault.ListParams{PageParams: first})
 	if err != nil {
 		return err
 	}
-	proxies, err := c.ListProxies(ctx, vault.ListProxiesParams{PageParams: first})
+	proxies, err := c.ListProxies(ctx, vault.ListParams{PageParams: first})
 	if err != nil {
 		return err
 	}

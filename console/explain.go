@@ -34,7 +34,7 @@ func (q *request) explain() error {
 	if err != nil {
 		return err
 	}
-	sessions, err := c.ListSessions(ctx, vault.ListSessionsParams{PageParams: vault.PageParams{Size: 100}})
+	sessions, err := c.ListSessions(ctx, vault.PageParams{Size: 100})
 	if err != nil {
 		return err
 	}

@@ -232,7 +232,7 @@ func (p *tab) keyboardAccess(w *world) {
 	p.tabTo(button("End"))
 	p.Press(kb.Enter)
 	p.Await(`document.querySelector('[role=status]')?.textContent === 'The session has ended.'`)
-	sessions := must[*vault.Page[vault.SessionInfo]](p.T)(w.Owner.ListSessions(p.T.Context(), vault.ListSessionsParams{}))
+	sessions := must[*vault.Page[vault.SessionInfo]](p.T)(w.Owner.ListSessions(p.T.Context(), vault.PageParams{}))
 	if len(sessions.Data) != 0 {
 		p.T.Errorf("%d sessions are left", len(sessions.Data))
 	}

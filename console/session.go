@@ -23,7 +23,7 @@ func (q *request) sessions() error {
 	if err != nil {
 		return err
 	}
-	list, err := c.ListSessions(q.r.Context(), vault.ListSessionsParams{PageParams: q.pageParams()})
+	list, err := c.ListSessions(q.r.Context(), q.pageParams())
 	if err != nil {
 		return err
 	}

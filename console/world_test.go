@@ -267,7 +267,7 @@ func (w *world) newSession() uuid.UUID {
 	if err := w.Private.AuthorizeSession(ctx, vault.SessionGrant{Nonce: s.Nonce, Permissions: []vault.Permission{"token:read"}, ExpiresAt: w.Clock.Now().Add(24 * time.Hour)}); err != nil {
 		w.t.Fatal(err)
 	}
-	return must[*vault.Page[vault.SessionInfo]](w.t)(w.Owner.ListSessions(ctx, vault.ListSessionsParams{})).Data[0].ID
+	return must[*vault.Page[vault.SessionInfo]](w.t)(w.Owner.ListSessions(ctx, vault.PageParams{})).Data[0].ID
 }
 
 // killJob makes a callback fail until its job is dead.

@@ -289,19 +289,14 @@ func applicationFilter(p *params) (vault.ListApplicationsParams, error) {
 	return f, err
 }
 
-func sessionFilter(p *params) (vault.ListSessionsParams, error) {
-	return vault.ListSessionsParams{PageParams: p.page()}, nil
+func sessionFilter(p *params) (vault.PageParams, error) {
+	return p.page(), nil
 }
 
-func reactorFilter(p *params) (vault.ListReactorsParams, error) {
-	f := vault.ListReactorsParams{Name: p.text("name")}
+func codeFilter(p *params) (vault.ListParams, error) {
+	f := vault.ListParams{Name: p.text("name")}
 	var err error
 	f.IDs, err = p.ids()
 	f.PageParams = p.page()
 	return f, err
-}
-
-func proxyFilter(p *params) (vault.ListProxiesParams, error) {
-	f, err := reactorFilter(p)
-	return vault.ListProxiesParams(f), err
 }

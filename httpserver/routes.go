@@ -60,7 +60,7 @@ func (h *handler) table() []route {
 		{put, "/tenants/self", "tenant:update", 200, replaceOwn((*vault.Client).ReplaceTenant)},
 
 		{post, "/reactors", "reactor:create", 201, create((*vault.Client).CreateReactor, func(r *vault.Reactor) string { return r.ID.String() })},
-		{get, "/reactors", "reactor:read", 200, list(reactorFilter, (*vault.Client).ListReactors)},
+		{get, "/reactors", "reactor:read", 200, list(codeFilter, (*vault.Client).ListReactors)},
 		{get, "/reactors/{id}", "reactor:read", 200, read(entityID, (*vault.Client).GetReactor)},
 		{put, "/reactors/{id}", "reactor:update", 200, replace(entityID, (*vault.Client).ReplaceReactor)},
 		{patch, "/reactors/{id}", "reactor:update", 204, silent(update(entityID, (*vault.Client).PatchReactor))},
@@ -68,7 +68,7 @@ func (h *handler) table() []route {
 		{post, "/reactors/{id}/react", "token:use", 200, h.react()},
 
 		{post, "/proxies", "proxy:create", 201, create((*vault.Client).CreateProxy, func(p *vault.Proxy) string { return p.ID.String() })},
-		{get, "/proxies", "proxy:read", 200, list(proxyFilter, (*vault.Client).ListProxies)},
+		{get, "/proxies", "proxy:read", 200, list(codeFilter, (*vault.Client).ListProxies)},
 		{get, "/proxies/{id}", "proxy:read", 200, read(entityID, (*vault.Client).GetProxy)},
 		{put, "/proxies/{id}", "proxy:update", 200, replace(entityID, (*vault.Client).ReplaceProxy)},
 		{patch, "/proxies/{id}", "proxy:update", 204, silent(update(entityID, (*vault.Client).PatchProxy))},

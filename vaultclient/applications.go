@@ -138,8 +138,8 @@ func (c *Client) AuthorizeSession(ctx context.Context, g vault.SessionGrant) err
 
 // ListSessions returns a page of the active sessions, newest first. See
 // [vault.Client.ListSessions].
-func (c *Client) ListSessions(ctx context.Context, p vault.ListSessionsParams) (*vault.Page[vault.SessionInfo], error) {
-	return get[vault.Page[vault.SessionInfo]](ctx, c, &core.VerbListSessions, "/sessions", pageQuery(p.PageParams).Encode())
+func (c *Client) ListSessions(ctx context.Context, p vault.PageParams) (*vault.Page[vault.SessionInfo], error) {
+	return get[vault.Page[vault.SessionInfo]](ctx, c, &core.VerbListSessions, "/sessions", pageQuery(p).Encode())
 }
 
 // DeleteSession ends a session. See [vault.Client.DeleteSession].

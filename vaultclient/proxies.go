@@ -31,7 +31,7 @@ func (c *Client) GetProxy(ctx context.Context, id uuid.UUID) (*vault.Proxy, erro
 
 // ListProxies returns a page of proxies, newest first. See
 // [vault.Client.ListProxies].
-func (c *Client) ListProxies(ctx context.Context, p vault.ListProxiesParams) (*vault.Page[vault.Proxy], error) {
+func (c *Client) ListProxies(ctx context.Context, p vault.ListParams) (*vault.Page[vault.Proxy], error) {
 	return proxies.list(ctx, c, entityQuery(p.IDs, p.Name, p.PageParams))
 }
 
@@ -50,7 +50,7 @@ func (c *Client) PatchProxy(ctx context.Context, id uuid.UUID, patch any) (*vaul
 
 // AllProxies iterates over all proxies that match the filters, newest first.
 // See [vault.Client.AllProxies].
-func (c *Client) AllProxies(ctx context.Context, p vault.ListProxiesParams) iter.Seq2[*vault.Proxy, error] {
+func (c *Client) AllProxies(ctx context.Context, p vault.ListParams) iter.Seq2[*vault.Proxy, error] {
 	return proxies.all(ctx, c, func(page vault.PageParams) url.Values { return entityQuery(p.IDs, p.Name, page) })
 }
 

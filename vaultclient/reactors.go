@@ -35,7 +35,7 @@ func (c *Client) GetReactor(ctx context.Context, id uuid.UUID) (*vault.Reactor, 
 
 // ListReactors returns a page of reactors, newest first. See
 // [vault.Client.ListReactors].
-func (c *Client) ListReactors(ctx context.Context, p vault.ListReactorsParams) (*vault.Page[vault.Reactor], error) {
+func (c *Client) ListReactors(ctx context.Context, p vault.ListParams) (*vault.Page[vault.Reactor], error) {
 	return reactors.list(ctx, c, entityQuery(p.IDs, p.Name, p.PageParams))
 }
 
@@ -54,7 +54,7 @@ func (c *Client) PatchReactor(ctx context.Context, id uuid.UUID, patch any) (*va
 
 // AllReactors iterates over all reactors that match the filters, newest first.
 // See [vault.Client.AllReactors].
-func (c *Client) AllReactors(ctx context.Context, p vault.ListReactorsParams) iter.Seq2[*vault.Reactor, error] {
+func (c *Client) AllReactors(ctx context.Context, p vault.ListParams) iter.Seq2[*vault.Reactor, error] {
 	return reactors.all(ctx, c, func(page vault.PageParams) url.Values { return entityQuery(p.IDs, p.Name, page) })
 }
 

@@ -62,17 +62,17 @@ func listSessions(w *world) {
 		w.Clock.Advance(time.Second)
 	}
 	for _, p := range []vault.PageParams{{}, {Page: 2, Size: 2}, {Size: 1000}} {
-		page, err := w.management.ListSessions(ctx, vault.ListSessionsParams{PageParams: p})
+		page, err := w.management.ListSessions(ctx, p)
 		w.saw("ListSessions", page, err)
 	}
-	page, err := w.private.ListSessions(ctx, vault.ListSessionsParams{})
+	page, err := w.private.ListSessions(ctx, vault.PageParams{})
 	w.saw("ListSessions by a private key", page, err)
 }
 
 func deleteSession(w *world) {
 	ctx := w.t.Context()
 	s := must[*vault.Session](w.t)(w.Public.CreateSession(ctx))
-	page := must[*vault.Page[vault.SessionInfo]](w.t)(w.Owner.ListSessions(ctx, vault.ListSessionsParams{}))
+	page := must[*vault.Page[vault.SessionInfo]](w.t)(w.Owner.ListSessions(ctx, vault.PageParams{}))
 	session := w.as(s.SessionKey)
 	for range 2 {
 		w.saw("DeleteSession", nil, w.management.DeleteSession(ctx, page.Data[0].ID))
@@ -188,7 +188,7 @@ func explain(w *world) {
 	if err := w.Private.AuthorizeSession(ctx, vault.SessionGrant{Nonce: session.Nonce, Permissions: []vault.Permission{"token:read"}}); err != nil {
 		w.t.Fatal(err)
 	}
-	alive := must[*vault.Page[vault.SessionInfo]](w.t)(w.Management.ListSessions(ctx, vault.ListSessionsParams{}))
+	alive := must[*vault.Page[vault.SessionInfo]](w.t)(w.Management.ListSessions(ctx, vault.PageParams{}))
 	pci := []string{"/PCI/high/"}
 	for i, p := range []vault.ExplainParams{
 		{ApplicationID: made.ID, Permission: "token:read", Containers: pci},

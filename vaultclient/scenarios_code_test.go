@@ -55,7 +55,7 @@ func listReactors(w *world) {
 	made := must[*vault.Reactor](w.t)(w.Management.CreateReactor(ctx, w.reactorParams()))
 	w.Clock.Advance(time.Second)
 	w.reactor(code)
-	for i, p := range []vault.ListReactorsParams{{}, {Name: "charge <*"}, {Name: "nope"}, {IDs: []uuid.UUID{made.ID}}, {PageParams: vault.PageParams{Size: 1}}, {PageParams: vault.PageParams{Size: -1}}} {
+	for i, p := range []vault.ListParams{{}, {Name: "charge <*"}, {Name: "nope"}, {IDs: []uuid.UUID{made.ID}}, {PageParams: vault.PageParams{Size: 1}}, {PageParams: vault.PageParams{Size: -1}}} {
 		page, err := w.management.ListReactors(ctx, p)
 		w.saw(fmt.Sprint("ListReactors ", i), page, err)
 	}
@@ -205,7 +205,7 @@ func listProxies(w *world) {
 	made := must[*vault.Proxy](w.t)(w.Management.CreateProxy(ctx, w.proxyParams()))
 	w.Clock.Advance(time.Second)
 	w.proxy(vault.ProxyParams{})
-	for i, p := range []vault.ListProxiesParams{{}, {Name: "gate*"}, {IDs: []uuid.UUID{made.ID, nobody}}, {PageParams: vault.PageParams{Page: 2, Size: 1}}, {PageParams: vault.PageParams{Page: -1}}} {
+	for i, p := range []vault.ListParams{{}, {Name: "gate*"}, {IDs: []uuid.UUID{made.ID, nobody}}, {PageParams: vault.PageParams{Page: 2, Size: 1}}, {PageParams: vault.PageParams{Page: -1}}} {
 		page, err := w.management.ListProxies(ctx, p)
 		w.saw(fmt.Sprint("ListProxies ", i), page, err)
 	}

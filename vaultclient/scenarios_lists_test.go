@@ -116,7 +116,7 @@ func allReactors(w *world) {
 			Name: fmt.Sprint("r", i), Code: "module.exports = () => 1", Configuration: map[string]string{}}))
 	}
 	for _, name := range []string{"", "R1*", "x"} {
-		walked(w, "AllReactors "+name, w.management.AllReactors(w.t.Context(), vault.ListReactorsParams{Name: name}))
+		walked(w, "AllReactors "+name, w.management.AllReactors(w.t.Context(), vault.ListParams{Name: name}))
 	}
 }
 
@@ -125,7 +125,7 @@ func allProxies(w *world) {
 		must[*vault.Proxy](w.t)(w.Management.CreateProxy(w.t.Context(), vault.ProxyParams{Name: fmt.Sprint("p", i), DestinationURL: "https://a.example"}))
 	}
 	for _, name := range []string{"", "P1*", "x"} {
-		walked(w, "AllProxies "+name, w.management.AllProxies(w.t.Context(), vault.ListProxiesParams{Name: name}))
+		walked(w, "AllProxies "+name, w.management.AllProxies(w.t.Context(), vault.ListParams{Name: name}))
 	}
 }
 

@@ -68,7 +68,7 @@ func (w *withdrawing) withdraw() {
 	w.erase("erased")
 	_, byID := w.owner().EraseTokens(ctx, vault.EraseParams{IDs: []string{"erased-by-id"}, Reason: "case 4711"})
 	regenerated, key := w.owner().RegenerateKey(ctx, w.rekeyed.ID)
-	sessions, listed := w.owner().ListSessions(ctx, vault.ListSessionsParams{})
+	sessions, listed := w.owner().ListSessions(ctx, vault.PageParams{})
 	err := errors.Join(byID, key, listed, w.eraseInTx("erased-in-tx"), w.owner().DeleteToken(ctx, "deleted"), w.owner().DeleteApplication(ctx, w.deleted.ID))
 	if err != nil || len(sessions.Data) != 1 {
 		w.t.Fatal(sessions, err)

@@ -95,8 +95,8 @@ func wantOneOfEach(t *testing.T, v *vault.Vault, c *vault.Client) {
 		"applications": func() (int, error) {
 			return total(c.ListApplications(ctx, vault.ListApplicationsParams{}))
 		},
-		"reactors": func() (int, error) { return total(c.ListReactors(ctx, vault.ListReactorsParams{})) },
-		"proxies":  func() (int, error) { return total(c.ListProxies(ctx, vault.ListProxiesParams{})) },
+		"reactors": func() (int, error) { return total(c.ListReactors(ctx, vault.ListParams{})) },
+		"proxies":  func() (int, error) { return total(c.ListProxies(ctx, vault.ListParams{})) },
 	} {
 		if n, err := count(); err != nil || n != 1 {
 			t.Errorf("%d %s, %v, want 1", n, kind, err)

@@ -18,10 +18,10 @@ var inTxAdmin = []inTxCase{
 		return err
 	}},
 	{"ListReactors", func(ctx context.Context, f *inTxFixture) error {
-		return pageOf[vault.Reactor](1)(f.owner.ListReactors(ctx, vault.ListReactorsParams{}))
+		return pageOf[vault.Reactor](1)(f.owner.ListReactors(ctx, vault.ListParams{}))
 	}},
 	{"AllReactors", func(ctx context.Context, f *inTxFixture) error {
-		return count(1, f.owner.AllReactors(ctx, vault.ListReactorsParams{}))
+		return count(1, f.owner.AllReactors(ctx, vault.ListParams{}))
 	}},
 	{"ApplyReactor", func(ctx context.Context, f *inTxFixture) error {
 		return appliedOnce(func(name string) (*vault.Applied[vault.Reactor], error) {
@@ -59,10 +59,10 @@ var inTxAdmin = []inTxCase{
 		return err
 	}},
 	{"ListProxies", func(ctx context.Context, f *inTxFixture) error {
-		return pageOf[vault.Proxy](1)(f.owner.ListProxies(ctx, vault.ListProxiesParams{}))
+		return pageOf[vault.Proxy](1)(f.owner.ListProxies(ctx, vault.ListParams{}))
 	}},
 	{"AllProxies", func(ctx context.Context, f *inTxFixture) error {
-		return count(1, f.owner.AllProxies(ctx, vault.ListProxiesParams{}))
+		return count(1, f.owner.AllProxies(ctx, vault.ListParams{}))
 	}},
 	{"ApplyProxy", func(ctx context.Context, f *inTxFixture) error {
 		return appliedOnce(func(name string) (*vault.Applied[vault.Proxy], error) { return f.owner.ApplyProxy(ctx, aProxy(name)) }, func() error {

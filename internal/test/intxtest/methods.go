@@ -160,11 +160,11 @@ func inVault(t *testing.T, s *Shop) (things [5]int, entries int) {
 	n(0, tokens.Pagination.TotalItems, err)
 	apps, err := s.Owner.ListApplications(ctx, vault.ListApplicationsParams{})
 	n(1, apps.Pagination.TotalItems, err)
-	reactors, err := s.Owner.ListReactors(ctx, vault.ListReactorsParams{})
+	reactors, err := s.Owner.ListReactors(ctx, vault.ListParams{})
 	n(2, reactors.Pagination.TotalItems, err)
-	proxies, err := s.Owner.ListProxies(ctx, vault.ListProxiesParams{})
+	proxies, err := s.Owner.ListProxies(ctx, vault.ListParams{})
 	n(3, proxies.Pagination.TotalItems, err)
-	sessions, err := s.Owner.ListSessions(ctx, vault.ListSessionsParams{})
+	sessions, err := s.Owner.ListSessions(ctx, vault.PageParams{})
 	n(4, sessions.Pagination.TotalItems, err)
 	return things, entries
 }

@@ -161,13 +161,13 @@ var inTxIdentities = []inTxCase{
 		return f.private.AuthorizeSession(ctx, vault.SessionGrant{Nonce: f.session.Nonce, Permissions: []vault.Permission{"token:create"}})
 	}},
 	{"ListSessions", func(ctx context.Context, f *inTxFixture) error {
-		return pageOf[vault.SessionInfo](3)(f.owner.ListSessions(ctx, vault.ListSessionsParams{}))
+		return pageOf[vault.SessionInfo](3)(f.owner.ListSessions(ctx, vault.PageParams{}))
 	}},
 	{"AllSessions", func(ctx context.Context, f *inTxFixture) error {
 		return count(3, f.owner.AllSessions(ctx))
 	}},
 	{"DeleteSession", func(ctx context.Context, f *inTxFixture) error {
-		page, err := f.owner.ListSessions(ctx, vault.ListSessionsParams{})
+		page, err := f.owner.ListSessions(ctx, vault.PageParams{})
 		if err != nil {
 			return err
 		}

@@ -48,7 +48,7 @@ func (a *attacked) sessionRow(public *vault.Client) uuid.UUID {
 	if _, err := public.CreateSession(a.Context()); err != nil {
 		a.Fatal(err)
 	}
-	page, err := a.owners[0].ListSessions(a.Context(), vault.ListSessionsParams{})
+	page, err := a.owners[0].ListSessions(a.Context(), vault.PageParams{})
 	if err != nil {
 		a.Fatal(err)
 	}

@@ -27,7 +27,7 @@ func proxyCommands() []*command {
 					if err != nil {
 						return err
 					}
-					return printAll(c, o.api.AllProxies(c.ctx, vault.ListProxiesParams{}), proxyColumns[:5])
+					return printAll(c, o.api.AllProxies(c.ctx, vault.ListParams{}), proxyColumns[:5])
 				}
 			},
 		},
@@ -121,7 +121,7 @@ func findProxy(ctx context.Context, api vault.AdminAPI, which string) (*vault.Pr
 	if id, err := uuid.Parse(which); err == nil {
 		return api.GetProxy(ctx, id)
 	}
-	return byName("proxy", which, api.AllProxies(ctx, vault.ListProxiesParams{Name: which}),
+	return byName("proxy", which, api.AllProxies(ctx, vault.ListParams{Name: which}),
 		func(x *vault.Proxy) string { return x.Name })
 }
 
@@ -134,7 +134,7 @@ func planProxy(c *call, api vault.API, m *manifest) (*planned, error) {
 	if err != nil {
 		return nil, err
 	}
-	now, err := orNone(byName("proxy", m.Name, api.AllProxies(c.ctx, vault.ListProxiesParams{Name: m.Name}),
+	now, err := orNone(byName("proxy", m.Name, api.AllProxies(c.ctx, vault.ListParams{Name: m.Name}),
 		func(x *vault.Proxy) string { return x.Name }))
 	if err != nil {
 		return nil, err

@@ -22,7 +22,7 @@ func reactorCommands() []*command {
 					if err != nil {
 						return err
 					}
-					return printAll(c, o.api.AllReactors(c.ctx, vault.ListReactorsParams{}), reactorColumns[:5])
+					return printAll(c, o.api.AllReactors(c.ctx, vault.ListParams{}), reactorColumns[:5])
 				}
 			},
 		},
@@ -94,7 +94,7 @@ func findReactor(ctx context.Context, api vault.AdminAPI, which string) (*vault.
 	if id, err := uuid.Parse(which); err == nil {
 		return api.GetReactor(ctx, id)
 	}
-	return byName("reactor", which, api.AllReactors(ctx, vault.ListReactorsParams{Name: which}),
+	return byName("reactor", which, api.AllReactors(ctx, vault.ListParams{Name: which}),
 		func(r *vault.Reactor) string { return r.Name })
 }
 
@@ -114,7 +114,7 @@ func planReactor(c *call, api vault.API, m *manifest) (*planned, error) {
 	if want.ApplicationID, err = applicationID(c, api, m.Application); err != nil {
 		return nil, err
 	}
-	now, err := orNone(byName("reactor", m.Name, api.AllReactors(c.ctx, vault.ListReactorsParams{Name: m.Name}),
+	now, err := orNone(byName("reactor", m.Name, api.AllReactors(c.ctx, vault.ListParams{Name: m.Name}),
 		func(r *vault.Reactor) string { return r.Name }))
 	if err != nil {
 		return nil, err
