@@ -378,6 +378,18 @@ func TestProxyConfigurationIsForReaders(t *testing.T) {
 	}
 }
 
+// Errors of InvokeProxy name the fields of the call, and no headers of REST.
+func TestProxyErrorsNameFields(t *testing.T) {
+	t.Parallel()
+	v := vaulttest.New(t)
+	for want, call := range map[string]vault.ProxyCall{
+		"key": {}, "url": {URL: "nowhere"}, "connection": {URL: "https://example.com/", Connection: "upgrade"},
+	} {
+		_, err := v.Private.InvokeProxy(t.Context(), call)
+		wantFields(t, want, err, want)
+	}
+}
+
 // A proxy call without a method is a GET, for transforms too.
 func TestProxyMethodIsGETByDefault(t *testing.T) {
 	t.Parallel()

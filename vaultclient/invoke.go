@@ -221,6 +221,13 @@ func (c *Client) proxyRefusal(ctx context.Context, op string, res *http.Response
 		e.err = strange(op, a)
 		return e
 	}
+	for _, field := range []string{"key", "url", "connection"} { // in REST they are headers
+		header := c.opts.Prefix + "PROXY-" + strings.ToUpper(field)
+		if messages := body.Error.Errors[header]; messages != nil {
+			delete(body.Error.Errors, header)
+			body.Error.Errors[field] = messages
+		}
+	}
 	e.err = known(op, e, &body.Error, allProxyKinds)
 	return e
 }

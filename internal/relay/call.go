@@ -47,7 +47,7 @@ func (r *Relay) Call(ctx context.Context, op *core.Op, p *Call) (*Answer, error)
 	}
 	if p.Key == "" {
 		bad := &form.Problems{}
-		if r.checkURL(bad, trace.Prefix(ctx)+"PROXY-URL", p.URL); bad.Any() {
+		if r.checkURL(bad, field(ctx, "url"), p.URL); bad.Any() {
 			return nil, fault.Of(bad)
 		}
 	}
@@ -76,8 +76,17 @@ func MayForward(g *access.Grant) error {
 	return nil
 }
 
+// field returns what an error calls a field of a call: the header in the REST API,
+// and the field itself in Go.
+func field(ctx context.Context, name string) string {
+	if prefix := trace.Of(ctx).Prefix; prefix != "" {
+		return prefix + "PROXY-" + strings.ToUpper(name)
+	}
+	return name
+}
+
 func errNoDestination(ctx context.Context) error {
-	return fault.Field(trace.Prefix(ctx)+"PROXY-KEY", "must name a proxy by its key, or a destination by its URL")
+	return fault.Field(field(ctx, "key"), "must name a proxy by its key, or a destination by its URL")
 }
 
 // CallOpen is Call without an API key. The caller comes from the given

@@ -149,7 +149,7 @@ func (inv *invocation) prepare(ctx context.Context) error {
 		return fault.Field("method", "must be the name of an HTTP method")
 	}
 	if !slices.Contains([]string{"", "keep-alive", "close"}, strings.ToLower(inv.Connection)) {
-		return fault.Field(trace.Prefix(ctx)+"PROXY-CONNECTION", "must be keep-alive or close")
+		return fault.Field(field(ctx, "connection"), "must be keep-alive or close")
 	}
 	base, err := inv.relay.Egress.CheckURL(inv.proxy.DestinationURL)
 	if err != nil {
