@@ -543,7 +543,7 @@ func TestExplainSession(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	alive, err := v.Owner.ListSessions(ctx, vault.ListSessionsParams{})
+	alive, err := v.Owner.ListSessions(ctx, vault.PageParams{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -30,7 +30,7 @@ func Mac(ring *seal.Ring, tenant uuid.UUID, own bool, entry *storage.Log) storag
 	return storage.Hash(hash(ring, e.AppendMacFields(fields[:0])))
 }
 
-// Expect, Written, Failed and RecordErasure implement [core.Ledger].
+// Expect remembers entries that are about to be written: see [core.Ledger].
 func (k *Keeper) Expect(tenant uuid.UUID, entries []storage.Log, relaxed, own bool) {
 	var few [4]pending.Expected
 	all := few[:0]

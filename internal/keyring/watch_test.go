@@ -62,7 +62,7 @@ func (h *holder) changed(_ context.Context, c KeyChange) error {
 }
 
 // denied is an error as a KMS client of a program would return it.
-var denied = fmt.Errorf("kms: key is disabled: %w", fault.ErrKeyDenied)
+var errDenied = fmt.Errorf("kms: key is disabled: %w", fault.ErrKeyDenied)
 
 // watched is a world whose master key has a holder.
 func watched(t *testing.T, age, grace time.Duration) (*world, *Watch, *holder) {
@@ -103,7 +103,7 @@ func TestDeniedKeyIsDropped(t *testing.T) {
 		if err := w.after(t, 0); err != nil {
 			t.Fatal(err)
 		}
-		h.set(denied, false)
+		h.set(errDenied, false)
 		if err := w.after(t, 29*time.Second); err != nil {
 			t.Errorf("before the check: %v", err)
 		}
@@ -211,7 +211,7 @@ func TestChangeIsRecordedLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, _, h := watched(t, time.Minute, time.Minute)
 		_ = w.after(t, 0)
-		h.set(denied, false)
+		h.set(errDenied, false)
 		h.mu.Lock()
 		h.notes = errors.New("the database is down")
 		h.mu.Unlock()
@@ -238,7 +238,7 @@ func TestUnwrapDuringADenial(t *testing.T) {
 			_, err := w.Get(t.Context(), w.tenant)
 			got <- err
 		}()
-		h.set(denied, false)
+		h.set(errDenied, false)
 		<-time.After(time.Minute)
 		close(release)
 		if err := <-got; !errors.Is(err, fault.ErrKeyDenied) || w.tenants() != 0 {

@@ -28,7 +28,7 @@ type rounds struct {
 
 func (s *rounds) begin() {
 	s.pace = time.Second
-	s.alive, s.kill = context.WithCancel(context.Background())
+	s.alive, s.kill = context.WithCancel(context.Background()) //nolint:gosec // close calls it
 	s.open, s.stop = context.WithCancel(s.alive)
 }
 

@@ -105,12 +105,12 @@ func (v *verification) alarm() {
 	}
 }
 
-func (v *verification) find(tenant uuid.UUID, index int64, id uuid.UUID, verdict evidence.Verdict) {
-	v.report.Add(evidence.Finding{Tenant: tenant, Index: index, EntryID: id, Verdict: verdict})
+func (v *verification) find(tenant uuid.UUID, index int64, verdict evidence.Verdict) {
+	v.report.Add(evidence.Finding{Tenant: tenant, Index: index, Verdict: verdict})
 }
 
 func (v *verification) findVault(verdict evidence.Verdict) {
-	v.find(uuid.UUID{}, -1, uuid.UUID{}, verdict)
+	v.find(uuid.UUID{}, -1, verdict)
 }
 
 // vault verifies the vault's tree.
@@ -172,7 +172,7 @@ func (v *verification) events(tree *storage.Tree, o *VerifyOptions) error {
 		}
 	}
 	if w.f.Size() != tree.Size {
-		v.find(uuid.UUID{}, w.f.Size(), uuid.UUID{}, evidence.Missing)
+		v.find(uuid.UUID{}, w.f.Size(), evidence.Missing)
 		return nil
 	}
 	if err := v.nodes(uuid.UUID{}, nodes); err != nil {
@@ -194,7 +194,7 @@ func (v *verification) events(tree *storage.Tree, o *VerifyOptions) error {
 func (v *verification) event(stored *storage.TreeEvent) {
 	e, err := evidence.ParseEvent(stored.Body)
 	if err != nil || uuid.UUID(stored.About) != e.Tenant {
-		v.find(uuid.UUID{}, stored.N, uuid.UUID{}, evidence.Altered)
+		v.find(uuid.UUID{}, stored.N, evidence.Altered)
 		return
 	}
 	switch e.Kind {
@@ -231,7 +231,7 @@ func (v *verification) afterEvents(size int64) error {
 	}
 	now, err := v.l.tree(v.ctx, uuid.UUID{}) // it may have grown
 	if last := events[len(events)-1].N; err == nil && last >= now.Size {
-		v.find(uuid.UUID{}, last, uuid.UUID{}, evidence.Forged)
+		v.find(uuid.UUID{}, last, evidence.Forged)
 	}
 	return err
 }
@@ -260,7 +260,7 @@ func (v *verification) nodes(tenant uuid.UUID, computed *[]storage.Node) error {
 	}
 	for _, n := range *computed {
 		if !slices.Contains(part.Nodes, n) {
-			v.find(tenant, n.N<<n.Level, uuid.UUID{}, evidence.Altered)
+			v.find(tenant, n.N<<n.Level, evidence.Altered)
 		}
 	}
 	*computed = (*computed)[:0]
@@ -279,7 +279,7 @@ func (v *verification) afterNodes(tenant uuid.UUID, size int64) error {
 	}
 	now, err := v.l.tree(v.ctx, tenant) // it may have grown
 	if err == nil && slices.ContainsFunc(part.Nodes, func(n storage.Node) bool { return n.N >= now.Size>>n.Level }) {
-		v.find(tenant, -1, uuid.UUID{}, evidence.Forged)
+		v.find(tenant, -1, evidence.Forged)
 	}
 	return err
 }
@@ -334,7 +334,7 @@ func (v *verification) living() error {
 	}
 	return v.l.c.Living(v.ctx, func(tenant uuid.UUID) error {
 		if v.l.isBack(tenant) {
-			v.find(tenant, -1, uuid.UUID{}, evidence.Forged)
+			v.find(tenant, -1, evidence.Forged)
 		}
 		return nil
 	})

@@ -28,7 +28,7 @@ func (v *verification) tenant(tenant uuid.UUID) error {
 		}
 		same, err := t.run()
 		if errors.Is(err, storage.ErrMalformed) { // the other rows stay unverified
-			t.find(tenant, -1, uuid.UUID{}, evidence.Altered)
+			t.find(tenant, -1, evidence.Altered)
 			v.report.Merge(t.report)
 			return nil
 		}
@@ -62,7 +62,7 @@ func (v *verification) gone(tenant uuid.UUID) error {
 		return err
 	}
 	if !l.Deleted(tenant) {
-		v.find(tenant, -1, uuid.UUID{}, evidence.Altered)
+		v.find(tenant, -1, evidence.Altered)
 	}
 	return nil
 }
@@ -103,7 +103,7 @@ func (t *tenantCheck) run() (same bool, err error) {
 	}
 	err = t.l.openState(t.ctx, &t.tree, &t.state)
 	if errors.Is(err, ErrTampered) {
-		t.find(t.id, -1, uuid.UUID{}, evidence.Altered)
+		t.find(t.id, -1, evidence.Altered)
 	} else if err != nil {
 		return false, err
 	}
@@ -134,7 +134,7 @@ func (t *tenantCheck) keys(err error) error {
 	if !errors.Is(err, ErrTampered) {
 		return err
 	}
-	t.find(t.id, -1, uuid.UUID{}, evidence.Altered)
+	t.find(t.id, -1, evidence.Altered)
 	return nil
 }
 
@@ -197,7 +197,7 @@ const nodesAtOnce = 8
 func (t *tenantCheck) beyond() error {
 	if !t.bad && t.f.Size() == t.tree.Size {
 		if t.f.Size() > 0 && t.f.Root() != merkle.Hash(t.tree.Root) {
-			t.find(t.id, -1, uuid.UUID{}, evidence.Altered)
+			t.find(t.id, -1, evidence.Altered)
 		}
 		if err := t.verification.nodes(t.id, t.nodes); err != nil {
 			return err
@@ -231,7 +231,7 @@ func (t *tenantCheck) afterTree() error {
 			return err
 		}
 		if last := &part.Leaves[len(part.Leaves)-1]; last.First+int64(len(last.Refs)) > now.Size {
-			t.find(t.id, last.First, uuid.UUID{}, evidence.Forged)
+			t.find(t.id, last.First, evidence.Forged)
 		}
 	}
 	return t.afterNodes(t.id, t.tree.Size)

@@ -192,6 +192,7 @@ func (p *Entries) TakeDirty() []uuid.UUID {
 	return all
 }
 
+// MarkDirty adds a tenant to those with entries to sequence.
 func (p *Entries) MarkDirty(tenant uuid.UUID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

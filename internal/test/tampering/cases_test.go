@@ -106,8 +106,8 @@ func (a *attacked) tampered(prepare func(*attacked) tampering, at func(*attacked
 	a.anchors = []vault.Anchor{vault.AnchorFile(path)}
 	a.node(nil)
 	a.Cleanup(func() { _ = a.v.Close() }) // before the folder is removed
-	create(a, a.owners[0].AsUser("jane").Client, aText("secret", "x"))
-	create(a, a.owners[1].Client, aText("other", "x"))
+	create(a, a.owners[0].AsUser("jane").Client, aText("secret"))
+	create(a, a.owners[1].Client, aText("other"))
 	is := prepare(a)
 	a.mustVerify()
 	k := a.keep(a.owners[0])

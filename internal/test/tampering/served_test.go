@@ -110,7 +110,7 @@ func TestUnreadableTenantsDoNotHideOthers(t *testing.T) {
 				a.Errorf("%s (-want +got):\n%s", how, diff)
 			}
 		}
-		create(a, a.v.Tenant(good).Client, aText("later", "x"))
+		create(a, a.v.Tenant(good).Client, aText("later"))
 		before := a.evidence()
 		eventually(a, "a note covers the entries of the readable tenant", func() bool {
 			if _, err := a.v.Checkpoint(ctx); err != nil {
@@ -153,7 +153,7 @@ func TestDeletedTenantsStayDeleted(t *testing.T) {
 		if err != nil {
 			a.Fatal(err)
 		}
-		create(a, gone.Client, aText("secret", "x"))
+		create(a, gone.Client, aText("secret"))
 		a.mustVerify()
 		restore := a.putBack(gone, "vault_logs", "vault_log_trees", "vault_log_leaves", "vault_log_nodes", "vault_records", "vault_lookups", "vault_tokens", "vault_container_sets")
 		if err := a.v.DeleteTenant(a.Context(), gone.TenantID()); err != nil {
@@ -179,7 +179,7 @@ func (a *attacked) wantGone(tenant uuid.UUID, key string) {
 	for name, call := range map[string]func() error{
 		"get the tenant": func() error { _, err := o.GetTenant(ctx); return err },
 		"get a token":    func() error { _, err := o.GetToken(ctx, "secret"); return err },
-		"create a token": func() error { _, err := o.CreateToken(ctx, aText("more", "x")); return err },
+		"create a token": func() error { _, err := o.CreateToken(ctx, aText("more")); return err },
 		"list the log":   func() error { _, err := o.ListLogs(ctx, vault.ListLogsParams{}); return err },
 	} {
 		if err := call(); !errors.Is(err, vault.ErrNotFound) {

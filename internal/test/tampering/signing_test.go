@@ -25,7 +25,7 @@ func TestCallersDoNotMakeTheVaultSign(t *testing.T) {
 		o := v.Tenant(a.owners[0].TenantID())
 		var callers sync.WaitGroup
 		for i := range 50 {
-			create(a, o.Client, aText(fmt.Sprint("token-", i), "x"))
+			create(a, o.Client, aText(fmt.Sprint("token-", i)))
 			callers.Go(func() {
 				if _, err := o.LogCheckpoint(a.Context()); err != nil {
 					a.Error(err)
@@ -49,7 +49,7 @@ func TestForgedEntriesDoNotExpire(t *testing.T) {
 		a.hourly(1)
 		old := a.clock.Now()
 		a.clock.Advance(48 * time.Hour)
-		create(a, a.owners[0].Client, aText("secret", "x"))
+		create(a, a.owners[0].Client, aText("secret"))
 		if err := sweepLogs(a, a.v); err != nil {
 			a.Fatal(err)
 		}
@@ -106,7 +106,7 @@ func (a *attacked) signsBeside(w *watched, n int64) bool {
 	case <-ended:
 	case <-held:
 		before := a.evidence()
-		create(a, a.owners[0].Client, aText(fmt.Sprint("meanwhile-", n), "x"))
+		create(a, a.owners[0].Client, aText(fmt.Sprint("meanwhile-", n)))
 		eventually(a, "a note covers the entry", func() bool {
 			must[[]byte](a)(a.v.Checkpoint(a.Context()))
 			s := must[*vault.EvidenceStatus](a)(a.v.EvidenceStatus())

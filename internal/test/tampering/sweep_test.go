@@ -148,7 +148,7 @@ func TestSweepOpensWhatItDeletes(t *testing.T) {
 		want := []string{"good", "good cvc", due.String()}
 		slices.Sort(want)
 		same(a, "entries about expiry", a.expireEntries(), want)
-		create(a, a.owners[1].Client, aText("still", "x"))
+		create(a, a.owners[1].Client, aText("still"))
 
 		a.alter(4, "UPDATE vault_tokens SET expires_at = NULL, cvc_expires_at = NULL WHERE id = 'live' OR id LIKE 'live, %'")
 		for id, is := range alteredTokens {
@@ -191,7 +191,7 @@ func TestInventedTombstoneDeletesNothing(t *testing.T) {
 	t.Parallel()
 	attack(t, func(a *attacked) {
 		tenant := a.owners[0].TenantID()
-		tok := create(a, a.owners[0].Client, aText("kept", "x"))
+		tok := create(a, a.owners[0].Client, aText("kept"))
 		for _, under := range [][]byte{make([]byte, 16), tenant[:]} {
 			a.alter(1, `INSERT INTO vault_records (tenant_id, kind, id, name, name_fold, key_version, created_at, rev, body)
 				VALUES (?, 'tombstone', ?, '', '', 0, 1, 0, ?)`, under, tenant[:], []byte{})
