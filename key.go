@@ -152,6 +152,45 @@ func (v *Vault) watchKey(check *keyring.Check) *keyring.Watch {
 	})
 }
 
+// openKey returns Config.OpenKey for the internal packages.
+func (c *Config) openKey() func(ctx context.Context, uri string) (seal.AEAD, error) {
+	if c.OpenKey == nil {
+		return nil
+	}
+	return func(ctx context.Context, uri string) (seal.AEAD, error) {
+		key, err := c.OpenKey(ctx, uri)
+		if err == nil && key == nil {
+			err = errors.New("vault: Config.OpenKey returned no key")
+		}
+		return key, err
+	}
+}
+
+// SetTenantKey gives a tenant a key of its own, which Config.OpenKey opens by its
+// URI. An empty URI removes it. The tenant's keys are then sealed with this key
+// inside the master key, so neither holder opens them alone. SetTenantKey also
+// rotates the tenant's data key, so that its keys in older backups do not open rows
+// of today: see [Vault.RotateDataKeys]. After an interruption, call it again with the
+// same URI to finish. All nodes keep serving.
+//
+// Every node asks the holder of the key as Config.KeyAge says. When the holder denies
+// its use, the operations of the tenant fail with [ErrKeyDenied], and after
+// Config.KeyGrace without a response with [ErrKeyUnavailable], until the key is
+// available again. Other tenants are not affected.
+func (v *Vault) SetTenantKey(ctx context.Context, tenant uuid.UUID, uri string) error {
+	if uri == "" {
+		return public(rotation.SetKey(ctx, v.core, tenant, nil))
+	}
+	if v.core.OpenKey == nil {
+		return errors.New("vault: SetTenantKey needs Config.OpenKey")
+	}
+	key, err := v.core.OpenKey(ctx, uri)
+	if err != nil {
+		return err
+	}
+	return public(rotation.SetKey(ctx, v.core, tenant, &seal.OwnKey{URI: uri, AEAD: key}))
+}
+
 // maxReadAge is how long a node uses the keys and settings of a tenant before it
 // reads them from the database again. Only changed keys are unwrapped again.
 const maxReadAge = time.Second

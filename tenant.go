@@ -12,6 +12,7 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/erase"
 	"github.com/seed-72ea4aab/vault/internal/evident"
 	"github.com/seed-72ea4aab/vault/internal/form"
+	"github.com/seed-72ea4aab/vault/internal/keyring"
 	"github.com/seed-72ea4aab/vault/internal/ledger"
 	"github.com/seed-72ea4aab/vault/internal/pace"
 	"github.com/seed-72ea4aab/vault/internal/sweep"
@@ -30,6 +31,8 @@ type Tenant struct {
 	WebhookSecret string    `json:"webhook_secret,omitempty"`
 	CreatedAt     time.Time `json:"created_at,omitzero"`
 	ModifiedAt    time.Time `json:"modified_at,omitzero"`
+	// Key is the tenant's own key; nil if it has none: see [Vault.SetTenantKey].
+	Key *TenantKey `json:"key,omitempty"`
 	// CreatedAs is the name under which the program created the tenant. A tenant
 	// can rename itself, so Name may be a former name of another tenant. Only
 	// [Vault.ListTenants] and [Vault.AllTenants] set CreatedAs, if it is known.
@@ -38,6 +41,25 @@ type Tenant struct {
 	// open. Only ID and CreatedAt are set then.
 	Unreadable bool `json:"unreadable,omitempty"`
 }
+
+// TenantKey is a tenant's own key, as one node sees it.
+type TenantKey struct {
+	URI   string         `json:"uri"` // without passwords and tokens
+	State TenantKeyState `json:"state"`
+	// CheckedAt is when the holder of the key last responded.
+	CheckedAt time.Time `json:"checked_at,omitzero"`
+}
+
+// TenantKeyState says whether a tenant's own key can be used.
+type TenantKeyState string
+
+// The states of a tenant's own key. A key is unreachable when its holder has not
+// responded until the end of Config.KeyGrace.
+const (
+	TenantKeyOK          TenantKeyState = TenantKeyState(keyring.KeyOK)
+	TenantKeyDenied      TenantKeyState = TenantKeyState(keyring.KeyDenied)
+	TenantKeyUnreachable TenantKeyState = TenantKeyState(keyring.KeyUnreachable)
+)
 
 // TenantSettings are defaults that a tenant chooses.
 type TenantSettings struct {
@@ -160,8 +182,12 @@ func (c *Client) RotateWebhookSecret(ctx context.Context) (*Tenant, error) {
 
 // tenantOf converts a tenant of the internal package.
 func tenantOf(t *core.Tenant) *Tenant {
-	return &Tenant{ID: t.ID, Name: t.Name, Settings: TenantSettings(t.Settings), WebhookSecret: t.WebhookSecret,
+	out := &Tenant{ID: t.ID, Name: t.Name, Settings: TenantSettings(t.Settings), WebhookSecret: t.WebhookSecret,
 		CreatedAt: t.CreatedAt, ModifiedAt: t.ModifiedAt, Unreadable: t.Unreadable}
+	if t.Key != nil {
+		out.Key = &TenantKey{t.Key.URI, TenantKeyState(t.Key.State), t.Key.CheckedAt}
+	}
+	return out
 }
 
 // DeleteTenant deletes a tenant's keys, without which its data cannot be opened,

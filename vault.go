@@ -191,6 +191,10 @@ type Config struct {
 	// operations fail with [ErrKeyUnavailable]. Default 5 minutes. If it is negative,
 	// there is no grace.
 	KeyGrace time.Duration
+
+	// OpenKey opens the key that a URI names, for tenants with a key of their own: see
+	// [Vault.SetTenantKey]. All nodes need it. Package vaultkms has such a function.
+	OpenKey func(ctx context.Context, uri string) (AEAD, error)
 }
 
 // Defaults and bounds of Config.
@@ -322,6 +326,7 @@ func open(ctx context.Context, store Storage, key AEAD, cfg *Config) (*Vault, er
 	v.core = core.New(core.Config{
 		Store: store, Master: key, Clock: c.Now, Logger: c.Logger, Mac: evident.Mac, ReadAge: c.readAge(), StrictReadLogs: c.StrictReadLogs, FullAudit: c.FullAudit,
 		AllowPrivate: c.Egress.AllowPrivate, MaxBytes: c.MaxBytes, MaxTokens: c.MaxTokens, MaxPageBytes: c.MaxPageBytes, MaxMemory: c.MaxMemory, Observe: tell,
+		OpenKey: c.openKey(), KeyAge: c.KeyAge, KeyGrace: max(0, c.KeyGrace),
 	})
 	v.egress = c.Egress.client(v.observeEgress())
 	v.followers = logs.NewFollowers()

@@ -162,7 +162,7 @@ func (v *Vault) ForgetIdentities() {
 // asTenant returns an operation of the tenant itself, in the caller's unit of work.
 func (c Caller) asTenant(ctx context.Context, tenant uuid.UUID) (*Op, error) {
 	op := &Op{Caller: c.At(Owner(tenant)), Now: c.Vault.Now()}
-	return op, op.Refresh(ctx)
+	return op, op.refresh(ctx, true)
 }
 
 // application reads an application for the vault's own use.

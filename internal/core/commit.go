@@ -86,6 +86,12 @@ func (op *Op) ring(ctx context.Context) (ring *seal.Ring, own bool, err error) {
 	return state.Ring, false, nil
 }
 
+// UseVaultRing lets the entries of the operation have a MAC under the vault's own keys.
+func (op *Op) UseVaultRing(ctx context.Context) (err error) {
+	op.vaultRing, err = keyring.Own(ctx, op.Vault.Store, op.Vault.Master)
+	return err
+}
+
 // ReadToken reads a token and writes the log entry of the read in the same round
 // trip. The storage fills in the entity type. The MAC of a read does not cover the
 // type, and the ledger learns the type when the token has been read.

@@ -23,8 +23,8 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// Config holds the dependencies of operations. All fields except Observe are
-// required.
+// Config holds the dependencies of operations. All fields except Observe and
+// OpenKey are required.
 type Config struct {
 	Store  storage.Storage
 	Master seal.AEAD
@@ -34,6 +34,11 @@ type Config struct {
 	// own is set, under the ring of the vault.
 	Mac func(ring *seal.Ring, tenant uuid.UUID, own bool, entry *storage.Log) storage.Hash
 
+	// OpenKey opens a tenant's own key; nil if the program has no such function.
+	OpenKey func(ctx context.Context, uri string) (seal.AEAD, error)
+	// KeyAge and KeyGrace limit the use of tenants' own keys without a check: see
+	// [keyring.WatchConfig].
+	KeyAge, KeyGrace time.Duration
 	// ReadAge is how long the keys and the document of a tenant are used before
 	// they are read again.
 	ReadAge time.Duration
@@ -64,6 +69,8 @@ type Vault struct {
 	// Key watches the master key; nil if nobody else holds it. It is set before the
 	// first operation.
 	Key *keyring.Watch
+	// Own has the tenants' own keys.
+	Own *keyring.OwnKeys
 	// Horizon is how long a node may continue to use keys that it has read.
 	Horizon time.Duration
 	// Admission manages the memory and the CPUs that requests share.
@@ -92,6 +99,7 @@ func New(cfg Config) *Vault {
 		Config: cfg, Admission: admission.New(cfg.MaxMemory), Horizon: keyring.Horizon, node: uuid.New(),
 		auth: cache.New[storage.Key, *principal](), apps: cache.New[appKey, *principal](),
 	}
+	v.Own = v.newOwnKeys()
 	v.Tenants = v.newTenants()
 	return v
 }
@@ -103,7 +111,10 @@ func (v *Vault) Now() time.Time { return time.UnixMicro(v.Clock().UnixMicro()).U
 func (v *Vault) NewID(at time.Time) uuid.UUID { return v.ids.At(at) }
 
 // Close makes all later operations fail with ErrClosed.
-func (v *Vault) Close() { v.closed.Store(true) }
+func (v *Vault) Close() {
+	v.closed.Store(true)
+	v.Own.Close()
+}
 
 // Alive returns ErrClosed once the vault is closed.
 func (v *Vault) Alive() error {

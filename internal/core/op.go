@@ -47,7 +47,7 @@ func (op *Op) begin(ctx context.Context, verb *Verb) error {
 		return err
 	}
 	if op.State == nil && (!verb.Keyless || op.who.app == nil) {
-		if err := op.Refresh(ctx); err != nil {
+		if err := op.refresh(ctx, verb.Front); err != nil {
 			return err
 		}
 	}
@@ -66,6 +66,17 @@ func (op *Op) Require(permission string) error {
 
 // Refresh lets a long operation continue under keys that are not too old.
 func (op *Op) Refresh(ctx context.Context) error { return op.readKeys(ctx, false) }
+
+// refresh is Refresh. If the tenant's own key is denied and front is true, the
+// operation gets the front of the ring.
+func (op *Op) refresh(ctx context.Context, front bool) error {
+	err := op.Refresh(ctx)
+	if !front || !KeyDenied(err) {
+		return err
+	}
+	op.State, err = op.Vault.Tenants.Front(ctx, op.Tenant())
+	return err
+}
 
 // Reload reads the keys again.
 func (op *Op) Reload(ctx context.Context) error { return op.readKeys(ctx, true) }

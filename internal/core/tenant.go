@@ -27,6 +27,11 @@ type Tenant struct {
 
 	// Unreadable is set in lists, for a tenant whose keys or document do not open.
 	Unreadable bool `json:"-"`
+	// Sealed is set if the tenant's own key is denied. Only ID, Name, CreatedAt and
+	// Key are set then, from columns of the record.
+	Sealed bool `json:"-"`
+	// Key is the state of the tenant's own key; nil if it has none.
+	Key *keyring.Status `json:"-"`
 	// Record is the record that the tenant was read from, without its body.
 	Record storage.Record `json:"-"`
 }
@@ -51,7 +56,7 @@ type State = keyring.State[Tenant]
 // newTenants returns the cache of keys and documents of tenants.
 func (v *Vault) newTenants() *keyring.Cache[Tenant] {
 	return keyring.New(keyring.Config[Tenant]{
-		Store: v.Store, Master: v.Master, Missing: fault.ErrNoTenant, Age: v.ReadAge,
+		Store: v.Store, Master: v.Master, Missing: fault.ErrNoTenant, Age: v.ReadAge, Own: v.Own,
 		Usable:  func() error { return v.Key.Usable() },
 		Refused: func(tenant uuid.UUID) bool { return v.Ledger != nil && v.Ledger.Refuses(tenant) },
 		Bad: func(ctx context.Context, tenant uuid.UUID, kind string, older bool, err error) error {
@@ -66,6 +71,9 @@ func (v *Vault) newTenants() *keyring.Cache[Tenant] {
 			doc.ID, doc.Record = uuid.UUID(rec.ID), *rec
 			doc.Record.Body = nil
 			return doc, err
+		},
+		Sealed: func(rec *storage.Record) Tenant {
+			return Tenant{ID: uuid.UUID(rec.ID), Name: rec.Name, CreatedAt: rec.CreatedAt, Sealed: true}
 		},
 	})
 }

@@ -29,6 +29,8 @@ type Verb struct {
 	// Keyless means that the verb needs no keys of the tenant. They are read only
 	// for the tenant itself, to see whether it exists.
 	Keyless bool
+	// Front means that the verb works while the tenant's own key is denied.
+	Front bool
 	// Large gives the operation a room, because it may take much memory or CPU.
 	Large bool
 }

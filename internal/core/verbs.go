@@ -52,21 +52,21 @@ var (
 	VerbAllSessions      = Verb{Name: "AllSessions", Kind: kindAdmin, Permission: access.SessionRead}
 	VerbDeleteSession    = Verb{Name: "DeleteSession", Kind: kindAdmin, Permission: access.SessionDelete}
 
-	VerbGetTenant           = Verb{Name: "GetTenant", Kind: kindAdmin, Permission: access.TenantRead, Where: OutsideTx}
+	VerbGetTenant           = Verb{Name: "GetTenant", Kind: kindAdmin, Permission: access.TenantRead, Where: OutsideTx, Front: true}
 	VerbReplaceTenant       = Verb{Name: "ReplaceTenant", Kind: kindAdmin, Permission: access.TenantUpdate, Where: OutsideTx}
 	VerbPatchTenant         = Verb{Name: "PatchTenant", Kind: kindAdmin, Permission: access.TenantUpdate, Where: OutsideTx}
 	VerbRotateWebhookSecret = Verb{Name: "RotateWebhookSecret", Kind: kindAdmin, Permission: access.TenantUpdate, Where: OutsideTx}
 	VerbStats               = Verb{Name: "Stats", Kind: kindAdmin, Only: "ask for its figures", Where: OutsideTx}
 
-	VerbListLogs        = Verb{Name: "ListLogs", Kind: kindAdmin, Permission: access.LogRead}
-	VerbAllLogs         = Verb{Name: "AllLogs", Kind: kindAdmin, Permission: access.LogRead}
-	VerbNextLogs        = Verb{Name: "NextLogs", Kind: kindAdmin, Permission: access.LogRead, Where: OutsideTx}
-	VerbFollowLogs      = Verb{Name: "FollowLogs", Kind: kindAdmin, Permission: access.LogRead, Where: OutsideTx}
-	VerbLogCheckpoint   = Verb{Name: "LogCheckpoint", Kind: kindAdmin, Permission: access.LogRead, Where: OutsideTx}
-	VerbLogProof        = Verb{Name: "LogProof", Kind: kindAdmin, Permission: access.LogRead, Where: OutsideTx}
-	VerbLogConsistency  = Verb{Name: "LogConsistency", Kind: kindAdmin, Permission: access.LogRead, Where: OutsideTx}
-	VerbExportEvidence  = Verb{Name: "ExportEvidence", Kind: kindAdmin, Permission: access.LogRead, Where: OutsideTx}
-	VerbListEntityTypes = Verb{Name: "ListEntityTypes", Kind: kindAdmin, Permission: access.LogRead}
+	VerbListLogs        = Verb{Name: "ListLogs", Kind: kindAdmin, Permission: access.LogRead, Front: true}
+	VerbAllLogs         = Verb{Name: "AllLogs", Kind: kindAdmin, Permission: access.LogRead, Front: true}
+	VerbNextLogs        = Verb{Name: "NextLogs", Kind: kindAdmin, Permission: access.LogRead, Where: OutsideTx, Front: true}
+	VerbFollowLogs      = Verb{Name: "FollowLogs", Kind: kindAdmin, Permission: access.LogRead, Where: OutsideTx, Front: true}
+	VerbLogCheckpoint   = Verb{Name: "LogCheckpoint", Kind: kindAdmin, Permission: access.LogRead, Where: OutsideTx, Front: true}
+	VerbLogProof        = Verb{Name: "LogProof", Kind: kindAdmin, Permission: access.LogRead, Where: OutsideTx, Front: true}
+	VerbLogConsistency  = Verb{Name: "LogConsistency", Kind: kindAdmin, Permission: access.LogRead, Where: OutsideTx, Front: true}
+	VerbExportEvidence  = Verb{Name: "ExportEvidence", Kind: kindAdmin, Permission: access.LogRead, Where: OutsideTx, Front: true}
+	VerbListEntityTypes = Verb{Name: "ListEntityTypes", Kind: kindAdmin, Permission: access.LogRead, Front: true}
 )
 
 // The verbs of applications, reactors and proxies.

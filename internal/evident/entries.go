@@ -18,7 +18,7 @@ import (
 const macLabel = "log"
 
 // hash returns a keyed hash for the log. Rotation does not change it.
-func hash(ring *seal.Ring, data []byte) evidence.Mac { return ring.HashBytes(macLabel, data) }
+func hash(ring *seal.Ring, data []byte) evidence.Mac { return ring.Front().HashBytes(macLabel, data) }
 
 // Mac implements Config.Mac of package core: see [evidence.Entry.AppendMacFields].
 func Mac(ring *seal.Ring, tenant uuid.UUID, own bool, entry *storage.Log) storage.Hash {

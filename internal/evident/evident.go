@@ -98,7 +98,7 @@ func Open(ctx context.Context, v *core.Vault, c Config) (*Keeper, error) {
 	set := k.keys.Load()
 	lc := ledger.Config{
 		Store: k.store, Name: set.signers[0].Name(), Signers: set.signers, Keys: set.verifiers,
-		Mac: k.mac, Tenants: k.tenants, Living: k.living, Stored: k.checkStored, Compare: k.compare, Anchors: c.Anchors, Refresh: k.refresh,
+		Mac: k.mac, OtherMacs: k.otherMacs, Tenants: k.tenants, Living: k.living, Stored: k.checkStored, Compare: k.compare, Anchors: c.Anchors, Refresh: k.refresh,
 		Progress: &progress{k: k}, Now: v.Now,
 		Alarm: func(a ledger.Alarm) {
 			v.Logger.Error("evidence: "+a.Text, "alarm", string(a.Kind), "tenant_id", a.Tenant, "entry_id", a.Entry)
@@ -152,6 +152,9 @@ func (k *Keeper) mac(ctx context.Context, tenant uuid.UUID, data []byte) (eviden
 		return hash(k.ring, data), nil
 	}
 	state, err := k.vault.Tenants.Get(ctx, tenant)
+	if core.KeyDenied(err) {
+		state, err = k.vault.Tenants.Front(ctx, tenant)
+	}
 	switch {
 	case err == nil:
 		return hash(state.Ring, data), nil
@@ -164,6 +167,22 @@ func (k *Keeper) mac(ctx context.Context, tenant uuid.UUID, data []byte) (eviden
 	default:
 		return evidence.Mac{}, err
 	}
+}
+
+// otherMacs returns the keyed hashes that mac has returned for a tenant before it got
+// its own key, or that another node returns since then.
+func (k *Keeper) otherMacs(ctx context.Context, tenant uuid.UUID, data []byte) ([]evidence.Mac, error) {
+	if tenant == (uuid.UUID{}) {
+		return nil, nil
+	}
+	state, err := k.vault.Tenants.Reload(ctx, tenant)
+	if err != nil || state.Ring.Front() == state.Ring {
+		if errors.Is(err, fault.ErrNoTenant) || core.Unreadable(err) {
+			err = nil // mac has reported it
+		}
+		return nil, err
+	}
+	return []evidence.Mac{hash(state.Ring, data), state.Ring.HashBytes(macLabel, data)}, nil
 }
 
 // tenants returns the tenants that have a log. They include deleted tenants whose

@@ -81,8 +81,12 @@ type Config[D any] struct {
 	// Usable returns an error while the holder of the master key does not let the
 	// vault use it. It may be nil.
 	Usable func() error
+	// Own has the tenants' own keys. It may be nil.
+	Own *OwnKeys
 	// Decode decodes the document of a tenant.
 	Decode func(rec *storage.Record, plain []byte) (D, error)
+	// Sealed returns the document of a tenant whose own key is denied.
+	Sealed func(rec *storage.Record) D
 }
 
 // Cache keeps the states of tenants for Config.Age. It unwraps a ring only if
@@ -124,6 +128,9 @@ const maxTenants = 50_000
 func New[D any](cfg Config[D]) *Cache[D] {
 	if cfg.Usable == nil {
 		cfg.Usable = func() error { return nil }
+	}
+	if cfg.Own == nil {
+		cfg.Own = NewOwnKeys(OwnConfig{Age: -1})
 	}
 	return &Cache[D]{cfg: cfg, known: map[uuid.UUID]*known[D]{}, newest: map[uuid.UUID]int64{}, loads: map[uuid.UUID]*load[D]{}}
 }
@@ -264,6 +271,16 @@ func (c *Cache[D]) Drop(tenant uuid.UUID) {
 	if _, used := c.newest[tenant]; used {
 		c.newest[tenant] = math.MaxInt64
 	}
+	c.cfg.Own.assign(tenant, "")
+}
+
+// DropKeys removes the keys of tenants whose own key may no longer be used.
+func (c *Cache[D]) DropKeys(tenants []uuid.UUID) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, tenant := range tenants {
+		delete(c.known, tenant)
+	}
 }
 
 // DropAll removes the keys of all tenants, because the master key may no longer
@@ -308,6 +325,40 @@ func (c *Cache[D]) read(ctx context.Context, store Records, tenant uuid.UUID, be
 	}
 }
 
+// Front returns what opens of a tenant whose own key is denied: the front of its ring.
+// The document is what Config.Sealed makes of the tenant's record. Nothing of it is
+// cached.
+func (c *Cache[D]) Front(ctx context.Context, tenant uuid.UUID) (*State[D], error) {
+	if err := c.cfg.Usable(); err != nil {
+		return nil, err
+	}
+	s := &State[D]{ReadAt: time.Now()}
+	own := []storage.ID{storage.ID(tenant)}
+	for _, kind := range []string{KindTenant, KindRing} {
+		recs, err := c.cfg.Store.Records(ctx, own[0], kind, own)
+		if err != nil {
+			return nil, err
+		}
+		if len(recs) == 0 || c.cfg.Refused != nil && c.cfg.Refused(tenant) {
+			return nil, c.cfg.Missing
+		}
+		if kind == KindTenant {
+			s.Doc = c.cfg.Sealed(&recs[0])
+			continue
+		}
+		s.RingRev, s.Hold = recs[0].Rev, &storage.Hold{Kind: KindRing, ID: own[0], Rev: recs[0].Rev}
+		if s.Ring, err = seal.Unwrap(ctx, c.cfg.Master, tenant, recs[0].Body); err != nil && !errors.Is(err, seal.ErrOwnKey) {
+			return nil, unavailable(err)
+		}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if s.Ring.Revision() < c.newest[tenant] {
+		return nil, c.cfg.Bad(ctx, tenant, KindRing, true, errOlder)
+	}
+	return s, nil
+}
+
 // readAttempts limits how often a state is read.
 const readAttempts = 3
 
@@ -349,12 +400,15 @@ func (c *Cache[D]) unwrap(ctx context.Context, tenant uuid.UUID, wrapped []byte)
 	if ring := c.unwrapped(tenant, wrapped); ring != nil {
 		return ring, nil
 	}
-	ring, err := seal.Unwrap(ctx, c.cfg.Master, tenant, wrapped)
+	unwrap := func() (*seal.Ring, error) {
+		return seal.UnwrapOwn(ctx, c.cfg.Master, c.cfg.Own.open, tenant, wrapped)
+	}
+	ring, err := unwrap()
 	if errors.Is(err, seal.ErrUnwrap) && !errors.Is(err, fault.ErrKeyDenied) {
 		if !c.works(ctx) {
 			return nil, unavailable(err)
 		}
-		ring, err = seal.Unwrap(ctx, c.cfg.Master, tenant, wrapped) // a service may have recovered
+		ring, err = unwrap() // a service may have recovered
 		if errors.Is(err, seal.ErrUnwrap) {
 			err = fmt.Errorf("%w: %w", ErrRing, err)
 		}
@@ -391,6 +445,11 @@ func (c *Cache[D]) use(tenant uuid.UUID, wrapped []byte, ring *seal.Ring) error 
 	defer c.mu.Unlock()
 	if err := c.cfg.Usable(); err != nil {
 		return err
+	}
+	if c.cfg.Own.assign(tenant, ring.URI()); ring.URI() != "" {
+		if err := c.cfg.Own.usable(tenant); err != nil {
+			return err
+		}
 	}
 	if ring.Revision() < c.newest[tenant] {
 		return errOlder

@@ -99,7 +99,7 @@ func (c *Check) unwrap(ctx context.Context, wrapped []byte) (*seal.Ring, error) 
 	if ctx.Err() != nil {
 		return nil, ctx.Err() // no statement about the key
 	}
-	if broken := try(ctx, c.Master); broken != nil {
+	if broken := Try(ctx, c.Master); broken != nil {
 		return nil, unavailable(broken)
 	}
 	// The service may have recovered.
@@ -120,7 +120,7 @@ func (c *Check) Holds(ctx context.Context) error {
 	if err == nil || errors.Is(err, fault.ErrKeyDenied) {
 		return err
 	}
-	return try(ctx, c.Master)
+	return Try(ctx, c.Master)
 }
 
 // Several is a master key that consists of several keys.
@@ -129,12 +129,12 @@ type Several interface {
 	Keys() []seal.AEAD
 }
 
-// try wraps and unwraps a ring with a master key, and returns the error. Of
+// Try wraps and unwraps a ring with a master key, and returns the error. Of
 // several keys it tries each, because any of them may be needed.
-func try(ctx context.Context, key seal.AEAD) error {
+func Try(ctx context.Context, key seal.AEAD) error {
 	if several, ok := key.(Several); ok {
 		for _, k := range several.Keys() {
-			if err := try(ctx, k); err != nil {
+			if err := Try(ctx, k); err != nil {
 				return err
 			}
 		}

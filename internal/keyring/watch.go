@@ -1,6 +1,7 @@
 package keyring
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,7 +24,7 @@ const (
 	KeyUnreachable KeyState = "unreachable"
 )
 
-// WatchConfig configures a Watch. All fields are required.
+// WatchConfig configures a Watch. All fields except First are required.
 type WatchConfig struct {
 	// Age is how long unwrapped keys may be used after a successful check. A check
 	// begins at half of it. Grace is how much longer they may be used while the
@@ -40,6 +41,8 @@ type WatchConfig struct {
 	Changed func(ctx context.Context, c KeyChange) error
 	Now     func() time.Time // for changes
 	Logger  *slog.Logger
+	// First is the state at the start. Empty means KeyOK.
+	First KeyState
 }
 
 // KeyChange is a change of state.
@@ -60,10 +63,10 @@ type Watch struct {
 	changes []KeyChange // that Changed has not recorded yet
 }
 
-// NewWatch returns a watch of a key that works now.
+// NewWatch returns a watch of a key.
 func NewWatch(cfg WatchConfig) *Watch {
 	w := &Watch{WatchConfig: cfg}
-	w.set(KeyOK)
+	w.set(cmp.Or(cfg.First, KeyOK))
 	return w
 }
 

@@ -173,9 +173,17 @@ func (x *exported) leaf(batch *storage.Leaves, j int, row *storage.Log) (evidenc
 		// The mac of any other entry stays secret, because its row would be genuine
 		// with it.
 		mac, err := x.l.macAs(x.ctx, leaf.Kind, x.tenant, &e)
-		if e.Commit(x.tenant, mac) == leaf.C {
+		if err != nil || e.Commit(x.tenant, mac) == leaf.C {
 			leaf.Mac = mac[:]
+			return leaf, err
 		}
+		_, err = x.l.otherMac(x.ctx, x.tenant, e.AppendMacFields([]byte(saltLabel)), func(mac evidence.Mac) bool {
+			if e.Commit(x.tenant, mac) != leaf.C {
+				return false
+			}
+			leaf.Mac = mac[:]
+			return true
+		})
 		return leaf, err
 	case row.Mac != (storage.Hash{}):
 		leaf.Mac = slices.Clone(row.Mac[:])

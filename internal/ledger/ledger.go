@@ -49,6 +49,9 @@ type Config struct {
 	// [evidence.Entry.AppendMacFields]. It returns ErrGone if the tenant does not
 	// exist, and ErrTampered if its key cannot be read.
 	Mac func(ctx context.Context, tenant uuid.UUID, data []byte) (evidence.Mac, error)
+	// OtherMacs returns further valid MACs of the data, for a tenant whose key was
+	// replaced. It may be nil.
+	OtherMacs func(ctx context.Context, tenant uuid.UUID, data []byte) ([]evidence.Mac, error)
 	// Tenants returns up to limit tenants that may have a log. They are ordered
 	// by id and start after the given one.
 	Tenants func(ctx context.Context, after uuid.UUID, limit int) ([]uuid.UUID, error)

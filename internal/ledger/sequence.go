@@ -311,6 +311,10 @@ func (l *Ledger) kindOf(ctx context.Context, tenant uuid.UUID, row *storage.Log,
 			return is, mac, err
 		}
 	}
+	mac := evidence.Mac(row.Mac)
+	if ok, err := l.otherMac(ctx, tenant, e.AppendMacFields(nil), func(m evidence.Mac) bool { return m == mac }); ok || err != nil {
+		return kind, mac, err
+	}
 	return 0, evidence.Mac{}, nil
 }
 

@@ -96,10 +96,30 @@ func (l *Ledger) sealState(ctx context.Context, tree *storage.Tree, state any) (
 }
 
 func (l *Ledger) sealedState(ctx context.Context, tree *storage.Tree, text []byte) ([]byte, error) {
-	data := binary.BigEndian.AppendUint64([]byte(stateLabel), uint64(tree.Size))
-	data = append(append(data, tree.Root[:]...), text...)
-	mac, err := l.c.Mac(ctx, uuid.UUID(tree.Tenant), data)
+	mac, err := l.c.Mac(ctx, uuid.UUID(tree.Tenant), stateData(tree, text))
 	return append(mac[:], text...), err
+}
+
+// stateData returns the data for a state's MAC.
+func stateData(tree *storage.Tree, text []byte) []byte {
+	data := binary.BigEndian.AppendUint64([]byte(stateLabel), uint64(tree.Size))
+	return append(append(data, tree.Root[:]...), text...)
+}
+
+// otherState reports whether the state of a tree has another valid MAC.
+func (l *Ledger) otherState(ctx context.Context, tree *storage.Tree, text []byte) (bool, error) {
+	return l.otherMac(ctx, uuid.UUID(tree.Tenant), stateData(tree, text), func(mac evidence.Mac) bool {
+		return bytes.HasPrefix(tree.State, mac[:])
+	})
+}
+
+// otherMac reports whether one of the other MACs of the data is valid.
+func (l *Ledger) otherMac(ctx context.Context, tenant uuid.UUID, data []byte, valid func(evidence.Mac) bool) (bool, error) {
+	if l.c.OtherMacs == nil {
+		return false, nil
+	}
+	macs, err := l.c.OtherMacs(ctx, tenant, data)
+	return slices.ContainsFunc(macs, valid), err
 }
 
 // openState reads the state of a tree into a state or a vaultState. It returns
@@ -110,7 +130,11 @@ func (l *Ledger) openState(ctx context.Context, tree *storage.Tree, into any) er
 	}
 	text := tree.State[min(len(evidence.Mac{}), len(tree.State)):]
 	sealed, err := l.sealedState(ctx, tree, text)
-	if err == nil && !bytes.Equal(sealed, tree.State) {
+	known := err == nil && bytes.Equal(sealed, tree.State)
+	if err == nil && !known {
+		known, err = l.otherState(ctx, tree, text)
+	}
+	if err == nil && !known {
 		err = fmt.Errorf("%w: the vault did not write the state of a tree", ErrTampered)
 	}
 	if errors.Is(err, ErrTampered) {

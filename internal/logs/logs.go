@@ -227,7 +227,7 @@ func ReadSince(cursor string) (t time.Time, ok bool, err error) {
 // writeCursor encodes a position in the log. Its hash, with the tenant's key,
 // binds it to the tenant.
 func writeCursor(op *core.Op, place storage.LogPlace) string {
-	hash := op.State.Ring.Hash(labelCursor, string(place))
+	hash := op.State.Ring.Front().Hash(labelCursor, string(place))
 	return base64.RawURLEncoding.EncodeToString(append(slices.Clip(place), hash[:]...))
 }
 

@@ -147,21 +147,33 @@ func (r *rotation) promote(ctx context.Context) (time.Time, error) {
 // step changes the tenant's ring and writes a log entry. If change returns
 // nil, the ring stays unchanged.
 func (r *rotation) step(ctx context.Context, message string, change func(*seal.Ring) (*seal.Ring, error)) error {
+	return r.enter(ctx, audit.Update, func(ring *seal.Ring) (string, *seal.Ring, error) {
+		ring, err := change(ring)
+		if err != nil || ring == nil {
+			return "", nil, err
+		}
+		version, _ := ring.Newest()
+		return fmt.Sprintf(message, version), ring, nil
+	})
+}
+
+// enter is step with an operation for the log entry. The change also returns the message.
+func (r *rotation) enter(ctx context.Context, operation string, change func(*seal.Ring) (string, *seal.Ring, error)) error {
 	_, err := core.RetryStale(func() (struct{}, error) {
 		state, err := r.v.Tenants.Reload(ctx, r.tenant)
 		if err != nil {
 			return struct{}{}, err
 		}
-		ring, err := change(state.Ring)
+		message, ring, err := change(state.Ring)
 		if err != nil || ring == nil {
 			return struct{}{}, err
 		}
-		return struct{}{}, r.store(ctx, state, ring, message)
+		return struct{}{}, r.store(ctx, state, ring, operation, message)
 	})
 	return err
 }
 
-func (r *rotation) store(ctx context.Context, state *core.State, ring *seal.Ring, message string) error {
+func (r *rotation) store(ctx context.Context, state *core.State, ring *seal.Ring, operation, message string) error {
 	wrapped, err := keyring.Wrap(ctx, r.v.Master, ring, storage.ID(r.tenant))
 	if err != nil {
 		return err
@@ -174,9 +186,13 @@ func (r *rotation) store(ctx context.Context, state *core.State, ring *seal.Ring
 	ch.UpdateRecords = []storage.RecordUpdate{{Rev: state.RingRev, Record: storage.Record{
 		Kind: keyring.KindRing, ID: op.TenantID(), Body: wrapped, CreatedAt: state.Doc.CreatedAt,
 	}}}
-	entry := op.Entry(audit.Update, keyring.KindTenant, r.tenant.String())
-	version, _ := ring.Newest()
-	entry.Message = fmt.Sprintf(message, version)
+	if operation == audit.Key {
+		if err := op.UseVaultRing(ctx); err != nil {
+			return err
+		}
+	}
+	entry := op.Entry(operation, keyring.KindTenant, r.tenant.String())
+	entry.Message = message
 	if r.v.Ledger != nil {
 		entry.Message = audit.WithRevision(entry.Message, ring.Revision())
 	}
@@ -296,7 +312,7 @@ func (r *rotation) resealRecords(ctx context.Context, op *core.Op) error {
 		filter.Before = recs[len(recs)-1].ID
 		var updates []storage.RecordUpdate
 		for _, rec := range recs {
-			if rec.Kind == keyring.KindRing || rec.Kind == keyring.KindTombstone {
+			if rec.Kind == keyring.KindRing || rec.Kind == keyring.KindTombstone || rec.Kind == core.KindOwnKey {
 				continue // not sealed with a data key
 			}
 			if err := resealer(op).Record(&rec); err != nil {

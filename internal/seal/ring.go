@@ -39,8 +39,16 @@ type Ring struct {
 	macs  *sync.Pool // *mac with the index key
 	names *nameHashes
 	seal  *dataKey // the primary key
+	own   *OwnKey  // nil if the master key alone wraps the ring
+	front *Ring    // nil if the tenant never had its own key
 
 	revision int64 // number of changes of the ring
+}
+
+// OwnKey is a tenant's own key, around the ring and inside the master key.
+type OwnKey struct {
+	URI string
+	AEAD
 }
 
 type dataKey struct {
@@ -84,25 +92,73 @@ func newRing(keys []dataKey, index []byte, revision int64) (*Ring, error) {
 type stored struct {
 	Keys  []dataKey `json:"keys"`
 	Index []byte    `json:"index"`
+	Front *stored   `json:"front,omitempty"`
 	// Revision is zero for a ring of an earlier version of this package.
 	Revision int64 `json:"revision,omitempty"`
 }
 
-const ringLabel = "vault ring v1"
+// ring returns the ring in its usable form.
+func (s *stored) ring() (*Ring, error) {
+	r, err := newRing(s.Keys, s.Index, s.Revision)
+	if err == nil && s.Front != nil {
+		r.front, err = s.Front.ring()
+	}
+	return r, err
+}
 
-// Wrap returns the ring, encrypted with the master key for a tenant.
+func (r *Ring) stored() stored {
+	s := stored{Keys: r.keys, Index: r.index, Revision: r.revision}
+	if r.front != nil {
+		front := r.front.stored()
+		s.Front = &front
+	}
+	return s
+}
+
+// outer is what the master key encrypts: a stored ring, or the front of a ring that a
+// tenant's own key has encrypted as Inner.
+type outer struct {
+	stored
+	URI   string `json:"uri,omitempty"`
+	Inner []byte `json:"inner,omitempty"`
+}
+
+const (
+	ringLabel  = "vault ring v1"
+	innerLabel = "vault inner ring v1"
+)
+
+// Wrap returns the ring, encrypted with the tenant's own key if it has one, and
+// then with the master key.
 func (r *Ring) Wrap(ctx context.Context, master AEAD, tenant [16]byte) ([]byte, error) {
-	plain, err := json.Marshal(stored{r.keys, r.index, r.revision})
+	out := outer{stored: r.stored()}
+	if r.own != nil {
+		out.Front = nil
+		plain, err := json.Marshal(out.stored)
+		if err != nil {
+			return nil, fmt.Errorf("seal: encode ring: %w", err)
+		}
+		defer clear(plain)
+		inner, err := Encrypt(ctx, r.own.AEAD, plain, ringPlace(tenant, innerLabel))
+		if err != nil {
+			return nil, fmt.Errorf("seal: the tenant's key could not encrypt the ring: %w", err)
+		}
+		out = outer{stored: r.front.stored(), URI: r.own.URI, Inner: inner}
+	}
+	plain, err := json.Marshal(out)
 	if err != nil {
 		return nil, fmt.Errorf("seal: encode ring: %w", err)
 	}
 	defer clear(plain)
-	place := Place{Tenant: tenant, Entity: ringLabel}
-	wrapped, err := Encrypt(ctx, master, plain, place.appendTo(nil, 0))
+	wrapped, err := Encrypt(ctx, master, plain, ringPlace(tenant, ringLabel))
 	if err != nil {
 		return nil, fmt.Errorf("seal: the master key could not encrypt the ring: %w", err)
 	}
 	return wrapped, nil
+}
+
+func ringPlace(tenant [16]byte, label string) []byte {
+	return (&Place{Tenant: tenant, Entity: label}).appendTo(nil, 0)
 }
 
 // ErrUnwrap means that the master key could not decrypt a ring: it is another
@@ -111,19 +167,106 @@ func (r *Ring) Wrap(ctx context.Context, master AEAD, tenant [16]byte) ([]byte, 
 var ErrUnwrap = errors.New("seal: the master key could not decrypt the ring")
 
 // Unwrap decrypts a ring that Wrap returned. If the master key fails, the error
-// matches ErrUnwrap and the key's own error.
+// matches ErrUnwrap and the key's own error. Of a ring that needs the tenant's own
+// key it returns the front, with ErrOwnKey.
 func Unwrap(ctx context.Context, master AEAD, tenant [16]byte, wrapped []byte) (*Ring, error) {
-	place := Place{Tenant: tenant, Entity: ringLabel}
-	plain, err := Decrypt(ctx, master, wrapped, place.appendTo(nil, 0))
+	return UnwrapOwn(ctx, master, nil, tenant, wrapped)
+}
+
+// OpenOwn decrypts with the tenant's own key that a URI names, and returns the key.
+type OpenOwn func(ctx context.Context, tenant [16]byte, uri string, sealed, associatedData []byte) (key AEAD, plain []byte, err error)
+
+// UnwrapOwn is Unwrap for rings that may have a tenant's own key. The error of open
+// is returned as it is.
+func UnwrapOwn(ctx context.Context, master AEAD, open OpenOwn, tenant [16]byte, wrapped []byte) (*Ring, error) {
+	plain, err := Decrypt(ctx, master, wrapped, ringPlace(tenant, ringLabel))
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrUnwrap, err)
 	}
 	defer clear(plain)
-	var s stored
-	if json.Unmarshal(plain, &s) != nil {
+	var out outer
+	if json.Unmarshal(plain, &out) != nil {
 		return nil, fmt.Errorf("%w: what it decrypted is not a ring", ErrUnwrap)
 	}
-	return newRing(s.Keys, s.Index, s.Revision)
+	front, err := out.ring()
+	if err != nil || out.URI == "" {
+		return front, err
+	}
+	if open == nil {
+		return front, ErrOwnKey
+	}
+	key, inner, err := open(ctx, tenant, out.URI, out.Inner, ringPlace(tenant, innerLabel))
+	if err != nil {
+		return nil, err
+	}
+	defer clear(inner)
+	var s stored
+	if json.Unmarshal(inner, &s) != nil {
+		return nil, errors.New("seal: what the tenant's key decrypted is not a ring")
+	}
+	ring, err := s.ring()
+	if err == nil {
+		ring.own, ring.front = &OwnKey{out.URI, key}, front
+	}
+	return ring, err
+}
+
+// ErrOwnKey means that a ring needs a tenant's own key.
+var ErrOwnKey = errors.New("seal: the ring needs the tenant's own key")
+
+// Front returns the part of the ring that does not need the tenant's own key. It
+// seals identities, and authenticates the log, so that both work while the key is
+// denied. Without such a part it returns the ring itself.
+func (r *Ring) Front() *Ring {
+	if r.front == nil {
+		return r
+	}
+	return r.front
+}
+
+// frontEntities are the entities that the front of a ring seals.
+var frontEntities = map[string]bool{"application": true, "session": true}
+
+// of returns the ring that seals an entity.
+func (r *Ring) of(entity string) *Ring {
+	if r.front != nil && frontEntities[entity] {
+		return r.front
+	}
+	return r
+}
+
+// URI returns the URI of the tenant's own key, or "".
+func (r *Ring) URI() string {
+	if r.own == nil {
+		return ""
+	}
+	return r.own.URI
+}
+
+// WithOwn returns a ring that a tenant's own key wraps inside the master key. Nil
+// means the master key alone. The front begins with the keys of the ring, so the data
+// key must be rotated.
+func (r *Ring) WithOwn(own *OwnKey) (*Ring, error) {
+	next, err := r.change(func(r *Ring) []dataKey { return slices.Clone(r.keys) })
+	if err == nil && next.front == nil {
+		next.front, err = newRing(slices.Clone(r.keys), RandomKey(), next.revision)
+	}
+	if err == nil {
+		next.own = own
+	}
+	return next, err
+}
+
+// change returns the next revision of the ring and its front, with other keys.
+func (r *Ring) change(keys func(*Ring) []dataKey) (*Ring, error) {
+	next, err := newRing(keys(r), r.index, r.revision+1)
+	if err == nil && r.front != nil {
+		next.front, err = r.front.change(keys)
+	}
+	if err == nil {
+		next.own = r.own
+	}
+	return next, err
 }
 
 // Version returns the version of the primary key.
@@ -162,42 +305,48 @@ func (r *Ring) Retired() bool {
 
 // Add returns a ring with a new pending key, created now.
 func (r *Ring) Add(now time.Time) (*Ring, error) {
-	v, _ := r.Newest()
-	keys := append(slices.Clone(r.keys), dataKey{Version: v + 1, State: Pending, Key: RandomKey(), Created: now})
-	return newRing(keys, r.index, r.revision+1)
+	return r.change(func(r *Ring) []dataKey {
+		v, _ := r.Newest()
+		return append(slices.Clone(r.keys), dataKey{Version: v + 1, State: Pending, Key: RandomKey(), Created: now})
+	})
 }
 
 // Promote returns a ring in which the pending key is primary and the previous
 // primary key is retired.
 func (r *Ring) Promote() (*Ring, error) {
-	keys := slices.Clone(r.keys)
-	for i := range keys {
-		switch keys[i].State {
-		case Primary:
-			keys[i].State = Retired
-		case Pending:
-			keys[i].State = Primary
-		case Retired, Destroyed: // unchanged
+	return r.change(func(r *Ring) []dataKey {
+		keys := slices.Clone(r.keys)
+		for i := range keys {
+			switch keys[i].State {
+			case Primary:
+				keys[i].State = Retired
+			case Pending:
+				keys[i].State = Primary
+			case Retired, Destroyed: // unchanged
+			}
 		}
-	}
-	return newRing(keys, r.index, r.revision+1)
+		return keys
+	})
 }
 
 // Destroy returns a ring without the retired keys. Their versions stay
 // listed, so that no number is used twice.
 func (r *Ring) Destroy() (*Ring, error) {
-	keys := slices.Clone(r.keys)
-	for i := range keys {
-		if keys[i].State == Retired {
-			keys[i] = dataKey{Version: keys[i].Version, State: Destroyed, Created: keys[i].Created}
+	return r.change(func(r *Ring) []dataKey {
+		keys := slices.Clone(r.keys)
+		for i := range keys {
+			if keys[i].State == Retired {
+				keys[i] = dataKey{Version: keys[i].Version, State: Destroyed, Created: keys[i].Created}
+			}
 		}
-	}
-	return newRing(keys, r.index, r.revision+1)
+		return keys
+	})
 }
 
 // Seal encrypts plain for a place with the primary key. The caller must store
 // the key's version with the result.
 func (r *Ring) Seal(p *Place, plain []byte) ([]byte, error) {
+	r = r.of(p.Entity)
 	ad := p.associatedData(r.seal.Version)
 	defer ad.release()
 	sealed, err := r.seal.aead.Encrypt(plain, ad.bytes)
@@ -209,6 +358,7 @@ func (r *Ring) Seal(p *Place, plain []byte) ([]byte, error) {
 
 // Open decrypts the result of Seal for the same place.
 func (r *Ring) Open(p *Place, version int, sealed []byte) ([]byte, error) {
+	r = r.of(p.Entity)
 	i, ok := slices.BinarySearchFunc(r.keys, version, func(k dataKey, v int) int { return k.Version - v })
 	if !ok || r.keys[i].aead == nil {
 		return nil, ErrNoKey

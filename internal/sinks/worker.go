@@ -103,7 +103,7 @@ func (w *worker) sendAll(ctx context.Context) error {
 	for more := true; more; {
 		var err error
 		more, err = w.passHeld(ctx)
-		if err != nil && !core.Unreadable(err) {
+		if err != nil && !core.Unreadable(err) && !core.KeyDenied(err) {
 			return err
 		}
 		unreadable = errors.Join(unreadable, err)
@@ -143,7 +143,7 @@ func (w *worker) passHeld(ctx context.Context) (more bool, err error) {
 			f.next = w.now().Add(tick)
 		case errors.Is(err, fault.ErrNotFound):
 			delete(w.followers, f.tenant) // the tenant is being deleted
-		case core.Unreadable(err):
+		case core.Unreadable(err), core.KeyDenied(err):
 			w.count(uuid.UUID(f.tenant), err)
 			f.next, unreadable = w.now().Add(longestRetry), errors.Join(unreadable, err)
 		case err != nil:

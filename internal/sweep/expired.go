@@ -236,6 +236,7 @@ func (s *sweep) unlock(ctx context.Context, tenant storage.ID) (*core.Op, error)
 	case errors.Is(err, fault.ErrNoTenant):
 		return nil, s.missing(ctx, tenant, err)
 	case core.Unreadable(err): // there was an alarm
+	case s.v.Own.Status(uuid.UUID(tenant)) != nil && core.KeyDenied(err): // its rows wait for the tenant's key
 	case !errors.Is(err, seal.ErrUnwrap):
 		return nil, err
 	case len(s.errs) == 0: // one error is enough if the master key does not respond

@@ -179,8 +179,9 @@ func listed(ctx context.Context, v *core.Vault, recs []storage.Record) iter.Seq2
 			if errors.Is(err, fault.ErrNotFound) {
 				continue
 			}
-			if core.Unreadable(err) {
-				bad := core.Tenant{ID: uuid.UUID(recs[i].Tenant), CreatedAt: recs[i].CreatedAt, Unreadable: true}
+			key := v.Own.Status(uuid.UUID(recs[i].Tenant))
+			if core.Unreadable(err) || key != nil && core.KeyDenied(err) {
+				bad := core.Tenant{ID: uuid.UUID(recs[i].Tenant), CreatedAt: recs[i].CreatedAt, Unreadable: core.Unreadable(err), Key: key}
 				if !yield(&bad, nil) {
 					return
 				}
@@ -191,6 +192,7 @@ func listed(ctx context.Context, v *core.Vault, recs []storage.Record) iter.Seq2
 				return
 			}
 			t := state.Doc
+			t.Key = key
 			if t.CreatedAs == "" && t.ModifiedAt.IsZero() {
 				t.CreatedAs = t.Name
 			}
@@ -203,14 +205,16 @@ func listed(ctx context.Context, v *core.Vault, recs []storage.Record) iter.Seq2
 
 // Get returns the operation's tenant.
 func Get(ctx context.Context, op *core.Op) (*core.Tenant, error) {
-	state, err := op.Vault.Tenants.Reload(ctx, op.Tenant())
-	if err != nil {
-		return nil, err
+	if !op.State.Doc.Sealed {
+		if err := op.Reload(ctx); err != nil {
+			return nil, err
+		}
 	}
 	if err := op.LogReads(ctx, audit.Read, core.Entity{Type: keyring.KindTenant, ID: op.Tenant().String()}); err != nil {
 		return nil, err
 	}
-	t := state.Doc
+	t := op.State.Doc
+	t.Key = op.Vault.Own.Status(op.Tenant())
 	return &t, nil
 }
 
@@ -263,7 +267,7 @@ func change(ctx context.Context, op *core.Op, change func(*core.Tenant) error) (
 			return nil, err
 		}
 		t := op.State.Doc
-		t.ModifiedAt = op.Now
+		t.ModifiedAt, t.Key = op.Now, op.Vault.Own.Status(op.Tenant())
 		name := t.Name
 		if err := change(&t); err != nil {
 			return nil, err

@@ -1,0 +1,282 @@
+package vault_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/keyring"
+	"github.com/seed-72ea4aab/vault/internal/seal"
+	"github.com/seed-72ea4aab/vault/storage"
+	"github.com/seed-72ea4aab/vault/storage/sqlite"
+	"github.com/seed-72ea4aab/vault/vaulttest"
+)
+
+// owned is a database on which tenants have their own keys.
+type owned struct {
+	path   string
+	gate   keyring.Gate
+	master *vault.Key
+	keys   map[string]*remoteKey // by URI
+	clock  *vaulttest.Clock
+	writes atomic.Int64 // that are left before all fail; negative for no limit
+	store  storage.Storage
+}
+
+const ownURI = "test://customer/key?password=hunter2"
+
+func newOwned(t *testing.T) *owned {
+	t.Helper()
+	o := &owned{path: filepath.Join(t.TempDir(), "vault.db"), master: vault.NewKey(), clock: vaulttest.NewClock(vaulttest.Start)}
+	o.keys = map[string]*remoteKey{ownURI: {AEAD: vault.NewKey()}, "test://other": {AEAD: vault.NewKey()}}
+	o.writes.Store(-1)
+	return o
+}
+
+// killed is a storage that a process has until it is killed.
+type killed struct {
+	gated
+	o *owned
+}
+
+func (k *killed) Write(ctx context.Context, ch *storage.Change) error {
+	if k.o.writes.Load() == 0 {
+		return errKilled
+	}
+	if k.o.writes.Load() > 0 {
+		k.o.writes.Add(-1)
+	}
+	return k.gated.Write(ctx, ch)
+}
+
+var errKilled = errors.New("killed")
+
+// node opens a vault on the database.
+func (o *owned) node(t *testing.T) *vault.Vault {
+	t.Helper()
+	store, err := sqlite.Open(t.Context(), o.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.store = &killed{gated{store, &o.gate}, o}
+	v, err := vault.Open(t.Context(), o.store, o.master, &vault.Config{
+		Now: o.clock.Now, KeyAge: 20 * time.Millisecond, KeyGrace: time.Hour, WorkEvery: -1, SweepEvery: -1,
+		Evidence: &vault.EvidenceConfig{Every: -1},
+		OpenKey: func(_ context.Context, uri string) (vault.AEAD, error) {
+			if o.keys[uri] == nil {
+				return nil, errors.New("no such key")
+			}
+			return o.keys[uri], nil
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { v.Close() })
+	return v
+}
+
+// ring returns the bytes of the stored ring of a tenant.
+func (o *owned) ring(t *testing.T, tenant uuid.UUID) []byte {
+	t.Helper()
+	recs, err := o.store.Records(t.Context(), storage.ID(tenant), keyring.KindRing, []storage.ID{storage.ID(tenant)})
+	if err != nil || len(recs) != 1 {
+		t.Fatalf("%d rings, %v", len(recs), err)
+	}
+	return recs[0].Body
+}
+
+// opens reports whether a ring with the master key alone opens a token of a tenant.
+func (o *owned) opens(t *testing.T, tenant uuid.UUID, wrapped []byte) bool {
+	t.Helper()
+	ring, err := seal.Unwrap(t.Context(), o.master, tenant, wrapped)
+	if err != nil && !errors.Is(err, seal.ErrOwnKey) {
+		t.Fatal(err)
+	}
+	rows, _, err := o.store.ListTokens(t.Context(), storage.TokenFilter{Tenant: storage.ID(tenant), Limit: 1})
+	if err != nil || len(rows) != 1 {
+		t.Fatalf("%d tokens, %v", len(rows), err)
+	}
+	var parts seal.Parts
+	place := seal.TokenPlace(&rows[0], &parts)
+	place.Tenant = tenant
+	_, err = ring.Open(&place, rows[0].KeyVersion, rows[0].Body)
+	return err == nil
+}
+
+func reads(t *testing.T, v *vault.Vault, tenant uuid.UUID, id string) error {
+	t.Helper()
+	tok, err := v.Tenant(tenant).GetToken(t.Context(), id)
+	if err == nil && string(tok.Data) != `"secret"` {
+		err = fmt.Errorf("the token has other data")
+	}
+	return err
+}
+
+var denied = fmt.Errorf("kms: the key is disabled: %w", vault.ErrKeyDenied)
+
+// When a customer disables the key of a tenant, this tenant's data is out of reach on
+// every node, also on one that starts now. Its identities, its log and its evidence
+// still work, and other tenants do too.
+func TestTenantKeyIsTakenAway(t *testing.T) {
+	t.Parallel()
+	o := newOwned(t)
+	nodes := []*vault.Vault{o.node(t), o.node(t)}
+	tenant, other := tenantOf(t, nodes[0]).TenantID(), tenantOf(t, nodes[0]).TenantID()
+	tok := create(t, nodes[0].Tenant(tenant).Client, vault.TokenParams{Type: vault.TypeGeneric, Data: "secret"})
+	before, err := nodes[0].Tenant(tenant).CreateApplication(t.Context(), vault.ApplicationParams{Name: "before", Type: vault.ApplicationManagement, Permissions: []vault.Permission{"tenant:read", "log:read"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := nodes[0].Checkpoint(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	backup := o.ring(t, tenant)
+	if err := nodes[0].SetTenantKey(t.Context(), tenant, ownURI); err != nil {
+		t.Fatal(err)
+	}
+	after, err := nodes[1].Tenant(tenant).CreateApplication(t.Context(), vault.ApplicationParams{Name: "after", Type: vault.ApplicationManagement, Permissions: []vault.Permission{"tenant:read", "log:read"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := nodes[0].Checkpoint(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, wrapped := range [][]byte{backup, o.ring(t, tenant)} {
+		if o.opens(t, tenant, wrapped) {
+			t.Error("the master key alone opens a token")
+		}
+	}
+	for _, v := range nodes {
+		if err := reads(t, v, tenant, tok.ID); err != nil {
+			t.Error(err)
+		}
+	}
+	self, err := nodes[1].Tenant(tenant).GetTenant(t.Context())
+	if err != nil || self.Key == nil || self.Key.State != vault.TenantKeyOK || strings.Contains(self.Key.URI, "hunter2") || self.WebhookSecret == "" {
+		t.Errorf("the tenant: %+v, %v", self, err)
+	}
+
+	o.clock.Advance(time.Minute)
+	o.keys[ownURI].set(denied)
+	nodes = append(nodes, o.node(t))
+	for _, v := range nodes {
+		eventually(t, "calls fail", func() bool { return errors.Is(reads(t, v, tenant, tok.ID), vault.ErrKeyDenied) })
+		if _, err := v.Tenant(other).ListTokens(t.Context(), vault.ListTokensParams{}); err != nil {
+			t.Errorf("the other tenant: %v", err)
+		}
+		for _, key := range []string{before.Key, after.Key} {
+			c, err := v.Authenticate(t.Context(), key)
+			if err != nil {
+				t.Fatal(err)
+			}
+			self, err := c.GetTenant(t.Context())
+			if err != nil || self.Key == nil || self.Key.State != vault.TenantKeyDenied || self.WebhookSecret != "" {
+				t.Errorf("the tenant: %+v, %v", self, err)
+			}
+			if _, err := c.ListLogs(t.Context(), vault.ListLogsParams{}); err != nil {
+				t.Errorf("the log: %v", err)
+			}
+			if err := c.ExportEvidence(t.Context(), new(strings.Builder)); err != nil {
+				t.Errorf("evidence: %v", err)
+			}
+		}
+		if _, err := v.Tenants(t.Context(), vault.PageParams{}); err != nil {
+			t.Errorf("the list of tenants: %v", err)
+		}
+		if _, err := v.Sweep(t.Context()); err != nil {
+			t.Errorf("the sweep: %v", err)
+		}
+	}
+	wantError(t, "removing a denied key", nodes[0].SetTenantKey(t.Context(), tenant, ""), vault.ErrKeyDenied)
+
+	o.clock.Advance(time.Minute)
+	o.keys[ownURI].set(nil)
+	for _, v := range nodes {
+		eventually(t, "calls succeed", func() bool { return reads(t, v, tenant, tok.ID) == nil })
+	}
+	want := []string{"Key available again; unavailable since " + vaulttest.Start.Add(time.Minute).Format(time.RFC3339), "Key denied", "Key set"}
+	var messages []string
+	eventually(t, "the return is in the log", func() bool {
+		messages = keyEntries(t, nodes[1], tenant)
+		return len(messages) == len(want)
+	})
+	for i := range messages {
+		messages[i], _, _ = strings.Cut(messages[i], " (revision")
+	}
+	same(t, "messages", messages, want)
+	same(t, "messages of the other tenant", keyEntries(t, nodes[1], other), nil)
+	if err := nodes[1].SetTenantKey(t.Context(), tenant, ""); err != nil {
+		t.Fatal(err)
+	}
+	if err := reads(t, nodes[0], tenant, tok.ID); err != nil || !o.opens(t, tenant, o.ring(t, tenant)) {
+		t.Errorf("after the removal: %v", err)
+	}
+	if _, err := nodes[0].Checkpoint(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	report, err := nodes[0].VerifyLogs(t.Context(), nil)
+	if err != nil || !report.OK() {
+		t.Errorf("verification: %+v, %v", report, err)
+	}
+}
+
+// A process that is killed at any write of SetTenantKey leaves a tenant that opens,
+// and the next call completes the work.
+func TestSetTenantKeyIsKilled(t *testing.T) {
+	t.Parallel()
+	o := newOwned(t)
+	v := o.node(t)
+	for i, uri := range []string{ownURI, "test://other", ""} {
+		for n, done := int64(0), false; !done; n++ {
+			tenant := tenantOf(t, v).TenantID()
+			tok := create(t, v.Tenant(tenant).Client, vault.TokenParams{Type: vault.TypeGeneric, Data: "secret"})
+			if i > 0 {
+				if err := v.SetTenantKey(t.Context(), tenant, ownURI); err != nil {
+					t.Fatal(err)
+				}
+			}
+			o.clock.Advance(time.Second)
+			o.writes.Store(n)
+			err := v.SetTenantKey(t.Context(), tenant, uri)
+			o.writes.Store(-1)
+			if done = err == nil; !done && !errors.Is(err, errKilled) {
+				t.Fatalf("write %d: %v", n, err)
+			}
+			fresh := o.node(t)
+			if err := reads(t, fresh, tenant, tok.ID); err != nil {
+				t.Errorf("%q killed at write %d: %v", uri, n, err)
+			}
+			if err := fresh.SetTenantKey(t.Context(), tenant, uri); err != nil {
+				t.Errorf("%q killed at write %d: the next call: %v", uri, n, err)
+			}
+			if err := reads(t, fresh, tenant, tok.ID); err != nil {
+				t.Errorf("%q killed at write %d: after the next call: %v", uri, n, err)
+			}
+			if got := o.opens(t, tenant, o.ring(t, tenant)); got != (uri == "") {
+				t.Errorf("%q killed at write %d: the master key alone opens it: %v", uri, n, got)
+			}
+			want := []string{"Key set", "Key set"}
+			if i == 0 {
+				want = want[1:]
+			} else if uri == "" {
+				want[0] = "Key removed"
+			}
+			messages := keyEntries(t, fresh, tenant)
+			for i := range messages {
+				messages[i], _, _ = strings.Cut(messages[i], " (revision")
+			}
+			same(t, "messages", messages, want)
+			fresh.Close()
+			v = o.node(t)
+		}
+	}
+}
