@@ -31,7 +31,7 @@ type Database struct {
 	// addresses. It is for development.
 	AllowPrivateEgress bool
 
-	// OpenKey opens the URI of a master key. If it is nil, URIs are refused.
+	// OpenKey opens the URI of a master key or a tenant's key. If it is nil, URIs are refused.
 	OpenKey func(ctx context.Context, logger *slog.Logger, uri string) (vault.AEAD, error)
 }
 
@@ -73,6 +73,14 @@ func (d *Database) ParseKey(ctx context.Context, logger *slog.Logger, text strin
 		return nil, errors.New("this program opens no keys by URI; tokenvault serve does")
 	}
 	return d.OpenKey(ctx, logger, text)
+}
+
+// TenantKeys returns OpenKey for [vault.Config], or nil.
+func (d *Database) TenantKeys(logger *slog.Logger) func(ctx context.Context, uri string) (vault.AEAD, error) {
+	if d.OpenKey == nil {
+		return nil
+	}
+	return func(ctx context.Context, uri string) (vault.AEAD, error) { return d.OpenKey(ctx, logger, uri) }
 }
 
 // Flags binds the database to flags. Fields that are already set are the defaults.

@@ -170,6 +170,7 @@ func (c *Config) openWith(ctx context.Context, key vault.AEAD, created bool, log
 	config := &vault.Config{
 		Logger: logger, Evidence: c.evidenceConfig(), StrictReadLogs: c.strictReadLogs, FullAudit: c.fullAudit,
 		LogRetention: c.logRetention, Runtime: runtime, Egress: c.Egress(), KeyAge: c.keyAge, KeyGrace: c.keyGrace,
+		OpenKey: c.TenantKeys(logger),
 	}
 	if c.keyAge == 0 {
 		config.KeyAge = -1

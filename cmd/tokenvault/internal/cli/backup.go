@@ -6,6 +6,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -135,7 +136,7 @@ func (c *call) checkBackup(file string) (found *checked, err error) {
 	if err != nil {
 		return nil, err
 	}
-	v, err := vault.Open(c.ctx, store, key, &vault.Config{SweepEvery: -1, WorkEvery: -1})
+	v, err := vault.Open(c.ctx, store, key, &vault.Config{SweepEvery: -1, WorkEvery: -1, OpenKey: c.target.TenantKeys(slog.New(slog.DiscardHandler))})
 	if err != nil {
 		return nil, err
 	}

@@ -219,10 +219,10 @@ func (c *call) openVault() (*opened, error) {
 	if err := c.useTrees(store); err != nil {
 		return nil, errors.Join(err, store.Close())
 	}
+	logger := slog.New(slog.NewTextHandler(c.Err, nil))
 	v, err := vault.Open(c.ctx, store, key, &vault.Config{
 		SweepEvery: -1, WorkEvery: -1, Evidence: c.evidence, Runtime: new(lateRuntime),
-		Logger: slog.New(slog.NewTextHandler(c.Err, nil)),
-		Egress: c.target.Egress(),
+		Logger: logger, Egress: c.target.Egress(), OpenKey: c.target.TenantKeys(logger),
 	})
 	if errors.Is(err, vault.ErrWrongKey) {
 		return nil, fmt.Errorf("%w\ngive the --key-file or %s that the database was created with", err, masterKeyVariable)

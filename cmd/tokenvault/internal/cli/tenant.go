@@ -68,6 +68,19 @@ func tenantCommands() []*command {
 				return func(c *call) error { return rotateTenants(c, *all) }
 			},
 		},
+		{
+			name: "tenant set-key", args: "ID|NAME [URI]", min: 1, max: 2, reach: inProcess,
+			summary: "give a tenant its own key, or remove it",
+			about: `Seals the keys of the tenant with its own key inside the master key, so that the
+				customer can take the tenant's data out of reach. It also gives the tenant a new
+				data key, which takes at least 12 seconds. Servers may use the database at the
+				same time. If it is interrupted, run it again. docs/keys.md lists the URIs.`,
+			example: "tokenvault tenant set-key Acme 'awskms:///alias/acme?region=eu-central-1'\ntokenvault tenant set-key Acme --remove",
+			setup: func(f *flag.FlagSet) action {
+				remove := f.Bool("remove", false, "remove the tenant's own key")
+				return func(c *call) error { return setTenantKey(c, *remove) }
+			},
+		},
 	}
 }
 
@@ -225,6 +238,33 @@ func rotateTenants(c *call, all bool) error {
 	}
 	return c.say(map[string]any{"tenants": len(ids), "rows": rows}, "Rotated the keys of %s: %s resealed.",
 		counted(len(ids), "tenant"), counted(rows, "row"))
+}
+
+func setTenantKey(c *call, remove bool) error {
+	if remove == (len(c.args) > 1) {
+		return usagef("no key is given: use its URI, or --remove")
+	}
+	o, err := c.openVault()
+	if err != nil {
+		return err
+	}
+	t, err := c.findTenant(c.args[0])
+	if err != nil {
+		return err
+	}
+	if remove {
+		if err := o.vault.SetTenantKey(c.ctx, t.ID, ""); err != nil {
+			return err
+		}
+		return c.say(map[string]any{"id": t.ID, "key": nil}, "Removed the key of the tenant %s.", t.ID)
+	}
+	if err := o.vault.SetTenantKey(c.ctx, t.ID, c.args[1]); err != nil {
+		return err
+	}
+	if t, err = o.vault.Tenant(t.ID).GetTenant(c.ctx); err != nil {
+		return err
+	}
+	return c.say(map[string]any{"id": t.ID, "key": t.Key}, "Set the key of the tenant %s.", t.ID)
 }
 
 // counted returns a number with a noun, in the plural if needed.
