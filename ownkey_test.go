@@ -280,3 +280,70 @@ func TestSetTenantKeyIsKilled(t *testing.T) {
 		}
 	}
 }
+
+// While the key of a tenant is denied, the program can erase tokens by id, change the
+// master key, and delete the tenant. The entries say that rows were not opened.
+func TestDeniedTenantIsErasedAndDeleted(t *testing.T) {
+	t.Parallel()
+	o := newOwned(t)
+	v := o.node(t)
+	tenant := tenantOf(t, v).TenantID()
+	c := v.Tenant(tenant)
+	gone := create(t, c.Client, vault.TokenParams{Type: vault.TypeGeneric, Data: "secret"})
+	kept := create(t, c.Client, vault.TokenParams{Type: vault.TypeGeneric, Data: "secret"})
+	app, err := c.CreateApplication(t.Context(), vault.ApplicationParams{Name: "a", Type: vault.ApplicationManagement, Permissions: []vault.Permission{"tenant:read"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := v.SetTenantKey(t.Context(), tenant, ownURI); err != nil {
+		t.Fatal(err)
+	}
+	o.clock.Advance(time.Minute)
+	o.keys[ownURI].set(denied)
+	eventually(t, "calls fail", func() bool { return errors.Is(reads(t, v, tenant, kept.ID), vault.ErrKeyDenied) })
+
+	_, err = c.EraseTokens(t.Context(), vault.EraseParams{Query: "id:" + gone.ID, Reason: "case 1"})
+	wantError(t, "an erasure by a search", err, vault.ErrKeyDenied)
+	_, err = c.Masked().EraseTokens(t.Context(), vault.EraseParams{IDs: []string{gone.ID}, Reason: "case 1"})
+	wantError(t, "an erasure by others", err, vault.ErrKeyDenied)
+	done, err := c.EraseTokens(t.Context(), vault.EraseParams{IDs: []string{gone.ID, "unknown"}, Reason: "case 1"})
+	if err != nil || done.Count != 1 {
+		t.Fatalf("erasure: %+v, %v", done, err)
+	}
+	page, err := c.ListLogs(t.Context(), vault.ListLogsParams{EntityID: gone.ID, Operation: vault.OperationDelete})
+	if err != nil || len(page.Data) != 1 || page.Data[0].Message != "Token erased (unopened)" {
+		t.Errorf("the entry: %+v, %v", page, err)
+	}
+	if err := v.RewrapDataKeys(t.Context()); err != nil {
+		t.Errorf("rewrap: %v", err)
+	}
+	if _, err := v.Sweep(t.Context()); err != nil {
+		t.Errorf("sweep: %v", err)
+	}
+	o.keys[ownURI].set(nil)
+	eventually(t, "calls succeed", func() bool { return reads(t, v, tenant, kept.ID) == nil })
+	wantError(t, "the erased token", reads(t, v, tenant, gone.ID), vault.ErrNotFound)
+	if _, err := v.Sweep(t.Context()); err != nil {
+		t.Errorf("sweep: %v", err)
+	}
+	if err := v.RotateDataKeys(t.Context(), tenant, nil); err != nil {
+		t.Errorf("rotation: %v", err)
+	}
+	if _, err := v.Authenticate(t.Context(), app.Key); err != nil {
+		t.Errorf("the application: %v", err)
+	}
+	if _, err := v.Checkpoint(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	o.clock.Advance(time.Minute)
+	o.keys[ownURI].set(denied)
+	eventually(t, "calls fail", func() bool { return errors.Is(reads(t, v, tenant, kept.ID), vault.ErrKeyDenied) })
+	if err := v.DeleteTenant(t.Context(), tenant); err != nil {
+		t.Fatal(err)
+	}
+	wantError(t, "the deleted tenant", reads(t, v, tenant, kept.ID), vault.ErrNotFound)
+	report, err := v.VerifyLogs(t.Context(), nil)
+	if err != nil || !report.OK() {
+		t.Errorf("verification: %+v, %v", report, err)
+	}
+}

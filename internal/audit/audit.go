@@ -47,6 +47,9 @@ const (
 const (
 	TokenErased  = "Token erased"
 	TokensErased = "Tokens erased: "
+	// Unopened follows the message about a row that was deleted while the tenant's
+	// own key was denied.
+	Unopened = " (unopened)"
 	JobErased    = "Reactor job erased with a token"
 )
 

@@ -66,7 +66,7 @@ func (op *Op) commit(ctx context.Context, to writer, ch *storage.Change) error {
 }
 
 // ring returns the keys for the MACs of entries: those of the tenant. If the
-// tenant was deleted, or its keys cannot be read, it returns the vault's own, so
+// tenant was deleted, its own key is denied, or its keys cannot be read, it returns the vault's own, so
 // that such a tenant can still be deleted.
 func (op *Op) ring(ctx context.Context) (ring *seal.Ring, own bool, err error) {
 	if op.vaultRing != nil {
@@ -76,7 +76,7 @@ func (op *Op) ring(ctx context.Context) (ring *seal.Ring, own bool, err error) {
 		return op.State.Ring, false, nil
 	}
 	state, err := op.keys(ctx, op.Tenant(), false)
-	if errors.Is(err, fault.ErrNoTenant) || Unreadable(err) {
+	if errors.Is(err, fault.ErrNoTenant) || Unreadable(err) || KeyDenied(err) {
 		ring, err := keyring.Own(ctx, op.Vault.Store, op.Vault.Master)
 		return ring, true, err
 	}

@@ -47,7 +47,7 @@ func (op *Op) begin(ctx context.Context, verb *Verb) error {
 		return err
 	}
 	if op.State == nil && (!verb.Keyless || op.who.app == nil) {
-		if err := op.refresh(ctx, verb.Front); err != nil {
+		if err := op.refresh(ctx, verb.Front || verb.OwnerFront && op.IsOwner()); err != nil {
 			return err
 		}
 	}

@@ -31,6 +31,8 @@ type Verb struct {
 	Keyless bool
 	// Front means that the verb works while the tenant's own key is denied.
 	Front bool
+	// OwnerFront is Front for the tenant itself only.
+	OwnerFront bool
 	// Large gives the operation a room, because it may take much memory or CPU.
 	Large bool
 }

@@ -28,7 +28,7 @@ var (
 	VerbDetokenize        = Verb{Name: "Detokenize", Kind: kindRead, Permission: access.TokenUse, Large: true}
 	VerbPatchToken        = Verb{Name: "PatchToken", Kind: kindUpdate, Permission: access.TokenUpdate, Large: true}
 	VerbDeleteToken       = Verb{Name: "DeleteToken", Kind: kindDelete, Permission: access.TokenDelete}
-	VerbEraseTokens       = Verb{Name: "EraseTokens", Kind: kindDelete, Permission: access.TokenDelete, Where: OutsideOnce, Large: true}
+	VerbEraseTokens       = Verb{Name: "EraseTokens", Kind: kindDelete, Permission: access.TokenDelete, Where: OutsideOnce, Large: true, OwnerFront: true}
 	VerbImport            = Verb{Name: "Import", Kind: kindMove, Permission: access.TokenCreate, Where: Alone}
 	VerbExport            = Verb{Name: "Export", Kind: kindMove, Permission: access.TokenUse, Where: Alone}
 

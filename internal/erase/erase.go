@@ -89,6 +89,9 @@ func Tokens(ctx context.Context, op *core.Op, p Params) (*Erasure, error) {
 	if err := p.check(); err != nil {
 		return nil, err
 	}
+	if op.State.Doc.Sealed {
+		return unopened(ctx, op, p)
+	}
 	w := &work{op: op, asked: p.asked(), walk: find.NewWalk(pieceSize), erasure: Erasure{ID: op.NewID(), Reason: p.Reason, CreatedAt: op.Now}}
 	until := op.Now.Add(maxTime)
 	for op.Vault.Now().Before(until) {
@@ -169,6 +172,8 @@ type work struct {
 	before  storage.ID // end of the last piece
 	erasure Erasure
 	entered bool // the log has the entry of the erasure
+
+	unopened bool // the tenant's own key is denied
 }
 
 // piece erases some tokens with the caller's current rights and keys. It
@@ -211,6 +216,9 @@ func (w *work) erase(ctx context.Context, rows []storage.Token) error {
 		ch.DeleteTokens = append(ch.DeleteTokens, tokens.Deletion(row))
 		entry := op.Entry(audit.Delete, row.Type, row.ID)
 		entry.Message = audit.TokenErased
+		if w.unopened {
+			entry.Message += audit.Unopened
+		}
 		ch.Logs = append(ch.Logs, entry)
 		n.Tokens = append(n.Tokens, erased{row.ID, uuid.UUID(row.Ord)})
 	}

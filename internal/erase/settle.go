@@ -82,6 +82,9 @@ func settleTenant(ctx context.Context, v *core.Vault, tenant storage.ID) error {
 	if errors.Is(err, fault.ErrNotFound) {
 		return nil // the tenant and its notes are being deleted
 	}
+	if core.KeyDenied(err) && v.Own.Status(uuid.UUID(tenant)) != nil {
+		return nil // until the tenant's own key is available again
+	}
 	if err != nil {
 		return err
 	}

@@ -106,9 +106,25 @@ func Rewrap(ctx context.Context, v *core.Vault) error {
 func rewrapTenant(ctx context.Context, v *core.Vault, tenant uuid.UUID) error {
 	r := &rotation{v: v, tenant: tenant}
 	err := r.step(ctx, "Data keys up to %d wrapped again", func(ring *seal.Ring) (*seal.Ring, error) { return ring, nil })
+	if core.KeyDenied(err) && v.Own.Status(tenant) != nil {
+		err = r.rewrapOuter(ctx)
+	}
 	if errors.Is(err, fault.ErrNotFound) {
 		return nil // deleted since the list was read
 	}
+	return err
+}
+
+// rewrapOuter wraps a ring again whose inner seal does not open, because the tenant's
+// own key is denied.
+func (r *rotation) rewrapOuter(ctx context.Context) error {
+	_, err := core.RetryStale(func() (struct{}, error) {
+		state, err := r.v.Tenants.Front(ctx, r.tenant)
+		if err != nil {
+			return struct{}{}, err
+		}
+		return struct{}{}, r.store(ctx, state, state.Ring, audit.Update, "Data keys wrapped again")
+	})
 	return err
 }
 

@@ -41,6 +41,9 @@ type Ring struct {
 	seal  *dataKey // the primary key
 	own   *OwnKey  // nil if the master key alone wraps the ring
 	front *Ring    // nil if the tenant never had its own key
+	// sealed is what the master key has decrypted, if this is only the front of a
+	// ring, because the tenant's own key was not used.
+	sealed *outer
 
 	revision int64 // number of changes of the ring
 }
@@ -132,7 +135,9 @@ const (
 // then with the master key.
 func (r *Ring) Wrap(ctx context.Context, master AEAD, tenant [16]byte) ([]byte, error) {
 	out := outer{stored: r.stored()}
-	if r.own != nil {
+	if r.sealed != nil {
+		out = *r.sealed
+	} else if r.own != nil {
 		out.Front = nil
 		plain, err := json.Marshal(out.stored)
 		if err != nil {
@@ -193,6 +198,7 @@ func UnwrapOwn(ctx context.Context, master AEAD, open OpenOwn, tenant [16]byte, 
 		return front, err
 	}
 	if open == nil {
+		front.sealed = &out
 		return front, ErrOwnKey
 	}
 	key, inner, err := open(ctx, tenant, out.URI, out.Inner, ringPlace(tenant, innerLabel))
@@ -215,8 +221,8 @@ func UnwrapOwn(ctx context.Context, master AEAD, open OpenOwn, tenant [16]byte, 
 var ErrOwnKey = errors.New("seal: the ring needs the tenant's own key")
 
 // Front returns the part of the ring that does not need the tenant's own key. It
-// seals identities, and authenticates the log, so that both work while the key is
-// denied. Without such a part it returns the ring itself.
+// seals identities and the notes of erasures, and authenticates the log, so that they
+// work while the key is denied. Without such a part it returns the ring itself.
 func (r *Ring) Front() *Ring {
 	if r.front == nil {
 		return r
@@ -225,7 +231,7 @@ func (r *Ring) Front() *Ring {
 }
 
 // frontEntities are the entities that the front of a ring seals.
-var frontEntities = map[string]bool{"application": true, "session": true}
+var frontEntities = map[string]bool{"application": true, "session": true, "erasure": true}
 
 // of returns the ring that seals an entity.
 func (r *Ring) of(entity string) *Ring {

@@ -45,6 +45,9 @@ func recordDeletion(ctx context.Context, v *core.Vault, l *ledger.Ledger, id uui
 		return nil // an earlier attempt has recorded it
 	}
 	_, err := v.Tenants.Reload(ctx, id)
+	if core.KeyDenied(err) {
+		_, err = v.Tenants.Front(ctx, id)
+	}
 	if err == nil {
 		err = l.DeleteTenant(ctx, id)
 	}
@@ -69,7 +72,11 @@ func dropTenant(ctx context.Context, v *core.Vault, id uuid.UUID) error {
 		ch.DeleteRecords = append(ch.DeleteRecords, storage.RecordDelete{Kind: kind, ID: recs[0].ID, Rev: recs[0].Rev})
 	}
 	ch.InsertRecords = []storage.Record{{Kind: keyring.KindTombstone, ID: storage.ID(id), CreatedAt: op.Now}}
-	ch.Logs = []storage.Log{op.Entry(audit.Delete, keyring.KindTenant, id.String())}
+	entry := op.Entry(audit.Delete, keyring.KindTenant, id.String())
+	if _, err := v.Tenants.Get(ctx, id); core.KeyDenied(err) {
+		entry.Message += audit.Unopened
+	}
+	ch.Logs = []storage.Log{entry}
 	return op.Apply(ctx, ch)
 }
 

@@ -182,6 +182,9 @@ func listed(ctx context.Context, v *core.Vault, recs []storage.Record) iter.Seq2
 			key := v.Own.Status(uuid.UUID(recs[i].Tenant))
 			if core.Unreadable(err) || key != nil && core.KeyDenied(err) {
 				bad := core.Tenant{ID: uuid.UUID(recs[i].Tenant), CreatedAt: recs[i].CreatedAt, Unreadable: core.Unreadable(err), Key: key}
+				if !bad.Unreadable {
+					bad.Name = recs[i].Name
+				}
 				if !yield(&bad, nil) {
 					return
 				}
