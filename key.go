@@ -191,6 +191,16 @@ func (v *Vault) SetTenantKey(ctx context.Context, tenant uuid.UUID, uri string) 
 	return public(rotation.SetKey(ctx, v.core, tenant, &seal.OwnKey{URI: uri, AEAD: key}))
 }
 
+// TenantKeyStates returns how many keys of tenants this node uses, by state. Tenants
+// with the same URI share a key.
+func (v *Vault) TenantKeyStates() map[TenantKeyState]int {
+	states := map[TenantKeyState]int{}
+	for state, n := range v.core.Own.States() {
+		states[TenantKeyState(state)] = n
+	}
+	return states
+}
+
 // maxReadAge is how long a node uses the keys and settings of a tenant before it
 // reads them from the database again. Only changed keys are unwrapped again.
 const maxReadAge = time.Second

@@ -49,8 +49,8 @@ const (
 	TokensErased = "Tokens erased: "
 	// Unopened follows the message about a row that was deleted while the tenant's
 	// own key was denied.
-	Unopened = " (unopened)"
-	JobErased    = "Reactor job erased with a token"
+	Unopened  = " (unopened)"
+	JobErased = "Reactor job erased with a token"
 )
 
 // KeyRegenerated is the message when an application gets another key.

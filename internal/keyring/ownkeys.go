@@ -76,16 +76,25 @@ func (o *OwnKeys) Status(tenant uuid.UUID) *Status {
 	if k == nil {
 		return nil
 	}
+	s := &Status{URI: ShownURI(k.uri), State: k.state()}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	s := &Status{URI: ShownURI(k.uri), State: KeyOK, CheckedAt: k.checked}
-	if k.watch != nil {
-		s.State = k.watch.State()
-	}
+	s.CheckedAt = k.checked
 	return s
 }
 
-// Usable returns an error if the key of a tenant must not be used.
+// States returns the numbers of keys in each state.
+func (o *OwnKeys) States() map[KeyState]int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	states := map[KeyState]int{KeyOK: 0, KeyDenied: 0, KeyUnreachable: 0}
+	for _, k := range o.keys {
+		states[k.state()]++
+	}
+	return states
+}
+
+// usable returns an error if the key of a tenant must not be used.
 func (o *OwnKeys) usable(tenant uuid.UUID) error {
 	o.mu.Lock()
 	k := o.tenants[tenant]
@@ -219,6 +228,15 @@ func (k *ownKey) users() (tenants []uuid.UUID) {
 		tenants = append(tenants, tenant)
 	}
 	return tenants
+}
+
+func (k *ownKey) state() KeyState {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.watch == nil {
+		return KeyOK
+	}
+	return k.watch.State()
 }
 
 func (k *ownKey) usable() error {

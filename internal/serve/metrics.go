@@ -90,6 +90,11 @@ func (m *metrics) watch(v *vault.Vault, store vault.Storage, cert *certificate) 
 		collector(func(r reporter) { reportSinks(r, v.SinkHealth()) }),
 		collector(func(r reporter) { reportEvidence(r, v) }),
 		collector(func(r reporter) { reportPools(r, store) }),
+		collector(func(r reporter) {
+			for state, n := range v.TenantKeyStates() {
+				r.gauge("vault_tenant_keys", "Keys of tenants that this node uses, by state.", float64(n), "state", string(state))
+			}
+		}),
 		collector((&totals{vault: v}).report),
 		collector(func(r reporter) {
 			r.gauge("vault_clock_ahead_seconds", "How far the clock of this node is ahead of the database's.", v.ClockAhead().Seconds())

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/serve"
 	"github.com/seed-72ea4aab/vault/internal/terminal"
@@ -135,12 +136,19 @@ func (e *examination) vault() {
 		return
 	}
 	tenants := 0
-	for _, err := range eachTenant(e.c.ctx, e.c.opened.vault) {
+	for t, err := range eachTenant(e.c.ctx, e.c.opened.vault) {
 		if err != nil {
 			e.fail("database", "Look at the error.", "tenants cannot be listed: %s", firstLine(err))
 			return
 		}
 		tenants++
+		switch {
+		case t.Key == nil:
+		case t.Key.State == vault.TenantKeyOK:
+			e.ok("key", "the key of tenant %s is available", t.ID)
+		default:
+			e.warn("key", "Ask the holder of "+t.Key.URI+".", "the key of tenant %s is %s", t.ID, t.Key.State)
+		}
 	}
 	e.ok("key", "the master key opens the database, which has %s", counted(tenants, "tenant"))
 	e.evidence()
