@@ -189,7 +189,7 @@ func TestTenantKeyIsTakenAway(t *testing.T) {
 				t.Errorf("evidence: %v", err)
 			}
 		}
-		if _, err := v.Tenants(t.Context(), vault.PageParams{}); err != nil {
+		if _, err := v.ListTenants(t.Context(), vault.PageParams{}); err != nil {
 			t.Errorf("the list of tenants: %v", err)
 		}
 		if _, err := v.Sweep(t.Context()); err != nil {
