@@ -65,6 +65,22 @@ func TestBoundRequestsAnswerNoQuestions(t *testing.T) {
 	}
 }
 
+// A bound request has a connection of its own, because net/http prints what a
+// destination sends on an idle connection.
+func TestBoundRequestsLeaveNoIdleConnection(t *testing.T) {
+	t.Parallel()
+	w := newTill(t, vault.Config{})
+	for body, want := range map[string]bool{"{{ card | json: '$.number' }}": true, "no token": false} {
+		call := vault.ProxyCall{Method: "POST", Header: http.Header{"Content-Type": {"text/plain"}}, Body: strings.NewReader(body)}
+		if _, _, err := w.charge(t.Context(), w.key, call); err != nil {
+			t.Fatal(err)
+		}
+		if w.got.Close != want {
+			t.Errorf("%s: the connection is closed: %t, want %t", body, w.got.Close, want)
+		}
+	}
+}
+
 // A destination that repeats the data in its status line, as a number, or in
 // something that is not HTTP does not get it past the vault.
 func TestEchoesInOtherPlaces(t *testing.T) {

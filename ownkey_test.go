@@ -121,7 +121,7 @@ func reads(t *testing.T, v *vault.Vault, tenant uuid.UUID, id string) error {
 	return err
 }
 
-var denied = fmt.Errorf("kms: the key is disabled: %w", vault.ErrKeyDenied)
+var errDenied = fmt.Errorf("kms: the key is disabled: %w", vault.ErrKeyDenied)
 
 // When a customer disables the key of a tenant, this tenant's data is out of reach on
 // every node, also on one that starts now. Its identities, its log and its evidence
@@ -166,7 +166,7 @@ func TestTenantKeyIsTakenAway(t *testing.T) {
 	}
 
 	o.clock.Advance(time.Minute)
-	o.keys[ownURI].set(denied)
+	o.keys[ownURI].set(errDenied)
 	nodes = append(nodes, o.node(t))
 	for _, v := range nodes {
 		eventually(t, "calls fail", func() bool { return errors.Is(reads(t, v, tenant, tok.ID), vault.ErrKeyDenied) })
@@ -299,7 +299,7 @@ func TestDeniedTenantIsErasedAndDeleted(t *testing.T) {
 		t.Fatal(err)
 	}
 	o.clock.Advance(time.Minute)
-	o.keys[ownURI].set(denied)
+	o.keys[ownURI].set(errDenied)
 	eventually(t, "calls fail", func() bool { return errors.Is(reads(t, v, tenant, kept.ID), vault.ErrKeyDenied) })
 
 	_, err = c.EraseTokens(t.Context(), vault.EraseParams{Query: "id:" + gone.ID, Reason: "case 1"})
@@ -336,7 +336,7 @@ func TestDeniedTenantIsErasedAndDeleted(t *testing.T) {
 		t.Fatal(err)
 	}
 	o.clock.Advance(time.Minute)
-	o.keys[ownURI].set(denied)
+	o.keys[ownURI].set(errDenied)
 	eventually(t, "calls fail", func() bool { return errors.Is(reads(t, v, tenant, kept.ID), vault.ErrKeyDenied) })
 	if err := v.DeleteTenant(t.Context(), tenant); err != nil {
 		t.Fatal(err)

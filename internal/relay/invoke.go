@@ -200,6 +200,9 @@ func (inv *invocation) send(ctx context.Context) (*http.Response, error) {
 	case "keep-alive":
 		header.Set("Connection", connection)
 	}
+	if inv.echo != nil {
+		inv.out.Close = true // net/http prints what arrives on an idle connection
+	}
 	if err := inv.checkHeader(); err != nil {
 		return nil, err
 	}

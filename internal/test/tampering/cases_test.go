@@ -261,7 +261,7 @@ func (a *attacked) invent(r *logRow, at time.Time, values map[string]any) *logRo
 	return r.set(all)
 }
 
-func regenerate(o *vault.Owner, ctx context.Context, id uuid.UUID) error {
+func regenerate(o *vault.Owner, ctx context.Context, id uuid.UUID) error { //nolint:revive // like a method of Owner
 	_, err := o.RegenerateKey(ctx, id)
 	return err
 }
