@@ -47,7 +47,7 @@ func (op *Op) commit(ctx context.Context, to writer, ch *storage.Change) error {
 		return err
 	}
 	for i := range ch.Logs {
-		ch.Logs[i].Mac = op.Vault.Mac(ring, op.Tenant(), own, &ch.Logs[i])
+		ch.Logs[i].Mac = op.Vault.Mac(ring, op.Tenant(), own, ch.Logs[i])
 	}
 	l := op.Vault.Ledger
 	if l == nil {
@@ -97,19 +97,24 @@ func (op *Op) UseVaultRing(ctx context.Context) (err error) {
 // type, and the ledger learns the type when the token has been read.
 func (op *Op) ReadToken(ctx context.Context, from storage.ReadLogger, row storage.Log) (storage.Token, error) {
 	row.EntityType = ""
-	row.Mac = op.Vault.Mac(op.State.Ring, op.Tenant(), false, &row)
-	l, entry := op.Vault.Ledger, [1]storage.Log{row}
-	if l != nil {
-		l.Expect(op.Tenant(), entry[:], true, false)
+	row.Mac = op.Vault.Mac(op.State.Ring, op.Tenant(), false, row)
+	r := storage.Reading{Tenant: op.TenantID(), ID: row.EntityID, Entry: row}
+	if op.Vault.Ledger == nil {
+		return from.ReadToken(ctx, r)
 	}
-	t, err := from.ReadToken(ctx, storage.Reading{Tenant: op.TenantID(), ID: row.EntityID, Entry: row})
+	return op.readExpected(ctx, from, &r)
+}
+
+func (op *Op) readExpected(ctx context.Context, from storage.ReadLogger, r *storage.Reading) (storage.Token, error) {
+	l, entry := op.Vault.Ledger, []storage.Log{r.Entry}
+	l.Expect(op.Tenant(), entry, true, false)
+	t, err := from.ReadToken(ctx, *r)
 	switch {
-	case l == nil:
 	case errors.Is(err, storage.ErrNotFound):
-		l.Failed(op.Tenant(), entry[:])
+		l.Failed(op.Tenant(), entry)
 	case err == nil:
 		entry[0].EntityType = t.Type
-		l.Written(op.Tenant(), entry[:])
+		l.Written(op.Tenant(), entry)
 	}
 	return t, err
 }

@@ -32,7 +32,7 @@ type Config struct {
 	Logger *slog.Logger
 	// Mac returns the keyed hash of a log entry under the ring of its tenant, or, if
 	// own is set, under the ring of the vault.
-	Mac func(ring *seal.Ring, tenant uuid.UUID, own bool, entry *storage.Log) storage.Hash
+	Mac func(ring *seal.Ring, tenant uuid.UUID, own bool, entry storage.Log) storage.Hash
 
 	// OpenKey opens a tenant's own key; nil if the program has no such function.
 	OpenKey func(ctx context.Context, uri string) (seal.AEAD, error)

@@ -58,7 +58,7 @@ func newWorld(t *testing.T) *world {
 	w.now.Store(new(time.Now()))
 	w.Vault = New(Config{
 		Store: w.store, Master: master, Clock: func() time.Time { return *w.now.Load() }, Logger: slog.New(slog.DiscardHandler),
-		Mac:     func(*seal.Ring, uuid.UUID, bool, *storage.Log) storage.Hash { return storage.Hash{} },
+		Mac:     func(*seal.Ring, uuid.UUID, bool, storage.Log) storage.Hash { return storage.Hash{} },
 		ReadAge: time.Second, MaxBytes: 1 << 20, MaxTokens: 10, MaxPageBytes: 1 << 20, MaxMemory: 1 << 30, Observe: w.observe,
 	})
 	w.addTenant(t, master)

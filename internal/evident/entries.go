@@ -21,9 +21,9 @@ const macLabel = "log"
 func hash(ring *seal.Ring, data []byte) evidence.Mac { return ring.Front().HashBytes(macLabel, data) }
 
 // Mac implements Config.Mac of package core: see [evidence.Entry.AppendMacFields].
-func Mac(ring *seal.Ring, tenant uuid.UUID, own bool, entry *storage.Log) storage.Hash {
+func Mac(ring *seal.Ring, tenant uuid.UUID, own bool, entry storage.Log) storage.Hash {
 	var fields [512]byte // enough for most entries
-	e := ledger.EntryOf(entry)
+	e := ledger.EntryOf(&entry)
 	if own {
 		return storage.Hash(hash(ring, ledger.AppendVaultMacFields(fields[:0], tenant, e)))
 	}
