@@ -75,7 +75,11 @@ func (p *ReactorParams) UnmarshalJSON(data []byte) error {
 		var in runs.ReactorParams
 		in.Read(r)
 		if r.Value("configuration").IsZero() {
-			r.Problem("configuration", "is required")
+			for _, field := range []string{"name", "code", "configuration"} {
+				if r.Value(field).IsZero() {
+					r.Problem(field, "is required")
+				}
+			}
 		}
 		*p = ReactorParams{in.Name, in.Code, in.Configuration, uuid.UUID(in.ApplicationID)}
 	})
