@@ -62,17 +62,17 @@ func (x *exchange) report(a answer, cause error, took time.Duration) {
 	if !opts.Logger.Enabled(ctx, level) {
 		return
 	}
-	attrs := make([]slog.Attr, 0, 8)
-	attrs = append(attrs, slog.String("trace_id", x.trace), slog.String("method", methodLabel(x.r.Method)),
+	line := slog.NewRecord(time.Now(), level, "request", 0) // LogAttrs would look up its caller
+	line.AddAttrs(slog.String("trace_id", x.trace), slog.String("method", methodLabel(x.r.Method)),
 		slog.String("route", x.name), slog.Int("status", a.status), slog.Duration("duration", took))
 	if x.client != nil {
-		attrs = append(attrs, slog.String("tenant_id", x.client.TenantID().String()),
+		line.AddAttrs(slog.String("tenant_id", x.client.TenantID().String()),
 			slog.String("application_id", x.client.ApplicationID().String()))
 	}
 	if cause != nil {
-		attrs = append(attrs, slog.String("error", cause.Error()))
+		line.AddAttrs(slog.String("error", cause.Error()))
 	}
-	opts.Logger.LogAttrs(ctx, level, "request", attrs...)
+	_ = opts.Logger.Handler().Handle(ctx, line)
 }
 
 // methodLabel returns "other" for unknown methods, to keep invented names out

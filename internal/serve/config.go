@@ -64,6 +64,7 @@ type Config struct {
 	consoleFlags consoleFlags
 	console      *consolePages // nil without a console
 	metrics      *metrics      // set when the vault is opened
+	requests     *slog.Logger  // nil without --request-log
 }
 
 // Flags binds the config to flags, and sets the defaults. Without flags, the
@@ -195,7 +196,7 @@ func parseFlags(args []string, stderr io.Writer) (*Config, error) {
 
 // check checks all flags before anything is created.
 func (c *Config) check() error {
-	return errors.Join(c.Database.check(), c.checkServer(), c.checkTasks(), c.checkEvidence(), c.checkSinks(), c.consoleFlags.check(), c.options(nil).Check())
+	return errors.Join(c.Database.check(), c.checkServer(), c.checkTasks(), c.checkEvidence(), c.checkSinks(), c.consoleFlags.check(), c.options().Check())
 }
 
 func (c *Config) checkServer() error {
@@ -263,11 +264,8 @@ func checkAddress(name, addr string) error {
 }
 
 // options returns the options of the REST API.
-func (c *Config) options(logger *slog.Logger) *httpserver.Options {
-	o := &httpserver.Options{Prefix: c.prefix, Origins: c.origins, TrustedProxies: c.proxies, Drain: c.drain}
-	if c.requestLog {
-		o.Logger = logger
-	}
+func (c *Config) options() *httpserver.Options {
+	o := &httpserver.Options{Prefix: c.prefix, Origins: c.origins, TrustedProxies: c.proxies, Drain: c.drain, Logger: c.requests}
 	if c.rateLimit > 0 {
 		burst := c.rateBurst
 		if burst == 0 {

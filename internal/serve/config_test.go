@@ -6,7 +6,6 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
@@ -40,7 +39,7 @@ func TestFlags(t *testing.T) {
 		t.Errorf("%+v %v", c, err)
 	}
 	c, err = parseFlags([]string{"-full-audit", "-trusted-proxy", "10.0.0.7/8,::1", "-trusted-proxy", "192.0.2.7"}, io.Discard)
-	if got := c.options(nil).TrustedProxies; err != nil || !c.fullAudit || fmt.Sprint(got) != "[10.0.0.0/8 ::1/128 192.0.2.7/32]" {
+	if got := c.options().TrustedProxies; err != nil || !c.fullAudit || fmt.Sprint(got) != "[10.0.0.0/8 ::1/128 192.0.2.7/32]" {
 		t.Errorf("%v %v", got, err)
 	}
 	for _, retention := range []struct {
@@ -133,8 +132,8 @@ func TestFlagsSetTheOptionsOfTheAPI(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := c.options(slog.Default())
-	if len(o.Origins) != 2 || o.Origins[1] != "https://b.example" || o.RateLimit == nil || o.Logger != nil {
+	o := c.options()
+	if len(o.Origins) != 2 || o.Origins[1] != "https://b.example" || o.RateLimit == nil || c.requestLog {
 		t.Errorf("%+v", o)
 	}
 	if pg := c.Postgres(storage.MigrateAuto); pg.Schema != "s" || pg.MaxConns != 9 {

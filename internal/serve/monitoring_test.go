@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"log/slog"
 	"maps"
 	"net/http"
 	"net/http/httptest"
@@ -64,7 +63,7 @@ func monitored(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	api := httptest.NewServer(newAPI(v, cfg, cfg.options(slog.New(slog.DiscardHandler))))
+	api := httptest.NewServer(newAPI(v, cfg, cfg.options()))
 	defer api.Close()
 	for _, call := range []struct {
 		method, path, key, body string

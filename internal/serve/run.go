@@ -78,7 +78,14 @@ func (c *Config) run(ctx context.Context, getenv func(string) string, stdout, st
 	c.otherKey = cmp.Or(string(c.OtherKey), getenv(otherKeyVariable))
 	c.console = newConsole(c)
 	bar := terminal.NewProgress(stderr) // log lines appear above it
-	logger := slog.New(traced{c.logHandler(bar)})
+	log := &logFile{out: bar}
+	logger := slog.New(traced{c.logHandler(log)})
+	if c.requestLog {
+		c.requests = slog.New(requestLog{c.logHandler(log), log, c.logFormat == formatJSON})
+		every := time.NewTicker(time.Second)
+		defer every.Stop()
+		defer log.flushEvery(every.C)()
+	}
 	switch {
 	case c.newTenant != "":
 		return printLine(ctx, c, stdout, bar, logger, newTenant)

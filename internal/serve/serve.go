@@ -59,7 +59,7 @@ func serve(ctx context.Context, cfg *Config, stdout io.Writer, logger *slog.Logg
 		return err
 	}
 	defer func() { err = errors.Join(err, v.Close()) }()
-	options := cfg.options(logger)
+	options := cfg.options()
 	handler := newAPI(v, cfg, options)
 	api.server = newServer(handler, logger)
 	if probes != nil {
