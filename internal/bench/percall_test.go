@@ -2,9 +2,11 @@ package bench
 
 import (
 	"context"
+	"database/sql"
 	"encoding/binary"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"net/url"
 	"path/filepath"
@@ -178,4 +180,71 @@ func countMessages(to io.Writer, client io.Reader, statements *atomic.Int64) {
 			return
 		}
 	}
+}
+
+// TestEvidenceWritesLittle holds the bytes of WAL for a call with evidence, which
+// include sequencing and signing, against a call without. Each is the least of several
+// rounds, because other tests and page images after a checkpoint add to it.
+func TestEvidenceWritesLittle(t *testing.T) { //nolint:paralleltest // other tests would write
+	const calls, rounds = 100, 4
+	most := map[string]float64{"create": 1.15, "read": 1.2}
+	without, with := map[string]int64{}, map[string]int64{}
+	for _, evidence := range []*vault.EvidenceConfig{nil, {Every: -1}} {
+		dsn := onPostgres.create(t)
+		db, err := sql.Open("postgres", dsn)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = db.Close() })
+		u := newUserWith(t, onPostgres.openStore(t, dsn), &vault.Config{Evidence: evidence})
+		ids := createGeneric(t, u.Client, calls)
+		for name, call := range map[string]func(i int) error{
+			"create": func(int) error { return createCard(t.Context(), u.Client) },
+			"read":   func(i int) error { _, err := u.GetToken(t.Context(), ids[i]); return err },
+		} {
+			least := int64(math.MaxInt64)
+			for range rounds {
+				least = min(least, walOf(t, db, func() error {
+					for i := range calls {
+						if err := call(i); err != nil {
+							return err
+						}
+					}
+					if evidence == nil {
+						return nil
+					}
+					_, err := u.vault.Checkpoint(t.Context())
+					return err
+				}))
+			}
+			if evidence == nil {
+				without[name] = least / calls
+			} else {
+				with[name] = least / calls
+			}
+		}
+	}
+	for name, most := range most {
+		ratio := float64(with[name]) / float64(without[name])
+		t.Logf("a %s writes %d bytes with evidence, %d without: %.2f", name, with[name], without[name], ratio)
+		if ratio > most {
+			t.Errorf("a %s writes %d bytes with evidence, %d without: %.2f, want %.2f at most", name, with[name], without[name], ratio, most)
+		}
+	}
+}
+
+// walOf returns the bytes of WAL that the server writes meanwhile.
+func walOf(t *testing.T, db *sql.DB, do func() error) int64 {
+	t.Helper()
+	now := func() (n int64) {
+		if err := db.QueryRowContext(t.Context(), "SELECT (pg_current_wal_insert_lsn() - '0/0')::bigint").Scan(&n); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	before := now()
+	if err := do(); err != nil {
+		t.Fatal(err)
+	}
+	return now() - before
 }
