@@ -140,6 +140,80 @@ func TestTreeThatDoesNotExtendItsHeadDoesNotGrow(t *testing.T) {
 	}
 }
 
+// Each case is noticed by another guard of appends. The state of a tree has a MAC over
+// its size and root, so an attacker can only put back a whole row, or change the leaves.
+func TestGuardsOfAppends(t *testing.T) {
+	t.Parallel()
+	back := func(to int) func(r *rig, tenant uuid.UUID, was []storage.Tree) {
+		return func(r *rig, tenant uuid.UUID, was []storage.Tree) {
+			r.exec("UPDATE vault_log_trees SET size = ?, root = ?, state = ? WHERE tenant_id = ?", was[to].Size, was[to].Root[:], was[to].State, tenant[:])
+			r.exec("DELETE FROM vault_log_leaves WHERE tenant_id = ? AND first >= ?", tenant[:], was[to].Size)
+		}
+	}
+	leaves := func(r *rig, tenant uuid.UUID, was []storage.Tree) {
+		r.exec("UPDATE vault_log_leaves SET hashes = zeroblob(length(hashes)) WHERE tenant_id = ? AND first >= ?", tenant[:], was[1].Size)
+	}
+	fork := func(r *rig, tenant uuid.UUID, was []storage.Tree) { // puts back what another head has replaced
+		r.exec("CREATE TABLE saved AS SELECT * FROM vault_log_leaves WHERE tenant_id = ? AND first >= ?", tenant[:], was[1].Size)
+		back(1)(r, tenant, was)
+		r.exec("DELETE FROM vault_logs WHERE id = (SELECT max(id) FROM vault_logs WHERE tenant_id = ?)", tenant[:])
+		l := r.open()
+		r.write(l, tenant, 1)
+		r.checkpoint(l)
+		back(2)(r, tenant, was)
+		r.exec("REPLACE INTO vault_log_leaves SELECT * FROM saved")
+	}
+	for name, test := range map[string]struct {
+		restart, others bool // the last entries are sequenced by another node
+		attack          func(r *rig, tenant uuid.UUID, was []storage.Tree)
+		want            evidence.Verdict
+	}{
+		"smaller than its head":         {true, false, back(0), evidence.Truncated},
+		"smaller than the node knew":    {false, false, back(1), evidence.Forked},
+		"not the tree of its head":      {true, false, fork, evidence.Forked},
+		"leaves after its head":         {true, false, leaves, evidence.Altered},
+		"leaves that another node made": {false, true, leaves, evidence.Forked},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t)
+			l, tenant, was := r.open(), r.id(), []storage.Tree(nil)
+			last := l
+			if test.others {
+				last = r.open()
+			}
+			for i, n := range []int{2, 3, 4} { // the newest head is after the second step
+				r.write(l, tenant, n)
+				if i < 2 {
+					r.checkpoint(l)
+				} else if _, err := last.Sequence(t.Context(), tenant); err != nil {
+					t.Fatal(err)
+				}
+				trees, err := r.store.Trees(t.Context(), storage.TreeFilter{Tenants: []storage.ID{storage.ID(tenant)}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				was = append(was, trees...)
+			}
+			test.attack(r, tenant, was)
+			if test.restart {
+				l = r.open()
+			}
+			r.write(l, tenant, 1)
+			if _, err := l.Sequence(t.Context(), tenant); !errors.Is(err, ErrTampered) {
+				t.Errorf("the tree grows: %v", err)
+			}
+			var got []evidence.Verdict
+			for _, a := range r.raised(AlarmTampered) {
+				got = append(got, a.Verdict)
+			}
+			if !slices.Contains(got, test.want) {
+				t.Errorf("alarms %v, want %v", got, test.want)
+			}
+		})
+	}
+}
+
 // isGoodBundle verifies a tenant's bundle.
 func (r *rig) isGoodBundle(l *Ledger, tenant uuid.UUID, since []byte) {
 	r.Helper()
