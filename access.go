@@ -9,8 +9,8 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault/internal/access"
+	"github.com/seed-72ea4aab/vault/internal/applications"
 	"github.com/seed-72ea4aab/vault/internal/core"
-	"github.com/seed-72ea4aab/vault/internal/explain"
 	"github.com/seed-72ea4aab/vault/internal/form"
 )
 
@@ -289,7 +289,7 @@ func (r AskedRule) Text() string {
 // the operation itself. An unknown application or session is ErrNotFound.
 func (c *Client) Explain(ctx context.Context, p ExplainParams) (*Explanation, error) {
 	return run(ctx, c, &core.VerbExplain, func(ctx context.Context, op *core.Op) (*Explanation, error) {
-		a, err := explain.Ask(ctx, op, explain.Question{
+		a, err := applications.Ask(ctx, op, applications.Question{
 			ApplicationID: p.ApplicationID, SessionID: p.SessionID, Permission: string(p.Permission), Containers: p.Containers, TokenID: p.TokenID,
 		})
 		if err != nil {
@@ -303,7 +303,7 @@ func (c *Client) Explain(ctx context.Context, p ExplainParams) (*Explanation, er
 	})
 }
 
-func lookOf(l explain.Look) RuleLook {
+func lookOf(l applications.Look) RuleLook {
 	out := RuleLook{Holder: l.Holder, Container: l.Container, Allowed: l.Transform != access.None,
 		Transform: Transform(l.Transform.String()), Destinations: l.To, Best: Transform(l.Best.String())}
 	if l.To != nil {

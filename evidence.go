@@ -14,7 +14,6 @@ import (
 	"golang.org/x/mod/sumdb/note"
 
 	"github.com/seed-72ea4aab/vault/evidence"
-	"github.com/seed-72ea4aab/vault/internal/anchor"
 	"github.com/seed-72ea4aab/vault/internal/core"
 	"github.com/seed-72ea4aab/vault/internal/erase"
 	"github.com/seed-72ea4aab/vault/internal/evident"
@@ -69,7 +68,7 @@ type Anchor interface {
 
 // AnchorFile returns an anchor that appends notes to a file. It suits write-once
 // storage, a repository, or a synced folder.
-func AnchorFile(path string) Anchor { return anchor.File(path) }
+func AnchorFile(path string) Anchor { return evident.AnchorFile(path) }
 
 // AnchorURL returns an anchor behind a URL: POST adds a note, and GET returns the
 // newest note, or 404. The client may be nil.
@@ -77,7 +76,7 @@ func AnchorURL(url string, client *http.Client) Anchor {
 	if client == nil {
 		client = http.DefaultClient
 	}
-	return &anchor.HTTP{URL: url, Client: client}
+	return &evident.AnchorHTTP{URL: url, Client: client}
 }
 
 // AlarmKind is the kind of an [Alarm].

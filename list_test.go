@@ -16,7 +16,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault"
-	"github.com/seed-72ea4aab/vault/internal/logs"
+	"github.com/seed-72ea4aab/vault/internal/sinks"
 	"github.com/seed-72ea4aab/vault/internal/test/pgtest"
 	"github.com/seed-72ea4aab/vault/storage/postgres"
 	"github.com/seed-72ea4aab/vault/vaulttest"
@@ -610,8 +610,8 @@ func TestFollowersAreBounded(t *testing.T) {
 	_, other := v.NewTenant(t, "Other")
 	ctx, cancel := context.WithCancel(t.Context())
 	// All but one of them take a place.
-	ended := make(chan error, logs.MaxFollowers+1)
-	for range logs.MaxFollowers + 1 {
+	ended := make(chan error, sinks.MaxFollowers+1)
+	for range sinks.MaxFollowers + 1 {
 		go func() {
 			_, err := v.Owner.NextLogs(ctx, "", time.Minute)
 			ended <- err
@@ -625,7 +625,7 @@ func TestFollowersAreBounded(t *testing.T) {
 		t.Errorf("another tenant: %v", err)
 	}
 	cancel()
-	for range logs.MaxFollowers {
+	for range sinks.MaxFollowers {
 		wantError(t, "one that waits", <-ended, context.Canceled)
 	}
 	if _, err := v.Owner.NextLogs(t.Context(), "", time.Millisecond); err != nil {
@@ -649,8 +649,8 @@ func TestOneApplicationLeavesPlacesToOtherFollowers(t *testing.T) {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, logs.MaxApplicationFollowers+1)
-	for range logs.MaxApplicationFollowers + 1 {
+	ended := make(chan error, sinks.MaxApplicationFollowers+1)
+	for range sinks.MaxApplicationFollowers + 1 {
 		go func() {
 			_, err := v.Management.NextLogs(ctx, "", time.Minute)
 			ended <- err
@@ -663,7 +663,7 @@ func TestOneApplicationLeavesPlacesToOtherFollowers(t *testing.T) {
 		}
 	}
 	cancel()
-	for range logs.MaxApplicationFollowers {
+	for range sinks.MaxApplicationFollowers {
 		wantError(t, "one that waits", <-ended, context.Canceled)
 	}
 }

@@ -58,7 +58,6 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/egress"
 	"github.com/seed-72ea4aab/vault/internal/evident"
 	"github.com/seed-72ea4aab/vault/internal/keyring"
-	"github.com/seed-72ea4aab/vault/internal/logs"
 	"github.com/seed-72ea4aab/vault/internal/once"
 	"github.com/seed-72ea4aab/vault/internal/relay"
 	"github.com/seed-72ea4aab/vault/internal/runs"
@@ -279,7 +278,7 @@ type Vault struct {
 	relay    *relay.Relay
 	requests once.Requests
 
-	followers *logs.Followers
+	followers *sinks.Followers
 	sinks     *sinks.Sinks
 	evidence  *evident.Keeper // nil without Config.Evidence
 
@@ -329,7 +328,7 @@ func open(ctx context.Context, store Storage, key AEAD, cfg *Config) (*Vault, er
 		OpenKey: c.openKey(), KeyAge: c.KeyAge, KeyGrace: max(0, c.KeyGrace),
 	})
 	v.egress = c.Egress.client(v.observeEgress())
-	v.followers = logs.NewFollowers()
+	v.followers = sinks.NewFollowers()
 	v.runs = runs.New(runs.Config{Vault: v.core, Runtime: c.Runtime, Egress: v.egress, Operation: v.operation, Log: v.cfg.scriptLog()})
 	v.relay = relay.New(relay.Config{Vault: v.core, Egress: v.egress, Runs: v.runs, Timeout: c.ProxyTimeout})
 	check := keyring.Check{Store: store, Master: key, Now: v.core.Now}

@@ -10,10 +10,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed-72ea4aab/vault/internal/core"
+
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault"
-	"github.com/seed-72ea4aab/vault/internal/cache"
 	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/sqlite"
 	"github.com/seed-72ea4aab/vault/vaulttest"
@@ -159,7 +160,7 @@ func TestOneLookupPerRequest(t *testing.T) {
 		counting.lookups.Store(0)
 		began := time.Now()
 		answer := w.do(c.method, c.path, app.Key, c.body, "SVC-IDEMPOTENCY-KEY", name)
-		again := time.Since(began) >= cache.MaxAge // then the rights are read again
+		again := time.Since(began) >= core.MaxAge // then the rights are read again
 		if n := counting.lookups.Load(); n != 1 && !again || answer.StatusCode >= http.StatusBadRequest {
 			t.Errorf("%s: status %d, %d look-ups", name, answer.StatusCode, n)
 		}

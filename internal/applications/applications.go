@@ -1,5 +1,6 @@
 // Package applications manages the applications of a tenant, which hold API
-// keys.
+// keys. It also explains what an application or a session may do, and why, by the
+// same rules in the same order as the operation itself.
 package applications
 
 import (

@@ -15,7 +15,6 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault/internal/admission"
-	"github.com/seed-72ea4aab/vault/internal/cache"
 	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/ids"
 	"github.com/seed-72ea4aab/vault/internal/keyring"
@@ -83,8 +82,8 @@ type Vault struct {
 
 	node uuid.UUID // of this process
 	ids  ids.Source
-	auth *cache.Cache[storage.Key, *principal]
-	apps *cache.Cache[appKey, *principal]
+	auth *Cache[storage.Key, *principal]
+	apps *Cache[appKey, *principal]
 	txs  txWorks
 
 	revisions revisions
@@ -97,7 +96,7 @@ type Vault struct {
 func New(cfg Config) *Vault {
 	v := &Vault{
 		Config: cfg, Admission: admission.New(cfg.MaxMemory), Horizon: keyring.Horizon, node: uuid.New(),
-		auth: cache.New[storage.Key, *principal](), apps: cache.New[appKey, *principal](),
+		auth: NewCache[storage.Key, *principal](), apps: NewCache[appKey, *principal](),
 	}
 	v.Own = v.newOwnKeys()
 	v.Tenants = v.newTenants()

@@ -10,7 +10,6 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault/internal/access"
-	"github.com/seed-72ea4aab/vault/internal/cache"
 	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/storage"
 )
@@ -45,9 +44,9 @@ type principal struct {
 	app     *Application // nil for the tenant itself; without a key it is followed
 	session uuid.UUID    // zero unless the key is a session's
 
-	unsettled bool        // a session that may yet be authorized
-	expiresAt time.Time   // when the first of its parts expires; zero for never
-	read      cache.Stamp // zero when it must be read for each operation
+	unsettled bool      // a session that may yet be authorized
+	expiresAt time.Time // when the first of its parts expires; zero for never
+	read      Stamp     // zero when it must be read for each operation
 }
 
 // manner is how an identity acts. It does not depend on the principal.

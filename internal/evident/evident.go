@@ -1,6 +1,6 @@
-// Package evident connects a vault with the ledger over its log. It manages the
-// signing keys, the tenants and the background work, and serves the calls about
-// evidence.
+// Package evident connects a vault with the ledger over its log, and the ledger
+// with its anchors. It manages the signing keys, the tenants and the background
+// work, and serves the calls about evidence.
 package evident
 
 import (

@@ -13,7 +13,6 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault/internal/admission"
-	"github.com/seed-72ea4aab/vault/internal/cache"
 	"github.com/seed-72ea4aab/vault/internal/core"
 	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/form"
@@ -49,10 +48,6 @@ const responseLife = 24 * time.Hour
 // Work performs a request as the given caller, whose writes are held back.
 type Work = func(context.Context, core.Caller) (Response, error)
 
-// Requests tracks the requests in progress in this process. The zero value is
-// ready to use.
-type Requests struct{ flights cache.Flights[flight] }
-
 // Do runs a request at most once for a key, across all nodes, and reports
 // whether the response is a stored one. The changes of the work are committed
 // together with its response. Work that fails leaves nothing behind,
@@ -68,14 +63,14 @@ func (all *Requests) Do(ctx context.Context, op *core.Op, key Key, do Work) (res
 	}
 	r := &request{Op: op, key: key.hash(op.Identity), lease: key.Lease, owner: op.NewID()}
 	name := flight{op.Tenant(), r.key}
-	if !all.flights.Enter(name) {
+	if !all.enter(name) {
 		return Response{}, false, fault.ErrInProgress
 	}
-	defer all.flights.Leave(name)
+	defer all.leave(name)
 	// A key that this node has not seen is most likely new. Work without
 	// external effects then starts at once. If the key is not new after all,
 	// its claim fails, which is committed together with the work's changes.
-	if key.Lease > 0 || all.flights.Met(name) {
+	if key.Lease > 0 || all.met(name) {
 		if stored, found, err := r.stored(ctx); err != nil || found {
 			return stored, found, err
 		}
@@ -103,13 +98,6 @@ func (key *Key) hash(id core.Identity) storage.Key {
 	}
 	actor, _, _ := id.Actor()
 	return sha256.Sum256([]byte(holder.String() + actor.String() + "\x00" + key.Scope + "\x00" + key.Key))
-}
-
-// flight identifies a request in progress in this process, so that a second
-// request is rejected at once. Across processes the claim decides.
-type flight struct {
-	tenant uuid.UUID
-	key    storage.Key
 }
 
 // request is a request with an idempotency key in progress.

@@ -15,7 +15,6 @@ import (
 
 	"github.com/seed-72ea4aab/vault/internal/access"
 	"github.com/seed-72ea4aab/vault/internal/audit"
-	"github.com/seed-72ea4aab/vault/internal/cache"
 	"github.com/seed-72ea4aab/vault/internal/core"
 	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/form"
@@ -176,7 +175,7 @@ func (r *Relay) proxyOf(ctx context.Context, key string) (*Proxy, error) {
 		return nil, gone(err)
 	}
 	reading.Keep(x)
-	time.AfterFunc(cache.MaxAge, func() { r.open.Drop(hash) })
+	time.AfterFunc(core.MaxAge, func() { r.open.Drop(hash) })
 	return x, nil
 }
 

@@ -9,13 +9,12 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/seed-72ea4aab/vault/internal/echo"
 	"github.com/seed-72ea4aab/vault/internal/fault"
 )
 
 // Echo removes from a response the data of tokens that the request sent, if its
 // caller may not see it. The data is replaced by the expression for the token.
-type Echo struct{ filter *echo.Filter }
+type Echo struct{ filter *filter }
 
 // Clean cleans the headers and the body of a response. The body is decompressed,
 // and stays a stream. A response that cannot be searched is an error, and its

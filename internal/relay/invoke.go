@@ -15,7 +15,6 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/access"
 	"github.com/seed-72ea4aab/vault/internal/admission"
 	"github.com/seed-72ea4aab/vault/internal/audit"
-	"github.com/seed-72ea4aab/vault/internal/cache"
 	"github.com/seed-72ea4aab/vault/internal/core"
 	"github.com/seed-72ea4aab/vault/internal/egress"
 	"github.com/seed-72ea4aab/vault/internal/fault"
@@ -41,12 +40,12 @@ type Relay struct {
 	// Proxies creates and changes proxies.
 	Proxies *ProxyCollection
 
-	open *cache.Cache[storage.Key, *Proxy] // by the hashes of their keys
+	open *core.Cache[storage.Key, *Proxy] // by the hashes of their keys
 }
 
 // New returns the relay of a vault.
 func New(cfg Config) *Relay {
-	r := &Relay{Config: cfg, open: cache.New[storage.Key, *Proxy]()}
+	r := &Relay{Config: cfg, open: core.NewCache[storage.Key, *Proxy]()}
 	r.Proxies = r.newProxies()
 	return r
 }

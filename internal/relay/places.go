@@ -13,7 +13,6 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/access"
 	"github.com/seed-72ea4aab/vault/internal/audit"
 	"github.com/seed-72ea4aab/vault/internal/core"
-	"github.com/seed-72ea4aab/vault/internal/echo"
 	"github.com/seed-72ea4aab/vault/internal/egress"
 	"github.com/seed-72ea4aab/vault/internal/expr"
 	"github.com/seed-72ea4aab/vault/internal/fault"
@@ -282,23 +281,23 @@ func (all places) fill(ctx context.Context, used *reveal.Used, r *Request) error
 
 // newEcho returns the Echo for texts that were sent.
 func newEcho(ctx context.Context, sent []reveal.Text) (*Echo, error) {
-	var secrets []echo.Secret
+	var secrets []secret
 	known, size := map[string]bool{}, 0
 	for _, s := range sent {
 		for _, text := range []string{s.Text, escapeXML(s.Text)} { // as it was inserted
 			if !known[text] {
 				known[text] = true
-				secrets = append(secrets, echo.Secret{Text: text, Instead: "{{ " + s.Token + " }}"})
+				secrets = append(secrets, secret{Text: text, Instead: "{{ " + s.Token + " }}"})
 				size += len(text)
 			}
 		}
 	}
-	if memory := echo.Size(size); memory > core.LargeBody {
+	if memory := filterSize(size); memory > core.LargeBody {
 		if err := cmp.Or(core.Hold(ctx, memory), core.Turn(ctx)); err != nil {
 			return nil, err
 		}
 	}
-	return &Echo{echo.New(secrets)}, nil
+	return &Echo{newFilter(secrets)}, nil
 }
 
 // header returns the headers of a response without the data that was sent. A

@@ -10,7 +10,6 @@ import (
 
 	"github.com/seed-72ea4aab/vault/internal/core"
 	"github.com/seed-72ea4aab/vault/internal/fault"
-	"github.com/seed-72ea4aab/vault/internal/logs"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
@@ -21,7 +20,7 @@ type Everything struct {
 	Places map[uuid.UUID][]byte `json:"places,omitempty"`
 }
 
-// ReadEverything parses a cursor from Everything or [logs.Since]. The empty cursor
+// ReadEverything parses a cursor from Everything or [Since]. The empty cursor
 // stands for entries from now on.
 func ReadEverything(v *core.Vault, cursor string) (*Everything, error) {
 	at := &Everything{Places: map[uuid.UUID][]byte{}}
@@ -29,7 +28,7 @@ func ReadEverything(v *core.Vault, cursor string) (*Everything, error) {
 		at.Since = v.Now()
 		return at, nil
 	}
-	if since, ok, err := logs.ReadSince(cursor); ok {
+	if since, ok, err := readSince(cursor); ok {
 		at.Since = since
 		return at, err
 	}

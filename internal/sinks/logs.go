@@ -1,5 +1,4 @@
-// Package logs lists and follows the audit log of a tenant.
-package logs
+package sinks
 
 import (
 	"bytes"
@@ -20,8 +19,8 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// List filters the log. Zero fields are ignored.
-type List struct {
+// Filter selects entries of a log. Zero fields are ignored.
+type Filter struct {
 	EntityType, EntityID string
 	From, To             time.Time // created at or after From, before To
 	Operation            string
@@ -30,7 +29,7 @@ type List struct {
 }
 
 // filter checks the filters and converts them for the storage.
-func (l *List) filter(op *core.Op) (storage.LogFilter, error) {
+func (l *Filter) convert(op *core.Op) (storage.LogFilter, error) {
 	bad := &form.Problems{}
 	form.CheckText(bad, "entity_type", l.EntityType)
 	form.CheckText(bad, "entity_id", l.EntityID)
@@ -44,15 +43,15 @@ func (l *List) filter(op *core.Op) (storage.LogFilter, error) {
 
 // Capped reports whether the total is counted only up to a limit, because the
 // database has no totals by operation or actor.
-func (l *List) Capped() bool {
+func (l *Filter) Capped() bool {
 	return l.Operation != "" || l.ActorType != "" || l.ActorID != uuid.UUID{}
 }
 
 // Page returns a page of the log, newest first, and the total number of
 // entries. If the list is capped, the total is counted up to countUpTo. p
 // must be complete: see [form.Paging.Check].
-func Page(ctx context.Context, op *core.Op, l *List, p form.Paging, countUpTo int) (rows []storage.Log, total int, err error) {
-	filter, err := l.filter(op)
+func Page(ctx context.Context, op *core.Op, l *Filter, p form.Paging, countUpTo int) (rows []storage.Log, total int, err error) {
+	filter, err := l.convert(op)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -72,8 +71,8 @@ var newest = storage.ID(bytes.Repeat([]byte{0xff}, len(storage.ID{})))
 // Next returns the next piece of a walk over the log, before an id. It moves
 // the id to the end of the piece, and reports whether there may be another
 // piece.
-func Next(ctx context.Context, op *core.Op, l *List, w *find.Walk, before *storage.ID) (rows []storage.Log, more bool, err error) {
-	filter, err := l.filter(op)
+func Next(ctx context.Context, op *core.Op, l *Filter, w *find.Walk, before *storage.ID) (rows []storage.Log, more bool, err error) {
+	filter, err := l.convert(op)
 	if err != nil {
 		return nil, false, err
 	}
@@ -108,8 +107,8 @@ const (
 	longPause  = time.Second
 )
 
-// batchSize is the maximum number of entries in a batch.
-const batchSize = 500
+// followSize is the maximum number of entries that a follower gets at once.
+const followSize = 500
 
 // Followers limits the calls that wait. An application may use only some of
 // its tenant's places, so that a stolen key does not take them all.
@@ -211,9 +210,9 @@ const (
 // Since returns the cursor of a time.
 func Since(t time.Time) string { return sincePrefix + t.UTC().Format(time.RFC3339Nano) }
 
-// ReadSince returns the time of a cursor from Since, and whether it is such a
+// readSince returns the time of a cursor from Since, and whether it is such a
 // cursor.
-func ReadSince(cursor string) (t time.Time, ok bool, err error) {
+func readSince(cursor string) (t time.Time, ok bool, err error) {
 	at, ok := strings.CutPrefix(cursor, sincePrefix)
 	if !ok {
 		return t, false, nil
@@ -233,11 +232,11 @@ func writeCursor(op *core.Op, place storage.LogPlace) string {
 
 // readCursor decodes a cursor.
 func readCursor(op *core.Op, cursor string) (storage.LogFollowing, error) {
-	f := storage.LogFollowing{Tenant: op.TenantID(), Limit: batchSize}
+	f := storage.LogFollowing{Tenant: op.TenantID(), Limit: followSize}
 	if cursor == "" {
 		return f, nil
 	}
-	if since, ok, err := ReadSince(cursor); ok {
+	if since, ok, err := readSince(cursor); ok {
 		f.From = since
 		return f, err
 	}

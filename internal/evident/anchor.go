@@ -1,5 +1,4 @@
-// Package anchor keeps signed notes in a file or behind a URL.
-package anchor
+package evident
 
 import (
 	"bytes"
@@ -14,13 +13,13 @@ import (
 // maxNote is the maximum size of a note, in bytes.
 const maxNote = 64 << 10
 
-// File is an anchor in a file. Notes are appended, each followed by an empty
+// AnchorFile is an anchor in a file. Notes are appended, each followed by an empty
 // line, and synced. Use it for storage that cannot be rewritten, or for a
 // repository.
-type File string
+type AnchorFile string
 
 // Latest returns the newest note, or nil if there is none.
-func (f File) Latest(context.Context) ([]byte, error) {
+func (f AnchorFile) Latest(context.Context) ([]byte, error) {
 	file, err := os.Open(string(f))
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, nil
@@ -71,7 +70,7 @@ func lastNote(text []byte) []byte {
 }
 
 // Put adds a note.
-func (f File) Put(_ context.Context, msg []byte) error {
+func (f AnchorFile) Put(_ context.Context, msg []byte) error {
 	file, err := os.OpenFile(string(f), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644) //nolint:gosec // notes are public
 	if err != nil {
 		return fmt.Errorf("evidence: the anchor: %w", err)
@@ -102,15 +101,15 @@ func separator(file *os.File) []byte {
 	return nil
 }
 
-// HTTP is an anchor at a URL. POST adds a note, which is signed. GET returns
+// AnchorHTTP is an anchor at a URL. POST adds a note, which is signed. GET returns
 // the newest note, or 404.
-type HTTP struct {
+type AnchorHTTP struct {
 	URL    string
 	Client *http.Client
 }
 
 // Latest returns the newest note, or nil if there is none.
-func (h *HTTP) Latest(ctx context.Context) ([]byte, error) {
+func (h *AnchorHTTP) Latest(ctx context.Context) ([]byte, error) {
 	status, body, err := h.do(ctx, http.MethodGet, nil)
 	switch {
 	case err != nil:
@@ -124,7 +123,7 @@ func (h *HTTP) Latest(ctx context.Context) ([]byte, error) {
 }
 
 // Put adds a note.
-func (h *HTTP) Put(ctx context.Context, msg []byte) error {
+func (h *AnchorHTTP) Put(ctx context.Context, msg []byte) error {
 	status, _, err := h.do(ctx, http.MethodPost, msg)
 	if err == nil && status/100 != 2 {
 		err = fmt.Errorf("evidence: the anchor responds with status %d", status)
@@ -132,7 +131,7 @@ func (h *HTTP) Put(ctx context.Context, msg []byte) error {
 	return err
 }
 
-func (h *HTTP) do(ctx context.Context, method string, body []byte) (int, []byte, error) {
+func (h *AnchorHTTP) do(ctx context.Context, method string, body []byte) (int, []byte, error) {
 	req, err := http.NewRequestWithContext(ctx, method, h.URL, bytes.NewReader(body))
 	if err != nil {
 		return 0, nil, errors.New("evidence: the URL of the anchor is not valid")

@@ -1,20 +1,20 @@
-package cache_test
+package core_test
 
 import (
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/seed-72ea4aab/vault/internal/cache"
+	"github.com/seed-72ea4aab/vault/internal/core"
 )
 
 // A value is used for a second from the start of its reading.
 func TestValuesExpire(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		c := cache.New[string, int]()
+		c := core.NewCache[string, int]()
 		reading := c.Ask("a")
-		<-time.After(cache.MaxAge / 2)
+		<-time.After(core.MaxAge / 2)
 		reading.Keep(1)
 		if v, ok := c.Get("a"); !ok || v != 1 {
 			t.Errorf("a value is not kept: %d, %v", v, ok)
@@ -23,7 +23,7 @@ func TestValuesExpire(t *testing.T) {
 		if _, ok := c.Get("a"); !ok {
 			t.Error("a value was dropped before its time")
 		}
-		<-time.After(cache.MaxAge / 2)
+		<-time.After(core.MaxAge / 2)
 		if _, ok := c.Get("a"); ok {
 			t.Error("a value is used for longer than it may be")
 		}
@@ -34,7 +34,7 @@ func TestValuesExpire(t *testing.T) {
 // it.
 func TestRevocationClearsValues(t *testing.T) {
 	t.Parallel()
-	c := cache.New[string, int]()
+	c := core.NewCache[string, int]()
 	c.Ask("a").Keep(1)
 	late := c.Ask("b")
 	c.Clear()
@@ -50,36 +50,16 @@ func TestRevocationClearsValues(t *testing.T) {
 	}
 }
 
-func TestFlights(t *testing.T) {
-	t.Parallel()
-	var f cache.Flights[int]
-	if f.Met(1) || !f.Enter(1) || f.Enter(1) || !f.Enter(2) {
-		t.Error("two requests entered with one key")
-	}
-	f.Leave(1)
-	if !f.Met(1) || f.Met(2) || !f.Enter(1) {
-		t.Error("the key of a completed request is not known")
-	}
-	const many = 25_000 // more than two generations
-	for i := range many {
-		f.Enter(100 + i)
-		f.Leave(100 + i)
-	}
-	if f.Met(2) || f.Met(100) || !f.Met(100+many-1) {
-		t.Error("the oldest keys are kept, or the newest forgotten")
-	}
-}
-
 // A stamp is fresh for as long as the cache would return the value.
 func TestStamp(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		c := cache.New[string, int]()
+		c := core.NewCache[string, int]()
 		reading := c.Ask("key")
-		if !reading.Stamp.Fresh() || (cache.Stamp{}).Fresh() {
+		if !reading.Stamp.Fresh() || (core.Stamp{}).Fresh() {
 			t.Error("a new stamp is not fresh, or a zero one is")
 		}
-		<-time.After(cache.MaxAge)
+		<-time.After(core.MaxAge)
 		if reading.Stamp.Fresh() {
 			t.Error("an old stamp is fresh")
 		}

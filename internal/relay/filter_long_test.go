@@ -1,6 +1,6 @@
 //go:build long
 
-package echo_test
+package relay
 
 import (
 	"io"
@@ -41,7 +41,7 @@ func TestMemoryOfALongStream(t *testing.T) {
 		runtime.GC()
 		runtime.ReadMemStats(&before)
 		from := &repeated{text: text, left: 1 << 30}
-		if _, err := io.Copy(io.Discard, filter("4242424242424242", "Jane Doe").Reader(from)); err != nil {
+		if _, err := io.Copy(io.Discard, filterOf("4242424242424242", "Jane Doe").Reader(from)); err != nil {
 			t.Fatal(err)
 		}
 		grown := int64(from.peak) - int64(before.HeapAlloc)

@@ -1,4 +1,4 @@
-package anchor
+package evident
 
 import (
 	"bytes"
@@ -29,7 +29,7 @@ func TestFileAnchor(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := File(filepath.Join(t.TempDir(), "notes"))
+	f := AnchorFile(filepath.Join(t.TempDir(), "notes"))
 	if msg, err := f.Latest(t.Context()); err != nil || msg != nil {
 		t.Errorf("no file: %q, %v", msg, err)
 	}
@@ -70,7 +70,7 @@ func TestFileAnchor(t *testing.T) {
 			t.Errorf("after a cut of %d bytes: %q, %v", cut, msg, err)
 		}
 	}
-	if err := File(t.TempDir()).Put(t.Context(), last); err == nil {
+	if err := AnchorFile(t.TempDir()).Put(t.Context(), last); err == nil {
 		t.Error("a directory was accepted")
 	}
 }
@@ -93,7 +93,7 @@ func TestHTTPAnchor(t *testing.T) {
 		}
 	}))
 	defer server.Close()
-	h := &HTTP{URL: server.URL, Client: server.Client()}
+	h := &AnchorHTTP{URL: server.URL, Client: server.Client()}
 	if msg, err := h.Latest(t.Context()); err != nil || msg != nil {
 		t.Errorf("no note: %q, %v", msg, err)
 	}
@@ -122,7 +122,7 @@ func TestAnchorURLFollowsNoRedirect(t *testing.T) {
 	defer other.Close()
 	server := httptest.NewServer(http.RedirectHandler(other.URL, http.StatusTemporaryRedirect))
 	defer server.Close()
-	h := &HTTP{URL: server.URL, Client: server.Client()}
+	h := &AnchorHTTP{URL: server.URL, Client: server.Client()}
 	if _, err := h.Latest(t.Context()); err == nil {
 		t.Error("GET: no error")
 	}

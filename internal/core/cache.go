@@ -1,6 +1,4 @@
-// Package cache keeps values for a short time after they were read, and at
-// most until something is revoked on this node.
-package cache
+package core
 
 import (
 	"sync"
@@ -15,7 +13,8 @@ const MaxAge = time.Second
 // maxEntries is the maximum size of a cache. A full cache is emptied.
 const maxEntries = 50_000
 
-// Cache keeps values by key for MaxAge.
+// Cache keeps values by key for MaxAge after they were read, and at most until
+// something is revoked on this node.
 type Cache[K comparable, V any] struct {
 	mu      sync.RWMutex
 	entries map[K]entry[V]
@@ -27,8 +26,8 @@ type entry[V any] struct {
 	asked time.Time
 }
 
-// New returns an empty cache.
-func New[K comparable, V any]() *Cache[K, V] { return &Cache[K, V]{entries: map[K]entry[V]{}} }
+// NewCache returns an empty cache.
+func NewCache[K comparable, V any]() *Cache[K, V] { return &Cache[K, V]{entries: map[K]entry[V]{}} }
 
 // Get returns a value if it is not too old.
 func (c *Cache[K, V]) Get(key K) (value V, ok bool) {

@@ -1,8 +1,4 @@
-// Package echo replaces secrets in a text that passes through. It finds them
-// written plainly, with JSON escapes, with percent-encoding, and with any two of
-// these around each other, also if they are cut by the boundaries of chunks. It
-// does so with memory that does not depend on the length of the text.
-package echo
+package relay
 
 import (
 	"io"
@@ -10,17 +6,21 @@ import (
 	"strings"
 )
 
-// Secret is a text to be replaced, and its replacement. An empty Text is never
+// secret is a text to be replaced, and its replacement. An empty Text is never
 // found.
-type Secret struct{ Text, Instead string }
+type secret struct{ Text, Instead string }
 
 // maxDepth is how many bytes of a secret are in the automaton. A longer secret
 // counts as found after these bytes, and is followed as long as it continues.
 const maxDepth = 4096
 
-// Filter replaces secrets. It is immutable and safe for concurrent use.
-type Filter struct {
-	secrets []Secret
+// filter replaces secrets in a text that passes through. It finds them written
+// plainly, with JSON escapes, with percent-encoding, and with any two of these
+// around each other, also if they are cut by the boundaries of chunks. Its memory
+// does not depend on the length of the text. It is immutable and safe for
+// concurrent use.
+type filter struct {
+	secrets []secret
 	nodes   []node
 	root    [256]int32 // the nodes of single bytes
 	kinds   []kind     // the ways to write text that it reads
@@ -37,16 +37,16 @@ type node struct {
 	b              byte // the last byte
 }
 
-// New returns a filter for secrets.
-func New(secrets []Secret) *Filter {
-	f := &Filter{secrets: secrets, nodes: make([]node, 1)}
+// newFilter returns a filter for secrets.
+func newFilter(secrets []secret) *filter {
+	f := &filter{secrets: secrets, nodes: make([]node, 1)}
 	for i := range secrets {
 		f.insert(int32(i))
 	}
 	f.link()
 	f.kinds = []kind{escapes, percents}
-	if slices.ContainsFunc(secrets, func(s Secret) bool { return strings.Contains(s.Text, " ") }) {
-		f.kinds = append(f.kinds, form)
+	if slices.ContainsFunc(secrets, func(s secret) bool { return strings.Contains(s.Text, " ") }) {
+		f.kinds = append(f.kinds, formEncoded)
 	}
 	for i := range f.dull {
 		b := byte(i)
@@ -56,12 +56,12 @@ func New(secrets []Secret) *Filter {
 	return f
 }
 
-// Size returns the approximate memory of a filter for secrets with this many
+// filterSize returns the approximate memory of a filter for secrets with this many
 // bytes in all.
-func Size(secrets int) int { return 32 * secrets }
+func filterSize(secrets int) int { return 32 * secrets }
 
 // insert adds the nodes of a secret.
-func (f *Filter) insert(secret int32) {
+func (f *filter) insert(secret int32) {
 	text := f.secrets[secret].Text
 	n := int32(0)
 	for i := range min(len(text), maxDepth) {
@@ -81,7 +81,7 @@ func (f *Filter) insert(secret int32) {
 	}
 }
 
-func (f *Filter) childOf(n int32, b byte) int32 {
+func (f *filter) childOf(n int32, b byte) int32 {
 	if n == 0 {
 		return f.root[b]
 	}
@@ -94,7 +94,7 @@ func (f *Filter) childOf(n int32, b byte) int32 {
 
 // link sets the fail nodes, by increasing depth. A node without a secret gets the
 // secret of its fail node.
-func (f *Filter) link() {
+func (f *filter) link() {
 	queue := []int32{0}
 	for len(queue) > 0 {
 		n := queue[0]
@@ -112,7 +112,7 @@ func (f *Filter) link() {
 }
 
 // next returns the longest node that ends with the byte after the text of n.
-func (f *Filter) next(n int32, b byte) int32 {
+func (f *filter) next(n int32, b byte) int32 {
 	for n != 0 {
 		if c := f.childOf(n, b); c != 0 {
 			return c
@@ -123,7 +123,7 @@ func (f *Filter) next(n int32, b byte) int32 {
 }
 
 // String returns a text with its secrets replaced.
-func (f *Filter) String(text string) string {
+func (f *filter) String(text string) string {
 	s := &stream{f: f}
 	s.scan([]byte(text))
 	s.pass(true)
@@ -133,14 +133,14 @@ func (f *Filter) String(text string) string {
 // Reader returns a reader of the text of another reader, with its secrets
 // replaced. If the other reader fails, the end of the text is dropped, because it
 // may be the start of a secret.
-func (f *Filter) Reader(from io.Reader) io.Reader { return &stream{f: f, from: from} }
+func (f *filter) Reader(from io.Reader) io.Reader { return &stream{f: f, from: from} }
 
 // chunk is how many bytes are read at a time.
 const chunk = 16 << 10
 
 // stream is a text that passes through a filter.
 type stream struct {
-	f    *Filter
+	f    *filter
 	from io.Reader
 	in   []byte
 	err  error // of from

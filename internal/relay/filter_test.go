@@ -1,4 +1,4 @@
-package echo_test
+package relay
 
 import (
 	"errors"
@@ -10,18 +10,17 @@ import (
 	"testing/iotest"
 	"unicode/utf16"
 
-	"github.com/seed-72ea4aab/vault/internal/echo"
 	"github.com/seed-72ea4aab/vault/internal/test/long"
 )
 
 const instead = "{{ t }}"
 
-func filter(texts ...string) *echo.Filter {
-	var secrets []echo.Secret
+func filterOf(texts ...string) *filter {
+	var secrets []secret
 	for _, text := range texts {
-		secrets = append(secrets, echo.Secret{Text: text, Instead: instead})
+		secrets = append(secrets, secret{Text: text, Instead: instead})
 	}
-	return echo.New(secrets)
+	return newFilter(secrets)
 }
 
 func TestSecretsAreReplaced(t *testing.T) {
@@ -51,11 +50,11 @@ func TestSecretsAreReplaced(t *testing.T) {
 		{"secret", "", ""},
 		{"", "text", "text"},
 	} {
-		if got := filter(test.secret).String(test.text); got != test.want {
+		if got := filterOf(test.secret).String(test.text); got != test.want {
 			t.Errorf("%s\n got %s\nwant %s", test.text, got, test.want)
 		}
 		for name, cut := range map[string]func(io.Reader) io.Reader{"bytes": iotest.OneByteReader, "halves": iotest.HalfReader, "data with EOF": iotest.DataErrReader} {
-			got, err := io.ReadAll(filter(test.secret).Reader(cut(strings.NewReader(test.text))))
+			got, err := io.ReadAll(filterOf(test.secret).Reader(cut(strings.NewReader(test.text))))
 			if err != nil || string(got) != test.want {
 				t.Errorf("%s of %s\n got %s, %v\nwant %s", name, test.text, got, err, test.want)
 			}
@@ -66,7 +65,7 @@ func TestSecretsAreReplaced(t *testing.T) {
 // Overlapping secrets leave nothing of each other.
 func TestOverlappingSecrets(t *testing.T) {
 	t.Parallel()
-	f := filter("4242424242424242", "42424242", "4242424242424242|4242", "222222")
+	f := filterOf("4242424242424242", "42424242", "4242424242424242|4242", "222222")
 	for text, want := range map[string]string{
 		"4242424242424242|4242": instead, "a4242424242424242b": "a" + instead + "b", "4242424222222": instead,
 		"42424242 222222": instead + " " + instead,
@@ -87,18 +86,18 @@ func TestLongSecrets(t *testing.T) {
 		random[i] = "abcdefghij"[r.IntN(10)]
 	}
 	for name, secret := range map[string]string{"random": string(random), "one letter": strings.Repeat("a", 50_000)} {
-		f := filter(secret)
-		for _, text := range []string{secret, escaped(r, secret, 3), percents(r, secret, 3)} {
+		f := filterOf(secret)
+		for _, text := range []string{secret, escaped(r, secret, 3), percentEncoded(r, secret, 3)} {
 			got, err := io.ReadAll(f.Reader(strings.NewReader("<" + text + ">")))
 			if err != nil || string(got) != "<"+instead+">" {
 				t.Errorf("%s: %d bytes are left, %v", name, len(got), err)
 			}
 		}
 	}
-	if got := filter(string(random)).String(string(random[:5000]) + "XYZ"); got != instead+"XYZ" {
+	if got := filterOf(string(random)).String(string(random[:5000]) + "XYZ"); got != instead+"XYZ" {
 		t.Errorf("another end: %s", got)
 	}
-	if got := filter(string(random)).String(string(random[:4000]) + "XYZ"); got != string(random[:4000])+"XYZ" {
+	if got := filterOf(string(random)).String(string(random[:4000]) + "XYZ"); got != string(random[:4000])+"XYZ" {
 		t.Error("a short start is replaced")
 	}
 }
@@ -106,7 +105,7 @@ func TestLongSecrets(t *testing.T) {
 func TestFailedReadsDropTheEnd(t *testing.T) {
 	t.Parallel()
 	broken := io.MultiReader(strings.NewReader("text 42424242"), iotest.ErrReader(errors.New("broken")))
-	got, err := io.ReadAll(filter("4242424242424242").Reader(broken))
+	got, err := io.ReadAll(filterOf("4242424242424242").Reader(broken))
 	if err == nil || string(got) != "text " {
 		t.Errorf("%q, %v", got, err)
 	}
@@ -129,7 +128,7 @@ func escaped(r *rand.Rand, text string, n int) string {
 }
 
 // percents writes each nth character as a percent-encoded one, on average.
-func percents(r *rand.Rand, text string, n int) string {
+func percentEncoded(r *rand.Rand, text string, n int) string {
 	var b strings.Builder
 	for _, c := range text {
 		if c != '%' && c != '+' && r.IntN(n) > 0 {
@@ -158,15 +157,15 @@ func TestRandomTexts(t *testing.T) {
 	ways := map[string]func(string) string{
 		"plain":   func(s string) string { return s },
 		"escapes": func(s string) string { return escaped(r, s, 1+r.IntN(4)) },
-		"percent": func(s string) string { return percents(r, s, 1+r.IntN(4)) },
-		"both":    func(s string) string { return escaped(r, percents(r, s, 2), 2) },
-		"other":   func(s string) string { return percents(r, escaped(r, s, 2), 2) },
+		"percent": func(s string) string { return percentEncoded(r, s, 1+r.IntN(4)) },
+		"both":    func(s string) string { return escaped(r, percentEncoded(r, s, 2), 2) },
+		"other":   func(s string) string { return percentEncoded(r, escaped(r, s, 2), 2) },
 		"twice":   func(s string) string { return escaped(r, escaped(r, s, 2), 2) },
-		"again":   func(s string) string { return percents(r, percents(r, s, 2), 2) },
+		"again":   func(s string) string { return percentEncoded(r, percentEncoded(r, s, 2), 2) },
 	}
 	for range long.Rounds(300, 20_000) {
 		secret := word(6 + r.IntN(10))
-		f := filter(secret, word(8))
+		f := filterOf(secret, word(8))
 		for name, write := range ways {
 			text := write(secret)
 			got, err := io.ReadAll(f.Reader(iotest.OneByteReader(strings.NewReader("<" + text + ">"))))
@@ -189,7 +188,7 @@ func BenchmarkReader(b *testing.B) {
 		"json": plain, "slashes": strings.ReplaceAll(plain, "/", `\/`), "escapes": strings.Repeat(`\u0434\u0430`, 100_000/12),
 	} {
 		b.Run(name, func(b *testing.B) {
-			f := filter("4242424242424242", "Jane Doe")
+			f := filterOf("4242424242424242", "Jane Doe")
 			b.SetBytes(int64(len(text)))
 			b.ReportAllocs()
 			for b.Loop() {

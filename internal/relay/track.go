@@ -1,4 +1,4 @@
-package echo
+package relay
 
 import (
 	"slices"
@@ -10,9 +10,9 @@ import (
 type kind uint8
 
 const (
-	escapes  kind = iota // JSON escapes
-	percents             // percent-encoding
-	form                 // percent-encoding, with + for a space
+	escapes     kind = iota // JSON escapes
+	percents                // percent-encoding
+	formEncoded             // percent-encoding, with + for a space
 )
 
 // reads reports whether the byte means something else than itself.
@@ -20,7 +20,7 @@ func (k kind) reads(b byte) bool {
 	switch k {
 	case escapes:
 		return b == '\\'
-	case form:
+	case formEncoded:
 		return b == '%' || b == '+'
 	default:
 		return b == '%'
@@ -97,7 +97,7 @@ func (t *track) fork(s *stream, u unit) {
 }
 
 // grow makes room for children.
-func (t *track) grow(f *Filter) {
+func (t *track) grow(f *filter) {
 	for i := len(t.children); i < len(f.kinds); i++ {
 		t.children = append(t.children, &track{level: t.level + 1, decoder: decoder{kind: f.kinds[i]}})
 	}
@@ -176,7 +176,7 @@ func (t *track) continueRests(s *stream, u unit) {
 
 // begin returns where the text begins that the track and its children have not
 // finished with. The text has been read up to end.
-func (t *track) begin(f *Filter, end int64) int64 {
+func (t *track) begin(f *filter, end int64) int64 {
 	first := end
 	if depth := int(f.nodes[t.node].depth); t.level == 0 {
 		first -= int64(depth)
@@ -205,7 +205,7 @@ type decoder struct {
 // put decodes one byte and appends decoded bytes.
 func (d *decoder) put(u unit, out []unit) []unit {
 	switch {
-	case d.n == 0 && d.kind == form && u.b == '+':
+	case d.n == 0 && d.kind == formEncoded && u.b == '+':
 		u.b = ' '
 		return append(out, u)
 	case d.n == 0 && !d.kind.reads(u.b):

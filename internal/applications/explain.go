@@ -1,6 +1,4 @@
-// Package explain explains what an application or a session may do, and why.
-// It evaluates the same rules in the same order as the operation itself.
-package explain
+package applications
 
 import (
 	"context"
@@ -29,9 +27,9 @@ type Question struct {
 // The holders of rules. A session has the rules it was granted, limited to
 // what its authorizer could grant now.
 const (
-	Application = "application"
-	Session     = "session"
-	Authorizer  = "authorizer"
+	HolderApplication = "application"
+	HolderSession     = "session"
+	HolderAuthorizer  = "authorizer"
 )
 
 // Answer is an explanation.
@@ -63,7 +61,7 @@ func Ask(ctx context.Context, op *core.Op, q Question) (*Answer, error) {
 	if err := q.check(); err != nil {
 		return nil, err
 	}
-	h, err := find(ctx, op, &q)
+	h, err := findHolder(ctx, op, &q)
 	if err != nil {
 		return nil, err
 	}
@@ -112,7 +110,7 @@ type holder struct {
 	ended  string          // why it may do nothing, or empty
 }
 
-func find(ctx context.Context, op *core.Op, q *Question) (*holder, error) {
+func findHolder(ctx context.Context, op *core.Op, q *Question) (*holder, error) {
 	if q.SessionID != (uuid.UUID{}) {
 		return findSession(ctx, op, q.SessionID)
 	}
@@ -120,7 +118,7 @@ func find(ctx context.Context, op *core.Op, q *Question) (*holder, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := &holder{entity: core.Entity{Type: audit.Application, ID: q.ApplicationID.String()}, of: Application,
+	h := &holder{entity: core.Entity{Type: audit.Application, ID: q.ApplicationID.String()}, of: HolderApplication,
 		grant: id.Grant(), rules: [][]access.Rule{id.Rules()}}
 	if id.Live(op.Now) != nil {
 		h.ended = "The application has expired."
@@ -140,7 +138,7 @@ func findSession(ctx context.Context, op *core.Op, id uuid.UUID) (*holder, error
 	if err := op.OpenRecord(ctx, rec, &s); err != nil {
 		return nil, err
 	}
-	h := &holder{entity: core.Entity{Type: audit.Session, ID: id.String()}, of: Session, grant: new(access.Grant)}
+	h := &holder{entity: core.Entity{Type: audit.Session, ID: id.String()}, of: HolderSession, grant: new(access.Grant)}
 	is, err := op.IdentifySession(ctx, rec)
 	switch {
 	case errors.Is(err, fault.ErrUnauthenticated):
@@ -186,7 +184,7 @@ func (h *holder) explain(q *Question) *Answer {
 func (h *holder) look(l access.Look) Look {
 	out := Look{Look: l, Holder: h.of, Descriptions: map[int]string{}}
 	if l.Limit > 0 {
-		out.Holder = Authorizer
+		out.Holder = HolderAuthorizer
 	}
 	for _, r := range h.rules[l.Limit] {
 		out.Descriptions[r.Priority] = r.Description
