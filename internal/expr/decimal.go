@@ -60,7 +60,7 @@ func (d decimal) at(scale int) *big.Int {
 
 // value returns d as JSON: an integer as such, otherwise with a point and at
 // least one digit after it, without further trailing zeros.
-func (d decimal) value() (jsonx.Value, error) {
+func (d decimal) value() jsonx.Value {
 	s := d.coef.String()
 	if d.isPoint {
 		sign := ""
@@ -76,7 +76,11 @@ func (d decimal) value() (jsonx.Value, error) {
 		}
 		s = sign + whole + "." + fraction
 	}
-	return jsonx.NumberValue(s)
+	v, err := jsonx.NumberValue(s)
+	if err != nil {
+		panic(faultf("%v", err))
+	}
+	return v
 }
 
 // rescale returns d with at most places digits after the point. adjust rounds,

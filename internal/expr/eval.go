@@ -2,7 +2,6 @@ package expr
 
 import (
 	"crypto/rand"
-	"errors"
 	"io"
 	"strings"
 	"sync"
@@ -72,17 +71,39 @@ func (env *Env) lookup(ref Ref) (jsonx.Value, bool) {
 func (t *Template) Eval(env Env) (jsonx.Value, error) {
 	ev := newEvaluator(env)
 	defer ev.release()
-	v, err := ev.template(t)
+	v, err := ev.tryTemplate(t)
 	if err != nil {
 		return jsonx.Value{}, ev.failure(err)
 	}
 	return v, nil
 }
 
-// evaluator is the state of one evaluation of a template or tree.
+// evaluator is the state of one evaluation of a template or tree. Its methods and
+// the filters panic with an [*Error] if the evaluation fails.
 type evaluator struct {
-	env  Env
-	text []byte // written by Tree.JSON
+	env    Env
+	text   []byte       // written by Tree.JSON
+	expr   *expression  // being evaluated; nil for none
+	filter *application // being applied; nil for none
+}
+
+// caught turns the panic of a failed evaluation into its error, and adds the
+// position. It must be deferred.
+func (ev *evaluator) caught(to **Error) {
+	p := recover()
+	if p == nil {
+		return
+	}
+	e, ok := p.(*Error)
+	switch {
+	case !ok:
+		panic(p)
+	case ev.filter != nil:
+		e.Offset, e.Msg = ev.filter.offset, "filter "+ev.filter.filter.name+": "+e.Msg
+	case ev.expr != nil:
+		e.Offset = ev.expr.offset
+	}
+	*to = e
 }
 
 // evaluators are unused evaluators. They keep nothing of what they evaluated.
@@ -124,55 +145,42 @@ func (ev *evaluator) failure(err error) error {
 }
 
 // spend takes steps from the budget.
-func (ev *evaluator) spend(steps int) error {
+func (ev *evaluator) spend(steps int) {
 	if !ev.env.Budget.Spend(steps) {
-		return ev.env.Budget.Err()
+		panic(faultf("%v", ev.env.Budget.Err()))
 	}
-	return nil
 }
 
 // spendText pays for reading or building bytes of text.
-func (ev *evaluator) spendText(bytes int) error { return ev.spend(admission.TextSteps(bytes)) }
+func (ev *evaluator) spendText(bytes int) { ev.spend(admission.TextSteps(bytes)) }
 
 // weigh pays for the JSON of a value before it is written, and returns its
 // approximate length in bytes.
-func (ev *evaluator) weigh(v jsonx.Value) (int, error) {
+func (ev *evaluator) weigh(v jsonx.Value) int {
 	size := len("null") + len(v.Text())
-	if err := ev.spend(admission.TextSteps(size)); err != nil {
-		return 0, err
-	}
+	ev.spend(admission.TextSteps(size))
 	for i, e := range v.Elems() {
-		n, err := ev.weighChild(i, e)
-		if err != nil {
-			return 0, err
-		}
-		size += n
+		size += ev.weighChild(i, e)
 	}
 	for i, m := range v.Members() {
-		n, err := ev.weighChild(i, m.Value)
-		if err != nil {
-			return 0, err
-		}
-		size += len(m.Name) + n
+		size += len(m.Name) + ev.weighChild(i, m.Value)
 	}
-	return size, nil
+	return size
 }
 
-func (ev *evaluator) weighChild(i int, v jsonx.Value) (int, error) {
+func (ev *evaluator) weighChild(i int, v jsonx.Value) int {
 	if i%weighedPerStep == 0 {
-		if err := ev.spend(1); err != nil {
-			return 0, err
-		}
+		ev.spend(1)
 	}
 	return ev.weigh(v)
 }
 
 // fits checks the size of a text made from an input before it is built.
-func (ev *evaluator) fits(size, inputSize int) error {
+func (ev *evaluator) fits(size, inputSize int) {
 	if size > maxText && size > inputSize {
-		return faultf("would produce more than %d bytes of text", maxText)
+		panic(faultf("would produce more than %d bytes of text", maxText))
 	}
-	return ev.spendText(size)
+	ev.spendText(size)
 }
 
 func (ev *evaluator) now() time.Time {
@@ -189,25 +197,25 @@ func (ev *evaluator) random() io.Reader {
 	return rand.Reader
 }
 
-func (ev *evaluator) template(t *Template) (jsonx.Value, *Error) {
-	if err := ev.spend(t.cost); err != nil {
-		return jsonx.Value{}, faultf("%v", err)
-	}
+// tryTemplate evaluates a template, and returns its failure.
+func (ev *evaluator) tryTemplate(t *Template) (v jsonx.Value, err *Error) {
+	defer ev.caught(&err)
+	return ev.template(t), nil
+}
+
+func (ev *evaluator) template(t *Template) jsonx.Value {
+	ev.spend(t.cost)
 	if t.whole {
 		return ev.expression(t.parts[0].expr)
 	}
-	text, err := ev.textOf(t, nil)
-	if err != nil {
-		return jsonx.Value{}, err
-	}
-	return jsonx.StringValue(text), nil
+	return jsonx.StringValue(ev.textOf(t, nil))
 }
 
 // textOf evaluates a template to a text. If escape is not nil, it is applied to
 // values before they are inserted.
-func (ev *evaluator) textOf(t *Template, escape func(string) string) (string, *Error) {
+func (ev *evaluator) textOf(t *Template, escape func(string) string) string {
 	if t.count == 0 && len(t.parts) == 1 {
-		return t.parts[0].text, nil
+		return t.parts[0].text
 	}
 	var b strings.Builder
 	b.Grow(t.size)
@@ -216,74 +224,55 @@ func (ev *evaluator) textOf(t *Template, escape func(string) string) (string, *E
 			b.WriteString(p.text)
 			continue
 		}
-		v, err := ev.expression(p.expr)
-		if err != nil {
-			return "", err
-		}
-		piece, fault := ev.inserted(v)
-		if fault != nil {
-			return "", &Error{Offset: p.expr.offset, Msg: fault.Error()}
-		}
+		piece := ev.inserted(ev.expression(p.expr))
 		if escape != nil {
 			piece = escape(piece)
 		}
 		if b.Len()+len(piece) > maxText+t.size {
-			return "", &Error{Offset: p.expr.offset, Msg: "the result would be too long"}
+			panic(faultf("the result would be too long"))
 		}
 		b.WriteString(piece)
 	}
-	return b.String(), nil
+	ev.expr = nil
+	return b.String()
 }
 
 // inserted returns a value in the form in which it is inserted into text, and
 // pays for it.
-func (ev *evaluator) inserted(v jsonx.Value) (string, error) {
+func (ev *evaluator) inserted(v jsonx.Value) string {
 	if v.IsNull() || v.IsZero() {
-		return "", nil
+		return ""
 	}
 	if s, ok := scalarText(v); ok {
-		return s, ev.spendText(len(s))
+		ev.spendText(len(s))
+		return s
 	}
-	if err := ev.spend(containerCost); err != nil {
-		return "", err
-	}
-	size, err := ev.weigh(v)
-	if err != nil {
-		return "", err
-	}
-	return string(v.Append(make([]byte, 0, size))), nil
+	ev.spend(containerCost)
+	return string(v.Append(make([]byte, 0, ev.weigh(v))))
 }
 
-func (ev *evaluator) expression(e *expression) (jsonx.Value, *Error) {
-	v, err := ev.operand(&e.operand)
-	if err != nil {
-		err.Offset = e.offset
-		return jsonx.Value{}, err
-	}
+func (ev *evaluator) expression(e *expression) jsonx.Value {
+	ev.expr = e
+	v := ev.operand(&e.operand)
 	if w := ev.env.Whole; w != nil && w.Of(e.operand.ref.ID) {
 		return ev.whole(e, v)
 	}
 	for i := range e.filters {
-		f := &e.filters[i]
-		if v, err = ev.apply(f, v); err != nil {
-			return jsonx.Value{}, err
-		}
+		v = ev.apply(&e.filters[i], v)
 	}
-	return v, nil
+	return v
 }
 
-func (ev *evaluator) operand(op *operand) (jsonx.Value, *Error) {
+func (ev *evaluator) operand(op *operand) jsonx.Value {
 	if op.ref.ID == "" {
-		return op.literal, nil
+		return op.literal
 	}
 	v, ok := ev.env.lookup(op.ref)
 	if !ok {
-		return v, faultf("the expression refers to something that is not available here")
+		panic(faultf("the expression refers to something that is not available here"))
 	}
 	for _, s := range op.path {
-		if err := ev.spend(1 + v.Len()/membersPerStep); err != nil {
-			return v, faultf("%v", err)
-		}
+		ev.spend(1 + v.Len()/membersPerStep)
 		switch {
 		case !s.byIndex:
 			v = v.Get(s.name)
@@ -296,54 +285,33 @@ func (ev *evaluator) operand(op *operand) (jsonx.Value, *Error) {
 	if v.IsZero() {
 		v = jsonx.NullValue()
 	}
-	return v, nil
+	return v
 }
 
-func (ev *evaluator) apply(f *application, in jsonx.Value) (jsonx.Value, *Error) {
+func (ev *evaluator) apply(f *application, in jsonx.Value) jsonx.Value {
+	ev.filter = f
 	args := f.args
 	if len(f.dynamic) > 0 {
-		filled, err := ev.fill(f)
-		if err != nil {
-			return jsonx.Value{}, f.failed(err)
-		}
-		args = filled
+		args = ev.fill(f)
 	}
-	if err := ev.spend(filterCost + admission.TextSteps(len(in.Text()))); err != nil {
-		return jsonx.Value{}, f.failed(err)
-	}
-	out, err := f.filter.apply(ev, in, args)
-	if err != nil {
-		return jsonx.Value{}, f.failed(err)
-	}
-	return out, nil
+	ev.spend(filterCost + admission.TextSteps(len(in.Text())))
+	out := f.filter.apply(ev, in, args)
+	ev.filter = nil
+	return out
 }
 
 // fill evaluates the arguments that are paths.
-func (ev *evaluator) fill(f *application) ([]arg, error) {
+func (ev *evaluator) fill(f *application) []arg {
 	args := append([]arg(nil), f.args...)
 	for i := range f.dynamic {
 		d := &f.dynamic[i]
-		v, err := ev.operand(&d.operand)
-		if err != nil {
-			return nil, err
-		}
-		if err := ev.spend(argumentCost + admission.TextSteps(len(v.Text()))); err != nil {
-			return nil, err
-		}
+		v := ev.operand(&d.operand)
+		ev.spend(argumentCost + admission.TextSteps(len(v.Text())))
 		converted, err := f.filter.params[d.index].convert(v)
 		if err != nil {
-			return nil, err
+			panic(err)
 		}
 		args[d.index] = converted
 	}
-	return args, nil
-}
-
-// failed adds the name and position of the filter to an error.
-func (f *application) failed(err error) *Error {
-	var e *Error
-	if !errors.As(err, &e) {
-		e = &Error{Msg: err.Error()}
-	}
-	return &Error{Offset: f.offset, Msg: "filter " + f.filter.name + ": " + e.Msg}
+	return args
 }

@@ -12,7 +12,7 @@ import (
 type filter struct {
 	name   string
 	params []param
-	apply  func(ev *evaluator, in jsonx.Value, args []arg) (jsonx.Value, error)
+	apply  func(ev *evaluator, in jsonx.Value, args []arg) jsonx.Value // a failure is a panic: see [evaluator.caught]
 }
 
 // param describes an argument of a filter. It is required unless it has a

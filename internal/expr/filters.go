@@ -41,28 +41,24 @@ func flagOr(name string, fallback bool) param { //nolint:unparam // every defaul
 
 // textFilter makes a filter from a function on text. Null counts as "", as in
 // Liquid.
-func textFilter(name string, apply func(ev *evaluator, in string, args []arg) (string, error), params ...param) *filter {
-	return &filter{name: name, params: params, apply: func(ev *evaluator, in jsonx.Value, args []arg) (jsonx.Value, error) {
+func textFilter(name string, apply func(ev *evaluator, in string, args []arg) string, params ...param) *filter {
+	return &filter{name: name, params: params, apply: func(ev *evaluator, in jsonx.Value, args []arg) jsonx.Value {
 		s, ok := scalarText(in)
 		if !ok && !in.IsNull() {
-			return jsonx.Value{}, needs("text", in)
+			panic(needs("text", in))
 		}
-		out, err := apply(ev, s, args)
-		if err != nil {
-			return jsonx.Value{}, err
-		}
-		return jsonx.StringValue(out), nil
+		return jsonx.StringValue(apply(ev, s, args))
 	}}
 }
 
 // secretFilter makes a filter from a function that hides text. Null stays null,
 // because there is nothing to hide.
-func secretFilter(name string, apply func(ev *evaluator, in string, args []arg) (string, error), params ...param) *filter {
+func secretFilter(name string, apply func(ev *evaluator, in string, args []arg) string, params ...param) *filter {
 	f := textFilter(name, apply, params...)
 	onText := f.apply
-	f.apply = func(ev *evaluator, in jsonx.Value, args []arg) (jsonx.Value, error) {
+	f.apply = func(ev *evaluator, in jsonx.Value, args []arg) jsonx.Value {
 		if in.IsNull() {
-			return in, nil
+			return in
 		}
 		return onText(ev, in, args)
 	}
@@ -70,10 +66,10 @@ func secretFilter(name string, apply func(ev *evaluator, in string, args []arg) 
 }
 
 // arrayFilter makes a filter from a function on arrays.
-func arrayFilter(name string, apply func(ev *evaluator, in []jsonx.Value, args []arg) (jsonx.Value, error), params ...param) *filter {
-	return &filter{name: name, params: params, apply: func(ev *evaluator, in jsonx.Value, args []arg) (jsonx.Value, error) {
+func arrayFilter(name string, apply func(ev *evaluator, in []jsonx.Value, args []arg) jsonx.Value, params ...param) *filter {
+	return &filter{name: name, params: params, apply: func(ev *evaluator, in jsonx.Value, args []arg) jsonx.Value {
 		if in.Kind() != jsonx.Array {
-			return jsonx.Value{}, needs("an array", in)
+			panic(needs("an array", in))
 		}
 		return apply(ev, in.Elems(), args)
 	}}

@@ -1,7 +1,6 @@
 package expr
 
 import (
-	"errors"
 	"io"
 	"strings"
 	"unicode"
@@ -23,7 +22,7 @@ const (
 	upperLetters  = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 )
 
-func aliasCard(ev *evaluator, in string, args []arg) (string, error) {
+func aliasCard(ev *evaluator, in string, args []arg) string {
 	view := viewCard(in, args[0].yes, args[1].yes)
 	return alias(ev, in, func() func(int, string) string {
 		digit := -1
@@ -39,11 +38,11 @@ func aliasCard(ev *evaluator, in string, args []arg) (string, error) {
 	})
 }
 
-func aliasFormat(ev *evaluator, in string, args []arg) (string, error) {
+func aliasFormat(ev *evaluator, in string, args []arg) string {
 	return aliasBetween(ev, in, args, alphabetLike)
 }
 
-func aliasLength(ev *evaluator, in string, args []arg) (string, error) {
+func aliasLength(ev *evaluator, in string, args []arg) string {
 	return aliasBetween(ev, in, args, func(string) string { return decimalDigits + lowerLetters + upperLetters })
 }
 
@@ -64,7 +63,7 @@ func alphabetLike(c string) string {
 
 // aliasBetween keeps the first and last characters according to args, unless
 // that would keep all of them.
-func aliasBetween(ev *evaluator, in string, args []arg, alphabet func(c string) string) (string, error) {
+func aliasBetween(ev *evaluator, in string, args []arg, alphabet func(c string) string) string {
 	first, last := args[0].n, args[1].n
 	total := charCount(in)
 	if total <= first+last {
@@ -89,36 +88,28 @@ const (
 // gives the alphabet for each character in turn, or "" to keep it. A result
 // that equals the input is discarded, because an alias is used where the value
 // must not appear.
-func alias(ev *evaluator, in string, alphabets func() func(i int, c string) string) (string, error) {
+func alias(ev *evaluator, in string, alphabets func() func(i int, c string) string) string {
 	d := dice{source: ev.random()}
 	for range aliasTries {
-		if err := ev.spend(aliasCost); err != nil {
-			return "", err
-		}
+		ev.spend(aliasCost)
 		alphabet := alphabets()
 		var b strings.Builder
 		b.Grow(len(in))
 		for i, rest := 0, in; len(rest) > 0; i++ {
 			c := rest[:charWidth(rest)]
 			rest = rest[len(c):]
-			if err := ev.spend(len(c)); err != nil {
-				return "", err
-			}
+			ev.spend(len(c))
 			if from := alphabet(i, c); from != "" {
-				picked, err := d.pick(from)
-				if err != nil {
-					return "", err
-				}
-				b.WriteByte(picked)
+				b.WriteByte(d.pick(from))
 			} else {
 				b.WriteString(c)
 			}
 		}
 		if out := b.String(); out != in {
-			return out, nil
+			return out
 		}
 	}
-	return "", faultf("finds nothing to replace in the value")
+	panic(faultf("finds nothing to replace in the value"))
 }
 
 // dice picks characters from an alphabet, all equally likely.
@@ -128,24 +119,22 @@ type dice struct {
 	unread []byte
 }
 
-var errRandom = errors.New("the source of random bytes failed")
-
-func (d *dice) pick(alphabet string) (byte, error) {
+func (d *dice) pick(alphabet string) byte {
 	// Bytes from the last, incomplete run of the alphabet are discarded, so
 	// that no character is more likely than another.
 	usable := 256 - 256%len(alphabet)
 	for range 1000 {
 		if len(d.unread) == 0 {
 			if _, err := io.ReadFull(d.source, d.buf[:]); err != nil {
-				return 0, errRandom
+				break
 			}
 			d.unread = d.buf[:]
 		}
 		b := int(d.unread[0])
 		d.unread = d.unread[1:]
 		if b < usable {
-			return alphabet[b%len(alphabet)], nil
+			return alphabet[b%len(alphabet)]
 		}
 	}
-	return 0, errRandom
+	panic(faultf("the source of random bytes failed"))
 }

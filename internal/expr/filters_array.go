@@ -15,23 +15,21 @@ const uniqueCost = 6
 func arrayFilters() []*filter {
 	return []*filter{
 		arrayFilter("join", join, textOr("glue", " ")),
-		arrayFilter("reverse", func(ev *evaluator, in []jsonx.Value, _ []arg) (jsonx.Value, error) {
-			if err := ev.spend(len(in)); err != nil {
-				return jsonx.Value{}, err
-			}
+		arrayFilter("reverse", func(ev *evaluator, in []jsonx.Value, _ []arg) jsonx.Value {
+			ev.spend(len(in))
 			out := slices.Clone(in)
 			slices.Reverse(out)
-			return jsonx.ArrayValue(out...), nil
+			return jsonx.ArrayValue(out...)
 		}),
 		arrayFilter("sort", sortArray, optional("property", textParam)),
 		arrayFilter("uniq", uniq, optional("property", textParam)),
 		arrayFilter("compact", compact, optional("property", textParam)),
 		arrayFilter("map", mapArray, required("property", textParam)),
 		arrayFilter("concat", concatArrays, required("array", anyParam)),
-		{name: "first", apply: func(_ *evaluator, in jsonx.Value, _ []arg) (jsonx.Value, error) {
+		{name: "first", apply: func(_ *evaluator, in jsonx.Value, _ []arg) jsonx.Value {
 			return end(in, in.Index(0), func(s string) string { return prefix(s, 1) })
 		}},
-		{name: "last", apply: func(_ *evaluator, in jsonx.Value, _ []arg) (jsonx.Value, error) {
+		{name: "last", apply: func(_ *evaluator, in jsonx.Value, _ []arg) jsonx.Value {
 			return end(in, in.Index(in.Len()-1), func(s string) string { return suffix(s, 1) })
 		}},
 		{name: "size", apply: size},
@@ -39,130 +37,102 @@ func arrayFilters() []*filter {
 }
 
 // end returns an end of an array or of a string, or null for an empty array.
-func end(in, elem jsonx.Value, ofText func(string) string) (jsonx.Value, error) {
+func end(in, elem jsonx.Value, ofText func(string) string) jsonx.Value {
 	switch {
 	case in.Kind() == jsonx.String:
-		return jsonx.StringValue(ofText(in.Text())), nil
+		return jsonx.StringValue(ofText(in.Text()))
 	case in.IsNull(), in.Kind() == jsonx.Array && elem.IsZero():
-		return jsonx.NullValue(), nil
+		return jsonx.NullValue()
 	case in.Kind() == jsonx.Array:
-		return elem, nil
+		return elem
 	default:
-		return jsonx.Value{}, needs("an array or text", in)
+		panic(needs("an array or text", in))
 	}
 }
 
 // size counts the characters of text, or the children of an array or object.
-func size(_ *evaluator, in jsonx.Value, _ []arg) (jsonx.Value, error) {
+func size(_ *evaluator, in jsonx.Value, _ []arg) jsonx.Value {
 	switch in.Kind() {
 	case jsonx.String:
-		return jsonx.IntValue(int64(charCount(in.Text()))), nil
+		return jsonx.IntValue(int64(charCount(in.Text())))
 	case jsonx.Array, jsonx.Object, jsonx.Null:
-		return jsonx.IntValue(int64(in.Len())), nil
+		return jsonx.IntValue(int64(in.Len()))
 	default:
-		return jsonx.Value{}, needs("text, an array or an object", in)
+		panic(needs("text, an array or an object", in))
 	}
 }
 
-func join(ev *evaluator, in []jsonx.Value, args []arg) (jsonx.Value, error) {
+func join(ev *evaluator, in []jsonx.Value, args []arg) jsonx.Value {
 	var b strings.Builder
 	for i, e := range in {
-		piece, err := ev.inserted(e)
-		if err != nil {
-			return jsonx.Value{}, err
-		}
-		glue := args[0].text
+		piece, glue := ev.inserted(e), args[0].text
 		if i == 0 {
 			glue = ""
 		}
-		if err := ev.spend(1 + admission.TextSteps(len(glue))); err != nil {
-			return jsonx.Value{}, err
-		}
+		ev.spend(1 + admission.TextSteps(len(glue)))
 		if size := b.Len() + len(glue) + len(piece); size > maxText {
-			return jsonx.Value{}, ev.fits(size, 0)
+			ev.fits(size, 0)
 		}
 		b.WriteString(glue)
 		b.WriteString(piece)
 	}
-	return jsonx.StringValue(b.String()), nil
+	return jsonx.StringValue(b.String())
 }
 
 // property returns the member of an element that an optional argument names, or
 // null if there is no such member. Without the argument it returns the element
 // itself.
-func property(ev *evaluator, elem jsonx.Value, name arg) (jsonx.Value, error) {
-	if err := ev.spend(1 + elem.Len()/membersPerStep); err != nil {
-		return jsonx.Value{}, err
-	}
+func property(ev *evaluator, elem jsonx.Value, name arg) jsonx.Value {
+	ev.spend(1 + elem.Len()/membersPerStep)
 	if !name.given {
-		return elem, nil
+		return elem
 	}
 	if elem.Kind() != jsonx.Object {
-		return jsonx.Value{}, needs("an array of objects", elem)
+		panic(needs("an array of objects", elem))
 	}
 	if v := elem.Get(name.text); !v.IsZero() {
-		return v, nil
+		return v
 	}
-	return jsonx.NullValue(), nil
+	return jsonx.NullValue()
 }
 
-func mapArray(ev *evaluator, in []jsonx.Value, args []arg) (jsonx.Value, error) {
-	if err := ev.spend(len(in)); err != nil {
-		return jsonx.Value{}, err
-	}
+func mapArray(ev *evaluator, in []jsonx.Value, args []arg) jsonx.Value {
+	ev.spend(len(in))
 	out := make([]jsonx.Value, len(in))
 	for i, e := range in {
-		v, err := property(ev, e, args[0])
-		if err != nil {
-			return jsonx.Value{}, err
-		}
-		out[i] = v
+		out[i] = property(ev, e, args[0])
 	}
-	return jsonx.ArrayValue(out...), nil
+	return jsonx.ArrayValue(out...)
 }
 
 // compact removes the elements that are null, or whose property is null.
-func compact(ev *evaluator, in []jsonx.Value, args []arg) (jsonx.Value, error) {
+func compact(ev *evaluator, in []jsonx.Value, args []arg) jsonx.Value {
 	var out []jsonx.Value
 	for _, e := range in {
-		v, err := property(ev, e, args[0])
-		if err != nil {
-			return jsonx.Value{}, err
-		}
-		if !v.IsNull() {
+		if !property(ev, e, args[0]).IsNull() {
 			out = append(out, e)
 		}
 	}
-	if err := ev.spend(len(out)); err != nil {
-		return jsonx.Value{}, err
-	}
-	return jsonx.ArrayValue(out...), nil
+	ev.spend(len(out))
+	return jsonx.ArrayValue(out...)
 }
 
 // uniq keeps the first of elements with the same JSON text, or with the same
 // property.
-func uniq(ev *evaluator, in []jsonx.Value, args []arg) (jsonx.Value, error) {
+func uniq(ev *evaluator, in []jsonx.Value, args []arg) jsonx.Value {
 	seen := make(map[string]bool)
 	var out []jsonx.Value
 	for _, e := range in {
-		v, err := property(ev, e, args[0])
-		if err != nil {
-			return jsonx.Value{}, err
-		}
-		size, err := ev.weigh(v)
-		if err != nil {
-			return jsonx.Value{}, err
-		}
-		if err := ev.spend(uniqueCost + admission.TextSteps(size)); err != nil {
-			return jsonx.Value{}, err
-		}
+		v := property(ev, e, args[0])
+		size := ev.weigh(v)
+		ev.spend(uniqueCost + admission.TextSteps(size))
 		key := string(v.Append(make([]byte, 0, size)))
 		if !seen[key] {
 			seen[key] = true
 			out = append(out, e)
 		}
 	}
-	return jsonx.ArrayValue(out...), nil
+	return jsonx.ArrayValue(out...)
 }
 
 const sortCost = 2 // per element, in addition to the comparisons
@@ -172,63 +142,49 @@ type sortItem struct{ key, elem jsonx.Value }
 // sort sorts items by their keys, stably, with a spare slice of the same
 // length. Unlike the functions of package slices, it stops when the budget
 // ends.
-func (ev *evaluator) sort(items, spare []sortItem) error {
+func (ev *evaluator) sort(items, spare []sortItem) {
 	if len(items) < 2 {
-		return nil
+		return
 	}
 	left, right := items[:len(items)/2], items[len(items)/2:]
 	for _, half := range [][]sortItem{left, right} {
-		if err := ev.sort(half, spare); err != nil {
-			return err
-		}
+		ev.sort(half, spare)
 	}
 	merged := spare[:0]
 	for len(left) > 0 && len(right) > 0 {
-		order, err := ev.compareKeys(left[0].key, right[0].key)
-		switch {
-		case err != nil:
-			return err
-		case order <= 0:
+		if ev.compareKeys(left[0].key, right[0].key) <= 0 {
 			merged, left = append(merged, left[0]), left[1:]
-		default:
+		} else {
 			merged, right = append(merged, right[0]), right[1:]
 		}
 	}
 	copy(items[len(merged):], left) // the rest of the right half is already in place
 	copy(items, merged)
-	return nil
 }
 
 // sortArray sorts numbers by value or strings by code point, with null at the
 // end.
-func sortArray(ev *evaluator, in []jsonx.Value, args []arg) (jsonx.Value, error) {
-	if err := ev.spend(sortCost * len(in)); err != nil {
-		return jsonx.Value{}, err
-	}
+func sortArray(ev *evaluator, in []jsonx.Value, args []arg) jsonx.Value {
+	ev.spend(sortCost * len(in))
 	items := make([]sortItem, len(in))
 	kind := jsonx.Null
 	for i, e := range in {
-		key, err := property(ev, e, args[0])
-		if err != nil {
-			return jsonx.Value{}, err
-		}
+		key := property(ev, e, args[0])
 		items[i] = sortItem{key: key, elem: e}
 		if key.IsNull() {
 			continue
 		}
 		if k := key.Kind(); (k != jsonx.Number && k != jsonx.String) || (kind != jsonx.Null && k != kind) {
-			return jsonx.Value{}, faultf("needs only numbers, or only text, to sort by")
+			panic(faultf("needs only numbers, or only text, to sort by"))
 		}
 		kind = key.Kind()
 	}
-	if err := ev.sort(items, make([]sortItem, len(items))); err != nil {
-		return jsonx.Value{}, err
-	}
+	ev.sort(items, make([]sortItem, len(items)))
 	out := make([]jsonx.Value, len(items))
 	for i := range items {
 		out[i] = items[i].elem
 	}
-	return jsonx.ArrayValue(out...), nil
+	return jsonx.ArrayValue(out...)
 }
 
 // The cost of comparing two keys, in addition to their text.
@@ -237,35 +193,31 @@ const (
 	compareNumberCost = 4
 )
 
-func (ev *evaluator) compareKeys(a, b jsonx.Value) (int, error) {
+func (ev *evaluator) compareKeys(a, b jsonx.Value) int {
 	cost := compareCost
 	if a.Kind() == jsonx.Number {
 		cost = compareNumberCost
 	}
-	if err := ev.spend(cost + admission.TextSteps(len(a.Text())+len(b.Text()))); err != nil {
-		return 0, err
-	}
+	ev.spend(cost + admission.TextSteps(len(a.Text())+len(b.Text())))
 	switch {
 	case a.IsNull() && b.IsNull():
-		return 0, nil
+		return 0
 	case a.IsNull():
-		return 1, nil
+		return 1
 	case b.IsNull():
-		return -1, nil
+		return -1
 	case a.Kind() == jsonx.Number:
-		return jsonx.CompareNumbers(a.Text(), b.Text()), nil
+		return jsonx.CompareNumbers(a.Text(), b.Text())
 	default:
-		return strings.Compare(a.Text(), b.Text()), nil
+		return strings.Compare(a.Text(), b.Text())
 	}
 }
 
-func concatArrays(ev *evaluator, in []jsonx.Value, args []arg) (jsonx.Value, error) {
+func concatArrays(ev *evaluator, in []jsonx.Value, args []arg) jsonx.Value {
 	other := args[0].value
 	if other.Kind() != jsonx.Array {
-		return jsonx.Value{}, faultf("the argument array must be an array, such as data.list")
+		panic(faultf("the argument array must be an array, such as data.list"))
 	}
-	if err := ev.spend(len(in) + other.Len()); err != nil {
-		return jsonx.Value{}, err
-	}
-	return jsonx.ArrayValue(slices.Concat(in, other.Elems())...), nil
+	ev.spend(len(in) + other.Len())
+	return jsonx.ArrayValue(slices.Concat(in, other.Elems())...)
 }

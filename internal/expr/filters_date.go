@@ -44,16 +44,15 @@ const maxUnix = 253402300799 // the end of the year 9999
 // date formats a date with strftime. A value that is not a date is an error,
 // whereas Liquid would return it. A mask must not show by accident what it
 // cannot read.
-func date(ev *evaluator, in string, args []arg) (string, error) {
-	if err := ev.spend(dateCost + len(args[0].text)/formatPerStep); err != nil {
-		return "", err
-	}
+func date(ev *evaluator, in string, args []arg) string {
+	ev.spend(dateCost + len(args[0].text)/formatPerStep)
 	t, ok := readDate(ev, strings.TrimSpace(in))
 	if !ok {
-		return "", faultf("needs a date like 2006-01-02T15:04:05Z, 'now', or seconds since 1970")
+		panic(faultf("needs a date like 2006-01-02T15:04:05Z, 'now', or seconds since 1970"))
 	}
 	out := strftime.Format(args[0].text, t)
-	return out, ev.fits(len(out), len(in))
+	ev.fits(len(out), len(in))
+	return out
 }
 
 func readDate(ev *evaluator, s string) (time.Time, bool) {

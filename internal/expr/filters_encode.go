@@ -9,33 +9,29 @@ import (
 
 func encodingFilters() []*filter {
 	return []*filter{
-		textFilter("escape", func(ev *evaluator, in string, _ []arg) (string, error) {
+		textFilter("escape", func(ev *evaluator, in string, _ []arg) string {
 			out := htmlEscapes.Replace(in)
-			return out, ev.fits(len(out), len(in))
+			ev.fits(len(out), len(in))
+			return out
 		}),
-		textFilter("url_encode", func(ev *evaluator, in string, _ []arg) (string, error) {
-			if err := ev.spend(len(in) / changedPerStep); err != nil {
-				return "", err
-			}
+		textFilter("url_encode", func(ev *evaluator, in string, _ []arg) string {
+			ev.spend(len(in) / changedPerStep)
 			out := url.QueryEscape(in)
-			return out, ev.fits(len(out), len(in))
+			ev.fits(len(out), len(in))
+			return out
 		}),
-		textFilter("url_decode", func(ev *evaluator, in string, _ []arg) (string, error) {
-			if err := ev.spend(len(in) / changedPerStep); err != nil {
-				return "", err
-			}
+		textFilter("url_decode", func(ev *evaluator, in string, _ []arg) string {
+			ev.spend(len(in) / changedPerStep)
 			return validText(urlDecode(in))
 		}),
-		textFilter("base64_encode", func(ev *evaluator, in string, _ []arg) (string, error) {
-			if err := ev.fits(base64.StdEncoding.EncodedLen(len(in)), len(in)); err != nil {
-				return "", err
-			}
-			return base64.StdEncoding.EncodeToString([]byte(in)), nil
+		textFilter("base64_encode", func(ev *evaluator, in string, _ []arg) string {
+			ev.fits(base64.StdEncoding.EncodedLen(len(in)), len(in))
+			return base64.StdEncoding.EncodeToString([]byte(in))
 		}),
-		textFilter("base64_decode", func(_ *evaluator, in string, _ []arg) (string, error) {
+		textFilter("base64_decode", func(_ *evaluator, in string, _ []arg) string {
 			out, err := base64.StdEncoding.DecodeString(in)
 			if err != nil {
-				return "", faultf("needs text in base64")
+				panic(faultf("needs text in base64"))
 			}
 			return validText(string(out))
 		}),
@@ -70,9 +66,9 @@ func hexValue(c byte) int { return strings.IndexByte("0123456789abcdef", c|0x20)
 
 // validText rejects decoded bytes that are not valid UTF-8, instead of changing
 // them.
-func validText(s string) (string, error) {
+func validText(s string) string {
 	if !utf8.ValidString(s) {
-		return "", faultf("decodes to bytes that are not valid UTF-8")
+		panic(faultf("decodes to bytes that are not valid UTF-8"))
 	}
-	return s, nil
+	return s
 }

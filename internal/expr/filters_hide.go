@@ -15,8 +15,8 @@ func hidingFilters() []*filter {
 	}
 }
 
-func last4(_ *evaluator, in string, _ []arg) (string, error) {
-	return suffix(in, 4), nil
+func last4(_ *evaluator, in string, _ []arg) string {
+	return suffix(in, 4)
 }
 
 // suffix returns the last n characters of s, or all of it.
@@ -25,7 +25,7 @@ func suffix(s string, n int) string {
 	return s[len(prefix(s, hidden)):]
 }
 
-func revealLast(ev *evaluator, in string, args []arg) (string, error) {
+func revealLast(ev *evaluator, in string, args []arg) string {
 	shown, char := args[0].n, args[1].text
 	hidden := charCount(in)
 	if hidden > shown {
@@ -33,14 +33,12 @@ func revealLast(ev *evaluator, in string, args []arg) (string, error) {
 	}
 	tail := in[len(prefix(in, hidden)):]
 	size := hidden*len(char) + len(tail)
-	if err := ev.fits(size, len(in)); err != nil {
-		return "", err
-	}
+	ev.fits(size, len(in))
 	var b strings.Builder
 	b.Grow(size)
 	writeTimes(&b, char, hidden)
 	b.WriteString(tail)
-	return b.String(), nil
+	return b.String()
 }
 
 // writeTimes writes s n times, by doubling what it has written.
@@ -57,19 +55,12 @@ func writeTimes(b *strings.Builder, s string, n int) {
 	}
 }
 
-func reveal(ev *evaluator, in string, args []arg) (string, error) {
+func reveal(ev *evaluator, in string, args []arg) string {
 	first, last, char, keep := args[0].n, args[1].n, args[2].text, args[3].text
 	total := charCount(in)
 	// Kept characters are visible anyway, so they do not count as hidden.
-	kept, err := charsOf(ev, keep)
-	if err != nil {
-		return "", err
-	}
-	secret, err := secretCount(ev, in, kept)
-	if err != nil {
-		return "", err
-	}
-	if secret <= first+last {
+	kept := charsOf(ev, keep)
+	if secretCount(ev, in, kept) <= first+last {
 		first, last, kept = 0, 0, nil
 	}
 	return hide(ev, in, char, func(i int, c string) bool {
@@ -79,18 +70,15 @@ func reveal(ev *evaluator, in string, args []arg) (string, error) {
 
 // eachChar calls do with every character of s and its position. It pays one
 // step for charsPerStep characters.
-func (ev *evaluator) eachChar(s string, charsPerStep int, do func(i int, c string)) error {
+func (ev *evaluator) eachChar(s string, charsPerStep int, do func(i int, c string)) {
 	for i := 0; len(s) > 0; i++ {
 		if i%charsPerStep == 0 {
-			if err := ev.spend(1); err != nil {
-				return err
-			}
+			ev.spend(1)
 		}
 		width := charWidth(s)
 		do(i, s[:width])
 		s = s[width:]
 	}
-	return nil
 }
 
 // The number of characters that are hidden, or looked up in a set, per step.
@@ -100,46 +88,44 @@ const (
 )
 
 // charsOf returns the set of characters of s.
-func charsOf(ev *evaluator, s string) (map[string]bool, error) {
+func charsOf(ev *evaluator, s string) map[string]bool {
 	if s == "" {
-		return nil, nil
+		return nil
 	}
 	chars := make(map[string]bool)
-	err := ev.eachChar(s, keptPerStep, func(_ int, c string) { chars[c] = true })
-	return chars, err
+	ev.eachChar(s, keptPerStep, func(_ int, c string) { chars[c] = true })
+	return chars
 }
 
 // secretCount counts the characters of s that are not kept.
-func secretCount(ev *evaluator, s string, kept map[string]bool) (int, error) {
+func secretCount(ev *evaluator, s string, kept map[string]bool) int {
 	if kept == nil {
-		return charCount(s), nil
+		return charCount(s)
 	}
 	n := 0
-	err := ev.eachChar(s, keptPerStep, func(_ int, c string) {
+	ev.eachChar(s, keptPerStep, func(_ int, c string) {
 		if !kept[c] {
 			n++
 		}
 	})
-	return n, err
+	return n
 }
 
 // hide replaces every character of s with char, except where visible returns
 // true for its position and the character.
-func hide(ev *evaluator, s, char string, visible func(i int, c string) bool) (string, error) {
+func hide(ev *evaluator, s, char string, visible func(i int, c string) bool) string {
 	size := max(len(s), charCount(s)*len(char))
-	if err := ev.fits(size, len(s)); err != nil {
-		return "", err
-	}
+	ev.fits(size, len(s))
 	var b strings.Builder
 	b.Grow(size)
-	err := ev.eachChar(s, hiddenPerStep, func(i int, c string) {
+	ev.eachChar(s, hiddenPerStep, func(i int, c string) {
 		if visible(i, c) {
 			b.WriteString(c)
 		} else {
 			b.WriteString(char)
 		}
 	})
-	return b.String(), err
+	return b.String()
 }
 
 // cardView defines which digits of a card number are visible, by their position
@@ -186,12 +172,9 @@ func digitCount(s string) int {
 	return n
 }
 
-func cardMask(ev *evaluator, in string, args []arg) (string, error) {
+func cardMask(ev *evaluator, in string, args []arg) string {
 	view, char := viewCard(in, args[0].yes, args[1].yes), args[2].text
-	kept, err := charsOf(ev, args[3].text)
-	if err != nil {
-		return "", err
-	}
+	kept := charsOf(ev, args[3].text)
 	digit := -1
 	return hide(ev, in, char, func(_ int, c string) bool {
 		if isDigit(c) {
@@ -204,16 +187,14 @@ func cardMask(ev *evaluator, in string, args []arg) (string, error) {
 
 // cardBIN fails for a value without digits beyond the BIN, because that would
 // reveal all of it.
-func cardBIN(ev *evaluator, in string, args []arg) (string, error) {
+func cardBIN(ev *evaluator, in string, args []arg) string {
 	total := digitCount(in)
 	length := binLength(total)
 	if total <= length+4 {
-		return "", faultf("needs a card number, with more digits than the BIN and the last four have together")
+		panic(faultf("needs a card number, with more digits than the BIN and the last four have together"))
 	}
 	separator := args[0].text
-	if err := ev.fits(length+len(separator), 0); err != nil {
-		return "", err
-	}
+	ev.fits(length+len(separator), 0)
 	var b strings.Builder
 	for i, digit := 0, 0; digit < length; i++ {
 		if !isDigit(in[i : i+1]) {
@@ -225,5 +206,5 @@ func cardBIN(ev *evaluator, in string, args []arg) (string, error) {
 		b.WriteByte(in[i])
 		digit++
 	}
-	return b.String(), nil
+	return b.String()
 }

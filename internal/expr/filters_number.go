@@ -9,8 +9,8 @@ import (
 
 func numberFilters() []*filter {
 	return []*filter{
-		binary("plus", func(a, b decimal) (decimal, error) { return sum(a, b, (*big.Int).Add), nil }),
-		binary("minus", func(a, b decimal) (decimal, error) { return sum(a, b, (*big.Int).Sub), nil }),
+		binary("plus", func(a, b decimal) decimal { return sum(a, b, (*big.Int).Add) }),
+		binary("minus", func(a, b decimal) decimal { return sum(a, b, (*big.Int).Sub) }),
 		binary("times", times),
 		binary("divided_by", dividedBy),
 		binary("modulo", modulo),
@@ -26,53 +26,38 @@ func numberFilters() []*filter {
 const numberCost = 12
 
 // spendDigits pays for arithmetic with a number.
-func (ev *evaluator) spendDigits(v jsonx.Value) error {
+func (ev *evaluator) spendDigits(v jsonx.Value) {
 	digits := len(v.Text())
 	if strings.ContainsAny(v.Text(), "eE") {
 		digits = maxNumberDigits
 	}
-	return ev.spend(numberCost + min(digits, maxNumberDigits))
+	ev.spend(numberCost + min(digits, maxNumberDigits))
 }
 
-func readInput(ev *evaluator, in jsonx.Value) (decimal, error) {
-	if err := ev.spendDigits(in); err != nil {
-		return decimal{}, err
-	}
+func readInput(ev *evaluator, in jsonx.Value) decimal {
+	ev.spendDigits(in)
 	if k := in.Kind(); k != jsonx.Number && k != jsonx.String {
-		return decimal{}, needs("a number", in)
+		panic(needs("a number", in))
 	}
 	d, ok := readDecimal(in)
 	if !ok {
-		return decimal{}, faultf("needs a number of at most %d digits", maxNumberDigits)
+		panic(faultf("needs a number of at most %d digits", maxNumberDigits))
 	}
-	return d, nil
+	return d
 }
 
 func unary(name string, compute func(a decimal) decimal) *filter {
-	return &filter{name: name, apply: func(ev *evaluator, in jsonx.Value, _ []arg) (jsonx.Value, error) {
-		a, err := readInput(ev, in)
-		if err != nil {
-			return jsonx.Value{}, err
-		}
-		return compute(a).value()
+	return &filter{name: name, apply: func(ev *evaluator, in jsonx.Value, _ []arg) jsonx.Value {
+		return compute(readInput(ev, in)).value()
 	}}
 }
 
-func binary(name string, compute func(a, b decimal) (decimal, error)) *filter {
+func binary(name string, compute func(a, b decimal) decimal) *filter {
 	params := []param{required("operand", numberParam)}
-	return &filter{name: name, params: params, apply: func(ev *evaluator, in jsonx.Value, args []arg) (jsonx.Value, error) {
-		a, err := readInput(ev, in)
-		if err != nil {
-			return jsonx.Value{}, err
-		}
-		if err := ev.spendDigits(args[0].value); err != nil {
-			return jsonx.Value{}, err
-		}
-		result, err := compute(a, args[0].decimal)
-		if err != nil {
-			return jsonx.Value{}, err
-		}
-		return result.value()
+	return &filter{name: name, params: params, apply: func(ev *evaluator, in jsonx.Value, args []arg) jsonx.Value {
+		a := readInput(ev, in)
+		ev.spendDigits(args[0].value)
+		return compute(a, args[0].decimal).value()
 	}}
 }
 
@@ -81,25 +66,25 @@ func sum(a, b decimal, op func(z, x, y *big.Int) *big.Int) decimal {
 	return decimal{coef: op(new(big.Int), a.at(scale), b.at(scale)), scale: scale, isPoint: a.isPoint || b.isPoint}
 }
 
-func times(a, b decimal) (decimal, error) {
+func times(a, b decimal) decimal {
 	return decimal{
 		coef:    new(big.Int).Mul(a.coef, b.coef),
 		scale:   a.scale + b.scale,
 		isPoint: a.isPoint || b.isPoint,
-	}, nil
+	}
 }
 
 const quotientPlaces = 20
 
 // dividedBy rounds down for integers, and to 20 places otherwise.
-func dividedBy(a, b decimal) (decimal, error) {
+func dividedBy(a, b decimal) decimal {
 	if b.coef.Sign() == 0 {
-		return decimal{}, faultf("division by zero")
+		panic(faultf("division by zero"))
 	}
 	isPoint := a.isPoint || b.isPoint
 	scale := max(a.scale, b.scale)
 	if !isPoint {
-		return decimal{coef: floorQuotient(a.coef, b.coef)}, nil
+		return decimal{coef: floorQuotient(a.coef, b.coef)}
 	}
 	dividend := new(big.Int).Mul(a.at(scale), powerOfTen(quotientPlaces))
 	divisor := b.at(scale)
@@ -107,7 +92,7 @@ func dividedBy(a, b decimal) (decimal, error) {
 	if new(big.Int).Lsh(remainder, 1).CmpAbs(divisor) >= 0 {
 		quotient.Add(quotient, big.NewInt(int64(dividend.Sign()*divisor.Sign())))
 	}
-	return decimal{coef: quotient, scale: quotientPlaces, isPoint: true}, nil
+	return decimal{coef: quotient, scale: quotientPlaces, isPoint: true}
 }
 
 // floorQuotient returns x / y rounded towards negative infinity.
@@ -120,25 +105,21 @@ func floorQuotient(x, y *big.Int) *big.Int {
 }
 
 // modulo returns a remainder with the sign of the divisor, as in Liquid.
-func modulo(a, b decimal) (decimal, error) {
+func modulo(a, b decimal) decimal {
 	if b.coef.Sign() == 0 {
-		return decimal{}, faultf("division by zero")
+		panic(faultf("division by zero"))
 	}
 	scale := max(a.scale, b.scale)
 	x, y := a.at(scale), b.at(scale)
 	remainder := x.Sub(x, new(big.Int).Mul(floorQuotient(x, y), y))
-	return decimal{coef: remainder, scale: scale, isPoint: a.isPoint || b.isPoint}, nil
+	return decimal{coef: remainder, scale: scale, isPoint: a.isPoint || b.isPoint}
 }
 
 // round returns an integer, or a number with at most places digits after the
 // point. It rounds halves away from zero.
-func round(ev *evaluator, in jsonx.Value, args []arg) (jsonx.Value, error) {
-	a, err := readInput(ev, in)
-	if err != nil {
-		return jsonx.Value{}, err
-	}
+func round(ev *evaluator, in jsonx.Value, args []arg) jsonx.Value {
 	places := args[0].n
-	a = a.rescale(places, halfAway)
+	a := readInput(ev, in).rescale(places, halfAway)
 	if places == 0 {
 		a = a.integer()
 	}

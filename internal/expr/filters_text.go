@@ -9,32 +9,30 @@ import (
 
 func textFilters() []*filter {
 	return append(trimmingFilters(), []*filter{
-		textFilter("append", func(ev *evaluator, in string, args []arg) (string, error) {
+		textFilter("append", func(ev *evaluator, in string, args []arg) string {
 			return concat(ev, in, args[0].text)
 		}, required("text", textParam)),
-		textFilter("prepend", func(ev *evaluator, in string, args []arg) (string, error) {
+		textFilter("prepend", func(ev *evaluator, in string, args []arg) string {
 			return concat(ev, args[0].text, in)
 		}, required("text", textParam)),
-		textFilter("remove", func(ev *evaluator, in string, args []arg) (string, error) {
+		textFilter("remove", func(ev *evaluator, in string, args []arg) string {
 			return replace(ev, in, args[0].text, "", -1)
 		}, required("search", textParam)),
-		textFilter("remove_first", func(ev *evaluator, in string, args []arg) (string, error) {
+		textFilter("remove_first", func(ev *evaluator, in string, args []arg) string {
 			return replace(ev, in, args[0].text, "", 1)
 		}, required("search", textParam)),
-		textFilter("replace", func(ev *evaluator, in string, args []arg) (string, error) {
+		textFilter("replace", func(ev *evaluator, in string, args []arg) string {
 			return replace(ev, in, args[0].text, args[1].text, -1)
 		}, required("search", textParam), textOr("replacement", "")),
-		textFilter("replace_first", func(ev *evaluator, in string, args []arg) (string, error) {
+		textFilter("replace_first", func(ev *evaluator, in string, args []arg) string {
 			return replace(ev, in, args[0].text, args[1].text, 1)
 		}, required("search", textParam), textOr("replacement", "")),
 		textFilter("truncate", truncate, countOr("length", 50), textOr("ellipsis", "...")),
-		textFilter("pad_left", func(ev *evaluator, in string, args []arg) (string, error) {
-			pad, err := padding(ev, in, args)
-			return pad + in, err
+		textFilter("pad_left", func(ev *evaluator, in string, args []arg) string {
+			return padding(ev, in, args) + in
 		}, required("length", countParam), charOr("char", " ")),
-		textFilter("pad_right", func(ev *evaluator, in string, args []arg) (string, error) {
-			pad, err := padding(ev, in, args)
-			return in + pad, err
+		textFilter("pad_right", func(ev *evaluator, in string, args []arg) string {
+			return in + padding(ev, in, args)
 		}, required("length", countParam), charOr("char", " ")),
 		{name: "slice", params: []param{required("offset", offsetParam), countOr("length", 1)}, apply: slice},
 		{name: "split", params: []param{required("separator", textParam)}, apply: split},
@@ -46,17 +44,16 @@ const changedPerStep = 4 // bytes that are read one by one
 // trimmingFilters are filters without arguments that change letters and space.
 func trimmingFilters() []*filter {
 	simple := func(name string, change func(string) string) *filter {
-		return textFilter(name, func(ev *evaluator, in string, _ []arg) (string, error) {
-			if err := ev.spend(len(in) / changedPerStep); err != nil {
-				return "", err
-			}
+		return textFilter(name, func(ev *evaluator, in string, _ []arg) string {
+			ev.spend(len(in) / changedPerStep)
 			out := change(in)
-			return out, ev.fits(len(out), len(in))
+			ev.fits(len(out), len(in))
+			return out
 		})
 	}
 	return []*filter{
-		textFilter("upcase", func(ev *evaluator, in string, _ []arg) (string, error) { return changeCase(ev, in, strings.ToUpper) }),
-		textFilter("downcase", func(ev *evaluator, in string, _ []arg) (string, error) { return changeCase(ev, in, strings.ToLower) }),
+		textFilter("upcase", func(ev *evaluator, in string, _ []arg) string { return changeCase(ev, in, strings.ToUpper) }),
+		textFilter("downcase", func(ev *evaluator, in string, _ []arg) string { return changeCase(ev, in, strings.ToLower) }),
 		textFilter("capitalize", capitalize),
 		simple("strip", strings.TrimSpace),
 		simple("lstrip", func(s string) string { return strings.TrimLeftFunc(s, unicode.IsSpace) }),
@@ -69,7 +66,7 @@ func trimmingFilters() []*filter {
 
 // changeCase changes all letters of a text in pieces, because that takes long
 // for a large text that is not ASCII.
-func changeCase(ev *evaluator, in string, change func(string) string) (string, error) {
+func changeCase(ev *evaluator, in string, change func(string) string) string {
 	const piece = 64 << 10
 	var b strings.Builder
 	for rest := in; len(rest) > 0; {
@@ -77,79 +74,65 @@ func changeCase(ev *evaluator, in string, change func(string) string) (string, e
 		for cut < len(rest) && !startsChar(rest[cut]) {
 			cut++
 		}
-		if err := ev.spend(cut / changedPerStep); err != nil {
-			return "", err
-		}
+		ev.spend(cut / changedPerStep)
 		b.WriteString(change(rest[:cut]))
 		rest = rest[cut:]
 	}
-	return b.String(), ev.fits(b.Len(), len(in))
+	ev.fits(b.Len(), len(in))
+	return b.String()
 }
 
-func capitalize(ev *evaluator, in string, _ []arg) (string, error) {
+func capitalize(ev *evaluator, in string, _ []arg) string {
 	first := prefix(in, 1)
-	rest, err := changeCase(ev, in[len(first):], strings.ToLower)
-	return strings.ToUpper(first) + rest, err
+	return strings.ToUpper(first) + changeCase(ev, in[len(first):], strings.ToLower)
 }
 
-func concat(ev *evaluator, a, b string) (string, error) {
-	if err := ev.fits(len(a)+len(b), 0); err != nil {
-		return "", err
-	}
-	return a + b, nil
+func concat(ev *evaluator, a, b string) string {
+	ev.fits(len(a)+len(b), 0)
+	return a + b
 }
 
 // replace replaces the first n occurrences, or all if n is negative. As in
 // Liquid, empty text occurs before every character and at the end.
-func replace(ev *evaluator, in, search, replacement string, n int) (string, error) {
-	if err := ev.spendText(len(in) + len(search)); err != nil {
-		return "", err
-	}
+func replace(ev *evaluator, in, search, replacement string, n int) string {
+	ev.spendText(len(in) + len(search))
 	found := strings.Count(in, search)
 	if n >= 0 {
 		found = min(found, n)
 	}
-	if err := ev.spend(found); err != nil {
-		return "", err
-	}
-	if err := ev.fits(len(in)+found*(len(replacement)-len(search)), len(in)); err != nil {
-		return "", err
-	}
-	return strings.Replace(in, search, replacement, n), nil
+	ev.spend(found)
+	ev.fits(len(in)+found*(len(replacement)-len(search)), len(in))
+	return strings.Replace(in, search, replacement, n)
 }
 
 // truncate shortens text to a length that includes the ellipsis.
-func truncate(ev *evaluator, in string, args []arg) (string, error) {
+func truncate(ev *evaluator, in string, args []arg) string {
 	length, ellipsis := args[0].n, args[1].text
 	if charCount(in) <= length {
-		return in, nil
+		return in
 	}
 	return concat(ev, prefix(in, max(length-charCount(ellipsis), 0)), ellipsis)
 }
 
-func padding(ev *evaluator, in string, args []arg) (string, error) {
+func padding(ev *evaluator, in string, args []arg) string {
 	missing, char := args[0].n-charCount(in), args[1].text
 	if missing <= 0 {
-		return "", nil
+		return ""
 	}
-	if err := ev.fits(len(in)+missing*len(char), 0); err != nil {
-		return "", err
-	}
-	return strings.Repeat(char, missing), nil
+	ev.fits(len(in)+missing*len(char), 0)
+	return strings.Repeat(char, missing)
 }
 
 // slice takes characters of text or elements of an array. A negative offset
 // counts from the end.
-func slice(ev *evaluator, in jsonx.Value, args []arg) (jsonx.Value, error) {
+func slice(ev *evaluator, in jsonx.Value, args []arg) jsonx.Value {
 	s, isText := scalarText(in)
 	if !isText && in.Kind() != jsonx.Array {
-		return jsonx.Value{}, needs("text or an array", in)
+		panic(needs("text or an array", in))
 	}
 	size := in.Len()
 	if isText {
-		if err := ev.spendText(2 * len(s)); err != nil {
-			return jsonx.Value{}, err
-		}
+		ev.spendText(2 * len(s))
 		size = charCount(s)
 	}
 	from := args[0].n
@@ -161,13 +144,11 @@ func slice(ev *evaluator, in jsonx.Value, args []arg) (jsonx.Value, error) {
 	}
 	to := min(from+args[1].n, size)
 	if !isText {
-		if err := ev.spend(to - from); err != nil {
-			return jsonx.Value{}, err
-		}
-		return jsonx.ArrayValue(in.Elems()[from:to]...), nil
+		ev.spend(to - from)
+		return jsonx.ArrayValue(in.Elems()[from:to]...)
 	}
 	tail := s[len(prefix(s, from)):]
-	return jsonx.StringValue(prefix(tail, to-from)), nil
+	return jsonx.StringValue(prefix(tail, to-from))
 }
 
 const (
@@ -178,22 +159,18 @@ const (
 // split splits text into an array. As in Liquid, empty parts at the end are
 // dropped, a single space splits at every run of white space, and empty text
 // splits between all characters.
-func split(ev *evaluator, in jsonx.Value, args []arg) (jsonx.Value, error) {
+func split(ev *evaluator, in jsonx.Value, args []arg) jsonx.Value {
 	s, ok := scalarText(in)
 	if !ok && !in.IsNull() {
-		return jsonx.Value{}, needs("text", in)
+		panic(needs("text", in))
 	}
 	separator := args[0].text
-	if err := ev.spendText(len(s)); err != nil {
-		return jsonx.Value{}, err
-	}
+	ev.spendText(len(s))
 	count := 1 + strings.Count(s, separator)
 	if separator == " " {
 		count = 1 + len(s)/wordLength
 	}
-	if err := ev.spend(splitCost * count); err != nil {
-		return jsonx.Value{}, err
-	}
+	ev.spend(splitCost * count)
 	var parts []string
 	switch separator {
 	case "":
@@ -212,5 +189,5 @@ func split(ev *evaluator, in jsonx.Value, args []arg) (jsonx.Value, error) {
 	for i, part := range parts {
 		elems[i] = jsonx.StringValue(part)
 	}
-	return jsonx.ArrayValue(elems...), nil
+	return jsonx.ArrayValue(elems...)
 }

@@ -9,7 +9,7 @@ import (
 func typeFilters() []*filter {
 	return []*filter{
 		{name: "json", params: []param{required("path", pathParam)}, apply: jsonFilter},
-		{name: "stringify", apply: func(ev *evaluator, in jsonx.Value, _ []arg) (jsonx.Value, error) {
+		{name: "stringify", apply: func(ev *evaluator, in jsonx.Value, _ []arg) jsonx.Value {
 			return stringify(ev, in)
 		}},
 		{name: "to_string", apply: toString},
@@ -19,49 +19,53 @@ func typeFilters() []*filter {
 	}
 }
 
-func jsonFilter(ev *evaluator, in jsonx.Value, args []arg) (jsonx.Value, error) {
-	return args[0].path.One(in, ev.env.Budget)
+func jsonFilter(ev *evaluator, in jsonx.Value, args []arg) jsonx.Value {
+	v, err := args[0].path.One(in, ev.env.Budget)
+	if err != nil {
+		panic(faultf("%v", err))
+	}
+	return v
 }
 
 // stringify returns the text of any value: a string unchanged, otherwise
 // compact JSON.
-func stringify(ev *evaluator, v jsonx.Value) (jsonx.Value, error) {
+func stringify(ev *evaluator, v jsonx.Value) jsonx.Value {
 	if v.Kind() == jsonx.String {
-		return v, nil
+		return v
 	}
-	text, err := ev.inserted(v)
+	text := ev.inserted(v)
 	if v.IsNull() {
 		text = "null"
 	}
-	return jsonx.StringValue(text), err
+	return jsonx.StringValue(text)
 }
 
-func toString(ev *evaluator, in jsonx.Value, _ []arg) (jsonx.Value, error) {
+func toString(ev *evaluator, in jsonx.Value, _ []arg) jsonx.Value {
 	if in.IsNull() {
-		return jsonx.StringValue(""), nil
+		return jsonx.StringValue("")
 	}
 	return stringify(ev, in)
 }
 
 // toNumber keeps the text of a number, so that 1.10 stays 1.10. It drops a plus
 // sign, leading zeros and surrounding spaces.
-func toNumber(_ *evaluator, in jsonx.Value, _ []arg) (jsonx.Value, error) {
+func toNumber(_ *evaluator, in jsonx.Value, _ []arg) jsonx.Value {
 	switch in.Kind() {
 	case jsonx.Number:
-		return in, nil
+		return in
 	case jsonx.Bool:
 		if in.Bool() {
-			return jsonx.IntValue(1), nil
+			return jsonx.IntValue(1)
 		}
-		return jsonx.IntValue(0), nil
+		return jsonx.IntValue(0)
 	case jsonx.String:
 		v, err := jsonx.NumberValue(plainNumber(in.Text()))
 		if err != nil {
-			return jsonx.Value{}, faultf("needs text that is a decimal number")
+			panic(faultf("needs text that is a decimal number"))
 		}
-		return v, nil
+		return v
 	default:
-		return jsonx.Value{}, needs("a number or text", in)
+		panic(needs("a number or text", in))
 	}
 }
 
@@ -84,24 +88,24 @@ func plainNumber(s string) string {
 	return sign + s
 }
 
-func toBoolean(_ *evaluator, in jsonx.Value, _ []arg) (jsonx.Value, error) {
+func toBoolean(_ *evaluator, in jsonx.Value, _ []arg) jsonx.Value {
 	s, ok := scalarText(in)
 	if !ok {
-		return jsonx.Value{}, needs("a boolean or text", in)
+		panic(needs("a boolean or text", in))
 	}
 	switch strings.ToLower(strings.TrimSpace(s)) {
 	case "true", "1":
-		return jsonx.BoolValue(true), nil
+		return jsonx.BoolValue(true)
 	case "false", "0":
-		return jsonx.BoolValue(false), nil
+		return jsonx.BoolValue(false)
 	default:
-		return jsonx.Value{}, faultf("needs true, false, 1 or 0")
+		panic(faultf("needs true, false, 1 or 0"))
 	}
 }
 
 // defaultFilter replaces null, false and empty values. With allow_false, false
 // stays.
-func defaultFilter(_ *evaluator, in jsonx.Value, args []arg) (jsonx.Value, error) {
+func defaultFilter(_ *evaluator, in jsonx.Value, args []arg) jsonx.Value {
 	var missing bool
 	switch in.Kind() {
 	case jsonx.Null:
@@ -115,7 +119,7 @@ func defaultFilter(_ *evaluator, in jsonx.Value, args []arg) (jsonx.Value, error
 	default: // a number is never empty
 	}
 	if missing {
-		return args[0].value, nil
+		return args[0].value
 	}
-	return in, nil
+	return in
 }

@@ -79,22 +79,14 @@ func (l *List) Eval(env Env) ([]string, error) {
 	return results, nil
 }
 
-func (ev *evaluator) item(it item) (string, *Error) {
+func (ev *evaluator) item(it item) (result string, err *Error) {
+	defer ev.caught(&err)
 	if it.text {
-		if err := ev.spend(it.cost); err != nil {
-			return "", faultf("%v", err)
-		}
-		return ev.textOf(it.Template, it.escape)
+		ev.spend(it.cost)
+		return ev.textOf(it.Template, it.escape), nil
 	}
-	v, err := ev.template(it.Template)
-	if err != nil {
-		return "", err
-	}
-	size, fault := ev.weigh(v)
-	if fault != nil {
-		return "", faultf("%v", fault)
-	}
-	return string(v.Append(make([]byte, 0, size))), nil
+	v := ev.template(it.Template)
+	return string(v.Append(make([]byte, 0, ev.weigh(v)))), nil
 }
 
 // RefsOf returns the distinct references of a template.

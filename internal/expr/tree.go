@@ -185,19 +185,13 @@ type treeRun struct {
 }
 
 // next evaluates the next template.
-func (r *treeRun) next() (jsonx.Value, *Error) {
-	result, err := r.ev.template(r.rest[0])
+func (r *treeRun) next() (result jsonx.Value, err *Error) {
+	defer r.ev.caught(&err)
+	result = r.ev.template(r.rest[0])
 	r.rest = r.rest[1:]
-	if err != nil {
-		return jsonx.Value{}, err
-	}
-	size, fault := r.ev.weigh(result)
-	if fault != nil {
-		return jsonx.Value{}, faultf("%v", fault)
-	}
-	r.inserted += size
+	r.inserted += r.ev.weigh(result)
 	if room := r.ev.room(r.inserted); r.inserted > room {
-		return jsonx.Value{}, faultf("the inserted values have more than %d bytes in all", room)
+		panic(faultf("the inserted values have more than %d bytes in all", room))
 	}
 	return result, nil
 }

@@ -38,29 +38,22 @@ func (f *application) keepsWhole(in jsonx.Value) (ok, free bool) {
 func isLeaf(v jsonx.Value) bool { return v.Kind() != jsonx.Object && v.Kind() != jsonx.Array }
 
 // whole evaluates an expression under the restriction.
-func (ev *evaluator) whole(e *expression, v jsonx.Value) (jsonx.Value, *Error) {
+func (ev *evaluator) whole(e *expression, v jsonx.Value) jsonx.Value {
 	id, free := e.operand.ref.ID, false
 	for i := range e.filters {
 		f, ok := &e.filters[i], true
 		if !free {
 			ok, free = f.keepsWhole(v)
 		}
-		if !ok {
-			return ev.refuse(id, f)
+		if ok {
+			v = ev.apply(f, v)
 		}
-		var err *Error
-		if v, err = ev.apply(f, v); err != nil {
-			return v, err
-		}
-		if f.filter.name == "json" && !isLeaf(v) {
-			return ev.refuse(id, f)
+		if !ok || f.filter.name == "json" && !isLeaf(v) {
+			ev.env.Whole.Refused(id)
+			ev.filter = f
+			panic(faultf("must not take data of this token apart"))
 		}
 	}
 	ev.env.Whole.Inserted(id, v)
-	return v, nil
-}
-
-func (ev *evaluator) refuse(id string, f *application) (jsonx.Value, *Error) {
-	ev.env.Whole.Refused(id)
-	return jsonx.Value{}, f.failed(faultf("must not take data of this token apart"))
+	return v
 }
