@@ -18,7 +18,16 @@ func Parse(q string) (Node, error) {
 }
 
 // parse is Parse for a query of any length.
-func parse(q string) (Node, error) {
+func parse(q string) (n Node, err error) {
+	defer func() {
+		switch failed := recover().(type) {
+		case nil:
+		case *Error:
+			n, err = nil, failed
+		default:
+			panic(failed)
+		}
+	}()
 	for i, r := range q {
 		if r == 0 || r == utf8.RuneError && !strings.HasPrefix(q[i:], string(utf8.RuneError)) {
 			return nil, &Error{utf8.RuneCountInString(q[:i]), "a query must be valid UTF-8 without NUL characters"}
@@ -27,27 +36,25 @@ func parse(q string) (Node, error) {
 	p := &parser{text: []rune(q)}
 	p.space()
 	if p.done() {
-		return nil, p.errorf("a query needs at least one term, such as type:card")
+		p.failf("a query needs at least one term, such as type:card")
 	}
-	n, err := p.or(0)
-	if err != nil {
-		return nil, err
-	}
+	n = p.or(0)
 	if !p.done() {
-		return nil, p.errorf("this parenthesis was never opened")
+		p.failf("this parenthesis was never opened")
 	}
 	return n, nil
 }
 
 // parser reads the text from left to right. A method that reads a whole part
-// of the query also skips the space after it.
+// of the query also skips the space after it. If the query is not valid, it
+// panics with an [*Error].
 type parser struct {
 	text []rune
 	at   int
 }
 
-func (p *parser) errorf(format string, args ...any) *Error {
-	return &Error{p.at, fmt.Sprintf(format, args...)}
+func (p *parser) failf(format string, args ...any) {
+	panic(&Error{p.at, fmt.Sprintf(format, args...)})
 }
 
 func (p *parser) done() bool { return p.at == len(p.text) }
@@ -79,40 +86,32 @@ func (p *parser) word(w string) bool {
 	return true
 }
 
-func (p *parser) or(depth int) (Node, error) {
+func (p *parser) or(depth int) Node {
 	var nodes Or
 	for {
-		n, err := p.and(depth)
-		if err != nil {
-			return nil, err
-		}
-		nodes = append(nodes, n)
+		nodes = append(nodes, p.and(depth))
 		if !p.word("OR") {
 			break
 		}
 	}
 	if len(nodes) == 1 {
-		return nodes[0], nil
+		return nodes[0]
 	}
-	return nodes, nil
+	return nodes
 }
 
-func (p *parser) and(depth int) (Node, error) {
+func (p *parser) and(depth int) Node {
 	var nodes And
 	for {
-		n, err := p.unary(depth)
-		if err != nil {
-			return nil, err
-		}
-		nodes = append(nodes, n)
+		nodes = append(nodes, p.unary(depth))
 		if !p.word("AND") && (p.done() || p.next(")") || p.atOr()) {
 			break
 		}
 	}
 	if len(nodes) == 1 {
-		return nodes[0], nil
+		return nodes[0]
 	}
-	return nodes, nil
+	return nodes
 }
 
 // atOr reports whether the next word is OR, without reading it.
@@ -121,9 +120,9 @@ func (p *parser) atOr() bool {
 	return ahead.word("OR")
 }
 
-func (p *parser) unary(depth int) (Node, error) {
+func (p *parser) unary(depth int) Node {
 	if depth > maxDepth {
-		return nil, p.errorf("parentheses and negations may be nested at most %d levels deep", maxDepth)
+		p.failf("parentheses and negations may be nested at most %d levels deep", maxDepth)
 	}
 	if p.next("!-") {
 		p.at++
@@ -131,55 +130,42 @@ func (p *parser) unary(depth int) (Node, error) {
 	} else if !p.word("NOT") {
 		return p.primary(depth)
 	}
-	n, err := p.unary(depth + 1)
-	if err != nil {
-		return nil, err
-	}
-	return Not{n}, nil
+	return Not{p.unary(depth + 1)}
 }
 
-func (p *parser) primary(depth int) (Node, error) {
+func (p *parser) primary(depth int) Node {
 	if !p.next("(") {
 		return p.term()
 	}
 	open := p.at
 	p.at++
 	p.space()
-	n, err := p.or(depth + 1)
-	if err != nil {
-		return nil, err
-	}
+	n := p.or(depth + 1)
 	if !p.next(")") {
-		return nil, &Error{open, "this parenthesis is never closed"}
+		panic(&Error{open, "this parenthesis is never closed"})
 	}
 	p.at++
 	p.space()
-	return n, nil
+	return n
 }
 
 // term reads field:value.
-func (p *parser) term() (Node, error) {
+func (p *parser) term() Node {
 	start := p.at
-	field, key, err := p.field()
-	if err != nil {
-		return nil, err
-	}
+	field, key := p.field()
 	build, known := terms[field]
 	if !known {
-		return nil, &Error{start, "unknown field; the fields are " + fieldNames}
+		panic(&Error{start, "unknown field; the fields are " + fieldNames})
 	}
 	p.at++ // the colon
 	p.space()
-	v, err := p.value(field)
-	if err != nil {
-		return nil, err
-	}
+	v := p.value(field)
 	v.key = key
 	return build(v)
 }
 
 // field reads the name of a field up to the colon, and the key for metadata.
-func (p *parser) field() (name, key string, err error) {
+func (p *parser) field() (name, key string) {
 	start := p.at
 	for !p.done() && (p.text[p.at] == '_' || unicode.IsLetter(p.text[p.at])) {
 		p.at++
@@ -188,26 +174,21 @@ func (p *parser) field() (name, key string, err error) {
 	if name == "metadata" && p.next(".") {
 		p.at++
 		name = "metadata."
-		key, err = p.key()
-		if err != nil {
-			return "", "", err
-		}
+		key = p.key()
 	}
 	if !p.next(":") {
-		return "", "", &Error{start, "expected a term like field:value; AND, OR and NOT must be in upper case"}
+		panic(&Error{start, "expected a term like field:value; AND, OR and NOT must be in upper case"})
 	}
-	return name, key, nil
+	return name, key
 }
 
-func (p *parser) key() (string, error) {
-	v, err := p.plain(":")
+func (p *parser) key() string {
+	v := p.plain(":")
 	switch {
-	case err != nil:
-		return "", err
 	case v.star >= 0:
-		return "", &Error{v.star, "put '*' in quotes to search for the character"}
+		panic(&Error{v.star, "put '*' in quotes to search for the character"})
 	case v.text == "":
-		return "", &Error{v.at, "metadata needs a key, as in metadata.user:jane"}
+		panic(&Error{v.at, "metadata needs a key, as in metadata.user:jane"})
 	}
-	return v.text, nil
+	return v.text
 }

@@ -7,7 +7,7 @@ import (
 )
 
 // terms builds the node of each field from its value.
-var terms = map[string]func(value) (Node, error){
+var terms = map[string]func(value) Node{
 	"id":          textTerm(func(v value) Node { return IDIs(v.text) }),
 	"type":        textTerm(func(v value) Node { return TypeIs(v.text) }),
 	"data":        textTerm(func(v value) Node { return DataIs(v.text) }),
@@ -23,28 +23,28 @@ var terms = map[string]func(value) (Node, error){
 const wildcardRule = "'*' works only at the end of a container and as an end of a range; put it in quotes to search for the character"
 
 // textTerm builds terms whose value is any non-empty text.
-func textTerm(node func(value) Node) func(value) (Node, error) {
-	return func(v value) (Node, error) {
+func textTerm(node func(value) Node) func(value) Node {
+	return func(v value) Node {
 		if v.star >= 0 {
-			return nil, &Error{v.star, wildcardRule}
+			panic(&Error{v.star, wildcardRule})
 		}
 		if v.text == "" {
-			return nil, &Error{v.at, "only metadata values can be empty"}
+			panic(&Error{v.at, "only metadata values can be empty"})
 		}
-		return node(v), nil
+		return node(v)
 	}
 }
 
-func metadataTerm(v value) (Node, error) {
+func metadataTerm(v value) Node {
 	if v.star >= 0 {
-		return nil, &Error{v.star, wildcardRule}
+		panic(&Error{v.star, wildcardRule})
 	}
-	return MetadataIs{v.key, v.text}, nil
+	return MetadataIs{v.key, v.text}
 }
 
 // containerTerm builds the term of a path. Paths contain no '*', so a '*' at
 // the end is a wildcard even in quotes.
-func containerTerm(v value) (Node, error) {
+func containerTerm(v value) Node {
 	path, isPrefix := strings.CutSuffix(v.text, "*")
 	other := func(r rune) bool {
 		return !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || r == '_' || r == '-' || r == '/')
@@ -52,20 +52,20 @@ func containerTerm(v value) (Node, error) {
 	switch {
 	case strings.ContainsFunc(path, other), strings.Contains(path, "//"),
 		path != "" && path[0] != '/', !isPrefix && !strings.HasSuffix(path, "/"):
-		return nil, &Error{v.at, "expected a container, a path of letters, digits, '_' and '-' that starts and ends with '/', " +
-			"or the beginning of one followed by '*'"}
+		panic(&Error{v.at, "expected a container, a path of letters, digits, '_' and '-' that starts and ends with '/', " +
+			"or the beginning of one followed by '*'"})
 	}
-	return InContainer{strings.ToLower(path), isPrefix}, nil
+	return InContainer{strings.ToLower(path), isPrefix}
 }
 
 // byTerm builds terms whose value is a UUID.
-func byTerm(field Field) func(value) (Node, error) {
-	return func(v value) (Node, error) {
+func byTerm(field Field) func(value) Node {
+	return func(v value) Node {
 		id, ok := parseUUID(v.text)
 		if !ok || id == [16]byte{} {
-			return nil, &Error{v.at, "expected a UUID, 32 hexadecimal digits in groups of 8, 4, 4, 4 and 12, not all of them zero"}
+			panic(&Error{v.at, "expected a UUID, 32 hexadecimal digits in groups of 8, 4, 4, 4 and 12, not all of them zero"})
 		}
-		return ByIs{field, id}, nil
+		return ByIs{field, id}
 	}
 }
 
@@ -78,42 +78,36 @@ func parseUUID(s string) (id [16]byte, ok bool) {
 }
 
 // timeTerm builds terms whose value is a time or a range of times.
-func timeTerm(field Field) func(value) (Node, error) {
-	return func(v value) (Node, error) {
+func timeTerm(field Field) func(value) Node {
+	return func(v value) Node {
 		if !v.isRange {
-			start, end, err := interval(v)
-			return TimeIn{field, start, end}, err
+			start, end := interval(v)
+			return TimeIn{field, start, end}
 		}
 		return rangeTerm(field, v)
 	}
 }
 
-func rangeTerm(field Field, v value) (Node, error) {
+func rangeTerm(field Field, v value) Node {
 	t := TimeIn{Field: field}
 	if v.from != nil {
-		start, end, err := interval(*v.from)
-		if err != nil {
-			return nil, err
-		}
+		start, end := interval(*v.from)
 		t.From = start
 		if v.withoutFrom {
 			t.From = end
 		}
 	}
 	if v.to != nil {
-		start, end, err := interval(*v.to)
-		if err != nil {
-			return nil, err
-		}
+		start, end := interval(*v.to)
 		t.To = end
 		if v.withoutTo {
 			t.To = start
 		}
 	}
 	if v.from != nil && v.to != nil && !t.From.Before(t.To) {
-		return nil, &Error{v.at, "a range must end after it starts"}
+		panic(&Error{v.at, "a range must end after it starts"})
 	}
-	return t, nil
+	return t
 }
 
 const minYear = 1900
@@ -124,17 +118,17 @@ var latest = time.Date(9999, time.December, 31, 23, 59, 59, 999_999_000, time.UT
 
 // interval returns the start and the exclusive end of the time that a date or
 // date-time covers.
-func interval(v value) (start, end time.Time, err error) {
+func interval(v value) (start, end time.Time) {
 	start, width, ok := parseTime(v.text)
 	if !ok {
-		return start, end, &Error{v.at, "expected an ISO 8601 date or date-time from 1900 on, " +
-			"as in 2026-01-31 or 2026-01-31T10:30:00Z"}
+		panic(&Error{v.at, "expected an ISO 8601 date or date-time from 1900 on, " +
+			"as in 2026-01-31 or 2026-01-31T10:30:00Z"})
 	}
 	end = start.Add(width)
 	if end.After(latest) {
 		end = latest
 	}
-	return start, end, nil
+	return start, end
 }
 
 // parseTime returns the start and the length of a date or date-time. Text

@@ -18,35 +18,32 @@ type value struct {
 // special are the characters, besides space, that end unquoted text.
 const special = `()[]{}"`
 
-func (p *parser) value(field string) (value, error) {
+func (p *parser) value(field string) value {
 	if !p.next("[{") {
 		return p.textValue()
 	}
 	if field != "created_at" && field != "modified_at" {
-		return value{}, p.errorf("only created_at and modified_at take ranges; put brackets in other values in double quotes")
+		p.failf("only created_at and modified_at take ranges; put brackets in other values in double quotes")
 	}
 	return p.valueRange()
 }
 
-func (p *parser) textValue() (value, error) {
+func (p *parser) textValue() value {
 	quoted := p.next(`"`)
-	v, err := p.plain("")
-	if err != nil {
-		return v, err
-	}
+	v := p.plain("")
 	p.space()
 	if !quoted {
 		switch v.text {
 		case "", "AND", "OR", "NOT":
-			return v, &Error{v.at, "expected a value; put special characters and the words AND, OR and NOT in double quotes"}
+			panic(&Error{v.at, "expected a value; put special characters and the words AND, OR and NOT in double quotes"})
 		}
 	}
-	return v, nil
+	return v
 }
 
 // plain reads a text, quoted or not. Unquoted text ends at a space, a special
 // character, or one of ends.
-func (p *parser) plain(ends string) (value, error) {
+func (p *parser) plain(ends string) value {
 	if p.next(`"`) {
 		return p.quotedText()
 	}
@@ -56,9 +53,9 @@ func (p *parser) plain(ends string) (value, error) {
 		r := p.text[p.at]
 		switch {
 		case r < ' ':
-			return v, p.errorf("put control characters in double quotes")
+			p.failf("put control characters in double quotes")
 		case r == '\\' && p.at+1 == len(p.text):
-			return v, p.errorf("expected a character after the backslash")
+			p.failf("expected a character after the backslash")
 		case r == '\\':
 			p.at++
 			r = p.text[p.at]
@@ -69,13 +66,13 @@ func (p *parser) plain(ends string) (value, error) {
 		p.at++
 	}
 	if p.next(`"`) && text.Len() > 0 {
-		return v, p.errorf("put a backslash before a quote inside a value")
+		p.failf("put a backslash before a quote inside a value")
 	}
 	v.text = text.String()
-	return v, nil
+	return v
 }
 
-func (p *parser) quotedText() (value, error) {
+func (p *parser) quotedText() value {
 	v := value{at: p.at, star: -1}
 	p.at++
 	var text strings.Builder
@@ -83,57 +80,48 @@ func (p *parser) quotedText() (value, error) {
 		if p.next(`\`) {
 			p.at++
 			if !p.next(`"\`) {
-				return v, p.errorf(`inside quotes, a backslash may come only before '"' or '\'`)
+				p.failf(`inside quotes, a backslash may come only before '"' or '\'`)
 			}
 		}
 		if p.done() {
-			return v, &Error{v.at, "this quote is never closed"}
+			panic(&Error{v.at, "this quote is never closed"})
 		}
 		text.WriteRune(p.text[p.at])
 		p.at++
 	}
 	p.at++
 	v.text = text.String()
-	return v, nil
+	return v
 }
 
 // valueRange reads a range, including its brackets.
-func (p *parser) valueRange() (value, error) {
+func (p *parser) valueRange() value {
 	v := value{at: p.at, isRange: true, withoutFrom: p.next("{")}
 	p.at++
-	from, err := p.rangeEnd()
-	if err != nil {
-		return v, err
-	}
+	v.from = p.rangeEnd()
 	if !p.word("TO") {
-		return v, p.errorf("expected TO, as in [2026-01-01 TO *]")
+		p.failf("expected TO, as in [2026-01-01 TO *]")
 	}
-	to, err := p.rangeEnd()
-	if err != nil {
-		return v, err
-	}
+	v.to = p.rangeEnd()
 	if !p.next("]}") {
-		return v, p.errorf("expected ']' or '}' at the end of the range")
+		p.failf("expected ']' or '}' at the end of the range")
 	}
-	v.from, v.to, v.withoutTo = from, to, p.next("}")
+	v.withoutTo = p.next("}")
 	p.at++
 	p.space()
-	return v, nil
+	return v
 }
 
 // rangeEnd reads one end of a range. It returns nil for an open end.
-func (p *parser) rangeEnd() (*value, error) {
+func (p *parser) rangeEnd() *value {
 	p.space()
-	v, err := p.plain("")
-	switch {
-	case err != nil:
-		return nil, err
-	case v.text == "":
-		return nil, &Error{v.at, "expected a date, a date-time, or '*'"}
+	v := p.plain("")
+	if v.text == "" {
+		panic(&Error{v.at, "expected a date, a date-time, or '*'"})
 	}
 	p.space()
 	if v.text == "*" && v.star >= 0 {
-		return nil, nil
+		return nil
 	}
-	return &v, nil
+	return &v
 }

@@ -16,24 +16,31 @@ const (
 
 // Parse compiles a JSONPath, which must start with $. The error is a
 // [*SyntaxError].
-func Parse(source string) (*Path, error) {
+func Parse(source string) (path *Path, err error) {
+	defer func() {
+		switch failed := recover().(type) {
+		case nil:
+		case *SyntaxError:
+			path, err = nil, failed
+		default:
+			panic(failed)
+		}
+	}()
 	p := &parser{src: source}
 	if len(source) > maxSource {
-		return nil, p.failAt(0, "it is longer than "+strconv.Itoa(maxSource)+" bytes")
+		panic(p.failAt(0, "it is longer than "+strconv.Itoa(maxSource)+" bytes"))
 	}
 	if !p.accept("$") {
-		return nil, p.fail("it must start with $")
+		panic(p.fail("it must start with $"))
 	}
-	segments, err := p.segments()
-	if err != nil {
-		return nil, err
-	}
+	segments := p.segments()
 	if p.pos < len(p.src) {
-		return nil, p.fail("expected a segment like .name or [0]")
+		panic(p.fail("expected a segment like .name or [0]"))
 	}
 	return &Path{query: newQuery(false, segments)}, nil
 }
 
+// parser reads a path. If the path is not valid, it panics with a [*SyntaxError].
 type parser struct {
 	src     string
 	pos     int
@@ -69,43 +76,39 @@ func (p *parser) space() {
 
 // segments reads all following segments. White space counts only if a segment
 // follows it.
-func (p *parser) segments() ([]segment, *SyntaxError) {
+func (p *parser) segments() []segment {
 	var all []segment
 	for {
 		before := p.pos
 		p.space()
 		if c := p.peek(); c != '.' && c != '[' {
 			p.pos = before
-			return all, nil
+			return all
 		}
-		seg, err := p.segment()
-		if err != nil {
-			return nil, err
-		}
+		seg := p.segment()
 		all = append(all, seg)
 	}
 }
 
-func (p *parser) segment() (segment, *SyntaxError) {
+func (p *parser) segment() segment {
 	seg := segment{descend: p.accept("..")}
 	if p.peek() == '[' {
-		selectors, err := p.bracket()
-		seg.selectors = selectors
-		return seg, err
+		seg.selectors = p.bracket()
+		return seg
 	}
 	if !seg.descend {
 		p.accept(".")
 	}
 	if p.accept("*") {
 		seg.selectors = []selector{wildcardSelector{}}
-		return seg, nil
+		return seg
 	}
 	name := p.name()
 	if name == "" {
-		return seg, p.fail("expected a name, * or [")
+		panic(p.fail("expected a name, * or ["))
 	}
 	seg.selectors = []selector{nameSelector(name)}
-	return seg, nil
+	return seg
 }
 
 // name reads a member name in its short form, or returns "".
@@ -122,55 +125,47 @@ func (p *parser) name() string {
 	return p.src[start:p.pos]
 }
 
-func (p *parser) bracket() ([]selector, *SyntaxError) {
+func (p *parser) bracket() []selector {
 	p.accept("[")
 	var all []selector
 	for {
 		p.space()
-		sel, err := p.selector()
-		if err != nil {
-			return nil, err
-		}
+		sel := p.selector()
 		all = append(all, sel)
 		p.space()
 		if p.accept("]") {
-			return all, nil
+			return all
 		}
 		if !p.accept(",") {
-			return nil, p.fail("expected ',' or ']'")
+			panic(p.fail("expected ',' or ']'"))
 		}
 	}
 }
 
-func (p *parser) selector() (selector, *SyntaxError) {
+func (p *parser) selector() selector {
 	switch c := p.peek(); {
 	case c == '*':
 		p.pos++
-		return wildcardSelector{}, nil
+		return wildcardSelector{}
 	case c == '?':
 		p.pos++
 		p.space()
-		keep, err := p.or()
-		return filterSelector{keep: keep}, err
+		return filterSelector{keep: p.or()}
 	case c == '\'' || c == '"':
-		name, err := p.quoted()
-		return nameSelector(name), err
+		return nameSelector(p.quoted())
 	default:
 		return p.indexOrSlice()
 	}
 }
 
-func (p *parser) indexOrSlice() (selector, *SyntaxError) {
-	start, err := p.optionalInteger()
-	if err != nil {
-		return nil, err
-	}
+func (p *parser) indexOrSlice() selector {
+	start := p.optionalInteger()
 	p.space()
 	if p.peek() != ':' {
 		if start == nil {
-			return nil, p.fail("expected a name in quotes, an index, a slice, * or ?")
+			panic(p.fail("expected a name in quotes, an index, a slice, * or ?"))
 		}
-		return indexSelector(*start), nil
+		return indexSelector(*start)
 	}
 	sl := sliceSelector{start: start}
 	for _, part := range []**int64{&sl.end, &sl.step} {
@@ -178,15 +173,13 @@ func (p *parser) indexOrSlice() (selector, *SyntaxError) {
 			break
 		}
 		p.space()
-		if *part, err = p.optionalInteger(); err != nil {
-			return nil, err
-		}
+		*part = p.optionalInteger()
 		p.space()
 	}
-	return sl, nil
+	return sl
 }
 
-func (p *parser) optionalInteger() (*int64, *SyntaxError) {
+func (p *parser) optionalInteger() *int64 {
 	start := p.pos
 	p.accept("-")
 	digits := p.pos
@@ -196,27 +189,27 @@ func (p *parser) optionalInteger() (*int64, *SyntaxError) {
 	text := p.src[digits:p.pos]
 	if text == "" {
 		if digits > start {
-			return nil, p.fail("expected a digit after -")
+			panic(p.fail("expected a digit after -"))
 		}
-		return nil, nil
+		return nil
 	}
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || n > maxInteger {
-		return nil, p.failAt(start, "an integer is out of range")
+		panic(p.failAt(start, "an integer is out of range"))
 	}
 	if text[0] == '0' && (len(text) > 1 || digits > start) {
-		return nil, p.failAt(start, "an integer has a leading zero")
+		panic(p.failAt(start, "an integer has a leading zero"))
 	}
 	if digits > start {
 		n = -n
 	}
-	return &n, nil
+	return &n
 }
 
 // quoted reads a string in single or double quotes. It uses the escapes of
 // JSON, with \' instead of \" inside single quotes. So the text is converted to
 // a JSON string, which jsonx reads.
-func (p *parser) quoted() (string, *SyntaxError) {
+func (p *parser) quoted() string {
 	start := p.pos
 	quote := p.src[start]
 	asJSON := []byte{'"'}
@@ -232,7 +225,7 @@ func (p *parser) quoted() (string, *SyntaxError) {
 			p.pos++
 			escaped := p.src[p.pos]
 			if escaped == '"' && quote != '"' || escaped == '\'' && quote != '\'' {
-				return "", p.fail("unknown escape in a string")
+				panic(p.fail("unknown escape in a string"))
 			}
 			if escaped != '\'' {
 				asJSON = append(asJSON, '\\')
@@ -242,20 +235,20 @@ func (p *parser) quoted() (string, *SyntaxError) {
 			asJSON = append(asJSON, c)
 		}
 	}
-	return "", p.failAt(start, "a string has no closing quote")
+	panic(p.failAt(start, "a string has no closing quote"))
 }
 
-func (p *parser) decode(asJSON []byte, start int) (string, *SyntaxError) {
+func (p *parser) decode(asJSON []byte, start int) string {
 	v, err := jsonx.Parse(asJSON, jsonx.Limits{})
 	if err != nil {
-		return "", p.failAt(start, "a string has an unknown escape or a control character")
+		panic(p.failAt(start, "a string has an unknown escape or a control character"))
 	}
 	for text := v.Text(); len(text) > 0; {
 		r, width := jsonx.DecodeRune(text)
 		if jsonx.IsSurrogate(r) {
-			return "", p.failAt(start, "a string has half of a surrogate pair")
+			panic(p.failAt(start, "a string has half of a surrogate pair"))
 		}
 		text = text[width:]
 	}
-	return v.Text(), nil
+	return v.Text()
 }

@@ -7,26 +7,23 @@ import (
 )
 
 // or reads a whole logical expression: ands joined by ||.
-func (p *parser) or() (condition, *SyntaxError) {
+func (p *parser) or() condition {
 	p.nesting++
 	defer func() { p.nesting-- }()
 	if p.nesting > maxNesting {
-		return nil, p.fail("filters and parentheses are nested too deep")
+		panic(p.fail("filters and parentheses are nested too deep"))
 	}
 	return p.joined("||", p.and, func(all []condition) condition { return anyOf(all) })
 }
 
-func (p *parser) and() (condition, *SyntaxError) {
+func (p *parser) and() condition {
 	return p.joined("&&", p.basic, func(all []condition) condition { return allOf(all) })
 }
 
-func (p *parser) joined(op string, part func() (condition, *SyntaxError), join func([]condition) condition) (condition, *SyntaxError) {
+func (p *parser) joined(op string, part func() condition, join func([]condition) condition) condition {
 	var all []condition
 	for {
-		c, err := part()
-		if err != nil {
-			return nil, err
-		}
+		c := part()
 		all = append(all, c)
 		before := p.pos
 		p.space()
@@ -37,43 +34,37 @@ func (p *parser) joined(op string, part func() (condition, *SyntaxError), join f
 		p.space()
 	}
 	if len(all) == 1 {
-		return all[0], nil
+		return all[0]
 	}
-	return join(all), nil
+	return join(all)
 }
 
 // basic reads a parenthesis, a comparison or a test. A parenthesis and a test
 // may be negated.
-func (p *parser) basic() (condition, *SyntaxError) {
+func (p *parser) basic() condition {
 	negated := p.accept("!")
 	if negated {
 		p.space()
 	}
-	c, err := p.positive(negated)
-	if err != nil || !negated {
-		return c, err
+	c := p.positive(negated)
+	if !negated {
+		return c
 	}
-	return negate{c}, nil
+	return negate{c}
 }
 
-func (p *parser) positive(negated bool) (condition, *SyntaxError) {
+func (p *parser) positive(negated bool) condition {
 	if p.accept("(") {
 		p.space()
-		c, err := p.or()
-		if err != nil {
-			return nil, err
-		}
+		c := p.or()
 		p.space()
 		if !p.accept(")") {
-			return nil, p.fail("expected ')'")
+			panic(p.fail("expected ')'"))
 		}
-		return c, nil
+		return c
 	}
 	start := p.pos
-	left, err := p.term()
-	if err != nil {
-		return nil, err
-	}
+	left := p.term()
 	before := p.pos
 	p.space()
 	if op := p.comparisonOperator(); op != "" && !negated {
@@ -82,11 +73,11 @@ func (p *parser) positive(negated bool) (condition, *SyntaxError) {
 	p.pos = before
 	switch t := left.(type) {
 	case *query:
-		return exists{query: *t}, nil
+		return exists{query: *t}
 	case condition:
-		return t, nil
+		return t
 	default:
-		return nil, p.failAt(start, "a value must be compared with another value")
+		panic(p.failAt(start, "a value must be compared with another value"))
 	}
 }
 
@@ -99,47 +90,36 @@ func (p *parser) comparisonOperator() string {
 	return ""
 }
 
-func (p *parser) compare(start int, left any, op string) (condition, *SyntaxError) {
-	a, err := p.comparable(start, left)
-	if err != nil {
-		return nil, err
-	}
+func (p *parser) compare(start int, left any, op string) condition {
+	a := p.comparable(start, left)
 	p.space()
 	start = p.pos
-	right, err := p.term()
-	if err != nil {
-		return nil, err
-	}
-	b, err := p.comparable(start, right)
-	if err != nil {
-		return nil, err
-	}
-	return comparison{op: op, left: a, right: b}, nil
+	right := p.term()
+	b := p.comparable(start, right)
+	return comparison{op: op, left: a, right: b}
 }
 
 // comparable checks that a term yields at most one value.
-func (p *parser) comparable(start int, term any) (operand, *SyntaxError) {
+func (p *parser) comparable(start int, term any) operand {
 	if q, ok := term.(*query); ok && !q.singular() {
-		return nil, p.failAt(start, "only a path to a single value can be compared or passed as this argument")
+		panic(p.failAt(start, "only a path to a single value can be compared or passed as this argument"))
 	}
 	if op, ok := term.(operand); ok {
-		return op, nil
+		return op
 	}
-	return nil, p.failAt(start, "the results of match and search cannot be compared")
+	panic(p.failAt(start, "the results of match and search cannot be compared"))
 }
 
 // term reads a literal, a query or a function call. It returns an operand, a
 // condition, or a *query.
-func (p *parser) term() (any, *SyntaxError) {
+func (p *parser) term() any {
 	switch c := p.peek(); {
 	case c == '@' || c == '$':
 		p.pos++
-		segments, err := p.segments()
-		q := newQuery(c == '@', segments)
-		return &q, err
+		q := newQuery(c == '@', p.segments())
+		return &q
 	case c == '\'' || c == '"':
-		s, err := p.quoted()
-		return literal{jsonx.StringValue(s)}, err
+		return literal{jsonx.StringValue(p.quoted())}
 	case c == '-' || (c >= '0' && c <= '9'):
 		return p.number()
 	default:
@@ -147,20 +127,20 @@ func (p *parser) term() (any, *SyntaxError) {
 	}
 }
 
-func (p *parser) number() (any, *SyntaxError) {
+func (p *parser) number() any {
 	start := p.pos
 	for p.pos < len(p.src) && strings.IndexByte("+-.eE0123456789", p.src[p.pos]) >= 0 {
 		p.pos++
 	}
 	v, err := jsonx.NumberValue(p.src[start:p.pos])
 	if err != nil {
-		return nil, p.failAt(start, "a number must be written as in JSON")
+		panic(p.failAt(start, "a number must be written as in JSON"))
 	}
-	return literal{v}, nil
+	return literal{v}
 }
 
 // word reads true, false, null or a function call.
-func (p *parser) word() (any, *SyntaxError) {
+func (p *parser) word() any {
 	start := p.pos
 	for c := p.peek(); c == '_' || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9'); c = p.peek() {
 		p.pos++
@@ -169,54 +149,49 @@ func (p *parser) word() (any, *SyntaxError) {
 	case p.peek() == '(':
 		return p.functionCall(start, word)
 	case word == "true" || word == "false":
-		return literal{jsonx.BoolValue(word == "true")}, nil
+		return literal{jsonx.BoolValue(word == "true")}
 	case word == "null":
-		return literal{jsonx.NullValue()}, nil
+		return literal{jsonx.NullValue()}
 	default:
-		return nil, p.failAt(start, "expected a value, @, $ or a function call")
+		panic(p.failAt(start, "expected a value, @, $ or a function call"))
 	}
 }
 
 // functionCall reads the arguments of a function and checks their types.
-func (p *parser) functionCall(start int, name string) (any, *SyntaxError) {
-	args, err := p.arguments()
-	if err != nil {
-		return nil, err
-	}
+func (p *parser) functionCall(start int, name string) any {
+	args := p.arguments()
 	want := map[string]int{"length": 1, "count": 1, "value": 1, "match": 2, "search": 2}[name]
 	if want == 0 {
-		return nil, p.failAt(start, "unknown function; the functions are length, count, match, search and value")
+		panic(p.failAt(start, "unknown function; the functions are length, count, match, search and value"))
 	}
 	if len(args) != want {
-		return nil, p.failAt(start, "a function has the wrong number of arguments")
+		panic(p.failAt(start, "a function has the wrong number of arguments"))
 	}
 	if name == "count" || name == "value" {
 		q, ok := args[0].(*query)
 		if !ok {
-			return nil, p.failAt(start, "the argument of count and value must be a path")
+			panic(p.failAt(start, "the argument of count and value must be a path"))
 		}
 		if name == "count" {
-			return countOf{query: *q}, nil
+			return countOf{query: *q}
 		}
-		return valueOf{query: *q}, nil
+		return valueOf{query: *q}
 	}
 	operands := make([]operand, len(args))
 	for i, arg := range args {
-		if operands[i], err = p.comparable(start, arg); err != nil {
-			return nil, err
-		}
+		operands[i] = p.comparable(start, arg)
 	}
 	if name == "length" {
-		return lengthOf{arg: operands[0]}, nil
+		return lengthOf{arg: operands[0]}
 	}
-	return matches{text: operands[0], pattern: operands[1], whole: name == "match"}, nil
+	return matches{text: operands[0], pattern: operands[1], whole: name == "match"}
 }
 
-func (p *parser) arguments() ([]any, *SyntaxError) {
+func (p *parser) arguments() []any {
 	p.nesting++
 	defer func() { p.nesting-- }()
 	if p.nesting > maxNesting {
-		return nil, p.fail("function calls are nested too deep")
+		panic(p.fail("function calls are nested too deep"))
 	}
 	p.accept("(")
 	p.space()
@@ -224,16 +199,13 @@ func (p *parser) arguments() ([]any, *SyntaxError) {
 	for !p.accept(")") {
 		if len(args) > 0 {
 			if !p.accept(",") {
-				return nil, p.fail("expected ',' or ')'")
+				panic(p.fail("expected ',' or ')'"))
 			}
 			p.space()
 		}
-		arg, err := p.term()
-		if err != nil {
-			return nil, err
-		}
+		arg := p.term()
 		args = append(args, arg)
 		p.space()
 	}
-	return args, nil
+	return args
 }
