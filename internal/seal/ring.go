@@ -7,9 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"hash"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 )
@@ -376,98 +374,4 @@ func (r *Ring) Open(p *Place, version int, sealed []byte) ([]byte, error) {
 		return nil, ErrOpen
 	}
 	return plain, nil
-}
-
-// MAC returns the keyed hash of a label and parts. Labels separate kinds of
-// values: the same text has another hash under another label. The key belongs
-// to the tenant and is not rotated.
-func (r *Ring) MAC(label string, parts ...string) [32]byte {
-	m := r.macs.Get().(*mac)
-	defer r.macs.Put(m)
-	buf := appendPart(m.buf[:0], label)
-	for _, p := range parts {
-		buf = appendPart(buf, p)
-	}
-	return m.of(buf)
-}
-
-// mac computes a MAC. It is reused, because every token has several.
-type mac struct {
-	hash hash.Hash
-	buf  []byte
-	sum  [sha256.Size]byte
-}
-
-// of returns the hash of a buffer, and keeps the buffer for the next MAC.
-func (m *mac) of(buf []byte) [32]byte {
-	m.hash.Reset()
-	m.hash.Write(buf)
-	clear(buf)
-	if cap(buf) <= maxMACBuffer {
-		m.buf = buf
-	}
-	m.hash.Sum(m.sum[:0])
-	return m.sum
-}
-
-// maxMACBuffer is the maximum size of a buffer that is kept.
-const maxMACBuffer = 4096
-
-// Hash returns the first half of MAC, which is long enough to avoid
-// collisions and half as wide in an index.
-func (r *Ring) Hash(label string, parts ...string) (h [16]byte) {
-	sum := r.MAC(label, parts...)
-	return [16]byte(sum[:16])
-}
-
-// HashBytes is Hash of one part. It does not keep the part.
-func (r *Ring) HashBytes(label string, part []byte) (h [16]byte) {
-	m := r.macs.Get().(*mac)
-	defer r.macs.Put(m)
-	sum := m.of(appendPart(appendPart(m.buf[:0], label), part))
-	return [16]byte(sum[:16])
-}
-
-// HashName is Hash of one part that is neither secret nor rare, such as the
-// name of a container or the text of an expression. It caches its results.
-func (r *Ring) HashName(label, name string) [16]byte {
-	key := [2]string{label, name}
-	if h, ok := r.names.get(key); ok {
-		return h
-	}
-	h := r.Hash(label, name)
-	r.names.put(key, h)
-	return h
-}
-
-// nameHashes are hashes by label and name.
-type nameHashes struct {
-	mu     sync.RWMutex
-	hashes map[[2]string][16]byte
-}
-
-// maxNames is the maximum number of cached names, and maxNameLength the
-// maximum length of a cached name. A full cache is emptied.
-const (
-	maxNames      = 1000
-	maxNameLength = 1000
-)
-
-func (n *nameHashes) get(key [2]string) ([16]byte, bool) {
-	n.mu.RLock()
-	defer n.mu.RUnlock()
-	h, ok := n.hashes[key]
-	return h, ok
-}
-
-func (n *nameHashes) put(key [2]string, h [16]byte) {
-	if len(key[1]) > maxNameLength {
-		return
-	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.hashes == nil || len(n.hashes) >= maxNames {
-		n.hashes = map[[2]string][16]byte{}
-	}
-	n.hashes[[2]string{key[0], strings.Clone(key[1])}] = h
 }
