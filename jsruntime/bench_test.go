@@ -7,7 +7,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -201,42 +200,6 @@ func cpuRatio(b *testing.B, limit float64, measured, reference func()) {
 	report(b, limit, typical(a).Seconds()/typical(c).Seconds())
 	b.ReportMetric(float64(typical(a).Microseconds()), "us/measured")
 	b.ReportMetric(float64(typical(c).Microseconds()), "us/reference")
-}
-
-func BenchmarkSecondCallAgainstFirst(b *testing.B) {
-	w, _ := benchRuntimes(b)
-	n := 0
-	var source string
-	var pad strings.Builder
-	for i := range 12 {
-		fmt.Fprintf(&pad, "function helper%d(a, b) { return a.map((x) => x + b).filter(Boolean).join(',') }\n", i)
-	}
-	fresh := func() {
-		n++
-		source = fmt.Sprintf("import path from 'path';\nconst n%d = path.sep;\n%sexport default async (req) => ({ raw: req.args })", n, pad.String())
-		mustRun(b, w, source)
-	}
-	fresh()
-	ratio(b, 0.2, func() { mustRun(b, w, source) }, fresh)
-}
-
-// BenchmarkLargeCode runs code of 500 KB in a worker that has compiled it, and
-// compares that with a worker that has not.
-func BenchmarkLargeCode(b *testing.B) {
-	w, _ := benchRuntimes(b)
-	var pad strings.Builder
-	for i := 0; pad.Len() < 500_000; i++ {
-		fmt.Fprintf(&pad, "function helper%d(a, b) { if (a > %d) return { sum: a + b, list: [a, b].map((x) => x * %d), text: `${a}-${b}` }; return null }\n", i, i, i)
-	}
-	n := 0
-	var source string
-	fresh := func() {
-		n++
-		source = fmt.Sprintf("const n%d = 1;\n%smodule.exports = async (req) => ({ raw: req.args })", n, pad.String())
-		mustRun(b, w, source)
-	}
-	fresh()
-	ratio(b, 0.2, func() { mustRun(b, w, source) }, fresh)
 }
 
 // nodeLoop is a persistent Node process that creates a context for each call.

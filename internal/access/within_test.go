@@ -1,7 +1,6 @@
 package access
 
 import (
-	"fmt"
 	"testing"
 )
 
@@ -99,38 +98,5 @@ func TestWithin(t *testing.T) {
 				t.Errorf("Within = %v", got)
 			}
 		})
-	}
-}
-
-// largest returns a grant of maximum size with different rules.
-func largest(b *testing.B, name string, transform Transform) *Grant {
-	b.Helper()
-	rules := make([]Rule, maxRules)
-	for i := range rules {
-		rules[i] = Rule{
-			Priority: i + 1, Transform: transform, Permissions: onToken,
-			Conditions: []Condition{
-				{ID, StartsWith, fmt.Sprintf("%s%d", name, i)}, {Container, StartsWith, fmt.Sprintf("/%s%d/", name, i)},
-			},
-		}
-	}
-	return mustNew(b, rules, onToken...)
-}
-
-func BenchmarkWithinLargest(b *testing.B) {
-	g, authorizer := largest(b, "a", Mask), largest(b, "b", Reveal)
-	for b.Loop() {
-		if !g.Within(authorizer) {
-			b.Fatal("refused")
-		}
-	}
-}
-
-func BenchmarkDecideLargest(b *testing.B) {
-	g := largest(b, "a", Mask)
-	for b.Loop() {
-		if _, ok := g.Decide(TokenRead, "token", []string{"/pci/high/"}); !ok {
-			b.Fatal("refused")
-		}
 	}
 }

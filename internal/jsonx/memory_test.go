@@ -90,39 +90,3 @@ func heapBytes() int64 {
 	runtime.ReadMemStats(&m)
 	return int64(m.HeapAlloc)
 }
-
-// BenchmarkParseShapes measures the time of parsing trees of unusual shapes,
-// and the memory allocated on the way.
-func BenchmarkParseShapes(b *testing.B) {
-	for _, name := range []string{"empty arrays", "digits", "arrays of one", "one member", "letters", "one large object"} {
-		text := []byte(shapes[name](1 << 20))
-		b.Run(name, func(b *testing.B) {
-			b.SetBytes(int64(len(text)))
-			b.ReportAllocs()
-			for b.Loop() {
-				if _, err := jsonx.Parse(text, jsonx.Limits{}); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
-	}
-}
-
-// BenchmarkParseOrdinary parses typical requests.
-func BenchmarkParseOrdinary(b *testing.B) {
-	for name, text := range map[string]string{
-		"card": `{"type":"card","data":{"number":"4242424242424242","expiration_month":12,"expiration_year":2030,"cvc":"123"},"containers":["/pci/high/"],"metadata":{"user":"jane"}}`,
-		"order": `{"id":"ord_1","customer":{"name":"Jane Doe","email":"jane@example.com","addresses":[{"street":"1 Main St","city":"Springfield","zip":"01101"},{"street":"2 Elm St","city":"Shelbyville","zip":"01102"}]},` +
-			`"lines":[{"sku":"A-1","quantity":2,"price":19.99,"gift":false},{"sku":"B-2","quantity":1,"price":5.00,"gift":true}],"total":44.98,"note":null}`,
-		"text": `"4242424242424242"`,
-	} {
-		b.Run(name, func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				if _, err := jsonx.Parse([]byte(text), jsonx.Limits{}); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
-	}
-}

@@ -216,39 +216,3 @@ func meaning(t *testing.T, data []byte) any {
 	}
 	return x
 }
-
-func tenThousandLeaves() []byte {
-	var b bytes.Buffer
-	b.WriteByte('[')
-	for i := range 1000 {
-		if i > 0 {
-			b.WriteByte(',')
-		}
-		fmt.Fprintf(&b, `{"id":"customer-%d","name":"Jane Doe","email":"jane@example.com","zip":"10115",`+
-			`"amount":12.50,"count":%d,"ok":true,"note":null,"card":{"number":"4242424242424242","month":12}}`, i, i)
-	}
-	b.WriteByte(']')
-	return b.Bytes()
-}
-
-func BenchmarkParse(b *testing.B) {
-	data := tenThousandLeaves()
-	b.SetBytes(int64(len(data)))
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, err := jsonx.Parse(data, jsonx.Limits{}); err != nil {
-			b.Fatal(err)
-		}
-	}
-}
-
-func BenchmarkAppend(b *testing.B) {
-	data := tenThousandLeaves()
-	v := mustParse(b, string(data))
-	buf := make([]byte, 0, len(data))
-	b.SetBytes(int64(len(data)))
-	b.ReportAllocs()
-	for b.Loop() {
-		buf = v.Append(buf[:0])
-	}
-}

@@ -181,21 +181,3 @@ func TestRandomTexts(t *testing.T) {
 		}
 	}
 }
-
-func BenchmarkReader(b *testing.B) {
-	plain := strings.Repeat(`{"id":"ch_1A2b3C","amount":4200,"card":{"last4":"4242","exp_year":2030},"url":"https://example.com/a"},`+"\n", 1000)[:100_000]
-	for name, text := range map[string]string{
-		"json": plain, "slashes": strings.ReplaceAll(plain, "/", `\/`), "escapes": strings.Repeat(`\u0434\u0430`, 100_000/12),
-	} {
-		b.Run(name, func(b *testing.B) {
-			f := filterOf("4242424242424242", "Jane Doe")
-			b.SetBytes(int64(len(text)))
-			b.ReportAllocs()
-			for b.Loop() {
-				if _, err := io.Copy(io.Discard, f.Reader(strings.NewReader(text))); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
-	}
-}

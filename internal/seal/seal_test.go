@@ -154,25 +154,6 @@ func TestMACDistinguishesPartsAndLabels(t *testing.T) {
 	}
 }
 
-func BenchmarkSeal(b *testing.B) {
-	plain := bytes.Repeat([]byte{'x'}, 400)
-	r := newTestRing(b)
-	p := testPlace()
-	ad := p.appendTo(nil, 1)
-	b.Run("bare", func(b *testing.B) {
-		b.ReportAllocs()
-		for b.Loop() {
-			r.seal.aead.Encrypt(plain, ad)
-		}
-	})
-	b.Run("seal", func(b *testing.B) {
-		b.ReportAllocs()
-		for b.Loop() {
-			r.Seal(&p, plain)
-		}
-	})
-}
-
 func TestHashName(t *testing.T) {
 	t.Parallel()
 	ring := newTestRing(t)
