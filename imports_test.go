@@ -158,7 +158,7 @@ var mayImport = map[string][]string{
 	"internal/serve": {".", "console", "evidence", "httpserver", "internal/terminal", "jsruntime", "script", "storage", "storage/postgres", "storage/sqlite",
 		"github.com/google/uuid", "github.com/prometheus/client_golang", "golang.org/x/time"},
 	"internal/terminal": {"golang.org/x/sys"},
-	"examples/checkout": {".", "httpserver", "storage/sqlite", "vaultclient", "github.com/google/uuid", "golang.org/x/time"},
+	"examples/checkout": {".", "httpserver", "storage/sqlite", "vaultclient", "github.com/google/uuid"},
 	"examples/embed":    {".", "jsruntime", "script", "storage/sqlite", "github.com/google/uuid"},
 	"examples/server":   {"internal/serve"},
 	"examples/service":  {".", "httpserver", "jsruntime", "storage/postgres"},

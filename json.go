@@ -53,6 +53,10 @@ func EncodeJSON(x any) (JSON, error) {
 	return v.JSON(), nil
 }
 
+// Expression returns the expression that stands for the data of a token, {{ id }}:
+// see [Client.Detokenize] and [Client.InvokeProxy].
+func Expression(id string) string { return "{{ " + id + " }}" }
+
 // plainJSON converts a caller's value for the internal packages: JSON text becomes
 // a json.RawMessage, and a card is converted without reflection.
 func plainJSON(x any) any {

@@ -21,8 +21,8 @@
 //
 // A visitor who writes their own page can send anything, including a card
 // with a mask that hides nothing. The shop rejects such a token and keeps
-// nothing of it. There are limits on the attempts to pay an order, and for
-// each client address on new orders and requests to the vault.
+// nothing of it. A real shop also limits the orders and attempts of each client
+// address, at its own server and with Options.RateLimit at the vault.
 //
 // The vault accepts requests only from pages of the shop's origin. Someone
 // who can change the page can still read what is typed into it. So the page
@@ -40,12 +40,16 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"net/netip"
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/httpserver"
 	"github.com/seed-72ea4aab/vault/storage/sqlite"
 )
 
@@ -71,66 +75,103 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	if err := f.Parse(args); err != nil {
 		return err
 	}
-	l, err := listen(ctx, *shopAddr, *vaultAddr)
+	forShop, err := new(net.ListenConfig).Listen(ctx, "tcp", *shopAddr)
 	if err != nil {
 		return err
 	}
-	defer l.close()
-	v, err := openVault(ctx, nil)
+	defer forShop.Close()
+	forVault, err := new(net.ListenConfig).Listen(ctx, "tcp", *vaultAddr)
 	if err != nil {
 		return err
 	}
-	s, err := newSite(ctx, v, l, slog.New(slog.NewTextHandler(stderr, nil)))
+	defer forVault.Close()
+	acquirer := httptest.NewServer(&acquirer{})
+	defer acquirer.Close()
+	v, err := openVault(ctx, time.Now)
 	if err != nil {
-		return errors.Join(err, v.Close())
+		return err
 	}
-	fmt.Fprintf(stdout, "The shop is at %s, and its vault is at %s. Ctrl-C stops both.\n", originOf(l.shop), originOf(l.vault))
-	return errors.Join(s.serve(ctx), v.Close())
-}
-
-// openVault opens a vault in memory. Proxies may reach this machine, because
-// the acquirer runs here. A real acquirer on the internet needs no such
-// policy.
-func openVault(ctx context.Context, cfg *vault.Config) (*vault.Vault, error) {
-	var c vault.Config
-	if cfg != nil {
-		c = *cfg
-	}
-	c.Egress = vault.EgressPolicy{AllowHTTP: true, AllowPrefixes: []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}}
-	store, err := sqlite.Open(ctx, ":memory:")
+	defer v.Close()
+	s, api, err := newSite(ctx, v, originOf(forShop), originOf(forVault), acquirer.URL, slog.New(slog.NewTextHandler(stderr, nil)))
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return vault.Open(ctx, store, vault.NewKey(), &c)
-}
-
-// listeners are the listeners of the site's parts.
-type listeners struct{ shop, vault, acquirer net.Listener }
-
-// listen opens the listeners; the acquirer gets any free port.
-func listen(ctx context.Context, shop, vault string) (*listeners, error) {
-	l := &listeners{}
-	var lc net.ListenConfig
-	for _, want := range []struct {
-		listener *net.Listener
-		addr     string
-	}{{&l.shop, shop}, {&l.vault, vault}, {&l.acquirer, "127.0.0.1:0"}} {
-		var err error
-		if *want.listener, err = lc.Listen(ctx, "tcp", want.addr); err != nil {
-			l.close()
-			return nil, err
-		}
-	}
-	return l, nil
-}
-
-func (l *listeners) close() {
-	for _, listener := range []net.Listener{l.shop, l.vault, l.acquirer} {
-		if listener != nil {
-			_ = listener.Close()
-		}
-	}
+	fmt.Fprintf(stdout, "The shop is at %s, and its vault is at %s. Ctrl-C stops both.\n", originOf(forShop), originOf(forVault))
+	return serve(ctx, map[net.Listener]http.Handler{forShop: s.handler(), forVault: api})
 }
 
 // originOf returns the web origin of a listener.
 func originOf(l net.Listener) string { return "http://" + l.Addr().String() }
+
+// openVault opens a vault in memory. Proxies may reach this machine, because
+// the acquirer runs here. A real acquirer on the internet needs no such
+// policy.
+func openVault(ctx context.Context, now func() time.Time) (*vault.Vault, error) {
+	store, err := sqlite.Open(ctx, ":memory:")
+	if err != nil {
+		return nil, err
+	}
+	return vault.Open(ctx, store, vault.NewKey(), &vault.Config{
+		Now:    now,
+		Egress: vault.EgressPolicy{AllowHTTP: true, AllowPrefixes: []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}},
+	})
+}
+
+// newSite sets up a new vault for the shop, and returns the shop and the vault's
+// API. The API accepts requests only from pages of the shop.
+func newSite(ctx context.Context, v *vault.Vault, shopURL, vaultURL, acquirerURL string, logger *slog.Logger) (*shop, http.Handler, error) {
+	access, err := setUp(ctx, v, vaultURL, acquirerURL)
+	if err != nil {
+		return nil, nil, err
+	}
+	s := &shop{vault: access, orders: map[string]*order{}, logger: logger.With("server", "shop")}
+	return s, httpserver.Handler(v, &httpserver.Options{Origins: []string{shopURL}, Logger: logger.With("server", "vault")}), nil
+}
+
+// Limits of a server.
+const (
+	readTimeout  = 10 * time.Second
+	writeTimeout = time.Minute
+	drainTimeout = 10 * time.Second
+)
+
+// serve serves until ctx ends or a server fails. Then it waits for the requests in
+// progress.
+func serve(ctx context.Context, handlers map[net.Listener]http.Handler) error {
+	failed := make(chan error, len(handlers))
+	var servers []*http.Server
+	for listener, h := range handlers {
+		s := &http.Server{Handler: h, ReadTimeout: readTimeout, WriteTimeout: writeTimeout}
+		servers = append(servers, s)
+		go func() { failed <- s.Serve(listener) }()
+	}
+	var err error
+	select {
+	case err = <-failed:
+	case <-ctx.Done():
+	}
+	drain, cancel := context.WithTimeout(context.Background(), drainTimeout)
+	defer cancel()
+	for _, s := range servers {
+		err = errors.Join(err, s.Shutdown(drain))
+	}
+	return err
+}
+
+// acquirer is a fake payment company that moves no money. It accepts every card
+// except one number, which it declines.
+type acquirer struct{}
+
+// declinedNumber is the number that the acquirer declines.
+const declinedNumber = "4000000000000002"
+
+// ServeHTTP responds with 200 if a card is charged, and with 402 if it is declined.
+func (acquirer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	var charge struct{ Card vault.CardData }
+	switch err := readJSON(w, r, &charge); {
+	case err != nil || charge.Card.Number == "":
+		http.Error(w, "not a charge", http.StatusBadRequest)
+	case charge.Card.Number == declinedNumber:
+		w.WriteHeader(http.StatusPaymentRequired)
+	}
+}

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"regexp"
 	"slices"
@@ -21,27 +20,11 @@ import (
 // vaultAccess is the shop server's access to the vault: over HTTP, as if the
 // vault ran elsewhere.
 type vaultAccess struct {
-	url        string
-	page       uuid.UUID // the application of publicKey
-	publicKey  string    // for the page
-	privateKey string
-	proxyKey   string              // of the proxy to the acquirer
-	client     *vaultclient.Client // has the private key, and follows no redirects
+	url       string
+	publicKey string              // for the page
+	proxyKey  string              // of the proxy to the acquirer
+	client    *vaultclient.Client // has the private key
 }
-
-// connect creates the client for the vault at this address.
-func (a *vaultAccess) connect(url string) (err error) {
-	a.url = url
-	a.client, err = vaultclient.New(url, a.privateKey, &vaultclient.Options{MaxAnswer: maxAnswer})
-	return err
-}
-
-// Limits on requests to the vault, for all attempts together.
-const (
-	callTimeout   = 10 * time.Second
-	chargeTimeout = 30 * time.Second // the vault waits 25 seconds for the acquirer
-	maxAnswer     = 64 << 10
-)
 
 // sessionLife is how long a session may create cards after it is authorized.
 const sessionLife = time.Minute
@@ -54,6 +37,48 @@ const cards = "/pci/high/"
 // requests deduplication may get the token of another customer with the same
 // card, but that token is in another container.
 func containerOf(order string) string { return cards + order + "/" }
+
+// setUp creates the shop's tenant, its two applications, and the proxy to the
+// acquirer. Each application gets only the permissions that it needs.
+func setUp(ctx context.Context, v *vault.Vault, url, acquirer string) (*vaultAccess, error) {
+	tenant, err := v.CreateTenant(ctx, "Shop")
+	if err != nil {
+		return nil, err
+	}
+	c := v.Tenant(tenant.ID)
+	// Everyone can see the public key in the page. Any public application may
+	// open sessions. It must have at least one permission, so it gets one on
+	// a container that is not used.
+	page, err := c.CreateApplication(ctx, vault.ApplicationParams{Name: "Checkout page", Type: vault.ApplicationPublic,
+		Rules: []vault.AccessRule{{Priority: 1, Container: "/nowhere/", Transform: vault.TransformRedact, Permissions: []vault.Permission{"token:create"}}}})
+	if err != nil {
+		return nil, err
+	}
+	// The server reads masked cards. It may use them in plaintext, but only a
+	// proxy sees the plaintext.
+	server, err := c.CreateApplication(ctx, vault.ApplicationParams{Name: "Shop server", Type: vault.ApplicationPrivate,
+		Rules: []vault.AccessRule{
+			{Priority: 1, Container: cards, Transform: vault.TransformMask, Permissions: []vault.Permission{"token:create", "token:read"}},
+			{Priority: 2, Container: cards, Transform: vault.TransformReveal, Permissions: []vault.Permission{"token:use"}},
+		}})
+	if err != nil {
+		return nil, err
+	}
+	proxy, err := c.CreateProxy(ctx, vault.ProxyParams{Name: "Acquirer", DestinationURL: acquirer})
+	if err != nil {
+		return nil, err
+	}
+	client, err := vaultclient.New(url, server.Key, nil)
+	return &vaultAccess{url, page.Key, proxy.Key, client}, err
+}
+
+// authorize allows the session with this nonce only to create card tokens for
+// one order.
+func (a *vaultAccess) authorize(ctx context.Context, order, nonce string) error {
+	return a.client.AuthorizeSession(ctx, vault.SessionGrant{Nonce: nonce, ExpiresAt: time.Now().Add(sessionLife), Rules: []vault.AccessRule{
+		{Priority: 1, Container: containerOf(order), Transform: vault.TransformMask, Permissions: []vault.Permission{"token:create"}},
+	}})
+}
 
 // maskedCard is the part of a card that the shop sees.
 type maskedCard struct {
@@ -78,77 +103,54 @@ func (c *maskedCard) isMasked() bool {
 	return maskedNumber.MatchString(c.Number) && 1 <= c.Month && c.Month <= 12 && 1000 <= c.Year && c.Year <= 9999
 }
 
-// errNotPayable means that a token is not a card of this order with the usual
-// mask. The error does not reveal what the token holds instead.
-var errNotPayable = errors.New("the token is not a masked card of this order")
-
-// errNotCharged means that the acquirer's response neither confirms nor
-// declines the charge.
-var errNotCharged = errors.New("the acquirer did not confirm the charge")
-
-// declinedError means that the acquirer declined a card.
-type declinedError struct{ reason string }
-
-func (e *declinedError) Error() string { return "the acquirer declined the card" }
-
-// authorize allows the session with this nonce only to create card tokens for
-// one order.
-func (a *vaultAccess) authorize(ctx context.Context, order, nonce string) error {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	end := time.Now().Add(sessionLife)
-	return a.client.AuthorizeSession(ctx, vault.SessionGrant{Nonce: nonce, ExpiresAt: end, Rules: []vault.AccessRule{
-		{Priority: 1, Container: containerOf(order), Transform: vault.TransformMask, Permissions: []vault.Permission{"token:create"}},
-	}})
-}
+var (
+	// errNotPayable means that a token is not a card of this order with the usual
+	// mask. The error does not reveal what the token holds instead.
+	errNotPayable = errors.New("the token is not a masked card of this order")
+	errDeclined   = errors.New("the acquirer declined the card")
+)
 
 // card reads a masked card token of an order. Any other token is an error.
 func (a *vaultAccess) card(ctx context.Context, order string, token uuid.UUID) (*maskedCard, error) {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
 	t, err := a.client.GetToken(ctx, token.String())
 	if err != nil {
 		return nil, err
 	}
-	if t.Type != vault.TypeCard || !slices.Equal(t.Containers, []string{containerOf(order)}) {
-		return nil, errNotPayable
-	}
 	card := &maskedCard{}
-	if t.Data.Decode(card) != nil || !card.isMasked() { // the cause may contain the number
+	isCard := t.Type == vault.TypeCard && slices.Equal(t.Containers, []string{containerOf(order)})
+	if !isCard || t.Data.Decode(card) != nil || !card.isMasked() { // the cause may contain the number
 		return nil, errNotPayable
 	}
 	return card, nil
 }
 
-// charge requests the acquirer to charge the price of an order. The vault
-// replaces the token with the card on the way.
-func (a *vaultAccess) charge(ctx context.Context, order string, token uuid.UUID) error {
-	body, err := json.Marshal(map[string]any{
-		"order": order, "amount": price, "currency": currency, "card": "{{ " + token.String() + " }}",
-	})
+// charge requests the acquirer to charge an order, and returns the masked card. The
+// vault replaces the token with the card on the way.
+func (a *vaultAccess) charge(ctx context.Context, order string, token uuid.UUID) (*maskedCard, error) {
+	card, err := a.card(ctx, order, token)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, chargeTimeout)
+	body, err := json.Marshal(map[string]any{"order": order, "amount": 4200, "currency": "EUR", "card": vault.Expression(token.String())})
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second) // the vault waits 25 seconds for the acquirer
 	defer cancel()
 	// A refusal of the vault itself is an error here. So the status is always
 	// the acquirer's.
 	res, err := a.client.InvokeProxy(ctx, vault.ProxyCall{Key: a.proxyKey, Method: http.MethodPost,
-		Header: http.Header{"Content-Type": {"application/json"}}, Body: bytes.NewReader(body), ContentLength: int64(len(body))})
+		Header: http.Header{"Content-Type": {"application/json"}}, Body: bytes.NewReader(body)})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer res.Body.Close()
 	switch res.Status {
 	case http.StatusOK:
-		return nil
+		return card, nil
 	case http.StatusPaymentRequired:
-		var d decision
-		if err := json.NewDecoder(io.LimitReader(res.Body, maxAnswer)).Decode(&d); err != nil {
-			return errNotCharged
-		}
-		return &declinedError{d.Reason}
+		return nil, errDeclined
 	default: // such as a redirect
-		return fmt.Errorf("%w: status %d", errNotCharged, res.Status)
+		return nil, fmt.Errorf("the acquirer did not confirm the charge: status %d", res.Status)
 	}
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -11,8 +10,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-
-	"github.com/seed-72ea4aab/vault"
 )
 
 const cardData = `{"number":"4242424242424242","expiration_month":12,"expiration_year":2039,"cvc":"7391"}`
@@ -22,95 +19,26 @@ func cardFor(order string) string {
 	return fmt.Sprintf(`{"type":"card","data":%s,"containers":[%q]}`, cardData, containerOf(path.Base(order)))
 }
 
-// answer is an HTTP response.
-type answer struct {
-	status int
-	body   []byte
-}
-
-// expect decodes a response with this status into dst. Another status is an
-// error.
-func (a *answer) expect(status int, dst any) error {
-	if a.status != status {
-		return fmt.Errorf("%d %s", a.status, a.body)
-	}
-	return json.Unmarshal(a.body, dst)
-}
-
-// send sends a request and returns the response.
-func (w *world) send(method, url, key, body string) *answer {
-	w.t.Helper()
-	req, err := http.NewRequestWithContext(w.t.Context(), method, url, strings.NewReader(body))
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	req.Header.Set("SVC-API-KEY", key)
-	req.Header.Set("Origin", originOf(w.listeners.shop))
-	res, err := http.DefaultClient.Do(req)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	defer res.Body.Close()
-	text, err := io.ReadAll(res.Body)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	return &answer{res.StatusCode, text}
-}
-
-// openSession opens a session as the page of an order does.
-func (w *world) openSession(order string) (vault.Session, *answer) {
-	w.t.Helper()
-	var s vault.Session
-	if err := w.send("POST", w.store.vault.url+"/sessions", w.store.vault.publicKey, "").expect(201, &s); err != nil {
-		w.t.Fatal(err)
-	}
-	return s, w.send("POST", order+"/session", "", fmt.Sprintf(`{"nonce":%q}`, s.Nonce))
-}
-
-// newCard creates a card token as the page of an order does.
-func (w *world) newCard(order string) string { return w.newToken(order, cardFor(order)) }
-
-// newToken creates a token in a session for an order.
-func (w *world) newToken(order, body string) string {
-	w.t.Helper()
-	session, res := w.openSession(order)
-	if res.status != http.StatusNoContent {
-		w.t.Fatalf("authorize: %d %s", res.status, res.body)
-	}
-	var token vault.Token
-	if err := w.send("POST", w.store.vault.url+"/tokens", session.SessionKey, body).expect(201, &token); err != nil {
-		w.t.Fatal(err)
-	}
-	return token.ID
-}
-
-// pay pays an order with a token as its page does.
-func (w *world) pay(order, token string) *answer {
-	w.t.Helper()
-	return w.send("POST", order+"/payment", "", fmt.Sprintf(`{"token":%q}`, token))
-}
-
 func TestEachKeyHasOnlyItsPermissions(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t).start()
-	order, api := w.orderPage(), w.store.vault.url
+	w := newWorld(t)
+	order, api := w.orderPage(), w.vault.url
 	session, _ := w.openSession(order)
-	token := w.newCard(order)
+	token := w.newToken(order, cardFor(order))
 	for name, c := range map[string]struct {
 		method, path, key, body string
 		status                  int
 	}{
-		"the public key stores no card":           {"POST", "/tokens", w.store.vault.publicKey, cardFor(order), 403},
+		"the public key stores no card":           {"POST", "/tokens", w.vault.publicKey, cardFor(order), 403},
 		"a session reads no card":                 {"GET", "/tokens/" + token, session.SessionKey, "", 403},
 		"a session uses no card":                  {"POST", "/detokenize", session.SessionKey, `"{{ ` + token + ` }}"`, 403},
 		"a session stores no card elsewhere":      {"POST", "/tokens", session.SessionKey, `{"type":"card","data":` + cardData + `}`, 403},
 		"nor for another order":                   {"POST", "/tokens", session.SessionKey, cardFor(w.orderPage()), 403},
 		"a session stores nothing else":           {"POST", "/tokens", session.SessionKey, `{"type":"token","data":"x"}`, 403},
-		"the shop reads cards":                    {"GET", "/tokens/" + token, w.store.vault.privateKey, "", 200},
-		"the shop deletes no card":                {"DELETE", "/tokens/" + token, w.store.vault.privateKey, "", 403},
-		"the shop administers nothing":            {"GET", "/applications", w.store.vault.privateKey, "", 403},
-		"a session of the shop is not authorized": {"POST", "/sessions", w.store.vault.privateKey, "", 403},
+		"the shop reads cards":                    {"GET", "/tokens/" + token, w.privateKey, "", 200},
+		"the shop deletes no card":                {"DELETE", "/tokens/" + token, w.privateKey, "", 403},
+		"the shop administers nothing":            {"GET", "/applications", w.privateKey, "", 403},
+		"a session of the shop is not authorized": {"POST", "/sessions", w.privateKey, "", 403},
 	} {
 		res := w.send(c.method, api+c.path, c.key, c.body)
 		if res.status != c.status {
@@ -124,9 +52,9 @@ func TestEachKeyHasOnlyItsPermissions(t *testing.T) {
 
 func TestVaultAcceptsOnlyPagesOfTheShop(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t).start()
-	for origin, want := range map[string]string{originOf(w.listeners.shop): originOf(w.listeners.shop), "https://evil.example": ""} {
-		req, err := http.NewRequestWithContext(t.Context(), "OPTIONS", w.store.vault.url+"/tokens", nil)
+	w := newWorld(t)
+	for origin, want := range map[string]string{w.page: w.page, "https://evil.example": ""} {
+		req, err := http.NewRequestWithContext(t.Context(), "OPTIONS", w.vault.url+"/tokens", nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -145,9 +73,9 @@ func TestVaultAcceptsOnlyPagesOfTheShop(t *testing.T) {
 
 func TestShopRefusesBadRequests(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t).start()
+	w := newWorld(t)
 	order := w.orderPage()
-	unknown := originOf(w.listeners.shop) + "/orders/unknown"
+	unknown := w.page + "/orders/unknown"
 	for name, c := range map[string]struct {
 		url, body string
 		status    int
@@ -164,16 +92,16 @@ func TestShopRefusesBadRequests(t *testing.T) {
 			t.Errorf("%s: %d %s", name, res.status, res.body)
 		}
 	}
-	if got := w.charges(); len(got) > 0 {
-		t.Errorf("charged: %+v", got)
+	if got := w.charges.Load(); got > 0 {
+		t.Errorf("charged %d times", got)
 	}
 }
 
 func TestConcurrentPaymentsChargeOnce(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t).start()
+	w := newWorld(t)
 	order := w.orderPage()
-	token := w.newCard(order)
+	token := w.newToken(order, cardFor(order))
 	var wg sync.WaitGroup
 	for range 8 {
 		wg.Go(func() {
@@ -183,8 +111,8 @@ func TestConcurrentPaymentsChargeOnce(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if got := w.charges(); len(got) != 1 || w.asked.Load() != 1 {
-		t.Errorf("charged %d times, requested %d times", len(got), w.asked.Load())
+	if got := w.charges.Load(); got != 1 {
+		t.Errorf("charged %d times", got)
 	}
 	if _, res := w.openSession(order); res.status != http.StatusConflict {
 		t.Errorf("a session for a paid order: %d", res.status)
@@ -226,13 +154,53 @@ func TestRunPrintsTheAddress(t *testing.T) {
 	}
 }
 
-func TestMaskedCardsAreShort(t *testing.T) {
+// TestCardPaysOnlyForItsOrder pays with tokens that must not pay. The number
+// alone, or the token of another order, is not enough.
+func TestCardPaysOnlyForItsOrder(t *testing.T) {
 	t.Parallel()
-	var c maskedCard
-	if err := json.Unmarshal([]byte(`{"number":"XXXXXXXXXXXX4242","expiration_month":9,"expiration_year":2030}`), &c); err != nil {
-		t.Fatal(err)
+	w := newWorld(t)
+	theirs := w.orderPage()
+	victim := w.newToken(theirs, cardFor(theirs))
+	for name, body := range map[string]string{
+		"deduplicated":    `{"type":"card","data":{"number":"4242424242424242"},"containers":[%q],"deduplicate_token":true}`,
+		"not a card":      `{"type":"token","data":{"number":"1","expiration_month":1,"expiration_year":2039},"containers":[%q],"mask":{"number":"XXXXXXXXXXXX4242","expiration_month":1,"expiration_year":2039}}`,
+		"number in clear": `{"type":"card","data":` + cardData + `,"containers":[%q],"mask":{"number":"{{ data.number }}","expiration_month":1,"expiration_year":2039}}`,
+		"number as year":  `{"type":"card","data":` + cardData + `,"containers":[%q],"mask":{"number":"XXXXXXXXXXXX4242","expiration_month":1,"expiration_year":"{{ data.number | to_number }}"}}`,
+		"without a date":  `{"type":"card","data":{"number":"4242424242424242"},"containers":[%q]}`,
+	} {
+		order := w.orderPage()
+		token := w.newToken(order, fmt.Sprintf(body, containerOf(path.Base(order))))
+		if name == "deduplicated" && token != victim {
+			t.Fatal("the tokens were not deduplicated")
+		}
+		if res := w.pay(order, token); res.status != http.StatusBadRequest || !strings.Contains(string(res.body), "This card cannot be used.") {
+			t.Errorf("%s: %d %s", name, res.status, res.body)
+		}
 	}
-	if c.Last4() != "4242" || c.Expiry() != "09/30" {
-		t.Errorf("%s %s", c.Last4(), c.Expiry())
+	if w.charges.Load() > 0 || w.logs.contains(goodNumber) {
+		t.Error("a card was charged, or a log contains its number")
+	}
+}
+
+// TestOnlyTheAcquirerConfirmsACharge has acquirers that respond with neither 200
+// nor 402.
+func TestOnlyTheAcquirerConfirmsACharge(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	order := w.orderPage()
+	token := w.newToken(order, cardFor(order))
+	for name, acquirer := range map[string]http.HandlerFunc{
+		"redirect": func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "https://elsewhere.example", 307) },
+		"accepted": func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusAccepted) },
+		"silent":   func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
+		"forged": func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("SVC-PROXY-DESTINATION-STATUS", "200")
+			w.WriteHeader(404)
+		},
+	} {
+		w.acquirer.Store(&acquirer)
+		if res := w.pay(order, token); res.status != http.StatusBadGateway {
+			t.Errorf("%s: %d %s", name, res.status, res.body)
+		}
 	}
 }

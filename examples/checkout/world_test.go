@@ -3,10 +3,14 @@ package main
 import (
 	"bytes"
 	"context"
+	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"regexp"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -19,12 +23,17 @@ import (
 // world is a site under test, and a record of everything that its shop
 // received.
 type world struct {
-	*site
-	t        *testing.T
-	received *record // bytes that reached the shop, on any connection
-	logs     *record
-	skew     *skew
-	asked    atomic.Int64 // requests to the acquirer
+	*shop
+	t              *testing.T
+	page           string           // address of the shop
+	api            *httptest.Server // the vault
+	privateKey     string
+	clock          *atomic.Int64 // how far the vault's clock is ahead
+	received, logs *record       // received are the bytes that reached the shop, on any connection
+	around         http.HandlerFunc
+	acquirer       atomic.Pointer[http.HandlerFunc] // nil for the example's own
+	charges        atomic.Int64
+	charged        atomic.Value // body of the last charge
 }
 
 // record collects bytes.
@@ -40,18 +49,20 @@ func (r *record) Write(p []byte) (int, error) {
 }
 
 func (r *record) contains(text string) bool {
+	return r.matches(regexp.QuoteMeta(text))
+}
+
+func (r *record) matches(pattern string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return bytes.Contains(r.buf.Bytes(), []byte(text))
+	return regexp.MustCompile(pattern).Match(r.buf.Bytes())
 }
 
 // holdsCode reports whether the record contains a security code as a separate
 // number. It ignores longer numbers and ids, which may contain the digits by
 // chance.
 func (r *record) holdsCode(code string) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return regexp.MustCompile(`(^|[^0-9a-f-])` + code + `($|[^0-9a-f-])`).Match(r.buf.Bytes())
+	return r.matches(`(^|[^0-9a-f-])` + code + `($|[^0-9a-f-])`)
 }
 
 // recordedConn records the bytes that are read from a connection.
@@ -80,57 +91,64 @@ func (l *recordedListener) Accept() (net.Conn, error) {
 	return &recordedConn{conn, l.to}, nil
 }
 
-// skew is how far the vault's clock is ahead.
-type skew struct {
-	mu    sync.Mutex
-	ahead time.Duration
-}
-
-func (s *skew) now() time.Time {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return time.Now().Add(s.ahead)
-}
-
-func (s *skew) set(d time.Duration) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.ahead = d
-}
-
-// newWorld sets up a site. It serves after start is called.
+// newWorld serves a site until the test ends.
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	w := &world{t: t, received: &record{}, logs: &record{}, skew: &skew{}}
-	l, err := listen(t.Context(), "127.0.0.1:0", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	w := &world{t: t, clock: new(atomic.Int64), received: &record{}, logs: &record{}}
+	charges := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		w.charges.Add(1)
+		w.charged.Store(string(body))
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		if instead := w.acquirer.Load(); instead != nil {
+			(*instead)(rw, r)
+			return
+		}
+		acquirer{}.ServeHTTP(rw, r)
+	}))
+	front, api := httptest.NewUnstartedServer(nil), httptest.NewUnstartedServer(nil)
+	for _, s := range []*httptest.Server{charges, front, api} {
+		t.Cleanup(s.Close)
 	}
-	t.Cleanup(l.close)
-	v, err := openVault(t.Context(), &vault.Config{Now: w.skew.now})
+	front.Listener = &recordedListener{front.Listener, w.received}
+	v, err := openVault(t.Context(), func() time.Time { return time.Now().Add(time.Duration(w.clock.Load())) })
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = v.Close() })
-	l.shop = &recordedListener{l.shop, w.received}
-	if w.site, err = newSite(t.Context(), v, l, slog.New(slog.NewTextHandler(w.logs, nil))); err != nil {
+	w.page, w.api = originOf(front.Listener), api
+	w.shop, api.Config.Handler, err = newSite(t.Context(), v, w.page, originOf(api.Listener), charges.URL, slog.New(slog.NewTextHandler(w.logs, nil)))
+	if err != nil {
 		t.Fatal(err)
 	}
-	w.acquirer.Handler = http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-		w.asked.Add(1)
-		w.bank.ServeHTTP(rw, r)
-	})
-	access := w.store.vault
-	if access.client, err = vaultclient.New(access.url, access.privateKey, &vaultclient.Options{Transport: w.recorded()}); err != nil {
-		t.Fatal(err)
-	}
+	handler := w.handler()
+	w.around = handler.ServeHTTP
+	front.Config.Handler = http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) { w.around(rw, r) })
+	w.vault.client = w.recordedClient(v)
+	front.Start()
+	api.Start()
 	return w
 }
 
-// recorded returns a transport for the shop's server that records what it
-// reads.
-func (w *world) recorded() http.RoundTripper {
-	return &http.Transport{
+// recordedClient replaces the key of the shop's server, and returns a client that
+// records what it reads.
+func (w *world) recordedClient(v *vault.Vault) *vaultclient.Client {
+	w.t.Helper()
+	tenants, err := v.ListTenants(w.t.Context(), vault.PageParams{Size: 1})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	c := v.Tenant(tenants.Data[0].ID)
+	apps, err := c.ListApplications(w.t.Context(), vault.ListApplicationsParams{Name: "Shop server"})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	app, err := c.RegenerateKey(w.t.Context(), apps.Data[0].ID)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.privateKey = app.Key
+	client, err := vaultclient.New(w.vault.url, app.Key, &vaultclient.Options{Transport: &http.Transport{
 		DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
 			conn, err := new(net.Dialer).DialContext(ctx, network, addr)
 			if err != nil {
@@ -138,36 +156,77 @@ func (w *world) recorded() http.RoundTripper {
 			}
 			return &recordedConn{conn, w.received}, nil
 		},
+	}})
+	if err != nil {
+		w.t.Fatal(err)
 	}
-}
-
-// start serves until the test ends.
-func (w *world) start() *world {
-	w.t.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- w.serve(ctx) }()
-	w.t.Cleanup(func() {
-		cancel()
-		if err := <-done; err != nil {
-			w.t.Errorf("the site ended with %v", err)
-		}
-	})
-	return w
+	return client
 }
 
 // orderPage creates an order and returns the address of its page.
 func (w *world) orderPage() string {
-	return originOf(w.listeners.shop) + "/orders/" + w.store.orders.add().id
+	w.t.Helper()
+	res, err := http.Get(w.page)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	res.Body.Close()
+	return res.Request.URL.String()
 }
 
-// charges returns the charges of the acquirer.
-func (w *world) charges() []charge {
-	w.bank.mu.Lock()
-	defer w.bank.mu.Unlock()
-	var all []charge
-	for _, c := range w.bank.charged {
-		all = append(all, c)
+// answer is an HTTP response.
+type answer struct {
+	status int
+	body   []byte
+}
+
+// send sends a request and returns the response.
+func (w *world) send(method, url, key, body string) *answer {
+	w.t.Helper()
+	req, err := http.NewRequestWithContext(w.t.Context(), method, url, strings.NewReader(body))
+	if err != nil {
+		w.t.Fatal(err)
 	}
-	return all
+	req.Header.Set("SVC-API-KEY", key)
+	req.Header.Set("Origin", w.page)
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	defer res.Body.Close()
+	text, err := io.ReadAll(res.Body)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return &answer{res.StatusCode, text}
+}
+
+// openSession opens a session as the page of an order does.
+func (w *world) openSession(order string) (vault.Session, *answer) {
+	w.t.Helper()
+	var s vault.Session
+	if err := vault.JSON(w.send("POST", w.vault.url+"/sessions", w.vault.publicKey, "").body).Decode(&s); err != nil {
+		w.t.Fatal(err)
+	}
+	return s, w.send("POST", order+"/session", "", fmt.Sprintf(`{"nonce":%q}`, s.Nonce))
+}
+
+// newToken creates a token in a session for an order, as its page does.
+func (w *world) newToken(order, body string) string {
+	w.t.Helper()
+	session, res := w.openSession(order)
+	if res.status != http.StatusNoContent {
+		w.t.Fatalf("authorize: %d %s", res.status, res.body)
+	}
+	var token vault.Token
+	if err := vault.JSON(w.send("POST", w.vault.url+"/tokens", session.SessionKey, body).body).Decode(&token); err != nil {
+		w.t.Fatal(err)
+	}
+	return token.ID
+}
+
+// pay pays an order with a token as its page does.
+func (w *world) pay(order, token string) *answer {
+	w.t.Helper()
+	return w.send("POST", order+"/payment", "", fmt.Sprintf(`{"token":%q}`, token))
 }

@@ -105,7 +105,7 @@ func sell(ctx context.Context, c *vault.Owner, gateway string, out io.Writer) er
 // messages are for the caller.
 func pay(ctx context.Context, c *vault.Client, reactor uuid.UUID, card string, out io.Writer) error {
 	result, err := c.React(ctx, reactor, vault.ReactParams{
-		Args: map[string]any{"card": "{{ " + card + " }}", "amount": 1999},
+		Args: map[string]any{"card": vault.Expression(card), "amount": 1999},
 	})
 	var declined *script.Error
 	if errors.As(err, &declined) && declined.Status == http.StatusPaymentRequired {

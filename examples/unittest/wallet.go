@@ -62,7 +62,7 @@ func (w *Wallet) List(ctx context.Context, customer string) ([]string, error) {
 // Charge passes a card in plaintext to the gateway, with the amount in cents.
 // It returns ErrNoCode if the security code has expired.
 func (w *Wallet) Charge(ctx context.Context, token string, amount int, gateway func(vault.CardData, int) error) error {
-	data, err := w.Client.Detokenize(ctx, "{{ "+token+" }}")
+	data, err := w.Client.Detokenize(ctx, vault.Expression(token))
 	if err != nil {
 		return fmt.Errorf("charge a card: %w", err)
 	}
