@@ -48,7 +48,7 @@ type Config struct {
 	printLink   bool         // print the console link even without a terminal
 	drain       *httpserver.Drain
 
-	origins        list
+	origins        List
 	rateLimit      float64 // requests per second for each application; 0 for no limit
 	rateBurst      int
 	strictReadLogs bool
@@ -115,14 +115,14 @@ func (c *Config) setLogRetention(text string) (err error) {
 	return nil
 }
 
-// list is a flag with comma-separated values. It may be repeated.
-type list []string
+// List is a flag with comma-separated values. It may be repeated.
+type List []string
 
 // String implements flag.Value.
-func (l *list) String() string { return strings.Join(*l, ",") }
+func (l *List) String() string { return strings.Join(*l, ",") }
 
 // Set implements flag.Value.
-func (l *list) Set(text string) error {
+func (l *List) Set(text string) error {
 	for word := range strings.SplitSeq(text, ",") {
 		if word = strings.TrimSpace(word); word == "" {
 			return errors.New("a part of the list is empty")

@@ -16,6 +16,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/serve"
 )
 
 func appCommands() []*command {
@@ -36,28 +37,12 @@ func appCommands() []*command {
 		{
 			name: "app list", reach: bothWays, summary: "list the applications of a tenant, newest first",
 			example: "tokenvault app list --tenant Acme",
-			setup: func(*flag.FlagSet) action {
-				return func(c *call) error {
-					o, err := c.open()
-					if err != nil {
-						return err
-					}
-					return printAll(c, o.api.AllApplications(c.ctx, vault.ListApplicationsParams{}), appColumns[:5])
-				}
-			},
+			act:     inTenant(apps.list),
 		},
 		{
 			name: "app get", args: "ID|NAME", min: 1, max: 1, reach: bothWays, summary: "show an application",
 			example: "tokenvault app get Checkout --tenant Acme --json",
-			setup: func(*flag.FlagSet) action {
-				return func(c *call) error {
-					_, app, err := c.app()
-					if err != nil {
-						return err
-					}
-					return printOne(c, app, appColumns)
-				}
-			},
+			act:     inTenant(apps.show),
 		},
 		{
 			name: "app rotate-key", args: "ID|NAME", min: 1, max: 1, reach: bothWays, asks: true,
@@ -65,15 +50,25 @@ func appCommands() []*command {
 			about: `The old key stops working at once. So do the sessions that it created or
 				authorized and the jobs that it queued. The new key is printed once.`,
 			example: "tokenvault app rotate-key Checkout --tenant Acme",
-			setup:   func(*flag.FlagSet) action { return rotateAppKey },
+			act:     inTenant(rotateAppKey),
 		},
 		{
 			name: "app delete", args: "ID|NAME", min: 1, max: 1, reach: bothWays, asks: true,
 			summary: "delete an application and its API key",
 			example: "tokenvault app delete Checkout --tenant Acme --yes",
-			setup:   func(*flag.FlagSet) action { return deleteApp },
+			act:     inTenant(apps.remove),
 		},
 	}
+}
+
+var apps = kind[vault.Application, vault.ApplicationParams]{
+	name: "application", columns: appColumns,
+	of:   func(a *vault.Application) (uuid.UUID, string) { return a.ID, a.Name },
+	ends: " Its key and its sessions stop working at once.",
+	all: func(ctx context.Context, api vault.API, name string) iter.Seq2[*vault.Application, error] {
+		return api.AllApplications(ctx, vault.ListApplicationsParams{Name: name})
+	},
+	get: vault.API.GetApplication, delete: vault.API.DeleteApplication,
 }
 
 var appColumns = []column[*vault.Application]{
@@ -118,7 +113,7 @@ func rulesText(rules []vault.AccessRule) string {
 // appFlags are the flags that describe an application.
 type appFlags struct {
 	name, typ, rules, expires string
-	permissions               words
+	permissions               serve.List
 }
 
 func (p *appFlags) flags(f *flag.FlagSet) {
@@ -206,24 +201,6 @@ func (c *call) printKey(app *vault.Application) error {
 	return nil
 }
 
-// app opens the vault and reads the application in the first argument.
-func (c *call) app() (*opened, *vault.Application, error) {
-	o, err := c.open()
-	if err != nil {
-		return nil, nil, err
-	}
-	app, err := findApp(c.ctx, o.api, c.args[0])
-	return o, app, err
-}
-
-func findApp(ctx context.Context, api vault.AdminAPI, which string) (*vault.Application, error) {
-	if id, err := uuid.Parse(which); err == nil {
-		return api.GetApplication(ctx, id)
-	}
-	return byName("application", which, api.AllApplications(ctx, vault.ListApplicationsParams{Name: which}),
-		func(a *vault.Application) string { return a.Name })
-}
-
 // nameText returns a name for a table. A row that the vault cannot read has none.
 func nameText(name string, unreadable bool) string {
 	if unreadable {
@@ -232,29 +209,8 @@ func nameText(name string, unreadable bool) string {
 	return name
 }
 
-// byName returns the item with exactly this name. It is needed because the
-// filters of lists ignore case and treat * as a wildcard.
-func byName[T any](kind, name string, items iter.Seq2[*T, error], nameOf func(*T) string) (*T, error) {
-	var found *T
-	for item, err := range items {
-		switch {
-		case err != nil:
-			return nil, err
-		case nameOf(item) != name:
-		case found != nil:
-			return nil, fmt.Errorf("several %ss have this name; use the id", kind)
-		default:
-			found = item
-		}
-	}
-	if found == nil {
-		return nil, fmt.Errorf("%s: %w", kind, vault.ErrNotFound)
-	}
-	return found, nil
-}
-
-func rotateAppKey(c *call) error {
-	o, app, err := c.app()
+func rotateAppKey(c *call, o *opened) error {
+	app, err := apps.find(c, o.api, c.args[0])
 	if err != nil {
 		return err
 	}
@@ -267,16 +223,43 @@ func rotateAppKey(c *call) error {
 	return c.printKey(app)
 }
 
-func deleteApp(c *call) error {
-	o, app, err := c.app()
+func sessionCommands() []*command {
+	return []*command{
+		{
+			name: "session list", reach: bothWays, summary: "list active sessions, newest first",
+			example: "tokenvault session list --tenant Acme",
+			act: inTenant(func(c *call, o *opened) error {
+				return printAll(c, o.api.AllSessions(c.ctx), sessionColumns)
+			}),
+		},
+		{
+			name: "session end", args: "ID", min: 1, max: 1, reach: bothWays, summary: "end a session",
+			about:   "Its key stops working within a second on every server.",
+			example: "tokenvault session end 01980000-0000-7000-8000-000000000001 --tenant Acme",
+			act:     endSession,
+		},
+	}
+}
+
+var sessionColumns = []column[*vault.SessionInfo]{
+	{"ID", func(s *vault.SessionInfo) string { return s.ID.String() }},
+	{"APPLICATION", func(s *vault.SessionInfo) string { return nameText(s.ApplicationID.String(), s.Unreadable) }},
+	{"PERMISSIONS", func(s *vault.SessionInfo) string { return joined(s.Permissions) }},
+	{"CREATED", func(s *vault.SessionInfo) string { return timeText(s.CreatedAt) }},
+	{"EXPIRES", func(s *vault.SessionInfo) string { return timeText(s.ExpiresAt) }},
+}
+
+func endSession(c *call) error {
+	id, err := uuid.Parse(c.args[0])
+	if err != nil {
+		return usagef("the id of a session is a UUID; tokenvault session list shows them")
+	}
+	o, err := c.open()
 	if err != nil {
 		return err
 	}
-	if err := c.confirm("Delete the application " + printable(app.Name) + "? Its key and its sessions stop working at once."); err != nil {
+	if err := o.api.DeleteSession(c.ctx, id); err != nil {
 		return err
 	}
-	if err := o.api.DeleteApplication(c.ctx, app.ID); err != nil {
-		return err
-	}
-	return c.say(map[string]any{"id": app.ID, "deleted": true}, "Deleted the application %s.", app.ID)
+	return c.say(map[string]any{"id": id, "ended": true}, "Ended the session %s.", id)
 }

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"errors"
 	"flag"
 	"fmt"
 	"maps"
@@ -220,17 +219,9 @@ func applicationID(c *call, api vault.API, which string) (uuid.UUID, error) {
 	if which == "" {
 		return uuid.UUID{}, nil
 	}
-	app, err := findApp(c.ctx, api, which)
+	app, err := apps.find(c, api, which)
 	if err != nil {
 		return uuid.UUID{}, fmt.Errorf("application: %w", err)
 	}
 	return app.ID, nil
-}
-
-// orNone returns nil instead of an ErrNotFound.
-func orNone[T any](item *T, err error) (*T, error) {
-	if errors.Is(err, vault.ErrNotFound) {
-		return nil, nil
-	}
-	return item, err
 }

@@ -23,7 +23,7 @@ func backupCommand() *command {
 			snapshot is sealed like the database, so also keep the master key, in another
 			place. On PostgreSQL use pg_dump.`,
 		example: "tokenvault backup backup.db --db vault.db",
-		setup:   func(*flag.FlagSet) action { return backup },
+		act:     backup,
 	}
 }
 

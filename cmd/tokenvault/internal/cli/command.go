@@ -25,8 +25,17 @@ type command struct {
 	min     int // number of positional arguments
 	max     int
 	asks    bool // irreversible, so it requires confirmation
-	// setup adds the command's own flags and returns its action.
+	act     action
+	// setup adds the command's own flags and returns its action. It replaces act.
 	setup func(f *flag.FlagSet) action
+}
+
+// bind adds the command's own flags, and returns its action.
+func (cmd *command) bind(f *flag.FlagSet) action {
+	if cmd.setup == nil {
+		return cmd.act
+	}
+	return cmd.setup(f)
 }
 
 // changes reports whether the command changes data of a tenant. All commands
@@ -41,6 +50,28 @@ func (cmd *command) changes() bool {
 
 // action runs a command after its flags are parsed.
 type action func(c *call) error
+
+// inTenant returns an action on a vault as its tenant.
+func inTenant(do func(*call, *opened) error) action {
+	return func(c *call) error {
+		o, err := c.open()
+		if err != nil {
+			return err
+		}
+		return do(c, o)
+	}
+}
+
+// inVault returns an action on a vault in this process.
+func inVault(do func(*call, *vault.Vault) error) action {
+	return func(c *call) error {
+		o, err := c.openVault()
+		if err != nil {
+			return err
+		}
+		return do(c, o.vault)
+	}
+}
 
 // reach is the set of ways in which a command can access a vault.
 type reach uint8
@@ -100,7 +131,7 @@ func (c *call) flagSet() *flag.FlagSet {
 	f := flag.NewFlagSet("tokenvault "+c.cmd.name, flag.ContinueOnError)
 	f.SetOutput(io.Discard)
 	f.Usage = func() {}
-	c.act = c.cmd.setup(f)
+	c.act = c.cmd.bind(f)
 	if c.cmd.reach != nowhere {
 		c.target.flags(f, c.cmd.reach)
 		f.BoolVar(&c.json, "json", false, "print one JSON object per line")
@@ -218,23 +249,6 @@ func (c *call) readEnvironment(f *flag.FlagSet) error {
 // variable returns the environment variable for a flag.
 func variable(flagName string) string {
 	return "TOKENVAULT_" + strings.ToUpper(strings.ReplaceAll(flagName, "-", "_"))
-}
-
-// words is a flag that may be repeated, or have several values separated by
-// commas.
-type words []string
-
-func (w *words) String() string { return strings.Join(*w, ",") }
-
-func (w *words) Set(text string) error {
-	for word := range strings.SplitSeq(text, ",") {
-		word = strings.TrimSpace(word)
-		if word == "" {
-			return errors.New("a part of the list is empty")
-		}
-		*w = append(*w, word)
-	}
-	return nil
 }
 
 // texts is a flag that may be repeated. Its values may contain commas.

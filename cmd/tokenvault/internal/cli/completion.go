@@ -3,7 +3,6 @@ package cli
 import (
 	"flag"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 )
@@ -45,15 +44,12 @@ func completionCommand() *command {
 		summary: "print a script that completes commands and flags in a shell",
 		about:   "The script asks the program for completions, so you need not create it again after an upgrade.",
 		example: "source <(tokenvault completion bash)\ntokenvault completion zsh > ~/.zfunc/_tokenvault\ntokenvault completion fish > ~/.config/fish/completions/tokenvault.fish",
-		setup: func(*flag.FlagSet) action {
-			return func(c *call) error {
-				script, ok := completionScripts[c.args[0]]
-				if !ok {
-					return usagef("there is completion for bash, zsh and fish")
-				}
-				_, err := io.WriteString(c.Out, script)
-				return err
+		act: func(c *call) error {
+			script, ok := completionScripts[c.args[0]]
+			if !ok {
+				return usagef("there is completion for bash, zsh and fish")
 			}
+			return c.printText([]byte(script), nil)
 		},
 	}
 }

@@ -30,12 +30,10 @@ func evidenceCommands() []*command {
 		{
 			name: "log key", reach: inProcess, summary: "print the public key of the log's signed notes",
 			example: "tokenvault log key --db vault.db --key-file vault.key",
-			setup: func(*flag.FlagSet) action {
-				return evident(func(c *call, v *vault.Vault) error {
-					key, err := v.EvidenceKey()
-					return c.printText([]byte(key+"\n"), err)
-				})
-			},
+			act: evident(func(c *call, v *vault.Vault) error {
+				key, err := v.EvidenceKey()
+				return c.printText([]byte(key+"\n"), err)
+			}),
 		},
 		{
 			name: "log rotate-key", reach: inProcess, summary: "replace the key of the log's signed notes, and print the public key",
@@ -43,41 +41,34 @@ func evidenceCommands() []*command {
 				because a signed event in the log names both keys. Servers use the new key
 				within a minute.`,
 			example: "tokenvault log rotate-key --db vault.db --key-file vault.key",
-			setup: func(*flag.FlagSet) action {
-				return evident(func(c *call, v *vault.Vault) error {
-					key, err := v.RotateEvidenceKey(c.ctx)
-					return c.printText([]byte(key+"\n"), err)
-				})
-			},
+			act: evident(func(c *call, v *vault.Vault) error {
+				key, err := v.RotateEvidenceKey(c.ctx)
+				return c.printText([]byte(key+"\n"), err)
+			}),
 		},
 		{
 			name: "log checkpoint", reach: bothWays, summary: "sign the current log, and print the note",
 			example: "tokenvault log checkpoint --db vault.db --key-file vault.key\ntokenvault log checkpoint --url https://vault.example.com",
-			setup:   func(*flag.FlagSet) action { return checkpoint },
+			act:     checkpoint,
 		},
 		{
 			name: "log prove", args: "ID", min: 1, max: 1, reach: bothWays, summary: "print the proof that an entry is in the log",
 			example: "tokenvault log prove 0198c5a0-0000-7000-8000-000000000000 --tenant Acme",
-			setup: func(*flag.FlagSet) action {
-				return func(c *call) error {
-					id, err := uuid.Parse(c.args[0])
-					if err != nil {
-						return usagef("ID is the id of an entry, a UUID")
-					}
-					return c.withEvidence(func(o *opened) error {
-						proof, err := o.evidence().LogProof(c.ctx, id)
-						return c.printText(proof, err)
-					})
+			act: func(c *call) error {
+				id, err := uuid.Parse(c.args[0])
+				if err != nil {
+					return usagef("ID is the id of an entry, a UUID")
 				}
+				c.evidence = evidenceOf("")
+				return inTenant(func(c *call, o *opened) error { return c.printText(o.evidence().LogProof(c.ctx, id)) })(c)
 			},
 		},
 		{
 			name: "log evidence", args: "[FILE]", max: 1, reach: bothWays, summary: "write the log with its proofs, for log verify",
 			example: "tokenvault log evidence acme.ndjson --tenant Acme",
-			setup: func(*flag.FlagSet) action {
-				return func(c *call) error {
-					return c.withEvidence(func(o *opened) error { return exportEvidence(c, o) })
-				}
+			act: func(c *call) error {
+				c.evidence = evidenceOf("")
+				return inTenant(exportEvidence)(c)
 			},
 		},
 	}
@@ -159,11 +150,7 @@ func (c *call) useTrees(store vault.Storage) error {
 func evident(do func(*call, *vault.Vault) error) action {
 	return func(c *call) error {
 		c.evidence = evidenceOf("")
-		o, err := c.openVault()
-		if err != nil {
-			return err
-		}
-		return do(c, o.vault)
+		return inVault(do)(c)
 	}
 }
 
@@ -174,17 +161,9 @@ func checkpoint(c *call) error {
 		return err
 	}
 	if way == inProcess {
-		return evident(func(c *call, v *vault.Vault) error {
-			msg, err := v.Checkpoint(c.ctx)
-			return c.printText(msg, err)
-		})(c)
+		return evident(func(c *call, v *vault.Vault) error { return c.printText(v.Checkpoint(c.ctx)) })(c)
 	}
-	o, err := c.open()
-	if err != nil {
-		return err
-	}
-	msg, err := o.client.LogCheckpoint(c.ctx)
-	return c.printText(msg, err)
+	return inTenant(func(c *call, o *opened) error { return c.printText(o.client.LogCheckpoint(c.ctx)) })(c)
 }
 
 // logEvidence is the evidence of a tenant's log, in process or over HTTP.
@@ -198,16 +177,6 @@ func (o *opened) evidence() logEvidence {
 		return o.client
 	}
 	return o.owner
-}
-
-// withEvidence opens a tenant of a vault with evidence.
-func (c *call) withEvidence(do func(*opened) error) error {
-	c.evidence = evidenceOf("")
-	o, err := c.open()
-	if err != nil {
-		return err
-	}
-	return do(o)
 }
 
 func (c *call) printText(text []byte, err error) error {

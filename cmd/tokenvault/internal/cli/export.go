@@ -13,13 +13,14 @@ import (
 	"filippo.io/age"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/serve"
 	"github.com/seed-72ea4aab/vault/internal/terminal"
 )
 
 // exportFlags select the tokens to export and the recipients.
 type exportFlags struct {
 	filter, recipientsFile string
-	recipients             words
+	recipients             serve.List
 	clear                  bool
 }
 

@@ -12,16 +12,7 @@ func forwardCommands() []*command {
 		{
 			name: "forward ca", reach: inProcess, summary: "print the certificate that clients of the forward proxy must trust",
 			example: "tokenvault forward ca --db vault.db --key-file vault.key > forward.pem",
-			setup: func(*flag.FlagSet) action {
-				return func(c *call) error {
-					o, err := c.openVault()
-					if err != nil {
-						return err
-					}
-					certs, err := o.vault.ForwardCA(c.ctx)
-					return c.printText(certs, err)
-				}
-			},
+			act:     inVault(func(c *call, v *vault.Vault) error { return c.printText(v.ForwardCA(c.ctx)) }),
 		},
 		{
 			name: "forward rotate-ca", reach: inProcess, summary: "replace the certificate of the forward proxy, and print what clients must trust",
@@ -34,17 +25,12 @@ func forwardCommands() []*command {
 				o := &vault.RotateCAOptions{}
 				f.BoolVar(&o.Now, "now", false, "end the old certificate at once")
 				domains := f.String("domains", "", "`names` of domains, separated by commas, that the new certificate is limited to")
-				return func(c *call) error {
+				return inVault(func(c *call, v *vault.Vault) error {
 					if *domains != "" {
 						o.Domains = strings.Split(strings.ToLower(*domains), ",")
 					}
-					opened, err := c.openVault()
-					if err != nil {
-						return err
-					}
-					certs, err := opened.vault.RotateForwardCA(c.ctx, o)
-					return c.printText(certs, err)
-				}
+					return c.printText(v.RotateForwardCA(c.ctx, o))
+				})
 			},
 		},
 	}

@@ -112,7 +112,7 @@ func (p *program) manual(w io.Writer, cmd *command) {
 // flags returns the command's own flags and its shared flags.
 func (c *call) flags() (own, shared []*flag.Flag) {
 	only := flag.NewFlagSet("", flag.ContinueOnError)
-	c.cmd.setup(only)
+	c.cmd.bind(only)
 	c.flagSet().VisitAll(func(fl *flag.Flag) {
 		if only.Lookup(fl.Name) != nil {
 			own = append(own, fl)

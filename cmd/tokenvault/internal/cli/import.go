@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/serve"
 	"github.com/seed-72ea4aab/vault/internal/terminal"
 )
 
@@ -17,7 +18,7 @@ import (
 type importFlags struct {
 	typ, format, onDuplicate, state string
 	identity, pgpKey, delimiter     string
-	columns                         words
+	columns                         serve.List
 }
 
 func (p *importFlags) flags(f *flag.FlagSet) {

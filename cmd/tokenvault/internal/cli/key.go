@@ -2,7 +2,6 @@ package cli
 
 import (
 	"cmp"
-	"flag"
 	"fmt"
 	"time"
 
@@ -22,12 +21,7 @@ func keyCommands() []*command {
 				Without the key the data of a vault cannot be opened. With the key and the
 				database, all of it can.`,
 			example: "(umask 077; tokenvault key new > vault.key)",
-			setup: func(*flag.FlagSet) action {
-				return func(c *call) error {
-					_, err := fmt.Fprintln(c.Out, vault.NewKey().Text())
-					return err
-				}
-			},
+			act:     func(c *call) error { return c.printText([]byte(vault.NewKey().Text()+"\n"), nil) },
 		},
 		{
 			name: "key check", summary: "check whether the master key belongs to the database", reach: inProcess,
@@ -35,7 +29,7 @@ func keyCommands() []*command {
 				encrypted with another key. For a key in a KMS it also prints the URI, without
 				secrets, and how long the KMS took to respond.`,
 			example: "tokenvault key check --db vault.db --key-file vault.key",
-			setup:   func(*flag.FlagSet) action { return checkKey },
+			act:     inVault(checkKey),
 		},
 		{
 			name: "key rewrap", summary: "change the master key", reach: inProcess, asks: true,
@@ -49,22 +43,18 @@ func keyCommands() []*command {
 				--other-key-file OLD. Run this command, and then restart them with only the new
 				key. If it is interrupted, run it again.`,
 			example: "tokenvault key rewrap --db vault.db --key-file new.key --other-key-file old.key",
-			setup:   func(*flag.FlagSet) action { return rewrap },
+			act:     rewrap,
 		},
 	}
 }
 
-func checkKey(c *call) error {
-	o, err := c.openVault()
-	if err != nil {
-		return err
-	}
+func checkKey(c *call, open *vault.Vault) error {
 	uri := cmp.Or(string(c.target.MasterKey), c.getenvForKeys(masterKeyVariable))
 	if !serve.IsKeyURI(uri) {
 		return c.say(map[string]any{"ok": true}, "The master key opens this database.")
 	}
 	uri = serve.ShownKeyURI(uri)
-	v := core.CallerOf(o.vault.Tenant(uuid.Nil)).Vault
+	v := core.CallerOf(open.Tenant(uuid.Nil)).Vault
 	began := time.Now()
 	if err := (&keyring.Check{Store: v.Store, Master: v.Master, Now: v.Now}).Holds(c.ctx); err != nil {
 		return err

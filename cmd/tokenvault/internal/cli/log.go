@@ -103,8 +103,7 @@ func listLogs(c *call, p *logFlags) error {
 	if err != nil {
 		return err
 	}
-	more := func() { c.note("There are more; --limit 0 shows all.") }
-	return printAll(c, limited(o.api.AllLogs(c.ctx, params), p.limit, more), logColumns)
+	return printAll(c, limited(c, o.api.AllLogs(c.ctx, params), p.limit), logColumns)
 }
 
 func followLogs(c *call, since, file string) error {

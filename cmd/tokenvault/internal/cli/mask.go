@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"flag"
 	"io"
 	"iter"
 	"strings"
@@ -56,9 +55,8 @@ func (c *call) printTokens(limit int, list func(vault.API) iter.Seq2[*vault.Toke
 	if err != nil {
 		return err
 	}
-	more := func() { c.note("There are more; --limit 0 shows all.") }
 	tokens := func(yield func(*vault.Token, error) bool) {
-		for t, err := range limited(list(o.api), limit, more) {
+		for t, err := range limited(c, list(o.api), limit) {
 			if err == nil {
 				t = masked(c.ctx, t)
 			}
@@ -78,11 +76,7 @@ func tokenizeCommand() *command {
 			and every other value becomes the id of a token. All tokens are created, or
 			none.`,
 		example: `tokenvault tokenize --tenant Acme < person.json`,
-		setup: func(*flag.FlagSet) action {
-			return func(c *call) error {
-				return c.convert(func(api vault.API, document vault.JSON) (vault.JSON, error) { return api.Tokenize(c.ctx, document) })
-			}
-		},
+		act:     func(c *call) error { return c.convert(vault.API.Tokenize) },
 	}
 }
 
@@ -94,20 +88,18 @@ func detokenizeCommand() *command {
 			not JSON is treated as a string. The audit log gets a use of each token. It asks
 			before it prints to a terminal.`,
 		example: `tokenvault detokenize '{{ tok-1 }}' --tenant Acme --yes`,
-		setup: func(*flag.FlagSet) action {
-			return func(c *call) error {
-				if err := c.confirmClear(); err != nil {
-					return err
-				}
-				return c.convert(func(api vault.API, document vault.JSON) (vault.JSON, error) { return api.Detokenize(c.ctx, document) })
+		act: func(c *call) error {
+			if err := c.confirmClear(); err != nil {
+				return err
 			}
+			return c.convert(vault.API.Detokenize)
 		},
 	}
 }
 
 // convert reads a document, passes it to a call, and prints the result on one
 // line.
-func (c *call) convert(do func(vault.API, vault.JSON) (vault.JSON, error)) error {
+func (c *call) convert(do func(vault.API, context.Context, any) (vault.JSON, error)) error {
 	text := "-"
 	if len(c.args) > 0 {
 		text = c.args[0]
@@ -120,7 +112,7 @@ func (c *call) convert(do func(vault.API, vault.JSON) (vault.JSON, error)) error
 	if err != nil {
 		return err
 	}
-	result, err := do(o.api, document)
+	result, err := do(o.api, c.ctx, document)
 	if err != nil {
 		return err
 	}

@@ -26,7 +26,7 @@ func databaseCommands() []*command {
 			name: "migrate status", reach: inProcess, summary: "show which migrations the database has",
 			about:   "Changes nothing, and needs no master key.",
 			example: "tokenvault migrate status --db postgres://vault@db/vault",
-			setup:   func(*flag.FlagSet) action { return migrateStatus },
+			act:     migrateStatus,
 		},
 		{
 			name: "migrate sql", reach: inProcess, summary: "print the SQL of the migrations",
@@ -44,7 +44,7 @@ func databaseCommands() []*command {
 				version can run side by side. Several processes may run it at once. It needs no
 				master key.`,
 			example: "tokenvault migrate up --db vault.db",
-			setup:   func(*flag.FlagSet) action { return migrateUp },
+			act:     migrateUp,
 		},
 		distributeCommand(), doctorCommand(), backupCommand(), restoreCommand(), statsCommand(),
 	}
@@ -163,18 +163,15 @@ func migrateStatus(c *call) error {
 	if err != nil {
 		return err
 	}
-	states := func(yield func(*migrationState, error) bool) {
-		for _, m := range c.migrations() {
-			state := "pending"
-			if applied[m.Version] {
-				state = "applied"
-			}
-			if !yield(&migrationState{m.Version, state}, nil) {
-				return
-			}
+	var states []migrationState
+	for _, m := range c.migrations() {
+		state := "pending"
+		if applied[m.Version] {
+			state = "applied"
 		}
+		states = append(states, migrationState{m.Version, state})
 	}
-	return printAll(c, states, []column[*migrationState]{
+	return printAll(c, each(states, nil), []column[*migrationState]{
 		{"VERSION", func(m *migrationState) string { return fmt.Sprintf("%04d", m.Version) }},
 		{"STATE", func(m *migrationState) string { return m.State }},
 	})
@@ -247,22 +244,20 @@ func distributeCommand() *command {
 			citus must exist. It needs no master key. Tables that are already distributed do
 			not change.`,
 		example: "tokenvault distribute --db postgres://vault@coordinator/vault --yes",
-		setup: func(*flag.FlagSet) action {
-			return func(c *call) error {
-				if err := c.needDB(); err != nil {
-					return err
-				}
-				if !serve.IsPostgres(c.target.Path) {
-					return usagef("Citus is an extension of PostgreSQL: --db must be a postgres:// URL")
-				}
-				if err := c.confirm("Distribute the tables of this vault over the nodes of the cluster?"); err != nil {
-					return err
-				}
-				if err := postgres.Distribute(c.ctx, c.target.Path, c.target.Postgres(storage.MigrateAuto)); err != nil {
-					return err
-				}
-				return c.say(map[string]any{"distributed": true}, "The vault is distributed.")
+		act: func(c *call) error {
+			if err := c.needDB(); err != nil {
+				return err
 			}
+			if !serve.IsPostgres(c.target.Path) {
+				return usagef("Citus is an extension of PostgreSQL: --db must be a postgres:// URL")
+			}
+			if err := c.confirm("Distribute the tables of this vault over the nodes of the cluster?"); err != nil {
+				return err
+			}
+			if err := postgres.Distribute(c.ctx, c.target.Path, c.target.Postgres(storage.MigrateAuto)); err != nil {
+				return err
+			}
+			return c.say(map[string]any{"distributed": true}, "The vault is distributed.")
 		},
 	}
 }

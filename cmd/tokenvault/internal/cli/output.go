@@ -188,14 +188,29 @@ func timeText(t time.Time) string {
 	return t.UTC().Format("2006-01-02 15:04:05")
 }
 
-// limited stops after limit items, and calls more if there are others. Zero
-// means no limit.
-func limited[T any](items iter.Seq2[T, error], limit int, more func()) iter.Seq2[T, error] {
+// each iterates over items that are in memory, unless reading them failed.
+func each[T any](items []T, err error) iter.Seq2[*T, error] {
+	return func(yield func(*T, error) bool) {
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		for i := range items {
+			if !yield(&items[i], nil) {
+				return
+			}
+		}
+	}
+}
+
+// limited stops after limit items, and says so if there are others. Zero means no
+// limit.
+func limited[T any](c *call, items iter.Seq2[T, error], limit int) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		n := 0
 		for item, err := range items {
 			if err == nil && limit > 0 && n == limit {
-				more()
+				c.note("There are more; --limit 0 shows all.")
 				return
 			}
 			n++

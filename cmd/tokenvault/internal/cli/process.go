@@ -39,11 +39,9 @@ func processCommands() []*command {
 				program does so with WorkerPath of jsruntime.Options. Started by hand, it
 				explains this and exits with 2.`,
 			example: "tokenvault worker",
-			setup: func(*flag.FlagSet) action {
-				return func(*call) error {
-					jsruntime.WorkerMain()
-					return nil
-				}
+			act: func(*call) error {
+				jsruntime.WorkerMain()
+				return nil
 			},
 		},
 		consoleLinkCommand(), versionCommand(), completionCommand(),

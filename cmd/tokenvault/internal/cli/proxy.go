@@ -5,6 +5,7 @@ import (
 	"errors"
 	"flag"
 	"io"
+	"iter"
 	"maps"
 	"net/http"
 	"slices"
@@ -21,29 +22,13 @@ func proxyCommands() []*command {
 		{
 			name: "proxy list", reach: bothWays, summary: "list proxies, newest first",
 			example: "tokenvault proxy list --tenant Acme",
-			setup: func(*flag.FlagSet) action {
-				return func(c *call) error {
-					o, err := c.open()
-					if err != nil {
-						return err
-					}
-					return printAll(c, o.api.AllProxies(c.ctx, vault.ListParams{}), proxyColumns[:5])
-				}
-			},
+			act:     inTenant(proxies.list),
 		},
 		{
 			name: "proxy get", args: "ID|NAME", min: 1, max: 1, reach: bothWays, summary: "show a proxy with its key and code",
 			about:   "Only --json shows the values of the configuration.",
 			example: "tokenvault proxy get Gateway --tenant Acme",
-			setup: func(*flag.FlagSet) action {
-				return func(c *call) error {
-					_, x, err := c.proxy()
-					if err != nil {
-						return err
-					}
-					return printOne(c, x, proxyColumns)
-				}
-			},
+			act:     inTenant(proxies.show),
 		},
 		applyCommand(proxyKind, `
 			A proxy has name, destination_url, require_auth, configuration, application, and
@@ -69,9 +54,19 @@ func proxyCommands() []*command {
 		{
 			name: "proxy delete", args: "ID|NAME", min: 1, max: 1, reach: bothWays, asks: true, summary: "delete a proxy",
 			example: "tokenvault proxy delete Gateway --tenant Acme --yes",
-			setup:   func(*flag.FlagSet) action { return deleteProxy },
+			act:     inTenant(proxies.remove),
 		},
 	}
+}
+
+var proxies = kind[vault.Proxy, vault.ProxyParams]{
+	name: proxyKind, columns: proxyColumns, blank: vault.Proxy{RequireAuth: true},
+	of:   func(x *vault.Proxy) (uuid.UUID, string) { return x.ID, x.Name },
+	ends: " Its key stops working at once.",
+	all: func(ctx context.Context, api vault.API, name string) iter.Seq2[*vault.Proxy, error] {
+		return api.AllProxies(ctx, vault.ListParams{Name: name})
+	},
+	get: vault.API.GetProxy, create: vault.API.CreateProxy, replace: vault.API.ReplaceProxy, delete: vault.API.DeleteProxy,
 }
 
 var proxyColumns = []column[*vault.Proxy]{
@@ -84,8 +79,8 @@ var proxyColumns = []column[*vault.Proxy]{
 	{"APPLICATION", func(x *vault.Proxy) string { return idText(x.ApplicationID) }},
 	{"KEY", func(x *vault.Proxy) string { return x.Key }},
 	{"CONFIGURATION", func(x *vault.Proxy) string { return namesText(x.Configuration) }},
-	{"REQUEST TRANSFORM", func(x *vault.Proxy) string { return codeText(x.RequestTransform) }},
-	{"RESPONSE TRANSFORM", func(x *vault.Proxy) string { return codeText(x.ResponseTransform) }},
+	{"REQUEST TRANSFORM", func(x *vault.Proxy) string { return codeText(codeOf(x.RequestTransform)) }},
+	{"RESPONSE TRANSFORM", func(x *vault.Proxy) string { return codeText(codeOf(x.ResponseTransform)) }},
 }
 
 // namesText returns the names of a configuration. Its values are secrets.
@@ -100,29 +95,12 @@ func idText(id uuid.UUID) string {
 	return id.String()
 }
 
-func codeText(t *vault.ProxyTransform) string {
-	if t == nil {
+// codeText returns code for the lines below its label.
+func codeText(code string) string {
+	if code == "" {
 		return ""
 	}
-	return "\n" + strings.TrimRight(t.Code, "\n")
-}
-
-// proxy opens the vault and reads the proxy in the first argument.
-func (c *call) proxy() (*opened, *vault.Proxy, error) {
-	o, err := c.open()
-	if err != nil {
-		return nil, nil, err
-	}
-	x, err := findProxy(c.ctx, o.api, c.args[0])
-	return o, x, err
-}
-
-func findProxy(ctx context.Context, api vault.AdminAPI, which string) (*vault.Proxy, error) {
-	if id, err := uuid.Parse(which); err == nil {
-		return api.GetProxy(ctx, id)
-	}
-	return byName("proxy", which, api.AllProxies(ctx, vault.ListParams{Name: which}),
-		func(x *vault.Proxy) string { return x.Name })
+	return "\n" + strings.TrimRight(code, "\n")
 }
 
 // planProxy compares a manifest with the existing proxy of the same name.
@@ -134,28 +112,14 @@ func planProxy(c *call, api vault.API, m *manifest) (*planned, error) {
 	if err != nil {
 		return nil, err
 	}
-	now, err := orNone(byName("proxy", m.Name, api.AllProxies(c.ctx, vault.ListParams{Name: m.Name}),
-		func(x *vault.Proxy) string { return x.Name }))
-	if err != nil {
-		return nil, err
-	}
-	if now == nil {
-		now = &vault.Proxy{RequireAuth: true}
-	}
-	d := &changes{}
-	d.text("destination_url", now.DestinationURL, want.DestinationURL)
-	d.text("require_auth", strconv.FormatBool(now.RequireAuth), strconv.FormatBool(*want.RequireAuth))
-	d.text("application", idText(now.ApplicationID), idText(want.ApplicationID))
-	d.configuration(now.Configuration, want.Configuration)
-	d.code("request_transform", codeOf(now.RequestTransform), codeOf(want.RequestTransform))
-	d.code("response_transform", codeOf(now.ResponseTransform), codeOf(want.ResponseTransform))
-	return d.plan(m.Name, now.ID, func() (uuid.UUID, error) {
-		x, err := writeProxy(c, api, now.ID, want)
-		if err != nil {
-			return now.ID, err
-		}
-		return x.ID, nil
-	}), nil
+	return proxies.plan(c, api, m, want, func(d *changes, now *vault.Proxy) {
+		d.text("destination_url", now.DestinationURL, want.DestinationURL)
+		d.text("require_auth", strconv.FormatBool(now.RequireAuth), strconv.FormatBool(*want.RequireAuth))
+		d.text("application", idText(now.ApplicationID), idText(want.ApplicationID))
+		d.configuration(now.Configuration, want.Configuration)
+		d.code("request_transform", codeOf(now.RequestTransform), codeOf(want.RequestTransform))
+		d.code("response_transform", codeOf(now.ResponseTransform), codeOf(want.ResponseTransform))
+	})
 }
 
 func proxyParams(c *call, api vault.API, m *manifest) (vault.ProxyParams, error) {
@@ -185,13 +149,6 @@ func codeOf(t *vault.ProxyTransform) string {
 		return ""
 	}
 	return t.Code
-}
-
-func writeProxy(c *call, api vault.API, id uuid.UUID, p vault.ProxyParams) (*vault.Proxy, error) {
-	if (id == uuid.UUID{}) {
-		return api.CreateProxy(c.ctx, p)
-	}
-	return api.ReplaceProxy(c.ctx, id, p)
 }
 
 // proxyFlags are the flags that describe a request.
@@ -252,7 +209,7 @@ func (c *call) proxyKey(api vault.API) (string, error) {
 		}
 		return "", usagef("no proxy is given: use its id or name, or its key in the environment variable %s", proxyKeyVariable)
 	}
-	x, err := findProxy(c.ctx, api, c.args[0])
+	x, err := proxies.find(c, api, c.args[0])
 	if err != nil {
 		return "", err
 	}
@@ -274,18 +231,4 @@ func (c *call) send(api vault.API, request vault.ProxyCall) error {
 		return errReported
 	}
 	return nil
-}
-
-func deleteProxy(c *call) error {
-	o, x, err := c.proxy()
-	if err != nil {
-		return err
-	}
-	if err := c.confirm("Delete the proxy " + printable(x.Name) + "? Its key stops working at once."); err != nil {
-		return err
-	}
-	if err := o.api.DeleteProxy(c.ctx, x.ID); err != nil {
-		return err
-	}
-	return c.say(map[string]any{"id": x.ID, "deleted": true}, "Deleted the proxy %s.", x.ID)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"iter"
 	"strings"
 
 	"github.com/google/uuid"
@@ -16,29 +17,13 @@ func reactorCommands() []*command {
 		{
 			name: "reactor list", reach: bothWays, summary: "list reactors, newest first",
 			example: "tokenvault reactor list --tenant Acme",
-			setup: func(*flag.FlagSet) action {
-				return func(c *call) error {
-					o, err := c.open()
-					if err != nil {
-						return err
-					}
-					return printAll(c, o.api.AllReactors(c.ctx, vault.ListParams{}), reactorColumns[:5])
-				}
-			},
+			act:     inTenant(reactors.list),
 		},
 		{
 			name: "reactor get", args: "ID|NAME", min: 1, max: 1, reach: bothWays, summary: "show a reactor and its code",
 			about:   "Only --json shows the values of the configuration.",
 			example: "tokenvault reactor get Charge --tenant Acme",
-			setup: func(*flag.FlagSet) action {
-				return func(c *call) error {
-					_, r, err := c.reactor()
-					if err != nil {
-						return err
-					}
-					return printOne(c, r, reactorColumns)
-				}
-			},
+			act:     inTenant(reactors.show),
 		},
 		applyCommand(reactorKind, `
 			A reactor has name, code or code_file, configuration and application. Without
@@ -65,9 +50,18 @@ func reactorCommands() []*command {
 		{
 			name: "reactor delete", args: "ID|NAME", min: 1, max: 1, reach: bothWays, asks: true, summary: "delete a reactor",
 			example: "tokenvault reactor delete Charge --tenant Acme --yes",
-			setup:   func(*flag.FlagSet) action { return deleteReactor },
+			act:     inTenant(reactors.remove),
 		},
 	}
+}
+
+var reactors = kind[vault.Reactor, vault.ReactorParams]{
+	name: reactorKind, columns: reactorColumns,
+	of: func(r *vault.Reactor) (uuid.UUID, string) { return r.ID, r.Name },
+	all: func(ctx context.Context, api vault.API, name string) iter.Seq2[*vault.Reactor, error] {
+		return api.AllReactors(ctx, vault.ListParams{Name: name})
+	},
+	get: vault.API.GetReactor, create: vault.API.CreateReactor, replace: vault.API.ReplaceReactor, delete: vault.API.DeleteReactor,
 }
 
 var reactorColumns = []column[*vault.Reactor]{
@@ -77,25 +71,7 @@ var reactorColumns = []column[*vault.Reactor]{
 	{"CREATED", func(r *vault.Reactor) string { return timeText(r.CreatedAt) }},
 	{"MODIFIED", func(r *vault.Reactor) string { return timeText(r.ModifiedAt) }},
 	{"CONFIGURATION", func(r *vault.Reactor) string { return namesText(r.Configuration) }},
-	{"CODE", func(r *vault.Reactor) string { return "\n" + strings.TrimRight(r.Code, "\n") }},
-}
-
-// reactor opens the vault and reads the reactor in the first argument.
-func (c *call) reactor() (*opened, *vault.Reactor, error) {
-	o, err := c.open()
-	if err != nil {
-		return nil, nil, err
-	}
-	r, err := findReactor(c.ctx, o.api, c.args[0])
-	return o, r, err
-}
-
-func findReactor(ctx context.Context, api vault.AdminAPI, which string) (*vault.Reactor, error) {
-	if id, err := uuid.Parse(which); err == nil {
-		return api.GetReactor(ctx, id)
-	}
-	return byName("reactor", which, api.AllReactors(ctx, vault.ListParams{Name: which}),
-		func(r *vault.Reactor) string { return r.Name })
+	{"CODE", func(r *vault.Reactor) string { return codeText(r.Code) }},
 }
 
 // planReactor compares a manifest with the existing reactor of the same name.
@@ -114,32 +90,11 @@ func planReactor(c *call, api vault.API, m *manifest) (*planned, error) {
 	if want.ApplicationID, err = applicationID(c, api, m.Application); err != nil {
 		return nil, err
 	}
-	now, err := orNone(byName("reactor", m.Name, api.AllReactors(c.ctx, vault.ListParams{Name: m.Name}),
-		func(r *vault.Reactor) string { return r.Name }))
-	if err != nil {
-		return nil, err
-	}
-	if now == nil {
-		now = &vault.Reactor{}
-	}
-	d := &changes{}
-	d.text("application", idText(now.ApplicationID), idText(want.ApplicationID))
-	d.configuration(now.Configuration, want.Configuration)
-	d.code("code", now.Code, want.Code)
-	return d.plan(m.Name, now.ID, func() (uuid.UUID, error) {
-		r, err := writeReactor(c, api, now.ID, want)
-		if err != nil {
-			return now.ID, err
-		}
-		return r.ID, nil
-	}), nil
-}
-
-func writeReactor(c *call, api vault.API, id uuid.UUID, p vault.ReactorParams) (*vault.Reactor, error) {
-	if (id == uuid.UUID{}) {
-		return api.CreateReactor(c.ctx, p)
-	}
-	return api.ReplaceReactor(c.ctx, id, p)
+	return reactors.plan(c, api, m, want, func(d *changes, now *vault.Reactor) {
+		d.text("application", idText(now.ApplicationID), idText(want.ApplicationID))
+		d.configuration(now.Configuration, want.Configuration)
+		d.code("code", now.Code, want.Code)
+	})
 }
 
 func runReactor(c *call, args string, p vault.ReactParams) error {
@@ -184,23 +139,9 @@ func (c *call) runnableReactor() (*opened, uuid.UUID, error) {
 	if id, err := uuid.Parse(c.args[0]); err == nil {
 		return o, id, nil
 	}
-	r, err := findReactor(c.ctx, o.api, c.args[0])
+	r, err := reactors.find(c, o.api, c.args[0])
 	if err != nil {
 		return nil, uuid.UUID{}, err
 	}
 	return o, r.ID, nil
-}
-
-func deleteReactor(c *call) error {
-	o, r, err := c.reactor()
-	if err != nil {
-		return err
-	}
-	if err := c.confirm("Delete the reactor " + printable(r.Name) + "?"); err != nil {
-		return err
-	}
-	if err := o.api.DeleteReactor(c.ctx, r.ID); err != nil {
-		return err
-	}
-	return c.say(map[string]any{"id": r.ID, "deleted": true}, "Deleted the reactor %s.", r.ID)
 }

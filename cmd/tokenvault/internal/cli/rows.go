@@ -105,7 +105,7 @@ type field struct {
 }
 
 // parseMap parses the flag --map.
-func parseMap(columns words) ([]field, error) {
+func parseMap(columns []string) ([]field, error) {
 	var fields []field
 	for _, word := range columns {
 		path, column, ok := strings.Cut(word, "=")

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"flag"
 	"fmt"
 	"strconv"
@@ -14,7 +15,9 @@ func sinkCommands() []*command {
 		{
 			name: "sink list", reach: inProcess, summary: "list the destinations of the log, and how far behind they are",
 			example: "tokenvault sink list --json",
-			setup:   func(*flag.FlagSet) action { return listSinks },
+			act: inVault(func(c *call, v *vault.Vault) error {
+				return printAll(c, each(v.ListSinks(c.ctx)), sinkColumns)
+			}),
 		},
 		{
 			name: "sink reset", args: "NAME", min: 1, max: 1, reach: inProcess, asks: true, summary: "send log entries to a destination again",
@@ -28,7 +31,9 @@ func sinkCommands() []*command {
 					if err != nil {
 						return err
 					}
-					return changeSink(c, "Send log entries to %s again?", func(v *vault.Vault) error { return v.ResetSink(c.ctx, c.args[0], from) })
+					return changeSink("Send log entries to %s again?", func(v *vault.Vault, ctx context.Context, name string) error {
+						return v.ResetSink(ctx, name, from)
+					})(c)
 				}
 			},
 		},
@@ -36,53 +41,32 @@ func sinkCommands() []*command {
 			name: "sink skip", args: "NAME", min: 1, max: 1, reach: inProcess, asks: true, summary: "skip the log entries that wait for a destination",
 			about:   "The destination never gets them, unless tokenvault sink reset sends them again.",
 			example: "tokenvault sink skip siem --yes",
-			setup: func(*flag.FlagSet) action {
-				return func(c *call) error {
-					return changeSink(c, "Skip the entries that wait for %s?", func(v *vault.Vault) error { return v.SkipSink(c.ctx, c.args[0]) })
-				}
-			},
+			act:     changeSink("Skip the entries that wait for %s?", (*vault.Vault).SkipSink),
 		},
 	}
 }
 
-var sinkColumns = []column[vault.SinkStatus]{
-	{"NAME", func(s vault.SinkStatus) string { return s.Name }},
-	{"FORMAT", func(s vault.SinkStatus) string { return s.Format }},
-	{"SENT", func(s vault.SinkStatus) string { return strconv.FormatInt(s.Sent, 10) }},
-	{"REFUSED", func(s vault.SinkStatus) string { return strconv.FormatInt(s.Refused, 10) }},
-	{"BEHIND", func(s vault.SinkStatus) string { return strconv.Itoa(s.Behind) }},
-	{"OLDEST", func(s vault.SinkStatus) string { return timeText(s.Oldest) }},
-	{"LAST SUCCESS", func(s vault.SinkStatus) string { return timeText(s.LastSuccess) }},
+var sinkColumns = []column[*vault.SinkStatus]{
+	{"NAME", func(s *vault.SinkStatus) string { return s.Name }},
+	{"FORMAT", func(s *vault.SinkStatus) string { return s.Format }},
+	{"SENT", func(s *vault.SinkStatus) string { return strconv.FormatInt(s.Sent, 10) }},
+	{"REFUSED", func(s *vault.SinkStatus) string { return strconv.FormatInt(s.Refused, 10) }},
+	{"BEHIND", func(s *vault.SinkStatus) string { return strconv.Itoa(s.Behind) }},
+	{"OLDEST", func(s *vault.SinkStatus) string { return timeText(s.Oldest) }},
+	{"LAST SUCCESS", func(s *vault.SinkStatus) string { return timeText(s.LastSuccess) }},
 }
 
-func listSinks(c *call) error {
-	o, err := c.openVault()
-	if err != nil {
-		return err
-	}
-	all, err := o.vault.ListSinks(c.ctx)
-	if err != nil {
-		return err
-	}
-	return printAll(c, func(yield func(vault.SinkStatus, error) bool) {
-		for _, s := range all {
-			if !yield(s, nil) {
-				return
-			}
+// changeSink returns an action that moves the position of the sink in the first
+// argument, after a question.
+func changeSink(question string, change func(*vault.Vault, context.Context, string) error) action {
+	return inVault(func(c *call, v *vault.Vault) error {
+		name := c.args[0]
+		if err := c.confirm(fmt.Sprintf(question, printable(name))); err != nil {
+			return err
 		}
-	}, sinkColumns)
-}
-
-func changeSink(c *call, question string, change func(*vault.Vault) error) error {
-	o, err := c.openVault()
-	if err != nil {
-		return err
-	}
-	if err := c.confirm(fmt.Sprintf(question, printable(c.args[0]))); err != nil {
-		return err
-	}
-	if err := change(o.vault); err != nil {
-		return err
-	}
-	return c.say(map[string]any{"name": c.args[0], "changed": true}, "Moved the position of %s in the log.", printable(c.args[0]))
+		if err := change(v, c.ctx, name); err != nil {
+			return err
+		}
+		return c.say(map[string]any{"name": name, "changed": true}, "Moved the position of %s in the log.", printable(name))
+	})
 }

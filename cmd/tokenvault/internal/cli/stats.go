@@ -2,7 +2,6 @@ package cli
 
 import (
 	"cmp"
-	"flag"
 	"fmt"
 	"maps"
 	"slices"
@@ -20,7 +19,7 @@ func statsCommand() *command {
 			the log, sessions, and data keys by age: of one tenant with --tenant, otherwise
 			of all tenants together.`,
 		example: "tokenvault stats --db vault.db --key-file vault.key\ntokenvault stats --tenant Acme --json",
-		setup:   func(*flag.FlagSet) action { return stats },
+		act:     inVault(stats),
 	}
 }
 
@@ -87,11 +86,7 @@ func (t *total) add(s *vault.Stats, now time.Time) {
 	}
 }
 
-func stats(c *call) error {
-	o, err := c.openVault()
-	if err != nil {
-		return err
-	}
+func stats(c *call, v *vault.Vault) error {
 	t := &total{TokensByType: map[vault.TokenType]int{}, TokensByContainer: map[string]int{}, KeysByAge: map[string]int{}}
 	tenants, err := c.statsTenants()
 	if err != nil {
@@ -102,7 +97,7 @@ func stats(c *call) error {
 			t.Unreadable++
 			continue
 		}
-		s, err := o.vault.Tenant(tenants[i].ID).Stats(c.ctx)
+		s, err := v.Tenant(tenants[i].ID).Stats(c.ctx)
 		if err != nil {
 			return fmt.Errorf("tenant %s: %w", tenants[i].ID, err)
 		}

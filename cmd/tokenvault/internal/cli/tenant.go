@@ -24,19 +24,22 @@ func tenantCommands() []*command {
 			example: "tokenvault tenant create Acme --db vault.db --key-file vault.key",
 			setup: func(f *flag.FlagSet) action {
 				ensure := f.Bool("ensure", false, "use the tenant that was created under this name, if it exists")
-				return func(c *call) error { return createTenant(c, *ensure) }
+				return inVault(func(c *call, v *vault.Vault) error { return createTenant(c, v, *ensure) })
 			},
 		},
 		{
 			name: "tenant list", reach: inProcess, summary: "list all tenants, oldest first",
 			example: "tokenvault tenant list --json",
-			setup:   func(*flag.FlagSet) action { return listTenants },
+			act: inVault(func(c *call, v *vault.Vault) error {
+				columns := []column[*vault.Tenant]{tenantColumns[0], tenantColumns[1], tenantColumns[4]}
+				return printAll(c, eachTenant(c.ctx, v), columns)
+			}),
 		},
 		{
 			name: "tenant get", args: "[ID|NAME]", max: 1, reach: bothWays, summary: "show a tenant",
 			about:   "Without an argument it shows the tenant of --tenant, or over HTTP the tenant of the API key.",
 			example: "tokenvault tenant get Acme\ntokenvault tenant get --url https://vault.example.com",
-			setup:   func(*flag.FlagSet) action { return getTenant },
+			act:     getTenant,
 		},
 		{
 			name: "tenant update", args: "[ID|NAME]", max: 1, reach: bothWays, summary: "rename a tenant, or change its settings",
@@ -54,7 +57,7 @@ func tenantCommands() []*command {
 			about: `Destroys the tenant's keys first, so that none of its data can be opened. Then
 				it deletes the rows and the audit log, so export what you must keep.`,
 			example: "tokenvault tenant delete Acme --yes",
-			setup:   func(*flag.FlagSet) action { return deleteTenant },
+			act:     inVault(deleteTenant),
 		},
 		{
 			name: "tenant rotate", args: "[ID|NAME]", max: 1, reach: inProcess,
@@ -124,14 +127,10 @@ func getTenant(c *call) error {
 	return printOne(c, t, tenantColumns)
 }
 
-func createTenant(c *call, ensure bool) error {
-	o, err := c.openVault()
-	if err != nil {
-		return err
-	}
-	create := o.vault.CreateTenant
+func createTenant(c *call, v *vault.Vault, ensure bool) error {
+	create := v.CreateTenant
 	if ensure {
-		create = o.vault.EnsureTenant
+		create = v.EnsureTenant
 	}
 	t, err := create(c.ctx, c.args[0])
 	if err != nil {
@@ -140,29 +139,9 @@ func createTenant(c *call, ensure bool) error {
 	return printOne(c, t, tenantColumns)
 }
 
-func listTenants(c *call) error {
-	o, err := c.openVault()
-	if err != nil {
-		return err
-	}
-	columns := []column[*vault.Tenant]{tenantColumns[0], tenantColumns[1], tenantColumns[4]}
-	return printAll(c, eachTenant(c.ctx, o.vault), columns)
-}
-
 // eachTenant iterates over all tenants, oldest first.
 func eachTenant(ctx context.Context, v *vault.Vault) iter.Seq2[*vault.Tenant, error] {
-	return func(yield func(*vault.Tenant, error) bool) {
-		all, err := serve.AllTenants(ctx, v)
-		if err != nil {
-			yield(nil, err)
-			return
-		}
-		for i := range all {
-			if !yield(&all[i], nil) {
-				return
-			}
-		}
-	}
+	return each(serve.AllTenants(ctx, v))
 }
 
 func updateTenant(c *call, name string, dedup bool) error {
@@ -190,11 +169,7 @@ func updateTenant(c *call, name string, dedup bool) error {
 	return printOne(c, t, tenantColumns)
 }
 
-func deleteTenant(c *call) error {
-	o, err := c.openVault()
-	if err != nil {
-		return err
-	}
+func deleteTenant(c *call, v *vault.Vault) error {
 	t, err := c.findTenant(c.args[0])
 	if err != nil {
 		return err
@@ -202,7 +177,7 @@ func deleteTenant(c *call) error {
 	if err := c.confirm("Delete the tenant " + printable(nameText(t.Name, t.Unreadable)) + " with all of its tokens, its log and its keys?"); err != nil {
 		return err
 	}
-	if err := o.vault.DeleteTenant(c.ctx, t.ID); err != nil {
+	if err := v.DeleteTenant(c.ctx, t.ID); err != nil {
 		return err
 	}
 	return c.say(map[string]any{"id": t.ID, "deleted": true}, "Deleted the tenant %s.", t.ID)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/serve"
 )
 
 func tokenCommands() []*command {
@@ -28,7 +29,7 @@ func tokenCommands() []*command {
 			name: "token get", args: "ID", min: 1, max: 1, reach: bothWays, summary: "show a token with masked data",
 			about:   "Only tokenvault detokenize and tokenvault export --clear print plaintext.",
 			example: "tokenvault token get tok-1 --tenant Acme",
-			setup:   func(*flag.FlagSet) action { return getToken },
+			act:     inTenant(getToken),
 		},
 		{
 			name: "token list", reach: bothWays, summary: "list tokens with masked data, newest first",
@@ -59,7 +60,7 @@ func tokenCommands() []*command {
 		{
 			name: "token delete", args: "ID...", min: 1, max: 1000, reach: bothWays, asks: true, summary: "delete tokens",
 			example: "tokenvault token delete tok-1 tok-2 --tenant Acme --yes",
-			setup:   func(*flag.FlagSet) action { return deleteTokens },
+			act:     inTenant(deleteTokens),
 		},
 		tokenizeCommand(),
 		detokenizeCommand(),
@@ -76,7 +77,7 @@ func setupCreateToken(f *flag.FlagSet) action {
 
 func setupListTokens(f *flag.FlagSet) action {
 	var p vault.ListTokensParams
-	var ids, types words
+	var ids, types serve.List
 	var metadata pairs
 	f.Var(&ids, "id", "only these `ids`, separated by commas")
 	f.Var(&types, "type", "only these `types`, separated by commas")
@@ -104,11 +105,7 @@ func setupSearchTokens(f *flag.FlagSet) action {
 	}
 }
 
-func getToken(c *call) error {
-	o, err := c.open()
-	if err != nil {
-		return err
-	}
+func getToken(c *call, o *opened) error {
 	t, err := o.api.GetToken(c.ctx, c.args[0])
 	if err != nil {
 		return err
@@ -315,11 +312,7 @@ func (p *tokenFlags) patch(c *call) (map[string]any, error) {
 	return fields, nil
 }
 
-func deleteTokens(c *call) error {
-	o, err := c.open()
-	if err != nil {
-		return err
-	}
+func deleteTokens(c *call, o *opened) error {
 	if err := c.confirm("Delete " + counted(len(c.args), "token") + "?"); err != nil {
 		return err
 	}

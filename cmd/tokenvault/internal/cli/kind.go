@@ -1,0 +1,114 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+
+	"github.com/google/uuid"
+
+	"github.com/seed-72ea4aab/vault"
+)
+
+// kind is a kind of entity of a tenant: applications, reactors or proxies. T is the
+// entity, and P its parameters.
+type kind[T, P any] struct {
+	name    string
+	columns []column[*T]
+	of      func(*T) (id uuid.UUID, name string)
+	ends    string // what deleting an entity ends
+	blank   T      // an entity that does not exist yet
+
+	all     func(ctx context.Context, api vault.API, name string) iter.Seq2[*T, error] // an empty name means all
+	get     func(vault.API, context.Context, uuid.UUID) (*T, error)
+	create  func(vault.API, context.Context, P) (*T, error)
+	replace func(vault.API, context.Context, uuid.UUID, P) (*T, error)
+	delete  func(vault.API, context.Context, uuid.UUID) error
+}
+
+// list prints all entities.
+func (k *kind[T, P]) list(c *call, o *opened) error {
+	return printAll(c, k.all(c.ctx, o.api, ""), k.columns[:5])
+}
+
+// show prints the entity in the first argument.
+func (k *kind[T, P]) show(c *call, o *opened) error {
+	item, err := k.find(c, o.api, c.args[0])
+	if err != nil {
+		return err
+	}
+	return printOne(c, item, k.columns)
+}
+
+// remove deletes the entity in the first argument.
+func (k *kind[T, P]) remove(c *call, o *opened) error {
+	item, err := k.find(c, o.api, c.args[0])
+	if err != nil {
+		return err
+	}
+	id, name := k.of(item)
+	if err := c.confirm("Delete the " + k.name + " " + printable(name) + "?" + k.ends); err != nil {
+		return err
+	}
+	if err := k.delete(o.api, c.ctx, id); err != nil {
+		return err
+	}
+	return c.say(map[string]any{"id": id, "deleted": true}, "Deleted the %s %s.", k.name, id)
+}
+
+// find returns the entity with an id or a name.
+func (k *kind[T, P]) find(c *call, api vault.API, which string) (*T, error) {
+	if id, err := uuid.Parse(which); err == nil {
+		return k.get(api, c.ctx, id)
+	}
+	return k.named(c, api, which)
+}
+
+// named returns the entity with exactly this name. It is needed because the
+// filters of lists ignore case and treat * as a wildcard.
+func (k *kind[T, P]) named(c *call, api vault.API, which string) (*T, error) {
+	var found *T
+	for item, err := range k.all(c.ctx, api, which) {
+		if err != nil {
+			return nil, err
+		}
+		switch _, name := k.of(item); {
+		case name != which:
+		case found != nil:
+			return nil, fmt.Errorf("several %ss have this name; use the id", k.name)
+		default:
+			found = item
+		}
+	}
+	if found == nil {
+		return nil, fmt.Errorf("%s: %w", k.name, vault.ErrNotFound)
+	}
+	return found, nil
+}
+
+// plan compares a manifest with the existing entity of the same name. The
+// parameters are what the manifest asks for.
+func (k *kind[T, P]) plan(c *call, api vault.API, m *manifest, want P, compare func(d *changes, now *T)) (*planned, error) {
+	now, err := k.named(c, api, m.Name)
+	if errors.Is(err, vault.ErrNotFound) {
+		now, err = &k.blank, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	d := &changes{}
+	compare(d, now)
+	id, _ := k.of(now)
+	return d.plan(m.Name, id, func() (uuid.UUID, error) {
+		write := func() (*T, error) { return k.replace(api, c.ctx, id, want) }
+		if id == uuid.Nil {
+			write = func() (*T, error) { return k.create(api, c.ctx, want) }
+		}
+		item, err := write()
+		if err == nil {
+			id, _ = k.of(item)
+		}
+		return id, err
+	}), nil
+}
