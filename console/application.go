@@ -16,11 +16,7 @@ import (
 )
 
 // applications lists the applications of a tenant.
-func (q *request) applications() error {
-	c, t, err := q.inTenant()
-	if err != nil {
-		return err
-	}
+func (q *request) applications(c *vault.Owner, t *vault.Tenant) error {
 	list, err := c.ListApplications(q.r.Context(), vault.ListApplicationsParams{PageParams: q.pageParams()})
 	if err != nil {
 		return err
@@ -120,11 +116,7 @@ func inputTime(t time.Time) string {
 }
 
 // application shows an application.
-func (q *request) application() error {
-	c, t, err := q.inTenant()
-	if err != nil {
-		return err
-	}
+func (q *request) application(c *vault.Owner, t *vault.Tenant) error {
 	a, err := c.GetApplication(q.r.Context(), q.id("id"))
 	if err != nil {
 		return err
@@ -135,11 +127,7 @@ func (q *request) application() error {
 // saveApplication replaces the rights of the application. It refuses a form that
 // shows an older state, because the form could restore rights that were revoked
 // since.
-func (q *request) saveApplication() error {
-	c, t, err := q.inTenant()
-	if err != nil {
-		return err
-	}
+func (q *request) saveApplication(c *vault.Owner, t *vault.Tenant) error {
 	a, err := c.GetApplication(q.r.Context(), q.id("id"))
 	if err != nil {
 		return err

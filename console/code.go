@@ -30,11 +30,7 @@ type codeBody struct {
 func (b *codeBody) Name(id uuid.UUID) string { return b.Names[id] }
 
 // code lists reactors, proxies and jobs.
-func (q *request) code() error {
-	c, t, err := q.inTenant()
-	if err != nil {
-		return err
-	}
+func (q *request) code(c *vault.Owner, t *vault.Tenant) error {
 	ctx, first := q.r.Context(), vault.PageParams{Size: 100}
 	reactors, err := c.ListReactors(ctx, vault.ListParams{PageParams: first})
 	if err != nil {
@@ -147,7 +143,7 @@ func (q *request) recentRuns(c *vault.Owner, kind string, id uuid.UUID) ([]logRo
 		}
 		return false
 	})
-	return q.logRows(c, q.root()+q.tenantPath()+"/", entries[:min(len(entries), 20)]), nil
+	return q.logRows(c, q.in(), entries[:min(len(entries), 20)]), nil
 }
 
 // programOf builds the part that the pages of reactors and proxies share.
@@ -179,7 +175,7 @@ func (q *request) reactorBody(c *vault.Owner) (*programBody, error) {
 		return nil, err
 	}
 	if r.ApplicationID != (uuid.UUID{}) {
-		b.Application = q.applicationRef(c, q.root()+q.tenantPath()+"/", r.ApplicationID)
+		b.Application = q.applicationRef(c, q.in(), r.ApplicationID)
 	}
 	b.Sources = []source{{Title: "Code", Lines: linesOf(r.Code, lastBad(b.Runs)), Args: reactorArgs}}
 	return b, nil
@@ -203,7 +199,7 @@ func (q *request) proxyBody(c *vault.Owner) (*programBody, error) {
 	}
 	b.Destination, b.RequireAuth = plainURL(x.DestinationURL), x.RequireAuth
 	if x.ApplicationID != (uuid.UUID{}) {
-		b.Application = q.applicationRef(c, q.root()+q.tenantPath()+"/", x.ApplicationID)
+		b.Application = q.applicationRef(c, q.in(), x.ApplicationID)
 	}
 	if x.RequestTransform != nil {
 		b.Sources = append(b.Sources, source{Title: "Request transform", Part: "request", Lines: linesOf(x.RequestTransform.Code, 0), Args: requestArgs})
@@ -224,38 +220,27 @@ func plainURL(text string) string {
 	return u.String()
 }
 
-// reactor shows a reactor.
-func (q *request) reactor() error { return q.program((*request).reactorBody) }
-
-// proxy shows a proxy.
-func (q *request) proxy() error { return q.program((*request).proxyBody) }
-
-func (q *request) program(read func(*request, *vault.Owner) (*programBody, error)) error {
-	c, t, err := q.inTenant()
-	if err != nil {
-		return err
+// program returns the page of a reactor or a proxy.
+func program(read func(*request, *vault.Owner) (*programBody, error)) func(*request, *vault.Owner, *vault.Tenant) error {
+	return func(q *request, c *vault.Owner, t *vault.Tenant) error {
+		b, err := read(q, c)
+		if err != nil {
+			return err
+		}
+		return q.show(http.StatusOK, "program", q.view("code", b.Name, t, b))
 	}
-	b, err := read(q, c)
-	if err != nil {
-		return err
-	}
-	return q.show(http.StatusOK, "program", q.view("code", b.Name, t, b))
 }
 
-func (q *request) tryReactor() error {
-	return q.try((*request).reactorBody, vault.TestRunParams{ReactorID: q.id("id")})
+func (q *request) tryReactor(c *vault.Owner, t *vault.Tenant) error {
+	return q.try(c, t, (*request).reactorBody, vault.TestRunParams{ReactorID: q.id("id")})
 }
 
-func (q *request) tryProxy() error {
-	return q.try((*request).proxyBody, vault.TestRunParams{ProxyID: q.id("id"), Response: q.r.PostForm.Get("part") == "response"})
+func (q *request) tryProxy(c *vault.Owner, t *vault.Tenant) error {
+	return q.try(c, t, (*request).proxyBody, vault.TestRunParams{ProxyID: q.id("id"), Response: q.r.PostForm.Get("part") == "response"})
 }
 
 // try makes a test run and shows its result on the page.
-func (q *request) try(read func(*request, *vault.Owner) (*programBody, error), p vault.TestRunParams) error {
-	c, t, err := q.inTenant()
-	if err != nil {
-		return err
-	}
+func (q *request) try(c *vault.Owner, t *vault.Tenant, read func(*request, *vault.Owner) (*programBody, error), p vault.TestRunParams) error {
 	b, err := read(q, c)
 	if err != nil {
 		return err
@@ -307,18 +292,4 @@ func indented(raw vault.JSON) string {
 		return string(raw)
 	}
 	return out.String()
-}
-
-func (q *request) retryJob() error {
-	if err := q.client().RetryJob(q.r.Context(), q.id("id")); err != nil {
-		return err
-	}
-	return q.seeOther(q.tenantPath()+"/code", "retried")
-}
-
-func (q *request) discardJob() error {
-	if err := q.client().DiscardJob(q.r.Context(), q.id("id")); err != nil {
-		return err
-	}
-	return q.seeOther(q.tenantPath()+"/code", "discarded")
 }

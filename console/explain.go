@@ -23,11 +23,7 @@ type explainBody struct {
 }
 
 // explain shows the form, with a decision if the form is filled in.
-func (q *request) explain() error {
-	c, t, err := q.inTenant()
-	if err != nil {
-		return err
-	}
+func (q *request) explain(c *vault.Owner, t *vault.Tenant) error {
 	ctx, asked := q.r.Context(), q.r.URL.Query()
 	b := &explainBody{Holder: asked.Get("holder"), Permission: asked.Get("permission"), Token: strings.TrimSpace(asked.Get("token")), Containers: asked.Get("containers")}
 	apps, err := c.ListApplications(ctx, vault.ListApplicationsParams{PageParams: vault.PageParams{Size: 100}})

@@ -15,14 +15,10 @@ import (
 
 // export streams the entries that match the form, including reads made in the
 // console.
-func (q *request) export(name, contentType string, write func(io.Writer, *vault.LogEntry) error) error {
-	c, t, err := q.inTenant()
-	if err != nil {
-		return err
-	}
+func (q *request) export(c *vault.Owner, t *vault.Tenant, name, contentType string, write func(io.Writer, *vault.LogEntry) error) error {
 	_, p, bad := q.logFilter()
 	if len(bad) > 0 {
-		return q.log()
+		return q.log(c, t)
 	}
 	ctrl := http.NewResponseController(q.w)
 	q.w.Header().Set("Content-Type", contentType)
@@ -47,14 +43,14 @@ func (q *request) export(name, contentType string, write func(io.Writer, *vault.
 }
 
 // logLines exports the log as JSON lines.
-func (q *request) logLines() error {
-	return q.export(".jsonl", "application/x-ndjson", func(w io.Writer, e *vault.LogEntry) error { return json.NewEncoder(w).Encode(e) })
+func (q *request) logLines(c *vault.Owner, t *vault.Tenant) error {
+	return q.export(c, t, ".jsonl", "application/x-ndjson", func(w io.Writer, e *vault.LogEntry) error { return json.NewEncoder(w).Encode(e) })
 }
 
 // logCSV exports the log as CSV.
-func (q *request) logCSV() error {
+func (q *request) logCSV(c *vault.Owner, t *vault.Tenant) error {
 	first := true
-	return q.export(".csv", "text/csv; charset=utf-8", func(w io.Writer, e *vault.LogEntry) error {
+	return q.export(c, t, ".csv", "text/csv; charset=utf-8", func(w io.Writer, e *vault.LogEntry) error {
 		table := csv.NewWriter(w)
 		if first {
 			_ = table.Write([]string{"created_at", "operation", "entity_type", "entity_id", "actor_type", "actor_id", "actor_name", "message", "id", "origin"})

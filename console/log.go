@@ -125,13 +125,10 @@ func readTime(text string) (time.Time, bool) {
 }
 
 // log shows a page of the log.
-func (q *request) log() error {
-	c, t, err := q.inTenant()
-	if err != nil {
-		return err
-	}
+func (q *request) log(c *vault.Owner, t *vault.Tenant) error {
 	f, p, bad := q.logFilter()
 	b := &logBody{Filter: f, Operations: operations, Problems: bad, First: q.r.URL.Query().Get("before") == ""}
+	var err error
 	if b.EntityTypes, err = c.ListEntityTypes(q.r.Context()); err != nil {
 		return err
 	}
@@ -143,7 +140,7 @@ func (q *request) log() error {
 	if err != nil {
 		return err
 	}
-	b.Rows = q.logRows(c, q.root()+q.tenantPath()+"/", entries)
+	b.Rows = q.logRows(c, q.in(), entries)
 	if older != (uuid.UUID{}) {
 		next := f.values()
 		next.Set("before", older.String())
@@ -252,11 +249,7 @@ func matches(p *vault.ListLogsParams, e *vault.LogEntry) bool {
 
 // logEvents streams new entries. The entries of a tenant are read once for all
 // pages that follow its log.
-func (q *request) logEvents() error {
-	c, _, err := q.inTenant()
-	if err != nil {
-		return err
-	}
+func (q *request) logEvents(c *vault.Owner, _ *vault.Tenant) error {
 	f, p, _ := q.logFilter()
 	batches, leave := q.logs.join(c.TenantID())
 	defer leave()

@@ -97,27 +97,19 @@ var named = map[string]struct {
 	path string // of the pages
 	name func(context.Context, *vault.Owner, uuid.UUID) (string, error)
 }{
-	"application": {"applications/", func(ctx context.Context, c *vault.Owner, id uuid.UUID) (string, error) {
-		a, err := c.GetApplication(ctx, id)
+	"application": {"applications/", nameOf((*vault.Client).GetApplication, func(a *vault.Application) string { return a.Name })},
+	"reactor":     {"reactors/", nameOf((*vault.Client).GetReactor, func(r *vault.Reactor) string { return r.Name })},
+	"proxy":       {"proxies/", nameOf((*vault.Client).GetProxy, func(p *vault.Proxy) string { return p.Name })},
+}
+
+func nameOf[T any](get func(*vault.Client, context.Context, uuid.UUID) (*T, error), name func(*T) string) func(context.Context, *vault.Owner, uuid.UUID) (string, error) {
+	return func(ctx context.Context, c *vault.Owner, id uuid.UUID) (string, error) {
+		item, err := get(c.Client, ctx, id)
 		if err != nil {
 			return "", err
 		}
-		return a.Name, nil
-	}},
-	"reactor": {"reactors/", func(ctx context.Context, c *vault.Owner, id uuid.UUID) (string, error) {
-		r, err := c.GetReactor(ctx, id)
-		if err != nil {
-			return "", err
-		}
-		return r.Name, nil
-	}},
-	"proxy": {"proxies/", func(ctx context.Context, c *vault.Owner, id uuid.UUID) (string, error) {
-		p, err := c.GetProxy(ctx, id)
-		if err != nil {
-			return "", err
-		}
-		return p.Name, nil
-	}},
+		return name(item), nil
+	}
 }
 
 // namedRef refers to an entity by its name, or by its id if it was deleted. in is

@@ -2,6 +2,7 @@ package console
 
 import (
 	"bytes"
+	"context"
 	"crypto/rand"
 	"crypto/subtle"
 	"errors"
@@ -41,30 +42,30 @@ func (h *handler) routes() []route {
 		{"GET /{$}", Viewer, (*request).overview},
 		{"GET /events", Viewer, (*request).overviewEvents},
 		{"GET /tenants", Viewer, (*request).tenants},
-		{"GET " + in, Viewer, (*request).tenant},
+		{"GET " + in, Viewer, inTenant((*request).tenant)},
 		{"GET " + in + "/events", Viewer, (*request).rotationEvents},
-		{"POST " + in, Owner, (*request).saveTenant},
-		{"POST " + in + "/rotate", Owner, (*request).rotate},
-		{"GET " + in + "/applications", Viewer, (*request).applications},
-		{"GET " + in + "/applications/{id}", Viewer, (*request).application},
-		{"POST " + in + "/applications/{id}", Owner, (*request).saveApplication},
+		{"POST " + in, Owner, inTenant((*request).saveTenant)},
+		{"POST " + in + "/rotate", Owner, inTenant((*request).rotate)},
+		{"GET " + in + "/applications", Viewer, inTenant((*request).applications)},
+		{"GET " + in + "/applications/{id}", Viewer, inTenant((*request).application)},
+		{"POST " + in + "/applications/{id}", Owner, inTenant((*request).saveApplication)},
 		{"POST " + in + "/applications/{id}/delete", Owner, (*request).deleteApplication},
-		{"GET " + in + "/explain", Viewer, (*request).explain},
-		{"GET " + in + "/tokens", Viewer, (*request).tokens},
-		{"GET " + in + "/tokens/{id}", Viewer, (*request).token},
-		{"GET " + in + "/log", Viewer, (*request).log},
-		{"GET " + in + "/log/events", Viewer, (*request).logEvents},
-		{"GET " + in + "/log.csv", Viewer, (*request).logCSV},
-		{"GET " + in + "/log.jsonl", Viewer, (*request).logLines},
-		{"GET " + in + "/code", Viewer, (*request).code},
-		{"GET " + in + "/reactors/{id}", Viewer, (*request).reactor},
-		{"POST " + in + "/reactors/{id}/try", Operator, (*request).tryReactor},
-		{"GET " + in + "/proxies/{id}", Viewer, (*request).proxy},
-		{"POST " + in + "/proxies/{id}/try", Operator, (*request).tryProxy},
-		{"POST " + in + "/jobs/{id}/retry", Operator, (*request).retryJob},
-		{"POST " + in + "/jobs/{id}/discard", Operator, (*request).discardJob},
-		{"GET " + in + "/sessions", Viewer, (*request).sessions},
-		{"POST " + in + "/sessions/{id}/end", Operator, (*request).endSession},
+		{"GET " + in + "/explain", Viewer, inTenant((*request).explain)},
+		{"GET " + in + "/tokens", Viewer, inTenant((*request).tokens)},
+		{"GET " + in + "/tokens/{id}", Viewer, inTenant((*request).token)},
+		{"GET " + in + "/log", Viewer, inTenant((*request).log)},
+		{"GET " + in + "/log/events", Viewer, inTenant((*request).logEvents)},
+		{"GET " + in + "/log.csv", Viewer, inTenant((*request).logCSV)},
+		{"GET " + in + "/log.jsonl", Viewer, inTenant((*request).logLines)},
+		{"GET " + in + "/code", Viewer, inTenant((*request).code)},
+		{"GET " + in + "/reactors/{id}", Viewer, inTenant(program((*request).reactorBody))},
+		{"POST " + in + "/reactors/{id}/try", Operator, inTenant((*request).tryReactor)},
+		{"GET " + in + "/proxies/{id}", Viewer, inTenant(program((*request).proxyBody))},
+		{"POST " + in + "/proxies/{id}/try", Operator, inTenant((*request).tryProxy)},
+		{"POST " + in + "/jobs/{id}/retry", Operator, act((*vault.Owner).RetryJob, "/code", "retried")},
+		{"POST " + in + "/jobs/{id}/discard", Operator, act((*vault.Owner).DiscardJob, "/code", "discarded")},
+		{"GET " + in + "/sessions", Viewer, inTenant((*request).sessions)},
+		{"POST " + in + "/sessions/{id}/end", Operator, act(endSession, "/sessions", "ended")},
 		{"GET /find", Viewer, (*request).find},
 		{"POST /signout", Viewer, (*request).signOut},
 		{"GET /evidence", Viewer, (*request).evidence},
@@ -291,12 +292,31 @@ func (q *request) client() *vault.Owner {
 	return q.vault.Tenant(q.id("tenant")).AsUser(q.user.ID).From(origin(q.r))
 }
 
-// inTenant reads the tenant of the path.
-func (q *request) inTenant() (*vault.Owner, *vault.Tenant, error) {
-	c := q.client()
-	t, err := c.GetTenant(q.r.Context())
-	return c, t, err
+// inTenant returns a page or an action of the tenant in the path.
+func inTenant(serve func(*request, *vault.Owner, *vault.Tenant) error) func(*request) error {
+	return func(q *request) error {
+		c := q.client()
+		t, err := c.GetTenant(q.r.Context())
+		if err != nil {
+			return err
+		}
+		return serve(q, c, t)
+	}
+}
+
+// act returns an action on the entity with the id in the path. It sends the browser
+// to a page of the tenant, with a message.
+func act(do func(*vault.Owner, context.Context, uuid.UUID) error, page, message string) func(*request) error {
+	return func(q *request) error {
+		if err := do(q.client(), q.r.Context(), q.id("id")); err != nil {
+			return err
+		}
+		return q.seeOther(q.tenantPath()+page, message)
+	}
 }
 
 // tenantPath returns the path of the tenant's pages.
 func (q *request) tenantPath() string { return "tenants/" + q.id("tenant").String() }
+
+// in returns the path from this page to the tenant's pages, with a slash at its end.
+func (q *request) in() string { return q.root() + q.tenantPath() + "/" }

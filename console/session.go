@@ -1,7 +1,10 @@
 package console
 
 import (
+	"context"
 	"net/http"
+
+	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault"
 )
@@ -18,17 +21,13 @@ type sessionRow struct {
 	Ref, Creator, Authorizer ref
 }
 
-func (q *request) sessions() error {
-	c, t, err := q.inTenant()
-	if err != nil {
-		return err
-	}
+func (q *request) sessions(c *vault.Owner, t *vault.Tenant) error {
 	list, err := c.ListSessions(q.r.Context(), q.pageParams())
 	if err != nil {
 		return err
 	}
 	b := &sessionsBody{Pager: q.pager(list.Pagination)}
-	in := q.root() + q.tenantPath() + "/"
+	in := q.in()
 	for i := range list.Data {
 		s := &list.Data[i]
 		b.Rows = append(b.Rows, sessionRow{
@@ -38,9 +37,6 @@ func (q *request) sessions() error {
 	return q.show(http.StatusOK, "sessions", q.view("sessions", "Sessions", t, b))
 }
 
-func (q *request) endSession() error {
-	if err := q.client().DeleteSession(q.r.Context(), q.id("id")); err != nil {
-		return err
-	}
-	return q.seeOther(q.tenantPath()+"/sessions", "ended")
+func endSession(c *vault.Owner, ctx context.Context, id uuid.UUID) error { //nolint:revive // in the order of a method expression
+	return c.DeleteSession(ctx, id)
 }

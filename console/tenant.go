@@ -131,17 +131,12 @@ func countsOf[K ~string](counts map[K]int, most int) (out []count, more int) {
 }
 
 // tenant shows a tenant.
-func (q *request) tenant() error { return q.showTenant(http.StatusOK, nil, nil) }
+func (q *request) tenant(c *vault.Owner, t *vault.Tenant) error {
+	return q.showTenant(c, t, http.StatusOK, nil)
+}
 
-// showTenant shows the page. If filled is not nil, the form shows its values.
-func (q *request) showTenant(status int, filled *vault.Tenant, bad problems) error {
-	c, t, err := q.inTenant()
-	if err != nil {
-		return err
-	}
-	if filled != nil {
-		t = filled
-	}
+// showTenant shows the page. The form shows the values of t.
+func (q *request) showTenant(c *vault.Owner, t *vault.Tenant, status int, bad problems) error {
 	stats, err := c.Stats(q.r.Context())
 	if err != nil {
 		return err
@@ -153,16 +148,12 @@ func (q *request) showTenant(status int, filled *vault.Tenant, bad problems) err
 }
 
 // saveTenant changes the name and the settings.
-func (q *request) saveTenant() error {
+func (q *request) saveTenant(c *vault.Owner, t *vault.Tenant) error {
 	name, dedup := q.r.PostForm.Get("name"), q.r.PostForm.Get("deduplicate_tokens") != ""
-	c, t, err := q.inTenant()
-	if err != nil {
-		return err
-	}
-	_, err = c.PatchTenant(q.r.Context(), map[string]any{"name": name, "settings": map[string]bool{"deduplicate_tokens": dedup}})
+	_, err := c.PatchTenant(q.r.Context(), map[string]any{"name": name, "settings": map[string]bool{"deduplicate_tokens": dedup}})
 	if bad := problemsOf(err); bad != nil {
 		t.Name, t.Settings.DeduplicateTokens = name, dedup
-		return q.showTenant(http.StatusBadRequest, t, bad)
+		return q.showTenant(c, t, http.StatusBadRequest, bad)
 	}
 	if err != nil {
 		return err
@@ -171,11 +162,7 @@ func (q *request) saveTenant() error {
 }
 
 // rotate starts the rotation of the tenant's keys.
-func (q *request) rotate() error {
-	c, t, err := q.inTenant()
-	if err != nil {
-		return err
-	}
+func (q *request) rotate(c *vault.Owner, t *vault.Tenant) error {
 	stats, err := c.Stats(q.r.Context())
 	if err != nil {
 		return err

@@ -61,11 +61,7 @@ var queryHelp = []fieldHelp{
 const noData = "The console takes no values. Search by data with the API, whose requests carry the query in their body."
 
 // tokens searches for tokens, and shows them masked.
-func (q *request) tokens() error {
-	c, t, err := q.inTenant()
-	if err != nil {
-		return err
-	}
+func (q *request) tokens(c *vault.Owner, t *vault.Tenant) error {
 	asked := q.r.URL.Query()
 	b := &tokensBody{Query: asked.Get("q"), Help: queryHelp, First: asked.Get("after") == ""}
 	status := http.StatusOK
@@ -123,11 +119,7 @@ func (b *tokensBody) explain(err error) bool {
 
 // token shows one, masked, and what the log has about it, without reads made in the
 // console: this page makes one.
-func (q *request) token() error {
-	c, t, err := q.inTenant()
-	if err != nil {
-		return err
-	}
+func (q *request) token(c *vault.Owner, t *vault.Tenant) error {
 	id := q.r.PathValue("id")
 	token, err := c.Masked().GetToken(q.r.Context(), id)
 	if err != nil {
@@ -137,7 +129,7 @@ func (q *request) token() error {
 	if err != nil {
 		return err
 	}
-	in := q.root() + q.tenantPath() + "/"
+	in := q.in()
 	return q.show(http.StatusOK, "token", q.view("tokens", token.ID, t, struct {
 		Token   *vault.Token
 		Creator ref
