@@ -8,9 +8,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"strings"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/internal/core"
@@ -52,12 +49,6 @@ func (c *Client) EraseTokens(ctx context.Context, p vault.EraseParams) (*vault.E
 	return post[vault.Erasure](ctx, c, &core.VerbEraseTokens, "/tokens/erase", "", p)
 }
 
-// Limits on token ids, and the characters that they must not contain.
-const (
-	minTokenID, maxTokenID = 3, 400
-	forbiddenInTokenID     = "#/\\+?[]|&=%<>{}^\"'`:"
-)
-
 // noToken replaces impossible token ids in paths. No token can have it,
 // because it is too short.
 const noToken = "-"
@@ -67,16 +58,10 @@ const noToken = "-"
 // elsewhere. The request is sent all the same, because a key that may not
 // read tokens gets a different error.
 func tokenPath(id string) string {
-	if !canBeTokenID(id) {
+	if !token.CanBeID(id) {
 		id = noToken
 	}
 	return "/tokens/" + url.PathEscape(id)
-}
-
-func canBeTokenID(id string) bool {
-	n := utf8.RuneCountInString(id)
-	return n >= minTokenID && n <= maxTokenID && id != "search" && utf8.ValidString(id) && strings.TrimSpace(id) == id &&
-		!strings.ContainsAny(id, forbiddenInTokenID) && !strings.ContainsFunc(id, unicode.IsControl)
 }
 
 // Tokenize creates tokens for all values in a document, or for none. It

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/token"
 )
 
 // Forget deletes the tokens of the fields of dst, for values that are no longer
@@ -29,7 +30,7 @@ func Forget(ctx context.Context, c API, dst ...any) error {
 	done := map[string]bool{}
 	for _, f := range fields {
 		id := f.head().id
-		if id != "" && !done[id] && canBeID(id) {
+		if id != "" && !done[id] && token.CanBeID(id) {
 			if err := c.DeleteToken(ctx, id); err != nil && !errors.Is(err, vault.ErrNotFound) {
 				return f.wrap(err)
 			}
@@ -59,7 +60,7 @@ func Erase(ctx context.Context, c API, reason string, dst ...any) error {
 	var ids []string
 	done := map[string]bool{}
 	for _, f := range fields {
-		if id := f.head().id; id != "" && !done[id] && canBeID(id) {
+		if id := f.head().id; id != "" && !done[id] && token.CanBeID(id) {
 			ids = append(ids, id)
 			done[id] = true
 		}

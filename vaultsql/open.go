@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/internal/token"
@@ -78,7 +76,7 @@ func (o *opener) run(ctx context.Context) error {
 	var all []string
 	for _, kind := range o.kinds {
 		for _, id := range o.ids[kind] {
-			if !canBeID(id) {
+			if !token.CanBeID(id) {
 				o.missing = append(o.missing, id)
 				continue
 			}
@@ -298,18 +296,4 @@ func (o *opener) settle(t *shown) error {
 		}
 	}
 	return nil
-}
-
-// Bounds on token ids, and the characters that they must not contain.
-const (
-	minID, maxID  = 3, 400
-	forbiddenInID = "#/\\+?[]|&=%<>{}^:'\"`"
-)
-
-// canBeID reports whether a token can have this id. Other text in a column must not
-// become part of an expression.
-func canBeID(id string) bool {
-	n := utf8.RuneCountInString(id)
-	return n >= minID && n <= maxID && utf8.ValidString(id) && strings.TrimSpace(id) == id &&
-		!strings.ContainsAny(id, forbiddenInID) && !strings.ContainsFunc(id, unicode.IsControl)
 }

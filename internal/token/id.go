@@ -25,8 +25,22 @@ const (
 // looked up, because a database may reject them as text.
 func PossibleID(id string) bool { return form.TextProblem(id) == "" && !form.Longer(id, maxID) }
 
+// CanBeID reports whether some token can have an id. Other text must not become
+// part of a path or an expression.
+func CanBeID(id string) bool { return idProblem(id) == "" }
+
 // IDProblem returns the problem with an id for this token, or "".
 func (b *Body) IDProblem(id string) string {
+	if problem := idProblem(id); problem != "" {
+		return problem
+	}
+	if b.revealedBy(id) {
+		return "must not contain the token's own data: ids appear in URLs and logs"
+	}
+	return ""
+}
+
+func idProblem(id string) string {
 	n := utf8.RuneCountInString(id)
 	switch {
 	case n < minID || n > maxID:
@@ -39,8 +53,6 @@ func (b *Body) IDProblem(id string) string {
 		return "must not start or end with a space"
 	case id == "search":
 		return "is a reserved word"
-	case b.revealedBy(id):
-		return "must not contain the token's own data: ids appear in URLs and logs"
 	}
 	return ""
 }
