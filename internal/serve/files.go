@@ -93,7 +93,7 @@ func createMasterKey(path string) (*vault.Key, bool, error) {
 	if err != nil {
 		return nil, false, fmt.Errorf("write the master key: %w", err)
 	}
-	return key, true, syncFolder(path)
+	return key, true, SyncFolder(path)
 }
 
 // writeTemp writes a private file next to path. The caller renames it to path once
@@ -111,8 +111,8 @@ func writeTemp(path string, content []byte) (string, error) {
 	return f.Name(), nil
 }
 
-// syncFolder makes the name of a new file durable.
-func syncFolder(path string) error {
+// SyncFolder makes the name of a new file durable.
+func SyncFolder(path string) error {
 	d, err := os.Open(filepath.Dir(path))
 	if err != nil {
 		return err
@@ -151,20 +151,21 @@ func (c *credentials) write(path string) error {
 	if err != nil {
 		return err
 	}
-	if err := replaceFile(path, string(text)+"\n"); err != nil {
+	if err := ReplaceFile(path, append(text, '\n')); err != nil {
 		return fmt.Errorf("write the credentials: %w", err)
 	}
 	return nil
 }
 
-// replaceFile writes a private file, and replaces an existing file.
-func replaceFile(path, content string) error {
-	temp, err := writeTemp(path, []byte(content))
+// ReplaceFile writes a private file. After a crash, either the old or the new
+// content exists.
+func ReplaceFile(path string, content []byte) error {
+	temp, err := writeTemp(path, content)
 	if err != nil {
 		return err
 	}
 	if err := os.Rename(temp, path); err != nil {
 		return errors.Join(err, os.Remove(temp))
 	}
-	return nil
+	return SyncFolder(path)
 }

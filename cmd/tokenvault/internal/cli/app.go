@@ -183,22 +183,16 @@ func createApp(c *call, p *appFlags) error {
 	if err != nil {
 		return err
 	}
-	app, err := o.api.CreateApplication(c.ctx, params)
-	if err != nil {
-		return err
-	}
-	return c.printKey(app)
+	return c.printKey(o.api.CreateApplication(c.ctx, params))
 }
 
 // printKey prints an application with its new key.
-func (c *call) printKey(app *vault.Application) error {
-	if err := printOne(c, app, appColumns); err != nil {
-		return err
-	}
-	if !c.json {
+func (c *call) printKey(app *vault.Application, err error) error {
+	err = printOne(c, appColumns)(app, err)
+	if err == nil && !c.json {
 		c.note("The key is not shown again.")
 	}
-	return nil
+	return err
 }
 
 // nameText returns a name for a table. A row that the vault cannot read has none.
@@ -217,10 +211,7 @@ func rotateAppKey(c *call, o *opened) error {
 	if err := c.confirm("The current key of " + printable(app.Name) + " stops working at once. Continue?"); err != nil {
 		return err
 	}
-	if app, err = o.api.RegenerateKey(c.ctx, app.ID); err != nil {
-		return err
-	}
-	return c.printKey(app)
+	return c.printKey(o.api.RegenerateKey(c.ctx, app.ID))
 }
 
 func sessionCommands() []*command {
@@ -258,8 +249,5 @@ func endSession(c *call) error {
 	if err != nil {
 		return err
 	}
-	if err := o.api.DeleteSession(c.ctx, id); err != nil {
-		return err
-	}
-	return c.say(map[string]any{"id": id, "ended": true}, "Ended the session %s.", id)
+	return c.say(o.api.DeleteSession(c.ctx, id), map[string]any{"id": id, "ended": true}, "Ended the session %s.", id)
 }

@@ -63,14 +63,14 @@ func backup(c *call) error {
 	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return errors.Join(err, os.Remove(file))
 	}
-	if err := syncFolder(file); err != nil {
+	if err := serve.SyncFolder(file); err != nil {
 		return err
 	}
 	info, err := os.Stat(file)
 	if err != nil {
 		return err
 	}
-	return c.say(map[string]any{"file": file, "bytes": info.Size()}, "Wrote %s to %s.", byteText(info.Size()), file)
+	return c.say(nil, map[string]any{"file": file, "bytes": info.Size()}, "Wrote %s to %s.", byteText(info.Size()), file)
 }
 
 // checked is the result of checking a backup.
@@ -97,7 +97,7 @@ func restore(c *call, only bool) error {
 		return err
 	}
 	if only {
-		return c.say(map[string]any{"ok": true, "tenants": found.Tenants, "tokens": found.Tokens, "tokens_read": found.Read},
+		return c.say(nil, map[string]any{"ok": true, "tenants": found.Tenants, "tokens": found.Tokens, "tokens_read": found.Read},
 			"The backup is intact: %s, %s, and %d read.", counted(found.Tenants, "tenant"), counted(found.Tokens, "token"), found.Read)
 	}
 	if err := c.confirm("Restore the backup as the database of this vault?"); err != nil {
@@ -106,10 +106,7 @@ func restore(c *call, only bool) error {
 	if err := copyFile(c.args[0], c.target.Path); err != nil {
 		return err
 	}
-	if err := syncFolder(c.target.Path); err != nil {
-		return err
-	}
-	return c.say(map[string]any{"restored": c.target.Path, "tenants": found.Tenants, "tokens": found.Tokens},
+	return c.say(serve.SyncFolder(c.target.Path), map[string]any{"restored": c.target.Path, "tenants": found.Tenants, "tokens": found.Tokens},
 		"Restored %s with %s and %s.", c.target.Path, counted(found.Tenants, "tenant"), counted(found.Tokens, "token"))
 }
 

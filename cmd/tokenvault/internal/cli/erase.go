@@ -86,9 +86,9 @@ func lookBeforeErase(c *call, api vault.API, p vault.EraseParams, dry bool) erro
 	case !dry:
 		return c.confirm(fmt.Sprintf("Erase %s%s?", counted(found, "token"), more))
 	case p.Query == "":
-		return c.say(map[string]any{"found": found}, "The ids find %s.", counted(found, "token"))
+		return c.say(nil, map[string]any{"found": found}, "The ids find %s.", counted(found, "token"))
 	default:
-		return c.say(map[string]any{"found": found}, "The query finds %s%s.", counted(found, "token"), more)
+		return c.say(nil, map[string]any{"found": found}, "The query finds %s%s.", counted(found, "token"), more)
 	}
 }
 
@@ -109,7 +109,7 @@ func eraseAll(c *call, api vault.API, p vault.EraseParams) error {
 			return err
 		}
 		fields := map[string]any{"id": done.ID, "reason": done.Reason, "count": done.Count, "left": done.Left, "created_at": done.CreatedAt}
-		if err := c.say(fields, "Erased %s (erasure %s).", counted(done.Count, "token"), done.ID); err != nil {
+		if err := c.say(nil, fields, "Erased %s (erasure %s).", counted(done.Count, "token"), done.ID); err != nil {
 			return err
 		}
 		switch {
@@ -151,6 +151,6 @@ func eraseAgain(c *call, paths []string, reason string, dry bool) error {
 		text = "Of %s, %d exist again. To withdraw again: %s, %s and %s."
 	}
 	fields := map[string]any{"erased": done.Erased, "count": done.Count, "applications": done.Applications, "keys": done.Keys, "sessions": done.Sessions}
-	return c.say(fields, text, counted(done.Erased, "erased token"), done.Count,
+	return c.say(nil, fields, text, counted(done.Erased, "erased token"), done.Count,
 		counted(done.Applications, "application"), counted(done.Keys, "key"), counted(done.Sessions, "session"))
 }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"strings"
 
 	"filippo.io/age"
@@ -134,22 +133,4 @@ func exportTo(c *call, from *vault.Client, w io.Writer, recipients []age.Recipie
 		}
 	}
 	return n, finish()
-}
-
-// newFile writes a file that only its owner can read. The file gets its name
-// when it is complete, and never replaces an existing file.
-func newFile(path string, write func(io.Writer) error) error {
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
-	if err != nil {
-		return err
-	}
-	defer func() { _ = os.Remove(f.Name()) }()
-	err = write(f)
-	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	if err := os.Link(f.Name(), path); err != nil { // fails if the file exists
-		return err
-	}
-	return syncFolder(path)
 }

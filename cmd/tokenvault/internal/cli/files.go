@@ -5,36 +5,12 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+
+	"github.com/seed-72ea4aab/vault/internal/serve"
 )
 
 // private is the mode of files that the program creates.
 const private = 0o600
-
-// replaceFile replaces a file atomically: after a crash, either the old or
-// the new content exists.
-func replaceFile(path string, content []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(content)
-	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		return errors.Join(err, os.Remove(f.Name()))
-	}
-	return syncFolder(path)
-}
-
-// syncFolder makes the name of a new file durable.
-func syncFolder(path string) error {
-	d, err := os.Open(filepath.Dir(path))
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
-}
 
 // copyFile copies a file to a new file that only its owner can read. It syncs
 // the copy to disk.
@@ -50,4 +26,22 @@ func copyFile(from, to string) (err error) {
 	}
 	_, err = io.Copy(out, in)
 	return errors.Join(err, out.Sync(), out.Close())
+}
+
+// newFile writes a file that only its owner can read. The file gets its name
+// when it is complete, and never replaces an existing file.
+func newFile(path string, write func(io.Writer) error) error {
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.Remove(f.Name()) }()
+	err = write(f)
+	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	if err := os.Link(f.Name(), path); err != nil { // fails if the file exists
+		return err
+	}
+	return serve.SyncFolder(path)
 }

@@ -201,7 +201,7 @@ func (r *importing) report() error {
 		figures["found"] = s.Found
 		found = fmt.Sprintf(", %s found from the interrupted run", grouped(s.Found))
 	}
-	err := r.c.say(figures, "Imported %s: %s created, %s updated, %s skipped, %s failed%s.", counted(s.Rows, "row"),
+	err := r.c.say(nil, figures, "Imported %s: %s created, %s updated, %s skipped, %s failed%s.", counted(s.Rows, "row"),
 		grouped(s.Created), grouped(s.Updated), grouped(s.Skipped), grouped(s.Failed), found)
 	if err == nil && s.Failed > 0 {
 		return errReported

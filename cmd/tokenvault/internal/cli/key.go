@@ -51,7 +51,7 @@ func keyCommands() []*command {
 func checkKey(c *call, open *vault.Vault) error {
 	uri := cmp.Or(string(c.target.MasterKey), c.getenvForKeys(masterKeyVariable))
 	if !serve.IsKeyURI(uri) {
-		return c.say(map[string]any{"ok": true}, "The master key opens this database.")
+		return c.say(nil, map[string]any{"ok": true}, "The master key opens this database.")
 	}
 	uri = serve.ShownKeyURI(uri)
 	v := core.CallerOf(open.Tenant(uuid.Nil)).Vault
@@ -60,7 +60,7 @@ func checkKey(c *call, open *vault.Vault) error {
 		return err
 	}
 	took := time.Since(began).Round(time.Millisecond)
-	return c.say(map[string]any{"ok": true, "uri": uri, "took_ms": took.Milliseconds()}, "The master key "+uri+" opens this database. The KMS took "+took.String()+".")
+	return c.say(nil, map[string]any{"ok": true, "uri": uri, "took_ms": took.Milliseconds()}, "The master key "+uri+" opens this database. The KMS took "+took.String()+".")
 }
 
 func rewrap(c *call) error {
@@ -81,5 +81,5 @@ func rewrap(c *call) error {
 	if err := o.vault.RewrapDataKeys(c.ctx); err != nil {
 		return fmt.Errorf("%w\nrun it again to continue", err)
 	}
-	return c.say(map[string]any{"rewrapped": true}, "The keys of all tenants are wrapped with the new master key. Only older backups need the old one.")
+	return c.say(nil, map[string]any{"rewrapped": true}, "The keys of all tenants are wrapped with the new master key. Only older backups need the old one.")
 }

@@ -34,11 +34,7 @@ func (k *kind[T, P]) list(c *call, o *opened) error {
 
 // show prints the entity in the first argument.
 func (k *kind[T, P]) show(c *call, o *opened) error {
-	item, err := k.find(c, o.api, c.args[0])
-	if err != nil {
-		return err
-	}
-	return printOne(c, item, k.columns)
+	return printOne(c, k.columns)(k.find(c, o.api, c.args[0]))
 }
 
 // remove deletes the entity in the first argument.
@@ -51,10 +47,7 @@ func (k *kind[T, P]) remove(c *call, o *opened) error {
 	if err := c.confirm("Delete the " + k.name + " " + printable(name) + "?" + k.ends); err != nil {
 		return err
 	}
-	if err := k.delete(o.api, c.ctx, id); err != nil {
-		return err
-	}
-	return c.say(map[string]any{"id": id, "deleted": true}, "Deleted the %s %s.", k.name, id)
+	return c.say(k.delete(o.api, c.ctx, id), map[string]any{"id": id, "deleted": true}, "Deleted the %s %s.", k.name, id)
 }
 
 // find returns the entity with an id or a name.

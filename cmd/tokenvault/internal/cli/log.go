@@ -13,6 +13,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/serve"
 )
 
 func logCommands() []*command {
@@ -160,5 +161,5 @@ func saveCursor(file, cursor string) error {
 	if file == "" {
 		return nil
 	}
-	return replaceFile(file, []byte(cursor+"\n"))
+	return serve.ReplaceFile(file, []byte(cursor+"\n"))
 }

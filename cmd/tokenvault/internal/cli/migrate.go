@@ -234,7 +234,7 @@ func migrateUp(c *call) error {
 			ran++
 		}
 	}
-	return c.say(map[string]any{"migrations": ran}, "The schema is up to date: ran %s.", counted(ran, "migration"))
+	return c.say(nil, map[string]any{"migrations": ran}, "The schema is up to date: ran %s.", counted(ran, "migration"))
 }
 
 func distributeCommand() *command {
@@ -254,10 +254,7 @@ func distributeCommand() *command {
 			if err := c.confirm("Distribute the tables of this vault over the nodes of the cluster?"); err != nil {
 				return err
 			}
-			if err := postgres.Distribute(c.ctx, c.target.Path, c.target.Postgres(storage.MigrateAuto)); err != nil {
-				return err
-			}
-			return c.say(map[string]any{"distributed": true}, "The vault is distributed.")
+			return c.say(postgres.Distribute(c.ctx, c.target.Path, c.target.Postgres(storage.MigrateAuto)), map[string]any{"distributed": true}, "The vault is distributed.")
 		},
 	}
 }

@@ -65,9 +65,19 @@ func printAll[T any](c *call, items iter.Seq2[T, error], columns []column[T]) er
 	return failed
 }
 
-// printOne prints an item as one line of JSON, or with one line for each
-// column that is not empty.
-func printOne[T any](c *call, item T, columns []column[T]) error {
+// printOne returns a function that prints an item, unless reading it failed.
+func printOne[T any](c *call, columns []column[T]) func(T, error) error {
+	return func(item T, err error) error {
+		if err != nil {
+			return err
+		}
+		return printItem(c, item, columns)
+	}
+}
+
+// printItem prints an item as one line of JSON, or with one line for each column
+// that is not empty.
+func printItem[T any](c *call, item T, columns []column[T]) error {
 	if c.json {
 		return writeJSON(c.Out, item)
 	}
@@ -93,12 +103,16 @@ func printOne[T any](c *call, item T, columns []column[T]) error {
 	return nil
 }
 
-// say prints a sentence about the result, or an object with --json.
-func (c *call) say(object map[string]any, format string, args ...any) error {
+// say prints a sentence about the result, or an object with --json, unless err is
+// the result.
+func (c *call) say(err error, object map[string]any, format string, args ...any) error {
+	if err != nil {
+		return err
+	}
 	if c.json {
 		return writeJSON(c.Out, object)
 	}
-	_, err := fmt.Fprintf(c.Out, format+"\n", args...)
+	_, err = fmt.Fprintf(c.Out, format+"\n", args...)
 	return err
 }
 

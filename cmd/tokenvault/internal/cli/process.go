@@ -88,5 +88,5 @@ func printConsoleLink(c *call, user, roleName, addr, at string, tls bool) error 
 	if err != nil {
 		return err
 	}
-	return c.say(map[string]any{"link": link, "user": user, "role": roleName}, "%s", link)
+	return c.say(nil, map[string]any{"link": link, "user": user, "role": roleName}, "%s", link)
 }

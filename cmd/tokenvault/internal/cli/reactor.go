@@ -119,7 +119,7 @@ func runReactor(c *call, args string, p vault.ReactParams) error {
 		if err != nil {
 			return err
 		}
-		return c.say(map[string]any{"id": job.ID}, "%s", job.ID)
+		return c.say(nil, map[string]any{"id": job.ID}, "%s", job.ID)
 	}
 	result, err := o.api.React(c.ctx, r, p)
 	if err != nil {

@@ -64,9 +64,6 @@ func changeSink(question string, change func(*vault.Vault, context.Context, stri
 		if err := c.confirm(fmt.Sprintf(question, printable(name))); err != nil {
 			return err
 		}
-		if err := change(v, c.ctx, name); err != nil {
-			return err
-		}
-		return c.say(map[string]any{"name": name, "changed": true}, "Moved the position of %s in the log.", printable(name))
+		return c.say(change(v, c.ctx, name), map[string]any{"name": name, "changed": true}, "Moved the position of %s in the log.", printable(name))
 	})
 }

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 
 	"github.com/google/uuid"
+
+	"github.com/seed-72ea4aab/vault/internal/serve"
 )
 
 // importState is the progress of an import, as stored in its file.
@@ -70,5 +72,5 @@ func (s *importState) save() error {
 	if err != nil {
 		return err
 	}
-	return replaceFile(s.file, append(text, '\n'))
+	return serve.ReplaceFile(s.file, append(text, '\n'))
 }

@@ -120,11 +120,7 @@ func getTenant(c *call) error {
 	if err != nil {
 		return err
 	}
-	t, err := api.GetTenant(c.ctx)
-	if err != nil {
-		return err
-	}
-	return printOne(c, t, tenantColumns)
+	return printOne(c, tenantColumns)(api.GetTenant(c.ctx))
 }
 
 func createTenant(c *call, v *vault.Vault, ensure bool) error {
@@ -132,11 +128,7 @@ func createTenant(c *call, v *vault.Vault, ensure bool) error {
 	if ensure {
 		create = v.EnsureTenant
 	}
-	t, err := create(c.ctx, c.args[0])
-	if err != nil {
-		return err
-	}
-	return printOne(c, t, tenantColumns)
+	return printOne(c, tenantColumns)(create(c.ctx, c.args[0]))
 }
 
 // eachTenant iterates over all tenants, oldest first.
@@ -163,10 +155,7 @@ func updateTenant(c *call, name string, dedup bool) error {
 	if c.given("deduplicate-tokens") {
 		p.Settings.DeduplicateTokens = dedup
 	}
-	if t, err = api.ReplaceTenant(c.ctx, p); err != nil {
-		return err
-	}
-	return printOne(c, t, tenantColumns)
+	return printOne(c, tenantColumns)(api.ReplaceTenant(c.ctx, p))
 }
 
 func deleteTenant(c *call, v *vault.Vault) error {
@@ -177,10 +166,7 @@ func deleteTenant(c *call, v *vault.Vault) error {
 	if err := c.confirm("Delete the tenant " + printable(nameText(t.Name, t.Unreadable)) + " with all of its tokens, its log and its keys?"); err != nil {
 		return err
 	}
-	if err := v.DeleteTenant(c.ctx, t.ID); err != nil {
-		return err
-	}
-	return c.say(map[string]any{"id": t.ID, "deleted": true}, "Deleted the tenant %s.", t.ID)
+	return c.say(v.DeleteTenant(c.ctx, t.ID), map[string]any{"id": t.ID, "deleted": true}, "Deleted the tenant %s.", t.ID)
 }
 
 func rotateTenants(c *call, all bool) error {
@@ -211,7 +197,7 @@ func rotateTenants(c *call, all bool) error {
 	if err != nil {
 		return err
 	}
-	return c.say(map[string]any{"tenants": len(ids), "rows": rows}, "Rotated the keys of %s: %s resealed.",
+	return c.say(nil, map[string]any{"tenants": len(ids), "rows": rows}, "Rotated the keys of %s: %s resealed.",
 		counted(len(ids), "tenant"), counted(rows, "row"))
 }
 
@@ -228,10 +214,7 @@ func setTenantKey(c *call, remove bool) error {
 		return err
 	}
 	if remove {
-		if err := o.vault.SetTenantKey(c.ctx, t.ID, ""); err != nil {
-			return err
-		}
-		return c.say(map[string]any{"id": t.ID, "key": nil}, "Removed the key of the tenant %s.", t.ID)
+		return c.say(o.vault.SetTenantKey(c.ctx, t.ID, ""), map[string]any{"id": t.ID, "key": nil}, "Removed the key of the tenant %s.", t.ID)
 	}
 	if err := o.vault.SetTenantKey(c.ctx, t.ID, c.args[1]); err != nil {
 		return err
@@ -239,7 +222,7 @@ func setTenantKey(c *call, remove bool) error {
 	if t, err = o.vault.Tenant(t.ID).GetTenant(c.ctx); err != nil {
 		return err
 	}
-	return c.say(map[string]any{"id": t.ID, "key": t.Key}, "Set the key of the tenant %s.", t.ID)
+	return c.say(nil, map[string]any{"id": t.ID, "key": t.Key}, "Set the key of the tenant %s.", t.ID)
 }
 
 // counted returns a number with a noun, in the plural if needed.

@@ -110,7 +110,7 @@ func getToken(c *call, o *opened) error {
 	if err != nil {
 		return err
 	}
-	return printOne(c, masked(c.ctx, t), tokenColumns)
+	return printItem(c, masked(c.ctx, t), tokenColumns)
 }
 
 // defaultLimit is how many items a potentially long list shows.
@@ -233,11 +233,7 @@ func createToken(c *call, p *tokenFlags) error {
 	if params.ExpiresAt, err = parseTime("expires-at", p.expires, time.Now(), 1); err != nil {
 		return err
 	}
-	t, err := o.api.CreateToken(c.ctx, params)
-	if err != nil {
-		return err
-	}
-	return printOne(c, t, tokenColumns) // masked for every caller
+	return printOne(c, tokenColumns)(o.api.CreateToken(c.ctx, params)) // masked for every caller
 }
 
 func updateToken(c *call, p *tokenFlags, patch string) error {
@@ -267,11 +263,7 @@ func updateToken(c *call, p *tokenFlags, patch string) error {
 	if err != nil {
 		return err
 	}
-	t, err := o.api.PatchToken(c.ctx, c.args[0], change)
-	if err != nil {
-		return err
-	}
-	return printOne(c, t, tokenColumns) // masked for every caller
+	return printOne(c, tokenColumns)(o.api.PatchToken(c.ctx, c.args[0], change)) // masked for every caller
 }
 
 // patch returns the merge patch that the flags describe.
@@ -320,7 +312,7 @@ func deleteTokens(c *call, o *opened) error {
 		if err := o.api.DeleteToken(c.ctx, id); err != nil {
 			return fmt.Errorf("token %s: %w", printable(id), err)
 		}
-		if err := c.say(map[string]any{"id": id, "deleted": true}, "Deleted the token %s.", printable(id)); err != nil {
+		if err := c.say(nil, map[string]any{"id": id, "deleted": true}, "Deleted the token %s.", printable(id)); err != nil {
 			return err
 		}
 	}
