@@ -63,10 +63,12 @@ func (s *Store) driver(ctx context.Context, tenant storage.ID, cond storage.Cond
 		if cond == "" {
 			return driver{}, false, nil
 		}
-		d, ok, err := s.tokenDriver(tenant, cond)
-		d.unordered = true
-		d.parts[0].text += ` ORDER BY f.id` // only the index of ids has this order
-		return d, ok, err
+		return s.unordered(tenant, cond, "f.id")
+	case storage.TimeIn:
+		if cond.Field != storage.ModifiedAt {
+			return driver{}, false, nil
+		}
+		return s.unordered(tenant, cond, "f.modified_at")
 	case storage.IDIn:
 		if s.dialect.Lateral && len(cond) > 0 {
 			found := s.tokensByID(tenant, cond)
@@ -87,6 +89,15 @@ func (s *Store) tokenDriver(tenant storage.ID, cond storage.Cond) (driver, bool,
 	where, err := compile(&s.dialect, tenant, "f", cond)
 	return driver{exact: true, parts: []clause{{`SELECT f.ord FROM vault_tokens f WHERE f.tenant_id = ? AND ` + where.text,
 		append([]any{s.dialect.ID(tenant)}, where.args...)}}}, err == nil, err
+}
+
+// unordered returns a driver that uses the only index on tokens in the order of a
+// column.
+func (s *Store) unordered(tenant storage.ID, cond storage.Cond, column string) (driver, bool, error) {
+	d, ok, err := s.tokenDriver(tenant, cond)
+	d.unordered = true
+	d.parts[0].text += ` ORDER BY ` + column
+	return d, ok, err
 }
 
 // unionDriver returns a driver for an Or, if an index can evaluate a term of

@@ -27,10 +27,12 @@ func TestLandedMigrations(t *testing.T) {
 		{sqlite.Migrations(), []string{
 			"4ce18b798bf620d5", "eb4b925e830f0544", "5b2aa19c1d3c537e",
 			"d272c1ff65ef0e5a", "80c87456dbaac62b", "04a047386fee99f4",
+			"ad543344bb411b64",
 		}},
 		{postgres.Migrations(""), []string{
 			"27da3a33b0240e56", "3c222bf509bbb1a3", "4e3d6e5af5de88fb",
 			"1859fdcade350684", "dead7eab6b2bd178", "8a37834a5a809263",
+			"ad543344bb411b64",
 		}},
 	} {
 		var got []string

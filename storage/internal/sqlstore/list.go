@@ -29,8 +29,8 @@ const (
 // ListTokens implements [storage.TokenReader].
 //
 // A list first finds the ords of its page, using the index with the fewest
-// rows. Then it reads those rows and checks the whole condition. Totals come from token_counts if the filter
-// uses only set and type, minus the expired rows.
+// rows. Then it reads those rows and checks the whole condition. Totals come
+// from token_counts if the filter uses only set and type, minus the expired rows.
 func (s *Store) ListTokens(ctx context.Context, f storage.TokenFilter) ([]storage.Token, int, error) {
 	if err := s.ready(ctx); err != nil {
 		return nil, 0, err
@@ -40,7 +40,7 @@ func (s *Store) ListTokens(ctx context.Context, f storage.TokenFilter) ([]storag
 		return nil, 0, err
 	}
 	defer leave()
-	ctx = s.of(ctx, f.Tenant)
+	ctx, s = s.of(ctx, f.Tenant), s.together(&f)
 	f.Limit, f.Offset = max(f.Limit, 0), max(f.Offset, 0)
 	lists, err := s.tokenLists(ctx, f)
 	if err != nil || len(lists) == 0 {

@@ -153,8 +153,9 @@ type Outage struct {
 	// Until returns the time until which a call that begins now is retried.
 	Until func(context.Context) time.Time
 
-	// Limit, if not zero, is how long a list may take before the store cancels
-	// its statement. It is for a database that does not do so itself.
+	// Limit, if not zero, is how long the statements of a list of tokens may
+	// take together, and any other statement of a list alone. The store then
+	// cancels the statement.
 	Limit time.Duration
 
 	// Passes reports whether the same call may succeed later, given an error of
@@ -180,7 +181,8 @@ type Store struct {
 	bodies  turns // of callers that read large bodies
 	listing *share.Places[storage.ID]
 
-	preparing bool // prepare queries, if the dialect allows it
+	preparing bool           // prepare queries, if the dialect allows it
+	left      *time.Duration // of Outage.Limit for the statements of one list; nil for each its own
 }
 
 // New returns a Store that reads from a database whose migrations have run. It
@@ -394,17 +396,36 @@ func (s *Store) until(ctx context.Context, query string, args []any, dest []sql.
 	return cmp.Or(r.ended, s.fail(err))
 }
 
-// limited runs a list for as long as Outage.Limit allows.
+// limited runs a statement of a list for as long as Outage.Limit allows.
 func (s *Store) limited(ctx context.Context, list func(context.Context) (bool, error)) (again bool, err error) {
-	if s.dialect.Outage.Limit == 0 {
+	limit := s.dialect.Outage.Limit
+	if limit == 0 {
 		return list(ctx)
 	}
-	limited, cancel := context.WithTimeout(ctx, s.dialect.Outage.Limit)
+	if s.left != nil {
+		limit = *s.left
+		defer func(start time.Time) { *s.left -= time.Since(start) }(time.Now())
+	}
+	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	if again, err = list(limited); err != nil && limited.Err() != nil && ctx.Err() == nil {
 		return false, storage.ErrSlow
 	}
 	return again, err
+}
+
+// together returns the Store for the statements of one list of tokens, which share
+// Outage.Limit. Time that the list waits for the database does not count.
+//
+// A rotation passes over all tokens, however many there are, so that its
+// statements have a limit each.
+func (s *Store) together(f *storage.TokenFilter) *Store {
+	if _, rotation := f.Where.(storage.KeyBelow); rotation {
+		return s
+	}
+	one, left := *s, s.dialect.Outage.Limit
+	one.left = &left
+	return &one
 }
 
 // prepares returns the Store for queries with few texts that one plan suits,

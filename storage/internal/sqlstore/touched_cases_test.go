@@ -182,6 +182,7 @@ func tokenCases(n int) []tokenCase {
 	after := storage.TimeIn{Field: storage.CreatedAt, From: loadedFrom.Add(time.Millisecond)}
 	between := storage.TimeIn{Field: storage.CreatedAt, From: loadedFrom.Add(500 * time.Millisecond), To: loadedFrom.Add(700 * time.Millisecond), ExcludeTo: true}
 	odd := storage.TimeIn{Field: storage.CreatedAt, From: loadedFrom.Add(500*time.Millisecond + 300*time.Microsecond), To: loadedFrom.Add(700*time.Millisecond - 300*time.Microsecond)}
+	modified := storage.TimeIn{Field: storage.ModifiedAt, From: sometime.Add(-time.Hour)}
 	list := storage.TokenFilter{}
 	return []tokenCase{
 		{"all", list, live(all), shown},
@@ -220,6 +221,9 @@ func tokenCases(n int) []tokenCase {
 		{"search: between two times that are not whole", with(search, odd), live(func(i int) bool { return 500 < i && i < 700 }), 200},
 		{"search: a hash from a time on", with(search, storage.And{storage.HashIs(tenth), after}), live(every(10)) - 1, upTo},
 		{"search: a hash between two times", with(search, storage.And{storage.HashIs(tenth), between}), live(func(i int) bool { return 500 <= i && i < 700 && i%10 == 0 }), 200},
+		{"search: modified", with(search, modified), live(every(1000)), n / 1000},
+		{"search: modified, and a creator", with(search, storage.And{modified, storage.ByIs{Field: storage.CreatedBy, ID: storage.ID{9}}}), 0, n / 1000},
+		{"search: modified, under rules", with(search, storage.And{ruled, modified}), live(every(1000)), n / 1000},
 		{"search: either of two", with(search, storage.Or{storage.HashIs(tenth), storage.HashIs(alsoTenth)}), live(func(i int) bool { return i%10 < 2 }), 2 * upTo},
 		{"search: either of two rare ones", with(search, storage.Or{storage.HashIs(hundredth), storage.HashIs(thousandth)}), live(every(100)), n/100 + n/1000},
 		{"search: a hash or a type", with(search, storage.Or{storage.HashIs(thousandth), storage.TypeIn{"card"}}), live(every(4)), n/1000 + 2*upTo},

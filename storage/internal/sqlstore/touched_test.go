@@ -28,8 +28,9 @@ import (
 
 // The tokens of TestRowsTouched, by their number. One is created each
 // millisecond. The first of 10 has the hash tenth, and so on. The second of 10
-// has alsoTenth, and all except the first of 10 have the hash most. Of 1,000
-// log entries one is a deletion, and another is about an application.
+// has alsoTenth, and all except the first of 10 have the hash most. One of 1,000
+// was modified, in the minute before sometime. Of 1,000 log entries one is a
+// deletion, and another is about an application.
 var (
 	tenth, alsoTenth, hundredth, thousandth, most = storage.Hash{0xa1}, storage.Hash{0xa2}, storage.Hash{0xa3}, storage.Hash{0xa4}, storage.Hash{0xa5}
 
@@ -41,9 +42,10 @@ var (
 // SQLite. $series yields their numbers as i, and $blob(...) converts
 // hexadecimal digits to bytes. One in 5,000 has expired.
 var loading = []string{
-	`INSERT INTO vault_tokens (tenant_id, ord, id, type, set_id, containers, fingerprint, expression, hashes, key_version, body, created_at, rev, expires_at)
+	`INSERT INTO vault_tokens (tenant_id, ord, id, type, set_id, containers, fingerprint, expression, hashes, key_version, body, created_at, rev, expires_at, modified_at)
 		SELECT $tenant, $ord, 'token ' || i, CASE WHEN i % 4 = 0 THEN 'card' ELSE 'token' END, $set, '/set/', $blob($hex(i)), $set,
-		$blob(''), 1, $blob('00'), ($from + i) * 1000, 1, CASE WHEN i % 5000 = 77 THEN 1 END FROM $series`,
+		$blob(''), 1, $blob('00'), ($from + i) * 1000, 1, CASE WHEN i % 5000 = 77 THEN 1 END,
+		CASE WHEN i % 1000 = 0 THEN $modified + i END FROM $series`,
 	// Tenants on both sides, whose tokens no list may reach.
 	`INSERT INTO vault_tokens (tenant_id, ord, id, type, set_id, containers, fingerprint, expression, hashes, key_version, body, created_at, rev)
 		SELECT $blob(h.hash), t.ord, t.id, t.type, t.set_id, t.containers, t.fingerprint, t.expression, t.hashes, 1, t.body, t.created_at, 1
@@ -64,6 +66,7 @@ func loader(n int, pairs ...string) *strings.Replacer {
 	hash := func(h storage.Hash) string { return fmt.Sprintf("%x", h[:]) }
 	return strings.NewReplacer(slices.Concat(pairs, []string{
 		"$ffff", strings.Repeat("f", 30), "$from", strconv.FormatInt(loadedFrom.UnixMilli(), 10), "$n", strconv.Itoa(n),
+		"$modified", strconv.FormatInt(sometime.Add(-time.Minute).UnixMicro(), 10),
 		"$tenth", hash(tenth), "$alsoTenth", hash(alsoTenth), "$hundredth", hash(hundredth), "$thousandth", hash(thousandth), "$most", hash(most),
 	})...)
 }
