@@ -34,9 +34,6 @@ type RecordFilter struct {
 	// Name matches the whole name, ignoring case. '*' matches any text, and no
 	// other character is special. An empty Name matches every name.
 	Name string
-	// KeyBelow selects records that are sealed under an older key, if it is not
-	// zero.
-	KeyBelow int
 
 	// Before selects records with a lower ID, if it is not zero. The total is
 	// then not counted.

@@ -226,11 +226,10 @@ func (s *Sealed) Below() int {
 
 // SealedFilter selects sealed parts of claims or jobs.
 type SealedFilter struct {
-	Tenant   ID
-	Kind     SealedKind
-	KeyBelow int // only parts under an older key than this; zero for all
-	After    Key // only parts with a higher Key
-	Limit    int
+	Tenant ID
+	Kind   SealedKind
+	After  Key // only parts with a higher Key
+	Limit  int
 }
 
 // Change is a set of rows that are all written together, or not at all.

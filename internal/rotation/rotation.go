@@ -310,8 +310,9 @@ func (r *rotation) resealTokens(ctx context.Context, op *core.Op) error {
 	}
 }
 
+// resealRecords reads records under any key, as resealRest does.
 func (r *rotation) resealRecords(ctx context.Context, op *core.Op) error {
-	filter := storage.RecordFilter{Tenant: op.TenantID(), KeyBelow: op.State.Ring.Version(), MaxBytes: op.Vault.MaxPageBytes}
+	filter := storage.RecordFilter{Tenant: op.TenantID(), MaxBytes: op.Vault.MaxPageBytes}
 	walk := find.NewWalk(chunk)
 	for {
 		if err := op.Refresh(ctx); err != nil {
@@ -328,6 +329,9 @@ func (r *rotation) resealRecords(ctx context.Context, op *core.Op) error {
 		filter.Before = recs[len(recs)-1].ID
 		var updates []storage.RecordUpdate
 		for _, rec := range recs {
+			if rec.KeyVersion >= op.State.Ring.Version() {
+				continue
+			}
 			if rec.Kind == keyring.KindRing || rec.Kind == keyring.KindTombstone || rec.Kind == core.KindOwnKey {
 				continue // not sealed with a data key
 			}

@@ -327,6 +327,7 @@ func (s *touched) steps() []touchedStep {
 		{"delete a token in a transaction", 1, func(t *testing.T, db *postgres.Store) {
 			s.writeInTx(t, db, s.deletion(s.expired(t, db).Tokens[:1]))
 		}},
+		{"read records of any kind", 20, s.readRecords},
 		{"rotate records", deletedAtOnce, s.updateRecords},
 		{"delete records", deletedAtOnce, s.deleteRecords},
 		{"reseal claims and jobs", 2 * deletedAtOnce, s.reseal},
@@ -538,6 +539,13 @@ func (s *touched) writeInTx(t *testing.T, db *postgres.Store, c *storage.Change)
 	}
 }
 
+func (s *touched) readRecords(t *testing.T, db *postgres.Store) {
+	f := storage.RecordFilter{Tenant: s.tenant, Before: storage.ID{0xff}, Limit: 20}
+	if found, _, err := db.ListRecords(t.Context(), f); err != nil || len(found) != f.Limit {
+		t.Fatalf("%d records, %v", len(found), err)
+	}
+}
+
 func (s *touched) updateRecords(t *testing.T, db *postgres.Store) {
 	c := s.change()
 	for i, r := range s.expired(t, db).Records {
@@ -560,7 +568,7 @@ func (s *touched) deleteRecords(t *testing.T, db *postgres.Store) {
 func (s *touched) reseal(t *testing.T, db *postgres.Store) {
 	c := s.change()
 	for _, kind := range []storage.SealedKind{storage.SealedClaims, storage.SealedJobs} {
-		sealed, err := db.SealedRows(t.Context(), storage.SealedFilter{Tenant: s.tenant, Kind: kind, KeyBelow: 2, Limit: deletedAtOnce})
+		sealed, err := db.SealedRows(t.Context(), storage.SealedFilter{Tenant: s.tenant, Kind: kind, Limit: deletedAtOnce})
 		if err != nil || len(sealed) != deletedAtOnce {
 			t.Fatalf("%d rows, %v", len(sealed), err)
 		}

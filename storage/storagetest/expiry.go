@@ -150,7 +150,7 @@ func sweepLimit(w *world) {
 		}
 	}
 	count := func() int {
-		return len(w.sealed(a, storage.SealedClaims, 99, 10)) + len(w.sealed(b, storage.SealedClaims, 99, 10))
+		return len(w.sealed(a, storage.SealedClaims, 10)) + len(w.sealed(b, storage.SealedClaims, 10))
 	}
 	for _, want := range []int{4, 2, 0} {
 		w.same("more", w.sweep(2), want > 0)
@@ -162,7 +162,7 @@ func sweepLimit(w *world) {
 // jobsKept returns the ids of a tenant's jobs.
 func (w *world) jobsKept(tenant storage.ID) []storage.ID {
 	w.Helper()
-	return sortedIDs(w.sealed(tenant, storage.SealedJobs, 99, 100), func(s storage.Sealed) storage.ID { return storage.ID(s.Key[:16]) })
+	return sortedIDs(w.sealed(tenant, storage.SealedJobs, 100), func(s storage.Sealed) storage.ID { return storage.ID(s.Key[:16]) })
 }
 
 func sweepJobLimit(w *world) {

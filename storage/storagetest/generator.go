@@ -322,7 +322,7 @@ func (g *generator) tokenFilter(tenant storage.ID) storage.TokenFilter {
 }
 
 func (g *generator) recordFilter(tenant storage.ID) storage.RecordFilter {
-	f := storage.RecordFilter{Tenant: tenant, Limit: g.IntN(10), KeyBelow: g.IntN(4), Offset: g.IntN(3)}
+	f := storage.RecordFilter{Tenant: tenant, Limit: g.IntN(10), Offset: g.IntN(3)}
 	f.Kind = pick(g, []string{"", "proxy", "reactor"})
 	if g.IntN(2) == 0 {
 		f.Name = strings.ToUpper(g.text()) + pick(g, []string{"", "*", "*b"})
@@ -369,7 +369,7 @@ func (g *generator) jobFilter(tenant storage.ID) storage.JobFilter {
 }
 
 func (g *generator) sealedFilter(tenant storage.ID) storage.SealedFilter {
-	f := storage.SealedFilter{Tenant: tenant, Kind: storage.SealedClaims, KeyBelow: g.IntN(6), Limit: g.IntN(6), After: pick(g, []storage.Key{{}, g.claimKey()})}
+	f := storage.SealedFilter{Tenant: tenant, Kind: storage.SealedClaims, Limit: g.IntN(6), After: pick(g, []storage.Key{{}, g.claimKey()})}
 	if jobs := g.jobs(tenant); len(jobs) > 0 && g.IntN(2) == 0 {
 		f.Kind, f.After = storage.SealedJobs, pick(g, []storage.Key{{}, jobKey(pick(g, jobs).ID)})
 	}

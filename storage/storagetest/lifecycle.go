@@ -95,7 +95,7 @@ func (w *world) calls() map[string]func(ctx context.Context) error {
 			return second(s.LeaseJobs(ctx, storage.Lease{Tenant: tenant, Owner: tenant, Now: now, Until: later, Limit: 1}))
 		},
 		"SealedRows": func(ctx context.Context) error {
-			return second(s.SealedRows(ctx, storage.SealedFilter{Tenant: tenant, Kind: storage.SealedJobs, KeyBelow: 2, Limit: 1}))
+			return second(s.SealedRows(ctx, storage.SealedFilter{Tenant: tenant, Kind: storage.SealedJobs, Limit: 1}))
 		},
 		"ListTokens": func(ctx context.Context) error {
 			return third(s.ListTokens(ctx, storage.TokenFilter{Tenant: tenant, Limit: 1, Count: true}))

@@ -78,7 +78,7 @@ func (w *world) stands(c *storage.Change) {
 		w.same("record", w.lookup(record.Key), &record)
 	}
 	w.same("claim", w.claimed(c.Tenant, c.Claim.Key), &c.Claim.Claim)
-	payloads := w.sealed(c.Tenant, storage.SealedJobs, 99, 10)
+	payloads := w.sealed(c.Tenant, storage.SealedJobs, 10)
 	w.same("number of jobs", len(payloads), len(c.InsertJobs))
 	for i, job := range c.InsertJobs {
 		w.same("payload", payloads[i].Body, job.Payload)

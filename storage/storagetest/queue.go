@@ -209,8 +209,8 @@ func resealRounds(w *world) {
 		w.insertJobs(tenant, w.job(now))
 	}
 	for _, kind := range []storage.SealedKind{storage.SealedClaims, storage.SealedJobs} {
-		rounds := 0
-		for rows := w.sealed(tenant, kind, 10, 3); len(rows) > 0; rows = w.sealed(tenant, kind, 10, 3) {
+		rounds, f := 0, storage.SealedFilter{Tenant: tenant, Kind: kind, Limit: 3}
+		for rows := w.sealedRows(f); len(rows) > 0; rows = w.sealedRows(f) {
 			if rounds++; rounds > 3 {
 				w.Fatal("rows that were sealed again are returned again")
 			}
@@ -218,7 +218,11 @@ func resealRounds(w *world) {
 				rows[i].KeyVersion, rows[i].Body = 10, slices.Concat([]byte("new "), rows[i].Body)
 			}
 			w.reseal(tenant, rows...)
+			f.After = rows[len(rows)-1].Key
 		}
 		w.same("rounds", rounds, 3)
+		for _, row := range w.sealed(tenant, kind, 10) {
+			w.same("key", row.KeyVersion, 10)
+		}
 	}
 }

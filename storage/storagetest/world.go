@@ -350,8 +350,8 @@ func (w *world) state(tenant storage.ID) state {
 	}
 	s.Records, s.RecordN = w.records(storage.RecordFilter{Tenant: tenant, Limit: 10_000})
 	s.Logs, s.LogN = w.logs(storage.LogFilter{Tenant: tenant, Limit: 10_000})
-	s.Answers = w.sealed(tenant, storage.SealedClaims, 1<<30, 10_000)
-	s.Payloads = w.sealed(tenant, storage.SealedJobs, 1<<30, 10_000)
+	s.Answers = w.sealed(tenant, storage.SealedClaims, 10_000)
+	s.Payloads = w.sealed(tenant, storage.SealedJobs, 10_000)
 	s.Due = slices.Contains(w.dueTenants(storage.ID{}, 10_000), tenant)
 	return s
 }
@@ -361,11 +361,10 @@ func (s *state) rows() int {
 	return len(s.Tokens) + len(s.Records) + len(s.Logs) + len(s.Answers) + len(s.Payloads)
 }
 
-// sealed returns rows that are sealed under an older key, in the order of their
-// keys.
-func (w *world) sealed(tenant storage.ID, kind storage.SealedKind, version, limit int) []storage.Sealed {
+// sealed returns sealed rows in the order of their keys.
+func (w *world) sealed(tenant storage.ID, kind storage.SealedKind, limit int) []storage.Sealed {
 	w.Helper()
-	return w.sealedRows(storage.SealedFilter{Tenant: tenant, Kind: kind, KeyBelow: version, Limit: limit})
+	return w.sealedRows(storage.SealedFilter{Tenant: tenant, Kind: kind, Limit: limit})
 }
 
 func (w *world) sealedRows(f storage.SealedFilter) []storage.Sealed {

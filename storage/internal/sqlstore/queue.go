@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
-	"math"
 	"time"
 
 	"github.com/seed-72ea4aab/vault/storage"
@@ -62,20 +61,16 @@ func (s *Store) SealedRows(ctx context.Context, f storage.SealedFilter) ([]stora
 	var key sql.Scanner = (*keyColumn)(&sealed.Key)
 	var after any = f.After[:]
 	query := `SELECT key, key_version, answer FROM vault_claims` + s.inOrder() + `
-		WHERE tenant_id = ? AND key_version < ? AND answer IS NOT NULL AND key > ? ORDER BY key LIMIT ?`
+		WHERE tenant_id = ? AND answer IS NOT NULL AND key > ? ORDER BY key LIMIT ?`
 	if f.Kind == storage.SealedJobs {
 		key, after = (*idColumn)(&id), s.dialect.ID(storage.ID(f.After[:len(id)]))
 		query = `SELECT id, key_version, payload FROM vault_jobs` + s.inOrder() + `
-			WHERE tenant_id = ? AND key_version < ? AND length(payload) > 0 AND id > ? ORDER BY id LIMIT ?`
-	}
-	below := f.KeyBelow
-	if below == 0 {
-		below = math.MaxInt32
+			WHERE tenant_id = ? AND length(payload) > 0 AND id > ? ORDER BY id LIMIT ?`
 	}
 	var found []storage.Sealed
 	size := pageBytes{most: s.piece}
 	restart := func() { found, size = nil, pageBytes{most: s.piece} }
-	err := s.until(s.of(ctx, f.Tenant), query, []any{s.dialect.ID(f.Tenant), below, after, max(f.Limit, 0)},
+	err := s.until(s.of(ctx, f.Tenant), query, []any{s.dialect.ID(f.Tenant), after, max(f.Limit, 0)},
 		[]sql.Scanner{key, (*intColumn)(&sealed.KeyVersion), (*blobColumn)(&sealed.Body)}, restart, func() error {
 			if f.Kind == storage.SealedJobs {
 				copy(sealed.Key[:], id[:])

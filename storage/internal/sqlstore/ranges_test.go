@@ -103,8 +103,8 @@ func (c *deepCase) holdAfter(t *testing.T, s *shelf, want []string, offset int) 
 }
 
 // TestStatementsAreBounded lists tokens under conditions that none meets, as the last
-// scan of a rotation does. Each statement touches a bounded number of rows, however
-// many the tenant has.
+// scan of a rotation does, and records. Each statement touches a bounded number of
+// rows, however many the tenant has.
 func TestStatementsAreBounded(t *testing.T) {
 	t.Parallel()
 	const tokens = 3 * lastRange
@@ -126,10 +126,30 @@ func TestStatementsAreBounded(t *testing.T) {
 		if len(page) != 0 || total != 0 || err != nil {
 			t.Errorf("%s: got %d of %d tokens, %v", name, len(page), total, err)
 		}
-		for _, q := range s.to.take() {
-			if rows := s.work(t, q); rows > 5*lastRange/2 {
-				t.Errorf("%s: %d rows: %s", name, rows, q.text)
-			}
+		s.bounded(t, name, 5*lastRange/2)
+	}
+	s.store.db.MustExec(`INSERT INTO vault_records (tenant_id, kind, id, name, name_fold, key_version, body, created_at, rev)
+		SELECT $1, CASE WHEN i = 0 THEN 'application' ELSE 'session' END, decode(lpad(to_hex(i), 32, '0'), 'hex'), '', '', 1, '', 0, 1
+		FROM generate_series(0, $2 - 1) AS i`, someTenant[:], tokens)
+	for name, f := range map[string]storage.RecordFilter{
+		"records": {Limit: shown}, "records behind one": {Limit: shown, Before: storage.ID{1}}, "sessions": {Limit: shown, Kind: "session"},
+	} {
+		f.Tenant = someTenant
+		s.to.take()
+		page, total, err := s.store.ListRecords(t.Context(), f)
+		if want := map[string]int{"records": tokens, "sessions": tokens - 1}[name]; len(page) != shown || total != want || err != nil {
+			t.Errorf("%s: got %d of %d, %v, want %d", name, len(page), total, err, want)
+		}
+		s.bounded(t, name, 2*lastRange)
+	}
+}
+
+// bounded checks how many rows each statement since the last call touches.
+func (s *shelf) bounded(t *testing.T, name string, most int) {
+	t.Helper()
+	for _, q := range s.to.take() {
+		if rows := s.work(t, q); rows > most {
+			t.Errorf("%s: %d rows: %s", name, rows, q.text)
 		}
 	}
 }

@@ -67,8 +67,8 @@ func (s *Store) Records(ctx context.Context, tenant storage.ID, kind string, ids
 	var found []storage.Record
 	for chunk := range slices.Chunk(s.ids(ids), idsAtOnce) {
 		in, args := s.dialect.In("r.id", chunk)
-		rs, err := s.records(ctx, 0, `r.tenant_id = ? AND r.kind = ? AND `+in,
-			append([]any{s.dialect.ID(tenant), kind}, args...)...)
+		rs, err := s.records(ctx, 0, recordsWhere(`r.tenant_id = ? AND r.kind = ? AND `+in,
+			append([]any{s.dialect.ID(tenant), kind}, args...)))
 		if err != nil {
 			return nil, err
 		}
@@ -90,14 +90,17 @@ func (s *Store) ids(ids []storage.ID) []any {
 	return args
 }
 
-// records returns the records that match a condition, up to maxBytes if that is
-// not zero.
-func (s *Store) records(ctx context.Context, maxBytes int, where string, args ...any) ([]storage.Record, error) {
+func recordsWhere(where string, args []any) clause {
+	return clause{`SELECT ` + recordColumns + ` FROM vault_records r WHERE ` + where, args}
+}
+
+// records returns the records of a query, up to maxBytes if that is not zero.
+func (s *Store) records(ctx context.Context, maxBytes int, query clause) ([]storage.Record, error) {
 	var found []storage.Record
 	var r storage.Record
 	size := pageBytes{most: maxBytes}
 	restart := func() { found, size = nil, pageBytes{most: maxBytes} }
-	err := s.until(ctx, `SELECT `+recordColumns+` FROM vault_records r WHERE `+where, args, recordDest(&r), restart, func() error {
+	err := s.until(ctx, query.text, query.args, recordDest(&r), restart, func() error {
 		found = append(found, r)
 		return size.add(r.Body)
 	})
@@ -110,14 +113,11 @@ func (s *Store) ListRecords(ctx context.Context, f storage.RecordFilter) ([]stor
 		return nil, 0, s.ready(ctx)
 	}
 	ctx = s.of(ctx, f.Tenant)
-	where, args := s.recordWhere(f)
-	pageWhere, pageArgs := where, args[:len(args):len(args)]
-	if !f.Before.IsZero() {
-		pageWhere += ` AND r.id < ?`
-		pageArgs = append(pageArgs, s.dialect.ID(f.Before))
+	kinds, err := s.kinds(ctx, f)
+	if err != nil || len(kinds) == 0 {
+		return nil, 0, err
 	}
-	page, err := s.records(ctx, f.MaxBytes, pageWhere+` ORDER BY r.id DESC, r.tenant_id DESC, r.kind DESC LIMIT ? OFFSET ?`,
-		append(pageArgs, max(f.Limit, 0), max(f.Offset, 0))...)
+	page, err := s.records(ctx, f.MaxBytes, s.recordPage(kinds))
 	if err != nil {
 		return nil, 0, err
 	}
@@ -127,11 +127,74 @@ func (s *Store) ListRecords(ctx context.Context, f storage.RecordFilter) ([]stor
 	if n, ok := wholeTotal(len(page), f.Offset, f.Limit, f.Before); ok {
 		return page, n, nil
 	}
-	total, err := s.count(ctx, `SELECT count(*) FROM vault_records r WHERE `+where, args...)
-	if err != nil {
-		return nil, 0, err
+	total := 0
+	for _, kind := range kinds {
+		n, err := s.countRecords(ctx, kind)
+		if err != nil {
+			return nil, 0, err
+		}
+		total += n
 	}
 	return page, total, nil
+}
+
+// kinds returns a filter for each kind of the tenant's records, because no index
+// has the records of several kinds in the order of their ids.
+func (s *Store) kinds(ctx context.Context, f storage.RecordFilter) (kinds []storage.RecordFilter, err error) {
+	if f.Kind != "" || f.Tenant.IsZero() {
+		return []storage.RecordFilter{f}, nil
+	}
+	for {
+		found := false
+		err := s.each(ctx, `SELECT r.kind FROM vault_records r WHERE r.tenant_id = ? AND r.kind > ? ORDER BY r.kind LIMIT 1`,
+			[]any{s.dialect.ID(f.Tenant), f.Kind}, []sql.Scanner{(*textColumn)(&f.Kind)}, func() { found = true })
+		if err != nil || !found {
+			return kinds, err
+		}
+		kinds = append(kinds, f)
+	}
+}
+
+// recordPage returns the query for a page of the records of several kinds. It
+// takes as many records of each kind as the page could need.
+func (s *Store) recordPage(kinds []storage.RecordFilter) clause {
+	parts := make([]clause, len(kinds))
+	limit, offset := max(kinds[0].Limit, 0), max(kinds[0].Offset, 0)
+	const newest = ` ORDER BY r.id DESC, r.tenant_id DESC, r.kind DESC LIMIT ? OFFSET ?`
+	for i, f := range kinds {
+		where, args := s.recordWhere(f)
+		if !f.Before.IsZero() {
+			where, args = where+` AND r.id < ?`, append(args, s.dialect.ID(f.Before))
+		}
+		if len(kinds) == 1 {
+			return recordsWhere(where+newest, append(args, limit, offset))
+		}
+		parts[i] = recordsWhere(where+newest, append(args, limit+offset, 0))
+	}
+	union := all(parts, 0, false)
+	return clause{`SELECT ` + recordColumns + ` FROM (` + union.text + `) r` + newest, append(union.args, limit, offset)}
+}
+
+// countRecords counts the records of a filter. It counts those of one kind in
+// several statements, because a tenant may have many.
+func (s *Store) countRecords(ctx context.Context, f storage.RecordFilter) (total int, err error) {
+	where, args := s.recordWhere(f)
+	if f.Tenant.IsZero() || f.Name != "" || f.IDs != nil {
+		return s.count(ctx, `SELECT count(*) FROM vault_records r WHERE `+where, args...)
+	}
+	last, left := storage.ID{}, clause{where, args}
+	for n := lastRange; n == lastRange; total += n {
+		n = 0
+		err := s.each(ctx, `SELECT p.n, p.id FROM (
+				SELECT row_number() OVER (ORDER BY r.id) AS n, r.id FROM vault_records r WHERE `+left.text+` ORDER BY r.id LIMIT ?
+			) p ORDER BY p.n DESC LIMIT 1`, append(slices.Clip(left.args), lastRange),
+			[]sql.Scanner{(*intColumn)(&n), (*idColumn)(&last)}, func() {})
+		if err != nil {
+			return 0, err
+		}
+		left = clause{where + ` AND r.id > ?`, append(slices.Clip(args), s.dialect.ID(last))}
+	}
+	return total, nil
 }
 
 func (s *Store) recordWhere(f storage.RecordFilter) (string, []any) {
@@ -153,9 +216,6 @@ func (s *Store) recordWhere(f storage.RecordFilter) (string, []any) {
 	if f.Name != "" {
 		condition, pattern := nameIs(f.Name)
 		add(condition, pattern)
-	}
-	if f.KeyBelow != 0 {
-		add(`r.key_version < ?`, f.KeyBelow)
 	}
 	return and(where), args
 }

@@ -322,9 +322,6 @@ func order(f *storage.TokenFilter) string {
 // total counts the tokens on all pages, without the expired ones. If rows have
 // to be counted, it may stop early.
 func (l *tokenList) total(ctx context.Context) (int, error) {
-	if n, is, err := l.countWithout(ctx); is {
-		return n, err
-	}
 	if l.rejects() && len(l.rest) > 0 && !l.unsorted {
 		return l.countRanges(ctx)
 	}

@@ -99,7 +99,7 @@ func (s *Store) SealedRows(ctx context.Context, f storage.SealedFilter) ([]stora
 	t := s.db.tenant(f.Tenant)
 	var rows []storage.Sealed
 	add := func(key storage.Key, version int, body []byte) {
-		if len(body) > 0 && (f.KeyBelow == 0 || version < f.KeyBelow) && bytes.Compare(key[:], f.After[:]) > 0 {
+		if len(body) > 0 && bytes.Compare(key[:], f.After[:]) > 0 {
 			rows = append(rows, storage.Sealed{Kind: f.Kind, Key: key, KeyVersion: version, Body: bytes.Clone(body)})
 		}
 	}

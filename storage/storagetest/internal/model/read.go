@@ -259,7 +259,6 @@ func wanted(f *storage.RecordFilter, row *storage.Record) bool {
 	return (f.Kind == "" || row.Kind == f.Kind) &&
 		(f.IDs == nil || slices.Contains(f.IDs, row.ID)) &&
 		(f.Name == "" || nameMatches(f.Name, row.Name)) &&
-		(f.KeyBelow == 0 || row.KeyVersion < f.KeyBelow) &&
 		before(row.ID, f.Before)
 }
 
