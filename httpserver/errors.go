@@ -52,7 +52,7 @@ var statuses = []struct {
 	{vault.ErrNoRuntime, http.StatusInternalServerError, "This server cannot run code: its vault was opened without a runtime."},
 	{errNotReady, http.StatusServiceUnavailable, fault.Detail(errNotReady)},
 	{errDraining, http.StatusServiceUnavailable, ""},
-	{fault.ErrSlow, http.StatusServiceUnavailable, "The database took too long for this request and was stopped. Ask for less, for example with another filter."},
+	{fault.ErrSlow, http.StatusServiceUnavailable, "The database took too long for this request and was stopped. Ask for less, with another filter or a range of time."},
 	{vault.ErrKeyDenied, http.StatusServiceUnavailable, detailKey},
 	{vault.ErrKeyUnavailable, http.StatusServiceUnavailable, detailKey},
 	{vault.ErrUnavailable, http.StatusServiceUnavailable, fault.Detail(vault.ErrUnavailable)},

@@ -252,8 +252,8 @@ var (
 	// was changed, unless [Change].Unsure is set.
 	ErrUnavailable = errors.New("storage: the vault cannot serve this now; try again")
 	// ErrSlow is an ErrUnavailable that means that the database stopped a
-	// statement because it took too long. The same call would take as long again,
-	// so it is not repeated.
+	// statement, or that a list was stopped between statements, because it took
+	// too long. The same call would take as long again, so it is not repeated.
 	ErrSlow = fmt.Errorf("%w: the database stopped a statement that took too long", ErrUnavailable)
 	// ErrOtherDatabase means that a transaction of the application is not on
 	// the vault's database.

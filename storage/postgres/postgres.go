@@ -158,6 +158,7 @@ type Options struct {
 	// works on a statement after four fifths of HangTimeout stops it, and the
 	// call fails with [storage.ErrSlow]. The parameter statement_timeout in the
 	// URL overrides that time. Transactions of the application keep their own.
+	// A list of tokens has four fifths of HangTimeout for all of its statements.
 	HangTimeout time.Duration
 }
 
@@ -277,6 +278,8 @@ func (s *Store) prepare(ctx context.Context, o Options) error {
 		Until:  func(ctx context.Context) time.Time { return storage.WaitUntil(ctx, o.RetryFor) },
 		Passes: func(err error) bool { return link.Passes(s.layout.Explain(0, err, false)) },
 		Cut:    s.readers.Lines.Cut,
+
+		ListLimit: o.statementTimeout(),
 	}
 	if o.TransactionPooler { // it does not pass on settings of sessions
 		s.dialect.Outage.Limit = o.statementTimeout()

@@ -153,10 +153,13 @@ type Outage struct {
 	// Until returns the time until which a call that begins now is retried.
 	Until func(context.Context) time.Time
 
-	// Limit, if not zero, is how long the statements of a list of tokens may
-	// take together, and any other statement of a list alone. The store then
-	// cancels the statement.
+	// Limit, if not zero, is how long a list may take before the store cancels
+	// its statement. It is for a database that does not do so itself.
 	Limit time.Duration
+
+	// ListLimit, if not zero, is how long a list of tokens may take before its
+	// last statement begins.
+	ListLimit time.Duration
 
 	// Passes reports whether the same call may succeed later, given an error of
 	// the driver.
@@ -182,7 +185,7 @@ type Store struct {
 	listing *share.Places[storage.ID]
 
 	preparing bool           // prepare queries, if the dialect allows it
-	left      *time.Duration // of Outage.Limit for the statements of one list; nil for each its own
+	left      *time.Duration // of Outage.ListLimit; nil for no limit
 }
 
 // New returns a Store that reads from a database whose migrations have run. It
@@ -396,17 +399,18 @@ func (s *Store) until(ctx context.Context, query string, args []any, dest []sql.
 	return cmp.Or(r.ended, s.fail(err))
 }
 
-// limited runs a statement of a list for as long as Outage.Limit allows.
+// limited runs a statement of a list for as long as the limits allow.
 func (s *Store) limited(ctx context.Context, list func(context.Context) (bool, error)) (again bool, err error) {
-	limit := s.dialect.Outage.Limit
-	if limit == 0 {
-		return list(ctx)
-	}
 	if s.left != nil {
-		limit = *s.left
+		if *s.left <= 0 {
+			return false, storage.ErrSlow
+		}
 		defer func(start time.Time) { *s.left -= time.Since(start) }(time.Now())
 	}
-	limited, cancel := context.WithTimeout(ctx, limit)
+	if s.dialect.Outage.Limit == 0 {
+		return list(ctx)
+	}
+	limited, cancel := context.WithTimeout(ctx, s.dialect.Outage.Limit)
 	defer cancel()
 	if again, err = list(limited); err != nil && limited.Err() != nil && ctx.Err() == nil {
 		return false, storage.ErrSlow
@@ -415,15 +419,14 @@ func (s *Store) limited(ctx context.Context, list func(context.Context) (bool, e
 }
 
 // together returns the Store for the statements of one list of tokens, which share
-// Outage.Limit. Time that the list waits for the database does not count.
-//
-// A rotation passes over all tokens, however many there are, so that its
-// statements have a limit each.
+// Outage.ListLimit. Time that the list waits for the database does not count. A
+// rotation passes over all tokens, however many there are, and has no limit.
 func (s *Store) together(f *storage.TokenFilter) *Store {
-	if _, rotation := f.Where.(storage.KeyBelow); rotation {
+	left := s.dialect.Outage.ListLimit
+	if _, rotation := f.Where.(storage.KeyBelow); rotation || left == 0 {
 		return s
 	}
-	one, left := *s, s.dialect.Outage.Limit
+	one := *s
 	one.left = &left
 	return &one
 }
