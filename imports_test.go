@@ -173,7 +173,6 @@ var mayImport = map[string][]string{
 	"internal/test/terminaltest": {"golang.org/x/sys"},
 	"internal/test/faults":       {},
 	"internal/test/long":         {},
-	"internal/test/intxtest":     {".", "storage", "vaulttest", "github.com/google/uuid"},
 	"internal/test/pgtest":       {"github.com/lib/pq"},
 	"internal/test/testrun":      {"internal/test/pgtest"},
 	"internal/test/sentences":    {},
@@ -257,12 +256,11 @@ func TestForbiddenDependencies(t *testing.T) {
 			}
 		}
 	}
-	// Internal packages do not import the root package. The exceptions are the
-	// server, a program around the vault, and intxtest, a test suite.
-	outside := []string{"internal/serve", "internal/test/intxtest"}
+	// Internal packages do not import the root package. The exception is the
+	// server, a program around the vault.
 	for path, p := range all {
 		room := strings.HasPrefix(folder(path), "internal/") || folder(path) == "script" || strings.HasPrefix(folder(path), "storage")
-		if room && !slices.Contains(outside, folder(path)) && slices.Contains(p.Imports, module) {
+		if room && folder(path) != "internal/serve" && slices.Contains(p.Imports, module) {
 			t.Errorf("%s must not import the root", folder(path))
 		}
 	}

@@ -13,97 +13,39 @@ import (
 	_ "github.com/jackc/pgx/v5/stdlib" // a driver that applications use
 
 	"github.com/seed-72ea4aab/vault"
-	"github.com/seed-72ea4aab/vault/internal/test/intxtest"
 	"github.com/seed-72ea4aab/vault/internal/test/pgtest"
 	"github.com/seed-72ea4aab/vault/storage/postgres"
 	"github.com/seed-72ea4aab/vault/storage/sqlite"
 	"github.com/seed-72ea4aab/vault/vaulttest"
 )
 
-// TestInTx runs the transaction suite on both databases through three database/sql
-// drivers. Module vaultpgx runs it on pgx transactions.
-func TestInTx(t *testing.T) {
-	t.Parallel()
-	intxtest.Run(t, shops)
+// shop is an application that keeps its orders in the vault's database.
+type shop struct {
+	*vaulttest.Vault
+
+	DB     *sql.DB                  // for statements outside of transactions
+	Other  func(testing.TB) *sql.DB // another database
+	Beside bool                     // the vault can work while a transaction of the shop is open
 }
 
-// A transaction may be of the application's own type, which may refer to its client.
-func TestInTxOfAnotherType(t *testing.T) {
-	t.Parallel()
-	s := newShopOnSQLite(t, ":memory:", nil)
-	tx, err := s.DB.BeginTx(t.Context(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	work := &unitOfWork{Tx: tx}
-	work.c = s.Owner.InTx(work)
-	app, err := work.c.CreateApplication(t.Context(), vault.ApplicationParams{Name: "App", Type: vault.ApplicationPrivate, Permissions: everything})
-	if err != nil {
-		t.Fatal(err)
-	}
-	as, err := s.Owner.InTx(work).As(t.Context(), app.ID) // which another client of the transaction made
-	if err != nil {
-		t.Fatal(err)
-	}
-	create(t, as, aCard("card"))
-	commit(t, work)
-	get(t, s.Owner.Client, "card")
-	if _, err := work.c.GetToken(t.Context(), "card"); !errors.Is(err, sql.ErrTxDone) {
-		t.Errorf("after the commit: got %v, want ErrTxDone", err)
+// allShops open shops, by the names of their drivers. Module vaultpgx runs the
+// rules of a storage on transactions of pgx itself.
+type allShops map[string]func(*testing.T, *vault.Config) *shop
+
+// each runs a test in every shop.
+func (shops allShops) each(t *testing.T, cfg *vault.Config, test func(t *testing.T, s *shop)) {
+	t.Helper()
+	for name, open := range shops {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := open(t, cfg)
+			s.exec(t, s.DB, `CREATE TABLE orders (id integer PRIMARY KEY, card text NOT NULL)`)
+			test(t, s)
+		})
 	}
 }
 
-type unitOfWork struct {
-	*sql.Tx
-	c *vault.Owner
-}
-
-// document returns a document that becomes many tokens, and is large enough to need
-// one of its tenant's slots.
-func document() []any {
-	doc := make([]any, 300)
-	for i := range doc {
-		doc[i] = fmt.Sprintf("value %d", i)
-	}
-	return doc
-}
-
-// TestLargeCallsBesideATransaction lets large changes of a tenant wait for a
-// transaction of the same tenant, which makes a large change itself. The
-// transaction is not delayed, and the waiting changes fail with ErrUnavailable, one
-// after the other.
-func TestLargeCallsBesideATransaction(t *testing.T) {
-	t.Parallel()
-	s := newShopOnSQLite(t, filepath.Join(t.TempDir(), "shop.db"), nil)
-	tx := s.BeginTx(t)
-	in := s.Owner.InTx(tx)
-	create(t, in.Client, aCard("card"))
-	const callers = 3
-	outside := make(chan error, callers)
-	for range callers {
-		go func() {
-			_, err := s.Owner.Tokenize(context.Background(), document())
-			outside <- err
-		}()
-	}
-	for range callers {
-		if _, err := in.Tokenize(t.Context(), document()); err != nil {
-			t.Fatalf("in the transaction: %v", err)
-		}
-		if err := <-outside; !errors.Is(err, vault.ErrUnavailable) {
-			t.Errorf("beside the transaction: got %v, want ErrUnavailable", err)
-		}
-	}
-	commit(t, tx)
-	if page, err := s.Owner.ListTokens(t.Context(), vault.ListTokensParams{}); err != nil || page.Pagination.TotalItems != 1+callers*300 {
-		t.Errorf("%d tokens after the commit (%v)", page.Pagination.TotalItems, err)
-	}
-}
-
-// shop is an application that has its orders in the vault's database.
-type shop = intxtest.Shop
-
-var shops = intxtest.Shops{
+var shops = allShops{
 	"sqlite": func(t *testing.T, cfg *vault.Config) *shop {
 		return newShopOnSQLite(t, filepath.Join(t.TempDir(), "shop.db"), cfg)
 	},
@@ -119,8 +61,7 @@ func newShopOnSQLite(t *testing.T, path string, cfg *vault.Config) *shop {
 		t.Fatal(err)
 	}
 	v := vaulttest.OpenStorage(t, store, cfg)
-	other := func(t testing.TB) intxtest.Begin { return intxtest.On(vaulttest.New(t).DB) }
-	return &shop{Vault: v, DB: v.DB, Begin: intxtest.On(v.DB), Other: other, Ends: true}
+	return &shop{Vault: v, DB: v.DB, Other: func(tb testing.TB) *sql.DB { return vaulttest.New(tb).DB }}
 }
 
 func newShopOnPostgres(t *testing.T, driver string, cfg *vault.Config) *shop {
@@ -138,11 +79,73 @@ func newShopOnPostgres(t *testing.T, driver string, cfg *vault.Config) *shop {
 		t.Cleanup(func() { _ = db.Close() })
 		return db
 	}
-	other := func(testing.TB) intxtest.Begin {
-		return intxtest.On(open(strings.Replace(address, "/postgres?", "/template1?", 1)))
+	other := func(testing.TB) *sql.DB { return open(strings.Replace(address, "/postgres?", "/template1?", 1)) }
+	return &shop{Vault: vaulttest.OpenStorage(t, store, cfg), DB: open(address), Other: other, Beside: true}
+}
+
+// begin begins a transaction. The end of the test rolls it back.
+func (s *shop) begin(t testing.TB) *sql.Tx {
+	t.Helper()
+	tx, err := s.DB.BeginTx(context.Background(), nil)
+	if err != nil {
+		t.Fatal(err)
 	}
-	db := open(address)
-	return &shop{Vault: vaulttest.OpenStorage(t, store, cfg), DB: db, Begin: intxtest.On(db), Other: other, Beside: true, Ends: true}
+	t.Cleanup(func() { _ = tx.Rollback() })
+	return tx
+}
+
+// execer is a pool or a transaction.
+type execer interface {
+	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
+}
+
+func (s *shop) exec(t testing.TB, on execer, query string, args ...any) {
+	t.Helper()
+	if _, err := on.ExecContext(t.Context(), query, args...); err != nil {
+		t.Fatalf("%s: %v", query, err)
+	}
+}
+
+// order places an order in a transaction.
+func (s *shop) order(t testing.TB, tx *sql.Tx, id int, card *vault.Token) {
+	t.Helper()
+	s.exec(t, tx, `INSERT INTO orders (id, card) VALUES ($1, $2)`, id, card.ID)
+}
+
+func (s *shop) orders(t testing.TB) (n int) {
+	t.Helper()
+	if err := s.DB.QueryRowContext(t.Context(), `SELECT count(*) FROM orders`).Scan(&n); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// pid returns the PostgreSQL process of a transaction.
+func pid(t testing.TB, tx *sql.Tx) (pid int) {
+	t.Helper()
+	if err := tx.QueryRowContext(t.Context(), `SELECT pg_backend_pid()`).Scan(&pid); err != nil {
+		t.Fatal(err)
+	}
+	return pid
+}
+
+func total(t testing.TB, c *vault.Client) int {
+	t.Helper()
+	page, err := c.ListTokens(t.Context(), vault.ListTokensParams{Types: []vault.TokenType{vault.TypeCardNumber}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return page.Pagination.TotalItems
+}
+
+// entriesOf returns the number of log entries of an operation on cards.
+func entriesOf(t testing.TB, c *vault.Client, operation vault.LogOperation) int {
+	t.Helper()
+	page, err := c.ListLogs(t.Context(), vault.ListLogsParams{EntityType: "card_number", Operation: operation})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return page.Pagination.TotalItems
 }
 
 func commit(t testing.TB, tx vault.Tx) {
@@ -161,4 +164,249 @@ func rollback(t testing.TB, tx vault.Tx) {
 
 func aCard(id string) vault.TokenParams {
 	return vault.TokenParams{ID: id, Type: vault.TypeCardNumber, Data: visa}
+}
+
+// TestInTxCommits checks that a commit of the application also commits the vault's
+// changes.
+func TestInTxCommits(t *testing.T) {
+	t.Parallel()
+	shops.each(t, nil, func(t *testing.T, s *shop) {
+		for name, c := range map[string]*vault.Client{"tenant": s.Owner.Client, "application": s.Private, "user": s.Owner.AsUser("jane").Client} {
+			before, logged, orders := total(t, s.Owner.Client), entriesOf(t, s.Owner.Client, vault.OperationCreate), s.orders(t)
+			tx := s.begin(t)
+			in := c.InTx(tx)
+			card := create(t, in, aCard("card-"+name))
+			s.order(t, tx, orders, card)
+			if got := get(t, in, card.ID); got.ID != card.ID {
+				t.Errorf("%s: the transaction does not see its own token", name)
+			}
+			if got := total(t, in); got != before+1 {
+				t.Errorf("%s: the transaction lists %d tokens, want %d", name, got, before+1)
+			}
+			if s.Beside {
+				if _, err := c.GetToken(t.Context(), card.ID); !errors.Is(err, vault.ErrNotFound) {
+					t.Errorf("%s: before the commit: got %v, want ErrNotFound", name, err)
+				}
+			}
+			commit(t, tx)
+			get(t, c, card.ID)
+			if got := total(t, s.Owner.Client); got != before+1 || s.orders(t) != orders+1 {
+				t.Errorf("%s: %d tokens and %d orders after the commit", name, got, s.orders(t))
+			}
+			if got := entriesOf(t, s.Owner.Client, vault.OperationCreate); got != logged+1 {
+				t.Errorf("%s: %d entries of creation, want %d", name, got, logged+1)
+			}
+			wantUser := map[string]string{"user": "jane"}[name]
+			page, err := s.Owner.ListLogs(t.Context(), vault.ListLogsParams{EntityID: card.ID})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, e := range page.Data {
+				if by := e.ActorName; by != wantUser && !(by == "" && e.Operation == vault.OperationRead) {
+					t.Errorf("%s: the entry of %s names %q", name, e.Operation, by)
+				}
+			}
+		}
+	})
+}
+
+// TestInTxRollsBack checks that a rollback leaves nothing behind, not even in caches.
+func TestInTxRollsBack(t *testing.T) {
+	t.Parallel()
+	shops.each(t, nil, func(t *testing.T, s *shop) {
+		ctx := t.Context()
+		kept := create(t, s.Owner.Client, aCard("kept"))
+		logged := entriesOf(t, s.Owner.Client, vault.OperationCreate)
+		tx := s.begin(t)
+		c := s.Owner.InTx(tx)
+		s.order(t, tx, 1, create(t, c.Client, vault.TokenParams{ID: "gone", Type: vault.TypeCardNumber, Data: mastercard, Containers: []string{"/gone/"}}))
+		if err := c.DeleteToken(ctx, kept.ID); err != nil {
+			t.Fatal(err)
+		}
+		app, err := c.CreateApplication(ctx, vault.ApplicationParams{Name: "Gone", Type: vault.ApplicationPrivate, Permissions: everything})
+		if err != nil {
+			t.Fatal(err)
+		}
+		as, err := c.As(ctx, app.ID) // must not be cached
+		if err != nil {
+			t.Fatal(err)
+		}
+		get(t, as, "gone")
+		own := s.Private.InTx(tx)
+		if err := c.DeleteApplication(ctx, s.Private.ApplicationID()); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := own.GetToken(ctx, "gone"); !errors.Is(err, vault.ErrUnauthenticated) {
+			t.Errorf("an application that the transaction has deleted: got %v", err)
+		}
+		rollback(t, tx)
+
+		if _, err := s.Owner.GetToken(ctx, "gone"); !errors.Is(err, vault.ErrNotFound) {
+			t.Errorf("the token: got %v, want ErrNotFound", err)
+		}
+		if _, err := s.Authenticate(ctx, app.Key); !errors.Is(err, vault.ErrUnauthenticated) {
+			t.Errorf("the key: got %v, want ErrUnauthenticated", err)
+		}
+		if _, err := s.Owner.As(ctx, app.ID); !errors.Is(err, vault.ErrNotFound) {
+			t.Errorf("the application: got %v, want ErrNotFound", err)
+		}
+		if _, err := as.GetToken(ctx, "kept"); !errors.Is(err, sql.ErrTxDone) {
+			t.Errorf("a client of the transaction: got %v, want ErrTxDone", err)
+		}
+		get(t, s.Private, "kept")
+		if n := total(t, s.Owner.Client); n != 1 || s.orders(t) != 0 {
+			t.Errorf("%d tokens and %d orders are left, want 1 and none", n, s.orders(t))
+		}
+		if n := entriesOf(t, s.Owner.Client, vault.OperationCreate); n != logged {
+			t.Errorf("%d entries of creation, want %d", n, logged)
+		}
+		some, _ := s.NewApplication(t, s.Owner, vault.ApplicationPrivate, []vault.AccessRule{{Priority: 1, Container: "/gone/", Transform: vault.TransformMask, Permissions: everything}})
+		if n := total(t, some); n != 0 {
+			t.Errorf("%d tokens in a container that was rolled back", n)
+		}
+		create(t, some, vault.TokenParams{ID: "gone", Type: vault.TypeCardNumber, Data: mastercard, Containers: []string{"/gone/"}})
+		if n := total(t, some); n != 1 {
+			t.Errorf("%d tokens in the container, want 1", n)
+		}
+	})
+}
+
+// TestInTxAfterRefusals checks that a refused call leaves the transaction usable.
+func TestInTxAfterRefusals(t *testing.T) {
+	t.Parallel()
+	shops.each(t, nil, func(t *testing.T, s *shop) {
+		ctx, yes := t.Context(), true
+		unique := func(id string, data string) vault.TokenParams {
+			return vault.TokenParams{ID: id, Type: vault.TypeCardNumber, Data: data, DeduplicateToken: &yes}
+		}
+		create(t, s.Owner.Client, aCard("taken"))
+		first := create(t, s.Owner.Client, unique("first", mastercard))
+		tx := s.begin(t)
+		c := s.Owner.InTx(tx)
+		if _, err := c.CreateToken(ctx, aCard("taken")); !errors.Is(err, vault.ErrConflict) {
+			t.Errorf("an id that is taken: got %v, want ErrConflict", err)
+		}
+		if dup := create(t, c.Client, unique("second", mastercard)); dup.ID != first.ID {
+			t.Errorf("a duplicate of what is committed became %s", dup.ID)
+		}
+		mine := create(t, c.Client, unique("mine", "4111111111111111"))
+		if dup := create(t, c.Client, unique("again", "4111111111111111")); dup.ID != mine.ID {
+			t.Errorf("a duplicate of what the transaction wrote became %s", dup.ID)
+		}
+		if err := c.DeleteToken(ctx, "nothing"); !errors.Is(err, vault.ErrNotFound) {
+			t.Errorf("got %v, want ErrNotFound", err)
+		}
+		if _, err := c.CreateToken(ctx, vault.TokenParams{Type: vault.TypeCardNumber, Data: "1234"}); !errors.Is(err, vault.ErrInvalid) {
+			t.Errorf("got %v, want ErrInvalid", err)
+		}
+		s.order(t, tx, 1, mine)
+		commit(t, tx)
+		if n := total(t, s.Owner.Client); n != 3 || s.orders(t) != 1 {
+			t.Errorf("%d tokens and %d orders, want 3 and 1", n, s.orders(t))
+		}
+	})
+}
+
+// TestInTxReplacesExpiredTokens creates a token with the id of an expired token.
+func TestInTxReplacesExpiredTokens(t *testing.T) {
+	t.Parallel()
+	shops.each(t, nil, func(t *testing.T, s *shop) {
+		soon := s.Clock.Now().Add(time.Minute)
+		create(t, s.Owner.Client, vault.TokenParams{ID: "card", Type: vault.TypeCardNumber, Data: visa, ExpiresAt: soon})
+		s.Clock.Advance(time.Hour)
+		for _, end := range []func(testing.TB, vault.Tx){rollback, commit} {
+			tx := s.begin(t)
+			create(t, s.Owner.InTx(tx).Client, aCard("card"))
+			end(t, tx)
+		}
+		get(t, s.Owner.Client, "card")
+		if n := entriesOf(t, s.Owner.Client, vault.OperationExpire); n != 1 {
+			t.Errorf("%d entries of expiry, want 1", n)
+		}
+	})
+}
+
+// TestInTxSharedByClients makes clients of two tenants work in one transaction concurrently.
+func TestInTxSharedByClients(t *testing.T) {
+	t.Parallel()
+	shops.each(t, nil, func(t *testing.T, s *shop) {
+		_, other := s.NewTenant(t, "Other")
+		tx := s.begin(t)
+		clients := []*vault.Client{s.Owner.InTx(tx).Client, s.Private.InTx(tx), other.InTx(tx).Client}
+		done := make(chan error)
+		for i, c := range clients {
+			go func() {
+				var err error
+				for n := 0; n < 5 && err == nil; n++ {
+					_, err = c.CreateToken(context.Background(), aCard(fmt.Sprintf("card-%d-%d", i, n)))
+					if _, again := c.CreateToken(context.Background(), aCard(fmt.Sprintf("card-%d-%d", i, n))); !errors.Is(again, vault.ErrConflict) {
+						err = errors.Join(err, fmt.Errorf("the same id again: %w", again))
+					}
+				}
+				done <- err
+			}()
+		}
+		for range clients {
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+		}
+		commit(t, tx)
+		if a, b := total(t, s.Owner.Client), total(t, other.Client); a != 10 || b != 5 {
+			t.Errorf("the tenants have %d and %d tokens, want 10 and 5", a, b)
+		}
+	})
+}
+
+// TestInTxLogsReads checks the effect of a rollback on the entry of a read.
+func TestInTxLogsReads(t *testing.T) {
+	t.Parallel()
+	for _, strict := range []bool{false, true} {
+		t.Run(fmt.Sprintf("strict %v", strict), func(t *testing.T) {
+			t.Parallel()
+			shops.each(t, &vault.Config{StrictReadLogs: strict}, func(t *testing.T, s *shop) {
+				create(t, s.Owner.Client, aCard("card"))
+				tx := s.begin(t)
+				get(t, s.Owner.InTx(tx).Client, "card")
+				rollback(t, tx)
+				want := 0
+				if strict && s.Beside {
+					want = 1
+				}
+				if n := entriesOf(t, s.Owner.Client, vault.OperationRead); n != want {
+					t.Errorf("%d entries of the read after the rollback, want %d", n, want)
+				}
+				tx = s.begin(t)
+				get(t, s.Owner.InTx(tx).Client, "card")
+				commit(t, tx)
+				if n := entriesOf(t, s.Owner.Client, vault.OperationRead); n != want+1 {
+					t.Errorf("%d entries of the read after the commit, want %d", n, want+1)
+				}
+			})
+		})
+	}
+}
+
+// TestInTxAndCallsOutside makes an easy mistake: it calls the vault in the middle of a
+// transaction, without InTx.
+func TestInTxAndCallsOutside(t *testing.T) {
+	t.Parallel()
+	shops.each(t, nil, func(t *testing.T, s *shop) {
+		create(t, s.Owner.Client, aCard("card"))
+		tx := s.begin(t)
+		create(t, s.Owner.InTx(tx).Client, aCard("inside"))
+		_, err := s.Owner.CreateToken(t.Context(), aCard("outside"))
+		_, readErr := s.Owner.GetToken(t.Context(), "card")
+		for what, err := range map[string]error{"a write": err, "a read": readErr} {
+			if s.Beside && err != nil {
+				t.Errorf("%s beside the transaction: %v", what, err)
+			}
+			if !s.Beside && !errors.Is(err, vault.ErrUnavailable) {
+				t.Errorf("%s beside the transaction: got %v, want ErrUnavailable", what, err)
+			}
+		}
+		commit(t, tx)
+		get(t, s.Owner.Client, "inside")
+		create(t, s.Owner.Client, aCard("after"))
+	})
 }

@@ -425,12 +425,12 @@ func (f *tail) cards(last string) []string {
 // early and commit late.
 func TestFollowLateCommits(t *testing.T) {
 	t.Parallel()
-	shops.Each(t, nil, func(t *testing.T, s *shop) {
+	shops.each(t, nil, func(t *testing.T, s *shop) {
 		f := tailOf(t, s.Owner.Client, "")
-		late := s.BeginTx(t)
+		late := s.begin(t)
 		create(t, s.Owner.InTx(late).Client, aCard("late"))
 		if s.Beside {
-			gone := s.BeginTx(t)
+			gone := s.begin(t)
 			create(t, s.Owner.InTx(gone).Client, aCard("never"))
 			create(t, s.Owner.Client, aCard("early"))
 			rollback(t, gone)

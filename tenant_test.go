@@ -508,7 +508,7 @@ func stats(t testing.TB, c *vault.Owner) *vault.Stats {
 
 func TestStats(t *testing.T) {
 	t.Parallel()
-	shops.Each(t, nil, func(t *testing.T, s *shop) {
+	shops.each(t, nil, func(t *testing.T, s *shop) {
 		before := stats(t, s.Owner)
 		create(t, s.Owner.Client, aCard("one"))
 		create(t, s.Owner.Client, vault.TokenParams{Type: vault.TypeGeneric, Data: "x", Containers: []string{"/a/", "/b/"}})

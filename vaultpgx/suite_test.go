@@ -11,7 +11,6 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 
 	"github.com/seed-72ea4aab/vault"
-	"github.com/seed-72ea4aab/vault/internal/test/intxtest"
 	"github.com/seed-72ea4aab/vault/internal/test/pgtest"
 	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/postgres"
@@ -20,35 +19,44 @@ import (
 	"github.com/seed-72ea4aab/vault/vaulttest"
 )
 
-// TestInTx runs the InTx suite with transactions of pgx.
-func TestInTx(t *testing.T) {
-	t.Parallel()
-	intxtest.Run(t, intxtest.Shops{
-		"pool":   func(t *testing.T, cfg *vault.Config) *intxtest.Shop { return newShop(t, cfg).Shop },
-		"nested": func(t *testing.T, cfg *vault.Config) *intxtest.Shop { return newShop(t, cfg).nested() },
-	})
-}
-
 // TestTxStorage runs the contract tests of storages with transactions of pgx.
 func TestTxStorage(t *testing.T) {
 	t.Parallel()
-	storagetest.RunTx(t, storagetest.TxBackend{
-		New: func(tb testing.TB) (storagetest.Opener, storagetest.Begin) {
-			address := pgtest.URL(tb)
-			open := func(ctx context.Context) (storage.Storage, error) {
-				return postgres.OpenOptions(ctx, address, &postgres.Options{MaxConns: 6})
-			}
-			return open, beginOn(pool(tb, address))
-		},
-		Others: func(tb testing.TB) map[string]storagetest.Begin {
-			return map[string]storagetest.Begin{"empty": beginOn(pool(tb, elsewhere(pgtest.URL(tb))))}
-		},
-		Chapters: []string{"Times", "Model"},
-	})
+	for name, begin := range map[string]func(*pgxpool.Pool) storagetest.Begin{"pool": beginOn, "nested": beginNested} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			storagetest.RunTx(t, storagetest.TxBackend{
+				New: func(tb testing.TB) (storagetest.Opener, storagetest.Begin) {
+					address := pgtest.URL(tb)
+					open := func(ctx context.Context) (storage.Storage, error) {
+						return postgres.OpenOptions(ctx, address, &postgres.Options{MaxConns: 6})
+					}
+					return open, begin(pool(tb, address))
+				},
+				Others: func(tb testing.TB) map[string]storagetest.Begin {
+					return map[string]storagetest.Begin{"empty": begin(pool(tb, elsewhere(pgtest.URL(tb))))}
+				},
+				Chapters: []string{"Times", "Model"},
+			})
+		})
+	}
 }
 
 func beginOn(p *pgxpool.Pool) storagetest.Begin {
 	return func(ctx context.Context) (storage.SQLTx, error) { return adapted(p.Begin(ctx)) }
+}
+
+// beginNested begins transactions that are nested in others. The outer
+// transaction ends in the same way as the nested one.
+func beginNested(p *pgxpool.Pool) storagetest.Begin {
+	return func(ctx context.Context) (storage.SQLTx, error) {
+		outer, err := p.Begin(ctx)
+		if err != nil {
+			return nil, err
+		}
+		inner, err := outer.Begin(ctx)
+		return adapted(nestedTx{inner, outer}, err)
+	}
 }
 
 func adapted(tx pgx.Tx, err error) (vault.Tx, error) {
@@ -60,11 +68,13 @@ func adapted(tx pgx.Tx, err error) (vault.Tx, error) {
 
 // shop is an application that uses pgx.
 type shop struct {
-	*intxtest.Shop
+	*vaulttest.Vault
+
 	pool *pgxpool.Pool
+	DB   *sql.DB // the same pool
 }
 
-func newShop(t *testing.T, cfg *vault.Config) *shop {
+func newShop(t *testing.T) *shop {
 	t.Helper()
 	address := pgtest.URL(t)
 	store, err := postgres.OpenOptions(t.Context(), address, &postgres.Options{MaxConns: 6})
@@ -74,25 +84,7 @@ func newShop(t *testing.T, cfg *vault.Config) *shop {
 	p := pool(t, address)
 	db := stdlib.OpenDBFromPool(p)
 	t.Cleanup(func() { _ = db.Close() })
-	return &shop{pool: p, Shop: &intxtest.Shop{
-		Vault: vaulttest.OpenStorage(t, store, cfg), DB: db, Begin: beginWith(p), Beside: true,
-		Other: func(tb testing.TB) intxtest.Begin { return beginWith(pool(tb, elsewhere(address))) },
-	}}
-}
-
-// nested returns the shop with transactions that are nested in others. The outer
-// transaction ends in the same way as the nested one.
-func (s *shop) nested() *intxtest.Shop {
-	n := *s.Shop
-	n.Begin = func(ctx context.Context, o *sql.TxOptions) (vault.Tx, error) {
-		outer, err := s.pool.BeginTx(ctx, options(o))
-		if err != nil {
-			return nil, err
-		}
-		inner, err := outer.Begin(ctx)
-		return adapted(nestedTx{inner, outer}, err)
-	}
-	return &n
+	return &shop{Vault: vaulttest.OpenStorage(t, store, nil), pool: p, DB: db}
 }
 
 type nestedTx struct {
@@ -112,21 +104,6 @@ func (n nestedTx) Rollback(ctx context.Context) error {
 	err := n.Tx.Rollback(ctx)
 	_ = n.outer.Rollback(ctx)
 	return err
-}
-
-func beginWith(p *pgxpool.Pool) intxtest.Begin {
-	return func(ctx context.Context, o *sql.TxOptions) (vault.Tx, error) {
-		return adapted(p.BeginTx(ctx, options(o)))
-	}
-}
-
-// options converts transaction options to pgx.
-func options(o *sql.TxOptions) pgx.TxOptions {
-	if o == nil {
-		return pgx.TxOptions{}
-	}
-	levels := map[sql.IsolationLevel]pgx.TxIsoLevel{sql.LevelRepeatableRead: pgx.RepeatableRead, sql.LevelSerializable: pgx.Serializable}
-	return pgx.TxOptions{IsoLevel: levels[o.Isolation]}
 }
 
 func pool(tb testing.TB, address string) *pgxpool.Pool {

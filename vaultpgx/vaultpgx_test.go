@@ -16,6 +16,7 @@ import (
 
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/internal/test/pgtest"
+	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/vaultpgx"
 )
 
@@ -59,7 +60,7 @@ func (s *shop) wantTokens(t *testing.T, want ...string) {
 // A transaction that pgx has committed or rolled back is recognized as ended.
 func TestEndedTransaction(t *testing.T) {
 	t.Parallel()
-	s := newShop(t, nil)
+	s := newShop(t)
 	for name, end := range map[string]func(pgx.Tx, context.Context) error{"commit": pgx.Tx.Commit, "rollback": pgx.Tx.Rollback} {
 		tx := s.begin(t)
 		c := s.Owner.InTx(vaultpgx.Tx(tx))
@@ -83,7 +84,7 @@ func TestEndedTransaction(t *testing.T) {
 
 func TestNoTransaction(t *testing.T) {
 	t.Parallel()
-	s := newShop(t, nil)
+	s := newShop(t)
 	if _, err := s.Owner.InTx(vaultpgx.Tx(nil)).CreateToken(t.Context(), card("card")); err == nil {
 		t.Error("a token was created in no transaction")
 	}
@@ -92,7 +93,7 @@ func TestNoTransaction(t *testing.T) {
 // Separate clients of a transaction see each other's writes.
 func TestSameTransaction(t *testing.T) {
 	t.Parallel()
-	s := newShop(t, nil)
+	s := newShop(t)
 	tx := s.begin(t)
 	if vaultpgx.Tx(tx) != vaultpgx.Tx(tx) {
 		t.Error("one transaction became two")
@@ -116,7 +117,7 @@ func TestSameTransaction(t *testing.T) {
 // the end of the outer transaction ends it.
 func TestNestedTransactions(t *testing.T) {
 	t.Parallel()
-	s := newShop(t, nil)
+	s := newShop(t)
 	outer := s.begin(t)
 	s.create(t, outer, "outer")
 	for _, id := range []string{"released", "undone"} {
@@ -154,7 +155,7 @@ func TestNestedTransactions(t *testing.T) {
 // error of the next operation explains this.
 func TestFailedTransaction(t *testing.T) {
 	t.Parallel()
-	s := newShop(t, nil)
+	s := newShop(t)
 	tx := s.begin(t)
 	s.create(t, tx, "card")
 	if _, err := tx.Exec(t.Context(), `SELECT 1/0`); err == nil {
@@ -170,10 +171,37 @@ func TestFailedTransaction(t *testing.T) {
 	s.wantTokens(t)
 }
 
+// A transaction that may not write is recognized, and one whose connection is
+// lost cannot be committed.
+func TestUnusableTransaction(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	tx, err := s.pool.BeginTx(t.Context(), pgx.TxOptions{AccessMode: pgx.ReadOnly})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Owner.InTx(vaultpgx.Tx(tx)).CreateToken(t.Context(), card("card")); !errors.Is(err, storage.ErrReadOnly) {
+		t.Errorf("got %v, want ErrReadOnly", err)
+	}
+	_ = tx.Rollback(t.Context())
+	lost := s.begin(t)
+	s.create(t, lost, "card")
+	if _, err := s.pool.Exec(t.Context(), `SELECT pg_terminate_backend($1, 10000)`, lost.Conn().PgConn().PID()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Owner.InTx(vaultpgx.Tx(lost)).CreateToken(t.Context(), card("next")); err == nil {
+		t.Error("a token was created on a lost connection")
+	}
+	if err := vaultpgx.Tx(lost).Commit(); err == nil {
+		t.Error("the transaction could be committed")
+	}
+	s.wantTokens(t)
+}
+
 // The application gets the error of pgx if it must retry its transaction.
 func TestTransactionHasToBeRepeated(t *testing.T) {
 	t.Parallel()
-	s := newShop(t, nil)
+	s := newShop(t)
 	if _, err := s.Owner.CreateToken(t.Context(), card("card")); err != nil {
 		t.Fatal(err)
 	}
@@ -199,7 +227,7 @@ func TestTransactionHasToBeRepeated(t *testing.T) {
 // A connection runs one query at a time.
 func TestRowsLeftOpen(t *testing.T) {
 	t.Parallel()
-	s := newShop(t, nil)
+	s := newShop(t)
 	tx := s.begin(t)
 	s.create(t, tx, "first")
 	rows, err := tx.Query(t.Context(), `SELECT generate_series(1, 3)`)
@@ -222,7 +250,7 @@ func TestRowsLeftOpen(t *testing.T) {
 // connection, as pgx does, and leaves nothing behind.
 func TestContextEndsDuringAnOperation(t *testing.T) {
 	t.Parallel()
-	s := newShop(t, nil)
+	s := newShop(t)
 	first, second := s.begin(t), s.begin(t)
 	s.create(t, first, "wanted")
 	pid := second.Conn().PgConn().PID()
@@ -261,7 +289,7 @@ func TestQueryModes(t *testing.T) {
 	} {
 		t.Run(mode.String(), func(t *testing.T) {
 			t.Parallel()
-			s := newShop(t, nil)
+			s := newShop(t)
 			conn := connect(t, s, mode)
 			tx, err := conn.Begin(t.Context())
 			if err != nil {
@@ -300,7 +328,7 @@ func connect(t *testing.T, s *shop, mode pgx.QueryExecMode) *pgx.Conn {
 // Rows have the same values as with pgx's own driver for database/sql.
 func TestColumns(t *testing.T) {
 	t.Parallel()
-	s := newShop(t, nil)
+	s := newShop(t)
 	const query = `SELECT NULL::bigint, true, 'é'::bytea, 7::smallint, 8::integer, 9::bigint, 1.5::real, 2.5::double precision,
 		'x'::text, 12.50::numeric, '{"a":1}'::jsonb::text, ARRAY[1,2]::text, 'infinity'::text,
 		'2026-01-02'::date, '2026-01-02 03:04:05.6'::timestamp, '2026-01-02 03:04:05.6Z'::timestamptz, 'a-b'::name WHERE $1::text = 'arg'`

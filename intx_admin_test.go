@@ -1,0 +1,170 @@
+package vault_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"github.com/seed-72ea4aab/vault"
+)
+
+// TestInTxThenOutside uses keys that were created in a transaction.
+func TestInTxThenOutside(t *testing.T) {
+	t.Parallel()
+	shops.each(t, nil, func(t *testing.T, s *shop) {
+		f := newInTx(t, s)
+		err := f.private.AuthorizeSession(t.Context(), vault.SessionGrant{Nonce: f.session.Nonce, Permissions: []vault.Permission{"token:create"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		commit(t, f.tx)
+		get(t, authenticated(t, s.Vault.Vault, f.app.Key), "card")
+		create(t, authenticated(t, s.Vault.Vault, f.session.SessionKey), aCard("by-session"))
+		if r, err := s.Management.GetReactor(t.Context(), f.reactor.ID); err != nil || r.Name != "Reactor" {
+			t.Errorf("the reactor: %v", err)
+		}
+	})
+}
+
+// TestInTxInsideOnce checks that a transaction is refused inside Once, because Once
+// commits itself.
+func TestInTxInsideOnce(t *testing.T) {
+	t.Parallel()
+	shops.each(t, nil, func(t *testing.T, s *shop) {
+		_, _, err := s.Owner.Once(t.Context(), vault.IdempotencyKey{Key: "k"}, func(ctx context.Context, c *vault.Owner) (vault.StoredResponse, error) {
+			tx, err := s.Other(t).BeginTx(ctx, nil)
+			if err != nil {
+				return vault.StoredResponse{}, err
+			}
+			defer func() { _ = tx.Rollback() }()
+			_, err = c.InTx(tx).CreateToken(ctx, aCard("other"))
+			return vault.StoredResponse{}, err
+		})
+		if !errors.Is(err, vault.ErrInTx) {
+			t.Errorf("got %v, want ErrInTx", err)
+		}
+	})
+}
+
+// inTxAdmin are calls about reactors, proxies and the log.
+var inTxAdmin = []inTxCase{
+	{"GetReactor", func(f *inTx) error { return errOf(f.owner.GetReactor(f.ctx, f.reactor.ID)) }},
+	{"ListReactors", func(f *inTx) error { return pageOf[vault.Reactor](1)(f.owner.ListReactors(f.ctx, vault.ListParams{})) }},
+	{"AllReactors", func(f *inTx) error { return count(1, f.owner.AllReactors(f.ctx, vault.ListParams{})) }},
+	{"ApplyReactor", func(f *inTx) error {
+		return appliedOnce(func(name string) (*vault.Applied[vault.Reactor], error) {
+			return f.owner.ApplyReactor(f.ctx, aReactor(name))
+		}, func() error {
+			p := aReactor("Applied")
+			p.Configuration = map[string]string{"a": "b"}
+			got, err := f.owner.ApplyReactor(f.ctx, p)
+			if err != nil {
+				return err
+			}
+			return is(true, got.Changed)
+		})
+	}},
+	{"EnsureReactor", func(f *inTx) error {
+		return ensured(f.reactor, "Reactor", func(x *vault.Reactor) uuid.UUID { return x.ID }, func(name string) (*vault.Reactor, error) {
+			return f.owner.EnsureReactor(f.ctx, aReactor(name))
+		})
+	}},
+	{"CreateReactor", func(f *inTx) error { return errOf(f.owner.CreateReactor(f.ctx, aReactor("Another"))) }},
+	{"ReplaceReactor", func(f *inTx) error { return errOf(f.owner.ReplaceReactor(f.ctx, f.reactor.ID, aReactor("Replaced"))) }},
+	{"PatchReactor", func(f *inTx) error {
+		return errOf(f.owner.PatchReactor(f.ctx, f.reactor.ID, vault.JSON(`{"name":"Patched"}`)))
+	}},
+	{"DeleteReactor", func(f *inTx) error { return f.owner.DeleteReactor(f.ctx, f.reactor.ID) }},
+	{"GetProxy", func(f *inTx) error { return errOf(f.owner.GetProxy(f.ctx, f.proxy.ID)) }},
+	{"ListProxies", func(f *inTx) error { return pageOf[vault.Proxy](1)(f.owner.ListProxies(f.ctx, vault.ListParams{})) }},
+	{"AllProxies", func(f *inTx) error { return count(1, f.owner.AllProxies(f.ctx, vault.ListParams{})) }},
+	{"ApplyProxy", func(f *inTx) error {
+		return appliedOnce(func(name string) (*vault.Applied[vault.Proxy], error) { return f.owner.ApplyProxy(f.ctx, aProxy(name)) }, func() error {
+			p := aProxy("Applied")
+			p.Configuration = map[string]string{"a": "b"}
+			got, err := f.owner.ApplyProxy(f.ctx, p)
+			if err != nil {
+				return err
+			}
+			return is(true, got.Changed)
+		})
+	}},
+	{"EnsureProxy", func(f *inTx) error {
+		return ensured(f.proxy, "Proxy", func(x *vault.Proxy) uuid.UUID { return x.ID }, func(name string) (*vault.Proxy, error) {
+			return f.owner.EnsureProxy(f.ctx, aProxy(name))
+		})
+	}},
+	{"CreateProxy", func(f *inTx) error { return errOf(f.owner.CreateProxy(f.ctx, aProxy("Another"))) }},
+	{"ReplaceProxy", func(f *inTx) error { return errOf(f.owner.ReplaceProxy(f.ctx, f.proxy.ID, aProxy("Replaced"))) }},
+	{"PatchProxy", func(f *inTx) error {
+		return errOf(f.owner.PatchProxy(f.ctx, f.proxy.ID, vault.JSON(`{"name":"Patched"}`)))
+	}},
+	{"DeleteProxy", func(f *inTx) error { return f.owner.DeleteProxy(f.ctx, f.proxy.ID) }},
+	{"ListEntityTypes", func(f *inTx) error { return errOf(f.owner.ListEntityTypes(f.ctx)) }},
+	{"ListLogs", func(f *inTx) error {
+		return pageOf[vault.LogEntry](1)(f.owner.ListLogs(f.ctx, vault.ListLogsParams{EntityID: f.proxy.ID.String(), Operation: vault.OperationDelete}))
+	}},
+	{"AllLogs", func(f *inTx) error {
+		return count(1, f.owner.AllLogs(f.ctx, vault.ListLogsParams{EntityID: f.reactor.ID.String(), Operation: vault.OperationDelete}))
+	}},
+}
+
+// notInTx are calls that cannot be part of a transaction.
+var notInTx = []inTxCase{
+	{"LogCheckpoint", func(f *inTx) error { return errOf(f.owner.LogCheckpoint(f.ctx)) }},
+	{"LogProof", func(f *inTx) error { return errOf(f.owner.LogProof(f.ctx, f.app.ID)) }},
+	{"LogConsistency", func(f *inTx) error { return errOf(f.owner.LogConsistency(f.ctx, 0)) }},
+	{"ExportEvidence", func(f *inTx) error { return f.owner.ExportEvidence(f.ctx, io.Discard) }},
+	{"ListJobs", func(f *inTx) error { return errOf(f.owner.ListJobs(f.ctx, vault.ListJobsParams{})) }},
+	{"RetryJob", func(f *inTx) error { return f.owner.RetryJob(f.ctx, f.app.ID) }},
+	{"DiscardJob", func(f *inTx) error { return f.owner.DiscardJob(f.ctx, f.app.ID) }},
+	{"TestRun", func(f *inTx) error {
+		return errOf(f.owner.TestRun(f.ctx, vault.TestRunParams{ReactorID: f.reactor.ID}))
+	}},
+	{"Once", func(f *inTx) error {
+		_, _, err := f.owner.Once(f.ctx, vault.IdempotencyKey{Key: "k"}, func(context.Context, *vault.Owner) (vault.StoredResponse, error) { return vault.StoredResponse{}, nil })
+		return err
+	}},
+	{"React", func(f *inTx) error { return errOf(f.owner.React(f.ctx, f.reactor.ID, vault.ReactParams{})) }},
+	{"ReactAsync", func(f *inTx) error { return errOf(f.owner.ReactAsync(f.ctx, f.reactor.ID, vault.ReactParams{})) }},
+	{"InvokeProxy", func(f *inTx) error {
+		return errOf(f.owner.InvokeProxy(f.ctx, vault.ProxyCall{URL: "https://example.com"}))
+	}},
+	{"RoundTripper", func(f *inTx) error {
+		req, err := http.NewRequestWithContext(f.ctx, http.MethodPost, "https://example.com", strings.NewReader("{}"))
+		if err != nil {
+			return err
+		}
+		_, err = f.owner.RoundTripper(nil).RoundTrip(req)
+		return err
+	}},
+	{"GetTenant", func(f *inTx) error { return errOf(f.owner.GetTenant(f.ctx)) }},
+	{"ReplaceTenant", func(f *inTx) error { return errOf(f.owner.ReplaceTenant(f.ctx, vault.TenantParams{Name: "x"})) }},
+	{"PatchTenant", func(f *inTx) error { return errOf(f.owner.PatchTenant(f.ctx, vault.JSON(`{"name":"x"}`))) }},
+	{"Import", func(f *inTx) error {
+		for _, err := range f.owner.Import(f.ctx, func(func(vault.TokenParams, error) bool) {}, nil) {
+			return err
+		}
+		return nil
+	}},
+	{"Export", func(f *inTx) error {
+		for _, err := range f.owner.Export(f.ctx, nil) {
+			return err
+		}
+		return nil
+	}},
+	{"FollowLogs", func(f *inTx) error {
+		for _, err := range f.owner.FollowLogs(f.ctx, "") {
+			return err
+		}
+		return nil
+	}},
+	{"NextLogs", func(f *inTx) error { return errOf(f.owner.NextLogs(f.ctx, "", 0)) }},
+	{"Stats", func(f *inTx) error { return errOf(f.owner.Stats(f.ctx)) }},
+	{"RotateWebhookSecret", func(f *inTx) error { return errOf(f.owner.RotateWebhookSecret(f.ctx)) }},
+}

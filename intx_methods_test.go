@@ -1,0 +1,339 @@
+package vault_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/seed-72ea4aab/vault"
+)
+
+// inTxCase is a call of a method in a transaction. It fails if the method does not
+// see the writes of the transaction.
+type inTxCase struct {
+	method string
+	call   func(f *inTx) error
+}
+
+// inTx holds entities that only the transaction can see.
+type inTx struct {
+	ctx             context.Context
+	tx              vault.Tx
+	owner           *vault.Owner
+	public, private *vault.Client
+	app, spare      *vault.Application
+	reactor         *vault.Reactor
+	proxy           *vault.Proxy
+	session         *vault.Session
+}
+
+func newInTx(t *testing.T, s *shop) *inTx {
+	t.Helper()
+	ctx, tx := t.Context(), s.begin(t)
+	f := &inTx{ctx: ctx, tx: tx, owner: s.Owner.InTx(tx), public: s.Public.InTx(tx)}
+	create(t, f.owner.Client, vault.TokenParams{ID: "card", Type: vault.TypeCardNumber, Data: visa, Metadata: map[string]string{"order": "7"}, Containers: []string{"/new/"}})
+	create(t, f.owner.Client, aCard("other"))
+	var err [7]error
+	f.app, err[0] = f.owner.CreateApplication(ctx, anApplication("App"))
+	f.spare, err[1] = f.owner.CreateApplication(ctx, anApplication("Spare"))
+	f.private, err[2] = f.owner.As(ctx, f.app.ID)
+	f.reactor, err[3] = f.owner.CreateReactor(ctx, aReactor("Reactor"))
+	f.proxy, err[4] = f.owner.CreateProxy(ctx, aProxy("Proxy"))
+	f.session, err[5] = f.public.CreateSession(ctx)
+	_, err[6] = f.public.CreateSession(ctx)
+	if err := errors.Join(err[:]...); err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+func anApplication(name string) vault.ApplicationParams {
+	return vault.ApplicationParams{Name: name, Type: vault.ApplicationPrivate, Permissions: everything}
+}
+
+func aReactor(name string) vault.ReactorParams {
+	return vault.ReactorParams{Name: name, Code: "module.exports = r => r", Configuration: map[string]string{}}
+}
+
+func aProxy(name string) vault.ProxyParams {
+	return vault.ProxyParams{Name: name, DestinationURL: "https://example.com"}
+}
+
+// count fails unless a list has exactly want items.
+func count[T any](want int, all iter.Seq2[T, error]) error {
+	n := 0
+	for _, err := range all {
+		if err != nil {
+			return err
+		}
+		n++
+	}
+	return number(want, n)
+}
+
+func number(want, got int) error {
+	if got != want {
+		return fmt.Errorf("got %d, want %d", got, want)
+	}
+	return nil
+}
+
+// pageOf fails unless a page has exactly want items.
+func pageOf[T any](want int) func(*vault.Page[T], error) error {
+	return func(page *vault.Page[T], err error) error {
+		if err != nil {
+			return err
+		}
+		return number(want, len(page.Data))
+	}
+}
+
+// errOf returns the error of a call.
+func errOf[T any](_ T, err error) error { return err }
+
+// is fails unless got equals want.
+func is[T comparable](want, got T) error {
+	if got != want {
+		return fmt.Errorf("got %v, want %v", got, want)
+	}
+	return nil
+}
+
+// TestInTxEveryMethod calls every method of a client in a transaction, on entities that
+// only the transaction can see. A rollback removes all of them.
+func TestInTxEveryMethod(t *testing.T) {
+	t.Parallel()
+	works := slices.Concat(inTxTokens, inTxIdentities, inTxAdmin)
+	untried := map[string]bool{}
+	for i := range reflect.TypeFor[*vault.Client]().NumMethod() {
+		untried[reflect.TypeFor[*vault.Client]().Method(i).Name] = true
+	}
+	for _, c := range slices.Concat(works, notInTx) {
+		delete(untried, c.method)
+	}
+	for _, does := range []string{"TenantID", "ApplicationID", "Masked", "From"} { // without effects
+		delete(untried, does)
+	}
+	if len(untried) > 0 {
+		t.Errorf("not tried: %v", untried)
+	}
+	shops.each(t, nil, func(t *testing.T, s *shop) {
+		before, entries := inVault(t, s)
+		f := newInTx(t, s)
+		for _, c := range notInTx {
+			if err := c.call(f); !errors.Is(err, vault.ErrInTx) || !strings.Contains(err.Error(), c.method) {
+				t.Errorf("%s: got %v, want ErrInTx", c.method, err)
+			}
+		}
+		for _, c := range works {
+			if err := c.call(f); err != nil {
+				t.Errorf("%s: %v", c.method, err)
+			}
+		}
+		rollback(t, f.tx)
+		if after, logged := inVault(t, s); after != before || logged != entries {
+			t.Errorf("after the rollback: %v and %d entries, want %v and %d", after, logged, before, entries)
+		}
+	})
+}
+
+// inVault returns the number of tokens, applications, reactors, proxies and
+// sessions, and the number of log entries about writes.
+func inVault(t *testing.T, s *shop) (things [5]int, entries int) {
+	t.Helper()
+	ctx := t.Context()
+	n := func(i int, total int, err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		things[i] = total
+	}
+	for _, err := range s.Owner.AllLogs(ctx, vault.ListLogsParams{Operation: vault.OperationCreate}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		entries++
+	}
+	tokens, err := s.Owner.ListTokens(ctx, vault.ListTokensParams{})
+	n(0, tokens.Pagination.TotalItems, err)
+	apps, err := s.Owner.ListApplications(ctx, vault.ListApplicationsParams{})
+	n(1, apps.Pagination.TotalItems, err)
+	reactors, err := s.Owner.ListReactors(ctx, vault.ListParams{})
+	n(2, reactors.Pagination.TotalItems, err)
+	proxies, err := s.Owner.ListProxies(ctx, vault.ListParams{})
+	n(3, proxies.Pagination.TotalItems, err)
+	sessions, err := s.Owner.ListSessions(ctx, vault.PageParams{})
+	n(4, sessions.Pagination.TotalItems, err)
+	return things, entries
+}
+
+// inTxTokens are calls about tokens, in an order in which each finds the data that
+// it needs. At first there are two tokens.
+var inTxTokens = []inTxCase{
+	{"GetToken", func(f *inTx) error { return errOf(f.private.GetToken(f.ctx, "card")) }},
+	{"PatchToken", func(f *inTx) error {
+		return errOf(f.private.PatchToken(f.ctx, "card", vault.JSON(`{"metadata":{"order":"8"}}`)))
+	}},
+	{"ListTokens", func(f *inTx) error {
+		return pageOf[vault.Token](2)(f.private.ListTokens(f.ctx, vault.ListTokensParams{}))
+	}},
+	{"AllTokens", func(f *inTx) error { return count(2, f.private.AllTokens(f.ctx, vault.ListTokensParams{})) }},
+	{"ListTokensAfter", func(f *inTx) error {
+		p := vault.ListTokensParams{PageParams: vault.PageParams{Size: 1}}
+		first, err := f.private.ListTokensAfter(f.ctx, p, "")
+		if err != nil {
+			return err
+		}
+		next, err := f.private.ListTokensAfter(f.ctx, p, first.Pagination.After)
+		if err != nil || len(next.Data) != 1 || next.Data[0].ID != "card" {
+			return fmt.Errorf("the second page does not have the card: %w", err)
+		}
+		return nil
+	}},
+	{"SearchTokens", func(f *inTx) error {
+		return pageOf[vault.Token](1)(f.private.SearchTokens(f.ctx, vault.SearchTokensParams{Query: "metadata.order:8 AND container:/new/"}))
+	}},
+	{"ListTokensAfter", func(f *inTx) error {
+		page, err := f.private.ListTokensAfter(f.ctx, vault.SearchTokensParams{Query: "type:card_number"}, "")
+		if err != nil {
+			return err
+		}
+		return number(2, len(page.Data))
+	}},
+	{"AllTokens", func(f *inTx) error {
+		return count(1, f.private.AllTokens(f.ctx, vault.SearchTokensParams{Query: "metadata.order:8"}))
+	}},
+	{"Detokenize", func(f *inTx) error {
+		doc, err := f.owner.Detokenize(f.ctx, "{{ card }}")
+		if err == nil && string(doc) != `"`+visa+`"` {
+			err = errors.New("it is another document")
+		}
+		return err
+	}},
+	{"Tokenize", func(f *inTx) error { return errOf(f.private.Tokenize(f.ctx, "x")) }},
+	{"CreateToken", func(f *inTx) error { return errOf(f.private.CreateToken(f.ctx, aCard("third"))) }},
+	{"InTx", func(f *inTx) error { return errOf(f.owner.InTx(f.tx).GetToken(f.ctx, "card")) }},
+	{"AsUser", func(f *inTx) error {
+		if err := f.private.AsUser("jane@example.com").DeleteToken(f.ctx, "other"); err != nil {
+			return err
+		}
+		page, err := f.owner.ListLogs(f.ctx, vault.ListLogsParams{EntityID: "other", Operation: vault.OperationDelete})
+		if err == nil && (len(page.Data) != 1 || page.Data[0].ActorName != "jane@example.com") {
+			err = errors.New("the entry does not name the user")
+		}
+		return err
+	}},
+	{"EraseTokens", func(f *inTx) error {
+		for _, id := range []string{"by-id", "by-query"} {
+			if _, err := f.private.CreateToken(f.ctx, aCard(id)); err != nil {
+				return err
+			}
+		}
+		done, err := f.private.EraseTokens(f.ctx, vault.EraseParams{IDs: []string{"by-id", "nobody"}, Reason: "case 7"})
+		if err != nil {
+			return err
+		}
+		all, err := f.owner.EraseTokens(f.ctx, vault.EraseParams{Query: "id:by-query", Reason: "case 7"})
+		if err != nil {
+			return err
+		}
+		return is([4]int{1, 0, 1, 0}, [4]int{done.Count, done.Left, all.Count, all.Left})
+	}},
+	{"DeleteToken", func(f *inTx) error { return f.private.DeleteToken(f.ctx, "third") }},
+}
+
+// inTxIdentities are calls about keys, applications and sessions.
+var inTxIdentities = []inTxCase{
+	{"HasPermission", func(f *inTx) error { return f.private.HasPermission(f.ctx, "token:read") }},
+	{"As", func(f *inTx) error { return errOf(f.owner.As(f.ctx, f.app.ID)) }},
+	{"ListPermissions", func(f *inTx) error { return errOf(f.private.ListPermissions(f.ctx)) }},
+	{"Explain", func(f *inTx) error {
+		return errOf(f.owner.Explain(f.ctx, vault.ExplainParams{ApplicationID: f.app.ID, Permission: "token:read", TokenID: "card"}))
+	}},
+	{"OwnApplication", func(f *inTx) error {
+		app, err := f.private.OwnApplication(f.ctx)
+		if err != nil {
+			return err
+		}
+		return is(f.app.ID, app.ID)
+	}},
+	{"GetApplication", func(f *inTx) error { return errOf(f.owner.GetApplication(f.ctx, f.app.ID)) }},
+	{"ListApplications", func(f *inTx) error {
+		return pageOf[vault.Application](1)(f.owner.ListApplications(f.ctx, vault.ListApplicationsParams{Name: "App"}))
+	}},
+	{"AllApplications", func(f *inTx) error {
+		return count(1, f.owner.AllApplications(f.ctx, vault.ListApplicationsParams{Name: "App"}))
+	}},
+	{"ApplyApplication", func(f *inTx) error {
+		return appliedOnce(func(name string) (*vault.Applied[vault.Application], error) {
+			return f.owner.ApplyApplication(f.ctx, anApplication(name))
+		}, func() error {
+			p := anApplication("Applied")
+			p.ExpiresAt = time.Now().Add(48 * time.Hour)
+			got, err := f.owner.ApplyApplication(f.ctx, p)
+			if err != nil {
+				return err
+			}
+			return is(true, got.Changed)
+		})
+	}},
+	{"EnsureApplication", func(f *inTx) error {
+		return ensured(f.app, "App", func(x *vault.Application) uuid.UUID { return x.ID }, func(name string) (*vault.Application, error) {
+			return f.owner.EnsureApplication(f.ctx, anApplication(name))
+		})
+	}},
+	{"ReplaceApplication", func(f *inTx) error {
+		return errOf(f.owner.ReplaceApplication(f.ctx, f.spare.ID, anApplication("Replaced")))
+	}},
+	{"PatchApplication", func(f *inTx) error {
+		return errOf(f.owner.PatchApplication(f.ctx, f.spare.ID, vault.JSON(`{"name":"Patched"}`)))
+	}},
+	{"RegenerateKey", func(f *inTx) error { return errOf(f.owner.RegenerateKey(f.ctx, f.spare.ID)) }},
+	{"CreateApplication", func(f *inTx) error { return errOf(f.owner.CreateApplication(f.ctx, anApplication("Another"))) }},
+	{"DeleteApplication", func(f *inTx) error { return f.owner.DeleteApplication(f.ctx, f.spare.ID) }},
+	{"CreateSession", func(f *inTx) error { return errOf(f.public.CreateSession(f.ctx)) }},
+	{"AuthorizeSession", func(f *inTx) error {
+		return f.private.AuthorizeSession(f.ctx, vault.SessionGrant{Nonce: f.session.Nonce, Permissions: []vault.Permission{"token:create"}})
+	}},
+	{"ListSessions", func(f *inTx) error {
+		return pageOf[vault.SessionInfo](3)(f.owner.ListSessions(f.ctx, vault.PageParams{}))
+	}},
+	{"AllSessions", func(f *inTx) error { return count(3, f.owner.AllSessions(f.ctx)) }},
+	{"DeleteSession", func(f *inTx) error {
+		page, err := f.owner.ListSessions(f.ctx, vault.PageParams{})
+		if err != nil {
+			return err
+		}
+		return f.owner.DeleteSession(f.ctx, page.Data[0].ID)
+	}},
+}
+
+// appliedOnce creates an entity, applies it again, and then changes it.
+func appliedOnce[T any](apply func(name string) (*vault.Applied[T], error), change func() error) error {
+	made, errMade := apply("Applied")
+	again, errAgain := apply("Applied")
+	if err := errors.Join(errMade, errAgain); err != nil {
+		return err
+	}
+	return errors.Join(is(true, made.Created), is(false, again.Created || again.Changed), change())
+}
+
+// ensured finds an existing entity by its name, and creates a missing entity once.
+func ensured[T any](there *T, name string, id func(*T) uuid.UUID, ensure func(name string) (*T, error)) error {
+	found, err := ensure(name)
+	made, errMade := ensure("Ensured")
+	again, errAgain := ensure("Ensured")
+	if err := errors.Join(err, errMade, errAgain); err != nil {
+		return err
+	}
+	return errors.Join(is(id(there), id(found)), is(id(made), id(again)))
+}
