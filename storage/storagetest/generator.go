@@ -64,16 +64,41 @@ func (g *generator) text() string {
 
 func (g *generator) tokenID() string { return "i" + g.text() }
 
-// moment returns a time close to now, or the zero time.
+// far are times that a database may take for none, or cannot store as
+// nanoseconds.
+var far = []time.Time{
+	time.Unix(0, 0), time.Unix(-1, 999999000), time.Date(1900, 1, 1, 0, 0, 0, 1000, time.UTC),
+	time.Date(2262, 4, 12, 0, 0, 0, 0, time.UTC), time.Date(9999, 12, 31, 23, 59, 59, 999999000, time.UTC),
+}
+
+// moment returns a time close to now, a far one, or the zero time.
 func (g *generator) moment() time.Time {
-	if g.IntN(4) == 0 {
-		return time.Time{}
+	switch g.IntN(12) {
+	case 0, 1, 2:
+		return g.zoned(time.Time{})
+	case 3:
+		return g.zoned(pick(g, far))
 	}
 	return g.around()
 }
 
 // around returns a time close to now.
-func (g *generator) around() time.Time { return now.Add(time.Duration(g.IntN(9)-4) * time.Millisecond) }
+func (g *generator) around() time.Time {
+	return g.zoned(now.Add(time.Duration(g.IntN(9)-4) * time.Millisecond))
+}
+
+// zoned returns the same time in another zone.
+func (g *generator) zoned(at time.Time) time.Time {
+	return at.In(pick(g, []*time.Location{time.UTC, time.FixedZone("", 13*3600), time.FixedZone("NPT", 5*3600+45*60)}))
+}
+
+// finer returns a time with nanoseconds, which a backend does not store.
+func (g *generator) finer(at time.Time) time.Time {
+	if at.IsZero() {
+		return at
+	}
+	return at.Add(time.Duration(g.IntN(1000)))
+}
 
 // claimKey and recordKey return one of a few keys.
 func (g *generator) claimKey() storage.Key  { return keyOf(uint64(300 + g.IntN(6))) }
@@ -91,7 +116,7 @@ func (g *generator) fill(t *storage.Token) {
 	}
 	t.Hashes = some(g, 4, g.searchHash)
 	t.KeyVersion, t.Body = g.IntN(4), []byte(g.text()+"sealed")
-	t.ExpiresAt, t.CVCExpiresAt, t.CVC = g.moment(), g.moment(), nil
+	t.ExpiresAt, t.CVCExpiresAt, t.CVC = g.finer(g.moment()), g.finer(g.moment()), nil
 	if !t.CVCExpiresAt.IsZero() {
 		t.CVC = []byte("sealed cvc")
 	}
@@ -100,8 +125,8 @@ func (g *generator) fill(t *storage.Token) {
 func (g *generator) newToken() storage.Token {
 	at := g.around()
 	t := storage.Token{
-		Ord: idAt(at, g.last.Add(1)), ID: g.tokenID(), Type: pick(g, types),
-		CreatedBy: pick(g, g.actors), CreatedAt: at, Rev: int64(1 + g.IntN(3)),
+		Tenant: pick(g, g.tenants), Ord: idAt(at, g.last.Add(1)), ID: g.tokenID(), Type: pick(g, types),
+		CreatedBy: pick(g, g.actors), CreatedAt: g.finer(at), Rev: int64(1 + g.IntN(3)),
 	}
 	g.fill(&t)
 	return t
@@ -109,7 +134,7 @@ func (g *generator) newToken() storage.Token {
 
 func (g *generator) newRecord() storage.Record {
 	r := g.record(pick(g, []string{"proxy", "reactor"}), g.text())
-	r.KeyVersion, r.ExpiresAt = g.IntN(4), g.moment()
+	r.Tenant, r.KeyVersion, r.ExpiresAt, r.CreatedAt = pick(g, g.tenants), g.IntN(4), g.finer(g.moment()), g.finer(g.around())
 	r.Key, r.AltKey = storage.Key{}, storage.Key{}
 	if g.IntN(2) == 0 {
 		r.Key = g.recordKey()
@@ -121,10 +146,10 @@ func (g *generator) newRecord() storage.Record {
 }
 
 func (g *generator) newJob() storage.Job {
-	job := g.job(g.around())
-	job.KeyVersion, job.Dead = g.IntN(4), g.IntN(5) == 0
+	job := g.job(g.finer(g.around()))
+	job.Tenant, job.KeyVersion, job.Dead = pick(g, g.tenants), g.IntN(4), g.IntN(5) == 0
 	if g.IntN(4) == 0 {
-		job.Owner, job.LeaseUntil = pick(g, g.actors), g.around()
+		job.Owner, job.LeaseUntil = pick(g, g.actors), g.finer(g.around())
 	}
 	if g.IntN(5) == 0 {
 		job.Payload = nil
@@ -135,16 +160,19 @@ func (g *generator) newJob() storage.Job {
 func (g *generator) newLog() storage.Log {
 	at := g.around()
 	entry := g.log(pick(g, types), g.tokenID())
-	entry.ID, entry.CreatedAt = idAt(at, g.last.Add(1)), at
+	entry.ID, entry.CreatedAt = idAt(at, g.last.Add(1)), g.finer(at)
 	entry.Operation, entry.ActorID = pick(g, []string{"create", "read"}), pick(g, g.actors)
 	entry.ActorType = pick(g, []string{"application", "user"})
 	return entry
 }
 
 // change returns inserts, or updates and deletes of existing rows. Some of them
-// have a wrong revision or owner.
+// have a wrong revision or owner, or are another tenant's.
 func (g *generator) change(tenant storage.ID) *storage.Change {
 	c := &storage.Change{Tenant: tenant, Now: g.around(), Logs: some(g, 2, g.newLog)}
+	if c.Relaxed = g.IntN(12) == 0; c.Relaxed {
+		return c
+	}
 	if g.IntN(4) == 0 {
 		c.Claim = g.claimChange()
 	}
@@ -152,16 +180,32 @@ func (g *generator) change(tenant storage.ID) *storage.Change {
 		c.InsertTokens = some(g, 3, g.newToken)
 		c.InsertRecords = some(g, 1, g.newRecord)
 		c.InsertJobs = some(g, 2, g.newJob)
+		c.Hold = g.hold(tenant)
 		return c
 	}
-	g.changeTokens(c)
-	g.changeRecords(c)
-	g.changeJobs(c)
+	of := tenant
+	if g.IntN(12) == 0 {
+		of = pick(g, g.tenants)
+	}
+	g.changeTokens(c, of)
+	g.changeRecords(c, of)
+	g.changeJobs(c, of)
 	return c
 }
 
+// hold returns a record that a change holds, sometimes at a wrong revision, or
+// nil.
+func (g *generator) hold(tenant storage.ID) *storage.Hold {
+	rows := g.records(tenant)
+	if len(rows) == 0 || g.IntN(4) > 0 {
+		return nil
+	}
+	row := pick(g, rows)
+	return &storage.Hold{Kind: row.Kind, ID: row.ID, Rev: row.Rev + int64(g.IntN(8)/7)}
+}
+
 func (g *generator) claimChange() *storage.ClaimChange {
-	claim := storage.Claim{Key: g.claimKey(), Owner: pick(g, g.actors), LeaseUntil: g.around(), ExpiresAt: g.around(), KeyVersion: g.IntN(4)}
+	claim := storage.Claim{Key: g.claimKey(), Owner: pick(g, g.actors), LeaseUntil: g.finer(g.moment()), ExpiresAt: g.finer(g.around()), KeyVersion: g.IntN(4)}
 	op := pick(g, []storage.ClaimOp{storage.ClaimTake, storage.ClaimTake, storage.ClaimFinish, storage.ClaimDrop})
 	if op == storage.ClaimFinish || g.IntN(2) == 0 {
 		claim.Answer = []byte(g.text() + "sealed")
@@ -169,12 +213,12 @@ func (g *generator) claimChange() *storage.ClaimChange {
 	return &storage.ClaimChange{Op: op, Claim: claim}
 }
 
-// changeTokens adds updates and deletes of the tenant's tokens. No row of the
+// changeTokens adds updates and deletes of a tenant's tokens. No row of the
 // change takes a Dedup hash that another row gives up, because the order in
 // which a backend handles them is undefined.
-func (g *generator) changeTokens(c *storage.Change) {
+func (g *generator) changeTokens(c *storage.Change, of storage.ID) {
 	given, stored := map[storage.Hash]bool{}, map[storage.ID]storage.Token{}
-	for _, token := range g.tokens(c.Tenant) {
+	for _, token := range g.tokens(of) {
 		stored[token.Ord] = token
 		switch g.IntN(6) {
 		case 0:
@@ -193,9 +237,9 @@ func (g *generator) changeTokens(c *storage.Change) {
 }
 
 // changeRecords is like changeTokens, for records and their keys.
-func (g *generator) changeRecords(c *storage.Change) {
+func (g *generator) changeRecords(c *storage.Change, of storage.ID) {
 	given, stored := map[storage.Key]bool{}, map[storage.ID]storage.Record{}
-	for _, record := range g.records(c.Tenant) {
+	for _, record := range g.records(of) {
 		stored[record.ID] = record
 		switch g.IntN(6) {
 		case 0:
@@ -219,10 +263,10 @@ func (g *generator) changeRecords(c *storage.Change) {
 	}
 }
 
-// changeJobs adds updates, deletes and new seals of the tenant's jobs, and new seals
-// of claims.
-func (g *generator) changeJobs(c *storage.Change) {
-	for _, job := range g.jobs(c.Tenant) {
+// changeJobs adds updates, deletes and new seals of a tenant's jobs, and new
+// seals of claims.
+func (g *generator) changeJobs(c *storage.Change, of storage.ID) {
+	for _, job := range g.jobs(of) {
 		owner := job.Owner
 		if g.IntN(12) == 0 {
 			owner = pick(g, g.actors)
@@ -234,7 +278,7 @@ func (g *generator) changeJobs(c *storage.Change) {
 			next := g.newJob()
 			next.ID = job.ID
 			if !owner.IsZero() {
-				c.UpdateJobs = append(c.UpdateJobs, storage.JobUpdate{Owner: owner, Job: next, Until: g.moment()})
+				c.UpdateJobs = append(c.UpdateJobs, storage.JobUpdate{Owner: owner, Job: next, Until: g.finer(g.moment())})
 			}
 		case 2:
 			c.Reseal = append(c.Reseal, g.sealed(storage.SealedJobs, jobKey(job.ID)))
@@ -252,7 +296,7 @@ func (g *generator) sealed(kind storage.SealedKind, key storage.Key) storage.Sea
 // update changes a token. A backend ignores the new id and origin.
 func (g *generator) update(token storage.Token) storage.TokenUpdate {
 	next := g.newToken()
-	next.Type, next.ModifiedBy, next.ModifiedAt = token.Type, pick(g, g.actors), g.around()
+	next.Type, next.ModifiedBy, next.ModifiedAt = token.Type, pick(g, g.actors), g.finer(g.moment())
 	u := updateOf(token, next)
 	u.KeepHashes = g.IntN(2) == 0
 	if g.IntN(12) == 0 {

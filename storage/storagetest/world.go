@@ -185,6 +185,17 @@ func (w *world) logs(f storage.LogFilter) ([]storage.Log, int) {
 	return page, total
 }
 
+// recordsByID returns records in the order of their ids.
+func (w *world) recordsByID(tenant storage.ID, kind string, ids []storage.ID) []storage.Record {
+	w.Helper()
+	rows, err := w.store.Records(w.Context(), tenant, kind, ids)
+	if err != nil {
+		w.Fatalf("records: %v", err)
+	}
+	slices.SortFunc(rows, func(a, b storage.Record) int { return compareIDs(a.ID, b.ID) })
+	return rows
+}
+
 // lookup returns the record with the key, or nil.
 func (w *world) lookup(key storage.Key) *storage.Record {
 	w.Helper()
@@ -280,12 +291,13 @@ func (w *world) containers(tenant storage.ID) []string {
 	return texts
 }
 
-// exactly compares rows. It ignores the hashes of tokens, which reads do not
-// return, and the sequence numbers of log entries, which the database chooses.
+// exactly compares rows, and requires times in UTC. It ignores the hashes of
+// tokens, which reads do not return, and the sequence numbers of log entries,
+// which the database chooses.
 var exactly = cmp.Options{
 	cmpopts.IgnoreFields(storage.Token{}, "Hashes"),
 	cmpopts.IgnoreFields(storage.Log{}, "Seq"),
-	cmpopts.EquateComparable(storage.ID{}, storage.Hash{}, storage.Key{}),
+	cmpopts.EquateComparable(storage.ID{}, storage.Hash{}, storage.Key{}, time.Time{}),
 	cmpopts.EquateEmpty(),
 }
 

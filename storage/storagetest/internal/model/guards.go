@@ -2,153 +2,154 @@ package model
 
 import "github.com/seed-72ea4aab/vault/storage"
 
-// judge returns the first guard of the change that does not hold.
-func (db *DB) judge(c *storage.Change) *storage.Conflict {
-	t := db.tenant(c.Tenant)
-	for _, guard := range []func(*tenant, *storage.Change) *storage.Conflict{
-		judgeClaim, judgeTokenIDs, judgeDedup, judgeTokenRevs, db.judgeRecords, judgeRecordRevs, judgeJobs,
-	} {
-		if conflict := guard(t, c); conflict != nil {
-			return conflict
-		}
-	}
-	return nil
+// Conflicts returns the guards of a change that do not hold. A backend may
+// report any of them.
+func (s *Store) Conflicts(c *storage.Change) []storage.Conflict {
+	s.db.mu.Lock()
+	defer s.db.mu.Unlock()
+	return s.db.judge(c)
 }
 
-func judgeClaim(t *tenant, c *storage.Change) *storage.Conflict {
-	if c.Claim == nil {
-		return nil
-	}
-	held, ok := t.claims[c.Claim.Key]
-	if c.Claim.Op == storage.ClaimTake {
-		if ok && held.Live(c.Now) {
-			return &storage.Conflict{Kind: storage.ClaimTaken}
-		}
-		return nil
-	}
-	if !ok || held.Answer != nil || held.Owner != c.Claim.Owner {
-		return &storage.Conflict{Kind: storage.ClaimLost}
-	}
-	return nil
+func (db *DB) judge(c *storage.Change) []storage.Conflict {
+	j := &judgement{Change: c, tenant: db.tenant(c.Tenant)}
+	j.claim()
+	j.tokens()
+	j.dedups()
+	j.records(db)
+	j.revisions()
+	return j.found
 }
 
-func judgeTokenIDs(t *tenant, c *storage.Change) *storage.Conflict {
-	ids := map[string]bool{}
-	for _, row := range t.tokens {
-		ids[row.ID] = true
-	}
-	for i, row := range c.InsertTokens {
-		if _, taken := t.tokens[row.Ord]; taken || ids[row.ID] {
-			return &storage.Conflict{Kind: storage.TokenIDTaken, Index: i}
-		}
-		ids[row.ID] = true
-	}
-	return nil
+// judgement collects the guards of a change that do not hold.
+type judgement struct {
+	*storage.Change
+	*tenant
+	found []storage.Conflict
 }
 
-func judgeDedup(t *tenant, c *storage.Change) *storage.Conflict {
-	owner := map[storage.Hash]storage.ID{}
-	for ord, row := range t.tokens {
-		if row.Dedup != (storage.Hash{}) {
-			owner[row.Dedup] = ord
-		}
+// unless adds a conflict on a row unless the guard holds.
+func (j *judgement) unless(holds bool, kind storage.ConflictKind, row int) {
+	if !holds {
+		j.found = append(j.found, storage.Conflict{Kind: kind, Index: row})
 	}
-	take := func(row storage.Token, i int) *storage.Conflict {
-		if row.Dedup == (storage.Hash{}) {
-			return nil
-		}
-		if by, taken := owner[row.Dedup]; taken && by != row.Ord {
-			return &storage.Conflict{Kind: storage.DuplicateTaken, Index: i}
-		}
-		owner[row.Dedup] = row.Ord
-		return nil
-	}
-	for i, row := range c.InsertTokens {
-		if conflict := take(row, i); conflict != nil {
-			return conflict
-		}
-	}
-	for i, u := range c.UpdateTokens {
-		if conflict := take(u.Token, i); conflict != nil {
-			return conflict
-		}
-	}
-	return nil
 }
 
-func judgeTokenRevs(t *tenant, c *storage.Change) *storage.Conflict {
-	for i, u := range c.UpdateTokens {
-		if row, ok := t.tokens[u.Token.Ord]; !ok || row.Rev != u.Rev {
-			return &storage.Conflict{Kind: storage.TokenStale, Index: i}
-		}
+func (j *judgement) claim() {
+	if j.Claim == nil {
+		return
 	}
-	for i, d := range c.DeleteTokens {
-		if row, ok := t.tokens[d.Ord]; !ok || row.Rev != d.Rev {
-			return &storage.Conflict{Kind: storage.TokenStale, Index: i}
-		}
+	held, ok := j.claims[j.Claim.Key]
+	if j.Claim.Op == storage.ClaimTake {
+		j.unless(!ok || !held.Live(j.Now), storage.ClaimTaken, 0)
+		return
 	}
-	return nil
+	j.unless(ok && held.Answer == nil && held.Owner == j.Claim.Owner, storage.ClaimLost, 0)
 }
 
-// judgeRecords checks ids and keys. Keys are unique across tenants.
-func (db *DB) judgeRecords(t *tenant, c *storage.Change) *storage.Conflict {
-	added := map[storage.Key]recordRef{}
-	free := func(key storage.Key, by recordRef) bool {
-		if key.IsZero() {
-			return true
-		}
-		if holder, taken := db.lookups[key]; taken && holder != by {
-			return false
-		}
-		if holder, taken := added[key]; taken && holder != by {
-			return false
-		}
-		added[key] = by
-		return true
+func (j *judgement) tokens() {
+	ids := map[string]int{}
+	for _, row := range j.tenant.tokens {
+		ids[row.ID]++
 	}
-	ids := map[recordID]bool{}
-	for i, row := range c.InsertRecords {
+	for _, row := range j.InsertTokens {
+		ids[row.ID]++
+	}
+	for i, row := range j.InsertTokens {
+		_, taken := j.tenant.tokens[row.Ord]
+		j.unless(!taken && ids[row.ID] == 1, storage.TokenIDTaken, i)
+	}
+}
+
+// dedups checks that no two tokens have the same Dedup hash after the change.
+func (j *judgement) dedups() {
+	users := map[storage.Hash]map[storage.ID]bool{}
+	use := func(row storage.Token) {
+		if users[row.Dedup] == nil {
+			users[row.Dedup] = map[storage.ID]bool{}
+		}
+		users[row.Dedup][row.Ord] = true
+	}
+	for _, row := range j.tenant.tokens {
+		use(row)
+	}
+	for _, row := range j.InsertTokens {
+		use(row)
+	}
+	for _, u := range j.UpdateTokens {
+		use(u.Token)
+	}
+	free := func(row storage.Token) bool { return row.Dedup == storage.Hash{} || len(users[row.Dedup]) == 1 }
+	for i, row := range j.InsertTokens {
+		j.unless(free(row), storage.DuplicateTaken, i)
+	}
+	for i, u := range j.UpdateTokens {
+		j.unless(free(u.Token), storage.DuplicateTaken, i)
+	}
+}
+
+// records checks ids and keys. Keys are unique across tenants.
+func (j *judgement) records(db *DB) {
+	users, ids := map[storage.Key]map[recordRef]bool{}, map[recordID]int{}
+	ref := func(row storage.Record) recordRef { return recordRef{j.Tenant, recordID{row.Kind, row.ID}} }
+	use := func(row storage.Record) {
+		for _, key := range []storage.Key{row.Key, row.AltKey} {
+			if users[key] == nil {
+				users[key] = map[recordRef]bool{}
+			}
+			users[key][ref(row)] = true
+			if by, taken := db.lookups[key]; taken {
+				users[key][by] = true
+			}
+		}
+	}
+	for _, row := range j.InsertRecords {
+		use(row)
+		ids[recordID{row.Kind, row.ID}]++
+	}
+	for _, u := range j.UpdateRecords {
+		use(u.Record)
+	}
+	free := func(key storage.Key) bool { return key.IsZero() || len(users[key]) == 1 }
+	for i, row := range j.InsertRecords {
 		id := recordID{row.Kind, row.ID}
-		by := recordRef{c.Tenant, id}
-		_, taken := t.records[id]
-		if taken || ids[id] || !free(row.Key, by) || !free(row.AltKey, by) {
-			return &storage.Conflict{Kind: storage.KeyTaken, Index: i}
-		}
-		ids[id] = true
+		_, taken := j.tenant.records[id]
+		j.unless(!taken && ids[id] == 1 && free(row.Key) && free(row.AltKey), storage.KeyTaken, i)
 	}
-	for i, u := range c.UpdateRecords {
-		by := recordRef{c.Tenant, recordID{u.Record.Kind, u.Record.ID}}
-		if !free(u.Record.Key, by) || !free(u.Record.AltKey, by) {
-			return &storage.Conflict{Kind: storage.KeyTaken, Index: i}
-		}
+	for i, u := range j.UpdateRecords {
+		j.unless(free(u.Record.Key) && free(u.Record.AltKey), storage.KeyTaken, i)
 	}
-	return nil
 }
 
-func judgeRecordRevs(t *tenant, c *storage.Change) *storage.Conflict {
-	for i, u := range c.UpdateRecords {
-		if row, ok := t.records[recordID{u.Record.Kind, u.Record.ID}]; !ok || row.Rev != u.Rev {
-			return &storage.Conflict{Kind: storage.RecordStale, Index: i}
-		}
+// revisions checks the revisions of tokens and records, and the owners of jobs.
+func (j *judgement) revisions() {
+	token := func(ord storage.ID, rev int64, i int) {
+		row, ok := j.tenant.tokens[ord]
+		j.unless(ok && row.Rev == rev, storage.TokenStale, i)
 	}
-	for i, d := range c.DeleteRecords {
-		if row, ok := t.records[recordID{d.Kind, d.ID}]; !ok || row.Rev != d.Rev {
-			return &storage.Conflict{Kind: storage.RecordStale, Index: i}
-		}
+	record := func(id recordID, rev int64, i int) {
+		row, ok := j.tenant.records[id]
+		j.unless(ok && row.Rev == rev, storage.RecordStale, i)
 	}
-	return nil
-}
-
-func judgeJobs(t *tenant, c *storage.Change) *storage.Conflict {
-	for i, u := range c.UpdateJobs {
-		if row, ok := t.jobs[u.Job.ID]; !ok || row.Owner != u.Owner {
-			return &storage.Conflict{Kind: storage.JobStale, Index: i}
-		}
+	job := func(id, owner storage.ID, i int) {
+		row, ok := j.jobs[id]
+		j.unless(ok && row.Owner == owner, storage.JobStale, i)
 	}
-	for i, d := range c.DeleteJobs {
-		if row, ok := t.jobs[d.ID]; !ok || row.Owner != d.Owner {
-			return &storage.Conflict{Kind: storage.JobStale, Index: i}
-		}
+	for i, u := range j.UpdateTokens {
+		token(u.Token.Ord, u.Rev, i)
 	}
-	return nil
+	for i, d := range j.DeleteTokens {
+		token(d.Ord, d.Rev, i)
+	}
+	for i, u := range j.UpdateRecords {
+		record(recordID{u.Record.Kind, u.Record.ID}, u.Rev, i)
+	}
+	for i, d := range j.DeleteRecords {
+		record(recordID{d.Kind, d.ID}, d.Rev, i)
+	}
+	for i, u := range j.UpdateJobs {
+		job(u.Job.ID, u.Owner, i)
+	}
+	for i, d := range j.DeleteJobs {
+		job(d.ID, d.Owner, i)
+	}
 }

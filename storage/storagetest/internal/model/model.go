@@ -87,6 +87,17 @@ func (s *Store) enter(ctx context.Context) (leave func(), err error) {
 	return s.db.mu.Unlock, nil
 }
 
+// locked serves one call.
+func locked[T any](ctx context.Context, s *Store, serve func() (T, error)) (T, error) {
+	leave, err := s.enter(ctx)
+	if err != nil {
+		var none T
+		return none, err
+	}
+	defer leave()
+	return serve()
+}
+
 // Ping reports whether the handle is open.
 func (s *Store) Ping(ctx context.Context) error {
 	leave, err := s.enter(ctx)

@@ -11,16 +11,13 @@ import (
 
 // Claim returns a claim, live or not.
 func (s *Store) Claim(ctx context.Context, id storage.ID, key storage.Key) (storage.Claim, error) {
-	leave, err := s.enter(ctx)
-	if err != nil {
-		return storage.Claim{}, err
-	}
-	defer leave()
-	c, ok := s.db.tenant(id).claims[key]
-	if !ok {
-		return storage.Claim{}, storage.ErrNotFound
-	}
-	return copyClaim(c), nil
+	return locked(ctx, s, func() (storage.Claim, error) {
+		c, ok := s.db.tenant(id).claims[key]
+		if !ok {
+			return storage.Claim{}, storage.ErrNotFound
+		}
+		return copyClaim(c), nil
+	})
 }
 
 func due(j *storage.Job, now time.Time) bool {
@@ -29,91 +26,79 @@ func due(j *storage.Job, now time.Time) bool {
 
 // DueTenants returns the tenants that have due jobs.
 func (s *Store) DueTenants(ctx context.Context, now time.Time, after storage.ID, limit int) ([]storage.ID, error) {
-	leave, err := s.enter(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer leave()
-	var ids []storage.ID
-	for id, t := range s.db.tenants {
-		for _, job := range t.jobs {
-			if due(&job, now) && bytes.Compare(id[:], after[:]) > 0 {
-				ids = append(ids, id)
-				break
+	return locked(ctx, s, func() ([]storage.ID, error) {
+		var ids []storage.ID
+		for id, t := range s.db.tenants {
+			for _, job := range t.jobs {
+				if due(&job, now) && bytes.Compare(id[:], after[:]) > 0 {
+					ids = append(ids, id)
+					break
+				}
 			}
 		}
-	}
-	slices.SortFunc(ids, func(a, b storage.ID) int { return bytes.Compare(a[:], b[:]) })
-	return page(ids, 0, limit), nil
+		slices.SortFunc(ids, func(a, b storage.ID) int { return bytes.Compare(a[:], b[:]) })
+		return page(ids, 0, limit), nil
+	})
 }
 
 // LeaseJobs leases due jobs to the owner.
 func (s *Store) LeaseJobs(ctx context.Context, l storage.Lease) ([]storage.Job, error) {
-	leave, err := s.enter(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer leave()
-	t := s.db.tenant(l.Tenant)
-	var jobs []storage.Job
-	for _, job := range t.jobs {
-		if due(&job, l.Now) {
-			jobs = append(jobs, job)
+	return locked(ctx, s, func() ([]storage.Job, error) {
+		t := s.db.tenant(l.Tenant)
+		var jobs []storage.Job
+		for _, job := range t.jobs {
+			if due(&job, l.Now) {
+				jobs = append(jobs, job)
+			}
 		}
-	}
-	slices.SortFunc(jobs, func(a, b storage.Job) int { return a.RunAt.Compare(b.RunAt) })
-	jobs = page(jobs, 0, l.Limit)
-	for i := range jobs {
-		jobs[i].Owner, jobs[i].LeaseUntil = l.Owner, stored(l.Until)
-		t.jobs[jobs[i].ID] = jobs[i]
-		jobs[i] = copyJob(jobs[i])
-	}
-	return jobs, nil
+		slices.SortFunc(jobs, func(a, b storage.Job) int { return a.RunAt.Compare(b.RunAt) })
+		jobs = page(jobs, 0, l.Limit)
+		for i := range jobs {
+			jobs[i].Owner, jobs[i].LeaseUntil = l.Owner, stored(l.Until)
+			t.jobs[jobs[i].ID] = jobs[i]
+			jobs[i] = copyJob(jobs[i])
+		}
+		return jobs, nil
+	})
 }
 
 // Jobs returns jobs, newest first.
 func (s *Store) Jobs(ctx context.Context, f storage.JobFilter) ([]storage.Job, error) {
-	leave, err := s.enter(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer leave()
-	var jobs []storage.Job
-	for id, job := range s.db.tenant(f.Tenant).jobs {
-		if job.Dead == f.Dead && (f.ID.IsZero() || f.ID == id) && (f.Before.IsZero() || bytes.Compare(id[:], f.Before[:]) < 0) {
-			job.Tenant = f.Tenant
-			jobs = append(jobs, copyJob(job))
+	return locked(ctx, s, func() ([]storage.Job, error) {
+		var jobs []storage.Job
+		for id, job := range s.db.tenant(f.Tenant).jobs {
+			if job.Dead == f.Dead && (f.ID.IsZero() || f.ID == id) && (f.Before.IsZero() || bytes.Compare(id[:], f.Before[:]) < 0) {
+				job.Tenant = f.Tenant
+				jobs = append(jobs, copyJob(job))
+			}
 		}
-	}
-	slices.SortFunc(jobs, func(a, b storage.Job) int { return bytes.Compare(b.ID[:], a.ID[:]) })
-	return page(jobs, 0, f.Limit), nil
+		slices.SortFunc(jobs, func(a, b storage.Job) int { return bytes.Compare(b.ID[:], a.ID[:]) })
+		return page(jobs, 0, f.Limit), nil
+	})
 }
 
 // SealedRows returns claims or jobs in the order of their keys.
 func (s *Store) SealedRows(ctx context.Context, f storage.SealedFilter) ([]storage.Sealed, error) {
-	leave, err := s.enter(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer leave()
-	t := s.db.tenant(f.Tenant)
-	var rows []storage.Sealed
-	add := func(key storage.Key, version int, body []byte) {
-		if len(body) > 0 && bytes.Compare(key[:], f.After[:]) > 0 {
-			rows = append(rows, storage.Sealed{Kind: f.Kind, Key: key, KeyVersion: version, Body: bytes.Clone(body)})
+	return locked(ctx, s, func() ([]storage.Sealed, error) {
+		t := s.db.tenant(f.Tenant)
+		var rows []storage.Sealed
+		add := func(key storage.Key, version int, body []byte) {
+			if len(body) > 0 && bytes.Compare(key[:], f.After[:]) > 0 {
+				rows = append(rows, storage.Sealed{Kind: f.Kind, Key: key, KeyVersion: version, Body: bytes.Clone(body)})
+			}
 		}
-	}
-	if f.Kind == storage.SealedClaims {
-		for key, c := range t.claims {
-			add(key, c.KeyVersion, c.Answer)
+		if f.Kind == storage.SealedClaims {
+			for key, c := range t.claims {
+				add(key, c.KeyVersion, c.Answer)
+			}
+		} else {
+			for id, j := range t.jobs {
+				var key storage.Key
+				copy(key[:], id[:])
+				add(key, j.KeyVersion, j.Payload)
+			}
 		}
-	} else {
-		for id, j := range t.jobs {
-			var key storage.Key
-			copy(key[:], id[:])
-			add(key, j.KeyVersion, j.Payload)
-		}
-	}
-	slices.SortFunc(rows, func(a, b storage.Sealed) int { return bytes.Compare(a.Key[:], b.Key[:]) })
-	return page(rows, 0, f.Limit), nil
+		slices.SortFunc(rows, func(a, b storage.Sealed) int { return bytes.Compare(a.Key[:], b.Key[:]) })
+		return page(rows, 0, f.Limit), nil
+	})
 }

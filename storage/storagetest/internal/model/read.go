@@ -14,39 +14,33 @@ import (
 
 // Tokens returns tokens by id.
 func (s *Store) Tokens(ctx context.Context, id storage.ID, ids []string) ([]storage.Token, error) {
-	leave, err := s.enter(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer leave()
-	var found []storage.Token
-	for _, row := range s.db.tenant(id).tokens {
-		if slices.Contains(ids, row.ID) {
-			found = append(found, readToken(row))
+	return locked(ctx, s, func() ([]storage.Token, error) {
+		var found []storage.Token
+		for _, row := range s.db.tenant(id).tokens {
+			if slices.Contains(ids, row.ID) {
+				found = append(found, readToken(row))
+			}
 		}
-	}
-	return found, nil
+		return found, nil
+	})
 }
 
 // Duplicate returns the oldest token with the same content.
 func (s *Store) Duplicate(ctx context.Context, id storage.ID, d storage.Duplicate) (*storage.Token, error) {
-	leave, err := s.enter(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer leave()
-	var oldest *storage.Token
-	for ord, row := range s.db.tenant(id).tokens {
-		same := row.Fingerprint == d.Fingerprint && row.Expression == d.Expression
-		if !same || row.ID == d.Except || come(row.ExpiresAt, d.Now) {
-			continue
+	return locked(ctx, s, func() (*storage.Token, error) {
+		var oldest *storage.Token
+		for ord, row := range s.db.tenant(id).tokens {
+			same := row.Fingerprint == d.Fingerprint && row.Expression == d.Expression
+			if !same || row.ID == d.Except || come(row.ExpiresAt, d.Now) {
+				continue
+			}
+			if oldest == nil || bytes.Compare(ord[:], oldest.Ord[:]) < 0 {
+				found := readToken(row)
+				oldest = &found
+			}
 		}
-		if oldest == nil || bytes.Compare(ord[:], oldest.Ord[:]) < 0 {
-			found := readToken(row)
-			oldest = &found
-		}
-	}
-	return oldest, nil
+		return oldest, nil
+	})
 }
 
 // ListTokens returns a page of tokens.
@@ -88,44 +82,38 @@ func within(ord storage.ID, f *storage.TokenFilter) bool {
 
 // ContainerSets returns the sets that tokens of the tenant have ever been in.
 func (s *Store) ContainerSets(ctx context.Context, id storage.ID) ([]storage.ContainerSet, error) {
-	leave, err := s.enter(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer leave()
-	var sets []storage.ContainerSet
-	for set, containers := range s.db.tenant(id).sets {
-		sets = append(sets, storage.ContainerSet{Set: set, Containers: slices.Clone(containers)})
-	}
-	return sets, nil
+	return locked(ctx, s, func() ([]storage.ContainerSet, error) {
+		var sets []storage.ContainerSet
+		for set, containers := range s.db.tenant(id).sets {
+			sets = append(sets, storage.ContainerSet{Set: set, Containers: slices.Clone(containers)})
+		}
+		return sets, nil
+	})
 }
 
 // Expired returns rows of each kind whose time has passed.
 func (s *Store) Expired(ctx context.Context, f storage.ExpiredFilter) (storage.Expired, error) {
-	leave, err := s.enter(ctx)
-	if err != nil {
-		return storage.Expired{}, err
-	}
-	defer leave()
-	var e storage.Expired
-	for _, t := range s.db.tenants {
-		for _, row := range t.tokens {
-			if come(row.ExpiresAt, f.Now) {
-				e.Tokens = append(e.Tokens, readToken(row))
-			} else if come(row.CVCExpiresAt, f.Now) {
-				e.CVCs = append(e.CVCs, readToken(row))
+	return locked(ctx, s, func() (storage.Expired, error) {
+		var e storage.Expired
+		for _, t := range s.db.tenants {
+			for _, row := range t.tokens {
+				if come(row.ExpiresAt, f.Now) {
+					e.Tokens = append(e.Tokens, readToken(row))
+				} else if come(row.CVCExpiresAt, f.Now) {
+					e.CVCs = append(e.CVCs, readToken(row))
+				}
+			}
+			for _, row := range t.records {
+				if come(row.ExpiresAt, f.Now) {
+					e.Records = append(e.Records, copyRecord(row))
+				}
 			}
 		}
-		for _, row := range t.records {
-			if come(row.ExpiresAt, f.Now) {
-				e.Records = append(e.Records, copyRecord(row))
-			}
-		}
-	}
-	e.Tokens = expired(e.Tokens, f.Tokens, f.Limit, func(t *storage.Token) (time.Time, storage.ID) { return t.ExpiresAt, t.Ord })
-	e.CVCs = expired(e.CVCs, f.CVCs, f.Limit, func(t *storage.Token) (time.Time, storage.ID) { return t.CVCExpiresAt, t.Ord })
-	e.Records = expired(e.Records, f.Records, f.Limit, func(r *storage.Record) (time.Time, storage.ID) { return r.ExpiresAt, r.ID })
-	return e, nil
+		e.Tokens = expired(e.Tokens, f.Tokens, f.Limit, func(t *storage.Token) (time.Time, storage.ID) { return t.ExpiresAt, t.Ord })
+		e.CVCs = expired(e.CVCs, f.CVCs, f.Limit, func(t *storage.Token) (time.Time, storage.ID) { return t.CVCExpiresAt, t.Ord })
+		e.Records = expired(e.Records, f.Records, f.Limit, func(r *storage.Record) (time.Time, storage.ID) { return r.ExpiresAt, r.ID })
+		return e, nil
+	})
 }
 
 // expired returns the expired rows after a place.
@@ -170,52 +158,43 @@ func (s *Store) ListLogs(ctx context.Context, f storage.LogFilter) ([]storage.Lo
 
 // LogTenants returns the tenants that have log entries from before a time.
 func (s *Store) LogTenants(ctx context.Context, before time.Time, after storage.ID, limit int) ([]storage.ID, error) {
-	leave, err := s.enter(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer leave()
-	var ids []storage.ID
-	for id, t := range s.db.tenants {
-		for _, entry := range t.logs {
-			if entry.CreatedAt.Before(before) && bytes.Compare(id[:], after[:]) > 0 {
-				ids = append(ids, id)
-				break
+	return locked(ctx, s, func() ([]storage.ID, error) {
+		var ids []storage.ID
+		for id, t := range s.db.tenants {
+			for _, entry := range t.logs {
+				if entry.CreatedAt.Before(before) && bytes.Compare(id[:], after[:]) > 0 {
+					ids = append(ids, id)
+					break
+				}
 			}
 		}
-	}
-	slices.SortFunc(ids, func(a, b storage.ID) int { return bytes.Compare(a[:], b[:]) })
-	return page(ids, 0, limit), nil
+		slices.SortFunc(ids, func(a, b storage.ID) int { return bytes.Compare(a[:], b[:]) })
+		return page(ids, 0, limit), nil
+	})
 }
 
 // Records returns records by id.
 func (s *Store) Records(ctx context.Context, id storage.ID, kind string, ids []storage.ID) ([]storage.Record, error) {
-	leave, err := s.enter(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer leave()
-	var found []storage.Record
-	for key, row := range s.db.tenant(id).records {
-		if key.kind == kind && slices.Contains(ids, key.id) {
-			found = append(found, copyRecord(row))
+	return locked(ctx, s, func() ([]storage.Record, error) {
+		var found []storage.Record
+		for key, row := range s.db.tenant(id).records {
+			if key.kind == kind && slices.Contains(ids, key.id) {
+				found = append(found, copyRecord(row))
+			}
 		}
-	}
-	return found, nil
+		return found, nil
+	})
 }
 
 // Lookup returns the record with a key.
 func (s *Store) Lookup(ctx context.Context, key storage.Key) (storage.Record, error) {
-	leave, err := s.enter(ctx)
-	if err != nil {
-		return storage.Record{}, err
-	}
-	defer leave()
-	ref, ok := s.db.lookups[key]
-	if !ok {
-		return storage.Record{}, storage.ErrNotFound
-	}
-	return copyRecord(s.db.tenant(ref.tenant).records[ref.recordID]), nil
+	return locked(ctx, s, func() (storage.Record, error) {
+		ref, ok := s.db.lookups[key]
+		if !ok {
+			return storage.Record{}, storage.ErrNotFound
+		}
+		return copyRecord(s.db.tenant(ref.tenant).records[ref.recordID]), nil
+	})
 }
 
 // ListRecords returns a page of records, of one tenant or of all.
@@ -311,38 +290,35 @@ func (s *Store) FollowLogs(ctx context.Context, f storage.LogFollowing) ([]stora
 
 // Count counts row by row.
 func (s *Store) Count(ctx context.Context, f storage.CountFilter) (storage.Counts, error) {
-	leave, err := s.enter(ctx)
-	if err != nil {
-		return storage.Counts{}, err
-	}
-	defer leave()
-	t := s.db.tenant(f.Tenant)
-	n := storage.Counts{Logs: len(t.logs)}
-	tokens := map[storage.TokenCount]int{}
-	for _, token := range t.tokens {
-		if !come(token.ExpiresAt, f.Now) {
-			tokens[storage.TokenCount{Set: token.Set, Type: token.Type}]++
+	return locked(ctx, s, func() (storage.Counts, error) {
+		t := s.db.tenant(f.Tenant)
+		n := storage.Counts{Logs: len(t.logs)}
+		tokens := map[storage.TokenCount]int{}
+		for _, token := range t.tokens {
+			if !come(token.ExpiresAt, f.Now) {
+				tokens[storage.TokenCount{Set: token.Set, Type: token.Type}]++
+			}
 		}
-	}
-	for c, many := range tokens {
-		c.N = many
-		n.Tokens = append(n.Tokens, c)
-	}
-	for key, rec := range t.records {
-		if key.kind == f.Kind && !come(rec.ExpiresAt, f.Now) && n.Records < f.UpTo {
-			n.Records++
+		for c, many := range tokens {
+			c.N = many
+			n.Tokens = append(n.Tokens, c)
 		}
-	}
-	for _, job := range t.jobs {
-		switch {
-		case n.Dead+n.Running+n.Waiting == f.UpTo:
-		case job.Dead:
-			n.Dead++
-		case job.LeaseUntil.After(f.Now):
-			n.Running++
-		default:
-			n.Waiting++
+		for key, rec := range t.records {
+			if key.kind == f.Kind && !come(rec.ExpiresAt, f.Now) && n.Records < f.UpTo {
+				n.Records++
+			}
 		}
-	}
-	return n, nil
+		for _, job := range t.jobs {
+			switch {
+			case n.Dead+n.Running+n.Waiting == f.UpTo:
+			case job.Dead:
+				n.Dead++
+			case job.LeaseUntil.After(f.Now):
+				n.Running++
+			default:
+				n.Waiting++
+			}
+		}
+		return n, nil
+	})
 }

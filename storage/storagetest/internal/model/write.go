@@ -23,8 +23,8 @@ func (s *Store) Write(ctx context.Context, c *storage.Change) error {
 	if h := c.Hold; h != nil && s.db.tenant(c.Tenant).records[recordID{h.Kind, h.ID}].Rev != h.Rev {
 		return storage.ErrLate
 	}
-	if conflict := s.db.judge(c); conflict != nil {
-		return conflict
+	if conflicts := s.db.judge(c); len(conflicts) > 0 {
+		return &conflicts[0]
 	}
 	t := s.db.tenant(c.Tenant)
 	t.writeClaim(c.Claim)
@@ -153,25 +153,22 @@ func (t *tenant) reseal(sealed storage.Sealed) {
 
 // Purge deletes rows of a tenant, kind by kind, records last.
 func (s *Store) Purge(ctx context.Context, id storage.ID, limit int) (more bool, err error) {
-	leave, err := s.enter(ctx)
-	if err != nil {
-		return false, err
-	}
-	defer leave()
-	t := s.db.tenant(id)
-	purge(t.tokens, &limit)
-	purge(t.sets, &limit)
-	purge(t.logs, &limit)
-	purge(t.claims, &limit)
-	purge(t.jobs, &limit)
-	for id, row := range t.records {
-		if limit > 0 {
-			s.db.forget(row)
-			delete(t.records, id)
-			limit--
+	return locked(ctx, s, func() (bool, error) {
+		t := s.db.tenant(id)
+		purge(t.tokens, &limit)
+		purge(t.sets, &limit)
+		purge(t.logs, &limit)
+		purge(t.claims, &limit)
+		purge(t.jobs, &limit)
+		for id, row := range t.records {
+			if limit > 0 {
+				s.db.forget(row)
+				delete(t.records, id)
+				limit--
+			}
 		}
-	}
-	return len(t.records)+len(t.tokens)+len(t.sets)+len(t.logs)+len(t.claims)+len(t.jobs) > 0, nil
+		return len(t.records)+len(t.tokens)+len(t.sets)+len(t.logs)+len(t.claims)+len(t.jobs) > 0, nil
+	})
 }
 
 func purge[K comparable, V any](rows map[K]V, limit *int) {
@@ -184,36 +181,30 @@ func purge[K comparable, V any](rows map[K]V, limit *int) {
 
 // Sweep deletes expired claims and dead jobs of all tenants.
 func (s *Store) Sweep(ctx context.Context, now time.Time, limit int) (more bool, err error) {
-	leave, err := s.enter(ctx)
-	if err != nil {
-		return false, err
-	}
-	defer leave()
-	claims, jobs := limit, limit
-	for _, t := range s.db.tenants {
-		maps.DeleteFunc(t.claims, func(_ storage.Key, c storage.Claim) bool {
-			return come(c.ExpiresAt, now) && (c.Answer != nil || !c.LeaseUntil.After(now)) && countDown(&claims)
-		})
-		maps.DeleteFunc(t.jobs, func(_ storage.ID, j storage.Job) bool {
-			return j.Dead && come(j.RunAt, now) && countDown(&jobs)
-		})
-	}
-	return claims < 0 || jobs < 0, nil
+	return locked(ctx, s, func() (bool, error) {
+		claims, jobs := limit, limit
+		for _, t := range s.db.tenants {
+			maps.DeleteFunc(t.claims, func(_ storage.Key, c storage.Claim) bool {
+				return come(c.ExpiresAt, now) && (c.Answer != nil || !c.LeaseUntil.After(now)) && countDown(&claims)
+			})
+			maps.DeleteFunc(t.jobs, func(_ storage.ID, j storage.Job) bool {
+				return j.Dead && come(j.RunAt, now) && countDown(&jobs)
+			})
+		}
+		return claims < 0 || jobs < 0, nil
+	})
 }
 
 // DeleteLogs deletes log entries of a tenant that were created before a time.
 func (s *Store) DeleteLogs(ctx context.Context, id storage.ID, before time.Time, limit int) (deleted int, err error) {
-	leave, err := s.enter(ctx)
-	if err != nil {
-		return 0, err
-	}
-	defer leave()
-	t := s.db.tenant(id)
-	all := len(t.logs)
-	maps.DeleteFunc(t.logs, func(_ storage.ID, entry storage.Log) bool {
-		return entry.CreatedAt.Before(before) && countDown(&limit)
+	return locked(ctx, s, func() (int, error) {
+		t := s.db.tenant(id)
+		all := len(t.logs)
+		maps.DeleteFunc(t.logs, func(_ storage.ID, entry storage.Log) bool {
+			return entry.CreatedAt.Before(before) && countDown(&limit)
+		})
+		return all - len(t.logs), nil
 	})
-	return all - len(t.logs), nil
 }
 
 // countDown decrements left and reports whether it was above zero.
