@@ -36,7 +36,7 @@ func TestTxStorage(t *testing.T) {
 				Others: func(tb testing.TB) map[string]storagetest.Begin {
 					return map[string]storagetest.Begin{"empty": begin(pool(tb, elsewhere(pgtest.URL(tb))))}
 				},
-				Chapters: []string{"Times", "Model"},
+				Chapters: []string{"Model"},
 			})
 		})
 	}

@@ -47,7 +47,7 @@ func TestPartitioned(t *testing.T) {
 		// Other chapters use the same statements, and reads in transactions are
 		// the same as outside.
 		all = []string{
-			"Isolation", "Tokens", "Conflicts", "Atomic", "Records", "Logs", "Follow", "Count", "ReadLogger", "Prune", "Trees",
+			"Isolation", "Conflicts", "Atomic", "Follow", "Count", "ReadLogger", "Prune", "Trees",
 			"Queue", "Expiry", "Lists", "Model", "Parallel", "Big",
 		}
 		inTx = []string{"Conflicts", "Atomic", "Model"}

@@ -27,7 +27,7 @@ func TestTxStorage(t *testing.T) {
 	t.Parallel()
 	chapters := map[string][]string{}
 	if !long.Run {
-		chapters["pgx"] = []string{"Times", "Model"}
+		chapters["pgx"] = []string{"Model"}
 	}
 	for _, driver := range []string{"postgres", "pgx"} {
 		t.Run(driver, func(t *testing.T) {

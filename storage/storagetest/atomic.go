@@ -6,50 +6,8 @@ import (
 
 func atomicRules() []rule {
 	return []rule{
-		{"all rows of a change are written", wholeChange},
-		{"a change may be empty", emptyChange},
 		{"a change that is refused for any row leaves nothing", refusedLeavesNothing},
-		{"a taken id leaves no claim", failingTokenLeavesNoClaim},
-		{"a refused change can be written once its reason is gone", refusedThenWritten},
 	}
-}
-
-func wholeChange(w *world) {
-	tenant, owner := w.id(), w.id()
-	old, e := w.example("old"), w.example("new")
-	gone := w.token("gone")
-	c := old.insert(tenant)
-	c.InsertTokens = append(c.InsertTokens, gone)
-	w.write(c)
-	w.lease(tenant, owner, 1)
-
-	all := e.insert(tenant)
-	next := w.changed(old.token)
-	all.UpdateTokens = []storage.TokenUpdate{updateOf(old.token, next)}
-	all.DeleteTokens = []storage.TokenDelete{deleteOf(gone)}
-	renamed := old.record
-	renamed.Name = "renamed"
-	all.UpdateRecords = []storage.RecordUpdate{{Rev: 1, Record: renamed}}
-	all.DeleteJobs = []storage.JobDelete{{Owner: owner, ID: old.job.ID}}
-	all.Reseal = []storage.Sealed{{Kind: storage.SealedClaims, Key: old.claim.Key, KeyVersion: 8, Body: []byte("again")}}
-	w.write(all)
-
-	next.Rev = 2
-	w.hasTokens(tenant, next, e.token)
-	w.same("name of the updated record", w.lookup(old.record.Key).Name, "renamed")
-	w.same("name of the new record", w.lookup(e.record.Key).Name, e.record.Name)
-	w.same("answer that was sealed again", w.claimed(tenant, old.claim.Key).Answer, []byte("again"))
-	w.same("new claim", w.claimed(tenant, e.claim.Key), &e.claim)
-	logs, _ := w.logs(storage.LogFilter{Tenant: tenant, Limit: 10})
-	w.same("logs", logs, []storage.Log{e.log, old.log})
-	if jobs := w.lease(tenant, owner, 10); len(jobs) != 1 || jobs[0].ID != e.job.ID {
-		w.Errorf("got %d jobs, want only the new job", len(jobs))
-	}
-}
-
-func emptyChange(w *world) {
-	tenant := w.id()
-	w.unchanged(tenant, func() { w.write(&storage.Change{Tenant: tenant, Now: now}) })
 }
 
 // refusals is a tenant that rejected changes must leave as it is.
@@ -69,9 +27,6 @@ func (w *world) refusals() *refusals {
 	w.lease(tenant, owner, 3)
 	return &refusals{world: w, tenant: tenant, old: old, owner: owner, before: w.state(tenant)}
 }
-
-// fresh returns a change that does not conflict with anything of the tenant.
-func (r *refusals) fresh() *storage.Change { return r.full(r.tenant, "new") }
 
 // leavesNothing writes a change that must be rejected, and checks that none of
 // its rows can be found in any way.
@@ -119,6 +74,10 @@ func (w *world) busy() (storage.ID, *storage.Change) {
 func refusedLeavesNothing(w *world) {
 	r := w.refusals()
 	old := r.old
+	dead, open := w.claim(), w.claim()
+	dead.LeaseUntil = earlier
+	w.write(take(r.tenant, dead))
+	w.write(take(r.tenant, open))
 	for _, guard := range []struct {
 		kind   storage.ConflictKind
 		breaks func(c *storage.Change, i int)
@@ -142,6 +101,12 @@ func refusedLeavesNothing(w *world) {
 	} {
 		for i := range 3 {
 			c := r.full(r.tenant, "new")
+			switch i { // a claim that is new, replaced or finished
+			case 1:
+				c.Claim.Key = dead.Key
+			case 2:
+				c.Claim.Op, c.Claim.Key, c.Claim.Owner = storage.ClaimFinish, open.Key, open.Owner
+			}
 			guard.breaks(c, i)
 			r.leavesNothing(c, guard.kind, i)
 		}
@@ -183,37 +148,4 @@ func (r *refusals) deleteJobs(c *storage.Change) {
 	for _, job := range r.old.InsertJobs {
 		c.DeleteJobs = append(c.DeleteJobs, storage.JobDelete{Owner: r.owner, ID: job.ID})
 	}
-}
-
-func failingTokenLeavesNoClaim(w *world) {
-	r := w.refusals()
-	c := r.fresh()
-	c.InsertTokens[1].ID = r.old.InsertTokens[1].ID
-	r.leavesNothing(c, storage.TokenIDTaken, 1)
-	w.same("claim", w.claimed(r.tenant, c.Claim.Key), (*storage.Claim)(nil))
-
-	dead := w.claim()
-	dead.LeaseUntil = earlier
-	w.write(take(r.tenant, dead))
-	c.Claim.Key = dead.Key
-	r.leavesNothing(c, storage.TokenIDTaken, 1)
-	w.same("claim that was to be replaced", w.claimed(r.tenant, dead.Key), &dead)
-
-	open := w.claim()
-	w.write(take(r.tenant, open))
-	c.Claim = &storage.ClaimChange{Op: storage.ClaimFinish, Claim: open}
-	c.Claim.Answer = []byte("answer")
-	r.leavesNothing(c, storage.TokenIDTaken, 1)
-	w.same("claim that was to be finished", w.claimed(r.tenant, open.Key), &open)
-}
-
-func refusedThenWritten(w *world) {
-	tenant, old := w.busy()
-	c := w.full(tenant, "new")
-	c.InsertTokens[2].ID = old.InsertTokens[0].ID
-	w.refused(c, storage.TokenIDTaken, 2)
-	c.InsertTokens[2].ID = "free"
-	w.write(c)
-	w.hasTokens(tenant, append(c.InsertTokens, old.InsertTokens...)...)
-	w.same("claim", w.claimed(tenant, c.Claim.Key), &c.Claim.Claim)
 }

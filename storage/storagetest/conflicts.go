@@ -10,11 +10,7 @@ import (
 
 func conflictRules() []rule {
 	return []rule{
-		{"TokenIDTaken, DuplicateTaken: the change has the key twice", tokenIDTwice},
 		{"an Ord is a key too and is never overwritten", ordTaken},
-		{"DuplicateTaken: UpdateTokens, the Dedup hash is taken", dedupTakenByUpdate},
-		{"KeyTaken: a record's key is taken, by any tenant", recordKeyTaken},
-		{"KeyTaken: UpdateRecords, a key is taken", recordKeyTakenByUpdate},
 		{"ErrLate: the record that a change holds has another revision, or is missing", holdStale},
 		{"guards are judged before anything is written", guardsComeFirst},
 		{"errors never carry a column's content", errorsHaveNoContent},
@@ -49,17 +45,6 @@ func holdStale(w *world) {
 	w.hasTokens(tenant, written...)
 }
 
-func tokenIDTwice(w *world) {
-	tenant, tokens := w.id(), w.tokenSeries("new", 4)
-	tokens[3].ID = tokens[1].ID
-	w.refused(insert(tenant, tokens...), storage.TokenIDTaken, 1, 3)
-	twice := w.tokenSeries("new", 3)
-	twice[0].Dedup = w.hash()
-	twice[2].Dedup = twice[0].Dedup
-	w.refused(insert(tenant, twice...), storage.DuplicateTaken, 0, 2)
-	w.hasTokens(tenant)
-}
-
 func ordTaken(w *world) {
 	tenant, first, second := w.id(), w.token("first"), w.token("second")
 	second.Ord = first.Ord
@@ -69,62 +54,6 @@ func ordTaken(w *world) {
 	}
 	w.hasTokens(tenant, first)
 	w.same("tokens by the hash of the refused one", w.found(tenant, storage.HashIs(second.Hashes[0])), []string{})
-}
-
-func dedupTakenByUpdate(w *world) {
-	tenant, tokens := w.id(), w.tokenSeries("t", 3)
-	for i := range tokens {
-		tokens[i].Dedup = w.hash()
-	}
-	w.write(insert(tenant, tokens...))
-	own, foreign := updateOf(tokens[0], tokens[0]), updateOf(tokens[1], tokens[1])
-	foreign.Token.Dedup = tokens[2].Dedup
-	w.refused(&storage.Change{
-		Tenant: tenant, UpdateTokens: []storage.TokenUpdate{own, foreign},
-	}, storage.DuplicateTaken, 1)
-	w.hasTokens(tenant, tokens...)
-
-	w.write(&storage.Change{Tenant: tenant, UpdateTokens: []storage.TokenUpdate{own}})
-	tokens[0].Rev = 2
-	w.hasTokens(tenant, tokens...)
-}
-
-func recordKeyTaken(w *world) {
-	a, b := w.id(), w.id()
-	taken := w.record("session", "taken")
-	w.write(&storage.Change{Tenant: a, InsertRecords: []storage.Record{taken}})
-	for _, tenant := range []storage.ID{a, b} {
-		for _, key := range []storage.Key{taken.Key, taken.AltKey} {
-			byKey, byAlt := w.record("session", "n"), w.record("application", "n")
-			byKey.Key, byAlt.AltKey = key, key
-			fresh := w.record("proxy", "fresh")
-			w.refused(&storage.Change{Tenant: tenant, InsertRecords: []storage.Record{fresh, byKey}}, storage.KeyTaken, 1)
-			w.refused(&storage.Change{Tenant: tenant, InsertRecords: []storage.Record{byAlt, fresh}}, storage.KeyTaken, 0)
-			w.same("lookup of a refused record", w.lookup(fresh.Key), (*storage.Record)(nil))
-		}
-	}
-	one, two := w.record("proxy", "one"), w.record("proxy", "two")
-	two.AltKey = one.Key
-	w.refused(&storage.Change{Tenant: b, InsertRecords: []storage.Record{one, two}}, storage.KeyTaken, 0, 1)
-	if _, n := w.records(storage.RecordFilter{Limit: 10}); n != 1 {
-		w.Errorf("got %d records, want the earlier record", n)
-	}
-	w.same("name of the record that has the key", w.lookup(taken.Key).Name, "taken")
-}
-
-func recordKeyTakenByUpdate(w *world) {
-	a, b := w.id(), w.id()
-	taken, mine := w.record("proxy", "taken"), w.record("proxy", "mine")
-	w.write(&storage.Change{Tenant: a, InsertRecords: []storage.Record{taken}})
-	w.write(&storage.Change{Tenant: b, InsertRecords: []storage.Record{mine}})
-	next := mine
-	next.Name, next.AltKey = "changed", taken.Key
-	w.refused(&storage.Change{
-		Tenant: b, UpdateRecords: []storage.RecordUpdate{{Rev: 1, Record: next}},
-	}, storage.KeyTaken, 0)
-	w.same("name", w.lookup(mine.Key).Name, "mine")
-	w.same("lookup by the key that was to be replaced", w.lookup(mine.AltKey).Name, "mine")
-	w.same("lookup by the key that was to be taken", w.lookup(taken.Key).Name, "taken")
 }
 
 // guardsComeFirst writes changes that would be accepted if a part of them were

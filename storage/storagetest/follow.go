@@ -16,7 +16,6 @@ func followRules() []rule {
 		{"entries come in the order of their changes, not in that of their ids", followOrder},
 		{"a place is good when the entries before it are gone", followAfterPrune},
 		{"a place that is none is an error", followNowhere},
-		{"a follower misses nothing that several nodes write at once", followNodes},
 		{"a follower that catches up gets what is written meanwhile once", followCatchUp},
 	}
 }
@@ -172,13 +171,6 @@ func followNowhere(w *world) {
 	if _, _, err := w.store.FollowLogs(w.Context(), f); err == nil {
 		w.Error("got no error")
 	}
-}
-
-func followNodes(w *world) {
-	tenant := w.id()
-	f := w.follower(storage.LogFollowing{Tenant: tenant, Limit: 7})
-	f.step()
-	f.once(w.writeMeanwhile(tenant), 0)
 }
 
 // followCatchUp reads a page of the past before others write, and the rest

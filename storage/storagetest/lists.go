@@ -11,12 +11,13 @@ import (
 
 func listRules() []rule {
 	return []rule{
+		{"ids are compared byte for byte", idsAreBytes},
+		{"Name matches the whole name, without regard to case", recordNames},
 		{"a page may start deep, or beyond the end", deepOffset},
 		{"pages by Before are stable while tokens come and go", beforeWhileWriting},
 		{"a page of several tokens that hold more than MaxBytes is ErrTooLarge", tokenPageBytes},
 		{"a page of several records that hold more than MaxBytes is ErrTooLarge", recordPageBytes},
-		{"conditions nest", filterNesting},
-		{"IDIn holds for tokens with one of these ids", filterIDs},
+		{"conditions may be deep and wide", wideConditions},
 		{"IDPrefix holds for tokens whose id starts with it, byte for byte", filterPrefix},
 		{"HashIs finds a token by each of its hashes, however many they are", filterManyHashes},
 	}
@@ -132,64 +133,23 @@ func (w *world) pageFits(fits bool, err error, rows, total, wanted int) {
 	}
 }
 
-// abc stores the tokens a, b and c.
-func (w *world) abc() (tenant storage.ID) {
-	w.Helper()
-	tenant = w.id()
+func wideConditions(w *world) {
+	tenant := w.id()
 	w.write(insert(tenant, w.token("a"), w.token("b"), w.token("c")))
-	return tenant
-}
-
-// holdsFor checks for which of the tokens a, b and c a condition holds, and
-// that its negation holds for the others.
-func (w *world) holdsFor(tenant storage.ID, where storage.Cond, want string) {
-	w.Helper()
-	text := func(where storage.Cond) string {
-		var s string
-		for _, id := range reversed(w.found(tenant, where)) {
-			s += id
-		}
-		return s
-	}
-	rest := ""
-	for _, id := range "abc" {
-		if !slices.Contains([]rune(want), id) {
-			rest += string(id)
-		}
-	}
-	w.sameFor("tokens", where, text(where), want)
-	w.sameFor("tokens by the opposite", where, text(storage.Not{Cond: where}), rest)
-}
-
-func id(ids ...string) storage.Cond { return storage.IDIn(ids) }
-
-func filterNesting(w *world) {
-	tenant := w.abc()
-	w.holdsFor(tenant, storage.Or{storage.And{id("a"), storage.Or{}}, id("c")}, "c")
-	w.holdsFor(tenant, storage.And{storage.Or{id("a"), id("b")}, storage.Or{id("b"), id("c")}}, "b")
-	w.holdsFor(tenant, storage.Or{storage.And{id("a"), id("a")}, storage.And{id("b"), id("c")}, id("b")}, "ab")
-	deep := id("a", "b")
+	deep, ids, wide := storage.Cond(storage.IDIn{"a", "b"}), storage.IDIn{"b"}, storage.Or{storage.IDIn{"c"}}
 	for range 10 {
 		deep = storage.Not{Cond: storage.And{storage.Or{deep, storage.Or{}}, storage.And{}}}
 	}
-	w.holdsFor(tenant, deep, "ab")
-	var wide storage.Or
-	for i := range 200 {
-		wide = append(wide, id(fmt.Sprintf("id%d", i)))
-	}
-	w.holdsFor(tenant, append(wide, id("c")), "c")
-}
-
-func filterIDs(w *world) {
-	tenant := w.abc()
-	w.holdsFor(tenant, storage.IDIn{"c", "a", "missing", "a"}, "ac")
-	w.holdsFor(tenant, storage.IDIn{"A"}, "")
-	w.holdsFor(tenant, storage.IDIn{}, "")
-	many := storage.IDIn{"b"}
 	for i := range 1000 {
-		many = append(many, fmt.Sprintf("id%d", i))
+		ids = append(ids, fmt.Sprintf("id%d", i))
 	}
-	w.holdsFor(tenant, many, "b")
+	for i := range 200 {
+		wide = append(wide, storage.IDIn{ids[i]})
+	}
+	w.same("tokens by a deep condition", w.found(tenant, deep), []string{"b", "a"})
+	w.same("tokens by many ids", w.found(tenant, ids), []string{"b"})
+	w.same("tokens by many conditions", w.found(tenant, wide), []string{"c", "b"})
+	w.same("tokens by the opposite", w.found(tenant, storage.Not{Cond: wide}), []string{"a"})
 }
 
 func filterPrefix(w *world) {
@@ -232,10 +192,11 @@ func filterPrefix(w *world) {
 	}
 }
 
-// filterManyHashes creates single tokens with different numbers of hashes.
+// filterManyHashes creates single tokens with different numbers of hashes, and
+// updates them.
 func filterManyHashes(w *world) {
 	tenant := w.id()
-	for n := range 20 {
+	for _, n := range []int{0, 1, 2, 3, 7, 8, 15, 16, 17, 70} {
 		token := w.token(fmt.Sprint("hashes", n))
 		token.Hashes = nil
 		for range n {
@@ -245,9 +206,11 @@ func filterManyHashes(w *world) {
 		token.Hashes = append(token.Hashes, token.Hashes...) // repeated hashes count once
 		created := insert(tenant, token)
 		created.Logs = []storage.Log{w.log("token", token.ID)}
-		w.write(created)
-		for _, h := range given {
-			w.same(fmt.Sprintf("token of %d hashes by one of them", n), w.found(tenant, storage.HashIs(h)), []string{token.ID})
+		for _, c := range []*storage.Change{created, {Tenant: tenant, UpdateTokens: []storage.TokenUpdate{updateOf(token, token)}}} {
+			w.write(c)
+			for _, h := range given {
+				w.same(fmt.Sprintf("token of %d hashes by one of them", n), w.found(tenant, storage.HashIs(h)), []string{token.ID})
+			}
 		}
 	}
 }

@@ -3,297 +3,270 @@ package storagetest
 import (
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/seed-72ea4aab/vault/storage"
+	"github.com/seed-72ea4aab/vault/storage/storagetest/internal/model"
 )
 
 func parallelRules() []rule {
-	return []rule{
-		{"of many writers of one id one wins", raceForID},
-		{"of many writers of one Dedup hash one wins", raceForDedup},
-		{"of many writers of one record key one wins", raceForKey},
-		{"of many updates of one revision one wins", raceForRevision},
-		{"of updates and deletes of one revision one wins", raceOfUpdateAndDelete},
-		{"of many updates of one record one wins", raceForRecord},
-		{"of many finishers of one job one wins", raceForJob},
-		{"changes that have nothing in common all land", disjointWriters},
-		{"a refused change does not harm those written at the same time", mixedWriters},
-		{"a change that holds another revision does not harm those written at the same time", holdersInParallel},
+	rules := []rule{
+		{"a refused change does not harm those written at the same time", simpleWriters},
 		{"changes of all shapes can be written at once", allShapes},
-		{"reads see a change whole or not at all", readersDuringWrites},
 		{"changes of many tenants at once stay apart", tenantsInParallel},
-		{"relaxed entries and changes can be written at once", relaxedBesideCreates},
+		{"reads see a change whole or not at all", readersDuringWrites},
 	}
+	for text, of := range races {
+		rules = append(rules, rule{"of many " + text + " one wins", func(w *world) { w.mirrored().race(of) }})
+	}
+	return rules
 }
 
 const writers = 24
 
-// raceOf lets many writers on several nodes write conflicting changes, and
-// returns the index of the change that succeeded.
-func (w *world) raceOf(kind storage.ConflictKind, change func(i int) *storage.Change) int {
+// mirrored is a world with a model that gets the changes that the database has
+// accepted.
+type mirrored struct {
+	*world
+	model *world
+}
+
+func (w *world) mirrored() *mirrored {
+	return &mirrored{w, &world{T: w.T, source: w.source, store: model.New().Open()}}
+}
+
+// write applies a change that must be accepted.
+func (w *mirrored) write(c *storage.Change) {
 	w.Helper()
-	nodes := w.nodes()
-	changes := make([]*storage.Change, writers)
+	w.world.write(c)
+	w.model.write(c)
+}
+
+// agree compares everything that the changes are about with the model.
+func (w *mirrored) agree(changes []*storage.Change) {
+	w.Helper()
+	seen := map[storage.ID]bool{}
+	for _, c := range changes {
+		if !seen[c.Tenant] {
+			seen[c.Tenant] = true
+			w.world.agree(w.model, "state", nil, func(w *world) any { return w.state(c.Tenant) })
+			w.world.agree(w.model, "counts", nil, func(w *world) any {
+				return w.counts(storage.CountFilter{Tenant: c.Tenant, Now: now, Kind: "proxy", UpTo: 1000})
+			})
+		}
+		for _, t := range c.InsertTokens {
+			w.world.agree(w.model, "tokens by hash", nil, func(w *world) any { return w.found(c.Tenant, storage.HashIs(t.Hashes[0])) })
+		}
+		for _, u := range c.UpdateTokens {
+			w.world.agree(w.model, "tokens by hash", nil, func(w *world) any { return w.found(c.Tenant, storage.HashIs(u.Token.Hashes[0])) })
+		}
+		for _, r := range c.InsertRecords {
+			w.world.agree(w.model, "record", nil, func(w *world) any { return w.lookup(r.Key) })
+		}
+		for _, u := range c.UpdateRecords {
+			w.world.agree(w.model, "record", nil, func(w *world) any { return w.lookup(u.Record.Key) })
+		}
+		if c.Claim != nil {
+			w.world.agree(w.model, "claim", nil, func(w *world) any { return w.claimed(c.Tenant, c.Claim.Key) })
+		}
+	}
+}
+
+// contest returns changes of which the database can accept one. The others have
+// a conflict of this kind.
+type contest func(w *mirrored) (storage.ConflictKind, func(i int) *storage.Change)
+
+// races are contests, by what the changes are.
+var races = map[string]contest{
+	"writers of one id": func(w *mirrored) (storage.ConflictKind, func(i int) *storage.Change) {
+		tenant := w.id()
+		return storage.TokenIDTaken, func(i int) *storage.Change {
+			c := insert(tenant, w.token("the one"))
+			c.Logs = []storage.Log{w.log("token", fmt.Sprint(i))}
+			return c
+		}
+	},
+	"writers of one Dedup hash": func(w *mirrored) (storage.ConflictKind, func(i int) *storage.Change) {
+		tenant, dedup := w.id(), w.hash()
+		return storage.DuplicateTaken, func(i int) *storage.Change {
+			token := w.token(fmt.Sprint(i))
+			token.Dedup = dedup
+			return insert(tenant, token)
+		}
+	},
+	"writers of one record key, of any tenant,": func(w *mirrored) (storage.ConflictKind, func(i int) *storage.Change) {
+		tenants, key := []storage.ID{w.id(), w.id(), w.id()}, w.key()
+		return storage.KeyTaken, func(i int) *storage.Change {
+			row := w.record("session", fmt.Sprint(i))
+			row.Key, row.AltKey = key, storage.Key{}
+			return &storage.Change{Tenant: tenants[i%3], InsertRecords: []storage.Record{row}}
+		}
+	},
+	"updates and deletes of one revision": func(w *mirrored) (storage.ConflictKind, func(i int) *storage.Change) {
+		tenant, token := w.id(), w.token("a")
+		w.write(insert(tenant, token))
+		return storage.TokenStale, func(i int) *storage.Change {
+			if i%4 == 0 {
+				return &storage.Change{Tenant: tenant, DeleteTokens: []storage.TokenDelete{deleteOf(token)}}
+			}
+			return &storage.Change{Tenant: tenant, UpdateTokens: []storage.TokenUpdate{updateOf(token, w.changed(token))}}
+		}
+	},
+	"updates of one record": func(w *mirrored) (storage.ConflictKind, func(i int) *storage.Change) {
+		tenant, row := w.id(), w.record("proxy", "p")
+		w.write(&storage.Change{Tenant: tenant, InsertRecords: []storage.Record{row}})
+		return storage.RecordStale, func(i int) *storage.Change {
+			next := row
+			next.Name, next.Key = fmt.Sprint(i), w.key()
+			return &storage.Change{Tenant: tenant, UpdateRecords: []storage.RecordUpdate{{Rev: 1, Record: next}}}
+		}
+	},
+	"finishers of one job": func(w *mirrored) (storage.ConflictKind, func(i int) *storage.Change) {
+		tenant, owner, job := w.id(), w.id(), w.job(earlier)
+		w.write(&storage.Change{Tenant: tenant, InsertJobs: []storage.Job{job}})
+		w.lease(tenant, owner, 1)
+		w.model.lease(tenant, owner, 1)
+		return storage.JobStale, func(i int) *storage.Change {
+			c := insert(tenant, w.token(fmt.Sprint(i)))
+			c.DeleteJobs = []storage.JobDelete{{Owner: owner, ID: job.ID}}
+			return c
+		}
+	},
+	"takers of a claim": func(w *mirrored) (storage.ConflictKind, func(i int) *storage.Change) {
+		return storage.ClaimTaken, takers(w, w.id(), w.key())
+	},
+	"takers of a dead claim": func(w *mirrored) (storage.ConflictKind, func(i int) *storage.Change) {
+		tenant, dead := w.id(), w.claim()
+		dead.LeaseUntil = earlier
+		w.write(take(tenant, dead))
+		return storage.ClaimTaken, takers(w, tenant, dead.Key)
+	},
+}
+
+// takers returns changes that take a claim, each with a different token.
+func takers(w *mirrored, tenant storage.ID, key storage.Key) func(i int) *storage.Change {
+	return func(i int) *storage.Change {
+		claim := w.claim()
+		claim.Key = key
+		c := take(tenant, claim)
+		c.InsertTokens = []storage.Token{w.token(fmt.Sprint(i))}
+		return c
+	}
+}
+
+// race lets writers on several nodes write conflicting changes. One of them
+// must win, and the database must be as if the others had not written.
+func (w *mirrored) race(of contest) {
+	w.Helper()
+	nodes, changes := w.nodes(), make([]*storage.Change, writers)
+	kind, change := of(w)
 	for i := range changes {
 		changes[i] = change(i)
 	}
-	return w.oneWinner(try(writers, func(i int) error {
-		return nodes[i%len(nodes)].Write(w.Context(), changes[i])
-	}), kind)
-}
-
-// holdersInParallel uses two tenants. Every third change holds a wrong
-// revision.
-func holdersInParallel(w *world) {
-	tenants, rings := []storage.ID{w.id(), w.id()}, []storage.Record{w.record("ring", "a"), w.record("ring", "b")}
-	changes := make([]*storage.Change, writers)
-	for i, tenant := range tenants {
-		w.write(&storage.Change{Tenant: tenant, InsertRecords: []storage.Record{rings[i]}})
-	}
-	want := make([][]storage.Token, len(tenants))
-	for i := range changes {
-		of := i % len(tenants)
-		token, ring := w.token(fmt.Sprintf("t%02d", i)), rings[of]
-		c := insert(tenants[of], token)
-		c.Hold, c.Logs = &storage.Hold{Kind: ring.Kind, ID: ring.ID, Rev: ring.Rev}, []storage.Log{w.log("token", token.ID)}
-		if changes[i] = c; i%3 == 0 {
-			c.Hold.Rev++
-			continue
-		}
-		want[of] = append(want[of], token)
-	}
-	nodes := w.nodes()
+	winner := -1
 	for i, err := range try(writers, func(i int) error { return nodes[i%len(nodes)].Write(w.Context(), changes[i]) }) {
-		if stale := i%3 == 0; stale != errors.Is(err, storage.ErrLate) || !stale && err != nil {
-			w.Errorf("change %d: got %v", i, err)
+		switch {
+		case err != nil:
+			w.isConflict(err, kind, 0)
+		case winner >= 0:
+			w.Fatalf("writers %d and %d both won", winner, i)
+		default:
+			winner = i
 		}
 	}
-	for i, tenant := range tenants {
-		w.hasTokens(tenant, want[i]...)
+	if winner < 0 {
+		w.Fatal("no writer won")
 	}
+	w.model.write(changes[winner])
+	w.agree(changes)
 }
 
-func raceForID(w *world) {
-	tenant, tokens := w.id(), w.tokenSeries("", writers)
-	winner := w.raceOf(storage.TokenIDTaken, func(i int) *storage.Change {
-		tokens[i].ID = "the one"
-		c := insert(tenant, tokens[i])
-		c.Logs = []storage.Log{w.log("token", fmt.Sprint(i))}
-		return c
-	})
-	w.hasTokens(tenant, tokens[winner])
-	logs, total := w.logs(storage.LogFilter{Tenant: tenant, Limit: writers})
-	if total != 1 || len(logs) != 1 || logs[0].EntityID != fmt.Sprint(winner) {
-		w.Errorf("got %d log entries, want only the winner's", total)
+// attempt is a change with the error that it must have.
+type attempt struct {
+	change *storage.Change
+	want   error
+}
+
+// atOnce writes changes concurrently, on several nodes, and checks that the
+// database has the rows of those that it had to accept, and no others.
+func (w *mirrored) atOnce(attempts []attempt) {
+	w.Helper()
+	nodes, changes := w.nodes(), make([]*storage.Change, len(attempts))
+	for i, a := range attempts {
+		changes[i] = a.change
 	}
-}
-
-func raceForDedup(w *world) {
-	tenant, tokens, dedup := w.id(), w.tokenSeries("t", writers), w.hash()
-	winner := w.raceOf(storage.DuplicateTaken, func(i int) *storage.Change {
-		tokens[i].Dedup = dedup
-		return insert(tenant, tokens[i])
-	})
-	w.hasTokens(tenant, tokens[winner])
-}
-
-func raceForKey(w *world) {
-	tenants, key := []storage.ID{w.id(), w.id(), w.id()}, w.key()
-	winner := w.raceOf(storage.KeyTaken, func(i int) *storage.Change {
-		row := w.record("session", fmt.Sprint(i))
-		row.Key, row.AltKey = key, storage.Key{}
-		return &storage.Change{Tenant: tenants[i%3], InsertRecords: []storage.Record{row}}
-	})
-	row := w.lookup(key)
-	w.same("name of the record", row.Name, fmt.Sprint(winner))
-	w.same("tenant of the record", row.Tenant, tenants[winner%3])
-	_, total := w.records(storage.RecordFilter{Limit: writers})
-	w.same("records", total, 1)
-}
-
-func raceForRevision(w *world) {
-	tenant, token := w.id(), w.token("a")
-	w.write(insert(tenant, token))
-	next := make([]storage.Token, writers)
-	winner := w.raceOf(storage.TokenStale, func(i int) *storage.Change {
-		next[i] = w.changed(token)
-		return &storage.Change{Tenant: tenant, UpdateTokens: []storage.TokenUpdate{updateOf(token, next[i])}}
-	})
-	next[winner].Rev = 2
-	w.hasTokens(tenant, next[winner])
-	for i := range next {
-		n := len(w.found(tenant, storage.HashIs(next[i].Hashes[0])))
-		w.same("tokens by the hash of a writer", n == 1, i == winner)
-	}
-}
-
-func raceOfUpdateAndDelete(w *world) {
-	tenant, token := w.id(), w.token("a")
-	w.write(insert(tenant, token))
-	next := w.changed(token)
-	winner := w.raceOf(storage.TokenStale, func(i int) *storage.Change {
-		if i%2 == 0 {
-			return &storage.Change{Tenant: tenant, DeleteTokens: []storage.TokenDelete{deleteOf(token)}}
-		}
-		return &storage.Change{Tenant: tenant, UpdateTokens: []storage.TokenUpdate{updateOf(token, next)}}
-	})
-	if winner%2 == 0 {
-		w.hasTokens(tenant)
-		return
-	}
-	next.Rev = 2
-	w.hasTokens(tenant, next)
-}
-
-func raceForRecord(w *world) {
-	tenant, row := w.id(), w.record("proxy", "p")
-	w.insertRecords(tenant, row)
-	keys := make([]storage.Key, writers)
-	winner := w.raceOf(storage.RecordStale, func(i int) *storage.Change {
-		next := row
-		keys[i] = w.key()
-		next.Name, next.Key = fmt.Sprint(i), keys[i]
-		return &storage.Change{Tenant: tenant, UpdateRecords: []storage.RecordUpdate{{Rev: 1, Record: next}}}
-	})
-	for i, key := range keys {
-		w.same("record by the key of a writer", w.lookup(key) != nil, i == winner)
-	}
-	w.same("record by the replaced key", w.lookup(row.Key), (*storage.Record)(nil))
-	w.same("name", w.lookup(row.AltKey).Name, fmt.Sprint(winner))
-}
-
-func raceForJob(w *world) {
-	tenant, owner, job := w.id(), w.id(), w.job(earlier)
-	w.insertJobs(tenant, job)
-	w.lease(tenant, owner, 1)
-	tokens := w.tokenSeries("t", writers)
-	winner := w.raceOf(storage.JobStale, func(i int) *storage.Change {
-		c := insert(tenant, tokens[i])
-		c.DeleteJobs = []storage.JobDelete{{Owner: owner, ID: job.ID}}
-		return c
-	})
-	w.hasTokens(tenant, tokens[winner])
-}
-
-func disjointWriters(w *world) {
-	const each = 4
-	tenant, nodes := w.id(), w.nodes()
-	tokens := w.tokenSeries("t", writers*each)
-	for i := range tokens {
-		tokens[i].Set, tokens[i].Containers = sets[i%2].Set, sets[i%2].Containers
-		tokens[i].Type = types[i%3]
-	}
-	for i, err := range try(writers, func(i int) error {
-		var errs []error
-		for _, token := range tokens[i*each : (i+1)*each] {
-			c := insert(tenant, token)
-			c.Logs = []storage.Log{w.log("token", token.ID)}
-			errs = append(errs, nodes[i%len(nodes)].Write(w.Context(), c))
-		}
-		return errors.Join(errs...)
-	}) {
-		if err != nil {
-			w.Errorf("writer %d: %v", i, err)
+	for i, err := range try(len(attempts), func(i int) error { return nodes[i%len(nodes)].Write(w.Context(), changes[i]) }) {
+		want := attempts[i].want
+		var conflict *storage.Conflict
+		switch {
+		case errors.As(want, &conflict):
+			w.isConflict(err, conflict.Kind, conflict.Index)
+		case !errors.Is(err, want):
+			w.Errorf("writer %d: got %v, want %v", i, err, want)
+		case err == nil:
+			w.model.write(changes[i])
 		}
 	}
-	w.hasTokens(tenant, tokens...)
-	census(tokens).check(w, tenant, time.Time{})
-	_, total := w.logs(storage.LogFilter{Tenant: tenant, Limit: 1})
-	w.same("log entries", total, writers*each)
+	w.agree(changes)
 }
 
-// mixedWriters writes simple creates, which a backend may group. Every third
-// must be rejected, for different reasons.
-func mixedWriters(w *world) {
-	tenant, nodes := w.id(), w.nodes()
-	taken := w.token("taken")
+// simpleWriters writes creates and entries of reads, which a backend may group,
+// for two tenants. Some must be rejected, for different reasons.
+func simpleWriters(w *world) {
+	m := w.mirrored()
+	tenants, rings, taken := []storage.ID{w.id(), w.id()}, []storage.Record{w.record("ring", "a"), w.record("ring", "b")}, w.token("taken")
 	taken.Dedup = w.hash()
-	w.write(insert(tenant, taken))
-	const n = writers * 3
-	tokens := w.tokenSeries("t", n)
-	want := []storage.Token{taken}
-	for i := range tokens {
-		tokens[i].Type = types[i%3]
-		switch i % 6 {
+	for i, tenant := range tenants {
+		c := insert(tenant, taken)
+		c.InsertRecords = rings[i : i+1]
+		m.write(c)
+	}
+	attempts := make([]attempt, 4*writers)
+	for i := range attempts {
+		of, token := i%len(tenants), w.token(fmt.Sprint("t", i))
+		token.Type, token.Set, token.Containers = types[i%3], sets[i%3].Set, sets[i%3].Containers
+		hold := &storage.Hold{Kind: "ring", ID: rings[of].ID, Rev: rings[of].Rev}
+		var want error
+		switch i / 2 % 8 {
+		case 0:
+			token.ID, want = "taken", &storage.Conflict{Kind: storage.TokenIDTaken}
+		case 1:
+			token.Dedup, want = taken.Dedup, &storage.Conflict{Kind: storage.DuplicateTaken}
 		case 2:
-			tokens[i].ID = "taken"
-		case 5:
-			tokens[i].Dedup = taken.Dedup
-		default:
-			want = append(want, tokens[i])
+			hold.Rev++
+			want = storage.ErrLate
+		case 3, 4:
+			hold = nil
 		}
-	}
-	errs := try(n, func(i int) error {
-		c := insert(tenant, tokens[i])
-		c.Logs = []storage.Log{w.log("token", tokens[i].ID)}
-		return nodes[i%len(nodes)].Write(w.Context(), c)
-	})
-	for i, err := range errs {
-		switch i % 6 {
-		case 2:
-			w.isConflict(err, storage.TokenIDTaken, 0)
-		case 5:
-			w.isConflict(err, storage.DuplicateTaken, 0)
-		default:
-			if err != nil {
-				w.Errorf("writer %d: %v", i, err)
-			}
+		c := insert(tenants[of], token)
+		c.Hold, c.Logs = hold, []storage.Log{w.log("token", token.ID)}
+		if i/2%8 == 4 {
+			c = &storage.Change{Tenant: c.Tenant, Logs: c.Logs, Relaxed: true}
 		}
+		attempts[i] = attempt{c, want}
 	}
-	w.hasTokens(tenant, want...)
-	census(want).check(w, tenant, time.Time{})
-	_, total := w.logs(storage.LogFilter{Tenant: tenant, Limit: 1})
-	w.same("log entries", total, len(want)-1)
-	for i := range tokens {
-		refused := i%3 == 2
-		n := w.count(storage.TokenFilter{Tenant: tenant, Where: storage.HashIs(tokens[i].Hashes[0])})
-		w.same("a token is found by its hash", n == 0, refused)
-	}
+	m.atOnce(attempts)
 }
 
 // allShapes writes changes with rows of every kind to two tenants. Every third
 // is rejected because of its last token.
 func allShapes(w *world) {
-	nodes, tenants := w.nodes(), []storage.ID{w.id(), w.id()}
-	taken, changes := w.token("taken"), make([]*storage.Change, writers)
-	want := map[storage.ID][]storage.Token{}
+	m, tenants, taken := w.mirrored(), []storage.ID{w.id(), w.id()}, w.token("taken")
 	for _, tenant := range tenants {
-		w.write(insert(tenant, taken))
-		want[tenant] = []storage.Token{taken}
+		m.write(insert(tenant, taken))
 	}
-	for i := range changes {
+	attempts := make([]attempt, writers)
+	for i := range attempts {
 		tenant, mine := tenants[i%2], w.token(fmt.Sprintf("mine%d", i))
-		w.write(insert(tenant, mine))
-		next := w.changed(mine)
+		m.write(insert(tenant, mine))
 		c := w.full(tenant, fmt.Sprintf("new%d-", i))
-		c.UpdateTokens = []storage.TokenUpdate{updateOf(mine, next)}
-		changes[i] = c
+		c.UpdateTokens = []storage.TokenUpdate{updateOf(mine, w.changed(mine))}
+		attempts[i].change = c
 		if i%3 == 2 {
 			c.InsertTokens[2].ID = "taken"
-			want[tenant] = append(want[tenant], mine)
-			continue
+			attempts[i].want = &storage.Conflict{Kind: storage.TokenIDTaken, Index: 2}
 		}
-		next.Rev = 2
-		want[tenant] = append(want[tenant], append(c.InsertTokens, next)...)
 	}
-	for i, err := range try(writers, func(i int) error {
-		return nodes[i%len(nodes)].Write(w.Context(), changes[i])
-	}) {
-		refused := i%3 == 2
-		if refused {
-			w.isConflict(err, storage.TokenIDTaken, 2)
-		} else if err != nil {
-			w.Errorf("writer %d: %v", i, err)
-		}
-		c := changes[i]
-		w.same("a claim was refused", w.claimed(c.Tenant, c.Claim.Key) == nil, refused)
-		w.same("a record was refused", w.lookup(c.InsertRecords[2].Key) == nil, refused)
-	}
-	for _, tenant := range tenants {
-		w.hasTokens(tenant, want[tenant]...)
-		census(want[tenant]).check(w, tenant, time.Time{})
-	}
+	m.atOnce(attempts)
 }
 
 // readersDuringWrites moves two tokens together between sets. Readers must
@@ -346,93 +319,12 @@ func (w *world) movePair(tenant storage.ID, pair []storage.Token, times int) err
 }
 
 func tenantsInParallel(w *world) {
-	nodes := w.nodes()
-	tenants := make([]storage.ID, writers)
-	examples := make([]example, writers)
-	shared := w.example("same")
-	for i := range tenants {
-		tenants[i], examples[i] = w.id(), w.twin(shared)
+	m, shared, attempts := w.mirrored(), w.example("same"), make([]attempt, writers)
+	for i := range attempts {
+		e := w.twin(shared)
+		attempts[i].change = e.insert(w.id())
 	}
-	for i, err := range try(writers, func(i int) error {
-		return nodes[i%len(nodes)].Write(w.Context(), examples[i].insert(tenants[i]))
-	}) {
-		if err != nil {
-			w.Errorf("writer %d: %v", i, err)
-		}
-	}
-	for i, tenant := range tenants {
-		w.hasTokens(tenant, examples[i].token)
-		w.same("tenant of the record", w.lookup(examples[i].record.Key).Tenant, tenant)
-	}
-}
-
-func relaxedBesideCreates(w *world) {
-	tenant, nodes := w.id(), w.nodes()
-	tokens := w.tokenSeries("t", writers)
-	for i, err := range try(writers*2, func(i int) error {
-		c := &storage.Change{Tenant: tenant, Logs: []storage.Log{w.log("token", "read")}, Relaxed: true}
-		if i%2 == 0 {
-			c = insert(tenant, tokens[i/2])
-			c.Logs = []storage.Log{w.log("token", "created")}
-		}
-		return nodes[i%len(nodes)].Write(w.Context(), c)
-	}) {
-		if err != nil {
-			w.Errorf("writer %d: %v", i, err)
-		}
-	}
-	w.hasTokens(tenant, tokens...)
-	for _, entity := range []string{"read", "created"} {
-		_, total := w.logs(storage.LogFilter{Tenant: tenant, EntityID: entity, Limit: 1})
-		w.same("log entries", total, writers)
-	}
+	m.atOnce(attempts)
 }
 
 var types = []string{"token", "card", "bank"}
-
-// census has the tokens that the totals of a tenant should count.
-type census []storage.Token
-
-// check compares totals with the expected tokens, by set and type and by
-// conditions that have no counters.
-func (c census) check(w *world, tenant storage.ID, at time.Time) {
-	w.Helper()
-	count := func(where storage.Cond, holds func(*storage.Token) bool) {
-		w.Helper()
-		want := 0
-		for i := range c {
-			alive := at.IsZero() || c[i].ExpiresAt.IsZero() || c[i].ExpiresAt.After(at)
-			if alive && holds(&c[i]) {
-				want++
-			}
-		}
-		got := w.count(storage.TokenFilter{Tenant: tenant, Where: where, Now: at})
-		w.sameFor("total", where, got, want)
-	}
-	count(nil, func(*storage.Token) bool { return true })
-	count(storage.Or{}, func(*storage.Token) bool { return false })
-	for i, set := range sets {
-		typ := types[i]
-		inSet := func(t *storage.Token) bool { return t.Set == set.Set }
-		count(storage.SetIn{set.Set}, inSet)
-		count(storage.Not{Cond: storage.SetIn{set.Set}}, func(t *storage.Token) bool { return !inSet(t) })
-		count(storage.And{storage.SetIn{set.Set}, storage.TypeIn{typ}},
-			func(t *storage.Token) bool { return inSet(t) && t.Type == typ })
-		count(storage.Or{storage.SetIn{set.Set}, storage.TypeIn{typ}},
-			func(t *storage.Token) bool { return inSet(t) || t.Type == typ })
-	}
-	count(storage.TypeIn{"card", "bank"}, func(t *storage.Token) bool { return t.Type != "token" })
-	count(storage.And{storage.TypeIn{"card"}, storage.IDPrefix("t")}, func(t *storage.Token) bool { return t.Type == "card" })
-}
-
-// mixedTokens returns tokens of all types and sets, some of which expire.
-func (w *world) mixedTokens(n int) []storage.Token {
-	tokens := w.tokenSeries("t", n)
-	for i := range tokens {
-		set := sets[i%2]
-		tokens[i].Set, tokens[i].Containers = set.Set, set.Containers
-		tokens[i].Type = types[i%3]
-		tokens[i].ExpiresAt = []time.Time{{}, earlier, now, later}[i%4]
-	}
-	return tokens
-}

@@ -12,11 +12,8 @@ import (
 func pruneRules() []rule {
 	return []rule{
 		{"DeleteLogs deletes entries that were created before a time, not at it", deleteLogsBefore},
-		{"DeleteLogs deletes entries of one time, as many as there are", deleteLogsOfOneTime},
 		{"DeleteLogs deletes up to limit entries and returns how many", deleteLogsLimit},
-		{"DeleteLogs of nothing deletes nothing", deleteNoLogs},
 		{"lists and totals are those of what is left, after each DeleteLogs", deleteLogsCounts},
-		{"DeleteLogs leaves other tenants, and everything but log entries", deleteLogsOthers},
 		{"a day whose entries were deleted can be written again, or purged", deleteLogsThenWrite},
 		{"LogTenants returns tenants that have such entries, in order", logTenants},
 		{"no two calls delete the same entry, and those written meanwhile are kept", deleteLogsInParallel},
@@ -120,24 +117,14 @@ func sortedLogs(entries []storage.Log) []storage.Log {
 	return entries
 }
 
-func deleteLogsOfOneTime(w *world) {
-	tenant := w.id()
-	var entries []storage.Log
-	for i := range 40 {
-		entries = append(entries, w.logAt(types[i%2], "x", earlier))
-	}
-	w.writeLogs(tenant, entries...)
-	w.same("deleted at their time", w.deleteLogs(tenant, earlier, 100), 0)
-	w.same("deleted of one time, up to a limit", w.deleteLogs(tenant, earlier.Add(time.Microsecond), 7), 7)
-	w.same("entries", len(w.allLogs(tenant)), 33)
-	w.same("the rest", w.deleteLogs(tenant, earlier.Add(time.Microsecond), 100), 33)
-	w.same("entries", len(w.allLogs(tenant)), 0)
-}
-
 func deleteLogsLimit(w *world) {
 	tenant := w.id()
-	for i := range 10 {
-		w.writeLogs(tenant, w.logAt(types[i%3], "x", earlier.Add(-time.Duration(i)*time.Second)))
+	for i := range 10 { // some of them at the same time
+		w.writeLogs(tenant, w.logAt(types[i%3], "x", earlier.Add(-time.Duration(i/4)*time.Second)))
+	}
+	for _, before := range []time.Time{{}, time.Unix(0, 0), time.Date(1900, 1, 1, 0, 0, 0, 0, time.UTC), earlier.Add(-time.Hour)} {
+		w.same("deleted before all of them", w.deleteLogs(tenant, before, 10), 0)
+		w.same("tenants", w.logTenants(before, storage.ID{}, 10), []storage.ID(nil))
 	}
 	w.writeLogs(tenant, w.logAt("card", "kept", now))
 	w.same("deleted with a limit of zero", w.deleteLogs(tenant, now, 0), 0)
@@ -145,18 +132,6 @@ func deleteLogsLimit(w *world) {
 		w.same("deleted", w.deleteLogs(tenant, now, 4), want)
 	}
 	w.same("entries", len(w.allLogs(tenant)), 1)
-}
-
-func deleteNoLogs(w *world) {
-	tenant, e := w.id(), w.example("a")
-	w.same("deleted of an empty tenant", w.deleteLogs(tenant, later, 10), 0)
-	w.write(e.insert(tenant))
-	w.unchanged(tenant, func() {
-		for _, before := range []time.Time{{}, time.Unix(0, 0), time.Date(1900, 1, 1, 0, 0, 0, 0, time.UTC), earlier} {
-			w.same("deleted", w.deleteLogs(tenant, before, 10), 0)
-			w.same("tenants", w.logTenants(before, storage.ID{}, 10), []storage.ID(nil))
-		}
-	})
 }
 
 // days writes entries of several types, entities and days, up to now.
@@ -197,19 +172,6 @@ func deleteLogsCounts(w *world) {
 	}
 	w.same("entries left in the end", left, 1)
 	w.same("entries of the other tenant", len(w.allLogs(tenants[1])), 90)
-}
-
-func deleteLogsOthers(w *world) {
-	a, b := w.id(), w.id()
-	mine := w.example("same")
-	mine.log = w.logAt("token", "same", earlier)
-	theirs := w.twin(mine)
-	w.write(mine.insert(a))
-	w.write(theirs.insert(b))
-	before := w.state(a)
-	w.unchanged(b, func() { w.same("deleted", w.deleteLogs(a, now, 10), 1) })
-	before.Logs, before.LogN = nil, 0
-	w.same("state but for the log", w.state(a), before)
 }
 
 func deleteLogsThenWrite(w *world) {

@@ -11,83 +11,10 @@ import (
 
 func queueRules() []rule {
 	return []rule{
-		{"Claim returns ErrNotFound for a key without a claim", claimNotFound},
-		{"ClaimTake inserts the claim, with or without its answer", claimTake},
-		{"of many takers one wins", claimContention},
-		{"of many takers of a dead claim one wins", deadClaimContention},
 		{"LeaseJobs gives up to limit jobs, oldest RunAt first", jobOrder},
 		{"no two callers get the same job", jobContention},
 		{"DueTenants returns the tenants, in order, that have a job to lease", dueTenantsOrder},
-		{"Reseal finds everything in rounds", resealRounds},
 	}
-}
-
-func claimNotFound(w *world) {
-	if _, err := w.store.Claim(w.Context(), w.id(), w.key()); !errors.Is(err, storage.ErrNotFound) {
-		w.Errorf("got %v, want ErrNotFound", err)
-	}
-}
-
-func claimTake(w *world) {
-	tenant := w.id()
-	for _, c := range []storage.Claim{w.claim(), w.answered()} {
-		w.write(take(tenant, c))
-		got := w.claimed(tenant, c.Key)
-		w.same("claim", got, &c)
-		if (got.Answer == nil) != (c.Answer == nil) {
-			w.Errorf("answer is nil: %t, want %t", got.Answer == nil, c.Answer == nil)
-		}
-	}
-}
-
-// race lets n writers, each with a different token, take one claim. It checks
-// that one of them succeeds and that only its token exists.
-func (w *world) race(tenant storage.ID, key storage.Key, n int) {
-	w.Helper()
-	nodes, tokens := w.nodes(), w.tokenSeries("t", n)
-	claims := make([]storage.Claim, n)
-	for i := range claims {
-		claims[i] = w.claim()
-		claims[i].Key = key
-	}
-	errs := try(n, func(i int) error {
-		c := take(tenant, claims[i])
-		c.InsertTokens = tokens[i : i+1]
-		return nodes[i%len(nodes)].Write(w.Context(), c)
-	})
-	winner := w.oneWinner(errs, storage.ClaimTaken)
-	w.same("claim", w.claimed(tenant, key), &claims[winner])
-	w.hasTokens(tenant, tokens[winner])
-}
-
-// oneWinner returns the writer that had no error. All others must have had a
-// conflict of this kind.
-func (w *world) oneWinner(errs []error, kind storage.ConflictKind) int {
-	w.Helper()
-	winner := -1
-	for i, err := range errs {
-		if err != nil {
-			w.isConflict(err, kind, 0)
-			continue
-		}
-		if winner >= 0 {
-			w.Fatalf("writers %d and %d both won", winner, i)
-		}
-		winner = i
-	}
-	if winner < 0 {
-		w.Fatal("no writer won")
-	}
-	return winner
-}
-
-func claimContention(w *world) { w.race(w.id(), w.key(), 24) }
-
-func deadClaimContention(w *world) {
-	tenant, dead := w.id(), w.claim()
-	dead.LeaseUntil = earlier
-	w.write(take(tenant, dead))
-	w.race(tenant, dead.Key, 24)
 }
 
 func (w *world) insertJobs(tenant storage.ID, jobs ...storage.Job) {
@@ -200,29 +127,4 @@ func dueTenantsOrder(w *world) {
 func (w *world) reseal(tenant storage.ID, rows ...storage.Sealed) {
 	w.Helper()
 	w.write(&storage.Change{Tenant: tenant, Now: now, Reseal: rows})
-}
-
-func resealRounds(w *world) {
-	tenant := w.id()
-	for range 7 {
-		w.write(take(tenant, w.answered()))
-		w.insertJobs(tenant, w.job(now))
-	}
-	for _, kind := range []storage.SealedKind{storage.SealedClaims, storage.SealedJobs} {
-		rounds, f := 0, storage.SealedFilter{Tenant: tenant, Kind: kind, Limit: 3}
-		for rows := w.sealedRows(f); len(rows) > 0; rows = w.sealedRows(f) {
-			if rounds++; rounds > 3 {
-				w.Fatal("rows that were sealed again are returned again")
-			}
-			for i := range rows {
-				rows[i].KeyVersion, rows[i].Body = 10, slices.Concat([]byte("new "), rows[i].Body)
-			}
-			w.reseal(tenant, rows...)
-			f.After = rows[len(rows)-1].Key
-		}
-		w.same("rounds", rounds, 3)
-		for _, row := range w.sealed(tenant, kind, 10) {
-			w.same("key", row.KeyVersion, 10)
-		}
-	}
 }

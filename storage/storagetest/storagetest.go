@@ -97,11 +97,8 @@ type rule struct {
 func chapters() []chapter {
 	return []chapter{
 		{name: "Isolation", inTx: true, rules: isolationRules()},
-		{name: "Tokens", inTx: true, rules: tokenRules()},
 		{name: "Conflicts", inTx: true, rules: conflictRules()},
 		{name: "Atomic", inTx: true, rules: atomicRules()},
-		{name: "Records", inTx: true, rules: recordRules()},
-		{name: "Logs", inTx: true, rules: logRules()},
 		{name: "Follow", rules: followRules()},
 		{name: "Count", rules: countingRules()},
 		{name: "ReadLogger", rules: readLogRules()},
@@ -109,7 +106,6 @@ func chapters() []chapter {
 		{name: "Trees", rules: treeRules()},
 		{name: "Queue", rules: queueRules()},
 		{name: "Expiry", rules: expiryRules()},
-		{name: "Times", inTx: true, rules: timeRules()},
 		{name: "Lists", inTx: true, rules: listRules()},
 		{name: "Model", inTx: true, rules: propertyRules()},
 		{name: "Parallel", rules: parallelRules()},

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/seed-72ea4aab/vault/storage"
 )
@@ -265,9 +266,11 @@ func (w *txWorld) plus(kept *[]storage.Token) storage.Token {
 
 // mixed returns tokens of several types and sets, with different ids.
 func (w *txWorld) mixed(n int) []storage.Token {
-	tokens := w.mixedTokens(n)
+	tokens := w.tokenSeries("t", n)
 	for i := range tokens {
-		tokens[i].ID = fmt.Sprintf("%x", tokens[i].Ord)
+		t := &tokens[i]
+		t.ID, t.Type, t.Set, t.Containers = fmt.Sprintf("%x", t.Ord), types[i%3], sets[i%2].Set, sets[i%2].Containers
+		t.ExpiresAt = []time.Time{{}, earlier, now, later}[i%4]
 	}
 	return tokens
 }

@@ -134,6 +134,9 @@ func (w *world) hasTokens(tenant storage.ID, want ...storage.Token) {
 	}
 	got, total := w.list(storage.TokenFilter{Tenant: tenant, Limit: len(want) + 10, Count: true})
 	w.same("tokens", got, want)
+	if slices.ContainsFunc(got, func(t storage.Token) bool { return t.CVC != nil && len(t.CVC) == 0 }) {
+		w.Error("the CVC of a token without one is not nil")
+	}
 	w.same("total", total, len(want))
 }
 
@@ -218,6 +221,9 @@ func (w *world) claimed(tenant storage.ID, key storage.Key) *storage.Claim {
 	}
 	if err != nil {
 		w.Fatalf("claim: %v", err)
+	}
+	if c.Answer != nil && len(c.Answer) == 0 {
+		w.Error("the answer of a claim in progress is not nil")
 	}
 	return &c
 }
