@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Checks the format, vets and tests everything, against a real PostgreSQL and in
-# a real browser. It shows which package runs, and ends with the slowest tests and
+# a real browser. It shows each package that ends, then the slowest tests and
 # one line of totals. On Debian, as root, it first installs what is missing, and
 # says so; elsewhere it names the command to run.
 #

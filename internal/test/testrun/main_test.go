@@ -1,12 +1,8 @@
 package main
 
 import (
-	"fmt"
-	"go/parser"
-	"go/token"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -82,8 +78,8 @@ func TestReport(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var out strings.Builder
-			r := newReport(&out, false)
-			if err := r.read(strings.NewReader(test.events)); err != nil {
+			r := newReport(&out)
+			if _, err := r.read(strings.NewReader(test.events)); err != nil {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff(test.want, r.finish(), cmp.AllowUnexported(totals{})); diff != "" {
@@ -99,53 +95,23 @@ func TestReport(t *testing.T) {
 	}
 }
 
-func TestStatusNamesRunningPackages(t *testing.T) {
-	t.Parallel()
-	var out strings.Builder
-	r := newReport(&out, false)
-	now := r.start
-	r.now = func() time.Time { return now }
-	r.take(event{Action: "start", Package: module + "/storage"})
-	r.take(event{Action: "start", Package: module})
-	if r.status(); out.String() != "" {
-		t.Errorf("status at once: %q, want nothing yet", out.String())
-	}
-	now = now.Add(95 * time.Second)
-	r.status()
-	r.take(event{Action: "pass", Package: module + "/storage", Elapsed: 95})
-	now = now.Add(reprint)
-	r.status()
-	want := "     [1:35] storage, .\n" + fmt.Sprintf("ok   %-40s   95.0s  [1:35]\n", "storage") + "     [2:05] .\n"
-	if diff := cmp.Diff(want, out.String()); diff != "" {
-		t.Errorf("output (-want +got):\n%s", diff)
-	}
-}
-
 func TestOptions(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
 		args []string
 		want options
 	}{
-		"nothing":    {nil, options{}},
-		"long":       {[]string{"-long"}, options{long: true}},
-		"a part":     {[]string{"-run=TestX", "./storage/..."}, options{flags: []string{"-run=TestX"}, packages: []string{"./storage/..."}}},
-		"the events": {[]string{"-events=out.json", "."}, options{events: "out.json", packages: []string{"."}}},
+		"nothing": {nil, options{}},
+		"long":    {[]string{"-long"}, options{long: true}},
+		"a part":  {[]string{"-run=TestX", "./storage/..."}, options{flags: []string{"-run=TestX"}, packages: []string{"./storage/..."}}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got, err := parseOptions(test.args)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(test.want, got, cmp.AllowUnexported(options{})); diff != "" {
+			if diff := cmp.Diff(test.want, parseOptions(test.args), cmp.AllowUnexported(options{})); diff != "" {
 				t.Errorf("options (-want +got):\n%s", diff)
 			}
 		})
-	}
-	if _, err := parseOptions([]string{"-events"}); err == nil {
-		t.Error("-events without a file: no error")
 	}
 }
 
@@ -156,18 +122,15 @@ func TestRaceDetectorWatchesConcurrentFiles(t *testing.T) {
 		want   bool
 	}{
 		"plain":       {"package p\nfunc f() int { return 1 }", false},
-		"a goroutine": {"package p\nfunc f() { go f() }", true},
+		"a goroutine": {"package p\nfunc f() {\n\tgo f()\n}", true},
+		"a function":  {"package p\nfunc f() {\n\tgo func() {}()\n}", true},
 		"a mutex":     {"package p\nimport \"sync\"\nvar mu sync.Mutex", true},
 		"an atomic":   {"package p\nimport \"sync/atomic\"\nvar n atomic.Int64", true},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			file, err := parser.ParseFile(token.NewFileSet(), "p.go", test.source, 0)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if got := concurrent(file); got != test.want {
+			if got := concurrent([]byte(test.source)); got != test.want {
 				t.Errorf("concurrent = %v, want %v", got, test.want)
 			}
 		})
@@ -179,7 +142,7 @@ func TestRaceDetectorWatchesConcurrentFiles(t *testing.T) {
 // excludes the race detector.
 func TestPlan(t *testing.T) {
 	t.Parallel()
-	got, err := groupsOf("../../..", false, []string{"./internal/test/testrun", "./internal/form", "./internal/query", "./internal/test/tampering"})
+	got, err := groupsOf("../../..", options{packages: []string{"./internal/test/testrun", "./internal/form", "./internal/query", "./internal/test/tampering"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -190,7 +153,7 @@ func TestPlan(t *testing.T) {
 	if diff := cmp.Diff(want, got, cmp.AllowUnexported(group{})); diff != "" {
 		t.Errorf("plan (-want +got):\n%s", diff)
 	}
-	if _, err := groupsOf("../../..", false, []string{"./nowhere"}); err == nil {
+	if _, err := groupsOf("../../..", options{packages: []string{"./nowhere"}}); err == nil {
 		t.Error("a package that does not exist: no error")
 	}
 }

@@ -2,16 +2,12 @@ package main
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"go/ast"
-	"go/parser"
-	"go/token"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -26,9 +22,8 @@ type group struct {
 // plan returns the groups to run, in order.
 func plan(o options) ([]group, error) {
 	dirs := []string{"."}
-	patterns := o.packages
-	if len(patterns) == 0 {
-		patterns = []string{"./..."}
+	if len(o.packages) == 0 {
+		o.packages = []string{"./..."}
 		for _, pattern := range []string{"*/go.mod", "*/*/go.mod"} {
 			modules, err := filepath.Glob(pattern)
 			if err != nil {
@@ -41,7 +36,7 @@ func plan(o options) ([]group, error) {
 	}
 	var all []group
 	for _, dir := range dirs {
-		groups, err := groupsOf(dir, o.long, patterns)
+		groups, err := groupsOf(dir, o)
 		if err != nil {
 			return nil, err
 		}
@@ -50,51 +45,38 @@ func plan(o options) ([]group, error) {
 	return all, nil
 }
 
-// groupsOf returns the packages of a module that match patterns, in two groups:
-// concurrent packages and the rest. Packages with many tests come first, so
-// that no core waits for the last one.
-func groupsOf(dir string, long bool, patterns []string) ([]group, error) {
-	packages, err := list(dir, long, patterns)
+// groupsOf returns the packages of a module in two groups: concurrent packages
+// and the rest. Packages with many tests come first, so that no core waits for
+// the last one.
+func groupsOf(dir string, o options) ([]group, error) {
+	packages, err := list(dir, o)
 	if err != nil {
 		return nil, err
 	}
 	slices.SortStableFunc(packages, func(a, b listed) int { return cmp.Compare(b.size, a.size) })
-	race, rest := group{dir: dir, race: true}, group{dir: dir}
+	groups := []group{{dir: dir, race: true}, {dir: dir}}
 	for _, p := range packages {
-		yes, err := p.concurrent()
-		if err != nil {
-			return nil, err
-		}
-		g := &rest
-		if yes {
-			g = &race
-		}
-		g.packages = append(g.packages, p.ImportPath)
+		i := slices.IndexFunc(groups, func(g group) bool { return g.race == p.race })
+		groups[i].packages = append(groups[i].packages, p.path)
 	}
-	var all []group
-	for _, g := range []group{race, rest} {
-		if len(g.packages) > 0 {
-			all = append(all, g)
-		}
-	}
-	return all, nil
+	return slices.DeleteFunc(groups, func(g group) bool { return len(g.packages) == 0 }), nil
 }
 
-// listed is a package as "go list" describes it.
+// listed is a package with tests.
 type listed struct {
-	ImportPath, Dir                    string
-	GoFiles, TestGoFiles, XTestGoFiles []string
-
-	size int64 // of the tests, in bytes
+	path string
+	race bool
+	size int // of the tests, in bytes
 }
 
-// list returns the packages that match patterns and have tests.
-func list(dir string, long bool, patterns []string) ([]listed, error) {
-	args := []string{"list", "-json=ImportPath,Dir,GoFiles,TestGoFiles,XTestGoFiles"}
-	if long {
+// list returns the packages of a module that match the options and have tests.
+func list(dir string, o options) ([]listed, error) {
+	const files = `{{.ImportPath}}|{{.Dir}}|{{join .GoFiles "|"}}|_|{{join .TestGoFiles "|"}}|{{join .XTestGoFiles "|"}}`
+	args := []string{"list", "-f", files}
+	if o.long {
 		args = append(args, "-tags=long")
 	}
-	cmd := exec.Command("go", append(args, patterns...)...) //nolint:noctx // ends on its own
+	cmd := exec.Command("go", append(args, o.packages...)...) //nolint:noctx // ends on its own
 	cmd.Dir = dir
 	out, err := cmd.Output()
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
@@ -104,69 +86,44 @@ func list(dir string, long bool, patterns []string) ([]listed, error) {
 		return nil, err
 	}
 	var all []listed
-	for d := json.NewDecoder(strings.NewReader(string(out))); ; {
-		var p listed
-		if err := d.Decode(&p); errors.Is(err, io.EOF) {
-			return all, nil
-		} else if err != nil {
+	for line := range strings.Lines(string(out)) {
+		fields := strings.Split(strings.TrimSpace(line), "|")
+		p, err := look(fields[1], fields[2:])
+		if err != nil {
 			return nil, err
 		}
-		if p.size, err = p.tests(); err != nil {
-			return nil, err
-		}
-		if p.size > 0 {
+		if p.path = fields[0]; p.size > 0 {
 			all = append(all, p)
 		}
 	}
+	return all, nil
 }
 
-// tests returns the size of the test files, in bytes.
-func (p *listed) tests() (size int64, err error) {
-	for _, name := range slices.Concat(p.TestGoFiles, p.XTestGoFiles) {
-		info, err := os.Stat(filepath.Join(p.Dir, name))
+// look reads the files of a package. The name "_" separates them from its
+// tests. A package that has only tests, and excludes them from builds with the
+// race detector, does not run with it.
+func look(dir string, names []string) (p listed, err error) {
+	tests, excluded := false, names[0] == ""
+	for _, name := range names {
+		if tests = tests || name == "_"; name == "_" || name == "" {
+			continue
+		}
+		text, err := os.ReadFile(filepath.Join(dir, name))
 		if err != nil {
-			return 0, err
+			return p, err
 		}
-		size += info.Size()
-	}
-	return size, nil
-}
-
-// concurrent reports whether a file of the package or of its tests is
-// concurrent. A package that has only tests, and excludes them from builds with
-// the race detector, is not.
-func (p *listed) concurrent() (found bool, err error) {
-	for _, name := range slices.Concat(p.GoFiles, p.TestGoFiles, p.XTestGoFiles) {
-		file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(p.Dir, name), nil, parser.SkipObjectResolution|parser.ParseComments)
-		if err != nil {
-			return false, err
-		}
-		if len(p.GoFiles) == 0 && excluded(file) {
-			return false, nil
-		}
-		found = found || concurrent(file)
-	}
-	return found, nil
-}
-
-// excluded reports whether a file is excluded from builds with the race detector.
-func excluded(file *ast.File) bool {
-	return len(file.Comments) > 0 && strings.Contains(file.Comments[0].List[0].Text, "//go:build !race")
-}
-
-// concurrent reports whether a file starts a goroutine or imports sync or
-// sync/atomic.
-func concurrent(file *ast.File) bool {
-	for _, i := range file.Imports {
-		if i.Path.Value == `"sync"` || i.Path.Value == `"sync/atomic"` {
-			return true
+		p.race = p.race || concurrent(text)
+		excluded = excluded && strings.HasPrefix(string(text), "//go:build !race")
+		if tests {
+			p.size += len(text)
 		}
 	}
-	found := false
-	ast.Inspect(file, func(n ast.Node) bool {
-		_, starts := n.(*ast.GoStmt)
-		found = found || starts
-		return !found
-	})
-	return found
+	p.race = p.race && !excluded
+	return p, nil
 }
+
+var concurrency = regexp.MustCompile(`(?m)^\s*go (func\b|[\w.]+\()|"sync(/atomic)?"`)
+
+// concurrent reports whether the text of a file starts a goroutine, or names
+// sync or sync/atomic.
+func concurrent(text []byte) bool { return concurrency.Match(text) }
