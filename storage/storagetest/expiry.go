@@ -75,11 +75,7 @@ func (w *world) sweep(limit int) (more bool) {
 
 func (w *world) sweepAt(at time.Time, limit int) (more bool) {
 	w.Helper()
-	more, err := w.store.Sweep(w.Context(), at, limit)
-	if err != nil {
-		w.Fatalf("sweep: %v", err)
-	}
-	return more
+	return must(w.store.Sweep(w.Context(), at, limit))(w, "sweep")
 }
 
 func sweepLimit(w *world) {
@@ -108,10 +104,7 @@ func (w *world) purge(tenant storage.ID, limit int) {
 	w.Helper()
 	before := w.state(tenant)
 	for step := 0; ; step++ {
-		more, err := w.store.Purge(w.Context(), tenant, limit)
-		if err != nil {
-			w.Fatalf("purge: %v", err)
-		}
+		more := must(w.store.Purge(w.Context(), tenant, limit))(w, "purge")
 		after := w.state(tenant)
 		if gone := before.rows() - after.rows(); gone > limit {
 			w.Errorf("step %d deleted %d rows, want at most %d", step, gone, limit)

@@ -238,10 +238,7 @@ func (w *world) writeMeanwhile(tenant storage.ID) <-chan []error {
 
 func (w *world) counts(f storage.CountFilter) storage.Counts {
 	w.Helper()
-	n, err := w.store.Count(w.Context(), f)
-	if err != nil {
-		w.Fatalf("count: %v", err)
-	}
+	n := must(w.store.Count(w.Context(), f))(w, "count")
 	slices.SortFunc(n.Tokens, func(a, b storage.TokenCount) int {
 		return slices.Compare(append(a.Set[:], a.Type...), append(b.Set[:], b.Type...))
 	})

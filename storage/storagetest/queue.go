@@ -51,11 +51,7 @@ func jobIDs(jobs []storage.Job) []storage.ID {
 
 func (w *world) jobs(f storage.JobFilter) []storage.Job {
 	w.Helper()
-	jobs, err := w.store.Jobs(w.Context(), f)
-	if err != nil {
-		w.Fatalf("jobs: %v", err)
-	}
-	return jobs
+	return must(w.store.Jobs(w.Context(), f))(w, "jobs")
 }
 
 func jobContention(w *world) {

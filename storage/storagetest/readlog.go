@@ -55,10 +55,7 @@ func readEnters(w *world, s storage.ReadLogger) {
 	second.Entry.Origin, second.Entry.Mac = "", storage.Hash{}
 	first.Entry.EntityType, first.Entry.EntityID = "ignored", "ignored"
 	for _, r := range []storage.Reading{first, second} {
-		got, err := s.ReadToken(w.Context(), r)
-		if err != nil {
-			w.Fatal(err)
-		}
+		got := must(s.ReadToken(w.Context(), r))(w, "ReadToken")
 		w.same("token", got, asRead(tenant, token))
 	}
 	logs, total := w.logs(storage.LogFilter{Tenant: tenant, Limit: 10})

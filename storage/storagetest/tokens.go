@@ -40,9 +40,5 @@ func (w *world) changed(stored storage.Token) storage.Token {
 
 func (w *world) duplicate(tenant storage.ID, d storage.Duplicate) *storage.Token {
 	w.Helper()
-	token, err := w.store.Duplicate(w.Context(), tenant, d)
-	if err != nil {
-		w.Fatalf("duplicate: %v", err)
-	}
-	return token
+	return must(w.store.Duplicate(w.Context(), tenant, d))(w, "duplicate")
 }

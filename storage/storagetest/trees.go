@@ -182,10 +182,7 @@ func treeEvents(w *world, t trees) {
 		"events about the vault":     {storage.EventQuery{To: 9, About: &storage.ID{}}, []storage.TreeEvent{all[0], all[2]}},
 		"events about nothing known": {storage.EventQuery{To: 9, About: &tree.Tenant, From: 3}, nil},
 	} {
-		got, err := t.TreeEvents(w.Context(), is.q)
-		if err != nil {
-			w.Fatal(err)
-		}
+		got := must(t.TreeEvents(w.Context(), is.q))(w, "TreeEvents")
 		w.same(what, got, is.want)
 	}
 	for q, want := range map[storage.CheckpointQuery][]storage.Checkpoint{
@@ -196,10 +193,7 @@ func treeEvents(w *world, t trees) {
 		{Above: 3, Below: 100, Limit: 10}:     {*next.Checkpoint},
 		{Below: 3, Limit: 10}:                 nil,
 	} {
-		got, err := t.Checkpoints(w.Context(), q)
-		if err != nil {
-			w.Fatal(err)
-		}
+		got := must(t.Checkpoints(w.Context(), q))(w, "Checkpoints")
 		w.same(fmt.Sprintf("checkpoints %+v", q), got, want)
 	}
 }
@@ -228,20 +222,14 @@ func treeList(w *world, t trees) {
 	t.mustWrite(c)
 	var got []storage.Tree
 	for after := (storage.ID{}); ; {
-		page, err := t.Trees(w.Context(), storage.TreeFilter{After: after, Limit: 2})
-		if err != nil {
-			w.Fatal(err)
-		}
+		page := must(t.Trees(w.Context(), storage.TreeFilter{After: after, Limit: 2}))(w, "Trees")
 		if len(page) == 0 {
 			break
 		}
 		got, after = append(got, page...), page[len(page)-1].Tenant
 	}
 	w.same("all but the vault's", got, want)
-	some, err := t.Trees(w.Context(), storage.TreeFilter{Tenants: []storage.ID{want[3].Tenant, {}, w.id(), want[1].Tenant}})
-	if err != nil {
-		w.Fatal(err)
-	}
+	some := must(t.Trees(w.Context(), storage.TreeFilter{Tenants: []storage.ID{want[3].Tenant, {}, w.id(), want[1].Tenant}}))(w, "Trees")
 	w.same("some", some, []storage.Tree{vault, want[1], want[3]})
 	if none, err := t.Trees(w.Context(), storage.TreeFilter{Tenants: []storage.ID{}}); err != nil || len(none) > 0 {
 		w.Errorf("no tenants: %v, %v", none, err)
@@ -299,10 +287,7 @@ func treeLogs(w *world, t trees) {
 		seq = l.Seq
 	}
 	for _, some := range [][]storage.Log{got, got[2:5], {got[7], got[0]}} {
-		found, err := t.LogsByRef(w.Context(), tenant, append(refsOf(some), storage.LogRef{ID: w.id(), Seq: seq}))
-		if err != nil {
-			w.Fatal(err)
-		}
+		found := must(t.LogsByRef(w.Context(), tenant, append(refsOf(some), storage.LogRef{ID: w.id(), Seq: seq})))(w, "LogsByRef")
 		for _, l := range some {
 			if !slices.Contains(found, l) {
 				w.Errorf("entry %x is not found", l.ID)
@@ -312,10 +297,7 @@ func treeLogs(w *world, t trees) {
 			w.Errorf("found %d entries, want %d", len(found), len(some))
 		}
 	}
-	unknown, err := t.LogsByRef(w.Context(), tenant, []storage.LogRef{{ID: got[3].ID, Seq: storage.AnySeq}, {ID: w.id(), Seq: storage.AnySeq}})
-	if err != nil {
-		w.Fatal(err)
-	}
+	unknown := must(t.LogsByRef(w.Context(), tenant, []storage.LogRef{{ID: got[3].ID, Seq: storage.AnySeq}, {ID: w.id(), Seq: storage.AnySeq}}))(w, "LogsByRef")
 	w.same("an entry whose number is not known", unknown, got[3:4])
 	if none, err := t.LogsByRef(w.Context(), w.id(), refsOf(got)); err != nil || len(none) > 0 {
 		w.Errorf("another tenant finds %d entries, %v", len(none), err)

@@ -105,6 +105,25 @@ func conflictProblem(err error, kind storage.ConflictKind, rows ...int) string {
 	return ""
 }
 
+// must returns the result of a call, which must succeed.
+func must[T any](v T, err error) func(w *world, what string) T {
+	return func(w *world, what string) T {
+		w.Helper()
+		if err != nil {
+			w.Fatalf("%s: %v", what, err)
+		}
+		return v
+	}
+}
+
+// mustList is like must, for a list with its total.
+func mustList[T any](page []T, total int, err error) func(w *world, what string) ([]T, int) {
+	return func(w *world, what string) ([]T, int) {
+		w.Helper()
+		return must(page, err)(w, what), total
+	}
+}
+
 // tokens reads tokens by id and returns them in the order of the ids.
 func (w *world) tokens(tenant storage.ID, ids ...string) []storage.Token {
 	w.Helper()
@@ -113,10 +132,7 @@ func (w *world) tokens(tenant storage.ID, ids ...string) []storage.Token {
 
 func (w *world) tokensOn(s storage.Storage, tenant storage.ID, ids ...string) []storage.Token {
 	w.Helper()
-	got, err := s.Tokens(w.Context(), tenant, ids)
-	if err != nil {
-		w.Fatalf("tokens: %v", err)
-	}
+	got := must(s.Tokens(w.Context(), tenant, ids))(w, "tokens")
 	slices.SortFunc(got, func(a, b storage.Token) int {
 		return slices.Index(ids, a.ID) - slices.Index(ids, b.ID)
 	})
@@ -143,11 +159,7 @@ func (w *world) hasTokens(tenant storage.ID, want ...storage.Token) {
 // list returns a page of tokens.
 func (w *world) list(f storage.TokenFilter) ([]storage.Token, int) {
 	w.Helper()
-	page, total, err := w.store.ListTokens(w.Context(), f)
-	if err != nil {
-		w.Fatalf("list tokens: %v", err)
-	}
-	return page, total
+	return mustList(w.store.ListTokens(w.Context(), f))(w, "list tokens")
 }
 
 // found returns the ids of all tokens for which a condition holds, newest
@@ -172,29 +184,18 @@ func (w *world) count(f storage.TokenFilter) int {
 
 func (w *world) records(f storage.RecordFilter) ([]storage.Record, int) {
 	w.Helper()
-	page, total, err := w.store.ListRecords(w.Context(), f)
-	if err != nil {
-		w.Fatalf("list records: %v", err)
-	}
-	return page, total
+	return mustList(w.store.ListRecords(w.Context(), f))(w, "list records")
 }
 
 func (w *world) logs(f storage.LogFilter) ([]storage.Log, int) {
 	w.Helper()
-	page, total, err := w.store.ListLogs(w.Context(), f)
-	if err != nil {
-		w.Fatalf("list logs: %v", err)
-	}
-	return page, total
+	return mustList(w.store.ListLogs(w.Context(), f))(w, "list logs")
 }
 
 // recordsByID returns records in the order of their ids.
 func (w *world) recordsByID(tenant storage.ID, kind string, ids []storage.ID) []storage.Record {
 	w.Helper()
-	rows, err := w.store.Records(w.Context(), tenant, kind, ids)
-	if err != nil {
-		w.Fatalf("records: %v", err)
-	}
+	rows := must(w.store.Records(w.Context(), tenant, kind, ids))(w, "records")
 	slices.SortFunc(rows, func(a, b storage.Record) int { return compareIDs(a.ID, b.ID) })
 	return rows
 }
@@ -236,11 +237,7 @@ func (w *world) lease(tenant, owner storage.ID, limit int) []storage.Job {
 
 func (w *world) leaseAt(l storage.Lease) []storage.Job {
 	w.Helper()
-	jobs, err := w.store.LeaseJobs(w.Context(), l)
-	if err != nil {
-		w.Fatalf("lease jobs: %v", err)
-	}
-	return jobs
+	return must(w.store.LeaseJobs(w.Context(), l))(w, "lease jobs")
 }
 
 func (w *world) dueTenants(after storage.ID, limit int) []storage.ID {
@@ -250,11 +247,7 @@ func (w *world) dueTenants(after storage.ID, limit int) []storage.ID {
 
 func (w *world) dueAt(at time.Time, after storage.ID, limit int) []storage.ID {
 	w.Helper()
-	ids, err := w.store.DueTenants(w.Context(), at, after, limit)
-	if err != nil {
-		w.Fatalf("due tenants: %v", err)
-	}
-	return ids
+	return must(w.store.DueTenants(w.Context(), at, after, limit))(w, "due tenants")
 }
 
 func (w *world) expired() storage.Expired {
@@ -265,10 +258,7 @@ func (w *world) expired() storage.Expired {
 // expiredAt returns all rows that have expired at a time, in the order of their ids.
 func (w *world) expiredAt(at time.Time) storage.Expired {
 	w.Helper()
-	e, err := w.store.Expired(w.Context(), storage.ExpiredFilter{Now: at, Limit: 1000})
-	if err != nil {
-		w.Fatalf("expired: %v", err)
-	}
+	e := must(w.store.Expired(w.Context(), storage.ExpiredFilter{Now: at, Limit: 1000}))(w, "expired")
 	for _, tokens := range [][]storage.Token{e.Tokens, e.CVCs} {
 		slices.SortFunc(tokens, func(a, b storage.Token) int { return compareIDs(a.Ord, b.Ord) })
 	}
@@ -285,10 +275,7 @@ func byID(jobs []storage.Job) []storage.Job {
 // containers returns the tenant's sets, each as one text, in order.
 func (w *world) containers(tenant storage.ID) []string {
 	w.Helper()
-	sets, err := w.store.ContainerSets(w.Context(), tenant)
-	if err != nil {
-		w.Fatalf("container sets: %v", err)
-	}
+	sets := must(w.store.ContainerSets(w.Context(), tenant))(w, "container sets")
 	var texts []string
 	for _, s := range sets {
 		texts = append(texts, fmt.Sprintf("%x %s", s.Set, strings.Join(s.Containers, " ")))
@@ -387,11 +374,7 @@ func (w *world) sealed(tenant storage.ID, kind storage.SealedKind, limit int) []
 
 func (w *world) sealedRows(f storage.SealedFilter) []storage.Sealed {
 	w.Helper()
-	rows, err := w.store.SealedRows(w.Context(), f)
-	if err != nil {
-		w.Fatalf("sealed rows: %v", err)
-	}
-	return rows
+	return must(w.store.SealedRows(w.Context(), f))(w, "sealed rows")
 }
 
 // unchanged runs a function and checks that it left the tenant as it was.
