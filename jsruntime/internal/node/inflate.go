@@ -33,7 +33,7 @@ var errMoreInput = errors.New("stopped")
 func newInflater(mode string, dictionary []byte) *inflater {
 	f := &inflater{}
 	f.next, f.stop = iter.Pull(func(yield func(struct{}) bool) {
-		src := &pushed{f, yield}
+		src := &pushed{f: f, yield: yield}
 		f.err = f.inflate(src, mode, dictionary)
 		if errors.Is(f.err, io.EOF) {
 			f.err = io.ErrUnexpectedEOF
@@ -76,11 +76,12 @@ func (f *inflater) close() {
 type pushed struct {
 	f     *inflater
 	yield func(struct{}) bool
+	held  []byte // was read to look ahead, and is read again
 }
 
 // wait returns when there is input, or an error if there will be none.
 func (p *pushed) wait() error {
-	for len(p.f.in) == 0 {
+	for len(p.held) == 0 && len(p.f.in) == 0 {
 		if p.f.eof {
 			return io.EOF
 		}
@@ -96,9 +97,13 @@ func (p *pushed) ReadByte() (byte, error) {
 	if err := p.wait(); err != nil {
 		return 0, err
 	}
-	b := p.f.in[0]
-	p.f.in = p.f.in[1:]
-	p.f.taken++
+	from := &p.held
+	if len(p.held) == 0 {
+		from = &p.f.in
+		p.f.taken++
+	}
+	b := (*from)[0]
+	*from = (*from)[1:]
 	return b, nil
 }
 
@@ -107,19 +112,38 @@ func (p *pushed) Read(b []byte) (int, error) {
 	if err := p.wait(); err != nil {
 		return 0, err
 	}
+	if n := copy(b, p.held); n > 0 {
+		p.held = p.held[n:]
+		return n, nil
+	}
 	n := copy(b, p.f.in)
 	p.f.in = p.f.in[n:]
 	p.f.taken += n
 	return n, nil
 }
 
+// peek returns the next n bytes.
+func (p *pushed) peek(n int) ([]byte, error) {
+	head := make([]byte, n)
+	read, err := io.ReadFull(p, head)
+	p.held = append(head[:read:read], p.held...)
+	return head, err
+}
+
 // inflate reads a whole stream.
 func (f *inflater) inflate(src *pushed, mode string, dictionary []byte) error {
 	switch mode {
-	case "unzip":
-		return f.unzip(src, dictionary)
+	case "unzip": // gzip or zlib
+		head, err := src.peek(1)
+		switch {
+		case err != nil:
+			return err
+		case head[0] == gzipID[0]:
+			return f.gunzip(src)
+		}
+		return f.inflateZlib(src, dictionary)
 	case "gunzip":
-		return f.gunzip(&lookahead{pushed: src})
+		return f.gunzip(src)
 	case "inflate":
 		return f.inflateZlib(src, dictionary)
 	case "unbrotli":
@@ -138,31 +162,20 @@ func (f *inflater) unbrotli(src *pushed) error {
 	return err
 }
 
-// unzip distinguishes gzip and zlib by their first bytes.
-func (f *inflater) unzip(src *pushed, dictionary []byte) error {
-	first, err := src.ReadByte()
+func (f *inflater) inflateZlib(src *pushed, dictionary []byte) error {
+	head, err := src.peek(2)
 	if err != nil {
 		return err
 	}
-	ahead := &lookahead{pushed: src, held: []byte{first}}
-	if first == 0x1f {
-		return f.gunzip(ahead)
+	if valid := (int(head[0])<<8|int(head[1]))%31 == 0; valid {
+		switch {
+		case head[0]&0x0f != deflated:
+			return errMethod
+		case head[1]&0x20 != 0 && dictionary == nil:
+			return zlib.ErrDictionary
+		}
 	}
-	return f.inflateZlib(ahead, dictionary)
-}
-
-func (f *inflater) inflateZlib(src byteReader, dictionary []byte) error {
-	head := make([]byte, 2)
-	if _, err := io.ReadFull(src, head); err != nil {
-		return err
-	}
-	if head[0]&0x0f == 8 && (int(head[0])<<8|int(head[1]))%31 == 0 && head[1]&0x20 != 0 && dictionary == nil {
-		return zlib.ErrDictionary
-	}
-	if head[0]&0x0f != 8 && (int(head[0])<<8|int(head[1]))%31 == 0 {
-		return errMethod
-	}
-	r, err := zlib.NewReaderDict(&lookahead{pushed: pushedOf(src), held: append(head, heldOf(src)...)}, dictionary)
+	r, err := zlib.NewReaderDict(src, dictionary)
 	if errors.Is(err, zlib.ErrDictionary) && dictionary != nil {
 		return errDictionary
 	}
@@ -172,56 +185,14 @@ func (f *inflater) inflateZlib(src byteReader, dictionary []byte) error {
 	return f.copy(r)
 }
 
-// byteReader is the interface with which Go's readers take no more than they
-// use.
-type byteReader interface {
-	io.Reader
-	io.ByteReader
-}
+// deflated is the only compression method. gzipID are the first bytes of gzip.
+const deflated = 8
 
-func pushedOf(src byteReader) *pushed {
-	if l, ok := src.(*lookahead); ok {
-		return l.pushed
-	}
-	return src.(*pushed)
-}
-
-func heldOf(src byteReader) []byte {
-	if l, ok := src.(*lookahead); ok {
-		return l.held
-	}
-	return nil
-}
-
-// lookahead is input of which some bytes have already been read.
-type lookahead struct {
-	*pushed
-	held []byte
-}
-
-// ReadByte implements io.ByteReader.
-func (l *lookahead) ReadByte() (byte, error) {
-	if len(l.held) > 0 {
-		b := l.held[0]
-		l.held = l.held[1:]
-		return b, nil
-	}
-	return l.pushed.ReadByte()
-}
-
-// Read implements io.Reader.
-func (l *lookahead) Read(b []byte) (int, error) {
-	if len(l.held) > 0 {
-		n := copy(b, l.held)
-		l.held = l.held[n:]
-		return n, nil
-	}
-	return l.pushed.Read(b)
-}
+var gzipID = [2]byte{0x1f, 0x8b}
 
 // gunzip reads one member after the other. It ignores other data after them, as
 // Node does.
-func (f *inflater) gunzip(src *lookahead) error {
+func (f *inflater) gunzip(src *pushed) error {
 	if err := src.checkHeader(); err != nil {
 		return err
 	}
@@ -232,7 +203,7 @@ func (f *inflater) gunzip(src *lookahead) error {
 			return err
 		}
 		f.over = true
-		if src.wait() != nil || f.in[0] != 0x1f || len(f.in) > 1 && f.in[1] != 0x8b {
+		if src.wait() != nil || f.in[0] != gzipID[0] || len(f.in) > 1 && f.in[1] != gzipID[1] {
 			return nil //nolint:nilerr // data after the end is not an error
 		}
 		f.over = false
@@ -244,16 +215,14 @@ func (f *inflater) gunzip(src *lookahead) error {
 }
 
 // checkHeader returns what is wrong with the first bytes of a member.
-func (l *lookahead) checkHeader() error {
-	head := make([]byte, 3)
-	if _, err := io.ReadFull(l, head); err != nil {
-		return err
-	}
-	l.held = append(head, l.held...)
+func (p *pushed) checkHeader() error {
+	head, err := p.peek(3)
 	switch {
-	case head[0] != 0x1f || head[1] != 0x8b:
+	case err != nil:
+		return err
+	case [2]byte(head) != gzipID:
 		return gzip.ErrHeader
-	case head[2] != 8:
+	case head[2] != deflated:
 		return errMethod
 	}
 	return nil

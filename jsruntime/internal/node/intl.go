@@ -2,6 +2,7 @@ package node
 
 import (
 	"math"
+	"math/big"
 	"strconv"
 	"strings"
 	"time"
@@ -38,15 +39,8 @@ func (c *Execution) intlRound(args []goja.Value) goja.Value {
 
 // roundFraction rounds a decimal to a number of fraction digits.
 func roundFraction(digits string, least, most int) string {
-	whole, fraction, _ := strings.Cut(digits, ".")
-	if len(fraction) > most {
-		up := fraction[most] >= '5'
-		number := []byte(whole + fraction[:most])
-		if up {
-			number = increment(number)
-		}
-		whole, fraction = string(number[:len(number)-most]), string(number[len(number)-most:])
-	}
+	number, _ := new(big.Rat).SetString(digits)
+	whole, fraction, _ := strings.Cut(number.FloatString(most), ".") // rounds halves away from zero
 	for len(fraction) > least && strings.HasSuffix(fraction, "0") {
 		fraction = fraction[:len(fraction)-1]
 	}
@@ -61,11 +55,8 @@ func roundFraction(digits string, least, most int) string {
 func roundSignificant(digits string, least, most int) string {
 	whole, fraction, _ := strings.Cut(digits, ".")
 	if whole != "0" && len(whole) >= most {
-		number := []byte(whole[:most])
-		if len(whole) > most && whole[most] >= '5' || len(whole) == most && fraction != "" && fraction[0] >= '5' {
-			number = increment(number)
-		}
-		return string(number) + strings.Repeat("0", len(whole)-most)
+		shifted := whole[:most] + "." + whole[most:] + fraction + "0"
+		return roundFraction(shifted, 0, 0) + strings.Repeat("0", len(whole)-most)
 	}
 	lead, shown := 0, len(whole)
 	if whole == "0" {
@@ -73,18 +64,6 @@ func roundSignificant(digits string, least, most int) string {
 		lead = len(fraction) - len(strings.TrimLeft(fraction, "0"))
 	}
 	return roundFraction(digits, max(0, lead+least-shown), lead+most-shown)
-}
-
-// increment adds one to a number of decimal digits.
-func increment(number []byte) []byte {
-	for i := len(number) - 1; i >= 0; i-- {
-		if number[i] != '9' {
-			number[i]++
-			return number
-		}
-		number[i] = '0'
-	}
-	return append([]byte{'1'}, number...)
 }
 
 // location returns a time zone by name, or throws.
