@@ -43,7 +43,7 @@ func TestLookupsCompareKeys(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := map[string]int{
-		"internal/core/lookup.go":       1, // Lookup itself, on the storage
+		"internal/core/revision.go":     1, // Lookup itself, on the storage
 		"internal/core/authenticate.go": 1, // API keys and session keys
 		"internal/records/ensure.go":    1, // names of applications, reactors and proxies
 		"internal/sessions/sessions.go": 1, // nonces
