@@ -33,67 +33,43 @@ func (l *Ledger) Locate(ctx context.Context, tenant uuid.UUID, ids []uuid.UUID, 
 	if err != nil {
 		return nil, err
 	}
-	s := &locating{l: l, ctx: ctx, tenant: storage.ID(tenant), size: tree.Size, missing: map[uuid.UUID]bool{}, found: map[uuid.UUID]Located{}}
+	found, missing := map[uuid.UUID]Located{}, map[uuid.UUID]bool{}
 	for _, id := range ids {
-		s.missing[id] = true
+		missing[id] = true
 	}
-	if err := s.scan(near); err != nil {
+	// scan reads leaves from an index on, for as long as it finds entries there.
+	scan := func(from int64) error {
+		for before := -1; len(missing) > 0 && len(missing) != before && from < tree.Size; from += locateStep {
+			before = len(missing)
+			for x, err := range l.leaves(ctx, storage.ID(tenant), from, min(tree.Size, from+locateStep)) {
+				if err != nil {
+					return err
+				}
+				if id := uuid.UUID(x.ref().ID); missing[id] {
+					found[id] = Located{x.index(), leafOf(x.batch, x.j)}
+					delete(missing, id)
+				}
+			}
+		}
+		return nil
+	}
+	if err := scan(near); err != nil {
 		return nil, err
 	}
 	for lookups := 0; len(ids) > 0 && lookups < maxLookups; ids = ids[1:] {
-		if !s.missing[ids[0]] {
+		if !missing[ids[0]] {
 			continue
 		}
 		lookups++
-		if err := s.look(ids[0]); err != nil {
+		batch, _, err := l.leafOf(ctx, tenant, ids[0], tree.Size)
+		if err == nil && batch != nil {
+			err = scan(batch.First)
+		}
+		if err != nil {
 			return nil, err
 		}
 	}
-	return s.found, nil
-}
-
-// locating is a search for entries in a tree.
-type locating struct {
-	l       *Ledger
-	ctx     context.Context //nolint:containedctx // of one call
-	tenant  storage.ID
-	size    int64
-	missing map[uuid.UUID]bool
-	found   map[uuid.UUID]Located
-}
-
-// scan reads leaves from an index on, for as long as it finds entries there.
-func (s *locating) scan(from int64) error {
-	for before := -1; len(s.missing) > 0 && len(s.missing) != before && from < s.size; from += locateStep {
-		before = len(s.missing)
-		part, err := s.l.c.Store.ReadTree(s.ctx, storage.TreeQuery{Tenant: s.tenant, From: from, To: min(s.size, from+locateStep)})
-		if err != nil {
-			return err
-		}
-		for i := range part.Leaves {
-			s.add(&part.Leaves[i])
-		}
-	}
-	return nil
-}
-
-// add notes the entries of a batch of leaves.
-func (s *locating) add(b *storage.Leaves) {
-	for i, ref := range b.Refs {
-		if id := uuid.UUID(ref.ID); s.missing[id] {
-			s.found[id] = Located{b.First + int64(i), evidence.LeafHash(kindOf(b), id, evidence.Hash(b.Hash[i]))}
-			delete(s.missing, id)
-		}
-	}
-}
-
-// look searches the tree for an entry, and scans from there.
-func (s *locating) look(id uuid.UUID) error {
-	batch, _, err := s.l.leafOf(s.ctx, uuid.UUID(s.tenant), id, s.size)
-	if err != nil || batch == nil {
-		return err
-	}
-	return s.scan(batch.First)
+	return found, nil
 }
 
 // leafOf returns the batch with the leaf of an entry, and the position of the leaf
@@ -145,18 +121,13 @@ func (l *Ledger) searchLeaf(ctx context.Context, tenant uuid.UUID, want storage.
 		if at := indexOf(batch, want.ID); at >= 0 && batch.First+int64(at) < size {
 			return batch, at, nil
 		}
-		if compareRefs(want, batch.Refs[0]) < 0 {
+		if first := batch.Refs[0]; cmp.Or(cmp.Compare(want.Seq, first.Seq), bytes.Compare(want.ID[:], first.ID[:])) < 0 {
 			high = batch.First
 		} else {
 			low = batch.First + int64(len(batch.Refs))
 		}
 	}
 	return nil, 0, nil
-}
-
-// compareRefs compares entries by their order in the log.
-func compareRefs(a, b storage.LogRef) int {
-	return cmp.Or(cmp.Compare(a.Seq, b.Seq), bytes.Compare(a.ID[:], b.ID[:]))
 }
 
 // Notes returns the oldest signed notes over trees of a larger size that were signed

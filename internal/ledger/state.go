@@ -77,14 +77,6 @@ func kindOf(b *storage.Leaves) evidence.Kind {
 	return 0
 }
 
-func encodeState(v any) []byte {
-	b, err := json.Marshal(v)
-	if err != nil {
-		panic(err) // unreachable: states are plain values
-	}
-	return b
-}
-
 // stateLabel is the prefix of the data for a state's MAC. No entry's data
 // begins with it.
 const stateLabel = "vault/tree/1"
@@ -92,10 +84,10 @@ const stateLabel = "vault/tree/1"
 // sealState returns the encoded state after its MAC. The MAC also covers the
 // size and root of the tree.
 func (l *Ledger) sealState(ctx context.Context, tree *storage.Tree, state any) ([]byte, error) {
-	return l.sealedState(ctx, tree, encodeState(state))
-}
-
-func (l *Ledger) sealedState(ctx context.Context, tree *storage.Tree, text []byte) ([]byte, error) {
+	text, err := json.Marshal(state)
+	if err != nil {
+		return nil, err
+	}
 	mac, err := l.c.Mac(ctx, uuid.UUID(tree.Tenant), stateData(tree, text))
 	return append(mac[:], text...), err
 }
@@ -104,13 +96,6 @@ func (l *Ledger) sealedState(ctx context.Context, tree *storage.Tree, text []byt
 func stateData(tree *storage.Tree, text []byte) []byte {
 	data := binary.BigEndian.AppendUint64([]byte(stateLabel), uint64(tree.Size))
 	return append(append(data, tree.Root[:]...), text...)
-}
-
-// otherState reports whether the state of a tree has another valid MAC.
-func (l *Ledger) otherState(ctx context.Context, tree *storage.Tree, text []byte) (bool, error) {
-	return l.otherMac(ctx, uuid.UUID(tree.Tenant), stateData(tree, text), func(mac evidence.Mac) bool {
-		return bytes.HasPrefix(tree.State, mac[:])
-	})
 }
 
 // otherMac reports whether one of the other MACs of the data is valid.
@@ -129,10 +114,11 @@ func (l *Ledger) openState(ctx context.Context, tree *storage.Tree, into any) er
 		return nil
 	}
 	text := tree.State[min(len(evidence.Mac{}), len(tree.State)):]
-	sealed, err := l.sealedState(ctx, tree, text)
-	known := err == nil && bytes.Equal(sealed, tree.State)
+	data := stateData(tree, text)
+	mac, err := l.c.Mac(ctx, uuid.UUID(tree.Tenant), data)
+	known := err == nil && bytes.HasPrefix(tree.State, mac[:])
 	if err == nil && !known {
-		known, err = l.otherState(ctx, tree, text)
+		known, err = l.otherMac(ctx, uuid.UUID(tree.Tenant), data, func(mac evidence.Mac) bool { return bytes.HasPrefix(tree.State, mac[:]) })
 	}
 	if err == nil && !known {
 		err = fmt.Errorf("%w: the vault did not write the state of a tree", ErrTampered)

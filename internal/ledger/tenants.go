@@ -31,9 +31,6 @@ type head struct {
 	closed      bool // no further entries may be imported
 }
 
-// next returns the index of the head, plus one; 0 without a head.
-func (h head) next() int64 { return h.index + 1 }
-
 func newTenants() tenants {
 	return tenants{heads: map[uuid.UUID]head{}, deleted: map[uuid.UUID]time.Time{}}
 }

@@ -364,7 +364,7 @@ func (l *Ledger) push(ctx context.Context, events []evidence.Event) error {
 		switch e.Kind {
 		case evidence.EventHead:
 			if e.Prev = heads[e.Tenant]; e.Prev == 0 {
-				e.Prev = v.tenants.head(e.Tenant).next()
+				e.Prev = v.tenants.head(e.Tenant).index + 1 // 0 without a head
 			}
 			heads[e.Tenant] = f.Size() + 1
 		case evidence.EventKeyChanged:

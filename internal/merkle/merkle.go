@@ -95,28 +95,21 @@ func (f *Frontier) AddRange(to int64, roots []Hash) error {
 }
 
 func (f *Frontier) merge(level int, h Hash) {
-	f.note(level, h)
+	f.note(level, f.size>>level, h)
 	f.size += 1 << level
 	for ; f.size>>level&1 == 0; level++ {
 		last := len(f.roots) - 1
 		h = tlog.NodeHash(f.roots[last], h)
 		f.roots = f.roots[:last]
-		f.noteEnd(level+1, h)
+		f.note(level+1, f.size>>(level+1)-1, h)
 	}
 	f.roots = append(f.roots, h)
 }
 
-// note reports a subtree that starts at the end of the tree.
-func (f *Frontier) note(level int, h Hash) {
+// note reports a complete subtree.
+func (f *Frontier) note(level int, n int64, h Hash) {
 	if f.Complete != nil {
-		f.Complete(Subtree{level, f.size >> level}, h)
-	}
-}
-
-// noteEnd reports a subtree that ends at the end of the tree.
-func (f *Frontier) noteEnd(level int, h Hash) {
-	if f.Complete != nil {
-		f.Complete(Subtree{level, f.size>>level - 1}, h)
+		f.Complete(Subtree{level, n}, h)
 	}
 }
 
