@@ -209,8 +209,7 @@ func (inv *invocation) send(ctx context.Context) (*http.Response, error) {
 	if stranger == "" && inv.IsStranger() {
 		stranger = inv.Identity.Proxy().String()
 	}
-	sender := Sender{Client: inv.relay.Egress, Stranger: stranger, Timeout: inv.relay.Timeout, Explain: sendError}
-	return sender.Send(ctx, inv.Tenant().String(), &inv.out)
+	return inv.relay.send(ctx, inv.Tenant().String(), stranger, &inv.out)
 }
 
 // sendError converts an error of sending to an error of the vault.

@@ -9,8 +9,6 @@ import (
 	"net/url"
 	"sync"
 	"time"
-
-	"github.com/seed-72ea4aab/vault/internal/egress"
 )
 
 // Request is a request to a destination. Its method and headers must have
@@ -31,50 +29,33 @@ type Request struct {
 	BoundOnly bool
 }
 
-// Sender sends requests.
-type Sender struct {
-	Client *egress.Client
-	// Stranger is the id of the proxy of an anonymous call, which does not use
-	// the tenant's places. It is empty for other calls.
-	Stranger string
-	// Timeout is how long a destination may be silent, before its response
-	// and between one part of the response and the next.
-	Timeout time.Duration
-	// Explain converts an error of the connection to an error for the caller.
-	Explain func(ctx context.Context, err error) error
-}
-
 // ErrSilent is the cause of a context that ended because the destination was
 // silent for too long.
 var ErrSilent = errors.New("the destination was silent for too long")
 
-// Send calls the destination for a tenant and returns its response. The body
-// is not read yet.
-func (s *Sender) Send(ctx context.Context, tenant string, r *Request) (*http.Response, error) {
+// send calls the destination of a request for a tenant and returns its response.
+// The body is not read yet. stranger is the id of the proxy of an anonymous call,
+// which does not use the tenant's places, and empty for other calls.
+func (r *Relay) send(ctx context.Context, tenant, stranger string, out *Request) (*http.Response, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	wait := newStopwatch(s.Timeout, func() { cancel(ErrSilent) })
-	body := &requestBody{Reader: r.Stream, wait: wait}
-	req, err := r.build(ctx, body)
+	wait := newStopwatch(r.Timeout, func() { cancel(ErrSilent) })
+	body := &requestBody{Reader: out.Stream, wait: wait}
+	req, err := out.build(ctx, body)
 	if err != nil {
 		wait.end()
 		cancel(nil)
 		return nil, err
 	}
-	var res *http.Response
-	if s.Stranger != "" {
-		res, err = s.Client.DoForStranger(req, tenant, s.Stranger)
-	} else {
-		res, err = s.Client.Do(req, tenant)
-	}
+	res, err := r.Egress.DoForStranger(req, tenant, stranger)
 	wait.end()
 	if err != nil {
 		defer cancel(nil)
 		if failed := body.failure(); failed != nil {
 			return nil, failed // reading the caller's body failed, not the destination
 		}
-		return nil, s.Explain(ctx, err)
+		return nil, sendError(ctx, err)
 	}
-	res.Body = &answerBody{ReadCloser: res.Body, ctx: ctx, cancel: cancel, wait: wait, explain: s.Explain}
+	res.Body = &answerBody{ReadCloser: res.Body, ctx: ctx, cancel: cancel, wait: wait}
 	return res, nil
 }
 
@@ -172,11 +153,10 @@ func (b *requestBody) failure() error {
 // silent for too long.
 type answerBody struct {
 	io.ReadCloser
-	ctx     context.Context
-	cancel  context.CancelCauseFunc
-	wait    *stopwatch
-	explain func(context.Context, error) error
-	whole   bool // the time limit applies to the whole body, not to each part
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	wait   *stopwatch
+	whole  bool // the time limit applies to the whole body, not to each part
 }
 
 // Hurry limits the time for the whole body of a response to the time for one
@@ -195,7 +175,7 @@ func (b *answerBody) Read(p []byte) (int, error) {
 	}
 	n, err := b.ReadCloser.Read(p)
 	if err != nil && err != io.EOF {
-		return n, b.explain(b.ctx, err)
+		return n, sendError(b.ctx, err)
 	}
 	return n, err
 }

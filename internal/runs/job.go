@@ -177,15 +177,14 @@ func (r *Runs) CarryOut(ctx context.Context, job *storage.Job) error {
 	if err != nil {
 		return err
 	}
-	place := seal.JobPlace(job.ID)
-	plain, err := op.Open(ctx, &place, job.KeyVersion, job.Payload)
+	payload, err := OpenJob(ctx, op, job)
 	if err != nil {
 		return err
 	}
-	j := &leased{Op: op, runs: r, row: *job}
-	if err := json.Unmarshal(plain, &j.react); err != nil {
+	if payload == nil {
 		return errJobFormat
 	}
+	j := &leased{Op: op, runs: r, row: *job, react: *payload}
 	ctx = trace.With(ctx, j.react.Trace)
 	step, name := j.deliver, "deliver"
 	if j.react.Result == nil {

@@ -158,16 +158,20 @@ func (s *search) children(segments []segment, v jsonx.Value, found func(jsonx.Va
 }
 
 func (s *search) descend(segments []segment, v jsonx.Value, found func(jsonx.Value) bool) bool {
-	if !s.spend(1) || !s.children(segments, v, found) {
-		return false
-	}
+	return s.spend(1) && s.children(segments, v, found) &&
+		eachChild(v, func(child jsonx.Value) bool { return s.descend(segments, child, found) })
+}
+
+// eachChild calls do for the children of an array or object, until it returns
+// false. It reports whether it never did.
+func eachChild(v jsonx.Value, do func(jsonx.Value) bool) bool {
 	for _, e := range v.Elems() {
-		if !s.descend(segments, e, found) {
+		if !do(e) {
 			return false
 		}
 	}
 	for _, m := range v.Members() {
-		if !s.descend(segments, m.Value, found) {
+		if !do(m.Value) {
 			return false
 		}
 	}
@@ -206,40 +210,14 @@ func (i indexSelector) each(s *search, v jsonx.Value, rest []segment, found func
 }
 
 func (wildcardSelector) each(s *search, v jsonx.Value, rest []segment, found func(jsonx.Value) bool) bool {
-	for _, e := range v.Elems() {
-		if !s.run(rest, e, found) {
-			return false
-		}
-	}
-	for _, m := range v.Members() {
-		if !s.run(rest, m.Value, found) {
-			return false
-		}
-	}
-	return true
+	return eachChild(v, func(child jsonx.Value) bool { return s.run(rest, child, found) })
 }
 
 func (f filterSelector) each(s *search, v jsonx.Value, rest []segment, found func(jsonx.Value) bool) bool {
-	for _, e := range v.Elems() {
-		if !f.one(s, e, rest, found) {
-			return false
-		}
-	}
-	for _, m := range v.Members() {
-		if !f.one(s, m.Value, rest, found) {
-			return false
-		}
-	}
-	return true
-}
-
-// one applies the rest of a path to a child that the filter keeps.
-func (f filterSelector) one(s *search, child jsonx.Value, rest []segment, found func(jsonx.Value) bool) bool {
-	keep := f.keep.holds(s, child)
-	if !s.spend(1) {
-		return false
-	}
-	return !keep || s.run(rest, child, found)
+	return eachChild(v, func(child jsonx.Value) bool {
+		keep := f.keep.holds(s, child)
+		return s.spend(1) && (!keep || s.run(rest, child, found))
+	})
 }
 
 func (sl sliceSelector) each(s *search, v jsonx.Value, rest []segment, found func(jsonx.Value) bool) bool {
