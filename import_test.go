@@ -8,6 +8,7 @@ import (
 	"iter"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/vaulttest"
 )
 
@@ -202,6 +204,56 @@ func TestImportResumes(t *testing.T) {
 	imported(t, v.Owner.Client, rowsOf(vault.TokenParams{Type: vault.TypeGeneric, Data: "value 1"}), opts)
 	if _, n := list(t, v.Owner.Client, vault.ListTokensParams{}); n != 61 {
 		t.Errorf("got %d tokens, want 61", n)
+	}
+}
+
+// TestImportReadsExistingRowsAtOnce imports three batches of rows again. It reads
+// each batch once, and tries to write the first one only.
+func TestImportReadsExistingRowsAtOnce(t *testing.T) {
+	t.Parallel()
+	var rows []vault.TokenParams
+	for i := range 2100 {
+		rows = append(rows, vault.TokenParams{ID: fmt.Sprintf("row-%d", i), Type: vault.TypeGeneric, Data: fmt.Sprintf("value %d", i)})
+	}
+	for name, test := range map[string]struct {
+		opts  *vault.ImportOptions
+		want  vault.ImportOutcome
+		calls map[string]int
+	}{
+		"fail":    {nil, vault.ImportFailed, map[string]int{"Tokens": 3, "insert": 1, "log": 3}},
+		"skip":    {&vault.ImportOptions{OnDuplicate: vault.DuplicateSkips}, vault.ImportSkipped, map[string]int{"Tokens": 3, "insert": 1, "log": 3}},
+		"resumed": {&vault.ImportOptions{Resumed: true}, vault.ImportSkipped, map[string]int{"Tokens": 3, "insert": 1, "log": 6}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			v, store := spied(t)
+			imported(t, v.Owner.Client, rowsOf(rows...), nil)
+			var mu sync.Mutex
+			calls := map[string]int{}
+			store.before = func(call string, ch *storage.Change) error {
+				mu.Lock()
+				defer mu.Unlock()
+				switch {
+				case call == "Tokens":
+					calls[call]++
+				case ch != nil && len(ch.InsertTokens) > 0:
+					calls["insert"]++
+				case ch != nil:
+					calls["log"]++
+				}
+				return nil
+			}
+			for _, r := range imported(t, v.Owner.Client, rowsOf(rows...), test.opts) {
+				if r.Outcome != test.want {
+					t.Fatalf("row %d: %s, want %s", r.Row, r.Outcome, test.want)
+				}
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			if diff := cmp.Diff(test.calls, calls); diff != "" {
+				t.Errorf("calls of the storage (-want +got):\n%s", diff)
+			}
+		})
 	}
 }
 

@@ -34,6 +34,9 @@ type Batch struct {
 	Refused func(*Item, error) error
 	// Found is called with an item whose Existing was found. It may be nil.
 	Found func(context.Context, *Item) error
+	// LookFirst means that many given ids are probably taken. The batch then
+	// looks them up before it writes anything.
+	LookFirst bool
 
 	op    *core.Op
 	items []*Item
@@ -194,14 +197,15 @@ func (b *Batch) fill(ctx context.Context) error {
 	return nil
 }
 
-// refuseTaken rejects deduplicated items whose given id is taken. It must
-// come before any search for duplicates. Otherwise a caller with a taken id
-// would learn whether a value exists without creating a token.
+// refuseTaken rejects items whose given id is taken: deduplicated items, or all
+// with LookFirst. It must come before any search for duplicates. Otherwise a
+// caller with a taken id would learn whether a value exists without creating a
+// token.
 func (b *Batch) refuseTaken(ctx context.Context) error {
 	var ids []string
 	var byID map[string]*Item
 	for _, n := range b.items {
-		if n.Settled || n.Same != nil || n.fixedID == "" || n.Row.Dedup == (storage.Hash{}) {
+		if n.Settled || n.Same != nil || n.fixedID == "" || !b.LookFirst && n.Row.Dedup == (storage.Hash{}) {
 			continue
 		}
 		if byID == nil {
@@ -277,6 +281,7 @@ func (b *Batch) clear(ctx context.Context, byID map[string]*Item, ids []string) 
 		case n.fixedID == "":
 			b.rename(n)
 		default:
+			n.Existing = &found[i]
 			err = b.refuse(n, fault.ErrTokenExists)
 		}
 		if err != nil {

@@ -37,7 +37,7 @@ type Item struct {
 	Index int
 	// Same is the earlier item in the batch that it duplicates.
 	Same *Item
-	// Existing is the existing token that it duplicates.
+	// Existing is the existing token that it duplicates, or that has its id.
 	Existing *storage.Token
 	// Settled means that the token was created, or cannot be created.
 	Settled bool

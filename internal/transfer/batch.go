@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"errors"
+	"slices"
 	"strconv"
 
 	"github.com/google/uuid"
@@ -38,6 +39,7 @@ type batch struct {
 	bytes int
 
 	tokens *tokens.Batch
+	reads  []core.Entity // existing tokens about which the caller learns something
 
 	err  error         // why it could not be written
 	done chan struct{} // closed when it is written
@@ -209,7 +211,12 @@ func (b *batch) found(ctx context.Context, n *tokens.Item) error {
 		return err // the columns by which it was found may be altered
 	}
 	b.rows[n.Index].settle(Skipped, n.Existing.ID)
-	return b.op.LogReads(ctx, audit.Read, core.Entity{Type: n.Existing.Type, ID: n.Existing.ID}) // because the caller learns its id
+	b.read(n.Existing) // because the caller learns its id
+	return nil
+}
+
+func (b *batch) read(t *storage.Token) {
+	b.reads = append(b.reads, core.Entity{Type: t.Type, ID: t.ID})
 }
 
 // recheck checks again, with current rights, whether the rows may be created.
@@ -242,9 +249,21 @@ func (b *batch) derivedID(row int) string {
 // save writes the batch and settles its rows.
 func (b *batch) save() {
 	defer close(b.done)
-	if b.err = b.tokens.Save(b.ctx); b.err == nil {
-		b.err = cmp.Or(b.settleRest(), b.logOutcome())
+	for _, step := range []func() error{
+		func() error { return b.tokens.Save(b.ctx) },
+		b.settleRest,
+		func() error { return b.op.LogReads(b.ctx, audit.Read, b.reads...) },
+		b.logOutcome,
+	} {
+		if b.err = step(); b.err != nil {
+			return
+		}
 	}
+}
+
+// someTaken reports whether ids of the batch were taken.
+func (b *batch) someTaken() bool {
+	return slices.ContainsFunc(b.rows, func(r row) bool { return r.taken })
 }
 
 // logOutcome logs how many rows were refused and skipped. These rows leave no
@@ -320,9 +339,12 @@ var errTaken = &fault.Conflict{Fields: map[string][]string{"id": {"is the id of 
 
 // settleTaken settles a row whose id another token has.
 func (b *batch) settleTaken(r *row) error {
-	there, err := tokens.Row(b.ctx, b.op, r.item.GivenID())
-	if err != nil {
-		return err
+	there := r.item.Existing
+	if there == nil { // an earlier row has the id
+		var err error
+		if there, err = tokens.Row(b.ctx, b.op, r.item.GivenID()); err != nil {
+			return err
+		}
 	}
 	switch {
 	case b.opts.OnDuplicate == Update:
@@ -342,9 +364,7 @@ func (b *batch) settleTaken(r *row) error {
 // Other callers could use the comparison to guess data.
 func (b *batch) settleDone(r *row, there *storage.Token) error {
 	if _, ok := b.op.Grant().Decide(access.TokenRead, there.ID, there.Containers); ok {
-		if err := b.op.LogReads(b.ctx, audit.Read, core.Entity{Type: there.Type, ID: there.ID}); err != nil {
-			return err
-		}
+		b.read(there)
 		if _, err := tokens.Open(b.ctx, b.op, there); err != nil {
 			return err
 		}

@@ -179,6 +179,9 @@ func (im *importer) advance(ctx context.Context) error {
 		if before.err != nil {
 			return before.err
 		}
+		if next != nil {
+			next.tokens.LookFirst = before.someTaken()
+		}
 	}
 	if err := im.recheck(ctx, next, prepared); err != nil {
 		return err
