@@ -89,7 +89,7 @@ func sweepLimit(w *world) {
 		}
 	}
 	left := func(kind storage.SealedKind) int {
-		return len(w.sealed(tenants[0], kind, 10)) + len(w.sealed(tenants[1], kind, 99, 10))
+		return len(w.sealed(tenants[0], kind, 10)) + len(w.sealed(tenants[1], kind, 10))
 	}
 	for _, want := range []int{4, 2, 0} {
 		w.same("more", w.sweep(2), want > 0)
