@@ -64,7 +64,8 @@ func (h *hashes) ReadHashes(indexes []int64) ([]tlog.Hash, error) {
 }
 
 // subtree returns the root of a complete subtree. It computes the root from the
-// stored rows below it.
+// stored rows below it. It reads the whole block of these rows at once, because
+// proofs need most of it.
 func (h *hashes) subtree(s merkle.Subtree) (merkle.Hash, error) {
 	if hash, ok := h.seen[s]; ok {
 		return hash, nil
@@ -73,9 +74,9 @@ func (h *hashes) subtree(s merkle.Subtree) (merkle.Hash, error) {
 		clear(h.seen)
 	}
 	base := below(s.Level)
-	from := s.N << (s.Level - base)
-	to := (s.N + 1) << (s.Level - base)
-	// It reads the whole block at once, because proofs need most of it.
+	const high = 8 // levels of a block
+	from := s.N << (s.Level - base) >> high << high
+	to := from + 1<<high
 	var f merkle.Frontier
 	f.Complete = func(sub merkle.Subtree, hash merkle.Hash) {
 		h.seen[merkle.Subtree{Level: base + sub.Level, N: sub.N + from>>sub.Level}] = hash
@@ -87,10 +88,11 @@ func (h *hashes) subtree(s merkle.Subtree) (merkle.Hash, error) {
 	} else {
 		err = h.eachNode(base, from, to, add)
 	}
-	if err == nil && f.Size() != to-from {
+	hash, ok := h.seen[s]
+	if err == nil && !ok {
 		err = fmt.Errorf("%w: rows are missing", ErrTampered)
 	}
-	return f.Root(), err
+	return hash, err
 }
 
 func (h *hashes) eachNode(level int, from, to int64, do func(merkle.Hash)) error {

@@ -2,6 +2,10 @@ package ledger
 
 import (
 	"bytes"
+	"context"
+	"math/bits"
+	"runtime"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -36,6 +40,71 @@ func TestLocate(t *testing.T) {
 			}
 		}
 	}
+}
+
+// counted counts the rows of trees that it reads.
+type counted struct {
+	database
+	rows atomic.Int64
+}
+
+func (c *counted) ReadTree(ctx context.Context, q storage.TreeQuery) (storage.TreePart, error) {
+	part, err := c.database.ReadTree(ctx, q)
+	for _, batch := range part.Leaves {
+		c.rows.Add(int64(len(batch.Refs)))
+	}
+	c.rows.Add(int64(len(part.Nodes)))
+	return part, err
+}
+
+func (c *counted) TreeEvents(ctx context.Context, q storage.EventQuery) ([]storage.TreeEvent, error) {
+	events, err := c.database.TreeEvents(ctx, q)
+	c.rows.Add(int64(len(events)))
+	return events, err
+}
+
+// TestProofsReadFewRows reads proofs from trees of two sizes. A proof needs the
+// blocks of a binary search, the blocks at both ends of its path, and little memory.
+func TestProofsReadFewRows(t *testing.T) { //nolint:paralleltest // it measures memory
+	var small uint64
+	for _, n := range []int{2000, 40_000} {
+		r := newRig(t)
+		store := &counted{database: r.store}
+		l, tenant := r.openOn(store), r.id()
+		var logs []storage.Log
+		for range n / 2000 {
+			logs = append(logs, r.write(l, tenant, 2000)...)
+		}
+		r.settle(l, tenant, int64(n))
+		r.checkpoint(l)
+		for _, at := range []int{0, n / 3, n - 1} {
+			store.rows.Store(0)
+			allocated := bytesOf(func() {
+				if _, err := l.Proof(t.Context(), tenant, uuid.UUID(logs[at].ID)); err != nil {
+					t.Fatal(err)
+				}
+			})
+			blocks := bits.Len(uint(n / storage.LeavesPerBlock))
+			if rows, most := store.rows.Load(), int64((4+blocks)*storage.LeavesPerBlock); rows > most {
+				t.Errorf("the proof of entry %d of %d read %d rows, want %d at most", at, n, rows, most)
+			}
+			if n == 2000 {
+				small = max(small, allocated)
+			}
+			if allocated > 2*small {
+				t.Errorf("the proof of entry %d of %d allocated %d bytes, and %d among 2,000", at, n, allocated, small)
+			}
+		}
+	}
+}
+
+// bytesOf returns how many bytes of the heap a function allocates.
+func bytesOf(do func()) uint64 {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	do()
+	runtime.ReadMemStats(&after)
+	return after.TotalAlloc - before.TotalAlloc
 }
 
 // Notes returns notes oldest first, from a size and a time on, up to a limit.
