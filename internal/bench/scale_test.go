@@ -29,7 +29,7 @@ func BenchmarkScale(b *testing.B) {
 		}
 		b.Run(strconv.Itoa(n), func(b *testing.B) {
 			s := newScale(b, n)
-			for _, c := range s.calls() {
+			for _, c := range append(s.single(b), s.calls()...) {
 				s.report(b, c.name, "ms", medianMillis(b, c.call), "")
 			}
 			s.flood(b)
@@ -102,6 +102,55 @@ func (s *scale) text(b *testing.B, expression string) (text string) {
 func (s *scale) report(b *testing.B, what, unit string, value float64, rates string) {
 	b.Helper()
 	report(b, figure{what: what, metric: unit, backend: onPostgres.name, callers: fmt.Sprint(s.n, " tokens"), value: value, unit: unit, rates: rates})
+}
+
+// single returns calls about single tokens and log entries from the middle of the
+// large tenant, and an import of tokens that exist.
+func (s *scale) single(b *testing.B) []growthCall {
+	b.Helper()
+	ctx, middle := b.Context(), vault.PageParams{Page: s.tokens / 200, Size: 100}
+	tokens, err := s.admin.ListTokens(ctx, vault.ListTokensParams{PageParams: middle})
+	if err != nil {
+		b.Fatal(err)
+	}
+	logs, err := s.admin.ListLogs(ctx, vault.ListLogsParams{PageParams: middle})
+	if err != nil {
+		b.Fatal(err)
+	}
+	next := 0
+	return []growthCall{
+		{"GetToken", 0, func() error {
+			next++
+			_, err := s.admin.GetToken(ctx, tokens.Data[next%100].ID)
+			return err
+		}},
+		{"CreateToken and DeleteToken", 0, func() error {
+			t, err := s.admin.CreateToken(ctx, vault.TokenParams{Type: "token", Data: "value"})
+			if err != nil {
+				return err
+			}
+			return s.admin.DeleteToken(ctx, t.ID)
+		}},
+		{"LogProof", 0, func() error {
+			next++
+			_, err := s.admin.LogProof(ctx, logs.Data[next%100].ID)
+			return err
+		}},
+		{"Import of 100 tokens that exist", 0, func() error {
+			for _, err := range s.admin.Import(ctx, func(yield func(vault.TokenParams, error) bool) {
+				for i := range tokens.Data {
+					if !yield(vault.TokenParams{ID: tokens.Data[i].ID, Type: "token", Data: "value"}, nil) {
+						return
+					}
+				}
+			}, nil) {
+				if err != nil {
+					return err
+				}
+			}
+			return nil
+		}},
+	}
 }
 
 // flood measures reads of another tenant, alone and while twelve callers list the
