@@ -3,7 +3,6 @@ package postgres_test
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 	"net"
 	"net/url"
@@ -305,77 +304,6 @@ func ambiguousChanges(tenant storage.ID, stored storage.Token) map[string]*stora
 		"delete": change(func(c *storage.Change) {
 			c.DeleteTokens = []storage.TokenDelete{{Ord: stored.Ord, Rev: 2, Set: stored.Set, Type: stored.Type}}
 		}),
-	}
-}
-
-// TestConflictRejectsOnlyItsOwnChange lets many callers share few connections. A taken id,
-// Dedup hash or claim rejects only its own change and leaves nothing of it
-// behind.
-func TestConflictRejectsOnlyItsOwnChange(t *testing.T) {
-	t.Parallel()
-	address := postgres.Vaults.URL(t)
-	s := openAt(t, address, &postgres.Options{MaxConns: 2})
-	db := database(t, address)
-	tenant := newID()
-	taken := sample(tenant, 1)
-	taken.InsertTokens[0].Dedup = storage.Hash{9}
-	taken.Claim = takeClaim(tenant, storage.Key{7}, taken)
-	if err := s.Write(t.Context(), taken); err != nil {
-		t.Fatal(err)
-	}
-
-	const callers = 48
-	rounds := long.Rounds(3, 10)
-	kinds := []storage.ConflictKind{0, storage.TokenIDTaken, storage.DuplicateTaken, storage.ClaimTaken, 0, storage.TokenIDTaken}
-	var work sync.WaitGroup
-	var applied atomic.Int64
-	for i := range callers {
-		want := kinds[i%len(kinds)]
-		claims := i%len(kinds) >= 3 // the last three have a claim
-		work.Go(func() {
-			for range rounds {
-				c := sample(tenant, 1)
-				spoil(c, taken, want, claims)
-				err := s.Write(t.Context(), c)
-				var conflict *storage.Conflict
-				switch {
-				case want == 0 && err != nil:
-					t.Errorf("a change without a conflict: %v", err)
-				case want == 0:
-					applied.Add(1)
-				case !errors.As(err, &conflict) || conflict.Kind != want || conflict.Index != 0:
-					t.Errorf("got %v, want conflict %d", err, want)
-				}
-			}
-		})
-	}
-	work.Wait()
-
-	want := int(applied.Load()) + 1
-	for _, query := range []string{
-		"SELECT count(*) FROM vault_tokens", "SELECT count(*) FROM vault_logs", "SELECT sum(n) FROM vault_token_counts",
-		"SELECT count(*) / 2 FROM vault_token_hashes", "SELECT 2 * count(*) - 1 FROM vault_claims",
-	} {
-		if got := number(t, db, query); got != want {
-			t.Errorf("%s: %d, want %d", query, got, want)
-		}
-	}
-}
-
-// spoil gives a change the wanted conflict with a stored change.
-func spoil(c, stored *storage.Change, want storage.ConflictKind, claim bool) {
-	key := storage.Key(randomBytes(32))
-	switch want {
-	case storage.TokenIDTaken:
-		c.InsertTokens[0].ID = stored.InsertTokens[0].ID
-	case storage.DuplicateTaken:
-		c.InsertTokens[0].Dedup = stored.InsertTokens[0].Dedup
-	case storage.ClaimTaken:
-		key = stored.Claim.Key
-	default: // no conflict
-	}
-	if claim {
-		c.Claim = takeClaim(c.Tenant, key, c)
 	}
 }
 

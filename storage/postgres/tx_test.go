@@ -135,24 +135,6 @@ func TestTxWithOtherConnectionSettings(t *testing.T) {
 	}
 }
 
-func TestReadOnlyTxIsRejected(t *testing.T) {
-	t.Parallel()
-	address := postgres.Vaults.URL(t)
-	s := openAt(t, address, nil)
-	for _, driver := range []string{"postgres", "pgx"} {
-		tx, err := application(t, driver, address).BeginTx(t.Context(), &sql.TxOptions{ReadOnly: true})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := s.InTx(t.Context(), tx); !errors.Is(err, storage.ErrReadOnly) {
-			t.Errorf("%s: got %v, want ErrReadOnly", driver, err)
-		}
-		if err := tx.Rollback(); err != nil {
-			t.Error(err)
-		}
-	}
-}
-
 // TestTxConflictKeepsTheDriverError checks that the application gets its own driver's error
 // for a conflict between transactions.
 func TestTxConflictKeepsTheDriverError(t *testing.T) {

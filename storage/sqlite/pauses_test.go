@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
@@ -151,4 +152,24 @@ func (p *pauses) print() {
 	fmt.Printf("%22sthe writer at %d pages: %5.0f/s, p50 %4.1f, p99 %4.1f, p99.9 %5.1f, worst %5.1f (%.1f in half of the rounds) ms, log of %.0f MB\n",
 		who, p.pages, float64(len(p.calls))/(pauseRounds*pauseRound.Seconds()), millis(p.calls, 0.5), millis(p.calls, 0.99),
 		millis(p.calls, 0.999), millis(p.calls, 1), millis(p.worst, 0.5), float64(p.log)/1e6)
+}
+
+// benchmarkToken returns a token with the size and randomness of the vault's
+// tokens.
+func benchmarkToken() storage.Token {
+	t := storage.Token{
+		Ord: storage.ID(uuid.Must(uuid.NewV7())), ID: uuid.NewString(), Type: "card",
+		Set: storage.Hash{1}, Containers: []string{"/pci/high/"}, KeyVersion: 1, Body: make([]byte, 400),
+		Hashes: []storage.Hash{storage.Hash(uuid.New()), storage.Hash(uuid.New())}, CreatedAt: time.Now(),
+	}
+	random := uuid.New()
+	copy(t.Fingerprint[:], random[:])
+	return t
+}
+
+func benchmarkLog(entity string) []storage.Log {
+	return []storage.Log{{
+		ID: storage.ID(uuid.Must(uuid.NewV7())), EntityType: "card", EntityID: entity,
+		Operation: "read", Message: "Token read", CreatedAt: time.Now(),
+	}}
 }

@@ -3,6 +3,8 @@ package storagetest
 import (
 	"errors"
 	"fmt"
+	"slices"
+	"time"
 
 	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/storagetest/internal/model"
@@ -54,7 +56,9 @@ func (w *mirrored) agree(changes []*storage.Change) {
 			})
 		}
 		for _, t := range c.InsertTokens {
-			w.world.agree(w.model, "tokens by hash", nil, func(w *world) any { return w.found(c.Tenant, storage.HashIs(t.Hashes[0])) })
+			for _, h := range t.Hashes {
+				w.world.agree(w.model, "tokens by hash", nil, func(w *world) any { return w.found(c.Tenant, storage.HashIs(h)) })
+			}
 		}
 		for _, u := range c.UpdateTokens {
 			w.world.agree(w.model, "tokens by hash", nil, func(w *world) any { return w.found(c.Tenant, storage.HashIs(u.Token.Hashes[0])) })
@@ -210,41 +214,84 @@ func (w *mirrored) atOnce(attempts []attempt) {
 }
 
 // simpleWriters writes creates and entries of reads, which a backend may group,
-// for two tenants. Some must be rejected, for different reasons.
+// for two tenants: first changes of one form, then of all forms at once.
 func simpleWriters(w *world) {
-	m := w.mirrored()
-	tenants, rings, taken := []storage.ID{w.id(), w.id()}, []storage.Record{w.record("ring", "a"), w.record("ring", "b")}, w.token("taken")
-	taken.Dedup = w.hash()
-	for i, tenant := range tenants {
-		c := insert(tenant, taken)
-		c.InsertRecords = rings[i : i+1]
-		m.write(c)
+	m, taken := w.mirrored(), w.full(storage.ID{}, "taken")
+	taken.InsertTokens, taken.InsertRecords[0].Kind = taken.InsertTokens[:1], "ring"
+	tenants := []storage.ID{w.id(), w.id()}
+	for _, tenant := range tenants {
+		c := *taken
+		c.Tenant, c.InsertRecords = tenant, slices.Clone(taken.InsertRecords[:1])
+		c.InsertRecords[0].Key, c.InsertRecords[0].AltKey = storage.Key{}, storage.Key{}
+		m.write(&c)
 	}
-	attempts := make([]attempt, 4*writers)
-	for i := range attempts {
-		of, token := i%len(tenants), w.token(fmt.Sprint("t", i))
-		token.Type, token.Set, token.Containers = types[i%3], sets[i%3].Set, sets[i%3].Containers
-		hold := &storage.Hold{Kind: "ring", ID: rings[of].ID, Rev: rings[of].Rev}
-		var want error
-		switch i / 2 % 8 {
-		case 0:
-			token.ID, want = "taken", &storage.Conflict{Kind: storage.TokenIDTaken}
-		case 1:
-			token.Dedup, want = taken.Dedup, &storage.Conflict{Kind: storage.DuplicateTaken}
-		case 2:
-			hold.Rev++
-			want = storage.ErrLate
-		case 3, 4:
-			hold = nil
+	for round := range len(forms) + 1 {
+		attempts := make([]attempt, writers)
+		for i := range attempts {
+			form := round
+			token := w.token(fmt.Sprint("t", round, "-", i))
+			token.Set, token.Containers = sets[0].Set, sets[0].Containers
+			if round == len(forms) {
+				form = i % len(forms)
+				token.Type, token.Set, token.Containers, token.Rev = types[i%3], sets[i%3].Set, sets[i%3].Containers, int64(1+i%2)
+			}
+			c := insert(tenants[i%2], token)
+			c.Logs = []storage.Log{w.log("token", token.ID)}
+			attempts[i] = attempt{c, forms[form](w, i, taken, c)}
 		}
-		c := insert(tenants[of], token)
-		c.Hold, c.Logs = hold, []storage.Log{w.log("token", token.ID)}
-		if i/2%8 == 4 {
-			c = &storage.Change{Tenant: c.Tenant, Logs: c.Logs, Relaxed: true}
-		}
-		attempts[i] = attempt{c, want}
+		m.atOnce(attempts)
 	}
-	m.atOnce(attempts)
+}
+
+// forms change a simple create, and return the error that it must have beside
+// the taken rows.
+var forms = []func(w *world, i int, taken, c *storage.Change) error{
+	func(*world, int, *storage.Change, *storage.Change) error { return nil },
+	func(_ *world, _ int, taken, c *storage.Change) error {
+		c.InsertTokens[0].ID = taken.InsertTokens[0].ID
+		return &storage.Conflict{Kind: storage.TokenIDTaken}
+	},
+	func(_ *world, _ int, taken, c *storage.Change) error {
+		c.InsertTokens[0].Dedup = taken.InsertTokens[0].Dedup
+		return &storage.Conflict{Kind: storage.DuplicateTaken}
+	},
+	func(w *world, i int, taken, c *storage.Change) error {
+		if c.Claim = (&storage.ClaimChange{Op: storage.ClaimTake, Claim: w.answered()}); i%4 < 2 {
+			return nil
+		}
+		c.Claim.Key = taken.Claim.Key
+		return &storage.Conflict{Kind: storage.ClaimTaken}
+	},
+	func(_ *world, i int, taken, c *storage.Change) error {
+		ring := taken.InsertRecords[0]
+		if c.Hold = (&storage.Hold{Kind: ring.Kind, ID: ring.ID, Rev: ring.Rev}); i%4 < 2 {
+			return nil
+		}
+		c.Hold.Rev++
+		return storage.ErrLate
+	},
+	func(w *world, i int, _, c *storage.Change) error {
+		if t := &c.InsertTokens[0]; i%4 < 2 {
+			t.CVC, t.CVCExpiresAt, t.ExpiresAt, t.Dedup = []byte("sealed cvc"), later, later, w.hash()
+		} else {
+			t.CreatedBy, t.ModifiedBy, t.ModifiedAt, t.Hashes = storage.ID{}, storage.ID{}, time.Time{}, nil
+		}
+		return nil
+	},
+	func(w *world, i int, _, c *storage.Change) error {
+		c.InsertTokens, c.Relaxed = nil, true
+		if l := &c.Logs[0]; i%4 < 2 {
+			l.ActorID, l.ActorType, l.ActorName, l.Origin, l.Mac = storage.ID{}, "", "", "", storage.Hash{}
+		} else {
+			l.Operation, l.Message, l.EntityType = "use", fmt.Sprint("message", i%3), types[i%3]
+			c.Logs = append(c.Logs, w.log("token", "another"))
+		}
+		return nil
+	},
+	func(_ *world, _ int, _, c *storage.Change) error {
+		c.InsertTokens, c.Relaxed = nil, true
+		return nil
+	},
 }
 
 // allShapes writes changes with rows of every kind to two tenants. Every third

@@ -52,6 +52,7 @@ func recordNames(w *world) {
 		{"мОСКВА", []string{"Москва"}},
 		{"日*", []string{"日本語"}},
 		{"it's", []string{"it's"}},
+		{"**l***k**", []string{"line\nbreak"}},
 		{"*", names},
 		{"", names},
 	} {
