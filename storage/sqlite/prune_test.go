@@ -1,10 +1,8 @@
 package sqlite
 
 import (
-	"fmt"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -15,35 +13,6 @@ import (
 type countedDay struct {
 	Tenant, Type string
 	Day, N       int
-}
-
-// TestDeletedLogsAreNotCounted compares log_counts with the entries while these are
-// deleted in batches that end anywhere in a day.
-func TestDeletedLogsAreNotCounted(t *testing.T) {
-	t.Parallel()
-	s := open(t, newPath(t))
-	end := time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
-	for i := range 120 {
-		// Two per millisecond. The later one has the lower id.
-		at := end.Add(-time.Duration(i/2) * time.Hour)
-		id := storage.ID{6: 0x70, 8: 0x80, 15: byte(i % 2)}
-		for n := range 6 {
-			id[n] = byte(at.UnixMilli() >> (40 - 8*n))
-		}
-		entry := storage.Log{ID: id, EntityType: fmt.Sprint("type", i/2%3), EntityID: "x", CreatedAt: at}
-		if i%2 == 0 {
-			entry.CreatedAt = at.Add(500 * time.Microsecond)
-		}
-		write(t, s, &storage.Change{Tenant: storage.ID{byte(1 + i/2%2)}, Logs: []storage.Log{entry}})
-	}
-	for deleted := 0; deleted < 59; { // all of the first tenant except the last
-		n, err := s.DeleteLogs(t.Context(), storage.ID{1}, end.Add(200*time.Microsecond), 7)
-		if err != nil || n == 0 {
-			t.Fatalf("%d entries were deleted after %d, %v", n, deleted, err)
-		}
-		deleted += n
-		checkLogCounts(t, s)
-	}
 }
 
 // TestDeleteLogsBesideAWrite deletes an entry while it is being written.
