@@ -2,7 +2,6 @@ package access
 
 import (
 	"net/url"
-	"slices"
 	"strings"
 	"testing"
 
@@ -164,48 +163,6 @@ func TestDestinationsOfSeveralHolders(t *testing.T) {
 		}
 		if best := test.grant.Best("t", test.containers); best > Mask {
 			t.Errorf("%v: bound use shows %s", test.containers, best)
-		}
-	}
-}
-
-// A session gets neither sight nor other destinations from bound use.
-func TestBoundUseWithin(t *testing.T) {
-	t.Parallel()
-	authorizer := mustNew(t, []Rule{bound(1, "/", "x.test", "*.y.test"), on(2, "/", Mask, TokenRead)})
-	for name, test := range map[string]struct {
-		rule Rule
-		want bool
-	}{
-		"the same":             {bound(1, "/", "x.test", "*.y.test"), true},
-		"fewer":                {bound(1, "/a/", "x.test"), true},
-		"one of a wildcard":    {bound(1, "/", "a.y.test"), true},
-		"another":              {bound(1, "/", "x.test", "z.test"), false},
-		"a wildcard":           {bound(1, "/", "*.test"), false},
-		"no limit":             {on(1, "/", Reveal, TokenUse), false},
-		"no limit, but masked": {on(1, "/", Mask, TokenUse), false},
-		"masked read":          {on(1, "/", Mask, TokenRead), true},
-		"revealed read":        {on(1, "/", Reveal, TokenRead), false},
-	} {
-		if got := mustNew(t, []Rule{test.rule}).Within(authorizer); got != test.want {
-			t.Errorf("%s: %t", name, got)
-		}
-	}
-}
-
-func TestDestinationsWithin(t *testing.T) {
-	t.Parallel()
-	all := []Destinations{nil, {}, {"x.test"}, {"*.test"}, {"x.test", "y.test"}, {"a.x.test"}, {"x.test:8443"}}
-	for _, a := range all {
-		for _, b := range all {
-			widens := slices.ContainsFunc(targets, func(to Target) bool { return a.Match(to) && !b.Match(to) })
-			if got := a.Within(b); got && widens {
-				t.Errorf("%v is not within %v", a, b)
-			}
-			for _, to := range targets {
-				if got := a.and(b).Match(to); got != (a.Match(to) && b.Match(to)) {
-					t.Errorf("%v and %v: %t for %q", a, b, got, to)
-				}
-			}
 		}
 	}
 }

@@ -21,30 +21,6 @@ func when(priority int, transform Transform, conditions ...Condition) Rule {
 	return Rule{Priority: priority, Conditions: conditions, Transform: transform, Permissions: []string{TokenRead}}
 }
 
-func TestOnAll(t *testing.T) {
-	t.Parallel()
-	for name, test := range map[string]struct {
-		grant *Grant
-		want  bool
-	}{
-		"nothing":                {mustNew(t, nil), false},
-		"plain":                  {mustNew(t, nil, TokenRead), true},
-		"another plain one":      {mustNew(t, nil, TokenUse), false},
-		"unlimited":              {Unlimited(), true},
-		"the root":               {mustNew(t, []Rule{on(1, "/", Redact, TokenRead)}), true},
-		"a container":            {mustNew(t, []Rule{on(1, "/pci/", Reveal, TokenRead)}), false},
-		"a container, then all":  {mustNew(t, []Rule{on(1, "/pci/", Reveal, TokenRead), on(2, "/", Mask, TokenRead)}), true},
-		"a container, and plain": {mustNew(t, []Rule{on(1, "/pci/", Redact, TokenRead)}, TokenRead), true},
-		"all of two containers":  {mustNew(t, []Rule{on(1, "/a/", Mask, TokenRead), on(2, "/b/", Mask, TokenRead)}), false},
-		"every id from a prefix": {mustNew(t, []Rule{when(1, Mask, Condition{Attribute: ID, Operator: StartsWith, Value: "x"})}), false},
-		"another on all":         {mustNew(t, []Rule{on(1, "/", Reveal, TokenUse), on(2, "/a/", Reveal, TokenRead)}), false},
-	} {
-		if got := test.grant.OnAll(TokenRead); got != test.want {
-			t.Errorf("%s: %t, want %t", name, got, test.want)
-		}
-	}
-}
-
 func TestDecide(t *testing.T) {
 	t.Parallel()
 	in := func(containers ...string) []string { return containers }
@@ -143,23 +119,6 @@ func TestHas(t *testing.T) {
 		if got := g.Has(permission); got != want {
 			t.Errorf("Has(%s) = %v", permission, got)
 		}
-	}
-}
-
-func TestBest(t *testing.T) {
-	t.Parallel()
-	g := mustNew(t, []Rule{on(1, "/a/", Redact, TokenUse)}, TokenRead, TokenUse, TokenUpdate)
-	if got := g.Best("x", []string{"/a/"}); got != Mask {
-		t.Errorf("in /a/ the best is %v, want mask by reading", got)
-	}
-	if got := g.Best("x", []string{"/b/"}); got != Reveal {
-		t.Errorf("in /b/ the best is %v, want reveal by using", got)
-	}
-	if got := g.Best("x", []string{"/a/", "/b/"}); got != Mask {
-		t.Errorf("in both the best is %v, want mask", got)
-	}
-	if got := mustNew(t, nil, TokenUpdate).Best("x", []string{"/b/"}); got != None {
-		t.Errorf("an update alone sees %v", got)
 	}
 }
 
