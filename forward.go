@@ -2,6 +2,7 @@ package vault
 
 import (
 	"context"
+	"log/slog"
 	"net/http"
 	"time"
 
@@ -18,6 +19,12 @@ type ForwardOptions struct {
 	// the request may use more than one token. Options.RateLimit of package httpserver
 	// describes it, and may be the same function.
 	RateLimit func(r *http.Request, c *Client, cost int) (retryAfter time.Duration, ok bool)
+	// MaxTunnels is the number of tunnels that a tenant may have open. All tenants
+	// together may have four times as many. Default 1,000.
+	MaxTunnels int
+	// Logger gets one line for each request, as Options.Logger of package httpserver
+	// does. Default: no logging.
+	Logger *slog.Logger
 }
 
 // ForwardProxy returns an HTTP/1.1 proxy for programs that cannot be changed. A
@@ -37,14 +44,14 @@ func (v *Vault) ForwardProxy(o *ForwardOptions) http.Handler {
 	if o == nil {
 		o = &ForwardOptions{}
 	}
-	p := &forward.Proxy{Relay: v.relay, Authority: forward.NewAuthority(v.core), Prefix: o.Prefix}
+	p := forward.Proxy{Relay: v.relay, Prefix: o.Prefix, MaxTunnels: o.MaxTunnels, Logger: o.Logger}
 	if o.RateLimit != nil {
 		p.Limit = func(r *http.Request, caller core.Caller, cost int) bool {
 			_, ok := o.RateLimit(r, v.client(caller), cost)
 			return ok
 		}
 	}
-	return p
+	return forward.New(p)
 }
 
 // ForwardCA returns the certificates that clients of [Vault.ForwardProxy] must

@@ -6,10 +6,12 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/base64"
 	"encoding/pem"
 	"fmt"
 	"io"
 	"log"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -23,6 +25,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/vaulttest"
 )
 
 // gate is a till behind a forward proxy.
@@ -310,6 +313,10 @@ func TestForwardProxyRefusals(t *testing.T) {
 		"not a proxy request":   {"GET / HTTP/1.1\r\nHost: x\r\nProxy-Authorization: " + basic(g.pass) + "\r\n\r\n", 400},
 		"https without CONNECT": {"GET " + g.url + "/ HTTP/1.1\r\nHost: x\r\nProxy-Authorization: " + basic(g.pass) + "\r\n\r\n", 400},
 		"plain http, no key":    {"GET http://" + g.to + "/ HTTP/1.1\r\nHost: x\r\n\r\n", 407},
+		"a port of 0":           {connect("pay.test:0", basic(g.pass)), 400},
+		"a port too large":      {connect("pay.test:65536", basic(g.pass)), 400},
+		"a user name":           {connect("api.stripe.com@pay.test:443", basic(g.pass)), 400},
+		"a number as a host":    {connect("2130706433:443", basic(g.pass)), 400},
 		"WebSocket":             {"GET http://" + g.to + "/ HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nProxy-Authorization: " + basic(g.pass) + "\r\n\r\n", 400},
 	} {
 		raw, err := net.Dial("tcp", g.proxy)
@@ -343,6 +350,12 @@ func TestForwardProxyRefusals(t *testing.T) {
 	}
 	inside("another host", g.pass, "GET / HTTP/1.1\r\nHost: evil.example\r\n\r\n", 400, "headers.Host")
 	inside("another URL", g.pass, "GET https://evil.example/ HTTP/1.1\r\nHost: HOST\r\n\r\n", 400, "headers.Host")
+	inside("a user name", g.pass, "GET / HTTP/1.1\r\nHost: evil.example@HOST\r\n\r\n", 400, "")
+	inside("two hosts", g.pass, "GET / HTTP/1.1\r\nHost: HOST\r\nHost: evil.example\r\n\r\n", 400, "")
+	inside("no host", g.pass, "GET / HTTP/1.0\r\n\r\n", 400, "headers.Host")
+	inside("two lengths", g.pass, "POST / HTTP/1.1\r\nHost: HOST\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab", 400, "")
+	inside("an unknown transfer encoding", g.pass, "POST / HTTP/1.1\r\nHost: HOST\r\nTransfer-Encoding: xchunked\r\n\r\nab", 501, "")
+	inside("a body that is cut off", g.pass, "POST / HTTP/1.1\r\nHost: HOST\r\nTransfer-Encoding: chunked\r\nContent-Type: text/plain\r\n\r\nx\r\n\r\n", 400, "cut off")
 	inside("another port", g.pass, "GET / HTTP/1.1\r\nHost: 127.0.0.1:1\r\n\r\n", 400, "headers.Host")
 	inside("WebSocket", g.pass, "GET / HTTP/1.1\r\nHost: HOST\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n", 400, "WebSocket")
 	inside("CONNECT", g.pass, "CONNECT HOST HTTP/1.1\r\nHost: HOST\r\n\r\n", 400, "CONNECT")
@@ -367,6 +380,151 @@ func TestForwardProxyRefusals(t *testing.T) {
 	if found := entries(t, g.Vault, vault.ListLogsParams{Operation: vault.OperationDenied}); len(found) < 3 {
 		t.Errorf("denials: %v", found)
 	}
+}
+
+// A destination gets exactly one request for each request in a tunnel, at the host
+// of the tunnel, without headers that concern one connection.
+func TestForwardProxyAttacks(t *testing.T) {
+	t.Parallel()
+	g := newGate(t, vault.Config{})
+	g.answer = func(rw http.ResponseWriter, r *http.Request, body string) {
+		rw.Header().Set("Trailer", "X-Late")
+		rw.Header().Set("Connection", "X-Hop")
+		rw.Header().Set("X-Hop", "1")
+		rw.Header().Set("Svc-Trace-Id", "theirs")
+		fmt.Fprint(rw, r.Host, " ", r.URL.EscapedPath(), " ", body)
+		rw.Header().Set("X-Late", "sk_live_secret")
+	}
+	for name, test := range map[string]struct{ request, path, body string }{
+		"an absolute URL":         {"GET http://HOST/x HTTP/1.1\r\nHost: evil.example\r\n\r\n", "/x", ""},
+		"a path like a host":      {"GET //evil.example/x HTTP/1.1\r\nHost: HOST\r\n\r\n", "//evil.example/x", ""},
+		"two kinds of framing":    {"POST / HTTP/1.1\r\nHost: HOST\r\nContent-Length: 9\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\n\r\n", "/", "a"},
+		"a trailer":               {"POST / HTTP/1.1\r\nHost: HOST\r\nTransfer-Encoding: chunked\r\nTrailer: X-Hop\r\n\r\n1\r\na\r\n0\r\nX-Hop: {{ secret }}\r\n\r\n", "/", "a"},
+		"a named header":          {"GET / HTTP/1.1\r\nHost: HOST\r\nConnection: X-Hop, TE\r\nX-Hop: 1\r\nTE: trailers\r\n\r\n", "/", ""},
+		"headers of the proxy":    {"GET / HTTP/1.1\r\nHost: HOST\r\nPROXY-X-Hop: 1\r\nproxy-authorization: Basic eDp5\r\n\r\n", "/", ""},
+		"an upgrade, second":      {"GET / HTTP/1.1\r\nHost: HOST\r\nUpgrade:\r\nUpgrade: websocket\r\n\r\n", "/", ""},
+		"a name that looks alike": {"GET / HTTP/1.1\r\nHost: HOST\r\nX: a\r\nContent-length: 0\r\n\r\n", "/", ""},
+	} {
+		c := g.tunnelTo(t, g.pass, g.to)
+		fmt.Fprint(c, strings.ReplaceAll(test.request, "HOST", g.to), "GET /next HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n\r\n")
+		read := bufio.NewReader(c)
+		res, err := http.ReadResponse(read, nil)
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		body, _ := io.ReadAll(res.Body) // for the message
+		same(t, name, fmt.Sprint(res.StatusCode, " ", string(body)), fmt.Sprint("200 ", g.to, " ", test.path, " ", test.body))
+		for header := range g.got.Header {
+			if !slices.Contains([]string{"Accept-Encoding", "Content-Length", "X"}, header) {
+				t.Errorf("%s: the destination got the header %s", name, header)
+			}
+		}
+		if id := res.Header.Get("Svc-Trace-Id"); uuid.Validate(id) != nil || res.Header.Get("X-Hop") != "" || len(g.got.Trailer)+len(res.Trailer) != 0 {
+			t.Errorf("%s: response headers %v, trailers %v, %v", name, res.Header, g.got.Trailer, res.Trailer)
+		}
+		if res, err = http.ReadResponse(read, nil); err != nil || res.StatusCode != 400 {
+			t.Errorf("%s: the next request: %v, %v", name, res, err)
+		}
+	}
+	raw := g.tunnelTo(t, g.pass, g.to).NetConn()
+	other := tls.Client(raw, &tls.Config{InsecureSkipVerify: true, ServerName: "evil.example"})
+	if err := other.HandshakeContext(t.Context()); err != nil || other.ConnectionState().PeerCertificates[0].VerifyHostname("evil.example") == nil {
+		t.Errorf("the certificate is for the name in the handshake: %v", err)
+	}
+	closed := vaulttest.Open(t, ":memory:", nil)
+	rec := httptest.NewRecorder()
+	req := httptest.NewRequestWithContext(t.Context(), "GET", "http://pay.test/", nil)
+	_, key := closed.NewApplication(t, closed.Owner, vault.ApplicationPrivate, []vault.AccessRule{bound(1, "/", "pay.test")})
+	req.Header.Set("Proxy-Authorization", "Basic "+base64.StdEncoding.EncodeToString([]byte("x:"+key)))
+	closed.ForwardProxy(nil).ServeHTTP(rec, req)
+	if rec.Code != 400 || !strings.Contains(rec.Body.String(), "https only") {
+		t.Errorf("plain http in production: %d %s", rec.Code, rec.Body)
+	}
+}
+
+// Each tenant may have some tunnels open, and all tenants together four times as
+// many.
+func TestForwardProxyTunnelLimit(t *testing.T) {
+	t.Parallel()
+	g := newGate(t, vault.Config{})
+	g.server.Config.Handler = g.ForwardProxy(&vault.ForwardOptions{MaxTunnels: 1})
+	keys := []string{g.pass}
+	for range 4 {
+		tenant, err := g.CreateTenant(t.Context(), "Other")
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, key := g.NewApplication(t, g.Tenant(tenant.ID), vault.ApplicationPrivate, []vault.AccessRule{bound(1, "/", g.to)})
+		keys = append(keys, key)
+	}
+	refused := func(name, key string) {
+		t.Helper()
+		if _, err := g.client(t, key).Do(g.request(t, "GET", "/", nil)); err == nil || !strings.Contains(err.Error(), "Too Many Requests") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	first := g.tunnelTo(t, g.pass, g.to)
+	refused("the second of a tenant", g.pass)
+	for _, key := range keys[1:4] {
+		g.tunnelTo(t, key, g.to)
+	}
+	refused("the fifth of all tenants", keys[4])
+	first.NetConn().Close()
+	eventually(t, "a closed tunnel makes room", func() bool {
+		res, err := g.client(t, keys[4]).Do(g.request(t, "GET", "/", nil))
+		return err == nil && res.Body.Close() == nil && res.StatusCode == 200
+	})
+}
+
+// Each request has a trace id and a line in the log.
+func TestForwardProxyLog(t *testing.T) {
+	t.Parallel()
+	g := newGate(t, vault.Config{})
+	var text strings.Builder
+	g.server.Config.Handler = g.ForwardProxy(&vault.ForwardOptions{
+		Prefix: "BT-", Logger: slog.New(slog.NewJSONHandler(&text, nil)),
+		RateLimit: func(r *http.Request, _ *vault.Client, _ int) (time.Duration, bool) {
+			if r.URL.Path == "/panic" {
+				panic("4242424242424242")
+			}
+			return 0, true
+		},
+	})
+	c := g.client(t, g.pass)
+	for i, test := range []struct {
+		path, id string
+		status   int
+	}{{"/a", "one", 200}, {"/../b", "two", 400}, {"/panic", "three", 500}} {
+		req := g.request(t, "GET", test.path, nil)
+		req.Header.Set("BT-Trace-Id", test.id)
+		req.Header.Set("Authorization", "Bearer {{ secret }}")
+		res, _ := do(t, c, req)
+		same(t, "response", fmt.Sprint(res.StatusCode, res.Header.Get("BT-Trace-Id")), fmt.Sprint(test.status, test.id))
+		if i == 0 {
+			same(t, "sent", g.got.Header.Get("BT-Trace-Id")+g.got.Header.Get("Authorization"), "Bearer sk_live_secret")
+		}
+	}
+	if _, err := g.client(t, "key_prv_x").Do(g.request(t, "GET", "/", nil)); err == nil {
+		t.Error("an unknown key opened a tunnel")
+	}
+	c.CloseIdleConnections()
+	g.server.Close() // it waits for the lines
+	who := `,"tenant_id":"` + g.Acme.ID.String() + `","application_id":`
+	for _, want := range []string{
+		`"method":"CONNECT","route":"forward","status":200,`, `"trace_id":"one","method":"GET","route":"forward","status":200,`,
+		`"trace_id":"two","method":"GET","route":"forward","status":400,`, `"level":"ERROR","msg":"request","trace_id":"three","method":"GET","route":"forward","status":500,`,
+		`"method":"CONNECT","route":"forward","status":407,`, who, `panic with a value of type string`,
+	} {
+		if !strings.Contains(text.String(), want) {
+			t.Errorf("the log lacks %s:\n%s", want, text.String())
+		}
+	}
+	for _, never := range []string{"4242", "sk_live", "key_prv"} {
+		if strings.Contains(text.String(), never) {
+			t.Errorf("the log has %s", never)
+		}
+	}
+	same(t, "lines with a caller", strings.Count(text.String(), who), 4)
 }
 
 // A rate limit counts requests, and the tokens beyond the first in each.
@@ -494,7 +652,7 @@ func TestForwardCAOfARunningProxy(t *testing.T) {
 	})
 	g.tunnelTo(t, g.pass, "api.stripe.com:443")
 	_, err = g.client(t, g.pass).Get("https://api.stripe.com.evil.example")
-	if err == nil || !strings.Contains(err.Error(), "Forbidden") {
+	if err == nil || !strings.Contains(err.Error(), "not permitted by any constraint") {
 		t.Errorf("a host outside the domains: %v", err)
 	}
 }

@@ -1,6 +1,7 @@
 package httpserver
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -25,42 +26,15 @@ var (
 	errDraining  = errors.New("httpserver: the server is shutting down")
 )
 
-// statuses maps errors to HTTP statuses. The first row that matches counts,
-// and an error that matches no row is a 500. Where a row has no detail, the
-// error's own text is for callers, and [fault.Detail] turns it into a
-// sentence.
-var statuses = []struct {
-	err    error
-	status int
-	detail string
-}{
-	{errNoRoute, http.StatusNotFound, ""},
-	{errMethod, http.StatusMethodNotAllowed, ""},
-	{vault.ErrUnauthenticated, http.StatusUnauthorized, fault.Detail(vault.ErrUnauthenticated)},
-	{errRateLimit, http.StatusTooManyRequests, ""},
-	{vault.ErrForbidden, http.StatusForbidden, ""},
-	{errMediaType, http.StatusUnsupportedMediaType, ""},
-	{vault.ErrTooLarge, http.StatusRequestEntityTooLarge, ""},
-	{errSlowBody, http.StatusRequestTimeout, ""},
-	{vault.ErrInvalid, http.StatusBadRequest, "The request is invalid; errors lists what is wrong with each field."},
-	{vault.ErrNotFound, http.StatusNotFound, ""},
-	{vault.ErrConflict, http.StatusConflict, ""},
-	{vault.ErrCode, http.StatusUnprocessableEntity, ""},
-	{vault.ErrBusy, http.StatusTooManyRequests, ""},
-	{vault.ErrTimeout, http.StatusRequestTimeout, ""},
-	{vault.ErrUnreachable, http.StatusBadGateway, ""},
-	{vault.ErrNoRuntime, http.StatusInternalServerError, "This server cannot run code: its vault was opened without a runtime."},
-	{errNotReady, http.StatusServiceUnavailable, fault.Detail(errNotReady)},
-	{errDraining, http.StatusServiceUnavailable, ""},
-	{fault.ErrSlow, http.StatusServiceUnavailable, "The database took too long for this request and was stopped. Ask for less, with another filter or a range of time."},
-	{vault.ErrKeyDenied, http.StatusServiceUnavailable, detailKey},
-	{vault.ErrKeyUnavailable, http.StatusServiceUnavailable, detailKey},
-	{vault.ErrUnavailable, http.StatusServiceUnavailable, fault.Detail(vault.ErrUnavailable)},
+// statuses are the HTTP statuses of these errors.
+var statuses = map[error]int{
+	errNoRoute: http.StatusNotFound, errMethod: http.StatusMethodNotAllowed, errMediaType: http.StatusUnsupportedMediaType,
+	errRateLimit: http.StatusTooManyRequests, errSlowBody: http.StatusRequestTimeout,
+	errNotReady: http.StatusServiceUnavailable, errDraining: http.StatusServiceUnavailable,
 }
 
 const (
 	titleInvalid   = "One or more validation errors occurred."
-	detailKey      = "The key of this tenant is not available."
 	detailInternal = "The request could not be processed. The server's log has the cause under the trace id of this response."
 )
 
@@ -88,14 +62,12 @@ type errorBody struct {
 // describe turns an error into the body that a caller sees. The cause of a
 // server error is left out.
 func describe(err error) errorBody {
-	b := errorBody{Status: http.StatusInternalServerError, Detail: detailInternal}
-	for _, row := range statuses {
-		if errors.Is(err, row.err) {
-			b.Status, b.Detail = row.status, row.detail
-			if b.Detail == "" {
-				b.Detail = fault.Detail(err)
-			}
-			break
+	var b errorBody
+	b.Status, b.Detail = fault.Status(err)
+	b.Detail = cmp.Or(b.Detail, detailInternal)
+	for own, status := range statuses {
+		if errors.Is(err, own) {
+			b.Status, b.Detail = status, fault.Detail(own)
 		}
 	}
 	b.Title = http.StatusText(b.Status)
@@ -165,6 +137,24 @@ func refuse(err error) (answer, error) {
 	return a, err
 }
 
+// StatusOf returns the HTTP status that [WriteError] gives an error.
+func StatusOf(err error) int {
+	a, _ := refuse(arrived(err))
+	return a.status
+}
+
+// arrived converts the errors of reading a body to errors of this package.
+func arrived(err error) error {
+	var over *http.MaxBytesError
+	switch {
+	case errors.As(err, &over):
+		return bodyError(err, over.Limit)
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return errSlowBody
+	}
+	return err
+}
+
 // WriteError writes an error as a response, in the form of the REST API. It
 // is for a program's own handlers that call the vault. An error of the vault
 // gets the same status as in the REST API. An error of [http.MaxBytesReader]
@@ -172,13 +162,7 @@ func refuse(err error) (answer, error) {
 // error gets a 500 that does not contain its text. A response that a tenant's code
 // built cannot act as a page of the program: see [Options.RawProxy].
 func WriteError(w http.ResponseWriter, err error) {
-	var over *http.MaxBytesError
-	switch {
-	case errors.As(err, &over):
-		err = bodyError(err, over.Limit)
-	case errors.Is(err, os.ErrDeadlineExceeded):
-		err = errSlowBody
-	}
+	err = arrived(err)
 	a, _ := refuse(err)
 	if choseAnswer(err) {
 		disarmChosen(a.header, defaultPrefix)

@@ -41,7 +41,7 @@ func TestStatusOfEachError(t *testing.T) {
 	} {
 		for _, err := range errs {
 			for _, err := range []error{err, fmt.Errorf("wrapped: %w", err), &refusal{err, nil}} {
-				if got := describe(err); got.Status != want || got.Detail == "" {
+				if got := describe(err); got.Status != want || got.Detail == "" || StatusOf(err) != want {
 					t.Errorf("%v: %+v, want %d", err, got, want)
 				}
 			}
@@ -66,7 +66,7 @@ func TestWriteError(t *testing.T) {
 	} {
 		res := httptest.NewRecorder()
 		WriteError(res, tc.err)
-		if got := strings.TrimSpace(res.Body.String()); got != tc.want || !strings.Contains(tc.want, fmt.Sprintf(`"status":%d`, res.Code)) || res.Header().Get("Cache-Control") != "no-store" {
+		if got := strings.TrimSpace(res.Body.String()); got != tc.want || StatusOf(tc.err) != res.Code || !strings.Contains(tc.want, fmt.Sprintf(`"status":%d`, res.Code)) || res.Header().Get("Cache-Control") != "no-store" {
 			t.Errorf("%s: %d %s, want %s", name, res.Code, got, tc.want)
 		}
 	}

@@ -4,13 +4,10 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"math"
 	"mime"
 	"net/http"
-	"runtime"
-	"runtime/debug"
 	"strconv"
 	"strings"
 	"time"
@@ -18,7 +15,9 @@ import (
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/internal/core"
 	"github.com/seed-72ea4aab/vault/internal/fault"
+	"github.com/seed-72ea4aab/vault/internal/relay"
 	"github.com/seed-72ea4aab/vault/internal/token"
+	"github.com/seed-72ea4aab/vault/internal/trace"
 )
 
 // mergePatch is the content type of a merge patch (RFC 7386).
@@ -63,7 +62,7 @@ func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	cause = cmp.Or(cause, x.cause)
 	if cause != nil && r.Context().Err() != nil {
-		a.status, cause = statusGone, nil // the caller's fault, not the server's
+		a.status, cause = trace.StatusGone, nil // the caller's fault, not the server's
 	}
 	x.report(a, cause, time.Since(start))
 }
@@ -73,7 +72,7 @@ func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (x *exchange) answer() (a answer, cause error) {
 	defer func() {
 		if p := recover(); p != nil {
-			a, cause = refuse(panicError(p))
+			a, cause = refuse(fault.Panic(p))
 		}
 	}()
 	a, err := x.handle()
@@ -81,15 +80,6 @@ func (x *exchange) answer() (a answer, cause error) {
 		return x.refuse(err)
 	}
 	return a, nil
-}
-
-// panicError describes a panic. The value of a panic may contain card data,
-// so only its type is named, except for errors of the Go runtime.
-func panicError(p any) error {
-	if err, ok := p.(runtime.Error); ok {
-		return fmt.Errorf("panic: %w\n%s", err, debug.Stack())
-	}
-	return fmt.Errorf("panic with a value of type %T\n%s", p, debug.Stack())
 }
 
 // handle checks the request step by step and runs its operation.
@@ -347,10 +337,6 @@ func mountOf(r *http.Request) string {
 	return mount
 }
 
-// lingerTimeout is how long to wait for the rest of a body that is no longer
-// needed.
-const lingerTimeout = 5 * time.Second
-
 // send writes the response. It forbids caches to store it.
 func (x *exchange) send(a answer) {
 	if x.room != nil {
@@ -359,7 +345,7 @@ func (x *exchange) send(a answer) {
 	if !x.read && x.r.ContentLength != 0 {
 		// The server reads and drops some of the remaining body, so that the
 		// caller gets to see the response. That must not take long.
-		x.deadline(time.Now().Add(min(lingerTimeout, x.bodyTimeout())))
+		x.deadline(time.Now().Add(min(relay.LingerTimeout, x.bodyTimeout())))
 	}
 	x.setHeaders(&a)
 	x.w.WriteHeader(a.status)

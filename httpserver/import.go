@@ -11,6 +11,7 @@ import (
 
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/internal/core"
+	"github.com/seed-72ea4aab/vault/internal/relay"
 )
 
 // contentLines is the content type of JSON lines.
@@ -46,7 +47,7 @@ type importStream struct {
 	broken  error // why the rest of the body cannot be read
 
 	long     *core.Admission // room for a long line, or nil
-	patience patience        // how long the caller may still keep us waiting
+	patience relay.Patience  // how long the caller may still keep us waiting
 	reader   *lineReader     // nil until the import has to wait for a line
 }
 
@@ -63,7 +64,7 @@ func (x *exchange) importTokens() (answer, error) {
 		s.in.Reset(x.r.Body)
 	}
 	s.out = bufio.NewWriterSize(x.w, smallBody)
-	s.patience = newPatience(x.handler.opts.BodyTimeout, minImportRate)
+	s.patience = relay.NewPatience(x.handler.opts.BodyTimeout, minImportRate)
 	s.open()
 	defer s.close()
 	defer s.stop()
@@ -105,7 +106,7 @@ func (s *importStream) reachEnd() {
 func (s *importStream) close() {
 	var read, write time.Time
 	if !s.ended {
-		read = time.Now().Add(min(lingerTimeout, s.bodyTimeout()))
+		read = time.Now().Add(min(relay.LingerTimeout, s.bodyTimeout()))
 	}
 	if !s.ended || s.failed {
 		write = time.Now().Add(s.handler.opts.BodyTimeout)

@@ -132,9 +132,9 @@ func (s *importStream) line() importText {
 	var line []byte
 	for {
 		start := time.Now()
-		_ = s.control.SetReadDeadline(s.patience.until(start))
+		_ = s.control.SetReadDeadline(s.patience.Until(start))
 		part, err := s.in.ReadSlice('\n')
-		s.patience.note(time.Since(start), len(bytes.TrimSpace(part)))
+		s.patience.Note(time.Since(start), len(bytes.TrimSpace(part)))
 		if len(line) <= limit {
 			line = append(line, part...)
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/trace"
 	"github.com/seed-72ea4aab/vault/vaulttest"
 )
 
@@ -467,7 +468,7 @@ func TestCanceledCallIsNotAnError(t *testing.T) {
 	r.Header.Set("SVC-API-KEY", w.PrivateKey)
 	rec := httptest.NewRecorder()
 	w.h.ServeHTTP(rec, r)
-	if got := <-seen; got.Status != statusGone || rec.Code != http.StatusInternalServerError {
+	if got := <-seen; got.Status != trace.StatusGone || rec.Code != http.StatusInternalServerError {
 		t.Errorf("observed status %d, response status %d", got.Status, rec.Code)
 	}
 	if strings.Contains(w.log.String(), `"level":"ERROR"`) {

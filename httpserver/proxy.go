@@ -3,15 +3,16 @@ package httpserver
 import (
 	"encoding/json"
 	"errors"
-	"io"
 	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/fault"
+	"github.com/seed-72ea4aab/vault/internal/relay"
+	"github.com/seed-72ea4aab/vault/internal/trace"
 )
 
 // proxyPath is where proxies are invoked, alone or with a suffix.
@@ -34,11 +35,11 @@ func (h *handler) serveProxy(w http.ResponseWriter, r *http.Request, suffix stri
 	start := time.Now()
 	x := &exchange{endpoint: h.proxy, w: w, r: r}
 	x.ctx, x.trace = h.traced(r)
-	body := &incoming{x: x, patience: newPatience(x.bodyTimeout(), minUploadRate)}
-	defer body.end()
+	body := relay.NewUpload(w, r, x.bodyTimeout(), func(err error) error { return bodyError(err, 0) })
+	defer body.End()
 	defer x.end()
 	res, a, cause := x.forward(suffix, body)
-	x.read = body.isRead()
+	x.read = body.Done()
 	var broken bool
 	if res == nil {
 		x.send(a)
@@ -47,7 +48,7 @@ func (h *handler) serveProxy(w http.ResponseWriter, r *http.Request, suffix stri
 		a.streamed, broken = x.relay(res)
 	}
 	if r.Context().Err() != nil && (cause != nil || broken) {
-		a.status, cause = statusGone, nil
+		a.status, cause = trace.StatusGone, nil
 	}
 	x.report(a, cause, time.Since(start))
 	if broken {
@@ -57,11 +58,11 @@ func (h *handler) serveProxy(w http.ResponseWriter, r *http.Request, suffix stri
 
 // forward returns the destination's response. If the destination sent none,
 // it returns a response of the server.
-func (x *exchange) forward(suffix string, body *incoming) (res *vault.ProxyAnswer, a answer, cause error) {
+func (x *exchange) forward(suffix string, body *relay.Upload) (res *vault.ProxyAnswer, a answer, cause error) {
 	defer func() {
 		if p := recover(); p != nil {
 			res = nil
-			a, cause = x.refuseProxy(panicError(p))
+			a, cause = x.refuseProxy(fault.Panic(p))
 		}
 	}()
 	if x.handler.origins.admit(x.w.Header(), x.r) && isPreflight(x.r) {
@@ -77,7 +78,7 @@ func (x *exchange) forward(suffix string, body *incoming) (res *vault.ProxyAnswe
 
 // invoke calls the proxy as the caller, or without an identity if the request
 // has no key.
-func (x *exchange) invoke(suffix string, body *incoming) (*vault.ProxyAnswer, error) {
+func (x *exchange) invoke(suffix string, body *relay.Upload) (*vault.ProxyAnswer, error) {
 	h := x.handler
 	err := h.checkDestination(x.r)
 	if err != nil {
@@ -197,45 +198,12 @@ func hasPrefixFold(name, prefix string) bool {
 // bytes of the body were sent, and whether it had to stop early.
 func (x *exchange) relay(res *vault.ProxyAnswer) (sent int, broken bool) {
 	defer res.Body.Close()
-	control := http.NewResponseController(x.w)
 	if !x.read {
-		_ = control.EnableFullDuplex() // the destination may still be reading
+		_ = http.NewResponseController(x.w).EnableFullDuplex() // the destination may still be reading
 	}
 	x.relayHeader(res)
-	x.w.WriteHeader(res.Status)
-	if x.r.Method == http.MethodHead {
-		return 0, false
-	}
-	flush := res.Header.Get("Content-Length") == ""
-	if flush {
-		_ = control.Flush() // the first bytes may take long to arrive
-	}
-	buffer := buffers.Get().(*[]byte)
-	defer buffers.Put(buffer)
-	defer func() { _ = control.SetWriteDeadline(time.Time{}) }()
-	for {
-		n, readErr := res.Body.Read(*buffer)
-		if n > 0 {
-			_ = control.SetWriteDeadline(time.Now().Add(x.handler.opts.BodyTimeout))
-			if _, err := x.w.Write((*buffer)[:n]); err != nil {
-				return sent, true
-			}
-			sent += n
-			if flush {
-				_ = control.Flush()
-			}
-		}
-		if readErr != nil {
-			return sent, readErr != io.EOF
-		}
-	}
+	return (*relay.Answer)(res).CopyTo(x.w, x.r.Method, x.handler.opts.BodyTimeout)
 }
-
-// buffers holds the buffers for copying responses.
-var buffers = sync.Pool{New: func() any {
-	b := make([]byte, 32<<10)
-	return &b
-}}
 
 // relayHeader sets the destination's headers and ours. If [Options.Origins]
 // is set, it decides which pages may read the response, and the destination
@@ -251,68 +219,6 @@ func (x *exchange) relayHeader(res *vault.ProxyAnswer) {
 		}
 		header[name] = append(header[name], values...)
 	}
-	if header.Get("Content-Type") == "" {
-		header["Content-Type"] = nil // net/http would guess one
-	}
 	header[h.header.traceID] = []string{x.trace}
 	header[h.header.destinationStatus] = []string{strconv.Itoa(res.Status)}
-}
-
-// incoming is the body of a request to a proxy. It may be streamed for any
-// length of time, but has a minimum rate. The goroutine that sends it to the
-// destination may outlive the request.
-type incoming struct {
-	x        *exchange
-	patience patience // how long the caller may still keep us waiting
-
-	mu    sync.Mutex
-	ended bool // the server has the connection back
-	eof   bool
-}
-
-func (b *incoming) Read(p []byte) (int, error) {
-	start := time.Now()
-	if !b.wait(b.patience.until(start)) {
-		return 0, io.ErrClosedPipe
-	}
-	n, err := b.x.r.Body.Read(p)
-	b.patience.note(time.Since(start), n)
-	switch {
-	case err == io.EOF:
-		b.wait(time.Time{})
-		b.mu.Lock()
-		b.eof = true
-		b.mu.Unlock()
-	case err != nil:
-		return n, bodyError(err, 0)
-	}
-	return n, err
-}
-
-// wait sets the time by which the next bytes must arrive. It reports whether
-// the connection may still be used.
-func (b *incoming) wait(until time.Time) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if !b.ended {
-		b.x.deadline(until)
-	}
-	return !b.ended
-}
-
-func (b *incoming) isRead() bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.eof
-}
-
-// end returns the connection to the server, which waits briefly for the rest
-// of the body.
-func (b *incoming) end() {
-	if !b.isRead() {
-		b.wait(time.Now().Add(min(lingerTimeout, b.x.bodyTimeout())))
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.ended = true
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/relay"
 	"github.com/seed-72ea4aab/vault/script"
 )
 
@@ -112,11 +113,11 @@ func TestSlowBodiesNeedAMinimumRate(t *testing.T) {
 		{"half the rate", []time.Duration{2 * second, 2 * second}, 100, 28 * second},
 		{"much at once", []time.Duration{0}, 1 << 30, 30 * second},
 	} {
-		p := newPatience(30*second, 100)
+		p := relay.NewPatience(30*second, 100)
 		for _, wait := range test.waits {
-			p.note(wait, test.bytes)
+			p.Note(wait, test.bytes)
 		}
-		if got := p.until(start).Sub(start); got != test.left {
+		if got := p.Until(start).Sub(start); got != test.left {
 			t.Errorf("%s: %s are left, want %s", test.name, got, test.left)
 		}
 	}

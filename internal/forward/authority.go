@@ -14,13 +14,10 @@ import (
 	"fmt"
 	"math/big"
 	"net"
-	"net/url"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
-	"github.com/seed-72ea4aab/vault/internal/access"
 	"github.com/seed-72ea4aab/vault/internal/core"
 	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/keyring"
@@ -33,7 +30,6 @@ const (
 	renewal  = time.Hour          // a leaf is replaced when less is left
 	skew     = 5 * time.Minute    // how far the clock of a client may be behind
 	overlap  = 7 * 24 * time.Hour // how long a former certificate signs
-	maxAge   = time.Second        // of the keys in memory
 	maxHosts = 1000               // certificates in memory
 )
 
@@ -45,46 +41,34 @@ type Authority struct {
 	mu     sync.Mutex
 	stored keyring.Document
 	read   time.Time // when the keys were read
-	signer *issuer
-	leaf   *ecdsa.PrivateKey // of all leaves
-	hosts  map[string]*tls.Certificate
+	signer tls.Certificate
+	leaf   *ecdsa.PrivateKey           // of all leaves
+	hosts  map[string]*tls.Certificate // leaves of the signer
 }
 
 // NewAuthority returns the authority of a vault.
 func NewAuthority(v *core.Vault) *Authority { return &Authority{vault: v} }
 
-// document is what is sealed: the issuers, newest first.
-type document struct {
-	Issuers []issuer `json:"issuers"`
+// issuers are the certificates of the authority with their keys, newest first. They
+// are sealed as JSON.
+type issuers []issuer
 
-	rev *int64 // nil if it is not stored
-}
-
-// issuer is a certificate of the authority with its key.
 type issuer struct {
-	Certificate []byte    `json:"certificate"`
+	Certificate []byte    `json:"certificate"` // PEM, as the key
 	Key         []byte    `json:"key"`
 	From        time.Time `json:"from"` // when it begins to sign
-
-	cert *x509.Certificate
-	key  any
 }
 
 // current returns the position of the issuer that signs: the newest that has begun.
-func (d *document) current(now time.Time) int {
-	for i := range d.Issuers {
-		if !d.Issuers[i].From.After(now) {
-			return i
-		}
-	}
-	return len(d.Issuers) - 1
+func (all issuers) current(now time.Time) int {
+	return max(0, slices.IndexFunc(all, func(i issuer) bool { return !i.From.After(now) }))
 }
 
 // pem returns the certificates that clients must trust: the newest, and those that
 // still sign or will.
-func (d *document) pem(now time.Time) (out []byte) {
-	for _, i := range d.Issuers[:d.current(now)+1] {
-		out = append(out, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: i.Certificate})...)
+func (all issuers) pem(now time.Time) (out []byte) {
+	for _, i := range all[:all.current(now)+1] {
+		out = append(out, i.Certificate...)
 	}
 	return out
 }
@@ -93,74 +77,112 @@ func (d *document) pem(now time.Time) (out []byte) {
 func (a *Authority) Certificates(ctx context.Context) ([]byte, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	d, err := a.load(ctx)
+	all, _, err := a.load(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return d.pem(a.vault.Now()), nil
+	return all.pem(a.vault.Now()), nil
 }
 
 // Rotate adds a certificate with a new key, and returns what Certificates returns
 // then. The former one signs for 7 more days, unless now is set. If there are
 // domains, the certificate is valid only for hosts in them.
 func (a *Authority) Rotate(ctx context.Context, now bool, domains []string) ([]byte, error) {
-	if i := slices.IndexFunc(domains, func(d string) bool { return string(access.TargetOf(&url.URL{Scheme: "https", Host: d}, false)) != d }); i >= 0 {
+	if slices.ContainsFunc(domains, func(d string) bool { return string(targetOf(d)) != d }) {
 		return nil, fault.Field("domains", "must be names such as example.com")
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return core.RetryStale(func() ([]byte, error) {
-		d, err := a.load(ctx)
+		all, rev, err := a.load(ctx)
 		if err != nil {
 			return nil, err
 		}
 		at := a.vault.Now()
-		next, err := newIssuer(at, domains)
-		if err != nil {
-			return nil, err
-		}
-		d.Issuers = d.Issuers[:d.current(at)+1]
+		all, from := all[:all.current(at)+1], at.Add(overlap)
 		if now {
-			d.Issuers = nil
-		} else {
-			next.From = at.Add(overlap)
+			all, from = nil, at
 		}
-		d.Issuers = slices.Insert(d.Issuers, 0, *next)
-		return d.pem(at), a.store(ctx, d)
+		all, err = a.add(ctx, all, rev, from, domains)
+		return all.pem(at), err
 	})
 }
 
-// newIssuer returns a certificate that can sign only certificates of servers. It is
-// valid for names and for loopback, and for no other address.
-func newIssuer(now time.Time, domains []string) (*issuer, error) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+// add stores the issuers with a new one, which begins to sign at from.
+func (a *Authority) add(ctx context.Context, all issuers, rev *int64, from time.Time, domains []string) (issuers, error) {
+	now := a.vault.Now()
+	next, err := newIssuer(now, domains)
 	if err != nil {
 		return nil, err
 	}
-	template := &x509.Certificate{
-		Subject:   pkix.Name{CommonName: "Vault forward proxy " + rand.Text()[:8]},
-		NotBefore: now.Add(-skew), NotAfter: now.Add(caLife),
-		KeyUsage: x509.KeyUsageCertSign, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-		BasicConstraintsValid: true, IsCA: true, MaxPathLenZero: true,
-		PermittedDNSDomainsCritical: true, PermittedDNSDomains: domains,
-		PermittedIPRanges: []*net.IPNet{
-			{IP: net.IPv4(127, 0, 0, 0).To4(), Mask: net.CIDRMask(8, 32)}, {IP: net.IPv6loopback, Mask: net.CIDRMask(128, 128)},
-		},
-	}
-	i := &issuer{From: now}
-	if i.Certificate, err = sign(template, template, key, key); err != nil {
+	next.From = from
+	all = append(issuers{next}, all...)
+	plain, err := json.Marshal(all)
+	if err != nil {
 		return nil, err
 	}
-	i.Key, err = x509.MarshalPKCS8PrivateKey(key)
+	return all, a.stored.Write(ctx, plain, rev, now)
+}
+
+// load returns the stored issuers and their revision. If there are none, it stores
+// one.
+func (a *Authority) load(ctx context.Context) (all issuers, rev *int64, err error) {
+	if a.stored.Ring == nil {
+		ring, err := keyring.Own(ctx, a.vault.Store, a.vault.Master)
+		if err != nil {
+			return nil, nil, err
+		}
+		a.stored = keyring.Document{Kind: "forward", Field: "key", Store: a.vault.Store, Ring: ring}
+	}
+	plain, rev, err := a.stored.Read(ctx)
+	switch {
+	case err != nil:
+		return nil, nil, fmt.Errorf("vault: the key of the forward proxy: %w", err)
+	case rev == nil:
+		if _, err := a.add(ctx, nil, nil, a.vault.Now(), nil); err != nil && !errors.Is(err, storage.ErrExists) {
+			return nil, nil, err
+		}
+		return a.load(ctx) // another node may have been faster
+	}
+	if err := json.Unmarshal(plain, &all); err != nil || len(all) == 0 {
+		return nil, nil, errFormat
+	}
+	return all, rev, nil
+}
+
+var errFormat = errors.New("vault: the stored key of the forward proxy has a format that this version does not know")
+
+// newIssuer returns a certificate that can sign only certificates of servers. It is
+// valid for names and for loopback, and for no other address.
+func newIssuer(now time.Time, domains []string) (i issuer, err error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return i, err
+	}
+	c := template("Vault forward proxy "+rand.Text()[:8], now, caLife)
+	c.KeyUsage, c.BasicConstraintsValid, c.IsCA, c.MaxPathLenZero = x509.KeyUsageCertSign, true, true, true
+	c.PermittedDNSDomainsCritical, c.PermittedDNSDomains = true, domains
+	c.PermittedIPRanges = []*net.IPNet{
+		{IP: net.IPv4(127, 0, 0, 0).To4(), Mask: net.CIDRMask(8, 32)}, {IP: net.IPv6loopback, Mask: net.CIDRMask(128, 128)},
+	}
+	cert, err := x509.CreateCertificate(rand.Reader, c, c, key.Public(), key)
+	if err != nil {
+		return i, err
+	}
+	private, err := x509.MarshalPKCS8PrivateKey(key)
+	i.Certificate = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert})
+	i.Key = pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private})
 	return i, err
 }
 
-// sign creates a certificate with a random serial number.
-func sign(template, parent *x509.Certificate, key *ecdsa.PrivateKey, by any) (_ []byte, err error) {
-	if template.SerialNumber, err = rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127)); err != nil {
-		return nil, err
+// template returns what all certificates have.
+func template(name string, now time.Time, life time.Duration) *x509.Certificate {
+	var serial [15]byte
+	_, _ = rand.Read(serial[:]) // it never fails
+	return &x509.Certificate{
+		SerialNumber: new(big.Int).SetBytes(serial[:]), Subject: pkix.Name{CommonName: name}, NotBefore: now.Add(-skew), NotAfter: now.Add(life),
+		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 	}
-	return x509.CreateCertificate(rand.Reader, template, parent, key.Public(), by)
 }
 
 // certificate returns a certificate for a host.
@@ -174,105 +196,47 @@ func (a *Authority) certificate(ctx context.Context, host string) (*tls.Certific
 	if c := a.hosts[host]; c != nil && c.Leaf.NotAfter.Sub(now) > renewal {
 		return c, nil
 	}
-	template := &x509.Certificate{
-		Subject:   pkix.Name{CommonName: "Vault forward proxy"},
-		NotBefore: now.Add(-skew), NotAfter: now.Add(leafLife),
-		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-	}
-	ip := net.ParseIP(host)
-	switch {
-	case ip != nil && !ip.IsLoopback():
-		return nil, fault.Field("", "must be a CONNECT to a name: the authority of the forward proxy is not valid for addresses")
-	case ip != nil:
-		template.IPAddresses = []net.IP{ip}
-	case !permits(a.signer.cert.PermittedDNSDomains, host):
-		return nil, fault.New(fault.ErrForbidden, "the authority of the forward proxy is not valid for this host")
+	c := template("Vault forward proxy", now, leafLife)
+	switch ip := net.ParseIP(host); {
+	case ip == nil:
+		c.DNSNames = []string{host}
+	case ip.IsLoopback():
+		c.IPAddresses = []net.IP{ip}
 	default:
-		template.DNSNames = []string{host}
+		return nil, fault.Field("", "must be a CONNECT to a name: the authority of the forward proxy is not valid for addresses")
 	}
-	der, err := sign(template, a.signer.cert, a.leaf, a.signer.key)
+	der, err := x509.CreateCertificate(rand.Reader, c, a.signer.Leaf, a.leaf.Public(), a.signer.PrivateKey)
 	if err != nil {
 		return nil, err
 	}
 	if len(a.hosts) >= maxHosts {
 		clear(a.hosts)
 	}
-	a.hosts[host] = &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: a.leaf, Leaf: template}
+	a.hosts[host] = &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: a.leaf, Leaf: c}
 	return a.hosts[host], nil
-}
-
-// permits reports whether a host is in one of the domains. No domains mean all.
-func permits(domains []string, host string) bool {
-	return len(domains) == 0 || slices.ContainsFunc(domains, func(d string) bool { return host == d || strings.HasSuffix(host, "."+d) })
 }
 
 // renew reads the keys if they may be too old. A new signer drops all leaves.
 func (a *Authority) renew(ctx context.Context) error {
-	if a.signer != nil && time.Since(a.read) < maxAge {
+	if time.Since(a.read) < core.MaxAge {
 		return nil
 	}
 	read := time.Now()
-	d, err := a.load(ctx)
+	all, _, err := a.load(ctx)
 	if err != nil {
 		return err
 	}
-	next := d.Issuers[d.current(a.vault.Now())]
-	if a.signer == nil || !slices.Equal(a.signer.Certificate, next.Certificate) {
+	next := all[all.current(a.vault.Now())]
+	signer, err := tls.X509KeyPair(next.Certificate, next.Key)
+	if err != nil {
+		return errFormat
+	}
+	if !signer.Leaf.Equal(a.signer.Leaf) {
 		if a.leaf, err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader); err != nil {
 			return err
 		}
-		next.cert, err = x509.ParseCertificate(next.Certificate)
-		if err == nil {
-			next.key, err = x509.ParsePKCS8PrivateKey(next.Key)
-		}
-		if err != nil {
-			return errFormat
-		}
-		a.signer, a.hosts = &next, map[string]*tls.Certificate{}
+		a.signer, a.hosts = signer, map[string]*tls.Certificate{}
 	}
 	a.read = read
 	return nil
-}
-
-var errFormat = errors.New("vault: the stored key of the forward proxy has a format that this version does not know")
-
-// load returns the stored document. If there is none, it stores one with a new key.
-func (a *Authority) load(ctx context.Context) (*document, error) {
-	if a.stored.Ring == nil {
-		ring, err := keyring.Own(ctx, a.vault.Store, a.vault.Master)
-		if err != nil {
-			return nil, err
-		}
-		a.stored = keyring.Document{Kind: "forward", Field: "key", Store: a.vault.Store, Ring: ring}
-	}
-	for {
-		plain, rev, err := a.stored.Read(ctx)
-		if err != nil {
-			return nil, fmt.Errorf("vault: the key of the forward proxy: %w", err)
-		}
-		d := &document{rev: rev}
-		if rev != nil {
-			if err := json.Unmarshal(plain, d); err != nil || len(d.Issuers) == 0 {
-				return nil, errFormat
-			}
-			return d, nil
-		}
-		first, err := newIssuer(a.vault.Now(), nil)
-		if err != nil {
-			return nil, err
-		}
-		d.Issuers = []issuer{*first}
-		// The document is read again, because another node may have been faster.
-		if err := a.store(ctx, d); err != nil && !errors.Is(err, storage.ErrExists) {
-			return nil, err
-		}
-	}
-}
-
-func (a *Authority) store(ctx context.Context, d *document) error {
-	plain, err := json.Marshal(d)
-	if err != nil {
-		return err
-	}
-	return a.stored.Write(ctx, plain, d.rev, a.vault.Now())
 }

@@ -189,7 +189,9 @@ func (inv *invocation) send(ctx context.Context) (*http.Response, error) {
 	if inv.proxy.ResponseTransform != nil {
 		header.Set("Accept-Encoding", "identity") // so that the transform can read it
 	}
-	trace.Of(ctx).SetHeaders(header)
+	if !inv.boundOnly { // the program's own headers stay as they are
+		trace.Of(ctx).SetHeaders(header)
+	}
 	if inv.KeepAlive != "" {
 		header.Set("Keep-Alive", inv.KeepAlive)
 	}

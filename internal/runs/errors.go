@@ -1,6 +1,7 @@
 package runs
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -66,34 +67,8 @@ func HostError(err error) *script.HostError {
 	if fields := fault.Fields(err); fields != nil {
 		return &script.HostError{Status: http.StatusBadRequest, Message: "One or more validation errors occurred.", Errors: fields}
 	}
-	for _, kind := range []error{fault.ErrUnavailable, fault.ErrKeyDenied, fault.ErrKeyUnavailable} {
-		if errors.Is(err, kind) { // its text may contain the address of the database or of a KMS
-			return &script.HostError{Status: http.StatusServiceUnavailable, Message: fault.Detail(kind)}
-		}
-	}
-	for _, known := range hostErrors {
-		if errors.Is(err, known.err) {
-			return &script.HostError{Status: known.status, Message: fault.Detail(err)}
-		}
-	}
-	return &script.HostError{Status: http.StatusInternalServerError, Message: "the operation failed"}
-}
-
-// hostErrors are the errors whose text is meant for callers.
-var hostErrors = []struct {
-	err    error
-	status int
-}{
-	{fault.ErrInvalid, http.StatusBadRequest},
-	{fault.ErrUnauthenticated, http.StatusUnauthorized},
-	{fault.ErrForbidden, http.StatusForbidden},
-	{fault.ErrNotFound, http.StatusNotFound},
-	{fault.ErrConflict, http.StatusConflict},
-	{fault.ErrTooLarge, http.StatusRequestEntityTooLarge},
-	{fault.ErrBusy, http.StatusTooManyRequests},
-	{fault.ErrCode, http.StatusUnprocessableEntity},
-	{fault.ErrTimeout, http.StatusRequestTimeout},
-	{fault.ErrUnreachable, http.StatusBadGateway},
+	status, detail := fault.Status(err)
+	return &script.HostError{Status: status, Message: cmp.Or(detail, "the operation failed")}
 }
 
 // failedRun is the body of a callback for a failed run.

@@ -163,7 +163,7 @@ type endpoint struct {
 
 // forward makes the endpoint a forward proxy.
 func (e *endpoint) forward(v *vault.Vault, o *httpserver.Options, logger *slog.Logger) {
-	e.server, e.plain = newServer(v.ForwardProxy(&vault.ForwardOptions{Prefix: o.Prefix, RateLimit: o.RateLimit}), logger), true
+	e.server, e.plain = newServer(v.ForwardProxy(&vault.ForwardOptions{Prefix: o.Prefix, RateLimit: o.RateLimit, Logger: o.Logger}), logger), true
 	logger.Info("the forward proxy is listening", "address", e.address())
 	if !isLocal(e.address()) {
 		logger.Warn("other machines can reach the forward proxy, and send API keys to it without TLS")
