@@ -323,6 +323,7 @@ func TestForwardProxyRefusals(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		_ = raw.SetDeadline(time.Now().Add(time.Minute)) // a tunnel would stay open
 		fmt.Fprint(raw, test.request)
 		res, err := http.ReadResponse(bufio.NewReader(raw), nil)
 		if err != nil {
