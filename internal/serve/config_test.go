@@ -27,7 +27,7 @@ func TestFlags(t *testing.T) {
 		{"-console-proxies", "10.0.0.1"}, {"-console-header", "X-User", "-console-proxies", "proxy.example"}, {"-console-header-role", "root"}, {"-console-header", "X-User", "-allow-private-egress"},
 		{"-addr", "8080"}, {"-drain-delay", "-1s"}, {"-shutdown-timeout", "-1s"}, {"-drain-delay", "5"}, {"-addr", "127.0.0.1:http:1"}, {"-addr", "127.0.0.1:70000"}, {"-cors-origins", "shop.example"}, {"-cors-origins", "https://a.example,,"},
 		{"-rate-limit", "-1"}, {"-rate-limit", "NaN"}, {"-rate-burst", "10"}, {"-max-conns", "1"}, {"-log-format", "xml"}, {"-modules", "no-such-folder"},
-		{"-log-retention", "1h"}, {"-log-retention", "365d"}, {"-metrics-addr", "9090"}, {"-evidence-verify-every", "0"},
+		{"-log-retention", "1h"}, {"-log-retention", "365d"}, {"-metrics-addr", "9090"}, {"-forward", "8888"}, {"-evidence-verify-every", "0"},
 		{"-tls-cert", "no-such-file", "-tls-key", "no-such-file"}, {"-trusted-proxy", "proxy.example"}, {"-trusted-proxy", "10.0.0.0/40"},
 	} {
 		if _, err := parseFlags(bad, io.Discard); err == nil {

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/url"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -47,6 +48,29 @@ func TestMetricsHaveAnAddress(t *testing.T) {
 		}
 		s.end()
 	}
+}
+
+// TestForward checks that a server has a forward proxy, without TLS of its own, and
+// logs its requests.
+func TestForward(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	cert, key := filepath.Join(dir, "cert"), filepath.Join(dir, "key")
+	writePair(t, cert, key, 1)
+	addr := freeAddress(t)
+	s := runServer(t, "-forward", addr, "-prefix", "BT-", "-tls-cert", cert, "-tls-key", key)
+	s.await("forward proxy is listening")
+	proxy := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, Proxy: http.ProxyURL(&url.URL{Scheme: "http", Host: addr})}}
+	res, err := proxy.Get("http://pay.example")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	if res.StatusCode != http.StatusProxyAuthRequired || res.Header.Get("BT-Trace-Id") == "" {
+		t.Errorf("%s %v", res.Status, res.Header)
+	}
+	s.await(`route=forward status=407`)
+	s.end()
 }
 
 // TestFlagsReachTheVault opens a vault with flags of the audit log.

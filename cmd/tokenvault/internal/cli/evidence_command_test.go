@@ -3,7 +3,9 @@ package cli_test
 import (
 	"bytes"
 	"crypto/rand"
+	"crypto/x509"
 	"database/sql"
+	"encoding/pem"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
@@ -215,4 +217,24 @@ func TestEvidenceOverHTTP(t *testing.T) {
 	bundle := w.write("bundle", []byte(w.exits(0, "log", "evidence")))
 	w.exits(0, "log", "verify", bundle, "--key", key, "--since", note)
 	w.exits(2, "log", "verify")
+}
+
+// TestForwardCommands prints and rotates the certificates of the forward proxy.
+func TestForwardCommands(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, local)
+	first := w.must("forward", "ca")
+	both := w.must("forward", "rotate-ca")
+	if w.must("forward", "ca") != both || !strings.HasSuffix(both, first) || len(both) < 2*len(first)-100 {
+		t.Errorf("after a rotation: %s", both)
+	}
+	last := w.must("forward", "rotate-ca", "--now", "--domains", "Stripe.com,adyen.com")
+	block, rest := pem.Decode([]byte(last))
+	cert, err := x509.ParseCertificate(block.Bytes)
+	if err != nil || len(rest) != 0 || strings.Join(cert.PermittedDNSDomains, " ") != "stripe.com adyen.com" {
+		t.Errorf("after a rotation at once: %+v, %v, %s", cert, err, rest)
+	}
+	if out, code := w.run(nil, "forward", "rotate-ca", "--domains", "https://stripe.com"); code == 0 || !strings.Contains(out, "example.com") {
+		t.Errorf("a URL as a domain: %d %s", code, out)
+	}
 }
