@@ -244,27 +244,37 @@ func TestForwardProxyTiming(t *testing.T) {
 	body, err = io.ReadAll(res.Body)
 	same(t, "a slow reader", fmt.Sprint(len(body), err), fmt.Sprint(len(large), " <nil>"))
 
-	g.answer = func(rw http.ResponseWriter, _ *http.Request, _ string) {
-		rw.Header().Set("Content-Length", "100")
-		fmt.Fprint(rw, "half")
-	}
-	if res, err = g.client(t, g.pass).Do(g.request(t, "GET", "/", nil)); err == nil {
-		defer res.Body.Close()
-		body, err = io.ReadAll(res.Body)
-	}
-	if err == nil {
-		t.Errorf("half a response looks whole: %q", body)
+	for _, length := range []string{"100", ""} {
+		g.answer = func(rw http.ResponseWriter, _ *http.Request, _ string) {
+			if length != "" {
+				rw.Header().Set("Content-Length", length)
+			}
+			fmt.Fprint(rw, "half")
+			_ = http.NewResponseController(rw).Flush()
+			panic(http.ErrAbortHandler)
+		}
+		if res, err = g.client(t, g.pass).Do(g.request(t, "GET", "/", nil)); err == nil {
+			body, err = io.ReadAll(res.Body)
+			res.Body.Close()
+		}
+		if err == nil {
+			t.Errorf("half a response looks whole: %q", body)
+		}
 	}
 }
 
-// A destination that responds before it has read the request is heard.
+// A destination that responds before it has read the request is heard, and gets the
+// rest of the request.
 func TestForwardProxyEarlyResponse(t *testing.T) {
 	t.Parallel()
 	g := newGate(t, vault.Config{})
-	early := httptest.NewUnstartedServer(http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) {
-		_ = http.NewResponseController(rw).EnableFullDuplex()
+	early := httptest.NewUnstartedServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		control := http.NewResponseController(rw)
+		_ = control.EnableFullDuplex()
 		rw.WriteHeader(http.StatusTeapot)
-		fmt.Fprint(rw, "early")
+		fmt.Fprint(rw, "early, ")
+		_ = control.Flush()
+		_, _ = io.Copy(rw, r.Body) // the test compares it
 	}))
 	early.StartTLS()
 	defer early.Close()
@@ -281,6 +291,10 @@ func TestForwardProxyEarlyResponse(t *testing.T) {
 	}
 	defer res.Body.Close()
 	same(t, "status", res.StatusCode, http.StatusTeapot)
+	fmt.Fprint(write, "late")
+	write.Close()
+	all, err := io.ReadAll(res.Body)
+	same(t, "body", string(all)+fmt.Sprint(err), "early, late<nil>")
 }
 
 // Requests that the proxy refuses.
@@ -546,7 +560,8 @@ func TestForwardProxyRateLimit(t *testing.T) {
 	}
 }
 
-// A session that ends while its tunnel is open is dead at once.
+// A session that ends while its tunnel is open is dead at once, and so is a key that
+// loses its rule with destinations.
 func TestForwardProxyRevocation(t *testing.T) {
 	t.Parallel()
 	g := newGate(t, vault.Config{})
@@ -557,26 +572,41 @@ func TestForwardProxyRevocation(t *testing.T) {
 	if err := g.Private.AuthorizeSession(t.Context(), vault.SessionGrant{Nonce: s.Nonce, Rules: []vault.AccessRule{bound(1, "/", g.to)}}); err != nil {
 		t.Fatal(err)
 	}
-	c := g.tunnelTo(t, s.SessionKey, g.to)
-	read := bufio.NewReader(c)
-	send := func() int {
-		fmt.Fprintf(c, "POST / HTTP/1.1\r\nHost: %s\r\nContent-Type: text/plain\r\nContent-Length: 12\r\n\r\n{{ secret }}", g.to)
-		res, err := http.ReadResponse(read, nil)
-		if err != nil {
+	app, key := g.NewApplication(t, g.Owner, vault.ApplicationPrivate, []vault.AccessRule{bound(1, "/", g.to)})
+	for name, test := range map[string]struct {
+		key    string
+		revoke func() error
+		status int
+	}{
+		"session": {s.SessionKey, func() error {
+			all, err := g.Owner.ListSessions(t.Context(), vault.PageParams{})
+			if err != nil {
+				return err
+			}
+			return g.Owner.DeleteSession(t.Context(), all.Data[0].ID)
+		}, 407},
+		"rule": {key, func() error {
+			_, err := g.Owner.PatchApplication(t.Context(), app.ApplicationID(), map[string]any{"rules": nil, "permissions": []string{"token:use"}})
+			return err
+		}, 403},
+	} {
+		c := g.tunnelTo(t, test.key, g.to)
+		read := bufio.NewReader(c)
+		send := func() int {
+			fmt.Fprintf(c, "GET / HTTP/1.1\r\nHost: %s\r\n\r\n", g.to)
+			res, err := http.ReadResponse(read, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, _ = io.Copy(io.Discard, res.Body)
+			return res.StatusCode
+		}
+		same(t, name+", before", send(), 200)
+		if err := test.revoke(); err != nil {
 			t.Fatal(err)
 		}
-		_, _ = io.Copy(io.Discard, res.Body)
-		return res.StatusCode
+		same(t, name+", after", send(), test.status)
 	}
-	same(t, "before", send(), 200)
-	all, err := g.Owner.ListSessions(t.Context(), vault.PageParams{})
-	if err != nil || len(all.Data) != 1 {
-		t.Fatal(all, err)
-	}
-	if err := g.Owner.DeleteSession(t.Context(), all.Data[0].ID); err != nil {
-		t.Fatal(err)
-	}
-	same(t, "after", send(), 407)
 }
 
 // The authority is the same on all nodes. A former certificate signs for 7 days, or

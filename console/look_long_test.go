@@ -50,8 +50,23 @@ func (w *world) show() {
 		{Priority: 3, Description: "nothing of people", Container: "/pii/", Transform: vault.TransformRedact, Permissions: []vault.Permission{"token:read"}},
 	}}))
 	must[*vault.Reactor](w.t)(w.Owner.PatchReactor(ctx, w.reactor.ID, map[string]any{"name": "Charge a card", "code": chargeCode}))
-	for range 14 {
-		must[*vault.Token](w.t)(w.Private.CreateToken(ctx, vault.TokenParams{Type: vault.TypeCard, Data: vault.CardData{Number: "4242424242424242", ExpirationMonth: 7, ExpirationYear: 2033}}))
+	w.hour()
+}
+
+// hour fills the log with an hour of creates and reads.
+func (w *world) hour() {
+	w.t.Helper()
+	for minute := range 60 {
+		w.Clock.Advance(time.Minute)
+		if minute >= 34 && minute < 40 {
+			continue // a gap
+		}
+		for i := range int(5 + 3*math.Sin(float64(minute)*.7) + 2*math.Sin(float64(minute)*2.3)) {
+			if i%3 == 0 {
+				must[*vault.Token](w.t)(w.Private.CreateToken(w.t.Context(), vault.TokenParams{Type: vault.TypeCard, Data: vault.CardData{Number: "4242424242424242", ExpirationMonth: 7, ExpirationYear: 2033}}))
+			}
+			must[*vault.Token](w.t)(w.Private.GetToken(w.t.Context(), "order-4711"))
+		}
 	}
 }
 
