@@ -2,6 +2,7 @@ package serve
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -42,6 +43,7 @@ func monitored(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
+	own := vault.NewKey()
 	anchor := vault.AnchorFile(filepath.Join(dir, "notes"))
 	store, err := sqlite.Open(t.Context(), ":memory:")
 	if err != nil {
@@ -49,6 +51,7 @@ func monitored(t *testing.T) string {
 	}
 	v, err := vault.Open(t.Context(), store, vault.NewKey(), &vault.Config{
 		Sinks: sinks, Observer: cfg.metrics, SweepEvery: -1, WorkEvery: -1, Evidence: &vault.EvidenceConfig{Every: -1, Anchors: []vault.Anchor{anchor}},
+		OpenKey: func(context.Context, string) (vault.AEAD, error) { return own, nil },
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -57,6 +60,9 @@ func monitored(t *testing.T) string {
 	cfg.metrics.watch(v, store, cfg.cert)
 	tenant, err := v.CreateTenant(t.Context(), "Acme")
 	if err != nil {
+		t.Fatal(err)
+	}
+	if err := v.SetTenantKey(t.Context(), tenant.ID, "test:acme"); err != nil {
 		t.Fatal(err)
 	}
 	app, err := v.Tenant(tenant.ID).CreateApplication(t.Context(), vault.ApplicationParams{Name: "Shop", Type: vault.ApplicationPublic, Permissions: []vault.Permission{"token:create"}})
@@ -69,10 +75,10 @@ func monitored(t *testing.T) string {
 		method, path, key, body string
 		status                  int
 	}{
-		{"POST", "/tokens", app.Key, `{"type":"token","data":"x"}`, 201}, {"GET", "/tokens", app.Key, "", 403}, {"GET", "/tokens", "", "", 401},
+		{"POST", "/tokens", app.Key, `{"type":"token","data":"x"}`, 201}, {"POST", "/tokens", app.Key, `{"type":"token","data":"x"}`, 201}, {"GET", "/tokens", app.Key, "", 403}, {"GET", "/tokens", "", "", 401},
 	} {
 		req, _ := http.NewRequestWithContext(t.Context(), call.method, api.URL+call.path, strings.NewReader(call.body))
-		req.Header = http.Header{"Content-Type": {"application/json"}, "Svc-Api-Key": {call.key}}
+		req.Header = http.Header{"Content-Type": {"application/json"}, "Svc-Api-Key": {call.key}, "Svc-Idempotency-Key": {"one"}}
 		res, err := http.DefaultClient.Do(req)
 		if err != nil {
 			t.Fatal(err)
@@ -88,12 +94,16 @@ func monitored(t *testing.T) string {
 	if _, err := v.VerifyLogs(t.Context(), nil); err != nil {
 		t.Fatal(err)
 	}
+	if err := v.SendLogs(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	_, text := get(t, http.DefaultClient, api.URL+"/metrics")
 	for _, want := range []string{
 		`vault_http_refusals_total{application="` + app.ID.String() + `",status="403"} 1`, `vault_http_refusals_total{application="",status="401"} 1`,
 		`vault_jobs{state="waiting"} 0`, `vault_jobs{state="dead"} 0`, `vault_data_keys{state="primary"} 1`, `vault_tokens 1`, `vault_tenants 1`,
 		`vault_db_connections_max{pool="`, `vault_db_wait_seconds_total{pool="`, `vault_master_key_failures_total{name="decrypt"} 0`,
-		`vault_tls_certificate_expiry_timestamp_seconds`, `vault_data_key_oldest_timestamp_seconds`,
+		`vault_tls_certificate_expiry_timestamp_seconds`, `vault_data_key_oldest_timestamp_seconds`, `vault_http_replays_total{method="POST",route="/tokens"} 1`,
+		`vault_evidence_anchor_last_success_timestamp_seconds{anchor="`, `vault_sink_last_success_timestamp_seconds{sink="file"}`, `vault_tenant_keys{state="ok"} 1`,
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %s in\n%s", want, text)
