@@ -688,6 +688,31 @@ func TestForwardCAOfARunningProxy(t *testing.T) {
 	}
 }
 
+// A certificate is kept for the tunnels to a host, until it is about to expire or
+// 1,000 others are kept.
+func TestForwardCertificatesAreKept(t *testing.T) {
+	t.Parallel()
+	g := newGate(t, vault.Config{})
+	serial := func() string {
+		c := tls.Client(g.tunnelTo(t, g.pass, "pay.test:443").NetConn(), &tls.Config{InsecureSkipVerify: true})
+		if err := c.HandshakeContext(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		return c.ConnectionState().PeerCertificates[0].SerialNumber.String()
+	}
+	first := serial()
+	same(t, "the second tunnel", serial(), first)
+	for n := range 1000 {
+		g.tunnelTo(t, g.pass, fmt.Sprintf("h%d.example:443", n)).NetConn().Close()
+	}
+	second := serial()
+	g.Clock.Advance(23*time.Hour + time.Second)
+	if third := serial(); second == first || third == second {
+		t.Errorf("certificates %s, %s and %s", first, second, third)
+	}
+}
+
 // Idle tunnels cost little, and end when the server shuts down.
 func TestForwardProxyIdleTunnels(t *testing.T) {
 	t.Parallel()
