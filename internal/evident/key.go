@@ -351,12 +351,8 @@ func (k *Keeper) checkStored(ctx context.Context) error {
 	case err != nil:
 		return err
 	}
-	_, rev, err := k.document().Read(ctx)
-	if err != nil && rev == nil || k.Key() == "" {
-		return err
-	}
 	doc, err := k.readKeys(ctx)
-	if err != nil && rev != nil || err == nil && (doc == nil || !slices.Contains(doc.public(), k.Key())) {
+	if errors.Is(err, errFormat) || core.Unreadable(err) || err == nil && k.Key() != "" && (doc == nil || !slices.Contains(doc.public(), k.Key())) {
 		return fmt.Errorf("%w: the signing key of the log", ledger.ErrTampered)
 	}
 	return err

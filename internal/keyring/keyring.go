@@ -79,9 +79,9 @@ type Config[D any] struct {
 	// Age is how long a state is used before it is read again.
 	Age time.Duration
 	// Usable returns an error while the holder of the master key does not let the
-	// vault use it. It may be nil.
+	// vault use it.
 	Usable func() error
-	// Own has the tenants' own keys. It may be nil.
+	// Own has the tenants' own keys.
 	Own *OwnKeys
 	// Decode decodes the document of a tenant.
 	Decode func(rec *storage.Record, plain []byte) (D, error)
@@ -126,21 +126,12 @@ const maxTenants = 50_000
 
 // New returns an empty cache.
 func New[D any](cfg Config[D]) *Cache[D] {
-	if cfg.Usable == nil {
-		cfg.Usable = func() error { return nil }
-	}
-	if cfg.Own == nil {
-		cfg.Own = NewOwnKeys(OwnConfig{Age: -1})
-	}
 	return &Cache[D]{cfg: cfg, known: map[uuid.UUID]*known[D]{}, newest: map[uuid.UUID]int64{}, loads: map[uuid.UUID]*load[D]{}}
 }
 
 // Get returns a state that is at most Config.Age old, leaves time to write,
 // and is not older than the last change of this node.
 func (c *Cache[D]) Get(ctx context.Context, tenant uuid.UUID) (*State[D], error) {
-	if err := c.cfg.Usable(); err != nil {
-		return nil, err
-	}
 	s, after := c.recent(tenant)
 	if s != nil {
 		return s, nil
@@ -154,7 +145,7 @@ func (c *Cache[D]) recent(tenant uuid.UUID) (*State[D], time.Time) {
 	after := time.Now().Add(-min(c.cfg.Age, MaxAge-timeToWrite))
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if k := c.known[tenant]; k != nil && k.state != nil && k.state.ReadAt.After(after) {
+	if k := c.known[tenant]; k != nil && k.state != nil && k.state.ReadAt.After(after) && c.cfg.Usable() == nil {
 		return k.state, after
 	}
 	if c.changed.After(after) {
@@ -165,9 +156,6 @@ func (c *Cache[D]) recent(tenant uuid.UUID) (*State[D], time.Time) {
 
 // Reload returns a state that was read after the call.
 func (c *Cache[D]) Reload(ctx context.Context, tenant uuid.UUID) (*State[D], error) {
-	if err := c.cfg.Usable(); err != nil {
-		return nil, err
-	}
 	return c.load(ctx, tenant, time.Now())
 }
 
@@ -175,9 +163,6 @@ func (c *Cache[D]) Reload(ctx context.Context, tenant uuid.UUID) (*State[D], err
 // another source. The source must not be older than the database, and its
 // records must not be rolled back.
 func (c *Cache[D]) Read(ctx context.Context, from Records, tenant uuid.UUID, again bool) (*State[D], error) {
-	if err := c.cfg.Usable(); err != nil {
-		return nil, err
-	}
 	if s, _ := c.recent(tenant); s != nil && !again {
 		return s, nil
 	}
@@ -291,101 +276,103 @@ func (c *Cache[D]) DropAll() {
 	clear(c.known)
 }
 
-// read reads the ring after the tenant's record, so that the ring has the key
-// that sealed the record. If it lacks the key, a rotation has destroyed it between
-// the two reads, and read starts over.
-func (c *Cache[D]) read(ctx context.Context, store Records, tenant uuid.UUID, began time.Time) (*State[D], error) {
+// records reads the record of a tenant, and then the record of its ring, so that the
+// ring has the key that sealed the tenant's record. It fails if the master key may not
+// be used.
+func (c *Cache[D]) records(ctx context.Context, store Records, tenant uuid.UUID) (both [2]storage.Record, err error) {
+	if err := c.cfg.Usable(); err != nil {
+		return both, err
+	}
 	own := []storage.ID{storage.ID(tenant)}
-	for attempt := 1; ; attempt++ {
-		tenants, err := store.Records(ctx, own[0], KindTenant, own)
+	for i, kind := range []string{KindTenant, KindRing} {
+		recs, err := store.Records(ctx, own[0], kind, own)
 		if err != nil {
-			return nil, err
+			return both, err
 		}
-		if len(tenants) == 0 || c.cfg.Refused != nil && c.cfg.Refused(tenant) {
-			return nil, c.cfg.Missing
+		if len(recs) == 0 || c.cfg.Refused != nil && c.cfg.Refused(tenant) {
+			return both, c.cfg.Missing
 		}
-		s := &State[D]{ReadAt: began}
-		if s.Ring, s.RingRev, err = c.ring(ctx, store, tenant); err != nil {
-			return nil, err
-		}
-		s.Hold = &storage.Hold{Kind: KindRing, ID: own[0], Rev: s.RingRev}
-		place := seal.RecordPlace(&tenants[0])
-		place.Tenant = tenant
-		plain, err := s.Ring.Open(&place, tenants[0].KeyVersion, tenants[0].Body)
-		if err == nil {
-			s.Doc, err = c.cfg.Decode(&tenants[0], plain)
-		}
+		both[i] = recs[0]
+	}
+	return both, nil
+}
+
+// readAttempts limits how often a state is read.
+const readAttempts = 3
+
+// read reads a state. It starts over if the ring lacks the key of the tenant's
+// record, which a rotation has destroyed between the two reads, or if the ring is
+// older than a ring that this node has used, because the tenant may have been deleted
+// during the read.
+func (c *Cache[D]) read(ctx context.Context, store Records, tenant uuid.UUID, began time.Time) (*State[D], error) {
+	for attempt := 1; ; attempt++ {
+		s, bad, err := c.open(ctx, store, tenant)
+		older := errors.Is(err, errOlder)
 		switch {
 		case err == nil:
+			s.ReadAt = began
 			return s, nil
-		case errors.Is(err, seal.ErrNoKey) && attempt < readAttempts:
+		case (older || errors.Is(err, seal.ErrNoKey)) && attempt < readAttempts:
+		case bad == "":
+			return nil, fault.Wrap(err, "tenant %s", tenant)
 		default:
-			return nil, c.cfg.Bad(ctx, tenant, KindTenant, false, fault.Wrap(err, "tenant %s", tenant))
+			return nil, c.cfg.Bad(ctx, tenant, bad, older, fault.Wrap(err, "tenant %s", tenant))
 		}
 	}
+}
+
+// open reads a state once. If a record cannot be trusted, it returns its kind.
+func (c *Cache[D]) open(ctx context.Context, store Records, tenant uuid.UUID) (s *State[D], bad string, err error) {
+	recs, err := c.records(ctx, store, tenant)
+	if err != nil {
+		return nil, "", err
+	}
+	rec := &recs[0]
+	ring, err := c.unwrap(ctx, tenant, recs[1].Body)
+	if err != nil {
+		if errors.Is(err, ErrRing) || errors.Is(err, errOlder) {
+			bad = KindRing
+		}
+		return nil, bad, err
+	}
+	place := seal.RecordPlace(rec)
+	place.Tenant = tenant
+	plain, err := ring.Open(&place, rec.KeyVersion, rec.Body)
+	if err != nil {
+		return nil, KindTenant, err
+	}
+	s = newState[D](ring, &recs[1])
+	s.Doc, err = c.cfg.Decode(rec, plain)
+	return s, KindTenant, err
+}
+
+// newState returns the state with a ring and its record.
+func newState[D any](ring *seal.Ring, rec *storage.Record) *State[D] {
+	return &State[D]{Ring: ring, RingRev: rec.Rev, Hold: &storage.Hold{Kind: KindRing, ID: rec.ID, Rev: rec.Rev}}
 }
 
 // Front returns what opens of a tenant whose own key is denied: the front of its ring.
 // The document is what Config.Sealed makes of the tenant's record. Nothing of it is
 // cached.
 func (c *Cache[D]) Front(ctx context.Context, tenant uuid.UUID) (*State[D], error) {
-	if err := c.cfg.Usable(); err != nil {
+	began := time.Now()
+	recs, err := c.records(ctx, c.cfg.Store, tenant)
+	if err != nil {
 		return nil, err
 	}
-	s := &State[D]{ReadAt: time.Now()}
-	own := []storage.ID{storage.ID(tenant)}
-	for _, kind := range []string{KindTenant, KindRing} {
-		recs, err := c.cfg.Store.Records(ctx, own[0], kind, own)
-		if err != nil {
-			return nil, err
-		}
-		if len(recs) == 0 || c.cfg.Refused != nil && c.cfg.Refused(tenant) {
-			return nil, c.cfg.Missing
-		}
-		if kind == KindTenant {
-			s.Doc = c.cfg.Sealed(&recs[0])
-			continue
-		}
-		s.RingRev, s.Hold = recs[0].Rev, &storage.Hold{Kind: KindRing, ID: own[0], Rev: recs[0].Rev}
-		if s.Ring, err = seal.Unwrap(ctx, c.cfg.Master, tenant, recs[0].Body); err != nil && !errors.Is(err, seal.ErrOwnKey) {
-			return nil, unavailable(err)
-		}
+	ring, err := seal.Unwrap(ctx, c.cfg.Master, tenant, recs[1].Body)
+	if err != nil && !errors.Is(err, seal.ErrOwnKey) {
+		return nil, unavailable(err)
 	}
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	if s.Ring.Revision() < c.newest[tenant] {
+	older := ring.Revision() < c.newest[tenant]
+	c.mu.Unlock()
+	if older {
 		return nil, c.cfg.Bad(ctx, tenant, KindRing, true, errOlder)
 	}
+	s := newState[D](ring, &recs[1])
+	s.Doc, s.ReadAt = c.cfg.Sealed(&recs[0]), began
 	return s, nil
-}
-
-// readAttempts limits how often a state is read.
-const readAttempts = 3
-
-// ring reads the ring of a tenant. If the ring is older than a ring that this
-// node has used, it is read once more, because the tenant may have been
-// deleted, or its ring replaced, during the read.
-func (c *Cache[D]) ring(ctx context.Context, store Records, tenant uuid.UUID) (ring *seal.Ring, rev int64, err error) {
-	for attempt := 0; ; attempt++ {
-		recs, err := store.Records(ctx, storage.ID(tenant), KindRing, []storage.ID{storage.ID(tenant)})
-		if err != nil {
-			return nil, 0, err
-		}
-		if len(recs) == 0 {
-			return nil, 0, c.cfg.Missing
-		}
-		ring, err := c.unwrap(ctx, tenant, recs[0].Body)
-		switch {
-		case err == nil:
-			return ring, recs[0].Rev, nil
-		case errors.Is(err, ErrRing):
-			return nil, 0, c.cfg.Bad(ctx, tenant, KindRing, false, fault.Wrap(err, "tenant %s", tenant))
-		case !errors.Is(err, errOlder):
-			return nil, 0, fault.Wrap(err, "tenant %s", tenant)
-		case attempt > 0:
-			return nil, 0, c.cfg.Bad(ctx, tenant, KindRing, true, err)
-		}
-	}
 }
 
 // errOlder means that this node has used a newer ring.
@@ -405,12 +392,15 @@ func (c *Cache[D]) unwrap(ctx context.Context, tenant uuid.UUID, wrapped []byte)
 	}
 	ring, err := unwrap()
 	if errors.Is(err, seal.ErrUnwrap) && !errors.Is(err, fault.ErrKeyDenied) {
-		if !c.works(ctx) {
+		if _, broken := Own(seal.Fresh(ctx), c.cfg.Store, c.cfg.Master); broken != nil {
 			return nil, unavailable(err)
 		}
 		ring, err = unwrap() // a service may have recovered
-		if errors.Is(err, seal.ErrUnwrap) {
+		switch {
+		case cannotOpen(err):
 			err = fmt.Errorf("%w: %w", ErrRing, err)
+		case errors.Is(err, seal.ErrUnwrap):
+			err = unavailable(err)
 		}
 	}
 	if err == nil {
@@ -432,12 +422,6 @@ func (c *Cache[D]) unwrapped(tenant uuid.UUID, wrapped []byte) *seal.Ring {
 	return nil
 }
 
-// works reports whether the master key unwraps the ring of the vault itself.
-func (c *Cache[D]) works(ctx context.Context) bool {
-	_, err := Own(ctx, c.cfg.Store, c.cfg.Master)
-	return err == nil
-}
-
 // use stores a ring, unless this node has used a newer one, or the master key
 // was denied since.
 func (c *Cache[D]) use(tenant uuid.UUID, wrapped []byte, ring *seal.Ring) error {
@@ -446,13 +430,12 @@ func (c *Cache[D]) use(tenant uuid.UUID, wrapped []byte, ring *seal.Ring) error 
 	if err := c.cfg.Usable(); err != nil {
 		return err
 	}
-	if c.cfg.Own.assign(tenant, ring.URI()); ring.URI() != "" {
-		if err := c.cfg.Own.usable(tenant); err != nil {
-			return err
-		}
-	}
 	if ring.Revision() < c.newest[tenant] {
 		return errOlder
+	}
+	c.cfg.Own.assign(tenant, ring.URI())
+	if err := c.cfg.Own.usable(tenant); err != nil {
+		return err
 	}
 	c.newest[tenant] = ring.Revision()
 	if len(c.known) >= maxTenants {

@@ -64,7 +64,7 @@ func newWorld(t *testing.T, age time.Duration) *world {
 	w.seal(t, w.ring)
 	w.wrap(t, w.ring)
 	w.Cache = New(Config[string]{
-		Store: w.store, Master: w.key, Missing: errMissing, Age: age,
+		Store: w.store, Master: w.key, Missing: errMissing, Age: age, Usable: func() error { return nil }, Own: NewOwnKeys(OwnConfig{Age: -1}),
 		Bad:    func(_ context.Context, _ uuid.UUID, _ string, _ bool, err error) error { return err },
 		Decode: func(_ *storage.Record, plain []byte) (string, error) { return string(plain), nil },
 	})

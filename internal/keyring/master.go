@@ -99,15 +99,30 @@ func (c *Check) unwrap(ctx context.Context, wrapped []byte) (*seal.Ring, error) 
 	if ctx.Err() != nil {
 		return nil, ctx.Err() // no statement about the key
 	}
-	if broken := Try(ctx, c.Master); broken != nil {
+	if broken := Try(seal.Fresh(ctx), c.Master); broken != nil {
 		return nil, unavailable(broken)
 	}
 	// The service may have recovered.
 	ring, err = seal.Unwrap(ctx, c.Master, none, wrapped)
-	if errors.Is(err, seal.ErrUnwrap) {
+	switch {
+	case cannotOpen(err):
 		return nil, fmt.Errorf("%w: %w", fault.ErrWrongKey, err)
+	case errors.Is(err, seal.ErrUnwrap):
+		return nil, unavailable(err)
 	}
 	return ring, err
+}
+
+// cannotOpen reports whether a key that works otherwise failed to unwrap a ring, so
+// that the ring is not one of this key. A denial or a timeout says nothing about the
+// ring.
+func cannotOpen(err error) bool {
+	for _, other := range []error{fault.ErrKeyDenied, fault.ErrKeyUnavailable, context.Canceled, context.DeadlineExceeded} {
+		if errors.Is(err, other) {
+			return false
+		}
+	}
+	return errors.Is(err, seal.ErrUnwrap)
 }
 
 // Holds asks the holder of the master key whether it may be used. It decrypts the

@@ -11,10 +11,11 @@ var secretName = regexp.MustCompile(`(?i)key|token|password|secret|signature|pin
 
 const hidden = "xxxxx"
 
-// ShownURI returns the URI of a key without passwords and tokens.
+// ShownURI returns the URI of a key without users, passwords and tokens. Of a
+// malformed URI it shows nothing.
 func ShownURI(uri string) string {
 	if program, ok := strings.CutPrefix(uri, "exec:"); ok {
-		words := strings.Split(program, " ")
+		words := strings.Fields(program)
 		for i := 1; i < len(words); i++ {
 			name, _, ok := strings.Cut(words[i], "=")
 			switch {
@@ -30,10 +31,13 @@ func ShownURI(uri string) string {
 	if err != nil {
 		return hidden
 	}
-	if _, has := u.User.Password(); has {
-		u.User = url.UserPassword(u.User.Username(), hidden)
+	query, err := url.ParseQuery(u.RawQuery)
+	if err != nil {
+		return hidden
 	}
-	query := u.Query()
+	if u.User != nil {
+		u.User = url.User(hidden)
+	}
 	for name := range query {
 		if secretName.MatchString(name) {
 			query.Set(name, hidden)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"flag"
 	"log/slog"
-	"regexp"
 	"strings"
 
 	"github.com/seed-72ea4aab/vault"
@@ -55,13 +54,6 @@ func (u *KeyURI) Set(text string) error {
 func IsKeyURI(text string) bool {
 	return strings.HasPrefix(text, "exec:") || strings.Contains(text, "://")
 }
-
-// secretInURI matches what may be a secret in the URI of a key: a user and password,
-// and the values of parameters with such names.
-var secretInURI = regexp.MustCompile(`(?i)(://)[^/@\s]*@|([?&\s][^=&?\s]*(?:key|token|password|secret|signature|pin)[^=&?\s]*=)[^&\s]*`)
-
-// ShownKeyURI returns the URI of a key without secrets.
-func ShownKeyURI(uri string) string { return secretInURI.ReplaceAllString(uri, "${1}${2}...") }
 
 // ParseKey returns the master key of a text, which is a key or a URI.
 func (d *Database) ParseKey(ctx context.Context, logger *slog.Logger, text string) (vault.AEAD, error) {

@@ -53,7 +53,7 @@ func checkKey(c *call, open *vault.Vault) error {
 	if !serve.IsKeyURI(uri) {
 		return c.say(nil, map[string]any{"ok": true}, "The master key opens this database.")
 	}
-	uri = serve.ShownKeyURI(uri)
+	uri = keyring.ShownURI(uri)
 	v := core.CallerOf(open.Tenant(uuid.Nil)).Vault
 	began := time.Now()
 	if err := (&keyring.Check{Store: v.Store, Master: v.Master, Now: v.Now}).Holds(c.ctx); err != nil {
