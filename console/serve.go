@@ -252,7 +252,7 @@ func (q *request) failed(err error) {
 	case errors.Is(err, vault.ErrInvalid), errors.Is(err, vault.ErrConflict), errors.Is(err, vault.ErrForbidden):
 		q.fail(http.StatusBadRequest, "refused", "The request was refused", fault.Detail(err))
 	case errors.Is(err, vault.ErrKeyDenied), errors.Is(err, vault.ErrKeyUnavailable):
-		q.fail(http.StatusServiceUnavailable, "refused", "The vault is not available", "Its master key is not available.")
+		q.fail(http.StatusServiceUnavailable, "refused", "The vault is not available", "The master key, or the key of this tenant, is not available.")
 	case errors.Is(err, vault.ErrUnavailable), errors.Is(err, vault.ErrBusy), errors.Is(err, vault.ErrClosed):
 		q.fail(http.StatusServiceUnavailable, "refused", "The vault is not available", "Try again in a moment.")
 	default:

@@ -184,7 +184,9 @@ func (q *request) tenantsToSearch(asked string) ([]vault.Tenant, *findBody, erro
 	if err != nil {
 		return nil, nil, err
 	}
-	readable := slices.DeleteFunc(list.Data, func(t vault.Tenant) bool { return t.Unreadable })
+	readable := slices.DeleteFunc(list.Data, func(t vault.Tenant) bool {
+		return t.Unreadable || t.Key != nil && t.Key.State != vault.TenantKeyOK
+	})
 	return readable, &findBody{Looked: len(readable), Tenants: list.Pagination.TotalItems}, nil
 }
 

@@ -56,7 +56,7 @@ var (
 	VerbReplaceTenant       = Verb{Name: "ReplaceTenant", Kind: kindAdmin, Permission: access.TenantUpdate, Where: OutsideTx}
 	VerbPatchTenant         = Verb{Name: "PatchTenant", Kind: kindAdmin, Permission: access.TenantUpdate, Where: OutsideTx}
 	VerbRotateWebhookSecret = Verb{Name: "RotateWebhookSecret", Kind: kindAdmin, Permission: access.TenantUpdate, Where: OutsideTx}
-	VerbStats               = Verb{Name: "Stats", Kind: kindAdmin, Only: "ask for its figures", Where: OutsideTx}
+	VerbStats               = Verb{Name: "Stats", Kind: kindAdmin, Only: "ask for its figures", Where: OutsideTx, Front: true}
 
 	VerbListLogs        = Verb{Name: "ListLogs", Kind: kindAdmin, Permission: access.LogRead, Front: true}
 	VerbAllLogs         = Verb{Name: "AllLogs", Kind: kindAdmin, Permission: access.LogRead, Front: true}

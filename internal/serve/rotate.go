@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"sync"
 	"time"
 
@@ -47,11 +46,13 @@ func rotateKeys(ctx context.Context, v *vault.Vault, cfg *Config, bar *terminal.
 func Rotate(ctx context.Context, v *vault.Vault, tenants []uuid.UUID, all bool, bar *terminal.Progress) (int, error) {
 	r := &rotation{bar: bar, all: all, done: make([]int, max(1, len(tenants)))}
 	for _, id := range tenants {
-		n, err := countTokens(ctx, v, id)
+		stats, err := v.Tenant(id).Stats(ctx)
 		if err := r.failure(id, err); err != nil {
 			return 0, err
 		}
-		r.total += n
+		if stats != nil {
+			r.total += stats.Tokens
+		}
 	}
 	if err := r.run(ctx, v, tenants); err != nil {
 		return 0, fmt.Errorf("%w\nrun it again to continue", err)
@@ -85,16 +86,6 @@ func Readable(tenants []vault.Tenant) []uuid.UUID {
 		}
 	}
 	return ids
-}
-
-// countTokens returns the number of tokens of a tenant. It lists a page beyond the
-// last one, so that it reads no token and logs no read.
-func countTokens(ctx context.Context, v *vault.Vault, tenant uuid.UUID) (int, error) {
-	page, err := v.Tenant(tenant).ListTokens(ctx, vault.ListTokensParams{PageParams: vault.PageParams{Page: math.MaxInt32, Size: 1}})
-	if err != nil {
-		return 0, err
-	}
-	return page.Pagination.TotalItems, nil
 }
 
 // rotation is the rotation of several tenants in progress.

@@ -142,18 +142,12 @@ func openVault(ctx context.Context, cfg *Config, logger *slog.Logger) (*vault.Va
 		return nil, nil, err
 	}
 	joined := vault.JoinKeys(key, other...)
-	for began := time.Now(); ; {
-		v, err := cfg.openWith(ctx, joined, created, logger)
-		if !errors.Is(err, vault.ErrKeyUnavailable) || time.Since(began) > keyWait {
-			return v, joined, err
-		}
-		logger.WarnContext(ctx, "the service that holds the master key does not respond; it is tried again", "error", err)
-		select {
-		case <-ctx.Done():
-			return nil, nil, err
-		case <-time.After(keyPause):
-		}
-	}
+	var v *vault.Vault
+	err = untilKeyResponds(ctx, logger, func() (err error) {
+		v, err = cfg.openWith(ctx, joined, created, logger)
+		return err
+	})
+	return v, joined, err
 }
 
 // A start waits keyWait for the service that holds the master key, and tries again
@@ -162,6 +156,23 @@ const (
 	keyWait  = time.Minute
 	keyPause = 2 * time.Second
 )
+
+// untilKeyResponds opens a vault, and tries again for keyWait while its master key does
+// not respond.
+func untilKeyResponds(ctx context.Context, logger *slog.Logger, open func() error) error {
+	for began := time.Now(); ; {
+		err := open()
+		if !errors.Is(err, vault.ErrKeyUnavailable) || time.Since(began) > keyWait {
+			return err
+		}
+		logger.WarnContext(ctx, "the service that holds the master key does not respond; it is tried again", "error", err)
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(keyPause):
+		}
+	}
+}
 
 // openWith opens the vault with a master key, which may have been created just now.
 func (c *Config) openWith(ctx context.Context, key vault.AEAD, created bool, logger *slog.Logger) (*vault.Vault, error) {

@@ -83,7 +83,7 @@ func findDemoTenant(ctx context.Context, v *vault.Vault) (*vault.Tenant, error) 
 		return nil, err
 	}
 	for i := range tenants {
-		if tenants[i].Unreadable {
+		if t := &tenants[i]; t.Unreadable || t.Key != nil && t.Key.State != vault.TenantKeyOK {
 			continue
 		}
 		found, err := isDemo(ctx, v.Tenant(tenants[i].ID).Client)

@@ -1,0 +1,97 @@
+package keyring
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/seed-72ea4aab/vault/internal/fault"
+	"github.com/seed-72ea4aab/vault/internal/seal"
+)
+
+// hangingKey is a key in a service that hangs while hangs is set.
+type hangingKey struct {
+	seal.AEAD
+	hangs         atomic.Bool
+	calls, atOnce atomic.Int32
+}
+
+func (k *hangingKey) DecryptWithContext(ctx context.Context, ciphertext, associatedData []byte) ([]byte, error) {
+	if n := k.calls.Add(1); !seal.IsFresh(ctx) && n > k.atOnce.Load() {
+		k.atOnce.Store(n)
+	}
+	defer k.calls.Add(-1)
+	if k.hangs.Load() {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	return k.AEAD.Decrypt(ciphertext, associatedData)
+}
+
+func (k *hangingKey) EncryptWithContext(_ context.Context, plaintext, associatedData []byte) ([]byte, error) {
+	return k.AEAD.Encrypt(plaintext, associatedData)
+}
+
+// A service that hangs gets a few calls at a time, all of which end, and the tenants of
+// another service wait for none of them.
+func TestHungServiceDelaysOnlyItsTenants(t *testing.T) {
+	t.Parallel()
+	for name, fromStart := range map[string]bool{"from the start": true, "later": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				aead, err := seal.NewAEAD(seal.RandomKey())
+				if err != nil {
+					t.Fatal(err)
+				}
+				sealed, err := aead.Encrypt([]byte("ring"), nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				keys := map[string]*hangingKey{"hung": {AEAD: aead}, "other": {AEAD: aead}}
+				own := NewOwnKeys(OwnConfig{
+					Open: func(_ context.Context, uri string) (seal.AEAD, error) { return keys[uri], nil },
+					Age:  time.Minute, Grace: 5 * time.Minute, Now: time.Now, Logger: slog.New(slog.DiscardHandler),
+					Drop:    func([]uuid.UUID) {},
+					Changed: func(context.Context, []uuid.UUID, KeyChange) error { return nil },
+				})
+				defer own.Close()
+				open := func(uri string) error {
+					_, _, err := own.open(t.Context(), uuid.New(), uri, sealed, nil)
+					return err
+				}
+				if !fromStart {
+					if err := open("hung"); err != nil {
+						t.Fatal(err)
+					}
+				}
+				keys["hung"].hangs.Store(true)
+				began, errs := time.Now(), make(chan error, 20)
+				for range cap(errs) {
+					go func() { errs <- open("hung") }()
+				}
+				synctest.Wait()
+				if err := open("other"); err != nil || !time.Now().Equal(began) {
+					t.Errorf("another service: %v after %s", err, time.Since(began))
+				}
+				for range cap(errs) {
+					if err := <-errs; !errors.Is(err, fault.ErrKeyUnavailable) {
+						t.Errorf("got %v, want ErrKeyUnavailable", err)
+					}
+				}
+				if got := keys["hung"].atOnce.Load(); got > callsAtOnce || time.Since(began) > checkTimeout {
+					t.Errorf("%d calls at a time for %s", got, time.Since(began))
+				}
+				if states := own.States(); fromStart && states[KeyUnreachable] != 1 || states[KeyOK] == 0 {
+					t.Errorf("states: %v", states)
+				}
+			})
+		})
+	}
+}
