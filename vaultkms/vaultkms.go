@@ -109,10 +109,14 @@ func (s service) Decrypt(ctx context.Context, ciphertext []byte) ([]byte, error)
 // classify adds ErrKeyDenied to an error that says that the key is disabled or
 // deleted, or that this process may not use it.
 func classify(err error) error {
-	if err == nil || !denies(err) {
-		return err
+	switch {
+	case err == nil:
+		return nil
+	case denies(err):
+		return fmt.Errorf("%w: %w", vault.ErrKeyDenied, err)
+	default:
+		return fmt.Errorf("vaultkms: %w", err) // an error of gocloud.dev prints its stack in a log
 	}
-	return fmt.Errorf("%w: %w", vault.ErrKeyDenied, err)
 }
 
 func denies(err error) bool {
@@ -125,11 +129,13 @@ func denies(err error) bool {
 	}
 	if e, ok := errors.AsType[*api.ResponseError](err); ok { // package hashivault knows no codes
 		return e.StatusCode == http.StatusForbidden || e.StatusCode == http.StatusNotFound ||
-			e.StatusCode == http.StatusBadRequest && slices.ContainsFunc(e.Errors, isMissing)
+			e.StatusCode == http.StatusBadRequest && slices.ContainsFunc(e.Errors, isDenial)
 	}
 	return false
 }
 
-// isMissing reports whether a message of the transit engine says that the key was
-// deleted. The engine has no code for it.
-func isMissing(message string) bool { return strings.Contains(message, "encryption key not found") }
+// isDenial reports whether a message of the transit engine says that the key was
+// deleted, or that its version must not be used. The engine has no code for it.
+func isDenial(message string) bool {
+	return strings.Contains(message, "encryption key not found") || strings.Contains(message, "disallowed by policy")
+}

@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/seed-72ea4aab/vault"
@@ -145,15 +146,15 @@ func TestProgram(t *testing.T) {
 }
 
 // counted is a keeper that counts calls.
-type counted struct{ calls int }
+type counted struct{ calls atomic.Int64 }
 
 func (c *counted) Encrypt(_ context.Context, b []byte) ([]byte, error) {
-	c.calls++
+	c.calls.Add(1)
 	return append([]byte("wrapped"), b...), nil
 }
 
 func (c *counted) Decrypt(_ context.Context, b []byte) ([]byte, error) {
-	c.calls++
+	c.calls.Add(1)
 	return append([]byte(nil), b[len("wrapped"):]...), nil
 }
 
@@ -180,14 +181,14 @@ func TestOneDataKeyForAllRings(t *testing.T) {
 	if _, err := other.Encrypt([]byte("new ring"), nil); err != nil {
 		t.Fatal(err)
 	}
-	if service.calls != 2 {
-		t.Errorf("%d calls, want one for each node", service.calls)
+	if service.calls.Load() != 2 {
+		t.Errorf("%d calls, want one for each node", service.calls.Load())
 	}
 	if _, err := other.Decrypt(rings[1], fmt.Append(nil, 2)); err == nil {
 		t.Error("a ring opens at the place of another")
 	}
-	if _, err := other.DecryptWithContext(seal.Fresh(t.Context()), rings[0], fmt.Append(nil, 0)); err != nil || service.calls != 3 {
-		t.Errorf("a question: %v after %d calls", err, service.calls)
+	if _, err := other.DecryptWithContext(seal.Fresh(t.Context()), rings[0], fmt.Append(nil, 0)); err != nil || service.calls.Load() != 3 {
+		t.Errorf("a question: %v after %d calls", err, service.calls.Load())
 	}
 	for _, bad := range []string{"", "\x01", "\x02\x00\x00", "\x01\xff\xff"} {
 		if _, err := other.Decrypt([]byte(bad), nil); !errors.Is(err, errFormat) {
@@ -267,6 +268,7 @@ func TestServices(t *testing.T) {
 		},
 		"hashivault://vault": {
 			{403, `{"errors": ["permission denied"]}`, true}, {404, `{"errors": []}`, true}, {400, `{"errors": ["encryption key not found"]}`, true},
+			{400, `{"errors": ["ciphertext or signature version is disallowed by policy (too old)"]}`, true},
 			{503, `{"errors": ["Vault is sealed"]}`, false}, {400, `{"errors": ["invalid ciphertext"]}`, false},
 		},
 	} {

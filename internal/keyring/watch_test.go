@@ -187,24 +187,6 @@ func TestSlowHolderKeepsKeysYoung(t *testing.T) {
 	})
 }
 
-// One check serves all tenants, and the master key is not asked for them.
-func TestChecksOfAnHour(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w, _, h := watched(t, time.Minute, 5*time.Minute)
-		for range 3600 {
-			if err := w.after(t, time.Second); err != nil {
-				t.Fatal(err)
-			}
-		}
-		h.mu.Lock()
-		defer h.mu.Unlock()
-		if h.asked > 121 || w.key.opened.Load() != 1 {
-			t.Errorf("%d checks and %d unwraps in an hour, want 120 and 1", h.asked, w.key.opened.Load())
-		}
-	})
-}
-
 // A change that cannot be recorded is recorded later.
 func TestChangeIsRecordedLater(t *testing.T) {
 	t.Parallel()
