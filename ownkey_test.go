@@ -1,9 +1,12 @@
 package vault_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
@@ -15,6 +18,7 @@ import (
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/internal/keyring"
 	"github.com/seed-72ea4aab/vault/internal/seal"
+	"github.com/seed-72ea4aab/vault/script"
 	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/sqlite"
 	"github.com/seed-72ea4aab/vault/vaulttest"
@@ -24,10 +28,12 @@ import (
 type owned struct {
 	path   string
 	gate   keyring.Gate
-	master *vault.Key
+	master vault.AEAD
+	change func(*vault.Config)   // may be nil
 	keys   map[string]*remoteKey // by URI
 	clock  *vaulttest.Clock
 	writes atomic.Int64 // that are left before all fail; negative for no limit
+	ended  atomic.Value // message of the entry of a deleted tenant
 	store  storage.Storage
 }
 
@@ -54,6 +60,11 @@ func (k *killed) Write(ctx context.Context, ch *storage.Change) error {
 	if k.o.writes.Load() > 0 {
 		k.o.writes.Add(-1)
 	}
+	for i := range ch.Logs {
+		if ch.Logs[i].EntityType == "tenant" && ch.Logs[i].Operation == "delete" {
+			k.o.ended.Store(ch.Logs[i].Message)
+		}
+	}
 	return k.gated.Write(ctx, ch)
 }
 
@@ -67,7 +78,7 @@ func (o *owned) node(t *testing.T) *vault.Vault {
 		t.Fatal(err)
 	}
 	o.store = &killed{gated{store, &o.gate}, o}
-	v, err := vault.Open(t.Context(), o.store, o.master, &vault.Config{
+	cfg := &vault.Config{
 		Now: o.clock.Now, KeyAge: 20 * time.Millisecond, KeyGrace: time.Hour, WorkEvery: -1, SweepEvery: -1,
 		Evidence: &vault.EvidenceConfig{Every: -1},
 		OpenKey: func(_ context.Context, uri string) (vault.AEAD, error) {
@@ -76,7 +87,11 @@ func (o *owned) node(t *testing.T) *vault.Vault {
 			}
 			return o.keys[uri], nil
 		},
-	})
+	}
+	if o.change != nil {
+		o.change(cfg)
+	}
+	v, err := vault.Open(t.Context(), o.store, o.master, cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -229,55 +244,154 @@ func TestTenantKeyIsTakenAway(t *testing.T) {
 	}
 }
 
-// A process that is killed at any write of SetTenantKey leaves a tenant that opens,
-// and the next call completes the work.
-func TestSetTenantKeyIsKilled(t *testing.T) {
+// A process that is killed at any write of a change of keys leaves a tenant that opens
+// with its key, and without it only as long as a new key is not complete. The next call
+// completes the work.
+func TestChangesOfKeysAreKilled(t *testing.T) {
 	t.Parallel()
-	o := newOwned(t)
-	v := o.node(t)
-	for i, uri := range []string{ownURI, "test://other", ""} {
-		for n, done := int64(0), false; !done; n++ {
-			tenant := tenantOf(t, v).TenantID()
-			tok := create(t, v.Tenant(tenant).Client, vault.TokenParams{Type: vault.TypeGeneric, Data: "secret"})
-			if i > 0 {
-				if err := v.SetTenantKey(t.Context(), tenant, ownURI); err != nil {
+	set := func(uri string) func(*testing.T, *vault.Vault, uuid.UUID) error {
+		return func(t *testing.T, v *vault.Vault, tenant uuid.UUID) error {
+			return v.SetTenantKey(t.Context(), tenant, uri)
+		}
+	}
+	rewrap := func(t *testing.T, v *vault.Vault, _ uuid.UUID) error { return v.RewrapDataKeys(t.Context()) }
+	for name, c := range map[string]struct {
+		do       func(*testing.T, *vault.Vault, uuid.UUID) error
+		from, to string // the tenant's keys before and afterwards
+		master   bool   // the master key changes
+		denied   bool   // while the tenant's key is denied
+		entries  []string
+	}{
+		"set":    {do: set(ownURI), to: ownURI, entries: []string{"Key set"}},
+		"change": {do: set("test://other"), from: ownURI, to: "test://other", entries: []string{"Key set", "Key set"}},
+		"remove": {do: set(""), from: ownURI, entries: []string{"Key removed", "Key set"}},
+		"rotate": {do: func(t *testing.T, v *vault.Vault, tenant uuid.UUID) error {
+			return v.RotateDataKeys(t.Context(), tenant, nil)
+		}, from: ownURI, to: ownURI, entries: []string{"Key set"}},
+		"rewrap":              {do: rewrap, from: ownURI, to: ownURI, master: true, entries: []string{"Key set"}},
+		"rewrap while denied": {do: rewrap, from: ownURI, to: ownURI, master: true, denied: true, entries: []string{"Key denied", "Key set"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for n, done := int64(0), false; !done; n++ {
+				o := newOwned(t)
+				v := o.node(t)
+				tenant := tenantOf(t, v).TenantID()
+				tok := create(t, v.Tenant(tenant).Client, vault.TokenParams{Type: vault.TypeGeneric, Data: "secret"})
+				if err := v.SetTenantKey(t.Context(), tenant, c.from); err != nil {
 					t.Fatal(err)
 				}
+				if c.master {
+					v.Close()
+					o.master = vault.JoinKeys(vault.NewKey(), o.master)
+					v = o.node(t)
+				}
+				o.clock.Advance(time.Second)
+				if c.denied {
+					o.keys[ownURI].set(errDenied)
+					eventually(t, "calls fail", func() bool { return errors.Is(reads(t, v, tenant, tok.ID), vault.ErrKeyDenied) })
+					eventually(t, "the denial is in the log", func() bool { return len(keyEntries(t, v, tenant)) == 2 })
+				}
+				o.writes.Store(n)
+				err := c.do(t, v, tenant)
+				o.writes.Store(-1)
+				if done = err == nil; !done && !errors.Is(err, errKilled) {
+					t.Fatalf("write %d: %v", n, err)
+				}
+				fresh := o.node(t)
+				for _, when := range []string{"after the kill", "after the next call"} {
+					if err := reads(t, fresh, tenant, tok.ID); errors.Is(err, vault.ErrKeyDenied) != c.denied || err != nil && !c.denied {
+						t.Errorf("%s, killed at write %d: %v", when, n, err)
+					}
+					alone := o.opens(t, tenant, o.ring(t, tenant))
+					if must := c.from == c.to || when != "after the kill"; must && alone != (c.to == "") {
+						t.Errorf("%s, killed at write %d: the master key alone opens the tenant: %v", when, n, alone)
+					}
+					if err := c.do(t, fresh, tenant); err != nil {
+						t.Errorf("killed at write %d: the next call: %v", n, err)
+					}
+				}
+				messages := keyEntries(t, fresh, tenant)
+				for i := range messages {
+					messages[i], _, _ = strings.Cut(messages[i], " (revision")
+				}
+				same(t, "messages", messages, c.entries)
+				if o.keys[ownURI].set(nil); c.denied {
+					eventually(t, "calls succeed", func() bool { return reads(t, fresh, tenant, tok.ID) == nil })
+				}
+				v.Close()
+				fresh.Close()
 			}
-			o.clock.Advance(time.Second)
-			o.writes.Store(n)
-			err := v.SetTenantKey(t.Context(), tenant, uri)
-			o.writes.Store(-1)
-			if done = err == nil; !done && !errors.Is(err, errKilled) {
-				t.Fatalf("write %d: %v", n, err)
-			}
-			fresh := o.node(t)
-			if err := reads(t, fresh, tenant, tok.ID); err != nil {
-				t.Errorf("%q killed at write %d: %v", uri, n, err)
-			}
-			if err := fresh.SetTenantKey(t.Context(), tenant, uri); err != nil {
-				t.Errorf("%q killed at write %d: the next call: %v", uri, n, err)
-			}
-			if err := reads(t, fresh, tenant, tok.ID); err != nil {
-				t.Errorf("%q killed at write %d: after the next call: %v", uri, n, err)
-			}
-			if got := o.opens(t, tenant, o.ring(t, tenant)); got != (uri == "") {
-				t.Errorf("%q killed at write %d: the master key alone opens it: %v", uri, n, got)
-			}
-			want := []string{"Key set", "Key set"}
-			if i == 0 {
-				want = want[1:]
-			} else if uri == "" {
-				want[0] = "Key removed"
-			}
-			messages := keyEntries(t, fresh, tenant)
-			for i := range messages {
-				messages[i], _, _ = strings.Cut(messages[i], " (revision")
-			}
-			same(t, "messages", messages, want)
-			fresh.Close()
-			v = o.node(t)
+		})
+	}
+}
+
+// While a tenant's key is denied, its transfers are refused, its jobs and entries wait,
+// and nothing else is held up. Afterwards all of it is done.
+func TestWorkOfADeniedTenantWaits(t *testing.T) {
+	t.Parallel()
+	o, hook, sink := newOwned(t), newReceiver(t), filepath.Join(t.TempDir(), "log")
+	o.change = func(c *vault.Config) {
+		c.WorkEvery = 10 * time.Millisecond
+		c.Egress = vault.EgressPolicy{AllowHTTP: true, AllowPrivate: true}
+		c.Runtime = goRuntime(func(context.Context, map[string]any, script.Host) (any, error) { return nil, nil })
+		c.Sinks = []vault.Sink{{Name: "file", Sender: vault.LogFile(sink)}}
+	}
+	v := o.node(t)
+	c, other := tenantOf(t, v), tenantOf(t, v)
+	tok := create(t, c, vault.TokenParams{Type: vault.TypeGeneric, Data: "secret"})
+	reactor, err := c.CreateReactor(t.Context(), vault.ReactorParams{Name: "charge", Code: "code"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := v.SetTenantKey(t.Context(), c.TenantID(), ownURI); err != nil {
+		t.Fatal(err)
+	}
+	hook.answer(http.StatusInternalServerError)
+	if _, err := c.ReactAsync(t.Context(), reactor.ID, vault.ReactParams{CallbackURL: hook.URL}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the callback fails", func() bool { return hook.count() == 1 })
+	transfer := func(want error) {
+		t.Helper()
+		for _, err := range c.Export(t.Context(), nil) {
+			wantError(t, "an export", err, want)
 		}
+		rows := func(yield func(vault.TokenParams, error) bool) {
+			yield(vault.TokenParams{Type: vault.TypeGeneric, Data: "imported"}, nil)
+		}
+		for r, err := range c.Import(t.Context(), rows, nil) {
+			wantError(t, "an import", cmp.Or(err, r.Err), want)
+		}
+	}
+	sent := func(text string) bool {
+		log, _ := os.ReadFile(sink)
+		return strings.Contains(string(log), text)
+	}
+	transfer(nil)
+	o.keys[ownURI].set(errDenied)
+	eventually(t, "calls fail", func() bool { return errors.Is(reads(t, v, c.TenantID(), tok.ID), vault.ErrKeyDenied) })
+	transfer(vault.ErrKeyDenied)
+	o.clock.Advance(48 * time.Hour)
+	eventually(t, "the denial is in the log", func() bool { return len(keyEntries(t, v, c.TenantID())) == 2 })
+	create(t, other, vault.TokenParams{ID: "of-the-other", Type: vault.TypeGeneric, Data: "x"})
+	eventually(t, "entries of the other tenant are sent", func() bool { return sent("of-the-other") })
+	if sum, err := v.Totals(t.Context(), 10); err != nil || sum.Tenants != 2 || sum.Tokens != 3 {
+		t.Errorf("totals: %+v, %v", sum, err)
+	}
+	err = v.RotateAllDataKeys(t.Context(), nil)
+	wantError(t, "the rotation of all keys", err, vault.ErrKeyDenied)
+	if stats, err := v.Tenant(other.TenantID()).Stats(t.Context()); err != nil || stats.RotatedAt.IsZero() {
+		t.Errorf("the other tenant: %+v, %v", stats, err)
+	}
+	if hook.count() != 1 || sent("Key denied") {
+		t.Errorf("%d callbacks, and the entry of the denial is sent: %v", hook.count(), sent("Key denied"))
+	}
+	o.keys[ownURI].set(nil)
+	eventually(t, "the job is tried again", func() bool { o.clock.Advance(time.Minute); return hook.count() > 1 })
+	transfer(nil)
+	if err := v.SendLogs(t.Context()); err != nil || !sent("Key denied") {
+		t.Errorf("the entry of the denial is sent: %v, %v", sent("Key denied"), err)
 	}
 }
 
@@ -342,6 +456,7 @@ func TestDeniedTenantIsErasedAndDeleted(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantError(t, "the deleted tenant", reads(t, v, tenant, kept.ID), vault.ErrNotFound)
+	same(t, "the entry of the deleted tenant", o.ended.Load(), any("Tenant deleted (unopened)"))
 	report, err := v.VerifyLogs(t.Context(), nil)
 	if err != nil || !report.OK() {
 		t.Errorf("verification: %+v, %v", report, err)

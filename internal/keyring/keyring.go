@@ -434,7 +434,7 @@ func (c *Cache[D]) use(tenant uuid.UUID, wrapped []byte, ring *seal.Ring) error 
 		return errOlder
 	}
 	c.cfg.Own.assign(tenant, ring.URI())
-	if err := c.cfg.Own.usable(tenant); err != nil {
+	if err := c.cfg.Own.Usable(tenant); err != nil {
 		return err
 	}
 	c.newest[tenant] = ring.Revision()

@@ -94,8 +94,8 @@ func (o *OwnKeys) States() map[KeyState]int {
 	return states
 }
 
-// usable returns an error if the key of a tenant must not be used.
-func (o *OwnKeys) usable(tenant uuid.UUID) error {
+// Usable returns an error if the own key of a tenant must not be used.
+func (o *OwnKeys) Usable(tenant uuid.UUID) error {
 	o.mu.Lock()
 	k := o.tenants[tenant]
 	o.mu.Unlock()

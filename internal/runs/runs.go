@@ -53,9 +53,15 @@ func New(cfg Config) *Runs {
 	r.Reactors = r.newReactors()
 	r.Worker = NewWorker(WorkerConfig{
 		Queue: cfg.Vault.Store, Owner: storage.ID(uuid.New()), Now: cfg.Vault.Now, Logger: cfg.Vault.Logger,
-		CarryOut: r.CarryOut, Extend: r.Extend, Paused: func() bool { return cfg.Vault.Key.Usable() != nil },
+		CarryOut: r.CarryOut, Extend: r.Extend, Paused: r.paused,
 	})
 	return r
+}
+
+// paused reports whether a tenant's jobs wait, because the master key or the tenant's
+// own key is denied.
+func (r *Runs) paused(tenant storage.ID) bool {
+	return r.Vault.Key.Usable() != nil || r.Vault.Own.Usable(uuid.UUID(tenant)) != nil
 }
 
 // The kinds of events for observers.

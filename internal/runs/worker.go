@@ -42,8 +42,9 @@ type WorkerConfig struct {
 	// only while this node owns the lease, so that a node that was considered
 	// dead changes nothing. After an error the job is retried later.
 	CarryOut func(ctx context.Context, job *storage.Job) error
-	// Paused reports whether no jobs may be started now.
-	Paused func() bool
+	// Paused reports whether no jobs of a tenant may be started now, or of any tenant
+	// if the id is zero.
+	Paused func(tenant storage.ID) bool
 	// Extend extends the lease of a running job. storage.ErrStale means that
 	// another node has the job.
 	Extend func(ctx context.Context, job *storage.Job) error
@@ -129,7 +130,7 @@ func (w *Worker) Loop(ctx context.Context, every time.Duration) {
 // jobs.
 func (w *Worker) dispatch(ctx context.Context) (int, error) {
 	const atOnce = 100
-	if w.Paused() {
+	if w.Paused(storage.ID{}) {
 		return 0, nil
 	}
 	served, started := w.lastServed(), 0
@@ -149,6 +150,9 @@ func (w *Worker) dispatch(ctx context.Context) (int, error) {
 		for _, tenant := range tenants {
 			if round && bytes.Compare(tenant[:], served[:]) > 0 {
 				return started, nil
+			}
+			if w.Paused(tenant) {
+				continue
 			}
 			n, err := w.start(ctx, tenant)
 			started += n

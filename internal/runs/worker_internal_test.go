@@ -28,7 +28,7 @@ func newWorker(t *testing.T, carryOut func(context.Context, *storage.Job) error)
 	return NewWorker(WorkerConfig{
 		Queue: store, Owner: storage.ID(uuid.New()), Now: time.Now, Logger: slog.New(slog.NewTextHandler(&lines, nil)),
 		CarryOut: carryOut, Extend: func(context.Context, *storage.Job) error { return nil },
-		Paused: func() bool { return false },
+		Paused: func(storage.ID) bool { return false },
 	}), store, &lines
 }
 

@@ -19,12 +19,14 @@ import (
 // decrypted, and then its rows. If it is interrupted, the next sweep deletes
 // the rest. The ledger, which may be nil, records the end of the tenant's log.
 func DeleteTenant(ctx context.Context, v *core.Vault, l *ledger.Ledger, id uuid.UUID) error {
+	_, err := v.Tenants.Get(ctx, id) // afterwards the ledger refuses the tenant
+	unopened := core.KeyDenied(err)
 	if l != nil {
 		if err := recordDeletion(ctx, v, l, id); err != nil {
 			return err
 		}
 	}
-	_, err := core.RetryStale(func() (struct{}, error) { return struct{}{}, dropTenant(ctx, v, id) })
+	_, err = core.RetryStale(func() (struct{}, error) { return struct{}{}, dropTenant(ctx, v, id, unopened) })
 	if err != nil {
 		return err
 	}
@@ -58,7 +60,7 @@ func recordDeletion(ctx context.Context, v *core.Vault, l *ledger.Ledger, id uui
 	return err
 }
 
-func dropTenant(ctx context.Context, v *core.Vault, id uuid.UUID) error {
+func dropTenant(ctx context.Context, v *core.Vault, id uuid.UUID, unopened bool) error {
 	op := v.System(storage.ID(id))
 	ch := op.Change()
 	for _, kind := range []string{keyring.KindTenant, keyring.KindRing} {
@@ -73,7 +75,7 @@ func dropTenant(ctx context.Context, v *core.Vault, id uuid.UUID) error {
 	}
 	ch.InsertRecords = []storage.Record{{Kind: keyring.KindTombstone, ID: storage.ID(id), CreatedAt: op.Now}}
 	entry := op.Entry(audit.Delete, keyring.KindTenant, id.String())
-	if _, err := v.Tenants.Get(ctx, id); core.KeyDenied(err) {
+	if unopened {
 		entry.Message += audit.Unopened
 	}
 	ch.Logs = []storage.Log{entry}

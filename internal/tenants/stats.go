@@ -24,8 +24,10 @@ func Count(ctx context.Context, op *core.Op) (*Stats, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := op.Reload(ctx); err != nil {
-		return nil, err
+	if !op.State.Doc.Sealed {
+		if err := op.Reload(ctx); err != nil {
+			return nil, err
+		}
 	}
 	sets, err := op.DB().ContainerSets(ctx, op.TenantID())
 	if err != nil {
