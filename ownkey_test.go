@@ -1,12 +1,9 @@
 package vault_test
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
-	"os"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
@@ -18,7 +15,6 @@ import (
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/internal/keyring"
 	"github.com/seed-72ea4aab/vault/internal/seal"
-	"github.com/seed-72ea4aab/vault/script"
 	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/sqlite"
 	"github.com/seed-72ea4aab/vault/vaulttest"
@@ -323,75 +319,6 @@ func TestChangesOfKeysAreKilled(t *testing.T) {
 				fresh.Close()
 			}
 		})
-	}
-}
-
-// While a tenant's key is denied, its transfers are refused, its jobs and entries wait,
-// and nothing else is held up. Afterwards all of it is done.
-func TestWorkOfADeniedTenantWaits(t *testing.T) {
-	t.Parallel()
-	o, hook, sink := newOwned(t), newReceiver(t), filepath.Join(t.TempDir(), "log")
-	o.change = func(c *vault.Config) {
-		c.WorkEvery = 10 * time.Millisecond
-		c.Egress = vault.EgressPolicy{AllowHTTP: true, AllowPrivate: true}
-		c.Runtime = goRuntime(func(context.Context, map[string]any, script.Host) (any, error) { return nil, nil })
-		c.Sinks = []vault.Sink{{Name: "file", Sender: vault.LogFile(sink)}}
-	}
-	v := o.node(t)
-	c, other := tenantOf(t, v), tenantOf(t, v)
-	tok := create(t, c, vault.TokenParams{Type: vault.TypeGeneric, Data: "secret"})
-	reactor, err := c.CreateReactor(t.Context(), vault.ReactorParams{Name: "charge", Code: "code"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := v.SetTenantKey(t.Context(), c.TenantID(), ownURI); err != nil {
-		t.Fatal(err)
-	}
-	hook.answer(http.StatusInternalServerError)
-	if _, err := c.ReactAsync(t.Context(), reactor.ID, vault.ReactParams{CallbackURL: hook.URL}); err != nil {
-		t.Fatal(err)
-	}
-	eventually(t, "the callback fails", func() bool { return hook.count() == 1 })
-	transfer := func(want error) {
-		t.Helper()
-		for _, err := range c.Export(t.Context(), nil) {
-			wantError(t, "an export", err, want)
-		}
-		rows := func(yield func(vault.TokenParams, error) bool) {
-			yield(vault.TokenParams{Type: vault.TypeGeneric, Data: "imported"}, nil)
-		}
-		for r, err := range c.Import(t.Context(), rows, nil) {
-			wantError(t, "an import", cmp.Or(err, r.Err), want)
-		}
-	}
-	sent := func(text string) bool {
-		log, _ := os.ReadFile(sink)
-		return strings.Contains(string(log), text)
-	}
-	transfer(nil)
-	o.keys[ownURI].set(errDenied)
-	eventually(t, "calls fail", func() bool { return errors.Is(reads(t, v, c.TenantID(), tok.ID), vault.ErrKeyDenied) })
-	transfer(vault.ErrKeyDenied)
-	o.clock.Advance(48 * time.Hour)
-	eventually(t, "the denial is in the log", func() bool { return len(keyEntries(t, v, c.TenantID())) == 2 })
-	create(t, other, vault.TokenParams{ID: "of-the-other", Type: vault.TypeGeneric, Data: "x"})
-	eventually(t, "entries of the other tenant are sent", func() bool { return sent("of-the-other") })
-	if sum, err := v.Totals(t.Context(), 10); err != nil || sum.Tenants != 2 || sum.Tokens != 3 {
-		t.Errorf("totals: %+v, %v", sum, err)
-	}
-	err = v.RotateAllDataKeys(t.Context(), nil)
-	wantError(t, "the rotation of all keys", err, vault.ErrKeyDenied)
-	if stats, err := v.Tenant(other.TenantID()).Stats(t.Context()); err != nil || stats.RotatedAt.IsZero() {
-		t.Errorf("the other tenant: %+v, %v", stats, err)
-	}
-	if hook.count() != 1 || sent("Key denied") {
-		t.Errorf("%d callbacks, and the entry of the denial is sent: %v", hook.count(), sent("Key denied"))
-	}
-	o.keys[ownURI].set(nil)
-	eventually(t, "the job is tried again", func() bool { o.clock.Advance(time.Minute); return hook.count() > 1 })
-	transfer(nil)
-	if err := v.SendLogs(t.Context()); err != nil || !sent("Key denied") {
-		t.Errorf("the entry of the denial is sent: %v, %v", sent("Key denied"), err)
 	}
 }
 
