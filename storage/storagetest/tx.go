@@ -148,43 +148,34 @@ func (w *txWorld) exec(tx storage.SQLTx, statement string) {
 	}
 }
 
-func txReads(w *txWorld) {
-	tenant, ctx := w.id(), w.Context()
-	token, record, entry := w.token("mine"), w.record("application", "Mine"), w.log("card", "mine")
-	c := insert(tenant, token)
-	c.InsertRecords, c.Logs = []storage.Record{record}, []storage.Log{entry}
-	_, in := w.begin()
-	w.apply(in, c)
-
-	want := []storage.Token{ofTenant(tenant, token)}
-	tokens, err := in.Tokens(ctx, tenant, []string{"mine", "missing"})
-	w.sameInTx("tokens", err, tokens, want)
-	page, total, err := in.ListTokens(ctx, storage.TokenFilter{Tenant: tenant, Where: storage.SetIn{token.Set}, Limit: 5, Count: true})
-	w.sameInTx("page", err, page, want)
-	w.same("total", total, 1)
-	dup, err := in.Duplicate(ctx, tenant, storage.Duplicate{Fingerprint: token.Fingerprint, Expression: token.Expression})
-	w.sameInTx("duplicate", err, dup, &want[0])
-	sets, err := in.ContainerSets(ctx, tenant)
-	w.sameInTx("sets", err, sets, []storage.ContainerSet{{Set: token.Set, Containers: token.Containers}})
-	record.Tenant = tenant
-	found, err := in.Lookup(ctx, record.Key)
-	w.sameInTx("lookup", err, found, record)
-	records, err := in.Records(ctx, tenant, record.Kind, []storage.ID{record.ID})
-	w.sameInTx("records", err, records, []storage.Record{record})
-	listed, n, err := in.ListRecords(ctx, storage.RecordFilter{Tenant: tenant, Kind: record.Kind, Limit: 5})
-	w.sameInTx("list of records", err, listed, []storage.Record{record})
-	w.same("number of records", n, 1)
-	entries, n, err := in.ListLogs(ctx, storage.LogFilter{Tenant: tenant, Limit: 5})
-	w.sameInTx("log", err, entries, []storage.Log{entry})
-	w.same("number of entries", n, 1)
+// view returns the world as a transaction sees it.
+func (w *txWorld) view(in storage.Tx) *world {
+	v := *w.world
+	v.store = &txShim{Storage: w.store, open: in}
+	return &v
 }
 
-func (w *txWorld) sameInTx(what string, err error, got, want any) {
-	w.Helper()
-	if err != nil {
-		w.Fatalf("%s: %v", what, err)
-	}
-	w.same(what, got, want)
+func txReads(w *txWorld) {
+	tenant, e := w.id(), w.example("mine")
+	_, in := w.begin()
+	v := w.view(in)
+	v.write(&storage.Change{
+		Tenant: tenant, InsertTokens: []storage.Token{e.token}, InsertRecords: []storage.Record{e.record}, Logs: []storage.Log{e.log},
+	})
+	v.hasTokens(tenant, e.token)
+	e.token.Tenant, e.record.Tenant = tenant, tenant
+	v.same("tokens", v.tokens(tenant, "mine", "missing"), []storage.Token{e.token})
+	v.same("tokens of a set", v.found(tenant, storage.SetIn{e.token.Set}), []string{"mine"})
+	v.same("duplicate", v.duplicate(tenant, storage.Duplicate{Fingerprint: e.token.Fingerprint, Expression: e.token.Expression}), &e.token)
+	v.same("number of container sets", len(v.containers(tenant)), 1)
+	v.same("lookup", v.lookup(e.record.Key), &e.record)
+	v.same("records by id", v.recordsByID(tenant, e.record.Kind, []storage.ID{e.record.ID}), []storage.Record{e.record})
+	records, n := v.records(storage.RecordFilter{Tenant: tenant, Kind: e.record.Kind, Limit: 5})
+	v.same("records", records, []storage.Record{e.record})
+	v.same("number of records", n, 1)
+	logs, n := v.logs(storage.LogFilter{Tenant: tenant, Limit: 5})
+	v.same("log", logs, []storage.Log{e.log})
+	v.same("number of entries", n, 1)
 }
 
 // txRefused breaks a guard of each kind in one transaction and continues.
@@ -200,6 +191,7 @@ func txRefused(w *txWorld) {
 	duplicate.Dedup, sameKey.Key = old.Dedup, record.Key
 	stale.Rev += 5
 	tx, in := w.begin()
+	v := w.view(in)
 	for _, refused := range []struct {
 		kind   storage.ConflictKind
 		change *storage.Change
@@ -210,58 +202,37 @@ func txRefused(w *txWorld) {
 		{storage.KeyTaken, &storage.Change{Tenant: tenant, InsertRecords: []storage.Record{sameKey}}},
 		{storage.RecordStale, &storage.Change{Tenant: tenant, DeleteRecords: []storage.RecordDelete{{Kind: record.Kind, ID: record.ID, Rev: record.Rev + 1}}}},
 	} {
-		w.isConflict(in.Write(w.Context(), refused.change), refused.kind, 0)
+		v.refused(refused.change, refused.kind, 0)
 	}
 	next := w.token("next")
-	w.apply(in, insert(tenant, next))
-	w.isConflict(in.Write(w.Context(), insert(tenant, w.token("next"))), storage.TokenIDTaken, 0)
+	v.write(insert(tenant, next))
+	v.refused(insert(tenant, w.token("next")), storage.TokenIDTaken, 0)
 	w.commit(tx)
 	w.hasTokens(tenant, old, next)
 }
 
 func txCounts(w *txWorld) {
-	tenant := w.id()
-	var kept []storage.Token
-	check := func() {
-		w.Helper()
-		w.hasTokens(tenant, kept...)
-		for _, t := range kept[:1] {
-			same := 0
-			for _, k := range kept {
-				if k.Set == t.Set && k.Type == t.Type {
-					same++
-				}
-			}
-			w.same("count of a set", w.count(storage.TokenFilter{Tenant: tenant, Where: storage.And{storage.SetIn{t.Set}, storage.TypeIn{t.Type}}}), same)
-		}
-	}
+	tenant, m := w.id(), w.mirrored()
 	for i := range 8 {
-		tokens := w.mixed(6)
+		made := insert(tenant, w.mixed(6)...)
+		gone := &storage.Change{Tenant: tenant, DeleteTokens: []storage.TokenDelete{deleteOf(made.InsertTokens[0])}}
 		tx, in := w.begin()
-		w.apply(in, insert(tenant, tokens...))
-		w.apply(in, &storage.Change{Tenant: tenant, DeleteTokens: []storage.TokenDelete{deleteOf(tokens[0])}})
+		w.apply(in, made)
+		w.apply(in, gone)
 		if i%2 == 1 {
 			w.rollback(tx)
 		} else {
 			w.commit(tx)
-			kept = append(kept, tokens[1:]...)
+			m.model.write(made)
+			m.model.write(gone)
 		}
-		w.write(insert(tenant, w.plus(&kept)))
-		check()
+		m.write(insert(tenant, w.mixed(1)...))
+		m.agree([]*storage.Change{made})
 	}
 	for range 2 {
-		if _, err := w.store.Sweep(w.Context(), now, 10); err != nil {
-			w.Fatal(err)
-		}
-		check()
+		w.sweep(10)
+		m.agree([]*storage.Change{{Tenant: tenant}})
 	}
-}
-
-// plus adds a token to the kept ones and returns it.
-func (w *txWorld) plus(kept *[]storage.Token) storage.Token {
-	t := w.mixed(1)[0]
-	*kept = append(*kept, t)
-	return t
 }
 
 // mixed returns tokens of several types and sets, with different ids.
@@ -288,9 +259,7 @@ func txSets(w *txWorld) {
 	w.write(insert(tenant, tokens[2]))
 	for range 2 {
 		w.same("number of container sets", len(w.containers(tenant)), 1)
-		if _, err := w.store.Sweep(w.Context(), now, 10); err != nil {
-			w.Fatal(err)
-		}
+		w.sweep(10)
 	}
 }
 

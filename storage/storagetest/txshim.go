@@ -60,7 +60,7 @@ func RunTx(t *testing.T, b TxBackend) {
 			if err != nil {
 				return nil, err
 			}
-			return &txShim{s, begin}, nil
+			return &txShim{Storage: s, begin: begin}, nil
 		}
 	}}
 	for _, c := range chosen(t, b.Chapters, chapters()) {
@@ -85,9 +85,13 @@ func RunTx(t *testing.T, b TxBackend) {
 type txShim struct {
 	storage.Storage
 	begin Begin
+	open  storage.Tx // instead of separate transactions, unless it is nil
 }
 
 func within[T any](ctx context.Context, s *txShim, do func(storage.Tx) (T, error)) (T, error) {
+	if s.open != nil {
+		return do(s.open)
+	}
 	var none T
 	if err := ctx.Err(); err != nil {
 		return none, err
