@@ -12,7 +12,7 @@ import (
 // Without it, the error names the flag.
 func TestPooler(t *testing.T) {
 	t.Parallel()
-	db := pgtest.Pooled(t)
+	db := pgtest.Pooler(t, pgtest.URL(t))
 	folder := t.TempDir()
 	if strings.Contains(db, pgtest.PoolerPort) {
 		out, err := command(folder, "", "-addr", "127.0.0.1:0", "-db", db, "-key-file", filepath.Join(folder, "other.key")).CombinedOutput()

@@ -29,12 +29,6 @@ func (*Cluster) Control(...string) error { return errNoCluster }
 // Follow always fails.
 func (*Cluster) Follow(*Cluster) error { return errNoCluster }
 
-// Pooled is the same as [URL]: PgBouncer cannot be started on this system.
-func Pooled(t testing.TB) string {
-	t.Helper()
-	return Pooler(t, URL(t))
-}
-
 // Pooler returns the address unchanged, because PgBouncer cannot be started on
 // this system. It says so in the test's log.
 func Pooler(t testing.TB, address string) string {

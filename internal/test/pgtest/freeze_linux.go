@@ -2,7 +2,6 @@ package pgtest
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -30,44 +29,25 @@ func (c *Cluster) signal(s syscall.Signal) error {
 	if err != nil {
 		return err
 	}
-	first, _, _ := strings.Cut(string(text), "\n")
-	server, err := strconv.Atoi(strings.TrimSpace(first))
-	if err != nil {
-		return err
-	}
+	server, _, _ := strings.Cut(string(text), "\n")
 	// The server's main process comes first, so that it starts no further ones.
-	if err := syscall.Kill(server, s); err != nil {
-		return err
-	}
-	stats, err := filepath.Glob("/proc/[0-9]*/stat")
+	failed := []error{kill(server, s)}
+	children, err := os.ReadFile(filepath.Join("/proc", server, "task", server, "children"))
 	if err != nil {
-		return err
+		return errors.Join(append(failed, err)...)
 	}
-	var failed []error
-	for _, file := range stats {
-		pid, parent := parentOf(file)
-		if parent != server {
-			continue
-		}
-		if err := syscall.Kill(pid, s); err != nil && !errors.Is(err, syscall.ESRCH) {
+	for _, pid := range strings.Fields(string(children)) {
+		if err := kill(pid, s); !errors.Is(err, syscall.ESRCH) {
 			failed = append(failed, err)
 		}
 	}
 	return errors.Join(failed...)
 }
 
-// parentOf returns a process and its parent, or zeros if it no longer exists.
-func parentOf(file string) (pid, parent int) {
-	stat, err := os.ReadFile(file)
+func kill(pid string, s syscall.Signal) error {
+	n, err := strconv.Atoi(pid)
 	if err != nil {
-		return 0, 0
+		return err
 	}
-	before, after, _ := strings.Cut(string(stat), " (")
-	_, after, _ = strings.Cut(after[strings.LastIndex(after, ")"):], ") ")
-	var state string
-	if _, err := fmt.Sscan(after, &state, &parent); err != nil {
-		return 0, 0
-	}
-	pid, _ = strconv.Atoi(before)
-	return pid, parent
+	return syscall.Kill(n, s)
 }

@@ -30,7 +30,7 @@ import (
 const (
 	// EnvServer is the environment variable with the URL of a running server.
 	EnvServer = "VAULT_TEST_POSTGRES"
-	// PoolerPort is the port in every address of a pooler: see [Pooled].
+	// PoolerPort is the port in every address of a pooler: see [Pooler].
 	PoolerPort = "6432"
 	// EnvRequire is an environment variable. If it or CI is set, tests without
 	// a server fail instead of being skipped.
@@ -62,11 +62,7 @@ func Alone(t testing.TB) string {
 // test ends.
 func Schema(t testing.TB) string {
 	t.Helper()
-	address, err := url.Parse(URL(t))
-	if err != nil {
-		t.Fatalf("pgtest: %v", err)
-	}
-	return address.Query().Get("search_path")
+	return SchemaOf(t, URL(t))
 }
 
 // Server returns the URL of the server that all tests of this process share.

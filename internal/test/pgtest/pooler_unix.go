@@ -40,13 +40,6 @@ cat >/dev/null
 kill -KILL $! 2>/dev/null
 `
 
-// Pooled returns the address of an empty schema, like [URL], but through
-// PgBouncer if it is installed: see [Pooler].
-func Pooled(t testing.TB) string {
-	t.Helper()
-	return Pooler(t, URL(t))
-}
-
 // Pooler starts PgBouncer in transaction mode in front of a server. It returns
 // the address through PgBouncer, with the same schema if the given address
 // names one. PgBouncer stops when the test ends. If it is not installed, Pooler
