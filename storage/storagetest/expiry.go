@@ -64,13 +64,8 @@ func expiredLeft(w *world) {
 			w.Errorf("row %x (left: %t) was returned %d times, want once", id, left[id], n)
 		}
 	}
-	e := w.expired()
+	e := w.expiredAt(now)
 	w.same("rows that are left", len(e.Tokens)+len(e.CVCs)+len(e.Records), 3*2*rows)
-}
-
-func (w *world) sweep(limit int) (more bool) {
-	w.Helper()
-	return w.sweepAt(now, limit)
 }
 
 func (w *world) sweepAt(at time.Time, limit int) (more bool) {
@@ -92,11 +87,11 @@ func sweepLimit(w *world) {
 		return len(w.sealed(tenants[0], kind, 10)) + len(w.sealed(tenants[1], kind, 10))
 	}
 	for _, want := range []int{4, 2, 0} {
-		w.same("more", w.sweep(2), want > 0)
+		w.same("more", w.sweepAt(now, 2), want > 0)
 		w.same("claims left", left(storage.SealedClaims), want)
 		w.same("jobs left", left(storage.SealedJobs), want)
 	}
-	w.same("more of nothing", w.sweep(2), false)
+	w.same("more of nothing", w.sweepAt(now, 2), false)
 }
 
 // purge deletes a tenant in steps and checks each of them.

@@ -99,7 +99,7 @@ func jobContention(w *world) {
 }
 
 func dueTenantsOrder(w *world) {
-	w.same("tenants without jobs", w.dueTenants(storage.ID{}, 10), []storage.ID(nil))
+	w.same("tenants without jobs", w.dueAt(now, storage.ID{}, 10), []storage.ID(nil))
 	tenants := make([]storage.ID, 5)
 	for i := range tenants {
 		tenants[i] = w.id()
@@ -109,15 +109,15 @@ func dueTenantsOrder(w *world) {
 	for _, i := range []int{3, 0, 4, 2, 1} {
 		w.insertJobs(tenants[i], w.job(earlier), w.job(now))
 	}
-	w.same("all", w.dueTenants(storage.ID{}, 10), tenants)
-	w.same("first page", w.dueTenants(storage.ID{}, 2), tenants[:2])
-	w.same("second page", w.dueTenants(tenants[1], 2), tenants[2:4])
-	w.same("third page", w.dueTenants(tenants[3], 2), tenants[4:])
-	w.same("beyond the last", w.dueTenants(tenants[4], 2), []storage.ID(nil))
+	w.same("all", w.dueAt(now, storage.ID{}, 10), tenants)
+	w.same("first page", w.dueAt(now, storage.ID{}, 2), tenants[:2])
+	w.same("second page", w.dueAt(now, tenants[1], 2), tenants[2:4])
+	w.same("third page", w.dueAt(now, tenants[3], 2), tenants[4:])
+	w.same("beyond the last", w.dueAt(now, tenants[4], 2), []storage.ID(nil))
 	w.lease(tenants[2], w.id(), 1)
-	w.same("with one job leased", w.dueTenants(storage.ID{}, 10), tenants)
+	w.same("with one job leased", w.dueAt(now, storage.ID{}, 10), tenants)
 	w.lease(tenants[2], w.id(), 1)
-	w.same("with both leased", w.dueTenants(tenants[1], 10), tenants[3:])
+	w.same("with both leased", w.dueAt(now, tenants[1], 10), tenants[3:])
 }
 
 func (w *world) reseal(tenant storage.ID, rows ...storage.Sealed) {

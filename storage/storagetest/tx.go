@@ -230,7 +230,7 @@ func txCounts(w *txWorld) {
 		m.agree([]*storage.Change{made})
 	}
 	for range 2 {
-		w.sweep(10)
+		w.sweepAt(now, 10)
 		m.agree([]*storage.Change{{Tenant: tenant}})
 	}
 }
@@ -259,7 +259,7 @@ func txSets(w *txWorld) {
 	w.write(insert(tenant, tokens[2]))
 	for range 2 {
 		w.same("number of container sets", len(w.containers(tenant)), 1)
-		w.sweep(10)
+		w.sweepAt(now, 10)
 	}
 }
 

@@ -240,19 +240,9 @@ func (w *world) leaseAt(l storage.Lease) []storage.Job {
 	return must(w.store.LeaseJobs(w.Context(), l))(w, "lease jobs")
 }
 
-func (w *world) dueTenants(after storage.ID, limit int) []storage.ID {
-	w.Helper()
-	return w.dueAt(now, after, limit)
-}
-
 func (w *world) dueAt(at time.Time, after storage.ID, limit int) []storage.ID {
 	w.Helper()
 	return must(w.store.DueTenants(w.Context(), at, after, limit))(w, "due tenants")
-}
-
-func (w *world) expired() storage.Expired {
-	w.Helper()
-	return w.expiredAt(now)
 }
 
 // expiredAt returns all rows that have expired at a time, in the order of their ids.
@@ -357,7 +347,7 @@ func (w *world) state(tenant storage.ID) state {
 	s.Logs, s.LogN = w.logs(storage.LogFilter{Tenant: tenant, Limit: 10_000})
 	s.Answers = w.sealed(tenant, storage.SealedClaims, 10_000)
 	s.Payloads = w.sealed(tenant, storage.SealedJobs, 10_000)
-	s.Due = slices.Contains(w.dueTenants(storage.ID{}, 10_000), tenant)
+	s.Due = slices.Contains(w.dueAt(now, storage.ID{}, 10_000), tenant)
 	return s
 }
 
