@@ -75,7 +75,7 @@ func TestFailuresAreNoTampering(t *testing.T) {
 		k := &Keeper{vault: &core.Vault{}, ring: ring}
 		k.vault.Store, k.vault.Master = stored{ring: wrapped, err: c.err}, c.master
 		k.keys.Store(&keyset{vkey: "example.com+1+key"})
-		if err := k.checkStored(t.Context()); !errors.Is(err, c.want) || c.want != ledger.ErrTampered && errors.Is(err, ledger.ErrTampered) {
+		if err := k.checkStored(t.Context()); !errors.Is(err, c.want) || !errors.Is(c.want, ledger.ErrTampered) && errors.Is(err, ledger.ErrTampered) {
 			t.Errorf("%s: %v, want %v", name, err, c.want)
 		}
 	}
