@@ -1,6 +1,7 @@
 package expr
 
 import (
+	"cmp"
 	"math"
 	"strings"
 	"unicode"
@@ -9,16 +10,19 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
 )
 
-// parser reads one template. If tokens is set, roots are token ids.
+// parser reads one template. If tokens is set, roots are token ids. If the
+// template is not valid, its methods panic with an [*Error].
 type parser struct {
 	src    string
 	pos    int
 	tokens bool
+	filter *application // being read; nil outside of filters
 }
 
-func parse(source string, tokens bool) (*Template, *Error) {
+func parse(source string, tokens bool) (t *Template, err *Error) {
 	p := &parser{src: source, tokens: tokens}
-	t := &Template{}
+	defer p.caught(&err)
+	t = &Template{}
 	for p.pos < len(p.src) {
 		length := strings.Index(p.src[p.pos:], "{{")
 		if length < 0 {
@@ -31,17 +35,31 @@ func parse(source string, tokens bool) (*Template, *Error) {
 			continue
 		}
 		if t.count++; t.count > maxExpressions {
-			return nil, p.fail("a string may have at most %d expressions", maxExpressions)
+			panic(p.fail("a string may have at most %d expressions", maxExpressions))
 		}
-		e, err := p.expression()
-		if err != nil {
-			return nil, err
-		}
-		t.parts = append(t.parts, part{expr: e})
+		t.parts = append(t.parts, part{expr: p.expression()})
 	}
 	t.whole = t.count == 1 && t.size == 0
 	t.cost = t.count*expressionCost + len(source) - t.size
 	return t, nil
+}
+
+// caught turns the panic of a parser into its error, and names the filter that it
+// was about. It must be deferred.
+func (p *parser) caught(to **Error) {
+	failed := recover()
+	if failed == nil {
+		return
+	}
+	err, ok := failed.(*Error)
+	if !ok {
+		panic(failed)
+	}
+	if f := p.filter; f != nil {
+		err.Offset = cmp.Or(err.Offset, f.offset)
+		err.Msg = "filter " + f.filter.name + ": " + err.Msg
+	}
+	*to = err
 }
 
 func (p *parser) fail(format string, args ...any) *Error { return p.failAt(p.pos, format, args...) }
@@ -53,37 +71,32 @@ func (p *parser) failAt(offset int, format string, args ...any) *Error {
 }
 
 // expression reads {{ ... }}. The {{ must be at pos.
-func (p *parser) expression() (*expression, *Error) {
+func (p *parser) expression() *expression {
 	e := &expression{offset: p.pos}
 	p.pos += len("{{")
 	p.space()
-	var err *Error
 	if p.tokens {
-		e.operand, err = p.token()
+		e.operand = p.token()
 	} else {
-		e.operand, err = p.operand()
+		e.operand = p.operand()
 	}
-	for err == nil {
+	for {
 		p.space()
 		switch {
 		case p.pos-e.offset > maxExpression:
-			err = p.failAt(e.offset, "an expression may have at most %d bytes", maxExpression)
+			panic(p.failAt(e.offset, "an expression may have at most %d bytes", maxExpression))
 		case p.accept("}}"):
-			return e, nil
+			return e
 		case len(e.filters) == maxFilters:
-			err = p.fail("an expression may have at most %d filters", maxFilters)
+			panic(p.fail("an expression may have at most %d filters", maxFilters))
 		case p.accept("|"):
-			var f application
-			if f, err = p.application(); err == nil {
-				e.filters = append(e.filters, f)
-			}
+			e.filters = append(e.filters, p.application())
 		case p.pos == len(p.src):
-			err = p.failAt(e.offset, "an expression has no closing }}")
+			panic(p.failAt(e.offset, "an expression has no closing }}"))
 		default:
-			err = p.fail("expected a filter (after |) or the closing }}")
+			panic(p.fail("expected a filter (after |) or the closing }}"))
 		}
 	}
-	return nil, err
 }
 
 func (p *parser) space() {
@@ -127,106 +140,92 @@ func (p *parser) name() string {
 }
 
 // operand reads a literal, or a path from data or metadata.
-func (p *parser) operand() (operand, *Error) {
+func (p *parser) operand() operand {
 	switch c := p.peek(); {
 	case c == '\'' || c == '"':
-		text, err := p.quoted()
-		return operand{literal: jsonx.StringValue(text)}, err
+		return operand{literal: jsonx.StringValue(p.quoted())}
 	case c == '-' || (c >= '0' && c <= '9'):
 		return p.number()
 	}
 	start := p.pos
 	switch name := p.name(); name {
 	case "true", "false":
-		return operand{literal: jsonx.BoolValue(name == "true")}, nil
+		return operand{literal: jsonx.BoolValue(name == "true")}
 	case "nil", "null":
-		return operand{literal: jsonx.NullValue()}, nil
+		return operand{literal: jsonx.NullValue()}
 	case "data", "metadata":
 		if !p.tokens {
-			path, err := p.path()
-			return operand{ref: Ref{ID: name}, path: path}, err
+			return operand{ref: Ref{ID: name}, path: p.path()}
 		}
 	}
 	if p.tokens {
-		return operand{}, p.failAt(start, "an argument must be text in quotes, a number, true, false or null")
+		panic(p.failAt(start, "an argument must be text in quotes, a number, true, false or null"))
 	}
-	return operand{}, p.failAt(start, "expected data, metadata, text in quotes, a number, true, false or null")
+	panic(p.failAt(start, "expected data, metadata, text in quotes, a number, true, false or null"))
 }
 
-func (p *parser) quoted() (string, *Error) {
+func (p *parser) quoted() string {
 	quote, start := p.src[p.pos], p.pos+1
 	end := strings.IndexByte(p.src[start:], quote)
 	if end < 0 {
-		return "", p.fail("a string has no closing quote")
+		panic(p.fail("a string has no closing quote"))
 	}
 	p.pos = start + end + 1
-	return p.src[start : start+end], nil
+	return p.src[start : start+end]
 }
 
-func (p *parser) number() (operand, *Error) {
+func (p *parser) number() operand {
 	start := p.pos
 	for p.pos < len(p.src) && strings.IndexByte("+-.eE0123456789", p.src[p.pos]) >= 0 {
 		p.pos++
 	}
 	v, err := jsonx.NumberValue(p.src[start:p.pos])
 	if err != nil {
-		return operand{}, p.failAt(start, "a number must be written as in JSON")
+		panic(p.failAt(start, "a number must be written as in JSON"))
 	}
-	return operand{literal: v}, nil
+	return operand{literal: v}
 }
 
-func (p *parser) path() ([]step, *Error) {
+func (p *parser) path() []step {
 	var steps []step
 	for {
 		switch {
 		case p.accept("."):
 			name := p.name()
 			if name == "" {
-				return nil, p.fail("expected a name after the dot; write other keys as ['key']")
+				panic(p.fail("expected a name after the dot; write other keys as ['key']"))
 			}
 			steps = append(steps, step{name: name})
 		case p.accept("["):
-			s, err := p.subscript()
-			if err != nil {
-				return nil, err
-			}
-			steps = append(steps, s)
+			steps = append(steps, p.subscript())
 		default:
-			return steps, nil
+			return steps
 		}
 	}
 }
 
 // subscript reads the rest of [0] or ['key'].
-func (p *parser) subscript() (step, *Error) {
+func (p *parser) subscript() step {
 	p.space()
 	start := p.pos
 	var s step
 	switch c := p.peek(); {
 	case c == '\'' || c == '"':
-		name, err := p.quoted()
-		if err != nil {
-			return s, err
-		}
-		s.name = name
+		s.name = p.quoted()
 	case c == '-' || (c >= '0' && c <= '9'):
-		op, err := p.number()
-		if err != nil {
-			return s, err
-		}
-		n, ok := op.literal.Int()
+		n, ok := p.number().literal.Int()
 		if !ok || n > math.MaxInt32 || n < math.MinInt32 {
-			return s, p.failAt(start, "an index must be an integer")
+			panic(p.failAt(start, "an index must be an integer"))
 		}
 		s.index, s.byIndex = int(n), true
 	default:
-		return s, p.fail("expected a key in quotes or an index in [ ]")
+		panic(p.fail("expected a key in quotes or an index in [ ]"))
 	}
 	p.space()
 	if !p.accept("]") {
-		return s, p.fail("expected the closing ]")
+		panic(p.fail("expected the closing ]"))
 	}
-	return s, nil
+	return s
 }
 
 // Limits on token ids. An expression must be able to name each of them.
@@ -239,11 +238,11 @@ const (
 )
 
 // token reads a token id, or token: and an id.
-func (p *parser) token() (operand, *Error) {
+func (p *parser) token() operand {
 	start := p.pos
 	end := strings.IndexAny(p.src[start:], "|{}")
 	if end < 0 {
-		return operand{}, p.fail("an expression has no closing }}")
+		panic(p.fail("an expression has no closing }}"))
 	}
 	p.pos = start + end
 	text := strings.TrimSpace(p.src[start:p.pos])
@@ -252,10 +251,10 @@ func (p *parser) token() (operand, *Error) {
 		ref = Ref{ID: strings.TrimSpace(id), Whole: true}
 	}
 	if !isTokenID(ref.ID) {
-		return operand{}, p.failAt(start, "expected a token id: %d to %d characters, without quotes and without any of %s",
-			MinTokenID, MaxTokenID, "# / \\ + ? [ ] | & = % < > { } ^ :")
+		panic(p.failAt(start, "expected a token id: %d to %d characters, without quotes and without any of %s",
+			MinTokenID, MaxTokenID, "# / \\ + ? [ ] | & = % < > { } ^ :"))
 	}
-	return operand{ref: ref}, nil
+	return operand{ref: ref}
 }
 
 func isTokenID(id string) bool {
@@ -268,58 +267,50 @@ func isTokenID(id string) bool {
 }
 
 // application reads a filter and its arguments, after the |.
-func (p *parser) application() (application, *Error) {
+func (p *parser) application() application {
 	p.space()
 	a := application{offset: p.pos}
 	name := p.name()
 	if name == "" {
-		return a, p.fail("expected the name of a filter after |")
+		panic(p.fail("expected the name of a filter after |"))
 	}
 	a.filter = filters[name]
 	if a.filter == nil {
-		return a, p.failAt(a.offset, "there is no filter %s", prefix(name, 40))
+		panic(p.failAt(a.offset, "there is no filter %s", prefix(name, 40)))
 	}
-	err := p.arguments(&a)
-	if err == nil {
-		err = a.finish()
+	p.filter = &a
+	p.arguments(&a)
+	if err := a.finish(); err != nil {
+		panic(err)
 	}
-	if err != nil {
-		if err.Offset == 0 {
-			err.Offset = a.offset
-		}
-		err.Msg = "filter " + name + ": " + err.Msg
-	}
-	return a, err
+	p.filter = nil
+	return a
 }
 
-func (p *parser) arguments(a *application) *Error {
+func (p *parser) arguments(a *application) {
 	a.args = make([]arg, len(a.filter.params))
 	p.space()
 	if !p.accept(":") {
-		return nil
+		return
 	}
 	for place := 0; ; place++ {
 		p.space()
 		at := place
 		if name := p.argumentName(); name != "" {
 			if at = a.filter.param(name); at < 0 {
-				return p.fail("has no such argument; it takes %s", a.filter.usage())
+				panic(p.fail("has no such argument; it takes %s", a.filter.usage()))
 			}
 		}
 		if at >= len(a.args) {
-			return p.fail("has too many arguments; it takes %s", a.filter.usage())
+			panic(p.fail("has too many arguments; it takes %s", a.filter.usage()))
 		}
-		op, err := p.operand()
-		if err != nil {
-			return err
-		}
-		if err := a.set(at, op); err != nil {
+		if err := a.set(at, p.operand()); err != nil {
 			err.Offset = p.pos
-			return err
+			panic(err)
 		}
 		p.space()
 		if !p.accept(",") {
-			return nil
+			return
 		}
 	}
 }
