@@ -124,8 +124,8 @@ func (a *Authority) add(ctx context.Context, all issuers, rev *int64, from time.
 	return all, a.stored.Write(ctx, plain, rev, now)
 }
 
-// load returns the stored issuers and their revision. If there are none, it stores
-// one.
+// load returns the stored issuers and their revision. The first call on a database
+// stores an issuer.
 func (a *Authority) load(ctx context.Context) (all issuers, rev *int64, err error) {
 	if a.stored.Ring == nil {
 		ring, err := keyring.Own(ctx, a.vault.Store, a.vault.Master)

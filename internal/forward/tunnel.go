@@ -58,7 +58,7 @@ func (x *exchange) connect() error {
 type tunnel struct {
 	net.Conn
 	net.Addr
-	from   io.Reader // what the server has read already, and the connection
+	from   io.Reader // bytes that the server has read already, then the connection
 	caller core.Caller
 	target access.Target
 	leave  func()
