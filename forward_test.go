@@ -474,7 +474,11 @@ func TestForwardProxyTunnelLimit(t *testing.T) {
 	}
 	refused := func(name, key string) {
 		t.Helper()
-		if _, err := g.client(t, key).Do(g.request(t, "GET", "/", nil)); err == nil || !strings.Contains(err.Error(), "Too Many Requests") {
+		res, err := g.client(t, key).Do(g.request(t, "GET", "/", nil))
+		if err == nil {
+			res.Body.Close()
+		}
+		if err == nil || !strings.Contains(err.Error(), "Too Many Requests") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
