@@ -123,6 +123,8 @@ func (w *world) purge(tenant storage.ID, limit int) {
 
 func purgeTenant(w *world) {
 	tenant, c := w.busy()
+	w.purge(tenant, 3) // while there is no other tenant
+	w.write(c)
 	other, theirs := w.busy()
 	open := w.claim()
 	w.write(take(tenant, open))
