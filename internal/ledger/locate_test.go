@@ -67,13 +67,13 @@ func (c *counted) TreeEvents(ctx context.Context, q storage.EventQuery) ([]stora
 // blocks of a binary search, the blocks at both ends of its path, and little memory.
 func TestProofsReadFewRows(t *testing.T) { //nolint:paralleltest // it measures memory
 	var small uint64
-	for _, n := range []int{2000, 40_000} {
+	for _, n := range []int{1000, 8000} {
 		r := newRig(t)
 		store := &counted{database: r.store}
 		l, tenant := r.openOn(store), r.id()
 		var logs []storage.Log
-		for range n / 2000 {
-			logs = append(logs, r.write(l, tenant, 2000)...)
+		for range n / 1000 {
+			logs = append(logs, r.write(l, tenant, 1000)...)
 		}
 		r.settle(l, tenant, int64(n))
 		r.checkpoint(l)
@@ -88,11 +88,11 @@ func TestProofsReadFewRows(t *testing.T) { //nolint:paralleltest // it measures 
 			if rows, most := store.rows.Load(), int64((4+blocks)*storage.LeavesPerBlock); rows > most {
 				t.Errorf("the proof of entry %d of %d read %d rows, want %d at most", at, n, rows, most)
 			}
-			if n == 2000 {
+			if n == 1000 {
 				small = max(small, allocated)
 			}
 			if allocated > 2*small {
-				t.Errorf("the proof of entry %d of %d allocated %d bytes, and %d among 2,000", at, n, allocated, small)
+				t.Errorf("the proof of entry %d of %d allocated %d bytes, and %d among 1,000", at, n, allocated, small)
 			}
 		}
 	}
