@@ -4,35 +4,59 @@ import "strings"
 
 // Public maps the names that tenant code may require to files of the prelude.
 // Other names are not found.
-var Public = func() map[string]string {
-	out := map[string]string{
-		"@vault/errors": "errors",
-		"@basis-theory/basis-theory-reactor-formulas-sdk-js": "errors",
-		"assert/strict":       "assert_strict",
-		"node-fetch":          "node_fetch",
-		"path/posix":          "path",
-		"path/win32":          "path_win32",
-		"stream/consumers":    "stream_consumers",
-		"stream/promises":     "stream_promises",
-		"stream/web":          "webstreams",
-		"timers/promises":     "timers_promises",
-		"util/types":          "util_types",
-		"_stream_duplex":      "stream_duplex_class",
-		"_stream_passthrough": "stream_passthrough_class",
-		"_stream_readable":    "stream_readable_class",
-		"_stream_transform":   "stream_transform_class",
-		"_stream_writable":    "stream_writable_class",
-		"abort-controller":    "abort",
-		"dns/promises":        "dns_promises",
-		"fs/promises":         "fs_promises",
-	}
-	for name := range wordsOf("assert axios buffer child_process cluster console crypto dns events fs http http2 https module net os path " +
-		"perf_hooks process punycode querystring stream string_decoder timers tls tty url util v8 vm worker_threads " +
-		"zlib") {
-		out[name] = name
-	}
-	return out
-}()
+var Public = map[string]string{
+	"@vault/errors": "errors",
+	"@basis-theory/basis-theory-reactor-formulas-sdk-js": "errors",
+	"assert":              "assert",
+	"assert/strict":       "assert_strict",
+	"axios":               "axios",
+	"buffer":              "buffer",
+	"console":             "console",
+	"crypto":              "crypto",
+	"events":              "events",
+	"http":                "http",
+	"https":               "https",
+	"node-fetch":          "node_fetch",
+	"path":                "path",
+	"path/posix":          "path",
+	"path/win32":          "path_win32",
+	"perf_hooks":          "perf_hooks",
+	"process":             "process",
+	"querystring":         "querystring",
+	"stream":              "stream",
+	"stream/consumers":    "stream_consumers",
+	"stream/promises":     "stream_promises",
+	"stream/web":          "webstreams",
+	"string_decoder":      "string_decoder",
+	"timers":              "timers",
+	"timers/promises":     "timers_promises",
+	"url":                 "url",
+	"util":                "util",
+	"util/types":          "util_types",
+	"zlib":                "zlib",
+	"_stream_duplex":      "stream_duplex_class",
+	"_stream_passthrough": "stream_passthrough_class",
+	"_stream_readable":    "stream_readable_class",
+	"_stream_transform":   "stream_transform_class",
+	"_stream_writable":    "stream_writable_class",
+	"abort-controller":    "abort",
+	"child_process":       "child_process",
+	"cluster":             "cluster",
+	"dns":                 "dns",
+	"dns/promises":        "dns_promises",
+	"fs":                  "fs",
+	"fs/promises":         "fs_promises",
+	"http2":               "http2",
+	"module":              "module",
+	"net":                 "net",
+	"os":                  "os",
+	"punycode":            "punycode",
+	"tls":                 "tls",
+	"tty":                 "tty",
+	"v8":                  "v8",
+	"vm":                  "vm",
+	"worker_threads":      "worker_threads",
+}
 
 // StandIns are the public modules that replace packages. A package of the
 // operator with the same name takes precedence.
