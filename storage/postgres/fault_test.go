@@ -307,12 +307,6 @@ func ambiguousChanges(tenant storage.ID, stored storage.Token) map[string]*stora
 	}
 }
 
-func takeClaim(owner storage.ID, key storage.Key, c *storage.Change) *storage.ClaimChange {
-	return &storage.ClaimChange{Op: storage.ClaimTake, Claim: storage.Claim{
-		Key: key, Owner: owner, ExpiresAt: c.Now.Add(24 * time.Hour), KeyVersion: 1, Answer: []byte("answer"),
-	}}
-}
-
 // TestNodesStartTogether opens an empty database from several nodes at once.
 func TestNodesStartTogether(t *testing.T) {
 	t.Parallel()

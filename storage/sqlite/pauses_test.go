@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
