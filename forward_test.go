@@ -157,6 +157,7 @@ func TestForwardProxyExchanges(t *testing.T) {
 		"large":             {method: "POST", typ: "application/octet-stream", body: large, chunked: true, answer: echo, status: 200, want: large},
 		"large with length": {method: "POST", typ: "application/octet-stream", body: large, answer: echo, status: 200, want: large},
 		"too large":         {method: "POST", typ: "application/json", body: `"` + large + `"`, answer: echo, status: 413},
+		"too large chunks":  {method: "POST", typ: "application/json", body: `"` + large + `"`, chunked: true, answer: echo, status: 413},
 		"no content":        {method: "DELETE", answer: func(rw http.ResponseWriter, _ *http.Request, _ string) { rw.WriteHeader(204) }, status: 204},
 		"redirect": {method: "POST", typ: "text/plain", body: "{{ card | json: '$.number' }}", answer: func(rw http.ResponseWriter, r *http.Request, body string) {
 			rw.Header().Set("Location", "/?"+body)
