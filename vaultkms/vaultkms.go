@@ -66,7 +66,7 @@ func open(ctx context.Context, mux *secrets.URLMux, uri string) (vault.AEAD, err
 		}
 	}
 	if !slices.Contains([]string{"awskms", "gcpkms", "azurekeyvault", "hashivault"}, u.Scheme) {
-		return nil, errors.New("vaultkms: the URI of a key begins with awskms://, gcpkms://, azurekeyvault://, hashivault:// or exec:")
+		return nil, errors.New("vaultkms: the URI of a key begins with awskms://, gcpkms://, azurekeyvault:// or hashivault://, or is exec:PROGRAM")
 	}
 	k, err := mux.OpenKeeperURL(ctx, u)
 	if err != nil {

@@ -56,7 +56,7 @@ func TestFailingKeyIsNoTampering(t *testing.T) {
 		for _, own := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s/%v", name, own), func(t *testing.T) {
 				t.Parallel()
-				w, bad := newWorld(t, time.Second), error(ErrRing)
+				w, bad := newWorld(t, time.Second), ErrRing
 				store := byTenant{records: w.store, own: wrapped(t, w, storage.ID{})}
 				key := &failingKey{AEAD: w.key, ring: string(w.store[KindRing][0].Body), errs: c.errs, service: c.service}
 				w.cfg.Store, w.cfg.Master = store, key
