@@ -270,6 +270,21 @@ func TestTenantKeyIsSwitched(t *testing.T) {
 	t.Logf("%s", must(t, t.TempDir(), env, "log", "verify"))
 }
 
+// TestRestoreWithADeniedTenant checks a backup with a tenant whose own key is denied.
+func TestRestoreWithADeniedTenant(t *testing.T) {
+	t.Parallel()
+	h, dir := newHolder(t), t.TempDir()
+	env := newDatabase(t, dir, "vault.db")
+	must(t, dir, env, "tenant", "set-key", "Acme", h.uri())
+	must(t, dir, env, "tenant", "create", "Other")
+	must(t, dir, env, "backup", "backup.db")
+	h.set(t, "denied")
+	out := must(t, dir, env, "restore", "backup.db", "--check")
+	if want := "2 tenants, 0 tokens, and 0 read. The own keys of 1 tenant are not available"; !strings.Contains(out, want) {
+		t.Errorf("got %s, want %s", out, want)
+	}
+}
+
 // checkDenied checks what the operator gets and sees while the key of a tenant is
 // denied.
 func checkDenied(t *testing.T, env []string, url string) {
